@@ -1,0 +1,14 @@
+//! What every other crate may use and what knows none of them: simulated time, ids, quantities with units, the seed tree,
+//! deterministic hash maps, and the one door to the wall clock.
+
+pub mod ids;
+pub mod map;
+pub mod seed;
+pub mod time;
+pub mod units;
+pub mod wall;
+
+pub use ids::HostId;
+pub use seed::{Rng, SeedTree};
+pub use time::{SimDuration, SimTime};
+pub use units::{Bandwidth, ByteSize};

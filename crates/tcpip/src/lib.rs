@@ -1,0 +1,1 @@
+//! Placeholder; built in this change series.
