@@ -1,0 +1,97 @@
+//! Where the workers meet at the end of a round.
+//!
+//! Waiters spin for a few microseconds, which is what a balanced window needs, and then sleep in the kernel, so that a long
+//! window of one worker, or a busy machine, costs no processor time. Where there are more workers than processors nobody spins.
+
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+#[derive(Debug)]
+pub struct Barrier {
+    workers: u32,
+    spins: u32,
+    arrived: AtomicU32,
+    /// Counts the meetings; sleepers wait for it to change.
+    generation: AtomicU32,
+    sleepers: AtomicU32,
+}
+
+/// Some 5 to 20 microseconds, by the processor's idea of a pause.
+pub const SPINS: u32 = 400;
+
+impl Barrier {
+    pub fn new(workers: usize) -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Barrier {
+            workers: workers as u32,
+            spins: if workers <= processors { SPINS } else { 0 },
+            arrived: AtomicU32::new(0),
+            generation: AtomicU32::new(0),
+            sleepers: AtomicU32::new(0),
+        }
+    }
+
+    /// Returns when all workers have arrived. What each wrote before is seen by all after.
+    pub fn wait(&self) {
+        // Nobody can complete this meeting before the arrival below, so this is its generation.
+        let generation = self.generation.load(Ordering::Acquire);
+        if self.arrive() {
+            return;
+        }
+        for _ in 0..self.spins {
+            if self.generation.load(Ordering::Acquire) != generation {
+                return;
+            }
+            spin_loop();
+        }
+        self.sleep(generation);
+    }
+
+    /// Counts one arrival without waiting; whether it was the last.
+    pub fn arrive(&self) -> bool {
+        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 < self.workers {
+            return false;
+        }
+        self.arrived.store(0, Ordering::Relaxed);
+        // SeqCst here and in `sleep`: either this sees the sleeper, or the sleeper sees the new generation.
+        self.generation.fetch_add(1, Ordering::SeqCst);
+        if self.sleepers.load(Ordering::SeqCst) > 0 {
+            atomic_wait::wake_all(&self.generation);
+        }
+        true
+    }
+
+    fn sleep(&self, generation: u32) {
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        while self.generation.load(Ordering::SeqCst) == generation {
+            atomic_wait::wait(&self.generation, generation);
+        }
+        self.sleepers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU64;
+
+    #[test]
+    fn nobody_passes_before_all_have_come() {
+        for workers in [1, 2, 3, 7] {
+            let barrier = Barrier::new(workers);
+            let count = AtomicU64::new(0);
+            std::thread::scope(|scope| {
+                for _ in 0..workers {
+                    scope.spawn(|| {
+                        for round in 1..=2_000 {
+                            count.fetch_add(1, Ordering::Relaxed);
+                            barrier.wait();
+                            assert_eq!(count.load(Ordering::Relaxed), round * workers as u64);
+                            barrier.wait();
+                        }
+                    });
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Setting up and running an experiment's hosts.
+
+use crate::error::Error;
+use crate::host::Host;
+use crate::index::{NEVER, TIME_LIMIT_NS};
+use crate::shared::{Reach, Shared};
+use crate::stats::{Totals, WorkerStats};
+use crate::worker::{WorkerEnd, WorkerLoop};
+use base::{HostId, SimDuration, SimTime};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// The most workers that one run may have.
+pub const MAX_WORKERS: usize = 1024;
+
+/// Which worker runs a host that is due.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// Its home worker, or one that has run out of hosts and comes first.
+    #[default]
+    Stealing,
+    /// Always its home worker: host number modulo the number of workers.
+    Static,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// 1 to 1024. One worker runs on the calling thread, without others.
+    pub workers: usize,
+    pub policy: Policy,
+    /// Events at this time and later do not happen. At most 2^62 ns (146 years); a later time means that one.
+    pub stop_time: SimTime,
+    /// Every window is at least this wide; see the crate's documentation for what that does to messages.
+    pub runahead: Option<SimDuration>,
+}
+
+/// How a run ended that did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Nothing is left to happen before the stop time.
+    Complete,
+    /// The stop flag was set; the run ended with the window that was under way.
+    Interrupted,
+}
+
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    pub ending: Ending,
+    /// The start of the last window that ran.
+    pub last_window: SimTime,
+    /// In the order of the workers' numbers.
+    pub workers: Vec<WorkerStats>,
+}
+
+/// The state of a run at a window's end.
+#[derive(Clone, Copy, Debug)]
+pub struct WindowEnd {
+    /// Windows completed; 0 before the first.
+    pub windows: u64,
+    /// Everything before this time has happened (and some later things have).
+    pub complete_until: SimTime,
+    pub totals: Totals,
+}
+
+/// Hosts ready to run.
+#[derive(Debug)]
+pub struct Engine<H: Host> {
+    config: Config,
+    hosts: Vec<H>,
+    reach: Arc<[Reach]>,
+}
+
+impl<H: Host> Engine<H> {
+    /// `hosts` in the order of their [`HostId`]s, with the smallest latency at which a message of any other host can reach each
+    /// (`SimDuration::MAX` where none can).
+    ///
+    /// # Errors
+    /// When the numbers disagree, a latency is zero without a `runahead`, or the number of workers is out of range.
+    pub fn new(config: Config, hosts: Vec<H>, incoming_latencies: &[SimDuration]) -> Result<Self, Error> {
+        if hosts.len() != incoming_latencies.len() {
+            return Err(Error::LookaheadCount { hosts: hosts.len(), lookaheads: incoming_latencies.len() });
+        }
+        if !(1..=MAX_WORKERS).contains(&config.workers) {
+            return Err(Error::Workers { asked: config.workers });
+        }
+        let floor = config.runahead.unwrap_or_default().as_nanos().min(TIME_LIMIT_NS);
+        let reach_of = |(index, latency): (usize, &SimDuration)| {
+            let incoming_latency = latency.as_nanos().min(TIME_LIMIT_NS);
+            match incoming_latency.max(floor) {
+                0 => Err(Error::ZeroLookahead { host: HostId(index as u32) }),
+                lookahead => Ok(Reach { incoming_latency, lookahead, home: (index % config.workers) as u32 }),
+            }
+        };
+        let reach = incoming_latencies.iter().enumerate().map(reach_of).collect::<Result<_, _>>()?;
+        Ok(Engine { config, hosts, reach })
+    }
+
+    /// Runs until nothing is left to happen before the stop time, or until the end of the window in which `stop` is set.
+    ///
+    /// `setup` is called with each worker's number, on that worker's own thread; number 0 is the calling thread. `on_window` is
+    /// called on the calling thread before the first window and after every window, while other workers may already be in the
+    /// next one; what each worker did in [`window_ended`](crate::Worker::window_ended) is visible to it.
+    ///
+    /// The hosts come back in any case. After an error they are as the failed window left them.
+    pub fn run(
+        self,
+        stop: &AtomicBool,
+        setup: impl Fn(usize) -> Result<H::Worker, String> + Sync,
+        mut on_window: impl FnMut(&WindowEnd),
+    ) -> (Vec<H>, Result<Outcome, Error>) {
+        let Config { workers, policy, stop_time, .. } = self.config;
+        let stop_time = stop_time.as_nanos().min(TIME_LIMIT_NS);
+        let shared = Shared::new(self.hosts, self.reach, workers, policy == Policy::Stealing, stop_time, stop);
+        let ends = run_workers(&shared, &setup, &mut on_window);
+        let (hosts, failure) = shared.into_parts();
+        let outcome = Outcome {
+            ending: if ends[0].halted { Ending::Interrupted } else { Ending::Complete },
+            last_window: SimTime::from_nanos(ends[0].last_window),
+            workers: ends.iter().map(|end| end.stats).collect(),
+        };
+        (hosts, failure.map_or(Ok(outcome), Err))
+    }
+}
+
+/// Runs worker 0 on this thread and the others on their own.
+fn run_workers<H: Host>(
+    shared: &Shared<'_, H>,
+    setup: &(impl Fn(usize) -> Result<H::Worker, String> + Sync),
+    on_window: &mut dyn FnMut(&WindowEnd),
+) -> Vec<WorkerEnd> {
+    std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for id in 1..shared.workers() {
+            let thread = std::thread::Builder::new().name(format!("worker-{id}"));
+            match thread.spawn_scoped(scope, move || WorkerLoop::new(id, shared).run(setup, None)) {
+                Ok(thread) => threads.push(thread),
+                Err(reason) => {
+                    shared.fail(Error::Spawn { worker: id, reason: reason.to_string() });
+                    stand_in(shared, id);
+                }
+            }
+        }
+        let mut ends = vec![WorkerLoop::new(0, shared).run(setup, Some(on_window))];
+        ends.extend(threads.into_iter().map(|thread| thread.join().expect("workers do not panic")));
+        ends
+    })
+}
+
+/// Does for a worker without a thread what the others wait for: it reports the failure at the first barrier.
+fn stand_in<H: Host>(shared: &Shared<'_, H>, id: usize) {
+    shared.report(id, 0, NEVER, Totals::default());
+    shared.barrier.arrive();
+}
