@@ -69,7 +69,14 @@ pub struct Utsname {
 
 impl Utsname {
     /// Fields longer than 64 bytes are cut.
-    pub fn new(sysname: &str, nodename: &str, release: &str, version: &str, machine: &str, domainname: &str) -> Utsname {
+    pub fn new(
+        sysname: &str,
+        nodename: &str,
+        release: &str,
+        version: &str,
+        machine: &str,
+        domainname: &str,
+    ) -> Utsname {
         let field = |text: &str| {
             let mut bytes = [0; 65];
             let len = text.len().min(64);
