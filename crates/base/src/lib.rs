@@ -3,6 +3,7 @@
 
 pub mod ids;
 pub mod map;
+pub mod quantity;
 pub mod seed;
 pub mod time;
 pub mod units;
