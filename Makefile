@@ -1,0 +1,53 @@
+# Two commands do everything on a Debian machine that has Rust: `make demo` and `make test`.
+#
+# Compiled artefacts stay outside the clone, in $GNOMON_CACHE (else $XDG_CACHE_HOME/gnomon, else ~/.cache/gnomon), in one folder
+# per clone: clones that shared one would take each other's crates for their own. One profile serves everything, so nothing
+# is compiled twice.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench build lint fmt clean
+
+cache := $(or $(GNOMON_CACHE),$(or $(XDG_CACHE_HOME),$(if $(HOME),$(HOME)/.cache,$(CURDIR)/target))/gnomon)
+export CARGO_TARGET_DIR ?= $(cache)/target-$(shell printf '%s' '$(CURDIR)' | cksum | cut -d ' ' -f 1)
+
+CARGO_FLAGS ?=
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 8
+
+demo: ## run real programs on a simulated network and show what came of it
+	@tools/install-packages build demo
+	@$(MAKE) --no-print-directory build
+	@tools/demo
+
+test: ## pass all tests and lints
+	@tools/install-packages build test
+	@tools/check-rust clippy fmt
+	cargo fmt --all --check
+	cargo test --workspace --release $(CARGO_FLAGS)
+	cargo clippy --workspace --release --all-targets $(CARGO_FLAGS) -- -D warnings
+
+bench: ## measure, with the native figures of this machine beside each
+	@tools/install-packages build bench
+	@$(MAKE) --no-print-directory build
+	@tools/bench
+
+build: ## leave the program at bin/gnomon
+	@tools/check-rust
+	cargo build --release $(CARGO_FLAGS)
+	@mkdir -p bin
+	@install -m 755 "$(CARGO_TARGET_DIR)/release/gnomon" bin/gnomon
+
+lint: ## clippy and rustfmt, changing nothing
+	@tools/check-rust clippy fmt
+	cargo fmt --all --check
+	cargo clippy --workspace --release --all-targets $(CARGO_FLAGS) -- -D warnings
+
+fmt: ## format the sources
+	@tools/check-rust fmt
+	cargo fmt --all
+
+clean: ## remove what was built for this clone
+	cargo clean
+	rm -rf bin
