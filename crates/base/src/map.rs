@@ -14,7 +14,7 @@ impl Default for FastHasher {
 
 impl FastHasher {
     fn mix(&mut self, value: u64) {
-        let product = u128::from(self.0 ^ value) * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835_u128;
+        let product = u128::from(self.0 ^ value ^ 0xa076_1d64_78bd_642f) * 0x9e37_79b9_7f4a_7c15_u128;
         self.0 = (product as u64) ^ ((product >> 64) as u64);
     }
 }

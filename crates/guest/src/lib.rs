@@ -1,10 +1,36 @@
 //! Guests: ELF images, arenas, rewritten code, vcpus, guest memory. The only crate with `unsafe`.
 //!
-//! It knows nothing of files, sockets or scheduling: it loads a program into an arena, runs one of its threads until that
-//! thread needs the simulated kernel, and says why it came back.
+//! It knows nothing of files' names, sockets or scheduling: it loads a program into an arena, runs one of its threads until that
+//! thread needs the simulated kernel, and says why it came back. The path of a guest: [`Program::open`] composes its images
+//! (`image`), [`Program::start`] gives it an [`AddressSpace`] (`memory`) in its host's [`HostRegion`] (`arena`) and a [`Vcpu`],
+//! [`Vcpu::run`] executes it on a [`Worker`] (`switch`, `traps`).
+//!
+//! Isolation: none between guests beyond good behaviour, since they share one address space. Only the simulated kernel's own
+//! accesses are checked.
 
 #![allow(unsafe_code, reason = "the one crate that runs foreign machine code; each block carries its argument")]
 
-pub mod memory;
+mod arena;
+mod copy;
+mod counters;
+mod cpu;
+mod image;
+mod loader;
+mod memory;
+mod registers;
+mod switch;
+mod traps;
+mod vcpu;
+mod worker;
 
-pub use memory::{AddressSpace, Fault};
+pub use arena::{ARENAS_END, ARENAS_START, ArenaError, BLOCK_BYTES, HostRegion, map_arenas};
+pub use counters::{Counters, counters};
+pub use cpu::TSC_HZ;
+pub use image::{ElfError, ElfHeader, FileKey, Image, PAGE, Segment};
+pub use loader::{Program, StartArguments, StartError};
+pub use memory::{
+    AddressSpace, Backing, Fault, MapError, MapRequest, PROT_EXEC, PROT_READ, PROT_WRITE, Vma, VmaKind,
+};
+pub use registers::{Registers, SIGNAL_XSAVE_BYTES};
+pub use vcpu::{Exit, FaultInfo, Vcpu};
+pub use worker::{Worker, WorkerError};

@@ -1,0 +1,212 @@
+//! The store: one memfd that holds every composed image once, and packs of images as programs load them.
+
+use super::elf::{ElfError, ElfHeader};
+use super::rewrite::{Rewritten, Site, rewrite};
+use super::{PAGE, page_up};
+use crate::counters;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::{FromRawFd, RawFd};
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// Identity and version of a real file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileKey {
+    pub device: u64,
+    pub inode: u64,
+    pub bytes: u64,
+    pub modified_ns: i128,
+}
+
+impl FileKey {
+    /// # Errors
+    /// When `fstat` fails.
+    pub fn of(file: &File) -> std::io::Result<FileKey> {
+        use std::os::unix::fs::MetadataExt;
+        let meta = file.metadata()?;
+        let modified_ns = i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec());
+        Ok(FileKey { device: meta.dev(), inode: meta.ino(), bytes: meta.len(), modified_ns })
+    }
+}
+
+/// A composed image: an ELF file's pages with special instructions rewritten, followed by its sled.
+#[derive(Debug)]
+pub struct Image {
+    pub key: FileKey,
+    pub header: ElfHeader,
+    /// Where it begins in the store.
+    pub(crate) offset: u64,
+    /// Image and sled, in whole pages.
+    pub(crate) mapped_bytes: u64,
+    sites: Vec<Site>,
+}
+
+impl Image {
+    /// Bytes of address space that it takes: its span and its sled, in whole pages.
+    pub fn mapped_bytes(&self) -> u64 {
+        self.mapped_bytes
+    }
+
+    /// For an address in the sled, relative to the image: the address in the original code that it stands for.
+    pub(crate) fn original_address(&self, relative: u64) -> Option<u64> {
+        let at = self.sites.binary_search_by_key(&relative, |site| site.sled_return).ok()?;
+        Some(self.sites[at].original_return)
+    }
+
+    /// For an address behind a rewritten instruction, relative to the image: where the sled goes on.
+    pub(crate) fn sled_address(&self, relative: u64) -> Option<u64> {
+        self.sites.iter().find(|site| site.original_return == relative).map(|site| site.sled_return)
+    }
+}
+
+/// A program's images (and other private file mappings) as its first guest placed them, ready to be mapped as a whole.
+#[derive(Debug)]
+pub(crate) struct Pack {
+    /// Where it begins in the store.
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+    /// (offset in the pack, bytes, file, file offset), by offset.
+    pub(crate) parts: Vec<PackPart>,
+}
+
+/// One mapping inside a pack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PackPart {
+    pub(crate) at: u64,
+    pub(crate) bytes: u64,
+    pub(crate) key: FileKey,
+    /// None for a composed image, the file offset for plain data.
+    pub(crate) data_offset: Option<u64>,
+}
+
+/// The process-wide store.
+#[derive(Debug)]
+pub struct Images {
+    file: File,
+    fd: RawFd,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    used: u64,
+    images: BTreeMap<FileKey, Result<Arc<Image>, ElfError>>,
+    packs: BTreeMap<FileKey, Arc<Pack>>,
+    recordings: BTreeMap<FileKey, (u64, Vec<RecordedPart>)>,
+}
+
+/// A part of a pack to be, with its bytes when it is plain data.
+pub(crate) type RecordedPart = (PackPart, Option<Vec<u8>>);
+
+/// The process-wide store, created on first use.
+pub fn images() -> &'static Images {
+    static STORE: OnceLock<Images> = OnceLock::new();
+    STORE.get_or_init(|| {
+        // SAFETY: the name is a valid C string; the result is checked before it becomes an owned descriptor.
+        let fd = unsafe { libc::memfd_create(c"gnomon-images".as_ptr(), libc::MFD_CLOEXEC) };
+        assert!(fd >= 0, "memfd_create: {}", std::io::Error::last_os_error());
+        // SAFETY: `fd` is a fresh descriptor that nothing else owns.
+        let file = unsafe { File::from_raw_fd(fd) };
+        Images { file, fd, state: Mutex::default() }
+    })
+}
+
+impl Images {
+    /// The composed image of a file, made on first use.
+    ///
+    /// # Errors
+    /// When the file is no ELF image for this machine.
+    pub fn get(&self, key: FileKey, file: &File) -> Result<Arc<Image>, ElfError> {
+        let mut state = self.lock();
+        if let Some(known) = state.images.get(&key) {
+            return known.clone();
+        }
+        let made = self.compose(&mut state, key, file).map(Arc::new);
+        state.images.insert(key, made.clone());
+        made
+    }
+
+    /// An image that is already composed.
+    pub(crate) fn known(&self, key: FileKey) -> Option<Arc<Image>> {
+        self.lock().images.get(&key).and_then(|image| image.as_ref().ok().cloned())
+    }
+
+    pub(crate) fn fd(&self) -> RawFd {
+        self.fd
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn compose(&self, state: &mut State, key: FileKey, file: &File) -> Result<Image, ElfError> {
+        let unreadable = |error: std::io::Error| ElfError { reason: format!("cannot be read: {error}") };
+        let mut data = vec![0u8; key.bytes as usize];
+        file.read_exact_at(&mut data, 0).map_err(unreadable)?;
+        let header = ElfHeader::parse(&data)?;
+        let mut memory = header.memory_image(&data);
+        let Rewritten { sled, sites, left } = rewrite(&mut memory, &data, &header);
+        counters::count_sites(sites.len() as u64, left);
+        let mapped_bytes = header.span + page_up(sled.len() as u64);
+        let offset = self.reserve(state, mapped_bytes).map_err(unreadable)?;
+        self.write_sparse(offset, &memory).map_err(unreadable)?;
+        self.file.write_all_at(&sled, offset + header.span).map_err(unreadable)?;
+        Ok(Image { key, header, offset, mapped_bytes, sites })
+    }
+
+    fn reserve(&self, state: &mut State, bytes: u64) -> std::io::Result<u64> {
+        let offset = state.used;
+        self.file.set_len(offset + bytes)?;
+        state.used += bytes;
+        Ok(offset)
+    }
+
+    /// Writes pages that hold something; the others stay holes.
+    fn write_sparse(&self, offset: u64, memory: &[u8]) -> std::io::Result<()> {
+        for (index, page) in memory.chunks(PAGE as usize).enumerate() {
+            if page.iter().any(|byte| *byte != 0) {
+                self.file.write_all_at(page, offset + index as u64 * PAGE)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The pack of a program, if an earlier guest of it has left a recording. None also when it cannot be written: then images
+    /// are mapped one by one.
+    pub(crate) fn pack(&self, program: FileKey) -> Option<Arc<Pack>> {
+        let mut state = self.lock();
+        if let Some(pack) = state.packs.get(&program) {
+            return Some(pack.clone());
+        }
+        let (bytes, parts) = state.recordings.remove(&program)?;
+        let pack = Arc::new(self.make_pack(&mut state, bytes, parts).ok()?);
+        state.packs.insert(program, pack.clone());
+        Some(pack)
+    }
+
+    /// Keeps what the first guest of a program mapped while it started, `bytes` in all.
+    pub(crate) fn record(&self, program: FileKey, bytes: u64, parts: Vec<RecordedPart>) {
+        let mut state = self.lock();
+        if !state.packs.contains_key(&program) {
+            state.recordings.entry(program).or_insert((bytes, parts));
+        }
+    }
+
+    fn make_pack(&self, state: &mut State, bytes: u64, parts: Vec<RecordedPart>) -> std::io::Result<Pack> {
+        let offset = self.reserve(state, bytes)?;
+        for (part, data) in &parts {
+            match (data, state.images.get(&part.key)) {
+                (Some(data), _) => self.write_sparse(offset + part.at, data)?,
+                (None, Some(Ok(image))) => {
+                    let mut memory = vec![0u8; image.mapped_bytes as usize];
+                    self.file.read_exact_at(&mut memory, image.offset)?;
+                    self.write_sparse(offset + part.at, &memory)?;
+                }
+                (None, _) => {}
+            }
+        }
+        let parts = parts.into_iter().map(|(part, _)| part).collect();
+        Ok(Pack { offset, bytes, parts })
+    }
+}

@@ -1,0 +1,204 @@
+//! Starting a program: images placed, stack built as the kernel's `execve` leaves it, first instruction chosen.
+
+use crate::arena::HostRegion;
+use crate::cpu;
+use crate::image::{ElfError, FileKey, Image, images};
+use crate::memory::{AddressSpace, MapError};
+use crate::registers::{FIXED_FLAGS, Registers};
+use crate::vcpu::Vcpu;
+use std::fs::File;
+use std::sync::Arc;
+
+/// An opened program: its image and its interpreter's.
+#[derive(Debug, Clone)]
+pub struct Program {
+    key: FileKey,
+    image: Arc<Image>,
+    name: Vec<u8>,
+    interpreter: Option<(Arc<Image>, Vec<u8>)>,
+}
+
+/// What a new process is given.
+#[derive(Debug, Clone, Copy)]
+pub struct StartArguments<'a> {
+    pub arguments: &'a [Vec<u8>],
+    pub environment: &'a [Vec<u8>],
+    /// AT_RANDOM: stack protectors and pointer guards come from here.
+    pub random: [u8; 16],
+    pub user: u32,
+    pub group: u32,
+}
+
+/// Why a program cannot be started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StartError {
+    /// ENOEXEC: the file is no program that can be loaded.
+    NotExecutable(ElfError),
+    /// The program must lie at a fixed address.
+    FixedAddress,
+    /// ENOMEM
+    NoMemory,
+    /// E2BIG
+    TooBig,
+}
+
+impl std::fmt::Display for StartError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            StartError::NotExecutable(error) => write!(f, "cannot be loaded: {error}"),
+            StartError::FixedAddress => f.write_str(
+                "is linked to a fixed address (not position-independent), which is not supported yet: use a PIE build of it",
+            ),
+            StartError::NoMemory => f.write_str("does not fit into its host's addresses"),
+            StartError::TooBig => f.write_str("its arguments and environment are larger than a quarter of its stack"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+impl From<MapError> for StartError {
+    fn from(_: MapError) -> Self {
+        StartError::NoMemory
+    }
+}
+
+/// The largest size of arguments and environment: a quarter of the stack, as on Linux.
+const ARGUMENT_BYTES_MAX: usize = 2 << 20;
+
+impl Program {
+    /// Reads a program. `open_interpreter` opens the path that its PT_INTERP names.
+    ///
+    /// # Errors
+    /// When it or its interpreter is no image for this machine.
+    pub fn open(
+        file: &File,
+        name: &[u8],
+        open_interpreter: impl FnOnce(&[u8]) -> std::io::Result<File>,
+    ) -> Result<Program, StartError> {
+        let no_elf = |error: std::io::Error| StartError::NotExecutable(ElfError { reason: error.to_string() });
+        let key = FileKey::of(file).map_err(no_elf)?;
+        let image = images().get(key, file).map_err(StartError::NotExecutable)?;
+        if image.header.fixed {
+            return Err(StartError::FixedAddress);
+        }
+        let interpreter = match &image.header.interpreter {
+            None => None,
+            Some(path) => {
+                let file = open_interpreter(path).map_err(|error| {
+                    let reason = format!("its interpreter {}: {error}", String::from_utf8_lossy(path));
+                    StartError::NotExecutable(ElfError { reason })
+                })?;
+                let key = FileKey::of(&file).map_err(no_elf)?;
+                let loader = images().get(key, &file).map_err(StartError::NotExecutable)?;
+                if loader.header.fixed {
+                    return Err(StartError::FixedAddress);
+                }
+                Some((loader, path.clone()))
+            }
+        };
+        Ok(Program { key, image, name: name.to_vec(), interpreter })
+    }
+
+    /// Fills a fresh address space and a fresh vcpu.
+    ///
+    /// # Errors
+    /// When it does not fit.
+    pub fn start(
+        &self,
+        region: &mut HostRegion,
+        arguments: &StartArguments<'_>,
+    ) -> Result<(AddressSpace, Vcpu), StartError> {
+        let mut space = AddressSpace::new(region).ok_or(StartError::NoMemory)?;
+        space.begin_program(self.key);
+        match self.fill(&mut space, arguments) {
+            Ok(registers) => {
+                let mut vcpu = Vcpu::new();
+                *vcpu.registers_mut() = registers;
+                Ok((space, vcpu))
+            }
+            Err(error) => {
+                space.release(region);
+                Err(error)
+            }
+        }
+    }
+
+    fn fill(&self, space: &mut AddressSpace, arguments: &StartArguments<'_>) -> Result<Registers, StartError> {
+        let program = space.place(space.stack_end(), self.image.clone(), &self.name)?;
+        space.protect_segments(program);
+        let mut entry = program + self.image.header.entry;
+        let mut loader_base = 0;
+        if let Some((loader, name)) = &self.interpreter {
+            loader_base = program + self.image.mapped_bytes();
+            space.place(loader_base, loader.clone(), name)?;
+            space.protect_segments(loader_base);
+            entry = loader_base + loader.header.entry;
+        }
+        let rsp = self.build_stack(space, arguments, program, loader_base)?;
+        Ok(Registers { rip: entry, rsp, rflags: FIXED_FLAGS, ..Registers::default() })
+    }
+
+    /// Lays out the stack as in the System V ABI, "Initial Stack and Register State": from the top down the strings, then the
+    /// auxiliary vector, the environment, the arguments, and argc at rsp. Returns rsp.
+    fn build_stack(
+        &self,
+        space: &AddressSpace,
+        arguments: &StartArguments<'_>,
+        program: u64,
+        loader_base: u64,
+    ) -> Result<u64, StartError> {
+        let total: usize = arguments.arguments.iter().chain(arguments.environment).map(|text| text.len() + 9).sum();
+        if total > ARGUMENT_BYTES_MAX {
+            return Err(StartError::TooBig);
+        }
+        let mut top = space.stack_end() - 8;
+        let mut push = |bytes: &[u8]| {
+            top -= bytes.len() as u64 + 1;
+            let mut with_end = bytes.to_vec();
+            with_end.push(0);
+            space.write(top, &with_end).map(|()| top).map_err(|_| StartError::NoMemory)
+        };
+        let file_name = push(&self.name)?;
+        let mut environment = arguments.environment.iter().rev().map(|text| push(text)).collect::<Result<Vec<_>, _>>()?;
+        let mut argv = arguments.arguments.iter().rev().map(|text| push(text)).collect::<Result<Vec<_>, _>>()?;
+        environment.reverse();
+        argv.reverse();
+        let platform = push(b"x86_64")?;
+        let random = (platform - 16) & !15;
+        space.write(random, &arguments.random).map_err(|_| StartError::NoMemory)?;
+
+        let header = &self.image.header;
+        let auxiliary = [
+            (libc::AT_HWCAP, cpu::HWCAP),
+            (libc::AT_PAGESZ, crate::image::PAGE),
+            (libc::AT_CLKTCK, 100),
+            (libc::AT_PHDR, program + header.program_headers),
+            (libc::AT_PHENT, 56),
+            (libc::AT_PHNUM, header.program_header_count.into()),
+            (libc::AT_BASE, loader_base),
+            (libc::AT_FLAGS, 0),
+            (libc::AT_ENTRY, program + header.entry),
+            (libc::AT_UID, arguments.user.into()),
+            (libc::AT_EUID, arguments.user.into()),
+            (libc::AT_GID, arguments.group.into()),
+            (libc::AT_EGID, arguments.group.into()),
+            (libc::AT_SECURE, 0),
+            (libc::AT_RANDOM, random),
+            (libc::AT_HWCAP2, cpu::HWCAP2),
+            (libc::AT_EXECFN, file_name),
+            (libc::AT_PLATFORM, platform),
+            (libc::AT_NULL, 0),
+        ];
+        let mut words = vec![argv.len() as u64];
+        words.extend(argv);
+        words.push(0);
+        words.extend(environment);
+        words.push(0);
+        words.extend(auxiliary.iter().flat_map(|(key, value)| [*key, *value]));
+        let rsp = (random - 8 * words.len() as u64) & !15;
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        space.write(rsp, &bytes).map_err(|_| StartError::NoMemory)?;
+        Ok(rsp)
+    }
+}

@@ -1,0 +1,626 @@
+//! `mmap`, `munmap`, `mprotect`, `mremap`, `brk` and `madvise` of a guest.
+
+use super::real::{self, RealKind};
+use super::vma::{Vma, VmaKind};
+use super::{AddressSpace, HEAP_START, PROT_EXEC, PROT_READ, PROT_WRITE, Placement};
+use crate::arena::{BLOCK_BYTES, HostRegion};
+use crate::copy;
+use crate::image::{FileKey, Image, PAGE, PackPart, images, page_down, page_up};
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+/// Why a mapping call fails, in the words of `errno(3)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapError {
+    /// EINVAL
+    Invalid,
+    /// ENOMEM
+    NoMemory,
+    /// EEXIST
+    Exists,
+    /// EACCES
+    Access,
+    /// EFAULT
+    Fault,
+    /// EPERM
+    NotPermitted,
+}
+
+/// What a mapping shows.
+#[derive(Clone, Copy, Debug)]
+pub enum Backing<'a> {
+    /// Zeroes.
+    Anonymous,
+    /// A real file from `offset` (a multiple of the page size) on; `name` is what `/proc/PID/maps` shows.
+    File { file: &'a File, offset: u64, name: &'a [u8] },
+    /// A file that exists in the simulation only: these bytes, then zeroes.
+    Bytes { bytes: &'a [u8], name: &'a [u8] },
+}
+
+/// The arguments of `mmap`, taken apart.
+#[derive(Clone, Copy, Debug)]
+pub struct MapRequest<'a> {
+    pub hint: u64,
+    pub bytes: u64,
+    /// PROT_* of `vma`.
+    pub prot: u8,
+    pub shared: bool,
+    /// MAP_FIXED: replace what is there.
+    pub fixed: bool,
+    /// MAP_FIXED_NOREPLACE.
+    pub no_replace: bool,
+    pub backing: Backing<'a>,
+}
+
+/// File mappings up to this size are read into plain memory: cheaper than changing the memory map, and it never stalls other
+/// workers.
+const COPIED_FILE_BYTES: u64 = 64 << 10;
+/// Fresh mappings up to this size get a restricted protection enforced at once.
+const ENFORCED_BYTES: u64 = 1 << 20;
+/// A process's further blocks are at least this large.
+const FURTHER_BLOCK_BYTES: u64 = 1 << 30;
+
+impl AddressSpace {
+    /// `mmap(2)`.
+    ///
+    /// # Errors
+    /// As Linux; NoMemory also for a fixed address outside the process's arena.
+    pub fn mmap(&mut self, region: &mut HostRegion, request: &MapRequest<'_>) -> Result<u64, MapError> {
+        let bytes = page_up(request.bytes);
+        if request.bytes == 0 {
+            return Err(MapError::Invalid);
+        }
+        if bytes == 0 || bytes > 1 << 46 {
+            return Err(MapError::NoMemory);
+        }
+        if request.fixed || request.no_replace {
+            return self.map_fixed(request, bytes);
+        }
+        if let Some((image, name)) = image_request(request, bytes) {
+            let start = self.find_free(region, image.mapped_bytes)?;
+            return self.place(start, image, name);
+        }
+        let start = self.choose(region, request.hint, bytes)?;
+        self.fill(start, bytes, request)?;
+        Ok(start)
+    }
+
+    fn map_fixed(&mut self, request: &MapRequest<'_>, bytes: u64) -> Result<u64, MapError> {
+        let start = request.hint;
+        if start % PAGE != 0 {
+            return Err(MapError::Invalid);
+        }
+        let end = start.checked_add(bytes).ok_or(MapError::NoMemory)?;
+        if !self.owns(start, end) {
+            return Err(MapError::NoMemory);
+        }
+        let replaces = self.vmas.overlaps(start, end);
+        if request.no_replace && replaces {
+            return Err(MapError::Exists);
+        }
+        if self.is_part_of_image(start, end, request) {
+            self.set_vmas(start, end, request.prot, false, None);
+            return Ok(start);
+        }
+        if matches!(request.backing, Backing::Anonymous) && self.is_fresh_zero(start, end) {
+            self.set_vmas(start, end, request.prot, request.shared, Some(VmaKind::Anonymous));
+            return Ok(start);
+        }
+        if replaces {
+            self.vmas.remove(start, end);
+            if !self.real.touches(start, end) {
+                real::discard(start, bytes);
+            }
+        }
+        self.fill(start, bytes, request)?;
+        Ok(start)
+    }
+
+    /// Whether `[start, end)` lies in this process's blocks.
+    fn owns(&self, start: u64, end: u64) -> bool {
+        self.blocks.iter().any(|(at, bytes)| start >= *at && end <= at + bytes)
+    }
+
+    fn choose(&mut self, region: &mut HostRegion, hint: u64, bytes: u64) -> Result<u64, MapError> {
+        let hint = page_down(hint);
+        if hint != 0
+            && let Some(end) = hint.checked_add(bytes)
+            && self.owns(hint, end)
+            && hint >= self.stack_end()
+            && !self.vmas.overlaps(hint, end)
+            && !self.in_heap_zone(hint, end)
+        {
+            return Ok(hint);
+        }
+        self.find_free(region, bytes)
+    }
+
+    fn in_heap_zone(&self, start: u64, end: u64) -> bool {
+        let (block, size) = self.blocks[0];
+        start < block + size && end > block + HEAP_START
+    }
+
+    fn find_free(&mut self, region: &mut HostRegion, bytes: u64) -> Result<u64, MapError> {
+        let heap_start = self.blocks[0].0 + HEAP_START;
+        let (found, lowest) = self.vmas.first_fit(self.lowest_free, heap_start, bytes);
+        self.lowest_free = lowest;
+        if let Some(start) = found {
+            return Ok(start);
+        }
+        for (start, size) in &self.blocks[1..] {
+            if let (Some(start), _) = self.vmas.first_fit(*start, start + size, bytes) {
+                return Ok(start);
+            }
+        }
+        let (start, size) = region.take(bytes.max(FURTHER_BLOCK_BYTES.min(64 * BLOCK_BYTES))).ok_or(MapError::NoMemory)?;
+        self.blocks.push((start, size));
+        Ok(start)
+    }
+
+    /// Makes `[start, start + bytes)`, which is free or was just removed, show what the request asks for.
+    fn fill(&mut self, start: u64, bytes: u64, request: &MapRequest<'_>) -> Result<(), MapError> {
+        let end = start + bytes;
+        let kind = match request.backing {
+            Backing::Anonymous => {
+                self.make_plain(start, end)?;
+                if request.prot & PROT_EXEC != 0 || (request.prot & PROT_WRITE == 0 && bytes <= ENFORCED_BYTES) {
+                    self.enforce(start, end, request.prot)?;
+                }
+                VmaKind::Anonymous
+            }
+            Backing::Bytes { bytes: content, name } => {
+                self.make_plain(start, end)?;
+                let length = content.len().min(bytes as usize);
+                copy::copy_bytes(start, content.as_ptr() as u64, length as u64);
+                VmaKind::File { name: self.names.number(name), offset: 0 }
+            }
+            Backing::File { file, offset, name } => {
+                self.fill_from_file(start, bytes, request, file, offset)?;
+                VmaKind::File { name: self.names.number(name), offset }
+            }
+        };
+        self.vmas.insert(Vma { start, end, prot: request.prot, shared: request.shared, kind });
+        Ok(())
+    }
+
+    fn fill_from_file(&mut self, start: u64, bytes: u64, request: &MapRequest<'_>, file: &File, offset: u64) -> Result<(), MapError> {
+        let end = start + bytes;
+        let key = FileKey::of(file).map_err(|_| MapError::Access)?;
+        if request.shared {
+            let prot = request.prot | PROT_READ;
+            if !real::map_file(start, bytes, prot, true, file.as_raw_fd(), offset) {
+                return Err(MapError::Access);
+            }
+            self.real.set(start, end, RealKind::File);
+            return Ok(());
+        }
+        if self.pack_has(start, bytes, key, Some(offset)) {
+            return Ok(());
+        }
+        let in_file = key.bytes.saturating_sub(offset).min(bytes);
+        if bytes <= COPIED_FILE_BYTES && request.prot & PROT_EXEC == 0 && page_up(in_file) == bytes {
+            self.make_plain(start, end)?;
+            copy_file(start, in_file, file, offset)?;
+        } else {
+            let prot = request.prot | PROT_READ | PROT_WRITE;
+            if !real::map_file(start, bytes, prot, false, file.as_raw_fd(), offset) {
+                return Err(MapError::Access);
+            }
+            self.real.set(start, end, RealKind::File);
+        }
+        self.record_data(start, bytes, key, file, offset);
+        Ok(())
+    }
+
+    fn record_data(&mut self, start: u64, bytes: u64, key: FileKey, file: &File, offset: u64) {
+        let Some(recording) = &mut self.recording else { return };
+        let mut data = vec![0u8; key.bytes.saturating_sub(offset).min(bytes) as usize];
+        if start >= recording.start && file.read_exact_at(&mut data, offset).is_ok() {
+            let part = PackPart { at: start - recording.start, bytes, key, data_offset: Some(offset) };
+            recording.parts.retain(|(other, _)| other.at + other.bytes <= part.at || part.at + part.bytes <= other.at);
+            recording.parts.push((part, Some(data)));
+        }
+    }
+
+    /// Whether the process's pack already shows this at `start`, untouched.
+    fn pack_has(&self, start: u64, bytes: u64, key: FileKey, data_offset: Option<u64>) -> bool {
+        let Some((pack_start, pack)) = &self.pack else { return false };
+        let Some(at) = start.checked_sub(*pack_start) else { return false };
+        let part = PackPart { at, bytes, key, data_offset };
+        pack.parts.contains(&part)
+            && self.real.parts(start, start + bytes).first().is_some_and(|map| {
+                map.end == start + bytes && map.kind == RealKind::Store { offset: pack.offset + at }
+            })
+    }
+
+    /// Places an image at a free address: mapped whole, with its sled.
+    pub(crate) fn place(&mut self, start: u64, image: Arc<Image>, name: &[u8]) -> Result<u64, MapError> {
+        let end = start + image.mapped_bytes;
+        if !self.pack_has(start, image.mapped_bytes, image.key, None) {
+            if !real::map_file(start, image.mapped_bytes, 7, false, images().fd(), image.offset) {
+                return Err(MapError::NoMemory);
+            }
+            self.real.set(start, end, RealKind::Store { offset: image.offset });
+        }
+        if let Some(recording) = &mut self.recording
+            && start >= recording.start
+        {
+            let part = PackPart { at: start - recording.start, bytes: image.mapped_bytes, key: image.key, data_offset: None };
+            recording.parts.retain(|(other, _)| other.at + other.bytes <= part.at || part.at + part.bytes <= other.at);
+            recording.parts.push((part, None));
+        }
+        let name = self.names.number(name);
+        let prot = PROT_READ | PROT_EXEC;
+        self.vmas.insert(Vma { start, end, prot, shared: false, kind: VmaKind::Image(name) });
+        self.placements.push(Placement { start, image, fresh: true });
+        Ok(start)
+    }
+
+    /// Gives the segments of a placed image the protections that `execve` gives them.
+    pub(crate) fn protect_segments(&mut self, start: u64) {
+        let Some(placement) = self.placements.iter().find(|p| p.start == start) else { return };
+        let image = placement.image.clone();
+        for segment in &image.header.segments {
+            let mut prot = 0;
+            for (right, bit) in
+                [(segment.readable, PROT_READ), (segment.writable, PROT_WRITE), (segment.executable, PROT_EXEC)]
+            {
+                prot |= if right { bit } else { 0 };
+            }
+            let (from, to) = (page_down(segment.address), page_up(segment.address + segment.memory_bytes));
+            self.vmas.protect(start + from, start + to, prot);
+        }
+    }
+
+    /// Whether a fixed mapping asks for a segment of an image that lies there already.
+    fn is_part_of_image(&self, start: u64, end: u64, request: &MapRequest<'_>) -> bool {
+        let Backing::File { file, offset, .. } = request.backing else { return false };
+        let Some(placement) = self.placement_around(start) else { return false };
+        if request.shared || end > placement.start + placement.image.header.span {
+            return false;
+        }
+        let relative = start - placement.start;
+        let fits = placement.image.header.segments.iter().any(|segment| {
+            let (from, to) = (page_down(segment.address), page_up(segment.address + segment.file_bytes));
+            relative >= from
+                && end - placement.start <= to
+                && page_down(segment.file_offset) + (relative - from) == offset
+        });
+        fits && FileKey::of(file).is_ok_and(|key| key == placement.image.key)
+    }
+
+    /// Whether a range is made of zero pages of an image that nothing has touched yet. Marks the image as touched.
+    fn is_fresh_zero(&mut self, start: u64, end: u64) -> bool {
+        let Some(placement) = self.placements.iter_mut().find(|p| start >= p.start && end <= p.start + p.image.header.span)
+        else {
+            return false;
+        };
+        let (from, to) = (start - placement.start, end - placement.start);
+        let zero = placement.image.header.segments.iter().all(|segment| {
+            page_down(segment.address) >= to || page_up(segment.address + segment.file_bytes) <= from
+        });
+        zero && std::mem::replace(&mut placement.fresh, false)
+    }
+
+    /// Replaces protection (and kind) of what is mapped in a range.
+    fn set_vmas(&mut self, start: u64, end: u64, prot: u8, shared: bool, kind: Option<VmaKind>) {
+        let kind = kind.or_else(|| self.vmas.find(start).map(|(_, vma)| vma.kind)).unwrap_or(VmaKind::Anonymous);
+        self.vmas.remove(start, end);
+        self.vmas.insert(Vma { start, end, prot, shared, kind });
+    }
+
+    /// Makes a range plain memory that reads as zero, where it is not yet. Freed plain memory is zero already.
+    fn make_plain(&mut self, start: u64, end: u64) -> Result<(), MapError> {
+        let parts = self.real.parts(start, end);
+        let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return Ok(()) };
+        let only_zero = parts.iter().all(|part| self.is_zero_in_store(part.start, part.end, part.kind));
+        if only_zero {
+            for part in &parts {
+                real::discard(part.start, part.end - part.start);
+            }
+            return Ok(());
+        }
+        let (from, to) = (first.start, last.end);
+        if !real::map_plain(from, to - from) {
+            return Err(MapError::NoMemory);
+        }
+        self.real.remove(from, to);
+        Ok(())
+    }
+
+    /// Whether the store holds only zeroes for a range of the pack: a gap between its parts.
+    fn is_zero_in_store(&self, start: u64, end: u64, kind: RealKind) -> bool {
+        let RealKind::Store { offset } = kind else { return false };
+        let Some((pack_start, pack)) = &self.pack else { return false };
+        let Some(at) = start.checked_sub(*pack_start) else { return false };
+        offset == pack.offset + at
+            && pack.parts.iter().all(|part| part.at >= end - pack_start || part.at + part.bytes <= at)
+    }
+
+    /// Gives a range of plain memory a real protection of its own. Executable memory stays readable and writable, so that a
+    /// compiler that toggles its code's protection costs nothing.
+    fn enforce(&mut self, start: u64, end: u64, prot: u8) -> Result<(), MapError> {
+        let prot = if prot & PROT_EXEC != 0 { PROT_READ | PROT_WRITE | PROT_EXEC } else { prot };
+        if !real::protect(start, end - start, prot) {
+            return Err(MapError::NoMemory);
+        }
+        let store = self.real.parts(start, end).iter().any(|part| !matches!(part.kind, RealKind::Protected { .. }));
+        if !store {
+            if prot == PROT_READ | PROT_WRITE {
+                self.real.remove(start, end);
+            } else {
+                self.real.set(start, end, RealKind::Protected { prot });
+            }
+        }
+        Ok(())
+    }
+
+    /// `munmap(2)`.
+    ///
+    /// # Errors
+    /// Invalid for a misaligned address or no length.
+    pub fn munmap(&mut self, address: u64, bytes: u64) -> Result<(), MapError> {
+        let bytes = page_up(bytes);
+        let end = address.checked_add(bytes).ok_or(MapError::Invalid)?;
+        if address % PAGE != 0 || bytes == 0 || end > 1 << 47 {
+            return Err(MapError::Invalid);
+        }
+        let parts: Vec<(u64, u64)> = self.vmas.parts(address, end).map(|vma| (vma.start, vma.end)).collect();
+        for (start, end) in parts {
+            self.unmap_part(start, end)?;
+        }
+        self.vmas.remove(address, end);
+        self.remove_placements(address, end);
+        if self.blocks.first().is_some_and(|(block, size)| address >= *block && address < block + size) {
+            self.lowest_free = self.lowest_free.min(address.max(self.stack_end()));
+        }
+        Ok(())
+    }
+
+    /// Forgets images that an unmapping covered whole, and their sleds.
+    fn remove_placements(&mut self, address: u64, end: u64) {
+        let covered = |p: &Placement| address <= p.start && end >= p.start + p.image.header.span;
+        for placement in self.placements.iter().filter(|p| covered(p)) {
+            let image = &placement.image;
+            self.vmas.remove(placement.start + image.header.span, placement.start + image.mapped_bytes);
+        }
+        self.placements.retain(|p| !covered(p));
+    }
+
+    fn unmap_part(&mut self, start: u64, end: u64) -> Result<(), MapError> {
+        let needs_plain = self.real.parts(start, end).iter().any(|part| !matches!(part.kind, RealKind::Store { .. }));
+        if needs_plain {
+            // A file's mapping must go now: its file may be removed, and its pages must not come back.
+            if !real::map_plain(start, end - start) {
+                return Err(MapError::NoMemory);
+            }
+            self.real.remove(start, end);
+        } else {
+            real::discard(start, end - start);
+        }
+        Ok(())
+    }
+
+    /// `mprotect(2)`.
+    ///
+    /// # Errors
+    /// NoMemory when part of the range is not mapped.
+    pub fn mprotect(&mut self, address: u64, bytes: u64, prot: u8) -> Result<(), MapError> {
+        if address % PAGE != 0 {
+            return Err(MapError::Invalid);
+        }
+        let end = address.checked_add(page_up(bytes)).ok_or(MapError::NoMemory)?;
+        if address == end {
+            return Ok(());
+        }
+        let parts: Vec<Vma> = self.vmas.parts(address, end).collect();
+        let mut at = address;
+        for part in parts {
+            if part.start != at {
+                return Err(MapError::NoMemory);
+            }
+            self.protect_part(&part, prot)?;
+            self.vmas.protect(part.start, part.end, prot);
+            at = part.end;
+        }
+        if at == end { Ok(()) } else { Err(MapError::NoMemory) }
+    }
+
+    fn protect_part(&mut self, part: &Vma, prot: u8) -> Result<(), MapError> {
+        if part.prot == prot || self.is_relro(part.start, part.end) {
+            return Ok(());
+        }
+        if matches!(part.kind, VmaKind::File { .. }) && part.shared {
+            return if real::protect(part.start, part.end - part.start, prot) { Ok(()) } else { Err(MapError::Access) };
+        }
+        let real = self.real.parts(part.start, part.end);
+        let in_image = real.iter().any(|map| matches!(map.kind, RealKind::Store { .. }));
+        let protected = real.iter().any(|map| matches!(map.kind, RealKind::Protected { .. }));
+        let executable_already =
+            real.iter().all(|map| map.kind == RealKind::Protected { prot: 7 }) && !real.is_empty() && prot & PROT_EXEC != 0;
+        let loses_rights = part.prot & PROT_WRITE != 0 && prot & PROT_WRITE == 0;
+        let needs_execution = prot & PROT_EXEC != 0 && !in_image;
+        if executable_already || !(loses_rights || needs_execution || protected) {
+            return Ok(());
+        }
+        self.enforce(part.start, part.end, prot)
+    }
+
+    /// Whether a range is what ld.so protects after relocation, of an image that lies here.
+    fn is_relro(&self, start: u64, end: u64) -> bool {
+        self.placement_around(start).is_some_and(|placement| {
+            placement.image.header.relro.is_some_and(|(from, to)| {
+                start >= placement.start + page_down(from) && end <= placement.start + page_up(to)
+            })
+        })
+    }
+
+    /// `brk(2)`: the new end of the heap, or the old one when the request cannot be met. 0 asks.
+    pub fn brk(&mut self, address: u64) -> u64 {
+        let (block, size) = self.blocks[0];
+        let (start, limit) = (block + HEAP_START, block + size);
+        if address < start || address > limit {
+            return self.heap_end;
+        }
+        let (old, new) = (page_up(self.heap_end), page_up(address));
+        if new > old {
+            if self.vmas.overlaps(old, new) {
+                return self.heap_end;
+            }
+            self.vmas.insert(Vma { start: old, end: new, prot: PROT_READ | PROT_WRITE, shared: false, kind: VmaKind::Heap });
+        } else if new < old {
+            self.vmas.remove(new, old);
+            real::discard(new, old - new);
+        }
+        self.heap_end = address;
+        address
+    }
+
+    /// `mremap(2)` of private memory: grows and shrinks in place where it can, otherwise moves by copying.
+    ///
+    /// # Errors
+    /// As Linux; Invalid also for shared mappings that would have to move.
+    pub fn mremap(
+        &mut self,
+        region: &mut HostRegion,
+        old: u64,
+        old_bytes: u64,
+        new_bytes: u64,
+        may_move: bool,
+        to: Option<u64>,
+    ) -> Result<u64, MapError> {
+        let (old_bytes, new_bytes) = (page_up(old_bytes), page_up(new_bytes));
+        if old % PAGE != 0 || new_bytes == 0 || (to.is_some() && !may_move) || old_bytes == 0 {
+            return Err(MapError::Invalid);
+        }
+        let vma = *self.vmas.find(old).ok_or(MapError::Fault)?.1;
+        if old + old_bytes > vma.end {
+            return Err(MapError::Fault);
+        }
+        if to.is_none() && new_bytes <= old_bytes {
+            if new_bytes < old_bytes {
+                self.munmap(old + new_bytes, old_bytes - new_bytes)?;
+            }
+            return Ok(old);
+        }
+        if to.is_none() && self.grow_in_place(&vma, old + old_bytes, old + new_bytes)? {
+            return Ok(old);
+        }
+        if !may_move {
+            return Err(MapError::NoMemory);
+        }
+        if vma.shared {
+            return Err(MapError::Invalid);
+        }
+        self.move_mapping(region, &vma, old, old_bytes, new_bytes, to)
+    }
+
+    fn grow_in_place(&mut self, vma: &Vma, from: u64, to: u64) -> Result<bool, MapError> {
+        let fits = vma.end == from && self.owns(from, to) && !self.vmas.overlaps(from, to) && vma.kind == VmaKind::Anonymous;
+        if !fits || self.in_heap_zone(from, to) {
+            return Ok(false);
+        }
+        self.make_plain(from, to)?;
+        if vma.prot & PROT_EXEC != 0 {
+            self.enforce(from, to, vma.prot)?;
+        }
+        self.vmas.insert(Vma { start: from, end: to, ..*vma });
+        Ok(true)
+    }
+
+    fn move_mapping(
+        &mut self,
+        region: &mut HostRegion,
+        vma: &Vma,
+        old: u64,
+        old_bytes: u64,
+        new_bytes: u64,
+        to: Option<u64>,
+    ) -> Result<u64, MapError> {
+        let request = MapRequest {
+            hint: to.unwrap_or(0),
+            bytes: new_bytes,
+            prot: PROT_READ | PROT_WRITE,
+            shared: false,
+            fixed: to.is_some(),
+            no_replace: false,
+            backing: Backing::Anonymous,
+        };
+        if to.is_some_and(|to| to < old + old_bytes && old < to + new_bytes) {
+            return Err(MapError::Invalid);
+        }
+        let new = self.mmap(region, &request)?;
+        if vma.prot & PROT_READ != 0 {
+            copy::copy_bytes(new, old, old_bytes.min(new_bytes));
+        }
+        self.munmap(old, old_bytes)?;
+        if vma.prot != PROT_READ | PROT_WRITE {
+            self.mprotect(new, new_bytes, vma.prot)?;
+        }
+        Ok(new)
+    }
+
+    /// `madvise(MADV_DONTNEED)`: anonymous memory reads as zero afterwards, files as their content.
+    ///
+    /// # Errors
+    /// NoMemory when part of the range is not mapped (what is mapped is discarded).
+    pub fn discard(&mut self, address: u64, bytes: u64) -> Result<(), MapError> {
+        let end = address.checked_add(page_up(bytes)).ok_or(MapError::Invalid)?;
+        if address % PAGE != 0 {
+            return Err(MapError::Invalid);
+        }
+        let parts: Vec<Vma> = self.vmas.parts(address, end).collect();
+        let mut at = address;
+        for part in &parts {
+            let plain_file = matches!(part.kind, VmaKind::File { .. }) && !self.real.touches(part.start, part.end);
+            if !plain_file {
+                real::discard(part.start, part.end - part.start);
+            }
+            at = if part.start == at { part.end } else { at };
+        }
+        if at == end { Ok(()) } else { Err(MapError::NoMemory) }
+    }
+
+    /// Whether all of a range is mapped.
+    pub fn is_mapped(&self, address: u64, bytes: u64) -> bool {
+        let Some(end) = address.checked_add(bytes) else { return false };
+        let mut at = address;
+        for part in self.vmas.parts(address, end) {
+            if part.start != at {
+                return false;
+            }
+            at = part.end;
+        }
+        at >= end
+    }
+}
+
+/// Whether a request is a loader's first mapping of an ELF file: the file's whole span, read-only, from its start.
+fn image_request<'a>(request: &MapRequest<'a>, bytes: u64) -> Option<(Arc<Image>, &'a [u8])> {
+    let Backing::File { file, offset: 0, name } = request.backing else { return None };
+    if request.shared || request.prot & PROT_WRITE != 0 {
+        return None;
+    }
+    let key = FileKey::of(file).ok()?;
+    let image = match images().known(key) {
+        Some(image) => image,
+        None => {
+            let mut magic = [0u8; 4];
+            file.read_exact_at(&mut magic, 0).ok()?;
+            if magic != *b"\x7fELF" {
+                return None;
+            }
+            images().get(key, file).ok()?
+        }
+    };
+    (image.header.span == bytes && !image.header.fixed).then_some((image, name))
+}
+
+fn copy_file(start: u64, bytes: u64, file: &File, offset: u64) -> Result<(), MapError> {
+    let mut data = vec![0u8; bytes as usize];
+    file.read_exact_at(&mut data, offset).map_err(|_| MapError::Access)?;
+    copy::copy_bytes(start, data.as_ptr() as u64, bytes);
+    Ok(())
+}

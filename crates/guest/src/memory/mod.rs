@@ -1,0 +1,296 @@
+//! One process's memory: what the guest believes of it, what really lies under it, and copies that check the guest's claims.
+//!
+//! A guest's `mmap`, `munmap`, `mprotect` and `brk` are book-keeping here (`vma`); the real memory map (`real`) changes only for
+//! mappings of files, for executable memory and for memory that loses a right that it had. Rules that follow from this, and
+//! differ from Linux: memory that was never mapped, or is unmapped, can be touched by the guest's own instructions without a
+//! fault (the simulated kernel still answers EFAULT for it); a large reservation with PROT_NONE is not enforced until it has
+//! been accessible once.
+
+mod map;
+mod real;
+mod vma;
+
+pub use map::{Backing, MapError, MapRequest};
+pub use vma::{PROT_EXEC, PROT_READ, PROT_WRITE, Vma, VmaKind};
+
+use crate::arena::{BLOCK_BYTES, HostRegion};
+use crate::copy;
+use crate::image::{FileKey, Image, Pack, RecordedPart, images};
+use real::{RealKind, RealMaps};
+use std::cell::Cell;
+use std::sync::Arc;
+use vma::{Names, VmaList};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// A guest pointer that does not hold what was claimed of it: the simulated kernel answers EFAULT.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fault {
+    pub address: u64,
+}
+
+/// Where a process's first block is cut: stack, then images and mappings, then the heap.
+const STACK_BYTES: u64 = 8 << 20;
+/// The stack ends a little past a multiple of 2 MiB, so that the stack's top and the first images share a page table.
+const STACK_END: u64 = (10 << 20) + (64 << 10);
+const HEAP_START: u64 = 192 << 20;
+
+/// An image as it lies in this address space.
+#[derive(Clone, Debug)]
+pub(crate) struct Placement {
+    pub(crate) start: u64,
+    pub(crate) image: Arc<Image>,
+    /// Nothing has been mapped over its zero pages yet, so they are known to be zero.
+    pub(crate) fresh: bool,
+}
+
+/// One process's memory.
+#[derive(Debug)]
+pub struct AddressSpace {
+    /// (start, bytes): the first block, then those that mappings needed.
+    blocks: Vec<(u64, u64)>,
+    vmas: VmaList,
+    real: RealMaps,
+    names: Names,
+    placements: Vec<Placement>,
+    heap_end: u64,
+    /// No free address for a mapping lies below this one in the first block.
+    lowest_free: u64,
+    pack: Option<(u64, Arc<Pack>)>,
+    recording: Option<Recording>,
+    /// The mapping that the last copy hit.
+    recent: Cell<usize>,
+}
+
+/// What the first guest of a program maps while it starts, from which the program's pack is made.
+#[derive(Debug)]
+struct Recording {
+    program: FileKey,
+    start: u64,
+    parts: Vec<RecordedPart>,
+}
+
+impl AddressSpace {
+    /// An address space with nothing but a stack. None when the host's region is full.
+    pub fn new(region: &mut HostRegion) -> Option<AddressSpace> {
+        let (start, bytes) = region.take(BLOCK_BYTES)?;
+        let mut space = AddressSpace {
+            blocks: vec![(start, bytes)],
+            vmas: VmaList::default(),
+            real: RealMaps::default(),
+            names: Names::default(),
+            placements: Vec::new(),
+            heap_end: start + HEAP_START,
+            lowest_free: start + STACK_END,
+            pack: None,
+            recording: None,
+            recent: Cell::new(0),
+        };
+        let end = space.stack_end();
+        space.vmas.insert(Vma {
+            start: end - STACK_BYTES,
+            end,
+            prot: PROT_READ | PROT_WRITE,
+            shared: false,
+            kind: VmaKind::Stack,
+        });
+        Some(space)
+    }
+
+    /// Gives everything back: pages to the real kernel, blocks to the host. Must be the last call.
+    pub fn release(&mut self, region: &mut HostRegion) {
+        for (start, bytes) in std::mem::take(&mut self.blocks) {
+            if self.real.touches(start, start + bytes) {
+                real::map_plain(start, bytes);
+            } else {
+                real::discard(start, bytes);
+            }
+            region.give_back(start);
+        }
+        self.vmas = VmaList::default();
+        self.real = RealMaps::default();
+        self.placements.clear();
+        self.pack = None;
+        self.recording = None;
+    }
+
+    /// The address above the stack's first byte.
+    pub fn stack_end(&self) -> u64 {
+        self.blocks[0].0 + STACK_END
+    }
+
+    /// A number that identifies this address space among those that live.
+    pub fn id(&self) -> u64 {
+        self.blocks.first().map_or(0, |block| block.0)
+    }
+
+    /// All mappings, by address, as `/proc/PID/maps` lists them.
+    pub fn mappings(&self) -> impl Iterator<Item = &Vma> {
+        self.vmas.iter()
+    }
+
+    /// The file name of a mapping; empty for anonymous memory.
+    pub fn mapping_name(&self, vma: &Vma) -> &[u8] {
+        match vma.kind {
+            VmaKind::Image(name) | VmaKind::File { name, .. } => self.names.name(name),
+            VmaKind::Heap => b"[heap]",
+            VmaKind::Stack => b"[stack]",
+            VmaKind::Anonymous => b"",
+        }
+    }
+
+    /// The placed images: (address of the first page, file name).
+    pub fn placed_images(&self) -> impl Iterator<Item = (u64, &Image)> {
+        self.placements.iter().map(|placement| (placement.start, &*placement.image))
+    }
+
+    /// The address in the original code for one in a sled; any other address as it is.
+    pub fn original_address(&self, address: u64) -> u64 {
+        self.placement_around(address)
+            .and_then(|placement| {
+                let relative = placement.image.original_address(address - placement.start)?;
+                Some(placement.start + relative)
+            })
+            .unwrap_or(address)
+    }
+
+    /// The inverse of [`original_address`](Self::original_address), for code that a signal interrupted in a system call.
+    pub fn sled_address(&self, address: u64) -> u64 {
+        self.placement_around(address)
+            .and_then(|placement| Some(placement.start + placement.image.sled_address(address - placement.start)?))
+            .unwrap_or(address)
+    }
+
+    fn placement_around(&self, address: u64) -> Option<&Placement> {
+        self.placements.iter().find(|p| address >= p.start && address - p.start < p.image.mapped_bytes)
+    }
+
+    /// How many bytes from `address` on may be accessed with all rights in `prot`, `length` at most.
+    fn accessible(&self, address: u64, length: u64, prot: u8) -> u64 {
+        let Some(end) = address.checked_add(length) else { return 0 };
+        if let Some(vma) = self.vmas.get(self.recent.get())
+            && vma.start <= address
+            && end <= vma.end
+            && vma.prot & prot == prot
+        {
+            return length;
+        }
+        let Some((mut index, mut vma)) = self.vmas.find(address) else { return 0 };
+        self.recent.set(index);
+        let mut at = address;
+        while vma.prot & prot == prot {
+            at = vma.end;
+            if at >= end {
+                return length;
+            }
+            index += 1;
+            match self.vmas.get(index) {
+                Some(next) if next.start == at => vma = next,
+                _ => break,
+            }
+        }
+        at - address
+    }
+
+    /// As [`read`](Self::read), but stops at the first bad byte: how many were copied.
+    pub fn read_partial(&self, address: u64, buf: &mut [u8]) -> usize {
+        let good = self.accessible(address, buf.len() as u64, PROT_READ);
+        (good - copy::copy_bytes(buf.as_mut_ptr() as u64, address, good)) as usize
+    }
+
+    /// As [`write`](Self::write), but stops at the first bad byte: how many were copied.
+    pub fn write_partial(&self, address: u64, data: &[u8]) -> usize {
+        let good = self.accessible(address, data.len() as u64, PROT_WRITE);
+        (good - copy::copy_bytes(address, data.as_ptr() as u64, good)) as usize
+    }
+
+    /// Copies `buf.len()` bytes out of the guest.
+    ///
+    /// # Errors
+    /// When part of the range is not mapped readable; what lies before is copied.
+    pub fn read(&self, address: u64, buf: &mut [u8]) -> Result<(), Fault> {
+        let copied = self.read_partial(address, buf);
+        if copied == buf.len() { Ok(()) } else { Err(Fault { address: address + copied as u64 }) }
+    }
+
+    /// Copies `data` into the guest.
+    ///
+    /// # Errors
+    /// When part of the range is not mapped writable; what lies before is copied.
+    pub fn write(&self, address: u64, data: &[u8]) -> Result<(), Fault> {
+        let copied = self.write_partial(address, data);
+        if copied == data.len() { Ok(()) } else { Err(Fault { address: address + copied as u64 }) }
+    }
+
+    /// A NUL-terminated string of at most `max` bytes, without its NUL; None when it is longer.
+    ///
+    /// # Errors
+    /// When it runs into memory that is not readable.
+    pub fn read_cstr(&self, address: u64, max: usize) -> Result<Option<Vec<u8>>, Fault> {
+        let mut text = Vec::new();
+        let mut chunk = [0u8; 256];
+        while text.len() <= max {
+            let at = address.wrapping_add(text.len() as u64);
+            let copied = self.read_partial(at, &mut chunk);
+            if let Some(end) = chunk[..copied].iter().position(|byte| *byte == 0) {
+                text.extend_from_slice(&chunk[..end]);
+                return Ok((text.len() <= max).then_some(text));
+            }
+            text.extend_from_slice(&chunk[..copied]);
+            if copied < chunk.len() && text.len() <= max {
+                return Err(Fault { address: at.wrapping_add(copied as u64) });
+            }
+        }
+        Ok(None)
+    }
+
+    /// # Errors
+    /// When it is not all readable.
+    pub fn read_value<T: FromBytes + IntoBytes>(&self, address: u64) -> Result<T, Fault> {
+        let mut value = T::new_zeroed();
+        self.read(address, value.as_mut_bytes())?;
+        Ok(value)
+    }
+
+    /// # Errors
+    /// When it is not all writable.
+    pub fn write_value<T: IntoBytes + Immutable>(&self, address: u64, value: &T) -> Result<(), Fault> {
+        self.write(address, value.as_bytes())
+    }
+
+    /// Adds 1 to, compares and exchanges and so on, for futex operations: reads a word, lets `change` decide, writes the result.
+    /// Other guests of the host do not run meanwhile, so this is atomic.
+    ///
+    /// # Errors
+    /// When the word is not readable and writable.
+    pub fn update_u32(&self, address: u64, change: impl FnOnce(u32) -> u32) -> Result<u32, Fault> {
+        let old: u32 = self.read_value(address)?;
+        let new = change(old);
+        if new != old {
+            self.write_value(address, &new)?;
+        }
+        Ok(old)
+    }
+
+    /// Begins to record what this first guest of `program` maps, or maps the pack that an earlier one's recording gave.
+    pub(crate) fn begin_program(&mut self, program: FileKey) {
+        let start = self.stack_end();
+        match images().pack(program) {
+            Some(pack) => {
+                if real::map_file(start, pack.bytes, 7, false, images().fd(), pack.offset) {
+                    self.real.set(start, start + pack.bytes, RealKind::Store { offset: pack.offset });
+                    self.pack = Some((start, pack));
+                }
+            }
+            None => self.recording = Some(Recording { program, start, parts: Vec::new() }),
+        }
+    }
+
+    /// Ends the recording: the program has started (it waits for something, starts a thread, or ends).
+    pub fn seal_startup(&mut self) {
+        let Some(recording) = self.recording.take() else { return };
+        let end = recording.parts.iter().map(|(part, _)| part.at + part.bytes).max().unwrap_or(0);
+        if end > 0 {
+            images().record(recording.program, end, recording.parts);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What really lies under a guest's addresses, and the few calls of the real kernel that change it.
+//!
+//! Most of an arena is one anonymous mapping, readable and writable, made once. Here is the list of the exceptions in one
+//! process, and the functions that make them. All of them count.
+
+use crate::counters;
+use std::os::fd::RawFd;
+use std::sync::{Mutex, PoisonError};
+
+/// What an exception is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RealKind {
+    /// A private mapping of the store; the value is the store's offset for the start of the range.
+    Store { offset: u64 },
+    /// A mapping of some real file.
+    File,
+    /// Anonymous memory with a protection of its own.
+    Protected { prot: u8 },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RealMap {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) kind: RealKind,
+}
+
+/// The exceptions of one process, sorted, without overlaps.
+#[derive(Debug, Default)]
+pub(crate) struct RealMaps {
+    list: Vec<RealMap>,
+}
+
+impl RealMaps {
+    /// The parts of exceptions in `[start, end)`.
+    pub(crate) fn parts(&self, start: u64, end: u64) -> Vec<RealMap> {
+        let first = self.list.partition_point(|map| map.end <= start);
+        self.list[first..].iter().take_while(|map| map.start < end).map(|map| cut(map, start, end)).collect()
+    }
+
+    pub(crate) fn touches(&self, start: u64, end: u64) -> bool {
+        let first = self.list.partition_point(|map| map.end <= start);
+        self.list.get(first).is_some_and(|map| map.start < end)
+    }
+
+    pub(crate) fn remove(&mut self, start: u64, end: u64) {
+        let first = self.list.partition_point(|map| map.end <= start);
+        let last = first + self.list[first..].partition_point(|map| map.start < end);
+        if first == last {
+            return;
+        }
+        let (head, tail) = (self.list[first], self.list[last - 1]);
+        let head = (head.start < start).then(|| cut(&head, head.start, start));
+        let tail = (tail.end > end).then(|| cut(&tail, end, tail.end));
+        self.list.splice(first..last, head.into_iter().chain(tail));
+    }
+
+    pub(crate) fn set(&mut self, start: u64, end: u64, kind: RealKind) {
+        self.remove(start, end);
+        let at = self.list.partition_point(|map| map.start < start);
+        self.list.insert(at, RealMap { start, end, kind });
+    }
+}
+
+fn cut(map: &RealMap, start: u64, end: u64) -> RealMap {
+    let (start, end) = (start.max(map.start), end.min(map.end));
+    let kind = match map.kind {
+        RealKind::Store { offset } => RealKind::Store { offset: offset + (start - map.start) },
+        kind => kind,
+    };
+    RealMap { start, end, kind }
+}
+
+/// Serialises calls that change the memory map: the kernel's own lock is slower when threads fight for it.
+static MAP_LOCK: Mutex<()> = Mutex::new(());
+
+/// Maps part of a file over `[start, start + bytes)`; false when the kernel refuses.
+pub(crate) fn map_file(start: u64, bytes: u64, prot: u8, shared: bool, fd: RawFd, offset: u64) -> bool {
+    let kind = if shared { libc::MAP_SHARED } else { libc::MAP_PRIVATE | libc::MAP_NORESERVE };
+    map(start, bytes, prot, kind, fd, offset)
+}
+
+/// Makes `[start, start + bytes)` plain arena memory again: zero, readable, writable.
+pub(crate) fn map_plain(start: u64, bytes: u64) -> bool {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    map(start, bytes, 3, flags, -1, 0)
+}
+
+fn map(start: u64, bytes: u64, prot: u8, flags: i32, fd: RawFd, offset: u64) -> bool {
+    counters::count_map_call();
+    let _guard = MAP_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: the range lies in a block of arenas that the calling address space owns (its only caller checks), so nothing of the
+    // simulator's is replaced.
+    let address = unsafe {
+        libc::mmap(start as *mut _, bytes as usize, i32::from(prot), flags | libc::MAP_FIXED, fd, offset as i64)
+    };
+    address as u64 == start
+}
+
+/// Changes the real protection; false when the kernel refuses.
+pub(crate) fn protect(start: u64, bytes: u64, prot: u8) -> bool {
+    counters::count_map_call();
+    let _guard = MAP_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: as in `map`.
+    unsafe { libc::mprotect(start as *mut _, bytes as usize, i32::from(prot)) == 0 }
+}
+
+/// Gives the pages back: plain memory reads as zero afterwards, a private mapping as its source.
+pub(crate) fn discard(start: u64, bytes: u64) {
+    counters::count_advise_call();
+    // SAFETY: as in `map`; the contents are given up on the guest's demand.
+    unsafe { libc::madvise(start as *mut _, bytes as usize, libc::MADV_DONTNEED) };
+}

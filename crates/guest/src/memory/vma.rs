@@ -1,0 +1,233 @@
+//! The book of mappings: what the guest believes of its address space, sorted, without overlaps.
+
+use base::map::FastMap;
+
+/// Protection bits as in `mmap(2)`.
+pub const PROT_READ: u8 = 1;
+pub const PROT_WRITE: u8 = 2;
+pub const PROT_EXEC: u8 = 4;
+
+/// What a mapping is, for `/proc/PID/maps` and for the rules of protection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VmaKind {
+    Anonymous,
+    Heap,
+    Stack,
+    /// Part of a placed image; the number finds its name.
+    Image(u32),
+    /// A file's bytes.
+    File { name: u32, offset: u64 },
+}
+
+/// One mapping, `[start, end)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vma {
+    pub start: u64,
+    pub end: u64,
+    pub prot: u8,
+    pub shared: bool,
+    pub kind: VmaKind,
+}
+
+impl Vma {
+    fn joins(&self, next: &Vma) -> bool {
+        let same_kind = match (self.kind, next.kind) {
+            (VmaKind::File { name: a, offset: from }, VmaKind::File { name: b, offset: to }) => {
+                a == b && from + (self.end - self.start) == to
+            }
+            (a, b) => a == b,
+        };
+        self.end == next.start && self.prot == next.prot && self.shared == next.shared && same_kind
+    }
+
+    /// The part of it in `[start, end)`, which must overlap it.
+    fn cut(&self, start: u64, end: u64) -> Vma {
+        let (start, end) = (start.max(self.start), end.min(self.end));
+        let kind = match self.kind {
+            VmaKind::File { name, offset } => VmaKind::File { name, offset: offset + (start - self.start) },
+            kind => kind,
+        };
+        Vma { start, end, kind, ..*self }
+    }
+}
+
+/// Sorted mappings.
+#[derive(Debug, Default)]
+pub(crate) struct VmaList {
+    list: Vec<Vma>,
+}
+
+impl VmaList {
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Vma> {
+        self.list.iter()
+    }
+
+    /// The index of the first mapping that ends after `address`.
+    fn first_ending_after(&self, address: u64) -> usize {
+        self.list.partition_point(|vma| vma.end <= address)
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<&Vma> {
+        self.list.get(index)
+    }
+
+    /// The mapping around `address`, with its index.
+    pub(crate) fn find(&self, address: u64) -> Option<(usize, &Vma)> {
+        let index = self.first_ending_after(address);
+        self.list.get(index).filter(|vma| vma.start <= address).map(|vma| (index, vma))
+    }
+
+    /// The parts of mappings in `[start, end)`.
+    pub(crate) fn parts(&self, start: u64, end: u64) -> impl Iterator<Item = Vma> + '_ {
+        let first = self.first_ending_after(start);
+        self.list[first..].iter().take_while(move |vma| vma.start < end).map(move |vma| vma.cut(start, end))
+    }
+
+    pub(crate) fn overlaps(&self, start: u64, end: u64) -> bool {
+        self.list.get(self.first_ending_after(start)).is_some_and(|vma| vma.start < end)
+    }
+
+    /// Removes `[start, end)`, cutting what reaches over its ends.
+    pub(crate) fn remove(&mut self, start: u64, end: u64) {
+        let first = self.first_ending_after(start);
+        let last = first + self.list[first..].partition_point(|vma| vma.start < end);
+        if first == last {
+            return;
+        }
+        let mut keep: [Option<Vma>; 2] = [None, None];
+        let (head, tail) = (self.list[first], self.list[last - 1]);
+        if head.start < start {
+            keep[0] = Some(head.cut(head.start, start));
+        }
+        if tail.end > end {
+            keep[1] = Some(tail.cut(end, tail.end));
+        }
+        self.list.splice(first..last, keep.into_iter().flatten());
+    }
+
+    /// Adds a mapping where nothing is, joined with its neighbours where they are alike.
+    pub(crate) fn insert(&mut self, mut vma: Vma) {
+        let mut at = self.list.partition_point(|other| other.start < vma.start);
+        if at > 0 && self.list[at - 1].joins(&vma) {
+            at -= 1;
+            let previous = self.list.remove(at);
+            vma = Vma { end: vma.end, ..previous };
+        }
+        if self.list.get(at).is_some_and(|next| vma.joins(next)) {
+            vma.end = self.list.remove(at).end;
+        }
+        self.list.insert(at, vma);
+    }
+
+    /// Replaces the protection in `[start, end)`. False when part of it is not mapped (what is mapped before is changed).
+    pub(crate) fn protect(&mut self, start: u64, end: u64, prot: u8) -> bool {
+        let parts: Vec<Vma> = self.parts(start, end).collect();
+        let mut at = start;
+        let mut whole = true;
+        for part in parts {
+            if part.start != at {
+                whole = false;
+                break;
+            }
+            at = part.end;
+            if part.prot != prot {
+                self.remove(part.start, part.end);
+                self.insert(Vma { prot, ..part });
+            }
+        }
+        whole && at >= end
+    }
+
+    /// The lowest free range of `bytes` in `[from, to)`, and the lowest free address seen on the way.
+    pub(crate) fn first_fit(&self, from: u64, to: u64, bytes: u64) -> (Option<u64>, u64) {
+        let mut at = from;
+        let mut lowest = None;
+        for vma in &self.list[self.first_ending_after(from)..] {
+            if vma.start >= to {
+                break;
+            }
+            if vma.start > at {
+                lowest = lowest.or(Some(at));
+                if vma.start - at >= bytes {
+                    return (Some(at), lowest.unwrap_or(at));
+                }
+            }
+            at = at.max(vma.end);
+        }
+        let found = (at < to && to - at >= bytes).then_some(at);
+        (found, lowest.unwrap_or(at))
+    }
+}
+
+/// Names of mapped files, each stored once.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    list: Vec<Vec<u8>>,
+    numbers: FastMap<Vec<u8>, u32>,
+}
+
+impl Names {
+    pub(crate) fn number(&mut self, name: &[u8]) -> u32 {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        let number = self.list.len() as u32;
+        self.list.push(name.to_vec());
+        self.numbers.insert(name.to_vec(), number);
+        number
+    }
+
+    pub(crate) fn name(&self, number: u32) -> &[u8] {
+        self.list.get(number as usize).map_or(b"", Vec::as_slice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn anonymous(start: u64, end: u64, prot: u8) -> Vma {
+        Vma { start, end, prot, shared: false, kind: VmaKind::Anonymous }
+    }
+
+    fn shape(list: &VmaList) -> Vec<(u64, u64, u8)> {
+        list.iter().map(|vma| (vma.start, vma.end, vma.prot)).collect()
+    }
+
+    #[test]
+    fn removal_cuts_and_insertion_joins() {
+        let mut list = VmaList::default();
+        list.insert(anonymous(10, 20, 3));
+        list.insert(anonymous(20, 30, 3));
+        assert_eq!(shape(&list), [(10, 30, 3)]);
+        list.remove(14, 16);
+        assert_eq!(shape(&list), [(10, 14, 3), (16, 30, 3)]);
+        list.insert(anonymous(14, 16, 1));
+        assert_eq!(shape(&list), [(10, 14, 3), (14, 16, 1), (16, 30, 3)]);
+        assert!(list.protect(12, 18, 3));
+        assert_eq!(shape(&list), [(10, 30, 3)]);
+        assert!(!list.protect(25, 35, 1));
+        list.remove(0, 100);
+        assert!(shape(&list).is_empty());
+    }
+
+    #[test]
+    fn first_fit_takes_the_lowest_gap_that_is_large_enough() {
+        let mut list = VmaList::default();
+        list.insert(anonymous(10, 20, 3));
+        list.insert(anonymous(22, 30, 3));
+        assert_eq!(list.first_fit(10, 100, 2), (Some(20), 20));
+        assert_eq!(list.first_fit(10, 100, 3), (Some(30), 20));
+        assert_eq!(list.first_fit(10, 31, 3), (None, 20));
+        assert_eq!(list.first_fit(0, 100, 10), (Some(0), 0));
+    }
+
+    #[test]
+    fn a_cut_file_mapping_keeps_its_offsets() {
+        let mut list = VmaList::default();
+        list.insert(Vma { kind: VmaKind::File { name: 0, offset: 100 }, ..anonymous(10, 20, 1) });
+        list.remove(12, 13);
+        let offsets: Vec<_> = list.iter().map(|vma| vma.kind).collect();
+        assert_eq!(offsets, [VmaKind::File { name: 0, offset: 100 }, VmaKind::File { name: 0, offset: 103 }]);
+    }
+}

@@ -1,0 +1,400 @@
+//! The world switch: from the simulator into a guest thread and back.
+//!
+//! A worker's GS base points to its [`WorkerState`]; guests never own GS. `enter` saves the simulator's callee-saved registers on
+//! the worker's own stack and loads the guest's; a guest comes back through one of three doors: `syscall_entry` and
+//! `emulate_entry`, to which rewritten code jumps with the return address in rcx, and `fault_exit`, to which a signal handler
+//! redirects it once it has stored the general registers. Nothing here runs on a guest's stack.
+//!
+//! Extended state is kept exactly. What the CPU says is in use (`xgetbv` with ecx = 1) decides what is saved: XMM0-15 always,
+//! their upper halves when they are in use, and everything by XSAVE when x87 or AVX-512 is.
+
+use crate::registers::{EXTENDED_AVX, EXTENDED_FULL, Registers, VectorRegisters, XsaveArea};
+use std::arch::{global_asm, naked_asm};
+use std::mem::offset_of;
+
+/// Why a guest came back, as the doors store it.
+pub(crate) const EXIT_SYSCALL: u32 = 0;
+pub(crate) const EXIT_EMULATE: u32 = 1;
+pub(crate) const EXIT_FAULT: u32 = 2;
+
+/// A guest thread's state as the switch sees it. The first member of [`crate::Vcpu`].
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(crate) struct SwitchState {
+    pub(crate) registers: Registers,
+    pub(crate) mxcsr: u32,
+    pub(crate) extended: u8,
+    pub(crate) vectors: VectorRegisters,
+    pub(crate) xsave: Option<Box<XsaveArea>>,
+}
+
+/// What a worker's GS base points to.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(crate) struct WorkerState {
+    pub(crate) syscall_entry: u64,
+    pub(crate) emulate_entry: u64,
+    pub(crate) host_rsp: u64,
+    pub(crate) host_fs_base: u64,
+    pub(crate) vcpu: *mut SwitchState,
+    pub(crate) resume_rip: u64,
+    pub(crate) scratch_rcx: u64,
+    pub(crate) scratch_r11: u64,
+    pub(crate) exit_kind: u32,
+    pub(crate) emulate_info: u32,
+    /// Syscall user dispatch: 0 allows the simulator's own system calls, 1 sends a guest's to SIGSYS.
+    pub(crate) selector: u8,
+    pub(crate) in_guest: u8,
+    /// The simulator read the time-stamp counter itself and trapping was turned off for it (see `traps`).
+    pub(crate) tsc_open: u8,
+    pub(crate) has_xgetbv1: u8,
+    /// XCR0 without PKRU: what XSAVE saves on the full path.
+    pub(crate) xsave_mask: u32,
+    /// Components whose use makes an exit save everything: all but SSE, AVX and PKRU.
+    pub(crate) full_mask: u32,
+    pub(crate) fault: FaultRecord,
+    /// The address behind a `syscall` instruction that no rewriting covered, or 0.
+    pub(crate) missed_site: u64,
+    /// What the worker is serving, for the message of a crash of the simulator itself.
+    pub(crate) serving: [u32; 3],
+    pub(crate) scratch: XsaveArea,
+    /// All components in their initial state, for XRSTOR.
+    pub(crate) initial: XsaveArea,
+}
+
+/// A hardware fault of a guest, as the signal handler stores it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FaultRecord {
+    pub(crate) signal: i32,
+    pub(crate) code: i32,
+    pub(crate) address: u64,
+    pub(crate) trap_number: u64,
+    pub(crate) error_code: u64,
+}
+
+/// Byte offsets from GS that the sleds of rewritten images use. They are part of every composed image.
+pub(crate) const GS_SYSCALL_ENTRY: u32 = offset_of!(WorkerState, syscall_entry) as u32;
+pub(crate) const GS_EMULATE_ENTRY: u32 = offset_of!(WorkerState, emulate_entry) as u32;
+pub(crate) const GS_SCRATCH_RCX: u32 = offset_of!(WorkerState, scratch_rcx) as u32;
+pub(crate) const GS_SCRATCH_R11: u32 = offset_of!(WorkerState, scratch_r11) as u32;
+pub(crate) const GS_EMULATE_INFO: u32 = offset_of!(WorkerState, emulate_info) as u32;
+
+macro_rules! register {
+    ($name:ident) => {
+        offset_of!(SwitchState, registers) + offset_of!(Registers, $name)
+    };
+}
+
+/// Runs the guest until it comes back; why is in the worker's state.
+///
+/// # Safety
+/// GS base must point to this thread's live [`WorkerState`], whose `host_fs_base` is this thread's FS base; `vcpu` must be valid,
+/// exclusively borrowed and hold registers of a guest whose arena is mapped.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn enter(vcpu: *mut SwitchState) {
+    naked_asm!(
+        "push rbx",
+        "push rbp",
+        "push r12",
+        "push r13",
+        "push r14",
+        "push r15",
+        "mov gs:[{host_rsp}], rsp",
+        "mov gs:[{vcpu}], rdi",
+        // Extended state.
+        "cmp byte ptr [rdi + {extended}], {full}",
+        "jne 2f",
+        "mov eax, gs:[{xsave_mask}]",
+        "xor edx, edx",
+        "mov rcx, [rdi + {xsave}]",
+        "xrstor64 [rcx]",
+        "jmp 4f",
+        "2:",
+        "cmp dword ptr [rdi + {mxcsr}], 0x1f80",
+        "je 3f",
+        "ldmxcsr [rdi + {mxcsr}]",
+        "3:",
+        "cmp byte ptr [rdi + {extended}], {avx}",
+        "je 5f",
+        "vzeroupper",
+        "movaps xmm0, [rdi + {v} + 0*32]",
+        "movaps xmm1, [rdi + {v} + 1*32]",
+        "movaps xmm2, [rdi + {v} + 2*32]",
+        "movaps xmm3, [rdi + {v} + 3*32]",
+        "movaps xmm4, [rdi + {v} + 4*32]",
+        "movaps xmm5, [rdi + {v} + 5*32]",
+        "movaps xmm6, [rdi + {v} + 6*32]",
+        "movaps xmm7, [rdi + {v} + 7*32]",
+        "movaps xmm8, [rdi + {v} + 8*32]",
+        "movaps xmm9, [rdi + {v} + 9*32]",
+        "movaps xmm10, [rdi + {v} + 10*32]",
+        "movaps xmm11, [rdi + {v} + 11*32]",
+        "movaps xmm12, [rdi + {v} + 12*32]",
+        "movaps xmm13, [rdi + {v} + 13*32]",
+        "movaps xmm14, [rdi + {v} + 14*32]",
+        "movaps xmm15, [rdi + {v} + 15*32]",
+        "jmp 4f",
+        "5:",
+        "vmovaps ymm0, [rdi + {v} + 0*32]",
+        "vmovaps ymm1, [rdi + {v} + 1*32]",
+        "vmovaps ymm2, [rdi + {v} + 2*32]",
+        "vmovaps ymm3, [rdi + {v} + 3*32]",
+        "vmovaps ymm4, [rdi + {v} + 4*32]",
+        "vmovaps ymm5, [rdi + {v} + 5*32]",
+        "vmovaps ymm6, [rdi + {v} + 6*32]",
+        "vmovaps ymm7, [rdi + {v} + 7*32]",
+        "vmovaps ymm8, [rdi + {v} + 8*32]",
+        "vmovaps ymm9, [rdi + {v} + 9*32]",
+        "vmovaps ymm10, [rdi + {v} + 10*32]",
+        "vmovaps ymm11, [rdi + {v} + 11*32]",
+        "vmovaps ymm12, [rdi + {v} + 12*32]",
+        "vmovaps ymm13, [rdi + {v} + 13*32]",
+        "vmovaps ymm14, [rdi + {v} + 14*32]",
+        "vmovaps ymm15, [rdi + {v} + 15*32]",
+        "4:",
+        // From here on this thread is the guest: its FS base, its system calls and its faults.
+        "mov rax, [rdi + {fs_base}]",
+        "wrfsbase rax",
+        "mov rax, [rdi + {rip}]",
+        "mov gs:[{resume_rip}], rax",
+        "push qword ptr [rdi + {rflags}]",
+        "mov byte ptr gs:[{in_guest}], 1",
+        "mov byte ptr gs:[{selector}], 1",
+        "popfq",
+        "mov rax, [rdi + {rax}]",
+        "mov rbx, [rdi + {rbx}]",
+        "mov rcx, [rdi + {rcx}]",
+        "mov rdx, [rdi + {rdx}]",
+        "mov rsi, [rdi + {rsi}]",
+        "mov rbp, [rdi + {rbp}]",
+        "mov rsp, [rdi + {rsp}]",
+        "mov r8, [rdi + {r8}]",
+        "mov r9, [rdi + {r9}]",
+        "mov r10, [rdi + {r10}]",
+        "mov r11, [rdi + {r11}]",
+        "mov r12, [rdi + {r12}]",
+        "mov r13, [rdi + {r13}]",
+        "mov r14, [rdi + {r14}]",
+        "mov r15, [rdi + {r15}]",
+        "mov rdi, [rdi + {rdi}]",
+        "jmp qword ptr gs:[{resume_rip}]",
+        host_rsp = const offset_of!(WorkerState, host_rsp),
+        vcpu = const offset_of!(WorkerState, vcpu),
+        resume_rip = const offset_of!(WorkerState, resume_rip),
+        in_guest = const offset_of!(WorkerState, in_guest),
+        selector = const offset_of!(WorkerState, selector),
+        xsave_mask = const offset_of!(WorkerState, xsave_mask),
+        extended = const offset_of!(SwitchState, extended),
+        mxcsr = const offset_of!(SwitchState, mxcsr),
+        xsave = const offset_of!(SwitchState, xsave),
+        v = const offset_of!(SwitchState, vectors),
+        full = const EXTENDED_FULL,
+        avx = const EXTENDED_AVX,
+        fs_base = const register!(fs_base),
+        rip = const register!(rip),
+        rflags = const register!(rflags),
+        rax = const register!(rax),
+        rbx = const register!(rbx),
+        rcx = const register!(rcx),
+        rdx = const register!(rdx),
+        rsi = const register!(rsi),
+        rdi = const register!(rdi),
+        rbp = const register!(rbp),
+        rsp = const register!(rsp),
+        r8 = const register!(r8),
+        r9 = const register!(r9),
+        r10 = const register!(r10),
+        r11 = const register!(r11),
+        r12 = const register!(r12),
+        r13 = const register!(r13),
+        r14 = const register!(r14),
+        r15 = const register!(r15),
+    )
+}
+
+global_asm!(
+    // Rewritten `syscall`: rcx holds the return address, r11 is free (both are clobbered by the instruction itself).
+    ".globl gnomon_syscall_entry",
+    "gnomon_syscall_entry:",
+    "mov r11, gs:[{vcpu}]",
+    "mov [r11 + {rsp}], rsp",
+    "mov rsp, gs:[{host_rsp}]",
+    "mov byte ptr gs:[{selector}], 0",
+    "mov byte ptr gs:[{in_guest}], 0",
+    "mov dword ptr gs:[{exit_kind}], {exit_syscall}",
+    "mov [r11 + {rcx}], rcx",
+    "mov [r11 + {rip}], rcx",
+    "pushfq",
+    "pop rcx",
+    "mov [r11 + {rflags}], rcx",
+    "mov [r11 + {r11_}], rcx",
+    "jmp 2f",
+    // Rewritten instruction that must not clobber anything: rcx and r11 are in the scratch slots.
+    ".globl gnomon_emulate_entry",
+    "gnomon_emulate_entry:",
+    "mov r11, gs:[{vcpu}]",
+    "mov [r11 + {rsp}], rsp",
+    "mov rsp, gs:[{host_rsp}]",
+    "mov byte ptr gs:[{selector}], 0",
+    "mov byte ptr gs:[{in_guest}], 0",
+    "mov dword ptr gs:[{exit_kind}], {exit_emulate}",
+    "mov [r11 + {rip}], rcx",
+    "pushfq",
+    "pop rcx",
+    "mov [r11 + {rflags}], rcx",
+    "mov rcx, gs:[{scratch_rcx}]",
+    "mov [r11 + {rcx}], rcx",
+    "mov rcx, gs:[{scratch_r11}]",
+    "mov [r11 + {r11_}], rcx",
+    "2:",
+    "mov [r11 + {rax}], rax",
+    "mov [r11 + {rbx}], rbx",
+    "mov [r11 + {rdx}], rdx",
+    "mov [r11 + {rsi}], rsi",
+    "mov [r11 + {rdi}], rdi",
+    "mov [r11 + {rbp}], rbp",
+    "mov [r11 + {r8}], r8",
+    "mov [r11 + {r9}], r9",
+    "mov [r11 + {r10}], r10",
+    "mov [r11 + {r12}], r12",
+    "mov [r11 + {r13}], r13",
+    "mov [r11 + {r14}], r14",
+    "mov [r11 + {r15}], r15",
+    "cld",
+    // TF, NT, AC or IOPL set by the guest must not reach the simulator.
+    "test dword ptr [r11 + {rflags}], 0x47100",
+    "jz 3f",
+    "push 0x202",
+    "popfq",
+    // A signal handler resumes here, general registers stored, r11 = vcpu, rsp = host_rsp.
+    ".globl gnomon_fault_exit",
+    "gnomon_fault_exit:",
+    "3:",
+    "rdfsbase rax",
+    "mov [r11 + {fs_base}], rax",
+    "mov rax, gs:[{host_fs_base}]",
+    "wrfsbase rax",
+    "stmxcsr [r11 + {mxcsr}]",
+    "cmp dword ptr [r11 + {mxcsr}], 0x1f80",
+    "je 4f",
+    "ldmxcsr gs:[{initial} + 24]",
+    "4:",
+    "mov eax, 0xffffffff",
+    "cmp byte ptr gs:[{has_xgetbv1}], 0",
+    "je 5f",
+    "mov ecx, 1",
+    "xgetbv",
+    "5:",
+    "test eax, gs:[{full_mask}]",
+    "jnz 7f",
+    "test eax, 4",
+    "jnz 6f",
+    "mov byte ptr [r11 + {extended}], 0",
+    "movaps [r11 + {v} + 0*32], xmm0",
+    "movaps [r11 + {v} + 1*32], xmm1",
+    "movaps [r11 + {v} + 2*32], xmm2",
+    "movaps [r11 + {v} + 3*32], xmm3",
+    "movaps [r11 + {v} + 4*32], xmm4",
+    "movaps [r11 + {v} + 5*32], xmm5",
+    "movaps [r11 + {v} + 6*32], xmm6",
+    "movaps [r11 + {v} + 7*32], xmm7",
+    "movaps [r11 + {v} + 8*32], xmm8",
+    "movaps [r11 + {v} + 9*32], xmm9",
+    "movaps [r11 + {v} + 10*32], xmm10",
+    "movaps [r11 + {v} + 11*32], xmm11",
+    "movaps [r11 + {v} + 12*32], xmm12",
+    "movaps [r11 + {v} + 13*32], xmm13",
+    "movaps [r11 + {v} + 14*32], xmm14",
+    "movaps [r11 + {v} + 15*32], xmm15",
+    "jmp 8f",
+    "6:",
+    "mov byte ptr [r11 + {extended}], {avx}",
+    "vmovaps [r11 + {v} + 0*32], ymm0",
+    "vmovaps [r11 + {v} + 1*32], ymm1",
+    "vmovaps [r11 + {v} + 2*32], ymm2",
+    "vmovaps [r11 + {v} + 3*32], ymm3",
+    "vmovaps [r11 + {v} + 4*32], ymm4",
+    "vmovaps [r11 + {v} + 5*32], ymm5",
+    "vmovaps [r11 + {v} + 6*32], ymm6",
+    "vmovaps [r11 + {v} + 7*32], ymm7",
+    "vmovaps [r11 + {v} + 8*32], ymm8",
+    "vmovaps [r11 + {v} + 9*32], ymm9",
+    "vmovaps [r11 + {v} + 10*32], ymm10",
+    "vmovaps [r11 + {v} + 11*32], ymm11",
+    "vmovaps [r11 + {v} + 12*32], ymm12",
+    "vmovaps [r11 + {v} + 13*32], ymm13",
+    "vmovaps [r11 + {v} + 14*32], ymm14",
+    "vmovaps [r11 + {v} + 15*32], ymm15",
+    "vzeroupper",
+    "jmp 8f",
+    "7:",
+    "mov byte ptr [r11 + {extended}], {full}",
+    "mov eax, gs:[{xsave_mask}]",
+    "xor edx, edx",
+    "xsave64 gs:[{scratch}]",
+    // The simulator runs with initial state, so that the next vcpu's exit is not slow for this one's x87.
+    "xrstor64 gs:[{initial}]",
+    "8:",
+    "pop r15",
+    "pop r14",
+    "pop r13",
+    "pop r12",
+    "pop rbp",
+    "pop rbx",
+    "ret",
+    vcpu = const offset_of!(WorkerState, vcpu),
+    host_rsp = const offset_of!(WorkerState, host_rsp),
+    host_fs_base = const offset_of!(WorkerState, host_fs_base),
+    selector = const offset_of!(WorkerState, selector),
+    in_guest = const offset_of!(WorkerState, in_guest),
+    exit_kind = const offset_of!(WorkerState, exit_kind),
+    scratch_rcx = const offset_of!(WorkerState, scratch_rcx),
+    scratch_r11 = const offset_of!(WorkerState, scratch_r11),
+    has_xgetbv1 = const offset_of!(WorkerState, has_xgetbv1),
+    xsave_mask = const offset_of!(WorkerState, xsave_mask),
+    scratch = const offset_of!(WorkerState, scratch),
+    initial = const offset_of!(WorkerState, initial),
+    full_mask = const offset_of!(WorkerState, full_mask),
+    exit_syscall = const EXIT_SYSCALL,
+    exit_emulate = const EXIT_EMULATE,
+    extended = const offset_of!(SwitchState, extended),
+    mxcsr = const offset_of!(SwitchState, mxcsr),
+    v = const offset_of!(SwitchState, vectors),
+    full = const EXTENDED_FULL,
+    avx = const EXTENDED_AVX,
+    fs_base = const register!(fs_base),
+    rip = const register!(rip),
+    rflags = const register!(rflags),
+    rax = const register!(rax),
+    rbx = const register!(rbx),
+    rcx = const register!(rcx),
+    rdx = const register!(rdx),
+    rsi = const register!(rsi),
+    rdi = const register!(rdi),
+    rbp = const register!(rbp),
+    rsp = const register!(rsp),
+    r8 = const register!(r8),
+    r9 = const register!(r9),
+    r10 = const register!(r10),
+    r11_ = const register!(r11),
+    r12 = const register!(r12),
+    r13 = const register!(r13),
+    r14 = const register!(r14),
+    r15 = const register!(r15),
+);
+
+unsafe extern "C" {
+    fn gnomon_syscall_entry();
+    fn gnomon_emulate_entry();
+    fn gnomon_fault_exit();
+}
+
+/// The addresses of the three doors.
+pub(crate) fn door_addresses() -> (u64, u64, u64) {
+    (
+        gnomon_syscall_entry as *const () as u64,
+        gnomon_emulate_entry as *const () as u64,
+        gnomon_fault_exit as *const () as u64,
+    )
+}

@@ -1,0 +1,286 @@
+//! A vcpu: a guest thread's machine state, and `run`, which executes it until it needs the simulated kernel.
+
+use crate::cpu;
+use crate::registers::*;
+use crate::switch::{self, EXIT_EMULATE, EXIT_SYSCALL, SwitchState};
+use crate::traps;
+use crate::worker::Worker;
+
+/// Why a vcpu came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// A system call: number in rax, arguments in rdi, rsi, rdx, r10, r8, r9; rip lies behind the instruction.
+    Syscall,
+    /// The guest reads the time-stamp counter: answer by [`Vcpu::complete_tsc`].
+    ReadTsc,
+    /// `rdrand` or `rdseed`: answer by [`Vcpu::complete_random`].
+    ReadRandom,
+    /// A hardware exception, which the simulated kernel turns into a signal; rip is at the instruction as Linux leaves it.
+    Fault(FaultInfo),
+}
+
+/// A hardware exception in the terms of `siginfo_t` and `sigcontext`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FaultInfo {
+    /// SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGTRAP.
+    pub signal: i32,
+    pub code: i32,
+    /// `si_addr`.
+    pub address: u64,
+    pub trap_number: u64,
+    pub error_code: u64,
+}
+
+/// A guest thread's machine state while it does not run.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Vcpu {
+    state: SwitchState,
+    emulate_info: u32,
+}
+
+/// How far before the return address of a rewritten `syscall` its sled entry begins (`lea rcx; jmp gs:[..]`).
+const SLED_SYSCALL_BYTES: u64 = 15;
+
+impl Default for Vcpu {
+    fn default() -> Self {
+        Vcpu::new()
+    }
+}
+
+impl Vcpu {
+    /// A thread as `execve` leaves it: all registers zero, extended state initial.
+    pub fn new() -> Vcpu {
+        let registers = Registers { rflags: FIXED_FLAGS, ..Registers::default() };
+        let vectors = VectorRegisters([[0; 32]; 16]);
+        let state = SwitchState { registers, mxcsr: MXCSR_DEFAULT, extended: EXTENDED_SSE, vectors, xsave: None };
+        Vcpu { state, emulate_info: 0 }
+    }
+
+    /// A copy, as `clone` gives a new thread: all registers, extended state included.
+    pub fn duplicate(&self) -> Vcpu {
+        let xsave = self.state.xsave.as_ref().map(|area| {
+            let mut copy = XsaveArea::boxed();
+            copy.0.copy_from_slice(&area.0);
+            copy
+        });
+        let state = SwitchState {
+            registers: self.state.registers,
+            mxcsr: self.state.mxcsr,
+            extended: self.state.extended,
+            vectors: self.state.vectors,
+            xsave,
+        };
+        Vcpu { state, emulate_info: 0 }
+    }
+
+    pub fn registers(&self) -> &Registers {
+        &self.state.registers
+    }
+
+    pub fn registers_mut(&mut self) -> &mut Registers {
+        &mut self.state.registers
+    }
+
+    /// Executes the guest until it needs the simulated kernel. `cpuid` and `xgetbv` are answered here.
+    pub fn run(&mut self, worker: &mut Worker) -> Exit {
+        loop {
+            self.sanitize_flags();
+            if worker.state.tsc_open != 0 {
+                worker.state.tsc_open = 0;
+                // SAFETY: the simulator runs, so the selector allows system calls.
+                unsafe { traps::set_tsc_open(false) };
+            }
+            // SAFETY: `worker` proves that this thread is prepared; `self` is exclusively borrowed; what the guest's registers
+            // make it do stays within what guests may do (see the crate's documentation on isolation).
+            unsafe { switch::enter(&mut self.state) };
+            if self.state.extended == EXTENDED_FULL {
+                self.take_full_state(worker);
+            }
+            match worker.state.exit_kind {
+                EXIT_SYSCALL => {
+                    worker.note_miss();
+                    return Exit::Syscall;
+                }
+                EXIT_EMULATE => {
+                    if let Some(exit) = self.emulate(worker.state.emulate_info) {
+                        return exit;
+                    }
+                }
+                _ => {
+                    let fault = worker.state.fault;
+                    return Exit::Fault(FaultInfo {
+                        signal: fault.signal,
+                        code: fault.code,
+                        address: fault.address,
+                        trap_number: fault.trap_number,
+                        error_code: fault.error_code,
+                    });
+                }
+            }
+        }
+    }
+
+    fn sanitize_flags(&mut self) {
+        let flags = &mut self.state.registers.rflags;
+        *flags = (*flags & USER_FLAGS) | FIXED_FLAGS;
+    }
+
+    /// Moves the XSAVE area of a full save out of the worker; back to the fast form when x87 holds nothing.
+    fn take_full_state(&mut self, worker: &mut Worker) {
+        let used = 4096.min(XSAVE_BYTES);
+        let area = self.state.xsave.get_or_insert_with(XsaveArea::boxed);
+        area.0[..used].copy_from_slice(&worker.state.scratch.0[..used]);
+        if worker.state.xsave_mask & 0x6_0000 != 0 {
+            area.0[used..].copy_from_slice(&worker.state.scratch.0[used..]);
+        }
+        // The switch had put the simulator's MXCSR back before it saved the rest.
+        area.0[24..28].copy_from_slice(&self.state.mxcsr.to_le_bytes());
+        let in_use = u64::from_le_bytes(area.0[512..520].try_into().unwrap_or_default());
+        let fcw = u16::from_le_bytes([area.0[0], area.0[1]]);
+        let x87_empty = in_use & 1 == 0 || (fcw == FCW_DEFAULT && area.0[2..5] == [0, 0, 0]);
+        if x87_empty && in_use & !0b111 == 0 {
+            let frame: [u8; SIGNAL_XSAVE_BYTES] = area.0[..SIGNAL_XSAVE_BYTES].try_into().unwrap_or([0; SIGNAL_XSAVE_BYTES]);
+            self.set_vectors(&frame, in_use);
+        }
+    }
+
+    /// Loads the fast form from a standard-format XSAVE area whose components in `in_use` are valid.
+    fn set_vectors(&mut self, area: &[u8; SIGNAL_XSAVE_BYTES], in_use: u64) {
+        for (index, register) in self.state.vectors.0.iter_mut().enumerate() {
+            *register = [0; 32];
+            if in_use & 2 != 0 {
+                register[..16].copy_from_slice(&area[160 + 16 * index..176 + 16 * index]);
+            }
+            if in_use & 4 != 0 {
+                register[16..].copy_from_slice(&area[576 + 16 * index..592 + 16 * index]);
+            }
+        }
+        self.state.extended = if in_use & 4 != 0 { EXTENDED_AVX } else { EXTENDED_SSE };
+    }
+
+    /// The extended state as a signal frame shows it: XSAVE in standard format, x87, SSE and AVX, without `sw_reserved`.
+    pub fn extended_state(&self) -> [u8; SIGNAL_XSAVE_BYTES] {
+        let mut area = [0u8; SIGNAL_XSAVE_BYTES];
+        if let (EXTENDED_FULL, Some(full)) = (self.state.extended, &self.state.xsave) {
+            area.copy_from_slice(&full.0[..SIGNAL_XSAVE_BYTES]);
+            area[512] &= 0b111;
+            area[513..520].fill(0);
+            return area;
+        }
+        area[0..2].copy_from_slice(&FCW_DEFAULT.to_le_bytes());
+        area[24..28].copy_from_slice(&self.state.mxcsr.to_le_bytes());
+        area[28..32].copy_from_slice(&0xffffu32.to_le_bytes());
+        for (index, register) in self.state.vectors.0.iter().enumerate() {
+            area[160 + 16 * index..176 + 16 * index].copy_from_slice(&register[..16]);
+            area[576 + 16 * index..592 + 16 * index].copy_from_slice(&register[16..]);
+        }
+        let in_use: u64 = if self.state.extended == EXTENDED_AVX { 0b110 } else { 0b010 };
+        area[512..520].copy_from_slice(&in_use.to_le_bytes());
+        area
+    }
+
+    /// Takes the extended state from a signal frame, as `rt_sigreturn` does. AVX-512 state, which guests are not promised, goes
+    /// back to initial.
+    pub fn set_extended_state(&mut self, area: &[u8; SIGNAL_XSAVE_BYTES]) {
+        const MXCSR_WRITABLE: u32 = 0xffff;
+        let mxcsr = u32::from_le_bytes([area[24], area[25], area[26], area[27]]) & MXCSR_WRITABLE;
+        let in_use = u64::from_le_bytes(area[512..520].try_into().unwrap_or_default()) & 0b111;
+        self.state.mxcsr = mxcsr;
+        let fcw = u16::from_le_bytes([area[0], area[1]]);
+        let x87_empty = in_use & 1 == 0 || (fcw == FCW_DEFAULT && area[2..5] == [0, 0, 0]);
+        if x87_empty {
+            self.set_vectors(area, in_use);
+            return;
+        }
+        let full = self.state.xsave.get_or_insert_with(XsaveArea::boxed);
+        full.reset();
+        full.0[..SIGNAL_XSAVE_BYTES].copy_from_slice(area);
+        full.0[24..28].copy_from_slice(&mxcsr.to_le_bytes());
+        full.0[512..520].copy_from_slice(&in_use.to_le_bytes());
+        full.0[520..576].fill(0);
+        self.state.extended = EXTENDED_FULL;
+    }
+
+    /// Back to initial extended state, as `execve` leaves it.
+    pub fn reset_extended_state(&mut self) {
+        self.state.mxcsr = MXCSR_DEFAULT;
+        self.state.extended = EXTENDED_SSE;
+        self.state.vectors = VectorRegisters([[0; 32]; 16]);
+        self.state.xsave = None;
+    }
+
+    /// Makes the system call that just came back happen again when the vcpu runs next, as `number`.
+    ///
+    /// `original_rip` is [`AddressSpace::original_address`](crate::AddressSpace::original_address) of rip: equal to rip when the
+    /// call did not come from a sled.
+    pub fn restart_syscall(&mut self, number: u64, original_rip: u64) {
+        let registers = &mut self.state.registers;
+        registers.rax = number;
+        registers.rip -= if original_rip == registers.rip { 2 } else { SLED_SYSCALL_BYTES };
+    }
+
+    fn emulate(&mut self, info: u32) -> Option<Exit> {
+        self.emulate_info = info;
+        let registers = &mut self.state.registers;
+        match info & 0xff {
+            traps::EMULATE_CPUID => {
+                let [eax, ebx, ecx, edx] = cpu::cpuid(registers.rax as u32, registers.rcx as u32);
+                registers.rax = eax.into();
+                registers.rbx = ebx.into();
+                registers.rcx = ecx.into();
+                registers.rdx = edx.into();
+                None
+            }
+            traps::EMULATE_XGETBV => {
+                registers.rax = if registers.rcx as u32 == 0 { cpu::XCR0 } else { 0b010 };
+                registers.rdx = 0;
+                None
+            }
+            traps::EMULATE_RANDOM => Some(Exit::ReadRandom),
+            _ => Some(Exit::ReadTsc),
+        }
+    }
+
+    /// Answers [`Exit::ReadTsc`]; `rdtscp` also reports CPU 0.
+    pub fn complete_tsc(&mut self, ticks: u64) {
+        let registers = &mut self.state.registers;
+        registers.rax = ticks & 0xffff_ffff;
+        registers.rdx = ticks >> 32;
+        if self.emulate_info & 0xff == traps::EMULATE_RDTSCP {
+            registers.rcx = 0;
+        }
+    }
+
+    /// Answers [`Exit::ReadRandom`]: the destination of the operand's size takes `value`, CF is set, the other flags cleared.
+    pub fn complete_random(&mut self, value: u64) {
+        const STATUS_FLAGS: u64 = 0x8d5;
+        const CARRY: u64 = 1;
+        let (register, size) = (self.emulate_info >> 8 & 0xf, self.emulate_info >> 16 & 0xff);
+        let registers = &mut self.state.registers;
+        registers.rflags = registers.rflags & !STATUS_FLAGS | CARRY;
+        let slot = match register {
+            0 => &mut registers.rax,
+            1 => &mut registers.rcx,
+            2 => &mut registers.rdx,
+            3 => &mut registers.rbx,
+            4 => &mut registers.rsp,
+            5 => &mut registers.rbp,
+            6 => &mut registers.rsi,
+            7 => &mut registers.rdi,
+            8 => &mut registers.r8,
+            9 => &mut registers.r9,
+            10 => &mut registers.r10,
+            11 => &mut registers.r11,
+            12 => &mut registers.r12,
+            13 => &mut registers.r13,
+            14 => &mut registers.r14,
+            _ => &mut registers.r15,
+        };
+        *slot = match size {
+            2 => *slot & !0xffff | value & 0xffff,
+            4 => value & 0xffff_ffff,
+            _ => value,
+        };
+    }
+}

@@ -1,0 +1,166 @@
+//! A worker: an OS thread that may run vcpus.
+
+use crate::counters;
+use crate::registers::XsaveArea;
+use crate::switch::{WorkerState, door_addresses};
+use crate::traps;
+use base::map::FastMap;
+use std::marker::PhantomData;
+
+const SIGNAL_STACK_BYTES: usize = 64 * 1024;
+const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
+const ARCH_SET_GS: i32 = 0x1001;
+/// What guests can use beyond the fast path: x87, AVX-512 state, AMX; PKRU stays as the simulator set it.
+const XCR0_PKRU: u64 = 1 << 9;
+const XCR0_SSE_AVX: u64 = 0b110;
+
+/// Why a thread cannot become a worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerError(pub String);
+
+impl std::fmt::Display for WorkerError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for WorkerError {}
+
+/// The calling thread's licence to run vcpus. Bound to its thread: neither `Send` nor `Sync`.
+#[derive(Debug)]
+pub struct Worker {
+    pub(crate) state: Box<WorkerState>,
+    /// System calls that arrived by SIGSYS, by the address behind the instruction.
+    misses: FastMap<u64, u64>,
+    signal_stack: Vec<u8>,
+    not_send: PhantomData<*mut ()>,
+}
+
+impl Worker {
+    /// Prepares the calling thread: alternate signal stack, GS base, syscall user dispatch, trapping of the time-stamp counter.
+    ///
+    /// # Errors
+    /// When the CPU or the kernel lacks something; the text says what and how to get it.
+    pub fn new() -> Result<Worker, WorkerError> {
+        check_cpu()?;
+        traps::install();
+        let (syscall_entry, emulate_entry, _) = door_addresses();
+        // SAFETY: XGETBV with ecx = 0 is available wherever OSXSAVE is, which `check_cpu` has verified through AVX.
+        let xcr0 = unsafe { std::arch::x86_64::_xgetbv(0) };
+        let components = (xcr0 & !XCR0_PKRU) as u32;
+        let mut state = Box::new(WorkerState {
+            syscall_entry,
+            emulate_entry,
+            host_rsp: 0,
+            host_fs_base: read_fs_base(),
+            vcpu: std::ptr::null_mut(),
+            resume_rip: 0,
+            scratch_rcx: 0,
+            scratch_r11: 0,
+            exit_kind: 0,
+            emulate_info: 0,
+            selector: 0,
+            in_guest: 0,
+            tsc_open: 1,
+            has_xgetbv1: u8::from(has_xgetbv1()),
+            xsave_mask: components,
+            full_mask: components & !(XCR0_SSE_AVX as u32),
+            fault: Default::default(),
+            missed_site: 0,
+            serving: [0; 3],
+            scratch: XsaveArea([0; crate::registers::XSAVE_BYTES]),
+            initial: XsaveArea([0; crate::registers::XSAVE_BYTES]),
+        });
+        state.initial.reset();
+        let mut worker =
+            Worker { state, misses: FastMap::default(), signal_stack: vec![0; SIGNAL_STACK_BYTES], not_send: PhantomData };
+        worker.arm()?;
+        Ok(worker)
+    }
+
+    fn arm(&mut self) -> Result<(), WorkerError> {
+        let state: *mut WorkerState = &mut *self.state;
+        let stack =
+            libc::stack_t { ss_sp: self.signal_stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: SIGNAL_STACK_BYTES };
+        // SAFETY: the stack and the state live in heap blocks that this worker owns until `drop` has disarmed the thread.
+        unsafe {
+            if libc::sigaltstack(&stack, std::ptr::null_mut()) != 0 {
+                return Err(os_error("sigaltstack"));
+            }
+            if libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, state) != 0 {
+                return Err(os_error("arch_prctl(ARCH_SET_GS)"));
+            }
+            let selector = state.cast::<u8>().add(traps::SELECTOR_OFFSET);
+            if libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, 1u64, 0u64, 0u64, selector) != 0 {
+                return Err(WorkerError(
+                    "this kernel has no syscall user dispatch, which Gnomon needs: use Linux 5.11 or newer".to_owned(),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Names what is being served, for the message of a crash of the simulator itself.
+    pub fn set_serving(&mut self, host: u32, process: u32, thread: u32) {
+        self.state.serving = [host, process, thread];
+    }
+
+    pub(crate) fn note_miss(&mut self) {
+        let site = std::mem::take(&mut self.state.missed_site);
+        if site != 0 {
+            *self.misses.entry(site).or_default() += 1;
+            counters::count_miss();
+        }
+    }
+
+    /// System calls of guests that no rewriting covered and user dispatch caught: (address behind the instruction, times),
+    /// by address.
+    pub fn misses(&self) -> Vec<(u64, u64)> {
+        let mut list: Vec<_> = self.misses.iter().map(|(site, times)| (*site, *times)).collect();
+        list.sort_unstable();
+        list
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // SAFETY: undoes `arm` on the same thread (a worker is not `Send`) before the blocks it points to are freed.
+        unsafe {
+            libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, 0u64, 0u64, 0u64, 0u64);
+            libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, 0u64);
+            traps::set_tsc_open(true);
+            let off = libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+            libc::sigaltstack(&off, std::ptr::null_mut());
+        }
+    }
+}
+
+fn os_error(what: &str) -> WorkerError {
+    WorkerError(format!("{what}: {}", std::io::Error::last_os_error()))
+}
+
+fn read_fs_base() -> u64 {
+    let base: u64;
+    // SAFETY: reads a register; `check_cpu` has verified that the kernel enables the instruction.
+    unsafe { std::arch::asm!("rdfsbase {}", out(reg) base, options(nomem, nostack, preserves_flags)) };
+    base
+}
+
+fn has_xgetbv1() -> bool {
+    std::arch::x86_64::__cpuid_count(0xd, 1).eax & (1 << 2) != 0
+}
+
+/// The CPU must have what guests are promised (see `cpu`), and the kernel must let user code set FS base.
+fn check_cpu() -> Result<(), WorkerError> {
+    const AT_HWCAP2_FSGSBASE: u64 = 1 << 1;
+    // SAFETY: getauxval has no preconditions.
+    if unsafe { libc::getauxval(libc::AT_HWCAP2) } & AT_HWCAP2_FSGSBASE == 0 {
+        return Err(WorkerError("this kernel does not enable FSGSBASE: use Linux 5.9 or newer on a CPU that has it".to_owned()));
+    }
+    let missing = crate::cpu::missing_features();
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(WorkerError(format!("this CPU lacks what guests are promised: {}", missing.join(", "))))
+    }
+}

@@ -1,0 +1,170 @@
+//! Small pieces of machine code run as guests: every door in and out of a vcpu, and what must survive the way.
+
+use guest::*;
+
+const PROT_ALL: u8 = PROT_READ | PROT_WRITE | PROT_EXEC;
+
+struct Machine {
+    worker: Worker,
+    region: HostRegion,
+    space: AddressSpace,
+    vcpu: Vcpu,
+    code: u64,
+}
+
+/// A guest whose code is `code`, at the start of executable memory, with its stack pointer set.
+fn machine(host: u32, code: &[u8]) -> Machine {
+    map_arenas().unwrap();
+    let worker = Worker::new().unwrap();
+    let mut region = HostRegion::new(host, 64);
+    let mut space = AddressSpace::new(&mut region).unwrap();
+    let request = MapRequest {
+        hint: 0,
+        bytes: 8192,
+        prot: PROT_ALL,
+        shared: false,
+        fixed: false,
+        no_replace: false,
+        backing: Backing::Anonymous,
+    };
+    let at = space.mmap(&mut region, &request).unwrap();
+    space.write(at, code).unwrap();
+    let mut vcpu = Vcpu::new();
+    vcpu.registers_mut().rip = at;
+    vcpu.registers_mut().rsp = space.stack_end() - 256;
+    Machine { worker, region, space, vcpu, code: at }
+}
+
+#[test]
+fn a_bare_syscall_in_made_up_code_is_caught_and_counted() {
+    // mov eax, 39; syscall; mov ebx, eax; syscall
+    let mut m = machine(0, &[0xb8, 39, 0, 0, 0, 0x0f, 0x05, 0x89, 0xc3, 0x0f, 0x05]);
+    let before = counters().misses;
+    m.vcpu.registers_mut().r12 = 0x1234;
+    assert_eq!(m.vcpu.run(&mut m.worker), Exit::Syscall);
+    assert_eq!((m.vcpu.registers().rax, m.vcpu.registers().rip), (39, m.code + 7));
+    m.vcpu.registers_mut().rax = 77;
+    assert_eq!(m.vcpu.run(&mut m.worker), Exit::Syscall);
+    assert_eq!((m.vcpu.registers().rbx, m.vcpu.registers().r12), (77, 0x1234));
+    assert_eq!(m.worker.misses(), [(m.code + 7, 1), (m.code + 11, 1)]);
+    assert!(counters().misses >= before + 2);
+    m.space.release(&mut m.region);
+}
+
+#[test]
+fn faults_come_back_with_their_signal_and_address() {
+    // mov rax, [rdi]
+    let mut m = machine(1, &[0x48, 0x8b, 0x07]);
+    m.vcpu.registers_mut().rdi = 0x10;
+    let Exit::Fault(fault) = m.vcpu.run(&mut m.worker) else { panic!() };
+    assert_eq!((fault.signal, fault.code, fault.address, fault.trap_number), (11, 1, 0x10, 14));
+    assert_eq!(m.vcpu.registers().rip, m.code);
+
+    // xor ecx, ecx; div ecx
+    let mut m = machine(2, &[0x31, 0xc9, 0xf7, 0xf1]);
+    let Exit::Fault(fault) = m.vcpu.run(&mut m.worker) else { panic!() };
+    assert_eq!((fault.signal, fault.trap_number), (8, 0));
+
+    let mut m = machine(3, &[0x0f, 0x0b]);
+    assert!(matches!(m.vcpu.run(&mut m.worker), Exit::Fault(FaultInfo { signal: 4, .. })));
+    let mut m = machine(4, &[0xcc]);
+    assert!(matches!(m.vcpu.run(&mut m.worker), Exit::Fault(FaultInfo { signal: 5, .. })));
+}
+
+#[test]
+fn the_time_stamp_counter_is_the_simulators() {
+    // rdtsc; rdtscp; syscall
+    let mut m = machine(5, &[0x0f, 0x31, 0x0f, 0x01, 0xf9, 0x0f, 0x05]);
+    assert_eq!(m.vcpu.run(&mut m.worker), Exit::ReadTsc);
+    m.vcpu.complete_tsc(0x5_0000_0007);
+    assert_eq!((m.vcpu.registers().rax, m.vcpu.registers().rdx), (7, 5));
+    // The simulator may read the wall clock through the vDSO in between.
+    let clock = base::wall::WallClock::start();
+    assert!(clock.elapsed().as_secs() < 60);
+    assert_eq!(m.vcpu.run(&mut m.worker), Exit::ReadTsc);
+    m.vcpu.complete_tsc(9);
+    assert_eq!(m.vcpu.run(&mut m.worker), Exit::Syscall);
+    assert_eq!(m.vcpu.registers().rax, 9);
+}
+
+#[test]
+fn extended_state_survives_an_exit_exactly() {
+    let mut m = machine(6, &[0x0f, 0x05, 0x0f, 0x05]);
+    let mut area = [0u8; SIGNAL_XSAVE_BYTES];
+    area[0..2].copy_from_slice(&0x027fu16.to_le_bytes()); // x87: double precision
+    area[4] = 0x80; // one register in use
+    area[32..42].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 0x88, 0xff, 0x3f]);
+    area[24..28].copy_from_slice(&0x9fc0u32.to_le_bytes());
+    for (index, byte) in area[160..416].iter_mut().enumerate() {
+        *byte = index as u8;
+    }
+    for (index, byte) in area[576..832].iter_mut().enumerate() {
+        *byte = 255 - index as u8;
+    }
+    for in_use in [0b010u8, 0b110, 0b111] {
+        area[512] = in_use;
+        m.vcpu.set_extended_state(&area);
+        m.vcpu.registers_mut().rip = m.code;
+        let before = m.vcpu.extended_state();
+        assert_eq!(m.vcpu.run(&mut m.worker), Exit::Syscall);
+        std::hint::black_box([1.5f64; 64].iter().map(|x| x * 2.0).sum::<f64>());
+        assert_eq!(m.vcpu.run(&mut m.worker), Exit::Syscall);
+        let after = m.vcpu.extended_state();
+        assert_eq!(before[160..416], after[160..416], "xmm, in use {in_use}");
+        assert_eq!(before[24..28], after[24..28], "mxcsr");
+        if in_use & 4 != 0 {
+            assert_eq!(before[576..832], after[576..832], "ymm");
+        }
+        if in_use & 1 != 0 {
+            assert_eq!(before[0..5], after[0..5], "x87 control");
+            assert_eq!(before[32..42], after[32..42], "x87 register");
+        }
+    }
+}
+
+#[test]
+fn copies_stop_at_the_first_bad_byte() {
+    let m = machine(7, &[]);
+    let data: Vec<u8> = (0..200u8).collect();
+    let end = m.code + 8192;
+    for length in [1usize, 7, 8, 9, 63, 64, 65, 200] {
+        assert_eq!(m.space.write_partial(end - length as u64, &data[..length]), length);
+        assert_eq!(m.space.write_partial(end - length as u64 + 1, &data[..length]), length - 1);
+        let mut back = vec![0; length];
+        assert_eq!(m.space.read_partial(end - length as u64, &mut back), length);
+        assert_eq!(back[1..], data[..length - 1]);
+    }
+    assert!(m.space.read(0, &mut [0; 4]).is_err());
+    assert!(m.space.read(u64::MAX - 1, &mut [0; 4]).is_err());
+    assert!(m.space.write(m.space.id() + (100 << 20), &[1]).is_err(), "unmapped memory of its own block");
+    let own = data.as_ptr() as u64;
+    assert!(m.space.read(own, &mut [0; 4]).is_err(), "the simulator's memory");
+}
+
+#[test]
+fn freed_memory_reads_as_zero_and_costs_no_map_call() {
+    let mut m = machine(8, &[]);
+    let request = |bytes| MapRequest {
+        hint: 0,
+        bytes,
+        prot: PROT_READ | PROT_WRITE,
+        shared: false,
+        fixed: false,
+        no_replace: false,
+        backing: Backing::Anonymous,
+    };
+    let a = m.space.mmap(&mut m.region, &request(1 << 20)).unwrap();
+    m.space.write(a, &[7; 100]).unwrap();
+    m.space.munmap(a, 1 << 20).unwrap();
+    assert!(m.space.read(a, &mut [0; 1]).is_err());
+    let b = m.space.mmap(&mut m.region, &request(1 << 20)).unwrap();
+    assert_eq!(a, b);
+    let mut byte = [1];
+    m.space.read(b, &mut byte).unwrap();
+    assert_eq!(byte, [0]);
+    assert!(m.space.mmap(&mut m.region, &request(8 << 30)).is_ok(), "a further block");
+    let heap = m.space.brk(0);
+    assert_eq!(m.space.brk(heap + 5000), heap + 5000);
+    m.space.write(heap + 4999, &[1]).unwrap();
+    assert_eq!(m.space.brk(heap), heap);
+}
