@@ -1,1 +1,35 @@
-//! Placeholder; built in this change series.
+//! The simulated Linux that guests run on: processes, threads, descriptors, files, pipes, sockets, clocks, signals.
+//!
+//! One [`Kernel`] per simulated host. It knows nothing of workers: a caller hands it the time, executes the threads that it
+//! names runnable, and gives each system call to [`syscalls::execute`].
+//!
+//! A call that has to wait registers with wait sources and is executed again from its start when one of them notifies; what must
+//! survive (its deadline, partial progress) stands in [`thread::PendingCall`].
+
+pub mod clock;
+pub mod ctx;
+pub mod fd_table;
+pub mod files;
+pub mod futex;
+pub mod host;
+pub mod ids;
+pub mod kernel;
+pub mod limits;
+pub mod outcome;
+pub mod process;
+pub mod signal;
+pub mod syscalls;
+pub mod thread;
+pub mod timers;
+pub mod user_io;
+pub mod vfs;
+pub mod wait;
+
+pub use ctx::Ctx;
+pub use host::{HostConfig, HostName};
+pub use ids::{FileId, Pid, SpaceId, Tid};
+pub use kernel::{Kernel, Report};
+pub use outcome::{Outcome, Restart, SysResult};
+pub use process::Process;
+pub use thread::{Thread, ThreadState};
+pub use wait::{Events, Wake};

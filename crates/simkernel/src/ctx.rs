@@ -1,0 +1,111 @@
+//! What a handler works with: the kernel, and the process and thread that call.
+
+use crate::ids::FileId;
+use crate::kernel::{Kernel, arm};
+use crate::outcome::{Outcome, Restart};
+use crate::process::Process;
+use crate::thread::Thread;
+use crate::wait::{Events, Watcher};
+use base::{SimDuration, SimTime};
+use linux_abi::signal::{SI_KERNEL, SI_USER, Siginfo};
+use linux_abi::sysinfo::RLIMIT_NOFILE;
+use linux_abi::{Errno, Signal};
+
+/// The calling thread's world during one execution of a call.
+#[derive(Debug)]
+pub struct Ctx<'a> {
+    pub kernel: &'a mut Kernel,
+    pub process: &'a mut Process,
+    pub thread: &'a mut Thread,
+    pub now: SimTime,
+}
+
+impl Ctx<'_> {
+    /// The open file behind a descriptor argument. EBADF.
+    #[inline]
+    pub fn file(&self, fd: u64) -> Result<FileId, Errno> {
+        self.process.fds.get(fd)
+    }
+
+    /// Gives a new open file a descriptor; the file is closed again when there is none left (EMFILE).
+    pub fn install(&mut self, file: FileId, cloexec: bool) -> Result<u64, Errno> {
+        let limit = self.process.limits.soft(RLIMIT_NOFILE);
+        match self.process.fds.allocate(file, 0, cloexec, limit) {
+            Ok(fd) => Ok(u64::from(fd)),
+            Err(errno) => {
+                self.kernel.release_file(file);
+                Err(errno)
+            }
+        }
+    }
+
+    /// Whether a signal waits that this thread does not hold back.
+    pub fn signal_pending(&self) -> bool {
+        let pending = self.thread.signals.pending.set.0 | self.process.signals.pending.set.0;
+        pending & !self.thread.signals.blocked.0 != 0
+    }
+
+    /// Sends the calling thread a signal of the kernel's own, such as SIGPIPE.
+    pub fn raise(&mut self, signal: Signal) {
+        if !self.process.signals.ignores(signal.raw() as u32) {
+            let code = if signal == Signal::SIGPIPE { SI_USER } else { SI_KERNEL };
+            let info = match code {
+                SI_USER => Siginfo::kill(signal, code, self.process.pid.0 as i32, 0),
+                _ => Siginfo::new(signal, code),
+            };
+            self.thread.signals.pending.add(info);
+        }
+    }
+
+    /// Fixes the call's deadline at its first execution: `timeout` from then, or without end. Later executions return the same.
+    pub fn deadline_after(&mut self, timeout: Option<SimDuration>) -> SimTime {
+        let fresh = timeout.map_or(SimTime::MAX, |timeout| self.now + timeout);
+        *self.thread.call.deadline.get_or_insert(fresh)
+    }
+
+    /// As `deadline_after`, with the moment given.
+    pub fn deadline_at(&mut self, moment: SimTime) -> SimTime {
+        *self.thread.call.deadline.get_or_insert(moment)
+    }
+
+    /// Whether the call's deadline has come.
+    pub fn expired(&self) -> bool {
+        self.thread.call.deadline.is_some_and(|deadline| deadline <= self.now)
+    }
+
+    /// Registers for a file's events. The call must then end with `block`.
+    pub fn watch(&mut self, file: FileId, events: Events) {
+        self.kernel.files[file].queue.add(Watcher::Thread { tid: self.thread.tid, events });
+        self.thread.wait.files.push(file);
+    }
+
+    /// Ends this execution: the thread waits for what was registered and for the call's deadline. A signal that is already there
+    /// ends the wait before it begins.
+    pub fn block(&mut self, restart: Restart) -> Outcome {
+        if self.signal_pending() {
+            self.cancel_watches();
+            return Outcome::Restart(restart);
+        }
+        if let Some(deadline) = self.thread.call.deadline.filter(|d| *d < SimTime::MAX) {
+            self.thread.wait.deadline = true;
+            arm(&mut self.kernel.timers, self.thread, deadline);
+        }
+        Outcome::Block
+    }
+
+    /// `watch` and `block` for one file, the usual case.
+    pub fn block_on(&mut self, file: FileId, events: Events) -> Outcome {
+        self.watch(file, events);
+        self.block(Restart::Sys)
+    }
+
+    fn cancel_watches(&mut self) {
+        let tid = self.thread.tid;
+        for file in self.thread.wait.files.drain(..) {
+            self.kernel.files[file].queue.remove_thread(tid);
+        }
+        if let Some(key) = self.thread.wait.futex.take() {
+            self.kernel.futexes.remove(key, tid);
+        }
+    }
+}

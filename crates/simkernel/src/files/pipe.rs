@@ -1,0 +1,321 @@
+//! Pipes and FIFOs, with Linux's own buffering: a ring of pages, into the last of which small writes are merged (fs/pipe.c).
+//! What fits and what blocks therefore agrees with Linux to the byte.
+
+use crate::ids::FileId;
+use crate::kernel::Kernel;
+use crate::user_io::{ByteSink, ByteSource};
+use crate::wait::Events;
+use linux_abi::Errno;
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+
+const PAGE: usize = 4096;
+/// Pages of a new pipe (64 KiB).
+const DEFAULT_PAGES: usize = 16;
+/// `/proc/sys/fs/pipe-max-size`, in pages.
+const MAX_PAGES: usize = 256;
+/// Emptied pages kept for the next write.
+const SPARE_PAGES: usize = 2;
+
+/// A place in `Kernel::pipes`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PipeId(pub u32);
+
+/// One open file on a pipe.
+#[derive(Clone, Copy, Debug)]
+pub struct PipeEnd {
+    pub pipe: PipeId,
+    pub reads: bool,
+    pub writes: bool,
+}
+
+#[derive(Debug)]
+struct Page {
+    bytes: Box<[u8; PAGE]>,
+    start: usize,
+    end: usize,
+}
+
+#[derive(Debug)]
+pub struct Pipe {
+    pages: VecDeque<Page>,
+    spare: SmallVec<[Box<[u8; PAGE]>; SPARE_PAGES]>,
+    max_pages: usize,
+    bytes: usize,
+    /// Open files that can read, and those that can write. A FIFO may have several, an anonymous pipe one of each.
+    readers: SmallVec<[FileId; 1]>,
+    writers: SmallVec<[FileId; 1]>,
+    /// How often an end was opened, ever: a FIFO's `open` waits for the other end's count to change.
+    pub opened_readers: u64,
+    pub opened_writers: u64,
+}
+
+impl Default for Pipe {
+    fn default() -> Self {
+        Pipe {
+            pages: VecDeque::new(),
+            spare: SmallVec::new(),
+            max_pages: DEFAULT_PAGES,
+            bytes: 0,
+            readers: SmallVec::new(),
+            writers: SmallVec::new(),
+            opened_readers: 0,
+            opened_writers: 0,
+        }
+    }
+}
+
+impl Pipe {
+    /// Bytes that a read would find.
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    fn is_full(&self) -> bool {
+        self.pages.len() >= self.max_pages
+    }
+
+    pub fn has_readers(&self) -> bool {
+        !self.readers.is_empty()
+    }
+
+    pub fn has_writers(&self) -> bool {
+        !self.writers.is_empty()
+    }
+
+    /// In bytes, as F_GETPIPE_SZ returns it.
+    pub fn capacity(&self) -> usize {
+        self.max_pages * PAGE
+    }
+
+    /// F_SETPIPE_SZ: rounded up to a power of two of pages. EPERM above the system's maximum, EBUSY when more is inside.
+    pub fn set_capacity(&mut self, bytes: usize) -> Result<usize, Errno> {
+        let pages = bytes.div_ceil(PAGE).max(1).next_power_of_two();
+        if pages > MAX_PAGES {
+            return Err(Errno::EPERM);
+        }
+        if pages < self.pages.len() {
+            return Err(Errno::EBUSY);
+        }
+        self.max_pages = pages;
+        Ok(self.capacity())
+    }
+
+    fn empty_page(&mut self) -> Box<[u8; PAGE]> {
+        self.spare.pop().unwrap_or_else(|| Box::new([0; PAGE]))
+    }
+
+    /// Moves what is there, at most what the sink takes. EFAULT when the sink took nothing of something.
+    fn read(&mut self, sink: &mut dyn ByteSink) -> Result<usize, Errno> {
+        let mut done = 0;
+        while sink.remaining() > 0 {
+            let Some(page) = self.pages.front_mut() else { break };
+            let want = (page.end - page.start).min(sink.remaining());
+            let moved = sink.put(&page.bytes[page.start..page.start + want]);
+            page.start += moved;
+            done += moved;
+            if page.start == page.end {
+                let page = self.pages.pop_front().expect("the page just read");
+                if self.spare.len() < SPARE_PAGES {
+                    self.spare.push(page.bytes);
+                }
+            }
+            if moved < want {
+                break;
+            }
+        }
+        self.bytes -= done;
+        if done == 0 && sink.remaining() > 0 && self.bytes > 0 { Err(Errno::EFAULT) } else { Ok(done) }
+    }
+
+    /// Moves what fits now. EFAULT when the source faulted at once.
+    fn write(&mut self, source: &mut dyn ByteSource) -> Result<usize, Errno> {
+        let before = self.bytes;
+        let tail = source.remaining() % PAGE;
+        let merges = |page: &&mut Page| tail > 0 && page.end + tail <= PAGE;
+        if let Some(page) = self.pages.back_mut().filter(merges) {
+            let moved = source.take(&mut page.bytes[page.end..page.end + tail]);
+            page.end += moved;
+            self.bytes += moved;
+            if moved < tail {
+                return if moved == 0 { Err(Errno::EFAULT) } else { Ok(moved) };
+            }
+        }
+        while source.remaining() > 0 && !self.is_full() {
+            let mut bytes = self.empty_page();
+            let want = source.remaining().min(PAGE);
+            let moved = source.take(&mut bytes[..want]);
+            if moved > 0 {
+                self.pages.push_back(Page { bytes, start: 0, end: moved });
+                self.bytes += moved;
+            }
+            if moved < want {
+                break;
+            }
+        }
+        let done = self.bytes - before;
+        if done == 0 && source.remaining() > 0 && !self.is_full() { Err(Errno::EFAULT) } else { Ok(done) }
+    }
+
+    /// The readiness of an end.
+    pub fn poll(&self, end: PipeEnd) -> Events {
+        let mut events = Events::NONE;
+        if end.reads {
+            events |= Events::READABLE.when(!self.is_empty()) | Events::HUP.when(!self.has_writers() && self.opened_writers > 0);
+        }
+        if end.writes {
+            events |= Events::WRITABLE.when(!self.is_full()) | Events::ERR.when(!self.has_readers());
+        }
+        events
+    }
+}
+
+impl Kernel {
+    /// A new pipe without ends.
+    pub fn new_pipe(&mut self) -> PipeId {
+        PipeId(self.pipes.insert(Pipe::default()) as u32)
+    }
+
+    /// Enters a new open file among its pipe's ends.
+    pub fn attach_pipe_end(&mut self, end: PipeEnd, file: FileId) {
+        let pipe = &mut self.pipes[end.pipe.0 as usize];
+        if end.reads {
+            pipe.readers.push(file);
+            pipe.opened_readers += 1;
+        }
+        if end.writes {
+            pipe.writers.push(file);
+            pipe.opened_writers += 1;
+        }
+    }
+
+    /// EAGAIN when there is nothing yet; 0 when no writer is left.
+    pub(crate) fn pipe_read(&mut self, end: PipeEnd, sink: &mut dyn ByteSink) -> Result<usize, Errno> {
+        let pipe = &mut self.pipes[end.pipe.0 as usize];
+        if sink.remaining() == 0 || (pipe.is_empty() && !pipe.has_writers()) {
+            return Ok(0);
+        }
+        if pipe.is_empty() {
+            return Err(Errno::EAGAIN);
+        }
+        let was_full = pipe.is_full();
+        let done = pipe.read(sink)?;
+        if was_full && !pipe.is_full() {
+            self.notify_pipe_writers(end.pipe, Events::WRITABLE);
+        }
+        Ok(done)
+    }
+
+    /// EPIPE without readers, EAGAIN when nothing fits. What fits is moved: it may be less than all.
+    pub(crate) fn pipe_write(&mut self, end: PipeEnd, source: &mut dyn ByteSource) -> Result<usize, Errno> {
+        let pipe = &mut self.pipes[end.pipe.0 as usize];
+        if source.remaining() == 0 {
+            return Ok(0);
+        }
+        if !pipe.has_readers() {
+            return Err(Errno::EPIPE);
+        }
+        let done = pipe.write(source)?;
+        if done == 0 {
+            return Err(Errno::EAGAIN);
+        }
+        self.notify_pipe_readers(end.pipe, Events::READABLE);
+        Ok(done)
+    }
+
+    fn notify_pipe_readers(&mut self, pipe: PipeId, events: Events) {
+        if let [file] = self.pipes[pipe.0 as usize].readers[..] {
+            return self.notify(file, events);
+        }
+        for file in self.pipes[pipe.0 as usize].readers.clone() {
+            self.notify(file, events);
+        }
+    }
+
+    fn notify_pipe_writers(&mut self, pipe: PipeId, events: Events) {
+        for file in self.pipes[pipe.0 as usize].writers.clone() {
+            self.notify(file, events);
+        }
+    }
+
+    /// An end's open file is closed for good.
+    pub(crate) fn close_pipe_end(&mut self, end: PipeEnd, file: FileId) {
+        let pipe = &mut self.pipes[end.pipe.0 as usize];
+        pipe.readers.retain(|f| *f != file);
+        pipe.writers.retain(|f| *f != file);
+        let (readers, writers) = (pipe.has_readers(), pipe.has_writers());
+        if !readers && !writers {
+            self.pipes.remove(end.pipe.0 as usize);
+            self.vfs.forget_fifo(end.pipe);
+            return;
+        }
+        if end.reads && !readers {
+            self.notify_pipe_writers(end.pipe, Events::ERR | Events::WRITABLE);
+        }
+        if end.writes && !writers {
+            self.notify_pipe_readers(end.pipe, Events::HUP | Events::READABLE);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::user_io::VecSink;
+
+    fn write(pipe: &mut Pipe, len: usize) -> usize {
+        pipe.write(&mut &vec![7; len][..]).unwrap()
+    }
+
+    fn read(pipe: &mut Pipe, len: usize) -> usize {
+        pipe.read(&mut VecSink::new(len)).unwrap()
+    }
+
+    #[test]
+    fn bytes_come_out_in_order_across_pages() {
+        let mut pipe = Pipe::default();
+        let data: Vec<u8> = (0..20_000u32).map(|i| i as u8).collect();
+        assert_eq!(pipe.write(&mut &data[..]).unwrap(), 20_000);
+        let mut sink = VecSink::new(30_000);
+        assert_eq!(pipe.read(&mut sink).unwrap(), 20_000);
+        assert_eq!(sink.data, data);
+        assert_eq!(pipe.len(), 0);
+    }
+
+    #[test]
+    fn small_writes_merge_until_the_page_is_full() {
+        let mut pipe = Pipe::default();
+        let total: usize = std::iter::repeat_with(|| write(&mut pipe, 1)).take_while(|&n| n == 1).count();
+        assert_eq!(total, 65_536);
+        // 100 bytes do not divide a page: each page holds 40 of them, as on Linux.
+        let mut pipe = Pipe::default();
+        let total: usize = std::iter::repeat_with(|| write(&mut pipe, 100)).take_while(|&n| n == 100).sum();
+        assert_eq!(total, 16 * 4000);
+    }
+
+    #[test]
+    fn room_appears_when_a_whole_page_is_read() {
+        let mut pipe = Pipe::default();
+        let end = PipeEnd { pipe: PipeId(0), reads: false, writes: true };
+        assert_eq!(write(&mut pipe, 100_000), 65_536);
+        assert!(!pipe.poll(end).intersects(Events::OUT));
+        read(&mut pipe, 4095);
+        assert_eq!(write(&mut pipe, 1), 0);
+        read(&mut pipe, 1);
+        assert!(pipe.poll(end).intersects(Events::OUT));
+        assert_eq!(write(&mut pipe, 4096), 4096);
+    }
+
+    #[test]
+    fn capacity_is_a_power_of_two_of_pages() {
+        let mut pipe = Pipe::default();
+        assert_eq!(pipe.set_capacity(5000), Ok(8192));
+        assert_eq!(pipe.set_capacity(2 << 20), Err(Errno::EPERM));
+        assert_eq!(write(&mut pipe, 100_000), 8192);
+        assert_eq!(pipe.set_capacity(4096), Err(Errno::EBUSY));
+    }
+}

@@ -1,0 +1,79 @@
+//! timerfd_create(2): a timer that is read.
+
+use crate::wait::Events;
+use base::SimTime;
+use linux_abi::Errno;
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TimerFd {
+    /// The clock is CLOCK_REALTIME (0) or one that starts with the experiment.
+    pub clock: i32,
+    /// The next expiry.
+    pub expires: Option<SimTime>,
+    /// 0 for a timer that expires once.
+    pub interval_ns: u64,
+    /// Rises with every setting.
+    pub generation: u64,
+    /// Expiries that were not read.
+    pub ticks: u64,
+}
+
+impl TimerFd {
+    /// Sets or (with None) disarms the timer. Unread expiries are forgotten.
+    pub fn set(&mut self, expires: Option<SimTime>, interval_ns: u64) {
+        self.expires = expires;
+        self.interval_ns = interval_ns;
+        self.generation += 1;
+        self.ticks = 0;
+    }
+
+    /// Counts what has expired by `now` and moves on to the next expiry. Whether anything had.
+    pub fn advance(&mut self, now: SimTime) -> bool {
+        let Some(at) = self.expires.filter(|at| *at <= now) else {
+            return false;
+        };
+        if self.interval_ns == 0 {
+            self.ticks += 1;
+            self.expires = None;
+        } else {
+            let count = 1 + (now - at).as_nanos() / self.interval_ns;
+            self.ticks += count;
+            self.expires = Some(SimTime::from_nanos(at.as_nanos() + count * self.interval_ns));
+        }
+        true
+    }
+
+    /// The number of expiries since the last read. EAGAIN when there was none.
+    pub fn read(&mut self) -> Result<u64, Errno> {
+        if self.ticks == 0 { Err(Errno::EAGAIN) } else { Ok(std::mem::take(&mut self.ticks)) }
+    }
+
+    pub fn poll(&self) -> Events {
+        Events::READABLE.when(self.ticks > 0)
+    }
+
+    /// Time to the next expiry, in nanoseconds; 0 when disarmed.
+    pub fn remaining_ns(&self, now: SimTime) -> u64 {
+        self.expires.map_or(0, |at| at.saturating_since(now).as_nanos().max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missed_expiries_are_counted() {
+        let at = SimTime::from_nanos;
+        let mut timer = TimerFd::default();
+        timer.set(Some(at(100)), 10);
+        assert!(!timer.advance(at(99)));
+        assert_eq!(timer.read(), Err(Errno::EAGAIN));
+        assert!(timer.advance(at(125)));
+        assert_eq!(timer.read(), Ok(3));
+        assert_eq!(timer.expires, Some(at(130)));
+        assert_eq!(timer.remaining_ns(at(125)), 5);
+        timer.set(None, 0);
+        assert_eq!(timer.remaining_ns(at(125)), 0);
+    }
+}

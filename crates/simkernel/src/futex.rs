@@ -1,0 +1,78 @@
+//! Futex queues: who waits at which address. The calls are in `syscalls/futex.rs`.
+
+use crate::ids::{SpaceId, Tid};
+use base::map::FastMap;
+use smallvec::SmallVec;
+
+/// A futex: an address in an address space.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct FutexKey {
+    pub space: SpaceId,
+    pub address: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FutexWaiter {
+    pub tid: Tid,
+    pub bitset: u32,
+}
+
+/// The queues of one host. A queue exists while someone waits in it.
+#[derive(Debug, Default)]
+pub struct Futexes {
+    queues: FastMap<FutexKey, SmallVec<[FutexWaiter; 4]>>,
+}
+
+impl Futexes {
+    pub fn add(&mut self, key: FutexKey, waiter: FutexWaiter) {
+        self.queues.entry(key).or_default().push(waiter);
+    }
+
+    /// Removes a waiter that gives up.
+    pub fn remove(&mut self, key: FutexKey, tid: Tid) {
+        if let Some(queue) = self.queues.get_mut(&key) {
+            queue.retain(|w| w.tid != tid);
+            if queue.is_empty() {
+                self.queues.remove(&key);
+            }
+        }
+    }
+
+    /// Takes out the first `count` waiters whose bitset meets `bitset`, in order of arrival.
+    pub fn take(&mut self, key: FutexKey, count: usize, bitset: u32) -> SmallVec<[FutexWaiter; 4]> {
+        let mut taken = SmallVec::new();
+        let Some(queue) = self.queues.get_mut(&key) else {
+            return taken;
+        };
+        queue.retain(|w| {
+            let matches = taken.len() < count && w.bitset & bitset != 0;
+            if matches {
+                taken.push(*w);
+            }
+            !matches
+        });
+        if queue.is_empty() {
+            self.queues.remove(&key);
+        }
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiters_leave_in_order_and_by_bitset() {
+        let key = FutexKey { space: SpaceId(1), address: 64 };
+        let mut futexes = Futexes::default();
+        for (tid, bitset) in [(1, 1), (2, 2), (3, 3), (4, u32::MAX)] {
+            futexes.add(key, FutexWaiter { tid: Tid(tid), bitset });
+        }
+        let tids = |taken: SmallVec<[FutexWaiter; 4]>| taken.iter().map(|w| w.tid.0).collect::<Vec<_>>();
+        assert_eq!(tids(futexes.take(key, 1, 2)), [2]);
+        futexes.remove(key, Tid(3));
+        assert_eq!(tids(futexes.take(key, 9, u32::MAX)), [1, 4]);
+        assert!(futexes.queues.is_empty());
+    }
+}

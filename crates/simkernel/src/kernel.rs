@@ -1,0 +1,262 @@
+//! The simulated Linux of one host: what its processes share, and the waking of threads.
+//!
+//! A worker that holds the host calls in three ways: it fires timers that are due, it takes threads from `runnable` and executes
+//! them (the process and the thread are taken out of their tables meanwhile and reach handlers through [`Ctx`]), and it
+//! delivers packets to the socket stack. Nothing here is shared with another host.
+
+use crate::files::pipe::Pipe;
+use crate::files::{FileKind, FileTable, OpenFile};
+use crate::futex::Futexes;
+use crate::host::HostConfig;
+use crate::ids::{FIRST_ID, FileId, IdTable, Pid, SpaceId, Tid};
+use crate::process::Process;
+use crate::thread::{Thread, ThreadState};
+use crate::timers::{TimerKind, Timers};
+use crate::vfs::Vfs;
+use crate::wait::{Events, Wake, Watcher};
+use base::{Rng, SimTime};
+use linux_abi::Errno;
+use linux_abi::event::EPOLLEXCLUSIVE;
+use linux_abi::signal::Siginfo;
+use slab::Slab;
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+
+/// A remark for the run's log: something that a guest asked for and that is not simulated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    pub pid: Pid,
+    pub program: String,
+    pub message: String,
+}
+
+#[derive(Debug)]
+pub struct Kernel {
+    pub config: HostConfig,
+    pub processes: IdTable<Process>,
+    pub threads: IdTable<Thread>,
+    pub files: FileTable,
+    pub pipes: Slab<Pipe>,
+    pub futexes: Futexes,
+    pub timers: Timers,
+    pub vfs: Vfs,
+    /// Threads that can go on, in the order in which they became able to.
+    pub runnable: VecDeque<Tid>,
+    /// What `getrandom` and `/dev/urandom` give out.
+    pub random: Rng,
+    /// Calls by number, executions after a wait not counted again.
+    pub call_counts: Box<[u64; linux_abi::nr::COUNT]>,
+    pub reports: Vec<Report>,
+    next_id: u32,
+    next_space: u32,
+}
+
+impl Kernel {
+    pub fn new(config: HostConfig) -> Self {
+        let random = config.seeds.stream(&config.name, "getrandom");
+        let vfs = Vfs::new(&config);
+        Kernel {
+            config,
+            processes: IdTable::default(),
+            threads: IdTable::default(),
+            files: FileTable::default(),
+            pipes: Slab::new(),
+            futexes: Futexes::default(),
+            timers: Timers::default(),
+            vfs,
+            runnable: VecDeque::new(),
+            random,
+            call_counts: Box::new([0; linux_abi::nr::COUNT]),
+            reports: Vec::new(),
+            next_id: FIRST_ID,
+            next_space: 0,
+        }
+    }
+
+    /// An unused process or thread number.
+    pub fn new_id(&mut self) -> u32 {
+        self.next_id += 1;
+        self.next_id - 1
+    }
+
+    pub fn new_space(&mut self) -> SpaceId {
+        self.next_space += 1;
+        SpaceId(self.next_space)
+    }
+
+    /// When the earliest timer is due.
+    pub fn next_timer(&self) -> Option<SimTime> {
+        self.timers.next()
+    }
+
+    /// Fires every timer that is due at `now`. No thread may be executing.
+    pub fn fire_timers(&mut self, now: SimTime) {
+        while let Some(kind) = self.timers.pop_due(now) {
+            match kind {
+                TimerKind::ThreadDeadline { tid } => self.fire_deadline(tid, now),
+                TimerKind::TimerFd { file, generation } => self.fire_timerfd(file, generation, now),
+                TimerKind::RealItimer { pid, generation } => self.fire_real_itimer(pid, generation, now),
+                TimerKind::Posix { pid, timer, generation } => self.fire_posix_timer(pid, timer, generation, now),
+                TimerKind::Network { .. } => {}
+            }
+        }
+    }
+
+    fn fire_deadline(&mut self, tid: Tid, now: SimTime) {
+        let Some(thread) = self.threads.get_mut(tid.0) else { return };
+        if thread.armed <= now {
+            thread.armed = SimTime::MAX;
+        }
+        if thread.state != ThreadState::Blocked || !thread.wait.deadline {
+            return;
+        }
+        match thread.call.deadline {
+            Some(deadline) if deadline <= now => {
+                self.wake(tid, Wake::TimedOut);
+            }
+            Some(deadline) => arm(&mut self.timers, thread, deadline),
+            None => {}
+        }
+    }
+
+    fn fire_timerfd(&mut self, id: FileId, generation: u64, now: SimTime) {
+        let Some(OpenFile { kind: FileKind::Timer(timer), .. }) = self.files.get_mut(id) else { return };
+        if timer.generation != generation || !timer.advance(now) {
+            return;
+        }
+        if let Some(at) = timer.expires {
+            self.timers.add(at, TimerKind::TimerFd { file: id, generation });
+        }
+        self.notify(id, Events::READABLE);
+    }
+
+    /// Something happened to a file: threads that wait for one of these events become runnable, interests of epoll ready.
+    #[inline]
+    pub fn notify(&mut self, file: FileId, events: Events) {
+        if self.files.get(file).is_some_and(|f| !f.queue.is_empty()) {
+            self.notify_watchers(file, events);
+        }
+    }
+
+    fn notify_watchers(&mut self, file: FileId, events: Events) {
+        let mut woken: SmallVec<[Tid; 4]> = SmallVec::new();
+        let mut items: SmallVec<[(FileId, u32); 4]> = SmallVec::new();
+        let mut exclusive_woken = false;
+        for watcher in &self.files[file].queue.watchers {
+            match *watcher {
+                Watcher::Thread { tid, events: wanted } if events.intersects(wanted | Events::ALWAYS) => woken.push(tid),
+                Watcher::Epoll { epoll, item, events: wanted } if events.intersects(wanted) => {
+                    let exclusive = wanted.0 & EPOLLEXCLUSIVE != 0;
+                    if exclusive && exclusive_woken {
+                        continue;
+                    }
+                    exclusive_woken |= exclusive && self.files.get(epoll).is_some_and(|e| !e.queue.is_empty());
+                    items.push((epoll, item));
+                }
+                _ => {}
+            }
+        }
+        for tid in woken {
+            self.wake(tid, Wake::Ready);
+        }
+        for (epoll, item) in items {
+            self.mark_epoll_ready(epoll, item);
+        }
+    }
+
+    /// Makes a blocked thread runnable; false when it was not blocked.
+    pub fn wake(&mut self, tid: Tid, reason: Wake) -> bool {
+        let Some(thread) = self.threads.get_mut(tid.0) else { return false };
+        if thread.state != ThreadState::Blocked {
+            return false;
+        }
+        thread.state = ThreadState::Runnable;
+        thread.wake = reason;
+        self.runnable.push_back(tid);
+        self.release_wait(tid);
+        true
+    }
+
+    /// Takes a thread out of everything that it waits in.
+    fn release_wait(&mut self, tid: Tid) {
+        let Some(thread) = self.threads.get_mut(tid.0) else { return };
+        thread.wait.deadline = false;
+        if let Some(key) = thread.wait.futex.take() {
+            self.futexes.remove(key, tid);
+        }
+        for file in thread.wait.files.drain(..) {
+            if let Some(file) = self.files.get_mut(file) {
+                file.queue.remove_thread(tid);
+            }
+        }
+    }
+
+    /// Adds a signal to a process's pending ones, and interrupts a thread of it that can take it. The process must not be
+    /// executing: from within a call use `Ctx::raise`. Ignored signals are dropped.
+    pub fn signal_process(&mut self, pid: Pid, info: Siginfo) {
+        let Some(process) = self.processes.get_mut(pid.0) else { return };
+        let signal = info.si_signo as u32;
+        if process.signals.ignores(signal) {
+            return;
+        }
+        process.signals.pending.add(info);
+        let threads: SmallVec<[Tid; 8]> = process.threads.iter().copied().collect();
+        let takes = |t: &&Tid| self.threads.get(t.0).is_some_and(|t| t.state != ThreadState::Dead && !t.signals.blocked.contains(signal));
+        if let Some(tid) = threads.iter().find(takes) {
+            self.wake(*tid, Wake::Interrupted);
+        }
+    }
+
+    /// As `signal_process`, for one thread.
+    pub fn signal_thread(&mut self, tid: Tid, info: Siginfo) {
+        let Some(thread) = self.threads.get_mut(tid.0) else { return };
+        let signal = info.si_signo as u32;
+        if self.processes.get(thread.pid.0).is_some_and(|p| p.signals.ignores(signal)) {
+            return;
+        }
+        thread.signals.pending.add(info);
+        if !thread.signals.blocked.contains(signal) {
+            self.wake(tid, Wake::Interrupted);
+        }
+    }
+
+    /// Gives up one reference to an open file, and closes it with the last.
+    pub fn release_file(&mut self, id: FileId) {
+        let file = &mut self.files[id];
+        file.references -= 1;
+        if file.references == 0 {
+            self.close_file(id);
+        }
+    }
+
+    fn close_file(&mut self, id: FileId) {
+        let watchers = std::mem::take(&mut self.files[id].queue.watchers);
+        for watcher in watchers {
+            match watcher {
+                Watcher::Thread { tid, .. } => {
+                    self.wake(tid, Wake::Ready);
+                }
+                Watcher::Epoll { epoll, item, .. } => self.forget_epoll_item(epoll, item),
+            }
+        }
+        let file = self.files.remove(id);
+        self.close_kind(id, file);
+    }
+
+    pub(crate) fn set_timerfd(&mut self, id: FileId, expires: Option<SimTime>, interval_ns: u64) -> Result<(), Errno> {
+        let FileKind::Timer(timer) = &mut self.files[id].kind else { return Err(Errno::EINVAL) };
+        timer.set(expires, interval_ns);
+        if let Some(at) = expires {
+            self.timers.add(at, TimerKind::TimerFd { file: id, generation: timer.generation });
+        }
+        Ok(())
+    }
+}
+
+/// Enters a thread's deadline into the timers, unless they already hold one that is not later: that one will look again.
+pub(crate) fn arm(timers: &mut Timers, thread: &mut Thread, deadline: SimTime) {
+    if deadline < thread.armed {
+        thread.armed = deadline;
+        timers.add(deadline, TimerKind::ThreadDeadline { tid: thread.tid });
+    }
+}

@@ -1,0 +1,139 @@
+//! Signals as data: sets, pending ones, dispositions. Sending stands here; delivery to a thread's registers in `signal_delivery`.
+
+use linux_abi::signal::Siginfo;
+use linux_abi::Signal;
+
+/// The highest signal number.
+pub const SIGNALS: usize = 64;
+
+/// A set of signals: bit `n - 1` stands for signal `n`, as in a guest's `sigset_t`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SigSet(pub u64);
+
+impl SigSet {
+    pub const EMPTY: SigSet = SigSet(0);
+    /// What no mask can hold back.
+    pub const UNBLOCKABLE: SigSet = SigSet(Signal::SIGKILL.mask() | Signal::SIGSTOP.mask());
+
+    pub const fn contains(self, signal: u32) -> bool {
+        self.0 & (1 << (signal - 1)) != 0
+    }
+    pub fn insert(&mut self, signal: u32) {
+        self.0 |= 1 << (signal - 1);
+    }
+    pub fn remove(&mut self, signal: u32) {
+        self.0 &= !(1 << (signal - 1));
+    }
+    pub const fn without(self, other: SigSet) -> SigSet {
+        SigSet(self.0 & !other.0)
+    }
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// Signals that were sent and not yet delivered.
+#[derive(Clone, Debug, Default)]
+pub struct PendingSignals {
+    pub set: SigSet,
+    queue: Vec<Siginfo>,
+}
+
+impl PendingSignals {
+    /// Adds one. Standard signals (1 to 31) are held once; real-time ones queue.
+    pub fn add(&mut self, info: Siginfo) {
+        let signal = info.si_signo as u32;
+        if signal < 32 && self.set.contains(signal) {
+            return;
+        }
+        self.set.insert(signal);
+        self.queue.push(info);
+    }
+
+    /// Takes the lowest-numbered one that `mask` does not hold back.
+    pub fn take(&mut self, mask: SigSet) -> Option<Siginfo> {
+        let open = self.set.without(mask);
+        if open.is_empty() {
+            return None;
+        }
+        let signal = open.0.trailing_zeros() + 1;
+        let at = self.queue.iter().position(|info| info.si_signo as u32 == signal)?;
+        let info = self.queue.remove(at);
+        if !self.queue.iter().any(|other| other.si_signo as u32 == signal) {
+            self.set.remove(signal);
+        }
+        Some(info)
+    }
+
+    /// Forgets every pending instance of these signals.
+    pub fn discard(&mut self, signals: SigSet) {
+        self.set = self.set.without(signals);
+        self.queue.retain(|info| !signals.contains(info.si_signo as u32));
+    }
+}
+
+/// What a process does with one signal (`struct sigaction` of the kernel's interface).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Disposition {
+    /// SIG_DFL (0), SIG_IGN (1), or the handler's address.
+    pub handler: u64,
+    pub flags: u64,
+    pub restorer: u64,
+    pub mask: SigSet,
+}
+
+/// A thread's own signal state.
+#[derive(Clone, Debug, Default)]
+pub struct ThreadSignals {
+    pub blocked: SigSet,
+    pub pending: PendingSignals,
+    /// The mask to come back to after a call that set one for its own duration (`ppoll`, `sigsuspend`, ...), once it is over and
+    /// its signals are delivered.
+    pub saved_mask: Option<SigSet>,
+}
+
+/// What the threads of a process share.
+#[derive(Clone, Debug)]
+pub struct ProcessSignals {
+    pub pending: PendingSignals,
+    /// By signal number less one.
+    pub dispositions: [Disposition; SIGNALS],
+}
+
+impl Default for ProcessSignals {
+    fn default() -> Self {
+        ProcessSignals { pending: PendingSignals::default(), dispositions: [Disposition::default(); SIGNALS] }
+    }
+}
+
+/// Signals whose default action is to do nothing: SIGCHLD, SIGCONT, SIGURG, SIGWINCH.
+pub const IGNORED_BY_DEFAULT: SigSet = SigSet(1 << 16 | 1 << 17 | 1 << 22 | 1 << 27);
+
+impl ProcessSignals {
+    /// Whether a signal would have no effect at all: it ends no wait.
+    pub fn ignores(&self, signal: u32) -> bool {
+        match self.dispositions[signal as usize - 1].handler {
+            0 => IGNORED_BY_DEFAULT.contains(signal),
+            handler => handler == 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn standard_signals_merge_and_real_time_ones_queue() {
+        let mut pending = PendingSignals::default();
+        for signal in [34, 10, 34, 10] {
+            pending.add(Siginfo { si_signo: signal, ..Default::default() });
+        }
+        let mut held = SigSet::EMPTY;
+        held.insert(10);
+        assert_eq!(pending.take(held).map(|i| i.si_signo), Some(34));
+        let order: Vec<i32> = std::iter::from_fn(|| pending.take(SigSet::EMPTY)).map(|i| i.si_signo).collect();
+        assert_eq!(order, [10, 34]);
+        assert!(pending.set.is_empty());
+    }
+}

@@ -1,0 +1,44 @@
+//! System calls: the table of all of them, and one file of handlers per family.
+//!
+//! A handler is a function of the calling context and the six argument registers. It is executed from its start each time its
+//! thread is woken, until it ends with something other than `Outcome::Block`.
+
+pub mod table;
+
+use crate::ctx::Ctx;
+use crate::kernel::Report;
+use crate::outcome::{Outcome, SysResult};
+use crate::thread::{PendingCall, ThreadState};
+use crate::wait::Wake;
+use linux_abi::{Errno, nr};
+
+/// A system call's implementation.
+pub type Handler = fn(&mut Ctx<'_>, [u64; 6]) -> SysResult;
+
+/// Executes a thread's call, for the first time (`thread.wake` is `First`) or again after a wake. On `Outcome::Block` the thread is
+/// marked blocked; the caller puts it back into its table and executes the same call again once it is in `runnable`.
+pub fn execute(ctx: &mut Ctx<'_>, number: u64, args: [u64; 6]) -> SysResult {
+    let index = usize::try_from(number).unwrap_or(usize::MAX).min(nr::COUNT - 1);
+    if ctx.thread.wake == Wake::First {
+        ctx.thread.call = PendingCall { number, args, deadline: None, progress: 0 };
+        ctx.kernel.call_counts[index] += 1;
+    }
+    let result = table::HANDLERS[index](ctx, args);
+    if result == Err(Outcome::Block) {
+        ctx.thread.state = ThreadState::Blocked;
+    } else {
+        ctx.thread.wake = Wake::First;
+    }
+    result
+}
+
+/// Stands for every call that is not simulated: ENOSYS, and one report per program and call.
+pub(crate) fn unsupported(ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
+    let number = ctx.thread.call.number;
+    if ctx.process.reported.insert(number) {
+        let name = nr::name(number).map_or_else(|| format!("number {number}"), str::to_owned);
+        let message = format!("system call {name} is not supported: it answered ENOSYS");
+        ctx.kernel.reports.push(Report { pid: ctx.process.pid, program: ctx.process.program_name(), message });
+    }
+    Err(Errno::ENOSYS.into())
+}

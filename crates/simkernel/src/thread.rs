@@ -1,0 +1,76 @@
+//! A guest thread: its call in progress, what it waits for, its signals. Its machine state is the vcpu.
+
+use crate::futex::FutexKey;
+use crate::ids::{FileId, Pid, Tid};
+use crate::signal::ThreadSignals;
+use crate::wait::Wake;
+use base::SimTime;
+use smallvec::SmallVec;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ThreadState {
+    /// In `Kernel::runnable`, or executing.
+    Runnable,
+    /// Inside a call that waits.
+    Blocked,
+    /// It ended; its place is kept until its process is gone.
+    Dead,
+}
+
+/// What a blocked thread is registered with; emptied when it is woken.
+#[derive(Debug, Default)]
+pub struct WaitSet {
+    pub(crate) files: SmallVec<[FileId; 2]>,
+    pub(crate) futex: Option<FutexKey>,
+    pub(crate) deadline: bool,
+}
+
+/// A call that may be executed several times until it is complete: what must survive from one execution to the next.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PendingCall {
+    pub number: u64,
+    pub args: [u64; 6],
+    /// Fixed by the first execution. `Some(SimTime::MAX)` waits without end.
+    pub deadline: Option<SimTime>,
+    /// What was done so far, in the call's own unit (bytes, messages).
+    pub progress: u64,
+}
+
+#[derive(Debug)]
+pub struct Thread {
+    pub tid: Tid,
+    pub pid: Pid,
+    pub state: ThreadState,
+    /// The call in progress; meaningful while the thread is blocked, or runnable with `wake` other than `First`.
+    pub call: PendingCall,
+    /// Why the call is executed.
+    pub wake: Wake,
+    pub wait: WaitSet,
+    /// The earliest moment for which the host's timers hold a deadline of this thread; MAX for none.
+    pub armed: SimTime,
+    pub signals: ThreadSignals,
+    /// `comm`: what `prctl(PR_SET_NAME)` set, at most 15 bytes.
+    pub name: Vec<u8>,
+    /// Where to write 0 and wake a futex at the end (`set_tid_address`, CLONE_CHILD_CLEARTID); 0 for nowhere.
+    pub clear_child_tid: u64,
+    /// The head of the robust futex list (`set_robust_list`); 0 when none was set.
+    pub robust_list: u64,
+}
+
+impl Thread {
+    pub fn new(tid: Tid, pid: Pid) -> Self {
+        Thread {
+            tid,
+            pid,
+            state: ThreadState::Runnable,
+            call: PendingCall::default(),
+            wake: Wake::First,
+            wait: WaitSet::default(),
+            armed: SimTime::MAX,
+            signals: ThreadSignals::default(),
+            name: Vec::new(),
+            clear_child_tid: 0,
+            robust_list: 0,
+        }
+    }
+}
