@@ -1,0 +1,269 @@
+//! Properties of the sources that no compiler checks: who may depend on whom, sizes of files, what may lie in the repository.
+//!
+//! A rule that stands in the way is changed here, with its reason in the commit, and in `ARCHITECTURE.md` where it says so too.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The crates and those of the workspace that each may know, in the order in which data flows.
+const MAY_KNOW: &[(&str, &[&str])] = &[
+    ("base", &[]),
+    ("scenario", &["base"]),
+    ("topology", &["base"]),
+    ("engine", &["base"]),
+    ("tcpip", &["base"]),
+    ("linux-abi", &["base"]),
+    ("guest", &["base", "linux-abi"]),
+    ("simkernel", &["base", "linux-abi", "guest", "tcpip"]),
+    ("recorder", &["base"]),
+];
+
+/// Lines of one source file, its unit tests not counted.
+const LONG_FILE: usize = 800;
+const LONGEST_FILE: usize = 1200;
+
+const LARGEST_FILE_BYTES: u64 = 256 * 1024;
+/// Files that may be larger than that or not text, each with its reason.
+const BLOBS: &[&str] = &[];
+
+/// Where things lie on somebody's machine; in two parts, or this file would break the rule.
+const MACHINE_PATHS: &[(&str, &str)] = &[("/wo", "rk/"), ("/ro", "ot/")];
+
+/// The crate that may contain unsafe code.
+const UNSAFE_CRATE: &str = "crates/guest/";
+
+struct File {
+    /// Relative to the repository, with `/`.
+    name: String,
+    path: PathBuf,
+}
+
+impl File {
+    fn text(&self) -> String {
+        fs::read_to_string(&self.path).unwrap_or_else(|error| panic!("{}: {error}", self.name))
+    }
+
+    fn is_rust(&self) -> bool {
+        self.name.ends_with(".rs")
+    }
+
+    /// Rust code of a crate, rather than its tests, examples or benches.
+    fn is_crate_source(&self) -> bool {
+        self.is_rust() && (self.name.starts_with("src/") || self.name.contains("/src/"))
+    }
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// All files but what git ignores.
+fn files() -> Vec<File> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a readable folder") {
+            let path = entry.expect("a readable entry").path();
+            let name = path.strip_prefix(root()).expect("inside").to_str().expect("UTF-8 names").to_owned();
+            if path.is_symlink() || is_ignored(&name) {
+                continue;
+            }
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                found.push(File { name, path });
+            }
+        }
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    assert!(found.iter().any(|file| file.name == "Cargo.toml"), "no sources in {}", root().display());
+    found
+}
+
+/// As `.gitignore` says.
+fn is_ignored(name: &str) -> bool {
+    matches!(name, ".git" | "bin" | "target") || name.ends_with(".data")
+}
+
+/// Fails with every line of `problems`, so that one run shows all.
+fn report(rule: &str, problems: Vec<String>) {
+    assert!(problems.is_empty(), "{rule}:\n  {}", problems.join("\n  "));
+}
+
+/// The names of a manifest's dependencies of every kind.
+fn dependencies(manifest: &toml::Table) -> Vec<String> {
+    let kinds = ["dependencies", "dev-dependencies", "build-dependencies"];
+    let of = |table: &toml::Table| -> Vec<String> {
+        let tables = kinds.iter().filter_map(|kind| table.get(*kind)?.as_table());
+        tables.flat_map(|table| table.keys().cloned()).collect()
+    };
+    let targets = manifest.get("target").and_then(|target| target.as_table()).into_iter().flatten();
+    let of_targets = targets.filter_map(|(_, table)| table.as_table()).flat_map(of);
+    of(manifest).into_iter().chain(of_targets).collect()
+}
+
+#[test]
+fn crates_depend_on_each_other_as_the_architecture_says() {
+    let mut problems = Vec::new();
+    let mut seen = Vec::new();
+    for file in files().iter().filter(|file| file.name.starts_with("crates/") && file.name.ends_with("/Cargo.toml")) {
+        let manifest: toml::Table = file.text().parse().expect("a manifest");
+        let name = manifest["package"]["name"].as_str().expect("a name").to_owned();
+        let Some((_, may_know)) = MAY_KNOW.iter().find(|(known, _)| *known == name) else {
+            problems.push(format!("{}: crate '{name}' has no place in MAY_KNOW", file.name));
+            continue;
+        };
+        for dependency in dependencies(&manifest) {
+            let is_ours = MAY_KNOW.iter().any(|(known, _)| *known == dependency) || dependency == "gnomon";
+            if is_ours && !may_know.contains(&dependency.as_str()) {
+                problems.push(format!("{name} may not know {dependency}"));
+            }
+        }
+        seen.push(name);
+    }
+    for (name, _) in MAY_KNOW {
+        if !seen.iter().any(|other| other == name) {
+            problems.push(format!("crate '{name}' of MAY_KNOW does not exist"));
+        }
+    }
+    report("dependencies between crates", problems);
+}
+
+#[test]
+fn files_have_one_subject() {
+    let mut problems = Vec::new();
+    for file in files().iter().filter(|file| file.is_crate_source() && !file.name.contains("/tests")) {
+        let text = file.text();
+        let lines = text.lines().take_while(|line| *line != "#[cfg(test)]").count();
+        if lines > LONGEST_FILE {
+            problems.push(format!("{}: {lines} lines, at most {LONGEST_FILE}: split it", file.name));
+        } else if lines > LONG_FILE {
+            println!("{}: {lines} lines is long: does it have one subject?", file.name);
+        }
+    }
+    report("length of files", problems);
+}
+
+#[test]
+fn the_repository_holds_text_of_reasonable_size() {
+    let mut problems = Vec::new();
+    for file in files().iter().filter(|file| !BLOBS.contains(&file.name.as_str())) {
+        let size = fs::metadata(&file.path).expect("metadata").len();
+        if size > LARGEST_FILE_BYTES {
+            problems.push(format!("{}: {size} bytes, at most {LARGEST_FILE_BYTES}", file.name));
+        } else if String::from_utf8(fs::read(&file.path).expect("a readable file")).map_or(true, |s| s.contains('\0')) {
+            problems.push(format!("{}: not text", file.name));
+        }
+    }
+    report("blobs", problems);
+}
+
+/// Whether a line of code has `unsafe` as a keyword, or turns the lint against it off.
+fn has_unsafe(line: &str) -> bool {
+    let code = line.split("//").next().unwrap_or_default();
+    let opens = ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern", "unsafe trait", "#[unsafe("];
+    opens.iter().any(|text| code.contains(text)) || code.contains("allow(unsafe_code")
+}
+
+#[test]
+fn unsafe_code_is_in_one_crate() {
+    let is_elsewhere =
+        |file: &&File| file.is_rust() && !file.name.starts_with(UNSAFE_CRATE) && file.name != "tests/tidy.rs";
+    let mut problems = Vec::new();
+    for file in files().iter().filter(is_elsewhere) {
+        for (number, line) in file.text().lines().enumerate().filter(|(_, line)| has_unsafe(line)) {
+            problems.push(format!("{}:{}: {}", file.name, number + 1, line.trim()));
+        }
+    }
+    report("unsafe code outside crates/guest", problems);
+}
+
+#[test]
+fn every_crate_inherits_the_lints() {
+    let mut problems = Vec::new();
+    for file in files().iter().filter(|file| file.name.ends_with("Cargo.toml")) {
+        let manifest: toml::Table = file.text().parse().expect("a manifest");
+        let inherits = manifest.get("lints").and_then(|lints| lints.get("workspace")?.as_bool());
+        if inherits != Some(true) {
+            problems.push(format!("{}: lacks [lints] workspace = true", file.name));
+        }
+    }
+    report("lints", problems);
+}
+
+/// The environment and the command line are inputs of a run that no plan shows: only the program's own package reads them.
+#[test]
+fn crates_do_not_read_the_environment() {
+    let mut problems = Vec::new();
+    for file in files().iter().filter(|file| file.name.starts_with("crates/") && file.is_crate_source()) {
+        let text = file.text();
+        let code = text.lines().take_while(|line| *line != "#[cfg(test)]").enumerate();
+        for (number, line) in code.filter(|(_, line)| line.contains("env::var") || line.contains("env::args")) {
+            problems.push(format!("{}:{}: {}", file.name, number + 1, line.trim()));
+        }
+    }
+    report("reading the environment outside the program", problems);
+}
+
+#[test]
+fn every_crate_says_what_it_is() {
+    let architecture = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
+    let mut problems = Vec::new();
+    for (name, _) in MAY_KNOW {
+        let header = fs::read_to_string(root().join("crates").join(name).join("src/lib.rs")).unwrap_or_default();
+        if !header.starts_with("//!") {
+            problems.push(format!("crates/{name}/src/lib.rs does not begin with //!"));
+        }
+        if !architecture.contains(&format!("`crates/{name}`")) {
+            problems.push(format!("ARCHITECTURE.md does not name `crates/{name}`"));
+        }
+    }
+    report("documentation of crates", problems);
+}
+
+#[test]
+fn every_module_says_what_it_is() {
+    let mut problems = Vec::new();
+    for file in files().iter().filter(|file| file.is_crate_source()) {
+        if !file.text().starts_with("//!") {
+            problems.push(format!("{} does not begin with //!", file.name));
+        }
+    }
+    report("documentation of modules", problems);
+}
+
+#[test]
+fn nothing_names_somebodys_machine() {
+    let mut problems = Vec::new();
+    for file in files() {
+        let Ok(text) = fs::read_to_string(&file.path) else { continue };
+        for (number, line) in text.lines().enumerate() {
+            if MACHINE_PATHS.iter().any(|(a, b)| line.contains(&format!("{a}{b}"))) {
+                problems.push(format!("{}:{}: {}", file.name, number + 1, line.trim()));
+            }
+        }
+    }
+    report("paths of one machine", problems);
+}
+
+/// The targets of a Markdown text's links that are files: not addresses, not headings.
+fn linked_files(text: &str) -> impl Iterator<Item = &str> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    targets
+        .filter(|target| !target.contains("://"))
+        .filter_map(|target| target.split('#').next())
+        .filter(|t| !t.is_empty())
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let mut problems = Vec::new();
+    for file in files().iter().filter(|file| file.name.ends_with(".md")) {
+        let folder = file.path.parent().expect("a folder");
+        let text = file.text();
+        for target in linked_files(&text).filter(|target| !folder.join(target).exists()) {
+            problems.push(format!("{}: link to '{target}'", file.name));
+        }
+    }
+    report("links", problems);
+}
