@@ -1,0 +1,147 @@
+//! `sim-stats.json`: Shadow's counters in its form, and Gnomon's own beside them.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Counts by name.
+pub type Counts = BTreeMap<String, u64>;
+
+/// All counters of a run. The kernel, the workers and the root binary fill their parts.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct SimStats {
+    /// Simulated objects by kind, as Shadow counts them.
+    pub objects: ObjectStats,
+    /// System calls by name.
+    pub syscalls: Counts,
+    pub gnomon: GnomonStats,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct ObjectStats {
+    pub alloc_counts: Counts,
+    pub dealloc_counts: Counts,
+}
+
+/// What Shadow does not know.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct GnomonStats {
+    pub version: String,
+    pub seed: u64,
+    /// The run's digest in hexadecimal.
+    pub digest: String,
+    pub simulated_ns: u64,
+    pub wall_ns: u64,
+    pub hosts: u64,
+    pub guests: u64,
+    pub windows: u64,
+    pub events: u64,
+    pub network: NetworkStats,
+    pub interception: InterceptionStats,
+    /// Calls of the real kernel that change the memory map, by name: while guests start, and in the steady state.
+    pub memory_map_calls: MemoryMapStats,
+    /// By worker.
+    pub workers: Vec<WorkerStats>,
+    pub max_resident_bytes: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct NetworkStats {
+    pub packets_sent: u64,
+    pub packets_delivered: u64,
+    /// By the loss of links.
+    pub packets_lost: u64,
+    /// By full queues.
+    pub packets_dropped: u64,
+    pub bytes_sent: u64,
+    pub bytes_delivered: u64,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct InterceptionStats {
+    /// System calls that came through rewritten code.
+    pub rewritten: u64,
+    /// System calls that only the net caught, by site (image and offset).
+    pub misses: Counts,
+    /// Emulated instructions (`rdtsc`, `cpuid`, ...) by name.
+    pub emulated: Counts,
+    /// System calls answered by ENOSYS, by name.
+    pub unsupported: Counts,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct MemoryMapStats {
+    pub starting: Counts,
+    pub steady: Counts,
+}
+
+/// Where a worker's wall time went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct WorkerStats {
+    pub hosts_executed: u64,
+    pub hosts_stolen: u64,
+    pub guest_ns: u64,
+    pub kernel_ns: u64,
+    pub stack_ns: u64,
+    pub waiting_ns: u64,
+    pub stealing_ns: u64,
+}
+
+impl SimStats {
+    /// Pretty-printed JSON with a final newline.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("counters can be serialised");
+        text.push('\n');
+        text
+    }
+
+    /// Simulated seconds per second of wall time.
+    pub fn speed(&self) -> f64 {
+        let wall = Duration::from_nanos(self.gnomon.wall_ns).as_secs_f64();
+        if wall > 0.0 { Duration::from_nanos(self.gnomon.simulated_ns).as_secs_f64() / wall } else { 0.0 }
+    }
+}
+
+/// Adds `count` under `name`; a name that counts nothing does not appear.
+pub fn add(counts: &mut Counts, name: &str, count: u64) {
+    if count == 0 {
+        return;
+    }
+    match counts.get_mut(name) {
+        Some(sum) => *sum += count,
+        None => {
+            counts.insert(name.to_string(), count);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_has_shadows_members_and_its_own() {
+        let mut stats = SimStats::default();
+        add(&mut stats.syscalls, "read", 3);
+        add(&mut stats.syscalls, "read", 4);
+        add(&mut stats.syscalls, "write", 0);
+        add(&mut stats.objects.alloc_counts, "Host", 2);
+        stats.gnomon.network.packets_sent = 9;
+        stats.gnomon.workers.push(WorkerStats { guest_ns: 5, ..WorkerStats::default() });
+        let text = stats.to_json();
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json["syscalls"], serde_json::json!({"read": 7}));
+        assert_eq!(json["objects"], serde_json::json!({"alloc_counts": {"Host": 2}, "dealloc_counts": {}}));
+        assert_eq!(json["gnomon"]["network"]["packets_sent"], 9);
+        assert_eq!(json["gnomon"]["workers"][0]["guest_ns"], 5);
+        assert!(text.ends_with("}\n"));
+    }
+
+    #[test]
+    fn speed_is_simulated_over_wall_time() {
+        let mut stats = SimStats::default();
+        assert_eq!(stats.speed(), 0.0);
+        (stats.gnomon.simulated_ns, stats.gnomon.wall_ns) = (10_000_000_000, 4_000_000_000);
+        assert_eq!(stats.speed(), 2.5);
+    }
+}
