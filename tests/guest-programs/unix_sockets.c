@@ -1,0 +1,590 @@
+/*
+ * Unix-domain sockets: socketpairs of all three types, listening sockets on
+ * paths and abstract names, message flags, shutdown, options, addresses.
+ */
+#include "case.h"
+
+#include <poll.h>
+#include <stddef.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+
+static int pair[2];
+
+static void make_pair(int type)
+{
+    MUST(socketpair(AF_UNIX, type, 0, pair));
+}
+
+/* An address of a path, or of an abstract name where it begins with '@'. */
+static socklen_t address_of(struct sockaddr_un *address, const char *name)
+{
+    size_t length = strlen(name);
+
+    memset(address, 0, sizeof *address);
+    address->sun_family = AF_UNIX;
+    memcpy(address->sun_path, name, length);
+    if (name[0] == '@') {
+        address->sun_path[0] = 0;
+        return offsetof(struct sockaddr_un, sun_path) + length;
+    }
+    return offsetof(struct sockaddr_un, sun_path) + length + 1;
+}
+
+static int bound(int type, const char *name)
+{
+    struct sockaddr_un address;
+    socklen_t length = address_of(&address, name);
+    int fd = MUST(socket(AF_UNIX, type, 0));
+
+    MUST(bind(fd, (struct sockaddr *)&address, length));
+    return fd;
+}
+
+static int listener(const char *name)
+{
+    int fd = bound(SOCK_STREAM, name);
+
+    MUST(listen(fd, 5));
+    return fd;
+}
+
+static long try_connect(int fd, const char *name)
+{
+    struct sockaddr_un address;
+    socklen_t length = address_of(&address, name);
+
+    return connect(fd, (struct sockaddr *)&address, length);
+}
+
+static int option_of(int fd, int option)
+{
+    int value = -1;
+    socklen_t length = sizeof value;
+
+    if (getsockopt(fd, SOL_SOCKET, option, &value, &length) == -1)
+        show("getsockopt", -1);
+    return value;
+}
+
+static void show_poll(const char *what, int fd)
+{
+    struct pollfd entry = { .fd = fd, .events = POLLIN | POLLOUT | POLLRDHUP };
+    int ready = poll(&entry, 1, 0);
+
+    printf("%s: %d%s%s%s%s%s\n", what, ready, entry.revents & POLLIN ? " IN" : "",
+           entry.revents & POLLOUT ? " OUT" : "", entry.revents & POLLRDHUP ? " RDHUP" : "",
+           entry.revents & POLLHUP ? " HUP" : "", entry.revents & POLLERR ? " ERR" : "");
+}
+
+CASE(stream_pair)
+{
+    char data[16];
+    make_pair(SOCK_STREAM);
+    show("write", write(pair[0], "abc", 3));
+    show("write", write(pair[0], "def", 3));
+    show("read joins", read(pair[1], data, sizeof data));
+    bytes("data", data, 6);
+    show("write back", write(pair[1], "xyz", 3));
+    show("recv", recv(pair[0], data, 2, 0));
+    show("recv", recv(pair[0], data, 2, 0));
+    show("close", close(pair[0]));
+    show("read at end", read(pair[1], data, 1));
+    show("send", send(pair[1], "x", 1, MSG_NOSIGNAL));
+}
+
+CASE(dgram_pair_keeps_boundaries)
+{
+    char data[16];
+    make_pair(SOCK_DGRAM);
+    show("write", write(pair[0], "abc", 3));
+    show("write", write(pair[0], "defgh", 5));
+    show("write empty", write(pair[0], "", 0));
+    show("send empty", send(pair[0], "", 0, 0));
+    show("read", read(pair[1], data, sizeof data));
+    show("read short", read(pair[1], data, 2));
+    bytes("data", data, 2);
+    show("recv empty", recv(pair[1], data, sizeof data, 0));
+    show("recv", recv(pair[1], data, sizeof data, MSG_DONTWAIT));
+}
+
+CASE(seqpacket_pair)
+{
+    char data[16];
+    make_pair(SOCK_SEQPACKET);
+    show("send", send(pair[0], "first", 5, 0));
+    show("send", send(pair[0], "second", 6, 0));
+    show("recv", recv(pair[1], data, 3, 0));
+    show("recv", recv(pair[1], data, sizeof data, 0));
+    bytes("data", data, 6);
+    MUST(close(pair[0]));
+    show("recv at end", recv(pair[1], data, sizeof data, 0));
+    show("send", send(pair[1], "x", 1, MSG_NOSIGNAL));
+}
+
+CASE(pair_flags)
+{
+    char byte;
+    make_pair(SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC);
+    show("F_GETFD", fcntl(pair[0], F_GETFD));
+    truth("nonblocking", fcntl(pair[1], F_GETFL) & O_NONBLOCK);
+    show("read", read(pair[0], &byte, 1));
+    show("bad type", socketpair(AF_UNIX, 77, 0, pair));
+    show("bad protocol", socketpair(AF_UNIX, SOCK_STREAM, 5, pair));
+    show("bad family", socketpair(99, SOCK_STREAM, 0, pair));
+    show("no pairs of inet", socketpair(AF_INET, SOCK_STREAM, 0, pair));
+}
+
+CASE(peek)
+{
+    char data[16];
+    make_pair(SOCK_STREAM);
+    MUST(write(pair[0], "peekable", 8));
+    show("peek", recv(pair[1], data, 4, MSG_PEEK));
+    bytes("data", data, 4);
+    show("peek again", recv(pair[1], data, 16, MSG_PEEK));
+    show("recv", recv(pair[1], data, 16, 0));
+    show("peek empty", recv(pair[1], data, 16, MSG_PEEK | MSG_DONTWAIT));
+}
+
+CASE(truncated_datagrams)
+{
+    char data[4];
+    struct iovec vector = { data, sizeof data };
+    struct msghdr message = { .msg_iov = &vector, .msg_iovlen = 1 };
+    make_pair(SOCK_DGRAM);
+    MUST(send(pair[0], "0123456789", 10, 0));
+    MUST(send(pair[0], "0123456789", 10, 0));
+    MUST(send(pair[0], "012", 3, 0));
+    show("recv with MSG_TRUNC", recv(pair[1], data, sizeof data, MSG_TRUNC));
+    show("recvmsg", recvmsg(pair[1], &message, 0));
+    truth("MSG_TRUNC set", message.msg_flags & MSG_TRUNC);
+    show("recvmsg whole", recvmsg(pair[1], &message, 0));
+    truth("MSG_TRUNC set", message.msg_flags & MSG_TRUNC);
+}
+
+static void *write_in_pieces(void *argument)
+{
+    (void)argument;
+    for (int i = 0; i < 4; i++) {
+        sleep_ms(5);
+        MUST(write(pair[0], "0123456789" + i, 3));
+    }
+    return NULL;
+}
+
+CASE(wait_for_all)
+{
+    char data[12];
+    make_pair(SOCK_STREAM);
+    pthread_t writer = thread_start(write_in_pieces, NULL);
+    show("MSG_WAITALL", recv(pair[1], data, sizeof data, MSG_WAITALL));
+    bytes("data", data, 12);
+    thread_join(writer);
+    MUST(write(pair[0], "end", 3));
+    MUST(close(pair[0]));
+    show("MSG_WAITALL at end", recv(pair[1], data, sizeof data, MSG_WAITALL));
+}
+
+CASE(dontwait)
+{
+    char byte;
+    make_pair(SOCK_STREAM);
+    show("recv", recv(pair[0], &byte, 1, MSG_DONTWAIT));
+    truth("still blocking", !(fcntl(pair[0], F_GETFL) & O_NONBLOCK));
+    make_pair(SOCK_DGRAM);
+    show("recv dgram", recv(pair[0], &byte, 1, MSG_DONTWAIT));
+    static char big[4096];
+    long sent = 0;
+    while (send(pair[0], big, sizeof big, MSG_DONTWAIT) > 0)
+        sent++;
+    truth("queue has a limit", errno == EAGAIN && sent > 0);
+}
+
+CASE(shutdown_write)
+{
+    char data[8];
+    make_pair(SOCK_STREAM);
+    MUST(write(pair[0], "last", 4));
+    show("shutdown", shutdown(pair[0], SHUT_WR));
+    show("send", send(pair[0], "x", 1, MSG_NOSIGNAL));
+    show("peer reads", read(pair[1], data, sizeof data));
+    show("peer at end", read(pair[1], data, sizeof data));
+    show("peer writes", write(pair[1], "reply", 5));
+    show("read", read(pair[0], data, sizeof data));
+    show_poll("half closed", pair[1]);
+    show("shutdown peer", shutdown(pair[1], SHUT_WR));
+    show_poll("closed", pair[1]);
+}
+
+CASE(shutdown_read)
+{
+    char data[8];
+    signal(SIGPIPE, SIG_IGN);
+    make_pair(SOCK_STREAM);
+    show("shutdown", shutdown(pair[0], SHUT_RD));
+    show("read", read(pair[0], data, sizeof data));
+    show("peer writes", write(pair[1], "x", 1));
+    show("write", write(pair[0], "y", 1));
+    show("bad how", shutdown(pair[0], 5));
+    int lone = MUST(socket(AF_UNIX, SOCK_STREAM, 0));
+    show("shutdown unconnected", shutdown(lone, SHUT_RDWR));
+    show("not a socket", shutdown(0, SHUT_RDWR));
+}
+
+static volatile sig_atomic_t pipe_signals;
+
+static void count_sigpipe(int number)
+{
+    (void)number;
+    pipe_signals++;
+}
+
+CASE(peer_gone)
+{
+    pipe_signals = 0;
+    signal(SIGPIPE, count_sigpipe);
+    make_pair(SOCK_STREAM);
+    MUST(close(pair[1]));
+    show("write", write(pair[0], "x", 1));
+    number("signals", pipe_signals);
+    show("MSG_NOSIGNAL", send(pair[0], "x", 1, MSG_NOSIGNAL));
+    number("signals", pipe_signals);
+    show_poll("poll", pair[0]);
+    make_pair(SOCK_DGRAM);
+    MUST(close(pair[1]));
+    show("dgram", send(pair[0], "x", 1, MSG_NOSIGNAL));
+}
+
+CASE(peer_closed_with_unread_data)
+{
+    char byte;
+    make_pair(SOCK_STREAM);
+    MUST(write(pair[0], "unread", 6));
+    MUST(close(pair[1]));
+    show("read", read(pair[0], &byte, 1));
+    show("read again", read(pair[0], &byte, 1));
+}
+
+CASE(connect_and_accept_on_a_path)
+{
+    scratch();
+    char data[8];
+    struct stat status;
+    int server = listener("sock");
+    MUST(stat("sock", &status));
+    truth("is a socket", S_ISSOCK(status.st_mode));
+    int client = MUST(socket(AF_UNIX, SOCK_STREAM, 0));
+    show("connect", try_connect(client, "sock"));
+    int session = show_ok("accept", accept(server, NULL, NULL));
+    show("write", write(client, "ping", 4));
+    show("read", read(session, data, sizeof data));
+    show("write", write(session, "pong!", 5));
+    show("read", read(client, data, sizeof data));
+    show("connect again", try_connect(client, "sock"));
+    show("open the socket file", open("sock", O_RDWR));
+    show("unlink", unlink("sock"));
+    int late = MUST(socket(AF_UNIX, SOCK_STREAM, 0));
+    show("connect to unlinked", try_connect(late, "sock"));
+    show("established one still works", write(client, "x", 1));
+}
+
+CASE(abstract_names)
+{
+    char data[8];
+    int server = listener("@gnomon-test-abstract");
+    int client = MUST(socket(AF_UNIX, SOCK_STREAM, 0));
+    show("connect", try_connect(client, "@gnomon-test-abstract"));
+    int session = show_ok("accept", accept(server, NULL, NULL));
+    show("write", write(client, "ping", 4));
+    show("read", read(session, data, sizeof data));
+    int other = MUST(socket(AF_UNIX, SOCK_STREAM, 0));
+    show("another name", try_connect(other, "@gnomon-test-other"));
+    struct sockaddr_un address;
+    socklen_t length = address_of(&address, "@gnomon-test-abstract");
+    show("bind taken name", bind(other, (struct sockaddr *)&address, length));
+    MUST(close(server));
+    MUST(close(session));
+    show("name is free after close", bind(other, (struct sockaddr *)&address, length));
+}
+
+CASE(bind_errors)
+{
+    scratch();
+    struct sockaddr_un address;
+    int fd = bound(SOCK_STREAM, "sock");
+    int other = MUST(socket(AF_UNIX, SOCK_STREAM, 0));
+    socklen_t length = address_of(&address, "sock");
+    show("taken path", bind(other, (struct sockaddr *)&address, length));
+    length = address_of(&address, "sock2");
+    show("second bind", bind(fd, (struct sockaddr *)&address, length));
+    length = address_of(&address, "no/sock");
+    show("missing directory", bind(other, (struct sockaddr *)&address, length));
+    address.sun_family = AF_INET;
+    show("wrong family", bind(other, (struct sockaddr *)&address, length));
+    address.sun_family = AF_UNIX;
+    show("length 1", bind(other, (struct sockaddr *)&address, 1));
+    show("too long", bind(other, (struct sockaddr *)&address, sizeof address + 20));
+    show("not a socket", bind(0, (struct sockaddr *)&address, length));
+}
+
+CASE(connect_errors)
+{
+    scratch();
+    int fd = MUST(socket(AF_UNIX, SOCK_STREAM, 0));
+    show("missing path", try_connect(fd, "missing"));
+    file_make("f", "");
+    show("a regular file", try_connect(fd, "f"));
+    bound(SOCK_STREAM, "quiet");
+    show("bound, not listening", try_connect(fd, "quiet"));
+    bound(SOCK_DGRAM, "dgram");
+    show("other type", try_connect(fd, "dgram"));
+    show("listen unbound", listen(fd, 1));
+    show("accept unlistening", accept(fd, NULL, NULL));
+    int dgram = MUST(socket(AF_UNIX, SOCK_DGRAM, 0));
+    show("listen dgram", listen(dgram, 1));
+    show("accept dgram", accept(dgram, NULL, NULL));
+    show("send unconnected stream", send(fd, "x", 1, MSG_NOSIGNAL));
+    show("recv unconnected stream", recv(fd, &(char){ 0 }, 1, 0));
+}
+
+CASE(nonblocking_accept_and_backlog)
+{
+    int server = bound(SOCK_STREAM | SOCK_NONBLOCK, "@gnomon-test-backlog");
+    MUST(listen(server, 1));
+    show("accept", accept(server, NULL, NULL));
+    int connected = 0;
+    for (int i = 0; i < 5; i++) {
+        int client = MUST(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0));
+        if (try_connect(client, "@gnomon-test-backlog") == 0)
+            connected++;
+        else if (i == 4)
+            show("connect", -1);
+    }
+    number("connected", connected);
+    show_poll("listener", server);
+    show_ok("accept", accept(server, NULL, NULL));
+}
+
+CASE(accept4_flags)
+{
+    int server = listener("@gnomon-test-accept4");
+    for (int i = 0; i < 2; i++) {
+        int client = MUST(socket(AF_UNIX, SOCK_STREAM, 0));
+        MUST(try_connect(client, "@gnomon-test-accept4"));
+    }
+    int session = MUST(accept4(server, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    show("F_GETFD", fcntl(session, F_GETFD));
+    truth("nonblocking", fcntl(session, F_GETFL) & O_NONBLOCK);
+    show("bad flags", accept4(server, NULL, NULL, 1));
+    session = MUST(accept(server, NULL, NULL));
+    show("F_GETFD", fcntl(session, F_GETFD));
+}
+
+static void *connect_late(void *argument)
+{
+    int client = MUST(socket(AF_UNIX, SOCK_STREAM, 0));
+
+    sleep_ms(20);
+    MUST(try_connect(client, argument));
+    MUST(write(client, "hi", 2));
+    MUST(close(client));
+    return NULL;
+}
+
+CASE(accept_blocks)
+{
+    char data[8];
+    int server = listener("@gnomon-test-blocks");
+    pthread_t client = thread_start(connect_late, "@gnomon-test-blocks");
+    int session = show_ok("accept", accept(server, NULL, NULL));
+    show("read", recv(session, data, sizeof data, MSG_WAITALL));
+    thread_join(client);
+}
+
+/* The length travels by pointer: arguments are evaluated in any order. */
+static void show_name(const char *what, long ret, struct sockaddr_un *address, const socklen_t *length)
+{
+    show(what, ret);
+    number("length", *length);
+    if (*length > 2)
+        bytes("path", address->sun_path, *length - 2);
+}
+
+CASE(names_of_sockets)
+{
+    scratch();
+    struct sockaddr_un address;
+    socklen_t length = sizeof address;
+    int server = listener("sock");
+    int client = MUST(socket(AF_UNIX, SOCK_STREAM, 0));
+    show_name("unbound", getsockname(client, (struct sockaddr *)&address, &length), &address, &length);
+    MUST(try_connect(client, "sock"));
+    length = sizeof address;
+    show_name("accept", accept(server, (struct sockaddr *)&address, &length) > 0 ? 0 : -1, &address, &length);
+    length = sizeof address;
+    show_name("listener", getsockname(server, (struct sockaddr *)&address, &length), &address, &length);
+    length = sizeof address;
+    show_name("peer", getpeername(client, (struct sockaddr *)&address, &length), &address, &length);
+    length = 4;
+    show("peer cut to 4", getpeername(client, (struct sockaddr *)&address, &length));
+    number("real length", length);
+    show("peer of listener", getpeername(server, (struct sockaddr *)&address, &length));
+    make_pair(SOCK_STREAM);
+    length = sizeof address;
+    show_name("pair", getsockname(pair[0], (struct sockaddr *)&address, &length), &address, &length);
+    length = sizeof address;
+    show_name("pair peer", getpeername(pair[0], (struct sockaddr *)&address, &length), &address, &length);
+}
+
+CASE(datagrams_by_name)
+{
+    scratch();
+    struct sockaddr_un address;
+    char data[16];
+    int a = bound(SOCK_DGRAM, "a"), b = bound(SOCK_DGRAM, "b");
+    int nameless = MUST(socket(AF_UNIX, SOCK_DGRAM, 0));
+    socklen_t length = address_of(&address, "b");
+    show("sendto", sendto(a, "from a", 6, 0, (struct sockaddr *)&address, length));
+    show("sendto nameless", sendto(nameless, "anonymous", 9, 0, (struct sockaddr *)&address, length));
+    length = sizeof address;
+    show_name("recvfrom", recvfrom(b, data, sizeof data, 0, (struct sockaddr *)&address, &length), &address, &length);
+    length = sizeof address;
+    show_name("recvfrom", recvfrom(b, data, sizeof data, 0, (struct sockaddr *)&address, &length), &address, &length);
+    show("send without peer", send(nameless, "x", 1, 0));
+    length = address_of(&address, "missing");
+    show("sendto missing", sendto(a, "x", 1, 0, (struct sockaddr *)&address, length));
+    MUST(close(b));
+    length = address_of(&address, "b");
+    show("sendto closed", sendto(a, "x", 1, 0, (struct sockaddr *)&address, length));
+}
+
+CASE(vectors_in_messages)
+{
+    char a[3], b[10];
+    struct iovec out[] = { { "one", 3 }, { "two", 3 }, { "three", 5 } };
+    struct iovec in[] = { { a, 3 }, { b, 10 } };
+    struct msghdr send_message = { .msg_iov = out, .msg_iovlen = 3 };
+    struct msghdr receive_message = { .msg_iov = in, .msg_iovlen = 2 };
+    make_pair(SOCK_DGRAM);
+    show("sendmsg", sendmsg(pair[0], &send_message, 0));
+    show("recvmsg", recvmsg(pair[1], &receive_message, 0));
+    bytes("a", a, 3);
+    bytes("b", b, 8);
+    number("name length", receive_message.msg_namelen);
+    number("control length", receive_message.msg_controllen);
+    show("writev", writev(pair[0], out, 2));
+    show("readv", readv(pair[1], in, 2));
+}
+
+CASE(options)
+{
+    make_pair(SOCK_SEQPACKET);
+    number("SO_TYPE", option_of(pair[0], SO_TYPE));
+    number("SO_DOMAIN", option_of(pair[0], SO_DOMAIN));
+    number("SO_PROTOCOL", option_of(pair[0], SO_PROTOCOL));
+    number("SO_ACCEPTCONN", option_of(pair[0], SO_ACCEPTCONN));
+    number("SO_ERROR", option_of(pair[0], SO_ERROR));
+    int server = listener("@gnomon-test-options");
+    number("SO_ACCEPTCONN of listener", option_of(server, SO_ACCEPTCONN));
+    truth("SO_SNDBUF positive", option_of(pair[0], SO_SNDBUF) > 0);
+    int value;
+    socklen_t length = sizeof value;
+    show("bad option", getsockopt(pair[0], SOL_SOCKET, 9999, &value, &length));
+    show("not a socket", getsockopt(0, SOL_SOCKET, SO_TYPE, &value, &length));
+    show("TCP level", getsockopt(pair[0], 6, 1, &value, &length));
+}
+
+CASE(peer_credentials)
+{
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+    make_pair(SOCK_STREAM);
+    show("SO_PEERCRED", getsockopt(pair[0], SOL_SOCKET, SO_PEERCRED, &peer, &length));
+    truth("own pid", peer.pid == getpid());
+    truth("own uid", peer.uid == geteuid());
+    truth("own gid", peer.gid == getegid());
+    number("length", length);
+}
+
+CASE(unread_counts)
+{
+    int unread = -1;
+    make_pair(SOCK_STREAM);
+    show("FIONREAD", ioctl(pair[1], FIONREAD, &unread));
+    number("unread", unread);
+    MUST(write(pair[0], "12345", 5));
+    MUST(write(pair[0], "678", 3));
+    show("FIONREAD", ioctl(pair[1], FIONREAD, &unread));
+    number("stream unread", unread);
+    make_pair(SOCK_DGRAM);
+    MUST(write(pair[0], "12345", 5));
+    MUST(write(pair[0], "678", 3));
+    show("FIONREAD", ioctl(pair[1], FIONREAD, &unread));
+    number("next datagram", unread);
+}
+
+CASE(poll_states)
+{
+    char byte;
+    make_pair(SOCK_STREAM);
+    show_poll("fresh", pair[0]);
+    MUST(write(pair[1], "x", 1));
+    show_poll("data", pair[0]);
+    MUST(close(pair[1]));
+    show_poll("data, peer closed", pair[0]);
+    MUST(read(pair[0], &byte, 1));
+    show_poll("peer closed", pair[0]);
+    int lone = MUST(socket(AF_UNIX, SOCK_STREAM, 0));
+    show_poll("unconnected", lone);
+}
+
+enum { STREAM_LENGTH = 500000 };
+
+static void *read_stream(void *argument)
+{
+    static char data[9001];
+    uint64_t *sum = argument;
+    long total = 0;
+
+    *sum = CHECKSUM_START;
+    for (long n; (n = MUST(read(pair[1], data, sizeof data))) > 0; total += n)
+        *sum = checksum(*sum, data, n);
+    return (void *)total;
+}
+
+CASE(large_stream_through_thread)
+{
+    static char data[STREAM_LENGTH];
+    uint64_t received;
+    fill_pattern(data, sizeof data, 3);
+    make_pair(SOCK_STREAM);
+    pthread_t reader = thread_start(read_stream, &received);
+    show("write", write(pair[0], data, sizeof data));
+    MUST(shutdown(pair[0], SHUT_WR));
+    number("received", (long)thread_join(reader));
+    truth("same bytes", received == checksum(CHECKSUM_START, data, sizeof data));
+}
+
+CASE(receive_timeout)
+{
+    char byte;
+    struct timeval limit = { 0, 30000 };
+    make_pair(SOCK_STREAM);
+    show("SO_RCVTIMEO", setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit));
+    int64_t start = now_ns();
+    show("read", read(pair[0], &byte, 1));
+    show_elapsed(start, 28);
+}
+
+CASE(lseek_on_a_socket)
+{
+    char byte;
+    make_pair(SOCK_STREAM);
+    show("lseek", lseek(pair[0], 0, SEEK_SET));
+    show("pread", pread(pair[0], &byte, 1, 0));
+    show("ftruncate", ftruncate(pair[0], 0));
+    show("fsync", fsync(pair[0]));
+}
