@@ -13,6 +13,9 @@ use std::sync::atomic::AtomicBool;
 /// The most workers that one run may have.
 pub const MAX_WORKERS: usize = 1024;
 
+/// No window is wider, however far away the other hosts are: window ends are where a run is watched and stopped.
+const LONGEST_WINDOW: SimDuration = SimDuration::from_millis(100);
+
 /// Which worker runs a host that is due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
@@ -30,7 +33,7 @@ pub struct Config {
     pub policy: Policy,
     /// Events at this time and later do not happen. At most 2^62 ns (146 years); a later time means that one.
     pub stop_time: SimTime,
-    /// Every window is at least this wide; see the crate's documentation for what that does to messages.
+    /// Every window is at least this wide, up to 100 ms; see the crate's documentation for what that does to messages.
     pub runahead: Option<SimDuration>,
 }
 
@@ -86,7 +89,7 @@ impl<H: Host> Engine<H> {
         let floor = config.runahead.unwrap_or_default().as_nanos().min(TIME_LIMIT_NS);
         let reach_of = |(index, latency): (usize, &SimDuration)| {
             let incoming_latency = latency.as_nanos().min(TIME_LIMIT_NS);
-            match incoming_latency.max(floor) {
+            match incoming_latency.max(floor).min(LONGEST_WINDOW.as_nanos()) {
                 0 => Err(Error::ZeroLookahead { host: HostId(index as u32) }),
                 lookahead => Ok(Reach { incoming_latency, lookahead, home: (index % config.workers) as u32 }),
             }

@@ -5,7 +5,7 @@
 //!
 //! 1. `T` is the earliest event of all hosts. Host `h` may run alone up to, and excluding, its *horizon*
 //!    `T + lookahead(h)`, capped at the stop time: nobody can send anything before `T`, and nothing travels to `h` faster than
-//!    its own smallest incoming latency.
+//!    its own smallest incoming latency, which is its lookahead.
 //! 2. Every worker delivers the last round's messages to the hosts that it is home to, lists those with an event before their
 //!    horizon, runs them, and then, under [`Policy::Stealing`], runs hosts of other lists that nobody has begun.
 //! 3. At the round's one barrier the workers agree on the next `T`.
@@ -15,6 +15,7 @@
 //! - A host handles what it has at one moment in the order (time, class, source host, source sequence). The order depends on
 //!   the hosts alone, so a run gives the same result with any number of workers and under each policy.
 //! - Events at or after the stop time do not happen.
+//! - No window is wider than 100 ms, so that a run of distant hosts, or of one alone, is still watched and stopped in time.
 //! - A `runahead` floor (Shadow's option) makes horizons at least `T + runahead`. A message that would arrive inside a window
 //!   that is wider than its latency for this reason is delayed to the end of the target's window: to `T + runahead`. Such
 //!   messages are counted ([`WorkerStats::messages_delayed`]); without a floor there are none.

@@ -120,11 +120,11 @@ fn each_host_runs_ahead_by_its_own_incoming_latency() {
 }
 
 #[test]
-fn nobody_to_hear_from_means_one_window() {
-    let hosts = vec![Scripted::new(0, quiet, &[(0, "a"), (999 * MS, "b")])];
+fn windows_of_lonely_hosts_end_after_100_ms() {
+    let hosts = vec![Scripted::new(0, quiet, &[(0, "a"), (99 * MS, "b"), (950 * MS, "c")])];
     let engine = Engine::new(config(1), hosts, &[SimDuration::MAX]).unwrap();
     let (hosts, _) = engine.run(&AtomicBool::new(false), |_| Ok(Recorder::default()), |_| ());
-    assert_eq!(hosts[0].horizons, [ms(1000)]);
+    assert_eq!(hosts[0].horizons, [ms(100), ms(1000)]);
 }
 
 #[test]
