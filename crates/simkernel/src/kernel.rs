@@ -9,12 +9,13 @@ use crate::files::{FileKind, FileTable, OpenFile};
 use crate::futex::Futexes;
 use crate::host::HostConfig;
 use crate::ids::{FIRST_ID, FileId, IdTable, Pid, SpaceId, Tid};
-use crate::process::Process;
+use crate::process::{ExitRecord, Process};
 use crate::thread::{Thread, ThreadState};
 use crate::timers::{TimerKind, Timers};
 use crate::vfs::Vfs;
 use crate::wait::{Events, Wake, Watcher};
 use base::{Rng, SimTime};
+use guest::HostRegion;
 use linux_abi::Errno;
 use linux_abi::event::EPOLLEXCLUSIVE;
 use linux_abi::signal::Siginfo;
@@ -47,6 +48,10 @@ pub struct Kernel {
     /// Calls by number, executions after a wait not counted again.
     pub call_counts: Box<[u64; linux_abi::nr::COUNT]>,
     pub reports: Vec<Report>,
+    /// The host's part of the arenas.
+    pub region: HostRegion,
+    /// Processes that ended, until the host asks.
+    pub(crate) exits: Vec<ExitRecord>,
     next_id: u32,
     next_space: u32,
 }
@@ -55,6 +60,7 @@ impl Kernel {
     pub fn new(config: HostConfig) -> Self {
         let random = config.seeds.stream(&config.name, "getrandom");
         let vfs = Vfs::new(&config);
+        let region = HostRegion::new(config.id.0, config.hosts.len() as u32);
         Kernel {
             config,
             processes: IdTable::default(),
@@ -68,6 +74,8 @@ impl Kernel {
             random,
             call_counts: Box::new([0; linux_abi::nr::COUNT]),
             reports: Vec::new(),
+            region,
+            exits: Vec::new(),
             next_id: FIRST_ID,
             next_space: 0,
         }
@@ -179,14 +187,20 @@ impl Kernel {
 
     /// Takes a thread out of everything that it waits in.
     fn release_wait(&mut self, tid: Tid) {
-        let Some(thread) = self.threads.get_mut(tid.0) else { return };
+        let Some(mut thread) = self.threads.take(tid.0) else { return };
+        self.forget_waits(&mut thread);
+        self.threads.put(tid.0, thread);
+    }
+
+    /// As `release_wait`, for a thread that is out of its table.
+    pub(crate) fn forget_waits(&mut self, thread: &mut Thread) {
         thread.wait.deadline = false;
         if let Some(key) = thread.wait.futex.take() {
-            self.futexes.remove(key, tid);
+            self.futexes.remove(key, thread.tid);
         }
         for file in thread.wait.files.drain(..) {
             if let Some(file) = self.files.get_mut(file) {
-                file.queue.remove_thread(tid);
+                file.queue.remove_thread(thread.tid);
             }
         }
     }

@@ -31,6 +31,21 @@ pub struct PosixTimer {
     pub overrun: u32,
 }
 
+/// How a process ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ExitStatus {
+    Exited(i32),
+    Signaled(i32),
+}
+
+/// A process that ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ExitRecord {
+    pub pid: Pid,
+    pub status: ExitStatus,
+    pub at: SimTime,
+}
+
 #[derive(Debug)]
 pub struct Process {
     pub pid: Pid,
@@ -54,6 +69,12 @@ pub struct Process {
     pub started: SimTime,
     pub real_itimer: RealItimer,
     pub posix_timers: Vec<Option<PosixTimer>>,
+    /// Set when the process is over: it ends before any of its threads runs on.
+    pub ending: Option<ExitStatus>,
+    /// `prctl(PR_SET_PDEATHSIG)`, 0 for none.
+    pub parent_death_signal: i32,
+    pub dumpable: bool,
+    pub no_new_privileges: bool,
     /// Calls that were already reported as unsupported for this program.
     pub reported: FastSet<u64>,
 }
@@ -80,6 +101,10 @@ impl Process {
             started,
             real_itimer: RealItimer::default(),
             posix_timers: Vec::new(),
+            ending: None,
+            parent_death_signal: 0,
+            dumpable: true,
+            no_new_privileges: false,
             reported: FastSet::default(),
         }
     }

@@ -87,6 +87,8 @@ pub struct Disposition {
 pub struct ThreadSignals {
     pub blocked: SigSet,
     pub pending: PendingSignals,
+    /// What `sigtimedwait` waits for at the moment.
+    pub awaited: SigSet,
     /// The mask to come back to after a call that set one for its own duration (`ppoll`, `sigsuspend`, ...), once it is over and
     /// its signals are delivered.
     pub saved_mask: Option<SigSet>,

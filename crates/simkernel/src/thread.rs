@@ -5,6 +5,8 @@ use crate::ids::{FileId, Pid, Tid};
 use crate::signal::ThreadSignals;
 use crate::wait::Wake;
 use base::SimTime;
+use guest::Vcpu;
+use linux_abi::signal::StackT;
 use smallvec::SmallVec;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +42,7 @@ pub struct PendingCall {
 pub struct Thread {
     pub tid: Tid,
     pub pid: Pid,
+    pub vcpu: Vcpu,
     pub state: ThreadState,
     /// The call in progress; meaningful while the thread is blocked, or runnable with `wake` other than `First`.
     pub call: PendingCall,
@@ -53,6 +56,15 @@ pub struct Thread {
     pub name: Vec<u8>,
     /// Where to write 0 and wake a futex at the end (`set_tid_address`, CLONE_CHILD_CLEARTID); 0 for nowhere.
     pub clear_child_tid: u64,
+    /// `sigaltstack`; size 0 for none.
+    pub altstack: StackT,
+    /// Asked to yield by the call in progress.
+    pub yields: bool,
+    pub yield_count: u32,
+    /// Parked between two instructions of its program, not in a call.
+    pub sleeping: bool,
+    /// The deadline of a call that is restarted by ERESTART_RESTARTBLOCK.
+    pub resumed_deadline: Option<SimTime>,
     /// The head of the robust futex list (`set_robust_list`); 0 when none was set.
     pub robust_list: u64,
 }
@@ -62,6 +74,7 @@ impl Thread {
         Thread {
             tid,
             pid,
+            vcpu: Vcpu::new(),
             state: ThreadState::Runnable,
             call: PendingCall::default(),
             wake: Wake::First,
@@ -70,6 +83,11 @@ impl Thread {
             signals: ThreadSignals::default(),
             name: Vec::new(),
             clear_child_tid: 0,
+            altstack: StackT::default(),
+            yields: false,
+            yield_count: 0,
+            sleeping: false,
+            resumed_deadline: None,
             robust_list: 0,
         }
     }

@@ -1,0 +1,186 @@
+//! Starting programs: a host's first processes, and `execve`.
+
+use crate::ctx::Ctx;
+use crate::ids::{Pid, Tid};
+use crate::kernel::Kernel;
+use crate::process::Process;
+use crate::signal::Disposition;
+use crate::thread::Thread;
+use base::SimTime;
+use guest::{Program, StartArguments, StartError};
+use linux_abi::Errno;
+use linux_abi::signal::SIG_IGN;
+use std::fs::File;
+
+/// A process that an experiment starts.
+#[derive(Clone, Debug)]
+pub struct ProcessSpec {
+    /// The program's file, absolute, as the guest sees it.
+    pub path: Vec<u8>,
+    pub arguments: Vec<Vec<u8>>,
+    pub environment: Vec<Vec<u8>>,
+    /// Absolute, as the guest sees it.
+    pub working_directory: Vec<u8>,
+}
+
+/// How often one `#!` line may lead to another, execve(2).
+const SCRIPT_DEPTH_MAX: usize = 4;
+const SCRIPT_LINE_MAX: usize = 255;
+
+/// What is to be loaded once `#!` lines are resolved.
+struct Resolved {
+    program: Program,
+    path: Vec<u8>,
+    arguments: Vec<Vec<u8>>,
+}
+
+/// Why a program does not start: the error for `execve`, and words for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExecError {
+    pub errno: Errno,
+    pub message: String,
+}
+
+impl Kernel {
+    /// Starts a process of the experiment; its main thread becomes runnable. Descriptors 0, 1 and 2 are /dev/null and the
+    /// process's output files.
+    ///
+    /// # Errors
+    /// When the program cannot be loaded; the message says why.
+    pub fn spawn(&mut self, spec: &ProcessSpec, now: SimTime) -> Result<Pid, ExecError> {
+        let pid = Pid(self.new_id());
+        let resolved = self.resolve_program(b"/", &spec.path, spec.arguments.clone())?;
+        let (memory, vcpu) = self.load(&resolved, &spec.environment)?;
+        let space = self.new_space();
+        let mut process = Process::new(pid, Pid(1), memory, space, now);
+        process.cwd.clone_from(&spec.working_directory);
+        process.exe = resolved.path;
+        process.argv = resolved.arguments;
+        process.envp.clone_from(&spec.environment);
+        self.open_standard_files(&mut process);
+        let mut thread = Thread::new(pid.main_thread(), pid);
+        thread.vcpu = vcpu;
+        thread.name = short_name(&process.exe);
+        self.processes.put(pid.0, Box::new(process));
+        self.threads.put(pid.0, Box::new(thread));
+        self.runnable.push_back(Tid(pid.0));
+        Ok(pid)
+    }
+
+    /// Follows `#!` lines to a program that can be loaded.
+    fn resolve_program(&self, cwd: &[u8], path: &[u8], mut arguments: Vec<Vec<u8>>) -> Result<Resolved, ExecError> {
+        let mut path = path.to_vec();
+        for _ in 0..=SCRIPT_DEPTH_MAX {
+            let (file, name) = self.open_program(cwd, &path)?;
+            match script_line(&file) {
+                None => {
+                    let program = Program::open(&file, &name, |interpreter| {
+                        self.open_program(b"/", interpreter)
+                            .map(|(file, _)| file)
+                            .map_err(|error| std::io::Error::from_raw_os_error(error.errno.raw()))
+                    });
+                    let program = program.map_err(|error| ExecError {
+                        errno: errno_of(&error),
+                        message: format!("{} {error}", String::from_utf8_lossy(&path)),
+                    })?;
+                    return Ok(Resolved { program, path: name, arguments });
+                }
+                Some((interpreter, argument)) => {
+                    let rest = arguments.into_iter().skip(1);
+                    let script = [path.clone()];
+                    arguments =
+                        std::iter::once(interpreter.clone()).chain(argument).chain(script).chain(rest).collect();
+                    path = interpreter;
+                }
+            }
+        }
+        let message = format!("{}: too many levels of #! scripts", String::from_utf8_lossy(&path));
+        Err(ExecError { errno: Errno::ELOOP, message })
+    }
+
+    fn open_program(&self, cwd: &[u8], path: &[u8]) -> Result<(File, Vec<u8>), ExecError> {
+        self.vfs.open_executable(cwd, path).map_err(|errno| {
+            let text = errno.description().unwrap_or("error");
+            ExecError { errno, message: format!("{}: {text}", String::from_utf8_lossy(path)) }
+        })
+    }
+
+    fn load(&mut self, resolved: &Resolved, environment: &[Vec<u8>]) -> Result<(guest::AddressSpace, guest::Vcpu), ExecError> {
+        let mut random = [0; 16];
+        self.random.fill(&mut random);
+        let start =
+            StartArguments { arguments: &resolved.arguments, environment, random, user: 0, group: 0 };
+        resolved.program.start(&mut self.region, &start).map_err(|error| ExecError {
+            errno: errno_of(&error),
+            message: format!("{} {error}", String::from_utf8_lossy(&resolved.path)),
+        })
+    }
+}
+
+impl Ctx<'_> {
+    /// `execve(2)` of the calling process. On success the calling thread is the only one and stands at the new program's start.
+    ///
+    /// # Errors
+    /// As execve(2); the old program goes on then.
+    pub(crate) fn exec(&mut self, path: &[u8], arguments: Vec<Vec<u8>>, environment: Vec<Vec<u8>>) -> Result<(), Errno> {
+        let cwd = self.process.cwd.clone();
+        let result = self.kernel.resolve_program(&cwd, path, arguments).and_then(|resolved| {
+            let loaded = self.kernel.load(&resolved, &environment)?;
+            Ok((resolved, loaded))
+        });
+        let (resolved, (memory, vcpu)) = result.map_err(|error| {
+            if matches!(error.errno, Errno::ENOEXEC | Errno::ENOMEM) {
+                self.report(format!("execve: {}", error.message));
+            }
+            error.errno
+        })?;
+        self.end_other_threads();
+        let mut old = std::mem::replace(&mut self.process.memory, memory);
+        old.seal_startup();
+        old.release(&mut self.kernel.region);
+        self.process.space = self.kernel.new_space();
+        for file in self.process.fds.take_cloexec() {
+            self.kernel.release_file(file);
+        }
+        for disposition in &mut self.process.signals.dispositions {
+            let kept = if disposition.handler == SIG_IGN { SIG_IGN } else { 0 };
+            *disposition = Disposition { handler: kept, ..Disposition::default() };
+        }
+        self.thread.vcpu = vcpu;
+        self.thread.altstack = Default::default();
+        self.thread.clear_child_tid = 0;
+        self.thread.robust_list = 0;
+        self.thread.name = short_name(&resolved.path);
+        self.process.exe = resolved.path;
+        self.process.argv = resolved.arguments;
+        self.process.envp = environment;
+        self.process.posix_timers.clear();
+        Ok(())
+    }
+}
+
+/// The interpreter and the one argument of a `#!` line.
+fn script_line(file: &File) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+    use std::os::unix::fs::FileExt;
+    let mut head = [0u8; SCRIPT_LINE_MAX];
+    let read = file.read_at(&mut head, 0).ok()?;
+    let line = head[..read].strip_prefix(b"#!")?;
+    let line = line.split(|byte| *byte == b'\n').next()?.trim_ascii();
+    let end = line.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(line.len());
+    let argument = line[end..].trim_ascii();
+    (end > 0).then(|| (line[..end].to_vec(), (!argument.is_empty()).then(|| argument.to_vec())))
+}
+
+/// What `comm` is after execve: the file's name, 15 bytes at most.
+fn short_name(path: &[u8]) -> Vec<u8> {
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    name[..name.len().min(15)].to_vec()
+}
+
+fn errno_of(error: &StartError) -> Errno {
+    match error {
+        StartError::NotExecutable(_) | StartError::FixedAddress => Errno::ENOEXEC,
+        StartError::NoMemory => Errno::ENOMEM,
+        StartError::TooBig => Errno::E2BIG,
+    }
+}

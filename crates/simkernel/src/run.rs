@@ -1,0 +1,282 @@
+//! Executing threads: from a vcpu's exits to system calls and signals, and back, until nothing on the host can go on.
+
+use crate::ctx::Ctx;
+use crate::ids::{Pid, Tid};
+use crate::kernel::{Kernel, Report};
+use crate::outcome::{Outcome, Restart};
+use crate::process::{ExitRecord, ExitStatus, Process};
+use crate::signal_delivery;
+use crate::syscalls;
+use crate::thread::{Thread, ThreadState};
+use crate::wait::Wake;
+use base::{SimDuration, SimTime};
+use guest::{Exit, FaultInfo, Worker};
+use linux_abi::signal::Siginfo;
+
+/// A thread that makes this many calls without waiting is put to sleep for as long as they would have taken: a loop that waits
+/// for the clock, or for another host, must see time pass.
+const CALLS_PER_TURN: u32 = 20_000;
+/// What one call is taken to cost when a turn is over, Shadow's `unblocked_syscall_latency`.
+const CALL_COST: SimDuration = SimDuration::from_micros(1);
+/// Consecutive yields after which time passes.
+const YIELDS_PER_TURN: u32 = 100;
+
+/// What a thread does after its turn.
+enum Turn {
+    /// Blocked, or to sleep until the moment that its call's deadline says.
+    Parked,
+    /// At the end of the queue.
+    Again,
+    /// It, or its process, is no more.
+    Over,
+}
+
+impl Kernel {
+    /// Executes runnable threads until none is left. Simulated time stands still meanwhile.
+    pub fn run_threads(&mut self, worker: &mut Worker, now: SimTime) {
+        while let Some(tid) = self.runnable.pop_front() {
+            self.run_thread(tid, worker, now);
+        }
+    }
+
+    fn run_thread(&mut self, tid: Tid, worker: &mut Worker, now: SimTime) {
+        let Some(mut thread) = self.threads.take(tid.0) else { return };
+        let pid = thread.pid;
+        let Some(mut process) = self.processes.take(pid.0) else { return };
+        worker.set_serving(self.config.id.0, pid.0, tid.0);
+        let mut ctx = Ctx { kernel: self, process: &mut process, thread: &mut thread, now };
+        let turn = ctx.turn(worker);
+        if let Some(status) = process.ending {
+            self.end_process(process, thread, status, now);
+            return;
+        }
+        match turn {
+            Turn::Parked => thread.state = ThreadState::Blocked,
+            Turn::Again => {
+                thread.state = ThreadState::Runnable;
+                self.runnable.push_back(tid);
+            }
+            Turn::Over => {
+                self.processes.put(pid.0, process);
+                return;
+            }
+        }
+        self.threads.put(tid.0, thread);
+        self.processes.put(pid.0, process);
+    }
+
+    /// The last thread is gone, `exit_group` was called, or a signal was fatal.
+    fn end_process(&mut self, mut process: Box<Process>, mut thread: Box<Thread>, status: ExitStatus, now: SimTime) {
+        let own = thread.tid;
+        let mut ctx = Ctx { kernel: self, process: &mut process, thread: &mut thread, now };
+        ctx.end_other_threads();
+        ctx.kernel.forget_waits(ctx.thread);
+        for file in process.fds.take_all() {
+            self.release_file(file);
+        }
+        self.threads.take(own.0);
+        process.memory.seal_startup();
+        process.memory.release(&mut self.region);
+        self.exits.push(ExitRecord { pid: process.pid, status, at: now });
+    }
+
+    /// Sends a signal to a thread, unless it is ignored and not held back.
+    pub(crate) fn signal_thread_unless(&mut self, tid: Tid, info: Siginfo, ignored: bool) {
+        let Some(thread) = self.threads.get_mut(tid.0) else { return };
+        let signal = info.si_signo as u32;
+        let held = thread.signals.blocked.contains(signal);
+        let awaited = thread.signals.awaited.contains(signal);
+        if ignored && !held && !awaited {
+            return;
+        }
+        thread.signals.pending.add(info);
+        if awaited {
+            self.wake(tid, Wake::Ready);
+        } else if !held {
+            self.wake(tid, Wake::Interrupted);
+        }
+    }
+}
+
+impl Ctx<'_> {
+    /// Runs the calling thread until it waits, yields or ends.
+    fn turn(&mut self, worker: &mut Worker) -> Turn {
+        let mut calls = 0;
+        if std::mem::take(&mut self.thread.sleeping) {
+            // The nap of a thread that had made too many calls is over; its registers are as they were.
+            self.thread.wake = Wake::First;
+            self.deliver_if_any(None);
+        } else if self.thread.wake != Wake::First
+            && let Some(turn) = self.system_call(self.thread.call.number, self.thread.call.args)
+        {
+            // A woken thread executes its call again; a fresh one runs its program.
+            return turn;
+        }
+        loop {
+            match self.thread.vcpu.run(worker) {
+                Exit::Syscall => {
+                    calls += 1;
+                    let r = self.thread.vcpu.registers();
+                    let (number, args) = (r.rax, [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9]);
+                    if let Some(turn) = self.system_call(number, args) {
+                        return turn;
+                    }
+                }
+                Exit::Fault(fault) => {
+                    signal_delivery::fault(self, &fault);
+                    if self.process.ending.is_some() {
+                        return Turn::Over;
+                    }
+                }
+                Exit::ReadTsc => {
+                    calls += 1;
+                    self.thread.vcpu.complete_tsc(self.now.as_nanos());
+                }
+                Exit::ReadRandom => {
+                    let value = self.kernel.random.next_u64();
+                    self.thread.vcpu.complete_random(value);
+                }
+            }
+            if calls >= CALLS_PER_TURN {
+                return self.nap(CALL_COST.saturating_mul(calls.into()));
+            }
+        }
+    }
+
+    /// Executes one call and decides what rax becomes. Some when the thread does not go on at once.
+    fn system_call(&mut self, number: u64, args: [u64; 6]) -> Option<Turn> {
+        let result = syscalls::execute(self, number, args);
+        self.trace(number, args, &result);
+        let mut interrupted = None;
+        match result {
+            Ok(value) => self.thread.vcpu.registers_mut().rax = value,
+            Err(Outcome::Errno(errno)) => self.thread.vcpu.registers_mut().rax = errno.to_return(),
+            Err(Outcome::Block) => {
+                self.process.memory.seal_startup();
+                return Some(Turn::Parked);
+            }
+            Err(Outcome::Restart(kind)) => interrupted = Some(kind),
+            Err(Outcome::NoReturn) => {}
+        }
+        if self.process.ending.is_some() || self.thread.state == ThreadState::Dead {
+            return Some(Turn::Over);
+        }
+        self.deliver_if_any(interrupted);
+        if self.process.ending.is_some() {
+            return Some(Turn::Over);
+        }
+        if std::mem::take(&mut self.thread.yields) {
+            self.thread.yield_count += 1;
+            if self.thread.yield_count % YIELDS_PER_TURN == 0 {
+                return Some(self.nap(CALL_COST));
+            }
+            return Some(Turn::Again);
+        }
+        None
+    }
+
+    #[inline]
+    fn deliver_if_any(&mut self, interrupted: Option<Restart>) {
+        if interrupted.is_some() || self.thread.signals.saved_mask.is_some() || self.signal_pending() {
+            signal_delivery::deliver(self, interrupted);
+        }
+    }
+
+    /// Lets time pass for this thread without a call that waits.
+    fn nap(&mut self, time: SimDuration) -> Turn {
+        let deadline = self.now + time;
+        self.thread.sleeping = true;
+        self.thread.call.deadline = Some(deadline);
+        self.thread.wait.deadline = true;
+        crate::kernel::arm(&mut self.kernel.timers, self.thread, deadline);
+        Turn::Parked
+    }
+
+    /// A remark about the calling program, for the run's log.
+    pub(crate) fn report(&mut self, message: String) {
+        self.kernel.reports.push(Report { pid: self.process.pid, program: self.process.program_name(), message });
+    }
+
+    /// What a fault that ends a guest looks like in the log.
+    pub(crate) fn report_crash(&mut self, fault: &FaultInfo) {
+        let rip = self.thread.vcpu.registers().rip;
+        let rip = self.process.memory.original_address(rip);
+        let place = self.process.memory.mappings().find(|vma| vma.start <= rip && rip < vma.end).map(|vma| {
+            let name = self.process.memory.mapping_name(vma);
+            format!(" ({}+{:#x})", String::from_utf8_lossy(name), rip - vma.start)
+        });
+        let signal = linux_abi::Signal::from_raw(fault.signal).map_or_else(String::new, |signal| signal.to_string());
+        self.report(format!(
+            "killed by {signal} at address {:#x}, instruction {rip:#x}{}",
+            fault.address,
+            place.unwrap_or_default()
+        ));
+    }
+
+    /// Ends the calling thread; with the last one its process.
+    pub(crate) fn end_thread(&mut self, status: i32) {
+        self.release_robust_list();
+        if self.thread.clear_child_tid != 0 {
+            let address = self.thread.clear_child_tid;
+            if self.process.memory.write_value(address, &0u32).is_ok() {
+                self.wake_futex(address, 1);
+            }
+        }
+        self.thread.state = ThreadState::Dead;
+        let tid = self.thread.tid;
+        self.process.threads.retain(|other| *other != tid);
+        if self.process.threads.is_empty() {
+            self.process.ending = Some(ExitStatus::Exited(status & 0xff));
+        }
+    }
+
+    /// Ends every thread of the process but the calling one, without a trace.
+    pub(crate) fn end_other_threads(&mut self) {
+        let own = self.thread.tid;
+        for tid in std::mem::take(&mut self.process.threads) {
+            if tid != own
+                && let Some(mut thread) = self.kernel.threads.take(tid.0)
+            {
+                self.kernel.forget_waits(&mut thread);
+            }
+        }
+        self.process.threads.push(own);
+    }
+
+    /// Sends the calling process a signal: the calling thread takes it when it can, another one otherwise.
+    pub(crate) fn signal_own_process(&mut self, info: Siginfo) {
+        let signal = info.si_signo as u32;
+        if !self.thread.signals.blocked.contains(signal) {
+            if !self.process.signals.ignores(signal) {
+                self.process.signals.pending.add(info);
+            }
+            return;
+        }
+        let others: Vec<Tid> = self.process.threads.iter().copied().filter(|tid| *tid != self.thread.tid).collect();
+        let takes = |tid: &&Tid| self.kernel.threads.get(tid.0).is_some_and(|t| !t.signals.blocked.contains(signal));
+        let waits = |tid: &&Tid| self.kernel.threads.get(tid.0).is_some_and(|t| t.signals.awaited.contains(signal));
+        let taker = others.iter().find(takes).copied();
+        let waiter = others.iter().find(waits).copied();
+        if taker.is_some() && self.process.signals.ignores(signal) {
+            return;
+        }
+        self.process.signals.pending.add(info);
+        if let Some(tid) = waiter {
+            self.kernel.wake(tid, Wake::Ready);
+        } else if let Some(tid) = taker {
+            self.kernel.wake(tid, Wake::Interrupted);
+        }
+    }
+}
+
+impl Kernel {
+    /// The state of a process that ended, in the order of ending, since last asked.
+    pub fn take_exits(&mut self) -> Vec<ExitRecord> {
+        std::mem::take(&mut self.exits)
+    }
+
+    /// Whether a process lives.
+    pub fn is_alive(&self, pid: Pid) -> bool {
+        self.processes.get(pid.0).is_some()
+    }
+}

@@ -1,0 +1,240 @@
+//! Delivery of signals to a thread's registers: frames as the x86-64 kernel builds them, `rt_sigreturn`, default actions, and
+//! what becomes of the system call that a signal interrupted.
+//!
+//! Signals are delivered when a thread is about to go back to its program: behind a system call, or at a fault. A frame shows
+//! the program's own code: addresses in a sled are translated on the way in and on the way out.
+
+use crate::ctx::Ctx;
+use crate::outcome::Restart;
+use crate::process::ExitStatus;
+use crate::signal::{Disposition, SigSet};
+use guest::{FaultInfo, SIGNAL_XSAVE_BYTES};
+use linux_abi::signal::*;
+use linux_abi::{Errno, Signal};
+use zerocopy::{FromZeros, IntoBytes};
+
+/// Below a function's stack pointer, these bytes are its own (System V ABI, "The Stack Frame").
+const RED_ZONE_BYTES: u64 = 128;
+const DIRECTION_FLAG: u64 = 0x400;
+const RESUME_FLAG: u64 = 0x1_0000;
+const USER_CODE_SEGMENT: u16 = 0x33;
+const USER_STACK_SEGMENT: u16 = 0x2b;
+/// The features in a frame: x87, SSE, AVX.
+const FRAME_FEATURES: u64 = 0b111;
+
+/// Whether `rsp` lies on an alternate stack.
+pub(crate) fn is_on(stack: &StackT, rsp: u64) -> bool {
+    stack.ss_flags & SS_AUTODISARM == 0 && rsp > stack.ss_sp && rsp - stack.ss_sp <= stack.ss_size
+}
+
+/// Gives the thread's pending signals their effect, before it runs on. `interrupted` is the restart kind of a call that a signal
+/// ended; rax then still has to be decided.
+pub(crate) fn deliver(ctx: &mut Ctx<'_>, mut interrupted: Option<Restart>) {
+    loop {
+        let blocked = ctx.thread.signals.blocked;
+        let next = ctx.thread.signals.pending.take(blocked).or_else(|| ctx.process.signals.pending.take(blocked));
+        let Some(info) = next else { break };
+        let signal = info.si_signo as u32;
+        let disposition = ctx.process.signals.dispositions[signal as usize - 1];
+        match disposition.handler {
+            SIG_IGN => {}
+            SIG_DFL => default_action(ctx, info.si_signo),
+            _ => {
+                finish_interrupted(ctx, interrupted.take(), Some(&disposition));
+                run_handler(ctx, &info, &disposition, (0, 0));
+            }
+        }
+        if ctx.process.ending.is_some() {
+            return;
+        }
+    }
+    finish_interrupted(ctx, interrupted, None);
+    if let Some(mask) = ctx.thread.signals.saved_mask.take() {
+        ctx.thread.signals.blocked = mask;
+    }
+}
+
+/// Decides between EINTR and executing the call again, signal(7), "Interruption of system calls".
+fn finish_interrupted(ctx: &mut Ctx<'_>, interrupted: Option<Restart>, handled_by: Option<&Disposition>) {
+    let Some(restart) = interrupted else { return };
+    let again = match (restart, handled_by) {
+        (Restart::NoIntr, _) | (_, None) => true,
+        (Restart::Sys, Some(disposition)) => disposition.flags & SA_RESTART != 0,
+        (Restart::NoHand | Restart::Block, Some(_)) => false,
+    };
+    let number = ctx.thread.call.number;
+    if again {
+        let rip = ctx.thread.vcpu.registers().rip;
+        let original = ctx.process.memory.original_address(rip);
+        ctx.thread.vcpu.restart_syscall(number, original);
+        if restart == Restart::Block && handled_by.is_none() {
+            ctx.thread.resumed_deadline = ctx.thread.call.deadline;
+        }
+    } else {
+        ctx.thread.vcpu.registers_mut().rax = Errno::EINTR.to_return();
+    }
+}
+
+fn default_action(ctx: &mut Ctx<'_>, number: i32) {
+    let Some(signal) = Signal::from_raw(number) else { return };
+    match signal.default_action() {
+        DefaultAction::Terminate | DefaultAction::CoreDump => ctx.process.ending = Some(ExitStatus::Signaled(number)),
+        DefaultAction::Ignore | DefaultAction::Continue => {}
+        DefaultAction::Stop => ctx.report(format!("{signal} did not stop it: job control is not simulated")),
+    }
+}
+
+/// A hardware exception of the guest: its signal, which cannot be held back or ignored.
+pub(crate) fn fault(ctx: &mut Ctx<'_>, fault: &FaultInfo) {
+    let index = fault.signal as usize - 1;
+    let disposition = ctx.process.signals.dispositions[index];
+    let held = ctx.thread.signals.blocked.contains(fault.signal as u32);
+    if disposition.handler == SIG_DFL || disposition.handler == SIG_IGN || held {
+        ctx.report_crash(fault);
+        ctx.process.ending = Some(ExitStatus::Signaled(fault.signal));
+        return;
+    }
+    let Some(signal) = Signal::from_raw(fault.signal) else { return };
+    let info = Siginfo::fault(signal, fault.code, fault.address);
+    let cr2 = if fault.trap_number == 14 { fault.address } else { 0 };
+    run_handler(ctx, &info, &disposition, (fault.trap_number | fault.error_code << 32, cr2));
+}
+
+/// Builds the frame and points the thread at the handler. `trap` is (trap number | error code << 32, cr2).
+fn run_handler(ctx: &mut Ctx<'_>, info: &Siginfo, disposition: &Disposition, trap: (u64, u64)) {
+    if push_frame(ctx, info, disposition, trap).is_none() {
+        // As Linux: a stack that cannot take the frame is a SIGSEGV that nothing can handle.
+        ctx.process.ending = Some(ExitStatus::Signaled(Signal::SIGSEGV.raw()));
+        return;
+    }
+    let signal = info.si_signo as u32;
+    let blocked = &mut ctx.thread.signals.blocked;
+    *blocked = SigSet(blocked.0 | disposition.mask.0);
+    if disposition.flags & SA_NODEFER == 0 {
+        blocked.insert(signal);
+    }
+    *blocked = blocked.without(SigSet::UNBLOCKABLE);
+    if disposition.flags & SA_RESETHAND != 0 {
+        ctx.process.signals.dispositions[signal as usize - 1].handler = SIG_DFL;
+    }
+    if ctx.thread.altstack.ss_flags & SS_AUTODISARM != 0 {
+        ctx.thread.altstack = StackT { ss_flags: SS_DISABLE, ..StackT::default() };
+    }
+}
+
+fn push_frame(ctx: &mut Ctx<'_>, info: &Siginfo, disposition: &Disposition, trap: (u64, u64)) -> Option<()> {
+    let thread = &mut *ctx.thread;
+    let memory = &ctx.process.memory;
+    let registers = *thread.vcpu.registers();
+    let stack = thread.altstack;
+    let mut top = registers.rsp.wrapping_sub(RED_ZONE_BYTES);
+    if disposition.flags & SA_ONSTACK != 0 && stack.ss_size != 0 && !is_on(&stack, registers.rsp) {
+        top = stack.ss_sp + stack.ss_size;
+    }
+    let area_bytes = SIGNAL_XSAVE_BYTES as u64 + 4;
+    let area_at = top.wrapping_sub(area_bytes) & !63;
+    let frame_at = (area_at.wrapping_sub(size_of::<RtSigframe>() as u64) & !15).wrapping_sub(8);
+
+    let mut area = thread.vcpu.extended_state();
+    let software = FpxSwBytes {
+        magic1: FP_XSTATE_MAGIC1,
+        extended_size: area_bytes as u32,
+        xfeatures: FRAME_FEATURES,
+        xstate_size: SIGNAL_XSAVE_BYTES as u32,
+        ..FpxSwBytes::new_zeroed()
+    };
+    area[FPX_SW_OFFSET..FPX_SW_OFFSET + 48].copy_from_slice(software.as_bytes());
+    memory.write(area_at, &area).ok()?;
+    memory.write_value(area_at + SIGNAL_XSAVE_BYTES as u64, &FP_XSTATE_MAGIC2).ok()?;
+
+    // A call with a mask of its own (`ppoll`, `sigsuspend`) ends with the handler: the frame brings the real mask back.
+    let mask = thread.signals.saved_mask.take().unwrap_or(thread.signals.blocked);
+    let mut frame = RtSigframe::new_zeroed();
+    frame.pretcode = disposition.restorer;
+    frame.info = *info;
+    frame.uc.uc_flags = UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS;
+    let disabled = if stack.ss_size == 0 { SS_DISABLE } else { stack.ss_flags };
+    frame.uc.uc_stack = StackT { ss_flags: disabled, ..stack };
+    frame.uc.uc_sigmask = mask.0;
+    frame.uc.uc_mcontext = context(&registers, memory.original_address(registers.rip));
+    frame.uc.uc_mcontext.trapno = trap.0 & 0xffff_ffff;
+    frame.uc.uc_mcontext.err = trap.0 >> 32;
+    frame.uc.uc_mcontext.cr2 = trap.1;
+    frame.uc.uc_mcontext.oldmask = mask.0;
+    frame.uc.uc_mcontext.fpstate = area_at;
+    memory.write_value(frame_at, &frame).ok()?;
+
+    let target = thread.vcpu.registers_mut();
+    target.rdi = info.si_signo as u64;
+    target.rsi = frame_at + std::mem::offset_of!(RtSigframe, info) as u64;
+    target.rdx = frame_at + std::mem::offset_of!(RtSigframe, uc) as u64;
+    target.rax = 0;
+    target.rip = disposition.handler;
+    target.rsp = frame_at;
+    target.rflags &= !(DIRECTION_FLAG | RESUME_FLAG);
+    thread.vcpu.reset_extended_state();
+    Some(())
+}
+
+fn context(r: &guest::Registers, rip: u64) -> Sigcontext {
+    Sigcontext {
+        r8: r.r8,
+        r9: r.r9,
+        r10: r.r10,
+        r11: r.r11,
+        r12: r.r12,
+        r13: r.r13,
+        r14: r.r14,
+        r15: r.r15,
+        rdi: r.rdi,
+        rsi: r.rsi,
+        rbp: r.rbp,
+        rbx: r.rbx,
+        rdx: r.rdx,
+        rax: r.rax,
+        rcx: r.rcx,
+        rsp: r.rsp,
+        rip,
+        eflags: r.rflags,
+        cs: USER_CODE_SEGMENT,
+        ss: USER_STACK_SEGMENT,
+        ..Sigcontext::new_zeroed()
+    }
+}
+
+/// `rt_sigreturn(2)`: the handler's `ret` has popped the frame's first word.
+pub(crate) fn sigreturn(ctx: &mut Ctx<'_>) {
+    if restore_frame(ctx).is_none() {
+        ctx.process.ending = Some(ExitStatus::Signaled(Signal::SIGSEGV.raw()));
+    }
+}
+
+fn restore_frame(ctx: &mut Ctx<'_>) -> Option<()> {
+    let memory = &ctx.process.memory;
+    let frame_at = ctx.thread.vcpu.registers().rsp.wrapping_sub(8);
+    let frame: RtSigframe = memory.read_value(frame_at).ok()?;
+    let c = &frame.uc.uc_mcontext;
+    let mut area = None;
+    if c.fpstate != 0 {
+        let mut bytes = [0u8; SIGNAL_XSAVE_BYTES];
+        memory.read(c.fpstate, &mut bytes).ok()?;
+        area = Some(bytes);
+    }
+    let rip = memory.sled_address(c.rip);
+    let r = ctx.thread.vcpu.registers_mut();
+    (r.r8, r.r9, r.r10, r.r11) = (c.r8, c.r9, c.r10, c.r11);
+    (r.r12, r.r13, r.r14, r.r15) = (c.r12, c.r13, c.r14, c.r15);
+    (r.rdi, r.rsi, r.rbp, r.rbx) = (c.rdi, c.rsi, c.rbp, c.rbx);
+    (r.rdx, r.rax, r.rcx, r.rsp) = (c.rdx, c.rax, c.rcx, c.rsp);
+    (r.rip, r.rflags) = (rip, c.eflags);
+    match area {
+        Some(bytes) => ctx.thread.vcpu.set_extended_state(&bytes),
+        None => ctx.thread.vcpu.reset_extended_state(),
+    }
+    ctx.thread.signals.blocked = SigSet(frame.uc.uc_sigmask).without(SigSet::UNBLOCKABLE);
+    ctx.thread.signals.saved_mask = None;
+    let stack = frame.uc.uc_stack;
+    ctx.thread.altstack =
+        if stack.ss_flags & SS_DISABLE != 0 { StackT::new_zeroed() } else { StackT { ss_flags: stack.ss_flags & SS_AUTODISARM, ..stack } };
+    Some(())
+}

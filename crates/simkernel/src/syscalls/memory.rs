@@ -1,0 +1,137 @@
+//! mmap, munmap, mprotect, mremap, brk, madvise and their relatives: arguments checked here, book kept by `guest::AddressSpace`.
+
+use crate::ctx::Ctx;
+use crate::outcome::SysResult;
+use guest::{Backing, MapError, MapRequest, PAGE};
+use linux_abi::Errno;
+use linux_abi::mm::*;
+
+fn errno(error: MapError) -> Errno {
+    match error {
+        MapError::Invalid => Errno::EINVAL,
+        MapError::NoMemory => Errno::ENOMEM,
+        MapError::Exists => Errno::EEXIST,
+        MapError::Access => Errno::EACCES,
+        MapError::Fault => Errno::EFAULT,
+        MapError::NotPermitted => Errno::EPERM,
+    }
+}
+
+/// mmap(2).
+pub(super) fn mmap(ctx: &mut Ctx<'_>, [address, bytes, prot, flags, fd, offset]: [u64; 6]) -> SysResult {
+    let flags = flags as u32;
+    let kind = flags & MAP_TYPE;
+    if !matches!(kind, MAP_SHARED | MAP_PRIVATE | MAP_SHARED_VALIDATE) || offset % PAGE != 0 || bytes == 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    if flags & MAP_HUGETLB != 0 {
+        return Err(Errno::ENOMEM.into());
+    }
+    let shared = kind != MAP_PRIVATE;
+    let request = MapRequest {
+        hint: address,
+        bytes,
+        prot: (prot & 7) as u8,
+        shared,
+        fixed: flags & MAP_FIXED != 0,
+        no_replace: flags & MAP_FIXED_NOREPLACE != 0,
+        backing: Backing::Anonymous,
+    };
+    if flags & MAP_ANONYMOUS != 0 {
+        return ctx.process.memory.mmap(&mut ctx.kernel.region, &request).map_err(|e| errno(e).into());
+    }
+    let file = ctx.file(fd & 0xffff_ffff)?;
+    map_file(ctx, file, request, offset)
+}
+
+/// Maps an open file, after the checks of mmap(2), "EACCES".
+fn map_file(ctx: &mut Ctx<'_>, file: crate::FileId, request: MapRequest<'_>, offset: u64) -> SysResult {
+    let open = &ctx.kernel.files[file];
+    let writes = request.shared && request.prot & guest::PROT_WRITE != 0;
+    if !open.readable() || (writes && !open.writable()) {
+        return Err(Errno::EACCES.into());
+    }
+    let source = ctx.kernel.mapping_source(file)?;
+    let memory = &mut ctx.process.memory;
+    let region = &mut ctx.kernel.region;
+    let result = match &source {
+        crate::files::MappingSource::Real { file, name } => {
+            memory.mmap(region, &MapRequest { backing: Backing::File { file, offset, name }, ..request })
+        }
+        crate::files::MappingSource::Bytes { bytes, name } => {
+            let start = (offset as usize).min(bytes.len());
+            memory.mmap(region, &MapRequest { backing: Backing::Bytes { bytes: &bytes[start..], name }, ..request })
+        }
+        crate::files::MappingSource::Zero => memory.mmap(region, &request),
+    };
+    result.map_err(|e| errno(e).into())
+}
+
+/// munmap(2).
+pub(super) fn munmap(ctx: &mut Ctx<'_>, [address, bytes, ..]: [u64; 6]) -> SysResult {
+    ctx.process.memory.munmap(address, bytes).map(|()| 0).map_err(|e| errno(e).into())
+}
+
+/// mprotect(2).
+pub(super) fn mprotect(ctx: &mut Ctx<'_>, [address, bytes, prot, ..]: [u64; 6]) -> SysResult {
+    if prot & !u64::from(PROT_READ | PROT_WRITE | PROT_EXEC | PROT_SEM | PROT_GROWSDOWN | PROT_GROWSUP) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    ctx.process.memory.mprotect(address, bytes, (prot & 7) as u8).map(|()| 0).map_err(|e| errno(e).into())
+}
+
+/// mremap(2).
+pub(super) fn mremap(ctx: &mut Ctx<'_>, [old, old_bytes, new_bytes, flags, to, _]: [u64; 6]) -> SysResult {
+    let flags = flags as u32;
+    if flags & !(MREMAP_MAYMOVE | MREMAP_FIXED) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let to = (flags & MREMAP_FIXED != 0).then_some(to);
+    let may_move = flags & MREMAP_MAYMOVE != 0;
+    let region = &mut ctx.kernel.region;
+    ctx.process.memory.mremap(region, old, old_bytes, new_bytes, may_move, to).map_err(|e| errno(e).into())
+}
+
+/// brk(2), the raw call: the new end, or the present one when that cannot be had.
+pub(super) fn brk(ctx: &mut Ctx<'_>, [address, ..]: [u64; 6]) -> SysResult {
+    Ok(ctx.process.memory.brk(address))
+}
+
+/// madvise(2): MADV_DONTNEED is obeyed, other known advice is accepted without effect.
+pub(super) fn madvise(ctx: &mut Ctx<'_>, [address, bytes, advice, ..]: [u64; 6]) -> SysResult {
+    const LAST_KNOWN: u32 = 25;
+    const HWPOISON: u32 = 100;
+    let advice = advice as u32;
+    if address % PAGE != 0 || (advice > LAST_KNOWN && advice < HWPOISON) || advice > HWPOISON + 3 || (5..8).contains(&advice) {
+        return Err(Errno::EINVAL.into());
+    }
+    if bytes == 0 {
+        return Ok(0);
+    }
+    match advice {
+        MADV_DONTNEED => ctx.process.memory.discard(address, bytes).map(|()| 0).map_err(|e| errno(e).into()),
+        _ if ctx.process.memory.is_mapped(address, bytes) => Ok(0),
+        _ => Err(Errno::ENOMEM.into()),
+    }
+}
+
+/// msync(2): shared mappings are of real files, whose pages the real kernel keeps coherent.
+pub(super) fn msync(ctx: &mut Ctx<'_>, [address, bytes, flags, ..]: [u64; 6]) -> SysResult {
+    const ASYNC: u64 = 1;
+    const INVALIDATE: u64 = 2;
+    const SYNC: u64 = 4;
+    if address % PAGE != 0 || flags & !(ASYNC | INVALIDATE | SYNC) != 0 || flags & (ASYNC | SYNC) == ASYNC | SYNC {
+        return Err(Errno::EINVAL.into());
+    }
+    if ctx.process.memory.is_mapped(address, bytes) { Ok(0) } else { Err(Errno::ENOMEM.into()) }
+}
+
+/// mlock(2), mlock2(2), munlock(2): nothing is ever swapped as far as guests can tell.
+pub(super) fn lock_range(ctx: &mut Ctx<'_>, [address, bytes, ..]: [u64; 6]) -> SysResult {
+    if ctx.process.memory.is_mapped(address & !(PAGE - 1), bytes) { Ok(0) } else { Err(Errno::ENOMEM.into()) }
+}
+
+/// mlockall(2), munlockall(2).
+pub(super) fn lock_all(_ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
+    Ok(0)
+}

@@ -1,0 +1,310 @@
+//! rt_sigaction, rt_sigprocmask, kill and their relatives. Delivery is in `signal_delivery`.
+
+use crate::ctx::Ctx;
+use crate::ids::{Pid, Tid};
+use crate::outcome::{Outcome, Restart, SysResult};
+use crate::signal::{Disposition, SigSet};
+use crate::signal_delivery;
+use base::SimDuration;
+use linux_abi::signal::*;
+use linux_abi::time::Timespec;
+use linux_abi::{Errno, Signal};
+
+const SIGSET_BYTES: u64 = 8;
+
+fn signal_argument(number: u64) -> Result<u32, Errno> {
+    Signal::from_raw(number as i32).map(|signal| signal.raw() as u32).ok_or(Errno::EINVAL)
+}
+
+/// rt_sigaction(2).
+pub(super) fn rt_sigaction(ctx: &mut Ctx<'_>, [number, new, old, set_bytes, ..]: [u64; 6]) -> SysResult {
+    if set_bytes != SIGSET_BYTES {
+        return Err(Errno::EINVAL.into());
+    }
+    let signal = signal_argument(number)?;
+    let index = signal as usize - 1;
+    let request = if new == 0 { None } else { Some(ctx.process.memory.read_value::<KernelSigaction>(new)?) };
+    if request.is_some() && SigSet::UNBLOCKABLE.contains(signal) {
+        return Err(Errno::EINVAL.into());
+    }
+    let previous = ctx.process.signals.dispositions[index];
+    if let Some(action) = request {
+        ctx.process.signals.dispositions[index] = Disposition {
+            handler: action.handler,
+            flags: action.flags,
+            restorer: action.restorer,
+            mask: SigSet(action.mask).without(SigSet::UNBLOCKABLE),
+        };
+        if ctx.process.signals.ignores(signal) {
+            discard_everywhere(ctx, signal);
+        }
+    }
+    if old != 0 {
+        let action = KernelSigaction {
+            handler: previous.handler,
+            flags: previous.flags,
+            restorer: previous.restorer,
+            mask: previous.mask.0,
+        };
+        ctx.process.memory.write_value(old, &action)?;
+    }
+    Ok(0)
+}
+
+/// Ignoring a signal discards its pending instances, sigaction(2).
+fn discard_everywhere(ctx: &mut Ctx<'_>, signal: u32) {
+    let mut set = SigSet::EMPTY;
+    set.insert(signal);
+    ctx.process.signals.pending.discard(set);
+    ctx.thread.signals.pending.discard(set);
+    for tid in ctx.process.threads.clone() {
+        if let Some(thread) = ctx.kernel.threads.get_mut(tid.0) {
+            thread.signals.pending.discard(set);
+        }
+    }
+}
+
+/// rt_sigprocmask(2).
+pub(super) fn rt_sigprocmask(ctx: &mut Ctx<'_>, [how, new, old, set_bytes, ..]: [u64; 6]) -> SysResult {
+    if set_bytes != SIGSET_BYTES {
+        return Err(Errno::EINVAL.into());
+    }
+    let before = ctx.thread.signals.blocked;
+    if new != 0 {
+        let set = SigSet(ctx.process.memory.read_value(new)?);
+        let blocked = match how as i32 {
+            SIG_BLOCK => SigSet(before.0 | set.0),
+            SIG_UNBLOCK => before.without(set),
+            SIG_SETMASK => set,
+            _ => return Err(Errno::EINVAL.into()),
+        };
+        ctx.thread.signals.blocked = blocked.without(SigSet::UNBLOCKABLE);
+    }
+    if old != 0 {
+        ctx.process.memory.write_value(old, &before.0)?;
+    }
+    Ok(0)
+}
+
+/// rt_sigpending(2).
+pub(super) fn rt_sigpending(ctx: &mut Ctx<'_>, [set, set_bytes, ..]: [u64; 6]) -> SysResult {
+    if set_bytes > SIGSET_BYTES {
+        return Err(Errno::EINVAL.into());
+    }
+    let pending = (ctx.thread.signals.pending.set.0 | ctx.process.signals.pending.set.0) & ctx.thread.signals.blocked.0;
+    ctx.process.memory.write(set, &pending.to_le_bytes()[..set_bytes as usize])?;
+    Ok(0)
+}
+
+/// rt_sigsuspend(2).
+pub(super) fn rt_sigsuspend(ctx: &mut Ctx<'_>, [set, set_bytes, ..]: [u64; 6]) -> SysResult {
+    if set_bytes != SIGSET_BYTES {
+        return Err(Errno::EINVAL.into());
+    }
+    let mask = SigSet(ctx.process.memory.read_value(set)?).without(SigSet::UNBLOCKABLE);
+    if ctx.thread.signals.saved_mask.is_none() {
+        ctx.thread.signals.saved_mask = Some(ctx.thread.signals.blocked);
+    }
+    ctx.thread.signals.blocked = mask;
+    Err(ctx.block(Restart::NoHand))
+}
+
+/// pause(2).
+pub(super) fn pause(ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
+    Err(ctx.block(Restart::NoHand))
+}
+
+/// rt_sigtimedwait(2).
+pub(super) fn rt_sigtimedwait(ctx: &mut Ctx<'_>, [set, info, timeout, set_bytes, ..]: [u64; 6]) -> SysResult {
+    if set_bytes != SIGSET_BYTES {
+        return Err(Errno::EINVAL.into());
+    }
+    let wanted = SigSet(ctx.process.memory.read_value(set)?).without(SigSet::UNBLOCKABLE);
+    let timeout = match timeout {
+        0 => None,
+        address => {
+            let time: Timespec = ctx.process.memory.read_value(address)?;
+            if time.tv_sec < 0 || !(0..1_000_000_000).contains(&time.tv_nsec) {
+                return Err(Errno::EINVAL.into());
+            }
+            Some(SimDuration::from_nanos((time.tv_sec as u64).saturating_mul(1_000_000_000) + time.tv_nsec as u64))
+        }
+    };
+    let others = SigSet(!wanted.0);
+    ctx.thread.signals.awaited = SigSet::EMPTY;
+    let found = ctx.thread.signals.pending.take(others).or_else(|| ctx.process.signals.pending.take(others));
+    if let Some(found) = found {
+        if info != 0 {
+            ctx.process.memory.write_value(info, &found)?;
+        }
+        return Ok(found.si_signo as u64);
+    }
+    ctx.deadline_after(timeout);
+    if ctx.expired() {
+        return Err(Errno::EAGAIN.into());
+    }
+    if ctx.thread.wake == crate::Wake::Interrupted {
+        return Err(Errno::EINTR.into());
+    }
+    ctx.thread.signals.awaited = wanted;
+    match ctx.block(Restart::NoHand) {
+        Outcome::Restart(_) => Err(Errno::EINTR.into()),
+        outcome => Err(outcome),
+    }
+}
+
+/// rt_sigreturn(2).
+pub(super) fn rt_sigreturn(ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
+    signal_delivery::sigreturn(ctx);
+    Err(Outcome::NoReturn)
+}
+
+/// sigaltstack(2).
+pub(super) fn sigaltstack(ctx: &mut Ctx<'_>, [new, old, ..]: [u64; 6]) -> SysResult {
+    let present = ctx.thread.altstack;
+    let rsp = ctx.thread.vcpu.registers().rsp;
+    let on_it = signal_delivery::is_on(&present, rsp);
+    let request = if new == 0 { None } else { Some(ctx.process.memory.read_value::<StackT>(new)?) };
+    if let Some(stack) = request {
+        if on_it {
+            return Err(Errno::EPERM.into());
+        }
+        let mode = stack.ss_flags & !SS_AUTODISARM;
+        if mode != 0 && mode != SS_DISABLE && mode != SS_ONSTACK {
+            return Err(Errno::EINVAL.into());
+        }
+        ctx.thread.altstack = if mode == SS_DISABLE {
+            StackT { ss_flags: SS_DISABLE, ..StackT::default() }
+        } else if stack.ss_size < MINSIGSTKSZ {
+            return Err(Errno::ENOMEM.into());
+        } else {
+            StackT { ss_flags: stack.ss_flags & SS_AUTODISARM, ..stack }
+        };
+    }
+    if old != 0 {
+        let flags = if present.ss_size == 0 { SS_DISABLE } else { u32::from(on_it) | present.ss_flags };
+        ctx.process.memory.write_value(old, &StackT { ss_flags: flags, ..present })?;
+    }
+    Ok(0)
+}
+
+fn sender(ctx: &Ctx<'_>, signal: Signal, code: i32) -> Siginfo {
+    Siginfo::kill(signal, code, ctx.process.pid.0 as i32, 0)
+}
+
+/// kill(2). Process groups: each process is the only one of its group until there is fork.
+pub(super) fn kill(ctx: &mut Ctx<'_>, [target, number, ..]: [u64; 6]) -> SysResult {
+    let target = target as i32;
+    let own = ctx.process.pid.0 as i32;
+    let to_self = target == own || target == 0 || -target == ctx.process.group.0 as i32;
+    if number as i32 == 0 {
+        return if to_self || exists(ctx, target) { Ok(0) } else { Err(Errno::ESRCH.into()) };
+    }
+    let signal = Signal::from_raw(number as i32).ok_or(Errno::EINVAL)?;
+    let info = sender(ctx, signal, SI_USER);
+    if target == -1 {
+        let others: Vec<Pid> = ctx.kernel.processes.iter().map(|process| process.pid).collect();
+        others.iter().for_each(|pid| ctx.kernel.signal_process(*pid, info));
+        return if others.is_empty() { Err(Errno::ESRCH.into()) } else { Ok(0) };
+    }
+    if to_self {
+        ctx.signal_own_process(info);
+        return Ok(0);
+    }
+    if !exists(ctx, target) {
+        return Err(Errno::ESRCH.into());
+    }
+    ctx.kernel.signal_process(Pid(target.unsigned_abs()), info);
+    Ok(0)
+}
+
+fn exists(ctx: &Ctx<'_>, target: i32) -> bool {
+    ctx.kernel.processes.get(target.unsigned_abs()).is_some()
+}
+
+/// tgkill(2).
+pub(super) fn tgkill(ctx: &mut Ctx<'_>, [group, tid, number, ..]: [u64; 6]) -> SysResult {
+    if (group as i32) <= 0 || (tid as i32) <= 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    send_to_thread(ctx, Some(Pid(group as u32)), Tid(tid as u32), number)
+}
+
+/// tkill(2).
+pub(super) fn tkill(ctx: &mut Ctx<'_>, [tid, number, ..]: [u64; 6]) -> SysResult {
+    if (tid as i32) <= 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    send_to_thread(ctx, None, Tid(tid as u32), number)
+}
+
+fn send_to_thread(ctx: &mut Ctx<'_>, group: Option<Pid>, tid: Tid, number: u64) -> SysResult {
+    let to_self = tid == ctx.thread.tid;
+    let pid = if to_self {
+        ctx.process.pid
+    } else {
+        ctx.kernel.threads.get(tid.0).map(|thread| thread.pid).ok_or(Errno::ESRCH)?
+    };
+    if group.is_some_and(|group| group != pid) {
+        return Err(Errno::ESRCH.into());
+    }
+    if number as i32 == 0 {
+        return Ok(0);
+    }
+    let signal = Signal::from_raw(number as i32).ok_or(Errno::EINVAL)?;
+    let info = sender(ctx, signal, SI_TKILL);
+    send_info_to_thread(ctx, tid, info);
+    Ok(0)
+}
+
+fn send_info_to_thread(ctx: &mut Ctx<'_>, tid: Tid, info: Siginfo) {
+    let signal = info.si_signo as u32;
+    if tid == ctx.thread.tid {
+        if !ctx.process.signals.ignores(signal) || ctx.thread.signals.blocked.contains(signal) {
+            ctx.thread.signals.pending.add(info);
+        }
+        return;
+    }
+    let ignored = ctx.process.signals.ignores(signal);
+    ctx.kernel.signal_thread_unless(tid, info, ignored);
+}
+
+/// rt_sigqueueinfo(2).
+pub(super) fn rt_sigqueueinfo(ctx: &mut Ctx<'_>, [pid, number, info, ..]: [u64; 6]) -> SysResult {
+    let mut info: Siginfo = ctx.process.memory.read_value(info)?;
+    let own = pid as u32 == ctx.process.pid.0;
+    if !own && info.si_code >= 0 {
+        return Err(Errno::EPERM.into());
+    }
+    if !own && !exists(ctx, pid as i32) {
+        return Err(Errno::ESRCH.into());
+    }
+    if number as i32 == 0 {
+        return Ok(0);
+    }
+    info.si_signo = signal_argument(number)? as i32;
+    if own {
+        ctx.signal_own_process(info);
+    } else {
+        ctx.kernel.signal_process(Pid(pid as u32), info);
+    }
+    Ok(0)
+}
+
+/// rt_tgsigqueueinfo(2).
+pub(super) fn rt_tgsigqueueinfo(ctx: &mut Ctx<'_>, [group, tid, number, info, ..]: [u64; 6]) -> SysResult {
+    let mut info: Siginfo = ctx.process.memory.read_value(info)?;
+    if group as u32 != ctx.process.pid.0 && info.si_code >= 0 {
+        return Err(Errno::EPERM.into());
+    }
+    let known = tid as u32 == ctx.thread.tid.0 || ctx.kernel.threads.get(tid as u32).is_some_and(|t| t.pid.0 == group as u32);
+    if !known {
+        return Err(Errno::ESRCH.into());
+    }
+    if number as i32 == 0 {
+        return Ok(0);
+    }
+    info.si_signo = signal_argument(number)? as i32;
+    send_info_to_thread(ctx, Tid(tid as u32), info);
+    Ok(0)
+}

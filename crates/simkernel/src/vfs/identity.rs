@@ -1,0 +1,168 @@
+//! What a guest sees of a file's identity and attributes, where the machine's own would differ from run to run: inode numbers
+//! come from a counter by first sight, times of files in writable areas are simulated ones, and owners are root.
+
+use base::SimTime;
+use base::map::FastMap;
+use base::time::UNIX_START_NS;
+use linux_abi::fs::{S_IFDIR, S_IFMT, Stat};
+
+/// The device number of all files of writable areas.
+const WRITABLE_DEVICE: u64 = 0x2a;
+/// The device number of all other real files.
+const MACHINE_DEVICE: u64 = 0x2b;
+/// The device number of what exists nowhere on the machine (`/proc`, pipes, sockets).
+pub const SYNTHETIC_DEVICE: u64 = 0x2c;
+/// Numbers below it are left for the synthetic files.
+const FIRST_NUMBER: u64 = 1 << 20;
+
+/// Times of a file in a writable area, in nanoseconds of the Unix epoch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Times {
+    pub accessed: u64,
+    pub modified: u64,
+    pub changed: u64,
+}
+
+impl Times {
+    pub fn at(now: SimTime) -> Self {
+        let ns = now.unix_nanos();
+        Times { accessed: ns, modified: ns, changed: ns }
+    }
+}
+
+/// What a guest set and the real file does not carry.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Attributes {
+    pub times: Option<Times>,
+    /// Permission bits.
+    pub mode: Option<u32>,
+    pub owner: Option<(u32, u32)>,
+}
+
+#[derive(Debug, Default)]
+pub struct Identities {
+    numbers: FastMap<(u64, u64), u64>,
+    attributes: FastMap<u64, Attributes>,
+    given: u64,
+}
+
+impl Identities {
+    /// The number that stands for a real inode.
+    pub fn number(&mut self, device: u64, inode: u64) -> u64 {
+        *self.numbers.entry((device, inode)).or_insert_with(|| {
+            self.given += 1;
+            FIRST_NUMBER + self.given
+        })
+    }
+
+    pub fn of(&mut self, stat: &rustix::fs::Stat) -> u64 {
+        self.number(stat.st_dev, stat.st_ino)
+    }
+
+    /// The real inode is gone: if the machine uses its number again, that is another file.
+    pub fn forget(&mut self, device: u64, inode: u64) {
+        if let Some(number) = self.numbers.remove(&(device, inode)) {
+            self.attributes.remove(&number);
+        }
+    }
+
+    pub fn attributes(&mut self, number: u64) -> &mut Attributes {
+        self.attributes.entry(number).or_default()
+    }
+
+    /// A write: modification and change time.
+    pub fn touch(&mut self, number: u64, now: SimTime) {
+        let times = self.attributes(number).times.get_or_insert(Times::at(SimTime::ZERO));
+        times.modified = now.unix_nanos();
+        times.changed = now.unix_nanos();
+    }
+
+    /// A change of attributes: change time.
+    pub fn change(&mut self, number: u64, now: SimTime) {
+        self.attributes(number).times.get_or_insert(Times::at(SimTime::ZERO)).changed = now.unix_nanos();
+    }
+
+    /// `stat` as a guest sees it.
+    pub fn present(&mut self, real: &rustix::fs::Stat, writable: bool) -> Stat {
+        let number = self.of(real);
+        let mut stat = Stat {
+            st_dev: MACHINE_DEVICE,
+            st_ino: number,
+            st_nlink: real.st_nlink as u64,
+            st_mode: real.st_mode,
+            st_uid: real.st_uid,
+            st_gid: real.st_gid,
+            st_rdev: real.st_rdev,
+            st_size: real.st_size,
+            st_blksize: 4096,
+            st_blocks: (real.st_size + 511) / 512,
+            ..Stat::default()
+        };
+        if writable {
+            self.present_writable(&mut stat);
+        } else {
+            (stat.st_atime, stat.st_atime_nsec) = (real.st_mtime as i64, real.st_mtime_nsec as i64);
+            (stat.st_mtime, stat.st_mtime_nsec) = (real.st_mtime as i64, real.st_mtime_nsec as i64);
+            (stat.st_ctime, stat.st_ctime_nsec) = (real.st_mtime as i64, real.st_mtime_nsec as i64);
+        }
+        if stat.st_mode & S_IFMT == S_IFDIR {
+            (stat.st_size, stat.st_blocks) = (4096, 8);
+        }
+        stat
+    }
+
+    fn present_writable(&mut self, stat: &mut Stat) {
+        let known = self.attributes.get(&stat.st_ino).copied().unwrap_or_default();
+        let times = known.times.unwrap_or(Times::at(SimTime::ZERO));
+        stat.st_dev = WRITABLE_DEVICE;
+        (stat.st_uid, stat.st_gid) = known.owner.unwrap_or((0, 0));
+        if let Some(mode) = known.mode {
+            stat.st_mode = stat.st_mode & S_IFMT | mode;
+        }
+        (stat.st_atime, stat.st_atime_nsec) = split(times.accessed);
+        (stat.st_mtime, stat.st_mtime_nsec) = split(times.modified);
+        (stat.st_ctime, stat.st_ctime_nsec) = split(times.changed);
+    }
+}
+
+fn split(ns: u64) -> (i64, i64) {
+    ((ns / 1_000_000_000) as i64, (ns % 1_000_000_000) as i64)
+}
+
+/// `stat` of something that is no file of the machine.
+pub fn synthetic_stat(number: u64, mode: u32, size: u64) -> Stat {
+    let (sec, nsec) = split(UNIX_START_NS);
+    Stat {
+        st_dev: SYNTHETIC_DEVICE,
+        st_ino: number,
+        st_nlink: 1,
+        st_mode: mode,
+        st_size: size as i64,
+        st_blksize: 4096,
+        st_atime: sec,
+        st_atime_nsec: nsec,
+        st_mtime: sec,
+        st_mtime_nsec: nsec,
+        st_ctime: sec,
+        st_ctime_nsec: nsec,
+        ..Stat::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_come_by_first_sight_and_are_not_given_twice() {
+        let mut identities = Identities::default();
+        let first = identities.number(1, 700);
+        let second = identities.number(1, 5);
+        assert_eq!(second, first + 1);
+        assert_eq!(identities.number(1, 700), first);
+        identities.touch(first, SimTime::from_nanos(5));
+        identities.forget(1, 700);
+        assert_eq!(identities.number(1, 700), second + 1);
+        assert!(identities.attributes(second + 1).times.is_none());
+    }
+}

@@ -1,0 +1,185 @@
+//! From a guest's path to the thing it names: component by component, through links, areas and synthetic files.
+
+use super::mounts::Area;
+use super::synthetic::{self, Synthetic, View};
+use super::{RealNode, Vfs, errno};
+use linux_abi::Errno;
+use linux_abi::fs::{NAME_MAX, PATH_MAX, S_IFDIR, S_IFLNK, S_IFMT};
+use rustix::fs::{AtFlags, CWD};
+
+/// Links followed before ELOOP.
+const MAX_LINKS: usize = 40;
+
+/// What exists under a path.
+#[derive(Clone, Debug)]
+pub enum Node {
+    Real(RealNode),
+    Synthetic(Synthetic),
+}
+
+impl Node {
+    pub fn is_directory(&self) -> bool {
+        match self {
+            Node::Real(node) => node.kind() == S_IFDIR,
+            Node::Synthetic(node) => matches!(node, Synthetic::Directory(_)),
+        }
+    }
+}
+
+/// The end of a walk.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Absolute, without `.`, `..` and links (but the last component may be one that was not followed). Empty for the root.
+    pub path: Vec<u8>,
+    /// None: the directory exists, the name in it does not.
+    pub node: Option<Node>,
+    /// The path ended with a slash: it can only mean a directory.
+    pub slash: bool,
+}
+
+impl Vfs {
+    /// Walks `path`, which begins at the directory `start` unless it is absolute. `follow` is for a link in the last place.
+    pub fn walk(&mut self, view: &View<'_>, start: &[u8], path: &[u8], follow: bool) -> Result<Target, Errno> {
+        if path.is_empty() {
+            return Err(Errno::ENOENT);
+        }
+        if path.len() >= PATH_MAX {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        let slash = path.ends_with(b"/");
+        let mut at = if path[0] == b'/' || start == b"/" { Vec::new() } else { start.to_vec() };
+        let mut rest = path.to_vec();
+        let mut position = 0;
+        let mut links = 0;
+        loop {
+            let Some((name, next)) = next_component(&rest, position) else {
+                return self.finish(view, at, slash);
+            };
+            let last = next_component(&rest, next).is_none();
+            let (from, to) = name;
+            match &rest[from..to] {
+                b"." => {}
+                b".." => at.truncate(at.iter().rposition(|&b| b == b'/').unwrap_or(0)),
+                name if name.len() > NAME_MAX => return Err(Errno::ENAMETOOLONG),
+                name => {
+                    let parent = at.len();
+                    at.push(b'/');
+                    at.extend_from_slice(name);
+                    if last || !self.known_directories.contains(&at) {
+                        match self.lookup(view, &at)? {
+                            None if last => return Ok(Target { path: at, node: None, slash }),
+                            None => return Err(Errno::ENOENT),
+                            Some(node) => {
+                                let text = if !last || follow || slash { self.link_text(&node)? } else { None };
+                                if let Some(text) = text {
+                                    links += 1;
+                                    if links > MAX_LINKS {
+                                        return Err(Errno::ELOOP);
+                                    }
+                                    at.truncate(if text.starts_with(b"/") { 0 } else { parent });
+                                    rest = join_link(text, &rest[next..]);
+                                    position = 0;
+                                    continue;
+                                }
+                                if (!last || slash) && !node.is_directory() {
+                                    return Err(Errno::ENOTDIR);
+                                }
+                                if last {
+                                    return Ok(Target { path: at, node: Some(node), slash });
+                                }
+                                self.remember_directory(&at, &node);
+                            }
+                        }
+                    }
+                }
+            }
+            position = next;
+        }
+    }
+
+    /// The walk ended in a directory that it had already passed.
+    fn finish(&mut self, view: &View<'_>, at: Vec<u8>, slash: bool) -> Result<Target, Errno> {
+        let node = self.lookup(view, &at)?.ok_or(Errno::ENOENT)?;
+        Ok(Target { path: at, node: Some(node), slash })
+    }
+
+    /// Directories of the machine do not change during a run, those of guests do.
+    fn remember_directory(&mut self, path: &[u8], node: &Node) {
+        if matches!(node, Node::Real(node) if !node.writable) && *self.mounts.find(path).0 == Area::ReadOnly {
+            self.known_directories.insert(path.to_vec());
+        }
+    }
+
+    /// The text of a link; None for anything else. A link to an open file has no text that could be walked: it is not followed.
+    fn link_text(&self, node: &Node) -> Result<Option<Vec<u8>>, Errno> {
+        match node {
+            Node::Real(node) if node.kind() == S_IFLNK => {
+                let text = rustix::fs::readlinkat(CWD, &node.path[..], Vec::new()).map_err(errno)?;
+                Ok(Some(text.into_bytes()))
+            }
+            Node::Synthetic(Synthetic::Link(text)) => Ok(Some(text.clone())),
+            _ => Ok(None),
+        }
+    }
+
+    /// What is at an absolute path without `.`, `..` and links.
+    pub fn lookup(&mut self, view: &View<'_>, path: &[u8]) -> Result<Option<Node>, Errno> {
+        if synthetic::covers(path) && !matches!(self.mounts.find(path).0, Area::Overlay { .. }) {
+            return Ok(synthetic::lookup(view, path).map(Node::Synthetic));
+        }
+        Ok(self.lookup_real(path)?.map(Node::Real))
+    }
+
+    pub(super) fn lookup_real(&mut self, path: &[u8]) -> Result<Option<RealNode>, Errno> {
+        let (area, prefix) = self.mounts.find(path);
+        match area {
+            Area::ReadOnly => real_node(path, false),
+            Area::ReadWrite => real_node(path, true),
+            Area::Overlay { upper, lower } => {
+                let lower = *lower;
+                let upper_path = [&upper[..], &path[prefix..]].concat();
+                if let Some(node) = real_node(&upper_path, true)? {
+                    return Ok(Some(node));
+                }
+                if lower && !self.is_hidden(path) {
+                    return real_node(path, false);
+                }
+                if path.len() == prefix {
+                    self.create_directories(&upper_path)?;
+                    return real_node(&upper_path, true);
+                }
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// The bounds of the next component from `position`, and where the search goes on.
+fn next_component(path: &[u8], position: usize) -> Option<((usize, usize), usize)> {
+    let from = position + path.get(position..)?.iter().position(|&b| b != b'/')?;
+    let to = path[from..].iter().position(|&b| b == b'/').map_or(path.len(), |i| from + i);
+    Some(((from, to), to))
+}
+
+fn join_link(mut text: Vec<u8>, rest: &[u8]) -> Vec<u8> {
+    text.push(b'/');
+    text.extend_from_slice(rest);
+    text
+}
+
+/// What the machine has at a path; links are not followed.
+pub(super) fn real_node(path: &[u8], writable: bool) -> Result<Option<RealNode>, Errno> {
+    let path: &[u8] = if path.is_empty() { b"/" } else { path };
+    match rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => Ok(Some(RealNode { path: path.to_vec(), stat, writable })),
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Ok(None),
+        Err(error) => Err(errno(error)),
+    }
+}
+
+impl RealNode {
+    /// The S_IFMT part of the mode.
+    pub fn kind(&self) -> u32 {
+        self.stat.st_mode & S_IFMT
+    }
+}
