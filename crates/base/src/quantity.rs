@@ -55,7 +55,7 @@ pub fn exact_duration(d: SimDuration) -> String {
         [(3_600_000_000_000, "h"), (60_000_000_000, "min"), (1_000_000_000, "sec"), (1_000_000, "ms"), (1_000, "us")];
     match d.as_nanos() {
         0 => "0 sec".into(),
-        ns => match units.iter().find(|(size, _)| ns % size == 0) {
+        ns => match units.iter().find(|(size, _)| ns.is_multiple_of(*size)) {
             Some((size, unit)) => format!("{} {unit}", ns / size),
             None => format!("{ns} ns"),
         },
@@ -66,7 +66,7 @@ pub fn exact_duration(d: SimDuration) -> String {
 pub fn exact_bandwidth(b: Bandwidth) -> String {
     let units = [(1_000_000_000, "Gbit"), (1_000_000, "Mbit"), (1_000, "Kbit")];
     let bits = b.bits_per_sec();
-    match units.iter().find(|(size, _)| bits != 0 && bits % size == 0) {
+    match units.iter().find(|(size, _)| bits != 0 && bits.is_multiple_of(*size)) {
         Some((size, unit)) => format!("{} {unit}", bits / size),
         None => format!("{bits} bit"),
     }

@@ -1,6 +1,7 @@
 //! A vcpu: a guest thread's machine state, and `run`, which executes it until it needs the simulated kernel.
 
 use crate::cpu;
+use crate::memory::{SLED_SYSCALL_BYTES, SYSCALL_BYTES};
 use crate::registers::*;
 use crate::switch::{self, EXIT_EMULATE, EXIT_SYSCALL, SwitchState};
 use crate::traps;
@@ -38,9 +39,6 @@ pub struct Vcpu {
     state: SwitchState,
     emulate_info: u32,
 }
-
-/// How far before the return address of a rewritten `syscall` its sled entry begins (`lea rcx; jmp gs:[..]`).
-const SLED_SYSCALL_BYTES: u64 = 15;
 
 impl Default for Vcpu {
     fn default() -> Self {
@@ -217,7 +215,7 @@ impl Vcpu {
     pub fn restart_syscall(&mut self, number: u64, original_rip: u64) {
         let registers = &mut self.state.registers;
         registers.rax = number;
-        registers.rip -= if original_rip == registers.rip { 2 } else { SLED_SYSCALL_BYTES };
+        registers.rip -= if original_rip == registers.rip { SYSCALL_BYTES } else { SLED_SYSCALL_BYTES };
     }
 
     fn emulate(&mut self, info: u32) -> Option<Exit> {

@@ -2,7 +2,7 @@
 
 use super::elf::{ElfError, ElfHeader};
 use super::rewrite::{Rewritten, Site, rewrite};
-use super::{PAGE, page_up};
+use super::{PAGE, page_down, page_up};
 use crate::counters;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -46,6 +46,18 @@ impl Image {
     /// Bytes of address space that it takes: its span and its sled, in whole pages.
     pub fn mapped_bytes(&self) -> u64 {
         self.mapped_bytes
+    }
+
+    /// Pages that every start of the image writes: what ld.so relocates, and small initialised data behind it.
+    pub(crate) fn relocated_ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        const SMALL_DATA_BYTES: u64 = 16 << 10;
+        let header = &self.header;
+        header.segments.iter().filter(|segment| segment.writable && segment.file_bytes > 0).filter_map(move |segment| {
+            let (from, end) = (page_down(segment.address), page_up(segment.address + segment.file_bytes));
+            let relro_end = header.relro.filter(|(at, _)| page_down(*at) == from).map_or(from, |(_, to)| page_up(to));
+            let to = if end.saturating_sub(relro_end) <= SMALL_DATA_BYTES { end } else { relro_end };
+            (to > from).then_some((from, to))
+        })
     }
 
     /// For an address in the sled, relative to the image: the address in the original code that it stands for.

@@ -244,6 +244,9 @@ impl AddressSpace {
             }
             self.real.set(start, end, RealKind::Store { offset: image.offset });
         }
+        for (from, to) in image.relocated_ranges() {
+            real::populate(start + from, to - from);
+        }
         if let Some(recording) = &mut self.recording
             && start >= recording.start
         {

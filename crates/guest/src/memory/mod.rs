@@ -28,6 +28,10 @@ pub struct Fault {
     pub address: u64,
 }
 
+/// A `syscall` instruction in the program, and what stands for it in a sled (`lea rcx; jmp gs:[..]`).
+pub(crate) const SYSCALL_BYTES: u64 = 2;
+pub(crate) const SLED_SYSCALL_BYTES: u64 = 15;
+
 /// Where a process's first block is cut: stack, then images and mappings, then the heap.
 const STACK_BYTES: u64 = 8 << 20;
 /// The stack ends a little past a multiple of 2 MiB, so that the stack's top and the first images share a page table.
@@ -143,12 +147,16 @@ impl AddressSpace {
         self.placements.iter().map(|placement| (placement.start, &*placement.image))
     }
 
-    /// The address in the original code for one in a sled; any other address as it is.
+    /// The address in the original code for one in a sled, behind a rewritten instruction or, for a call that is to happen again, at
+    /// it; any other address as it is.
     pub fn original_address(&self, address: u64) -> u64 {
         self.placement_around(address)
             .and_then(|placement| {
-                let relative = placement.image.original_address(address - placement.start)?;
-                Some(placement.start + relative)
+                let relative = address - placement.start;
+                let image = &placement.image;
+                let behind = image.original_address(relative);
+                let at = || image.original_address(relative + SLED_SYSCALL_BYTES).map(|at| at - SYSCALL_BYTES);
+                Some(placement.start + behind.or_else(at)?)
             })
             .unwrap_or(address)
     }
@@ -156,7 +164,13 @@ impl AddressSpace {
     /// The inverse of [`original_address`](Self::original_address), for code that a signal interrupted in a system call.
     pub fn sled_address(&self, address: u64) -> u64 {
         self.placement_around(address)
-            .and_then(|placement| Some(placement.start + placement.image.sled_address(address - placement.start)?))
+            .and_then(|placement| {
+                let relative = address - placement.start;
+                let image = &placement.image;
+                let behind = image.sled_address(relative);
+                let at = || image.sled_address(relative + SYSCALL_BYTES).map(|at| at - SLED_SYSCALL_BYTES);
+                Some(placement.start + behind.or_else(at)?)
+            })
             .unwrap_or(address)
     }
 

@@ -105,6 +105,15 @@ pub(crate) fn protect(start: u64, bytes: u64, prot: u8) -> bool {
     unsafe { libc::mprotect(start as *mut _, bytes as usize, i32::from(prot)) == 0 }
 }
 
+/// Makes private pages present and written-to at once: what a starting program is about to relocate would otherwise cost two
+/// faults a page. Only a hint: a kernel that does not know the advice (before 5.14) faults page by page.
+pub(crate) fn populate(start: u64, bytes: u64) {
+    const MADV_POPULATE_WRITE: i32 = 23;
+    counters::count_advise_call();
+    // SAFETY: as in `map`; contents do not change.
+    unsafe { libc::madvise(start as *mut _, bytes as usize, MADV_POPULATE_WRITE) };
+}
+
 /// Gives the pages back: plain memory reads as zero afterwards, a private mapping as its source.
 pub(crate) fn discard(start: u64, bytes: u64) {
     counters::count_advise_call();
