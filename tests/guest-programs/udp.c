@@ -1,0 +1,444 @@
+/*
+ * UDP over the loopback interface: addresses, message boundaries, connected
+ * sockets, errors that come back by ICMP, options, readiness.
+ *
+ * Ports come from bind to port 0 and are never printed.
+ */
+#include "case.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+static struct sockaddr_in loopback(int port)
+{
+    return (struct sockaddr_in){
+        .sin_family = AF_INET,
+        .sin_port = htons(port),
+        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+    };
+}
+
+static int new_socket(void)
+{
+    return MUST(socket(AF_INET, SOCK_DGRAM, 0));
+}
+
+static long try_bind(int fd, int port)
+{
+    struct sockaddr_in address = loopback(port);
+
+    return bind(fd, (struct sockaddr *)&address, sizeof address);
+}
+
+static int port_of(int fd)
+{
+    struct sockaddr_in address;
+    socklen_t length = sizeof address;
+
+    MUST(getsockname(fd, (struct sockaddr *)&address, &length));
+    return ntohs(address.sin_port);
+}
+
+static int bound_socket(void)
+{
+    int fd = new_socket();
+
+    MUST(try_bind(fd, 0));
+    return fd;
+}
+
+static long try_connect(int fd, int port)
+{
+    struct sockaddr_in address = loopback(port);
+
+    return connect(fd, (struct sockaddr *)&address, sizeof address);
+}
+
+static long send_to(int fd, int port, const void *data, size_t length)
+{
+    struct sockaddr_in address = loopback(port);
+
+    return sendto(fd, data, length, 0, (struct sockaddr *)&address, sizeof address);
+}
+
+static int quiet_port(void)
+{
+    int fd = bound_socket(), port = port_of(fd);
+
+    MUST(close(fd));
+    return port;
+}
+
+static int get_option(int fd, int option)
+{
+    int value = -1;
+    socklen_t length = sizeof value;
+
+    MUST(getsockopt(fd, SOL_SOCKET, option, &value, &length));
+    return value;
+}
+
+/* Waits until a datagram or an error can be taken. */
+static void await(int fd)
+{
+    struct pollfd entry = { .fd = fd, .events = POLLIN };
+
+    MUST(poll(&entry, 1, 5000));
+}
+
+CASE(send_and_receive)
+{
+    char data[32];
+    struct sockaddr_in from;
+    socklen_t length = sizeof from;
+    int a = bound_socket(), b = bound_socket();
+    show("sendto", send_to(a, port_of(b), "hello", 5));
+    show("recvfrom", recvfrom(b, data, sizeof data, 0, (struct sockaddr *)&from, &length));
+    bytes("data", data, 5);
+    number("address length", length);
+    truth("sender's port", ntohs(from.sin_port) == port_of(a));
+    truth("sender's address", from.sin_addr.s_addr == htonl(INADDR_LOOPBACK));
+    truth("family", from.sin_family == AF_INET);
+}
+
+CASE(boundaries_and_order)
+{
+    char data[32];
+    int a = bound_socket(), b = bound_socket();
+    show("send", send_to(a, port_of(b), "one", 3));
+    show("send", send_to(a, port_of(b), "", 0));
+    show("send", send_to(a, port_of(b), "three", 5));
+    show("recv", recv(b, data, sizeof data, 0));
+    show("recv empty", recv(b, data, sizeof data, 0));
+    show("recv", recv(b, data, sizeof data, 0));
+    show("recv none", recv(b, data, sizeof data, MSG_DONTWAIT));
+}
+
+CASE(truncation)
+{
+    char data[4];
+    struct iovec vector = { data, sizeof data };
+    struct msghdr message = { .msg_iov = &vector, .msg_iovlen = 1 };
+    int a = bound_socket(), b = bound_socket();
+    for (int i = 0; i < 3; i++)
+        MUST(send_to(a, port_of(b), "0123456789", 10));
+    show("recv", recv(b, data, sizeof data, 0));
+    show("recv with MSG_TRUNC", recv(b, data, sizeof data, MSG_TRUNC));
+    show("recvmsg", recvmsg(b, &message, 0));
+    truth("flag", message.msg_flags & MSG_TRUNC);
+    show("nothing is left", recv(b, data, sizeof data, MSG_DONTWAIT));
+}
+
+CASE(connected_sockets)
+{
+    char data[16];
+    struct sockaddr_in address;
+    socklen_t length = sizeof address;
+    int a = bound_socket(), b = bound_socket(), stranger = bound_socket();
+    show("connect", try_connect(a, port_of(b)));
+    show("send", send(a, "via connect", 11, 0));
+    show("recv", recv(b, data, sizeof data, 0));
+    show("stranger sends", send_to(stranger, port_of(a), "strange", 7));
+    show("peer sends", send_to(b, port_of(a), "known", 5));
+    show("recv only the peer's", recv(a, data, sizeof data, 0));
+    bytes("data", data, 5);
+    show("recv none", recv(a, data, sizeof data, MSG_DONTWAIT));
+    show("getpeername", getpeername(a, (struct sockaddr *)&address, &length));
+    truth("peer's port", ntohs(address.sin_port) == port_of(b));
+    show("sendto elsewhere", send_to(a, port_of(stranger), "other", 5));
+    show("stranger receives", recv(stranger, data, sizeof data, 0));
+}
+
+CASE(disconnect)
+{
+    struct sockaddr address = { .sa_family = AF_UNSPEC };
+    struct sockaddr_in peer;
+    socklen_t length = sizeof peer;
+    int a = bound_socket(), b = bound_socket();
+    show("send unconnected", send(a, "x", 1, 0));
+    show("getpeername unconnected", getpeername(a, (struct sockaddr *)&peer, &length));
+    MUST(try_connect(a, port_of(b)));
+    show("connect again", try_connect(a, port_of(a)));
+    show("disconnect", connect(a, &address, sizeof address));
+    show("send", send(a, "x", 1, 0));
+}
+
+CASE(refused_through_icmp)
+{
+    char byte;
+    int a = new_socket();
+    MUST(try_connect(a, quiet_port()));
+    show("send", send(a, "x", 1, 0));
+    await(a);
+    show("recv", recv(a, &byte, 1, MSG_DONTWAIT));
+    show("recv again", recv(a, &byte, 1, MSG_DONTWAIT));
+    show("send", send(a, "x", 1, 0));
+    await(a);
+    show("send reports the error", send(a, "x", 1, 0));
+}
+
+CASE(refused_in_so_error)
+{
+    int a = new_socket();
+    MUST(try_connect(a, quiet_port()));
+    show("send", send(a, "x", 1, 0));
+    await(a);
+    struct pollfd entry = { .fd = a, .events = POLLIN };
+    show("poll", poll(&entry, 1, 0));
+    truth("POLLERR", entry.revents & POLLERR);
+    printf("SO_ERROR: %s\n", errno_name(get_option(a, SO_ERROR)));
+    number("SO_ERROR again", get_option(a, SO_ERROR));
+}
+
+CASE(unconnected_hears_no_refusal)
+{
+    char byte;
+    int a = bound_socket();
+    show("sendto", send_to(a, quiet_port(), "x", 1));
+    sleep_ms(10);
+    show("recv", recv(a, &byte, 1, MSG_DONTWAIT));
+    show("sendto", send_to(a, quiet_port(), "x", 1));
+}
+
+CASE(sizes)
+{
+    static char data[70000], received[70000];
+    int a = bound_socket(), b = bound_socket();
+    fill_pattern(data, sizeof data, 9);
+    show("send 65507", send_to(a, port_of(b), data, 65507));
+    show("recv", recv(b, received, sizeof received, 0));
+    truth("same bytes", !memcmp(data, received, 65507));
+    show("send 65508", send_to(a, port_of(b), data, 65508));
+    show("send 20000", send_to(a, port_of(b), data, 20000));
+    show("recv", recv(b, received, sizeof received, 0));
+}
+
+CASE(automatic_port)
+{
+    char byte;
+    int a = new_socket(), b = bound_socket();
+    number("port before", port_of(a));
+    show("sendto", send_to(a, port_of(b), "x", 1));
+    truth("port after", port_of(a) != 0);
+    struct sockaddr_in from;
+    socklen_t length = sizeof from;
+    MUST(recvfrom(b, &byte, 1, 0, (struct sockaddr *)&from, &length));
+    truth("that port was the sender", ntohs(from.sin_port) == port_of(a));
+}
+
+CASE(bind_errors)
+{
+    struct sockaddr_in address = loopback(0);
+    int a = bound_socket(), b = new_socket();
+    show("taken port", try_bind(b, port_of(a)));
+    show("bind twice", try_bind(a, 0));
+    address.sin_addr.s_addr = inet_addr("192.0.2.1");
+    show("foreign address", bind(b, (struct sockaddr *)&address, sizeof address));
+    int on = 1, c = new_socket(), d = new_socket();
+    MUST(setsockopt(c, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on));
+    MUST(setsockopt(d, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on));
+    show("bind", try_bind(c, 0));
+    show("both with SO_REUSEADDR", try_bind(d, port_of(c)));
+}
+
+CASE(send_errors)
+{
+    struct sockaddr_in address = loopback(0);
+    int a = bound_socket();
+    show("no address", send(a, "x", 1, 0));
+    show("port 0", send_to(a, 0, "x", 1));
+    address = loopback(9);
+    show("short address", sendto(a, "x", 1, 0, (struct sockaddr *)&address, 4));
+    address.sin_family = AF_UNIX;
+    show("wrong family", sendto(a, "x", 1, 0, (struct sockaddr *)&address, sizeof address));
+    show("MSG_OOB", send(a, "x", 1, MSG_OOB));
+    show("listen", listen(a, 1));
+    show("accept", accept(a, NULL, NULL));
+}
+
+CASE(broadcast_needs_permission)
+{
+    struct sockaddr_in address = loopback(9);
+    int a = bound_socket(), value = -1;
+    socklen_t length = sizeof value;
+    address.sin_addr.s_addr = htonl(INADDR_BROADCAST);
+    show("sendto", sendto(a, "x", 1, 0, (struct sockaddr *)&address, sizeof address));
+    show("getsockopt", getsockopt(a, SOL_SOCKET, SO_BROADCAST, &value, &length));
+    number("SO_BROADCAST", value);
+}
+
+CASE(peek)
+{
+    char data[16];
+    int a = bound_socket(), b = bound_socket();
+    MUST(send_to(a, port_of(b), "first", 5));
+    MUST(send_to(a, port_of(b), "second", 6));
+    show("peek", recv(b, data, sizeof data, MSG_PEEK));
+    show("peek for the length", recv(b, data, 1, MSG_PEEK | MSG_TRUNC));
+    show("recv", recv(b, data, sizeof data, 0));
+    show("recv", recv(b, data, sizeof data, 0));
+}
+
+CASE(vectors_and_names)
+{
+    char a_data[2], b_data[16];
+    struct sockaddr_in name;
+    struct iovec out[] = { { "ab", 2 }, { "", 0 }, { "cdef", 4 } };
+    struct iovec in[] = { { a_data, 2 }, { b_data, 16 } };
+    int a = bound_socket(), b = bound_socket();
+    name = loopback(port_of(b));
+    struct msghdr message = { .msg_name = &name, .msg_namelen = sizeof name, .msg_iov = out, .msg_iovlen = 3 };
+    show("sendmsg", sendmsg(a, &message, 0));
+    memset(&name, 0, sizeof name);
+    message = (struct msghdr){ .msg_name = &name, .msg_namelen = sizeof name, .msg_iov = in, .msg_iovlen = 2 };
+    show("recvmsg", recvmsg(b, &message, 0));
+    number("name length", message.msg_namelen);
+    truth("sender's port", ntohs(name.sin_port) == port_of(a));
+    number("flags", message.msg_flags);
+    bytes("b", b_data, 4);
+    show("readv needs data", (set_nonblocking(b), readv(b, in, 2)));
+}
+
+CASE(many_messages)
+{
+    char data[3][16];
+    struct iovec vectors[3];
+    struct mmsghdr messages[3];
+    int a = bound_socket(), b = bound_socket();
+    memset(messages, 0, sizeof messages);
+    MUST(try_connect(a, port_of(b)));
+    for (int i = 0; i < 3; i++) {
+        memset(data[i], 'a' + i, sizeof data[i]);
+        vectors[i] = (struct iovec){ data[i], i + 1 };
+        messages[i].msg_hdr.msg_iov = &vectors[i];
+        messages[i].msg_hdr.msg_iovlen = 1;
+    }
+    show("sendmmsg", sendmmsg(a, messages, 3, 0));
+    for (int i = 0; i < 3; i++)
+        vectors[i].iov_len = sizeof data[i];
+    show("recvmmsg", recvmmsg(b, messages, 3, MSG_DONTWAIT, NULL));
+    for (int i = 0; i < 3; i++)
+        number("length", messages[i].msg_len);
+    show("recvmmsg none", recvmmsg(b, messages, 3, MSG_DONTWAIT, NULL));
+}
+
+CASE(unread_count_and_poll)
+{
+    int unread = -1;
+    char data[16];
+    int a = bound_socket(), b = bound_socket();
+    struct pollfd entry = { .fd = b, .events = POLLIN | POLLOUT };
+    show("poll", poll(&entry, 1, 0));
+    truth("only out", entry.revents == POLLOUT);
+    MUST(send_to(a, port_of(b), "12345", 5));
+    MUST(send_to(a, port_of(b), "678", 3));
+    await(b);
+    show("FIONREAD", ioctl(b, FIONREAD, &unread));
+    number("next datagram", unread);
+    show("poll", poll(&entry, 1, 0));
+    truth("in and out", entry.revents == (POLLIN | POLLOUT));
+    MUST(recv(b, data, sizeof data, 0));
+    show("FIONREAD", ioctl(b, FIONREAD, &unread));
+    number("next datagram", unread);
+}
+
+static void *send_late(void *argument)
+{
+    int *fds = argument;
+
+    sleep_ms(20);
+    MUST(send_to(fds[0], port_of(fds[1]), "late", 4));
+    return NULL;
+}
+
+CASE(receive_blocks)
+{
+    char data[16];
+    int fds[2] = { bound_socket(), bound_socket() };
+    int64_t start = now_ns();
+    pthread_t sender = thread_start(send_late, fds);
+    show("recv", recv(fds[1], data, sizeof data, 0));
+    show_elapsed(start, 20);
+    thread_join(sender);
+}
+
+CASE(receive_timeout)
+{
+    char byte;
+    struct timeval limit = { 0, 40000 };
+    int a = bound_socket();
+    MUST(setsockopt(a, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit));
+    int64_t start = now_ns();
+    show("recv", recv(a, &byte, 1, 0));
+    show_elapsed(start, 36);
+}
+
+CASE(to_itself)
+{
+    char data[8];
+    int a = bound_socket();
+    show("send", send_to(a, port_of(a), "me", 2));
+    show("recv", recv(a, data, sizeof data, 0));
+    show("connect to itself", try_connect(a, port_of(a)));
+    show("send", send(a, "again", 5, 0));
+    show("recv", recv(a, data, sizeof data, 0));
+}
+
+CASE(shutdown_states)
+{
+    char byte;
+    int a = bound_socket(), b = bound_socket();
+    show("unconnected", shutdown(a, SHUT_RD));
+    MUST(try_connect(a, port_of(b)));
+    show("connected", shutdown(a, SHUT_RD));
+    show("recv", recv(a, &byte, 1, 0));
+    show("send", send(a, "x", 1, 0));
+    show("shutdown write", shutdown(a, SHUT_WR));
+    show("send", send(a, "x", 1, MSG_NOSIGNAL));
+}
+
+CASE(options)
+{
+    int a = bound_socket();
+    number("SO_TYPE", get_option(a, SO_TYPE));
+    number("SO_DOMAIN", get_option(a, SO_DOMAIN));
+    number("SO_PROTOCOL", get_option(a, SO_PROTOCOL));
+    number("SO_ACCEPTCONN", get_option(a, SO_ACCEPTCONN));
+    number("SO_ERROR", get_option(a, SO_ERROR));
+    int ttl = -1;
+    socklen_t length = sizeof ttl;
+    show("IP_TTL", getsockopt(a, IPPROTO_IP, IP_TTL, &ttl, &length));
+    number("default", ttl);
+    show("wrong level", getsockopt(a, IPPROTO_TCP, 1, &ttl, &length));
+}
+
+CASE(wildcard_receives)
+{
+    struct sockaddr_in any = loopback(0), from;
+    socklen_t length = sizeof from;
+    char byte;
+    int a = bound_socket(), b = new_socket();
+    any.sin_addr.s_addr = htonl(INADDR_ANY);
+    MUST(bind(b, (struct sockaddr *)&any, sizeof any));
+    show("send", send_to(a, port_of(b), "x", 1));
+    show("recvfrom", recvfrom(b, &byte, 1, 0, (struct sockaddr *)&from, &length));
+    truth("answer reaches", send_to(b, ntohs(from.sin_port), "y", 1) == 1 && recv(a, &byte, 1, 0) == 1);
+}
+
+CASE(queue_overflow_drops)
+{
+    static char data[1000];
+    int size = 4096, received = 0;
+    int a = bound_socket(), b = bound_socket();
+    MUST(setsockopt(b, SOL_SOCKET, SO_RCVBUF, &size, sizeof size));
+    for (int i = 0; i < 100; i++)
+        MUST(send_to(a, port_of(b), data, sizeof data));
+    while (recv(b, data, sizeof data, MSG_DONTWAIT) > 0)
+        received++;
+    truth("some arrived", received > 0);
+    truth("some were dropped", received < 100);
+}
