@@ -1,1 +1,27 @@
-//! Placeholder; built in this change series.
+//! The network stack of one simulated host, without I/O: it takes time and packets and gives packets and wake-ups.
+//!
+//! TCP, UDP and ICMP over IPv4 with real headers and Linux's semantics. A packet's way through this crate: [`Packet`] arrives
+//! at [`Stack::receive`] (`stack/deliver.rs`), which finds the socket; `tcp/input.rs`, `tcp/acknowledge.rs` and
+//! `tcp/recovery.rs` or `udp.rs` change it; [`Stack::poll_event`] tells the simulated kernel; what a program writes leaves by
+//! `tcp/output.rs` through [`Stack::poll_transmit`]. Knows nothing of hosts' places, guests or the engine.
+
+mod addr;
+mod config;
+mod error;
+mod fragment;
+mod packet;
+mod ports;
+mod socket;
+mod stack;
+mod tcp;
+mod timers;
+mod udp;
+pub mod wire;
+
+pub use config::{CongestionControl, Config};
+pub use error::SocketError;
+pub use packet::{Packet, Transport};
+pub use socket::{Connected, OptionName, Readiness, Shutdown, SocketId, SocketOption};
+pub use stack::{Received, Stack, StackCounters};
+pub use tcp::info::{TcpInfo, TcpState};
+pub use wire::WireError;

@@ -1,0 +1,87 @@
+//! What a stack is told once, at its making: the host's address and the values of Linux's `net.ipv4` settings.
+
+use base::SimDuration;
+use std::net::Ipv4Addr;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CongestionControl {
+    Cubic,
+    Reno,
+}
+
+/// Sizes in bytes. `Default` gives Linux's values, and Shadow's for the first buffer sizes.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The address of `eth0`.
+    pub address: Ipv4Addr,
+    /// MTU of `eth0`.
+    pub mtu: u16,
+    /// First size of a TCP socket's receive buffer, as SO_RCVBUF shows it; the window is half of it (tcp_adv_win_scale 1).
+    pub recv_buffer: u32,
+    /// First size of a TCP socket's send buffer.
+    pub send_buffer: u32,
+    /// Dynamic right sizing of receive buffers, up to `recv_buffer_max`.
+    pub recv_autotune: bool,
+    /// Growth of send buffers with the congestion window, up to `send_buffer_max`.
+    pub send_autotune: bool,
+    /// tcp_rmem[2].
+    pub recv_buffer_max: u32,
+    /// tcp_wmem[2].
+    pub send_buffer_max: u32,
+    /// Buffers of UDP sockets: net.core.rmem_default and wmem_default.
+    pub udp_buffer: u32,
+    /// net.core.rmem_max and wmem_max: the largest argument of SO_RCVBUF and SO_SNDBUF.
+    pub core_buffer_max: u32,
+    pub congestion_control: CongestionControl,
+    /// net.ipv4.ip_local_port_range, both ends included.
+    pub ephemeral_ports: (u16, u16),
+    /// net.core.somaxconn.
+    pub somaxconn: u32,
+    /// net.ipv4.tcp_max_syn_backlog.
+    pub max_syn_backlog: u32,
+    pub time_wait: SimDuration,
+    /// net.ipv4.tcp_fin_timeout.
+    pub fin_timeout: SimDuration,
+    pub sack: bool,
+    pub timestamps: bool,
+    pub window_scaling: bool,
+    pub slow_start_after_idle: bool,
+    pub syn_retries: u32,
+    pub synack_retries: u32,
+    /// net.ipv4.tcp_retries2.
+    pub retries: u32,
+    /// net.ipv4.tcp_orphan_retries (0 in sysctl means 8).
+    pub orphan_retries: u32,
+}
+
+impl Config {
+    /// Linux's defaults for a host with this address.
+    pub fn new(address: Ipv4Addr) -> Self {
+        Config {
+            address,
+            mtu: 1500,
+            recv_buffer: 174_760,
+            send_buffer: 131_072,
+            recv_autotune: true,
+            send_autotune: true,
+            recv_buffer_max: 6_291_456,
+            send_buffer_max: 4_194_304,
+            udp_buffer: 212_992,
+            core_buffer_max: 212_992,
+            congestion_control: CongestionControl::Cubic,
+            ephemeral_ports: (32_768, 60_999),
+            somaxconn: 4096,
+            max_syn_backlog: 4096,
+            time_wait: SimDuration::from_secs(60),
+            fin_timeout: SimDuration::from_secs(60),
+            sack: true,
+            timestamps: true,
+            window_scaling: true,
+            slow_start_after_idle: true,
+            syn_retries: 6,
+            synack_retries: 5,
+            retries: 15,
+            orphan_retries: 8,
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! A packet as it moves between hosts in memory: parsed headers and a shared payload. Bytes with checksums are made only for
+//! captures ([`Packet::emit`]).
+
+use crate::wire::checksum::Checksum;
+use crate::wire::icmp::{self, IcmpHeader};
+use crate::wire::ipv4::{self, Ipv4Header};
+use crate::wire::tcp::TcpHeader;
+use crate::wire::udp::{self, UdpHeader};
+use crate::wire::{WireError, be16};
+use bytes::Bytes;
+use std::net::IpAddr;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transport {
+    Tcp(TcpHeader),
+    Udp(UdpHeader),
+    Icmp(IcmpHeader),
+    /// A fragment or a protocol that this stack does not speak: the payload is all that follows the IP header.
+    Raw {
+        protocol: u8,
+    },
+}
+
+impl Transport {
+    pub fn protocol(&self) -> u8 {
+        match self {
+            Transport::Tcp(_) => ipv4::PROTOCOL_TCP,
+            Transport::Udp(_) => ipv4::PROTOCOL_UDP,
+            Transport::Icmp(_) => ipv4::PROTOCOL_ICMP,
+            Transport::Raw { protocol } => *protocol,
+        }
+    }
+
+    fn header_len(&self) -> usize {
+        match self {
+            Transport::Tcp(tcp) => tcp.len(),
+            Transport::Udp(_) => udp::HEADER_LEN,
+            Transport::Icmp(_) => icmp::HEADER_LEN,
+            Transport::Raw { .. } => 0,
+        }
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Packet {
+    pub ip: Ipv4Header,
+    pub transport: Transport,
+    pub payload: Bytes,
+}
+
+const _: () = assert!(std::mem::size_of::<Packet>() <= 160);
+
+impl Packet {
+    pub fn src(&self) -> IpAddr {
+        IpAddr::V4(self.ip.src)
+    }
+
+    pub fn dst(&self) -> IpAddr {
+        IpAddr::V4(self.ip.dst)
+    }
+
+    /// What follows the transport header.
+    pub fn payload(&self) -> &Bytes {
+        &self.payload
+    }
+
+    /// The TCP header, if it is a TCP segment.
+    pub fn tcp(&self) -> Option<&TcpHeader> {
+        match &self.transport {
+            Transport::Tcp(tcp) => Some(tcp),
+            _ => None,
+        }
+    }
+
+    /// The total length of the IP packet, in bytes.
+    pub fn wire_len(&self) -> usize {
+        ipv4::HEADER_LEN + self.transport.header_len() + self.payload.len()
+    }
+
+    /// Appends the IP and transport headers, the transport's checksum being zero: all that tells two packets apart but the
+    /// payload, for digests. At most 80 bytes.
+    pub fn emit_headers(&self, out: &mut Vec<u8>) {
+        self.ip.emit(self.transport.protocol(), self.wire_len() as u16, out);
+        match &self.transport {
+            Transport::Tcp(tcp) => tcp.emit(out),
+            Transport::Udp(udp) => udp.emit(self.payload.len(), out),
+            Transport::Icmp(icmp) => icmp.emit(out),
+            Transport::Raw { .. } => {}
+        }
+    }
+
+    /// Appends the packet's exact bytes with valid checksums.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        self.emit_headers(out);
+        out.extend_from_slice(&self.payload);
+        let body = start + ipv4::HEADER_LEN;
+        let length = (out.len() - body) as u16;
+        let pseudo = Checksum::pseudo_header(self.ip.src, self.ip.dst, self.transport.protocol(), length);
+        let (at, sum) = match &self.transport {
+            Transport::Tcp(_) => (16, pseudo.add(&out[body..]).finish()),
+            Transport::Udp(_) => match pseudo.add(&out[body..]).finish() {
+                // RFC 768: zero means "no checksum", so a computed zero is sent as all ones.
+                0 => (6, 0xffff),
+                sum => (6, sum),
+            },
+            Transport::Icmp(_) => (2, Checksum::default().add(&out[body..]).finish()),
+            Transport::Raw { .. } => return,
+        };
+        out[body + at..body + at + 2].copy_from_slice(&sum.to_be_bytes());
+    }
+
+    /// The packet that these bytes are; every checksum is verified. Bytes behind the IP packet's end are ignored.
+    pub fn parse(bytes: &[u8]) -> Result<Packet, WireError> {
+        let (ip, protocol, body) = Ipv4Header::parse(bytes)?;
+        if ip.is_fragment() {
+            return Ok(Packet { ip, transport: Transport::Raw { protocol }, payload: Bytes::copy_from_slice(body) });
+        }
+        Packet::parse_transport(ip, protocol, body)
+    }
+
+    /// The packet whose IP payload is `body`, whatever the header says about fragments.
+    pub(crate) fn parse_transport(ip: Ipv4Header, protocol: u8, body: &[u8]) -> Result<Packet, WireError> {
+        let pseudo = Checksum::pseudo_header(ip.src, ip.dst, protocol, body.len() as u16);
+        let (transport, payload) = match protocol {
+            ipv4::PROTOCOL_TCP => {
+                if pseudo.add(body).finish() != 0 {
+                    return Err(WireError::Checksum("TCP"));
+                }
+                let (tcp, payload) = TcpHeader::parse(body)?;
+                (Transport::Tcp(tcp), payload)
+            }
+            ipv4::PROTOCOL_UDP => {
+                let (header, payload) = UdpHeader::parse(body)?;
+                if be16(body, 6) != 0 && pseudo.add(body).finish() != 0 {
+                    return Err(WireError::Checksum("UDP"));
+                }
+                (Transport::Udp(header), payload)
+            }
+            ipv4::PROTOCOL_ICMP => {
+                if Checksum::default().add(body).finish() != 0 {
+                    return Err(WireError::Checksum("ICMP"));
+                }
+                let (header, payload) = IcmpHeader::parse(body)?;
+                (Transport::Icmp(header), payload)
+            }
+            _ => (Transport::Raw { protocol }, body),
+        };
+        Ok(Packet { ip, transport, payload: Bytes::copy_from_slice(payload) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::tcp::{SackBlocks, TcpFlags, TcpOptions, Timestamps};
+    use std::net::Ipv4Addr;
+
+    fn header() -> Ipv4Header {
+        let mut ip = Ipv4Header::new(Ipv4Addr::new(11, 0, 0, 1), Ipv4Addr::new(11, 0, 0, 2));
+        ip.id = 0xbeef;
+        ip
+    }
+
+    fn round_trip(packet: &Packet) {
+        let mut bytes = Vec::new();
+        packet.emit(&mut bytes);
+        assert_eq!(bytes.len(), packet.wire_len());
+        assert_eq!(Packet::parse(&bytes).as_ref(), Ok(packet));
+    }
+
+    fn tcp(options: TcpOptions, flags: TcpFlags, payload: &'static [u8]) -> Packet {
+        let header_fields =
+            TcpHeader { src_port: 40000, dst_port: 80, seq: 0xffff_fff0, ack: 7, flags, window: 512, options };
+        Packet { ip: header(), transport: Transport::Tcp(header_fields), payload: Bytes::from_static(payload) }
+    }
+
+    #[test]
+    fn packets_survive_emit_and_parse() {
+        let syn = TcpOptions {
+            mss: Some(1460),
+            window_scale: Some(7),
+            sack_permitted: true,
+            timestamps: Some(Timestamps { value: 1, echo: 0 }),
+            ..Default::default()
+        };
+        round_trip(&tcp(syn, TcpFlags::SYN, b""));
+        round_trip(&tcp(TcpOptions { timestamps: None, ..syn }, TcpFlags::SYN, b""));
+        let mut sack = SackBlocks::default();
+        for i in 0..3 {
+            assert!(sack.push(i * 100, i * 100 + 50));
+        }
+        let stamps = Some(Timestamps { value: 1, echo: 9 });
+        let ack = TcpOptions { timestamps: stamps, sack, ..Default::default() };
+        round_trip(&tcp(ack, TcpFlags::ACK | TcpFlags::PSH, b"odd"));
+        let udp = UdpHeader { src_port: 53, dst_port: 9 };
+        round_trip(&Packet { ip: header(), transport: Transport::Udp(udp), payload: Bytes::from_static(b"hello") });
+        let icmp = IcmpHeader { kind: icmp::UNREACHABLE, code: icmp::CODE_PORT, rest: 0 };
+        round_trip(&Packet { ip: header(), transport: Transport::Icmp(icmp), payload: Bytes::from_static(b"xyz") });
+        let mut ip = header();
+        (ip.dont_fragment, ip.fragment_offset, ip.more_fragments) = (false, 185, true);
+        let raw = Transport::Raw { protocol: 17 };
+        round_trip(&Packet { ip, transport: raw, payload: Bytes::from_static(b"fragment") });
+    }
+
+    #[test]
+    fn a_flipped_bit_is_noticed_in_every_byte() {
+        let packet = tcp(TcpOptions::default(), TcpFlags::ACK, b"payload");
+        let mut bytes = Vec::new();
+        packet.emit(&mut bytes);
+        for at in 0..bytes.len() {
+            let mut bad = bytes.clone();
+            bad[at] ^= 0x10;
+            assert!(Packet::parse(&bad).is_err(), "byte {at}");
+        }
+        for length in 0..bytes.len() {
+            assert!(Packet::parse(&bytes[..length]).is_err(), "length {length}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_those_of_a_known_segment() {
+        // Computed by hand from RFC 791 and RFC 9293.
+        let mut bytes = Vec::new();
+        tcp(TcpOptions::default(), TcpFlags::ACK, b"").emit(&mut bytes);
+        assert_eq!(&bytes[..12], &[0x45, 0, 0, 40, 0xbe, 0xef, 0x40, 0, 64, 6, 0x65, 0xde]);
+        assert_eq!(&bytes[20..34], &[0x9c, 0x40, 0, 80, 0xff, 0xff, 0xff, 0xf0, 0, 0, 0, 7, 0x50, 0x10]);
+    }
+}

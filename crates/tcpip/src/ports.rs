@@ -1,0 +1,184 @@
+//! Who holds which local port: the rules of bind(2) with SO_REUSEADDR and SO_REUSEPORT, and ephemeral ports.
+
+use crate::socket::Settings;
+use base::Rng;
+use base::map::FastMap;
+use std::net::Ipv4Addr;
+
+/// What a socket holds of its port; given back with [`PortTable::release`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Hold {
+    None,
+    /// By bind(2): listed by the socket's index.
+    Bound(u16),
+    /// By a connection that shares the port of its listener or outlives its socket.
+    Shared { port: u16, reuse: bool },
+    /// By connect(2) without bind: only the four-tuple must be unique.
+    Connected(u16),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Binding {
+    index: u32,
+    addr: Ipv4Addr,
+    reuse_address: bool,
+    reuse_port: bool,
+    listening: bool,
+}
+
+#[derive(Default, Debug)]
+struct PortUse {
+    bindings: Vec<Binding>,
+    shared: u32,
+    shared_without_reuse: u32,
+    connected: u32,
+}
+
+/// TCP's and UDP's rules differ in one thing: two UDP sockets with SO_REUSEADDR may always share.
+#[derive(Debug)]
+pub(crate) struct PortTable {
+    ports: FastMap<u16, PortUse>,
+    stream: bool,
+}
+
+fn overlaps(a: Ipv4Addr, b: Ipv4Addr) -> bool {
+    a.is_unspecified() || b.is_unspecified() || a == b
+}
+
+impl PortTable {
+    pub fn new(stream: bool) -> Self {
+        PortTable { ports: FastMap::default(), stream }
+    }
+
+    /// May a socket with these settings take `port` at `addr`? (inet_csk_bind_conflict, inet_rcv_saddr_equal)
+    fn conflicts(&self, addr: Ipv4Addr, port: u16, settings: &Settings) -> bool {
+        let Some(used) = self.ports.get(&port) else { return false };
+        if used.shared + used.connected > 0
+            && (!settings.reuse_address || used.shared_without_reuse + used.connected > 0)
+            && !settings.reuse_port
+        {
+            return true;
+        }
+        used.bindings.iter().any(|other| {
+            let by_address =
+                settings.reuse_address && other.reuse_address && !(self.stream && other.listening);
+            let by_port = settings.reuse_port && other.reuse_port;
+            overlaps(addr, other.addr) && !by_address && !by_port
+        })
+    }
+
+    /// Takes `port`, or an ephemeral one if it is 0. `None` when it is in use (or all are).
+    pub fn bind(
+        &mut self,
+        index: u32,
+        addr: Ipv4Addr,
+        port: u16,
+        settings: &Settings,
+        range: (u16, u16),
+        rng: &mut Rng,
+    ) -> Option<u16> {
+        let port = if port == 0 {
+            // bind(2) prefers the ports that connect(2) does not (odd offsets).
+            candidates(range, rng, 1).find(|port| !self.ports.contains_key(port)).or_else(|| {
+                candidates(range, rng, 1).find(|port| !self.conflicts(addr, *port, settings))
+            })?
+        } else if self.conflicts(addr, port, settings) {
+            return None;
+        } else {
+            port
+        };
+        let binding = Binding {
+            index,
+            addr,
+            reuse_address: settings.reuse_address,
+            reuse_port: settings.reuse_port,
+            listening: false,
+        };
+        self.ports.entry(port).or_default().bindings.push(binding);
+        Some(port)
+    }
+
+    /// Takes an ephemeral port for a connection; `unique` says whether its four-tuple is free.
+    pub fn connect(
+        &mut self,
+        range: (u16, u16),
+        rng: &mut Rng,
+        mut unique: impl FnMut(u16) -> bool,
+    ) -> Option<u16> {
+        let free = |used: &PortUse| used.bindings.is_empty() && used.shared == 0;
+        let port = candidates(range, rng, 0).find(|port| self.ports.get(port).is_none_or(free) && unique(*port))?;
+        self.ports.entry(port).or_default().connected += 1;
+        Some(port)
+    }
+
+    pub fn share(&mut self, port: u16, reuse: bool) -> Hold {
+        let used = self.ports.entry(port).or_default();
+        used.shared += 1;
+        used.shared_without_reuse += u32::from(!reuse);
+        Hold::Shared { port, reuse }
+    }
+
+    /// Notes that a bound socket listens; fails when another listener is in the way (inet_csk_get_port in listen).
+    pub fn listen(&mut self, index: u32, port: u16) -> bool {
+        let Some(used) = self.ports.get_mut(&port) else { return false };
+        let Some(own) = used.bindings.iter().position(|binding| binding.index == index) else { return false };
+        let mine = used.bindings[own];
+        let blocked = used.bindings.iter().any(|other| {
+            other.index != index
+                && other.listening
+                && overlaps(other.addr, mine.addr)
+                && !(other.reuse_port && mine.reuse_port)
+        });
+        used.bindings[own].listening = !blocked;
+        !blocked
+    }
+
+    /// The reuse flags of a bound socket changed.
+    pub fn update(&mut self, hold: Hold, index: u32, settings: &Settings) {
+        if let Hold::Bound(port) = hold
+            && let Some(used) = self.ports.get_mut(&port)
+        {
+            for binding in used.bindings.iter_mut().filter(|binding| binding.index == index) {
+                binding.reuse_address = settings.reuse_address;
+                binding.reuse_port = settings.reuse_port;
+            }
+        }
+    }
+
+    pub fn release(&mut self, hold: Hold, index: u32) {
+        let port = match hold {
+            Hold::None => return,
+            Hold::Bound(port) | Hold::Connected(port) | Hold::Shared { port, .. } => port,
+        };
+        let Some(used) = self.ports.get_mut(&port) else { return };
+        match hold {
+            Hold::None => {}
+            Hold::Bound(_) => used.bindings.retain(|binding| binding.index != index),
+            Hold::Connected(_) => used.connected -= 1,
+            Hold::Shared { reuse, .. } => {
+                used.shared -= 1;
+                used.shared_without_reuse -= u32::from(!reuse);
+            }
+        }
+        if used.bindings.is_empty() && used.shared == 0 && used.connected == 0 {
+            self.ports.remove(&port);
+        }
+    }
+
+    /// The sockets bound to `port` at `addr` or at any address, in order of binding.
+    pub fn bound(&self, port: u16, addr: Ipv4Addr) -> impl Iterator<Item = u32> {
+        let bindings = self.ports.get(&port).map_or(&[][..], |used| &used.bindings);
+        bindings.iter().filter(move |binding| overlaps(binding.addr, addr)).map(|binding| binding.index)
+    }
+}
+
+/// All ports of the range once, from a random start, those of the given parity first.
+fn candidates(range: (u16, u16), rng: &mut Rng, parity: u32) -> impl Iterator<Item = u16> + use<> {
+    let (low, high) = (u32::from(range.0), u32::from(range.1));
+    let count = (high - low + 1) & !1;
+    let start = (rng.below(u64::from(count.max(1))) as u32) & !1;
+    let of = move |parity: u32| {
+        (0..count / 2).map(move |step| (low + (start + 2 * step) % count.max(1) + parity) as u16)
+    };
+    of(parity).chain(of(1 - parity))
+}

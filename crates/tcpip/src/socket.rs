@@ -1,0 +1,151 @@
+//! What sockets of all kinds share: ids, readiness, options.
+
+use crate::config::CongestionControl;
+use base::SimDuration;
+use bitflags::bitflags;
+
+/// Names a socket of one stack for its lifetime; a later socket in the same place has another generation.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SocketId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+bitflags! {
+    /// What poll(2) would report. `tcp_poll` and `datagram_poll` of Linux define each.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct Readiness: u8 {
+        /// POLLIN: data, end of stream, or a connection to accept.
+        const READABLE = 0x01;
+        /// POLLOUT: a third of the send buffer is free, or sending fails at once.
+        const WRITABLE = 0x02;
+        /// POLLHUP: both directions are shut, or it never was connected.
+        const HANGUP = 0x04;
+        /// POLLRDHUP: the peer sends no more.
+        const READ_HANGUP = 0x08;
+        /// POLLERR: `take_error` would give one.
+        const ERROR = 0x10;
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shutdown {
+    Read,
+    Write,
+    Both,
+}
+
+impl Shutdown {
+    pub(crate) fn reads(self) -> bool {
+        self != Shutdown::Write
+    }
+    pub(crate) fn writes(self) -> bool {
+        self != Shutdown::Read
+    }
+}
+
+/// How a connect went that did not fail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Connected {
+    /// TCP: the SYN is on its way (EINPROGRESS for a non-blocking caller); WRITABLE or ERROR tell the end.
+    Started,
+    /// The socket is connected.
+    Done,
+}
+
+/// A socket option with its value, for [`crate::Stack::set_option`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SocketOption {
+    ReuseAddress(bool),
+    ReusePort(bool),
+    KeepAlive(bool),
+    Broadcast(bool),
+    /// SO_LINGER: `None` is off. A zero duration makes close send a RST.
+    Linger(Option<SimDuration>),
+    /// SO_SNDBUF: the argument before Linux doubles it.
+    SendBuffer(u32),
+    /// SO_RCVBUF: the argument before Linux doubles it.
+    RecvBuffer(u32),
+    RecvLowWater(u32),
+    NoDelay(bool),
+    Cork(bool),
+    QuickAck(bool),
+    KeepIdle(SimDuration),
+    KeepInterval(SimDuration),
+    KeepCount(u32),
+    /// TCP_USER_TIMEOUT; zero is off.
+    UserTimeout(SimDuration),
+    SynCount(u32),
+    /// TCP_DEFER_ACCEPT is accepted and has no effect, as with a client that speaks at once.
+    DeferAccept(u32),
+    /// TCP_MAXSEG: an upper bound for both directions; 0 is none.
+    MaxSegment(u32),
+    NotSentLowWater(u32),
+    /// TCP_LINGER2: FIN_WAIT2 of an orphan; `None` is forever gone at once (negative values).
+    Linger2(SimDuration),
+    WindowClamp(u32),
+    Congestion(CongestionControl),
+    /// IP_TOS.
+    TypeOfService(u8),
+    /// IP_TTL.
+    TimeToLive(u8),
+}
+
+/// Names an option, for [`crate::Stack::option`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OptionName {
+    ReuseAddress,
+    ReusePort,
+    KeepAlive,
+    Broadcast,
+    Linger,
+    SendBuffer,
+    RecvBuffer,
+    RecvLowWater,
+    NoDelay,
+    Cork,
+    QuickAck,
+    KeepIdle,
+    KeepInterval,
+    KeepCount,
+    UserTimeout,
+    SynCount,
+    DeferAccept,
+    MaxSegment,
+    NotSentLowWater,
+    Linger2,
+    WindowClamp,
+    Congestion,
+    TypeOfService,
+    TimeToLive,
+}
+
+/// The options of one socket. Inherited by accepted connections from their listener.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub reuse_address: bool,
+    pub reuse_port: bool,
+    pub keepalive: bool,
+    pub broadcast: bool,
+    pub linger: Option<SimDuration>,
+    pub send_buffer: u32,
+    pub recv_buffer: u32,
+    pub send_buffer_locked: bool,
+    pub recv_buffer_locked: bool,
+    pub recv_low_water: u32,
+    pub no_delay: bool,
+    pub cork: bool,
+    pub keep_idle: SimDuration,
+    pub keep_interval: SimDuration,
+    pub keep_count: u32,
+    pub user_timeout: SimDuration,
+    pub syn_count: u32,
+    pub defer_accept: u32,
+    pub max_segment: u32,
+    pub not_sent_low_water: u32,
+    pub linger2: SimDuration,
+    pub window_clamp: u32,
+    pub congestion: CongestionControl,
+    pub tos: u8,
+    pub ttl: u8,
+}

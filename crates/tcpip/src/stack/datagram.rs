@@ -1,0 +1,143 @@
+//! The socket calls of UDP.
+
+use super::{Kind, Stack};
+use crate::addr::{Endpoint, Interface};
+use crate::error::SocketError;
+use crate::fragment;
+use crate::packet::{Packet, Transport};
+use crate::ports::Hold;
+use crate::socket::{Connected, SocketId};
+use crate::udp::{MAX_PAYLOAD, UdpSocket, cost};
+use crate::wire::ipv4::{self, Ipv4Header};
+use crate::wire::udp::{self, UdpHeader};
+use bytes::Bytes;
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// A datagram that was read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Received {
+    /// Bytes given to the caller.
+    pub copied: usize,
+    /// Bytes of the datagram; more than `copied` if it was cut (MSG_TRUNC).
+    pub full: usize,
+    pub from: SocketAddr,
+    /// The address that it was sent to (IP_PKTINFO).
+    pub to: SocketAddr,
+}
+
+impl Stack {
+    /// socket(2) with SOCK_DGRAM.
+    pub fn udp_socket(&mut self) -> SocketId {
+        let settings = self.udp_settings();
+        self.insert(Kind::Udp(Box::new(UdpSocket::new(settings))))
+    }
+
+    pub(super) fn connect_udp(&mut self, id: SocketId, remote: Endpoint) -> Result<Connected, SocketError> {
+        let bound = self.udp(id)?.local.addr;
+        let (_, addr) = self.route_from(bound, remote.addr)?;
+        self.bind_for_sending(id)?;
+        let socket = self.udp(id)?;
+        if socket.local.addr.is_unspecified() {
+            socket.local.addr = addr;
+        }
+        socket.peer = Some(remote);
+        Ok(Connected::Done)
+    }
+
+    fn bind_for_sending(&mut self, id: SocketId) -> Result<(), SocketError> {
+        if self.udp(id)?.hold == Hold::None {
+            self.bind(id, Endpoint::ANY.to_socket_addr()).map_err(|_| SocketError::WouldBlock)?;
+        }
+        Ok(())
+    }
+
+    /// sendto(2): one datagram, to `to` or to the peer. Errors: a pending one (e.g. `ConnectionRefused`), `WouldBlock` when
+    /// the send buffer is full, `MessageTooLong` above 65,507 bytes, `DestinationRequired`, routing errors.
+    pub fn send_to(&mut self, id: SocketId, bytes: Bytes, to: Option<SocketAddr>) -> Result<usize, SocketError> {
+        let socket = self.udp(id)?;
+        if let Some(error) = socket.error.take() {
+            return Err(error);
+        }
+        if socket.write_shut {
+            return Err(SocketError::BrokenPipe);
+        }
+        if bytes.len() > MAX_PAYLOAD {
+            return Err(SocketError::MessageTooLong);
+        }
+        let mut remote = match to {
+            Some(addr) => Endpoint::from_socket_addr(addr)?,
+            None => socket.peer.ok_or(SocketError::DestinationRequired)?,
+        };
+        if remote.port == 0 {
+            return Err(SocketError::InvalidArgument);
+        }
+        if remote.addr.is_unspecified() {
+            remote.addr = Ipv4Addr::LOCALHOST;
+        }
+        if remote.addr.is_broadcast() && !socket.settings.broadcast {
+            return Err(SocketError::PermissionDenied);
+        }
+        let bound = socket.local.addr;
+        let (interface, source) = self.route_from(bound, remote.addr)?;
+        self.bind_for_sending(id)?;
+        let socket = self.udp(id)?;
+        if interface == Interface::Ethernet && !socket.has_room() {
+            socket.no_space = true;
+            return Err(SocketError::WouldBlock);
+        }
+        let header = UdpHeader { src_port: socket.local.port, dst_port: remote.port };
+        let (ttl, tos) = (socket.settings.ttl, socket.settings.tos);
+        let ip = Ipv4Header { ttl, tos, ..Ipv4Header::new(source, remote.addr) };
+        let len = bytes.len();
+        self.push_datagram(id, interface, Packet { ip, transport: Transport::Udp(header), payload: bytes });
+        Ok(len)
+    }
+
+    fn push_datagram(&mut self, id: SocketId, interface: Interface, packet: Packet) {
+        if interface == Interface::Loopback {
+            return self.push_packet(interface, packet, None);
+        }
+        let mtu = usize::from(self.config.mtu);
+        if packet.wire_len() <= mtu {
+            return self.push_charged(id, packet);
+        }
+        self.next_fragment_id = self.next_fragment_id.wrapping_add(1);
+        for part in fragment::split(&packet, mtu, self.next_fragment_id) {
+            self.push_charged(id, part);
+        }
+    }
+
+    /// Queues a packet at the expense of its socket's send buffer.
+    fn push_charged(&mut self, id: SocketId, packet: Packet) {
+        let charge = cost(packet.wire_len() - ipv4::HEADER_LEN - udp::HEADER_LEN);
+        if let Ok(socket) = self.udp(id) {
+            socket.in_transit += charge;
+        }
+        self.push_packet(Interface::Ethernet, packet, Some((id, charge)));
+    }
+
+    /// recvfrom(2): the next datagram, cut to `max` bytes. `Ok(None)` after shutdown of reading. Errors: a pending one,
+    /// `WouldBlock`.
+    pub fn recv_from(
+        &mut self,
+        id: SocketId,
+        max: usize,
+        peek: bool,
+        sink: &mut dyn FnMut(&[u8]) -> usize,
+    ) -> Result<Option<Received>, SocketError> {
+        let socket = self.udp(id)?;
+        if let Some(error) = socket.error.take() {
+            return Err(error);
+        }
+        let Some(front) = socket.queue.front() else {
+            return if socket.read_shut { Ok(None) } else { Err(SocketError::WouldBlock) };
+        };
+        let full = front.bytes.len();
+        let copied = sink(&front.bytes[..full.min(max)]);
+        let (from, to) = (front.from.to_socket_addr(), front.to.to_socket_addr());
+        if !peek {
+            socket.take();
+        }
+        Ok(Some(Received { copied, full, from, to }))
+    }
+}

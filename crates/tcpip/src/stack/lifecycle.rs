@@ -1,0 +1,200 @@
+//! Birth and end of sockets and connections, and what must be kept in step with a connection after anything touched it.
+
+use super::{Kind, Role, Slot, Stack, TcpSocket};
+use crate::addr::{Endpoint, Interface};
+use crate::error::SocketError;
+use crate::ports::Hold;
+use crate::socket::SocketId;
+use crate::tcp::connection::{Connection, State};
+use crate::tcp::listen::Listener;
+use crate::tcp::time_wait::TimeWait;
+use base::{SimDuration, SimTime};
+
+impl Stack {
+    /// After anything happened to a connection: its events, its place among those ready to send, its timer, its end.
+    pub(super) fn sync(&mut self, now: SimTime, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        let generation = slot.generation;
+        let Kind::Tcp(socket) = &mut slot.kind else { return };
+        let Role::Connection(conn) = &mut socket.role else { return };
+        let events = std::mem::take(&mut conn.events);
+        let silent = conn.orphan || conn.parent.is_some();
+        if conn.wants_transmit && !slot.in_ready {
+            slot.in_ready = true;
+            let id = SocketId { index, generation };
+            match conn.interface {
+                Interface::Ethernet => self.ready_ethernet.push_back(id),
+                Interface::Loopback => self.ready_loopback.push_back(id),
+            }
+        }
+        let (deadline, state) = (conn.timers.next(), conn.state);
+        if !events.is_empty() && !silent {
+            self.post(index, events);
+        }
+        self.schedule(index, deadline);
+        match state {
+            State::TimeWait => self.enter_time_wait(now, index),
+            State::Closed => self.connection_ended(now, index),
+            _ => {}
+        }
+    }
+
+    pub(super) fn insert_connection(&mut self, conn: Connection, local: Endpoint, hold: Hold) -> u32 {
+        let tuple = conn.tuple;
+        let settings = conn.settings.clone();
+        let socket = TcpSocket { settings, local, hold, role: Role::Connection(Box::new(conn)) };
+        let id = self.insert(Kind::Tcp(Box::new(socket)));
+        self.connections.insert(tuple, id.index);
+        id.index
+    }
+
+    /// Both sides have closed: a record stays, the connection itself is over.
+    fn enter_time_wait(&mut self, now: SimTime, index: u32) {
+        while let Some(packet) = self.poll_connection(now, index) {
+            let interface = self.connection_at(index).map_or(Interface::Ethernet, |conn| conn.interface);
+            self.push_packet(interface, packet, None);
+        }
+        let hold = self.hold_of(index);
+        let Some(conn) = self.connection_at(index) else { return };
+        let record = TimeWait::of(conn, now);
+        let (tuple, reuse, until) = (record.tuple, conn.settings.reuse_address, record.until);
+        conn.finish();
+        let hold = match hold {
+            // The record takes over what the connection held; a bound socket keeps its own.
+            Hold::Shared { .. } | Hold::Connected(_) => {
+                if let Kind::Tcp(socket) = &mut self.slots[index as usize].kind {
+                    socket.hold = Hold::None;
+                }
+                hold
+            }
+            Hold::None | Hold::Bound(_) => self.tcp_ports.share(tuple.local.port, reuse),
+        };
+        let id = self.insert(Kind::TimeWait(Box::new(record), hold));
+        self.connections.insert(tuple, id.index);
+        self.schedule(id.index, until);
+        self.sync(now, index);
+    }
+
+    pub(super) fn forget_time_wait(&mut self, index: u32) {
+        let Some(Slot { kind: Kind::TimeWait(record, hold), .. }) = self.slots.try_remove(index as usize) else {
+            return;
+        };
+        self.tcp_ports.release(hold, index);
+        if self.connections.get(&record.tuple) == Some(&index) {
+            self.connections.remove(&record.tuple);
+        }
+    }
+
+    /// The connection is closed: it leaves the map, and the stack if nobody holds it.
+    fn connection_ended(&mut self, now: SimTime, index: u32) {
+        let id = self.id_of(index);
+        let Some(conn) = self.connection_at(index) else { return };
+        let (tuple, orphan, parent) = (conn.tuple, conn.orphan, conn.parent);
+        let reset = std::mem::take(&mut conn.recovery.reset_due).then(|| conn.reset_header(now));
+        if let Some(reset) = reset {
+            self.push_reset(tuple, reset);
+        }
+        if self.connections.get(&tuple) == Some(&index) {
+            self.connections.remove(&tuple);
+        }
+        if let Some(parent) = parent {
+            if let Ok(listener) = self.listener(parent) {
+                listener.settle(id, false);
+            }
+            self.remove(index);
+        } else if orphan {
+            self.remove(index);
+        }
+    }
+
+    /// Frees a slot and the port that it holds.
+    pub(super) fn remove(&mut self, index: u32) {
+        let hold = self.hold_of(index);
+        let slot = self.slots.remove(index as usize);
+        match slot.kind {
+            Kind::Udp(_) => self.udp_ports.release(hold, index),
+            _ => self.tcp_ports.release(hold, index),
+        }
+    }
+
+    pub(super) fn listener(&mut self, id: SocketId) -> Result<&mut Listener, SocketError> {
+        match &mut self.tcp(id)?.role {
+            Role::Listener(listener) => Ok(listener),
+            _ => Err(SocketError::InvalidArgument),
+        }
+    }
+
+    /// close(2) of the last descriptor: the id is invalid from now on. A connection lives on until its data is delivered;
+    /// with unread data or SO_LINGER zero the peer gets a RST instead (RFC 2525 section 2.17). Waiting, as a blocking close with
+    /// SO_LINGER does, is the caller's: shut the write side, wait until `unsent_and_unacknowledged` is 0, then close.
+    pub fn close(&mut self, now: SimTime, id: SocketId) {
+        let Some(slot) = self.slot_mut(id) else { return };
+        let Kind::Tcp(socket) = &mut slot.kind else {
+            return if matches!(slot.kind, Kind::Udp(_)) { self.remove(id.index) };
+        };
+        match &mut socket.role {
+            Role::Idle => self.remove(id.index),
+            Role::Listener(_) => self.close_listener(now, id),
+            Role::Connection(_) => self.close_connection(now, id.index),
+        }
+    }
+
+    fn close_connection(&mut self, now: SimTime, index: u32) {
+        let Some(conn) = self.connection_at(index) else { return };
+        conn.orphan = true;
+        let unread = conn.rcv.queue.ready_bytes() > 0;
+        let hard = unread || conn.settings.linger == Some(SimDuration::ZERO);
+        match conn.state {
+            State::SynSent => conn.finish(),
+            State::Closed | State::TimeWait => {}
+            _ if hard => {
+                let (tuple, reset) = (conn.tuple, conn.reset_header(now));
+                conn.finish();
+                self.push_reset(tuple, reset);
+            }
+            State::FinWait2 => conn.arm_fin_wait(now),
+            _ => conn.shut_write(),
+        }
+        self.sync(now, index);
+    }
+
+    pub(super) fn close_listener(&mut self, now: SimTime, id: SocketId) {
+        self.abort_children(now, id);
+        self.unlisten(id.index);
+        self.remove(id.index);
+    }
+
+    /// Resets every connection that this listener has not handed out.
+    pub(super) fn abort_children(&mut self, now: SimTime, id: SocketId) {
+        let Ok(listener) = self.listener(id) else { return };
+        let half_open = std::mem::take(&mut listener.half_open);
+        let ready = std::mem::take(&mut listener.ready);
+        for child in half_open.into_iter().chain(ready) {
+            if self.slot_mut(child).is_none() {
+                continue;
+            }
+            let Some(conn) = self.connection_at(child.index) else { continue };
+            conn.orphan = true;
+            conn.parent = None;
+            let (tuple, reset, live) = (conn.tuple, conn.reset_header(now), conn.state != State::Closed);
+            conn.finish();
+            if live {
+                self.push_reset(tuple, reset);
+            }
+            self.sync(now, child.index);
+        }
+    }
+
+    pub(super) fn unlisten(&mut self, index: u32) {
+        let port = match &self.slots[index as usize].kind {
+            Kind::Tcp(socket) => socket.local.port,
+            _ => return,
+        };
+        if let Some(at_port) = self.listeners.get_mut(&port) {
+            at_port.retain(|other| *other != index);
+            if at_port.is_empty() {
+                self.listeners.remove(&port);
+            }
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! One host's network stack: its sockets, who gets which packet, what is ready to be sent, and which timers run.
+//!
+//! Owned by one simulated host; never blocks, never reads a clock, keeps no global state. The caller's loop, in order:
+//! `receive` each packet that has arrived, `handle_timers` when `next_deadline` is due, socket calls of the host's programs,
+//! then `run_loopback`, `poll_event` until none, `poll_transmit` while the interface has room.
+
+mod datagram;
+mod deliver;
+mod lifecycle;
+mod options;
+mod stream;
+mod transmit;
+
+pub use datagram::Received;
+
+use crate::addr::{Endpoint, FourTuple, Interface};
+use crate::config::Config;
+use crate::error::SocketError;
+use crate::fragment::Reassembly;
+use crate::packet::Packet;
+use crate::ports::{Hold, PortTable};
+use crate::socket::{Readiness, Settings, SocketId};
+use crate::tcp::connection::Connection;
+use crate::tcp::listen::Listener;
+use crate::tcp::time_wait::TimeWait;
+use crate::timers::{Entry, TimerHeap};
+use crate::udp::UdpSocket;
+use base::map::FastMap;
+use base::{Rng, SimTime};
+use slab::Slab;
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+pub struct Stack {
+    pub(crate) config: Arc<Config>,
+    rng: Rng,
+    slots: Slab<Slot>,
+    next_generation: u32,
+    /// Every connection and TIME_WAIT record of the host.
+    connections: FastMap<FourTuple, u32>,
+    listeners: FastMap<u16, Vec<u32>>,
+    tcp_ports: PortTable,
+    udp_ports: PortTable,
+    timers: TimerHeap,
+    /// Connections that may have segments to send, by interface.
+    ready_ethernet: VecDeque<SocketId>,
+    ready_loopback: VecDeque<SocketId>,
+    /// Finished packets: datagrams, resets, ICMP.
+    outgoing: VecDeque<Outgoing>,
+    loopback: VecDeque<Packet>,
+    /// Datagrams and connections take turns.
+    datagrams_next: bool,
+    events: VecDeque<SocketId>,
+    reassembly: Reassembly,
+    next_fragment_id: u16,
+    counters: StackCounters,
+}
+
+/// What a host's stack has seen (`/proc/net/snmp` in part).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StackCounters {
+    pub packets_in: u64,
+    pub packets_out: u64,
+    /// For an address that is not this host's.
+    pub not_ours: u64,
+    pub resets_sent: u64,
+    /// SYNs and final acknowledgements dropped by full listen queues.
+    pub listen_drops: u64,
+    /// Datagrams dropped by full receive buffers.
+    pub datagram_drops: u64,
+}
+
+/// A finished packet and the socket whose send buffer it occupies.
+struct Outgoing {
+    packet: Packet,
+    owner: Option<SocketId>,
+    cost: usize,
+}
+
+struct Slot {
+    generation: u32,
+    kind: Kind,
+    /// Readiness to be reported by `poll_event`.
+    pending: Readiness,
+    in_events: bool,
+    in_ready: bool,
+    /// In an accept queue: no program knows it yet.
+    unaccepted: bool,
+    /// The entry in the timer heap that counts.
+    timer_at: SimTime,
+}
+
+enum Kind {
+    Tcp(Box<TcpSocket>),
+    Udp(Box<UdpSocket>),
+    TimeWait(Box<TimeWait>, Hold),
+}
+
+struct TcpSocket {
+    settings: Settings,
+    local: Endpoint,
+    hold: Hold,
+    role: Role,
+}
+
+enum Role {
+    Idle,
+    Listener(Listener),
+    Connection(Box<Connection>),
+}
+
+impl TcpSocket {
+    fn connection(&mut self) -> Option<&mut Connection> {
+        match &mut self.role {
+            Role::Connection(conn) => Some(conn),
+            _ => None,
+        }
+    }
+}
+
+impl Stack {
+    /// A stack without sockets. `rng` gives initial sequence numbers, timestamp offsets and ephemeral ports.
+    pub fn new(config: Config, rng: Rng) -> Self {
+        Stack {
+            config: Arc::new(config),
+            rng,
+            slots: Slab::new(),
+            next_generation: 0,
+            connections: FastMap::default(),
+            listeners: FastMap::default(),
+            tcp_ports: PortTable::new(true),
+            udp_ports: PortTable::new(false),
+            timers: TimerHeap::default(),
+            ready_ethernet: VecDeque::new(),
+            ready_loopback: VecDeque::new(),
+            outgoing: VecDeque::new(),
+            loopback: VecDeque::new(),
+            datagrams_next: true,
+            events: VecDeque::new(),
+            reassembly: Reassembly::default(),
+            next_fragment_id: 0,
+            counters: StackCounters::default(),
+        }
+    }
+
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub fn counters(&self) -> StackCounters {
+        self.counters
+    }
+
+    /// Sockets, connections without a descriptor, and TIME_WAIT records.
+    pub fn socket_count(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The earliest moment at which `handle_timers` has something to do; now and then nothing in the end.
+    pub fn next_deadline(&self) -> Option<SimTime> {
+        self.timers.next()
+    }
+
+    pub fn handle_timers(&mut self, now: SimTime) {
+        while let Some(entry) = self.timers.pop_due(now) {
+            let id = SocketId { index: entry.index, generation: entry.generation };
+            let Some(slot) = self.slot_mut(id) else { continue };
+            if slot.timer_at != entry.at {
+                continue;
+            }
+            slot.timer_at = SimTime::MAX;
+            match &mut slot.kind {
+                Kind::Tcp(socket) => {
+                    if let Some(conn) = socket.connection() {
+                        conn.on_timer(now);
+                        self.sync(now, entry.index);
+                    }
+                }
+                Kind::TimeWait(record, _) => {
+                    if record.until <= now {
+                        self.forget_time_wait(entry.index);
+                    } else {
+                        let until = record.until;
+                        self.schedule(entry.index, until);
+                    }
+                }
+                Kind::Udp(_) => {}
+            }
+        }
+    }
+
+    /// A socket that has become ready since it was last reported, and what it has become. Each new condition is reported;
+    /// some may be reported more than once.
+    pub fn poll_event(&mut self) -> Option<(SocketId, Readiness)> {
+        while let Some(id) = self.events.pop_front() {
+            if let Some(slot) = self.slot_mut(id) {
+                slot.in_events = false;
+                let ready = std::mem::take(&mut slot.pending);
+                if !ready.is_empty() {
+                    return Some((id, ready));
+                }
+            }
+        }
+        None
+    }
+
+    fn insert(&mut self, kind: Kind) -> SocketId {
+        let generation = self.next_generation;
+        self.next_generation = self.next_generation.wrapping_add(1);
+        let slot = Slot {
+            generation,
+            kind,
+            pending: Readiness::empty(),
+            in_events: false,
+            in_ready: false,
+            unaccepted: false,
+            timer_at: SimTime::MAX,
+        };
+        SocketId { index: self.slots.insert(slot) as u32, generation }
+    }
+
+    fn slot_mut(&mut self, id: SocketId) -> Option<&mut Slot> {
+        self.slots.get_mut(id.index as usize).filter(|slot| slot.generation == id.generation)
+    }
+
+    fn id_of(&self, index: u32) -> SocketId {
+        SocketId { index, generation: self.slots[index as usize].generation }
+    }
+
+    fn tcp(&mut self, id: SocketId) -> Result<&mut TcpSocket, SocketError> {
+        match self.slot_mut(id).map(|slot| &mut slot.kind) {
+            Some(Kind::Tcp(socket)) => Ok(socket),
+            Some(Kind::Udp(_)) => Err(SocketError::NotSupported),
+            _ => Err(SocketError::BadSocket),
+        }
+    }
+
+    fn udp(&mut self, id: SocketId) -> Result<&mut UdpSocket, SocketError> {
+        match self.slot_mut(id).map(|slot| &mut slot.kind) {
+            Some(Kind::Udp(socket)) => Ok(socket),
+            Some(Kind::Tcp(_)) => Err(SocketError::NotSupported),
+            _ => Err(SocketError::BadSocket),
+        }
+    }
+
+    /// The connection in this slot; the caller knows that it is one.
+    fn connection_at(&mut self, index: u32) -> Option<&mut Connection> {
+        match self.slots.get_mut(index as usize).map(|slot| &mut slot.kind) {
+            Some(Kind::Tcp(socket)) => socket.connection(),
+            _ => None,
+        }
+    }
+
+    fn post(&mut self, index: u32, ready: Readiness) {
+        let slot = &mut self.slots[index as usize];
+        slot.pending |= ready;
+        if !slot.in_events && !slot.unaccepted {
+            slot.in_events = true;
+            let id = SocketId { index, generation: slot.generation };
+            self.events.push_back(id);
+        }
+    }
+
+    fn schedule(&mut self, index: u32, at: SimTime) {
+        let slot = &mut self.slots[index as usize];
+        if at < slot.timer_at {
+            slot.timer_at = at;
+            self.timers.push(Entry { at, index, generation: slot.generation });
+        }
+    }
+
+    /// 127.0.0.0/8 and the host's own address.
+    pub fn is_local(&self, addr: Ipv4Addr) -> bool {
+        addr.is_loopback() || addr == self.config.address
+    }
+
+    /// The interface towards `dst` and the source address to use there.
+    fn route(&self, dst: Ipv4Addr) -> Result<(Interface, Ipv4Addr), SocketError> {
+        if dst.is_loopback() {
+            Ok((Interface::Loopback, Ipv4Addr::LOCALHOST))
+        } else if dst == self.config.address {
+            Ok((Interface::Loopback, dst))
+        } else if dst.is_multicast() || dst.is_broadcast() {
+            Err(SocketError::NetworkUnreachable)
+        } else {
+            Ok((Interface::Ethernet, self.config.address))
+        }
+    }
+
+    /// The route of a socket bound to `local`; a loopback source cannot leave the host.
+    fn route_from(&self, local: Ipv4Addr, dst: Ipv4Addr) -> Result<(Interface, Ipv4Addr), SocketError> {
+        let (interface, default) = self.route(dst)?;
+        if local.is_unspecified() {
+            return Ok((interface, default));
+        }
+        if local.is_loopback() && interface == Interface::Ethernet {
+            return Err(SocketError::InvalidArgument);
+        }
+        Ok((interface, local))
+    }
+}

@@ -1,0 +1,231 @@
+//! setsockopt(2) and getsockopt(2) with Linux's bounds and defaults.
+
+use super::{Kind, Role, Stack};
+use crate::error::SocketError;
+use crate::ports::Hold;
+use crate::socket::{OptionName, Settings, SocketId, SocketOption};
+use crate::tcp::connection::Connection;
+use base::{SimDuration, SimTime};
+
+/// SOCK_MIN_SNDBUF and SOCK_MIN_RCVBUF.
+const MIN_SEND_BUFFER: u32 = 4608;
+const MIN_RECV_BUFFER: u32 = 2304;
+
+impl Stack {
+    pub(super) fn tcp_settings(&self) -> Settings {
+        Settings {
+            reuse_address: false,
+            reuse_port: false,
+            keepalive: false,
+            broadcast: false,
+            linger: None,
+            send_buffer: self.config.send_buffer,
+            recv_buffer: self.config.recv_buffer,
+            send_buffer_locked: false,
+            recv_buffer_locked: false,
+            recv_low_water: 1,
+            no_delay: false,
+            cork: false,
+            keep_idle: SimDuration::from_secs(7200),
+            keep_interval: SimDuration::from_secs(75),
+            keep_count: 9,
+            user_timeout: SimDuration::ZERO,
+            syn_count: 0,
+            defer_accept: 0,
+            max_segment: 0,
+            not_sent_low_water: u32::MAX,
+            linger2: self.config.fin_timeout,
+            window_clamp: 0,
+            congestion: self.config.congestion_control,
+            tos: 0,
+            ttl: 64,
+        }
+    }
+
+    pub(super) fn udp_settings(&self) -> Settings {
+        let buffer = self.config.udp_buffer;
+        Settings { send_buffer: buffer, recv_buffer: buffer, ..self.tcp_settings() }
+    }
+
+    /// setsockopt(2). Errors: `InvalidArgument` for values that Linux refuses, `NoSuchOption` for TCP options of UDP sockets.
+    pub fn set_option(&mut self, now: SimTime, id: SocketId, option: SocketOption) -> Result<(), SocketError> {
+        let most = self.config.core_buffer_max;
+        let slot = self.slot_mut(id).ok_or(SocketError::BadSocket)?;
+        let settings = match &mut slot.kind {
+            Kind::Tcp(socket) => &mut socket.settings,
+            Kind::Udp(_) if is_tcp_only(&option) => return Err(SocketError::NoSuchOption),
+            Kind::Udp(socket) => &mut socket.settings,
+            Kind::TimeWait(..) => return Err(SocketError::BadSocket),
+        };
+        store(settings, option, most)?;
+        let (settings, hold) = (settings.clone(), self.hold_of(id.index));
+        if matches!(option, SocketOption::ReuseAddress(_) | SocketOption::ReusePort(_))
+            && matches!(hold, Hold::Bound(_))
+        {
+            let stream = matches!(self.slots[id.index as usize].kind, Kind::Tcp(_));
+            let table = if stream { &mut self.tcp_ports } else { &mut self.udp_ports };
+            table.update(hold, id.index, &settings);
+        }
+        if let Some(conn) = self.connection_at(id.index) {
+            apply(conn, now, option, settings);
+            self.sync(now, id.index);
+        }
+        Ok(())
+    }
+
+    /// getsockopt(2); buffer sizes as Linux shows them: doubled if they were set, as grown if they are tuned.
+    pub fn option(&mut self, id: SocketId, name: OptionName) -> Result<SocketOption, SocketError> {
+        let slot = self.slot_mut(id).ok_or(SocketError::BadSocket)?;
+        let (settings, conn) = match &slot.kind {
+            Kind::Tcp(socket) => match &socket.role {
+                Role::Connection(conn) => (&socket.settings, Some(conn)),
+                _ => (&socket.settings, None),
+            },
+            Kind::Udp(socket) => (&socket.settings, None),
+            Kind::TimeWait(..) => return Err(SocketError::BadSocket),
+        };
+        let s = settings;
+        Ok(match name {
+            OptionName::ReuseAddress => SocketOption::ReuseAddress(s.reuse_address),
+            OptionName::ReusePort => SocketOption::ReusePort(s.reuse_port),
+            OptionName::KeepAlive => SocketOption::KeepAlive(s.keepalive),
+            OptionName::Broadcast => SocketOption::Broadcast(s.broadcast),
+            OptionName::Linger => SocketOption::Linger(s.linger),
+            OptionName::SendBuffer => {
+                SocketOption::SendBuffer(conn.map_or(s.send_buffer, |conn| conn.sizing.send_buffer))
+            }
+            OptionName::RecvBuffer => {
+                SocketOption::RecvBuffer(conn.map_or(s.recv_buffer, |conn| conn.sizing.recv_buffer))
+            }
+            OptionName::RecvLowWater => SocketOption::RecvLowWater(s.recv_low_water),
+            OptionName::NoDelay => SocketOption::NoDelay(s.no_delay),
+            OptionName::Cork => SocketOption::Cork(s.cork),
+            OptionName::QuickAck => SocketOption::QuickAck(conn.is_none_or(|conn| !conn.acks.interactive)),
+            OptionName::KeepIdle => SocketOption::KeepIdle(s.keep_idle),
+            OptionName::KeepInterval => SocketOption::KeepInterval(s.keep_interval),
+            OptionName::KeepCount => SocketOption::KeepCount(s.keep_count),
+            OptionName::UserTimeout => SocketOption::UserTimeout(s.user_timeout),
+            OptionName::SynCount => SocketOption::SynCount(s.syn_count),
+            OptionName::DeferAccept => SocketOption::DeferAccept(s.defer_accept),
+            OptionName::MaxSegment => {
+                let unconnected = if s.max_segment > 0 { s.max_segment } else { 536 };
+                let stamps = |conn: &Connection| if conn.timestamps_enabled { 12 } else { 0 };
+                SocketOption::MaxSegment(conn.map_or(unconnected, |conn| conn.snd.mss - stamps(conn)))
+            }
+            OptionName::NotSentLowWater => SocketOption::NotSentLowWater(s.not_sent_low_water),
+            OptionName::Linger2 => SocketOption::Linger2(s.linger2),
+            OptionName::WindowClamp => SocketOption::WindowClamp(s.window_clamp),
+            OptionName::Congestion => SocketOption::Congestion(s.congestion),
+            OptionName::TypeOfService => SocketOption::TypeOfService(s.tos),
+            OptionName::TimeToLive => SocketOption::TimeToLive(s.ttl),
+        })
+    }
+}
+
+fn is_tcp_only(option: &SocketOption) -> bool {
+    !matches!(
+        option,
+        SocketOption::ReuseAddress(_)
+            | SocketOption::ReusePort(_)
+            | SocketOption::KeepAlive(_)
+            | SocketOption::Broadcast(_)
+            | SocketOption::Linger(_)
+            | SocketOption::SendBuffer(_)
+            | SocketOption::RecvBuffer(_)
+            | SocketOption::RecvLowWater(_)
+            | SocketOption::TypeOfService(_)
+            | SocketOption::TimeToLive(_)
+    )
+}
+
+fn in_range(value: u64, low: u64, high: u64) -> Result<(), SocketError> {
+    if (low..=high).contains(&value) { Ok(()) } else { Err(SocketError::InvalidArgument) }
+}
+
+/// Takes a value as tcp(7) and socket(7) say.
+fn store(s: &mut Settings, option: SocketOption, most: u32) -> Result<(), SocketError> {
+    let seconds = |d: SimDuration| d.as_nanos() / 1_000_000_000;
+    match option {
+        SocketOption::ReuseAddress(on) => s.reuse_address = on,
+        SocketOption::ReusePort(on) => s.reuse_port = on,
+        SocketOption::KeepAlive(on) => s.keepalive = on,
+        SocketOption::Broadcast(on) => s.broadcast = on,
+        SocketOption::Linger(linger) => s.linger = linger,
+        SocketOption::SendBuffer(size) => {
+            s.send_buffer = (size.min(most) * 2).max(MIN_SEND_BUFFER);
+            s.send_buffer_locked = true;
+        }
+        SocketOption::RecvBuffer(size) => {
+            s.recv_buffer = (size.min(most) * 2).max(MIN_RECV_BUFFER);
+            s.recv_buffer_locked = true;
+        }
+        SocketOption::RecvLowWater(bytes) => s.recv_low_water = bytes.max(1),
+        SocketOption::NoDelay(on) => s.no_delay = on,
+        SocketOption::Cork(on) => s.cork = on,
+        SocketOption::QuickAck(_) => {}
+        SocketOption::KeepIdle(idle) => {
+            in_range(seconds(idle), 1, 32_767)?;
+            s.keep_idle = idle;
+        }
+        SocketOption::KeepInterval(interval) => {
+            in_range(seconds(interval), 1, 32_767)?;
+            s.keep_interval = interval;
+        }
+        SocketOption::KeepCount(count) => {
+            in_range(u64::from(count), 1, 127)?;
+            s.keep_count = count;
+        }
+        SocketOption::UserTimeout(timeout) => s.user_timeout = timeout,
+        SocketOption::SynCount(count) => {
+            in_range(u64::from(count), 1, 127)?;
+            s.syn_count = count;
+        }
+        SocketOption::DeferAccept(seconds) => s.defer_accept = seconds,
+        SocketOption::MaxSegment(mss) => {
+            if mss != 0 {
+                in_range(u64::from(mss), 88, 32_767)?;
+            }
+            s.max_segment = mss;
+        }
+        SocketOption::NotSentLowWater(bytes) => s.not_sent_low_water = bytes,
+        SocketOption::Linger2(timeout) => s.linger2 = timeout.min(SimDuration::from_secs(60)),
+        SocketOption::WindowClamp(bytes) => s.window_clamp = bytes,
+        SocketOption::Congestion(kind) => s.congestion = kind,
+        // ECN belongs to the stack.
+        SocketOption::TypeOfService(tos) => s.tos = tos & !3,
+        SocketOption::TimeToLive(ttl) => {
+            in_range(u64::from(ttl), 1, 255)?;
+            s.ttl = ttl;
+        }
+    }
+    Ok(())
+}
+
+/// Brings a live connection in line with a changed option.
+fn apply(conn: &mut Connection, now: SimTime, option: SocketOption, settings: Settings) {
+    let quick = matches!(option, SocketOption::QuickAck(true));
+    match option {
+        SocketOption::SendBuffer(_) => {
+            conn.sizing.send_buffer = settings.send_buffer;
+            conn.make_room();
+        }
+        SocketOption::RecvBuffer(_) => conn.sizing.recv_buffer = settings.recv_buffer,
+        SocketOption::Congestion(kind) => conn.cc.switch(kind),
+        SocketOption::NoDelay(true) | SocketOption::Cork(false) => {
+            conn.snd.more = false;
+            conn.wants_transmit = true;
+        }
+        SocketOption::QuickAck(on) => {
+            conn.acks.interactive = !on;
+            if quick && conn.acks.scheduled {
+                conn.ack_now();
+            }
+        }
+        _ => {}
+    }
+    conn.settings = settings;
+    if matches!(option, SocketOption::KeepAlive(_) | SocketOption::KeepIdle(_)) {
+        conn.timers.keepalive_probes = 0;
+        conn.arm_keepalive(now);
+    }
+}

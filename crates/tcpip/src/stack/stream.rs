@@ -1,0 +1,410 @@
+//! The socket calls of TCP, and those that both kinds of sockets have.
+
+use super::{Kind, Role, Stack, TcpSocket};
+use crate::addr::{Endpoint, FourTuple};
+use crate::error::SocketError;
+use crate::ports::Hold;
+use crate::socket::{Connected, Readiness, Shutdown, SocketId};
+use crate::tcp::connection::{Connection, State};
+use crate::tcp::info::{TcpInfo, TcpState};
+use crate::tcp::listen::Listener;
+use base::{SimDuration, SimTime};
+use bytes::Bytes;
+use std::net::SocketAddr;
+
+impl Stack {
+    /// socket(2) with SOCK_STREAM.
+    pub fn tcp_socket(&mut self) -> SocketId {
+        let settings = self.tcp_settings();
+        let socket = TcpSocket { settings, local: Endpoint::ANY, hold: Hold::None, role: Role::Idle };
+        self.insert(Kind::Tcp(Box::new(socket)))
+    }
+
+    /// bind(2). Errors: `AddressNotAvailable` for an address that is not this host's, `AddressInUse`, `InvalidArgument` if
+    /// bound already.
+    pub fn bind(&mut self, id: SocketId, addr: SocketAddr) -> Result<(), SocketError> {
+        let endpoint = Endpoint::from_socket_addr(addr)?;
+        if !endpoint.addr.is_unspecified() && !self.is_local(endpoint.addr) {
+            return Err(SocketError::AddressNotAvailable);
+        }
+        let range = self.config.ephemeral_ports;
+        let slot = self.slots.get_mut(id.index as usize).filter(|slot| slot.generation == id.generation);
+        let (local, hold) = match slot.map(|slot| &mut slot.kind) {
+            Some(Kind::Tcp(socket)) => {
+                if socket.hold != Hold::None || !matches!(socket.role, Role::Idle) {
+                    return Err(SocketError::InvalidArgument);
+                }
+                let (table, rng) = (&mut self.tcp_ports, &mut self.rng);
+                let port = table.bind(id.index, endpoint.addr, endpoint.port, &socket.settings, range, rng);
+                (port, (&mut socket.local, &mut socket.hold))
+            }
+            Some(Kind::Udp(socket)) => {
+                if socket.hold != Hold::None {
+                    return Err(SocketError::InvalidArgument);
+                }
+                let (table, rng) = (&mut self.udp_ports, &mut self.rng);
+                let port = table.bind(id.index, endpoint.addr, endpoint.port, &socket.settings, range, rng);
+                (port, (&mut socket.local, &mut socket.hold))
+            }
+            _ => return Err(SocketError::BadSocket),
+        };
+        let port = local.ok_or(SocketError::AddressInUse)?;
+        *hold.0 = Endpoint::new(endpoint.addr, port);
+        *hold.1 = Hold::Bound(port);
+        Ok(())
+    }
+
+    /// listen(2); on a listener it changes the backlog. An unbound socket gets an ephemeral port.
+    pub fn listen(&mut self, id: SocketId, backlog: i32) -> Result<(), SocketError> {
+        // A negative backlog counts as the largest, as in Linux.
+        let backlog = (backlog as u32).min(self.config.somaxconn);
+        let syn_limit = self.config.max_syn_backlog.max(backlog + 1);
+        let socket = self.tcp(id)?;
+        match &mut socket.role {
+            Role::Listener(listener) => {
+                listener.backlog = backlog;
+                return Ok(());
+            }
+            Role::Connection(conn) if conn.state != State::Closed => return Err(SocketError::InvalidArgument),
+            _ => {}
+        }
+        if socket.hold == Hold::None {
+            self.bind(id, Endpoint::ANY.to_socket_addr())?;
+        }
+        let port = self.tcp(id)?.local.port;
+        if !self.tcp_ports.listen(id.index, port) {
+            return Err(SocketError::AddressInUse);
+        }
+        self.tcp(id)?.role = Role::Listener(Listener::new(backlog, syn_limit));
+        self.listeners.entry(port).or_default().push(id.index);
+        Ok(())
+    }
+
+    /// accept(2). Errors: `WouldBlock` if none waits, `InvalidArgument` if the socket does not listen.
+    pub fn accept(&mut self, id: SocketId) -> Result<SocketId, SocketError> {
+        let child = self.listener(id)?.ready.pop_front().ok_or(SocketError::WouldBlock)?;
+        if let Some(slot) = self.slot_mut(child) {
+            slot.unaccepted = false;
+            slot.pending = Readiness::empty();
+        }
+        Ok(child)
+    }
+
+    /// connect(2). TCP starts the handshake; a second call tells how it went. UDP takes the peer. Errors: those of
+    /// connect(2); after a failed handshake its error, once.
+    pub fn connect(&mut self, now: SimTime, id: SocketId, addr: SocketAddr) -> Result<Connected, SocketError> {
+        let mut remote = Endpoint::from_socket_addr(addr)?;
+        if remote.addr.is_unspecified() {
+            // Linux: INADDR_ANY as a destination means this host.
+            remote.addr = std::net::Ipv4Addr::LOCALHOST;
+        }
+        match self.slot_mut(id).map(|slot| &slot.kind) {
+            Some(Kind::Udp(_)) => self.connect_udp(id, remote),
+            Some(Kind::Tcp(_)) => self.connect_tcp(now, id, remote),
+            _ => Err(SocketError::BadSocket),
+        }
+    }
+
+    fn connect_tcp(&mut self, now: SimTime, id: SocketId, remote: Endpoint) -> Result<Connected, SocketError> {
+        match &mut self.tcp(id)?.role {
+            Role::Listener(_) => return Err(SocketError::IsConnected),
+            Role::Connection(conn) => match conn.state {
+                State::SynSent | State::SynReceived => return Err(SocketError::AlreadyInProgress),
+                State::Closed => {
+                    if let Some(error) = conn.error.take() {
+                        return Err(error);
+                    }
+                }
+                _ => return Err(SocketError::IsConnected),
+            },
+            Role::Idle => {}
+        }
+        let tuple = self.choose_tuple(now, id, remote)?;
+        let interface = self.interface_of(&tuple);
+        let draw = self.draw();
+        let config = self.config.clone();
+        let socket = self.tcp(id)?;
+        socket.local = tuple.local;
+        let conn = Connection::connect(now, tuple, interface, config, socket.settings.clone(), draw);
+        socket.role = Role::Connection(Box::new(conn));
+        self.connections.insert(tuple, id.index);
+        self.sync(now, id.index);
+        Ok(Connected::Started)
+    }
+
+    /// Source address and port of a new connection; its four-tuple must be free.
+    fn choose_tuple(&mut self, now: SimTime, id: SocketId, remote: Endpoint) -> Result<FourTuple, SocketError> {
+        let socket = self.tcp(id)?;
+        let (hold, bound) = (socket.hold, socket.local);
+        let bound_addr = if matches!(hold, Hold::Bound(_)) { bound.addr } else { std::net::Ipv4Addr::UNSPECIFIED };
+        let (_, addr) = self.route_from(bound_addr, remote.addr)?;
+        if let Hold::Bound(port) = hold {
+            let tuple = FourTuple { local: Endpoint::new(addr, port), remote };
+            return if self.tuple_is_free(now, &tuple) { Ok(tuple) } else { Err(SocketError::AddressNotAvailable) };
+        }
+        self.tcp_ports.release(hold, id.index);
+        self.tcp(id)?.hold = Hold::None;
+        let (table, rng, connections) = (&mut self.tcp_ports, &mut self.rng, &self.connections);
+        let port = table.connect(self.config.ephemeral_ports, rng, |port| {
+            !connections.contains_key(&FourTuple { local: Endpoint::new(addr, port), remote })
+        });
+        let port = port.ok_or(SocketError::AddressNotAvailable)?;
+        self.tcp(id)?.hold = Hold::Connected(port);
+        Ok(FourTuple { local: Endpoint::new(addr, port), remote })
+    }
+
+    /// A TIME_WAIT record older than a second gives way on the loopback interface (net.ipv4.tcp_tw_reuse = 2).
+    fn tuple_is_free(&mut self, now: SimTime, tuple: &FourTuple) -> bool {
+        let Some(&index) = self.connections.get(tuple) else { return true };
+        let Kind::TimeWait(record, _) = &self.slots[index as usize].kind else { return false };
+        let local = record.interface == crate::addr::Interface::Loopback;
+        let old = now.saturating_since(record.entered) >= SimDuration::from_secs(1);
+        if local && old {
+            self.forget_time_wait(index);
+        }
+        local && old
+    }
+
+    /// connect(2) with AF_UNSPEC: UDP forgets its peer, TCP is reset.
+    pub fn disconnect(&mut self, now: SimTime, id: SocketId) -> Result<(), SocketError> {
+        let slot = self.slot_mut(id).ok_or(SocketError::BadSocket)?;
+        if let Kind::Udp(socket) = &mut slot.kind {
+            socket.peer = None;
+            return Ok(());
+        }
+        if matches!(self.tcp(id)?.role, Role::Listener(_)) {
+            self.abort_children(now, id);
+            self.unlisten(id.index);
+        } else if let Some(conn) = self.connection_at(id.index) {
+            let (tuple, reset, live) = (conn.tuple, conn.reset_header(now), conn.state.synchronised());
+            conn.finish();
+            if live {
+                self.push_reset(tuple, reset);
+            }
+            self.sync(now, id.index);
+        }
+        let socket = self.tcp(id)?;
+        socket.role = Role::Idle;
+        if matches!(socket.hold, Hold::Connected(_)) {
+            let hold = std::mem::replace(&mut socket.hold, Hold::None);
+            socket.local = Endpoint::ANY;
+            self.tcp_ports.release(hold, id.index);
+        }
+        Ok(())
+    }
+
+    /// How many bytes `send` would take now; 0 also makes the stack report when there is room.
+    pub fn send_space(&mut self, id: SocketId) -> usize {
+        let Some(conn) = self.tcp(id).ok().and_then(TcpSocket::connection) else { return 0 };
+        let space = conn.send_space();
+        if space == 0 {
+            conn.snd.no_space = true;
+        }
+        space
+    }
+
+    /// Writes to a connection: takes what fits and says how much. `more` is MSG_MORE. Errors: `WouldBlock`, `BrokenPipe`,
+    /// `NotConnected`, or the connection's own error, once.
+    pub fn send(&mut self, now: SimTime, id: SocketId, mut bytes: Bytes, more: bool) -> Result<usize, SocketError> {
+        let Some(conn) = self.tcp(id)?.connection() else { return Err(SocketError::BrokenPipe) };
+        if let Some(error) = conn.error.take() {
+            return Err(error);
+        }
+        match conn.state {
+            State::SynSent | State::SynReceived => return Err(SocketError::WouldBlock),
+            state if !state.may_send() => return Err(SocketError::BrokenPipe),
+            _ => {}
+        }
+        let space = conn.send_space();
+        let len = bytes.len().min(space);
+        if len < bytes.len() || len == space {
+            conn.snd.no_space = true;
+        }
+        if len == 0 && !bytes.is_empty() {
+            return Err(SocketError::WouldBlock);
+        }
+        bytes.truncate(len);
+        conn.snd.more = more;
+        if len > 0 {
+            conn.snd.queue.push(bytes);
+        }
+        conn.wants_transmit = true;
+        self.sync(now, id.index);
+        Ok(len)
+    }
+
+    /// Reads up to `max` bytes from a connection into `sink`, which says how many it took. `Ok(0)` is the end of the stream.
+    /// Errors: `WouldBlock`, `NotConnected`, or the connection's own error, once.
+    pub fn recv(
+        &mut self,
+        now: SimTime,
+        id: SocketId,
+        max: usize,
+        peek: bool,
+        sink: &mut dyn FnMut(&[u8]) -> usize,
+    ) -> Result<usize, SocketError> {
+        let Some(conn) = self.tcp(id)?.connection() else { return Err(SocketError::NotConnected) };
+        if conn.rcv.queue.ready_bytes() == 0 {
+            if let Some(error) = conn.error.take() {
+                return Err(error);
+            }
+            if matches!(conn.state, State::SynSent | State::SynReceived) || !conn.read_closed() {
+                return Err(SocketError::WouldBlock);
+            }
+            return Ok(0);
+        }
+        let taken = conn.rcv.queue.read(max, peek, sink);
+        if !peek && taken > 0 && conn.state != State::Closed {
+            conn.right_size(now);
+            conn.ack_after_read(taken);
+            self.sync(now, id.index);
+        }
+        Ok(taken)
+    }
+
+    /// Bytes that can be read (SIOCINQ); for UDP the size of the next datagram.
+    pub fn readable_bytes(&mut self, id: SocketId) -> usize {
+        match self.slot_mut(id).map(|slot| &mut slot.kind) {
+            Some(Kind::Tcp(socket)) => socket.connection().map_or(0, |conn| conn.rcv.queue.ready_bytes()),
+            Some(Kind::Udp(socket)) => socket.queue.front().map_or(0, |datagram| datagram.bytes.len()),
+            _ => 0,
+        }
+    }
+
+    /// Bytes written and not acknowledged, and a FIN (SIOCOUTQ); for UDP what waits for transmission.
+    pub fn unsent_and_unacknowledged(&mut self, id: SocketId) -> usize {
+        match self.slot_mut(id).map(|slot| &mut slot.kind) {
+            Some(Kind::Tcp(socket)) => socket.connection().map_or(0, |conn| {
+                let fin = conn.snd.fin_queued && !conn.fin_acknowledged() && conn.state != State::Closed;
+                conn.snd.queue.len() + usize::from(fin)
+            }),
+            Some(Kind::Udp(socket)) => socket.in_transit,
+            _ => 0,
+        }
+    }
+
+    /// Bytes written and never sent (SIOCOUTQNSD).
+    pub fn unsent(&mut self, id: SocketId) -> usize {
+        self.tcp(id).ok().and_then(TcpSocket::connection).map_or(0, |conn| conn.not_sent())
+    }
+
+    /// shutdown(2). On a listener, reading ends listening. Errors: `NotConnected`.
+    pub fn shutdown(&mut self, now: SimTime, id: SocketId, how: Shutdown) -> Result<(), SocketError> {
+        let slot = self.slot_mut(id).ok_or(SocketError::BadSocket)?;
+        match &mut slot.kind {
+            Kind::Udp(socket) => {
+                let connected = socket.peer.is_some();
+                socket.read_shut |= how.reads();
+                socket.write_shut |= how.writes();
+                let ready = socket.readiness();
+                self.post(id.index, ready);
+                if connected { Ok(()) } else { Err(SocketError::NotConnected) }
+            }
+            Kind::Tcp(socket) => match &mut socket.role {
+                Role::Idle => Err(SocketError::NotConnected),
+                Role::Listener(_) if how.reads() => {
+                    self.disconnect(now, id)?;
+                    self.post(id.index, Readiness::HANGUP | Readiness::READABLE);
+                    Ok(())
+                }
+                Role::Listener(_) => Ok(()),
+                Role::Connection(conn) => {
+                    let result = shut_connection(conn, how);
+                    self.sync(now, id.index);
+                    result
+                }
+            },
+            Kind::TimeWait(..) => Err(SocketError::BadSocket),
+        }
+    }
+
+    /// What poll(2) shows now.
+    pub fn readiness(&mut self, id: SocketId) -> Readiness {
+        match self.slot_mut(id).map(|slot| &mut slot.kind) {
+            Some(Kind::Udp(socket)) => socket.readiness(),
+            Some(Kind::Tcp(socket)) => match &mut socket.role {
+                // A socket that was never connected counts as hung up (tcp_poll).
+                Role::Idle => Readiness::HANGUP | Readiness::WRITABLE,
+                Role::Listener(listener) if listener.ready.is_empty() => Readiness::empty(),
+                Role::Listener(_) => Readiness::READABLE,
+                Role::Connection(conn) => conn.readiness(),
+            },
+            _ => Readiness::empty(),
+        }
+    }
+
+    /// SO_ERROR: the pending error, which is cleared.
+    pub fn take_error(&mut self, id: SocketId) -> Option<SocketError> {
+        match &mut self.slot_mut(id)?.kind {
+            Kind::Tcp(socket) => socket.connection()?.error.take(),
+            Kind::Udp(socket) => socket.error.take(),
+            Kind::TimeWait(..) => None,
+        }
+    }
+
+    /// getsockname(2).
+    pub fn local_name(&mut self, id: SocketId) -> Result<SocketAddr, SocketError> {
+        match self.slot_mut(id).map(|slot| &slot.kind) {
+            Some(Kind::Tcp(socket)) => Ok(socket.local.to_socket_addr()),
+            Some(Kind::Udp(socket)) => Ok(socket.local.to_socket_addr()),
+            _ => Err(SocketError::BadSocket),
+        }
+    }
+
+    /// getpeername(2). Errors: `NotConnected`.
+    pub fn peer_name(&mut self, id: SocketId) -> Result<SocketAddr, SocketError> {
+        let peer = match self.slot_mut(id).map(|slot| &mut slot.kind) {
+            Some(Kind::Tcp(socket)) => {
+                let connected = |conn: &&mut Connection| !matches!(conn.state, State::SynSent | State::Closed);
+                socket.connection().filter(connected).map(|conn| conn.tuple.remote)
+            }
+            Some(Kind::Udp(socket)) => socket.peer,
+            _ => return Err(SocketError::BadSocket),
+        };
+        peer.map(Endpoint::to_socket_addr).ok_or(SocketError::NotConnected)
+    }
+
+    /// SO_ACCEPTCONN.
+    pub fn is_listening(&mut self, id: SocketId) -> bool {
+        self.listener(id).is_ok()
+    }
+
+    /// TCP_INFO. Errors: `NotSupported` for UDP.
+    pub fn tcp_info(&mut self, now: SimTime, id: SocketId) -> Result<TcpInfo, SocketError> {
+        Ok(match &self.tcp(id)?.role {
+            Role::Idle => TcpInfo::default(),
+            Role::Listener(listener) => TcpInfo {
+                state: TcpState::Listen,
+                unacked: listener.ready.len() as u32,
+                sacked: listener.backlog,
+                ..TcpInfo::default()
+            },
+            Role::Connection(conn) => conn.info(now),
+        })
+    }
+}
+
+fn shut_connection(conn: &mut Connection, how: Shutdown) -> Result<(), SocketError> {
+    match conn.state {
+        State::Closed => return Err(SocketError::NotConnected),
+        State::SynSent => {
+            // Linux: shutdown of a connecting socket ends it.
+            if how.writes() {
+                conn.finish();
+            }
+            return Ok(());
+        }
+        _ => {}
+    }
+    if how.reads() {
+        conn.read_shut = true;
+        conn.events |= Readiness::READABLE | Readiness::READ_HANGUP;
+    }
+    if how.writes() {
+        conn.shut_write();
+    }
+    if conn.read_closed() && conn.write_closed() {
+        conn.events |= Readiness::HANGUP;
+    }
+    Ok(())
+}

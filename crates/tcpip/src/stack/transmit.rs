@@ -1,0 +1,115 @@
+//! Packets out: to `eth0` when the caller has room, and round the loopback interface.
+
+use super::{Kind, Outgoing, Stack};
+use crate::addr::Interface;
+use crate::packet::{Packet, Transport};
+use crate::socket::{Readiness, SocketId};
+use crate::wire::ipv4::Ipv4Header;
+use base::SimTime;
+
+impl Stack {
+    /// The next packet for `eth0`. TCP segments are made here, so a caller whose interface is full just does not ask; then
+    /// nothing is lost or queued twice, and segments carry what is true when they leave.
+    pub fn poll_transmit(&mut self, now: SimTime) -> Option<Packet> {
+        let packet = if self.datagrams_next {
+            self.next_finished().or_else(|| self.next_segment(now, Interface::Ethernet))
+        } else {
+            self.next_segment(now, Interface::Ethernet).or_else(|| self.next_finished())
+        }?;
+        self.datagrams_next = !self.datagrams_next;
+        self.counters.packets_out += 1;
+        Some(packet)
+    }
+
+    /// Whether `poll_transmit` may give a packet.
+    pub fn wants_transmit(&self) -> bool {
+        !self.outgoing.is_empty() || !self.ready_ethernet.is_empty()
+    }
+
+    /// Whether `run_loopback` has something to do.
+    pub fn wants_loopback(&self) -> bool {
+        !self.loopback.is_empty() || !self.ready_loopback.is_empty()
+    }
+
+    /// Carries packets round the loopback interface until none is left.
+    pub fn run_loopback(&mut self, now: SimTime) {
+        loop {
+            if let Some(packet) = self.loopback.pop_front() {
+                self.deliver(now, packet);
+            } else if let Some(packet) = self.next_segment(now, Interface::Loopback) {
+                self.deliver(now, packet);
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn next_finished(&mut self) -> Option<Packet> {
+        let Outgoing { packet, owner, cost } = self.outgoing.pop_front()?;
+        if let Some(id) = owner
+            && let Some(slot) = self.slot_mut(id)
+            && let Kind::Udp(socket) = &mut slot.kind
+        {
+            socket.in_transit -= cost;
+            if socket.no_space && socket.is_writeable() {
+                socket.no_space = false;
+                self.post(id.index, Readiness::WRITABLE);
+            }
+        }
+        Some(packet)
+    }
+
+    fn next_segment(&mut self, now: SimTime, interface: Interface) -> Option<Packet> {
+        loop {
+            let id = self.ready(interface).pop_front()?;
+            let Some(slot) = self.slot_mut(id) else { continue };
+            slot.in_ready = false;
+            if let Some(packet) = self.poll_connection(now, id.index) {
+                return Some(packet);
+            }
+        }
+    }
+
+    fn ready(&mut self, interface: Interface) -> &mut std::collections::VecDeque<SocketId> {
+        match interface {
+            Interface::Ethernet => &mut self.ready_ethernet,
+            Interface::Loopback => &mut self.ready_loopback,
+        }
+    }
+
+    /// One segment of this connection, which stays among the ready ones while it may have more.
+    pub(super) fn poll_connection(&mut self, now: SimTime, index: u32) -> Option<Packet> {
+        let conn = self.connection_at(index)?;
+        let segment = conn.poll(now);
+        let (deadline, wants, interface) = (conn.timers.next(), conn.wants_transmit, conn.interface);
+        let packet = segment.map(|(header, payload)| {
+            conn.snd.ip_id = conn.snd.ip_id.wrapping_add(1);
+            let ip = Ipv4Header {
+                id: conn.snd.ip_id,
+                ttl: conn.settings.ttl,
+                tos: conn.settings.tos,
+                ..Ipv4Header::new(conn.tuple.local.addr, conn.tuple.remote.addr)
+            };
+            Packet { ip, transport: Transport::Tcp(header), payload }
+        });
+        self.schedule(index, deadline);
+        let slot = &mut self.slots[index as usize];
+        if wants && !slot.in_ready {
+            slot.in_ready = true;
+            let id = SocketId { index, generation: slot.generation };
+            self.ready(interface).push_back(id);
+        }
+        packet
+    }
+
+    /// Queues a finished packet.
+    pub(super) fn push_packet(&mut self, interface: Interface, packet: Packet, owner: Option<(SocketId, usize)>) {
+        match interface {
+            Interface::Loopback => self.loopback.push_back(packet),
+            Interface::Ethernet => {
+                let (owner, cost) = owner.map_or((None, 0), |(id, cost)| (Some(id), cost));
+                self.outgoing.push_back(Outgoing { packet, owner, cost });
+            }
+        }
+    }
+}

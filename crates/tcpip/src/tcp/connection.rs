@@ -1,0 +1,418 @@
+//! One TCP connection: its state, and how it is born and ends. What segments, timers and the program do to it stands in the
+//! neighbouring modules: `input`, `acknowledge`, `recovery`, `output`, `window`, `ack_policy`, `timer`.
+//!
+//! Sequence numbers are kept in 64 bits, of which the low 32 are the wire's, so that they compare as integers.
+
+use super::ack_policy::AckPolicy;
+use super::congestion::Congestion;
+use super::recovery::Recovery;
+use super::recv_queue::RecvQueue;
+use super::rtt::RttEstimator;
+use super::scoreboard::Scoreboard;
+use super::send_queue::SendQueue;
+use super::timer::Timers;
+use super::window::Sizing;
+use crate::addr::{FourTuple, Interface};
+use crate::config::Config;
+use crate::error::SocketError;
+use crate::socket::{Readiness, Settings, SocketId};
+use crate::wire::tcp::{TcpHeader, TcpOptions};
+use base::SimTime;
+use std::sync::Arc;
+
+/// RFC 9293 section 3.3.2. Listening and TIME_WAIT are no connections here: see `listen` and `time_wait`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    SynSent,
+    SynReceived,
+    Established,
+    FinWait1,
+    FinWait2,
+    CloseWait,
+    Closing,
+    LastAck,
+    /// Over on both sides: the stack keeps a small record of it and the connection becomes `Closed`.
+    TimeWait,
+    Closed,
+}
+
+impl State {
+    pub fn synchronised(self) -> bool {
+        !matches!(self, State::SynSent | State::SynReceived | State::Closed)
+    }
+    /// The program may still write.
+    pub fn may_send(self) -> bool {
+        matches!(self, State::Established | State::CloseWait)
+    }
+}
+
+/// What the stack must do about a segment beyond what the connection does itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reply {
+    Nothing,
+    /// Answer this segment with a RST.
+    Reset,
+}
+
+#[derive(Debug)]
+pub(crate) struct SendState {
+    pub iss: u64,
+    /// The lowest number not acknowledged.
+    pub una: u64,
+    /// The next number to send.
+    pub nxt: u64,
+    pub queue: SendQueue,
+    /// The program has shut its side: a FIN follows the queue.
+    pub fin_queued: bool,
+    /// The peer's window, in bytes from `una`.
+    pub window: u32,
+    /// The segment that last set the window (SND.WL1).
+    pub wl1: u64,
+    pub max_window: u32,
+    pub scale: u8,
+    /// The peer's MSS, bounded by our interface; options count against it.
+    pub mss: u32,
+    /// End of the last segment sent that was smaller than the MSS (Minshall's variant of Nagle).
+    pub small_end: u64,
+    /// The last write said that more follows (MSG_MORE).
+    pub more: bool,
+    /// Somebody found no room and waits for it (SOCK_NOSPACE).
+    pub no_space: bool,
+    pub last_sent_at: SimTime,
+    pub ip_id: u16,
+}
+
+#[derive(Debug)]
+pub(crate) struct RecvState {
+    pub irs: u64,
+    pub queue: RecvQueue,
+    /// What was last advertised, in bytes from `wup`.
+    pub window: u32,
+    /// The number last acknowledged.
+    pub wup: u64,
+    pub scale: u8,
+    /// The largest segment seen, for acknowledging every second one.
+    pub mss: u32,
+    /// Where the peer's FIN stands.
+    pub fin_at: Option<u64>,
+    pub fin_received: bool,
+    pub ts_recent: u32,
+    pub ts_recent_at: SimTime,
+    /// A duplicate to report (RFC 2883).
+    pub dsack: Option<(u64, u64)>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counters {
+    pub bytes_acked: u64,
+    pub bytes_received: u64,
+    pub bytes_sent: u64,
+    pub bytes_retransmitted: u64,
+    pub segments_in: u32,
+    pub segments_out: u32,
+    pub data_segments_in: u32,
+    pub data_segments_out: u32,
+    pub retransmitted: u32,
+    pub delivered: u32,
+    pub dsack_duplicates: u32,
+    pub reordering_seen: u32,
+    pub out_of_order_in: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub tuple: FourTuple,
+    pub interface: Interface,
+    pub state: State,
+    pub config: Arc<Config>,
+    pub settings: Settings,
+    pub snd: SendState,
+    pub rcv: RecvState,
+    pub board: Scoreboard,
+    pub rtt: RttEstimator,
+    pub cc: Congestion,
+    pub recovery: Recovery,
+    pub acks: AckPolicy,
+    pub sizing: Sizing,
+    pub timers: Timers,
+    pub counters: Counters,
+    pub sack_enabled: bool,
+    pub timestamps_enabled: bool,
+    pub scaling_enabled: bool,
+    pub ts_offset: u32,
+    pub error: Option<SocketError>,
+    pub read_shut: bool,
+    /// No descriptor refers to it any more.
+    pub orphan: bool,
+    /// The listener that will be given this connection.
+    pub parent: Option<SocketId>,
+    /// `poll` may have something to send.
+    pub wants_transmit: bool,
+    /// Conditions that became true since the stack last looked.
+    pub events: Readiness,
+}
+
+/// Numbers that the stack draws for a new connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Draw {
+    pub iss: u32,
+    pub ts_offset: u32,
+    pub ip_id: u16,
+}
+
+/// The 64-bit number whose low half is `wire` and that lies nearest to `near`.
+pub(crate) fn extend(near: u64, wire: u32) -> u64 {
+    near.wrapping_add_signed(i64::from(wire.wrapping_sub(near as u32) as i32))
+}
+
+impl Connection {
+    /// An active open: the SYN leaves with the next `poll`.
+    pub fn connect(
+        now: SimTime,
+        tuple: FourTuple,
+        interface: Interface,
+        config: Arc<Config>,
+        settings: Settings,
+        draw: Draw,
+    ) -> Self {
+        let mut conn = Connection::new(now, tuple, interface, config, settings, draw);
+        conn.state = State::SynSent;
+        conn
+    }
+
+    /// A passive open by this SYN: the SYN-ACK leaves with the next `poll`.
+    pub fn accept(
+        now: SimTime,
+        tuple: FourTuple,
+        interface: Interface,
+        config: Arc<Config>,
+        settings: Settings,
+        draw: Draw,
+        syn: &TcpHeader,
+    ) -> Self {
+        let mut conn = Connection::new(now, tuple, interface, config, settings, draw);
+        conn.state = State::SynReceived;
+        conn.take_syn(now, syn);
+        conn
+    }
+
+    fn new(
+        now: SimTime,
+        tuple: FourTuple,
+        interface: Interface,
+        config: Arc<Config>,
+        settings: Settings,
+        draw: Draw,
+    ) -> Self {
+        let iss = (1 << 32) + u64::from(draw.iss);
+        let mss = interface_mss(interface, &config, &settings);
+        let sizing = Sizing::new(&config, &settings, mss);
+        let (scaling_enabled, timestamps_enabled) = (config.window_scaling, config.timestamps);
+        Connection {
+            tuple,
+            interface,
+            state: State::Closed,
+            snd: SendState {
+                iss,
+                una: iss,
+                nxt: iss,
+                queue: SendQueue::new(iss + 1),
+                fin_queued: false,
+                window: 0,
+                wl1: 0,
+                max_window: 0,
+                scale: 0,
+                mss,
+                small_end: iss,
+                more: false,
+                no_space: false,
+                last_sent_at: now,
+                ip_id: draw.ip_id,
+            },
+            rcv: RecvState {
+                irs: 0,
+                queue: RecvQueue::new(0),
+                window: sizing.initial_window(),
+                wup: 0,
+                scale: if scaling_enabled { Sizing::scale(&config, &settings) } else { 0 },
+                mss: 536.min(mss),
+                fin_at: None,
+                fin_received: false,
+                ts_recent: 0,
+                ts_recent_at: now,
+                dsack: None,
+            },
+            board: Scoreboard::new(),
+            rtt: RttEstimator::new(),
+            cc: Congestion::new(settings.congestion),
+            recovery: Recovery::new(),
+            acks: AckPolicy::new(now),
+            sizing,
+            timers: Timers::new(),
+            counters: Counters::default(),
+            sack_enabled: config.sack,
+            timestamps_enabled,
+            scaling_enabled,
+            ts_offset: draw.ts_offset,
+            error: None,
+            read_shut: false,
+            orphan: false,
+            parent: None,
+            wants_transmit: true,
+            events: Readiness::empty(),
+            config,
+            settings,
+        }
+    }
+
+    /// Takes what a SYN or SYN-ACK tells: the peer's first number, MSS, window and options (RFC 9293 section 3.7.1, RFC 7323).
+    pub fn take_syn(&mut self, now: SimTime, syn: &TcpHeader) {
+        let options = &syn.options;
+        self.rcv.irs = (1 << 32) + u64::from(syn.seq);
+        self.rcv.queue = RecvQueue::new(self.rcv.irs + 1);
+        self.rcv.wup = self.rcv.irs + 1;
+        self.snd.mss = self.snd.mss.min(u32::from(options.mss.unwrap_or(536)).max(48));
+        self.snd.window = u32::from(syn.window);
+        self.snd.max_window = self.snd.window;
+        self.snd.wl1 = self.rcv.irs;
+        self.sack_enabled &= options.sack_permitted;
+        self.timestamps_enabled &= options.timestamps.is_some();
+        self.scaling_enabled &= options.window_scale.is_some();
+        if self.scaling_enabled {
+            // RFC 7323 section 2.3: no more than 14.
+            self.snd.scale = options.window_scale.unwrap_or(0).min(14);
+        } else {
+            self.rcv.scale = 0;
+        }
+        if self.timestamps_enabled
+            && let Some(stamps) = options.timestamps
+        {
+            self.rcv.ts_recent = stamps.value;
+            self.rcv.ts_recent_at = now;
+        }
+        self.sizing.started(now, self.rcv.queue.next());
+    }
+
+    /// The options of our own SYN or SYN-ACK.
+    pub fn syn_options(&self, now: SimTime) -> TcpOptions {
+        TcpOptions {
+            mss: Some(interface_mss(self.interface, &self.config, &self.settings) as u16),
+            window_scale: self.scaling_enabled.then_some(self.rcv.scale),
+            sack_permitted: self.sack_enabled,
+            timestamps: self.timestamps_enabled.then(|| self.stamps(now)),
+            ..TcpOptions::default()
+        }
+    }
+
+    /// The clock of our timestamps: milliseconds from an offset of this connection's own (RFC 7323 section 5.4).
+    pub fn clock(&self, at: SimTime) -> u32 {
+        ((at.as_nanos() / 1_000_000) as u32).wrapping_add(self.ts_offset)
+    }
+
+    /// The handshake is done.
+    pub fn establish(&mut self, now: SimTime) {
+        self.state = State::Established;
+        self.acks.established(now, self.rcv.window, self.rcv.mss);
+        self.snd.last_sent_at = now;
+        self.grow_send_buffer();
+        self.arm_keepalive(now);
+        self.events |= Readiness::WRITABLE;
+        self.wants_transmit = true;
+    }
+
+    /// Ends the connection at once with an error for the program, if there is one (tcp_reset, tcp_write_err).
+    pub fn fail(&mut self, error: SocketError) {
+        self.error = Some(error);
+        self.finish();
+        self.events |= Readiness::all();
+    }
+
+    /// Ends the connection: nothing more is sent or expected.
+    pub fn finish(&mut self) {
+        self.state = State::Closed;
+        self.snd.queue.clear();
+        self.timers = Timers::new();
+        self.wants_transmit = false;
+        self.events |= Readiness::HANGUP | Readiness::READABLE | Readiness::WRITABLE | Readiness::READ_HANGUP;
+    }
+
+    /// The peer's FIN has been taken or nothing can come any more.
+    pub fn read_closed(&self) -> bool {
+        self.rcv.fin_received || self.read_shut || self.state == State::Closed
+    }
+
+    /// The program can not write any more.
+    pub fn write_closed(&self) -> bool {
+        self.snd.fin_queued || self.state == State::Closed
+    }
+
+    /// All that was written, and the FIN, is acknowledged.
+    pub fn fin_acknowledged(&self) -> bool {
+        self.snd.fin_queued && self.snd.una > self.snd.queue.tail()
+    }
+
+    /// Shuts the sending side: a FIN follows what is queued (RFC 9293 section 3.10.4).
+    pub fn shut_write(&mut self) {
+        let next = match self.state {
+            State::SynReceived | State::Established => State::FinWait1,
+            State::CloseWait => State::LastAck,
+            _ => return,
+        };
+        self.state = next;
+        self.snd.fin_queued = true;
+        self.wants_transmit = true;
+        self.events |= Readiness::WRITABLE;
+    }
+
+    /// What poll(2) shows (tcp_poll). Remembers that somebody waits for room.
+    pub fn readiness(&mut self) -> Readiness {
+        let mut ready = Readiness::empty();
+        if self.state == State::Closed || (self.read_closed() && self.write_closed()) {
+            ready |= Readiness::HANGUP;
+        }
+        if self.read_closed() {
+            ready |= Readiness::READABLE | Readiness::READ_HANGUP;
+        }
+        if !matches!(self.state, State::SynSent | State::SynReceived) {
+            let low_water = (self.settings.recv_low_water.max(1) as usize).min(self.sizing.recv_buffer as usize / 2);
+            if self.rcv.queue.ready_bytes() >= low_water {
+                ready |= Readiness::READABLE;
+            }
+            if self.write_closed() || self.is_writeable() {
+                ready |= Readiness::WRITABLE;
+            } else {
+                self.snd.no_space = true;
+            }
+        }
+        if self.error.is_some() {
+            ready |= Readiness::ERROR;
+        }
+        ready
+    }
+
+    /// Free bytes of the send buffer.
+    pub fn send_space(&self) -> usize {
+        (self.sizing.send_buffer as usize).saturating_sub(self.snd.queue.len())
+    }
+
+    /// A third of the buffer is free (sk_stream_is_writeable), and TCP_NOTSENT_LOWAT allows more.
+    pub fn is_writeable(&self) -> bool {
+        let queued = self.snd.queue.len();
+        let free = (self.sizing.send_buffer as usize).saturating_sub(queued);
+        free >= queued / 2 && free > 0 && (self.not_sent() as u64) < u64::from(self.settings.not_sent_low_water)
+    }
+
+    /// Bytes written and never sent (SIOCOUTQNSD).
+    pub fn not_sent(&self) -> usize {
+        self.snd.queue.tail().saturating_sub(self.snd.nxt.max(self.snd.iss + 1)) as usize
+    }
+}
+
+/// What we offer as MSS: the interface's MTU without the two headers, as large as IPv4 permits.
+fn interface_mss(interface: Interface, config: &Config, settings: &Settings) -> u32 {
+    let mss = match interface {
+        Interface::Loopback => 65_495,
+        Interface::Ethernet => u32::from(config.mtu).saturating_sub(40),
+    };
+    if settings.max_segment > 0 { mss.min(settings.max_segment) } else { mss }
+}

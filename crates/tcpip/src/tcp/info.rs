@@ -1,0 +1,162 @@
+//! `TCP_INFO` (tcp(7), include/uapi/linux/tcp.h): a snapshot of one connection.
+
+use super::connection::{Connection, State};
+use super::recovery::Phase;
+use base::{SimDuration, SimTime};
+
+/// Linux's numbers of `tcpi_state`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum TcpState {
+    Established = 1,
+    SynSent = 2,
+    SynReceived = 3,
+    FinWait1 = 4,
+    FinWait2 = 5,
+    TimeWait = 6,
+    #[default]
+    Close = 7,
+    CloseWait = 8,
+    LastAck = 9,
+    Listen = 10,
+    Closing = 11,
+}
+
+impl From<State> for TcpState {
+    fn from(state: State) -> Self {
+        match state {
+            State::SynSent => TcpState::SynSent,
+            State::SynReceived => TcpState::SynReceived,
+            State::Established => TcpState::Established,
+            State::FinWait1 => TcpState::FinWait1,
+            State::FinWait2 => TcpState::FinWait2,
+            State::CloseWait => TcpState::CloseWait,
+            State::Closing => TcpState::Closing,
+            State::LastAck => TcpState::LastAck,
+            State::TimeWait => TcpState::TimeWait,
+            State::Closed => TcpState::Close,
+        }
+    }
+}
+
+/// The fields of `struct tcp_info`, with its names without the prefix and its units as types; counts are in segments or bytes
+/// as Linux has them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TcpInfo {
+    pub state: TcpState,
+    /// 0 open, 1 disorder, 2 CWR, 3 recovery, 4 loss.
+    pub ca_state: u8,
+    pub retransmits: u8,
+    pub probes: u8,
+    pub backoff: u8,
+    /// TCPI_OPT_TIMESTAMPS 1, TCPI_OPT_SACK 2, TCPI_OPT_WSCALE 4.
+    pub options: u8,
+    pub snd_wscale: u8,
+    pub rcv_wscale: u8,
+    pub rto: SimDuration,
+    /// The delay of the next delayed acknowledgement.
+    pub ato: SimDuration,
+    pub snd_mss: u32,
+    pub rcv_mss: u32,
+    /// Listener: length of the accept queue.
+    pub unacked: u32,
+    /// Listener: limit of the accept queue.
+    pub sacked: u32,
+    pub lost: u32,
+    pub retrans: u32,
+    pub last_data_sent: SimDuration,
+    pub last_data_recv: SimDuration,
+    pub last_ack_recv: SimDuration,
+    pub pmtu: u32,
+    pub rcv_ssthresh: u32,
+    pub rtt: SimDuration,
+    pub rttvar: SimDuration,
+    pub snd_ssthresh: u32,
+    pub snd_cwnd: u32,
+    pub advmss: u32,
+    pub reordering: u32,
+    pub rcv_rtt: SimDuration,
+    pub rcv_space: u32,
+    pub total_retrans: u32,
+    pub bytes_acked: u64,
+    pub bytes_received: u64,
+    pub segs_out: u32,
+    pub segs_in: u32,
+    pub notsent_bytes: u32,
+    pub min_rtt: SimDuration,
+    pub data_segs_in: u32,
+    pub data_segs_out: u32,
+    pub delivered: u32,
+    pub bytes_sent: u64,
+    pub bytes_retrans: u64,
+    pub dsack_dups: u32,
+    pub reord_seen: u32,
+    pub rcv_ooopack: u32,
+    pub snd_wnd: u32,
+    pub rcv_wnd: u32,
+}
+
+impl Connection {
+    pub fn info(&self, now: SimTime) -> TcpInfo {
+        let counters = &self.counters;
+        let flag = |on: bool, bit: u8| if on { bit } else { 0 };
+        let header = if self.timestamps_enabled { 12 } else { 0 };
+        TcpInfo {
+            state: self.state.into(),
+            ca_state: match self.recovery.phase {
+                Phase::Open => 0,
+                Phase::Disorder => 1,
+                Phase::Reduced => 2,
+                Phase::Recovery => 3,
+                Phase::Loss => 4,
+            },
+            retransmits: self.timers.timeouts.min(255) as u8,
+            probes: self.timers.window_probes.max(self.timers.keepalive_probes).min(255) as u8,
+            backoff: self.rtt.backoff.min(255) as u8,
+            options: flag(self.timestamps_enabled, 1) | flag(self.sack_enabled, 2) | flag(self.scaling_enabled, 4),
+            snd_wscale: self.snd.scale,
+            rcv_wscale: self.rcv.scale,
+            rto: self.rtt.rto(),
+            ato: self.acks.delay,
+            snd_mss: self.snd.mss - header,
+            rcv_mss: self.rcv.mss,
+            unacked: self.board.packets_out(),
+            sacked: self.board.sacked,
+            lost: self.board.lost,
+            retrans: self.board.retransmitted,
+            last_data_sent: now.saturating_since(self.snd.last_sent_at),
+            last_data_recv: now.saturating_since(self.acks.last_data_at),
+            last_ack_recv: now.saturating_since(self.acks.last_heard_at),
+            pmtu: match self.interface {
+                crate::addr::Interface::Loopback => 65_535,
+                crate::addr::Interface::Ethernet => u32::from(self.config.mtu),
+            },
+            rcv_ssthresh: self.sizing.open,
+            rtt: self.rtt.srtt(),
+            rttvar: self.rtt.mean_deviation(),
+            snd_ssthresh: self.cc.ssthresh,
+            snd_cwnd: self.cc.cwnd,
+            advmss: self.snd.mss - header,
+            reordering: 3,
+            rcv_rtt: self.sizing.recv_rtt,
+            rcv_space: self.sizing.space(),
+            total_retrans: counters.retransmitted,
+            bytes_acked: counters.bytes_acked,
+            bytes_received: counters.bytes_received,
+            segs_out: counters.segments_out,
+            segs_in: counters.segments_in,
+            notsent_bytes: self.not_sent() as u32,
+            min_rtt: self.rtt.min().unwrap_or_default(),
+            data_segs_in: counters.data_segments_in,
+            data_segs_out: counters.data_segments_out,
+            delivered: counters.delivered,
+            bytes_sent: counters.bytes_sent,
+            bytes_retrans: counters.bytes_retransmitted,
+            dsack_dups: counters.dsack_duplicates,
+            reord_seen: counters.reordering_seen,
+            rcv_ooopack: counters.out_of_order_in,
+            snd_wnd: self.snd.window,
+            rcv_wnd: self.rcv.window,
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! A segment arrives for a connection (RFC 9293 section 3.10.7).
+
+use super::connection::{Connection, Reply, State, extend};
+use crate::error::SocketError;
+use crate::socket::Readiness;
+use crate::wire::tcp::{TcpFlags, TcpHeader};
+use base::{SimDuration, SimTime};
+use bytes::Bytes;
+
+/// RFC 7323 section 5.5: a timestamp this old is no reason to drop anything.
+const PAWS_IDLE: SimDuration = SimDuration::from_secs(24 * 24 * 3600);
+
+impl Connection {
+    pub fn on_segment(&mut self, now: SimTime, header: &TcpHeader, payload: Bytes) -> Reply {
+        self.counters.segments_in += 1;
+        match self.state {
+            State::Closed | State::TimeWait => Reply::Reset,
+            State::SynSent => self.on_segment_in_syn_sent(now, header),
+            _ => self.on_segment_synchronised(now, header, payload),
+        }
+    }
+
+    /// RFC 9293 section 3.10.7.3.
+    fn on_segment_in_syn_sent(&mut self, now: SimTime, header: &TcpHeader) -> Reply {
+        let flags = header.flags;
+        let ack = extend(self.snd.nxt, header.ack);
+        if flags.contains(TcpFlags::ACK) && (ack <= self.snd.iss || ack > self.snd.nxt) {
+            return if flags.contains(TcpFlags::RST) { Reply::Nothing } else { Reply::Reset };
+        }
+        if flags.contains(TcpFlags::RST) {
+            if flags.contains(TcpFlags::ACK) {
+                self.fail(SocketError::ConnectionRefused);
+            }
+            return Reply::Nothing;
+        }
+        if !flags.contains(TcpFlags::SYN) {
+            return Reply::Nothing;
+        }
+        self.take_syn(now, header);
+        self.acks.last_heard_at = now;
+        if flags.contains(TcpFlags::ACK) {
+            let seq = self.rcv.irs;
+            self.establish(now);
+            self.on_ack(now, header, seq, 0);
+            self.ack_now();
+        } else {
+            // Simultaneous open: our SYN goes out again, now as SYN-ACK (figure 8).
+            self.state = State::SynReceived;
+            self.board.mark_head_lost();
+            self.wants_transmit = true;
+        }
+        Reply::Nothing
+    }
+
+    fn on_segment_synchronised(&mut self, now: SimTime, header: &TcpHeader, payload: Bytes) -> Reply {
+        let flags = header.flags;
+        let seq = extend(self.rcv.queue.next(), header.seq);
+        let end = seq + payload.len() as u64 + u64::from(flags.contains(TcpFlags::FIN));
+        if !self.acceptable(now, header, seq, end, payload.len()) {
+            return Reply::Nothing;
+        }
+        if flags.contains(TcpFlags::RST) {
+            self.on_reset(now, seq);
+            return Reply::Nothing;
+        }
+        let answers_our_syn = self.state == State::SynReceived && flags.contains(TcpFlags::ACK);
+        if flags.contains(TcpFlags::SYN) && !answers_our_syn {
+            // RFC 5961 section 4: never believe a SYN here, ask.
+            self.challenge(now);
+            return Reply::Nothing;
+        }
+        if !flags.contains(TcpFlags::ACK) {
+            return Reply::Nothing;
+        }
+        self.acks.last_heard_at = now;
+        if self.state == State::SynReceived && !self.complete_handshake(now, header) {
+            return Reply::Reset;
+        }
+        if !self.on_ack(now, header, seq, payload.len()) {
+            return Reply::Nothing;
+        }
+        self.on_fin_acknowledged(now);
+        if self.state == State::Closed {
+            return Reply::Nothing;
+        }
+        self.remember_timestamp(now, header, seq);
+        if end > seq {
+            return self.on_data(now, header, seq, payload);
+        }
+        Reply::Nothing
+    }
+
+    /// PAWS (RFC 7323 section 5.3), then the sequence check of RFC 9293 section 3.4 as Linux makes it.
+    fn acceptable(&mut self, now: SimTime, header: &TcpHeader, seq: u64, end: u64, payload_len: usize) -> bool {
+        let reset = header.flags.contains(TcpFlags::RST);
+        if let (true, Some(stamps)) = (self.timestamps_enabled, header.options.timestamps) {
+            let behind = (stamps.value.wrapping_sub(self.rcv.ts_recent) as i32) < 0;
+            if behind && now.saturating_since(self.rcv.ts_recent_at) < PAWS_IDLE && !reset {
+                // A pure acknowledgement that was overtaken needs no answer.
+                if payload_len > 0 || end > seq {
+                    self.refuse(now, seq, end);
+                }
+                return false;
+            }
+        }
+        let window_end = self.rcv.queue.next() + u64::from(self.open_window());
+        let fin_probe = header.flags.contains(TcpFlags::FIN) && payload_len == 0;
+        if end < self.rcv.wup || (seq > window_end && !(fin_probe && seq == self.rcv.queue.next())) {
+            let again = header.flags.contains(TcpFlags::SYN)
+                && self.state == State::SynReceived
+                && seq + 1 == self.rcv.queue.next();
+            if again && !header.flags.contains(TcpFlags::ACK) {
+                // The peer has not got our SYN-ACK.
+                self.board.mark_head_lost();
+                self.wants_transmit = true;
+                return false;
+            }
+            if again {
+                return true;
+            }
+            if !reset {
+                self.refuse(now, seq, end);
+            }
+            return false;
+        }
+        true
+    }
+
+    /// Answers an unacceptable segment by an acknowledgement that tells what is expected.
+    fn refuse(&mut self, now: SimTime, seq: u64, end: u64) {
+        if end > seq && seq < self.rcv.queue.next() {
+            self.rcv.dsack = Some((seq, end.min(self.rcv.queue.next())));
+            self.ack_now();
+        } else {
+            self.challenge(now);
+        }
+    }
+
+    /// RFC 5961 section 3: only a RST that is exactly in sequence counts.
+    fn on_reset(&mut self, now: SimTime, seq: u64) {
+        if seq != self.rcv.queue.next() {
+            return self.challenge(now);
+        }
+        let error = match self.state {
+            State::SynReceived => SocketError::ConnectionRefused,
+            State::CloseWait => SocketError::BrokenPipe,
+            _ => SocketError::ConnectionReset,
+        };
+        self.fail(error);
+    }
+
+    fn complete_handshake(&mut self, now: SimTime, header: &TcpHeader) -> bool {
+        let ack = extend(self.snd.una, header.ack);
+        if ack <= self.snd.una || ack > self.snd.nxt {
+            return false;
+        }
+        let shut = self.snd.fin_queued;
+        self.establish(now);
+        // The window of the final acknowledgement is scaled, that of the SYN was not.
+        self.snd.window = u32::from(header.window) << self.snd.scale;
+        self.snd.max_window = self.snd.max_window.max(self.snd.window);
+        if shut {
+            self.state = State::FinWait1;
+        }
+        true
+    }
+
+    /// RFC 9293 section 3.10.7.4, fifth: what the acknowledgement of our FIN brings.
+    fn on_fin_acknowledged(&mut self, now: SimTime) {
+        if !self.fin_acknowledged() {
+            return;
+        }
+        match self.state {
+            State::FinWait1 => {
+                self.state = State::FinWait2;
+                self.arm_fin_wait(now);
+            }
+            State::Closing => self.state = State::TimeWait,
+            State::LastAck => self.finish(),
+            _ => {}
+        }
+    }
+
+    /// RFC 7323 section 4.3: only from segments that do not start beyond the last acknowledgement sent.
+    fn remember_timestamp(&mut self, now: SimTime, header: &TcpHeader, seq: u64) {
+        if let (true, Some(stamps)) = (self.timestamps_enabled, header.options.timestamps)
+            && seq <= self.rcv.wup
+            && (stamps.value.wrapping_sub(self.rcv.ts_recent) as i32) >= 0
+        {
+            self.rcv.ts_recent = stamps.value;
+            self.rcv.ts_recent_at = now;
+        }
+    }
+
+    /// RFC 9293 section 3.10.7.4, seventh and eighth.
+    fn on_data(&mut self, now: SimTime, header: &TcpHeader, seq: u64, mut payload: Bytes) -> Reply {
+        let next = self.rcv.queue.next();
+        if self.rcv.fin_received {
+            // Nothing can follow a FIN: a retransmission whose acknowledgement was lost.
+            self.ack_now();
+            return Reply::Nothing;
+        }
+        let data_end = seq + payload.len() as u64;
+        if self.orphan && !payload.is_empty() && data_end > next {
+            // Nobody will read it (Linux's TCPAbortOnClose).
+            self.finish();
+            return Reply::Reset;
+        }
+        if header.flags.contains(TcpFlags::FIN) {
+            self.rcv.fin_at = Some(data_end);
+        }
+        if !payload.is_empty() {
+            self.counters.data_segments_in += 1;
+            let len = payload.len();
+            let limit = next + u64::from(self.open_window());
+            if data_end <= next {
+                self.rcv.dsack = Some((seq, data_end));
+                self.acks.enter_quick(self.rcv.window, self.rcv.mss);
+                self.ack_now();
+            } else if seq > next {
+                self.counters.out_of_order_in += 1;
+                payload.truncate(limit.saturating_sub(seq) as usize);
+                if !payload.is_empty() {
+                    self.open_further();
+                    self.rcv.dsack = self.rcv.queue.push_early(seq, payload);
+                }
+                self.note_data(now, len, false);
+                self.ack_now();
+            } else {
+                self.take_in_order(now, header, seq, payload, limit);
+            }
+        }
+        if self.rcv.fin_at == Some(self.rcv.queue.next()) {
+            self.take_fin(now);
+        } else if self.rcv.fin_at.is_some() {
+            self.ack_now();
+        }
+        Reply::Nothing
+    }
+
+    fn take_in_order(&mut self, now: SimTime, header: &TcpHeader, seq: u64, mut payload: Bytes, limit: u64) {
+        let next = self.rcv.queue.next();
+        let len = payload.len();
+        if seq < next {
+            self.rcv.dsack = Some((seq, next));
+            payload = payload.slice((next - seq) as usize..);
+            self.ack_now();
+        }
+        if limit <= next {
+            // A probe of a closed window: not taken, but answered.
+            return self.ack_now();
+        }
+        payload.truncate((limit - next) as usize);
+        let had_early = self.rcv.queue.has_early();
+        self.counters.bytes_received += payload.len() as u64;
+        self.rcv.queue.push_in_order(payload);
+        if had_early {
+            // The hole is filled, in part at least (RFC 5681 section 4.2).
+            self.counters.bytes_received = self.rcv.queue.next() - self.rcv.irs - 1;
+            self.ack_now();
+        }
+        if let Some(stamps) = header.options.timestamps {
+            self.measure_recv_rtt(now, stamps.echo, len);
+        }
+        self.note_data(now, len, header.flags.contains(TcpFlags::PSH));
+        self.open_further();
+        self.decide_ack(now);
+        if self.rcv.queue.ready_bytes() >= self.settings.recv_low_water.max(1) as usize {
+            self.events |= Readiness::READABLE;
+        }
+    }
+
+    fn take_fin(&mut self, now: SimTime) {
+        self.rcv.queue.skip_fin();
+        self.rcv.fin_received = true;
+        self.events |= Readiness::READABLE | Readiness::READ_HANGUP;
+        self.ack_now();
+        match self.state {
+            State::SynReceived | State::Established => self.state = State::CloseWait,
+            State::FinWait1 => self.state = State::Closing,
+            State::FinWait2 => {
+                self.state = State::TimeWait;
+                self.timers.fin_wait = SimTime::MAX;
+            }
+            _ => {}
+        }
+        if self.write_closed() {
+            self.events |= Readiness::HANGUP;
+        }
+        let _ = now;
+    }
+}

@@ -1,0 +1,41 @@
+//! A listening socket: how many handshakes it has under way, and the connections that wait to be accepted.
+
+use crate::socket::SocketId;
+use std::collections::VecDeque;
+
+#[derive(Debug)]
+pub(crate) struct Listener {
+    /// As given to listen(2), bounded by net.core.somaxconn.
+    pub backlog: u32,
+    /// Complete connections, oldest first.
+    pub ready: VecDeque<SocketId>,
+    /// Handshakes under way.
+    pub half_open: Vec<SocketId>,
+    pub syn_limit: u32,
+    /// SYNs and final acknowledgements that were dropped because a queue was full (ListenOverflows, ListenDrops).
+    pub dropped: u32,
+}
+
+impl Listener {
+    pub fn new(backlog: u32, syn_limit: u32) -> Self {
+        Listener { backlog, ready: VecDeque::new(), half_open: Vec::new(), syn_limit, dropped: 0 }
+    }
+
+    /// Linux lets in one more than the backlog (sk_acceptq_is_full).
+    pub fn is_full(&self) -> bool {
+        self.ready.len() as u32 > self.backlog
+    }
+
+    /// A SYN would be dropped.
+    pub fn refuses_syn(&self) -> bool {
+        self.is_full() || self.half_open.len() as u32 >= self.syn_limit
+    }
+
+    /// The handshake of `id` is done, or given up.
+    pub fn settle(&mut self, id: SocketId, complete: bool) {
+        self.half_open.retain(|half| *half != id);
+        if complete {
+            self.ready.push_back(id);
+        }
+    }
+}

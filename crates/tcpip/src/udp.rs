@@ -1,0 +1,121 @@
+//! A UDP socket (RFC 768, udp(7)): a queue of datagrams each way, bounded like Linux's.
+
+use crate::addr::Endpoint;
+use crate::error::SocketError;
+use crate::ports::Hold;
+use crate::socket::{Readiness, Settings};
+use bytes::Bytes;
+use std::collections::VecDeque;
+
+/// The largest payload of a datagram over IPv4.
+pub(crate) const MAX_PAYLOAD: usize = 65_507;
+
+#[derive(Debug)]
+pub(crate) struct Datagram {
+    pub from: Endpoint,
+    /// The address that it was sent to (IP_PKTINFO).
+    pub to: Endpoint,
+    pub bytes: Bytes,
+}
+
+#[derive(Debug)]
+pub(crate) struct UdpSocket {
+    pub settings: Settings,
+    pub local: Endpoint,
+    pub hold: Hold,
+    pub peer: Option<Endpoint>,
+    pub queue: VecDeque<Datagram>,
+    /// What the queue counts against the receive buffer.
+    queued: usize,
+    /// What waits for transmission, counted against the send buffer.
+    pub in_transit: usize,
+    pub error: Option<SocketError>,
+    pub read_shut: bool,
+    pub write_shut: bool,
+    pub no_space: bool,
+    /// Datagrams thrown away because the receive buffer was full.
+    pub dropped: u64,
+}
+
+/// What a datagram costs in a buffer: its bytes and Linux's bookkeeping (skb->truesize).
+pub(crate) fn cost(len: usize) -> usize {
+    len.next_multiple_of(64) + 768
+}
+
+impl UdpSocket {
+    pub fn new(settings: Settings) -> Self {
+        UdpSocket {
+            settings,
+            local: Endpoint::ANY,
+            hold: Hold::None,
+            peer: None,
+            queue: VecDeque::new(),
+            queued: 0,
+            in_transit: 0,
+            error: None,
+            read_shut: false,
+            write_shut: false,
+            no_space: false,
+            dropped: 0,
+        }
+    }
+
+    /// How well this socket fits a datagram: `None` if not at all, more for a connected socket (compute_score).
+    pub fn score(&self, local: Endpoint, from: Endpoint) -> Option<u32> {
+        if self.peer.is_some_and(|peer| peer != from) {
+            return None;
+        }
+        if !self.local.addr.is_unspecified() && self.local.addr != local.addr {
+            return None;
+        }
+        Some(u32::from(self.peer.is_some()) * 2 + u32::from(!self.local.addr.is_unspecified()))
+    }
+
+    /// Queues a datagram; says whether there was room.
+    pub fn deliver(&mut self, datagram: Datagram) -> bool {
+        if self.queued > self.settings.recv_buffer as usize {
+            self.dropped += 1;
+            return false;
+        }
+        self.queued += cost(datagram.bytes.len());
+        self.queue.push_back(datagram);
+        true
+    }
+
+    pub fn take(&mut self) -> Option<Datagram> {
+        let datagram = self.queue.pop_front()?;
+        self.queued -= cost(datagram.bytes.len());
+        Some(datagram)
+    }
+
+    pub fn has_room(&self) -> bool {
+        self.in_transit < self.settings.send_buffer as usize
+    }
+
+    /// datagram_poll: writable while less than half of the send buffer is in use.
+    pub fn is_writeable(&self) -> bool {
+        self.in_transit * 2 < self.settings.send_buffer as usize
+    }
+
+    pub fn readiness(&mut self) -> Readiness {
+        let mut ready = Readiness::empty();
+        if !self.queue.is_empty() || self.read_shut {
+            ready |= Readiness::READABLE;
+        }
+        if self.read_shut {
+            ready |= Readiness::READ_HANGUP;
+        }
+        if self.read_shut && self.write_shut {
+            ready |= Readiness::HANGUP;
+        }
+        if self.is_writeable() {
+            ready |= Readiness::WRITABLE;
+        } else {
+            self.no_space = true;
+        }
+        if self.error.is_some() {
+            ready |= Readiness::ERROR;
+        }
+        ready
+    }
+}

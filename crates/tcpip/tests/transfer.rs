@@ -1,0 +1,186 @@
+//! Whole transfers over bad wires: integrity, throughput, determinism.
+
+mod common;
+
+use base::SimDuration;
+use common::{Link, Net, Reader, Writer, ms};
+use tcpip::CongestionControl;
+
+/// Sends `total` bytes each way; gives the time it took.
+fn both_ways(net: &mut Net, total: u64, limit: SimDuration) -> SimDuration {
+    let (client, server) = net.establish();
+    let mut writers = [Writer::new(0, client, total), Writer::new(1, server, total)];
+    let mut readers = [Reader::new(0, client), Reader::new(1, server)];
+    let start = net.now;
+    let mut end = None;
+    net.run(limit, |net| {
+        for writer in &mut writers {
+            writer.run(net);
+        }
+        for reader in &mut readers {
+            reader.run(net);
+        }
+        if end.is_none() && readers.iter().all(|reader| reader.done) {
+            end = Some(net.now);
+        }
+    });
+    for reader in &readers {
+        assert_eq!((reader.got, reader.done), (total, true), "transfer is not complete after {limit}");
+    }
+    end.unwrap() - start
+}
+
+#[test]
+fn data_survives_loss_reordering_and_duplication() {
+    for (seed, loss, reorder, duplicate) in [
+        (1, 0.0, 0.0, 0.0),
+        (2, 0.01, 0.0, 0.0),
+        (3, 0.05, 0.0, 0.0),
+        (4, 0.10, 0.0, 0.0),
+        (5, 0.0, 0.2, 0.0),
+        (6, 0.0, 0.0, 0.2),
+        (7, 0.03, 0.3, 0.1),
+        (8, 0.10, 0.5, 0.3),
+    ] {
+        let mut link = Link::new(ms(5), 100, 200_000);
+        (link.loss, link.reorder, link.duplicate) = (loss, reorder, duplicate);
+        both_ways(&mut Net::new(link, seed), 2_000_000, SimDuration::from_secs(600));
+    }
+}
+
+#[test]
+fn data_survives_without_options_and_with_reno() {
+    for seed in 0..4 {
+        let mut link = Link::new(ms(5), 100, 100_000);
+        link.loss = 0.02;
+        link.reorder = 0.05;
+        let mut net = Net::with(link, seed, |config| {
+            config.sack = seed & 1 == 0;
+            config.timestamps = seed & 2 == 0;
+            config.window_scaling = false;
+            config.congestion_control = CongestionControl::Reno;
+        });
+        both_ways(&mut net, 500_000, SimDuration::from_secs(600));
+    }
+}
+
+#[test]
+fn loopback_carries_bulk_data() {
+    let mut net = Net::new(Link::new(ms(5), 100, 100_000), 1);
+    let stack = &mut net.stacks[0];
+    let listener = stack.tcp_socket();
+    let home = common::addr(std::net::Ipv4Addr::LOCALHOST, 8080);
+    stack.bind(listener, home).unwrap();
+    stack.listen(listener, 5).unwrap();
+    let client = stack.tcp_socket();
+    stack.connect(net.now, client, home).unwrap();
+    net.flush();
+    let server = net.stacks[0].accept(listener).unwrap();
+    let (mut writer, mut reader) = (Writer::new(0, client, 20_000_000), Reader::new(0, server));
+    let start = net.now;
+    let mut end = start;
+    net.run(SimDuration::from_secs(60), |net| {
+        for _ in 0..100_000 {
+            writer.run(net);
+            net.flush();
+            reader.run(net);
+            net.flush();
+            if reader.done {
+                break;
+            }
+        }
+        if end == start && reader.done {
+            end = net.now;
+        }
+    });
+    assert!(reader.done && reader.got == 20_000_000, "{}", reader.got);
+    assert!(end - start < SimDuration::from_secs(1), "loopback took {}", end - start);
+}
+
+/// Goodput in Mbit/s of a bulk transfer of `seconds`.
+fn goodput(net: &mut Net, seconds: u64) -> f64 {
+    let (client, server) = net.establish();
+    let mut got = 0u64;
+    net.run(SimDuration::from_secs(seconds), |net| {
+        let space = net.stacks[0].send_space(client);
+        if space > 0 {
+            let bytes = bytes::Bytes::from_static(&[7; 1 << 20]).slice(..space.min(1 << 17));
+            net.stacks[0].send(net.now, client, bytes, false).unwrap();
+        }
+        let _ = net.stacks[1].recv(net.now, server, usize::MAX, false, &mut |bytes| {
+            got += bytes.len() as u64;
+            bytes.len()
+        });
+    });
+    got as f64 * 8.0 / seconds as f64 / 1e6
+}
+
+#[test]
+fn a_gigabit_link_is_filled_within_ten_seconds() {
+    for queue in [500_000, 2_500_000] {
+        let mut net = Net::new(Link::new(ms(10), 1000, queue), 1);
+        let rate = goodput(&mut net, 10);
+        println!("queue {queue}: {rate:.1} Mbit/s, {} dropped", net.overflowed);
+        assert!(rate >= 940.0, "queue {queue}: {rate} Mbit/s");
+    }
+}
+
+#[test]
+fn throughput_over_loss_and_buffer_keeps_its_shape() {
+    // Mbit/s over a 100 Mbit/s link with a round trip of 40 ms, 10 s: lower bounds with some margin to what was measured.
+    let mut grid = Vec::new();
+    for buffer in [65_536u32, 262_144, 1_048_576] {
+        for loss in [0.0, 0.0001, 0.001, 0.01] {
+            let mut link = Link::new(ms(20), 100, 250_000);
+            link.loss = loss;
+            let mut net = Net::with(link, 9, |config| {
+                (config.recv_buffer, config.recv_autotune) = (buffer, false);
+            });
+            grid.push((buffer, loss, goodput(&mut net, 10)));
+        }
+    }
+    for (buffer, loss, rate) in &grid {
+        println!("buffer {buffer} loss {loss}: {rate:.2} Mbit/s");
+        // Half of the buffer is window; no flow exceeds window per round trip, nor the link.
+        let bound = (f64::from(buffer / 2) * 8.0 / 0.040 / 1e6).min(96.6);
+        assert!(*rate <= bound * 1.02, "buffer {buffer} loss {loss}: {rate} above {bound}");
+        if *loss == 0.0 {
+            assert!(*rate >= bound * 0.85, "buffer {buffer} loss {loss}: {rate} far below {bound}");
+        }
+    }
+    for row in grid.chunks(4) {
+        assert!(row[0].2 * 1.02 >= row[1].2 && row[1].2 >= row[3].2, "more loss must not be faster: {row:?}");
+    }
+    assert!(grid[11].2 >= 3.0, "1 % loss: {}", grid[11].2);
+}
+
+#[test]
+fn same_seed_gives_the_same_packets() {
+    let trace = |seed| {
+        let mut link = Link::new(ms(5), 50, 60_000);
+        (link.loss, link.reorder) = (0.02, 0.05);
+        let mut net = Net::new(link, seed);
+        net.trace = Some(Vec::new());
+        both_ways(&mut net, 300_000, SimDuration::from_secs(60));
+        net.trace.unwrap()
+    };
+    assert!(trace(1) == trace(1));
+    assert!(trace(1) != trace(2));
+}
+
+#[test]
+fn every_packet_of_a_bad_transfer_survives_emit_and_parse() {
+    let mut link = Link::new(ms(5), 50, 60_000);
+    (link.loss, link.reorder) = (0.05, 0.05);
+    let mut net = Net::new(link, 3);
+    net.trace = Some(Vec::new());
+    both_ways(&mut net, 300_000, SimDuration::from_secs(60));
+    let mut bytes = Vec::new();
+    for (_, _, packet) in net.trace.unwrap() {
+        bytes.clear();
+        packet.emit(&mut bytes);
+        assert_eq!(bytes.len(), packet.wire_len());
+        assert!(bytes.len() <= 1500);
+        assert_eq!(tcpip::Packet::parse(&bytes).unwrap(), packet);
+    }
+}
