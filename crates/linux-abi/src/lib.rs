@@ -33,6 +33,7 @@ pub mod process;
 pub mod signal;
 pub mod sockaddr;
 pub mod socket;
+pub mod strace;
 pub mod sysinfo;
 pub mod time;
 
