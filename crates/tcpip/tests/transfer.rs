@@ -101,7 +101,13 @@ fn loopback_carries_bulk_data() {
 fn goodput(net: &mut Net, seconds: u64) -> f64 {
     let (client, server) = net.establish();
     let mut got = 0u64;
+    let mut next = net.now;
     net.run(SimDuration::from_secs(seconds), |net| {
+        if std::env::var("DBG").is_ok() && net.now >= next {
+            let i = net.stacks[0].tcp_info(net.now, client).unwrap();
+            println!("{} cwnd {} ssth {} out {} sacked {} lost {} retr {} ca {} rto#{} rtt {} wnd {} sndbuf {:?} got {} drop {}", net.now, i.snd_cwnd, i.snd_ssthresh, i.unacked, i.sacked, i.lost, i.retrans, i.ca_state, i.retransmits, i.rtt, i.snd_wnd, net.stacks[0].option(client, tcpip::OptionName::SendBuffer), got, net.overflowed);
+            next = next + ms(20);
+        }
         let space = net.stacks[0].send_space(client);
         if space > 0 {
             let bytes = bytes::Bytes::from_static(&[7; 1 << 20]).slice(..space.min(1 << 17));
@@ -117,8 +123,9 @@ fn goodput(net: &mut Net, seconds: u64) -> f64 {
 
 #[test]
 fn a_gigabit_link_is_filled_within_ten_seconds() {
-    for queue in [500_000, 2_500_000] {
-        let mut net = Net::new(Link::new(ms(10), 1000, queue), 1);
+    // A queue of one bandwidth-delay product that drops, and an interface that holds the sender back.
+    for (queue, backpressure) in [(2_500_000, false), (30_000, true)] {
+        let mut net = Net::new(Link { backpressure, ..Link::new(ms(10), 1000, queue) }, 1);
         let rate = goodput(&mut net, 10);
         println!("queue {queue}: {rate:.1} Mbit/s, {} dropped", net.overflowed);
         assert!(rate >= 940.0, "queue {queue}: {rate} Mbit/s");

@@ -141,7 +141,7 @@ impl Connection {
     /// Payload that fits into one segment now: options take their room; half of a small window at most.
     fn segment_limit(&self) -> u32 {
         let mut options = if self.timestamps_enabled { 12 } else { 0 };
-        let blocks = self.sack_count();
+        let blocks = self.sack_count(u32::MAX);
         if blocks > 0 {
             options += 4 + 8 * blocks as u32;
         }
@@ -216,15 +216,15 @@ impl Connection {
         let mut flags = TcpFlags::ACK;
         flags.set(TcpFlags::PSH, push && end > start);
         flags.set(TcpFlags::FIN, fin);
-        self.header(now, start, flags)
+        self.header(now, start, (end - start) as u32, flags)
     }
 
     fn bare_ack(&mut self, now: SimTime, seq: u64) -> (TcpHeader, Bytes) {
-        (self.header(now, seq, TcpFlags::ACK), Bytes::new())
+        (self.header(now, seq, 0, TcpFlags::ACK), Bytes::new())
     }
 
-    fn header(&mut self, now: SimTime, seq: u64, flags: TcpFlags) -> TcpHeader {
-        let options = self.ack_options(now);
+    fn header(&mut self, now: SimTime, seq: u64, payload_len: u32, flags: TcpFlags) -> TcpHeader {
+        let options = self.ack_options(now, payload_len);
         let header = TcpHeader {
             src_port: self.tuple.local.port,
             dst_port: self.tuple.remote.port,
@@ -243,19 +243,22 @@ impl Connection {
         Timestamps { value: self.clock(now), echo }
     }
 
-    fn sack_count(&self) -> usize {
+    /// How many SACK blocks a segment with `room` bytes left has: three fit beside the timestamps.
+    fn sack_count(&self, room: u32) -> usize {
         if !self.sack_enabled {
             return 0;
         }
-        // Three fit beside the timestamps.
         let most = if self.timestamps_enabled { 3 } else { SackBlocks::MAX };
-        (self.rcv.queue.reported().len() + usize::from(self.rcv.dsack.is_some())).min(most)
+        let wanted = self.rcv.queue.reported().len() + usize::from(self.rcv.dsack.is_some());
+        wanted.min(most).min((room.saturating_sub(4) / 8) as usize)
     }
 
-    /// A D-SACK comes first, then the ranges, the most recent one first (RFC 2018 section 4, RFC 2883 section 4).
-    fn ack_options(&self, now: SimTime) -> TcpOptions {
+    /// A D-SACK comes first, then the ranges, the most recent one first (RFC 2018 section 4, RFC 2883 section 4). What a
+    /// retransmission leaves no room for has to wait.
+    fn ack_options(&self, now: SimTime, payload_len: u32) -> TcpOptions {
         let mut sack = SackBlocks::default();
-        let count = self.sack_count();
+        let stamps = if self.timestamps_enabled { 12 } else { 0 };
+        let count = self.sack_count(self.snd.mss.saturating_sub(payload_len + stamps));
         if count > 0 {
             let ranges = self.rcv.dsack.iter().chain(self.rcv.queue.reported());
             for (start, end) in ranges.take(count) {

@@ -34,7 +34,9 @@ pub struct Link {
     pub reorder: f64,
     pub duplicate: f64,
     pub cut: bool,
-    busy_until: SimTime,
+    /// The sender's interface asks for packets only while the queue has room, so that nothing overflows.
+    pub backpressure: bool,
+    pub busy_until: SimTime,
 }
 
 impl Link {
@@ -47,6 +49,7 @@ impl Link {
             reorder: 0.0,
             duplicate: 0.0,
             cut: false,
+            backpressure: false,
             busy_until: SimTime::ZERO,
         }
     }
@@ -95,7 +98,9 @@ impl Net {
     pub fn flush(&mut self) {
         for side in 0..2 {
             self.stacks[side].run_loopback(self.now);
-            while let Some(packet) = self.stacks[side].poll_transmit(self.now) {
+            while self.has_room(side)
+                && let Some(packet) = self.stacks[side].poll_transmit(self.now)
+            {
                 self.transmit(side, packet);
             }
             while let Some(event) = self.stacks[side].poll_event() {
@@ -104,14 +109,24 @@ impl Net {
         }
     }
 
+    /// Bytes that wait in this direction's queue.
+    fn backlog(&self, side: usize) -> u64 {
+        let link = &self.links[side];
+        let waiting = link.busy_until.saturating_since(self.now).as_nanos();
+        (u128::from(waiting) * u128::from(link.bandwidth.bits_per_sec()) / 8_000_000_000) as u64
+    }
+
+    fn has_room(&self, side: usize) -> bool {
+        !self.links[side].backpressure || self.backlog(side) + 1500 <= self.links[side].queue
+    }
+
     fn transmit(&mut self, side: usize, packet: Packet) {
         if let Some(trace) = &mut self.trace {
             trace.push((self.now, side, packet.clone()));
         }
+        let backlog = self.backlog(side);
         let link = &mut self.links[side];
-        let waiting = link.busy_until.saturating_since(self.now);
-        let backlog = u128::from(waiting.as_nanos()) * u128::from(link.bandwidth.bits_per_sec()) / 8_000_000_000;
-        if backlog as u64 + packet.wire_len() as u64 > link.queue {
+        if backlog + packet.wire_len() as u64 > link.queue {
             self.overflowed += 1;
             return;
         }
@@ -133,7 +148,11 @@ impl Net {
     /// When something happens next.
     pub fn next(&self) -> Option<SimTime> {
         let wire = self.wire.first_key_value().map(|((at, _), _)| *at);
-        [wire, self.stacks[0].next_deadline(), self.stacks[1].next_deadline()].into_iter().flatten().min()
+        let drained = (0..2)
+            .filter(|side| !self.has_room(*side) && self.stacks[*side].wants_transmit())
+            .map(|side| self.now + self.links[side].bandwidth.transmission_time(1500))
+            .min();
+        [wire, drained, self.stacks[0].next_deadline(), self.stacks[1].next_deadline()].into_iter().flatten().min()
     }
 
     /// Handles everything that is due at the next moment, if that is not after `limit`.
