@@ -128,7 +128,8 @@ impl fmt::Display for Signal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name() {
             Some(name) => f.write_str(name),
-            None => write!(f, "SIGRT_{}", i32::from(self.0) - Self::SIGRTMIN),
+            None if self.raw() == Self::SIGRTMIN => f.write_str("SIGRTMIN"),
+            None => write!(f, "SIGRT_{}", self.raw() - Self::SIGRTMIN),
         }
     }
 }

@@ -127,6 +127,14 @@ impl OutputPool {
         OutputPool { capacity: capacity.max(1), slots: Vec::new(), by_key: FastMap::default(), hand: 0, opens: 0 }
     }
 
+    /// A pool for one of `workers` workers, which together take at most a quarter of `descriptor_limit` (guests' own files
+    /// need descriptors too), and no more than pays.
+    pub fn for_worker(descriptor_limit: u64, workers: usize) -> OutputPool {
+        const ENOUGH: u64 = 1024;
+        let share = descriptor_limit / 4 / workers.max(1) as u64;
+        OutputPool::new(share.min(ENOUGH) as usize)
+    }
+
     /// How many descriptors are open now.
     pub fn open_files(&self) -> usize {
         self.slots.len()
@@ -280,6 +288,13 @@ pub(crate) mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"", "still gathered");
         drop(file);
         assert_eq!(fs::read(&path).unwrap(), b"kept");
+    }
+
+    #[test]
+    fn workers_share_the_descriptors() {
+        assert_eq!(OutputPool::for_worker(20_000, 16).capacity, 312);
+        assert_eq!(OutputPool::for_worker(u64::MAX, 2).capacity, 1024);
+        assert_eq!(OutputPool::for_worker(16, 64).capacity, 1);
     }
 
     #[test]

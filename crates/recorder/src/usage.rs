@@ -108,6 +108,20 @@ pub fn resident_bytes() -> u64 {
     fs::read_to_string("/proc/self/status").map_or(0, |status| field(&status, "VmRSS") * 1024)
 }
 
+/// How many descriptors this process may have open (RLIMIT_NOFILE's soft limit); None where /proc does not tell. Pools of
+/// output files are sized by it.
+pub fn open_file_limit() -> Option<u64> {
+    parse_open_file_limit(&fs::read_to_string("/proc/self/limits").ok()?)
+}
+
+fn parse_open_file_limit(limits: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    match line.split_whitespace().next()? {
+        "unlimited" => Some(u64::MAX),
+        soft => soft.parse().ok(),
+    }
+}
+
 /// The number behind `key:` at a line's start; 0 without one.
 fn field(text: &str, key: &str) -> u64 {
     find(text, key).unwrap_or(0)
@@ -154,6 +168,16 @@ mod tests {
         assert!(usage.max_rss_kib > 100 && usage.voluntary_switches + usage.involuntary_switches > 0);
         assert!(MemInfo::of_this_machine().unwrap().mem_total.unwrap() > 1 << 20);
         assert!(resident_bytes() > 100 * 1024);
+    }
+
+    #[test]
+    fn the_limit_of_descriptors_is_the_soft_one() {
+        let limits =
+            "Limit  Soft Limit  Hard Limit  Units\nMax processes  5 6 processes\nMax open files  1024  20000  files\n";
+        assert_eq!(parse_open_file_limit(limits), Some(1024));
+        assert_eq!(parse_open_file_limit("Max open files  unlimited unlimited files"), Some(u64::MAX));
+        assert_eq!(parse_open_file_limit(""), None);
+        assert!(open_file_limit().unwrap() > 10);
     }
 
     /// Whitespace-separated field 0 is the real time, field 12 the simulated time.

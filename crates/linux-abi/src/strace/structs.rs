@@ -9,7 +9,7 @@ use crate::signal::{KernelSigaction, SA_FLAGS, SS_FLAGS, Siginfo, StackT};
 use crate::socket::{Cmsghdr, Linger, MSG_FLAGS, Mmsghdr, Msghdr, SCM_TYPES};
 use crate::sysinfo::{RLIM_INFINITY, Rlimit, Utsname};
 use crate::time::{Itimerspec, Itimerval, Timespec, Timeval, UTIME_NOW, UTIME_OMIT};
-use crate::{Names, Signal, SockAddr, UnixName, fs, ioctl, name_of, signal, socket};
+use crate::{Errno, Names, Signal, SockAddr, UnixName, fs, ioctl, name_of, signal, socket};
 use std::fmt::{self, Write};
 
 impl Decoder<'_> {
@@ -222,6 +222,12 @@ impl Decoder<'_> {
             }),
             (socket::SOL_SOCKET, socket::SO_RCVTIMEO | socket::SO_SNDTIMEO, 16..) => {
                 self.with_value(address, |d, time: Timeval| d.put(format_args!("{}", Show(&time))));
+            }
+            (socket::SOL_SOCKET, socket::SO_ERROR, 4) => {
+                self.with_value(address, |d, n: i32| match Errno::from_raw(n) {
+                    Some(errno) => d.put(format_args!("[{errno:?}]")),
+                    None => d.put(format_args!("[{n}]")),
+                })
             }
             (socket::SOL_TCP, socket::TCP_CONGESTION, _) => self.buffer(address, length as usize),
             (_, _, 4) => self.with_value(address, |d, n: i32| d.put(format_args!("[{n}]"))),

@@ -167,7 +167,12 @@ fn sockets_and_their_options_are_named() {
     let four = memory.value(&4i32);
     assert_eq!(
         memory.standard(nr::getsockopt, &[3, 1, socket::SO_ERROR as u64, one, four], 0),
-        "getsockopt(3, SOL_SOCKET, SO_ERROR, [1], [4]) = 0"
+        "getsockopt(3, SOL_SOCKET, SO_ERROR, [EPERM], [4]) = 0"
+    );
+    let refused = memory.value(&111i32);
+    assert_eq!(
+        memory.standard(nr::getsockopt, &[3, 1, socket::SO_ERROR as u64, refused, four], 0),
+        "getsockopt(3, SOL_SOCKET, SO_ERROR, [ECONNREFUSED], [4]) = 0"
     );
     let linger = memory.value(&socket::Linger { l_onoff: 1, l_linger: 5 });
     assert_eq!(
