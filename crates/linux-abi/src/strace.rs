@@ -24,6 +24,7 @@ pub enum Mode {
     /// Everything, addresses included.
     Standard,
     /// No addresses: `<pointer>` in their place, so that two runs compare equal even if memory was laid out differently.
+    /// What guests read and write is shown as it is: one that prints its own addresses still shows them.
     Deterministic,
 }
 
