@@ -191,9 +191,9 @@ impl Matrix {
     }
 
     fn require_routes(&self, graph: &Graph, used: &[u32], shared: &[bool], rule: Routing) -> Result<(), TopologyError> {
-        for from in 0..self.size {
+        for (from, &shared) in shared.iter().enumerate() {
             for to in 0..self.size {
-                if self.latency_ns(from, to) == 0 && (from != to || shared[from]) {
+                if self.latency_ns(from, to) == 0 && (from != to || shared) {
                     let id = |i: usize| graph.nodes[used[i] as usize].id;
                     return Err(TopologyError::NoRoute { from: id(from), to: id(to), rule });
                 }

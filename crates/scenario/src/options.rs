@@ -1,0 +1,308 @@
+//! The one table of options: every key of `general`, `network`, `experimental` and `host_option_defaults` with its type,
+//! default, role and help text. The reader of files, the command line, its help, the documentation and
+//! `processed-config.yaml` all follow from it.
+
+use crate::setting::{Kind, LogLevel, Scalar, Scheduler, Setting, StraceMode};
+use base::{ByteSize, SimDuration};
+use topology::Discipline;
+
+/// What an option does here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Must be given, in the file or on the command line.
+    Required,
+    Works,
+    /// Accepted, since existing experiments set it; the reason why it changes nothing.
+    NoEffect(&'static str),
+}
+
+/// One option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OptionSpec {
+    /// The section of the file that it belongs to, such as `general`.
+    pub section: &'static str,
+    /// Its key in that section.
+    pub key: &'static str,
+    pub kind: Kind,
+    /// As it would be written in a file.
+    pub default: &'static str,
+    pub role: Role,
+    /// The letter of its short form on the command line.
+    pub short: Option<char>,
+    pub help: &'static str,
+}
+
+impl OptionSpec {
+    /// `section.key`, which is how messages and `Overrides` name it.
+    pub fn path(&self) -> String {
+        format!("{}.{}", self.section, self.key)
+    }
+
+    /// The long flag without its dashes: the key with `-` for `_`. The level of hosts' logs would clash with
+    /// `general.log_level`, and is `host-log-level`.
+    pub fn flag(&self) -> String {
+        let host_log_level = self.section == "host_option_defaults" && self.key == "log_level";
+        let prefix = if host_log_level { "host-" } else { "" };
+        format!("{prefix}{}", self.key.replace('_', "-"))
+    }
+}
+
+/// All options, in the order in which help and documentation show them.
+pub fn options() -> impl Iterator<Item = &'static OptionSpec> + Clone {
+    [General::OPTIONS, NetworkOptions::OPTIONS, HostOptions::OPTIONS, Experimental::OPTIONS].into_iter().flatten()
+}
+
+/// A section of options: a struct with a typed field for each row.
+pub(crate) trait Section: Sized {
+    const OPTIONS: &'static [OptionSpec];
+    fn defaults() -> Self;
+    /// Sets the option `key`, which must be one of `OPTIONS`.
+    fn set(&mut self, key: &str, scalar: Scalar<'_>) -> Result<(), String>;
+    /// Every key with its value as a YAML scalar.
+    fn entries(&self) -> Vec<(&'static str, String)>;
+}
+
+macro_rules! section {
+    (
+        $(#[$doc:meta])* $name:ident in $section:literal {
+            $($key:ident: $type:ty = $default:literal, $role:expr, $short:expr, $help:literal;)+
+        }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct $name {
+            $(#[doc = $help] pub $key: $type,)+
+        }
+
+        impl Section for $name {
+            const OPTIONS: &'static [OptionSpec] = &[$(OptionSpec {
+                section: $section,
+                key: stringify!($key),
+                kind: <$type as Setting>::KIND,
+                default: $default,
+                role: $role,
+                short: $short,
+                help: $help,
+            }),+];
+
+            fn defaults() -> Self {
+                $(let $key = <$type as Setting>::read(Scalar { text: $default, plain: true })
+                    .expect(concat!("the default of ", stringify!($key)));)+
+                $name { $($key),+ }
+            }
+
+            fn set(&mut self, key: &str, scalar: Scalar<'_>) -> Result<(), String> {
+                match key {
+                    $(stringify!($key) => self.$key = Setting::read(scalar)?,)+
+                    other => unreachable!("no option {other}"),
+                }
+                Ok(())
+            }
+
+            fn entries(&self) -> Vec<(&'static str, String)> {
+                vec![$((stringify!($key), self.$key.write())),+]
+            }
+        }
+    };
+}
+
+use Role::{NoEffect, Required, Works};
+
+section! {
+    /// `general`: the experiment as a whole.
+    General in "general" {
+        stop_time: SimDuration = "0 sec", Required, Some('e'),
+            "The simulated time at which the experiment ends";
+        bootstrap_end_time: SimDuration = "0 sec", Works, None,
+            "Until this simulated time nothing is lost and bandwidth is unlimited";
+        data_directory: String = "shadow.data", Works, Some('d'),
+            "Where the run's output goes; must not exist yet";
+        heartbeat_interval: Option<SimDuration> = "1 sec", Works, None,
+            "The simulated time between heartbeat messages in the log";
+        log_level: LogLevel = "info", Works, Some('l'),
+            "How much is logged on standard output";
+        model_unblocked_syscall_latency: bool = "false", Works, None,
+            "Whether system calls that do not block take simulated time, so that busy loops end";
+        parallelism: u32 = "0", Works, Some('p'),
+            "How many threads run the simulation; 0 means one per physical core";
+        progress: bool = "false", Works, None,
+            "Whether progress is shown on standard error";
+        seed: u32 = "1", Works, Some('s'),
+            "The seed of all randomness: the same plan and seed give the same run";
+        template_directory: Option<String> = "null", Works, None,
+            "A directory that is copied to the data directory first";
+    }
+}
+
+section! {
+    /// `network`, without the graph, which is no option.
+    NetworkOptions in "network" {
+        use_shortest_path: bool = "true", Works, None,
+            "Whether packets take the path of smallest latency, or only direct edges between nodes";
+    }
+}
+
+section! {
+    /// `host_option_defaults`, and a host's own `host_options`.
+    HostOptions in "host_option_defaults" {
+        log_level: Option<LogLevel> = "null", Works, None,
+            "How much is logged about hosts; null means as much as about everything else";
+        pcap_capture_size: ByteSize = "65535 B", Works, None,
+            "How much of each packet is captured";
+        pcap_enabled: bool = "false", Works, None,
+            "Whether each host's packets are captured";
+    }
+}
+
+section! {
+    /// `experimental`.
+    Experimental in "experimental" {
+        interface_qdisc: Discipline = "fifo", Works, None,
+            "The order in which a host's interface sends what its sockets hand over";
+        max_unapplied_cpu_latency: SimDuration = "1 us", Works, None,
+            "How much execution time may gather before the clock of a guest moves";
+        native_preemption_enabled: bool = "false",
+            NoEffect("preempting guests by native time would make two runs differ"), None,
+            "Whether guests that run for long without a system call are interrupted by native time";
+        native_preemption_native_interval: SimDuration = "100 ms",
+            NoEffect("preempting guests by native time would make two runs differ"), None,
+            "The native time after which a guest would be interrupted";
+        native_preemption_sim_interval: SimDuration = "10 ms",
+            NoEffect("preempting guests by native time would make two runs differ"), None,
+            "The simulated time that such an interruption would take";
+        report_errors_to_stderr: bool = "true", Works, None,
+            "Whether errors are shown on standard error too";
+        runahead: Option<SimDuration> = "1 ms",
+            NoEffect("each host runs ahead by its own smallest incoming latency, and no packet is delayed for it"), None,
+            "A lower bound for how far workers would run ahead";
+        scheduler: Scheduler = "thread-per-core",
+            NoEffect("workers share all hosts, and guests have no threads of the machine"), None,
+            "How hosts would be assigned to threads";
+        socket_recv_autotune: bool = "true", Works, None,
+            "Whether TCP's receive buffers grow with the connection";
+        socket_recv_buffer: ByteSize = "174760 B", Works, None,
+            "The initial size of sockets' receive buffers";
+        socket_send_autotune: bool = "true", Works, None,
+            "Whether TCP's send buffers grow with the connection";
+        socket_send_buffer: ByteSize = "131072 B", Works, None,
+            "The initial size of sockets' send buffers";
+        strace_logging_mode: StraceMode = "off", Works, None,
+            "Whether every guest's system calls are logged to a file";
+        unblocked_syscall_latency: SimDuration = "1 us", Works, None,
+            "How long a system call takes when general.model_unblocked_syscall_latency is set";
+        unblocked_vdso_latency: SimDuration = "10 ns",
+            NoEffect("guests have no vDSO: they read the clock by system calls"), None,
+            "How long a call of the vDSO would take";
+        use_cpu_pinning: bool = "true", Works, None,
+            "Whether each worker stays on one core";
+        use_dynamic_runahead: bool = "false",
+            NoEffect("each host runs ahead by its own smallest incoming latency"), None,
+            "Whether the runahead would follow the latencies in use";
+        use_memory_manager: bool = "false",
+            NoEffect("guests' memory is always mapped in the simulator"), None,
+            "Whether guests' memory would be mapped";
+        use_new_tcp: bool = "false",
+            NoEffect("there is one TCP"), None,
+            "Whether another TCP would be used";
+        use_object_counters: bool = "true",
+            NoEffect("there are no object counters"), None,
+            "Whether allocated objects would be counted";
+        use_preload_libc: bool = "true",
+            NoEffect("system calls are intercepted without preloading a library"), None,
+            "Whether a library that intercepts libc would be preloaded";
+        use_preload_openssl_crypto: bool = "false",
+            NoEffect("OpenSSL runs unmodified"), None,
+            "Whether OpenSSL's AES would be skipped";
+        use_preload_openssl_rng: bool = "true",
+            NoEffect("all sources of randomness are simulated, so OpenSSL runs unmodified"), None,
+            "Whether OpenSSL's random numbers would be replaced";
+        use_sched_fifo: bool = "false",
+            NoEffect("guests are not scheduled by the machine's kernel"), None,
+            "Whether workers would use the SCHED_FIFO policy";
+        use_syscall_counters: bool = "true", Works, None,
+            "Whether system calls are counted by name";
+        use_worker_spinning: bool = "true",
+            NoEffect("workers decide by themselves how long to spin"), None,
+            "Whether waiting workers would spin";
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_those_of_shadow() {
+        let expected = [
+            ("general.stop_time", "0 sec"),
+            ("general.bootstrap_end_time", "0 sec"),
+            ("general.data_directory", "\"shadow.data\""),
+            ("general.heartbeat_interval", "1 sec"),
+            ("general.log_level", "info"),
+            ("general.model_unblocked_syscall_latency", "false"),
+            ("general.parallelism", "0"),
+            ("general.progress", "false"),
+            ("general.seed", "1"),
+            ("general.template_directory", "null"),
+            ("network.use_shortest_path", "true"),
+            ("host_option_defaults.log_level", "null"),
+            ("host_option_defaults.pcap_capture_size", "65535 B"),
+            ("host_option_defaults.pcap_enabled", "false"),
+            ("experimental.interface_qdisc", "fifo"),
+            ("experimental.max_unapplied_cpu_latency", "1 us"),
+            ("experimental.native_preemption_enabled", "false"),
+            ("experimental.native_preemption_native_interval", "100 ms"),
+            ("experimental.native_preemption_sim_interval", "10 ms"),
+            ("experimental.report_errors_to_stderr", "true"),
+            ("experimental.runahead", "1 ms"),
+            ("experimental.scheduler", "thread-per-core"),
+            ("experimental.socket_recv_autotune", "true"),
+            ("experimental.socket_recv_buffer", "174760 B"),
+            ("experimental.socket_send_autotune", "true"),
+            ("experimental.socket_send_buffer", "131072 B"),
+            ("experimental.strace_logging_mode", "off"),
+            ("experimental.unblocked_syscall_latency", "1 us"),
+            ("experimental.unblocked_vdso_latency", "10 ns"),
+            ("experimental.use_cpu_pinning", "true"),
+            ("experimental.use_dynamic_runahead", "false"),
+            ("experimental.use_memory_manager", "false"),
+            ("experimental.use_new_tcp", "false"),
+            ("experimental.use_object_counters", "true"),
+            ("experimental.use_preload_libc", "true"),
+            ("experimental.use_preload_openssl_crypto", "false"),
+            ("experimental.use_preload_openssl_rng", "true"),
+            ("experimental.use_sched_fifo", "false"),
+            ("experimental.use_syscall_counters", "true"),
+            ("experimental.use_worker_spinning", "true"),
+        ];
+        let sections = [
+            ("general", General::defaults().entries()),
+            ("network", NetworkOptions::defaults().entries()),
+            ("host_option_defaults", HostOptions::defaults().entries()),
+            ("experimental", Experimental::defaults().entries()),
+        ];
+        let actual: Vec<(String, String)> = sections
+            .into_iter()
+            .flat_map(|(name, entries)| entries.into_iter().map(move |(key, value)| (format!("{name}.{key}"), value)))
+            .collect();
+        let expected: Vec<(String, String)> = expected.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        assert_eq!(actual, expected);
+        assert_eq!(
+            options().map(OptionSpec::path).collect::<Vec<_>>(),
+            actual.into_iter().map(|(k, _)| k).collect::<Vec<_>>()
+        );
+    }
+
+    #[test]
+    fn flags_are_unique_and_known() {
+        let mut flags: Vec<String> = options().map(OptionSpec::flag).collect();
+        assert!(flags.contains(&"host-log-level".into()) && flags.contains(&"use-cpu-pinning".into()));
+        let count = flags.len();
+        flags.sort();
+        flags.dedup();
+        assert_eq!(flags.len(), count);
+        let mut shorts: Vec<char> = options().filter_map(|o| o.short).collect();
+        shorts.sort_unstable();
+        assert_eq!(shorts, ['d', 'e', 'l', 'p', 's']);
+    }
+}
