@@ -1,6 +1,9 @@
 //! Starting programs: a host's first processes, and `execve`.
 
 use crate::ctx::Ctx;
+use crate::files::{FileKind, OpenFile};
+use crate::trace::Trace;
+use crate::vfs::synthetic::Device;
 use crate::ids::{Pid, Tid};
 use crate::kernel::Kernel;
 use crate::process::Process;
@@ -9,6 +12,7 @@ use crate::thread::Thread;
 use base::SimTime;
 use guest::{Program, StartArguments, StartError};
 use linux_abi::Errno;
+use linux_abi::fs::{O_APPEND, O_RDONLY, O_WRONLY};
 use linux_abi::signal::SIG_IGN;
 use std::fs::File;
 
@@ -57,7 +61,7 @@ impl Kernel {
         process.exe = resolved.path;
         process.argv = resolved.arguments;
         process.envp.clone_from(&spec.environment);
-        self.open_standard_files(&mut process);
+        self.open_standard_files(&mut process)?;
         let mut thread = Thread::new(pid.main_thread(), pid);
         thread.vcpu = vcpu;
         thread.name = short_name(&process.exe);
@@ -103,6 +107,27 @@ impl Kernel {
             let text = errno.description().unwrap_or("error");
             ExecError { errno, message: format!("{}: {text}", String::from_utf8_lossy(path)) }
         })
+    }
+
+    /// Descriptors 0, 1 and 2 of a process of the experiment: /dev/null and its output files; and its log of calls.
+    fn open_standard_files(&mut self, process: &mut Process) -> Result<(), ExecError> {
+        let base = format!("{}.{}", process.program_name(), process.pid.0);
+        let create = |kernel: &mut Kernel, extension: &str| {
+            let path = kernel.config.host_dir.join(format!("{base}.{extension}"));
+            kernel.open_output(path.clone(), O_WRONLY | O_APPEND).map_err(|errno| {
+                let text = errno.description().unwrap_or("error");
+                ExecError { errno, message: format!("cannot create {}: {text}", path.display()) }
+            })
+        };
+        let null = self.files.insert(OpenFile::new(FileKind::Device(Device::Null), O_RDONLY));
+        let files = [null, create(self, "stdout")?, create(self, "stderr")?];
+        for (fd, file) in files.into_iter().enumerate() {
+            process.fds.replace(fd as u32, file, false);
+        }
+        if let Some(mode) = self.config.strace {
+            process.trace = Some(Trace { mode, file: create(self, "strace")? });
+        }
+        Ok(())
     }
 
     fn load(&mut self, resolved: &Resolved, environment: &[Vec<u8>]) -> Result<(guest::AddressSpace, guest::Vcpu), ExecError> {

@@ -106,6 +106,16 @@ impl FdTable {
         }
         files
     }
+
+    /// Removes every descriptor.
+    pub fn take_all(&mut self) -> Vec<FileId> {
+        self.drain(|_, _| true)
+    }
+
+    /// Removes those that `execve` closes.
+    pub fn take_cloexec(&mut self) -> Vec<FileId> {
+        self.drain(|_, cloexec| cloexec)
+    }
 }
 
 #[cfg(test)]

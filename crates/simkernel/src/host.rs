@@ -26,6 +26,8 @@ pub struct HostConfig {
     /// Every host of the experiment, shared between all of them.
     pub hosts: Arc<[HostName]>,
     pub seeds: SeedTree,
+    /// Log every guest's system calls to a file.
+    pub strace: Option<linux_abi::strace::Mode>,
     /// How many real descriptors this host may keep open between calls.
     pub real_descriptors: usize,
 }

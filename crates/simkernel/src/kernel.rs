@@ -4,6 +4,7 @@
 //! them (the process and the thread are taken out of their tables meanwhile and reach handlers through [`Ctx`]), and it
 //! delivers packets to the socket stack. Nothing here is shared with another host.
 
+use crate::files::output::Output;
 use crate::files::pipe::Pipe;
 use crate::files::{FileKind, FileTable, OpenFile};
 use crate::futex::Futexes;
@@ -17,7 +18,7 @@ use crate::wait::{Events, Wake, Watcher};
 use base::{Rng, SimTime};
 use guest::HostRegion;
 use linux_abi::Errno;
-use linux_abi::event::EPOLLEXCLUSIVE;
+use linux_abi::event::{EPOLLEXCLUSIVE, EpollEvent};
 use linux_abi::signal::Siginfo;
 use slab::Slab;
 use smallvec::SmallVec;
@@ -41,6 +42,9 @@ pub struct Kernel {
     pub futexes: Futexes,
     pub timers: Timers,
     pub vfs: Vfs,
+    pub(crate) outputs: Vec<Output>,
+    /// A buffer for moving bytes, kept for its memory.
+    pub(crate) scratch: Vec<u8>,
     /// Threads that can go on, in the order in which they became able to.
     pub runnable: VecDeque<Tid>,
     /// What `getrandom` and `/dev/urandom` give out.
@@ -48,6 +52,8 @@ pub struct Kernel {
     /// Calls by number, executions after a wait not counted again.
     pub call_counts: Box<[u64; linux_abi::nr::COUNT]>,
     pub reports: Vec<Report>,
+    /// Room for what `epoll_wait` finds.
+    pub(crate) epoll_scratch: Vec<EpollEvent>,
     /// The host's part of the arenas.
     pub region: HostRegion,
     /// Processes that ended, until the host asks.
@@ -70,10 +76,13 @@ impl Kernel {
             futexes: Futexes::default(),
             timers: Timers::default(),
             vfs,
+            outputs: Vec::new(),
+            scratch: Vec::new(),
             runnable: VecDeque::new(),
             random,
             call_counts: Box::new([0; linux_abi::nr::COUNT]),
             reports: Vec::new(),
+            epoll_scratch: Vec::new(),
             region,
             exits: Vec::new(),
             next_id: FIRST_ID,

@@ -4,6 +4,7 @@ use crate::fd_table::FdTable;
 use crate::ids::{Pid, SpaceId, Tid};
 use crate::limits::Limits;
 use crate::signal::ProcessSignals;
+use crate::trace::Trace;
 use base::SimTime;
 use base::map::FastSet;
 use guest::AddressSpace;
@@ -69,6 +70,8 @@ pub struct Process {
     pub started: SimTime,
     pub real_itimer: RealItimer,
     pub posix_timers: Vec<Option<PosixTimer>>,
+    /// Its strace-like log, if the experiment asks for one.
+    pub trace: Option<Trace>,
     /// Set when the process is over: it ends before any of its threads runs on.
     pub ending: Option<ExitStatus>,
     /// `prctl(PR_SET_PDEATHSIG)`, 0 for none.
@@ -101,6 +104,7 @@ impl Process {
             started,
             real_itimer: RealItimer::default(),
             posix_timers: Vec::new(),
+            trace: None,
             ending: None,
             parent_death_signal: 0,
             dumpable: true,

@@ -145,6 +145,7 @@ impl Ctx<'_> {
 
     /// Executes one call and decides what rax becomes. Some when the thread does not go on at once.
     fn system_call(&mut self, number: u64, args: [u64; 6]) -> Option<Turn> {
+        self.trace_before(number, args);
         let result = syscalls::execute(self, number, args);
         self.trace(number, args, &result);
         let mut interrupted = None;

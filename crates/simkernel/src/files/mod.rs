@@ -4,14 +4,22 @@
 
 pub mod epoll;
 pub mod eventfd;
+pub mod output;
 pub mod pipe;
+pub mod regular;
+pub mod synthetic;
 pub mod timerfd;
 
 use crate::ids::FileId;
 use crate::kernel::Kernel;
+use crate::user_io::{ByteSink, ByteSource};
+use crate::vfs::synthetic::Device;
 use crate::wait::{Events, WaitQueue};
+use base::SimTime;
+use linux_abi::Errno;
 use linux_abi::fs::{O_ACCMODE, O_NONBLOCK, O_PATH, O_RDONLY, O_WRONLY};
 use slab::Slab;
+use std::fs::File;
 use std::ops::{Index, IndexMut};
 
 /// One open file description.
@@ -29,6 +37,14 @@ pub struct OpenFile {
 
 #[derive(Debug)]
 pub enum FileKind {
+    Regular(Box<regular::RegularFile>),
+    Directory(Box<synthetic::Directory>),
+    Snapshot(Box<synthetic::Snapshot>),
+    Device(Device),
+    /// O_PATH: a name, and nothing that could be read.
+    Name(Vec<u8>),
+    /// A place in `Kernel::outputs`.
+    Output(u32),
     Pipe(pipe::PipeEnd),
     Event(eventfd::EventFd),
     Timer(timerfd::TimerFd),
@@ -113,13 +129,51 @@ impl IndexMut<FileId> for FileTable {
 }
 
 impl FileKind {
-    /// Whether the file can be waited for by epoll: regular files and directories cannot.
+    /// Whether epoll can wait for the file: it refuses those that are always ready.
     pub fn pollable(&self) -> bool {
-        true
+        !matches!(self, FileKind::Regular(_) | FileKind::Directory(_) | FileKind::Output(_) | FileKind::Name(_))
+            && !matches!(self, FileKind::Device(device) if *device != Device::Random && *device != Device::Urandom)
+    }
+
+    /// Whether a position makes sense in it.
+    pub fn seekable(&self) -> bool {
+        matches!(
+            self,
+            FileKind::Regular(_) | FileKind::Directory(_) | FileKind::Snapshot(_) | FileKind::Device(_) | FileKind::Output(_)
+        )
+    }
+
+    /// Whether a write that moves a part waits for room and goes on.
+    pub fn is_stream(&self) -> bool {
+        matches!(self, FileKind::Pipe(_))
     }
 }
 
+/// What `mmap` maps of an open file.
+#[derive(Debug)]
+pub enum MappingSource {
+    Real { file: File, name: Vec<u8> },
+    /// A file that exists in the simulation only.
+    Bytes { bytes: Vec<u8>, name: Vec<u8> },
+    /// `/dev/zero`.
+    Zero,
+}
+
 impl Kernel {
+    /// What a mapping of this file shows. ENODEV for kinds that cannot be mapped.
+    pub fn mapping_source(&mut self, id: FileId) -> Result<MappingSource, Errno> {
+        match &self.files[id].kind {
+            FileKind::Regular(file) => {
+                let name = file.path.clone();
+                let fd = self.real_descriptor(id)?.try_clone_to_owned().map_err(|e| Errno::from_io(&e))?;
+                Ok(MappingSource::Real { file: File::from(fd), name })
+            }
+            FileKind::Snapshot(file) => Ok(MappingSource::Bytes { bytes: file.content.clone(), name: file.path.clone() }),
+            FileKind::Device(Device::Zero) => Ok(MappingSource::Zero),
+            _ => Err(Errno::ENODEV),
+        }
+    }
+
     /// What the file is ready for now.
     pub fn poll_file(&self, id: FileId) -> Events {
         match &self.files[id].kind {
@@ -127,6 +181,70 @@ impl Kernel {
             FileKind::Event(event) => event.poll(),
             FileKind::Timer(timer) => timer.poll(),
             FileKind::Epoll(_) => self.poll_epoll(id),
+            FileKind::Name(_) => Events::NVAL,
+            FileKind::Regular(_) | FileKind::Directory(_) | FileKind::Snapshot(_) | FileKind::Device(_) | FileKind::Output(_) => {
+                Events::READABLE | Events::WRITABLE
+            }
+        }
+    }
+
+    /// Reads what is there. EAGAIN when the file's reader has to wait, whatever its O_NONBLOCK says.
+    pub fn try_read(&mut self, id: FileId, sink: &mut dyn ByteSink, position: Option<u64>) -> Result<usize, Errno> {
+        match &mut self.files[id].kind {
+            FileKind::Pipe(end) => {
+                let end = *end;
+                self.pipe_read(end, sink)
+            }
+            FileKind::Regular(_) => self.regular_read(id, sink, position),
+            FileKind::Snapshot(snapshot) => snapshot.read(sink, position),
+            FileKind::Device(device) => {
+                let device = *device;
+                self.device_read(device, sink)
+            }
+            FileKind::Event(event) => {
+                check_eight(sink.remaining())?;
+                let value = event.read()?;
+                put_u64(sink, value)?;
+                self.notify(id, Events::WRITABLE);
+                Ok(8)
+            }
+            FileKind::Timer(timer) => {
+                check_eight(sink.remaining())?;
+                let ticks = timer.read()?;
+                put_u64(sink, ticks)
+            }
+            FileKind::Directory(_) => Err(Errno::EISDIR),
+            FileKind::Output(_) | FileKind::Name(_) => Err(Errno::EBADF),
+            FileKind::Epoll(_) => Err(Errno::EINVAL),
+        }
+    }
+
+    /// Writes what fits. EAGAIN when nothing does, whatever O_NONBLOCK says.
+    pub fn try_write(&mut self, id: FileId, source: &mut dyn ByteSource, position: Option<u64>, now: SimTime) -> Result<usize, Errno> {
+        match &mut self.files[id].kind {
+            FileKind::Pipe(end) => {
+                let end = *end;
+                self.pipe_write(end, source)
+            }
+            FileKind::Output(output) => {
+                let output = *output;
+                self.output_write(output, source)
+            }
+            FileKind::Regular(_) => self.regular_write(id, source, position, now),
+            FileKind::Device(device) => synthetic::device_write(*device, source),
+            FileKind::Snapshot(_) => synthetic::device_write(Device::Null, source),
+            FileKind::Event(event) => {
+                check_eight(source.remaining())?;
+                let mut value = [0; 8];
+                if source.take(&mut value) < 8 {
+                    return Err(Errno::EFAULT);
+                }
+                event.write(u64::from_le_bytes(value))?;
+                self.notify(id, Events::READABLE);
+                Ok(8)
+            }
+            FileKind::Directory(_) | FileKind::Name(_) => Err(Errno::EBADF),
+            FileKind::Timer(_) | FileKind::Epoll(_) => Err(Errno::EINVAL),
         }
     }
 
@@ -135,7 +253,17 @@ impl Kernel {
         match file.kind {
             FileKind::Pipe(end) => self.close_pipe_end(end, id),
             FileKind::Epoll(epoll) => self.close_epoll(id, *epoll),
-            FileKind::Event(_) | FileKind::Timer(_) => {}
+            FileKind::Regular(file) => self.close_regular(&file),
+            _ => {}
         }
     }
+}
+
+/// Counters are read and written as eight bytes. EINVAL for less room.
+fn check_eight(len: usize) -> Result<(), Errno> {
+    if len < 8 { Err(Errno::EINVAL) } else { Ok(()) }
+}
+
+fn put_u64(sink: &mut dyn ByteSink, value: u64) -> Result<usize, Errno> {
+    if sink.put(&value.to_le_bytes()) == 8 { Ok(8) } else { Err(Errno::EFAULT) }
 }

@@ -227,6 +227,16 @@ impl Kernel {
         Ok(done)
     }
 
+    /// An end was opened: whoever waits in `open` of the other end goes on.
+    pub(crate) fn notify_pipe_partners(&mut self, end: PipeEnd) {
+        if end.reads {
+            self.notify_pipe_writers(end.pipe, Events::WRITABLE);
+        }
+        if end.writes {
+            self.notify_pipe_readers(end.pipe, Events::READABLE);
+        }
+    }
+
     fn notify_pipe_readers(&mut self, pipe: PipeId, events: Events) {
         if let [file] = self.pipes[pipe.0 as usize].readers[..] {
             return self.notify(file, events);

@@ -99,10 +99,10 @@ pub(super) fn brk(ctx: &mut Ctx<'_>, [address, ..]: [u64; 6]) -> SysResult {
 
 /// madvise(2): MADV_DONTNEED is obeyed, other known advice is accepted without effect.
 pub(super) fn madvise(ctx: &mut Ctx<'_>, [address, bytes, advice, ..]: [u64; 6]) -> SysResult {
-    const LAST_KNOWN: u32 = 25;
-    const HWPOISON: u32 = 100;
-    let advice = advice as u32;
-    if address % PAGE != 0 || (advice > LAST_KNOWN && advice < HWPOISON) || advice > HWPOISON + 3 || (5..8).contains(&advice) {
+    const LAST_KNOWN: i32 = 25;
+    const HWPOISON: i32 = 100;
+    let advice = advice as i32;
+    if address % PAGE != 0 || (advice > LAST_KNOWN && advice < HWPOISON) || advice < 0 || advice > HWPOISON + 3 || (5..8).contains(&advice) {
         return Err(Errno::EINVAL.into());
     }
     if bytes == 0 {

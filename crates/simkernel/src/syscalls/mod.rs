@@ -3,6 +3,13 @@
 //! A handler is a function of the calling context and the six argument registers. It is executed from its start each time its
 //! thread is woken, until it ends with something other than `Outcome::Block`.
 
+mod time;
+pub(crate) mod system;
+mod signals;
+mod process;
+mod poll;
+mod memory;
+mod futex;
 pub mod table;
 
 use crate::ctx::Ctx;

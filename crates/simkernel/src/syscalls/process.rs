@@ -232,7 +232,7 @@ pub(super) fn set_tid_address(ctx: &mut Ctx<'_>, [address, ..]: [u64; 6]) -> Sys
 /// arch_prctl(2). GS belongs to the simulator.
 pub(super) fn arch_prctl(ctx: &mut Ctx<'_>, [code, address, ..]: [u64; 6]) -> SysResult {
     const USER_END: u64 = 1 << 47;
-    match code as u32 {
+    match code as i32 {
         ARCH_SET_FS if address >= USER_END => Err(Errno::EPERM.into()),
         ARCH_SET_FS => {
             ctx.thread.vcpu.registers_mut().fs_base = address;

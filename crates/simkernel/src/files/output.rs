@@ -1,0 +1,100 @@
+//! Standard output and error of guests: files in the host's folder that hold no real descriptor. Bytes are gathered and appended
+//! in batches.
+
+use crate::ids::FileId;
+use crate::kernel::Kernel;
+use crate::user_io::ByteSource;
+use crate::vfs::as_path;
+use linux_abi::Errno;
+use rustix::fs::{Mode, OFlags};
+use std::path::PathBuf;
+
+use super::{FileKind, OpenFile};
+
+/// Gathered bytes that are written at once.
+const BATCH: usize = 16 << 10;
+
+/// An output file, whether or not a guest still has it open.
+#[derive(Debug)]
+pub struct Output {
+    pub path: PathBuf,
+    buffer: Vec<u8>,
+    /// Bytes ever written.
+    pub size: u64,
+    /// The first failure to write it: the run cannot be trusted any more.
+    pub error: Option<String>,
+}
+
+impl Output {
+    fn append(&mut self, source: &mut dyn ByteSource) -> Result<usize, Errno> {
+        let mut done = 0;
+        while source.remaining() > 0 {
+            let start = self.buffer.len();
+            let want = source.remaining().min(BATCH);
+            self.buffer.resize(start + want, 0);
+            let got = source.take(&mut self.buffer[start..]);
+            self.buffer.truncate(start + got);
+            done += got;
+            if self.buffer.len() >= BATCH {
+                self.flush();
+            }
+            if got < want {
+                break;
+            }
+        }
+        self.size += done as u64;
+        if done == 0 && source.remaining() > 0 { Err(Errno::EFAULT) } else { Ok(done) }
+    }
+
+    fn flush(&mut self) {
+        if self.buffer.is_empty() {
+            return;
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::CLOEXEC;
+        let mut rest = &self.buffer[..];
+        let result = rustix::fs::open(&self.path, flags, Mode::from_raw_mode(0o644)).and_then(|fd| {
+            while !rest.is_empty() {
+                let written = rustix::io::write(&fd, rest)?;
+                rest = &rest[written..];
+            }
+            Ok(())
+        });
+        if let Err(error) = result {
+            self.error.get_or_insert(format!("{}: {error}", self.path.display()));
+        }
+        self.buffer.clear();
+    }
+}
+
+impl Kernel {
+    /// Creates an output file, empty, and opens it for a guest. EIO and the like when it cannot be created.
+    pub fn open_output(&mut self, path: PathBuf, status: u32) -> Result<FileId, Errno> {
+        std::fs::File::create(&path).map_err(|e| Errno::from_io(&e))?;
+        self.outputs.push(Output { path, buffer: Vec::new(), size: 0, error: None });
+        let output = self.outputs.len() as u32 - 1;
+        Ok(self.files.insert(OpenFile::new(FileKind::Output(output), status)))
+    }
+
+    pub(crate) fn output_write(&mut self, output: u32, source: &mut dyn ByteSource) -> Result<usize, Errno> {
+        self.outputs[output as usize].append(source)
+    }
+
+    /// Writes everything gathered. Call it at the end of the run, and before anyone looks at the files.
+    pub fn flush_outputs(&mut self) {
+        for output in &mut self.outputs {
+            output.flush();
+        }
+    }
+
+    /// Every output file ever opened, in order.
+    pub fn outputs(&self) -> &[Output] {
+        &self.outputs
+    }
+
+    /// Makes sure that a guest that reads an output file by its path sees what was written.
+    pub(crate) fn flush_output_at(&mut self, real: &[u8]) {
+        if let Some(output) = self.outputs.iter_mut().find(|output| output.path == as_path(real)) {
+            output.flush();
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Regular files of the machine: a path, an offset, and now and then a real descriptor from the cache.
+//!
+//! A guest's reads and writes of regular files never take simulated time.
+
+use crate::ids::FileId;
+use crate::kernel::Kernel;
+use crate::user_io::{ByteSink, ByteSource};
+use crate::vfs::errno;
+use base::SimTime;
+use linux_abi::Errno;
+use linux_abi::fs::{O_APPEND, Stat};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use super::FileKind;
+
+/// Bytes moved by one real read or write.
+const CHUNK: usize = 256 << 10;
+
+#[derive(Debug)]
+pub struct RegularFile {
+    /// Names the real descriptor in the cache.
+    pub serial: u64,
+    /// Where the file really lies; where it is reopened.
+    pub real: Vec<u8>,
+    /// The path by which the guest opened it.
+    pub path: Vec<u8>,
+    /// Opened for writing.
+    pub writes: bool,
+    /// It lies in a writable area.
+    pub in_run: bool,
+    /// The guest-visible inode number.
+    pub number: u64,
+    pub offset: u64,
+    /// The one descriptor of a file that has no name any more.
+    pub pinned: Option<OwnedFd>,
+    /// The last name was removed: the inode is gone with this open file.
+    pub unlinked: bool,
+    /// F_ADD_SEALS of a memfd; kept, only the write seals are enforced.
+    pub seals: u32,
+}
+
+impl Kernel {
+    /// A real descriptor for an open regular file, to map it or to move bytes. EBADF for other kinds.
+    pub fn real_descriptor(&mut self, id: FileId) -> Result<BorrowedFd<'_>, Errno> {
+        let FileKind::Regular(file) = &self.files[id].kind else { return Err(Errno::EBADF) };
+        match &file.pinned {
+            Some(fd) => Ok(fd.as_fd()),
+            None => self.vfs.descriptors.get(file.serial, &file.real, file.writes),
+        }
+    }
+
+    fn regular(&mut self, id: FileId) -> Result<&mut RegularFile, Errno> {
+        match &mut self.files[id].kind {
+            FileKind::Regular(file) => Ok(file),
+            _ => Err(Errno::EBADF),
+        }
+    }
+
+    /// Reads at `position`, or at and with the file's offset.
+    pub(crate) fn regular_read(&mut self, id: FileId, sink: &mut dyn ByteSink, position: Option<u64>) -> Result<usize, Errno> {
+        let start = match position {
+            Some(position) => position,
+            None => self.regular(id)?.offset,
+        };
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let result = self.read_chunks(id, sink, start, &mut scratch);
+        self.scratch = scratch;
+        let done = result?;
+        if position.is_none() {
+            self.regular(id)?.offset = start + done as u64;
+        }
+        Ok(done)
+    }
+
+    fn read_chunks(&mut self, id: FileId, sink: &mut dyn ByteSink, start: u64, scratch: &mut Vec<u8>) -> Result<usize, Errno> {
+        let mut done = 0;
+        while sink.remaining() > 0 {
+            let want = sink.remaining().min(CHUNK);
+            if scratch.len() < want {
+                scratch.resize(want, 0);
+            }
+            let fd = self.real_descriptor(id)?;
+            let got = match rustix::io::pread(fd, &mut scratch[..want], start + done as u64) {
+                Ok(got) => got,
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(errno(error)),
+            };
+            let moved = sink.put(&scratch[..got]);
+            done += moved;
+            if moved < got && done == 0 {
+                return Err(Errno::EFAULT);
+            }
+            if moved < want {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    /// Writes at `position`, or at and with the file's offset; at the end of a file opened with O_APPEND.
+    pub(crate) fn regular_write(&mut self, id: FileId, source: &mut dyn ByteSource, position: Option<u64>, now: SimTime) -> Result<usize, Errno> {
+        if source.remaining() == 0 {
+            return Ok(0);
+        }
+        let append = self.files[id].status & O_APPEND != 0;
+        let start = match position {
+            _ if append => self.regular_size(id)?,
+            Some(position) => position,
+            None => self.regular(id)?.offset,
+        };
+        if start > i64::MAX as u64 {
+            return Err(Errno::EFBIG);
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let result = self.write_chunks(id, source, start, &mut scratch);
+        self.scratch = scratch;
+        let done = result?;
+        let file = self.regular(id)?;
+        if position.is_none() {
+            file.offset = start + done as u64;
+        }
+        let number = file.number;
+        self.vfs.identities.touch(number, now);
+        Ok(done)
+    }
+
+    fn write_chunks(&mut self, id: FileId, source: &mut dyn ByteSource, start: u64, scratch: &mut Vec<u8>) -> Result<usize, Errno> {
+        let mut done = 0;
+        while source.remaining() > 0 {
+            let want = source.remaining().min(CHUNK);
+            if scratch.len() < want {
+                scratch.resize(want, 0);
+            }
+            let got = source.take(&mut scratch[..want]);
+            if got == 0 {
+                break;
+            }
+            let fd = self.real_descriptor(id)?;
+            match rustix::io::pwrite(fd, &scratch[..got], start + done as u64) {
+                Ok(written) => done += written,
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(errno(error)),
+            }
+            if got < want {
+                break;
+            }
+        }
+        if done == 0 { Err(Errno::EFAULT) } else { Ok(done) }
+    }
+
+    pub fn regular_size(&mut self, id: FileId) -> Result<u64, Errno> {
+        Ok(rustix::fs::fstat(self.real_descriptor(id)?).map_err(errno)?.st_size as u64)
+    }
+
+    pub(crate) fn regular_stat(&mut self, id: FileId) -> Result<Stat, Errno> {
+        let real = rustix::fs::fstat(self.real_descriptor(id)?).map_err(errno)?;
+        let in_run = self.regular(id)?.in_run;
+        Ok(self.vfs.identities.present(&real, in_run))
+    }
+
+    pub(crate) fn regular_truncate(&mut self, id: FileId, size: u64, now: SimTime) -> Result<(), Errno> {
+        rustix::fs::ftruncate(self.real_descriptor(id)?, size).map_err(errno)?;
+        let number = self.regular(id)?.number;
+        self.vfs.identities.touch(number, now);
+        Ok(())
+    }
+
+    /// A name is about to vanish: open files at this real path keep their descriptor from now on. Whether there are any.
+    pub(crate) fn pin_open_files(&mut self, real: &[u8], last_name: bool) -> Result<bool, Errno> {
+        let mut found = false;
+        for (_, file) in self.files.iter_mut() {
+            let FileKind::Regular(file) = &mut file.kind else { continue };
+            if file.pinned.is_some() || file.real != real {
+                continue;
+            }
+            found = true;
+            self.vfs.descriptors.get(file.serial, &file.real, file.writes)?;
+            file.pinned = self.vfs.descriptors.take(file.serial);
+            file.unlinked = last_name;
+        }
+        Ok(found)
+    }
+
+    /// A file or directory moved: open files at or below it are reopened at the new place.
+    pub(crate) fn move_open_files(&mut self, from: &[u8], to: &[u8]) {
+        for (_, file) in self.files.iter_mut() {
+            let FileKind::Regular(file) = &mut file.kind else { continue };
+            if file.pinned.is_none() && crate::vfs::mounts::is_below(&file.real, from) {
+                file.real = [to, &file.real[from.len()..]].concat();
+            }
+        }
+    }
+
+    /// The last reference to an open regular file is gone.
+    pub(crate) fn close_regular(&mut self, file: &RegularFile) {
+        if let Some(fd) = file.pinned.as_ref().filter(|_| file.unlinked) {
+            if let Ok(stat) = rustix::fs::fstat(fd) {
+                self.vfs.identities.forget(stat.st_dev, stat.st_ino);
+            }
+        }
+        drop(self.vfs.descriptors.take(file.serial));
+    }
+}

@@ -1,0 +1,82 @@
+//! Open files that exist on no disk: snapshots of `/proc`'s contents, devices, directories.
+
+use crate::kernel::Kernel;
+use crate::user_io::{ByteSink, ByteSource};
+use crate::vfs::list::Entry;
+use crate::vfs::synthetic::Device;
+use linux_abi::Errno;
+
+const CHUNK: usize = 4096;
+
+/// What a synthetic file held when it was opened.
+#[derive(Debug)]
+pub struct Snapshot {
+    pub path: Vec<u8>,
+    pub content: Vec<u8>,
+    pub offset: u64,
+}
+
+impl Snapshot {
+    pub fn read(&mut self, sink: &mut dyn ByteSink, position: Option<u64>) -> Result<usize, Errno> {
+        let start = position.unwrap_or(self.offset);
+        let rest = self.content.get(start as usize..).unwrap_or(&[]);
+        let want = rest.len().min(sink.remaining());
+        let done = sink.put(&rest[..want]);
+        if done == 0 && want > 0 {
+            return Err(Errno::EFAULT);
+        }
+        if position.is_none() {
+            self.offset += done as u64;
+        }
+        Ok(done)
+    }
+}
+
+/// An open directory. Its entries are read at the first `getdents64` and again after a rewind.
+#[derive(Debug)]
+pub struct Directory {
+    pub path: Vec<u8>,
+    pub entries: Option<Vec<Entry>>,
+    pub position: usize,
+}
+
+impl Kernel {
+    pub(crate) fn device_read(&mut self, device: Device, sink: &mut dyn ByteSink) -> Result<usize, Errno> {
+        match device {
+            Device::Null | Device::Tty => Ok(0),
+            Device::Zero | Device::Full => fill(sink, |_| {}),
+            Device::Random | Device::Urandom => {
+                let random = &mut self.random;
+                fill(sink, |chunk| random.fill(chunk))
+            }
+        }
+    }
+}
+
+/// Fills a sink with chunks that `produce` writes over zeros.
+pub fn fill(sink: &mut dyn ByteSink, mut produce: impl FnMut(&mut [u8])) -> Result<usize, Errno> {
+    let mut done = 0;
+    while sink.remaining() > 0 {
+        let mut chunk = [0; CHUNK];
+        let chunk = &mut chunk[..CHUNK.min(sink.remaining())];
+        produce(chunk);
+        let moved = sink.put(chunk);
+        done += moved;
+        if moved < chunk.len() {
+            return if done == 0 { Err(Errno::EFAULT) } else { Ok(done) };
+        }
+    }
+    Ok(done)
+}
+
+/// Writes to a device: taken and forgotten, but for `/dev/full`.
+pub fn device_write(device: Device, source: &mut dyn ByteSource) -> Result<usize, Errno> {
+    match device {
+        Device::Full if source.remaining() > 0 => Err(Errno::ENOSPC),
+        _ => {
+            let done = source.remaining();
+            source.skip(done);
+            Ok(done)
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! futex(2) and the robust list.
+
+use crate::ctx::Ctx;
+use crate::futex::{FutexKey, FutexWaiter};
+use crate::outcome::{Outcome, Restart, SysResult};
+use crate::wait::Wake;
+use base::SimTime;
+use linux_abi::Errno;
+use linux_abi::process::*;
+use linux_abi::time::Timespec;
+
+/// futex(2).
+pub(super) fn futex(ctx: &mut Ctx<'_>, [address, op, value, timeout, address2, value3]: [u64; 6]) -> SysResult {
+    let op = op as u32;
+    let value = value as u32;
+    if address % 4 != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    match op & FUTEX_CMD_MASK {
+        FUTEX_WAIT => wait(ctx, address, value, timeout, op, FUTEX_BITSET_MATCH_ANY, false),
+        FUTEX_WAIT_BITSET => wait(ctx, address, value, timeout, op, value3 as u32, true),
+        FUTEX_WAKE => wake(ctx, address, value, FUTEX_BITSET_MATCH_ANY),
+        FUTEX_WAKE_BITSET => wake(ctx, address, value, value3 as u32),
+        FUTEX_REQUEUE => requeue(ctx, address, value, timeout as u32, address2),
+        FUTEX_CMP_REQUEUE => {
+            let present: u32 = ctx.process.memory.read_value(address)?;
+            if present != value3 as u32 {
+                return Err(Errno::EAGAIN.into());
+            }
+            requeue(ctx, address, value, timeout as u32, address2)
+        }
+        FUTEX_WAKE_OP => wake_op(ctx, address, value, timeout as u32, address2, value3 as u32),
+        _ => Err(Errno::ENOSYS.into()),
+    }
+}
+
+fn wait(ctx: &mut Ctx<'_>, address: u64, value: u32, timeout: u64, op: u32, bitset: u32, absolute: bool) -> SysResult {
+    if bitset == 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    if ctx.thread.wake == Wake::First {
+        let deadline = read_deadline(ctx, timeout, op, absolute)?;
+        let deadline = ctx.thread.resumed_deadline.take().unwrap_or(deadline);
+        ctx.deadline_at(deadline);
+    } else {
+        match ctx.thread.wake {
+            Wake::Ready => return Ok(0),
+            Wake::TimedOut => return Err(Errno::ETIMEDOUT.into()),
+            Wake::Interrupted => return Err(Outcome::Restart(restart_of(ctx))),
+            Wake::First => {}
+        }
+    }
+    let present: u32 = ctx.process.memory.read_value(address)?;
+    if present != value {
+        return Err(Errno::EAGAIN.into());
+    }
+    if ctx.expired() {
+        return Err(Errno::ETIMEDOUT.into());
+    }
+    let key = FutexKey { space: ctx.process.space, address };
+    let waiter = FutexWaiter { tid: ctx.thread.tid, bitset };
+    ctx.kernel.futexes.add(key, waiter);
+    ctx.thread.wait.futex = Some(key);
+    let restart = restart_of(ctx);
+    Err(ctx.block(restart))
+}
+
+/// A wait with a timeout goes on with what is left of it, one without is executed again, as in Linux's futex_wait.
+fn restart_of(ctx: &Ctx<'_>) -> Restart {
+    match ctx.thread.call.deadline {
+        Some(SimTime::MAX) | None => Restart::Sys,
+        Some(_) => Restart::Block,
+    }
+}
+
+fn read_deadline(ctx: &Ctx<'_>, timeout: u64, op: u32, absolute: bool) -> Result<SimTime, Outcome> {
+    if timeout == 0 {
+        return Ok(SimTime::MAX);
+    }
+    let time: Timespec = ctx.process.memory.read_value(timeout)?;
+    let nanos = time.to_nanos().ok_or(Errno::EINVAL)?;
+    Ok(match (absolute, op & FUTEX_CLOCK_REALTIME != 0) {
+        (false, _) => SimTime::from_nanos(ctx.now.as_nanos().saturating_add(nanos)),
+        (true, true) => SimTime::from_unix_nanos(nanos),
+        (true, false) => SimTime::from_nanos(nanos),
+    })
+}
+
+fn wake(ctx: &mut Ctx<'_>, address: u64, count: u32, bitset: u32) -> SysResult {
+    if bitset == 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    Ok(ctx.wake_futex_bitset(address, count as usize, bitset))
+}
+
+fn requeue(ctx: &mut Ctx<'_>, from: u64, wake: u32, limit: u32, to: u64) -> SysResult {
+    if (wake as i32) < 0 || (limit as i32) < 0 || to % 4 != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let woken = ctx.wake_futex_bitset(from, wake as usize, FUTEX_BITSET_MATCH_ANY);
+    let (from, to) =
+        (FutexKey { space: ctx.process.space, address: from }, FutexKey { space: ctx.process.space, address: to });
+    let moved = ctx.kernel.futexes.take(from, limit as usize, FUTEX_BITSET_MATCH_ANY);
+    for waiter in &moved {
+        ctx.kernel.futexes.add(to, *waiter);
+        if let Some(thread) = ctx.kernel.threads.get_mut(waiter.tid.0) {
+            thread.wait.futex = Some(to);
+        }
+    }
+    // FUTEX_REQUEUE reports those woken, FUTEX_CMP_REQUEUE both: glibc relies on neither, Linux counts both.
+    Ok(woken + moved.len() as u64)
+}
+
+/// FUTEX_WAKE_OP: changes the second word, wakes on the first, and on the second if its old value compares.
+fn wake_op(ctx: &mut Ctx<'_>, address: u64, wake1: u32, wake2: u32, address2: u64, encoded: u32) -> SysResult {
+    let operation = encoded >> 28 & 0xf;
+    let comparison = encoded >> 24 & 0xf;
+    let sign_extend = |value: u32| ((value << 20) as i32 >> 20) as u32;
+    let mut operand = sign_extend(encoded >> 12 & 0xfff);
+    let compared = sign_extend(encoded & 0xfff);
+    if operation & FUTEX_OP_OPARG_SHIFT != 0 {
+        operand = 1 << (operand & 31);
+    }
+    let operation = operation & !FUTEX_OP_OPARG_SHIFT;
+    if address2 % 4 != 0 || operation > FUTEX_OP_XOR || comparison > FUTEX_OP_CMP_GE {
+        return Err(if address2 % 4 != 0 { Errno::EINVAL } else { Errno::ENOSYS }.into());
+    }
+    let old = ctx.process.memory.update_u32(address2, |old| match operation {
+        FUTEX_OP_SET => operand,
+        FUTEX_OP_ADD => old.wrapping_add(operand),
+        FUTEX_OP_OR => old | operand,
+        FUTEX_OP_ANDN => old & !operand,
+        _ => old ^ operand,
+    })?;
+    let mut woken = ctx.wake_futex_bitset(address, wake1 as usize, FUTEX_BITSET_MATCH_ANY);
+    let (old, compared) = (old as i32, compared as i32);
+    let holds = match comparison {
+        FUTEX_OP_CMP_EQ => old == compared,
+        FUTEX_OP_CMP_NE => old != compared,
+        FUTEX_OP_CMP_LT => old < compared,
+        FUTEX_OP_CMP_LE => old <= compared,
+        FUTEX_OP_CMP_GT => old > compared,
+        _ => old >= compared,
+    };
+    if holds {
+        woken += ctx.wake_futex_bitset(address2, wake2 as usize, FUTEX_BITSET_MATCH_ANY);
+    }
+    Ok(woken)
+}
+
+/// set_robust_list(2).
+pub(super) fn set_robust_list(ctx: &mut Ctx<'_>, [head, bytes, ..]: [u64; 6]) -> SysResult {
+    if bytes != size_of::<RobustListHead>() as u64 {
+        return Err(Errno::EINVAL.into());
+    }
+    ctx.thread.robust_list = head;
+    Ok(0)
+}
+
+/// get_robust_list(2).
+pub(super) fn get_robust_list(ctx: &mut Ctx<'_>, [tid, head, bytes, ..]: [u64; 6]) -> SysResult {
+    let tid = tid as u32;
+    let list = if tid == 0 || tid == ctx.thread.tid.0 {
+        ctx.thread.robust_list
+    } else {
+        ctx.kernel.threads.get(tid).ok_or(Errno::ESRCH)?.robust_list
+    };
+    ctx.process.memory.write_value(bytes, &(size_of::<RobustListHead>() as u64))?;
+    ctx.process.memory.write_value(head, &list)?;
+    Ok(0)
+}
+
+impl Ctx<'_> {
+    /// Wakes up to `count` threads that wait at an address of the calling process.
+    pub(crate) fn wake_futex(&mut self, address: u64, count: usize) -> u64 {
+        self.wake_futex_bitset(address, count, FUTEX_BITSET_MATCH_ANY)
+    }
+
+    fn wake_futex_bitset(&mut self, address: u64, count: usize, bitset: u32) -> u64 {
+        let key = FutexKey { space: self.process.space, address };
+        let woken = self.kernel.futexes.take(key, count, bitset);
+        for waiter in &woken {
+            if let Some(thread) = self.kernel.threads.get_mut(waiter.tid.0) {
+                thread.wait.futex = None;
+            }
+            self.kernel.wake(waiter.tid, Wake::Ready);
+        }
+        woken.len() as u64
+    }
+
+    /// The calling thread ends: marks the robust mutexes that it holds as orphaned and wakes one waiter of each, as Linux's
+    /// exit_robust_list (Documentation/locking/robust-futexes.rst).
+    pub(crate) fn release_robust_list(&mut self) {
+        let head_at = std::mem::take(&mut self.thread.robust_list);
+        if head_at == 0 {
+            return;
+        }
+        let Ok(head) = self.process.memory.read_value::<RobustListHead>(head_at) else { return };
+        let mut entry = head.next;
+        let pending = head.list_op_pending & !1;
+        for _ in 0..ROBUST_LIST_LIMIT {
+            let at = entry & !1;
+            if at == head_at || at == 0 {
+                break;
+            }
+            let Ok(next) = self.process.memory.read_value::<u64>(at) else { break };
+            if at != pending {
+                self.orphan(at.wrapping_add_signed(head.futex_offset), false);
+            }
+            entry = next;
+        }
+        if pending != 0 {
+            self.orphan(pending.wrapping_add_signed(head.futex_offset), true);
+        }
+    }
+
+    fn orphan(&mut self, address: u64, pending: bool) {
+        let own = self.thread.tid.0;
+        let Ok(word) = self.process.memory.read_value::<u32>(address) else { return };
+        if pending && word == 0 {
+            self.wake_futex(address, 1);
+            return;
+        }
+        if word & FUTEX_TID_MASK != own {
+            return;
+        }
+        let orphaned = (word & FUTEX_WAITERS) | FUTEX_OWNER_DIED;
+        if self.process.memory.write_value(address, &orphaned).is_ok() && word & FUTEX_WAITERS != 0 {
+            self.wake_futex(address, 1);
+        }
+    }
+}

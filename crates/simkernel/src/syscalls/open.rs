@@ -1,0 +1,370 @@
+//! Opening files: `open` and its relatives, and what becomes an open file of each thing that a path can name.
+
+use super::paths::start_of;
+use crate::ctx::Ctx;
+use crate::files::pipe::PipeEnd;
+use crate::files::regular::RegularFile;
+use crate::files::synthetic::{Directory, Snapshot};
+use crate::files::{FileKind, OpenFile};
+use crate::ids::{FileId, Pid};
+use crate::outcome::{Outcome, Restart, SysResult};
+use crate::vfs::synthetic::{Device, Synthetic, View};
+use crate::vfs::walk::{Node, Target};
+use crate::vfs::{RealNode, as_path, errno};
+use crate::wait::Events;
+use linux_abi::Errno;
+use linux_abi::fs::*;
+use rustix::fs::{MemfdFlags, Mode, OFlags};
+use std::os::fd::OwnedFd;
+
+/// Flags that F_GETFL does not show again.
+const CREATION_FLAGS: u32 = O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_CLOEXEC;
+
+/// open(2).
+pub fn open(ctx: &mut Ctx<'_>, [path, flags, mode, ..]: [u64; 6]) -> SysResult {
+    open_path(ctx, AT_FDCWD as u64, path, flags as u32, mode as u32)
+}
+
+/// creat(2).
+pub fn creat(ctx: &mut Ctx<'_>, [path, mode, ..]: [u64; 6]) -> SysResult {
+    open_path(ctx, AT_FDCWD as u64, path, O_CREAT | O_WRONLY | O_TRUNC, mode as u32)
+}
+
+/// openat(2).
+pub fn openat(ctx: &mut Ctx<'_>, [dirfd, path, flags, mode, ..]: [u64; 6]) -> SysResult {
+    open_path(ctx, dirfd, path, flags as u32, mode as u32)
+}
+
+/// openat2(2). `resolve` may only ask for what holds anyway.
+pub fn openat2(ctx: &mut Ctx<'_>, [dirfd, path, how, size, ..]: [u64; 6]) -> SysResult {
+    if size < size_of::<OpenHow>() as u64 {
+        return Err(Errno::EINVAL.into());
+    }
+    let how: OpenHow = ctx.process.memory.read_value(how)?;
+    let no_mode = how.flags as u32 & (O_CREAT | O_TMPFILE & !O_DIRECTORY) == 0;
+    if how.flags > u64::from(u32::MAX) || how.mode & !0o7777 != 0 || (no_mode && how.mode != 0) {
+        return Err(Errno::EINVAL.into());
+    }
+    if how.resolve != 0 {
+        return Err(Errno::EAGAIN.into());
+    }
+    open_path(ctx, dirfd, path, how.flags as u32, how.mode as u32)
+}
+
+fn open_path(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, flags: u32, mode: u32) -> SysResult {
+    let path = ctx.path_argument(path)?;
+    if ctx.thread.call.progress != 0 {
+        return finish_fifo(ctx, flags);
+    }
+    if flags & O_PATH == 0 && flags & O_TMPFILE == O_TMPFILE {
+        return open_unnamed(ctx, dirfd, &path, flags, mode);
+    }
+    let exclusive = flags & O_CREAT != 0 && flags & O_EXCL != 0;
+    let target = ctx.walk(dirfd, &path, flags & O_NOFOLLOW == 0 && !exclusive)?;
+    let status = visible_status(flags);
+    let file = match &target.node {
+        Some(_) if exclusive && flags & O_PATH == 0 => return Err(Errno::EEXIST.into()),
+        Some(_) if flags & O_PATH != 0 => {
+            let node = target.node.as_ref().expect("just matched");
+            if flags & O_DIRECTORY != 0 && !node.is_directory() {
+                return Err(Errno::ENOTDIR.into());
+            }
+            FileKind::Name(target.path)
+        }
+        Some(Node::Real(node)) if node.kind() == S_IFIFO => return open_fifo(ctx, &node.path.clone(), flags),
+        Some(Node::Real(node)) => open_real(ctx, &target.path, node, flags)?,
+        Some(Node::Synthetic(Synthetic::Descriptor { pid, fd })) => return reopen(ctx, *pid, *fd, flags),
+        Some(Node::Synthetic(node)) => open_synthetic(target.path.clone(), node.clone(), flags)?,
+        None if flags & O_CREAT == 0 => return Err(Errno::ENOENT.into()),
+        None if target.slash => return Err(Errno::EISDIR.into()),
+        None => create(ctx, target, flags, mode)?,
+    };
+    install(ctx, file, status, flags)
+}
+
+fn visible_status(flags: u32) -> u32 {
+    let large = if flags & O_PATH == 0 { O_LARGEFILE } else { 0 };
+    flags & !CREATION_FLAGS | large
+}
+
+fn install(ctx: &mut Ctx<'_>, kind: FileKind, status: u32, flags: u32) -> SysResult {
+    let file = ctx.kernel.files.insert(OpenFile::new(kind, status));
+    Ok(ctx.install(file, flags & O_CLOEXEC != 0)?)
+}
+
+fn wants_write(flags: u32) -> bool {
+    flags & O_ACCMODE != O_RDONLY || flags & O_TRUNC != 0
+}
+
+/// An open file on something of the machine.
+fn open_real(ctx: &mut Ctx<'_>, path: &[u8], node: &RealNode, flags: u32) -> Result<FileKind, Errno> {
+    match node.kind() {
+        S_IFDIR if wants_write(flags) || flags & O_CREAT != 0 => return Err(Errno::EISDIR),
+        S_IFDIR => return Ok(FileKind::Directory(Box::new(Directory { path: path.to_vec(), entries: None, position: 0 }))),
+        _ if flags & O_DIRECTORY != 0 => return Err(Errno::ENOTDIR),
+        S_IFLNK => return Err(Errno::ELOOP),
+        S_IFSOCK => return Err(Errno::ENXIO),
+        S_IFREG => {}
+        _ => return Err(Errno::EACCES),
+    }
+    let writes = wants_write(flags);
+    let node = if writes { ctx.kernel.vfs.for_change(path, node)? } else { node.clone() };
+    ctx.kernel.flush_output_at(&node.path);
+    let access = if writes { OFlags::RDWR } else { OFlags::RDONLY };
+    let fd = rustix::fs::open(&node.path[..], access | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty()).map_err(errno)?;
+    if flags & O_TRUNC != 0 {
+        rustix::fs::ftruncate(&fd, 0).map_err(errno)?;
+        let number = ctx.kernel.vfs.identities.of(&node.stat);
+        ctx.kernel.vfs.identities.touch(number, ctx.now);
+    }
+    Ok(regular(ctx, path, node, fd, writes))
+}
+
+fn regular(ctx: &mut Ctx<'_>, path: &[u8], node: RealNode, fd: OwnedFd, writes: bool) -> FileKind {
+    let vfs = &mut ctx.kernel.vfs;
+    let serial = vfs.new_serial();
+    vfs.descriptors.insert(serial, fd);
+    let number = vfs.identities.of(&node.stat);
+    FileKind::Regular(Box::new(RegularFile {
+        serial,
+        real: node.path,
+        path: path.to_vec(),
+        writes,
+        in_run: node.writable,
+        number,
+        offset: 0,
+        pinned: None,
+        unlinked: false,
+        seals: F_SEAL_SEAL,
+    }))
+}
+
+fn create(ctx: &mut Ctx<'_>, target: Target, flags: u32, mode: u32) -> Result<FileKind, Errno> {
+    if flags & O_DIRECTORY != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if crate::vfs::synthetic::covers(&target.path) && !ctx.kernel.vfs.writable(&target.path) {
+        return Err(Errno::EACCES);
+    }
+    let (fd, node) = ctx.kernel.vfs.create(&target.path, mode & 0o7777 & !ctx.process.umask, ctx.now)?;
+    Ok(regular(ctx, &target.path, node, fd, true))
+}
+
+/// O_TMPFILE: a file in a directory's area that never had a name.
+fn open_unnamed(ctx: &mut Ctx<'_>, dirfd: u64, path: &[u8], flags: u32, mode: u32) -> SysResult {
+    if flags & O_ACCMODE == O_RDONLY {
+        return Err(Errno::EINVAL.into());
+    }
+    let directory = ctx.walk(dirfd, path, true)?;
+    if !directory.node.as_ref().is_some_and(Node::is_directory) {
+        return Err(Errno::ENOTDIR.into());
+    }
+    let name = format!("/#{}", ctx.kernel.vfs.new_serial());
+    let path = [&directory.path[..], name.as_bytes()].concat();
+    let (fd, node) = ctx.kernel.vfs.create(&path, mode & 0o7777 & !ctx.process.umask, ctx.now)?;
+    rustix::fs::unlink(&node.path[..]).map_err(|e| Outcome::from(errno(e)))?;
+    let kind = regular(ctx, &path, node, fd, true);
+    pin(ctx, kind, visible_status(flags), flags)
+}
+
+/// Installs a regular file that lives by its descriptor alone.
+fn pin(ctx: &mut Ctx<'_>, mut kind: FileKind, status: u32, flags: u32) -> SysResult {
+    if let FileKind::Regular(file) = &mut kind {
+        file.pinned = ctx.kernel.vfs.descriptors.take(file.serial);
+        file.unlinked = true;
+    }
+    install(ctx, kind, status, flags)
+}
+
+/// memfd_create(2).
+pub fn memfd_create(ctx: &mut Ctx<'_>, [name, flags, ..]: [u64; 6]) -> SysResult {
+    let flags = flags as u32;
+    if flags & !(MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL | MFD_EXEC) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let name = ctx.process.memory.read_cstr(name, 250)?.ok_or(Errno::EINVAL)?;
+    let fd = rustix::fs::memfd_create(&name[..], MemfdFlags::CLOEXEC).map_err(|e| Outcome::from(errno(e)))?;
+    let stat = rustix::fs::fstat(&fd).map_err(|e| Outcome::from(errno(e)))?;
+    let path = [b"/memfd:", &name[..], b" (deleted)"].concat();
+    let node = RealNode { path: path.clone(), stat, writable: true };
+    let number = ctx.kernel.vfs.identities.of(&stat);
+    ctx.kernel.vfs.identities.attributes(number).times = Some(crate::vfs::identity::Times::at(ctx.now));
+    let mut kind = regular(ctx, &path, node, fd, true);
+    if let FileKind::Regular(file) = &mut kind {
+        file.seals = if flags & MFD_ALLOW_SEALING != 0 { 0 } else { F_SEAL_SEAL };
+    }
+    let cloexec = if flags & MFD_CLOEXEC != 0 { O_CLOEXEC } else { 0 };
+    pin(ctx, kind, O_RDWR | O_LARGEFILE, cloexec)
+}
+
+fn open_synthetic(path: Vec<u8>, node: Synthetic, flags: u32) -> Result<FileKind, Errno> {
+    let directory = matches!(node, Synthetic::Directory(_) | Synthetic::Descriptors(_));
+    if flags & O_DIRECTORY != 0 && !directory {
+        return Err(Errno::ENOTDIR);
+    }
+    match node {
+        Synthetic::Directory(_) | Synthetic::Descriptors(_) if wants_write(flags) => Err(Errno::EISDIR),
+        Synthetic::Directory(_) | Synthetic::Descriptors(_) => {
+            Ok(FileKind::Directory(Box::new(Directory { path, entries: None, position: 0 })))
+        }
+        Synthetic::Device(Device::Tty) => Err(Errno::ENXIO),
+        Synthetic::Device(device) => Ok(FileKind::Device(device)),
+        Synthetic::File(_) if path.starts_with(b"/etc/") && wants_write(flags) => Err(Errno::EROFS),
+        Synthetic::File(content) => Ok(FileKind::Snapshot(Box::new(Snapshot { path, content, offset: 0 }))),
+        Synthetic::Link(_) | Synthetic::Descriptor { .. } => Err(Errno::ELOOP),
+    }
+}
+
+/// Opens what is behind another descriptor once more (`/proc/self/fd/N`).
+fn reopen(ctx: &mut Ctx<'_>, pid: Pid, fd: u32, flags: u32) -> SysResult {
+    let process = if pid == ctx.process.pid { &*ctx.process } else { ctx.kernel.processes.get(pid.0).ok_or(Errno::ENOENT)? };
+    let id = process.fds.get(fd.into()).map_err(|_| Errno::ENOENT)?;
+    let status = visible_status(flags);
+    let kind = match &ctx.kernel.files[id].kind {
+        FileKind::Regular(file) => {
+            let (path, pinned) = (file.path.clone(), file.pinned.is_some());
+            if pinned { reopen_pinned(ctx, id)? } else {
+                let target = ctx.walk(AT_FDCWD as u64, &path, true)?;
+                match &target.node {
+                    Some(Node::Real(node)) => open_real(ctx, &target.path, node, flags)?,
+                    _ => return Err(Errno::ENOENT.into()),
+                }
+            }
+        }
+        FileKind::Directory(directory) => {
+            FileKind::Directory(Box::new(Directory { path: directory.path.clone(), entries: None, position: 0 }))
+        }
+        FileKind::Snapshot(snapshot) => {
+            FileKind::Snapshot(Box::new(Snapshot { path: snapshot.path.clone(), content: snapshot.content.clone(), offset: 0 }))
+        }
+        FileKind::Device(device) => FileKind::Device(*device),
+        FileKind::Output(output) => FileKind::Output(*output),
+        FileKind::Pipe(end) => {
+            let (reads, writes) = access(flags);
+            let end = PipeEnd { pipe: end.pipe, reads, writes };
+            let file = ctx.kernel.files.insert(OpenFile::new(FileKind::Pipe(end), status));
+            ctx.kernel.attach_pipe_end(end, file);
+            return Ok(ctx.install(file, flags & O_CLOEXEC != 0)?);
+        }
+        _ => return Err(Errno::ENXIO.into()),
+    };
+    install(ctx, kind, status, flags)
+}
+
+/// A second open file on one that has no name.
+fn reopen_pinned(ctx: &mut Ctx<'_>, id: FileId) -> Result<FileKind, Errno> {
+    let fd = ctx.kernel.real_descriptor(id)?.try_clone_to_owned().map_err(|e| Errno::from_io(&e))?;
+    let serial = ctx.kernel.vfs.new_serial();
+    let FileKind::Regular(file) = &ctx.kernel.files[id].kind else { return Err(Errno::EBADF) };
+    Ok(FileKind::Regular(Box::new(RegularFile {
+        serial,
+        real: file.real.clone(),
+        path: file.path.clone(),
+        writes: file.writes,
+        in_run: file.in_run,
+        number: file.number,
+        offset: 0,
+        pinned: Some(fd),
+        unlinked: false,
+        seals: file.seals,
+    })))
+}
+
+fn access(flags: u32) -> (bool, bool) {
+    let mode = flags & O_ACCMODE;
+    (mode != O_WRONLY, mode != O_RDONLY)
+}
+
+/// Opens a FIFO: without O_NONBLOCK the call waits until the other end is open too, fifo(7).
+fn open_fifo(ctx: &mut Ctx<'_>, real: &[u8], flags: u32) -> SysResult {
+    let (reads, writes) = access(flags);
+    let known = ctx.kernel.vfs.fifo(real);
+    let has_readers = known.is_some_and(|pipe| ctx.kernel.pipes[pipe.0 as usize].has_readers());
+    if writes && !reads && flags & O_NONBLOCK != 0 && !has_readers {
+        return Err(Errno::ENXIO.into());
+    }
+    let pipe = known.unwrap_or_else(|| ctx.kernel.new_pipe());
+    ctx.kernel.vfs.remember_fifo(real, pipe);
+    let end = PipeEnd { pipe, reads, writes };
+    let file = ctx.kernel.files.insert(OpenFile::new(FileKind::Pipe(end), visible_status(flags)));
+    ctx.kernel.attach_pipe_end(end, file);
+    ctx.kernel.notify_pipe_partners(end);
+    ctx.thread.call.progress = u64::from(file.0) + 1;
+    finish_fifo(ctx, flags)
+}
+
+/// Waits for a FIFO's other end; `progress` holds the file that was opened.
+fn finish_fifo(ctx: &mut Ctx<'_>, flags: u32) -> SysResult {
+    let file = FileId(ctx.thread.call.progress as u32 - 1);
+    let FileKind::Pipe(end) = ctx.kernel.files[file].kind else { return Err(Errno::EIO.into()) };
+    let pipe = &ctx.kernel.pipes[end.pipe.0 as usize];
+    let partner = match (end.reads, end.writes) {
+        (true, false) => pipe.has_writers() || flags & O_NONBLOCK != 0,
+        (false, true) => pipe.has_readers(),
+        _ => true,
+    };
+    if partner {
+        return Ok(ctx.install(file, flags & O_CLOEXEC != 0)?);
+    }
+    ctx.watch(file, Events::READABLE | Events::WRITABLE);
+    let outcome = ctx.block(Restart::Sys);
+    if outcome != Outcome::Block {
+        ctx.kernel.release_file(file);
+    }
+    Err(outcome)
+}
+
+impl Ctx<'_> {
+    /// A path argument. EFAULT, ENAMETOOLONG.
+    pub(crate) fn path_argument(&self, address: u64) -> Result<Vec<u8>, Outcome> {
+        Ok(self.process.memory.read_cstr(address, PATH_MAX - 1)?.ok_or(Errno::ENAMETOOLONG)?)
+    }
+
+    /// Walks a path from a directory descriptor (or AT_FDCWD).
+    pub(crate) fn walk(&mut self, dirfd: u64, path: &[u8], follow: bool) -> Result<Target, Errno> {
+        let start = if path.starts_with(b"/") { Vec::new() } else { start_of(self, dirfd)? };
+        let kernel = &mut *self.kernel;
+        let view = View {
+            config: &kernel.config,
+            process: Some(self.process),
+            tid: self.thread.tid,
+            processes: &kernel.processes,
+            now: self.now,
+        };
+        kernel.vfs.walk(&view, &start, path, follow)
+    }
+}
+
+impl crate::kernel::Kernel {
+    /// Gives a new process its descriptors 0, 1 and 2: `/dev/null`, and its output files in the host's folder.
+    pub(crate) fn open_standard_files(&mut self, process: &mut crate::process::Process) -> Result<(), Errno> {
+        let input = self.files.insert(OpenFile::new(FileKind::Device(Device::Null), O_RDONLY | O_LARGEFILE));
+        process.fds.replace(0, input, false);
+        for (fd, suffix) in [(1, "stdout"), (2, "stderr")] {
+            let name = format!("{}.{}.{suffix}", process.program_name(), process.pid);
+            let output = self.open_output(self.config.host_dir.join(name), O_WRONLY | O_APPEND | O_LARGEFILE)?;
+            process.fds.replace(fd, output, false);
+        }
+        Ok(())
+    }
+
+    /// Finds and opens a program for `execve`: the machine's file, and its path as the guest sees it. ENOENT, EACCES (no regular
+    /// file, not executable), ...
+    pub(crate) fn open_executable(&mut self, cwd: &[u8], path: &[u8]) -> Result<(std::fs::File, Vec<u8>), Errno> {
+        let view = View {
+            config: &self.config,
+            process: None,
+            tid: crate::ids::Tid(0),
+            processes: &self.processes,
+            now: base::SimTime::ZERO,
+        };
+        let target = self.vfs.walk(&view, cwd, path, true)?;
+        let Some(node) = target.node else { return Err(Errno::ENOENT) };
+        let Node::Real(node) = node else { return Err(Errno::EACCES) };
+        if node.kind() != S_IFREG || self.vfs.stat(&node).st_mode & 0o111 == 0 {
+            return Err(Errno::EACCES);
+        }
+        let file = std::fs::File::open(as_path(&node.path)).map_err(|e| Errno::from_io(&e))?;
+        Ok((file, target.path))
+    }
+}

@@ -1,0 +1,329 @@
+//! Reading and writing through descriptors, of whatever kind: the blocking side of `Kernel::try_read` and `try_write`.
+
+use crate::ctx::Ctx;
+use crate::files::FileKind;
+use crate::ids::FileId;
+use crate::outcome::{Outcome, SysResult};
+use crate::user_io::{ByteSource, UserBuffers, VecSink};
+use crate::wait::Events;
+use linux_abi::fs::{MAX_RW_COUNT, SEEK_CUR, SEEK_DATA, SEEK_END, SEEK_HOLE, SEEK_SET};
+use linux_abi::{Errno, Signal};
+
+/// Bytes that one step of `sendfile` or `copy_file_range` moves.
+const COPY_CHUNK: usize = 64 << 10;
+
+/// read(2).
+pub fn read(ctx: &mut Ctx<'_>, [fd, address, len, ..]: [u64; 6]) -> SysResult {
+    read_into(ctx, fd, &UserBuffers::single(address, len), None)
+}
+
+/// write(2).
+pub fn write(ctx: &mut Ctx<'_>, [fd, address, len, ..]: [u64; 6]) -> SysResult {
+    write_from(ctx, fd, &UserBuffers::single(address, len), None)
+}
+
+/// readv(2).
+pub fn readv(ctx: &mut Ctx<'_>, [fd, vector, count, ..]: [u64; 6]) -> SysResult {
+    ctx.file(fd)?;
+    let buffers = UserBuffers::vector(&ctx.process.memory, vector, count)?;
+    read_into(ctx, fd, &buffers, None)
+}
+
+/// writev(2).
+pub fn writev(ctx: &mut Ctx<'_>, [fd, vector, count, ..]: [u64; 6]) -> SysResult {
+    ctx.file(fd)?;
+    let buffers = UserBuffers::vector(&ctx.process.memory, vector, count)?;
+    write_from(ctx, fd, &buffers, None)
+}
+
+/// pread64(2).
+pub fn pread64(ctx: &mut Ctx<'_>, [fd, address, len, position, ..]: [u64; 6]) -> SysResult {
+    let position = checked_position(ctx, fd, position)?;
+    read_into(ctx, fd, &UserBuffers::single(address, len), Some(position))
+}
+
+/// pwrite64(2).
+pub fn pwrite64(ctx: &mut Ctx<'_>, [fd, address, len, position, ..]: [u64; 6]) -> SysResult {
+    let position = checked_position(ctx, fd, position)?;
+    write_from(ctx, fd, &UserBuffers::single(address, len), Some(position))
+}
+
+/// preadv(2).
+pub fn preadv(ctx: &mut Ctx<'_>, [fd, vector, count, position, ..]: [u64; 6]) -> SysResult {
+    let position = checked_position(ctx, fd, position)?;
+    let buffers = UserBuffers::vector(&ctx.process.memory, vector, count)?;
+    read_into(ctx, fd, &buffers, Some(position))
+}
+
+/// pwritev(2).
+pub fn pwritev(ctx: &mut Ctx<'_>, [fd, vector, count, position, ..]: [u64; 6]) -> SysResult {
+    let position = checked_position(ctx, fd, position)?;
+    let buffers = UserBuffers::vector(&ctx.process.memory, vector, count)?;
+    write_from(ctx, fd, &buffers, Some(position))
+}
+
+/// preadv2(2): position -1 stands for the file's own.
+pub fn preadv2(ctx: &mut Ctx<'_>, args: [u64; 6]) -> SysResult {
+    check_rwf(args[5])?;
+    if args[3] == u64::MAX { readv(ctx, args) } else { preadv(ctx, args) }
+}
+
+/// pwritev2(2).
+pub fn pwritev2(ctx: &mut Ctx<'_>, args: [u64; 6]) -> SysResult {
+    check_rwf(args[5])?;
+    if args[3] == u64::MAX { writev(ctx, args) } else { pwritev(ctx, args) }
+}
+
+/// Flags about the disk have no meaning here; those that would change the result are refused.
+fn check_rwf(flags: u64) -> Result<(), Errno> {
+    use linux_abi::fs::{RWF_DSYNC, RWF_HIPRI, RWF_SYNC};
+    if flags as u32 & !(RWF_HIPRI | RWF_DSYNC | RWF_SYNC) != 0 { Err(Errno::EOPNOTSUPP) } else { Ok(()) }
+}
+
+/// A position argument. EBADF, EINVAL when negative, ESPIPE where there are no positions.
+fn checked_position(ctx: &Ctx<'_>, fd: u64, position: u64) -> Result<u64, Errno> {
+    let id = ctx.file(fd)?;
+    if position > i64::MAX as u64 {
+        return Err(Errno::EINVAL);
+    }
+    if !ctx.kernel.files[id].kind.seekable() {
+        return Err(Errno::ESPIPE);
+    }
+    Ok(position)
+}
+
+/// Reads into a guest's buffers, waiting where the descriptor says so.
+pub(crate) fn read_into(ctx: &mut Ctx<'_>, fd: u64, buffers: &UserBuffers, position: Option<u64>) -> SysResult {
+    let id = ctx.file(fd)?;
+    let file = &ctx.kernel.files[id];
+    if !file.readable() {
+        return Err(Errno::EBADF.into());
+    }
+    let nonblocking = file.nonblocking();
+    match ctx.kernel.try_read(id, &mut buffers.sink(&ctx.process.memory), position) {
+        Ok(count) => Ok(count as u64),
+        Err(Errno::EAGAIN) if !nonblocking => Err(wait_for(ctx, id, Events::READABLE)),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Waits for a file's events, for as long as a timeout of the file (a socket's) allows. EAGAIN when that is over.
+pub(crate) fn wait_for(ctx: &mut Ctx<'_>, id: FileId, events: Events) -> Outcome {
+    if ctx.expired() {
+        return Errno::EAGAIN.into();
+    }
+    ctx.block_on(id, events)
+}
+
+/// Writes a guest's buffers. A stream takes them in parts; the call ends when all is written.
+pub(crate) fn write_from(ctx: &mut Ctx<'_>, fd: u64, buffers: &UserBuffers, position: Option<u64>) -> SysResult {
+    let id = ctx.file(fd)?;
+    let file = &ctx.kernel.files[id];
+    if !file.writable() {
+        return Err(Errno::EBADF.into());
+    }
+    let nonblocking = file.nonblocking();
+    let stream = file.kind.is_stream();
+    loop {
+        let done = ctx.thread.call.progress as usize;
+        let mut source = buffers.source(&ctx.process.memory);
+        source.skip(done);
+        let result = ctx.kernel.try_write(id, &mut source, position, ctx.now);
+        let total = done + result.unwrap_or(0);
+        match result {
+            Ok(_) if !stream || total >= buffers.total() => return Ok(total as u64),
+            Ok(_) => ctx.thread.call.progress = total as u64,
+            Err(Errno::EAGAIN) if !nonblocking => return finish_partial(total, Err(wait_for(ctx, id, Events::WRITABLE))),
+            Err(Errno::EPIPE) => {
+                ctx.raise(Signal::SIGPIPE);
+                return finish_partial(total, Err(Errno::EPIPE.into()));
+            }
+            Err(errno) => return finish_partial(total, Err(errno.into())),
+        }
+    }
+}
+
+/// What was moved before an error or a signal counts as the call's result.
+pub(crate) fn finish_partial(done: usize, result: SysResult) -> SysResult {
+    match result {
+        Err(Outcome::Errno(_) | Outcome::Restart(_)) if done > 0 => Ok(done as u64),
+        other => other,
+    }
+}
+
+/// lseek(2).
+pub fn lseek(ctx: &mut Ctx<'_>, [fd, offset, whence, ..]: [u64; 6]) -> SysResult {
+    let id = ctx.file(fd)?;
+    let offset = offset as i64;
+    let (current, size) = match &ctx.kernel.files[id].kind {
+        FileKind::Regular(file) => {
+            let current = file.offset;
+            (current, ctx.kernel.regular_size(id)?)
+        }
+        FileKind::Snapshot(snapshot) => (snapshot.offset, snapshot.content.len() as u64),
+        FileKind::Directory(directory) => (directory.position as u64, 0),
+        FileKind::Device(_) => return Ok(0),
+        FileKind::Output(output) => {
+            let size = ctx.kernel.outputs()[*output as usize].size;
+            (size, size)
+        }
+        FileKind::Name(_) => return Err(Errno::EBADF.into()),
+        _ => return Err(Errno::ESPIPE.into()),
+    };
+    let target = seek_target(offset, whence as i32, current, size)?;
+    match &mut ctx.kernel.files[id].kind {
+        FileKind::Regular(file) => file.offset = target,
+        FileKind::Snapshot(snapshot) => snapshot.offset = target,
+        FileKind::Directory(directory) => {
+            directory.position = target as usize;
+            if target == 0 {
+                directory.entries = None;
+            }
+        }
+        _ => {}
+    }
+    Ok(target)
+}
+
+/// The position that `lseek` moves to. A file is taken to be data all over.
+fn seek_target(offset: i64, whence: i32, current: u64, size: u64) -> Result<u64, Errno> {
+    let target = match whence {
+        SEEK_SET => Some(offset),
+        SEEK_CUR => (current as i64).checked_add(offset),
+        SEEK_END => (size as i64).checked_add(offset),
+        SEEK_DATA | SEEK_HOLE if offset < 0 || offset as u64 >= size => return Err(Errno::ENXIO),
+        SEEK_DATA => Some(offset),
+        SEEK_HOLE => Some(size as i64),
+        _ => return Err(Errno::EINVAL),
+    };
+    match target {
+        None => Err(Errno::EOVERFLOW),
+        Some(target) => u64::try_from(target).map_err(|_| Errno::EINVAL),
+    }
+}
+
+/// sendfile(2).
+pub fn sendfile(ctx: &mut Ctx<'_>, [out, input, offset, count, ..]: [u64; 6]) -> SysResult {
+    let (out, input) = (ctx.file(out)?, ctx.file(input)?);
+    if !ctx.kernel.files[out].writable() || !ctx.kernel.files[input].readable() {
+        return Err(Errno::EBADF.into());
+    }
+    if !matches!(ctx.kernel.files[input].kind, FileKind::Regular(_) | FileKind::Snapshot(_)) {
+        return Err(Errno::EINVAL.into());
+    }
+    let position = if offset == 0 { None } else { Some(read_offset(ctx, offset)?) };
+    let nonblocking = ctx.kernel.files[out].nonblocking();
+    let result = copy(ctx, (input, position), (out, None), count);
+    let result = match result {
+        Err(Outcome::Errno(Errno::EAGAIN)) if !nonblocking => Err(wait_for(ctx, out, Events::WRITABLE)),
+        other => other,
+    };
+    finish_copy(ctx, result, &[(offset, position)])
+}
+
+fn read_offset(ctx: &Ctx<'_>, address: u64) -> Result<u64, Outcome> {
+    let offset: u64 = ctx.process.memory.read_value(address)?;
+    if offset > i64::MAX as u64 { Err(Errno::EINVAL.into()) } else { Ok(offset) }
+}
+
+/// Moves bytes from file to file, continuing behind what the call has moved already (`progress`), until `count` is reached, the
+/// input ends, or the output is full (EAGAIN).
+fn copy(ctx: &mut Ctx<'_>, (input, from): (FileId, Option<u64>), (out, to): (FileId, Option<u64>), count: u64) -> SysResult {
+    let count = count.min(MAX_RW_COUNT);
+    while ctx.thread.call.progress < count {
+        let done = ctx.thread.call.progress;
+        let mut chunk = VecSink::new(COPY_CHUNK.min((count - done) as usize));
+        let start = match from {
+            Some(position) => position + done,
+            None => file_offset(ctx, input),
+        };
+        if ctx.kernel.try_read(input, &mut chunk, Some(start))? == 0 {
+            break;
+        }
+        let written = match ctx.kernel.try_write(out, &mut &chunk.data[..], to.map(|p| p + done), ctx.now) {
+            Ok(written) => written,
+            Err(Errno::EPIPE) => {
+                ctx.raise(Signal::SIGPIPE);
+                return Err(Errno::EPIPE.into());
+            }
+            Err(errno) => return Err(errno.into()),
+        };
+        if from.is_none() {
+            advance_offset(ctx, input, written as u64);
+        }
+        ctx.thread.call.progress += written as u64;
+    }
+    Ok(ctx.thread.call.progress)
+}
+
+fn file_offset(ctx: &Ctx<'_>, id: FileId) -> u64 {
+    match &ctx.kernel.files[id].kind {
+        FileKind::Regular(file) => file.offset,
+        FileKind::Snapshot(snapshot) => snapshot.offset,
+        _ => 0,
+    }
+}
+
+fn advance_offset(ctx: &mut Ctx<'_>, id: FileId, by: u64) {
+    match &mut ctx.kernel.files[id].kind {
+        FileKind::Regular(file) => file.offset += by,
+        FileKind::Snapshot(snapshot) => snapshot.offset += by,
+        _ => {}
+    }
+}
+
+/// Stores the new offsets once the call is over.
+fn finish_copy(ctx: &mut Ctx<'_>, result: SysResult, offsets: &[(u64, Option<u64>)]) -> SysResult {
+    if result == Err(Outcome::Block) {
+        return result;
+    }
+    let done = ctx.thread.call.progress;
+    for (address, position) in offsets {
+        if let Some(position) = position {
+            ctx.process.memory.write_value(*address, &(position + done))?;
+        }
+    }
+    finish_partial(done as usize, result)
+}
+
+/// copy_file_range(2).
+pub fn copy_file_range(ctx: &mut Ctx<'_>, [input, from, out, to, count, flags]: [u64; 6]) -> SysResult {
+    if flags != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let (input, out) = (ctx.file(input)?, ctx.file(out)?);
+    let regular = |id: FileId| matches!(ctx.kernel.files[id].kind, FileKind::Regular(_));
+    if !regular(input) || !regular(out) {
+        return Err(Errno::EINVAL.into());
+    }
+    if !ctx.kernel.files[out].writable() || !ctx.kernel.files[input].readable() {
+        return Err(Errno::EBADF.into());
+    }
+    let position = |address| if address == 0 { Ok(None) } else { read_offset(ctx, address).map(Some) };
+    let (start, target) = (position(from)?, position(to)?);
+    let result = copy(ctx, (input, start), (out, target), count);
+    finish_copy(ctx, result, &[(from, start), (to, target)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeks_stay_at_or_above_zero() {
+        assert_eq!(seek_target(5, SEEK_SET, 0, 10), Ok(5));
+        assert_eq!(seek_target(-3, SEEK_END, 0, 10), Ok(7));
+        assert_eq!(seek_target(-1, SEEK_CUR, 0, 10), Err(Errno::EINVAL));
+        assert_eq!(seek_target(1, SEEK_CUR, i64::MAX as u64, 10), Err(Errno::EOVERFLOW));
+        assert_eq!(seek_target(10, SEEK_DATA, 0, 10), Err(Errno::ENXIO));
+        assert_eq!(seek_target(3, SEEK_HOLE, 0, 10), Ok(10));
+        assert_eq!(seek_target(0, 9, 0, 10), Err(Errno::EINVAL));
+    }
+
+    #[test]
+    fn what_was_moved_outweighs_an_error() {
+        assert_eq!(finish_partial(3, Err(Errno::EPIPE.into())), Ok(3));
+        assert_eq!(finish_partial(0, Err(Errno::EPIPE.into())), Err(Errno::EPIPE.into()));
+        assert_eq!(finish_partial(3, Err(Outcome::Block)), Err(Outcome::Block));
+    }
+}

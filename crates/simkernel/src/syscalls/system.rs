@@ -1,0 +1,251 @@
+//! What the system says about itself: uname, sysinfo, limits, usage, scheduling; and getrandom. Values are fixed and documented
+//! here, so that a run does not depend on the machine.
+
+use crate::ctx::Ctx;
+use crate::limits::{Limit, RESOURCES};
+use crate::outcome::SysResult;
+use linux_abi::Errno;
+use linux_abi::process::SchedParam;
+use linux_abi::sysinfo::*;
+use linux_abi::time::{Timespec, Timeval};
+use zerocopy::FromZeros;
+
+pub const RELEASE: &str = "6.1.0-gnomon";
+pub const VERSION: &str = "#1 SMP PREEMPT_DYNAMIC Gnomon";
+/// CPUs of a host.
+pub const CPUS: usize = 1;
+/// Memory of a host, and what of it is free, in bytes.
+pub const TOTAL_MEMORY: u64 = 16 << 30;
+pub const FREE_MEMORY: u64 = 8 << 30;
+
+/// uname(2).
+pub(super) fn uname(ctx: &mut Ctx<'_>, [address, ..]: [u64; 6]) -> SysResult {
+    let names = Utsname::new("Linux", &ctx.kernel.config.name, RELEASE, VERSION, "x86_64", "(none)");
+    ctx.process.memory.write_value(address, &names)?;
+    Ok(0)
+}
+
+/// sysinfo(2).
+pub(super) fn sysinfo(ctx: &mut Ctx<'_>, [address, ..]: [u64; 6]) -> SysResult {
+    let mut info = Sysinfo::new_zeroed();
+    info.uptime = (ctx.now.as_nanos() / 1_000_000_000) as i64;
+    info.totalram = TOTAL_MEMORY;
+    info.freeram = FREE_MEMORY;
+    info.procs = ctx.kernel.processes.iter().count() as u16 + 1;
+    info.mem_unit = 1;
+    ctx.process.memory.write_value(address, &info)?;
+    Ok(0)
+}
+
+/// getrandom(2), from the host's own stream.
+pub(super) fn getrandom(ctx: &mut Ctx<'_>, [address, bytes, flags, ..]: [u64; 6]) -> SysResult {
+    const ALL: u32 = GRND_NONBLOCK | GRND_RANDOM | GRND_INSECURE;
+    let flags = flags as u32;
+    if flags & !ALL != 0 || flags & (GRND_RANDOM | GRND_INSECURE) == GRND_RANDOM | GRND_INSECURE {
+        return Err(Errno::EINVAL.into());
+    }
+    let mut chunk = [0u8; 256];
+    let mut done = 0;
+    let total = bytes.min(i32::MAX as u64);
+    while done < total {
+        let part = &mut chunk[..(total - done).min(256) as usize];
+        ctx.kernel.random.fill(part);
+        let written = ctx.process.memory.write_partial(address.wrapping_add(done), part);
+        done += written as u64;
+        if written < part.len() {
+            break;
+        }
+    }
+    if done == 0 && total > 0 { Err(Errno::EFAULT.into()) } else { Ok(done) }
+}
+
+/// prlimit64(2), of the calling process.
+pub(super) fn prlimit64(ctx: &mut Ctx<'_>, [pid, resource, new, old, ..]: [u64; 6]) -> SysResult {
+    if pid as u32 != 0 && pid as u32 != ctx.process.pid.0 {
+        return Err(Errno::ESRCH.into());
+    }
+    let resource = resource as u32 as usize;
+    if resource >= RESOURCES {
+        return Err(Errno::EINVAL.into());
+    }
+    let request = if new == 0 { None } else { Some(ctx.process.memory.read_value::<Rlimit>(new)?) };
+    let before = ctx.process.limits.0[resource];
+    if let Some(request) = request {
+        if request.rlim_cur > request.rlim_max {
+            return Err(Errno::EINVAL.into());
+        }
+        if resource == RLIMIT_NOFILE as usize && request.rlim_max > 1 << 20 {
+            return Err(Errno::EPERM.into());
+        }
+        ctx.process.limits.0[resource] = Limit { soft: request.rlim_cur, hard: request.rlim_max };
+    }
+    if old != 0 {
+        let value = Rlimit { rlim_cur: before.soft, rlim_max: before.hard };
+        ctx.process.memory.write_value(old, &value)?;
+    }
+    Ok(0)
+}
+
+/// getrlimit(2).
+pub(super) fn getrlimit(ctx: &mut Ctx<'_>, [resource, address, ..]: [u64; 6]) -> SysResult {
+    if address == 0 {
+        return Err(Errno::EFAULT.into());
+    }
+    prlimit64(ctx, [0, resource, 0, address, 0, 0])
+}
+
+/// setrlimit(2).
+pub(super) fn setrlimit(ctx: &mut Ctx<'_>, [resource, address, ..]: [u64; 6]) -> SysResult {
+    if address == 0 {
+        return Err(Errno::EFAULT.into());
+    }
+    prlimit64(ctx, [0, resource, address, 0, 0, 0])
+}
+
+/// getrusage(2): guests take no simulated CPU time.
+pub(super) fn getrusage(ctx: &mut Ctx<'_>, [who, address, ..]: [u64; 6]) -> SysResult {
+    if !matches!(who as i32, RUSAGE_SELF | RUSAGE_CHILDREN | RUSAGE_THREAD) {
+        return Err(Errno::EINVAL.into());
+    }
+    let mut usage = Rusage::new_zeroed();
+    if who as i32 != RUSAGE_CHILDREN {
+        let micros = ctx.now.saturating_since(ctx.process.started).as_micros();
+        usage.ru_utime = Timeval { tv_sec: (micros / 1_000_000) as i64, tv_usec: (micros % 1_000_000) as i64 };
+        usage.ru_maxrss = 4096;
+    }
+    ctx.process.memory.write_value(address, &usage)?;
+    Ok(0)
+}
+
+/// times(2): no CPU time; the result counts ticks of 1/100 s since the experiment's start.
+pub(super) fn times(ctx: &mut Ctx<'_>, [address, ..]: [u64; 6]) -> SysResult {
+    if address != 0 {
+        ctx.process.memory.write_value(address, &[0u64; 4])?;
+    }
+    Ok(ctx.now.as_nanos() / 10_000_000)
+}
+
+/// getcpu(2).
+pub(super) fn getcpu(ctx: &mut Ctx<'_>, [cpu, node, ..]: [u64; 6]) -> SysResult {
+    for address in [cpu, node] {
+        if address != 0 {
+            ctx.process.memory.write_value(address, &0u32)?;
+        }
+    }
+    Ok(0)
+}
+
+/// sched_getaffinity(2): CPU 0. The result is the size of the kernel's mask.
+pub(super) fn sched_getaffinity(ctx: &mut Ctx<'_>, [pid, bytes, address, ..]: [u64; 6]) -> SysResult {
+    const MASK_BYTES: u64 = 8;
+    known_thread(ctx, pid)?;
+    if bytes < MASK_BYTES || bytes % 8 != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    ctx.process.memory.write_value(address, &1u64)?;
+    Ok(MASK_BYTES)
+}
+
+/// sched_setaffinity(2): accepted as long as it leaves CPU 0.
+pub(super) fn sched_setaffinity(ctx: &mut Ctx<'_>, [pid, bytes, address, ..]: [u64; 6]) -> SysResult {
+    known_thread(ctx, pid)?;
+    let mut first = [0u8];
+    ctx.process.memory.read(address, &mut first[..(bytes as usize).min(1)])?;
+    if first[0] & 1 == 0 { Err(Errno::EINVAL.into()) } else { Ok(0) }
+}
+
+fn known_thread(ctx: &Ctx<'_>, tid: u64) -> Result<(), Errno> {
+    let tid = tid as u32;
+    let known = tid == 0 || tid == ctx.thread.tid.0 || ctx.kernel.threads.get(tid).is_some();
+    if known { Ok(()) } else { Err(Errno::ESRCH) }
+}
+
+/// sched_getparam(2).
+pub(super) fn sched_getparam(ctx: &mut Ctx<'_>, [pid, address, ..]: [u64; 6]) -> SysResult {
+    known_thread(ctx, pid)?;
+    ctx.process.memory.write_value(address, &SchedParam { sched_priority: 0 })?;
+    Ok(0)
+}
+
+/// sched_getscheduler(2): SCHED_OTHER. sched_setscheduler(2), sched_setparam(2), setpriority(2): accepted, without effect.
+pub(super) fn sched_other(ctx: &mut Ctx<'_>, [pid, ..]: [u64; 6]) -> SysResult {
+    known_thread(ctx, pid)?;
+    Ok(0)
+}
+
+/// sched_get_priority_max(2), sched_get_priority_min(2).
+pub(super) fn priority_max(_ctx: &mut Ctx<'_>, [policy, ..]: [u64; 6]) -> SysResult {
+    match policy as i32 {
+        1 | 2 => Ok(99),
+        0 | 3 | 5 | 6 => Ok(0),
+        _ => Err(Errno::EINVAL.into()),
+    }
+}
+
+pub(super) fn priority_min(_ctx: &mut Ctx<'_>, [policy, ..]: [u64; 6]) -> SysResult {
+    match policy as i32 {
+        1 | 2 => Ok(1),
+        0 | 3 | 5 | 6 => Ok(0),
+        _ => Err(Errno::EINVAL.into()),
+    }
+}
+
+/// sched_rr_get_interval(2).
+pub(super) fn rr_interval(ctx: &mut Ctx<'_>, [pid, address, ..]: [u64; 6]) -> SysResult {
+    known_thread(ctx, pid)?;
+    ctx.process.memory.write_value(address, &Timespec::from_nanos(4_000_000))?;
+    Ok(0)
+}
+
+/// getpriority(2): nice 0, which the raw call shows as 20.
+pub(super) fn getpriority(_ctx: &mut Ctx<'_>, [which, ..]: [u64; 6]) -> SysResult {
+    if which as i32 > 2 || (which as i32) < 0 { Err(Errno::EINVAL.into()) } else { Ok(20) }
+}
+
+/// setpriority(2).
+pub(super) fn setpriority(_ctx: &mut Ctx<'_>, [which, ..]: [u64; 6]) -> SysResult {
+    if which as i32 > 2 || (which as i32) < 0 { Err(Errno::EINVAL.into()) } else { Ok(0) }
+}
+
+/// membarrier(2): one guest thread of a host runs at a time, so every barrier is there already.
+pub(super) fn membarrier(_ctx: &mut Ctx<'_>, [command, flags, ..]: [u64; 6]) -> SysResult {
+    const QUERY: i32 = 0;
+    const SUPPORTED: u64 = 0x7f;
+    match (command as i32, flags as u32) {
+        (_, flags) if flags != 0 => Err(Errno::EINVAL.into()),
+        (QUERY, _) => Ok(SUPPORTED),
+        (command, _) if command > 0 && command as u64 & !SUPPORTED == 0 && (command as u32).is_power_of_two() => Ok(0),
+        _ => Err(Errno::EINVAL.into()),
+    }
+}
+
+/// sethostname(2), setdomainname(2): names are the plan's.
+pub(super) fn set_name(_ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
+    Err(Errno::EPERM.into())
+}
+
+/// personality(2): PER_LINUX.
+pub(super) fn personality(_ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
+    Ok(0)
+}
+
+/// capget(2): all capabilities, as root has them.
+pub(super) fn capget(ctx: &mut Ctx<'_>, [header, data, ..]: [u64; 6]) -> SysResult {
+    const ALL: u64 = (1 << 41) - 1;
+    const VERSION_3: u32 = 0x2008_0522;
+    let version: u32 = ctx.process.memory.read_value(header)?;
+    if version != VERSION_3 {
+        ctx.process.memory.write_value(header, &VERSION_3)?;
+        return if data == 0 { Ok(0) } else { Err(Errno::EINVAL.into()) };
+    }
+    if data != 0 {
+        let (low, high) = (ALL as u32, (ALL >> 32) as u32);
+        ctx.process.memory.write_value(data, &[low, low, 0, high, high, 0])?;
+    }
+    Ok(0)
+}
+
+/// capset(2): accepted, without effect.
+pub(super) fn capset(_ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
+    Ok(0)
+}

@@ -1,0 +1,352 @@
+//! Clocks, sleeps, interval timers, timerfd.
+
+use crate::clock::posix_timer;
+use crate::ctx::Ctx;
+use crate::files::timerfd::TimerFd;
+use crate::files::{FileKind, OpenFile};
+use crate::ids::Tid;
+use crate::outcome::{Outcome, Restart, SysResult};
+use crate::process::PosixTimer;
+use crate::timers::TimerKind;
+use crate::wait::Wake;
+use base::{SimDuration, SimTime};
+use linux_abi::event::{TFD_CLOEXEC, TFD_NONBLOCK};
+use linux_abi::fs::{O_NONBLOCK, O_RDWR};
+use linux_abi::signal::{SIGEV_NONE, SIGEV_SIGNAL, SIGEV_THREAD_ID, Sigevent};
+use linux_abi::time::*;
+use linux_abi::{Errno, Signal};
+
+/// What a clock shows, in nanoseconds. All clocks but the real-time ones start with the experiment; CPU clocks show the time since
+/// their process began, since guests take no simulated time.
+fn clock_nanos(ctx: &Ctx<'_>, clock: i32) -> Result<u64, Errno> {
+    match clock {
+        CLOCK_REALTIME | CLOCK_REALTIME_COARSE | CLOCK_REALTIME_ALARM | CLOCK_TAI => Ok(ctx.now.unix_nanos()),
+        CLOCK_MONOTONIC | CLOCK_MONOTONIC_RAW | CLOCK_MONOTONIC_COARSE | CLOCK_BOOTTIME | CLOCK_BOOTTIME_ALARM => {
+            Ok(ctx.now.as_nanos())
+        }
+        CLOCK_PROCESS_CPUTIME_ID | CLOCK_THREAD_CPUTIME_ID => Ok(ctx.now.saturating_since(ctx.process.started).as_nanos()),
+        // A process's or thread's own clock, clock_getcpuclockid(3).
+        negative if negative < 0 && negative & 3 != 3 => Ok(ctx.now.saturating_since(ctx.process.started).as_nanos()),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// The moment at which a clock shows `nanos`.
+fn moment_of(clock: i32, nanos: u64) -> SimTime {
+    match clock {
+        CLOCK_REALTIME | CLOCK_REALTIME_ALARM | CLOCK_TAI => SimTime::from_unix_nanos(nanos),
+        _ => SimTime::from_nanos(nanos),
+    }
+}
+
+/// clock_gettime(2).
+pub(super) fn clock_gettime(ctx: &mut Ctx<'_>, [clock, address, ..]: [u64; 6]) -> SysResult {
+    let time = Timespec::from_nanos(clock_nanos(ctx, clock as i32)?);
+    ctx.process.memory.write_value(address, &time)?;
+    Ok(0)
+}
+
+/// clock_getres(2).
+pub(super) fn clock_getres(ctx: &mut Ctx<'_>, [clock, address, ..]: [u64; 6]) -> SysResult {
+    clock_nanos(ctx, clock as i32)?;
+    let coarse = matches!(clock as i32, CLOCK_REALTIME_COARSE | CLOCK_MONOTONIC_COARSE);
+    if address != 0 {
+        let resolution = Timespec::from_nanos(if coarse { 4_000_000 } else { 1 });
+        ctx.process.memory.write_value(address, &resolution)?;
+    }
+    Ok(0)
+}
+
+/// clock_settime(2), settimeofday(2): the clock is the experiment's.
+pub(super) fn clock_settime(_ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
+    Err(Errno::EPERM.into())
+}
+
+/// gettimeofday(2).
+pub(super) fn gettimeofday(ctx: &mut Ctx<'_>, [time, zone, ..]: [u64; 6]) -> SysResult {
+    if time != 0 {
+        let micros = ctx.now.unix_nanos() / 1_000;
+        let value = Timeval { tv_sec: (micros / 1_000_000) as i64, tv_usec: (micros % 1_000_000) as i64 };
+        ctx.process.memory.write_value(time, &value)?;
+    }
+    if zone != 0 {
+        ctx.process.memory.write_value(zone, &0u64)?;
+    }
+    Ok(0)
+}
+
+/// time(2).
+pub(super) fn time(ctx: &mut Ctx<'_>, [address, ..]: [u64; 6]) -> SysResult {
+    let seconds = ctx.now.unix_nanos() / 1_000_000_000;
+    if address != 0 {
+        ctx.process.memory.write_value(address, &seconds)?;
+    }
+    Ok(seconds)
+}
+
+/// nanosleep(2).
+pub(super) fn nanosleep(ctx: &mut Ctx<'_>, [request, remaining, ..]: [u64; 6]) -> SysResult {
+    let time: Timespec = ctx.process.memory.read_value(request)?;
+    let duration = time.to_duration().ok_or(Errno::EINVAL)?;
+    sleep(ctx, ctx.now + duration, Some(remaining))
+}
+
+/// clock_nanosleep(2).
+pub(super) fn clock_nanosleep(ctx: &mut Ctx<'_>, [clock, flags, request, remaining, ..]: [u64; 6]) -> SysResult {
+    let clock = clock as i32;
+    if !matches!(clock, CLOCK_REALTIME | CLOCK_MONOTONIC | CLOCK_BOOTTIME | CLOCK_TAI | CLOCK_PROCESS_CPUTIME_ID) {
+        let coarse = matches!(clock, CLOCK_MONOTONIC_RAW | CLOCK_REALTIME_COARSE | CLOCK_MONOTONIC_COARSE);
+        return Err(if coarse { Errno::EOPNOTSUPP } else { Errno::EINVAL }.into());
+    }
+    let time: Timespec = ctx.process.memory.read_value(request)?;
+    let nanos = time.to_nanos().ok_or(Errno::EINVAL)?;
+    if flags as u32 & TIMER_ABSTIME != 0 {
+        return sleep(ctx, moment_of(clock, nanos), None);
+    }
+    sleep(ctx, ctx.now + SimDuration::from_nanos(nanos), Some(remaining))
+}
+
+/// Sleeps until `end`, as the first execution computes it. An interrupted relative sleep tells what is left.
+fn sleep(ctx: &mut Ctx<'_>, end: SimTime, remaining: Option<u64>) -> SysResult {
+    if ctx.thread.wake == Wake::First {
+        let end = ctx.thread.resumed_deadline.take().unwrap_or(end);
+        ctx.deadline_at(end);
+    }
+    if ctx.expired() {
+        return Ok(0);
+    }
+    let kind = if remaining.is_some() { Restart::Block } else { Restart::NoHand };
+    let outcome = match ctx.thread.wake {
+        Wake::Interrupted => Outcome::Restart(kind),
+        _ => ctx.block(kind),
+    };
+    if matches!(outcome, Outcome::Restart(_))
+        && let Some(address) = remaining.filter(|address| *address != 0)
+    {
+        let left = ctx.thread.call.deadline.unwrap_or(ctx.now).saturating_since(ctx.now);
+        ctx.process.memory.write_value(address, &Timespec::from(left))?;
+    }
+    Err(outcome)
+}
+
+/// alarm(2).
+pub(super) fn alarm(ctx: &mut Ctx<'_>, [seconds, ..]: [u64; 6]) -> SysResult {
+    let left = real_remaining(ctx).as_nanos();
+    let seconds = u64::from(seconds as u32);
+    set_real(ctx, (seconds > 0).then(|| SimDuration::from_secs(seconds)), 0);
+    Ok(left.div_ceil(1_000_000_000))
+}
+
+fn real_remaining(ctx: &Ctx<'_>) -> SimDuration {
+    ctx.process.real_itimer.expires.map_or(SimDuration::ZERO, |at| at.saturating_since(ctx.now))
+}
+
+fn set_real(ctx: &mut Ctx<'_>, after: Option<SimDuration>, interval_ns: u64) {
+    let timer = &mut ctx.process.real_itimer;
+    timer.generation += 1;
+    timer.interval_ns = interval_ns;
+    timer.expires = after.map(|after| ctx.now + after);
+    if let Some(at) = timer.expires {
+        let kind = TimerKind::RealItimer { pid: ctx.process.pid, generation: timer.generation };
+        ctx.kernel.timers.add(at, kind);
+    }
+}
+
+fn timeval_nanos(time: Timeval) -> Result<u64, Errno> {
+    if time.tv_sec < 0 || !(0..1_000_000).contains(&time.tv_usec) {
+        return Err(Errno::EINVAL);
+    }
+    Ok((time.tv_sec as u64).saturating_mul(1_000_000_000) + time.tv_usec as u64 * 1_000)
+}
+
+fn timeval(nanos: u64) -> Timeval {
+    Timeval { tv_sec: (nanos / 1_000_000_000) as i64, tv_usec: (nanos % 1_000_000_000 / 1_000) as i64 }
+}
+
+/// getitimer(2). Only ITIMER_REAL ever runs: guests take no CPU time.
+pub(super) fn getitimer(ctx: &mut Ctx<'_>, [which, address, ..]: [u64; 6]) -> SysResult {
+    let value = match which as i32 {
+        ITIMER_REAL => Itimerval {
+            it_interval: timeval(ctx.process.real_itimer.interval_ns),
+            it_value: timeval(real_remaining(ctx).as_nanos()),
+        },
+        ITIMER_VIRTUAL | ITIMER_PROF => Itimerval::default(),
+        _ => return Err(Errno::EINVAL.into()),
+    };
+    ctx.process.memory.write_value(address, &value)?;
+    Ok(0)
+}
+
+/// setitimer(2).
+pub(super) fn setitimer(ctx: &mut Ctx<'_>, [which, new, old, ..]: [u64; 6]) -> SysResult {
+    let which = which as i32;
+    if !matches!(which, ITIMER_REAL | ITIMER_VIRTUAL | ITIMER_PROF) {
+        return Err(Errno::EINVAL.into());
+    }
+    let request: Itimerval = if new == 0 { Itimerval::default() } else { ctx.process.memory.read_value(new)? };
+    let (value, interval) = (timeval_nanos(request.it_value)?, timeval_nanos(request.it_interval)?);
+    if old != 0 {
+        getitimer(ctx, [which as u64, old, 0, 0, 0, 0])?;
+    }
+    if which == ITIMER_REAL {
+        set_real(ctx, (value > 0).then(|| SimDuration::from_nanos(value)), interval);
+    } else if value > 0 {
+        ctx.report("setitimer: timers of CPU time never expire, since guests take no simulated time".to_owned());
+    }
+    Ok(0)
+}
+
+/// timer_create(2).
+pub(super) fn timer_create(ctx: &mut Ctx<'_>, [clock, event, id, ..]: [u64; 6]) -> SysResult {
+    clock_nanos(ctx, clock as i32)?;
+    let index = ctx.process.posix_timers.iter().position(Option::is_none).unwrap_or(ctx.process.posix_timers.len());
+    let mut timer = PosixTimer {
+        expires: None,
+        interval_ns: 0,
+        generation: 0,
+        clock: clock as u32,
+        signal: Signal::SIGALRM.raw() as u32,
+        thread: None,
+        value: index as u64,
+        overrun: 0,
+    };
+    if event != 0 {
+        let event: Sigevent = ctx.process.memory.read_value(event)?;
+        timer.value = event.sigev_value;
+        timer.signal = event.sigev_signo as u32;
+        match event.sigev_notify {
+            SIGEV_NONE => timer.signal = 0,
+            SIGEV_SIGNAL => {}
+            SIGEV_THREAD_ID if own_thread(ctx, event.sigev_tid) => timer.thread = Some(Tid(event.sigev_tid as u32)),
+            _ => return Err(Errno::EINVAL.into()),
+        }
+        if event.sigev_notify != SIGEV_NONE && Signal::from_raw(event.sigev_signo).is_none() {
+            return Err(Errno::EINVAL.into());
+        }
+    }
+    ctx.process.memory.write_value(id, &(index as u32))?;
+    if index == ctx.process.posix_timers.len() {
+        ctx.process.posix_timers.push(None);
+    }
+    ctx.process.posix_timers[index] = Some(timer);
+    Ok(0)
+}
+
+fn own_thread(ctx: &Ctx<'_>, tid: i32) -> bool {
+    ctx.process.threads.iter().any(|own| own.0 as i32 == tid)
+}
+
+fn itimerspec(timer: &PosixTimer, now: SimTime) -> Itimerspec {
+    let left = timer.expires.map_or(0, |at| at.saturating_since(now).as_nanos().max(1));
+    Itimerspec { it_interval: Timespec::from_nanos(timer.interval_ns), it_value: Timespec::from_nanos(left) }
+}
+
+/// timer_settime(2).
+pub(super) fn timer_settime(ctx: &mut Ctx<'_>, [id, flags, new, old, ..]: [u64; 6]) -> SysResult {
+    let request: Itimerspec = ctx.process.memory.read_value(new)?;
+    let value = request.it_value.to_nanos().ok_or(Errno::EINVAL)?;
+    let interval_ns = request.it_interval.to_nanos().ok_or(Errno::EINVAL)?;
+    let (now, pid) = (ctx.now, ctx.process.pid);
+    let timer = posix_timer(ctx.process, id as u32).ok_or(Errno::EINVAL)?;
+    let before = itimerspec(timer, now);
+    timer.generation += 1;
+    timer.interval_ns = interval_ns;
+    timer.overrun = 0;
+    timer.expires = match (value, flags as u32 & TIMER_ABSTIME != 0) {
+        (0, _) => None,
+        (_, true) => Some(moment_of(timer.clock as i32, value).max(now)),
+        (_, false) => Some(now + SimDuration::from_nanos(value)),
+    };
+    let (expires, generation) = (timer.expires, timer.generation);
+    if let Some(at) = expires {
+        ctx.kernel.timers.add(at, TimerKind::Posix { pid, timer: id as u32, generation });
+    }
+    if old != 0 {
+        ctx.process.memory.write_value(old, &before)?;
+    }
+    Ok(0)
+}
+
+/// timer_gettime(2).
+pub(super) fn timer_gettime(ctx: &mut Ctx<'_>, [id, address, ..]: [u64; 6]) -> SysResult {
+    let now = ctx.now;
+    let value = itimerspec(posix_timer(ctx.process, id as u32).ok_or(Errno::EINVAL)?, now);
+    ctx.process.memory.write_value(address, &value)?;
+    Ok(0)
+}
+
+/// timer_getoverrun(2).
+pub(super) fn timer_getoverrun(ctx: &mut Ctx<'_>, [id, ..]: [u64; 6]) -> SysResult {
+    Ok(posix_timer(ctx.process, id as u32).ok_or(Errno::EINVAL)?.overrun.into())
+}
+
+/// timer_delete(2).
+pub(super) fn timer_delete(ctx: &mut Ctx<'_>, [id, ..]: [u64; 6]) -> SysResult {
+    let slot = ctx.process.posix_timers.get_mut(id as u32 as usize).ok_or(Errno::EINVAL)?;
+    slot.take().map(|_| 0).ok_or(Errno::EINVAL.into())
+}
+
+/// timerfd_create(2).
+pub(super) fn timerfd_create(ctx: &mut Ctx<'_>, [clock, flags, ..]: [u64; 6]) -> SysResult {
+    let (clock, flags) = (clock as i32, flags as u32);
+    let known = [CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_BOOTTIME, CLOCK_REALTIME_ALARM, CLOCK_BOOTTIME_ALARM];
+    if !known.contains(&clock) || flags & !(TFD_NONBLOCK | TFD_CLOEXEC) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let status = O_RDWR | if flags & TFD_NONBLOCK != 0 { O_NONBLOCK } else { 0 };
+    let timer = TimerFd { clock, ..TimerFd::default() };
+    let file = ctx.kernel.files.insert(OpenFile::new(FileKind::Timer(timer), status));
+    Ok(ctx.install(file, flags & TFD_CLOEXEC != 0)?)
+}
+
+fn timerfd<'a>(ctx: &'a mut Ctx<'_>, fd: u64) -> Result<&'a mut TimerFd, Errno> {
+    let file = ctx.file(fd)?;
+    match &mut ctx.kernel.files[file].kind {
+        FileKind::Timer(timer) => Ok(timer),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+fn timerfd_spec(timer: &TimerFd, now: SimTime) -> Itimerspec {
+    Itimerspec {
+        it_interval: Timespec::from_nanos(timer.interval_ns),
+        it_value: Timespec::from_nanos(timer.remaining_ns(now)),
+    }
+}
+
+/// timerfd_settime(2).
+pub(super) fn timerfd_settime(ctx: &mut Ctx<'_>, [fd, flags, new, old, ..]: [u64; 6]) -> SysResult {
+    const ABSTIME: u32 = 1;
+    const CANCEL_ON_SET: u32 = 2;
+    let flags = flags as u32;
+    let file = ctx.file(fd)?;
+    let now = ctx.now;
+    let (before, clock) = {
+        let timer = timerfd(ctx, fd)?;
+        (timerfd_spec(timer, now), timer.clock)
+    };
+    let request: Itimerspec = ctx.process.memory.read_value(new)?;
+    let value = request.it_value.to_nanos().ok_or(Errno::EINVAL)?;
+    let interval = request.it_interval.to_nanos().ok_or(Errno::EINVAL)?;
+    if flags & !(ABSTIME | CANCEL_ON_SET) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let expires = match (value, flags & ABSTIME != 0) {
+        (0, _) => None,
+        (_, true) => Some(moment_of(clock, value).max(now)),
+        (_, false) => Some(now + SimDuration::from_nanos(value)),
+    };
+    ctx.kernel.set_timerfd(file, expires, interval)?;
+    if old != 0 {
+        ctx.process.memory.write_value(old, &before)?;
+    }
+    Ok(0)
+}
+
+/// timerfd_gettime(2).
+pub(super) fn timerfd_gettime(ctx: &mut Ctx<'_>, [fd, address, ..]: [u64; 6]) -> SysResult {
+    let now = ctx.now;
+    let value = timerfd_spec(timerfd(ctx, fd)?, now);
+    ctx.process.memory.write_value(address, &value)?;
+    Ok(0)
+}

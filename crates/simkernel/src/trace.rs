@@ -1,0 +1,57 @@
+//! strace-like logs: one line per system call of a guest, in the run's directory, when the experiment asks for them.
+
+use crate::ctx::Ctx;
+use crate::ids::FileId;
+use crate::outcome::{Outcome, SysResult};
+use guest::AddressSpace;
+use linux_abi::nr;
+use linux_abi::strace::{Call, MemoryReader, Mode, write_line};
+
+/// A process's log.
+#[derive(Clone, Copy, Debug)]
+pub struct Trace {
+    pub mode: Mode,
+    /// The output file that takes the lines.
+    pub(crate) file: FileId,
+}
+
+struct GuestMemory<'a>(&'a AddressSpace);
+
+impl MemoryReader for GuestMemory<'_> {
+    fn read(&self, address: u64, buf: &mut [u8]) -> usize {
+        self.0.read_partial(address, buf)
+    }
+}
+
+impl Ctx<'_> {
+    /// Logs a call that is complete; calls that do not return are logged by `trace_before`.
+    #[inline]
+    pub(crate) fn trace(&mut self, number: u64, args: [u64; 6], result: &SysResult) {
+        let Some(trace) = self.process.trace else { return };
+        let result = match result {
+            Ok(value) => Some(*value),
+            Err(Outcome::Errno(errno)) => Some(errno.to_return()),
+            Err(Outcome::Restart(_)) => Some(linux_abi::Errno::EINTR.to_return()),
+            Err(Outcome::Block | Outcome::NoReturn) => return,
+        };
+        self.write_trace(trace, number, args, result);
+    }
+
+    /// Logs a call that may not come back to this program.
+    #[inline]
+    pub(crate) fn trace_before(&mut self, number: u64, args: [u64; 6]) {
+        let Some(trace) = self.process.trace else { return };
+        let leaves = [nr::exit, nr::exit_group, nr::execve, nr::rt_sigreturn].map(u64::from);
+        if leaves.contains(&number) {
+            self.write_trace(trace, number, args, None);
+        }
+    }
+
+    fn write_trace(&mut self, trace: Trace, number: u64, args: [u64; 6], result: Option<u64>) {
+        let mut line = String::new();
+        let call = Call { number, args: &args, result };
+        write_line(&mut line, self.now, self.thread.tid.0 as i32, call, trace.mode, &GuestMemory(&self.process.memory));
+        // An output file notes its own failure, which fails the run.
+        let _ = self.kernel.try_write(trace.file, &mut line.as_bytes(), None, self.now);
+    }
+}

@@ -1,0 +1,90 @@
+//! Directory listings: sorted by name, so that they do not depend on the machine's file system, overlays merged.
+
+use super::mounts::Area;
+use super::synthetic::{self, View};
+use super::{Node, RealNode, Vfs, as_path};
+use linux_abi::Errno;
+use linux_abi::fs::{DT_BLK, DT_CHR, DT_DIR, DT_FIFO, DT_LNK, DT_REG, DT_SOCK};
+use std::collections::BTreeMap;
+use std::fs::FileType;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirEntryExt, FileTypeExt};
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    pub name: Vec<u8>,
+    pub number: u64,
+    /// One of `DT_*`.
+    pub kind: u8,
+}
+
+/// What a real directory says of an entry.
+pub(super) struct Found {
+    device: u64,
+    inode: u64,
+    kind: u8,
+}
+
+impl Vfs {
+    /// The entries of a directory, `.` and `..` first.
+    pub fn list(&mut self, view: &View<'_>, path: &[u8], node: &Node) -> Result<Vec<Entry>, Errno> {
+        let mut entries = Vec::new();
+        for (name, at) in [(&b"."[..], path), (&b".."[..], super::parent(path))] {
+            let number = match self.lookup(view, at)? {
+                Some(Node::Real(node)) => self.identities.of(&node.stat),
+                _ => synthetic::number(at),
+            };
+            entries.push(Entry { name: name.to_vec(), number, kind: DT_DIR as u8 });
+        }
+        match node {
+            Node::Synthetic(_) => entries.extend(synthetic::list(view, path)),
+            Node::Real(node) => {
+                for (name, found) in self.list_names(path, node)? {
+                    let number = self.identities.number(found.device, found.inode);
+                    entries.push(Entry { name, number, kind: found.kind });
+                }
+            }
+        }
+        Ok(entries)
+    }
+
+    /// The names in a real directory, overlays merged.
+    pub(super) fn list_names(&self, path: &[u8], node: &RealNode) -> Result<BTreeMap<Vec<u8>, Found>, Errno> {
+        let mut names = BTreeMap::new();
+        let lower = matches!(self.mounts.find(path).0, Area::Overlay { lower: true, .. });
+        if lower && !self.is_hidden(path) {
+            if let Some(below) = super::walk::real_node(path, false)? {
+                // A machine's directory that may not be read shows nothing.
+                let _ = read_directory(&below, &mut names);
+                names.retain(|name, _| !self.is_hidden(&[path, b"/", name].concat()));
+            }
+        }
+        if node.writable || !lower {
+            read_directory(node, &mut names)?;
+        }
+        Ok(names)
+    }
+}
+
+fn read_directory(node: &RealNode, names: &mut BTreeMap<Vec<u8>, Found>) -> Result<(), Errno> {
+    let entries = std::fs::read_dir(as_path(&node.path)).map_err(|e| Errno::from_io(&e))?;
+    for entry in entries {
+        let entry = entry.map_err(|e| Errno::from_io(&e))?;
+        let kind = entry.file_type().map_or(0, dirent_kind);
+        names.insert(entry.file_name().as_bytes().to_vec(), Found { device: node.stat.st_dev, inode: entry.ino(), kind });
+    }
+    Ok(())
+}
+
+fn dirent_kind(kind: FileType) -> u8 {
+    let dirent = match kind {
+        k if k.is_dir() => DT_DIR,
+        k if k.is_symlink() => DT_LNK,
+        k if k.is_fifo() => DT_FIFO,
+        k if k.is_socket() => DT_SOCK,
+        k if k.is_char_device() => DT_CHR,
+        k if k.is_block_device() => DT_BLK,
+        _ => DT_REG,
+    };
+    dirent as u8
+}

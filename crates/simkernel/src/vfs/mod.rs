@@ -1,0 +1,340 @@
+//! The file tree as a host's guests see it: the machine's files, read-only; the run's directory, writable; private overlays for
+//! `/tmp` and its like; synthetic files for what must not depend on the machine.
+//!
+//! Owns paths, identities and the cache of real descriptors. Open files are in `files`; the calls in `syscalls`.
+
+pub mod descriptors;
+pub mod identity;
+pub mod list;
+pub mod mounts;
+pub mod proc;
+pub mod synthetic;
+pub mod walk;
+
+use crate::files::pipe::PipeId;
+use crate::host::HostConfig;
+use base::SimTime;
+use base::map::FastSet;
+use descriptors::Descriptors;
+pub(crate) use descriptors::errno;
+use identity::{Identities, Times};
+use linux_abi::Errno;
+use linux_abi::fs::{S_IFDIR, S_IFREG, Stat};
+use mounts::{Area, Mounts, is_below};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+pub use walk::{Node, Target};
+
+/// A file of the machine.
+#[derive(Clone, Debug)]
+pub struct RealNode {
+    /// Where it really lies.
+    pub path: Vec<u8>,
+    pub stat: rustix::fs::Stat,
+    /// It lies in the run's directory or in an overlay's private part.
+    pub writable: bool,
+}
+
+#[derive(Debug)]
+pub struct Vfs {
+    mounts: Mounts,
+    known_directories: FastSet<Vec<u8>>,
+    /// Paths in overlays whose lower file was removed: nothing at or below them shows through.
+    hidden: BTreeSet<Vec<u8>>,
+    pub identities: Identities,
+    pub descriptors: Descriptors,
+    /// FIFOs that are open, by real path.
+    fifos: BTreeMap<Vec<u8>, PipeId>,
+    serials: u64,
+}
+
+pub fn as_path(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}
+
+fn parent(path: &[u8]) -> &[u8] {
+    &path[..path.iter().rposition(|&b| b == b'/').unwrap_or(0)]
+}
+
+impl Vfs {
+    pub fn new(config: &HostConfig) -> Self {
+        Vfs {
+            mounts: Mounts::new(config),
+            known_directories: FastSet::default(),
+            hidden: BTreeSet::new(),
+            identities: Identities::default(),
+            descriptors: Descriptors::new(config.real_descriptors),
+            fifos: BTreeMap::new(),
+            serials: 0,
+        }
+    }
+
+    /// Opens a program for `execve`, and says its absolute path. EACCES for what is no executable file.
+    pub fn open_executable(&self, cwd: &[u8], path: &[u8]) -> Result<(std::fs::File, Vec<u8>), Errno> {
+        const EXECUTE_BITS: u32 = 0o111;
+        let absolute = if path.starts_with(b"/") { path.to_vec() } else { [cwd, b"/", path].concat() };
+        let (area, prefix) = self.mounts.find(&absolute);
+        let upper = match area {
+            Area::Overlay { upper, .. } => Some([&upper[..], &absolute[prefix..]].concat()),
+            _ => None,
+        };
+        let open = |real: &[u8]| std::fs::File::open(as_path(real));
+        let file = match upper.map(|real| open(&real)) {
+            Some(Ok(file)) => file,
+            _ if self.is_hidden(&absolute) => return Err(Errno::ENOENT),
+            _ => open(&absolute).map_err(|error| Errno::from_io(&error))?,
+        };
+        let stat = rustix::fs::fstat(&file).map_err(errno)?;
+        if stat.st_mode & linux_abi::fs::S_IFMT != S_IFREG || stat.st_mode & EXECUTE_BITS == 0 {
+            return Err(Errno::EACCES);
+        }
+        Ok((file, absolute))
+    }
+
+    /// A number for a new open file.
+    pub fn new_serial(&mut self) -> u64 {
+        self.serials += 1;
+        self.serials
+    }
+
+    /// Whether anything could be written at this path.
+    pub fn writable(&self, path: &[u8]) -> bool {
+        !matches!(self.mounts.find(path).0, Area::ReadOnly)
+    }
+
+    fn is_hidden(&self, path: &[u8]) -> bool {
+        !self.hidden.is_empty() && self.hidden.iter().any(|hidden| is_below(path, hidden))
+    }
+
+    /// Where a new file at this path is really created. EROFS outside the writable areas.
+    fn place(&mut self, path: &[u8]) -> Result<Vec<u8>, Errno> {
+        let (area, prefix) = self.mounts.find(path);
+        match area {
+            Area::ReadOnly => Err(Errno::EROFS),
+            Area::ReadWrite => Ok(path.to_vec()),
+            Area::Overlay { upper, .. } => {
+                let real = [&upper[..], &path[prefix..]].concat();
+                self.create_directories(parent(&real))?;
+                Ok(real)
+            }
+        }
+    }
+
+    fn create_directories(&mut self, real: &[u8]) -> Result<(), Errno> {
+        std::fs::create_dir_all(as_path(real)).map_err(|e| Errno::from_io(&e))
+    }
+
+    /// The same file where it can be changed: copied into the private part of an overlay if it still is the machine's.
+    pub fn for_change(&mut self, path: &[u8], node: &RealNode) -> Result<RealNode, Errno> {
+        if node.writable {
+            return Ok(node.clone());
+        }
+        let real = self.place(path)?;
+        match node.kind() {
+            S_IFDIR => self.create_directories(&real)?,
+            S_IFREG => {
+                std::fs::copy(as_path(&node.path), as_path(&real)).map_err(|e| Errno::from_io(&e))?;
+                rustix::fs::chmod(&real[..], Mode::from_raw_mode(node.stat.st_mode & 0o7777 | 0o600)).map_err(errno)?;
+            }
+            _ => return Err(Errno::EROFS),
+        }
+        let copy = walk::real_node(&real, true)?.ok_or(Errno::EIO)?;
+        let modified = node.stat.st_mtime as u64 * 1_000_000_000 + node.stat.st_mtime_nsec as u64;
+        let times = Times { accessed: modified, modified, changed: modified };
+        let number = self.identities.of(&copy.stat);
+        self.identities.attributes(number).times = Some(times);
+        Ok(copy)
+    }
+
+    /// Creates a regular file and opens it. The caller knows that nothing is there.
+    pub fn create(&mut self, path: &[u8], mode: u32, now: SimTime) -> Result<(OwnedFd, RealNode), Errno> {
+        let real = self.place(path)?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let fd = rustix::fs::open(&real[..], flags, Mode::from_raw_mode(mode & 0o777 | 0o600)).map_err(errno)?;
+        let node = self.created(path, real, Some(mode), now)?;
+        Ok((fd, node))
+    }
+
+    /// Notes times and mode of what was just created, and the change of its directory.
+    fn created(&mut self, path: &[u8], real: Vec<u8>, mode: Option<u32>, now: SimTime) -> Result<RealNode, Errno> {
+        let node = walk::real_node(&real, true)?.ok_or(Errno::EIO)?;
+        let number = self.identities.of(&node.stat);
+        let attributes = self.identities.attributes(number);
+        attributes.times = Some(Times::at(now));
+        attributes.mode = mode.map(|mode| mode & 0o7777);
+        self.touch_parent(path, now);
+        Ok(node)
+    }
+
+    fn touch_parent(&mut self, path: &[u8], now: SimTime) {
+        if let Ok(Some(node)) = self.lookup_real(parent(path)) {
+            let number = self.identities.of(&node.stat);
+            self.identities.touch(number, now);
+        }
+    }
+
+    pub fn mkdir(&mut self, path: &[u8], mode: u32, now: SimTime) -> Result<(), Errno> {
+        let real = self.place(path)?;
+        rustix::fs::mkdir(&real[..], Mode::from_raw_mode(mode & 0o777 | 0o700)).map_err(errno)?;
+        self.created(path, real, Some(mode), now).map(|_| ())
+    }
+
+    pub fn symlink(&mut self, text: &[u8], path: &[u8], now: SimTime) -> Result<(), Errno> {
+        let real = self.place(path)?;
+        rustix::fs::symlink(text, &real[..]).map_err(errno)?;
+        self.created(path, real, None, now).map(|_| ())
+    }
+
+    /// A regular file, FIFO or socket node (`mode` with its type). The real path, under which FIFOs and sockets are known.
+    pub fn mknod(&mut self, path: &[u8], mode: u32, now: SimTime) -> Result<Vec<u8>, Errno> {
+        let real = self.place(path)?;
+        let kind = rustix::fs::FileType::from_raw_mode(mode);
+        rustix::fs::mknodat(CWD, &real[..], kind, Mode::from_raw_mode(mode & 0o777 | 0o600), 0).map_err(errno)?;
+        Ok(self.created(path, real, Some(mode), now)?.path)
+    }
+
+    pub fn link(&mut self, from: &[u8], node: &RealNode, to: &[u8], now: SimTime) -> Result<(), Errno> {
+        let real = self.place(to)?;
+        let source = self.for_change(from, node)?;
+        rustix::fs::linkat(CWD, &source.path[..], CWD, &real[..], AtFlags::empty()).map_err(errno)?;
+        let number = self.identities.of(&source.stat);
+        self.identities.change(number, now);
+        self.touch_parent(to, now);
+        Ok(())
+    }
+
+    /// Removes a name. The caller has detached open files, and checked that it is a directory or not. `in_use` says that an open
+    /// file still keeps the inode.
+    pub fn remove(&mut self, path: &[u8], node: &RealNode, in_use: bool, now: SimTime) -> Result<(), Errno> {
+        if !self.writable(path) {
+            return Err(Errno::EROFS);
+        }
+        let directory = node.kind() == S_IFDIR;
+        if directory && !self.list_names(path, node)?.is_empty() {
+            return Err(Errno::ENOTEMPTY);
+        }
+        if node.writable {
+            let flags = if directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+            rustix::fs::unlinkat(CWD, &node.path[..], flags).map_err(errno)?;
+            if (directory || node.stat.st_nlink <= 1) && !in_use {
+                self.identities.forget(node.stat.st_dev, node.stat.st_ino);
+            }
+            self.fifos.remove(&node.path);
+        }
+        self.hide_lower(path)?;
+        self.touch_parent(path, now);
+        Ok(())
+    }
+
+    /// Keeps the machine's file at this path from showing through an overlay.
+    fn hide_lower(&mut self, path: &[u8]) -> Result<(), Errno> {
+        if matches!(self.mounts.find(path).0, Area::Overlay { lower: true, .. }) && walk::real_node(path, false)?.is_some() {
+            self.hidden.insert(path.to_vec());
+        }
+        Ok(())
+    }
+
+    /// Moves a file or directory, replacing what is at `to`; the caller has checked what Linux demands of the two. The real paths
+    /// before and after. EXDEV for a directory of the machine, as from an overlay file system.
+    pub fn rename(&mut self, from: &[u8], node: &RealNode, to: &[u8], exchange: bool, now: SimTime) -> Result<(Vec<u8>, Vec<u8>), Errno> {
+        if !self.writable(from) || !self.writable(to) {
+            return Err(Errno::EROFS);
+        }
+        if node.kind() == S_IFDIR && (!node.writable || self.shows_lower(from)?) {
+            return Err(Errno::EXDEV);
+        }
+        let source = self.for_change(from, node)?;
+        let real = self.place(to)?;
+        let flags = if exchange { RenameFlags::EXCHANGE } else { RenameFlags::empty() };
+        rustix::fs::renameat_with(CWD, &source.path[..], CWD, &real[..], flags).map_err(errno)?;
+        if let Some(pipe) = self.fifos.remove(&source.path) {
+            self.fifos.insert(real.clone(), pipe);
+        }
+        let number = self.identities.of(&source.stat);
+        self.identities.change(number, now);
+        if !exchange {
+            self.hide_lower(from)?;
+        }
+        self.touch_parent(from, now);
+        self.touch_parent(to, now);
+        Ok((source.path, real))
+    }
+
+    fn shows_lower(&self, path: &[u8]) -> Result<bool, Errno> {
+        let overlay = matches!(self.mounts.find(path).0, Area::Overlay { lower: true, .. });
+        Ok(overlay && !self.is_hidden(path) && walk::real_node(path, false)?.is_some())
+    }
+
+    pub fn stat(&mut self, node: &RealNode) -> Stat {
+        self.identities.present(&node.stat, node.writable)
+    }
+
+    pub fn chmod(&mut self, path: &[u8], node: &RealNode, mode: u32, now: SimTime) -> Result<(), Errno> {
+        let node = self.for_change(path, node)?;
+        let floor = if node.kind() == S_IFDIR { 0o700 } else { 0o600 };
+        rustix::fs::chmod(&node.path[..], Mode::from_raw_mode(mode & 0o777 | floor)).map_err(errno)?;
+        self.set_mode(&node.stat, mode, now);
+        Ok(())
+    }
+
+    /// Notes permission bits; the real ones always let the run itself read and write.
+    pub fn set_mode(&mut self, stat: &rustix::fs::Stat, mode: u32, now: SimTime) {
+        let number = self.identities.of(stat);
+        self.identities.attributes(number).mode = Some(mode & 0o7777);
+        self.identities.change(number, now);
+    }
+
+    /// Notes an owner; u32::MAX leaves one part as it is. The real file's owner never changes.
+    pub fn set_owner(&mut self, stat: &rustix::fs::Stat, uid: u32, gid: u32, now: SimTime) {
+        let number = self.identities.of(stat);
+        let owner = self.identities.attributes(number).owner.get_or_insert((0, 0));
+        if uid != u32::MAX {
+            owner.0 = uid;
+        }
+        if gid != u32::MAX {
+            owner.1 = gid;
+        }
+        self.identities.change(number, now);
+    }
+
+    /// Notes times, in nanoseconds of the Unix epoch; None leaves one as it is.
+    pub fn set_times(&mut self, stat: &rustix::fs::Stat, accessed: Option<u64>, modified: Option<u64>, now: SimTime) {
+        let number = self.identities.of(stat);
+        let times = self.identities.attributes(number).times.get_or_insert(Times::at(SimTime::ZERO));
+        times.accessed = accessed.unwrap_or(times.accessed);
+        times.modified = modified.unwrap_or(times.modified);
+        times.changed = now.unix_nanos();
+    }
+
+    pub fn truncate(&mut self, path: &[u8], node: &RealNode, size: u64, now: SimTime) -> Result<(), Errno> {
+        let node = self.for_change(path, node)?;
+        let fd = rustix::fs::open(&node.path[..], OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()).map_err(errno)?;
+        rustix::fs::ftruncate(&fd, size).map_err(errno)?;
+        let number = self.identities.of(&node.stat);
+        self.identities.touch(number, now);
+        Ok(())
+    }
+
+    /// The pipe behind an open FIFO.
+    pub fn fifo(&self, real: &[u8]) -> Option<PipeId> {
+        self.fifos.get(real).copied()
+    }
+
+    pub fn remember_fifo(&mut self, real: &[u8], pipe: PipeId) {
+        self.fifos.insert(real.to_vec(), pipe);
+    }
+
+    /// A FIFO's last end was closed.
+    pub(crate) fn forget_fifo(&mut self, pipe: PipeId) {
+        if !self.fifos.is_empty() {
+            self.fifos.retain(|_, open| *open != pipe);
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,224 @@
+//! Files that exist on no disk: `/proc`, `/sys`, `/dev`, and the parts of `/etc` that name the experiment's hosts.
+
+use super::list::Entry;
+use super::proc;
+use crate::host::HostConfig;
+use crate::ids::{IdTable, Pid, Tid};
+use crate::process::Process;
+use base::SimTime;
+use base::map::FastHasher;
+use linux_abi::fs::{
+    DT_CHR, DT_DIR, DT_LNK, DT_REG, S_IFCHR, S_IFDIR, S_IFLNK, S_IFMT, S_IFREG, Stat, makedev,
+};
+use std::fmt::Write;
+use std::hash::Hasher;
+
+/// Who looks: what `/proc/self` and its like depend on.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    pub config: &'a HostConfig,
+    /// The calling process, which is not in the table meanwhile; None when the simulator itself looks.
+    pub process: Option<&'a Process>,
+    pub tid: Tid,
+    pub processes: &'a IdTable<Process>,
+    pub now: SimTime,
+}
+
+impl<'a> View<'a> {
+    pub fn process(&self, pid: u32) -> Option<&'a Process> {
+        self.process.filter(|process| process.pid.0 == pid).or_else(|| self.processes.get(pid))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Device {
+    Null,
+    Zero,
+    Full,
+    Random,
+    Urandom,
+    Tty,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Synthetic {
+    /// A file with this content. Writing to it is accepted and without effect.
+    File(Vec<u8>),
+    Directory(Vec<(&'static str, u8)>),
+    Device(Device),
+    Link(Vec<u8>),
+    /// `/proc/PID/fd/N`: opening it opens the file behind the descriptor once more.
+    Descriptor { pid: Pid, fd: u32 },
+    /// `/proc/PID/fd`.
+    Descriptors(Pid),
+}
+
+const DEVICES: [(&str, Device, u32, u32); 6] = [
+    ("null", Device::Null, 1, 3),
+    ("zero", Device::Zero, 1, 5),
+    ("full", Device::Full, 1, 7),
+    ("random", Device::Random, 1, 8),
+    ("urandom", Device::Urandom, 1, 9),
+    ("tty", Device::Tty, 5, 0),
+];
+
+const DEVICE_LINKS: [(&str, &str); 4] = [
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+];
+
+/// Whether a path is looked up here and nowhere else.
+pub fn covers(path: &[u8]) -> bool {
+    let below = |prefix: &[u8]| super::is_below(path, prefix);
+    match path.get(1) {
+        Some(b'p') => below(b"/proc"),
+        Some(b'd') => below(b"/dev"),
+        Some(b's') => below(b"/sys"),
+        Some(b'e') => matches!(path, b"/etc/hosts" | b"/etc/resolv.conf" | b"/etc/hostname" | b"/etc/localtime" | b"/etc/timezone"),
+        _ => false,
+    }
+}
+
+pub fn lookup(view: &View<'_>, path: &[u8]) -> Option<Synthetic> {
+    let path = std::str::from_utf8(path).ok()?;
+    let mut parts = path.split('/').skip(1);
+    let top = parts.next()?;
+    let rest: Vec<&str> = parts.collect();
+    match top {
+        "dev" => device_node(&rest),
+        "etc" => configuration(view, rest.first()?),
+        "sys" => system_node(&rest),
+        _ => proc::lookup(view, &rest),
+    }
+}
+
+fn device_node(rest: &[&str]) -> Option<Synthetic> {
+    let [name] = rest else {
+        return rest.is_empty().then(|| Synthetic::Directory(device_directory()));
+    };
+    if let Some((_, device, ..)) = DEVICES.iter().find(|(known, ..)| known == name) {
+        return Some(Synthetic::Device(*device));
+    }
+    let (_, text) = DEVICE_LINKS.iter().find(|(known, _)| known == name)?;
+    Some(Synthetic::Link(text.as_bytes().to_vec()))
+}
+
+fn device_directory() -> Vec<(&'static str, u8)> {
+    let devices = DEVICES.iter().map(|(name, ..)| (*name, DT_CHR as u8));
+    let links = DEVICE_LINKS.iter().map(|(name, _)| (*name, DT_LNK as u8));
+    devices.chain(links).chain([("shm", DT_DIR as u8)]).collect()
+}
+
+fn configuration(view: &View<'_>, name: &str) -> Option<Synthetic> {
+    let text = match name {
+        "hosts" => hosts_file(view.config),
+        "hostname" => format!("{}\n", view.config.name),
+        "resolv.conf" => format!("nameserver {}\n", NAME_SERVER),
+        "timezone" => "Etc/UTC\n".to_owned(),
+        "localtime" => return Some(Synthetic::Link(b"/usr/share/zoneinfo/Etc/UTC".to_vec())),
+        _ => return None,
+    };
+    Some(Synthetic::File(text.into_bytes()))
+}
+
+/// The resolver that `/etc/resolv.conf` names: the host itself, whose loopback answers DNS queries about the experiment's hosts.
+pub const NAME_SERVER: &str = "127.0.0.53";
+
+fn hosts_file(config: &HostConfig) -> String {
+    let mut text = String::from("127.0.0.1 localhost\n");
+    for host in config.hosts.iter() {
+        writeln!(text, "{} {}", host.address, host.name).expect("a string takes everything");
+    }
+    text
+}
+
+/// One processor, and nothing else.
+fn system_node(rest: &[&str]) -> Option<Synthetic> {
+    let directory = |names: &[(&'static str, u8)]| Some(Synthetic::Directory(names.to_vec()));
+    let file = |text: &str| Some(Synthetic::File(text.as_bytes().to_vec()));
+    let (dir, reg) = (DT_DIR as u8, DT_REG as u8);
+    match rest {
+        [] => directory(&[("devices", dir)]),
+        ["devices"] => directory(&[("system", dir)]),
+        ["devices", "system"] => directory(&[("cpu", dir)]),
+        ["devices", "system", "cpu"] => directory(&[("cpu0", dir), ("online", reg), ("possible", reg), ("present", reg)]),
+        ["devices", "system", "cpu", "online" | "possible" | "present"] => file("0\n"),
+        ["devices", "system", "cpu", "cpu0"] => directory(&[]),
+        _ => None,
+    }
+}
+
+/// The entries of a synthetic directory.
+pub fn list(view: &View<'_>, path: &[u8]) -> Vec<Entry> {
+    let names: Vec<(String, u8)> = match lookup(view, path) {
+        Some(Synthetic::Descriptors(pid)) => match view.process(pid.0) {
+            Some(process) => process.fds.iter().map(|(fd, _)| (fd.to_string(), DT_LNK as u8)).collect(),
+            None => Vec::new(),
+        },
+        Some(Synthetic::Directory(names)) => {
+            let fixed = names.iter().map(|(name, kind)| ((*name).to_owned(), *kind));
+            let mut names: Vec<_> = if path == b"/proc" { proc::process_names(view) } else { Vec::new() };
+            names.extend(fixed);
+            names.sort();
+            names
+        }
+        _ => Vec::new(),
+    };
+    let entry = |(name, kind): (String, u8)| {
+        let number = number(&[path, b"/", name.as_bytes()].concat());
+        Entry { name: name.into_bytes(), number, kind }
+    };
+    names.into_iter().map(entry).collect()
+}
+
+/// The inode number of a synthetic file: a function of its path, below the numbers of real files.
+pub fn number(path: &[u8]) -> u64 {
+    let mut hasher = FastHasher::default();
+    hasher.write(path);
+    1 + hasher.finish() % ((1 << 20) - 1)
+}
+
+pub fn stat(path: &[u8], node: &Synthetic) -> Stat {
+    let (mode, size) = match node {
+        Synthetic::File(content) if path.starts_with(b"/etc/") => (S_IFREG | 0o644, content.len()),
+        Synthetic::File(_) => (S_IFREG | 0o444, 0),
+        Synthetic::Directory(_) | Synthetic::Descriptors(_) => (S_IFDIR | 0o555, 0),
+        Synthetic::Device(_) => (S_IFCHR | 0o666, 0),
+        Synthetic::Link(text) => (S_IFLNK | 0o777, text.len()),
+        Synthetic::Descriptor { .. } => (S_IFLNK | 0o700, 64),
+    };
+    let mut stat = super::identity::synthetic_stat(number(path), mode, size as u64);
+    if let Synthetic::Device(device) = node {
+        let (.., major, minor) = DEVICES.iter().find(|(_, known, ..)| known == device).expect("every device is listed");
+        stat.st_rdev = makedev(*major, *minor);
+    }
+    if mode & S_IFMT == S_IFDIR {
+        stat.st_nlink = 2;
+    }
+    stat
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_synthetic_is_covered() {
+        for path in [&b"/proc"[..], b"/proc/self/fd", b"/dev/null", b"/sys/x", b"/etc/hosts"] {
+            assert!(covers(path), "{}", String::from_utf8_lossy(path));
+        }
+        for path in [&b""[..], b"/", b"/process", b"/etc/passwd", b"/etc/hosts.allow", b"/usr"] {
+            assert!(!covers(path), "{}", String::from_utf8_lossy(path));
+        }
+    }
+
+    #[test]
+    fn devices_and_links_are_found() {
+        assert_eq!(device_node(&["null"]), Some(Synthetic::Device(Device::Null)));
+        assert_eq!(device_node(&["stdout"]), Some(Synthetic::Link(b"/proc/self/fd/1".to_vec())));
+        assert_eq!(device_node(&["sda"]), None);
+        assert_eq!(device_node(&["null", "x"]), None);
+    }
+}

@@ -1,0 +1,224 @@
+//! What a run amounts to: guests' final states, counters, the digest.
+
+use super::host::{Guest, SimHost};
+use super::is_expected;
+use base::SimTime;
+use recorder::stats::{NetworkStats, SimStats, WorkerStats, add};
+use recorder::{DataDirectory, OutputPool, RunDigest};
+use scenario::Plan;
+use simkernel::process::ExitStatus;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What became of a guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GuestState {
+    Running,
+    Exited(i32),
+    Signaled(i32),
+    /// Its start time lies behind the end.
+    NotStarted,
+    /// It could not be loaded.
+    Failed(String),
+}
+
+impl std::fmt::Display for GuestState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            GuestState::Running => f.write_str("running"),
+            GuestState::Exited(code) => write!(f, "exited with status {code}"),
+            GuestState::Signaled(number) => match linux_abi::Signal::from_raw(*number) {
+                Some(signal) => write!(f, "killed by {signal}"),
+                None => write!(f, "killed by signal {number}"),
+            },
+            GuestState::NotStarted => f.write_str("not started"),
+            GuestState::Failed(why) => write!(f, "could not be started: {why}"),
+        }
+    }
+}
+
+/// One process of the plan at the end.
+#[derive(Clone, Debug)]
+pub struct FinalGuest {
+    pub host: String,
+    pub path: String,
+    pub pid: Option<u32>,
+    pub state: GuestState,
+    pub expected: scenario::FinalState,
+    pub as_expected: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Success,
+    /// Some guest's final state was not the expected one.
+    Failed,
+    /// Stopped by the user.
+    Interrupted,
+}
+
+#[derive(Clone, Debug)]
+pub struct Summary {
+    pub verdict: Verdict,
+    pub guests: Vec<FinalGuest>,
+    /// One hash over every packet and every guest's output.
+    pub digest: String,
+    pub wall: Duration,
+    pub simulated: SimTime,
+    pub data_directory: PathBuf,
+    pub stats: SimStats,
+}
+
+impl Summary {
+    /// One sentence per guest in an unexpected final state.
+    pub fn unexpected(&self) -> Vec<String> {
+        let sentence = |guest: &FinalGuest| {
+            let pid = guest.pid.map_or_else(String::new, |pid| format!(".{pid}"));
+            format!("{}: {}{pid} is {}, expected {}", guest.host, guest.path, guest.state, guest.expected)
+        };
+        self.guests.iter().filter(|guest| !guest.as_expected).map(sentence).collect()
+    }
+}
+
+/// Why a run failed before or while it ran.
+#[derive(Clone, Debug)]
+pub enum RunError {
+    /// The machine lacks something that guests need.
+    Machine(String),
+    /// The data directory cannot be made or written.
+    Recording(String),
+    /// A bug.
+    Simulator(String),
+}
+
+impl std::fmt::Display for RunError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            RunError::Machine(text) | RunError::Recording(text) => f.write_str(text),
+            RunError::Simulator(text) => write!(f, "the simulator failed: {text}"),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+impl From<recorder::Error> for RunError {
+    fn from(error: recorder::Error) -> Self {
+        RunError::Recording(error.to_string())
+    }
+}
+
+/// Ends what hosts still have open, and counts.
+pub(super) fn conclude(
+    plan: &Plan,
+    hosts: Vec<SimHost>,
+    outcome: &engine::Outcome,
+    directory: &DataDirectory,
+    wall: Duration,
+) -> Result<Summary, RunError> {
+    let interrupted = outcome.ending == engine::Ending::Interrupted;
+    let simulated = if interrupted { outcome.last_window } else { plan.stop_time() };
+    let mut stats = SimStats::default();
+    let mut digest = RunDigest::new();
+    let mut guests = Vec::new();
+    let mut pool = OutputPool::new(64);
+    for mut host in hosts {
+        host.kernel.flush_outputs();
+        for capture in [host.capture.take(), host.loopback_capture.take()].into_iter().flatten() {
+            capture.close(&mut pool)?;
+        }
+        for (index, output) in host.kernel.outputs().iter().enumerate() {
+            if let Some(error) = &output.error {
+                return Err(RunError::Recording(error.clone()));
+            }
+            let stream = if index % 2 == 0 { recorder::Stream::Stdout } else { recorder::Stream::Stderr };
+            host.digest.output(simulated, index as u32, stream, &output.content_hash());
+        }
+        digest.host(&host.name, &host.digest);
+        guests.extend(host.guests.iter().map(|guest| final_guest(&host.name, guest)));
+        count(&mut stats, &host);
+    }
+    let digest = digest.finish();
+    fill_stats(&mut stats, plan, outcome, &digest, wall, simulated);
+    stats.gnomon.guests = guests.len() as u64;
+    directory.write_sim_stats(&stats)?;
+    let failed = guests.iter().any(|guest| !guest.as_expected);
+    let verdict = match (interrupted, failed) {
+        (true, _) => Verdict::Interrupted,
+        (false, true) => Verdict::Failed,
+        (false, false) => Verdict::Success,
+    };
+    let data_directory = plan.data_directory.clone();
+    Ok(Summary { verdict, guests, digest, wall, simulated, data_directory, stats })
+}
+
+fn final_guest(host: &str, guest: &Guest) -> FinalGuest {
+    let state = match (&guest.failed, guest.ended, guest.pid) {
+        (Some(why), ..) => GuestState::Failed(why.clone()),
+        (None, Some(ExitStatus::Exited(code)), _) => GuestState::Exited(code),
+        (None, Some(ExitStatus::Signaled(signal)), _) => GuestState::Signaled(signal),
+        (None, None, Some(_)) => GuestState::Running,
+        (None, None, None) => GuestState::NotStarted,
+    };
+    let as_expected = is_expected(guest.expected, &state);
+    FinalGuest {
+        host: host.to_owned(),
+        path: guest.path.clone(),
+        pid: guest.pid.map(|pid| pid.0),
+        state,
+        expected: guest.expected,
+        as_expected,
+    }
+}
+
+fn count(stats: &mut SimStats, host: &SimHost) {
+    let counts = host.counts;
+    let network: &mut NetworkStats = &mut stats.gnomon.network;
+    network.packets_sent += counts.sent;
+    network.packets_delivered += counts.delivered;
+    network.packets_lost += counts.lost;
+    network.packets_dropped += counts.dropped + counts.unroutable;
+    network.bytes_sent += counts.sent_bytes;
+    network.bytes_delivered += counts.delivered_bytes;
+    stats.gnomon.events += host.events_handled;
+    for (number, calls) in host.kernel.call_counts.iter().enumerate().filter(|(_, calls)| **calls > 0) {
+        let name = linux_abi::nr::name(number as u64).map_or_else(|| format!("number {number}"), str::to_owned);
+        add(&mut stats.syscalls, &name, *calls);
+    }
+}
+
+fn fill_stats(
+    stats: &mut SimStats,
+    plan: &Plan,
+    outcome: &engine::Outcome,
+    digest: &str,
+    wall: Duration,
+    simulated: SimTime,
+) {
+    let counters = guest::counters();
+    let gnomon = &mut stats.gnomon;
+    gnomon.version = env!("CARGO_PKG_VERSION").to_owned();
+    gnomon.seed = plan.general.seed.into();
+    gnomon.digest = digest.to_owned();
+    gnomon.simulated_ns = simulated.as_nanos();
+    gnomon.wall_ns = wall.as_nanos() as u64;
+    gnomon.hosts = plan.hosts.len() as u64;
+    gnomon.windows = outcome.workers.first().map_or(0, |worker| worker.rounds);
+    gnomon.max_resident_bytes = recorder::ProcessUsage::of_this_process().map_or(0, |usage| usage.max_resident_bytes());
+    let calls: u64 = stats.syscalls.values().sum();
+    gnomon.interception.rewritten = calls.saturating_sub(counters.misses);
+    add(&mut gnomon.interception.misses, "all sites", counters.misses);
+    add(&mut gnomon.memory_map_calls.starting, "map", counters.map_calls);
+    add(&mut gnomon.memory_map_calls.steady, "madvise", counters.advise_calls);
+    gnomon.workers = outcome
+        .workers
+        .iter()
+        .map(|worker| WorkerStats {
+            hosts_executed: worker.hosts_run,
+            hosts_stolen: worker.hosts_stolen,
+            guest_ns: worker.running.as_nanos() as u64,
+            waiting_ns: worker.waiting.as_nanos() as u64,
+            ..WorkerStats::default()
+        })
+        .collect();
+}
