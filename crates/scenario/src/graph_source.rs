@@ -106,10 +106,13 @@ pub(crate) fn read_graph(reader: &mut Reader, node: &Node, environment: &Environ
 fn read_inline(reader: &mut Reader, node: &Node) -> Option<GraphText> {
     let text = reader.scalar(node, "network.graph.inline", "'|' and the graph on the lines below")?.text;
     let lines = matches!(&node.value, Value::Scalar { style: Style::Literal, .. });
+    // A block's position is that of its first line that is not blank, but its text begins with the blank ones.
+    let blank = text.bytes().take_while(|&b| b == b'\n').count() as u32;
+    let line = if lines { node.pos.line.saturating_sub(blank) } else { node.pos.line };
     Some(GraphText {
         source: GraphSource::Inline(text.to_owned()),
         text: text.to_owned(),
-        origin: Origin::Inline { pos: node.pos, lines },
+        origin: Origin::Inline { pos: Pos { line, ..node.pos }, lines },
     })
 }
 

@@ -245,6 +245,10 @@ fn bad_gml_is_located_in_the_experiment_file() {
         "exp.yaml:9:19: network.graph.inline: expected a number, a string or '[' after 'id' but found the word 'x'"
     );
     assert_eq!(
+        errors(&with_graph("\n\ngraph [\n  node [ id x ]\n]")),
+        "exp.yaml:10:19: network.graph.inline: expected a number, a string or '[' after 'id' but found the word 'x'"
+    );
+    assert_eq!(
         errors(&with_graph("# a comment\n\ngraph [\n  node [ id 0 ]\n")),
         "exp.yaml:9:13: network.graph.inline: the '[' of this graph is never closed; add ']'"
     );
