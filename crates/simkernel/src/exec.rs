@@ -72,7 +72,7 @@ impl Kernel {
     }
 
     /// Follows `#!` lines to a program that can be loaded.
-    fn resolve_program(&self, cwd: &[u8], path: &[u8], mut arguments: Vec<Vec<u8>>) -> Result<Resolved, ExecError> {
+    fn resolve_program(&mut self, cwd: &[u8], path: &[u8], mut arguments: Vec<Vec<u8>>) -> Result<Resolved, ExecError> {
         let mut path = path.to_vec();
         for _ in 0..=SCRIPT_DEPTH_MAX {
             let (file, name) = self.open_program(cwd, &path)?;
@@ -102,8 +102,8 @@ impl Kernel {
         Err(ExecError { errno: Errno::ELOOP, message })
     }
 
-    fn open_program(&self, cwd: &[u8], path: &[u8]) -> Result<(File, Vec<u8>), ExecError> {
-        self.vfs.open_executable(cwd, path).map_err(|errno| {
+    fn open_program(&mut self, cwd: &[u8], path: &[u8]) -> Result<(File, Vec<u8>), ExecError> {
+        self.open_executable(cwd, path).map_err(|errno| {
             let text = errno.description().unwrap_or("error");
             ExecError { errno, message: format!("{}: {text}", String::from_utf8_lossy(path)) }
         })

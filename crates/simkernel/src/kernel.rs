@@ -10,6 +10,7 @@ use crate::files::{FileKind, FileTable, OpenFile};
 use crate::futex::Futexes;
 use crate::host::HostConfig;
 use crate::ids::{FIRST_ID, FileId, IdTable, Pid, SpaceId, Tid};
+use crate::locks::Locks;
 use crate::process::{ExitRecord, Process};
 use crate::thread::{Thread, ThreadState};
 use crate::timers::{TimerKind, Timers};
@@ -41,6 +42,7 @@ pub struct Kernel {
     pub pipes: Slab<Pipe>,
     pub futexes: Futexes,
     pub timers: Timers,
+    pub locks: Locks,
     pub vfs: Vfs,
     pub(crate) outputs: Vec<Output>,
     /// A buffer for moving bytes, kept for its memory.
@@ -75,6 +77,7 @@ impl Kernel {
             pipes: Slab::new(),
             futexes: Futexes::default(),
             timers: Timers::default(),
+            locks: Locks::default(),
             vfs,
             outputs: Vec::new(),
             scratch: Vec::new(),
@@ -253,6 +256,7 @@ impl Kernel {
     }
 
     fn close_file(&mut self, id: FileId) {
+        self.drop_file_locks(id);
         let watchers = std::mem::take(&mut self.files[id].queue.watchers);
         for watcher in watchers {
             match watcher {

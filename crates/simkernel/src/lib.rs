@@ -15,6 +15,7 @@ pub mod host;
 pub mod ids;
 pub mod kernel;
 pub mod limits;
+pub mod locks;
 pub mod outcome;
 pub mod process;
 pub mod signal;

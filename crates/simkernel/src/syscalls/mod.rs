@@ -3,14 +3,20 @@
 //! A handler is a function of the calling context and the six argument registers. It is executed from its start each time its
 //! thread is woken, until it ends with something other than `Outcome::Block`.
 
-mod time;
-pub(crate) mod system;
-mod signals;
-mod process;
-mod poll;
-mod memory;
+mod descriptors;
 mod futex;
+mod locks;
+mod memory;
+mod open;
+mod paths;
+mod poll;
+mod process;
+mod read_write;
+mod signals;
+mod stat;
+pub(crate) mod system;
 pub mod table;
+mod time;
 
 use crate::ctx::Ctx;
 use crate::kernel::Report;

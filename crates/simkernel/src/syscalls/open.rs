@@ -336,18 +336,6 @@ impl Ctx<'_> {
 }
 
 impl crate::kernel::Kernel {
-    /// Gives a new process its descriptors 0, 1 and 2: `/dev/null`, and its output files in the host's folder.
-    pub(crate) fn open_standard_files(&mut self, process: &mut crate::process::Process) -> Result<(), Errno> {
-        let input = self.files.insert(OpenFile::new(FileKind::Device(Device::Null), O_RDONLY | O_LARGEFILE));
-        process.fds.replace(0, input, false);
-        for (fd, suffix) in [(1, "stdout"), (2, "stderr")] {
-            let name = format!("{}.{}.{suffix}", process.program_name(), process.pid);
-            let output = self.open_output(self.config.host_dir.join(name), O_WRONLY | O_APPEND | O_LARGEFILE)?;
-            process.fds.replace(fd, output, false);
-        }
-        Ok(())
-    }
-
     /// Finds and opens a program for `execve`: the machine's file, and its path as the guest sees it. ENOENT, EACCES (no regular
     /// file, not executable), ...
     pub(crate) fn open_executable(&mut self, cwd: &[u8], path: &[u8]) -> Result<(std::fs::File, Vec<u8>), Errno> {

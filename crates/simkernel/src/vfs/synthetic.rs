@@ -105,6 +105,12 @@ fn device_node(rest: &[&str]) -> Option<Synthetic> {
     Some(Synthetic::Link(text.as_bytes().to_vec()))
 }
 
+/// The path of a device.
+pub fn device_path(device: Device) -> Vec<u8> {
+    let (name, ..) = DEVICES.iter().find(|(_, known, ..)| *known == device).expect("every device is listed");
+    format!("/dev/{name}").into_bytes()
+}
+
 fn device_directory() -> Vec<(&'static str, u8)> {
     let devices = DEVICES.iter().map(|(name, ..)| (*name, DT_CHR as u8));
     let links = DEVICE_LINKS.iter().map(|(name, _)| (*name, DT_LNK as u8));

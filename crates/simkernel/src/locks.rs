@@ -1,0 +1,171 @@
+//! File locks of one host: record locks of processes and of open files (fcntl), and whole-file locks (flock). They bind no reads
+//! or writes, only each other. Hosts do not see each other's.
+
+use crate::files::FileKind;
+use crate::futex::{FutexKey, FutexWaiter};
+use crate::ids::{FileId, Pid, SpaceId, Tid};
+use crate::kernel::Kernel;
+use crate::wait::Wake;
+use base::map::FastMap;
+
+/// Waiters for locks stand in the futex queues, under a space that no process has.
+const LOCK_SPACE: SpaceId = SpaceId(u32::MAX);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Owner {
+    Process(Pid),
+    File(FileId),
+}
+
+/// Locks of the two families ignore each other.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Family {
+    Record,
+    Whole,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lock {
+    pub owner: Owner,
+    pub start: u64,
+    /// One past the last byte; u64::MAX for the end of the file, wherever it is.
+    pub end: u64,
+    pub exclusive: bool,
+}
+
+impl Lock {
+    fn overlaps(&self, other: &Lock) -> bool {
+        self.start < other.end && other.start < self.end
+    }
+
+    fn conflicts(&self, other: &Lock) -> bool {
+        self.owner != other.owner && self.overlaps(other) && (self.exclusive || other.exclusive)
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Locks {
+    /// By inode number, in order of granting.
+    held: FastMap<(Family, u64), Vec<Lock>>,
+}
+
+impl Locks {
+    /// The first lock that stands against this one.
+    pub fn conflict(&self, family: Family, number: u64, wanted: &Lock) -> Option<Lock> {
+        self.held.get(&(family, number))?.iter().find(|held| wanted.conflicts(held)).copied()
+    }
+
+    /// Grants a lock; the owner's own locks give way where they overlap.
+    pub fn grant(&mut self, family: Family, number: u64, lock: Lock) {
+        self.release(family, number, &lock);
+        self.held.entry((family, number)).or_default().push(lock);
+    }
+
+    /// Gives up what the owner holds within a range. Whether anything was.
+    pub fn release(&mut self, family: Family, number: u64, range: &Lock) -> bool {
+        let Some(held) = self.held.get_mut(&(family, number)) else { return false };
+        let mut kept = Vec::with_capacity(held.len());
+        let mut changed = false;
+        for lock in held.drain(..) {
+            if lock.owner != range.owner || !lock.overlaps(range) {
+                kept.push(lock);
+                continue;
+            }
+            changed = true;
+            if lock.start < range.start {
+                kept.push(Lock { end: range.start, ..lock });
+            }
+            if range.end < lock.end {
+                kept.push(Lock { start: range.end, ..lock });
+            }
+        }
+        *held = kept;
+        if held.is_empty() {
+            self.held.remove(&(family, number));
+        }
+        changed
+    }
+}
+
+impl Kernel {
+    /// What locks on an open file are keyed by; None for files without an inode.
+    pub(crate) fn lock_number(&self, file: FileId) -> Option<u64> {
+        match &self.files[file].kind {
+            FileKind::Regular(file) => Some(file.number),
+            FileKind::Directory(directory) => Some(crate::vfs::synthetic::number(&directory.path)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn wait_for_lock(&mut self, number: u64, tid: Tid) -> FutexKey {
+        let key = FutexKey { space: LOCK_SPACE, address: number };
+        self.futexes.add(key, FutexWaiter { tid, bitset: u32::MAX });
+        key
+    }
+
+    /// Gives up locks in a range, and lets those that wait for the file try again.
+    pub(crate) fn release_locks(&mut self, family: Family, number: u64, range: &Lock) {
+        if self.locks.release(family, number, range) {
+            self.wake_lock_waiters(number);
+        }
+    }
+
+    pub(crate) fn wake_lock_waiters(&mut self, number: u64) {
+        let key = FutexKey { space: LOCK_SPACE, address: number };
+        for waiter in self.futexes.take(key, usize::MAX, u32::MAX) {
+            self.wake(waiter.tid, Wake::Ready);
+        }
+    }
+
+    /// A process closed a descriptor of a file: its record locks on it are gone, whatever other descriptors it has.
+    pub(crate) fn drop_record_locks(&mut self, file: FileId, pid: Pid) {
+        if !self.locks.held.is_empty() {
+            self.drop_locks(Family::Record, file, Owner::Process(pid));
+        }
+    }
+
+    /// An open file is closed for good.
+    pub(crate) fn drop_file_locks(&mut self, file: FileId) {
+        if !self.locks.held.is_empty() {
+            self.drop_locks(Family::Whole, file, Owner::File(file));
+            self.drop_locks(Family::Record, file, Owner::File(file));
+        }
+    }
+
+    fn drop_locks(&mut self, family: Family, file: FileId, owner: Owner) {
+        if let Some(number) = self.lock_number(file) {
+            self.release_locks(family, number, &Lock { owner, start: 0, end: u64::MAX, exclusive: false });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lock(pid: u32, start: u64, end: u64, exclusive: bool) -> Lock {
+        Lock { owner: Owner::Process(Pid(pid)), start, end, exclusive }
+    }
+
+    #[test]
+    fn shared_locks_share_and_exclusive_ones_do_not() {
+        let mut locks = Locks::default();
+        locks.grant(Family::Record, 1, lock(1, 0, 100, false));
+        assert_eq!(locks.conflict(Family::Record, 1, &lock(2, 50, 60, false)), None);
+        assert!(locks.conflict(Family::Record, 1, &lock(2, 50, 60, true)).is_some());
+        assert_eq!(locks.conflict(Family::Record, 1, &lock(2, 100, 101, true)), None);
+        assert_eq!(locks.conflict(Family::Record, 1, &lock(1, 0, 100, true)), None);
+        assert_eq!(locks.conflict(Family::Whole, 1, &lock(2, 0, 100, true)), None);
+    }
+
+    #[test]
+    fn unlocking_the_middle_leaves_both_ends() {
+        let mut locks = Locks::default();
+        locks.grant(Family::Record, 1, lock(1, 0, 100, true));
+        assert!(locks.release(Family::Record, 1, &lock(1, 40, 60, false)));
+        assert_eq!(locks.held[&(Family::Record, 1)], [lock(1, 0, 40, true), lock(1, 60, 100, true)]);
+        locks.grant(Family::Record, 1, lock(1, 0, 70, false));
+        assert_eq!(locks.held[&(Family::Record, 1)], [lock(1, 70, 100, true), lock(1, 0, 70, false)]);
+        assert!(!locks.release(Family::Record, 1, &lock(2, 0, u64::MAX, false)));
+    }
+}

@@ -1,0 +1,316 @@
+//! Calls on descriptors themselves: closing, duplicating, flags, ioctl, locks, and what concerns an open file as a whole.
+
+use crate::ctx::Ctx;
+use crate::files::FileKind;
+use crate::files::eventfd::EventFd;
+use crate::files::pipe::PipeEnd;
+use crate::files::{OpenFile, pipe::Pipe};
+use crate::ids::FileId;
+use crate::outcome::{Outcome, SysResult};
+use linux_abi::Errno;
+use linux_abi::event::{EFD_CLOEXEC, EFD_NONBLOCK, EFD_SEMAPHORE};
+use linux_abi::fs::*;
+use linux_abi::ioctl::*;
+use linux_abi::sysinfo::RLIMIT_NOFILE;
+
+/// Flags that F_SETFL can change.
+const SETTABLE: u32 = O_APPEND | O_NONBLOCK | O_ASYNC | O_DIRECT | O_NOATIME;
+
+/// close(2).
+pub fn close(ctx: &mut Ctx<'_>, [fd, ..]: [u64; 6]) -> SysResult {
+    let file = ctx.process.fds.remove(fd)?;
+    release(ctx, file);
+    Ok(0)
+}
+
+/// Closing any descriptor of a file gives up the process's record locks on it, fcntl(2).
+fn release(ctx: &mut Ctx<'_>, file: FileId) {
+    ctx.kernel.drop_record_locks(file, ctx.process.pid);
+    ctx.kernel.release_file(file);
+}
+
+/// close_range(2).
+pub fn close_range(ctx: &mut Ctx<'_>, [first, last, flags, ..]: [u64; 6]) -> SysResult {
+    const CLOSE_RANGE_UNSHARE: u32 = 2;
+    const CLOSE_RANGE_CLOEXEC: u32 = 4;
+    let (first, last, flags) = (first as u32, last as u32, flags as u32);
+    if first > last || flags & !(CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    if flags & CLOSE_RANGE_CLOEXEC != 0 {
+        let end = ctx.process.fds.len() as u64;
+        for fd in u64::from(first)..end.min(u64::from(last) + 1) {
+            // Numbers that are not in use are passed over.
+            let _ = ctx.process.fds.set_cloexec(fd, true);
+        }
+        return Ok(0);
+    }
+    for file in ctx.process.fds.drain(|fd, _| (first..=last).contains(&fd)) {
+        release(ctx, file);
+    }
+    Ok(0)
+}
+
+/// dup(2).
+pub fn dup(ctx: &mut Ctx<'_>, [fd, ..]: [u64; 6]) -> SysResult {
+    duplicate_from(ctx, fd, 0, false)
+}
+
+fn duplicate_from(ctx: &mut Ctx<'_>, fd: u64, from: u64, cloexec: bool) -> SysResult {
+    let file = ctx.file(fd)?;
+    let limit = ctx.process.limits.soft(RLIMIT_NOFILE);
+    if from >= limit {
+        return Err(Errno::EINVAL.into());
+    }
+    let new = ctx.process.fds.allocate(file, from as usize, cloexec, limit)?;
+    ctx.kernel.files.acquire(file);
+    Ok(new.into())
+}
+
+/// dup2(2).
+pub fn dup2(ctx: &mut Ctx<'_>, [old, new, ..]: [u64; 6]) -> SysResult {
+    let file = ctx.file(old)?;
+    if old as u32 == new as u32 {
+        return Ok(new);
+    }
+    place(ctx, file, new, false)
+}
+
+/// dup3(2).
+pub fn dup3(ctx: &mut Ctx<'_>, [old, new, flags, ..]: [u64; 6]) -> SysResult {
+    if flags as u32 & !O_CLOEXEC != 0 || old as u32 == new as u32 {
+        return Err(Errno::EINVAL.into());
+    }
+    let file = ctx.file(old)?;
+    place(ctx, file, new, flags as u32 & O_CLOEXEC != 0)
+}
+
+fn place(ctx: &mut Ctx<'_>, file: FileId, new: u64, cloexec: bool) -> SysResult {
+    let new = new as u32;
+    if u64::from(new) >= ctx.process.limits.soft(RLIMIT_NOFILE) {
+        return Err(Errno::EBADF.into());
+    }
+    ctx.kernel.files.acquire(file);
+    if let Some(old) = ctx.process.fds.replace(new, file, cloexec) {
+        release(ctx, old);
+    }
+    Ok(new.into())
+}
+
+/// fcntl(2).
+pub fn fcntl(ctx: &mut Ctx<'_>, [fd, command, arg, ..]: [u64; 6]) -> SysResult {
+    let id = ctx.file(fd)?;
+    match command as i32 {
+        F_DUPFD => duplicate_from(ctx, fd, arg as u32 as u64, false),
+        F_DUPFD_CLOEXEC => duplicate_from(ctx, fd, arg as u32 as u64, true),
+        F_GETFD => Ok(ctx.process.fds.cloexec(fd)?.into()),
+        F_SETFD => {
+            ctx.process.fds.set_cloexec(fd, arg as u32 & FD_CLOEXEC != 0)?;
+            Ok(0)
+        }
+        F_GETFL => Ok(ctx.kernel.files[id].status.into()),
+        _ if ctx.kernel.files[id].status & O_PATH != 0 => Err(Errno::EBADF.into()),
+        F_SETFL => {
+            let file = &mut ctx.kernel.files[id];
+            file.status = file.status & !SETTABLE | arg as u32 & SETTABLE;
+            Ok(0)
+        }
+        F_SETOWN => {
+            ctx.kernel.files[id].owner = arg as i32;
+            Ok(0)
+        }
+        F_GETOWN => Ok(ctx.kernel.files[id].owner as u64),
+        F_GETLK | F_SETLK | F_SETLKW | F_OFD_GETLK | F_OFD_SETLK | F_OFD_SETLKW => {
+            super::locks::record_lock(ctx, id, command as i32, arg)
+        }
+        F_GETPIPE_SZ => Ok(pipe_of(ctx, id)?.capacity() as u64),
+        F_SETPIPE_SZ => Ok(pipe_of(ctx, id)?.set_capacity(arg as u32 as usize)? as u64),
+        F_GET_SEALS | F_ADD_SEALS => seals(ctx, id, command as i32, arg as u32),
+        F_SETSIG | F_NOTIFY | F_SETLEASE => Err(Errno::EINVAL.into()),
+        F_GETSIG => Ok(0),
+        F_GETLEASE => Ok(F_UNLCK as u64),
+        _ => Err(Errno::EINVAL.into()),
+    }
+}
+
+fn pipe_of<'a>(ctx: &'a mut Ctx<'_>, id: FileId) -> Result<&'a mut Pipe, Errno> {
+    let FileKind::Pipe(end) = ctx.kernel.files[id].kind else { return Err(Errno::EBADF) };
+    Ok(&mut ctx.kernel.pipes[end.pipe.0 as usize])
+}
+
+fn seals(ctx: &mut Ctx<'_>, id: FileId, command: i32, add: u32) -> SysResult {
+    let writable = ctx.kernel.files[id].writable();
+    let FileKind::Regular(file) = &mut ctx.kernel.files[id].kind else { return Err(Errno::EINVAL.into()) };
+    if !file.path.starts_with(b"/memfd:") {
+        return Err(Errno::EINVAL.into());
+    }
+    if command == F_ADD_SEALS {
+        if !writable || file.seals & F_SEAL_SEAL != 0 {
+            return Err(Errno::EPERM.into());
+        }
+        file.seals |= add;
+        return Ok(0);
+    }
+    Ok(file.seals.into())
+}
+
+/// ioctl(2): what is no socket's.
+pub fn ioctl(ctx: &mut Ctx<'_>, [fd, request, arg, ..]: [u64; 6]) -> SysResult {
+    let id = ctx.file(fd)?;
+    match request as u32 {
+        FIOCLEX | FIONCLEX => {
+            ctx.process.fds.set_cloexec(fd, request as u32 == FIOCLEX)?;
+            Ok(0)
+        }
+        FIONBIO => {
+            let on: i32 = ctx.process.memory.read_value(arg)?;
+            let status = &mut ctx.kernel.files[id].status;
+            *status = if on != 0 { *status | O_NONBLOCK } else { *status & !O_NONBLOCK };
+            Ok(0)
+        }
+        FIOASYNC => Ok(0),
+        FIONREAD => {
+            let available = match &ctx.kernel.files[id].kind {
+                FileKind::Pipe(end) => ctx.kernel.pipes[end.pipe.0 as usize].len() as u64,
+                FileKind::Regular(file) => {
+                    let offset = file.offset;
+                    ctx.kernel.regular_size(id)?.saturating_sub(offset)
+                }
+                _ => return Err(Errno::ENOTTY.into()),
+            };
+            ctx.process.memory.write_value(arg, &(available.min(i32::MAX as u64) as i32))?;
+            Ok(0)
+        }
+        _ => Err(Errno::ENOTTY.into()),
+    }
+}
+
+/// pipe(2).
+pub fn pipe(ctx: &mut Ctx<'_>, [out, ..]: [u64; 6]) -> SysResult {
+    pipe2(ctx, [out, 0, 0, 0, 0, 0])
+}
+
+/// pipe2(2). O_DIRECT's packet mode is not simulated.
+pub fn pipe2(ctx: &mut Ctx<'_>, [out, flags, ..]: [u64; 6]) -> SysResult {
+    let flags = flags as u32;
+    if flags & !(O_CLOEXEC | O_NONBLOCK) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let pipe = ctx.kernel.new_pipe();
+    let mut ends = [FileId(0); 2];
+    for (i, file) in ends.iter_mut().enumerate() {
+        let end = PipeEnd { pipe, reads: i == 0, writes: i == 1 };
+        *file = ctx.kernel.files.insert(OpenFile::new(FileKind::Pipe(end), flags & O_NONBLOCK | i as u32));
+        ctx.kernel.attach_pipe_end(end, *file);
+    }
+    install_pair(ctx, ends, flags & O_CLOEXEC != 0, out)
+}
+
+/// Gives two files descriptors and stores these at `out`; on failure both are closed.
+pub(super) fn install_pair(ctx: &mut Ctx<'_>, files: [FileId; 2], cloexec: bool, out: u64) -> SysResult {
+    let first = match ctx.install(files[0], cloexec) {
+        Ok(fd) => fd,
+        Err(errno) => {
+            ctx.kernel.release_file(files[1]);
+            return Err(errno.into());
+        }
+    };
+    let result = ctx.install(files[1], cloexec).map_err(Outcome::from).and_then(|second| {
+        let written = ctx.process.memory.write_value(out, &[first as i32, second as i32]);
+        written.map_err(|fault| {
+            if let Ok(file) = ctx.process.fds.remove(second) {
+                ctx.kernel.release_file(file);
+            }
+            fault.into()
+        })
+    });
+    if let Err(outcome) = result {
+        let file = ctx.process.fds.remove(first)?;
+        ctx.kernel.release_file(file);
+        return Err(outcome);
+    }
+    Ok(0)
+}
+
+/// eventfd(2), the older call.
+pub fn eventfd(ctx: &mut Ctx<'_>, [count, ..]: [u64; 6]) -> SysResult {
+    eventfd2(ctx, [count, 0, 0, 0, 0, 0])
+}
+
+/// eventfd2.
+pub fn eventfd2(ctx: &mut Ctx<'_>, [count, flags, ..]: [u64; 6]) -> SysResult {
+    let flags = flags as u32;
+    if flags & !(EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let event = EventFd { count: count as u32 as u64, semaphore: flags & EFD_SEMAPHORE != 0 };
+    let file = ctx.kernel.files.insert(OpenFile::new(FileKind::Event(event), O_RDWR | flags & O_NONBLOCK));
+    Ok(ctx.install(file, flags & EFD_CLOEXEC != 0)?)
+}
+
+/// fsync(2), fdatasync(2), syncfs(2), sync_file_range(2): nothing is ever lost.
+pub fn fsync(ctx: &mut Ctx<'_>, [fd, ..]: [u64; 6]) -> SysResult {
+    let id = ctx.file(fd)?;
+    match ctx.kernel.files[id].kind {
+        FileKind::Regular(_) | FileKind::Directory(_) | FileKind::Output(_) => Ok(0),
+        FileKind::Name(_) => Err(Errno::EBADF.into()),
+        _ => Err(Errno::EINVAL.into()),
+    }
+}
+
+/// sync(2).
+pub fn sync(_ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
+    Ok(0)
+}
+
+/// ftruncate(2).
+pub fn ftruncate(ctx: &mut Ctx<'_>, [fd, size, ..]: [u64; 6]) -> SysResult {
+    let id = ctx.file(fd)?;
+    let FileKind::Regular(file) = &ctx.kernel.files[id].kind else { return Err(Errno::EINVAL.into()) };
+    if size > i64::MAX as u64 || !ctx.kernel.files[id].writable() {
+        return Err(Errno::EINVAL.into());
+    }
+    if file.seals & (F_SEAL_SHRINK | F_SEAL_GROW) != 0 {
+        return Err(Errno::EPERM.into());
+    }
+    ctx.kernel.regular_truncate(id, size, ctx.now)?;
+    Ok(0)
+}
+
+/// fallocate(2): growing, and punching holes.
+pub fn fallocate(ctx: &mut Ctx<'_>, [fd, mode, offset, len, ..]: [u64; 6]) -> SysResult {
+    let id = ctx.file(fd)?;
+    if offset > i64::MAX as u64 || len == 0 || len > i64::MAX as u64 {
+        return Err(Errno::EINVAL.into());
+    }
+    if !ctx.kernel.files[id].writable() {
+        return Err(Errno::EBADF.into());
+    }
+    if !matches!(ctx.kernel.files[id].kind, FileKind::Regular(_)) {
+        return Err(Errno::ENODEV.into());
+    }
+    let end = offset.checked_add(len).filter(|end| *end <= i64::MAX as u64).ok_or(Errno::EFBIG)?;
+    let mode = mode as u32;
+    if mode & !(FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE) != 0 {
+        return Err(Errno::EOPNOTSUPP.into());
+    }
+    if mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE) != 0 {
+        let flags = rustix::fs::FallocateFlags::from_bits_truncate(mode);
+        let real = ctx.kernel.real_descriptor(id)?;
+        rustix::fs::fallocate(real, flags, offset, len).map_err(|e| Outcome::from(crate::vfs::errno(e)))?;
+    } else if mode & FALLOC_FL_KEEP_SIZE == 0 && ctx.kernel.regular_size(id)? < end {
+        ctx.kernel.regular_truncate(id, end, ctx.now)?;
+    }
+    Ok(0)
+}
+
+/// posix_fadvise(2), readahead(2): advice.
+pub fn fadvise(ctx: &mut Ctx<'_>, [fd, ..]: [u64; 6]) -> SysResult {
+    let id = ctx.file(fd)?;
+    if matches!(ctx.kernel.files[id].kind, FileKind::Pipe(_)) { Err(Errno::ESPIPE.into()) } else { Ok(0) }
+}
+
+/// Extended attributes: no file has any.
+pub fn no_attributes(_ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
+    Err(Errno::EOPNOTSUPP.into())
+}

@@ -1,0 +1,131 @@
+//! flock, and the lock commands of fcntl.
+
+use crate::ctx::Ctx;
+use crate::files::FileKind;
+use crate::ids::FileId;
+use crate::locks::{Family, Lock, Owner};
+use crate::outcome::{Outcome, Restart, SysResult};
+use linux_abi::Errno;
+use linux_abi::fs::*;
+
+/// flock(2).
+pub fn flock(ctx: &mut Ctx<'_>, [fd, operation, ..]: [u64; 6]) -> SysResult {
+    let id = ctx.file(fd)?;
+    let operation = operation as u32;
+    // A file that nobody else can have open has no one to be locked against.
+    let Some(number) = ctx.kernel.lock_number(id) else { return Ok(0) };
+    let lock = Lock { owner: Owner::File(id), start: 0, end: u64::MAX, exclusive: operation & LOCK_EX != 0 };
+    match operation & !LOCK_NB {
+        LOCK_UN => {
+            ctx.kernel.release_locks(Family::Whole, number, &lock);
+            Ok(0)
+        }
+        LOCK_SH | LOCK_EX => acquire(ctx, Family::Whole, number, lock, operation & LOCK_NB == 0),
+        _ => Err(Errno::EINVAL.into()),
+    }
+}
+
+fn acquire(ctx: &mut Ctx<'_>, family: Family, number: u64, lock: Lock, waits: bool) -> SysResult {
+    if ctx.kernel.locks.conflict(family, number, &lock).is_none() {
+        ctx.kernel.locks.grant(family, number, lock);
+        // A lock that became weaker may let others in.
+        ctx.kernel.wake_lock_waiters(number);
+        return Ok(0);
+    }
+    if !waits {
+        return Err(Errno::EAGAIN.into());
+    }
+    let tid = ctx.thread.tid;
+    ctx.thread.wait.futex = Some(ctx.kernel.wait_for_lock(number, tid));
+    Err(ctx.block(Restart::Sys))
+}
+
+/// F_GETLK, F_SETLK, F_SETLKW and their counterparts for open files.
+pub(super) fn record_lock(ctx: &mut Ctx<'_>, id: FileId, command: i32, address: u64) -> SysResult {
+    let flock: Flock = ctx.process.memory.read_value(address)?;
+    let of_file = matches!(command, F_OFD_GETLK | F_OFD_SETLK | F_OFD_SETLKW);
+    if of_file && flock.l_pid != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let owner = if of_file { Owner::File(id) } else { Owner::Process(ctx.process.pid) };
+    let lock = requested(ctx, id, &flock, owner)?;
+    let Some(number) = ctx.kernel.lock_number(id) else { return Err(Errno::EINVAL.into()) };
+    if matches!(command, F_GETLK | F_OFD_GETLK) {
+        return describe_conflict(ctx, number, &lock, flock, address);
+    }
+    let file = &ctx.kernel.files[id];
+    match i32::from(flock.l_type) {
+        F_UNLCK => {
+            ctx.kernel.release_locks(Family::Record, number, &lock);
+            Ok(0)
+        }
+        F_RDLCK if !file.readable() => Err(Errno::EBADF.into()),
+        F_WRLCK if !file.writable() => Err(Errno::EBADF.into()),
+        _ => acquire(ctx, Family::Record, number, lock, matches!(command, F_SETLKW | F_OFD_SETLKW)),
+    }
+}
+
+/// The range and kind that a `struct flock` asks for.
+fn requested(ctx: &mut Ctx<'_>, id: FileId, flock: &Flock, owner: Owner) -> Result<Lock, Outcome> {
+    let exclusive = match i32::from(flock.l_type) {
+        F_RDLCK | F_UNLCK => false,
+        F_WRLCK => true,
+        _ => return Err(Errno::EINVAL.into()),
+    };
+    let base = match i32::from(flock.l_whence) {
+        SEEK_SET => 0,
+        SEEK_CUR => match &ctx.kernel.files[id].kind {
+            FileKind::Regular(file) => file.offset as i64,
+            _ => 0,
+        },
+        SEEK_END => ctx.kernel.regular_size(id)? as i64,
+        _ => return Err(Errno::EINVAL.into()),
+    };
+    let (start, end) = range(base, flock.l_start, flock.l_len)?;
+    Ok(Lock { owner, start, end, exclusive })
+}
+
+/// Start and end of a lock: a negative length reaches backwards, 0 to the end of the file.
+fn range(base: i64, start: i64, len: i64) -> Result<(u64, u64), Errno> {
+    let start = base.checked_add(start).ok_or(Errno::EOVERFLOW)?;
+    let (start, end) = match len {
+        0 => (start, None),
+        len if len > 0 => (start, Some(start.checked_add(len).ok_or(Errno::EOVERFLOW)?)),
+        len => (start.checked_add(len).ok_or(Errno::EINVAL)?, Some(start)),
+    };
+    if start < 0 {
+        return Err(Errno::EINVAL);
+    }
+    Ok((start as u64, end.map_or(u64::MAX, |end| end as u64)))
+}
+
+fn describe_conflict(ctx: &mut Ctx<'_>, number: u64, lock: &Lock, mut flock: Flock, address: u64) -> SysResult {
+    match ctx.kernel.locks.conflict(Family::Record, number, lock) {
+        None => flock.l_type = F_UNLCK as i16,
+        Some(held) => {
+            flock.l_type = if held.exclusive { F_WRLCK } else { F_RDLCK } as i16;
+            flock.l_whence = SEEK_SET as i16;
+            flock.l_start = held.start as i64;
+            flock.l_len = if held.end == u64::MAX { 0 } else { (held.end - held.start) as i64 };
+            flock.l_pid = match held.owner {
+                Owner::Process(pid) => pid.0 as i32,
+                Owner::File(_) => -1,
+            };
+        }
+    }
+    ctx.process.memory.write_value(address, &flock)?;
+    Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_follow_fcntl() {
+        assert_eq!(range(0, 10, 5), Ok((10, 15)));
+        assert_eq!(range(0, 10, 0), Ok((10, u64::MAX)));
+        assert_eq!(range(100, -20, -30), Ok((50, 80)));
+        assert_eq!(range(0, 10, -11), Err(Errno::EINVAL));
+    }
+}

@@ -1,0 +1,564 @@
+//! Calls on names: making, removing, moving and linking files and directories, and their attributes.
+
+use crate::ctx::Ctx;
+use crate::files::FileKind;
+use crate::outcome::{Outcome, SysResult};
+use crate::vfs::RealNode;
+use crate::vfs::mounts::is_below;
+use crate::vfs::synthetic::Synthetic;
+use crate::vfs::walk::{Node, Target};
+use linux_abi::Errno;
+use linux_abi::fs::*;
+use linux_abi::time::{Timespec, Timeval, UTIME_NOW, UTIME_OMIT};
+use rustix::fs::CWD;
+
+const HERE: u64 = AT_FDCWD as u64;
+
+/// The directory from which a relative path is walked. EBADF, ENOTDIR.
+pub(super) fn start_of(ctx: &Ctx<'_>, dirfd: u64) -> Result<Vec<u8>, Errno> {
+    if dirfd as i32 == AT_FDCWD {
+        return Ok(ctx.process.cwd.clone());
+    }
+    match &ctx.kernel.files[ctx.file(dirfd)?].kind {
+        FileKind::Directory(directory) => Ok(directory.path.clone()),
+        FileKind::Name(path) => Ok(path.clone()),
+        _ => Err(Errno::ENOTDIR),
+    }
+}
+
+/// The directory entry that a call is about to create. EEXIST when there is one.
+fn new_name(ctx: &mut Ctx<'_>, dirfd: u64, address: u64, directory: bool) -> Result<Target, Outcome> {
+    let path = ctx.path_argument(address)?;
+    let target = ctx.walk(dirfd, &path, false)?;
+    if target.node.is_some() {
+        return Err(Errno::EEXIST.into());
+    }
+    if target.slash && !directory {
+        return Err(Errno::ENOENT.into());
+    }
+    Ok(target)
+}
+
+/// The existing thing that a path names. ENOENT.
+fn existing(ctx: &mut Ctx<'_>, dirfd: u64, path: &[u8], follow: bool) -> Result<(Vec<u8>, Node), Errno> {
+    let target = ctx.walk(dirfd, path, follow)?;
+    Ok((target.path, target.node.ok_or(Errno::ENOENT)?))
+}
+
+/// A node of the machine; synthetic files cannot be changed.
+fn real(node: Node) -> Result<RealNode, Errno> {
+    match node {
+        Node::Real(node) => Ok(node),
+        Node::Synthetic(_) => Err(Errno::EPERM),
+    }
+}
+
+/// mkdir(2).
+pub fn mkdir(ctx: &mut Ctx<'_>, [path, mode, ..]: [u64; 6]) -> SysResult {
+    mkdirat(ctx, [HERE, path, mode, 0, 0, 0])
+}
+
+/// mkdirat(2).
+pub fn mkdirat(ctx: &mut Ctx<'_>, [dirfd, path, mode, ..]: [u64; 6]) -> SysResult {
+    let target = new_name(ctx, dirfd, path, true)?;
+    let mode = mode as u32 & 0o1777 & !ctx.process.umask;
+    ctx.kernel.vfs.mkdir(&target.path, mode, ctx.now)?;
+    Ok(0)
+}
+
+/// mknod(2).
+pub fn mknod(ctx: &mut Ctx<'_>, [path, mode, dev, ..]: [u64; 6]) -> SysResult {
+    mknodat(ctx, [HERE, path, mode, dev, 0, 0])
+}
+
+/// mknodat(2). EPERM for devices.
+pub fn mknodat(ctx: &mut Ctx<'_>, [dirfd, path, mode, ..]: [u64; 6]) -> SysResult {
+    let mode = mode as u32;
+    let kind = match mode & S_IFMT {
+        0 => S_IFREG,
+        kind @ (S_IFREG | S_IFIFO | S_IFSOCK) => kind,
+        S_IFCHR | S_IFBLK | S_IFDIR => return Err(Errno::EPERM.into()),
+        _ => return Err(Errno::EINVAL.into()),
+    };
+    let target = new_name(ctx, dirfd, path, false)?;
+    ctx.kernel.vfs.mknod(&target.path, kind | mode & 0o7777 & !ctx.process.umask, ctx.now)?;
+    Ok(0)
+}
+
+/// symlink(2).
+pub fn symlink(ctx: &mut Ctx<'_>, [text, path, ..]: [u64; 6]) -> SysResult {
+    symlinkat(ctx, [text, HERE, path, 0, 0, 0])
+}
+
+/// symlinkat(2).
+pub fn symlinkat(ctx: &mut Ctx<'_>, [text, dirfd, path, ..]: [u64; 6]) -> SysResult {
+    let text = ctx.path_argument(text)?;
+    if text.is_empty() {
+        return Err(Errno::ENOENT.into());
+    }
+    let target = new_name(ctx, dirfd, path, false)?;
+    ctx.kernel.vfs.symlink(&text, &target.path, ctx.now)?;
+    Ok(0)
+}
+
+/// link(2).
+pub fn link(ctx: &mut Ctx<'_>, [from, to, ..]: [u64; 6]) -> SysResult {
+    linkat(ctx, [HERE, from, HERE, to, 0, 0])
+}
+
+/// linkat(2).
+pub fn linkat(ctx: &mut Ctx<'_>, [from_fd, from, to_fd, to, flags, _]: [u64; 6]) -> SysResult {
+    let flags = flags as u32;
+    if flags & !(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let from = ctx.path_argument(from)?;
+    let (path, node) = existing(ctx, from_fd, &from, flags & AT_SYMLINK_FOLLOW != 0)?;
+    let target = new_name(ctx, to_fd, to, false)?;
+    if node.is_directory() {
+        return Err(Errno::EPERM.into());
+    }
+    let node = real(node).map_err(|_| Errno::EXDEV)?;
+    ctx.kernel.vfs.link(&path, &node, &target.path, ctx.now)?;
+    Ok(0)
+}
+
+/// unlink(2).
+pub fn unlink(ctx: &mut Ctx<'_>, [path, ..]: [u64; 6]) -> SysResult {
+    remove(ctx, HERE, path, false)
+}
+
+/// rmdir(2).
+pub fn rmdir(ctx: &mut Ctx<'_>, [path, ..]: [u64; 6]) -> SysResult {
+    remove(ctx, HERE, path, true)
+}
+
+/// unlinkat(2).
+pub fn unlinkat(ctx: &mut Ctx<'_>, [dirfd, path, flags, ..]: [u64; 6]) -> SysResult {
+    if flags as u32 & !AT_REMOVEDIR != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    remove(ctx, dirfd, path, flags as u32 & AT_REMOVEDIR != 0)
+}
+
+fn remove(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, directory: bool) -> SysResult {
+    let path = ctx.path_argument(path)?;
+    if directory {
+        match path.rsplit(|&b| b == b'/').find(|part| !part.is_empty()) {
+            Some(b".") => return Err(Errno::EINVAL.into()),
+            Some(b"..") => return Err(Errno::ENOTEMPTY.into()),
+            _ => {}
+        }
+    }
+    let follows_slash = path.ends_with(b"/");
+    let (path, node) = existing(ctx, dirfd, &path, false)?;
+    match (node.is_directory(), directory) {
+        (true, false) => return Err(Errno::EISDIR.into()),
+        (false, true) => return Err(Errno::ENOTDIR.into()),
+        (false, false) if follows_slash => return Err(Errno::ENOTDIR.into()),
+        _ => {}
+    }
+    let node = real(node)?;
+    if !ctx.kernel.vfs.writable(&path) {
+        return Err(Errno::EROFS.into());
+    }
+    let last = node.stat.st_nlink <= 1;
+    let in_use = ctx.kernel.pin_open_files(&node.path, last)?;
+    ctx.kernel.vfs.remove(&path, &node, in_use, ctx.now)?;
+    Ok(0)
+}
+
+/// rename(2).
+pub fn rename(ctx: &mut Ctx<'_>, [from, to, ..]: [u64; 6]) -> SysResult {
+    renameat2(ctx, [HERE, from, HERE, to, 0, 0])
+}
+
+/// renameat(2).
+pub fn renameat(ctx: &mut Ctx<'_>, [from_fd, from, to_fd, to, ..]: [u64; 6]) -> SysResult {
+    renameat2(ctx, [from_fd, from, to_fd, to, 0, 0])
+}
+
+/// renameat2(2).
+pub fn renameat2(ctx: &mut Ctx<'_>, [from_fd, from, to_fd, to, flags, _]: [u64; 6]) -> SysResult {
+    let flags = flags as u32;
+    let exchange = flags & RENAME_EXCHANGE != 0;
+    if flags & !(RENAME_NOREPLACE | RENAME_EXCHANGE) != 0 || flags == RENAME_NOREPLACE | RENAME_EXCHANGE {
+        return Err(Errno::EINVAL.into());
+    }
+    let (from, to) = (ctx.path_argument(from)?, ctx.path_argument(to)?);
+    let (source, node) = existing(ctx, from_fd, &from, false)?;
+    let target = ctx.walk(to_fd, &to, false)?;
+    let node = real(node)?;
+    let directory = node.kind() == S_IFDIR;
+    if directory && source != target.path && is_below(&target.path, &source) {
+        return Err(Errno::EINVAL.into());
+    }
+    if target.node.is_none() && target.slash && !directory {
+        return Err(Errno::ENOTDIR.into());
+    }
+    match target.node {
+        None if exchange => return Err(Errno::ENOENT.into()),
+        None => {}
+        Some(_) if flags & RENAME_NOREPLACE != 0 => return Err(Errno::EEXIST.into()),
+        Some(Node::Synthetic(_)) => return Err(Errno::EXDEV.into()),
+        Some(Node::Real(old)) => {
+            if old.path == node.path || (old.stat.st_ino, old.stat.st_dev) == (node.stat.st_ino, node.stat.st_dev) {
+                return Ok(0);
+            }
+            if !exchange {
+                replace(ctx, &target.path, &old, directory)?;
+            }
+        }
+    }
+    let (before, after) = ctx.kernel.vfs.rename(&source, &node, &target.path, exchange, ctx.now)?;
+    ctx.kernel.move_open_files(&before, &after);
+    if directory {
+        move_directories(ctx, &source, &target.path);
+    }
+    Ok(0)
+}
+
+/// Makes room for what is moved: the old file's open files keep their inode, an old directory must be empty.
+fn replace(ctx: &mut Ctx<'_>, path: &[u8], old: &RealNode, by_directory: bool) -> Result<(), Errno> {
+    match (old.kind() == S_IFDIR, by_directory) {
+        (true, false) => return Err(Errno::EISDIR),
+        (false, true) => return Err(Errno::ENOTDIR),
+        _ => {}
+    }
+    if !ctx.kernel.vfs.writable(path) {
+        return Err(Errno::EROFS);
+    }
+    if by_directory {
+        return ctx.kernel.vfs.remove(path, old, false, ctx.now);
+    }
+    let last = old.stat.st_nlink <= 1;
+    let in_use = ctx.kernel.pin_open_files(&old.path, last)?;
+    if old.writable && last && !in_use {
+        ctx.kernel.vfs.identities.forget(old.stat.st_dev, old.stat.st_ino);
+    }
+    Ok(())
+}
+
+/// Working directories and open directories at or below one that moved go with it.
+fn move_directories(ctx: &mut Ctx<'_>, from: &[u8], to: &[u8]) {
+    let moved = |path: &mut Vec<u8>| {
+        if is_below(path, from) {
+            *path = [to, &path[from.len()..]].concat();
+        }
+    };
+    moved(&mut ctx.process.cwd);
+    ctx.kernel.processes.iter_mut().for_each(|process| moved(&mut process.cwd));
+    for (_, file) in ctx.kernel.files.iter_mut() {
+        match &mut file.kind {
+            FileKind::Directory(directory) => moved(&mut directory.path),
+            FileKind::Name(path) => moved(path),
+            _ => {}
+        }
+    }
+}
+
+/// readlink(2).
+pub fn readlink(ctx: &mut Ctx<'_>, [path, buffer, size, ..]: [u64; 6]) -> SysResult {
+    readlinkat(ctx, [HERE, path, buffer, size, 0, 0])
+}
+
+/// readlinkat(2).
+pub fn readlinkat(ctx: &mut Ctx<'_>, [dirfd, path, buffer, size, ..]: [u64; 6]) -> SysResult {
+    if size as i32 <= 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let path = ctx.path_argument(path)?;
+    let node = if path.is_empty() && dirfd as i32 != AT_FDCWD {
+        let path = start_of(ctx, dirfd).map_err(|_| Errno::ENOENT)?;
+        existing(ctx, HERE, &path, false)?.1
+    } else {
+        existing(ctx, dirfd, &path, false)?.1
+    };
+    let text = match node {
+        Node::Real(node) if node.kind() == S_IFLNK => {
+            let text = rustix::fs::readlinkat(CWD, &node.path[..], Vec::new()).map_err(|e| Outcome::from(crate::vfs::errno(e)))?;
+            text.into_bytes()
+        }
+        Node::Synthetic(Synthetic::Link(text)) => text,
+        Node::Synthetic(Synthetic::Descriptor { pid, fd }) => {
+            let process = if pid == ctx.process.pid { Some(&*ctx.process) } else { ctx.kernel.processes.get(pid.0) };
+            let id = process.ok_or(Errno::ENOENT)?.fds.get(fd.into()).map_err(|_| Errno::ENOENT)?;
+            ctx.kernel.describe_file(id)
+        }
+        _ => return Err(Errno::EINVAL.into()),
+    };
+    let len = text.len().min(size as usize);
+    ctx.process.memory.write(buffer, &text[..len])?;
+    Ok(len as u64)
+}
+
+/// chdir(2).
+pub fn chdir(ctx: &mut Ctx<'_>, [path, ..]: [u64; 6]) -> SysResult {
+    let path = ctx.path_argument(path)?;
+    let (path, node) = existing(ctx, HERE, &path, true)?;
+    enter(ctx, path, &node)
+}
+
+/// fchdir(2).
+pub fn fchdir(ctx: &mut Ctx<'_>, [fd, ..]: [u64; 6]) -> SysResult {
+    let path = start_of(ctx, fd)?;
+    let (path, node) = existing(ctx, HERE, if path.is_empty() { b"/" } else { &path }, false)?;
+    enter(ctx, path, &node)
+}
+
+fn enter(ctx: &mut Ctx<'_>, path: Vec<u8>, node: &Node) -> SysResult {
+    if !node.is_directory() {
+        return Err(Errno::ENOTDIR.into());
+    }
+    ctx.process.cwd = if path.is_empty() { b"/".to_vec() } else { path };
+    Ok(0)
+}
+
+/// getcwd(2).
+pub fn getcwd(ctx: &mut Ctx<'_>, [buffer, size, ..]: [u64; 6]) -> SysResult {
+    let text = [&ctx.process.cwd[..], b"\0"].concat();
+    if size < text.len() as u64 {
+        return Err(Errno::ERANGE.into());
+    }
+    ctx.process.memory.write(buffer, &text)?;
+    Ok(text.len() as u64)
+}
+
+/// umask(2).
+pub fn umask(ctx: &mut Ctx<'_>, [mask, ..]: [u64; 6]) -> SysResult {
+    let old = std::mem::replace(&mut ctx.process.umask, mask as u32 & 0o777);
+    Ok(old.into())
+}
+
+/// chroot(2): EPERM but for the root itself.
+pub fn chroot(ctx: &mut Ctx<'_>, [path, ..]: [u64; 6]) -> SysResult {
+    let path = ctx.path_argument(path)?;
+    let (path, _) = existing(ctx, HERE, &path, true)?;
+    if path.is_empty() { Ok(0) } else { Err(Errno::EPERM.into()) }
+}
+
+/// access(2).
+pub fn access(ctx: &mut Ctx<'_>, [path, mode, ..]: [u64; 6]) -> SysResult {
+    check_access(ctx, HERE, path, mode as u32, 0)
+}
+
+/// faccessat(2).
+pub fn faccessat(ctx: &mut Ctx<'_>, [dirfd, path, mode, ..]: [u64; 6]) -> SysResult {
+    check_access(ctx, dirfd, path, mode as u32, 0)
+}
+
+/// faccessat2(2).
+pub fn faccessat2(ctx: &mut Ctx<'_>, [dirfd, path, mode, flags, ..]: [u64; 6]) -> SysResult {
+    check_access(ctx, dirfd, path, mode as u32, flags as u32)
+}
+
+/// Guests are root: only read-only areas and missing execute bits stand against them.
+fn check_access(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, mode: u32, flags: u32) -> SysResult {
+    if mode & !(R_OK | W_OK | X_OK) != 0 || flags & !(AT_EACCESS | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let path = ctx.path_argument(path)?;
+    if path.is_empty() && flags & AT_EMPTY_PATH != 0 {
+        ctx.file(dirfd)?;
+        return Ok(0);
+    }
+    let (path, node) = existing(ctx, dirfd, &path, flags & AT_SYMLINK_NOFOLLOW == 0)?;
+    let permissions = match &node {
+        Node::Real(node) => ctx.kernel.vfs.stat(node).st_mode,
+        Node::Synthetic(node) => crate::vfs::synthetic::stat(&path, node).st_mode,
+    };
+    let device = matches!(node, Node::Synthetic(Synthetic::Device(_) | Synthetic::Descriptor { .. }));
+    if mode & X_OK != 0 && permissions & S_IFMT != S_IFDIR && permissions & 0o111 == 0 {
+        return Err(Errno::EACCES.into());
+    }
+    if mode & W_OK != 0 && !device && !ctx.kernel.vfs.writable(&path) {
+        return Err(Errno::EROFS.into());
+    }
+    Ok(0)
+}
+
+/// What a call that changes attributes works on: by path, or (with an empty one, or by descriptor) an open file.
+enum Subject {
+    Path(Vec<u8>, RealNode),
+    Open(rustix::fs::Stat),
+    /// Something whose attributes nobody keeps.
+    Other,
+}
+
+fn subject(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, flags: u32) -> Result<Subject, Outcome> {
+    let text = if path == 0 { Vec::new() } else { ctx.path_argument(path)? };
+    if text.is_empty() {
+        if path != 0 && flags & AT_EMPTY_PATH == 0 {
+            return Err(Errno::ENOENT.into());
+        }
+        return open_subject(ctx, dirfd);
+    }
+    let (path, node) = existing(ctx, dirfd, &text, flags & AT_SYMLINK_NOFOLLOW == 0)?;
+    path_subject(ctx, path, node)
+}
+
+fn path_subject(ctx: &mut Ctx<'_>, path: Vec<u8>, node: Node) -> Result<Subject, Outcome> {
+    match node {
+        Node::Synthetic(_) => Ok(Subject::Other),
+        Node::Real(_) if !ctx.kernel.vfs.writable(&path) => Err(Errno::EROFS.into()),
+        Node::Real(node) => Ok(Subject::Path(path, node)),
+    }
+}
+
+fn open_subject(ctx: &mut Ctx<'_>, fd: u64) -> Result<Subject, Outcome> {
+    let id = ctx.file(fd)?;
+    let path = match &ctx.kernel.files[id].kind {
+        FileKind::Regular(file) if !file.in_run => return Err(Errno::EROFS.into()),
+        FileKind::Regular(_) => {
+            let fd = ctx.kernel.real_descriptor(id)?;
+            return Ok(Subject::Open(rustix::fs::fstat(fd).map_err(|e| Outcome::from(crate::vfs::errno(e)))?));
+        }
+        FileKind::Directory(directory) => directory.path.clone(),
+        FileKind::Name(_) => return Err(Errno::EBADF.into()),
+        _ => return Ok(Subject::Other),
+    };
+    let (path, node) = existing(ctx, HERE, if path.is_empty() { b"/" } else { &path }, false)?;
+    path_subject(ctx, path, node)
+}
+
+/// chmod(2).
+pub fn chmod(ctx: &mut Ctx<'_>, [path, mode, ..]: [u64; 6]) -> SysResult {
+    set_mode(ctx, HERE, path, mode, 0)
+}
+
+/// fchmod(2).
+pub fn fchmod(ctx: &mut Ctx<'_>, [fd, mode, ..]: [u64; 6]) -> SysResult {
+    set_mode(ctx, fd, 0, mode, 0)
+}
+
+/// fchmodat(2).
+pub fn fchmodat(ctx: &mut Ctx<'_>, [dirfd, path, mode, ..]: [u64; 6]) -> SysResult {
+    set_mode(ctx, dirfd, path, mode, 0)
+}
+
+/// fchmodat2(2).
+pub fn fchmodat2(ctx: &mut Ctx<'_>, [dirfd, path, mode, flags, ..]: [u64; 6]) -> SysResult {
+    if flags as u32 & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    set_mode(ctx, dirfd, path, mode, flags as u32)
+}
+
+fn set_mode(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, mode: u64, flags: u32) -> SysResult {
+    match subject(ctx, dirfd, path, flags)? {
+        Subject::Path(_, node) if node.kind() == S_IFLNK => return Err(Errno::EOPNOTSUPP.into()),
+        Subject::Path(path, node) => ctx.kernel.vfs.chmod(&path, &node, mode as u32, ctx.now)?,
+        Subject::Open(stat) => ctx.kernel.vfs.set_mode(&stat, mode as u32, ctx.now),
+        Subject::Other => {}
+    }
+    Ok(0)
+}
+
+/// chown(2).
+pub fn chown(ctx: &mut Ctx<'_>, [path, uid, gid, ..]: [u64; 6]) -> SysResult {
+    set_owner(ctx, HERE, path, uid, gid, 0)
+}
+
+/// lchown(2).
+pub fn lchown(ctx: &mut Ctx<'_>, [path, uid, gid, ..]: [u64; 6]) -> SysResult {
+    set_owner(ctx, HERE, path, uid, gid, AT_SYMLINK_NOFOLLOW)
+}
+
+/// fchown(2).
+pub fn fchown(ctx: &mut Ctx<'_>, [fd, uid, gid, ..]: [u64; 6]) -> SysResult {
+    set_owner(ctx, fd, 0, uid, gid, 0)
+}
+
+/// fchownat(2).
+pub fn fchownat(ctx: &mut Ctx<'_>, [dirfd, path, uid, gid, flags, _]: [u64; 6]) -> SysResult {
+    if flags as u32 & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    set_owner(ctx, dirfd, path, uid, gid, flags as u32)
+}
+
+fn set_owner(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, uid: u64, gid: u64, flags: u32) -> SysResult {
+    let stat = match subject(ctx, dirfd, path, flags)? {
+        Subject::Path(path, node) => ctx.kernel.vfs.for_change(&path, &node)?.stat,
+        Subject::Open(stat) => stat,
+        Subject::Other => return Ok(0),
+    };
+    ctx.kernel.vfs.set_owner(&stat, uid as u32, gid as u32, ctx.now);
+    Ok(0)
+}
+
+/// utimensat(2).
+pub fn utimensat(ctx: &mut Ctx<'_>, [dirfd, path, times, flags, ..]: [u64; 6]) -> SysResult {
+    if flags as u32 & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let times = if times == 0 {
+        [Timespec { tv_sec: 0, tv_nsec: UTIME_NOW }; 2]
+    } else {
+        [ctx.process.memory.read_value(times)?, ctx.process.memory.read_value(times + 16)?]
+    };
+    set_times(ctx, dirfd, path, times, flags as u32)
+}
+
+/// utimes(2).
+pub fn utimes(ctx: &mut Ctx<'_>, [path, times, ..]: [u64; 6]) -> SysResult {
+    futimesat(ctx, [HERE, path, times, 0, 0, 0])
+}
+
+/// futimesat(2).
+pub fn futimesat(ctx: &mut Ctx<'_>, [dirfd, path, times, ..]: [u64; 6]) -> SysResult {
+    let mut parsed = [Timespec { tv_sec: 0, tv_nsec: UTIME_NOW }; 2];
+    if times != 0 {
+        for (i, time) in parsed.iter_mut().enumerate() {
+            let value: Timeval = ctx.process.memory.read_value(times + 16 * i as u64)?;
+            *time = Timespec::from_nanos(value.to_nanos().ok_or(Errno::EINVAL)?);
+        }
+    }
+    set_times(ctx, dirfd, path, parsed, 0)
+}
+
+/// utime(2).
+pub fn utime(ctx: &mut Ctx<'_>, [path, times, ..]: [u64; 6]) -> SysResult {
+    let mut parsed = [Timespec { tv_sec: 0, tv_nsec: UTIME_NOW }; 2];
+    if times != 0 {
+        let value: Utimbuf = ctx.process.memory.read_value(times)?;
+        parsed = [Timespec { tv_sec: value.actime, tv_nsec: 0 }, Timespec { tv_sec: value.modtime, tv_nsec: 0 }];
+    }
+    set_times(ctx, HERE, path, parsed, 0)
+}
+
+fn set_times(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, times: [Timespec; 2], flags: u32) -> SysResult {
+    let mut parsed = [None; 2];
+    for (time, out) in times.iter().zip(&mut parsed) {
+        *out = match time.tv_nsec {
+            UTIME_NOW => Some(ctx.now.unix_nanos()),
+            UTIME_OMIT => None,
+            _ => Some(Timespec { tv_sec: time.tv_sec.max(0), ..*time }.to_nanos().ok_or(Errno::EINVAL)?),
+        };
+    }
+    let stat = match subject(ctx, dirfd, path, flags)? {
+        Subject::Path(path, node) => ctx.kernel.vfs.for_change(&path, &node)?.stat,
+        Subject::Open(stat) => stat,
+        Subject::Other => return Ok(0),
+    };
+    ctx.kernel.vfs.set_times(&stat, parsed[0], parsed[1], ctx.now);
+    Ok(0)
+}
+
+/// truncate(2).
+pub fn truncate(ctx: &mut Ctx<'_>, [path, size, ..]: [u64; 6]) -> SysResult {
+    let path = ctx.path_argument(path)?;
+    if size > i64::MAX as u64 {
+        return Err(Errno::EINVAL.into());
+    }
+    let (path, node) = existing(ctx, HERE, &path, true)?;
+    if node.is_directory() {
+        return Err(Errno::EISDIR.into());
+    }
+    let node = real(node).map_err(|_| Errno::EINVAL)?;
+    if node.kind() != S_IFREG {
+        return Err(Errno::EINVAL.into());
+    }
+    ctx.kernel.vfs.truncate(&path, &node, size, ctx.now)?;
+    Ok(0)
+}

@@ -1,0 +1,233 @@
+//! What files are: `stat` and its relatives, `statfs`, directory listings.
+
+use super::paths::start_of;
+use crate::ctx::Ctx;
+use crate::files::FileKind;
+use crate::ids::FileId;
+use crate::kernel::Kernel;
+use crate::outcome::{Outcome, SysResult};
+use crate::vfs::identity::synthetic_stat;
+use crate::vfs::list::Entry;
+use crate::vfs::synthetic::{self, View};
+use crate::vfs::walk::Node;
+use linux_abi::Errno;
+use linux_abi::fs::*;
+
+const HERE: u64 = AT_FDCWD as u64;
+/// Inode numbers of files that have no path begin here.
+const ANONYMOUS_NUMBERS: u64 = 1 << 40;
+
+/// stat(2).
+pub fn stat(ctx: &mut Ctx<'_>, [path, out, ..]: [u64; 6]) -> SysResult {
+    let stat = stat_at(ctx, HERE, path, 0)?;
+    ctx.process.memory.write_value(out, &stat)?;
+    Ok(0)
+}
+
+/// lstat(2).
+pub fn lstat(ctx: &mut Ctx<'_>, [path, out, ..]: [u64; 6]) -> SysResult {
+    let stat = stat_at(ctx, HERE, path, AT_SYMLINK_NOFOLLOW)?;
+    ctx.process.memory.write_value(out, &stat)?;
+    Ok(0)
+}
+
+/// fstat(2).
+pub fn fstat(ctx: &mut Ctx<'_>, [fd, out, ..]: [u64; 6]) -> SysResult {
+    let id = ctx.file(fd)?;
+    let stat = stat_open(ctx, id)?;
+    ctx.process.memory.write_value(out, &stat)?;
+    Ok(0)
+}
+
+/// newfstatat(2).
+pub fn newfstatat(ctx: &mut Ctx<'_>, [dirfd, path, out, flags, ..]: [u64; 6]) -> SysResult {
+    if flags as u32 & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_NO_AUTOMOUNT) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let stat = stat_at(ctx, dirfd, path, flags as u32)?;
+    ctx.process.memory.write_value(out, &stat)?;
+    Ok(0)
+}
+
+/// statx(2): what `stat` knows.
+pub fn statx(ctx: &mut Ctx<'_>, [dirfd, path, flags, mask, out, _]: [u64; 6]) -> SysResult {
+    let flags = flags as u32;
+    let known = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_NO_AUTOMOUNT | AT_STATX_FORCE_SYNC | AT_STATX_DONT_SYNC;
+    if flags & !known != 0 || mask as u32 & 0x8000_0000 != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let stat = stat_at(ctx, dirfd, path, flags)?;
+    ctx.process.memory.write_value(out, &Statx::from_stat(&stat))?;
+    Ok(0)
+}
+
+fn stat_at(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, flags: u32) -> Result<Stat, Outcome> {
+    let path = if path == 0 && flags & AT_EMPTY_PATH != 0 { Vec::new() } else { ctx.path_argument(path)? };
+    if path.is_empty() && flags & AT_EMPTY_PATH != 0 {
+        if dirfd as i32 != AT_FDCWD {
+            let id = ctx.file(dirfd)?;
+            return Ok(stat_open(ctx, id)?);
+        }
+        return Ok(stat_path(ctx, HERE, b".", true)?);
+    }
+    Ok(stat_path(ctx, dirfd, &path, flags & AT_SYMLINK_NOFOLLOW == 0)?)
+}
+
+fn stat_path(ctx: &mut Ctx<'_>, dirfd: u64, path: &[u8], follow: bool) -> Result<Stat, Errno> {
+    let target = ctx.walk(dirfd, path, follow)?;
+    match target.node.ok_or(Errno::ENOENT)? {
+        Node::Real(node) => {
+            ctx.kernel.flush_output_at(&node.path);
+            let fresh = rustix::fs::statat(rustix::fs::CWD, &node.path[..], rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+            let stat = fresh.map_err(crate::vfs::errno)?;
+            Ok(ctx.kernel.vfs.identities.present(&stat, node.writable))
+        }
+        Node::Synthetic(synthetic::Synthetic::Descriptor { pid, fd }) if follow => {
+            let process = if pid == ctx.process.pid { Some(&*ctx.process) } else { ctx.kernel.processes.get(pid.0) };
+            let id = process.ok_or(Errno::ENOENT)?.fds.get(fd.into()).map_err(|_| Errno::ENOENT)?;
+            stat_open(ctx, id)
+        }
+        Node::Synthetic(node) => Ok(synthetic::stat(&target.path, &node)),
+    }
+}
+
+/// `stat` of an open file.
+fn stat_open(ctx: &mut Ctx<'_>, id: FileId) -> Result<Stat, Errno> {
+    let number = ANONYMOUS_NUMBERS + u64::from(id.0);
+    let path = match &ctx.kernel.files[id].kind {
+        FileKind::Regular(_) => return ctx.kernel.regular_stat(id),
+        FileKind::Directory(directory) => directory.path.clone(),
+        FileKind::Name(path) => path.clone(),
+        FileKind::Snapshot(snapshot) => snapshot.path.clone(),
+        FileKind::Device(device) => synthetic::device_path(*device),
+        FileKind::Output(output) => {
+            use std::os::unix::ffi::OsStrExt;
+            ctx.kernel.outputs()[*output as usize].path.as_os_str().as_bytes().to_vec()
+        }
+        FileKind::Pipe(end) => return Ok(synthetic_stat(ANONYMOUS_NUMBERS * 2 + u64::from(end.pipe.0), S_IFIFO | 0o600, 0)),
+        FileKind::Event(_) | FileKind::Timer(_) | FileKind::Epoll(_) => return Ok(synthetic_stat(number, 0o600, 0)),
+    };
+    let path = if path.is_empty() { b"/".to_vec() } else { path };
+    stat_path(ctx, HERE, &path, false)
+}
+
+impl Kernel {
+    /// What `/proc/PID/fd/N` shows of an open file.
+    pub(crate) fn describe_file(&self, id: FileId) -> Vec<u8> {
+        match &self.files[id].kind {
+            FileKind::Regular(file) if file.unlinked && !file.path.ends_with(b" (deleted)") => [&file.path[..], b" (deleted)"].concat(),
+            FileKind::Regular(file) => file.path.clone(),
+            FileKind::Directory(directory) if directory.path.is_empty() => b"/".to_vec(),
+            FileKind::Directory(directory) => directory.path.clone(),
+            FileKind::Name(path) => path.clone(),
+            FileKind::Snapshot(snapshot) => snapshot.path.clone(),
+            FileKind::Device(device) => synthetic::device_path(*device),
+            FileKind::Output(output) => self.outputs()[*output as usize].path.to_string_lossy().into_owned().into_bytes(),
+            FileKind::Pipe(end) => format!("pipe:[{}]", ANONYMOUS_NUMBERS * 2 + u64::from(end.pipe.0)).into_bytes(),
+            FileKind::Event(_) => b"anon_inode:[eventfd]".to_vec(),
+            FileKind::Timer(_) => b"anon_inode:[timerfd]".to_vec(),
+            FileKind::Epoll(_) => b"anon_inode:[eventpoll]".to_vec(),
+        }
+    }
+}
+
+/// statfs(2).
+pub fn statfs(ctx: &mut Ctx<'_>, [path, out, ..]: [u64; 6]) -> SysResult {
+    let path = ctx.path_argument(path)?;
+    let target = ctx.walk(HERE, &path, true)?;
+    target.node.ok_or(Errno::ENOENT)?;
+    write_statfs(ctx, &target.path, out)
+}
+
+/// fstatfs(2).
+pub fn fstatfs(ctx: &mut Ctx<'_>, [fd, out, ..]: [u64; 6]) -> SysResult {
+    let id = ctx.file(fd)?;
+    let path = match &ctx.kernel.files[id].kind {
+        FileKind::Regular(file) => file.path.clone(),
+        FileKind::Directory(directory) => directory.path.clone(),
+        FileKind::Snapshot(snapshot) => snapshot.path.clone(),
+        _ => Vec::new(),
+    };
+    write_statfs(ctx, &path, out)
+}
+
+/// A file system of 64 GiB, half full, whatever the machine has.
+fn write_statfs(ctx: &mut Ctx<'_>, path: &[u8], out: u64) -> SysResult {
+    let below = |prefix: &[u8]| crate::vfs::mounts::is_below(path, prefix);
+    let kind = if below(b"/proc") {
+        PROC_SUPER_MAGIC
+    } else if below(b"/dev") || below(b"/run") {
+        TMPFS_MAGIC
+    } else {
+        EXT4_SUPER_MAGIC
+    };
+    let statfs = Statfs {
+        f_type: kind,
+        f_bsize: 4096,
+        f_blocks: 16 << 20,
+        f_bfree: 8 << 20,
+        f_bavail: 8 << 20,
+        f_files: 4 << 20,
+        f_ffree: 2 << 20,
+        f_namelen: NAME_MAX as i64,
+        f_frsize: 4096,
+        ..Statfs::default()
+    };
+    ctx.process.memory.write_value(out, &statfs)?;
+    Ok(0)
+}
+
+/// Writes one entry into a buffer with a limit, as `push_dirent64` does.
+type PushEntry = fn(&mut Vec<u8>, usize, u64, i64, u8, &[u8]) -> bool;
+
+/// getdents64(2): by name.
+pub fn getdents64(ctx: &mut Ctx<'_>, args: [u64; 6]) -> SysResult {
+    list_directory(ctx, args, push_dirent64)
+}
+
+/// getdents(2).
+pub fn getdents(ctx: &mut Ctx<'_>, args: [u64; 6]) -> SysResult {
+    list_directory(ctx, args, push_dirent)
+}
+
+fn list_directory(ctx: &mut Ctx<'_>, [fd, out, size, ..]: [u64; 6], push: PushEntry) -> SysResult {
+    let id = ctx.file(fd)?;
+    let FileKind::Directory(directory) = &ctx.kernel.files[id].kind else { return Err(Errno::ENOTDIR.into()) };
+    if directory.entries.is_none() {
+        let entries = read_entries(ctx, fd)?;
+        let FileKind::Directory(directory) = &mut ctx.kernel.files[id].kind else { return Err(Errno::ENOTDIR.into()) };
+        directory.entries = Some(entries);
+    }
+    let FileKind::Directory(directory) = &mut ctx.kernel.files[id].kind else { return Err(Errno::ENOTDIR.into()) };
+    let entries = directory.entries.as_deref().unwrap_or(&[]);
+    let mut bytes = Vec::new();
+    let mut position = directory.position;
+    let limit = (size as u32 as usize).min(1 << 20);
+    while let Some(entry) = entries.get(position) {
+        if !push(&mut bytes, limit, entry.number, position as i64 + 1, entry.kind, &entry.name) {
+            break;
+        }
+        position += 1;
+    }
+    if bytes.is_empty() && position < entries.len() {
+        return Err(Errno::EINVAL.into());
+    }
+    ctx.process.memory.write(out, &bytes)?;
+    directory.position = position;
+    Ok(bytes.len() as u64)
+}
+
+fn read_entries(ctx: &mut Ctx<'_>, fd: u64) -> Result<Vec<Entry>, Errno> {
+    let path = start_of(ctx, fd)?;
+    let shown = if path.is_empty() { b"/".to_vec() } else { path.clone() };
+    let node = ctx.walk(HERE, &shown, false)?.node.ok_or(Errno::ENOENT)?;
+    let kernel = &mut *ctx.kernel;
+    let view = View {
+        config: &kernel.config,
+        process: Some(ctx.process),
+        tid: ctx.thread.tid,
+        processes: &kernel.processes,
+        now: ctx.now,
+    };
+    kernel.vfs.list(&view, &path, &node)
+}

@@ -1,0 +1,190 @@
+use super::synthetic::View;
+use super::walk::Node;
+use super::*;
+use crate::host::HostConfig;
+use crate::ids::{IdTable, Tid};
+use crate::process::Process;
+use base::{HostId, SeedTree};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+pub(crate) fn config(data_dir: &Path) -> HostConfig {
+    HostConfig {
+        id: HostId(0),
+        name: "alpha".to_owned(),
+        address: [11, 0, 0, 1].into(),
+        data_dir: data_dir.to_owned(),
+        host_dir: data_dir.join("hosts/alpha"),
+        hosts: [crate::host::HostName { name: "alpha".to_owned(), address: [11, 0, 0, 1].into() }].into(),
+        seeds: SeedTree::new(1),
+        real_descriptors: 4,
+        strace: None,
+    }
+}
+
+/// A run's directory that vanishes with the test.
+struct Run {
+    root: PathBuf,
+    config: HostConfig,
+    processes: IdTable<Process>,
+    vfs: Vfs,
+}
+
+impl Run {
+    fn new() -> Self {
+        static RUNS: AtomicU32 = AtomicU32::new(0);
+        let name = format!("gnomon-vfs-{}-{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));
+        let root = std::env::temp_dir().join(name);
+        let config = config(&root.join("run.data"));
+        std::fs::create_dir_all(&config.host_dir).unwrap();
+        let vfs = Vfs::new(&config);
+        Run { root, config, processes: IdTable::default(), vfs }
+    }
+
+    fn walk(&mut self, path: &str, follow: bool) -> Result<Target, Errno> {
+        let view = View { config: &self.config, process: None, tid: Tid(0), processes: &self.processes, now: SimTime::ZERO };
+        self.vfs.walk(&view, b"/", path.as_bytes(), follow)
+    }
+
+    fn real(&mut self, path: &str) -> RealNode {
+        match self.walk(path, false).unwrap().node {
+            Some(Node::Real(node)) => node,
+            other => panic!("{path}: {other:?}"),
+        }
+    }
+
+    fn names(&mut self, path: &str) -> Vec<String> {
+        let target = self.walk(path, true).unwrap();
+        let view = View { config: &self.config, process: None, tid: Tid(0), processes: &self.processes, now: SimTime::ZERO };
+        let entries = self.vfs.list(&view, &target.path, &target.node.unwrap()).unwrap();
+        entries.into_iter().map(|e| String::from_utf8(e.name).unwrap()).collect()
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.config.host_dir.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.root);
+    }
+}
+
+const NOW: SimTime = SimTime::from_nanos(5_000_000_000);
+
+#[test]
+fn paths_are_walked_through_dots_slashes_and_links() {
+    let mut run = Run::new();
+    let (dir, link) = (run.path("dir"), run.path("link"));
+    run.vfs.mkdir(dir.as_bytes(), 0o755, NOW).unwrap();
+    run.vfs.symlink(b"dir/../dir", link.as_bytes(), NOW).unwrap();
+    run.vfs.create(format!("{dir}/file").as_bytes(), 0o644, NOW).unwrap();
+    let target = run.walk(&format!("{link}//./file"), true).unwrap();
+    assert_eq!(target.path, format!("{dir}/file").as_bytes());
+    assert!(target.node.is_some());
+    assert_eq!(run.walk(&format!("{link}/file/x"), true).unwrap_err(), Errno::ENOTDIR);
+    assert_eq!(run.walk(&format!("{link}/no/x"), true).unwrap_err(), Errno::ENOENT);
+    assert!(run.walk(&format!("{link}/new"), true).unwrap().node.is_none());
+    assert_eq!(run.walk(&format!("{dir}/file/"), true).unwrap_err(), Errno::ENOTDIR);
+    let looped = run.path("loop");
+    run.vfs.symlink(b"loop", looped.as_bytes(), NOW).unwrap();
+    assert_eq!(run.walk(&looped, true).unwrap_err(), Errno::ELOOP);
+    assert_eq!(run.walk("", true).unwrap_err(), Errno::ENOENT);
+    assert_eq!(run.walk("/..", true).unwrap().path, b"");
+}
+
+#[test]
+fn nothing_is_written_outside_the_run() {
+    let mut run = Run::new();
+    assert_eq!(run.vfs.mkdir(b"/usr/new", 0o755, NOW), Err(Errno::EROFS));
+    assert_eq!(run.vfs.create(b"/etc/new", 0o644, NOW).unwrap_err(), Errno::EROFS);
+    let passwd = run.real("/etc/passwd");
+    assert_eq!(run.vfs.remove(b"/etc/passwd", &passwd, false, NOW), Err(Errno::EROFS));
+    assert_eq!(run.vfs.chmod(b"/etc/passwd", &passwd, 0, NOW), Err(Errno::EROFS));
+}
+
+#[test]
+fn overlays_show_the_machine_and_keep_changes_private() {
+    let mut run = Run::new();
+    let lower = run.root.join("lower");
+    std::fs::create_dir(&lower).unwrap();
+    std::fs::write(lower.join("a"), "machine").unwrap();
+    std::fs::write(lower.join("b"), "machine").unwrap();
+    let dir = lower.to_str().unwrap().to_owned();
+    assert!(dir.starts_with("/tmp/"), "the test's folder lies in an overlay");
+    let a = run.real(&format!("{dir}/a"));
+    assert!(!a.writable);
+    let copy = run.vfs.for_change(format!("{dir}/a").as_bytes(), &a).unwrap();
+    assert!(copy.writable && copy.path.starts_with(run.config.host_dir.as_os_str().as_bytes()));
+    std::fs::write(as_path(&copy.path), "private").unwrap();
+    let b = run.real(&format!("{dir}/b"));
+    run.vfs.remove(format!("{dir}/b").as_bytes(), &b, false, NOW).unwrap();
+    run.vfs.create(format!("{dir}/c").as_bytes(), 0o600, NOW).unwrap();
+    assert_eq!(run.names(&dir), [".", "..", "a", "c"]);
+    assert!(run.walk(&format!("{dir}/b"), true).unwrap().node.is_none());
+    assert_eq!(std::fs::read_to_string(lower.join("a")).unwrap(), "machine");
+    assert!(lower.join("b").exists() && !lower.join("c").exists());
+    let a = run.real(&format!("{dir}/a"));
+    run.vfs.remove(format!("{dir}/a").as_bytes(), &a, false, NOW).unwrap();
+    assert_eq!(run.names(&dir), [".", "..", "c"]);
+}
+
+#[test]
+fn private_directories_begin_empty() {
+    let mut run = Run::new();
+    assert_eq!(run.names("/dev/shm"), [".", ".."]);
+    run.vfs.create(b"/dev/shm/x", 0o600, NOW).unwrap();
+    assert_eq!(run.names("/dev/shm"), [".", "..", "x"]);
+}
+
+#[test]
+fn attributes_are_simulated_and_the_run_can_always_read() {
+    let mut run = Run::new();
+    let path = run.path("file");
+    let (_, node) = run.vfs.create(path.as_bytes(), 0o400, NOW).unwrap();
+    let stat = run.vfs.stat(&node);
+    assert_eq!(stat.st_mode & 0o7777, 0o400);
+    assert_eq!((stat.st_uid, stat.st_gid), (0, 0));
+    assert_eq!(stat.st_mtime, 946_684_805);
+    run.vfs.chmod(path.as_bytes(), &node, 0o4711, NOW).unwrap();
+    assert_eq!(run.vfs.stat(&node).st_mode & 0o7777, 0o4711);
+    let real = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(real & 0o7777, 0o711, "no set-user-id bit reaches the machine");
+    run.vfs.set_owner(&node.stat, 33, u32::MAX, NOW);
+    run.vfs.set_times(&node.stat, Some(7_000_000_001), None, NOW);
+    let stat = run.vfs.stat(&node);
+    assert_eq!((stat.st_uid, stat.st_gid), (33, 0));
+    assert_eq!((stat.st_atime, stat.st_atime_nsec), (7, 1));
+}
+
+#[test]
+fn directories_must_be_empty_to_go() {
+    let mut run = Run::new();
+    let dir = run.path("d");
+    run.vfs.mkdir(dir.as_bytes(), 0o755, NOW).unwrap();
+    run.vfs.create(format!("{dir}/x").as_bytes(), 0o600, NOW).unwrap();
+    let node = run.real(&dir);
+    assert_eq!(run.vfs.remove(dir.as_bytes(), &node, false, NOW), Err(Errno::ENOTEMPTY));
+    let file = run.real(&format!("{dir}/x"));
+    let moved = run.path("y");
+    run.vfs.rename(format!("{dir}/x").as_bytes(), &file, moved.as_bytes(), false, NOW).unwrap();
+    run.vfs.remove(dir.as_bytes(), &node, false, NOW).unwrap();
+    assert!(run.walk(&dir, true).unwrap().node.is_none());
+    assert!(run.walk(&moved, true).unwrap().node.is_some());
+}
+
+#[test]
+fn hosts_see_the_experiments_names() {
+    let mut run = Run::new();
+    let content = |run: &mut Run, path: &str| match run.walk(path, true).unwrap().node {
+        Some(Node::Synthetic(synthetic::Synthetic::File(content))) => String::from_utf8(content).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(content(&mut run, "/etc/hosts"), "127.0.0.1 localhost\n11.0.0.1 alpha\n");
+    assert_eq!(content(&mut run, "/etc/hostname"), "alpha\n");
+    assert_eq!(content(&mut run, "/proc/sys/kernel/hostname"), "alpha\n");
+    assert!(run.walk("/proc/1234", true).unwrap().node.is_none());
+    assert!(run.names("/proc").contains(&"cpuinfo".to_owned()));
+}
