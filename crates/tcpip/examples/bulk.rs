@@ -63,7 +63,7 @@ fn main() {
     let mut now = SimTime::ZERO;
     a.connect(now, client, SocketAddr::from((B, 80))).expect("connect");
     let chunk = Bytes::from(vec![0x5a; 128 * 1024]);
-    let (mut server, mut sent, mut got) = (None, 0u64, 0u64);
+    let (mut server, mut sent, mut got, mut writable) = (None, 0u64, 0u64, false);
     let clock = WallClock::start();
     while got < total {
         to_b.pull(now, &mut a);
@@ -77,7 +77,9 @@ fn main() {
             a.handle_timers(now);
             b.handle_timers(now);
         }
-        while a.poll_event().is_some() {}
+        while let Some((_, ready)) = a.poll_event() {
+            writable |= ready.contains(tcpip::Readiness::WRITABLE);
+        }
         let mut readable = false;
         while let Some((_, ready)) = b.poll_event() {
             readable |= ready.contains(tcpip::Readiness::READABLE);
@@ -88,12 +90,11 @@ fn main() {
         if let (Some(id), true) = (server, readable) {
             got += b.recv(now, id, usize::MAX, false, &mut |bytes| bytes.len()).unwrap_or(0) as u64;
         }
-        // As iperf3 does: writes of up to 128 KiB, as much as fits.
-        while sent < total && a.send_space(client) > 0 {
-            let space = a.send_space(client).min(chunk.len());
-            match a.send(now, client, chunk.slice(..space), false) {
+        // As a blocking writer does: writes of 128 KiB until the buffer is full, then it sleeps until it is woken.
+        while writable && sent < total {
+            match a.send(now, client, chunk.clone(), false) {
                 Ok(n) => sent += n as u64,
-                Err(_) => break,
+                Err(_) => writable = false,
             }
         }
     }

@@ -49,11 +49,8 @@ impl Reassembly {
         self.expire(now);
         let protocol = packet.transport.protocol();
         let key = (packet.ip.src, packet.ip.dst, packet.ip.id, protocol);
-        let partial = self.partial.entry(key).or_insert_with(|| Partial {
-            since: now,
-            pieces: BTreeMap::new(),
-            total: None,
-        });
+        let partial =
+            self.partial.entry(key).or_insert_with(|| Partial { since: now, pieces: BTreeMap::new(), total: None });
         let offset = usize::from(packet.ip.fragment_offset) * 8;
         if !packet.ip.more_fragments {
             partial.total = Some(offset + packet.payload.len());

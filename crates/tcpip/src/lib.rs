@@ -18,7 +18,7 @@ mod timers;
 mod udp;
 pub mod wire;
 
-pub use config::{CongestionControl, Config};
+pub use config::{Config, CongestionControl};
 pub use error::SocketError;
 pub use packet::{Packet, Transport};
 pub use socket::{Connected, OptionName, Readiness, Shutdown, SocketId, SocketOption};

@@ -98,13 +98,13 @@ impl Packet {
         let length = (out.len() - body) as u16;
         let pseudo = Checksum::pseudo_header(self.ip.src, self.ip.dst, self.transport.protocol(), length);
         let (at, sum) = match &self.transport {
-            Transport::Tcp(_) => (16, pseudo.add(&out[body..]).finish()),
-            Transport::Udp(_) => match pseudo.add(&out[body..]).finish() {
+            Transport::Tcp(_) => (16, pseudo.with(&out[body..]).finish()),
+            Transport::Udp(_) => match pseudo.with(&out[body..]).finish() {
                 // RFC 768: zero means "no checksum", so a computed zero is sent as all ones.
                 0 => (6, 0xffff),
                 sum => (6, sum),
             },
-            Transport::Icmp(_) => (2, Checksum::default().add(&out[body..]).finish()),
+            Transport::Icmp(_) => (2, Checksum::default().with(&out[body..]).finish()),
             Transport::Raw { .. } => return,
         };
         out[body + at..body + at + 2].copy_from_slice(&sum.to_be_bytes());
@@ -124,7 +124,7 @@ impl Packet {
         let pseudo = Checksum::pseudo_header(ip.src, ip.dst, protocol, body.len() as u16);
         let (transport, payload) = match protocol {
             ipv4::PROTOCOL_TCP => {
-                if pseudo.add(body).finish() != 0 {
+                if pseudo.with(body).finish() != 0 {
                     return Err(WireError::Checksum("TCP"));
                 }
                 let (tcp, payload) = TcpHeader::parse(body)?;
@@ -132,13 +132,13 @@ impl Packet {
             }
             ipv4::PROTOCOL_UDP => {
                 let (header, payload) = UdpHeader::parse(body)?;
-                if be16(body, 6) != 0 && pseudo.add(body).finish() != 0 {
+                if be16(body, 6) != 0 && pseudo.with(body).finish() != 0 {
                     return Err(WireError::Checksum("UDP"));
                 }
                 (Transport::Udp(header), payload)
             }
             ipv4::PROTOCOL_ICMP => {
-                if Checksum::default().add(body).finish() != 0 {
+                if Checksum::default().with(body).finish() != 0 {
                     return Err(WireError::Checksum("ICMP"));
                 }
                 let (header, payload) = IcmpHeader::parse(body)?;

@@ -12,7 +12,10 @@ pub(crate) enum Hold {
     /// By bind(2): listed by the socket's index.
     Bound(u16),
     /// By a connection that shares the port of its listener or outlives its socket.
-    Shared { port: u16, reuse: bool },
+    Shared {
+        port: u16,
+        reuse: bool,
+    },
     /// By connect(2) without bind: only the four-tuple must be unique.
     Connected(u16),
 }
@@ -60,8 +63,7 @@ impl PortTable {
             return true;
         }
         used.bindings.iter().any(|other| {
-            let by_address =
-                settings.reuse_address && other.reuse_address && !(self.stream && other.listening);
+            let by_address = settings.reuse_address && other.reuse_address && !(self.stream && other.listening);
             let by_port = settings.reuse_port && other.reuse_port;
             overlaps(addr, other.addr) && !by_address && !by_port
         })
@@ -79,9 +81,9 @@ impl PortTable {
     ) -> Option<u16> {
         let port = if port == 0 {
             // bind(2) prefers the ports that connect(2) does not (odd offsets).
-            candidates(range, rng, 1).find(|port| !self.ports.contains_key(port)).or_else(|| {
-                candidates(range, rng, 1).find(|port| !self.conflicts(addr, *port, settings))
-            })?
+            candidates(range, rng, 1)
+                .find(|port| !self.ports.contains_key(port))
+                .or_else(|| candidates(range, rng, 1).find(|port| !self.conflicts(addr, *port, settings)))?
         } else if self.conflicts(addr, port, settings) {
             return None;
         } else {
@@ -99,12 +101,7 @@ impl PortTable {
     }
 
     /// Takes an ephemeral port for a connection; `unique` says whether its four-tuple is free.
-    pub fn connect(
-        &mut self,
-        range: (u16, u16),
-        rng: &mut Rng,
-        mut unique: impl FnMut(u16) -> bool,
-    ) -> Option<u16> {
+    pub fn connect(&mut self, range: (u16, u16), rng: &mut Rng, mut unique: impl FnMut(u16) -> bool) -> Option<u16> {
         let free = |used: &PortUse| used.bindings.is_empty() && used.shared == 0;
         let port = candidates(range, rng, 0).find(|port| self.ports.get(port).is_none_or(free) && unique(*port))?;
         self.ports.entry(port).or_default().connected += 1;
@@ -177,8 +174,7 @@ fn candidates(range: (u16, u16), rng: &mut Rng, parity: u32) -> impl Iterator<It
     let (low, high) = (u32::from(range.0), u32::from(range.1));
     let count = (high - low + 1) & !1;
     let start = (rng.below(u64::from(count.max(1))) as u32) & !1;
-    let of = move |parity: u32| {
-        (0..count / 2).map(move |step| (low + (start + 2 * step) % count.max(1) + parity) as u16)
-    };
+    let of =
+        move |parity: u32| (0..count / 2).map(move |step| (low + (start + 2 * step) % count.max(1) + parity) as u16);
     of(parity).chain(of(1 - parity))
 }

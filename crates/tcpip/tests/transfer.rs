@@ -101,13 +101,7 @@ fn loopback_carries_bulk_data() {
 fn goodput(net: &mut Net, seconds: u64) -> f64 {
     let (client, server) = net.establish();
     let mut got = 0u64;
-    let mut next = net.now;
     net.run(SimDuration::from_secs(seconds), |net| {
-        if std::env::var("DBG").is_ok() && net.now >= next {
-            let i = net.stacks[0].tcp_info(net.now, client).unwrap();
-            println!("{} cwnd {} ssth {} out {} sacked {} lost {} retr {} ca {} rto#{} rtt {} wnd {} sndbuf {:?} got {} drop {}", net.now, i.snd_cwnd, i.snd_ssthresh, i.unacked, i.sacked, i.lost, i.retrans, i.ca_state, i.retransmits, i.rtt, i.snd_wnd, net.stacks[0].option(client, tcpip::OptionName::SendBuffer), got, net.overflowed);
-            next = next + ms(20);
-        }
         let space = net.stacks[0].send_space(client);
         if space > 0 {
             let bytes = bytes::Bytes::from_static(&[7; 1 << 20]).slice(..space.min(1 << 17));
@@ -132,33 +126,34 @@ fn a_gigabit_link_is_filled_within_ten_seconds() {
     }
 }
 
+/// Mbit/s over a 100 Mbit/s link with a round trip of 40 ms in 10 s: a row per receive buffer, a column per loss rate. What
+/// was measured when it was right; a change of more than a tenth wants an explanation.
+const GOLDEN: [(u32, [f64; 4]); 3] = [
+    (65_536, [5.76, 5.76, 5.82, 3.40]),
+    (262_144, [25.15, 24.83, 12.26, 4.12]),
+    (1_048_576, [94.74, 62.06, 15.29, 4.91]),
+];
+
 #[test]
-fn throughput_over_loss_and_buffer_keeps_its_shape() {
-    // Mbit/s over a 100 Mbit/s link with a round trip of 40 ms, 10 s: lower bounds with some margin to what was measured.
-    let mut grid = Vec::new();
-    for buffer in [65_536u32, 262_144, 1_048_576] {
-        for loss in [0.0, 0.0001, 0.001, 0.01] {
+fn throughput_over_loss_and_buffer_is_as_recorded() {
+    for (buffer, row) in GOLDEN {
+        let mut rates = Vec::new();
+        for (loss, golden) in [0.0, 0.0001, 0.001, 0.01].into_iter().zip(row) {
             let mut link = Link::new(ms(20), 100, 250_000);
             link.loss = loss;
             let mut net = Net::with(link, 9, |config| {
                 (config.recv_buffer, config.recv_autotune) = (buffer, false);
             });
-            grid.push((buffer, loss, goodput(&mut net, 10)));
+            let rate = goodput(&mut net, 10);
+            println!("buffer {buffer} loss {loss}: {rate:.2} Mbit/s");
+            assert!((rate / golden - 1.0).abs() < 0.1, "buffer {buffer} loss {loss}: {rate:.2}, not {golden}");
+            rates.push(rate);
         }
-    }
-    for (buffer, loss, rate) in &grid {
-        println!("buffer {buffer} loss {loss}: {rate:.2} Mbit/s");
-        // Half of the buffer is window; no flow exceeds window per round trip, nor the link.
+        // Half of the buffer is window; no flow exceeds a window per round trip, nor the link.
         let bound = (f64::from(buffer / 2) * 8.0 / 0.040 / 1e6).min(96.6);
-        assert!(*rate <= bound * 1.02, "buffer {buffer} loss {loss}: {rate} above {bound}");
-        if *loss == 0.0 {
-            assert!(*rate >= bound * 0.85, "buffer {buffer} loss {loss}: {rate} far below {bound}");
-        }
+        assert!(rates.iter().all(|rate| *rate <= bound * 1.02), "{rates:?} above {bound}");
+        assert!(rates[0] >= bound * 0.85, "{rates:?} far below {bound}");
     }
-    for row in grid.chunks(4) {
-        assert!(row[0].2 * 1.02 >= row[1].2 && row[1].2 >= row[3].2, "more loss must not be faster: {row:?}");
-    }
-    assert!(grid[11].2 >= 3.0, "1 % loss: {}", grid[11].2);
 }
 
 #[test]

@@ -50,10 +50,8 @@ impl Stack {
     }
 
     fn deliver_tcp(&mut self, now: SimTime, ip: &Ipv4Header, header: &TcpHeader, payload: Bytes) {
-        let tuple = FourTuple {
-            local: Endpoint::new(ip.dst, header.dst_port),
-            remote: Endpoint::new(ip.src, header.src_port),
-        };
+        let tuple =
+            FourTuple { local: Endpoint::new(ip.dst, header.dst_port), remote: Endpoint::new(ip.src, header.src_port) };
         let Some(&index) = self.connections.get(&tuple) else {
             return self.deliver_to_listener(now, tuple, header, payload.len(), None);
         };
@@ -130,14 +128,7 @@ impl Stack {
         self.begin_handshake(now, tuple, header, listener, iss);
     }
 
-    fn begin_handshake(
-        &mut self,
-        now: SimTime,
-        tuple: FourTuple,
-        header: &TcpHeader,
-        listener: u32,
-        iss: Option<u32>,
-    ) {
+    fn begin_handshake(&mut self, now: SimTime, tuple: FourTuple, header: &TcpHeader, listener: u32, iss: Option<u32>) {
         let parent = self.id_of(listener);
         let Ok(queue) = self.listener(parent) else { return };
         if queue.refuses_syn() {

@@ -130,7 +130,9 @@ impl Stack {
     pub fn close(&mut self, now: SimTime, id: SocketId) {
         let Some(slot) = self.slot_mut(id) else { return };
         let Kind::Tcp(socket) = &mut slot.kind else {
-            return if matches!(slot.kind, Kind::Udp(_)) { self.remove(id.index) };
+            return if matches!(slot.kind, Kind::Udp(_)) {
+                self.remove(id.index)
+            };
         };
         match &mut socket.role {
             Role::Idle => self.remove(id.index),

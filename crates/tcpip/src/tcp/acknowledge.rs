@@ -48,6 +48,7 @@ impl Connection {
         if self.not_sent() > 0 {
             self.wants_transmit = true;
             if self.snd.window > window_before {
+                self.timers.window_backoff = 0;
                 self.timers.send = SimTime::MAX;
                 self.arm_window_probe(now);
             }
@@ -94,6 +95,7 @@ impl Connection {
         self.board.acknowledge(ack, now, self.rtt.min(), sample);
         self.timers.timeouts = 0;
         self.timers.window_probes = 0;
+        self.timers.window_backoff = 0;
         self.rtt.backoff = 0;
         self.wants_transmit = true;
     }

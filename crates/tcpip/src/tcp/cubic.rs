@@ -70,7 +70,7 @@ impl Cubic {
         let t_ms = (now.saturating_since(epoch).saturating_add(rtt)).as_millis();
         let target = self.curve(t_ms).clamp(u64::from(cwnd), u64::from(cwnd) * 3 / 2);
         let growth = target - u64::from(cwnd);
-        let cubic = if growth > 0 { u64::from(cwnd) / growth } else { 100 * u64::from(cwnd) };
+        let cubic = u64::from(cwnd).checked_div(growth).unwrap_or(100 * u64::from(cwnd));
         // Reno-friendly region: alpha_cubic = 3 (1 - beta) / (1 + beta) = 9/17 until the old window is reached, then 1.
         let alpha = if self.w_est < u64::from(self.cwnd_prior) * FRACTION { FRACTION * 9 / 17 } else { FRACTION };
         self.w_est += alpha * u64::from(acked) / u64::from(cwnd.max(1));
@@ -124,7 +124,8 @@ mod tests {
         let mut reached = None;
         let mut credit = 0;
         for _ in 0..200 {
-            for _ in 0..cwnd {
+            let segments = cwnd;
+            for _ in 0..segments {
                 credit += 1;
                 if credit >= cubic.segments_per_growth(cwnd, 1, now, rtt) {
                     cwnd += 1;

@@ -31,6 +31,8 @@ pub(crate) struct Timers {
     /// Zero window probes sent without an answer, and since when.
     pub window_probes: u32,
     pub window_probes_since: SimTime,
+    /// Exponent of the interval between zero window probes: answers do not reset it, an open window does.
+    pub window_backoff: u32,
     /// Retransmission timeouts in a row without progress, and since when.
     pub timeouts: u32,
     pub timeouts_since: SimTime,
@@ -51,6 +53,7 @@ impl Timers {
             keepalive_probes: 0,
             window_probes: 0,
             window_probes_since: SimTime::ZERO,
+            window_backoff: 0,
             timeouts: 0,
             timeouts_since: SimTime::ZERO,
             window_probe_due: false,
@@ -141,7 +144,7 @@ impl Connection {
     pub fn arm_window_probe(&mut self, now: SimTime) {
         let waiting = self.not_sent() > 0 && self.state.synchronised();
         if waiting && self.board.is_empty() && self.timers.send == SimTime::MAX {
-            let shift = self.timers.window_probes.min(16);
+            let shift = self.timers.window_backoff.min(16);
             let wait = self.rtt.base_rto().max(RTO_MIN).saturating_mul(1 << shift).min(RTO_MAX);
             self.timers.arm(Purpose::Window, now + wait);
         }
@@ -217,6 +220,7 @@ impl Connection {
             return self.fail(SocketError::TimedOut);
         }
         self.timers.window_probes += 1;
+        self.timers.window_backoff += 1;
         self.timers.window_probe_due = true;
         self.wants_transmit = true;
         self.arm_window_probe(now);

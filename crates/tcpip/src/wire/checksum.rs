@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 pub struct Checksum(u64);
 
 impl Checksum {
-    pub fn add(mut self, bytes: &[u8]) -> Self {
+    pub fn with(mut self, bytes: &[u8]) -> Self {
         let mut words = bytes.chunks_exact(2);
         for word in &mut words {
             self.0 += u64::from(u16::from_be_bytes([word[0], word[1]]));
@@ -21,7 +21,7 @@ impl Checksum {
     /// The pseudo header of TCP and UDP over IPv4 (RFC 9293 section 3.1).
     pub fn pseudo_header(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, length: u16) -> Self {
         let tail = [0, protocol, (length >> 8) as u8, length as u8];
-        Checksum::default().add(&src.octets()).add(&dst.octets()).add(&tail)
+        Checksum::default().with(&src.octets()).with(&dst.octets()).with(&tail)
     }
 
     pub fn finish(self) -> u16 {
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn matches_the_example_of_rfc_1071() {
-        let sum = Checksum::default().add(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]);
+        let sum = Checksum::default().with(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]);
         assert_eq!(sum.finish(), !0xddf2);
     }
 }

@@ -28,16 +28,7 @@ pub struct Ipv4Header {
 impl Ipv4Header {
     /// A header as Linux sends it by default: TTL 64, DF set, id 0.
     pub fn new(src: Ipv4Addr, dst: Ipv4Addr) -> Self {
-        Ipv4Header {
-            src,
-            dst,
-            id: 0,
-            ttl: 64,
-            tos: 0,
-            dont_fragment: true,
-            more_fragments: false,
-            fragment_offset: 0,
-        }
+        Ipv4Header { src, dst, id: 0, ttl: 64, tos: 0, dont_fragment: true, more_fragments: false, fragment_offset: 0 }
     }
 
     pub fn is_fragment(&self) -> bool {
@@ -55,7 +46,7 @@ impl Ipv4Header {
         out.extend_from_slice(&[self.ttl, protocol, 0, 0]);
         out.extend_from_slice(&self.src.octets());
         out.extend_from_slice(&self.dst.octets());
-        let sum = Checksum::default().add(&out[start..]).finish();
+        let sum = Checksum::default().with(&out[start..]).finish();
         out[start + 10..start + 12].copy_from_slice(&sum.to_be_bytes());
     }
 
@@ -72,7 +63,7 @@ impl Ipv4Header {
         if bytes.len() < total {
             return Err(WireError::Truncated);
         }
-        if Checksum::default().add(&bytes[..header_len]).finish() != 0 {
+        if Checksum::default().with(&bytes[..header_len]).finish() != 0 {
             return Err(WireError::Checksum("IPv4"));
         }
         let flags = be16(bytes, 6);

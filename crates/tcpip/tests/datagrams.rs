@@ -1,0 +1,159 @@
+//! UDP and ICMP.
+
+mod common;
+
+use bytes::Bytes;
+use common::{A, B, Link, Net, addr, ms};
+use std::net::Ipv4Addr;
+use tcpip::wire::icmp::{self, IcmpHeader};
+use tcpip::wire::ipv4::Ipv4Header;
+use tcpip::{Packet, Readiness, SocketError, SocketId, Transport};
+
+fn net() -> Net {
+    Net::new(Link::new(ms(10), 100, 1_000_000), 1)
+}
+
+fn bound(net: &mut Net, side: usize, ip: Ipv4Addr, port: u16) -> SocketId {
+    let id = net.stacks[side].udp_socket();
+    net.stacks[side].bind(id, addr(ip, port)).unwrap();
+    id
+}
+
+fn read(net: &mut Net, side: usize, id: SocketId, max: usize) -> Result<(Vec<u8>, tcpip::Received), SocketError> {
+    let mut out = Vec::new();
+    let received = net.stacks[side].recv_from(id, max, false, &mut |bytes| {
+        out.extend_from_slice(bytes);
+        bytes.len()
+    })?;
+    Ok((out, received.unwrap()))
+}
+
+#[test]
+fn datagrams_keep_their_borders_and_sender() {
+    let mut net = net();
+    let server = bound(&mut net, 1, Ipv4Addr::UNSPECIFIED, 53);
+    let client = net.stacks[0].udp_socket();
+    for text in [&b"one"[..], b"", b"three"] {
+        net.stacks[0].send_to(client, Bytes::from_static(text), Some(addr(B, 53))).unwrap();
+    }
+    net.idle(ms(50));
+    assert_eq!(net.stacks[1].readiness(server), Readiness::READABLE | Readiness::WRITABLE);
+    let (text, received) = read(&mut net, 1, server, 2).unwrap();
+    assert_eq!((&text[..], received.copied, received.full), (&b"on"[..], 2, 3));
+    assert_eq!(received.from, addr(A, net.stacks[0].local_name(client).unwrap().port()));
+    assert_eq!(received.to, addr(B, 53));
+    assert_eq!(read(&mut net, 1, server, 10).unwrap().1.full, 0);
+    assert_eq!(read(&mut net, 1, server, 10).unwrap().0, b"three");
+    assert_eq!(read(&mut net, 1, server, 10), Err(SocketError::WouldBlock));
+}
+
+#[test]
+fn a_connected_socket_hears_its_peer_only_and_learns_of_closed_ports() {
+    let mut net = net();
+    let client = net.stacks[0].udp_socket();
+    net.stacks[0].connect(net.now, client, addr(B, 9)).unwrap();
+    net.stacks[0].send_to(client, Bytes::from_static(b"x"), None).unwrap();
+    net.idle(ms(50));
+    assert!(net.stacks[0].readiness(client).contains(Readiness::ERROR));
+    let again = net.stacks[0].send_to(client, Bytes::from_static(b"x"), None);
+    assert_eq!(again, Err(SocketError::ConnectionRefused));
+    let port = net.stacks[0].local_name(client).unwrap().port();
+    let stranger = bound(&mut net, 1, B, 1000);
+    net.stacks[1].send_to(stranger, Bytes::from_static(b"hi"), Some(addr(A, port))).unwrap();
+    net.idle(ms(50));
+    assert_eq!(read(&mut net, 0, client, 10), Err(SocketError::WouldBlock));
+    assert_eq!(net.stacks[0].send_to(client, Bytes::from(vec![0; 65_508]), None), Err(SocketError::MessageTooLong));
+    net.stacks[0].disconnect(net.now, client).unwrap();
+    let nowhere = net.stacks[0].send_to(client, Bytes::new(), None);
+    assert_eq!(nowhere, Err(SocketError::DestinationRequired));
+}
+
+#[test]
+fn large_datagrams_are_fragmented_and_reassembled_out_of_order() {
+    let mut net = net();
+    net.links[0].reorder = 0.5;
+    let server = bound(&mut net, 1, B, 53);
+    let client = bound(&mut net, 0, A, 54);
+    net.trace = Some(Vec::new());
+    let data: Vec<u8> = (0..20_000u64).map(common::pattern).collect();
+    net.stacks[0].send_to(client, data.clone().into(), Some(addr(B, 53))).unwrap();
+    net.idle(ms(100));
+    let trace = net.trace.as_ref().unwrap();
+    assert_eq!(trace.len(), 14);
+    assert!(trace.iter().all(|(_, _, packet)| packet.wire_len() <= 1500));
+    assert_eq!(read(&mut net, 1, server, 70_000).unwrap().0, data);
+}
+
+#[test]
+fn a_full_receive_buffer_drops() {
+    let mut net = Net::new(Link::new(ms(10), 1000, 10_000_000), 1);
+    let server = bound(&mut net, 1, B, 53);
+    let client = bound(&mut net, 0, A, 54);
+    for _ in 0..1000 {
+        net.stacks[0].send_to(client, Bytes::from(vec![0; 1000]), Some(addr(B, 53))).unwrap();
+        net.flush();
+    }
+    net.idle(ms(100));
+    let mut got = 0;
+    while read(&mut net, 1, server, 2000).is_ok() {
+        got += 1;
+    }
+    assert!((100..130).contains(&got), "{got}");
+    assert_eq!(net.stacks[1].counters().datagram_drops, 1000 - got);
+}
+
+#[test]
+fn a_full_send_buffer_blocks_until_the_interface_takes_packets() {
+    let mut net = net();
+    let client = bound(&mut net, 0, A, 54);
+    let stack = &mut net.stacks[0];
+    let mut sent = 0;
+    let error = loop {
+        match stack.send_to(client, Bytes::from(vec![0; 1000]), Some(addr(B, 53))) {
+            Ok(_) => sent += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error, SocketError::WouldBlock);
+    assert!((100..130).contains(&sent), "{sent}");
+    assert!(!stack.readiness(client).contains(Readiness::WRITABLE));
+    net.flush();
+    assert!(net.events[0].iter().any(|(id, ready)| *id == client && ready.contains(Readiness::WRITABLE)));
+    assert!(net.stacks[0].send_to(client, Bytes::new(), Some(addr(B, 53))).is_ok());
+}
+
+#[test]
+fn loopback_datagrams_and_refusals_stay_in_the_host() {
+    let mut net = net();
+    let server = bound(&mut net, 0, Ipv4Addr::LOCALHOST, 53);
+    let client = net.stacks[0].udp_socket();
+    net.stacks[0].connect(net.now, client, addr(Ipv4Addr::LOCALHOST, 53)).unwrap();
+    net.stacks[0].send_to(client, Bytes::from_static(b"home"), None).unwrap();
+    net.flush();
+    let (text, received) = read(&mut net, 0, server, 10).unwrap();
+    assert_eq!((&text[..], received.from.ip()), (&b"home"[..], std::net::IpAddr::V4(Ipv4Addr::LOCALHOST)));
+    net.stacks[0].close(net.now, server);
+    net.stacks[0].send_to(client, Bytes::from_static(b"gone"), None).unwrap();
+    net.flush();
+    assert_eq!(net.stacks[0].take_error(client), Some(SocketError::ConnectionRefused));
+    assert_eq!(net.stacks[0].counters().packets_out, 0);
+}
+
+#[test]
+fn echo_requests_are_answered() {
+    let mut net = net();
+    let header = IcmpHeader { kind: icmp::ECHO_REQUEST, code: 0, rest: 0x0001_0002 };
+    let payload = Bytes::from_static(b"ping");
+    let request = Packet { ip: Ipv4Header::new(A, B), transport: Transport::Icmp(header), payload: payload.clone() };
+    net.stacks[1].receive(net.now, request);
+    let reply = net.stacks[1].poll_transmit(net.now).unwrap();
+    assert_eq!(reply.transport, Transport::Icmp(IcmpHeader { kind: icmp::ECHO_REPLY, ..header }));
+    assert_eq!((reply.ip.src, reply.ip.dst, reply.payload), (B, A, payload));
+}
+
+#[test]
+fn stacks_move_between_threads() {
+    fn is_send<T: Send>() {}
+    is_send::<tcpip::Stack>();
+    is_send::<Packet>();
+}
