@@ -39,6 +39,8 @@ fn handshake_takes_one_round_trip_and_data_flows() {
     net.idle(ms(21));
     assert_eq!(net.state(0, client), TcpState::Established);
     assert_eq!(net.stacks[0].readiness(client), Readiness::WRITABLE);
+    assert_eq!(net.stacks[0].connect(net.now, client, addr(B, 80)), Ok(tcpip::Connected::Done));
+    assert_eq!(net.stacks[0].connect(net.now, client, addr(B, 80)), Err(SocketError::IsConnected));
     net.idle(ms(20));
     assert_eq!(net.stacks[1].readiness(listener), Readiness::READABLE);
     let server = net.stacks[1].accept(listener).unwrap();

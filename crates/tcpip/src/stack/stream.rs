@@ -90,7 +90,8 @@ impl Stack {
         Ok(child)
     }
 
-    /// connect(2). TCP starts the handshake; a second call tells how it went. UDP takes the peer. Errors: those of
+    /// connect(2). TCP starts the handshake; a call after its end tells how it went: `Done` or its
+    /// error, each once. UDP takes the peer. Errors: those of
     /// connect(2); after a failed handshake its error, once.
     pub fn connect(&mut self, now: SimTime, id: SocketId, addr: SocketAddr) -> Result<Connected, SocketError> {
         let mut remote = Endpoint::from_socket_addr(addr)?;
@@ -114,6 +115,10 @@ impl Stack {
                     if let Some(error) = conn.error.take() {
                         return Err(error);
                     }
+                }
+                _ if !conn.connect_reported => {
+                    conn.connect_reported = true;
+                    return Ok(Connected::Done);
                 }
                 _ => return Err(SocketError::IsConnected),
             },

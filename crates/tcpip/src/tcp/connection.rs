@@ -144,6 +144,8 @@ pub(crate) struct Connection {
     pub read_shut: bool,
     /// No descriptor refers to it any more.
     pub orphan: bool,
+    /// connect(2) has told the program that it is connected.
+    pub connect_reported: bool,
     /// The listener that will be given this connection.
     pub parent: Option<SocketId>,
     /// `poll` may have something to send.
@@ -177,6 +179,7 @@ impl Connection {
     ) -> Self {
         let mut conn = Connection::new(now, tuple, interface, config, settings, draw);
         conn.state = State::SynSent;
+        conn.connect_reported = false;
         conn
     }
 
@@ -257,6 +260,7 @@ impl Connection {
             error: None,
             read_shut: false,
             orphan: false,
+            connect_reported: true,
             parent: None,
             wants_transmit: true,
             events: Readiness::empty(),
