@@ -12,6 +12,36 @@ pub struct HostName {
     pub address: Ipv4Addr,
 }
 
+/// What the socket layer is told.
+#[derive(Clone, Debug)]
+pub struct NetworkSettings {
+    /// The addresses of all hosts, in rising order, shared between all of them: what can be reached.
+    pub addresses: Arc<[Ipv4Addr]>,
+    /// First size of a TCP socket's receive buffer, in bytes.
+    pub recv_buffer: u32,
+    /// First size of a TCP socket's send buffer, in bytes.
+    pub send_buffer: u32,
+    /// Receive buffers grow with the connection's speed.
+    pub recv_autotune: bool,
+    /// Send buffers grow with the congestion window.
+    pub send_autotune: bool,
+}
+
+impl NetworkSettings {
+    /// The defaults, for an experiment of these hosts.
+    pub fn new(hosts: &[HostName]) -> Self {
+        let mut addresses: Vec<Ipv4Addr> = hosts.iter().map(|host| host.address).collect();
+        addresses.sort_unstable();
+        NetworkSettings {
+            addresses: addresses.into(),
+            recv_buffer: 174_760,
+            send_buffer: 131_072,
+            recv_autotune: true,
+            send_autotune: true,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct HostConfig {
     pub id: HostId,
@@ -25,6 +55,7 @@ pub struct HostConfig {
     pub host_dir: PathBuf,
     /// Every host of the experiment, shared between all of them.
     pub hosts: Arc<[HostName]>,
+    pub network: NetworkSettings,
     pub seeds: SeedTree,
     /// Log every guest's system calls to a file.
     pub strace: Option<linux_abi::strace::Mode>,

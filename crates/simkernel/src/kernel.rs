@@ -11,6 +11,7 @@ use crate::futex::Futexes;
 use crate::host::HostConfig;
 use crate::ids::{FIRST_ID, FileId, IdTable, Pid, SpaceId, Tid};
 use crate::locks::Locks;
+use crate::net::Network;
 use crate::process::{ExitRecord, Process};
 use crate::thread::{Thread, ThreadState};
 use crate::timers::{TimerKind, Timers};
@@ -44,6 +45,9 @@ pub struct Kernel {
     pub timers: Timers,
     pub locks: Locks,
     pub vfs: Vfs,
+    pub net: Network,
+    /// The moment at which the host executes: set by every entry point that a worker calls.
+    pub(crate) now: SimTime,
     pub(crate) outputs: Vec<Output>,
     /// A buffer for moving bytes, kept for its memory.
     pub(crate) scratch: Vec<u8>,
@@ -68,6 +72,7 @@ impl Kernel {
     pub fn new(config: HostConfig) -> Self {
         let random = config.seeds.stream(&config.name, "getrandom");
         let vfs = Vfs::new(&config);
+        let net = Network::new(&config);
         let region = HostRegion::new(config.id.0, config.hosts.len() as u32);
         Kernel {
             config,
@@ -79,6 +84,8 @@ impl Kernel {
             timers: Timers::default(),
             locks: Locks::default(),
             vfs,
+            net,
+            now: SimTime::ZERO,
             outputs: Vec::new(),
             scratch: Vec::new(),
             runnable: VecDeque::new(),
@@ -111,13 +118,14 @@ impl Kernel {
 
     /// Fires every timer that is due at `now`. No thread may be executing.
     pub fn fire_timers(&mut self, now: SimTime) {
+        self.now = now;
+        self.net.stack.handle_timers(now);
         while let Some(kind) = self.timers.pop_due(now) {
             match kind {
                 TimerKind::ThreadDeadline { tid } => self.fire_deadline(tid, now),
                 TimerKind::TimerFd { file, generation } => self.fire_timerfd(file, generation, now),
                 TimerKind::RealItimer { pid, generation } => self.fire_real_itimer(pid, generation, now),
                 TimerKind::Posix { pid, timer, generation } => self.fire_posix_timer(pid, timer, generation, now),
-                TimerKind::Network { .. } => {}
             }
         }
     }

@@ -15,6 +15,7 @@ pub mod host;
 pub mod ids;
 pub mod kernel;
 pub mod limits;
+pub mod net;
 pub mod locks;
 pub mod outcome;
 pub mod process;
@@ -31,7 +32,7 @@ pub mod vfs;
 pub mod wait;
 
 pub use ctx::Ctx;
-pub use host::{HostConfig, HostName};
+pub use host::{HostConfig, HostName, NetworkSettings};
 pub use ids::{FileId, Pid, SpaceId, Tid};
 pub use kernel::{Kernel, Report};
 pub use outcome::{Outcome, Restart, SysResult};

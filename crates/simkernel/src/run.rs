@@ -34,6 +34,7 @@ enum Turn {
 impl Kernel {
     /// Executes runnable threads until none is left. Simulated time stands still meanwhile.
     pub fn run_threads(&mut self, worker: &mut Worker, now: SimTime) {
+        self.now = now;
         while let Some(tid) = self.runnable.pop_front() {
             self.run_thread(tid, worker, now);
         }

@@ -32,6 +32,8 @@ pub struct WaitSet {
 pub struct PendingCall {
     pub number: u64,
     pub args: [u64; 6],
+    /// When it was executed first.
+    pub started: SimTime,
     /// Fixed by the first execution. `Some(SimTime::MAX)` waits without end.
     pub deadline: Option<SimTime>,
     /// What was done so far, in the call's own unit (bytes, messages).

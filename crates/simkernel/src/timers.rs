@@ -19,8 +19,6 @@ pub enum TimerKind {
     RealItimer { pid: Pid, generation: u64 },
     /// A timer of `timer_create` expires.
     Posix { pid: Pid, timer: u32, generation: u64 },
-    /// The socket stack wants to be called.
-    Network { generation: u64 },
 }
 
 #[derive(Debug, Default)]
@@ -68,14 +66,14 @@ mod tests {
     fn equal_deadlines_fire_in_the_order_of_setting() {
         let mut timers = Timers::default();
         let at = SimTime::from_nanos;
-        timers.add(at(20), TimerKind::Network { generation: 1 });
-        timers.add(at(10), TimerKind::Network { generation: 2 });
-        timers.add(at(10), TimerKind::Network { generation: 0 });
-        timers.add(SimTime::MAX, TimerKind::Network { generation: 9 });
+        timers.add(at(20), TimerKind::RealItimer { pid: Pid(1000), generation: 1 });
+        timers.add(at(10), TimerKind::RealItimer { pid: Pid(1000), generation: 2 });
+        timers.add(at(10), TimerKind::RealItimer { pid: Pid(1000), generation: 0 });
+        timers.add(SimTime::MAX, TimerKind::RealItimer { pid: Pid(1000), generation: 9 });
         assert_eq!(timers.next(), Some(at(10)));
         assert_eq!(timers.pop_due(at(9)), None);
-        assert_eq!(timers.pop_due(at(10)), Some(TimerKind::Network { generation: 2 }));
-        assert_eq!(timers.pop_due(at(10)), Some(TimerKind::Network { generation: 0 }));
+        assert_eq!(timers.pop_due(at(10)), Some(TimerKind::RealItimer { pid: Pid(1000), generation: 2 }));
+        assert_eq!(timers.pop_due(at(10)), Some(TimerKind::RealItimer { pid: Pid(1000), generation: 0 }));
         assert_eq!(timers.pop_due(at(10)), None);
         assert_eq!(timers.len(), 1);
     }

@@ -11,6 +11,13 @@ pub struct SocketId {
     pub(crate) generation: u32,
 }
 
+impl SocketId {
+    /// The socket's place in its stack: a small number, used again after its end. For tables beside the stack.
+    pub fn place(self) -> usize {
+        self.index as usize
+    }
+}
+
 bitflags! {
     /// What poll(2) would report. `tcp_poll` and `datagram_poll` of Linux define each.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

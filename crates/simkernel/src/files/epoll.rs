@@ -8,6 +8,7 @@ use crate::wait::{Events, Watcher};
 use linux_abi::Errno;
 use linux_abi::event::{EPOLLET, EPOLLEXCLUSIVE, EPOLLONESHOT, EPOLLWAKEUP, EpollEvent};
 use slab::Slab;
+use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 
 /// How deep instances may watch each other.
@@ -165,7 +166,8 @@ impl Kernel {
     fn queue_if_ready(&mut self, epoll: FileId, index: u32) {
         let Ok(instance) = self.epoll(epoll) else { return };
         let item = &instance.items[index as usize];
-        if self.poll_file(item.file).intersects(item.wanted()) {
+        let (file, wanted) = (item.file, item.wanted());
+        if self.poll_file(file).intersects(wanted) {
             self.mark_epoll_ready(epoll, index);
         }
     }
@@ -179,12 +181,14 @@ impl Kernel {
     }
 
     /// Whether `epoll_wait` would find something.
-    pub(crate) fn poll_epoll(&self, epoll: FileId) -> Events {
+    pub(crate) fn poll_epoll(&mut self, epoll: FileId) -> Events {
         let Ok(instance) = self.epoll(epoll) else { return Events::NONE };
-        let ready = instance.ready.iter().any(|(index, serial)| {
-            let item = instance.items.get(*index as usize).filter(|item| item.serial == *serial);
-            item.is_some_and(|item| self.poll_file(item.file).intersects(item.wanted()))
+        let queued = instance.ready.iter().filter_map(|(index, serial)| {
+            let item = instance.items.get(*index as usize).filter(|item| item.serial == *serial)?;
+            Some((item.file, item.wanted()))
         });
+        let queued: SmallVec<[(FileId, Events); 16]> = queued.collect();
+        let ready = queued.into_iter().any(|(file, wanted)| self.poll_file(file).intersects(wanted));
         Events::READABLE.when(ready)
     }
 

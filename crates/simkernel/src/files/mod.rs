@@ -12,6 +12,8 @@ pub mod timerfd;
 
 use crate::ids::FileId;
 use crate::kernel::Kernel;
+use crate::net::inet::InetSocket;
+use crate::net::netlink::NetlinkSocket;
 use crate::user_io::{ByteSink, ByteSource};
 use crate::vfs::synthetic::Device;
 use crate::wait::{Events, WaitQueue};
@@ -49,6 +51,8 @@ pub enum FileKind {
     Event(eventfd::EventFd),
     Timer(timerfd::TimerFd),
     Epoll(Box<epoll::Epoll>),
+    Inet(Box<InetSocket>),
+    Netlink(Box<NetlinkSocket>),
 }
 
 impl OpenFile {
@@ -145,7 +149,11 @@ impl FileKind {
 
     /// Whether a write that moves a part waits for room and goes on.
     pub fn is_stream(&self) -> bool {
-        matches!(self, FileKind::Pipe(_))
+        match self {
+            FileKind::Pipe(_) => true,
+            FileKind::Inet(socket) => socket.is_stream,
+            _ => false,
+        }
     }
 }
 
@@ -175,12 +183,17 @@ impl Kernel {
     }
 
     /// What the file is ready for now.
-    pub fn poll_file(&self, id: FileId) -> Events {
+    pub fn poll_file(&mut self, id: FileId) -> Events {
         match &self.files[id].kind {
             FileKind::Pipe(end) => self.pipes[end.pipe.0 as usize].poll(*end),
             FileKind::Event(event) => event.poll(),
             FileKind::Timer(timer) => timer.poll(),
             FileKind::Epoll(_) => self.poll_epoll(id),
+            FileKind::Inet(socket) => {
+                let socket = socket.id;
+                self.poll_inet(socket)
+            }
+            FileKind::Netlink(socket) => socket.poll(),
             FileKind::Name(_) => Events::NVAL,
             FileKind::Regular(_) | FileKind::Directory(_) | FileKind::Snapshot(_) | FileKind::Device(_) | FileKind::Output(_) => {
                 Events::READABLE | Events::WRITABLE
@@ -213,6 +226,11 @@ impl Kernel {
                 let ticks = timer.read()?;
                 put_u64(sink, ticks)
             }
+            FileKind::Inet(socket) => {
+                let (socket, is_stream) = (socket.id, socket.is_stream);
+                self.inet_read(socket, is_stream, sink)
+            }
+            FileKind::Netlink(_) => self.netlink_read(id, sink),
             FileKind::Directory(_) => Err(Errno::EISDIR),
             FileKind::Output(_) | FileKind::Name(_) => Err(Errno::EBADF),
             FileKind::Epoll(_) => Err(Errno::EINVAL),
@@ -243,6 +261,11 @@ impl Kernel {
                 self.notify(id, Events::READABLE);
                 Ok(8)
             }
+            FileKind::Inet(socket) => {
+                let (socket, is_stream) = (socket.id, socket.is_stream);
+                self.inet_write(socket, is_stream, source)
+            }
+            FileKind::Netlink(_) => self.netlink_write(id, source),
             FileKind::Directory(_) | FileKind::Name(_) => Err(Errno::EBADF),
             FileKind::Timer(_) | FileKind::Epoll(_) => Err(Errno::EINVAL),
         }
@@ -254,6 +277,8 @@ impl Kernel {
             FileKind::Pipe(end) => self.close_pipe_end(end, id),
             FileKind::Epoll(epoll) => self.close_epoll(id, *epoll),
             FileKind::Regular(file) => self.close_regular(&file),
+            FileKind::Inet(socket) => self.close_inet(&socket),
+            FileKind::Netlink(socket) => self.close_netlink(&socket),
             _ => {}
         }
     }

@@ -6,6 +6,7 @@ use crate::files::eventfd::EventFd;
 use crate::files::pipe::PipeEnd;
 use crate::files::{OpenFile, pipe::Pipe};
 use crate::ids::FileId;
+use crate::net;
 use crate::outcome::{Outcome, SysResult};
 use linux_abi::Errno;
 use linux_abi::event::{EFD_CLOEXEC, EFD_NONBLOCK, EFD_SEMAPHORE};
@@ -18,6 +19,7 @@ const SETTABLE: u32 = O_APPEND | O_NONBLOCK | O_ASYNC | O_DIRECT | O_NOATIME;
 
 /// close(2).
 pub fn close(ctx: &mut Ctx<'_>, [fd, ..]: [u64; 6]) -> SysResult {
+    net::inet::linger_before_close(ctx, ctx.file(fd)?)?;
     let file = ctx.process.fds.remove(fd)?;
     release(ctx, file);
     Ok(0)
@@ -154,7 +156,7 @@ fn seals(ctx: &mut Ctx<'_>, id: FileId, command: i32, add: u32) -> SysResult {
     Ok(file.seals.into())
 }
 
-/// ioctl(2): what is no socket's.
+/// ioctl(2): what every descriptor has, and requests on pipes and files; those on sockets are in `net::ioctl`.
 pub fn ioctl(ctx: &mut Ctx<'_>, [fd, request, arg, ..]: [u64; 6]) -> SysResult {
     let id = ctx.file(fd)?;
     match request as u32 {
@@ -169,6 +171,7 @@ pub fn ioctl(ctx: &mut Ctx<'_>, [fd, request, arg, ..]: [u64; 6]) -> SysResult {
             Ok(0)
         }
         FIOASYNC => Ok(0),
+        request if net::is_socket(&ctx.kernel.files[id].kind) => net::ioctl::ioctl(ctx, id, request, arg),
         FIONREAD => {
             let available = match &ctx.kernel.files[id].kind {
                 FileKind::Pipe(end) => ctx.kernel.pipes[end.pipe.0 as usize].len() as u64,

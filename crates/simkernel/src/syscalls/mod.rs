@@ -13,6 +13,7 @@ mod poll;
 mod process;
 mod read_write;
 mod signals;
+mod sockets;
 mod stat;
 pub(crate) mod system;
 pub mod table;
@@ -33,7 +34,7 @@ pub type Handler = fn(&mut Ctx<'_>, [u64; 6]) -> SysResult;
 pub fn execute(ctx: &mut Ctx<'_>, number: u64, args: [u64; 6]) -> SysResult {
     let index = usize::try_from(number).unwrap_or(usize::MAX).min(nr::COUNT - 1);
     if ctx.thread.wake == Wake::First {
-        ctx.thread.call = PendingCall { number, args, deadline: None, progress: 0 };
+        ctx.thread.call = PendingCall { number, args, started: ctx.now, deadline: None, progress: 0 };
         ctx.kernel.call_counts[index] += 1;
     }
     let result = table::HANDLERS[index](ctx, args);

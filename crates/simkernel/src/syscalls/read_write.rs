@@ -3,6 +3,7 @@
 use crate::ctx::Ctx;
 use crate::files::FileKind;
 use crate::ids::FileId;
+use crate::net;
 use crate::outcome::{Outcome, SysResult};
 use crate::user_io::{ByteSource, UserBuffers, VecSink};
 use crate::wait::Events;
@@ -99,6 +100,9 @@ pub(crate) fn read_into(ctx: &mut Ctx<'_>, fd: u64, buffers: &UserBuffers, posit
     if !file.readable() {
         return Err(Errno::EBADF.into());
     }
+    if net::is_socket(&file.kind) {
+        return net::read(ctx, id, buffers);
+    }
     let nonblocking = file.nonblocking();
     match ctx.kernel.try_read(id, &mut buffers.sink(&ctx.process.memory), position) {
         Ok(count) => Ok(count as u64),
@@ -121,6 +125,9 @@ pub(crate) fn write_from(ctx: &mut Ctx<'_>, fd: u64, buffers: &UserBuffers, posi
     let file = &ctx.kernel.files[id];
     if !file.writable() {
         return Err(Errno::EBADF.into());
+    }
+    if net::is_socket(&file.kind) {
+        return net::write(ctx, id, buffers);
     }
     let nonblocking = file.nonblocking();
     let stream = file.kind.is_stream();

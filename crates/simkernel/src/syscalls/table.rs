@@ -3,7 +3,7 @@
 //! `docs/system-calls.md` is generated from this table; a test keeps the two equal.
 
 use super::{
-    Handler, descriptors, futex, locks, memory, open, paths, poll, process, read_write, signals, stat, system, time, unsupported,
+    Handler, descriptors, futex, locks, memory, open, paths, poll, process, read_write, signals, sockets, stat, system, time, unsupported,
 };
 use linux_abi::nr::{self, *};
 
@@ -256,6 +256,24 @@ pub const TABLE: &[Entry] = &[
     full(epoll_wait, poll::epoll_wait),
     full(epoll_pwait, poll::epoll_pwait),
     full(epoll_pwait2, poll::epoll_pwait2),
+    // Sockets.
+    partial(socket, sockets::socket, "TCP and UDP over IPv4, and netlink for listing interfaces; no raw sockets"),
+    full(bind, sockets::bind),
+    full(listen, sockets::listen),
+    partial(connect, sockets::connect, "an address that no host has answers ENETUNREACH"),
+    full(accept, sockets::accept),
+    full(accept4, sockets::accept4),
+    partial(sendto, sockets::sendto, "no urgent data, no fast open"),
+    partial(sendmsg, sockets::sendmsg, "no urgent data, no fast open; the source address follows from the route"),
+    partial(sendmmsg, sockets::sendmmsg, "no urgent data, no fast open; the source address follows from the route"),
+    partial(recvfrom, sockets::recvfrom, "no urgent data, no error queue"),
+    partial(recvmsg, sockets::recvmsg, "no urgent data, no error queue, no timestamps"),
+    partial(recvmmsg, sockets::recvmmsg, "no urgent data, no error queue, no timestamps"),
+    full(shutdown, sockets::shutdown),
+    full(getsockname, sockets::getsockname),
+    full(getpeername, sockets::getpeername),
+    partial(setsockopt, sockets::setsockopt, "no filters, no multicast; options about hardware have no effect"),
+    partial(getsockopt, sockets::getsockopt, "no filters, no multicast"),
     // The system.
     full(uname, system::uname),
     full(sysinfo, system::sysinfo),

@@ -17,6 +17,7 @@ pub(crate) fn config(data_dir: &Path) -> HostConfig {
         data_dir: data_dir.to_owned(),
         host_dir: data_dir.join("hosts/alpha"),
         hosts: [crate::host::HostName { name: "alpha".to_owned(), address: [11, 0, 0, 1].into() }].into(),
+        network: crate::host::NetworkSettings::new(&[]),
         seeds: SeedTree::new(1),
         real_descriptors: 4,
         strace: None,

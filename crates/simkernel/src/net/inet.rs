@@ -1,0 +1,286 @@
+//! Internet sockets: creation, names, connecting, accepting, shutting down (net/ipv4/af_inet.c).
+
+use super::address::{self, RawAddress};
+use super::options::Kept;
+use super::{Blocking, errno};
+use crate::ctx::Ctx;
+use crate::files::FileKind;
+use crate::ids::FileId;
+use crate::outcome::{Outcome, SysResult};
+use crate::wait::{Events, Wake};
+use base::SimDuration;
+use linux_abi::Errno;
+use linux_abi::fs::O_NONBLOCK;
+use linux_abi::socket::*;
+use linux_abi::sysinfo::RLIMIT_NOFILE;
+use std::net::SocketAddr;
+use tcpip::{OptionName, Shutdown, SocketId, SocketOption, TcpState};
+
+/// How far connect(2) has come: Linux's `socket_state`, which is not the connection's own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    Unconnected,
+    /// A connect has begun whose end no call has told yet.
+    Connecting,
+    Connected,
+}
+
+#[derive(Clone, Debug)]
+pub struct InetSocket {
+    /// Names it in the host's stack.
+    pub id: SocketId,
+    /// TCP; UDP otherwise.
+    pub is_stream: bool,
+    pub phase: Phase,
+    /// SO_RCVTIMEO; None waits without end.
+    pub recv_timeout: Option<SimDuration>,
+    /// SO_SNDTIMEO; None waits without end.
+    pub send_timeout: Option<SimDuration>,
+    /// Options that only the kernel itself looks at.
+    pub kept: Kept,
+}
+
+impl InetSocket {
+    fn new(id: SocketId, is_stream: bool) -> Self {
+        InetSocket { id, is_stream, phase: Phase::Unconnected, recv_timeout: None, send_timeout: None, kept: Kept::default() }
+    }
+}
+
+impl Ctx<'_> {
+    /// The Internet socket behind an open file. ENOTSOCK.
+    pub(super) fn inet(&self, file: FileId) -> Result<&InetSocket, Errno> {
+        match &self.kernel.files[file].kind {
+            FileKind::Inet(socket) => Ok(socket),
+            _ => Err(Errno::ENOTSOCK),
+        }
+    }
+
+    pub(super) fn inet_mut(&mut self, file: FileId) -> Result<&mut InetSocket, Errno> {
+        match &mut self.kernel.files[file].kind {
+            FileKind::Inet(socket) => Ok(socket),
+            _ => Err(Errno::ENOTSOCK),
+        }
+    }
+
+    /// Whether and how long a call on this file waits, given its MSG_DONTWAIT.
+    pub(super) fn blocking(&self, file: FileId, flags: u32, timeout: Option<SimDuration>) -> Blocking {
+        if flags & MSG_DONTWAIT != 0 || self.kernel.files[file].nonblocking() {
+            Blocking::No
+        } else {
+            Blocking::Until(timeout)
+        }
+    }
+}
+
+/// The protocol that a type and a protocol argument of AF_INET select: whether it is a stream. As `inet_create`, without raw and
+/// ICMP sockets, which answer as they do to a program without privileges.
+pub fn select_protocol(kind: i32, protocol: i32) -> Result<bool, Errno> {
+    const MAX_PROTOCOL: i32 = 263;
+    if !(0..MAX_PROTOCOL).contains(&protocol) {
+        return Err(Errno::EINVAL);
+    }
+    match (kind, protocol) {
+        (SOCK_STREAM, IPPROTO_IP | IPPROTO_TCP) => Ok(true),
+        (SOCK_DGRAM, IPPROTO_IP | IPPROTO_UDP) => Ok(false),
+        (SOCK_DGRAM, IPPROTO_ICMP) => Err(Errno::EACCES),
+        (SOCK_RAW, _) => Err(Errno::EPERM),
+        (SOCK_STREAM | SOCK_DGRAM, _) => Err(Errno::EPROTONOSUPPORT),
+        _ => Err(Errno::ESOCKTNOSUPPORT),
+    }
+}
+
+/// socket(2) for AF_INET; `kind` without its flags.
+pub fn socket(ctx: &mut Ctx<'_>, kind: i32, protocol: i32, nonblocking: bool) -> Result<FileId, Errno> {
+    let is_stream = select_protocol(kind, protocol)?;
+    let stack = &mut ctx.kernel.net.stack;
+    let id = if is_stream { stack.tcp_socket() } else { stack.udp_socket() };
+    let status = if nonblocking { O_NONBLOCK } else { 0 };
+    Ok(ctx.kernel.open_inet(InetSocket::new(id, is_stream), status))
+}
+
+/// bind(2).
+pub fn bind(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
+    let id = ctx.inet(file)?.id;
+    let address = address::internet_or_unspecified(name, true)?;
+    ctx.kernel.net.stack.bind(id, address.into()).map_err(errno)?;
+    Ok(0)
+}
+
+/// listen(2).
+pub fn listen(ctx: &mut Ctx<'_>, file: FileId, backlog: i32) -> SysResult {
+    let id = ctx.inet(file)?.id;
+    ctx.kernel.net.stack.listen(id, backlog).map_err(errno)?;
+    Ok(0)
+}
+
+/// connect(2).
+pub fn connect(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
+    let family = address::family(name).ok_or(Errno::EINVAL)?;
+    let socket = ctx.inet(file)?;
+    let (id, is_stream, phase) = (socket.id, socket.is_stream, socket.phase);
+    if family == AF_UNSPEC {
+        ctx.kernel.net.stack.disconnect(ctx.now, id).map_err(errno)?;
+        ctx.inet_mut(file)?.phase = Phase::Unconnected;
+        ctx.kernel.settle_sockets();
+        return Ok(0);
+    }
+    if !is_stream {
+        let to = address::internet(name)?;
+        address::check_reachable(&ctx.kernel.config, *to.ip())?;
+        ctx.kernel.net.stack.connect(ctx.now, id, to.into()).map_err(errno)?;
+        return Ok(0);
+    }
+    match phase {
+        Phase::Connected => Err(Errno::EISCONN.into()),
+        Phase::Connecting if ctx.thread.wake == Wake::First => await_handshake(ctx, file, Errno::EALREADY),
+        Phase::Connecting => await_handshake(ctx, file, Errno::EINPROGRESS),
+        Phase::Unconnected => {
+            let to = address::internet(name)?;
+            address::check_reachable(&ctx.kernel.config, *to.ip())?;
+            ctx.kernel.net.stack.connect(ctx.now, id, to.into()).map_err(errno)?;
+            ctx.inet_mut(file)?.phase = Phase::Connecting;
+            await_handshake(ctx, file, Errno::EINPROGRESS)
+        }
+    }
+}
+
+/// The second half of `inet_stream_connect`: tells how the handshake went, waits for it, or answers `pending`.
+fn await_handshake(ctx: &mut Ctx<'_>, file: FileId, pending: Errno) -> SysResult {
+    let socket = ctx.inet(file)?;
+    let (id, timeout) = (socket.id, socket.send_timeout);
+    let nonblocking = ctx.kernel.files[file].nonblocking();
+    if nonblocking && handshaking(ctx, id)? {
+        // What loopback traffic does now shows in the next call, as on Linux, where the caller holds the socket meanwhile.
+        ctx.kernel.settle_sockets();
+        return Err(pending.into());
+    }
+    ctx.kernel.settle_sockets();
+    if handshaking(ctx, id)? {
+        ctx.deadline_after(timeout);
+        if ctx.expired() {
+            return Err(pending.into());
+        }
+        return Err(match ctx.block_on(file, Events::WRITABLE) {
+            Outcome::Restart(_) if timeout.is_some() => Errno::EINTR.into(),
+            outcome => outcome,
+        });
+    }
+    if ctx.kernel.net.stack.tcp_info(ctx.now, id).map_err(errno)?.state == TcpState::Close {
+        let error = ctx.kernel.net.stack.take_error(id).map_or(Errno::ECONNABORTED, errno);
+        ctx.kernel.net.stack.disconnect(ctx.now, id).map_err(errno)?;
+        ctx.inet_mut(file)?.phase = Phase::Unconnected;
+        return Err(error.into());
+    }
+    ctx.inet_mut(file)?.phase = Phase::Connected;
+    Ok(0)
+}
+
+fn handshaking(ctx: &mut Ctx<'_>, id: SocketId) -> Result<bool, Errno> {
+    let info = ctx.kernel.net.stack.tcp_info(ctx.now, id).map_err(errno)?;
+    Ok(matches!(info.state, TcpState::SynSent | TcpState::SynReceived))
+}
+
+/// accept(2), accept4(2); `flags` are SOCK_NONBLOCK and SOCK_CLOEXEC. The new descriptor, and its peer's name.
+pub fn accept(ctx: &mut Ctx<'_>, file: FileId, flags: i32) -> Result<(u64, RawAddress), Outcome> {
+    let listener = ctx.inet(file)?.clone();
+    // As Linux: without a free descriptor the connection stays in the queue. The entry holds no reference yet.
+    let limit = ctx.process.limits.soft(RLIMIT_NOFILE);
+    let fd = ctx.process.fds.allocate(file, 0, flags & SOCK_CLOEXEC != 0, limit)?;
+    let child = match ctx.kernel.net.stack.accept(listener.id) {
+        Ok(child) => child,
+        Err(error) => {
+            ctx.process.fds.remove(u64::from(fd))?;
+            if error != tcpip::SocketError::WouldBlock {
+                return Err(errno(error).into());
+            }
+            let blocking = ctx.blocking(file, 0, listener.recv_timeout);
+            return super::wait(ctx, file, Events::READABLE, blocking, 0).map(|_| (0, RawAddress::new()));
+        }
+    };
+    let socket = InetSocket { id: child, phase: Phase::Connected, ..listener };
+    let status = if flags & SOCK_NONBLOCK != 0 { O_NONBLOCK } else { 0 };
+    let opened = ctx.kernel.open_inet(socket, status);
+    ctx.process.fds.replace(fd, opened, flags & SOCK_CLOEXEC != 0);
+    let peer = ctx.kernel.net.stack.peer_name(child).map(address::raw);
+    // A connection that was reset in the queue is handed out too, without a peer.
+    Ok((u64::from(fd), peer.unwrap_or_default()))
+}
+
+/// shutdown(2).
+pub fn shutdown(ctx: &mut Ctx<'_>, file: FileId, how: i32) -> SysResult {
+    let id = ctx.inet(file)?.id;
+    let how = match how {
+        SHUT_RD => Shutdown::Read,
+        SHUT_WR => Shutdown::Write,
+        SHUT_RDWR => Shutdown::Both,
+        _ => return Err(Errno::EINVAL.into()),
+    };
+    let result = ctx.kernel.net.stack.shutdown(ctx.now, id, how);
+    ctx.kernel.settle_sockets();
+    result.map_err(errno)?;
+    Ok(0)
+}
+
+/// getsockname(2).
+pub fn local_name(ctx: &mut Ctx<'_>, file: FileId) -> Result<RawAddress, Errno> {
+    let id = ctx.inet(file)?.id;
+    ctx.kernel.net.stack.local_name(id).map(address::raw).map_err(errno)
+}
+
+/// getpeername(2).
+pub fn peer_name(ctx: &mut Ctx<'_>, file: FileId) -> Result<RawAddress, Errno> {
+    let id = ctx.inet(file)?.id;
+    ctx.kernel.net.stack.peer_name(id).map(address::raw).map_err(errno)
+}
+
+/// The peer's address, if there is one.
+pub(super) fn peer(ctx: &mut Ctx<'_>, id: SocketId) -> Option<SocketAddr> {
+    ctx.kernel.net.stack.peer_name(id).ok()
+}
+
+/// What close(2) of the last descriptor of a stream with SO_LINGER does first: it sends what is left and waits until the peer has
+/// it, at most for the time that the option gives (`__tcp_close`). Ok when the close may go on; at once for every other file.
+pub fn linger_before_close(ctx: &mut Ctx<'_>, file: FileId) -> Result<(), Outcome> {
+    let Ok(socket) = ctx.inet(file) else { return Ok(()) };
+    let id = socket.id;
+    if !socket.is_stream || ctx.kernel.files[file].references > 1 {
+        return Ok(());
+    }
+    let stack = &mut ctx.kernel.net.stack;
+    let Ok(SocketOption::Linger(Some(time))) = stack.option(id, OptionName::Linger) else { return Ok(()) };
+    if time.is_zero() || stack.is_listening(id) || stack.readable_bytes(id) > 0 {
+        return Ok(());
+    }
+    if ctx.thread.wake == Wake::First && stack.shutdown(ctx.now, id, Shutdown::Write).is_err() {
+        return Ok(());
+    }
+    ctx.kernel.settle_sockets();
+    if ctx.kernel.net.stack.unsent_and_unacknowledged(id) == 0 {
+        return Ok(());
+    }
+    ctx.deadline_after(Some(time));
+    if ctx.expired() || ctx.thread.wake == Wake::Interrupted {
+        return Ok(());
+    }
+    match ctx.block_on(file, Events::ALL) {
+        Outcome::Block => Err(Outcome::Block),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_and_protocols_are_judged_as_by_inet_create() {
+        assert_eq!(select_protocol(SOCK_STREAM, 0), Ok(true));
+        assert_eq!(select_protocol(SOCK_STREAM, IPPROTO_TCP), Ok(true));
+        assert_eq!(select_protocol(SOCK_DGRAM, IPPROTO_UDP), Ok(false));
+        assert_eq!(select_protocol(SOCK_STREAM, IPPROTO_UDP), Err(Errno::EPROTONOSUPPORT));
+        assert_eq!(select_protocol(SOCK_STREAM, 200), Err(Errno::EPROTONOSUPPORT));
+        assert_eq!(select_protocol(SOCK_STREAM, -1), Err(Errno::EINVAL));
+        assert_eq!(select_protocol(SOCK_SEQPACKET, 0), Err(Errno::ESOCKTNOSUPPORT));
+        assert_eq!(select_protocol(SOCK_RAW, IPPROTO_ICMP), Err(Errno::EPERM));
+    }
+}

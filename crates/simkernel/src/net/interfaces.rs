@@ -1,0 +1,92 @@
+//! What programs learn about a host's interfaces: `lo` and `eth0`, the same for every host but for the address.
+//!
+//! Rules of the model: `eth0` has a /24 around its address, a default route without a gateway, and a locally administered
+//! Ethernet address that is 02:00 and the IPv4 address.
+
+use linux_abi::ioctl::*;
+use std::net::Ipv4Addr;
+
+pub const LOOPBACK_INDEX: i32 = 1;
+pub const ETHERNET_INDEX: i32 = 2;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interface {
+    pub index: i32,
+    pub name: &'static str,
+    /// `IFF_*`.
+    pub flags: u32,
+    /// `ARPHRD_*`.
+    pub hardware: u16,
+    pub mac: [u8; 6],
+    pub mac_broadcast: [u8; 6],
+    pub mtu: u32,
+    pub queue_len: i32,
+    pub address: Ipv4Addr,
+    pub prefix: u8,
+    /// None for the loopback interface.
+    pub broadcast: Option<Ipv4Addr>,
+}
+
+impl Interface {
+    pub fn netmask(&self) -> Ipv4Addr {
+        Ipv4Addr::from_bits(u32::MAX << (32 - self.prefix))
+    }
+
+    /// The network's own address.
+    pub fn network(&self) -> Ipv4Addr {
+        Ipv4Addr::from_bits(self.address.to_bits() & self.netmask().to_bits())
+    }
+}
+
+/// The interfaces of the host with this address.
+pub fn interfaces(address: Ipv4Addr) -> [Interface; 2] {
+    let [a, b, c, d] = address.octets();
+    [
+        Interface {
+            index: LOOPBACK_INDEX,
+            name: "lo",
+            flags: IFF_UP | IFF_LOOPBACK | IFF_RUNNING | IFF_LOWER_UP,
+            hardware: ARPHRD_LOOPBACK,
+            mac: [0; 6],
+            mac_broadcast: [0; 6],
+            mtu: 65_536,
+            queue_len: 1000,
+            address: Ipv4Addr::LOCALHOST,
+            prefix: 8,
+            broadcast: None,
+        },
+        Interface {
+            index: ETHERNET_INDEX,
+            name: "eth0",
+            flags: IFF_UP | IFF_BROADCAST | IFF_RUNNING | IFF_MULTICAST | IFF_LOWER_UP,
+            hardware: ARPHRD_ETHER,
+            mac: [2, 0, a, b, c, d],
+            mac_broadcast: [0xff; 6],
+            mtu: 1500,
+            queue_len: 1000,
+            address,
+            prefix: 24,
+            broadcast: Some(Ipv4Addr::new(a, b, c, 255)),
+        },
+    ]
+}
+
+/// The interface that a packet to one of the host's own addresses comes in by, as IP_PKTINFO shows it.
+pub fn index_towards(to: Ipv4Addr, own: Ipv4Addr) -> i32 {
+    if to == own { ETHERNET_INDEX } else { LOOPBACK_INDEX }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_follow_from_the_address() {
+        let [lo, eth0] = interfaces(Ipv4Addr::new(11, 0, 3, 7));
+        assert_eq!(lo.netmask(), Ipv4Addr::new(255, 0, 0, 0));
+        assert_eq!(eth0.netmask(), Ipv4Addr::new(255, 255, 255, 0));
+        assert_eq!(eth0.network(), Ipv4Addr::new(11, 0, 3, 0));
+        assert_eq!(eth0.broadcast, Some(Ipv4Addr::new(11, 0, 3, 255)));
+        assert_eq!(eth0.mac, [2, 0, 11, 0, 3, 7]);
+    }
+}

@@ -1,0 +1,330 @@
+//! Sockets of the Internet and netlink families: what lies between the socket calls and the host's network stack.
+//!
+//! The stack (`tcpip`) owns ports, connections and queues; here are descriptors, blocking, flags, options with their layouts, and
+//! the interfaces that programs can ask about. Traffic round the loopback interface is carried at once, inside the call that
+//! caused it, as on Linux; packets for `eth0` wait for the worker.
+
+pub mod address;
+pub mod datagram;
+pub mod inet;
+pub mod interfaces;
+pub mod ioctl;
+pub mod message;
+pub mod netlink;
+pub mod options;
+pub mod stream;
+
+use crate::ctx::Ctx;
+use crate::files::{FileKind, OpenFile};
+use crate::host::HostConfig;
+use crate::ids::FileId;
+use crate::kernel::Kernel;
+use crate::outcome::{Outcome, SysResult};
+use crate::user_io::{ByteSink, ByteSource, UserBuffers};
+use crate::wait::Events;
+use base::{SimDuration, SimTime};
+use bytes::{Bytes, BytesMut};
+use inet::InetSocket;
+use linux_abi::Errno;
+use linux_abi::fs::O_RDWR;
+use message::{Incoming, Message, Outgoing};
+use std::collections::BTreeSet;
+use std::fmt;
+use tcpip::{Packet, Readiness, SocketError, SocketId, Stack, StackCounters};
+
+/// The most that one chunk of a stream's send queue holds: larger ones would be memory mappings of their own.
+const CHUNK: usize = 64 << 10;
+/// Small writes share allocations of this size.
+const ARENA: usize = 16 << 10;
+
+/// A host's network stack, and which open file each of its sockets belongs to.
+pub struct Network {
+    pub stack: Stack,
+    /// By `SocketId::place`.
+    files: Vec<Option<(SocketId, FileId)>>,
+    arena: BytesMut,
+    /// Netlink ports in use.
+    netlink_ports: BTreeSet<u32>,
+}
+
+impl fmt::Debug for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Network").field("sockets", &self.stack.socket_count()).finish_non_exhaustive()
+    }
+}
+
+impl Network {
+    pub fn new(config: &HostConfig) -> Self {
+        let settings = &config.network;
+        let stack = tcpip::Config {
+            recv_buffer: settings.recv_buffer,
+            send_buffer: settings.send_buffer,
+            recv_autotune: settings.recv_autotune,
+            send_autotune: settings.send_autotune,
+            ..tcpip::Config::new(config.address)
+        };
+        Network {
+            stack: Stack::new(stack, config.seeds.stream(&config.name, "tcpip")),
+            files: Vec::new(),
+            arena: BytesMut::new(),
+            netlink_ports: BTreeSet::new(),
+        }
+    }
+
+    /// When the stack wants to be called.
+    pub fn next_deadline(&self) -> Option<SimTime> {
+        self.stack.next_deadline()
+    }
+
+    /// Whether `poll_transmit` may give a packet.
+    pub fn wants_transmit(&self) -> bool {
+        self.stack.wants_transmit()
+    }
+
+    pub fn counters(&self) -> StackCounters {
+        self.stack.counters()
+    }
+
+    fn attach(&mut self, id: SocketId, file: FileId) {
+        let place = id.place();
+        if place >= self.files.len() {
+            self.files.resize(place + 1, None);
+        }
+        self.files[place] = Some((id, file));
+    }
+
+    fn detach(&mut self, id: SocketId) {
+        if self.file(id).is_some() {
+            self.files[id.place()] = None;
+        }
+    }
+
+    fn file(&self, id: SocketId) -> Option<FileId> {
+        let (owner, file) = (*self.files.get(id.place())?)?;
+        (owner == id).then_some(file)
+    }
+
+    /// The next `want` bytes of a source, fewer when it faults, copied once.
+    fn chunk(&mut self, source: &mut dyn ByteSource, want: usize) -> Bytes {
+        if want > ARENA / 4 {
+            let mut bytes = vec![0; want];
+            let got = source.take(&mut bytes);
+            bytes.truncate(got);
+            return bytes.into();
+        }
+        if self.arena.capacity() < want {
+            self.arena.reserve(ARENA);
+        }
+        self.arena.resize(want, 0);
+        let got = source.take(&mut self.arena);
+        self.arena.truncate(got);
+        self.arena.split().freeze()
+    }
+}
+
+/// The errno that Linux has for a failure of the stack.
+pub fn errno(error: SocketError) -> Errno {
+    match error {
+        SocketError::AddressInUse => Errno::EADDRINUSE,
+        SocketError::AddressNotAvailable => Errno::EADDRNOTAVAIL,
+        SocketError::AddressFamilyNotSupported => Errno::EAFNOSUPPORT,
+        SocketError::ConnectionAborted => Errno::ECONNABORTED,
+        SocketError::ConnectionRefused => Errno::ECONNREFUSED,
+        SocketError::ConnectionReset => Errno::ECONNRESET,
+        SocketError::BrokenPipe => Errno::EPIPE,
+        SocketError::TimedOut => Errno::ETIMEDOUT,
+        SocketError::NotConnected => Errno::ENOTCONN,
+        SocketError::IsConnected => Errno::EISCONN,
+        SocketError::AlreadyInProgress => Errno::EALREADY,
+        SocketError::InProgress => Errno::EINPROGRESS,
+        SocketError::InvalidArgument => Errno::EINVAL,
+        SocketError::MessageTooLong => Errno::EMSGSIZE,
+        SocketError::HostUnreachable => Errno::EHOSTUNREACH,
+        SocketError::NetworkUnreachable => Errno::ENETUNREACH,
+        SocketError::WouldBlock => Errno::EAGAIN,
+        SocketError::DestinationRequired => Errno::EDESTADDRREQ,
+        SocketError::NotSupported => Errno::EOPNOTSUPP,
+        SocketError::PermissionDenied => Errno::EACCES,
+        SocketError::NoBufferSpace => Errno::ENOBUFS,
+        SocketError::NoSuchOption => Errno::ENOPROTOOPT,
+        SocketError::Protocol => Errno::EPROTO,
+        SocketError::BadSocket => Errno::EBADF,
+    }
+}
+
+/// The stack's readiness in the words of poll(2).
+fn events_of(ready: Readiness) -> Events {
+    Events::READABLE.when(ready.contains(Readiness::READABLE))
+        | Events::WRITABLE.when(ready.contains(Readiness::WRITABLE))
+        | Events::HUP.when(ready.contains(Readiness::HANGUP))
+        | Events::RDHUP.when(ready.contains(Readiness::READ_HANGUP))
+        | Events::ERR.when(ready.contains(Readiness::ERROR))
+}
+
+impl Kernel {
+    /// A packet has arrived at `eth0`.
+    pub fn receive_packet(&mut self, now: SimTime, packet: Packet) {
+        self.now = now;
+        self.net.stack.receive(now, packet);
+    }
+
+    /// Carries loopback traffic and wakes who waits for what happened. Whether anything did.
+    pub fn settle_network(&mut self, now: SimTime) -> bool {
+        self.now = now;
+        self.settle_sockets()
+    }
+
+    /// The next packet that leaves by `eth0`; the caller asks while its interface has room.
+    pub fn poll_transmit(&mut self, now: SimTime) -> Option<Packet> {
+        self.now = now;
+        let packet = self.net.stack.poll_transmit(now);
+        // A datagram that leaves makes room for the next.
+        self.settle_sockets();
+        packet
+    }
+
+    /// As `settle_network`, within a call.
+    pub(crate) fn settle_sockets(&mut self) -> bool {
+        let mut changed = false;
+        loop {
+            if self.net.stack.wants_loopback() {
+                self.net.stack.run_loopback(self.now);
+                changed = true;
+            }
+            let Some((id, ready)) = self.net.stack.poll_event() else { break };
+            changed = true;
+            if let Some(file) = self.net.file(id) {
+                self.notify(file, events_of(ready));
+            }
+        }
+        changed
+    }
+
+    pub(crate) fn poll_inet(&mut self, id: SocketId) -> Events {
+        events_of(self.net.stack.readiness(id))
+    }
+
+    /// A new open file for a socket of the stack.
+    fn open_inet(&mut self, socket: InetSocket, nonblocking: u32) -> FileId {
+        let id = socket.id;
+        let file = self.files.insert(OpenFile::new(FileKind::Inet(Box::new(socket)), O_RDWR | nonblocking));
+        self.net.attach(id, file);
+        file
+    }
+
+    /// The last reference to a socket is gone.
+    pub(crate) fn close_inet(&mut self, socket: &InetSocket) {
+        self.net.detach(socket.id);
+        self.net.stack.close(self.now, socket.id);
+        self.settle_sockets();
+    }
+
+    /// `try_read` of a socket.
+    pub(crate) fn inet_read(&mut self, id: SocketId, is_stream: bool, sink: &mut dyn ByteSink) -> Result<usize, Errno> {
+        let now = self.now;
+        let room = sink.remaining();
+        let mut faulted = false;
+        let mut put = |bytes: &[u8]| {
+            let taken = sink.put(bytes);
+            faulted |= taken < bytes.len();
+            taken
+        };
+        let result = if is_stream {
+            self.net.stack.recv(now, id, room, false, &mut put)
+        } else {
+            let received = self.net.stack.recv_from(id, room, false, &mut put);
+            received.map(|received| received.map_or(0, |received| received.copied))
+        };
+        self.settle_sockets();
+        match result {
+            Ok(_) if faulted => Err(Errno::EFAULT),
+            other => other.map_err(errno),
+        }
+    }
+
+    /// `try_write` of a socket: what fits of a stream, one datagram otherwise.
+    pub(crate) fn inet_write(&mut self, id: SocketId, is_stream: bool, source: &mut dyn ByteSource) -> Result<usize, Errno> {
+        let result = if is_stream {
+            stream::push(&mut self.net, self.now, id, source, false).map(|pushed| pushed.count)
+        } else {
+            datagram::push(&mut self.net, id, source, None)
+        };
+        self.settle_sockets();
+        match result {
+            Ok(0) if source.remaining() > 0 => Err(Errno::EAGAIN),
+            other => other,
+        }
+    }
+}
+
+/// Bytes that earlier executions of the call moved. The upper half of the progress counts messages (`recvmmsg`).
+fn progress(ctx: &Ctx<'_>) -> usize {
+    ctx.thread.call.progress as u32 as usize
+}
+
+fn set_progress(ctx: &mut Ctx<'_>, bytes: usize) {
+    let messages = ctx.thread.call.progress >> 32 << 32;
+    ctx.thread.call.progress = messages | bytes as u64;
+}
+
+/// Ends an execution that found nothing (more) to do: with the `done` bytes if there are any and the wait is over or not wanted,
+/// EAGAIN, or by waiting. As `sock_intr_errno`: a call with a timeout is not executed again after a signal.
+fn wait(ctx: &mut Ctx<'_>, file: FileId, events: Events, blocking: Blocking, done: usize) -> SysResult {
+    let end = |errno: Errno| if done > 0 { Ok(done as u64) } else { Err(errno.into()) };
+    let Blocking::Until(timeout) = blocking else { return end(Errno::EAGAIN) };
+    ctx.deadline_after(timeout);
+    if ctx.expired() {
+        return end(Errno::EAGAIN);
+    }
+    match ctx.block_on(file, events) {
+        Outcome::Block => Err(Outcome::Block),
+        _ if done > 0 => Ok(done as u64),
+        _ if timeout.is_some() => Err(Errno::EINTR.into()),
+        restart => Err(restart),
+    }
+}
+
+/// Whether and how long a call waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Blocking {
+    No,
+    Until(Option<SimDuration>),
+}
+
+/// Whether a file is a socket that this module serves.
+pub fn is_socket(kind: &FileKind) -> bool {
+    matches!(kind, FileKind::Inet(_) | FileKind::Netlink(_))
+}
+
+/// read(2) and readv(2) on a socket of this module.
+pub fn read(ctx: &mut Ctx<'_>, file: FileId, data: &UserBuffers) -> SysResult {
+    if data.total() == 0 {
+        return Ok(0);
+    }
+    recv(ctx, file, &Incoming { data, control_space: 0, flags: 0 }).map(|message| message.count as u64)
+}
+
+/// write(2) and writev(2) on a socket of this module.
+pub fn write(ctx: &mut Ctx<'_>, file: FileId, data: &UserBuffers) -> SysResult {
+    send(ctx, file, &Outgoing { name: &[], data, control: &[], flags: 0 })
+}
+
+/// sendto(2), sendmsg(2).
+pub fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> SysResult {
+    match &ctx.kernel.files[file].kind {
+        FileKind::Inet(socket) if socket.is_stream => stream::send(ctx, file, message),
+        FileKind::Inet(_) => datagram::send(ctx, file, message),
+        FileKind::Netlink(_) => netlink::send(ctx, file, message),
+        _ => Err(Errno::ENOTSOCK.into()),
+    }
+}
+
+/// recvfrom(2), recvmsg(2).
+pub fn recv(ctx: &mut Ctx<'_>, file: FileId, wanted: &Incoming<'_>) -> Result<Message, Outcome> {
+    match &ctx.kernel.files[file].kind {
+        FileKind::Inet(socket) if socket.is_stream => stream::recv(ctx, file, wanted),
+        FileKind::Inet(_) => datagram::recv(ctx, file, wanted),
+        FileKind::Netlink(_) => netlink::recv(ctx, file, wanted),
+        _ => Err(Errno::ENOTSOCK.into()),
+    }
+}

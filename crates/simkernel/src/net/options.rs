@@ -1,0 +1,600 @@
+//! getsockopt and setsockopt of Internet sockets (socket(7), ip(7), tcp(7), udp(7)): which options there are, their layouts and
+//! bounds. Options that change traffic are the stack's; the rest is kept here, per socket.
+
+use super::inet::InetSocket;
+use super::{errno, inet};
+use crate::ctx::Ctx;
+use crate::ids::FileId;
+use crate::outcome::{Outcome, SysResult};
+use base::SimDuration;
+use guest::AddressSpace;
+use linux_abi::Errno;
+use linux_abi::net::TcpInfo;
+use linux_abi::socket::*;
+use linux_abi::time::Timeval;
+use smallvec::SmallVec;
+use std::net::IpAddr;
+use tcpip::{CongestionControl, OptionName, SocketId, SocketOption};
+use zerocopy::IntoBytes;
+
+/// TCP_CA_NAME_MAX.
+const NAME_MAX: usize = 16;
+
+/// Options of one socket that only the kernel looks at, where they differ from their defaults.
+#[derive(Clone, Debug, Default)]
+pub struct Kept(SmallVec<[(i32, i32, i32); 2]>);
+
+impl Kept {
+    pub fn get(&self, level: i32, option: i32) -> Option<i32> {
+        self.0.iter().find(|entry| (entry.0, entry.1) == (level, option)).map(|entry| entry.2)
+    }
+
+    pub fn set(&mut self, level: i32, option: i32, value: i32) {
+        match self.0.iter_mut().find(|entry| (entry.0, entry.1) == (level, option)) {
+            Some(entry) => entry.2 = value,
+            None => self.0.push((level, option, value)),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// How an option's number and the stack's value belong together.
+enum Form {
+    Flag(fn(bool) -> SocketOption),
+    Number(fn(u32) -> SocketOption),
+    Seconds(fn(SimDuration) -> SocketOption),
+    Millis(fn(SimDuration) -> SocketOption),
+}
+
+/// Options that the stack keeps.
+const STACK_OPTIONS: &[(i32, i32, OptionName, Form)] = &[
+    (SOL_SOCKET, SO_REUSEADDR, OptionName::ReuseAddress, Form::Flag(SocketOption::ReuseAddress)),
+    (SOL_SOCKET, SO_REUSEPORT, OptionName::ReusePort, Form::Flag(SocketOption::ReusePort)),
+    (SOL_SOCKET, SO_KEEPALIVE, OptionName::KeepAlive, Form::Flag(SocketOption::KeepAlive)),
+    (SOL_SOCKET, SO_BROADCAST, OptionName::Broadcast, Form::Flag(SocketOption::Broadcast)),
+    (SOL_SOCKET, SO_SNDBUF, OptionName::SendBuffer, Form::Number(SocketOption::SendBuffer)),
+    (SOL_SOCKET, SO_RCVBUF, OptionName::RecvBuffer, Form::Number(SocketOption::RecvBuffer)),
+    (SOL_SOCKET, SO_SNDBUFFORCE, OptionName::SendBuffer, Form::Number(SocketOption::SendBuffer)),
+    (SOL_SOCKET, SO_RCVBUFFORCE, OptionName::RecvBuffer, Form::Number(SocketOption::RecvBuffer)),
+    (SOL_SOCKET, SO_RCVLOWAT, OptionName::RecvLowWater, Form::Number(SocketOption::RecvLowWater)),
+    (SOL_TCP, TCP_NODELAY, OptionName::NoDelay, Form::Flag(SocketOption::NoDelay)),
+    (SOL_TCP, TCP_CORK, OptionName::Cork, Form::Flag(SocketOption::Cork)),
+    (SOL_TCP, TCP_QUICKACK, OptionName::QuickAck, Form::Flag(SocketOption::QuickAck)),
+    (SOL_TCP, TCP_MAXSEG, OptionName::MaxSegment, Form::Number(SocketOption::MaxSegment)),
+    (SOL_TCP, TCP_KEEPIDLE, OptionName::KeepIdle, Form::Seconds(SocketOption::KeepIdle)),
+    (SOL_TCP, TCP_KEEPINTVL, OptionName::KeepInterval, Form::Seconds(SocketOption::KeepInterval)),
+    (SOL_TCP, TCP_KEEPCNT, OptionName::KeepCount, Form::Number(SocketOption::KeepCount)),
+    (SOL_TCP, TCP_SYNCNT, OptionName::SynCount, Form::Number(SocketOption::SynCount)),
+    (SOL_TCP, TCP_LINGER2, OptionName::Linger2, Form::Seconds(SocketOption::Linger2)),
+    (SOL_TCP, TCP_DEFER_ACCEPT, OptionName::DeferAccept, Form::Number(SocketOption::DeferAccept)),
+    (SOL_TCP, TCP_WINDOW_CLAMP, OptionName::WindowClamp, Form::Number(SocketOption::WindowClamp)),
+    (SOL_TCP, TCP_USER_TIMEOUT, OptionName::UserTimeout, Form::Millis(SocketOption::UserTimeout)),
+    (SOL_TCP, TCP_NOTSENT_LOWAT, OptionName::NotSentLowWater, Form::Number(SocketOption::NotSentLowWater)),
+];
+
+/// An option without effect on what is simulated: (level, option, default, least, greatest). Flags are 0 to 1 and take any number.
+type KeptOption = (i32, i32, i32, i32, i32);
+
+const KEPT_OPTIONS: &[KeptOption] = &[
+    (SOL_SOCKET, SO_DEBUG, 0, 0, 1),
+    (SOL_SOCKET, SO_DONTROUTE, 0, 0, 1),
+    (SOL_SOCKET, SO_OOBINLINE, 0, 0, 1),
+    (SOL_SOCKET, SO_NO_CHECK, 0, 0, 1),
+    (SOL_SOCKET, SO_RXQ_OVFL, 0, 0, 1),
+    (SOL_SOCKET, SO_PASSCRED, 0, 0, 1),
+    (SOL_SOCKET, SO_PRIORITY, 0, i32::MIN, i32::MAX),
+    (SOL_SOCKET, SO_MARK, 0, i32::MIN, i32::MAX),
+    (SOL_SOCKET, SO_INCOMING_CPU, -1, i32::MIN, i32::MAX),
+    (SOL_SOCKET, SO_BUSY_POLL, 0, 0, i32::MAX),
+    (SOL_SOCKET, SO_MAX_PACING_RATE, -1, i32::MIN, i32::MAX),
+    (SOL_SOCKET, SO_TXREHASH, 1, -1, 1),
+    (SOL_TCP, TCP_THIN_LINEAR_TIMEOUTS, 0, 0, 1),
+    (SOL_TCP, TCP_THIN_DUPACK, 0, 0, 1),
+    (SOL_TCP, TCP_SAVE_SYN, 0, 0, 2),
+    (SOL_TCP, TCP_FASTOPEN, 0, 0, i32::MAX),
+    (SOL_TCP, TCP_FASTOPEN_NO_COOKIE, 0, 0, 1),
+    (SOL_TCP, TCP_INQ, 0, 0, 1),
+    (SOL_IP, IP_MTU_DISCOVER, IP_PMTUDISC_WANT, 0, 5),
+    (SOL_IP, IP_RECVERR, 0, 0, 1),
+    (SOL_IP, IP_RECVERR_RFC4884, 0, 0, 1),
+    (SOL_IP, IP_PKTINFO, 0, 0, 1),
+    (SOL_IP, IP_RECVTTL, 0, 0, 1),
+    (SOL_IP, IP_RECVTOS, 0, 0, 1),
+    (SOL_IP, IP_RECVOPTS, 0, 0, 1),
+    (SOL_IP, IP_RETOPTS, 0, 0, 1),
+    (SOL_IP, IP_RECVORIGDSTADDR, 0, 0, 1),
+    (SOL_IP, IP_FREEBIND, 0, 0, 1),
+    (SOL_IP, IP_TRANSPARENT, 0, 0, 1),
+    (SOL_IP, IP_BIND_ADDRESS_NO_PORT, 0, 0, 1),
+    (SOL_IP, IP_MINTTL, 0, 0, 255),
+    (SOL_IP, IP_MULTICAST_TTL, 1, -1, 255),
+    (SOL_IP, IP_MULTICAST_LOOP, 1, 0, 1),
+    (SOL_IP, IP_MULTICAST_ALL, 1, 0, 1),
+    (SOL_UDP, UDP_CORK, 0, 0, 1),
+    (SOL_UDP, UDP_GRO, 0, 0, 1),
+    (SOL_UDP, UDP_NO_CHECK6_TX, 0, 0, 1),
+    (SOL_UDP, UDP_NO_CHECK6_RX, 0, 0, 1),
+    (SOL_UDP, UDP_SEGMENT, 0, 0, 0xffff),
+];
+
+fn kept_option(level: i32, option: i32) -> Option<&'static KeptOption> {
+    KEPT_OPTIONS.iter().find(|entry| (entry.0, entry.1) == (level, option))
+}
+
+/// What a kept option becomes when a program sets it to `value`. EINVAL outside its bounds.
+fn accept_kept(entry: &KeptOption, value: i32) -> Result<i32, Errno> {
+    let (_, _, _, least, greatest) = *entry;
+    match (least, greatest) {
+        (0, 1) => Ok(i32::from(value != 0)),
+        _ if (least..=greatest).contains(&value) => Ok(value),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+fn has_level(level: i32, is_stream: bool) -> bool {
+    match level {
+        SOL_TCP => is_stream,
+        SOL_UDP => !is_stream,
+        _ => matches!(level, SOL_SOCKET | SOL_IP),
+    }
+}
+
+/// setsockopt(2).
+pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64, len: i32) -> SysResult {
+    let socket = ctx.inet(file)?;
+    let (id, is_stream) = (socket.id, socket.is_stream);
+    let len = usize::try_from(len).map_err(|_| Errno::EINVAL)?;
+    if !has_level(level, is_stream) {
+        return Err(Errno::ENOPROTOOPT.into());
+    }
+    match (level, option) {
+        (SOL_SOCKET, SO_LINGER) => set_linger(ctx, id, value, len)?,
+        (SOL_SOCKET, SO_RCVTIMEO | SO_RCVTIMEO_NEW) => {
+            let timeout = read_timeout(&ctx.process.memory, value, len)?;
+            ctx.inet_mut(file)?.recv_timeout = timeout;
+        }
+        (SOL_SOCKET, SO_SNDTIMEO | SO_SNDTIMEO_NEW) => {
+            let timeout = read_timeout(&ctx.process.memory, value, len)?;
+            ctx.inet_mut(file)?.send_timeout = timeout;
+        }
+        (SOL_SOCKET, SO_BINDTODEVICE) => {
+            let name = read_name(&ctx.process.memory, value, len.min(linux_abi::ioctl::IFNAMSIZ - 1))?;
+            if !matches!(&name[..], b"" | b"lo" | b"eth0") {
+                return Err(Errno::ENODEV.into());
+            }
+            let index = [&b""[..], b"lo", b"eth0"].iter().position(|known| *known == &name[..]).unwrap_or(0);
+            ctx.inet_mut(file)?.kept.set(SOL_SOCKET, SO_BINDTODEVICE, index as i32);
+        }
+        (SOL_SOCKET, SO_DETACH_FILTER) => return Err(Errno::ENOENT.into()),
+        (SOL_TCP, TCP_CONGESTION) => {
+            let name = read_name(&ctx.process.memory, value, len.min(NAME_MAX - 1))?;
+            let kind = if len == 0 { Err(Errno::EINVAL) } else { congestion_control(&name) }?;
+            set_in_stack(ctx, id, SocketOption::Congestion(kind))?;
+        }
+        (SOL_TCP, TCP_ULP) => return Err(Errno::ENOENT.into()),
+        (SOL_TCP, TCP_FASTOPEN_CONNECT) => return Err(Errno::EOPNOTSUPP.into()),
+        (SOL_IP, IP_OPTIONS_OPTION) if len == 0 => {}
+        (SOL_IP, IP_ADD_MEMBERSHIP | IP_DROP_MEMBERSHIP | IP_MULTICAST_IF) => return Err(Errno::ENODEV.into()),
+        _ => {
+            let number = read_number(&ctx.process.memory, level, value, len)?;
+            set_number(ctx, file, level, option, number)?;
+        }
+    }
+    ctx.kernel.settle_sockets();
+    Ok(0)
+}
+
+/// The options whose value is a number.
+fn set_number(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, number: i32) -> Result<(), Errno> {
+    let socket = ctx.inet(file)?;
+    let (id, is_stream) = (socket.id, socket.is_stream);
+    if level == SOL_IP {
+        match option {
+            IP_TOS => return set_in_stack(ctx, id, SocketOption::TypeOfService(number as u8)),
+            IP_TTL => {
+                // -1 is the default (`do_ip_setsockopt`).
+                let ttl = if number == -1 { 64 } else { u8::try_from(number).map_err(|_| Errno::EINVAL)? };
+                return set_in_stack(ctx, id, SocketOption::TimeToLive(ttl));
+            }
+            _ => {}
+        }
+    }
+    if let Some((.., form)) = STACK_OPTIONS.iter().find(|entry| (entry.0, entry.1) == (level, option)) {
+        return set_in_stack(ctx, id, stack_value(form, level, option, number)?);
+    }
+    let entry = kept_option(level, option).ok_or(Errno::ENOPROTOOPT)?;
+    if option == TCP_INQ && level == SOL_TCP && !(0..=1).contains(&number) {
+        return Err(Errno::EINVAL);
+    }
+    debug_assert!(has_level(level, is_stream));
+    let accepted = accept_kept(entry, number)?;
+    ctx.inet_mut(file)?.kept.set(level, option, accepted);
+    Ok(())
+}
+
+/// A number as the stack's option. EINVAL for negative values where Linux refuses them.
+fn stack_value(form: &Form, level: i32, option: i32, number: i32) -> Result<SocketOption, Errno> {
+    let unsigned = || u32::try_from(number).map_err(|_| Errno::EINVAL);
+    Ok(match form {
+        Form::Flag(make) => make(number != 0),
+        // Sizes are taken as unsigned and bounded above (`sock_setsockopt`); a negative SO_RCVLOWAT is the largest.
+        Form::Number(make) if level == SOL_SOCKET => match option {
+            SO_RCVLOWAT => make(unsigned().unwrap_or(i32::MAX as u32)),
+            SO_SNDBUFFORCE | SO_RCVBUFFORCE => make(number.max(0) as u32),
+            _ => make(number as u32),
+        },
+        Form::Number(make) if option == TCP_NOTSENT_LOWAT => make(if number == 0 { u32::MAX } else { number as u32 }),
+        Form::Number(make) if option == TCP_DEFER_ACCEPT => make(number.max(0) as u32),
+        Form::Number(make) => make(unsigned()?),
+        Form::Seconds(make) if option == TCP_LINGER2 => make(match number {
+            0 => SimDuration::from_secs(60),
+            _ => SimDuration::from_secs(number.max(0) as u64),
+        }),
+        Form::Seconds(make) => make(SimDuration::from_secs(unsigned()?.into())),
+        Form::Millis(make) => make(SimDuration::from_millis(unsigned()?.into())),
+    })
+}
+
+fn set_in_stack(ctx: &mut Ctx<'_>, id: SocketId, option: SocketOption) -> Result<(), Errno> {
+    ctx.kernel.net.stack.set_option(ctx.now, id, option).map_err(errno)
+}
+
+fn set_linger(ctx: &mut Ctx<'_>, id: SocketId, value: u64, len: usize) -> Result<(), Outcome> {
+    if len < size_of::<Linger>() {
+        return Err(Errno::EINVAL.into());
+    }
+    let linger: Linger = ctx.process.memory.read_value(value)?;
+    let time = SimDuration::from_secs(u64::from(linger.l_linger as u32));
+    set_in_stack(ctx, id, SocketOption::Linger((linger.l_onoff != 0).then_some(time)))?;
+    Ok(())
+}
+
+/// SO_RCVTIMEO and SO_SNDTIMEO (`sock_set_timeout`): zero is no limit, a negative one has passed already. EDOM for microseconds
+/// out of range.
+pub(super) fn read_timeout(memory: &AddressSpace, value: u64, len: usize) -> Result<Option<SimDuration>, Outcome> {
+    if len < size_of::<Timeval>() {
+        return Err(Errno::EINVAL.into());
+    }
+    let time: Timeval = memory.read_value(value)?;
+    if !(0..1_000_000).contains(&time.tv_usec) {
+        return Err(Errno::EDOM.into());
+    }
+    if time.tv_sec < 0 {
+        return Ok(Some(SimDuration::ZERO));
+    }
+    let nanos = (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_usec as u64 * 1000);
+    Ok((nanos > 0).then_some(SimDuration::from_nanos(nanos)))
+}
+
+fn read_number(memory: &AddressSpace, level: i32, value: u64, len: usize) -> Result<i32, Outcome> {
+    match len {
+        4.. => Ok(memory.read_value(value)?),
+        // ip(7) takes a byte too, and nothing as 0.
+        1..4 if level == SOL_IP => Ok(memory.read_value::<u8>(value)?.into()),
+        0 if level == SOL_IP => Ok(0),
+        _ => Err(Errno::EINVAL.into()),
+    }
+}
+
+/// A name of at most `len` bytes, up to its NUL.
+fn read_name(memory: &AddressSpace, value: u64, len: usize) -> Result<SmallVec<[u8; 16]>, Outcome> {
+    let mut name = SmallVec::from_elem(0, len);
+    memory.read(value, &mut name)?;
+    name.truncate(name.iter().position(|&byte| byte == 0).unwrap_or(len));
+    Ok(name)
+}
+
+fn congestion_control(name: &[u8]) -> Result<CongestionControl, Errno> {
+    match name {
+        b"cubic" => Ok(CongestionControl::Cubic),
+        b"reno" => Ok(CongestionControl::Reno),
+        _ => Err(Errno::ENOENT),
+    }
+}
+
+/// getsockopt(2).
+pub fn get(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64, len_address: u64) -> SysResult {
+    let len: i32 = ctx.process.memory.read_value(len_address)?;
+    let len = usize::try_from(len).map_err(|_| Errno::EINVAL)?;
+    let answer = answer(ctx, file, level, option, len)?;
+    write_answer(&ctx.process.memory, level, value, len_address, len, &answer)
+}
+
+/// Stores an option's value, cut to the room there is, and its length.
+pub(super) fn write_answer(memory: &AddressSpace, level: i32, value: u64, len_address: u64, len: usize, answer: &[u8]) -> SysResult {
+    let mut cut = &answer[..answer.len().min(len)];
+    let number = answer.first_chunk::<4>().map(|bytes| i32::from_ne_bytes(*bytes));
+    if level == SOL_IP && answer.len() == 4 && (1..4).contains(&len) && number.is_some_and(|n| (0..256).contains(&n)) {
+        // `do_ip_getsockopt` gives short buffers a byte.
+        cut = &answer[..1];
+    }
+    memory.write(value, cut)?;
+    memory.write_value(len_address, &(cut.len() as i32))?;
+    Ok(0)
+}
+
+/// An option's value as bytes.
+type Answer = SmallVec<[u8; 16]>;
+
+fn number(value: i32) -> Answer {
+    Answer::from_slice(&value.to_ne_bytes())
+}
+
+fn timeval(timeout: Option<SimDuration>) -> Answer {
+    let micros = timeout.map_or(0, SimDuration::as_micros);
+    let time = Timeval { tv_sec: (micros / 1_000_000) as i64, tv_usec: (micros % 1_000_000) as i64 };
+    Answer::from_slice(time.as_bytes())
+}
+
+fn answer(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, len: usize) -> Result<Answer, Errno> {
+    let socket = ctx.inet(file)?.clone();
+    if !has_level(level, socket.is_stream) {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    match level {
+        SOL_SOCKET => socket_answer(ctx, &socket, option, len),
+        SOL_TCP => tcp_answer(ctx, &socket, option),
+        SOL_IP => ip_answer(ctx, &socket, option),
+        _ => common_answer(ctx, &socket, level, option),
+    }
+}
+
+/// What stands in the tables.
+fn common_answer(ctx: &mut Ctx<'_>, socket: &InetSocket, level: i32, option: i32) -> Result<Answer, Errno> {
+    if let Some((_, _, name, _)) = STACK_OPTIONS.iter().find(|entry| (entry.0, entry.1) == (level, option)) {
+        let value = ctx.kernel.net.stack.option(socket.id, *name).map_err(errno)?;
+        return Ok(number(as_number(value)));
+    }
+    let entry = kept_option(level, option).ok_or(Errno::ENOPROTOOPT)?;
+    Ok(number(socket.kept.get(level, option).unwrap_or(entry.2)))
+}
+
+/// The number that getsockopt shows for a value of the stack.
+fn as_number(value: SocketOption) -> i32 {
+    let seconds = |time: SimDuration| i32::try_from(time.as_nanos() / 1_000_000_000).unwrap_or(i32::MAX);
+    match value {
+        SocketOption::ReuseAddress(on)
+        | SocketOption::ReusePort(on)
+        | SocketOption::KeepAlive(on)
+        | SocketOption::Broadcast(on)
+        | SocketOption::NoDelay(on)
+        | SocketOption::Cork(on)
+        | SocketOption::QuickAck(on) => on.into(),
+        SocketOption::SendBuffer(value)
+        | SocketOption::RecvBuffer(value)
+        | SocketOption::RecvLowWater(value)
+        | SocketOption::KeepCount(value)
+        | SocketOption::SynCount(value)
+        | SocketOption::DeferAccept(value)
+        | SocketOption::MaxSegment(value)
+        | SocketOption::WindowClamp(value) => value as i32,
+        // Never set, Linux shows 0 and uses the system's value.
+        SocketOption::NotSentLowWater(value) => if value == u32::MAX { 0 } else { value as i32 },
+        SocketOption::KeepIdle(time) | SocketOption::KeepInterval(time) | SocketOption::Linger2(time) => seconds(time),
+        SocketOption::UserTimeout(time) => i32::try_from(time.as_millis()).unwrap_or(i32::MAX),
+        SocketOption::Linger(linger) => linger.is_some().into(),
+        SocketOption::Congestion(_) => 0,
+        SocketOption::TypeOfService(value) | SocketOption::TimeToLive(value) => value.into(),
+    }
+}
+
+fn socket_answer(ctx: &mut Ctx<'_>, socket: &InetSocket, option: i32, len: usize) -> Result<Answer, Errno> {
+    let stack = &mut ctx.kernel.net.stack;
+    Ok(match option {
+        SO_TYPE => number(if socket.is_stream { SOCK_STREAM } else { SOCK_DGRAM }),
+        SO_DOMAIN => number(AF_INET),
+        SO_PROTOCOL => number(if socket.is_stream { IPPROTO_TCP } else { IPPROTO_UDP }),
+        SO_ACCEPTCONN => number(stack.is_listening(socket.id).into()),
+        SO_ERROR => number(stack.take_error(socket.id).map_or(0, |error| errno(error).raw())),
+        SO_SNDLOWAT => number(1),
+        SO_RCVTIMEO | SO_RCVTIMEO_NEW => timeval(socket.recv_timeout),
+        SO_SNDTIMEO | SO_SNDTIMEO_NEW => timeval(socket.send_timeout),
+        SO_LINGER => {
+            let SocketOption::Linger(linger) = stack.option(socket.id, OptionName::Linger).map_err(errno)? else {
+                return Err(Errno::ENOPROTOOPT);
+            };
+            let seconds = linger.map_or(0, |time| time.as_nanos() / 1_000_000_000);
+            Answer::from_slice(Linger { l_onoff: linger.is_some().into(), l_linger: seconds as i32 }.as_bytes())
+        }
+        SO_PEERCRED => Answer::from_slice(Ucred { pid: 0, uid: u32::MAX, gid: u32::MAX }.as_bytes()),
+        SO_COOKIE if len < 8 => return Err(Errno::EINVAL),
+        SO_COOKIE => Answer::from_slice(&(socket.id.place() as u64 + 1).to_ne_bytes()),
+        SO_BINDTODEVICE => match socket.kept.get(SOL_SOCKET, SO_BINDTODEVICE).unwrap_or(0) {
+            0 => Answer::new(),
+            index => Answer::from_slice(if index == 1 { b"lo\0" } else { b"eth0\0" }),
+        },
+        _ => return common_answer(ctx, socket, SOL_SOCKET, option),
+    })
+}
+
+fn tcp_answer(ctx: &mut Ctx<'_>, socket: &InetSocket, option: i32) -> Result<Answer, Errno> {
+    let stack = &mut ctx.kernel.net.stack;
+    Ok(match option {
+        TCP_INFO => {
+            let info = stack.tcp_info(ctx.now, socket.id).map_err(errno)?;
+            Answer::from_slice(tcp_info(&info).as_bytes())
+        }
+        TCP_CONGESTION => {
+            let mut name = [0u8; NAME_MAX];
+            let text: &[u8] = match stack.option(socket.id, OptionName::Congestion).map_err(errno)? {
+                SocketOption::Congestion(CongestionControl::Reno) => b"reno",
+                _ => b"cubic",
+            };
+            name[..text.len()].copy_from_slice(text);
+            Answer::from_slice(&name)
+        }
+        TCP_SYNCNT => match common_answer(ctx, socket, SOL_TCP, option)? {
+            unset if unset[..] == [0; 4] => number(ctx.kernel.net.stack.config().syn_retries as i32),
+            set => set,
+        },
+        // Nothing to tell.
+        TCP_CC_INFO | TCP_SAVED_SYN | TCP_ULP => Answer::new(),
+        TCP_FASTOPEN_CONNECT => number(0),
+        _ => return common_answer(ctx, socket, SOL_TCP, option),
+    })
+}
+
+fn ip_answer(ctx: &mut Ctx<'_>, socket: &InetSocket, option: i32) -> Result<Answer, Errno> {
+    let of_stack = match option {
+        IP_TOS => OptionName::TypeOfService,
+        IP_TTL => OptionName::TimeToLive,
+        IP_MTU => {
+            let peer = inet::peer(ctx, socket.id).ok_or(Errno::ENOTCONN)?;
+            let local = match peer.ip() {
+                IpAddr::V4(ip) => ctx.kernel.net.stack.is_local(ip),
+                IpAddr::V6(_) => false,
+            };
+            return Ok(number(if local { 65_535 } else { ctx.kernel.net.stack.config().mtu.into() }));
+        }
+        IP_OPTIONS_OPTION => return Ok(Answer::new()),
+        IP_PROTOCOL => return Ok(number(if socket.is_stream { IPPROTO_TCP } else { IPPROTO_UDP })),
+        _ => return common_answer(ctx, socket, SOL_IP, option),
+    };
+    let value = ctx.kernel.net.stack.option(socket.id, of_stack).map_err(errno)?;
+    Ok(number(as_number(value)))
+}
+
+fn micros(time: SimDuration) -> u32 {
+    u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
+}
+
+fn millis(time: SimDuration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
+}
+
+/// The stack's snapshot in Linux's layout.
+fn tcp_info(info: &tcpip::TcpInfo) -> TcpInfo {
+    TcpInfo {
+        tcpi_state: info.state as u8,
+        tcpi_ca_state: info.ca_state,
+        tcpi_retransmits: info.retransmits,
+        tcpi_probes: info.probes,
+        tcpi_backoff: info.backoff,
+        tcpi_options: info.options,
+        tcpi_wscale: info.snd_wscale & 0xf | info.rcv_wscale << 4,
+        tcpi_rto: micros(info.rto),
+        tcpi_ato: micros(info.ato),
+        tcpi_snd_mss: info.snd_mss,
+        tcpi_rcv_mss: info.rcv_mss,
+        tcpi_unacked: info.unacked,
+        tcpi_sacked: info.sacked,
+        tcpi_lost: info.lost,
+        tcpi_retrans: info.retrans,
+        tcpi_last_data_sent: millis(info.last_data_sent),
+        tcpi_last_data_recv: millis(info.last_data_recv),
+        tcpi_last_ack_recv: millis(info.last_ack_recv),
+        tcpi_pmtu: info.pmtu,
+        tcpi_rcv_ssthresh: info.rcv_ssthresh,
+        tcpi_rtt: micros(info.rtt),
+        tcpi_rttvar: micros(info.rttvar),
+        tcpi_snd_ssthresh: info.snd_ssthresh,
+        tcpi_snd_cwnd: info.snd_cwnd,
+        tcpi_advmss: info.advmss,
+        tcpi_reordering: info.reordering,
+        tcpi_rcv_rtt: micros(info.rcv_rtt),
+        tcpi_rcv_space: info.rcv_space,
+        tcpi_total_retrans: info.total_retrans,
+        tcpi_max_pacing_rate: u64::MAX,
+        tcpi_pacing_rate: u64::MAX,
+        tcpi_bytes_acked: info.bytes_acked,
+        tcpi_bytes_received: info.bytes_received,
+        tcpi_segs_out: info.segs_out,
+        tcpi_segs_in: info.segs_in,
+        tcpi_notsent_bytes: info.notsent_bytes,
+        tcpi_min_rtt: micros(info.min_rtt),
+        tcpi_data_segs_in: info.data_segs_in,
+        tcpi_data_segs_out: info.data_segs_out,
+        tcpi_delivered: info.delivered,
+        tcpi_bytes_sent: info.bytes_sent,
+        tcpi_bytes_retrans: info.bytes_retrans,
+        tcpi_dsack_dups: info.dsack_dups,
+        tcpi_reord_seen: info.reord_seen,
+        tcpi_rcv_ooopack: info.rcv_ooopack,
+        tcpi_snd_wnd: info.snd_wnd,
+        tcpi_rcv_wnd: info.rcv_wnd,
+        ..TcpInfo::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_option_stands_in_two_tables() {
+        let mut all: Vec<(i32, i32)> = STACK_OPTIONS.iter().map(|entry| (entry.0, entry.1)).collect();
+        all.extend(KEPT_OPTIONS.iter().map(|entry| (entry.0, entry.1)));
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
+
+    #[test]
+    fn every_option_of_the_stack_comes_back_as_it_was_set() {
+        for (level, option, _, form) in STACK_OPTIONS {
+            let value = stack_value(form, *level, *option, 1).unwrap();
+            assert_eq!(as_number(value), 1, "option {option} of level {level}");
+        }
+    }
+
+    #[test]
+    fn flags_take_any_number_and_bounds_hold() {
+        let set = |option, value| accept_kept(kept_option(SOL_IP, option).unwrap(), value);
+        assert_eq!(set(IP_RECVERR, 7), Ok(1));
+        assert_eq!(set(IP_MTU_DISCOVER, 3), Ok(3));
+        assert_eq!(set(IP_MTU_DISCOVER, 6), Err(Errno::EINVAL));
+        assert_eq!(set(IP_MULTICAST_TTL, -2), Err(Errno::EINVAL));
+    }
+
+    #[test]
+    fn negative_sizes_are_judged_as_on_linux() {
+        let value = |level, option, number| {
+            let (.., form) = STACK_OPTIONS.iter().find(|e| (e.0, e.1) == (level, option)).unwrap();
+            stack_value(form, level, option, number)
+        };
+        assert_eq!(value(SOL_SOCKET, SO_SNDBUF, -1), Ok(SocketOption::SendBuffer(u32::MAX)));
+        assert_eq!(value(SOL_SOCKET, SO_RCVLOWAT, -1), Ok(SocketOption::RecvLowWater(i32::MAX as u32)));
+        assert_eq!(value(SOL_TCP, TCP_USER_TIMEOUT, -1), Err(Errno::EINVAL));
+        assert_eq!(value(SOL_TCP, TCP_NODELAY, 5), Ok(SocketOption::NoDelay(true)));
+    }
+
+    #[test]
+    fn kept_options_remember_the_last_value() {
+        let mut kept = Kept::default();
+        assert_eq!(kept.get(SOL_IP, IP_PKTINFO), None);
+        kept.set(SOL_IP, IP_PKTINFO, 1);
+        kept.set(SOL_IP, IP_PKTINFO, 0);
+        assert_eq!(kept.get(SOL_IP, IP_PKTINFO), Some(0));
+    }
+
+    #[test]
+    fn tcp_info_has_linux_units() {
+        let info = tcpip::TcpInfo {
+            rtt: SimDuration::from_millis(20),
+            last_data_sent: SimDuration::from_secs(1),
+            snd_wscale: 7,
+            rcv_wscale: 9,
+            ..tcpip::TcpInfo::default()
+        };
+        let raw = tcp_info(&info);
+        assert_eq!((raw.tcpi_rtt, raw.tcpi_last_data_sent, raw.tcpi_wscale), (20_000, 1000, 0x97));
+        assert_eq!(raw.tcpi_state, linux_abi::net::TCP_CLOSE);
+    }
+
+    #[test]
+    fn timeouts_come_back_in_microseconds() {
+        let raw = timeval(Some(SimDuration::from_micros(1_500_000)));
+        assert_eq!(raw[..], *Timeval { tv_sec: 1, tv_usec: 500_000 }.as_bytes());
+        assert_eq!(timeval(None)[..], [0; 16]);
+    }
+
+    #[test]
+    fn congestion_controls_are_found_by_name() {
+        assert_eq!(congestion_control(b"reno"), Ok(CongestionControl::Reno));
+        assert_eq!(congestion_control(b"bbr"), Err(Errno::ENOENT));
+    }
+}

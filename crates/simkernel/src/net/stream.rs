@@ -1,0 +1,183 @@
+//! Sending and receiving on TCP sockets (net/ipv4/tcp.c, `tcp_sendmsg` and `tcp_recvmsg`).
+
+use super::message::{Incoming, Message, Outgoing, push_control};
+use super::{Blocking, CHUNK, Network, errno, progress, set_progress, wait};
+use crate::ctx::Ctx;
+use crate::ids::FileId;
+use crate::outcome::{Outcome, SysResult};
+use crate::user_io::{ByteSink, ByteSource};
+use crate::wait::Events;
+use base::SimTime;
+use bytes::Bytes;
+use linux_abi::socket::*;
+use linux_abi::{Errno, Signal};
+use tcpip::{OptionName, Readiness, SocketId, SocketOption};
+
+/// The control message of TCP_INQ.
+const TCP_CM_INQ: i32 = TCP_INQ;
+
+/// How a push ended.
+pub(super) struct Pushed {
+    pub count: usize,
+    /// The send buffer has no room for the rest.
+    pub full: bool,
+}
+
+/// Moves what fits into a stream's send buffer. An error only when nothing was moved; EAGAIN while the handshake is under way.
+pub(super) fn push(net: &mut Network, now: SimTime, id: SocketId, source: &mut dyn ByteSource, more: bool) -> Result<Pushed, Errno> {
+    let mut count = 0;
+    loop {
+        let left = source.remaining();
+        let want = left.min(CHUNK).min(net.stack.send_space(id));
+        if want == 0 {
+            // Nothing to move, or no room: this pushes what is there, and tells of errors.
+            return match net.stack.send(now, id, Bytes::new(), more && left == 0) {
+                Ok(_) => Ok(Pushed { count, full: left > 0 }),
+                Err(_) if count > 0 => Ok(Pushed { count, full: true }),
+                Err(error) => Err(errno(error)),
+            };
+        }
+        let chunk = net.chunk(source, want);
+        let got = chunk.len();
+        if got == 0 {
+            return if count > 0 { Ok(Pushed { count, full: false }) } else { Err(Errno::EFAULT) };
+        }
+        match net.stack.send(now, id, chunk, more || got < left) {
+            Ok(sent) => count += sent,
+            Err(_) if count > 0 => return Ok(Pushed { count, full: true }),
+            Err(error) => return Err(errno(error)),
+        }
+        if source.remaining() == 0 || got < want {
+            return Ok(Pushed { count, full: false });
+        }
+    }
+}
+
+/// send(2) and its relatives on a stream; the destination is ignored, as on Linux.
+pub(super) fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> SysResult {
+    // Urgent data, and data on a SYN, are not simulated.
+    if message.flags & (MSG_OOB | MSG_FASTOPEN) != 0 {
+        return Err(Errno::EOPNOTSUPP.into());
+    }
+    let socket = ctx.inet(file)?;
+    let (id, timeout) = (socket.id, socket.send_timeout);
+    let total = message.data.total();
+    loop {
+        let before = progress(ctx);
+        if before > 0 && ctx.kernel.net.stack.readiness(id).contains(Readiness::ERROR) {
+            // The error belongs to the next call.
+            return Ok(before as u64);
+        }
+        let mut source = message.data.source(&ctx.process.memory);
+        source.skip(before);
+        let pushed = match push(&mut ctx.kernel.net, ctx.now, id, &mut source, message.flags & MSG_MORE != 0) {
+            Ok(pushed) => pushed,
+            Err(Errno::EAGAIN) => Pushed { count: 0, full: true },
+            Err(_) if before > 0 => return Ok(before as u64),
+            Err(error) => {
+                if error == Errno::EPIPE && message.flags & MSG_NOSIGNAL == 0 {
+                    ctx.raise(Signal::SIGPIPE);
+                }
+                return Err(error.into());
+            }
+        };
+        let done = before + pushed.count;
+        set_progress(ctx, done);
+        let moved = ctx.kernel.settle_sockets();
+        if done == total || !pushed.full {
+            return Ok(done as u64);
+        }
+        let room = moved && ctx.kernel.net.stack.send_space(id) > 0;
+        if !room {
+            let blocking = ctx.blocking(file, message.flags, timeout);
+            return wait(ctx, file, Events::WRITABLE, blocking, done);
+        }
+    }
+}
+
+/// recv(2) and its relatives on a stream.
+pub(super) fn recv(ctx: &mut Ctx<'_>, file: FileId, wanted: &Incoming<'_>) -> Result<Message, Outcome> {
+    let flags = wanted.flags;
+    if flags & MSG_ERRQUEUE != 0 {
+        return Err(Errno::EAGAIN.into());
+    }
+    if flags & MSG_OOB != 0 {
+        // No urgent data ever waits (`tcp_recv_urg`).
+        return Err(Errno::EINVAL.into());
+    }
+    let socket = ctx.inet(file)?;
+    let (id, timeout, tells_inq) = (socket.id, socket.recv_timeout, socket.kept.get(SOL_TCP, TCP_INQ) == Some(1));
+    let len = wanted.data.total();
+    let target = recv_target(ctx, id, flags, len)?;
+    let count = recv_at_least(ctx, file, wanted, id, target, ctx.blocking(file, flags, timeout))?;
+    let mut message = Message { count, ..Message::default() };
+    if tells_inq && wanted.control_space > 0 {
+        let inq = ctx.kernel.net.stack.readable_bytes(id) as u32;
+        push_control(&mut message, wanted.control_space, SOL_TCP, TCP_CM_INQ, &inq.to_ne_bytes());
+    }
+    Ok(message)
+}
+
+/// How many bytes a receive waits for (`sock_rcvlowat`).
+fn recv_target(ctx: &mut Ctx<'_>, id: SocketId, flags: u32, len: usize) -> Result<usize, Errno> {
+    if flags & MSG_WAITALL != 0 {
+        return Ok(len.max(1));
+    }
+    match ctx.kernel.net.stack.option(id, OptionName::RecvLowWater).map_err(errno)? {
+        SocketOption::RecvLowWater(low) => Ok((low as usize).min(len).max(1)),
+        _ => Ok(1),
+    }
+}
+
+fn recv_at_least(
+    ctx: &mut Ctx<'_>,
+    file: FileId,
+    wanted: &Incoming<'_>,
+    id: SocketId,
+    target: usize,
+    blocking: Blocking,
+) -> Result<usize, Outcome> {
+    let peek = wanted.flags & MSG_PEEK != 0;
+    loop {
+        let before = if peek { 0 } else { progress(ctx) };
+        let ready = if before > 0 { ctx.kernel.net.stack.readiness(id) } else { Readiness::empty() };
+        if ready.contains(Readiness::ERROR) && ctx.kernel.net.stack.readable_bytes(id) == 0 {
+            // The error belongs to the next call.
+            return Ok(before);
+        }
+        let result = recv_now(ctx, id, wanted, before, peek);
+        let moved = ctx.kernel.settle_sockets();
+        let done = match result {
+            Ok(0) => return Ok(before),
+            Ok(count) => before + count,
+            Err(Errno::EAGAIN) => before,
+            Err(_) if before > 0 => return Ok(before),
+            Err(error) => return Err(error.into()),
+        };
+        if !peek {
+            set_progress(ctx, done);
+        }
+        if done >= target {
+            return Ok(done);
+        }
+        if !moved {
+            return wait(ctx, file, Events::READABLE, blocking, done).map(|done| done as usize);
+        }
+    }
+}
+
+/// Moves what is there into the guest's buffers, behind the first `before` bytes of them.
+fn recv_now(ctx: &mut Ctx<'_>, id: SocketId, wanted: &Incoming<'_>, before: usize, peek: bool) -> Result<usize, Errno> {
+    let mut sink = wanted.data.sink(&ctx.process.memory);
+    sink.skip(before);
+    let room = ByteSink::remaining(&sink);
+    let discard = wanted.flags & MSG_TRUNC != 0;
+    let mut faulted = false;
+    let mut put = |bytes: &[u8]| {
+        let taken = if discard { bytes.len() } else { sink.put(bytes) };
+        faulted |= taken < bytes.len();
+        taken
+    };
+    let count = ctx.kernel.net.stack.recv(ctx.now, id, room, peek, &mut put).map_err(errno)?;
+    if faulted && count == 0 { Err(Errno::EFAULT) } else { Ok(count) }
+}
