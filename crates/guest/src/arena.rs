@@ -39,9 +39,8 @@ pub fn map_arenas() -> Result<(), ArenaError> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
         counters::count_map_call();
         // SAFETY: FIXED_NOREPLACE never replaces a mapping that exists.
-        let address = unsafe {
-            libc::mmap(ARENAS_START as *mut _, length, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
-        };
+        let address =
+            unsafe { libc::mmap(ARENAS_START as *mut _, length, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
         if address as u64 != ARENAS_START {
             let error = std::io::Error::last_os_error();
             return Err(ArenaError(format!(

@@ -68,7 +68,8 @@ pub(crate) fn cpuid(leaf: u32, subleaf: u32) -> [u32; 4] {
 
 /// Leaf 4: 32 KiB of L1 data and instructions, 256 KiB of L2, 8 MiB of L3, lines of 64 bytes.
 fn cache(subleaf: u32) -> [u32; 4] {
-    let entry = |kind: u32, level: u32, ways: u32, sets: u32| [kind | level << 5 | 1 << 8, (ways - 1) << 22 | 63, sets - 1, 0];
+    let entry =
+        |kind: u32, level: u32, ways: u32, sets: u32| [kind | level << 5 | 1 << 8, (ways - 1) << 22 | 63, sets - 1, 0];
     match subleaf {
         0 => entry(1, 1, 8, 64),
         1 => entry(2, 1, 8, 64),

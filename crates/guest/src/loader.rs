@@ -127,6 +127,7 @@ impl Program {
     fn fill(&self, space: &mut AddressSpace, arguments: &StartArguments<'_>) -> Result<Registers, StartError> {
         let program = space.place(space.stack_end(), self.image.clone(), &self.name)?;
         space.protect_segments(program);
+        space.enforce_read_only(program);
         let mut entry = program + self.image.header.entry;
         let mut loader_base = 0;
         if let Some((loader, name)) = &self.interpreter {
@@ -160,7 +161,8 @@ impl Program {
             space.write(top, &with_end).map(|()| top).map_err(|_| StartError::NoMemory)
         };
         let file_name = push(&self.name)?;
-        let mut environment = arguments.environment.iter().rev().map(|text| push(text)).collect::<Result<Vec<_>, _>>()?;
+        let mut environment =
+            arguments.environment.iter().rev().map(|text| push(text)).collect::<Result<Vec<_>, _>>()?;
         let mut argv = arguments.arguments.iter().rev().map(|text| push(text)).collect::<Result<Vec<_>, _>>()?;
         environment.reverse();
         argv.reverse();

@@ -138,7 +138,8 @@ impl Vcpu {
         let fcw = u16::from_le_bytes([area.0[0], area.0[1]]);
         let x87_empty = in_use & 1 == 0 || (fcw == FCW_DEFAULT && area.0[2..5] == [0, 0, 0]);
         if x87_empty && in_use & !0b111 == 0 {
-            let frame: [u8; SIGNAL_XSAVE_BYTES] = area.0[..SIGNAL_XSAVE_BYTES].try_into().unwrap_or([0; SIGNAL_XSAVE_BYTES]);
+            let frame: [u8; SIGNAL_XSAVE_BYTES] =
+                area.0[..SIGNAL_XSAVE_BYTES].try_into().unwrap_or([0; SIGNAL_XSAVE_BYTES]);
             self.set_vectors(&frame, in_use);
         }
     }

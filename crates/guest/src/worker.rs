@@ -72,8 +72,12 @@ impl Worker {
             initial: XsaveArea([0; crate::registers::XSAVE_BYTES]),
         });
         state.initial.reset();
-        let mut worker =
-            Worker { state, misses: FastMap::default(), signal_stack: vec![0; SIGNAL_STACK_BYTES], not_send: PhantomData };
+        let mut worker = Worker {
+            state,
+            misses: FastMap::default(),
+            signal_stack: vec![0; SIGNAL_STACK_BYTES],
+            not_send: PhantomData,
+        };
         worker.arm()?;
         Ok(worker)
     }
@@ -155,7 +159,9 @@ fn check_cpu() -> Result<(), WorkerError> {
     const AT_HWCAP2_FSGSBASE: u64 = 1 << 1;
     // SAFETY: getauxval has no preconditions.
     if unsafe { libc::getauxval(libc::AT_HWCAP2) } & AT_HWCAP2_FSGSBASE == 0 {
-        return Err(WorkerError("this kernel does not enable FSGSBASE: use Linux 5.9 or newer on a CPU that has it".to_owned()));
+        return Err(WorkerError(
+            "this kernel does not enable FSGSBASE: use Linux 5.9 or newer on a CPU that has it".to_owned(),
+        ));
     }
     let missing = crate::cpu::missing_features();
     if missing.is_empty() {

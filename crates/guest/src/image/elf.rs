@@ -134,7 +134,11 @@ impl ElfHeader {
     }
 }
 
-fn load_segment(program: &elf::ProgramHeader64<Endianness>, endian: Endianness, file_len: u64) -> Result<Segment, ElfError> {
+fn load_segment(
+    program: &elf::ProgramHeader64<Endianness>,
+    endian: Endianness,
+    file_len: u64,
+) -> Result<Segment, ElfError> {
     let flags = program.p_flags(endian);
     let segment = Segment {
         address: program.p_vaddr(endian),
@@ -185,7 +189,9 @@ fn frame_ranges(bytes: &[u8], bases: &BaseAddresses, linked_at: u64, ranges: &mu
     while let Ok(Some(entry)) = entries.next() {
         let CieOrFde::Fde(partial) = entry else { continue };
         let Ok(fde) = partial.parse(EhFrame::cie_from_offset) else { continue };
+        // A signal trampoline's entry begins a byte early, so that unwinders which look one byte back find it.
+        let early = u64::from(fde.cie().is_signal_trampoline());
         let start = fde.initial_address().wrapping_sub(linked_at);
-        ranges.push((start, start.saturating_add(fde.len())));
+        ranges.push((start.saturating_add(early), start.saturating_add(fde.len())));
     }
 }

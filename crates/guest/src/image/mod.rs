@@ -5,8 +5,8 @@ mod rewrite;
 mod store;
 
 pub use elf::{ElfError, ElfHeader, Segment};
-pub(crate) use store::{Pack, PackPart, RecordedPart};
 pub use store::{FileKey, Image, images};
+pub(crate) use store::{Pack, PackPart, RecordedPart};
 
 /// Size of a page; everything here is cut by it.
 pub const PAGE: u64 = 4096;

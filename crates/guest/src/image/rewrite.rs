@@ -9,7 +9,8 @@ use super::elf::{ElfHeader, function_ranges};
 use crate::switch;
 use crate::traps::{EMULATE_CPUID, EMULATE_RANDOM, EMULATE_RDTSC, EMULATE_RDTSCP, EMULATE_XGETBV};
 use iced_x86::{
-    BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionBlock, OpKind,
+    BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionBlock,
+    OpKind,
 };
 
 const JUMP_BYTES: usize = 5;
@@ -44,7 +45,9 @@ pub(crate) fn rewrite(memory: &mut [u8], data: &[u8], header: &ElfHeader) -> Rew
         for at in candidates(&memory[from as usize..to as usize]) {
             let at = from + at as u64;
             let Some(range) = enclosing(&functions, at) else {
-                out.left += 1;
+                let alone = lone_syscall(memory, at)
+                    .is_some_and(|lone| replace(memory, header.span, &lone, 1, Special::Syscall, &mut out));
+                out.left += u64::from(!alone);
                 continue;
             };
             if last.as_ref().is_none_or(|function| function.range != range) {
@@ -95,6 +98,17 @@ fn prefixes_before(code: &[u8], at: usize) -> usize {
     }
 }
 
+/// `mov $number, %eax; syscall` outside every known function: glibc ends the unwind entry of `clone` before the call. Seven bytes
+/// that say this are no constant by chance.
+fn lone_syscall(memory: &[u8], at: u64) -> Option<Function> {
+    const NUMBER_MAX: u32 = 0x400;
+    let start = at.checked_sub(5)?;
+    let code = memory.get(start as usize..at as usize + 2)?;
+    let number = u32::from_le_bytes([code[1], code[2], code[3], code[4]]);
+    (code[0] == 0xb8 && number < NUMBER_MAX && code[5..] == [0x0f, 0x05])
+        .then(|| Function::decode(memory, (start, at + 2)))
+}
+
 /// The innermost function around `at`.
 fn enclosing(functions: &[(u64, u64)], at: u64) -> Option<(u64, u64)> {
     let end = functions.partition_point(|(start, _)| *start <= at);
@@ -114,7 +128,12 @@ fn special(instruction: &Instruction) -> Option<Special> {
         Code::Xgetbv => Special::Emulate(EMULATE_XGETBV),
         Code::Rdtsc => Special::Emulate(EMULATE_RDTSC),
         Code::Rdtscp => Special::Emulate(EMULATE_RDTSCP),
-        Code::Rdrand_r16 | Code::Rdrand_r32 | Code::Rdrand_r64 | Code::Rdseed_r16 | Code::Rdseed_r32 | Code::Rdseed_r64 => {
+        Code::Rdrand_r16
+        | Code::Rdrand_r32
+        | Code::Rdrand_r64
+        | Code::Rdseed_r16
+        | Code::Rdseed_r32
+        | Code::Rdseed_r64 => {
             let register = instruction.op0_register();
             Special::Emulate(EMULATE_RANDOM | (register.number() as u32) << 8 | (register.size() as u32) << 16)
         }
@@ -180,7 +199,8 @@ fn window(function: &Function, index: usize) -> Option<(usize, usize)> {
         let (from, to) = (index - before, index + after + 1);
         let (start, end) = (list[from].ip(), list[to - 1].next_ip());
         let fits = (end - start) as usize >= JUMP_BYTES;
-        let moves = (from..index).all(|i| movable(&list[i], false)) && (index + 1..to).all(|i| movable(&list[i], i + 1 == to));
+        let moves =
+            (from..index).all(|i| movable(&list[i], false)) && (index + 1..to).all(|i| movable(&list[i], i + 1 == to));
         if fits && moves && !function.is_target_inside(start, end) {
             return Some((from, to));
         }
@@ -188,7 +208,14 @@ fn window(function: &Function, index: usize) -> Option<(usize, usize)> {
     None
 }
 
-fn replace(memory: &mut [u8], span: u64, function: &Function, index: usize, kind: Special, out: &mut Rewritten) -> bool {
+fn replace(
+    memory: &mut [u8],
+    span: u64,
+    function: &Function,
+    index: usize,
+    kind: Special,
+    out: &mut Rewritten,
+) -> bool {
     let Some((from, to)) = window(function, index) else { return false };
     let list = &function.instructions;
     let stub_at = span + out.sled.len() as u64;

@@ -1,6 +1,6 @@
 //! `mmap`, `munmap`, `mprotect`, `mremap`, `brk` and `madvise` of a guest.
 
-use super::real::{self, RealKind};
+use super::real::{self, RealKind, RealMap};
 use super::vma::{Vma, VmaKind};
 use super::{AddressSpace, HEAP_START, PROT_EXEC, PROT_READ, PROT_WRITE, Placement};
 use crate::arena::{BLOCK_BYTES, HostRegion};
@@ -54,11 +54,13 @@ pub struct MapRequest<'a> {
     pub backing: Backing<'a>,
 }
 
-/// File mappings up to this size are read into plain memory: cheaper than changing the memory map, and it never stalls other
+/// Read-only file mappings up to this size are read into plain memory: cheaper than changing the memory map, and it never stalls other
 /// workers.
 const COPIED_FILE_BYTES: u64 = 64 << 10;
 /// Fresh mappings up to this size get a restricted protection enforced at once.
 const ENFORCED_BYTES: u64 = 1 << 20;
+/// Unmapped ranges up to this size fault when they are touched; larger ones read as zero.
+const GUARDED_BYTES: u64 = 1 << 20;
 /// A process's further blocks are at least this large.
 const FURTHER_BLOCK_BYTES: u64 = 1 << 30;
 
@@ -154,7 +156,8 @@ impl AddressSpace {
                 return Ok(start);
             }
         }
-        let (start, size) = region.take(bytes.max(FURTHER_BLOCK_BYTES.min(64 * BLOCK_BYTES))).ok_or(MapError::NoMemory)?;
+        let (start, size) =
+            region.take(bytes.max(FURTHER_BLOCK_BYTES.min(64 * BLOCK_BYTES))).ok_or(MapError::NoMemory)?;
         self.blocks.push((start, size));
         Ok(start)
     }
@@ -185,7 +188,14 @@ impl AddressSpace {
         Ok(())
     }
 
-    fn fill_from_file(&mut self, start: u64, bytes: u64, request: &MapRequest<'_>, file: &File, offset: u64) -> Result<(), MapError> {
+    fn fill_from_file(
+        &mut self,
+        start: u64,
+        bytes: u64,
+        request: &MapRequest<'_>,
+        file: &File,
+        offset: u64,
+    ) -> Result<(), MapError> {
         let end = start + bytes;
         let key = FileKey::of(file).map_err(|_| MapError::Access)?;
         if request.shared {
@@ -200,7 +210,8 @@ impl AddressSpace {
             return Ok(());
         }
         let in_file = key.bytes.saturating_sub(offset).min(bytes);
-        if bytes <= COPIED_FILE_BYTES && request.prot & PROT_EXEC == 0 && page_up(in_file) == bytes {
+        let read_only = request.prot & (PROT_WRITE | PROT_EXEC) == 0;
+        if bytes <= COPIED_FILE_BYTES && read_only && page_up(in_file) == bytes {
             self.make_plain(start, end)?;
             copy_file(start, in_file, file, offset)?;
         } else {
@@ -230,9 +241,11 @@ impl AddressSpace {
         let Some(at) = start.checked_sub(*pack_start) else { return false };
         let part = PackPart { at, bytes, key, data_offset };
         pack.parts.contains(&part)
-            && self.real.parts(start, start + bytes).first().is_some_and(|map| {
-                map.end == start + bytes && map.kind == RealKind::Store { offset: pack.offset + at }
-            })
+            && self
+                .real
+                .parts(start, start + bytes)
+                .first()
+                .is_some_and(|map| map.end == start + bytes && map.kind == RealKind::Store { offset: pack.offset + at })
     }
 
     /// Places an image at a free address: mapped whole, with its sled.
@@ -250,7 +263,8 @@ impl AddressSpace {
         if let Some(recording) = &mut self.recording
             && start >= recording.start
         {
-            let part = PackPart { at: start - recording.start, bytes: image.mapped_bytes, key: image.key, data_offset: None };
+            let part =
+                PackPart { at: start - recording.start, bytes: image.mapped_bytes, key: image.key, data_offset: None };
             recording.parts.retain(|(other, _)| other.at + other.bytes <= part.at || part.at + part.bytes <= other.at);
             recording.parts.push((part, None));
         }
@@ -277,6 +291,17 @@ impl AddressSpace {
         }
     }
 
+    /// Makes a program's own constants and code really read-only: one call. (Libraries' stay writable underneath, since each would
+    /// cost every guest two more mappings.)
+    pub(crate) fn enforce_read_only(&mut self, start: u64) {
+        let Some(placement) = self.placements.iter().find(|p| p.start == start) else { return };
+        let segments = &placement.image.header.segments;
+        let end = segments.iter().find(|segment| segment.writable).map_or(placement.image.header.span, |s| page_down(s.address));
+        if end > 0 {
+            real::protect(start, end, PROT_READ | PROT_EXEC);
+        }
+    }
+
     /// Whether a fixed mapping asks for a segment of an image that lies there already.
     fn is_part_of_image(&self, start: u64, end: u64, request: &MapRequest<'_>) -> bool {
         let Backing::File { file, offset, .. } = request.backing else { return false };
@@ -296,14 +321,16 @@ impl AddressSpace {
 
     /// Whether a range is made of zero pages of an image that nothing has touched yet. Marks the image as touched.
     fn is_fresh_zero(&mut self, start: u64, end: u64) -> bool {
-        let Some(placement) = self.placements.iter_mut().find(|p| start >= p.start && end <= p.start + p.image.header.span)
+        let Some(placement) =
+            self.placements.iter_mut().find(|p| start >= p.start && end <= p.start + p.image.header.span)
         else {
             return false;
         };
         let (from, to) = (start - placement.start, end - placement.start);
-        let zero = placement.image.header.segments.iter().all(|segment| {
-            page_down(segment.address) >= to || page_up(segment.address + segment.file_bytes) <= from
-        });
+        let zero =
+            placement.image.header.segments.iter().all(|segment| {
+                page_down(segment.address) >= to || page_up(segment.address + segment.file_bytes) <= from
+            });
         zero && std::mem::replace(&mut placement.fresh, false)
     }
 
@@ -316,6 +343,11 @@ impl AddressSpace {
 
     /// Makes a range plain memory that reads as zero, where it is not yet. Freed plain memory is zero already.
     fn make_plain(&mut self, start: u64, end: u64) -> Result<(), MapError> {
+        let guarded = |part: &&RealMap| part.kind == RealKind::Guarded;
+        for part in self.real.parts(start, end).iter().filter(guarded) {
+            real::unguard(part.start, part.end - part.start);
+            self.real.remove(part.start, part.end);
+        }
         let parts = self.real.parts(start, end);
         let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return Ok(()) };
         let only_zero = parts.iter().all(|part| self.is_zero_in_store(part.start, part.end, part.kind));
@@ -393,7 +425,12 @@ impl AddressSpace {
     }
 
     fn unmap_part(&mut self, start: u64, end: u64) -> Result<(), MapError> {
-        let needs_plain = self.real.parts(start, end).iter().any(|part| !matches!(part.kind, RealKind::Store { .. }));
+        let parts = self.real.parts(start, end);
+        if parts.is_empty() && end - start <= GUARDED_BYTES && real::guard(start, end - start) {
+            self.real.set(start, end, RealKind::Guarded);
+            return Ok(());
+        }
+        let needs_plain = parts.iter().any(|part| !matches!(part.kind, RealKind::Store { .. }));
         if needs_plain {
             // A file's mapping must go now: its file may be removed, and its pages must not come back.
             if !real::map_plain(start, end - start) {
@@ -441,11 +478,13 @@ impl AddressSpace {
         let real = self.real.parts(part.start, part.end);
         let in_image = real.iter().any(|map| matches!(map.kind, RealKind::Store { .. }));
         let protected = real.iter().any(|map| matches!(map.kind, RealKind::Protected { .. }));
-        let executable_already =
-            real.iter().all(|map| map.kind == RealKind::Protected { prot: 7 }) && !real.is_empty() && prot & PROT_EXEC != 0;
+        let executable_already = real.iter().all(|map| map.kind == RealKind::Protected { prot: 7 })
+            && !real.is_empty()
+            && prot & PROT_EXEC != 0;
         let loses_rights = part.prot & PROT_WRITE != 0 && prot & PROT_WRITE == 0;
+        let gains_rights = in_image && part.prot & PROT_WRITE == 0 && prot & PROT_WRITE != 0;
         let needs_execution = prot & PROT_EXEC != 0 && !in_image;
-        if executable_already || !(loses_rights || needs_execution || protected) {
+        if executable_already || !(loses_rights || gains_rights || needs_execution || protected) {
             return Ok(());
         }
         self.enforce(part.start, part.end, prot)
@@ -472,7 +511,13 @@ impl AddressSpace {
             if self.vmas.overlaps(old, new) {
                 return self.heap_end;
             }
-            self.vmas.insert(Vma { start: old, end: new, prot: PROT_READ | PROT_WRITE, shared: false, kind: VmaKind::Heap });
+            self.vmas.insert(Vma {
+                start: old,
+                end: new,
+                prot: PROT_READ | PROT_WRITE,
+                shared: false,
+                kind: VmaKind::Heap,
+            });
         } else if new < old {
             self.vmas.remove(new, old);
             real::discard(new, old - new);
@@ -521,7 +566,8 @@ impl AddressSpace {
     }
 
     fn grow_in_place(&mut self, vma: &Vma, from: u64, to: u64) -> Result<bool, MapError> {
-        let fits = vma.end == from && self.owns(from, to) && !self.vmas.overlaps(from, to) && vma.kind == VmaKind::Anonymous;
+        let fits =
+            vma.end == from && self.owns(from, to) && !self.vmas.overlaps(from, to) && vma.kind == VmaKind::Anonymous;
         if !fits || self.in_heap_zone(from, to) {
             return Ok(false);
         }

@@ -16,6 +16,8 @@ pub(crate) enum RealKind {
     File,
     /// Anonymous memory with a protection of its own.
     Protected { prot: u8 },
+    /// Plain memory that faults on access because nothing is mapped there.
+    Guarded,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +114,23 @@ pub(crate) fn populate(start: u64, bytes: u64) {
     counters::count_advise_call();
     // SAFETY: as in `map`; contents do not change.
     unsafe { libc::madvise(start as *mut _, bytes as usize, MADV_POPULATE_WRITE) };
+}
+
+/// Makes a range fault on access, without a change of the memory map; the pages are given back. False where the kernel cannot
+/// (before Linux 6.13).
+pub(crate) fn guard(start: u64, bytes: u64) -> bool {
+    const MADV_GUARD_INSTALL: i32 = 102;
+    counters::count_advise_call();
+    // SAFETY: as in `map`; the contents are given up on the guest's demand.
+    unsafe { libc::madvise(start as *mut _, bytes as usize, MADV_GUARD_INSTALL) == 0 }
+}
+
+/// Undoes `guard`; the pages read as zero.
+pub(crate) fn unguard(start: u64, bytes: u64) {
+    const MADV_GUARD_REMOVE: i32 = 103;
+    counters::count_advise_call();
+    // SAFETY: as in `map`.
+    unsafe { libc::madvise(start as *mut _, bytes as usize, MADV_GUARD_REMOVE) };
 }
 
 /// Gives the pages back: plain memory reads as zero afterwards, a private mapping as its source.

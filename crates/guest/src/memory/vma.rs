@@ -16,7 +16,10 @@ pub enum VmaKind {
     /// Part of a placed image; the number finds its name.
     Image(u32),
     /// A file's bytes.
-    File { name: u32, offset: u64 },
+    File {
+        name: u32,
+        offset: u64,
+    },
 }
 
 /// One mapping, `[start, end)`.
