@@ -38,6 +38,11 @@ impl Futexes {
         }
     }
 
+    /// Whether nobody waits there.
+    pub fn is_empty(&self, key: FutexKey) -> bool {
+        !self.queues.contains_key(&key)
+    }
+
     /// Takes out the first `count` waiters whose bitset meets `bitset`, in order of arrival.
     pub fn take(&mut self, key: FutexKey, count: usize, bitset: u32) -> SmallVec<[FutexWaiter; 4]> {
         let mut taken = SmallVec::new();

@@ -31,7 +31,7 @@ struct Item {
 impl Item {
     fn wanted(&self) -> Events {
         match self.events & !FLAGS {
-            0 => Events::NONE,
+            0 if self.has(EPOLLONESHOT) => Events::NONE,
             events => Events(events) | Events::ALWAYS,
         }
     }

@@ -8,6 +8,7 @@ use crate::vfs::as_path;
 use linux_abi::Errno;
 use rustix::fs::{Mode, OFlags};
 use std::path::PathBuf;
+use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use super::{FileKind, OpenFile};
 
@@ -21,11 +22,18 @@ pub struct Output {
     buffer: Vec<u8>,
     /// Bytes ever written.
     pub size: u64,
+    /// Chained over what was written, batch by batch (batches depend on the guests alone).
+    hash: u128,
     /// The first failure to write it: the run cannot be trusted any more.
     pub error: Option<String>,
 }
 
 impl Output {
+    /// A hash of everything written so far.
+    pub fn content_hash(&self) -> [u8; 16] {
+        self.hash.to_le_bytes()
+    }
+
     fn append(&mut self, source: &mut dyn ByteSource) -> Result<usize, Errno> {
         let mut done = 0;
         while source.remaining() > 0 {
@@ -50,6 +58,8 @@ impl Output {
         if self.buffer.is_empty() {
             return;
         }
+        let seed = (self.hash ^ (self.hash >> 64)) as u64;
+        self.hash = xxh3_128_with_seed(&self.buffer, seed);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::CLOEXEC;
         let mut rest = &self.buffer[..];
         let result = rustix::fs::open(&self.path, flags, Mode::from_raw_mode(0o644)).and_then(|fd| {
@@ -70,7 +80,7 @@ impl Kernel {
     /// Creates an output file, empty, and opens it for a guest. EIO and the like when it cannot be created.
     pub fn open_output(&mut self, path: PathBuf, status: u32) -> Result<FileId, Errno> {
         std::fs::File::create(&path).map_err(|e| Errno::from_io(&e))?;
-        self.outputs.push(Output { path, buffer: Vec::new(), size: 0, error: None });
+        self.outputs.push(Output { path, buffer: Vec::new(), size: 0, hash: 0, error: None });
         let output = self.outputs.len() as u32 - 1;
         Ok(self.files.insert(OpenFile::new(FileKind::Output(output), status)))
     }

@@ -13,10 +13,15 @@ use linux_abi::time::Timespec;
 pub(super) fn futex(ctx: &mut Ctx<'_>, [address, op, value, timeout, address2, value3]: [u64; 6]) -> SysResult {
     let op = op as u32;
     let value = value as u32;
+    let command = op & FUTEX_CMD_MASK;
+    let timed = matches!(command, FUTEX_WAIT | FUTEX_WAIT_BITSET | FUTEX_WAIT_REQUEUE_PI | FUTEX_LOCK_PI2);
+    if op & FUTEX_CLOCK_REALTIME != 0 && !timed {
+        return Err(Errno::ENOSYS.into());
+    }
     if address % 4 != 0 {
         return Err(Errno::EINVAL.into());
     }
-    match op & FUTEX_CMD_MASK {
+    match command {
         FUTEX_WAIT => wait(ctx, address, value, timeout, op, FUTEX_BITSET_MATCH_ANY, false),
         FUTEX_WAIT_BITSET => wait(ctx, address, value, timeout, op, value3 as u32, true),
         FUTEX_WAKE => wake(ctx, address, value, FUTEX_BITSET_MATCH_ANY),
@@ -30,6 +35,11 @@ pub(super) fn futex(ctx: &mut Ctx<'_>, [address, op, value, timeout, address2, v
             requeue(ctx, address, value, timeout as u32, address2)
         }
         FUTEX_WAKE_OP => wake_op(ctx, address, value, timeout as u32, address2, value3 as u32),
+        // FUTEX_LOCK_PI measures its timeout on the real-time clock.
+        FUTEX_LOCK_PI => lock_pi(ctx, address, timeout, op | FUTEX_CLOCK_REALTIME),
+        FUTEX_LOCK_PI2 => lock_pi(ctx, address, timeout, op),
+        FUTEX_TRYLOCK_PI => trylock_pi(ctx, address),
+        FUTEX_UNLOCK_PI => unlock_pi(ctx, address),
         _ => Err(Errno::ENOSYS.into()),
     }
 }
@@ -91,6 +101,66 @@ fn wake(ctx: &mut Ctx<'_>, address: u64, count: u32, bitset: u32) -> SysResult {
         return Err(Errno::EINVAL.into());
     }
     Ok(ctx.wake_futex_bitset(address, count as usize, bitset))
+}
+
+/// Takes a priority-inheriting lock if it is free (or its owner died). Priorities do not exist here, so inheritance has no effect.
+fn take_pi(ctx: &Ctx<'_>, address: u64) -> Result<bool, Outcome> {
+    let word: u32 = ctx.process.memory.read_value(address)?;
+    let owner = word & FUTEX_TID_MASK;
+    if owner == ctx.thread.tid.0 {
+        return Err(Errno::EDEADLK.into());
+    }
+    if owner == 0 {
+        let taken = word & (FUTEX_WAITERS | FUTEX_OWNER_DIED) | ctx.thread.tid.0;
+        ctx.process.memory.write_value(address, &taken)?;
+    }
+    Ok(owner == 0)
+}
+
+fn trylock_pi(ctx: &mut Ctx<'_>, address: u64) -> SysResult {
+    if take_pi(ctx, address)? { Ok(0) } else { Err(Errno::EAGAIN.into()) }
+}
+
+fn lock_pi(ctx: &mut Ctx<'_>, address: u64, timeout: u64, op: u32) -> SysResult {
+    match ctx.thread.wake {
+        Wake::First => {
+            let deadline = read_deadline(ctx, timeout, op, true)?;
+            ctx.deadline_at(deadline);
+        }
+        // `unlock_pi` has made this thread the owner.
+        Wake::Ready => return Ok(0),
+        Wake::TimedOut => return Err(Errno::ETIMEDOUT.into()),
+        Wake::Interrupted => return Err(Outcome::Restart(Restart::NoIntr)),
+    }
+    if take_pi(ctx, address)? {
+        return Ok(0);
+    }
+    ctx.process.memory.update_u32(address, |word| word | FUTEX_WAITERS)?;
+    let key = FutexKey { space: ctx.process.space, address };
+    ctx.kernel.futexes.add(key, FutexWaiter { tid: ctx.thread.tid, bitset: FUTEX_BITSET_MATCH_ANY });
+    ctx.thread.wait.futex = Some(key);
+    Err(ctx.block(Restart::NoIntr))
+}
+
+/// Hands the lock to the first waiter.
+fn unlock_pi(ctx: &mut Ctx<'_>, address: u64) -> SysResult {
+    let word: u32 = ctx.process.memory.read_value(address)?;
+    if word & FUTEX_TID_MASK != ctx.thread.tid.0 {
+        return Err(Errno::EPERM.into());
+    }
+    let key = FutexKey { space: ctx.process.space, address };
+    let next = ctx.kernel.futexes.take(key, 1, FUTEX_BITSET_MATCH_ANY);
+    let Some(waiter) = next.first().copied() else {
+        ctx.process.memory.write_value(address, &0u32)?;
+        return Ok(0);
+    };
+    let more = if ctx.kernel.futexes.is_empty(key) { 0 } else { FUTEX_WAITERS };
+    ctx.process.memory.write_value(address, &(waiter.tid.0 | more))?;
+    if let Some(thread) = ctx.kernel.threads.get_mut(waiter.tid.0) {
+        thread.wait.futex = None;
+    }
+    ctx.kernel.wake(waiter.tid, Wake::Ready);
+    Ok(0)
 }
 
 fn requeue(ctx: &mut Ctx<'_>, from: u64, wake: u32, limit: u32, to: u64) -> SysResult {

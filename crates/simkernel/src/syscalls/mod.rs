@@ -36,6 +36,7 @@ pub fn execute(ctx: &mut Ctx<'_>, number: u64, args: [u64; 6]) -> SysResult {
     if ctx.thread.wake == Wake::First {
         ctx.thread.call = PendingCall { number, args, started: ctx.now, deadline: None, progress: 0 };
         ctx.kernel.call_counts[index] += 1;
+        ctx.process.calls += 1;
     }
     let result = table::HANDLERS[index](ctx, args);
     if result == Err(Outcome::Block) {

@@ -50,11 +50,21 @@ pub(super) fn poll(ctx: &mut Ctx<'_>, [fds, count, timeout, ..]: [u64; 6]) -> Sy
     poll_until(ctx, fds, count, milliseconds(timeout), Restart::NoHand)
 }
 
-/// ppoll(2). The time left is not written back, as glibc hides it anyway.
+/// Linux writes the time left back; a time that cannot be written is no error.
+fn write_time_left(ctx: &Ctx<'_>, address: u64, result: &SysResult) {
+    if address != 0 && *result != Err(Outcome::Block) {
+        let left = ctx.thread.call.deadline.unwrap_or(ctx.now).saturating_since(ctx.now);
+        let _ = ctx.process.memory.write_value(address, &Timespec::from(left));
+    }
+}
+
+/// ppoll(2).
 pub(super) fn ppoll(ctx: &mut Ctx<'_>, [fds, count, timeout, mask, bytes, _]: [u64; 6]) -> SysResult {
-    let timeout = timespec_at(ctx, timeout)?;
+    let duration = timespec_at(ctx, timeout)?;
     mask_during(ctx, mask, bytes)?;
-    poll_until(ctx, fds, count, timeout, Restart::NoHand)
+    let result = poll_until(ctx, fds, count, duration, Restart::NoHand);
+    write_time_left(ctx, timeout, &result);
+    result
 }
 
 fn poll_until(ctx: &mut Ctx<'_>, fds: u64, count: u64, timeout: Option<SimDuration>, restart: Restart) -> SysResult {
@@ -138,12 +148,14 @@ pub(super) fn select(ctx: &mut Ctx<'_>, [count, read, write, except, timeout, _]
 
 /// pselect6(2).
 pub(super) fn pselect6(ctx: &mut Ctx<'_>, [count, read, write, except, timeout, mask]: [u64; 6]) -> SysResult {
-    let timeout = timespec_at(ctx, timeout)?;
+    let duration = timespec_at(ctx, timeout)?;
     if mask != 0 {
         let [set, bytes]: [u64; 2] = ctx.process.memory.read_value(mask)?;
         mask_during(ctx, set, bytes)?;
     }
-    select_until(ctx, count, [read, write, except], timeout)
+    let result = select_until(ctx, count, [read, write, except], duration);
+    write_time_left(ctx, timeout, &result);
+    result
 }
 
 fn select_until(ctx: &mut Ctx<'_>, count: u64, sets: [u64; 3], timeout: Option<SimDuration>) -> SysResult {

@@ -109,7 +109,7 @@ pub(super) fn getrusage(ctx: &mut Ctx<'_>, [who, address, ..]: [u64; 6]) -> SysR
     }
     let mut usage = Rusage::new_zeroed();
     if who as i32 != RUSAGE_CHILDREN {
-        let micros = ctx.now.saturating_since(ctx.process.started).as_micros();
+        let micros = ctx.process.cpu_nanos() / 1_000;
         usage.ru_utime = Timeval { tv_sec: (micros / 1_000_000) as i64, tv_usec: (micros % 1_000_000) as i64 };
         usage.ru_maxrss = 4096;
     }

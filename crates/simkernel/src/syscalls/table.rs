@@ -221,7 +221,7 @@ pub const TABLE: &[Entry] = &[
     full(tgkill, signals::tgkill),
     full(pause, signals::pause),
     // Futexes.
-    partial(futex, futex::futex, "no priority inheritance"),
+    partial(futex, futex::futex, "locks with priority inheritance are plain locks; no requeueing to them"),
     full(set_robust_list, futex::set_robust_list),
     full(get_robust_list, futex::get_robust_list),
     missing(rseq, "the C library works without it"),
@@ -229,7 +229,7 @@ pub const TABLE: &[Entry] = &[
     full(clock_gettime, time::clock_gettime),
     full(clock_getres, time::clock_getres),
     partial(clock_settime, time::clock_settime, "the clock is the experiment's: EPERM"),
-    partial(settimeofday, time::clock_settime, "the clock is the experiment's: EPERM"),
+    partial(settimeofday, time::settimeofday, "the clock is the experiment's: EPERM"),
     full(gettimeofday, time::gettimeofday),
     full(linux_abi::nr::time, time::time),
     full(nanosleep, time::nanosleep),

@@ -16,17 +16,17 @@ use linux_abi::signal::{SIGEV_NONE, SIGEV_SIGNAL, SIGEV_THREAD_ID, Sigevent};
 use linux_abi::time::*;
 use linux_abi::{Errno, Signal};
 
-/// What a clock shows, in nanoseconds. All clocks but the real-time ones start with the experiment; CPU clocks show the time since
-/// their process began, since guests take no simulated time.
+/// What a clock shows, in nanoseconds. All clocks but the real-time ones start with the experiment; CPU clocks count the
+/// process's system calls, a microsecond each, since guests take no simulated time.
 fn clock_nanos(ctx: &Ctx<'_>, clock: i32) -> Result<u64, Errno> {
     match clock {
         CLOCK_REALTIME | CLOCK_REALTIME_COARSE | CLOCK_REALTIME_ALARM | CLOCK_TAI => Ok(ctx.now.unix_nanos()),
         CLOCK_MONOTONIC | CLOCK_MONOTONIC_RAW | CLOCK_MONOTONIC_COARSE | CLOCK_BOOTTIME | CLOCK_BOOTTIME_ALARM => {
             Ok(ctx.now.as_nanos())
         }
-        CLOCK_PROCESS_CPUTIME_ID | CLOCK_THREAD_CPUTIME_ID => Ok(ctx.now.saturating_since(ctx.process.started).as_nanos()),
+        CLOCK_PROCESS_CPUTIME_ID | CLOCK_THREAD_CPUTIME_ID => Ok(ctx.process.cpu_nanos()),
         // A process's or thread's own clock, clock_getcpuclockid(3).
-        negative if negative < 0 && negative & 3 != 3 => Ok(ctx.now.saturating_since(ctx.process.started).as_nanos()),
+        negative if negative < 0 && negative & 3 != 3 => Ok(ctx.process.cpu_nanos()),
         _ => Err(Errno::EINVAL),
     }
 }
@@ -57,8 +57,13 @@ pub(super) fn clock_getres(ctx: &mut Ctx<'_>, [clock, address, ..]: [u64; 6]) ->
     Ok(0)
 }
 
-/// clock_settime(2), settimeofday(2): the clock is the experiment's.
-pub(super) fn clock_settime(_ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
+/// clock_settime(2): the clock is the experiment's.
+pub(super) fn clock_settime(_ctx: &mut Ctx<'_>, [clock, ..]: [u64; 6]) -> SysResult {
+    Err(if clock as i32 == CLOCK_REALTIME { Errno::EPERM } else { Errno::EINVAL }.into())
+}
+
+/// settimeofday(2).
+pub(super) fn settimeofday(_ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
     Err(Errno::EPERM.into())
 }
 
