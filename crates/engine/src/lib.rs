@@ -35,7 +35,7 @@ mod stats;
 mod worker;
 mod worklist;
 
-pub use engine::{Config, Ending, Engine, Outcome, Policy, WindowEnd};
+pub use engine::{Config, Ending, Engine, MAX_WORKERS, Outcome, Policy, WindowEnd};
 pub use error::Error;
 pub use host::{Host, Worker};
 pub use outbox::Outbox;

@@ -1,0 +1,148 @@
+//! `gnomon exec PROGRAM ARGS…`: an experiment of one host and one program, made in memory.
+
+use super::launch::{Failure, Finished, Launch};
+use super::{complain, input, options, report, status};
+use crate::sandbox::Lifetime;
+use crate::simulation::{GuestState, Verdict};
+use base::quantity::{exact_bandwidth, exact_duration, parse_bandwidth, parse_duration};
+use clap::ArgMatches;
+use recorder::GuestFile;
+use scenario::{Overrides, Plan};
+use std::io::{self, Write};
+use tempfile::TempDir;
+
+/// Without a stop time, a program that never ends would run forever; one that sleeps gets there in no time.
+const STOP_TIME: &str = "1 h";
+
+/// Exit statuses besides the program's own, as env(1) and timeout(1) have them.
+const STILL_RUNNING: u8 = 124;
+const GNOMON_FAILED: u8 = 125;
+const NOT_STARTED: u8 = 126;
+
+pub fn main(matches: &ArgMatches) -> u8 {
+    match run(matches) {
+        Ok(status) => status,
+        Err(failure) => {
+            failure.tell();
+            match failure {
+                Failure::Input(_) => status::BAD_INPUT,
+                Failure::Run(_) => GNOMON_FAILED,
+            }
+        }
+    }
+}
+
+fn run(matches: &ArgMatches) -> Result<u8, Failure> {
+    let text = experiment(matches).map_err(Failure::Input)?;
+    let mut overrides = options::overrides(matches);
+    let temporary = temporary_directory(matches, &mut overrides)?;
+    let lifetime = if temporary.is_some() { Lifetime::Temporary } else { Lifetime::Kept };
+    let plan = input::plan_from_text("the command line", &text, &overrides).map_err(Failure::Input)?;
+    let finished = Launch::new(matches, &plan, lifetime).map_err(Failure::Input)?.run(&plan)?;
+    show_outputs(&finished);
+    let status = conclude(&plan, &finished);
+    // Dropped at last: the outputs lie in it.
+    drop(temporary);
+    Ok(status)
+}
+
+/// Where the run's data goes unless the user names a place: a directory that vanishes with the process. The run makes its own
+/// directory, so this one is its name alone.
+fn temporary_directory(matches: &ArgMatches, overrides: &mut Overrides) -> Result<Option<TempDir>, Failure> {
+    if options::is_given(matches, "general.data_directory") {
+        return Ok(None);
+    }
+    let directory = tempfile::Builder::new().prefix("gnomon-exec-").tempdir();
+    let remedy = |why: String| Failure::Input(format!("cannot make a temporary directory ({why}); name one with --data-directory"));
+    let directory = directory.map_err(|error| remedy(error.to_string()))?;
+    let path = directory.path().to_str().ok_or_else(|| remedy("its name is not text in UTF-8".into()))?;
+    overrides.set_path("general.data_directory", path).map_err(|error| Failure::Input(error.to_string()))?;
+    std::fs::remove_dir(path).map_err(|error| remedy(error.to_string()))?;
+    Ok(Some(directory))
+}
+
+/// The experiment as YAML. Values are checked here where a mistake would otherwise be shown in a text that the user never wrote.
+fn experiment(matches: &ArgMatches) -> Result<String, String> {
+    let given = |name: &str| matches.get_one::<String>(name).expect("has a default");
+    let bandwidth = parse_bandwidth(given("bandwidth")).map_err(|error| format!("--bandwidth: {error}"))?;
+    let latency = parse_duration(given("latency")).map_err(|error| format!("--latency: {error}"))?;
+    if bandwidth.bits_per_sec() == 0 || latency.is_zero() {
+        return Err("--bandwidth and --latency must be more than 0".into());
+    }
+    let (bandwidth, latency) = (exact_bandwidth(bandwidth), exact_duration(latency));
+    let mut words = matches.get_many::<String>("command").expect("clap requires it");
+    let program = words.next().expect("at least one");
+    let args: Vec<String> = words.map(|word| quoted(word)).collect();
+    let variables = environment(matches)?;
+    Ok(format!(
+        "general: {{stop_time: {STOP_TIME}, log_level: warning}}\n\
+         network:\n  graph:\n    type: gml\n    inline: |\n      graph [\n        \
+         node [ id 0 host_bandwidth_up \"{bandwidth}\" host_bandwidth_down \"{bandwidth}\" ]\n        \
+         edge [ source 0 target 0 latency \"{latency}\" ]\n      ]\n\
+         hosts:\n  {host}:\n    network_node_id: 0\n    processes:\n    - path: {program}\n      args: [{args}]\n      \
+         environment: {{{variables}}}\n",
+        host = quoted(given("host-name")),
+        program = quoted(program),
+        args = args.join(", "),
+    ))
+}
+
+/// A text as a YAML scalar: JSON strings are YAML (1.2, section 10.2).
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+fn environment(matches: &ArgMatches) -> Result<String, String> {
+    let variable = |given: &String| -> Result<String, String> {
+        let (name, value) = match given.split_once('=') {
+            Some((name, value)) => (name, value.to_owned()),
+            None => (given.as_str(), inherited(given)?),
+        };
+        Ok(format!("{}: {}", quoted(name), quoted(&value)))
+    };
+    let given = matches.get_many::<String>("env").into_iter().flatten();
+    Ok(given.map(variable).collect::<Result<Vec<_>, _>>()?.join(", "))
+}
+
+fn inherited(name: &str) -> Result<String, String> {
+    std::env::var(name)
+        .map_err(|_| format!("--env: your environment has no variable '{name}' in UTF-8; write '--env {name}=VALUE'"))
+}
+
+/// Hands on what the program wrote. A reader that has gone is no error.
+fn show_outputs(finished: &Finished) {
+    let Some(guest) = finished.summary.guests.first() else { return };
+    let copy = |file: GuestFile, to: &mut dyn Write| -> io::Result<()> {
+        let path = report::output_file(&finished.summary.data_directory, guest, file);
+        let Some(path) = path else { return Ok(()) };
+        io::copy(&mut std::fs::File::open(path)?, to)?;
+        to.flush()
+    };
+    let _ = copy(GuestFile::Stdout, &mut io::stdout().lock());
+    let _ = copy(GuestFile::Stderr, &mut io::stderr().lock());
+}
+
+/// The exit status, and a word to the user where the program's own is none.
+fn conclude(plan: &Plan, finished: &Finished) -> u8 {
+    let summary = &finished.summary;
+    if summary.verdict == Verdict::Interrupted {
+        return report::interrupted_status(finished.signal);
+    }
+    let Some(guest) = summary.guests.first() else { return GNOMON_FAILED };
+    match &guest.state {
+        GuestState::Exited(code) => *code as u8,
+        GuestState::Signaled(signal) => {
+            complain(&format!("{} was {}", guest.path, guest.state));
+            report::interrupted_status(Some(*signal))
+        }
+        GuestState::Running => {
+            let stop = exact_duration(plan.general.stop_time);
+            complain(&format!("{} still ran at the stop time, {stop}; give it more with --stop-time", guest.path));
+            STILL_RUNNING
+        }
+        GuestState::NotStarted | GuestState::Failed(_) => {
+            complain(&format!("{} {}", guest.path, guest.state));
+            NOT_STARTED
+        }
+    }
+}

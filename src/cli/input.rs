@@ -1,0 +1,45 @@
+//! From what the user gave to a plan: the experiment's text, the environment that it is read in.
+
+use scenario::{Environment, Overrides, Plan};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// What experiments from standard input are called in messages.
+const STANDARD_INPUT: &str = "standard input";
+
+/// Reads an experiment; `-` is standard input. The error is what to tell the user.
+pub fn plan(file: &Path, overrides: &Overrides) -> Result<Plan, String> {
+    let environment = environment()?;
+    let plan = if file == Path::new("-") {
+        scenario::load(STANDARD_INPUT, &standard_input()?, &environment, overrides)
+    } else if environment.current_dir.join(file).is_dir() {
+        return Err(format!("{}: this is a directory; name the experiment file in it", file.display()));
+    } else {
+        scenario::load_file(file, &environment, overrides)
+    };
+    plan.map_err(|error| error.to_string())
+}
+
+/// Reads an experiment from memory; messages about it would name `name`.
+pub fn plan_from_text(name: &str, text: &str, overrides: &Overrides) -> Result<Plan, String> {
+    scenario::load(name, text, &environment()?, overrides).map_err(|error| error.to_string())
+}
+
+fn standard_input() -> Result<String, String> {
+    let mut text = String::new();
+    std::io::stdin()
+        .read_to_string(&mut text)
+        .map_err(|error| format!("{STANDARD_INPUT}: cannot be read: {error}; give an experiment in UTF-8"))?;
+    Ok(text)
+}
+
+fn environment() -> Result<Environment, String> {
+    let current_dir = std::env::current_dir()
+        .map_err(|error| format!("the current directory cannot be found ({error}); change to one that exists"))?;
+    Ok(Environment {
+        current_dir,
+        home: std::env::var_os("HOME").map(PathBuf::from),
+        path: std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default(),
+        routing_threads: std::thread::available_parallelism().map_or(1, usize::from),
+    })
+}

@@ -1,0 +1,74 @@
+//! Ctrl-C and its kin: the first ends the run cleanly, the second at once.
+//!
+//! A handler would run on whichever stack the machine is on, a guest's too. So there is none: the signals are blocked in every
+//! thread, and one thread waits for them.
+
+use nix::sys::signal::{SigSet, Signal, raise};
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+const SIGNALS: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
+
+/// What the signals have asked for.
+#[derive(Debug)]
+pub struct Interrupts {
+    waiting_for: SigSet,
+    state: Arc<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    stop: AtomicBool,
+    /// The first signal's number; 0 before it.
+    signal: AtomicI32,
+}
+
+impl Interrupts {
+    /// Blocks the signals. Call it before other threads start: they inherit it.
+    pub fn block() -> io::Result<Interrupts> {
+        let ignored = ignored_signals();
+        let is_ignored = |signal: &Signal| ignored & (1 << (*signal as u32 - 1)) != 0;
+        let waiting_for: SigSet = SIGNALS.into_iter().filter(|signal| !is_ignored(signal)).collect();
+        waiting_for.thread_block()?;
+        Ok(Interrupts { waiting_for, state: Arc::default() })
+    }
+
+    /// Starts the thread that waits. From now on the process ends by a second signal only.
+    pub fn watch(&self) -> io::Result<()> {
+        let (set, state) = (self.waiting_for, Arc::clone(&self.state));
+        std::thread::Builder::new().name("signals".into()).spawn(move || wait(&set, &state))?;
+        Ok(())
+    }
+
+    /// Set by the first signal.
+    pub fn stop(&self) -> &AtomicBool {
+        &self.state.stop
+    }
+
+    /// The number of the first signal.
+    pub fn signal(&self) -> Option<i32> {
+        Some(self.state.signal.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
+    }
+}
+
+fn wait(set: &SigSet, state: &State) {
+    let Ok(first) = set.wait() else { return };
+    state.signal.store(first as i32, Ordering::Relaxed);
+    state.stop.store(true, Ordering::Relaxed);
+    let _ = writeln!(
+        io::stderr(),
+        "\r\x1b[Kgnomon: stopping with the recordings kept; {first} once more ends it at once"
+    );
+    let Ok(second) = set.wait() else { return };
+    // As if it had never been blocked: the process dies by the signal, and the caller can tell.
+    let _ = SigSet::from(second).thread_unblock();
+    let _ = raise(second);
+}
+
+/// The signals that whoever started the process wants ignored (nohup, background jobs), as the kernel's mask. They stay so.
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}

@@ -1,0 +1,154 @@
+//! The way from a plan to its run, in an order that matters: bad input is refused first, then the machine is prepared, then the
+//! box closes, and only then are threads and guests started.
+
+use super::interrupt::Interrupts;
+use super::limits::{self, Notice};
+use super::terminal::Terminal;
+use crate::sandbox::{self, Lifetime};
+use crate::simulation::{self, LogTarget, Progress, RunOptions, Summary};
+use base::HostId;
+use clap::ArgMatches;
+use recorder::{DataDirectory, Level};
+use scenario::Plan;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io::Write;
+
+/// What the command line says about how to run.
+#[derive(Debug)]
+pub struct Launch {
+    pub lifetime: Lifetime,
+    pub log: LogTarget,
+    pub progress: Progress,
+    pub policy: engine::Policy,
+    pub debug_hosts: BTreeSet<HostId>,
+    /// Pause for a debugger.
+    pub gdb: bool,
+}
+
+/// Why there is no summary.
+#[derive(Debug)]
+pub enum Failure {
+    /// The user gave something wrong; nothing has run.
+    Input(String),
+    /// The machine cannot run it, or the run broke off.
+    Run(String),
+}
+
+impl Failure {
+    /// Tells the user. What is wrong with the input names its place at the beginning of the line, where editors look for it.
+    pub fn tell(&self) {
+        let _ = match self {
+            Failure::Input(text) => writeln!(std::io::stderr(), "{text}"),
+            Failure::Run(text) => writeln!(std::io::stderr(), "gnomon: {text}"),
+        };
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Input(text) | Failure::Run(text) => f.write_str(text),
+        }
+    }
+}
+
+/// A run that came to its end.
+#[derive(Debug)]
+pub struct Finished {
+    pub summary: Summary,
+    /// The number of the signal that ended it.
+    pub signal: Option<i32>,
+}
+
+impl Launch {
+    /// Reads the flags of `command::execution_flags`.
+    pub fn new(matches: &ArgMatches, plan: &Plan, lifetime: Lifetime) -> Result<Launch, String> {
+        let policy = match matches.get_one::<String>("policy").map(String::as_str) {
+            Some("static") => engine::Policy::Static,
+            _ => engine::Policy::Stealing,
+        };
+        let log = if matches.get_flag("show-log") { LogTarget::Stdout } else { LogTarget::DataDirectory };
+        let debug_hosts = debug_hosts(matches, plan)?;
+        let gdb = matches.get_flag("gdb");
+        Ok(Launch { lifetime, log, progress: Progress::Off, policy, debug_hosts, gdb })
+    }
+
+    /// Executes the plan. Call it once, while the process has one thread: the process is not the same afterwards.
+    pub fn run(self, plan: &Plan) -> Result<Finished, Failure> {
+        plan.check_data_directory().map_err(|error| Failure::Input(error.to_string()))?;
+        let interrupts = Interrupts::block().map_err(|error| failed("block signals", &error))?;
+        let guests = plan.hosts.iter().map(|host| host.processes.len()).sum();
+        let mut notices = limits::raise(guests);
+        let network = sandbox::leave_network(None).map_err(|error| Failure::Run(error.to_string()))?;
+        notices.push((Level::Info, format!("network: {network}")));
+        let directory = DataDirectory::create(&plan.data_directory, plan.template_directory.as_deref())
+            .map_err(|error| Failure::Input(error.to_string()))?;
+        let files = sandbox::confine_writes(directory.path(), self.lifetime)
+            .map_err(|error| Failure::Run(error.to_string()))?;
+        notices.push((files_level(&files), format!("files: {files}")));
+        if self.gdb {
+            pause_for_debugger("before the first guest starts");
+        }
+        interrupts.watch().map_err(|error| failed("start a thread", &error))?;
+        let summary = simulation::run(plan, self.options(plan, directory, notices), interrupts.stop())
+            .map_err(|error| Failure::Run(error.to_string()))?;
+        Ok(Finished { summary, signal: interrupts.signal() })
+    }
+
+    fn options(self, plan: &Plan, directory: DataDirectory, notices: Vec<Notice>) -> RunOptions {
+        RunOptions {
+            directory,
+            workers: workers(plan),
+            policy: self.policy,
+            progress: self.progress,
+            log: self.log,
+            notices,
+            debug_hosts: self.debug_hosts,
+        }
+    }
+}
+
+fn failed(what: &str, error: &std::io::Error) -> Failure {
+    Failure::Run(format!("cannot {what}: {error}"))
+}
+
+fn files_level(files: &sandbox::Files) -> Level {
+    match files {
+        sandbox::Files::Confined { .. } => Level::Info,
+        sandbox::Files::Open { .. } => Level::Warning,
+    }
+}
+
+/// How many workers execute a plan: one per physical core that this process may use, unless it says a number; more than
+/// hosts would be of no use.
+pub fn workers(plan: &Plan) -> usize {
+    let asked = match plan.general.parallelism {
+        0 => num_cpus::get_physical().min(std::thread::available_parallelism().map_or(1, usize::from)),
+        workers => workers as usize,
+    };
+    asked.clamp(1, plan.hosts.len().clamp(1, engine::MAX_WORKERS))
+}
+
+/// The hosts of `--debug-hosts`.
+pub fn debug_hosts(matches: &ArgMatches, plan: &Plan) -> Result<BTreeSet<HostId>, String> {
+    let names = matches.get_many::<String>("debug-hosts").into_iter().flatten();
+    let find = |name: &String| match plan.host_named(name) {
+        Some(host) => Ok(host.id),
+        None => Err(format!("--debug-hosts: the experiment has no host '{name}'; name hosts with commas between them")),
+    };
+    names.map(find).collect()
+}
+
+/// Stops the process as Ctrl-Z does, and says how to go on. Returns when it is continued.
+pub fn pause_for_debugger(when: &str) {
+    let pid = std::process::id();
+    if Terminal::is_terminal() {
+        let _ = std::io::stderr().write_all(b"\r\x1b[K");
+    }
+    let _ = writeln!(
+        std::io::stderr(),
+        "** Pausing with SIGTSTP {when} (pid {pid}): attach with 'gdb -p {pid}', continue with 'fg' or 'kill -CONT {pid}'"
+    );
+    let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGTSTP);
+}

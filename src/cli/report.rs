@@ -1,0 +1,101 @@
+//! What is told about a finished run: how it went, and its exit status.
+
+use super::launch::Finished;
+use super::status;
+use crate::simulation::{FinalGuest, Summary, Verdict};
+use recorder::GuestFile;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// More guests than this are counted, not listed.
+const LISTED: usize = 10;
+
+/// The exit status of `gnomon run`.
+pub fn status_of(finished: &Finished) -> u8 {
+    match finished.summary.verdict {
+        Verdict::Success => status::SUCCESS,
+        Verdict::Failed => status::FAILED,
+        Verdict::Interrupted => interrupted_status(finished.signal),
+    }
+}
+
+/// 128 and the signal's number, as shells have it.
+pub fn interrupted_status(signal: Option<i32>) -> u8 {
+    signal.and_then(|signal| u8::try_from(128 + signal).ok()).unwrap_or(130)
+}
+
+/// Tells how the run went, on standard error.
+pub fn conclude(finished: &Finished, quiet: bool) {
+    let summary = &finished.summary;
+    let mut text = String::new();
+    if summary.verdict == Verdict::Failed {
+        write_unexpected(&mut text, summary);
+    }
+    if !quiet {
+        write_summary(&mut text, summary);
+    }
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// The guests in an unexpected final state.
+pub fn unexpected(summary: &Summary) -> impl Iterator<Item = &FinalGuest> {
+    summary.guests.iter().filter(|guest| !guest.as_expected)
+}
+
+fn write_unexpected(text: &mut String, summary: &Summary) {
+    let count = unexpected(summary).count();
+    let _ = writeln!(text, "gnomon: {count} of {} guests in an unexpected final state:", summary.guests.len());
+    for guest in unexpected(summary).take(LISTED) {
+        let _ = write!(text, "  {}: {} {}, expected {}", guest.host, guest.path, guest.state, guest.expected);
+        match output_file(&summary.data_directory, guest, GuestFile::Stderr) {
+            Some(path) => _ = writeln!(text, "; see {}", path.display()),
+            None => text.push('\n'),
+        }
+    }
+    if count > LISTED {
+        let _ = writeln!(text, "  and {} more; all are in the log", count - LISTED);
+    }
+}
+
+fn write_summary(text: &mut String, summary: &Summary) {
+    let simulated = summary.simulated.as_nanos() as f64 / 1e9;
+    let wall = summary.wall.as_secs_f64();
+    let how = match summary.verdict {
+        Verdict::Success => "done",
+        Verdict::Failed => "failed",
+        Verdict::Interrupted => "interrupted",
+    };
+    let _ = write!(text, "{how}: {simulated} s simulated in {}", seconds(summary.wall));
+    if wall > 0.0 && simulated > 0.0 {
+        let _ = write!(text, " ({:.3}x real time)", Significant(simulated / wall));
+    }
+    let _ = writeln!(text, ", {} guests", summary.guests.len());
+    let _ = writeln!(text, "digest: {}", summary.digest);
+    let _ = writeln!(text, "data: {}", summary.data_directory.display());
+}
+
+fn seconds(wall: Duration) -> String {
+    format!("{:.2} s", wall.as_secs_f64())
+}
+
+/// A factor with about three digits.
+struct Significant(f64);
+
+impl std::fmt::Display for Significant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            v if v >= 100.0 => write!(f, "{v:.0}"),
+            v if v >= 10.0 => write!(f, "{v:.1}"),
+            v => write!(f, "{v:.2}"),
+        }
+    }
+}
+
+/// Where a guest's output lies; None for one that never started.
+pub fn output_file(data_directory: &Path, guest: &FinalGuest, file: GuestFile) -> Option<PathBuf> {
+    let program = Path::new(&guest.path).file_name()?.to_str()?;
+    let name = format!("{program}.{}.{}", guest.pid?, file.extension());
+    Some(data_directory.join("hosts").join(&guest.host).join(name))
+}

@@ -1,0 +1,45 @@
+//! `gnomon run FILE`.
+
+use super::launch::{Failure, Finished, Launch};
+use super::terminal::Terminal;
+use super::{input, options, report, status};
+use crate::sandbox::Lifetime;
+use crate::simulation::Progress;
+use clap::ArgMatches;
+use scenario::Plan;
+use std::path::PathBuf;
+
+pub fn main(matches: &ArgMatches) -> u8 {
+    match run(matches) {
+        Ok(finished) => {
+            report::conclude(&finished, matches.get_flag("quiet"));
+            report::status_of(&finished)
+        }
+        Err(failure) => {
+            failure.tell();
+            match failure {
+                Failure::Input(_) => status::BAD_INPUT,
+                Failure::Run(_) => status::FAILED,
+            }
+        }
+    }
+}
+
+fn run(matches: &ArgMatches) -> Result<Finished, Failure> {
+    let file = matches.get_one::<PathBuf>("file").expect("clap requires it");
+    let plan = input::plan(file, &options::overrides(matches)).map_err(Failure::Input)?;
+    let mut launch = Launch::new(matches, &plan, Lifetime::Kept).map_err(Failure::Input)?;
+    launch.progress = progress(matches, &plan);
+    launch.run(&plan)
+}
+
+/// On a terminal progress is shown unless it is refused; elsewhere only when the experiment asks for it.
+fn progress(matches: &ArgMatches, plan: &Plan) -> Progress {
+    let refused = matches.get_flag("quiet") || options::is_given(matches, "general.progress") && !plan.general.progress;
+    match (Terminal::is_terminal(), plan.general.progress) {
+        _ if refused => Progress::Off,
+        (true, _) => Progress::Terminal,
+        (false, true) => Progress::Lines,
+        (false, false) => Progress::Off,
+    }
+}
