@@ -184,7 +184,7 @@ fn describe(kept: &Kept, own: Ipv4Addr, received: &Received, space: usize, messa
     let to = address::ip(received.to);
     if on(IP_PKTINFO) {
         let local = if to.is_loopback() { to } else { own };
-        let index = interfaces::index_towards(to, own);
+        let index = interfaces::index_between(address::ip(received.from), to, own);
         let info = InPktinfo { ipi_ifindex: index, ipi_spec_dst: local.octets(), ipi_addr: to.octets() };
         push_control(message, space, SOL_IP, IP_PKTINFO, info.as_bytes());
     }

@@ -71,9 +71,10 @@ pub fn interfaces(address: Ipv4Addr) -> [Interface; 2] {
     ]
 }
 
-/// The interface that a packet to one of the host's own addresses comes in by, as IP_PKTINFO shows it.
-pub fn index_towards(to: Ipv4Addr, own: Ipv4Addr) -> i32 {
-    if to == own { ETHERNET_INDEX } else { LOOPBACK_INDEX }
+/// The interface that a packet to the host with address `own` came in by, as IP_PKTINFO shows it: what a host sends to itself
+/// goes round the loopback interface, whatever its address.
+pub fn index_between(from: Ipv4Addr, to: Ipv4Addr, own: Ipv4Addr) -> i32 {
+    if from == own || from.is_loopback() || to.is_loopback() { LOOPBACK_INDEX } else { ETHERNET_INDEX }
 }
 
 #[cfg(test)]

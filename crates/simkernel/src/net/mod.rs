@@ -328,3 +328,6 @@ pub fn recv(ctx: &mut Ctx<'_>, file: FileId, wanted: &Incoming<'_>) -> Result<Me
         _ => Err(Errno::ENOTSOCK.into()),
     }
 }
+
+#[cfg(test)]
+mod tests;

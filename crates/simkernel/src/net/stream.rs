@@ -19,7 +19,7 @@ const TCP_CM_INQ: i32 = TCP_INQ;
 /// How a push ended.
 pub(super) struct Pushed {
     pub count: usize,
-    /// The send buffer has no room for the rest.
+    /// The send buffer has no room for the rest. Otherwise all was moved, or an error or a fault that the next call tells came between.
     pub full: bool,
 }
 
@@ -33,7 +33,7 @@ pub(super) fn push(net: &mut Network, now: SimTime, id: SocketId, source: &mut d
             // Nothing to move, or no room: this pushes what is there, and tells of errors.
             return match net.stack.send(now, id, Bytes::new(), more && left == 0) {
                 Ok(_) => Ok(Pushed { count, full: left > 0 }),
-                Err(_) if count > 0 => Ok(Pushed { count, full: true }),
+                Err(_) if count > 0 => Ok(Pushed { count, full: false }),
                 Err(error) => Err(errno(error)),
             };
         }
@@ -44,7 +44,7 @@ pub(super) fn push(net: &mut Network, now: SimTime, id: SocketId, source: &mut d
         }
         match net.stack.send(now, id, chunk, more || got < left) {
             Ok(sent) => count += sent,
-            Err(_) if count > 0 => return Ok(Pushed { count, full: true }),
+            Err(_) if count > 0 => return Ok(Pushed { count, full: false }),
             Err(error) => return Err(errno(error)),
         }
         if source.remaining() == 0 || got < want {

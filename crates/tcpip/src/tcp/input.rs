@@ -173,6 +173,8 @@ impl Connection {
         match self.state {
             State::FinWait1 => {
                 self.state = State::FinWait2;
+                // Wakes a close that lingers, as tcp_rcv_state_process does.
+                self.events |= Readiness::WRITABLE;
                 self.arm_fin_wait(now);
             }
             State::Closing => self.state = State::TimeWait,
