@@ -18,6 +18,8 @@ mod shadow;
 pub mod terminal;
 mod topics;
 
+pub use launch::pause_for_debugger;
+
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::{OsStr, OsString};
 use std::io::Write;

@@ -89,6 +89,8 @@ pub struct SimHost {
     pub capture: Option<Capture>,
     pub loopback_capture: Option<Capture>,
     pub events_handled: u64,
+    /// Stop for a debugger before the first guest starts.
+    pub pause_before_start: bool,
     network: Arc<Network>,
     uplink: Uplink<Packet>,
     downlink: Downlink,
@@ -118,6 +120,7 @@ impl SimHost {
             capture: None,
             loopback_capture: None,
             events_handled: 0,
+            pause_before_start: false,
             network,
             uplink,
             downlink,
@@ -142,7 +145,7 @@ impl SimHost {
         let candidates = [
             self.events.next_time(),
             self.kernel.next_timer(),
-            self.kernel.net.next_deadline(),
+            self.kernel.net.stack.next_deadline(),
             self.uplink.next_departure(),
         ];
         candidates.into_iter().flatten().min()
@@ -175,6 +178,9 @@ impl SimHost {
     }
 
     fn start(&mut self, index: usize, now: SimTime, worker: &mut SimWorker) {
+        if std::mem::take(&mut self.pause_before_start) {
+            crate::cli::pause_for_debugger(&format!("before the first guest of host '{}' starts", self.name));
+        }
         let guest = &mut self.guests[index];
         guest.started_at = now;
         match self.kernel.spawn(&guest.spec, now) {
@@ -241,7 +247,7 @@ impl SimHost {
             let backlog = self.uplink.backlog(now);
             let two_packets = self.uplink.serialization(now, 3000);
             if backlog > UPLINK_BACKLOG.max(two_packets) {
-                if !self.transmit_scheduled && self.kernel.net.wants_transmit() {
+                if !self.transmit_scheduled && self.kernel.net.stack.wants_transmit() {
                     self.transmit_scheduled = true;
                     let later = now + SimDuration::from_nanos(backlog.as_nanos() / 2);
                     self.events.schedule(later, CLASS_TRANSMIT, HostEvent::Transmit);

@@ -4,7 +4,7 @@ mod host;
 mod summary;
 mod worker;
 
-pub use summary::{GuestState, RunError, Summary, Verdict};
+pub use summary::{FinalGuest, GuestState, RunError, Summary, Verdict};
 
 use crate::cli::terminal::Terminal;
 use base::wall::WallClock;
@@ -16,7 +16,11 @@ use recorder::{
 };
 use scenario::{FinalState, HostPlan, Plan, ProcessPlan};
 use simkernel::exec::ProcessSpec;
+use simkernel::host::NetworkSettings;
 use simkernel::{HostConfig, HostName, Kernel};
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Write;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -24,16 +28,40 @@ use std::sync::{Arc, Mutex, PoisonError};
 use topology::{Downlink, Uplink};
 use worker::SimWorker;
 
+/// Where the log goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogTarget {
+    /// Standard output.
+    Stdout,
+    /// The file `gnomon.log` of the data directory.
+    DataDirectory,
+    /// Standard output, in Shadow's form.
+    ShadowStdout,
+}
+
+/// How progress is shown on standard error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    Off,
+    /// One line that changes.
+    Terminal,
+    /// A line now and then.
+    Lines,
+}
+
 /// How to execute a plan: nothing here changes its result.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct RunOptions {
-    /// 0: one per core.
+    /// Created, and the only place that can be written from now on.
+    pub directory: DataDirectory,
     pub workers: usize,
     pub policy: engine::Policy,
-    /// Show a progress line on standard error.
-    pub progress: bool,
-    /// The form of log lines on standard output; None for no log.
-    pub log_format: Option<LogFormat>,
+    pub progress: Progress,
+    pub log: LogTarget,
+    /// Remarks of the preparation, for the log.
+    pub notices: Vec<(Level, String)>,
+    /// Stop before the first guest of these hosts.
+    pub debug_hosts: BTreeSet<HostId>,
 }
 
 /// Real descriptors that all hosts together may keep open for guests' files.
@@ -44,32 +72,33 @@ const GUEST_DESCRIPTORS: usize = 12_000;
 /// # Errors
 /// When the machine cannot run guests, the data directory cannot be written, or the simulator fails. Guests that end in an
 /// unexpected state are no error but the summary's verdict.
-pub fn run(plan: &Plan, options: &RunOptions, stop: &AtomicBool) -> Result<Summary, RunError> {
+pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summary, RunError> {
     let clock = WallClock::start();
     guest::map_arenas().map_err(|error| RunError::Machine(error.to_string()))?;
-    let directory = DataDirectory::create(&plan.data_directory, plan.template_directory.as_deref())?;
+    let directory = &options.directory;
     directory.write_processed_config(&plan.processed_config_yaml())?;
-    crate::sandbox::enter(&plan.data_directory).map_err(|error| RunError::Machine(error.to_string()))?;
 
     let log = Log::new(level(plan.general.log_level), log_hosts(plan));
-    let mut writer = log_writer(plan, options, &log);
+    let mut writer = log_writer(plan, &options, &log)?;
     let mut main_log = log.worker();
+    for (level, notice) in &options.notices {
+        record!(main_log, *level, None::<SimTime>, None::<HostId>, "{notice}");
+    }
     for notice in &plan.notices {
         record!(main_log, Level::Info, None::<SimTime>, None::<HostId>, "{notice}");
     }
     main_log.hand_over();
 
-    let hosts = build_hosts(plan, &directory)?;
+    let hosts = build_hosts(plan, &options)?;
     let latencies: Vec<SimDuration> =
         plan.hosts.iter().map(|host| plan.topology.min_incoming_latency(host.id)).collect();
-    let workers = worker_count(options, plan.hosts.len());
-    let config = engine::Config { workers, policy: options.policy, stop_time: plan.stop_time(), runahead: None };
+    let config = engine::Config { workers: options.workers, policy: options.policy, stop_time: plan.stop_time(), runahead: None };
     let mut simulation =
         engine::Engine::new(config, hosts, &latencies).map_err(|error| RunError::Simulator(error.to_string()))?;
 
     let failure: Arc<Mutex<Option<String>>> = Arc::default();
     let setup = |_index: usize| SimWorker::new(log.worker(), failure.clone());
-    let mut monitor = Monitor::new(plan, options, clock);
+    let mut monitor = Monitor::new(plan, options.progress, clock);
     let (hosts, outcome) = simulation.run(stop, setup, |end| {
         monitor.window(end, &mut main_log);
         let _ = writer.advance(end.complete_until);
@@ -80,7 +109,7 @@ pub fn run(plan: &Plan, options: &RunOptions, stop: &AtomicBool) -> Result<Summa
     if let Some(message) = failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
         return Err(RunError::Recording(message));
     }
-    let summary = summary::conclude(plan, hosts, &outcome, &directory, clock.elapsed())?;
+    let summary = summary::conclude(plan, hosts, &outcome, directory, clock.elapsed())?;
     for text in summary.unexpected() {
         record!(main_log, Level::Error, plan.stop_time(), None::<HostId>, "{text}");
     }
@@ -108,38 +137,60 @@ fn log_hosts(plan: &Plan) -> Vec<LogHost> {
     plan.hosts.iter().map(host).collect()
 }
 
-fn log_writer(plan: &Plan, options: &RunOptions, log: &Log) -> LogWriter {
-    let errors = plan.experimental.report_errors_to_stderr;
-    match options.log_format {
-        Some(format) => {
-            let errors = errors.then(|| Box::new(std::io::stderr()) as Box<dyn std::io::Write + Send>);
-            LogWriter::new(log, format, Box::new(std::io::stdout()), errors)
+fn log_writer(plan: &Plan, options: &RunOptions, log: &Log) -> Result<LogWriter, RunError> {
+    let (format, out): (_, Box<dyn Write + Send>) = match options.log {
+        LogTarget::Stdout => (LogFormat::Plain, Box::new(std::io::stdout())),
+        LogTarget::ShadowStdout => (LogFormat::Shadow, Box::new(std::io::stdout())),
+        LogTarget::DataDirectory => {
+            let path = options.directory.path().join("gnomon.log");
+            let file = File::create(&path)
+                .map_err(|error| RunError::Recording(format!("cannot create {}: {error}", path.display())))?;
+            (LogFormat::Plain, Box::new(std::io::BufWriter::new(file)))
         }
-        None => LogWriter::new(log, LogFormat::Simulated, Box::new(std::io::sink()), None),
-    }
+    };
+    let errors = plan.experimental.report_errors_to_stderr;
+    let errors = errors.then(|| Box::new(std::io::stderr()) as Box<dyn Write + Send>);
+    Ok(LogWriter::new(log, format, out, errors))
 }
 
-fn worker_count(options: &RunOptions, hosts: usize) -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let wanted = if options.workers == 0 { cores } else { options.workers };
-    wanted.clamp(1, hosts.max(1))
-}
-
-fn build_hosts(plan: &Plan, directory: &DataDirectory) -> Result<Vec<SimHost>, RunError> {
+fn build_hosts(plan: &Plan, options: &RunOptions) -> Result<Vec<SimHost>, RunError> {
     let names: Arc<[HostName]> =
         plan.hosts.iter().map(|host| HostName { name: host.name.clone(), address: host.address }).collect();
     let network = Arc::new(Network {
         topology: plan.topology.clone(),
         host_at: plan.hosts.iter().map(|host| (host.address, host.id)).collect(),
     });
+    let settings = network_settings(plan, &names);
     let seeds = SeedTree::new(plan.general.seed.into());
     let mut pool = OutputPool::new(64);
     let mut hosts = Vec::with_capacity(plan.hosts.len());
     for host in &plan.hosts {
-        let folder = directory.create_host(&host.name)?;
-        hosts.push(build_host(plan, host, &folder, &names, &network, seeds, &mut pool)?);
+        let folder = options.directory.create_host(&host.name)?;
+        let mut built = build_host(plan, host, &folder, &names, &settings, &network, seeds, &mut pool)?;
+        built.pause_before_start = options.debug_hosts.contains(&host.id);
+        hosts.push(built);
     }
     Ok(hosts)
+}
+
+fn network_settings(plan: &Plan, names: &[HostName]) -> NetworkSettings {
+    let bytes = |size: base::ByteSize| u32::try_from(size.0).unwrap_or(u32::MAX);
+    let options = &plan.experimental;
+    NetworkSettings {
+        recv_buffer: bytes(options.socket_recv_buffer),
+        send_buffer: bytes(options.socket_send_buffer),
+        recv_autotune: options.socket_recv_autotune,
+        send_autotune: options.socket_send_autotune,
+        ..NetworkSettings::new(names)
+    }
+}
+
+fn strace_mode(mode: scenario::StraceMode) -> Option<linux_abi::strace::Mode> {
+    match mode {
+        scenario::StraceMode::Off => None,
+        scenario::StraceMode::Standard => Some(linux_abi::strace::Mode::Standard),
+        scenario::StraceMode::Deterministic => Some(linux_abi::strace::Mode::Deterministic),
+    }
 }
 
 fn build_host(
@@ -147,6 +198,7 @@ fn build_host(
     host: &HostPlan,
     folder: &HostDirectory,
     names: &Arc<[HostName]>,
+    settings: &NetworkSettings,
     network: &Arc<Network>,
     seeds: SeedTree,
     pool: &mut OutputPool,
@@ -158,6 +210,8 @@ fn build_host(
         data_dir: plan.data_directory.clone(),
         host_dir: folder.path().to_path_buf(),
         hosts: names.clone(),
+        network: settings.clone(),
+        strace: strace_mode(plan.experimental.strace_logging_mode),
         seeds,
         real_descriptors: (GUEST_DESCRIPTORS / plan.hosts.len()).max(1),
     };
@@ -191,7 +245,7 @@ fn guest_of(process: &ProcessPlan, working_directory: &Path) -> Guest {
             environment,
             working_directory: working_directory.as_os_str().as_bytes().to_vec(),
         },
-        shutdown_signal: process.shutdown_signal.raw(),
+        shutdown_signal: process.shutdown_signal.number(),
         expected: process.expected_final_state,
         pid: None,
         ended: None,
@@ -204,21 +258,24 @@ fn guest_of(process: &ProcessPlan, working_directory: &Path) -> Guest {
 struct Monitor {
     clock: WallClock,
     meter: recorder::ProgressMeter,
-    terminal: Option<Terminal>,
+    progress: Progress,
+    terminal: Terminal,
     heartbeat: Option<SimDuration>,
     next_heartbeat: SimTime,
     drawn_ms: u128,
 }
 
-/// How often the progress line is drawn anew.
+/// How often progress is shown, on a terminal and as lines.
 const REDRAW_MS: u128 = 200;
+const LINE_MS: u128 = 5_000;
 
 impl Monitor {
-    fn new(plan: &Plan, options: &RunOptions, clock: WallClock) -> Monitor {
+    fn new(plan: &Plan, progress: Progress, clock: WallClock) -> Monitor {
         Monitor {
             clock,
             meter: recorder::ProgressMeter::new(plan.stop_time(), plan.hosts.len()),
-            terminal: options.progress.then(Terminal::stderr),
+            progress,
+            terminal: Terminal::stderr(),
             heartbeat: plan.general.heartbeat_interval,
             next_heartbeat: SimTime::ZERO,
             drawn_ms: 0,
@@ -237,21 +294,30 @@ impl Monitor {
             }
             log.hand_over();
         }
-        let Some(terminal) = &mut self.terminal else { return };
+        let interval = match self.progress {
+            Progress::Off => return,
+            Progress::Terminal => REDRAW_MS,
+            Progress::Lines => LINE_MS,
+        };
         let elapsed = self.clock.elapsed();
-        if elapsed.as_millis() < self.drawn_ms + REDRAW_MS {
+        if elapsed.as_millis() < self.drawn_ms + interval {
             return;
         }
         self.drawn_ms = elapsed.as_millis();
         self.meter.update(now, elapsed);
-        let line = self.meter.terminal_line(recorder::usage::resident_bytes(), 0, terminal.width());
-        terminal.redraw(&line);
+        match self.progress {
+            Progress::Lines => {
+                let _ = writeln!(std::io::stderr(), "{}", self.meter.shadow_line(0));
+            }
+            _ => {
+                let line = self.meter.terminal_line(recorder::usage::resident_bytes(), 0, self.terminal.width());
+                self.terminal.redraw(&line);
+            }
+        }
     }
 
     fn finish(&mut self) {
-        if let Some(terminal) = &mut self.terminal {
-            terminal.clear();
-        }
+        self.terminal.clear();
     }
 }
 
@@ -259,7 +325,7 @@ impl Monitor {
 fn is_expected(expected: FinalState, state: &GuestState) -> bool {
     match (expected, state) {
         (FinalState::Exited(code), GuestState::Exited(status)) => code == *status,
-        (FinalState::Signaled(signal), GuestState::Signaled(number)) => signal.raw() == *number,
+        (FinalState::Signaled(signal), GuestState::Signaled(number)) => signal.number() == *number,
         (FinalState::Running, GuestState::Running) => true,
         _ => false,
     }

@@ -204,7 +204,7 @@ fn fill_stats(
     gnomon.wall_ns = wall.as_nanos() as u64;
     gnomon.hosts = plan.hosts.len() as u64;
     gnomon.windows = outcome.workers.first().map_or(0, |worker| worker.rounds);
-    gnomon.max_resident_bytes = recorder::ProcessUsage::of_this_process().map_or(0, |usage| usage.max_resident_bytes());
+    gnomon.max_resident_bytes = recorder::ProcessUsage::of_this_process().map_or(0, |usage| usage.max_rss_kib * 1024);
     let calls: u64 = stats.syscalls.values().sum();
     gnomon.interception.rewritten = calls.saturating_sub(counters.misses);
     add(&mut gnomon.interception.misses, "all sites", counters.misses);
