@@ -118,7 +118,8 @@ static socklen_t address_length = 16;
 
 CASE(unknown_numbers)
 {
-    static const long numbers[] = { 335, 400, 423, 600, 999, 5000, 65536, 0x7fffffff, -1, -100 };
+    /* 335 and 336 are probes of newer kernels, which answer by SIGILL. */
+    static const long numbers[] = { 380, 400, 423, 600, 999, 5000, 65536, 0x7fffffff, -1, -100 };
     for (size_t i = 0; i < COUNT_OF(numbers); i++) {
         printf("%ld: ", numbers[i]);
         show("call", syscall(numbers[i], 1, 2, 3, 4, 5, 6));
@@ -235,19 +236,19 @@ CASE(pointers_that_may_be_null)
         { "getcpu", SYS_getcpu, { HERE, 0, 0 } },
         { "prlimit new", SYS_prlimit64, { 0, RLIMIT_NOFILE, HERE, 0 } },
         { "prlimit old", SYS_prlimit64, { 0, RLIMIT_NOFILE, 0, HERE } },
-        { "accept address", SYS_accept, { LISTENER, 0, HERE } },
     };
     open_all();
     for (size_t i = 0; i < COUNT_OF(calls); i++)
-        for (size_t j = 1; j < COUNT_OF(pointers); j++) {
-            if (calls[i].number == SYS_time || calls[i].number == SYS_accept) {
-                /* Their successes return values that differ between runs. */
-                printf("%s(%s): %s\n", calls[i].name, pointers[j].name,
-                       call_with(&calls[i], pointers[j].value) == -1 ? errno_name(errno) : "ok");
-            } else {
-                show_call(&calls[i], pointers[j].name, pointers[j].value);
-            }
-        }
+        for (size_t j = 1; j < COUNT_OF(pointers); j++)
+            show_call(&calls[i], pointers[j].name, pointers[j].value);
+}
+
+CASE(accept_with_a_bad_address)
+{
+    open_all();
+    set_nonblocking(LISTENER);
+    show("length at 8", syscall(SYS_accept, LISTENER, buffer, 8));
+    show("the connection is lost", accept(LISTENER, NULL, NULL));
 }
 
 CASE(pointers_to_sets_of_descriptors)

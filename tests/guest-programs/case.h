@@ -373,6 +373,8 @@ int main(int argc, char **argv)
             puts(cases[i].name);
         return 0;
     }
+    /* By lines, so that what came before a crash is seen. */
+    setvbuf(stdout, NULL, _IOLBF, 0);
     case_main_thread = pthread_self();
     if (!getcwd(case_start_dir, sizeof case_start_dir)) {
         perror("getcwd");
