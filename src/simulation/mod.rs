@@ -93,12 +93,12 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     let latencies: Vec<SimDuration> =
         plan.hosts.iter().map(|host| plan.topology.min_incoming_latency(host.id)).collect();
     let config = engine::Config { workers: options.workers, policy: options.policy, stop_time: plan.stop_time(), runahead: None };
-    let mut simulation =
+    let simulation =
         engine::Engine::new(config, hosts, &latencies).map_err(|error| RunError::Simulator(error.to_string()))?;
 
     let failure: Arc<Mutex<Option<String>>> = Arc::default();
     let setup = |_index: usize| SimWorker::new(log.worker(), failure.clone());
-    let mut monitor = Monitor::new(plan, options.progress, clock);
+    let mut monitor = Monitor::new(plan, &options, clock);
     let (hosts, outcome) = simulation.run(stop, setup, |end| {
         monitor.window(end, &mut main_log);
         let _ = writer.advance(end.complete_until);
@@ -270,13 +270,14 @@ const REDRAW_MS: u128 = 200;
 const LINE_MS: u128 = 5_000;
 
 impl Monitor {
-    fn new(plan: &Plan, progress: Progress, clock: WallClock) -> Monitor {
+    fn new(plan: &Plan, options: &RunOptions, clock: WallClock) -> Monitor {
         Monitor {
             clock,
             meter: recorder::ProgressMeter::new(plan.stop_time(), plan.hosts.len()),
-            progress,
+            progress: options.progress,
             terminal: Terminal::stderr(),
-            heartbeat: plan.general.heartbeat_interval,
+            // They describe this machine and this run of it: only Shadow's own log has them.
+            heartbeat: plan.general.heartbeat_interval.filter(|_| options.log == LogTarget::ShadowStdout),
             next_heartbeat: SimTime::ZERO,
             drawn_ms: 0,
         }

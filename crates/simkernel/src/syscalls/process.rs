@@ -76,6 +76,11 @@ fn refuse_process(ctx: &mut Ctx<'_>) -> SysResult {
     Err(Errno::ENOSYS.into())
 }
 
+/// A call that every program tries and none needs: not worth a report.
+pub(super) fn refuse_quietly(_ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
+    Err(Errno::ENOSYS.into())
+}
+
 /// fork(2), vfork(2).
 pub(super) fn fork(ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
     refuse_process(ctx)

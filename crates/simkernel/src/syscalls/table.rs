@@ -224,7 +224,7 @@ pub const TABLE: &[Entry] = &[
     partial(futex, futex::futex, "locks with priority inheritance are plain locks; no requeueing to them"),
     full(set_robust_list, futex::set_robust_list),
     full(get_robust_list, futex::get_robust_list),
-    missing(rseq, "the C library works without it"),
+    missing_with(rseq, process::refuse_quietly, "the C library works without it"),
     // Time.
     full(clock_gettime, time::clock_gettime),
     full(clock_getres, time::clock_getres),
@@ -258,6 +258,7 @@ pub const TABLE: &[Entry] = &[
     full(epoll_pwait2, poll::epoll_pwait2),
     // Sockets.
     partial(socket, sockets::socket, "TCP and UDP over IPv4, and netlink for listing interfaces; no raw sockets"),
+    full(socketpair, sockets::socketpair),
     full(bind, sockets::bind),
     full(listen, sockets::listen),
     partial(connect, sockets::connect, "an address that no host has answers ENETUNREACH"),
