@@ -15,6 +15,7 @@ use crate::net::Network;
 use crate::process::{ExitRecord, Process};
 use crate::thread::{Thread, ThreadState};
 use crate::timers::{TimerKind, Timers};
+use crate::unix::UnixSockets;
 use crate::vfs::Vfs;
 use crate::wait::{Events, Wake, Watcher};
 use base::{Rng, SimTime};
@@ -46,6 +47,7 @@ pub struct Kernel {
     pub locks: Locks,
     pub vfs: Vfs,
     pub net: Network,
+    pub(crate) unix: UnixSockets,
     /// The moment at which the host executes: set by every entry point that a worker calls.
     pub(crate) now: SimTime,
     pub(crate) outputs: Vec<Output>,
@@ -85,6 +87,7 @@ impl Kernel {
             locks: Locks::default(),
             vfs,
             net,
+            unix: UnixSockets::default(),
             now: SimTime::ZERO,
             outputs: Vec::new(),
             scratch: Vec::new(),

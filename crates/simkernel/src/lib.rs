@@ -27,6 +27,7 @@ mod signal_delivery;
 pub mod thread;
 pub mod timers;
 pub mod trace;
+pub mod unix;
 pub mod user_io;
 pub mod vfs;
 pub mod wait;

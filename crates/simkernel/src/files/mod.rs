@@ -14,6 +14,7 @@ use crate::ids::FileId;
 use crate::kernel::Kernel;
 use crate::net::inet::InetSocket;
 use crate::net::netlink::NetlinkSocket;
+use crate::unix::UnixId;
 use crate::user_io::{ByteSink, ByteSource};
 use crate::vfs::synthetic::Device;
 use crate::wait::{Events, WaitQueue};
@@ -53,6 +54,7 @@ pub enum FileKind {
     Epoll(Box<epoll::Epoll>),
     Inet(Box<InetSocket>),
     Netlink(Box<NetlinkSocket>),
+    Unix(UnixId),
 }
 
 impl OpenFile {
@@ -194,6 +196,7 @@ impl Kernel {
                 self.poll_inet(socket)
             }
             FileKind::Netlink(socket) => socket.poll(),
+            FileKind::Unix(socket) => self.poll_unix(*socket),
             FileKind::Name(_) => Events::NVAL,
             FileKind::Regular(_) | FileKind::Directory(_) | FileKind::Snapshot(_) | FileKind::Device(_) | FileKind::Output(_) => {
                 Events::READABLE | Events::WRITABLE
@@ -231,6 +234,8 @@ impl Kernel {
                 self.inet_read(socket, is_stream, sink)
             }
             FileKind::Netlink(_) => self.netlink_read(id, sink),
+            // Sockets are read by `net::read`; nothing in the kernel itself reads from this family.
+            FileKind::Unix(_) => Err(Errno::EINVAL),
             FileKind::Directory(_) => Err(Errno::EISDIR),
             FileKind::Output(_) | FileKind::Name(_) => Err(Errno::EBADF),
             FileKind::Epoll(_) => Err(Errno::EINVAL),
@@ -266,6 +271,10 @@ impl Kernel {
                 self.inet_write(socket, is_stream, source)
             }
             FileKind::Netlink(_) => self.netlink_write(id, source),
+            FileKind::Unix(socket) => {
+                let socket = *socket;
+                self.unix_write(socket, source)
+            }
             FileKind::Directory(_) | FileKind::Name(_) => Err(Errno::EBADF),
             FileKind::Timer(_) | FileKind::Epoll(_) => Err(Errno::EINVAL),
         }
@@ -279,6 +288,7 @@ impl Kernel {
             FileKind::Regular(file) => self.close_regular(&file),
             FileKind::Inet(socket) => self.close_inet(&socket),
             FileKind::Netlink(socket) => self.close_netlink(&socket),
+            FileKind::Unix(socket) => self.close_unix(socket),
             _ => {}
         }
     }

@@ -63,7 +63,7 @@ impl Ctx<'_> {
     }
 
     /// Whether and how long a call on this file waits, given its MSG_DONTWAIT.
-    pub(super) fn blocking(&self, file: FileId, flags: u32, timeout: Option<SimDuration>) -> Blocking {
+    pub(crate) fn blocking(&self, file: FileId, flags: u32, timeout: Option<SimDuration>) -> Blocking {
         if flags & MSG_DONTWAIT != 0 || self.kernel.files[file].nonblocking() {
             Blocking::No
         } else {

@@ -44,7 +44,11 @@ pub fn ioctl(ctx: &mut Ctx<'_>, file: FileId, request: u32, argument: u64) -> Sy
 }
 
 fn queue_length(ctx: &mut Ctx<'_>, file: FileId, request: u32) -> Result<i32, Errno> {
-    let FileKind::Inet(socket) = &ctx.kernel.files[file].kind else { return Err(Errno::ENOTTY) };
+    let socket = match &ctx.kernel.files[file].kind {
+        FileKind::Inet(socket) => socket,
+        FileKind::Unix(id) => return ctx.kernel.unix_queue_length(*id, request),
+        _ => return Err(Errno::ENOTTY),
+    };
     let (id, is_stream) = (socket.id, socket.is_stream);
     let stack = &mut ctx.kernel.net.stack;
     if request != SIOCATMARK && stack.is_listening(id) {

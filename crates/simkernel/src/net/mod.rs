@@ -20,6 +20,7 @@ use crate::host::HostConfig;
 use crate::ids::FileId;
 use crate::kernel::Kernel;
 use crate::outcome::{Outcome, SysResult};
+use crate::unix::transfer;
 use crate::user_io::{ByteSink, ByteSource, UserBuffers};
 use crate::wait::Events;
 use base::{SimDuration, SimTime};
@@ -258,18 +259,18 @@ impl Kernel {
 }
 
 /// Bytes that earlier executions of the call moved. The upper half of the progress counts messages (`recvmmsg`).
-fn progress(ctx: &Ctx<'_>) -> usize {
+pub(crate) fn progress(ctx: &Ctx<'_>) -> usize {
     ctx.thread.call.progress as u32 as usize
 }
 
-fn set_progress(ctx: &mut Ctx<'_>, bytes: usize) {
+pub(crate) fn set_progress(ctx: &mut Ctx<'_>, bytes: usize) {
     let messages = ctx.thread.call.progress >> 32 << 32;
     ctx.thread.call.progress = messages | bytes as u64;
 }
 
 /// Ends an execution that found nothing (more) to do: with the `done` bytes if there are any and the wait is over or not wanted,
 /// EAGAIN, or by waiting. As `sock_intr_errno`: a call with a timeout is not executed again after a signal.
-fn wait(ctx: &mut Ctx<'_>, file: FileId, events: Events, blocking: Blocking, done: usize) -> SysResult {
+pub(crate) fn wait(ctx: &mut Ctx<'_>, file: FileId, events: Events, blocking: Blocking, done: usize) -> SysResult {
     let end = |errno: Errno| if done > 0 { Ok(done as u64) } else { Err(errno.into()) };
     let Blocking::Until(timeout) = blocking else { return end(Errno::EAGAIN) };
     ctx.deadline_after(timeout);
@@ -291,12 +292,12 @@ pub(crate) enum Blocking {
     Until(Option<SimDuration>),
 }
 
-/// Whether a file is a socket that this module serves.
+/// Whether a file is a socket.
 pub fn is_socket(kind: &FileKind) -> bool {
-    matches!(kind, FileKind::Inet(_) | FileKind::Netlink(_))
+    matches!(kind, FileKind::Inet(_) | FileKind::Netlink(_) | FileKind::Unix(_))
 }
 
-/// read(2) and readv(2) on a socket of this module.
+/// read(2) and readv(2) on a socket.
 pub fn read(ctx: &mut Ctx<'_>, file: FileId, data: &UserBuffers) -> SysResult {
     if data.total() == 0 {
         return Ok(0);
@@ -304,7 +305,7 @@ pub fn read(ctx: &mut Ctx<'_>, file: FileId, data: &UserBuffers) -> SysResult {
     recv(ctx, file, &Incoming { data, control_space: 0, flags: 0 }).map(|message| message.count as u64)
 }
 
-/// write(2) and writev(2) on a socket of this module.
+/// write(2) and writev(2) on a socket.
 pub fn write(ctx: &mut Ctx<'_>, file: FileId, data: &UserBuffers) -> SysResult {
     send(ctx, file, &Outgoing { name: &[], data, control: &[], flags: 0 })
 }
@@ -315,6 +316,7 @@ pub fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> SysResul
         FileKind::Inet(socket) if socket.is_stream => stream::send(ctx, file, message),
         FileKind::Inet(_) => datagram::send(ctx, file, message),
         FileKind::Netlink(_) => netlink::send(ctx, file, message),
+        FileKind::Unix(_) => transfer::send(ctx, file, message),
         _ => Err(Errno::ENOTSOCK.into()),
     }
 }
@@ -325,6 +327,7 @@ pub fn recv(ctx: &mut Ctx<'_>, file: FileId, wanted: &Incoming<'_>) -> Result<Me
         FileKind::Inet(socket) if socket.is_stream => stream::recv(ctx, file, wanted),
         FileKind::Inet(_) => datagram::recv(ctx, file, wanted),
         FileKind::Netlink(_) => netlink::recv(ctx, file, wanted),
+        FileKind::Unix(_) => transfer::recv(ctx, file, wanted),
         _ => Err(Errno::ENOTSOCK.into()),
     }
 }

@@ -254,7 +254,7 @@ fn set_linger(ctx: &mut Ctx<'_>, id: SocketId, value: u64, len: usize) -> Result
 
 /// SO_RCVTIMEO and SO_SNDTIMEO (`sock_set_timeout`): zero is no limit, a negative one has passed already. EDOM for microseconds
 /// out of range.
-pub(super) fn read_timeout(memory: &AddressSpace, value: u64, len: usize) -> Result<Option<SimDuration>, Outcome> {
+pub(crate) fn read_timeout(memory: &AddressSpace, value: u64, len: usize) -> Result<Option<SimDuration>, Outcome> {
     if len < size_of::<Timeval>() {
         return Err(Errno::EINVAL.into());
     }
@@ -304,7 +304,7 @@ pub fn get(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
 }
 
 /// Stores an option's value, cut to the room there is, and its length.
-pub(super) fn write_answer(memory: &AddressSpace, level: i32, value: u64, len_address: u64, len: usize, answer: &[u8]) -> SysResult {
+pub(crate) fn write_answer(memory: &AddressSpace, level: i32, value: u64, len_address: u64, len: usize, answer: &[u8]) -> SysResult {
     let mut cut = &answer[..answer.len().min(len)];
     let number = answer.first_chunk::<4>().map(|bytes| i32::from_ne_bytes(*bytes));
     if level == SOL_IP && answer.len() == 4 && (1..4).contains(&len) && number.is_some_and(|n| (0..256).contains(&n)) {

@@ -1,6 +1,6 @@
 //! The socket calls: arguments, descriptors, names and message headers, and which family's functions serve a descriptor.
 //!
-//! A family gives functions over `Ctx` and the open file: `net::inet`, `net::netlink`. What a family sends and receives is in
+//! A family gives functions over `Ctx` and the open file: `net::inet`, `net::netlink`, `unix`. What a family sends and receives is in
 //! the form of `net::message`, so the guest's structures are read and written here alone.
 
 use crate::ctx::Ctx;
@@ -10,6 +10,7 @@ use crate::net::address::{self, RawAddress};
 use crate::net::message::{Incoming, Outgoing, UserMessage};
 use crate::net::{self, inet, netlink, options};
 use crate::outcome::{Outcome, SysResult};
+use crate::unix::connect as unix;
 use crate::user_io::UserBuffers;
 use base::SimDuration;
 use linux_abi::Errno;
@@ -29,6 +30,7 @@ const MSG_INTERNAL: u32 = 0x8000_0000;
 enum Family {
     Inet,
     Netlink,
+    Unix,
 }
 
 /// The socket behind a descriptor. EBADF, ENOTSOCK.
@@ -37,6 +39,7 @@ fn socket_of(ctx: &Ctx<'_>, fd: u64) -> Result<(FileId, Family), Errno> {
     match ctx.kernel.files[file].kind {
         FileKind::Inet(_) => Ok((file, Family::Inet)),
         FileKind::Netlink(_) => Ok((file, Family::Netlink)),
+        FileKind::Unix(_) => Ok((file, Family::Unix)),
         FileKind::Name(_) => Err(Errno::EBADF),
         _ => Err(Errno::ENOTSOCK),
     }
@@ -61,6 +64,7 @@ pub fn socket(ctx: &mut Ctx<'_>, [family, kind, protocol, ..]: [u64; 6]) -> SysR
     let file = match family {
         AF_INET => inet::socket(ctx, kind, protocol, nonblocking)?,
         AF_NETLINK => netlink::socket(ctx, kind, protocol, nonblocking)?,
+        AF_UNIX => unix::socket(ctx, kind, protocol, nonblocking)?,
         // Frames are not simulated; it answers as to a program without privileges.
         AF_PACKET => return Err(Errno::EPERM.into()),
         _ => return Err(Errno::EAFNOSUPPORT.into()),
@@ -72,6 +76,17 @@ fn read_name(ctx: &Ctx<'_>, address: u64, len: u64) -> Result<RawAddress, Outcom
     address::read(&ctx.process.memory, address, len as u32)
 }
 
+/// socketpair(2).
+pub fn socketpair(ctx: &mut Ctx<'_>, [family, kind, protocol, out, ..]: [u64; 6]) -> SysResult {
+    let (kind, nonblocking, cloexec) = split_type(kind as i32)?;
+    let files = match family as i32 {
+        AF_UNIX => unix::pair(ctx, kind, protocol as i32, nonblocking)?,
+        AF_INET | AF_NETLINK => return Err(Errno::EOPNOTSUPP.into()),
+        _ => return Err(Errno::EAFNOSUPPORT.into()),
+    };
+    super::descriptors::install_pair(ctx, files, cloexec, out)
+}
+
 /// bind(2).
 pub fn bind(ctx: &mut Ctx<'_>, [fd, name, len, ..]: [u64; 6]) -> SysResult {
     let (file, family) = socket_of(ctx, fd)?;
@@ -79,6 +94,7 @@ pub fn bind(ctx: &mut Ctx<'_>, [fd, name, len, ..]: [u64; 6]) -> SysResult {
     match family {
         Family::Inet => inet::bind(ctx, file, &name),
         Family::Netlink => netlink::bind(ctx, file, &name),
+        Family::Unix => crate::unix::names::bind(ctx, file, &name),
     }
 }
 
@@ -87,6 +103,7 @@ pub fn listen(ctx: &mut Ctx<'_>, [fd, backlog, ..]: [u64; 6]) -> SysResult {
     let (file, family) = socket_of(ctx, fd)?;
     match family {
         Family::Inet => inet::listen(ctx, file, backlog as i32),
+        Family::Unix => unix::listen(ctx, file, backlog as i32),
         Family::Netlink => Err(Errno::EOPNOTSUPP.into()),
     }
 }
@@ -98,6 +115,7 @@ pub fn connect(ctx: &mut Ctx<'_>, [fd, name, len, ..]: [u64; 6]) -> SysResult {
     match family {
         Family::Inet => inet::connect(ctx, file, &name),
         Family::Netlink => netlink::connect(ctx, file, &name),
+        Family::Unix => unix::connect(ctx, file, &name),
     }
 }
 
@@ -115,6 +133,7 @@ pub fn accept4(ctx: &mut Ctx<'_>, [fd, name, len, flags, ..]: [u64; 6]) -> SysRe
     let (file, family) = socket_of(ctx, fd)?;
     let (accepted, peer) = match family {
         Family::Inet => inet::accept(ctx, file, flags)?,
+        Family::Unix => unix::accept(ctx, file, flags)?,
         Family::Netlink => return Err(Errno::EOPNOTSUPP.into()),
     };
     if name != 0
@@ -133,6 +152,7 @@ pub fn shutdown(ctx: &mut Ctx<'_>, [fd, how, ..]: [u64; 6]) -> SysResult {
     let (file, family) = socket_of(ctx, fd)?;
     match family {
         Family::Inet => inet::shutdown(ctx, file, how as i32),
+        Family::Unix => unix::shutdown(ctx, file, how as i32),
         Family::Netlink => Err(Errno::EOPNOTSUPP.into()),
     }
 }
@@ -143,6 +163,7 @@ pub fn getsockname(ctx: &mut Ctx<'_>, [fd, name, len, ..]: [u64; 6]) -> SysResul
     let local = match family {
         Family::Inet => inet::local_name(ctx, file)?,
         Family::Netlink => netlink::local_name(ctx, file)?,
+        Family::Unix => unix::local_name(ctx, file)?,
     };
     address::write(&ctx.process.memory, name, len, &local)?;
     Ok(0)
@@ -154,6 +175,7 @@ pub fn getpeername(ctx: &mut Ctx<'_>, [fd, name, len, ..]: [u64; 6]) -> SysResul
     let peer = match family {
         Family::Inet => inet::peer_name(ctx, file)?,
         Family::Netlink => netlink::peer_name(),
+        Family::Unix => unix::peer_name(ctx, file)?,
     };
     address::write(&ctx.process.memory, name, len, &peer)?;
     Ok(0)
@@ -165,6 +187,7 @@ pub fn setsockopt(ctx: &mut Ctx<'_>, [fd, level, option, value, len, ..]: [u64; 
     let (level, option, len) = (level as i32, option as i32, len as i32);
     match family {
         Family::Inet => options::set(ctx, file, level, option, value, len),
+        Family::Unix => crate::unix::options::set(ctx, file, level, option, value, len),
         // Nothing that could be set has an effect.
         Family::Netlink if len < 0 => Err(Errno::EINVAL.into()),
         Family::Netlink => Ok(0),
@@ -177,6 +200,7 @@ pub fn getsockopt(ctx: &mut Ctx<'_>, [fd, level, option, value, len, ..]: [u64; 
     let (level, option) = (level as i32, option as i32);
     match family {
         Family::Inet => options::get(ctx, file, level, option, value, len),
+        Family::Unix => crate::unix::options::get(ctx, file, level, option, value, len),
         Family::Netlink => netlink::get_option(ctx, file, level, option, value, len),
     }
 }

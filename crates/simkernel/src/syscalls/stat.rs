@@ -105,7 +105,7 @@ fn stat_open(ctx: &mut Ctx<'_>, id: FileId) -> Result<Stat, Errno> {
             ctx.kernel.outputs()[*output as usize].path.as_os_str().as_bytes().to_vec()
         }
         FileKind::Pipe(end) => return Ok(synthetic_stat(ANONYMOUS_NUMBERS * 2 + u64::from(end.pipe.0), S_IFIFO | 0o600, 0)),
-        FileKind::Inet(_) | FileKind::Netlink(_) => return Ok(synthetic_stat(number, S_IFSOCK | 0o777, 0)),
+        FileKind::Inet(_) | FileKind::Netlink(_) | FileKind::Unix(_) => return Ok(synthetic_stat(number, S_IFSOCK | 0o777, 0)),
         FileKind::Event(_) | FileKind::Timer(_) | FileKind::Epoll(_) => return Ok(synthetic_stat(number, 0o600, 0)),
     };
     let path = if path.is_empty() { b"/".to_vec() } else { path };
@@ -125,7 +125,7 @@ impl Kernel {
             FileKind::Device(device) => synthetic::device_path(*device),
             FileKind::Output(output) => self.outputs()[*output as usize].path.to_string_lossy().into_owned().into_bytes(),
             FileKind::Pipe(end) => format!("pipe:[{}]", ANONYMOUS_NUMBERS * 2 + u64::from(end.pipe.0)).into_bytes(),
-            FileKind::Inet(_) | FileKind::Netlink(_) => format!("socket:[{}]", ANONYMOUS_NUMBERS + u64::from(id.0)).into_bytes(),
+            FileKind::Inet(_) | FileKind::Netlink(_) | FileKind::Unix(_) => format!("socket:[{}]", ANONYMOUS_NUMBERS + u64::from(id.0)).into_bytes(),
             FileKind::Event(_) => b"anon_inode:[eventfd]".to_vec(),
             FileKind::Timer(_) => b"anon_inode:[timerfd]".to_vec(),
             FileKind::Epoll(_) => b"anon_inode:[eventpoll]".to_vec(),

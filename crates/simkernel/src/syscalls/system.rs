@@ -12,8 +12,6 @@ use zerocopy::FromZeros;
 
 pub const RELEASE: &str = "6.1.0-gnomon";
 pub const VERSION: &str = "#1 SMP PREEMPT_DYNAMIC Gnomon";
-/// CPUs of a host.
-pub const CPUS: usize = 1;
 /// Memory of a host, and what of it is free, in bytes.
 pub const TOTAL_MEMORY: u64 = 16 << 30;
 pub const FREE_MEMORY: u64 = 8 << 30;

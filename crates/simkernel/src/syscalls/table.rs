@@ -257,7 +257,7 @@ pub const TABLE: &[Entry] = &[
     full(epoll_pwait, poll::epoll_pwait),
     full(epoll_pwait2, poll::epoll_pwait2),
     // Sockets.
-    partial(socket, sockets::socket, "TCP and UDP over IPv4, and netlink for listing interfaces; no raw sockets"),
+    partial(socket, sockets::socket, "Unix sockets, TCP and UDP over IPv4, and netlink for listing interfaces; no raw sockets"),
     full(socketpair, sockets::socketpair),
     full(bind, sockets::bind),
     full(listen, sockets::listen),

@@ -1,0 +1,349 @@
+//! Sockets of the Unix family: streams, datagrams, sequenced packets, between the processes of one host (net/unix/af_unix.c).
+//!
+//! A message goes straight into the receiver's inbox; the sender is charged for it, as on Linux, until it is read. Names are
+//! either abstract or those of socket files, which are known by their inodes, so that renaming one moves the name.
+
+pub mod connect;
+pub mod names;
+pub mod options;
+pub mod transfer;
+
+use crate::files::{FileKind, OpenFile};
+use crate::ids::FileId;
+use crate::kernel::Kernel;
+use crate::net::address::RawAddress;
+use crate::net::options::Kept;
+use crate::wait::Events;
+use base::SimDuration;
+use linux_abi::Errno;
+use linux_abi::fs::O_RDWR;
+use linux_abi::ioctl::{SIOCINQ, SIOCOUTQ};
+use linux_abi::socket::Ucred;
+use slab::Slab;
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, VecDeque};
+
+/// net.core.wmem_default and rmem_default.
+const DEFAULT_BUFFER: usize = 212_992;
+/// net.unix.max_dgram_qlen.
+const DATAGRAM_QUEUE: usize = 10;
+/// Credentials of a socket that has no peer.
+const NOBODY: Ucred = Ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+
+/// A place in `Kernel::unix`, and who used it: places are given out again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnixId {
+    place: u32,
+    serial: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Stream,
+    Datagram,
+    SeqPacket,
+}
+
+impl Kind {
+    /// Whether it connects, listens and accepts.
+    fn connects(self) -> bool {
+        self != Kind::Datagram
+    }
+}
+
+/// How a bound socket is found.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Key {
+    /// A socket file, by the number that guests see.
+    Inode(u64),
+    Abstract(Vec<u8>),
+}
+
+#[derive(Debug)]
+enum Phase {
+    Unconnected,
+    /// Connections that wait for `accept`, as the sockets that it will return.
+    Listening { backlog: usize, waiting: VecDeque<UnixId> },
+    Connected,
+}
+
+/// What was sent in one go.
+#[derive(Debug)]
+struct Packet {
+    data: Vec<u8>,
+    /// Bytes of it that were read.
+    start: usize,
+    rights: SmallVec<[FileId; 1]>,
+    credentials: Ucred,
+    /// The sender's name.
+    from: RawAddress,
+    sender: UnixId,
+    charge: usize,
+}
+
+#[derive(Debug)]
+pub struct UnixSocket {
+    pub kind: Kind,
+    serial: u64,
+    /// None while it waits for `accept`.
+    file: Option<FileId>,
+    /// As `getsockname` returns it; empty when unnamed.
+    name: RawAddress,
+    key: Option<Key>,
+    phase: Phase,
+    peer: Option<UnixId>,
+    inbox: VecDeque<Packet>,
+    /// Charges of what it sent and nobody read.
+    charged: usize,
+    send_buffer: usize,
+    recv_buffer: usize,
+    read_shut: bool,
+    write_shut: bool,
+    error: Option<Errno>,
+    credentials: Ucred,
+    peer_credentials: Ucred,
+    recv_timeout: Option<SimDuration>,
+    send_timeout: Option<SimDuration>,
+    kept: Kept,
+}
+
+impl UnixSocket {
+    fn new(kind: Kind, credentials: Ucred) -> Self {
+        UnixSocket {
+            kind,
+            serial: 0,
+            file: None,
+            name: RawAddress::new(),
+            key: None,
+            phase: Phase::Unconnected,
+            peer: None,
+            inbox: VecDeque::new(),
+            charged: 0,
+            send_buffer: DEFAULT_BUFFER,
+            recv_buffer: DEFAULT_BUFFER,
+            read_shut: false,
+            write_shut: false,
+            error: None,
+            credentials,
+            peer_credentials: NOBODY,
+            recv_timeout: None,
+            send_timeout: None,
+            kept: Kept::default(),
+        }
+    }
+
+    fn is_listening(&self) -> bool {
+        matches!(self.phase, Phase::Listening { .. })
+    }
+
+    fn has_room(&self) -> bool {
+        self.charged < self.send_buffer
+    }
+
+    /// `unix_writable`: poll says so only when three quarters are free.
+    fn is_writable(&self) -> bool {
+        !self.is_listening() && self.charged * 4 <= self.send_buffer
+    }
+
+    /// Bytes that a read finds: all of a stream's, those of the first message otherwise.
+    pub fn readable_bytes(&self) -> usize {
+        let left = |packet: &Packet| packet.data.len() - packet.start;
+        match self.kind {
+            Kind::Stream => self.inbox.iter().map(left).sum(),
+            _ => self.inbox.front().map_or(0, left),
+        }
+    }
+}
+
+/// What the kernel charges a sender for a message: the buffer's true size (`SKB_TRUESIZE`).
+fn charge(len: usize) -> usize {
+    const HEADER: usize = 256;
+    const SHARED_INFO: usize = 320;
+    const LINEAR: usize = 16_064;
+    let linear = len.min(LINEAR);
+    HEADER + (linear + SHARED_INFO).next_power_of_two() + (len - linear).next_multiple_of(4096)
+}
+
+/// A host's Unix sockets.
+#[derive(Debug, Default)]
+pub struct UnixSockets {
+    slab: Slab<UnixSocket>,
+    names: BTreeMap<Key, UnixId>,
+    serials: u64,
+    /// The last number that an unnamed `bind` gave out.
+    autobound: u32,
+}
+
+impl UnixSockets {
+    fn insert(&mut self, mut socket: UnixSocket) -> UnixId {
+        self.serials += 1;
+        socket.serial = self.serials;
+        UnixId { place: self.slab.insert(socket) as u32, serial: self.serials }
+    }
+
+    pub fn get(&self, id: UnixId) -> Option<&UnixSocket> {
+        self.slab.get(id.place as usize).filter(|socket| socket.serial == id.serial)
+    }
+
+    fn get_mut(&mut self, id: UnixId) -> Option<&mut UnixSocket> {
+        self.slab.get_mut(id.place as usize).filter(|socket| socket.serial == id.serial)
+    }
+
+    fn peer_of(&self, id: UnixId) -> Option<&UnixSocket> {
+        self.get(self.get(id)?.peer?)
+    }
+}
+
+impl Kernel {
+    /// The Unix socket behind an open file. ENOTSOCK.
+    fn unix_id(&self, file: FileId) -> Result<UnixId, Errno> {
+        match self.files[file].kind {
+            FileKind::Unix(id) => Ok(id),
+            _ => Err(Errno::ENOTSOCK),
+        }
+    }
+
+    fn unix_socket(&self, id: UnixId) -> Result<&UnixSocket, Errno> {
+        self.unix.get(id).ok_or(Errno::EBADF)
+    }
+
+    fn unix_socket_mut(&mut self, id: UnixId) -> Result<&mut UnixSocket, Errno> {
+        self.unix.get_mut(id).ok_or(Errno::EBADF)
+    }
+
+    /// Gives a socket its open file.
+    fn open_unix(&mut self, id: UnixId, nonblocking: u32) -> FileId {
+        let file = self.files.insert(OpenFile::new(FileKind::Unix(id), O_RDWR | nonblocking));
+        if let Some(socket) = self.unix.get_mut(id) {
+            socket.file = Some(file);
+        }
+        file
+    }
+
+    fn notify_unix(&mut self, id: UnixId, events: Events) {
+        if let Some(file) = self.unix.get(id).and_then(|socket| socket.file) {
+            self.notify(file, events);
+        }
+    }
+
+    pub(crate) fn poll_unix(&self, id: UnixId) -> Events {
+        let Some(socket) = self.unix.get(id) else { return Events::HUP };
+        let waiting = matches!(&socket.phase, Phase::Listening { waiting, .. } if !waiting.is_empty());
+        let unconnected = socket.kind.connects() && matches!(socket.phase, Phase::Unconnected);
+        let receiver_full = socket.kind == Kind::Datagram
+            && self.unix.peer_of(id).is_some_and(|peer| peer.inbox.len() > DATAGRAM_QUEUE && peer.peer != Some(id));
+        Events::READABLE.when(!socket.inbox.is_empty() || waiting || socket.read_shut)
+            | Events::WRITABLE.when(socket.is_writable() && !receiver_full)
+            | Events::ERR.when(socket.error.is_some())
+            | Events::RDHUP.when(socket.read_shut)
+            | Events::HUP.when(socket.read_shut && socket.write_shut || unconnected)
+    }
+
+    /// The last reference to a socket is gone: its peer sees the end, and, if something was left unread, a reset.
+    pub(crate) fn close_unix(&mut self, id: UnixId) {
+        let Some(socket) = self.unix.get_mut(id) else { return };
+        let name = socket.key.take();
+        let peer = socket.peer.filter(|_| socket.kind.connects());
+        let unread = !socket.inbox.is_empty();
+        let inbox = std::mem::take(&mut socket.inbox);
+        let phase = std::mem::replace(&mut socket.phase, Phase::Unconnected);
+        if let Some(name) = name {
+            self.unix.names.remove(&name);
+        }
+        self.unix.slab.remove(id.place as usize);
+        if let Some(peer) = peer.and_then(|peer| self.unix.get_mut(peer).map(|_| peer)) {
+            self.end_peer(peer, unread);
+        }
+        if let Phase::Listening { waiting, .. } = phase {
+            for embryo in waiting {
+                if let Some(client) = self.unix.get(embryo).and_then(|embryo| embryo.peer) {
+                    self.end_peer(client, true);
+                }
+                self.close_unix(embryo);
+            }
+        }
+        for packet in inbox {
+            self.drop_packet(packet);
+        }
+    }
+
+    fn end_peer(&mut self, peer: UnixId, reset: bool) {
+        let Some(socket) = self.unix.get_mut(peer) else { return };
+        socket.read_shut = true;
+        socket.write_shut = true;
+        if reset {
+            socket.error = Some(Errno::ECONNRESET);
+        }
+        let error = Events::ERR.when(reset);
+        self.notify_unix(peer, Events::READABLE | Events::WRITABLE | Events::HUP | Events::RDHUP | error);
+    }
+
+    /// A message is used up: its sender has room again, files in it that nobody took are closed.
+    fn drop_packet(&mut self, mut packet: Packet) {
+        for file in packet.rights.drain(..) {
+            self.release_file(file);
+        }
+        self.uncharge(packet.sender, packet.charge);
+    }
+
+    fn uncharge(&mut self, sender: UnixId, charge: usize) {
+        let Some(socket) = self.unix.get_mut(sender) else { return };
+        socket.charged -= charge;
+        if socket.is_writable() {
+            self.notify_unix(sender, Events::WRITABLE);
+        }
+    }
+
+    /// SIOCINQ and SIOCOUTQ.
+    pub(crate) fn unix_queue_length(&self, id: UnixId, request: u32) -> Result<i32, Errno> {
+        let socket = self.unix_socket(id)?;
+        match request {
+            SIOCINQ if socket.is_listening() => Err(Errno::EINVAL),
+            SIOCINQ => Ok(socket.readable_bytes() as i32),
+            SIOCOUTQ => Ok(socket.charged as i32),
+            _ => Err(Errno::ENOTTY),
+        }
+    }
+
+    /// shutdown(2): the peer of a stream sees it too.
+    fn shut_unix(&mut self, id: UnixId, read: bool, write: bool) -> Result<(), Errno> {
+        let socket = self.unix_socket_mut(id)?;
+        socket.read_shut |= read;
+        socket.write_shut |= write;
+        let peer = socket.peer.filter(|_| socket.kind.connects());
+        if let Some(other) = peer.and_then(|peer| self.unix.get_mut(peer)) {
+            other.read_shut |= write;
+            other.write_shut |= read;
+        }
+        let events = Events::READABLE | Events::WRITABLE | Events::RDHUP | Events::HUP;
+        self.notify_unix(id, events);
+        if let Some(peer) = peer {
+            self.notify_unix(peer, events);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_costs_its_sender_what_the_kernel_allocates() {
+        assert_eq!(charge(1), 768);
+        assert_eq!(charge(192), 768);
+        assert_eq!(charge(193), 1280);
+        assert_eq!(charge(16_064), 256 + 16_384);
+        assert_eq!(charge(16_065), 256 + 16_384 + 4096);
+    }
+
+    #[test]
+    fn places_are_used_again_and_old_ids_find_nothing() {
+        let mut sockets = UnixSockets::default();
+        let first = sockets.insert(UnixSocket::new(Kind::Stream, NOBODY));
+        sockets.slab.remove(first.place as usize);
+        let second = sockets.insert(UnixSocket::new(Kind::Stream, NOBODY));
+        assert_eq!(first.place, second.place);
+        assert!(sockets.get(first).is_none() && sockets.get(second).is_some());
+    }
+}

@@ -1,0 +1,138 @@
+//! Names of Unix sockets: parsing, binding, finding (unix(7), "Address format").
+
+use super::{Key, UnixId};
+use crate::ctx::Ctx;
+use crate::ids::FileId;
+use crate::net::address::RawAddress;
+use crate::outcome::SysResult;
+use crate::vfs::walk::Node;
+use linux_abi::Errno;
+use linux_abi::fs::{AT_FDCWD, S_IFSOCK};
+use linux_abi::socket::AF_UNIX;
+
+/// Bytes before the path.
+const FAMILY: usize = 2;
+/// `sizeof(struct sockaddr_un)`.
+const MAX: usize = 110;
+
+/// What an address names.
+#[derive(PartialEq, Eq, Debug)]
+enum Parsed<'a> {
+    /// Only the family: `bind` chooses a name.
+    Empty,
+    Path(&'a [u8]),
+    Abstract(&'a [u8]),
+}
+
+/// EINVAL for a wrong length or family.
+fn parse(name: &[u8]) -> Result<Parsed<'_>, Errno> {
+    let family = name.first_chunk::<2>().map(|family| i32::from(u16::from_ne_bytes(*family)));
+    if family != Some(AF_UNIX) || name.len() > MAX {
+        return Err(Errno::EINVAL);
+    }
+    match &name[FAMILY..] {
+        [] => Ok(Parsed::Empty),
+        [0, name @ ..] => Ok(Parsed::Abstract(name)),
+        path => Ok(Parsed::Path(path.split(|&b| b == 0).next().unwrap_or(path))),
+    }
+}
+
+/// An address as the kernel returns it; without a name only the family.
+pub fn shown(name: &RawAddress) -> RawAddress {
+    if name.is_empty() { RawAddress::from_slice(&(AF_UNIX as u16).to_ne_bytes()) } else { name.clone() }
+}
+
+fn address_of(path: &[u8], terminated: bool) -> RawAddress {
+    let mut name = RawAddress::from_slice(&(AF_UNIX as u16).to_ne_bytes());
+    name.extend_from_slice(path);
+    if terminated {
+        name.push(0);
+    }
+    name
+}
+
+/// bind(2). EINVAL when the socket has a name, EADDRINUSE when the name is taken.
+pub fn bind(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
+    let id = ctx.kernel.unix_id(file)?;
+    let parsed = parse(name)?;
+    if !ctx.kernel.unix_socket(id)?.name.is_empty() {
+        return match parsed {
+            Parsed::Empty => Ok(0),
+            _ => Err(Errno::EINVAL.into()),
+        };
+    }
+    let (key, name) = match parsed {
+        Parsed::Empty => autobind(ctx),
+        Parsed::Abstract(name) => (Key::Abstract(name.to_vec()), address_of(&[&[0], name].concat(), false)),
+        Parsed::Path(path) => (bind_path(ctx, path)?, address_of(path, true)),
+    };
+    if ctx.kernel.unix.names.contains_key(&key) {
+        return Err(Errno::EADDRINUSE.into());
+    }
+    let socket = ctx.kernel.unix_socket_mut(id)?;
+    socket.key = Some(key.clone());
+    socket.name = name;
+    ctx.kernel.unix.names.insert(key, id);
+    Ok(0)
+}
+
+/// A free abstract name of five hexadecimal digits.
+fn autobind(ctx: &mut Ctx<'_>) -> (Key, RawAddress) {
+    let unix = &mut ctx.kernel.unix;
+    loop {
+        unix.autobound = (unix.autobound + 1) & 0xf_ffff;
+        let digits = format!("{:05x}", unix.autobound).into_bytes();
+        let key = Key::Abstract(digits.clone());
+        if !unix.names.contains_key(&key) {
+            return (key, address_of(&[&[0], &digits[..]].concat(), false));
+        }
+    }
+}
+
+/// Creates the socket's file.
+fn bind_path(ctx: &mut Ctx<'_>, path: &[u8]) -> Result<Key, Errno> {
+    let target = ctx.walk(AT_FDCWD as u64, path, false)?;
+    if target.node.is_some() {
+        return Err(Errno::EADDRINUSE);
+    }
+    if target.slash {
+        return Err(Errno::ENOENT);
+    }
+    let mode = S_IFSOCK | 0o777 & !ctx.process.umask;
+    ctx.kernel.vfs.mknod(&target.path, mode, ctx.now)?;
+    match ctx.walk(AT_FDCWD as u64, path, false)?.node {
+        Some(Node::Real(node)) => Ok(Key::Inode(ctx.kernel.vfs.identities.of(&node.stat))),
+        _ => Err(Errno::EIO),
+    }
+}
+
+/// The socket that an address names. ECONNREFUSED when nobody is bound to it, ENOENT when there is no such file.
+pub(super) fn find(ctx: &mut Ctx<'_>, name: &[u8]) -> Result<UnixId, Errno> {
+    let key = match parse(name)? {
+        Parsed::Empty => return Err(Errno::EINVAL),
+        Parsed::Abstract(name) => Key::Abstract(name.to_vec()),
+        Parsed::Path(path) => match ctx.walk(AT_FDCWD as u64, path, true)?.node {
+            None => return Err(Errno::ENOENT),
+            Some(Node::Real(node)) if node.kind() == S_IFSOCK => Key::Inode(ctx.kernel.vfs.identities.of(&node.stat)),
+            Some(_) => return Err(Errno::ECONNREFUSED),
+        },
+    };
+    ctx.kernel.unix.names.get(&key).copied().ok_or(Errno::ECONNREFUSED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_told_apart() {
+        let with = |path: &[u8]| address_of(path, false);
+        assert_eq!(parse(&with(b"")), Ok(Parsed::Empty));
+        assert_eq!(parse(&with(b"/tmp/x\0junk")), Ok(Parsed::Path(b"/tmp/x")));
+        assert_eq!(parse(&with(b"\0a\0b")), Ok(Parsed::Abstract(b"a\0b")));
+        assert_eq!(parse(&with(&[b'x'; 108])), Ok(Parsed::Path(&[b'x'; 108])));
+        assert_eq!(parse(&with(&[b'x'; 109])), Err(Errno::EINVAL));
+        assert_eq!(parse(&[1]), Err(Errno::EINVAL));
+        assert_eq!(parse(&[2, 0, b'x']), Err(Errno::EINVAL));
+    }
+}

@@ -1,0 +1,104 @@
+//! getsockopt and setsockopt of Unix sockets: all of them at the socket level.
+
+use super::{Kind, Phase};
+use crate::ctx::Ctx;
+use crate::ids::FileId;
+use crate::net::options::{read_timeout, write_answer};
+use crate::outcome::SysResult;
+use base::SimDuration;
+use linux_abi::Errno;
+use linux_abi::socket::*;
+use linux_abi::time::Timeval;
+use smallvec::SmallVec;
+use zerocopy::IntoBytes;
+
+/// net.core.wmem_max and rmem_max.
+const MAX_BUFFER: usize = 212_992;
+/// SOCK_MIN_SNDBUF and SOCK_MIN_RCVBUF.
+const MIN_SEND: usize = 4608;
+const MIN_RECV: usize = 2304;
+
+/// Flags that are kept and have no effect, but for SO_PASSCRED.
+const FLAGS: [i32; 9] =
+    [SO_PASSCRED, SO_REUSEADDR, SO_REUSEPORT, SO_KEEPALIVE, SO_BROADCAST, SO_OOBINLINE, SO_DEBUG, SO_DONTROUTE, SO_TIMESTAMP];
+
+/// setsockopt(2).
+pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64, len: i32) -> SysResult {
+    let id = ctx.kernel.unix_id(file)?;
+    if level != SOL_SOCKET {
+        return Err(Errno::EOPNOTSUPP.into());
+    }
+    let len = usize::try_from(len).map_err(|_| Errno::EINVAL)?;
+    match option {
+        SO_RCVTIMEO => {
+            let timeout = read_timeout(&ctx.process.memory, value, len)?;
+            ctx.kernel.unix_socket_mut(id)?.recv_timeout = timeout;
+            return Ok(0);
+        }
+        SO_SNDTIMEO => {
+            let timeout = read_timeout(&ctx.process.memory, value, len)?;
+            ctx.kernel.unix_socket_mut(id)?.send_timeout = timeout;
+            return Ok(0);
+        }
+        _ => {}
+    }
+    if len < 4 {
+        return Err(Errno::EINVAL.into());
+    }
+    let number: i32 = ctx.process.memory.read_value(value)?;
+    let socket = ctx.kernel.unix_socket_mut(id)?;
+    let doubled = (number as u32 as usize).min(MAX_BUFFER) * 2;
+    match option {
+        SO_SNDBUF | SO_SNDBUFFORCE => socket.send_buffer = doubled.max(MIN_SEND),
+        SO_RCVBUF | SO_RCVBUFFORCE => socket.recv_buffer = doubled.max(MIN_RECV),
+        SO_LINGER | SO_PRIORITY | SO_RCVLOWAT => socket.kept.set(SOL_SOCKET, option, number),
+        SO_TYPE | SO_ERROR | SO_PROTOCOL | SO_DOMAIN | SO_ACCEPTCONN | SO_PEERCRED => return Err(Errno::ENOPROTOOPT.into()),
+        flag if FLAGS.contains(&flag) => socket.kept.set(SOL_SOCKET, option, i32::from(number != 0)),
+        _ => return Err(Errno::ENOPROTOOPT.into()),
+    }
+    Ok(0)
+}
+
+/// getsockopt(2).
+pub fn get(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64, len_address: u64) -> SysResult {
+    let len: i32 = ctx.process.memory.read_value(len_address)?;
+    let len = usize::try_from(len).map_err(|_| Errno::EINVAL)?;
+    if level != SOL_SOCKET {
+        return Err(Errno::EOPNOTSUPP.into());
+    }
+    let answer = answer(ctx, file, option)?;
+    write_answer(&ctx.process.memory, level, value, len_address, len, &answer)
+}
+
+fn answer(ctx: &mut Ctx<'_>, file: FileId, option: i32) -> Result<SmallVec<[u8; 16]>, Errno> {
+    let id = ctx.kernel.unix_id(file)?;
+    let socket = ctx.kernel.unix_socket_mut(id)?;
+    let number = match option {
+        SO_TYPE => match socket.kind {
+            Kind::Stream => SOCK_STREAM,
+            Kind::Datagram => SOCK_DGRAM,
+            Kind::SeqPacket => SOCK_SEQPACKET,
+        },
+        SO_DOMAIN => AF_UNIX,
+        SO_PROTOCOL => 0,
+        SO_ERROR => socket.error.take().map_or(0, Errno::raw),
+        SO_ACCEPTCONN => matches!(socket.phase, Phase::Listening { .. }).into(),
+        SO_SNDBUF => socket.send_buffer as i32,
+        SO_RCVBUF => socket.recv_buffer as i32,
+        SO_RCVTIMEO => return Ok(timeval(socket.recv_timeout)),
+        SO_SNDTIMEO => return Ok(timeval(socket.send_timeout)),
+        SO_PEERCRED => return Ok(SmallVec::from_slice(socket.peer_credentials.as_bytes())),
+        SO_LINGER => return Ok(SmallVec::from_slice(Linger::default().as_bytes())),
+        SO_RCVLOWAT => socket.kept.get(SOL_SOCKET, SO_RCVLOWAT).unwrap_or(1),
+        SO_SNDLOWAT => 1,
+        SO_PRIORITY => socket.kept.get(SOL_SOCKET, SO_PRIORITY).unwrap_or(0),
+        flag if FLAGS.contains(&flag) => socket.kept.get(SOL_SOCKET, flag).unwrap_or(0),
+        _ => return Err(Errno::ENOPROTOOPT),
+    };
+    Ok(SmallVec::from_slice(&number.to_ne_bytes()))
+}
+
+fn timeval(timeout: Option<SimDuration>) -> SmallVec<[u8; 16]> {
+    let time = Timeval::from_nanos(timeout.map_or(0, SimDuration::as_nanos));
+    SmallVec::from_slice(time.as_bytes())
+}

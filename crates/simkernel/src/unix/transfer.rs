@@ -1,0 +1,460 @@
+//! Sending and receiving on Unix sockets: bytes, messages, and what travels with them (descriptors, credentials).
+
+use super::names::{self, shown};
+use super::{DATAGRAM_QUEUE, Kind, Packet, Phase, UnixId, charge};
+use crate::ctx::Ctx;
+use crate::ids::FileId;
+use crate::kernel::Kernel;
+use crate::net::message::{Incoming, Message, Outgoing, controls, push_control};
+use crate::net::{progress, set_progress, wait};
+use crate::outcome::{Outcome, Restart, SysResult};
+use crate::user_io::{ByteSink, ByteSource};
+use crate::wait::Events;
+use linux_abi::socket::*;
+use linux_abi::{Errno, Signal};
+use smallvec::SmallVec;
+
+/// The most descriptors of one message (SCM_MAX_FD).
+const MAX_RIGHTS: usize = 253;
+
+type Rights = SmallVec<[FileId; 1]>;
+
+/// What goes with a message.
+struct Attached {
+    rights: Rights,
+    credentials: Ucred,
+}
+
+/// sendto(2), sendmsg(2).
+pub fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> SysResult {
+    let id = ctx.kernel.unix_id(file)?;
+    if message.flags & MSG_OOB != 0 {
+        return Err(Errno::EOPNOTSUPP.into());
+    }
+    let result = match ctx.kernel.unix_socket(id)?.kind {
+        Kind::Stream => send_stream(ctx, file, id, message),
+        _ => send_message(ctx, file, id, message),
+    };
+    if result == Err(Errno::EPIPE.into()) && message.flags & MSG_NOSIGNAL == 0 {
+        ctx.raise(Signal::SIGPIPE);
+    }
+    result
+}
+
+/// The descriptors and credentials in a message's control part. EBADF, EINVAL, EPERM.
+fn attached(ctx: &mut Ctx<'_>, control: &[u8]) -> Result<Attached, Errno> {
+    let mut attached = Attached { rights: Rights::new(), credentials: Ucred { pid: ctx.process.pid.0 as i32, uid: 0, gid: 0 } };
+    for part in controls(control) {
+        let (level, kind, data) = part?;
+        match (level, kind) {
+            (SOL_SOCKET, SCM_RIGHTS) => {
+                for fd in data.chunks_exact(4) {
+                    let fd = u32::from_ne_bytes([fd[0], fd[1], fd[2], fd[3]]);
+                    attached.rights.push(ctx.file(fd.into())?);
+                }
+                if attached.rights.len() > MAX_RIGHTS {
+                    return Err(Errno::EINVAL);
+                }
+            }
+            (SOL_SOCKET, SCM_CREDENTIALS) => {
+                let claimed = zerocopy::FromBytes::read_from_bytes(data).map_err(|_| Errno::EINVAL)?;
+                attached.credentials = claimed;
+            }
+            (SOL_SOCKET, _) => return Err(Errno::EINVAL),
+            _ => {}
+        }
+    }
+    Ok(attached)
+}
+
+fn send_stream(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, message: &Outgoing<'_>) -> SysResult {
+    let socket = ctx.kernel.unix_socket(id)?;
+    let timeout = socket.send_timeout;
+    let connected = matches!(socket.phase, Phase::Connected);
+    if !message.name.is_empty() {
+        return Err(if connected { Errno::EISCONN } else { Errno::EOPNOTSUPP }.into());
+    }
+    if !connected {
+        return Err(Errno::ENOTCONN.into());
+    }
+    let mut attached = attached(ctx, message.control)?;
+    loop {
+        let done = progress(ctx);
+        if done > 0 {
+            // They went with the first bytes.
+            attached.rights.clear();
+        }
+        let mut source = message.data.source(&ctx.process.memory);
+        source.skip(done);
+        match ctx.kernel.push_stream(id, &mut source, &attached.rights, attached.credentials) {
+            Ok(moved) => {
+                set_progress(ctx, done + moved);
+                if done + moved >= message.data.total() {
+                    return Ok((done + moved) as u64);
+                }
+            }
+            Err(Errno::EAGAIN) => {
+                let blocking = ctx.blocking(file, message.flags, timeout);
+                return wait(ctx, file, Events::WRITABLE, blocking, done);
+            }
+            Err(_) if done > 0 => return Ok(done as u64),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+impl Kernel {
+    /// Moves what fits into the peer's inbox. EAGAIN when nothing does; EPIPE, ECONNRESET.
+    fn push_stream(&mut self, id: UnixId, source: &mut dyn ByteSource, rights: &[FileId], credentials: Ucred) -> Result<usize, Errno> {
+        let socket = self.unix_socket_mut(id)?;
+        if socket.write_shut {
+            return Err(Errno::EPIPE);
+        }
+        if let Some(error) = socket.error.take() {
+            return Err(error);
+        }
+        let peer = socket.peer.ok_or(Errno::ENOTCONN)?;
+        let from = socket.name.clone();
+        let piece = (socket.send_buffer / 2).saturating_sub(64).max(1);
+        let mut moved = 0;
+        while source.remaining() > 0 {
+            if !self.unix_socket(id)?.has_room() {
+                break;
+            }
+            let want = source.remaining().min(piece);
+            let mut data = vec![0; want];
+            let got = source.take(&mut data);
+            if got == 0 {
+                return if moved > 0 { Ok(moved) } else { Err(Errno::EFAULT) };
+            }
+            data.truncate(got);
+            let rights = if moved == 0 { rights } else { &[] };
+            self.deliver(id, peer, data, rights, credentials, from.clone())?;
+            moved += got;
+        }
+        if moved == 0 && source.remaining() > 0 {
+            return Err(Errno::EAGAIN);
+        }
+        Ok(moved)
+    }
+
+    /// Puts a message into an inbox and charges its sender.
+    fn deliver(
+        &mut self,
+        sender: UnixId,
+        to: UnixId,
+        data: Vec<u8>,
+        rights: &[FileId],
+        credentials: Ucred,
+        from: crate::net::address::RawAddress,
+    ) -> Result<(), Errno> {
+        let charge = charge(data.len());
+        for file in rights {
+            self.files.acquire(*file);
+        }
+        self.unix_socket_mut(sender)?.charged += charge;
+        let packet = Packet { data, start: 0, rights: Rights::from_slice(rights), credentials, from, sender, charge };
+        self.unix_socket_mut(to)?.inbox.push_back(packet);
+        self.notify_unix(to, Events::READABLE);
+        Ok(())
+    }
+
+    /// `try_write` of a Unix socket: what fits of a stream, a whole message otherwise.
+    pub(crate) fn unix_write(&mut self, id: UnixId, source: &mut dyn ByteSource) -> Result<usize, Errno> {
+        let socket = self.unix_socket(id)?;
+        let credentials = socket.credentials;
+        if socket.kind == Kind::Stream {
+            return self.push_stream(id, source, &[], credentials);
+        }
+        let to = socket.peer.ok_or(Errno::ENOTCONN)?;
+        let mut data = vec![0; source.remaining()];
+        let got = source.take(&mut data);
+        if got < data.len() {
+            return Err(Errno::EFAULT);
+        }
+        self.push_message(id, to, &data, &[], credentials)?;
+        Ok(got)
+    }
+
+    /// Delivers one message. EAGAIN when the receiver or the sender's buffer is full.
+    fn push_message(&mut self, id: UnixId, to: UnixId, data: &[u8], rights: &[FileId], credentials: Ucred) -> Result<(), Errno> {
+        let socket = self.unix_socket_mut(id)?;
+        if socket.write_shut {
+            return Err(Errno::EPIPE);
+        }
+        if let Some(error) = socket.error.take() {
+            return Err(error);
+        }
+        if data.len() > socket.send_buffer.saturating_sub(32) {
+            return Err(Errno::EMSGSIZE);
+        }
+        let (kind, room, from) = (socket.kind, socket.has_room(), socket.name.clone());
+        let Some(other) = self.unix.get(to) else {
+            self.unix_socket_mut(id)?.peer = None;
+            return Err(if kind == Kind::Datagram { Errno::ECONNREFUSED } else { Errno::EPIPE });
+        };
+        if kind == Kind::Datagram && other.peer.is_some_and(|peer| peer != id) {
+            return Err(Errno::EPERM);
+        }
+        if other.read_shut {
+            return Err(Errno::EPIPE);
+        }
+        let full = kind == Kind::Datagram && other.peer != Some(id) && other.inbox.len() > DATAGRAM_QUEUE;
+        if full || !room {
+            return Err(Errno::EAGAIN);
+        }
+        self.deliver(id, to, data.to_vec(), rights, credentials, from)
+    }
+}
+
+/// Datagrams and sequenced packets: all or nothing.
+fn send_message(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, message: &Outgoing<'_>) -> SysResult {
+    let socket = ctx.kernel.unix_socket(id)?;
+    let (kind, peer, timeout, limit) = (socket.kind, socket.peer, socket.send_timeout, socket.send_buffer);
+    let attached = attached(ctx, message.control)?;
+    let to = match (kind, message.name) {
+        (Kind::Datagram, name) if !name.is_empty() => {
+            let to = names::find(ctx, name)?;
+            if ctx.kernel.unix_socket(to)?.kind != Kind::Datagram {
+                return Err(Errno::EPROTOTYPE.into());
+            }
+            to
+        }
+        _ => peer.ok_or(Errno::ENOTCONN)?,
+    };
+    let total = message.data.total();
+    if total > limit.saturating_sub(32) {
+        return Err(Errno::EMSGSIZE.into());
+    }
+    let mut data = vec![0; total];
+    if message.data.source(&ctx.process.memory).take(&mut data) < total {
+        return Err(Errno::EFAULT.into());
+    }
+    match ctx.kernel.push_message(id, to, &data, &attached.rights, attached.credentials) {
+        Ok(()) => Ok(total as u64),
+        Err(Errno::EAGAIN) => wait_for_receiver(ctx, file, to, ctx.blocking(file, message.flags, timeout)),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Waits for room: in the sender's own buffer, or in the receiver's queue, whose file says so when it is read.
+fn wait_for_receiver(ctx: &mut Ctx<'_>, file: FileId, to: UnixId, blocking: crate::net::Blocking) -> SysResult {
+    let crate::net::Blocking::Until(timeout) = blocking else { return Err(Errno::EAGAIN.into()) };
+    ctx.deadline_after(timeout);
+    if ctx.expired() {
+        return Err(Errno::EAGAIN.into());
+    }
+    ctx.watch(file, Events::WRITABLE);
+    if let Some(receiver) = ctx.kernel.unix_socket(to)?.file.filter(|receiver| *receiver != file) {
+        ctx.watch(receiver, Events::WRITABLE);
+    }
+    Err(match ctx.block(Restart::Sys) {
+        Outcome::Restart(_) if timeout.is_some() => Errno::EINTR.into(),
+        outcome => outcome,
+    })
+}
+
+/// recvfrom(2), recvmsg(2).
+pub fn recv(ctx: &mut Ctx<'_>, file: FileId, wanted: &Incoming<'_>) -> Result<Message, Outcome> {
+    let id = ctx.kernel.unix_id(file)?;
+    if wanted.flags & MSG_OOB != 0 {
+        return Err(Errno::EOPNOTSUPP.into());
+    }
+    if wanted.flags & MSG_ERRQUEUE != 0 {
+        return Err(Errno::EAGAIN.into());
+    }
+    let socket = ctx.kernel.unix_socket(id)?;
+    if socket.kind.connects() && !matches!(socket.phase, Phase::Connected) {
+        return Err(if socket.kind == Kind::Stream { Errno::EINVAL } else { Errno::ENOTCONN }.into());
+    }
+    if socket.kind == Kind::Stream { recv_stream(ctx, file, id, wanted) } else { recv_message(ctx, file, id, wanted) }
+}
+
+/// What is received when an inbox is empty: an error, the end (0), or nothing yet.
+fn nothing_to_read(ctx: &mut Ctx<'_>, id: UnixId) -> Result<bool, Errno> {
+    let socket = ctx.kernel.unix_socket_mut(id)?;
+    match socket.error.take() {
+        Some(error) => Err(error),
+        None => Ok(socket.read_shut),
+    }
+}
+
+fn recv_stream(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, wanted: &Incoming<'_>) -> Result<Message, Outcome> {
+    let peek = wanted.flags & MSG_PEEK != 0;
+    let total = wanted.data.total();
+    let target = if wanted.flags & MSG_WAITALL != 0 { total } else { total.min(1) };
+    let mut message = Message::default();
+    let before = if peek { 0 } else { progress(ctx) };
+    let (moved, rights, passed) = take_stream(ctx, id, wanted, before, peek)?;
+    let done = before + moved;
+    if !peek {
+        set_progress(ctx, done);
+    }
+    let has_rights = !rights.is_empty();
+    if done < target && !has_rights {
+        let end = match nothing_to_read(ctx, id) {
+            Err(_) if done > 0 => true,
+            other => other?,
+        };
+        if !end {
+            let timeout = ctx.kernel.unix_socket(id)?.recv_timeout;
+            let blocking = ctx.blocking(file, wanted.flags, timeout);
+            message.count = wait(ctx, file, Events::READABLE, blocking, done)? as usize;
+            return Ok(message);
+        }
+    }
+    message.count = done;
+    finish_control(ctx, id, wanted, &mut message, rights, passed);
+    Ok(message)
+}
+
+/// Reads bytes until the sink is full, the inbox empty, or a message with descriptors was reached (it is the last of the call).
+fn take_stream(
+    ctx: &mut Ctx<'_>,
+    id: UnixId,
+    wanted: &Incoming<'_>,
+    before: usize,
+    peek: bool,
+) -> Result<(usize, Rights, Option<Ucred>), Errno> {
+    let mut sink = wanted.data.sink(&ctx.process.memory);
+    sink.skip(before);
+    let mut moved = 0;
+    let mut rights = Rights::new();
+    let mut passed = None;
+    let mut index = 0;
+    let mut used = SmallVec::<[Packet; 2]>::new();
+    let socket = ctx.kernel.unix.get_mut(id).ok_or(Errno::EBADF)?;
+    let checks = socket.kept.get(SOL_SOCKET, SO_PASSCRED) == Some(1);
+    while ByteSink::remaining(&sink) > 0 {
+        let Some(packet) = socket.inbox.get_mut(index) else { break };
+        if checks && passed.is_some_and(|passed| passed != packet.credentials) {
+            break;
+        }
+        let rest = &packet.data[packet.start..];
+        let want = rest.len().min(ByteSink::remaining(&sink));
+        let got = sink.put(&rest[..want]);
+        if got == 0 && want > 0 {
+            if moved == 0 {
+                return Err(Errno::EFAULT);
+            }
+            break;
+        }
+        moved += got;
+        passed = Some(packet.credentials);
+        rights = if peek { packet.rights.clone() } else { std::mem::take(&mut packet.rights) };
+        if peek {
+            index += 1;
+        } else {
+            packet.start += got;
+            if packet.start == packet.data.len() {
+                used.extend(socket.inbox.pop_front());
+            }
+        }
+        if got < want || !rights.is_empty() {
+            break;
+        }
+    }
+    if peek {
+        rights.iter().for_each(|file| ctx.kernel.files.acquire(*file));
+    }
+    for packet in used {
+        ctx.kernel.drop_packet(packet);
+    }
+    Ok((moved, rights, passed))
+}
+
+fn recv_message(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, wanted: &Incoming<'_>) -> Result<Message, Outcome> {
+    let peek = wanted.flags & MSG_PEEK != 0;
+    let socket = ctx.kernel.unix_socket_mut(id)?;
+    let Some(packet) = socket.inbox.front_mut() else {
+        if nothing_to_read(ctx, id)? {
+            return Ok(Message::default());
+        }
+        let timeout = ctx.kernel.unix_socket(id)?.recv_timeout;
+        let blocking = ctx.blocking(file, wanted.flags, timeout);
+        return wait(ctx, file, Events::READABLE, blocking, 0).map(|_| Message::default());
+    };
+    let len = packet.data.len();
+    let copied = len.min(wanted.data.total());
+    let mut sink = wanted.data.sink(&ctx.process.memory);
+    let faulted = sink.put(&packet.data[..copied]) < copied;
+    let mut message = Message { count: copied, ..Message::default() };
+    if !packet.from.is_empty() {
+        message.name = shown(&packet.from);
+    }
+    if copied < len {
+        message.flags |= MSG_TRUNC;
+        if wanted.flags & MSG_TRUNC != 0 {
+            message.count = len;
+        }
+    }
+    let credentials = packet.credentials;
+    let rights = if peek { packet.rights.clone() } else { std::mem::take(&mut packet.rights) };
+    if peek {
+        rights.iter().for_each(|file| ctx.kernel.files.acquire(*file));
+    } else {
+        take_front(ctx.kernel, id);
+    }
+    if faulted {
+        rights.iter().for_each(|file| ctx.kernel.release_file(*file));
+        return Err(Errno::EFAULT.into());
+    }
+    finish_control(ctx, id, wanted, &mut message, rights, Some(credentials));
+    Ok(message)
+}
+
+/// Removes a message that was read; senders that found the queue full are told.
+fn take_front(kernel: &mut Kernel, id: UnixId) {
+    let Some(socket) = kernel.unix.get_mut(id) else { return };
+    let was_full = socket.inbox.len() > DATAGRAM_QUEUE;
+    let file = socket.file;
+    if let Some(packet) = socket.inbox.pop_front() {
+        kernel.drop_packet(packet);
+    }
+    if !was_full {
+        return;
+    }
+    let senders: Vec<FileId> =
+        kernel.unix.slab.iter().filter(|(_, other)| other.peer == Some(id)).filter_map(|(_, other)| other.file).collect();
+    for file in senders.into_iter().chain(file) {
+        kernel.notify(file, Events::WRITABLE);
+    }
+}
+
+/// Gives the receiver credentials (if it asked for them) and descriptors, as many as there is room for.
+fn finish_control(
+    ctx: &mut Ctx<'_>,
+    id: UnixId,
+    wanted: &Incoming<'_>,
+    message: &mut Message,
+    rights: Rights,
+    credentials: Option<Ucred>,
+) {
+    let passes = ctx.kernel.unix.get(id).is_some_and(|socket| socket.kept.get(SOL_SOCKET, SO_PASSCRED) == Some(1));
+    if let Some(credentials) = credentials.filter(|_| passes) {
+        push_control(message, wanted.control_space, SOL_SOCKET, SCM_CREDENTIALS, zerocopy::IntoBytes::as_bytes(&credentials));
+    }
+    if rights.is_empty() {
+        return;
+    }
+    let room = wanted.control_space.saturating_sub(message.control.len() + size_of::<Cmsghdr>()) / 4;
+    let mut fds: Vec<u8> = Vec::new();
+    let mut cut = false;
+    for (i, file) in rights.into_iter().enumerate() {
+        if i >= room || cut {
+            cut = true;
+            ctx.kernel.release_file(file);
+            continue;
+        }
+        match ctx.install(file, wanted.flags & MSG_CMSG_CLOEXEC != 0) {
+            Ok(fd) => fds.extend_from_slice(&(fd as i32).to_ne_bytes()),
+            Err(_) => cut = true,
+        }
+    }
+    if !fds.is_empty() {
+        push_control(message, wanted.control_space, SOL_SOCKET, SCM_RIGHTS, &fds);
+    }
+    if cut {
+        message.flags |= MSG_CTRUNC;
+    }
+}
