@@ -1,0 +1,210 @@
+/*
+ * Options of TCP sockets: what they are at first, what setting them changes,
+ * timeouts, TCP_INFO.
+ */
+#include "tcp.h"
+
+CASE(reuse_address)
+{
+    int first = new_socket(), second = new_socket();
+    MUST(set_option(first, SOL_SOCKET, SO_REUSEADDR, 1));
+    MUST(set_option(second, SOL_SOCKET, SO_REUSEADDR, 1));
+    show("bind", try_bind(first, 0));
+    show("bind same, none listening", try_bind(second, port_of(first)));
+    show("listen", listen(first, 1));
+    show("listen second", listen(second, 1));
+    int third = new_socket();
+    MUST(set_option(third, SOL_SOCKET, SO_REUSEADDR, 1));
+    show("bind while listening", try_bind(third, port_of(first)));
+}
+
+CASE(reuse_port)
+{
+    int first = new_socket(), second = new_socket(), third = new_socket();
+    MUST(set_option(first, SOL_SOCKET, SO_REUSEPORT, 1));
+    MUST(set_option(second, SOL_SOCKET, SO_REUSEPORT, 1));
+    show("bind", try_bind(first, 0));
+    show("listen", listen(first, 1));
+    show("bind second", try_bind(second, port_of(first)));
+    show("listen second", listen(second, 1));
+    show("bind without option", try_bind(third, port_of(first)));
+}
+
+CASE(socket_options)
+{
+    establish();
+    number("SO_TYPE", get_option(client, SOL_SOCKET, SO_TYPE));
+    number("SO_DOMAIN", get_option(client, SOL_SOCKET, SO_DOMAIN));
+    number("SO_PROTOCOL", get_option(client, SOL_SOCKET, SO_PROTOCOL));
+    number("SO_ACCEPTCONN", get_option(client, SOL_SOCKET, SO_ACCEPTCONN));
+    number("SO_ACCEPTCONN of listener", get_option(server, SOL_SOCKET, SO_ACCEPTCONN));
+    number("SO_ERROR", get_option(client, SOL_SOCKET, SO_ERROR));
+    number("SO_REUSEADDR", get_option(client, SOL_SOCKET, SO_REUSEADDR));
+    number("SO_KEEPALIVE", get_option(client, SOL_SOCKET, SO_KEEPALIVE));
+    number("SO_BROADCAST", get_option(client, SOL_SOCKET, SO_BROADCAST));
+    show("set SO_TYPE", set_option(client, SOL_SOCKET, SO_TYPE, 1));
+    show("set SO_ERROR", set_option(client, SOL_SOCKET, SO_ERROR, 1));
+    show("unknown option", set_option(client, SOL_SOCKET, 9999, 1));
+    show("short value", setsockopt(client, SOL_SOCKET, SO_KEEPALIVE, "x", 1));
+}
+
+CASE(buffer_options)
+{
+    client = new_socket();
+    show("set SO_SNDBUF", set_option(client, SOL_SOCKET, SO_SNDBUF, 20000));
+    number("doubled", get_option(client, SOL_SOCKET, SO_SNDBUF));
+    show("set SO_RCVBUF", set_option(client, SOL_SOCKET, SO_RCVBUF, 30000));
+    number("doubled", get_option(client, SOL_SOCKET, SO_RCVBUF));
+    show("set tiny SO_RCVBUF", set_option(client, SOL_SOCKET, SO_RCVBUF, 1));
+    number("minimum", get_option(client, SOL_SOCKET, SO_RCVBUF));
+}
+
+CASE(nagle_options)
+{
+    establish();
+    number("TCP_NODELAY", get_option(client, IPPROTO_TCP, TCP_NODELAY));
+    show("set", set_option(client, IPPROTO_TCP, TCP_NODELAY, 5));
+    number("TCP_NODELAY", get_option(client, IPPROTO_TCP, TCP_NODELAY));
+    number("TCP_CORK", get_option(client, IPPROTO_TCP, TCP_CORK));
+    show("set", set_option(client, IPPROTO_TCP, TCP_CORK, 1));
+    number("TCP_CORK", get_option(client, IPPROTO_TCP, TCP_CORK));
+    number("session's own", get_option(session, IPPROTO_TCP, TCP_NODELAY));
+    show("unknown", set_option(client, IPPROTO_TCP, 999, 1));
+}
+
+CASE(cork_holds_data)
+{
+    char data[16];
+    establish();
+    MUST(set_option(client, IPPROTO_TCP, TCP_CORK, 1));
+    MUST(write(client, "corked", 6));
+    sleep_ms(20);
+    show("nothing yet", recv(session, data, sizeof data, MSG_DONTWAIT));
+    MUST(set_option(client, IPPROTO_TCP, TCP_CORK, 0));
+    await_unread(session, 6);
+}
+
+CASE(keepalive_options)
+{
+    establish();
+    show("SO_KEEPALIVE", set_option(client, SOL_SOCKET, SO_KEEPALIVE, 1));
+    number("SO_KEEPALIVE", get_option(client, SOL_SOCKET, SO_KEEPALIVE));
+    show("TCP_KEEPIDLE", set_option(client, IPPROTO_TCP, TCP_KEEPIDLE, 30));
+    number("TCP_KEEPIDLE", get_option(client, IPPROTO_TCP, TCP_KEEPIDLE));
+    show("TCP_KEEPINTVL", set_option(client, IPPROTO_TCP, TCP_KEEPINTVL, 5));
+    number("TCP_KEEPINTVL", get_option(client, IPPROTO_TCP, TCP_KEEPINTVL));
+    show("TCP_KEEPCNT", set_option(client, IPPROTO_TCP, TCP_KEEPCNT, 3));
+    number("TCP_KEEPCNT", get_option(client, IPPROTO_TCP, TCP_KEEPCNT));
+    show("TCP_KEEPIDLE 0", set_option(client, IPPROTO_TCP, TCP_KEEPIDLE, 0));
+    show("TCP_USER_TIMEOUT", set_option(client, IPPROTO_TCP, TCP_USER_TIMEOUT, 1234));
+    number("TCP_USER_TIMEOUT", get_option(client, IPPROTO_TCP, TCP_USER_TIMEOUT));
+}
+
+CASE(linger_option)
+{
+    struct linger linger = { 1, 7 };
+    socklen_t length = sizeof linger;
+    client = new_socket();
+    show("set", setsockopt(client, SOL_SOCKET, SO_LINGER, &linger, sizeof linger));
+    linger = (struct linger){ 0, 0 };
+    show("get", getsockopt(client, SOL_SOCKET, SO_LINGER, &linger, &length));
+    printf("linger: %d %d\n", linger.l_onoff, linger.l_linger);
+    show("short", setsockopt(client, SOL_SOCKET, SO_LINGER, &linger, 4));
+}
+
+CASE(receive_timeout)
+{
+    char byte;
+    struct timeval limit = { 0, 40000 };
+    socklen_t length = sizeof limit;
+    establish();
+    show("set", setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit));
+    int64_t start = now_ns();
+    show("read", read(client, &byte, 1));
+    show_elapsed(start, 36);
+    show("get", getsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &limit, &length));
+    printf("limit: %ld s %ld us\n", (long)limit.tv_sec, (long)limit.tv_usec);
+    limit.tv_usec = 1000000;
+    show("bad microseconds", setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit));
+}
+
+CASE(send_timeout)
+{
+    static char data[1 << 20];
+    struct timeval limit = { 0, 40000 };
+    establish();
+    show("set", setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit));
+    long n, calls = 0;
+    while ((n = send(client, data, sizeof data, 0)) > 0 && calls < 100)
+        calls++;
+    show("send", n);
+}
+
+CASE(accept_timeout)
+{
+    struct timeval limit = { 0, 40000 };
+    server = new_listener(1);
+    MUST(setsockopt(server, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit));
+    show("accept", accept(server, NULL, NULL));
+}
+
+CASE(info_states)
+{
+    char byte;
+    int fresh = new_socket();
+    number("closed", tcp_state(fresh));
+    establish();
+    number("listener", tcp_state(server));
+    number("client", tcp_state(client));
+    number("session", tcp_state(session));
+    MUST(shutdown(client, SHUT_WR));
+    MUST(read(session, &byte, 1));
+    number("session in CLOSE_WAIT", tcp_state(session));
+    for (int i = 0; i < 1000 && tcp_state(client) != 5; i++)
+        sleep_ms(1);
+    number("client in FIN_WAIT2", tcp_state(client));
+}
+
+CASE(info_fields)
+{
+    struct tcp_info info;
+    socklen_t length = sizeof info;
+    establish();
+    MUST(write(client, "x", 1));
+    await_unread(session, 1);
+    show("TCP_INFO", getsockopt(client, IPPROTO_TCP, TCP_INFO, &info, &length));
+    number("state", info.tcpi_state);
+    truth("mss positive", info.tcpi_snd_mss > 0);
+    truth("window positive", info.tcpi_snd_cwnd > 0);
+    number("retransmits", info.tcpi_retransmits);
+    number("total retransmissions", info.tcpi_total_retrans);
+    length = 1;
+    show("one byte of it", getsockopt(client, IPPROTO_TCP, TCP_INFO, &info, &length));
+    number("length", length);
+}
+
+CASE(congestion_control_name)
+{
+    char name[16] = "";
+    socklen_t length = sizeof name;
+    client = new_socket();
+    show("set reno", setsockopt(client, IPPROTO_TCP, TCP_CONGESTION, "reno", 4));
+    show("get", getsockopt(client, IPPROTO_TCP, TCP_CONGESTION, name, &length));
+    text("name", name);
+    show("unknown", setsockopt(client, IPPROTO_TCP, TCP_CONGESTION, "nonesuch", 8));
+}
+
+CASE(options_inherited_by_accept)
+{
+    server = new_socket();
+    MUST(set_option(server, IPPROTO_TCP, TCP_NODELAY, 1));
+    MUST(set_option(server, SOL_SOCKET, SO_KEEPALIVE, 1));
+    MUST(try_bind(server, 0));
+    MUST(listen(server, 1));
+    client = new_socket();
+    MUST(try_connect(client, port_of(server)));
+    session = MUST(accept(server, NULL, NULL));
+    number("TCP_NODELAY", get_option(session, IPPROTO_TCP, TCP_NODELAY));
+    number("SO_KEEPALIVE", get_option(session, SOL_SOCKET, SO_KEEPALIVE));
+    number("SO_ACCEPTCONN", get_option(session, SOL_SOCKET, SO_ACCEPTCONN));
+}
