@@ -54,7 +54,9 @@ impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Network::Namespace => "given up: the process is in an empty network namespace",
-            Network::UserNamespace => "given up: the process is in an empty network namespace of its own user namespace",
+            Network::UserNamespace => {
+                "given up: the process is in an empty network namespace of its own user namespace"
+            }
             Network::SocketFilter => "given up: a seccomp filter refuses every socket that is not of the local family",
         })
     }
@@ -149,7 +151,9 @@ fn namespace_reason(way: Network, errno: Errno) -> String {
     match (way, errno) {
         (Network::Namespace, Errno::EPERM) => "needs CAP_SYS_ADMIN".into(),
         (_, Errno::EPERM | Errno::ENOSPC) => "unprivileged user namespaces are switched off".into(),
-        (Network::UserNamespace, Errno::EINVAL) => "the process already has several threads, or no user namespaces".into(),
+        (Network::UserNamespace, Errno::EINVAL) => {
+            "the process already has several threads, or no user namespaces".into()
+        }
         (_, errno) => format!("unshare: {}", errno.desc()),
     }
 }

@@ -112,7 +112,11 @@ pub fn execution_flags() -> [Arg; 5] {
             .long("show-log")
             .action(ArgAction::SetTrue)
             .help("Write the log to standard output instead of 'gnomon.log' in the data directory"),
-        Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("Say nothing unless something is wrong"),
+        Arg::new("quiet")
+            .long("quiet")
+            .short('q')
+            .action(ArgAction::SetTrue)
+            .help("Say nothing unless something is wrong"),
         Arg::new("policy")
             .long("policy")
             .value_name("POLICY")

@@ -53,7 +53,9 @@ fn temporary_directory(matches: &ArgMatches, overrides: &mut Overrides) -> Resul
         return Ok(None);
     }
     let directory = tempfile::Builder::new().prefix("gnomon-exec-").tempdir();
-    let remedy = |why: String| Failure::Input(format!("cannot make a temporary directory ({why}); name one with --data-directory"));
+    let remedy = |why: String| {
+        Failure::Input(format!("cannot make a temporary directory ({why}); name one with --data-directory"))
+    };
     let directory = directory.map_err(|error| remedy(error.to_string()))?;
     let path = directory.path().to_str().ok_or_else(|| remedy("its name is not text in UTF-8".into()))?;
     overrides.set_path("general.data_directory", path).map_err(|error| Failure::Input(error.to_string()))?;

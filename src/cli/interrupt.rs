@@ -56,10 +56,8 @@ fn wait(set: &SigSet, state: &State) {
     let Ok(first) = set.wait() else { return };
     state.signal.store(first as i32, Ordering::Relaxed);
     state.stop.store(true, Ordering::Relaxed);
-    let _ = writeln!(
-        io::stderr(),
-        "\r\x1b[Kgnomon: stopping with the recordings kept; {first} once more ends it at once"
-    );
+    let _ =
+        writeln!(io::stderr(), "\r\x1b[Kgnomon: stopping with the recordings kept; {first} once more ends it at once");
     let Ok(second) = set.wait() else { return };
     // As if it had never been blocked: the process dies by the signal, and the caller can tell.
     let _ = SigSet::from(second).thread_unblock();

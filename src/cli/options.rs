@@ -99,9 +99,12 @@ mod tests {
 
     #[test]
     fn given_values_become_overrides() {
-        let matches = command(Style::Gnomon).get_matches_from(["--stop-time", "10 s", "--use-cpu-pinning=true", "-s", "7"]);
+        let matches =
+            command(Style::Gnomon).get_matches_from(["--stop-time", "10 s", "--use-cpu-pinning=true", "-s", "7"]);
         let mut expected = Overrides::default();
-        for (path, value) in [("general.stop_time", "10 s"), ("general.seed", "7"), ("experimental.use_cpu_pinning", "true")] {
+        for (path, value) in
+            [("general.stop_time", "10 s"), ("general.seed", "7"), ("experimental.use_cpu_pinning", "true")]
+        {
             expected.set_path(path, value).unwrap();
         }
         assert_eq!(overrides(&matches), expected);
@@ -110,7 +113,8 @@ mod tests {
 
     #[test]
     fn shadows_letters_are_its_own() {
-        let matches = command(Style::Shadow).get_matches_from(["-e", "template", "-d", "data", "-p", "2", "-l", "debug"]);
+        let matches =
+            command(Style::Shadow).get_matches_from(["-e", "template", "-d", "data", "-p", "2", "-l", "debug"]);
         assert_eq!(matches.get_one::<String>("general.template_directory").unwrap(), "template");
         assert!(!is_given(&matches, "general.stop_time"));
     }

@@ -28,7 +28,10 @@ pub fn main(topic: Option<&str>) -> u8 {
         show(&text);
         return status::SUCCESS;
     }
-    complain(&format!("no help about '{topic}'; topics are run, check, exec, shadow, {}", names().collect::<Vec<_>>().join(", ")));
+    complain(&format!(
+        "no help about '{topic}'; topics are run, check, exec, shadow, {}",
+        names().collect::<Vec<_>>().join(", ")
+    ));
     status::BAD_INPUT
 }
 
@@ -36,7 +39,11 @@ fn text(topic: &str) -> Option<String> {
     match topic {
         "options" => Some(options_text()),
         "shadow" => Some(include_str!("topics/shadow.txt").into()),
-        _ => TOPICS.into_iter().find(|(name, ..)| *name == topic).map(|(_, _, text)| text.into()).or_else(|| of_command(topic)),
+        _ => TOPICS
+            .into_iter()
+            .find(|(name, ..)| *name == topic)
+            .map(|(_, _, text)| text.into())
+            .or_else(|| of_command(topic)),
     }
 }
 
@@ -69,7 +76,8 @@ fn options_text() -> String {
             let _ = write!(text, "\n{section}:\n");
         }
         let short = option.short.map_or_else(String::new, |short| format!(", -{short}"));
-        let default = if option.role == Role::Required { "required".into() } else { format!("default {}", option.default) };
+        let default =
+            if option.role == Role::Required { "required".into() } else { format!("default {}", option.default) };
         let _ = writeln!(text, "  {}  (--{}{short}; {default})", option.key, option.flag());
         let _ = writeln!(text, "      {}", option.help);
         let words = option.kind.choices();

@@ -1,0 +1,295 @@
+//! The command line, from outside: what is refused and how, what is explained, what other tools rely on.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+/// A correct experiment of two hosts; tests spoil it. Lines are counted from 1, at `general`.
+const EXPERIMENT: &str = "\
+general:
+  stop_time: 10 s
+  data_directory: out
+network:
+  graph:
+    type: gml
+    inline: |
+      graph [
+        node [ id 0 host_bandwidth_up \"1 Gbit\" host_bandwidth_down \"1 Gbit\" ]
+        node [ id 1 host_bandwidth_up \"1 Gbit\" host_bandwidth_down \"1 Gbit\" ]
+        edge [ source 0 target 1 latency \"10 ms\" ]
+      ]
+hosts:
+  alice:
+    network_node_id: 0
+    processes:
+    - path: /bin/true
+  bob:
+    network_node_id: 1
+    processes: []
+";
+
+struct Answer {
+    status: i32,
+    out: String,
+    err: String,
+}
+
+impl From<Output> for Answer {
+    fn from(output: Output) -> Answer {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("answers are text");
+        Answer { status: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
+    }
+}
+
+fn gnomon(directory: &Path, args: &[&str]) -> Answer {
+    run(Path::new(env!("CARGO_BIN_EXE_gnomon")), directory, args)
+}
+
+fn run(program: &Path, directory: &Path, args: &[&str]) -> Answer {
+    let mut command = Command::new(program);
+    command.args(args).current_dir(directory).stdin(Stdio::null()).env("TMPDIR", directory);
+    command.output().expect("the program starts").into()
+}
+
+fn directory() -> TempDir {
+    tempfile::tempdir().expect("a temporary directory")
+}
+
+/// A directory with the experiment, in which `from` is replaced by `to`.
+fn experiment(from: &str, to: &str) -> TempDir {
+    assert!(EXPERIMENT.contains(from), "{from}");
+    let directory = directory();
+    fs::write(directory.path().join("x.yaml"), EXPERIMENT.replacen(from, to, 1)).unwrap();
+    directory
+}
+
+/// Runs the spoilt experiment: it must end with status 2, one message with all of `parts`, and no trace.
+fn refused(from: &str, to: &str, args: &[&str], parts: &[&str]) {
+    let directory = experiment(from, to);
+    let answer = gnomon(directory.path(), &[&["run"], args, &["x.yaml"]].concat());
+    assert_eq!(answer.status, 2, "{to}: {}", answer.err);
+    for part in parts {
+        assert!(answer.err.contains(part), "{to}: '{part}' is not in: {}", answer.err);
+    }
+    assert_eq!(answer.err.lines().count(), 1, "one message: {}", answer.err);
+    assert_eq!(answer.out, "");
+    assert!(!directory.path().join("out").exists(), "{to}: nothing may be left behind");
+}
+
+#[test]
+fn bad_experiments_are_refused_with_file_line_and_remedy() {
+    refused("stop_time", "stop_tme", &["--stop-time", "10 s"], &["x.yaml:2:", "stop_tme", "did you mean 'stop_time'?"]);
+    refused("10 s", "10 MB", &[], &["x.yaml:2:", "'10 MB' is not a time", "such as \"10 ms\""]);
+    refused("/bin/true", "/bin/nope", &[], &["x.yaml:17:", "'/bin/nope' does not exist", "install or build it"]);
+    refused("network_node_id: 1", "network_node_id: 7", &[], &["x.yaml:19:", "no node 7", "its nodes are 0, 1"]);
+    refused("  bob:", "  alice:", &[], &["x.yaml:18:", "alice"]);
+    refused("edge [ source 0 target 1 latency", "edge [ source 0 target 1 latncy", &[], &["x.yaml:11:", "latency"]);
+    refused("      ]\nhosts", "hosts", &[], &["x.yaml:"]);
+    let no_edge = "        edge [ source 0 target 1 latency \"10 ms\" ]\n";
+    refused(no_edge, "", &[], &["x.yaml:", "cannot be reached", "add edges"]);
+    refused("general", "general", &["--seed", "many"], &["--seed:", "'many' is not a whole number"]);
+    refused("general", "general", &["--debug-hosts", "alice,carol"], &["--debug-hosts:", "no host 'carol'"]);
+}
+
+#[test]
+fn an_existing_data_directory_is_refused_and_kept() {
+    let directory = experiment("general", "general");
+    fs::create_dir(directory.path().join("out")).unwrap();
+    let answer = gnomon(directory.path(), &["run", "x.yaml"]);
+    assert_eq!(answer.status, 2);
+    for part in ["x.yaml:3:", "data_directory", "already exists", "--data-directory"] {
+        assert!(answer.err.contains(part), "{}", answer.err);
+    }
+    assert_eq!(answer.err.lines().count(), 1);
+    assert_eq!(fs::read_dir(directory.path().join("out")).unwrap().count(), 0);
+}
+
+#[test]
+fn files_that_are_no_experiments_are_refused() {
+    let directory = directory();
+    let answer = gnomon(directory.path(), &["run", "nope.yaml"]);
+    assert_eq!(
+        (answer.status, answer.err.as_str()),
+        (2, "nope.yaml: this experiment file does not exist; correct the path\n")
+    );
+    let answer = gnomon(directory.path(), &["run", "."]);
+    assert_eq!((answer.status, answer.err.as_str()), (2, ".: this is a directory; name the experiment file in it\n"));
+    fs::write(directory.path().join("x.yaml"), b"\xff\xfe").unwrap();
+    let answer = gnomon(directory.path(), &["check", "x.yaml"]);
+    assert_eq!(answer.status, 2);
+    assert!(answer.err.starts_with("x.yaml: not text in UTF-8"), "{}", answer.err);
+}
+
+#[test]
+fn every_mistake_is_reported_on_its_own_line() {
+    let directory = experiment("stop_time: 10 s", "stop_time: 10 MB\n  sed: 1");
+    let answer = gnomon(directory.path(), &["check", "x.yaml"]);
+    assert_eq!(answer.status, 2);
+    let lines: Vec<&str> = answer.err.lines().collect();
+    assert_eq!(lines.len(), 2, "{}", answer.err);
+    assert!(lines[0].starts_with("x.yaml:2:") && lines[1].starts_with("x.yaml:3:"), "{}", answer.err);
+}
+
+#[test]
+fn check_explains_the_plan_and_runs_nothing() {
+    let directory = experiment("general", "general");
+    let answer = gnomon(directory.path(), &["check", "--seed", "5", "x.yaml"]);
+    assert_eq!((answer.status, answer.err.as_str()), (0, ""));
+    let program = fs::canonicalize("/bin/true").unwrap();
+    for part in
+        ["10 sec", "seed 5", "2 nodes", "alice", "11.0.0.1", "bob", "11.0.0.2", "10 ms", program.to_str().unwrap()]
+    {
+        assert!(answer.out.contains(part), "'{part}' is not in {}", answer.out);
+    }
+    assert!(!directory.path().join("out").exists());
+    fs::create_dir(directory.path().join("out")).unwrap();
+    let answer = gnomon(directory.path(), &["check", "x.yaml"]);
+    assert_eq!(answer.status, 0);
+    assert!(answer.out.contains("a run would be refused"), "{}", answer.out);
+}
+
+#[test]
+fn the_complete_experiment_reads_back() {
+    let directory = experiment("general", "general");
+    let first = gnomon(directory.path(), &["check", "--config", "x.yaml"]);
+    assert_eq!(first.status, 0, "{}", first.err);
+    fs::write(directory.path().join("complete.yaml"), &first.out).unwrap();
+    let second = gnomon(directory.path(), &["check", "--config", "complete.yaml"]);
+    assert_eq!((second.status, second.out), (0, first.out));
+}
+
+#[test]
+fn an_experiment_is_read_from_standard_input() {
+    let directory = experiment("general", "general");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gnomon"));
+    let input = fs::File::open(directory.path().join("x.yaml")).unwrap();
+    let output = command.args(["check", "-"]).stdin(input).current_dir(directory.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    fs::write(directory.path().join("x.yaml"), "general: {sed: 1}\n").unwrap();
+    let input = fs::File::open(directory.path().join("x.yaml")).unwrap();
+    let answer = Answer::from(command.stdin(input).output().unwrap());
+    assert_eq!(answer.status, 2);
+    assert!(answer.err.starts_with("standard input:1:"), "{}", answer.err);
+}
+
+#[test]
+fn help_contains_every_option() {
+    let directory = directory();
+    let page = gnomon(directory.path(), &["help", "options"]);
+    let flags: Vec<&str> = page.out.split("(--").skip(1).filter_map(|rest| rest.split([',', ';']).next()).collect();
+    assert!(flags.len() >= 40, "{flags:?}");
+    for command in
+        [&["run", "--help"][..], &["check", "--help"], &["exec", "--help"], &["help", "run"], &["shadow", "--help"]]
+    {
+        let answer = gnomon(directory.path(), command);
+        assert_eq!((answer.status, answer.err.as_str()), (0, ""), "{command:?}");
+        for flag in &flags {
+            assert!(answer.out.contains(&format!("--{flag} <")), "{command:?} lacks --{flag}");
+        }
+    }
+}
+
+#[test]
+fn help_begins_with_examples_and_tells_exit_codes() {
+    let directory = directory();
+    for args in [&["--help"][..], &["-h"], &["help"], &["run", "--help"], &["exec", "-h"], &["check", "-h"]] {
+        let answer = gnomon(directory.path(), args);
+        assert_eq!(answer.status, 0, "{args:?}");
+        let place = |text: &str| answer.out.find(text).unwrap_or_else(|| panic!("{args:?}: no '{text}'"));
+        let first = place("Examples:");
+        assert!(answer.out.find("Options:").is_none_or(|options| first < options), "{args:?}");
+        if !args.contains(&"exec") {
+            place("Exit status:");
+        }
+    }
+    let version = gnomon(directory.path(), &["--version"]);
+    assert_eq!(version.out, format!("gnomon {}\n", env!("CARGO_PKG_VERSION")));
+    let unknown = gnomon(directory.path(), &["help", "nonsense"]);
+    assert_eq!(unknown.status, 2);
+    assert!(unknown.err.contains("exit-codes"), "{}", unknown.err);
+}
+
+#[test]
+fn mistakes_on_the_command_line_get_a_suggestion() {
+    let directory = experiment("general", "general");
+    let answer = gnomon(directory.path(), &["chek", "x.yaml"]);
+    assert_eq!(answer.status, 2);
+    assert!(answer.err.contains("'check'"), "{}", answer.err);
+    let answer = gnomon(directory.path(), &["x.yaml"]);
+    assert_eq!(answer.status, 2);
+    assert!(answer.err.contains("gnomon run x.yaml"), "{}", answer.err);
+    let answer = gnomon(directory.path(), &["run", "--stop-tim", "3", "x.yaml"]);
+    assert_eq!(answer.status, 2);
+    assert!(answer.err.contains("--stop-time"), "{}", answer.err);
+    let answer = gnomon(directory.path(), &["exec", "--bandwith", "1 Gbit", "true"]);
+    assert_eq!(answer.status, 2);
+    assert!(answer.err.contains("--bandwidth"), "{}", answer.err);
+    let answer = gnomon(directory.path(), &["exec", "--bandwidth", "1 Gb", "true"]);
+    assert_eq!(answer.status, 2);
+    assert!(answer.err.starts_with("--bandwidth: '1 Gb' is not a bandwidth"), "{}", answer.err);
+    let answer = gnomon(directory.path(), &["exec", "no-such-program"]);
+    assert_eq!(answer.status, 2);
+    assert!(answer.err.contains("no program 'no-such-program' in PATH"), "{}", answer.err);
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "temporary directories are removed");
+}
+
+#[test]
+fn under_the_name_shadow_its_command_line_is_taken() {
+    let directory = experiment("stop_time: 10 s", "stop_time: 10 MB");
+    let shadow = directory.path().join("shadow");
+    symlink(env!("CARGO_BIN_EXE_gnomon"), &shadow).unwrap();
+    let shadow = |args: &[&str]| run(&shadow, directory.path(), args);
+
+    let version = shadow(&["-V"]);
+    assert_eq!(version.status, 0);
+    assert!(version.out.starts_with("shadow 3.3.0"), "{}", version.out);
+    let help = shadow(&["-h"]);
+    assert_eq!(help.status, 0);
+    for flag in
+        ["-d, --data-directory", "-e, --template-directory", "-l, --log-level", "-p, --parallelism", "-g, --gdb"]
+    {
+        assert!(help.out.contains(flag), "{flag}");
+    }
+    for flag in ["--debug-hosts", "--shm-cleanup", "--show-build-info", "--show-config"] {
+        assert!(help.out.contains(flag), "{flag}");
+    }
+
+    // What Gnomon answers with 2 is 1 here.
+    assert_eq!(shadow(&["--no-such-option"]).status, 1);
+    assert_eq!(shadow(&[]).status, 1);
+    let bad = shadow(&["x.yaml"]);
+    assert_eq!(bad.status, 1);
+    assert!(bad.err.contains("** Shadow did not complete successfully: x.yaml:2:"), "{}", bad.err);
+    let missing = shadow(&["--seed=666", "nope.yaml"]);
+    assert_eq!(missing.status, 1);
+
+    assert_eq!(shadow(&["--shm-cleanup"]).status, 0);
+    assert!(shadow(&["--show-build-info"]).err.contains("Gnomon"));
+    fs::write(directory.path().join("good.yaml"), EXPERIMENT).unwrap();
+    let config = shadow(&["--show-config", "--use-cpu-pinning", "false", "--stop-time=7", "good.yaml"]);
+    assert_eq!(config.status, 0, "{}", config.err);
+    assert!(config.err.contains("use_cpu_pinning: false") && config.err.contains("stop_time: 7 sec"), "{}", config.err);
+    assert!(!directory.path().join("out").exists());
+}
+
+#[test]
+fn the_sandbox_holds_whichever_way_it_is_closed() {
+    let directory = directory();
+    for way in ["namespace", "user-namespace", "filter", "best"] {
+        let answer = gnomon(directory.path(), &["check", &format!("--sandbox={way}")]);
+        if answer.status == 1 && way != "best" && answer.err.contains(&format!("\n  {way}: ")) {
+            // This machine refuses that way, and says why.
+            continue;
+        }
+        assert_eq!(answer.status, 0, "{way}: {}{}", answer.out, answer.err);
+        assert!(answer.out.contains("network: given up"), "{way}: {}", answer.out);
+        assert!(answer.out.contains("a connection to the world: refused"), "{way}: {}", answer.out);
+        if answer.out.contains("Landlock, ABI") {
+            assert!(answer.out.contains("a file beside it: refused"), "{way}: {}", answer.out);
+        }
+        assert!(answer.out.contains("a file in the run's directory: possible"), "{way}: {}", answer.out);
+    }
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "temporary directories are removed");
+}
