@@ -16,6 +16,9 @@ use tcpip::{OptionName, Readiness, SocketId, SocketOption};
 /// The control message of TCP_INQ.
 const TCP_CM_INQ: i32 = TCP_INQ;
 
+/// No more bytes will come.
+const ENDED: Readiness = Readiness::ERROR.union(Readiness::READ_HANGUP).union(Readiness::HANGUP);
+
 /// How a push ended.
 pub(super) struct Pushed {
     pub count: usize,
@@ -140,16 +143,14 @@ fn recv_at_least(
     let peek = wanted.flags & MSG_PEEK != 0;
     loop {
         let before = if peek { 0 } else { progress(ctx) };
-        let ready = if before > 0 { ctx.kernel.net.stack.readiness(id) } else { Readiness::empty() };
-        if ready.contains(Readiness::ERROR) && ctx.kernel.net.stack.readable_bytes(id) == 0 {
-            // The error belongs to the next call.
+        if before > 0 && nothing_follows(ctx, id) {
             return Ok(before);
         }
         let result = recv_now(ctx, id, wanted, before, peek);
         let moved = ctx.kernel.settle_sockets();
         let done = match result {
-            Ok(0) => return Ok(before),
-            Ok(count) => before + count,
+            Ok((count, complete)) if count == 0 || !complete => return Ok(before + count),
+            Ok((count, _)) => before + count,
             Err(Errno::EAGAIN) => before,
             Err(_) if before > 0 => return Ok(before),
             Err(error) => return Err(error.into()),
@@ -157,17 +158,27 @@ fn recv_at_least(
         if !peek {
             set_progress(ctx, done);
         }
-        if done >= target {
+        if done >= target || peek && ctx.kernel.net.stack.readiness(id).intersects(ENDED) {
             return Ok(done);
         }
         if !moved {
+            if done > 0 && nothing_follows(ctx, id) {
+                return Ok(done);
+            }
             return wait(ctx, file, Events::READABLE, blocking, done).map(|done| done as usize);
         }
     }
 }
 
-/// Moves what is there into the guest's buffers, behind the first `before` bytes of them.
-fn recv_now(ctx: &mut Ctx<'_>, id: SocketId, wanted: &Incoming<'_>, before: usize, peek: bool) -> Result<usize, Errno> {
+/// Whether a stream has ended, or failed, behind bytes that were taken. The next call tells how.
+fn nothing_follows(ctx: &mut Ctx<'_>, id: SocketId) -> bool {
+    let stack = &mut ctx.kernel.net.stack;
+    stack.readable_bytes(id) == 0 && stack.readiness(id).intersects(ENDED)
+}
+
+/// Moves what is there into the guest's buffers, behind the first `before` bytes of them. How much, and whether the buffers took it
+/// without a fault. EFAULT when they took nothing.
+fn recv_now(ctx: &mut Ctx<'_>, id: SocketId, wanted: &Incoming<'_>, before: usize, peek: bool) -> Result<(usize, bool), Errno> {
     let mut sink = wanted.data.sink(&ctx.process.memory);
     sink.skip(before);
     let room = ByteSink::remaining(&sink);
@@ -179,5 +190,5 @@ fn recv_now(ctx: &mut Ctx<'_>, id: SocketId, wanted: &Incoming<'_>, before: usiz
         taken
     };
     let count = ctx.kernel.net.stack.recv(ctx.now, id, room, peek, &mut put).map_err(errno)?;
-    if faulted && count == 0 { Err(Errno::EFAULT) } else { Ok(count) }
+    if faulted && count == 0 { Err(Errno::EFAULT) } else { Ok((count, !faulted)) }
 }

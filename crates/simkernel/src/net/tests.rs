@@ -263,6 +263,30 @@ fn a_blocking_read_waits_for_bytes_and_for_all_of_them() {
 }
 
 #[test]
+fn waiting_for_all_ends_with_the_stream() {
+    let mut m = Machine::new(A);
+    let (client, session) = m.connection();
+    m.write(client, b"tail").unwrap();
+    m.call(nr::close, &[client]).unwrap();
+    assert_eq!(m.recv(session, 16, MSG_WAITALL | MSG_PEEK).unwrap(), b"tail");
+    assert_eq!(m.recv(session, 16, MSG_WAITALL).unwrap(), b"tail");
+    assert_eq!(m.recv(session, 16, MSG_WAITALL).unwrap(), b"");
+}
+
+#[test]
+fn a_buffer_that_ends_early_takes_what_it_can() {
+    let mut m = Machine::new(A);
+    let (client, session) = m.connection();
+    m.write(client, b"0123456789").unwrap();
+    let end = m.memory().stack_end();
+    assert_eq!(m.call(nr::recvfrom, &[session, end - 4, 10, MSG_WAITALL.into()]), Ok(4));
+    assert_eq!(m.call(nr::recvfrom, &[session, end, 10, 0]), Err(Errno::EFAULT));
+    assert_eq!(m.recv(session, 10, 0).unwrap(), b"456789");
+    assert_eq!(m.call(nr::write, &[client, end - 4, 10]), Ok(4));
+    assert_eq!(m.call(nr::write, &[client, end, 10]), Err(Errno::EFAULT));
+}
+
+#[test]
 fn a_blocking_write_goes_on_when_there_is_room() {
     let mut m = Machine::new(A);
     let (client, session) = m.connection();
