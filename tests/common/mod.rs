@@ -1,0 +1,143 @@
+//! What whole-program tests share: folders of their own, the program under test, C programs, experiments, the files of a run.
+
+// Each test binary uses a part of it.
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+
+/// No run of a test takes longer in wall time, in seconds; a hanging one becomes a failure.
+const LIMIT_S: &str = "100";
+
+/// What a command left.
+pub struct Output {
+    pub status: ExitStatus,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Output {
+    /// The exit status; 128 + N for signal N. 124 and 137 when it ran into the limit.
+    pub fn code(&self) -> i32 {
+        use std::os::unix::process::ExitStatusExt;
+        self.status.code().or_else(|| self.status.signal().map(|signal| 128 + signal)).expect("an end")
+    }
+}
+
+/// Runs a command to its end, with nothing on standard input.
+pub fn capture(command: &mut Command) -> Output {
+    let output = command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    Output {
+        status: output.status,
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// A command that is killed at the limit.
+pub fn limited(program: &Path) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after", "5", LIMIT_S]).arg(program);
+    command
+}
+
+/// The program under test.
+pub fn gnomon() -> Command {
+    limited(Path::new(env!("CARGO_BIN_EXE_gnomon")))
+}
+
+/// The repository.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// An empty folder of that name for one test.
+pub fn folder(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    if path.exists() {
+        fs::remove_dir_all(&path).expect("an old folder can be removed");
+    }
+    fs::create_dir_all(&path).expect("a folder");
+    path
+}
+
+/// Compiles a C program of the repository into `folder`; returns the executable.
+pub fn compile(source: &str, folder: &Path) -> PathBuf {
+    let source = root().join(source);
+    let program = folder.join(source.file_stem().expect("a name"));
+    let mut cc = Command::new("cc");
+    cc.args(["-O1", "-std=gnu11", "-pthread", "-w", "-o"]).args([&program, &source]);
+    let output = capture(&mut cc);
+    assert!(output.status.success(), "{cc:?}: {}", output.stderr);
+    program
+}
+
+/// A program of the machine, if it has it.
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let more = [PathBuf::from("/usr/sbin"), PathBuf::from("/sbin")];
+    std::env::split_paths(&path).chain(more).map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
+/// A python3 that can be loaded as a guest, if the machine has one.
+pub fn find_python() -> Option<String> {
+    let output = capture(&mut Command::new(root().join("tools/pie-python")));
+    output.status.success().then(|| output.stdout.trim_end().to_owned())
+}
+
+/// Runs an experiment in `folder`, which relative paths start from. `arguments` come before the file.
+pub fn run(folder: &Path, experiment: &str, arguments: &[&str]) -> Output {
+    capture(gnomon().arg("run").args(arguments).arg(experiment).current_dir(folder))
+}
+
+/// Runs an experiment that must succeed.
+pub fn run_well(folder: &Path, experiment: &str, arguments: &[&str]) -> Output {
+    let output = run(folder, experiment, arguments);
+    assert_eq!(output.code(), 0, "{experiment} {arguments:?}:\n{}{}", output.stdout, output.stderr);
+    output
+}
+
+/// Makes an example ready to run in a folder of its own.
+pub fn set_up(example: &str, folder: &Path) {
+    let output = capture(Command::new(root().join("examples").join(example).join("set-up")).arg(folder));
+    assert!(output.status.success(), "setting up {example}: {}", output.stderr);
+    eprint!("{}", output.stderr);
+}
+
+/// `sim-stats.json` of a data directory.
+pub fn stats(data: &Path) -> serde_json::Value {
+    serde_json::from_str(&read(&data.join("sim-stats.json"))).expect("sim-stats.json is JSON")
+}
+
+/// The digest of a run.
+pub fn digest(data: &Path) -> String {
+    let digest = stats(data)["gnomon"]["digest"].as_str().expect("a digest").to_owned();
+    assert_eq!(digest.len(), 64, "{digest}");
+    digest
+}
+
+/// A file as text.
+pub fn read(path: &Path) -> String {
+    let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// All files below a folder with their content, by their path in it.
+pub fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(current) = folders.pop() {
+        for entry in fs::read_dir(&current).expect("a readable folder") {
+            let path = entry.expect("a readable entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(folder).expect("inside").to_string_lossy().into_owned();
+                files.insert(name, fs::read(&path).expect("a readable file"));
+            }
+        }
+    }
+    files
+}

@@ -1,0 +1,151 @@
+//! The programs of `tests/guest-programs`: each case must print the same natively and as a guest.
+
+mod common;
+
+use common::{Output, capture, compile, folder, gnomon, limited, root};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// Cases that are known to print something else as a guest: program, case, reason. Each must differ, or it leaves this list.
+const KNOWN_DIFFERENCES: &[(&str, &str, &str)] = &[];
+
+/// All programs together have at least that many cases.
+const LEAST_CASES: usize = 150;
+
+/// After so many cases that took the whole program with them, the rest is not tried.
+const MOST_DEATHS: usize = 8;
+
+/// What the cases of a program printed, by case, in any order.
+type Printed = BTreeMap<String, String>;
+
+/// One test per program, so that they run side by side and are named in the report.
+macro_rules! programs {
+    ($($name:ident)*) => {
+        const PROGRAMS: &[&str] = &[$(stringify!($name)),*];
+        $(
+            #[test]
+            fn $name() {
+                compare(stringify!($name));
+            }
+        )*
+    };
+}
+
+programs! {
+    bad_calls cpu_state descriptors epoll eventfd faults files futex identity memory names pipes poll signals tcp tcp_closing tcp_options threads
+    time timerfd udp unix_sockets
+}
+
+#[test]
+fn every_program_is_compared() {
+    let mut sources = Vec::new();
+    let mut cases = 0;
+    for entry in fs::read_dir(root().join("tests/guest-programs")).expect("the folder") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_some_and(|extension| extension == "c") {
+            sources.push(path.file_stem().expect("a name").to_string_lossy().into_owned());
+            cases += common::read(&path).lines().filter(|line| line.starts_with("CASE(")).count();
+        }
+    }
+    sources.sort();
+    assert_eq!(sources, PROGRAMS, "a program is missing in the list above, or has gone");
+    println!("{cases} cases in {} programs", sources.len());
+    assert!(cases >= LEAST_CASES, "{cases} cases");
+}
+
+#[test]
+fn known_differences_name_what_exists() {
+    for (program, case, reason) in KNOWN_DIFFERENCES {
+        assert!(PROGRAMS.contains(program), "{program}");
+        let source = common::read(&root().join(format!("tests/guest-programs/{program}.c")));
+        assert!(source.contains(&format!("CASE({case})")), "{program}: {case}");
+        assert!(reason.len() > 20, "{program}: {case}: give the reason");
+    }
+}
+
+fn compare(name: &str) {
+    let folder = folder(&format!("guest-programs/{name}"));
+    let program = compile(&format!("tests/guest-programs/{name}.c"), &folder);
+    let list = capture(limited(&program).arg("--list")).stdout;
+    let cases: Vec<&str> = list.lines().collect();
+
+    let native = capture(limited(&program).current_dir(&folder));
+    let expected = printed(&native);
+    let (simulated, code) = simulate(&program, &folder, &cases);
+
+    let mut problems = Vec::new();
+    let mut same = 0;
+    for case in &cases {
+        let known = KNOWN_DIFFERENCES.iter().any(|(program, known, _)| (*program, *known) == (name, case));
+        match (difference(expected.get(*case), simulated.get(*case)), known) {
+            (None, false) => same += 1,
+            (Some(_), true) => {}
+            (Some(lines), false) => problems.push(format!("case {case}:\n{lines}")),
+            (None, true) => problems.push(format!("case {case} is the same now: take it off the list")),
+        }
+    }
+    if problems.is_empty() && code != native.code() {
+        problems.push(format!("exit status {code}, natively {}", native.code()));
+    }
+    println!("{name}: {same} of {} cases print the same", cases.len());
+    assert!(problems.is_empty(), "{name}: {same} of {} cases print the same\n{}", cases.len(), problems.join("\n"));
+}
+
+/// Runs all cases as guests. A case that takes the program with it does not hide those after it.
+fn simulate(program: &Path, folder: &Path, cases: &[&str]) -> (Printed, i32) {
+    let mut printed_by_all = Printed::new();
+    let mut left = cases;
+    for death in 0.. {
+        let mut command = gnomon();
+        command.args(["exec", "--quiet", "--stop-time", "10 min"]).arg(program).current_dir(folder);
+        // No names: all cases, as natively.
+        let output = capture(if death == 0 { &mut command } else { command.args(left) });
+        let part = printed(&output);
+        let last = left.iter().rposition(|case| part.contains_key(*case));
+        printed_by_all.extend(part);
+        let Some(last) = last.filter(|_| died(&output)).filter(|last| last + 1 < left.len() && death < MOST_DEATHS) else {
+            return (printed_by_all, output.code());
+        };
+        let epitaph = printed_by_all.get_mut(left[last]).expect("it printed something");
+        epitaph.push_str(&format!("(the program ended here: {}: {})\n", output.code(), output.stderr.trim_end()));
+        left = &left[last + 1..];
+    }
+    unreachable!("the last death returns")
+}
+
+/// Whether the program itself did not end by its own will: killed, or still running at the stop time.
+fn died(output: &Output) -> bool {
+    output.code() > 1
+}
+
+/// Takes the output apart into cases.
+fn printed(output: &Output) -> Printed {
+    let mut cases = Printed::new();
+    let mut current = None;
+    for line in output.stdout.lines() {
+        if let Some(name) = line.strip_prefix("case ") {
+            current = Some(name.to_owned());
+        }
+        let text = cases.entry(current.clone().unwrap_or_default()).or_default();
+        text.push_str(line);
+        text.push('\n');
+    }
+    cases
+}
+
+/// The lines that are not the same, natively printed ones after `-`, a guest's after `+`; None when all are.
+fn difference(native: Option<&String>, guest: Option<&String>) -> Option<String> {
+    if native == guest {
+        return None;
+    }
+    let native: Vec<&str> = native.map_or(vec![], |text| text.lines().collect());
+    let guest: Vec<&str> = guest.map_or(vec![], |text| text.lines().collect());
+    let head = native.iter().zip(&guest).take_while(|(a, b)| a == b).count();
+    let tail = native[head..].iter().rev().zip(guest[head..].iter().rev()).take_while(|(a, b)| a == b).count();
+    let of = |sign: char, lines: &[&str]| -> String {
+        let lines = &lines[head..lines.len() - tail];
+        lines.iter().take(12).map(|line| format!("    {sign} {line}\n")).collect()
+    };
+    Some(of('-', &native) + &of('+', &guest))
+}
