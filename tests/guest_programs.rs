@@ -104,7 +104,8 @@ fn simulate(program: &Path, folder: &Path, cases: &[&str]) -> (Printed, i32) {
         let part = printed(&output);
         let last = left.iter().rposition(|case| part.contains_key(*case));
         printed_by_all.extend(part);
-        let Some(last) = last.filter(|_| died(&output)).filter(|last| last + 1 < left.len() && death < MOST_DEATHS) else {
+        let Some(last) = last.filter(|_| died(&output)).filter(|last| last + 1 < left.len() && death < MOST_DEATHS)
+        else {
             return (printed_by_all, output.code());
         };
         let epitaph = printed_by_all.get_mut(left[last]).expect("it printed something");
