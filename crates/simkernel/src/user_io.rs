@@ -28,13 +28,23 @@ pub trait ByteSink {
 pub struct UserBuffers {
     segments: SmallVec<[(u64, u64); 2]>,
     total: usize,
+    /// Reaches past what a program can have mapped at all.
+    impossible: bool,
+}
+
+/// One past the highest address of a program (TASK_SIZE_MAX).
+const USER_END: u64 = (1 << 47) - 4096;
+
+fn is_impossible(address: u64, len: u64) -> bool {
+    address.checked_add(len).is_none_or(|end| end > USER_END)
 }
 
 impl UserBuffers {
     /// One buffer, cut to what Linux moves in one call.
     pub fn single(address: u64, len: u64) -> Self {
+        let impossible = is_impossible(address, len);
         let len = len.min(MAX_RW_COUNT);
-        UserBuffers { segments: SmallVec::from_slice(&[(address, len)]), total: len as usize }
+        UserBuffers { impossible, segments: SmallVec::from_slice(&[(address, len)]), total: len as usize }
     }
 
     /// The vector of `readv` and its relatives. EINVAL for too many or too long ones, EFAULT for a bad vector.
@@ -55,9 +65,15 @@ impl UserBuffers {
             return Err(Errno::EINVAL);
         }
         let len = iovec.iov_len.min(MAX_RW_COUNT - self.total as u64);
+        self.impossible |= is_impossible(iovec.iov_base, iovec.iov_len);
         self.segments.push((iovec.iov_base, len));
         self.total += len as usize;
         Ok(())
+    }
+
+    /// EFAULT for buffers that cannot exist: found before anything is read or written (`access_ok`).
+    pub fn check(&self) -> Result<(), Errno> {
+        if self.impossible { Err(Errno::EFAULT) } else { Ok(()) }
     }
 
     pub fn total(&self) -> usize {

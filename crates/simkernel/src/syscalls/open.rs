@@ -71,7 +71,7 @@ fn open_path(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, flags: u32, mode: u32) ->
             }
             FileKind::Name(target.path)
         }
-        Some(Node::Real(node)) if node.kind() == S_IFIFO => return open_fifo(ctx, &node.path.clone(), flags),
+        Some(Node::Real(node)) if node.kind() == S_IFIFO && flags & O_DIRECTORY == 0 => return open_fifo(ctx, &node.path.clone(), flags),
         Some(Node::Real(node)) => open_real(ctx, &target.path, node, flags)?,
         Some(Node::Synthetic(Synthetic::Descriptor { pid, fd })) => return reopen(ctx, *pid, *fd, flags),
         Some(Node::Synthetic(node)) => open_synthetic(target.path.clone(), node.clone(), flags)?,

@@ -141,17 +141,28 @@ pub fn unlinkat(ctx: &mut Ctx<'_>, [dirfd, path, flags, ..]: [u64; 6]) -> SysRes
     remove(ctx, dirfd, path, flags as u32 & AT_REMOVEDIR != 0)
 }
 
+/// A path whose last component is meant itself, whatever slashes follow it, and whether some do.
+fn without_slashes(path: &[u8]) -> (&[u8], bool) {
+    let len = path.iter().rposition(|&b| b != b'/').map_or(path.len().min(1), |last| last + 1);
+    (&path[..len], len < path.len())
+}
+
+/// The last component of a path.
+fn last_name(path: &[u8]) -> &[u8] {
+    path.rsplit(|&b| b == b'/').find(|part| !part.is_empty()).unwrap_or_default()
+}
+
 fn remove(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, directory: bool) -> SysResult {
     let path = ctx.path_argument(path)?;
     if directory {
-        match path.rsplit(|&b| b == b'/').find(|part| !part.is_empty()) {
-            Some(b".") => return Err(Errno::EINVAL.into()),
-            Some(b"..") => return Err(Errno::ENOTEMPTY.into()),
+        match last_name(&path) {
+            b"." => return Err(Errno::EINVAL.into()),
+            b".." => return Err(Errno::ENOTEMPTY.into()),
             _ => {}
         }
     }
-    let follows_slash = path.ends_with(b"/");
-    let (path, node) = existing(ctx, dirfd, &path, false)?;
+    let (trimmed, follows_slash) = without_slashes(&path);
+    let (path, node) = existing(ctx, dirfd, trimmed, false)?;
     match (node.is_directory(), directory) {
         (true, false) => return Err(Errno::EISDIR.into()),
         (false, true) => return Err(Errno::ENOTDIR.into()),
@@ -186,14 +197,18 @@ pub fn renameat2(ctx: &mut Ctx<'_>, [from_fd, from, to_fd, to, flags, _]: [u64; 
         return Err(Errno::EINVAL.into());
     }
     let (from, to) = (ctx.path_argument(from)?, ctx.path_argument(to)?);
-    let (source, node) = existing(ctx, from_fd, &from, false)?;
-    let target = ctx.walk(to_fd, &to, false)?;
+    if [&from, &to].into_iter().any(|path| matches!(last_name(path), b"." | b"..")) {
+        return Err(Errno::EBUSY.into());
+    }
+    let ((from, from_slash), (to, to_slash)) = (without_slashes(&from), without_slashes(&to));
+    let (source, node) = existing(ctx, from_fd, from, false)?;
+    let target = ctx.walk(to_fd, to, false)?;
     let node = real(node)?;
     let directory = node.kind() == S_IFDIR;
     if directory && source != target.path && is_below(&target.path, &source) {
         return Err(Errno::EINVAL.into());
     }
-    if target.node.is_none() && target.slash && !directory {
+    if (from_slash || to_slash) && !directory {
         return Err(Errno::ENOTDIR.into());
     }
     match target.node {
@@ -385,12 +400,11 @@ enum Subject {
     Other,
 }
 
-fn subject(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, flags: u32) -> Result<Subject, Outcome> {
-    let text = if path == 0 { Vec::new() } else { ctx.path_argument(path)? };
-    if text.is_empty() {
-        if path != 0 && flags & AT_EMPTY_PATH == 0 {
-            return Err(Errno::ENOENT.into());
-        }
+/// The subject of a call that takes a path, or (without one) a descriptor.
+fn subject(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, flags: u32) -> Result<Subject, Outcome> {
+    let Some(path) = path else { return open_subject(ctx, dirfd) };
+    let text = ctx.path_argument(path)?;
+    if text.is_empty() && flags & AT_EMPTY_PATH != 0 {
         return open_subject(ctx, dirfd);
     }
     let (path, node) = existing(ctx, dirfd, &text, flags & AT_SYMLINK_NOFOLLOW == 0)?;
@@ -423,17 +437,17 @@ fn open_subject(ctx: &mut Ctx<'_>, fd: u64) -> Result<Subject, Outcome> {
 
 /// chmod(2).
 pub fn chmod(ctx: &mut Ctx<'_>, [path, mode, ..]: [u64; 6]) -> SysResult {
-    set_mode(ctx, HERE, path, mode, 0)
+    set_mode(ctx, HERE, Some(path), mode, 0)
 }
 
 /// fchmod(2).
 pub fn fchmod(ctx: &mut Ctx<'_>, [fd, mode, ..]: [u64; 6]) -> SysResult {
-    set_mode(ctx, fd, 0, mode, 0)
+    set_mode(ctx, fd, None, mode, 0)
 }
 
 /// fchmodat(2).
 pub fn fchmodat(ctx: &mut Ctx<'_>, [dirfd, path, mode, ..]: [u64; 6]) -> SysResult {
-    set_mode(ctx, dirfd, path, mode, 0)
+    set_mode(ctx, dirfd, Some(path), mode, 0)
 }
 
 /// fchmodat2(2).
@@ -441,10 +455,10 @@ pub fn fchmodat2(ctx: &mut Ctx<'_>, [dirfd, path, mode, flags, ..]: [u64; 6]) ->
     if flags as u32 & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
         return Err(Errno::EINVAL.into());
     }
-    set_mode(ctx, dirfd, path, mode, flags as u32)
+    set_mode(ctx, dirfd, Some(path), mode, flags as u32)
 }
 
-fn set_mode(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, mode: u64, flags: u32) -> SysResult {
+fn set_mode(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, mode: u64, flags: u32) -> SysResult {
     match subject(ctx, dirfd, path, flags)? {
         Subject::Path(_, node) if node.kind() == S_IFLNK => return Err(Errno::EOPNOTSUPP.into()),
         Subject::Path(path, node) => ctx.kernel.vfs.chmod(&path, &node, mode as u32, ctx.now)?,
@@ -456,17 +470,17 @@ fn set_mode(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, mode: u64, flags: u32) -> 
 
 /// chown(2).
 pub fn chown(ctx: &mut Ctx<'_>, [path, uid, gid, ..]: [u64; 6]) -> SysResult {
-    set_owner(ctx, HERE, path, uid, gid, 0)
+    set_owner(ctx, HERE, Some(path), uid, gid, 0)
 }
 
 /// lchown(2).
 pub fn lchown(ctx: &mut Ctx<'_>, [path, uid, gid, ..]: [u64; 6]) -> SysResult {
-    set_owner(ctx, HERE, path, uid, gid, AT_SYMLINK_NOFOLLOW)
+    set_owner(ctx, HERE, Some(path), uid, gid, AT_SYMLINK_NOFOLLOW)
 }
 
 /// fchown(2).
 pub fn fchown(ctx: &mut Ctx<'_>, [fd, uid, gid, ..]: [u64; 6]) -> SysResult {
-    set_owner(ctx, fd, 0, uid, gid, 0)
+    set_owner(ctx, fd, None, uid, gid, 0)
 }
 
 /// fchownat(2).
@@ -474,10 +488,10 @@ pub fn fchownat(ctx: &mut Ctx<'_>, [dirfd, path, uid, gid, flags, _]: [u64; 6]) 
     if flags as u32 & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
         return Err(Errno::EINVAL.into());
     }
-    set_owner(ctx, dirfd, path, uid, gid, flags as u32)
+    set_owner(ctx, dirfd, Some(path), uid, gid, flags as u32)
 }
 
-fn set_owner(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, uid: u64, gid: u64, flags: u32) -> SysResult {
+fn set_owner(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, uid: u64, gid: u64, flags: u32) -> SysResult {
     let stat = match subject(ctx, dirfd, path, flags)? {
         Subject::Path(path, node) => ctx.kernel.vfs.for_change(&path, &node)?.stat,
         Subject::Open(stat) => stat,
@@ -497,6 +511,7 @@ pub fn utimensat(ctx: &mut Ctx<'_>, [dirfd, path, times, flags, ..]: [u64; 6]) -
     } else {
         [ctx.process.memory.read_value(times)?, ctx.process.memory.read_value(times + 16)?]
     };
+    let path = (path != 0 || dirfd as i32 == AT_FDCWD).then_some(path);
     set_times(ctx, dirfd, path, times, flags as u32)
 }
 
@@ -514,7 +529,7 @@ pub fn futimesat(ctx: &mut Ctx<'_>, [dirfd, path, times, ..]: [u64; 6]) -> SysRe
             *time = Timespec::from_nanos(value.to_nanos().ok_or(Errno::EINVAL)?);
         }
     }
-    set_times(ctx, dirfd, path, parsed, 0)
+    set_times(ctx, dirfd, Some(path), parsed, 0)
 }
 
 /// utime(2).
@@ -524,10 +539,14 @@ pub fn utime(ctx: &mut Ctx<'_>, [path, times, ..]: [u64; 6]) -> SysResult {
         let value: Utimbuf = ctx.process.memory.read_value(times)?;
         parsed = [Timespec { tv_sec: value.actime, tv_nsec: 0 }, Timespec { tv_sec: value.modtime, tv_nsec: 0 }];
     }
-    set_times(ctx, HERE, path, parsed, 0)
+    set_times(ctx, HERE, Some(path), parsed, 0)
 }
 
-fn set_times(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, times: [Timespec; 2], flags: u32) -> SysResult {
+fn set_times(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, times: [Timespec; 2], flags: u32) -> SysResult {
+    if times.iter().all(|time| time.tv_nsec == UTIME_OMIT) {
+        return Ok(0);
+    }
+    let subject = subject(ctx, dirfd, path, flags)?;
     let mut parsed = [None; 2];
     for (time, out) in times.iter().zip(&mut parsed) {
         *out = match time.tv_nsec {
@@ -536,7 +555,7 @@ fn set_times(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, times: [Timespec; 2], fla
             _ => Some(Timespec { tv_sec: time.tv_sec.max(0), ..*time }.to_nanos().ok_or(Errno::EINVAL)?),
         };
     }
-    let stat = match subject(ctx, dirfd, path, flags)? {
+    let stat = match subject {
         Subject::Path(path, node) => ctx.kernel.vfs.for_change(&path, &node)?.stat,
         Subject::Open(stat) => stat,
         Subject::Other => return Ok(0),

@@ -100,6 +100,7 @@ pub(crate) fn read_into(ctx: &mut Ctx<'_>, fd: u64, buffers: &UserBuffers, posit
     if !file.readable() {
         return Err(Errno::EBADF.into());
     }
+    buffers.check()?;
     if net::is_socket(&file.kind) {
         return net::read(ctx, id, buffers);
     }
@@ -126,6 +127,7 @@ pub(crate) fn write_from(ctx: &mut Ctx<'_>, fd: u64, buffers: &UserBuffers, posi
     if !file.writable() {
         return Err(Errno::EBADF.into());
     }
+    buffers.check()?;
     if net::is_socket(&file.kind) {
         return net::write(ctx, id, buffers);
     }

@@ -303,3 +303,61 @@ pub const TABLE: &[Entry] = &[
     full(capget, system::capget),
     partial(capset, system::capset, "accepted without effect"),
 ];
+
+/// The document about system calls: one table, by number.
+pub fn generate_markdown() -> String {
+    use std::fmt::Write;
+    let mut rows: Vec<(u32, Option<&Entry>)> = nr::ALL.iter().map(|(number, _)| (*number, None)).collect();
+    for entry in TABLE {
+        if let Some(row) = rows.iter_mut().find(|row| row.0 == entry.number) {
+            row.1 = Some(entry);
+        }
+    }
+    let count = |wanted: fn(Option<Support>) -> bool| rows.iter().filter(|row| wanted(row.1.map(|e| e.support))).count();
+    let full = count(|support| support == Some(Support::Full));
+    let partial = count(|support| matches!(support, Some(Support::Partial(_))));
+    let mut text = format!(
+        "# System calls\n\nGenerated from `crates/simkernel/src/syscalls/table.rs`; do not edit. To regenerate:\n\n    \
+         GNOMON_WRITE_DOCS=1 cargo test -p simkernel document\n\nOf {} calls that Linux has on x86-64, {full} are supported in \
+         full, {partial} in part. All others answer ENOSYS, which is\nreported once per program.\n\n\
+         | number | call | support | remarks |\n| ---: | --- | --- | --- |\n",
+        rows.len(),
+    );
+    for (number, entry) in rows {
+        let (support, remark) = match entry.map(|entry| entry.support) {
+            Some(Support::Full) => ("full", ""),
+            Some(Support::Partial(what)) => ("partial", what),
+            Some(Support::Unsupported(why)) => ("no", why),
+            None => ("no", ""),
+        };
+        let name = nr::name(number.into()).unwrap_or_default();
+        writeln!(text, "| {number} | `{name}` | {support} | {remark} |").expect("a string takes everything");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_call_has_one_entry_at_most() {
+        let mut numbers: Vec<u32> = TABLE.iter().map(|entry| entry.number).collect();
+        numbers.sort_unstable();
+        let before = numbers.len();
+        numbers.dedup();
+        assert_eq!(numbers.len(), before);
+        assert!(numbers.iter().all(|number| nr::name((*number).into()).is_some()));
+    }
+
+    #[test]
+    fn the_document_says_what_the_table_says() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/system-calls.md");
+        let text = generate_markdown();
+        if std::env::var_os("GNOMON_WRITE_DOCS").is_some() {
+            std::fs::write(path, &text).unwrap();
+        }
+        let current = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(current == text, "docs/system-calls.md is out of date: GNOMON_WRITE_DOCS=1 cargo test -p simkernel document");
+    }
+}

@@ -21,7 +21,7 @@ impl Node {
     pub fn is_directory(&self) -> bool {
         match self {
             Node::Real(node) => node.kind() == S_IFDIR,
-            Node::Synthetic(node) => matches!(node, Synthetic::Directory(_)),
+            Node::Synthetic(node) => matches!(node, Synthetic::Directory(_) | Synthetic::Descriptors(_)),
         }
     }
 }
