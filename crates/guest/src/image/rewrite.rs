@@ -45,7 +45,7 @@ pub(crate) fn rewrite(memory: &mut [u8], data: &[u8], header: &ElfHeader) -> Rew
         for at in candidates(&memory[from as usize..to as usize]) {
             let at = from + at as u64;
             let Some(range) = enclosing(&functions, at) else {
-                let alone = lone_syscall(memory, at)
+                let alone = lone_syscall(memory, &functions, at)
                     .is_some_and(|lone| replace(memory, header.span, &lone, 1, Special::Syscall, &mut out));
                 out.left += u64::from(!alone);
                 continue;
@@ -98,15 +98,17 @@ fn prefixes_before(code: &[u8], at: usize) -> usize {
     }
 }
 
-/// `mov $number, %eax; syscall` outside every known function: glibc ends the unwind entry of `clone` before the call. Seven bytes
-/// that say this are no constant by chance.
-fn lone_syscall(memory: &[u8], at: u64) -> Option<Function> {
+/// `mov $number, %eax; syscall` where a function's unwind entry ends: glibc ends that of `clone3` just before the call. Anywhere else
+/// outside the known functions nothing tells what jumps there.
+fn lone_syscall(memory: &[u8], functions: &[(u64, u64)], at: u64) -> Option<Function> {
     const NUMBER_MAX: u32 = 0x400;
     let start = at.checked_sub(5)?;
     let code = memory.get(start as usize..at as usize + 2)?;
     let number = u32::from_le_bytes([code[1], code[2], code[3], code[4]]);
-    (code[0] == 0xb8 && number < NUMBER_MAX && code[5..] == [0x0f, 0x05])
-        .then(|| Function::decode(memory, (start, at + 2)))
+    let call = code[0] == 0xb8 && number < NUMBER_MAX && code[5..] == [0x0f, 0x05];
+    let begun = functions.partition_point(|(from, _)| *from <= start);
+    let ends_here = functions[..begun].iter().rev().take(8).any(|(_, to)| *to >= start && *to <= at);
+    (call && ends_here).then(|| Function::decode(memory, (start, at + 2)))
 }
 
 /// The innermost function around `at`.
