@@ -22,6 +22,8 @@ pub(crate) struct Datagram {
 pub(crate) struct UdpSocket {
     pub settings: Settings,
     pub local: Endpoint,
+    /// What bind(2) asked for. Parts that are zero were chosen by the stack, and end with connect(2) to AF_UNSPEC.
+    pub asked: Endpoint,
     pub hold: Hold,
     pub peer: Option<Endpoint>,
     pub queue: VecDeque<Datagram>,
@@ -47,6 +49,7 @@ impl UdpSocket {
         UdpSocket {
             settings,
             local: Endpoint::ANY,
+            asked: Endpoint::ANY,
             hold: Hold::None,
             peer: None,
             queue: VecDeque::new(),

@@ -157,3 +157,20 @@ fn stacks_move_between_threads() {
     is_send::<tcpip::Stack>();
     is_send::<Packet>();
 }
+
+#[test]
+fn disconnecting_gives_up_what_bind_did_not_ask_for() {
+    let mut net = net();
+    let (stack, now) = (&mut net.stacks[0], net.now);
+    let free = stack.udp_socket();
+    stack.connect(now, free, addr(Ipv4Addr::LOCALHOST, 9)).unwrap();
+    stack.disconnect(now, free).unwrap();
+    assert_eq!(stack.local_name(free), Ok(addr(Ipv4Addr::UNSPECIFIED, 0)));
+    // A source address of the loopback interface would not leave the host.
+    assert!(stack.connect(now, free, addr(B, 9)).is_ok());
+    let bound = stack.udp_socket();
+    stack.bind(bound, addr(A, 5000)).unwrap();
+    stack.connect(now, bound, addr(B, 9)).unwrap();
+    stack.disconnect(now, bound).unwrap();
+    assert_eq!(stack.local_name(bound), Ok(addr(A, 5000)));
+}

@@ -564,3 +564,21 @@ fn bad_addresses_have_their_errors() {
     stack.close(net.now, id);
     assert_eq!(stack.bind(id, addr(A, 1)), Err(SocketError::BadSocket));
 }
+
+#[test]
+fn a_listener_that_is_shut_gives_up_a_port_it_did_not_ask_for() {
+    let mut net = net();
+    let (stack, now) = (&mut net.stacks[0], net.now);
+    let free = stack.tcp_socket();
+    stack.bind(free, addr(A, 0)).unwrap();
+    stack.listen(free, 1).unwrap();
+    stack.shutdown(now, free, Shutdown::Read).unwrap();
+    assert_eq!(stack.local_name(free), Ok(addr(A, 0)));
+    stack.listen(free, 1).unwrap();
+    assert_eq!(stack.local_name(free).unwrap().ip(), A);
+    let bound = stack.tcp_socket();
+    stack.bind(bound, addr(A, 80)).unwrap();
+    stack.listen(bound, 1).unwrap();
+    stack.shutdown(now, bound, Shutdown::Read).unwrap();
+    assert_eq!(stack.local_name(bound), Ok(addr(A, 80)));
+}

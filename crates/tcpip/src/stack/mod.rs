@@ -100,6 +100,8 @@ enum Kind {
 struct TcpSocket {
     settings: Settings,
     local: Endpoint,
+    /// What bind(2) asked for. Parts that are zero were chosen by the stack and last as long as the connection or the listener.
+    asked: Endpoint,
     hold: Hold,
     role: Role,
 }

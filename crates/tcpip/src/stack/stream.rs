@@ -16,7 +16,7 @@ impl Stack {
     /// socket(2) with SOCK_STREAM.
     pub fn tcp_socket(&mut self) -> SocketId {
         let settings = self.tcp_settings();
-        let socket = TcpSocket { settings, local: Endpoint::ANY, hold: Hold::None, role: Role::Idle };
+        let socket = TcpSocket { settings, local: Endpoint::ANY, asked: Endpoint::ANY, hold: Hold::None, role: Role::Idle };
         self.insert(Kind::Tcp(Box::new(socket)))
     }
 
@@ -36,7 +36,7 @@ impl Stack {
                 }
                 let (table, rng) = (&mut self.tcp_ports, &mut self.rng);
                 let port = table.bind(id.index, endpoint.addr, endpoint.port, &socket.settings, range, rng);
-                (port, (&mut socket.local, &mut socket.hold))
+                (port, (&mut socket.local, &mut socket.asked, &mut socket.hold))
             }
             Some(Kind::Udp(socket)) => {
                 if socket.hold != Hold::None {
@@ -44,13 +44,14 @@ impl Stack {
                 }
                 let (table, rng) = (&mut self.udp_ports, &mut self.rng);
                 let port = table.bind(id.index, endpoint.addr, endpoint.port, &socket.settings, range, rng);
-                (port, (&mut socket.local, &mut socket.hold))
+                (port, (&mut socket.local, &mut socket.asked, &mut socket.hold))
             }
             _ => return Err(SocketError::BadSocket),
         };
         let port = local.ok_or(SocketError::AddressInUse)?;
         *hold.0 = Endpoint::new(endpoint.addr, port);
-        *hold.1 = Hold::Bound(port);
+        *hold.1 = endpoint;
+        *hold.2 = Hold::Bound(port);
         Ok(())
     }
 
@@ -69,7 +70,8 @@ impl Stack {
             _ => {}
         }
         if socket.hold == Hold::None {
-            self.bind(id, Endpoint::ANY.to_socket_addr())?;
+            let addr = socket.local.addr;
+            self.bind(id, Endpoint::new(addr, 0).to_socket_addr())?;
         }
         let port = self.tcp(id)?.local.port;
         if !self.tcp_ports.listen(id.index, port) {
@@ -170,11 +172,18 @@ impl Stack {
         local && old
     }
 
-    /// connect(2) with AF_UNSPEC: UDP forgets its peer, TCP is reset.
+    /// connect(2) with AF_UNSPEC: UDP forgets its peer, TCP is reset. Address and port that bind(2) did not ask for are given up
+    /// (SOCK_BINDADDR_LOCK, SOCK_BINDPORT_LOCK).
     pub fn disconnect(&mut self, now: SimTime, id: SocketId) -> Result<(), SocketError> {
         let slot = self.slot_mut(id).ok_or(SocketError::BadSocket)?;
         if let Kind::Udp(socket) = &mut slot.kind {
             socket.peer = None;
+            socket.local.addr = socket.asked.addr;
+            if socket.asked.port == 0 {
+                socket.local.port = 0;
+                let hold = std::mem::replace(&mut socket.hold, Hold::None);
+                self.udp_ports.release(hold, id.index);
+            }
             return Ok(());
         }
         if matches!(self.tcp(id)?.role, Role::Listener(_)) {
@@ -190,9 +199,10 @@ impl Stack {
         }
         let socket = self.tcp(id)?;
         socket.role = Role::Idle;
-        if matches!(socket.hold, Hold::Connected(_)) {
+        socket.local.addr = socket.asked.addr;
+        if socket.asked.port == 0 && !matches!(socket.hold, Hold::Shared { .. }) {
             let hold = std::mem::replace(&mut socket.hold, Hold::None);
-            socket.local = Endpoint::ANY;
+            socket.local.port = 0;
             self.tcp_ports.release(hold, id.index);
         }
         Ok(())
