@@ -109,56 +109,54 @@ impl Pipe {
         self.spare.pop().unwrap_or_else(|| Box::new([0; PAGE]))
     }
 
-    /// Moves what is there, at most what the sink takes. EFAULT when the sink took nothing of something.
+    /// Moves what is there. A page whose part the sink cannot take stays as it is (`pipe_read` in fs/pipe.c), and EFAULT when it
+    /// is the first.
     fn read(&mut self, sink: &mut dyn ByteSink) -> Result<usize, Errno> {
         let mut done = 0;
         while sink.remaining() > 0 {
             let Some(page) = self.pages.front_mut() else { break };
             let want = (page.end - page.start).min(sink.remaining());
-            let moved = sink.put(&page.bytes[page.start..page.start + want]);
-            page.start += moved;
-            done += moved;
+            if sink.put(&page.bytes[page.start..page.start + want]) < want {
+                self.bytes -= done;
+                return if done == 0 { Err(Errno::EFAULT) } else { Ok(done) };
+            }
+            page.start += want;
+            done += want;
             if page.start == page.end {
                 let page = self.pages.pop_front().expect("the page just read");
                 if self.spare.len() < SPARE_PAGES {
                     self.spare.push(page.bytes);
                 }
             }
-            if moved < want {
-                break;
-            }
         }
         self.bytes -= done;
-        if done == 0 && sink.remaining() > 0 && self.bytes > 0 { Err(Errno::EFAULT) } else { Ok(done) }
+        Ok(done)
     }
 
-    /// Moves what fits now. EFAULT when the source faulted at once.
+    /// Moves what fits now. A page that the source cannot give whole is left out (`pipe_write` in fs/pipe.c), and EFAULT when it is
+    /// the first.
     fn write(&mut self, source: &mut dyn ByteSource) -> Result<usize, Errno> {
         let before = self.bytes;
         let tail = source.remaining() % PAGE;
         let merges = |page: &&mut Page| tail > 0 && page.end + tail <= PAGE;
         if let Some(page) = self.pages.back_mut().filter(merges) {
-            let moved = source.take(&mut page.bytes[page.end..page.end + tail]);
-            page.end += moved;
-            self.bytes += moved;
-            if moved < tail {
-                return if moved == 0 { Err(Errno::EFAULT) } else { Ok(moved) };
+            if source.take(&mut page.bytes[page.end..page.end + tail]) < tail {
+                return Err(Errno::EFAULT);
             }
+            page.end += tail;
+            self.bytes += tail;
         }
         while source.remaining() > 0 && !self.is_full() {
             let mut bytes = self.empty_page();
             let want = source.remaining().min(PAGE);
-            let moved = source.take(&mut bytes[..want]);
-            if moved > 0 {
-                self.pages.push_back(Page { bytes, start: 0, end: moved });
-                self.bytes += moved;
+            if source.take(&mut bytes[..want]) < want {
+                let done = self.bytes - before;
+                return if done == 0 { Err(Errno::EFAULT) } else { Ok(done) };
             }
-            if moved < want {
-                break;
-            }
+            self.pages.push_back(Page { bytes, start: 0, end: want });
+            self.bytes += want;
         }
-        let done = self.bytes - before;
-        if done == 0 && source.remaining() > 0 && !self.is_full() { Err(Errno::EFAULT) } else { Ok(done) }
+        Ok(self.bytes - before)
     }
 
     /// The readiness of an end.
