@@ -1,0 +1,223 @@
+//! Measures that need a fresh process: loading guests with `guest` alone or with all of `simkernel`, by one thread or two.
+
+use crate::bare::BareHost;
+use crate::machine;
+use crate::native;
+use base::wall::WallClock;
+use base::{HostId, SeedTree, SimTime};
+use guest::{Counters, Worker, counters};
+use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
+use serde_json::{Value, json};
+use simkernel::exec::ProcessSpec;
+use simkernel::{HostConfig, HostName, Kernel, NetworkSettings};
+use std::net::Ipv4Addr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Barrier;
+
+/// Real descriptors for guests' files, as runs have them.
+const GUEST_DESCRIPTORS: usize = 12_000;
+/// Hosts of each such experiment.
+const HOSTS: usize = 2;
+
+/// Executes `child MODE ...` and gives what it measured.
+pub fn main(arguments: &[String]) -> Value {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let number = |text: &str| text.parse::<usize>().expect("a whole number");
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
+    match arguments[..] {
+        ["native", program, count, threads] => native::load(Path::new(program), number(count), number(threads)),
+        ["bare", program, count, _] => load(&mut BareHost::new(0, HOSTS as u32, program), number(count)),
+        ["whole", program, count, data] => load(&mut WholeHost::new(0, program, data), number(count)),
+        ["bare-pair", program, count, _] => pair(number(count), |host| BareHost::new(host, HOSTS as u32, program)),
+        ["whole-pair", program, count, data] => pair(number(count), |host| WholeHost::new(host, program, data)),
+        ["busy-pair"] => pair(40, |_| BusyHost),
+        ["steady", program, rounds, data] => steady(program, number(rounds), data),
+        _ => panic!("child {arguments:?}"),
+    }
+}
+
+/// Something that a thread can load guests into.
+pub trait Loader {
+    /// Starts one guest and runs it until it waits.
+    fn load_one(&mut self, worker: &mut Worker);
+}
+
+/// A simulated host as runs have it.
+struct WholeHost {
+    kernel: Kernel,
+    spec: ProcessSpec,
+}
+
+impl WholeHost {
+    fn new(host: u32, program: &str, data: &str) -> WholeHost {
+        let data = PathBuf::from(data);
+        let host_dir = data.join("hosts").join(format!("host{host}"));
+        std::fs::create_dir_all(&host_dir).expect("a directory for the host");
+        let names: Vec<HostName> = (0..HOSTS as u8)
+            .map(|host| HostName { name: format!("host{host}"), address: Ipv4Addr::new(11, 0, 0, host + 1) })
+            .collect();
+        let own = names[host as usize].clone();
+        let spec = ProcessSpec {
+            path: program.as_bytes().to_vec(),
+            arguments: vec![program.as_bytes().to_vec()],
+            environment: Vec::new(),
+            working_directory: host_dir.as_os_str().as_bytes().to_vec(),
+        };
+        let config = HostConfig {
+            id: HostId(host),
+            name: own.name,
+            address: own.address,
+            data_dir: data,
+            host_dir,
+            network: NetworkSettings::new(&names),
+            hosts: names.into(),
+            seeds: SeedTree::new(1),
+            call_cost: None,
+            strace: None,
+            real_descriptors: GUEST_DESCRIPTORS / HOSTS,
+        };
+        WholeHost { kernel: Kernel::new(config), spec }
+    }
+
+    /// Runs one process with one argument to its end, passing simulated time where it waits.
+    fn run_to_end(&mut self, argument: usize, worker: &mut Worker) {
+        self.spec.arguments.truncate(1);
+        self.spec.arguments.push(argument.to_string().into_bytes());
+        let mut now = SimTime::ZERO;
+        self.kernel.spawn(&self.spec, now).expect("the program starts");
+        loop {
+            self.kernel.run_threads(worker, now);
+            if let Some(exit) = self.kernel.take_exits().first() {
+                assert_eq!(exit.status, simkernel::process::ExitStatus::Exited(0));
+                return;
+            }
+            now = self.kernel.next_timer().expect("a guest that waits for time only");
+            self.kernel.fire_timers(now);
+        }
+    }
+}
+
+impl Loader for WholeHost {
+    fn load_one(&mut self, worker: &mut Worker) {
+        self.kernel.spawn(&self.spec, SimTime::ZERO).unwrap_or_else(|error| panic!("{}", error.message));
+        self.kernel.run_threads(worker, SimTime::ZERO);
+        assert!(self.kernel.take_exits().is_empty(), "a guest ended instead of waiting");
+    }
+}
+
+/// Computes in registers: what two processors of this machine do together at best.
+struct BusyHost;
+
+impl Loader for BusyHost {
+    fn load_one(&mut self, _worker: &mut Worker) {
+        let mut state = 1u64;
+        for step in 0..5_000_000u64 {
+            state = std::hint::black_box(state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(step));
+        }
+    }
+}
+
+fn load(host: &mut impl Loader, count: usize) -> Value {
+    guest::map_arenas().expect("arenas");
+    let mut worker = Worker::new().expect("a worker");
+    let own = || (machine::own_kb("RssAnon"), machine::own_kb("VmPTE"), machine::own_mappings());
+    let (anonymous, tables, mappings) = own();
+    let faults = faults_so_far();
+    let available = machine::available_kb();
+    let clock = WallClock::start();
+    host.load_one(&mut worker);
+    let first_seconds = clock.elapsed().as_secs_f64();
+    let after_first = counters();
+    for _ in 1..count {
+        host.load_one(&mut worker);
+    }
+    let seconds = clock.elapsed().as_secs_f64();
+    let kb = available.saturating_sub(machine::available_kb());
+    let after = own();
+    let rest = difference(after_first, counters());
+    let each = |calls: u64| calls as f64 / (count - 1).max(1) as f64;
+    json!({
+        "seconds": seconds,
+        "first_seconds": first_seconds,
+        "kb": kb,
+        "anonymous_kb": after.0.saturating_sub(anonymous),
+        "page_table_kb": after.1.saturating_sub(tables),
+        "mappings": after.2.saturating_sub(mappings),
+        "faults": faults_so_far() - faults,
+        "map_calls_each": each(rest.map_calls),
+        "advise_calls_each": each(rest.advise_calls),
+    })
+}
+
+fn difference(before: Counters, after: Counters) -> Counters {
+    Counters {
+        map_calls: after.map_calls - before.map_calls,
+        advise_calls: after.advise_calls - before.advise_calls,
+        ..after
+    }
+}
+
+fn faults_so_far() -> i64 {
+    getrusage(UsageWho::RUSAGE_SELF).map_or(0, |usage| usage.minor_page_faults())
+}
+
+/// The rate of two threads, each with a host of its own, over that of one.
+fn pair<L: Loader>(count: usize, make: impl Fn(u32) -> L + Sync) -> Value {
+    guest::map_arenas().expect("arenas");
+    let alone = timed_threads(1, count, &make);
+    let together = timed_threads(2, count, &make);
+    json!({ "gain": 2.0 * alone / together, "alone_seconds": alone, "together_seconds": together })
+}
+
+/// Wall time until all of so many threads have loaded `count` guests each, what is made once left out.
+fn timed_threads<L: Loader>(threads: u32, count: usize, make: &(impl Fn(u32) -> L + Sync)) -> f64 {
+    let barrier = Barrier::new(threads as usize + 1);
+    std::thread::scope(|scope| {
+        for host in 0..threads {
+            let barrier = &barrier;
+            scope.spawn(move || {
+                let mut worker = Worker::new().expect("a worker");
+                let mut loader = make(host);
+                for _ in 0..3 {
+                    loader.load_one(&mut worker);
+                }
+                barrier.wait();
+                for _ in 0..count {
+                    loader.load_one(&mut worker);
+                }
+                barrier.wait();
+            });
+        }
+        barrier.wait();
+        let clock = WallClock::start();
+        barrier.wait();
+        clock.elapsed().as_secs_f64()
+    })
+}
+
+/// What a program that takes a number of rounds costs in its steady state: a run of 2N rounds against one of N, both warm.
+fn steady(program: &str, rounds: usize, data: &str) -> Value {
+    guest::map_arenas().expect("arenas");
+    let mut worker = Worker::new().expect("a worker");
+    let mut host = WholeHost::new(0, program, data);
+    let mut run = |rounds: usize| {
+        let (before, clock) = (counters(), WallClock::start());
+        host.run_to_end(rounds, &mut worker);
+        (difference(before, counters()), clock.elapsed().as_secs_f64())
+    };
+    run(rounds);
+    let (single, single_seconds) = run(rounds);
+    let (double, double_seconds) = run(2 * rounds);
+    drop(worker);
+    let native = |rounds: usize| crate::measure::seconds(std::process::Command::new(program).arg(rounds.to_string()));
+    let native_each = (native(2 * rounds) - native(rounds)) / rounds as f64;
+    json!({
+        "map_calls": double.map_calls as f64 - single.map_calls as f64,
+        "advise_calls_each": (double.advise_calls as f64 - single.advise_calls as f64) / rounds as f64,
+        "seconds_each": (double_seconds - single_seconds) / rounds as f64,
+        "native_seconds_each": native_each,
+    })
+}

@@ -1,0 +1,76 @@
+//! `make bench` (or `cargo bench`): what Gnomon costs on this machine, with the native figure of the same run beside it.
+//!
+//! Four subjects: system calls (`calls`), hand-overs between threads (`calls`), loading of guests (`namespaces`), a bulk flow
+//! (`bulk`). The program starts itself again for every measure that needs a fresh process (`child`). A missed target is marked
+//! and does not fail the run. Results also go to a JSON file, whose path is printed last.
+//!
+//! `suite [--quick] [SUBJECT...]`: `--quick` measures less and leaves out 100,000 guests.
+
+mod bare;
+mod bulk;
+mod calls;
+mod child;
+mod machine;
+mod measure;
+mod namespaces;
+mod native;
+mod report;
+
+use base::wall::WallClock;
+use measure::Programs;
+use report::Report;
+use std::path::PathBuf;
+
+/// What a run is asked to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent {
+    pub quick: bool,
+}
+
+impl Extent {
+    pub fn repetitions(self) -> usize {
+        if self.quick { 2 } else { 5 }
+    }
+
+    pub fn long_repetitions(self) -> usize {
+        if self.quick { 1 } else { 3 }
+    }
+}
+
+const SUBJECTS: [(&str, fn(&Programs, Extent, &mut Report)); 3] =
+    [("calls", calls::measure), ("namespaces", namespaces::measure), ("bulk", bulk::measure)];
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    if arguments.first().is_some_and(|argument| argument == "child") {
+        println!("{}", child::main(&arguments[1..]));
+        return;
+    }
+    let extent = Extent { quick: arguments.iter().any(|argument| argument == "--quick") };
+    let chosen: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with("--")).collect();
+    if let Some(unknown) = chosen.iter().find(|name| SUBJECTS.iter().all(|(subject, _)| subject != **name)) {
+        eprintln!("no subject '{unknown}': choose from calls, namespaces, bulk");
+        std::process::exit(2);
+    }
+    let clock = WallClock::start();
+    let description = machine::describe();
+    println!("{}\n", machine::headline(&description));
+    let programs = Programs::build();
+    let mut report = Report::new();
+    for (name, measure) in SUBJECTS {
+        if chosen.is_empty() || chosen.iter().any(|wanted| *wanted == name) {
+            measure(&programs, extent, &mut report);
+        }
+    }
+    report.conclude(clock.elapsed());
+    let path = results_path();
+    match report.write_json(&path, description, clock.elapsed()) {
+        Ok(()) => println!("results: {}", path.display()),
+        Err(error) => eprintln!("cannot write {}: {error}", path.display()),
+    }
+}
+
+/// Beside the compiled artefacts, which lie outside the clone.
+fn results_path() -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("bench.json")
+}

@@ -1,0 +1,190 @@
+//! (c): guests alive at once in one process: what each costs in time and memory, and how often the real memory map changes.
+//!
+//! Two depths, each in a fresh process: the bare loading by `guest` (image, stack, the program's own ld.so and libc up to its
+//! first wait, with the handful of system calls that this takes answered on the spot), and the whole start of a process in
+//! `simkernel`, with its descriptors and two output files.
+
+use crate::Extent;
+use crate::machine;
+use crate::measure::{Programs, child};
+use crate::report::{Line, Report, Samples, Target};
+use serde_json::Value;
+
+const COUNTS: [usize; 3] = [1_000, 10_000, 100_000];
+/// Mappings that a living guest takes, with room to spare.
+const MAPPINGS_PER_GUEST: u64 = 6;
+const OWN_MAPPINGS: u64 = 5_000;
+/// What a living guest may take, for the decision whether so many fit.
+const KB_PER_GUEST: u64 = 130;
+const NATIVE_COUNT: usize = 1_000;
+const PAIR_COUNT: usize = 2_000;
+const STEADY_ROUNDS: u64 = 200;
+
+const DEPTHS: [(&str, &str); 2] = [("bare", "bare loading"), ("whole", "process start")];
+
+pub fn measure(programs: &Programs, extent: Extent, report: &mut Report) {
+    report.section("(c) Guests alive at once: a minimal PIE against libc, blocked in pause()");
+    let program = programs.path("minimal_pause");
+    let program = program.to_str().expect("a path in UTF-8");
+    let data = programs.fresh_directory("namespaces");
+    let data = data.to_str().expect("a path in UTF-8");
+    let repeat = |times: usize, arguments: &[&str]| -> Vec<Value> {
+        let run = |_| {
+            let result = child(arguments);
+            let _ = std::fs::remove_dir_all(data);
+            result
+        };
+        (0..times).map(run).collect()
+    };
+    let native = repeat(extent.long_repetitions(), &["native", program, &NATIVE_COUNT.to_string(), "1"]);
+    for count in COUNTS {
+        if let Err(why) = fits(count, extent) {
+            report.note(&format!("{count} guests left out: {why}"));
+            continue;
+        }
+        let times = if count > 10_000 { 1 } else { extent.long_repetitions() };
+        for (mode, depth) in DEPTHS {
+            let runs = repeat(times, &[mode, program, &count.to_string(), data]);
+            report_count(report, count, depth, &runs, &native);
+        }
+    }
+    report_pairs(programs, extent, report, &repeat);
+    report_steady(programs, report);
+    report.note(&format!(
+        "Native: {NATIVE_COUNT} processes by vfork and execve, until each blocks. Memory: fall of MemAvailable."
+    ));
+}
+
+/// Whether this machine can hold so many guests; if not, why.
+fn fits(count: usize, extent: Extent) -> Result<(), String> {
+    let count = count as u64;
+    let (needed, limit) = (count * MAPPINGS_PER_GUEST + OWN_MAPPINGS, machine::max_map_count());
+    let (needed_kb, available) = (count * KB_PER_GUEST, machine::available_kb());
+    if extent.quick && count > 10_000 {
+        return Err("--quick".to_owned());
+    }
+    if needed > limit {
+        return Err(format!(
+            "vm.max_map_count is {limit}, and they need {needed}: 'make bench' as root raises it, or run 'sudo sysctl \
+             vm.max_map_count={needed}'"
+        ));
+    }
+    if needed_kb > available {
+        return Err(format!("they need some {} MB, and {} MB are available", needed_kb / 1024, available / 1024));
+    }
+    Ok(())
+}
+
+fn samples(runs: &[Value], of: impl Fn(&Value) -> f64) -> Samples {
+    Samples::new(runs.iter().map(of).collect())
+}
+
+fn value(run: &Value, name: &str) -> f64 {
+    run[name].as_f64().unwrap_or(f64::NAN)
+}
+
+fn report_count(report: &mut Report, count: usize, depth: &str, runs: &[Value], native: &[Value]) {
+    let each = |name: &'static str, factor: f64, of: usize| move |run: &Value| value(run, name) * factor / of as f64;
+    report.add(Line {
+        what: format!("{count} guests, {depth}: time each"),
+        unit: "ms",
+        gnomon: samples(runs, each("seconds", 1e3, count)),
+        native: Some(samples(native, each("seconds", 1e3, NATIVE_COUNT))),
+        target: Target::AtMost(0.15),
+    });
+    report.add(Line {
+        what: format!("{count} guests, {depth}: memory each"),
+        unit: "KB",
+        gnomon: samples(runs, each("kb", 1.0, count)),
+        native: Some(samples(native, each("kb", 1.0, NATIVE_COUNT))),
+        target: Target::AtMost(70.0),
+    });
+    report.add(Line {
+        what: format!("{count} guests, {depth}: memory-map calls each"),
+        unit: "",
+        gnomon: samples(runs, |run| value(run, "map_calls_each")),
+        native: None,
+        target: Target::AtMost(8.0),
+    });
+    let last = runs.last().expect("at least one run");
+    report.note(&format!(
+        "    of it: {:.1} KB anonymous and private pages, {:.1} KB page tables; {:.1} madvise calls, {:.1} page faults, {:.1} mappings; \
+         first guest {:.1} ms",
+        value(last, "anonymous_kb") / count as f64,
+        value(last, "page_table_kb") / count as f64,
+        value(last, "advise_calls_each"),
+        value(last, "faults") / count as f64,
+        value(last, "mappings") / count as f64,
+        value(last, "first_seconds") * 1e3,
+    ));
+}
+
+/// Two threads that load at once, each into a host of its own, against one.
+fn report_pairs(
+    programs: &Programs,
+    extent: Extent,
+    report: &mut Report,
+    repeat: &dyn Fn(usize, &[&str]) -> Vec<Value>,
+) {
+    if machine::processors() < 2 {
+        report.note("two threads loading at once left out: one processor");
+        return;
+    }
+    let program = programs.path("minimal_pause");
+    let program = program.to_str().expect("a path in UTF-8");
+    let data = programs.fresh_directory("pairs");
+    let data = data.to_str().expect("a path in UTF-8");
+    let native: Vec<f64> = (0..extent.long_repetitions())
+        .map(|_| {
+            let one = repeat(1, &["native", program, &(NATIVE_COUNT / 2).to_string(), "1"]);
+            let two = repeat(1, &["native", program, &(NATIVE_COUNT / 2).to_string(), "2"]);
+            2.0 * value(&one[0], "seconds") / value(&two[0], "seconds")
+        })
+        .collect();
+    for (mode, depth) in [("bare-pair", "bare loading"), ("whole-pair", "process start")] {
+        let run = |_| {
+            let result = child(&[mode, program, &PAIR_COUNT.to_string(), data]);
+            let _ = std::fs::remove_dir_all(data);
+            value(&result, "gain")
+        };
+        report.add(Line {
+            what: format!("two threads loading at once, {depth}"),
+            unit: "x",
+            gnomon: Samples::new((0..extent.repetitions()).map(run).collect()),
+            native: Some(Samples::new(native.clone())),
+            target: Target::AtLeast(1.6),
+        });
+    }
+    let busy = (0..extent.long_repetitions()).map(|_| value(&child(&["busy-pair"]), "gain")).collect();
+    report.add(Line {
+        what: "  for comparison: two threads that compute".to_owned(),
+        unit: "x",
+        gnomon: Samples::new(busy),
+        native: None,
+        target: Target::None,
+    });
+}
+
+/// Memory-map calls of a guest that allocates, frees and starts threads: what a run with twice the rounds adds.
+fn report_steady(programs: &Programs, report: &mut Report) {
+    let program = programs.path("alloc_threads");
+    let data = programs.fresh_directory("steady");
+    let data = data.to_str().expect("a path in UTF-8");
+    let result = child(&["steady", program.to_str().expect("a path in UTF-8"), &STEADY_ROUNDS.to_string(), data]);
+    let _ = std::fs::remove_dir_all(data);
+    report.add(Line {
+        what: format!("memory-map calls in {STEADY_ROUNDS} rounds of allocating threads"),
+        unit: "",
+        gnomon: Samples::new(vec![value(&result, "map_calls")]),
+        native: None,
+        target: Target::AtMost(0.0),
+    });
+    report.add(Line {
+        what: "  one such round (4 threads, 160 allocations)".to_owned(),
+        unit: "us",
+        gnomon: Samples::new(vec![value(&result, "seconds_each") * 1e6]),
+        native: Some(Samples::new(vec![value(&result, "native_seconds_each") * 1e6])),
+        target: Target::None,
+    });
+    report.note(&format!("    {:.1} madvise calls a round", value(&result, "advise_calls_each")));
+}
