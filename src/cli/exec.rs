@@ -77,7 +77,8 @@ fn experiment(matches: &ArgMatches) -> Result<String, String> {
     let args: Vec<String> = words.map(|word| quoted(word)).collect();
     let variables = environment(matches)?;
     Ok(format!(
-        "general: {{stop_time: {STOP_TIME}, log_level: warning}}\n\
+        "general: {{stop_time: {STOP_TIME}}}\n\
+         experimental: {{report_errors_to_stderr: false}}\n\
          network:\n  graph:\n    type: gml\n    inline: |\n      graph [\n        \
          node [ id 0 host_bandwidth_up \"{bandwidth}\" host_bandwidth_down \"{bandwidth}\" ]\n        \
          edge [ source 0 target 0 latency \"{latency}\" ]\n      ]\n\
@@ -143,7 +144,7 @@ fn conclude(plan: &Plan, finished: &Finished) -> u8 {
             STILL_RUNNING
         }
         GuestState::NotStarted | GuestState::Failed(_) => {
-            complain(&format!("{} {}", guest.path, guest.state));
+            complain(&format!("{}: {}", guest.path, guest.state));
             NOT_STARTED
         }
     }

@@ -3,6 +3,7 @@
 //! A handler would run on whichever stack the machine is on, a guest's too. So there is none: the signals are blocked in every
 //! thread, and one thread waits for them.
 
+use super::terminal::Terminal;
 use nix::sys::signal::{SigSet, Signal, raise};
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -56,8 +57,9 @@ fn wait(set: &SigSet, state: &State) {
     let Ok(first) = set.wait() else { return };
     state.signal.store(first as i32, Ordering::Relaxed);
     state.stop.store(true, Ordering::Relaxed);
-    let _ =
-        writeln!(io::stderr(), "\r\x1b[Kgnomon: stopping with the recordings kept; {first} once more ends it at once");
+    let start = if Terminal::is_terminal() { "\r\x1b[K" } else { "" };
+    let message = format!("{start}gnomon: stopping with the recordings kept; {first} once more ends it at once");
+    let _ = writeln!(io::stderr(), "{message}");
     let Ok(second) = set.wait() else { return };
     // As if it had never been blocked: the process dies by the signal, and the caller can tell.
     let _ = SigSet::from(second).thread_unblock();

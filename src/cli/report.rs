@@ -48,7 +48,7 @@ fn write_unexpected(text: &mut String, summary: &Summary) {
     let count = unexpected(summary).count();
     let _ = writeln!(text, "gnomon: {count} of {} guests in an unexpected final state:", summary.guests.len());
     for guest in unexpected(summary).take(LISTED) {
-        let _ = write!(text, "  {}: {} {}, expected {}", guest.host, guest.path, guest.state, guest.expected);
+        let _ = write!(text, "  {}: {}: {}; expected {}", guest.host, guest.path, guest.state, guest.expected);
         match output_file(&summary.data_directory, guest, GuestFile::Stderr) {
             Some(path) => _ = writeln!(text, "; see {}", path.display()),
             None => text.push('\n'),
@@ -93,9 +93,12 @@ impl std::fmt::Display for Significant {
     }
 }
 
-/// Where a guest's output lies; None for one that never started.
+/// Where a guest's output lies; None for one that never started. Such files are named after the program that was loaded, which
+/// is not always the one that the experiment names (links, scripts), and the process.
 pub fn output_file(data_directory: &Path, guest: &FinalGuest, file: GuestFile) -> Option<PathBuf> {
-    let program = Path::new(&guest.path).file_name()?.to_str()?;
-    let name = format!("{program}.{}.{}", guest.pid?, file.extension());
-    Some(data_directory.join("hosts").join(&guest.host).join(name))
+    let suffix = format!(".{}.{}", guest.pid?, file.extension());
+    let files = std::fs::read_dir(data_directory.join("hosts").join(&guest.host)).ok()?;
+    let is_it =
+        |path: &PathBuf| path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.ends_with(&suffix));
+    files.filter_map(|entry| Some(entry.ok()?.path())).find(is_it)
 }

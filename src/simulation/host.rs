@@ -208,6 +208,7 @@ impl SimHost {
         loop {
             self.kernel.run_threads(&mut worker.guest, now);
             let woke = self.kernel.settle_network(now);
+            self.record_loopback(worker);
             self.transmit(now, outbox, worker);
             if !woke && self.kernel.runnable.is_empty() {
                 break;
@@ -218,6 +219,16 @@ impl SimHost {
         }
         for report in self.kernel.reports.drain(..) {
             record!(worker.log, Level::Warning, now, self.id, "{} ({}): {}", report.program, report.pid.0, report.message);
+        }
+    }
+
+    /// Packets of the host with itself take no time and no link; captures and the digest have them all the same.
+    fn record_loopback(&mut self, worker: &mut SimWorker) {
+        for (time, packet) in self.kernel.net.stack.take_loopback_seen() {
+            self.headers.clear();
+            packet.emit_headers(&mut self.headers);
+            self.digest.packet(time, &self.headers, &[&packet.payload]);
+            capture(&mut self.loopback_capture, &packet, time, Direction::Outbound, worker);
         }
     }
 

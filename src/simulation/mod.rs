@@ -16,7 +16,7 @@ use recorder::{
 };
 use scenario::{FinalState, HostPlan, Plan, ProcessPlan};
 use simkernel::exec::ProcessSpec;
-use simkernel::host::NetworkSettings;
+use simkernel::host::{CallCost, NetworkSettings};
 use simkernel::{HostConfig, HostName, Kernel};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -211,11 +211,16 @@ fn build_host(
         host_dir: folder.path().to_path_buf(),
         hosts: names.clone(),
         network: settings.clone(),
+        call_cost: plan.general.model_unblocked_syscall_latency.then_some(CallCost {
+            each: plan.experimental.unblocked_syscall_latency,
+            unapplied_max: plan.experimental.max_unapplied_cpu_latency,
+        }),
         strace: strace_mode(plan.experimental.strace_logging_mode),
         seeds,
         real_descriptors: (GUEST_DESCRIPTORS / plan.hosts.len()).max(1),
     };
-    let kernel = Kernel::new(config);
+    let mut kernel = Kernel::new(config);
+    kernel.net.stack.watch_loopback();
     let link = plan.topology.link(host.id);
     let bootstrap_end = plan.topology.bootstrap_end();
     let uplink = Uplink::new(link.up, plan.experimental.interface_qdisc, bootstrap_end);

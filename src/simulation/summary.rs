@@ -181,6 +181,9 @@ fn count(stats: &mut SimStats, host: &SimHost) {
     network.bytes_sent += counts.sent_bytes;
     network.bytes_delivered += counts.delivered_bytes;
     stats.gnomon.events += host.events_handled;
+    for (site, times) in host.kernel.missed_sites.values() {
+        add(&mut stats.gnomon.interception.misses, site, *times);
+    }
     for (number, calls) in host.kernel.call_counts.iter().enumerate().filter(|(_, calls)| **calls > 0) {
         let name = linux_abi::nr::name(number as u64).map_or_else(|| format!("number {number}"), str::to_owned);
         add(&mut stats.syscalls, &name, *calls);
@@ -207,7 +210,6 @@ fn fill_stats(
     gnomon.max_resident_bytes = recorder::ProcessUsage::of_this_process().map_or(0, |usage| usage.max_rss_kib * 1024);
     let calls: u64 = stats.syscalls.values().sum();
     gnomon.interception.rewritten = calls.saturating_sub(counters.misses);
-    add(&mut gnomon.interception.misses, "all sites", counters.misses);
     add(&mut gnomon.memory_map_calls.starting, "map", counters.map_calls);
     add(&mut gnomon.memory_map_calls.steady, "madvise", counters.advise_calls);
     gnomon.workers = outcome

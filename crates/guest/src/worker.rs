@@ -110,10 +110,21 @@ impl Worker {
     }
 
     pub(crate) fn note_miss(&mut self) {
-        let site = std::mem::take(&mut self.state.missed_site);
-        if site != 0 {
-            *self.misses.entry(site).or_default() += 1;
+        if self.state.missed_site != 0 {
+            *self.misses.entry(self.state.missed_site).or_default() += 1;
             counters::count_miss();
+        }
+    }
+
+    /// When the last system call came through the net because no rewriting covered it: the address behind its instruction.
+    #[inline]
+    pub fn take_missed_site(&mut self) -> Option<u64> {
+        match self.state.missed_site {
+            0 => None,
+            site => {
+                self.state.missed_site = 0;
+                Some(site)
+            }
         }
     }
 

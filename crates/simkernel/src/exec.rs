@@ -165,7 +165,7 @@ impl Ctx<'_> {
         old.release(&mut self.kernel.region);
         self.process.space = self.kernel.new_space();
         for file in self.process.fds.take_cloexec() {
-            self.kernel.release_file(file);
+            self.kernel.close_descriptor(file, self.process.pid);
         }
         for disposition in &mut self.process.signals.dispositions {
             let kept = if disposition.handler == SIG_IGN { SIG_IGN } else { 0 };

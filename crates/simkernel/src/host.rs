@@ -1,6 +1,6 @@
 //! What a simulated host is told about itself.
 
-use base::{HostId, SeedTree};
+use base::{HostId, SeedTree, SimDuration};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -42,6 +42,14 @@ impl NetworkSettings {
     }
 }
 
+/// What calls cost that do not wait, Shadow's `model_unblocked_syscall_latency`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallCost {
+    pub each: SimDuration,
+    /// How much may gather before the guest's clock moves.
+    pub unapplied_max: SimDuration,
+}
+
 #[derive(Clone, Debug)]
 pub struct HostConfig {
     pub id: HostId,
@@ -57,6 +65,8 @@ pub struct HostConfig {
     pub hosts: Arc<[HostName]>,
     pub network: NetworkSettings,
     pub seeds: SeedTree,
+    /// System calls that do not wait take simulated time.
+    pub call_cost: Option<CallCost>,
     /// Log every guest's system calls to a file.
     pub strace: Option<linux_abi::strace::Mode>,
     /// How many real descriptors this host may keep open between calls.

@@ -18,6 +18,7 @@ use crate::timers::{TimerKind, Timers};
 use crate::unix::UnixSockets;
 use crate::vfs::Vfs;
 use crate::wait::{Events, Wake, Watcher};
+use base::map::FastMap;
 use base::{Rng, SimTime};
 use guest::HostRegion;
 use linux_abi::Errno;
@@ -64,6 +65,8 @@ pub struct Kernel {
     pub(crate) epoll_scratch: Vec<EpollEvent>,
     /// The host's part of the arenas.
     pub region: HostRegion,
+    /// System calls that no rewriting covered, by process and the address behind the instruction: where, and how often.
+    pub missed_sites: FastMap<(Pid, u64), (String, u64)>,
     /// Processes that ended, until the host asks.
     pub(crate) exits: Vec<ExitRecord>,
     next_id: u32,
@@ -97,6 +100,7 @@ impl Kernel {
             reports: Vec::new(),
             epoll_scratch: Vec::new(),
             region,
+            missed_sites: FastMap::default(),
             exits: Vec::new(),
             next_id: FIRST_ID,
             next_space: 0,

@@ -117,6 +117,12 @@ impl Kernel {
         }
     }
 
+    /// A process gives up a descriptor, at its end or by `execve`.
+    pub(crate) fn close_descriptor(&mut self, file: FileId, pid: Pid) {
+        self.drop_record_locks(file, pid);
+        self.release_file(file);
+    }
+
     /// A process closed a descriptor of a file: its record locks on it are gone, whatever other descriptors it has.
     pub(crate) fn drop_record_locks(&mut self, file: FileId, pid: Pid) {
         if !self.locks.held.is_empty() {

@@ -18,6 +18,8 @@ use linux_abi::signal::Siginfo;
 const CALLS_PER_TURN: u32 = 20_000;
 /// What one call is taken to cost when a turn is over, Shadow's `unblocked_syscall_latency`.
 const CALL_COST: SimDuration = SimDuration::from_micros(1);
+/// Copies of loopback packets that may gather before the host records them.
+const LOOPBACK_SEEN_MAX: usize = 1024;
 /// Consecutive yields after which time passes.
 const YIELDS_PER_TURN: u32 = 100;
 
@@ -32,11 +34,15 @@ enum Turn {
 }
 
 impl Kernel {
-    /// Executes runnable threads until none is left. Simulated time stands still meanwhile.
+    /// Executes runnable threads until none is left, or many loopback packets wait to be recorded. Simulated time stands still
+    /// meanwhile.
     pub fn run_threads(&mut self, worker: &mut Worker, now: SimTime) {
         self.now = now;
         while let Some(tid) = self.runnable.pop_front() {
             self.run_thread(tid, worker, now);
+            if self.net.stack.loopback_seen() >= LOOPBACK_SEEN_MAX {
+                return;
+            }
         }
     }
 
@@ -73,7 +79,7 @@ impl Kernel {
         ctx.end_other_threads();
         ctx.kernel.forget_waits(ctx.thread);
         for file in process.fds.take_all() {
-            self.release_file(file);
+            self.close_descriptor(file, process.pid);
         }
         self.threads.take(own.0);
         process.memory.seal_startup();
@@ -117,9 +123,12 @@ impl Ctx<'_> {
             match self.thread.vcpu.run(worker) {
                 Exit::Syscall => {
                     calls += 1;
+                    if let Some(site) = worker.take_missed_site() {
+                        self.note_miss(site);
+                    }
                     let r = self.thread.vcpu.registers();
                     let (number, args) = (r.rax, [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9]);
-                    if let Some(turn) = self.system_call(number, args) {
+                    if let Some(turn) = self.system_call(number, args).or_else(|| self.charge_call()) {
                         return turn;
                     }
                 }
@@ -137,6 +146,9 @@ impl Ctx<'_> {
                     let value = self.kernel.random.next_u64();
                     self.thread.vcpu.complete_random(value);
                 }
+            }
+            if self.kernel.net.stack.loopback_seen() >= LOOPBACK_SEEN_MAX {
+                return Turn::Again;
             }
             if calls >= CALLS_PER_TURN {
                 return self.nap(CALL_COST.saturating_mul(calls.into()));
@@ -182,6 +194,32 @@ impl Ctx<'_> {
         if interrupted.is_some() || self.thread.signals.saved_mask.is_some() || self.signal_pending() {
             signal_delivery::deliver(self, interrupted);
         }
+    }
+
+    /// Counts a system call that no rewriting covered, by the place in its file.
+    #[cold]
+    fn note_miss(&mut self, site: u64) {
+        let memory = &self.process.memory;
+        let label = || {
+            let mapping = memory.mappings().find(|vma| vma.start < site && site <= vma.end);
+            let file = mapping.map(|vma| (memory.mapping_name(vma), memory.image_start(site).unwrap_or(vma.start)));
+            match file {
+                Some((name, start)) if !name.is_empty() => format!("{}+{:#x}", String::from_utf8_lossy(name), site - start),
+                _ => "generated code".to_owned(),
+            }
+        };
+        self.kernel.missed_sites.entry((self.process.pid, site)).or_insert_with(|| (label(), 0)).1 += 1;
+    }
+
+    /// Time that the calls of this turn take, when the experiment models it (`model_unblocked_syscall_latency`).
+    fn charge_call(&mut self) -> Option<Turn> {
+        let cost = self.kernel.config.call_cost?;
+        self.thread.unapplied = self.thread.unapplied + cost.each;
+        if self.thread.unapplied <= cost.unapplied_max {
+            return None;
+        }
+        let time = std::mem::take(&mut self.thread.unapplied);
+        Some(self.nap(time))
     }
 
     /// Lets time pass for this thread without a call that waits.

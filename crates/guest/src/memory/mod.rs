@@ -147,6 +147,11 @@ impl AddressSpace {
         self.placements.iter().map(|placement| (placement.start, &*placement.image))
     }
 
+    /// Where the image around an address begins.
+    pub fn image_start(&self, address: u64) -> Option<u64> {
+        self.placement_around(address).map(|placement| placement.start)
+    }
+
     /// The address in the original code for one in a sled, behind a rewritten instruction or, for a call that is to happen again, at
     /// it; any other address as it is.
     pub fn original_address(&self, address: u64) -> u64 {

@@ -234,8 +234,10 @@ impl Kernel {
                 self.inet_read(socket, is_stream, sink)
             }
             FileKind::Netlink(_) => self.netlink_read(id, sink),
-            // Sockets are read by `net::read`; nothing in the kernel itself reads from this family.
-            FileKind::Unix(_) => Err(Errno::EINVAL),
+            FileKind::Unix(socket) => {
+                let socket = *socket;
+                self.unix_read(socket, sink)
+            }
             FileKind::Directory(_) => Err(Errno::EISDIR),
             FileKind::Output(_) | FileKind::Name(_) => Err(Errno::EBADF),
             FileKind::Epoll(_) => Err(Errno::EINVAL),

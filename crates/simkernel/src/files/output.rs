@@ -4,9 +4,9 @@
 use crate::ids::FileId;
 use crate::kernel::Kernel;
 use crate::user_io::ByteSource;
-use crate::vfs::as_path;
 use linux_abi::Errno;
 use rustix::fs::{Mode, OFlags};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
@@ -101,10 +101,15 @@ impl Kernel {
         &self.outputs
     }
 
-    /// Makes sure that a guest that reads an output file by its path sees what was written.
-    pub(crate) fn flush_output_at(&mut self, real: &[u8]) {
-        if let Some(output) = self.outputs.iter_mut().find(|output| output.path == as_path(real)) {
-            output.flush();
+    /// Makes sure that a guest that looks at an output file by its path sees what was written. Whether it is one.
+    pub(crate) fn flush_output_at(&mut self, real: &[u8]) -> bool {
+        // All lie in the host's folder itself: most lookups need no search.
+        let folder = self.config.host_dir.as_os_str().as_bytes();
+        let name = real.strip_prefix(folder).and_then(|rest| rest.strip_prefix(b"/"));
+        if name.is_none_or(|name| name.contains(&b'/')) {
+            return false;
         }
+        let output = self.outputs.iter_mut().find(|output| output.path.as_os_str().as_bytes() == real);
+        output.map(Output::flush).is_some()
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::ids::FileId;
 use crate::kernel::Kernel;
-use crate::user_io::{ByteSink, ByteSource};
+use crate::user_io::{ByteSink, ByteSource, VecSink};
 use crate::wait::Events;
 use linux_abi::Errno;
 use smallvec::SmallVec;
@@ -159,6 +159,21 @@ impl Pipe {
         Ok(self.bytes - before)
     }
 
+    /// Bytes that whole free pages take.
+    pub(crate) fn room(&self) -> usize {
+        (self.max_pages - self.pages.len().min(self.max_pages)) * PAGE
+    }
+
+    /// A copy of the next bytes, at most `max`.
+    pub(crate) fn peek(&self, max: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(max.min(self.bytes));
+        for page in &self.pages {
+            let want = (page.end - page.start).min(max - bytes.len());
+            bytes.extend_from_slice(&page.bytes[page.start..page.start + want]);
+        }
+        bytes
+    }
+
     /// The readiness of an end.
     pub fn poll(&self, end: PipeEnd) -> Events {
         let mut events = Events::NONE;
@@ -206,6 +221,11 @@ impl Kernel {
             self.notify_pipe_writers(end.pipe, Events::WRITABLE);
         }
         Ok(done)
+    }
+
+    /// Drops bytes that were peeked and have gone elsewhere.
+    pub(crate) fn pipe_consume(&mut self, end: PipeEnd, count: usize) -> Result<(), Errno> {
+        self.pipe_read(end, &mut VecSink::new(count)).map(|_| ())
     }
 
     /// EPIPE without readers, EAGAIN when nothing fits. What fits is moved: it may be less than all.
@@ -273,7 +293,6 @@ impl Kernel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::user_io::VecSink;
 
     fn write(pipe: &mut Pipe, len: usize) -> usize {
         pipe.write(&mut &vec![7; len][..]).unwrap()

@@ -49,6 +49,7 @@ impl Machine {
             hosts: vec![names[0].clone(); 1000].into(),
             network: NetworkSettings::new(&names),
             seeds: SeedTree::new(1),
+            call_cost: None,
             strace: None,
             real_descriptors: 4,
         };

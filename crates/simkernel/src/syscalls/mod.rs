@@ -14,6 +14,7 @@ mod process;
 mod read_write;
 mod signals;
 mod sockets;
+mod splice;
 mod stat;
 pub(crate) mod system;
 pub mod table;

@@ -76,11 +76,12 @@ fn stat_at(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, flags: u32) -> Result<Stat,
 fn stat_path(ctx: &mut Ctx<'_>, dirfd: u64, path: &[u8], follow: bool) -> Result<Stat, Errno> {
     let target = ctx.walk(dirfd, path, follow)?;
     match target.node.ok_or(Errno::ENOENT)? {
-        Node::Real(node) => {
-            ctx.kernel.flush_output_at(&node.path);
-            let fresh = rustix::fs::statat(rustix::fs::CWD, &node.path[..], rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
-            let stat = fresh.map_err(crate::vfs::errno)?;
-            Ok(ctx.kernel.vfs.identities.present(&stat, node.writable))
+        Node::Real(mut node) => {
+            if ctx.kernel.flush_output_at(&node.path) {
+                let fresh = rustix::fs::statat(rustix::fs::CWD, &node.path[..], rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+                node.stat = fresh.map_err(crate::vfs::errno)?;
+            }
+            Ok(ctx.kernel.vfs.stat(&node))
         }
         Node::Synthetic(synthetic::Synthetic::Descriptor { pid, fd }) if follow => {
             let process = if pid == ctx.process.pid { Some(&*ctx.process) } else { ctx.kernel.processes.get(pid.0) };

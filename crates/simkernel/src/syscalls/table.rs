@@ -3,7 +3,8 @@
 //! `docs/system-calls.md` is generated from this table; a test keeps the two equal.
 
 use super::{
-    Handler, descriptors, futex, locks, memory, open, paths, poll, process, read_write, signals, sockets, stat, system, time, unsupported,
+    Handler, descriptors, futex, locks, memory, open, paths, poll, process, read_write, signals, sockets, splice, stat, system, time,
+    unsupported,
 };
 use linux_abi::nr::{self, *};
 
@@ -68,9 +69,9 @@ pub const TABLE: &[Entry] = &[
     partial(lseek, read_write::lseek, "holes of sparse files are not shown"),
     full(sendfile, read_write::sendfile),
     full(copy_file_range, read_write::copy_file_range),
-    missing(splice, "programs fall back to read and write"),
-    missing(tee, "programs fall back to read and write"),
-    missing(vmsplice, "programs fall back to read and write"),
+    full(linux_abi::nr::splice, splice::splice),
+    full(tee, splice::tee),
+    full(vmsplice, splice::vmsplice),
     // Opening files.
     full(linux_abi::nr::open, open::open),
     full(creat, open::creat),
@@ -133,6 +134,9 @@ pub const TABLE: &[Entry] = &[
     partial(listxattr, descriptors::no_attributes, "no file has extended attributes"),
     partial(llistxattr, descriptors::no_attributes, "no file has extended attributes"),
     partial(flistxattr, descriptors::no_attributes, "no file has extended attributes"),
+    partial(removexattr, descriptors::no_attributes, "no file has extended attributes"),
+    partial(lremovexattr, descriptors::no_attributes, "no file has extended attributes"),
+    partial(fremovexattr, descriptors::no_attributes, "no file has extended attributes"),
     // Descriptors.
     full(close, descriptors::close),
     partial(close_range, descriptors::close_range, "CLOSE_RANGE_UNSHARE has no effect: descriptors are shared by threads only"),
@@ -302,6 +306,32 @@ pub const TABLE: &[Entry] = &[
     partial(personality, system::personality, "PER_LINUX only"),
     full(capget, system::capget),
     partial(capset, system::capset, "accepted without effect"),
+    // Known and not simulated.
+    missing(inotify_init, "changes of files are not reported"),
+    missing(inotify_init1, "changes of files are not reported"),
+    missing(inotify_add_watch, "changes of files are not reported"),
+    missing(inotify_rm_watch, "changes of files are not reported"),
+    missing(signalfd, "signals are delivered to handlers and to sigtimedwait"),
+    missing(signalfd4, "signals are delivered to handlers and to sigtimedwait"),
+    missing(io_uring_setup, "programs fall back to epoll"),
+    missing(io_uring_enter, "programs fall back to epoll"),
+    missing(io_uring_register, "programs fall back to epoll"),
+    missing(io_setup, "programs fall back to threads"),
+    missing(shmget, "no System V shared memory: POSIX shared memory works"),
+    missing(semget, "no System V semaphores: POSIX semaphores work"),
+    missing(msgget, "no System V queues"),
+    missing(mq_open, "no POSIX queues"),
+    missing(ptrace, "guests are debugged from outside"),
+    missing(mount, "the file tree is fixed"),
+    missing(umount2, "the file tree is fixed"),
+    missing(unshare, "one namespace per host"),
+    missing(setns, "one namespace per host"),
+    missing(seccomp, "calls of guests are not filtered"),
+    missing(bpf, "no programs in the kernel"),
+    missing(perf_event_open, "guests take no CPU time"),
+    missing(userfaultfd, "faults are the simulator's"),
+    missing(pidfd_open, "no descriptors of processes"),
+    missing(landlock_create_ruleset, "guests are confined from outside"),
 ];
 
 /// The document about system calls: one table, by number.

@@ -270,29 +270,21 @@ pub fn recv(ctx: &mut Ctx<'_>, file: FileId, wanted: &Incoming<'_>) -> Result<Me
     if socket.kind == Kind::Stream { recv_stream(ctx, file, id, wanted) } else { recv_message(ctx, file, id, wanted) }
 }
 
-/// What is received when an inbox is empty: an error, the end (0), or nothing yet.
-fn nothing_to_read(ctx: &mut Ctx<'_>, id: UnixId) -> Result<bool, Errno> {
-    let socket = ctx.kernel.unix_socket_mut(id)?;
-    match socket.error.take() {
-        Some(error) => Err(error),
-        None => Ok(socket.read_shut),
-    }
-}
-
 fn recv_stream(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, wanted: &Incoming<'_>) -> Result<Message, Outcome> {
     let peek = wanted.flags & MSG_PEEK != 0;
     let total = wanted.data.total();
     let target = if wanted.flags & MSG_WAITALL != 0 { total } else { total.min(1) };
     let mut message = Message::default();
     let before = if peek { 0 } else { progress(ctx) };
-    let (moved, rights, passed) = take_stream(ctx, id, wanted, before, peek)?;
-    let done = before + moved;
+    let mut sink = wanted.data.sink(&ctx.process.memory);
+    sink.skip(before);
+    let taken = ctx.kernel.take_stream(id, &mut sink, peek)?;
+    let done = before + taken.bytes;
     if !peek {
         set_progress(ctx, done);
     }
-    let has_rights = !rights.is_empty();
-    if done < target && !has_rights {
-        let end = match nothing_to_read(ctx, id) {
+    if done < target && taken.rights.is_empty() {
+        let end = match ctx.kernel.ended(id) {
             Err(_) if done > 0 => true,
             other => other?,
         };
@@ -304,70 +296,96 @@ fn recv_stream(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, wanted: &Incoming<'_
         }
     }
     message.count = done;
-    finish_control(ctx, id, wanted, &mut message, rights, passed);
+    finish_control(ctx, id, wanted, &mut message, taken.rights, taken.credentials);
     Ok(message)
 }
 
-/// Reads bytes until the sink is full, the inbox empty, or a message with descriptors was reached (it is the last of the call).
-fn take_stream(
-    ctx: &mut Ctx<'_>,
-    id: UnixId,
-    wanted: &Incoming<'_>,
-    before: usize,
-    peek: bool,
-) -> Result<(usize, Rights, Option<Ucred>), Errno> {
-    let mut sink = wanted.data.sink(&ctx.process.memory);
-    sink.skip(before);
-    let mut moved = 0;
-    let mut rights = Rights::new();
-    let mut passed = None;
-    let mut index = 0;
-    let mut used = SmallVec::<[Packet; 2]>::new();
-    let socket = ctx.kernel.unix.get_mut(id).ok_or(Errno::EBADF)?;
-    let checks = socket.kept.get(SOL_SOCKET, SO_PASSCRED) == Some(1);
-    while ByteSink::remaining(&sink) > 0 {
-        let Some(packet) = socket.inbox.get_mut(index) else { break };
-        if checks && passed.is_some_and(|passed| passed != packet.credentials) {
-            break;
-        }
-        let rest = &packet.data[packet.start..];
-        let want = rest.len().min(ByteSink::remaining(&sink));
-        let got = sink.put(&rest[..want]);
-        if got == 0 && want > 0 {
-            if moved == 0 {
-                return Err(Errno::EFAULT);
+/// What was read of a stream.
+#[derive(Default)]
+struct Taken {
+    bytes: usize,
+    rights: Rights,
+    credentials: Option<Ucred>,
+}
+
+impl Kernel {
+    /// Reads bytes until the sink is full, the inbox empty, or a message with descriptors was reached (it is the last of the call).
+    /// Messages of different senders are not joined when the reader asked who they are.
+    fn take_stream(&mut self, id: UnixId, sink: &mut dyn ByteSink, peek: bool) -> Result<Taken, Errno> {
+        let mut taken = Taken::default();
+        let mut index = 0;
+        let mut used = SmallVec::<[Packet; 2]>::new();
+        let socket = self.unix.get_mut(id).ok_or(Errno::EBADF)?;
+        let checks = socket.kept.get(SOL_SOCKET, SO_PASSCRED) == Some(1);
+        while sink.remaining() > 0 {
+            let Some(packet) = socket.inbox.get_mut(index) else { break };
+            if checks && taken.credentials.is_some_and(|credentials| credentials != packet.credentials) {
+                break;
             }
-            break;
+            let rest = &packet.data[packet.start..];
+            let want = rest.len().min(sink.remaining());
+            let got = sink.put(&rest[..want]);
+            if got == 0 && want > 0 {
+                if taken.bytes == 0 {
+                    return Err(Errno::EFAULT);
+                }
+                break;
+            }
+            taken.bytes += got;
+            taken.credentials = Some(packet.credentials);
+            taken.rights = if peek { packet.rights.clone() } else { std::mem::take(&mut packet.rights) };
+            if peek {
+                index += 1;
+            } else {
+                packet.start += got;
+                if packet.start == packet.data.len() {
+                    used.extend(socket.inbox.pop_front());
+                }
+            }
+            if got < want || !taken.rights.is_empty() {
+                break;
+            }
         }
-        moved += got;
-        passed = Some(packet.credentials);
-        rights = if peek { packet.rights.clone() } else { std::mem::take(&mut packet.rights) };
         if peek {
-            index += 1;
-        } else {
-            packet.start += got;
-            if packet.start == packet.data.len() {
-                used.extend(socket.inbox.pop_front());
-            }
+            taken.rights.iter().for_each(|file| self.files.acquire(*file));
         }
-        if got < want || !rights.is_empty() {
-            break;
+        for packet in used {
+            self.drop_packet(packet);
+        }
+        Ok(taken)
+    }
+
+    /// `try_read` of a stream; descriptors that came along are closed. EINVAL for other types, which give whole messages.
+    pub(crate) fn unix_read(&mut self, id: UnixId, sink: &mut dyn ByteSink) -> Result<usize, Errno> {
+        let socket = self.unix_socket(id)?;
+        if socket.kind != Kind::Stream || !matches!(socket.phase, Phase::Connected) {
+            return Err(Errno::EINVAL);
+        }
+        let taken = self.take_stream(id, sink, false)?;
+        for file in taken.rights {
+            self.release_file(file);
+        }
+        if taken.bytes == 0 && sink.remaining() > 0 && !self.ended(id)? {
+            return Err(Errno::EAGAIN);
+        }
+        Ok(taken.bytes)
+    }
+
+    /// What a reader of an empty inbox finds: an error, the end (true), or nothing yet.
+    fn ended(&mut self, id: UnixId) -> Result<bool, Errno> {
+        let socket = self.unix_socket_mut(id)?;
+        match socket.error.take() {
+            Some(error) => Err(error),
+            None => Ok(socket.read_shut),
         }
     }
-    if peek {
-        rights.iter().for_each(|file| ctx.kernel.files.acquire(*file));
-    }
-    for packet in used {
-        ctx.kernel.drop_packet(packet);
-    }
-    Ok((moved, rights, passed))
 }
 
 fn recv_message(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, wanted: &Incoming<'_>) -> Result<Message, Outcome> {
     let peek = wanted.flags & MSG_PEEK != 0;
     let socket = ctx.kernel.unix_socket_mut(id)?;
     let Some(packet) = socket.inbox.front_mut() else {
-        if nothing_to_read(ctx, id)? {
+        if ctx.kernel.ended(id)? {
             return Ok(Message::default());
         }
         let timeout = ctx.kernel.unix_socket(id)?.recv_timeout;

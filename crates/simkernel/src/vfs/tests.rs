@@ -20,6 +20,7 @@ pub(crate) fn config(data_dir: &Path) -> HostConfig {
         network: crate::host::NetworkSettings::new(&[]),
         seeds: SeedTree::new(1),
         real_descriptors: 4,
+        call_cost: None,
         strace: None,
     }
 }

@@ -142,7 +142,7 @@ impl Vfs {
                     return Ok(Some(node));
                 }
                 if lower && !self.is_hidden(path) {
-                    return real_node(path, false);
+                    return Ok(real_node(path, false)?.map(without_history));
                 }
                 if path.len() == prefix {
                     self.create_directories(&upper_path)?;
@@ -165,6 +165,17 @@ fn join_link(mut text: Vec<u8>, rest: &[u8]) -> Vec<u8> {
     text.push(b'/');
     text.extend_from_slice(rest);
     text
+}
+
+/// A directory of the machine that shows through an overlay: everyone else on the machine writes there too, and what that does to
+/// its times and links must not show.
+fn without_history(mut node: RealNode) -> RealNode {
+    if node.kind() == S_IFDIR {
+        node.stat.st_nlink = 2;
+        node.stat.st_mtime = (base::time::UNIX_START_NS / 1_000_000_000) as _;
+        node.stat.st_mtime_nsec = 0;
+    }
+    node
 }
 
 /// What the machine has at a path; links are not followed.

@@ -49,6 +49,8 @@ pub struct Stack {
     /// Finished packets: datagrams, resets, ICMP.
     outgoing: VecDeque<Outgoing>,
     loopback: VecDeque<Packet>,
+    /// Copies of what went round the loopback interface, when somebody watches it.
+    loopback_seen: Option<Vec<(SimTime, Packet)>>,
     /// Datagrams and connections take turns.
     datagrams_next: bool,
     events: VecDeque<SocketId>,
@@ -138,6 +140,7 @@ impl Stack {
             ready_loopback: VecDeque::new(),
             outgoing: VecDeque::new(),
             loopback: VecDeque::new(),
+            loopback_seen: None,
             datagrams_next: true,
             events: VecDeque::new(),
             reassembly: Reassembly::default(),

@@ -34,14 +34,28 @@ impl Stack {
     /// Carries packets round the loopback interface until none is left.
     pub fn run_loopback(&mut self, now: SimTime) {
         loop {
-            if let Some(packet) = self.loopback.pop_front() {
-                self.deliver(now, packet);
-            } else if let Some(packet) = self.next_segment(now, Interface::Loopback) {
-                self.deliver(now, packet);
-            } else {
-                return;
+            let next = self.loopback.pop_front().or_else(|| self.next_segment(now, Interface::Loopback));
+            let Some(packet) = next else { return };
+            if let Some(seen) = &mut self.loopback_seen {
+                seen.push((now, packet.clone()));
             }
+            self.deliver(now, packet);
         }
+    }
+
+    /// Keeps a copy of every packet that goes round the loopback interface, for `take_loopback_seen`.
+    pub fn watch_loopback(&mut self) {
+        self.loopback_seen.get_or_insert_default();
+    }
+
+    /// The copies since last asked, in order.
+    pub fn take_loopback_seen(&mut self) -> Vec<(SimTime, Packet)> {
+        self.loopback_seen.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// How many copies wait to be taken.
+    pub fn loopback_seen(&self) -> usize {
+        self.loopback_seen.as_ref().map_or(0, Vec::len)
     }
 
     fn next_finished(&mut self) -> Option<Packet> {

@@ -1,0 +1,187 @@
+//! splice, tee, vmsplice: bytes between a pipe and something else, without the guest's memory between. Nothing is saved by it here;
+//! programs use it.
+
+use super::read_write::{finish_partial, read_into, wait_for, write_from};
+use crate::ctx::Ctx;
+use crate::files::FileKind;
+use crate::files::pipe::PipeEnd;
+use crate::ids::FileId;
+use crate::outcome::{Outcome, SysResult};
+use crate::user_io::{UserBuffers, VecSink};
+use crate::wait::Events;
+use linux_abi::fs::{MAX_RW_COUNT, O_APPEND, SPLICE_F_GIFT, SPLICE_F_MORE, SPLICE_F_MOVE, SPLICE_F_NONBLOCK};
+use linux_abi::{Errno, Signal};
+
+const KNOWN_FLAGS: u32 = SPLICE_F_MOVE | SPLICE_F_NONBLOCK | SPLICE_F_MORE | SPLICE_F_GIFT;
+/// Bytes moved in one step.
+const CHUNK: usize = 64 << 10;
+
+fn pipe_end(ctx: &Ctx<'_>, file: FileId) -> Option<PipeEnd> {
+    match ctx.kernel.files[file].kind {
+        FileKind::Pipe(end) => Some(end),
+        _ => None,
+    }
+}
+
+/// The input and output of a call: open, and open for that.
+fn both(ctx: &Ctx<'_>, input: u64, output: u64) -> Result<(FileId, FileId), Errno> {
+    let (input, output) = (ctx.file(input)?, ctx.file(output)?);
+    if !ctx.kernel.files[input].readable() || !ctx.kernel.files[output].writable() {
+        return Err(Errno::EBADF);
+    }
+    Ok((input, output))
+}
+
+/// splice(2).
+pub fn splice(ctx: &mut Ctx<'_>, [input, input_offset, output, output_offset, len, flags]: [u64; 6]) -> SysResult {
+    let flags = flags as u32;
+    if len == 0 {
+        return Ok(0);
+    }
+    if flags & !KNOWN_FLAGS != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let (input, output) = both(ctx, input, output)?;
+    let (from_pipe, to_pipe) = (pipe_end(ctx, input), pipe_end(ctx, output));
+    if from_pipe.is_some() && input_offset != 0 || to_pipe.is_some() && output_offset != 0 {
+        return Err(Errno::ESPIPE.into());
+    }
+    let len = len.min(MAX_RW_COUNT) as usize;
+    let nonblocking = flags & SPLICE_F_NONBLOCK != 0;
+    match (from_pipe, to_pipe) {
+        (Some(from), Some(to)) if from.pipe == to.pipe => Err(Errno::EINVAL.into()),
+        (Some(from), _) => drain(ctx, (input, from), (output, output_offset), len, nonblocking),
+        (None, Some(to)) => fill(ctx, (input, input_offset), (output, to), len, nonblocking),
+        (None, None) => Err(Errno::EINVAL.into()),
+    }
+}
+
+/// An offset argument: null for the file's own. ESPIPE where there are no positions.
+fn offset(ctx: &Ctx<'_>, file: FileId, address: u64) -> Result<Option<u64>, Outcome> {
+    if address == 0 {
+        return Ok(None);
+    }
+    if !ctx.kernel.files[file].kind.seekable() {
+        return Err(Errno::ESPIPE.into());
+    }
+    let offset: u64 = ctx.process.memory.read_value(address)?;
+    if offset > i64::MAX as u64 { Err(Errno::EINVAL.into()) } else { Ok(Some(offset)) }
+}
+
+/// From a pipe to a file, a socket or another pipe: as much as is there and fits.
+fn drain(ctx: &mut Ctx<'_>, (input, from): (FileId, PipeEnd), (output, address): (FileId, u64), len: usize, nonblocking: bool) -> SysResult {
+    let position = offset(ctx, output, address)?;
+    if ctx.kernel.files[output].status & O_APPEND != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let mut done = 0;
+    let end = loop {
+        if done >= len {
+            break Ok(0);
+        }
+        let pipe = &ctx.kernel.pipes[from.pipe.0 as usize];
+        let bytes = pipe.peek((len - done).min(CHUNK));
+        if bytes.is_empty() {
+            let wait = done == 0 && pipe.has_writers();
+            break if wait { wait_unless(ctx, input, Events::READABLE, nonblocking) } else { Ok(0) };
+        }
+        match ctx.kernel.try_write(output, &mut &bytes[..], position.map(|p| p + done as u64), ctx.now) {
+            Ok(written) => {
+                ctx.kernel.pipe_consume(from, written)?;
+                done += written;
+            }
+            Err(Errno::EAGAIN) if done > 0 => break Ok(0),
+            Err(Errno::EAGAIN) => {
+                let nonblocking = nonblocking || ctx.kernel.files[output].nonblocking();
+                break wait_unless(ctx, output, Events::WRITABLE, nonblocking);
+            }
+            Err(errno) => {
+                if errno == Errno::EPIPE && done == 0 {
+                    ctx.raise(Signal::SIGPIPE);
+                }
+                break Err(errno.into());
+            }
+        }
+    };
+    finish(ctx, done, end, address, position)
+}
+
+/// From a file or a socket to a pipe: what one read gives, as far as there is room.
+fn fill(ctx: &mut Ctx<'_>, (input, address): (FileId, u64), (output, to): (FileId, PipeEnd), len: usize, nonblocking: bool) -> SysResult {
+    let position = offset(ctx, input, address)?;
+    let pipe = &ctx.kernel.pipes[to.pipe.0 as usize];
+    if !pipe.has_readers() {
+        ctx.raise(Signal::SIGPIPE);
+        return Err(Errno::EPIPE.into());
+    }
+    let room = pipe.room();
+    if room == 0 {
+        return wait_unless(ctx, output, Events::WRITABLE, nonblocking || ctx.kernel.files[output].nonblocking());
+    }
+    let mut chunk = VecSink::new(len.min(room).min(CHUNK));
+    match ctx.kernel.try_read(input, &mut chunk, position) {
+        Ok(_) => {}
+        Err(Errno::EAGAIN) => {
+            let nonblocking = ctx.kernel.files[input].nonblocking();
+            return wait_unless(ctx, input, Events::READABLE, nonblocking);
+        }
+        Err(errno) => return Err(errno.into()),
+    }
+    let done = ctx.kernel.pipe_write(to, &mut &chunk.data[..])?;
+    finish(ctx, done, Ok(0), address, position)
+}
+
+fn wait_unless(ctx: &mut Ctx<'_>, file: FileId, events: Events, nonblocking: bool) -> SysResult {
+    Err(if nonblocking { Errno::EAGAIN.into() } else { wait_for(ctx, file, events) })
+}
+
+/// Stores the offset behind what was moved, which outweighs how the loop ended.
+fn finish(ctx: &mut Ctx<'_>, done: usize, end: SysResult, address: u64, position: Option<u64>) -> SysResult {
+    if let Some(position) = position.filter(|_| done > 0) {
+        ctx.process.memory.write_value(address, &(position + done as u64))?;
+    }
+    finish_partial(done, end)
+}
+
+/// tee(2): copies what is in one pipe into another.
+pub fn tee(ctx: &mut Ctx<'_>, [input, output, len, flags, ..]: [u64; 6]) -> SysResult {
+    let flags = flags as u32;
+    if flags & !KNOWN_FLAGS != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    if len == 0 {
+        return Ok(0);
+    }
+    let (input, output) = both(ctx, input, output)?;
+    let (Some(from), Some(to)) = (pipe_end(ctx, input), pipe_end(ctx, output)) else { return Err(Errno::EINVAL.into()) };
+    if from.pipe == to.pipe {
+        return Err(Errno::EINVAL.into());
+    }
+    let (source, target) = (&ctx.kernel.pipes[from.pipe.0 as usize], &ctx.kernel.pipes[to.pipe.0 as usize]);
+    let nonblocking = flags & SPLICE_F_NONBLOCK != 0;
+    if !target.has_readers() {
+        ctx.raise(Signal::SIGPIPE);
+        return Err(Errno::EPIPE.into());
+    }
+    if source.is_empty() {
+        if !source.has_writers() {
+            return Ok(0);
+        }
+        return wait_unless(ctx, input, Events::READABLE, nonblocking);
+    }
+    let bytes = source.peek(len.min(target.room() as u64) as usize);
+    if bytes.is_empty() {
+        return wait_unless(ctx, output, Events::WRITABLE, nonblocking);
+    }
+    Ok(ctx.kernel.pipe_write(to, &mut &bytes[..])? as u64)
+}
+
+/// vmsplice(2): as readv and writev, on pipes alone.
+pub fn vmsplice(ctx: &mut Ctx<'_>, [fd, vector, count, flags, ..]: [u64; 6]) -> SysResult {
+    if flags as u32 & !KNOWN_FLAGS != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let Some(end) = pipe_end(ctx, ctx.file(fd)?) else { return Err(Errno::EBADF.into()) };
+    let buffers = UserBuffers::vector(&ctx.process.memory, vector, count)?;
+    if end.writes { write_from(ctx, fd, &buffers, None) } else { read_into(ctx, fd, &buffers, None) }
+}
