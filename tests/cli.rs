@@ -1,9 +1,13 @@
 //! The command line, from outside: what is refused and how, what is explained, what other tools rely on.
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
 
 /// A correct experiment of two hosts; tests spoil it. Lines are counted from 1, at `general`.
@@ -292,4 +296,122 @@ fn the_sandbox_holds_whichever_way_it_is_closed() {
         assert!(answer.out.contains("a file in the run's directory: possible"), "{way}: {}", answer.out);
     }
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "temporary directories are removed");
+}
+
+#[test]
+fn exec_hands_on_output_and_exit_status() {
+    let directory = directory();
+    let exec = |args: &[&str]| gnomon(directory.path(), &[&["exec"], args].concat());
+    let answer = exec(&["--seed", "3", "sh", "-c", "echo out $0 --seed; echo err >&2; exit 7", "--stop-time"]);
+    assert_eq!((answer.status, answer.out.as_str(), answer.err.as_str()), (7, "out --stop-time --seed\n", "err\n"));
+    let answer = exec(&["--env", "A=b c", "--env", "TMPDIR", "env"]);
+    assert_eq!(answer.status, 0);
+    let mut variables: Vec<&str> = answer.out.lines().collect();
+    variables.sort_unstable();
+    assert_eq!(variables, ["A=b c".to_string(), format!("TMPDIR={}", directory.path().display())]);
+    assert_eq!(exec(&["date"]).out, "Sat Jan  1 00:00:00 UTC 2000\n");
+    let answer = exec(&["perl", "-e", "kill 9, $$"]);
+    assert_eq!((answer.status, answer.err.as_str()), (128 + 9, "gnomon: perl was killed by SIGKILL\n"));
+    let answer = exec(&["--stop-time", "5 s", "sleep", "10"]);
+    assert_eq!(answer.status, 124);
+    assert!(answer.err.contains("still ran at the stop time, 5 sec"), "{}", answer.err);
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "temporary directories are removed");
+
+    let answer = exec(&["--data-directory", "kept", "true"]);
+    assert_eq!(answer.status, 0);
+    assert!(directory.path().join("kept/sim-stats.json").is_file());
+}
+
+#[test]
+fn a_failed_experiment_names_its_guests() {
+    let directory = experiment("/bin/true", "/bin/false");
+    let answer = gnomon(directory.path(), &["run", "x.yaml"]);
+    assert_eq!(answer.status, 1);
+    for part in
+        ["1 of 1 guests in an unexpected final state", "alice: /bin/false: exited with status 1", "stderr", "digest: "]
+    {
+        assert!(answer.err.contains(part), "'{part}' is not in {}", answer.err);
+    }
+    let log = fs::read_to_string(directory.path().join("out/gnomon.log")).unwrap();
+    assert!(log.contains("network: given up"), "{log}");
+    let answer = gnomon(directory.path(), &["run", "--quiet", "--data-directory", "second", "--show-log", "x.yaml"]);
+    assert_eq!(answer.status, 1);
+    assert!(answer.out.contains("[alice:11.0.0.1]") && !answer.err.contains("digest"), "{}{}", answer.out, answer.err);
+}
+
+#[test]
+fn the_log_under_the_name_shadow_is_what_its_tools_parse() {
+    let directory = experiment("/bin/true", "/bin/false");
+    let shadow = directory.path().join("shadow");
+    symlink(env!("CARGO_BIN_EXE_gnomon"), &shadow).unwrap();
+    let answer = run(&shadow, directory.path(), &["--parallelism=2", "--seed=666", "x.yaml"]);
+    assert_eq!(answer.status, 1);
+    assert!(answer.err.contains("1 managed processes in unexpected final state"), "{}", answer.err);
+    let usage =
+        answer.out.lines().find(|line| line.contains("Process resource usage at simtime")).expect("a heartbeat");
+    let fields: Vec<&str> = usage.split_whitespace().collect();
+    assert!(fields[0].split(':').count() == 3 && fields[12].parse::<u64>().is_ok(), "{usage}");
+    assert!(usage.contains("reported by getrusage(): ru_maxrss="), "{usage}");
+    assert!(answer.out.contains("ns reported by /proc/meminfo: {"), "{}", answer.out);
+
+    let answer = run(&shadow, directory.path(), &["x.yaml"]);
+    assert_eq!(answer.status, 1, "the data directory exists");
+    fs::create_dir(directory.path().join("template")).unwrap();
+    fs::write(directory.path().join("template/kept"), "").unwrap();
+    fs::write(directory.path().join("x.yaml"), EXPERIMENT).unwrap();
+    let answer = run(&shadow, directory.path(), &["-e", "template", "-d", "second", "x.yaml"]);
+    assert_eq!(answer.status, 0, "{}", answer.err);
+    assert!(directory.path().join("second/kept").is_file());
+}
+
+/// A run that does not outlive its test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A run that would go on for years, begun: its log has a line.
+fn endless(directory: &Path, loop_body: &str) -> Running {
+    let script = format!("{loop_body} while 1");
+    let args = ["exec", "--show-log", "--data-directory", "out", "--stop-time", "100000 h", "perl", "-e", &script];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gnomon"));
+    command.args(args).current_dir(directory).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut run = Running(command.spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(run.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("network: given up"), "{line}");
+    run
+}
+
+impl Running {
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.0.id() as i32), signal).unwrap();
+    }
+}
+
+#[test]
+fn the_first_interrupt_ends_a_run_with_its_recordings() {
+    for (sent, status) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
+        let directory = directory();
+        let mut run = endless(directory.path(), "select(undef, undef, undef, 0.001)");
+        run.signal(sent);
+        assert_eq!(run.0.wait().unwrap().code(), Some(status));
+        assert!(directory.path().join("out/sim-stats.json").is_file());
+    }
+}
+
+#[test]
+fn the_second_interrupt_ends_a_run_that_does_not_yield() {
+    let directory = directory();
+    let mut run = endless(directory.path(), "1");
+    run.signal(Signal::SIGINT);
+    let mut line = String::new();
+    BufReader::new(run.0.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("SIGINT once more ends it at once"), "{line}");
+    run.signal(Signal::SIGINT);
+    assert_eq!(run.0.wait().unwrap().signal(), Some(Signal::SIGINT as i32));
 }
