@@ -108,6 +108,10 @@ fn an_existing_data_directory_is_refused_and_kept() {
     }
     assert_eq!(answer.err.lines().count(), 1);
     assert_eq!(fs::read_dir(directory.path().join("out")).unwrap().count(), 0);
+    let answer = gnomon(directory.path(), &["run", "-d", "no/such/place", "x.yaml"]);
+    assert_eq!(answer.status, 2);
+    assert!(answer.err.contains("no/such/place': No such file"), "{}", answer.err);
+    assert!(answer.err.contains("; name a place that can be written with --data-directory"), "{}", answer.err);
 }
 
 #[test]
@@ -327,9 +331,13 @@ fn a_failed_experiment_names_its_guests() {
     let directory = experiment("/bin/true", "/bin/false");
     let answer = gnomon(directory.path(), &["run", "x.yaml"]);
     assert_eq!(answer.status, 1);
-    for part in
-        ["1 of 1 guests in an unexpected final state", "alice: /bin/false: exited with status 1", "stderr", "digest: "]
-    {
+    for part in [
+        "1 of 1 guests in an unexpected final state",
+        "alice: /bin/false: exited with status 1",
+        "stderr",
+        "digest: ",
+        " 1 guests, 0 packets, ",
+    ] {
         assert!(answer.err.contains(part), "'{part}' is not in {}", answer.err);
     }
     let log = fs::read_to_string(directory.path().join("out/gnomon.log")).unwrap();

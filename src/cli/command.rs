@@ -141,5 +141,5 @@ pub fn debug_hosts() -> Arg {
         .long("debug-hosts")
         .value_name("HOSTS")
         .value_delimiter(',')
-        .help("Pause after each start of a process on one of these hosts (names, with commas between)")
+        .help("Pause before the first process of each of these hosts starts (names, with commas between)")
 }

@@ -82,8 +82,7 @@ impl Launch {
         let mut notices = limits::raise(guests);
         let network = sandbox::leave_network(None).map_err(|error| Failure::Run(error.to_string()))?;
         notices.push((Level::Info, format!("network: {network}")));
-        let directory = DataDirectory::create(&plan.data_directory, plan.template_directory.as_deref())
-            .map_err(|error| Failure::Input(error.to_string()))?;
+        let directory = create_data_directory(plan)?;
         let files = sandbox::confine_writes(directory.path(), self.lifetime)
             .map_err(|error| Failure::Run(error.to_string()))?;
         notices.push((files_level(&files), format!("files: {files}")));
@@ -107,6 +106,15 @@ impl Launch {
             debug_hosts: self.debug_hosts,
         }
     }
+}
+
+fn create_data_directory(plan: &Plan) -> Result<DataDirectory, Failure> {
+    let created = DataDirectory::create(&plan.data_directory, plan.template_directory.as_deref());
+    created.map_err(|error| {
+        let is_its_place = error.path() == plan.data_directory;
+        let remedy = if is_its_place { "; name a place that can be written with --data-directory" } else { "" };
+        Failure::Input(format!("{error}{remedy}"))
+    })
 }
 
 fn failed(what: &str, error: &std::io::Error) -> Failure {

@@ -71,7 +71,14 @@ fn write_summary(text: &mut String, summary: &Summary) {
     if wall > 0.0 && simulated > 0.0 {
         let _ = write!(text, " ({:.3}x real time)", Significant(simulated / wall));
     }
-    let _ = writeln!(text, ", {} guests", summary.guests.len());
+    let stats = &summary.stats;
+    let (packets, calls) = (stats.gnomon.network.packets_sent, stats.syscalls.values().sum::<u64>());
+    let _ = writeln!(text, ": {} guests, {packets} packets, {calls} system calls", summary.guests.len());
+    let unsupported = &stats.gnomon.interception.unsupported;
+    if !unsupported.is_empty() {
+        let calls: Vec<String> = unsupported.iter().map(|(name, count)| format!("{name} ({count})")).collect();
+        let _ = writeln!(text, "unsupported system calls: {}", calls.join(", "));
+    }
     let _ = writeln!(text, "digest: {}", summary.digest);
     let _ = writeln!(text, "data: {}", summary.data_directory.display());
 }
