@@ -127,13 +127,7 @@ pub(super) fn conclude(
         for capture in [host.capture.take(), host.loopback_capture.take()].into_iter().flatten() {
             capture.close(&mut pool)?;
         }
-        for (index, output) in host.kernel.outputs().iter().enumerate() {
-            if let Some(error) = &output.error {
-                return Err(RunError::Recording(error.clone()));
-            }
-            let stream = if index % 2 == 0 { recorder::Stream::Stdout } else { recorder::Stream::Stderr };
-            host.digest.output(simulated, index as u32, stream, &output.content_hash());
-        }
+        digest_outputs(&mut host, simulated)?;
         digest.host(&host.name, &host.digest);
         guests.extend(host.guests.iter().map(|guest| final_guest(&host.name, guest)));
         count(&mut stats, &host);
@@ -150,6 +144,24 @@ pub(super) fn conclude(
     };
     let data_directory = plan.data_directory.clone();
     Ok(Summary { verdict, guests, digest, wall, simulated, data_directory, stats })
+}
+
+/// Logs of calls are no part of the digest: recording does not change a run.
+fn digest_outputs(host: &mut SimHost, simulated: SimTime) -> Result<(), RunError> {
+    let mut index = 0;
+    for output in host.kernel.outputs() {
+        if let Some(error) = &output.error {
+            return Err(RunError::Recording(error.clone()));
+        }
+        let stream = match output.path.extension().and_then(|extension| extension.to_str()) {
+            Some("stdout") => recorder::Stream::Stdout,
+            Some("stderr") => recorder::Stream::Stderr,
+            _ => continue,
+        };
+        host.digest.output(simulated, index, stream, &output.content_hash());
+        index += 1;
+    }
+    Ok(())
 }
 
 fn final_guest(host: &str, guest: &Guest) -> FinalGuest {
