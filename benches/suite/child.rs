@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use simkernel::exec::ProcessSpec;
 use simkernel::{HostConfig, HostName, Kernel, NetworkSettings};
 use std::net::Ipv4Addr;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
@@ -18,7 +19,7 @@ use std::sync::Barrier;
 /// Real descriptors for guests' files, as runs have them.
 const GUEST_DESCRIPTORS: usize = 12_000;
 /// Hosts of each such experiment.
-const HOSTS: usize = 2;
+const HOSTS: usize = 3;
 
 /// Executes `child MODE ...` and gives what it measured.
 pub fn main(arguments: &[String]) -> Value {
@@ -164,19 +165,19 @@ fn faults_so_far() -> i64 {
     getrusage(UsageWho::RUSAGE_SELF).map_or(0, |usage| usage.minor_page_faults())
 }
 
-/// The rate of two threads, each with a host of its own, over that of one.
+/// The rate of two threads, each with a host of its own, over that of one. Host 2 is alone first.
 fn pair<L: Loader>(count: usize, make: impl Fn(u32) -> L + Sync) -> Value {
     guest::map_arenas().expect("arenas");
-    let alone = timed_threads(1, count, &make);
-    let together = timed_threads(2, count, &make);
+    let alone = timed_threads(2..3, count, &make);
+    let together = timed_threads(0..2, count, &make);
     json!({ "gain": 2.0 * alone / together, "alone_seconds": alone, "together_seconds": together })
 }
 
-/// Wall time until all of so many threads have loaded `count` guests each, what is made once left out.
-fn timed_threads<L: Loader>(threads: u32, count: usize, make: &(impl Fn(u32) -> L + Sync)) -> f64 {
-    let barrier = Barrier::new(threads as usize + 1);
+/// Wall time until a thread for each of these hosts has loaded `count` guests each, what is made once left out.
+fn timed_threads<L: Loader>(hosts: Range<u32>, count: usize, make: &(impl Fn(u32) -> L + Sync)) -> f64 {
+    let barrier = Barrier::new(hosts.len() + 1);
     std::thread::scope(|scope| {
-        for host in 0..threads {
+        for host in hosts {
             let barrier = &barrier;
             scope.spawn(move || {
                 let mut worker = Worker::new().expect("a worker");

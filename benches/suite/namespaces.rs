@@ -9,6 +9,8 @@ use crate::machine;
 use crate::measure::{Programs, child};
 use crate::report::{Line, Report, Samples, Target};
 use serde_json::Value;
+use std::cell::Cell;
+use std::path::PathBuf;
 
 const COUNTS: [usize; 3] = [1_000, 10_000, 100_000];
 /// Mappings that a living guest takes, with room to spare.
@@ -26,17 +28,9 @@ pub fn measure(programs: &Programs, extent: Extent, report: &mut Report) {
     report.section("(c) Guests alive at once: a minimal PIE against libc, blocked in pause()");
     let program = programs.path("minimal_pause");
     let program = program.to_str().expect("a path in UTF-8");
-    let data = programs.fresh_directory("namespaces");
-    let data = data.to_str().expect("a path in UTF-8");
-    let repeat = |times: usize, arguments: &[&str]| -> Vec<Value> {
-        let run = |_| {
-            let result = child(arguments);
-            let _ = std::fs::remove_dir_all(data);
-            result
-        };
-        (0..times).map(run).collect()
-    };
-    let native = repeat(extent.long_repetitions(), &["native", program, &NATIVE_COUNT.to_string(), "1"]);
+    let data = DataFolders::new(programs);
+    let native_count = NATIVE_COUNT.to_string();
+    let native = repeat(extent.long_repetitions(), || child(&["native", program, &native_count, "1"]));
     for count in COUNTS {
         if let Err(why) = fits(count, extent) {
             report.note(&format!("{count} guests left out: {why}"));
@@ -44,15 +38,43 @@ pub fn measure(programs: &Programs, extent: Extent, report: &mut Report) {
         }
         let times = if count > 10_000 { 1 } else { extent.long_repetitions() };
         for (mode, depth) in DEPTHS {
-            let runs = repeat(times, &[mode, program, &count.to_string(), data]);
+            let runs = repeat(times, || child(&[mode, program, &count.to_string(), &data.fresh()]));
             report_count(report, count, depth, &runs, &native);
         }
     }
-    report_pairs(programs, extent, report, &repeat);
-    report_steady(programs, report);
+    report_pairs(program, &data, extent, report);
+    report_steady(programs, &data, report);
     report.note(&format!(
         "Native: {NATIVE_COUNT} processes by vfork and execve, until each blocks. Memory: fall of MemAvailable."
     ));
+}
+
+fn repeat<T>(times: usize, run: impl Fn() -> T) -> Vec<T> {
+    (0..times).map(|_| run()).collect()
+}
+
+/// A folder for each run's output files. All are removed at the end together: ext4 looks for long for a free inode while many were
+/// freed a moment ago.
+struct DataFolders {
+    parent: PathBuf,
+    given: Cell<usize>,
+}
+
+impl DataFolders {
+    fn new(programs: &Programs) -> DataFolders {
+        DataFolders { parent: programs.fresh_directory("namespaces"), given: Cell::new(0) }
+    }
+
+    fn fresh(&self) -> String {
+        self.given.set(self.given.get() + 1);
+        self.parent.join(self.given.get().to_string()).to_str().expect("a path in UTF-8").to_owned()
+    }
+}
+
+impl Drop for DataFolders {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.parent);
+    }
 }
 
 /// Whether this machine can hold so many guests; if not, why.
@@ -120,42 +142,25 @@ fn report_count(report: &mut Report, count: usize, depth: &str, runs: &[Value], 
 }
 
 /// Two threads that load at once, each into a host of its own, against one.
-fn report_pairs(
-    programs: &Programs,
-    extent: Extent,
-    report: &mut Report,
-    repeat: &dyn Fn(usize, &[&str]) -> Vec<Value>,
-) {
+fn report_pairs(program: &str, data: &DataFolders, extent: Extent, report: &mut Report) {
     if machine::processors() < 2 {
         report.note("two threads loading at once left out: one processor");
         return;
     }
-    let program = programs.path("minimal_pause");
-    let program = program.to_str().expect("a path in UTF-8");
-    let data = programs.fresh_directory("pairs");
-    let data = data.to_str().expect("a path in UTF-8");
-    let native: Vec<f64> = (0..extent.long_repetitions())
-        .map(|_| {
-            let one = repeat(1, &["native", program, &(NATIVE_COUNT / 2).to_string(), "1"]);
-            let two = repeat(1, &["native", program, &(NATIVE_COUNT / 2).to_string(), "2"]);
-            2.0 * value(&one[0], "seconds") / value(&two[0], "seconds")
-        })
-        .collect();
+    let count = (NATIVE_COUNT / 2).to_string();
+    let native_seconds = |threads| value(&child(&["native", program, &count, threads]), "seconds");
+    let native = repeat(extent.long_repetitions(), || 2.0 * native_seconds("1") / native_seconds("2"));
     for (mode, depth) in [("bare-pair", "bare loading"), ("whole-pair", "process start")] {
-        let run = |_| {
-            let result = child(&[mode, program, &PAIR_COUNT.to_string(), data]);
-            let _ = std::fs::remove_dir_all(data);
-            value(&result, "gain")
-        };
+        let run = || value(&child(&[mode, program, &PAIR_COUNT.to_string(), &data.fresh()]), "gain");
         report.add(Line {
             what: format!("two threads loading at once, {depth}"),
             unit: "x",
-            gnomon: Samples::new((0..extent.repetitions()).map(run).collect()),
+            gnomon: Samples::new(repeat(extent.repetitions(), run)),
             native: Some(Samples::new(native.clone())),
             target: Target::AtLeast(1.6),
         });
     }
-    let busy = (0..extent.long_repetitions()).map(|_| value(&child(&["busy-pair"]), "gain")).collect();
+    let busy = repeat(extent.long_repetitions(), || value(&child(&["busy-pair"]), "gain"));
     report.add(Line {
         what: "  for comparison: two threads that compute".to_owned(),
         unit: "x",
@@ -166,12 +171,10 @@ fn report_pairs(
 }
 
 /// Memory-map calls of a guest that allocates, frees and starts threads: what a run with twice the rounds adds.
-fn report_steady(programs: &Programs, report: &mut Report) {
+fn report_steady(programs: &Programs, data: &DataFolders, report: &mut Report) {
     let program = programs.path("alloc_threads");
-    let data = programs.fresh_directory("steady");
-    let data = data.to_str().expect("a path in UTF-8");
-    let result = child(&["steady", program.to_str().expect("a path in UTF-8"), &STEADY_ROUNDS.to_string(), data]);
-    let _ = std::fs::remove_dir_all(data);
+    let program = program.to_str().expect("a path in UTF-8");
+    let result = child(&["steady", program, &STEADY_ROUNDS.to_string(), &data.fresh()]);
     report.add(Line {
         what: format!("memory-map calls in {STEADY_ROUNDS} rounds of allocating threads"),
         unit: "",
