@@ -17,7 +17,7 @@ use recorder::{
 use scenario::{FinalState, HostPlan, Plan, ProcessPlan};
 use simkernel::exec::ProcessSpec;
 use simkernel::host::{CallCost, NetworkSettings};
-use simkernel::{HostConfig, HostName, Kernel};
+use simkernel::{HostConfig, HostName, HostNames, Kernel};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
@@ -110,12 +110,23 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
         return Err(RunError::Recording(message));
     }
     let summary = summary::conclude(plan, hosts, &outcome, directory, clock.elapsed())?;
-    for text in summary.unexpected() {
-        record!(main_log, Level::Error, plan.stop_time(), None::<HostId>, "{text}");
-    }
+    log_unexpected(&summary, plan, options.log, &mut main_log);
     main_log.hand_over();
     let _ = writer.finish();
     Ok(summary)
+}
+
+/// In Shadow's log unexpected final states are errors; elsewhere the command line tells them on standard error.
+fn log_unexpected(summary: &Summary, plan: &Plan, target: LogTarget, log: &mut recorder::WorkerLog) {
+    let level = if target == LogTarget::ShadowStdout { Level::Error } else { Level::Warning };
+    let unexpected = summary.unexpected();
+    for text in &unexpected {
+        record!(log, level, plan.stop_time(), None::<HostId>, "{text}");
+    }
+    if !unexpected.is_empty() {
+        let count = unexpected.len();
+        record!(log, level, plan.stop_time(), None::<HostId>, "{count} managed processes in unexpected final state");
+    }
 }
 
 fn level(level: scenario::LogLevel) -> Level {
@@ -154,7 +165,7 @@ fn log_writer(plan: &Plan, options: &RunOptions, log: &Log) -> Result<LogWriter,
 }
 
 fn build_hosts(plan: &Plan, options: &RunOptions) -> Result<Vec<SimHost>, RunError> {
-    let names: Arc<[HostName]> =
+    let names: HostNames =
         plan.hosts.iter().map(|host| HostName { name: host.name.clone(), address: host.address }).collect();
     let network = Arc::new(Network {
         topology: plan.topology.clone(),
@@ -197,7 +208,7 @@ fn build_host(
     plan: &Plan,
     host: &HostPlan,
     folder: &HostDirectory,
-    names: &Arc<[HostName]>,
+    names: &HostNames,
     settings: &NetworkSettings,
     network: &Arc<Network>,
     seeds: SeedTree,
@@ -313,7 +324,7 @@ impl Monitor {
         self.meter.update(now, elapsed);
         match self.progress {
             Progress::Lines => {
-                let _ = writeln!(std::io::stderr(), "{}", self.meter.shadow_line(0));
+                let _ = write!(std::io::stderr(), "{}", self.meter.shadow_line(0));
             }
             _ => {
                 let line = self.meter.terminal_line(recorder::usage::resident_bytes(), 0, self.terminal.width());

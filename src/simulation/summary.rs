@@ -74,7 +74,7 @@ impl Summary {
     pub fn unexpected(&self) -> Vec<String> {
         let sentence = |guest: &FinalGuest| {
             let pid = guest.pid.map_or_else(String::new, |pid| format!(".{pid}"));
-            format!("{}: {}{pid} is {}, expected {}", guest.host, guest.path, guest.state, guest.expected)
+            format!("{}: {}{pid} {}, expected {}", guest.host, guest.path, guest.state, guest.expected)
         };
         self.guests.iter().filter(|guest| !guest.as_expected).map(sentence).collect()
     }

@@ -61,7 +61,7 @@ impl Kernel {
         process.exe = resolved.path;
         process.argv = resolved.arguments;
         process.envp.clone_from(&spec.environment);
-        self.open_standard_files(&mut process)?;
+        self.open_standard_files(&mut process, &file_name(&spec.path))?;
         let mut thread = Thread::new(pid.main_thread(), pid);
         thread.vcpu = vcpu;
         thread.name = short_name(&process.exe);
@@ -110,8 +110,9 @@ impl Kernel {
     }
 
     /// Descriptors 0, 1 and 2 of a process of the experiment: /dev/null and its output files; and its log of calls.
-    fn open_standard_files(&mut self, process: &mut Process) -> Result<(), ExecError> {
-        let base = format!("{}.{}", process.program_name(), process.pid.0);
+    /// They are named after the file that the experiment names, even if that is a script.
+    fn open_standard_files(&mut self, process: &mut Process, name: &str) -> Result<(), ExecError> {
+        let base = format!("{name}.{}", process.pid.0);
         let create = |kernel: &mut Kernel, extension: &str| {
             let path = kernel.config.host_dir.join(format!("{base}.{extension}"));
             kernel.open_output(path.clone(), O_WRONLY | O_APPEND).map_err(|errno| {
@@ -194,6 +195,11 @@ fn script_line(file: &File) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     let end = line.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(line.len());
     let argument = line[end..].trim_ascii();
     (end > 0).then(|| (line[..end].to_vec(), (!argument.is_empty()).then(|| argument.to_vec())))
+}
+
+/// A path's last component.
+fn file_name(path: &[u8]) -> String {
+    String::from_utf8_lossy(path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)).into_owned()
 }
 
 /// What `comm` is after execve: the file's name, 15 bytes at most.

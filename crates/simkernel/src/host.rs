@@ -12,6 +12,34 @@ pub struct HostName {
     pub address: Ipv4Addr,
 }
 
+/// Every host of an experiment, and the `/etc/hosts` that all of them see, made once: with thousands of hosts, thousands of
+/// guests read it.
+#[derive(Clone, Debug)]
+pub struct HostNames(Arc<(Vec<HostName>, Vec<u8>)>);
+
+impl HostNames {
+    /// The text of `/etc/hosts`.
+    pub fn hosts_file(&self) -> &[u8] {
+        &self.0.1
+    }
+}
+
+impl FromIterator<HostName> for HostNames {
+    fn from_iter<I: IntoIterator<Item = HostName>>(hosts: I) -> Self {
+        let list: Vec<HostName> = hosts.into_iter().collect();
+        let lines = list.iter().map(|host| format!("{} {}\n", host.address, host.name));
+        let text: String = std::iter::once("127.0.0.1 localhost\n".to_owned()).chain(lines).collect();
+        HostNames(Arc::new((list, text.into_bytes())))
+    }
+}
+
+impl std::ops::Deref for HostNames {
+    type Target = [HostName];
+    fn deref(&self) -> &[HostName] {
+        &self.0.0
+    }
+}
+
 /// What the socket layer is told.
 #[derive(Clone, Debug)]
 pub struct NetworkSettings {
@@ -62,7 +90,7 @@ pub struct HostConfig {
     /// The host's own folder in it: where guests start, and where the private parts of `/tmp` and its like lie.
     pub host_dir: PathBuf,
     /// Every host of the experiment, shared between all of them.
-    pub hosts: Arc<[HostName]>,
+    pub hosts: HostNames,
     pub network: NetworkSettings,
     pub seeds: SeedTree,
     /// System calls that do not wait take simulated time.

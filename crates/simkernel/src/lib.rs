@@ -24,6 +24,8 @@ pub mod syscalls;
 pub mod exec;
 mod run;
 mod signal_delivery;
+#[cfg(test)]
+mod test_machine;
 pub mod thread;
 pub mod timers;
 pub mod trace;
@@ -33,7 +35,7 @@ pub mod vfs;
 pub mod wait;
 
 pub use ctx::Ctx;
-pub use host::{HostConfig, HostName, NetworkSettings};
+pub use host::{HostConfig, HostName, HostNames, NetworkSettings};
 pub use ids::{FileId, Pid, SpaceId, Tid};
 pub use kernel::{Kernel, Report};
 pub use outcome::{Outcome, Restart, SysResult};

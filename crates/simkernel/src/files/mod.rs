@@ -304,3 +304,6 @@ fn check_eight(len: usize) -> Result<(), Errno> {
 fn put_u64(sink: &mut dyn ByteSink, value: u64) -> Result<usize, Errno> {
     if sink.put(&value.to_le_bytes()) == 8 { Ok(8) } else { Err(Errno::EFAULT) }
 }
+
+#[cfg(test)]
+mod tests;

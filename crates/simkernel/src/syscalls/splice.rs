@@ -140,7 +140,7 @@ fn finish(ctx: &mut Ctx<'_>, done: usize, end: SysResult, address: u64, position
     if let Some(position) = position.filter(|_| done > 0) {
         ctx.process.memory.write_value(address, &(position + done as u64))?;
     }
-    finish_partial(done, end)
+    finish_partial(done, end.map(|_| done as u64))
 }
 
 /// tee(2): copies what is in one pipe into another.

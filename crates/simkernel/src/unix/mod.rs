@@ -325,25 +325,4 @@ impl Kernel {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_message_costs_its_sender_what_the_kernel_allocates() {
-        assert_eq!(charge(1), 768);
-        assert_eq!(charge(192), 768);
-        assert_eq!(charge(193), 1280);
-        assert_eq!(charge(16_064), 256 + 16_384);
-        assert_eq!(charge(16_065), 256 + 16_384 + 4096);
-    }
-
-    #[test]
-    fn places_are_used_again_and_old_ids_find_nothing() {
-        let mut sockets = UnixSockets::default();
-        let first = sockets.insert(UnixSocket::new(Kind::Stream, NOBODY));
-        sockets.slab.remove(first.place as usize);
-        let second = sockets.insert(UnixSocket::new(Kind::Stream, NOBODY));
-        assert_eq!(first.place, second.place);
-        assert!(sockets.get(first).is_none() && sockets.get(second).is_some());
-    }
-}
+mod tests;

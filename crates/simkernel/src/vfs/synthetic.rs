@@ -10,7 +10,6 @@ use base::map::FastHasher;
 use linux_abi::fs::{
     DT_CHR, DT_DIR, DT_LNK, DT_REG, S_IFCHR, S_IFDIR, S_IFLNK, S_IFMT, S_IFREG, Stat, makedev,
 };
-use std::fmt::Write;
 use std::hash::Hasher;
 
 /// Who looks: what `/proc/self` and its like depend on.
@@ -119,7 +118,7 @@ fn device_directory() -> Vec<(&'static str, u8)> {
 
 fn configuration(view: &View<'_>, name: &str) -> Option<Synthetic> {
     let text = match name {
-        "hosts" => hosts_file(view.config),
+        "hosts" => return Some(Synthetic::File(view.config.hosts.hosts_file().to_vec())),
         "hostname" => format!("{}\n", view.config.name),
         "resolv.conf" => format!("nameserver {}\n", NAME_SERVER),
         "timezone" => "Etc/UTC\n".to_owned(),
@@ -131,14 +130,6 @@ fn configuration(view: &View<'_>, name: &str) -> Option<Synthetic> {
 
 /// The resolver that `/etc/resolv.conf` names: the host itself, whose loopback answers DNS queries about the experiment's hosts.
 pub const NAME_SERVER: &str = "127.0.0.53";
-
-fn hosts_file(config: &HostConfig) -> String {
-    let mut text = String::from("127.0.0.1 localhost\n");
-    for host in config.hosts.iter() {
-        writeln!(text, "{} {}", host.address, host.name).expect("a string takes everything");
-    }
-    text
-}
 
 /// One processor, and nothing else.
 fn system_node(rest: &[&str]) -> Option<Synthetic> {

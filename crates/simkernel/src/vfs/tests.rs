@@ -16,7 +16,7 @@ pub(crate) fn config(data_dir: &Path) -> HostConfig {
         address: [11, 0, 0, 1].into(),
         data_dir: data_dir.to_owned(),
         host_dir: data_dir.join("hosts/alpha"),
-        hosts: [crate::host::HostName { name: "alpha".to_owned(), address: [11, 0, 0, 1].into() }].into(),
+        hosts: [crate::host::HostName { name: "alpha".to_owned(), address: [11, 0, 0, 1].into() }].into_iter().collect(),
         network: crate::host::NetworkSettings::new(&[]),
         seeds: SeedTree::new(1),
         real_descriptors: 4,
