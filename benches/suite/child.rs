@@ -74,7 +74,7 @@ impl WholeHost {
             data_dir: data,
             host_dir,
             network: NetworkSettings::new(&names),
-            hosts: names.into(),
+            hosts: names.into_iter().collect(),
             seeds: SeedTree::new(1),
             call_cost: None,
             strace: None,
