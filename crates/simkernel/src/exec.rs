@@ -2,13 +2,13 @@
 
 use crate::ctx::Ctx;
 use crate::files::{FileKind, OpenFile};
-use crate::trace::Trace;
-use crate::vfs::synthetic::Device;
 use crate::ids::{Pid, Tid};
 use crate::kernel::Kernel;
 use crate::process::Process;
 use crate::signal::Disposition;
 use crate::thread::Thread;
+use crate::trace::Trace;
+use crate::vfs::synthetic::Device;
 use base::SimTime;
 use guest::{Program, StartArguments, StartError};
 use linux_abi::Errno;
@@ -131,11 +131,14 @@ impl Kernel {
         Ok(())
     }
 
-    fn load(&mut self, resolved: &Resolved, environment: &[Vec<u8>]) -> Result<(guest::AddressSpace, guest::Vcpu), ExecError> {
+    fn load(
+        &mut self,
+        resolved: &Resolved,
+        environment: &[Vec<u8>],
+    ) -> Result<(guest::AddressSpace, guest::Vcpu), ExecError> {
         let mut random = [0; 16];
         self.random.fill(&mut random);
-        let start =
-            StartArguments { arguments: &resolved.arguments, environment, random, user: 0, group: 0 };
+        let start = StartArguments { arguments: &resolved.arguments, environment, random, user: 0, group: 0 };
         resolved.program.start(&mut self.region, &start).map_err(|error| ExecError {
             errno: errno_of(&error),
             message: format!("{} {error}", String::from_utf8_lossy(&resolved.path)),
@@ -148,7 +151,12 @@ impl Ctx<'_> {
     ///
     /// # Errors
     /// As execve(2); the old program goes on then.
-    pub(crate) fn exec(&mut self, path: &[u8], arguments: Vec<Vec<u8>>, environment: Vec<Vec<u8>>) -> Result<(), Errno> {
+    pub(crate) fn exec(
+        &mut self,
+        path: &[u8],
+        arguments: Vec<Vec<u8>>,
+        environment: Vec<Vec<u8>>,
+    ) -> Result<(), Errno> {
         let cwd = self.process.cwd.clone();
         let result = self.kernel.resolve_program(&cwd, path, arguments).and_then(|resolved| {
             let loaded = self.kernel.load(&resolved, &environment)?;

@@ -179,7 +179,9 @@ impl Kernel {
         let mut exclusive_woken = false;
         for watcher in &self.files[file].queue.watchers {
             match *watcher {
-                Watcher::Thread { tid, events: wanted } if events.intersects(wanted | Events::ALWAYS) => woken.push(tid),
+                Watcher::Thread { tid, events: wanted } if events.intersects(wanted | Events::ALWAYS) => {
+                    woken.push(tid)
+                }
                 Watcher::Epoll { epoll, item, events: wanted } if events.intersects(wanted) => {
                     let exclusive = wanted.0 & EPOLLEXCLUSIVE != 0;
                     if exclusive && exclusive_woken {
@@ -242,7 +244,9 @@ impl Kernel {
         }
         process.signals.pending.add(info);
         let threads: SmallVec<[Tid; 8]> = process.threads.iter().copied().collect();
-        let takes = |t: &&Tid| self.threads.get(t.0).is_some_and(|t| t.state != ThreadState::Dead && !t.signals.blocked.contains(signal));
+        let takes = |t: &&Tid| {
+            self.threads.get(t.0).is_some_and(|t| t.state != ThreadState::Dead && !t.signals.blocked.contains(signal))
+        };
         if let Some(tid) = threads.iter().find(takes) {
             self.wake(*tid, Wake::Interrupted);
         }

@@ -8,6 +8,7 @@
 
 pub mod clock;
 pub mod ctx;
+pub mod exec;
 pub mod fd_table;
 pub mod files;
 pub mod futex;
@@ -15,15 +16,14 @@ pub mod host;
 pub mod ids;
 pub mod kernel;
 pub mod limits;
-pub mod net;
 pub mod locks;
+pub mod net;
 pub mod outcome;
 pub mod process;
-pub mod signal;
-pub mod syscalls;
-pub mod exec;
 mod run;
+pub mod signal;
 mod signal_delivery;
+pub mod syscalls;
 #[cfg(test)]
 mod test_machine;
 pub mod thread;

@@ -181,7 +181,7 @@ impl Ctx<'_> {
         }
         if std::mem::take(&mut self.thread.yields) {
             self.thread.yield_count += 1;
-            if self.thread.yield_count % YIELDS_PER_TURN == 0 {
+            if self.thread.yield_count.is_multiple_of(YIELDS_PER_TURN) {
                 return Some(self.nap(CALL_COST));
             }
             return Some(Turn::Again);
@@ -204,7 +204,9 @@ impl Ctx<'_> {
             let mapping = memory.mappings().find(|vma| vma.start < site && site <= vma.end);
             let file = mapping.map(|vma| (memory.mapping_name(vma), memory.image_start(site).unwrap_or(vma.start)));
             match file {
-                Some((name, start)) if !name.is_empty() => format!("{}+{:#x}", String::from_utf8_lossy(name), site - start),
+                Some((name, start)) if !name.is_empty() => {
+                    format!("{}+{:#x}", String::from_utf8_lossy(name), site - start)
+                }
                 _ => "generated code".to_owned(),
             }
         };

@@ -1,7 +1,7 @@
 //! Signals as data: sets, pending ones, dispositions. Sending stands here; delivery to a thread's registers in `signal_delivery`.
 
-use linux_abi::signal::Siginfo;
 use linux_abi::Signal;
+use linux_abi::signal::Siginfo;
 
 /// The highest signal number.
 pub const SIGNALS: usize = 64;

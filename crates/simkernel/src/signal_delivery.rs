@@ -234,7 +234,10 @@ fn restore_frame(ctx: &mut Ctx<'_>) -> Option<()> {
     ctx.thread.signals.blocked = SigSet(frame.uc.uc_sigmask).without(SigSet::UNBLOCKABLE);
     ctx.thread.signals.saved_mask = None;
     let stack = frame.uc.uc_stack;
-    ctx.thread.altstack =
-        if stack.ss_flags & SS_DISABLE != 0 { StackT::new_zeroed() } else { StackT { ss_flags: stack.ss_flags & SS_AUTODISARM, ..stack } };
+    ctx.thread.altstack = if stack.ss_flags & SS_DISABLE != 0 {
+        StackT::new_zeroed()
+    } else {
+        StackT { ss_flags: stack.ss_flags & SS_AUTODISARM, ..stack }
+    };
     Some(())
 }

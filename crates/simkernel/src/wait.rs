@@ -102,7 +102,8 @@ impl WaitQueue {
         self.watchers.retain(|w| !matches!(w, Watcher::Thread { tid, .. } if *tid == gone));
     }
     pub(crate) fn remove_epoll(&mut self, gone: FileId, gone_item: u32) {
-        self.watchers.retain(|w| !matches!(w, Watcher::Epoll { epoll, item, .. } if *epoll == gone && *item == gone_item));
+        self.watchers
+            .retain(|w| !matches!(w, Watcher::Epoll { epoll, item, .. } if *epoll == gone && *item == gone_item));
     }
 }
 

@@ -116,7 +116,11 @@ impl Kernel {
         let wanted = item.wanted();
         let index = instance.items.insert(item) as u32;
         instance.by_target.insert((file, fd), index);
-        self.files[file].queue.add(Watcher::Epoll { epoll, item: index, events: Events(wanted.0 | events & EPOLLEXCLUSIVE) });
+        self.files[file].queue.add(Watcher::Epoll {
+            epoll,
+            item: index,
+            events: Events(wanted.0 | events & EPOLLEXCLUSIVE),
+        });
         self.queue_if_ready(epoll, index);
         Ok(())
     }

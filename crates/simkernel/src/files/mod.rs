@@ -145,7 +145,11 @@ impl FileKind {
     pub fn seekable(&self) -> bool {
         matches!(
             self,
-            FileKind::Regular(_) | FileKind::Directory(_) | FileKind::Snapshot(_) | FileKind::Device(_) | FileKind::Output(_)
+            FileKind::Regular(_)
+                | FileKind::Directory(_)
+                | FileKind::Snapshot(_)
+                | FileKind::Device(_)
+                | FileKind::Output(_)
         )
     }
 
@@ -162,9 +166,15 @@ impl FileKind {
 /// What `mmap` maps of an open file.
 #[derive(Debug)]
 pub enum MappingSource {
-    Real { file: File, name: Vec<u8> },
+    Real {
+        file: File,
+        name: Vec<u8>,
+    },
     /// A file that exists in the simulation only.
-    Bytes { bytes: Vec<u8>, name: Vec<u8> },
+    Bytes {
+        bytes: Vec<u8>,
+        name: Vec<u8>,
+    },
     /// `/dev/zero`.
     Zero,
 }
@@ -178,7 +188,9 @@ impl Kernel {
                 let fd = self.real_descriptor(id)?.try_clone_to_owned().map_err(|e| Errno::from_io(&e))?;
                 Ok(MappingSource::Real { file: File::from(fd), name })
             }
-            FileKind::Snapshot(file) => Ok(MappingSource::Bytes { bytes: file.content.clone(), name: file.path.clone() }),
+            FileKind::Snapshot(file) => {
+                Ok(MappingSource::Bytes { bytes: file.content.clone(), name: file.path.clone() })
+            }
             FileKind::Device(Device::Zero) => Ok(MappingSource::Zero),
             _ => Err(Errno::ENODEV),
         }
@@ -198,9 +210,11 @@ impl Kernel {
             FileKind::Netlink(socket) => socket.poll(),
             FileKind::Unix(socket) => self.poll_unix(*socket),
             FileKind::Name(_) => Events::NVAL,
-            FileKind::Regular(_) | FileKind::Directory(_) | FileKind::Snapshot(_) | FileKind::Device(_) | FileKind::Output(_) => {
-                Events::READABLE | Events::WRITABLE
-            }
+            FileKind::Regular(_)
+            | FileKind::Directory(_)
+            | FileKind::Snapshot(_)
+            | FileKind::Device(_)
+            | FileKind::Output(_) => Events::READABLE | Events::WRITABLE,
         }
     }
 
@@ -245,7 +259,13 @@ impl Kernel {
     }
 
     /// Writes what fits. EAGAIN when nothing does, whatever O_NONBLOCK says.
-    pub fn try_write(&mut self, id: FileId, source: &mut dyn ByteSource, position: Option<u64>, now: SimTime) -> Result<usize, Errno> {
+    pub fn try_write(
+        &mut self,
+        id: FileId,
+        source: &mut dyn ByteSource,
+        position: Option<u64>,
+        now: SimTime,
+    ) -> Result<usize, Errno> {
         match &mut self.files[id].kind {
             FileKind::Pipe(end) => {
                 let end = *end;

@@ -178,7 +178,8 @@ impl Pipe {
     pub fn poll(&self, end: PipeEnd) -> Events {
         let mut events = Events::NONE;
         if end.reads {
-            events |= Events::READABLE.when(!self.is_empty()) | Events::HUP.when(!self.has_writers() && self.opened_writers > 0);
+            events |= Events::READABLE.when(!self.is_empty())
+                | Events::HUP.when(!self.has_writers() && self.opened_writers > 0);
         }
         if end.writes {
             events |= Events::WRITABLE.when(!self.is_full()) | Events::ERR.when(!self.has_readers());

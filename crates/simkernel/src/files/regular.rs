@@ -57,7 +57,12 @@ impl Kernel {
     }
 
     /// Reads at `position`, or at and with the file's offset.
-    pub(crate) fn regular_read(&mut self, id: FileId, sink: &mut dyn ByteSink, position: Option<u64>) -> Result<usize, Errno> {
+    pub(crate) fn regular_read(
+        &mut self,
+        id: FileId,
+        sink: &mut dyn ByteSink,
+        position: Option<u64>,
+    ) -> Result<usize, Errno> {
         let start = match position {
             Some(position) => position,
             None => self.regular(id)?.offset,
@@ -72,7 +77,13 @@ impl Kernel {
         Ok(done)
     }
 
-    fn read_chunks(&mut self, id: FileId, sink: &mut dyn ByteSink, start: u64, scratch: &mut Vec<u8>) -> Result<usize, Errno> {
+    fn read_chunks(
+        &mut self,
+        id: FileId,
+        sink: &mut dyn ByteSink,
+        start: u64,
+        scratch: &mut Vec<u8>,
+    ) -> Result<usize, Errno> {
         let mut done = 0;
         while sink.remaining() > 0 {
             let want = sink.remaining().min(CHUNK);
@@ -98,7 +109,13 @@ impl Kernel {
     }
 
     /// Writes at `position`, or at and with the file's offset; at the end of a file opened with O_APPEND.
-    pub(crate) fn regular_write(&mut self, id: FileId, source: &mut dyn ByteSource, position: Option<u64>, now: SimTime) -> Result<usize, Errno> {
+    pub(crate) fn regular_write(
+        &mut self,
+        id: FileId,
+        source: &mut dyn ByteSource,
+        position: Option<u64>,
+        now: SimTime,
+    ) -> Result<usize, Errno> {
         if source.remaining() == 0 {
             return Ok(0);
         }
@@ -124,7 +141,13 @@ impl Kernel {
         Ok(done)
     }
 
-    fn write_chunks(&mut self, id: FileId, source: &mut dyn ByteSource, start: u64, scratch: &mut Vec<u8>) -> Result<usize, Errno> {
+    fn write_chunks(
+        &mut self,
+        id: FileId,
+        source: &mut dyn ByteSource,
+        start: u64,
+        scratch: &mut Vec<u8>,
+    ) -> Result<usize, Errno> {
         let mut done = 0;
         while source.remaining() > 0 {
             let want = source.remaining().min(CHUNK);
@@ -193,10 +216,9 @@ impl Kernel {
 
     /// The last reference to an open regular file is gone.
     pub(crate) fn close_regular(&mut self, file: &RegularFile) {
-        if let Some(fd) = file.pinned.as_ref().filter(|_| file.unlinked) {
-            if let Ok(stat) = rustix::fs::fstat(fd) {
-                self.vfs.identities.forget(stat.st_dev, stat.st_ino);
-            }
+        let gone = file.pinned.as_ref().filter(|_| file.unlinked);
+        if let Some(Ok(stat)) = gone.map(rustix::fs::fstat) {
+            self.vfs.identities.forget(stat.st_dev, stat.st_ino);
         }
         drop(self.vfs.descriptors.take(file.serial));
     }

@@ -1,3 +1,5 @@
+//! Epoll, timers and pipes as calls find them.
+
 use crate::test_machine::{A, Machine};
 use linux_abi::event::{EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLLEXCLUSIVE, EPOLLIN, EPOLLONESHOT, EpollEvent};
 use linux_abi::fs::O_NONBLOCK;

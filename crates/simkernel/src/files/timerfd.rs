@@ -32,14 +32,11 @@ impl TimerFd {
         let Some(at) = self.expires.filter(|at| *at <= now) else {
             return false;
         };
-        if self.interval_ns == 0 {
-            self.ticks += 1;
-            self.expires = None;
-        } else {
-            let count = 1 + (now - at).as_nanos() / self.interval_ns;
-            self.ticks += count;
-            self.expires = Some(SimTime::from_nanos(at.as_nanos() + count * self.interval_ns));
-        }
+        // A timer without an interval expires once.
+        let missed = (now - at).as_nanos().checked_div(self.interval_ns);
+        let count = 1 + missed.unwrap_or(0);
+        self.ticks += count;
+        self.expires = missed.map(|_| SimTime::from_nanos(at.as_nanos() + count * self.interval_ns));
         true
     }
 

@@ -20,7 +20,12 @@ const MAX_PAYLOAD: usize = 65_507;
 const MAX_SEGMENTS: usize = 128;
 
 /// Sends the rest of a source as one datagram.
-pub(super) fn push(net: &mut Network, id: SocketId, source: &mut dyn ByteSource, to: Option<SocketAddr>) -> Result<usize, Errno> {
+pub(super) fn push(
+    net: &mut Network,
+    id: SocketId,
+    source: &mut dyn ByteSource,
+    to: Option<SocketAddr>,
+) -> Result<usize, Errno> {
     let len = source.remaining();
     if len > MAX_PAYLOAD {
         return Err(Errno::EMSGSIZE);
@@ -218,12 +223,8 @@ mod tests {
     #[test]
     fn packet_info_names_interface_and_address() {
         let own = Ipv4Addr::new(11, 0, 0, 1);
-        let received = Received {
-            copied: 1,
-            full: 1,
-            from: "11.0.0.2:9".parse().unwrap(),
-            to: "11.0.0.1:53".parse().unwrap(),
-        };
+        let received =
+            Received { copied: 1, full: 1, from: "11.0.0.2:9".parse().unwrap(), to: "11.0.0.1:53".parse().unwrap() };
         let mut kept = Kept::default();
         kept.set(SOL_IP, IP_PKTINFO, 1);
         let mut message = Message::default();

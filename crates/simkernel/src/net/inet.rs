@@ -42,7 +42,14 @@ pub struct InetSocket {
 
 impl InetSocket {
     fn new(id: SocketId, is_stream: bool) -> Self {
-        InetSocket { id, is_stream, phase: Phase::Unconnected, recv_timeout: None, send_timeout: None, kept: Kept::default() }
+        InetSocket {
+            id,
+            is_stream,
+            phase: Phase::Unconnected,
+            recv_timeout: None,
+            send_timeout: None,
+            kept: Kept::default(),
+        }
     }
 }
 

@@ -115,9 +115,9 @@ fn query(request: u32) -> Option<Query> {
         SIOCGIFINDEX => |ifreq, all| named(ifreq, all).map(|i| set(ifreq, &i.index.to_ne_bytes())),
         SIOCGIFFLAGS => |ifreq, all| named(ifreq, all).map(|i| set(ifreq, &(i.flags as u16).to_ne_bytes())),
         SIOCGIFADDR | SIOCGIFDSTADDR => |ifreq, all| named(ifreq, all).map(|i| set_address(ifreq, i.address)),
-        SIOCGIFBRDADDR => |ifreq, all| {
-            named(ifreq, all).map(|i| set_address(ifreq, i.broadcast.unwrap_or(Ipv4Addr::UNSPECIFIED)))
-        },
+        SIOCGIFBRDADDR => {
+            |ifreq, all| named(ifreq, all).map(|i| set_address(ifreq, i.broadcast.unwrap_or(Ipv4Addr::UNSPECIFIED)))
+        }
         SIOCGIFNETMASK => |ifreq, all| named(ifreq, all).map(|i| set_address(ifreq, i.netmask())),
         SIOCGIFMTU => |ifreq, all| named(ifreq, all).map(|i| set(ifreq, &i.mtu.to_ne_bytes())),
         SIOCGIFMETRIC => |ifreq, all| named(ifreq, all).map(|_| set(ifreq, &0i32.to_ne_bytes())),

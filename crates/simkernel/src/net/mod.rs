@@ -244,7 +244,12 @@ impl Kernel {
     }
 
     /// `try_write` of a socket: what fits of a stream, one datagram otherwise.
-    pub(crate) fn inet_write(&mut self, id: SocketId, is_stream: bool, source: &mut dyn ByteSource) -> Result<usize, Errno> {
+    pub(crate) fn inet_write(
+        &mut self,
+        id: SocketId,
+        is_stream: bool,
+        source: &mut dyn ByteSource,
+    ) -> Result<usize, Errno> {
         let result = if is_stream {
             stream::push(&mut self.net, self.now, id, source, false).map(|pushed| pushed.count)
         } else {

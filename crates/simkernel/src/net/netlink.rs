@@ -152,7 +152,10 @@ fn bind_port(ctx: &mut Ctx<'_>, file: FileId, wanted: u32) -> Result<(), Errno> 
         0 => {
             // As `netlink_autobind`: the process's number, then downward from -4097.
             let others = (0..u32::MAX - 4096).rev();
-            std::iter::once(ctx.process.pid.0).chain(others).find(|port| !ports.contains(port)).ok_or(Errno::EADDRINUSE)?
+            std::iter::once(ctx.process.pid.0)
+                .chain(others)
+                .find(|port| !ports.contains(port))
+                .ok_or(Errno::EADDRINUSE)?
         }
         port if ports.contains(&port) => return Err(Errno::EADDRINUSE),
         port => port,

@@ -304,7 +304,14 @@ pub fn get(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
 }
 
 /// Stores an option's value, cut to the room there is, and its length.
-pub(crate) fn write_answer(memory: &AddressSpace, level: i32, value: u64, len_address: u64, len: usize, answer: &[u8]) -> SysResult {
+pub(crate) fn write_answer(
+    memory: &AddressSpace,
+    level: i32,
+    value: u64,
+    len_address: u64,
+    len: usize,
+    answer: &[u8],
+) -> SysResult {
     let mut cut = &answer[..answer.len().min(len)];
     let number = answer.first_chunk::<4>().map(|bytes| i32::from_ne_bytes(*bytes));
     if level == SOL_IP && answer.len() == 4 && (1..4).contains(&len) && number.is_some_and(|n| (0..256).contains(&n)) {
@@ -372,7 +379,13 @@ fn as_number(value: SocketOption) -> i32 {
         | SocketOption::MaxSegment(value)
         | SocketOption::WindowClamp(value) => value as i32,
         // Never set, Linux shows 0 and uses the system's value.
-        SocketOption::NotSentLowWater(value) => if value == u32::MAX { 0 } else { value as i32 },
+        SocketOption::NotSentLowWater(value) => {
+            if value == u32::MAX {
+                0
+            } else {
+                value as i32
+            }
+        }
         SocketOption::KeepIdle(time) | SocketOption::KeepInterval(time) | SocketOption::Linger2(time) => seconds(time),
         SocketOption::UserTimeout(time) => i32::try_from(time.as_millis()).unwrap_or(i32::MAX),
         SocketOption::Linger(linger) => linger.is_some().into(),

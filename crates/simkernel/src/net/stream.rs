@@ -27,7 +27,13 @@ pub(super) struct Pushed {
 }
 
 /// Moves what fits into a stream's send buffer. An error only when nothing was moved; EAGAIN while the handshake is under way.
-pub(super) fn push(net: &mut Network, now: SimTime, id: SocketId, source: &mut dyn ByteSource, more: bool) -> Result<Pushed, Errno> {
+pub(super) fn push(
+    net: &mut Network,
+    now: SimTime,
+    id: SocketId,
+    source: &mut dyn ByteSource,
+    more: bool,
+) -> Result<Pushed, Errno> {
     let mut count = 0;
     loop {
         let left = source.remaining();
@@ -178,7 +184,13 @@ fn nothing_follows(ctx: &mut Ctx<'_>, id: SocketId) -> bool {
 
 /// Moves what is there into the guest's buffers, behind the first `before` bytes of them. How much, and whether the buffers took it
 /// without a fault. EFAULT when they took nothing.
-fn recv_now(ctx: &mut Ctx<'_>, id: SocketId, wanted: &Incoming<'_>, before: usize, peek: bool) -> Result<(usize, bool), Errno> {
+fn recv_now(
+    ctx: &mut Ctx<'_>,
+    id: SocketId,
+    wanted: &Incoming<'_>,
+    before: usize,
+    peek: bool,
+) -> Result<(usize, bool), Errno> {
     let mut sink = wanted.data.sink(&ctx.process.memory);
     sink.skip(before);
     let room = ByteSink::remaining(&sink);

@@ -354,7 +354,8 @@ fn options_answer_as_on_linux() {
 #[test]
 fn families_types_and_descriptors_are_checked() {
     let mut m = Machine::new(A);
-    let mut socket = |family: i32, kind: i32, protocol: i32| m.call(nr::socket, &[family as u64, kind as u64, protocol as u64]);
+    let mut socket =
+        |family: i32, kind: i32, protocol: i32| m.call(nr::socket, &[family as u64, kind as u64, protocol as u64]);
     assert_eq!(socket(99, SOCK_STREAM, 0), Err(Errno::EAFNOSUPPORT));
     assert_eq!(socket(AF_INET6, SOCK_STREAM, 0), Err(Errno::EAFNOSUPPORT));
     assert_eq!(socket(AF_INET, 77, 0), Err(Errno::EINVAL));
@@ -411,7 +412,12 @@ fn interfaces_are_found_by_ioctl_and_by_netlink() {
     assert_eq!(m.call(nr::getsockname, &[netlink, name, len]), Ok(0));
     let port = m.value::<SockaddrNl>(name).nl_pid;
     assert_eq!(port, m.process.as_ref().unwrap().pid.0);
-    let header = Nlmsghdr { nlmsg_len: 17, nlmsg_type: RTM_GETADDR, nlmsg_flags: NLM_F_REQUEST | NLM_F_DUMP, ..Nlmsghdr::default() };
+    let header = Nlmsghdr {
+        nlmsg_len: 17,
+        nlmsg_type: RTM_GETADDR,
+        nlmsg_flags: NLM_F_REQUEST | NLM_F_DUMP,
+        ..Nlmsghdr::default()
+    };
     let data = m.put(&[header.as_bytes(), &[0]].concat()[..]);
     let kernel = m.put(&SockaddrNl { nl_family: AF_NETLINK as u16, ..SockaddrNl::default() });
     assert_eq!(m.call(nr::sendto, &[netlink, data, 17, 0, kernel, 12]), Ok(17));

@@ -164,7 +164,7 @@ fn unlock_pi(ctx: &mut Ctx<'_>, address: u64) -> SysResult {
 }
 
 fn requeue(ctx: &mut Ctx<'_>, from: u64, wake: u32, limit: u32, to: u64) -> SysResult {
-    if (wake as i32) < 0 || (limit as i32) < 0 || to % 4 != 0 {
+    if (wake as i32) < 0 || (limit as i32) < 0 || !to.is_multiple_of(4) {
         return Err(Errno::EINVAL.into());
     }
     let woken = ctx.wake_futex_bitset(from, wake as usize, FUTEX_BITSET_MATCH_ANY);
@@ -192,8 +192,8 @@ fn wake_op(ctx: &mut Ctx<'_>, address: u64, wake1: u32, wake2: u32, address2: u6
         operand = 1 << (operand & 31);
     }
     let operation = operation & !FUTEX_OP_OPARG_SHIFT;
-    if address2 % 4 != 0 || operation > FUTEX_OP_XOR || comparison > FUTEX_OP_CMP_GE {
-        return Err(if address2 % 4 != 0 { Errno::EINVAL } else { Errno::ENOSYS }.into());
+    if !address2.is_multiple_of(4) || operation > FUTEX_OP_XOR || comparison > FUTEX_OP_CMP_GE {
+        return Err(if !address2.is_multiple_of(4) { Errno::EINVAL } else { Errno::ENOSYS }.into());
     }
     let old = ctx.process.memory.update_u32(address2, |old| match operation {
         FUTEX_OP_SET => operand,

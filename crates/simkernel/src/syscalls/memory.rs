@@ -102,7 +102,11 @@ pub(super) fn madvise(ctx: &mut Ctx<'_>, [address, bytes, advice, ..]: [u64; 6])
     const LAST_KNOWN: i32 = 25;
     const HWPOISON: i32 = 100;
     let advice = advice as i32;
-    if address % PAGE != 0 || (advice > LAST_KNOWN && advice < HWPOISON) || advice < 0 || advice > HWPOISON + 3 || (5..8).contains(&advice) {
+    if address % PAGE != 0
+        || (advice > LAST_KNOWN && advice < HWPOISON)
+        || !(0..=HWPOISON + 3).contains(&advice)
+        || (5..8).contains(&advice)
+    {
         return Err(Errno::EINVAL.into());
     }
     if bytes == 0 {

@@ -71,7 +71,9 @@ fn open_path(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, flags: u32, mode: u32) ->
             }
             FileKind::Name(target.path)
         }
-        Some(Node::Real(node)) if node.kind() == S_IFIFO && flags & O_DIRECTORY == 0 => return open_fifo(ctx, &node.path.clone(), flags),
+        Some(Node::Real(node)) if node.kind() == S_IFIFO && flags & O_DIRECTORY == 0 => {
+            return open_fifo(ctx, &node.path.clone(), flags);
+        }
         Some(Node::Real(node)) => open_real(ctx, &target.path, node, flags)?,
         Some(Node::Synthetic(Synthetic::Descriptor { pid, fd })) => return reopen(ctx, *pid, *fd, flags),
         Some(Node::Synthetic(node)) => open_synthetic(target.path.clone(), node.clone(), flags)?,
@@ -100,7 +102,9 @@ fn wants_write(flags: u32) -> bool {
 fn open_real(ctx: &mut Ctx<'_>, path: &[u8], node: &RealNode, flags: u32) -> Result<FileKind, Errno> {
     match node.kind() {
         S_IFDIR if wants_write(flags) || flags & O_CREAT != 0 => return Err(Errno::EISDIR),
-        S_IFDIR => return Ok(FileKind::Directory(Box::new(Directory { path: path.to_vec(), entries: None, position: 0 }))),
+        S_IFDIR => {
+            return Ok(FileKind::Directory(Box::new(Directory { path: path.to_vec(), entries: None, position: 0 })));
+        }
         _ if flags & O_DIRECTORY != 0 => return Err(Errno::ENOTDIR),
         S_IFLNK => return Err(Errno::ELOOP),
         S_IFSOCK => return Err(Errno::ENXIO),
@@ -111,7 +115,8 @@ fn open_real(ctx: &mut Ctx<'_>, path: &[u8], node: &RealNode, flags: u32) -> Res
     let node = if writes { ctx.kernel.vfs.for_change(path, node)? } else { node.clone() };
     ctx.kernel.flush_output_at(&node.path);
     let access = if writes { OFlags::RDWR } else { OFlags::RDONLY };
-    let fd = rustix::fs::open(&node.path[..], access | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty()).map_err(errno)?;
+    let fd =
+        rustix::fs::open(&node.path[..], access | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty()).map_err(errno)?;
     if flags & O_TRUNC != 0 {
         rustix::fs::ftruncate(&fd, 0).map_err(errno)?;
         let number = ctx.kernel.vfs.identities.of(&node.stat);
@@ -217,13 +222,16 @@ fn open_synthetic(path: Vec<u8>, node: Synthetic, flags: u32) -> Result<FileKind
 
 /// Opens what is behind another descriptor once more (`/proc/self/fd/N`).
 fn reopen(ctx: &mut Ctx<'_>, pid: Pid, fd: u32, flags: u32) -> SysResult {
-    let process = if pid == ctx.process.pid { &*ctx.process } else { ctx.kernel.processes.get(pid.0).ok_or(Errno::ENOENT)? };
+    let process =
+        if pid == ctx.process.pid { &*ctx.process } else { ctx.kernel.processes.get(pid.0).ok_or(Errno::ENOENT)? };
     let id = process.fds.get(fd.into()).map_err(|_| Errno::ENOENT)?;
     let status = visible_status(flags);
     let kind = match &ctx.kernel.files[id].kind {
         FileKind::Regular(file) => {
             let (path, pinned) = (file.path.clone(), file.pinned.is_some());
-            if pinned { reopen_pinned(ctx, id)? } else {
+            if pinned {
+                reopen_pinned(ctx, id)?
+            } else {
                 let target = ctx.walk(AT_FDCWD as u64, &path, true)?;
                 match &target.node {
                     Some(Node::Real(node)) => open_real(ctx, &target.path, node, flags)?,
@@ -234,9 +242,11 @@ fn reopen(ctx: &mut Ctx<'_>, pid: Pid, fd: u32, flags: u32) -> SysResult {
         FileKind::Directory(directory) => {
             FileKind::Directory(Box::new(Directory { path: directory.path.clone(), entries: None, position: 0 }))
         }
-        FileKind::Snapshot(snapshot) => {
-            FileKind::Snapshot(Box::new(Snapshot { path: snapshot.path.clone(), content: snapshot.content.clone(), offset: 0 }))
-        }
+        FileKind::Snapshot(snapshot) => FileKind::Snapshot(Box::new(Snapshot {
+            path: snapshot.path.clone(),
+            content: snapshot.content.clone(),
+            offset: 0,
+        })),
         FileKind::Device(device) => FileKind::Device(*device),
         FileKind::Output(output) => FileKind::Output(*output),
         FileKind::Pipe(end) => {

@@ -138,8 +138,7 @@ pub(super) fn select(ctx: &mut Ctx<'_>, [count, read, write, except, timeout, _]
     let result = select_until(ctx, count, [read, write, except], duration);
     if timeout != 0 && result != Err(Outcome::Block) {
         let left = ctx.thread.call.deadline.unwrap_or(ctx.now).saturating_since(ctx.now).as_nanos();
-        let value =
-            Timeval { tv_sec: (left / 1_000_000_000) as i64, tv_usec: (left % 1_000_000_000 / 1_000) as i64 };
+        let value = Timeval { tv_sec: (left / 1_000_000_000) as i64, tv_usec: (left % 1_000_000_000 / 1_000) as i64 };
         // As Linux: a time that cannot be written back is no error.
         let _ = ctx.process.memory.write_value(timeout, &value);
     }

@@ -302,7 +302,13 @@ pub(super) fn prctl(ctx: &mut Ctx<'_>, [option, a, b, c, d, _]: [u64; 6]) -> Sys
         PR_GET_NO_NEW_PRIVS if a == 0 && b == 0 && c == 0 && d == 0 => Ok(ctx.process.no_new_privileges.into()),
         PR_SET_CHILD_SUBREAPER | PR_SET_TIMERSLACK | PR_SET_PTRACER | PR_SET_VMA => Ok(0),
         PR_GET_TIMERSLACK => Ok(50_000),
-        PR_CAPBSET_READ => if a <= 40 { Ok(1) } else { Err(Errno::EINVAL.into()) },
+        PR_CAPBSET_READ => {
+            if a <= 40 {
+                Ok(1)
+            } else {
+                Err(Errno::EINVAL.into())
+            }
+        }
         PR_SET_SECCOMP | PR_GET_SECCOMP => Err(Errno::EINVAL.into()),
         _ => Err(Errno::EINVAL.into()),
     }

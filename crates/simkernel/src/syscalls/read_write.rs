@@ -142,7 +142,9 @@ pub(crate) fn write_from(ctx: &mut Ctx<'_>, fd: u64, buffers: &UserBuffers, posi
         match result {
             Ok(_) if !stream || total >= buffers.total() => return Ok(total as u64),
             Ok(_) => ctx.thread.call.progress = total as u64,
-            Err(Errno::EAGAIN) if !nonblocking => return finish_partial(total, Err(wait_for(ctx, id, Events::WRITABLE))),
+            Err(Errno::EAGAIN) if !nonblocking => {
+                return finish_partial(total, Err(wait_for(ctx, id, Events::WRITABLE)));
+            }
             Err(Errno::EPIPE) => {
                 ctx.raise(Signal::SIGPIPE);
                 return finish_partial(total, Err(Errno::EPIPE.into()));
@@ -237,7 +239,12 @@ fn read_offset(ctx: &Ctx<'_>, address: u64) -> Result<u64, Outcome> {
 
 /// Moves bytes from file to file, continuing behind what the call has moved already (`progress`), until `count` is reached, the
 /// input ends, or the output is full (EAGAIN).
-fn copy(ctx: &mut Ctx<'_>, (input, from): (FileId, Option<u64>), (out, to): (FileId, Option<u64>), count: u64) -> SysResult {
+fn copy(
+    ctx: &mut Ctx<'_>,
+    (input, from): (FileId, Option<u64>),
+    (out, to): (FileId, Option<u64>),
+    count: u64,
+) -> SysResult {
     let count = count.min(MAX_RW_COUNT);
     while ctx.thread.call.progress < count {
         let done = ctx.thread.call.progress;

@@ -297,7 +297,8 @@ pub(super) fn rt_tgsigqueueinfo(ctx: &mut Ctx<'_>, [group, tid, number, info, ..
     if group as u32 != ctx.process.pid.0 && info.si_code >= 0 {
         return Err(Errno::EPERM.into());
     }
-    let known = tid as u32 == ctx.thread.tid.0 || ctx.kernel.threads.get(tid as u32).is_some_and(|t| t.pid.0 == group as u32);
+    let known =
+        tid as u32 == ctx.thread.tid.0 || ctx.kernel.threads.get(tid as u32).is_some_and(|t| t.pid.0 == group as u32);
     if !known {
         return Err(Errno::ESRCH.into());
     }

@@ -69,7 +69,13 @@ fn offset(ctx: &Ctx<'_>, file: FileId, address: u64) -> Result<Option<u64>, Outc
 }
 
 /// From a pipe to a file, a socket or another pipe: as much as is there and fits.
-fn drain(ctx: &mut Ctx<'_>, (input, from): (FileId, PipeEnd), (output, address): (FileId, u64), len: usize, nonblocking: bool) -> SysResult {
+fn drain(
+    ctx: &mut Ctx<'_>,
+    (input, from): (FileId, PipeEnd),
+    (output, address): (FileId, u64),
+    len: usize,
+    nonblocking: bool,
+) -> SysResult {
     let position = offset(ctx, output, address)?;
     if ctx.kernel.files[output].status & O_APPEND != 0 {
         return Err(Errno::EINVAL.into());
@@ -107,7 +113,13 @@ fn drain(ctx: &mut Ctx<'_>, (input, from): (FileId, PipeEnd), (output, address):
 }
 
 /// From a file or a socket to a pipe: what one read gives, as far as there is room.
-fn fill(ctx: &mut Ctx<'_>, (input, address): (FileId, u64), (output, to): (FileId, PipeEnd), len: usize, nonblocking: bool) -> SysResult {
+fn fill(
+    ctx: &mut Ctx<'_>,
+    (input, address): (FileId, u64),
+    (output, to): (FileId, PipeEnd),
+    len: usize,
+    nonblocking: bool,
+) -> SysResult {
     let position = offset(ctx, input, address)?;
     let pipe = &ctx.kernel.pipes[to.pipe.0 as usize];
     if !pipe.has_readers() {
@@ -153,7 +165,9 @@ pub fn tee(ctx: &mut Ctx<'_>, [input, output, len, flags, ..]: [u64; 6]) -> SysR
         return Ok(0);
     }
     let (input, output) = both(ctx, input, output)?;
-    let (Some(from), Some(to)) = (pipe_end(ctx, input), pipe_end(ctx, output)) else { return Err(Errno::EINVAL.into()) };
+    let (Some(from), Some(to)) = (pipe_end(ctx, input), pipe_end(ctx, output)) else {
+        return Err(Errno::EINVAL.into());
+    };
     if from.pipe == to.pipe {
         return Err(Errno::EINVAL.into());
     }

@@ -105,8 +105,12 @@ fn stat_open(ctx: &mut Ctx<'_>, id: FileId) -> Result<Stat, Errno> {
             use std::os::unix::ffi::OsStrExt;
             ctx.kernel.outputs()[*output as usize].path.as_os_str().as_bytes().to_vec()
         }
-        FileKind::Pipe(end) => return Ok(synthetic_stat(ANONYMOUS_NUMBERS * 2 + u64::from(end.pipe.0), S_IFIFO | 0o600, 0)),
-        FileKind::Inet(_) | FileKind::Netlink(_) | FileKind::Unix(_) => return Ok(synthetic_stat(number, S_IFSOCK | 0o777, 0)),
+        FileKind::Pipe(end) => {
+            return Ok(synthetic_stat(ANONYMOUS_NUMBERS * 2 + u64::from(end.pipe.0), S_IFIFO | 0o600, 0));
+        }
+        FileKind::Inet(_) | FileKind::Netlink(_) | FileKind::Unix(_) => {
+            return Ok(synthetic_stat(number, S_IFSOCK | 0o777, 0));
+        }
         FileKind::Event(_) | FileKind::Timer(_) | FileKind::Epoll(_) => return Ok(synthetic_stat(number, 0o600, 0)),
     };
     let path = if path.is_empty() { b"/".to_vec() } else { path };
@@ -117,16 +121,22 @@ impl Kernel {
     /// What `/proc/PID/fd/N` shows of an open file.
     pub(crate) fn describe_file(&self, id: FileId) -> Vec<u8> {
         match &self.files[id].kind {
-            FileKind::Regular(file) if file.unlinked && !file.path.ends_with(b" (deleted)") => [&file.path[..], b" (deleted)"].concat(),
+            FileKind::Regular(file) if file.unlinked && !file.path.ends_with(b" (deleted)") => {
+                [&file.path[..], b" (deleted)"].concat()
+            }
             FileKind::Regular(file) => file.path.clone(),
             FileKind::Directory(directory) if directory.path.is_empty() => b"/".to_vec(),
             FileKind::Directory(directory) => directory.path.clone(),
             FileKind::Name(path) => path.clone(),
             FileKind::Snapshot(snapshot) => snapshot.path.clone(),
             FileKind::Device(device) => synthetic::device_path(*device),
-            FileKind::Output(output) => self.outputs()[*output as usize].path.to_string_lossy().into_owned().into_bytes(),
+            FileKind::Output(output) => {
+                self.outputs()[*output as usize].path.to_string_lossy().into_owned().into_bytes()
+            }
             FileKind::Pipe(end) => format!("pipe:[{}]", ANONYMOUS_NUMBERS * 2 + u64::from(end.pipe.0)).into_bytes(),
-            FileKind::Inet(_) | FileKind::Netlink(_) | FileKind::Unix(_) => format!("socket:[{}]", ANONYMOUS_NUMBERS + u64::from(id.0)).into_bytes(),
+            FileKind::Inet(_) | FileKind::Netlink(_) | FileKind::Unix(_) => {
+                format!("socket:[{}]", ANONYMOUS_NUMBERS + u64::from(id.0)).into_bytes()
+            }
             FileKind::Event(_) => b"anon_inode:[eventfd]".to_vec(),
             FileKind::Timer(_) => b"anon_inode:[timerfd]".to_vec(),
             FileKind::Epoll(_) => b"anon_inode:[eventpoll]".to_vec(),

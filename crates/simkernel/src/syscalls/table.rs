@@ -3,8 +3,8 @@
 //! `docs/system-calls.md` is generated from this table; a test keeps the two equal.
 
 use super::{
-    Handler, descriptors, futex, locks, memory, open, paths, poll, process, read_write, signals, sockets, splice, stat, system, time,
-    unsupported,
+    Handler, descriptors, futex, locks, memory, open, paths, poll, process, read_write, signals, sockets, splice, stat,
+    system, time, unsupported,
 };
 use linux_abi::nr::{self, *};
 
@@ -139,7 +139,11 @@ pub const TABLE: &[Entry] = &[
     partial(fremovexattr, descriptors::no_attributes, "no file has extended attributes"),
     // Descriptors.
     full(close, descriptors::close),
-    partial(close_range, descriptors::close_range, "CLOSE_RANGE_UNSHARE has no effect: descriptors are shared by threads only"),
+    partial(
+        close_range,
+        descriptors::close_range,
+        "CLOSE_RANGE_UNSHARE has no effect: descriptors are shared by threads only",
+    ),
     full(dup, descriptors::dup),
     full(dup2, descriptors::dup2),
     full(dup3, descriptors::dup3),
@@ -160,7 +164,11 @@ pub const TABLE: &[Entry] = &[
     full(fadvise64, descriptors::fadvise),
     full(readahead, descriptors::fadvise),
     // Memory.
-    partial(mmap, memory::mmap, "MAP_HUGETLB and fixed addresses outside the process's arena are refused; large PROT_NONE mappings are not enforced"),
+    partial(
+        mmap,
+        memory::mmap,
+        "MAP_HUGETLB and fixed addresses outside the process's arena are refused; large PROT_NONE mappings are not enforced",
+    ),
     partial(munmap, memory::munmap, "the guest's own instructions may still touch the range"),
     full(mprotect, memory::mprotect),
     partial(mremap, memory::mremap, "MREMAP_DONTUNMAP is refused; shared mappings do not move"),
@@ -261,7 +269,11 @@ pub const TABLE: &[Entry] = &[
     full(epoll_pwait, poll::epoll_pwait),
     full(epoll_pwait2, poll::epoll_pwait2),
     // Sockets.
-    partial(socket, sockets::socket, "Unix sockets, TCP and UDP over IPv4, and netlink for listing interfaces; no raw sockets"),
+    partial(
+        socket,
+        sockets::socket,
+        "Unix sockets, TCP and UDP over IPv4, and netlink for listing interfaces; no raw sockets",
+    ),
     full(socketpair, sockets::socketpair),
     full(bind, sockets::bind),
     full(listen, sockets::listen),
@@ -343,7 +355,8 @@ pub fn generate_markdown() -> String {
             row.1 = Some(entry);
         }
     }
-    let count = |wanted: fn(Option<Support>) -> bool| rows.iter().filter(|row| wanted(row.1.map(|e| e.support))).count();
+    let count =
+        |wanted: fn(Option<Support>) -> bool| rows.iter().filter(|row| wanted(row.1.map(|e| e.support))).count();
     let full = count(|support| support == Some(Support::Full));
     let partial = count(|support| matches!(support, Some(Support::Partial(_))));
     let mut text = format!(
@@ -388,6 +401,9 @@ mod tests {
             std::fs::write(path, &text).unwrap();
         }
         let current = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(current == text, "docs/system-calls.md is out of date: GNOMON_WRITE_DOCS=1 cargo test -p simkernel document");
+        assert!(
+            current == text,
+            "docs/system-calls.md is out of date: GNOMON_WRITE_DOCS=1 cargo test -p simkernel document"
+        );
     }
 }

@@ -63,7 +63,10 @@ pub enum Key {
 enum Phase {
     Unconnected,
     /// Connections that wait for `accept`, as the sockets that it will return.
-    Listening { backlog: usize, waiting: VecDeque<UnixId> },
+    Listening {
+        backlog: usize,
+        waiting: VecDeque<UnixId>,
+    },
     Connected,
 }
 

@@ -19,8 +19,17 @@ const MIN_SEND: usize = 4608;
 const MIN_RECV: usize = 2304;
 
 /// Flags that are kept and have no effect, but for SO_PASSCRED.
-const FLAGS: [i32; 9] =
-    [SO_PASSCRED, SO_REUSEADDR, SO_REUSEPORT, SO_KEEPALIVE, SO_BROADCAST, SO_OOBINLINE, SO_DEBUG, SO_DONTROUTE, SO_TIMESTAMP];
+const FLAGS: [i32; 9] = [
+    SO_PASSCRED,
+    SO_REUSEADDR,
+    SO_REUSEPORT,
+    SO_KEEPALIVE,
+    SO_BROADCAST,
+    SO_OOBINLINE,
+    SO_DEBUG,
+    SO_DONTROUTE,
+    SO_TIMESTAMP,
+];
 
 /// setsockopt(2).
 pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64, len: i32) -> SysResult {
@@ -52,7 +61,9 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
         SO_SNDBUF | SO_SNDBUFFORCE => socket.send_buffer = doubled.max(MIN_SEND),
         SO_RCVBUF | SO_RCVBUFFORCE => socket.recv_buffer = doubled.max(MIN_RECV),
         SO_LINGER | SO_PRIORITY | SO_RCVLOWAT => socket.kept.set(SOL_SOCKET, option, number),
-        SO_TYPE | SO_ERROR | SO_PROTOCOL | SO_DOMAIN | SO_ACCEPTCONN | SO_PEERCRED => return Err(Errno::ENOPROTOOPT.into()),
+        SO_TYPE | SO_ERROR | SO_PROTOCOL | SO_DOMAIN | SO_ACCEPTCONN | SO_PEERCRED => {
+            return Err(Errno::ENOPROTOOPT.into());
+        }
         flag if FLAGS.contains(&flag) => socket.kept.set(SOL_SOCKET, option, i32::from(number != 0)),
         _ => return Err(Errno::ENOPROTOOPT.into()),
     }

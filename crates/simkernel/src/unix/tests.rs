@@ -1,9 +1,11 @@
+//! Sockets of the Unix family, executed through the call table.
+
 use super::*;
 use crate::test_machine::{A, Machine};
 use linux_abi::event::{EPOLL_CTL_ADD, EPOLLET, EPOLLIN, EpollEvent, Pollfd};
 use linux_abi::fs::{Iovec, O_NONBLOCK};
-use linux_abi::socket::*;
 use linux_abi::nr;
+use linux_abi::socket::*;
 
 fn pair(m: &mut Machine, kind: i32) -> (u64, u64) {
     let out = m.room(8);

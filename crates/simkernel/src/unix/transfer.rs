@@ -43,7 +43,8 @@ pub fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> SysResul
 
 /// The descriptors and credentials in a message's control part. EBADF, EINVAL, EPERM.
 fn attached(ctx: &mut Ctx<'_>, control: &[u8]) -> Result<Attached, Errno> {
-    let mut attached = Attached { rights: Rights::new(), credentials: Ucred { pid: ctx.process.pid.0 as i32, uid: 0, gid: 0 } };
+    let mut attached =
+        Attached { rights: Rights::new(), credentials: Ucred { pid: ctx.process.pid.0 as i32, uid: 0, gid: 0 } };
     for part in controls(control) {
         let (level, kind, data) = part?;
         match (level, kind) {
@@ -105,7 +106,13 @@ fn send_stream(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, message: &Outgoing<'
 
 impl Kernel {
     /// Moves what fits into the peer's inbox. EAGAIN when nothing does; EPIPE, ECONNRESET.
-    fn push_stream(&mut self, id: UnixId, source: &mut dyn ByteSource, rights: &[FileId], credentials: Ucred) -> Result<usize, Errno> {
+    fn push_stream(
+        &mut self,
+        id: UnixId,
+        source: &mut dyn ByteSource,
+        rights: &[FileId],
+        credentials: Ucred,
+    ) -> Result<usize, Errno> {
         let socket = self.unix_socket_mut(id)?;
         if socket.write_shut {
             return Err(Errno::EPIPE);
@@ -177,7 +184,14 @@ impl Kernel {
     }
 
     /// Delivers one message. EAGAIN when the receiver or the sender's buffer is full.
-    fn push_message(&mut self, id: UnixId, to: UnixId, data: &[u8], rights: &[FileId], credentials: Ucred) -> Result<(), Errno> {
+    fn push_message(
+        &mut self,
+        id: UnixId,
+        to: UnixId,
+        data: &[u8],
+        rights: &[FileId],
+        credentials: Ucred,
+    ) -> Result<(), Errno> {
         let socket = self.unix_socket_mut(id)?;
         if socket.write_shut {
             return Err(Errno::EPIPE);
@@ -432,8 +446,13 @@ fn take_front(kernel: &mut Kernel, id: UnixId) {
     if !was_full {
         return;
     }
-    let senders: Vec<FileId> =
-        kernel.unix.slab.iter().filter(|(_, other)| other.peer == Some(id)).filter_map(|(_, other)| other.file).collect();
+    let senders: Vec<FileId> = kernel
+        .unix
+        .slab
+        .iter()
+        .filter(|(_, other)| other.peer == Some(id))
+        .filter_map(|(_, other)| other.file)
+        .collect();
     for file in senders.into_iter().chain(file) {
         kernel.notify(file, Events::WRITABLE);
     }
@@ -450,7 +469,13 @@ fn finish_control(
 ) {
     let passes = ctx.kernel.unix.get(id).is_some_and(|socket| socket.kept.get(SOL_SOCKET, SO_PASSCRED) == Some(1));
     if let Some(credentials) = credentials.filter(|_| passes) {
-        push_control(message, wanted.control_space, SOL_SOCKET, SCM_CREDENTIALS, zerocopy::IntoBytes::as_bytes(&credentials));
+        push_control(
+            message,
+            wanted.control_space,
+            SOL_SOCKET,
+            SCM_CREDENTIALS,
+            zerocopy::IntoBytes::as_bytes(&credentials),
+        );
     }
     if rights.is_empty() {
         return;

@@ -35,7 +35,8 @@ impl Descriptors {
             Some(at) => at,
             None => {
                 let access = if writable { OFlags::RDWR } else { OFlags::RDONLY };
-                let fd = rustix::fs::open(path, access | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty()).map_err(errno)?;
+                let fd = rustix::fs::open(path, access | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty())
+                    .map_err(errno)?;
                 self.insert(serial, fd);
                 self.entries.len() - 1
             }
@@ -47,7 +48,8 @@ impl Descriptors {
     /// Keeps a descriptor that was just opened.
     pub fn insert(&mut self, serial: u64, fd: OwnedFd) {
         if self.entries.len() >= self.capacity {
-            let oldest = (0..self.entries.len()).min_by_key(|&i| self.entries[i].used).expect("a full cache is not empty");
+            let oldest =
+                (0..self.entries.len()).min_by_key(|&i| self.entries[i].used).expect("a full cache is not empty");
             self.entries.swap_remove(oldest);
         }
         self.clock += 1;

@@ -88,7 +88,7 @@ impl Identities {
         let mut stat = Stat {
             st_dev: MACHINE_DEVICE,
             st_ino: number,
-            st_nlink: real.st_nlink as u64,
+            st_nlink: real.st_nlink,
             st_mode: real.st_mode,
             st_uid: real.st_uid,
             st_gid: real.st_gid,
@@ -101,9 +101,9 @@ impl Identities {
         if writable {
             self.present_writable(&mut stat);
         } else {
-            (stat.st_atime, stat.st_atime_nsec) = (real.st_mtime as i64, real.st_mtime_nsec as i64);
-            (stat.st_mtime, stat.st_mtime_nsec) = (real.st_mtime as i64, real.st_mtime_nsec as i64);
-            (stat.st_ctime, stat.st_ctime_nsec) = (real.st_mtime as i64, real.st_mtime_nsec as i64);
+            (stat.st_atime, stat.st_atime_nsec) = (real.st_mtime, real.st_mtime_nsec as i64);
+            (stat.st_mtime, stat.st_mtime_nsec) = (real.st_mtime, real.st_mtime_nsec as i64);
+            (stat.st_ctime, stat.st_ctime_nsec) = (real.st_mtime, real.st_mtime_nsec as i64);
         }
         if stat.st_mode & S_IFMT == S_IFDIR {
             (stat.st_size, stat.st_blocks) = (4096, 8);

@@ -52,12 +52,13 @@ impl Vfs {
     pub(super) fn list_names(&self, path: &[u8], node: &RealNode) -> Result<BTreeMap<Vec<u8>, Found>, Errno> {
         let mut names = BTreeMap::new();
         let lower = matches!(self.mounts.find(path).0, Area::Overlay { lower: true, .. });
-        if lower && !self.is_hidden(path) {
-            if let Some(below) = super::walk::real_node(path, false)? {
-                // A machine's directory that may not be read shows nothing.
-                let _ = read_directory(&below, &mut names);
-                names.retain(|name, _| !self.is_hidden(&[path, b"/", name].concat()));
-            }
+        if lower
+            && !self.is_hidden(path)
+            && let Some(below) = super::walk::real_node(path, false)?
+        {
+            // A machine's directory that may not be read shows nothing.
+            let _ = read_directory(&below, &mut names);
+            names.retain(|name, _| !self.is_hidden(&[path, b"/", name].concat()));
         }
         if node.writable || !lower {
             read_directory(node, &mut names)?;
@@ -71,7 +72,10 @@ fn read_directory(node: &RealNode, names: &mut BTreeMap<Vec<u8>, Found>) -> Resu
     for entry in entries {
         let entry = entry.map_err(|e| Errno::from_io(&e))?;
         let kind = entry.file_type().map_or(0, dirent_kind);
-        names.insert(entry.file_name().as_bytes().to_vec(), Found { device: node.stat.st_dev, inode: entry.ino(), kind });
+        names.insert(
+            entry.file_name().as_bytes().to_vec(),
+            Found { device: node.stat.st_dev, inode: entry.ino(), kind },
+        );
     }
     Ok(())
 }

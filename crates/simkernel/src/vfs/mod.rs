@@ -143,7 +143,7 @@ impl Vfs {
             _ => return Err(Errno::EROFS),
         }
         let copy = walk::real_node(&real, true)?.ok_or(Errno::EIO)?;
-        let modified = node.stat.st_mtime as u64 * 1_000_000_000 + node.stat.st_mtime_nsec as u64;
+        let modified = node.stat.st_mtime as u64 * 1_000_000_000 + node.stat.st_mtime_nsec;
         let times = Times { accessed: modified, modified, changed: modified };
         let number = self.identities.of(&copy.stat);
         self.identities.attributes(number).times = Some(times);
@@ -232,7 +232,9 @@ impl Vfs {
 
     /// Keeps the machine's file at this path from showing through an overlay.
     fn hide_lower(&mut self, path: &[u8]) -> Result<(), Errno> {
-        if matches!(self.mounts.find(path).0, Area::Overlay { lower: true, .. }) && walk::real_node(path, false)?.is_some() {
+        if matches!(self.mounts.find(path).0, Area::Overlay { lower: true, .. })
+            && walk::real_node(path, false)?.is_some()
+        {
             self.hidden.insert(path.to_vec());
         }
         Ok(())
@@ -240,7 +242,14 @@ impl Vfs {
 
     /// Moves a file or directory, replacing what is at `to`; the caller has checked what Linux demands of the two. The real paths
     /// before and after. EXDEV for a directory of the machine, as from an overlay file system.
-    pub fn rename(&mut self, from: &[u8], node: &RealNode, to: &[u8], exchange: bool, now: SimTime) -> Result<(Vec<u8>, Vec<u8>), Errno> {
+    pub fn rename(
+        &mut self,
+        from: &[u8],
+        node: &RealNode,
+        to: &[u8],
+        exchange: bool,
+        now: SimTime,
+    ) -> Result<(Vec<u8>, Vec<u8>), Errno> {
         if !self.writable(from) || !self.writable(to) {
             return Err(Errno::EROFS);
         }

@@ -303,7 +303,9 @@ fn meminfo() -> String {
 
 fn machine_stat() -> String {
     let boot = base::time::UNIX_START_NS / 1_000_000_000;
-    format!("cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0 0 0 0\nintr 0\nctxt 0\nbtime {boot}\nprocesses 1\nprocs_running 1\nprocs_blocked 0\n")
+    format!(
+        "cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0 0 0 0\nintr 0\nctxt 0\nbtime {boot}\nprocesses 1\nprocs_running 1\nprocs_blocked 0\n"
+    )
 }
 
 #[cfg(test)]

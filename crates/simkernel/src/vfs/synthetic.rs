@@ -7,9 +7,7 @@ use crate::ids::{IdTable, Pid, Tid};
 use crate::process::Process;
 use base::SimTime;
 use base::map::FastHasher;
-use linux_abi::fs::{
-    DT_CHR, DT_DIR, DT_LNK, DT_REG, S_IFCHR, S_IFDIR, S_IFLNK, S_IFMT, S_IFREG, Stat, makedev,
-};
+use linux_abi::fs::{DT_CHR, DT_DIR, DT_LNK, DT_REG, S_IFCHR, S_IFDIR, S_IFLNK, S_IFMT, S_IFREG, Stat, makedev};
 use std::hash::Hasher;
 
 /// Who looks: what `/proc/self` and its like depend on.
@@ -47,7 +45,10 @@ pub enum Synthetic {
     Device(Device),
     Link(Vec<u8>),
     /// `/proc/PID/fd/N`: opening it opens the file behind the descriptor once more.
-    Descriptor { pid: Pid, fd: u32 },
+    Descriptor {
+        pid: Pid,
+        fd: u32,
+    },
     /// `/proc/PID/fd`.
     Descriptors(Pid),
 }
@@ -75,7 +76,10 @@ pub fn covers(path: &[u8]) -> bool {
         Some(b'p') => below(b"/proc"),
         Some(b'd') => below(b"/dev"),
         Some(b's') => below(b"/sys"),
-        Some(b'e') => matches!(path, b"/etc/hosts" | b"/etc/resolv.conf" | b"/etc/hostname" | b"/etc/localtime" | b"/etc/timezone"),
+        Some(b'e') => matches!(
+            path,
+            b"/etc/hosts" | b"/etc/resolv.conf" | b"/etc/hostname" | b"/etc/localtime" | b"/etc/timezone"
+        ),
         _ => false,
     }
 }
@@ -140,7 +144,9 @@ fn system_node(rest: &[&str]) -> Option<Synthetic> {
         [] => directory(&[("devices", dir)]),
         ["devices"] => directory(&[("system", dir)]),
         ["devices", "system"] => directory(&[("cpu", dir)]),
-        ["devices", "system", "cpu"] => directory(&[("cpu0", dir), ("online", reg), ("possible", reg), ("present", reg)]),
+        ["devices", "system", "cpu"] => {
+            directory(&[("cpu0", dir), ("online", reg), ("possible", reg), ("present", reg)])
+        }
         ["devices", "system", "cpu", "online" | "possible" | "present"] => file("0\n"),
         ["devices", "system", "cpu", "cpu0"] => directory(&[]),
         _ => None,

@@ -1,3 +1,5 @@
+//! The file tree as a guest sees it, over a run directory that vanishes with the test.
+
 use super::synthetic::View;
 use super::walk::Node;
 use super::*;
@@ -16,7 +18,9 @@ pub(crate) fn config(data_dir: &Path) -> HostConfig {
         address: [11, 0, 0, 1].into(),
         data_dir: data_dir.to_owned(),
         host_dir: data_dir.join("hosts/alpha"),
-        hosts: [crate::host::HostName { name: "alpha".to_owned(), address: [11, 0, 0, 1].into() }].into_iter().collect(),
+        hosts: [crate::host::HostName { name: "alpha".to_owned(), address: [11, 0, 0, 1].into() }]
+            .into_iter()
+            .collect(),
         network: crate::host::NetworkSettings::new(&[]),
         seeds: SeedTree::new(1),
         real_descriptors: 4,
@@ -45,7 +49,8 @@ impl Run {
     }
 
     fn walk(&mut self, path: &str, follow: bool) -> Result<Target, Errno> {
-        let view = View { config: &self.config, process: None, tid: Tid(0), processes: &self.processes, now: SimTime::ZERO };
+        let view =
+            View { config: &self.config, process: None, tid: Tid(0), processes: &self.processes, now: SimTime::ZERO };
         self.vfs.walk(&view, b"/", path.as_bytes(), follow)
     }
 
@@ -58,7 +63,8 @@ impl Run {
 
     fn names(&mut self, path: &str) -> Vec<String> {
         let target = self.walk(path, true).unwrap();
-        let view = View { config: &self.config, process: None, tid: Tid(0), processes: &self.processes, now: SimTime::ZERO };
+        let view =
+            View { config: &self.config, process: None, tid: Tid(0), processes: &self.processes, now: SimTime::ZERO };
         let entries = self.vfs.list(&view, &target.path, &target.node.unwrap()).unwrap();
         entries.into_iter().map(|e| String::from_utf8(e.name).unwrap()).collect()
     }
