@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 /// The crates and those of the workspace that each may know, in the order in which data flows.
 const MAY_KNOW: &[(&str, &[&str])] = &[
     ("base", &[]),
-    ("scenario", &["base"]),
     ("topology", &["base"]),
+    ("scenario", &["base", "topology"]),
     ("engine", &["base"]),
     ("tcpip", &["base"]),
     ("linux-abi", &["base"]),
-    ("guest", &["base", "linux-abi"]),
+    ("guest", &["base"]),
     ("simkernel", &["base", "linux-abi", "guest", "tcpip"]),
     ("recorder", &["base"]),
 ];

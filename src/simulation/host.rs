@@ -218,7 +218,16 @@ impl SimHost {
             self.note_exit(&exit, worker);
         }
         for report in self.kernel.reports.drain(..) {
-            record!(worker.log, Level::Warning, now, self.id, "{} ({}): {}", report.program, report.pid.0, report.message);
+            record!(
+                worker.log,
+                Level::Warning,
+                now,
+                self.id,
+                "{} ({}): {}",
+                report.program,
+                report.pid.0,
+                report.message
+            );
         }
     }
 

@@ -92,7 +92,12 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     let hosts = build_hosts(plan, &options)?;
     let latencies: Vec<SimDuration> =
         plan.hosts.iter().map(|host| plan.topology.min_incoming_latency(host.id)).collect();
-    let config = engine::Config { workers: options.workers, policy: options.policy, stop_time: plan.stop_time(), runahead: None };
+    let config = engine::Config {
+        workers: options.workers,
+        policy: options.policy,
+        stop_time: plan.stop_time(),
+        runahead: None,
+    };
     let simulation =
         engine::Engine::new(config, hosts, &latencies).map_err(|error| RunError::Simulator(error.to_string()))?;
 
@@ -251,8 +256,7 @@ fn build_host(
 
 fn guest_of(process: &ProcessPlan, working_directory: &Path) -> Guest {
     use std::os::unix::ffi::OsStrExt;
-    let environment =
-        process.environment.iter().map(|(name, value)| format!("{name}={value}").into_bytes()).collect();
+    let environment = process.environment.iter().map(|(name, value)| format!("{name}={value}").into_bytes()).collect();
     Guest {
         path: process.path.clone(),
         spec: ProcessSpec {

@@ -73,7 +73,7 @@ impl HostRegion {
     /// The region of the host that is number `index` of `hosts` in the plan.
     pub fn new(index: u32, hosts: u32) -> HostRegion {
         let share = (ARENAS_END - ARENAS_START) / u64::from(hosts.max(1)).next_power_of_two();
-        let bytes = share.min(REGION_MAX_BYTES).max(BLOCK_BYTES);
+        let bytes = share.clamp(BLOCK_BYTES, REGION_MAX_BYTES);
         let start = ARENAS_START + u64::from(index) * bytes;
         HostRegion { start, blocks: bytes / BLOCK_BYTES, taken: Default::default(), first_free: 0 }
     }

@@ -54,16 +54,12 @@ pub(crate) fn rewrite(memory: &mut [u8], data: &[u8], header: &ElfHeader) -> Rew
                 last = Some(Function::decode(memory, range));
             }
             let Some(function) = &last else { continue };
-            match function.index_of(at) {
-                None => {} // inside another instruction: no special instruction at all
-                Some(index) => match special(&function.instructions[index]) {
-                    None => {}
-                    Some(kind) => {
-                        if !replace(memory, header.span, function, index, kind, &mut out) {
-                            out.left += 1;
-                        }
-                    }
-                },
+            // Inside another instruction there is no special one at all.
+            let Some(index) = function.index_of(at) else { continue };
+            if let Some(kind) = special(&function.instructions[index])
+                && !replace(memory, header.span, function, index, kind, &mut out)
+            {
+                out.left += 1;
             }
         }
     }

@@ -91,7 +91,7 @@ impl AddressSpace {
 
     fn map_fixed(&mut self, request: &MapRequest<'_>, bytes: u64) -> Result<u64, MapError> {
         let start = request.hint;
-        if start % PAGE != 0 {
+        if !start.is_multiple_of(PAGE) {
             return Err(MapError::Invalid);
         }
         let end = start.checked_add(bytes).ok_or(MapError::NoMemory)?;
@@ -296,7 +296,10 @@ impl AddressSpace {
     pub(crate) fn enforce_read_only(&mut self, start: u64) {
         let Some(placement) = self.placements.iter().find(|p| p.start == start) else { return };
         let segments = &placement.image.header.segments;
-        let end = segments.iter().find(|segment| segment.writable).map_or(placement.image.header.span, |s| page_down(s.address));
+        let end = segments
+            .iter()
+            .find(|segment| segment.writable)
+            .map_or(placement.image.header.span, |s| page_down(s.address));
         if end > 0 {
             real::protect(start, end, PROT_READ | PROT_EXEC);
         }
@@ -399,7 +402,7 @@ impl AddressSpace {
     pub fn munmap(&mut self, address: u64, bytes: u64) -> Result<(), MapError> {
         let bytes = page_up(bytes);
         let end = address.checked_add(bytes).ok_or(MapError::Invalid)?;
-        if address % PAGE != 0 || bytes == 0 || end > 1 << 47 {
+        if !address.is_multiple_of(PAGE) || bytes == 0 || end > 1 << 47 {
             return Err(MapError::Invalid);
         }
         let parts: Vec<(u64, u64)> = self.vmas.parts(address, end).map(|vma| (vma.start, vma.end)).collect();
@@ -448,7 +451,7 @@ impl AddressSpace {
     /// # Errors
     /// NoMemory when part of the range is not mapped.
     pub fn mprotect(&mut self, address: u64, bytes: u64, prot: u8) -> Result<(), MapError> {
-        if address % PAGE != 0 {
+        if !address.is_multiple_of(PAGE) {
             return Err(MapError::Invalid);
         }
         let end = address.checked_add(page_up(bytes)).ok_or(MapError::NoMemory)?;
@@ -540,7 +543,7 @@ impl AddressSpace {
         to: Option<u64>,
     ) -> Result<u64, MapError> {
         let (old_bytes, new_bytes) = (page_up(old_bytes), page_up(new_bytes));
-        if old % PAGE != 0 || new_bytes == 0 || (to.is_some() && !may_move) || old_bytes == 0 {
+        if !old.is_multiple_of(PAGE) || new_bytes == 0 || (to.is_some() && !may_move) || old_bytes == 0 {
             return Err(MapError::Invalid);
         }
         let vma = *self.vmas.find(old).ok_or(MapError::Fault)?.1;
@@ -617,7 +620,7 @@ impl AddressSpace {
     /// NoMemory when part of the range is not mapped (what is mapped is discarded).
     pub fn discard(&mut self, address: u64, bytes: u64) -> Result<(), MapError> {
         let end = address.checked_add(page_up(bytes)).ok_or(MapError::Invalid)?;
-        if address % PAGE != 0 {
+        if !address.is_multiple_of(PAGE) {
             return Err(MapError::Invalid);
         }
         let parts: Vec<Vma> = self.vmas.parts(address, end).collect();

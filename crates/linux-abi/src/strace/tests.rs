@@ -1,3 +1,5 @@
+//! Lines as strace writes them, over a small fake memory.
+
 use super::*;
 use crate::SockAddr;
 use crate::event::{self, EpollEvent, Pollfd};

@@ -16,7 +16,8 @@ impl Stack {
     /// socket(2) with SOCK_STREAM.
     pub fn tcp_socket(&mut self) -> SocketId {
         let settings = self.tcp_settings();
-        let socket = TcpSocket { settings, local: Endpoint::ANY, asked: Endpoint::ANY, hold: Hold::None, role: Role::Idle };
+        let socket =
+            TcpSocket { settings, local: Endpoint::ANY, asked: Endpoint::ANY, hold: Hold::None, role: Role::Idle };
         self.insert(Kind::Tcp(Box::new(socket)))
     }
 
