@@ -132,8 +132,9 @@ hosts:
 /// What tshark prints of a capture with that filter, one line per packet.
 fn tshark(tshark: &Path, file: &Path, filter: &str) -> String {
     let mut command = Command::new(tshark);
-    let checks = ["ip.check_checksum", "tcp.check_checksum", "udp.check_checksum"];
-    checks.iter().for_each(|check| _ = command.args(["-o", &format!("{check}:TRUE")]));
+    for setting in ["ip.check_checksum", "tcp.check_checksum", "udp.check_checksum", "tcp.reassemble_out_of_order"] {
+        command.args(["-o", &format!("{setting}:TRUE")]);
+    }
     // A home of its own: preferences of the user do not count.
     let output =
         capture(command.arg("-r").arg(file).args(["-Y", filter]).env("HOME", file.parent().expect("a folder")));
