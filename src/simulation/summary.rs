@@ -132,6 +132,9 @@ pub(super) fn conclude(
         guests.extend(host.guests.iter().map(|guest| final_guest(&host.name, guest)));
         count(&mut stats, &host);
     }
+    if !plan.experimental.use_syscall_counters {
+        stats.syscalls.clear();
+    }
     let digest = digest.finish();
     fill_stats(&mut stats, plan, outcome, &digest, wall, simulated);
     stats.gnomon.guests = guests.len() as u64;

@@ -168,3 +168,47 @@ fn freed_memory_reads_as_zero_and_costs_no_map_call() {
     m.space.write(heap + 4999, &[1]).unwrap();
     assert_eq!(m.space.brk(heap), heap);
 }
+
+#[test]
+fn a_guest_that_overflows_its_stack_faults() {
+    // push rax; jmp -3
+    let mut m = machine(9, &[0x50, 0xeb, 0xfd]);
+    let Exit::Fault(fault) = m.vcpu.run(&mut m.worker) else { panic!() };
+    assert_eq!(fault.signal, 11);
+    let stack = m.space.mappings().find(|vma| vma.kind == VmaKind::Stack).copied().unwrap();
+    assert_eq!(fault.address, stack.start - 8);
+    m.space.release(&mut m.region);
+}
+
+#[test]
+fn memory_that_is_unmapped_or_without_rights_faults() {
+    // mov [rdi], eax
+    let mut m = machine(10, &[0x89, 0x07]);
+    let request = |prot| MapRequest {
+        hint: 0,
+        bytes: 64 << 10,
+        prot,
+        shared: false,
+        fixed: false,
+        no_replace: false,
+        backing: Backing::Anonymous,
+    };
+    let code = m.code;
+    let mut faults = |m: &mut Machine, address: u64| {
+        m.vcpu.registers_mut().rip = code;
+        m.vcpu.registers_mut().rdi = address;
+        matches!(m.vcpu.run(&mut m.worker), Exit::Fault(FaultInfo { signal: 11, address: at, .. }) if at == address)
+    };
+    let gone = m.space.mmap(&mut m.region, &request(PROT_READ | PROT_WRITE)).unwrap();
+    m.space.munmap(gone, 64 << 10).unwrap();
+    assert!(faults(&mut m, gone + 4096));
+    let again = m.space.mmap(&mut m.region, &request(PROT_READ | PROT_WRITE)).unwrap();
+    assert_eq!(again, gone);
+    m.space.write(again + 4096, &[1]).unwrap();
+    m.space.mprotect(again + 4096, 4096, PROT_READ).unwrap();
+    assert!(faults(&mut m, again + 4096));
+    m.space.mprotect(again + 4096, 4096, PROT_READ | PROT_WRITE).unwrap();
+    let none = m.space.mmap(&mut m.region, &request(0)).unwrap();
+    assert!(faults(&mut m, none));
+    m.space.release(&mut m.region);
+}

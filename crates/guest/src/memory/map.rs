@@ -61,6 +61,8 @@ const COPIED_FILE_BYTES: u64 = 64 << 10;
 const ENFORCED_BYTES: u64 = 1 << 20;
 /// Unmapped ranges up to this size fault when they are touched; larger ones read as zero.
 const GUARDED_BYTES: u64 = 1 << 20;
+/// Pages without rights below opened ones are a guard up to this size.
+const GUARD_PAGES_BYTES: u64 = 64 << 10;
 /// A process's further blocks are at least this large.
 const FURTHER_BLOCK_BYTES: u64 = 1 << 30;
 
@@ -346,11 +348,7 @@ impl AddressSpace {
 
     /// Makes a range plain memory that reads as zero, where it is not yet. Freed plain memory is zero already.
     fn make_plain(&mut self, start: u64, end: u64) -> Result<(), MapError> {
-        let guarded = |part: &&RealMap| part.kind == RealKind::Guarded;
-        for part in self.real.parts(start, end).iter().filter(guarded) {
-            real::unguard(part.start, part.end - part.start);
-            self.real.remove(part.start, part.end);
-        }
+        self.remove_guards(start, end);
         let parts = self.real.parts(start, end);
         let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return Ok(()) };
         let only_zero = parts.iter().all(|part| self.is_zero_in_store(part.start, part.end, part.kind));
@@ -366,6 +364,24 @@ impl AddressSpace {
         }
         self.real.remove(from, to);
         Ok(())
+    }
+
+    fn remove_guards(&mut self, start: u64, end: u64) {
+        let guarded = |part: &&RealMap| part.kind == RealKind::Guarded;
+        for part in self.real.parts(start, end).iter().filter(guarded) {
+            real::unguard(part.start, part.end - part.start);
+            self.real.remove(part.start, part.end);
+        }
+    }
+
+    /// The C library reserves a thread's stack without rights and then opens all but its lowest pages: those become a guard.
+    fn guard_below(&mut self, address: u64) {
+        let Some((_, below)) = self.vmas.find(address.wrapping_sub(1)) else { return };
+        let (start, bytes) = (below.start, address - below.start);
+        let is_guard = below.kind == VmaKind::Anonymous && below.prot == 0 && bytes <= GUARD_PAGES_BYTES;
+        if is_guard && !self.real.touches(start, address) && real::guard(start, bytes) {
+            self.real.set(start, address, RealKind::Guarded);
+        }
     }
 
     /// Whether the store holds only zeroes for a range of the pack: a gap between its parts.
@@ -428,6 +444,7 @@ impl AddressSpace {
     }
 
     fn unmap_part(&mut self, start: u64, end: u64) -> Result<(), MapError> {
+        self.remove_guards(start, end);
         let parts = self.real.parts(start, end);
         if parts.is_empty() && end - start <= GUARDED_BYTES && real::guard(start, end - start) {
             self.real.set(start, end, RealKind::Guarded);
@@ -468,6 +485,9 @@ impl AddressSpace {
             self.vmas.protect(part.start, part.end, prot);
             at = part.end;
         }
+        if prot & PROT_WRITE != 0 {
+            self.guard_below(address);
+        }
         if at == end { Ok(()) } else { Err(MapError::NoMemory) }
     }
 
@@ -477,6 +497,9 @@ impl AddressSpace {
         }
         if matches!(part.kind, VmaKind::File { .. }) && part.shared {
             return if real::protect(part.start, part.end - part.start, prot) { Ok(()) } else { Err(MapError::Access) };
+        }
+        if prot != 0 {
+            self.remove_guards(part.start, part.end);
         }
         let real = self.real.parts(part.start, part.end);
         let in_image = real.iter().any(|map| matches!(map.kind, RealKind::Store { .. }));

@@ -34,6 +34,8 @@ pub(crate) const SLED_SYSCALL_BYTES: u64 = 15;
 
 /// Where a process's first block is cut: stack, then images and mappings, then the heap.
 const STACK_BYTES: u64 = 8 << 20;
+/// Below the stack: a stack that overflows ends its guest, not its neighbour.
+const STACK_GUARD_BYTES: u64 = 64 << 10;
 /// The stack ends a little past a multiple of 2 MiB, so that the stack's top and the first images share a page table.
 const STACK_END: u64 = (10 << 20) + (64 << 10);
 const HEAP_START: u64 = 192 << 20;
@@ -90,6 +92,10 @@ impl AddressSpace {
             recent: Cell::new(0),
         };
         let end = space.stack_end();
+        let bottom = end - STACK_BYTES;
+        if real::guard(bottom - STACK_GUARD_BYTES, STACK_GUARD_BYTES) {
+            space.real.set(bottom - STACK_GUARD_BYTES, bottom, RealKind::Guarded);
+        }
         space.vmas.insert(Vma {
             start: end - STACK_BYTES,
             end,
