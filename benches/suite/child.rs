@@ -16,10 +16,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 
+/// 11.0.0.1, as runs have it.
+const FIRST_ADDRESS: u32 = 0x0b00_0001;
 /// Real descriptors for guests' files, as runs have them.
 const GUEST_DESCRIPTORS: usize = 12_000;
-/// Hosts of each such experiment.
-const HOSTS: usize = 3;
+/// Hosts of an experiment in which threads load at once: each of two, and one alone before.
+const PAIR_HOSTS: u32 = 3;
 
 /// Executes `child MODE ...` and gives what it measured.
 pub fn main(arguments: &[String]) -> Value {
@@ -30,10 +32,12 @@ pub fn main(arguments: &[String]) -> Value {
     }
     match arguments[..] {
         ["native", program, count, threads] => native::load(Path::new(program), number(count), number(threads)),
-        ["bare", program, count, _] => load(&mut BareHost::new(0, HOSTS as u32, program), number(count)),
-        ["whole", program, count, data] => load(&mut WholeHost::new(0, program, data), number(count)),
-        ["bare-pair", program, count, _] => pair(number(count), |host| BareHost::new(host, HOSTS as u32, program)),
-        ["whole-pair", program, count, data] => pair(number(count), |host| WholeHost::new(host, program, data)),
+        ["bare", program, count, _] => load(&mut BareHost::new(0, 1, program), number(count)),
+        ["whole", program, count, data] => load(&mut WholeHost::new(0, 1, program, data), number(count)),
+        ["bare-pair", program, count, _] => pair(number(count), |host| BareHost::new(host, PAIR_HOSTS, program)),
+        ["whole-pair", program, count, data] => {
+            pair(number(count), |host| WholeHost::new(host, PAIR_HOSTS, program, data))
+        }
         ["busy-pair"] => pair(40, |_| BusyHost),
         ["steady", program, rounds, data] => steady(program, number(rounds), data),
         _ => panic!("child {arguments:?}"),
@@ -53,12 +57,12 @@ struct WholeHost {
 }
 
 impl WholeHost {
-    fn new(host: u32, program: &str, data: &str) -> WholeHost {
+    fn new(host: u32, hosts: u32, program: &str, data: &str) -> WholeHost {
         let data = PathBuf::from(data);
         let host_dir = data.join("hosts").join(format!("host{host}"));
         std::fs::create_dir_all(&host_dir).expect("a directory for the host");
-        let names: Vec<HostName> = (0..HOSTS as u8)
-            .map(|host| HostName { name: format!("host{host}"), address: Ipv4Addr::new(11, 0, 0, host + 1) })
+        let names: Vec<HostName> = (0..hosts)
+            .map(|host| HostName { name: format!("host{host}"), address: Ipv4Addr::from(FIRST_ADDRESS + host) })
             .collect();
         let own = names[host as usize].clone();
         let spec = ProcessSpec {
@@ -78,7 +82,7 @@ impl WholeHost {
             seeds: SeedTree::new(1),
             call_cost: None,
             strace: None,
-            real_descriptors: GUEST_DESCRIPTORS / HOSTS,
+            real_descriptors: GUEST_DESCRIPTORS / hosts as usize,
         };
         WholeHost { kernel: Kernel::new(config), spec }
     }
@@ -203,7 +207,7 @@ fn timed_threads<L: Loader>(hosts: Range<u32>, count: usize, make: &(impl Fn(u32
 fn steady(program: &str, rounds: usize, data: &str) -> Value {
     guest::map_arenas().expect("arenas");
     let mut worker = Worker::new().expect("a worker");
-    let mut host = WholeHost::new(0, program, data);
+    let mut host = WholeHost::new(0, 1, program, data);
     let mut run = |rounds: usize| {
         let (before, clock) = (counters(), WallClock::start());
         host.run_to_end(rounds, &mut worker);

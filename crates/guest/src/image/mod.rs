@@ -6,7 +6,7 @@ mod store;
 
 pub use elf::{ElfError, ElfHeader, Segment};
 pub use store::{FileKey, Image, images};
-pub(crate) use store::{Pack, PackPart, RecordedPart};
+pub(crate) use store::{Pack, PackPart, PackRecording, RecordedPart};
 
 /// Size of a page; everything here is cut by it.
 pub const PAGE: u64 = 4096;

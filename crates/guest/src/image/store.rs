@@ -80,6 +80,8 @@ pub(crate) struct Pack {
     pub(crate) bytes: u64,
     /// (offset in the pack, bytes, file, file offset), by offset.
     pub(crate) parts: Vec<PackPart>,
+    /// As in [`PackRecording`].
+    pub(crate) written: Vec<(u64, u64)>,
 }
 
 /// One mapping inside a pack.
@@ -105,11 +107,20 @@ struct State {
     used: u64,
     images: BTreeMap<FileKey, Result<Arc<Image>, ElfError>>,
     packs: BTreeMap<FileKey, Arc<Pack>>,
-    recordings: BTreeMap<FileKey, (u64, Vec<RecordedPart>)>,
+    recordings: BTreeMap<FileKey, PackRecording>,
 }
 
 /// A part of a pack to be, with its bytes when it is plain data.
 pub(crate) type RecordedPart = (PackPart, Option<Vec<u8>>);
+
+/// What the first guest of a program left.
+#[derive(Debug)]
+pub(crate) struct PackRecording {
+    pub(crate) bytes: u64,
+    pub(crate) parts: Vec<RecordedPart>,
+    /// Ranges of pages that its start wrote, from the stack's top to what it mapped behind its images.
+    pub(crate) written: Vec<(u64, u64)>,
+}
 
 /// The process-wide store, created on first use.
 pub fn images() -> &'static Images {
@@ -191,21 +202,22 @@ impl Images {
         if let Some(pack) = state.packs.get(&program) {
             return Some(pack.clone());
         }
-        let (bytes, parts) = state.recordings.remove(&program)?;
-        let pack = Arc::new(self.make_pack(&mut state, bytes, parts).ok()?);
+        let recording = state.recordings.remove(&program)?;
+        let pack = Arc::new(self.make_pack(&mut state, recording).ok()?);
         state.packs.insert(program, pack.clone());
         Some(pack)
     }
 
-    /// Keeps what the first guest of a program mapped while it started, `bytes` in all.
-    pub(crate) fn record(&self, program: FileKey, bytes: u64, parts: Vec<RecordedPart>) {
+    /// Keeps what the first guest of a program did while it started.
+    pub(crate) fn record(&self, program: FileKey, recording: PackRecording) {
         let mut state = self.lock();
         if !state.packs.contains_key(&program) {
-            state.recordings.entry(program).or_insert((bytes, parts));
+            state.recordings.entry(program).or_insert(recording);
         }
     }
 
-    fn make_pack(&self, state: &mut State, bytes: u64, parts: Vec<RecordedPart>) -> std::io::Result<Pack> {
+    fn make_pack(&self, state: &mut State, recording: PackRecording) -> std::io::Result<Pack> {
+        let PackRecording { bytes, parts, written } = recording;
         let offset = self.reserve(state, bytes)?;
         for (part, data) in &parts {
             match (data, state.images.get(&part.key)) {
@@ -219,6 +231,6 @@ impl Images {
             }
         }
         let parts = parts.into_iter().map(|(part, _)| part).collect();
-        Ok(Pack { offset, bytes, parts })
+        Ok(Pack { offset, bytes, parts, written })
     }
 }

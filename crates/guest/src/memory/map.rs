@@ -253,14 +253,17 @@ impl AddressSpace {
     /// Places an image at a free address: mapped whole, with its sled.
     pub(crate) fn place(&mut self, start: u64, image: Arc<Image>, name: &[u8]) -> Result<u64, MapError> {
         let end = start + image.mapped_bytes;
-        if !self.pack_has(start, image.mapped_bytes, image.key, None) {
+        let in_pack = self.pack_has(start, image.mapped_bytes, image.key, None);
+        if !in_pack {
             if !real::map_file(start, image.mapped_bytes, 7, false, images().fd(), image.offset) {
                 return Err(MapError::NoMemory);
             }
             self.real.set(start, end, RealKind::Store { offset: image.offset });
         }
-        for (from, to) in image.relocated_ranges() {
-            real::populate(start + from, to - from);
+        if !in_pack || self.pack.as_ref().is_none_or(|(_, pack)| pack.written.is_empty()) {
+            for (from, to) in image.relocated_ranges() {
+                real::populate(start + from, to - from);
+            }
         }
         if let Some(recording) = &mut self.recording
             && start >= recording.start

@@ -8,6 +8,7 @@
 
 mod map;
 mod real;
+mod touched;
 mod vma;
 
 pub use map::{Backing, MapError, MapRequest};
@@ -15,7 +16,7 @@ pub use vma::{PROT_EXEC, PROT_READ, PROT_WRITE, Vma, VmaKind};
 
 use crate::arena::{BLOCK_BYTES, HostRegion};
 use crate::copy;
-use crate::image::{FileKey, Image, Pack, RecordedPart, images};
+use crate::image::{FileKey, Image, Pack, PackPart, PackRecording, RecordedPart, images};
 use real::{RealKind, RealMaps};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -39,6 +40,9 @@ const STACK_GUARD_BYTES: u64 = 64 << 10;
 /// The stack ends a little past a multiple of 2 MiB, so that the stack's top and the first images share a page table.
 const STACK_END: u64 = (10 << 20) + (64 << 10);
 const HEAP_START: u64 = 192 << 20;
+/// Around the images, what a program's start is expected to write of its stack, and of what its loader maps behind.
+const STACK_TOP_BYTES: u64 = 64 << 10;
+const BEHIND_IMAGES_BYTES: u64 = 64 << 10;
 
 /// An image as it lies in this address space.
 #[derive(Clone, Debug)]
@@ -303,6 +307,7 @@ impl AddressSpace {
             Some(pack) => {
                 if real::map_file(start, pack.bytes, 7, false, images().fd(), pack.offset) {
                     self.real.set(start, start + pack.bytes, RealKind::Store { offset: pack.offset });
+                    real::populate_ranges(start - STACK_TOP_BYTES, &pack.written);
                     self.pack = Some((start, pack));
                 }
             }
@@ -315,7 +320,17 @@ impl AddressSpace {
         let Some(recording) = self.recording.take() else { return };
         let end = recording.parts.iter().map(|(part, _)| part.at + part.bytes).max().unwrap_or(0);
         if end > 0 {
-            images().record(recording.program, end, recording.parts);
+            let start = recording.start;
+            let mut written = touched::written_ranges(start - STACK_TOP_BYTES, start + end + BEHIND_IMAGES_BYTES);
+            // What lies between images is anonymous memory, which is discarded when it is given out.
+            written.retain(|(from, _)| {
+                let in_part = |part: &PackPart| {
+                    from.checked_sub(STACK_TOP_BYTES).is_some_and(|at| at >= part.at && at < part.at + part.bytes)
+                };
+                !(STACK_TOP_BYTES..STACK_TOP_BYTES + end).contains(from)
+                    || recording.parts.iter().any(|(part, _)| in_part(part))
+            });
+            images().record(recording.program, PackRecording { bytes: end, parts: recording.parts, written });
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::counters;
 use std::os::fd::RawFd;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// What an exception is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,10 +107,36 @@ pub(crate) fn protect(start: u64, bytes: u64, prot: u8) -> bool {
     unsafe { libc::mprotect(start as *mut _, bytes as usize, i32::from(prot)) == 0 }
 }
 
+const MADV_POPULATE_WRITE: i32 = 23;
+
+/// As [`populate`], for ranges relative to `base`: one call on kernels that let a process advise itself (6.13).
+pub(crate) fn populate_ranges(base: u64, ranges: &[(u64, u64)]) {
+    let vector: Vec<libc::iovec> = ranges
+        .iter()
+        .map(|(from, to)| libc::iovec { iov_base: (base + from) as *mut _, iov_len: (to - from) as usize })
+        .collect();
+    counters::count_advise_call();
+    // SAFETY: as in `map`; contents do not change; the vector outlives the call.
+    let advised = unsafe {
+        libc::syscall(libc::SYS_process_madvise, own_pidfd(), vector.as_ptr(), vector.len(), MADV_POPULATE_WRITE, 0)
+    };
+    if advised < 0 {
+        for (from, to) in ranges {
+            populate(base + from, to - from);
+        }
+    }
+}
+
+/// A descriptor of this process, for calls on memory that ask for one; -1 when the kernel has none (before 5.3).
+fn own_pidfd() -> RawFd {
+    static PIDFD: OnceLock<RawFd> = OnceLock::new();
+    // SAFETY: opens a descriptor and nothing else; it is kept for the life of the process.
+    *PIDFD.get_or_init(|| unsafe { libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0) } as RawFd)
+}
+
 /// Makes private pages present and written-to at once: what a starting program is about to relocate would otherwise cost two
 /// faults a page. Only a hint: a kernel that does not know the advice (before 5.14) faults page by page.
 pub(crate) fn populate(start: u64, bytes: u64) {
-    const MADV_POPULATE_WRITE: i32 = 23;
     counters::count_advise_call();
     // SAFETY: as in `map`; contents do not change.
     unsafe { libc::madvise(start as *mut _, bytes as usize, MADV_POPULATE_WRITE) };
