@@ -194,7 +194,7 @@ fn memory_that_is_unmapped_or_without_rights_faults() {
         backing: Backing::Anonymous,
     };
     let code = m.code;
-    let mut faults = |m: &mut Machine, address: u64| {
+    let faults = |m: &mut Machine, address: u64| {
         m.vcpu.registers_mut().rip = code;
         m.vcpu.registers_mut().rdi = address;
         matches!(m.vcpu.run(&mut m.worker), Exit::Fault(FaultInfo { signal: 11, address: at, .. }) if at == address)
