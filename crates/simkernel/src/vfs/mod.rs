@@ -14,7 +14,7 @@ pub mod walk;
 use crate::files::pipe::PipeId;
 use crate::host::HostConfig;
 use base::SimTime;
-use base::map::FastSet;
+use base::map::{FastMap, FastSet};
 use descriptors::Descriptors;
 pub(crate) use descriptors::errno;
 use identity::{Identities, Times};
@@ -43,6 +43,8 @@ pub struct RealNode {
 pub struct Vfs {
     mounts: Mounts,
     known_directories: FastSet<Vec<u8>>,
+    /// Links of the machine that walks have followed, and their texts.
+    known_links: FastMap<Vec<u8>, Vec<u8>>,
     /// Paths in overlays whose lower file was removed: nothing at or below them shows through.
     hidden: BTreeSet<Vec<u8>>,
     pub identities: Identities,
@@ -65,6 +67,7 @@ impl Vfs {
         Vfs {
             mounts: Mounts::new(config),
             known_directories: FastSet::default(),
+            known_links: FastMap::default(),
             hidden: BTreeSet::new(),
             identities: Identities::default(),
             descriptors: Descriptors::new(config.real_descriptors),

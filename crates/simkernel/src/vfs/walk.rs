@@ -37,6 +37,13 @@ pub struct Target {
     pub slash: bool,
 }
 
+/// One component of a walk.
+enum Step {
+    Nothing,
+    Node(Node),
+    Link(Vec<u8>),
+}
+
 impl Vfs {
     /// Walks `path`, which begins at the directory `start` unless it is absolute. `follow` is for a link in the last place.
     pub fn walk(&mut self, view: &View<'_>, start: &[u8], path: &[u8], follow: bool) -> Result<Target, Errno> {
@@ -66,21 +73,25 @@ impl Vfs {
                     at.push(b'/');
                     at.extend_from_slice(name);
                     if last || !self.known_directories.contains(&at) {
-                        match self.lookup(view, &at)? {
-                            None if last => return Ok(Target { path: at, node: None, slash }),
-                            None => return Err(Errno::ENOENT),
-                            Some(node) => {
-                                let text = if !last || follow || slash { self.link_text(&node)? } else { None };
-                                if let Some(text) = text {
-                                    links += 1;
-                                    if links > MAX_LINKS {
-                                        return Err(Errno::ELOOP);
-                                    }
-                                    at.truncate(if text.starts_with(b"/") { 0 } else { parent });
-                                    rest = join_link(text, &rest[next..]);
-                                    position = 0;
-                                    continue;
+                        let followed = !last || follow || slash;
+                        let step = match self.known_links.get(&at) {
+                            Some(text) if followed => Step::Link(text.clone()),
+                            _ => self.step(view, &at, followed)?,
+                        };
+                        match step {
+                            Step::Nothing if last => return Ok(Target { path: at, node: None, slash }),
+                            Step::Nothing => return Err(Errno::ENOENT),
+                            Step::Link(text) => {
+                                links += 1;
+                                if links > MAX_LINKS {
+                                    return Err(Errno::ELOOP);
                                 }
+                                at.truncate(if text.starts_with(b"/") { 0 } else { parent });
+                                rest = join_link(text, &rest[next..]);
+                                position = 0;
+                                continue;
+                            }
+                            Step::Node(node) => {
                                 if (!last || slash) && !node.is_directory() {
                                     return Err(Errno::ENOTDIR);
                                 }
@@ -97,17 +108,31 @@ impl Vfs {
         }
     }
 
+    /// What a walk finds at `path`: a link counts as one if it is to be followed.
+    fn step(&mut self, view: &View<'_>, path: &[u8], followed: bool) -> Result<Step, Errno> {
+        let Some(node) = self.lookup(view, path)? else { return Ok(Step::Nothing) };
+        let Some(text) = (if followed { self.link_text(&node)? } else { None }) else { return Ok(Step::Node(node)) };
+        if self.is_lasting(path, &node) {
+            self.known_links.insert(path.to_vec(), text.clone());
+        }
+        Ok(Step::Link(text))
+    }
+
     /// The walk ended in a directory that it had already passed.
     fn finish(&mut self, view: &View<'_>, at: Vec<u8>, slash: bool) -> Result<Target, Errno> {
         let node = self.lookup(view, &at)?.ok_or(Errno::ENOENT)?;
         Ok(Target { path: at, node: Some(node), slash })
     }
 
-    /// Directories of the machine do not change during a run, those of guests do.
     fn remember_directory(&mut self, path: &[u8], node: &Node) {
-        if matches!(node, Node::Real(node) if !node.writable) && *self.mounts.find(path).0 == Area::ReadOnly {
+        if self.is_lasting(path, node) {
             self.known_directories.insert(path.to_vec());
         }
+    }
+
+    /// Directories and links of the machine do not change during a run, those of guests do.
+    fn is_lasting(&self, path: &[u8], node: &Node) -> bool {
+        matches!(node, Node::Real(node) if !node.writable) && *self.mounts.find(path).0 == Area::ReadOnly
     }
 
     /// The text of a link; None for anything else. A link to an open file has no text that could be walked: it is not followed.
