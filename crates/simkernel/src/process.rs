@@ -78,6 +78,8 @@ pub struct Process {
     pub ending: Option<ExitStatus>,
     /// `prctl(PR_SET_PDEATHSIG)`, 0 for none.
     pub parent_death_signal: i32,
+    /// What `setpriority` set.
+    pub nice: i32,
     pub dumpable: bool,
     pub no_new_privileges: bool,
     /// Calls that were already reported as unsupported for this program.
@@ -110,6 +112,7 @@ impl Process {
             trace: None,
             ending: None,
             parent_death_signal: 0,
+            nice: 0,
             dumpable: true,
             no_new_privileges: false,
             reported: FastSet::default(),

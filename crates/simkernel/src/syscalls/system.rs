@@ -195,14 +195,28 @@ pub(super) fn rr_interval(ctx: &mut Ctx<'_>, [pid, address, ..]: [u64; 6]) -> Sy
     Ok(0)
 }
 
-/// getpriority(2): nice 0, which the raw call shows as 20.
-pub(super) fn getpriority(_ctx: &mut Ctx<'_>, [which, ..]: [u64; 6]) -> SysResult {
-    if which as i32 > 2 || (which as i32) < 0 { Err(Errno::EINVAL.into()) } else { Ok(20) }
+/// getpriority(2): the raw call shows 20 less the nice value.
+pub(super) fn getpriority(ctx: &mut Ctx<'_>, [which, who, ..]: [u64; 6]) -> SysResult {
+    priority_target(ctx, which, who)?;
+    Ok((20 - ctx.process.nice) as u64)
 }
 
-/// setpriority(2).
-pub(super) fn setpriority(_ctx: &mut Ctx<'_>, [which, ..]: [u64; 6]) -> SysResult {
-    if which as i32 > 2 || (which as i32) < 0 { Err(Errno::EINVAL.into()) } else { Ok(0) }
+/// setpriority(2): kept, without effect: guests take no simulated time.
+pub(super) fn setpriority(ctx: &mut Ctx<'_>, [which, who, nice, ..]: [u64; 6]) -> SysResult {
+    priority_target(ctx, which, who)?;
+    ctx.process.nice = (nice as i32).clamp(-20, 19);
+    Ok(0)
+}
+
+/// Only the calling process, its group and its user can be named.
+fn priority_target(ctx: &Ctx<'_>, which: u64, who: u64) -> Result<(), Errno> {
+    const USER: i32 = 2;
+    let (which, who) = (which as i32, who as u32);
+    if !(0..=USER).contains(&which) {
+        return Err(Errno::EINVAL);
+    }
+    let own = who == 0 || (which != USER && (who == ctx.process.pid.0 || who == ctx.thread.tid.0));
+    if own { Ok(()) } else { Err(Errno::ESRCH) }
 }
 
 /// membarrier(2): one guest thread of a host runs at a time, so every barrier is there already.

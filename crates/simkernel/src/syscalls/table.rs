@@ -311,7 +311,7 @@ pub const TABLE: &[Entry] = &[
     full(sched_get_priority_min, system::priority_min),
     full(sched_rr_get_interval, system::rr_interval),
     full(getpriority, system::getpriority),
-    partial(setpriority, system::setpriority, "accepted without effect"),
+    partial(setpriority, system::setpriority, "kept without effect; of the calling process"),
     full(membarrier, system::membarrier),
     partial(sethostname, system::set_name, "names are the plan's: EPERM"),
     partial(setdomainname, system::set_name, "names are the plan's: EPERM"),
