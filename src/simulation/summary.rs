@@ -196,13 +196,19 @@ fn count(stats: &mut SimStats, host: &SimHost) {
     network.bytes_sent += counts.sent_bytes;
     network.bytes_delivered += counts.delivered_bytes;
     stats.gnomon.events += host.events_handled;
+    for (number, calls) in &host.kernel.unsupported_calls {
+        add(&mut stats.gnomon.interception.unsupported, &call_name(*number), *calls);
+    }
     for (site, times) in host.kernel.missed_sites.values() {
         add(&mut stats.gnomon.interception.misses, site, *times);
     }
     for (number, calls) in host.kernel.call_counts.iter().enumerate().filter(|(_, calls)| **calls > 0) {
-        let name = linux_abi::nr::name(number as u64).map_or_else(|| format!("number {number}"), str::to_owned);
-        add(&mut stats.syscalls, &name, *calls);
+        add(&mut stats.syscalls, &call_name(number as u64), *calls);
     }
+}
+
+fn call_name(number: u64) -> String {
+    linux_abi::nr::name(number).map_or_else(|| format!("number {number}"), str::to_owned)
 }
 
 fn fill_stats(
@@ -225,17 +231,17 @@ fn fill_stats(
     gnomon.max_resident_bytes = recorder::ProcessUsage::of_this_process().map_or(0, |usage| usage.max_rss_kib * 1024);
     let calls: u64 = stats.syscalls.values().sum();
     gnomon.interception.rewritten = calls.saturating_sub(counters.misses);
-    add(&mut gnomon.memory_map_calls.starting, "map", counters.map_calls);
-    add(&mut gnomon.memory_map_calls.steady, "madvise", counters.advise_calls);
+    gnomon.memory_map_calls.map_calls = counters.map_calls;
+    gnomon.memory_map_calls.advise_calls = counters.advise_calls;
     gnomon.workers = outcome
         .workers
         .iter()
         .map(|worker| WorkerStats {
             hosts_executed: worker.hosts_run,
             hosts_stolen: worker.hosts_stolen,
-            guest_ns: worker.running.as_nanos() as u64,
+            running_ns: worker.running.as_nanos() as u64,
+            delivering_ns: worker.delivering.as_nanos() as u64,
             waiting_ns: worker.waiting.as_nanos() as u64,
-            ..WorkerStats::default()
         })
         .collect();
 }

@@ -38,7 +38,7 @@ pub struct GnomonStats {
     pub events: u64,
     pub network: NetworkStats,
     pub interception: InterceptionStats,
-    /// Calls of the real kernel that change the memory map, by name: while guests start, and in the steady state.
+    /// Calls of the real kernel on behalf of guests' memory.
     pub memory_map_calls: MemoryMapStats,
     /// By worker.
     pub workers: Vec<WorkerStats>,
@@ -63,16 +63,16 @@ pub struct InterceptionStats {
     pub rewritten: u64,
     /// System calls that only the net caught, by site (image and offset).
     pub misses: Counts,
-    /// Emulated instructions (`rdtsc`, `cpuid`, ...) by name.
-    pub emulated: Counts,
     /// System calls answered by ENOSYS, by name.
     pub unsupported: Counts,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct MemoryMapStats {
-    pub starting: Counts,
-    pub steady: Counts,
+    /// `mmap`, `munmap`, `mprotect`, `mremap`.
+    pub map_calls: u64,
+    /// `madvise`.
+    pub advise_calls: u64,
 }
 
 /// Where a worker's wall time went.
@@ -80,11 +80,12 @@ pub struct MemoryMapStats {
 pub struct WorkerStats {
     pub hosts_executed: u64,
     pub hosts_stolen: u64,
-    pub guest_ns: u64,
-    pub kernel_ns: u64,
-    pub stack_ns: u64,
+    /// Running hosts: guests, simulated kernel and network stack.
+    pub running_ns: u64,
+    /// Delivering other hosts' packets.
+    pub delivering_ns: u64,
+    /// Waiting for other workers.
     pub waiting_ns: u64,
-    pub stealing_ns: u64,
 }
 
 impl SimStats {
@@ -127,13 +128,13 @@ mod tests {
         add(&mut stats.syscalls, "write", 0);
         add(&mut stats.objects.alloc_counts, "Host", 2);
         stats.gnomon.network.packets_sent = 9;
-        stats.gnomon.workers.push(WorkerStats { guest_ns: 5, ..WorkerStats::default() });
+        stats.gnomon.workers.push(WorkerStats { running_ns: 5, ..WorkerStats::default() });
         let text = stats.to_json();
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(json["syscalls"], serde_json::json!({"read": 7}));
         assert_eq!(json["objects"], serde_json::json!({"alloc_counts": {"Host": 2}, "dealloc_counts": {}}));
         assert_eq!(json["gnomon"]["network"]["packets_sent"], 9);
-        assert_eq!(json["gnomon"]["workers"][0]["guest_ns"], 5);
+        assert_eq!(json["gnomon"]["workers"][0]["running_ns"], 5);
         assert!(text.ends_with("}\n"));
     }
 

@@ -65,6 +65,8 @@ pub struct Kernel {
     pub(crate) epoll_scratch: Vec<EpollEvent>,
     /// The host's part of the arenas.
     pub region: HostRegion,
+    /// Calls that answered ENOSYS because they are not simulated, by number.
+    pub unsupported_calls: FastMap<u64, u64>,
     /// System calls that no rewriting covered, by process and the address behind the instruction: where, and how often.
     pub missed_sites: FastMap<(Pid, u64), (String, u64)>,
     /// Processes that ended, until the host asks.
@@ -100,6 +102,7 @@ impl Kernel {
             reports: Vec::new(),
             epoll_scratch: Vec::new(),
             region,
+            unsupported_calls: FastMap::default(),
             missed_sites: FastMap::default(),
             exits: Vec::new(),
             next_id: FIRST_ID,

@@ -140,7 +140,7 @@ impl Ctx<'_> {
                 }
                 Exit::ReadTsc => {
                     calls += 1;
-                    self.thread.vcpu.complete_tsc(self.now.as_nanos());
+                    self.thread.vcpu.complete_tsc(self.now.uptime_nanos());
                 }
                 Exit::ReadRandom => {
                     let value = self.kernel.random.next_u64();

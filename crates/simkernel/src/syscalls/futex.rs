@@ -92,7 +92,7 @@ fn read_deadline(ctx: &Ctx<'_>, timeout: u64, op: u32, absolute: bool) -> Result
     Ok(match (absolute, op & FUTEX_CLOCK_REALTIME != 0) {
         (false, _) => SimTime::from_nanos(ctx.now.as_nanos().saturating_add(nanos)),
         (true, true) => SimTime::from_unix_nanos(nanos),
-        (true, false) => SimTime::from_nanos(nanos),
+        (true, false) => SimTime::from_uptime_nanos(nanos),
     })
 }
 

@@ -51,6 +51,7 @@ pub fn execute(ctx: &mut Ctx<'_>, number: u64, args: [u64; 6]) -> SysResult {
 /// Stands for every call that is not simulated: ENOSYS, and one report per program and call.
 pub(crate) fn unsupported(ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
     let number = ctx.thread.call.number;
+    *ctx.kernel.unsupported_calls.entry(number).or_default() += 1;
     if ctx.process.reported.insert(number) {
         let name = nr::name(number).map_or_else(|| format!("number {number}"), str::to_owned);
         let message = format!("system call {name} is not supported: it answered ENOSYS");

@@ -69,6 +69,7 @@ fn start_thread(ctx: &mut Ctx<'_>, args: &CloneArgs) -> SysResult {
 /// A new process, not a thread: said once per program, since glibc's own error text would mislead.
 fn refuse_process(ctx: &mut Ctx<'_>) -> SysResult {
     let number = ctx.thread.call.number;
+    *ctx.kernel.unsupported_calls.entry(number).or_default() += 1;
     if ctx.process.reported.insert(number) {
         let message = "new processes (fork, vfork, posix_spawn) are not supported yet: it answered ENOSYS".to_owned();
         ctx.kernel.reports.push(Report { pid: ctx.process.pid, program: ctx.process.program_name(), message });

@@ -26,7 +26,7 @@ pub(super) fn uname(ctx: &mut Ctx<'_>, [address, ..]: [u64; 6]) -> SysResult {
 /// sysinfo(2).
 pub(super) fn sysinfo(ctx: &mut Ctx<'_>, [address, ..]: [u64; 6]) -> SysResult {
     let mut info = Sysinfo::new_zeroed();
-    info.uptime = (ctx.now.as_nanos() / 1_000_000_000) as i64;
+    info.uptime = (ctx.now.uptime_nanos() / 1_000_000_000) as i64;
     info.totalram = TOTAL_MEMORY;
     info.freeram = FREE_MEMORY;
     info.procs = ctx.kernel.processes.iter().count() as u16 + 1;
@@ -115,12 +115,12 @@ pub(super) fn getrusage(ctx: &mut Ctx<'_>, [who, address, ..]: [u64; 6]) -> SysR
     Ok(0)
 }
 
-/// times(2): no CPU time; the result counts ticks of 1/100 s since the experiment's start.
+/// times(2): no CPU time; the result counts ticks of 1/100 s since the host's boot.
 pub(super) fn times(ctx: &mut Ctx<'_>, [address, ..]: [u64; 6]) -> SysResult {
     if address != 0 {
         ctx.process.memory.write_value(address, &[0u64; 4])?;
     }
-    Ok(ctx.now.as_nanos() / 10_000_000)
+    Ok(ctx.now.uptime_nanos() / 10_000_000)
 }
 
 /// getcpu(2).

@@ -16,13 +16,14 @@ use linux_abi::signal::{SIGEV_NONE, SIGEV_SIGNAL, SIGEV_THREAD_ID, Sigevent};
 use linux_abi::time::*;
 use linux_abi::{Errno, Signal};
 
-/// What a clock shows, in nanoseconds. All clocks but the real-time ones start with the experiment; CPU clocks count the
+/// What a clock shows, in nanoseconds. All clocks but the real-time ones count from
+/// the host's boot, 1,000 s before the experiment; CPU clocks count the
 /// process's system calls, a microsecond each, since guests take no simulated time.
 fn clock_nanos(ctx: &Ctx<'_>, clock: i32) -> Result<u64, Errno> {
     match clock {
         CLOCK_REALTIME | CLOCK_REALTIME_COARSE | CLOCK_REALTIME_ALARM | CLOCK_TAI => Ok(ctx.now.unix_nanos()),
         CLOCK_MONOTONIC | CLOCK_MONOTONIC_RAW | CLOCK_MONOTONIC_COARSE | CLOCK_BOOTTIME | CLOCK_BOOTTIME_ALARM => {
-            Ok(ctx.now.as_nanos())
+            Ok(ctx.now.uptime_nanos())
         }
         CLOCK_PROCESS_CPUTIME_ID | CLOCK_THREAD_CPUTIME_ID => Ok(ctx.process.cpu_nanos()),
         // A process's or thread's own clock, clock_getcpuclockid(3).
@@ -35,7 +36,7 @@ fn clock_nanos(ctx: &Ctx<'_>, clock: i32) -> Result<u64, Errno> {
 fn moment_of(clock: i32, nanos: u64) -> SimTime {
     match clock {
         CLOCK_REALTIME | CLOCK_REALTIME_ALARM | CLOCK_TAI => SimTime::from_unix_nanos(nanos),
-        _ => SimTime::from_nanos(nanos),
+        _ => SimTime::from_uptime_nanos(nanos),
     }
 }
 

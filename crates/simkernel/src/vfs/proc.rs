@@ -92,7 +92,8 @@ pub fn lookup(view: &View<'_>, rest: &[&str]) -> Option<Synthetic> {
         ["meminfo"] => file(meminfo()),
         ["stat"] => file(machine_stat()),
         ["uptime"] => {
-            let (secs, hundredths) = (view.now.as_nanos() / 1_000_000_000, view.now.as_nanos() / 10_000_000 % 100);
+            let (secs, hundredths) =
+                (view.now.uptime_nanos() / 1_000_000_000, view.now.uptime_nanos() / 10_000_000 % 100);
             file(format!("{secs}.{hundredths:02} {secs}.{hundredths:02}\n"))
         }
         ["version"] => file(format!("Linux version {} (gnomon) {}\n", system::RELEASE, system::VERSION)),
@@ -229,7 +230,7 @@ fn short_name(process: &Process) -> String {
 }
 
 fn stat_line(process: &Process, tid: u32) -> String {
-    let start_ticks = process.started.as_nanos() / (1_000_000_000 / CLK_TCK);
+    let start_ticks = process.started.uptime_nanos() / (1_000_000_000 / CLK_TCK);
     format!(
         "{tid} ({}) R {} {} {} 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 {} 0 {start_ticks} 4194304 512 18446744073709551615 \
          0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n",
@@ -284,10 +285,10 @@ fn limits(process: &Process) -> String {
 }
 
 fn cpuinfo() -> String {
-    "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 85\nmodel name\t: Gnomon simulated processor\n\
-     stepping\t: 4\ncpu MHz\t\t: 2000.000\ncache size\t: 1024 KB\nphysical id\t: 0\nsiblings\t: 1\ncore id\t\t: 0\n\
-     cpu cores\t: 1\nfpu\t\t: yes\nflags\t\t: fpu tsc cx8 cmov mmx fxsr sse sse2 syscall nx lm pni ssse3 cx16 sse4_1 sse4_2 \
-     popcnt aes xsave avx\nbogomips\t: 4000.00\nclflush size\t: 64\naddress sizes\t: 46 bits physical, 48 bits virtual\n\n"
+    "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 60\nmodel name\t: Gnomon simulated processor\n\
+     stepping\t: 3\ncpu MHz\t\t: 1000.000\ncache size\t: 8192 KB\nphysical id\t: 0\nsiblings\t: 1\ncore id\t\t: 0\n\
+     cpu cores\t: 1\nfpu\t\t: yes\nflags\t\t: fpu tsc msr pae cx8 sep cmov clflush mmx fxsr sse sse2 syscall nx rdtscp lm pni pclmulqdq ssse3 fma cx16 \
+     sse4_1 sse4_2 movbe popcnt aes xsave avx f16c lahf_lm abm fsgsbase bmi1 avx2 bmi2 erms adx xsaveopt\nbogomips\t: 2000.00\nclflush size\t: 64\naddress sizes\t: 46 bits physical, 48 bits virtual\n\n"
         .to_owned()
 }
 
@@ -302,7 +303,7 @@ fn meminfo() -> String {
 }
 
 fn machine_stat() -> String {
-    let boot = base::time::UNIX_START_NS / 1_000_000_000;
+    let boot = (base::time::UNIX_START_NS - base::time::UPTIME_AT_START_NS) / 1_000_000_000;
     format!(
         "cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0 0 0 0\nintr 0\nctxt 0\nbtime {boot}\nprocesses 1\nprocs_running 1\nprocs_blocked 0\n"
     )

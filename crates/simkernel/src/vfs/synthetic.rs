@@ -132,7 +132,7 @@ fn configuration(view: &View<'_>, name: &str) -> Option<Synthetic> {
     Some(Synthetic::File(text.into_bytes()))
 }
 
-/// The resolver that `/etc/resolv.conf` names: the host itself, whose loopback answers DNS queries about the experiment's hosts.
+/// The resolver that `/etc/resolv.conf` names: the host itself. Nothing answers there yet: names come from `/etc/hosts`.
 pub const NAME_SERVER: &str = "127.0.0.53";
 
 /// One processor, and nothing else.
