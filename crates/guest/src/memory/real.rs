@@ -5,7 +5,7 @@
 
 use crate::counters;
 use std::os::fd::RawFd;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 /// What an exception is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +76,21 @@ fn cut(map: &RealMap, start: u64, end: u64) -> RealMap {
 /// Serialises calls that change the memory map: the kernel's own lock is slower when threads fight for it.
 static MAP_LOCK: Mutex<()> = Mutex::new(());
 
+/// Takes the lock of the memory map. It is held for microseconds, and to sleep and be woken takes longer: so it is waited for awake
+/// for a while (two threads that load guests gain a third by this).
+fn lock_map() -> MutexGuard<'static, ()> {
+    const TRIES: u32 = 5_000;
+    const PAUSES: u32 = 8;
+    for _ in 0..TRIES {
+        match MAP_LOCK.try_lock() {
+            Ok(guard) => return guard,
+            Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => (0..PAUSES).for_each(|_| std::hint::spin_loop()),
+        }
+    }
+    MAP_LOCK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Maps part of a file over `[start, start + bytes)`; false when the kernel refuses.
 pub(crate) fn map_file(start: u64, bytes: u64, prot: u8, shared: bool, fd: RawFd, offset: u64) -> bool {
     let kind = if shared { libc::MAP_SHARED } else { libc::MAP_PRIVATE | libc::MAP_NORESERVE };
@@ -90,7 +105,7 @@ pub(crate) fn map_plain(start: u64, bytes: u64) -> bool {
 
 fn map(start: u64, bytes: u64, prot: u8, flags: i32, fd: RawFd, offset: u64) -> bool {
     counters::count_map_call();
-    let _guard = MAP_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+    let _guard = lock_map();
     // SAFETY: the range lies in a block of arenas that the calling address space owns (its only caller checks), so nothing of the
     // simulator's is replaced.
     let address = unsafe {
@@ -102,7 +117,7 @@ fn map(start: u64, bytes: u64, prot: u8, flags: i32, fd: RawFd, offset: u64) -> 
 /// Changes the real protection; false when the kernel refuses.
 pub(crate) fn protect(start: u64, bytes: u64, prot: u8) -> bool {
     counters::count_map_call();
-    let _guard = MAP_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+    let _guard = lock_map();
     // SAFETY: as in `map`.
     unsafe { libc::mprotect(start as *mut _, bytes as usize, i32::from(prot)) == 0 }
 }
