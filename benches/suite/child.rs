@@ -131,7 +131,7 @@ fn load(host: &mut impl Loader, count: usize) -> Value {
     let own = || (machine::own_kb("RssAnon"), machine::own_kb("VmPTE"), machine::own_mappings());
     let (anonymous, tables, mappings) = own();
     let faults = faults_so_far();
-    let available = machine::available_kb();
+    let used = machine::used_kb();
     let clock = WallClock::start();
     host.load_one(&mut worker);
     let first_seconds = clock.elapsed().as_secs_f64();
@@ -140,7 +140,7 @@ fn load(host: &mut impl Loader, count: usize) -> Value {
         host.load_one(&mut worker);
     }
     let seconds = clock.elapsed().as_secs_f64();
-    let kb = available.saturating_sub(machine::available_kb());
+    let kb = machine::used_kb().saturating_sub(used);
     let after = own();
     let rest = difference(after_first, counters());
     let each = |calls: u64| calls as f64 / (count - 1).max(1) as f64;

@@ -17,9 +17,16 @@ fn kilobytes(path: &str, name: &str) -> u64 {
     field(path, name).and_then(|value| value.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// Memory that new programs could use, in KB: what it falls by is what something has taken, shared pages counted once.
+/// Memory that new programs could use, in KB.
 pub fn available_kb() -> u64 {
     kilobytes("/proc/meminfo", "MemAvailable")
+}
+
+/// Memory of programs and of the kernel's books on them, in KB, shared pages counted once. MemAvailable would not do: it does not
+/// count pages that processors keep for themselves after a program has ended, which here are hundreds of MB.
+pub fn used_kb() -> u64 {
+    let parts = ["AnonPages:", "Shmem:", "PageTables:", "KernelStack:", "Slab:"];
+    parts.iter().map(|name| kilobytes("/proc/meminfo", name)).sum()
 }
 
 /// A number of kB in this process's `/proc/self/status`.

@@ -51,7 +51,8 @@ pub fn measure(programs: &Programs, extent: Extent, report: &mut Report) {
         file_creation_ms(programs)
     ));
     report.note(&format!(
-        "Native: {NATIVE_COUNT} processes by vfork and execve, until each blocks. Memory: fall of MemAvailable."
+        "Native: {NATIVE_COUNT} processes by vfork and execve, until each blocks. Memory: growth of AnonPages, Shmem, PageTables, \
+         KernelStack and Slab of /proc/meminfo."
     ));
 }
 

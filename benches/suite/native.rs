@@ -12,14 +12,14 @@ const PAUSE: &str = "34 ";
 
 /// Starts `count` processes from each of `threads` threads and waits until all of them block.
 pub fn load(program: &Path, count: usize, threads: usize) -> Value {
-    let before = machine::available_kb();
+    let used = machine::used_kb();
     let clock = WallClock::start();
     let mut children: Vec<Child> = std::thread::scope(|scope| {
         let loaders: Vec<_> = (0..threads).map(|_| scope.spawn(|| start_all(program, count))).collect();
         loaders.into_iter().flat_map(|loader| loader.join().expect("a loader that ends")).collect()
     });
     let seconds = clock.elapsed().as_secs_f64();
-    let kilobytes = before.saturating_sub(machine::available_kb());
+    let kilobytes = machine::used_kb().saturating_sub(used);
     for child in &mut children {
         let _ = child.kill();
     }
