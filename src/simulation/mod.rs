@@ -102,7 +102,9 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
         engine::Engine::new(config, hosts, &latencies).map_err(|error| RunError::Simulator(error.to_string()))?;
 
     let failure: Arc<Mutex<Option<String>>> = Arc::default();
-    let setup = |_index: usize| SimWorker::new(log.worker(), failure.clone());
+    let pins = plan.experimental.use_cpu_pinning;
+    let processors = if pins { worker::processors_for(options.workers) } else { Vec::new() };
+    let setup = |index: usize| SimWorker::new(log.worker(), failure.clone(), processors.get(index).copied());
     let mut monitor = Monitor::new(plan, &options, clock);
     let (hosts, outcome) = simulation.run(stop, setup, |end| {
         monitor.window(end, &mut main_log);

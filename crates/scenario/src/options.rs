@@ -193,9 +193,8 @@ section! {
         unblocked_vdso_latency: SimDuration = "10 ns",
             NoEffect("guests have no vDSO: they read the clock by system calls"), None,
             "How long a call of the vDSO would take";
-        use_cpu_pinning: bool = "true",
-            NoEffect("the machine's scheduler places the workers"), None,
-            "Whether each worker would stay on one core";
+        use_cpu_pinning: bool = "true", Works, None,
+            "Whether each worker stays on one core";
         use_dynamic_runahead: bool = "false",
             NoEffect("each host runs ahead by its own smallest incoming latency"), None,
             "Whether the runahead would follow the latencies in use";
