@@ -67,8 +67,8 @@ pub struct AddressSpace {
     lowest_free: u64,
     pack: Option<(u64, Arc<Pack>)>,
     recording: Option<Recording>,
-    /// The mapping that the last copy hit.
-    recent: Cell<usize>,
+    /// The mappings that the last copies hit: calls alternate between the stack and a buffer.
+    recent: Cell<[usize; 2]>,
 }
 
 /// What the first guest of a program maps while it starts, from which the program's pack is made.
@@ -93,7 +93,7 @@ impl AddressSpace {
             lowest_free: start + STACK_END,
             pack: None,
             recording: None,
-            recent: Cell::new(0),
+            recent: Cell::new([0; 2]),
         };
         let end = space.stack_end();
         let bottom = end - STACK_BYTES;
@@ -196,15 +196,18 @@ impl AddressSpace {
     /// How many bytes from `address` on may be accessed with all rights in `prot`, `length` at most.
     fn accessible(&self, address: u64, length: u64, prot: u8) -> u64 {
         let Some(end) = address.checked_add(length) else { return 0 };
-        if let Some(vma) = self.vmas.get(self.recent.get())
-            && vma.start <= address
-            && end <= vma.end
-            && vma.prot & prot == prot
-        {
-            return length;
+        let recent = self.recent.get();
+        for index in recent {
+            if let Some(vma) = self.vmas.get(index)
+                && vma.start <= address
+                && end <= vma.end
+                && vma.prot & prot == prot
+            {
+                return length;
+            }
         }
         let Some((mut index, mut vma)) = self.vmas.find(address) else { return 0 };
-        self.recent.set(index);
+        self.recent.set([index, recent[0]]);
         let mut at = address;
         while vma.prot & prot == prot {
             at = vma.end;
