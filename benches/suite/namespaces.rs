@@ -37,7 +37,8 @@ pub fn measure(programs: &Programs, extent: Extent, report: &mut Report) {
             report.note(&format!("{count} guests left out: {why}"));
             continue;
         }
-        let times = if count > 10_000 { 1 } else { extent.long_repetitions() };
+        // Two of the largest: the first reaches memory that a virtual machine may first have to be given.
+        let times = if count > 10_000 { 2 } else { extent.long_repetitions() };
         for (mode, depth) in DEPTHS {
             let runs = repeat(times, || child(&[mode, program, &count.to_string(), &data.fresh()]));
             report_count(report, count, depth, &runs, &native);
