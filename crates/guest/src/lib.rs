@@ -31,4 +31,4 @@ pub use loader::{Program, StartArguments, StartError};
 pub use memory::{AddressSpace, Backing, Fault, MapError, MapRequest, PROT_EXEC, PROT_READ, PROT_WRITE, Vma, VmaKind};
 pub use registers::{Registers, SIGNAL_XSAVE_BYTES};
 pub use vcpu::{Exit, FaultInfo, Vcpu};
-pub use worker::{Worker, WorkerError};
+pub use worker::{GuestProbe, Worker, WorkerError};

