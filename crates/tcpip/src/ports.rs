@@ -1,5 +1,6 @@
 //! Who holds which local port: the rules of bind(2) with SO_REUSEADDR and SO_REUSEPORT, and ephemeral ports.
 
+use crate::addr::Endpoint;
 use crate::socket::Settings;
 use base::Rng;
 use base::map::FastMap;
@@ -42,6 +43,8 @@ struct PortUse {
 pub(crate) struct PortTable {
     ports: FastMap<u16, PortUse>,
     stream: bool,
+    /// Taken at this address alone, and by no socket.
+    reserved: Option<Endpoint>,
 }
 
 fn overlaps(a: Ipv4Addr, b: Ipv4Addr) -> bool {
@@ -50,11 +53,19 @@ fn overlaps(a: Ipv4Addr, b: Ipv4Addr) -> bool {
 
 impl PortTable {
     pub fn new(stream: bool) -> Self {
-        PortTable { ports: FastMap::default(), stream }
+        PortTable { ports: FastMap::default(), stream, reserved: None }
+    }
+
+    /// Keeps an endpoint from programs; the port stays free at other addresses, all of them together included.
+    pub fn reserve(&mut self, endpoint: Endpoint) {
+        self.reserved = Some(endpoint);
     }
 
     /// May a socket with these settings take `port` at `addr`? (inet_csk_bind_conflict, inet_rcv_saddr_equal)
     fn conflicts(&self, addr: Ipv4Addr, port: u16, settings: &Settings) -> bool {
+        if self.reserved == Some(Endpoint::new(addr, port)) {
+            return true;
+        }
         let Some(used) = self.ports.get(&port) else { return false };
         if used.shared + used.connected > 0
             && (!settings.reuse_address || used.shared_without_reuse + used.connected > 0)

@@ -121,7 +121,7 @@ impl Stack {
         if flags.contains(TcpFlags::RST) {
             return;
         }
-        let listener = if flags.contains(TcpFlags::ACK) { None } else { self.find_listener(&tuple) };
+        let listener = if flags.contains(TcpFlags::ACK) { None } else { self.listener_for(&tuple) };
         let Some(listener) = listener.filter(|_| flags.contains(TcpFlags::SYN)) else {
             return self.send_reset(tuple, header, payload_len);
         };
@@ -142,7 +142,7 @@ impl Stack {
         draw.iss = iss.unwrap_or(draw.iss);
         let interface = self.interface_of(&tuple);
         let config = self.config.clone();
-        let hold = self.tcp_ports.share(tuple.local.port, settings.reuse_address);
+        let hold = self.share_port(tuple.local, settings.reuse_address);
         let mut conn = Connection::accept(now, tuple, interface, config, settings, draw, header);
         conn.parent = Some(parent);
         let index = self.insert_connection(conn, tuple.local, hold);
@@ -154,7 +154,11 @@ impl Stack {
         self.sync(now, index);
     }
 
-    /// The listener for this connection: a specific address before any, one of a SO_REUSEPORT group by the four-tuple.
+    fn listener_for(&mut self, tuple: &FourTuple) -> Option<u32> {
+        self.service_listener(tuple).or_else(|| self.find_listener(tuple))
+    }
+
+    /// A program's listener for this connection: a specific address before any, one of a SO_REUSEPORT group by the four-tuple.
     fn find_listener(&self, tuple: &FourTuple) -> Option<u32> {
         let at_port = self.listeners.get(&tuple.local.port)?;
         let addr_of = |index: u32| match &self.slots[index as usize].kind {
@@ -190,7 +194,7 @@ impl Stack {
                 self.push_packet(interface, packet, None);
             }
             Verdict::Reopen(iss) => {
-                if self.find_listener(&tuple).is_some() {
+                if self.listener_for(&tuple).is_some() {
                     self.forget_time_wait(index);
                     self.deliver_to_listener(now, tuple, header, payload_len, Some(iss));
                 }
@@ -239,6 +243,9 @@ impl Stack {
     }
 
     fn deliver_udp(&mut self, packet: Packet, from: Endpoint, to: Endpoint) {
+        if self.service.is_at(to) {
+            return self.service.push(Datagram { from, to, bytes: packet.payload });
+        }
         let mut best: Option<(u32, u32)> = None;
         for index in self.udp_ports.bound(to.port, to.addr) {
             if let Kind::Udp(socket) = &self.slots[index as usize].kind

@@ -67,7 +67,7 @@ impl Stack {
                 }
                 hold
             }
-            Hold::None | Hold::Bound(_) => self.tcp_ports.share(tuple.local.port, reuse),
+            Hold::None | Hold::Bound(_) => self.share_port(tuple.local, reuse),
         };
         let id = self.insert(Kind::TimeWait(Box::new(record), hold));
         self.connections.insert(tuple, id.index);

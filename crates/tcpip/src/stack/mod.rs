@@ -8,6 +8,7 @@ mod datagram;
 mod deliver;
 mod lifecycle;
 mod options;
+mod service;
 mod stream;
 mod transmit;
 
@@ -56,6 +57,7 @@ pub struct Stack {
     events: VecDeque<SocketId>,
     reassembly: Reassembly,
     next_fragment_id: u16,
+    service: service::Service,
     counters: StackCounters,
 }
 
@@ -145,6 +147,7 @@ impl Stack {
             events: VecDeque::new(),
             reassembly: Reassembly::default(),
             next_fragment_id: 0,
+            service: service::Service::default(),
             counters: StackCounters::default(),
         }
     }
