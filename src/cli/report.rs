@@ -79,8 +79,31 @@ fn write_summary(text: &mut String, summary: &Summary) {
         let calls: Vec<String> = unsupported.iter().map(|(name, count)| format!("{name} ({count})")).collect();
         let _ = writeln!(text, "unsupported system calls: {}", calls.join(", "));
     }
+    write_costs(text, summary);
     let _ = writeln!(text, "digest: {}", summary.digest);
     let _ = writeln!(text, "data: {}", summary.data_directory.display());
+}
+
+/// Processor time by what it was spent on, and the memory that the run took from the machine.
+fn write_costs(text: &mut String, summary: &Summary) {
+    let (cpu, memory) = (&summary.stats.gnomon.cpu, &summary.stats.gnomon.memory);
+    let _ = write!(
+        text,
+        "processor time: {:.2} s: guests {:.2}, simulated kernel {:.2}, network stack {:.2}, engine {:.2}, set-up {:.2}",
+        cpu.total_s, cpu.guest_s, cpu.kernel_s, cpu.stack_s, cpu.engine_s, cpu.other_s
+    );
+    // Shares come from samples: of a short run they say little.
+    match cpu.overhead().filter(|_| cpu.guest_s >= 0.1) {
+        Some(ratio) => _ = writeln!(text, " ({ratio:.2} times what guests need)"),
+        None => text.push('\n'),
+    }
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let _ = write!(text, "memory: {:.0} MiB of the machine's at most", mib(memory.peak_used_bytes));
+    let guests = summary.guests.iter().filter(|guest| guest.pid.is_some()).count();
+    if guests > 1 {
+        let _ = write!(text, ", {:.2} MiB per guest", mib(memory.peak_used_bytes) / guests as f64);
+    }
+    text.push('\n');
 }
 
 fn seconds(wall: Duration) -> String {

@@ -1,10 +1,11 @@
 //! A simulated host as the engine runs it: kernel, network stack, access links, captures, and the events that drive them.
 
+use super::accounting::{Doing, LiveProcesses};
 use super::worker::SimWorker;
 use base::{HostId, Rng, SimDuration, SimTime};
 use engine::{EventKey, EventQueue, Outbox};
 use recorder::log::Level;
-use recorder::{Capture, Direction, HostDigest, record};
+use recorder::{Capture, Direction, HostDigest, Traffic, TrafficMeter, record};
 use simkernel::exec::ProcessSpec;
 use simkernel::process::{ExitRecord, ExitStatus};
 use simkernel::{Kernel, Pid};
@@ -79,6 +80,18 @@ pub struct PacketCounts {
     pub unroutable: u64,
 }
 
+impl PacketCounts {
+    fn traffic(&self) -> Traffic {
+        Traffic {
+            rx_bytes: self.delivered_bytes,
+            tx_bytes: self.sent_bytes,
+            rx_packets: self.delivered,
+            tx_packets: self.sent,
+            dropped_packets: self.dropped,
+        }
+    }
+}
+
 pub struct SimHost {
     pub id: HostId,
     pub name: String,
@@ -91,6 +104,8 @@ pub struct SimHost {
     pub events_handled: u64,
     /// Stop for a debugger before the first guest starts.
     pub pause_before_start: bool,
+    pub traffic: Option<TrafficMeter>,
+    pub live: LiveProcesses,
     network: Arc<Network>,
     uplink: Uplink<Packet>,
     downlink: Downlink,
@@ -121,6 +136,8 @@ impl SimHost {
             loopback_capture: None,
             events_handled: 0,
             pause_before_start: false,
+            traffic: None,
+            live: LiveProcesses::default(),
             network,
             uplink,
             downlink,
@@ -186,6 +203,7 @@ impl SimHost {
         match self.kernel.spawn(&guest.spec, now) {
             Ok(pid) => {
                 guest.pid = Some(pid);
+                self.live.started();
                 record!(worker.log, Level::Info, now, self.id, "started process {} ({})", pid.0, guest.path);
             }
             Err(error) => {
@@ -206,7 +224,9 @@ impl SimHost {
     /// Runs everything that can happen at this moment.
     fn settle(&mut self, now: SimTime, outbox: &mut Outbox<InFlight>, worker: &mut SimWorker) {
         loop {
+            worker.activity.set(Doing::Kernel);
             self.kernel.run_threads(&mut worker.guest, now);
+            worker.activity.set(Doing::Stack);
             let woke = self.kernel.settle_network(now);
             self.record_loopback(worker);
             self.transmit(now, outbox, worker);
@@ -255,6 +275,7 @@ impl SimHost {
         record!(worker.log, Level::Info, exit.at, self.id, "process {} ({path}) {text}", exit.pid.0);
         if let Some(guest) = guest {
             guest.ended = Some(exit.status);
+            self.live.ended();
         }
     }
 
@@ -337,7 +358,12 @@ impl engine::Host for SimHost {
     }
 
     fn run_until(&mut self, horizon: SimTime, outbox: &mut Outbox<InFlight>, worker: &mut SimWorker) {
+        worker.activity.set(Doing::Stack);
         while let Some(now) = self.next_time().filter(|time| *time < horizon) {
+            if let Some(meter) = &mut self.traffic {
+                let counts = &self.counts;
+                meter.advance(now, || counts.traffic());
+            }
             self.kernel.fire_timers(now);
             while self.events.next_time().is_some_and(|time| time <= now) {
                 let Some(event) = self.events.pop() else { break };
@@ -346,5 +372,9 @@ impl engine::Host for SimHost {
             }
             self.settle(now, outbox, worker);
         }
+        if let Some(meter) = &self.traffic {
+            meter.publish(self.counts.traffic());
+        }
+        worker.activity.set(Doing::Engine);
     }
 }

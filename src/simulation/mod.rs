@@ -1,18 +1,21 @@
 //! A run: from a validated plan to hosts, through the engine, to what is left in the data directory.
 
+mod accounting;
 mod host;
+mod monitor;
 mod summary;
 mod worker;
 
 pub use summary::{FinalGuest, GuestState, RunError, Summary, Verdict};
 
-use crate::cli::terminal::Terminal;
+use accounting::{Accounting, LiveProcesses};
 use base::wall::WallClock;
 use base::{HostId, SeedTree, SimDuration, SimTime};
 use host::{Guest, Network, SimHost};
+use monitor::Monitor;
 use recorder::log::{Level, LogHost};
 use recorder::{
-    Capture, DataDirectory, HostDirectory, Log, LogFormat, LogWriter, MemInfo, OutputPool, ProcessUsage, record,
+    Capture, DataDirectory, HostDirectory, Log, LogFormat, LogWriter, OutputPool, TrafficBoard, TrafficMeter, record,
 };
 use scenario::{FinalState, HostPlan, Plan, ProcessPlan};
 use simkernel::exec::ProcessSpec;
@@ -74,6 +77,7 @@ const GUEST_DESCRIPTORS: usize = 12_000;
 /// unexpected state are no error but the summary's verdict.
 pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summary, RunError> {
     let clock = WallClock::start();
+    let mut accounting = Accounting::begin();
     guest::map_arenas().map_err(|error| RunError::Machine(error.to_string()))?;
     let directory = &options.directory;
     directory.write_processed_config(&plan.processed_config_yaml())?;
@@ -89,7 +93,9 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     }
     main_log.hand_over();
 
-    let hosts = build_hosts(plan, &options)?;
+    let board = traffic_board(plan);
+    let live = LiveProcesses::default();
+    let hosts = build_hosts(plan, &options, board.as_ref(), &live)?;
     let latencies: Vec<SimDuration> =
         plan.hosts.iter().map(|host| plan.topology.min_incoming_latency(host.id)).collect();
     let config = engine::Config {
@@ -104,19 +110,22 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     let failure: Arc<Mutex<Option<String>>> = Arc::default();
     let pins = plan.experimental.use_cpu_pinning;
     let processors = if pins { worker::processors_for(options.workers) } else { Vec::new() };
-    let setup = |index: usize| SimWorker::new(log.worker(), failure.clone(), processors.get(index).copied());
-    let mut monitor = Monitor::new(plan, &options, clock);
+    let register = accounting.register();
+    let setup = |index: usize| SimWorker::new(log.worker(), failure.clone(), processors.get(index).copied(), &register);
+    let mut monitor = Monitor::new(plan, &options, clock, board, live)?;
+    accounting.start();
     let (hosts, outcome) = simulation.run(stop, setup, |end| {
         monitor.window(end, &mut main_log);
         let _ = writer.advance(end.complete_until);
     });
-    monitor.finish();
+    let costs = accounting.finish();
     main_log.hand_over();
     let outcome = outcome.map_err(|error| RunError::Simulator(error.to_string()))?;
+    monitor.finish(summary::simulated_time(plan, &outcome))?;
     if let Some(message) = failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
         return Err(RunError::Recording(message));
     }
-    let summary = summary::conclude(plan, hosts, &outcome, directory, clock.elapsed())?;
+    let summary = summary::conclude(plan, hosts, &outcome, costs, directory, clock.elapsed())?;
     log_unexpected(&summary, plan, options.log, &mut main_log);
     main_log.hand_over();
     let _ = writer.finish();
@@ -171,7 +180,19 @@ fn log_writer(plan: &Plan, options: &RunOptions, log: &Log) -> Result<LogWriter,
     Ok(LogWriter::new(log, format, out, errors))
 }
 
-fn build_hosts(plan: &Plan, options: &RunOptions) -> Result<Vec<SimHost>, RunError> {
+/// Where hosts show their traffic, by heartbeat interval; none without one. Windows may be as long as the shortest interval, no longer.
+fn traffic_board(plan: &Plan) -> Option<TrafficBoard> {
+    const SHORTEST: SimDuration = SimDuration::from_millis(100);
+    let interval = plan.general.heartbeat_interval?;
+    Some(TrafficBoard::new(plan.hosts.len(), interval.max(SHORTEST)))
+}
+
+fn build_hosts(
+    plan: &Plan,
+    options: &RunOptions,
+    board: Option<&TrafficBoard>,
+    live: &LiveProcesses,
+) -> Result<Vec<SimHost>, RunError> {
     let names: HostNames =
         plan.hosts.iter().map(|host| HostName { name: host.name.clone(), address: host.address }).collect();
     let network = Arc::new(Network {
@@ -185,6 +206,8 @@ fn build_hosts(plan: &Plan, options: &RunOptions) -> Result<Vec<SimHost>, RunErr
     for host in &plan.hosts {
         let folder = options.directory.create_host(&host.name)?;
         let mut built = build_host(plan, host, &folder, &names, &settings, &network, seeds, &mut pool)?;
+        built.traffic = board.map(|board| TrafficMeter::new(board.clone(), host.id));
+        built.live = live.clone();
         built.pause_before_start = options.debug_hosts.contains(&host.id);
         hosts.push(built);
     }
@@ -273,74 +296,6 @@ fn guest_of(process: &ProcessPlan, working_directory: &Path) -> Guest {
         ended: None,
         started_at: process.start_time,
         failed: None,
-    }
-}
-
-/// Watches the run from its window ends: progress on the terminal, heartbeats in the log.
-struct Monitor {
-    clock: WallClock,
-    meter: recorder::ProgressMeter,
-    progress: Progress,
-    terminal: Terminal,
-    heartbeat: Option<SimDuration>,
-    next_heartbeat: SimTime,
-    drawn_ms: u128,
-}
-
-/// How often progress is shown, on a terminal and as lines.
-const REDRAW_MS: u128 = 200;
-const LINE_MS: u128 = 5_000;
-
-impl Monitor {
-    fn new(plan: &Plan, options: &RunOptions, clock: WallClock) -> Monitor {
-        Monitor {
-            clock,
-            meter: recorder::ProgressMeter::new(plan.stop_time(), plan.hosts.len()),
-            progress: options.progress,
-            terminal: Terminal::stderr(),
-            // They describe this machine and this run of it: only Shadow's own log has them.
-            heartbeat: plan.general.heartbeat_interval.filter(|_| options.log == LogTarget::ShadowStdout),
-            next_heartbeat: SimTime::ZERO,
-            drawn_ms: 0,
-        }
-    }
-
-    fn window(&mut self, end: &engine::WindowEnd, log: &mut recorder::WorkerLog) {
-        let now = end.complete_until;
-        if let Some(interval) = self.heartbeat
-            && now >= self.next_heartbeat
-        {
-            self.next_heartbeat = now + interval;
-            if let (Ok(usage), Ok(memory)) = (ProcessUsage::of_this_process(), MemInfo::of_this_machine()) {
-                record!(log, Level::Info, now, None::<HostId>, "{}", usage.heartbeat(now));
-                record!(log, Level::Info, now, None::<HostId>, "{}", memory.heartbeat(now));
-            }
-            log.hand_over();
-        }
-        let interval = match self.progress {
-            Progress::Off => return,
-            Progress::Terminal => REDRAW_MS,
-            Progress::Lines => LINE_MS,
-        };
-        let elapsed = self.clock.elapsed();
-        if elapsed.as_millis() < self.drawn_ms + interval {
-            return;
-        }
-        self.drawn_ms = elapsed.as_millis();
-        self.meter.update(now, elapsed);
-        match self.progress {
-            Progress::Lines => {
-                let _ = write!(std::io::stderr(), "{}", self.meter.shadow_line(0));
-            }
-            _ => {
-                let line = self.meter.terminal_line(recorder::usage::resident_bytes(), 0, self.terminal.width());
-                self.terminal.redraw(&line);
-            }
-        }
-    }
-
-    fn finish(&mut self) {
-        self.terminal.clear();
     }
 }
 

@@ -3,7 +3,7 @@
 use super::host::{Guest, SimHost};
 use super::is_expected;
 use base::SimTime;
-use recorder::stats::{NetworkStats, SimStats, WorkerStats, add};
+use recorder::stats::{CpuStats, MemoryStats, NetworkStats, SimStats, WorkerStats, add};
 use recorder::{DataDirectory, OutputPool, RunDigest};
 use scenario::Plan;
 use simkernel::process::ExitStatus;
@@ -108,16 +108,22 @@ impl From<recorder::Error> for RunError {
     }
 }
 
+/// How far a run has come.
+pub(super) fn simulated_time(plan: &Plan, outcome: &engine::Outcome) -> SimTime {
+    if outcome.ending == engine::Ending::Interrupted { outcome.last_window } else { plan.stop_time() }
+}
+
 /// Ends what hosts still have open, and counts.
 pub(super) fn conclude(
     plan: &Plan,
     hosts: Vec<SimHost>,
     outcome: &engine::Outcome,
+    (cpu, memory): (CpuStats, MemoryStats),
     directory: &DataDirectory,
     wall: Duration,
 ) -> Result<Summary, RunError> {
     let interrupted = outcome.ending == engine::Ending::Interrupted;
-    let simulated = if interrupted { outcome.last_window } else { plan.stop_time() };
+    let simulated = simulated_time(plan, outcome);
     let mut stats = SimStats::default();
     let mut digest = RunDigest::new();
     let mut guests = Vec::new();
@@ -138,6 +144,7 @@ pub(super) fn conclude(
     let digest = digest.finish();
     fill_stats(&mut stats, plan, outcome, &digest, wall, simulated);
     stats.gnomon.guests = guests.len() as u64;
+    (stats.gnomon.cpu, stats.gnomon.memory) = (cpu, memory);
     directory.write_sim_stats(&stats)?;
     let failed = guests.iter().any(|guest| !guest.as_expected);
     let verdict = match (interrupted, failed) {

@@ -1,5 +1,6 @@
 //! What each worker lends to the hosts that it runs: the machinery that executes guests, its part of the log, open files.
 
+use super::accounting::Activity;
 use base::SimTime;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
@@ -13,6 +14,8 @@ pub struct SimWorker {
     pub guest: guest::Worker,
     pub log: WorkerLog,
     pub outputs: OutputPool,
+    /// What this worker does, for the accounting of processor time.
+    pub activity: Activity,
     failure: Arc<Mutex<Option<String>>>,
 }
 
@@ -25,12 +28,14 @@ impl SimWorker {
         log: WorkerLog,
         failure: Arc<Mutex<Option<String>>>,
         processor: Option<usize>,
+        register: &dyn Fn(guest::GuestProbe) -> Activity,
     ) -> Result<SimWorker, String> {
         if let Some(processor) = processor {
             stay_on(processor);
         }
         let guest = guest::Worker::new().map_err(|error| error.to_string())?;
-        Ok(SimWorker { guest, log, outputs: OutputPool::new(OUTPUT_DESCRIPTORS), failure })
+        let activity = register(guest.probe());
+        Ok(SimWorker { guest, log, activity, outputs: OutputPool::new(OUTPUT_DESCRIPTORS), failure })
     }
 
     /// Notes the first failure to record; the run's result cannot be trusted then.

@@ -11,6 +11,7 @@ pub mod error;
 pub mod log;
 pub mod output;
 pub mod progress;
+pub mod series;
 pub mod stats;
 pub mod usage;
 
@@ -21,5 +22,6 @@ pub use error::{Error, Result};
 pub use log::{Level, Log, LogFormat, LogHost, LogWriter, WorkerLog};
 pub use output::{OutputFile, OutputPool};
 pub use progress::ProgressMeter;
+pub use series::{HostTraffic, ProgressTable, Traffic, TrafficBoard, TrafficMeter};
 pub use stats::SimStats;
 pub use usage::{MemInfo, ProcessUsage};

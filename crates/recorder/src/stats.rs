@@ -43,6 +43,42 @@ pub struct GnomonStats {
     /// By worker.
     pub workers: Vec<WorkerStats>,
     pub max_resident_bytes: u64,
+    pub cpu: CpuStats,
+    pub memory: MemoryStats,
+}
+
+/// Processor time of the whole process, in seconds, by what it was spent on: shares are sampled, sums are what the kernel counted.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct CpuStats {
+    /// Guests' own instructions, with the page faults that they cause.
+    pub guest_s: f64,
+    /// Guests' system calls and their scheduling.
+    pub kernel_s: f64,
+    /// Packets: network stacks outside of system calls, links, captures.
+    pub stack_s: f64,
+    /// Moving hosts and messages between workers, and what waiting for each other costs.
+    pub engine_s: f64,
+    /// Before the first and after the last event: reading, building, concluding.
+    pub other_s: f64,
+    pub total_s: f64,
+    pub user_s: f64,
+    pub system_s: f64,
+}
+
+impl CpuStats {
+    /// Total time to guests' own, which no simulator can go below; None when guests took none.
+    pub fn overhead(&self) -> Option<f64> {
+        (self.guest_s > 0.0).then(|| self.total_s / self.guest_s)
+    }
+}
+
+/// The machine's memory, by MemAvailable of /proc/meminfo: everything that the run takes is in it, and what others take meanwhile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct MemoryStats {
+    pub baseline_available_bytes: u64,
+    pub lowest_available_bytes: u64,
+    /// The difference of the two.
+    pub peak_used_bytes: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]

@@ -68,6 +68,9 @@ impl ProcessUsage {
 pub struct MemInfo {
     pub mem_total: Option<u64>,
     pub mem_free: Option<u64>,
+    /// Not in the heartbeat, whose members are fixed.
+    #[serde(skip)]
+    pub mem_available: Option<u64>,
     pub swap_total: Option<u64>,
     pub swap_free: Option<u64>,
     pub buffers: Option<u64>,
@@ -87,6 +90,7 @@ impl MemInfo {
         MemInfo {
             mem_total: bytes("MemTotal"),
             mem_free: bytes("MemFree"),
+            mem_available: bytes("MemAvailable"),
             swap_total: bytes("SwapTotal"),
             swap_free: bytes("SwapFree"),
             buffers: bytes("Buffers"),

@@ -1,0 +1,213 @@
+//! What a run costs: processor time by what it is spent on, and the machine's memory, both sampled by a thread of their own.
+//!
+//! Workers say what they do with one plain store (`Activity`); guests are recognised by the switch's own mark. Nobody reads a clock on
+//! the way of a system call for it.
+
+use base::wall::WallClock;
+use guest::GuestProbe;
+use recorder::stats::{CpuStats, MemoryStats};
+use recorder::{MemInfo, ProcessUsage};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// What a worker does when it does not execute a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Doing {
+    /// The engine's work, waiting for other workers included.
+    Engine = 0,
+    Kernel = 1,
+    Stack = 2,
+}
+
+/// A worker's mark of what it does.
+#[derive(Clone, Debug, Default)]
+pub struct Activity(Arc<AtomicU8>);
+
+impl Activity {
+    #[inline]
+    pub fn set(&self, doing: Doing) {
+        self.0.store(doing as u8, Ordering::Relaxed);
+    }
+}
+
+/// How many of the plan's processes run at this moment of wall time.
+#[derive(Clone, Debug, Default)]
+pub struct LiveProcesses(Arc<AtomicU64>);
+
+impl LiveProcesses {
+    pub fn started(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn ended(&self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How often workers are looked at, and the machine's memory.
+const SAMPLE: Duration = Duration::from_millis(2);
+const SAMPLES_PER_MEMORY: u32 = 50;
+
+#[derive(Debug, Default)]
+struct Shared {
+    workers: Mutex<Vec<(GuestProbe, Activity)>>,
+    ended: AtomicBool,
+}
+
+/// Samples per kind.
+#[derive(Clone, Copy, Debug, Default)]
+struct Samples {
+    guest: u64,
+    kernel: u64,
+    stack: u64,
+    elapsed: Duration,
+    rounds: u64,
+}
+
+/// The sampling of one run.
+#[derive(Debug)]
+pub struct Accounting {
+    shared: Arc<Shared>,
+    sampler: Option<JoinHandle<(Samples, u64)>>,
+    baseline_available: u64,
+    before: ProcessUsage,
+    at_events: ProcessUsage,
+}
+
+fn usage() -> ProcessUsage {
+    ProcessUsage::of_this_process().unwrap_or_default()
+}
+
+/// MemAvailable in bytes; 0 where the machine does not tell.
+pub fn available_memory() -> u64 {
+    MemInfo::of_this_machine().ok().and_then(|info| info.mem_available).unwrap_or(0)
+}
+
+impl Accounting {
+    /// Before anything of the run is built.
+    pub fn begin() -> Accounting {
+        Accounting {
+            shared: Arc::default(),
+            sampler: None,
+            baseline_available: available_memory(),
+            before: ProcessUsage::default(),
+            at_events: ProcessUsage::default(),
+        }
+    }
+
+    /// Where workers introduce themselves.
+    pub fn register(&self) -> impl Fn(GuestProbe) -> Activity + Sync + use<> {
+        let shared = self.shared.clone();
+        move |probe| {
+            let activity = Activity::default();
+            shared.workers.lock().unwrap_or_else(PoisonError::into_inner).push((probe, activity.clone()));
+            activity
+        }
+    }
+
+    /// The first event is near.
+    pub fn start(&mut self) {
+        self.at_events = usage();
+        let (shared, baseline) = (self.shared.clone(), self.baseline_available);
+        let thread = std::thread::Builder::new().name("accounting".to_owned());
+        // Without the thread the shares are not known; the run is none the worse.
+        self.sampler = thread.spawn(move || sample(&shared, baseline)).ok();
+    }
+
+    /// The last event is past.
+    pub fn finish(mut self) -> (CpuStats, MemoryStats) {
+        let after = usage();
+        self.shared.ended.store(true, Ordering::Relaxed);
+        let sampled = self.sampler.take().and_then(|sampler| sampler.join().ok());
+        let (samples, lowest) = sampled.unwrap_or((Samples::default(), self.baseline_available));
+        let lowest = lowest.min(available_memory());
+        let memory = MemoryStats {
+            baseline_available_bytes: self.baseline_available,
+            lowest_available_bytes: lowest,
+            peak_used_bytes: self.baseline_available.saturating_sub(lowest),
+        };
+        (split(&samples, &self.before, &self.at_events, &after), memory)
+    }
+}
+
+/// Runs until the end is announced: how often workers were seen at what, and the least memory that was available.
+fn sample(shared: &Shared, mut lowest: u64) -> (Samples, u64) {
+    let mut samples = Samples::default();
+    let clock = WallClock::start();
+    while !shared.ended.load(Ordering::Relaxed) {
+        std::thread::sleep(SAMPLE);
+        for (probe, activity) in shared.workers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            if probe.is_in_guest() {
+                samples.guest += 1;
+                continue;
+            }
+            match activity.0.load(Ordering::Relaxed) {
+                doing if doing == Doing::Kernel as u8 => samples.kernel += 1,
+                doing if doing == Doing::Stack as u8 => samples.stack += 1,
+                _ => {}
+            }
+        }
+        samples.rounds += 1;
+        if samples.rounds.is_multiple_of(SAMPLES_PER_MEMORY.into()) {
+            lowest = lowest.min(available_memory());
+        }
+    }
+    samples.elapsed = clock.elapsed();
+    (samples, lowest)
+}
+
+/// Guests, kernel and stack get the wall time in which they were seen; the engine, which also waits, what is left of the processor
+/// time. When processors were short, all shrink alike.
+fn split(samples: &Samples, before: &ProcessUsage, at_events: &ProcessUsage, after: &ProcessUsage) -> CpuStats {
+    let of = |usage: &ProcessUsage| (usage.user + usage.system).as_secs_f64();
+    let events = of(after) - of(at_events);
+    let each = samples.elapsed.as_secs_f64() / samples.rounds.max(1) as f64;
+    let [guest, kernel, stack] = [samples.guest, samples.kernel, samples.stack].map(|count| count as f64 * each);
+    let busy = guest + kernel + stack;
+    let scale = if busy > events { events / busy } else { 1.0 };
+    CpuStats {
+        guest_s: guest * scale,
+        kernel_s: kernel * scale,
+        stack_s: stack * scale,
+        engine_s: events - busy * scale,
+        other_s: of(at_events) - of(before),
+        total_s: of(after) - of(before),
+        user_s: (after.user - before.user).as_secs_f64(),
+        system_s: (after.system - before.system).as_secs_f64(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn used(seconds: u64) -> ProcessUsage {
+        ProcessUsage { user: Duration::from_secs(seconds), ..ProcessUsage::default() }
+    }
+
+    fn samples(guest: u64, kernel: u64, stack: u64) -> Samples {
+        Samples { guest, kernel, stack, elapsed: Duration::from_secs(10), rounds: 1000 }
+    }
+
+    #[test]
+    fn what_is_not_seen_at_hosts_is_the_engine_s() {
+        let cpu = split(&samples(1000, 300, 200), &used(0), &used(1), &used(17));
+        let rounded = [cpu.guest_s, cpu.kernel_s, cpu.stack_s, cpu.engine_s, cpu.other_s, cpu.total_s];
+        assert_eq!(rounded.map(|seconds| (seconds * 1000.0).round()), [10e3, 3e3, 2e3, 1e3, 1e3, 17e3]);
+        assert_eq!(cpu.overhead().map(|ratio| (ratio * 100.0).round()), Some(170.0));
+    }
+
+    #[test]
+    fn a_machine_without_time_shrinks_all_shares() {
+        let cpu = split(&samples(1000, 500, 500), &used(0), &used(0), &used(10));
+        assert_eq!((cpu.guest_s.round(), cpu.kernel_s.round(), cpu.stack_s.round()), (5.0, 3.0, 3.0));
+        assert!(cpu.engine_s.abs() < 1e-9);
+    }
+}

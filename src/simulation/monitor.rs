@@ -1,0 +1,129 @@
+//! Watches a run from its window ends: progress on the terminal, heartbeats in the log, tables in the data directory.
+
+use super::accounting::{LiveProcesses, available_memory};
+use super::{LogTarget, Progress, RunOptions};
+use crate::cli::terminal::Terminal;
+use base::wall::WallClock;
+use base::{HostId, SimDuration, SimTime};
+use recorder::log::Level;
+use recorder::{HostTraffic, MemInfo, ProcessUsage, ProgressTable, TrafficBoard, record};
+use scenario::Plan;
+use std::io::Write;
+
+/// What is shown and written while the run goes on.
+pub struct Monitor {
+    clock: WallClock,
+    meter: recorder::ProgressMeter,
+    progress: Progress,
+    terminal: Terminal,
+    heartbeat: Option<SimDuration>,
+    next_heartbeat: SimTime,
+    drawn_ms: u128,
+    progress_table: ProgressTable,
+    progress_rows: u64,
+    host_traffic: Option<HostTraffic>,
+    live: LiveProcesses,
+    /// The first failure to write.
+    failure: Option<recorder::Error>,
+}
+
+/// How often progress is shown, on a terminal and as lines.
+const REDRAW_MS: u128 = 200;
+const LINE_MS: u128 = 5_000;
+
+impl Monitor {
+    /// # Errors
+    /// When the tables cannot be written.
+    pub fn new(
+        plan: &Plan,
+        options: &RunOptions,
+        clock: WallClock,
+        board: Option<TrafficBoard>,
+        live: LiveProcesses,
+    ) -> recorder::Result<Monitor> {
+        let directory = options.directory.path();
+        let names = || plan.hosts.iter().map(|host| host.name.clone()).collect();
+        let host_traffic = board.map(|board| HostTraffic::create(directory, board, names())).transpose()?;
+        Ok(Monitor {
+            clock,
+            meter: recorder::ProgressMeter::new(plan.stop_time(), plan.hosts.len()),
+            progress: options.progress,
+            terminal: Terminal::stderr(),
+            // They describe this machine and this run of it: only Shadow's own log has them.
+            heartbeat: plan.general.heartbeat_interval.filter(|_| options.log == LogTarget::ShadowStdout),
+            next_heartbeat: SimTime::ZERO,
+            drawn_ms: 0,
+            progress_table: ProgressTable::create(directory)?,
+            progress_rows: 0,
+            host_traffic,
+            live,
+            failure: None,
+        })
+    }
+
+    /// Everything before the window's end has happened.
+    pub fn window(&mut self, end: &engine::WindowEnd, log: &mut recorder::WorkerLog) {
+        let now = end.complete_until;
+        self.write_tables(now);
+        if let Some(interval) = self.heartbeat
+            && now >= self.next_heartbeat
+        {
+            self.next_heartbeat = now + interval;
+            if let (Ok(usage), Ok(memory)) = (ProcessUsage::of_this_process(), MemInfo::of_this_machine()) {
+                record!(log, Level::Info, now, None::<HostId>, "{}", usage.heartbeat(now));
+                record!(log, Level::Info, now, None::<HostId>, "{}", memory.heartbeat(now));
+            }
+            log.hand_over();
+        }
+        let interval = match self.progress {
+            Progress::Off => return,
+            Progress::Terminal => REDRAW_MS,
+            Progress::Lines => LINE_MS,
+        };
+        let elapsed = self.clock.elapsed();
+        if elapsed.as_millis() < self.drawn_ms + interval {
+            return;
+        }
+        self.drawn_ms = elapsed.as_millis();
+        self.meter.update(now, elapsed);
+        match self.progress {
+            Progress::Lines => {
+                let _ = write!(std::io::stderr(), "{}", self.meter.shadow_line(0));
+            }
+            _ => {
+                let line = self.meter.terminal_line(recorder::usage::resident_bytes(), 0, self.terminal.width());
+                self.terminal.redraw(&line);
+            }
+        }
+    }
+
+    fn write_tables(&mut self, now: SimTime) {
+        if let Some(table) = &mut self.host_traffic
+            && let Err(error) = table.advance(now)
+        {
+            self.failure.get_or_insert(error);
+        }
+        let wall = self.clock.elapsed();
+        if wall.as_secs() >= self.progress_rows {
+            self.progress_rows = wall.as_secs() + 1;
+            let resident = recorder::usage::resident_bytes();
+            if let Err(error) = self.progress_table.row(now, wall, available_memory(), resident, self.live.get()) {
+                self.failure.get_or_insert(error);
+            }
+        }
+    }
+
+    /// The run has ended, at `end` of simulated time.
+    ///
+    /// # Errors
+    /// When a table could not be written.
+    pub fn finish(mut self, end: SimTime) -> recorder::Result<()> {
+        self.terminal.clear();
+        if let Some(mut table) = self.host_traffic.take() {
+            table.finish(end)?;
+        }
+        let (wall, resident) = (self.clock.elapsed(), recorder::usage::resident_bytes());
+        self.progress_table.row(end, wall, available_memory(), resident, self.live.get())?;
+        self.failure.map_or(Ok(()), Err)
+    }
+}
