@@ -1,5 +1,6 @@
 //! What a simulated host is told about itself.
 
+use crate::net::dns::NameTable;
 use base::{HostId, SeedTree, SimDuration};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -12,15 +13,27 @@ pub struct HostName {
     pub address: Ipv4Addr,
 }
 
-/// Every host of an experiment, and the `/etc/hosts` that all of them see, made once: with thousands of hosts, thousands of
-/// guests read it.
+/// Every host of an experiment, and the `/etc/hosts` and the resolver's table that all of them see, made once: with thousands of
+/// hosts, thousands of guests read them.
 #[derive(Clone, Debug)]
-pub struct HostNames(Arc<(Vec<HostName>, Vec<u8>)>);
+pub struct HostNames(Arc<Names>);
+
+#[derive(Debug)]
+struct Names {
+    list: Vec<HostName>,
+    hosts_file: Vec<u8>,
+    table: NameTable,
+}
 
 impl HostNames {
     /// The text of `/etc/hosts`.
     pub fn hosts_file(&self) -> &[u8] {
-        &self.0.1
+        &self.0.hosts_file
+    }
+
+    /// What DNS answers.
+    pub fn table(&self) -> &NameTable {
+        &self.0.table
     }
 }
 
@@ -29,14 +42,15 @@ impl FromIterator<HostName> for HostNames {
         let list: Vec<HostName> = hosts.into_iter().collect();
         let lines = list.iter().map(|host| format!("{} {}\n", host.address, host.name));
         let text: String = std::iter::once("127.0.0.1 localhost\n".to_owned()).chain(lines).collect();
-        HostNames(Arc::new((list, text.into_bytes())))
+        let table = NameTable::new(list.iter().map(|host| (host.name.as_str(), host.address)));
+        HostNames(Arc::new(Names { list, hosts_file: text.into_bytes(), table }))
     }
 }
 
 impl std::ops::Deref for HostNames {
     type Target = [HostName];
     fn deref(&self) -> &[HostName] {
-        &self.0.0
+        &self.0.list
     }
 }
 

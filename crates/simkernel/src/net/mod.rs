@@ -6,6 +6,7 @@
 
 pub mod address;
 pub mod datagram;
+pub mod dns;
 pub mod inet;
 pub mod interfaces;
 pub mod ioctl;
@@ -43,6 +44,7 @@ pub struct Network {
     pub stack: Stack,
     /// By `SocketId::place`.
     files: Vec<Option<(SocketId, FileId)>>,
+    resolver: dns::Resolver,
     arena: BytesMut,
     /// Netlink ports in use.
     netlink_ports: BTreeSet<u32>,
@@ -57,15 +59,17 @@ impl fmt::Debug for Network {
 impl Network {
     pub fn new(config: &HostConfig) -> Self {
         let settings = &config.network;
-        let stack = tcpip::Config {
+        let config_of_stack = tcpip::Config {
             recv_buffer: settings.recv_buffer,
             send_buffer: settings.send_buffer,
             recv_autotune: settings.recv_autotune,
             send_autotune: settings.send_autotune,
             ..tcpip::Config::new(config.address)
         };
+        let mut stack = Stack::new(config_of_stack, config.seeds.stream(&config.name, "tcpip"));
         Network {
-            stack: Stack::new(stack, config.seeds.stream(&config.name, "tcpip")),
+            resolver: dns::Resolver::new(&mut stack),
+            stack,
             files: Vec::new(),
             arena: BytesMut::new(),
             netlink_ports: BTreeSet::new(),
@@ -188,14 +192,16 @@ impl Kernel {
     pub(crate) fn settle_sockets(&mut self) -> bool {
         let mut changed = false;
         loop {
-            if self.net.stack.wants_loopback() {
+            while self.net.stack.wants_loopback() {
                 self.net.stack.run_loopback(self.now);
+                self.net.resolver.answer_datagrams(&mut self.net.stack, self.config.hosts.table());
                 changed = true;
             }
             let Some((id, ready)) = self.net.stack.poll_event() else { break };
             changed = true;
-            if let Some(file) = self.net.file(id) {
-                self.notify(file, events_of(ready));
+            match self.net.file(id) {
+                Some(file) => self.notify(file, events_of(ready)),
+                None => self.net.resolver.go_on(&mut self.net.stack, self.config.hosts.table(), self.now, id),
             }
         }
         changed

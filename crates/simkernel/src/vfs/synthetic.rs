@@ -4,6 +4,7 @@ use super::list::Entry;
 use super::proc;
 use crate::host::HostConfig;
 use crate::ids::{IdTable, Pid, Tid};
+use crate::net::dns;
 use crate::process::Process;
 use base::SimTime;
 use base::map::FastHasher;
@@ -78,7 +79,12 @@ pub fn covers(path: &[u8]) -> bool {
         Some(b's') => below(b"/sys"),
         Some(b'e') => matches!(
             path,
-            b"/etc/hosts" | b"/etc/resolv.conf" | b"/etc/hostname" | b"/etc/localtime" | b"/etc/timezone"
+            b"/etc/hosts"
+                | b"/etc/resolv.conf"
+                | b"/etc/nsswitch.conf"
+                | b"/etc/hostname"
+                | b"/etc/localtime"
+                | b"/etc/timezone"
         ),
         _ => false,
     }
@@ -124,7 +130,8 @@ fn configuration(view: &View<'_>, name: &str) -> Option<Synthetic> {
     let text = match name {
         "hosts" => return Some(Synthetic::File(view.config.hosts.hosts_file().to_vec())),
         "hostname" => format!("{}\n", view.config.name),
-        "resolv.conf" => format!("nameserver {}\n", NAME_SERVER),
+        "resolv.conf" => format!("nameserver {}\n", dns::ADDRESS),
+        "nsswitch.conf" => NSSWITCH.to_owned(),
         "timezone" => "Etc/UTC\n".to_owned(),
         "localtime" => return Some(Synthetic::Link(b"/usr/share/zoneinfo/Etc/UTC".to_vec())),
         _ => return None,
@@ -132,8 +139,19 @@ fn configuration(view: &View<'_>, name: &str) -> Option<Synthetic> {
     Some(Synthetic::File(text.into_bytes()))
 }
 
-/// The resolver that `/etc/resolv.conf` names: the host itself. Nothing answers there yet: names come from `/etc/hosts`.
-pub const NAME_SERVER: &str = "127.0.0.53";
+/// nsswitch.conf(5): from files, and hosts from DNS too, whatever services the machine has for them.
+const NSSWITCH: &str = "\
+passwd: files
+group: files
+shadow: files
+gshadow: files
+hosts: files dns
+networks: files
+protocols: files
+services: files
+ethers: files
+rpc: files
+";
 
 /// One processor, and nothing else.
 fn system_node(rest: &[&str]) -> Option<Synthetic> {
