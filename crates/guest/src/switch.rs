@@ -5,6 +5,9 @@
 //! `emulate_entry`, to which rewritten code jumps with the return address in rcx, and `fault_exit`, to which a signal handler
 //! redirects it once it has stored the general registers. Nothing here runs on a guest's stack.
 //!
+//! Reading a clock is the most frequent call of most programs. It never leaves the guest: `syscall_entry` answers it from what the
+//! simulated kernel left in the worker's state, as a vDSO would. Flags are preserved, as the instruction does.
+//!
 //! Extended state is kept exactly. What the CPU says is in use (`xgetbv` with ecx = 1) decides what is saved: XMM0-15 always,
 //! their upper halves when they are in use, and everything by XSAVE when x87 or AVX-512 is.
 
@@ -52,6 +55,7 @@ pub(crate) struct WorkerState {
     pub(crate) xsave_mask: u32,
     /// Components whose use makes an exit save everything: all but SSE, AVX and PKRU.
     pub(crate) full_mask: u32,
+    pub(crate) clocks: Clocks,
     pub(crate) fault: FaultRecord,
     /// The address behind a `syscall` instruction that no rewriting covered, or 0.
     pub(crate) missed_site: u64,
@@ -61,6 +65,25 @@ pub(crate) struct WorkerState {
     /// All components in their initial state, for XRSTOR.
     pub(crate) initial: XsaveArea,
 }
+
+/// What clocks show while a guest executes, which is constant, and how often it has looked: such calls are answered here, at
+/// the door, and need no exit.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Clocks {
+    /// CLOCK_REALTIME, in seconds, nanoseconds, and the nanoseconds in microseconds.
+    pub(crate) real: [u64; 3],
+    /// CLOCK_MONOTONIC, in seconds and nanoseconds.
+    pub(crate) monotonic: [u64; 2],
+    /// How many more calls are answered before one is an exit.
+    pub(crate) left: u64,
+    /// Answered: `clock_gettime`, `time`, `gettimeofday`.
+    pub(crate) answered: [u64; 3],
+}
+
+/// The numbers of the calls in [`Clocks::answered`], in its order.
+pub(crate) const CLOCK_CALLS: [u64; 3] =
+    [libc::SYS_clock_gettime as u64, libc::SYS_time as u64, libc::SYS_gettimeofday as u64];
 
 /// A hardware fault of a guest, as the signal handler stores it.
 #[repr(C)]
@@ -217,7 +240,116 @@ global_asm!(
     // Rewritten `syscall`: rcx holds the return address, r11 is free (both are clobbered by the instruction itself).
     ".globl gnomon_syscall_entry",
     "gnomon_syscall_entry:",
+    // Which call it is, without touching the flags.
+    "mov r11, rcx",
+    "lea rcx, [rax - {clock_gettime}]",
+    "jrcxz 20f",
+    "lea rcx, [rax - {time}]",
+    "jrcxz 21f",
+    "lea rcx, [rax - {gettimeofday}]",
+    "jrcxz 22f",
+    "10:",
+    "mov rcx, r11",
     "mov r11, gs:[{vcpu}]",
+    "jmp 11f",
+    "20:",
+    "jmp gnomon_clock_gettime",
+    "21:",
+    "jmp gnomon_time",
+    "22:",
+    "jmp gnomon_gettimeofday",
+    // Answers: r11 holds the return address; the flags are kept in ax. Stores through the guest's pointers may fault: the
+    // handler then makes the call an exit (see `clock_call_at`).
+    ".globl gnomon_clock_gettime",
+    "gnomon_clock_gettime:",
+    "lahf",
+    "seto al",
+    "cmp edi, 7",
+    "ja 30f",
+    // CLOCK_REALTIME and _COARSE; all but clocks of processor time.
+    "mov ecx, 0x21",
+    "bt ecx, edi",
+    "jc 24f",
+    "mov ecx, 0xd2",
+    "bt ecx, edi",
+    "jnc 30f",
+    "cmp qword ptr gs:[{left}], 0",
+    "je 30f",
+    "mov rcx, gs:[{monotonic}]",
+    "mov [rsi], rcx",
+    "mov rcx, gs:[{monotonic} + 8]",
+    "mov [rsi + 8], rcx",
+    "jmp 25f",
+    "24:",
+    "cmp qword ptr gs:[{left}], 0",
+    "je 30f",
+    "mov rcx, gs:[{real}]",
+    "mov [rsi], rcx",
+    "mov rcx, gs:[{real} + 8]",
+    "mov [rsi + 8], rcx",
+    "25:",
+    "dec qword ptr gs:[{left}]",
+    "inc qword ptr gs:[{answered}]",
+    "add al, 127",
+    "sahf",
+    "mov eax, 0",
+    "jmp r11",
+    "30:",
+    "add al, 127",
+    "sahf",
+    "mov eax, {clock_gettime}",
+    "jmp 10b",
+    ".globl gnomon_time",
+    "gnomon_time:",
+    "lahf",
+    "seto al",
+    "cmp qword ptr gs:[{left}], 0",
+    "je 31f",
+    "mov rcx, gs:[{real}]",
+    "test rdi, rdi",
+    "jz 26f",
+    "mov [rdi], rcx",
+    "26:",
+    "dec qword ptr gs:[{left}]",
+    "inc qword ptr gs:[{answered} + 8]",
+    "add al, 127",
+    "sahf",
+    "mov rax, rcx",
+    "jmp r11",
+    "31:",
+    "add al, 127",
+    "sahf",
+    "mov eax, {time}",
+    "jmp 10b",
+    ".globl gnomon_gettimeofday",
+    "gnomon_gettimeofday:",
+    "lahf",
+    "seto al",
+    "cmp qword ptr gs:[{left}], 0",
+    "je 32f",
+    "test rsi, rsi",
+    "jnz 32f",
+    "test rdi, rdi",
+    "jz 27f",
+    "mov rcx, gs:[{real}]",
+    "mov [rdi], rcx",
+    "mov rcx, gs:[{real} + 16]",
+    "mov [rdi + 8], rcx",
+    "27:",
+    "dec qword ptr gs:[{left}]",
+    "inc qword ptr gs:[{answered} + 16]",
+    "add al, 127",
+    "sahf",
+    "mov eax, 0",
+    "jmp r11",
+    "32:",
+    "add al, 127",
+    "sahf",
+    "mov eax, {gettimeofday}",
+    "jmp 10b",
+    ".globl gnomon_clock_calls_end",
+    "gnomon_clock_calls_end:",
+    "11:",
     "mov [r11 + {rsp}], rsp",
     "mov rsp, gs:[{host_rsp}]",
     "mov byte ptr gs:[{selector}], 0",
@@ -344,6 +476,13 @@ global_asm!(
     "pop rbx",
     "ret",
     vcpu = const offset_of!(WorkerState, vcpu),
+    clock_gettime = const libc::SYS_clock_gettime,
+    time = const libc::SYS_time,
+    gettimeofday = const libc::SYS_gettimeofday,
+    left = const offset_of!(WorkerState, clocks.left),
+    real = const offset_of!(WorkerState, clocks.real),
+    monotonic = const offset_of!(WorkerState, clocks.monotonic),
+    answered = const offset_of!(WorkerState, clocks.answered),
     host_rsp = const offset_of!(WorkerState, host_rsp),
     host_fs_base = const offset_of!(WorkerState, host_fs_base),
     selector = const offset_of!(WorkerState, selector),
@@ -386,6 +525,10 @@ global_asm!(
 
 unsafe extern "C" {
     fn gnomon_syscall_entry();
+    fn gnomon_clock_gettime();
+    fn gnomon_time();
+    fn gnomon_gettimeofday();
+    fn gnomon_clock_calls_end();
     fn gnomon_emulate_entry();
     fn gnomon_fault_exit();
 }
@@ -397,4 +540,14 @@ pub(crate) fn door_addresses() -> (u64, u64, u64) {
         gnomon_emulate_entry as *const () as u64,
         gnomon_fault_exit as *const () as u64,
     )
+}
+
+/// The call whose answer an instruction of the switch is part of.
+pub(crate) fn clock_call_at(rip: u64) -> Option<u64> {
+    let starts = [gnomon_clock_gettime as *const (), gnomon_time as *const (), gnomon_gettimeofday as *const ()];
+    if rip >= gnomon_clock_calls_end as *const () as u64 {
+        return None;
+    }
+    let index = starts.iter().rposition(|start| *start as u64 <= rip)?;
+    Some(CLOCK_CALLS[index])
 }

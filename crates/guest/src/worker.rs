@@ -2,7 +2,7 @@
 
 use crate::counters;
 use crate::registers::XsaveArea;
-use crate::switch::{WorkerState, door_addresses};
+use crate::switch::{CLOCK_CALLS, WorkerState, door_addresses};
 use crate::traps;
 use base::map::FastMap;
 use std::marker::PhantomData;
@@ -66,6 +66,7 @@ impl Worker {
             has_xgetbv1: u8::from(has_xgetbv1()),
             xsave_mask: components,
             full_mask: components & !(XCR0_SSE_AVX as u32),
+            clocks: Default::default(),
             fault: Default::default(),
             missed_site: 0,
             serving: [0; 3],
@@ -113,6 +114,31 @@ impl Worker {
     /// Stops executing a host: gives up the fixed addresses that it holds, so that guests at the same addresses on other workers can
     /// run.
     pub fn leave(&mut self) {}
+
+    /// What clocks show from now on, in nanoseconds since 1970 and since the host's start.
+    pub fn set_clocks(&mut self, real_ns: u64, monotonic_ns: u64) {
+        const SECOND: u64 = 1_000_000_000;
+        let clocks = &mut self.state.clocks;
+        clocks.real = [real_ns / SECOND, real_ns % SECOND, real_ns % SECOND / 1000];
+        clocks.monotonic = [monotonic_ns / SECOND, monotonic_ns % SECOND];
+    }
+
+    /// How many times guests may look at clocks before one of their looks is an exit; with 0 every look is.
+    #[inline]
+    pub fn set_looks(&mut self, looks: u32) {
+        self.state.clocks.left = looks.into();
+    }
+
+    /// The calls that were answered without an exit since last asked: (number, times).
+    #[inline]
+    pub fn take_looks(&mut self) -> Option<[(u64, u64); 3]> {
+        let answered = &mut self.state.clocks.answered;
+        if *answered == [0; 3] {
+            return None;
+        }
+        let [a, b, c] = std::mem::take(answered);
+        Some([(CLOCK_CALLS[0], a), (CLOCK_CALLS[1], b), (CLOCK_CALLS[2], c)])
+    }
 
     /// Names what is being served, for the message of a crash of the simulator itself.
     pub fn set_serving(&mut self, host: u32, process: u32, thread: u32) {

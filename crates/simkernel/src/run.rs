@@ -109,6 +109,8 @@ impl Ctx<'_> {
     /// Runs the calling thread until it waits, yields or ends.
     fn turn(&mut self, worker: &mut Worker) -> Turn {
         let mut calls = 0;
+        worker.set_clocks(self.now.unix_nanos(), self.now.uptime_nanos());
+        let look_calls = self.calls_that_looks_may_be();
         if std::mem::take(&mut self.thread.sleeping) {
             // The nap of a thread that had made too many calls is over; its registers are as they were.
             self.thread.wake = Wake::First;
@@ -120,7 +122,13 @@ impl Ctx<'_> {
             return turn;
         }
         loop {
-            match self.thread.vcpu.run(worker) {
+            // The turn's last call is an exit in any case, after which the turn can end.
+            worker.set_looks(look_calls.saturating_sub(calls + 1));
+            let exit = self.thread.vcpu.run(worker);
+            if let Some(looks) = worker.take_looks() {
+                calls += self.count_looks(looks);
+            }
+            match exit {
                 Exit::Syscall => {
                     calls += 1;
                     if let Some(site) = worker.take_missed_site() {
@@ -154,6 +162,24 @@ impl Ctx<'_> {
                 return self.nap(CALL_COST.saturating_mul(calls.into()));
             }
         }
+    }
+
+    /// How many of a turn's calls may be reads of clocks without an exit. Logs of calls name every one, and modelled latencies charge
+    /// each.
+    fn calls_that_looks_may_be(&self) -> u32 {
+        let each_matters = self.process.trace.is_some() || self.kernel.config.call_cost.is_some();
+        if each_matters { 0 } else { CALLS_PER_TURN }
+    }
+
+    /// Counts reads of clocks that the door answered; returns their number.
+    fn count_looks(&mut self, looks: [(u64, u64); 3]) -> u32 {
+        let mut sum = 0;
+        for (number, times) in looks {
+            self.kernel.call_counts[number as usize] += times;
+            sum += times;
+        }
+        self.process.calls += sum;
+        sum as u32
     }
 
     /// Executes one call and decides what rax becomes. Some when the thread does not go on at once.
