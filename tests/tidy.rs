@@ -16,6 +16,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("guest", &["base"]),
     ("simkernel", &["base", "linux-abi", "guest", "tcpip"]),
     ("recorder", &["base"]),
+    ("tornet", &["base"]),
 ];
 
 /// Lines of one source file, its unit tests not counted.

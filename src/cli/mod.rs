@@ -17,6 +17,7 @@ mod run;
 mod shadow;
 pub mod terminal;
 mod topics;
+mod tor;
 
 pub use launch::pause_for_debugger;
 
@@ -55,6 +56,7 @@ fn dispatch(args: Vec<OsString>) -> u8 {
         Some(("run", matches)) => run::main(matches),
         Some(("check", matches)) => check::main(matches),
         Some(("exec", matches)) => exec::main(matches),
+        Some(("tor", matches)) => tor::main(matches),
         Some(("help", matches)) => topics::main(matches.get_one::<String>("topic").map(String::as_str)),
         _ => unreachable!("clap knows the commands"),
     }

@@ -1,0 +1,179 @@
+//! `gnomon.yaml` and `tor-network.json`: when which program starts where, and who is who.
+
+use crate::Programs;
+use crate::graph::Nodes;
+use crate::network::{Behaviour, Host, Network, Role};
+use crate::spec::{Amount, FIRST_CONSENSUS};
+use crate::torrc;
+use crate::traffic::SERVER_PORT;
+use base::{SeedTree, SimDuration, quantity};
+use serde_json::{Map, Value, json};
+use std::fmt::Write;
+use std::path::Path;
+
+/// Relays start within this long, early enough for their descriptors to be in the first votes.
+const RELAYS_START: (f64, f64) = (2.0, 6.0);
+/// Clients start this long after the first consensus, at the earliest.
+const CLIENTS_AFTER_CONSENSUS_S: f64 = 3.0;
+/// And this long before the bootstrap ends, at the latest.
+const CLIENTS_BEFORE_LOAD_S: f64 = 20.0;
+
+/// When programs of a host start, in seconds of simulated time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    pub tor_s: f64,
+    /// The traffic program's.
+    pub traffic_s: f64,
+    /// How long after that the first transfer begins.
+    pub begin_s: f64,
+}
+
+impl Times {
+    /// Spread by the host's own random stream.
+    pub(crate) fn of(network: &Network, host: &Host) -> Times {
+        let mut rng = SeedTree::new(network.spec.seed).stream(&host.name, "start times");
+        let mut between = |from: f64, to: f64| ((from + rng.unit() * (to - from).max(0.0)) * 1000.0).round() / 1000.0;
+        let bootstrap = network.spec.bootstrap.as_secs_f64();
+        let first = FIRST_CONSENSUS.as_secs_f64() + CLIENTS_AFTER_CONSENSUS_S;
+        match host.role {
+            Role::Authority => Times { tor_s: 1.0, traffic_s: 0.0, begin_s: 0.0 },
+            Role::Client(_) => {
+                let tor_s = between(first, bootstrap - CLIENTS_BEFORE_LOAD_S);
+                let spread = (network.spec.total.as_secs_f64() - bootstrap).min(60.0) / 6.0;
+                Times { tor_s, traffic_s: bootstrap, begin_s: between(0.0, spread) }
+            }
+            Role::OnionService => Times { tor_s: first, traffic_s: 1.0, begin_s: 0.0 },
+            Role::Server => Times { tor_s: 0.0, traffic_s: 1.0, begin_s: 0.0 },
+            _ => Times { tor_s: between(RELAYS_START.0, RELAYS_START.1), traffic_s: 0.0, begin_s: 0.0 },
+        }
+    }
+}
+
+/// The experiment file. `how` is the command line that made it.
+pub(crate) fn yaml(network: &Network, programs: &Programs, nodes: &Nodes, how: &str) -> String {
+    let spec = &network.spec;
+    let mut text = format!(
+        "# A private Tor network: {} authorities, {} relays, {} bridges, {} clients, {} servers, {} onion services.\n\
+         # Made by: {how}\n# Relays, users and latencies: {}.\n# Run it in this folder:  gnomon run gnomon.yaml\n\n",
+        spec.relays.authorities,
+        spec.relays.relays(),
+        spec.relays.bridges,
+        spec.clients.total(),
+        spec.servers,
+        spec.onion_services,
+        network.source
+    );
+    let _ = write!(
+        text,
+        "general:\n  stop_time: {}\n  # Until then no bandwidth limits and no loss, so that the network comes up quickly.\n  bootstrap_end_time: {}\n  \
+         seed: {}\n  data_directory: gnomon.data\n  template_directory: template\n\n",
+        time(spec.total),
+        time(spec.bootstrap),
+        spec.seed
+    );
+    text += "network:\n  # The graph has an edge for every pair.\n  use_shortest_path: false\n  graph:\n    type: gml\n    file:\n      path: network.gml\n\n";
+    text += &templates(programs);
+    text += "hosts:\n";
+    for host in &network.hosts {
+        text += &host_entry(network, host, nodes, programs);
+    }
+    text
+}
+
+fn time(duration: SimDuration) -> String {
+    quantity::exact_duration(duration)
+}
+
+/// What hosts share, as fields for YAML's merge keys.
+fn templates(programs: &Programs) -> String {
+    let tor = quoted(&programs.tor);
+    let traffic = quoted(&programs.traffic);
+    format!(
+        "x-tor: &tor\n  path: {tor}\n  expected_final_state: running\n\
+         x-server: &server\n  path: {traffic}\n  args: [server, --listen, \"0.0.0.0:{SERVER_PORT}\"]\n  expected_final_state: running\n\
+         x-client: &client\n  path: {traffic}\n  args: [client, traffic.yaml]\n\n"
+    )
+}
+
+fn quoted(path: &Path) -> String {
+    Value::from(path.display().to_string()).to_string()
+}
+
+fn host_entry(network: &Network, host: &Host, nodes: &Nodes, programs: &Programs) -> String {
+    let times = Times::of(network, host);
+    let mut text = format!(
+        "  {}:\n    network_node_id: {}\n    ip_addr: {}\n    bandwidth_up: {}\n    bandwidth_down: {}\n    processes:\n",
+        host.name,
+        nodes.id(host.attachment),
+        host.address,
+        quantity::exact_bandwidth(host.up),
+        quantity::exact_bandwidth(host.down)
+    );
+    if host.role.runs_tor() {
+        let shared = torrc::shared_name(host.role);
+        let _ = writeln!(
+            text,
+            "    - {{ <<: *tor, start_time: {}, args: [--hush, --defaults-torrc, ../../conf/{shared}, -f, torrc] }}",
+            seconds(times.tor_s)
+        );
+    }
+    match host.role {
+        Role::Server => {
+            let _ = writeln!(text, "    - {{ <<: *server, start_time: {} }}", seconds(times.traffic_s));
+        }
+        Role::OnionService => {
+            let _ = writeln!(
+                text,
+                "    - {{ path: {}, args: [server, --listen, \"127.0.0.1:{SERVER_PORT}\"], start_time: {}, expected_final_state: running }}",
+                quoted(&programs.traffic),
+                seconds(times.traffic_s)
+            );
+        }
+        Role::Client(_) => {
+            let end = match network.spec.amount {
+                Amount::Endless => "running",
+                Amount::Times(_) => "{ exited: 0 }",
+            };
+            let _ = writeln!(
+                text,
+                "    - {{ <<: *client, start_time: {}, expected_final_state: {end} }}",
+                seconds(times.traffic_s)
+            );
+        }
+        _ => {}
+    }
+    text
+}
+
+fn seconds(seconds: f64) -> String {
+    format!("{} ms", (seconds * 1000.0).round())
+}
+
+/// Who is who, for those who read the results.
+pub(crate) fn network_json(network: &Network) -> String {
+    let hosts: Map<String, Value> = network
+        .hosts
+        .iter()
+        .map(|host| {
+            let entry = json!({
+                "role": host.role.name(),
+                "bandwidth_up_bits": host.up.bits_per_sec(),
+                "bandwidth_down_bits": host.down.bits_per_sec(),
+                "behaviour": host.role.behaviour().map(Behaviour::name),
+                "nickname": host.identity.as_ref().map(|_| host.name.as_str()),
+                "fingerprint": host.identity.as_ref().map(|identity| identity.fingerprint.as_str()),
+                "country": network.geography.places[host.attachment.place].code,
+                "link": host.attachment.link.map(|link| network.spec.client_links[link].name.as_str()),
+            });
+            (host.name.clone(), entry)
+        })
+        .collect();
+    let value = json!({
+        "profile": network.spec.profile,
+        "seed": network.spec.seed,
+        "bootstrap_end_s": network.spec.bootstrap.as_secs_f64(),
+        "stop_s": network.spec.total.as_secs_f64(),
+        "hosts": hosts,
+    });
+    serde_json::to_string_pretty(&value).expect("JSON of plain values") + "\n"
+}

@@ -1,0 +1,74 @@
+//! A directory authority's identity and signing keys and the certificate that binds them (dir-spec, "Creating key certificates").
+
+use super::{fingerprint, hex_upper, private_pem, public_der, rsa_key};
+use base::SeedTree;
+use data_encoding::BASE64;
+use rsa::pkcs1::{EncodeRsaPublicKey, LineEnding};
+use rsa::{Pkcs1v15Sign, RsaPrivateKey};
+use sha1::{Digest, Sha1};
+
+const IDENTITY_BITS: usize = 3072;
+const SIGNING_BITS: usize = 2048;
+
+/// Simulated clocks begin at 2000-01-01 00:00:00 UTC; a month before leaves room for hosts whose clocks are set back.
+const PUBLISHED: &str = "1999-12-01 00:00:00";
+const EXPIRES: &str = "2009-12-01 00:00:00";
+
+#[derive(Clone, Debug)]
+pub struct AuthorityKeys {
+    /// The `v3ident` of DirAuthority lines: 40 upper-case hexadecimal digits.
+    pub v3_identity: String,
+    /// The file `keys/authority_identity_key`. tor does not need it in a run; a new certificate would.
+    pub identity_key: String,
+    /// The file `keys/authority_signing_key`.
+    pub signing_key: String,
+    /// The file `keys/authority_certificate`.
+    pub certificate: String,
+}
+
+impl AuthorityKeys {
+    pub fn generate(seeds: &SeedTree, host: &str) -> AuthorityKeys {
+        let identity = rsa_key(seeds, host, "authority identity", IDENTITY_BITS);
+        let signing = rsa_key(seeds, host, "authority signing", SIGNING_BITS);
+        AuthorityKeys {
+            v3_identity: hex_upper(&fingerprint(&identity)),
+            identity_key: private_pem(&identity),
+            signing_key: private_pem(&signing),
+            certificate: certificate(&identity, &signing),
+        }
+    }
+}
+
+fn certificate(identity: &RsaPrivateKey, signing: &RsaPrivateKey) -> String {
+    let crosscert = sign(signing, &Sha1::digest(public_der(identity)));
+    let mut text = format!(
+        "dir-key-certificate-version 3\nfingerprint {}\ndir-key-published {PUBLISHED}\ndir-key-expires {EXPIRES}\n\
+         dir-identity-key\n{}dir-signing-key\n{}dir-key-crosscert\n{}dir-key-certification\n",
+        hex_upper(&fingerprint(identity)),
+        public_pem(identity),
+        public_pem(signing),
+        pem("ID SIGNATURE", &crosscert),
+    );
+    let certification = sign(identity, &Sha1::digest(text.as_bytes()));
+    text += &pem("SIGNATURE", &certification);
+    text
+}
+
+/// PKCS #1 v1.5 over the bare digest: tor's signatures name no hash.
+fn sign(key: &RsaPrivateKey, digest: &[u8]) -> Vec<u8> {
+    key.sign(Pkcs1v15Sign::new_unprefixed(), digest).expect("a digest is shorter than the key")
+}
+
+fn public_pem(key: &RsaPrivateKey) -> String {
+    key.to_public_key().to_pkcs1_pem(LineEnding::LF).expect("a complete key")
+}
+
+fn pem(label: &str, bytes: &[u8]) -> String {
+    let mut text = format!("-----BEGIN {label}-----\n");
+    let encoded = BASE64.encode(bytes);
+    for line in encoded.as_bytes().chunks(64) {
+        text.extend(line.iter().map(|byte| char::from(*byte)));
+        text.push('\n');
+    }
+    text + &format!("-----END {label}-----\n")
+}

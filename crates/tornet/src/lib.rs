@@ -1,0 +1,41 @@
+//! Private Tor networks: from a few numbers to an experiment that Gnomon (or Shadow) runs, with real keys and real torrc files.
+//!
+//! The way through the crate: a `Spec` says what is wanted (`spec`, `profile`, or a share of the public network: `scale`), a `Model`
+//! what the public network is like (`model`, or `collector` from files of the Tor project), `Network::build` lays hosts out, gives
+//! them addresses and keys (`network`, `sample`, `keys`), and `Files::of` writes them down (`experiment`, `graph`, `torrc`, `traffic`).
+//! Everything is a function of spec and model. `status` reads what a run left.
+//!
+//! The crate reads the files that it is told to read, and nothing of the environment; the binary finds programs.
+
+mod error;
+mod experiment;
+mod files;
+mod geography;
+mod graph;
+mod keys;
+mod model;
+mod network;
+mod profile;
+mod sample;
+mod spec;
+mod torrc;
+mod traffic;
+
+pub use error::Error;
+pub use files::Files;
+pub use geography::{Geography, Place};
+pub use model::{Model, ModelRelay};
+pub use network::{Attachment, Behaviour, Host, Network, Role};
+pub use profile::{PROFILES, Profile, profile};
+pub use spec::{Amount, ClientCounts, LinkClass, RelayCounts, Scheduler, Spec, Transport};
+
+use std::path::PathBuf;
+
+/// The programs that hosts run, as absolute paths.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    pub tor: PathBuf,
+    pub traffic: PathBuf,
+    /// Needed where bridges speak obfs4.
+    pub obfs4proxy: Option<PathBuf>,
+}

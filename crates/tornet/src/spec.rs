@@ -1,0 +1,236 @@
+//! What network is wanted: the few numbers from which everything else follows, and the rules that they must keep.
+
+use crate::Error;
+use base::{Bandwidth, ByteSize, SimDuration};
+
+/// How many authorities and relays, by what the authorities will vote them to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RelayCounts {
+    pub authorities: u32,
+    pub guards: u32,
+    pub exits: u32,
+    /// Relays that are guard and exit at once.
+    pub guard_exits: u32,
+    /// Relays that are neither.
+    pub middles: u32,
+    pub bridges: u32,
+}
+
+impl RelayCounts {
+    /// Relays in the consensus that carry traffic: neither authorities nor bridges.
+    pub fn relays(&self) -> u32 {
+        self.guards + self.exits + self.guard_exits + self.middles
+    }
+}
+
+/// How many clients, by what they do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClientCounts {
+    /// 320 KiB, then a pause of 1 to 60 s.
+    pub web: u32,
+    /// 5 MiB back to back.
+    pub bulk: u32,
+    /// 50 KiB, 1 MiB and 5 MiB, one every 60 s: what measures.
+    pub performance: u32,
+    /// Streams and packets from Markov models.
+    pub markov: u32,
+    /// As performance clients, to onion services.
+    pub onion: u32,
+    /// As performance clients, through a bridge.
+    pub bridge: u32,
+}
+
+impl ClientCounts {
+    pub fn total(&self) -> u32 {
+        self.web + self.bulk + self.performance + self.markov + self.onion + self.bridge
+    }
+
+    /// Clients that visit web servers rather than onion services.
+    pub fn of_servers(&self) -> u32 {
+        self.total() - self.onion
+    }
+}
+
+/// Which of tor's schedulers decides what to write next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheduler {
+    Kist,
+    Vanilla,
+}
+
+impl Scheduler {
+    pub fn name(self) -> &'static str {
+        match self {
+            Scheduler::Kist => "KIST",
+            Scheduler::Vanilla => "Vanilla",
+        }
+    }
+}
+
+/// How bridges are reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    Obfs4,
+    /// Tor's own protocol, unobfuscated.
+    Plain,
+}
+
+/// Whether clients do a fixed amount and end, or go on until the end of the experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amount {
+    Endless,
+    /// Each behaviour this many times.
+    Times(u32),
+}
+
+/// The line between a host and the Internet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkClass {
+    pub name: String,
+    pub down: Bandwidth,
+    pub up: Bandwidth,
+    /// One way, in addition to the Internet's own.
+    pub latency: SimDuration,
+    /// The share of packets that get lost on it, each way.
+    pub loss: f64,
+    /// How common it is among clients, in relation to the other classes.
+    pub weight: f64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    /// The name of the profile or model that this began with.
+    pub profile: String,
+    pub seed: u64,
+    pub relays: RelayCounts,
+    pub clients: ClientCounts,
+    pub servers: u32,
+    pub onion_services: u32,
+    pub amount: Amount,
+    /// The size of what bulk clients fetch.
+    pub bulk_size: ByteSize,
+    /// The sizes that performance clients fetch.
+    pub performance_sizes: Vec<ByteSize>,
+    /// When clients begin to load the network.
+    pub bootstrap: SimDuration,
+    /// When the experiment ends.
+    pub total: SimDuration,
+    /// The time between two consensuses.
+    pub voting_interval: SimDuration,
+    pub scheduler: Scheduler,
+    pub transport: Transport,
+    /// What clients are attached by; at least one.
+    pub client_links: Vec<LinkClass>,
+    pub server_link: LinkClass,
+    /// The bandwidth of every relay; None for the model's distribution.
+    pub relay_bandwidth: Option<Bandwidth>,
+    /// Whether clients name servers, so that exits ask the resolver, or give their addresses.
+    pub server_names: bool,
+}
+
+/// The first consensus: authorities vote with what has arrived `FIRST_CONSENSUS` after their clocks began.
+pub const FIRST_CONSENSUS: SimDuration = SimDuration::from_secs(30);
+/// Clients start after the first consensus exists, so the network needs this long before it can carry anything.
+pub const SHORTEST_BOOTSTRAP: SimDuration = SimDuration::from_secs(60);
+/// Nicknames, addresses and the guests' region of addresses leave room for this many hosts.
+const MOST_HOSTS: u32 = 60_000;
+
+impl Spec {
+    /// Hosts that run tor.
+    pub fn tors(&self) -> u32 {
+        self.relays.authorities + self.relays.relays() + self.relays.bridges + self.clients.total() + self.onion_services
+    }
+
+    pub fn hosts(&self) -> u32 {
+        self.tors() + self.servers
+    }
+
+    /// Refuses what cannot work, with the remedy.
+    pub fn check(&self) -> Result<(), Error> {
+        let refuse = |text: String| Err(Error::input(text));
+        self.check_relays()?;
+        self.check_clients()?;
+        self.check_times()?;
+        if self.hosts() > MOST_HOSTS {
+            return refuse(format!("{} hosts are too many: at most {MOST_HOSTS}; ask for fewer, or a smaller --scale", self.hosts()));
+        }
+        let lossy = |link: &&LinkClass| !(0.0..1.0).contains(&link.loss);
+        if let Some(link) = self.client_links.iter().chain([&self.server_link]).find(lossy) {
+            return refuse(format!("link class '{}': a loss of {} is not between 0 and 1", link.name, link.loss));
+        }
+        Ok(())
+    }
+
+    fn check_relays(&self) -> Result<(), Error> {
+        let relays = &self.relays;
+        if relays.authorities == 0 {
+            return Err(Error::input(
+                "no directory authority, so there would be no consensus; give --authorities 1 or more (3 for bandwidths that are measured)",
+            ));
+        }
+        if relays.exits + relays.guard_exits == 0 && self.clients.of_servers() > 0 {
+            return Err(Error::input(format!(
+                "no exit, so {} clients could reach no server; give --exits or --guard-exits 1 or more",
+                self.clients.of_servers()
+            )));
+        }
+        if relays.guards + relays.guard_exits == 0 {
+            return Err(Error::input("no guard, so clients could not enter the network; give --guards or --guard-exits 1 or more"));
+        }
+        if relays.relays() < 3 {
+            return Err(Error::input(format!(
+                "{} relays cannot make a circuit of three hops; give at least 3 guards, exits, guard-exits and middles together",
+                relays.relays()
+            )));
+        }
+        Ok(())
+    }
+
+    fn check_clients(&self) -> Result<(), Error> {
+        if self.clients.of_servers() > 0 && self.servers == 0 {
+            return Err(Error::input(format!(
+                "{} clients would have no server to visit; give --servers 1 or more",
+                self.clients.of_servers()
+            )));
+        }
+        if self.clients.onion > 0 && self.onion_services == 0 {
+            return Err(Error::input(format!(
+                "{} onion clients would have no onion service to visit; give --onion-services 1 or more",
+                self.clients.onion
+            )));
+        }
+        if self.clients.bridge > 0 && self.relays.bridges == 0 {
+            return Err(Error::input(format!("{} bridge clients would have no bridge; give --bridges 1 or more", self.clients.bridge)));
+        }
+        if self.clients.total() == 0 {
+            return Err(Error::input("no client, so nothing would happen; give for example --web-clients 10"));
+        }
+        Ok(())
+    }
+
+    fn check_times(&self) -> Result<(), Error> {
+        if self.bootstrap < SHORTEST_BOOTSTRAP {
+            return Err(Error::input(format!(
+                "a bootstrap of {} s is too short: the first consensus is there after {} s, and clients then need as long; give --bootstrap {} s or more",
+                self.bootstrap.as_secs_f64(),
+                FIRST_CONSENSUS.as_secs_f64(),
+                SHORTEST_BOOTSTRAP.as_secs_f64()
+            )));
+        }
+        if self.total <= self.bootstrap {
+            return Err(Error::input(format!(
+                "the experiment would end after {} s, before its bootstrap of {} s is over; give a longer --duration",
+                self.total.as_secs_f64(),
+                self.bootstrap.as_secs_f64()
+            )));
+        }
+        let seconds = self.voting_interval.as_nanos() / 1_000_000_000;
+        if seconds < 60 || 86_400 % seconds != 0 || self.voting_interval.as_nanos() % 1_000_000_000 != 0 {
+            return Err(Error::input(format!(
+                "a voting interval of {} s: tor wants whole seconds that divide a day, and a minute at least; give for example --voting-interval '5 min'",
+                self.voting_interval.as_secs_f64()
+            )));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,70 @@
+//! `traffic.yaml`: what `gnomon-traffic` does on a client.
+
+use crate::network::{Behaviour, Host, Network, Role};
+use crate::spec::Amount;
+use crate::torrc;
+use base::{ByteSize, SeedTree};
+use std::fmt::Write;
+
+/// Servers listen here.
+pub(crate) const SERVER_PORT: u16 = 80;
+
+/// The file of one client. `begin_s` is how long after its start the first transfer begins, in seconds.
+pub(crate) fn of_client(network: &Network, host: &Host, behaviour: Behaviour, begin_s: f64) -> String {
+    let mut text = format!("# What gnomon-traffic does on {}.\n", host.name);
+    let _ = writeln!(text, "socks: 127.0.0.1:{}", torrc::SOCKS_PORT);
+    text += "isolation: transfer\n";
+    if torrc::measures(host.role) {
+        let _ = writeln!(text, "control: 127.0.0.1:{}", torrc::CONTROL_PORT);
+    }
+    let seed = SeedTree::new(network.spec.seed).stream(&host.name, "traffic").next_u64() >> 33;
+    let _ = write!(text, "start: {begin_s} s\nseed: {seed}\nservers:\n");
+    for server in servers(network, behaviour) {
+        let _ = writeln!(text, "  - \"{server}\"");
+    }
+    text += "behaviours:\n";
+    for line in behaviours(network, behaviour) {
+        let _ = writeln!(text, "  - {{ {line} }}");
+    }
+    text
+}
+
+fn servers(network: &Network, behaviour: Behaviour) -> Vec<String> {
+    if behaviour == Behaviour::Onion {
+        let keys = network.with_role(Role::OnionService).filter_map(|host| host.onion.as_ref());
+        return keys.map(|keys| format!("{}:{}", keys.address, torrc::ONION_PORT)).collect();
+    }
+    let name = |host: &Host| match network.spec.server_names {
+        true => format!("{}:{SERVER_PORT}", host.name),
+        false => format!("{}:{SERVER_PORT}", host.address),
+    };
+    network.with_role(Role::Server).map(name).collect()
+}
+
+fn behaviours(network: &Network, behaviour: Behaviour) -> Vec<String> {
+    let spec = &network.spec;
+    let (count, brief) = match spec.amount {
+        Amount::Endless => (String::new(), false),
+        Amount::Times(times) => (format!(", count: {times}"), true),
+    };
+    let sizes = spec.performance_sizes.iter().map(|size| bytes(*size)).collect::<Vec<_>>().join(", ");
+    // Those that end do so soon.
+    let (pause, every) = if brief { ("[1 s, 5 s]", "10 s") } else { ("[1 s, 60 s]", "60 s") };
+    match behaviour {
+        Behaviour::Web => vec![format!("kind: web, size: 320 KiB, pause: {pause}{count}")],
+        Behaviour::Bulk => vec![format!("kind: bulk, size: {}{count}", bytes(spec.bulk_size))],
+        Behaviour::Performance | Behaviour::Onion | Behaviour::Bridge => {
+            vec![format!("kind: performance, sizes: [{sizes}], every: {every}{count}")]
+        }
+        Behaviour::Markov => vec![format!("kind: markov, streams: ../../conf/streams.graphml, packets: ../../conf/packets.graphml{count}")],
+    }
+}
+
+fn bytes(size: ByteSize) -> String {
+    const KIB: u64 = 1024;
+    match size.0 {
+        bytes if bytes % (KIB * KIB) == 0 => format!("{} MiB", bytes / KIB / KIB),
+        bytes if bytes % KIB == 0 => format!("{} KiB", bytes / KIB),
+        bytes => format!("{bytes} B"),
+    }
+}

@@ -1,0 +1,20 @@
+//! `gnomon tor`: private Tor networks. `new` writes one as an experiment, `status` tells how a run of one stands.
+
+mod new;
+
+use clap::{ArgMatches, Command};
+
+pub fn command() -> Command {
+    Command::new("tor")
+        .about("Make private Tor networks of real tor, and see how they fare")
+        .subcommand_required(true)
+        .disable_help_subcommand(true)
+        .subcommands([new::command()])
+}
+
+pub fn main(matches: &ArgMatches) -> u8 {
+    match matches.subcommand() {
+        Some(("new", matches)) => new::main(matches),
+        _ => unreachable!("clap knows the commands"),
+    }
+}
