@@ -1,15 +1,20 @@
 //! Where guests live: one range of addresses, mapped once, cut into regions by host and into blocks by process.
 //!
 //! The range is the same in each run, and a host's region follows from its place in the plan, so that pointers are the same
-//! in each run and with any number of workers.
+//! in each run and with any number of workers. Below the arenas lie, from the bottom up, the addresses of programs that are
+//! linked to fixed ones, and the parking, where the memory of address spaces lies that wait for their turn at addresses which they
+//! share with others. Where something is parked follows from the order of real time; no guest ever sees it.
 
 use crate::counters;
-use std::sync::OnceLock;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Where arenas begin: below every address at which Linux places a position-independent program or its libraries.
 pub const ARENAS_START: u64 = 0x1000_0000_0000;
 /// Where arenas end: 64 TiB on.
 pub const ARENAS_END: u64 = 0x5000_0000_0000;
+/// Where the parking begins and programs at fixed addresses end. It ends where the arenas begin.
+pub(crate) const PARKING_START: u64 = 0x0100_0000_0000;
 /// The unit in which a host's region is given out, and the size of an ordinary process's first block.
 pub const BLOCK_BYTES: u64 = 256 << 20;
 /// The largest region of one host.
@@ -58,15 +63,71 @@ pub fn map_arenas() -> Result<(), ArenaError> {
     .clone()
 }
 
-/// The region of one host: which of its blocks are taken.
+/// A range of addresses cut into blocks that are given out by first fit.
 #[derive(Debug)]
-pub struct HostRegion {
+struct Blocks {
     start: u64,
     blocks: u64,
-    /// Taken runs of blocks, (first block, blocks), by first block.
-    taken: std::collections::BTreeMap<u64, u64>,
+    /// Taken runs of blocks, by first block.
+    taken: BTreeMap<u64, Run>,
     /// No block below this one is free.
     first_free: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    blocks: u64,
+    owners: u32,
+}
+
+impl Blocks {
+    const fn new(start: u64, bytes: u64) -> Blocks {
+        Blocks { start, blocks: bytes / BLOCK_BYTES, taken: BTreeMap::new(), first_free: 0 }
+    }
+
+    /// Takes `bytes` (rounded up to blocks): start and size. None when there is no room.
+    fn take(&mut self, bytes: u64) -> Option<(u64, u64)> {
+        let wanted = bytes.div_ceil(BLOCK_BYTES).max(1);
+        let mut at = self.first_free;
+        for (&first, run) in self.taken.range(at..) {
+            if first - at >= wanted {
+                break;
+            }
+            at = first + run.blocks;
+        }
+        if at + wanted > self.blocks {
+            return None;
+        }
+        self.taken.insert(at, Run { blocks: wanted, owners: 1 });
+        if at == self.first_free {
+            self.first_free = at + wanted;
+            while let Some(run) = self.taken.get(&self.first_free) {
+                self.first_free += run.blocks;
+            }
+        }
+        Some((self.start + at * BLOCK_BYTES, wanted * BLOCK_BYTES))
+    }
+
+    /// One owner less of what `take` gave at `start`; without owners it is free again.
+    fn give_back(&mut self, start: u64) {
+        let first = (start - self.start) / BLOCK_BYTES;
+        let Some(run) = self.taken.get_mut(&first) else { return };
+        run.owners -= 1;
+        if run.owners == 0 {
+            self.taken.remove(&first);
+            self.first_free = self.first_free.min(first);
+        }
+    }
+}
+
+/// The region of one host: which of its blocks are taken, and the numbers of what its processes share.
+#[derive(Debug)]
+pub struct HostRegion {
+    blocks: Blocks,
+    /// Numbers of shared files, by device and inode.
+    shared_files: BTreeMap<(u64, u64), u32>,
+    /// The last number given to shared memory.
+    shared_objects: u32,
 }
 
 impl HostRegion {
@@ -75,38 +136,69 @@ impl HostRegion {
         let share = (ARENAS_END - ARENAS_START) / u64::from(hosts.max(1)).next_power_of_two();
         let bytes = share.clamp(BLOCK_BYTES, REGION_MAX_BYTES);
         let start = ARENAS_START + u64::from(index) * bytes;
-        HostRegion { start, blocks: bytes / BLOCK_BYTES, taken: Default::default(), first_free: 0 }
+        let bytes = bytes.min(ARENAS_END.saturating_sub(start));
+        HostRegion { blocks: Blocks::new(start, bytes), shared_files: BTreeMap::new(), shared_objects: 0 }
     }
 
     /// Takes `bytes` (rounded up to blocks) by first fit. None when the region is full.
     pub(crate) fn take(&mut self, bytes: u64) -> Option<(u64, u64)> {
-        let wanted = bytes.div_ceil(BLOCK_BYTES).max(1);
-        let mut at = self.first_free;
-        for (&first, &count) in self.taken.range(at..) {
-            if first - at >= wanted {
-                break;
-            }
-            at = first + count;
-        }
-        if at + wanted > self.blocks || self.start + (at + wanted) * BLOCK_BYTES > ARENAS_END {
-            return None;
-        }
-        self.taken.insert(at, wanted);
-        if at == self.first_free {
-            self.first_free = at + wanted;
-            while let Some(count) = self.taken.get(&self.first_free) {
-                self.first_free += count;
-            }
-        }
-        Some((self.start + at * BLOCK_BYTES, wanted * BLOCK_BYTES))
+        self.blocks.take(bytes)
     }
 
-    /// Gives back what `take` gave, at its start address.
-    pub(crate) fn give_back(&mut self, start: u64) {
-        let first = (start - self.start) / BLOCK_BYTES;
-        if self.taken.remove(&first).is_some() {
-            self.first_free = self.first_free.min(first);
+    /// One more address space uses what `take` gave at `start`.
+    pub(crate) fn share(&mut self, start: u64) {
+        let first = (start - self.blocks.start) / BLOCK_BYTES;
+        if let Some(run) = self.blocks.taken.get_mut(&first) {
+            run.owners += 1;
         }
+    }
+
+    /// An address space needs what `take` gave at `start` no longer; the last one frees it.
+    pub(crate) fn give_back(&mut self, start: u64) {
+        self.blocks.give_back(start);
+    }
+
+    /// A number for new memory that processes will share.
+    pub(crate) fn new_shared_object(&mut self) -> u32 {
+        self.shared_objects += 1;
+        self.shared_objects
+    }
+
+    /// The number of a file whose memory is shared.
+    pub(crate) fn shared_file(&mut self, device: u64, inode: u64) -> u32 {
+        if let Some(number) = self.shared_files.get(&(device, inode)) {
+            return *number;
+        }
+        let number = self.new_shared_object();
+        self.shared_files.insert((device, inode), number);
+        number
+    }
+}
+
+static PARKING: Mutex<Blocks> = Mutex::new(Blocks::new(PARKING_START, ARENAS_START - PARKING_START));
+
+/// Addresses in the parking for memory whose home is `[start, start + bytes)`. They are as far behind a block's start as home
+/// is, so that page tables move as a whole. Nothing is mapped there yet.
+#[derive(Debug)]
+pub(crate) struct ParkingSlot {
+    block: u64,
+    pub(crate) start: u64,
+    pub(crate) bytes: u64,
+}
+
+impl ParkingSlot {
+    /// None when the parking is full.
+    pub(crate) fn for_home(start: u64, bytes: u64) -> Option<ParkingSlot> {
+        let offset = start % BLOCK_BYTES;
+        let (block, _) = PARKING.lock().unwrap_or_else(PoisonError::into_inner).take(offset + bytes)?;
+        Some(ParkingSlot { block, start: block + offset, bytes })
+    }
+}
+
+impl Drop for ParkingSlot {
+    /// Nothing may be mapped there any more.
+    fn drop(&mut self) {
+        PARKING.lock().unwrap_or_else(PoisonError::into_inner).give_back(self.block);
     }
 }
 
@@ -126,6 +218,26 @@ mod tests {
         assert_eq!(region.take(2 * BLOCK_BYTES).unwrap().0, b);
         assert_eq!(region.take(2 * BLOCK_BYTES).unwrap().0, c + BLOCK_BYTES);
         assert_eq!(region.take(1).unwrap().0, b + 2 * BLOCK_BYTES);
+    }
+
+    #[test]
+    fn a_shared_block_returns_with_its_last_owner() {
+        let mut region = HostRegion::new(2, 64);
+        let (a, _) = region.take(1).unwrap();
+        region.share(a);
+        region.give_back(a);
+        assert_ne!(region.take(1).unwrap().0, a);
+        region.give_back(a);
+        assert_eq!(region.take(1).unwrap().0, a);
+    }
+
+    #[test]
+    fn a_parking_slot_lies_as_its_home_does() {
+        let slot = ParkingSlot::for_home(0x40_0000, 3 * BLOCK_BYTES).unwrap();
+        assert_eq!(slot.start % BLOCK_BYTES, 0x40_0000);
+        assert!(slot.start >= PARKING_START && slot.start + slot.bytes <= ARENAS_START);
+        let other = ParkingSlot::for_home(ARENAS_START, BLOCK_BYTES).unwrap();
+        assert!(other.start >= slot.start + slot.bytes || other.start + other.bytes <= slot.start);
     }
 
     #[test]

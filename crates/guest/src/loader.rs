@@ -3,7 +3,7 @@
 use crate::arena::HostRegion;
 use crate::cpu;
 use crate::image::{ElfError, FileKey, Image, images};
-use crate::memory::{AddressSpace, MapError};
+use crate::memory::{self, AddressSpace, MapError};
 use crate::registers::{FIXED_FLAGS, Registers};
 use crate::vcpu::Vcpu;
 use std::fs::File;
@@ -34,7 +34,7 @@ pub struct StartArguments<'a> {
 pub enum StartError {
     /// ENOEXEC: the file is no program that can be loaded.
     NotExecutable(ElfError),
-    /// The program must lie at a fixed address.
+    /// ENOEXEC: the program must lie at addresses that guests cannot have.
     FixedAddress,
     /// ENOMEM
     NoMemory,
@@ -46,9 +46,9 @@ impl std::fmt::Display for StartError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             StartError::NotExecutable(error) => write!(f, "cannot be loaded: {error}"),
-            StartError::FixedAddress => f.write_str(
-                "is linked to a fixed address (not position-independent), which is not supported yet: use a PIE build of it",
-            ),
+            StartError::FixedAddress => {
+                f.write_str("is linked to fixed addresses below 64 KiB or above 1 TiB, where no guest can lie: link it elsewhere or as PIE")
+            }
             StartError::NoMemory => f.write_str("does not fit into its host's addresses"),
             StartError::TooBig => f.write_str("its arguments and environment are larger than a quarter of its stack"),
         }
@@ -79,7 +79,7 @@ impl Program {
         let no_elf = |error: std::io::Error| StartError::NotExecutable(ElfError { reason: error.to_string() });
         let key = FileKey::of(file).map_err(no_elf)?;
         let image = images().get(key, file).map_err(StartError::NotExecutable)?;
-        if image.header.fixed {
+        if image.header.fixed && !memory::is_fixed_range(image.header.linked_at, image.mapped_bytes()) {
             return Err(StartError::FixedAddress);
         }
         let interpreter = match &image.header.interpreter {
@@ -125,13 +125,20 @@ impl Program {
     }
 
     fn fill(&self, space: &mut AddressSpace, arguments: &StartArguments<'_>) -> Result<Registers, StartError> {
-        let program = space.place(space.stack_end(), self.image.clone(), &self.name)?;
+        let mut free = space.stack_end();
+        let program = if self.image.header.fixed {
+            space.place_fixed(self.image.clone(), &self.name)?
+        } else {
+            let start = space.place(free, self.image.clone(), &self.name)?;
+            space.enforce_read_only(start);
+            free += self.image.mapped_bytes();
+            start
+        };
         space.protect_segments(program);
-        space.enforce_read_only(program);
         let mut entry = program + self.image.header.entry;
         let mut loader_base = 0;
         if let Some((loader, name)) = &self.interpreter {
-            loader_base = program + self.image.mapped_bytes();
+            loader_base = free;
             space.place(loader_base, loader.clone(), name)?;
             space.protect_segments(loader_base);
             entry = loader_base + loader.header.entry;

@@ -1,6 +1,7 @@
 //! A worker: an OS thread that may run vcpus.
 
 use crate::counters;
+use crate::memory;
 use crate::registers::XsaveArea;
 use crate::switch::{CLOCK_CALLS, WorkerState, door_addresses};
 use crate::traps;
@@ -34,6 +35,8 @@ pub struct Worker {
     /// System calls that arrived by SIGSYS, by the address behind the instruction.
     misses: FastMap<u64, u64>,
     signal_stack: Vec<u8>,
+    /// Whether it may run programs at fixed addresses (`memory::turns`).
+    pub(crate) holds_fixed: bool,
     not_send: PhantomData<*mut ()>,
 }
 
@@ -78,6 +81,7 @@ impl Worker {
             state,
             misses: FastMap::default(),
             signal_stack: vec![0; SIGNAL_STACK_BYTES],
+            holds_fixed: false,
             not_send: PhantomData,
         };
         worker.arm()?;
@@ -113,7 +117,16 @@ impl Worker {
 
     /// Stops executing a host: gives up the fixed addresses that it holds, so that guests at the same addresses on other workers can
     /// run.
-    pub fn leave(&mut self) {}
+    pub fn leave(&mut self) {
+        if std::mem::take(&mut self.holds_fixed) {
+            memory::leave_fixed();
+        }
+    }
+
+    /// What tells this worker from all others; not 0.
+    pub(crate) fn number(&self) -> u64 {
+        &raw const *self.state as u64
+    }
 
     /// What clocks show from now on, in nanoseconds since 1970 and since the host's start.
     pub fn set_clocks(&mut self, real_ns: u64, monotonic_ns: u64) {
@@ -190,6 +203,7 @@ impl GuestProbe {
 
 impl Drop for Worker {
     fn drop(&mut self) {
+        self.leave();
         // SAFETY: undoes `arm` on the same thread (a worker is not `Send`) before the blocks it points to are freed.
         unsafe {
             libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, 0u64, 0u64, 0u64, 0u64);

@@ -48,6 +48,12 @@ impl Image {
         self.mapped_bytes
     }
 
+    /// How much of it lies before its first segment that can be written.
+    pub(crate) fn read_only_bytes(&self) -> u64 {
+        let writable = self.header.segments.iter().find(|segment| segment.writable);
+        writable.map_or(self.header.span, |segment| page_down(segment.address))
+    }
+
     /// Pages that every start of the image writes: what ld.so relocates, and small initialised data behind it.
     pub(crate) fn relocated_ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         const SMALL_DATA_BYTES: u64 = 16 << 10;

@@ -1,8 +1,9 @@
 //! `mmap`, `munmap`, `mprotect`, `mremap`, `brk` and `madvise` of a guest.
 
 use super::real::{self, RealKind, RealMap};
+use super::turns::{self, Parked};
 use super::vma::{Vma, VmaKind};
-use super::{AddressSpace, HEAP_START, PROT_EXEC, PROT_READ, PROT_WRITE, Placement};
+use super::{AddressSpace, Block, HEAP_START, PROT_EXEC, PROT_READ, PROT_WRITE, Placement};
 use crate::arena::{BLOCK_BYTES, HostRegion};
 use crate::copy;
 use crate::image::{FileKey, Image, PAGE, PackPart, images, page_down, page_up};
@@ -79,19 +80,20 @@ impl AddressSpace {
         if bytes == 0 || bytes > 1 << 46 {
             return Err(MapError::NoMemory);
         }
+        let object = shared_object(region, request)?;
         if request.fixed || request.no_replace {
-            return self.map_fixed(request, bytes);
+            return self.map_fixed(request, bytes, object);
         }
         if let Some((image, name)) = image_request(request, bytes) {
             let start = self.find_free(region, image.mapped_bytes)?;
             return self.place(start, image, name);
         }
         let start = self.choose(region, request.hint, bytes)?;
-        self.fill(start, bytes, request)?;
+        self.fill(start, bytes, request, object)?;
         Ok(start)
     }
 
-    fn map_fixed(&mut self, request: &MapRequest<'_>, bytes: u64) -> Result<u64, MapError> {
+    fn map_fixed(&mut self, request: &MapRequest<'_>, bytes: u64, object: u32) -> Result<u64, MapError> {
         let start = request.hint;
         if !start.is_multiple_of(PAGE) {
             return Err(MapError::Invalid);
@@ -105,11 +107,11 @@ impl AddressSpace {
             return Err(MapError::Exists);
         }
         if self.is_part_of_image(start, end, request) {
-            self.set_vmas(start, end, request.prot, false, None);
+            self.set_vmas(start, end, request.prot, None);
             return Ok(start);
         }
-        if matches!(request.backing, Backing::Anonymous) && self.is_fresh_zero(start, end) {
-            self.set_vmas(start, end, request.prot, request.shared, Some(VmaKind::Anonymous));
+        if matches!(request.backing, Backing::Anonymous) && !request.shared && self.is_fresh_zero(start, end) {
+            self.set_vmas(start, end, request.prot, Some(VmaKind::Anonymous));
             return Ok(start);
         }
         if replaces {
@@ -118,13 +120,14 @@ impl AddressSpace {
                 real::discard(start, bytes);
             }
         }
-        self.fill(start, bytes, request)?;
+        self.fill(start, bytes, request, object)?;
         Ok(start)
     }
 
-    /// Whether `[start, end)` lies in this process's blocks.
+    /// Whether `[start, end)` lies in this process's blocks or in what it has of the fixed addresses.
     fn owns(&self, start: u64, end: u64) -> bool {
-        self.blocks.iter().any(|(at, bytes)| start >= *at && end <= at + bytes)
+        self.blocks.iter().any(|block| start >= block.start && end <= block.end())
+            || self.fixed.is_some_and(|(at, bytes)| start >= at && end <= at + bytes)
     }
 
     fn choose(&mut self, region: &mut HostRegion, hint: u64, bytes: u64) -> Result<u64, MapError> {
@@ -142,32 +145,40 @@ impl AddressSpace {
     }
 
     fn in_heap_zone(&self, start: u64, end: u64) -> bool {
-        let (block, size) = self.blocks[0];
-        start < block + size && end > block + HEAP_START
+        let block = &self.blocks[0];
+        start < block.end() && end > block.start + HEAP_START
     }
 
     fn find_free(&mut self, region: &mut HostRegion, bytes: u64) -> Result<u64, MapError> {
-        let heap_start = self.blocks[0].0 + HEAP_START;
+        let heap_start = self.blocks[0].start + HEAP_START;
         let (found, lowest) = self.vmas.first_fit(self.lowest_free, heap_start, bytes);
         self.lowest_free = lowest;
         if let Some(start) = found {
             return Ok(start);
         }
-        for (start, size) in &self.blocks[1..] {
-            if let (Some(start), _) = self.vmas.first_fit(*start, start + size, bytes) {
+        for block in &self.blocks[1..] {
+            if let (Some(start), _) = self.vmas.first_fit(block.start, block.end(), bytes) {
                 return Ok(start);
             }
         }
-        let (start, size) =
+        let (start, bytes) =
             region.take(bytes.max(FURTHER_BLOCK_BYTES.min(64 * BLOCK_BYTES))).ok_or(MapError::NoMemory)?;
-        self.blocks.push((start, size));
+        self.blocks.push(Block { start, bytes, shared: None });
         Ok(start)
     }
 
     /// Makes `[start, start + bytes)`, which is free or was just removed, show what the request asks for.
-    fn fill(&mut self, start: u64, bytes: u64, request: &MapRequest<'_>) -> Result<(), MapError> {
+    fn fill(&mut self, start: u64, bytes: u64, request: &MapRequest<'_>, object: u32) -> Result<(), MapError> {
         let end = start + bytes;
+        let shared = request.shared;
         let kind = match request.backing {
+            Backing::Anonymous if shared => {
+                self.make_shared(start, end)?;
+                if request.prot & PROT_WRITE == 0 {
+                    real::protect(start, bytes, request.prot);
+                }
+                VmaKind::Anonymous
+            }
             Backing::Anonymous => {
                 self.make_plain(start, end)?;
                 if request.prot & PROT_EXEC != 0 || (request.prot & PROT_WRITE == 0 && bytes <= ENFORCED_BYTES) {
@@ -176,7 +187,11 @@ impl AddressSpace {
                 VmaKind::Anonymous
             }
             Backing::Bytes { bytes: content, name } => {
-                self.make_plain(start, end)?;
+                if shared {
+                    self.make_shared(start, end)?
+                } else {
+                    self.make_plain(start, end)?
+                };
                 let length = content.len().min(bytes as usize);
                 copy::copy_bytes(start, content.as_ptr() as u64, length as u64);
                 VmaKind::File { name: self.names.number(name), offset: 0 }
@@ -186,7 +201,16 @@ impl AddressSpace {
                 VmaKind::File { name: self.names.number(name), offset }
             }
         };
-        self.vmas.insert(Vma { start, end, prot: request.prot, shared: request.shared, kind });
+        self.vmas.insert(Vma { start, end, prot: request.prot, shared, object, kind });
+        Ok(())
+    }
+
+    /// Makes a range zeroes that twins will share.
+    fn make_shared(&mut self, start: u64, end: u64) -> Result<(), MapError> {
+        if !real::map_shared(start, end - start) {
+            return Err(MapError::NoMemory);
+        }
+        self.real.set(start, end, RealKind::File);
         Ok(())
     }
 
@@ -273,11 +297,34 @@ impl AddressSpace {
             recording.parts.retain(|(other, _)| other.at + other.bytes <= part.at || part.at + part.bytes <= other.at);
             recording.parts.push((part, None));
         }
-        let name = self.names.number(name);
-        let prot = PROT_READ | PROT_EXEC;
-        self.vmas.insert(Vma { start, end, prot, shared: false, kind: VmaKind::Image(name) });
-        self.placements.push(Placement { start, image, fresh: true });
+        self.add_placement(start, image, name);
         Ok(start)
+    }
+
+    /// Places a program at the addresses that it is linked to: in the parking, until this address space is entered.
+    pub(crate) fn place_fixed(&mut self, image: Arc<Image>, name: &[u8]) -> Result<u64, MapError> {
+        let (start, bytes) = (image.header.linked_at, image.mapped_bytes);
+        let parked = Parked::place_for(start, bytes).ok_or(MapError::NoMemory)?;
+        if !real::map_file(parked.start(), bytes, 7, false, images().fd(), image.offset) {
+            return Err(MapError::NoMemory);
+        }
+        real::protect(parked.start(), image.read_only_bytes(), PROT_READ | PROT_EXEC);
+        for (from, to) in image.relocated_ranges() {
+            real::populate(parked.start() + from, to - from);
+        }
+        turns::add_fixed(self.id, start, parked);
+        self.fixed = Some((start, bytes));
+        self.takes_turns = true;
+        self.real.set(start, start + bytes, RealKind::Store { offset: image.offset });
+        self.add_placement(start, image, name);
+        Ok(start)
+    }
+
+    fn add_placement(&mut self, start: u64, image: Arc<Image>, name: &[u8]) {
+        let (name, end) = (self.names.number(name), start + image.mapped_bytes);
+        let prot = PROT_READ | PROT_EXEC;
+        self.vmas.insert(Vma { start, end, prot, shared: false, object: 0, kind: VmaKind::Image(name) });
+        self.placements.push(Placement { start, image, fresh: true });
     }
 
     /// Gives the segments of a placed image the protections that `execve` gives them.
@@ -300,14 +347,7 @@ impl AddressSpace {
     /// cost every guest two more mappings.)
     pub(crate) fn enforce_read_only(&mut self, start: u64) {
         let Some(placement) = self.placements.iter().find(|p| p.start == start) else { return };
-        let segments = &placement.image.header.segments;
-        let end = segments
-            .iter()
-            .find(|segment| segment.writable)
-            .map_or(placement.image.header.span, |s| page_down(s.address));
-        if end > 0 {
-            real::protect(start, end, PROT_READ | PROT_EXEC);
-        }
+        real::protect(start, placement.image.read_only_bytes(), PROT_READ | PROT_EXEC);
     }
 
     /// Whether a fixed mapping asks for a segment of an image that lies there already.
@@ -343,10 +383,10 @@ impl AddressSpace {
     }
 
     /// Replaces protection (and kind) of what is mapped in a range.
-    fn set_vmas(&mut self, start: u64, end: u64, prot: u8, shared: bool, kind: Option<VmaKind>) {
+    fn set_vmas(&mut self, start: u64, end: u64, prot: u8, kind: Option<VmaKind>) {
         let kind = kind.or_else(|| self.vmas.find(start).map(|(_, vma)| vma.kind)).unwrap_or(VmaKind::Anonymous);
         self.vmas.remove(start, end);
-        self.vmas.insert(Vma { start, end, prot, shared, kind });
+        self.vmas.insert(Vma { start, end, prot, shared: false, object: 0, kind });
     }
 
     /// Makes a range plain memory that reads as zero, where it is not yet. Freed plain memory is zero already.
@@ -430,7 +470,7 @@ impl AddressSpace {
         }
         self.vmas.remove(address, end);
         self.remove_placements(address, end);
-        if self.blocks.first().is_some_and(|(block, size)| address >= *block && address < block + size) {
+        if self.blocks.first().is_some_and(|block| address >= block.start && address < block.end()) {
             self.lowest_free = self.lowest_free.min(address.max(self.stack_end()));
         }
         Ok(())
@@ -498,7 +538,7 @@ impl AddressSpace {
         if part.prot == prot || self.is_relro(part.start, part.end) {
             return Ok(());
         }
-        if matches!(part.kind, VmaKind::File { .. }) && part.shared {
+        if part.shared {
             return if real::protect(part.start, part.end - part.start, prot) { Ok(()) } else { Err(MapError::Access) };
         }
         if prot != 0 {
@@ -530,8 +570,7 @@ impl AddressSpace {
 
     /// `brk(2)`: the new end of the heap, or the old one when the request cannot be met. 0 asks.
     pub fn brk(&mut self, address: u64) -> u64 {
-        let (block, size) = self.blocks[0];
-        let (start, limit) = (block + HEAP_START, block + size);
+        let (start, limit) = (self.blocks[0].start + HEAP_START, self.blocks[0].end());
         if address < start || address > limit {
             return self.heap_end;
         }
@@ -545,6 +584,7 @@ impl AddressSpace {
                 end: new,
                 prot: PROT_READ | PROT_WRITE,
                 shared: false,
+                object: 0,
                 kind: VmaKind::Heap,
             });
         } else if new < old {
@@ -595,9 +635,8 @@ impl AddressSpace {
     }
 
     fn grow_in_place(&mut self, vma: &Vma, from: u64, to: u64) -> Result<bool, MapError> {
-        let fits =
-            vma.end == from && self.owns(from, to) && !self.vmas.overlaps(from, to) && vma.kind == VmaKind::Anonymous;
-        if !fits || self.in_heap_zone(from, to) {
+        let fits = vma.end == from && self.owns(from, to) && !self.vmas.overlaps(from, to);
+        if !fits || vma.kind != VmaKind::Anonymous || vma.shared || self.in_heap_zone(from, to) {
             return Ok(false);
         }
         self.make_plain(from, to)?;
@@ -672,6 +711,18 @@ impl AddressSpace {
             at = part.end;
         }
         at >= end
+    }
+}
+
+/// The number of what a mapping shares; 0 when it is private.
+fn shared_object(region: &mut HostRegion, request: &MapRequest<'_>) -> Result<u32, MapError> {
+    match request.backing {
+        _ if !request.shared => Ok(0),
+        Backing::File { file, .. } => {
+            let key = FileKey::of(file).map_err(|_| MapError::Access)?;
+            Ok(region.shared_file(key.device, key.inode))
+        }
+        _ => Ok(region.new_shared_object()),
     }
 }
 

@@ -5,13 +5,17 @@
 //! differ from Linux: memory that was never mapped, or is unmapped, can be touched by the guest's own instructions without a
 //! fault (the simulated kernel still answers EFAULT for it); a large reservation with PROT_NONE is not enforced until it has
 //! been accessible once.
+//!
+//! Address spaces that need the same addresses take turns there (`turns`).
 
 mod map;
 mod real;
 mod touched;
+mod turns;
 mod vma;
 
 pub use map::{Backing, MapError, MapRequest};
+pub(crate) use turns::{is_fixed_range, leave_fixed};
 pub use vma::{PROT_EXEC, PROT_READ, PROT_WRITE, Vma, VmaKind};
 
 use crate::arena::{BLOCK_BYTES, HostRegion};
@@ -21,6 +25,7 @@ use crate::worker::Worker;
 use real::{RealKind, RealMaps};
 use std::cell::Cell;
 use std::sync::Arc;
+use turns::{Parked, SharedBlock};
 use vma::{Names, VmaList};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -54,11 +59,31 @@ pub(crate) struct Placement {
     pub(crate) fresh: bool,
 }
 
+/// Part of the host's region that a process uses.
+#[derive(Debug, Clone)]
+struct Block {
+    start: u64,
+    bytes: u64,
+    /// Set once there is a twin.
+    shared: Option<Arc<SharedBlock>>,
+}
+
+impl Block {
+    fn end(&self) -> u64 {
+        self.start + self.bytes
+    }
+}
+
 /// One process's memory.
 #[derive(Debug)]
 pub struct AddressSpace {
-    /// (start, bytes): the first block, then those that mappings needed.
-    blocks: Vec<(u64, u64)>,
+    id: u64,
+    /// The first block, then those that mappings needed.
+    blocks: Vec<Block>,
+    /// (start, bytes) of a program that is linked to fixed addresses.
+    fixed: Option<(u64, u64)>,
+    /// Whether others use some of the same addresses.
+    takes_turns: bool,
     vmas: VmaList,
     real: RealMaps,
     names: Names,
@@ -85,7 +110,10 @@ impl AddressSpace {
     pub fn new(region: &mut HostRegion) -> Option<AddressSpace> {
         let (start, bytes) = region.take(BLOCK_BYTES)?;
         let mut space = AddressSpace {
-            blocks: vec![(start, bytes)],
+            id: start,
+            blocks: vec![Block { start, bytes, shared: None }],
+            fixed: None,
+            takes_turns: false,
             vmas: VmaList::default(),
             real: RealMaps::default(),
             names: Names::default(),
@@ -106,20 +134,107 @@ impl AddressSpace {
             end,
             prot: PROT_READ | PROT_WRITE,
             shared: false,
+            object: 0,
             kind: VmaKind::Stack,
         });
         Some(space)
     }
 
-    /// Gives everything back: pages to the real kernel, blocks to the host. Must be the last call.
+    /// An exact copy for `fork(2)`: the same mappings at the same addresses, private pages copied, shared mappings shared. The parent,
+    /// which must have been entered, stays resident; the child is parked. None when memory or addresses are lacking.
+    pub fn fork(&mut self, region: &mut HostRegion) -> Option<AddressSpace> {
+        debug_assert!(
+            self.blocks.iter().all(|block| self.lies_at(block.start)),
+            "a fork of an address space that was not entered"
+        );
+        self.seal_startup();
+        let blocks: Vec<Parked> =
+            self.blocks.iter().map(|block| self.copy_range(block.start, block.bytes)).collect::<Option<_>>()?;
+        let fixed = match self.fixed {
+            Some((start, bytes)) => Some((start, self.copy_range(start, bytes)?)),
+            None => None,
+        };
+        let id = self.share_block(0).new_number();
+        for (index, parked) in blocks.into_iter().enumerate() {
+            let start = self.blocks[index].start;
+            self.share_block(index).add(id, start, parked);
+            region.share(start);
+        }
+        if let Some((start, parked)) = fixed {
+            turns::add_fixed(id, start, parked);
+        }
+        self.takes_turns = true;
+        Some(AddressSpace {
+            id,
+            blocks: self.blocks.clone(),
+            fixed: self.fixed,
+            takes_turns: true,
+            vmas: self.vmas.clone(),
+            real: self.real.clone(),
+            names: self.names.clone(),
+            placements: self.placements.clone(),
+            heap_end: self.heap_end,
+            lowest_free: self.lowest_free,
+            pack: self.pack.clone(),
+            recording: None,
+            recent: Cell::new([0; 2]),
+        })
+    }
+
+    fn copy_range(&self, start: u64, bytes: u64) -> Option<Parked> {
+        Parked::copy_of(start, bytes, &self.real.guarded(start, start + bytes))
+    }
+
+    fn share_block(&mut self, index: usize) -> &Arc<SharedBlock> {
+        let block = &mut self.blocks[index];
+        block.shared.get_or_insert_with(|| Arc::new(SharedBlock::new(self.id, block.start, block.bytes)))
+    }
+
+    /// Makes this the address space that lies at its addresses. To be called before a thread of it runs or its memory is read or
+    /// written, and again after another one was entered; costs a compare when nothing is to be done. May wait until another worker
+    /// gives up fixed addresses ([`Worker::leave`]).
+    #[inline]
+    pub fn enter(&mut self, worker: &mut Worker) {
+        if self.takes_turns || worker.holds_fixed {
+            self.take_turn(worker);
+        }
+    }
+
+    fn take_turn(&mut self, worker: &mut Worker) {
+        for block in self.blocks.iter().filter_map(|block| block.shared.as_ref()) {
+            block.enter(self.id);
+        }
+        if self.fixed.is_none() {
+            worker.leave();
+        } else if !worker.holds_fixed || !turns::is_fixed_resident(self.id) {
+            turns::enter_fixed(self.id, worker.number());
+            worker.holds_fixed = true;
+        }
+    }
+
+    /// Whether what is at `address` is this address space's.
+    fn lies_at(&self, address: u64) -> bool {
+        if self.fixed.is_some_and(|(start, bytes)| address >= start && address < start + bytes) {
+            return turns::is_fixed_resident(self.id);
+        }
+        let block = self.blocks.iter().find(|block| address >= block.start && address < block.end());
+        block.and_then(|block| block.shared.as_ref()).is_none_or(|shared| shared.is_resident(self.id))
+    }
+
+    /// Gives everything back: pages to the real kernel, blocks to the host. Must be the last call. Twins keep what is theirs.
     pub fn release(&mut self, region: &mut HostRegion) {
-        for (start, bytes) in std::mem::take(&mut self.blocks) {
-            if self.real.touches(start, start + bytes) {
-                real::map_plain(start, bytes);
-            } else {
-                real::discard(start, bytes);
+        for block in std::mem::take(&mut self.blocks) {
+            match &block.shared {
+                Some(shared) if !shared.remove(self.id) => {}
+                None if !self.real.touches(block.start, block.end()) => real::discard(block.start, block.bytes),
+                _ => {
+                    real::map_plain(block.start, block.bytes);
+                }
             }
-            region.give_back(start);
+            region.give_back(block.start);
+        }
+        if self.fixed.take().is_some() {
+            turns::remove_fixed(self.id);
         }
         self.vmas = VmaList::default();
         self.real = RealMaps::default();
@@ -128,27 +243,26 @@ impl AddressSpace {
         self.recording = None;
     }
 
-    /// An exact copy for `fork(2)`: the same mappings at the same addresses, private pages copied, shared mappings shared. The parent
-    /// stays resident, the child is parked. None when memory or addresses are lacking.
-    pub fn fork(&mut self, region: &mut HostRegion) -> Option<AddressSpace> {
-        let _ = region;
-        None
-    }
-
-    /// Makes this the address space that lies at its addresses. To be called by the kernel before a thread of it runs or its memory is
-    /// read or written; costs a compare when it is resident already.
-    pub fn enter(&mut self, worker: &mut Worker) {
-        let _ = worker;
-    }
-
     /// The address above the stack's first byte.
     pub fn stack_end(&self) -> u64 {
-        self.blocks[0].0 + STACK_END
+        self.blocks[0].start + STACK_END
     }
 
     /// A number that identifies this address space among those that live.
     pub fn id(&self) -> u64 {
-        self.blocks.first().map_or(0, |block| block.0)
+        self.id
+    }
+
+    /// What identifies memory that processes share, wherever it is used: a number of the object, and the place in it. None for memory
+    /// that is private to this address space.
+    pub fn shared_identity(&self, address: u64) -> Option<(u32, u64)> {
+        let (_, vma) = self.vmas.find(address)?;
+        let at = match vma.kind {
+            VmaKind::File { offset, .. } => offset + (address - vma.start),
+            // Other shared memory cannot move: it lies at the same address wherever it was inherited.
+            _ => address,
+        };
+        vma.shared.then_some((vma.object, at))
     }
 
     /// All mappings, by address, as `/proc/PID/maps` lists them.
@@ -239,12 +353,14 @@ impl AddressSpace {
 
     /// As [`read`](Self::read), but stops at the first bad byte: how many were copied.
     pub fn read_partial(&self, address: u64, buf: &mut [u8]) -> usize {
+        debug_assert!(self.lies_at(address), "memory of an address space that was not entered is read");
         let good = self.accessible(address, buf.len() as u64, PROT_READ);
         (good - copy::copy_bytes(buf.as_mut_ptr() as u64, address, good)) as usize
     }
 
     /// As [`write`](Self::write), but stops at the first bad byte: how many were copied.
     pub fn write_partial(&self, address: u64, data: &[u8]) -> usize {
+        debug_assert!(self.lies_at(address), "memory of an address space that was not entered is written");
         let good = self.accessible(address, data.len() as u64, PROT_WRITE);
         (good - copy::copy_bytes(address, data.as_ptr() as u64, good)) as usize
     }

@@ -4,7 +4,9 @@
 //! process, and the functions that make them. All of them count.
 
 use crate::counters;
+use crate::image::PAGE;
 use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 /// What an exception is made of.
@@ -12,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 pub(crate) enum RealKind {
     /// A private mapping of the store; the value is the store's offset for the start of the range.
     Store { offset: u64 },
-    /// A mapping of some real file.
+    /// A mapping of some real file, or of memory that is shared.
     File,
     /// Anonymous memory with a protection of its own.
     Protected { prot: u8 },
@@ -28,7 +30,7 @@ pub(crate) struct RealMap {
 }
 
 /// The exceptions of one process, sorted, without overlaps.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct RealMaps {
     list: Vec<RealMap>,
 }
@@ -38,6 +40,13 @@ impl RealMaps {
     pub(crate) fn parts(&self, start: u64, end: u64) -> Vec<RealMap> {
         let first = self.list.partition_point(|map| map.end <= start);
         self.list[first..].iter().take_while(|map| map.start < end).map(|map| cut(map, start, end)).collect()
+    }
+
+    /// The ranges in `[start, end)` that fault because nothing is mapped there, relative to `start`.
+    pub(crate) fn guarded(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
+        let parts = self.parts(start, end);
+        let guards = parts.iter().filter(|part| part.kind == RealKind::Guarded);
+        guards.map(|part| (part.start - start, part.end - start)).collect()
     }
 
     pub(crate) fn touches(&self, start: u64, end: u64) -> bool {
@@ -103,6 +112,19 @@ pub(crate) fn map_plain(start: u64, bytes: u64) -> bool {
     map(start, bytes, 3, flags, -1, 0)
 }
 
+/// Maps zeroes that address spaces can share over `[start, start + bytes)`.
+pub(crate) fn map_shared(start: u64, bytes: u64) -> bool {
+    map(start, bytes, 3, libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1, 0)
+}
+
+/// Leaves nothing mapped in `[start, start + bytes)`.
+pub(crate) fn unmap(start: u64, bytes: u64) {
+    counters::count_map_call();
+    let _guard = lock_map();
+    // SAFETY: as in `map`; what lay there is given up by its owner.
+    unsafe { libc::munmap(start as *mut _, bytes as usize) };
+}
+
 fn map(start: u64, bytes: u64, prot: u8, flags: i32, fd: RawFd, offset: u64) -> bool {
     counters::count_map_call();
     let _guard = lock_map();
@@ -123,23 +145,45 @@ pub(crate) fn protect(start: u64, bytes: u64, prot: u8) -> bool {
 }
 
 const MADV_POPULATE_WRITE: i32 = 23;
+const MADV_GUARD_INSTALL: i32 = 102;
+const MADV_GUARD_REMOVE: i32 = 103;
 
-/// As [`populate`], for ranges relative to `base`: one call on kernels that let a process advise itself (6.13).
+/// As [`populate`], for ranges relative to `base`.
 pub(crate) fn populate_ranges(base: u64, ranges: &[(u64, u64)]) {
-    let vector: Vec<libc::iovec> = ranges
-        .iter()
-        .map(|(from, to)| libc::iovec { iov_base: (base + from) as *mut _, iov_len: (to - from) as usize })
-        .collect();
-    counters::count_advise_call();
-    // SAFETY: as in `map`; contents do not change; the vector outlives the call.
-    let advised = unsafe {
-        libc::syscall(libc::SYS_process_madvise, own_pidfd(), vector.as_ptr(), vector.len(), MADV_POPULATE_WRITE, 0)
-    };
-    if advised < 0 {
-        for (from, to) in ranges {
-            populate(base + from, to - from);
+    advise_ranges(base, ranges, MADV_POPULATE_WRITE);
+}
+
+/// As [`guard`], for ranges relative to `base`.
+pub(crate) fn guard_ranges(base: u64, ranges: &[(u64, u64)]) {
+    advise_ranges(base, ranges, MADV_GUARD_INSTALL);
+}
+
+/// Gives advice on ranges relative to `base`: in one call on kernels that let a process advise itself (6.13).
+fn advise_ranges(base: u64, ranges: &[(u64, u64)], advice: i32) {
+    /// UIO_MAXIOV
+    const MOST_RANGES: usize = 1024;
+    for ranges in ranges.chunks(MOST_RANGES) {
+        let vector: Vec<libc::iovec> = ranges
+            .iter()
+            .map(|(from, to)| libc::iovec { iov_base: (base + from) as *mut _, iov_len: (to - from) as usize })
+            .collect();
+        counters::count_advise_call();
+        // SAFETY: as in `map`; contents do not change, or are given up; the vector outlives the call.
+        let advised =
+            unsafe { libc::syscall(libc::SYS_process_madvise, own_pidfd(), vector.as_ptr(), vector.len(), advice, 0) };
+        let wanted: u64 = ranges.iter().map(|(from, to)| to - from).sum();
+        if advised < 0 || (advised as u64) < wanted {
+            for (from, to) in ranges {
+                advise(base + from, to - from, advice);
+            }
         }
     }
+}
+
+fn advise(start: u64, bytes: u64, advice: i32) -> bool {
+    counters::count_advise_call();
+    // SAFETY: as in `map`; contents do not change, or are given up on the guest's demand.
+    unsafe { libc::madvise(start as *mut _, bytes as usize, advice) == 0 }
 }
 
 /// A descriptor of this process, for calls on memory that ask for one; -1 when the kernel has none (before 5.3).
@@ -152,31 +196,105 @@ fn own_pidfd() -> RawFd {
 /// Makes private pages present and written-to at once: what a starting program is about to relocate would otherwise cost two
 /// faults a page. Only a hint: a kernel that does not know the advice (before 5.14) faults page by page.
 pub(crate) fn populate(start: u64, bytes: u64) {
-    counters::count_advise_call();
-    // SAFETY: as in `map`; contents do not change.
-    unsafe { libc::madvise(start as *mut _, bytes as usize, MADV_POPULATE_WRITE) };
+    advise(start, bytes, MADV_POPULATE_WRITE);
 }
 
 /// Makes a range fault on access, without a change of the memory map; the pages are given back. False where the kernel cannot
 /// (before Linux 6.13).
 pub(crate) fn guard(start: u64, bytes: u64) -> bool {
-    const MADV_GUARD_INSTALL: i32 = 102;
-    counters::count_advise_call();
-    // SAFETY: as in `map`; the contents are given up on the guest's demand.
-    unsafe { libc::madvise(start as *mut _, bytes as usize, MADV_GUARD_INSTALL) == 0 }
+    advise(start, bytes, MADV_GUARD_INSTALL)
 }
 
 /// Undoes `guard`; the pages read as zero.
 pub(crate) fn unguard(start: u64, bytes: u64) {
-    const MADV_GUARD_REMOVE: i32 = 103;
-    counters::count_advise_call();
-    // SAFETY: as in `map`.
-    unsafe { libc::madvise(start as *mut _, bytes as usize, MADV_GUARD_REMOVE) };
+    advise(start, bytes, MADV_GUARD_REMOVE);
 }
 
 /// Gives the pages back: plain memory reads as zero afterwards, a private mapping as its source.
 pub(crate) fn discard(start: u64, bytes: u64) {
-    counters::count_advise_call();
-    // SAFETY: as in `map`; the contents are given up on the guest's demand.
-    unsafe { libc::madvise(start as *mut _, bytes as usize, libc::MADV_DONTNEED) };
+    advise(start, bytes, libc::MADV_DONTNEED);
+}
+
+/// What a move leaves where the memory was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leaving {
+    /// Nothing: a hole.
+    Hole,
+    /// The same mappings without their private pages.
+    Mappings,
+}
+
+/// Moves all mappings with their pages from `[from, from + bytes)` to `to`, where nothing is mapped or nothing is needed. Page
+/// tables move, so the price does not depend on the pages. False when the kernel refuses; then all is as before.
+pub(crate) fn move_range(from: u64, to: u64, bytes: u64, leaving: Leaving) -> bool {
+    /// Set when this kernel moves one mapping at a time (before Linux 6.17).
+    static PIECEWISE: AtomicBool = AtomicBool::new(false);
+    let _guard = lock_map();
+    if !PIECEWISE.load(Ordering::Relaxed) {
+        if move_piece(from, to, bytes, leaving) {
+            return true;
+        }
+        move_back(from, to, bytes);
+        PIECEWISE.store(true, Ordering::Relaxed);
+    }
+    let moved = move_pieces(from, to, bytes, leaving);
+    if !moved {
+        move_back(from, to, bytes);
+    }
+    moved
+}
+
+/// As `move_range`, mapping by mapping. Where they end is found by trying: a range that reaches over an end is refused.
+fn move_pieces(from: u64, to: u64, bytes: u64, leaving: Leaving) -> bool {
+    let mut done = 0;
+    while done < bytes {
+        let mut length = bytes - done;
+        while !move_piece(from + done, to + done, length, leaving) {
+            length = (length / 2) & !(PAGE - 1);
+            if length == 0 {
+                return false;
+            }
+        }
+        done += length;
+    }
+    true
+}
+
+fn move_piece(from: u64, to: u64, bytes: u64, leaving: Leaving) -> bool {
+    counters::count_map_call();
+    let keep = if leaving == Leaving::Mappings { libc::MREMAP_DONTUNMAP } else { 0 };
+    // SAFETY: source and target belong to the calling address space: its home, or a parking slot that it owns.
+    let address = unsafe {
+        libc::mremap(
+            from as *mut libc::c_void,
+            bytes as usize,
+            bytes as usize,
+            libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | keep,
+            to as *mut libc::c_void,
+        )
+    };
+    address as u64 == to
+}
+
+/// Undoes a move that was begun: what has arrived at `to` goes back.
+fn move_back(from: u64, to: u64, bytes: u64) {
+    for (start, end, _) in mappings(to, to + bytes) {
+        let back = move_piece(start, from + (start - to), end - start, Leaving::Hole);
+        assert!(back, "guest memory at {start:#x} cannot go home: {}", std::io::Error::last_os_error());
+    }
+}
+
+/// The real mappings in `[start, end)`, cut to it: (start, end, protection). Slow, for what is rare.
+pub(crate) fn mappings(start: u64, end: u64) -> Vec<(u64, u64, u8)> {
+    let Ok(text) = std::fs::read_to_string("/proc/self/maps") else { return Vec::new() };
+    text.lines()
+        .filter_map(|line| {
+            let (range, rest) = line.split_once(' ')?;
+            let (from, to) = range.split_once('-')?;
+            let (from, to) = (u64::from_str_radix(from, 16).ok()?, u64::from_str_radix(to, 16).ok()?);
+            let right = |at: usize, letter: u8, bit: u8| if rest.as_bytes()[at] == letter { bit } else { 0 };
+            let prot = right(0, b'r', 1) | right(1, b'w', 2) | right(2, b'x', 4);
+            (from < end && to > start).then_some((from.max(start), to.min(end), prot))
+        })
+        .collect()
 }

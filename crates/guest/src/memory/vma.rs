@@ -29,6 +29,8 @@ pub struct Vma {
     pub end: u64,
     pub prot: u8,
     pub shared: bool,
+    /// The number in its host of the memory that it shares; 0 when it is private.
+    pub(crate) object: u32,
     pub kind: VmaKind,
 }
 
@@ -40,7 +42,11 @@ impl Vma {
             }
             (a, b) => a == b,
         };
-        self.end == next.start && self.prot == next.prot && self.shared == next.shared && same_kind
+        self.end == next.start
+            && self.prot == next.prot
+            && self.shared == next.shared
+            && self.object == next.object
+            && same_kind
     }
 
     /// The part of it in `[start, end)`, which must overlap it.
@@ -55,7 +61,7 @@ impl Vma {
 }
 
 /// Sorted mappings.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct VmaList {
     list: Vec<Vma>,
 }
@@ -163,7 +169,7 @@ impl VmaList {
 }
 
 /// Names of mapped files, each stored once.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Names {
     list: Vec<Vec<u8>>,
     numbers: FastMap<Vec<u8>, u32>,
@@ -190,7 +196,7 @@ mod tests {
     use super::*;
 
     fn anonymous(start: u64, end: u64, prot: u8) -> Vma {
-        Vma { start, end, prot, shared: false, kind: VmaKind::Anonymous }
+        Vma { start, end, prot, shared: false, object: 0, kind: VmaKind::Anonymous }
     }
 
     fn shape(list: &VmaList) -> Vec<(u64, u64, u8)> {
