@@ -46,6 +46,7 @@ fn resolve(names: &NameTable, query: &Query<'_>, limit: usize) -> Vec<u8> {
         return wire::response(query, 0, Code::Refused, None, None, limit);
     }
     let name = query.name();
+    let soa = start_of_authority();
     let asks_for = |kind: u16| query.kind == kind || query.kind == wire::TYPE_ANY;
     let record = |kind, data| Some(Record { owner: Owner::Question, kind, ttl: TTL, data });
     match names.find(&name) {
@@ -54,6 +55,9 @@ fn resolve(names: &NameTable, query: &Query<'_>, limit: usize) -> Vec<u8> {
         }
         Found::Pointer(name) if asks_for(wire::TYPE_PTR) => {
             say(query, Code::NoError, record(wire::TYPE_PTR, name), limit)
+        }
+        Found::Nothing if name == b"\0" && asks_for(wire::TYPE_SOA) => {
+            say(query, Code::NoError, record(wire::TYPE_SOA, &soa), limit)
         }
         Found::NoSuchName => say(query, Code::NoSuchName, None, limit),
         _ => say(query, Code::NoError, None, limit),

@@ -101,6 +101,13 @@ fn what_a_name_does_not_have_is_no_error_and_what_is_no_name_is() {
 }
 
 #[test]
+fn the_zone_has_its_soa_record() {
+    let record = [b"\xc0\x0c", &SOA[1..]].concat();
+    let expected = message(0x8580, [1, 1, 0, 0], &[question("", wire::TYPE_SOA), record].concat());
+    assert_eq!(over_udp(&ask("", wire::TYPE_SOA)), Some(expected));
+}
+
+#[test]
 fn any_gets_what_there_is() {
     assert_eq!(
         &over_udp(&ask("web", wire::TYPE_ANY)).unwrap()[21..],
