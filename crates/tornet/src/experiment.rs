@@ -11,12 +11,15 @@ use serde_json::{Map, Value, json};
 use std::fmt::Write;
 use std::path::Path;
 
-/// Relays start within this long, early enough for their descriptors to be in the first votes.
-const RELAYS_START: (f64, f64) = (2.0, 6.0);
-/// Clients start this long after the first consensus, at the earliest.
-const CLIENTS_AFTER_CONSENSUS_S: f64 = 3.0;
+/// When authorities start, in seconds.
+pub(crate) const AUTHORITIES_START: f64 = 1.0;
+/// Relays start within this long, early enough for their descriptors to be in the first votes (at 20 s). They upload a second or
+/// two after their start.
+pub(crate) const RELAYS_START: (f64, f64) = (10.0, 15.0);
+/// Clients start this long after the first consensus, at the earliest: relays, which they ask for descriptors, have these by then.
+const CLIENTS_AFTER_CONSENSUS_S: f64 = 15.0;
 /// And this long before the bootstrap ends, at the latest.
-const CLIENTS_BEFORE_LOAD_S: f64 = 20.0;
+const CLIENTS_BEFORE_LOAD_S: f64 = 15.0;
 
 /// When programs of a host start, in seconds of simulated time.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +39,7 @@ impl Times {
         let bootstrap = network.spec.bootstrap.as_secs_f64();
         let first = FIRST_CONSENSUS.as_secs_f64() + CLIENTS_AFTER_CONSENSUS_S;
         match host.role {
-            Role::Authority => Times { tor_s: 1.0, traffic_s: 0.0, begin_s: 0.0 },
+            Role::Authority => Times { tor_s: AUTHORITIES_START, traffic_s: 0.0, begin_s: 0.0 },
             Role::Client(_) => {
                 let tor_s = between(first, bootstrap - CLIENTS_BEFORE_LOAD_S);
                 let spread = (network.spec.total.as_secs_f64() - bootstrap).min(60.0) / 6.0;

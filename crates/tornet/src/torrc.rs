@@ -3,6 +3,7 @@
 //! tor is started with `--defaults-torrc ../../conf/KIND.torrc -f torrc`, so that a line in a host's torrc overrides any of the
 //! shared ones. Relative paths start from the host's folder, where tor runs.
 
+use crate::experiment::{AUTHORITIES_START, RELAYS_START};
 use crate::network::{Behaviour, Host, Network, Role};
 use crate::spec::{FIRST_CONSENSUS, Scheduler, Transport};
 use std::fmt::Write;
@@ -33,12 +34,13 @@ pub(crate) fn shared(network: &Network, obfs4proxy: Option<&Path>) -> Vec<Shared
     let has = |wanted: fn(Role) -> bool| network.count(wanted) > 0;
     let mut add = |name, text: String| files.push(Shared { name, text });
     add("authority.torrc", authority(network));
-    add("relay.torrc", with_common("A relay that lets no traffic out.", RELAY, "ExitPolicy reject *:*\n"));
+    let relay = RELAY.to_owned() + &first_fetch(RELAYS_START.0);
+    add("relay.torrc", with_common("A relay that lets no traffic out.", &relay, "ExitPolicy reject *:*\n"));
     if has(Role::is_exit) {
-        add("exit.torrc", with_common("A relay that lets traffic out.", RELAY, EXIT));
+        add("exit.torrc", with_common("A relay that lets traffic out.", &relay, EXIT));
     }
     if has(|role| role == Role::Bridge) {
-        add("bridge.torrc", with_common("A bridge.", RELAY, &bridge(network.spec.transport, obfs4proxy)));
+        add("bridge.torrc", with_common("A bridge.", &relay, &bridge(network.spec.transport, obfs4proxy)));
     }
     add("client.torrc", with_common("A client.", CLIENT, ""));
     if has(measures) {
@@ -110,6 +112,13 @@ fn with_common(about: &str, kind: &str, more: &str) -> String {
     format!("# {about}\n%include ../../conf/common.torrc\n{kind}{more}")
 }
 
+/// For a relay that starts at `start_s` or later: the first consensus is asked for when it is there. Failing earlier would only
+/// make the next attempt late.
+fn first_fetch(start_s: f64) -> String {
+    let delay = FIRST_CONSENSUS.as_secs_f64() + 2.0 - start_s;
+    format!("TestingServerConsensusDownloadInitialDelay {delay}\n")
+}
+
 fn common(network: &Network) -> String {
     let mut text = String::from(COMMON);
     let scheduler = network.spec.scheduler;
@@ -137,7 +146,7 @@ fn authority(network: &Network) -> String {
         of.filter_map(|host| Some(host.identity.as_ref()?.fingerprint.as_str())).collect::<Vec<_>>().join(",")
     };
     let seconds = |time: base::SimDuration| time.as_nanos() / 1_000_000_000;
-    let mut text = with_common("A directory authority.", RELAY, "");
+    let mut text = with_common("A directory authority.", RELAY, &first_fetch(AUTHORITIES_START));
     let _ = write!(
         text,
         "DirPort {DIR_PORT}\nExitPolicy reject *:*\nAuthoritativeDirectory 1\nV3AuthoritativeDirectory 1\n\
