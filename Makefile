@@ -33,11 +33,11 @@ bench: ## measure, with the native figures of this machine beside each
 	@$(MAKE) --no-print-directory build
 	@tools/bench
 
-build: ## leave the program at bin/gnomon
+build: ## leave the programs at bin/gnomon and bin/gnomon-traffic
 	@tools/check-rust
-	cargo build --release $(CARGO_FLAGS)
+	cargo build --release -p gnomon -p traffic $(CARGO_FLAGS)
 	@mkdir -p bin
-	@install -m 755 "$(CARGO_TARGET_DIR)/release/gnomon" bin/gnomon
+	@install -m 755 "$(CARGO_TARGET_DIR)/release/gnomon" "$(CARGO_TARGET_DIR)/release/gnomon-traffic" bin
 
 lint: ## clippy and rustfmt, changing nothing
 	@tools/check-rust clippy fmt

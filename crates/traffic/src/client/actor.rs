@@ -1,0 +1,199 @@
+//! Who orders transfers: an actor does one behaviour, one thing after the other, until its count is done.
+
+use super::transfer::Work;
+use crate::config::{Behaviour, Direction, Kind};
+use crate::markov::{Model, Observation, Walk};
+use crate::random::Random;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What an actor wants at a moment.
+#[derive(Debug, PartialEq)]
+pub enum Wish {
+    /// A transfer, now. Its flow, for actors that have flows.
+    Transfer { flow: u64 },
+    /// To be asked again after this time, about a flow or about itself.
+    Ask { after: Duration, flow: Option<u64> },
+}
+
+/// A walk that starts over waits at least this long, so that a model which ends at once does not stop time.
+const RESTART: Duration = Duration::from_millis(1);
+
+pub struct Actor {
+    /// Index of the behaviour.
+    pub behaviour: usize,
+    random: Random,
+    /// Seeds of transfers come from a stream of their own, so that they do not depend on when others ended.
+    seeds: Random,
+    started: u64,
+    running: u64,
+    /// The place in the list of sizes, for performance clients.
+    turn: u64,
+    flows: Flows,
+}
+
+/// The flows of a Markov actor.
+#[derive(Default)]
+struct Flows {
+    generator: Option<Walk>,
+    open: BTreeMap<u64, Flow>,
+    begun: u64,
+}
+
+/// A sequence of streams.
+struct Flow {
+    /// `None` when it has ended, or is one stream only.
+    walk: Option<Walk>,
+    running: u64,
+    failed: bool,
+}
+
+impl Actor {
+    pub fn new(behaviour: usize, number: u64, seed: u64) -> Self {
+        let stream = |purpose| Random::derive(seed, &[behaviour as u64, number, purpose]);
+        Actor {
+            behaviour,
+            random: stream(0),
+            seeds: stream(1),
+            started: 0,
+            running: 0,
+            turn: 0,
+            flows: Flows::default(),
+        }
+    }
+
+    /// Whether everything that was asked is done.
+    pub fn is_done(&self, behaviour: &Behaviour) -> bool {
+        self.running == 0 && self.has_started_all(behaviour)
+    }
+
+    fn has_started_all(&self, behaviour: &Behaviour) -> bool {
+        behaviour.count.is_some_and(|count| self.started >= count)
+    }
+
+    /// What the next transfer is: work, seed, server, and a timeout that the behaviour itself does not have.
+    pub fn draw(&mut self, behaviour: &Behaviour) -> (Work, u64, usize, Option<Duration>) {
+        let server = self.random.below(behaviour.servers.len() as u64) as usize;
+        let transfer = |size| match behaviour.direction {
+            Direction::Download => Work::Download(size),
+            Direction::Upload => Work::Upload(size),
+        };
+        let (work, timeout) = match &behaviour.kind {
+            Kind::Web { size, .. } | Kind::Bulk { size } => (transfer(*size), None),
+            Kind::Performance { sizes, .. } => {
+                let index = match sizes[0].weight > 0.0 {
+                    true => self.random.weighted(sizes.iter().map(|probe| probe.weight)),
+                    false => (self.turn % sizes.len() as u64) as usize,
+                };
+                self.turn += 1;
+                (transfer(sizes[index].size), Some(sizes[index].timeout))
+            }
+            Kind::Markov(models) => (Work::Stream(models.packets.clone()), None),
+        };
+        (work, self.seeds.next(), server, timeout)
+    }
+
+    /// What the actor wants when it is asked, about itself or about one of its flows.
+    pub fn asked(&mut self, behaviour: &Behaviour, flow: Option<u64>, wishes: &mut Vec<Wish>) {
+        if self.has_started_all(behaviour) {
+            return;
+        }
+        match (&behaviour.kind, flow) {
+            (Kind::Markov(models), None) => self.begin_flow(behaviour, models.flows.clone().as_deref(), wishes),
+            (Kind::Markov(models), Some(flow)) => {
+                self.step_flow(behaviour, models.streams.clone().as_deref(), flow, wishes)
+            }
+            (Kind::Performance { every, .. }, _) => {
+                self.start(0, wishes);
+                wishes.push(Wish::Ask { after: *every, flow: None });
+            }
+            _ => self.start(0, wishes),
+        }
+    }
+
+    fn start(&mut self, flow: u64, wishes: &mut Vec<Wish>) {
+        self.started += 1;
+        self.running += 1;
+        wishes.push(Wish::Transfer { flow });
+    }
+
+    /// A transfer has ended for good.
+    pub fn ended(&mut self, behaviour: &Behaviour, flow: u64, success: bool, wishes: &mut Vec<Wish>) {
+        self.running -= 1;
+        let after = match &behaviour.kind {
+            Kind::Web { pause: (low, high), .. } => {
+                let pause = low.as_nanos() as f64 + (*high - *low).as_nanos() as f64 * self.random.unit();
+                Duration::from_nanos(pause as u64)
+            }
+            Kind::Bulk { .. } if success => Duration::ZERO,
+            Kind::Bulk { .. } => behaviour.retry_after,
+            Kind::Performance { .. } => return,
+            Kind::Markov(models) => {
+                if let Some(open) = self.flows.open.get_mut(&flow) {
+                    open.running -= 1;
+                    open.failed |= !success;
+                }
+                return self.close_flow(behaviour, models.flows.is_some(), flow, wishes);
+            }
+        };
+        wishes.push(Wish::Ask { after, flow: None });
+    }
+
+    /// Begins the next flow; with a model of flows, asks for the moment of the one after it.
+    fn begin_flow(&mut self, behaviour: &Behaviour, model: Option<&Model>, wishes: &mut Vec<Wish>) {
+        if let Some(model) = model {
+            let walk = self.flows.generator.get_or_insert_with(|| model.walk());
+            let (observation, delay) = walk.step(model, &mut self.random);
+            if observation == Observation::End {
+                self.flows.generator = None;
+                return wishes.push(Wish::Ask { after: delay.max(RESTART), flow: None });
+            }
+            wishes.push(Wish::Ask { after: delay, flow: None });
+        }
+        self.flows.begun += 1;
+        let flow = self.flows.begun;
+        let Kind::Markov(models) = &behaviour.kind else { return };
+        let walk = models.streams.as_ref().map(|model| model.walk());
+        self.flows.open.insert(flow, Flow { walk, running: 0, failed: false });
+        self.step_flow(behaviour, models.streams.clone().as_deref(), flow, wishes);
+    }
+
+    /// The next event of a flow: a stream, or its end.
+    fn step_flow(&mut self, behaviour: &Behaviour, model: Option<&Model>, flow: u64, wishes: &mut Vec<Wish>) {
+        let Some(open) = self.flows.open.get_mut(&flow) else { return };
+        let (stream, after) = match (model, &mut open.walk) {
+            (Some(model), Some(walk)) => match walk.step(model, &mut self.random) {
+                (Observation::End, _) => (false, None),
+                (_, delay) => (true, Some(delay)),
+            },
+            _ => (true, None),
+        };
+        if after.is_none() {
+            open.walk = None;
+        }
+        if stream {
+            open.running += 1;
+            self.start(flow, wishes);
+        }
+        match after {
+            Some(after) => wishes.push(Wish::Ask { after, flow: Some(flow) }),
+            None => {
+                let Kind::Markov(models) = &behaviour.kind else { return };
+                self.close_flow(behaviour, models.flows.is_some(), flow, wishes);
+            }
+        }
+    }
+
+    /// Forgets a flow that has ended; without a model of flows, the next one follows.
+    fn close_flow(&mut self, behaviour: &Behaviour, has_model: bool, flow: u64, wishes: &mut Vec<Wish>) {
+        let Some(open) = self.flows.open.get(&flow) else { return };
+        if open.walk.is_some() || open.running > 0 {
+            return;
+        }
+        let after = if open.failed { behaviour.retry_after } else { RESTART };
+        self.flows.open.remove(&flow);
+        if !has_model {
+            wishes.push(Wish::Ask { after, flow: None });
+        }
+    }
+}
