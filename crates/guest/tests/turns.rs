@@ -446,3 +446,187 @@ fn addresses_that_guests_cannot_have_are_refused() {
     let refused = Program::open(&file, b"/high", |_| Err(std::io::Error::other("none")));
     assert_eq!(refused.unwrap_err(), StartError::FixedAddress);
 }
+
+/// A process as large as a shell: bash with its loader and libc, 1.5 MB written.
+fn shell(m: &mut Machine) -> AddressSpace {
+    let open = |path: &[u8]| std::fs::File::open(std::str::from_utf8(path).unwrap());
+    let program = Program::open(&open(b"/bin/bash").unwrap(), b"/bin/bash", open).unwrap();
+    let arguments = StartArguments { arguments: &[], environment: &[], random: [0; 16], user: 0, group: 0 };
+    let (mut space, _) = program.start(&mut m.region, &arguments).unwrap();
+    let path = b"/lib/x86_64-linux-gnu/libc.so.6";
+    let libc = open(path).unwrap();
+    let data = std::fs::read(std::str::from_utf8(path).unwrap()).unwrap();
+    let span = ElfHeader::parse(&data).unwrap().span;
+    let request = MapRequest {
+        hint: 0,
+        bytes: span,
+        prot: PROT_READ,
+        shared: false,
+        fixed: false,
+        no_replace: false,
+        backing: Backing::File { file: &libc, offset: 0, name: b"libc" },
+    };
+    space.mmap(&mut m.region, &request).unwrap();
+    let mapped = space
+        .mmap(&mut m.region, &MapRequest { bytes: 1 << 20, prot: RW, backing: Backing::Anonymous, ..request })
+        .unwrap();
+    let heap = space.brk(0);
+    space.brk(heap + (2 << 20));
+    let stack = space.stack_end() - (16 << 12);
+    for (start, pages) in [(heap, 270), (mapped, 20), (stack, 16)] {
+        (0..pages).for_each(|page| put(&space, start + page * 4096, page));
+    }
+    space.seal_startup();
+    space
+}
+
+/// The least microseconds per call of several series.
+fn microseconds(series: u32, calls: u32, mut call: impl FnMut()) -> f64 {
+    let once = |call: &mut dyn FnMut()| {
+        let clock = base::wall::WallClock::start();
+        (0..calls).for_each(|_| call());
+        clock.elapsed().as_secs_f64() * 1e6 / f64::from(calls)
+    };
+    (0..series).map(|_| once(&mut call)).fold(f64::INFINITY, f64::min)
+}
+
+/// `cargo test --release -p guest --test turns -- --ignored --nocapture`
+#[test]
+#[ignore = "measures"]
+fn what_forks_and_turns_cost() {
+    let mut m = machine(20);
+    shell(&mut m).release(&mut m.region);
+    let mut parent = shell(&mut m);
+    let maps = counters();
+    let mut child = parent.fork(&mut m.region).unwrap();
+    println!("map calls of a fork {}", counters().map_calls - maps.map_calls);
+    let turns = microseconds(7, 100, || {
+        child.enter(&mut m.worker);
+        parent.enter(&mut m.worker);
+    }) / 2.0;
+    child.release(&mut m.region);
+    let forks = microseconds(7, 50, || parent.fork(&mut m.region).unwrap().release(&mut m.region));
+    let forks_and_turns = microseconds(7, 50, || {
+        let mut child = parent.fork(&mut m.region).unwrap();
+        child.enter(&mut m.worker);
+        child.release(&mut m.region);
+        parent.enter(&mut m.worker);
+    });
+    println!("turn {turns:.1} us, fork and release {forks:.1} us, with turns {forks_and_turns:.1} us");
+    let mut pair = [1, 2].map(|step| Instance::start(&mut m.region, 0x40_0000, 0x10_0000, step));
+    let fixed = microseconds(7, 100, || pair.iter_mut().for_each(|one| one.space.enter(&mut m.worker))) / 2.0;
+    println!("turn at fixed addresses {fixed:.1} us");
+    parent.release(&mut m.region);
+}
+
+/// A twin together with what its memory should be.
+struct Modelled {
+    space: AddressSpace,
+    /// Mapped areas: (address, pages, can be written).
+    areas: Vec<(u64, u64, bool)>,
+    words: std::collections::BTreeMap<u64, u64>,
+    heap_end: u64,
+}
+
+impl Modelled {
+    fn check(&self, what: &str) {
+        for (start, pages, _) in &self.areas {
+            for page in 0..*pages {
+                let at = start + page * 4096 + 16;
+                let expected = self.words.get(&at).copied().unwrap_or(0);
+                assert_eq!(get(&self.space, at), expected, "{what}: {at:#x}");
+            }
+        }
+    }
+
+    fn forget(&mut self, start: u64, bytes: u64) {
+        self.words.retain(|at, _| *at < start || *at >= start + bytes);
+    }
+}
+
+/// Does one thing to a twin, as `choice` says; `value` is what it writes.
+fn disturb(m: &mut Machine, twin: &mut Modelled, choice: u64, value: u64) {
+    let request = MapRequest {
+        hint: 0,
+        bytes: (1 + choice / 16 % 40) * 4096,
+        prot: RW,
+        shared: false,
+        fixed: false,
+        no_replace: false,
+        backing: Backing::Anonymous,
+    };
+    let area = (choice / 16 % twin.areas.len() as u64) as usize;
+    let (start, pages, writable) = twin.areas[area];
+    match choice % 16 {
+        0 if twin.areas.len() < 8 => {
+            let start = twin.space.mmap(&mut m.region, &request).unwrap();
+            twin.areas.push((start, request.bytes / 4096, true));
+        }
+        1 if area > 0 => {
+            twin.space.munmap(start, pages * 4096).unwrap();
+            twin.areas.remove(area);
+            twin.forget(start, pages * 4096);
+        }
+        2 if area > 0 => {
+            twin.space.mprotect(start, pages * 4096, if writable { PROT_READ } else { RW }).unwrap();
+            twin.areas[area].2 = !writable;
+        }
+        3 if writable => {
+            twin.space.discard(start, pages * 4096).unwrap();
+            twin.forget(start, pages * 4096);
+        }
+        4 => {
+            let first = twin.areas[0].0;
+            let end = first + (1 + choice / 16 % 64) * 4096;
+            assert_eq!(twin.space.brk(end), end);
+            twin.forget(end, twin.heap_end.saturating_sub(end));
+            twin.heap_end = end;
+            twin.areas[0].1 = (end - first) / 4096;
+        }
+        _ if writable => {
+            let at = start + choice / 1024 % pages * 4096 + 16;
+            put(&twin.space, at, value);
+            twin.words.insert(at, value);
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn twins_that_do_anything_have_the_memory_that_they_should() {
+    let mut m = machine(10);
+    for seed in 1..=6u64 {
+        let mut state = seed;
+        let mut random = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state >> 20
+        };
+        let mut space = AddressSpace::new(&mut m.region).unwrap();
+        let heap = space.brk(0);
+        space.brk(heap + 8192);
+        let first = Modelled { space, areas: vec![(heap, 2, true)], words: Default::default(), heap_end: heap + 8192 };
+        let mut twins = vec![first];
+        for step in 0..1500u64 {
+            let index = (random() % twins.len() as u64) as usize;
+            twins[index].space.enter(&mut m.worker);
+            twins[index].check(&format!("seed {seed}, step {step}, before"));
+            for _ in 0..random() % 6 {
+                disturb(&mut m, &mut twins[index], random(), step + 1);
+            }
+            twins[index].check(&format!("seed {seed}, step {step}"));
+            match random() % 4 {
+                0 if twins.len() < 5 => {
+                    let twin = &mut twins[index];
+                    let space = twin.space.fork(&mut m.region).unwrap();
+                    let (areas, words) = (twin.areas.clone(), twin.words.clone());
+                    let child = Modelled { space, areas, words, heap_end: twin.heap_end };
+                    twins.push(child);
+                }
+                1 if twins.len() > 1 => twins.swap_remove(index).space.release(&mut m.region),
+                _ => {}
+            }
+        }
+        twins.into_iter().for_each(|mut twin| twin.space.release(&mut m.region));
+    }
+    m.space.release(&mut m.region);
+}

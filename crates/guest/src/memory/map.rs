@@ -1,7 +1,8 @@
 //! `mmap`, `munmap`, `mprotect`, `mremap`, `brk` and `madvise` of a guest.
 
+use super::parked::Parked;
 use super::real::{self, RealKind, RealMap};
-use super::turns::{self, Parked};
+use super::turns;
 use super::vma::{Vma, VmaKind};
 use super::{AddressSpace, Block, HEAP_START, PROT_EXEC, PROT_READ, PROT_WRITE, Placement};
 use crate::arena::{BLOCK_BYTES, HostRegion};
@@ -175,7 +176,7 @@ impl AddressSpace {
             Backing::Anonymous if shared => {
                 self.make_shared(start, end)?;
                 if request.prot & PROT_WRITE == 0 {
-                    real::protect(start, bytes, request.prot);
+                    self.enforce(start, end, request.prot)?;
                 }
                 VmaKind::Anonymous
             }
@@ -347,7 +348,9 @@ impl AddressSpace {
     /// cost every guest two more mappings.)
     pub(crate) fn enforce_read_only(&mut self, start: u64) {
         let Some(placement) = self.placements.iter().find(|p| p.start == start) else { return };
-        real::protect(start, placement.image.read_only_bytes(), PROT_READ | PROT_EXEC);
+        let bytes = placement.image.read_only_bytes();
+        self.real.new_layout();
+        real::protect(start, bytes, PROT_READ | PROT_EXEC);
     }
 
     /// Whether a fixed mapping asks for a segment of an image that lies there already.
@@ -440,6 +443,7 @@ impl AddressSpace {
     /// compiler that toggles its code's protection costs nothing.
     fn enforce(&mut self, start: u64, end: u64, prot: u8) -> Result<(), MapError> {
         let prot = if prot & PROT_EXEC != 0 { PROT_READ | PROT_WRITE | PROT_EXEC } else { prot };
+        self.real.new_layout();
         if !real::protect(start, end - start, prot) {
             return Err(MapError::NoMemory);
         }
@@ -539,6 +543,7 @@ impl AddressSpace {
             return Ok(());
         }
         if part.shared {
+            self.real.new_layout();
             return if real::protect(part.start, part.end - part.start, prot) { Ok(()) } else { Err(MapError::Access) };
         }
         if prot != 0 {

@@ -9,6 +9,7 @@
 //! Address spaces that need the same addresses take turns there (`turns`).
 
 mod map;
+mod parked;
 mod real;
 mod touched;
 mod turns;
@@ -22,10 +23,11 @@ use crate::arena::{BLOCK_BYTES, HostRegion};
 use crate::copy;
 use crate::image::{FileKey, Image, Pack, PackPart, PackRecording, RecordedPart, images};
 use crate::worker::Worker;
+use parked::Parked;
 use real::{RealKind, RealMaps};
 use std::cell::Cell;
 use std::sync::Arc;
-use turns::{Parked, SharedBlock};
+use turns::SharedBlock;
 use vma::{Names, VmaList};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -148,16 +150,17 @@ impl AddressSpace {
             "a fork of an address space that was not entered"
         );
         self.seal_startup();
-        let blocks: Vec<Parked> =
-            self.blocks.iter().map(|block| self.copy_range(block.start, block.bytes)).collect::<Option<_>>()?;
+        let blocks: Vec<Parked> = self.blocks.iter().map(|block| self.copy_block(block)).collect::<Option<_>>()?;
         let fixed = match self.fixed {
-            Some((start, bytes)) => Some((start, self.copy_range(start, bytes)?)),
+            Some((start, bytes)) => {
+                Some((start, Parked::copy_of(start, bytes, &self.real.guarded(start, start + bytes))?))
+            }
             None => None,
         };
         let id = self.share_block(0).new_number();
         for (index, parked) in blocks.into_iter().enumerate() {
             let start = self.blocks[index].start;
-            self.share_block(index).add(id, start, parked);
+            self.share_block(index).add(id, parked);
             region.share(start);
         }
         if let Some((start, parked)) = fixed {
@@ -181,8 +184,12 @@ impl AddressSpace {
         })
     }
 
-    fn copy_range(&self, start: u64, bytes: u64) -> Option<Parked> {
-        Parked::copy_of(start, bytes, &self.real.guarded(start, start + bytes))
+    fn copy_block(&self, block: &Block) -> Option<Parked> {
+        let guards = self.real.guarded(block.start, block.end());
+        match &block.shared {
+            Some(shared) => shared.copy(&guards, self.real.layout()),
+            None => Parked::copy_of(block.start, block.bytes, &guards),
+        }
     }
 
     fn share_block(&mut self, index: usize) -> &Arc<SharedBlock> {
@@ -225,7 +232,7 @@ impl AddressSpace {
     pub fn release(&mut self, region: &mut HostRegion) {
         for block in std::mem::take(&mut self.blocks) {
             match &block.shared {
-                Some(shared) if !shared.remove(self.id) => {}
+                Some(shared) if !shared.remove(self.id, self.real.layout()) => {}
                 None if !self.real.touches(block.start, block.end()) => real::discard(block.start, block.bytes),
                 _ => {
                     real::map_plain(block.start, block.bytes);

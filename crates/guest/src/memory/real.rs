@@ -6,7 +6,7 @@
 use crate::counters;
 use crate::image::PAGE;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 /// What an exception is made of.
@@ -33,9 +33,21 @@ pub(crate) struct RealMap {
 #[derive(Debug, Default, Clone)]
 pub(crate) struct RealMaps {
     list: Vec<RealMap>,
+    layout: u64,
 }
 
 impl RealMaps {
+    /// A number that stands for what is mapped: two address spaces of a family with the same number have the same mappings.
+    pub(crate) fn layout(&self) -> u64 {
+        self.layout
+    }
+
+    /// To be called when what is mapped changes in a way that is not told by `set` and `remove`.
+    pub(crate) fn new_layout(&mut self) {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        self.layout = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+    }
+
     /// The parts of exceptions in `[start, end)`.
     pub(crate) fn parts(&self, start: u64, end: u64) -> Vec<RealMap> {
         let first = self.list.partition_point(|map| map.end <= start);
@@ -60,6 +72,7 @@ impl RealMaps {
         if first == last {
             return;
         }
+        self.new_layout();
         let (head, tail) = (self.list[first], self.list[last - 1]);
         let head = (head.start < start).then(|| cut(&head, head.start, start));
         let tail = (tail.end > end).then(|| cut(&tail, end, tail.end));
@@ -68,6 +81,7 @@ impl RealMaps {
 
     pub(crate) fn set(&mut self, start: u64, end: u64, kind: RealKind) {
         self.remove(start, end);
+        self.new_layout();
         let at = self.list.partition_point(|map| map.start < start);
         self.list.insert(at, RealMap { start, end, kind });
     }
@@ -156,6 +170,11 @@ pub(crate) fn populate_ranges(base: u64, ranges: &[(u64, u64)]) {
 /// As [`guard`], for ranges relative to `base`.
 pub(crate) fn guard_ranges(base: u64, ranges: &[(u64, u64)]) {
     advise_ranges(base, ranges, MADV_GUARD_INSTALL);
+}
+
+/// As [`discard`], for ranges relative to `base`.
+pub(crate) fn discard_ranges(base: u64, ranges: &[(u64, u64)]) {
+    advise_ranges(base, ranges, libc::MADV_DONTNEED);
 }
 
 /// Gives advice on ranges relative to `base`: in one call on kernels that let a process advise itself (6.13).

@@ -15,16 +15,44 @@ const MOST_PAGES: u64 = 512;
 /// The ranges of private pages that are present in `[start, end)`, relative to `start`. Empty when the kernel does not tell, or
 /// when they are too many.
 pub(super) fn written_ranges(start: u64, end: u64) -> Vec<(u64, u64)> {
-    let ranges = private_ranges(start, end).unwrap_or_default();
+    let ranges = pagemap().and_then(|file| ranges_of(file, start, end, PRESENT)).unwrap_or_default();
     let written: u64 = ranges.iter().map(|(from, to)| (to - from) / PAGE).sum();
     if written <= MOST_PAGES { ranges } else { Vec::new() }
 }
 
-/// The ranges of pages in `[start, end)` that are not simply what their source shows, relative to `start`. None when the kernel
-/// does not tell.
+/// The ranges of pages in `[start, end)` that are not simply what their source shows, relative to `start`; guards may be among
+/// them. None when the kernel does not tell.
 pub(super) fn private_ranges(start: u64, end: u64) -> Option<Vec<(u64, u64)>> {
-    let file = pagemap()?;
-    scan(file, start, end).or_else(|| read_entries(file, start, end))
+    ranges_of(pagemap()?, start, end, PRESENT | SWAPPED)
+}
+
+/// What of sorted ranges does not lie in other sorted ranges.
+pub(super) fn subtract(ranges: &[(u64, u64)], others: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut left = Vec::with_capacity(ranges.len());
+    let mut others = others.iter().peekable();
+    for &(mut from, to) in ranges {
+        while others.next_if(|other| other.1 <= from).is_some() {}
+        let mut ahead = others.clone();
+        while let Some(other) = ahead.next_if(|other| other.0 < to) {
+            if other.0 > from {
+                left.push((from, other.0));
+            }
+            from = from.max(other.1);
+        }
+        if from < to {
+            left.push((from, to));
+        }
+    }
+    left
+}
+
+/// Kinds of pages, as the kernel's page map has them in each entry.
+const PRESENT: u64 = 1 << 63;
+const SWAPPED: u64 = 1 << 62;
+const FILE_OR_SHARED: u64 = 1 << 61;
+
+fn ranges_of(file: &File, start: u64, end: u64, kinds: u64) -> Option<Vec<(u64, u64)>> {
+    scan(file, start, end, kinds).or_else(|| read_entries(file, start, end, kinds))
 }
 
 fn pagemap() -> Option<&'static File> {
@@ -33,12 +61,13 @@ fn pagemap() -> Option<&'static File> {
 }
 
 /// Asks by PAGEMAP_SCAN (Linux 6.7), which passes over what was never touched.
-fn scan(file: &File, start: u64, end: u64) -> Option<Vec<(u64, u64)>> {
+fn scan(file: &File, start: u64, end: u64, kinds: u64) -> Option<Vec<(u64, u64)>> {
     const PAGEMAP_SCAN: u64 = 0xc060_6610;
     const IS_FILE: u64 = 1 << 2;
     const IS_PRESENT: u64 = 1 << 3;
     const IS_SWAPPED: u64 = 1 << 4;
     const IS_ZERO: u64 = 1 << 5;
+    let wanted = if kinds & SWAPPED != 0 { IS_PRESENT | IS_SWAPPED } else { IS_PRESENT };
     let mut ranges = Vec::new();
     let mut found = [Region::default(); 128];
     let mut at = start;
@@ -51,8 +80,8 @@ fn scan(file: &File, start: u64, end: u64) -> Option<Vec<(u64, u64)>> {
             vec_len: found.len() as u64,
             category_inverted: IS_FILE | IS_ZERO,
             category_mask: IS_FILE | IS_ZERO,
-            category_anyof_mask: IS_PRESENT | IS_SWAPPED,
-            return_mask: IS_PRESENT | IS_SWAPPED,
+            category_anyof_mask: wanted,
+            return_mask: wanted,
             ..ScanRequest::default()
         };
         // SAFETY: the request is what the kernel expects, and its vector has the length that it says.
@@ -96,16 +125,13 @@ struct Region {
 }
 
 /// Asks page by page; see `Documentation/admin-guide/mm/pagemap.rst`.
-fn read_entries(file: &File, start: u64, end: u64) -> Option<Vec<(u64, u64)>> {
-    const PRESENT: u64 = 1 << 63;
-    const SWAPPED: u64 = 1 << 62;
-    const FILE_OR_SHARED: u64 = 1 << 61;
+fn read_entries(file: &File, start: u64, end: u64, kinds: u64) -> Option<Vec<(u64, u64)>> {
     let mut entries = vec![0u8; ((end - start) / PAGE) as usize * 8];
     file.read_exact_at(&mut entries, start / PAGE * 8).ok()?;
     let mut ranges = Vec::new();
     for (page, entry) in entries.as_chunks::<8>().0.iter().enumerate() {
         let entry = u64::from_ne_bytes(*entry);
-        if entry & (PRESENT | SWAPPED) != 0 && entry & FILE_OR_SHARED == 0 {
+        if entry & kinds != 0 && entry & FILE_OR_SHARED == 0 {
             push_range(&mut ranges, page as u64 * PAGE, (page as u64 + 1) * PAGE);
         }
     }
@@ -126,6 +152,15 @@ mod tests {
     use crate::memory::AddressSpace;
 
     #[test]
+    fn ranges_are_subtracted() {
+        let ranges = [(0, 10), (20, 30), (40, 50)];
+        assert_eq!(subtract(&ranges, &[]), ranges);
+        assert_eq!(subtract(&ranges, &[(0, 10), (22, 24), (26, 45)]), [(20, 22), (24, 26), (45, 50)]);
+        assert_eq!(subtract(&ranges, &[(5, 25)]), [(0, 5), (25, 30), (40, 50)]);
+        assert_eq!(subtract(&ranges, &[(0, 60)]), []);
+    }
+
+    #[test]
     fn written_pages_are_found_and_joined() {
         map_arenas().unwrap();
         let mut region = HostRegion::new(63, 64);
@@ -140,10 +175,10 @@ mod tests {
         let written = [(PAGE, 3 * PAGE), (9 * PAGE, 10 * PAGE)];
         assert_eq!(written_ranges(start, top), written);
         let (file, cut) = (pagemap().unwrap(), [(0, PAGE), (7 * PAGE, 8 * PAGE)]);
-        if let Some(scanned) = scan(file, start + 2 * PAGE, top) {
+        if let Some(scanned) = scan(file, start + 2 * PAGE, top, PRESENT) {
             assert_eq!(scanned, cut);
         }
-        let page_by_page = read_entries(file, start + 2 * PAGE, top).unwrap();
+        let page_by_page = read_entries(file, start + 2 * PAGE, top, PRESENT).unwrap();
         assert!(cut.iter().all(|range| page_by_page.contains(range)));
         space.release(&mut region);
     }

@@ -7,10 +7,9 @@
 //!
 //! A turn is two moves of page tables (`real::move_range`). Its price depends on the number of real mappings, not on the memory.
 
-use super::real::{self, Leaving};
-use super::touched;
-use crate::arena::{PARKING_START, ParkingSlot};
-use crate::copy;
+use super::parked::{Parked, Spare};
+use super::real;
+use crate::arena::PARKING_START;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,97 +18,6 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 const NOBODY: u64 = 0;
 /// The lowest address of a program: `vm.mmap_min_addr` as kernels are built.
 const FIXED_START: u64 = 0x1_0000;
-
-/// Memory in the parking, or a place for it.
-#[derive(Debug)]
-pub(super) struct Parked {
-    slot: ParkingSlot,
-    occupied: bool,
-}
-
-impl Parked {
-    /// A place for what belongs at `[start, start + bytes)`, into which the caller maps something. None when the parking is full.
-    pub(super) fn place_for(start: u64, bytes: u64) -> Option<Parked> {
-        ParkingSlot::for_home(start, bytes).map(|slot| Parked { slot, occupied: true })
-    }
-
-    /// A copy of `[start, start + bytes)`: private pages copied, shared ones shared. `guards` are the ranges in it that fault, relative
-    /// to `start`. None when memory or addresses are lacking; nothing has changed then.
-    pub(super) fn copy_of(start: u64, bytes: u64, guards: &[(u64, u64)]) -> Option<Parked> {
-        let mut parked = Parked::place_for(start, bytes)?;
-        // The original's pages become the copy's, since mappings can be doubled in this direction only.
-        if !real::move_range(start, parked.start(), bytes, Leaving::Mappings) {
-            return None;
-        }
-        if copy_private_pages(parked.start(), start, bytes).is_none() {
-            real::unmap(start, bytes);
-            parked.go(start);
-            return None;
-        }
-        real::guard_ranges(start, guards);
-        Some(parked)
-    }
-
-    /// Parks what lies at `[start, start + bytes)`.
-    fn take(start: u64, bytes: u64) -> Parked {
-        let Some(parked) = Parked::place_for(start, bytes) else {
-            panic!("no address is left to park a guest's memory at: too many forked processes live at once")
-        };
-        move_or_panic(start, parked.start(), bytes);
-        parked
-    }
-
-    /// Brings the memory home, where nothing is mapped.
-    fn go(&mut self, home: u64) {
-        move_or_panic(self.slot.start, home, self.slot.bytes);
-        self.occupied = false;
-    }
-
-    /// Where the memory lies.
-    pub(super) fn start(&self) -> u64 {
-        self.slot.start
-    }
-}
-
-impl Drop for Parked {
-    fn drop(&mut self) {
-        if self.occupied {
-            real::unmap(self.slot.start, self.slot.bytes);
-        }
-    }
-}
-
-fn move_or_panic(from: u64, to: u64, bytes: u64) {
-    assert!(
-        real::move_range(from, to, bytes, Leaving::Hole),
-        "a guest's memory cannot be moved ({}): if it is ENOMEM, raise `sysctl vm.max_map_count`",
-        std::io::Error::last_os_error()
-    );
-}
-
-/// Copies what is private in `[from, from + bytes)` to the same mappings at `to`. None when the kernel does not tell what is.
-fn copy_private_pages(from: u64, to: u64, bytes: u64) -> Option<()> {
-    let ranges = touched::private_ranges(from, from + bytes)?;
-    real::populate_ranges(to, &ranges);
-    for (start, end) in ranges {
-        if copy::copy_bytes(to + start, from + start, end - start) != 0 {
-            copy_protected(from + start, to + start, end - start);
-        }
-    }
-    Some(())
-}
-
-/// Copies between mappings that may lack rights, which they are given meanwhile.
-fn copy_protected(from: u64, to: u64, bytes: u64) {
-    for (start, end, prot) in real::mappings(to, to + bytes) {
-        let (source, length) = (from + (start - to), end - start);
-        real::protect(start, length, 3);
-        real::protect(source, length, 3);
-        copy::copy_bytes(start, source, length);
-        real::protect(start, length, prot);
-        real::protect(source, length, prot);
-    }
-}
 
 /// One address space's share of addresses that are used in turns.
 #[derive(Debug)]
@@ -153,25 +61,38 @@ impl Seats {
         }
     }
 
-    /// Forgets an address space and frees its memory. True when it was the last one.
-    fn remove(&mut self, number: u64) -> bool {
-        if let Some(seat) = self.seats.remove(&number)
-            && self.resident == number
-        {
-            real::unmap(seat.home, seat.bytes);
-            self.resident = NOBODY;
+    /// Forgets an address space, whose memory may become a spare. The rest is freed.
+    fn remove(&mut self, number: u64, to_spare: bool) -> Option<Parked> {
+        let seat = self.seats.remove(&number)?;
+        if self.resident != number {
+            return seat.parked;
         }
-        self.seats.is_empty()
+        self.resident = NOBODY;
+        if to_spare && !self.seats.is_empty() {
+            return Some(Parked::take(seat.home, seat.bytes));
+        }
+        real::unmap(seat.home, seat.bytes);
+        None
     }
 }
 
 /// A block of an arena that twins share.
 #[derive(Debug)]
 pub(super) struct SharedBlock {
-    /// The same as in `seats`, to be read without its lock.
+    start: u64,
+    bytes: u64,
+    /// The same as in `twins`, to be read without its lock.
     resident: AtomicU64,
-    seats: Mutex<Seats>,
-    last_twin: AtomicU64,
+    twins: Mutex<Twins>,
+}
+
+#[derive(Debug)]
+struct Twins {
+    seats: Seats,
+    /// How many there ever were beside the first.
+    born: u64,
+    /// What a twin left: the next one is copied into it.
+    spare: Option<Spare>,
 }
 
 impl SharedBlock {
@@ -179,17 +100,28 @@ impl SharedBlock {
     pub(super) fn new(number: u64, start: u64, bytes: u64) -> SharedBlock {
         let mut seats = Seats::new(number);
         seats.add(number, start, bytes, None);
-        SharedBlock { resident: AtomicU64::new(number), seats: Mutex::new(seats), last_twin: AtomicU64::new(start) }
+        let twins = Mutex::new(Twins { seats, born: 0, spare: None });
+        SharedBlock { start, bytes, resident: AtomicU64::new(number), twins }
     }
 
     /// The number for a new twin: as large as the block's address, so that no other block's twin has it.
     pub(super) fn new_number(&self) -> u64 {
-        self.last_twin.fetch_add(1, Ordering::Relaxed) + 1
+        let mut twins = lock(&self.twins);
+        twins.born += 1;
+        self.start + twins.born
     }
 
-    pub(super) fn add(&self, number: u64, start: u64, parked: Parked) {
-        let bytes = parked.slot.bytes;
-        lock(&self.seats).add(number, start, bytes, Some(parked));
+    /// A copy of what lies at home, which `Parked::copy_of` explains. `layout` tells what is mapped.
+    pub(super) fn copy(&self, guards: &[(u64, u64)], layout: u64) -> Option<Parked> {
+        let spare = lock(&self.twins).spare.take().filter(|spare| spare.layout() == layout);
+        match spare {
+            Some(spare) => spare.copy_of(self.start, guards),
+            None => Parked::copy_of(self.start, self.bytes, guards),
+        }
+    }
+
+    pub(super) fn add(&self, number: u64, parked: Parked) {
+        lock(&self.twins).seats.add(number, self.start, self.bytes, Some(parked));
     }
 
     pub(super) fn is_resident(&self, number: u64) -> bool {
@@ -198,17 +130,22 @@ impl SharedBlock {
 
     pub(super) fn enter(&self, number: u64) {
         if !self.is_resident(number) {
-            lock(&self.seats).bring_home(number);
+            lock(&self.twins).seats.bring_home(number);
             self.resident.store(number, Ordering::Release);
         }
     }
 
-    /// Forgets a twin and frees its memory. True when it was the last one: then nothing is mapped in the block.
-    pub(super) fn remove(&self, number: u64) -> bool {
-        let mut seats = lock(&self.seats);
-        let last = seats.remove(number);
-        self.resident.store(seats.resident, Ordering::Release);
-        last
+    /// Forgets a twin, in which `layout` was mapped, and frees its memory. True when it was the last one: then nothing is mapped in
+    /// the block. Who forks twice is expected to go on: the memory is kept for the next twin, if it is not much.
+    pub(super) fn remove(&self, number: u64, layout: u64) -> bool {
+        let mut twins = lock(&self.twins);
+        let to_spare = twins.born > 1 && twins.spare.is_none();
+        let left = twins.seats.remove(number, to_spare);
+        if to_spare && !twins.seats.seats.is_empty() {
+            twins.spare = left.and_then(|parked| Spare::new(parked, layout));
+        }
+        self.resident.store(twins.seats.resident, Ordering::Release);
+        twins.seats.seats.is_empty()
     }
 }
 
@@ -231,7 +168,7 @@ pub(crate) fn is_fixed_range(start: u64, bytes: u64) -> bool {
 
 /// Adds an address space whose memory for fixed addresses from `start` on is in the parking.
 pub(super) fn add_fixed(number: u64, start: u64, parked: Parked) {
-    let bytes = parked.slot.bytes;
+    let bytes = parked.bytes();
     lock(&FIXED).seats.add(number, start, bytes, Some(parked));
 }
 
@@ -259,7 +196,7 @@ pub(crate) fn leave_fixed() {
 /// Forgets an address space and frees its memory at fixed addresses. Its host is executed by the caller, so it does not run.
 pub(super) fn remove_fixed(number: u64) {
     let mut fixed = lock(&FIXED);
-    fixed.seats.remove(number);
+    fixed.seats.remove(number, false);
     FIXED_RESIDENT.store(fixed.seats.resident, Ordering::Release);
 }
 
