@@ -31,7 +31,8 @@ impl Geography {
         let mut latencies = Vec::new();
         for line in lines {
             for field in line.split(',').skip(1) {
-                latencies.push(field.parse().map_err(|_| Error::input(format!("'{field}' is no latency in milliseconds")))?);
+                latencies
+                    .push(field.parse().map_err(|_| Error::input(format!("'{field}' is no latency in milliseconds")))?);
             }
         }
         Ok(Geography::new(places, latencies))

@@ -38,7 +38,9 @@ impl Nodes {
     }
 
     pub(crate) fn gml(&self, network: &Network) -> String {
-        let mut text = String::from("# Written by gnomon tor new. Nodes are countries, and the kinds of lines of homes in them.\ngraph [\n  directed 0\n");
+        let mut text = String::from(
+            "# Written by gnomon tor new. Nodes are countries, and the kinds of lines of homes in them.\ngraph [\n  directed 0\n",
+        );
         for (attachment, id) in &self.0 {
             let label = Self::label(network, *attachment);
             let _ = writeln!(
@@ -50,7 +52,11 @@ impl Nodes {
             for (to, to_id) in self.0.range(from..) {
                 let ((from_ms, from_loss), (to_ms, to_loss)) = (Self::line(network, *from), Self::line(network, *to));
                 let latency = network.geography.latency_ms(from.place, to.place) + from_ms + to_ms;
-                let _ = write!(text, "  edge [ source {from_id} target {to_id} latency \"{} us\"", (latency * 1000.0).round());
+                let _ = write!(
+                    text,
+                    "  edge [ source {from_id} target {to_id} latency \"{} us\"",
+                    (latency * 1000.0).round()
+                );
                 let loss = 1.0 - (1.0 - from_loss) * (1.0 - to_loss);
                 if loss > 0.0 {
                     let _ = write!(text, " packet_loss {loss:.6}");

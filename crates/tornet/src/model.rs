@@ -27,6 +27,31 @@ pub struct Model {
     pub relays: Vec<ModelRelay>,
     /// Users per place; same indices as the geography's.
     pub users: Vec<f64>,
+    /// What the full network has, of which `--scale` takes a share.
+    pub network: FullNetwork,
+}
+
+/// Counts of the network at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FullNetwork {
+    pub guards: u32,
+    pub exits: u32,
+    pub guard_exits: u32,
+    pub middles: u32,
+    /// Active at the same time.
+    pub users: u32,
+}
+
+impl FullNetwork {
+    pub fn count(&self, role: Role) -> u32 {
+        match role {
+            Role::Guard => self.guards,
+            Role::Exit => self.exits,
+            Role::GuardExit => self.guard_exits,
+            Role::Middle => self.middles,
+            _ => 0,
+        }
+    }
 }
 
 /// Where the public network's directory authorities are, nearly all of them.

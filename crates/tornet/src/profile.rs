@@ -28,8 +28,8 @@ pub const PROFILES: &[Profile] = &[
     },
     Profile {
         name: "paper-small",
-        about: "the small network of the literature: 20 web servers, 18 relays and authorities, 230 clients (web, bulk, \
-                performance); a simulated hour, of which 30 minutes bootstrap",
+        about: "the small network of the literature: 20 web servers, 18 relays and 3 authorities, 230 clients (180 web, 20 \
+                bulk, 30 performance); a simulated hour, of which 30 minutes bootstrap",
         spec: paper_small,
     },
     Profile {
@@ -56,6 +56,7 @@ pub(crate) fn base_spec() -> Spec {
         servers: 0,
         onion_services: 0,
         amount: Amount::Endless,
+        users_per_client: 100,
         bulk_size: ByteSize(5 * MIB),
         performance_sizes: vec![ByteSize(50 * KIB), ByteSize(MIB), ByteSize(5 * MIB)],
         bootstrap: SimDuration::from_secs(300),
@@ -95,9 +96,11 @@ fn bridges_onions() -> Spec {
     }
 }
 
+/// The size of the small network that simulators are compared with. Its clients are mixed as in "Never Been KIST" (USENIX Security
+/// 2014; 10,800 web, 1,200 bulk and 1,800 measuring clients), its relays' roles as in the public network.
 fn paper_small() -> Spec {
     Spec {
-        relays: RelayCounts { authorities: 3, guards: 5, exits: 3, guard_exits: 3, middles: 4, bridges: 0 },
+        relays: RelayCounts { authorities: 3, guards: 6, exits: 1, guard_exits: 3, middles: 8, bridges: 0 },
         clients: ClientCounts { web: 180, bulk: 20, performance: 30, ..ClientCounts::default() },
         servers: 20,
         bootstrap: SimDuration::from_secs(1800),

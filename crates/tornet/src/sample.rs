@@ -10,7 +10,12 @@ use crate::network::Role;
 use base::Rng;
 
 /// `count` relays of one role, fastest first. A role without relays in the model is filled from all relays.
-pub(crate) fn relays<'a>(model: &'a Model, role: Role, count: usize, rng: &mut Rng) -> Result<Vec<&'a ModelRelay>, Error> {
+pub(crate) fn relays<'a>(
+    model: &'a Model,
+    role: Role,
+    count: usize,
+    rng: &mut Rng,
+) -> Result<Vec<&'a ModelRelay>, Error> {
     let wanted = if role == Role::Bridge { Role::Middle } else { role };
     let mut candidates: Vec<&ModelRelay> = model.relays.iter().filter(|relay| relay.role == wanted).collect();
     if candidates.is_empty() {

@@ -107,6 +107,8 @@ pub struct Spec {
     pub servers: u32,
     pub onion_services: u32,
     pub amount: Amount,
+    /// How many users each Markov client stands for.
+    pub users_per_client: u32,
     /// The size of what bulk clients fetch.
     pub bulk_size: ByteSize,
     /// The sizes that performance clients fetch.
@@ -138,7 +140,11 @@ const MOST_HOSTS: u32 = 60_000;
 impl Spec {
     /// Hosts that run tor.
     pub fn tors(&self) -> u32 {
-        self.relays.authorities + self.relays.relays() + self.relays.bridges + self.clients.total() + self.onion_services
+        self.relays.authorities
+            + self.relays.relays()
+            + self.relays.bridges
+            + self.clients.total()
+            + self.onion_services
     }
 
     pub fn hosts(&self) -> u32 {
@@ -152,7 +158,10 @@ impl Spec {
         self.check_clients()?;
         self.check_times()?;
         if self.hosts() > MOST_HOSTS {
-            return refuse(format!("{} hosts are too many: at most {MOST_HOSTS}; ask for fewer, or a smaller --scale", self.hosts()));
+            return refuse(format!(
+                "{} hosts are too many: at most {MOST_HOSTS}; ask for fewer, or a smaller --scale",
+                self.hosts()
+            ));
         }
         let lossy = |link: &&LinkClass| !(0.0..1.0).contains(&link.loss);
         if let Some(link) = self.client_links.iter().chain([&self.server_link]).find(lossy) {
@@ -175,7 +184,9 @@ impl Spec {
             )));
         }
         if relays.guards + relays.guard_exits == 0 {
-            return Err(Error::input("no guard, so clients could not enter the network; give --guards or --guard-exits 1 or more"));
+            return Err(Error::input(
+                "no guard, so clients could not enter the network; give --guards or --guard-exits 1 or more",
+            ));
         }
         if relays.relays() < 3 {
             return Err(Error::input(format!(
@@ -200,7 +211,10 @@ impl Spec {
             )));
         }
         if self.clients.bridge > 0 && self.relays.bridges == 0 {
-            return Err(Error::input(format!("{} bridge clients would have no bridge; give --bridges 1 or more", self.clients.bridge)));
+            return Err(Error::input(format!(
+                "{} bridge clients would have no bridge; give --bridges 1 or more",
+                self.clients.bridge
+            )));
         }
         if self.clients.total() == 0 {
             return Err(Error::input("no client, so nothing would happen; give for example --web-clients 10"));

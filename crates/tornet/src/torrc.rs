@@ -102,7 +102,10 @@ fn bridge_line(bridge: &Host) -> String {
     let fingerprint = &bridge.identity.as_ref().expect("bridges have identities").fingerprint;
     match &bridge.obfs4 {
         Some(obfs4) => {
-            format!("Bridge obfs4 {}:{OBFS4_PORT} {fingerprint} cert={} iat-mode=0\n", bridge.address, obfs4.certificate)
+            format!(
+                "Bridge obfs4 {}:{OBFS4_PORT} {fingerprint} cert={} iat-mode=0\n",
+                bridge.address, obfs4.certificate
+            )
         }
         None => format!("Bridge {}:{OR_PORT} {fingerprint}\n", bridge.address),
     }
@@ -249,7 +252,9 @@ const MEASURING: &str = "ControlPort 127.0.0.1:9051\nMaxCircuitDirtiness 10 seco
 /// Patience and many circuits at once, as in tornettools.
 const MARKOV: &str = "SocksTimeout 120\nCircuitStreamTimeout 120\nMaxClientCircuitsPending 1024\n";
 
-const ONION_SERVICE: &str = "ClientOnly 1\nSocksPort 0\nHiddenServiceDir onion-service\nHiddenServicePort 80 127.0.0.1:80\n";
+const ONION_SERVICE: &str =
+    "ClientOnly 1\nSocksPort 0\nHiddenServiceDir onion-service\nHiddenServicePort 80 127.0.0.1:80\n";
 
 /// As the public network's consensus has it; tor's own default is the old fixed window.
-const CONSENSUS_PARAMETERS: &str = "# Congestion control by Vegas, as in the public network.\nConsensusParams cc_alg=2\n";
+const CONSENSUS_PARAMETERS: &str =
+    "# Congestion control by Vegas, as in the public network.\nConsensusParams cc_alg=2\n";

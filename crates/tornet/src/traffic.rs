@@ -56,7 +56,9 @@ fn behaviours(network: &Network, behaviour: Behaviour) -> Vec<String> {
         Behaviour::Performance | Behaviour::Onion | Behaviour::Bridge => {
             vec![format!("kind: performance, sizes: [{sizes}], every: {every}{count}")]
         }
-        Behaviour::Markov => vec![format!("kind: markov, streams: ../../conf/streams.graphml, packets: ../../conf/packets.graphml{count}")],
+        Behaviour::Markov => vec![format!(
+            "kind: markov, flows: ../../conf/flows.graphml, streams: ../../conf/streams.graphml, packets: ../../conf/packets.graphml{count}"
+        )],
     }
 }
 

@@ -1,6 +1,8 @@
 //! `gnomon tor`: private Tor networks. `new` writes one as an experiment, `status` tells how a run of one stands.
 
+mod arguments;
 mod new;
+mod programs;
 
 use clap::{ArgMatches, Command};
 
@@ -9,7 +11,7 @@ pub fn command() -> Command {
         .about("Make private Tor networks of real tor, and see how they fare")
         .subcommand_required(true)
         .disable_help_subcommand(true)
-        .subcommands([new::command()])
+        .subcommands([arguments::new()])
 }
 
 pub fn main(matches: &ArgMatches) -> u8 {

@@ -1,68 +1,22 @@
 //! `gnomon tor new DIR`: writes a private Tor network as an experiment.
 
+use super::arguments::{self, COUNTS};
+use super::programs;
 use crate::cli::{complain, show, status};
 use base::quantity;
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::ArgMatches;
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use tornet::{Amount, Error, Files, Model, Network, Programs, Role, Scheduler, Spec, Transport};
+use tornet::{Amount, Behaviour, Error, Files, Model, Network, Role, Scheduler, Spec, Transport};
 
-/// What the traffic program is called, beside Gnomon or in PATH.
-const TRAFFIC_PROGRAM: &str = "gnomon-traffic";
-/// Where distributions put servers, which is not in every user's PATH.
-const SYSTEM_PLACES: &[&str] = &["/usr/sbin", "/usr/local/sbin", "/usr/bin", "/usr/local/bin"];
-
-/// Flags that replace a number of the profile, with the help and what they change.
-const COUNTS: &[(&str, &str, fn(&mut Spec) -> &mut u32)] = &[
-    ("authorities", "Directory authorities", |spec| &mut spec.relays.authorities),
-    ("guards", "Relays that are guards", |spec| &mut spec.relays.guards),
-    ("exits", "Relays that are exits", |spec| &mut spec.relays.exits),
-    ("guard-exits", "Relays that are guards and exits", |spec| &mut spec.relays.guard_exits),
-    ("middles", "Relays that are neither", |spec| &mut spec.relays.middles),
-    ("bridges", "Bridges", |spec| &mut spec.relays.bridges),
-    ("web-clients", "Clients that fetch 320 KiB and pause for 1 to 60 s", |spec| &mut spec.clients.web),
-    ("bulk-clients", "Clients that fetch 5 MiB back to back", |spec| &mut spec.clients.bulk),
-    ("performance-clients", "Clients that measure: 50 KiB, 1 MiB, 5 MiB, one every 60 s", |spec| &mut spec.clients.performance),
-    ("onion-clients", "Clients that measure onion services", |spec| &mut spec.clients.onion),
-    ("bridge-clients", "Clients that measure through bridges", |spec| &mut spec.clients.bridge),
-    ("servers", "Web servers", |spec| &mut spec.servers),
-    ("onion-services", "Onion services", |spec| &mut spec.onion_services),
-];
-
-pub fn command() -> Command {
-    let profiles = tornet::PROFILES.iter().map(|profile| format!("  {:<16}{}", profile.name, profile.about));
-    let mut command = Command::new("new")
-        .about("Write a private Tor network as an experiment: keys, torrc files, topology, traffic")
-        .before_help("Examples:\n  gnomon tor new --profile tiny net\n  gnomon tor new --guards 5 --exits 3 --middles 6 --web-clients 50 net")
-        .after_help(format!("Profiles (--profile list shows them too):\n{}", profiles.collect::<Vec<_>>().join("\n")))
-        .arg(
-            Arg::new("directory")
-                .value_name("DIR")
-                .value_parser(value_parser!(PathBuf))
-                .required_unless_present_any(["list"])
-                .help("The folder to write, which must not exist"),
-        )
-        .arg(
-            Arg::new("profile")
-                .long("profile")
-                .value_name("NAME")
-                .default_value("tiny")
-                .help("The network to begin with; all other flags override it"),
-        )
-        .arg(number("seed", "Everything random follows from it: keys, places, lines, times; and the run").value_parser(value_parser!(u64)));
-    for (name, help, _) in COUNTS {
-        command = command.arg(number(name, help).value_parser(value_parser!(u32).range(..=60_000)));
-    }
-    command
-}
-
-fn number(name: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name("N").help(help)
-}
+/// What a tor takes in memory on average while it works, as measured, and what is taken besides, in MiB.
+const MIB_PER_TOR: f64 = 12.0;
+const MIB_BESIDES: f64 = 100.0;
 
 pub fn main(matches: &ArgMatches) -> u8 {
     match generate(matches) {
-        Ok(summary) => {
-            show(&summary);
+        Ok(text) => {
+            show(&text);
             status::SUCCESS
         }
         Err(error) => {
@@ -76,73 +30,124 @@ pub fn main(matches: &ArgMatches) -> u8 {
 }
 
 fn generate(matches: &ArgMatches) -> Result<String, Error> {
-    let folder: &PathBuf = matches.get_one("directory").expect("required");
-    let spec = spec(matches)?;
-    spec.check()?;
+    if matches.get_one::<String>("profile").is_some_and(|name| name == "list") {
+        return Ok(arguments::profiles());
+    }
+    let Some(folder) = matches.get_one::<PathBuf>("directory") else {
+        return Err(Error::Input("name the folder to write: gnomon tor new [OPTIONS] DIR".to_owned()));
+    };
     if std::fs::symlink_metadata(folder).is_ok() {
         return Err(Error::Input(format!("{} exists; remove it, or name another folder", folder.display())));
     }
-    let programs = programs(&spec)?;
-    let network = Network::build(spec, &Model::public())?;
+    let model = model(matches)?;
+    let spec = spec(matches, &model)?;
+    spec.check()?;
+    let programs = programs::of(&spec)?;
+    let network = Network::build(spec, &model)?;
     Files::of(&network, &programs, &command_line()).write(folder)?;
     Ok(summary(&network, folder))
 }
 
-fn spec(matches: &ArgMatches) -> Result<Spec, Error> {
-    let name: &String = matches.get_one("profile").expect("has a default");
-    let profile = tornet::profile(name).ok_or_else(|| Error::Input(format!("no profile is called '{name}'; 'gnomon tor new --help' lists them")))?;
-    let mut spec = profile.spec();
-    if let Some(seed) = matches.get_one("seed") {
-        spec.seed = *seed;
-    }
-    for (name, _, field) in COUNTS {
-        if let Some(count) = matches.get_one(name) {
-            *field(&mut spec) = *count;
+/// The public network as it is built in, or as the user's files have it.
+fn model(_matches: &ArgMatches) -> Result<Model, Error> {
+    Ok(Model::public())
+}
+
+/// The profile or the scale, as the other flags change it.
+fn spec(matches: &ArgMatches, model: &Model) -> Result<Spec, Error> {
+    let users_per_client = matches.get_one::<u32>("users-per-client");
+    let mut spec = match matches.get_one::<f64>("scale") {
+        Some(scale) => tornet::scaled(model, *scale, users_per_client.copied().unwrap_or(100))?,
+        None => {
+            let name = matches.get_one::<String>("profile").map_or("tiny", String::as_str);
+            let profile = tornet::profile(name);
+            let unknown =
+                || Error::Input(format!("no profile is called '{name}'; 'gnomon tor new --profile list' shows them"));
+            profile.ok_or_else(unknown)?.spec()
+        }
+    };
+    for count in COUNTS {
+        if let Some(number) = matches.get_one(count.name) {
+            *(count.field)(&mut spec) = *number;
         }
     }
+    set(matches, "seed", &mut spec.seed);
+    set(matches, "users-per-client", &mut spec.users_per_client);
+    set(matches, "bootstrap", &mut spec.bootstrap);
+    set(matches, "duration", &mut spec.total);
+    set(matches, "voting-interval", &mut spec.voting_interval);
+    set(matches, "bulk-size", &mut spec.bulk_size);
+    set(matches, "amount", &mut spec.amount);
+    if let Some(name) = matches.get_one::<String>("scheduler") {
+        spec.scheduler = if name == "vanilla" { Scheduler::Vanilla } else { Scheduler::Kist };
+    }
+    if let Some(name) = matches.get_one::<String>("transport") {
+        spec.transport = if name == "plain" { Transport::Plain } else { Transport::Obfs4 };
+    }
+    spec.relay_bandwidth = matches.get_one("relay-bandwidth").copied().or(spec.relay_bandwidth);
+    if let Some(bandwidth) = matches.get_one("server-bandwidth") {
+        (spec.server_link.up, spec.server_link.down) = (*bandwidth, *bandwidth);
+    }
+    if let Some(sizes) = matches.get_many("performance-sizes") {
+        spec.performance_sizes = sizes.copied().collect();
+    }
+    if let Some(links) = matches.get_many("client-link") {
+        spec.client_links = links.cloned().collect();
+    }
+    spec.server_names |= matches.get_flag("server-names");
     Ok(spec)
 }
 
+fn set<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str, field: &mut T) {
+    if let Some(value) = matches.get_one::<T>(name) {
+        *field = value.clone();
+    }
+}
+
+/// How the experiment was made, for its head: without the folder, which may be moved.
 fn command_line() -> String {
-    std::iter::once("gnomon".to_owned())
-        .chain(std::env::args().skip(1))
-        .collect::<Vec<_>>()
-        .join(" ")
+    let quoted = |word: String| if word.contains(' ') { format!("'{word}'") } else { word };
+    std::iter::once("gnomon".to_owned()).chain(std::env::args().skip(1).map(quoted)).collect::<Vec<_>>().join(" ")
 }
 
-/// The programs of the network, or the one message that says what is missing.
-fn programs(spec: &Spec) -> Result<Programs, Error> {
-    let tor = find("tor").ok_or_else(|| {
-        Error::Input("tor is neither in PATH nor in /usr/sbin; install it (Debian: apt install tor)".to_owned())
-    })?;
-    let traffic = beside_gnomon(TRAFFIC_PROGRAM).or_else(|| find(TRAFFIC_PROGRAM)).ok_or_else(|| {
-        Error::Input(format!("{TRAFFIC_PROGRAM} is neither beside gnomon nor in PATH; 'make build' leaves both in bin/"))
-    })?;
-    let obfs4proxy = if spec.relays.bridges > 0 && spec.transport == Transport::Obfs4 {
-        Some(find("obfs4proxy").ok_or_else(|| {
-            Error::Input(
-                "obfs4proxy is not in PATH, and bridges need it; install it (Debian: apt install obfs4proxy), or give --transport plain"
-                    .to_owned(),
-            )
-        })?)
-    } else {
-        None
-    };
-    Ok(Programs { tor, traffic, obfs4proxy })
-}
-
-fn beside_gnomon(name: &str) -> Option<PathBuf> {
-    let path = std::env::current_exe().ok()?.parent()?.join(name);
-    path.is_file().then_some(path)
-}
-
-fn find(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let places = std::env::split_paths(&path).chain(SYSTEM_PLACES.iter().map(PathBuf::from));
-    places.filter(|place| place.is_absolute()).map(|place| place.join(name)).find(|path| path.is_file())
-}
-
+/// What was written, what it will take, and what to do next.
 fn summary(network: &Network, folder: &Path) -> String {
-    let _ = (quantity::exact_duration(network.spec.total), Amount::Endless, Scheduler::Kist, Role::Server);
-    format!("{}\n", folder.display())
+    let spec = &network.spec;
+    let mut text = format!("{}: {} hosts, {} of them with tor\n", folder.display(), spec.hosts(), spec.tors());
+    let mut roles: Vec<Role> = network.hosts.iter().map(|host| host.role).collect();
+    roles.dedup();
+    for role in roles {
+        let name = match role.behaviour() {
+            Some(behaviour) => format!("{} clients", behaviour.name()),
+            None => format!("{}s", role.name()),
+        };
+        let _ =
+            write!(text, "  {:<20}{:>6}", name.replace("middles", "middle relays"), network.with_role(role).count());
+        text += &match role {
+            Role::Guard | Role::Exit | Role::GuardExit | Role::Middle | Role::Bridge => {
+                let bits: u64 = network.with_role(role).map(|host| host.up.bits_per_sec()).sum();
+                format!("   {:.0} Mbit/s together\n", bits as f64 / 1e6)
+            }
+            Role::Client(Behaviour::Markov) => format!("   {} users each\n", spec.users_per_client),
+            _ => "\n".to_owned(),
+        };
+    }
+    let _ = writeln!(
+        text,
+        "simulates {}, of which {} bootstrap; clients {}",
+        quantity::exact_duration(spec.total),
+        quantity::exact_duration(spec.bootstrap),
+        match spec.amount {
+            Amount::Endless => "go on until the end",
+            Amount::Times(_) => "end when they are done",
+        }
+    );
+    let memory = MIB_BESIDES + MIB_PER_TOR * f64::from(spec.tors());
+    let _ = writeln!(text, "a run takes some {:.1} GiB of memory", memory / 1024.0);
+    if spec.relays.authorities < 3 {
+        text += "notice: with fewer than 3 authorities, tor does not use measured bandwidths: all relays count alike\n";
+    }
+    let _ =
+        write!(text, "\nnext:\n  cd {}\n  gnomon run gnomon.yaml\n  gnomon tor status gnomon.data\n", folder.display());
+    text
 }

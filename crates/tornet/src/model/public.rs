@@ -1,6 +1,6 @@
 //! The built-in model: tables in `data/`, each of which says where it comes from.
 
-use super::{Model, ModelRelay};
+use super::{FullNetwork, Model, ModelRelay};
 use crate::geography::Geography;
 use crate::network::Role;
 use base::Bandwidth;
@@ -9,19 +9,10 @@ const LATENCIES: &str = include_str!("../../data/latencies.csv");
 const USERS: &str = include_str!("../../data/users.csv");
 const RELAYS: &str = include_str!("../../data/relays.csv");
 
-/// What the full network of the model has.
-pub(crate) const NETWORK: FullNetwork =
+/// Relays by role are those of the sampled 15 % networks (346 guards, 75 exits, 152 guard-exits, 463 middles) over 0.15, the
+/// users tornettools' estimate of active ones.
+pub(super) const NETWORK: FullNetwork =
     FullNetwork { guards: 2307, exits: 500, guard_exits: 1013, middles: 3087, users: 791_900 };
-
-/// Counts of the public network at one time, from which `--scale` takes its share. Relays by role are those of the sampled 15 %
-/// networks (346 guards, 75 exits, 152 guard-exits, 463 middles) over 0.15, the users tornettools' estimate of active ones.
-pub(crate) struct FullNetwork {
-    pub guards: u32,
-    pub exits: u32,
-    pub guard_exits: u32,
-    pub middles: u32,
-    pub users: u32,
-}
 
 impl Model {
     /// The public Tor network of 2021.
@@ -32,7 +23,7 @@ impl Model {
             users[place_of(&geography, place)] = clients.parse().expect("a number of clients");
         }
         let relays = rows(RELAYS).map(|fields| relay(&geography, &fields)).collect();
-        Model { source: "the public Tor network of 2021".to_owned(), geography, relays, users }
+        Model { source: "the public Tor network of 2021".to_owned(), geography, relays, users, network: NETWORK }
     }
 }
 

@@ -1,0 +1,190 @@
+//! The flags of `gnomon tor new`, and how their values are read.
+
+use base::quantity::{parse_bandwidth, parse_byte_size, parse_duration};
+use base::{Bandwidth, ByteSize, SimDuration};
+use clap::{Arg, ArgAction, Command, value_parser};
+use std::path::PathBuf;
+use tornet::{Amount, LinkClass, Spec};
+
+/// A flag that replaces a number of the profile.
+pub struct Count {
+    pub name: &'static str,
+    help: &'static str,
+    pub field: fn(&mut Spec) -> &mut u32,
+}
+
+const fn count(name: &'static str, help: &'static str, field: fn(&mut Spec) -> &mut u32) -> Count {
+    Count { name, help, field }
+}
+
+pub const COUNTS: &[Count] = &[
+    count("authorities", "Directory authorities", |spec| &mut spec.relays.authorities),
+    count("guards", "Relays that are guards", |spec| &mut spec.relays.guards),
+    count("exits", "Relays that are exits", |spec| &mut spec.relays.exits),
+    count("guard-exits", "Relays that are guards and exits", |spec| &mut spec.relays.guard_exits),
+    count("middles", "Relays that are neither", |spec| &mut spec.relays.middles),
+    count("bridges", "Bridges", |spec| &mut spec.relays.bridges),
+    count("web-clients", "Clients that fetch 320 KiB and pause for 1 to 60 s", |spec| &mut spec.clients.web),
+    count("bulk-clients", "Clients that fetch 5 MiB back to back", |spec| &mut spec.clients.bulk),
+    count("performance-clients", "Clients that measure: 50 KiB, 1 MiB or 5 MiB every 60 s", |spec| {
+        &mut spec.clients.performance
+    }),
+    count("markov-clients", "Clients that stand for many users, by measured Markov models", |spec| {
+        &mut spec.clients.markov
+    }),
+    count("onion-clients", "Clients that measure onion services", |spec| &mut spec.clients.onion),
+    count("bridge-clients", "Clients that measure through bridges", |spec| &mut spec.clients.bridge),
+    count("servers", "Web servers", |spec| &mut spec.servers),
+    count("onion-services", "Onion services", |spec| &mut spec.onion_services),
+];
+
+const MOST: i64 = 60_000;
+
+pub fn new() -> Command {
+    let about = "Write a private Tor network as an experiment: keys, torrc files, topology, traffic";
+    let examples = "Examples:\n  gnomon tor new net                            the profile 'tiny'\n  gnomon tor new --profile paper-small net\n  gnomon tor new \
+                    --scale 0.005 --seed 7 net    a two-hundredth of the public network\n  gnomon tor new --guards 5 --exits 3 --web-clients 50 \
+                    --scheduler vanilla net";
+    Command::new("new")
+        .about(about)
+        .before_help(examples)
+        .after_help(format!("{}\nMore: docs/tor-networks.md", profiles()))
+        .arg(
+            Arg::new("directory")
+                .value_name("DIR")
+                .value_parser(value_parser!(PathBuf))
+                .help("The folder to write, which must not exist"),
+        )
+        .next_help_heading("Where to begin (everything below overrides it)")
+        .args(beginnings())
+        .next_help_heading("How many")
+        .args(
+            COUNTS
+                .iter()
+                .map(|count| value(count.name, "N", count.help).value_parser(value_parser!(u32).range(..=MOST))),
+        )
+        .next_help_heading("When")
+        .args(times())
+        .next_help_heading("What clients do")
+        .args(traffic())
+        .next_help_heading("How hosts are attached, and how tor is set")
+        .args(settings())
+}
+
+/// The profiles, a line each.
+pub fn profiles() -> String {
+    let line = |profile: &tornet::Profile| format!("  {:<16}{}\n", profile.name, profile.about);
+    let lines: String = tornet::PROFILES.iter().map(line).collect();
+    format!("Profiles:\n{lines}")
+}
+
+fn beginnings() -> Vec<Arg> {
+    vec![
+        value("profile", "NAME", "A named network ('list' shows them); 'tiny' without"),
+        value("scale", "F", "A share of the public network instead, such as 0.01")
+            .value_parser(value_parser!(f64))
+            .conflicts_with("profile"),
+        value("seed", "N", "Everything random follows from it: keys, places, lines, times, and the run")
+            .value_parser(value_parser!(u64)),
+    ]
+}
+
+fn times() -> Vec<Arg> {
+    let time = |name, help| value(name, "TIME", help).value_parser(duration);
+    vec![
+        time("bootstrap", "When clients begin to load the network"),
+        time("duration", "When the experiment ends"),
+        time("voting-interval", "The time between two consensuses; the first is there after 30 s"),
+    ]
+}
+
+fn traffic() -> Vec<Arg> {
+    vec![
+        value("amount", "N", "How often each client does what it does, after which it ends; or 'endless'")
+            .value_parser(amount),
+        value("bulk-size", "SIZE", "What bulk clients fetch").value_parser(byte_size),
+        value("performance-sizes", "SIZES", "What measuring clients fetch, with commas between")
+            .value_delimiter(',')
+            .value_parser(byte_size),
+        value("users-per-client", "N", "How many users each Markov client stands for (100)")
+            .value_parser(value_parser!(u32).range(1..)),
+        Arg::new("server-names")
+            .long("server-names")
+            .action(ArgAction::SetTrue)
+            .help("Name servers to the exits, which then ask the resolver, in place of addresses"),
+    ]
+}
+
+fn settings() -> Vec<Arg> {
+    vec![
+        value(
+            "client-link",
+            "LINK",
+            "A kind of line of clients in place of the usual four: NAME:DOWN:UP[:LATENCY[:LOSS[:WEIGHT]]], \
+              such as 'dsl:25 Mbit:5 Mbit:15 ms:0.001:2'; can be repeated",
+        )
+        .action(ArgAction::Append)
+        .value_parser(link),
+        value("server-bandwidth", "BANDWIDTH", "The line of each server and onion service").value_parser(bandwidth),
+        value("relay-bandwidth", "BANDWIDTH", "The line of each relay, in place of the model's")
+            .value_parser(bandwidth),
+        value("scheduler", "NAME", "How tor's relays and clients choose what to write next")
+            .value_parser(["kist", "vanilla"]),
+        value("transport", "NAME", "What bridges speak").value_parser(["obfs4", "plain"]),
+    ]
+}
+
+fn value(name: &'static str, placeholder: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(placeholder).help(help)
+}
+
+fn duration(text: &str) -> Result<SimDuration, String> {
+    parse_duration(text).map_err(|error| error.to_string())
+}
+
+fn bandwidth(text: &str) -> Result<Bandwidth, String> {
+    parse_bandwidth(text).map_err(|error| error.to_string())
+}
+
+fn byte_size(text: &str) -> Result<ByteSize, String> {
+    match parse_byte_size(text) {
+        Ok(ByteSize(0)) => Err("a size of 0 gives nothing to fetch".to_owned()),
+        size => size.map_err(|error| error.to_string()),
+    }
+}
+
+fn amount(text: &str) -> Result<Amount, String> {
+    match text.parse() {
+        _ if text == "endless" => Ok(Amount::Endless),
+        Ok(times) if times > 0 => Ok(Amount::Times(times)),
+        _ => Err("a number above 0 or 'endless' belongs here".to_owned()),
+    }
+}
+
+fn link(text: &str) -> Result<LinkClass, String> {
+    let fields: Vec<&str> = text.split(':').collect();
+    let (Some(name), Some(down), Some(up)) = (fields.first(), fields.get(1), fields.get(2)) else {
+        return Err("write NAME:DOWN:UP, such as 'dsl:25 Mbit:5 Mbit'".to_owned());
+    };
+    let number = |index: usize, usual: f64| match fields.get(index) {
+        None => Ok(usual),
+        Some(text) => text.parse().map_err(|_| format!("'{text}' is no number")),
+    };
+    if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') || fields.len() > 6 {
+        return Err(
+            "the name is of letters, digits and '-'; at most LATENCY, LOSS and WEIGHT follow the bandwidths".to_owned()
+        );
+    }
+    let link = LinkClass {
+        name: (*name).to_owned(),
+        down: bandwidth(down)?,
+        up: bandwidth(up)?,
+        latency: fields.get(3).map_or(Ok(SimDuration::ZERO), |text| duration(text))?,
+        loss: number(4, 0.0)?,
+        weight: number(5, 1.0)?,
+    };
+    match (0.0..1.0).contains(&link.loss) && link.weight > 0.0 && link.weight.is_finite() {
+        true => Ok(link),
+        false => Err("the loss is from 0 to below 1, the weight above 0".to_owned()),
+    }
+}
