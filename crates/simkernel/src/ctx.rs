@@ -1,9 +1,11 @@
 //! What a handler works with: the kernel, and the process and thread that call.
 
-use crate::ids::FileId;
+use crate::fd_table::FdTable;
+use crate::ids::{FileId, Pid};
 use crate::kernel::{Kernel, arm};
 use crate::outcome::{Outcome, Restart};
 use crate::process::Process;
+use crate::shared::{Handlers, Place};
 use crate::thread::Thread;
 use crate::wait::{Events, Watcher};
 use base::{SimDuration, SimTime};
@@ -21,16 +23,50 @@ pub struct Ctx<'a> {
 }
 
 impl Ctx<'_> {
+    /// The calling process's descriptors.
+    #[inline]
+    pub fn fds(&self) -> &FdTable {
+        &self.kernel.shared.fds[self.process.fds]
+    }
+
+    pub fn fds_mut(&mut self) -> &mut FdTable {
+        &mut self.kernel.shared.fds[self.process.fds]
+    }
+
+    /// Its working directory and umask.
+    pub fn place(&self) -> &Place {
+        &self.kernel.shared.places[self.process.place]
+    }
+
+    pub fn place_mut(&mut self) -> &mut Place {
+        &mut self.kernel.shared.places[self.process.place]
+    }
+
+    /// What it does with signals.
+    pub fn handlers(&self) -> &Handlers {
+        &self.kernel.shared.handlers[self.process.handlers]
+    }
+
+    pub fn handlers_mut(&mut self) -> &mut Handlers {
+        &mut self.kernel.shared.handlers[self.process.handlers]
+    }
+
+    /// The open file behind a descriptor of any process of the host. ENOENT.
+    pub fn file_of(&self, pid: Pid, fd: u32) -> Result<FileId, Errno> {
+        let process = if pid == self.process.pid { Some(&*self.process) } else { self.kernel.processes.get(pid.0) };
+        process.and_then(|process| self.kernel.shared.file(process, fd)).ok_or(Errno::ENOENT)
+    }
+
     /// The open file behind a descriptor argument. EBADF.
     #[inline]
     pub fn file(&self, fd: u64) -> Result<FileId, Errno> {
-        self.process.fds.get(fd)
+        self.fds().get(fd)
     }
 
     /// Gives a new open file a descriptor; the file is closed again when there is none left (EMFILE).
     pub fn install(&mut self, file: FileId, cloexec: bool) -> Result<u64, Errno> {
         let limit = self.process.limits.soft(RLIMIT_NOFILE);
-        match self.process.fds.allocate(file, 0, cloexec, limit) {
+        match self.fds_mut().allocate(file, 0, cloexec, limit) {
             Ok(fd) => Ok(u64::from(fd)),
             Err(errno) => {
                 self.kernel.release_file(file);
@@ -41,13 +77,13 @@ impl Ctx<'_> {
 
     /// Whether a signal waits that this thread does not hold back.
     pub fn signal_pending(&self) -> bool {
-        let pending = self.thread.signals.pending.set.0 | self.process.signals.pending.set.0;
+        let pending = self.thread.signals.pending.set.0 | self.process.pending.set.0;
         pending & !self.thread.signals.blocked.0 != 0
     }
 
     /// Sends the calling thread a signal of the kernel's own, such as SIGPIPE.
     pub fn raise(&mut self, signal: Signal) {
-        if !self.process.signals.ignores(signal.raw() as u32) {
+        if !self.handlers().ignores(signal.raw() as u32) {
             let code = if signal == Signal::SIGPIPE { SI_USER } else { SI_KERNEL };
             let info = match code {
                 SI_USER => Siginfo::kill(signal, code, self.process.pid.0 as i32, 0),

@@ -1,16 +1,19 @@
 //! Starting programs: a host's first processes, and `execve`.
 
 use crate::ctx::Ctx;
+use crate::family::INIT;
+use crate::fd_table::FdTable;
 use crate::files::{FileKind, OpenFile};
-use crate::ids::{Pid, Tid};
+use crate::ids::{FileId, Pid};
 use crate::kernel::Kernel;
-use crate::process::Process;
+use crate::process::{Parts, Process};
+use crate::shared::{Handlers, Memory, Place};
 use crate::signal::Disposition;
 use crate::thread::Thread;
 use crate::trace::Trace;
 use crate::vfs::synthetic::Device;
 use base::SimTime;
-use guest::{Program, StartArguments, StartError};
+use guest::{AddressSpace, Program, StartArguments, StartError};
 use linux_abi::Errno;
 use linux_abi::fs::{O_APPEND, O_RDONLY, O_WRONLY};
 use linux_abi::signal::SIG_IGN;
@@ -38,6 +41,13 @@ struct Resolved {
     arguments: Vec<Vec<u8>>,
 }
 
+/// Who executes a program: paths may depend on it.
+#[derive(Clone, Copy)]
+pub(crate) struct Caller<'a> {
+    pub process: &'a Process,
+    pub thread: &'a Thread,
+}
+
 /// Why a program does not start: the error for `execve`, and words for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecError {
@@ -53,33 +63,57 @@ impl Kernel {
     /// When the program cannot be loaded; the message says why.
     pub fn spawn(&mut self, spec: &ProcessSpec, now: SimTime) -> Result<Pid, ExecError> {
         let pid = Pid(self.new_id());
-        let resolved = self.resolve_program(b"/", &spec.path, spec.arguments.clone())?;
+        let resolved = self.resolve_program(None, &spec.path, spec.arguments.clone())?;
         let (memory, vcpu) = self.load(&resolved, &spec.environment)?;
-        let space = self.new_space();
-        let mut process = Process::new(pid, Pid(1), memory, space, now);
-        process.cwd.clone_from(&spec.working_directory);
+        let place = Place { cwd: spec.working_directory.clone(), ..Place::default() };
+        let mut process = self.new_process(pid, memory, place, now);
         process.exe = resolved.path;
         process.argv = resolved.arguments;
         process.envp.clone_from(&spec.environment);
+        process.has_execed = true;
         self.open_standard_files(&mut process, &file_name(&spec.path))?;
         let mut thread = Thread::new(pid.main_thread(), pid);
         thread.vcpu = vcpu;
         thread.name = short_name(&process.exe);
-        self.processes.put(pid.0, Box::new(process));
-        self.threads.put(pid.0, Box::new(thread));
-        self.runnable.push_back(Tid(pid.0));
+        self.start_process(process, thread);
         Ok(pid)
     }
 
+    /// A process that shares nothing with others, a child of process 1.
+    pub(crate) fn new_process(&mut self, pid: Pid, memory: AddressSpace, place: Place, now: SimTime) -> Process {
+        let parts = Parts {
+            space: self.shared.spaces.insert(Some(Box::new(memory))),
+            fds: self.shared.fds.insert(FdTable::default()),
+            place: self.shared.places.insert(place),
+            handlers: self.shared.handlers.insert(Handlers::default()),
+        };
+        Process::new(pid, INIT, parts, now)
+    }
+
+    /// Enters a new process with its one thread, which becomes runnable behind all that are.
+    pub(crate) fn start_process(&mut self, process: Process, thread: Thread) {
+        let tid = thread.tid;
+        self.family.add(&process);
+        self.tasks += 1;
+        self.processes.put(process.pid.0, Box::new(process));
+        self.threads.put(tid.0, Box::new(thread));
+        self.runnable.push_back(tid);
+    }
+
     /// Follows `#!` lines to a program that can be loaded.
-    fn resolve_program(&mut self, cwd: &[u8], path: &[u8], mut arguments: Vec<Vec<u8>>) -> Result<Resolved, ExecError> {
+    fn resolve_program(
+        &mut self,
+        caller: Option<Caller<'_>>,
+        path: &[u8],
+        mut arguments: Vec<Vec<u8>>,
+    ) -> Result<Resolved, ExecError> {
         let mut path = path.to_vec();
         for _ in 0..=SCRIPT_DEPTH_MAX {
-            let (file, name) = self.open_program(cwd, &path)?;
+            let (file, name) = self.open_program(caller, &path)?;
             match script_line(&file) {
                 None => {
                     let program = Program::open(&file, &name, |interpreter| {
-                        self.open_program(b"/", interpreter)
+                        self.open_program(None, interpreter)
                             .map(|(file, _)| file)
                             .map_err(|error| std::io::Error::from_raw_os_error(error.errno.raw()))
                     });
@@ -102,8 +136,8 @@ impl Kernel {
         Err(ExecError { errno: Errno::ELOOP, message })
     }
 
-    fn open_program(&mut self, cwd: &[u8], path: &[u8]) -> Result<(File, Vec<u8>), ExecError> {
-        self.open_executable(cwd, path).map_err(|errno| {
+    fn open_program(&mut self, caller: Option<Caller<'_>>, path: &[u8]) -> Result<(File, Vec<u8>), ExecError> {
+        self.open_executable(caller, path).map_err(|errno| {
             let text = errno.description().unwrap_or("error");
             ExecError { errno, message: format!("{}: {text}", String::from_utf8_lossy(path)) }
         })
@@ -112,30 +146,33 @@ impl Kernel {
     /// Descriptors 0, 1 and 2 of a process of the experiment: /dev/null and its output files; and its log of calls.
     /// They are named after the file that the experiment names, even if that is a script.
     fn open_standard_files(&mut self, process: &mut Process, name: &str) -> Result<(), ExecError> {
-        let base = format!("{name}.{}", process.pid.0);
-        let create = |kernel: &mut Kernel, extension: &str| {
-            let path = kernel.config.host_dir.join(format!("{base}.{extension}"));
-            kernel.open_output(path.clone(), O_WRONLY | O_APPEND).map_err(|errno| {
-                let text = errno.description().unwrap_or("error");
-                ExecError { errno, message: format!("cannot create {}: {text}", path.display()) }
-            })
-        };
         let null = self.files.insert(OpenFile::new(FileKind::Device(Device::Null), O_RDONLY));
+        let create = |kernel: &mut Kernel, kind| kernel.create_output(&format!("{name}.{}.{kind}", process.pid.0));
         let files = [null, create(self, "stdout")?, create(self, "stderr")?];
         for (fd, file) in files.into_iter().enumerate() {
-            process.fds.replace(fd as u32, file, false);
+            self.shared.fds[process.fds].replace(fd as u32, file, false);
         }
+        self.open_trace(process, name)
+    }
+
+    /// The log of calls of a process, if the experiment asks for logs.
+    pub(crate) fn open_trace(&mut self, process: &mut Process, name: &str) -> Result<(), ExecError> {
         if let Some(mode) = self.config.strace {
-            process.trace = Some(Trace { mode, file: create(self, "strace")? });
+            let file = self.create_output(&format!("{name}.{}.strace", process.pid.0))?;
+            process.trace = Some(Trace { mode, file });
         }
         Ok(())
     }
 
-    fn load(
-        &mut self,
-        resolved: &Resolved,
-        environment: &[Vec<u8>],
-    ) -> Result<(guest::AddressSpace, guest::Vcpu), ExecError> {
+    fn create_output(&mut self, name: &str) -> Result<FileId, ExecError> {
+        let path = self.config.host_dir.join(name);
+        self.open_output(path.clone(), O_WRONLY | O_APPEND).map_err(|errno| {
+            let text = errno.description().unwrap_or("error");
+            ExecError { errno, message: format!("cannot create {}: {text}", path.display()) }
+        })
+    }
+
+    fn load(&mut self, resolved: &Resolved, environment: &[Vec<u8>]) -> Result<(AddressSpace, guest::Vcpu), ExecError> {
         let mut random = [0; 16];
         self.random.fill(&mut random);
         let start = StartArguments { arguments: &resolved.arguments, environment, random, user: 0, group: 0 };
@@ -147,7 +184,8 @@ impl Kernel {
 }
 
 impl Ctx<'_> {
-    /// `execve(2)` of the calling process. On success the calling thread is the only one and stands at the new program's start.
+    /// `execve(2)` of the calling process. On success the calling thread is the only one, has the process's number, and stands at the
+    /// new program's start.
     ///
     /// # Errors
     /// As execve(2); the old program goes on then.
@@ -157,8 +195,8 @@ impl Ctx<'_> {
         arguments: Vec<Vec<u8>>,
         environment: Vec<Vec<u8>>,
     ) -> Result<(), Errno> {
-        let cwd = self.process.cwd.clone();
-        let result = self.kernel.resolve_program(&cwd, path, arguments).and_then(|resolved| {
+        let caller = Caller { process: self.process, thread: self.thread };
+        let result = self.kernel.resolve_program(Some(caller), path, arguments).and_then(|resolved| {
             let loaded = self.kernel.load(&resolved, &environment)?;
             Ok((resolved, loaded))
         });
@@ -169,27 +207,54 @@ impl Ctx<'_> {
             error.errno
         })?;
         self.end_other_threads();
-        let mut old = std::mem::replace(&mut self.process.memory, memory);
-        old.seal_startup();
-        old.release(&mut self.kernel.region);
-        self.process.space = self.kernel.new_space();
-        for file in self.process.fds.take_cloexec() {
+        self.leave_memory();
+        self.kernel.release_memory(self.process);
+        self.process.space = self.kernel.shared.spaces.insert(None);
+        self.process.memory = Memory(Some(Box::new(memory)));
+        self.kernel.release_vfork_waiter(self.process);
+        self.unshare_parts();
+        for file in self.fds_mut().take_cloexec() {
             self.kernel.close_descriptor(file, self.process.pid);
         }
-        for disposition in &mut self.process.signals.dispositions {
+        for disposition in &mut self.handlers_mut().0 {
             let kept = if disposition.handler == SIG_IGN { SIG_IGN } else { 0 };
             *disposition = Disposition { handler: kept, ..Disposition::default() };
         }
+        self.become_main_thread();
         self.thread.vcpu = vcpu;
         self.thread.altstack = Default::default();
-        self.thread.clear_child_tid = 0;
-        self.thread.robust_list = 0;
         self.thread.name = short_name(&resolved.path);
         self.process.exe = resolved.path;
         self.process.argv = resolved.arguments;
         self.process.envp = environment;
         self.process.posix_timers.clear();
+        self.process.reported.clear();
+        self.process.has_execed = true;
         Ok(())
+    }
+
+    /// The thread that executes a program takes its process's number, execve(2), "Effect on process attributes".
+    fn become_main_thread(&mut self) {
+        self.thread.tid = self.process.pid.main_thread();
+        self.process.threads = vec![self.thread.tid];
+        // Deadlines that were set under another number would not find it.
+        self.thread.armed = SimTime::MAX;
+    }
+
+    /// Gives the calling process descriptors and handlers of its own.
+    fn unshare_parts(&mut self) {
+        let shared = &mut self.kernel.shared;
+        if shared.fds.users(self.process.fds) > 1 {
+            let copy = shared.fds[self.process.fds].clone();
+            shared.fds.release(self.process.fds);
+            copy.iter().for_each(|(_, file)| self.kernel.files.acquire(file));
+            self.process.fds = shared.fds.insert(copy);
+        }
+        if shared.handlers.users(self.process.handlers) > 1 {
+            let copy = shared.handlers[self.process.handlers].clone();
+            shared.handlers.release(self.process.handlers);
+            self.process.handlers = shared.handlers.insert(copy);
+        }
     }
 }
 

@@ -4,11 +4,24 @@ use crate::ids::{SpaceId, Tid};
 use base::map::FastMap;
 use smallvec::SmallVec;
 
-/// A futex: an address in an address space.
+/// Where a futex lies.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct FutexKey {
-    pub space: SpaceId,
-    pub address: u64,
+pub enum FutexKey {
+    /// In memory that belongs to one address space.
+    Private { space: SpaceId, address: u64 },
+    /// In memory that processes share: the object, and the place in it.
+    Shared { object: u32, place: u64 },
+    /// No futex: threads that wait for something else with a number stand in these queues too.
+    Other { queue: Queue, number: u64 },
+}
+
+/// What threads wait for in the queues that is no futex.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Queue {
+    /// A lock on the file with an inode number.
+    Lock,
+    /// News of the children of a process.
+    Children,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,7 +82,7 @@ mod tests {
 
     #[test]
     fn waiters_leave_in_order_and_by_bitset() {
-        let key = FutexKey { space: SpaceId(1), address: 64 };
+        let key = FutexKey::Private { space: SpaceId(1), address: 64 };
         let mut futexes = Futexes::default();
         for (tid, bitset) in [(1, 1), (2, 2), (3, 3), (4, u32::MAX)] {
             futexes.add(key, FutexWaiter { tid: Tid(tid), bitset });

@@ -4,15 +4,17 @@
 //! them (the process and the thread are taken out of their tables meanwhile and reach handlers through [`Ctx`]), and it
 //! delivers packets to the socket stack. Nothing here is shared with another host.
 
+use crate::family::Family;
 use crate::files::output::Output;
 use crate::files::pipe::Pipe;
 use crate::files::{FileKind, FileTable, OpenFile};
 use crate::futex::Futexes;
 use crate::host::HostConfig;
-use crate::ids::{FIRST_ID, FileId, IdTable, Pid, SpaceId, Tid};
+use crate::ids::{FIRST_ID, FileId, IdTable, Pid, Tid};
 use crate::locks::Locks;
 use crate::net::Network;
 use crate::process::{ExitRecord, Process};
+use crate::shared::Shared;
 use crate::thread::{Thread, ThreadState};
 use crate::timers::{TimerKind, Timers};
 use crate::unix::UnixSockets;
@@ -23,7 +25,6 @@ use base::{Rng, SimTime};
 use guest::HostRegion;
 use linux_abi::Errno;
 use linux_abi::event::{EPOLLEXCLUSIVE, EpollEvent};
-use linux_abi::signal::Siginfo;
 use slab::Slab;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -41,6 +42,11 @@ pub struct Kernel {
     pub config: HostConfig,
     pub processes: IdTable<Process>,
     pub threads: IdTable<Thread>,
+    /// What processes may have in common.
+    pub shared: Shared,
+    pub family: Family,
+    /// Threads that live, and zombies: what RLIMIT_NPROC counts.
+    pub(crate) tasks: u64,
     pub files: FileTable,
     pub pipes: Slab<Pipe>,
     pub futexes: Futexes,
@@ -72,7 +78,6 @@ pub struct Kernel {
     /// Processes that ended, until the host asks.
     pub(crate) exits: Vec<ExitRecord>,
     next_id: u32,
-    next_space: u32,
 }
 
 impl Kernel {
@@ -85,6 +90,9 @@ impl Kernel {
             config,
             processes: IdTable::default(),
             threads: IdTable::default(),
+            shared: Shared::default(),
+            family: Family::default(),
+            tasks: 0,
             files: FileTable::default(),
             pipes: Slab::new(),
             futexes: Futexes::default(),
@@ -106,7 +114,6 @@ impl Kernel {
             missed_sites: FastMap::default(),
             exits: Vec::new(),
             next_id: FIRST_ID,
-            next_space: 0,
         }
     }
 
@@ -114,11 +121,6 @@ impl Kernel {
     pub fn new_id(&mut self) -> u32 {
         self.next_id += 1;
         self.next_id - 1
-    }
-
-    pub fn new_space(&mut self) -> SpaceId {
-        self.next_space += 1;
-        SpaceId(self.next_space)
     }
 
     /// When the earliest timer is due.
@@ -234,37 +236,6 @@ impl Kernel {
             if let Some(file) = self.files.get_mut(file) {
                 file.queue.remove_thread(thread.tid);
             }
-        }
-    }
-
-    /// Adds a signal to a process's pending ones, and interrupts a thread of it that can take it. The process must not be
-    /// executing: from within a call use `Ctx::raise`. Ignored signals are dropped.
-    pub fn signal_process(&mut self, pid: Pid, info: Siginfo) {
-        let Some(process) = self.processes.get_mut(pid.0) else { return };
-        let signal = info.si_signo as u32;
-        if process.signals.ignores(signal) {
-            return;
-        }
-        process.signals.pending.add(info);
-        let threads: SmallVec<[Tid; 8]> = process.threads.iter().copied().collect();
-        let takes = |t: &&Tid| {
-            self.threads.get(t.0).is_some_and(|t| t.state != ThreadState::Dead && !t.signals.blocked.contains(signal))
-        };
-        if let Some(tid) = threads.iter().find(takes) {
-            self.wake(*tid, Wake::Interrupted);
-        }
-    }
-
-    /// As `signal_process`, for one thread.
-    pub fn signal_thread(&mut self, tid: Tid, info: Siginfo) {
-        let Some(thread) = self.threads.get_mut(tid.0) else { return };
-        let signal = info.si_signo as u32;
-        if self.processes.get(thread.pid.0).is_some_and(|p| p.signals.ignores(signal)) {
-            return;
-        }
-        thread.signals.pending.add(info);
-        if !thread.signals.blocked.contains(signal) {
-            self.wake(tid, Wake::Interrupted);
         }
     }
 

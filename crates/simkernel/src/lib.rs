@@ -9,6 +9,7 @@
 pub mod clock;
 pub mod ctx;
 pub mod exec;
+pub mod family;
 pub mod fd_table;
 pub mod files;
 pub mod futex;
@@ -21,8 +22,10 @@ pub mod net;
 pub mod outcome;
 pub mod process;
 mod run;
+pub mod shared;
 pub mod signal;
 mod signal_delivery;
+mod signal_send;
 pub mod syscalls;
 #[cfg(test)]
 mod test_machine;

@@ -2,14 +2,11 @@
 //! or writes, only each other. Hosts do not see each other's.
 
 use crate::files::FileKind;
-use crate::futex::{FutexKey, FutexWaiter};
-use crate::ids::{FileId, Pid, SpaceId, Tid};
+use crate::futex::{FutexKey, FutexWaiter, Queue};
+use crate::ids::{FileId, Pid, Tid};
 use crate::kernel::Kernel;
 use crate::wait::Wake;
 use base::map::FastMap;
-
-/// Waiters for locks stand in the futex queues, under a space that no process has.
-const LOCK_SPACE: SpaceId = SpaceId(u32::MAX);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Owner {
@@ -98,7 +95,7 @@ impl Kernel {
     }
 
     pub(crate) fn wait_for_lock(&mut self, number: u64, tid: Tid) -> FutexKey {
-        let key = FutexKey { space: LOCK_SPACE, address: number };
+        let key = FutexKey::Other { queue: Queue::Lock, number };
         self.futexes.add(key, FutexWaiter { tid, bitset: u32::MAX });
         key
     }
@@ -111,7 +108,7 @@ impl Kernel {
     }
 
     pub(crate) fn wake_lock_waiters(&mut self, number: u64) {
-        let key = FutexKey { space: LOCK_SPACE, address: number };
+        let key = FutexKey::Other { queue: Queue::Lock, number };
         for waiter in self.futexes.take(key, usize::MAX, u32::MAX) {
             self.wake(waiter.tid, Wake::Ready);
         }

@@ -1,13 +1,15 @@
-//! A simulated process: what its threads share.
+//! A simulated process: what its threads share. It stays in its table after its end until its parent has asked for it.
 
 use crate::fd_table::FdTable;
-use crate::ids::{Pid, SpaceId, Tid};
+use crate::ids::{Pid, Tid};
 use crate::limits::Limits;
-use crate::signal::ProcessSignals;
+use crate::shared::{Handlers, Key, Memory, Place, Space};
+use crate::signal::PendingSignals;
 use crate::trace::Trace;
 use base::SimTime;
 use base::map::FastSet;
-use guest::AddressSpace;
+use linux_abi::Signal;
+use linux_abi::time::CLK_TCK;
 
 /// `setitimer(ITIMER_REAL)`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,22 +49,48 @@ pub struct ExitRecord {
     pub at: SimTime,
 }
 
+/// A stop of job control, and what a parent may still ask of it.
+#[derive(Debug, Default)]
+pub struct JobControl {
+    /// The signal that stopped the process; none of its threads runs until SIGCONT.
+    pub stopped: Option<i32>,
+    /// Threads that could go on, kept until then, in order.
+    pub held: Vec<Tid>,
+    /// The parent has not been told of the stop yet.
+    pub stop_unseen: bool,
+    /// The parent has not been told of the continuation yet.
+    pub continue_unseen: bool,
+    /// It is to get its signal about the continuation when the process runs on.
+    pub tells_continuation: bool,
+}
+
 #[derive(Debug)]
 pub struct Process {
     pub pid: Pid,
     pub parent: Pid,
     pub group: Pid,
     pub session: Pid,
-    pub memory: AddressSpace,
-    pub space: SpaceId,
-    pub fds: FdTable,
-    /// Absolute, as the guest sees it, without `.`, `..` and symbolic links.
-    pub cwd: Vec<u8>,
-    pub umask: u32,
+    /// Its memory while it executes.
+    pub memory: Memory,
+    pub space: Key<Space>,
+    pub fds: Key<FdTable>,
+    pub place: Key<Place>,
+    pub handlers: Key<Handlers>,
     pub limits: Limits,
     pub threads: Vec<Tid>,
-    pub children: Vec<Pid>,
-    pub signals: ProcessSignals,
+    /// Signals to the process as a whole.
+    pub pending: PendingSignals,
+    /// What its parent gets at its end; 0 for nothing.
+    pub exit_signal: i32,
+    /// How it ended, from then until its parent asks.
+    pub zombie: Option<ExitStatus>,
+    pub job: JobControl,
+    /// It has executed a program of its own since it was forked.
+    pub has_execed: bool,
+    /// A thread of its parent that waits until it executes a program or ends (CLONE_VFORK).
+    pub vfork_waiter: Option<Tid>,
+    /// `prctl(PR_SET_CHILD_SUBREAPER)`: orphans below it become its children.
+    pub subreaper: bool,
     /// The program's file, as the guest sees it.
     pub exe: Vec<u8>,
     pub argv: Vec<Vec<u8>>,
@@ -72,6 +100,8 @@ pub struct Process {
     pub posix_timers: Vec<Option<PosixTimer>>,
     /// System calls that it made.
     pub calls: u64,
+    /// System calls of its children that ended and that it waited for, and of theirs.
+    pub children_calls: u64,
     /// Its strace-like log, if the experiment asks for one.
     pub trace: Option<Trace>,
     /// Set when the process is over: it ends before any of its threads runs on.
@@ -86,22 +116,37 @@ pub struct Process {
     pub reported: FastSet<u64>,
 }
 
+/// The parts of a new process, each counted for it already.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts {
+    pub space: Key<Space>,
+    pub fds: Key<FdTable>,
+    pub place: Key<Place>,
+    pub handlers: Key<Handlers>,
+}
+
 impl Process {
-    pub fn new(pid: Pid, parent: Pid, memory: AddressSpace, space: SpaceId, started: SimTime) -> Self {
+    pub fn new(pid: Pid, parent: Pid, parts: Parts, started: SimTime) -> Self {
+        let Parts { space, fds, place, handlers } = parts;
         Process {
             pid,
             parent,
             group: pid,
             session: pid,
-            memory,
+            memory: Memory::default(),
             space,
-            fds: FdTable::default(),
-            cwd: b"/".to_vec(),
-            umask: 0o022,
+            fds,
+            place,
+            handlers,
             limits: Limits::default(),
             threads: vec![pid.main_thread()],
-            children: Vec::new(),
-            signals: ProcessSignals::default(),
+            pending: PendingSignals::default(),
+            exit_signal: Signal::SIGCHLD.raw(),
+            zombie: None,
+            job: JobControl::default(),
+            has_execed: false,
+            vfork_waiter: None,
+            subreaper: false,
             exe: Vec::new(),
             argv: Vec::new(),
             envp: Vec::new(),
@@ -109,6 +154,7 @@ impl Process {
             real_itimer: RealItimer::default(),
             posix_timers: Vec::new(),
             calls: 0,
+            children_calls: 0,
             trace: None,
             ending: None,
             parent_death_signal: 0,
@@ -119,9 +165,31 @@ impl Process {
         }
     }
 
+    /// What `fork` leaves of this process in its child: neither signals that wait, nor timers, nor children.
+    pub fn child(&self, pid: Pid, parts: Parts, started: SimTime) -> Process {
+        Process {
+            group: self.group,
+            session: self.session,
+            limits: self.limits,
+            exe: self.exe.clone(),
+            argv: self.argv.clone(),
+            envp: self.envp.clone(),
+            nice: self.nice,
+            dumpable: self.dumpable,
+            no_new_privileges: self.no_new_privileges,
+            reported: self.reported.clone(),
+            ..Process::new(pid, self.pid, parts, started)
+        }
+    }
+
     /// What CPU clocks show: guests take no simulated time, so a microsecond for each system call.
     pub fn cpu_nanos(&self) -> u64 {
         self.calls * 1_000
+    }
+
+    /// The same in clock ticks, proc_pid_stat(5).
+    pub fn ticks(&self) -> i64 {
+        (self.cpu_nanos() / (1_000_000_000 / CLK_TCK)) as i64
     }
 
     /// The program's name without its directory.

@@ -5,13 +5,14 @@ use crate::ids::{Pid, Tid};
 use crate::kernel::{Kernel, Report};
 use crate::outcome::{Outcome, Restart};
 use crate::process::{ExitRecord, ExitStatus, Process};
+use crate::shared::Memory;
 use crate::signal_delivery;
 use crate::syscalls;
 use crate::thread::{Thread, ThreadState};
 use crate::wait::Wake;
 use base::{SimDuration, SimTime};
 use guest::{Exit, FaultInfo, Worker};
-use linux_abi::signal::Siginfo;
+use linux_abi::nr;
 
 /// A thread that makes this many calls without waiting is put to sleep for as long as they would have taken: a loop that waits
 /// for the clock, or for another host, must see time pass.
@@ -41,16 +42,28 @@ impl Kernel {
         while let Some(tid) = self.runnable.pop_front() {
             self.run_thread(tid, worker, now);
             if self.net.stack.loopback_seen() >= LOOPBACK_SEEN_MAX {
-                return;
+                break;
             }
         }
+        worker.leave();
     }
 
     fn run_thread(&mut self, tid: Tid, worker: &mut Worker, now: SimTime) {
         let Some(mut thread) = self.threads.take(tid.0) else { return };
         let pid = thread.pid;
         let Some(mut process) = self.processes.take(pid.0) else { return };
+        if process.job.stopped.is_some() {
+            process.job.held.push(tid);
+            self.threads.put(tid.0, thread);
+            self.processes.put(pid.0, process);
+            return;
+        }
         worker.set_serving(self.config.id.0, pid.0, tid.0);
+        process.memory = Memory(self.shared.spaces[process.space].take());
+        process.memory.enter(worker);
+        if process.job.tells_continuation {
+            self.tell_continuation(&mut process);
+        }
         let mut ctx = Ctx { kernel: self, process: &mut process, thread: &mut thread, now };
         let turn = ctx.turn(worker);
         if let Some(status) = process.ending {
@@ -61,47 +74,33 @@ impl Kernel {
             Turn::Parked => thread.state = ThreadState::Blocked,
             Turn::Again => {
                 thread.state = ThreadState::Runnable;
-                self.runnable.push_back(tid);
+                self.runnable.push_back(thread.tid);
             }
-            Turn::Over => {
-                self.processes.put(pid.0, process);
-                return;
-            }
+            Turn::Over => {}
         }
-        self.threads.put(tid.0, thread);
+        if !matches!(turn, Turn::Over) {
+            self.threads.put(thread.tid.0, thread);
+        }
+        self.shared.spaces[process.space] = process.memory.0.take();
         self.processes.put(pid.0, process);
     }
 
     /// The last thread is gone, `exit_group` was called, or a signal was fatal.
     fn end_process(&mut self, mut process: Box<Process>, mut thread: Box<Thread>, status: ExitStatus, now: SimTime) {
-        let own = thread.tid;
         let mut ctx = Ctx { kernel: self, process: &mut process, thread: &mut thread, now };
         ctx.end_other_threads();
+        if ctx.thread.state != ThreadState::Dead {
+            ctx.leave_memory();
+            ctx.kernel.tasks -= 1;
+        }
         ctx.kernel.forget_waits(ctx.thread);
-        for file in process.fds.take_all() {
-            self.close_descriptor(file, process.pid);
+        process.threads.clear();
+        self.release_vfork_waiter(&mut process);
+        self.release_parts(&mut process);
+        if let Some(trace) = process.trace.take() {
+            self.release_file(trace.file);
         }
-        self.threads.take(own.0);
-        process.memory.seal_startup();
-        process.memory.release(&mut self.region);
-        self.exits.push(ExitRecord { pid: process.pid, status, at: now });
-    }
-
-    /// Sends a signal to a thread, unless it is ignored and not held back.
-    pub(crate) fn signal_thread_unless(&mut self, tid: Tid, info: Siginfo, ignored: bool) {
-        let Some(thread) = self.threads.get_mut(tid.0) else { return };
-        let signal = info.si_signo as u32;
-        let held = thread.signals.blocked.contains(signal);
-        let awaited = thread.signals.awaited.contains(signal);
-        if ignored && !held && !awaited {
-            return;
-        }
-        thread.signals.pending.add(info);
-        if awaited {
-            self.wake(tid, Wake::Ready);
-        } else if !held {
-            self.wake(tid, Wake::Interrupted);
-        }
+        self.conclude_process(process, status);
     }
 }
 
@@ -114,11 +113,20 @@ impl Ctx<'_> {
         if std::mem::take(&mut self.thread.sleeping) {
             // The nap of a thread that had made too many calls is over; its registers are as they were.
             self.thread.wake = Wake::First;
-            self.deliver_if_any(None);
-        } else if self.thread.wake != Wake::First
-            && let Some(turn) = self.system_call(self.thread.call.number, self.thread.call.args)
-        {
-            // A woken thread executes its call again; a fresh one runs its program.
+        }
+        if self.thread.wake == Wake::First {
+            // It is between two instructions of its program.
+            let address = std::mem::take(&mut self.thread.set_child_tid);
+            if address != 0 {
+                // An address that is not there is the child's own loss, as on Linux.
+                let _ = self.process.memory.write_value(address, &self.thread.tid.0);
+            }
+            let interrupted = self.thread.interrupted.take();
+            if let Some(turn) = self.deliver_if_any(interrupted) {
+                return turn;
+            }
+        } else if let Some(turn) = self.system_call(self.thread.call.number, self.thread.call.args) {
+            // A woken thread executes its call again.
             return turn;
         }
         loop {
@@ -138,6 +146,10 @@ impl Ctx<'_> {
                     let (number, args) = (r.rax, [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9]);
                     if let Some(turn) = self.system_call(number, args).or_else(|| self.charge_call()) {
                         return turn;
+                    }
+                    if number == u64::from(nr::execve) || number == u64::from(nr::execveat) {
+                        // New memory, or the old one that a program which could not be started had to give way to.
+                        self.process.memory.enter(worker);
                     }
                 }
                 Exit::Fault(fault) => {
@@ -201,9 +213,8 @@ impl Ctx<'_> {
         if self.process.ending.is_some() || self.thread.state == ThreadState::Dead {
             return Some(Turn::Over);
         }
-        self.deliver_if_any(interrupted);
-        if self.process.ending.is_some() {
-            return Some(Turn::Over);
+        if let Some(turn) = self.deliver_if_any(interrupted) {
+            return Some(turn);
         }
         if std::mem::take(&mut self.thread.yields) {
             self.thread.yield_count += 1;
@@ -215,11 +226,19 @@ impl Ctx<'_> {
         None
     }
 
+    /// Gives signals their effect. Some when the thread does not go on.
     #[inline]
-    fn deliver_if_any(&mut self, interrupted: Option<Restart>) {
+    fn deliver_if_any(&mut self, interrupted: Option<Restart>) -> Option<Turn> {
         if interrupted.is_some() || self.thread.signals.saved_mask.is_some() || self.signal_pending() {
             signal_delivery::deliver(self, interrupted);
+            if self.process.ending.is_some() {
+                return Some(Turn::Over);
+            }
+            if self.process.job.stopped.is_some() {
+                return Some(Turn::Again);
+            }
         }
+        None
     }
 
     /// Counts a system call that no rewriting covered, by the place in its file.
@@ -283,13 +302,8 @@ impl Ctx<'_> {
 
     /// Ends the calling thread; with the last one its process.
     pub(crate) fn end_thread(&mut self, status: i32) {
-        self.release_robust_list();
-        if self.thread.clear_child_tid != 0 {
-            let address = self.thread.clear_child_tid;
-            if self.process.memory.write_value(address, &0u32).is_ok() {
-                self.wake_futex(address, 1);
-            }
-        }
+        self.leave_memory();
+        self.kernel.tasks -= 1;
         self.thread.state = ThreadState::Dead;
         let tid = self.thread.tid;
         self.process.threads.retain(|other| *other != tid);
@@ -298,7 +312,16 @@ impl Ctx<'_> {
         }
     }
 
-    /// Ends every thread of the process but the calling one, without a trace.
+    /// What a thread that ends leaves in its memory: robust mutexes as orphaned, 0 where CLONE_CHILD_CLEARTID said.
+    pub(crate) fn leave_memory(&mut self) {
+        self.release_robust_list();
+        let address = std::mem::take(&mut self.thread.clear_child_tid);
+        if address != 0 && self.process.memory.write_value(address, &0u32).is_ok() {
+            self.wake_futex(address, 1);
+        }
+    }
+
+    /// Ends every thread of the process but the calling one.
     pub(crate) fn end_other_threads(&mut self) {
         let own = self.thread.tid;
         for tid in std::mem::take(&mut self.process.threads) {
@@ -306,34 +329,11 @@ impl Ctx<'_> {
                 && let Some(mut thread) = self.kernel.threads.take(tid.0)
             {
                 self.kernel.forget_waits(&mut thread);
+                self.kernel.tasks -= 1;
+                Ctx { kernel: self.kernel, process: self.process, thread: &mut thread, now: self.now }.leave_memory();
             }
         }
         self.process.threads.push(own);
-    }
-
-    /// Sends the calling process a signal: the calling thread takes it when it can, another one otherwise.
-    pub(crate) fn signal_own_process(&mut self, info: Siginfo) {
-        let signal = info.si_signo as u32;
-        if !self.thread.signals.blocked.contains(signal) {
-            if !self.process.signals.ignores(signal) {
-                self.process.signals.pending.add(info);
-            }
-            return;
-        }
-        let others: Vec<Tid> = self.process.threads.iter().copied().filter(|tid| *tid != self.thread.tid).collect();
-        let takes = |tid: &&Tid| self.kernel.threads.get(tid.0).is_some_and(|t| !t.signals.blocked.contains(signal));
-        let waits = |tid: &&Tid| self.kernel.threads.get(tid.0).is_some_and(|t| t.signals.awaited.contains(signal));
-        let taker = others.iter().find(takes).copied();
-        let waiter = others.iter().find(waits).copied();
-        if taker.is_some() && self.process.signals.ignores(signal) {
-            return;
-        }
-        self.process.signals.pending.add(info);
-        if let Some(tid) = waiter {
-            self.kernel.wake(tid, Wake::Ready);
-        } else if let Some(tid) = taker {
-            self.kernel.wake(tid, Wake::Interrupted);
-        }
     }
 }
 
@@ -345,6 +345,6 @@ impl Kernel {
 
     /// Whether a process lives.
     pub fn is_alive(&self, pid: Pid) -> bool {
-        self.processes.get(pid.0).is_some()
+        self.processes.get(pid.0).is_some_and(|process| process.zombie.is_none())
     }
 }

@@ -94,32 +94,8 @@ pub struct ThreadSignals {
     pub saved_mask: Option<SigSet>,
 }
 
-/// What the threads of a process share.
-#[derive(Clone, Debug)]
-pub struct ProcessSignals {
-    pub pending: PendingSignals,
-    /// By signal number less one.
-    pub dispositions: [Disposition; SIGNALS],
-}
-
-impl Default for ProcessSignals {
-    fn default() -> Self {
-        ProcessSignals { pending: PendingSignals::default(), dispositions: [Disposition::default(); SIGNALS] }
-    }
-}
-
 /// Signals whose default action is to do nothing: SIGCHLD, SIGCONT, SIGURG, SIGWINCH.
 pub const IGNORED_BY_DEFAULT: SigSet = SigSet(1 << 16 | 1 << 17 | 1 << 22 | 1 << 27);
-
-impl ProcessSignals {
-    /// Whether a signal would have no effect at all: it ends no wait.
-    pub fn ignores(&self, signal: u32) -> bool {
-        match self.dispositions[signal as usize - 1].handler {
-            0 => IGNORED_BY_DEFAULT.contains(signal),
-            handler => handler == 1,
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -32,10 +32,10 @@ pub(crate) fn is_on(stack: &StackT, rsp: u64) -> bool {
 pub(crate) fn deliver(ctx: &mut Ctx<'_>, mut interrupted: Option<Restart>) {
     loop {
         let blocked = ctx.thread.signals.blocked;
-        let next = ctx.thread.signals.pending.take(blocked).or_else(|| ctx.process.signals.pending.take(blocked));
+        let next = ctx.thread.signals.pending.take(blocked).or_else(|| ctx.process.pending.take(blocked));
         let Some(info) = next else { break };
         let signal = info.si_signo as u32;
-        let disposition = ctx.process.signals.dispositions[signal as usize - 1];
+        let disposition = ctx.handlers().of(signal);
         match disposition.handler {
             SIG_IGN => {}
             SIG_DFL => default_action(ctx, info.si_signo),
@@ -45,6 +45,11 @@ pub(crate) fn deliver(ctx: &mut Ctx<'_>, mut interrupted: Option<Restart>) {
             }
         }
         if ctx.process.ending.is_some() {
+            return;
+        }
+        if ctx.process.job.stopped.is_some() {
+            // Goes on here when the process does.
+            ctx.thread.interrupted = interrupted;
             return;
         }
     }
@@ -80,14 +85,19 @@ fn default_action(ctx: &mut Ctx<'_>, number: i32) {
     match signal.default_action() {
         DefaultAction::Terminate | DefaultAction::CoreDump => ctx.process.ending = Some(ExitStatus::Signaled(number)),
         DefaultAction::Ignore | DefaultAction::Continue => {}
-        DefaultAction::Stop => ctx.report(format!("{signal} did not stop it: job control is not simulated")),
+        DefaultAction::Stop => {
+            // Nobody could continue a group without a shell, POSIX XSH 2.4.3.
+            let group = ctx.process.group;
+            if signal == Signal::SIGSTOP || !ctx.kernel.is_orphaned(group, Some(ctx.process)) {
+                ctx.kernel.stop_process(ctx.process, number);
+            }
+        }
     }
 }
 
 /// A hardware exception of the guest: its signal, which cannot be held back or ignored.
 pub(crate) fn fault(ctx: &mut Ctx<'_>, fault: &FaultInfo) {
-    let index = fault.signal as usize - 1;
-    let disposition = ctx.process.signals.dispositions[index];
+    let disposition = ctx.handlers().of(fault.signal as u32);
     let held = ctx.thread.signals.blocked.contains(fault.signal as u32);
     if disposition.handler == SIG_DFL || disposition.handler == SIG_IGN || held {
         ctx.report_crash(fault);
@@ -115,7 +125,7 @@ fn run_handler(ctx: &mut Ctx<'_>, info: &Siginfo, disposition: &Disposition, tra
     }
     *blocked = blocked.without(SigSet::UNBLOCKABLE);
     if disposition.flags & SA_RESETHAND != 0 {
-        ctx.process.signals.dispositions[signal as usize - 1].handler = SIG_DFL;
+        ctx.handlers_mut().of_mut(signal).handler = SIG_DFL;
     }
     if ctx.thread.altstack.ss_flags & SS_AUTODISARM != 0 {
         ctx.thread.altstack = StackT { ss_flags: SS_DISABLE, ..StackT::default() };

@@ -7,6 +7,7 @@ use crate::ids::{Pid, Tid};
 use crate::kernel::Kernel;
 use crate::outcome::Outcome;
 use crate::process::Process;
+use crate::shared::{Memory, Place};
 use crate::thread::Thread;
 use crate::{HostConfig, HostName, syscalls};
 use base::{HostId, SeedTree, SimDuration, SimTime};
@@ -53,8 +54,8 @@ impl Machine {
         let memory = AddressSpace::new(&mut kernel.region).unwrap();
         let next = memory.stack_end() - (4 << 20);
         let pid = Pid(kernel.new_id());
-        let space = kernel.new_space();
-        let process = Box::new(Process::new(pid, Pid(1), memory, space, SimTime::ZERO));
+        let mut process = Box::new(kernel.new_process(pid, memory, Place::default(), SimTime::ZERO));
+        process.memory = Memory(kernel.shared.spaces[process.space].take());
         Machine { kernel, process: Some(process), now: SimTime::ZERO, next }
     }
 

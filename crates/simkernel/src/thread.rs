@@ -2,6 +2,7 @@
 
 use crate::futex::FutexKey;
 use crate::ids::{FileId, Pid, Tid};
+use crate::outcome::Restart;
 use crate::signal::ThreadSignals;
 use crate::wait::Wake;
 use base::{SimDuration, SimTime};
@@ -58,6 +59,8 @@ pub struct Thread {
     pub name: Vec<u8>,
     /// Where to write 0 and wake a futex at the end (`set_tid_address`, CLONE_CHILD_CLEARTID); 0 for nowhere.
     pub clear_child_tid: u64,
+    /// Where a forked thread writes its number before it runs (CLONE_CHILD_SETTID); 0 for nowhere.
+    pub set_child_tid: u64,
     /// `sigaltstack`; size 0 for none.
     pub altstack: StackT,
     /// Asked to yield by the call in progress.
@@ -69,6 +72,8 @@ pub struct Thread {
     pub sleeping: bool,
     /// The deadline of a call that is restarted by ERESTART_RESTARTBLOCK.
     pub resumed_deadline: Option<SimTime>,
+    /// The restart kind of a call that a signal ended, while a stop keeps the thread from deciding what becomes of the call.
+    pub interrupted: Option<Restart>,
     /// The head of the robust futex list (`set_robust_list`); 0 when none was set.
     pub robust_list: u64,
 }
@@ -87,12 +92,14 @@ impl Thread {
             signals: ThreadSignals::default(),
             name: Vec::new(),
             clear_child_tid: 0,
+            set_child_tid: 0,
             altstack: StackT::default(),
             yields: false,
             yield_count: 0,
             unapplied: SimDuration::ZERO,
             sleeping: false,
             resumed_deadline: None,
+            interrupted: None,
             robust_list: 0,
         }
     }

@@ -10,7 +10,7 @@ pub mod regular;
 pub mod synthetic;
 pub mod timerfd;
 
-use crate::ids::FileId;
+use crate::ids::{FileId, Pid};
 use crate::kernel::Kernel;
 use crate::net::inet::InetSocket;
 use crate::net::netlink::NetlinkSocket;
@@ -55,6 +55,8 @@ pub enum FileKind {
     Inet(Box<InetSocket>),
     Netlink(Box<NetlinkSocket>),
     Unix(UnixId),
+    /// A descriptor of a process (pidfd_open).
+    Process(Pid),
 }
 
 impl OpenFile {
@@ -210,6 +212,7 @@ impl Kernel {
             FileKind::Netlink(socket) => socket.poll(),
             FileKind::Unix(socket) => self.poll_unix(*socket),
             FileKind::Name(_) => Events::NVAL,
+            FileKind::Process(pid) => Events::READABLE.when(!self.is_alive(*pid)),
             FileKind::Regular(_)
             | FileKind::Directory(_)
             | FileKind::Snapshot(_)
@@ -254,7 +257,7 @@ impl Kernel {
             }
             FileKind::Directory(_) => Err(Errno::EISDIR),
             FileKind::Output(_) | FileKind::Name(_) => Err(Errno::EBADF),
-            FileKind::Epoll(_) => Err(Errno::EINVAL),
+            FileKind::Epoll(_) | FileKind::Process(_) => Err(Errno::EINVAL),
         }
     }
 
@@ -298,7 +301,7 @@ impl Kernel {
                 self.unix_write(socket, source)
             }
             FileKind::Directory(_) | FileKind::Name(_) => Err(Errno::EBADF),
-            FileKind::Timer(_) | FileKind::Epoll(_) => Err(Errno::EINVAL),
+            FileKind::Timer(_) | FileKind::Epoll(_) | FileKind::Process(_) => Err(Errno::EINVAL),
         }
     }
 
@@ -311,6 +314,7 @@ impl Kernel {
             FileKind::Inet(socket) => self.close_inet(&socket),
             FileKind::Netlink(socket) => self.close_netlink(&socket),
             FileKind::Unix(socket) => self.close_unix(socket),
+            FileKind::Process(pid) => self.family.unwatch(pid, id),
             _ => {}
         }
     }

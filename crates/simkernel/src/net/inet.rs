@@ -192,11 +192,11 @@ pub fn accept(ctx: &mut Ctx<'_>, file: FileId, flags: i32) -> Result<(u64, RawAd
     let listener = ctx.inet(file)?.clone();
     // As Linux: without a free descriptor the connection stays in the queue. The entry holds no reference yet.
     let limit = ctx.process.limits.soft(RLIMIT_NOFILE);
-    let fd = ctx.process.fds.allocate(file, 0, flags & SOCK_CLOEXEC != 0, limit)?;
+    let fd = ctx.fds_mut().allocate(file, 0, flags & SOCK_CLOEXEC != 0, limit)?;
     let child = match ctx.kernel.net.stack.accept(listener.id) {
         Ok(child) => child,
         Err(error) => {
-            ctx.process.fds.remove(u64::from(fd))?;
+            ctx.fds_mut().remove(u64::from(fd))?;
             if error != tcpip::SocketError::WouldBlock {
                 return Err(errno(error).into());
             }
@@ -207,7 +207,7 @@ pub fn accept(ctx: &mut Ctx<'_>, file: FileId, flags: i32) -> Result<(u64, RawAd
     let socket = InetSocket { id: child, phase: Phase::Connected, ..listener };
     let status = if flags & SOCK_NONBLOCK != 0 { O_NONBLOCK } else { 0 };
     let opened = ctx.kernel.open_inet(socket, status);
-    ctx.process.fds.replace(fd, opened, flags & SOCK_CLOEXEC != 0);
+    ctx.fds_mut().replace(fd, opened, flags & SOCK_CLOEXEC != 0);
     let peer = ctx.kernel.net.stack.peer_name(child).map(address::raw);
     // A connection that was reset in the queue is handed out too, without a peer.
     Ok((u64::from(fd), peer.unwrap_or_default()))

@@ -20,7 +20,7 @@ const SETTABLE: u32 = O_APPEND | O_NONBLOCK | O_ASYNC | O_DIRECT | O_NOATIME;
 /// close(2).
 pub fn close(ctx: &mut Ctx<'_>, [fd, ..]: [u64; 6]) -> SysResult {
     net::inet::linger_before_close(ctx, ctx.file(fd)?)?;
-    let file = ctx.process.fds.remove(fd)?;
+    let file = ctx.fds_mut().remove(fd)?;
     release(ctx, file);
     Ok(0)
 }
@@ -40,14 +40,14 @@ pub fn close_range(ctx: &mut Ctx<'_>, [first, last, flags, ..]: [u64; 6]) -> Sys
         return Err(Errno::EINVAL.into());
     }
     if flags & CLOSE_RANGE_CLOEXEC != 0 {
-        let end = ctx.process.fds.len() as u64;
+        let end = ctx.fds().len() as u64;
         for fd in u64::from(first)..end.min(u64::from(last) + 1) {
             // Numbers that are not in use are passed over.
-            let _ = ctx.process.fds.set_cloexec(fd, true);
+            let _ = ctx.fds_mut().set_cloexec(fd, true);
         }
         return Ok(0);
     }
-    for file in ctx.process.fds.drain(|fd, _| (first..=last).contains(&fd)) {
+    for file in ctx.fds_mut().drain(|fd, _| (first..=last).contains(&fd)) {
         release(ctx, file);
     }
     Ok(0)
@@ -64,7 +64,7 @@ fn duplicate_from(ctx: &mut Ctx<'_>, fd: u64, from: u64, cloexec: bool) -> SysRe
     if from >= limit {
         return Err(Errno::EINVAL.into());
     }
-    let new = ctx.process.fds.allocate(file, from as usize, cloexec, limit)?;
+    let new = ctx.fds_mut().allocate(file, from as usize, cloexec, limit)?;
     ctx.kernel.files.acquire(file);
     Ok(new.into())
 }
@@ -93,7 +93,7 @@ fn place(ctx: &mut Ctx<'_>, file: FileId, new: u64, cloexec: bool) -> SysResult 
         return Err(Errno::EBADF.into());
     }
     ctx.kernel.files.acquire(file);
-    if let Some(old) = ctx.process.fds.replace(new, file, cloexec) {
+    if let Some(old) = ctx.fds_mut().replace(new, file, cloexec) {
         release(ctx, old);
     }
     Ok(new.into())
@@ -105,9 +105,9 @@ pub fn fcntl(ctx: &mut Ctx<'_>, [fd, command, arg, ..]: [u64; 6]) -> SysResult {
     match command as i32 {
         F_DUPFD => duplicate_from(ctx, fd, arg as u32 as u64, false),
         F_DUPFD_CLOEXEC => duplicate_from(ctx, fd, arg as u32 as u64, true),
-        F_GETFD => Ok(ctx.process.fds.cloexec(fd)?.into()),
+        F_GETFD => Ok(ctx.fds().cloexec(fd)?.into()),
         F_SETFD => {
-            ctx.process.fds.set_cloexec(fd, arg as u32 & FD_CLOEXEC != 0)?;
+            ctx.fds_mut().set_cloexec(fd, arg as u32 & FD_CLOEXEC != 0)?;
             Ok(0)
         }
         F_GETFL => Ok(ctx.kernel.files[id].status.into()),
@@ -161,7 +161,7 @@ pub fn ioctl(ctx: &mut Ctx<'_>, [fd, request, arg, ..]: [u64; 6]) -> SysResult {
     let id = ctx.file(fd)?;
     match request as u32 {
         FIOCLEX | FIONCLEX => {
-            ctx.process.fds.set_cloexec(fd, request as u32 == FIOCLEX)?;
+            ctx.fds_mut().set_cloexec(fd, request as u32 == FIOCLEX)?;
             Ok(0)
         }
         FIONBIO => {
@@ -221,14 +221,14 @@ pub(super) fn install_pair(ctx: &mut Ctx<'_>, files: [FileId; 2], cloexec: bool,
     let result = ctx.install(files[1], cloexec).map_err(Outcome::from).and_then(|second| {
         let written = ctx.process.memory.write_value(out, &[first as i32, second as i32]);
         written.map_err(|fault| {
-            if let Ok(file) = ctx.process.fds.remove(second) {
+            if let Ok(file) = ctx.fds_mut().remove(second) {
                 ctx.kernel.release_file(file);
             }
             fault.into()
         })
     });
     if let Err(outcome) = result {
-        let file = ctx.process.fds.remove(first)?;
+        let file = ctx.fds_mut().remove(first)?;
         ctx.kernel.release_file(file);
         return Err(outcome);
     }

@@ -24,24 +24,29 @@ pub(super) fn futex(ctx: &mut Ctx<'_>, [address, op, value, timeout, address2, v
     match command {
         FUTEX_WAIT => wait(ctx, address, value, timeout, op, FUTEX_BITSET_MATCH_ANY, false),
         FUTEX_WAIT_BITSET => wait(ctx, address, value, timeout, op, value3 as u32, true),
-        FUTEX_WAKE => wake(ctx, address, value, FUTEX_BITSET_MATCH_ANY),
-        FUTEX_WAKE_BITSET => wake(ctx, address, value, value3 as u32),
-        FUTEX_REQUEUE => requeue(ctx, address, value, timeout as u32, address2),
+        FUTEX_WAKE => wake(ctx, address, op, value, FUTEX_BITSET_MATCH_ANY),
+        FUTEX_WAKE_BITSET => wake(ctx, address, op, value, value3 as u32),
+        FUTEX_REQUEUE => requeue(ctx, address, op, [value, timeout as u32], address2),
         FUTEX_CMP_REQUEUE => {
             let present: u32 = ctx.process.memory.read_value(address)?;
             if present != value3 as u32 {
                 return Err(Errno::EAGAIN.into());
             }
-            requeue(ctx, address, value, timeout as u32, address2)
+            requeue(ctx, address, op, [value, timeout as u32], address2)
         }
-        FUTEX_WAKE_OP => wake_op(ctx, address, value, timeout as u32, address2, value3 as u32),
+        FUTEX_WAKE_OP => wake_op(ctx, address, op, [value, timeout as u32], address2, value3 as u32),
         // FUTEX_LOCK_PI measures its timeout on the real-time clock.
         FUTEX_LOCK_PI => lock_pi(ctx, address, timeout, op | FUTEX_CLOCK_REALTIME),
         FUTEX_LOCK_PI2 => lock_pi(ctx, address, timeout, op),
         FUTEX_TRYLOCK_PI => trylock_pi(ctx, address),
-        FUTEX_UNLOCK_PI => unlock_pi(ctx, address),
+        FUTEX_UNLOCK_PI => unlock_pi(ctx, address, op),
         _ => Err(Errno::ENOSYS.into()),
     }
+}
+
+/// FUTEX_PRIVATE_FLAG: not in memory that processes share.
+fn is_private(op: u32) -> bool {
+    op & FUTEX_PRIVATE_FLAG != 0
 }
 
 fn wait(ctx: &mut Ctx<'_>, address: u64, value: u32, timeout: u64, op: u32, bitset: u32, absolute: bool) -> SysResult {
@@ -67,7 +72,7 @@ fn wait(ctx: &mut Ctx<'_>, address: u64, value: u32, timeout: u64, op: u32, bits
     if ctx.expired() {
         return Err(Errno::ETIMEDOUT.into());
     }
-    let key = FutexKey { space: ctx.process.space, address };
+    let key = ctx.futex_key(address, is_private(op));
     let waiter = FutexWaiter { tid: ctx.thread.tid, bitset };
     ctx.kernel.futexes.add(key, waiter);
     ctx.thread.wait.futex = Some(key);
@@ -96,11 +101,12 @@ fn read_deadline(ctx: &Ctx<'_>, timeout: u64, op: u32, absolute: bool) -> Result
     })
 }
 
-fn wake(ctx: &mut Ctx<'_>, address: u64, count: u32, bitset: u32) -> SysResult {
+fn wake(ctx: &mut Ctx<'_>, address: u64, op: u32, count: u32, bitset: u32) -> SysResult {
     if bitset == 0 {
         return Err(Errno::EINVAL.into());
     }
-    Ok(ctx.wake_futex_bitset(address, count as usize, bitset))
+    let key = ctx.futex_key(address, is_private(op));
+    Ok(ctx.wake_queue(key, count as usize, bitset))
 }
 
 /// Takes a priority-inheriting lock if it is free (or its owner died). Priorities do not exist here, so inheritance has no effect.
@@ -136,19 +142,19 @@ fn lock_pi(ctx: &mut Ctx<'_>, address: u64, timeout: u64, op: u32) -> SysResult 
         return Ok(0);
     }
     ctx.process.memory.update_u32(address, |word| word | FUTEX_WAITERS)?;
-    let key = FutexKey { space: ctx.process.space, address };
+    let key = ctx.futex_key(address, is_private(op));
     ctx.kernel.futexes.add(key, FutexWaiter { tid: ctx.thread.tid, bitset: FUTEX_BITSET_MATCH_ANY });
     ctx.thread.wait.futex = Some(key);
     Err(ctx.block(Restart::NoIntr))
 }
 
 /// Hands the lock to the first waiter.
-fn unlock_pi(ctx: &mut Ctx<'_>, address: u64) -> SysResult {
+fn unlock_pi(ctx: &mut Ctx<'_>, address: u64, op: u32) -> SysResult {
     let word: u32 = ctx.process.memory.read_value(address)?;
     if word & FUTEX_TID_MASK != ctx.thread.tid.0 {
         return Err(Errno::EPERM.into());
     }
-    let key = FutexKey { space: ctx.process.space, address };
+    let key = ctx.futex_key(address, is_private(op));
     let next = ctx.kernel.futexes.take(key, 1, FUTEX_BITSET_MATCH_ANY);
     let Some(waiter) = next.first().copied() else {
         ctx.process.memory.write_value(address, &0u32)?;
@@ -163,13 +169,12 @@ fn unlock_pi(ctx: &mut Ctx<'_>, address: u64) -> SysResult {
     Ok(0)
 }
 
-fn requeue(ctx: &mut Ctx<'_>, from: u64, wake: u32, limit: u32, to: u64) -> SysResult {
+fn requeue(ctx: &mut Ctx<'_>, from: u64, op: u32, [wake, limit]: [u32; 2], to: u64) -> SysResult {
     if (wake as i32) < 0 || (limit as i32) < 0 || !to.is_multiple_of(4) {
         return Err(Errno::EINVAL.into());
     }
-    let woken = ctx.wake_futex_bitset(from, wake as usize, FUTEX_BITSET_MATCH_ANY);
-    let (from, to) =
-        (FutexKey { space: ctx.process.space, address: from }, FutexKey { space: ctx.process.space, address: to });
+    let (from, to) = (ctx.futex_key(from, is_private(op)), ctx.futex_key(to, is_private(op)));
+    let woken = ctx.wake_queue(from, wake as usize, FUTEX_BITSET_MATCH_ANY);
     let moved = ctx.kernel.futexes.take(from, limit as usize, FUTEX_BITSET_MATCH_ANY);
     for waiter in &moved {
         ctx.kernel.futexes.add(to, *waiter);
@@ -182,7 +187,14 @@ fn requeue(ctx: &mut Ctx<'_>, from: u64, wake: u32, limit: u32, to: u64) -> SysR
 }
 
 /// FUTEX_WAKE_OP: changes the second word, wakes on the first, and on the second if its old value compares.
-fn wake_op(ctx: &mut Ctx<'_>, address: u64, wake1: u32, wake2: u32, address2: u64, encoded: u32) -> SysResult {
+fn wake_op(
+    ctx: &mut Ctx<'_>,
+    address: u64,
+    op: u32,
+    [wake1, wake2]: [u32; 2],
+    address2: u64,
+    encoded: u32,
+) -> SysResult {
     let operation = encoded >> 28 & 0xf;
     let comparison = encoded >> 24 & 0xf;
     let sign_extend = |value: u32| ((value << 20) as i32 >> 20) as u32;
@@ -202,7 +214,8 @@ fn wake_op(ctx: &mut Ctx<'_>, address: u64, wake1: u32, wake2: u32, address2: u6
         FUTEX_OP_ANDN => old & !operand,
         _ => old ^ operand,
     })?;
-    let mut woken = ctx.wake_futex_bitset(address, wake1 as usize, FUTEX_BITSET_MATCH_ANY);
+    let (key, key2) = (ctx.futex_key(address, is_private(op)), ctx.futex_key(address2, is_private(op)));
+    let mut woken = ctx.wake_queue(key, wake1 as usize, FUTEX_BITSET_MATCH_ANY);
     let (old, compared) = (old as i32, compared as i32);
     let holds = match comparison {
         FUTEX_OP_CMP_EQ => old == compared,
@@ -213,7 +226,7 @@ fn wake_op(ctx: &mut Ctx<'_>, address: u64, wake1: u32, wake2: u32, address2: u6
         _ => old >= compared,
     };
     if holds {
-        woken += ctx.wake_futex_bitset(address2, wake2 as usize, FUTEX_BITSET_MATCH_ANY);
+        woken += ctx.wake_queue(key2, wake2 as usize, FUTEX_BITSET_MATCH_ANY);
     }
     Ok(woken)
 }
@@ -241,13 +254,22 @@ pub(super) fn get_robust_list(ctx: &mut Ctx<'_>, [tid, head, bytes, ..]: [u64; 6
 }
 
 impl Ctx<'_> {
-    /// Wakes up to `count` threads that wait at an address of the calling process.
-    pub(crate) fn wake_futex(&mut self, address: u64, count: usize) -> u64 {
-        self.wake_futex_bitset(address, count, FUTEX_BITSET_MATCH_ANY)
+    /// The queue of an address of the calling process. Private futexes, which say so, need no look at what lies there.
+    fn futex_key(&self, address: u64, private: bool) -> FutexKey {
+        let shared = if private { None } else { self.process.memory.shared_identity(address) };
+        match shared {
+            Some((object, place)) => FutexKey::Shared { object, place },
+            None => FutexKey::Private { space: self.process.space.id(), address },
+        }
     }
 
-    fn wake_futex_bitset(&mut self, address: u64, count: usize, bitset: u32) -> u64 {
-        let key = FutexKey { space: self.process.space, address };
+    /// Wakes up to `count` threads that wait at an address of the calling process.
+    pub(crate) fn wake_futex(&mut self, address: u64, count: usize) -> u64 {
+        let key = self.futex_key(address, false);
+        self.wake_queue(key, count, FUTEX_BITSET_MATCH_ANY)
+    }
+
+    fn wake_queue(&mut self, key: FutexKey, count: usize, bitset: u32) -> u64 {
         let woken = self.kernel.futexes.take(key, count, bitset);
         for waiter in &woken {
             if let Some(thread) = self.kernel.threads.get_mut(waiter.tid.0) {

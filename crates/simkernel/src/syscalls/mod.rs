@@ -3,6 +3,7 @@
 //! A handler is a function of the calling context and the six argument registers. It is executed from its start each time its
 //! thread is woken, until it ends with something other than `Outcome::Block`.
 
+mod clone;
 mod descriptors;
 mod futex;
 mod locks;
@@ -19,6 +20,7 @@ mod stat;
 pub(crate) mod system;
 pub mod table;
 mod time;
+mod wait;
 
 use crate::ctx::Ctx;
 use crate::kernel::Report;

@@ -2,6 +2,7 @@
 
 use super::paths::start_of;
 use crate::ctx::Ctx;
+use crate::exec::Caller;
 use crate::files::pipe::PipeEnd;
 use crate::files::regular::RegularFile;
 use crate::files::synthetic::{Directory, Snapshot};
@@ -151,7 +152,7 @@ fn create(ctx: &mut Ctx<'_>, target: Target, flags: u32, mode: u32) -> Result<Fi
     if crate::vfs::synthetic::covers(&target.path) && !ctx.kernel.vfs.writable(&target.path) {
         return Err(Errno::EACCES);
     }
-    let (fd, node) = ctx.kernel.vfs.create(&target.path, mode & 0o7777 & !ctx.process.umask, ctx.now)?;
+    let (fd, node) = ctx.kernel.vfs.create(&target.path, mode & 0o7777 & !ctx.place().umask, ctx.now)?;
     Ok(regular(ctx, &target.path, node, fd, true))
 }
 
@@ -166,7 +167,7 @@ fn open_unnamed(ctx: &mut Ctx<'_>, dirfd: u64, path: &[u8], flags: u32, mode: u3
     }
     let name = format!("/#{}", ctx.kernel.vfs.new_serial());
     let path = [&directory.path[..], name.as_bytes()].concat();
-    let (fd, node) = ctx.kernel.vfs.create(&path, mode & 0o7777 & !ctx.process.umask, ctx.now)?;
+    let (fd, node) = ctx.kernel.vfs.create(&path, mode & 0o7777 & !ctx.place().umask, ctx.now)?;
     rustix::fs::unlink(&node.path[..]).map_err(|e| Outcome::from(errno(e)))?;
     let kind = regular(ctx, &path, node, fd, true);
     pin(ctx, kind, visible_status(flags), flags)
@@ -203,13 +204,13 @@ pub fn memfd_create(ctx: &mut Ctx<'_>, [name, flags, ..]: [u64; 6]) -> SysResult
 }
 
 fn open_synthetic(path: Vec<u8>, node: Synthetic, flags: u32) -> Result<FileKind, Errno> {
-    let directory = matches!(node, Synthetic::Directory(_) | Synthetic::Descriptors(_));
+    let directory = matches!(node, Synthetic::Directory(_) | Synthetic::Descriptors(_) | Synthetic::Threads(_));
     if flags & O_DIRECTORY != 0 && !directory {
         return Err(Errno::ENOTDIR);
     }
     match node {
-        Synthetic::Directory(_) | Synthetic::Descriptors(_) if wants_write(flags) => Err(Errno::EISDIR),
-        Synthetic::Directory(_) | Synthetic::Descriptors(_) => {
+        _ if directory && wants_write(flags) => Err(Errno::EISDIR),
+        Synthetic::Directory(_) | Synthetic::Descriptors(_) | Synthetic::Threads(_) => {
             Ok(FileKind::Directory(Box::new(Directory { path, entries: None, position: 0 })))
         }
         Synthetic::Device(Device::Tty) => Err(Errno::ENXIO),
@@ -222,9 +223,7 @@ fn open_synthetic(path: Vec<u8>, node: Synthetic, flags: u32) -> Result<FileKind
 
 /// Opens what is behind another descriptor once more (`/proc/self/fd/N`).
 fn reopen(ctx: &mut Ctx<'_>, pid: Pid, fd: u32, flags: u32) -> SysResult {
-    let process =
-        if pid == ctx.process.pid { &*ctx.process } else { ctx.kernel.processes.get(pid.0).ok_or(Errno::ENOENT)? };
-    let id = process.fds.get(fd.into()).map_err(|_| Errno::ENOENT)?;
+    let id = ctx.file_of(pid, fd)?;
     let status = visible_status(flags);
     let kind = match &ctx.kernel.files[id].kind {
         FileKind::Regular(file) => {
@@ -337,8 +336,10 @@ impl Ctx<'_> {
         let view = View {
             config: &kernel.config,
             process: Some(self.process),
-            tid: self.thread.tid,
+            thread: Some(self.thread),
+            threads: &kernel.threads,
             processes: &kernel.processes,
+            shared: &kernel.shared,
             now: self.now,
         };
         kernel.vfs.walk(&view, &start, path, follow)
@@ -346,16 +347,23 @@ impl Ctx<'_> {
 }
 
 impl crate::kernel::Kernel {
-    /// Finds and opens a program for `execve`: the machine's file, and its path as the guest sees it. ENOENT, EACCES (no regular
-    /// file, not executable), ...
-    pub(crate) fn open_executable(&mut self, cwd: &[u8], path: &[u8]) -> Result<(std::fs::File, Vec<u8>), Errno> {
+    /// Finds and opens a program for `execve`: the machine's file, and its path as the guest sees it. Without a caller relative paths
+    /// start at the root. ENOENT, EACCES (no regular file, not executable), ...
+    pub(crate) fn open_executable(
+        &mut self,
+        caller: Option<Caller<'_>>,
+        path: &[u8],
+    ) -> Result<(std::fs::File, Vec<u8>), Errno> {
         let view = View {
             config: &self.config,
-            process: None,
-            tid: crate::ids::Tid(0),
+            process: caller.map(|caller| caller.process),
+            thread: caller.map(|caller| caller.thread),
+            threads: &self.threads,
             processes: &self.processes,
-            now: base::SimTime::ZERO,
+            shared: &self.shared,
+            now: self.now,
         };
+        let cwd = caller.map_or(&b"/"[..], |caller| &self.shared.places[caller.process.place].cwd);
         let target = self.vfs.walk(&view, cwd, path, true)?;
         let Some(node) = target.node else { return Err(Errno::ENOENT) };
         let Node::Real(node) = node else { return Err(Errno::EACCES) };

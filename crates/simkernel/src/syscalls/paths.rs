@@ -17,7 +17,7 @@ const HERE: u64 = AT_FDCWD as u64;
 /// The directory from which a relative path is walked. EBADF, ENOTDIR.
 pub(super) fn start_of(ctx: &Ctx<'_>, dirfd: u64) -> Result<Vec<u8>, Errno> {
     if dirfd as i32 == AT_FDCWD {
-        return Ok(ctx.process.cwd.clone());
+        return Ok(ctx.place().cwd.clone());
     }
     match &ctx.kernel.files[ctx.file(dirfd)?].kind {
         FileKind::Directory(directory) => Ok(directory.path.clone()),
@@ -61,7 +61,7 @@ pub fn mkdir(ctx: &mut Ctx<'_>, [path, mode, ..]: [u64; 6]) -> SysResult {
 /// mkdirat(2).
 pub fn mkdirat(ctx: &mut Ctx<'_>, [dirfd, path, mode, ..]: [u64; 6]) -> SysResult {
     let target = new_name(ctx, dirfd, path, true)?;
-    let mode = mode as u32 & 0o1777 & !ctx.process.umask;
+    let mode = mode as u32 & 0o1777 & !ctx.place().umask;
     ctx.kernel.vfs.mkdir(&target.path, mode, ctx.now)?;
     Ok(0)
 }
@@ -81,7 +81,7 @@ pub fn mknodat(ctx: &mut Ctx<'_>, [dirfd, path, mode, ..]: [u64; 6]) -> SysResul
         _ => return Err(Errno::EINVAL.into()),
     };
     let target = new_name(ctx, dirfd, path, false)?;
-    ctx.kernel.vfs.mknod(&target.path, kind | mode & 0o7777 & !ctx.process.umask, ctx.now)?;
+    ctx.kernel.vfs.mknod(&target.path, kind | mode & 0o7777 & !ctx.place().umask, ctx.now)?;
     Ok(0)
 }
 
@@ -261,8 +261,7 @@ fn move_directories(ctx: &mut Ctx<'_>, from: &[u8], to: &[u8]) {
             *path = [to, &path[from.len()..]].concat();
         }
     };
-    moved(&mut ctx.process.cwd);
-    ctx.kernel.processes.iter_mut().for_each(|process| moved(&mut process.cwd));
+    ctx.kernel.shared.places.iter_mut().for_each(|place| moved(&mut place.cwd));
     for (_, file) in ctx.kernel.files.iter_mut() {
         match &mut file.kind {
             FileKind::Directory(directory) => moved(&mut directory.path),
@@ -297,8 +296,7 @@ pub fn readlinkat(ctx: &mut Ctx<'_>, [dirfd, path, buffer, size, ..]: [u64; 6]) 
         }
         Node::Synthetic(Synthetic::Link(text)) => text,
         Node::Synthetic(Synthetic::Descriptor { pid, fd }) => {
-            let process = if pid == ctx.process.pid { Some(&*ctx.process) } else { ctx.kernel.processes.get(pid.0) };
-            let id = process.ok_or(Errno::ENOENT)?.fds.get(fd.into()).map_err(|_| Errno::ENOENT)?;
+            let id = ctx.file_of(pid, fd)?;
             ctx.kernel.describe_file(id)
         }
         _ => return Err(Errno::EINVAL.into()),
@@ -326,13 +324,13 @@ fn enter(ctx: &mut Ctx<'_>, path: Vec<u8>, node: &Node) -> SysResult {
     if !node.is_directory() {
         return Err(Errno::ENOTDIR.into());
     }
-    ctx.process.cwd = if path.is_empty() { b"/".to_vec() } else { path };
+    ctx.place_mut().cwd = if path.is_empty() { b"/".to_vec() } else { path };
     Ok(0)
 }
 
 /// getcwd(2).
 pub fn getcwd(ctx: &mut Ctx<'_>, [buffer, size, ..]: [u64; 6]) -> SysResult {
-    let text = [&ctx.process.cwd[..], b"\0"].concat();
+    let text = [&ctx.place().cwd[..], b"\0"].concat();
     if size < text.len() as u64 {
         return Err(Errno::ERANGE.into());
     }
@@ -342,7 +340,7 @@ pub fn getcwd(ctx: &mut Ctx<'_>, [buffer, size, ..]: [u64; 6]) -> SysResult {
 
 /// umask(2).
 pub fn umask(ctx: &mut Ctx<'_>, [mask, ..]: [u64; 6]) -> SysResult {
-    let old = std::mem::replace(&mut ctx.process.umask, mask as u32 & 0o777);
+    let old = std::mem::replace(&mut ctx.place_mut().umask, mask as u32 & 0o777);
     Ok(old.into())
 }
 

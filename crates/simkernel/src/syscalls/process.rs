@@ -1,90 +1,16 @@
-//! Threads and processes: clone, exit, execve, wait, ids, prctl, arch_prctl.
+//! Threads and processes: exit, execve, ids, groups and sessions, prctl, arch_prctl. clone and wait have files of their own.
 
 use crate::ctx::Ctx;
-use crate::ids::Tid;
-use crate::kernel::Report;
+use crate::ids::Pid;
 use crate::outcome::{Outcome, SysResult};
 use crate::process::ExitStatus;
-use crate::thread::Thread;
+use linux_abi::fs::{AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW};
 use linux_abi::process::*;
 use linux_abi::{Errno, Signal};
-
-/// clone(2): flags, stack, parent_tid, child_tid, tls.
-pub(super) fn clone(ctx: &mut Ctx<'_>, [flags, stack, parent_tid, child_tid, tls, _]: [u64; 6]) -> SysResult {
-    start_thread(ctx, &CloneArgs { flags, stack, parent_tid, child_tid, tls, ..CloneArgs::default() })
-}
-
-/// clone3(2).
-pub(super) fn clone3(ctx: &mut Ctx<'_>, [args, size, ..]: [u64; 6]) -> SysResult {
-    if size < CLONE_ARGS_SIZE_VER0 {
-        return Err(Errno::EINVAL.into());
-    }
-    let mut bytes = [0u8; size_of::<CloneArgs>()];
-    let known = (size as usize).min(bytes.len());
-    ctx.process.memory.read(args, &mut bytes[..known])?;
-    let mut args: CloneArgs = zerocopy::FromBytes::read_from_bytes(&bytes[..]).map_err(|_| Errno::EINVAL)?;
-    args.stack = args.stack.wrapping_add(args.stack_size);
-    start_thread(ctx, &args)
-}
-
-/// Starts a thread. Its registers are the caller's, extended state included, but for rax, rsp and FS.
-fn start_thread(ctx: &mut Ctx<'_>, args: &CloneArgs) -> SysResult {
-    const THREAD_FLAGS: u64 = CLONE_VM | CLONE_THREAD | CLONE_SIGHAND;
-    if args.flags & CLONE_THREAD != 0 && args.flags & THREAD_FLAGS != THREAD_FLAGS {
-        return Err(Errno::EINVAL.into());
-    }
-    if args.flags & THREAD_FLAGS != THREAD_FLAGS {
-        return refuse_process(ctx);
-    }
-    let tid = Tid(ctx.kernel.new_id());
-    let number = u64::from(tid.0) as u32;
-    if args.flags & CLONE_PARENT_SETTID != 0 {
-        ctx.process.memory.write_value(args.parent_tid, &number)?;
-    }
-    if args.flags & CLONE_CHILD_SETTID != 0 {
-        ctx.process.memory.write_value(args.child_tid, &number)?;
-    }
-    ctx.process.memory.seal_startup();
-    let mut thread = Thread::new(tid, ctx.process.pid);
-    thread.vcpu = ctx.thread.vcpu.duplicate();
-    let registers = thread.vcpu.registers_mut();
-    registers.rax = 0;
-    if args.stack != 0 {
-        registers.rsp = args.stack;
-    }
-    if args.flags & CLONE_SETTLS != 0 {
-        registers.fs_base = args.tls;
-    }
-    if args.flags & CLONE_CHILD_CLEARTID != 0 {
-        thread.clear_child_tid = args.child_tid;
-    }
-    thread.signals.blocked = ctx.thread.signals.blocked;
-    thread.name.clone_from(&ctx.thread.name);
-    ctx.process.threads.push(tid);
-    ctx.kernel.threads.put(tid.0, Box::new(thread));
-    ctx.kernel.runnable.push_back(tid);
-    Ok(number.into())
-}
-
-/// A new process, not a thread: said once per program, since glibc's own error text would mislead.
-fn refuse_process(ctx: &mut Ctx<'_>) -> SysResult {
-    let number = ctx.thread.call.number;
-    *ctx.kernel.unsupported_calls.entry(number).or_default() += 1;
-    if ctx.process.reported.insert(number) {
-        let message = "new processes (fork, vfork, posix_spawn) are not supported yet: it answered ENOSYS".to_owned();
-        ctx.kernel.reports.push(Report { pid: ctx.process.pid, program: ctx.process.program_name(), message });
-    }
-    Err(Errno::ENOSYS.into())
-}
 
 /// A call that every program tries and none needs: not worth a report.
 pub(super) fn refuse_quietly(_ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
     Err(Errno::ENOSYS.into())
-}
-
-/// fork(2), vfork(2).
-pub(super) fn fork(ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
-    refuse_process(ctx)
 }
 
 /// exit(2): the calling thread ends.
@@ -102,9 +28,34 @@ pub(super) fn exit_group(ctx: &mut Ctx<'_>, [status, ..]: [u64; 6]) -> SysResult
 /// execve(2).
 pub(super) fn execve(ctx: &mut Ctx<'_>, [path, argv, envp, ..]: [u64; 6]) -> SysResult {
     let path = ctx.path_argument(path)?;
+    exec(ctx, &path, argv, envp)
+}
+
+/// execveat(2): relative to a directory, or the open file itself (AT_EMPTY_PATH).
+pub(super) fn execveat(ctx: &mut Ctx<'_>, [dirfd, path, argv, envp, flags, _]: [u64; 6]) -> SysResult {
+    let path = ctx.path_argument(path)?;
+    let flags = flags as u32;
+    if flags & !(AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    if path.is_empty() && flags & AT_EMPTY_PATH == 0 {
+        return Err(Errno::ENOENT.into());
+    }
+    if path.starts_with(b"/") || dirfd as i32 == AT_FDCWD {
+        return exec(ctx, &path, argv, envp);
+    }
+    let path = if path.is_empty() {
+        ctx.kernel.describe_file(ctx.file(dirfd)?)
+    } else {
+        [&super::paths::start_of(ctx, dirfd)?[..], b"/", &path].concat()
+    };
+    exec(ctx, &path, argv, envp)
+}
+
+fn exec(ctx: &mut Ctx<'_>, path: &[u8], argv: u64, envp: u64) -> SysResult {
     let arguments = string_vector(ctx, argv)?;
     let environment = string_vector(ctx, envp)?;
-    ctx.exec(&path, arguments, environment)?;
+    ctx.exec(path, arguments, environment)?;
     Err(Outcome::NoReturn)
 }
 
@@ -128,18 +79,6 @@ fn string_vector(ctx: &Ctx<'_>, mut at: u64) -> Result<Vec<Vec<u8>>, Outcome> {
         at += 8;
     }
     Ok(list)
-}
-
-/// wait4(2): there are no child processes yet.
-pub(super) fn wait4(_ctx: &mut Ctx<'_>, [_, _, options, ..]: [u64; 6]) -> SysResult {
-    let known = WNOHANG | WUNTRACED | WCONTINUED | __WALL | __WCLONE | __WNOTHREAD;
-    Err(if options as u32 & !known != 0 { Errno::EINVAL } else { Errno::ECHILD }.into())
-}
-
-/// waitid(2).
-pub(super) fn waitid(_ctx: &mut Ctx<'_>, [_, _, _, options, ..]: [u64; 6]) -> SysResult {
-    let wants = options as u32 & (WEXITED | WSTOPPED | WCONTINUED);
-    Err(if wants == 0 { Errno::EINVAL } else { Errno::ECHILD }.into())
 }
 
 /// getpid(2).
@@ -179,31 +118,57 @@ fn of_process(ctx: &Ctx<'_>, pid: u64, read: impl Fn(&crate::Process) -> u32) ->
     ctx.kernel.processes.get(pid).map(|process| read(process).into()).ok_or(Errno::ESRCH.into())
 }
 
-/// setpgid(2): a process may make itself a group of its own, which it is.
+/// setpgid(2): of the caller, or of a child that has not executed a program yet.
 pub(super) fn setpgid(ctx: &mut Ctx<'_>, [pid, group, ..]: [u64; 6]) -> SysResult {
-    let own = ctx.process.pid.0;
+    let own = ctx.process.pid;
     if (group as i32) < 0 {
         return Err(Errno::EINVAL.into());
     }
-    match (pid as u32, group as u32) {
-        (pid, _) if pid != 0 && pid != own => Err(Errno::ESRCH.into()),
-        (_, group) if group != 0 && group != own => Err(Errno::EPERM.into()),
-        _ if ctx.process.session == ctx.process.pid => Err(Errno::EPERM.into()),
-        _ => {
-            ctx.process.group = ctx.process.pid;
-            Ok(0)
+    let pid = if pid as u32 == 0 { own } else { Pid(pid as u32) };
+    let group = if group as u32 == 0 { pid } else { Pid(group as u32) };
+    let session = ctx.process.session;
+    let target = if pid == own {
+        &*ctx.process
+    } else {
+        let child = ctx.kernel.processes.get(pid.0).filter(|child| child.parent == own && child.zombie.is_none());
+        let child = child.ok_or(Errno::ESRCH)?;
+        if child.session != session {
+            return Err(Errno::EPERM.into());
         }
-    }
-}
-
-/// setsid(2): a group leader may not.
-pub(super) fn setsid(ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
-    if ctx.process.group == ctx.process.pid {
+        if child.has_execed {
+            return Err(Errno::EACCES.into());
+        }
+        child
+    };
+    if target.session == pid || (group != pid && !is_group_of(ctx, group, session)) {
         return Err(Errno::EPERM.into());
     }
-    ctx.process.session = ctx.process.pid;
-    ctx.process.group = ctx.process.pid;
-    Ok(ctx.process.pid.0.into())
+    if pid == own {
+        ctx.kernel.family.change_group(ctx.process, group);
+    } else if let Some(mut child) = ctx.kernel.processes.take(pid.0) {
+        ctx.kernel.family.change_group(&mut child, group);
+        ctx.kernel.processes.put(pid.0, child);
+    }
+    Ok(0)
+}
+
+/// Whether a group exists and belongs to a session.
+fn is_group_of(ctx: &Ctx<'_>, group: Pid, session: Pid) -> bool {
+    ctx.kernel.family.members(group).any(|pid| {
+        let member = if pid == ctx.process.pid { Some(&*ctx.process) } else { ctx.kernel.processes.get(pid.0) };
+        member.is_some_and(|member| member.session == session)
+    })
+}
+
+/// setsid(2): the leader of a group may not.
+pub(super) fn setsid(ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
+    let own = ctx.process.pid;
+    if ctx.kernel.family.members(own).next().is_some() {
+        return Err(Errno::EPERM.into());
+    }
+    ctx.kernel.family.change_group(ctx.process, own);
+    ctx.process.session = own;
+    Ok(own.0.into())
 }
 
 /// getuid(2), geteuid(2), getgid(2), getegid(2): every guest is root of its host.
@@ -301,7 +266,15 @@ pub(super) fn prctl(ctx: &mut Ctx<'_>, [option, a, b, c, d, _]: [u64; 6]) -> Sys
             Ok(0)
         }
         PR_GET_NO_NEW_PRIVS if a == 0 && b == 0 && c == 0 && d == 0 => Ok(ctx.process.no_new_privileges.into()),
-        PR_SET_CHILD_SUBREAPER | PR_SET_TIMERSLACK | PR_SET_PTRACER | PR_SET_VMA => Ok(0),
+        PR_SET_CHILD_SUBREAPER => {
+            ctx.process.subreaper = a != 0;
+            Ok(0)
+        }
+        PR_GET_CHILD_SUBREAPER => {
+            memory.write_value(a, &i32::from(ctx.process.subreaper))?;
+            Ok(0)
+        }
+        PR_SET_TIMERSLACK | PR_SET_PTRACER | PR_SET_VMA => Ok(0),
         PR_GET_TIMERSLACK => Ok(50_000),
         PR_CAPBSET_READ => {
             if a <= 40 {

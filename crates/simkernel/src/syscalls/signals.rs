@@ -1,6 +1,7 @@
 //! rt_sigaction, rt_sigprocmask, kill and their relatives. Delivery is in `signal_delivery`.
 
 use crate::ctx::Ctx;
+use crate::family::INIT;
 use crate::ids::{Pid, Tid};
 use crate::outcome::{Outcome, Restart, SysResult};
 use crate::signal::{Disposition, SigSet};
@@ -27,15 +28,15 @@ pub(super) fn rt_sigaction(ctx: &mut Ctx<'_>, [number, new, old, set_bytes, ..]:
     if request.is_some() && SigSet::UNBLOCKABLE.contains(signal) {
         return Err(Errno::EINVAL.into());
     }
-    let previous = ctx.process.signals.dispositions[index];
+    let previous = ctx.handlers().0[index];
     if let Some(action) = request {
-        ctx.process.signals.dispositions[index] = Disposition {
+        ctx.handlers_mut().0[index] = Disposition {
             handler: action.handler,
             flags: action.flags,
             restorer: action.restorer,
             mask: SigSet(action.mask).without(SigSet::UNBLOCKABLE),
         };
-        if ctx.process.signals.ignores(signal) {
+        if ctx.handlers().ignores(signal) {
             discard_everywhere(ctx, signal);
         }
     }
@@ -55,13 +56,7 @@ pub(super) fn rt_sigaction(ctx: &mut Ctx<'_>, [number, new, old, set_bytes, ..]:
 fn discard_everywhere(ctx: &mut Ctx<'_>, signal: u32) {
     let mut set = SigSet::EMPTY;
     set.insert(signal);
-    ctx.process.signals.pending.discard(set);
-    ctx.thread.signals.pending.discard(set);
-    for tid in ctx.process.threads.clone() {
-        if let Some(thread) = ctx.kernel.threads.get_mut(tid.0) {
-            thread.signals.pending.discard(set);
-        }
-    }
+    ctx.kernel.discard_signals(ctx.process, Some(ctx.thread), set);
 }
 
 /// rt_sigprocmask(2).
@@ -91,7 +86,7 @@ pub(super) fn rt_sigpending(ctx: &mut Ctx<'_>, [set, set_bytes, ..]: [u64; 6]) -
     if set_bytes > SIGSET_BYTES {
         return Err(Errno::EINVAL.into());
     }
-    let pending = (ctx.thread.signals.pending.set.0 | ctx.process.signals.pending.set.0) & ctx.thread.signals.blocked.0;
+    let pending = (ctx.thread.signals.pending.set.0 | ctx.process.pending.set.0) & ctx.thread.signals.blocked.0;
     ctx.process.memory.write(set, &pending.to_le_bytes()[..set_bytes as usize])?;
     Ok(0)
 }
@@ -132,7 +127,7 @@ pub(super) fn rt_sigtimedwait(ctx: &mut Ctx<'_>, [set, info, timeout, set_bytes,
     };
     let others = SigSet(!wanted.0);
     ctx.thread.signals.awaited = SigSet::EMPTY;
-    let found = ctx.thread.signals.pending.take(others).or_else(|| ctx.process.signals.pending.take(others));
+    let found = ctx.thread.signals.pending.take(others).or_else(|| ctx.process.pending.take(others));
     if let Some(found) = found {
         if info != 0 {
             ctx.process.memory.write_value(info, &found)?;
@@ -192,34 +187,40 @@ fn sender(ctx: &Ctx<'_>, signal: Signal, code: i32) -> Siginfo {
     Siginfo::kill(signal, code, ctx.process.pid.0 as i32, 0)
 }
 
-/// kill(2). Process groups: each process is the only one of its group until there is fork.
+/// kill(2): one process, a group, or all but the caller.
 pub(super) fn kill(ctx: &mut Ctx<'_>, [target, number, ..]: [u64; 6]) -> SysResult {
-    let target = target as i32;
-    let own = ctx.process.pid.0 as i32;
-    let to_self = target == own || target == 0 || -target == ctx.process.group.0 as i32;
-    if number as i32 == 0 {
-        return if to_self || exists(ctx, target) { Ok(0) } else { Err(Errno::ESRCH.into()) };
-    }
-    let signal = Signal::from_raw(number as i32).ok_or(Errno::EINVAL)?;
-    let info = sender(ctx, signal, SI_USER);
-    if target == -1 {
-        let others: Vec<Pid> = ctx.kernel.processes.iter().map(|process| process.pid).collect();
-        others.iter().for_each(|pid| ctx.kernel.signal_process(*pid, info));
-        return if others.is_empty() { Err(Errno::ESRCH.into()) } else { Ok(0) };
-    }
-    if to_self {
-        ctx.signal_own_process(info);
-        return Ok(0);
-    }
-    if !exists(ctx, target) {
+    let number = number as i32;
+    let own = ctx.process.pid;
+    let targets: Vec<Pid> = match target as i32 {
+        i32::MIN => return Err(Errno::ESRCH.into()),
+        -1 => ctx.kernel.processes.iter().map(|process| process.pid).collect(),
+        0 => ctx.kernel.family.members(ctx.process.group).collect(),
+        group if group < 0 => ctx.kernel.family.members(Pid(group.unsigned_abs())).collect(),
+        pid if exists(ctx, pid) => vec![Pid(pid as u32)],
+        _ => Vec::new(),
+    };
+    let signal = match number {
+        0 => None,
+        number => Some(Signal::from_raw(number).ok_or(Errno::EINVAL)?),
+    };
+    // Process 1 is there for those who look, and heeds no signal.
+    if targets.is_empty() && target as i32 != INIT.0 as i32 {
         return Err(Errno::ESRCH.into());
     }
-    ctx.kernel.signal_process(Pid(target.unsigned_abs()), info);
+    let Some(signal) = signal else { return Ok(0) };
+    let info = sender(ctx, signal, SI_USER);
+    // The caller comes last, so that it does not end before the others have theirs.
+    for pid in targets.iter().filter(|pid| **pid != own) {
+        ctx.signal_process(*pid, info);
+    }
+    if targets.contains(&own) {
+        ctx.signal_process(own, info);
+    }
     Ok(0)
 }
 
 fn exists(ctx: &Ctx<'_>, target: i32) -> bool {
-    ctx.kernel.processes.get(target.unsigned_abs()).is_some()
+    target as u32 == ctx.process.pid.0 || ctx.kernel.processes.get(target as u32).is_some()
 }
 
 /// tgkill(2).
@@ -253,20 +254,8 @@ fn send_to_thread(ctx: &mut Ctx<'_>, group: Option<Pid>, tid: Tid, number: u64) 
     }
     let signal = Signal::from_raw(number as i32).ok_or(Errno::EINVAL)?;
     let info = sender(ctx, signal, SI_TKILL);
-    send_info_to_thread(ctx, tid, info);
+    ctx.signal_thread(tid, info);
     Ok(0)
-}
-
-fn send_info_to_thread(ctx: &mut Ctx<'_>, tid: Tid, info: Siginfo) {
-    let signal = info.si_signo as u32;
-    if tid == ctx.thread.tid {
-        if !ctx.process.signals.ignores(signal) || ctx.thread.signals.blocked.contains(signal) {
-            ctx.thread.signals.pending.add(info);
-        }
-        return;
-    }
-    let ignored = ctx.process.signals.ignores(signal);
-    ctx.kernel.signal_thread_unless(tid, info, ignored);
 }
 
 /// rt_sigqueueinfo(2).
@@ -276,18 +265,14 @@ pub(super) fn rt_sigqueueinfo(ctx: &mut Ctx<'_>, [pid, number, info, ..]: [u64; 
     if !own && info.si_code >= 0 {
         return Err(Errno::EPERM.into());
     }
-    if !own && !exists(ctx, pid as i32) {
+    if !exists(ctx, pid as i32) {
         return Err(Errno::ESRCH.into());
     }
     if number as i32 == 0 {
         return Ok(0);
     }
     info.si_signo = signal_argument(number)? as i32;
-    if own {
-        ctx.signal_own_process(info);
-    } else {
-        ctx.kernel.signal_process(Pid(pid as u32), info);
-    }
+    ctx.signal_process(Pid(pid as u32), info);
     Ok(0)
 }
 
@@ -306,6 +291,6 @@ pub(super) fn rt_tgsigqueueinfo(ctx: &mut Ctx<'_>, [group, tid, number, info, ..
         return Ok(0);
     }
     info.si_signo = signal_argument(number)? as i32;
-    send_info_to_thread(ctx, Tid(tid as u32), info);
+    ctx.signal_thread(Tid(tid as u32), info);
     Ok(0)
 }

@@ -140,7 +140,7 @@ pub fn accept4(ctx: &mut Ctx<'_>, [fd, name, len, flags, ..]: [u64; 6]) -> SysRe
         && let Err(outcome) = address::write(&ctx.process.memory, name, len, &peer)
     {
         // As Linux: the connection is lost.
-        let file = ctx.process.fds.remove(accepted)?;
+        let file = ctx.fds_mut().remove(accepted)?;
         ctx.kernel.release_file(file);
         return Err(outcome);
     }

@@ -84,8 +84,7 @@ fn stat_path(ctx: &mut Ctx<'_>, dirfd: u64, path: &[u8], follow: bool) -> Result
             Ok(ctx.kernel.vfs.stat(&node))
         }
         Node::Synthetic(synthetic::Synthetic::Descriptor { pid, fd }) if follow => {
-            let process = if pid == ctx.process.pid { Some(&*ctx.process) } else { ctx.kernel.processes.get(pid.0) };
-            let id = process.ok_or(Errno::ENOENT)?.fds.get(fd.into()).map_err(|_| Errno::ENOENT)?;
+            let id = ctx.file_of(pid, fd)?;
             stat_open(ctx, id)
         }
         Node::Synthetic(node) => Ok(synthetic::stat(&target.path, &node)),
@@ -111,7 +110,9 @@ fn stat_open(ctx: &mut Ctx<'_>, id: FileId) -> Result<Stat, Errno> {
         FileKind::Inet(_) | FileKind::Netlink(_) | FileKind::Unix(_) => {
             return Ok(synthetic_stat(number, S_IFSOCK | 0o777, 0));
         }
-        FileKind::Event(_) | FileKind::Timer(_) | FileKind::Epoll(_) => return Ok(synthetic_stat(number, 0o600, 0)),
+        FileKind::Event(_) | FileKind::Timer(_) | FileKind::Epoll(_) | FileKind::Process(_) => {
+            return Ok(synthetic_stat(number, 0o600, 0));
+        }
     };
     let path = if path.is_empty() { b"/".to_vec() } else { path };
     stat_path(ctx, HERE, &path, false)
@@ -140,6 +141,7 @@ impl Kernel {
             FileKind::Event(_) => b"anon_inode:[eventfd]".to_vec(),
             FileKind::Timer(_) => b"anon_inode:[timerfd]".to_vec(),
             FileKind::Epoll(_) => b"anon_inode:[eventpoll]".to_vec(),
+            FileKind::Process(_) => b"anon_inode:[pidfd]".to_vec(),
         }
     }
 }
@@ -238,8 +240,10 @@ fn read_entries(ctx: &mut Ctx<'_>, fd: u64) -> Result<Vec<Entry>, Errno> {
     let view = View {
         config: &kernel.config,
         process: Some(ctx.process),
-        tid: ctx.thread.tid,
+        thread: Some(ctx.thread),
+        threads: &kernel.threads,
         processes: &kernel.processes,
+        shared: &kernel.shared,
         now: ctx.now,
     };
     kernel.vfs.list(&view, &path, &node)

@@ -29,7 +29,7 @@ pub(super) fn sysinfo(ctx: &mut Ctx<'_>, [address, ..]: [u64; 6]) -> SysResult {
     info.uptime = (ctx.now.uptime_nanos() / 1_000_000_000) as i64;
     info.totalram = TOTAL_MEMORY;
     info.freeram = FREE_MEMORY;
-    info.procs = ctx.kernel.processes.iter().count() as u16 + 1;
+    info.procs = ctx.kernel.tasks as u16;
     info.mem_unit = 1;
     ctx.process.memory.write_value(address, &info)?;
     Ok(0)
@@ -106,19 +106,27 @@ pub(super) fn getrusage(ctx: &mut Ctx<'_>, [who, address, ..]: [u64; 6]) -> SysR
         return Err(Errno::EINVAL.into());
     }
     let mut usage = Rusage::new_zeroed();
-    if who as i32 != RUSAGE_CHILDREN {
-        let micros = ctx.process.cpu_nanos() / 1_000;
-        usage.ru_utime = Timeval { tv_sec: (micros / 1_000_000) as i64, tv_usec: (micros % 1_000_000) as i64 };
-        usage.ru_maxrss = 4096;
+    match who as i32 {
+        RUSAGE_CHILDREN if ctx.process.children_calls == 0 => {}
+        RUSAGE_CHILDREN => set_user_time(&mut usage, ctx.process.children_calls),
+        _ => set_user_time(&mut usage, ctx.process.calls),
     }
     ctx.process.memory.write_value(address, &usage)?;
     Ok(0)
 }
 
-/// times(2): no CPU time; the result counts ticks of 1/100 s since the host's boot.
+/// What a process used that made so many system calls: a microsecond for each.
+pub(super) fn set_user_time(usage: &mut Rusage, calls: u64) {
+    usage.ru_utime = Timeval { tv_sec: (calls / 1_000_000) as i64, tv_usec: (calls % 1_000_000) as i64 };
+    usage.ru_maxrss = 4096;
+}
+
+/// times(2), in ticks of 1/100 s: those of `getrusage`; the result counts from the host's boot.
 pub(super) fn times(ctx: &mut Ctx<'_>, [address, ..]: [u64; 6]) -> SysResult {
+    const CALLS_PER_TICK: u64 = 10_000;
     if address != 0 {
-        ctx.process.memory.write_value(address, &[0u64; 4])?;
+        let (own, children) = (ctx.process.calls / CALLS_PER_TICK, ctx.process.children_calls / CALLS_PER_TICK);
+        ctx.process.memory.write_value(address, &[own, 0, children, 0])?;
     }
     Ok(ctx.now.uptime_nanos() / 10_000_000)
 }

@@ -3,8 +3,8 @@
 //! `docs/system-calls.md` is generated from this table; a test keeps the two equal.
 
 use super::{
-    Handler, descriptors, futex, locks, memory, open, paths, poll, process, read_write, signals, sockets, splice, stat,
-    system, time, unsupported,
+    Handler, clone, descriptors, futex, locks, memory, open, paths, poll, process, read_write, signals, sockets,
+    splice, stat, system, time, unsupported, wait,
 };
 use linux_abi::nr::{self, *};
 
@@ -142,7 +142,7 @@ pub const TABLE: &[Entry] = &[
     partial(
         close_range,
         descriptors::close_range,
-        "CLOSE_RANGE_UNSHARE has no effect: descriptors are shared by threads only",
+        "CLOSE_RANGE_UNSHARE has no effect: threads share their descriptors",
     ),
     full(dup, descriptors::dup),
     full(dup2, descriptors::dup2),
@@ -181,23 +181,26 @@ pub const TABLE: &[Entry] = &[
     partial(mlockall, memory::lock_all, "accepted without effect"),
     partial(munlockall, memory::lock_all, "accepted without effect"),
     // Processes and threads.
-    partial(clone, process::clone, "threads only: new processes are not supported yet"),
-    partial(clone3, process::clone3, "threads only: new processes are not supported yet"),
-    missing_with(fork, process::fork, "new processes are not supported yet"),
-    missing_with(vfork, process::fork, "new processes are not supported yet"),
+    partial(linux_abi::nr::clone, clone::clone, "no namespaces, no tracing"),
+    partial(clone3, clone::clone3, "no namespaces, no chosen numbers, no control groups"),
+    full(fork, clone::fork),
+    full(vfork, clone::vfork),
     full(execve, process::execve),
+    partial(execveat, process::execveat, "a file without a name cannot be executed"),
     full(exit, process::exit),
     full(exit_group, process::exit_group),
-    partial(wait4, process::wait4, "there are no child processes yet"),
-    partial(waitid, process::waitid, "there are no child processes yet"),
+    full(wait4, wait::wait4),
+    full(waitid, wait::waitid),
+    full(pidfd_open, wait::pidfd_open),
+    full(pidfd_send_signal, wait::pidfd_send_signal),
     full(getpid, process::getpid),
     full(getppid, process::getppid),
     full(gettid, process::gettid),
     full(getpgrp, process::getpgrp),
     full(getpgid, process::getpgid),
     full(getsid, process::getsid),
-    partial(setpgid, process::setpgid, "a process is the only one of its group"),
-    partial(setsid, process::setsid, "a process is the only one of its session"),
+    full(setpgid, process::setpgid),
+    full(setsid, process::setsid),
     full(getuid, process::root_id),
     full(geteuid, process::root_id),
     full(getgid, process::root_id),
@@ -216,7 +219,7 @@ pub const TABLE: &[Entry] = &[
     full(getgroups, process::getgroups),
     full(set_tid_address, process::set_tid_address),
     partial(arch_prctl, process::arch_prctl, "the GS base belongs to the simulator"),
-    partial(prctl, process::prctl, "names, parent-death signal, dumpable, no-new-privileges; no seccomp"),
+    partial(prctl, process::prctl, "names, parent-death signal, subreaper, dumpable, no-new-privileges; no seccomp"),
     full(sched_yield, process::sched_yield),
     // Signals.
     full(rt_sigaction, signals::rt_sigaction),
@@ -298,8 +301,8 @@ pub const TABLE: &[Entry] = &[
     partial(prlimit64, system::prlimit64, "of the calling process; enforced: NOFILE, FSIZE"),
     full(getrlimit, system::getrlimit),
     full(setrlimit, system::setrlimit),
-    partial(getrusage, system::getrusage, "guests take no CPU time: it shows the time since the start"),
-    partial(times, system::times, "guests take no CPU time"),
+    partial(getrusage, system::getrusage, "guests take no CPU time: a microsecond for each call"),
+    partial(times, system::times, "guests take no CPU time: a microsecond for each call"),
     full(getcpu, system::getcpu),
     full(sched_getaffinity, system::sched_getaffinity),
     full(sched_setaffinity, system::sched_setaffinity),
@@ -342,7 +345,6 @@ pub const TABLE: &[Entry] = &[
     missing(bpf, "no programs in the kernel"),
     missing(perf_event_open, "guests take no CPU time"),
     missing(userfaultfd, "faults are the simulator's"),
-    missing(pidfd_open, "no descriptors of processes"),
     missing(landlock_create_ruleset, "guests are confined from outside"),
 ];
 

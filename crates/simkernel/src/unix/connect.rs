@@ -179,7 +179,7 @@ pub fn accept(ctx: &mut Ctx<'_>, file: FileId, flags: i32) -> Result<(u64, RawAd
     let new = ctx.kernel.open_unix(accepted, status(flags & SOCK_NONBLOCK != 0));
     // As Linux: without a free descriptor the connection stays in the queue.
     let limit = ctx.process.limits.soft(linux_abi::sysinfo::RLIMIT_NOFILE);
-    let fd = match ctx.process.fds.allocate(new, 0, flags & SOCK_CLOEXEC != 0, limit) {
+    let fd = match ctx.fds_mut().allocate(new, 0, flags & SOCK_CLOEXEC != 0, limit) {
         Ok(fd) => fd,
         Err(errno) => {
             ctx.kernel.unix_socket_mut(accepted)?.file = None;

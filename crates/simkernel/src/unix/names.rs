@@ -98,7 +98,7 @@ fn bind_path(ctx: &mut Ctx<'_>, path: &[u8]) -> Result<Key, Errno> {
     if target.slash {
         return Err(Errno::ENOENT);
     }
-    let mode = S_IFSOCK | 0o777 & !ctx.process.umask;
+    let mode = S_IFSOCK | 0o777 & !ctx.place().umask;
     ctx.kernel.vfs.mknod(&target.path, mode, ctx.now)?;
     match ctx.walk(AT_FDCWD as u64, path, false)?.node {
         Some(Node::Real(node)) => Ok(Key::Inode(ctx.kernel.vfs.identities.of(&node.stat))),

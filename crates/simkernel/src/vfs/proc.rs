@@ -1,12 +1,9 @@
-//! `/proc`: the calling host's processes, and a machine that is the same everywhere (one processor, fixed memory).
+//! `/proc` but for its processes: a machine that is the same everywhere (one processor, fixed memory).
 
+use super::proc_process;
 use super::synthetic::{Synthetic, View};
-use crate::process::Process;
 use crate::syscalls::system;
-use guest::{PROT_EXEC, PROT_READ, PROT_WRITE, VmaKind};
 use linux_abi::fs::{DT_DIR, DT_LNK, DT_REG};
-use linux_abi::time::CLK_TCK;
-use std::fmt::Write;
 
 const DIR: u8 = DT_DIR as u8;
 const LINK: u8 = DT_LNK as u8;
@@ -27,28 +24,6 @@ const ROOT: [(&str, u8); 14] = [
     ("uptime", FILE),
     ("version", FILE),
     ("vmstat", FILE),
-];
-
-const PROCESS: [(&str, u8); 19] = [
-    ("cgroup", FILE),
-    ("cmdline", FILE),
-    ("comm", FILE),
-    ("cwd", LINK),
-    ("environ", FILE),
-    ("exe", LINK),
-    ("fd", DIR),
-    ("limits", FILE),
-    ("maps", FILE),
-    ("mountinfo", FILE),
-    ("mounts", FILE),
-    ("oom_score", FILE),
-    ("oom_score_adj", FILE),
-    ("root", LINK),
-    ("stat", FILE),
-    ("statm", FILE),
-    ("status", FILE),
-    ("task", DIR),
-    ("net", DIR),
 ];
 
 /// Settings under `/proc/sys` that do not depend on the host.
@@ -82,7 +57,7 @@ pub fn lookup(view: &View<'_>, rest: &[&str]) -> Option<Synthetic> {
     match rest {
         [] => Some(Synthetic::Directory(ROOT.to_vec())),
         ["self"] => link(view.process?.pid.to_string()),
-        ["thread-self"] => link(format!("{}/task/{}", view.process?.pid, view.tid)),
+        ["thread-self"] => link(format!("{}/task/{}", view.process?.pid, view.thread?.tid)),
         ["mounts"] => link("self/mounts".to_owned()),
         ["net"] => link("self/net".to_owned()),
         ["cmdline"] => file("gnomon\n".to_owned()),
@@ -99,25 +74,8 @@ pub fn lookup(view: &View<'_>, rest: &[&str]) -> Option<Synthetic> {
         ["version"] => file(format!("Linux version {} (gnomon) {}\n", system::RELEASE, system::VERSION)),
         ["vmstat"] => file("nr_free_pages 1048576\npgfault 0\npgmajfault 0\n".to_owned()),
         ["sys", setting @ ..] => setting_node(view, setting),
-        [pid, what @ ..] => {
-            let process = view.process(pid.parse().ok()?)?;
-            match what {
-                ["task", tid, what @ ..] if *what != ["task"] => {
-                    let tid = tid.parse().ok()?;
-                    let known = process.threads.iter().any(|t| t.0 == tid);
-                    known.then(|| process_node(process, tid, what))?
-                }
-                _ => process_node(process, process.pid.0, what),
-            }
-        }
+        [pid, what @ ..] => proc_process::lookup(view, pid.parse().ok()?, what),
     }
-}
-
-/// The numbered directories of `/proc`.
-pub fn process_names(view: &View<'_>) -> Vec<(String, u8)> {
-    let mut pids: Vec<u32> = view.processes.iter().map(|p| p.pid.0).chain(view.process.map(|p| p.pid.0)).collect();
-    pids.sort_unstable();
-    pids.into_iter().map(|pid| (pid.to_string(), DIR)).collect()
 }
 
 fn setting_node(view: &View<'_>, path: &[&str]) -> Option<Synthetic> {
@@ -162,126 +120,6 @@ fn uuid(mut random: base::Rng) -> String {
         low >> 48 & 0x3fff | 0x8000,
         low & 0xffff_ffff_ffff
     )
-}
-
-fn process_node(process: &Process, tid: u32, what: &[&str]) -> Option<Synthetic> {
-    let file = |bytes: Vec<u8>| Some(Synthetic::File(bytes));
-    let link = |bytes: &[u8]| Some(Synthetic::Link(bytes.to_vec()));
-    match what {
-        [] => Some(Synthetic::Directory(PROCESS.to_vec())),
-        ["exe"] => link(&process.exe),
-        ["cwd"] => link(if process.cwd.is_empty() { b"/" } else { &process.cwd }),
-        ["root"] => link(b"/"),
-        ["fd"] => Some(Synthetic::Descriptors(process.pid)),
-        ["fd", fd] => {
-            let fd = fd.parse().ok()?;
-            process.fds.get(u64::from(fd)).ok()?;
-            Some(Synthetic::Descriptor { pid: process.pid, fd })
-        }
-        ["task"] => Some(Synthetic::Directory(Vec::new())),
-        ["net"] => Some(Synthetic::Directory(Vec::new())),
-        ["cmdline"] => file(nul_terminated(&process.argv)),
-        ["environ"] => file(nul_terminated(&process.envp)),
-        ["comm"] => file(format!("{}\n", short_name(process)).into_bytes()),
-        ["cgroup"] => file(b"0::/\n".to_vec()),
-        ["limits"] => file(limits(process).into_bytes()),
-        ["maps"] => file(maps(process)),
-        ["mountinfo"] => file(b"1 0 0:42 / / rw,relatime - ext4 /dev/root rw\n".to_vec()),
-        ["mounts"] => file(b"/dev/root / ext4 rw,relatime 0 0\nproc /proc proc rw 0 0\n".to_vec()),
-        ["oom_score" | "oom_score_adj"] => file(b"0\n".to_vec()),
-        ["stat"] => file(stat_line(process, tid).into_bytes()),
-        ["statm"] => file(b"1024 512 256 64 0 256 0\n".to_vec()),
-        ["status"] => file(status(process, tid).into_bytes()),
-        _ => None,
-    }
-}
-
-/// The memory map, in the form of proc_pid_maps(5).
-fn maps(process: &Process) -> Vec<u8> {
-    let mut text = Vec::new();
-    for vma in process.memory.mappings() {
-        let flag = |bit: u8, letter: char| if vma.prot & bit != 0 { letter } else { '-' };
-        let (r, w, x) = (flag(PROT_READ, 'r'), flag(PROT_WRITE, 'w'), flag(PROT_EXEC, 'x'));
-        let offset = match vma.kind {
-            VmaKind::File { offset, .. } => offset,
-            _ => 0,
-        };
-        let shared = if vma.shared { 's' } else { 'p' };
-        let name = process.memory.mapping_name(vma);
-        let mut line = format!("{:08x}-{:08x} {r}{w}{x}{shared} {offset:08x} 00:00 0", vma.start, vma.end).into_bytes();
-        if !name.is_empty() {
-            line.resize(line.len().max(72), b' ');
-            line.push(b' ');
-            line.extend_from_slice(name);
-        }
-        line.push(b'\n');
-        text.extend_from_slice(&line);
-    }
-    text
-}
-
-fn nul_terminated(strings: &[Vec<u8>]) -> Vec<u8> {
-    strings.iter().flat_map(|s| s.iter().copied().chain([0])).collect()
-}
-
-/// `comm`: the program's name, cut to 15 bytes.
-fn short_name(process: &Process) -> String {
-    process.program_name().chars().take(15).collect()
-}
-
-fn stat_line(process: &Process, tid: u32) -> String {
-    let start_ticks = process.started.uptime_nanos() / (1_000_000_000 / CLK_TCK);
-    format!(
-        "{tid} ({}) R {} {} {} 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 {} 0 {start_ticks} 4194304 512 18446744073709551615 \
-         0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n",
-        short_name(process),
-        process.parent,
-        process.group,
-        process.session,
-        process.threads.len(),
-    )
-}
-
-fn status(process: &Process, tid: u32) -> String {
-    format!(
-        "Name:\t{}\nUmask:\t{:04o}\nState:\tR (running)\nTgid:\t{}\nNgid:\t0\nPid:\t{tid}\nPPid:\t{}\nTracerPid:\t0\n\
-         Uid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nFDSize:\t{}\nGroups:\t0\nVmPeak:\t    4096 kB\nVmSize:\t    4096 kB\n\
-         VmRSS:\t    2048 kB\nThreads:\t{}\nSigQ:\t0/127000\nCpus_allowed:\t1\nCpus_allowed_list:\t0\n",
-        short_name(process),
-        process.umask,
-        process.pid,
-        process.parent,
-        process.fds.len().next_power_of_two().max(64),
-        process.threads.len(),
-    )
-}
-
-fn limits(process: &Process) -> String {
-    const NAMES: [(&str, &str); 16] = [
-        ("Max cpu time", "seconds"),
-        ("Max file size", "bytes"),
-        ("Max data size", "bytes"),
-        ("Max stack size", "bytes"),
-        ("Max core file size", "bytes"),
-        ("Max resident set", "bytes"),
-        ("Max processes", "processes"),
-        ("Max open files", "files"),
-        ("Max locked memory", "bytes"),
-        ("Max address space", "bytes"),
-        ("Max file locks", "locks"),
-        ("Max pending signals", "signals"),
-        ("Max msgqueue size", "bytes"),
-        ("Max nice priority", ""),
-        ("Max realtime priority", ""),
-        ("Max realtime timeout", "us"),
-    ];
-    let show = |value: u64| if value == u64::MAX { "unlimited".to_owned() } else { value.to_string() };
-    let mut text = format!("{:<25} {:<20} {:<20} {:<10}\n", "Limit", "Soft Limit", "Hard Limit", "Units");
-    for ((name, unit), limit) in NAMES.iter().zip(process.limits.0) {
-        let (soft, hard) = (show(limit.soft), show(limit.hard));
-        writeln!(text, "{name:<25} {soft:<20} {hard:<20} {unit:<10}").expect("a string takes everything");
-    }
-    text
 }
 
 fn cpuinfo() -> String {

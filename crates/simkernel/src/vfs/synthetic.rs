@@ -1,11 +1,13 @@
 //! Files that exist on no disk: `/proc`, `/sys`, `/dev`, and the parts of `/etc` that name the experiment's hosts.
 
 use super::list::Entry;
-use super::proc;
+use super::{proc, proc_process};
 use crate::host::HostConfig;
-use crate::ids::{IdTable, Pid, Tid};
+use crate::ids::{IdTable, Pid};
 use crate::net::dns;
 use crate::process::Process;
+use crate::shared::Shared;
+use crate::thread::Thread;
 use base::SimTime;
 use base::map::FastHasher;
 use linux_abi::fs::{DT_CHR, DT_DIR, DT_LNK, DT_REG, S_IFCHR, S_IFDIR, S_IFLNK, S_IFMT, S_IFREG, Stat, makedev};
@@ -17,14 +19,21 @@ pub struct View<'a> {
     pub config: &'a HostConfig,
     /// The calling process, which is not in the table meanwhile; None when the simulator itself looks.
     pub process: Option<&'a Process>,
-    pub tid: Tid,
+    /// The calling thread, which is not in its table either.
+    pub thread: Option<&'a Thread>,
+    pub threads: &'a IdTable<Thread>,
     pub processes: &'a IdTable<Process>,
+    pub shared: &'a Shared,
     pub now: SimTime,
 }
 
 impl<'a> View<'a> {
     pub fn process(&self, pid: u32) -> Option<&'a Process> {
         self.process.filter(|process| process.pid.0 == pid).or_else(|| self.processes.get(pid))
+    }
+
+    pub fn thread(&self, tid: u32) -> Option<&'a Thread> {
+        self.thread.filter(|thread| thread.tid.0 == tid).or_else(|| self.threads.get(tid))
     }
 }
 
@@ -52,6 +61,8 @@ pub enum Synthetic {
     },
     /// `/proc/PID/fd`.
     Descriptors(Pid),
+    /// `/proc/PID/task`.
+    Threads(Pid),
 }
 
 const DEVICES: [(&str, Device, u32, u32); 6] = [
@@ -174,13 +185,13 @@ fn system_node(rest: &[&str]) -> Option<Synthetic> {
 /// The entries of a synthetic directory.
 pub fn list(view: &View<'_>, path: &[u8]) -> Vec<Entry> {
     let names: Vec<(String, u8)> = match lookup(view, path) {
-        Some(Synthetic::Descriptors(pid)) => match view.process(pid.0) {
-            Some(process) => process.fds.iter().map(|(fd, _)| (fd.to_string(), DT_LNK as u8)).collect(),
-            None => Vec::new(),
-        },
+        Some(Synthetic::Descriptors(pid)) => {
+            view.process(pid.0).map_or_else(Vec::new, |process| proc_process::descriptor_names(view, process))
+        }
+        Some(Synthetic::Threads(pid)) => view.process(pid.0).map_or_else(Vec::new, proc_process::thread_names),
         Some(Synthetic::Directory(names)) => {
             let fixed = names.iter().map(|(name, kind)| ((*name).to_owned(), *kind));
-            let mut names: Vec<_> = if path == b"/proc" { proc::process_names(view) } else { Vec::new() };
+            let mut names: Vec<_> = if path == b"/proc" { proc_process::process_names(view) } else { Vec::new() };
             names.extend(fixed);
             names.sort();
             names
@@ -205,7 +216,7 @@ pub fn stat(path: &[u8], node: &Synthetic) -> Stat {
     let (mode, size) = match node {
         Synthetic::File(content) if path.starts_with(b"/etc/") => (S_IFREG | 0o644, content.len()),
         Synthetic::File(_) => (S_IFREG | 0o444, 0),
-        Synthetic::Directory(_) | Synthetic::Descriptors(_) => (S_IFDIR | 0o555, 0),
+        Synthetic::Directory(_) | Synthetic::Descriptors(_) | Synthetic::Threads(_) => (S_IFDIR | 0o555, 0),
         Synthetic::Device(_) => (S_IFCHR | 0o666, 0),
         Synthetic::Link(text) => (S_IFLNK | 0o777, text.len()),
         Synthetic::Descriptor { .. } => (S_IFLNK | 0o700, 64),

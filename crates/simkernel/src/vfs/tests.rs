@@ -4,8 +4,10 @@ use super::synthetic::View;
 use super::walk::Node;
 use super::*;
 use crate::host::HostConfig;
-use crate::ids::{IdTable, Tid};
+use crate::ids::IdTable;
 use crate::process::Process;
+use crate::shared::Shared;
+use crate::thread::Thread;
 use base::{HostId, SeedTree};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -34,6 +36,8 @@ struct Run {
     root: PathBuf,
     config: HostConfig,
     processes: IdTable<Process>,
+    shared: Shared,
+    threads: IdTable<Thread>,
     vfs: Vfs,
 }
 
@@ -45,12 +49,19 @@ impl Run {
         let config = config(&root.join("run.data"));
         std::fs::create_dir_all(&config.host_dir).unwrap();
         let vfs = Vfs::new(&config);
-        Run { root, config, processes: IdTable::default(), vfs }
+        Run { root, config, processes: IdTable::default(), shared: Shared::default(), threads: IdTable::default(), vfs }
     }
 
     fn walk(&mut self, path: &str, follow: bool) -> Result<Target, Errno> {
-        let view =
-            View { config: &self.config, process: None, tid: Tid(0), processes: &self.processes, now: SimTime::ZERO };
+        let view = View {
+            config: &self.config,
+            process: None,
+            thread: None,
+            threads: &self.threads,
+            processes: &self.processes,
+            shared: &self.shared,
+            now: SimTime::ZERO,
+        };
         self.vfs.walk(&view, b"/", path.as_bytes(), follow)
     }
 
@@ -63,8 +74,15 @@ impl Run {
 
     fn names(&mut self, path: &str) -> Vec<String> {
         let target = self.walk(path, true).unwrap();
-        let view =
-            View { config: &self.config, process: None, tid: Tid(0), processes: &self.processes, now: SimTime::ZERO };
+        let view = View {
+            config: &self.config,
+            process: None,
+            thread: None,
+            threads: &self.threads,
+            processes: &self.processes,
+            shared: &self.shared,
+            now: SimTime::ZERO,
+        };
         let entries = self.vfs.list(&view, &target.path, &target.node.unwrap()).unwrap();
         entries.into_iter().map(|e| String::from_utf8(e.name).unwrap()).collect()
     }

@@ -21,7 +21,9 @@ impl Node {
     pub fn is_directory(&self) -> bool {
         match self {
             Node::Real(node) => node.kind() == S_IFDIR,
-            Node::Synthetic(node) => matches!(node, Synthetic::Directory(_) | Synthetic::Descriptors(_)),
+            Node::Synthetic(node) => {
+                matches!(node, Synthetic::Directory(_) | Synthetic::Descriptors(_) | Synthetic::Threads(_))
+            }
         }
     }
 }

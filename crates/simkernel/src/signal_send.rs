@@ -1,0 +1,164 @@
+//! Sending signals to processes and threads: which are dropped, which thread is woken, and what those of job control do at once.
+
+use crate::ctx::Ctx;
+use crate::ids::{Pid, Tid};
+use crate::kernel::Kernel;
+use crate::process::Process;
+use crate::shared::Handlers;
+use crate::signal::SigSet;
+use crate::thread::Thread;
+use crate::wait::Wake;
+use linux_abi::Signal;
+use linux_abi::signal::{DefaultAction, Siginfo};
+
+/// Signals that stop a process: SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU.
+const STOP_SIGNALS: SigSet =
+    SigSet(Signal::SIGSTOP.mask() | Signal::SIGTSTP.mask() | Signal::SIGTTIN.mask() | Signal::SIGTTOU.mask());
+const CONTINUE_SIGNAL: SigSet = SigSet(Signal::SIGCONT.mask());
+const KILL_SIGNAL: SigSet = SigSet(Signal::SIGKILL.mask());
+
+impl Kernel {
+    /// Sends a process a signal. It must not be executing: from within a call use `Ctx::signal_process`. Nothing happens when there is
+    /// none of that number, or when it is a zombie.
+    pub fn signal_process(&mut self, pid: Pid, info: Siginfo) {
+        let Some(mut process) = self.processes.take(pid.0) else { return };
+        self.post(&mut process, None, info);
+        self.processes.put(pid.0, process);
+    }
+
+    /// Sends a thread a signal. Its process must not be executing.
+    pub fn signal_thread(&mut self, tid: Tid, info: Siginfo) {
+        let Some(pid) = self.threads.get(tid.0).map(|thread| thread.pid) else { return };
+        let Some(mut process) = self.processes.take(pid.0) else { return };
+        self.post_to_thread(&mut process, None, tid, info);
+        self.processes.put(pid.0, process);
+    }
+
+    /// Adds a signal to those of a process, and interrupts a thread that can take it: the caller, if it belongs to the process and
+    /// does not hold the signal back; then one that waits for it; then the first that does not hold it back.
+    fn post(&mut self, process: &mut Process, mut caller: Option<&mut Thread>, info: Siginfo) {
+        if process.zombie.is_some() {
+            return;
+        }
+        let signal = info.si_signo as u32;
+        self.prepare(process, caller.as_deref_mut(), signal);
+        let ignored = self.handlers_of(process).ignores(signal);
+        if caller.is_some_and(|thread| !thread.signals.blocked.contains(signal)) {
+            if !ignored {
+                process.pending.add(info);
+            }
+            return;
+        }
+        let find = |wanted: fn(&Thread, u32) -> bool| {
+            let mut threads = process.threads.iter().copied();
+            threads.find(|tid| self.threads.get(tid.0).is_some_and(|thread| wanted(thread, signal)))
+        };
+        let waiter = find(|thread, signal| thread.signals.awaited.contains(signal));
+        let taker = find(|thread, signal| !thread.signals.blocked.contains(signal));
+        // One that all threads hold back is kept even if it is ignored: that may change before they let it through.
+        if ignored && waiter.is_none() && taker.is_some() {
+            return;
+        }
+        process.pending.add(info);
+        if let Some(tid) = waiter {
+            self.wake(tid, Wake::Ready);
+        } else if let Some(tid) = taker {
+            self.wake(tid, Wake::Interrupted);
+        }
+    }
+
+    /// Adds a signal to those of one thread of a process, and interrupts it if it can take it.
+    fn post_to_thread(&mut self, process: &mut Process, mut caller: Option<&mut Thread>, tid: Tid, info: Siginfo) {
+        let signal = info.si_signo as u32;
+        self.prepare(process, caller.as_deref_mut(), signal);
+        let ignored = self.handlers_of(process).ignores(signal);
+        if let Some(own) = caller.filter(|own| own.tid == tid) {
+            if !ignored || own.signals.blocked.contains(signal) {
+                own.signals.pending.add(info);
+            }
+            return;
+        }
+        let Some(thread) = self.threads.get_mut(tid.0) else { return };
+        let held = thread.signals.blocked.contains(signal);
+        let awaited = thread.signals.awaited.contains(signal);
+        if ignored && !held && !awaited {
+            return;
+        }
+        thread.signals.pending.add(info);
+        if awaited {
+            self.wake(tid, Wake::Ready);
+        } else if !held {
+            self.wake(tid, Wake::Interrupted);
+        }
+    }
+
+    fn handlers_of(&self, process: &Process) -> &Handlers {
+        &self.shared.handlers[process.handlers]
+    }
+
+    /// What a signal does when it is sent, whatever becomes of it then: those that stop and the one that continues cancel each other,
+    /// SIGCONT and SIGKILL let a stopped process go on.
+    fn prepare(&mut self, process: &mut Process, caller: Option<&mut Thread>, signal: u32) {
+        if STOP_SIGNALS.contains(signal) {
+            self.discard_signals(process, caller, CONTINUE_SIGNAL);
+        } else if CONTINUE_SIGNAL.contains(signal) {
+            self.discard_signals(process, caller, STOP_SIGNALS);
+            self.continue_process(process, true);
+        } else if KILL_SIGNAL.contains(signal) {
+            self.continue_process(process, false);
+        }
+    }
+
+    /// Forgets pending signals of a process and of all its threads.
+    pub(crate) fn discard_signals(&mut self, process: &mut Process, caller: Option<&mut Thread>, set: SigSet) {
+        process.pending.discard(set);
+        if let Some(thread) = caller {
+            thread.signals.pending.discard(set);
+        }
+        for tid in &process.threads {
+            if let Some(thread) = self.threads.get_mut(tid.0) {
+                thread.signals.pending.discard(set);
+            }
+        }
+    }
+}
+
+/// Whether a signal ends a process that has no handler for it.
+fn is_fatal(signal: Signal) -> bool {
+    matches!(signal.default_action(), DefaultAction::Terminate | DefaultAction::CoreDump)
+}
+
+impl Ctx<'_> {
+    /// Sends a signal to a process of the host, the calling one or another.
+    pub(crate) fn signal_process(&mut self, pid: Pid, info: Siginfo) {
+        if pid == self.process.pid {
+            self.kernel.post(self.process, Some(self.thread), info);
+        } else {
+            self.kernel.signal_process(pid, info);
+        }
+    }
+
+    /// Sends a signal to a thread of the host.
+    pub(crate) fn signal_thread(&mut self, tid: Tid, info: Siginfo) {
+        if self.process.threads.contains(&tid) {
+            self.kernel.post_to_thread(self.process, Some(self.thread), tid, info);
+        } else {
+            self.kernel.signal_thread(tid, info);
+        }
+    }
+
+    /// Whether a signal waits that will end the process, and that the calling thread does not hold back.
+    pub(crate) fn is_dying(&self) -> bool {
+        let pending = self.thread.signals.pending.set.0 | self.process.pending.set.0;
+        let mut open = pending & !self.thread.signals.blocked.0;
+        while open != 0 {
+            let signal = open.trailing_zeros() + 1;
+            open &= open - 1;
+            let fatal = Signal::from_raw(signal as i32).is_some_and(is_fatal);
+            if fatal && self.handlers().of(signal).handler == 0 {
+                return true;
+            }
+        }
+        false
+    }
+}

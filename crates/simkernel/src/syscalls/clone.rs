@@ -1,0 +1,282 @@
+//! clone, clone3, fork, vfork: new threads and new processes.
+//!
+//! Which of parent and child runs first: the parent, until it waits for something; the child goes behind all threads that can
+//! run already. A forked child has the addresses of its parent, and each change between the two moves memory: a parent that forks
+//! several children, or that waits for its child at once, so changes least often. With CLONE_VFORK the parent waits in the call.
+
+use crate::ctx::Ctx;
+use crate::files::{FileKind, OpenFile};
+use crate::ids::{Pid, Tid};
+use crate::outcome::{Outcome, Restart, SysResult};
+use crate::process::{Parts, Process};
+use crate::shared::{Handlers, Key, Space};
+use crate::thread::Thread;
+use crate::wait::Wake;
+use linux_abi::fs::O_RDWR;
+use linux_abi::process::*;
+use linux_abi::signal::{SIG_IGN, StackT};
+use linux_abi::sysinfo::RLIMIT_NPROC;
+use linux_abi::{Errno, Signal};
+
+/// Namespaces: a host has one of each.
+const NEW_NAMESPACES: u64 = CLONE_NEWTIME
+    | CLONE_NEWNS
+    | CLONE_NEWCGROUP
+    | CLONE_NEWUTS
+    | CLONE_NEWIPC
+    | CLONE_NEWUSER
+    | CLONE_NEWPID
+    | CLONE_NEWNET;
+
+/// fork(2).
+pub(super) fn fork(ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
+    start(ctx, &CloneArgs { exit_signal: Signal::SIGCHLD.raw() as u64, ..CloneArgs::default() })
+}
+
+/// vfork(2).
+pub(super) fn vfork(ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
+    let flags = CLONE_VM | CLONE_VFORK;
+    start(ctx, &CloneArgs { flags, exit_signal: Signal::SIGCHLD.raw() as u64, ..CloneArgs::default() })
+}
+
+/// clone(2): flags, stack, parent_tid, child_tid, tls.
+pub(super) fn clone(ctx: &mut Ctx<'_>, [flags, stack, parent_tid, child_tid, tls, _]: [u64; 6]) -> SysResult {
+    let (flags, exit_signal) = (flags & 0xffff_ffff & !CSIGNAL, flags & CSIGNAL);
+    if flags & CLONE_PIDFD != 0 && flags & (CLONE_PARENT_SETTID | CLONE_DETACHED) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    start(
+        ctx,
+        &CloneArgs { flags, exit_signal, stack, parent_tid, pidfd: parent_tid, child_tid, tls, ..CloneArgs::default() },
+    )
+}
+
+/// clone3(2). E2BIG for a structure with fields that are not known and not zero.
+pub(super) fn clone3(ctx: &mut Ctx<'_>, [address, size, ..]: [u64; 6]) -> SysResult {
+    const PAGE: u64 = 4096;
+    if size < CLONE_ARGS_SIZE_VER0 {
+        return Err(Errno::EINVAL.into());
+    }
+    if size > PAGE {
+        return Err(Errno::E2BIG.into());
+    }
+    let mut bytes = [0u8; size_of::<CloneArgs>()];
+    let known = (size as usize).min(bytes.len());
+    ctx.process.memory.read(address, &mut bytes[..known])?;
+    let mut rest = vec![0u8; size as usize - known];
+    ctx.process.memory.read(address.wrapping_add(known as u64), &mut rest)?;
+    if rest.iter().any(|byte| *byte != 0) {
+        return Err(Errno::E2BIG.into());
+    }
+    let mut args: CloneArgs = zerocopy::FromBytes::read_from_bytes(&bytes[..]).map_err(|_| Errno::EINVAL)?;
+    let known_flags = CLONE_INTO_CGROUP << 1;
+    if args.flags >= known_flags
+        || args.flags & (CLONE_DETACHED | CSIGNAL & !CLONE_NEWTIME) != 0
+        || args.flags & (CLONE_SIGHAND | CLONE_CLEAR_SIGHAND) == CLONE_SIGHAND | CLONE_CLEAR_SIGHAND
+        || (args.flags & (CLONE_THREAD | CLONE_PARENT) != 0 && args.exit_signal != 0)
+        || args.exit_signal > 64
+        || (args.stack == 0) != (args.stack_size == 0)
+    {
+        return Err(Errno::EINVAL.into());
+    }
+    if args.set_tid_size != 0 || args.flags & CLONE_INTO_CGROUP != 0 {
+        ctx.report("clone3 with chosen numbers or a control group is not supported: it answered EPERM".to_owned());
+        return Err(Errno::EPERM.into());
+    }
+    args.stack = args.stack.wrapping_add(args.stack_size);
+    start(ctx, &args)
+}
+
+/// Starts a thread or a process. Executed again, it waits for a CLONE_VFORK child.
+fn start(ctx: &mut Ctx<'_>, args: &CloneArgs) -> SysResult {
+    if ctx.thread.wake != Wake::First {
+        return wait_for_vfork(ctx);
+    }
+    check(ctx, args.flags)?;
+    if ctx.kernel.tasks >= ctx.process.limits.soft(RLIMIT_NPROC) {
+        return Err(Errno::EAGAIN.into());
+    }
+    if args.flags & CLONE_THREAD != 0 { start_thread(ctx, args) } else { start_process(ctx, args) }
+}
+
+/// Which flags go together, clone(2), "ERRORS".
+fn check(ctx: &mut Ctx<'_>, flags: u64) -> Result<(), Errno> {
+    let has = |flag| flags & flag != 0;
+    if (has(CLONE_THREAD) && !has(CLONE_SIGHAND))
+        || (has(CLONE_SIGHAND) && !has(CLONE_VM))
+        || (has(CLONE_FS) && has(CLONE_NEWNS | CLONE_NEWUSER))
+        || (has(CLONE_THREAD) && has(CLONE_NEWUSER | CLONE_NEWPID))
+    {
+        return Err(Errno::EINVAL);
+    }
+    if has(NEW_NAMESPACES) {
+        ctx.report("clone into new namespaces is not supported: it answered EPERM".to_owned());
+        return Err(Errno::EPERM);
+    }
+    Ok(())
+}
+
+/// A thread of the calling process. Its registers are the caller's, extended state included, but for rax, rsp and FS.
+fn start_thread(ctx: &mut Ctx<'_>, args: &CloneArgs) -> SysResult {
+    let tid = Tid(ctx.kernel.new_id());
+    store_parent_number(ctx, args, tid)?;
+    if args.flags & CLONE_CHILD_SETTID != 0 {
+        ctx.process.memory.write_value(args.child_tid, &tid.0)?;
+    }
+    ctx.process.memory.seal_startup();
+    let thread = first_thread(ctx, args, tid, ctx.process.pid);
+    ctx.process.threads.push(tid);
+    ctx.kernel.tasks += 1;
+    ctx.kernel.threads.put(tid.0, Box::new(thread));
+    ctx.kernel.runnable.push_back(tid);
+    Ok(tid.0.into())
+}
+
+fn store_parent_number(ctx: &Ctx<'_>, args: &CloneArgs, tid: Tid) -> Result<(), Outcome> {
+    if args.flags & CLONE_PARENT_SETTID != 0 {
+        ctx.process.memory.write_value(args.parent_tid, &tid.0)?;
+    }
+    Ok(())
+}
+
+/// A thread that begins where the calling one is.
+fn first_thread(ctx: &Ctx<'_>, args: &CloneArgs, tid: Tid, pid: Pid) -> Thread {
+    let mut thread = Thread::new(tid, pid);
+    thread.vcpu = ctx.thread.vcpu.duplicate();
+    let registers = thread.vcpu.registers_mut();
+    registers.rax = 0;
+    if args.stack != 0 {
+        registers.rsp = args.stack;
+    }
+    if args.flags & CLONE_SETTLS != 0 {
+        registers.fs_base = args.tls;
+    }
+    if args.flags & CLONE_CHILD_CLEARTID != 0 {
+        thread.clear_child_tid = args.child_tid;
+    }
+    // Two stacks at one place would overwrite each other, unless the parent sleeps.
+    let shares_stack = args.flags & (CLONE_VM | CLONE_VFORK) == CLONE_VM;
+    thread.altstack = if shares_stack { StackT::default() } else { ctx.thread.altstack };
+    thread.signals.blocked = ctx.thread.signals.blocked;
+    thread.name.clone_from(&ctx.thread.name);
+    thread
+}
+
+/// A new process with one thread, the caller's copy.
+fn start_process(ctx: &mut Ctx<'_>, args: &CloneArgs) -> SysResult {
+    ctx.process.memory.seal_startup();
+    let space = copy_memory(ctx, args)?;
+    let pid = Pid(ctx.kernel.new_id());
+    let parts = copy_parts(ctx, args.flags, space);
+    let mut child = ctx.process.child(pid, parts, ctx.now);
+    child.exit_signal = args.exit_signal as i32;
+    if args.flags & CLONE_PARENT != 0 {
+        child.parent = ctx.process.parent;
+        child.exit_signal = ctx.process.exit_signal;
+    }
+    let mut thread = first_thread(ctx, args, pid.main_thread(), pid);
+    if args.flags & CLONE_CHILD_SETTID != 0 {
+        thread.set_child_tid = args.child_tid;
+    }
+    if let Err(outcome) = describe_child(ctx, args, &mut child) {
+        ctx.kernel.release_parts(&mut child);
+        return Err(outcome);
+    }
+    if ctx.process.trace.is_some() {
+        let name = child.program_name();
+        if let Err(error) = ctx.kernel.open_trace(&mut child, &name) {
+            ctx.report(format!("its child {pid} has no log of calls: {}", error.message));
+        }
+    }
+    let waits = args.flags & CLONE_VFORK != 0;
+    child.vfork_waiter = waits.then_some(ctx.thread.tid);
+    ctx.kernel.start_process(child, thread);
+    if waits {
+        ctx.thread.call.progress = pid.0.into();
+        return wait_for_vfork(ctx);
+    }
+    Ok(pid.0.into())
+}
+
+/// The child's memory: the caller's with CLONE_VM, a copy of it otherwise.
+fn copy_memory(ctx: &mut Ctx<'_>, args: &CloneArgs) -> Result<Key<Space>, Errno> {
+    let spaces = &mut ctx.kernel.shared.spaces;
+    if args.flags & CLONE_VM != 0 {
+        return Ok(spaces.share(ctx.process.space));
+    }
+    let copy = ctx.process.memory.fork(&mut ctx.kernel.region).ok_or(Errno::ENOMEM)?;
+    Ok(spaces.insert(Some(Box::new(copy))))
+}
+
+/// What else the child shares with its parent, or gets a copy of.
+fn copy_parts(ctx: &mut Ctx<'_>, flags: u64, space: Key<Space>) -> Parts {
+    let shared = &mut ctx.kernel.shared;
+    let own = &*ctx.process;
+    let fds = if flags & CLONE_FILES != 0 {
+        shared.fds.share(own.fds)
+    } else {
+        let copy = shared.fds[own.fds].clone();
+        copy.iter().for_each(|(_, file)| ctx.kernel.files.acquire(file));
+        shared.fds.insert(copy)
+    };
+    let place = if flags & CLONE_FS != 0 {
+        shared.places.share(own.place)
+    } else {
+        let copy = shared.places[own.place].clone();
+        shared.places.insert(copy)
+    };
+    let handlers = if flags & CLONE_SIGHAND != 0 {
+        shared.handlers.share(own.handlers)
+    } else {
+        let mut copy = shared.handlers[own.handlers].clone();
+        if flags & CLONE_CLEAR_SIGHAND != 0 {
+            clear(&mut copy);
+        }
+        shared.handlers.insert(copy)
+    };
+    Parts { space, fds, place, handlers }
+}
+
+/// CLONE_CLEAR_SIGHAND: what is not ignored gets its default action.
+fn clear(handlers: &mut Handlers) {
+    for disposition in &mut handlers.0 {
+        let kept = if disposition.handler == SIG_IGN { SIG_IGN } else { 0 };
+        *disposition = crate::signal::Disposition { handler: kept, ..Default::default() };
+    }
+}
+
+/// Stores the child's number where the caller wants it, and gives it a descriptor.
+fn describe_child(ctx: &mut Ctx<'_>, args: &CloneArgs, child: &mut Process) -> Result<(), Outcome> {
+    let pid = child.pid;
+    store_parent_number(ctx, args, pid.main_thread())?;
+    if args.flags & CLONE_PIDFD != 0 {
+        let fd = open_pidfd(ctx, pid, O_RDWR)?;
+        if let Err(fault) = ctx.process.memory.write_value(args.pidfd, &(fd as u32)) {
+            let file = ctx.fds_mut().remove(fd)?;
+            ctx.kernel.release_file(file);
+            return Err(fault.into());
+        }
+    }
+    Ok(())
+}
+
+/// A descriptor of a process, close-on-exec as Linux makes them.
+pub(super) fn open_pidfd(ctx: &mut Ctx<'_>, pid: Pid, status: u32) -> Result<u64, Errno> {
+    let file = ctx.kernel.files.insert(OpenFile::new(FileKind::Process(pid), status));
+    ctx.kernel.family.watch(pid, file);
+    ctx.install(file, true)
+}
+
+/// The caller of CLONE_VFORK goes on when its child has executed a program or ended; nothing but death interrupts it.
+fn wait_for_vfork(ctx: &mut Ctx<'_>) -> SysResult {
+    let child = ctx.thread.call.progress as u32;
+    let own = ctx.thread.tid;
+    let waits = ctx.kernel.processes.get(child).is_some_and(|child| child.vfork_waiter == Some(own));
+    if !waits {
+        return Ok(child.into());
+    }
+    if ctx.is_dying() {
+        return Err(Outcome::Restart(Restart::NoIntr));
+    }
+    Err(Outcome::Block)
+}
