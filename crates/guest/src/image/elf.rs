@@ -158,7 +158,7 @@ fn load_segment(
     if sane { Ok(segment) } else { refuse("a segment lies outside the file or is misaligned (is it truncated?)") }
 }
 
-/// Ranges of functions relative to the image's first page, sorted, from unwind tables and symbols.
+/// Ranges of functions relative to the image's first page, sorted, from unwind tables, symbols and Go's table.
 pub(crate) fn function_ranges(data: &[u8], header: &ElfHeader) -> Vec<(u64, u64)> {
     let mut ranges = Vec::new();
     let Ok(file) = ElfFile64::<Endianness>::parse(data) else { return ranges };
@@ -177,6 +177,8 @@ pub(crate) fn function_ranges(data: &[u8], header: &ElfHeader) -> Vec<(u64, u64)
         }
         frame_ranges(bytes, &bases, header.linked_at, &mut ranges);
     }
+    let relative = |at: u64| at.wrapping_sub(header.linked_at);
+    ranges.extend(super::go::function_ranges(&file).into_iter().map(|(from, to)| (relative(from), relative(to))));
     ranges.retain(|(from, to)| from < to && *to <= header.span);
     ranges.sort_unstable();
     ranges.dedup();

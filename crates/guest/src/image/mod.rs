@@ -1,6 +1,7 @@
 //! Images: ELF files as guests see them in memory, with their special instructions rewritten, kept once in a memfd and shared.
 
 mod elf;
+mod go;
 mod rewrite;
 mod store;
 
