@@ -47,6 +47,9 @@ const CLASS_TRANSMIT: u8 = 2;
 /// Linux: a bulk sender then loses nothing in its own host's queue.
 const UPLINK_BACKLOG: SimDuration = SimDuration::from_millis(1);
 
+/// The simulated time that guests' output may wait in buffers: whoever looks at a run under way sees what is not older.
+const OUTPUT_DELAY: SimDuration = SimDuration::from_secs(10);
+
 /// One process of the plan, and what became of it.
 #[derive(Debug, Clone)]
 pub struct Guest {
@@ -112,6 +115,8 @@ pub struct SimHost {
     links_random: Rng,
     events: EventQueue<HostEvent>,
     transmit_scheduled: bool,
+    /// When what guests wrote goes to the files at the latest.
+    next_flush: SimTime,
     headers: Vec<u8>,
 }
 
@@ -144,6 +149,7 @@ impl SimHost {
             links_random,
             events: EventQueue::new(id),
             transmit_scheduled: false,
+            next_flush: SimTime::ZERO + OUTPUT_DELAY,
             headers: Vec::with_capacity(128),
         }
     }
@@ -371,6 +377,10 @@ impl engine::Host for SimHost {
                 self.handle(event.event, now, worker);
             }
             self.settle(now, outbox, worker);
+            if now >= self.next_flush {
+                self.next_flush = now + OUTPUT_DELAY;
+                self.kernel.flush_outputs();
+            }
         }
         if let Some(meter) = &self.traffic {
             meter.publish(self.counts.traffic());
