@@ -41,24 +41,32 @@ fn servers(network: &Network, behaviour: Behaviour) -> Vec<String> {
     network.with_role(Role::Server).map(name).collect()
 }
 
+/// The entries of `behaviours`. Clients that end fetch every measured size besides what is their own, and pause little.
 fn behaviours(network: &Network, behaviour: Behaviour) -> Vec<String> {
     let spec = &network.spec;
-    let (count, brief) = match spec.amount {
-        Amount::Endless => (String::new(), false),
-        Amount::Times(times) => (format!(", count: {times}"), true),
+    let (times, pause, every) = match spec.amount {
+        Amount::Endless => (None, "[1 s, 60 s]", "60 s"),
+        Amount::Times(times) => (Some(times as usize), "[1 s, 5 s]", "10 s"),
     };
-    let sizes = spec.performance_sizes.iter().map(|size| bytes(*size)).collect::<Vec<_>>().join(", ");
-    // Those that end do so soon.
-    let (pause, every) = if brief { ("[1 s, 5 s]", "10 s") } else { ("[1 s, 60 s]", "60 s") };
+    let count = |each: usize| times.map_or(String::new(), |times| format!(", count: {}", times * each));
+    let sizes: Vec<String> = spec.performance_sizes.iter().map(|size| bytes(*size)).collect();
+    let performance =
+        |count: String| format!("kind: performance, sizes: [{}], every: {every}{count}", sizes.join(", "));
+    let own = match behaviour {
+        Behaviour::Web => format!("kind: web, size: 320 KiB, pause: {pause}{}", count(3)),
+        Behaviour::Bulk => format!("kind: bulk, size: {}{}", bytes(spec.bulk_size), count(1)),
+        Behaviour::Performance | Behaviour::Onion | Behaviour::Bridge => performance(count(sizes.len())),
+        Behaviour::Markov => format!(
+            "kind: markov, flows: ../../conf/flows.graphml, streams: ../../conf/streams.graphml, packets: \
+             ../../conf/packets.graphml{}",
+            count(1)
+        ),
+    };
     match behaviour {
-        Behaviour::Web => vec![format!("kind: web, size: 320 KiB, pause: {pause}{count}")],
-        Behaviour::Bulk => vec![format!("kind: bulk, size: {}{count}", bytes(spec.bulk_size))],
-        Behaviour::Performance | Behaviour::Onion | Behaviour::Bridge => {
-            vec![format!("kind: performance, sizes: [{sizes}], every: {every}{count}")]
+        Behaviour::Web | Behaviour::Bulk if times.is_some() => {
+            vec![own, performance(format!(", count: {}", sizes.len()))]
         }
-        Behaviour::Markov => vec![format!(
-            "kind: markov, flows: ../../conf/flows.graphml, streams: ../../conf/streams.graphml, packets: ../../conf/packets.graphml{count}"
-        )],
+        _ => vec![own],
     }
 }
 

@@ -122,7 +122,7 @@ fn summary(network: &Network, folder: &Path) -> String {
             None => format!("{}s", role.name()),
         };
         let _ =
-            write!(text, "  {:<20}{:>6}", name.replace("middles", "middle relays"), network.with_role(role).count());
+            write!(text, "  {:<20}{:>6}", name.replace("authoritys", "authorities").replace("middles", "middle relays"), network.with_role(role).count());
         text += &match role {
             Role::Guard | Role::Exit | Role::GuardExit | Role::Middle | Role::Bridge => {
                 let bits: u64 = network.with_role(role).map(|host| host.up.bits_per_sec()).sum();
