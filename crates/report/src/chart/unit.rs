@@ -1,0 +1,106 @@
+//! How numbers in base units are shown: with which unit, and how many digits.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A duration.
+    Seconds,
+    BitsPerSecond,
+    Bytes,
+    /// A part of a whole, shown in per cent.
+    Share,
+    /// A part of a whole, shown as it is.
+    Fraction,
+    Count,
+}
+
+impl Unit {
+    /// The factor and symbol with which an axis that reaches to `largest` is readable.
+    pub fn for_axis(self, largest: f64) -> (f64, &'static str) {
+        let steps: &[(f64, f64, &'static str)] = match self {
+            Unit::Seconds => {
+                &[(0.5, 1e3, "ms"), (600.0, 1.0, "s"), (4.0 * 3600.0, 1.0 / 60.0, "min"), (f64::MAX, 1.0 / 3600.0, "h")]
+            }
+            Unit::BitsPerSecond => {
+                &[(1e3, 1.0, "bit/s"), (1e6, 1e-3, "kbit/s"), (1e9, 1e-6, "Mbit/s"), (f64::MAX, 1e-9, "Gbit/s")]
+            }
+            Unit::Bytes => &[
+                (1024.0, 1.0, "B"),
+                (1048576.0, 1.0 / 1024.0, "KiB"),
+                (1073741824.0, 1.0 / 1048576.0, "MiB"),
+                (f64::MAX, 1.0 / 1073741824.0, "GiB"),
+            ],
+            Unit::Share => &[(f64::MAX, 100.0, "%")],
+            Unit::Fraction | Unit::Count => &[(f64::MAX, 1.0, "")],
+        };
+        let (_, factor, symbol) =
+            steps.iter().find(|(below, ..)| largest < *below).or(steps.last()).expect("not empty");
+        (*factor, symbol)
+    }
+
+    /// A single value in words: "1.25 s", "12.3 Mbit/s", "45 %".
+    pub fn show(self, value: f64) -> String {
+        let (factor, symbol) = match self {
+            // A single duration is read more easily with its own unit than an axis is.
+            Unit::Seconds if value.abs() < 0.1 => (1e3, "ms"),
+            Unit::Seconds if value.abs() < 600.0 => (1.0, "s"),
+            _ => self.for_axis(value.abs()),
+        };
+        let number = match self {
+            Unit::Count if value.fract() == 0.0 => grouped(value),
+            _ => significant(value * factor, 3),
+        };
+        if symbol.is_empty() { number } else { format!("{number} {symbol}") }
+    }
+}
+
+/// A whole number with thin spaces between thousands.
+fn grouped(value: f64) -> String {
+    let digits = format!("{:.0}", value.abs());
+    let mut text = if value < 0.0 { String::from("\u{2212}") } else { String::new() };
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) && digits.len() > 4 {
+            text.push('\u{2009}');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number with that many significant digits, without an exponent; digits before the point are never dropped.
+fn significant(value: f64, digits: i32) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return "0".to_owned();
+    }
+    let magnitude = value.abs().log10().floor() as i32;
+    let decimals = (digits - 1 - magnitude).clamp(0, 9) as usize;
+    let text = format!("{value:.decimals$}");
+    // 9.996 with three digits is 10.00: one digit too many, and harmless.
+    text.replace('-', "\u{2212}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_shown_with_three_digits_and_a_fitting_unit() {
+        assert_eq!(Unit::Seconds.show(1.2345), "1.23 s");
+        assert_eq!(Unit::Seconds.show(0.0123), "12.3 ms");
+        assert_eq!(Unit::Seconds.show(0.75), "0.750 s");
+        assert_eq!(Unit::Seconds.show(3600.0), "60.0 min");
+        assert_eq!(Unit::BitsPerSecond.show(12_345_678.0), "12.3 Mbit/s");
+        assert_eq!(Unit::Bytes.show(1536.0), "1.50 KiB");
+        assert_eq!(Unit::Share.show(0.045), "4.50 %");
+        assert_eq!(Unit::Count.show(1234567.0), "1\u{2009}234\u{2009}567");
+        assert_eq!(Unit::Count.show(1234.0), "1234");
+        assert_eq!(Unit::Count.show(0.0), "0");
+    }
+
+    #[test]
+    fn axes_have_one_unit_for_all_their_ticks() {
+        assert_eq!(Unit::Seconds.for_axis(0.3), (1e3, "ms"));
+        assert_eq!(Unit::Seconds.for_axis(3600.0), (1.0 / 60.0, "min"));
+        assert_eq!(Unit::BitsPerSecond.for_axis(5e6).1, "Mbit/s");
+        assert_eq!(Unit::Bytes.for_axis(3e9).1, "GiB");
+    }
+}

@@ -1,0 +1,235 @@
+//! From a data directory to a `Run`: which file is read by whom. Files of hosts are read on several threads; the result does
+//! not depend on their number.
+
+mod clock;
+mod documents;
+mod generator;
+mod lines;
+mod oniontrace;
+mod tables;
+mod tgen;
+mod tor_log;
+
+use crate::bins::Bins;
+use crate::error::{Error, Result};
+use crate::run::{Circuit, Damage, Run, TorLog, Transfer};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The width of bins of what programs tell, in seconds.
+const TOLD_WIDTH_S: f64 = 1.0;
+
+/// What the files of one host tell.
+#[derive(Debug)]
+pub(crate) struct HostFacts {
+    host: Arc<str>,
+    transfers: Vec<Transfer>,
+    generators: usize,
+    payload: Bins,
+    circuits: Vec<Circuit>,
+    watches_circuits: bool,
+    tors: Vec<TorLog>,
+    /// What oniontrace says of the host's tor, for hosts whose tor has no log.
+    watched_tor: Option<TorLog>,
+    control_port_written: Option<Bins>,
+    damage: Vec<Damage>,
+}
+
+impl HostFacts {
+    fn new(host: &str) -> HostFacts {
+        HostFacts {
+            host: host.into(),
+            transfers: Vec::new(),
+            generators: 0,
+            payload: Bins::new(TOLD_WIDTH_S),
+            circuits: Vec::new(),
+            watches_circuits: false,
+            tors: Vec::new(),
+            watched_tor: None,
+            control_port_written: None,
+            damage: Vec::new(),
+        }
+    }
+}
+
+/// Texts that come again and again, stored once.
+#[derive(Debug, Default)]
+struct Names(BTreeSet<Arc<str>>);
+
+impl Names {
+    fn get(&mut self, name: &str) -> Arc<str> {
+        if let Some(known) = self.0.get(name) {
+            return Arc::clone(known);
+        }
+        let name: Arc<str> = name.into();
+        self.0.insert(Arc::clone(&name));
+        name
+    }
+}
+
+/// Reads a data directory. Whatever is missing or broken in it is so in the result; only a folder that is none is refused.
+pub fn read(directory: &Path, label: &str) -> Result<Run> {
+    let folders = host_folders(directory)?;
+    let mut run = Run { directory: directory.to_path_buf(), label: label.to_owned(), ..Run::default() };
+    run.config = document(directory, "processed-config.yaml", documents::config, &mut run.damage);
+    run.network = document(directory, "tor-network.json", documents::network, &mut run.damage);
+    run.stats = document(directory, "sim-stats.json", documents::stats, &mut run.damage);
+    run.progress = tables::progress(&directory.join("progress.csv"), &mut run.damage);
+    run.hosts = folders.iter().map(|(name, _)| name.clone()).collect();
+    let interval_s =
+        run.config.as_ref().and_then(|config| config.traffic_interval_s).filter(|interval| *interval > 0.0);
+    let (facts, traffic) = std::thread::scope(|scope| {
+        let table = scope.spawn(|| {
+            let mut damage = Vec::new();
+            (tables::host_traffic(&directory.join("host-traffic.csv"), interval_s.unwrap_or(1.0), &mut damage), damage)
+        });
+        let facts = read_hosts(&run, &folders);
+        (facts, table.join().expect("reading a table does not panic"))
+    });
+    run.traffic = traffic.0;
+    run.damage.extend(traffic.1);
+    for facts in facts {
+        take(facts, &mut run);
+    }
+    Ok(run)
+}
+
+/// The folders under `hosts`, by name; refuses a directory that no run has written.
+fn host_folders(directory: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let refuse = |why: &str| {
+        let hint = match data_directories_in(directory).as_slice() {
+            [] => "name the directory that a run has written, such as 'gnomon.data'".to_owned(),
+            found => format!("did you mean {}?", found.join(" or ")),
+        };
+        Error::Input(format!("'{}' is no data directory: {why}; {hint}", directory.display()))
+    };
+    if !directory.is_dir() {
+        return Err(refuse(if directory.exists() { "it is a file" } else { "it does not exist" }));
+    }
+    let is_run = ["processed-config.yaml", "sim-stats.json"].iter().any(|name| directory.join(name).is_file());
+    let hosts = directory.join("hosts");
+    if !is_run || !hosts.is_dir() {
+        return Err(refuse("it lacks 'processed-config.yaml' or the folder 'hosts'"));
+    }
+    let entries = fs::read_dir(&hosts).map_err(|error| Error::io("read", &hosts, error))?;
+    let mut folders = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|error| Error::io("read", &hosts, error))?.path();
+        if let (true, Some(name)) = (path.is_dir(), path.file_name()) {
+            folders.push((name.to_string_lossy().into_owned(), path));
+        }
+    }
+    folders.sort();
+    Ok(folders)
+}
+
+/// Folders of `directory` that look like data directories, for the hint.
+fn data_directories_in(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found: Vec<String> = entries
+        .filter(|path| path.join("processed-config.yaml").is_file() && path.join("hosts").is_dir())
+        .map(|path| format!("'{}'", path.display()))
+        .collect();
+    found.sort();
+    found
+}
+
+/// Reads a whole document; one that exists but cannot be understood is damage.
+fn document<T>(
+    directory: &Path,
+    name: &str,
+    parse: impl Fn(&str) -> std::result::Result<T, String>,
+    damage: &mut Vec<Damage>,
+) -> Option<T> {
+    let path = directory.join(name);
+    if !path.exists() {
+        return None;
+    }
+    let parsed = fs::read_to_string(&path).map_err(|error| error.to_string()).and_then(|text| parse(&text));
+    match parsed {
+        Ok(document) => Some(document),
+        Err(why) => {
+            damage.push(lines::unreadable(name, &why));
+            None
+        }
+    }
+}
+
+/// Facts in the order of hosts.
+fn read_hosts(run: &Run, folders: &[(String, PathBuf)]) -> Vec<HostFacts> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
+    let next = AtomicUsize::new(0);
+    let mut facts: Vec<(usize, HostFacts)> = std::thread::scope(|scope| {
+        let work = || {
+            let mut facts = Vec::new();
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some((host, folder)) = folders.get(index) else { return facts };
+                facts.push((index, read_host(run, host, folder)));
+            }
+        };
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("reading a host does not panic")).collect()
+    });
+    facts.sort_by_key(|(index, _)| *index);
+    facts.into_iter().map(|(_, facts)| facts).collect()
+}
+
+fn read_host(run: &Run, host: &str, folder: &Path) -> HostFacts {
+    let mut facts = HostFacts::new(host);
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut files: Vec<PathBuf> = entries.filter(|path| path.is_file()).collect();
+    files.sort();
+    for path in files {
+        let Some(file) = path.file_name().and_then(|name| name.to_str()) else { continue };
+        let name = format!("hosts/{host}/{file}");
+        match program_of(file, &path) {
+            Some("tor") => tor_log::read(&path, &name, &mut facts),
+            Some("gnomon-traffic") => generator::read(&path, &name, &mut facts),
+            Some("tgen") => tgen::read(&path, &name, &behaviour(run, host), &mut facts),
+            Some("oniontrace") => oniontrace::read(&path, &name, &mut facts),
+            _ => {}
+        }
+    }
+    if facts.tors.is_empty() {
+        facts.tors.extend(facts.watched_tor.take());
+    }
+    facts
+}
+
+/// Whose output a file is: "EXE.PID.stdout" by its name, gnomon-traffic's under another name by how it begins.
+fn program_of<'a>(file: &'a str, path: &Path) -> Option<&'a str> {
+    let program = file.strip_suffix(".stdout")?.rsplit_once('.')?.0;
+    if matches!(program, "tor" | "gnomon-traffic" | "tgen" | "oniontrace") {
+        return Some(program);
+    }
+    let mut beginning = [0; 16];
+    fs::File::open(path).ok()?.read_exact(&mut beginning).ok()?;
+    generator::is_output(&beginning).then_some("gnomon-traffic")
+}
+
+/// What transfers of a host are called where the program does not say: as the network does, or the host's name without
+/// its number.
+fn behaviour(run: &Run, host: &str) -> String {
+    let of_network = run.network.as_ref().and_then(|network| network.hosts.get(host)?.behaviour.clone());
+    of_network.unwrap_or_else(|| host.chars().filter(|c| !c.is_ascii_digit()).collect())
+}
+
+fn take(facts: HostFacts, run: &mut Run) {
+    run.transfers.extend(facts.transfers);
+    run.generators += facts.generators;
+    if facts.generators > 0 {
+        run.payload.get_or_insert_with(|| Bins::new(TOLD_WIDTH_S)).add_all(&facts.payload);
+    }
+    run.circuits.extend(facts.circuits);
+    run.circuit_watchers += usize::from(facts.watches_circuits);
+    run.tors.extend(facts.tors);
+    if let Some(bins) = facts.control_port_written {
+        run.control_port_written.insert(facts.host.to_string(), bins);
+    }
+    run.damage.extend(facts.damage);
+}

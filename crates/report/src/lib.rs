@@ -1,0 +1,68 @@
+//! `gnomon report`: from data directories of runs to a page of results, with figures and their data as files beside it.
+//!
+//! Owns everything between a data directory (as Gnomon or Shadow leave it, also half-written) and the report: reading
+//! (`input`), what is known of a run (`run`), statistics (`maths`, `bins`), what is compared (`subject`, `groups`), figures
+//! (`chart`), and what the report says (`sections`, `page`). Knows nothing of how runs are executed. The binary calls
+//! `write` and prints what it returns.
+
+mod bins;
+mod chart;
+mod error;
+mod groups;
+mod input;
+mod maths;
+mod output;
+mod page;
+mod run;
+mod sections;
+mod subject;
+
+pub use error::{Error, Result};
+pub use groups::Group;
+pub use sections::Since;
+
+use sections::Context;
+use std::path::PathBuf;
+
+/// What to report on.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// Data directories, in the order in which they appear.
+    pub runs: Vec<PathBuf>,
+    /// Names of `runs` in the report: none, or one for each.
+    pub labels: Vec<String>,
+    /// Groups of further runs that differ in their seeds.
+    pub groups: Vec<Group>,
+    /// Where the report goes; by default `report` in the data directory of the only run, or in the current directory.
+    pub output: Option<PathBuf>,
+    pub since: Since,
+    /// The span that distributions are about, in simulated seconds; by default from the end of bootstrapping to the end.
+    pub from_s: Option<f64>,
+    pub until_s: Option<f64>,
+}
+
+/// A report that was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    pub page: PathBuf,
+    /// For the terminal: the numbers one wants first, six lines for a single run.
+    pub summary: Vec<String>,
+}
+
+/// Reads the runs and writes the report.
+pub fn write(request: &Request) -> Result<Written> {
+    let plan = groups::Plan::new(request)?;
+    let runs = plan.read()?;
+    let context = Context {
+        subjects: plan.subjects(&runs),
+        since: request.since,
+        from_s: request.from_s,
+        until_s: request.until_s,
+    };
+    let sections = sections::all(&context);
+    let rows = sections::summary_rows(&context);
+    let page = page::write(&context, &rows, &sections);
+    let figures: Vec<&chart::Figure> = sections.iter().flat_map(|section| &section.figures).collect();
+    let page = output::write(&plan.output, &page, &figures)?;
+    Ok(Written { page, summary: sections::summary_lines(&context) })
+}

@@ -1,0 +1,123 @@
+//! What the runs themselves took: wall time, memory, CPU time.
+
+use super::{Context, Section};
+use crate::chart::{Along, Axis, Bar, BarSeries, Bars, Chart, Figure, Ink, Plot, Point, Series, Unit};
+use crate::run::{Progress, Run};
+
+/// Parts of the CPU time in the order of the figure: names in sim-stats.json, and in the legend.
+const CPU_PARTS: [(&str, &str); 5] = [
+    ("guest", "guests"),
+    ("kernel", "simulated kernel"),
+    ("stack", "network stack"),
+    ("engine", "engine"),
+    ("other", "other"),
+];
+
+pub fn section(context: &Context) -> Section {
+    let mut section = Section { id: "simulator", title: "The simulation itself", ..Section::default() };
+    section.missing.extend(context.missing("progress.csv", |run| run.progress.is_empty()));
+    section.missing.extend(context.missing("CPU times in sim-stats.json", |run| cpu(run).is_empty()));
+    section.figures.extend(speed(context));
+    section.figures.extend(memory(context));
+    section.figures.extend(cpu_split(context));
+    section
+}
+
+fn lines(context: &Context, point: impl Fn(&Run, &Progress) -> Point) -> Vec<Series> {
+    let mut series = Vec::new();
+    for subject in &context.subjects {
+        for (index, run) in subject.runs.iter().enumerate().filter(|(_, run)| !run.progress.is_empty()) {
+            let points = run.progress.iter().map(|row| point(run, row)).collect();
+            series.push(Series {
+                name: run.label.clone(),
+                ink: Ink::dashed(subject.colour, index),
+                is_step: false,
+                points,
+            });
+        }
+    }
+    series
+}
+
+fn speed(context: &Context) -> Option<Figure> {
+    let series = lines(context, |_, row| Point::at(row.wall_s, row.simulated_s));
+    (!series.is_empty()).then(|| Figure {
+        id: "simulated-time".into(),
+        title: "Simulated against wall time".into(),
+        subtitle: "steeper is faster".into(),
+        caption: String::new(),
+        chart: Chart::Plot(Plot {
+            x: Axis::new("Wall time", "wall_s", Unit::Seconds).from(0.0),
+            y: Axis::new("Simulated time", "simulated_s", Unit::Seconds).from(0.0),
+            series,
+            interval: Along::Y,
+            names_at_ends: context.runs().count() > 1,
+        }),
+    })
+}
+
+/// Memory in use: less available than before the run, or, where that is not known, resident.
+fn memory(context: &Context) -> Option<Figure> {
+    let baseline = |run: &Run| run.stats.as_ref().and_then(|stats| stats.baseline_available_bytes);
+    let series = lines(context, |run, row| {
+        let used = baseline(run).map_or(row.resident_bytes, |before| (before - row.available_bytes).max(0.0));
+        Point::at(row.simulated_s, used)
+    });
+    let all_have_it = context.runs().all(|run| baseline(run).is_some());
+    let what = if all_have_it {
+        "available before the run less available during it"
+    } else {
+        "resident memory of the simulator"
+    };
+    (!series.is_empty()).then(|| Figure {
+        id: "memory".into(),
+        title: "Memory of the simulation over time".into(),
+        subtitle: what.into(),
+        caption: String::new(),
+        chart: Chart::Plot(Plot {
+            x: Axis::new("Simulated time", "time_s", Unit::Seconds).from(0.0).to(context.end_s()),
+            y: Axis::new("Memory", "memory_bytes", Unit::Bytes).from(0.0),
+            series,
+            interval: Along::Y,
+            names_at_ends: context.runs().count() > 1,
+        }),
+    })
+}
+
+fn cpu(run: &Run) -> &[(String, f64)] {
+    run.stats.as_ref().map_or(&[], |stats| &stats.cpu)
+}
+
+fn cpu_part(run: &Run, name: &str) -> Option<f64> {
+    cpu(run).iter().find(|(part, _)| part == name).map(|(_, seconds)| *seconds)
+}
+
+/// (total CPU time, CPU time of guests), in seconds.
+pub fn cpu_total(run: &Run) -> Option<(f64, Option<f64>)> {
+    let sum = || cpu(run).iter().filter(|(part, _)| part != "total").map(|(_, seconds)| seconds).sum();
+    let total = cpu_part(run, "total").unwrap_or_else(sum);
+    (!cpu(run).is_empty()).then(|| (total, cpu_part(run, "guest")))
+}
+
+fn cpu_split(context: &Context) -> Option<Figure> {
+    let runs: Vec<&Run> = context.runs().filter(|run| !cpu(run).is_empty()).collect();
+    let part = |(index, (name, label)): (usize, &(&str, &str))| BarSeries {
+        name: (*label).to_owned(),
+        ink: Ink::solid(index),
+        bars: runs.iter().map(|run| Bar { value: cpu_part(run, name), ..Bar::default() }).collect(),
+    };
+    (!runs.is_empty()).then(|| Figure {
+        id: "cpu".into(),
+        title: "CPU time by what it was spent in".into(),
+        subtitle: String::new(),
+        caption: "Guests: the programs' own instructions.".into(),
+        chart: Chart::Bars(Bars {
+            axis: Axis::new("CPU time", "cpu_s", Unit::Seconds).from(0.0),
+            category_column: "run",
+            categories: runs.iter().map(|run| run.label.clone()).collect(),
+            series: CPU_PARTS.iter().enumerate().map(part).collect(),
+            is_stacked: true,
+            mark: None,
+        }),
+    })
+}

@@ -1,0 +1,206 @@
+//! The numbers one wants first: a row per quantity, a column per subject; and a few lines of them for the terminal.
+
+use super::transfers::{self, Byte, Class};
+use super::{Context, relays, simulator, throughput};
+use crate::chart::Unit;
+use crate::maths::Estimate;
+use crate::run::{Run, Transfer};
+use crate::subject::Subject;
+
+/// One quantity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    pub name: String,
+    /// By subject.
+    pub cells: Vec<String>,
+}
+
+/// Stands where a run does not tell.
+const UNKNOWN: &str = "\u{2013}";
+
+pub fn rows(context: &Context) -> Vec<Row> {
+    let texts: [(&str, fn(&Run) -> Option<String>); 4] =
+        [("Hosts", hosts), ("Seed", seed), ("State", state), ("Bootstrapped tors", bootstrapped)];
+    let mut rows: Vec<Row> = texts.iter().map(|(name, of_run)| text_row(context, name, of_run)).collect();
+    rows.push(number_row(context, "Last tor bootstrapped after", Unit::Seconds, last_bootstrapped));
+    rows.push(text_row(context, "Transfers", &|run| transfers_of(context, run)));
+    rows.push(number_row(context, "Failed transfers", Unit::Share, |run| failed_share(context, run)));
+    for class in transfers::classes(context).keys() {
+        for byte in [Byte::First, Byte::Last] {
+            let name = format!("{}, {}, median", byte.title(), class.name());
+            rows.push(number_row(context, &name, Unit::Seconds, |run| median(context, run, class, byte)));
+        }
+    }
+    let goodput = |run: &Run| rate(context, run, run.payload.clone()?);
+    rows.push(number_row(context, "Goodput of all transfers, mean", Unit::BitsPerSecond, goodput));
+    let traffic = |run: &Run| rate(context, run, throughput::relay_traffic(run)?);
+    rows.push(number_row(context, "Traffic that relays sent, mean", Unit::BitsPerSecond, traffic));
+    rows.push(number_row(context, "Relay utilisation, mean", Unit::Share, |run| {
+        relays::mean_utilisation(context, run)
+    }));
+    rows.push(text_row(context, "Simulated in wall time", &|run| times(run)));
+    rows.push(number_row(context, "Simulated seconds per second", Unit::Count, speed));
+    rows.push(number_row(context, "Peak memory", Unit::Bytes, peak_memory));
+    rows.push(number_row(context, "Peak memory per tor", Unit::Bytes, memory_per_tor));
+    rows.push(number_row(context, "CPU time", Unit::Seconds, |run| simulator::cpu_total(run).map(|(total, _)| total)));
+    rows.push(number_row(context, "CPU time over that of guests", Unit::Count, cpu_ratio));
+    rows.push(text_row(context, "Lines that could not be read", &|run| Some(run.damaged_lines().to_string())));
+    rows.retain(|row| row.cells.iter().any(|cell| cell != UNKNOWN));
+    rows
+}
+
+/// A row of texts: what all runs of a subject say, or each.
+fn text_row(context: &Context, name: &str, of_run: &dyn Fn(&Run) -> Option<String>) -> Row {
+    let cell = |subject: &Subject| {
+        let mut texts: Vec<String> =
+            subject.runs.iter().map(|run| of_run(run).unwrap_or_else(|| UNKNOWN.into())).collect();
+        texts.dedup();
+        texts.join("; ")
+    };
+    Row { name: name.to_owned(), cells: context.subjects.iter().map(cell).collect() }
+}
+
+/// A row of numbers: a run's, or a group's mean with its interval.
+fn number_row(context: &Context, name: &str, unit: Unit, of_run: impl Fn(&Run) -> Option<f64>) -> Row {
+    let cell =
+        |subject: &Subject| subject.estimate(&of_run).map_or_else(|| UNKNOWN.into(), |estimate| show(unit, &estimate));
+    Row { name: name.to_owned(), cells: context.subjects.iter().map(cell).collect() }
+}
+
+/// "1.23 s", or "1.23 s (1.11 s to 1.35 s)".
+fn show(unit: Unit, estimate: &Estimate) -> String {
+    let mean = unit.show(estimate.mean);
+    match (estimate.low(), estimate.high()) {
+        (Some(low), Some(high)) => format!("{mean} ({} to {})", unit.show(low), unit.show(high)),
+        _ => mean,
+    }
+}
+
+fn hosts(run: &Run) -> Option<String> {
+    let roles: Vec<String> = run.roles().iter().map(|(role, count)| role.count(*count)).collect();
+    Some(format!("{}: {}", run.hosts.len(), roles.join(", ")))
+}
+
+fn seed(run: &Run) -> Option<String> {
+    run.seed().map(|seed| seed.to_string())
+}
+
+fn state(run: &Run) -> Option<String> {
+    let end = Unit::Seconds.show(run.end_s());
+    Some(if run.is_finished() { "finished".into() } else { format!("not finished, last sign at {end}") })
+}
+
+fn bootstrapped(run: &Run) -> Option<String> {
+    let done = run.tors.iter().filter(|tor| tor.bootstrapped_s.is_some()).count();
+    (!run.tors.is_empty()).then(|| format!("{done} of {}", run.tors.len()))
+}
+
+/// Only where all are.
+fn last_bootstrapped(run: &Run) -> Option<f64> {
+    let times: Option<Vec<f64>> = run.tors.iter().map(|tor| tor.bootstrapped_s).collect();
+    times?.into_iter().reduce(f64::max)
+}
+
+fn transfers_of(context: &Context, run: &Run) -> Option<String> {
+    let count = |is_meant: fn(&Transfer) -> bool| context.transfers(run).filter(|transfer| is_meant(transfer)).count();
+    let (done, verified) = (count(Transfer::is_done), count(|transfer| transfer.is_done() && transfer.verified));
+    let failed = count(|transfer| transfer.error.is_some());
+    (run.generators > 0).then(|| format!("{done} done, {failed} failed, {verified} verified"))
+}
+
+fn failed_share(context: &Context, run: &Run) -> Option<f64> {
+    let all = context.transfers(run).count();
+    let failed = context.transfers(run).filter(|transfer| transfer.error.is_some()).count();
+    (all > 0).then(|| failed as f64 / all as f64)
+}
+
+fn median(context: &Context, run: &Run, class: &Class, byte: Byte) -> Option<f64> {
+    transfers::sample(context, run, class, None, byte).median()
+}
+
+/// Bits per second within the window.
+fn rate(context: &Context, run: &Run, bins: crate::bins::Bins) -> Option<f64> {
+    let window = context.window(run);
+    let span = window.end - window.start;
+    (span > 0.0).then(|| bins.between(window.start, window.end) * 8.0 / span)
+}
+
+fn times(run: &Run) -> Option<String> {
+    let wall = run.stats.as_ref()?.wall_s?;
+    Some(format!("{} in {}", Unit::Seconds.show(run.end_s()), Unit::Seconds.show(wall)))
+}
+
+fn speed(run: &Run) -> Option<f64> {
+    let last = run.progress.last();
+    let wall = run.stats.as_ref().and_then(|stats| stats.wall_s).or(last.map(|row| row.wall_s));
+    wall.filter(|wall| *wall > 0.0).map(|wall| run.end_s() / wall)
+}
+
+fn peak_memory(run: &Run) -> Option<f64> {
+    let told = run.stats.as_ref().and_then(|stats| stats.peak_memory_bytes);
+    told.or_else(|| run.progress.iter().map(|row| row.resident_bytes).reduce(f64::max))
+}
+
+fn memory_per_tor(run: &Run) -> Option<f64> {
+    (!run.tors.is_empty()).then(|| peak_memory(run).map(|peak| peak / run.tors.len() as f64))?
+}
+
+fn cpu_ratio(run: &Run) -> Option<f64> {
+    let (total, guests) = simulator::cpu_total(run)?;
+    guests.filter(|guests| *guests > 0.0).map(|guests| total / guests)
+}
+
+/// Six lines for the terminal at most, the page's path not among them.
+pub fn lines(context: &Context) -> Vec<String> {
+    let rows = rows(context);
+    let cell = |name: &str, index: usize| {
+        let row = rows.iter().find(|row| row.name == name);
+        row.map(|row| row.cells[index].as_str()).filter(|cell| *cell != UNKNOWN)
+    };
+    if context.is_comparison() {
+        return context.subjects.iter().enumerate().map(|(index, subject)| one_line(subject, index, &cell)).collect();
+    }
+    let with = |name: &str, text: &str| cell(name, 0).map(|value| format!("{text}{value}"));
+    let medians = rows.iter().filter(|row| row.name.ends_with(", median") && row.cells[0] != UNKNOWN);
+    let medians: Vec<String> = medians.map(|row| format!("{} {}", short(&row.name), row.cells[0])).collect();
+    let all = |parts: &[Option<String>]| parts.iter().flatten().cloned().collect::<Vec<_>>().join(", ");
+    let lines = [
+        ("hosts", all(&[with("Hosts", "")])),
+        (
+            "tors",
+            all(&[with("Bootstrapped tors", "bootstrapped "), with("Last tor bootstrapped after", "the last after ")]),
+        ),
+        ("transfers", all(&[with("Transfers", "")])),
+        ("medians", medians.join(", ")),
+        (
+            "rates",
+            all(&[
+                with("Goodput of all transfers, mean", "goodput "),
+                with("Traffic that relays sent, mean", "relays sent "),
+            ]),
+        ),
+        (
+            "run",
+            all(&[
+                with("Simulated in wall time", ""),
+                with("Simulated seconds per second", "speed "),
+                with("Peak memory", "peak memory "),
+                with("Peak memory per tor", "per tor "),
+            ]),
+        ),
+    ];
+    let told = lines.into_iter().filter(|(_, text)| !text.is_empty());
+    told.map(|(name, text)| format!("{name:<10} {text}").replace('\u{2009}', " ")).collect()
+}
+
+/// "Time to last byte, 50 KiB, median" becomes "ttlb 50 KiB".
+fn short(name: &str) -> String {
+    let name = name.trim_end_matches(", median");
+    name.replace("Time to first byte,", "ttfb").replace("Time to last byte,", "ttlb")
+}
+
+fn one_line<'a>(subject: &Subject, index: usize, cell: &dyn Fn(&str, usize) -> Option<&'a str>) -> String {
+    let parts = ["Transfers", "Goodput of all transfers, mean", "Simulated in wall time"];
+    let parts: Vec<&str> = parts.iter().filter_map(|name| cell(name, index)).collect();
+    format!("{}: {}", subject.title(), parts.join("; ")).replace('\u{2009}', " ")
+}
