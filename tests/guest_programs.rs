@@ -33,7 +33,7 @@ macro_rules! programs {
 }
 
 programs! {
-    bad_calls cpu_state descriptors epoll eventfd faults files futex identity memory names pipes poll signals tcp tcp_closing tcp_options threads
+    bad_calls cpu_state descriptors epoll eventfd faults files futex identity memory names pipes poll seccomp signals tcp tcp_closing tcp_options threads
     time timerfd udp unix_sockets
 }
 

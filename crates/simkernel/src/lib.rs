@@ -22,6 +22,7 @@ pub mod net;
 pub mod outcome;
 pub mod process;
 mod run;
+pub mod seccomp;
 pub mod shared;
 pub mod signal;
 mod signal_delivery;

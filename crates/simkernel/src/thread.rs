@@ -3,12 +3,14 @@
 use crate::futex::FutexKey;
 use crate::ids::{FileId, Pid, Tid};
 use crate::outcome::Restart;
+use crate::seccomp::Filter;
 use crate::signal::ThreadSignals;
 use crate::wait::Wake;
 use base::{SimDuration, SimTime};
 use guest::Vcpu;
 use linux_abi::signal::StackT;
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ThreadState {
@@ -76,6 +78,8 @@ pub struct Thread {
     pub interrupted: Option<Restart>,
     /// The head of the robust futex list (`set_robust_list`); 0 when none was set.
     pub robust_list: u64,
+    /// What judges its calls, once it has asked for that.
+    pub seccomp: Option<Arc<Filter>>,
 }
 
 impl Thread {
@@ -101,6 +105,7 @@ impl Thread {
             resumed_deadline: None,
             interrupted: None,
             robust_list: 0,
+            seccomp: None,
         }
     }
 }

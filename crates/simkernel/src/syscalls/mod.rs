@@ -13,6 +13,7 @@ mod paths;
 mod poll;
 mod process;
 mod read_write;
+mod seccomp;
 mod signals;
 mod sockets;
 mod splice;
@@ -40,6 +41,11 @@ pub fn execute(ctx: &mut Ctx<'_>, number: u64, args: [u64; 6]) -> SysResult {
         ctx.thread.call = PendingCall { number, args, started: ctx.now, deadline: None, progress: 0 };
         ctx.kernel.call_counts[index] += 1;
         ctx.process.calls += 1;
+        if ctx.thread.seccomp.is_some()
+            && let Some(result) = seccomp::judge(ctx, number, args)
+        {
+            return result;
+        }
     }
     let result = table::HANDLERS[index](ctx, args);
     if result == Err(Outcome::Block) {

@@ -283,7 +283,8 @@ pub(super) fn prctl(ctx: &mut Ctx<'_>, [option, a, b, c, d, _]: [u64; 6]) -> Sys
                 Err(Errno::EINVAL.into())
             }
         }
-        PR_SET_SECCOMP | PR_GET_SECCOMP => Err(Errno::EINVAL.into()),
+        PR_SET_SECCOMP => super::seccomp::set_by_prctl(ctx, a, b),
+        PR_GET_SECCOMP => super::seccomp::get_by_prctl(ctx),
         _ => Err(Errno::EINVAL.into()),
     }
 }

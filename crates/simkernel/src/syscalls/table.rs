@@ -3,8 +3,8 @@
 //! `docs/system-calls.md` is generated from this table; a test keeps the two equal.
 
 use super::{
-    Handler, clone, descriptors, futex, locks, memory, open, paths, poll, process, read_write, signals, sockets,
-    splice, stat, system, time, unsupported, wait,
+    Handler, clone, descriptors, futex, locks, memory, open, paths, poll, process, read_write, seccomp, signals,
+    sockets, splice, stat, system, time, unsupported, wait,
 };
 use linux_abi::nr::{self, *};
 
@@ -219,7 +219,7 @@ pub const TABLE: &[Entry] = &[
     full(getgroups, process::getgroups),
     full(set_tid_address, process::set_tid_address),
     partial(arch_prctl, process::arch_prctl, "the GS base belongs to the simulator"),
-    partial(prctl, process::prctl, "names, parent-death signal, subreaper, dumpable, no-new-privileges; no seccomp"),
+    partial(prctl, process::prctl, "names, parent-death signal, subreaper, dumpable, no-new-privileges, seccomp"),
     full(sched_yield, process::sched_yield),
     // Signals.
     full(rt_sigaction, signals::rt_sigaction),
@@ -341,7 +341,11 @@ pub const TABLE: &[Entry] = &[
     missing(umount2, "the file tree is fixed"),
     missing(unshare, "one namespace per host"),
     missing(setns, "one namespace per host"),
-    missing(seccomp, "calls of guests are not filtered"),
+    partial(
+        seccomp,
+        seccomp::seccomp,
+        "filters without notification and tracing; reads of clocks pass unseen, as with a vDSO",
+    ),
     missing(bpf, "no programs in the kernel"),
     missing(perf_event_open, "guests take no CPU time"),
     missing(userfaultfd, "faults are the simulator's"),
