@@ -15,12 +15,13 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         "" | "s" | "sec" | "secs" | "second" | "seconds" => 1.0,
         "m" | "min" | "mins" | "minute" | "minutes" => 60.0,
         "h" | "hr" | "hrs" | "hour" | "hours" => 3600.0,
+        _ if number.is_empty() => return Err(no_time(text)),
         _ => return Err(format!("'{unit}' is no unit of time; use ns, us, ms, s, min or h, such as '10 s'")),
     };
     match number.parse::<f64>() {
         Ok(n) if n >= 0.0 && n * factor <= LONGEST => Ok(Duration::from_nanos((n * factor * 1e9).round() as u64)),
         Ok(n) if n >= 0.0 => Err(format!("'{text}' is longer than 300 years; write a shorter time")),
-        _ => Err(format!("'{text}' is no time; write a number and a unit, such as '10 s' or '500 ms'")),
+        _ => Err(no_time(text)),
     }
 }
 
@@ -35,6 +36,7 @@ pub fn size(text: &str) -> Result<u64, String> {
         "kib" => 1024.0,
         "mib" => 1024f64.powi(2),
         "gib" => 1024f64.powi(3),
+        _ if number.is_empty() => return Err(no_size(text)),
         _ => return Err(format!("'{unit}' is no unit of size; use B, KB, KiB, MB, MiB, GB or GiB, such as '320 KiB'")),
     };
     match number.parse::<f64>() {
@@ -43,8 +45,16 @@ pub fn size(text: &str) -> Result<u64, String> {
             Err(format!("'{text}' is more than a petabyte; write a smaller size"))
         }
         Ok(n) if n >= 0.0 => Err(format!("'{text}' is no whole number of bytes")),
-        _ => Err(format!("'{text}' is no size; write a number and a unit, such as '320 KiB' or '5 MB'")),
+        _ => Err(no_size(text)),
     }
+}
+
+fn no_time(text: &str) -> String {
+    format!("'{text}' is no time; write a number and a unit, such as '10 s' or '500 ms'")
+}
+
+fn no_size(text: &str) -> String {
+    format!("'{text}' is no size; write a number and a unit, such as '320 KiB' or '5 MB'")
 }
 
 /// Number and unit, without the space around them.

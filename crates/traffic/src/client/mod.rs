@@ -186,7 +186,12 @@ impl<'a> Client<'a> {
         match due {
             Due::Stop => self.stopped = true,
             Due::Control => self.connect_control(),
-            Due::Pace(token) => self.drive(token),
+            Due::Pace(token) => {
+                if let Some(transfer) = self.transfers.get_mut(&token) {
+                    transfer.wake.fired(now);
+                    self.drive(token);
+                }
+            }
             Due::Retry(id) => {
                 if let Some(order) = self.retries.remove(&id) {
                     self.begin(order);
@@ -300,7 +305,11 @@ impl<'a> Client<'a> {
         let Some(transfer) = self.transfers.get_mut(&token) else { return };
         match transfer.drive(&mut self.scratch, self.poll.registry(), Token(token)) {
             Ok(Progress::Connection) => {}
-            Ok(Progress::Until(at)) => self.timers.set(at, Due::Pace(token)),
+            Ok(Progress::Until(at)) => {
+                if transfer.wake.wants(at) {
+                    self.timers.set(at, Due::Pace(token));
+                }
+            }
             Ok(Progress::Turn) => self.turns.push(token),
             Ok(Progress::Done) => self.conclude(token, None),
             Err(failure) => self.conclude(token, Some(failure)),

@@ -8,6 +8,7 @@ use crate::config::{Direction, Peer};
 use crate::content::Content;
 use crate::markov::Model;
 use crate::output::{self, Failure};
+use crate::timers::Wake;
 use mio::net::TcpStream;
 use mio::{Registry, Token};
 use std::net::SocketAddr;
@@ -69,6 +70,8 @@ enum Stage {
 pub struct Transfer {
     pub order: Order,
     pub record: output::Transfer,
+    /// When the event loop will drive the transfer in any case.
+    pub wake: Wake,
     began: Time,
     /// When a byte last went or came.
     touched: Time,
@@ -120,6 +123,7 @@ impl Transfer {
                 content: Content::new(order.seed),
                 order,
                 record,
+                wake: Wake::default(),
                 began: now,
                 touched: now,
                 through_socks: socks,

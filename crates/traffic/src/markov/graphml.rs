@@ -214,3 +214,134 @@ fn distribution(element: &Element) -> Result<Distribution, Problem> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+    use std::time::Duration;
+
+    /// As networkx writes it, with attributes of type int where it found integers.
+    const SAMPLE: &str = r#"<?xml version='1.0' encoding='utf-8'?>
+<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+  <key id="d6" for="edge" attr.name="param_rate" attr.type="double" />
+  <key id="d5" for="edge" attr.name="param_scale" attr.type="int" />
+  <key id="d4" for="edge" attr.name="param_location" attr.type="double" />
+  <key id="d3" for="edge" attr.name="distribution" attr.type="string" />
+  <key id="d2" for="edge" attr.name="weight" attr.type="double" />
+  <key id="d1" for="edge" attr.name="type" attr.type="string" />
+  <key id="n1" for="node" attr.name="name" attr.type="string" />
+  <key id="n0" for="node" attr.name="type" attr.type="string" />
+  <graph edgedefault="directed">
+    <node id="s0"><data key="n0">state</data><data key="n1">start</data></node>
+    <node id="s1"><data key="n0">state</data><data key="n1">on</data></node>
+    <node id="o1"><data key="n0">observation</data><data key="n1">+</data></node>
+    <node id="o2"><data key="n0">observation</data><data key="n1">-</data></node>
+    <node id="o3"><data key="n0">observation</data><data key="n1">F</data></node>
+    <edge source="s0" target="s1"><data key="d1">transition</data><data key="d2">1</data></edge>
+    <edge source="s1" target="s1"><data key="d1">transition</data><data key="d2">1.0</data></edge>
+    <edge source="s1" target="o1">
+      <data key="d1">emission</data><data key="d2">0.2</data><data key="d3">normal</data><data key="d4">5000</data><data key="d5">10</data>
+    </edge>
+    <edge source="s1" target="o2"><data key="d1">emission</data><data key="d2">0.79</data><data key="d3">exponential</data><data key="d6">0.001</data></edge>
+    <edge source="s1" target="o3"><data key="d1">emission</data><data key="d2">0.01</data><data key="d3">lognormal</data><data key="d4">30</data><data key="d5">1</data></edge>
+  </graph>
+</graphml>
+"#;
+
+    #[test]
+    fn walks_have_the_statistics_of_their_model() {
+        let model = parse(SAMPLE).map_err(|problem| problem.to_string()).expect("a model");
+        let mut random = Random::new(3);
+        let (mut up, mut down, mut ends) = (Vec::new(), Vec::new(), 0);
+        for _ in 0..2000 {
+            let mut walk = model.walk();
+            loop {
+                match walk.step(&model, &mut random) {
+                    (Observation::ToServer, delay) => up.push(delay.as_micros() as f64),
+                    (Observation::ToClient, delay) => down.push(delay.as_micros() as f64),
+                    (Observation::End, delay) => {
+                        // e^30 microseconds are three months: the ceiling holds.
+                        assert_eq!(delay, Duration::from_secs(600));
+                        ends += 1;
+                        break;
+                    }
+                }
+            }
+        }
+        assert_eq!(ends, 2000);
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        // Steps before an end are geometric with a mean of 99: about 198,000 in all, a fifth of them up.
+        assert!((190_000..206_000).contains(&(up.len() + down.len())));
+        let share = up.len() as f64 / (up.len() + down.len()) as f64;
+        assert!((share - 0.2 / 0.99).abs() < 0.005, "{share}");
+        assert!((mean(&up) - 5000.0).abs() < 1.0, "{}", mean(&up));
+        assert!((mean(&down) - 1000.0).abs() < 15.0, "{}", mean(&down));
+    }
+
+    #[test]
+    fn the_same_seed_walks_the_same_way() {
+        let model = parse(SAMPLE).map_err(|problem| problem.to_string()).expect("a model");
+        let steps = |seed| {
+            let (mut walk, mut random) = (model.walk(), Random::new(seed));
+            (0..50).map(|_| walk.step(&model, &mut random)).collect::<Vec<_>>()
+        };
+        assert_eq!(steps(1), steps(1));
+        assert_ne!(steps(1), steps(2));
+    }
+
+    fn refusal(from: &str, to: &str) -> String {
+        assert!(SAMPLE.contains(from), "{from}");
+        parse(&SAMPLE.replacen(from, to, 1)).map(|_| ()).expect_err(to).to_string()
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_line() {
+        let cases = [
+            (
+                "<data key=\"n1\">-</data>",
+                "<data key=\"n1\">*</data>",
+                "15:5: observation '*'; its name must be '+', '-' or 'F'",
+            ),
+            (
+                "<data key=\"n1\">start</data>",
+                "<data key=\"n1\">go</data>",
+                "11:3: no state is named 'start'; a model begins in one",
+            ),
+            (
+                "<data key=\"n1\">on</data>",
+                "<data key=\"n1\">start</data>",
+                "13:5: a second state named 'start'; a model has one",
+            ),
+            (
+                "exponential",
+                "poisson",
+                "22:5: distribution 'poisson'; use one of uniform, normal, lognormal, exponential, pareto",
+            ),
+            (">0.001<", ">0<", "22:5: 'param_rate' is 0, but must be above 0"),
+            (">0.79<", ">-1<", "22:5: 'weight' is -1, but must be 0 or more"),
+            (">0.79<", ">many<", "22:5: 'weight' is 'many', which is no number"),
+            ("<data key=\"d2\">1.0</data>", "", "18:5: this edge lacks the attribute 'weight'"),
+            ("target=\"o3\"", "target=\"o9\"", "23:5: target 'o9' is no node of the graph"),
+            ("target=\"o3\"", "target=\"s0\"", "23:5: an emission leads from a state to an observation"),
+            (
+                "<data key=\"d2\">1.0</data>",
+                "<data key=\"d2\">0</data>",
+                "11:3: state 'on' has no transition with a weight above 0; add one",
+            ),
+            ("id=\"s1\"", "id=\"s0\"", "13:5: a second node with the id 's0'"),
+        ];
+        for (from, to, message) in cases {
+            assert_eq!(refusal(from, to), message);
+        }
+        assert!(refusal("</graphml>", "").contains("not valid XML"));
+    }
+
+    /// The walk would have nothing to tell.
+    #[test]
+    fn a_state_that_is_reached_needs_an_emission() {
+        let text = SAMPLE.replace("source=\"s0\" target=\"s1\"", "source=\"s0\" target=\"s0\"");
+        let message = parse(&text).map(|_| ()).expect_err("no emission").to_string();
+        assert_eq!(message, "11:3: state 'start' has no emission with a weight above 0; add one");
+    }
+}

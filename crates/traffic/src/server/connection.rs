@@ -7,6 +7,7 @@ use crate::content::Content;
 use crate::http::{self, Request};
 use crate::output;
 use crate::quantity;
+use crate::timers::Wake;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use std::io::{self, ErrorKind, Read, Write};
@@ -46,6 +47,8 @@ pub struct Connection {
     /// Counts the server's connections.
     pub number: u64,
     touched: Time,
+    /// When the event loop will drive the connection in any case.
+    pub wake: Wake,
     state: State,
     /// What came and was not understood yet.
     inbox: Vec<u8>,
@@ -98,6 +101,7 @@ impl Connection {
             peer,
             number,
             touched: now,
+            wake: Wake::default(),
             state: State::Head,
             inbox: Vec::new(),
             outbox: Vec::new(),

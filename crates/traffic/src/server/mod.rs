@@ -158,7 +158,9 @@ impl Server<'_> {
             while let Some(due) = self.timers.due(now) {
                 match due {
                     Due::Pace { token, number } => {
-                        if self.connections.get(token).is_some_and(|connection| connection.number == number) {
+                        let connection = self.connections.get_mut(token);
+                        if let Some(connection) = connection.filter(|connection| connection.number == number) {
+                            connection.wake.fired(now);
                             self.drive(token);
                         }
                     }
@@ -211,7 +213,11 @@ impl Server<'_> {
         match progress {
             Progress::Connection => {}
             Progress::Turn => self.turns.push(token),
-            Progress::Until(at) => self.timers.set(at, Due::Pace { token, number }),
+            Progress::Until(at) => {
+                if connection.wake.wants(at) {
+                    self.timers.set(at, Due::Pace { token, number });
+                }
+            }
             Progress::Close => self.close(token),
         }
     }
