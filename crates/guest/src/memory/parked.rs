@@ -109,9 +109,9 @@ fn copy_protected(from: u64, to: u64, bytes: u64) {
 }
 
 /// More than this is not kept for a next twin.
-const SPARE_BYTES_MAX: u64 = 4 << 20;
+const SPARE_BYTES_MAX: u64 = 16 << 20;
 /// More than this is not kept by all families together.
-const ALL_SPARES_BYTES_MAX: u64 = 64 << 20;
+const ALL_SPARES_BYTES_MAX: u64 = 128 << 20;
 
 /// Bytes that all families keep.
 static ALL_SPARES: AtomicU64 = AtomicU64::new(0);

@@ -256,7 +256,7 @@ pub(crate) fn move_range(from: u64, to: u64, bytes: u64, leaving: Leaving) -> bo
         move_back(from, to, bytes);
         PIECEWISE.store(true, Ordering::Relaxed);
     }
-    let moved = move_pieces(from, to, bytes, leaving);
+    let moved = move_pieces(from, to, bytes, |from, to, bytes| move_piece(from, to, bytes, leaving));
     if !moved {
         move_back(from, to, bytes);
     }
@@ -264,11 +264,11 @@ pub(crate) fn move_range(from: u64, to: u64, bytes: u64, leaving: Leaving) -> bo
 }
 
 /// As `move_range`, mapping by mapping. Where they end is found by trying: a range that reaches over an end is refused.
-fn move_pieces(from: u64, to: u64, bytes: u64, leaving: Leaving) -> bool {
+fn move_pieces(from: u64, to: u64, bytes: u64, move_piece: impl Fn(u64, u64, u64) -> bool) -> bool {
     let mut done = 0;
     while done < bytes {
         let mut length = bytes - done;
-        while !move_piece(from + done, to + done, length, leaving) {
+        while !move_piece(from + done, to + done, length) {
             length = (length / 2) & !(PAGE - 1);
             if length == 0 {
                 return false;
@@ -316,4 +316,92 @@ pub(crate) fn mappings(start: u64, end: u64) -> Vec<(u64, u64, u8)> {
             (from < end && to > start).then_some((from.max(start), to.min(end), prot))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arena::{BLOCK_BYTES, HostRegion, ParkingSlot, map_arenas};
+
+    /// A block with mappings of several kinds, and a place in the parking.
+    fn block(host: u32) -> (u64, ParkingSlot) {
+        map_arenas().unwrap();
+        let (home, bytes) = HostRegion::new(host, 64).take(BLOCK_BYTES).unwrap();
+        assert!(protect(home + 3 * PAGE, 2 * PAGE, 7) && protect(home + (8 << 20), PAGE, 1));
+        assert!(map_shared(home + (16 << 20), 4 * PAGE));
+        for at in [0, 4 * PAGE, 16 << 20, bytes - 1] {
+            byte(home + at, Some(at as u8 | 1));
+        }
+        let slot = ParkingSlot::for_home(home, bytes).unwrap();
+        (home, slot)
+    }
+
+    fn byte(at: u64, value: Option<u8>) -> u8 {
+        let at = at as *mut u8;
+        // SAFETY: the tests own what they touch, which is mapped.
+        unsafe {
+            if let Some(value) = value {
+                at.write(value);
+            }
+            at.read()
+        }
+    }
+
+    /// Mappings relative to `start`, joined where the kernel may or may not do so.
+    fn shape(start: u64) -> Vec<(u64, u64, u8)> {
+        let mut list: Vec<(u64, u64, u8)> = Vec::new();
+        for (from, to, prot) in mappings(start, start + BLOCK_BYTES) {
+            match list.last_mut() {
+                Some(last) if last.1 == from - start && last.2 == prot => last.1 = to - start,
+                _ => list.push((from - start, to - start, prot)),
+            }
+        }
+        list
+    }
+
+    fn check(start: u64) {
+        for at in [0, 4 * PAGE, 16 << 20, BLOCK_BYTES - 1] {
+            assert_eq!(byte(start + at, None), at as u8 | 1);
+        }
+    }
+
+    /// Moves a mapping, or a part of one, and nothing larger, as kernels did before 6.17.
+    fn one_mapping(leaving: Leaving) -> impl Fn(u64, u64, u64) -> bool {
+        move |from, to, bytes| {
+            let inside = |(start, end, _): &(u64, u64, u8)| *start == from && *end == from + bytes;
+            mappings(from, from + bytes).first().is_some_and(inside) && move_piece(from, to, bytes, leaving)
+        }
+    }
+
+    #[test]
+    fn mappings_move_one_by_one_as_they_do_at_once() {
+        let (home, slot) = block(60);
+        let before = shape(home);
+        assert!(move_pieces(home, slot.start, BLOCK_BYTES, one_mapping(Leaving::Hole)));
+        assert_eq!((shape(home), shape(slot.start)), (vec![], before.clone()));
+        check(slot.start);
+        assert!(move_range(slot.start, home, BLOCK_BYTES, Leaving::Hole));
+        assert_eq!((shape(home), shape(slot.start)), (before.clone(), vec![]));
+        check(home);
+        assert!(move_pieces(home, slot.start, BLOCK_BYTES, one_mapping(Leaving::Mappings)));
+        assert_eq!((shape(home), shape(slot.start)), (before.clone(), before));
+        check(slot.start);
+        assert_eq!(byte(home, None), 0);
+        assert_eq!(byte(home + (16 << 20), None), 1);
+        unmap(slot.start, BLOCK_BYTES);
+        map_plain(home, BLOCK_BYTES);
+    }
+
+    #[test]
+    fn a_move_that_fails_halfway_is_undone() {
+        let (home, slot) = block(61);
+        unmap(home + (32 << 20), PAGE);
+        let before = shape(home);
+        assert!(!move_pieces(home, slot.start, BLOCK_BYTES, one_mapping(Leaving::Hole)));
+        assert_ne!(shape(home), before);
+        move_back(home, slot.start, BLOCK_BYTES);
+        assert_eq!((shape(home), shape(slot.start)), (before, vec![]));
+        check(home);
+        map_plain(home, BLOCK_BYTES);
+    }
 }
