@@ -20,6 +20,7 @@ mod profile;
 mod sample;
 mod scale;
 mod spec;
+pub mod status;
 mod torrc;
 mod traffic;
 

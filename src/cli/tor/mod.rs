@@ -3,6 +3,7 @@
 mod arguments;
 mod new;
 mod programs;
+mod status;
 
 use clap::{ArgMatches, Command};
 
@@ -11,12 +12,13 @@ pub fn command() -> Command {
         .about("Make private Tor networks of real tor, and see how they fare")
         .subcommand_required(true)
         .disable_help_subcommand(true)
-        .subcommands([arguments::new()])
+        .subcommands([arguments::new(), status::command()])
 }
 
 pub fn main(matches: &ArgMatches) -> u8 {
     match matches.subcommand() {
         Some(("new", matches)) => new::main(matches),
+        Some(("status", matches)) => status::main(matches),
         _ => unreachable!("clap knows the commands"),
     }
 }

@@ -121,8 +121,12 @@ fn summary(network: &Network, folder: &Path) -> String {
             Some(behaviour) => format!("{} clients", behaviour.name()),
             None => format!("{}s", role.name()),
         };
-        let _ =
-            write!(text, "  {:<20}{:>6}", name.replace("authoritys", "authorities").replace("middles", "middle relays"), network.with_role(role).count());
+        let _ = write!(
+            text,
+            "  {:<20}{:>6}",
+            name.replace("authoritys", "authorities").replace("middles", "middle relays"),
+            network.with_role(role).count()
+        );
         text += &match role {
             Role::Guard | Role::Exit | Role::GuardExit | Role::Middle | Role::Bridge => {
                 let bits: u64 = network.with_role(role).map(|host| host.up.bits_per_sec()).sum();

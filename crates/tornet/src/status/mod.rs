@@ -1,0 +1,317 @@
+//! How a run of a Tor network stands: read from its data directory, which may still grow.
+//!
+//! Everything is taken from what tor and `gnomon-traffic` wrote, and from `tor-network.json`, which says who is who.
+
+mod tor_log;
+mod transfers;
+
+use crate::Error;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use tor_log::TorLog;
+use transfers::Transfers;
+
+/// Notable log lines that are told, most frequent first.
+const TOLD_MESSAGES: usize = 10;
+
+/// Where a run stands.
+#[derive(Debug, Serialize)]
+pub struct Status {
+    pub profile: String,
+    pub seed: u64,
+    /// Seconds of simulated time so far; None before the first row of `progress.csv`.
+    pub simulated_s: Option<f64>,
+    /// Seconds of simulated time that the experiment wants.
+    pub stop_s: Option<f64>,
+    /// Whether the run has written its statistics, the last thing that it does.
+    pub finished: bool,
+    pub roles: Vec<RoleStatus>,
+    pub transfers: Vec<TransferStatus>,
+    pub log: LogStatus,
+}
+
+/// The tors of one role.
+#[derive(Debug, Serialize)]
+pub struct RoleStatus {
+    /// As in `tor-network.json`; clients with their behaviour before it.
+    pub role: String,
+    pub tors: usize,
+    /// Those that have begun to log.
+    pub started: usize,
+    /// Those at 100 %.
+    pub bootstrapped: usize,
+    /// Seconds of simulated time at which the first, the median and the last of these got there.
+    pub bootstrapped_s: Option<Spread>,
+    /// Those that are not there yet, with how far they are in percent.
+    pub behind: BTreeMap<String, u32>,
+}
+
+/// The smallest, the middle and the largest of some values.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    pub first: f64,
+    pub median: f64,
+    pub last: f64,
+}
+
+/// The transfers of one behaviour and size.
+#[derive(Debug, Serialize)]
+pub struct TransferStatus {
+    pub behaviour: String,
+    /// What was asked for, in bytes; None for behaviours whose transfers have no size of their own.
+    pub bytes: Option<u64>,
+    pub done: usize,
+    pub failed: usize,
+    /// Medians over those done, in seconds since the transfer began.
+    pub first_byte_s: Option<f64>,
+    pub last_byte_s: Option<f64>,
+    /// How those that failed did: "stage: reason", and how many.
+    pub errors: BTreeMap<String, usize>,
+}
+
+/// What tors complained about.
+#[derive(Debug, Default, Serialize)]
+pub struct LogStatus {
+    /// Warnings but for the expected ones.
+    pub warnings: usize,
+    /// Warnings that every tor of a testing network gives.
+    pub expected_warnings: usize,
+    pub errors: usize,
+    /// The most frequent of both, without the expected ones: text with numbers left out, and how often.
+    pub messages: Vec<(String, usize)>,
+}
+
+/// `tor-network.json`, as far as it is needed here.
+#[derive(Deserialize)]
+struct NetworkFile {
+    profile: String,
+    seed: u64,
+    stop_s: Option<f64>,
+    hosts: BTreeMap<String, HostEntry>,
+}
+
+#[derive(Deserialize)]
+struct HostEntry {
+    role: String,
+    behaviour: Option<String>,
+}
+
+/// The order in which roles are told; those of clients come last, by behaviour.
+const ROLES: &[&str] = &["authority", "guard", "exit", "guard-exit", "middle", "bridge", "onion-service"];
+
+impl Status {
+    /// Reads the data directory of a run, finished or not.
+    pub fn read(data: &Path) -> Result<Status, Error> {
+        let network = network_file(data)?;
+        let mut roles: BTreeMap<(usize, String), Vec<(String, TorLog)>> = BTreeMap::new();
+        let mut transfers = Transfers::default();
+        let mut messages: BTreeMap<String, usize> = BTreeMap::new();
+        let mut log = LogStatus::default();
+        for (name, host) in &network.hosts {
+            let files = outputs(&data.join("hosts").join(name))?;
+            for file in files.iter().filter(|file| is_output_of(file, "gnomon-traffic")) {
+                transfers.read(open(file)?).map_err(Error::reading(file))?;
+            }
+            if host.role == "server" {
+                continue;
+            }
+            let mut tor = TorLog::default();
+            for file in files.iter().filter(|file| is_output_of(file, "tor")) {
+                tor.read(open(file)?).map_err(Error::reading(file))?;
+            }
+            log.warnings += tor.warnings;
+            log.expected_warnings += tor.expected_warnings;
+            log.errors += tor.errors;
+            for (message, count) in std::mem::take(&mut tor.messages) {
+                *messages.entry(message).or_default() += count;
+            }
+            roles.entry(role_of(host)).or_default().push((name.clone(), tor));
+        }
+        let mut messages: Vec<(String, usize)> = messages.into_iter().collect();
+        messages.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        messages.truncate(TOLD_MESSAGES);
+        log.messages = messages;
+        Ok(Status {
+            profile: network.profile,
+            seed: network.seed,
+            simulated_s: simulated_s(data),
+            stop_s: network.stop_s,
+            finished: data.join("sim-stats.json").is_file(),
+            roles: roles.into_iter().map(|((_, role), tors)| role_status(role, tors)).collect(),
+            transfers: transfers.status(),
+            log,
+        })
+    }
+
+    /// The status as JSON, for other programs.
+    pub fn json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("JSON of plain values") + "\n"
+    }
+}
+
+fn network_file(data: &Path) -> Result<NetworkFile, Error> {
+    let path = data.join("tor-network.json");
+    if !data.is_dir() {
+        return Err(Error::input(format!("{} is no folder; name the data directory of a run", data.display())));
+    }
+    let text = fs::read_to_string(&path).map_err(|error| {
+        Error::input(format!(
+            "{} cannot be read ({error}); is {} the data directory of a network that 'gnomon tor new' made?",
+            path.display(),
+            data.display()
+        ))
+    })?;
+    serde_json::from_str(&text).map_err(|error| Error::input(format!("{}: {error}", path.display())))
+}
+
+fn role_of(host: &HostEntry) -> (usize, String) {
+    let place = ROLES.iter().position(|role| *role == host.role).unwrap_or(ROLES.len());
+    let name = match &host.behaviour {
+        Some(behaviour) => format!("{behaviour} {}", host.role),
+        None => host.role.clone(),
+    };
+    (place, name)
+}
+
+fn role_status(role: String, tors: Vec<(String, TorLog)>) -> RoleStatus {
+    let mut times: Vec<f64> = tors.iter().filter_map(|(_, log)| log.bootstrapped_s).collect();
+    let behind = tors.iter().filter(|(_, log)| log.bootstrapped_s.is_none());
+    RoleStatus {
+        role,
+        tors: tors.len(),
+        started: tors.iter().filter(|(_, log)| log.has_started).count(),
+        bootstrapped: times.len(),
+        behind: behind.map(|(name, log)| (name.clone(), log.percent)).collect(),
+        bootstrapped_s: spread(&mut times),
+    }
+}
+
+fn spread(values: &mut [f64]) -> Option<Spread> {
+    let median = median(values)?;
+    Some(Spread { first: values[0], median, last: values[values.len() - 1] })
+}
+
+/// Sorts the values; the median is the mean of the middle two where there is no middle.
+fn median(values: &mut [f64]) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        count if count % 2 == 1 => Some(values[middle]),
+        _ => Some((values[middle - 1] + values[middle]) / 2.0),
+    }
+}
+
+/// The files of a host's folder; none where the folder is not there yet.
+fn outputs(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let Ok(entries) = fs::read_dir(folder) else { return Ok(Vec::new()) };
+    let mut files = Vec::new();
+    for entry in entries {
+        files.push(entry.map_err(Error::reading(folder))?.path());
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Whether it is `PROGRAM.PID.stdout`.
+fn is_output_of(file: &Path, program: &str) -> bool {
+    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let rest = name.strip_prefix(program).and_then(|rest| rest.strip_prefix('.'));
+    let pid = rest.and_then(|rest| rest.strip_suffix(".stdout"));
+    pid.is_some_and(|pid| !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+fn open(file: &Path) -> Result<BufReader<File>, Error> {
+    Ok(BufReader::new(File::open(file).map_err(Error::reading(file))?))
+}
+
+/// The last row of `progress.csv`, which a running run appends to.
+fn simulated_s(data: &Path) -> Option<f64> {
+    let text = fs::read_to_string(data.join("progress.csv")).ok()?;
+    let complete = &text[..=text.rfind('\n')?];
+    complete.lines().last()?.split(',').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run() -> tempfile::TempDir {
+        let data = tempfile::tempdir().expect("a temporary folder");
+        let write = |name: &str, text: &str| {
+            let path = data.path().join(name);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            fs::write(path, text).expect("a file");
+        };
+        write(
+            "tor-network.json",
+            r#"{"profile":"tiny","seed":3,"stop_s":180.0,"hosts":{
+              "guard1":{"role":"guard","behaviour":null},"guard2":{"role":"guard","behaviour":null},
+              "server1":{"role":"server","behaviour":null},"webclient1":{"role":"client","behaviour":"web"}}}"#,
+        );
+        write("progress.csv", "sim_s,wall_s\n10.5,1\n20.5,2\n30");
+        write(
+            "hosts/guard1/tor.1000.stdout",
+            "Jan 01 00:00:11.000 [notice] Bootstrapped 5% (conn): Connecting\nJan 01 00:00:40.500 [notice] Bootstrapped 100% (done): Done\n\
+             Jan 01 00:00:41.000 [warn] Client asked me to extend back to the previous hop 20.0.0.1:9001.\n",
+        );
+        write(
+            "hosts/guard2/tor.1000.stdout",
+            "Jan 01 00:00:11.000 [warn] You are running Tor as root. You don't need to\n\
+             Jan 01 00:00:12.000 [notice] Bootstrapped 45% (requesting_descriptors): Asking\n",
+        );
+        let transfer = |first: f64, last: &str, error: &str| {
+            format!(
+                r#"{{"kind":"transfer","behaviour":"web","bytes":327680,"first_byte":{first},"last_byte":{last},"error":{error}}}"#
+            )
+        };
+        let lines = [
+            r#"{"kind":"start","version":"0"}"#.to_owned(),
+            transfer(0.5, "1.5", "null"),
+            transfer(0.7, "2.5", "null"),
+            transfer(0.7, "null", r#"{"stage":"transfer","reason":"timeout","detail":""}"#),
+        ];
+        write("hosts/webclient1/gnomon-traffic.1001.stdout", &(lines.join("\n") + "\n{\"kind\":\"trans"));
+        data
+    }
+
+    #[test]
+    fn a_running_run_is_told_as_far_as_it_is() {
+        let data = run();
+        let status = Status::read(data.path()).expect("a status");
+        assert_eq!((status.simulated_s, status.stop_s, status.finished), (Some(20.5), Some(180.0), false));
+        let guards = &status.roles[0];
+        assert_eq!((guards.role.as_str(), guards.tors, guards.started, guards.bootstrapped), ("guard", 2, 2, 1));
+        assert_eq!(guards.bootstrapped_s, Some(Spread { first: 40.5, median: 40.5, last: 40.5 }));
+        assert_eq!(guards.behind, BTreeMap::from([("guard2".to_owned(), 45)]));
+        let clients = &status.roles[1];
+        assert_eq!((clients.role.as_str(), clients.tors, clients.started), ("web client", 1, 0));
+    }
+
+    #[test]
+    fn transfers_are_counted_by_behaviour_and_size() {
+        let status = Status::read(run().path()).expect("a status");
+        let [web] = &status.transfers[..] else { panic!("{:?}", status.transfers) };
+        assert_eq!((web.behaviour.as_str(), web.bytes, web.done, web.failed), ("web", Some(327_680), 2, 1));
+        assert_eq!((web.first_byte_s, web.last_byte_s), (Some(0.6), Some(2.0)));
+        assert_eq!(web.errors, BTreeMap::from([("transfer: timeout".to_owned(), 1)]));
+    }
+
+    #[test]
+    fn warnings_that_every_testing_network_gives_are_counted_apart() {
+        let status = Status::read(run().path()).expect("a status");
+        assert_eq!((status.log.warnings, status.log.expected_warnings, status.log.errors), (1, 1, 0));
+        assert_eq!(status.log.messages[0].1, 1);
+        assert!(status.log.messages[0].0.starts_with("Client asked me to extend back"), "{:?}", status.log.messages);
+    }
+
+    #[test]
+    fn a_folder_without_a_network_is_refused_with_what_belongs_there() {
+        let empty = tempfile::tempdir().expect("a temporary folder");
+        let error = Status::read(empty.path()).expect_err("nothing there");
+        assert!(error.to_string().contains("gnomon tor new"), "{error}");
+    }
+}

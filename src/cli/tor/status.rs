@@ -1,0 +1,138 @@
+//! `gnomon tor status RUN`: how a run of a Tor network stands, as a table or as JSON.
+
+use crate::cli::{complain, show, status};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use std::fmt::Write;
+use std::path::PathBuf;
+use tornet::status::{RoleStatus, Status, TransferStatus};
+
+/// Names that are listed of tors that are behind.
+const LISTED: usize = 5;
+
+pub fn command() -> Command {
+    Command::new("status")
+        .about("Tell how a finished or running run of a Tor network stands")
+        .before_help("Examples:\n  gnomon tor status gnomon.data\n  watch gnomon tor status gnomon.data\n  gnomon tor status --json gnomon.data | jq .transfers")
+        .after_help("Exit status: 0, also where something failed in the network; 2 when RUN is none")
+        .arg(
+            Arg::new("run")
+                .value_name("RUN")
+                .required(true)
+                .value_parser(value_parser!(PathBuf))
+                .help("The data directory"),
+        )
+        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print JSON, for other programs"))
+}
+
+pub fn main(matches: &ArgMatches) -> u8 {
+    let run: &PathBuf = matches.get_one("run").expect("required");
+    match Status::read(run) {
+        Ok(status) if matches.get_flag("json") => show(&status.json()),
+        Ok(status) => show(&table(&status)),
+        Err(error) => {
+            complain(&error);
+            return status::BAD_INPUT;
+        }
+    }
+    status::SUCCESS
+}
+
+fn table(status: &Status) -> String {
+    let mut text = head(status);
+    let _ = writeln!(
+        text,
+        "\n{:<20} {:>6} {:>13} {:>9} {:>9} {:>9}",
+        "tor", "hosts", "bootstrapped", "first", "median", "last"
+    );
+    for role in &status.roles {
+        text += &role_row(role);
+    }
+    if status.transfers.is_empty() {
+        text += "\nno transfers yet\n";
+    } else {
+        let _ = writeln!(
+            text,
+            "\n{:<12} {:>9} {:>8} {:>8} {:>12} {:>12}",
+            "transfers", "size", "done", "failed", "first byte", "last byte"
+        );
+        for transfer in &status.transfers {
+            text += &transfer_row(transfer);
+        }
+    }
+    let log = &status.log;
+    let _ = writeln!(
+        text,
+        "\ntor's logs: {} errors, {} warnings, and {} that every such network gives",
+        log.errors, log.warnings, log.expected_warnings
+    );
+    for (message, count) in &log.messages {
+        let _ = writeln!(text, "{count:>8}  {}", shortened(message));
+    }
+    text
+}
+
+fn head(status: &Status) -> String {
+    let simulated = match (status.simulated_s, status.stop_s) {
+        (Some(now), Some(stop)) => format!("{now:.0} of {stop:.0} s simulated"),
+        (Some(now), None) => format!("{now:.0} s simulated"),
+        (None, _) => "nothing simulated yet".to_owned(),
+    };
+    let state = if status.finished { "finished" } else { "running, or broken off" };
+    format!("{}, seed {}: {simulated}; {state}\n", status.profile, status.seed)
+}
+
+fn role_row(role: &RoleStatus) -> String {
+    let share = format!("{} ({:.0} %)", role.bootstrapped, 100.0 * role.bootstrapped as f64 / role.tors.max(1) as f64);
+    let mut text = format!("{:<20} {:>6} {:>13}", role.role, role.tors, share);
+    if let Some(times) = role.bootstrapped_s {
+        let _ = write!(text, " {:>9} {:>9} {:>9}", seconds(times.first), seconds(times.median), seconds(times.last));
+    }
+    text.push('\n');
+    if !role.behind.is_empty() {
+        let mut names: Vec<String> =
+            role.behind.iter().take(LISTED).map(|(name, percent)| format!("{name} {percent} %")).collect();
+        if role.behind.len() > LISTED {
+            names.push(format!("and {} more", role.behind.len() - LISTED));
+        }
+        let _ = writeln!(text, "  not there: {}", names.join(", "));
+    }
+    text
+}
+
+fn transfer_row(transfer: &TransferStatus) -> String {
+    let time = |time: Option<f64>| time.map_or("-".to_owned(), seconds);
+    let mut text = format!(
+        "{:<12} {:>9} {:>8} {:>8} {:>12} {:>12}\n",
+        transfer.behaviour,
+        transfer.bytes.map_or("any".to_owned(), bytes),
+        transfer.done,
+        transfer.failed,
+        time(transfer.first_byte_s),
+        time(transfer.last_byte_s)
+    );
+    for (error, count) in &transfer.errors {
+        let _ = writeln!(text, "{count:>40}  {error}");
+    }
+    text
+}
+
+fn seconds(seconds: f64) -> String {
+    if seconds < 10.0 { format!("{seconds:.3} s") } else { format!("{seconds:.1} s") }
+}
+
+fn bytes(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes % (1 << 20) == 0 => format!("{} MiB", bytes >> 20),
+        bytes if bytes % (1 << 10) == 0 => format!("{} KiB", bytes >> 10),
+        bytes => format!("{bytes} B"),
+    }
+}
+
+/// What fits on a line.
+fn shortened(message: &str) -> String {
+    const MOST: usize = 110;
+    match message.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}...", &message[..end]),
+        None => message.to_owned(),
+    }
+}
