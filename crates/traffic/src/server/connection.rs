@@ -11,7 +11,7 @@ use crate::timers::Wake;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
 
 /// What a connection waits for.
@@ -30,8 +30,11 @@ enum State {
     Download(Download),
     Upload(Box<Upload>),
     Stream(Box<Stream>),
-    /// The last answer is on its way; then the connection is closed.
+    /// The last answer is on its way.
     Closing,
+    /// It has gone. What still comes is read and forgotten, so many bytes so far: closing at once would reset the connection, and
+    /// the other side could lose the answer (RFC 9112, section 9.6).
+    Draining(usize),
 }
 
 /// Content on its way.
@@ -91,6 +94,9 @@ const LONGEST_HEAD: usize = 16 << 10;
 /// Reads and writes of one turn, so that a fast connection leaves the others time.
 const TURN: usize = 16;
 
+/// More than this is not worth reading to let the other side have its answer.
+const MOST_DRAINED: usize = 1 << 20;
+
 /// The longest delay of a stream's model, during which it is not idle.
 const LONGEST_SILENCE: Duration = Duration::from_secs(600);
 
@@ -145,7 +151,19 @@ impl Connection {
         match &mut self.state {
             State::Stream(_) => return self.step_stream(flushed, scratch),
             _ if !flushed => return Ok(Some(Progress::Connection)),
-            State::Closing => return Ok(Some(Progress::Close)),
+            State::Closing => {
+                self.socket.shutdown(Shutdown::Write)?;
+                self.state = State::Draining(self.inbox.len());
+                self.inbox = Vec::new();
+                return Ok(None);
+            }
+            State::Draining(length) => {
+                *length += self.inbox.len();
+                if *length > MOST_DRAINED {
+                    return Ok(Some(Progress::Close));
+                }
+                self.inbox.clear();
+            }
             State::Head => {
                 if self.read_head() {
                     return Ok(None);
