@@ -16,7 +16,7 @@ CARGO_FLAGS ?=
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 8
 
-demo: ## run real programs on a simulated network and show what came of it
+demo: ## run a private Tor network and show what came of it
 	@tools/install-packages build demo
 	@$(MAKE) --no-print-directory build
 	@tools/demo
