@@ -381,8 +381,16 @@ fn programs_at_the_same_fixed_addresses_run_side_by_side() {
         for instance in &mut all {
             instance.step(&mut m.worker);
         }
-        if round == 10 {
+        if round % 4 == 0 {
+            // The later ones are copied into what an earlier one left.
             all[1].space.enter(&mut m.worker);
+            for _ in 0..3 {
+                let mut twin = all[1].fork(&mut m.region);
+                twin.step(&mut m.worker);
+                put(&twin.space, twin.data + 0x4000, 1);
+                twin.space.release(&mut m.region);
+                all[1].space.enter(&mut m.worker);
+            }
             let twin = all[1].fork(&mut m.region);
             all.push(twin);
             m.worker.leave();

@@ -153,7 +153,8 @@ impl AddressSpace {
         let blocks: Vec<Parked> = self.blocks.iter().map(|block| self.copy_block(block)).collect::<Option<_>>()?;
         let fixed = match self.fixed {
             Some((start, bytes)) => {
-                Some((start, Parked::copy_of(start, bytes, &self.real.guarded(start, start + bytes))?))
+                let guards = self.real.guarded(start, start + bytes);
+                Some((start, turns::copy_fixed(start, bytes, &guards, self.real.layout())?))
             }
             None => None,
         };
@@ -230,6 +231,10 @@ impl AddressSpace {
 
     /// Gives everything back: pages to the real kernel, blocks to the host. Must be the last call. Twins keep what is theirs.
     pub fn release(&mut self, region: &mut HostRegion) {
+        if self.fixed.take().is_some() {
+            let keep = self.blocks[0].shared.as_ref().is_some_and(|shared| shared.expects_twins());
+            turns::remove_fixed(self.id, self.real.layout(), keep);
+        }
         for block in std::mem::take(&mut self.blocks) {
             match &block.shared {
                 Some(shared) if !shared.remove(self.id, self.real.layout()) => {}
@@ -239,9 +244,6 @@ impl AddressSpace {
                 }
             }
             region.give_back(block.start);
-        }
-        if self.fixed.take().is_some() {
-            turns::remove_fixed(self.id);
         }
         self.vmas = VmaList::default();
         self.real = RealMaps::default();

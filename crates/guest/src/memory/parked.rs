@@ -157,6 +157,10 @@ impl Spare {
         self.layout
     }
 
+    pub(super) fn bytes(&self) -> u64 {
+        self.parked.bytes()
+    }
+
     /// As [`Parked::copy_of`], for an address space in which the same is mapped as in this one.
     pub(super) fn copy_of(self, start: u64, guards: &[(u64, u64)]) -> Option<Parked> {
         let at = self.parked.start();

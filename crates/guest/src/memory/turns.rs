@@ -61,14 +61,14 @@ impl Seats {
         }
     }
 
-    /// Forgets an address space, whose memory may become a spare. The rest is freed.
-    fn remove(&mut self, number: u64, to_spare: bool) -> Option<Parked> {
+    /// Forgets an address space, and returns its memory if that is to be kept.
+    fn remove(&mut self, number: u64, keep: bool) -> Option<Parked> {
         let seat = self.seats.remove(&number)?;
         if self.resident != number {
-            return seat.parked;
+            return seat.parked.filter(|_| keep);
         }
         self.resident = NOBODY;
-        if to_spare && !self.seats.is_empty() {
+        if keep {
             return Some(Parked::take(seat.home, seat.bytes));
         }
         real::unmap(seat.home, seat.bytes);
@@ -93,6 +93,12 @@ struct Twins {
     born: u64,
     /// What a twin left: the next one is copied into it.
     spare: Option<Spare>,
+}
+
+impl Twins {
+    fn expects_more(&self) -> bool {
+        self.born > 1 && self.seats.seats.len() > 1
+    }
 }
 
 impl SharedBlock {
@@ -135,13 +141,18 @@ impl SharedBlock {
         }
     }
 
-    /// Forgets a twin, in which `layout` was mapped, and frees its memory. True when it was the last one: then nothing is mapped in
-    /// the block. Who forks twice is expected to go on: the memory is kept for the next twin, if it is not much.
+    /// Whether the memory of a twin that ends is worth to be kept for a next one: who forks twice is expected to go on.
+    pub(super) fn expects_twins(&self) -> bool {
+        lock(&self.twins).expects_more()
+    }
+
+    /// Forgets a twin, in which `layout` was mapped, and frees its memory or keeps it for the next one. True when it was the last
+    /// one: then nothing is mapped in the block.
     pub(super) fn remove(&self, number: u64, layout: u64) -> bool {
         let mut twins = lock(&self.twins);
-        let to_spare = twins.born > 1 && twins.spare.is_none();
-        let left = twins.seats.remove(number, to_spare);
-        if to_spare && !twins.seats.seats.is_empty() {
+        let keep = twins.expects_more() && twins.spare.is_none();
+        let left = twins.seats.remove(number, keep);
+        if keep {
             twins.spare = left.and_then(|parked| Spare::new(parked, layout));
         }
         self.resident.store(twins.seats.resident, Ordering::Release);
@@ -150,16 +161,24 @@ impl SharedBlock {
 }
 
 /// Who uses the fixed addresses of this process.
-static FIXED: Mutex<FixedAddresses> = Mutex::new(FixedAddresses { seats: Seats::new(NOBODY), holder: NOBODY });
+static FIXED: Mutex<FixedAddresses> =
+    Mutex::new(FixedAddresses { seats: Seats::new(NOBODY), holder: NOBODY, spares: Vec::new() });
 /// The same as in `FIXED`, to be read without its lock. While a worker holds the fixed addresses, it alone changes this.
 static FIXED_RESIDENT: AtomicU64 = AtomicU64::new(NOBODY);
+/// The same as in `FIXED`, for those who wait awake.
+static FIXED_HOLDER: AtomicU64 = AtomicU64::new(NOBODY);
 static FIXED_FREED: Condvar = Condvar::new();
 
 struct FixedAddresses {
     seats: Seats,
     /// The worker that may run what is resident.
     holder: u64,
+    /// What twins left, the latest last, for twins of the same families.
+    spares: Vec<Spare>,
 }
+
+/// As many families' spares are kept.
+const FIXED_SPARES: usize = 4;
 
 /// Whether programs can be linked to `[start, start + bytes)`.
 pub(crate) fn is_fixed_range(start: u64, bytes: u64) -> bool {
@@ -172,31 +191,68 @@ pub(super) fn add_fixed(number: u64, start: u64, parked: Parked) {
     lock(&FIXED).seats.add(number, start, bytes, Some(parked));
 }
 
+/// A copy of what lies at fixed addresses, which `Parked::copy_of` explains. `layout` tells what is mapped.
+pub(super) fn copy_fixed(start: u64, bytes: u64, guards: &[(u64, u64)], layout: u64) -> Option<Parked> {
+    let spare = {
+        let mut fixed = lock(&FIXED);
+        let fits = |spare: &Spare| spare.layout() == layout && spare.bytes() == bytes;
+        fixed.spares.iter().position(fits).map(|index| fixed.spares.remove(index))
+    };
+    match spare {
+        Some(spare) => spare.copy_of(start, guards),
+        None => Parked::copy_of(start, bytes, guards),
+    }
+}
+
 pub(super) fn is_fixed_resident(number: u64) -> bool {
     FIXED_RESIDENT.load(Ordering::Acquire) == number
 }
 
 /// Brings an address space to its fixed addresses, once no other worker than `holder` holds them.
 pub(super) fn enter_fixed(number: u64, holder: u64) {
+    wait_awake(holder);
     let mut fixed = lock(&FIXED);
     while fixed.holder != NOBODY && fixed.holder != holder {
         fixed = FIXED_FREED.wait(fixed).unwrap_or_else(PoisonError::into_inner);
     }
     fixed.holder = holder;
+    FIXED_HOLDER.store(holder, Ordering::Relaxed);
     fixed.seats.bring_home(number);
     FIXED_RESIDENT.store(number, Ordering::Release);
 }
 
+/// Waits awake for a while until the fixed addresses are free: they are mostly held for less than it takes to sleep and be woken.
+fn wait_awake(holder: u64) {
+    const TRIES: u32 = 2_000;
+    const PAUSES: u32 = 8;
+    for _ in 0..TRIES {
+        let held_by = FIXED_HOLDER.load(Ordering::Relaxed);
+        if held_by == NOBODY || held_by == holder {
+            return;
+        }
+        (0..PAUSES).for_each(|_| std::hint::spin_loop());
+    }
+}
+
 /// Lets other workers have the fixed addresses, which the caller holds.
 pub(crate) fn leave_fixed() {
-    lock(&FIXED).holder = NOBODY;
+    let mut fixed = lock(&FIXED);
+    fixed.holder = NOBODY;
+    FIXED_HOLDER.store(NOBODY, Ordering::Relaxed);
+    drop(fixed);
     FIXED_FREED.notify_one();
 }
 
-/// Forgets an address space and frees its memory at fixed addresses. Its host is executed by the caller, so it does not run.
-pub(super) fn remove_fixed(number: u64) {
+/// Forgets an address space, in which `layout` was mapped, and frees its memory at fixed addresses or keeps it for a twin. The
+/// caller executes its host, so what is forgotten does not run.
+pub(super) fn remove_fixed(number: u64, layout: u64, keep: bool) {
     let mut fixed = lock(&FIXED);
-    fixed.seats.remove(number, false);
+    let left = fixed.seats.remove(number, keep);
+    if let Some(spare) = left.and_then(|parked| Spare::new(parked, layout)) {
+        fixed.spares.push(spare);
+        let too_many = fixed.spares.len().saturating_sub(FIXED_SPARES);
+        fixed.spares.drain(..too_many);
+    }
     FIXED_RESIDENT.store(fixed.seats.resident, Ordering::Release);
 }
 
