@@ -115,10 +115,14 @@ mod tests {
 
     #[test]
     fn the_command_line_becomes_a_request() {
-        let words = ["report", "a", "b", "-o", "out", "--label", "A", "--label", "B", "--group", "g=c,d", "--from", "5 min"];
+        let words =
+            ["report", "a", "b", "-o", "out", "--label", "A", "--label", "B", "--group", "g=c,d", "--from", "5 min"];
         let request = request(&command().try_get_matches_from(words).unwrap());
         assert_eq!(request.runs, [PathBuf::from("a"), PathBuf::from("b")]);
-        assert_eq!((request.labels, request.from_s, request.until_s), (vec!["A".into(), "B".into()], Some(300.0), None));
+        assert_eq!(
+            (request.labels, request.from_s, request.until_s),
+            (vec!["A".into(), "B".into()], Some(300.0), None)
+        );
         assert_eq!(request.groups, [Group { label: "g".into(), runs: vec!["c".into(), "d".into()] }]);
         assert_eq!(request.output, Some("out".into()));
     }

@@ -138,17 +138,25 @@ fn make_unique(runs: &mut [Named], may_change: bool) {
     }
 }
 
-/// Whether two runs are samples of the same experiment: the same file but for the seed, the same torrc files, other seeds.
+/// Whether two runs are samples of the same experiment: the same file but for the seed, the same settings of tor and traffic,
+/// other seeds.
 fn differ_in_seed_only(a: &Run, b: &Run) -> bool {
     let (Some(config_a), Some(config_b)) = (&a.config, &b.config) else { return false };
     let (Some(seed_a), Some(seed_b)) = (a.seed(), b.seed()) else { return false };
-    seed_a != seed_b && config_a.essence == config_b.essence && torrcs(a) == torrcs(b)
+    seed_a != seed_b && config_a.essence == config_b.essence && settings(a) == settings(b)
 }
 
-/// The torrc files of a run's hosts, in the order of hosts.
-fn torrcs(run: &Run) -> Vec<Option<Vec<u8>>> {
-    let of_host = |host: &String| fs::read(run.directory.join("hosts").join(host).join("torrc")).ok();
-    run.hosts.iter().map(of_host).collect()
+/// The files that say what the programs of a run did: by host its torrc, and those that hosts share, in the folder `conf`.
+fn settings(run: &Run) -> Vec<(PathBuf, Vec<u8>)> {
+    let of_hosts = run.hosts.iter().map(|host| run.directory.join("hosts").join(host).join("torrc"));
+    let shared = fs::read_dir(run.directory.join("conf")).into_iter().flatten().flatten().map(|entry| entry.path());
+    let shared = shared.filter(|path| path.extension().is_some_and(|extension| extension == "torrc"));
+    let paths = of_hosts.chain(shared);
+    let files =
+        paths.filter_map(|path| Some((path.strip_prefix(&run.directory).ok()?.to_path_buf(), fs::read(&path).ok()?)));
+    let mut files: Vec<(PathBuf, Vec<u8>)> = files.collect();
+    files.sort();
+    files
 }
 
 #[cfg(test)]

@@ -59,7 +59,8 @@ pub fn write(request: &Request) -> Result<Written> {
         from_s: request.from_s,
         until_s: request.until_s,
     };
-    let sections = sections::all(&context);
+    let mut sections = sections::all(&context);
+    output::make_ids_unique(sections.iter_mut().flat_map(|section| &mut section.figures));
     let rows = sections::summary_rows(&context);
     let page = page::write(&context, &rows, &sections);
     let figures: Vec<&chart::Figure> = sections.iter().flat_map(|section| &section.figures).collect();

@@ -2,6 +2,7 @@
 
 use crate::chart::{Figure, to_png};
 use crate::error::{Error, Result};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,6 +29,19 @@ fn remove_old_figures(folder: &Path, page: &Path) {
         for extension in EXTENSIONS.iter().filter(|_| is_id) {
             // One that is gone already is as good.
             let _ = fs::remove_file(folder.join(format!("{id}.{extension}")));
+        }
+    }
+}
+
+/// Figures whose ids come again, as names do that differ in punctuation only, get a number.
+pub fn make_ids_unique<'a>(figures: impl Iterator<Item = &'a mut Figure>) {
+    let mut known = BTreeSet::new();
+    for figure in figures {
+        let id = figure.id.clone();
+        let mut count = 1;
+        while !known.insert(figure.id.clone()) {
+            count += 1;
+            figure.id = format!("{id}-{count}");
         }
     }
 }

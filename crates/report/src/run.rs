@@ -140,6 +140,8 @@ pub struct Transfer {
     /// When it ended, well or not.
     pub end_s: f64,
     pub verified: bool,
+    /// A further attempt at a transfer that had failed.
+    pub is_retry: bool,
     pub error: Option<Failure>,
 }
 

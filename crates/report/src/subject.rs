@@ -6,8 +6,10 @@ use crate::chart::{Ink, Point, Series};
 use crate::maths::{Estimate, Sample};
 use crate::run::Run;
 
-/// Lines over time have at most this many points: more do not fit a figure.
-const MOST_POINTS: usize = 240;
+/// Lines over time of single runs have at most this many points, those of groups the other: a mean of few runs says little
+/// about a second.
+const MOST_POINTS: usize = 150;
+const MOST_POINTS_OF_GROUPS: usize = 75;
 
 /// A run, or a group of runs.
 #[derive(Clone, Debug)]
@@ -28,6 +30,15 @@ impl<'a> Subject<'a> {
         if self.is_group() { format!("{} ({} runs)", self.label, self.runs.len()) } else { self.label.clone() }
     }
 
+    /// A line for each run of which `points` has some: in the group's colour and under one key in the legend.
+    pub fn line_per_run(&self, points: impl Fn(&'a Run) -> Vec<Point>) -> Vec<Series> {
+        let lines = self.runs.iter().map(|run| Series {
+            key: self.is_group().then(|| self.title()),
+            ..Series::line(run.label.clone(), Ink::solid(self.colour), points(run))
+        });
+        lines.filter(|series| !series.points.is_empty()).collect()
+    }
+
     /// One number per run that has it, and what they say together.
     pub fn estimate(&self, of_run: impl Fn(&'a Run) -> Option<f64>) -> Option<Estimate> {
         let values: Vec<f64> = self.runs.iter().filter_map(|run| of_run(run)).collect();
@@ -41,15 +52,16 @@ impl<'a> Subject<'a> {
             self.runs.iter().map(|run| of_run(run)).filter(|sample| !sample.is_empty()).collect();
         match samples.as_slice() {
             [] => None,
-            [one] => Some(Series { name, ink, is_step: true, points: steps(one) }),
-            several => Some(Series { name, ink, is_step: false, points: mean_quantiles(several) }),
+            [one] => Some(Series::steps(name, ink, steps(one))),
+            several => Some(Series::line(name, ink, mean_quantiles(several))),
         }
     }
 
     /// The line of amounts per second, in bins of the same width for all runs.
     pub fn rate(&self, name: String, ink: Ink, of_run: impl Fn(&'a Run) -> Option<Bins>) -> Option<Series> {
+        let most = if self.is_group() { MOST_POINTS_OF_GROUPS } else { MOST_POINTS };
         let with_bins = self.runs.iter().filter_map(|run| Some((run.end_s(), of_run(run)?)));
-        let mut all: Vec<(f64, Bins)> = with_bins.map(|(end, bins)| (end, bins.for_display(MOST_POINTS))).collect();
+        let mut all: Vec<(f64, Bins)> = with_bins.map(|(end, bins)| (end, bins.for_display(most))).collect();
         let width = all.iter().map(|(_, bins)| bins.width_s()).fold(0.0, f64::max);
         all.iter_mut().for_each(|(_, bins)| bins.coarsen(width));
         let rates: Vec<Vec<(f64, f64)>> = all.iter().map(|(end, bins)| bins.rates(*end)).collect();
@@ -64,7 +76,7 @@ impl<'a> Subject<'a> {
             let estimate = Estimate::of(&values).expect("there is a line");
             Point { x: lines[0][i].0, y: estimate.mean, interval: estimate.low().zip(estimate.high()) }
         });
-        Some(Series { name, ink, is_step: false, points: points.collect() })
+        Some(Series::line(name, ink, points.collect()))
     }
 }
 

@@ -74,18 +74,20 @@ fn draw_row(svg: &mut Svg, bars: &Bars, index: usize, row_top: f64, thickness: f
             svg.bar((from, y), (to - from, thickness - gap), series.ink, &told);
             draw_marks(svg, bar, y, thickness, scale);
             if !bars.is_stacked && thickness >= 9.0 {
-                svg.muted(
-                    scale.at(bar.reach()) + 5.0,
-                    y + thickness / 2.0 + 3.7,
-                    Anchor::Start,
-                    SMALL_SIZE - 0.5,
-                    &shown,
-                );
+                let end = if is_free_behind(bar, &shown, scale) { value } else { bar.reach() };
+                let base = y + thickness / 2.0 + 3.7;
+                svg.muted(scale.at(end) + 5.0, base, Anchor::Start, SMALL_SIZE - 0.5, &shown);
             }
             begin += if bars.is_stacked { value } else { 0.0 };
         }
         y += if bars.is_stacked { 0.0 } else { thickness };
     }
+}
+
+/// Whether the bar's value fits between its end and its mark.
+fn is_free_behind(bar: Bar, shown: &str, scale: &Scale) -> bool {
+    let (Some(value), Some(mark), None) = (bar.value, bar.mark, bar.interval) else { return false };
+    mark < value || scale.at(mark) - scale.at(value) > text::width(shown, SMALL_SIZE, false) + 12.0
 }
 
 fn draw_marks(svg: &mut Svg, bar: Bar, y: f64, thickness: f64, scale: &Scale) {

@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn plots_have_a_row_per_point_with_units_in_the_header() {
         let point = |x, y, interval| Point { x, y, interval };
-        let series = |name: &str, points| Series { name: name.into(), ink: Ink::solid(0), is_step: false, points };
+        let series = |name: &str, points| Series::line(name.into(), Ink::solid(0), points);
         let plot = Plot {
             x: Axis::new("Time", "time_s", Unit::Seconds),
             y: Axis::new("Rate", "rate_bit_per_s", Unit::BitsPerSecond),

@@ -79,6 +79,8 @@ pub enum ScaleKind {
 #[derive(Clone, Debug)]
 pub struct Series {
     pub name: String,
+    /// What the legend calls it, together with others of the same; by default its name.
+    pub key: Option<String>,
     pub ink: Ink,
     /// Whether the value stays until the next point, rather than changing evenly.
     pub is_step: bool,
@@ -146,6 +148,18 @@ impl Axis {
     pub fn scaled(mut self, scale: ScaleKind) -> Axis {
         self.scale = scale;
         self
+    }
+}
+
+impl Series {
+    /// A line that changes evenly between its points.
+    pub fn line(name: String, ink: Ink, points: Vec<Point>) -> Series {
+        Series { name, key: None, ink, is_step: false, points }
+    }
+
+    /// A line whose value stays until the next point.
+    pub fn steps(name: String, ink: Ink, points: Vec<Point>) -> Series {
+        Series { name, key: None, ink, is_step: true, points }
     }
 }
 

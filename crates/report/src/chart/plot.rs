@@ -25,7 +25,8 @@ struct Frame {
 pub fn draw(figure: &Figure, plot: &Plot) -> String {
     let mut svg = Svg::default();
     let (x, y) = scales(plot);
-    let names_at_ends = plot.names_at_ends && (2..=9).contains(&named(plot).count());
+    let has_keys = plot.series.iter().any(|series| series.key.is_some());
+    let names_at_ends = plot.names_at_ends && !has_keys && (2..=9).contains(&named(plot).count());
     let heading = svg.heading(figure);
     let left = 26.0 + y.ticks.iter().map(|(_, label)| text::width(label, TICK_SIZE, false)).fold(0.0, f64::max) + 4.0;
     let widest = named(plot).map(|series| text::width(&end_name(series), SMALL_SIZE, false)).fold(0.0, f64::max);
@@ -40,7 +41,8 @@ pub fn draw(figure: &Figure, plot: &Plot) -> String {
         draw_band(&mut svg, series, plot.interval, &x, &y);
     }
     for (series, places) in plot.series.iter().zip(&drawn) {
-        let width = if series.ink.colour == Colour::Faint { 1.0 } else { 1.8 };
+        let is_one_of_many = series.ink.colour == Colour::Faint || series.key.is_some();
+        let width = if is_one_of_many { 1.0 } else { 1.8 };
         svg.series_line(places, series.ink, width, &series.name);
     }
     if names_at_ends {
@@ -59,7 +61,13 @@ fn end_name(series: &Series) -> String {
 }
 
 fn legend(plot: &Plot) -> Vec<(Key, String)> {
-    let mut entries: Vec<_> = named(plot).map(|series| (Key::Line(series.ink), series.name.clone())).collect();
+    let mut entries: Vec<(Key, String)> = Vec::new();
+    for series in named(plot) {
+        let name = series.key.as_ref().unwrap_or(&series.name);
+        if !entries.iter().any(|(_, known)| known == name) {
+            entries.push((Key::Line(series.ink), name.clone()));
+        }
+    }
     let faint: Vec<&Series> = plot.series.iter().filter(|series| series.ink.colour == Colour::Faint).collect();
     match faint.as_slice() {
         [] => {}

@@ -104,6 +104,7 @@ pub fn stats(text: &str) -> Result<SimStats, String> {
     let find = |key: &str| file.get("gnomon").and_then(|gnomon| gnomon.get(key)).or_else(|| file.get(key));
     let number = |key: &str| find(key).and_then(Value::as_f64);
     let memory = |key: &str| find("memory").and_then(|memory| memory.get(key)).and_then(Value::as_f64);
+    let is_measured = |value: &f64| *value > 0.0;
     let cpu = find("cpu").and_then(Value::as_object).into_iter().flatten();
     let cpu = cpu.filter_map(|(name, value)| Some((name.strip_suffix("_s")?.to_owned(), value.as_f64()?)));
     Ok(SimStats {
@@ -111,8 +112,8 @@ pub fn stats(text: &str) -> Result<SimStats, String> {
         digest: find("digest").and_then(Value::as_str).map(str::to_owned),
         simulated_s: number("simulated_s").or_else(|| number("simulated_ns").map(|ns| ns / 1e9)),
         wall_s: number("wall_s").or_else(|| number("wall_ns").map(|ns| ns / 1e9)),
-        peak_memory_bytes: memory("peak_used_bytes").or_else(|| number("max_resident_bytes")),
-        baseline_available_bytes: memory("baseline_available_bytes"),
+        peak_memory_bytes: memory("peak_used_bytes").or_else(|| number("max_resident_bytes")).filter(is_measured),
+        baseline_available_bytes: memory("baseline_available_bytes").filter(is_measured),
         cpu: cpu.collect(),
     })
 }

@@ -48,6 +48,8 @@ struct TransferRecord {
     #[serde(default)]
     verified: bool,
     error: Option<ErrorRecord>,
+    #[serde(default)]
+    attempt: u32,
 }
 
 #[derive(Deserialize, Clone, Copy)]
@@ -69,8 +71,7 @@ struct ErrorRecord {
 struct CircuitRecord {
     at: f64,
     build: Option<f64>,
-    #[serde(default)]
-    purpose: String,
+    purpose: Option<String>,
     error: Option<String>,
 }
 
@@ -99,7 +100,7 @@ fn take(record: Record, facts: &mut HostFacts, names: &mut Names) {
             facts.circuits.push(Circuit {
                 at_s: clock::from_unix(record.at),
                 build_s: record.build,
-                purpose: names.get(&record.purpose),
+                purpose: names.get(record.purpose.as_deref().unwrap_or("unknown")),
                 error: record.error.as_deref().map(|error| names.get(error)),
             });
         }
@@ -131,6 +132,7 @@ fn take_transfer(record: &TransferRecord, facts: &mut HostFacts, names: &mut Nam
         last_byte_s: record.last_byte,
         end_s: start_s + reached,
         verified: record.verified,
+        is_retry: record.attempt > 1,
         error: record
             .error
             .as_ref()
@@ -174,7 +176,7 @@ mod tests {
     }
 
     const DONE: &str = r#"{"kind":"transfer","id":7,"behaviour":"web","server":"server3:80","direction":"download","bytes":1000,"received":1000,"sent":120,"start":946685100.123456,"connect":0.000012,"socks":0.413,"request":0.4131,"first_byte":0.812,"tenths":[0.9,1,1.1,1.2,1.3,1.4,1.5,1.6,1.7,2.310],"last_byte":2.310,"verified":true,"error":null}"#;
-    const FAILED: &str = r#"{"kind":"transfer","id":8,"behaviour":"web","server":"server3:80","direction":"download","bytes":1000,"received":250,"sent":120,"start":946685200.0,"connect":0.1,"socks":null,"request":0.2,"first_byte":0.5,"tenths":[0.6,0.7],"last_byte":null,"verified":false,"error":{"stage":"transfer","reason":"timeout","detail":"no byte for 15 s"}}"#;
+    const FAILED: &str = r#"{"kind":"transfer","id":8,"behaviour":"web","server":"server3:80","direction":"download","bytes":1000,"received":250,"sent":120,"start":946685200.0,"connect":0.1,"socks":null,"request":0.2,"first_byte":0.5,"tenths":[0.6,0.7],"last_byte":null,"verified":false,"error":{"stage":"transfer","reason":"timeout","detail":"no byte for 15 s"},"attempt":2}"#;
 
     #[test]
     fn transfers_are_read_with_their_times() {
@@ -189,6 +191,7 @@ mod tests {
         assert!((done.end_s - 302.433456).abs() < 1e-9);
         let error = failed.error.as_ref().unwrap();
         assert_eq!((&*error.stage, &*error.reason, failed.is_done()), ("transfer", "timeout", false));
+        assert!(failed.is_retry && !done.is_retry);
         assert_eq!(facts.payload.total(), 1250.0);
         assert_eq!(facts.payload.between(400.0, 402.0), 250.0);
     }
@@ -198,7 +201,7 @@ mod tests {
         let facts = read_text(concat!(
             r#"{"kind":"circuit","id":12,"at":946684900.5,"build":0.93,"hops":3,"purpose":"GENERAL","path":["$AA~a"],"error":null}"#,
             "\n",
-            r#"{"kind":"circuit","id":13,"at":946684901.5,"build":null,"hops":1,"purpose":"GENERAL","path":[],"error":"TIMEOUT"}"#,
+            r#"{"kind":"circuit","id":13,"at":946684901.5,"build":null,"hops":1,"purpose":null,"path":[],"error":"TIMEOUT"}"#,
             "\n",
             r#"{"kind":"bandwidth","at":946684803,"read":10,"written":20}"#,
             "\n"

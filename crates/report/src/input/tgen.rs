@@ -178,6 +178,7 @@ fn take(stream: &Stream<'_>, behaviour: &str, facts: &mut HostFacts, names: &mut
             last_byte_s,
             end_s,
             verified: error.is_none(),
+            is_retry: false,
             error: error.clone(),
         });
     }

@@ -30,7 +30,7 @@ fn by_role(context: &Context, run: &Run) -> Figure {
         let (done, all) = (tors.iter().filter(|tor| tor.bootstrapped_s.is_some()).count(), tors.len());
         let count = role.count(all);
         let name = if done == all { count } else { format!("{done} of {count}") };
-        counted(name, Ink::dashed(index, index), tors.iter().copied(), context.end_s(), 1.0)
+        Series::steps(name, Ink::dashed(index, index), counted(tors.iter().copied(), context.end_s(), 1.0))
     };
     let series: Vec<Series> = roles.iter().enumerate().map(line).collect();
     let most = roles.values().map(Vec::len).max().unwrap_or(1);
@@ -43,13 +43,12 @@ fn by_role(context: &Context, run: &Run) -> Figure {
 }
 
 fn by_run(context: &Context) -> Figure {
-    let mut series = Vec::new();
-    for subject in &context.subjects {
-        for (index, run) in subject.runs.iter().enumerate().filter(|(_, run)| !run.tors.is_empty()) {
-            let ink = Ink::dashed(subject.colour, index);
-            series.push(counted(run.label.clone(), ink, run.tors.iter(), context.end_s(), run.tors.len() as f64));
-        }
-    }
+    let points = |run: &Run| match run.tors.len() {
+        0 => Vec::new(),
+        all => counted(run.tors.iter(), context.end_s(), all as f64),
+    };
+    let series = context.subjects.iter().flat_map(|subject| subject.line_per_run(points));
+    let series = series.map(|line| Series { is_step: true, ..line }).collect();
     figure(context, series, Axis::new("Share of tors at 100 %", "fraction", Unit::Fraction).from(0.0).to(1.0), "")
 }
 
@@ -84,13 +83,13 @@ fn figure(context: &Context, series: Vec<Series>, y: Axis, subtitle: &str) -> Fi
 }
 
 /// How many of the tors are at 100 %, over `whole`.
-fn counted<'a>(name: String, ink: Ink, tors: impl Iterator<Item = &'a TorLog>, end_s: f64, whole: f64) -> Series {
+fn counted<'a>(tors: impl Iterator<Item = &'a TorLog>, end_s: f64, whole: f64) -> Vec<Point> {
     let mut times: Vec<f64> = tors.filter_map(|tor| tor.bootstrapped_s).collect();
     times.sort_by(f64::total_cmp);
     let mut points = vec![Point::at(0.0, 0.0)];
     points.extend(times.iter().enumerate().map(|(i, at)| Point::at(*at, (i + 1) as f64 / whole)));
     points.push(Point::at(end_s, times.len() as f64 / whole));
-    Series { name, ink, is_step: true, points }
+    points
 }
 
 /// Tors that are not at 100 %.

@@ -152,7 +152,8 @@ fn slug(name: &str) -> String {
             slug.push('-');
         }
     }
-    slug.trim_end_matches('-').to_owned()
+    let slug = slug.trim_end_matches('-');
+    if slug.is_empty() { "other".to_owned() } else { slug.to_owned() }
 }
 
 #[cfg(test)]
@@ -172,6 +173,6 @@ mod tests {
     #[test]
     fn names_become_parts_of_file_names() {
         assert_eq!(slug("Web (fast) / 3"), "web-fast-3");
-        assert_eq!(slug("--"), "");
+        assert_eq!(slug("--"), "other");
     }
 }

@@ -16,7 +16,7 @@ const CPU_PARTS: [(&str, &str); 5] = [
 pub fn section(context: &Context) -> Section {
     let mut section = Section { id: "simulator", title: "The simulation itself", ..Section::default() };
     section.missing.extend(context.missing("progress.csv", |run| run.progress.is_empty()));
-    section.missing.extend(context.missing("CPU times in sim-stats.json", |run| cpu(run).is_empty()));
+    section.missing.extend(context.missing("CPU times in sim-stats.json", |run| cpu_total(run).is_none()));
     section.figures.extend(speed(context));
     section.figures.extend(memory(context));
     section.figures.extend(cpu_split(context));
@@ -24,19 +24,8 @@ pub fn section(context: &Context) -> Section {
 }
 
 fn lines(context: &Context, point: impl Fn(&Run, &Progress) -> Point) -> Vec<Series> {
-    let mut series = Vec::new();
-    for subject in &context.subjects {
-        for (index, run) in subject.runs.iter().enumerate().filter(|(_, run)| !run.progress.is_empty()) {
-            let points = run.progress.iter().map(|row| point(run, row)).collect();
-            series.push(Series {
-                name: run.label.clone(),
-                ink: Ink::dashed(subject.colour, index),
-                is_step: false,
-                points,
-            });
-        }
-    }
-    series
+    let points = |run: &Run| run.progress.iter().map(|row| point(run, row)).collect();
+    context.subjects.iter().flat_map(|subject| subject.line_per_run(points)).collect()
 }
 
 fn speed(context: &Context) -> Option<Figure> {
@@ -84,23 +73,20 @@ fn memory(context: &Context) -> Option<Figure> {
     })
 }
 
-fn cpu(run: &Run) -> &[(String, f64)] {
-    run.stats.as_ref().map_or(&[], |stats| &stats.cpu)
-}
-
+/// Of a run that told its CPU times; programs on whose machine they cannot be measured tell zeroes.
 fn cpu_part(run: &Run, name: &str) -> Option<f64> {
-    cpu(run).iter().find(|(part, _)| part == name).map(|(_, seconds)| *seconds)
+    let cpu = &run.stats.as_ref()?.cpu;
+    let is_measured = cpu.iter().any(|(_, seconds)| *seconds > 0.0);
+    cpu.iter().find(|(part, _)| is_measured && part == name).map(|(_, seconds)| *seconds)
 }
 
 /// (total CPU time, CPU time of guests), in seconds.
 pub fn cpu_total(run: &Run) -> Option<(f64, Option<f64>)> {
-    let sum = || cpu(run).iter().filter(|(part, _)| part != "total").map(|(_, seconds)| seconds).sum();
-    let total = cpu_part(run, "total").unwrap_or_else(sum);
-    (!cpu(run).is_empty()).then(|| (total, cpu_part(run, "guest")))
+    Some((cpu_part(run, "total")?, cpu_part(run, "guest")))
 }
 
 fn cpu_split(context: &Context) -> Option<Figure> {
-    let runs: Vec<&Run> = context.runs().filter(|run| !cpu(run).is_empty()).collect();
+    let runs: Vec<&Run> = context.runs().filter(|run| cpu_total(run).is_some()).collect();
     let part = |(index, (name, label)): (usize, &(&str, &str))| BarSeries {
         name: (*label).to_owned(),
         ink: Ink::solid(index),

@@ -105,7 +105,11 @@ fn transfers_of(context: &Context, run: &Run) -> Option<String> {
     let count = |is_meant: fn(&Transfer) -> bool| context.transfers(run).filter(|transfer| is_meant(transfer)).count();
     let (done, verified) = (count(Transfer::is_done), count(|transfer| transfer.is_done() && transfer.verified));
     let failed = count(|transfer| transfer.error.is_some());
-    (run.generators > 0).then(|| format!("{done} done, {failed} failed, {verified} verified"))
+    let retries = match count(|transfer| transfer.is_retry) {
+        0 => String::new(),
+        count => format!(", {count} of all were retries"),
+    };
+    (run.generators > 0).then(|| format!("{done} done, {failed} failed, {verified} verified{retries}"))
 }
 
 fn failed_share(context: &Context, run: &Run) -> Option<f64> {

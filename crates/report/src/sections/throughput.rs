@@ -24,7 +24,7 @@ pub fn section(context: &Context) -> Section {
     section
 }
 
-/// Bits per second.
+/// The same amounts in bits.
 fn in_bits(bins: &Bins) -> Bins {
     let mut bits = Bins::new(bins.width_s());
     for (i, sum) in bins.sums().iter().enumerate() {
@@ -67,13 +67,19 @@ fn total(context: &Context, of_run: impl Fn(&Run) -> Option<Bins>) -> Vec<Series
     context.subjects.iter().filter_map(line).collect()
 }
 
+/// "means of 8 s": what a point of these lines tells.
+fn intervals(series: &[Series]) -> String {
+    let widths = series.iter().filter_map(|line| Some(line.points.get(1)?.x - line.points[0].x));
+    widths.reduce(f64::max).map_or_else(String::new, |width| format!("means of {width:.0} s"))
+}
+
 fn goodput(context: &Context) -> Option<Figure> {
     let series = total(context, |run| run.payload.clone());
     (!series.is_empty()).then(|| Figure {
         id: "goodput".into(),
         title: "Goodput of all transfers".into(),
-        subtitle: join(&["payload that arrived, all clients together", context.interval_note()]),
-        caption: "A transfer's bytes count when each tenth of it was complete; tgen tells of whole transfers only."
+        subtitle: join(&["all clients together", &intervals(&series), context.interval_note()]),
+        caption: "Payload that arrived. A transfer's bytes count when each tenth of it was complete; tgen tells of whole transfers only."
             .into(),
         chart: plot(context, "Goodput", "goodput_bit_per_s", series, context.is_comparison()),
     })
@@ -84,7 +90,7 @@ fn traffic(context: &Context) -> Option<Figure> {
     (!series.is_empty()).then(|| Figure {
         id: "relay-traffic".into(),
         title: "Traffic that all relays sent".into(),
-        subtitle: join(&["sum over authorities, relays and bridges", context.interval_note()]),
+        subtitle: join(&["sum over authorities, relays and bridges", &intervals(&series), context.interval_note()]),
         caption: "A byte for a client crosses several relays, and is counted at each. Everything that the hosts sent counts, \
                   headers of packets too."
             .into(),
@@ -103,7 +109,7 @@ fn relays(context: &Context, run: &Run) -> Option<Figure> {
         let name = run.display_name(host).to_owned();
         let ink = if index < NAMED_RELAYS { Ink::dashed(index, index % 2) } else { Ink::faint() };
         let subject = crate::subject::Subject { label: name.clone(), runs: vec![run], colour: index };
-        series.extend(subject.rate(name, ink, |_| Some(in_bits(bins).for_display(120))));
+        series.extend(subject.rate(name, ink, |_| Some(in_bits(bins).for_display(100))));
     }
     // The busiest are drawn last, above the others.
     series.reverse();
@@ -114,7 +120,7 @@ fn relays(context: &Context, run: &Run) -> Option<Figure> {
     Some(Figure {
         id: format!("traffic-by-relay{suffix}"),
         title: format!("Traffic by relay{of_run}"),
-        subtitle: shown,
+        subtitle: join(&[&shown, &intervals(&series)]),
         caption: String::new(),
         chart: plot(context, "Sent", "sent_bit_per_s", series, true),
     })

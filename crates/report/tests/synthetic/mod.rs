@@ -44,7 +44,9 @@ pub struct Random(u64);
 impl Random {
     pub fn new(seed: u64) -> Random {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1);
-        (0..8).for_each(|_| drop(random.uniform()));
+        for _ in 0..8 {
+            random.uniform();
+        }
         random
     }
 
