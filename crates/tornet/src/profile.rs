@@ -67,7 +67,7 @@ pub(crate) fn base_spec() -> Spec {
         client_links: client_links(),
         server_link: link("server", 1000, 1000, 0, 0.0, 1.0),
         relay_bandwidth: None,
-        server_names: false,
+        server_names: true,
     }
 }
 

@@ -174,7 +174,7 @@ fn authority(network: &Network) -> String {
 }
 
 fn bridge(transport: Transport, obfs4proxy: Option<&Path>) -> String {
-    let mut text = String::from("BridgeRelay 1\nPublishServerDescriptor 0\nExitPolicy reject *:*\n");
+    let mut text = String::from("BridgeRelay 1\nPublishServerDescriptor 0\nExitRelay 0\n");
     if let (Transport::Obfs4, Some(program)) = (transport, obfs4proxy) {
         let _ = writeln!(text, "ExtORPort auto\nServerTransportPlugin obfs4 exec {}", program.display());
         let _ = writeln!(text, "ServerTransportListenAddr obfs4 0.0.0.0:{OBFS4_PORT}");

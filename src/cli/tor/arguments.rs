@@ -108,10 +108,10 @@ fn traffic() -> Vec<Arg> {
             .value_parser(byte_size),
         value("users-per-client", "N", "How many users each Markov client stands for (100)")
             .value_parser(value_parser!(u32).range(1..)),
-        Arg::new("server-names")
-            .long("server-names")
+        Arg::new("server-addresses")
+            .long("server-addresses")
             .action(ArgAction::SetTrue)
-            .help("Name servers to the exits, which then ask the resolver, in place of addresses"),
+            .help("Give exits the addresses of servers in place of names, so that none asks the resolver"),
     ]
 }
 

@@ -94,7 +94,7 @@ fn spec(matches: &ArgMatches, model: &Model) -> Result<Spec, Error> {
     if let Some(links) = matches.get_many("client-link") {
         spec.client_links = links.cloned().collect();
     }
-    spec.server_names |= matches.get_flag("server-names");
+    spec.server_names &= !matches.get_flag("server-addresses");
     Ok(spec)
 }
 

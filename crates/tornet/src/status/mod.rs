@@ -60,6 +60,7 @@ pub struct Spread {
 /// The transfers of one behaviour and size.
 #[derive(Debug, Serialize)]
 pub struct TransferStatus {
+    /// Those to onion services and through bridges count as "onion" and "bridge".
     pub behaviour: String,
     /// What was asked for, in bytes; None for behaviours whose transfers have no size of their own.
     pub bytes: Option<u64>,
@@ -113,7 +114,7 @@ impl Status {
         for (name, host) in &network.hosts {
             let files = outputs(&data.join("hosts").join(name))?;
             for file in files.iter().filter(|file| is_output_of(file, "gnomon-traffic")) {
-                transfers.read(open(file)?).map_err(Error::reading(file))?;
+                transfers.read(open(file)?, way_of(host)).map_err(Error::reading(file))?;
             }
             if host.role == "server" {
                 continue;
@@ -174,6 +175,11 @@ fn role_of(host: &HostEntry) -> (usize, String) {
         None => host.role.clone(),
     };
     (place, name)
+}
+
+/// What tells a client's transfers from others of the same kind: that they go to onion services, or through bridges.
+fn way_of(host: &HostEntry) -> Option<&str> {
+    host.behaviour.as_deref().filter(|behaviour| matches!(*behaviour, "onion" | "bridge"))
 }
 
 fn role_status(role: String, tors: Vec<(String, TorLog)>) -> RoleStatus {

@@ -13,7 +13,9 @@ const EXPECTED: &[&str] = &[
     "Fixing permissions on directory",
     "ControlPort is open, but no authentication method",
     "Could not open \"./sr-state\"",
+    "SR: Unable to read SR state file",
     "SR Unable to read SR state file",
+    "Your application (using socks5",
     "Cannot open fingerprint file './approved-routers'",
 ];
 

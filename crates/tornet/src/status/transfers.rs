@@ -33,25 +33,27 @@ struct Failure {
 }
 
 impl Transfers {
-    /// Reads an output to its end. Lines that are no transfers, or not complete yet, are left out.
-    pub(super) fn read(&mut self, mut output: impl BufRead) -> std::io::Result<()> {
+    /// Reads an output to its end. Lines that are no transfers, or not complete yet, are left out. `way` stands for the behaviour
+    /// where it is given.
+    pub(super) fn read(&mut self, mut output: impl BufRead, way: Option<&str>) -> std::io::Result<()> {
         let mut line = Vec::new();
         while output.read_until(b'\n', &mut line)? > 0 {
             // Cheaper than to read what a long output consists of otherwise.
             if line.starts_with(b"{\"kind\":\"transfer\"")
                 && let Ok(transfer) = serde_json::from_slice::<Line>(&line)
             {
-                self.count(transfer);
+                self.count(transfer, way);
             }
             line.clear();
         }
         Ok(())
     }
 
-    fn count(&mut self, transfer: Line) {
+    fn count(&mut self, transfer: Line, way: Option<&str>) {
         let (Some(behaviour), "transfer") = (transfer.behaviour, transfer.kind.as_str()) else { return };
         // The sizes of streams of Markov models are all different.
         let bytes = transfer.bytes.filter(|_| behaviour != "markov");
+        let behaviour = way.map_or(behaviour, str::to_owned);
         let kind = self.0.entry((behaviour, bytes)).or_default();
         match transfer.error {
             Some(error) => *kind.errors.entry(format!("{}: {}", error.stage, error.reason)).or_default() += 1,
