@@ -2,7 +2,7 @@
 
 mod synthetic;
 
-use report::{Group, Request, Written};
+use report::{Group, Request, Since, Written};
 use std::fs;
 use std::path::{Path, PathBuf};
 use synthetic::Network;
@@ -15,20 +15,74 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
+fn write(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+/// A data directory with nothing but the experiment, of 600 seconds.
+fn bare(folder: &Path, seed: u64) {
+    let config =
+        format!("general:\n  stop_time: 10 min\n  seed: {seed}\nhosts:\n  \"client1\":\n    bandwidth_up: 8 Mbit\n");
+    write(&folder.join("processed-config.yaml"), &config);
+    let stats = format!("{{\"gnomon\":{{\"seed\":{seed},\"simulated_ns\":600000000000,\"wall_ns\":60000000000}}}}");
+    write(&folder.join("sim-stats.json"), &stats);
+    fs::create_dir_all(folder.join("hosts/client1")).unwrap();
+}
+
+/// A transfer of 50 KiB that began `at` and took `last_byte` seconds, its first byte half of that.
+fn transfer(at: f64, last_byte: f64) -> String {
+    format!(
+        "{{\"kind\":\"transfer\",\"id\":1,\"behaviour\":\"performance\",\"server\":\"s:80\",\"direction\":\"download\",\"bytes\":51200,\
+         \"received\":51200,\"sent\":100,\"start\":{:.6},\"connect\":0.001,\"socks\":0.1,\"request\":0.25,\"first_byte\":{},\
+         \"tenths\":[{last_byte}],\"last_byte\":{last_byte},\"verified\":true,\"error\":null}}\n",
+        946_684_800.0 + at,
+        last_byte / 2.0
+    )
+}
+
+fn failure(at: f64, stage: &str, reason: &str) -> String {
+    format!(
+        "{{\"kind\":\"transfer\",\"id\":1,\"behaviour\":\"performance\",\"server\":\"s:80\",\"direction\":\"download\",\"bytes\":51200,\
+         \"received\":0,\"sent\":100,\"start\":{:.6},\"connect\":0.001,\"socks\":null,\"request\":null,\"first_byte\":null,\"tenths\":[],\
+         \"last_byte\":null,\"verified\":false,\"error\":{{\"stage\":\"{stage}\",\"reason\":\"{reason}\",\"detail\":\"\"}}}}\n",
+        946_684_800.0 + at
+    )
+}
+
+fn traffic(folder: &Path, lines: &str) {
+    write(&folder.join("hosts/client1/gnomon-traffic.1000.stdout"), lines);
+}
+
+fn report_on(runs: &[PathBuf], output: &Path) -> Written {
+    report::write(&Request { runs: runs.to_vec(), output: Some(output.to_path_buf()), ..Request::default() }).unwrap()
+}
+
 fn page(written: &Written) -> String {
     fs::read_to_string(&written.page).unwrap()
 }
 
+/// The cells of a table's row, by the text of its first cell.
+fn row(page: &str, name: &str) -> Vec<String> {
+    let begin = format!("<th scope=\"row\">{name}</th>");
+    let rest = page.split(&begin).nth(1).unwrap_or_else(|| panic!("no row '{name}'"));
+    let cells = rest.split("</tr>").next().unwrap().split("<td").skip(1);
+    cells.map(|cell| cell.split_once('>').unwrap().1.split("</td>").next().unwrap().to_owned()).collect()
+}
+
 #[test]
 fn a_made_up_run_gets_every_section_and_file() {
-    let folder = folder("complete");
-    let data = folder.join("tiny.data");
+    let data = folder("complete").join("tiny.data");
     synthetic::write(&data, &Network::tiny(1));
     let written = report::write(&Request { runs: vec![data.clone()], ..Request::default() }).unwrap();
     assert_eq!(written.page, data.join("report/index.html"));
+    assert_eq!(written.summary.len(), 6, "{:?}", written.summary);
     let page = page(&written);
     assert!(!page.contains("class=\"missing\""), "something is missing");
-    for id in ["ttfb-51200", "ttlb-51200", "ttlb-327680", "ttlb-5242880", "goodput", "relay-traffic", "memory", "cpu"] {
+    assert!(!page.contains("id=\"damage\""));
+    let ids = "ttfb-51200 ttlb-51200 ttlb-327680 ttlb-5242880 goodput relay-traffic traffic-by-relay errors-by-kind \
+               errors-over-time circuit-build-time relay-utilisation bootstrapping simulated-time memory cpu";
+    for id in ids.split_whitespace() {
         for extension in ["svg", "png", "csv"] {
             assert!(data.join(format!("report/{id}.{extension}")).is_file(), "{id}.{extension}");
         }
@@ -38,19 +92,258 @@ fn a_made_up_run_gets_every_section_and_file() {
 }
 
 #[test]
-fn groups_and_comparisons() {
+fn pages_need_nothing_from_elsewhere() {
+    let data = folder("self-contained").join("run.data");
+    synthetic::write(&data, &Network::tiny(2));
+    let page = page(&report::write(&Request { runs: vec![data], ..Request::default() }).unwrap());
+    for reference in page.split(['"', '\'', '(']).filter(|text| text.contains("://")) {
+        // A name, never an address to load from.
+        assert_eq!(reference, "http://www.w3.org/2000/svg");
+    }
+    assert!(!page.contains("<link") && !page.contains("<script src"));
+}
+
+#[test]
+fn the_same_run_gives_the_same_bytes() {
+    let folder = folder("same");
+    let data = folder.join("run.data");
+    synthetic::write(&data, &Network::tiny(3));
+    let (a, b) = (folder.join("a"), folder.join("b"));
+    report_on(&[data.clone()], &a);
+    report_on(&[data], &b);
+    let mut files = 0;
+    for entry in fs::read_dir(&a).unwrap().flatten() {
+        files += 1;
+        assert!(
+            fs::read(entry.path()).unwrap() == fs::read(b.join(entry.file_name())).unwrap(),
+            "{:?}",
+            entry.file_name()
+        );
+    }
+    assert!(files > 30);
+}
+
+#[test]
+fn known_transfers_give_known_numbers() {
+    let folder = folder("known");
+    let data = folder.join("run.data");
+    bare(&data, 1);
+    let mut lines: String = [1.0, 2.0, 3.0, 4.0, 10.0].iter().map(|last| transfer(100.0, *last)).collect();
+    lines += &failure(200.0, "socks", "socks-4");
+    lines += &failure(210.0, "socks", "socks-4");
+    lines += &failure(220.0, "transfer", "timeout");
+    traffic(&data, &lines);
+    write(&data.join("hosts/client1/tor.1001.stdout"), "Jan 01 00:01:30.000 [notice] Bootstrapped 100% (done): Done\n");
+    let written = report_on(&[data], &folder.join("report"));
+    let page = page(&written);
+    assert_eq!(row(&page, "Transfers"), ["5 done, 3 failed, 5 verified"]);
+    assert_eq!(row(&page, "Failed transfers"), ["37.5 %"]);
+    assert_eq!(row(&page, "Time to last byte, 50 KiB, median"), ["3.00 s"]);
+    assert_eq!(row(&page, "Time to first byte, 50 KiB, median"), ["1.50 s"]);
+    assert_eq!(row(&page, "Bootstrapped tors"), ["1 of 1"]);
+    assert_eq!(row(&page, "Last tor bootstrapped after"), ["90.0 s"]);
+    // 5 * 50 KiB over 600 s.
+    assert_eq!(row(&page, "Goodput of all transfers, mean"), ["3.41 kbit/s"]);
+    assert_eq!(row(&page, "Simulated seconds per second"), ["10"]);
+    // Quantiles of 1, 2, 3, 4, 10 as NumPy computes them.
+    let quantiles = page.split("Time to last byte (s), quantiles").nth(1).unwrap();
+    assert_eq!(
+        row(quantiles, "50 KiB"),
+        ["performance", "run", "5", "1.200", "2.000", "3.000", "4.000", "7.600", "9.760", "4.000"]
+    );
+    assert_eq!(row(&page, "socks: socks-4"), ["2"]);
+    assert_eq!(row(&page, "all errors"), ["3 of 8 (37.50 %)"]);
+    let csv = fs::read_to_string(folder.join("report/ttlb-51200.csv")).unwrap();
+    let expected = "series,time_to_last_byte_s,fraction\nperformance,1,0\nperformance,1,0.2\nperformance,2,0.4\n\
+                    performance,3,0.6\nperformance,4,0.8\nperformance,10,1\n";
+    assert_eq!(csv, expected);
+}
+
+#[test]
+fn times_may_count_from_the_request_and_of_a_span() {
+    let folder = folder("span");
+    let data = folder.join("run.data");
+    bare(&data, 1);
+    traffic(&data, &(transfer(100.0, 1.0) + &transfer(200.0, 2.0) + &transfer(300.0, 4.0)));
+    let request = Request {
+        runs: vec![data],
+        output: Some(folder.join("report")),
+        since: Since::Request,
+        from_s: Some(150.0),
+        until_s: Some(300.0),
+        ..Request::default()
+    };
+    let page = page(&report::write(&request).unwrap());
+    // Of 2 and 4 s, less 0.25 s until the request.
+    assert_eq!(row(&page, "Time to last byte, 50 KiB, median"), ["2.75 s"]);
+    assert_eq!(row(&page, "Transfers"), ["2 done, 0 failed, 2 verified"]);
+    assert!(page.contains("1 transfers that began outside") || page.contains("1 transfer that began outside"));
+}
+
+#[test]
+fn runs_that_differ_in_their_seed_get_confidence_intervals() {
+    let folder = folder("seeds");
+    let runs: Vec<PathBuf> = (1..=3).map(|seed| folder.join(format!("s{seed}.data"))).collect();
+    for (seed, data) in (1..).zip(&runs) {
+        bare(data, seed);
+        traffic(data, &[1.0, 2.0, 3.0].map(|last| transfer(100.0, last + seed as f64)).concat());
+    }
+    let written = report_on(&runs, &folder.join("report"));
+    let page = page(&written);
+    // Medians 3, 4, 5: mean 4, s = 1, t(2) = 4.30265, error 2.48414.
+    assert_eq!(row(&page, "Time to last byte, 50 KiB, median"), ["4.00 s (1.52 s to 6.48 s)"]);
+    let quantiles = page.split("Time to last byte (s), quantiles").nth(1).unwrap();
+    assert_eq!(row(quantiles, "50 KiB")[5], "4.000 ± 2.484");
+    assert!(page.contains("is a group of 3 runs") && page.contains("Student\u{2019}s t distribution with 2 degrees"));
+    assert!(!page.contains("same seed"));
+    let csv = fs::read_to_string(folder.join("report/ttlb-51200.csv")).unwrap();
+    assert!(csv.starts_with("series,time_to_last_byte_s,fraction,low_time_to_last_byte_s,high_time_to_last_byte_s\n"));
+    assert!(csv.contains("performance,4,0.5,1.515862288,6.484137712\n"), "{csv}");
+}
+
+#[test]
+fn groups_are_compared_and_repeated_seeds_are_told() {
     let folder = folder("comparison");
     let mut groups = Vec::new();
     for (label, slowness, scheduler) in [("vanilla", 1.35, "Vanilla"), ("kist", 1.0, "KIST")] {
-        let mut runs = Vec::new();
-        for seed in 1..=4 {
-            let data = folder.join(format!("{label}-{seed}.data"));
-            synthetic::write(&data, &Network { slowness, scheduler, failing: 0.03, ..Network::tiny(seed) });
-            runs.push(data);
+        let runs: Vec<PathBuf> = (1..=4).map(|seed| folder.join(format!("{label}-{seed}.data"))).collect();
+        for (seed, data) in (1..).zip(&runs) {
+            synthetic::write(data, &Network { slowness, scheduler, failing: 0.03, ..Network::tiny(seed) });
         }
         groups.push(Group { label: label.into(), runs });
     }
-    let output = Some(folder.join("report"));
-    let written = report::write(&Request { groups, output, ..Request::default() }).unwrap();
-    assert!(page(&written).contains("Student"));
+    let again = folder.join("kist-again.data");
+    synthetic::write(&again, &Network { failing: 0.03, ..Network::tiny(4) });
+    groups[1].runs.push(again);
+    let request = Request { groups, output: Some(folder.join("report")), ..Request::default() };
+    let page = page(&report::write(&request).unwrap());
+    assert!(page.contains("vanilla (4 runs)") && page.contains("kist (5 runs)"));
+    assert!(page.contains("runs of \u{201c}kist\u{201d} have the same seed 4"));
+    assert_eq!(row(&page, "Time to last byte, 320 KiB, median").len(), 2);
+    let svg = fs::read_to_string(folder.join("report/ttlb-327680.svg")).unwrap();
+    assert_eq!(svg.matches("<polygon").count(), 2, "a band for each group");
+}
+
+#[test]
+fn a_run_without_tor_says_what_is_missing() {
+    let folder = folder("bare");
+    let data = folder.join("web.data");
+    bare(&data, 1);
+    let written = report_on(&[data], &folder.join("report"));
+    let page = page(&written);
+    for thing in
+        ["output of gnomon-traffic or tgen", "a log of tor", "host-traffic.csv", "progress.csv", "circuit events"]
+    {
+        assert!(page.contains(&format!("<p class=\"missing\">No run has {thing}")), "{thing}");
+    }
+    assert_eq!(row(&page, "Hosts"), ["1: 1 client"]);
+    assert_eq!(row(&page, "State"), ["finished"]);
+}
+
+#[test]
+fn a_killed_run_with_broken_files_still_gets_its_report() {
+    let folder = folder("killed");
+    let data = folder.join("run.data");
+    synthetic::write(&data, &Network::tiny(5));
+    fs::remove_file(data.join("sim-stats.json")).unwrap();
+    write(&data.join("tor-network.json"), "{\"profile\":");
+    let log = data.join("hosts/client1/gnomon-traffic.1001.stdout");
+    let text = fs::read(&log).unwrap();
+    fs::write(&log, &text[..text.len() - 150]).unwrap();
+    let table = data.join("host-traffic.csv");
+    let text = fs::read_to_string(&table).unwrap();
+    fs::write(&table, format!("{text}900,rel")).unwrap();
+    let page = page(&report_on(&[data], &folder.join("report")));
+    assert!(row(&page, "State")[0].starts_with("not finished, last sign at"));
+    assert_eq!(row(&page, "Lines that could not be read"), ["3"]);
+    let damage = page.split("id=\"damage\"").nth(1).unwrap();
+    for file in ["tor-network.json", "hosts/client1/gnomon-traffic.1001.stdout", "host-traffic.csv"] {
+        assert!(damage.contains(file), "{file}");
+    }
+    assert!(damage.contains("the last line is cut off"));
+}
+
+#[test]
+fn a_network_of_tgen_and_oniontrace_is_read() {
+    let folder = folder("tgen");
+    let data = folder.join("shadow.data");
+    write(&data.join("processed-config.yaml"), "general:\n  stop_time: 1 h\n  seed: 1\nhosts: {}\n");
+    let stream = "2000-01-01 00:20:34 946686034.500000 [message] [tgen-stream.c:1738] [_tgenstream_log] [stream-success] transport \
+        [fd=12,local=l:127.0.0.1:1,proxy=l:127.0.0.1:9050,remote=server3:100.0.0.4:80,state=SUCCESS_EOF,error=NONE] stream \
+        [id=3,vertexid=s:3,name=p,peername=s,sendsize=0,recvsize=51200,sendstate=SEND_SUCCESS,recvstate=RECV_SUCCESS,error=NONE] bytes \
+        [total-bytes-recv=51309,total-bytes-send=2043,payload-bytes-recv=51200,payload-bytes-send=0,payload-progress-recv=100.00%,\
+        payload-progress-send=100.00%] times [created-ts=1000000,usecs-to-socket-create=5,usecs-to-command=402010,\
+        usecs-to-first-byte-recv=810000,usecs-to-last-byte-recv=1490000,usecs-to-checksum-recv=1490100,now-ts=2500000]\n";
+    write(&data.join("hosts/perfclient1exit/tgen.1001.stdout"), stream);
+    let logger = "946685102.000000 [message] [_oniontracelogger_logControlLine] Logger:";
+    let trace = format!(
+        "2000-01-01 00:05:02 {logger} 650 BW 1000000 2000000\n2000-01-01 00:05:02 {logger} 650 CIRC 4 BUILT $AA~r1,$BB~r2,$CC~r3 \
+         PURPOSE=GENERAL TIME_CREATED=2000-01-01T00:05:00.500000\n"
+    );
+    write(&data.join("hosts/relay1guard/oniontrace.1002.stdout"), &trace);
+    let page = page(&report_on(&[data], &folder.join("report")));
+    assert_eq!(row(&page, "Hosts"), ["2: 1 guard, 1 client"]);
+    assert_eq!(row(&page, "Time to last byte, 50 KiB, median"), ["1.49 s"]);
+    assert!(page.contains("Time to last byte, 50 KiB, perfclientexit clients"));
+    assert!(fs::read_to_string(folder.join("report/circuit-build-time.csv")).unwrap().contains("GENERAL,1.5,1\n"));
+    assert!(page.contains("<figure id=\"relay-traffic\">"), "from the control port, where host-traffic.csv is missing");
+    assert!(!page.contains("id=\"damage\""));
+}
+
+#[test]
+fn many_sizes_of_a_behaviour_are_one_figure() {
+    let folder = folder("sizes");
+    let data = folder.join("run.data");
+    bare(&data, 1);
+    let lines: String = (0..20)
+        .map(|i| transfer(100.0 + f64::from(i), 1.0 + f64::from(i)).replace("51200", &(1000 + i).to_string()))
+        .collect();
+    traffic(&data, &lines.replace("\"performance\"", "\"markov\""));
+    let page = page(&report_on(&[data], &folder.join("report")));
+    assert!(page.contains("Time to last byte, markov, any size"));
+    assert!(folder.join("report/ttlb-markov.png").is_file());
+}
+
+#[test]
+fn a_directory_that_no_run_wrote_is_refused_with_a_hint() {
+    let folder = folder("refused");
+    let refuse = |path: &Path| {
+        let error = report::write(&Request { runs: vec![path.to_path_buf()], ..Request::default() }).unwrap_err();
+        assert!(error.is_bad_input());
+        error.to_string()
+    };
+    assert!(refuse(&folder.join("nothing")).contains("it does not exist"));
+    write(&folder.join("file"), "");
+    assert!(refuse(&folder.join("file")).contains("it is a file"));
+    assert!(refuse(&folder).contains("is no data directory"));
+    bare(&folder.join("gnomon.data"), 1);
+    let text = refuse(&folder);
+    assert!(text.contains("did you mean '") && text.contains("gnomon.data'"), "{text}");
+}
+
+#[test]
+fn a_second_report_leaves_no_figures_of_the_first() {
+    let folder = folder("again");
+    let (full, empty, output) = (folder.join("full.data"), folder.join("empty.data"), folder.join("report"));
+    synthetic::write(&full, &Network::tiny(6));
+    bare(&empty, 1);
+    report_on(&[full], &output);
+    write(&output.join("notes.csv"), "the user's own");
+    report_on(&[empty], &output);
+    let mut left: Vec<String> =
+        fs::read_dir(&output).unwrap().flatten().map(|entry| entry.file_name().into_string().unwrap()).collect();
+    left.sort();
+    assert_eq!(left, ["index.html", "notes.csv"]);
+}
+
+/// The first bytes of a PNG file: its width and height, at bytes 16 to 23 (PNG specification, 11.2.2).
+#[test]
+fn pictures_are_twice_as_wide_as_figures() {
+    let data = folder("pictures").join("run.data");
+    synthetic::write(&data, &Network::tiny(7));
+    report::write(&Request { runs: vec![data.clone()], ..Request::default() }).unwrap();
+    let picture = fs::read(data.join("report/ttlb-51200.png")).unwrap();
+    assert_eq!(&picture[1..4], b"PNG");
+    assert_eq!(u32::from_be_bytes(picture[16..20].try_into().unwrap()), 960);
+    assert!(picture.len() > 10_000, "{} bytes: is there text?", picture.len());
 }
