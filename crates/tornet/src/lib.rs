@@ -7,6 +7,7 @@
 //!
 //! The crate reads the files that it is told to read, and nothing of the environment; the binary finds programs.
 
+mod collector;
 mod error;
 mod experiment;
 mod files;
@@ -24,6 +25,8 @@ pub mod status;
 mod torrc;
 mod traffic;
 
+use base::SeedTree;
+pub use collector::Sources;
 pub use error::Error;
 pub use files::Files;
 pub use geography::{Geography, Place};

@@ -57,6 +57,8 @@ pub fn new() -> Command {
         )
         .next_help_heading("Where to begin (everything below overrides it)")
         .args(beginnings())
+        .next_help_heading("The public network from files in CollecTor's formats, in place of the built-in model")
+        .args(sources())
         .next_help_heading("How many")
         .args(
             COUNTS
@@ -86,6 +88,22 @@ fn beginnings() -> Vec<Arg> {
             .conflicts_with("profile"),
         value("seed", "N", "Everything random follows from it: keys, places, lines, times, and the run")
             .value_parser(value_parser!(u64)),
+    ]
+}
+
+fn sources() -> Vec<Arg> {
+    let file = |name, help| value(name, "FILE", help).value_parser(value_parser!(PathBuf));
+    let more = |name, help| file(name, help).requires("consensus");
+    vec![
+        file("consensus", "A consensus: relays, flags and weights"),
+        more("descriptors", "Server descriptors, a file or a folder of files: what relays can carry; can be repeated")
+            .action(ArgAction::Append),
+        more("bandwidths", "A bandwidth file, whose weights replace the consensus'"),
+        more(
+            "geoip",
+            "Countries of addresses, as in tor's file geoip; without, relays are spread as in the built-in model",
+        ),
+        more("users", "Users by country: userstats-relay-country.csv of Tor Metrics"),
     ]
 }
 

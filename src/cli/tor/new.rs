@@ -7,7 +7,7 @@ use base::quantity;
 use clap::ArgMatches;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use tornet::{Amount, Behaviour, Error, Files, Model, Network, Role, Scheduler, Spec, Transport};
+use tornet::{Amount, Behaviour, Error, Files, Model, Network, Role, Scheduler, Sources, Spec, Transport};
 
 /// What a tor takes in memory on average while it works, as measured, and what is taken besides, in MiB.
 const MIB_PER_TOR: f64 = 12.0;
@@ -49,8 +49,17 @@ fn generate(matches: &ArgMatches) -> Result<String, Error> {
 }
 
 /// The public network as it is built in, or as the user's files have it.
-fn model(_matches: &ArgMatches) -> Result<Model, Error> {
-    Ok(Model::public())
+fn model(matches: &ArgMatches) -> Result<Model, Error> {
+    let Some(consensus) = matches.get_one::<PathBuf>("consensus") else { return Ok(Model::public()) };
+    let file = |name| matches.get_one::<PathBuf>(name).cloned();
+    let sources = Sources {
+        consensus: consensus.clone(),
+        descriptors: matches.get_many("descriptors").map(|paths| paths.cloned().collect()).unwrap_or_default(),
+        bandwidths: file("bandwidths"),
+        geoip: file("geoip"),
+        users: file("users"),
+    };
+    Model::read(&sources, matches.get_one("seed").copied().unwrap_or(1))
 }
 
 /// The profile or the scale, as the other flags change it.
