@@ -37,20 +37,35 @@ impl Unit {
         (*factor, symbol)
     }
 
-    /// A single value in words: "1.25 s", "12.3 Mbit/s", "45 %".
+    /// A single value in words: "1.25 s", "12.3 Mbit/s", "45 %". The space does not break.
     pub fn show(self, value: f64) -> String {
-        let (factor, symbol) = match self {
-            // A single duration is read more easily with its own unit than an axis is.
-            Unit::Seconds if value.abs() < 0.1 => (1e3, "ms"),
-            Unit::Seconds if value.abs() < 600.0 => (1.0, "s"),
-            _ => self.for_axis(value.abs()),
-        };
+        let (factor, symbol) = self.for_value(value);
         let number = match self {
             Unit::Count if value.fract() == 0.0 => grouped(value),
             _ => significant(value * factor, 3),
         };
-        if symbol.is_empty() { number } else { format!("{number} {symbol}") }
+        with_symbol(number, symbol)
     }
+
+    /// A value with what it may be off: "1.25 ± 0.04 s", both with the digits of the value.
+    pub fn show_with_error(self, value: f64, error: f64) -> String {
+        let (factor, symbol) = self.for_value(value);
+        let decimals = decimals(value * factor, 3);
+        with_symbol(format!("{:.decimals$} ± {:.decimals$}", value * factor, error * factor), symbol)
+    }
+
+    fn for_value(self, value: f64) -> (f64, &'static str) {
+        match self {
+            // A single duration is read more easily with its own unit than an axis is.
+            Unit::Seconds if value.abs() < 0.1 => (1e3, "ms"),
+            Unit::Seconds if value.abs() < 600.0 => (1.0, "s"),
+            _ => self.for_axis(value.abs()),
+        }
+    }
+}
+
+fn with_symbol(number: String, symbol: &str) -> String {
+    if symbol.is_empty() { number } else { format!("{number}\u{a0}{symbol}") }
 }
 
 /// A whole number with thin spaces between thousands.
@@ -71,11 +86,17 @@ fn significant(value: f64, digits: i32) -> String {
     if value == 0.0 || !value.is_finite() {
         return "0".to_owned();
     }
-    let magnitude = value.abs().log10().floor() as i32;
-    let decimals = (digits - 1 - magnitude).clamp(0, 9) as usize;
-    let text = format!("{value:.decimals$}");
+    let decimals = decimals(value, digits);
     // 9.996 with three digits is 10.00: one digit too many, and harmless.
-    text.replace('-', "\u{2212}")
+    format!("{value:.decimals$}").replace('-', "\u{2212}")
+}
+
+/// Digits behind the point of a number with that many significant ones.
+fn decimals(value: f64, digits: i32) -> usize {
+    if value == 0.0 || !value.is_finite() {
+        return 0;
+    }
+    (digits - 1 - value.abs().log10().floor() as i32).clamp(0, 9) as usize
 }
 
 #[cfg(test)]
@@ -84,13 +105,16 @@ mod tests {
 
     #[test]
     fn values_are_shown_with_three_digits_and_a_fitting_unit() {
-        assert_eq!(Unit::Seconds.show(1.2345), "1.23 s");
-        assert_eq!(Unit::Seconds.show(0.0123), "12.3 ms");
-        assert_eq!(Unit::Seconds.show(0.75), "0.750 s");
-        assert_eq!(Unit::Seconds.show(3600.0), "60.0 min");
-        assert_eq!(Unit::BitsPerSecond.show(12_345_678.0), "12.3 Mbit/s");
-        assert_eq!(Unit::Bytes.show(1536.0), "1.50 KiB");
-        assert_eq!(Unit::Share.show(0.045), "4.50 %");
+        assert_eq!(Unit::Seconds.show(1.2345), "1.23\u{a0}s");
+        assert_eq!(Unit::Seconds.show(0.0123), "12.3\u{a0}ms");
+        assert_eq!(Unit::Seconds.show(0.75), "0.750\u{a0}s");
+        assert_eq!(Unit::Seconds.show(3600.0), "60.0\u{a0}min");
+        assert_eq!(Unit::BitsPerSecond.show(12_345_678.0), "12.3\u{a0}Mbit/s");
+        assert_eq!(Unit::Bytes.show(1536.0), "1.50\u{a0}KiB");
+        assert_eq!(Unit::Share.show(0.045), "4.50\u{a0}%");
+        assert_eq!(Unit::Seconds.show_with_error(1.2345, 0.0412), "1.23 ± 0.04\u{a0}s");
+        assert_eq!(Unit::Bytes.show_with_error(1048576.0, 524288.0), "1.00 ± 0.50\u{a0}MiB");
+        assert_eq!(Unit::Seconds.show_with_error(0.0, 0.0), "0 ± 0\u{a0}ms");
         assert_eq!(Unit::Count.show(1234567.0), "1\u{2009}234\u{2009}567");
         assert_eq!(Unit::Count.show(1234.0), "1234");
         assert_eq!(Unit::Count.show(0.0), "0");

@@ -23,7 +23,8 @@ pub fn rows(context: &Context) -> Vec<Row> {
         [("Hosts", hosts), ("Seed", seed), ("State", state), ("Bootstrapped tors", bootstrapped)];
     let mut rows: Vec<Row> = texts.iter().map(|(name, of_run)| text_row(context, name, of_run)).collect();
     rows.push(number_row(context, "Last tor bootstrapped after", Unit::Seconds, last_bootstrapped));
-    rows.push(text_row(context, "Transfers", &|run| transfers_of(context, run)));
+    let transfers = context.subjects.iter().map(|subject| transfers_of(context, subject));
+    rows.push(Row { name: "Transfers".into(), cells: transfers.collect() });
     rows.push(number_row(context, "Failed transfers", Unit::Share, |run| failed_share(context, run)));
     for class in transfers::classes(context).keys() {
         for byte in [Byte::First, Byte::Last] {
@@ -55,7 +56,7 @@ fn text_row(context: &Context, name: &str, of_run: &dyn Fn(&Run) -> Option<Strin
         let mut texts: Vec<String> =
             subject.runs.iter().map(|run| of_run(run).unwrap_or_else(|| UNKNOWN.into())).collect();
         texts.dedup();
-        texts.join("; ")
+        texts.join(if texts.iter().any(|text| text.contains(',')) { "; " } else { ", " })
     };
     Row { name: name.to_owned(), cells: context.subjects.iter().map(cell).collect() }
 }
@@ -67,12 +68,11 @@ fn number_row(context: &Context, name: &str, unit: Unit, of_run: impl Fn(&Run) -
     Row { name: name.to_owned(), cells: context.subjects.iter().map(cell).collect() }
 }
 
-/// "1.23 s", or "1.23 s (1.11 s to 1.35 s)".
+/// "1.23 s", or "1.23 ± 0.12 s".
 fn show(unit: Unit, estimate: &Estimate) -> String {
-    let mean = unit.show(estimate.mean);
-    match (estimate.low(), estimate.high()) {
-        (Some(low), Some(high)) => format!("{mean} ({} to {})", unit.show(low), unit.show(high)),
-        _ => mean,
+    match estimate.error {
+        Some(error) => unit.show_with_error(estimate.mean, error),
+        None => unit.show(estimate.mean),
     }
 }
 
@@ -101,15 +101,22 @@ fn last_bootstrapped(run: &Run) -> Option<f64> {
     times?.into_iter().reduce(f64::max)
 }
 
-fn transfers_of(context: &Context, run: &Run) -> Option<String> {
-    let count = |is_meant: fn(&Transfer) -> bool| context.transfers(run).filter(|transfer| is_meant(transfer)).count();
+/// Of all runs of a subject together.
+fn transfers_of(context: &Context, subject: &Subject) -> String {
+    let count = |is_meant: fn(&Transfer) -> bool| {
+        let transfers = subject.runs.iter().flat_map(|run| context.transfers(run));
+        transfers.filter(|transfer| is_meant(transfer)).count()
+    };
+    if subject.runs.iter().all(|run| run.generators == 0) {
+        return UNKNOWN.into();
+    }
     let (done, verified) = (count(Transfer::is_done), count(|transfer| transfer.is_done() && transfer.verified));
     let failed = count(|transfer| transfer.error.is_some());
     let retries = match count(|transfer| transfer.is_retry) {
         0 => String::new(),
         count => format!(", {count} of all were retries"),
     };
-    (run.generators > 0).then(|| format!("{done} done, {failed} failed, {verified} verified{retries}"))
+    format!("{done} done, {failed} failed, {verified} verified{retries}")
 }
 
 fn failed_share(context: &Context, run: &Run) -> Option<f64> {
@@ -194,7 +201,7 @@ pub fn lines(context: &Context) -> Vec<String> {
         ),
     ];
     let told = lines.into_iter().filter(|(_, text)| !text.is_empty());
-    told.map(|(name, text)| format!("{name:<10} {text}").replace('\u{2009}', " ")).collect()
+    told.map(|(name, text)| format!("{name:<10} {text}").replace(['\u{2009}', '\u{a0}'], " ")).collect()
 }
 
 /// "Time to last byte, 50 KiB, median" becomes "ttlb 50 KiB".
@@ -206,5 +213,5 @@ fn short(name: &str) -> String {
 fn one_line<'a>(subject: &Subject, index: usize, cell: &dyn Fn(&str, usize) -> Option<&'a str>) -> String {
     let parts = ["Transfers", "Goodput of all transfers, mean", "Simulated in wall time"];
     let parts: Vec<&str> = parts.iter().filter_map(|name| cell(name, index)).collect();
-    format!("{}: {}", subject.title(), parts.join("; ")).replace('\u{2009}', " ")
+    format!("{}: {}", subject.title(), parts.join("; ")).replace(['\u{2009}', '\u{a0}'], " ")
 }
