@@ -189,8 +189,9 @@ impl Transfer {
         }
     }
 
+    /// When a byte last went or came, from the beginning: the clock is read once for what follows from it.
     fn elapsed(&self) -> f64 {
-        clock::seconds(clock::now() - self.began)
+        clock::seconds(self.touched - self.began)
     }
 
     /// One thing that can be done; `None` if there may be another.
