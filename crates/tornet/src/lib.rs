@@ -33,7 +33,7 @@ pub use geography::{Geography, Place};
 pub use model::{FullNetwork, Model, ModelRelay};
 pub use network::{Attachment, Behaviour, Host, Network, Role};
 pub use profile::{PROFILES, Profile, profile};
-pub use scale::scaled;
+pub use scale::{relays_by_role, scaled};
 pub use spec::{Amount, ClientCounts, LinkClass, RelayCounts, Scheduler, Spec, Transport};
 
 use std::path::PathBuf;
@@ -46,3 +46,6 @@ pub struct Programs {
     /// Needed where bridges speak obfs4.
     pub obfs4proxy: Option<PathBuf>,
 }
+
+#[cfg(test)]
+mod tests;

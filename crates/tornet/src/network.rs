@@ -152,14 +152,20 @@ const LEAST_RELAY_BANDWIDTH: Bandwidth = Bandwidth::from_bits_per_sec(800_000);
 const AUTHORITY_BANDWIDTH: Bandwidth = Bandwidth::from_bits_per_sec(1_000_000_000);
 
 impl Network {
-    /// Lays the network out: a function of the spec and the model alone.
+    /// The network of a spec: a function of the spec and the model alone.
     pub fn build(spec: Spec, model: &Model) -> Result<Network, Error> {
+        let mut network = Network::without_keys(spec, model)?;
+        make_keys(&mut network.hosts, &SeedTree::new(network.spec.seed), network.spec.transport);
+        Ok(network)
+    }
+
+    /// Lays the hosts out: what each is, where, on what line, with which address.
+    pub(crate) fn without_keys(spec: Spec, model: &Model) -> Result<Network, Error> {
         spec.check()?;
         let seeds = SeedTree::new(spec.seed);
         let mut hosts = relays(&spec, model, &seeds)?;
         hosts.extend(edges(&spec, model, &seeds));
         give_addresses(&mut hosts);
-        make_keys(&mut hosts, &seeds, spec.transport);
         Ok(Network { spec, source: model.source.clone(), geography: model.geography.clone(), hosts })
     }
 

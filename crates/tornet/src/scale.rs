@@ -45,6 +45,33 @@ pub fn scaled(model: &Model, scale: f64, users_per_client: u32) -> Result<Spec, 
     })
 }
 
+/// How many relays of each role a network of `total` has, in proportion to the model's. `given` are counts that are settled, in the
+/// order guards, exits, guard-exits, middles; the others share what they leave.
+pub fn relays_by_role(model: &Model, total: u32, given: [Option<u32>; 4]) -> Result<[u32; 4], Error> {
+    let settled: u32 = given.iter().flatten().sum();
+    if settled > total || (settled < total && given.iter().all(Option::is_some)) {
+        let [guards, exits, guard_exits, middles] = given.map(|count| count.unwrap_or(0));
+        return Err(Error::input(format!(
+            "{guards} guards, {exits} exits, {guard_exits} guard-exits and {middles} middles are {} than --relays {total}; change one or \
+             leave --relays out",
+            if settled > total { "more" } else { "fewer" }
+        )));
+    }
+    let roles = [Role::Guard, Role::Exit, Role::GuardExit, Role::Middle];
+    let mut counts = given.map(|count| count.unwrap_or(0));
+    let weights: Vec<f64> = (0..roles.len())
+        .map(|role| if given[role].is_none() { f64::from(model.network.count(roles[role])) } else { 0.0 })
+        .collect();
+    let sum: f64 = weights.iter().sum();
+    // One after the other to the role that is furthest below its share (Webster's method): no rounding to mend afterwards.
+    for _ in settled..total {
+        let lag = |role: usize| weights[role] / sum / (f64::from(counts[role]) + 0.5);
+        let most = (0..roles.len()).filter(|role| given[*role].is_none()).max_by(|a, b| lag(*a).total_cmp(&lag(*b)));
+        counts[most.expect("a role that is not settled")] += 1;
+    }
+    Ok(counts)
+}
+
 fn share(count: u32, scale: f64) -> u32 {
     (f64::from(count) * scale).round() as u32
 }
@@ -61,6 +88,25 @@ mod tests {
         assert!(spec.relays.relays().abs_diff(346) <= 2, "{:?}", spec.relays);
         assert!(spec.clients.markov.abs_diff(396) <= 1);
         assert_eq!((spec.clients.performance, spec.servers), (40, 40));
+    }
+
+    #[test]
+    fn relays_are_shared_out_as_the_public_network_has_them() {
+        let model = Model::public();
+        assert_eq!(relays_by_role(&model, 18, [None; 4]).expect("fair"), [6, 1, 3, 8]);
+        assert_eq!(relays_by_role(&model, 10, [Some(2), Some(3), None, None]).expect("fair").iter().sum::<u32>(), 10);
+    }
+
+    #[test]
+    fn more_guards_than_relays_are_refused() {
+        let model = Model::public();
+        let error = relays_by_role(&model, 5, [Some(6), None, None, None]).expect_err("too many");
+        assert!(
+            error.to_string().contains("6 guards") && error.to_string().contains("more than --relays 5"),
+            "{error}"
+        );
+        let error = relays_by_role(&model, 5, [Some(1); 4]).expect_err("too few");
+        assert!(error.to_string().contains("fewer than --relays 5"), "{error}");
     }
 
     #[test]

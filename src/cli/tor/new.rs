@@ -75,6 +75,12 @@ fn spec(matches: &ArgMatches, model: &Model) -> Result<Spec, Error> {
             profile.ok_or_else(unknown)?.spec()
         }
     };
+    if let Some(total) = matches.get_one::<u32>("relays") {
+        let given = ["guards", "exits", "guard-exits", "middles"].map(|name| matches.get_one(name).copied());
+        let counts = tornet::relays_by_role(model, *total, given)?;
+        let relays = &mut spec.relays;
+        [relays.guards, relays.exits, relays.guard_exits, relays.middles] = counts;
+    }
     for count in COUNTS {
         if let Some(number) = matches.get_one(count.name) {
             *(count.field)(&mut spec) = *number;

@@ -73,3 +73,6 @@ fn fingerprint(key: &rsa::RsaPrivateKey) -> [u8; 20] {
 fn hex_upper(bytes: &[u8]) -> String {
     data_encoding::HEXUPPER.encode(bytes)
 }
+
+#[cfg(test)]
+mod tests;

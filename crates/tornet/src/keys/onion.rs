@@ -42,7 +42,7 @@ fn expand(seed: &[u8; 32]) -> [u8; 64] {
     expanded
 }
 
-fn address(public: &[u8; 32]) -> String {
+pub(super) fn address(public: &[u8; 32]) -> String {
     const VERSION: u8 = 3;
     let mut hash = Sha3_256::new();
     hash.update(b".onion checksum");

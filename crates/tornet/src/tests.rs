@@ -1,0 +1,215 @@
+//! Whole networks: what must hold for every one.
+
+use crate::{Amount, Error, Files, Model, Network, Programs, Role, Spec, Transport, profile, scaled};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn spec(name: &str) -> Spec {
+    profile(name).expect("a profile").spec()
+}
+
+fn programs() -> Programs {
+    Programs {
+        tor: PathBuf::from("/usr/sbin/tor"),
+        traffic: PathBuf::from("/opt/gnomon-traffic"),
+        obfs4proxy: Some(PathBuf::from("/usr/bin/obfs4proxy")),
+    }
+}
+
+fn network(spec: Spec) -> Network {
+    Network::build(spec, &Model::public()).expect("a network")
+}
+
+/// Large networks, of which only the shape is looked at.
+fn laid_out(spec: Spec) -> Network {
+    Network::without_keys(spec, &Model::public()).expect("a network")
+}
+
+fn files(spec: Spec) -> Files {
+    Files::of(&network(spec), &programs(), "gnomon tor new")
+}
+
+fn text(files: &Files, path: &str) -> String {
+    let found = files.iter().find(|(name, _)| *name == Path::new(path));
+    let (_, bytes) = found.unwrap_or_else(|| panic!("no file {path}"));
+    String::from_utf8(bytes.to_vec()).expect("text")
+}
+
+#[test]
+fn every_profile_is_possible() {
+    for profile in crate::PROFILES {
+        profile.spec().check().unwrap_or_else(|error| panic!("{}: {error}", profile.name));
+    }
+}
+
+#[test]
+fn profiles_have_the_counts_that_they_promise() {
+    let tiny = spec("tiny");
+    assert_eq!((tiny.relays.authorities, tiny.relays.relays(), tiny.clients.total(), tiny.tors()), (3, 6, 5, 14));
+    let small = spec("paper-small");
+    assert_eq!((small.servers, small.relays.relays(), small.clients.total()), (20, 18, 230));
+    assert_eq!((small.bootstrap.as_secs_f64(), small.total.as_secs_f64()), (1800.0, 3600.0));
+}
+
+#[test]
+fn equal_seeds_give_equal_bytes_and_other_seeds_other_ones() {
+    let with_seed = |seed| Spec { seed, ..spec("bridges-onions") };
+    let first = files(with_seed(7));
+    assert_eq!(first, files(with_seed(7)));
+    assert_ne!(text(&first, "gnomon.yaml"), text(&files(with_seed(8)), "gnomon.yaml"));
+}
+
+#[test]
+fn names_addresses_and_fingerprints_are_unique_and_nicknames_are_legal() {
+    let network = network(scaled(&Model::public(), 0.005, 100).expect("a fair scale"));
+    let names: BTreeSet<&str> = network.hosts.iter().map(|host| host.name.as_str()).collect();
+    let addresses: BTreeSet<_> = network.hosts.iter().map(|host| host.address).collect();
+    assert_eq!((names.len(), addresses.len()), (network.hosts.len(), network.hosts.len()));
+    let identities: Vec<&str> =
+        network.hosts.iter().filter_map(|host| Some(host.identity.as_ref()?.fingerprint.as_str())).collect();
+    assert_eq!(identities.iter().collect::<BTreeSet<_>>().len(), identities.len());
+    // dir-spec: a nickname is 1 to 19 letters and digits.
+    let illegal = names.iter().find(|name| name.len() > 19 || !name.chars().all(|c| c.is_ascii_alphanumeric()));
+    assert_eq!(illegal, None);
+}
+
+#[test]
+fn a_sampled_network_keeps_the_roles_shares_of_the_weight() {
+    // The shares of the full network that tornettools gives for the same data.
+    let published = [(Role::Guard, 0.518), (Role::Exit, 0.065), (Role::GuardExit, 0.266), (Role::Middle, 0.151)];
+    let network = laid_out(scaled(&Model::public(), 0.05, 100).expect("a fair scale"));
+    let weight = |role| network.with_role(role).map(|host| host.weight).sum::<u64>() as f64;
+    let total: f64 = published.iter().map(|(role, _)| weight(*role)).sum();
+    for (role, share) in published {
+        let sampled = weight(role) / total;
+        assert!((sampled - share).abs() < 0.03, "{role:?}: {sampled:.3}, published {share}");
+    }
+}
+
+#[test]
+fn different_seeds_sample_different_relays_of_the_same_distribution() {
+    let capacity = |seed| {
+        let network = laid_out(Spec { seed, ..spec("paper-small") });
+        let relays = network
+            .hosts
+            .iter()
+            .filter(|host| host.role.is_guard() || host.role.is_exit() || host.role == Role::Middle);
+        relays.map(|host| host.up.bits_per_sec()).sum::<u64>() as f64
+    };
+    let (one, two) = (capacity(1), capacity(2));
+    assert_ne!(one, two);
+    assert!((one / two - 1.0).abs() < 0.4, "{one} against {two}");
+}
+
+#[test]
+fn users_are_where_the_model_has_them() {
+    let network = laid_out(scaled(&Model::public(), 0.1, 100).expect("a fair scale"));
+    let clients = network.hosts.iter().filter(|host| host.role.behaviour().is_some());
+    let mut counts: BTreeMap<&str, f64> = BTreeMap::new();
+    for host in clients {
+        *counts.entry(network.geography.places[host.attachment.place].code.as_str()).or_default() += 1.0;
+    }
+    let total: f64 = counts.values().sum();
+    // 3,906 and 1,774 of 19,396 clients in data/users.csv.
+    assert!((counts["US"] / total - 0.201).abs() < 0.05, "{counts:?}");
+    assert!((counts["DE"] / total - 0.091).abs() < 0.04, "{counts:?}");
+}
+
+fn refused(change: impl Fn(&mut Spec), expected: &str) {
+    let mut spec = spec("tiny");
+    change(&mut spec);
+    match spec.check() {
+        Err(Error::Input(message)) => assert!(message.contains(expected), "'{message}' lacks '{expected}'"),
+        other => panic!("accepted, though '{expected}': {other:?}"),
+    }
+}
+
+#[test]
+fn impossible_networks_are_refused_with_what_to_give() {
+    refused(|spec| spec.relays.authorities = 0, "--authorities 1");
+    refused(|spec| (spec.relays.exits, spec.relays.guard_exits) = (0, 0), "--exits or --guard-exits");
+    refused(|spec| (spec.relays.guards, spec.relays.guard_exits) = (0, 0), "--guards or --guard-exits");
+    refused(|spec| (spec.relays.guards, spec.relays.exits, spec.relays.middles) = (0, 0, 0), "three hops");
+    refused(|spec| spec.servers = 0, "--servers 1");
+    refused(|spec| spec.clients.onion = 2, "--onion-services 1");
+    refused(|spec| spec.clients.bridge = 2, "--bridges 1");
+    refused(|spec| spec.clients = crate::ClientCounts::default(), "no client");
+    refused(|spec| spec.bootstrap = base::SimDuration::from_secs(10), "--bootstrap 60 s");
+    refused(|spec| spec.total = spec.bootstrap, "--duration");
+    refused(|spec| spec.voting_interval = base::SimDuration::from_secs(7), "--voting-interval");
+    refused(|spec| spec.clients.web = 60_000, "too many");
+}
+
+#[test]
+fn only_what_is_used_is_written() {
+    let files = files(spec("tiny"));
+    let names: Vec<String> = files.iter().map(|(path, _)| path.display().to_string()).collect();
+    assert!(
+        !names.iter().any(|name| name.contains("bridge") || name.contains("onion") || name.contains("graphml")),
+        "{names:?}"
+    );
+    assert!(names.contains(&"template/hosts/authority1/keys/authority_certificate".to_owned()));
+}
+
+#[test]
+fn clients_that_end_are_expected_to_and_others_to_run() {
+    let tiny = text(&files(spec("tiny")), "gnomon.yaml");
+    assert_eq!(tiny.matches("expected_final_state: { exited: 0 }").count(), 5);
+    let endless = Spec { amount: Amount::Endless, ..spec("tiny") };
+    assert!(!text(&files(endless), "gnomon.yaml").contains("exited"));
+}
+
+#[test]
+fn bridge_lines_name_what_the_bridge_has() {
+    let files = files(spec("bridges-onions"));
+    let state: serde_json::Value =
+        serde_json::from_str(&text(&files, "template/hosts/bridge1/pt_state/obfs4_state.json")).expect("JSON");
+    let client = text(&files, "template/hosts/bridgeclient1/torrc");
+    let node = state["node-id"].as_str().expect("a node id").to_uppercase();
+    assert!(client.contains(&format!("Bridge obfs4 20.6.0.1:8443 {node} cert=")), "{client}");
+    let plain = self::files(Spec { transport: Transport::Plain, ..spec("bridges-onions") });
+    assert!(text(&plain, "template/hosts/bridgeclient1/torrc").contains("Bridge 20.6.0.1:9001 "));
+}
+
+#[test]
+fn onion_clients_know_the_services_addresses() {
+    let files = files(spec("bridges-onions"));
+    let address = text(&files, "template/hosts/onion1/onion-service/hostname");
+    let traffic = text(&files, "template/hosts/onionclient1/traffic.yaml");
+    assert!(traffic.contains(&format!("\"{}:80\"", address.trim())), "{traffic}");
+}
+
+#[test]
+fn existing_folders_are_left_alone() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let error = files(spec("tiny")).write(folder.path()).expect_err("it exists");
+    assert!(error.to_string().contains("exists; remove it"), "{error}");
+}
+
+/// tor itself reads every kind of torrc.
+#[test]
+fn tor_takes_the_configurations() {
+    if Command::new("tor").arg("--version").output().is_err() {
+        return eprintln!("tor is not installed: nothing checked");
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let target = folder.path().join("net");
+    let network = network(spec("bridges-onions"));
+    Files::of(&network, &programs(), "gnomon tor new").write(&target).expect("written");
+    let mut kinds = BTreeSet::new();
+    for host in network.hosts.iter().filter(|host| host.role.runs_tor()) {
+        let shared = crate::torrc::shared_name(host.role);
+        if !kinds.insert(shared) {
+            continue;
+        }
+        let output = Command::new("tor")
+            .args(["--verify-config", "--defaults-torrc", &format!("../../conf/{shared}"), "-f", "torrc"])
+            .current_dir(target.join("template/hosts").join(&host.name))
+            .output()
+            .expect("tor runs");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("Configuration was valid"), "{}: {said}", host.name);
+    }
+    assert!(kinds.len() >= 7, "{kinds:?}");
+}
