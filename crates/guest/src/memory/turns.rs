@@ -165,8 +165,6 @@ static FIXED: Mutex<FixedAddresses> =
     Mutex::new(FixedAddresses { seats: Seats::new(NOBODY), holder: NOBODY, spares: Vec::new() });
 /// The same as in `FIXED`, to be read without its lock. While a worker holds the fixed addresses, it alone changes this.
 static FIXED_RESIDENT: AtomicU64 = AtomicU64::new(NOBODY);
-/// The same as in `FIXED`, for those who wait awake.
-static FIXED_HOLDER: AtomicU64 = AtomicU64::new(NOBODY);
 static FIXED_FREED: Condvar = Condvar::new();
 
 struct FixedAddresses {
@@ -208,38 +206,21 @@ pub(super) fn is_fixed_resident(number: u64) -> bool {
     FIXED_RESIDENT.load(Ordering::Acquire) == number
 }
 
-/// Brings an address space to its fixed addresses, once no other worker than `holder` holds them.
+/// Brings an address space to its fixed addresses, once no other worker than `holder` holds them. Asleep: to wait awake made runs
+/// slower in which all guests lie at fixed addresses, since the addresses then change hands more often.
 pub(super) fn enter_fixed(number: u64, holder: u64) {
-    wait_awake(holder);
     let mut fixed = lock(&FIXED);
     while fixed.holder != NOBODY && fixed.holder != holder {
         fixed = FIXED_FREED.wait(fixed).unwrap_or_else(PoisonError::into_inner);
     }
     fixed.holder = holder;
-    FIXED_HOLDER.store(holder, Ordering::Relaxed);
     fixed.seats.bring_home(number);
     FIXED_RESIDENT.store(number, Ordering::Release);
 }
 
-/// Waits awake for a while until the fixed addresses are free: they are mostly held for less than it takes to sleep and be woken.
-fn wait_awake(holder: u64) {
-    const TRIES: u32 = 2_000;
-    const PAUSES: u32 = 8;
-    for _ in 0..TRIES {
-        let held_by = FIXED_HOLDER.load(Ordering::Relaxed);
-        if held_by == NOBODY || held_by == holder {
-            return;
-        }
-        (0..PAUSES).for_each(|_| std::hint::spin_loop());
-    }
-}
-
 /// Lets other workers have the fixed addresses, which the caller holds.
 pub(crate) fn leave_fixed() {
-    let mut fixed = lock(&FIXED);
-    fixed.holder = NOBODY;
-    FIXED_HOLDER.store(NOBODY, Ordering::Relaxed);
-    drop(fixed);
+    lock(&FIXED).holder = NOBODY;
     FIXED_FREED.notify_one();
 }
 
