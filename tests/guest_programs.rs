@@ -33,8 +33,9 @@ macro_rules! programs {
 }
 
 programs! {
-    bad_calls cpu_state descriptors epoll eventfd faults files futex identity memory names pipes poll seccomp signals tcp tcp_closing tcp_options threads
-    time timerfd udp unix_sockets
+    bad_calls cpu_state descriptors epoll eventfd exec faults file_locks files fork futex groups
+    identity memory names pipes poll seccomp signals tcp tcp_closing tcp_options threads time
+    timerfd udp unix_sockets wait
 }
 
 #[test]

@@ -137,6 +137,7 @@ impl Ctx<'_> {
 
     fn cancel_watches(&mut self) {
         let tid = self.thread.tid;
+        self.thread.wait.lock = None;
         for file in self.thread.wait.files.drain(..) {
             self.kernel.files[file].queue.remove_thread(tid);
         }

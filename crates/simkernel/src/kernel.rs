@@ -229,6 +229,7 @@ impl Kernel {
     /// As `release_wait`, for a thread that is out of its table.
     pub(crate) fn forget_waits(&mut self, thread: &mut Thread) {
         thread.wait.deadline = false;
+        thread.wait.lock = None;
         if let Some(key) = thread.wait.futex.take() {
             self.futexes.remove(key, thread.tid);
         }

@@ -2,6 +2,7 @@
 
 use crate::futex::FutexKey;
 use crate::ids::{FileId, Pid, Tid};
+use crate::locks::Lock;
 use crate::outcome::Restart;
 use crate::seccomp::Filter;
 use crate::signal::ThreadSignals;
@@ -27,6 +28,8 @@ pub enum ThreadState {
 pub struct WaitSet {
     pub(crate) files: SmallVec<[FileId; 2]>,
     pub(crate) futex: Option<FutexKey>,
+    /// The record lock that it waits for, and the file.
+    pub(crate) lock: Option<(u64, Lock)>,
     pub(crate) deadline: bool,
 }
 

@@ -35,9 +35,35 @@ fn acquire(ctx: &mut Ctx<'_>, family: Family, number: u64, lock: Lock, waits: bo
     if !waits {
         return Err(Errno::EAGAIN.into());
     }
+    if family == Family::Record && closes_circle(ctx, number, &lock) {
+        return Err(Errno::EDEADLK.into());
+    }
     let tid = ctx.thread.tid;
     ctx.thread.wait.futex = Some(ctx.kernel.wait_for_lock(number, tid));
+    ctx.thread.wait.lock = Some((number, lock));
     Err(ctx.block(Restart::Sys))
+}
+
+/// Whether the caller would wait for a process that waits, through others perhaps, for the caller, fcntl(2), "EDEADLK". Linux looks
+/// at ten steps, too.
+fn closes_circle(ctx: &Ctx<'_>, number: u64, lock: &Lock) -> bool {
+    const STEPS: usize = 10;
+    let (mut number, mut wanted) = (number, *lock);
+    for _ in 0..STEPS {
+        let Some(Lock { owner: Owner::Process(holder), .. }) =
+            ctx.kernel.locks.conflict(Family::Record, number, &wanted)
+        else {
+            return false;
+        };
+        if holder == ctx.process.pid {
+            return true;
+        }
+        let Some(process) = ctx.kernel.processes.get(holder.0) else { return false };
+        let mut threads = process.threads.iter().filter_map(|tid| ctx.kernel.threads.get(tid.0));
+        let Some(waits_for) = threads.find_map(|thread| thread.wait.lock) else { return false };
+        (number, wanted) = waits_for;
+    }
+    false
 }
 
 /// F_GETLK, F_SETLK, F_SETLKW and their counterparts for open files.

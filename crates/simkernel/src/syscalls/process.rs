@@ -61,7 +61,8 @@ fn exec(ctx: &mut Ctx<'_>, path: &[u8], argv: u64, envp: u64) -> SysResult {
 
 /// A NULL-terminated vector of strings. E2BIG past what Linux takes.
 fn string_vector(ctx: &Ctx<'_>, mut at: u64) -> Result<Vec<Vec<u8>>, Outcome> {
-    const STRING_MAX: usize = 128 << 10;
+    // Without its NUL, which counts.
+    const STRING_MAX: usize = (128 << 10) - 1;
     const TOTAL_MAX: usize = 2 << 20;
     let mut list = Vec::new();
     let mut total = 0;

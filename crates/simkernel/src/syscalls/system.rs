@@ -2,8 +2,10 @@
 //! here, so that a run does not depend on the machine.
 
 use crate::ctx::Ctx;
+use crate::ids::Pid;
 use crate::limits::{Limit, RESOURCES};
 use crate::outcome::SysResult;
+use crate::process::Process;
 use linux_abi::Errno;
 use linux_abi::process::SchedParam;
 use linux_abi::sysinfo::*;
@@ -57,17 +59,25 @@ pub(super) fn getrandom(ctx: &mut Ctx<'_>, [address, bytes, flags, ..]: [u64; 6]
     if done == 0 && total > 0 { Err(Errno::EFAULT.into()) } else { Ok(done) }
 }
 
-/// prlimit64(2), of the calling process.
-pub(super) fn prlimit64(ctx: &mut Ctx<'_>, [pid, resource, new, old, ..]: [u64; 6]) -> SysResult {
-    if pid as u32 != 0 && pid as u32 != ctx.process.pid.0 {
-        return Err(Errno::ESRCH.into());
+/// The process that a call names by its number, 0 for the calling one. ESRCH.
+fn named_process<'a>(ctx: &'a mut Ctx<'_>, pid: u64) -> Result<&'a mut Process, Errno> {
+    match pid as u32 {
+        0 => Ok(ctx.process),
+        pid if pid == ctx.process.pid.0 => Ok(ctx.process),
+        pid => ctx.kernel.processes.get_mut(pid).ok_or(Errno::ESRCH),
     }
+}
+
+/// prlimit64(2).
+pub(super) fn prlimit64(ctx: &mut Ctx<'_>, [pid, resource, new, old, ..]: [u64; 6]) -> SysResult {
+    named_process(ctx, pid)?;
     let resource = resource as u32 as usize;
     if resource >= RESOURCES {
         return Err(Errno::EINVAL.into());
     }
     let request = if new == 0 { None } else { Some(ctx.process.memory.read_value::<Rlimit>(new)?) };
-    let before = ctx.process.limits.0[resource];
+    let limit = &mut named_process(ctx, pid)?.limits.0[resource];
+    let before = *limit;
     if let Some(request) = request {
         if request.rlim_cur > request.rlim_max {
             return Err(Errno::EINVAL.into());
@@ -75,7 +85,7 @@ pub(super) fn prlimit64(ctx: &mut Ctx<'_>, [pid, resource, new, old, ..]: [u64; 
         if resource == RLIMIT_NOFILE as usize && request.rlim_max > 1 << 20 {
             return Err(Errno::EPERM.into());
         }
-        ctx.process.limits.0[resource] = Limit { soft: request.rlim_cur, hard: request.rlim_max };
+        *limit = Limit { soft: request.rlim_cur, hard: request.rlim_max };
     }
     if old != 0 {
         let value = Rlimit { rlim_cur: before.soft, rlim_max: before.hard };
@@ -203,28 +213,46 @@ pub(super) fn rr_interval(ctx: &mut Ctx<'_>, [pid, address, ..]: [u64; 6]) -> Sy
     Ok(0)
 }
 
-/// getpriority(2): the raw call shows 20 less the nice value.
+/// getpriority(2): the raw call shows 20 less the nice value, of the process that counts most.
 pub(super) fn getpriority(ctx: &mut Ctx<'_>, [which, who, ..]: [u64; 6]) -> SysResult {
-    priority_target(ctx, which, who)?;
-    Ok((20 - ctx.process.nice) as u64)
+    let mut best = None;
+    each_of_priority(ctx, which, who, |process| best = best.max(Some(20 - process.nice)))?;
+    Ok(best.ok_or(Errno::ESRCH)? as u64)
 }
 
 /// setpriority(2): kept, without effect: guests take no simulated time.
 pub(super) fn setpriority(ctx: &mut Ctx<'_>, [which, who, nice, ..]: [u64; 6]) -> SysResult {
-    priority_target(ctx, which, who)?;
-    ctx.process.nice = (nice as i32).clamp(-20, 19);
-    Ok(0)
+    let mut found = false;
+    each_of_priority(ctx, which, who, |process| {
+        process.nice = (nice as i32).clamp(-20, 19);
+        found = true;
+    })?;
+    if found { Ok(0) } else { Err(Errno::ESRCH.into()) }
 }
 
-/// Only the calling process, its group and its user can be named.
-fn priority_target(ctx: &Ctx<'_>, which: u64, who: u64) -> Result<(), Errno> {
+/// The processes that the two calls name: one (or that of one thread), a group, or all of a user; every guest is root.
+fn each_of_priority(ctx: &mut Ctx<'_>, which: u64, who: u64, mut visit: impl FnMut(&mut Process)) -> Result<(), Errno> {
+    const PROCESS: i32 = 0;
+    const GROUP: i32 = 1;
     const USER: i32 = 2;
-    let (which, who) = (which as i32, who as u32);
-    if !(0..=USER).contains(&which) {
-        return Err(Errno::EINVAL);
+    let who = who as u32;
+    let pids: Vec<u32> = match which as i32 {
+        PROCESS if who == 0 || who == ctx.thread.tid.0 => vec![ctx.process.pid.0],
+        PROCESS => vec![ctx.kernel.threads.get(who).map_or(who, |thread| thread.pid.0)],
+        GROUP => {
+            let group = if who == 0 { ctx.process.group } else { Pid(who) };
+            ctx.kernel.family.members(group).map(|pid| pid.0).collect()
+        }
+        USER if who != 0 => Vec::new(),
+        USER => ctx.kernel.processes.iter().map(|process| process.pid.0).chain([ctx.process.pid.0]).collect(),
+        _ => return Err(Errno::EINVAL),
+    };
+    for pid in pids {
+        if let Ok(process) = named_process(ctx, pid.into()) {
+            visit(process);
+        }
     }
-    let own = who == 0 || (which != USER && (who == ctx.process.pid.0 || who == ctx.thread.tid.0));
-    if own { Ok(()) } else { Err(Errno::ESRCH) }
+    Ok(())
 }
 
 /// membarrier(2): one guest thread of a host runs at a time, so every barrier is there already.

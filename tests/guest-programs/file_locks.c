@@ -1,0 +1,279 @@
+/*
+ * Locks on files between processes: fcntl's record locks belong to
+ * processes, flock's and those of open file descriptions to open files.
+ */
+#include "process.h"
+
+#include <sys/file.h>
+
+static struct flock lock_of(int type, long start, long length)
+{
+    return (struct flock){ .l_type = type, .l_whence = SEEK_SET, .l_start = start, .l_len = length };
+}
+
+static int lock(int fd, int command, int type, long start, long length)
+{
+    struct flock wanted = lock_of(type, start, length);
+
+    return fcntl(fd, command, &wanted);
+}
+
+static int open_file(void)
+{
+    return MUST(open("file", O_RDWR | O_CREAT, 0600));
+}
+
+/* What a process that is none of the holders sees. */
+static void show_holder(const char *what, int fd, int type, pid_t expected)
+{
+    struct flock seen = lock_of(type, 0, 0);
+
+    MUST(fcntl(fd, F_GETLK, &seen));
+    if (seen.l_type == F_UNLCK)
+        printf("%s: free\n", what);
+    else
+        printf("%s: %s from %ld for %ld, %s\n", what, seen.l_type == F_WRLCK ? "exclusive" : "shared",
+               (long)seen.l_start, (long)seen.l_len, seen.l_pid == expected ? "right" : "wrong");
+}
+
+CASE(a_childs_view_of_its_parents_lock)
+{
+    int fd;
+    pid_t pid, parent = getpid();
+
+    scratch();
+    fd = open_file();
+    MUST(lock(fd, F_SETLK, F_WRLCK, 10, 20));
+    fflush(stdout);
+    pid = MUST(fork());
+    if (pid == 0) {
+        show_holder("child", fd, F_RDLCK, parent);
+        show("same range", lock(fd, F_SETLK, F_RDLCK, 15, 1));
+        show("before it", lock(fd, F_SETLK, F_WRLCK, 0, 10));
+        show("behind it", lock(fd, F_SETLK, F_WRLCK, 30, 0));
+        fflush(stdout);
+        _exit(0);
+    }
+    child_end("child", pid);
+    show("the child's locks are gone", lock(fd, F_SETLK, F_WRLCK, 0, 0));
+}
+
+CASE(waiting_for_a_record_lock)
+{
+    int fd;
+    pid_t pid;
+
+    scratch();
+    fd = open_file();
+    MUST(lock(fd, F_SETLK, F_WRLCK, 0, 0));
+    fflush(stdout);
+    pid = MUST(fork());
+    if (pid == 0) {
+        int64_t start = now_ns();
+
+        show("waits", lock(fd, F_SETLKW, F_WRLCK, 0, 0));
+        show_elapsed(start, 40);
+        fflush(stdout);
+        _exit(0);
+    }
+    sleep_ms(60);
+    MUST(lock(fd, F_SETLK, F_UNLCK, 0, 0));
+    child_end("child", pid);
+}
+
+CASE(exit_releases_record_locks)
+{
+    int fd, gate[2];
+    pid_t pid;
+
+    scratch();
+    fd = open_file();
+    make_pipe(gate);
+    pid = MUST(fork());
+    if (pid == 0) {
+        MUST(lock(fd, F_SETLK, F_WRLCK, 0, 0));
+        gate_open(gate[1]);
+        sleep_ms(40);
+        _exit(0);
+    }
+    gate_wait(gate[0]);
+    show("held", lock(fd, F_SETLK, F_WRLCK, 0, 0));
+    show("waits", lock(fd, F_SETLKW, F_WRLCK, 0, 0));
+    child_end("child", pid);
+}
+
+CASE(any_close_releases_record_locks)
+{
+    int fd;
+    pid_t pid, parent = getpid();
+
+    scratch();
+    fd = open_file();
+    MUST(lock(fd, F_SETLK, F_WRLCK, 0, 0));
+    close(open_file());
+    fflush(stdout);
+    pid = MUST(fork());
+    if (pid == 0) {
+        show_holder("after another close", fd, F_RDLCK, parent);
+        fflush(stdout);
+        _exit(0);
+    }
+    child_end("child", pid);
+    MUST(lock(fd, F_SETLK, F_WRLCK, 0, 0));
+    fflush(stdout);
+    pid = MUST(fork());
+    if (pid == 0) {
+        close(fd);
+        fd = open_file();
+        show_holder("a close in the child", fd, F_RDLCK, parent);
+        fflush(stdout);
+        _exit(0);
+    }
+    child_end("child", pid);
+}
+
+CASE(shared_record_locks)
+{
+    int fd;
+    pid_t pid, parent = getpid();
+
+    scratch();
+    fd = open_file();
+    MUST(lock(fd, F_SETLK, F_RDLCK, 0, 0));
+    fflush(stdout);
+    pid = MUST(fork());
+    if (pid == 0) {
+        show("shared", lock(fd, F_SETLK, F_RDLCK, 0, 0));
+        show("exclusive", lock(fd, F_SETLK, F_WRLCK, 0, 0));
+        show_holder("sees", fd, F_WRLCK, parent);
+        fflush(stdout);
+        _exit(0);
+    }
+    child_end("child", pid);
+}
+
+CASE(flock_is_inherited)
+{
+    int fd, other;
+    pid_t pid;
+
+    scratch();
+    fd = open_file();
+    other = open_file();
+    show("exclusive", flock(fd, LOCK_EX));
+    show("another description", flock(other, LOCK_EX | LOCK_NB));
+    fflush(stdout);
+    pid = MUST(fork());
+    if (pid == 0) {
+        int fresh = open_file();
+
+        show("opened in the child", flock(fresh, LOCK_EX | LOCK_NB));
+        show("inherited", flock(fd, LOCK_EX | LOCK_NB));
+        show("unlocked by the child", flock(fd, LOCK_UN));
+        fflush(stdout);
+        _exit(0);
+    }
+    child_end("child", pid);
+    show("free now", flock(other, LOCK_EX | LOCK_NB));
+}
+
+CASE(flock_lives_with_its_description)
+{
+    int fd, other, gate[2];
+    pid_t pid;
+
+    scratch();
+    fd = open_file();
+    make_pipe(gate);
+    MUST(flock(fd, LOCK_EX));
+    pid = MUST(fork());
+    if (pid == 0) {
+        close(gate[1]);
+        gate_wait(gate[0]);
+        sleep_ms(30);
+        _exit(0);
+    }
+    close(fd);
+    other = open_file();
+    show("the child still has it", flock(other, LOCK_EX | LOCK_NB));
+    close(gate[1]);
+    show("waits for the child", flock(other, LOCK_EX));
+    child_end("child", pid);
+}
+
+CASE(locks_of_open_files)
+{
+    int fd, other;
+    pid_t pid;
+
+    scratch();
+    fd = open_file();
+    other = open_file();
+    show("lock", lock(fd, F_OFD_SETLK, F_WRLCK, 0, 0));
+    show("another description", lock(other, F_OFD_SETLK, F_WRLCK, 0, 0));
+    show("a process's lock", lock(other, F_SETLK, F_WRLCK, 0, 0));
+    fflush(stdout);
+    pid = MUST(fork());
+    if (pid == 0) {
+        show("inherited", lock(fd, F_OFD_SETLK, F_WRLCK, 0, 0));
+        fflush(stdout);
+        _exit(0);
+    }
+    child_end("child", pid);
+    show("still held", lock(other, F_OFD_SETLK, F_WRLCK, 0, 0));
+    close(fd);
+    show("free", lock(other, F_OFD_SETLK, F_WRLCK, 0, 0));
+}
+
+static void nothing(int number)
+{
+    (void)number;
+}
+
+CASE(a_signal_ends_waiting)
+{
+    struct sigaction action = { .sa_handler = nothing };
+    struct itimerval timer = { .it_value = { .tv_usec = 30000 } };
+    int fd, gate[2];
+    pid_t pid;
+
+    scratch();
+    fd = open_file();
+    make_pipe(gate);
+    pid = MUST(fork());
+    if (pid == 0) {
+        MUST(lock(fd, F_SETLK, F_WRLCK, 0, 0));
+        gate_open(gate[1]);
+        pause();
+    }
+    gate_wait(gate[0]);
+    MUST(sigaction(SIGALRM, &action, NULL));
+    MUST(setitimer(ITIMER_REAL, &timer, NULL));
+    show("record", lock(fd, F_SETLKW, F_WRLCK, 0, 0));
+    MUST(kill(pid, SIGKILL));
+    child_end("child", pid);
+}
+
+CASE(deadlocks_are_found)
+{
+    int fd, gate[2], back[2];
+    pid_t pid;
+
+    scratch();
+    fd = open_file();
+    make_pipe(gate);
+    make_pipe(back);
+    MUST(lock(fd, F_SETLK, F_WRLCK, 0, 1));
+    pid = MUST(fork());
+    if (pid == 0) {
+        MUST(lock(fd, F_SETLK, F_WRLCK, 1, 1));
+        gate_open(back[1]);
+        lock(fd, F_SETLKW, F_WRLCK, 0, 1);
+        _exit(0);
+    }
+    gate_wait(back[0]);
+    sleep_ms(30);
+    show("the second", lock(fd, F_SETLKW, F_WRLCK, 1, 1));
+    MUST(lock(fd, F_SETLK, F_UNLCK, 0, 1));
+    child_end("child", pid);
+}
