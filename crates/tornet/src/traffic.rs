@@ -56,9 +56,10 @@ fn behaviours(network: &Network, behaviour: Behaviour) -> Vec<String> {
         Behaviour::Web => format!("kind: web, size: 320 KiB, pause: {pause}{}", count(3)),
         Behaviour::Bulk => format!("kind: bulk, size: {}{}", bytes(spec.bulk_size), count(1)),
         Behaviour::Performance | Behaviour::Onion | Behaviour::Bridge => performance(count(sizes.len())),
+        // Patience as in tornettools: streams of these models may be silent for long.
         Behaviour::Markov => format!(
             "kind: markov, flows: ../../conf/flows.graphml, streams: ../../conf/streams.graphml, packets: \
-             ../../conf/packets.graphml{}",
+             ../../conf/packets.graphml, stall: 5 min, timeout: 10 min{}",
             count(1)
         ),
     };
