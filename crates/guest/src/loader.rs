@@ -92,7 +92,8 @@ impl Program {
                 let key = FileKey::of(&file).map_err(no_elf)?;
                 let loader = images().get(key, &file).map_err(StartError::NotExecutable)?;
                 if loader.header.fixed {
-                    return Err(StartError::FixedAddress);
+                    let reason = format!("its interpreter {} lies at fixed addresses", String::from_utf8_lossy(path));
+                    return Err(StartError::NotExecutable(ElfError { reason }));
                 }
                 Some((loader, path.clone()))
             }
