@@ -93,7 +93,10 @@ pub struct SimStats {
     pub digest: Option<String>,
     pub simulated_s: Option<f64>,
     pub wall_s: Option<f64>,
+    /// Available before the run less available at the worst moment.
     pub peak_memory_bytes: Option<f64>,
+    /// Of the simulator's process.
+    pub peak_resident_bytes: Option<f64>,
     /// Available before the run, to which memory in use is compared.
     pub baseline_available_bytes: Option<f64>,
     /// CPU time by what it was spent in, in the file's order.

@@ -3,9 +3,10 @@
 use super::plot::axis_title;
 use super::scale::Scale;
 use super::svg::{Anchor, Key, LABEL_SIZE, SMALL_SIZE, Svg, TICK_SIZE, WIDTH};
-use super::{Bar, Bars, Figure, text};
+use super::{Bar, Bars, Figure, Unit, text};
 
 const RIGHT_MARGIN: f64 = 18.0;
+const WIDE_RIGHT_MARGIN: f64 = 48.0;
 /// Names of categories are shortened to this.
 const WIDEST_NAME: f64 = 150.0;
 const ROW_GAP: f64 = 7.0;
@@ -15,16 +16,18 @@ pub fn draw(figure: &Figure, bars: &Bars) -> String {
     let heading = svg.heading(figure);
     let names: Vec<String> = bars.categories.iter().map(|name| text::shorten(name, TICK_SIZE, WIDEST_NAME)).collect();
     let left = 8.0 + names.iter().map(|name| text::width(name, TICK_SIZE, false)).fold(0.0, f64::max) + 8.0;
-    let right = WIDTH - RIGHT_MARGIN;
+    let is_nearly_whole = bars.axis.unit == Unit::Share && (0.7..=1.0).contains(&largest(bars));
+    // Values stand behind the bars' ends: within the axis's room, or, where that ends at the whole, in the margin.
+    let right = WIDTH - if is_nearly_whole { WIDE_RIGHT_MARGIN } else { RIGHT_MARGIN };
+    let reach = if is_nearly_whole { 1.0 } else { largest(bars) * 1.1 };
     let legend = svg.legend(heading, 8.0, right, &legend(bars));
     let top = heading + legend + 4.0;
     let bars_per_row = if bars.is_stacked { 1 } else { bars.series.len().max(1) };
     let thickness = if bars_per_row == 1 { 14.0 } else { (26.0 / bars_per_row as f64).max(7.0) };
     let row_height = thickness * bars_per_row as f64 + ROW_GAP;
     let bottom = top + row_height * names.len() as f64 + ROW_GAP / 2.0;
-    // Values stand behind the bars' ends, within the axis's room.
     let wanted = ((right - left) / 62.0) as usize;
-    let scale = Scale::new(&bars.axis, 0.0, largest(bars) * 1.1, wanted).place(left, right);
+    let scale = Scale::new(&bars.axis, 0.0, reach, wanted).place(left, right);
     for (value, label) in &scale.ticks {
         svg.grid_line((scale.at(*value), top), (scale.at(*value), bottom), false);
         svg.text(scale.at(*value), bottom + 14.0, Anchor::Middle, TICK_SIZE, label);

@@ -42,6 +42,7 @@ impl Unit {
         let (factor, symbol) = self.for_value(value);
         let number = match self {
             Unit::Count if value.fract() == 0.0 => grouped(value),
+            Unit::Share => format!("{:.*}", decimals(value * factor, 3).min(2), value * factor),
             _ => significant(value * factor, 3),
         };
         with_symbol(number, symbol)
@@ -115,6 +116,7 @@ mod tests {
         assert_eq!(Unit::Seconds.show_with_error(1.2345, 0.0412), "1.23 ± 0.04\u{a0}s");
         assert_eq!(Unit::Bytes.show_with_error(1048576.0, 524288.0), "1.00 ± 0.50\u{a0}MiB");
         assert_eq!(Unit::Seconds.show_with_error(0.0, 0.0), "0 ± 0\u{a0}ms");
+        assert_eq!(Unit::Share.show(0.0000063), "0.00\u{a0}%");
         assert_eq!(Unit::Count.show(1234567.0), "1\u{2009}234\u{2009}567");
         assert_eq!(Unit::Count.show(1234.0), "1234");
         assert_eq!(Unit::Count.show(0.0), "0");

@@ -112,7 +112,8 @@ pub fn stats(text: &str) -> Result<SimStats, String> {
         digest: find("digest").and_then(Value::as_str).map(str::to_owned),
         simulated_s: number("simulated_s").or_else(|| number("simulated_ns").map(|ns| ns / 1e9)),
         wall_s: number("wall_s").or_else(|| number("wall_ns").map(|ns| ns / 1e9)),
-        peak_memory_bytes: memory("peak_used_bytes").or_else(|| number("max_resident_bytes")).filter(is_measured),
+        peak_memory_bytes: memory("peak_used_bytes").filter(is_measured),
+        peak_resident_bytes: number("max_resident_bytes").filter(is_measured),
         baseline_available_bytes: memory("baseline_available_bytes").filter(is_measured),
         cpu: cpu.collect(),
     })
@@ -167,7 +168,7 @@ mod tests {
         let old =
             stats(r#"{"gnomon":{"seed":1,"simulated_ns":60000000000,"wall_ns":2000000000,"max_resident_bytes":100}}"#);
         let old = old.unwrap();
-        assert_eq!((old.simulated_s, old.wall_s, old.peak_memory_bytes), (Some(60.0), Some(2.0), Some(100.0)));
+        assert_eq!((old.simulated_s, old.wall_s, old.peak_resident_bytes), (Some(60.0), Some(2.0), Some(100.0)));
         let new = stats(
             r#"{"gnomon":{"seed":1,"max_resident_bytes":100},"cpu":{"guest_s":5.0,"kernel_s":1.5,"total_s":6.5},"memory":{"peak_used_bytes":900,"baseline_available_bytes":1000,"lowest_available_bytes":100},"wall_s":3.5,"simulated_s":7}"#,
         )

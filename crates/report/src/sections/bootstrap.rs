@@ -30,26 +30,19 @@ fn by_role(context: &Context, run: &Run) -> Figure {
         let (done, all) = (tors.iter().filter(|tor| tor.bootstrapped_s.is_some()).count(), tors.len());
         let count = role.count(all);
         let name = if done == all { count } else { format!("{done} of {count}") };
-        Series::steps(name, Ink::dashed(index, index), counted(tors.iter().copied(), context.end_s(), 1.0))
+        Series::steps(name, Ink::dashed(index, index), counted(tors))
     };
-    let series: Vec<Series> = roles.iter().enumerate().map(line).collect();
-    let most = roles.values().map(Vec::len).max().unwrap_or(1);
-    figure(
-        context,
-        series,
-        Axis::new("Tors at 100 %", "bootstrapped", Unit::Count).from(0.0).to(most as f64),
-        &run_note(run),
-    )
+    figure(context, roles.iter().enumerate().map(line).collect(), "Share of the role's tors", &run_note(run))
 }
 
 fn by_run(context: &Context) -> Figure {
-    let points = |run: &Run| match run.tors.len() {
-        0 => Vec::new(),
-        all => counted(run.tors.iter(), context.end_s(), all as f64),
+    let points = |run: &Run| match run.tors.as_slice() {
+        [] => Vec::new(),
+        tors => counted(&tors.iter().collect::<Vec<_>>()),
     };
     let series = context.subjects.iter().flat_map(|subject| subject.line_per_run(points));
     let series = series.map(|line| Series { is_step: true, ..line }).collect();
-    figure(context, series, Axis::new("Share of tors at 100 %", "fraction", Unit::Fraction).from(0.0).to(1.0), "")
+    figure(context, series, "Share of tors", "")
 }
 
 fn run_note(run: &Run) -> String {
@@ -57,13 +50,11 @@ fn run_note(run: &Run) -> String {
     format!("{done} of {} tors", run.tors.len())
 }
 
-fn figure(context: &Context, series: Vec<Series>, y: Axis, subtitle: &str) -> Figure {
+fn figure(context: &Context, mut series: Vec<Series>, what: &str, subtitle: &str) -> Figure {
     let last = context.runs().flat_map(|run| &run.tors).filter_map(|tor| tor.bootstrapped_s).fold(0.0, f64::max);
     // What comes long after the last one is a flat line.
-    let end = if last > 0.0 { (last * 1.25).min(context.end_s().max(last)) } else { context.end_s() };
-    let mut series = series;
+    let end = if last > 0.0 { (last * 1.15).min(context.end_s()).max(last) } else { context.end_s() };
     for line in &mut series {
-        line.points.retain(|point| point.x < end);
         let y = line.points.last().map_or(0.0, |point| point.y);
         line.points.push(Point::at(end, y));
     }
@@ -74,7 +65,7 @@ fn figure(context: &Context, series: Vec<Series>, y: Axis, subtitle: &str) -> Fi
         caption: "When each tor's log first says \u{201c}Bootstrapped 100%\u{201d}.".into(),
         chart: Chart::Plot(Plot {
             x: Axis::new("Simulated time", "time_s", Unit::Seconds).from(0.0).to(end),
-            y,
+            y: Axis::new(what, "fraction", Unit::Fraction).from(0.0).to(1.0),
             series,
             interval: Along::Y,
             names_at_ends: true,
@@ -82,14 +73,12 @@ fn figure(context: &Context, series: Vec<Series>, y: Axis, subtitle: &str) -> Fi
     }
 }
 
-/// How many of the tors are at 100 %, over `whole`.
-fn counted<'a>(tors: impl Iterator<Item = &'a TorLog>, end_s: f64, whole: f64) -> Vec<Point> {
-    let mut times: Vec<f64> = tors.filter_map(|tor| tor.bootstrapped_s).collect();
+/// The share of the tors that are at 100 %.
+fn counted(tors: &[&TorLog]) -> Vec<Point> {
+    let mut times: Vec<f64> = tors.iter().filter_map(|tor| tor.bootstrapped_s).collect();
     times.sort_by(f64::total_cmp);
-    let mut points = vec![Point::at(0.0, 0.0)];
-    points.extend(times.iter().enumerate().map(|(i, at)| Point::at(*at, (i + 1) as f64 / whole)));
-    points.push(Point::at(end_s, times.len() as f64 / whole));
-    points
+    let steps = times.iter().enumerate().map(|(i, at)| Point::at(*at, (i + 1) as f64 / tors.len() as f64));
+    [Point::at(0.0, 0.0)].into_iter().chain(steps).collect()
 }
 
 /// Tors that are not at 100 %.

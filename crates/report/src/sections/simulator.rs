@@ -17,8 +17,17 @@ pub fn section(context: &Context) -> Section {
     let mut section = Section { id: "simulator", title: "The simulation itself", ..Section::default() };
     section.missing.extend(context.missing("progress.csv", |run| run.progress.is_empty()));
     section.missing.extend(context.missing("CPU times in sim-stats.json", |run| cpu_total(run).is_none()));
+    let disturbed = context.labels_of(is_memory_disturbed);
+    if !disturbed.is_empty() {
+        section.missing.push(format!(
+            "During {} more memory was available than before: other programs on the machine gave some back, and the numbers of \
+             memory in use are too low.",
+            disturbed.join(", ")
+        ));
+    }
     section.figures.extend(speed(context));
-    section.figures.extend(memory(context));
+    section.figures.extend(used_memory(context));
+    section.figures.extend(resident_memory(context));
     section.figures.extend(cpu_split(context));
     section
 }
@@ -45,24 +54,49 @@ fn speed(context: &Context) -> Option<Figure> {
     })
 }
 
-/// Memory in use: less available than before the run, or, where that is not known, resident.
-fn memory(context: &Context) -> Option<Figure> {
-    let baseline = |run: &Run| run.stats.as_ref().and_then(|stats| stats.baseline_available_bytes);
-    let series = lines(context, |run, row| {
-        let used = baseline(run).map_or(row.resident_bytes, |before| (before - row.available_bytes).max(0.0));
-        Point::at(row.simulated_s, used)
-    });
-    let all_have_it = context.runs().all(|run| baseline(run).is_some());
-    let what = if all_have_it {
-        "available before the run less available during it"
-    } else {
-        "resident memory of the simulator"
+/// Available memory before the run, in bytes: as the run noted it, or by the first row of a run that goes on.
+fn baseline(run: &Run) -> Option<f64> {
+    let noted = run.stats.as_ref().and_then(|stats| stats.baseline_available_bytes);
+    noted.or(run.progress.first().map(|row| row.available_bytes))
+}
+
+fn used_memory(context: &Context) -> Option<Figure> {
+    let used = |run: &Run, row: &Progress| {
+        let before = baseline(run).unwrap_or(row.available_bytes);
+        Point::at(row.simulated_s, (before - row.available_bytes).max(0.0))
     };
+    let caption = "What the whole machine had available before the run, less what it had during it: everything that the run took, \
+                   and whatever else took or freed memory meanwhile.";
+    memory(
+        context,
+        "memory",
+        "Memory in use over time",
+        "available before the run less available during it",
+        caption,
+        lines(context, used),
+    )
+}
+
+fn resident_memory(context: &Context) -> Option<Figure> {
+    let resident = lines(context, |_, row| Point::at(row.simulated_s, row.resident_bytes));
+    let caption =
+        "As the kernel counts it for the simulator's process: pages that several guests share count once for each.";
+    memory(context, "memory-resident", "Resident memory over time", "of the simulator's process", caption, resident)
+}
+
+fn memory(
+    context: &Context,
+    id: &str,
+    title: &str,
+    subtitle: &str,
+    caption: &str,
+    series: Vec<Series>,
+) -> Option<Figure> {
     (!series.is_empty()).then(|| Figure {
-        id: "memory".into(),
-        title: "Memory of the simulation over time".into(),
-        subtitle: what.into(),
-        caption: String::new(),
+        id: id.into(),
+        title: title.into(),
+        subtitle: subtitle.into(),
+        caption: caption.into(),
         chart: Chart::Plot(Plot {
             x: Axis::new("Simulated time", "time_s", Unit::Seconds).from(0.0).to(context.end_s()),
             y: Axis::new("Memory", "memory_bytes", Unit::Bytes).from(0.0),
@@ -71,6 +105,12 @@ fn memory(context: &Context) -> Option<Figure> {
             names_at_ends: context.runs().count() > 1,
         }),
     })
+}
+
+/// Whether more memory was available during the run than before it: something else on the machine gave some back.
+fn is_memory_disturbed(run: &Run) -> bool {
+    const NOISE_BYTES: f64 = 64e6;
+    baseline(run).is_some_and(|before| run.progress.iter().any(|row| row.available_bytes > before + NOISE_BYTES))
 }
 
 /// Of a run that told its CPU times; programs on whose machine they cannot be measured tell zeroes.

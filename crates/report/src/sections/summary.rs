@@ -41,8 +41,9 @@ pub fn rows(context: &Context) -> Vec<Row> {
     }));
     rows.push(text_row(context, "Simulated in wall time", &|run| times(run)));
     rows.push(number_row(context, "Simulated seconds per second", Unit::Count, speed));
-    rows.push(number_row(context, "Peak memory", Unit::Bytes, peak_memory));
-    rows.push(number_row(context, "Peak memory per tor", Unit::Bytes, memory_per_tor));
+    rows.push(number_row(context, "Peak memory in use", Unit::Bytes, peak_memory));
+    rows.push(number_row(context, "Peak memory in use, per tor", Unit::Bytes, memory_per_tor));
+    rows.push(number_row(context, "Peak resident memory", Unit::Bytes, peak_resident));
     rows.push(number_row(context, "CPU time", Unit::Seconds, |run| simulator::cpu_total(run).map(|(total, _)| total)));
     rows.push(number_row(context, "CPU time over that of guests", Unit::Count, cpu_ratio));
     rows.push(text_row(context, "Lines that could not be read", &|run| Some(run.damaged_lines().to_string())));
@@ -148,12 +149,16 @@ fn speed(run: &Run) -> Option<f64> {
 }
 
 fn peak_memory(run: &Run) -> Option<f64> {
-    let told = run.stats.as_ref().and_then(|stats| stats.peak_memory_bytes);
+    run.stats.as_ref().and_then(|stats| stats.peak_memory_bytes)
+}
+
+fn peak_resident(run: &Run) -> Option<f64> {
+    let told = run.stats.as_ref().and_then(|stats| stats.peak_resident_bytes);
     told.or_else(|| run.progress.iter().map(|row| row.resident_bytes).reduce(f64::max))
 }
 
 fn memory_per_tor(run: &Run) -> Option<f64> {
-    (!run.tors.is_empty()).then(|| peak_memory(run).map(|peak| peak / run.tors.len() as f64))?
+    peak_memory(run).filter(|_| !run.tors.is_empty()).map(|peak| peak / run.tors.len() as f64)
 }
 
 fn cpu_ratio(run: &Run) -> Option<f64> {
@@ -195,8 +200,9 @@ pub fn lines(context: &Context) -> Vec<String> {
             all(&[
                 with("Simulated in wall time", ""),
                 with("Simulated seconds per second", "speed "),
-                with("Peak memory", "peak memory "),
-                with("Peak memory per tor", "per tor "),
+                with("Peak memory in use", "peak memory "),
+                with("Peak memory in use, per tor", "per tor "),
+                with("Peak resident memory", "resident "),
             ]),
         ),
     ];
