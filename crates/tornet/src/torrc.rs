@@ -1,7 +1,8 @@
 //! torrc files: one per kind of host in `conf/`, which all include `common.torrc`, and a short one per host with what is its own.
 //!
 //! tor is started with `--defaults-torrc ../../conf/KIND.torrc -f torrc`, so that a line in a host's torrc overrides any of the
-//! shared ones. Relative paths start from the host's folder, where tor runs.
+//! shared ones. Relative paths start from the host's folder, where tor runs; in options they begin with `/proc/self/cwd`, since tor
+//! warns about relative ones with the machine's own path, and results would depend on where the data directory is.
 
 use crate::experiment::{AUTHORITIES_START, RELAYS_START};
 use crate::network::{Behaviour, Host, Network, Role};
@@ -158,7 +159,7 @@ fn authority(network: &Network) -> String {
          TestingV3AuthInitialVotingInterval {} seconds\nTestingV3AuthInitialVoteDelay 5 seconds\nTestingV3AuthInitialDistDelay 5 seconds\n\
          V3AuthVotingInterval {} seconds\nV3AuthVoteDelay 10 seconds\nV3AuthDistDelay 10 seconds\n\
          # Weights of relays, and who gets which flag.\n\
-         V3BandwidthsFile ../../conf/bandwidths\nTestingDirAuthVoteHSDir *\n",
+         V3BandwidthsFile /proc/self/cwd/../../conf/bandwidths\nTestingDirAuthVoteHSDir *\n",
         seconds(FIRST_CONSENSUS),
         seconds(network.spec.voting_interval)
     );
@@ -196,11 +197,12 @@ TestingTorNetwork 1
 # Switched on by the former, and costs memory.
 TestingEnableCellStatsEvent 0
 
-DataDirectory .
+# The host's folder, written so that no path of the machine gets into the logs.
+DataDirectory /proc/self/cwd/.
 AvoidDiskWrites 1
 # Tor's tables of countries take most of its memory, and nothing here asks for countries.
-GeoIPFile ../../conf/no-countries
-GeoIPv6File ../../conf/no-countries
+GeoIPFile /proc/self/cwd/../../conf/no-countries
+GeoIPv6File /proc/self/cwd/../../conf/no-countries
 NumCPUs 1
 DisableDebuggerAttachment 0
 
@@ -253,7 +255,7 @@ const MEASURING: &str = "ControlPort 127.0.0.1:9051\nMaxCircuitDirtiness 10 seco
 const MARKOV: &str = "SocksTimeout 120\nCircuitStreamTimeout 120\nMaxClientCircuitsPending 1024\n";
 
 const ONION_SERVICE: &str =
-    "ClientOnly 1\nSocksPort 0\nHiddenServiceDir onion-service\nHiddenServicePort 80 127.0.0.1:80\n";
+    "ClientOnly 1\nSocksPort 0\nHiddenServiceDir /proc/self/cwd/onion-service\nHiddenServicePort 80 127.0.0.1:80\n";
 
 /// As the public network's consensus has it; tor's own default is the old fixed window.
 const CONSENSUS_PARAMETERS: &str =

@@ -60,6 +60,10 @@ pub fn new() -> Command {
         .next_help_heading("The public network from files in CollecTor's formats, in place of the built-in model")
         .args(sources())
         .next_help_heading("How many")
+        .arg(
+            value("relays", "N", "Relays, by role as in the public network where the following do not say")
+                .value_parser(value_parser!(u32).range(..=MOST)),
+        )
         .args(
             COUNTS
                 .iter()
@@ -148,6 +152,8 @@ fn settings() -> Vec<Arg> {
             .value_parser(bandwidth),
         value("scheduler", "NAME", "How tor's relays and clients choose what to write next")
             .value_parser(["kist", "vanilla"]),
+        value("tor", "PROGRAM", "The tor to run, such as one of your own, in place of the one in PATH")
+            .value_parser(value_parser!(PathBuf)),
         value("transport", "NAME", "What bridges speak").value_parser(["obfs4", "plain"]),
     ]
 }

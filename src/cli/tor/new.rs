@@ -42,7 +42,7 @@ fn generate(matches: &ArgMatches) -> Result<String, Error> {
     let model = model(matches)?;
     let spec = spec(matches, &model)?;
     spec.check()?;
-    let programs = programs::of(&spec)?;
+    let programs = programs::of(&spec, matches.get_one::<PathBuf>("tor").map(PathBuf::as_path))?;
     let network = Network::build(spec, &model)?;
     Files::of(&network, &programs, &command_line()).write(folder)?;
     Ok(summary(&network, folder))

@@ -1,6 +1,6 @@
 //! The programs that a Tor network needs, found where they usually are.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tornet::{Error, Programs, Spec, Transport};
 
 /// What the traffic program is called, beside Gnomon or in PATH.
@@ -8,20 +8,34 @@ const TRAFFIC: &str = "gnomon-traffic";
 /// Where distributions put servers, which is not in every user's PATH.
 const SYSTEM_FOLDERS: &[&str] = &["/usr/sbin", "/usr/local/sbin", "/usr/bin", "/usr/local/bin"];
 
-/// The programs as absolute paths, or the one message that says what is missing.
-pub fn of(spec: &Spec) -> Result<Programs, Error> {
-    let tor = find("tor")
-        .ok_or_else(|| missing("tor is neither in PATH nor in /usr/sbin; install it (Debian: apt install tor)"))?;
+/// The programs as absolute paths, or the one message that says what is missing. `tor` is the user's: a path, or a name to look up.
+pub fn of(spec: &Spec, tor: Option<&Path>) -> Result<Programs, Error> {
     let traffic = beside_gnomon(TRAFFIC).or_else(|| find(TRAFFIC)).ok_or_else(|| {
         missing(&format!("{TRAFFIC} is neither beside gnomon nor in PATH; 'make build' leaves both in bin/"))
     })?;
     let obfs4proxy = match spec.transport {
         Transport::Obfs4 if spec.relays.bridges > 0 => Some(find("obfs4proxy").ok_or_else(|| {
-            missing("obfs4proxy, which bridges need, is not in PATH; install it (Debian: apt install obfs4proxy), or give --transport plain")
+            missing(
+                "obfs4proxy, which bridges need, is not in PATH; install it (Debian: apt install obfs4proxy), or give \
+                 --transport plain",
+            )
         })?),
         _ => None,
     };
-    Ok(Programs { tor, traffic, obfs4proxy })
+    Ok(Programs { tor: find_tor(tor.unwrap_or(Path::new("tor")))?, traffic, obfs4proxy })
+}
+
+fn find_tor(tor: &Path) -> Result<PathBuf, Error> {
+    let name = tor.display();
+    if tor.components().count() > 1 {
+        let absolute = std::path::absolute(tor).ok().filter(|path| path.is_file());
+        return absolute.ok_or_else(|| missing(&format!("--tor {name}: there is no such program")));
+    }
+    find(tor).ok_or_else(|| {
+        missing(&format!(
+            "{name} is neither in PATH nor in /usr/sbin; install it (Debian: apt install tor), or give --tor PROGRAM"
+        ))
+    })
 }
 
 fn missing(text: &str) -> Error {
@@ -34,8 +48,8 @@ fn beside_gnomon(name: &str) -> Option<PathBuf> {
 }
 
 /// Looks in PATH and, for those without system folders in it, there.
-fn find(name: &str) -> Option<PathBuf> {
+fn find(name: impl AsRef<Path>) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(SYSTEM_FOLDERS.iter().map(PathBuf::from));
-    folders.filter(|folder| folder.is_absolute()).map(|folder| folder.join(name)).find(|path| path.is_file())
+    folders.filter(|folder| folder.is_absolute()).map(|folder| folder.join(&name)).find(|path| path.is_file())
 }

@@ -48,7 +48,9 @@ struct Draft<'a> {
 
 fn parse(path: &Path, text: &str, capacities: &mut BTreeMap<String, Bandwidth>) -> Result<(), Error> {
     let mut draft: Option<Draft> = None;
-    for line in Line::all(path, text) {
+    for mut line in Line::all(path, text) {
+        // Descriptors of old marked what was new with this word.
+        line.text = line.text.strip_prefix("opt ").unwrap_or(line.text);
         if line.arguments("router").is_some() {
             finish(draft.replace(Draft { router: line, fingerprint: None, bits_per_sec: None }), capacities)?;
         } else if let Some(draft) = &mut draft {
