@@ -142,6 +142,12 @@ fn runs_repeat_to_the_bit() {
     let plain = lab.run(&["--parallelism", "2"]);
     assert_eq!(first.digest, plain.digest, "recording does not change a run");
 
+    // Where calls take time, the clock moves within turns, and the door answers reads of clocks ahead of the simulated kernel.
+    let modelled = |arguments: &[&str]| lab.run(&[&["--model-unblocked-syscall-latency", "true"], arguments].concat());
+    let logged = modelled(&["--strace-logging-mode", "standard", "--parallelism", "1"]);
+    assert_ne!(first.digest, logged.digest, "calls take time");
+    assert_eq!(logged.digest, modelled(&["--parallelism", "2"]).digest, "neither logs nor workers change a run");
+
     let other = lab.run(&["--seed", "2"]);
     assert_ne!(first.digest, other.digest);
     let perl = "client1/perl.1000.stdout";

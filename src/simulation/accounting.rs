@@ -176,7 +176,7 @@ fn split(samples: &Samples, before: &ProcessUsage, at_events: &ProcessUsage, aft
         guest_s: guest * scale,
         kernel_s: kernel * scale,
         stack_s: stack * scale,
-        engine_s: events - busy * scale,
+        engine_s: (events - busy * scale).max(0.0),
         other_s: of(at_events) - of(before),
         total_s: of(after) - of(before),
         user_s: (after.user - before.user).as_secs_f64(),

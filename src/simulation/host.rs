@@ -7,6 +7,7 @@ use engine::{EventKey, EventQueue, Outbox};
 use recorder::log::Level;
 use recorder::{Capture, Direction, HostDigest, Traffic, TrafficMeter, record};
 use simkernel::exec::ProcessSpec;
+use simkernel::host::Slice;
 use simkernel::process::{ExitRecord, ExitStatus};
 use simkernel::{Kernel, Pid};
 use std::collections::BTreeMap;
@@ -228,10 +229,13 @@ impl SimHost {
     }
 
     /// Runs everything that can happen at this moment.
-    fn settle(&mut self, now: SimTime, outbox: &mut Outbox<InFlight>, worker: &mut SimWorker) {
+    fn settle(&mut self, mut now: SimTime, horizon: SimTime, outbox: &mut Outbox<InFlight>, worker: &mut SimWorker) {
         loop {
             worker.activity.set(Doing::Kernel);
-            self.kernel.run_threads(&mut worker.guest, now);
+            let until = [Some(horizon), self.events.next_time(), self.uplink.next_departure()];
+            let until = until.into_iter().flatten().min().unwrap_or(horizon);
+            let slice = Slice { until, line_is_free: !self.transmit_scheduled };
+            now = self.kernel.run_threads(&mut worker.guest, now, slice);
             worker.activity.set(Doing::Stack);
             let woke = self.kernel.settle_network(now);
             self.record_loopback(worker);
@@ -365,7 +369,9 @@ impl engine::Host for SimHost {
 
     fn run_until(&mut self, horizon: SimTime, outbox: &mut Outbox<InFlight>, worker: &mut SimWorker) {
         worker.activity.set(Doing::Stack);
-        while let Some(now) = self.next_time().filter(|time| *time < horizon) {
+        while let Some(next) = self.next_time().filter(|time| *time < horizon) {
+            // Where calls take time, threads have come further than some timers that they set.
+            let now = next.max(self.kernel.now);
             if let Some(meter) = &mut self.traffic {
                 let counts = &self.counts;
                 meter.advance(now, || counts.traffic());
@@ -376,7 +382,7 @@ impl engine::Host for SimHost {
                 self.events_handled += 1;
                 self.handle(event.event, now, worker);
             }
-            self.settle(now, outbox, worker);
+            self.settle(now, horizon, outbox, worker);
             if now >= self.next_flush {
                 self.next_flush = now + OUTPUT_DELAY;
                 self.kernel.flush_outputs();

@@ -254,7 +254,7 @@ fn build_host(
         network: settings.clone(),
         call_cost: plan.general.model_unblocked_syscall_latency.then_some(CallCost {
             each: plan.experimental.unblocked_syscall_latency,
-            unapplied_max: plan.experimental.max_unapplied_cpu_latency,
+            look: plan.experimental.unblocked_vdso_latency,
         }),
         strace: strace_mode(plan.experimental.strace_logging_mode),
         seeds,

@@ -30,5 +30,6 @@ pub use image::{ElfError, ElfHeader, FileKey, Image, PAGE, Segment};
 pub use loader::{Program, StartArguments, StartError};
 pub use memory::{AddressSpace, Backing, Fault, MapError, MapRequest, PROT_EXEC, PROT_READ, PROT_WRITE, Vma, VmaKind};
 pub use registers::{Registers, SIGNAL_XSAVE_BYTES};
+pub use switch::CLOCK_CALLS;
 pub use vcpu::{Exit, FaultInfo, Vcpu};
 pub use worker::{GuestProbe, Worker, WorkerError};

@@ -66,7 +66,7 @@ pub(crate) struct WorkerState {
     pub(crate) initial: XsaveArea,
 }
 
-/// What clocks show while a guest executes, which is constant, and how often it has looked: such calls are answered here, at
+/// What clocks show while a guest executes, and how often it has looked: such calls are answered here, at
 /// the door, and need no exit.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -75,6 +75,8 @@ pub(crate) struct Clocks {
     pub(crate) real: [u64; 3],
     /// CLOCK_MONOTONIC, in seconds and nanoseconds.
     pub(crate) monotonic: [u64; 2],
+    /// What a look takes, in nanoseconds. Neither clock's nanoseconds come to a second within the looks that are left.
+    pub(crate) cost: u64,
     /// How many more calls are answered before one is an exit.
     pub(crate) left: u64,
     /// Answered: `clock_gettime`, `time`, `gettimeofday`.
@@ -82,7 +84,7 @@ pub(crate) struct Clocks {
 }
 
 /// The numbers of the calls in [`Clocks::answered`], in its order.
-pub(crate) const CLOCK_CALLS: [u64; 3] =
+pub const CLOCK_CALLS: [u64; 3] =
     [libc::SYS_clock_gettime as u64, libc::SYS_time as u64, libc::SYS_gettimeofday as u64];
 
 /// A hardware fault of a guest, as the signal handler stores it.
@@ -288,6 +290,9 @@ global_asm!(
     "mov rcx, gs:[{real} + 8]",
     "mov [rsi + 8], rcx",
     "25:",
+    "mov rcx, gs:[{cost}]",
+    "add gs:[{real} + 8], rcx",
+    "add gs:[{monotonic} + 8], rcx",
     "dec qword ptr gs:[{left}]",
     "inc qword ptr gs:[{answered}]",
     "add al, 127",
@@ -312,6 +317,10 @@ global_asm!(
     "26:",
     "dec qword ptr gs:[{left}]",
     "inc qword ptr gs:[{answered} + 8]",
+    "mov rcx, gs:[{cost}]",
+    "add gs:[{real} + 8], rcx",
+    "add gs:[{monotonic} + 8], rcx",
+    "mov rcx, gs:[{real}]",
     "add al, 127",
     "sahf",
     "mov rax, rcx",
@@ -329,6 +338,8 @@ global_asm!(
     "je 32f",
     "test rsi, rsi",
     "jnz 32f",
+    "cmp qword ptr gs:[{cost}], 0",
+    "jne 32f",
     "test rdi, rdi",
     "jz 27f",
     "mov rcx, gs:[{real}]",
@@ -482,6 +493,7 @@ global_asm!(
     left = const offset_of!(WorkerState, clocks.left),
     real = const offset_of!(WorkerState, clocks.real),
     monotonic = const offset_of!(WorkerState, clocks.monotonic),
+    cost = const offset_of!(WorkerState, clocks.cost),
     answered = const offset_of!(WorkerState, clocks.answered),
     host_rsp = const offset_of!(WorkerState, host_rsp),
     host_fs_base = const offset_of!(WorkerState, host_fs_base),

@@ -136,10 +136,15 @@ impl Worker {
         clocks.monotonic = [monotonic_ns / SECOND, monotonic_ns % SECOND];
     }
 
-    /// How many times guests may look at clocks before one of their looks is an exit; with 0 every look is.
+    /// How many times guests may look at clocks before one of their looks is an exit, and what each look takes, in nanoseconds; with
+    /// 0 times every look is an exit.
     #[inline]
-    pub fn set_looks(&mut self, looks: u32) {
-        self.state.clocks.left = looks.into();
+    pub fn set_looks(&mut self, looks: u32, cost_ns: u64) {
+        const LAST: u64 = 999_999_999;
+        let clocks = &mut self.state.clocks;
+        let room = LAST - clocks.real[1].max(clocks.monotonic[1]);
+        clocks.left = room.checked_div(cost_ns).unwrap_or(u64::MAX).min(looks.into());
+        clocks.cost = cost_ns;
     }
 
     /// The calls that were answered without an exit since last asked: (number, times).

@@ -159,7 +159,8 @@ section! {
     Experimental in "experimental" {
         interface_qdisc: Discipline = "fifo", Works, None,
             "The order in which a host's interface sends what its sockets hand over";
-        max_unapplied_cpu_latency: SimDuration = "1 us", Works, None,
+        max_unapplied_cpu_latency: SimDuration = "1 us",
+            NoEffect("the clock of a guest moves with each call"), None,
             "How much execution time may gather before the clock of a guest moves";
         native_preemption_enabled: bool = "false",
             NoEffect("preempting guests by native time would make two runs differ"), None,
@@ -190,9 +191,8 @@ section! {
             "Whether every guest's system calls are logged to a file";
         unblocked_syscall_latency: SimDuration = "1 us", Works, None,
             "How long a system call takes when general.model_unblocked_syscall_latency is set";
-        unblocked_vdso_latency: SimDuration = "10 ns",
-            NoEffect("guests have no vDSO: they read the clock by system calls"), None,
-            "How long a call of the vDSO would take";
+        unblocked_vdso_latency: SimDuration = "10 ns", Works, None,
+            "How long a read of a clock takes when general.model_unblocked_syscall_latency is set";
         use_cpu_pinning: bool = "true", Works, None,
             "Whether each worker stays on one core";
         use_dynamic_runahead: bool = "false",

@@ -1,7 +1,7 @@
 //! What a simulated host is told about itself.
 
 use crate::net::dns::NameTable;
-use base::{HostId, SeedTree, SimDuration};
+use base::{HostId, SeedTree, SimDuration, SimTime};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -88,8 +88,17 @@ impl NetworkSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallCost {
     pub each: SimDuration,
-    /// How much may gather before the guest's clock moves.
-    pub unapplied_max: SimDuration,
+    /// A read of a clock, which is no system call where there is a vDSO.
+    pub look: SimDuration,
+}
+
+/// How far threads may run on when their calls take time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// Something else happens on the host then, beside the kernel's own timers.
+    pub until: SimTime,
+    /// Packets can leave at once.
+    pub line_is_free: bool,
 }
 
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use crate::files::output::Output;
 use crate::files::pipe::Pipe;
 use crate::files::{FileKind, FileTable, OpenFile};
 use crate::futex::Futexes;
-use crate::host::HostConfig;
+use crate::host::{HostConfig, Slice};
 use crate::ids::{FIRST_ID, FileId, IdTable, Pid, Tid};
 use crate::locks::Locks;
 use crate::net::Network;
@@ -56,7 +56,7 @@ pub struct Kernel {
     pub net: Network,
     pub(crate) unix: UnixSockets,
     /// The moment at which the host executes: set by every entry point that a worker calls.
-    pub(crate) now: SimTime,
+    pub now: SimTime,
     pub(crate) outputs: Vec<Output>,
     /// A buffer for moving bytes, kept for its memory.
     pub(crate) scratch: Vec<u8>,
@@ -65,6 +65,8 @@ pub struct Kernel {
     /// What `getrandom` and `/dev/urandom` give out.
     pub random: Rng,
     /// Calls by number, executions after a wait not counted again.
+    /// How far the threads that run may run on.
+    pub(crate) slice: Slice,
     pub call_counts: Box<[u64; linux_abi::nr::COUNT]>,
     pub reports: Vec<Report>,
     /// Room for what `epoll_wait` finds.
@@ -106,6 +108,7 @@ impl Kernel {
             scratch: Vec::new(),
             runnable: VecDeque::new(),
             random,
+            slice: Slice { until: SimTime::MAX, line_is_free: true },
             call_counts: Box::new([0; linux_abi::nr::COUNT]),
             reports: Vec::new(),
             epoll_scratch: Vec::new(),

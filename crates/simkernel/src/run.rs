@@ -1,6 +1,7 @@
 //! Executing threads: from a vcpu's exits to system calls and signals, and back, until nothing on the host can go on.
 
 use crate::ctx::Ctx;
+use crate::host::Slice;
 use crate::ids::{Pid, Tid};
 use crate::kernel::{Kernel, Report};
 use crate::outcome::{Outcome, Restart};
@@ -11,7 +12,7 @@ use crate::syscalls;
 use crate::thread::{Thread, ThreadState};
 use crate::wait::Wake;
 use base::{SimDuration, SimTime};
-use guest::{Exit, FaultInfo, Worker};
+use guest::{CLOCK_CALLS, Exit, FaultInfo, Worker};
 use linux_abi::nr;
 
 /// A thread that makes this many calls without waiting is put to sleep for as long as they would have taken: a loop that waits
@@ -23,6 +24,9 @@ const CALL_COST: SimDuration = SimDuration::from_micros(1);
 const LOOPBACK_SEEN_MAX: usize = 1024;
 /// Consecutive yields after which time passes.
 const YIELDS_PER_TURN: u32 = 100;
+
+/// How long what a thread sends may wait for it to go on calling, when calls take time.
+const SENDING_DELAY: SimDuration = SimDuration::from_micros(10);
 
 /// What a thread does after its turn.
 enum Turn {
@@ -36,16 +40,24 @@ enum Turn {
 
 impl Kernel {
     /// Executes runnable threads until none is left, or many loopback packets wait to be recorded. Simulated time stands still
-    /// meanwhile.
-    pub fn run_threads(&mut self, worker: &mut Worker, now: SimTime) {
+    /// meanwhile, unless calls take time: then it moves, to the returned moment, at which packets leave and all else goes on.
+    pub fn run_threads(&mut self, worker: &mut Worker, now: SimTime, slice: Slice) -> SimTime {
         self.now = now;
+        self.slice = slice;
         while let Some(tid) = self.runnable.pop_front() {
-            self.run_thread(tid, worker, now);
+            self.run_thread(tid, worker, self.now);
             if self.net.stack.loopback_seen() >= LOOPBACK_SEEN_MAX {
                 break;
             }
         }
         worker.leave();
+        self.now
+    }
+
+    /// When something happens on this host that its threads may notice.
+    fn next_interruption(&self) -> SimTime {
+        let own = [self.next_timer(), self.net.stack.next_deadline()];
+        own.into_iter().flatten().fold(self.slice.until, SimTime::min)
     }
 
     fn run_thread(&mut self, tid: Tid, worker: &mut Worker, now: SimTime) {
@@ -66,6 +78,7 @@ impl Kernel {
         }
         let mut ctx = Ctx { kernel: self, process: &mut process, thread: &mut thread, now };
         let turn = ctx.turn(worker);
+        let now = ctx.now;
         if let Some(status) = process.ending {
             self.end_process(process, thread, status, now);
             return;
@@ -108,8 +121,7 @@ impl Ctx<'_> {
     /// Runs the calling thread until it waits, yields or ends.
     fn turn(&mut self, worker: &mut Worker) -> Turn {
         let mut calls = 0;
-        worker.set_clocks(self.now.unix_nanos(), self.now.uptime_nanos());
-        let look_calls = self.calls_that_looks_may_be();
+        let began = self.now;
         if std::mem::take(&mut self.thread.sleeping) {
             // The nap of a thread that had made too many calls is over; its registers are as they were.
             self.thread.wake = Wake::First;
@@ -130,8 +142,7 @@ impl Ctx<'_> {
             return turn;
         }
         loop {
-            // The turn's last call is an exit in any case, after which the turn can end.
-            worker.set_looks(look_calls.saturating_sub(calls + 1));
+            self.show_clocks(worker, calls);
             let exit = self.thread.vcpu.run(worker);
             if let Some(looks) = worker.take_looks() {
                 calls += self.count_looks(looks);
@@ -144,7 +155,7 @@ impl Ctx<'_> {
                     }
                     let r = self.thread.vcpu.registers();
                     let (number, args) = (r.rax, [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9]);
-                    if let Some(turn) = self.system_call(number, args).or_else(|| self.charge_call()) {
+                    if let Some(turn) = self.system_call(number, args).or_else(|| self.charge_call(number, began)) {
                         return turn;
                     }
                     if number == u64::from(nr::execve) || number == u64::from(nr::execveat) {
@@ -161,6 +172,9 @@ impl Ctx<'_> {
                 Exit::ReadTsc => {
                     calls += 1;
                     self.thread.vcpu.complete_tsc(self.now.uptime_nanos());
+                    if let Some(turn) = self.charge_call(nr::clock_gettime.into(), began) {
+                        return turn;
+                    }
                 }
                 Exit::ReadRandom => {
                     let value = self.kernel.random.next_u64();
@@ -170,17 +184,28 @@ impl Ctx<'_> {
             if self.kernel.net.stack.loopback_seen() >= LOOPBACK_SEEN_MAX {
                 return Turn::Again;
             }
-            if calls >= CALLS_PER_TURN {
+            if calls >= CALLS_PER_TURN && self.kernel.config.call_cost.is_none() {
                 return self.nap(CALL_COST.saturating_mul(calls.into()));
             }
         }
     }
 
-    /// How many of a turn's calls may be reads of clocks without an exit. Logs of calls name every one, and modelled latencies charge
-    /// each.
-    fn calls_that_looks_may_be(&self) -> u32 {
-        let each_matters = self.process.trace.is_some() || self.kernel.config.call_cost.is_some();
-        if each_matters { 0 } else { CALLS_PER_TURN }
+    /// Lets the door answer reads of clocks, as far as nothing else happens meanwhile. `calls` is what the turn has made so far.
+    fn show_clocks(&mut self, worker: &mut Worker, calls: u32) {
+        worker.set_clocks(self.now.unix_nanos(), self.now.uptime_nanos());
+        // Logs of calls name every one.
+        let logged = self.process.trace.is_some();
+        let (looks, cost) = match self.kernel.config.call_cost {
+            _ if logged => (0, 0),
+            // The turn's last call is an exit in any case, after which the turn can end.
+            None => (CALLS_PER_TURN.saturating_sub(calls + 1), 0),
+            Some(cost) => {
+                let free = self.kernel.next_interruption().saturating_since(self.now).as_nanos().saturating_sub(1);
+                let looks = free.checked_div(cost.look.as_nanos()).unwrap_or(u64::MAX);
+                (u32::try_from(looks).unwrap_or(u32::MAX), cost.look.as_nanos())
+            }
+        };
+        worker.set_looks(looks, cost);
     }
 
     /// Counts reads of clocks that the door answered; returns their number.
@@ -191,6 +216,10 @@ impl Ctx<'_> {
             sum += times;
         }
         self.process.calls += sum;
+        if let Some(cost) = self.kernel.config.call_cost {
+            self.now = self.now + cost.look.saturating_mul(sum);
+            self.kernel.now = self.now;
+        }
         sum as u32
     }
 
@@ -258,15 +287,22 @@ impl Ctx<'_> {
         self.kernel.missed_sites.entry((self.process.pid, site)).or_insert_with(|| (label(), 0)).1 += 1;
     }
 
-    /// Time that the calls of this turn take, when the experiment models it (`model_unblocked_syscall_latency`).
-    fn charge_call(&mut self) -> Option<Turn> {
+    /// The time that a call takes, when the experiment models it (`model_unblocked_syscall_latency`), in a turn that began at `began`.
+    /// The clock moves on; the thread gives way when something else happens on the host before, and lets what it has sent leave.
+    fn charge_call(&mut self, number: u64, began: SimTime) -> Option<Turn> {
         let cost = self.kernel.config.call_cost?;
-        self.thread.unapplied = self.thread.unapplied + cost.each;
-        if self.thread.unapplied <= cost.unapplied_max {
-            return None;
+        let is_look = CLOCK_CALLS.contains(&number);
+        let time = if is_look { cost.look } else { cost.each };
+        let waits_to_leave = !is_look
+            && self.kernel.slice.line_is_free
+            && self.now.saturating_since(began) >= SENDING_DELAY
+            && self.kernel.net.stack.wants_transmit();
+        if waits_to_leave || self.now + time >= self.kernel.next_interruption() {
+            return Some(self.nap(time));
         }
-        let time = std::mem::take(&mut self.thread.unapplied);
-        Some(self.nap(time))
+        self.now = self.now + time;
+        self.kernel.now = self.now;
+        None
     }
 
     /// Lets time pass for this thread without a call that waits.

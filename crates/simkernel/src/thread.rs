@@ -7,7 +7,7 @@ use crate::outcome::Restart;
 use crate::seccomp::Filter;
 use crate::signal::ThreadSignals;
 use crate::wait::Wake;
-use base::{SimDuration, SimTime};
+use base::SimTime;
 use guest::Vcpu;
 use linux_abi::signal::StackT;
 use smallvec::SmallVec;
@@ -71,8 +71,6 @@ pub struct Thread {
     /// Asked to yield by the call in progress.
     pub yields: bool,
     pub yield_count: u32,
-    /// Time that its calls took and that its clock does not show yet.
-    pub unapplied: SimDuration,
     /// Parked between two instructions of its program, not in a call.
     pub sleeping: bool,
     /// The deadline of a call that is restarted by ERESTART_RESTARTBLOCK.
@@ -103,7 +101,6 @@ impl Thread {
             altstack: StackT::default(),
             yields: false,
             yield_count: 0,
-            unapplied: SimDuration::ZERO,
             sleeping: false,
             resumed_deadline: None,
             interrupted: None,
