@@ -279,7 +279,7 @@ impl<'a> Client<'a> {
                     None => deadline.into_iter().for_each(|at| self.timers.set(at, Due::Deadline(token))),
                 }
             }
-            Err(record) => self.record(retry, record),
+            Err(record) => self.record(retry, *record),
         }
     }
 

@@ -99,7 +99,7 @@ impl Transfer {
         order: Order,
         socks: bool,
         addresses: Result<Vec<SocketAddr>, Failure>,
-    ) -> Result<Self, output::Transfer> {
+    ) -> Result<Self, Box<output::Transfer>> {
         let now = clock::now();
         let mut record = output::Transfer {
             id: order.id,
@@ -135,7 +135,7 @@ impl Transfer {
             }),
             Err(failure) => {
                 record.error = Some(failure);
-                Err(record)
+                Err(Box::new(record))
             }
         }
     }
