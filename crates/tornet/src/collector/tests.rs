@@ -1,3 +1,5 @@
+//! Readers of the Tor project's files, against samples and broken ones.
+
 use super::*;
 use std::fs;
 
