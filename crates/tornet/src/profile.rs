@@ -90,8 +90,8 @@ fn bridges_onions() -> Spec {
         clients: ClientCounts { web: 1, bulk: 1, performance: 1, onion: 1, bridge: 1, markov: 0 },
         servers: 1,
         onion_services: 1,
-        bootstrap: SimDuration::from_secs(120),
-        total: SimDuration::from_secs(300),
+        bootstrap: SimDuration::from_secs(90),
+        total: SimDuration::from_secs(240),
         ..tiny
     }
 }

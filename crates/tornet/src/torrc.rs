@@ -126,11 +126,11 @@ fn first_fetch(start_s: f64) -> String {
 fn common(network: &Network) -> String {
     let mut text = String::from(COMMON);
     let scheduler = network.spec.scheduler;
-    let _ = writeln!(text, "\n# What is written next: KIST asks the kernel how much each connection can take.");
+    text += match scheduler {
+        Scheduler::Kist => "\n# What is written next: KIST asks the kernel how much each connection can take.\n",
+        Scheduler::Vanilla => "\n# What is written next: all that is there, at once.\n",
+    };
     let _ = writeln!(text, "Schedulers {}", scheduler.name());
-    if scheduler == Scheduler::Vanilla {
-        text += "# Without KIST, cells go to the kernel as soon as they are there.\n";
-    }
     text += "\n# The directory authorities.\n";
     for authority in network.with_role(Role::Authority) {
         let keys = authority.authority.as_ref().expect("authorities have keys");

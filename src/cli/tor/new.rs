@@ -9,10 +9,6 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use tornet::{Amount, Behaviour, Error, Files, Model, Network, Role, Scheduler, Sources, Spec, Transport};
 
-/// What a tor takes in memory on average while it works, as measured, and what is taken besides, in MiB.
-const MIB_PER_TOR: f64 = 12.0;
-const MIB_BESIDES: f64 = 100.0;
-
 pub fn main(matches: &ArgMatches) -> u8 {
     match generate(matches) {
         Ok(text) => {
@@ -161,12 +157,36 @@ fn summary(network: &Network, folder: &Path) -> String {
             Amount::Times(_) => "end when they are done",
         }
     );
-    let memory = MIB_BESIDES + MIB_PER_TOR * f64::from(spec.tors());
-    let _ = writeln!(text, "a run takes some {:.1} GiB of memory", memory / 1024.0);
+    let _ = writeln!(text, "a run takes some {}", cost(spec));
     if spec.relays.authorities < 3 {
         text += "notice: with fewer than 3 authorities, tor does not use measured bandwidths: all relays count alike\n";
     }
     let _ =
         write!(text, "\nnext:\n  cd {}\n  gnomon run gnomon.yaml\n  gnomon tor status gnomon.data\n", folder.display());
     text
+}
+
+/// What a run takes, roughly: figures of runs of the profiles on a machine of 2026.
+fn cost(spec: &Spec) -> String {
+    const MIB_PER_TOR: f64 = 20.0;
+    const MIB_BESIDES: f64 = 150.0;
+    const CPU_S_PER_TOR: f64 = 0.15;
+    const CPU_S_PER_TOR_AND_HOUR: f64 = 0.5;
+    const CPU_S_PER_MIB: f64 = 0.075;
+    /// What a Markov client fetches a second for each user.
+    const MIB_PER_USER_S: f64 = 0.006;
+    let clients = &spec.clients;
+    let markov = f64::from(clients.markov) * f64::from(spec.users_per_client) * MIB_PER_USER_S;
+    let measuring = f64::from(clients.performance + clients.onion + clients.bridge) * 0.035;
+    let rate = f64::from(clients.web) * 0.01 + f64::from(clients.bulk) * 1.2 + measuring + markov;
+    let traffic_mib = match spec.amount {
+        Amount::Endless => rate * (spec.total.as_secs_f64() - spec.bootstrap.as_secs_f64()),
+        Amount::Times(times) => f64::from(times) * f64::from(clients.total()) * 6.0,
+    };
+    let tors = f64::from(spec.tors());
+    let hours = spec.total.as_secs_f64() / 3600.0;
+    let cpu_s = tors * (CPU_S_PER_TOR + CPU_S_PER_TOR_AND_HOUR * hours) + traffic_mib * CPU_S_PER_MIB;
+    let memory_gib = (MIB_BESIDES + MIB_PER_TOR * tors) / 1024.0;
+    let time = if cpu_s < 120.0 { format!("{cpu_s:.0} s") } else { format!("{:.0} min", cpu_s / 60.0) };
+    format!("{memory_gib:.1} GiB of memory and {time} of processor time")
 }
