@@ -250,6 +250,7 @@ impl Role {
         let name = match (self, count) {
             (Role::Other, 1) => "other host",
             (Role::Other, _) => "other hosts",
+            (Role::OnionService, 1) => "onion service",
             (role, 1) => role.name(),
             (Role::Authority, _) => "authorities",
             (Role::Guard, _) => "guards",

@@ -109,7 +109,7 @@ fn the_same_run_gives_the_same_bytes() {
     let data = folder.join("run.data");
     synthetic::write(&data, &Network::tiny(3));
     let (a, b) = (folder.join("a"), folder.join("b"));
-    report_on(&[data.clone()], &a);
+    report_on(std::slice::from_ref(&data), &a);
     report_on(&[data], &b);
     let mut files = 0;
     for entry in fs::read_dir(&a).unwrap().flatten() {

@@ -49,7 +49,7 @@ fn time_of_day(text: &str) -> Option<f64> {
     let minutes: f64 = parts.next()?.parse().ok()?;
     let seconds: f64 = parts.next()?.parse().ok()?;
     (hours < 24.0 && minutes < 60.0 && (0.0..61.0).contains(&seconds))
-        .then(|| hours * 3600.0 + minutes * 60.0 + seconds)
+        .then_some(hours * 3600.0 + minutes * 60.0 + seconds)
 }
 
 #[cfg(test)]

@@ -33,6 +33,8 @@ enum Record {
 #[derive(Deserialize)]
 struct TransferRecord {
     behaviour: String,
+    #[serde(default)]
+    server: String,
     direction: DirectionRecord,
     bytes: u64,
     #[serde(default)]
@@ -123,7 +125,7 @@ fn take_transfer(record: &TransferRecord, facts: &mut HostFacts, names: &mut Nam
     count_payload(record, start_s, facts);
     facts.transfers.push(Transfer {
         host: Arc::clone(&facts.host),
-        behaviour: names.get(&record.behaviour),
+        behaviour: names.get(&facts.behaviour_name(&record.behaviour, &record.server)),
         direction,
         bytes: record.bytes,
         start_s,
@@ -194,6 +196,17 @@ mod tests {
         assert!(failed.is_retry && !done.is_retry);
         assert_eq!(facts.payload.total(), 1250.0);
         assert_eq!(facts.payload.between(400.0, 402.0), 250.0);
+    }
+
+    #[test]
+    fn transfers_to_onion_services_and_through_bridges_have_names_of_their_own() {
+        let onion = DONE.replace("server3:80", "hp2bwwigtid.onion:80");
+        let names = |facts: &HostFacts| facts.transfers.iter().map(|one| one.behaviour.to_string()).collect::<Vec<_>>();
+        assert_eq!(names(&read_text(&format!("{DONE}\n{onion}\n"))), ["web", "web (onion)"]);
+        let mut facts = HostFacts::new("client1");
+        facts.uses_bridge = true;
+        assert_eq!(facts.behaviour_name("web", "server3:80"), "web (bridge)");
+        assert_eq!(facts.behaviour_name("web", "x.onion:80"), "web (bridge, onion)");
     }
 
     #[test]

@@ -27,6 +27,8 @@ const TOLD_WIDTH_S: f64 = 1.0;
 #[derive(Debug)]
 pub(crate) struct HostFacts {
     host: Arc<str>,
+    /// Whether the host's tor reaches the network through a bridge.
+    uses_bridge: bool,
     transfers: Vec<Transfer>,
     generators: usize,
     payload: Bins,
@@ -43,6 +45,7 @@ impl HostFacts {
     fn new(host: &str) -> HostFacts {
         HostFacts {
             host: host.into(),
+            uses_bridge: false,
             transfers: Vec::new(),
             generators: 0,
             payload: Bins::new(TOLD_WIDTH_S),
@@ -52,6 +55,20 @@ impl HostFacts {
             watched_tor: None,
             control_port_written: None,
             damage: Vec::new(),
+        }
+    }
+}
+
+impl HostFacts {
+    /// What transfers are called that differ by more than their program's behaviour: those to onion services and through
+    /// bridges take other ways, and are not mixed with the others.
+    fn behaviour_name(&self, behaviour: &str, server: &str) -> String {
+        let host = server.rsplit_once(':').map_or(server, |(host, _)| host);
+        match (host.ends_with(".onion"), self.uses_bridge) {
+            (false, false) => behaviour.to_owned(),
+            (true, false) => format!("{behaviour} (onion)"),
+            (false, true) => format!("{behaviour} (bridge)"),
+            (true, true) => format!("{behaviour} (bridge, onion)"),
         }
     }
 }
@@ -181,6 +198,7 @@ fn read_hosts(run: &Run, folders: &[(String, PathBuf)]) -> Vec<HostFacts> {
 
 fn read_host(run: &Run, host: &str, folder: &Path) -> HostFacts {
     let mut facts = HostFacts::new(host);
+    facts.uses_bridge = behaviour(run, host) == "bridge";
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut files: Vec<PathBuf> = entries.filter(|path| path.is_file()).collect();
     files.sort();

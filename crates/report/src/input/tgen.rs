@@ -55,6 +55,8 @@ impl LineKind {
 struct Stream<'a> {
     /// By the other side's wish: that side reports it.
     is_passive: bool,
+    /// "name:address:port".
+    remote: &'a str,
     end_unix_s: f64,
     duration_s: f64,
     /// Asked for.
@@ -100,6 +102,7 @@ fn parse(line: &str, kind: LineKind) -> Option<Stream<'_>> {
     let sent = bytes("payload-bytes-send").or_else(|| bytes("payload-bytes-write")).unwrap_or(0);
     Some(Stream {
         is_passive: value(stream, "vertexid").is_some_and(|id| id.starts_with("passive-stream")),
+        remote: value(transport, "remote").unwrap_or(""),
         end_unix_s,
         duration_s,
         receive: bytes("recvsize").or(old_receive).filter(|bytes| *bytes > 0).unwrap_or(received),
@@ -149,6 +152,7 @@ fn take(stream: &Stream<'_>, behaviour: &str, facts: &mut HostFacts, names: &mut
         return;
     }
     let end_s = clock::from_unix(stream.end_unix_s);
+    let server = stream.remote.split(':').next().unwrap_or("");
     let start_s = end_s - stream.duration_s;
     let error = stream.error.as_ref().map(|error| {
         let (stage, reason) = error.in_our_words();
@@ -169,7 +173,7 @@ fn take(stream: &Stream<'_>, behaviour: &str, facts: &mut HostFacts, names: &mut
         facts.payload.add(start_s + last.or(first).unwrap_or(stream.duration_s), moved as f64);
         facts.transfers.push(Transfer {
             host: Arc::clone(&facts.host),
-            behaviour: names.get(behaviour),
+            behaviour: names.get(&facts.behaviour_name(behaviour, server)),
             direction,
             bytes,
             start_s,

@@ -6,6 +6,7 @@ use crate::chart::Unit;
 use crate::maths::Estimate;
 use crate::run::{Run, Transfer};
 use crate::subject::Subject;
+use std::sync::Arc;
 
 /// One quantity.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,10 +27,10 @@ pub fn rows(context: &Context) -> Vec<Row> {
     let transfers = context.subjects.iter().map(|subject| transfers_of(context, subject));
     rows.push(Row { name: "Transfers".into(), cells: transfers.collect() });
     rows.push(number_row(context, "Failed transfers", Unit::Share, |run| failed_share(context, run)));
-    for class in transfers::classes(context).keys() {
+    for kind in kinds(context) {
         for byte in [Byte::First, Byte::Last] {
-            let name = format!("{}, {}, median", byte.title(), class.name());
-            rows.push(number_row(context, &name, Unit::Seconds, |run| median(context, run, class, byte)));
+            let name = format!("{}, {}, median", byte.title(), kind.name);
+            rows.push(number_row(context, &name, Unit::Seconds, |run| kind.median(context, run, byte)));
         }
     }
     let goodput = |run: &Run| rate(context, run, run.payload.clone()?);
@@ -126,8 +127,36 @@ fn failed_share(context: &Context, run: &Run) -> Option<f64> {
     (all > 0).then(|| failed as f64 / all as f64)
 }
 
-fn median(context: &Context, run: &Run, class: &Class, byte: Byte) -> Option<f64> {
-    transfers::sample(context, run, class, None, byte).median()
+/// Transfers with medians of their own: a class, and where it has several behaviours one of them.
+struct Kind {
+    name: String,
+    class: Class,
+    behaviour: Arc<str>,
+}
+
+fn kinds(context: &Context) -> Vec<Kind> {
+    let mut kinds = Vec::new();
+    for (class, behaviours) in transfers::classes(context) {
+        for behaviour in &behaviours {
+            let name = if behaviours.len() > 1 { format!("{}, {behaviour}", class.name()) } else { class.name() };
+            kinds.push(Kind { name, class: class.clone(), behaviour: Arc::clone(behaviour) });
+        }
+    }
+    kinds
+}
+
+impl Kind {
+    fn median(&self, context: &Context, run: &Run, byte: Byte) -> Option<f64> {
+        transfers::sample(context, run, &self.class, &self.behaviour, byte).median()
+    }
+
+    /// "50 KiB 0.66 s/0.86 s" of the only subject.
+    fn medians(&self, context: &Context) -> Option<String> {
+        let subject = context.subjects.first()?;
+        let median = |byte| subject.estimate(|run| self.median(context, run, byte));
+        let (first, last) = (median(Byte::First)?, median(Byte::Last)?);
+        Some(format!("{} {}/{}", self.name, show(Unit::Seconds, &first), show(Unit::Seconds, &last)))
+    }
 }
 
 /// Bits per second within the window.
@@ -177,8 +206,7 @@ pub fn lines(context: &Context) -> Vec<String> {
         return context.subjects.iter().enumerate().map(|(index, subject)| one_line(subject, index, &cell)).collect();
     }
     let with = |name: &str, text: &str| cell(name, 0).map(|value| format!("{text}{value}"));
-    let medians = rows.iter().filter(|row| row.name.ends_with(", median") && row.cells[0] != UNKNOWN);
-    let medians: Vec<String> = medians.map(|row| format!("{} {}", short(&row.name), row.cells[0])).collect();
+    let medians: Vec<String> = kinds(context).iter().filter_map(|kind| kind.medians(context)).collect();
     let all = |parts: &[Option<String>]| parts.iter().flatten().cloned().collect::<Vec<_>>().join(", ");
     let lines = [
         ("hosts", all(&[with("Hosts", "")])),
@@ -187,7 +215,7 @@ pub fn lines(context: &Context) -> Vec<String> {
             all(&[with("Bootstrapped tors", "bootstrapped "), with("Last tor bootstrapped after", "the last after ")]),
         ),
         ("transfers", all(&[with("Transfers", "")])),
-        ("medians", medians.join(", ")),
+        ("ttfb/ttlb", medians.join(", ")),
         (
             "rates",
             all(&[
@@ -208,12 +236,6 @@ pub fn lines(context: &Context) -> Vec<String> {
     ];
     let told = lines.into_iter().filter(|(_, text)| !text.is_empty());
     told.map(|(name, text)| format!("{name:<10} {text}").replace(['\u{2009}', '\u{a0}'], " ")).collect()
-}
-
-/// "Time to last byte, 50 KiB, median" becomes "ttlb 50 KiB".
-fn short(name: &str) -> String {
-    let name = name.trim_end_matches(", median");
-    name.replace("Time to first byte,", "ttfb").replace("Time to last byte,", "ttlb")
 }
 
 fn one_line<'a>(subject: &Subject, index: usize, cell: &dyn Fn(&str, usize) -> Option<&'a str>) -> String {

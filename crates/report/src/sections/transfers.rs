@@ -126,11 +126,10 @@ pub fn classes(context: &Context) -> BTreeMap<Class, BTreeSet<Arc<str>>> {
     classes
 }
 
-/// The times of a run's finished transfers of a class and behaviour (all behaviours without one).
-pub fn sample(context: &Context, run: &Run, class: &Class, behaviour: Option<&str>, byte: Byte) -> Sample {
-    let is_meant = |transfer: &&Transfer| {
-        class.has(transfer) && transfer.is_done() && behaviour.is_none_or(|name| name == &*transfer.behaviour)
-    };
+/// The times of a run's finished transfers of a class and behaviour.
+pub fn sample(context: &Context, run: &Run, class: &Class, behaviour: &str, byte: Byte) -> Sample {
+    let is_meant =
+        |transfer: &&Transfer| class.has(transfer) && transfer.is_done() && behaviour == &*transfer.behaviour;
     let times = context.transfers(run).filter(is_meant).filter_map(|transfer| byte.of(transfer, context.since));
     Sample::new(times.collect())
 }
@@ -197,7 +196,7 @@ fn figure(context: &Context, class: &Class, behaviours: &BTreeSet<Arc<str>>, byt
                 (true, _) => (format!("{}, {behaviour}", subject.title()), Ink::dashed(subject.colour, index)),
                 (false, _) => (behaviour.to_string(), Ink::dashed(index, index)),
             };
-            let of_run = |run: &Run| sample(context, run, class, Some(behaviour), byte);
+            let of_run = |run: &Run| sample(context, run, class, behaviour, byte);
             count += subject.runs.iter().map(|run| of_run(run).len()).sum::<usize>();
             series.extend(subject.distribution(name, ink, of_run));
         }
@@ -242,8 +241,7 @@ fn header() -> Vec<String> {
 }
 
 fn row(context: &Context, subject: &Subject, class: &Class, behaviour: &str, byte: Byte) -> Option<Vec<String>> {
-    let samples: Vec<Sample> =
-        subject.runs.iter().map(|run| sample(context, run, class, Some(behaviour), byte)).collect();
+    let samples: Vec<Sample> = subject.runs.iter().map(|run| sample(context, run, class, behaviour, byte)).collect();
     let count: usize = samples.iter().map(Sample::len).sum();
     if count == 0 {
         return None;

@@ -143,7 +143,12 @@ fn traffic(behaviour: &str, network: &Network, random: &mut Random) -> String {
             "bulk" => 5_242_880,
             _ => [51_200, 1_048_576, 5_242_880][id % 3],
         };
-        let took = transfer(&mut lines, behaviour, id, bytes, at, network, random);
+        let mut line = String::new();
+        let took = transfer(&mut line, behaviour, id, bytes, at, network, random);
+        if at + took > network.duration_s {
+            break;
+        }
+        lines += &line;
         circuit(&mut lines, id, at, random);
         at += took + if behaviour == "web" { 1.0 + 59.0 * random.uniform() } else { 2.0 };
         id += 1;
