@@ -220,6 +220,8 @@ fn groups_are_compared_and_repeated_seeds_are_told() {
     assert!(page.contains("vanilla (4 runs)") && page.contains("kist (5 runs)"));
     assert!(page.contains("runs of \u{201c}kist\u{201d} have the same seed 4"));
     assert_eq!(row(&page, "Time to last byte, 320 KiB, median").len(), 2);
+    let compared = page.split("Compared with vanilla (4 runs)").nth(1).unwrap();
+    assert!(row(compared, "Time to last byte")[3].starts_with('\u{2212}'), "kist is the faster one here");
     let svg = fs::read_to_string(folder.join("report/ttlb-327680.svg")).unwrap();
     assert_eq!(svg.matches("<polygon").count(), 2, "a band for each group");
 }

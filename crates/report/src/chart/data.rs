@@ -99,6 +99,7 @@ mod tests {
             ],
             interval: Along::Y,
             names_at_ends: false,
+            moment: None,
         };
         let expected =
             "series,time_s,rate_bit_per_s,low_rate_bit_per_s,high_rate_bit_per_s\n\"a, b\",0.5,10,9,11\nc,0.3,1,,\n";

@@ -49,6 +49,8 @@ pub struct Plot {
     pub interval: Along,
     /// Whether to write names beside the lines' ends rather than into a legend.
     pub names_at_ends: bool,
+    /// A moment of the x axis that matters, with its name.
+    pub moment: Option<(f64, &'static str)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

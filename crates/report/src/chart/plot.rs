@@ -36,6 +36,9 @@ pub fn draw(figure: &Figure, plot: &Plot) -> String {
     let frame = Frame { left, right, top, bottom: top + PLOT_HEIGHT };
     let (x, y) = (x.place(frame.left, frame.right), y.place(frame.bottom, frame.top));
     draw_axes(&mut svg, plot, &frame, &x, &y);
+    if let Some((at, name)) = plot.moment.filter(|(at, _)| x.from < *at && *at < x.to) {
+        draw_moment(&mut svg, &frame, x.at(at), name);
+    }
     let drawn: Vec<Vec<(f64, f64)>> = plot.series.iter().map(|series| places(series, &x, &y)).collect();
     for series in &plot.series {
         draw_band(&mut svg, series, plot.interval, &x, &y);
@@ -122,6 +125,14 @@ fn draw_axes(svg: &mut Svg, plot: &Plot, frame: &Frame, x: &Scale, y: &Scale) {
     let middle = (frame.left + frame.right) / 2.0;
     svg.text(middle, frame.bottom + 35.0, Anchor::Middle, LABEL_SIZE, &axis_title(&plot.x, x));
     svg.vertical_text(15.0, (frame.top + frame.bottom) / 2.0, LABEL_SIZE, &axis_title(&plot.y, y));
+}
+
+/// A vertical line through the whole plot, its name beside it where there is room.
+fn draw_moment(svg: &mut Svg, frame: &Frame, at: f64, name: &str) {
+    svg.moment((at, frame.top), (at, frame.bottom));
+    let width = text::width(name, SMALL_SIZE, false) + 8.0;
+    let (place, anchor) = if at + width < frame.right { (at + 4.0, Anchor::Start) } else { (at - 4.0, Anchor::End) };
+    svg.muted(place, frame.top + 11.0, anchor, SMALL_SIZE, name);
 }
 
 /// "Time to last byte (s)".

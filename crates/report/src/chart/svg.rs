@@ -88,6 +88,14 @@ impl Svg {
         self.line(from, to, "a", AXIS, 1.0);
     }
 
+    /// A dashed line that marks a place on an axis.
+    pub fn moment(&mut self, (x, top): (f64, f64), (_, bottom): (f64, f64)) {
+        let _ = writeln!(
+            self.body,
+            "<path class=\"a\" d=\"M{x:.1} {top:.1}V{bottom:.1}\" stroke=\"{AXIS}\" stroke-width=\"1\" stroke-dasharray=\"2 3\" fill=\"none\"/>"
+        );
+    }
+
     fn line(&mut self, (x1, y1): (f64, f64), (x2, y2): (f64, f64), class: &str, stroke: &str, width: f64) {
         let _ = writeln!(
             self.body,

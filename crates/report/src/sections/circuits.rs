@@ -43,6 +43,7 @@ pub fn section(context: &Context) -> Section {
                 series,
                 interval: Along::X,
                 names_at_ends: false,
+                moment: None,
             }),
         });
     }

@@ -121,6 +121,7 @@ fn over_time(context: &Context) -> Figure {
             series,
             interval: Along::Y,
             names_at_ends: context.is_comparison(),
+            moment: context.bootstrap_moment(),
         }),
     }
 }

@@ -119,6 +119,13 @@ impl<'a> Context<'a> {
         self.runs().map(Run::end_s).fold(0.0, f64::max)
     }
 
+    /// When bootstrapping counts as over, where that is the same moment in all runs.
+    pub fn bootstrap_moment(&self) -> Option<(f64, &'static str)> {
+        let first = self.runs().next()?.bootstrap_end_s();
+        let is_common = self.runs().all(|run| run.bootstrap_end_s() == first);
+        (first > 0.0 && is_common).then_some((first, "bootstrapped"))
+    }
+
     /// What figures over runs say in their subtitles.
     pub fn interval_note(&self) -> &'static str {
         if self.has_groups() { "bands: 95 % confidence over seeds" } else { "" }

@@ -100,6 +100,7 @@ fn distribution(context: &Context) -> Figure {
             series: series.collect(),
             interval: Along::X,
             names_at_ends: false,
+            moment: None,
         }),
     }
 }

@@ -50,6 +50,7 @@ fn speed(context: &Context) -> Option<Figure> {
             series,
             interval: Along::Y,
             names_at_ends: context.runs().count() > 1,
+            moment: None,
         }),
     })
 }
@@ -103,6 +104,7 @@ fn memory(
             series,
             interval: Along::Y,
             names_at_ends: context.runs().count() > 1,
+            moment: context.bootstrap_moment(),
         }),
     })
 }

@@ -57,6 +57,7 @@ fn plot(context: &Context, label: &str, column: &'static str, series: Vec<Series
         series,
         interval: Along::Y,
         names_at_ends,
+        moment: context.bootstrap_moment(),
     })
 }
 

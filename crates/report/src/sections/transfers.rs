@@ -162,6 +162,7 @@ pub fn section(context: &Context) -> Section {
         }
         section.tables.push(table);
     }
+    section.tables.extend(differences(context, &classes));
     // First and last byte of one class side by side.
     section.figures.sort_by_key(|figure| figure.id.split_once('-').map(|(_, class)| class.to_owned()).map(order));
     section
@@ -221,6 +222,7 @@ fn figure(context: &Context, class: &Class, behaviours: &BTreeSet<Arc<str>>, byt
             series,
             interval: Along::X,
             names_at_ends: false,
+            moment: None,
         }),
     })
 }
@@ -256,11 +258,67 @@ fn row(context: &Context, subject: &Subject, class: &Class, behaviour: &str, byt
     Some(row)
 }
 
+/// How medians and 90 % quantiles of the other subjects differ from the first one's.
+fn differences(context: &Context, classes: &BTreeMap<Class, BTreeSet<Arc<str>>>) -> Option<Table> {
+    let (first, others) = context.subjects.split_first().filter(|(_, others)| !others.is_empty())?;
+    let mut rows = Vec::new();
+    for (class, behaviours) in classes {
+        for (behaviour, byte) in behaviours.iter().flat_map(|name| [(name, Byte::First), (name, Byte::Last)]) {
+            for other in others {
+                let at = |subject: &Subject, q: f64| {
+                    subject.estimate(|run| sample(context, run, class, behaviour, byte).quantile(q))
+                };
+                let cells = [0.5, 0.9].map(|q| difference(at(first, q), at(other, q)));
+                let names = [byte.title().to_owned(), class.name(), behaviour.to_string(), other.title()];
+                rows.push(names.into_iter().chain(cells).collect());
+            }
+        }
+    }
+    Some(Table {
+        title: format!("Compared with {}", first.title()),
+        header: ["Time", "Transfers", "Behaviour", "Run", "50 %", "90 %"].map(str::to_owned).to_vec(),
+        rows,
+        text_columns: 4,
+    })
+}
+
+/// "−12.3 %, intervals apart": relative to the first.
+fn difference(first: Option<Estimate>, other: Option<Estimate>) -> String {
+    let (Some(first), Some(other)) = (first.filter(|first| first.mean > 0.0), other) else { return String::new() };
+    let change = 100.0 * (other.mean / first.mean - 1.0);
+    let sign = if change < 0.0 { '\u{2212}' } else { '+' };
+    let intervals = match (first.low().zip(first.high()), other.low().zip(other.high())) {
+        (Some((low, high)), Some((other_low, other_high))) if other_low > high || other_high < low => {
+            ", intervals apart"
+        }
+        (Some(_), Some(_)) => ", intervals overlap",
+        _ => "",
+    };
+    format!("{sign}{:.1}\u{a0}%{intervals}", change.abs())
+}
+
 /// "1.23 ± 0.04": the interval with the digits of the mean.
 fn seconds(estimate: &Estimate) -> String {
     let digits = if estimate.mean < 10.0 { 3 } else { 2 };
     match estimate.error {
         None => format!("{:.digits$}", estimate.mean),
         Some(error) => format!("{:.digits$} ± {error:.digits$}", estimate.mean),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_relative_and_say_whether_intervals_meet() {
+        let estimate = |values: &[f64]| Estimate::of(values);
+        assert_eq!(difference(estimate(&[2.0]), estimate(&[1.5])), "\u{2212}25.0\u{a0}%");
+        let (low, high) = ([1.0, 1.01, 0.99], [2.0, 2.01, 1.99]);
+        assert_eq!(difference(estimate(&low), estimate(&high)), "+100.0\u{a0}%, intervals apart");
+        let wide = [1.0, 3.0, 2.0];
+        assert_eq!(difference(estimate(&low), estimate(&wide)), "+100.0\u{a0}%, intervals overlap");
+        assert_eq!(difference(None, estimate(&low)), "");
+        assert_eq!(difference(estimate(&[0.0]), estimate(&low)), "");
     }
 }
