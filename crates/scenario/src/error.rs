@@ -42,7 +42,17 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything found wrong, in the order of the file; at least one problem. Shown one per line.
+impl Problem {
+    /// Whether this is what `other` says of the same text of the file, which an anchor put into more than one place.
+    fn repeats(&self, other: &Problem) -> bool {
+        let name = |problem: &Problem| problem.key.rsplit('.').next().map(str::to_owned);
+        let at_a_place = !matches!(self.place, Place::File { line: 0, .. });
+        at_a_place && self.place == other.place && self.message == other.message && name(self) == name(other)
+    }
+}
+
+/// Everything found wrong, in the order of the file; at least one problem. Shown one per line; what is wrong with text that an
+/// anchor repeats is shown once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioError {
     pub problems: Vec<Problem>,
@@ -57,13 +67,51 @@ impl ScenarioError {
 impl fmt::Display for ScenarioError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, problem) in self.problems.iter().enumerate() {
+            if self.problems[..i].iter().any(|earlier| problem.repeats(earlier)) {
+                continue;
+            }
             if i > 0 {
                 f.write_str("\n")?;
             }
             fmt::Display::fmt(problem, f)?;
+            match self.problems[i + 1..].iter().filter(|later| later.repeats(problem)).count() {
+                0 => {}
+                repeats => write!(f, " (used in {repeats} more places)")?,
+            }
         }
         Ok(())
     }
 }
 
 impl std::error::Error for ScenarioError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(line: u32, key: &str, message: &str) -> Problem {
+        let place = Place::File { name: "x.yaml".into(), line, column: 9 };
+        Problem { place, key: key.to_owned(), message: message.to_owned() }
+    }
+
+    #[test]
+    fn what_an_anchor_repeats_is_shown_once() {
+        let problems = vec![
+            problem(3, "hosts.a.processes[0].path", "no"),
+            problem(3, "hosts.a.processes[0].args", "no"),
+            problem(3, "hosts.b.processes[0].path", "no"),
+            problem(4, "hosts.b.processes[1].path", "no"),
+            problem(3, "hosts.c.processes[0].path", "no"),
+            problem(0, "hosts.c.x", "missing"),
+            problem(0, "hosts.d.x", "missing"),
+        ];
+        let text = ScenarioError { problems }.to_string();
+        let expected = "\
+x.yaml:3:9: hosts.a.processes[0].path: no (used in 2 more places)
+x.yaml:3:9: hosts.a.processes[0].args: no
+x.yaml:4:9: hosts.b.processes[1].path: no
+x.yaml: hosts.c.x: missing
+x.yaml: hosts.d.x: missing";
+        assert_eq!(text, expected);
+    }
+}
