@@ -3,6 +3,8 @@
 // Each test binary uses a part of it.
 #![allow(dead_code)]
 
+pub mod tor;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -65,13 +67,22 @@ pub fn folder(name: &str) -> PathBuf {
 
 /// Compiles a C program of the repository into `folder`; returns the executable.
 pub fn compile(source: &str, folder: &Path) -> PathBuf {
+    compile_with(source, folder, &[])
+}
+
+/// Compiles a library of one C file of the repository, for LD_PRELOAD; returns its path.
+pub fn compile_library(source: &str, folder: &Path) -> PathBuf {
+    compile_with(source, folder, &["-shared", "-fPIC"])
+}
+
+fn compile_with(source: &str, folder: &Path, options: &[&str]) -> PathBuf {
     let source = root().join(source);
-    let program = folder.join(source.file_stem().expect("a name"));
+    let result = folder.join(source.file_stem().expect("a name"));
     let mut cc = Command::new("cc");
-    cc.args(["-O1", "-std=gnu11", "-pthread", "-w", "-o"]).args([&program, &source]);
+    cc.args(["-O1", "-std=gnu11", "-pthread", "-w"]).args(options).arg("-o").args([&result, &source]);
     let output = capture(&mut cc);
     assert!(output.status.success(), "{cc:?}: {}", output.stderr);
-    program
+    result
 }
 
 /// A program of the machine, if it has it.
