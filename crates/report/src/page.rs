@@ -129,7 +129,10 @@ fn table(page: &mut String, table: &Table) {
         page.push_str("<tr>");
         for (column, cell) in row.iter().enumerate() {
             let (tag, scope) = if column == 0 { ("th", " scope=\"row\"") } else { ("td", "") };
-            let _ = write!(page, "<{tag}{scope}{}>{}</{tag}>", class(column), escape(cell));
+            // Short texts stay in one line where numbers follow: rows of one height are compared more easily.
+            let stays = column < table.text_columns && table.text_columns < row.len() && cell.chars().count() <= 28;
+            let class = if stays { " class=\"s\"" } else { class(column) };
+            let _ = write!(page, "<{tag}{scope}{class}>{}</{tag}>", escape(cell));
         }
         page.push_str("</tr>\n");
     }

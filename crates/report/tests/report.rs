@@ -64,8 +64,9 @@ fn page(written: &Written) -> String {
 
 /// The cells of a table's row, by the text of its first cell.
 fn row(page: &str, name: &str) -> Vec<String> {
-    let begin = format!("<th scope=\"row\">{name}</th>");
-    let rest = page.split(&begin).nth(1).unwrap_or_else(|| panic!("no row '{name}'"));
+    let begins = ["", " class=\"s\""].map(|class| format!("<th scope=\"row\"{class}>{name}</th>"));
+    let place = begins.iter().filter_map(|begin| page.find(begin)).min().unwrap_or_else(|| panic!("no row '{name}'"));
+    let rest = page[place..].split_once("</th>").unwrap().1;
     let cells = rest.split("</tr>").next().unwrap().split("<td").skip(1);
     cells.map(|cell| cell.split_once('>').unwrap().1.split("</td>").next().unwrap().replace('\u{a0}', " ")).collect()
 }
