@@ -520,11 +520,12 @@ CASE(listing_proc)
 
 CASE(scheduling_of_another_process)
 {
+    int before = getpriority(PRIO_PROCESS, 0);
     pid_t pid = child_start(pause_for_ever, NULL);
 
-    show("setpriority", setpriority(PRIO_PROCESS, pid, 7));
+    show("setpriority", setpriority(PRIO_PROCESS, pid, 17));
     show("getpriority", getpriority(PRIO_PROCESS, pid));
-    show("own", getpriority(PRIO_PROCESS, 0));
+    truth("own is as before", getpriority(PRIO_PROCESS, 0) == before);
     errno = 0;
     show("nobody", getpriority(PRIO_PROCESS, 4000000));
     struct rlimit limit = { 30, 40 };

@@ -212,7 +212,8 @@ impl Ctx<'_> {
         self.process.space = self.kernel.shared.spaces.insert(None);
         self.process.memory = Memory(Some(Box::new(memory)));
         self.kernel.release_vfork_waiter(self.process);
-        self.unshare_parts();
+        self.unshare_descriptors();
+        self.unshare_handlers();
         for file in self.fds_mut().take_cloexec() {
             self.kernel.close_descriptor(file, self.process.pid);
         }
@@ -241,8 +242,8 @@ impl Ctx<'_> {
         self.thread.armed = SimTime::MAX;
     }
 
-    /// Gives the calling process descriptors and handlers of its own.
-    fn unshare_parts(&mut self) {
+    /// Gives the calling process descriptors of its own.
+    pub(crate) fn unshare_descriptors(&mut self) {
         let shared = &mut self.kernel.shared;
         if shared.fds.users(self.process.fds) > 1 {
             let copy = shared.fds[self.process.fds].clone();
@@ -250,6 +251,11 @@ impl Ctx<'_> {
             copy.iter().for_each(|(_, file)| self.kernel.files.acquire(file));
             self.process.fds = shared.fds.insert(copy);
         }
+    }
+
+    /// Gives it signal handlers of its own.
+    fn unshare_handlers(&mut self) {
+        let shared = &mut self.kernel.shared;
         if shared.handlers.users(self.process.handlers) > 1 {
             let copy = shared.handlers[self.process.handlers].clone();
             shared.handlers.release(self.process.handlers);

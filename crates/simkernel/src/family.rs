@@ -64,7 +64,7 @@ impl Family {
     }
 
     /// Nobody can ask for the process any more.
-    fn remove(&mut self, process: &Process) {
+    pub(crate) fn remove(&mut self, process: &Process) {
         self.children.remove(&(process.parent, process.pid));
         self.reportable.remove(&(process.parent, process.pid));
         self.groups.remove(&(process.group, process.pid));

@@ -62,6 +62,11 @@ impl Kernel {
 
     fn run_thread(&mut self, tid: Tid, worker: &mut Worker, now: SimTime) {
         let Some(mut thread) = self.threads.take(tid.0) else { return };
+        if thread.state != ThreadState::Runnable {
+            // The entry was for a thread that ended, whose number this one got by execve.
+            self.threads.put(tid.0, thread);
+            return;
+        }
         let pid = thread.pid;
         let Some(mut process) = self.processes.take(pid.0) else { return };
         if process.job.stopped.is_some() {
@@ -99,7 +104,13 @@ impl Kernel {
     }
 
     /// The last thread is gone, `exit_group` was called, or a signal was fatal.
-    fn end_process(&mut self, mut process: Box<Process>, mut thread: Box<Thread>, status: ExitStatus, now: SimTime) {
+    pub(crate) fn end_process(
+        &mut self,
+        mut process: Box<Process>,
+        mut thread: Box<Thread>,
+        status: ExitStatus,
+        now: SimTime,
+    ) {
         let mut ctx = Ctx { kernel: self, process: &mut process, thread: &mut thread, now };
         ctx.end_other_threads();
         if ctx.thread.state != ThreadState::Dead {
@@ -225,9 +236,12 @@ impl Ctx<'_> {
 
     /// Executes one call and decides what rax becomes. Some when the thread does not go on at once.
     fn system_call(&mut self, number: u64, args: [u64; 6]) -> Option<Turn> {
-        self.trace_before(number, args);
+        let line = self.trace_before(number, args);
         let result = syscalls::execute(self, number, args);
-        self.trace(number, args, &result);
+        match line.filter(|_| result == Err(Outcome::NoReturn)) {
+            Some(line) => self.trace_success(&line),
+            None => self.trace(number, args, &result),
+        }
         let mut interrupted = None;
         match result {
             Ok(value) => self.thread.vcpu.registers_mut().rax = value,
@@ -252,7 +266,7 @@ impl Ctx<'_> {
             }
             return Some(Turn::Again);
         }
-        None
+        std::mem::take(&mut self.thread.gives_way).then_some(Turn::Again)
     }
 
     /// Gives signals their effect. Some when the thread does not go on.

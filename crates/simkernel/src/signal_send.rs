@@ -129,12 +129,15 @@ fn is_fatal(signal: Signal) -> bool {
 }
 
 impl Ctx<'_> {
-    /// Sends a signal to a process of the host, the calling one or another.
+    /// Sends a signal to a process of the host, the calling one or another. Another one that it wakes runs before the caller goes on, as it
+    /// would on a processor of its own: what the caller does next must not seem to have happened together with the signal.
     pub(crate) fn signal_process(&mut self, pid: Pid, info: Siginfo) {
         if pid == self.process.pid {
             self.kernel.post(self.process, Some(self.thread), info);
         } else {
+            let runnable = self.kernel.runnable.len();
             self.kernel.signal_process(pid, info);
+            self.thread.gives_way |= self.kernel.runnable.len() > runnable;
         }
     }
 
@@ -143,7 +146,9 @@ impl Ctx<'_> {
         if self.process.threads.contains(&tid) {
             self.kernel.post_to_thread(self.process, Some(self.thread), tid, info);
         } else {
+            let runnable = self.kernel.runnable.len();
             self.kernel.signal_thread(tid, info);
+            self.thread.gives_way |= self.kernel.runnable.len() > runnable;
         }
     }
 

@@ -6,7 +6,7 @@ use crate::host::NetworkSettings;
 use crate::ids::{Pid, Tid};
 use crate::kernel::Kernel;
 use crate::outcome::Outcome;
-use crate::process::Process;
+use crate::process::{ExitStatus, Process};
 use crate::shared::{Memory, Place};
 use crate::thread::Thread;
 use crate::{HostConfig, HostName, syscalls};
@@ -114,6 +114,26 @@ impl Machine {
             Err(Outcome::Block) => None,
             Err(other) => panic!("{other:?}"),
         }
+    }
+
+    /// Lets another process of the host exit with status 0.
+    pub fn end(&mut self, pid: u32) {
+        let own = self.process.take().unwrap();
+        let own_pid = own.pid.0;
+        self.kernel.processes.put(own_pid, own);
+        let process = self.kernel.processes.take(pid).unwrap();
+        let thread = self.kernel.threads.take(pid).unwrap();
+        self.kernel.end_process(process, thread, ExitStatus::Exited(0), self.now);
+        self.process = self.kernel.processes.take(own_pid);
+    }
+
+    /// Makes a process the child of another one.
+    pub fn adopt(&mut self, child: u32, parent: u32) {
+        let mut process = self.kernel.processes.take(child).unwrap();
+        self.kernel.family.remove(&process);
+        process.parent = Pid(parent);
+        self.kernel.family.add(&process);
+        self.kernel.processes.put(child, process);
     }
 
     /// Lets time pass up to `at`.

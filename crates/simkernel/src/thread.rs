@@ -71,6 +71,8 @@ pub struct Thread {
     /// Asked to yield by the call in progress.
     pub yields: bool,
     pub yield_count: u32,
+    /// The call in progress woke another process that is to run first.
+    pub gives_way: bool,
     /// Parked between two instructions of its program, not in a call.
     pub sleeping: bool,
     /// The deadline of a call that is restarted by ERESTART_RESTARTBLOCK.
@@ -101,6 +103,7 @@ impl Thread {
             altstack: StackT::default(),
             yields: false,
             yield_count: 0,
+            gives_way: false,
             sleeping: false,
             resumed_deadline: None,
             interrupted: None,

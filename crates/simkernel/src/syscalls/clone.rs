@@ -281,3 +281,45 @@ fn wait_for_vfork(ctx: &mut Ctx<'_>) -> SysResult {
     }
     Err(Outcome::Block)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_machine::{A, Machine};
+    use linux_abi::nr;
+    use linux_abi::sysinfo::Rlimit;
+
+    /// Children that share the caller's memory, since no program runs here that could write.
+    const SHARING: u64 = CLONE_VM | Signal::SIGCHLD.raw() as u64;
+
+    #[test]
+    fn the_limit_of_processes_counts_zombies_too() {
+        let mut m = Machine::new(A);
+        let limit = Rlimit { rlim_cur: 2, rlim_max: 2 };
+        let limit = m.put(&limit);
+        m.call(nr::setrlimit, &[RLIMIT_NPROC as u64, limit]).unwrap();
+        let first = m.call(nr::clone, &[SHARING]).unwrap();
+        m.call(nr::clone, &[SHARING]).unwrap();
+        assert_eq!(m.call(nr::clone, &[SHARING]), Err(Errno::EAGAIN));
+        let child = m.kernel.processes.get(first as u32).unwrap();
+        assert_eq!((child.parent, child.space), (m.process.as_ref().unwrap().pid, m.process.as_ref().unwrap().space));
+        m.end(first as u32);
+        assert_eq!(m.call(nr::clone, &[SHARING]), Err(Errno::EAGAIN));
+        assert_eq!(m.call(nr::wait4, &[u64::MAX, 0, 0, 0]), Ok(first));
+        assert!(m.call(nr::clone, &[SHARING]).is_ok());
+    }
+
+    #[test]
+    fn orphans_leave_with_their_parent_and_are_reaped() {
+        let mut m = Machine::new(A);
+        let child = m.call(nr::clone, &[SHARING]).unwrap() as u32;
+        let grandchild = m.call(nr::clone, &[SHARING]).unwrap() as u32;
+        m.adopt(grandchild, child);
+        m.end(child);
+        assert_eq!(m.kernel.processes.get(grandchild).unwrap().parent, crate::family::INIT);
+        m.end(grandchild);
+        assert!(m.kernel.processes.get(grandchild).is_none(), "process 1 waits at once");
+        assert_eq!(m.call(nr::wait4, &[u64::MAX, 0, 0, 0]), Ok(child.into()));
+        assert_eq!(m.call(nr::wait4, &[u64::MAX, 0, 0, 0]), Err(Errno::ECHILD));
+    }
+}

@@ -39,6 +39,9 @@ pub fn close_range(ctx: &mut Ctx<'_>, [first, last, flags, ..]: [u64; 6]) -> Sys
     if first > last || flags & !(CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC) != 0 {
         return Err(Errno::EINVAL.into());
     }
+    if flags & CLOSE_RANGE_UNSHARE != 0 {
+        ctx.unshare_descriptors();
+    }
     if flags & CLOSE_RANGE_CLOEXEC != 0 {
         let end = ctx.fds().len() as u64;
         for fd in u64::from(first)..end.min(u64::from(last) + 1) {

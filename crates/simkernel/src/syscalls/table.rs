@@ -139,11 +139,7 @@ pub const TABLE: &[Entry] = &[
     partial(fremovexattr, descriptors::no_attributes, "no file has extended attributes"),
     // Descriptors.
     full(close, descriptors::close),
-    partial(
-        close_range,
-        descriptors::close_range,
-        "CLOSE_RANGE_UNSHARE has no effect: threads share their descriptors",
-    ),
+    partial(close_range, descriptors::close_range, "CLOSE_RANGE_UNSHARE parts processes, not threads"),
     full(dup, descriptors::dup),
     full(dup2, descriptors::dup2),
     full(dup3, descriptors::dup3),
