@@ -24,7 +24,7 @@ pub(crate) fn relays<'a>(
     if candidates.is_empty() {
         return Err(Error::input("the model has no relays to choose from"));
     }
-    candidates.sort_by(|a, b| b.weight.cmp(&a.weight));
+    candidates.sort_by_key(|relay| std::cmp::Reverse(relay.weight));
     let total = candidates.len();
     Ok((0..count)
         .map(|bin| {

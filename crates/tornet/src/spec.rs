@@ -239,7 +239,7 @@ impl Spec {
             )));
         }
         let seconds = self.voting_interval.as_nanos() / 1_000_000_000;
-        if seconds < 60 || 86_400 % seconds != 0 || self.voting_interval.as_nanos() % 1_000_000_000 != 0 {
+        if seconds < 60 || 86_400 % seconds != 0 || !self.voting_interval.as_nanos().is_multiple_of(1_000_000_000) {
             return Err(Error::input(format!(
                 "a voting interval of {} s: tor wants whole seconds that divide a day, and a minute at least; give for example --voting-interval '5 min'",
                 self.voting_interval.as_secs_f64()

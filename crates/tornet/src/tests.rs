@@ -9,6 +9,13 @@ fn spec(name: &str) -> Spec {
     profile(name).expect("a profile").spec()
 }
 
+/// With one authority in place of three, whose keys are what takes longest to make.
+fn quick(name: &str) -> Spec {
+    let mut spec = spec(name);
+    spec.relays.authorities = 1;
+    spec
+}
+
 fn programs() -> Programs {
     Programs {
         tor: PathBuf::from("/usr/sbin/tor"),
@@ -54,7 +61,7 @@ fn profiles_have_the_counts_that_they_promise() {
 
 #[test]
 fn equal_seeds_give_equal_bytes_and_other_seeds_other_ones() {
-    let with_seed = |seed| Spec { seed, ..spec("bridges-onions") };
+    let with_seed = |seed| Spec { seed, ..quick("bridges-onions") };
     let first = files(with_seed(7));
     assert_eq!(first, files(with_seed(7)));
     assert_ne!(text(&first, "gnomon.yaml"), text(&files(with_seed(8)), "gnomon.yaml"));
@@ -143,7 +150,7 @@ fn impossible_networks_are_refused_with_what_to_give() {
 
 #[test]
 fn only_what_is_used_is_written() {
-    let files = files(spec("tiny"));
+    let files = files(quick("tiny"));
     let names: Vec<String> = files.iter().map(|(path, _)| path.display().to_string()).collect();
     assert!(
         !names.iter().any(|name| name.contains("bridge") || name.contains("onion") || name.contains("graphml")),
@@ -154,27 +161,27 @@ fn only_what_is_used_is_written() {
 
 #[test]
 fn clients_that_end_are_expected_to_and_others_to_run() {
-    let tiny = text(&files(spec("tiny")), "gnomon.yaml");
+    let tiny = text(&files(quick("tiny")), "gnomon.yaml");
     assert_eq!(tiny.matches("expected_final_state: { exited: 0 }").count(), 5);
-    let endless = Spec { amount: Amount::Endless, ..spec("tiny") };
+    let endless = Spec { amount: Amount::Endless, ..quick("tiny") };
     assert!(!text(&files(endless), "gnomon.yaml").contains("exited"));
 }
 
 #[test]
 fn bridge_lines_name_what_the_bridge_has() {
-    let files = files(spec("bridges-onions"));
+    let files = files(quick("bridges-onions"));
     let state: serde_json::Value =
         serde_json::from_str(&text(&files, "template/hosts/bridge1/pt_state/obfs4_state.json")).expect("JSON");
     let client = text(&files, "template/hosts/bridgeclient1/torrc");
     let node = state["node-id"].as_str().expect("a node id").to_uppercase();
     assert!(client.contains(&format!("Bridge obfs4 20.6.0.1:8443 {node} cert=")), "{client}");
-    let plain = self::files(Spec { transport: Transport::Plain, ..spec("bridges-onions") });
+    let plain = self::files(Spec { transport: Transport::Plain, ..quick("bridges-onions") });
     assert!(text(&plain, "template/hosts/bridgeclient1/torrc").contains("Bridge 20.6.0.1:9001 "));
 }
 
 #[test]
 fn onion_clients_know_the_services_addresses() {
-    let files = files(spec("bridges-onions"));
+    let files = files(quick("bridges-onions"));
     let address = text(&files, "template/hosts/onion1/onion-service/hostname");
     let traffic = text(&files, "template/hosts/onionclient1/traffic.yaml");
     assert!(traffic.contains(&format!("\"{}:80\"", address.trim())), "{traffic}");
@@ -183,7 +190,7 @@ fn onion_clients_know_the_services_addresses() {
 #[test]
 fn existing_folders_are_left_alone() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let error = files(spec("tiny")).write(folder.path()).expect_err("it exists");
+    let error = files(quick("tiny")).write(folder.path()).expect_err("it exists");
     assert!(error.to_string().contains("exists; remove it"), "{error}");
 }
 
@@ -195,7 +202,7 @@ fn tor_takes_the_configurations() {
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let target = folder.path().join("net");
-    let network = network(spec("bridges-onions"));
+    let network = network(quick("bridges-onions"));
     Files::of(&network, &programs(), "gnomon tor new").write(&target).expect("written");
     let mut kinds = BTreeSet::new();
     for host in network.hosts.iter().filter(|host| host.role.runs_tor()) {
