@@ -55,10 +55,19 @@ impl Bins {
     }
 
     /// Doubles the width until it is at least `width_s`.
-    pub fn coarsen(&mut self, width_s: f64) {
+    fn coarsen(&mut self, width_s: f64) {
         while self.width_s < width_s * (1.0 - 1e-9) {
             self.merge_neighbours();
         }
+    }
+
+    /// The same amounts in bins of any other width, each put where the middle of its bin was.
+    pub fn with_width(&self, width_s: f64) -> Bins {
+        let mut bins = Bins::new(width_s);
+        for (i, sum) in self.sums.iter().enumerate() {
+            bins.add((i as f64 + 0.5) * self.width_s, *sum);
+        }
+        bins
     }
 
     /// As many bins as a figure shows well.
@@ -68,6 +77,12 @@ impl Bins {
             bins.merge_neighbours();
         }
         bins
+    }
+
+    /// The same amounts in bits rather than bytes.
+    pub fn into_bits(mut self) -> Bins {
+        self.sums.iter_mut().for_each(|sum| *sum *= 8.0);
+        self
     }
 
     fn merge_neighbours(&mut self) {
@@ -132,6 +147,14 @@ mod tests {
         let mut other_way = fine;
         other_way.add_all(&coarse);
         assert_eq!(other_way, sum);
+    }
+
+    #[test]
+    fn bins_of_one_width_become_those_of_another() {
+        let mut bins = Bins::new(0.1);
+        (0..50).for_each(|tenth| bins.add(f64::from(tenth) / 10.0 + 0.05, 1.0));
+        assert_eq!(bins.with_width(2.0).sums(), [20.0, 20.0, 10.0]);
+        assert_eq!(bins.with_width(0.1), bins);
     }
 
     #[test]

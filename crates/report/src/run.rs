@@ -40,7 +40,7 @@ pub struct Config {
     pub seed: Option<u64>,
     pub stop_time_s: Option<f64>,
     pub bootstrap_end_s: Option<f64>,
-    /// The interval of host-traffic.csv.
+    /// The interval of host-traffic.csv, which is that of heartbeats.
     pub traffic_interval_s: Option<f64>,
     pub hosts: BTreeMap<String, Bandwidths>,
     /// The experiment without what may differ between runs of one group (seed, paths).

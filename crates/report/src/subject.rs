@@ -61,10 +61,9 @@ impl<'a> Subject<'a> {
     pub fn rate(&self, name: String, ink: Ink, of_run: impl Fn(&'a Run) -> Option<Bins>) -> Option<Series> {
         let most = if self.is_group() { MOST_POINTS_OF_GROUPS } else { MOST_POINTS };
         let with_bins = self.runs.iter().filter_map(|run| Some((run.end_s(), of_run(run)?)));
-        let mut all: Vec<(f64, Bins)> = with_bins.map(|(end, bins)| (end, bins.for_display(most))).collect();
+        let all: Vec<(f64, Bins)> = with_bins.map(|(end, bins)| (end, bins.for_display(most))).collect();
         let width = all.iter().map(|(_, bins)| bins.width_s()).fold(0.0, f64::max);
-        all.iter_mut().for_each(|(_, bins)| bins.coarsen(width));
-        let rates: Vec<Vec<(f64, f64)>> = all.iter().map(|(end, bins)| bins.rates(*end)).collect();
+        let rates: Vec<Vec<(f64, f64)>> = all.iter().map(|(end, bins)| bins.with_width(width).rates(*end)).collect();
         self.mean_line(name, ink, &rates)
     }
 

@@ -266,6 +266,39 @@ fn a_killed_run_with_broken_files_still_gets_its_report() {
     assert!(damage.contains("the last line is cut off"));
 }
 
+/// Every file below a folder.
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for path in fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path()) {
+        if path.is_dir() { files.extend(files_below(&path)) } else { files.push(path) }
+    }
+    files
+}
+
+#[test]
+fn no_file_however_broken_stops_a_report() {
+    let folder = folder("broken");
+    let mut random = synthetic::Random::new(8);
+    for round in 0..6 {
+        let data = folder.join(format!("{round}.data"));
+        synthetic::write(&data, &Network { relays: 3, clients: 2, duration_s: 400.0, ..Network::tiny(round) });
+        for file in files_below(&data) {
+            let mut bytes = fs::read(&file).unwrap();
+            match round {
+                0 => bytes.truncate(bytes.len() / 2),
+                1 => bytes.clear(),
+                2 => bytes.iter_mut().for_each(|byte| *byte = (random.uniform() * 256.0) as u8),
+                // Every number another, also a huge one.
+                3 => bytes.iter_mut().filter(|byte| byte.is_ascii_digit()).for_each(|byte| *byte = b'9'),
+                4 => bytes.iter_mut().filter(|byte| byte.is_ascii_digit()).for_each(|byte| *byte = b'0'),
+                _ => bytes.iter_mut().filter(|_| random.uniform() < 0.01).for_each(|byte| *byte = b'e'),
+            }
+            fs::write(&file, bytes).unwrap();
+        }
+        assert!(page(&report_on(&[data], &folder.join("report"))).ends_with("</html>\n"), "round {round}");
+    }
+}
+
 #[test]
 fn a_network_of_tgen_and_oniontrace_is_read() {
     let folder = folder("tgen");

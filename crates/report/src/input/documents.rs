@@ -28,7 +28,7 @@ pub fn config(text: &str) -> Result<Config, String> {
         seed: get(general, "seed").and_then(text_of).and_then(|seed| seed.parse().ok()),
         stop_time_s: seconds(Some(general), "stop_time"),
         bootstrap_end_s: seconds(Some(general), "bootstrap_end_time"),
-        traffic_interval_s: seconds(get(document, "experimental"), "host_heartbeat_interval"),
+        traffic_interval_s: seconds(Some(general), "heartbeat_interval"),
         hosts,
         essence: essence(text),
     })
@@ -123,15 +123,15 @@ pub fn stats(text: &str) -> Result<SimStats, String> {
 mod tests {
     use super::*;
 
-    const CONFIG: &str = "general:\n  stop_time: 10 min\n  bootstrap_end_time: 300 sec\n  seed: 7\n  data_directory: \"a.data\"\n\
-        experimental:\n  host_heartbeat_interval: 1 sec\nhosts:\n  \"relay1\":\n    bandwidth_down: 10 Mbit\n    bandwidth_up: 5 Mbit\n\
+    const CONFIG: &str = "general:\n  stop_time: 10 min\n  bootstrap_end_time: 300 sec\n  seed: 7\n  heartbeat_interval: 2 sec\n  data_directory: \"a.data\"\n\
+        hosts:\n  \"relay1\":\n    bandwidth_down: 10 Mbit\n    bandwidth_up: 5 Mbit\n\
         \x20   processes:\n    - path: \"tor\"\n  \"off\":\n    bandwidth_down: null\n    bandwidth_up: null\n    processes: []\n";
 
     #[test]
     fn the_experiment_gives_times_and_bandwidths() {
         let config = config(CONFIG).unwrap();
         assert_eq!((config.seed, config.stop_time_s, config.bootstrap_end_s), (Some(7), Some(600.0), Some(300.0)));
-        assert_eq!(config.traffic_interval_s, Some(1.0));
+        assert_eq!(config.traffic_interval_s, Some(2.0));
         assert_eq!(config.hosts["relay1"], Bandwidths { up: Some(5e6), down: Some(10e6) });
         assert_eq!(config.hosts["off"], Bandwidths::default());
     }

@@ -23,6 +23,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The width of bins of what programs tell, in seconds.
 const TOLD_WIDTH_S: f64 = 1.0;
 
+/// The simulator tells of traffic at most this often, whatever the interval of heartbeats.
+const SHORTEST_INTERVAL_S: f64 = 0.1;
+
 /// What the files of one host tell.
 #[derive(Debug)]
 pub(crate) struct HostFacts {
@@ -97,12 +100,12 @@ pub fn read(directory: &Path, label: &str) -> Result<Run> {
     run.stats = document(directory, "sim-stats.json", documents::stats, &mut run.damage);
     run.progress = tables::progress(&directory.join("progress.csv"), &mut run.damage);
     run.hosts = folders.iter().map(|(name, _)| name.clone()).collect();
-    let interval_s =
-        run.config.as_ref().and_then(|config| config.traffic_interval_s).filter(|interval| *interval > 0.0);
+    let interval_s = run.config.as_ref().and_then(|config| config.traffic_interval_s).unwrap_or(1.0);
+    let interval_s = interval_s.max(SHORTEST_INTERVAL_S);
     let (facts, traffic) = std::thread::scope(|scope| {
         let table = scope.spawn(|| {
             let mut damage = Vec::new();
-            (tables::host_traffic(&directory.join("host-traffic.csv"), interval_s.unwrap_or(1.0), &mut damage), damage)
+            (tables::host_traffic(&directory.join("host-traffic.csv"), interval_s, &mut damage), damage)
         });
         let facts = read_hosts(&run, &folders);
         (facts, table.join().expect("reading a table does not panic"))

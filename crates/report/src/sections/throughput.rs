@@ -24,15 +24,6 @@ pub fn section(context: &Context) -> Section {
     section
 }
 
-/// The same amounts in bits.
-fn in_bits(bins: &Bins) -> Bins {
-    let mut bits = Bins::new(bins.width_s());
-    for (i, sum) in bins.sums().iter().enumerate() {
-        bits.add((i as f64 + 0.5) * bins.width_s(), sum * 8.0);
-    }
-    bits
-}
-
 /// What each relay sent, from the simulator or from the relays' control ports.
 fn relay_bins(run: &Run) -> Vec<(&str, &Bins)> {
     let table = match &run.traffic {
@@ -63,7 +54,7 @@ fn plot(context: &Context, label: &str, column: &'static str, series: Vec<Series
 
 fn total(context: &Context, of_run: impl Fn(&Run) -> Option<Bins>) -> Vec<Series> {
     let line = |subject: &crate::subject::Subject| {
-        subject.rate(subject.title(), Ink::solid(subject.colour), |run| of_run(run).map(|bins| in_bits(&bins)))
+        subject.rate(subject.title(), Ink::solid(subject.colour), |run| of_run(run).map(Bins::into_bits))
     };
     context.subjects.iter().filter_map(line).collect()
 }
@@ -110,7 +101,7 @@ fn relays(context: &Context, run: &Run) -> Option<Figure> {
         let name = run.display_name(host).to_owned();
         let ink = if index < NAMED_RELAYS { Ink::dashed(index, index % 2) } else { Ink::faint() };
         let subject = crate::subject::Subject { label: name.clone(), runs: vec![run], colour: index };
-        series.extend(subject.rate(name, ink, |_| Some(in_bits(bins).for_display(100))));
+        series.extend(subject.rate(name, ink, |_| Some(bins.for_display(100).into_bits())));
     }
     // The busiest are drawn last, above the others.
     series.reverse();

@@ -207,8 +207,8 @@ fn circuit(lines: &mut String, id: usize, at: f64, random: &mut Random) {
 
 fn config(network: &Network, hosts: &[Host]) -> String {
     let mut text = format!(
-        "general:\n  stop_time: {} sec\n  bootstrap_end_time: 0 sec\n  data_directory: \"x.data\"\n  seed: {}\nexperimental:\n  \
-         host_heartbeat_interval: 1 sec\nhosts:\n",
+        "general:\n  stop_time: {} sec\n  bootstrap_end_time: 0 sec\n  data_directory: \"x.data\"\n  seed: {}\n  \
+         heartbeat_interval: 1 sec\nhosts:\n",
         network.duration_s, network.seed
     );
     for host in hosts {
