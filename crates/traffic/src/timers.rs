@@ -43,10 +43,10 @@ impl<T: Ord> Timers<T> {
         self.heap.push(Reverse((at, self.count, what)));
     }
 
-    /// What is due by `now`, one at a time.
-    pub fn due(&mut self, now: Time) -> Option<T> {
+    /// What is due by `now`, and when it was, one at a time.
+    pub fn due(&mut self, now: Time) -> Option<(Time, T)> {
         match self.heap.peek() {
-            Some(Reverse((at, ..))) if *at <= now => self.heap.pop().map(|Reverse((_, _, what))| what),
+            Some(Reverse((at, ..))) if *at <= now => self.heap.pop().map(|Reverse((at, _, what))| (at, what)),
             _ => None,
         }
     }
@@ -72,7 +72,7 @@ mod tests {
         }
         assert_eq!(timers.wait(start), Some(ms(10)));
         assert_eq!(timers.due(start), None);
-        let order: Vec<i32> = std::iter::from_fn(|| timers.due(start + ms(30))).collect();
+        let order: Vec<i32> = std::iter::from_fn(|| timers.due(start + ms(30))).map(|(_, what)| what).collect();
         assert_eq!(order, [2, 3, 1, 0]);
         assert_eq!(timers.wait(start), None);
     }

@@ -19,6 +19,9 @@ pub enum Wish {
 /// A walk that starts over waits at least this long, so that a model which ends at once does not stop time.
 const RESTART: Duration = Duration::from_millis(1);
 
+/// The least time between steps of one walk: with none, an endless model would keep the event loop from looking at connections.
+const STEP: Duration = Duration::from_micros(1);
+
 pub struct Actor {
     /// Index of the behaviour.
     pub behaviour: usize,
@@ -123,7 +126,8 @@ impl Actor {
         let after = match &behaviour.kind {
             Kind::Web { pause: (low, high), .. } => {
                 let pause = low.as_nanos() as f64 + (*high - *low).as_nanos() as f64 * self.random.unit();
-                Duration::from_nanos(pause as u64)
+                let least = if success || !low.is_zero() { Duration::ZERO } else { behaviour.retry_after };
+                Duration::from_nanos(pause as u64).max(least)
             }
             Kind::Bulk { .. } if success => Duration::ZERO,
             Kind::Bulk { .. } => behaviour.retry_after,
@@ -148,7 +152,7 @@ impl Actor {
                 self.flows.generator = None;
                 return wishes.push(Wish::Ask { after: delay.max(RESTART), flow: None });
             }
-            wishes.push(Wish::Ask { after: delay, flow: None });
+            wishes.push(Wish::Ask { after: delay.max(STEP), flow: None });
         }
         self.flows.begun += 1;
         let flow = self.flows.begun;
@@ -176,7 +180,7 @@ impl Actor {
             self.start(flow, wishes);
         }
         match after {
-            Some(after) => wishes.push(Wish::Ask { after, flow: Some(flow) }),
+            Some(after) => wishes.push(Wish::Ask { after: after.max(STEP), flow: Some(flow) }),
             None => {
                 let Kind::Markov(models) = &behaviour.kind else { return };
                 self.close_flow(behaviour, models.flows.is_some(), flow, wishes);
@@ -195,5 +199,109 @@ impl Actor {
         if !has_model {
             wishes.push(Wish::Ask { after, flow: None });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Peer, Probe};
+
+    fn behaviour(kind: Kind, count: Option<u64>) -> Behaviour {
+        Behaviour {
+            kind,
+            direction: Direction::Download,
+            servers: vec![Peer { host: "a".into(), port: 80 }, Peer { host: "b".into(), port: 80 }],
+            count,
+            retries: 0,
+            retry_after: Duration::from_secs(3),
+            timeout: None,
+            stall: None,
+            parallel: 1,
+        }
+    }
+
+    fn asked(actor: &mut Actor, behaviour: &Behaviour) -> Vec<Wish> {
+        let mut wishes = Vec::new();
+        actor.asked(behaviour, None, &mut wishes);
+        wishes
+    }
+
+    fn ended(actor: &mut Actor, behaviour: &Behaviour, success: bool) -> Vec<Wish> {
+        let mut wishes = Vec::new();
+        actor.ended(behaviour, 0, success, &mut wishes);
+        wishes
+    }
+
+    #[test]
+    fn pauses_of_web_clients_are_uniform() {
+        let pause = (Duration::from_secs(1), Duration::from_secs(60));
+        let web = behaviour(Kind::Web { size: 1, pause }, None);
+        let mut actor = Actor::new(0, 0, 1);
+        let mut pauses = Vec::new();
+        for _ in 0..20_000 {
+            assert_eq!(asked(&mut actor, &web), [Wish::Transfer { flow: 0 }]);
+            match ended(&mut actor, &web, true)[..] {
+                [Wish::Ask { after, flow: None }] => pauses.push(after.as_secs_f64()),
+                ref other => panic!("{other:?}"),
+            }
+        }
+        assert!(pauses.iter().all(|pause| (1.0..60.0).contains(pause)));
+        let mean = pauses.iter().sum::<f64>() / pauses.len() as f64;
+        // The standard error is 0.12 s.
+        assert!((mean - 30.5).abs() < 0.6, "{mean}");
+    }
+
+    #[test]
+    fn failures_that_take_no_time_are_followed_by_a_pause() {
+        let wait = [Wish::Ask { after: Duration::from_secs(3), flow: None }];
+        for kind in [Kind::Bulk { size: 1 }, Kind::Web { size: 1, pause: (Duration::ZERO, Duration::ZERO) }] {
+            let behaviour = behaviour(kind, Some(2));
+            let mut actor = Actor::new(0, 0, 1);
+            asked(&mut actor, &behaviour);
+            assert_eq!(ended(&mut actor, &behaviour, false), wait);
+            asked(&mut actor, &behaviour);
+            assert!(!actor.is_done(&behaviour));
+            assert_eq!(ended(&mut actor, &behaviour, true), [Wish::Ask { after: Duration::ZERO, flow: None }]);
+            assert!(actor.is_done(&behaviour) && asked(&mut actor, &behaviour).is_empty());
+        }
+    }
+
+    #[test]
+    fn performance_clients_measure_each_size_in_turn_whatever_the_last_one_does() {
+        let sizes = [1, 2, 3].map(|size| Probe { size, timeout: Duration::from_secs(size), weight: 0.0 }).to_vec();
+        let every = Duration::from_secs(60);
+        let behaviour = behaviour(Kind::Performance { sizes, every }, None);
+        let mut actor = Actor::new(0, 0, 1);
+        for size in [1, 2, 3, 1, 2] {
+            assert_eq!(
+                asked(&mut actor, &behaviour),
+                [Wish::Transfer { flow: 0 }, Wish::Ask { after: every, flow: None }]
+            );
+            let (work, _, _, timeout) = actor.draw(&behaviour);
+            assert!(matches!(work, Work::Download(s) if s == size));
+            assert_eq!(timeout, Some(Duration::from_secs(size)));
+        }
+        assert!(ended(&mut actor, &behaviour, true).is_empty());
+    }
+
+    #[test]
+    fn contents_do_not_depend_on_when_transfers_end() {
+        let bulk = behaviour(Kind::Bulk { size: 1 }, None);
+        let seeds = |pauses: bool| -> Vec<u64> {
+            let mut actor = Actor::new(0, 0, 1);
+            (0..5)
+                .map(|_| {
+                    asked(&mut actor, &bulk);
+                    if pauses {
+                        ended(&mut actor, &bulk, false);
+                    }
+                    actor.draw(&bulk).1
+                })
+                .collect()
+        };
+        assert_eq!(seeds(true), seeds(false));
+        assert_ne!(Actor::new(0, 0, 1).draw(&bulk).1, Actor::new(0, 1, 1).draw(&bulk).1);
+        assert_ne!(Actor::new(0, 0, 1).draw(&bulk).1, Actor::new(1, 0, 1).draw(&bulk).1);
     }
 }

@@ -29,6 +29,9 @@ const CONTROL: Token = Token(usize::MAX - 1);
 /// The size of the one buffer that everything is read to and written from.
 const SCRATCH_BYTES: usize = 32 << 10;
 
+/// Timers that are later than this are so because the machine is busy (epoll's are up to a millisecond late).
+const TIMERS_LATENESS: Duration = Duration::from_millis(10);
+
 /// What is due at a moment. Transfers are named by their tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
@@ -152,8 +155,8 @@ impl<'a> Client<'a> {
                 self.drive(token);
             }
             let now = clock::now();
-            while let Some(due) = self.timers.due(now).filter(|_| !self.stopped) {
-                self.happen(due, now);
+            while let Some((at, due)) = self.timers.due(now).filter(|_| !self.stopped) {
+                self.happen(due, at, now);
             }
         }
         Ok(())
@@ -182,7 +185,8 @@ impl<'a> Client<'a> {
         Ok(if complete { Outcome::Success } else { Outcome::Failure })
     }
 
-    fn happen(&mut self, due: Due, now: Time) {
+    /// Does what was due at `at`, a moment before `now`.
+    fn happen(&mut self, due: Due, at: Time, now: Time) {
         match due {
             Due::Stop => self.stopped = true,
             Due::Control => self.connect_control(),
@@ -201,7 +205,9 @@ impl<'a> Client<'a> {
                 let mut wishes = Vec::new();
                 let behaviour = &self.config.behaviours[self.actors[actor].behaviour];
                 self.actors[actor].asked(behaviour, flow, &mut wishes);
-                self.grant(actor, wishes);
+                // What comes regularly does not shift by the timers' lateness.
+                let from = if now - at < TIMERS_LATENESS { at } else { now };
+                self.grant(actor, wishes, from);
             }
             Due::Deadline(token) => {
                 let Some(transfer) = self.transfers.get(&token) else { return };
@@ -214,10 +220,11 @@ impl<'a> Client<'a> {
         }
     }
 
-    fn grant(&mut self, actor: usize, wishes: Vec<Wish>) {
+    /// Fulfils wishes, whose delays count from `from`.
+    fn grant(&mut self, actor: usize, wishes: Vec<Wish>, from: Time) {
         for wish in wishes {
             match wish {
-                Wish::Ask { after, flow } => self.timers.set(clock::now() + after, Due::Ask { actor, flow }),
+                Wish::Ask { after, flow } => self.timers.set(from + after, Due::Ask { actor, flow }),
                 Wish::Transfer { flow } => {
                     let order = self.order(actor, flow);
                     self.begin(order);
@@ -341,7 +348,7 @@ impl<'a> Client<'a> {
         self.totals.failed += u64::from(record.error.is_some());
         let mut wishes = Vec::new();
         self.actors[order.actor].ended(behaviour, order.flow, record.error.is_none(), &mut wishes);
-        self.grant(order.actor, wishes);
+        self.grant(order.actor, wishes, clock::now());
     }
 
     fn connect_control(&mut self) {

@@ -192,5 +192,8 @@ pub struct Models {
 /// The time without a byte after which a transfer has failed, where nothing else is said; it is tgen's.
 pub const USUAL_STALL: Duration = Duration::from_secs(30);
 
+/// No pause after a failure is shorter: a failure may take no time.
+pub const LEAST_RETRY_AFTER: Duration = Duration::from_millis(1);
+
 /// The pause after a failure, where nothing else is said.
 pub const USUAL_RETRY_AFTER: Duration = Duration::from_secs(1);

@@ -3,7 +3,10 @@
 use super::error::{BadInput, remedy};
 use super::reader::{Problems, Section, number};
 use super::yaml::{Node, Value};
-use super::{Behaviour, Config, Direction, Isolation, Kind, Models, Peer, Probe, USUAL_RETRY_AFTER, USUAL_STALL};
+use super::{
+    Behaviour, Config, Direction, Isolation, Kind, LEAST_RETRY_AFTER, Models, Peer, Probe, USUAL_RETRY_AFTER,
+    USUAL_STALL,
+};
 use crate::markov::Model;
 use std::path::Path;
 use std::rc::Rc;
@@ -116,7 +119,7 @@ fn behaviour(node: &Node, index: usize, servers: Option<&[Peer]>, problems: &mut
         servers,
         count: section.number("count", problems),
         retries: limited(&section, "retries", 0..=1_000_000, problems).unwrap_or(0),
-        retry_after: section.duration("retry_after", problems).unwrap_or(USUAL_RETRY_AFTER),
+        retry_after: section.duration("retry_after", problems).unwrap_or(USUAL_RETRY_AFTER).max(LEAST_RETRY_AFTER),
         timeout: section.duration("timeout", problems).filter(|time| !time.is_zero()),
         stall: section
             .duration("stall", problems)

@@ -155,7 +155,7 @@ impl Server<'_> {
                 self.drive(token);
             }
             let now = clock::now();
-            while let Some(due) = self.timers.due(now) {
+            while let Some((_, due)) = self.timers.due(now) {
                 match due {
                     Due::Pace { token, number } => {
                         let connection = self.connections.get_mut(token);
