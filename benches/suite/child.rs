@@ -9,6 +9,7 @@ use guest::{Counters, Worker, counters};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use serde_json::{Value, json};
 use simkernel::exec::ProcessSpec;
+use simkernel::host::Slice;
 use simkernel::{HostConfig, HostName, Kernel, NetworkSettings};
 use std::net::Ipv4Addr;
 use std::ops::Range;
@@ -20,6 +21,8 @@ use std::sync::Barrier;
 const FIRST_ADDRESS: u32 = 0x0b00_0001;
 /// Real descriptors for guests' files, as runs have them.
 const GUEST_DESCRIPTORS: usize = 12_000;
+/// Nothing but the host's own timers interrupts its threads.
+const ALONE: Slice = Slice { until: SimTime::MAX, line_is_free: true };
 /// Hosts of an experiment in which threads load at once: each of two, and one alone before.
 const PAIR_HOSTS: u32 = 3;
 
@@ -94,7 +97,7 @@ impl WholeHost {
         let mut now = SimTime::ZERO;
         self.kernel.spawn(&self.spec, now).expect("the program starts");
         loop {
-            self.kernel.run_threads(worker, now);
+            self.kernel.run_threads(worker, now, ALONE);
             if let Some(exit) = self.kernel.take_exits().first() {
                 assert_eq!(exit.status, simkernel::process::ExitStatus::Exited(0));
                 return;
@@ -108,7 +111,7 @@ impl WholeHost {
 impl Loader for WholeHost {
     fn load_one(&mut self, worker: &mut Worker) {
         self.kernel.spawn(&self.spec, SimTime::ZERO).unwrap_or_else(|error| panic!("{}", error.message));
-        self.kernel.run_threads(worker, SimTime::ZERO);
+        self.kernel.run_threads(worker, SimTime::ZERO, ALONE);
         assert!(self.kernel.take_exits().is_empty(), "a guest ended instead of waiting");
     }
 }
