@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 /// No run of a test takes longer in wall time, in seconds; a hanging one becomes a failure.
-const LIMIT_S: &str = "100";
+const LIMIT_S: &str = "300";
 
 /// What a command left.
 pub struct Output {
