@@ -4,7 +4,7 @@ use crate::ctx::Ctx;
 use crate::host::Slice;
 use crate::ids::{Pid, Tid};
 use crate::kernel::{Kernel, Report};
-use crate::outcome::{Outcome, Restart};
+use crate::outcome::{Outcome, Restart, SysResult};
 use crate::process::{ExitRecord, ExitStatus, Process};
 use crate::shared::Memory;
 use crate::signal_delivery;
@@ -228,7 +228,7 @@ impl Ctx<'_> {
         }
         self.process.calls += sum;
         if let Some(cost) = self.kernel.config.call_cost {
-            self.now = self.now + cost.look.saturating_mul(sum);
+            self.now += cost.look.saturating_mul(sum);
             self.kernel.now = self.now;
         }
         sum as u32
@@ -236,12 +236,10 @@ impl Ctx<'_> {
 
     /// Executes one call and decides what rax becomes. Some when the thread does not go on at once.
     fn system_call(&mut self, number: u64, args: [u64; 6]) -> Option<Turn> {
-        let line = self.trace_before(number, args);
-        let result = syscalls::execute(self, number, args);
-        match line.filter(|_| result == Err(Outcome::NoReturn)) {
-            Some(line) => self.trace_success(&line),
-            None => self.trace(number, args, &result),
-        }
+        let result = match self.process.trace {
+            None => syscalls::execute(self, number, args),
+            Some(_) => self.execute_traced(number, args),
+        };
         let mut interrupted = None;
         match result {
             Ok(value) => self.thread.vcpu.registers_mut().rax = value,
@@ -259,6 +257,9 @@ impl Ctx<'_> {
         if let Some(turn) = self.deliver_if_any(interrupted) {
             return Some(turn);
         }
+        if !self.thread.yields && !self.thread.gives_way {
+            return None;
+        }
         if std::mem::take(&mut self.thread.yields) {
             self.thread.yield_count += 1;
             if self.thread.yield_count.is_multiple_of(YIELDS_PER_TURN) {
@@ -266,7 +267,20 @@ impl Ctx<'_> {
             }
             return Some(Turn::Again);
         }
-        std::mem::take(&mut self.thread.gives_way).then_some(Turn::Again)
+        self.thread.gives_way = false;
+        Some(Turn::Again)
+    }
+
+    /// Executes a call of a process that has a log.
+    #[cold]
+    fn execute_traced(&mut self, number: u64, args: [u64; 6]) -> SysResult {
+        let line = self.trace_before(number, args);
+        let result = syscalls::execute(self, number, args);
+        match line.filter(|_| result == Err(Outcome::NoReturn)) {
+            Some(line) => self.trace_success(&line),
+            None => self.trace(number, args, &result),
+        }
+        result
     }
 
     /// Gives signals their effect. Some when the thread does not go on.
@@ -314,7 +328,7 @@ impl Ctx<'_> {
         if waits_to_leave || self.now + time >= self.kernel.next_interruption() {
             return Some(self.nap(time));
         }
-        self.now = self.now + time;
+        self.now += time;
         self.kernel.now = self.now;
         None
     }

@@ -58,7 +58,7 @@ fn set_strict(ctx: &mut Ctx<'_>) -> SysResult {
     let mut program = vec![load];
     for (index, number) in allowed.iter().enumerate() {
         let to_allow = (allowed.len() - index) as u8;
-        program.push(Instruction { code: 0x15, jump_true: to_allow, jump_false: 0, k: *number as u32 });
+        program.push(Instruction { code: 0x15, jump_true: to_allow, jump_false: 0, k: *number });
     }
     for k in [0, 0x7fff_0000] {
         program.push(Instruction { code: 0x06, jump_true: 0, jump_false: 0, k });
