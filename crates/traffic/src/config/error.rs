@@ -24,26 +24,15 @@ impl std::error::Error for BadInput {}
 
 /// "; did you mean 'x'?" when a known word is close to `word`, otherwise the list of all of them.
 pub fn remedy(word: &str, known: &[&str]) -> String {
-    let close = known.iter().map(|known| (distance(word, known), known)).filter(|(d, k)| *d <= 1 + k.len() / 4).min();
+    let close = known
+        .iter()
+        .map(|known| (strsim::levenshtein(word, known), known))
+        .filter(|(d, k)| *d <= 1 + k.len() / 4)
+        .min();
     match close {
         Some((_, known)) => format!("; did you mean '{known}'?"),
         None => format!("; use one of {}", known.join(", ")),
     }
-}
-
-/// Levenshtein's distance in bytes.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.bytes().enumerate() {
-            let substituted = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
