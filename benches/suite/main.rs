@@ -1,7 +1,7 @@
 //! `make bench` (or `cargo bench`): what Gnomon costs on this machine, with the native figure of the same run beside it.
 //!
-//! Five subjects: system calls (`calls`), hand-overs between threads (`calls`), loading of guests (`namespaces`), a bulk flow
-//! (`bulk`), a Tor network (`tor`). The program starts itself again for every measure that needs a fresh process (`child`). A missed target is marked
+//! Subjects: system calls and hand-overs between threads (`calls`), loading of guests (`namespaces`), a bulk flow (`bulk`),
+//! processes that guests start (`processes`), a Tor network (`tor`). The program starts itself again for every measure that needs a fresh process (`child`). A missed target is marked
 //! and does not fail the run. Results also go to a JSON file, whose path is printed last.
 //!
 //! `suite [--quick] [SUBJECT...]`: `--quick` measures less and leaves out 100,000 guests.
@@ -14,6 +14,7 @@ mod machine;
 mod measure;
 mod namespaces;
 mod native;
+mod processes;
 mod report;
 mod tor;
 
@@ -38,8 +39,13 @@ impl Extent {
     }
 }
 
-const SUBJECTS: [(&str, fn(&Programs, Extent, &mut Report)); 4] =
-    [("calls", calls::measure), ("namespaces", namespaces::measure), ("bulk", bulk::measure), ("tor", tor::measure)];
+const SUBJECTS: [(&str, fn(&Programs, Extent, &mut Report)); 5] = [
+    ("calls", calls::measure),
+    ("namespaces", namespaces::measure),
+    ("bulk", bulk::measure),
+    ("processes", processes::measure),
+    ("tor", tor::measure),
+];
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
@@ -50,7 +56,8 @@ fn main() {
     let extent = Extent { quick: arguments.iter().any(|argument| argument == "--quick") };
     let chosen: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with("--")).collect();
     if let Some(unknown) = chosen.iter().find(|name| SUBJECTS.iter().all(|(subject, _)| subject != **name)) {
-        eprintln!("no subject '{unknown}': choose from calls, namespaces, bulk, tor");
+        let names = SUBJECTS.map(|(subject, _)| subject).join(", ");
+        eprintln!("no subject '{unknown}': choose from {names}");
         std::process::exit(2);
     }
     let clock = WallClock::start();

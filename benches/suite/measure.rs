@@ -11,8 +11,18 @@ pub struct Programs {
     folder: PathBuf,
 }
 
-const NAMES: [&str; 6] =
-    ["getppid_loop", "pipe_loop", "futex_pingpong", "pipe_pingpong", "minimal_pause", "alloc_threads"];
+const NAMES: [&str; 10] = [
+    "getppid_loop",
+    "pipe_loop",
+    "futex_pingpong",
+    "pipe_pingpong",
+    "minimal",
+    "minimal_pause",
+    "alloc_threads",
+    "spawn_loop",
+    "process_pingpong",
+    "spawn_many",
+];
 
 impl Programs {
     /// Compiles them with the machine's C compiler, as programs of Debian are: position-independent.
