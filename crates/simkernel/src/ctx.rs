@@ -90,6 +90,7 @@ impl Ctx<'_> {
                 _ => Siginfo::new(signal, code),
             };
             self.thread.signals.pending.add(info);
+            self.kernel.notify_signalfds(signal.raw() as u32);
         }
     }
 

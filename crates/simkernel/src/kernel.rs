@@ -15,6 +15,7 @@ use crate::locks::Locks;
 use crate::net::Network;
 use crate::process::{ExitRecord, Process};
 use crate::shared::Shared;
+use crate::signal::SigSet;
 use crate::thread::{Thread, ThreadState};
 use crate::timers::{TimerKind, Timers};
 use crate::unix::UnixSockets;
@@ -27,7 +28,7 @@ use linux_abi::Errno;
 use linux_abi::event::{EPOLLEXCLUSIVE, EpollEvent};
 use slab::Slab;
 use smallvec::SmallVec;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// A remark for the run's log: something that a guest asked for and that is not simulated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +50,10 @@ pub struct Kernel {
     pub(crate) tasks: u64,
     pub files: FileTable,
     pub pipes: Slab<Pipe>,
+    /// The open files that are descriptors of signals.
+    pub(crate) signalfds: BTreeSet<FileId>,
+    /// The signals of the thread that looks at files at the moment: what descriptors of signals show.
+    pub(crate) caller_pending: SigSet,
     pub futexes: Futexes,
     pub timers: Timers,
     pub locks: Locks,
@@ -97,6 +102,8 @@ impl Kernel {
             tasks: 0,
             files: FileTable::default(),
             pipes: Slab::new(),
+            signalfds: BTreeSet::new(),
+            caller_pending: SigSet::EMPTY,
             futexes: Futexes::default(),
             timers: Timers::default(),
             locks: Locks::default(),

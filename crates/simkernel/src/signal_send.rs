@@ -46,6 +46,7 @@ impl Kernel {
         if caller.is_some_and(|thread| !thread.signals.blocked.contains(signal)) {
             if !ignored {
                 process.pending.add(info);
+                self.notify_signalfds(signal);
             }
             return;
         }
@@ -60,6 +61,7 @@ impl Kernel {
             return;
         }
         process.pending.add(info);
+        self.notify_signalfds(signal);
         if let Some(tid) = waiter {
             self.wake(tid, Wake::Ready);
         } else if let Some(tid) = taker {
@@ -75,6 +77,7 @@ impl Kernel {
         if let Some(own) = caller.filter(|own| own.tid == tid) {
             if !ignored || own.signals.blocked.contains(signal) {
                 own.signals.pending.add(info);
+                self.notify_signalfds(signal);
             }
             return;
         }
@@ -85,6 +88,7 @@ impl Kernel {
             return;
         }
         thread.signals.pending.add(info);
+        self.notify_signalfds(signal);
         if awaited {
             self.wake(tid, Wake::Ready);
         } else if !held {

@@ -7,6 +7,7 @@ pub mod eventfd;
 pub mod output;
 pub mod pipe;
 pub mod regular;
+pub mod signalfd;
 pub mod synthetic;
 pub mod timerfd;
 
@@ -14,6 +15,7 @@ use crate::ids::{FileId, Pid};
 use crate::kernel::Kernel;
 use crate::net::inet::InetSocket;
 use crate::net::netlink::NetlinkSocket;
+use crate::signal::SigSet;
 use crate::unix::UnixId;
 use crate::user_io::{ByteSink, ByteSource};
 use crate::vfs::synthetic::Device;
@@ -51,6 +53,8 @@ pub enum FileKind {
     Pipe(pipe::PipeEnd),
     Event(eventfd::EventFd),
     Timer(timerfd::TimerFd),
+    /// A descriptor of these signals (signalfd).
+    Signals(SigSet),
     Epoll(Box<epoll::Epoll>),
     Inet(Box<InetSocket>),
     Netlink(Box<NetlinkSocket>),
@@ -204,6 +208,7 @@ impl Kernel {
             FileKind::Pipe(end) => self.pipes[end.pipe.0 as usize].poll(*end),
             FileKind::Event(event) => event.poll(),
             FileKind::Timer(timer) => timer.poll(),
+            FileKind::Signals(set) => self.poll_signals(*set),
             FileKind::Epoll(_) => self.poll_epoll(id),
             FileKind::Inet(socket) => {
                 let socket = socket.id;
@@ -257,7 +262,7 @@ impl Kernel {
             }
             FileKind::Directory(_) => Err(Errno::EISDIR),
             FileKind::Output(_) | FileKind::Name(_) => Err(Errno::EBADF),
-            FileKind::Epoll(_) | FileKind::Process(_) => Err(Errno::EINVAL),
+            FileKind::Epoll(_) | FileKind::Process(_) | FileKind::Signals(_) => Err(Errno::EINVAL),
         }
     }
 
@@ -301,7 +306,7 @@ impl Kernel {
                 self.unix_write(socket, source)
             }
             FileKind::Directory(_) | FileKind::Name(_) => Err(Errno::EBADF),
-            FileKind::Timer(_) | FileKind::Epoll(_) | FileKind::Process(_) => Err(Errno::EINVAL),
+            FileKind::Timer(_) | FileKind::Epoll(_) | FileKind::Process(_) | FileKind::Signals(_) => Err(Errno::EINVAL),
         }
     }
 
@@ -315,6 +320,9 @@ impl Kernel {
             FileKind::Netlink(socket) => self.close_netlink(&socket),
             FileKind::Unix(socket) => self.close_unix(socket),
             FileKind::Process(pid) => self.family.unwatch(pid, id),
+            FileKind::Signals(_) => {
+                self.signalfds.remove(&id);
+            }
             _ => {}
         }
     }

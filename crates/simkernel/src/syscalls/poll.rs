@@ -73,6 +73,7 @@ fn poll_until(ctx: &mut Ctx<'_>, fds: u64, count: u64, timeout: Option<SimDurati
     }
     let mut list: SmallVec<[Pollfd; 16]> = SmallVec::from_elem(Pollfd::new_zeroed(), count as usize);
     ctx.process.memory.read(fds, list.as_mut_slice().as_mut_bytes())?;
+    ctx.show_signals();
     let mut ready = 0;
     let mut watched: SmallVec<[(FileId, Events); 16]> = SmallVec::new();
     for entry in &mut list {
@@ -172,6 +173,7 @@ fn select_until(ctx: &mut Ctx<'_>, count: u64, sets: [u64; 3], timeout: Option<S
     }
     let mut found: [FdSet; 3] = [[0; FD_SET_WORDS]; 3];
     let mut watched: SmallVec<[(FileId, Events); 16]> = SmallVec::new();
+    ctx.show_signals();
     let mut ready = 0;
     for fd in 0..count {
         let (word, bit) = (fd / 64, 1u64 << (fd % 64));
@@ -234,6 +236,7 @@ pub(super) fn epoll_ctl(ctx: &mut Ctx<'_>, [epoll, op, fd, event, ..]: [u64; 6])
         return Err(Errno::EINVAL.into());
     }
     let fd = fd as u32;
+    ctx.show_signals();
     match op {
         EPOLL_CTL_ADD => ctx.kernel.epoll_add(instance, fd, file, event)?,
         EPOLL_CTL_MOD => ctx.kernel.epoll_modify(instance, fd, file, event)?,
@@ -269,6 +272,7 @@ fn epoll_until(ctx: &mut Ctx<'_>, epoll: u64, events: u64, max: u64, timeout: Op
     let instance = ctx.file(epoll)?;
     ctx.kernel.epoll(instance)?;
     ctx.deadline_after(timeout);
+    ctx.show_signals();
     let mut found = std::mem::take(&mut ctx.kernel.epoll_scratch);
     found.clear();
     ctx.kernel.epoll_collect(instance, max as usize, &mut found)?;

@@ -1,7 +1,7 @@
 //! Reading and writing through descriptors, of whatever kind: the blocking side of `Kernel::try_read` and `try_write`.
 
 use crate::ctx::Ctx;
-use crate::files::FileKind;
+use crate::files::{FileKind, signalfd};
 use crate::ids::FileId;
 use crate::net;
 use crate::outcome::{Outcome, SysResult};
@@ -104,6 +104,9 @@ pub(crate) fn read_into(ctx: &mut Ctx<'_>, fd: u64, buffers: &UserBuffers, posit
     if net::is_socket(&file.kind) {
         return net::read(ctx, id, buffers);
     }
+    if let FileKind::Signals(set) = file.kind {
+        return signalfd::read(ctx, id, set, buffers);
+    }
     let nonblocking = file.nonblocking();
     match ctx.kernel.try_read(id, &mut buffers.sink(&ctx.process.memory), position) {
         Ok(count) => Ok(count as u64),
@@ -173,7 +176,9 @@ pub fn lseek(ctx: &mut Ctx<'_>, [fd, offset, whence, ..]: [u64; 6]) -> SysResult
         }
         FileKind::Snapshot(snapshot) => (snapshot.offset, snapshot.content.len() as u64),
         FileKind::Directory(directory) => (directory.position as u64, 0),
-        FileKind::Device(_) => return Ok(0),
+        FileKind::Device(_) | FileKind::Signals(_) | FileKind::Timer(_) | FileKind::Event(_) | FileKind::Epoll(_) => {
+            return Ok(0);
+        }
         FileKind::Output(output) => {
             let size = ctx.kernel.outputs()[*output as usize].size;
             (size, size)

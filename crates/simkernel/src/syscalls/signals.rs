@@ -2,11 +2,14 @@
 
 use crate::ctx::Ctx;
 use crate::family::INIT;
+use crate::files::signalfd;
 use crate::ids::{Pid, Tid};
 use crate::outcome::{Outcome, Restart, SysResult};
 use crate::signal::{Disposition, SigSet};
 use crate::signal_delivery;
 use base::SimDuration;
+use linux_abi::event::{SFD_CLOEXEC, SFD_NONBLOCK};
+use linux_abi::fs::{O_NONBLOCK, O_RDWR};
 use linux_abi::signal::*;
 use linux_abi::time::Timespec;
 use linux_abi::{Errno, Signal};
@@ -152,6 +155,25 @@ pub(super) fn rt_sigtimedwait(ctx: &mut Ctx<'_>, [set, info, timeout, set_bytes,
 pub(super) fn rt_sigreturn(ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
     signal_delivery::sigreturn(ctx);
     Err(Outcome::NoReturn)
+}
+
+/// signalfd(2), the older call.
+pub(super) fn signalfd(ctx: &mut Ctx<'_>, [fd, set, set_bytes, ..]: [u64; 6]) -> SysResult {
+    signalfd4(ctx, [fd, set, set_bytes, 0, 0, 0])
+}
+
+/// signalfd4.
+pub(super) fn signalfd4(ctx: &mut Ctx<'_>, [fd, set, set_bytes, flags, ..]: [u64; 6]) -> SysResult {
+    let flags = flags as u32;
+    if set_bytes != SIGSET_BYTES {
+        return Err(Errno::EINVAL.into());
+    }
+    let set = SigSet(ctx.process.memory.read_value(set)?).without(SigSet::UNBLOCKABLE);
+    if flags & !(SFD_NONBLOCK | SFD_CLOEXEC) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let status = O_RDWR | if flags & SFD_NONBLOCK != 0 { O_NONBLOCK } else { 0 };
+    signalfd::create(ctx, fd, set, status, flags & SFD_CLOEXEC != 0)
 }
 
 /// sigaltstack(2).

@@ -110,7 +110,7 @@ fn stat_open(ctx: &mut Ctx<'_>, id: FileId) -> Result<Stat, Errno> {
         FileKind::Inet(_) | FileKind::Netlink(_) | FileKind::Unix(_) => {
             return Ok(synthetic_stat(number, S_IFSOCK | 0o777, 0));
         }
-        FileKind::Event(_) | FileKind::Timer(_) | FileKind::Epoll(_) | FileKind::Process(_) => {
+        FileKind::Event(_) | FileKind::Timer(_) | FileKind::Signals(_) | FileKind::Epoll(_) | FileKind::Process(_) => {
             return Ok(synthetic_stat(number, 0o600, 0));
         }
     };
@@ -140,6 +140,7 @@ impl Kernel {
             }
             FileKind::Event(_) => b"anon_inode:[eventfd]".to_vec(),
             FileKind::Timer(_) => b"anon_inode:[timerfd]".to_vec(),
+            FileKind::Signals(_) => b"anon_inode:[signalfd]".to_vec(),
             FileKind::Epoll(_) => b"anon_inode:[eventpoll]".to_vec(),
             FileKind::Process(_) => b"anon_inode:[pidfd]".to_vec(),
         }

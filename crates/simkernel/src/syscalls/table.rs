@@ -231,6 +231,8 @@ pub const TABLE: &[Entry] = &[
     full(tkill, signals::tkill),
     full(tgkill, signals::tgkill),
     full(pause, signals::pause),
+    full(signalfd, signals::signalfd),
+    full(signalfd4, signals::signalfd4),
     // Futexes.
     partial(futex, futex::futex, "locks with priority inheritance are plain locks; no requeueing to them"),
     full(set_robust_list, futex::set_robust_list),
@@ -322,8 +324,6 @@ pub const TABLE: &[Entry] = &[
     missing(inotify_init1, "changes of files are not reported"),
     missing(inotify_add_watch, "changes of files are not reported"),
     missing(inotify_rm_watch, "changes of files are not reported"),
-    missing(signalfd, "signals are delivered to handlers and to sigtimedwait"),
-    missing(signalfd4, "signals are delivered to handlers and to sigtimedwait"),
     missing(io_uring_setup, "programs fall back to epoll"),
     missing(io_uring_enter, "programs fall back to epoll"),
     missing(io_uring_register, "programs fall back to epoll"),
