@@ -135,19 +135,27 @@ pub fn read(path: &Path) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// All files below a folder with their content, by their path in it.
+/// All files below a folder with their content, by their path in it. A symbolic link's content is where it leads; what can only
+/// be named, as sockets, has none.
 pub fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(current) = folders.pop() {
         for entry in fs::read_dir(&current).expect("a readable folder") {
             let path = entry.expect("a readable entry").path();
-            if path.is_dir() {
+            let kind = fs::symlink_metadata(&path).expect("an entry").file_type();
+            if kind.is_dir() {
                 folders.push(path);
-            } else {
-                let name = path.strip_prefix(folder).expect("inside").to_string_lossy().into_owned();
-                files.insert(name, fs::read(&path).expect("a readable file"));
+                continue;
             }
+            let content = match kind {
+                kind if kind.is_symlink() => {
+                    fs::read_link(&path).expect("a link").into_os_string().into_encoded_bytes()
+                }
+                kind if kind.is_file() => fs::read(&path).expect("a readable file"),
+                _ => Vec::new(),
+            };
+            files.insert(path.strip_prefix(folder).expect("inside").to_string_lossy().into_owned(), content);
         }
     }
     files

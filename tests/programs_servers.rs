@@ -1,0 +1,140 @@
+//! Servers and their clients as Debian ships them: processes that fork workers, save in the background, share memory and files.
+//! The experiments are in `tests/servers`. Each is run with one worker and with two, which must not differ in anything.
+
+mod common;
+
+use common::{digest, find_program, folder, read, root, run_well, tree};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Runs `tests/servers/NAME.yaml` twice; returns the hosts' directories.
+fn run_twice(name: &str, programs: &[&str]) -> PathBuf {
+    for program in programs {
+        assert!(find_program(program).is_some(), "{program} is missing: tools/install-packages test");
+    }
+    let folder = folder(&format!("servers/{name}"));
+    let file = format!("{name}.yaml");
+    fs::copy(root().join("tests/servers").join(&file), folder.join(&file)).unwrap();
+    let data = folder.join("run.data");
+    let run = |workers: &str| {
+        if data.exists() {
+            fs::remove_dir_all(&data).unwrap();
+        }
+        run_well(&folder, &file, &["--parallelism", workers]);
+        (digest(&data), tree(&data.join("hosts")))
+    };
+    let (first, files) = run("1");
+    let (second, same) = run("2");
+    assert_eq!(first, second, "{name}: digests");
+    for (path, content) in &files {
+        assert!(same.get(path) == Some(content), "{name}: {path} differs from run to run");
+    }
+    assert!(files.keys().eq(same.keys()), "{name}: other files");
+    data.join("hosts")
+}
+
+/// What the host's only process, a shell, wrote.
+fn said(hosts: &Path, host: &str) -> String {
+    read(&hosts.join(host).join("bash.1000.stdout"))
+}
+
+/// The lines of `text`, each with how often it is there.
+fn counted(text: &str) -> std::collections::BTreeMap<&str, usize> {
+    let mut counts = std::collections::BTreeMap::new();
+    for line in text.lines() {
+        *counts.entry(line).or_default() += 1;
+    }
+    counts
+}
+
+#[test]
+fn nginx_serves_with_two_workers_and_reloads() {
+    let hosts = run_twice("nginx", &["nginx", "curl", "pgrep"]);
+    let text = said(&hosts, "many");
+    let lines = counted(&text);
+    assert_eq!(lines.get("3231941463 108894"), Some(&30), "the page's checksum: {text}");
+    let answers = |start: &'static str| -> Vec<usize> {
+        lines.iter().filter(|(line, _)| line.starts_with(start)).map(|(_, count)| *count).collect()
+    };
+    let (first, second) = (answers("first "), answers("second "));
+    assert_eq!((first.len(), first.iter().sum()), (2, 20), "both workers answer: {text}");
+    assert_eq!((second.len(), second.iter().sum()), (2, 20), "both new workers answer: {text}");
+    assert!(text.ends_with("curl 7\n"), "nobody listens in the end: {text}");
+    let long = fs::read(hosts.join("slow/long")).unwrap();
+    assert!(long == fs::read(hosts.join("web/www/long")).unwrap(), "a download outlives the reload");
+    let text = said(&hosts, "web");
+    assert!(text.contains("4 processes\nnginx ended with 0\n"), "master, an old worker, two new ones: {text}");
+    let log = read(&hosts.join("web/access.log"));
+    assert_eq!(log.lines().filter(|line| line.contains(" 200 ")).count(), 71, "{log}");
+}
+
+#[test]
+fn redis_saves_by_forking_and_finds_its_data_again() {
+    let hosts = run_twice("redis", &["redis-server", "redis-cli", "redis-benchmark"]);
+    let expected = "errors: 0, replies: 300\nBackground saving started\nOK\n\
+                    rdb_bgsave_in_progress:0\nrdb_last_bgsave_status:ok\n\
+                    Background append only file rewriting started\n\
+                    aof_rewrite_in_progress:0\naof_last_bgrewrite_status:ok\n\
+                    value5+\nsubscribe\nnews\n1\n1\nmessage\nnews\nhello\nOK\nQUEUED\nQUEUED\n1\n2\n\
+                    value300\nmaster_link_status:up\n\
+                    restarted\nvalue300\nsaving\n2\nOK\nkilled\nvalue1\nbreath\n";
+    assert_eq!(said(&hosts, "client"), expected);
+    // Its file is a link to redis-check-rdb, whose name the outputs have.
+    let log = read(&hosts.join("store/redis-check-rdb.1000.stdout"));
+    for line in ["Background saving terminated with success", "Background AOF rewrite terminated with success"] {
+        assert!(log.contains(line), "'{line}' is not in:\n{log}");
+    }
+    assert!(log.contains("Background RDB transfer terminated with success"), "for the replica, by a pipe:\n{log}");
+    let results = read(&hosts.join("load/redis-benchmark.1000.stdout"));
+    let rates = results.lines().skip(1).map(|line| line.split('"').nth(3).expect("a rate").parse::<f64>().unwrap());
+    let rates: Vec<f64> = rates.collect();
+    assert_eq!(rates.len(), 4, "{results}");
+    // 20 clients with a request each per round trip of 2 ms make 10,000 per second at most.
+    assert!(rates.iter().all(|rate| (7_000.0..10_000.0).contains(rate)), "{results}");
+}
+
+#[test]
+fn rsync_brings_what_changed() {
+    let hosts = run_twice("rsync", &["rsync"]);
+    let text = said(&hosts, "client");
+    let (first, second) = text.split_once("*deleting").expect("two transfers");
+    let expected = "data           \tfiles\nclosed         \t\n\
+                    @ERROR: access denied to closed from client (11.0.0.1)\nfailed\n\
+                    Number of files: 28 (reg: 23, dir: 4, link: 1)\nLiteral data: 2,371,768 bytes\n\
+                    copy/file4 640 1 2000-01-01 00:00:01.000000000 +0000\n\
+                    copy/file5 644 2 2000-01-01 00:00:01.000000000 +0000\n\
+                    copy/file6 644 1 1999-05-06 07:08:09.000000000 +0000\n\
+                    copy/below/link 777 1 2000-01-01 00:00:01.000000000 +0000\n";
+    assert_eq!(first, expected);
+    for line in [".f...p..... file8", "<f..t...... large", "<f+++++++++ new", "<f+++++++++ below/moved"] {
+        assert!(second.contains(line), "'{line}' is not in:\n{second}");
+    }
+    assert!(second.contains("Literal data: 45,025 bytes\nMatched data: 1,287,767 bytes\n"), "{second}");
+    assert!(second.ends_with("then: \ncompressed\n"), "nothing is left to do: {second}");
+    assert!(tree(&hosts.join("store/data")) == tree(&hosts.join("client/copy")), "the trees differ");
+}
+
+#[test]
+fn git_clones_and_pushes() {
+    let hosts = run_twice("git", &["git", "python3"]);
+    let text = said(&hosts, "developer");
+    let subjects: Vec<String> = text
+        .lines()
+        .map(|line| {
+            line.split(',')
+                .map(|commit| commit.split_once(' ').map_or(commit, |words| words.1))
+                .collect::<Vec<_>>()
+                .join(",")
+        })
+        .collect();
+    let log = "change4,change3,change2,first,";
+    let head = text.lines().rev().find_map(|line| line.strip_suffix("\tHEAD")).expect("a head");
+    let expected = [log, log, "pushed,change4,", &format!("again,pushed,{log}"), "smart", "native", "sound"];
+    assert_eq!(subjects[..7], expected, "{text}");
+    assert_eq!(text.lines().nth(8), Some(&format!("{head}\trefs/heads/main")[..]), "{text}");
+    assert_eq!(text.lines().last(), Some("nothing: 128"), "{text}");
+    let requests = read(&hosts.join("forge/bash.1000.stderr"));
+    for request in ["GET /project.git/objects/", "POST /cgi-bin/git/project.git/git-upload-pack", "git-receive-pack"] {
+        assert!(requests.contains(request), "'{request}' is not in:\n{requests}");
+    }
+}
