@@ -73,6 +73,7 @@ impl WholeHost {
             arguments: vec![program.as_bytes().to_vec()],
             environment: Vec::new(),
             working_directory: host_dir.as_os_str().as_bytes().to_vec(),
+            kill_at_call: None,
         };
         let config = HostConfig {
             id: HostId(host),

@@ -289,6 +289,7 @@ fn guest_of(process: &ProcessPlan, working_directory: &Path) -> Guest {
             arguments: process.argv.iter().map(|argument| argument.clone().into_bytes()).collect(),
             environment,
             working_directory: working_directory.as_os_str().as_bytes().to_vec(),
+            kill_at_call: process.kill_at_call,
         },
         shutdown_signal: process.shutdown_signal.number(),
         expected: process.expected_final_state,

@@ -35,13 +35,22 @@ pub(crate) struct ProcessSpec {
     pub start_time: (SimDuration, Pos),
     pub shutdown_time: Option<(SimDuration, Pos)>,
     pub shutdown_signal: Signal,
+    pub kill_at_call: Option<u64>,
     pub expected_final_state: FinalState,
 }
 
 const HOST_KEYS: [&str; 6] =
     ["bandwidth_down", "bandwidth_up", "host_options", "ip_addr", "network_node_id", "processes"];
-const PROCESS_KEYS: [&str; 7] =
-    ["args", "environment", "expected_final_state", "path", "shutdown_signal", "shutdown_time", "start_time"];
+const PROCESS_KEYS: [&str; 8] = [
+    "args",
+    "environment",
+    "expected_final_state",
+    "kill_at_call",
+    "path",
+    "shutdown_signal",
+    "shutdown_time",
+    "start_time",
+];
 
 /// All hosts that could be read, by name.
 pub(crate) fn read_hosts(reader: &mut Reader, node: &Node, defaults: &HostOptions) -> Vec<HostSpec> {
@@ -170,6 +179,7 @@ fn read_process(reader: &mut Reader, node: &Node, key: String) -> Option<Process
         start_time: (SimDuration::ZERO, node.pos),
         shutdown_time: None,
         shutdown_signal: Signal::TERM,
+        kill_at_call: None,
         expected_final_state: FinalState::Exited(0),
         key,
     };
@@ -198,6 +208,7 @@ fn read_process(reader: &mut Reader, node: &Node, key: String) -> Option<Process
             "shutdown_signal" => {
                 process.shutdown_signal = reader.value(value, &path, "SIGTERM", |s| Signal::parse(s.text))?;
             }
+            "kill_at_call" => process.kill_at_call = Some(reader.value(value, &path, "1000", read_call)?),
             _ => process.expected_final_state = read_final_state(reader, value, &path)?,
         }
     }
@@ -205,6 +216,11 @@ fn read_process(reader: &mut Reader, node: &Node, key: String) -> Option<Process
         reader.problem(node.pos, &key, "'path' is missing; add it, such as 'path: /usr/bin/curl'");
     }
     has_path.then_some(process)
+}
+
+fn read_call(scalar: Scalar<'_>) -> Result<u64, String> {
+    let call = scalar.text.parse().ok().filter(|call| *call > 0);
+    call.ok_or_else(|| format!("'{}' is not the number of a call; write a whole number from 1 on", scalar.text))
 }
 
 fn read_args(reader: &mut Reader, node: &Node, path: &str) -> Vec<String> {

@@ -339,6 +339,7 @@ fn resolve_process<'a>(
         start_time: SimTime::ZERO + process.start_time.0,
         shutdown_time: process.shutdown_time.map(|(t, _)| SimTime::ZERO + t),
         shutdown_signal: process.shutdown_signal,
+        kill_at_call: process.kill_at_call,
         expected_final_state: process.expected_final_state,
     }
 }

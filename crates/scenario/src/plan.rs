@@ -75,6 +75,8 @@ pub struct ProcessPlan {
     /// When `shutdown_signal` is sent.
     pub shutdown_time: Option<SimTime>,
     pub shutdown_signal: Signal,
+    /// It is killed in place of executing this system call of its own, counted from 1.
+    pub kill_at_call: Option<u64>,
     pub expected_final_state: FinalState,
 }
 

@@ -120,6 +120,9 @@ fn write_process(out: &mut String, process: &ProcessPlan) {
     let variables = list(&mut process.environment.iter().map(|(k, v)| format!("{}: {}", quoted(k), quoted(v))));
     line(out, 6, &format!("environment: {{{variables}}}"));
     line(out, 6, &format!("expected_final_state: {}", process.expected_final_state));
+    if let Some(call) = process.kill_at_call {
+        line(out, 6, &format!("kill_at_call: {call}"));
+    }
     line(out, 6, &format!("shutdown_signal: {}", process.shutdown_signal));
     let shutdown = process.shutdown_time.map_or_else(|| "null".into(), time);
     line(out, 6, &format!("shutdown_time: {shutdown}"));
@@ -135,6 +138,9 @@ fn explain_process(process: &ProcessPlan) -> String {
     }
     if let Some(shutdown) = process.shutdown_time {
         _ = write!(text, "; {} at {}", process.shutdown_signal, time(shutdown));
+    }
+    if let Some(call) = process.kill_at_call {
+        _ = write!(text, "; killed at call {call}");
     }
     if process.expected_final_state != FinalState::Exited(0) {
         _ = write!(text, "; ends as {}", process.expected_final_state);

@@ -43,7 +43,7 @@ fn unknown_keys_are_corrected_or_listed() {
             "path: sh",
             "exe: sh",
             "exp.yaml:10:7: hosts.client.processes[0].exe: unknown key; use one of args, environment, expected_final_state, \
-             path, shutdown_signal, shutdown_time, start_time",
+             kill_at_call, path, shutdown_signal, shutdown_time, start_time",
         ),
         (
             "    type: 1_gbit_switch",
@@ -124,6 +124,11 @@ fn wrong_units_and_values_name_what_is_right() {
             "args: -c true",
             "shutdown_signal: TERM",
             "exp.yaml:11:24: hosts.client.processes[0].shutdown_signal: 'TERM' is no signal; did you mean 'SIGTERM'?",
+        ),
+        (
+            "args: -c true",
+            "kill_at_call: 0",
+            "exp.yaml:11:21: hosts.client.processes[0].kill_at_call: '0' is not the number of a call; write a whole number from 1 on",
         ),
         (
             "args: -c true",

@@ -28,6 +28,8 @@ pub struct ProcessSpec {
     pub environment: Vec<Vec<u8>>,
     /// Absolute, as the guest sees it.
     pub working_directory: Vec<u8>,
+    /// SIGKILL ends it in place of this system call of its own, counted from 1.
+    pub kill_at_call: Option<u64>,
 }
 
 /// How often one `#!` line may lead to another, execve(2).
@@ -71,6 +73,7 @@ impl Kernel {
         process.argv = resolved.arguments;
         process.envp.clone_from(&spec.environment);
         process.has_execed = true;
+        process.last_call = spec.kill_at_call.unwrap_or(u64::MAX);
         self.open_standard_files(&mut process, &file_name(&spec.path))?;
         let mut thread = Thread::new(pid.main_thread(), pid);
         thread.vcpu = vcpu;

@@ -100,6 +100,8 @@ pub struct Process {
     pub posix_timers: Vec<Option<PosixTimer>>,
     /// System calls that it made.
     pub calls: u64,
+    /// The number of the call in whose place SIGKILL ends it; u64::MAX for none.
+    pub last_call: u64,
     /// System calls of its children that ended and that it waited for, and of theirs.
     pub children_calls: u64,
     /// Its strace-like log, if the experiment asks for one.
@@ -154,6 +156,7 @@ impl Process {
             real_itimer: RealItimer::default(),
             posix_timers: Vec::new(),
             calls: 0,
+            last_call: u64::MAX,
             children_calls: 0,
             trace: None,
             ending: None,

@@ -11,6 +11,7 @@
 mod map;
 mod parked;
 mod real;
+mod room;
 mod touched;
 mod turns;
 mod vma;
@@ -48,6 +49,8 @@ const STACK_GUARD_BYTES: u64 = 64 << 10;
 /// The stack ends a little past a multiple of 2 MiB, so that the stack's top and the first images share a page table.
 const STACK_END: u64 = (10 << 20) + (64 << 10);
 const HEAP_START: u64 = 192 << 20;
+/// What the start of a program adds to the real memory map, or a little more.
+const MAPPINGS_OF_A_START: usize = 8;
 /// Around the images, what a program's start is expected to write of its stack, and of what its loader maps behind.
 const STACK_TOP_BYTES: u64 = 64 << 10;
 const BEHIND_IMAGES_BYTES: u64 = 64 << 10;
@@ -108,8 +111,12 @@ struct Recording {
 }
 
 impl AddressSpace {
-    /// An address space with nothing but a stack. None when the host's region is full.
+    /// An address space with nothing but a stack. None when the host's region is full, or when this process has as many mappings as
+    /// the machine allows (`vm.max_map_count`).
     pub fn new(region: &mut HostRegion) -> Option<AddressSpace> {
+        if !room::for_mappings(MAPPINGS_OF_A_START) {
+            return None;
+        }
         let (start, bytes) = region.take(BLOCK_BYTES)?;
         let mut space = AddressSpace {
             id: start,
@@ -145,6 +152,9 @@ impl AddressSpace {
     /// An exact copy for `fork(2)`: the same mappings at the same addresses, private pages copied, shared mappings shared. The parent,
     /// which must have been entered, stays resident; the child is parked. None when memory or addresses are lacking.
     pub fn fork(&mut self, region: &mut HostRegion) -> Option<AddressSpace> {
+        if !room::for_mappings(self.real_mappings_at_most()) {
+            return None;
+        }
         debug_assert!(
             self.blocks.iter().all(|block| self.lies_at(block.start)),
             "a fork of an address space that was not entered"
@@ -183,6 +193,11 @@ impl AddressSpace {
             recording: None,
             recent: Cell::new([0; 2]),
         })
+    }
+
+    /// Each exception can have plain memory before and behind it.
+    fn real_mappings_at_most(&self) -> usize {
+        2 * self.real.count() + 2 * self.blocks.len() + 2
     }
 
     fn copy_block(&self, block: &Block) -> Option<Parked> {

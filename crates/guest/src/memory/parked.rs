@@ -4,6 +4,7 @@
 //! family of twins keeps what an ended one leaves, within bounds, and copies the next one into it.
 
 use super::real::{self, Leaving};
+use super::room;
 use super::touched::{self, subtract};
 use crate::arena::ParkingSlot;
 use crate::copy;
@@ -23,14 +24,16 @@ impl Parked {
     }
 
     /// A copy of `[start, start + bytes)`: private pages copied, shared ones shared. `guards` are the ranges in it that fault, relative
-    /// to `start`. None when memory or addresses are lacking; nothing has changed then.
+    /// to `start`. None when memory, mappings or addresses are lacking; nothing has changed then.
     pub(super) fn copy_of(start: u64, bytes: u64, guards: &[(u64, u64)]) -> Option<Parked> {
         let mut parked = Parked::place_for(start, bytes)?;
         // The original's pages become the copy's, since mappings can be doubled in this direction only.
         if !real::move_range(start, parked.start(), bytes, Leaving::Mappings) {
             return None;
         }
-        let Some(ranges) = private_ranges(parked.start(), bytes, guards) else {
+        let ranges = private_ranges(parked.start(), bytes, guards);
+        let Some(ranges) = ranges.filter(|ranges| room::for_bytes(ranges.iter().map(|(from, to)| to - from).sum()))
+        else {
             real::unmap(start, bytes);
             parked.go(start);
             return None;

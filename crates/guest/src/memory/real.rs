@@ -3,6 +3,7 @@
 //! Most of an arena is one anonymous mapping, readable and writable, made once. Here is the list of the exceptions in one
 //! process, and the functions that make them. All of them count.
 
+use super::room;
 use crate::counters;
 use crate::image::PAGE;
 use std::os::fd::RawFd;
@@ -61,6 +62,10 @@ impl RealMaps {
         guards.map(|part| (part.start - start, part.end - start)).collect()
     }
 
+    pub(crate) fn count(&self) -> usize {
+        self.list.len()
+    }
+
     pub(crate) fn touches(&self, start: u64, end: u64) -> bool {
         let first = self.list.partition_point(|map| map.end <= start);
         self.list.get(first).is_some_and(|map| map.start < end)
@@ -114,8 +119,14 @@ fn lock_map() -> MutexGuard<'static, ()> {
     MAP_LOCK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// By how many mappings a change in the middle of one can grow the map.
+const SPLIT: usize = 2;
+
 /// Maps part of a file over `[start, start + bytes)`; false when the kernel refuses.
 pub(crate) fn map_file(start: u64, bytes: u64, prot: u8, shared: bool, fd: RawFd, offset: u64) -> bool {
+    if !room::for_mappings(SPLIT) {
+        return false;
+    }
     let kind = if shared { libc::MAP_SHARED } else { libc::MAP_PRIVATE | libc::MAP_NORESERVE };
     map(start, bytes, prot, kind, fd, offset)
 }
@@ -128,7 +139,8 @@ pub(crate) fn map_plain(start: u64, bytes: u64) -> bool {
 
 /// Maps zeroes that address spaces can share over `[start, start + bytes)`.
 pub(crate) fn map_shared(start: u64, bytes: u64) -> bool {
-    map(start, bytes, 3, libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1, 0)
+    room::for_mappings(SPLIT)
+        && map(start, bytes, 3, libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1, 0)
 }
 
 /// Leaves nothing mapped in `[start, start + bytes)`.
@@ -152,6 +164,9 @@ fn map(start: u64, bytes: u64, prot: u8, flags: i32, fd: RawFd, offset: u64) -> 
 
 /// Changes the real protection; false when the kernel refuses.
 pub(crate) fn protect(start: u64, bytes: u64, prot: u8) -> bool {
+    if !room::for_mappings(SPLIT) {
+        return false;
+    }
     counters::count_map_call();
     let _guard = lock_map();
     // SAFETY: as in `map`.

@@ -16,7 +16,7 @@ use linux_abi::fs::O_RDWR;
 use linux_abi::process::*;
 use linux_abi::signal::{SIG_IGN, StackT};
 use linux_abi::sysinfo::RLIMIT_NPROC;
-use linux_abi::{Errno, Signal};
+use linux_abi::{Errno, Signal, nr};
 
 /// Namespaces: a host has one of each.
 const NEW_NAMESPACES: u64 = CLONE_NEWTIME
@@ -205,8 +205,22 @@ fn copy_memory(ctx: &mut Ctx<'_>, args: &CloneArgs) -> Result<Key<Space>, Errno>
     if args.flags & CLONE_VM != 0 {
         return Ok(spaces.share(ctx.process.space));
     }
-    let copy = ctx.process.memory.fork(&mut ctx.kernel.region).ok_or(Errno::ENOMEM)?;
-    Ok(spaces.insert(Some(Box::new(copy))))
+    match ctx.process.memory.fork(&mut ctx.kernel.region) {
+        Some(copy) => Ok(spaces.insert(Some(Box::new(copy)))),
+        None => Err(refuse_copy(ctx)),
+    }
+}
+
+/// The limit is the machine's: as with the system-wide one of threads, fork(2), EAGAIN.
+#[cold]
+fn refuse_copy(ctx: &mut Ctx<'_>) -> Errno {
+    if ctx.process.reported.insert(u64::from(nr::fork)) {
+        ctx.report(
+            "fork answered EAGAIN: this machine has no memory or no memory mappings left (sysctl vm.max_map_count) for another copy of it"
+                .to_owned(),
+        );
+    }
+    Errno::EAGAIN
 }
 
 /// What else the child shares with its parent, or gets a copy of.

@@ -26,9 +26,10 @@ mod wait;
 use crate::ctx::Ctx;
 use crate::kernel::Report;
 use crate::outcome::{Outcome, SysResult};
+use crate::process::ExitStatus;
 use crate::thread::{PendingCall, ThreadState};
 use crate::wait::Wake;
-use linux_abi::{Errno, nr};
+use linux_abi::{Errno, Signal, nr};
 
 /// A system call's implementation.
 pub type Handler = fn(&mut Ctx<'_>, [u64; 6]) -> SysResult;
@@ -41,6 +42,9 @@ pub fn execute(ctx: &mut Ctx<'_>, number: u64, args: [u64; 6]) -> SysResult {
         ctx.thread.call = PendingCall { number, args, started: ctx.now, deadline: None, progress: 0 };
         ctx.kernel.call_counts[index] += 1;
         ctx.process.calls += 1;
+        if ctx.process.calls >= ctx.process.last_call {
+            return kill(ctx);
+        }
         if ctx.thread.seccomp.is_some()
             && let Some(result) = seccomp::judge(ctx, number, args)
         {
@@ -54,6 +58,14 @@ pub fn execute(ctx: &mut Ctx<'_>, number: u64, args: [u64; 6]) -> SysResult {
         ctx.thread.wake = Wake::First;
     }
     result
+}
+
+/// Ends the calling process as the experiment's `kill_at_call` says.
+#[cold]
+fn kill(ctx: &mut Ctx<'_>) -> SysResult {
+    ctx.report(format!("killed at its system call {}, as the experiment says", ctx.process.calls));
+    ctx.process.ending = Some(ExitStatus::Signaled(Signal::SIGKILL.raw()));
+    Err(Outcome::NoReturn)
 }
 
 /// Stands for every call that is not simulated: ENOSYS, and one report per program and call.

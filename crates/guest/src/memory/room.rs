@@ -1,0 +1,113 @@
+//! How much the machine has left: mappings that this process may have (`vm.max_map_count`), and memory. What a guest asks beyond is
+//! refused to it while there is still enough for all the others.
+//!
+//! Both are measured when a budget that was taken from the last measurement is used up, since measuring is slow: counting mappings
+//! takes some 0.2 us for each. What is given back meanwhile shows in the next measurement.
+
+use std::io::Read;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// Mappings that no guest gets: turns need some while they move memory, and the simulator's own threads and buffers.
+const MAPPINGS_KEPT: i64 = 2_000;
+/// Bytes of memory that no fork gets.
+const BYTES_KEPT: i64 = 256 << 20;
+/// The part of what is available that may be used up before it is measured again: others use memory too.
+const BYTES_PART: i64 = 8;
+
+static MAPPINGS: Budget = Budget::new();
+static BYTES: Budget = Budget::new();
+
+/// What may be used before the next measurement.
+struct Budget {
+    left: AtomicI64,
+    measuring: Mutex<()>,
+}
+
+impl Budget {
+    const fn new() -> Budget {
+        Budget { left: AtomicI64::new(0), measuring: Mutex::new(()) }
+    }
+
+    /// Takes from the budget. `measure` tells what there is and how much of it may be taken without asking again.
+    fn take(&self, wanted: i64, measure: impl Fn() -> (i64, i64)) -> bool {
+        if self.left.fetch_sub(wanted, Ordering::Relaxed) >= wanted {
+            return true;
+        }
+        let _measuring = self.measuring.lock().unwrap_or_else(PoisonError::into_inner);
+        let (there, budget) = measure();
+        let enough = there >= wanted;
+        self.left.store(if enough { budget - wanted } else { 0 }, Ordering::Relaxed);
+        enough
+    }
+}
+
+/// Whether so many mappings more can be made.
+pub(super) fn for_mappings(count: usize) -> bool {
+    MAPPINGS.take(count as i64, || {
+        let left = mappings_limit() - mappings_now() - MAPPINGS_KEPT;
+        (left, left)
+    })
+}
+
+/// Whether so many bytes of memory more can be touched.
+pub(super) fn for_bytes(bytes: u64) -> bool {
+    BYTES.take(bytes as i64, || {
+        let left = available_bytes() - BYTES_KEPT;
+        (left, left / BYTES_PART)
+    })
+}
+
+fn mappings_limit() -> i64 {
+    let text = std::fs::read_to_string("/proc/sys/vm/max_map_count");
+    text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(65_530)
+}
+
+/// How many mappings this process has; 0 when the kernel does not tell, which leaves the limit to it.
+fn mappings_now() -> i64 {
+    let Ok(mut file) = std::fs::File::open("/proc/self/maps") else { return 0 };
+    let mut buffer = vec![0; 1 << 16];
+    let mut lines = 0;
+    while let Ok(length @ 1..) = file.read(&mut buffer) {
+        lines += buffer[..length].iter().filter(|byte| **byte == b'\n').count() as i64;
+    }
+    lines
+}
+
+/// `MemAvailable`; all there could be when the kernel does not tell.
+fn available_bytes() -> i64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<i64>().ok());
+    kilobytes.map_or(i64::MAX / 2, |kilobytes| kilobytes << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn a_budget_is_measured_when_it_is_used_up_and_refuses_only_what_is_not_there() {
+        let (budget, there, measured) = (Budget::new(), Cell::new(100), Cell::new(0));
+        let measure = || {
+            measured.set(measured.get() + 1);
+            (there.get(), there.get() / 2)
+        };
+        assert!(budget.take(10, measure) && budget.take(40, measure));
+        assert_eq!(measured.get(), 1);
+        there.set(30);
+        assert!(budget.take(30, measure) && !budget.take(31, measure));
+        there.set(31);
+        assert!(budget.take(31, measure));
+        assert_eq!(measured.get(), 4);
+    }
+
+    #[test]
+    fn this_machine_has_room_and_not_without_end() {
+        assert!(mappings_now() > 10 && mappings_limit() > mappings_now());
+        assert!(for_mappings(10) && !for_mappings(1 << 40));
+        assert!(for_bytes(4096) && !for_bytes(1 << 60));
+    }
+}
