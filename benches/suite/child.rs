@@ -85,6 +85,7 @@ impl WholeHost {
             hosts: names.into_iter().collect(),
             seeds: SeedTree::new(1),
             call_cost: None,
+            computing: Default::default(),
             strace: None,
             real_descriptors: GUEST_DESCRIPTORS / hosts as usize,
         };

@@ -19,7 +19,7 @@ use recorder::{
 };
 use scenario::{FinalState, HostPlan, Plan, ProcessPlan};
 use simkernel::exec::ProcessSpec;
-use simkernel::host::{CallCost, NetworkSettings};
+use simkernel::host::{CallCost, ComputingRules, NetworkSettings};
 use simkernel::{HostConfig, HostName, HostNames, Kernel};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -256,6 +256,7 @@ fn build_host(
             each: plan.experimental.unblocked_syscall_latency,
             look: plan.experimental.unblocked_vdso_latency,
         }),
+        computing: ComputingRules::default(),
         strace: strace_mode(plan.experimental.strace_logging_mode),
         seeds,
         real_descriptors: (GUEST_DESCRIPTORS / plan.hosts.len()).max(1),

@@ -25,6 +25,21 @@ pub struct Registers {
     pub fs_base: u64,
 }
 
+impl Registers {
+    /// Some order of all values, by rip first.
+    pub(crate) fn order(&self, other: &Registers) -> std::cmp::Ordering {
+        self.words().cmp(&other.words())
+    }
+
+    fn words(&self) -> [u64; 19] {
+        let r = self;
+        [
+            r.rip, r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14,
+            r.r15, r.rflags, r.fs_base,
+        ]
+    }
+}
+
 /// Flags that user code may hold: CF PF AF ZF SF DF OF NT AC ID (TF is not offered: single-stepping would trap inside the switch).
 pub const USER_FLAGS: u64 = 0x0024_4cd5;
 /// Always set in RFLAGS while user code runs: bit 1 and IF.

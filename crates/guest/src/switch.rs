@@ -19,6 +19,8 @@ use std::mem::offset_of;
 pub(crate) const EXIT_SYSCALL: u32 = 0;
 pub(crate) const EXIT_EMULATE: u32 = 1;
 pub(crate) const EXIT_FAULT: u32 = 2;
+pub(crate) const EXIT_PREEMPTED: u32 = 3;
+pub(crate) const EXIT_STEPPED: u32 = 4;
 
 /// A guest thread's state as the switch sees it. The first member of [`crate::Vcpu`].
 #[repr(C, align(64))]
@@ -61,6 +63,15 @@ pub(crate) struct WorkerState {
     pub(crate) missed_site: u64,
     /// What the worker is serving, for the message of a crash of the simulator itself.
     pub(crate) serving: [u32; 3],
+    /// Ticks of the worker's timer that the guest may still execute through (see `preempt`).
+    pub(crate) ticks_left: u32,
+    /// The guest is to come back at the next signal of the short timer.
+    pub(crate) short_armed: u8,
+    /// The guest executes one instruction only.
+    pub(crate) stepping: u8,
+    /// What `iretq` takes when one instruction is to be executed: rip, cs, rflags, rsp, ss; and where that lies.
+    pub(crate) step_frame: [u64; 5],
+    pub(crate) step_frame_at: u64,
     pub(crate) scratch: XsaveArea,
     /// All components in their initial state, for XRSTOR.
     pub(crate) initial: XsaveArea,
@@ -486,6 +497,12 @@ global_asm!(
     "pop rbp",
     "pop rbx",
     "ret",
+    // The last jump of `enter` when one instruction is to be executed: all registers but rsp, rip and the flags are the guest's.
+    ".globl gnomon_step_entry",
+    "gnomon_step_entry:",
+    "mov rsp, gs:[{step_frame_at}]",
+    "iretq",
+    step_frame_at = const offset_of!(WorkerState, step_frame_at),
     vcpu = const offset_of!(WorkerState, vcpu),
     clock_gettime = const libc::SYS_clock_gettime,
     time = const libc::SYS_time,
@@ -543,6 +560,7 @@ unsafe extern "C" {
     fn gnomon_clock_calls_end();
     fn gnomon_emulate_entry();
     fn gnomon_fault_exit();
+    fn gnomon_step_entry();
 }
 
 /// The addresses of the three doors.
@@ -552,6 +570,11 @@ pub(crate) fn door_addresses() -> (u64, u64, u64) {
         gnomon_emulate_entry as *const () as u64,
         gnomon_fault_exit as *const () as u64,
     )
+}
+
+/// Where `enter` has to jump for one instruction.
+pub(crate) fn step_entry() -> u64 {
+    gnomon_step_entry as *const () as u64
 }
 
 /// The call whose answer an instruction of the switch is part of.

@@ -5,8 +5,12 @@
 //! vcpu and redirects the thread to `fault_exit`; the kernel restores the guest's extended state on the way there.
 
 use crate::copy;
+use crate::preempt;
 use crate::registers::USER_FLAGS;
-use crate::switch::{EXIT_EMULATE, EXIT_FAULT, EXIT_SYSCALL, FaultRecord, WorkerState, clock_call_at, door_addresses};
+use crate::switch::{
+    EXIT_EMULATE, EXIT_FAULT, EXIT_STEPPED, EXIT_SYSCALL, FaultRecord, WorkerState, clock_call_at, door_addresses,
+};
+use std::arch::global_asm;
 use std::mem::offset_of;
 use std::sync::Once;
 
@@ -16,6 +20,10 @@ const SYS_USER_DISPATCH: i32 = 2;
 const PR_SET_TSC: i32 = 26;
 const PR_TSC_ENABLE: u64 = 1;
 const PR_TSC_SIGSEGV: u64 = 2;
+/// `si_code` of a SIGTRAP after an instruction that was to be executed alone.
+const TRAP_TRACE: i32 = 2;
+/// RFLAGS: trap after the next instruction.
+pub(crate) const TRAP_FLAG: u64 = 0x100;
 /// Bits of RFLAGS that a thread of the simulator must not inherit: TF, IOPL, NT, DF, AC.
 const HOSTILE_FLAGS: i64 = 0x4_7500;
 
@@ -30,22 +38,67 @@ pub(crate) const EMULATE_RANDOM: u32 = 5;
 pub(crate) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
+        // No tick within a handler of traps: it would look like one in the guest.
+        let mask = 1u64 << (preempt::TICK_SIGNAL - 1);
         for signal in SIGNALS {
-            // SAFETY: `action` is a valid sigaction whose handler has the SA_SIGINFO signature; it runs on the alternate stack
-            // that every worker sets up, and other threads fall into the branch that ends the process.
-            unsafe {
-                let mut action: libc::sigaction = std::mem::zeroed();
-                action.sa_sigaction = handler as *const () as usize;
-                action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
-                libc::sigemptyset(&mut action.sa_mask);
-                assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0, "sigaction({signal})");
-            }
+            set_handler(signal, handler, libc::SA_NODEFER as u64, mask);
         }
+        // Calls of the simulator that a tick interrupts go on.
+        set_handler(preempt::TICK_SIGNAL, preempt::tick, libc::SA_RESTART as u64, 0);
     });
 }
 
+/// A handler that takes what the kernel tells about the signal.
+pub(crate) type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
+
+/// The kernel's own `struct sigaction`.
+#[repr(C)]
+struct KernelSigaction {
+    handler: u64,
+    flags: u64,
+    restorer: u64,
+    mask: u64,
+}
+
+/// sigaction(2) with a restorer of ours, which may make its call while those of guests are caught: a handler can so return into a guest.
+fn set_handler(signal: i32, handler: Handler, flags: u64, mask: u64) {
+    const SA_RESTORER: u64 = 0x0400_0000;
+    let action = KernelSigaction {
+        handler: handler as *const () as u64,
+        flags: flags | libc::SA_SIGINFO as u64 | libc::SA_ONSTACK as u64 | SA_RESTORER,
+        restorer: restorer().0,
+        mask,
+    };
+    // SAFETY: a valid action whose handler has the SA_SIGINFO signature; it runs on the alternate stack that every worker sets up;
+    // other threads fall into the branch that ends the process, or that returns.
+    let result = unsafe { raw_syscall(libc::SYS_rt_sigaction, [signal as u64, &raw const action as u64, 0, 8, 0]) };
+    assert_eq!(result, 0, "rt_sigaction({signal})");
+}
+
+global_asm!(
+    // In the very bytes by which debuggers and unwinders know the end of a handler.
+    ".globl gnomon_restorer",
+    "gnomon_restorer:",
+    ".byte 0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00", // mov rax, 15 (rt_sigreturn)
+    "syscall",
+    ".globl gnomon_restorer_end",
+    "gnomon_restorer_end:",
+    "ud2",
+);
+
+unsafe extern "C" {
+    fn gnomon_restorer();
+    fn gnomon_restorer_end();
+}
+
+/// The code that ends handlers, and its length with the address behind its call, by which the kernel recognises the call.
+pub(crate) fn restorer() -> (u64, u64) {
+    let start = gnomon_restorer as *const () as u64;
+    (start, gnomon_restorer_end as *const () as u64 - start + 1)
+}
+
 /// This thread's worker state, or null on a thread that is no worker.
-fn current_worker() -> *mut WorkerState {
+pub(crate) fn current_worker() -> *mut WorkerState {
     let worker: *mut WorkerState;
     // SAFETY: rdgsbase only reads a register. GS base is 0 except on workers, which point it at their state.
     unsafe { std::arch::asm!("rdgsbase {}", out(reg) worker, options(nomem, nostack, preserves_flags)) };
@@ -88,6 +141,16 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
     // thread's normal flow is suspended, so nothing else borrows it.
     let worker = unsafe { &mut *worker };
     let in_guest = worker.in_guest != 0;
+    if in_guest && signal == libc::SIGTRAP && info.si_code == TRAP_TRACE && worker.stepping != 0 {
+        let saved = &mut context.uc_mcontext.gregs;
+        if preempt::is_guest_code(saved[libc::REG_RIP as usize] as u64) {
+            leave_guest(worker, saved, EXIT_STEPPED);
+        } else {
+            // The instruction led to a door, which leads out or, where it answers, back.
+            saved[libc::REG_EFL as usize] &= !(TRAP_FLAG as i64);
+        }
+        return;
+    }
     worker.selector = 0;
     if in_guest {
         guest_trap(worker, signal, info, context);
@@ -125,6 +188,20 @@ fn guest_trap(worker: &mut WorkerState, signal: i32, info: &libc::siginfo_t, con
             error_code: saved[libc::REG_ERR as usize] as u64,
         };
     }
+    redirect(worker, saved);
+}
+
+/// Ends the guest's execution where it was interrupted.
+pub(crate) fn leave_guest(worker: &mut WorkerState, saved: &mut [i64; 23], kind: u32) {
+    // SAFETY: as in `guest_trap`.
+    load_registers(unsafe { &mut (*worker.vcpu).registers }, saved);
+    worker.exit_kind = kind;
+    worker.selector = 0;
+    redirect(worker, saved);
+}
+
+/// Lets the handler return to the exit, with the guest's registers already stored.
+fn redirect(worker: &mut WorkerState, saved: &mut [i64; 23]) {
     worker.in_guest = 0;
     saved[libc::REG_RIP as usize] = door_addresses().2 as i64;
     saved[libc::REG_RSP as usize] = worker.host_rsp as i64;

@@ -3,7 +3,7 @@
 use crate::cpu;
 use crate::memory::{SLED_SYSCALL_BYTES, SYSCALL_BYTES};
 use crate::registers::*;
-use crate::switch::{self, EXIT_EMULATE, EXIT_SYSCALL, SwitchState};
+use crate::switch::{self, EXIT_EMULATE, EXIT_PREEMPTED, EXIT_STEPPED, EXIT_SYSCALL, SwitchState};
 use crate::traps;
 use crate::worker::Worker;
 
@@ -18,7 +18,15 @@ pub enum Exit {
     ReadRandom,
     /// A hardware exception, which the simulated kernel turns into a signal; rip is at the instruction as Linux leaves it.
     Fault(FaultInfo),
+    /// It has computed through so many ticks of its worker's timer without any of the others. When this comes depends on the machine.
+    Preempted { ticks: u32 },
 }
+
+/// A step that has become a run ends with this tick, and no other step with the first.
+const STEP_TICKS: u32 = 3;
+/// What `iretq` needs to stay in user code.
+const USER_CODE_SEGMENT: u64 = 0x33;
+const USER_STACK_SEGMENT: u64 = 0x2b;
 
 /// A hardware exception in the terms of `siginfo_t` and `sigcontext`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,8 +88,14 @@ impl Vcpu {
         &mut self.state.registers
     }
 
-    /// Executes the guest until it needs the simulated kernel. `cpuid` and `xgetbv` are answered here.
+    /// Executes the guest until it needs the simulated kernel, or has computed as long as the worker allows. `cpuid` and `xgetbv` are
+    /// answered here.
     pub fn run(&mut self, worker: &mut Worker) -> Exit {
+        self.execute(worker, worker.patience)
+    }
+
+    fn execute(&mut self, worker: &mut Worker, ticks: u32) -> Exit {
+        worker.state.ticks_left = ticks;
         loop {
             self.sanitize_flags();
             if worker.state.tsc_open != 0 {
@@ -92,6 +106,7 @@ impl Vcpu {
             // SAFETY: `worker` proves that this thread is prepared; `self` is exclusively borrowed; what the guest's registers
             // make it do stays within what guests may do (see the crate's documentation on isolation).
             unsafe { switch::enter(&mut self.state) };
+            worker.state.short_armed = 0;
             if self.state.extended == EXTENDED_FULL {
                 self.take_full_state(worker);
             }
@@ -105,6 +120,9 @@ impl Vcpu {
                         return exit;
                     }
                 }
+                EXIT_PREEMPTED | EXIT_STEPPED => {
+                    return Exit::Preempted { ticks: ticks - worker.state.ticks_left };
+                }
                 _ => {
                     let fault = worker.state.fault;
                     return Exit::Fault(FaultInfo {
@@ -117,6 +135,27 @@ impl Vcpu {
                 }
             }
         }
+    }
+
+    /// Executes one instruction; Some when it came back for another reason. An instruction that leads to a door may be followed by
+    /// others.
+    pub(crate) fn step(&mut self, worker: &mut Worker) -> Option<Exit> {
+        self.sanitize_flags();
+        let registers = &mut self.state.registers;
+        let flags = registers.rflags | traps::TRAP_FLAG;
+        worker.state.step_frame = [registers.rip, USER_CODE_SEGMENT, flags, registers.rsp, USER_STACK_SEGMENT];
+        registers.rip = switch::step_entry();
+        worker.state.stepping = 1;
+        let exit = self.execute(worker, STEP_TICKS);
+        let stepped = worker.state.exit_kind == EXIT_STEPPED;
+        worker.state.stepping = 0;
+        if stepped { None } else { Some(exit) }
+    }
+
+    /// Whether components are in use that [`extended_state`](Self::extended_state) does not show.
+    pub(crate) fn uses_avx512(&self) -> bool {
+        let in_use = |area: &XsaveArea| u64::from_le_bytes(area.0[512..520].try_into().unwrap_or_default());
+        self.state.extended == EXTENDED_FULL && self.state.xsave.as_ref().is_some_and(|area| in_use(area) & !0b111 != 0)
     }
 
     fn sanitize_flags(&mut self) {

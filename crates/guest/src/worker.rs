@@ -2,14 +2,18 @@
 
 use crate::counters;
 use crate::memory;
+use crate::preempt::Timers;
 use crate::registers::XsaveArea;
 use crate::switch::{CLOCK_CALLS, WorkerState, door_addresses};
 use crate::traps;
 use base::map::FastMap;
 use std::marker::PhantomData;
+use std::time::Duration;
 
 const SIGNAL_STACK_BYTES: usize = 64 * 1024;
 const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
+/// How often a worker that executes is asked whether its guest has come back.
+const DEFAULT_TICK: Duration = Duration::from_millis(20);
 const ARCH_SET_GS: i32 = 0x1001;
 /// What guests can use beyond the fast path: x87, AVX-512 state, AMX; PKRU stays as the simulator set it.
 const XCR0_PKRU: u64 = 1 << 9;
@@ -35,6 +39,9 @@ pub struct Worker {
     /// System calls that arrived by SIGSYS, by the address behind the instruction.
     misses: FastMap<u64, u64>,
     signal_stack: Vec<u8>,
+    pub(crate) timers: Timers,
+    /// How many ticks a guest may execute through.
+    pub(crate) patience: u32,
     /// Whether it may run programs at fixed addresses (`memory::turns`).
     pub(crate) holds_fixed: bool,
     not_send: PhantomData<*mut ()>,
@@ -73,18 +80,27 @@ impl Worker {
             fault: Default::default(),
             missed_site: 0,
             serving: [0; 3],
+            ticks_left: 0,
+            short_armed: 0,
+            stepping: 0,
+            step_frame: [0; 5],
+            step_frame_at: 0,
             scratch: XsaveArea([0; crate::registers::XSAVE_BYTES]),
             initial: XsaveArea([0; crate::registers::XSAVE_BYTES]),
         }));
         state.initial.reset();
+        state.step_frame_at = &raw const state.step_frame as u64;
         let mut worker = Worker {
             state,
             misses: FastMap::default(),
             signal_stack: vec![0; SIGNAL_STACK_BYTES],
+            timers: Timers::default(),
+            patience: u32::MAX,
             holds_fixed: false,
             not_send: PhantomData,
         };
         worker.arm()?;
+        worker.timers.start(DEFAULT_TICK).map_err(|error| WorkerError(format!("timer_create: {error}")))?;
         Ok(worker)
     }
 
@@ -101,7 +117,8 @@ impl Worker {
                 return Err(os_error("arch_prctl(ARCH_SET_GS)"));
             }
             let selector = state.cast::<u8>().add(traps::SELECTOR_OFFSET);
-            if libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, 1u64, 0u64, 0u64, selector) != 0 {
+            let (restorer, restorer_bytes) = traps::restorer();
+            if libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, 1u64, restorer, restorer_bytes, selector) != 0 {
                 return Err(WorkerError(
                     "this kernel has no syscall user dispatch, which Gnomon needs: use Linux 5.11 or newer".to_owned(),
                 ));
@@ -209,6 +226,7 @@ impl GuestProbe {
 impl Drop for Worker {
     fn drop(&mut self) {
         self.leave();
+        self.timers.stop();
         // SAFETY: undoes `arm` on the same thread (a worker is not `Send`) before the blocks it points to are freed.
         unsafe {
             libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, 0u64, 0u64, 0u64, 0u64);

@@ -212,3 +212,89 @@ fn memory_that_is_unmapped_or_without_rights_faults() {
     assert!(faults(&mut m, none));
     m.space.release(&mut m.region);
 }
+
+#[test]
+fn a_guest_that_computes_for_ever_comes_back_after_a_tick() {
+    // jmp to itself; rax counts in the second
+    let mut m = machine(20, &[0x48, 0xff, 0xc0, 0xeb, 0xfb]);
+    m.worker.set_tick(std::time::Duration::from_millis(4));
+    m.worker.set_patience(2);
+    for _ in 0..3 {
+        let before = m.vcpu.registers().rax;
+        assert!(matches!(m.vcpu.run(&mut m.worker), Exit::Preempted { .. }));
+        assert!(m.vcpu.registers().rax > before + 1000);
+        assert!((m.code..m.code + 5).contains(&m.vcpu.registers().rip));
+    }
+    assert_eq!(prove_spin(&mut m.vcpu, &mut m.worker, &m.space, 1000), Proof::Unknown, "it counts");
+    m.worker.limit_next_run(std::time::Duration::from_micros(100));
+    m.worker.set_patience(u32::MAX);
+    assert_eq!(m.vcpu.run(&mut m.worker), Exit::Preempted { ticks: 0 }, "by the short timer");
+    m.space.release(&mut m.region);
+}
+
+/// Runs into the loop, is interrupted anywhere in it, and proves it.
+fn proven(m: &mut Machine) -> (Spin, Registers) {
+    m.worker.set_tick(std::time::Duration::from_millis(4));
+    m.worker.set_patience(1);
+    assert!(matches!(m.vcpu.run(&mut m.worker), Exit::Preempted { .. }));
+    match prove_spin(&mut m.vcpu, &mut m.worker, &m.space, 4096) {
+        Proof::Spins(spin) => (spin, *m.vcpu.registers()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_loop_that_waits_for_memory_is_proven_and_goes_on_until_that_changes() {
+    // 1: pause; mov eax, [rdi]; test eax, eax; jz 1b; syscall
+    let mut m = machine(21, &[0xf3, 0x90, 0x8b, 0x07, 0x85, 0xc0, 0x74, 0xf8, 0x0f, 0x05]);
+    let flag = m.vcpu.registers().rsp - 64;
+    m.vcpu.registers_mut().rdi = flag;
+    let (spin, _) = proven(&mut m);
+    assert_eq!((spin.period, spin.shared), (4, false));
+    assert!(spin.goes_on(&m.space));
+    m.space.write_value(flag - 4, &7u32).unwrap();
+    assert!(spin.goes_on(&m.space), "not what it waits for");
+    m.space.write_value(flag, &7u32).unwrap();
+    assert!(!spin.goes_on(&m.space));
+    m.worker.set_patience(u32::MAX);
+    assert_eq!(m.vcpu.run(&mut m.worker), Exit::Syscall);
+    assert_eq!(m.vcpu.registers().rax, 7);
+    m.space.release(&mut m.region);
+}
+
+#[test]
+fn the_state_in_which_a_loop_rests_does_not_depend_on_the_moment() {
+    // 1: inc ecx; and ecx, 63; mov [rdi], ecx; push rcx; pop rdx; inc byte ptr [rdi + 8]; jmp 1b: a circle of 64 and of 256 rounds
+    let code = [0xff, 0xc1, 0x83, 0xe1, 0x3f, 0x89, 0x0f, 0x51, 0x5a, 0xfe, 0x47, 0x08, 0xeb, 0xf2];
+    let mut rests = Vec::new();
+    for delay in 0..3 {
+        let mut m = machine(22 + delay, &code);
+        let flag = m.vcpu.registers().rsp - 64;
+        m.vcpu.registers_mut().rdi = flag;
+        m.vcpu.registers_mut().rcx = u64::from(delay);
+        let (spin, rest) = proven(&mut m);
+        assert_eq!(spin.period, 7 * 256);
+        let memory: [u32; 3] = m.space.read_value(flag).unwrap();
+        rests.push((rest.rip - m.code, rest.rcx, rest.rdx, memory[0]));
+        // Whoever rests there can be proven again at once.
+        assert!(matches!(prove_spin(&mut m.vcpu, &mut m.worker, &m.space, 4096), Proof::Spins(again) if again == spin));
+        assert_eq!(*m.vcpu.registers(), rest);
+        m.space.release(&mut m.region);
+    }
+    assert_eq!(rests, [rests[0]; 3]);
+}
+
+#[test]
+fn what_leads_out_of_a_loop_while_it_is_examined_comes_back() {
+    // nop; mov rax, [rdi]
+    let mut m = machine(26, &[0x90, 0x48, 0x8b, 0x07]);
+    m.vcpu.registers_mut().rdi = 0x10;
+    let proof = prove_spin(&mut m.vcpu, &mut m.worker, &m.space, 100);
+    assert!(matches!(proof, Proof::Left(Exit::Fault(FaultInfo { signal: 11, address: 0x10, .. }))), "{proof:?}");
+    assert_eq!(m.vcpu.registers().rip, m.code + 1);
+    // inc eax; syscall: not executed, so that the call is made as ever.
+    let mut m = machine(27, &[0xff, 0xc0, 0x0f, 0x05]);
+    assert_eq!(prove_spin(&mut m.vcpu, &mut m.worker, &m.space, 100), Proof::Unknown);
+    assert_eq!(m.vcpu.run(&mut m.worker), Exit::Syscall);
+    assert_eq!(m.vcpu.registers().rax, 1);
+}

@@ -5,6 +5,7 @@ use base::{HostId, SeedTree, SimDuration, SimTime};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A name and its address, for `/etc/hosts`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +93,29 @@ pub struct CallCost {
     pub look: SimDuration,
 }
 
+/// When computing without calls takes simulated time. Loops that only wait for a change never do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ComputingRules {
+    /// The processor time that a guest may take between two calls before its computing takes simulated time; None for any.
+    pub budget: Option<Duration>,
+    /// From then on it is interrupted each time it has taken this much.
+    pub interval: Duration,
+    /// The simulated time that this takes first. It doubles up to the last one, until the guest makes a call.
+    pub first_nap: SimDuration,
+    pub last_nap: SimDuration,
+}
+
+impl Default for ComputingRules {
+    fn default() -> Self {
+        ComputingRules {
+            budget: Some(Duration::from_secs(10)),
+            interval: Duration::from_millis(100),
+            first_nap: SimDuration::from_millis(10),
+            last_nap: SimDuration::from_secs(1),
+        }
+    }
+}
+
 /// How far threads may run on when their calls take time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice {
@@ -118,6 +142,7 @@ pub struct HostConfig {
     pub seeds: SeedTree,
     /// System calls that do not wait take simulated time.
     pub call_cost: Option<CallCost>,
+    pub computing: ComputingRules,
     /// Log every guest's system calls to a file.
     pub strace: Option<linux_abi::strace::Mode>,
     /// How many real descriptors this host may keep open between calls.

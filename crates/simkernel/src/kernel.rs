@@ -4,6 +4,7 @@
 //! them (the process and the thread are taken out of their tables meanwhile and reach handlers through [`Ctx`]), and it
 //! delivers packets to the socket stack. Nothing here is shared with another host.
 
+use crate::computing::{ComputingCounts, Moment, Spinner};
 use crate::family::Family;
 use crate::files::output::Output;
 use crate::files::pipe::Pipe;
@@ -69,9 +70,13 @@ pub struct Kernel {
     pub runnable: VecDeque<Tid>,
     /// What `getrandom` and `/dev/urandom` give out.
     pub random: Rng,
-    /// Calls by number, executions after a wait not counted again.
+    /// Threads that rest in loops until something changes, in the order in which they came to it.
+    pub(crate) spinners: Vec<Spinner>,
+    pub(crate) moment: Moment,
+    pub computing: ComputingCounts,
     /// How far the threads that run may run on.
     pub(crate) slice: Slice,
+    /// Calls by number, executions after a wait not counted again.
     pub call_counts: Box<[u64; linux_abi::nr::COUNT]>,
     pub reports: Vec<Report>,
     /// Room for what `epoll_wait` finds.
@@ -115,6 +120,9 @@ impl Kernel {
             scratch: Vec::new(),
             runnable: VecDeque::new(),
             random,
+            spinners: Vec::new(),
+            moment: Moment::default(),
+            computing: ComputingCounts::default(),
             slice: Slice { until: SimTime::MAX, line_is_free: true },
             call_counts: Box::new([0; linux_abi::nr::COUNT]),
             reports: Vec::new(),
@@ -240,6 +248,9 @@ impl Kernel {
     pub(crate) fn forget_waits(&mut self, thread: &mut Thread) {
         thread.wait.deadline = false;
         thread.wait.lock = None;
+        if thread.spin.is_some() {
+            self.spinners.retain(|spinner| spinner.tid != thread.tid);
+        }
         if let Some(key) = thread.wait.futex.take() {
             self.futexes.remove(key, thread.tid);
         }

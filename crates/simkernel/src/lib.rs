@@ -7,6 +7,7 @@
 //! survive (its deadline, partial progress) stands in [`thread::PendingCall`].
 
 pub mod clock;
+pub mod computing;
 pub mod ctx;
 pub mod exec;
 pub mod family;

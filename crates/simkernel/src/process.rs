@@ -114,6 +114,8 @@ pub struct Process {
     pub nice: i32,
     pub dumpable: bool,
     pub no_new_privileges: bool,
+    /// It has computed past its budget (`computing`).
+    pub over_budget: bool,
     /// Calls that were already reported as unsupported for this program.
     pub reported: FastSet<u64>,
 }
@@ -164,6 +166,7 @@ impl Process {
             nice: 0,
             dumpable: true,
             no_new_privileges: false,
+            over_budget: false,
             reported: FastSet::default(),
         }
     }

@@ -1,12 +1,13 @@
 //! Executing threads: from a vcpu's exits to system calls and signals, and back, until nothing on the host can go on.
 
+use crate::computing::{FIRST_TICKS, Moment, Preempted};
 use crate::ctx::Ctx;
 use crate::host::Slice;
 use crate::ids::{Pid, Tid};
 use crate::kernel::{Kernel, Report};
 use crate::outcome::{Outcome, Restart, SysResult};
 use crate::process::{ExitRecord, ExitStatus, Process};
-use crate::shared::Memory;
+use crate::shared::{Key, Memory, Space};
 use crate::signal_delivery;
 use crate::syscalls;
 use crate::thread::{Thread, ThreadState};
@@ -18,6 +19,8 @@ use linux_abi::nr;
 /// A thread that makes this many calls without waiting is put to sleep for as long as they would have taken: a loop that waits
 /// for the clock, or for another host, must see time pass.
 const CALLS_PER_TURN: u32 = 20_000;
+/// As many calls of all threads of a host, without that time moved, are too many as well: threads can wake each other for ever.
+const CALLS_PER_MOMENT: u32 = 100_000;
 /// What one call is taken to cost when a turn is over, Shadow's `unblocked_syscall_latency`.
 const CALL_COST: SimDuration = SimDuration::from_micros(1);
 /// Copies of loopback packets that may gather before the host records them.
@@ -29,9 +32,11 @@ const YIELDS_PER_TURN: u32 = 100;
 const SENDING_DELAY: SimDuration = SimDuration::from_micros(10);
 
 /// What a thread does after its turn.
-enum Turn {
+pub(crate) enum Turn {
     /// Blocked, or to sleep until the moment that its call's deadline says.
     Parked,
+    /// In a loop in which it rested already, without having run.
+    StillSpins,
     /// At the end of the queue.
     Again,
     /// It, or its process, is no more.
@@ -44,8 +49,14 @@ impl Kernel {
     pub fn run_threads(&mut self, worker: &mut Worker, now: SimTime, slice: Slice) -> SimTime {
         self.now = now;
         self.slice = slice;
+        if self.moment.at != now {
+            self.moment = Moment::new(now);
+        }
         while let Some(tid) = self.runnable.pop_front() {
-            self.run_thread(tid, worker, self.now);
+            let ran = self.run_thread(tid, worker, self.now);
+            if let Some(space) = ran.filter(|_| !self.spinners.is_empty()) {
+                self.rouse_spinners(tid, space);
+            }
             if self.net.stack.loopback_seen() >= LOOPBACK_SEEN_MAX {
                 break;
             }
@@ -60,21 +71,23 @@ impl Kernel {
         own.into_iter().flatten().fold(self.slice.until, SimTime::min)
     }
 
-    fn run_thread(&mut self, tid: Tid, worker: &mut Worker, now: SimTime) {
-        let Some(mut thread) = self.threads.take(tid.0) else { return };
+    /// Where the thread has executed, if it has.
+    fn run_thread(&mut self, tid: Tid, worker: &mut Worker, now: SimTime) -> Option<Key<Space>> {
+        let mut thread = self.threads.take(tid.0)?;
         if thread.state != ThreadState::Runnable {
             // The entry was for a thread that ended, whose number this one got by execve.
             self.threads.put(tid.0, thread);
-            return;
+            return None;
         }
         let pid = thread.pid;
-        let Some(mut process) = self.processes.take(pid.0) else { return };
+        let mut process = self.processes.take(pid.0)?;
         if process.job.stopped.is_some() {
             process.job.held.push(tid);
             self.threads.put(tid.0, thread);
             self.processes.put(pid.0, process);
-            return;
+            return None;
         }
+        let space = process.space;
         worker.set_serving(self.config.id.0, pid.0, tid.0);
         process.memory = Memory(self.shared.spaces[process.space].take());
         process.memory.enter(worker);
@@ -86,10 +99,10 @@ impl Kernel {
         let now = ctx.now;
         if let Some(status) = process.ending {
             self.end_process(process, thread, status, now);
-            return;
+            return Some(space);
         }
         match turn {
-            Turn::Parked => thread.state = ThreadState::Blocked,
+            Turn::Parked | Turn::StillSpins => thread.state = ThreadState::Blocked,
             Turn::Again => {
                 thread.state = ThreadState::Runnable;
                 self.runnable.push_back(thread.tid);
@@ -101,6 +114,7 @@ impl Kernel {
         }
         self.shared.spaces[process.space] = process.memory.0.take();
         self.processes.put(pid.0, process);
+        (!matches!(turn, Turn::StillSpins)).then_some(space)
     }
 
     /// The last thread is gone, `exit_group` was called, or a signal was fatal.
@@ -132,11 +146,22 @@ impl Ctx<'_> {
     /// Runs the calling thread until it waits, yields or ends.
     fn turn(&mut self, worker: &mut Worker) -> Turn {
         let mut calls = 0;
+        let turn = self.run_until_it_waits(worker, &mut calls);
+        self.kernel.moment.calls = self.kernel.moment.calls.saturating_add(calls);
+        turn
+    }
+
+    /// `calls` is what it has made in this turn.
+    fn run_until_it_waits(&mut self, worker: &mut Worker, calls: &mut u32) -> Turn {
         let began = self.now;
         if std::mem::take(&mut self.thread.sleeping) {
             // The nap of a thread that had made too many calls is over; its registers are as they were.
             self.thread.wake = Wake::First;
         }
+        if let Some(turn) = self.look_again() {
+            return turn;
+        }
+        worker.set_patience(FIRST_TICKS);
         if self.thread.wake == Wake::First {
             // It is between two instructions of its program.
             let address = std::mem::take(&mut self.thread.set_child_tid);
@@ -153,14 +178,10 @@ impl Ctx<'_> {
             return turn;
         }
         loop {
-            self.show_clocks(worker, calls);
-            let exit = self.thread.vcpu.run(worker);
-            if let Some(looks) = worker.take_looks() {
-                calls += self.count_looks(looks);
-            }
-            match exit {
-                Exit::Syscall => {
-                    calls += 1;
+            match self.run_guest(worker, calls) {
+                Err(turn) => return turn,
+                Ok(Exit::Syscall) => {
+                    *calls += 1;
                     if let Some(site) = worker.take_missed_site() {
                         self.note_miss(site);
                     }
@@ -174,31 +195,80 @@ impl Ctx<'_> {
                         self.process.memory.enter(worker);
                     }
                 }
-                Exit::Fault(fault) => {
+                Ok(Exit::Fault(fault)) => {
+                    *calls += 1;
                     signal_delivery::fault(self, &fault);
                     if self.process.ending.is_some() {
                         return Turn::Over;
                     }
                 }
-                Exit::ReadTsc => {
-                    calls += 1;
+                Ok(Exit::ReadTsc) => {
+                    *calls += 1;
                     self.thread.vcpu.complete_tsc(self.now.uptime_nanos());
                     if let Some(turn) = self.charge_call(nr::clock_gettime.into(), began) {
                         return turn;
                     }
                 }
-                Exit::ReadRandom => {
+                Ok(Exit::ReadRandom) => {
+                    *calls += 1;
                     let value = self.kernel.random.next_u64();
                     self.thread.vcpu.complete_random(value);
                 }
+                Ok(Exit::Preempted { .. }) => {}
             }
             if self.kernel.net.stack.loopback_seen() >= LOOPBACK_SEEN_MAX {
                 return Turn::Again;
             }
-            if calls >= CALLS_PER_TURN && self.kernel.config.call_cost.is_none() {
-                return self.nap(CALL_COST.saturating_mul(calls.into()));
+            if let Some(turn) = self.too_many_calls(*calls) {
+                return turn;
             }
         }
+    }
+
+    /// Executes the guest until it needs the kernel; an error when it does not go on.
+    #[inline]
+    fn run_guest(&mut self, worker: &mut Worker, calls: &mut u32) -> Result<Exit, Turn> {
+        self.show_clocks(worker, *calls);
+        if self.thread.spins_expected != 0 {
+            self.expect_spin(worker);
+        }
+        let mut exit = self.thread.vcpu.run(worker);
+        let preempted = match exit {
+            Exit::Preempted { ticks } => Some(self.preempted(worker, ticks)),
+            _ => None,
+        };
+        self.note_looks(worker, calls);
+        match preempted {
+            Some(Preempted::Ends(turn)) => return Err(turn),
+            Some(Preempted::GoesOn) => return Ok(exit),
+            Some(Preempted::Left(other)) => exit = other,
+            None => {}
+        }
+        if self.thread.computing.is_under_way() {
+            self.end_computing(worker);
+        }
+        Ok(exit)
+    }
+
+    #[inline]
+    fn note_looks(&mut self, worker: &mut Worker, calls: &mut u32) {
+        if let Some(looks) = worker.take_looks() {
+            *calls += self.count_looks(looks);
+        }
+    }
+
+    /// Whether calls that take no time have become so many that time has to pass, in this turn or on the whole host.
+    #[inline]
+    fn too_many_calls(&mut self, in_turn: u32) -> Option<Turn> {
+        let in_moment = self.kernel.moment.calls.saturating_add(in_turn);
+        if in_turn < CALLS_PER_TURN && in_moment < CALLS_PER_MOMENT || self.kernel.config.call_cost.is_some() {
+            return None;
+        }
+        if in_turn < CALLS_PER_TURN {
+            self.kernel.moment.calls = 0;
+            return Some(self.nap(CALL_COST.saturating_mul(in_moment.into())));
+        }
+        Some(self.nap(CALL_COST.saturating_mul(in_turn.into())))
     }
 
     /// Lets the door answer reads of clocks, as far as nothing else happens meanwhile. `calls` is what the turn has made so far.
@@ -334,7 +404,7 @@ impl Ctx<'_> {
     }
 
     /// Lets time pass for this thread without a call that waits.
-    fn nap(&mut self, time: SimDuration) -> Turn {
+    pub(crate) fn nap(&mut self, time: SimDuration) -> Turn {
         let deadline = self.now + time;
         self.thread.sleeping = true;
         self.thread.call.deadline = Some(deadline);

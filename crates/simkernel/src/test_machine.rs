@@ -2,7 +2,7 @@
 //! code.
 
 use crate::ctx::Ctx;
-use crate::host::NetworkSettings;
+use crate::host::{ComputingRules, NetworkSettings};
 use crate::ids::{Pid, Tid};
 use crate::kernel::Kernel;
 use crate::outcome::Outcome;
@@ -47,6 +47,7 @@ impl Machine {
             network: NetworkSettings::new(&names),
             seeds: SeedTree::new(1),
             call_cost: None,
+            computing: ComputingRules::default(),
             strace: None,
             real_descriptors: 4,
         };

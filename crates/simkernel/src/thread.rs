@@ -1,5 +1,6 @@
 //! A guest thread: its call in progress, what it waits for, its signals. Its machine state is the vcpu.
 
+use crate::computing::Computing;
 use crate::futex::FutexKey;
 use crate::ids::{FileId, Pid, Tid};
 use crate::locks::Lock;
@@ -8,7 +9,7 @@ use crate::seccomp::Filter;
 use crate::signal::ThreadSignals;
 use crate::wait::Wake;
 use base::SimTime;
-use guest::Vcpu;
+use guest::{Spin, Vcpu};
 use linux_abi::signal::StackT;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -75,6 +76,11 @@ pub struct Thread {
     pub gives_way: bool,
     /// Parked between two instructions of its program, not in a call.
     pub sleeping: bool,
+    /// The loop in which it rests until what that reads has changed.
+    pub spin: Option<Box<Spin>>,
+    /// For so many runs it is expected to get into such a loop again.
+    pub spins_expected: u16,
+    pub computing: Computing,
     /// The deadline of a call that is restarted by ERESTART_RESTARTBLOCK.
     pub resumed_deadline: Option<SimTime>,
     /// The restart kind of a call that a signal ended, while a stop keeps the thread from deciding what becomes of the call.
@@ -105,6 +111,9 @@ impl Thread {
             yield_count: 0,
             gives_way: false,
             sleeping: false,
+            spin: None,
+            spins_expected: 0,
+            computing: Computing::default(),
             resumed_deadline: None,
             interrupted: None,
             robust_list: 0,

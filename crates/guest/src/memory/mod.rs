@@ -223,6 +223,13 @@ impl AddressSpace {
         }
     }
 
+    /// In the midst of long computing: guests at the same fixed addresses on other workers may execute before this one goes on.
+    pub fn let_others_run(&mut self, worker: &mut Worker) {
+        if worker.holds_fixed && self.fixed.is_some() {
+            turns::pass_fixed(self.id, worker.number());
+        }
+    }
+
     fn take_turn(&mut self, worker: &mut Worker) {
         for block in self.blocks.iter().filter_map(|block| block.shared.as_ref()) {
             block.enter(self.id);
@@ -339,6 +346,11 @@ impl AddressSpace {
                 Some(placement.start + behind.or_else(at)?)
             })
             .unwrap_or(address)
+    }
+
+    /// Whether an address lies in the code that stands for rewritten instructions.
+    pub fn is_in_sled(&self, address: u64) -> bool {
+        self.placement_around(address).is_some_and(|p| address - p.start >= p.image.header.span)
     }
 
     fn placement_around(&self, address: u64) -> Option<&Placement> {

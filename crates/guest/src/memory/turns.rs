@@ -162,7 +162,7 @@ impl SharedBlock {
 
 /// Who uses the fixed addresses of this process.
 static FIXED: Mutex<FixedAddresses> =
-    Mutex::new(FixedAddresses { seats: Seats::new(NOBODY), holder: NOBODY, spares: Vec::new() });
+    Mutex::new(FixedAddresses { seats: Seats::new(NOBODY), holder: NOBODY, waiting: 0, taken: 0, spares: Vec::new() });
 /// The same as in `FIXED`, to be read without its lock. While a worker holds the fixed addresses, it alone changes this.
 static FIXED_RESIDENT: AtomicU64 = AtomicU64::new(NOBODY);
 static FIXED_FREED: Condvar = Condvar::new();
@@ -171,6 +171,9 @@ struct FixedAddresses {
     seats: Seats,
     /// The worker that may run what is resident.
     holder: u64,
+    /// Workers that wait for them, and how often they were taken.
+    waiting: u32,
+    taken: u64,
     /// What twins left, the latest last, for twins of the same families.
     spares: Vec<Spare>,
 }
@@ -209,13 +212,37 @@ pub(super) fn is_fixed_resident(number: u64) -> bool {
 /// Brings an address space to its fixed addresses, once no other worker than `holder` holds them. Asleep: to wait awake made runs
 /// slower in which all guests lie at fixed addresses, since the addresses then change hands more often.
 pub(super) fn enter_fixed(number: u64, holder: u64) {
-    let mut fixed = lock(&FIXED);
+    enter_locked(lock(&FIXED), number, holder);
+}
+
+fn enter_locked(mut fixed: MutexGuard<'_, FixedAddresses>, number: u64, holder: u64) {
+    fixed.waiting += 1;
     while fixed.holder != NOBODY && fixed.holder != holder {
         fixed = FIXED_FREED.wait(fixed).unwrap_or_else(PoisonError::into_inner);
     }
+    fixed.waiting -= 1;
+    fixed.taken += 1;
     fixed.holder = holder;
     fixed.seats.bring_home(number);
     FIXED_RESIDENT.store(number, Ordering::Release);
+}
+
+/// As `leave_fixed` and then `enter_fixed` by their holder, but somebody who waits for them has them in between.
+pub(super) fn pass_fixed(number: u64, holder: u64) {
+    let mut fixed = lock(&FIXED);
+    if fixed.waiting == 0 {
+        return;
+    }
+    fixed.holder = NOBODY;
+    let taken = fixed.taken;
+    FIXED_FREED.notify_one();
+    while fixed.taken == taken && fixed.waiting > 0 {
+        // Who waits takes them as soon as the lock is free.
+        drop(fixed);
+        std::thread::yield_now();
+        fixed = lock(&FIXED);
+    }
+    enter_locked(fixed, number, holder);
 }
 
 /// Lets other workers have the fixed addresses, which the caller holds.

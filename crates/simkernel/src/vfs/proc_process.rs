@@ -116,7 +116,7 @@ fn state(view: &View<'_>, process: &Process, tid: u32) -> char {
         return 'T';
     }
     match view.thread(tid) {
-        Some(thread) if thread.state == ThreadState::Blocked => 'S',
+        Some(thread) if thread.state == ThreadState::Blocked && !thread.sleeping => 'S',
         _ => 'R',
     }
 }

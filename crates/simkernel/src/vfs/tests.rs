@@ -27,6 +27,7 @@ pub(crate) fn config(data_dir: &Path) -> HostConfig {
         seeds: SeedTree::new(1),
         real_descriptors: 4,
         call_cost: None,
+        computing: Default::default(),
         strace: None,
     }
 }

@@ -1,0 +1,161 @@
+//! Taking the processor back from a guest that computes without ever asking for the simulated kernel.
+//!
+//! Each worker has a timer of its own processor time, whose signal (a tick) interrupts whatever it does. In the simulator's code and
+//! at the doors it does nothing. In a guest's code it counts down what `Vcpu::run` has allowed, and with the last tick the guest comes
+//! back as [`crate::Exit::Preempted`]. A guest that makes calls never sees one; when it does, depends on the machine, so whoever gets this
+//! exit must not let the run's result depend on it.
+//!
+//! A second timer, of wall time, interrupts a guest sooner when it is known to wait in a loop.
+
+use crate::arena::ARENAS_END;
+use crate::switch::{EXIT_PREEMPTED, WorkerState};
+use crate::traps::{current_worker, leave_guest};
+use crate::worker::Worker;
+use std::io;
+use std::time::Duration;
+
+/// Debuggers pass it on without a word.
+pub(crate) const TICK_SIGNAL: i32 = libc::SIGVTALRM;
+/// What the timers' signals carry.
+const TICK: usize = 1;
+const SHORT: usize = 2;
+
+/// Whether an address belongs to guests and not to the simulator, which lies above them.
+pub(crate) fn is_guest_code(rip: u64) -> bool {
+    rip < ARENAS_END
+}
+
+/// The handler of both timers' signal. It makes no system call and touches no thread-local, so it may return into a guest.
+pub(crate) extern "C" fn tick(_signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let worker = current_worker();
+    if worker.is_null() {
+        return;
+    }
+    // SAFETY: the kernel passes valid pointers; a non-null GS base points to this thread's live worker state, whose other users are
+    // suspended. What they have half done does not matter: of the fields that they write, only `in_guest` is read outside of a guest.
+    let (worker, info, context): (&mut WorkerState, _, _) =
+        unsafe { (&mut *worker, &*info, &mut *context.cast::<libc::ucontext_t>()) };
+    let saved = &mut context.uc_mcontext.gregs;
+    if worker.in_guest == 0 || !is_guest_code(saved[libc::REG_RIP as usize] as u64) {
+        return;
+    }
+    // SAFETY: signals of timers carry a value.
+    let timer = unsafe { info.si_value() }.sival_ptr as usize;
+    if timer == SHORT {
+        if worker.short_armed == 0 {
+            return;
+        }
+    } else {
+        worker.ticks_left = worker.ticks_left.saturating_sub(1);
+        if worker.ticks_left > 0 {
+            return;
+        }
+    }
+    leave_guest(worker, saved, EXIT_PREEMPTED);
+}
+
+/// A worker's timers.
+#[derive(Debug, Default)]
+pub(crate) struct Timers {
+    period: Duration,
+    ticks: Option<Timer>,
+    short: Option<Timer>,
+}
+
+#[derive(Debug)]
+struct Timer(libc::timer_t);
+
+impl Timer {
+    /// A timer that sends the calling thread its signal.
+    fn new(clock: libc::clockid_t, value: usize) -> io::Result<Timer> {
+        let mut timer: libc::timer_t = std::ptr::null_mut();
+        // SAFETY: a zeroed sigevent is valid, and so is the place for the result; gettid has no preconditions.
+        let result = unsafe {
+            let mut event: libc::sigevent = std::mem::zeroed();
+            event.sigev_notify = libc::SIGEV_THREAD_ID;
+            event.sigev_signo = TICK_SIGNAL;
+            event.sigev_value.sival_ptr = value as *mut libc::c_void;
+            event.sigev_notify_thread_id = libc::gettid();
+            libc::timer_create(clock, &mut event, &mut timer)
+        };
+        if result == 0 { Ok(Timer(timer)) } else { Err(io::Error::last_os_error()) }
+    }
+
+    fn set(&self, first: Duration, then: Duration) {
+        let spec = |time: Duration| libc::timespec {
+            tv_sec: time.as_secs() as i64,
+            tv_nsec: i64::from(time.subsec_nanos()),
+        };
+        let times = libc::itimerspec { it_interval: spec(then), it_value: spec(first) };
+        // SAFETY: the timer exists until it is dropped. It cannot fail on valid times.
+        unsafe { libc::timer_settime(self.0, 0, &times, std::ptr::null_mut()) };
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        // SAFETY: the timer exists, and nobody uses it any more.
+        unsafe { libc::timer_delete(self.0) };
+    }
+}
+
+impl Timers {
+    /// Ticks come after each `period` of the calling thread's processor time from now on.
+    pub(crate) fn start(&mut self, period: Duration) -> io::Result<()> {
+        if self.ticks.is_none() {
+            // SAFETY: a zeroed set is valid; the calls change this thread's mask only.
+            unsafe {
+                let mut set: libc::sigset_t = std::mem::zeroed();
+                libc::sigaddset(&mut set, TICK_SIGNAL);
+                libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
+            }
+            self.ticks = Some(Timer::new(libc::CLOCK_THREAD_CPUTIME_ID, TICK)?);
+        }
+        if let Some(timer) = &self.ticks {
+            timer.set(period, period);
+        }
+        self.period = period;
+        Ok(())
+    }
+
+    pub(crate) fn stop(&mut self) {
+        (self.ticks, self.short) = (None, None);
+    }
+}
+
+impl Worker {
+    /// How much processor time lies between two ticks.
+    pub fn tick(&self) -> Duration {
+        self.timers.period
+    }
+
+    /// Changes that. Kernels look at such timers some hundred times a second, and no more often.
+    pub fn set_tick(&mut self, period: Duration) {
+        if period != self.timers.period {
+            // The timer exists: nothing here can fail.
+            let _ = self.timers.start(period);
+        }
+    }
+
+    /// Guests come back after so many ticks at the latest. Without this, they are never interrupted.
+    #[inline]
+    pub fn set_patience(&mut self, ticks: u32) {
+        self.patience = ticks;
+    }
+
+    pub fn patience(&self) -> u32 {
+        self.patience
+    }
+
+    /// The next execution of a guest ends after `time` at the latest, if it does not come back by itself.
+    pub fn limit_next_run(&mut self, time: Duration) {
+        if self.timers.short.is_none() {
+            // Without that timer the other one does it, later.
+            self.timers.short = Timer::new(libc::CLOCK_MONOTONIC, SHORT).ok();
+        }
+        if let Some(timer) = &self.timers.short {
+            self.state.short_armed = 1;
+            timer.set(time.max(Duration::from_nanos(1)), Duration::ZERO);
+        }
+    }
+}
