@@ -34,7 +34,8 @@ macro_rules! programs {
 
 programs! {
     bad_calls cpu_state descriptors epoll eventfd exec faults file_locks files fork futex groups
-    identity memory names pipes poll seccomp signalfd signals tcp tcp_closing tcp_options threads time
+    identity memory mqueue names pipes poll seccomp signalfd signals sysv_msg sysv_sem sysv_shm tcp
+    tcp_closing tcp_options threads time
     timerfd udp unix_sockets wait
 }
 

@@ -26,6 +26,7 @@ pub mod errno;
 pub mod event;
 pub mod fs;
 pub mod ioctl;
+pub mod ipc;
 pub mod mm;
 pub mod net;
 pub mod nr;

@@ -1,7 +1,7 @@
 //! Compares every structure and constant with what the machine's C headers say: a small C program per group of headers
 //! prints sizes, offsets and values. Constants that the headers are too old for are skipped by `#ifdef`; structures never.
 
-use linux_abi::{Names, event, fs, ioctl, mm, net, nr, process, signal, sockaddr, socket, sysinfo, time};
+use linux_abi::{Names, event, fs, ioctl, ipc, mm, net, nr, process, signal, sockaddr, socket, sysinfo, time};
 use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
@@ -191,6 +191,43 @@ fn tcp_info_agrees_as_far_as_the_headers_go() {
     assert!(size >= 232, "Linux 6.1 has 232 bytes");
     layouts[0].size = size;
     check_layouts("layout_tcp_info", &["linux/tcp.h"], &layouts);
+}
+
+#[test]
+fn structures_and_constants_of_communication() {
+    let layouts = [
+        layout!(ipc::IpcPerm, "struct ipc_perm", { key: "__key", uid, gid, cuid, cgid, mode, seq: "__seq" }),
+        layout!(ipc::ShmidDs, "struct shmid_ds", {
+            shm_perm, shm_segsz, shm_atime, shm_dtime, shm_ctime, shm_cpid, shm_lpid, shm_nattch,
+        }),
+        layout!(ipc::Shminfo, "struct shminfo", { shmmax, shmmin, shmmni, shmseg, shmall }),
+        layout!(ipc::ShmInfo, "struct shm_info", { used_ids, shm_tot, shm_rss, shm_swp }),
+        layout!(ipc::SemidDs, "struct semid_ds", { sem_perm, sem_otime, sem_ctime, sem_nsems }),
+        layout!(ipc::Seminfo, "struct seminfo", {
+            semmap, semmni, semmns, semmnu, semmsl, semopm, semume, semusz, semvmx, semaem,
+        }),
+        layout!(ipc::Sembuf, "struct sembuf", { sem_num, sem_op, sem_flg }),
+        layout!(ipc::MsqidDs, "struct msqid_ds", {
+            msg_perm, msg_stime, msg_rtime, msg_ctime, msg_cbytes: "__msg_cbytes", msg_qnum, msg_qbytes, msg_lspid, msg_lrpid,
+        }),
+        layout!(ipc::Msginfo, "struct msginfo", {
+            msgpool, msgmap, msgmax, msgmnb, msgmni, msgssz, msgtql, msgseg,
+        }),
+        layout!(ipc::MqAttr, "struct mq_attr", { mq_flags, mq_maxmsg, mq_msgsize, mq_curmsgs }),
+    ];
+    let headers = ["sys/shm.h", "sys/sem.h", "sys/msg.h", "mqueue.h"];
+    check_layouts("layout_ipc", &headers, &layouts);
+    let families = [
+        ipc::IPC_FLAGS,
+        ipc::IPC_COMMANDS,
+        ipc::SHM_COMMANDS,
+        ipc::SHM_FLAGS,
+        ipc::SHM_MODES,
+        ipc::SEM_COMMANDS,
+        ipc::MSG_COMMANDS,
+        ipc::MSGRCV_FLAGS,
+    ];
+    check_constants("constants_ipc", &headers, &families, 30);
 }
 
 #[test]

@@ -22,6 +22,12 @@ pub enum Queue {
     Lock,
     /// News of the children of a process.
     Children,
+    /// Operations on a System V semaphore set.
+    Semaphores,
+    /// Messages in a System V queue, or room there.
+    Messages,
+    /// The same of a POSIX queue.
+    PosixMessages,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -12,6 +12,7 @@ use crate::files::{FileKind, FileTable, OpenFile};
 use crate::futex::Futexes;
 use crate::host::{HostConfig, Slice};
 use crate::ids::{FIRST_ID, FileId, IdTable, Pid, Tid};
+use crate::ipc::Ipc;
 use crate::locks::Locks;
 use crate::net::Network;
 use crate::process::{ExitRecord, Process};
@@ -58,6 +59,7 @@ pub struct Kernel {
     pub futexes: Futexes,
     pub timers: Timers,
     pub locks: Locks,
+    pub ipc: Ipc,
     pub vfs: Vfs,
     pub net: Network,
     pub(crate) unix: UnixSockets,
@@ -112,6 +114,7 @@ impl Kernel {
             futexes: Futexes::default(),
             timers: Timers::default(),
             locks: Locks::default(),
+            ipc: Ipc::default(),
             vfs,
             net,
             unix: UnixSockets::default(),
@@ -253,6 +256,7 @@ impl Kernel {
         }
         if let Some(key) = thread.wait.futex.take() {
             self.futexes.remove(key, thread.tid);
+            self.leave_line(key, thread.tid);
         }
         for file in thread.wait.files.drain(..) {
             if let Some(file) = self.files.get_mut(file) {

@@ -16,6 +16,7 @@ pub mod files;
 pub mod futex;
 pub mod host;
 pub mod ids;
+pub mod ipc;
 pub mod kernel;
 pub mod limits;
 pub mod locks;

@@ -116,7 +116,7 @@ impl Kernel {
 
     /// A process gives up a descriptor, at its end or by `execve`.
     pub(crate) fn close_descriptor(&mut self, file: FileId, pid: Pid) {
-        self.drop_record_locks(file, pid);
+        self.flush_file(file, pid);
         self.release_file(file);
     }
 

@@ -133,6 +133,7 @@ impl Kernel {
         }
         ctx.kernel.forget_waits(ctx.thread);
         process.threads.clear();
+        self.undo_semaphores(process.pid, now);
         self.release_vfork_waiter(&mut process);
         self.release_parts(&mut process);
         if let Some(trace) = process.trace.take() {

@@ -91,6 +91,10 @@ impl<T> Pool<T> {
         self.slab.get(key.index as usize).map(|(_, part)| part)
     }
 
+    pub fn iter(&self) -> impl Iterator<Item = &T> + Clone {
+        self.slab.iter().map(|(_, (_, part))| part)
+    }
+
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slab.iter_mut().map(|(_, (_, part))| part)
     }
@@ -117,6 +121,13 @@ pub type Space = Option<Box<AddressSpace>>;
 /// A process's seat for its memory, which is taken while it executes.
 #[derive(Debug, Default)]
 pub struct Memory(pub(crate) Option<Box<AddressSpace>>);
+
+impl Memory {
+    /// The memory, if the process executes.
+    pub fn resident(&self) -> Option<&AddressSpace> {
+        self.0.as_deref()
+    }
+}
 
 impl Deref for Memory {
     type Target = AddressSpace;

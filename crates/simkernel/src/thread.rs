@@ -3,6 +3,7 @@
 use crate::computing::Computing;
 use crate::futex::FutexKey;
 use crate::ids::{FileId, Pid, Tid};
+use crate::ipc::messages::Message;
 use crate::locks::Lock;
 use crate::outcome::Restart;
 use crate::seccomp::Filter;
@@ -10,6 +11,7 @@ use crate::signal::ThreadSignals;
 use crate::wait::Wake;
 use base::SimTime;
 use guest::{Spin, Vcpu};
+use linux_abi::Errno;
 use linux_abi::signal::StackT;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -69,6 +71,8 @@ pub struct Thread {
     pub set_child_tid: u64,
     /// `sigaltstack`; size 0 for none.
     pub altstack: StackT,
+    /// What another thread handed over that sent the message for which this one waited.
+    pub delivered: Option<Result<Message, Errno>>,
     /// Asked to yield by the call in progress.
     pub yields: bool,
     pub yield_count: u32,
@@ -107,6 +111,7 @@ impl Thread {
             clear_child_tid: 0,
             set_child_tid: 0,
             altstack: StackT::default(),
+            delivered: None,
             yields: false,
             yield_count: 0,
             gives_way: false,

@@ -705,6 +705,11 @@ impl AddressSpace {
         if at == end { Ok(()) } else { Err(MapError::NoMemory) }
     }
 
+    /// Whether anything is mapped in a range.
+    pub fn overlaps(&self, address: u64, bytes: u64) -> bool {
+        address.checked_add(bytes).is_none_or(|end| self.vmas.overlaps(address, end))
+    }
+
     /// Whether all of a range is mapped.
     pub fn is_mapped(&self, address: u64, bytes: u64) -> bool {
         let Some(end) = address.checked_add(bytes) else { return false };

@@ -29,12 +29,16 @@ pub struct Vma {
     pub end: u64,
     pub prot: u8,
     pub shared: bool,
-    /// The number in its host of the memory that it shares; 0 when it is private.
     pub(crate) object: u32,
     pub kind: VmaKind,
 }
 
 impl Vma {
+    /// The number in its host of the memory that it shares; 0 when it is private.
+    pub fn object(&self) -> u32 {
+        self.object
+    }
+
     fn joins(&self, next: &Vma) -> bool {
         let same_kind = match (self.kind, next.kind) {
             (VmaKind::File { name: a, offset: from }, VmaKind::File { name: b, offset: to }) => {

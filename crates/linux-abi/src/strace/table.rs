@@ -2,7 +2,7 @@
 
 use super::decode::Arg::{self, *};
 use crate::nr;
-use crate::{event, fs, mm, process, signal, socket, sysinfo, time};
+use crate::{event, fs, ipc, mm, process, signal, socket, sysinfo, time};
 
 /// What a call returns when it does not fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -154,6 +154,25 @@ calls! {
     setxattr(Path, Path, BufferIn, Size, Int);
     fsetxattr(Fd, Path, BufferIn, Size, Int);
     removexattr(Path, Path);
+    // System V and POSIX communication between processes.
+    shmget(Int, Size, Hex);
+    shmat(Int, Pointer, Flags(ipc::SHM_FLAGS)) -> Address;
+    shmdt(Pointer);
+    shmctl(Int, Int, Pointer);
+    semget(Int, Int, Hex);
+    semop(Int, Pointer, Size);
+    semtimedop(Int, Pointer, Size, Timespec);
+    semctl(Int, Int, Int, Word);
+    msgget(Int, Hex);
+    msgsnd(Int, Pointer, Size, Hex);
+    msgrcv(Int, Pointer, Size, Long, Hex);
+    msgctl(Int, Int, Pointer);
+    mq_open(Path, OpenFlags, CreateMode, Pointer);
+    mq_unlink(Path);
+    mq_timedsend(Fd, BufferIn, Size, Unsigned, Timespec);
+    mq_timedreceive(Fd, BufferOut, Size, IntPointer, Timespec);
+    mq_notify(Fd, Pointer);
+    mq_getsetattr(Fd, Pointer, Pointer);
     inotify_init();
     inotify_init1(OpenFlags);
     inotify_add_watch(Fd, Path, Flags(fs::INOTIFY_MASK));

@@ -16,6 +16,7 @@ use crate::kernel::Kernel;
 use crate::net::inet::InetSocket;
 use crate::net::netlink::NetlinkSocket;
 use crate::signal::SigSet;
+use crate::syscalls::OpenQueue;
 use crate::unix::UnixId;
 use crate::user_io::{ByteSink, ByteSource};
 use crate::vfs::synthetic::Device;
@@ -59,6 +60,8 @@ pub enum FileKind {
     Inet(Box<InetSocket>),
     Netlink(Box<NetlinkSocket>),
     Unix(UnixId),
+    /// A POSIX message queue.
+    Queue(Box<OpenQueue>),
     /// A descriptor of a process (pidfd_open).
     Process(Pid),
 }
@@ -217,6 +220,10 @@ impl Kernel {
             FileKind::Netlink(socket) => socket.poll(),
             FileKind::Unix(socket) => self.poll_unix(*socket),
             FileKind::Name(_) => Events::NVAL,
+            FileKind::Queue(open) => {
+                let queue = self.ipc.queues.get(open.queue);
+                Events::READABLE.when(!queue.is_empty()) | Events::WRITABLE.when(!queue.is_full())
+            }
             FileKind::Process(pid) => Events::READABLE.when(!self.is_alive(*pid)),
             FileKind::Regular(_)
             | FileKind::Directory(_)
@@ -259,6 +266,10 @@ impl Kernel {
             FileKind::Unix(socket) => {
                 let socket = *socket;
                 self.unix_read(socket, sink)
+            }
+            FileKind::Queue(open) => {
+                let OpenQueue { queue, offset } = **open;
+                self.queue_read(id, queue, offset, sink, position)
             }
             FileKind::Directory(_) => Err(Errno::EISDIR),
             FileKind::Output(_) | FileKind::Name(_) => Err(Errno::EBADF),
@@ -306,7 +317,11 @@ impl Kernel {
                 self.unix_write(socket, source)
             }
             FileKind::Directory(_) | FileKind::Name(_) => Err(Errno::EBADF),
-            FileKind::Timer(_) | FileKind::Epoll(_) | FileKind::Process(_) | FileKind::Signals(_) => Err(Errno::EINVAL),
+            FileKind::Queue(_)
+            | FileKind::Timer(_)
+            | FileKind::Epoll(_)
+            | FileKind::Process(_)
+            | FileKind::Signals(_) => Err(Errno::EINVAL),
         }
     }
 
@@ -319,6 +334,7 @@ impl Kernel {
             FileKind::Inet(socket) => self.close_inet(&socket),
             FileKind::Netlink(socket) => self.close_netlink(&socket),
             FileKind::Unix(socket) => self.close_unix(socket),
+            FileKind::Queue(open) => self.ipc.queues.detach(open.queue, id),
             FileKind::Process(pid) => self.family.unwatch(pid, id),
             FileKind::Signals(_) => {
                 self.signalfds.remove(&id);

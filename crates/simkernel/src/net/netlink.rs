@@ -100,6 +100,14 @@ impl Kernel {
         self.netlink(file)?.take(sink, false).map(|(moved, _)| moved)
     }
 
+    /// A message of the kernel's own to a socket, if it is still one.
+    pub(crate) fn netlink_push(&mut self, file: FileId, message: Vec<u8>) {
+        if let Ok(socket) = self.netlink(file) {
+            socket.queue.push_back(message);
+            self.notify(file, Events::READABLE);
+        }
+    }
+
     /// `try_write` of a netlink socket: a request, whose answer is queued at once.
     pub(crate) fn netlink_write(&mut self, file: FileId, source: &mut dyn ByteSource) -> Result<usize, Errno> {
         let len = source.remaining();

@@ -27,7 +27,7 @@ pub fn close(ctx: &mut Ctx<'_>, [fd, ..]: [u64; 6]) -> SysResult {
 
 /// Closing any descriptor of a file gives up the process's record locks on it, fcntl(2).
 fn release(ctx: &mut Ctx<'_>, file: FileId) {
-    ctx.kernel.drop_record_locks(file, ctx.process.pid);
+    ctx.kernel.flush_file(file, ctx.process.pid);
     ctx.kernel.release_file(file);
 }
 

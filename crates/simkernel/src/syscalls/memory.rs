@@ -6,7 +6,7 @@ use guest::{Backing, MapError, MapRequest, PAGE};
 use linux_abi::Errno;
 use linux_abi::mm::*;
 
-fn errno(error: MapError) -> Errno {
+pub(super) fn errno(error: MapError) -> Errno {
     match error {
         MapError::Invalid => Errno::EINVAL,
         MapError::NoMemory => Errno::ENOMEM,

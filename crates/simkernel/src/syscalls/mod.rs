@@ -8,6 +8,7 @@ mod descriptors;
 mod futex;
 mod locks;
 mod memory;
+mod mqueue;
 mod open;
 mod paths;
 mod poll;
@@ -19,9 +20,14 @@ mod sockets;
 mod splice;
 mod stat;
 pub(crate) mod system;
+mod sysv_msg;
+mod sysv_sem;
+mod sysv_shm;
 pub mod table;
 mod time;
 mod wait;
+
+pub use mqueue::OpenQueue;
 
 use crate::ctx::Ctx;
 use crate::kernel::Report;

@@ -340,6 +340,7 @@ impl Ctx<'_> {
             threads: &kernel.threads,
             processes: &kernel.processes,
             shared: &kernel.shared,
+            ipc: &kernel.ipc,
             now: self.now,
         };
         kernel.vfs.walk(&view, &start, path, follow)
@@ -361,6 +362,7 @@ impl crate::kernel::Kernel {
             threads: &self.threads,
             processes: &self.processes,
             shared: &self.shared,
+            ipc: &self.ipc,
             now: self.now,
         };
         let cwd = caller.map_or(&b"/"[..], |caller| &self.shared.places[caller.process.place].cwd);

@@ -169,6 +169,10 @@ fn remove(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, directory: bool) -> SysResul
         (false, false) if follows_slash => return Err(Errno::ENOTDIR.into()),
         _ => {}
     }
+    if let (Some(name), Node::Synthetic(_)) = (path.strip_prefix(b"/dev/mqueue/"), &node) {
+        ctx.kernel.ipc.queues.unlink(name)?;
+        return Ok(0);
+    }
     let node = real(node)?;
     if !ctx.kernel.vfs.writable(&path) {
         return Err(Errno::EROFS.into());

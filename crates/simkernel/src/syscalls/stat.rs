@@ -110,6 +110,10 @@ fn stat_open(ctx: &mut Ctx<'_>, id: FileId) -> Result<Stat, Errno> {
         FileKind::Inet(_) | FileKind::Netlink(_) | FileKind::Unix(_) => {
             return Ok(synthetic_stat(number, S_IFSOCK | 0o777, 0));
         }
+        FileKind::Queue(open) => {
+            let mode = ctx.kernel.ipc.queues.get(open.queue).mode;
+            return Ok(synthetic_stat(number, S_IFREG | mode, 80));
+        }
         FileKind::Event(_) | FileKind::Timer(_) | FileKind::Signals(_) | FileKind::Epoll(_) | FileKind::Process(_) => {
             return Ok(synthetic_stat(number, 0o600, 0));
         }
@@ -142,6 +146,7 @@ impl Kernel {
             FileKind::Timer(_) => b"anon_inode:[timerfd]".to_vec(),
             FileKind::Signals(_) => b"anon_inode:[signalfd]".to_vec(),
             FileKind::Epoll(_) => b"anon_inode:[eventpoll]".to_vec(),
+            FileKind::Queue(open) => [b"/", &self.ipc.queues.get(open.queue).name[..]].concat(),
             FileKind::Process(_) => b"anon_inode:[pidfd]".to_vec(),
         }
     }
@@ -245,6 +250,7 @@ fn read_entries(ctx: &mut Ctx<'_>, fd: u64) -> Result<Vec<Entry>, Errno> {
         threads: &kernel.threads,
         processes: &kernel.processes,
         shared: &kernel.shared,
+        ipc: &kernel.ipc,
         now: ctx.now,
     };
     kernel.vfs.list(&view, &path, &node)

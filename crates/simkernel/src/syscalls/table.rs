@@ -3,8 +3,8 @@
 //! `docs/system-calls.md` is generated from this table; a test keeps the two equal.
 
 use super::{
-    Handler, clone, descriptors, futex, locks, memory, open, paths, poll, process, read_write, seccomp, signals,
-    sockets, splice, stat, system, time, unsupported, wait,
+    Handler, clone, descriptors, futex, locks, memory, mqueue, open, paths, poll, process, read_write, seccomp,
+    signals, sockets, splice, stat, system, sysv_msg, sysv_sem, sysv_shm, time, unsupported, wait,
 };
 use linux_abi::nr::{self, *};
 
@@ -292,6 +292,26 @@ pub const TABLE: &[Entry] = &[
     full(getpeername, sockets::getpeername),
     partial(setsockopt, sockets::setsockopt, "no filters, no multicast; options about hardware have no effect"),
     partial(getsockopt, sockets::getsockopt, "no filters, no multicast"),
+    // System V communication between processes.
+    full(shmget, sysv_shm::shmget),
+    partial(shmat, sysv_shm::shmat, "a chosen address must lie in the process's arena"),
+    full(shmdt, sysv_shm::shmdt),
+    full(shmctl, sysv_shm::shmctl),
+    full(semget, sysv_sem::semget),
+    full(semop, sysv_sem::semop),
+    full(semtimedop, sysv_sem::semtimedop),
+    full(semctl, sysv_sem::semctl),
+    full(msgget, sysv_msg::msgget),
+    full(msgsnd, sysv_msg::msgsnd),
+    full(msgrcv, sysv_msg::msgrcv),
+    full(msgctl, sysv_msg::msgctl),
+    // POSIX message queues.
+    full(mq_open, mqueue::mq_open),
+    full(mq_unlink, mqueue::mq_unlink),
+    full(mq_timedsend, mqueue::mq_timedsend),
+    full(mq_timedreceive, mqueue::mq_timedreceive),
+    full(mq_notify, mqueue::mq_notify),
+    full(mq_getsetattr, mqueue::mq_getsetattr),
     // The system.
     full(uname, system::uname),
     full(sysinfo, system::sysinfo),
@@ -328,10 +348,6 @@ pub const TABLE: &[Entry] = &[
     missing(io_uring_enter, "programs fall back to epoll"),
     missing(io_uring_register, "programs fall back to epoll"),
     missing(io_setup, "programs fall back to threads"),
-    missing(shmget, "no System V shared memory: POSIX shared memory works"),
-    missing(semget, "no System V semaphores: POSIX semaphores work"),
-    missing(msgget, "no System V queues"),
-    missing(mq_open, "no POSIX queues"),
     missing(ptrace, "guests are debugged from outside"),
     missing(mount, "the file tree is fixed"),
     missing(umount2, "the file tree is fixed"),

@@ -8,6 +8,7 @@ pub mod identity;
 pub mod list;
 pub mod mounts;
 pub mod proc;
+mod proc_ipc;
 mod proc_process;
 pub mod synthetic;
 pub mod walk;

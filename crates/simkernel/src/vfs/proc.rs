@@ -1,7 +1,7 @@
 //! `/proc` but for its processes: a machine that is the same everywhere (one processor, fixed memory).
 
-use super::proc_process;
 use super::synthetic::{Synthetic, View};
+use super::{proc_ipc, proc_process};
 use crate::syscalls::system;
 use linux_abi::fs::{DT_DIR, DT_LNK, DT_REG};
 
@@ -9,7 +9,7 @@ const DIR: u8 = DT_DIR as u8;
 const LINK: u8 = DT_LNK as u8;
 const FILE: u8 = DT_REG as u8;
 
-const ROOT: [(&str, u8); 14] = [
+const ROOT: [(&str, u8); 15] = [
     ("cmdline", FILE),
     ("cpuinfo", FILE),
     ("filesystems", FILE),
@@ -20,6 +20,7 @@ const ROOT: [(&str, u8); 14] = [
     ("self", LINK),
     ("stat", FILE),
     ("sys", DIR),
+    ("sysvipc", DIR),
     ("thread-self", LINK),
     ("uptime", FILE),
     ("version", FILE),
@@ -27,12 +28,22 @@ const ROOT: [(&str, u8); 14] = [
 ];
 
 /// Settings under `/proc/sys` that do not depend on the host.
-const SETTINGS: [(&str, &str); 21] = [
+const SETTINGS: [(&str, &str); 35] = [
     ("fs/file-max", "9223372036854775807"),
+    ("fs/inotify/max_queued_events", "16384"),
+    ("fs/inotify/max_user_instances", "128"),
+    ("fs/inotify/max_user_watches", "65536"),
+    ("fs/mqueue/msg_default", "10"),
+    ("fs/mqueue/msg_max", "10"),
+    ("fs/mqueue/msgsize_default", "8192"),
+    ("fs/mqueue/msgsize_max", "8192"),
     ("fs/nr_open", "1048576"),
     ("fs/pipe-max-size", "1048576"),
     ("kernel/cap_last_cap", "40"),
     ("kernel/domainname", "(none)"),
+    ("kernel/msgmax", "8192"),
+    ("kernel/msgmnb", "16384"),
+    ("kernel/msgmni", "32000"),
     ("kernel/ngroups_max", "65536"),
     ("kernel/osrelease", system::RELEASE),
     ("kernel/ostype", "Linux"),
@@ -40,6 +51,10 @@ const SETTINGS: [(&str, &str); 21] = [
     ("kernel/pid_max", "4194304"),
     ("kernel/random/entropy_avail", "256"),
     ("kernel/randomize_va_space", "0"),
+    ("kernel/sem", "32000\t1024000000\t500\t32000"),
+    ("kernel/shmall", "18446744073692774399"),
+    ("kernel/shmmax", "18446744073692774399"),
+    ("kernel/shmmni", "4096"),
     ("kernel/threads-max", "254000"),
     ("kernel/version", system::VERSION),
     ("net/core/somaxconn", "4096"),
@@ -73,6 +88,7 @@ pub fn lookup(view: &View<'_>, rest: &[&str]) -> Option<Synthetic> {
         }
         ["version"] => file(format!("Linux version {} (gnomon) {}\n", system::RELEASE, system::VERSION)),
         ["vmstat"] => file("nr_free_pages 1048576\npgfault 0\npgmajfault 0\n".to_owned()),
+        ["sysvipc", table @ ..] => proc_ipc::lookup(view, table),
         ["sys", setting @ ..] => setting_node(view, setting),
         [pid, what @ ..] => proc_process::lookup(view, pid.parse().ok()?, what),
     }

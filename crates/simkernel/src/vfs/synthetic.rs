@@ -4,6 +4,7 @@ use super::list::Entry;
 use super::{proc, proc_process};
 use crate::host::HostConfig;
 use crate::ids::{IdTable, Pid};
+use crate::ipc::Ipc;
 use crate::net::dns;
 use crate::process::Process;
 use crate::shared::Shared;
@@ -24,6 +25,7 @@ pub struct View<'a> {
     pub threads: &'a IdTable<Thread>,
     pub processes: &'a IdTable<Process>,
     pub shared: &'a Shared,
+    pub ipc: &'a Ipc,
     pub now: SimTime,
 }
 
@@ -107,7 +109,10 @@ pub fn lookup(view: &View<'_>, path: &[u8]) -> Option<Synthetic> {
     let top = parts.next()?;
     let rest: Vec<&str> = parts.collect();
     match top {
-        "dev" => device_node(&rest),
+        "dev" => match rest.split_first() {
+            Some((&"mqueue", queue)) => queue_node(view, queue),
+            _ => device_node(&rest),
+        },
         "etc" => configuration(view, rest.first()?),
         "sys" => system_node(&rest),
         _ => proc::lookup(view, &rest),
@@ -125,6 +130,18 @@ fn device_node(rest: &[&str]) -> Option<Synthetic> {
     Some(Synthetic::Link(text.as_bytes().to_vec()))
 }
 
+/// `/dev/mqueue`: a file for each POSIX queue, mq_overview(7).
+fn queue_node(view: &View<'_>, rest: &[&str]) -> Option<Synthetic> {
+    match rest {
+        [] => Some(Synthetic::Directory(Vec::new())),
+        [name] => {
+            let queues = &view.ipc.queues;
+            Some(Synthetic::File(queues.get(queues.find(name.as_bytes())?).status().into_bytes()))
+        }
+        _ => None,
+    }
+}
+
 /// The path of a device.
 pub fn device_path(device: Device) -> Vec<u8> {
     let (name, ..) = DEVICES.iter().find(|(_, known, ..)| *known == device).expect("every device is listed");
@@ -134,7 +151,7 @@ pub fn device_path(device: Device) -> Vec<u8> {
 fn device_directory() -> Vec<(&'static str, u8)> {
     let devices = DEVICES.iter().map(|(name, ..)| (*name, DT_CHR as u8));
     let links = DEVICE_LINKS.iter().map(|(name, _)| (*name, DT_LNK as u8));
-    devices.chain(links).chain([("shm", DT_DIR as u8)]).collect()
+    devices.chain(links).chain([("mqueue", DT_DIR as u8), ("shm", DT_DIR as u8)]).collect()
 }
 
 fn configuration(view: &View<'_>, name: &str) -> Option<Synthetic> {
@@ -191,7 +208,11 @@ pub fn list(view: &View<'_>, path: &[u8]) -> Vec<Entry> {
         Some(Synthetic::Threads(pid)) => view.process(pid.0).map_or_else(Vec::new, proc_process::thread_names),
         Some(Synthetic::Directory(names)) => {
             let fixed = names.iter().map(|(name, kind)| ((*name).to_owned(), *kind));
-            let mut names: Vec<_> = if path == b"/proc" { proc_process::process_names(view) } else { Vec::new() };
+            let mut names: Vec<_> = match path {
+                b"/proc" => proc_process::process_names(view),
+                b"/dev/mqueue" => queue_names(view),
+                _ => Vec::new(),
+            };
             names.extend(fixed);
             names.sort();
             names
@@ -203,6 +224,10 @@ pub fn list(view: &View<'_>, path: &[u8]) -> Vec<Entry> {
         Entry { name: name.into_bytes(), number, kind }
     };
     names.into_iter().map(entry).collect()
+}
+
+fn queue_names(view: &View<'_>) -> Vec<(String, u8)> {
+    view.ipc.queues.names().map(|name| (String::from_utf8_lossy(name).into_owned(), DT_REG as u8)).collect()
 }
 
 /// The inode number of a synthetic file: a function of its path, below the numbers of real files.

@@ -39,6 +39,7 @@ struct Run {
     processes: IdTable<Process>,
     shared: Shared,
     threads: IdTable<Thread>,
+    ipc: crate::ipc::Ipc,
     vfs: Vfs,
 }
 
@@ -50,7 +51,15 @@ impl Run {
         let config = config(&root.join("run.data"));
         std::fs::create_dir_all(&config.host_dir).unwrap();
         let vfs = Vfs::new(&config);
-        Run { root, config, processes: IdTable::default(), shared: Shared::default(), threads: IdTable::default(), vfs }
+        Run {
+            root,
+            config,
+            processes: IdTable::default(),
+            shared: Shared::default(),
+            threads: IdTable::default(),
+            ipc: Default::default(),
+            vfs,
+        }
     }
 
     fn walk(&mut self, path: &str, follow: bool) -> Result<Target, Errno> {
@@ -61,6 +70,7 @@ impl Run {
             threads: &self.threads,
             processes: &self.processes,
             shared: &self.shared,
+            ipc: &self.ipc,
             now: SimTime::ZERO,
         };
         self.vfs.walk(&view, b"/", path.as_bytes(), follow)
@@ -82,6 +92,7 @@ impl Run {
             threads: &self.threads,
             processes: &self.processes,
             shared: &self.shared,
+            ipc: &self.ipc,
             now: SimTime::ZERO,
         };
         let entries = self.vfs.list(&view, &target.path, &target.node.unwrap()).unwrap();
