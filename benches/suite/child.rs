@@ -70,6 +70,7 @@ impl WholeHost {
         let own = names[host as usize].clone();
         let spec = ProcessSpec {
             path: program.as_bytes().to_vec(),
+            name: "program".to_owned(),
             arguments: vec![program.as_bytes().to_vec()],
             environment: Vec::new(),
             working_directory: host_dir.as_os_str().as_bytes().to_vec(),

@@ -287,6 +287,7 @@ fn guest_of(process: &ProcessPlan, working_directory: &Path) -> Guest {
         path: process.path.clone(),
         spec: ProcessSpec {
             path: process.executable.as_os_str().as_bytes().to_vec(),
+            name: process.name.clone(),
             arguments: process.argv.iter().map(|argument| argument.clone().into_bytes()).collect(),
             environment,
             working_directory: working_directory.as_os_str().as_bytes().to_vec(),

@@ -348,6 +348,28 @@ CASE(scripts)
     in_child("no newline", executes_file, "./no newline");
 }
 
+static int executes_by_name(void *name)
+{
+    char *arguments[] = { "argument", "one", NULL };
+
+    execve(name, arguments, environ);
+    return 99;
+}
+
+CASE(names_by_which_programs_are_called)
+{
+    scratch();
+    file_make("script", "#!/bin/sh\necho \"$0 $1\"\ncat /proc/$$/comm\n");
+    MUST(chmod("script", 0755));
+    MUST(symlink("script", "link"));
+    in_child("script", executes_by_name, "./script");
+    in_child("link to it", executes_by_name, "./link");
+    MUST(symlink("/bin/cat", "print"));
+    file_make("comm", "#!./print\n");
+    MUST(chmod("comm", 0755));
+    in_child("interpreter by link", executes_by_name, "./comm");
+}
+
 CASE(scripts_that_lead_to_themselves)
 {
     scratch();

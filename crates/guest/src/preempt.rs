@@ -82,10 +82,8 @@ impl Timer {
     }
 
     fn set(&self, first: Duration, then: Duration) {
-        let spec = |time: Duration| libc::timespec {
-            tv_sec: time.as_secs() as i64,
-            tv_nsec: i64::from(time.subsec_nanos()),
-        };
+        let spec =
+            |time: Duration| libc::timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };
         let times = libc::itimerspec { it_interval: spec(then), it_value: spec(first) };
         // SAFETY: the timer exists until it is dropped. It cannot fail on valid times.
         unsafe { libc::timer_settime(self.0, 0, &times, std::ptr::null_mut()) };

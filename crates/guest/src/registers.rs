@@ -34,8 +34,8 @@ impl Registers {
     fn words(&self) -> [u64; 19] {
         let r = self;
         [
-            r.rip, r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14,
-            r.r15, r.rflags, r.fs_base,
+            r.rip, r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13,
+            r.r14, r.r15, r.rflags, r.fs_base,
         ]
     }
 }

@@ -64,8 +64,14 @@ pub enum Proof {
 /// Executes up to about `steps` instructions to find out whether the guest is in a loop that nothing inside it ends. Its address space
 /// must have been entered.
 pub fn prove_spin(vcpu: &mut Vcpu, worker: &mut Worker, space: &AddressSpace, steps: u32) -> Proof {
-    let mut walk =
-        Walk { vcpu, worker, space, info: InstructionInfoFactory::new(), steps_left: steps, overwritten: BTreeMap::new() };
+    let mut walk = Walk {
+        vcpu,
+        worker,
+        space,
+        info: InstructionInfoFactory::new(),
+        steps_left: steps,
+        overwritten: BTreeMap::new(),
+    };
     match walk.prove() {
         Ok(spin) => Proof::Spins(spin),
         Err(Stop::Unknown) => Proof::Unknown,
@@ -276,9 +282,35 @@ fn is_understood(instruction: &Instruction) -> bool {
     );
     let strange = matches!(
         instruction.mnemonic(),
-        Pushf | Pushfd | Pushfq | Popf | Popfd | Popfq | Syscall | Sysenter | Cpuid | Xgetbv | Rdtsc | Rdtscp | Rdrand
-            | Rdseed | Rdpid | Rdpmc | Rdpru | Wrfsbase | Wrgsbase | Rdgsbase | Umwait | Tpause | Umonitor | Monitor
-            | Mwait | Xend | Xabort | Xbegin | Enter
+        Pushf
+            | Pushfd
+            | Pushfq
+            | Popf
+            | Popfd
+            | Popfq
+            | Syscall
+            | Sysenter
+            | Cpuid
+            | Xgetbv
+            | Rdtsc
+            | Rdtscp
+            | Rdrand
+            | Rdseed
+            | Rdpid
+            | Rdpmc
+            | Rdpru
+            | Wrfsbase
+            | Wrgsbase
+            | Rdgsbase
+            | Umwait
+            | Tpause
+            | Umonitor
+            | Monitor
+            | Mwait
+            | Xend
+            | Xabort
+            | Xbegin
+            | Enter
     );
     // With a register for the bit's number, these reach beyond their operand.
     let far_bit = matches!(instruction.mnemonic(), Bt | Bts | Btr | Btc)

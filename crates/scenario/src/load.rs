@@ -333,6 +333,7 @@ fn resolve_process<'a>(
     argv.extend(process.args.iter().cloned());
     ProcessPlan {
         path: path.to_owned(),
+        name: own_name(&executable),
         executable,
         argv,
         environment: process.environment.clone(),
@@ -342,6 +343,11 @@ fn resolve_process<'a>(
         kill_at_call: process.kill_at_call,
         expected_final_state: process.expected_final_state,
     }
+}
+
+fn own_name(executable: &Path) -> String {
+    let file = executable.canonicalize().unwrap_or_else(|_| executable.to_owned());
+    file.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 fn check_times(reader: &mut Reader, process: &ProcessSpec, stop_time: SimDuration) {

@@ -65,8 +65,10 @@ pub struct HostPlan {
 pub struct ProcessPlan {
     /// The path as written.
     pub path: String,
-    /// The file that is executed: canonical, and checked to be executable.
+    /// The file that is executed: absolute, and checked to be executable.
     pub executable: PathBuf,
+    /// Its own name behind all symbolic links, after which the process's output files are named.
+    pub name: String,
     /// With `argv[0]`, which is the path as written with `~/` expanded.
     pub argv: Vec<String>,
     /// By name.

@@ -119,8 +119,8 @@ fn a_real_experiment_means_what_it_says() {
 fn processes_are_read_in_every_form() {
     let plan = read(REAL).unwrap();
     let web = plan.host_named("web").unwrap();
-    let sh = std::fs::canonicalize("/bin/sh").unwrap();
-    assert!(web.processes.iter().all(|p| p.executable == sh));
+    let own_name = std::fs::canonicalize("/bin/sh").unwrap().file_name().unwrap().to_owned();
+    assert!(web.processes.iter().all(|p| p.executable.ends_with("bin/sh") && p.name.as_str() == own_name));
     assert_eq!(web.processes[0].argv, ["sh", "-c", "echo 'two words'", ""]);
     assert_eq!(web.processes[0].expected_final_state, FinalState::Running);
     assert_eq!(web.processes[1].argv, ["/bin/sh", "-c", "exit 3"]);
@@ -150,7 +150,6 @@ fn options_without_effect_are_noticed_once_when_they_are_set() {
 
 #[test]
 fn a_plan_explains_itself() {
-    let sh = std::fs::canonicalize("/bin/sh").unwrap().display().to_string();
     let expected = "\
 Simulates 30 min with seed 16, writes to /nonexistent/shadow.data
 Network: 2 nodes, 2 undirected edges; smallest latency between hosts 2 ms; no loss and no bandwidth limits in the first 5 min
@@ -162,10 +161,9 @@ Hosts: 3, processes: 4
     0 sec: /bin/sh -c 'echo '\\''two words'\\''' ''; ends as running
     0 sec: /bin/sh -c 'exit 3'; ends as {exited: 3}
     90 sec: /bin/sh; SIGINT at 2 min; ends as {signaled: SIGKILL}
-"
-    .replace("/bin/sh", &sh);
+";
     let explained = read(REAL).unwrap().explain();
-    assert!(explained.starts_with(&expected), "{explained}");
+    assert!(explained.starts_with(expected), "{explained}");
     assert!(explained.ends_with("Notice: experimental.use_sched_fifo: true has no effect here: guests are not scheduled by the machine's kernel\n"));
 }
 

@@ -24,6 +24,8 @@ use std::fs::File;
 pub struct ProcessSpec {
     /// The program's file, absolute, as the guest sees it.
     pub path: Vec<u8>,
+    /// What its output files are named after.
+    pub name: String,
     pub arguments: Vec<Vec<u8>>,
     pub environment: Vec<Vec<u8>>,
     /// Absolute, as the guest sees it.
@@ -74,10 +76,10 @@ impl Kernel {
         process.envp.clone_from(&spec.environment);
         process.has_execed = true;
         process.last_call = spec.kill_at_call.unwrap_or(u64::MAX);
-        self.open_standard_files(&mut process, &file_name(&spec.path))?;
+        self.open_standard_files(&mut process, &spec.name)?;
         let mut thread = Thread::new(pid.main_thread(), pid);
         thread.vcpu = vcpu;
-        thread.name = short_name(&process.exe);
+        thread.name = short_name(&spec.path);
         self.start_process(process, thread);
         Ok(pid)
     }
@@ -227,7 +229,7 @@ impl Ctx<'_> {
         self.become_main_thread();
         self.thread.vcpu = vcpu;
         self.thread.altstack = Default::default();
-        self.thread.name = short_name(&resolved.path);
+        self.thread.name = short_name(path);
         self.process.exe = resolved.path;
         self.process.argv = resolved.arguments;
         self.process.envp = environment;
@@ -279,12 +281,7 @@ fn script_line(file: &File) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     (end > 0).then(|| (line[..end].to_vec(), (!argument.is_empty()).then(|| argument.to_vec())))
 }
 
-/// A path's last component.
-fn file_name(path: &[u8]) -> String {
-    String::from_utf8_lossy(path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)).into_owned()
-}
-
-/// What `comm` is after execve: the file's name, 15 bytes at most.
+/// What `comm` is after execve: the name by which the program was called, that of a script included; 15 bytes at most.
 fn short_name(path: &[u8]) -> Vec<u8> {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
     name[..name.len().min(15)].to_vec()
