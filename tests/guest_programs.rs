@@ -36,7 +36,7 @@ programs! {
     bad_calls cpu_state descriptors epoll eventfd exec faults file_locks files fork futex groups
     identity memory mqueue names pipes poll seccomp signalfd signals sysv_msg sysv_sem sysv_shm tcp
     tcp_closing tcp_options threads time
-    timerfd udp unix_sockets wait
+    timerfd titles udp unix_sockets wait
 }
 
 #[test]

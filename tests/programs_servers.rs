@@ -138,3 +138,51 @@ fn git_clones_and_pushes() {
         assert!(requests.contains(request), "'{request}' is not in:\n{requests}");
     }
 }
+
+/// Asserts that `text` has the lines, in this order, whatever is between them.
+fn assert_lines(text: &str, lines: &[&str]) {
+    let mut rest = text.lines();
+    for line in lines {
+        assert!(rest.any(|found| found == *line), "'{line}' is not, or not there, in:\n{text}");
+    }
+}
+
+#[test]
+fn apache_lighttpd_and_haproxy_serve() {
+    let programs = ["apache2", "lighttpd", "haproxy", "curl", "wget", "ab", "wrk"];
+    let hosts = run_twice("web", &programs);
+    let text = said(&hosts, "client");
+    assert_lines(&text, &["apache", "lighttpd", "apache", "lighttpd", "apache", "lighttpd", "2052179976 588895"]);
+    assert_lines(&text, &["POST question a body"]);
+    let complete = ["Complete requests:      300", "Failed requests:        0"];
+    assert_lines(&text, &[&complete[..], &complete[..], &["Keep-Alive requests:    300"]].concat());
+    assert!(text.contains(" requests in ") && !text.contains("Non-2xx") && !text.contains("errors"), "{text}");
+}
+
+#[test]
+fn small_servers_of_many_kinds_serve() {
+    let programs = [
+        "memcached",
+        "mosquitto",
+        "mosquitto_pub",
+        "dnsmasq",
+        "named",
+        "dig",
+        "vsftpd",
+        "lftp",
+        "ncat",
+        "socat",
+        "iperf",
+    ];
+    let hosts = run_twice("small", &[&programs[..], &["nc.openbsd"]].concat());
+    let text = said(&hosts, "client");
+    let cached = ["STORED", "VALUE a 0 5", "hello", "END"];
+    assert_lines(&text.replace('\r', ""), &[&cached[..], &["a/b first", "a/c second"]].concat());
+    assert_lines(&text, &["192.0.2.7", "\"words\"", "192.0.2.2", "ns.example.", "192.0.2.1", "192.0.2.2", "NXDOMAIN"]);
+    assert_lines(&text, &["2052179976 588895", "-rw-r--r--    1 0        0          588895 Dec 31 10:00 file"]);
+    assert_lines(&text, &["THREE", "got five"]);
+    assert!(text.lines().last().is_some_and(|line| line.contains(" 4.00 MBytes ")), "iperf's result: {text}");
+    for name in ["one", "two", "four", "six"] {
+        assert_eq!(read(&hosts.join("netcat").join(name)), format!("{name}\n"));
+    }
+}

@@ -3,7 +3,7 @@
 use crate::arena::HostRegion;
 use crate::cpu;
 use crate::image::{ElfError, FileKey, Image, images};
-use crate::memory::{self, AddressSpace, MapError};
+use crate::memory::{self, AddressSpace, MapError, Strings};
 use crate::registers::{FIXED_FLAGS, Registers};
 use crate::vcpu::Vcpu;
 use std::fs::File;
@@ -152,7 +152,7 @@ impl Program {
     /// auxiliary vector, the environment, the arguments, and argc at rsp. Returns rsp.
     fn build_stack(
         &self,
-        space: &AddressSpace,
+        space: &mut AddressSpace,
         arguments: &StartArguments<'_>,
         program: u64,
         loader_base: u64,
@@ -174,6 +174,8 @@ impl Program {
         let mut argv = arguments.arguments.iter().rev().map(|text| push(text)).collect::<Result<Vec<_>, _>>()?;
         environment.reverse();
         argv.reverse();
+        let first_variable = environment.first().copied().unwrap_or(file_name);
+        let first_argument = argv.first().copied().unwrap_or(first_variable);
         let platform = push(b"x86_64")?;
         let random = (platform - 16) & !15;
         space.write(random, &arguments.random).map_err(|_| StartError::NoMemory)?;
@@ -209,6 +211,10 @@ impl Program {
         let rsp = (random - 8 * words.len() as u64) & !15;
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         space.write(rsp, &bytes).map_err(|_| StartError::NoMemory)?;
+        space.set_strings(Strings {
+            arguments: (first_argument, first_variable),
+            environment: (first_variable, file_name),
+        });
         Ok(rsp)
     }
 }

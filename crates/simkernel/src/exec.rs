@@ -72,8 +72,6 @@ impl Kernel {
         let place = Place { cwd: spec.working_directory.clone(), ..Place::default() };
         let mut process = self.new_process(pid, memory, place, now);
         process.exe = resolved.path;
-        process.argv = resolved.arguments;
-        process.envp.clone_from(&spec.environment);
         process.has_execed = true;
         process.last_call = spec.kill_at_call.unwrap_or(u64::MAX);
         self.open_standard_files(&mut process, &spec.name)?;
@@ -231,8 +229,6 @@ impl Ctx<'_> {
         self.thread.altstack = Default::default();
         self.thread.name = short_name(path);
         self.process.exe = resolved.path;
-        self.process.argv = resolved.arguments;
-        self.process.envp = environment;
         self.process.posix_timers.clear();
         self.process.reported.clear();
         self.process.has_execed = true;

@@ -105,7 +105,6 @@ impl Kernel {
         }
         process.zombie = Some(status);
         process.pending = Default::default();
-        (process.argv, process.envp) = (Vec::new(), Vec::new());
         process.posix_timers.clear();
         process.real_itimer = Default::default();
         self.tasks += 1;

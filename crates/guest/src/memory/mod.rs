@@ -12,11 +12,13 @@ mod map;
 mod parked;
 mod real;
 mod room;
+mod strings;
 mod touched;
 mod turns;
 mod vma;
 
 pub use map::{Backing, MapError, MapRequest};
+pub(crate) use strings::Strings;
 pub(crate) use turns::{is_fixed_range, leave_fixed};
 pub use vma::{PROT_EXEC, PROT_READ, PROT_WRITE, Vma, VmaKind};
 
@@ -98,6 +100,7 @@ pub struct AddressSpace {
     lowest_free: u64,
     pack: Option<(u64, Arc<Pack>)>,
     recording: Option<Recording>,
+    strings: Strings,
     /// The mappings that the last copies hit: calls alternate between the stack and a buffer.
     recent: Cell<[usize; 2]>,
 }
@@ -131,6 +134,7 @@ impl AddressSpace {
             lowest_free: start + STACK_END,
             pack: None,
             recording: None,
+            strings: Strings::default(),
             recent: Cell::new([0; 2]),
         };
         let end = space.stack_end();
@@ -191,6 +195,7 @@ impl AddressSpace {
             lowest_free: self.lowest_free,
             pack: self.pack.clone(),
             recording: None,
+            strings: self.strings,
             recent: Cell::new([0; 2]),
         })
     }

@@ -134,6 +134,18 @@ impl SharedBlock {
         self.resident.load(Ordering::Acquire) == number
     }
 
+    /// Where the block's addresses begin.
+    pub(super) fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// Where what belongs at `start` lies now of the address space `number`, which must be one of those that share the block.
+    pub(super) fn location(&self, number: u64) -> u64 {
+        let twins = lock(&self.twins);
+        let parked = twins.seats.seats.get(&number).and_then(|seat| seat.parked.as_ref());
+        parked.map_or(self.start, Parked::start)
+    }
+
     pub(super) fn enter(&self, number: u64) {
         if !self.is_resident(number) {
             lock(&self.twins).seats.bring_home(number);

@@ -5,7 +5,7 @@ use crate::ids::Tid;
 use crate::process::Process;
 use crate::signal::SigSet;
 use crate::thread::ThreadState;
-use guest::{PROT_EXEC, PROT_READ, PROT_WRITE, VmaKind};
+use guest::{AddressSpace, PROT_EXEC, PROT_READ, PROT_WRITE, VmaKind};
 use linux_abi::fs::{DT_DIR, DT_LNK, DT_REG};
 use linux_abi::time::CLK_TCK;
 use std::fmt::Write;
@@ -91,8 +91,8 @@ fn node(view: &View<'_>, process: &Process, tid: u32, what: &[&str]) -> Option<S
         }
         ["task"] => Some(Synthetic::Threads(process.pid)),
         ["net"] => Some(Synthetic::Directory(Vec::new())),
-        ["cmdline"] => file(nul_terminated(&process.argv)),
-        ["environ"] => file(nul_terminated(&process.envp)),
+        ["cmdline"] => file(memory(view, process).map(AddressSpace::command_line).unwrap_or_default()),
+        ["environ"] => file(memory(view, process).map(AddressSpace::environment).unwrap_or_default()),
         ["comm"] => file([&thread_name(view, process, tid)[..], b"\n"].concat()),
         ["cgroup"] => file(b"0::/\n".to_vec()),
         ["limits"] => file(limits(process).into_bytes()),
@@ -203,11 +203,16 @@ fn signal_sets(view: &View<'_>, process: &Process, tid: u32) -> [SigSet; 4] {
     sets
 }
 
+/// A process's memory. None when it is over.
+fn memory<'a>(view: &'a View<'_>, process: &'a Process) -> Option<&'a AddressSpace> {
+    let caller = view.process.filter(|caller| caller.space == process.space);
+    view.shared.memory(caller.unwrap_or(process))
+}
+
 /// The memory map, in the form of proc_pid_maps(5).
 fn maps(view: &View<'_>, process: &Process) -> Vec<u8> {
     let mut text = Vec::new();
-    let caller = view.process.filter(|caller| caller.space == process.space);
-    let Some(memory) = view.shared.memory(caller.unwrap_or(process)) else { return text };
+    let Some(memory) = memory(view, process) else { return text };
     for vma in memory.mappings() {
         let flag = |bit: u8, letter: char| if vma.prot & bit != 0 { letter } else { '-' };
         let (r, w, x) = (flag(PROT_READ, 'r'), flag(PROT_WRITE, 'w'), flag(PROT_EXEC, 'x'));
@@ -227,10 +232,6 @@ fn maps(view: &View<'_>, process: &Process) -> Vec<u8> {
         text.extend_from_slice(&line);
     }
     text
-}
-
-fn nul_terminated(strings: &[Vec<u8>]) -> Vec<u8> {
-    strings.iter().flat_map(|s| s.iter().copied().chain([0])).collect()
 }
 
 fn limits(process: &Process) -> String {
