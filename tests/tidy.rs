@@ -14,7 +14,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("tcpip", &["base"]),
     ("linux-abi", &["base"]),
     ("guest", &["base"]),
-    ("simkernel", &["base", "linux-abi", "guest", "tcpip"]),
+    ("symbols", &[]),
+    ("simkernel", &["base", "linux-abi", "guest", "symbols", "tcpip"]),
     ("recorder", &["base"]),
     // A program of its own, which also runs where no simulator is.
     ("traffic", &[]),

@@ -87,6 +87,7 @@ impl WholeHost {
             seeds: SeedTree::new(1),
             call_cost: None,
             computing: Default::default(),
+            crash_reports: false,
             strace: None,
             real_descriptors: GUEST_DESCRIPTORS / hosts as usize,
         };

@@ -106,7 +106,7 @@ fn value(name: &'static str, placeholder: &'static str, default: &'static str, h
 }
 
 /// How a run is executed and watched, which changes nothing of its result.
-pub fn execution_flags() -> [Arg; 5] {
+pub fn execution_flags() -> [Arg; 6] {
     [
         Arg::new("show-log")
             .long("show-log")
@@ -123,6 +123,10 @@ pub fn execution_flags() -> [Arg; 5] {
             .value_parser(["stealing", "static"])
             .default_value("stealing")
             .help("Whether idle workers take hosts from others, or each keeps its own"),
+        Arg::new("no-crash-reports")
+            .long("no-crash-reports")
+            .action(ArgAction::SetTrue)
+            .help("Leave no report (hosts/HOST/EXE.PID.crash) of programs that crash"),
         debug_hosts(),
         gdb(),
     ]

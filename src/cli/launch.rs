@@ -24,6 +24,8 @@ pub struct Launch {
     pub debug_hosts: BTreeSet<HostId>,
     /// Pause for a debugger.
     pub gdb: bool,
+    /// Leave a report of every guest that crashes.
+    pub crash_reports: bool,
 }
 
 /// Why there is no summary.
@@ -71,7 +73,8 @@ impl Launch {
         let log = if matches.get_flag("show-log") { LogTarget::Stdout } else { LogTarget::DataDirectory };
         let debug_hosts = debug_hosts(matches, plan)?;
         let gdb = matches.get_flag("gdb");
-        Ok(Launch { lifetime, log, progress: Progress::Off, policy, debug_hosts, gdb })
+        let crash_reports = !matches.get_flag("no-crash-reports");
+        Ok(Launch { lifetime, log, progress: Progress::Off, policy, debug_hosts, gdb, crash_reports })
     }
 
     /// Executes the plan. Call it once, while the process has one thread: the process is not the same afterwards.
@@ -104,6 +107,7 @@ impl Launch {
             log: self.log,
             notices,
             debug_hosts: self.debug_hosts,
+            crash_reports: self.crash_reports,
         }
     }
 }

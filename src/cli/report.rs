@@ -50,9 +50,13 @@ fn write_unexpected(text: &mut String, summary: &Summary) {
     for guest in unexpected(summary).take(LISTED) {
         let _ = write!(text, "  {}: {}: {}; expected {}", guest.host, guest.path, guest.state, guest.expected);
         match output_file(&summary.data_directory, guest, GuestFile::Stderr) {
-            Some(path) => _ = writeln!(text, "; see {}", path.display()),
-            None => text.push('\n'),
+            Some(path) => _ = write!(text, "; see {}", path.display()),
+            None => {}
         }
+        if let Some(report) = &guest.crash_report {
+            let _ = write!(text, " and {report} beside it");
+        }
+        text.push('\n');
     }
     if count > LISTED {
         let _ = writeln!(text, "  and {} more; all are in the log", count - LISTED);
@@ -79,9 +83,21 @@ fn write_summary(text: &mut String, summary: &Summary) {
         let calls: Vec<String> = unsupported.iter().map(|(name, count)| format!("{name} ({count})")).collect();
         let _ = writeln!(text, "unsupported system calls: {}", calls.join(", "));
     }
+    write_crashes(text, summary);
     write_costs(text, summary);
     let _ = writeln!(text, "digest: {}", summary.digest);
     let _ = writeln!(text, "data: {}", summary.data_directory.display());
+}
+
+/// Where the reports of crashes lie.
+fn write_crashes(text: &mut String, summary: &Summary) {
+    let reports = &summary.crash_reports;
+    for report in reports.iter().take(LISTED) {
+        let _ = writeln!(text, "crashed: {}", report.display());
+    }
+    if reports.len() > LISTED {
+        let _ = writeln!(text, "and {} more crashes; all are in the log", reports.len() - LISTED);
+    }
 }
 
 /// Processor time by what it was spent on, and the memory that the run took from the machine.

@@ -93,6 +93,7 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
         policy: engine::Policy::Stealing,
         debug_hosts: launch::debug_hosts(matches, &plan)?,
         gdb: matches.get_flag("gdb"),
+        crash_reports: true,
     };
     let finished = launch.run(&plan).map_err(|failure| failure.to_string())?;
     verdict(&finished)?;

@@ -65,6 +65,8 @@ pub struct RunOptions {
     pub notices: Vec<(Level, String)>,
     /// Stop before the first guest of these hosts.
     pub debug_hosts: BTreeSet<HostId>,
+    /// Leave a report of every guest that crashes.
+    pub crash_reports: bool,
 }
 
 /// Real descriptors that all hosts together may keep open for guests' files.
@@ -205,7 +207,7 @@ fn build_hosts(
     let mut hosts = Vec::with_capacity(plan.hosts.len());
     for host in &plan.hosts {
         let folder = options.directory.create_host(&host.name)?;
-        let mut built = build_host(plan, host, &folder, &names, &settings, &network, seeds, &mut pool)?;
+        let mut built = build_host(plan, host, &folder, &names, &settings, &network, seeds, &mut pool, options)?;
         built.traffic = board.map(|board| TrafficMeter::new(board.clone(), host.id));
         built.live = live.clone();
         built.pause_before_start = options.debug_hosts.contains(&host.id);
@@ -243,6 +245,7 @@ fn build_host(
     network: &Arc<Network>,
     seeds: SeedTree,
     pool: &mut OutputPool,
+    options: &RunOptions,
 ) -> Result<SimHost, RunError> {
     let config = HostConfig {
         id: host.id,
@@ -257,6 +260,7 @@ fn build_host(
             look: plan.experimental.unblocked_vdso_latency,
         }),
         computing: ComputingRules::default(),
+        crash_reports: options.crash_reports,
         strace: strace_mode(plan.experimental.strace_logging_mode),
         seeds,
         real_descriptors: (GUEST_DESCRIPTORS / plan.hosts.len()).max(1),

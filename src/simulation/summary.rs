@@ -46,6 +46,8 @@ pub struct FinalGuest {
     pub state: GuestState,
     pub expected: scenario::FinalState,
     pub as_expected: bool,
+    /// The report of its crash, in the host's folder.
+    pub crash_report: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +63,8 @@ pub enum Verdict {
 pub struct Summary {
     pub verdict: Verdict,
     pub guests: Vec<FinalGuest>,
+    /// Reports of crashes, children of guests included, relative to the data directory.
+    pub crash_reports: Vec<PathBuf>,
     /// One hash over every packet and every guest's output.
     pub digest: String,
     pub wall: Duration,
@@ -127,6 +131,7 @@ pub(super) fn conclude(
     let mut stats = SimStats::default();
     let mut digest = RunDigest::new();
     let mut guests = Vec::new();
+    let mut crash_reports = Vec::new();
     let mut pool = OutputPool::new(64);
     for mut host in hosts {
         host.kernel.flush_outputs();
@@ -135,7 +140,8 @@ pub(super) fn conclude(
         }
         digest_outputs(&mut host, simulated)?;
         digest.host(&host.name, &host.digest);
-        guests.extend(host.guests.iter().map(|guest| final_guest(&host.name, guest)));
+        guests.extend(host.guests.iter().map(|guest| final_guest(&host, guest)));
+        crash_reports.extend(reports_of(&host));
         count(&mut stats, &host);
     }
     if !plan.experimental.use_syscall_counters {
@@ -153,7 +159,7 @@ pub(super) fn conclude(
         (false, false) => Verdict::Success,
     };
     let data_directory = plan.data_directory.clone();
-    Ok(Summary { verdict, guests, digest, wall, simulated, data_directory, stats })
+    Ok(Summary { verdict, guests, crash_reports, digest, wall, simulated, data_directory, stats })
 }
 
 /// Logs of calls are no part of the digest: recording does not change a run.
@@ -174,7 +180,13 @@ fn digest_outputs(host: &mut SimHost, simulated: SimTime) -> Result<(), RunError
     Ok(())
 }
 
-fn final_guest(host: &str, guest: &Guest) -> FinalGuest {
+/// The reports of crashes on a host.
+fn reports_of(host: &SimHost) -> impl Iterator<Item = PathBuf> {
+    let folder = PathBuf::from("hosts").join(&host.name);
+    host.kernel.crashes.iter().filter_map(move |crash| Some(folder.join(crash.report.as_ref()?)))
+}
+
+fn final_guest(host: &SimHost, guest: &Guest) -> FinalGuest {
     let state = match (&guest.failed, guest.ended, guest.pid) {
         (Some(why), ..) => GuestState::Failed(why.clone()),
         (None, Some(ExitStatus::Exited(code)), _) => GuestState::Exited(code),
@@ -183,13 +195,15 @@ fn final_guest(host: &str, guest: &Guest) -> FinalGuest {
         (None, None, None) => GuestState::NotStarted,
     };
     let as_expected = is_expected(guest.expected, &state);
+    let crash = host.kernel.crashes.iter().find(|crash| Some(crash.pid) == guest.pid);
     FinalGuest {
-        host: host.to_owned(),
+        host: host.name.clone(),
         path: guest.path.clone(),
         pid: guest.pid.map(|pid| pid.0),
         state,
         expected: guest.expected,
         as_expected,
+        crash_report: crash.and_then(|crash| crash.report.clone()),
     }
 }
 

@@ -227,6 +227,7 @@ impl Ctx<'_> {
         self.become_main_thread();
         self.thread.vcpu = vcpu;
         self.thread.altstack = Default::default();
+        self.thread.recent.clear();
         self.thread.name = short_name(path);
         self.process.exe = resolved.path;
         self.process.posix_timers.clear();

@@ -11,8 +11,8 @@ use crate::shared::Key;
 use crate::wait::{Events, Wake};
 use linux_abi::Signal;
 use linux_abi::signal::{
-    CLD_CONTINUED, CLD_EXITED, CLD_KILLED, CLD_STOPPED, SA_NOCLDSTOP, SA_NOCLDWAIT, SI_KERNEL, SI_USER, SIG_IGN,
-    Siginfo,
+    CLD_CONTINUED, CLD_DUMPED, CLD_EXITED, CLD_KILLED, CLD_STOPPED, SA_NOCLDSTOP, SA_NOCLDWAIT, SI_KERNEL, SI_USER,
+    SIG_IGN, Siginfo,
 };
 use std::collections::BTreeSet;
 
@@ -306,6 +306,7 @@ impl Kernel {
 pub(crate) fn child_info(process: &Process) -> Option<Siginfo> {
     let (code, status) = match process.zombie? {
         ExitStatus::Exited(status) => (CLD_EXITED, status),
+        ExitStatus::Signaled(signal) if process.dumped => (CLD_DUMPED, signal),
         ExitStatus::Signaled(signal) => (CLD_KILLED, signal),
     };
     Some(Siginfo::child(code, process.pid.0 as i32, 0, status, process.ticks(), 0))

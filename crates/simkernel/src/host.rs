@@ -143,6 +143,8 @@ pub struct HostConfig {
     /// System calls that do not wait take simulated time.
     pub call_cost: Option<CallCost>,
     pub computing: ComputingRules,
+    /// Leave a report of every guest that crashes.
+    pub crash_reports: bool,
     /// Log every guest's system calls to a file.
     pub strace: Option<linux_abi::strace::Mode>,
     /// How many real descriptors this host may keep open between calls.

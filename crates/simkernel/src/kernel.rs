@@ -5,6 +5,7 @@
 //! delivers packets to the socket stack. Nothing here is shared with another host.
 
 use crate::computing::{ComputingCounts, Moment, Spinner};
+use crate::crash::Crash;
 use crate::family::Family;
 use crate::files::output::Output;
 use crate::files::pipe::Pipe;
@@ -81,6 +82,8 @@ pub struct Kernel {
     /// Calls by number, executions after a wait not counted again.
     pub call_counts: Box<[u64; linux_abi::nr::COUNT]>,
     pub reports: Vec<Report>,
+    /// Crashes of guests, in order.
+    pub crashes: Vec<Crash>,
     /// Room for what `epoll_wait` finds.
     pub(crate) epoll_scratch: Vec<EpollEvent>,
     /// The host's part of the arenas.
@@ -129,6 +132,7 @@ impl Kernel {
             slice: Slice { until: SimTime::MAX, line_is_free: true },
             call_counts: Box::new([0; linux_abi::nr::COUNT]),
             reports: Vec::new(),
+            crashes: Vec::new(),
             epoll_scratch: Vec::new(),
             region,
             unsupported_calls: FastMap::default(),

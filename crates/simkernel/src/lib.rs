@@ -8,6 +8,7 @@
 
 pub mod clock;
 pub mod computing;
+pub mod crash;
 pub mod ctx;
 pub mod exec;
 pub mod family;
@@ -23,6 +24,7 @@ pub mod locks;
 pub mod net;
 pub mod outcome;
 pub mod process;
+mod recent_calls;
 mod run;
 pub mod seccomp;
 pub mod shared;

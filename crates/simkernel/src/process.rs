@@ -106,6 +106,8 @@ pub struct Process {
     pub trace: Option<Trace>,
     /// Set when the process is over: it ends before any of its threads runs on.
     pub ending: Option<ExitStatus>,
+    /// It ended in a way that dumps core, and its limit lets it: wait(2), WCOREDUMP.
+    pub dumped: bool,
     /// `prctl(PR_SET_PDEATHSIG)`, 0 for none.
     pub parent_death_signal: i32,
     /// What `setpriority` set.
@@ -158,6 +160,7 @@ impl Process {
             children_calls: 0,
             trace: None,
             ending: None,
+            dumped: false,
             parent_death_signal: 0,
             nice: 0,
             dumpable: true,

@@ -13,8 +13,9 @@ use crate::syscalls;
 use crate::thread::{Thread, ThreadState};
 use crate::wait::Wake;
 use base::{SimDuration, SimTime};
-use guest::{CLOCK_CALLS, Exit, FaultInfo, Worker};
+use guest::{CLOCK_CALLS, Exit, Worker};
 use linux_abi::nr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A thread that makes this many calls without waiting is put to sleep for as long as they would have taken: a loop that waits
 /// for the clock, or for another host, must see time pass.
@@ -95,7 +96,10 @@ impl Kernel {
             self.tell_continuation(&mut process);
         }
         let mut ctx = Ctx { kernel: self, process: &mut process, thread: &mut thread, now };
-        let turn = ctx.turn(worker);
+        let turn = match catch_unwind(AssertUnwindSafe(|| ctx.turn(worker))) {
+            Ok(turn) => turn,
+            Err(payload) => ctx.fail(payload),
+        };
         let now = ctx.now;
         if let Some(status) = process.ending {
             self.end_process(process, thread, status, now);
@@ -417,22 +421,6 @@ impl Ctx<'_> {
     /// A remark about the calling program, for the run's log.
     pub(crate) fn report(&mut self, message: String) {
         self.kernel.reports.push(Report { pid: self.process.pid, program: self.process.program_name(), message });
-    }
-
-    /// What a fault that ends a guest looks like in the log.
-    pub(crate) fn report_crash(&mut self, fault: &FaultInfo) {
-        let rip = self.thread.vcpu.registers().rip;
-        let rip = self.process.memory.original_address(rip);
-        let place = self.process.memory.mappings().find(|vma| vma.start <= rip && rip < vma.end).map(|vma| {
-            let name = self.process.memory.mapping_name(vma);
-            format!(" ({}+{:#x})", String::from_utf8_lossy(name), rip - vma.start)
-        });
-        let signal = linux_abi::Signal::from_raw(fault.signal).map_or_else(String::new, |signal| signal.to_string());
-        self.report(format!(
-            "killed by {signal} at address {:#x}, instruction {rip:#x}{}",
-            fault.address,
-            place.unwrap_or_default()
-        ));
     }
 
     /// Ends the calling thread; with the last one its process.

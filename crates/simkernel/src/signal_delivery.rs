@@ -4,6 +4,7 @@
 //! Signals are delivered when a thread is about to go back to its program: behind a system call, or at a fault. A frame shows
 //! the program's own code: addresses in a sled are translated on the way in and on the way out.
 
+use crate::crash::Cause;
 use crate::ctx::Ctx;
 use crate::outcome::Restart;
 use crate::process::ExitStatus;
@@ -38,7 +39,7 @@ pub(crate) fn deliver(ctx: &mut Ctx<'_>, mut interrupted: Option<Restart>) {
         let disposition = ctx.handlers().of(signal);
         match disposition.handler {
             SIG_IGN => {}
-            SIG_DFL => default_action(ctx, info.si_signo),
+            SIG_DFL => default_action(ctx, &info),
             _ => {
                 finish_interrupted(ctx, interrupted.take(), Some(&disposition));
                 run_handler(ctx, &info, &disposition, (0, 0));
@@ -80,10 +81,12 @@ fn finish_interrupted(ctx: &mut Ctx<'_>, interrupted: Option<Restart>, handled_b
     }
 }
 
-fn default_action(ctx: &mut Ctx<'_>, number: i32) {
+fn default_action(ctx: &mut Ctx<'_>, info: &Siginfo) {
+    let number = info.si_signo;
     let Some(signal) = Signal::from_raw(number) else { return };
     match signal.default_action() {
-        DefaultAction::Terminate | DefaultAction::CoreDump => ctx.process.ending = Some(ExitStatus::Signaled(number)),
+        DefaultAction::Terminate => ctx.process.ending = Some(ExitStatus::Signaled(number)),
+        DefaultAction::CoreDump => ctx.crash(info, Cause::Signal),
         DefaultAction::Ignore | DefaultAction::Continue => {}
         DefaultAction::Stop => {
             // Nobody could continue a group without a shell, POSIX XSH 2.4.3.
@@ -97,15 +100,14 @@ fn default_action(ctx: &mut Ctx<'_>, number: i32) {
 
 /// A hardware exception of the guest: its signal, which cannot be held back or ignored.
 pub(crate) fn fault(ctx: &mut Ctx<'_>, fault: &FaultInfo) {
+    let Some(signal) = Signal::from_raw(fault.signal) else { return };
+    let info = Siginfo::fault(signal, fault.code, fault.address);
     let disposition = ctx.handlers().of(fault.signal as u32);
     let held = ctx.thread.signals.blocked.contains(fault.signal as u32);
     if disposition.handler == SIG_DFL || disposition.handler == SIG_IGN || held {
-        ctx.report_crash(fault);
-        ctx.process.ending = Some(ExitStatus::Signaled(fault.signal));
+        ctx.crash(&info, Cause::Fault(*fault));
         return;
     }
-    let Some(signal) = Signal::from_raw(fault.signal) else { return };
-    let info = Siginfo::fault(signal, fault.code, fault.address);
     let cr2 = if fault.trap_number == 14 { fault.address } else { 0 };
     run_handler(ctx, &info, &disposition, (fault.trap_number | fault.error_code << 32, cr2));
 }
@@ -114,7 +116,7 @@ pub(crate) fn fault(ctx: &mut Ctx<'_>, fault: &FaultInfo) {
 fn run_handler(ctx: &mut Ctx<'_>, info: &Siginfo, disposition: &Disposition, trap: (u64, u64)) {
     if push_frame(ctx, info, disposition, trap).is_none() {
         // As Linux: a stack that cannot take the frame is a SIGSEGV that nothing can handle.
-        ctx.process.ending = Some(ExitStatus::Signaled(Signal::SIGSEGV.raw()));
+        ctx.crash(&Siginfo::new(Signal::SIGSEGV, SI_KERNEL), Cause::NoRoomForFrame(info.si_signo));
         return;
     }
     let signal = info.si_signo as u32;
@@ -215,7 +217,7 @@ fn context(r: &guest::Registers, rip: u64) -> Sigcontext {
 /// `rt_sigreturn(2)`: the handler's `ret` has popped the frame's first word.
 pub(crate) fn sigreturn(ctx: &mut Ctx<'_>) {
     if restore_frame(ctx).is_none() {
-        ctx.process.ending = Some(ExitStatus::Signaled(Signal::SIGSEGV.raw()));
+        ctx.crash(&Siginfo::new(Signal::SIGSEGV, SI_KERNEL), Cause::BadFrame);
     }
 }
 

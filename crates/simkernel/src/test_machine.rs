@@ -48,6 +48,7 @@ impl Machine {
             seeds: SeedTree::new(1),
             call_cost: None,
             computing: ComputingRules::default(),
+            crash_reports: false,
             strace: None,
             real_descriptors: 4,
         };

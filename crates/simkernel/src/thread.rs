@@ -6,6 +6,7 @@ use crate::ids::{FileId, Pid, Tid};
 use crate::ipc::messages::Message;
 use crate::locks::Lock;
 use crate::outcome::Restart;
+use crate::recent_calls::RecentCalls;
 use crate::seccomp::Filter;
 use crate::signal::ThreadSignals;
 use crate::wait::Wake;
@@ -93,6 +94,8 @@ pub struct Thread {
     pub robust_list: u64,
     /// What judges its calls, once it has asked for that.
     pub seccomp: Option<Arc<Filter>>,
+    /// Its last calls, for a report of its crash.
+    pub recent: RecentCalls,
 }
 
 impl Thread {
@@ -123,6 +126,7 @@ impl Thread {
             interrupted: None,
             robust_list: 0,
             seccomp: None,
+            recent: RecentCalls::default(),
         }
     }
 }

@@ -16,7 +16,8 @@ pub struct Trace {
     pub(crate) file: FileId,
 }
 
-struct GuestMemory<'a>(&'a AddressSpace);
+/// A guest's memory as the decoder reads it.
+pub(crate) struct GuestMemory<'a>(pub(crate) &'a AddressSpace);
 
 impl MemoryReader for GuestMemory<'_> {
     fn read(&self, address: u64, buf: &mut [u8]) -> usize {

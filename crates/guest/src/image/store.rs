@@ -6,8 +6,9 @@ use super::{PAGE, page_down, page_up};
 use crate::counters;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::os::fd::{FromRawFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Identity and version of a real file.
@@ -34,6 +35,8 @@ impl FileKey {
 #[derive(Debug)]
 pub struct Image {
     pub key: FileKey,
+    /// Where the file was when it was composed.
+    path: PathBuf,
     pub header: ElfHeader,
     /// Where it begins in the store.
     pub(crate) offset: u64,
@@ -46,6 +49,11 @@ impl Image {
     /// Bytes of address space that it takes: its span and its sled, in whole pages.
     pub fn mapped_bytes(&self) -> u64 {
         self.mapped_bytes
+    }
+
+    /// The file's path on this machine, for debuggers and reports; it may lie elsewhere by now.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// How much of it lies before its first segment that can be written.
@@ -70,6 +78,13 @@ impl Image {
     pub(crate) fn original_address(&self, relative: u64) -> Option<u64> {
         let at = self.sites.binary_search_by_key(&relative, |site| site.sled_return).ok()?;
         Some(self.sites[at].original_return)
+    }
+
+    /// For any address in the sled, relative to the image: an address of the original code close to what it stands for.
+    pub(crate) fn nearby_address(&self, relative: u64) -> Option<u64> {
+        let behind = self.sites.partition_point(|site| site.sled_return <= relative);
+        let site = self.sites.get(behind.saturating_sub(1)).filter(|_| relative >= self.header.span)?;
+        Some(site.original_return)
     }
 
     /// For an address behind a rewritten instruction, relative to the image: where the sled goes on.
@@ -181,7 +196,8 @@ impl Images {
         let offset = self.reserve(state, mapped_bytes).map_err(unreadable)?;
         self.write_sparse(offset, &memory).map_err(unreadable)?;
         self.file.write_all_at(&sled, offset + header.span).map_err(unreadable)?;
-        Ok(Image { key, header, offset, mapped_bytes, sites })
+        let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default();
+        Ok(Image { key, path, header, offset, mapped_bytes, sites })
     }
 
     fn reserve(&self, state: &mut State, bytes: u64) -> std::io::Result<u64> {

@@ -316,7 +316,12 @@ impl AddressSpace {
         }
     }
 
-    /// The placed images: (address of the first page, file name).
+    /// The file name of the mapping around an address; empty where there is none.
+    pub fn name_at(&self, address: u64) -> &[u8] {
+        self.vmas.find(address).map_or(b"", |(_, vma)| self.mapping_name(vma))
+    }
+
+    /// The placed images: (address of the first page, image).
     pub fn placed_images(&self) -> impl Iterator<Item = (u64, &Image)> {
         self.placements.iter().map(|placement| (placement.start, &*placement.image))
     }
@@ -338,6 +343,20 @@ impl AddressSpace {
                 Some(placement.start + behind.or_else(at)?)
             })
             .unwrap_or(address)
+    }
+
+    /// An address in the original code for any code address: for one in the middle of a sled's stub, an address close by. For people and
+    /// debuggers; a program is shown [`original_address`](Self::original_address).
+    pub fn code_address(&self, address: u64) -> u64 {
+        let exact = self.original_address(address);
+        if exact != address {
+            return exact;
+        }
+        let nearby = self.placement_around(address).and_then(|placement| {
+            let relative = placement.image.nearby_address(address - placement.start)?;
+            Some(placement.start + relative)
+        });
+        nearby.unwrap_or(address)
     }
 
     /// The inverse of [`original_address`](Self::original_address), for code that a signal interrupted in a system call.

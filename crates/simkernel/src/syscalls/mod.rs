@@ -46,6 +46,7 @@ pub fn execute(ctx: &mut Ctx<'_>, number: u64, args: [u64; 6]) -> SysResult {
     let index = usize::try_from(number).unwrap_or(usize::MAX).min(nr::COUNT - 1);
     if ctx.thread.wake == Wake::First {
         ctx.thread.call = PendingCall { number, args, started: ctx.now, deadline: None, progress: 0 };
+        ctx.thread.recent.begin(number, args, ctx.now);
         ctx.kernel.call_counts[index] += 1;
         ctx.process.calls += 1;
         if ctx.process.calls >= ctx.process.last_call {
@@ -62,6 +63,7 @@ pub fn execute(ctx: &mut Ctx<'_>, number: u64, args: [u64; 6]) -> SysResult {
         ctx.thread.state = ThreadState::Blocked;
     } else {
         ctx.thread.wake = Wake::First;
+        ctx.thread.recent.end(&result);
     }
     result
 }

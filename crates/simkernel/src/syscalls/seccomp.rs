@@ -1,8 +1,8 @@
 //! seccomp(2), its older form in prctl(2), and what a verdict does to a call.
 
+use crate::crash::Cause;
 use crate::ctx::Ctx;
 use crate::outcome::{Outcome, SysResult};
-use crate::process::ExitStatus;
 use crate::seccomp::{AUDIT_ARCH_X86_64, CallData, FILTER_MAX, Filter, Instruction, Verdict};
 use linux_abi::process::*;
 use linux_abi::signal::{SYS_SECCOMP, Siginfo};
@@ -111,7 +111,7 @@ pub(super) fn judge(ctx: &mut Ctx<'_>, number: u64, args: [u64; 6]) -> Option<Sy
             ctx.end_thread(0);
             Some(Err(Outcome::NoReturn))
         }
-        Verdict::KillThread | Verdict::KillProcess => Some(kill(ctx, number)),
+        Verdict::KillThread | Verdict::KillProcess => Some(kill(ctx, number, rip)),
     }
 }
 
@@ -119,7 +119,7 @@ pub(super) fn judge(ctx: &mut Ctx<'_>, number: u64, args: [u64; 6]) -> Option<Sy
 fn trap(ctx: &mut Ctx<'_>, number: u64, rip: u64, data: u16) -> SysResult {
     let signal = Signal::SIGSYS.raw() as u32;
     if ctx.thread.signals.blocked.contains(signal) || ctx.handlers().ignores(signal) {
-        return kill(ctx, number);
+        return kill(ctx, number, rip);
     }
     let mut info = Siginfo::sys(SYS_SECCOMP, rip, number as i32, AUDIT_ARCH_X86_64);
     info.si_errno = data.into();
@@ -127,9 +127,10 @@ fn trap(ctx: &mut Ctx<'_>, number: u64, rip: u64, data: u16) -> SysResult {
     Err(Outcome::NoReturn)
 }
 
-fn kill(ctx: &mut Ctx<'_>, number: u64) -> SysResult {
+fn kill(ctx: &mut Ctx<'_>, number: u64, rip: u64) -> SysResult {
     let name = nr::name(number).unwrap_or("an unknown call");
     ctx.report(format!("killed by its own seccomp filter at {name}"));
-    ctx.process.ending = Some(ExitStatus::Signaled(Signal::SIGSYS.raw()));
+    let info = Siginfo::sys(SYS_SECCOMP, rip, number as i32, AUDIT_ARCH_X86_64);
+    ctx.crash(&info, Cause::Seccomp);
     Err(Outcome::NoReturn)
 }

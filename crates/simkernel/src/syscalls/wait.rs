@@ -188,7 +188,7 @@ fn news_of(child: &Process, options: u32) -> News {
         (Some(ended), _) => {
             let status = match ended {
                 ExitStatus::Exited(status) => wait_status_exited(status),
-                ExitStatus::Signaled(signal) => wait_status_signaled(signal, false),
+                ExitStatus::Signaled(signal) => wait_status_signaled(signal, child.dumped),
             };
             (child_info(child).unwrap_or_default(), status)
         }

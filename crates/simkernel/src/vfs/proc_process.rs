@@ -211,8 +211,12 @@ fn memory<'a>(view: &'a View<'_>, process: &'a Process) -> Option<&'a AddressSpa
 
 /// The memory map, in the form of proc_pid_maps(5).
 fn maps(view: &View<'_>, process: &Process) -> Vec<u8> {
+    memory(view, process).map(map_lines).unwrap_or_default()
+}
+
+/// The lines of `/proc/PID/maps`.
+pub(crate) fn map_lines(memory: &AddressSpace) -> Vec<u8> {
     let mut text = Vec::new();
-    let Some(memory) = memory(view, process) else { return text };
     for vma in memory.mappings() {
         let flag = |bit: u8, letter: char| if vma.prot & bit != 0 { letter } else { '-' };
         let (r, w, x) = (flag(PROT_READ, 'r'), flag(PROT_WRITE, 'w'), flag(PROT_EXEC, 'x'));

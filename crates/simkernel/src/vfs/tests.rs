@@ -28,6 +28,7 @@ pub(crate) fn config(data_dir: &Path) -> HostConfig {
         real_descriptors: 4,
         call_cost: None,
         computing: Default::default(),
+        crash_reports: false,
         strace: None,
     }
 }

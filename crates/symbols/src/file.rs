@@ -1,0 +1,161 @@
+//! One ELF file: its functions by address, its lines, its unwind tables. Addresses are those that it is linked at.
+
+use addr2line::Loader;
+use object::elf::FileHeader64;
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object, ObjectSection, ObjectSymbol, SymbolKind};
+use std::ops::{Deref, Range};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+type Elf<'a> = ElfFile64<'a, Endianness>;
+
+/// Where distributions keep debug information apart from programs, by build id.
+const DEBUG_FILES: &str = "/usr/lib/debug/.build-id";
+/// A symbol without a size is taken to reach this far at most.
+const UNSIZED_BYTES_MAX: u64 = 64 << 10;
+
+/// A function of a symbol table.
+#[derive(Debug)]
+struct Symbol {
+    start: u64,
+    end: u64,
+    name: String,
+}
+
+pub(crate) struct SymbolFile {
+    /// By start.
+    symbols: Vec<Symbol>,
+    /// Where lines come from: the file itself, or the one with its debug information.
+    lines: Option<Loader>,
+    pub(crate) unwind: framehop::ExplicitModuleSectionInfo<Bytes>,
+}
+
+/// Part of a file in memory, or a section that was stored compressed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bytes {
+    data: Arc<[u8]>,
+    range: Range<usize>,
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.data[self.range.clone()]
+    }
+}
+
+impl SymbolFile {
+    /// Reads a file. None when it is no ELF file of this machine.
+    pub(crate) fn read(path: &Path) -> Option<SymbolFile> {
+        let data: Arc<[u8]> = std::fs::read(path).ok()?.into();
+        let elf = Elf::parse(&*data).ok()?;
+        let debug_file = debug_file(&elf);
+        let mut symbols = functions(&elf);
+        if let Some(bytes) = debug_file.as_ref().and_then(|path| std::fs::read(path).ok())
+            && let Ok(debug) = Elf::parse(&*bytes)
+        {
+            symbols.extend(functions(&debug));
+        }
+        // Of several names for one address the first in the table's order of binding stays: `sort_by_key` is stable.
+        symbols.sort_by_key(|symbol| symbol.start);
+        symbols.dedup_by_key(|symbol| symbol.start);
+        let has_lines = elf.section_by_name(".debug_line").is_some();
+        let lines = if has_lines { Some(path.to_path_buf()) } else { debug_file };
+        let unwind = unwind_sections(&elf, &data);
+        Some(SymbolFile { symbols, lines: lines.and_then(|path| Loader::new(path).ok()), unwind })
+    }
+
+    /// The function around an address, and its start.
+    pub(crate) fn function(&self, address: u64) -> Option<(&str, u64)> {
+        let behind = self.symbols.partition_point(|symbol| symbol.start <= address);
+        // Aliases of parts of a function lie inside it: look back a little.
+        let candidates = self.symbols[..behind].iter().rev().take(8);
+        candidates.filter(|symbol| address < symbol.end).map(|symbol| (symbol.name.as_str(), symbol.start)).next()
+    }
+
+    /// Whether the code at an address is `rt_sigreturn(2)`, as the end of a signal handler returns to.
+    pub(crate) fn returns_from_signal(&self, address: u64) -> bool {
+        const CALLS: [&[u8]; 2] = [&[0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05], &[0xb8, 15, 0, 0, 0, 0x0f, 0x05]];
+        let (Some(text), Some(range)) = (&self.unwind.text, &self.unwind.text_svma) else { return false };
+        let code = address.checked_sub(range.start).and_then(|at| text.get(usize::try_from(at).ok()?..));
+        code.is_some_and(|code| CALLS.iter().any(|call| code.starts_with(call)))
+    }
+
+    /// The functions around an address by the debug information, the innermost first: (name, file, line).
+    pub(crate) fn lines(&self, address: u64) -> Vec<(Option<String>, Option<String>, Option<u32>)> {
+        let mut found = Vec::new();
+        let Some(mut frames) = self.lines.as_ref().and_then(|lines| lines.find_frames(address).ok()) else {
+            return found;
+        };
+        while let Ok(Some(frame)) = frames.next() {
+            let name = frame.function.as_ref().and_then(|function| function.demangle().ok());
+            let location = frame.location.as_ref();
+            let file = location.and_then(|location| location.file).map(str::to_owned);
+            found.push((name.map(String::from), file, location.and_then(|location| location.line)));
+        }
+        found
+    }
+}
+
+/// A name as the program's source has it.
+pub(crate) fn demangled(name: &str) -> String {
+    addr2line::demangle_auto(name.into(), None).into_owned()
+}
+
+fn functions(elf: &Elf<'_>) -> Vec<Symbol> {
+    let mut list = Vec::new();
+    for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
+        let is_code = matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Label | SymbolKind::Unknown);
+        let Ok(name) = symbol.name() else { continue };
+        if !is_code || !symbol.is_definition() || name.is_empty() {
+            continue;
+        }
+        let bytes = if symbol.size() > 0 { symbol.size() } else { UNSIZED_BYTES_MAX };
+        list.push(Symbol {
+            start: symbol.address(),
+            end: symbol.address().saturating_add(bytes),
+            name: name.to_owned(),
+        });
+    }
+    list
+}
+
+/// The file with the debug information of a stripped one, if it is installed.
+fn debug_file(elf: &Elf<'_>) -> Option<PathBuf> {
+    let id: String = elf.build_id().ok()??.iter().map(|byte| format!("{byte:02x}")).collect();
+    let path = Path::new(DEBUG_FILES).join(id.get(..2)?).join(format!("{}.debug", id.get(2..)?));
+    path.is_file().then_some(path)
+}
+
+fn unwind_sections(elf: &Elf<'_>, data: &Arc<[u8]>) -> framehop::ExplicitModuleSectionInfo<Bytes> {
+    let range = |name: &str| {
+        let section = elf.section_by_name(name)?;
+        Some(section.address()..section.address() + section.size())
+    };
+    let bytes = |name: &str| section_bytes(elf, data, name);
+    framehop::ExplicitModuleSectionInfo {
+        text_svma: range(".text"),
+        text: bytes(".text"),
+        got_svma: range(".got"),
+        eh_frame_svma: range(".eh_frame"),
+        eh_frame: bytes(".eh_frame"),
+        eh_frame_hdr_svma: range(".eh_frame_hdr"),
+        eh_frame_hdr: bytes(".eh_frame_hdr"),
+        debug_frame: bytes(".debug_frame"),
+        ..Default::default()
+    }
+}
+
+fn section_bytes(elf: &ElfFile64<'_, Endianness>, data: &Arc<[u8]>, name: &str) -> Option<Bytes> {
+    let section: object::read::elf::ElfSection<'_, '_, FileHeader64<Endianness>> = elf.section_by_name(name)?;
+    let plain = section.compressed_file_range().ok()?.format == object::CompressionFormat::None;
+    if plain {
+        let (start, bytes) = section.file_range()?;
+        let range = usize::try_from(start).ok()?..usize::try_from(start.checked_add(bytes)?).ok()?;
+        return data.get(range.clone()).map(|_| Bytes { data: data.clone(), range });
+    }
+    let unpacked: Arc<[u8]> = section.uncompressed_data().ok()?.into();
+    let range = 0..unpacked.len();
+    Some(Bytes { data: unpacked, range })
+}
