@@ -172,7 +172,6 @@ fn a_panic_of_go_is_unwound_through_its_signal_frame() {
     let program = folder.join("nil_map");
     let mut build = Command::new(go);
     build.args(["build", "-o"]).arg(&program).arg(root().join(SOURCES).join("nil_map.go"));
-    build.env("GOCACHE", folder.join("cache")).env("GOFLAGS", "-mod=mod");
     let built = capture(build.current_dir(&folder));
     assert!(built.status.success(), "{}", built.stderr);
     let output = exec_with(&folder, &["--env", "GOTRACEBACK=crash"], &program, &[]);
