@@ -34,9 +34,9 @@ macro_rules! programs {
 
 programs! {
     bad_calls cpu_state descriptors epoll eventfd exec faults file_locks files fork futex groups
-    identity memory mqueue names pipes poll seccomp signalfd signals sysv_msg sysv_sem sysv_shm tcp
-    tcp_closing tcp_options threads time
-    timerfd titles udp unix_sockets wait
+    identity inotify memory mqueue names pipes poll seccomp shared_memory signalfd signals
+    sysv_msg sysv_sem sysv_shm tcp tcp_closing tcp_options threads time timerfd titles udp
+    unix_sockets wait
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::ids::{FileId, Pid};
 use crate::kernel::{Kernel, arm};
 use crate::outcome::{Outcome, Restart};
 use crate::process::Process;
-use crate::shared::{Handlers, Place};
+use crate::shared::{Handlers, Key, Place};
 use crate::thread::Thread;
 use crate::wait::{Events, Watcher};
 use base::{SimDuration, SimTime};
@@ -26,20 +26,34 @@ impl Ctx<'_> {
     /// The calling process's descriptors.
     #[inline]
     pub fn fds(&self) -> &FdTable {
-        &self.kernel.shared.fds[self.process.fds]
+        &self.kernel.shared.fds[self.fds_key()]
     }
 
     pub fn fds_mut(&mut self) -> &mut FdTable {
-        &mut self.kernel.shared.fds[self.process.fds]
+        let key = self.fds_key();
+        &mut self.kernel.shared.fds[key]
+    }
+
+    /// Where the calling thread's descriptors are: its process's, or its own.
+    #[inline]
+    pub(crate) fn fds_key(&self) -> Key<FdTable> {
+        self.thread.own_fds.unwrap_or(self.process.fds)
+    }
+
+    /// As `fds_key`, for working directory and umask.
+    #[inline]
+    pub(crate) fn place_key(&self) -> Key<Place> {
+        self.thread.own_place.unwrap_or(self.process.place)
     }
 
     /// Its working directory and umask.
     pub fn place(&self) -> &Place {
-        &self.kernel.shared.places[self.process.place]
+        &self.kernel.shared.places[self.place_key()]
     }
 
     pub fn place_mut(&mut self) -> &mut Place {
-        &mut self.kernel.shared.places[self.process.place]
+        let key = self.place_key();
+        &mut self.kernel.shared.places[key]
     }
 
     /// What it does with signals.
@@ -53,7 +67,10 @@ impl Ctx<'_> {
 
     /// The open file behind a descriptor of any process of the host. ENOENT.
     pub fn file_of(&self, pid: Pid, fd: u32) -> Result<FileId, Errno> {
-        let process = if pid == self.process.pid { Some(&*self.process) } else { self.kernel.processes.get(pid.0) };
+        if pid == self.process.pid {
+            return self.fds().get(fd.into()).map_err(|_| Errno::ENOENT);
+        }
+        let process = self.kernel.processes.get(pid.0);
         process.and_then(|process| self.kernel.shared.file(process, fd)).ok_or(Errno::ENOENT)
     }
 

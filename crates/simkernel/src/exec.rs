@@ -210,6 +210,7 @@ impl Ctx<'_> {
             error.errno
         })?;
         self.end_other_threads();
+        self.adopt_own_parts();
         self.leave_memory();
         self.kernel.release_memory(self.process);
         self.process.space = self.kernel.shared.spaces.insert(None);
@@ -242,6 +243,55 @@ impl Ctx<'_> {
         self.process.threads = vec![self.thread.tid];
         // Deadlines that were set under another number would not find it.
         self.thread.armed = SimTime::MAX;
+    }
+
+    /// Gives the caller descriptors of its own: its process, or the calling thread if there are others.
+    pub(crate) fn unshare_files(&mut self) {
+        if self.process.threads.len() <= 1 {
+            return self.unshare_descriptors();
+        }
+        if self.thread.own_fds.is_none() {
+            let copy = self.fds().clone();
+            copy.iter().for_each(|(_, file)| self.kernel.files.acquire(file));
+            self.thread.own_fds = Some(self.kernel.shared.fds.insert(copy));
+        }
+    }
+
+    /// As `unshare_files`, for working directory and umask.
+    pub(crate) fn unshare_place(&mut self) {
+        let shared = &mut self.kernel.shared;
+        if self.process.threads.len() > 1 {
+            if self.thread.own_place.is_none() {
+                let copy = shared.places[self.process.place].clone();
+                self.thread.own_place = Some(shared.places.insert(copy));
+            }
+        } else if shared.places.users(self.process.place) > 1 {
+            let copy = shared.places[self.process.place].clone();
+            shared.places.release(self.process.place);
+            self.process.place = shared.places.insert(copy);
+        }
+    }
+
+    /// The calling thread is the only one left: what it had for itself is its process's now.
+    fn adopt_own_parts(&mut self) {
+        if let Some(own) = self.thread.own_fds.take() {
+            let old = std::mem::replace(&mut self.process.fds, own);
+            self.kernel.release_fds(old, self.process.pid);
+        }
+        if let Some(own) = self.thread.own_place.take() {
+            let old = std::mem::replace(&mut self.process.place, own);
+            self.kernel.shared.places.release(old);
+        }
+    }
+
+    /// The calling thread ends: what it had for itself goes with it.
+    pub(crate) fn release_own_parts(&mut self) {
+        if let Some(own) = self.thread.own_fds.take() {
+            self.kernel.release_fds(own, self.process.pid);
+        }
+        if let Some(own) = self.thread.own_place.take() {
+            self.kernel.shared.places.release(own);
+        }
     }
 
     /// Gives the calling process descriptors of its own.

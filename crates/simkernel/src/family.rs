@@ -3,6 +3,7 @@
 //! The relations lie here and not in the processes, because the one that executes is out of its table. The parent of the
 //! experiment's own processes, and of orphans, is process 1, which does not exist otherwise: it waits for its children at once.
 
+use crate::fd_table::FdTable;
 use crate::futex::{FutexKey, FutexWaiter, Queue};
 use crate::ids::{FileId, Pid, Tid};
 use crate::kernel::Kernel;
@@ -270,14 +271,19 @@ impl Kernel {
 
     /// Gives up what a process may share with others: descriptors, directory, handlers; and its memory.
     pub(crate) fn release_parts(&mut self, process: &mut Process) {
-        if let Some(fds) = self.shared.fds.release(std::mem::replace(&mut process.fds, Key::NONE)) {
-            for (_, file) in fds.iter() {
-                self.close_descriptor(file, process.pid);
-            }
-        }
+        self.release_fds(std::mem::replace(&mut process.fds, Key::NONE), process.pid);
         self.shared.places.release(std::mem::replace(&mut process.place, Key::NONE));
         self.shared.handlers.release(std::mem::replace(&mut process.handlers, Key::NONE));
         self.release_memory(process);
+    }
+
+    /// Gives up descriptors, which are closed with their last user.
+    pub(crate) fn release_fds(&mut self, key: Key<FdTable>, pid: Pid) {
+        if let Some(fds) = self.shared.fds.release(key) {
+            for (_, file) in fds.iter() {
+                self.close_descriptor(file, pid);
+            }
+        }
     }
 
     /// Gives up the calling process's use of its memory, which goes with its last user.

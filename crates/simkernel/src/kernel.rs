@@ -7,6 +7,7 @@
 use crate::computing::{ComputingCounts, Moment, Spinner};
 use crate::crash::Crash;
 use crate::family::Family;
+use crate::files::inotify::Watchers;
 use crate::files::output::Output;
 use crate::files::pipe::Pipe;
 use crate::files::{FileKind, FileTable, OpenFile};
@@ -61,6 +62,8 @@ pub struct Kernel {
     pub timers: Timers,
     pub locks: Locks,
     pub ipc: Ipc,
+    /// Who hears of changes of files.
+    pub watchers: Watchers,
     pub vfs: Vfs,
     pub net: Network,
     pub(crate) unix: UnixSockets,
@@ -118,6 +121,7 @@ impl Kernel {
             timers: Timers::default(),
             locks: Locks::default(),
             ipc: Ipc::default(),
+            watchers: Watchers::default(),
             vfs,
             net,
             unix: UnixSockets::default(),

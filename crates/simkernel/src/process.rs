@@ -112,6 +112,8 @@ pub struct Process {
     pub parent_death_signal: i32,
     /// What `setpriority` set.
     pub nice: i32,
+    /// What `ioprio_set` set.
+    pub io_priority: u16,
     pub dumpable: bool,
     pub no_new_privileges: bool,
     /// It has computed past its budget (`computing`).
@@ -163,6 +165,7 @@ impl Process {
             dumped: false,
             parent_death_signal: 0,
             nice: 0,
+            io_priority: 0,
             dumpable: true,
             no_new_privileges: false,
             over_budget: false,
@@ -178,6 +181,7 @@ impl Process {
             limits: self.limits,
             exe: self.exe.clone(),
             nice: self.nice,
+            io_priority: self.io_priority,
             dumpable: self.dumpable,
             no_new_privileges: self.no_new_privileges,
             reported: self.reported.clone(),

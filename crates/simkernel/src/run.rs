@@ -437,6 +437,7 @@ impl Ctx<'_> {
 
     /// What a thread that ends leaves in its memory: robust mutexes as orphaned, 0 where CLONE_CHILD_CLEARTID said.
     pub(crate) fn leave_memory(&mut self) {
+        self.release_own_parts();
         self.release_robust_list();
         let address = std::mem::take(&mut self.thread.clear_child_tid);
         if address != 0 && self.process.memory.write_value(address, &0u32).is_ok() {

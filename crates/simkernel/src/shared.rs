@@ -45,6 +45,13 @@ impl<T> fmt::Debug for Key<T> {
     }
 }
 
+impl<T> Key<T> {
+    /// The same for users of the same part, and for no others.
+    pub fn number(self) -> u32 {
+        self.index
+    }
+}
+
 impl Key<Space> {
     /// The name of the address space where only a number will do.
     pub fn id(self) -> SpaceId {

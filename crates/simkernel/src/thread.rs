@@ -1,6 +1,7 @@
 //! A guest thread: its call in progress, what it waits for, its signals. Its machine state is the vcpu.
 
 use crate::computing::Computing;
+use crate::fd_table::FdTable;
 use crate::futex::FutexKey;
 use crate::ids::{FileId, Pid, Tid};
 use crate::ipc::messages::Message;
@@ -8,6 +9,7 @@ use crate::locks::Lock;
 use crate::outcome::Restart;
 use crate::recent_calls::RecentCalls;
 use crate::seccomp::Filter;
+use crate::shared::{Key, Place};
 use crate::signal::ThreadSignals;
 use crate::wait::Wake;
 use base::SimTime;
@@ -72,6 +74,9 @@ pub struct Thread {
     pub set_child_tid: u64,
     /// `sigaltstack`; size 0 for none.
     pub altstack: StackT,
+    /// Descriptors, and working directory and umask, that it has for itself since it gave up sharing those of its process (unshare).
+    pub own_fds: Option<Key<FdTable>>,
+    pub own_place: Option<Key<Place>>,
     /// What another thread handed over that sent the message for which this one waited.
     pub delivered: Option<Result<Message, Errno>>,
     /// Asked to yield by the call in progress.
@@ -114,6 +119,8 @@ impl Thread {
             clear_child_tid: 0,
             set_child_tid: 0,
             altstack: StackT::default(),
+            own_fds: None,
+            own_place: None,
             delivered: None,
             yields: false,
             yield_count: 0,

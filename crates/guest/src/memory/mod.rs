@@ -17,14 +17,14 @@ mod touched;
 mod turns;
 mod vma;
 
-pub use map::{Backing, MapError, MapRequest};
+pub use map::{Backing, MapError, MapRequest, MoveRequest};
 pub(crate) use strings::Strings;
 pub(crate) use turns::{is_fixed_range, leave_fixed};
 pub use vma::{PROT_EXEC, PROT_READ, PROT_WRITE, Vma, VmaKind};
 
 use crate::arena::{BLOCK_BYTES, HostRegion};
 use crate::copy;
-use crate::image::{FileKey, Image, Pack, PackPart, PackRecording, RecordedPart, images};
+use crate::image::{FileKey, Image, PAGE, Pack, PackPart, PackRecording, RecordedPart, images};
 use crate::worker::Worker;
 use parked::Parked;
 use real::{RealKind, RealMaps};
@@ -423,6 +423,48 @@ impl AddressSpace {
         debug_assert!(self.lies_at(address), "memory of an address space that was not entered is written");
         let good = self.accessible(address, data.len() as u64, PROT_WRITE);
         (good - copy::copy_bytes(address, data.as_ptr() as u64, good)) as usize
+    }
+
+    /// As [`read_partial`](Self::read_partial), of an address space that may wait for its turn.
+    pub fn read_parked(&self, address: u64, buf: &mut [u8]) -> usize {
+        let good = self.accessible(address, buf.len() as u64, PROT_READ);
+        let into = buf.as_mut_ptr() as u64;
+        self.in_parts(address, good, |at, offset, bytes| copy::copy_bytes(into + offset, at, bytes))
+    }
+
+    /// As [`write_partial`](Self::write_partial), of an address space that may wait for its turn.
+    pub fn write_parked(&self, address: u64, data: &[u8]) -> usize {
+        let good = self.accessible(address, data.len() as u64, PROT_WRITE);
+        let from = data.as_ptr() as u64;
+        self.in_parts(address, good, |at, offset, bytes| copy::copy_bytes(at, from + offset, bytes))
+    }
+
+    /// Copies a range page by page, wherever its pages lie now: how many bytes were copied. `copy` takes the place, the offset in the
+    /// range and the number of bytes, and says how many it could not copy.
+    fn in_parts(&self, address: u64, length: u64, copy: impl Fn(u64, u64, u64) -> u64) -> usize {
+        let mut done = 0;
+        while done < length {
+            let at = address + done;
+            let bytes = (PAGE - at % PAGE).min(length - done);
+            let left = self.with_whereabouts(at, |place| copy(place, done, bytes));
+            done += bytes - left;
+            if left > 0 {
+                break;
+            }
+        }
+        done as usize
+    }
+
+    /// Lets `access` work at the place where an address of this address space can be found now.
+    fn with_whereabouts<T>(&self, address: u64, access: impl FnOnce(u64) -> T) -> T {
+        if let Some((start, _)) = self.fixed.filter(|(start, bytes)| address >= *start && address < start + bytes) {
+            return turns::with_fixed(self.id, start, address, access);
+        }
+        let block = self.blocks.iter().find(|block| address >= block.start && address < block.end());
+        match block.and_then(|block| block.shared.as_ref()) {
+            Some(shared) => access(shared.location(self.id) + (address - shared.start())),
+            None => access(address),
+        }
     }
 
     /// Copies `buf.len()` bytes out of the guest.

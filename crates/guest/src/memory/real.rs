@@ -310,6 +310,24 @@ fn move_piece(from: u64, to: u64, bytes: u64, leaving: Leaving) -> bool {
     address as u64 == to
 }
 
+/// Moves a shared mapping, resized, over what lies at `to`, and leaves a hole; with `from_bytes` 0 the mapping stays, and is doubled. False
+/// when the kernel refuses.
+pub(crate) fn remap(from: u64, from_bytes: u64, to: u64, to_bytes: u64) -> bool {
+    counters::count_map_call();
+    let _guard = lock_map();
+    // SAFETY: source and target belong to the calling address space, which knows what it maps there.
+    let address = unsafe {
+        libc::mremap(
+            from as *mut libc::c_void,
+            from_bytes as usize,
+            to_bytes as usize,
+            libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED,
+            to as *mut libc::c_void,
+        )
+    };
+    address as u64 == to
+}
+
 /// Undoes a move that was begun: what has arrived at `to` goes back.
 fn move_back(from: u64, to: u64, bytes: u64) {
     for (start, end, _) in mappings(to, to + bytes) {

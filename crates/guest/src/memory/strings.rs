@@ -2,7 +2,6 @@
 //! of them since, which is how servers tell what their processes do (setproctitle).
 
 use super::{AddressSpace, PROT_READ};
-use crate::copy;
 
 /// As much of a title is shown, get_mm_proctitle in Linux's fs/proc/base.c.
 const TITLE_BYTES_MAX: u64 = 4096;
@@ -41,11 +40,8 @@ impl AddressSpace {
     /// What is in `[start, end)` of one block, wherever it lies now; only as far as it is readable.
     fn peek(&self, start: u64, end: u64) -> Vec<u8> {
         let mut bytes = vec![0; self.accessible(start, end - start, PROT_READ) as usize];
-        let block = self.blocks.iter().find(|block| start >= block.start && start < block.end());
-        let shared = block.and_then(|block| block.shared.as_ref());
-        let from = shared.map_or(start, |shared| shared.location(self.id) + (start - shared.start()));
-        let left = copy::copy_bytes(bytes.as_mut_ptr() as u64, from, bytes.len() as u64);
-        bytes.truncate(bytes.len() - left as usize);
+        let copied = self.read_parked(start, &mut bytes);
+        bytes.truncate(copied);
         bytes
     }
 }

@@ -61,6 +61,11 @@ impl Seats {
         }
     }
 
+    /// Where the memory of an address space lies that waits for its turn; None when it is at home.
+    fn parked_at(&self, number: u64) -> Option<u64> {
+        self.seats.get(&number)?.parked.as_ref().map(Parked::start)
+    }
+
     /// Forgets an address space, and returns its memory if that is to be kept.
     fn remove(&mut self, number: u64, keep: bool) -> Option<Parked> {
         let seat = self.seats.remove(&number)?;
@@ -219,6 +224,14 @@ pub(super) fn copy_fixed(start: u64, bytes: u64, guards: &[(u64, u64)], layout: 
 
 pub(super) fn is_fixed_resident(number: u64) -> bool {
     FIXED_RESIDENT.load(Ordering::Acquire) == number
+}
+
+/// Lets `access` work where something of an address space can be found now that lies at `address` when it is at home, of fixed
+/// addresses that begin at `start`. Nobody takes turns meanwhile.
+pub(super) fn with_fixed<T>(number: u64, start: u64, address: u64, access: impl FnOnce(u64) -> T) -> T {
+    let fixed = lock(&FIXED);
+    let parked = fixed.seats.parked_at(number);
+    access(parked.map_or(address, |at| at + (address - start)))
 }
 
 /// Brings an address space to its fixed addresses, once no other worker than `holder` holds them. Asleep: to wait awake made runs

@@ -53,6 +53,11 @@ impl Vma {
             && same_kind
     }
 
+    /// What it shows from `address` on, which lies in it.
+    pub(crate) fn from(&self, address: u64) -> Vma {
+        self.cut(address, self.end)
+    }
+
     /// The part of it in `[start, end)`, which must overlap it.
     fn cut(&self, start: u64, end: u64) -> Vma {
         let (start, end) = (start.max(self.start), end.min(self.end));

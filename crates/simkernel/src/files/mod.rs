@@ -4,6 +4,7 @@
 
 pub mod epoll;
 pub mod eventfd;
+pub mod inotify;
 pub mod output;
 pub mod pipe;
 pub mod regular;
@@ -60,6 +61,7 @@ pub enum FileKind {
     Inet(Box<InetSocket>),
     Netlink(Box<NetlinkSocket>),
     Unix(UnixId),
+    Inotify(Box<inotify::Inotify>),
     /// A POSIX message queue.
     Queue(Box<OpenQueue>),
     /// A descriptor of a process (pidfd_open).
@@ -220,6 +222,7 @@ impl Kernel {
             FileKind::Netlink(socket) => socket.poll(),
             FileKind::Unix(socket) => self.poll_unix(*socket),
             FileKind::Name(_) => Events::NVAL,
+            FileKind::Inotify(instance) => instance.poll(),
             FileKind::Queue(open) => {
                 let queue = self.ipc.queues.get(open.queue);
                 Events::READABLE.when(!queue.is_empty()) | Events::WRITABLE.when(!queue.is_full())
@@ -267,6 +270,7 @@ impl Kernel {
                 let socket = *socket;
                 self.unix_read(socket, sink)
             }
+            FileKind::Inotify(instance) => instance.read(sink),
             FileKind::Queue(open) => {
                 let OpenQueue { queue, offset } = **open;
                 self.queue_read(id, queue, offset, sink, position)
@@ -316,7 +320,7 @@ impl Kernel {
                 let socket = *socket;
                 self.unix_write(socket, source)
             }
-            FileKind::Directory(_) | FileKind::Name(_) => Err(Errno::EBADF),
+            FileKind::Directory(_) | FileKind::Name(_) | FileKind::Inotify(_) => Err(Errno::EBADF),
             FileKind::Queue(_)
             | FileKind::Timer(_)
             | FileKind::Epoll(_)
@@ -327,7 +331,9 @@ impl Kernel {
 
     /// What a kind does when its last reference is gone. The file is no longer in the table.
     pub(crate) fn close_kind(&mut self, id: FileId, file: OpenFile) {
+        self.closed_file_event(&file);
         match file.kind {
+            FileKind::Inotify(_) => self.watchers.remove(id),
             FileKind::Pipe(end) => self.close_pipe_end(end, id),
             FileKind::Epoll(epoll) => self.close_epoll(id, *epoll),
             FileKind::Regular(file) => self.close_regular(&file),

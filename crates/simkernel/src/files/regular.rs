@@ -8,7 +8,7 @@ use crate::user_io::{ByteSink, ByteSource};
 use crate::vfs::errno;
 use base::SimTime;
 use linux_abi::Errno;
-use linux_abi::fs::{O_APPEND, Stat};
+use linux_abi::fs::{IN_ACCESS, IN_MODIFY, O_APPEND, Stat};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::FileKind;
@@ -74,6 +74,9 @@ impl Kernel {
         if position.is_none() {
             self.regular(id)?.offset = start + done as u64;
         }
+        if done > 0 {
+            self.open_file_event(id, IN_ACCESS);
+        }
         Ok(done)
     }
 
@@ -138,6 +141,7 @@ impl Kernel {
         }
         let number = file.number;
         self.vfs.identities.touch(number, now);
+        self.open_file_event(id, IN_MODIFY);
         Ok(done)
     }
 
@@ -185,6 +189,7 @@ impl Kernel {
         rustix::fs::ftruncate(self.real_descriptor(id)?, size).map_err(errno)?;
         let number = self.regular(id)?.number;
         self.vfs.identities.touch(number, now);
+        self.open_file_event(id, IN_MODIFY);
         Ok(())
     }
 
@@ -204,12 +209,16 @@ impl Kernel {
         Ok(found)
     }
 
-    /// A file or directory moved: open files at or below it are reopened at the new place.
-    pub(crate) fn move_open_files(&mut self, from: &[u8], to: &[u8]) {
+    /// A file or directory moved: open files at or below it are reopened at the new place (`real` paths), and shown there.
+    pub(crate) fn move_open_files(&mut self, real: [&[u8]; 2], shown: [&[u8]; 2]) {
+        let ([from, to], [old, new]) = (real, shown);
         for (_, file) in self.files.iter_mut() {
             let FileKind::Regular(file) = &mut file.kind else { continue };
             if file.pinned.is_none() && crate::vfs::mounts::is_below(&file.real, from) {
                 file.real = [to, &file.real[from.len()..]].concat();
+                if crate::vfs::mounts::is_below(&file.path, old) {
+                    file.path = [new, &file.path[old.len()..]].concat();
+                }
             }
         }
     }
@@ -218,7 +227,7 @@ impl Kernel {
     pub(crate) fn close_regular(&mut self, file: &RegularFile) {
         let gone = file.pinned.as_ref().filter(|_| file.unlinked);
         if let Some(Ok(stat)) = gone.map(rustix::fs::fstat) {
-            self.vfs.identities.forget(stat.st_dev, stat.st_ino);
+            self.vfs.forget(stat.st_dev, stat.st_ino);
         }
         drop(self.vfs.descriptors.take(file.serial));
     }

@@ -124,12 +124,32 @@ fn start_thread(ctx: &mut Ctx<'_>, args: &CloneArgs) -> SysResult {
         ctx.process.memory.write_value(args.child_tid, &tid.0)?;
     }
     ctx.process.memory.seal_startup();
-    let thread = first_thread(ctx, args, tid, ctx.process.pid);
+    let mut thread = first_thread(ctx, args, tid, ctx.process.pid);
+    give_own_parts(ctx, args.flags, &mut thread);
     ctx.process.threads.push(tid);
     ctx.kernel.tasks += 1;
     ctx.kernel.threads.put(tid.0, Box::new(thread));
     ctx.kernel.runnable.push_back(tid);
     Ok(tid.0.into())
+}
+
+/// What a new thread does not share with its process: what its creator has for itself, and copies without CLONE_FILES or CLONE_FS.
+fn give_own_parts(ctx: &mut Ctx<'_>, flags: u64, thread: &mut Thread) {
+    let (fds, place) = (ctx.fds_key(), ctx.place_key());
+    let shared = &mut ctx.kernel.shared;
+    if flags & CLONE_FILES == 0 {
+        let copy = shared.fds[fds].clone();
+        copy.iter().for_each(|(_, file)| ctx.kernel.files.acquire(file));
+        thread.own_fds = Some(shared.fds.insert(copy));
+    } else if ctx.thread.own_fds.is_some() {
+        thread.own_fds = Some(shared.fds.share(fds));
+    }
+    if flags & CLONE_FS == 0 {
+        let copy = shared.places[place].clone();
+        thread.own_place = Some(shared.places.insert(copy));
+    } else if ctx.thread.own_place.is_some() {
+        thread.own_place = Some(shared.places.share(place));
+    }
 }
 
 fn store_parent_number(ctx: &Ctx<'_>, args: &CloneArgs, tid: Tid) -> Result<(), Outcome> {
@@ -225,19 +245,20 @@ fn refuse_copy(ctx: &mut Ctx<'_>) -> Errno {
 
 /// What else the child shares with its parent, or gets a copy of.
 fn copy_parts(ctx: &mut Ctx<'_>, flags: u64, space: Key<Space>) -> Parts {
+    let (own_fds, own_place) = (ctx.fds_key(), ctx.place_key());
     let shared = &mut ctx.kernel.shared;
     let own = &*ctx.process;
     let fds = if flags & CLONE_FILES != 0 {
-        shared.fds.share(own.fds)
+        shared.fds.share(own_fds)
     } else {
-        let copy = shared.fds[own.fds].clone();
+        let copy = shared.fds[own_fds].clone();
         copy.iter().for_each(|(_, file)| ctx.kernel.files.acquire(file));
         shared.fds.insert(copy)
     };
     let place = if flags & CLONE_FS != 0 {
-        shared.places.share(own.place)
+        shared.places.share(own_place)
     } else {
-        let copy = shared.places[own.place].clone();
+        let copy = shared.places[own_place].clone();
         shared.places.insert(copy)
     };
     let handlers = if flags & CLONE_SIGHAND != 0 {

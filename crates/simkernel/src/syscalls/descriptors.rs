@@ -40,7 +40,7 @@ pub fn close_range(ctx: &mut Ctx<'_>, [first, last, flags, ..]: [u64; 6]) -> Sys
         return Err(Errno::EINVAL.into());
     }
     if flags & CLOSE_RANGE_UNSHARE != 0 {
-        ctx.unshare_descriptors();
+        ctx.unshare_files();
     }
     if flags & CLOSE_RANGE_CLOEXEC != 0 {
         let end = ctx.fds().len() as u64;
@@ -178,6 +178,7 @@ pub fn ioctl(ctx: &mut Ctx<'_>, [fd, request, arg, ..]: [u64; 6]) -> SysResult {
         FIONREAD => {
             let available = match &ctx.kernel.files[id].kind {
                 FileKind::Pipe(end) => ctx.kernel.pipes[end.pipe.0 as usize].len() as u64,
+                FileKind::Inotify(instance) => instance.available() as u64,
                 FileKind::Regular(file) => {
                     let offset = file.offset;
                     ctx.kernel.regular_size(id)?.saturating_sub(offset)
@@ -314,9 +315,4 @@ pub fn fallocate(ctx: &mut Ctx<'_>, [fd, mode, offset, len, ..]: [u64; 6]) -> Sy
 pub fn fadvise(ctx: &mut Ctx<'_>, [fd, ..]: [u64; 6]) -> SysResult {
     let id = ctx.file(fd)?;
     if matches!(ctx.kernel.files[id].kind, FileKind::Pipe(_)) { Err(Errno::ESPIPE.into()) } else { Ok(0) }
-}
-
-/// Extended attributes: no file has any.
-pub fn no_attributes(_ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
-    Err(Errno::EOPNOTSUPP.into())
 }

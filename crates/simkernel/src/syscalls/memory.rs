@@ -2,9 +2,10 @@
 
 use crate::ctx::Ctx;
 use crate::outcome::SysResult;
-use guest::{Backing, MapError, MapRequest, PAGE};
+use guest::{Backing, MapError, MapRequest, MoveRequest, PAGE};
 use linux_abi::Errno;
 use linux_abi::mm::*;
+use linux_abi::sysinfo::{RLIM_INFINITY, RLIMIT_AS, RLIMIT_DATA};
 
 pub(super) fn errno(error: MapError) -> Errno {
     match error {
@@ -28,6 +29,7 @@ pub(super) fn mmap(ctx: &mut Ctx<'_>, [address, bytes, prot, flags, fd, offset]:
         return Err(Errno::ENOMEM.into());
     }
     let shared = kind != MAP_PRIVATE;
+    check_room(ctx, bytes, !shared && prot & u64::from(PROT_WRITE) != 0)?;
     let request = MapRequest {
         hint: address,
         bytes,
@@ -42,6 +44,42 @@ pub(super) fn mmap(ctx: &mut Ctx<'_>, [address, bytes, prot, flags, fd, offset]:
     }
     let file = ctx.file(fd & 0xffff_ffff)?;
     map_file(ctx, file, request, offset)
+}
+
+/// Whether the process may map so many bytes more; `data` if they are private and writable. ENOMEM past RLIMIT_AS or RLIMIT_DATA.
+pub(super) fn check_room(ctx: &Ctx<'_>, bytes: u64, data: bool) -> Result<(), Errno> {
+    let within = |limit: u64, counts: fn(&guest::Vma) -> bool| {
+        limit == RLIM_INFINITY || {
+            let counted = ctx.process.memory.mappings().filter(|vma| counts(vma));
+            counted.map(|vma| vma.end - vma.start).sum::<u64>().saturating_add(bytes) <= limit
+        }
+    };
+    let limits = &ctx.process.limits;
+    let fits = within(limits.soft(RLIMIT_AS), |_| true)
+        && (!data || within(limits.soft(RLIMIT_DATA), |vma| !vma.shared && vma.prot & guest::PROT_WRITE != 0));
+    if fits { Ok(()) } else { Err(Errno::ENOMEM) }
+}
+
+/// mincore(2): whatever is mapped counts as present.
+pub(super) fn mincore(ctx: &mut Ctx<'_>, [address, bytes, vector, ..]: [u64; 6]) -> SysResult {
+    if !address.is_multiple_of(PAGE) {
+        return Err(Errno::EINVAL.into());
+    }
+    let pages = bytes.div_ceil(PAGE);
+    if !ctx.process.memory.is_mapped(address, pages * PAGE) {
+        return Err(Errno::ENOMEM.into());
+    }
+    ctx.process.memory.write(vector, &vec![1; pages as usize])?;
+    Ok(0)
+}
+
+/// mseal(2): checked; what was sealed can be changed nevertheless.
+pub(super) fn mseal(ctx: &mut Ctx<'_>, [address, bytes, flags, ..]: [u64; 6]) -> SysResult {
+    if flags != 0 || !address.is_multiple_of(PAGE) {
+        return Err(Errno::EINVAL.into());
+    }
+    let mapped = ctx.process.memory.is_mapped(address, bytes.next_multiple_of(PAGE));
+    if mapped { Ok(0) } else { Err(Errno::ENOMEM.into()) }
 }
 
 /// Maps an open file, after the checks of mmap(2), "EACCES".
@@ -83,18 +121,27 @@ pub(super) fn mprotect(ctx: &mut Ctx<'_>, [address, bytes, prot, ..]: [u64; 6]) 
 /// mremap(2).
 pub(super) fn mremap(ctx: &mut Ctx<'_>, [old, old_bytes, new_bytes, flags, to, _]: [u64; 6]) -> SysResult {
     let flags = flags as u32;
-    if flags & !(MREMAP_MAYMOVE | MREMAP_FIXED) != 0 {
+    if flags & !(MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP) != 0 {
         return Err(Errno::EINVAL.into());
     }
     let to = (flags & MREMAP_FIXED != 0).then_some(to);
-    let may_move = flags & MREMAP_MAYMOVE != 0;
-    let region = &mut ctx.kernel.region;
-    ctx.process.memory.mremap(region, old, old_bytes, new_bytes, may_move, to).map_err(|e| errno(e).into())
+    let request = MoveRequest {
+        old,
+        old_bytes,
+        new_bytes,
+        may_move: flags & MREMAP_MAYMOVE != 0,
+        keep: flags & MREMAP_DONTUNMAP != 0,
+        to,
+    };
+    check_room(ctx, new_bytes.saturating_sub(old_bytes), false)?;
+    ctx.process.memory.mremap(&mut ctx.kernel.region, &request).map_err(|e| errno(e).into())
 }
 
 /// brk(2), the raw call: the new end, or the present one when that cannot be had.
 pub(super) fn brk(ctx: &mut Ctx<'_>, [address, ..]: [u64; 6]) -> SysResult {
-    Ok(ctx.process.memory.brk(address))
+    let present = ctx.process.memory.brk(0);
+    let fits = address <= present || check_room(ctx, address - present, true).is_ok();
+    Ok(if fits { ctx.process.memory.brk(address) } else { present })
 }
 
 /// madvise(2): MADV_DONTNEED is obeyed, other known advice is accepted without effect.
@@ -113,6 +160,8 @@ pub(super) fn madvise(ctx: &mut Ctx<'_>, [address, bytes, advice, ..]: [u64; 6])
         return Ok(0);
     }
     match advice {
+        // Programs that ask for it find another way to notice a fork.
+        MADV_WIPEONFORK => Err(Errno::EINVAL.into()),
         MADV_DONTNEED => ctx.process.memory.discard(address, bytes).map(|()| 0).map_err(|e| errno(e).into()),
         _ if ctx.process.memory.is_mapped(address, bytes) => Ok(0),
         _ => Err(Errno::ENOMEM.into()),

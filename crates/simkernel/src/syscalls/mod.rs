@@ -6,14 +6,18 @@
 mod clone;
 mod descriptors;
 mod futex;
+mod inotify;
 mod locks;
 mod memory;
 mod mqueue;
 mod open;
+mod other_process;
 mod paths;
 mod poll;
 mod process;
 mod read_write;
+mod refused;
+mod scheduling;
 mod seccomp;
 mod signals;
 mod sockets;
@@ -26,6 +30,7 @@ mod sysv_shm;
 pub mod table;
 mod time;
 mod wait;
+mod xattr;
 
 pub use mqueue::OpenQueue;
 

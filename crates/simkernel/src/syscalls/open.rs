@@ -92,7 +92,9 @@ fn visible_status(flags: u32) -> u32 {
 
 fn install(ctx: &mut Ctx<'_>, kind: FileKind, status: u32, flags: u32) -> SysResult {
     let file = ctx.kernel.files.insert(OpenFile::new(kind, status));
-    Ok(ctx.install(file, flags & O_CLOEXEC != 0)?)
+    let fd = ctx.install(file, flags & O_CLOEXEC != 0)?;
+    ctx.kernel.open_file_event(file, IN_OPEN);
+    Ok(fd)
 }
 
 fn wants_write(flags: u32) -> bool {
@@ -122,6 +124,7 @@ fn open_real(ctx: &mut Ctx<'_>, path: &[u8], node: &RealNode, flags: u32) -> Res
         rustix::fs::ftruncate(&fd, 0).map_err(errno)?;
         let number = ctx.kernel.vfs.identities.of(&node.stat);
         ctx.kernel.vfs.identities.touch(number, ctx.now);
+        ctx.kernel.file_event(path, number, IN_MODIFY);
     }
     Ok(regular(ctx, path, node, fd, writes))
 }
@@ -153,6 +156,7 @@ fn create(ctx: &mut Ctx<'_>, target: Target, flags: u32, mode: u32) -> Result<Fi
         return Err(Errno::EACCES);
     }
     let (fd, node) = ctx.kernel.vfs.create(&target.path, mode & 0o7777 & !ctx.place().umask, ctx.now)?;
+    ctx.kernel.name_event(&target.path, IN_CREATE);
     Ok(regular(ctx, &target.path, node, fd, true))
 }
 
@@ -365,7 +369,9 @@ impl crate::kernel::Kernel {
             ipc: &self.ipc,
             now: self.now,
         };
-        let cwd = caller.map_or(&b"/"[..], |caller| &self.shared.places[caller.process.place].cwd);
+        let cwd = caller.map_or(&b"/"[..], |caller| {
+            &self.shared.places[caller.thread.own_place.unwrap_or(caller.process.place)].cwd
+        });
         let target = self.vfs.walk(&view, cwd, path, true)?;
         let Some(node) = target.node else { return Err(Errno::ENOENT) };
         let Node::Real(node) = node else { return Err(Errno::EACCES) };

@@ -63,6 +63,7 @@ pub fn mkdirat(ctx: &mut Ctx<'_>, [dirfd, path, mode, ..]: [u64; 6]) -> SysResul
     let target = new_name(ctx, dirfd, path, true)?;
     let mode = mode as u32 & 0o1777 & !ctx.place().umask;
     ctx.kernel.vfs.mkdir(&target.path, mode, ctx.now)?;
+    ctx.kernel.name_event(&target.path, IN_CREATE | IN_ISDIR);
     Ok(0)
 }
 
@@ -82,6 +83,7 @@ pub fn mknodat(ctx: &mut Ctx<'_>, [dirfd, path, mode, ..]: [u64; 6]) -> SysResul
     };
     let target = new_name(ctx, dirfd, path, false)?;
     ctx.kernel.vfs.mknod(&target.path, kind | mode & 0o7777 & !ctx.place().umask, ctx.now)?;
+    ctx.kernel.name_event(&target.path, IN_CREATE);
     Ok(0)
 }
 
@@ -98,6 +100,7 @@ pub fn symlinkat(ctx: &mut Ctx<'_>, [text, dirfd, path, ..]: [u64; 6]) -> SysRes
     }
     let target = new_name(ctx, dirfd, path, false)?;
     ctx.kernel.vfs.symlink(&text, &target.path, ctx.now)?;
+    ctx.kernel.name_event(&target.path, IN_CREATE);
     Ok(0)
 }
 
@@ -120,6 +123,9 @@ pub fn linkat(ctx: &mut Ctx<'_>, [from_fd, from, to_fd, to, flags, _]: [u64; 6])
     }
     let node = real(node).map_err(|_| Errno::EXDEV)?;
     ctx.kernel.vfs.link(&path, &node, &target.path, ctx.now)?;
+    let number = ctx.kernel.vfs.identities.of(&node.stat);
+    ctx.kernel.self_event(&path, number, IN_ATTRIB);
+    ctx.kernel.name_event(&target.path, IN_CREATE);
     Ok(0)
 }
 
@@ -179,7 +185,9 @@ fn remove(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, directory: bool) -> SysResul
     }
     let last = node.stat.st_nlink <= 1;
     let in_use = ctx.kernel.pin_open_files(&node.path, last)?;
+    let number = ctx.kernel.vfs.identities.of(&node.stat);
     ctx.kernel.vfs.remove(&path, &node, in_use, ctx.now)?;
+    ctx.kernel.removal_event(&path, number, directory, last || directory, in_use);
     Ok(0)
 }
 
@@ -215,6 +223,7 @@ pub fn renameat2(ctx: &mut Ctx<'_>, [from_fd, from, to_fd, to, flags, _]: [u64; 
     if (from_slash || to_slash) && !directory {
         return Err(Errno::ENOTDIR.into());
     }
+    let mut replaced = None;
     match target.node {
         None if exchange => return Err(Errno::ENOENT.into()),
         None => {}
@@ -224,21 +233,36 @@ pub fn renameat2(ctx: &mut Ctx<'_>, [from_fd, from, to_fd, to, flags, _]: [u64; 
             if old.path == node.path || (old.stat.st_ino, old.stat.st_dev) == (node.stat.st_ino, node.stat.st_dev) {
                 return Ok(0);
             }
-            if !exchange {
-                replace(ctx, &target.path, &old, directory)?;
-            }
+            let number = ctx.kernel.vfs.identities.of(&old.stat);
+            let in_use = !exchange && replace(ctx, &target.path, &old, directory)?;
+            replaced = Some((number, old.kind() == S_IFDIR, old.stat.st_nlink <= 1, in_use));
         }
     }
     let (before, after) = ctx.kernel.vfs.rename(&source, &node, &target.path, exchange, ctx.now)?;
-    ctx.kernel.move_open_files(&before, &after);
+    ctx.kernel.move_open_files([&before, &after], [&source, &target.path]);
     if directory {
         move_directories(ctx, &source, &target.path);
     }
+    let number = ctx.kernel.vfs.identities.of(&node.stat);
+    ctx.kernel.move_event(&source, &target.path, number, directory);
+    match replaced {
+        Some((other, of_directory, ..)) if exchange => {
+            ctx.kernel.moved_self_event(&target.path, number);
+            ctx.kernel.move_event(&target.path, &source, other, of_directory);
+            ctx.kernel.moved_self_event(&source, other);
+            return Ok(0);
+        }
+        Some((other, of_directory, last, in_use)) => {
+            ctx.kernel.replaced_event(&target.path, other, of_directory, last || of_directory, in_use);
+        }
+        None => {}
+    }
+    ctx.kernel.moved_self_event(&target.path, number);
     Ok(0)
 }
 
-/// Makes room for what is moved: the old file's open files keep their inode, an old directory must be empty.
-fn replace(ctx: &mut Ctx<'_>, path: &[u8], old: &RealNode, by_directory: bool) -> Result<(), Errno> {
+/// Makes room for what is moved: the old file's open files keep their inode, an old directory must be empty. Whether open files keep it.
+fn replace(ctx: &mut Ctx<'_>, path: &[u8], old: &RealNode, by_directory: bool) -> Result<bool, Errno> {
     match (old.kind() == S_IFDIR, by_directory) {
         (true, false) => return Err(Errno::EISDIR),
         (false, true) => return Err(Errno::ENOTDIR),
@@ -248,14 +272,14 @@ fn replace(ctx: &mut Ctx<'_>, path: &[u8], old: &RealNode, by_directory: bool) -
         return Err(Errno::EROFS);
     }
     if by_directory {
-        return ctx.kernel.vfs.remove(path, old, false, ctx.now);
+        return ctx.kernel.vfs.remove(path, old, false, ctx.now).map(|()| false);
     }
     let last = old.stat.st_nlink <= 1;
     let in_use = ctx.kernel.pin_open_files(&old.path, last)?;
     if old.writable && last && !in_use {
-        ctx.kernel.vfs.identities.forget(old.stat.st_dev, old.stat.st_ino);
+        ctx.kernel.vfs.forget(old.stat.st_dev, old.stat.st_ino);
     }
-    Ok(())
+    Ok(in_use)
 }
 
 /// Working directories and open directories at or below one that moved go with it.
@@ -398,7 +422,7 @@ fn check_access(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, mode: u32, flags: u32)
 /// What a call that changes attributes works on: by path, or (with an empty one, or by descriptor) an open file.
 enum Subject {
     Path(Vec<u8>, RealNode),
-    Open(rustix::fs::Stat),
+    Open(Vec<u8>, rustix::fs::Stat),
     /// Something whose attributes nobody keeps.
     Other,
 }
@@ -426,9 +450,10 @@ fn open_subject(ctx: &mut Ctx<'_>, fd: u64) -> Result<Subject, Outcome> {
     let id = ctx.file(fd)?;
     let path = match &ctx.kernel.files[id].kind {
         FileKind::Regular(file) if !file.in_run => return Err(Errno::EROFS.into()),
-        FileKind::Regular(_) => {
+        FileKind::Regular(file) => {
+            let path = file.path.clone();
             let fd = ctx.kernel.real_descriptor(id)?;
-            return Ok(Subject::Open(rustix::fs::fstat(fd).map_err(|e| Outcome::from(crate::vfs::errno(e)))?));
+            return Ok(Subject::Open(path, rustix::fs::fstat(fd).map_err(|e| Outcome::from(crate::vfs::errno(e)))?));
         }
         FileKind::Directory(directory) => directory.path.clone(),
         FileKind::Name(_) => return Err(Errno::EBADF.into()),
@@ -436,6 +461,13 @@ fn open_subject(ctx: &mut Ctx<'_>, fd: u64) -> Result<Subject, Outcome> {
     };
     let (path, node) = existing(ctx, HERE, if path.is_empty() { b"/" } else { &path }, false)?;
     path_subject(ctx, path, node)
+}
+
+/// Tells watches what was done with a file.
+fn tell(ctx: &mut Ctx<'_>, path: &[u8], stat: &rustix::fs::Stat, mask: u32) {
+    let number = ctx.kernel.vfs.identities.of(stat);
+    let kind = if stat.st_mode & S_IFMT == S_IFDIR { IN_ISDIR } else { 0 };
+    ctx.kernel.file_event(path, number, mask | kind);
 }
 
 /// chmod(2).
@@ -464,8 +496,14 @@ pub fn fchmodat2(ctx: &mut Ctx<'_>, [dirfd, path, mode, flags, ..]: [u64; 6]) ->
 fn set_mode(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, mode: u64, flags: u32) -> SysResult {
     match subject(ctx, dirfd, path, flags)? {
         Subject::Path(_, node) if node.kind() == S_IFLNK => return Err(Errno::EOPNOTSUPP.into()),
-        Subject::Path(path, node) => ctx.kernel.vfs.chmod(&path, &node, mode as u32, ctx.now)?,
-        Subject::Open(stat) => ctx.kernel.vfs.set_mode(&stat, mode as u32, ctx.now),
+        Subject::Path(path, node) => {
+            ctx.kernel.vfs.chmod(&path, &node, mode as u32, ctx.now)?;
+            tell(ctx, &path, &node.stat, IN_ATTRIB);
+        }
+        Subject::Open(path, stat) => {
+            ctx.kernel.vfs.set_mode(&stat, mode as u32, ctx.now);
+            tell(ctx, &path, &stat, IN_ATTRIB);
+        }
         Subject::Other => {}
     }
     Ok(0)
@@ -495,12 +533,16 @@ pub fn fchownat(ctx: &mut Ctx<'_>, [dirfd, path, uid, gid, flags, _]: [u64; 6]) 
 }
 
 fn set_owner(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, uid: u64, gid: u64, flags: u32) -> SysResult {
-    let stat = match subject(ctx, dirfd, path, flags)? {
-        Subject::Path(path, node) => ctx.kernel.vfs.for_change(&path, &node)?.stat,
-        Subject::Open(stat) => stat,
+    let (path, stat) = match subject(ctx, dirfd, path, flags)? {
+        Subject::Path(path, node) => {
+            let stat = ctx.kernel.vfs.for_change(&path, &node)?.stat;
+            (path, stat)
+        }
+        Subject::Open(path, stat) => (path, stat),
         Subject::Other => return Ok(0),
     };
     ctx.kernel.vfs.set_owner(&stat, uid as u32, gid as u32, ctx.now);
+    tell(ctx, &path, &stat, IN_ATTRIB);
     Ok(0)
 }
 
@@ -558,12 +600,21 @@ fn set_times(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, times: [Timespec;
             _ => Some(Timespec { tv_sec: time.tv_sec.max(0), ..*time }.to_nanos().ok_or(Errno::EINVAL)?),
         };
     }
-    let stat = match subject {
-        Subject::Path(path, node) => ctx.kernel.vfs.for_change(&path, &node)?.stat,
-        Subject::Open(stat) => stat,
+    let (path, stat) = match subject {
+        Subject::Path(path, node) => {
+            let stat = ctx.kernel.vfs.for_change(&path, &node)?.stat;
+            (path, stat)
+        }
+        Subject::Open(path, stat) => (path, stat),
         Subject::Other => return Ok(0),
     };
     ctx.kernel.vfs.set_times(&stat, parsed[0], parsed[1], ctx.now);
+    let mask = match parsed {
+        [Some(_), None] => IN_ACCESS,
+        [None, Some(_)] => IN_MODIFY,
+        _ => IN_ATTRIB,
+    };
+    tell(ctx, &path, &stat, mask);
     Ok(0)
 }
 
@@ -582,5 +633,6 @@ pub fn truncate(ctx: &mut Ctx<'_>, [path, size, ..]: [u64; 6]) -> SysResult {
         return Err(Errno::EINVAL.into());
     }
     ctx.kernel.vfs.truncate(&path, &node, size, ctx.now)?;
+    tell(ctx, &path, &node.stat, IN_MODIFY);
     Ok(0)
 }

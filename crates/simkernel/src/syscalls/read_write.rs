@@ -176,7 +176,12 @@ pub fn lseek(ctx: &mut Ctx<'_>, [fd, offset, whence, ..]: [u64; 6]) -> SysResult
         }
         FileKind::Snapshot(snapshot) => (snapshot.offset, snapshot.content.len() as u64),
         FileKind::Directory(directory) => (directory.position as u64, 0),
-        FileKind::Device(_) | FileKind::Signals(_) | FileKind::Timer(_) | FileKind::Event(_) | FileKind::Epoll(_) => {
+        FileKind::Device(_)
+        | FileKind::Signals(_)
+        | FileKind::Timer(_)
+        | FileKind::Event(_)
+        | FileKind::Epoll(_)
+        | FileKind::Inotify(_) => {
             return Ok(0);
         }
         FileKind::Output(output) => {

@@ -114,7 +114,12 @@ fn stat_open(ctx: &mut Ctx<'_>, id: FileId) -> Result<Stat, Errno> {
             let mode = ctx.kernel.ipc.queues.get(open.queue).mode;
             return Ok(synthetic_stat(number, S_IFREG | mode, 80));
         }
-        FileKind::Event(_) | FileKind::Timer(_) | FileKind::Signals(_) | FileKind::Epoll(_) | FileKind::Process(_) => {
+        FileKind::Inotify(_)
+        | FileKind::Event(_)
+        | FileKind::Timer(_)
+        | FileKind::Signals(_)
+        | FileKind::Epoll(_)
+        | FileKind::Process(_) => {
             return Ok(synthetic_stat(number, 0o600, 0));
         }
     };
@@ -142,6 +147,7 @@ impl Kernel {
             FileKind::Inet(_) | FileKind::Netlink(_) | FileKind::Unix(_) => {
                 format!("socket:[{}]", ANONYMOUS_NUMBERS + u64::from(id.0)).into_bytes()
             }
+            FileKind::Inotify(_) => b"anon_inode:inotify".to_vec(),
             FileKind::Event(_) => b"anon_inode:[eventfd]".to_vec(),
             FileKind::Timer(_) => b"anon_inode:[timerfd]".to_vec(),
             FileKind::Signals(_) => b"anon_inode:[signalfd]".to_vec(),
@@ -235,6 +241,7 @@ fn list_directory(ctx: &mut Ctx<'_>, [fd, out, size, ..]: [u64; 6], push: PushEn
     }
     ctx.process.memory.write(out, &bytes)?;
     directory.position = position;
+    ctx.kernel.open_file_event(id, IN_ACCESS);
     Ok(bytes.len() as u64)
 }
 

@@ -60,7 +60,7 @@ pub(super) fn getrandom(ctx: &mut Ctx<'_>, [address, bytes, flags, ..]: [u64; 6]
 }
 
 /// The process that a call names by its number, 0 for the calling one. ESRCH.
-fn named_process<'a>(ctx: &'a mut Ctx<'_>, pid: u64) -> Result<&'a mut Process, Errno> {
+pub(super) fn named_process<'a>(ctx: &'a mut Ctx<'_>, pid: u64) -> Result<&'a mut Process, Errno> {
     match pid as u32 {
         0 => Ok(ctx.process),
         pid if pid == ctx.process.pid.0 => Ok(ctx.process),
@@ -170,7 +170,7 @@ pub(super) fn sched_setaffinity(ctx: &mut Ctx<'_>, [pid, bytes, address, ..]: [u
     if first[0] & 1 == 0 { Err(Errno::EINVAL.into()) } else { Ok(0) }
 }
 
-fn known_thread(ctx: &Ctx<'_>, tid: u64) -> Result<(), Errno> {
+pub(super) fn known_thread(ctx: &Ctx<'_>, tid: u64) -> Result<(), Errno> {
     let tid = tid as u32;
     let known = tid == 0 || tid == ctx.thread.tid.0 || ctx.kernel.threads.get(tid).is_some();
     if known { Ok(()) } else { Err(Errno::ESRCH) }

@@ -45,6 +45,7 @@ pub(super) fn shmat(ctx: &mut Ctx<'_>, [id, address, flags, ..]: [u64; 6]) -> Sy
     if address != 0 && flags & SHM_REMAP == 0 && ctx.process.memory.overlaps(address, bytes) {
         return Err(Errno::EINVAL.into());
     }
+    super::memory::check_room(ctx, bytes, false)?;
     let request = MapRequest {
         hint: address,
         bytes,

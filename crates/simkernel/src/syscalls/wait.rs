@@ -243,7 +243,7 @@ pub(super) fn pidfd_send_signal(ctx: &mut Ctx<'_>, [fd, number, info, flags, ..]
 }
 
 /// The process that a descriptor is of. EBADF.
-fn pid_behind(ctx: &Ctx<'_>, fd: u64) -> Result<Pid, Errno> {
+pub(super) fn pid_behind(ctx: &Ctx<'_>, fd: u64) -> Result<Pid, Errno> {
     match ctx.kernel.files[ctx.file(fd)?].kind {
         FileKind::Process(pid) => Ok(pid),
         _ => Err(Errno::EBADF),

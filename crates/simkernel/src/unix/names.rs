@@ -100,6 +100,7 @@ fn bind_path(ctx: &mut Ctx<'_>, path: &[u8]) -> Result<Key, Errno> {
     }
     let mode = S_IFSOCK | 0o777 & !ctx.place().umask;
     ctx.kernel.vfs.mknod(&target.path, mode, ctx.now)?;
+    ctx.kernel.name_event(&target.path, linux_abi::fs::IN_CREATE);
     match ctx.walk(AT_FDCWD as u64, path, false)?.node {
         Some(Node::Real(node)) => Ok(Key::Inode(ctx.kernel.vfs.identities.of(&node.stat))),
         _ => Err(Errno::EIO),

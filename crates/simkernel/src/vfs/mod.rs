@@ -50,6 +50,8 @@ pub struct Vfs {
     /// Paths in overlays whose lower file was removed: nothing at or below them shows through.
     hidden: BTreeSet<Vec<u8>>,
     pub identities: Identities,
+    /// Extended attributes, by inode number.
+    pub xattrs: FastMap<u64, BTreeMap<Vec<u8>, Vec<u8>>>,
     pub descriptors: Descriptors,
     /// FIFOs that are open, by real path.
     fifos: BTreeMap<Vec<u8>, PipeId>,
@@ -72,6 +74,7 @@ impl Vfs {
             known_links: FastMap::default(),
             hidden: BTreeSet::new(),
             identities: Identities::default(),
+            xattrs: FastMap::default(),
             descriptors: Descriptors::new(config.real_descriptors),
             fifos: BTreeMap::new(),
             serials: 0,
@@ -226,13 +229,22 @@ impl Vfs {
             let flags = if directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
             rustix::fs::unlinkat(CWD, &node.path[..], flags).map_err(errno)?;
             if (directory || node.stat.st_nlink <= 1) && !in_use {
-                self.identities.forget(node.stat.st_dev, node.stat.st_ino);
+                self.forget(node.stat.st_dev, node.stat.st_ino);
             }
             self.fifos.remove(&node.path);
         }
         self.hide_lower(path)?;
         self.touch_parent(path, now);
         Ok(())
+    }
+
+    /// A real inode is gone, with what the simulation knows of it.
+    pub(crate) fn forget(&mut self, device: u64, inode: u64) {
+        if !self.xattrs.is_empty() {
+            let number = self.identities.number(device, inode);
+            self.xattrs.remove(&number);
+        }
+        self.identities.forget(device, inode);
     }
 
     /// Keeps the machine's file at this path from showing through an overlay.

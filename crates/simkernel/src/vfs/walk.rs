@@ -157,7 +157,7 @@ impl Vfs {
         Ok(self.lookup_real(path)?.map(Node::Real))
     }
 
-    pub(super) fn lookup_real(&mut self, path: &[u8]) -> Result<Option<RealNode>, Errno> {
+    pub(crate) fn lookup_real(&mut self, path: &[u8]) -> Result<Option<RealNode>, Errno> {
         let (area, prefix) = self.mounts.find(path);
         match area {
             Area::ReadOnly => real_node(path, false),

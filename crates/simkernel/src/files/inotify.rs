@@ -1,0 +1,473 @@
+//! inotify(7): instances, their watches, and what is told to them. Changes of files are reported by those that make them
+//! (`Kernel::file_event` and its relatives); a host without instances does nothing for it.
+//!
+//! A watch knows its file by number and by path: by number, since the file may have several names, by path, since a directory of the
+//! machine gets another inode when the host's private part of it comes into being.
+
+use crate::ids::FileId;
+use crate::kernel::Kernel;
+use crate::user_io::ByteSink;
+use crate::wait::Events;
+use linux_abi::Errno;
+use linux_abi::fs::*;
+use std::collections::{BTreeMap, VecDeque};
+
+/// `fs.inotify.max_queued_events`.
+const QUEUE_MAX: usize = 16_384;
+/// `fs.inotify.max_user_watches`, and instances.
+const WATCHES_MAX: usize = 65_536;
+pub const INSTANCES_MAX: usize = 128;
+/// Bytes of `struct inotify_event`, and what names are rounded up to.
+const EVENT_BYTES: usize = 16;
+/// Events that programs can ask for.
+const ALL_EVENTS: u32 = 0xfff;
+const IN_UNMOUNT: u32 = 0x2000;
+const IN_Q_OVERFLOW: u32 = 0x4000;
+const IN_IGNORED: u32 = 0x8000;
+const IN_MASK_CREATE: u32 = 0x1000_0000;
+/// What `inotify_add_watch` takes.
+const KNOWN: u32 = ALL_EVENTS
+    | IN_UNMOUNT
+    | IN_Q_OVERFLOW
+    | IN_IGNORED
+    | IN_ONLYDIR
+    | IN_DONT_FOLLOW
+    | IN_EXCL_UNLINK
+    | IN_MASK_CREATE
+    | IN_MASK_ADD
+    | IN_ISDIR
+    | IN_ONESHOT;
+
+#[derive(Debug)]
+struct Watch {
+    /// None once the name is gone.
+    path: Option<Vec<u8>>,
+    number: u64,
+    mask: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Event {
+    wd: i32,
+    mask: u32,
+    cookie: u32,
+    name: Vec<u8>,
+}
+
+impl Event {
+    /// Bytes of its name, with at least one NUL, rounded up.
+    fn name_bytes(&self) -> usize {
+        if self.name.is_empty() { 0 } else { (self.name.len() + 1).next_multiple_of(EVENT_BYTES) }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(EVENT_BYTES + self.name_bytes());
+        bytes.extend(self.wd.to_le_bytes());
+        for word in [self.mask, self.cookie, self.name_bytes() as u32] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend(&self.name);
+        bytes.resize(EVENT_BYTES + self.name_bytes(), 0);
+        bytes
+    }
+}
+
+/// One instance.
+#[derive(Debug, Default)]
+pub struct Inotify {
+    watches: BTreeMap<i32, Watch>,
+    last: i32,
+    queue: VecDeque<Event>,
+    /// What reading everything would give.
+    bytes: usize,
+}
+
+/// What happened: to a file, or to a name in a directory.
+#[derive(Clone, Copy, Debug)]
+struct Change<'a> {
+    /// Of the file, if the file itself is concerned.
+    number: Option<u64>,
+    path: &'a [u8],
+    mask: u32,
+    cookie: u32,
+    /// The directory that it lies in learns of it.
+    to_parent: bool,
+    /// The name is gone already.
+    unlinked: bool,
+}
+
+impl Inotify {
+    pub fn poll(&self) -> Events {
+        Events::READABLE.when(!self.queue.is_empty())
+    }
+
+    /// FIONREAD.
+    pub fn available(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whole events, as many as fit. EAGAIN without any, EINVAL when the first does not fit.
+    pub fn read(&mut self, sink: &mut dyn ByteSink) -> Result<usize, Errno> {
+        let mut done = 0;
+        while let Some(event) = self.queue.front() {
+            let bytes = event.bytes();
+            if bytes.len() > sink.remaining() {
+                return if done == 0 { Err(Errno::EINVAL) } else { Ok(done) };
+            }
+            if sink.put(&bytes) < bytes.len() {
+                return if done == 0 { Err(Errno::EFAULT) } else { Ok(done) };
+            }
+            done += bytes.len();
+            self.bytes -= bytes.len();
+            self.queue.pop_front();
+        }
+        if done == 0 { Err(Errno::EAGAIN) } else { Ok(done) }
+    }
+
+    /// Adds an event, unless the last one is the same.
+    fn push(&mut self, event: Event) {
+        let same = |last: &Event| last.wd == event.wd && last.mask == event.mask && last.name == event.name;
+        if self.queue.back().is_some_and(same) && event.mask & IN_IGNORED == 0 {
+            return;
+        }
+        let event = match self.queue.len() {
+            QUEUE_MAX => Event { wd: -1, mask: IN_Q_OVERFLOW, cookie: 0, name: Vec::new() },
+            len if len > QUEUE_MAX => return,
+            _ => event,
+        };
+        self.bytes += EVENT_BYTES + event.name_bytes();
+        self.queue.push_back(event);
+    }
+
+    /// `inotify_add_watch` on a file: the watch's number.
+    pub fn add(&mut self, path: &[u8], number: u64, mask: u32) -> Result<i32, Errno> {
+        let kept = mask & (ALL_EVENTS | IN_ONESHOT | IN_EXCL_UNLINK);
+        let known = self.watches.iter_mut().find(|(_, watch)| watch.number == number);
+        if let Some((wd, watch)) = known {
+            if mask & IN_MASK_CREATE != 0 {
+                return Err(Errno::EEXIST);
+            }
+            watch.mask = if mask & IN_MASK_ADD != 0 { watch.mask | kept } else { kept };
+            return Ok(*wd);
+        }
+        if self.watches.len() >= WATCHES_MAX {
+            return Err(Errno::ENOSPC);
+        }
+        self.last += 1;
+        self.watches.insert(self.last, Watch { path: Some(path.to_vec()), number, mask: kept });
+        Ok(self.last)
+    }
+
+    /// Ends a watch. EINVAL when there is none of that number.
+    pub fn remove(&mut self, wd: i32) -> Result<(), Errno> {
+        self.watches.remove(&wd).ok_or(Errno::EINVAL)?;
+        self.push(Event { wd, mask: IN_IGNORED, cookie: 0, name: Vec::new() });
+        Ok(())
+    }
+
+    /// Tells a change to the watches that it concerns: the directory's first, then the file's own. Whether any was.
+    fn tell(&mut self, change: &Change<'_>) -> bool {
+        let before = self.queue.len();
+        if change.to_parent
+            && let Some(slash) = change.path.iter().rposition(|&byte| byte == b'/')
+        {
+            let (parent, name) = (&change.path[..slash], &change.path[slash + 1..]);
+            let concerned = |watch: &Watch| {
+                watch.path.as_deref() == Some(parent) && !(change.unlinked && watch.mask & IN_EXCL_UNLINK != 0)
+            };
+            self.tell_those(concerned, change.mask, change.cookie, name);
+        }
+        if let Some(number) = change.number {
+            let path = (!change.unlinked).then_some(change.path);
+            let concerned = |watch: &Watch| watch.number == number || (path.is_some() && watch.path.as_deref() == path);
+            // Nobody is told that a directory moved or went that it is one.
+            let own = change.mask & (IN_DELETE_SELF | IN_MOVE_SELF) != 0;
+            let mask = if own { change.mask & !IN_ISDIR } else { change.mask };
+            self.tell_those(concerned, mask, 0, b"");
+        }
+        self.queue.len() != before
+    }
+
+    fn tell_those(&mut self, concerned: impl Fn(&Watch) -> bool, mask: u32, cookie: u32, name: &[u8]) {
+        let wanted = |watch: &Watch| watch.mask & mask & ALL_EVENTS != 0 && concerned(watch);
+        let told: Vec<(i32, u32)> =
+            self.watches.iter().filter(|(_, watch)| wanted(watch)).map(|(wd, watch)| (*wd, watch.mask)).collect();
+        for (wd, flags) in told {
+            self.push(Event { wd, mask, cookie, name: name.to_vec() });
+            if flags & IN_ONESHOT != 0 {
+                // It was found just now.
+                let _ = self.remove(wd);
+            }
+        }
+    }
+
+    /// The file is no more.
+    fn forget(&mut self, number: u64) -> bool {
+        let gone: Vec<i32> =
+            self.watches.iter().filter(|(_, watch)| watch.number == number).map(|(wd, _)| *wd).collect();
+        for wd in &gone {
+            // As above.
+            let _ = self.remove(*wd);
+        }
+        !gone.is_empty()
+    }
+}
+
+/// Checks the mask of `inotify_add_watch`. EINVAL.
+pub fn check_mask(mask: u32) -> Result<(), Errno> {
+    let both = IN_MASK_ADD | IN_MASK_CREATE;
+    if mask & KNOWN == 0 || mask & both == both { Err(Errno::EINVAL) } else { Ok(()) }
+}
+
+/// The instances of a host, in order of creation.
+#[derive(Debug, Default)]
+pub struct Watchers {
+    instances: Vec<FileId>,
+    cookies: u32,
+}
+
+impl Watchers {
+    pub fn is_empty(&self) -> bool {
+        self.instances.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.instances.len()
+    }
+
+    pub fn add(&mut self, file: FileId) {
+        self.instances.push(file);
+    }
+
+    pub(crate) fn remove(&mut self, file: FileId) {
+        self.instances.retain(|other| *other != file);
+    }
+}
+
+impl Kernel {
+    /// Lets every instance of the host look at something; those that got an event become readable.
+    fn each_instance(&mut self, mut look: impl FnMut(&mut Inotify) -> bool) {
+        for file in self.watchers.instances.clone() {
+            let Some(super::FileKind::Inotify(instance)) = self.files.get_mut(file).map(|file| &mut file.kind) else {
+                continue;
+            };
+            if look(instance) {
+                self.notify(file, Events::READABLE);
+            }
+        }
+    }
+
+    /// Something was done with a file (`mask`), which the directory that it lies in learns too.
+    pub(crate) fn file_event(&mut self, path: &[u8], number: u64, mask: u32) {
+        if !self.watchers.is_empty() {
+            self.tell(path, number, mask, true, false);
+        }
+    }
+
+    fn tell(&mut self, path: &[u8], number: u64, mask: u32, to_parent: bool, unlinked: bool) {
+        let change = Change { number: Some(number), path, mask, cookie: 0, to_parent, unlinked };
+        self.each_instance(|instance| instance.tell(&change));
+    }
+
+    /// Something was done with an open file.
+    pub(crate) fn open_file_event(&mut self, id: FileId, mask: u32) {
+        if self.watchers.is_empty() {
+            return;
+        }
+        match &self.files[id].kind {
+            super::FileKind::Regular(file) => {
+                let (path, number, unlinked) = (file.path.clone(), file.number, file.unlinked);
+                self.tell(&path, number, mask, true, unlinked);
+            }
+            super::FileKind::Directory(directory) => {
+                let path = directory.path.clone();
+                let number = self.directory_number(&path);
+                self.tell(&path, number, mask | IN_ISDIR, true, false);
+            }
+            _ => {}
+        }
+    }
+
+    /// What stands for a directory in watches.
+    pub(crate) fn directory_number(&mut self, path: &[u8]) -> u64 {
+        match self.vfs.lookup_real(path) {
+            Ok(Some(node)) => self.vfs.identities.of(&node.stat),
+            _ => crate::vfs::synthetic::number(path),
+        }
+    }
+
+    /// An open file is closed for good. It may have been the last user of a file without a name.
+    pub(crate) fn closed_file_event(&mut self, file: &super::OpenFile) {
+        if self.watchers.is_empty() {
+            return;
+        }
+        let mask = if file.writable() { IN_CLOSE_WRITE } else { IN_CLOSE_NOWRITE };
+        match &file.kind {
+            super::FileKind::Regular(regular) => {
+                self.tell(&regular.path, regular.number, mask, true, regular.unlinked);
+                let number = regular.number;
+                let same = |other: &super::OpenFile| matches!(&other.kind, super::FileKind::Regular(other) if other.number == number);
+                if regular.unlinked && !self.files.iter_mut().any(|(_, other)| same(other)) {
+                    self.file_is_gone(number);
+                }
+            }
+            super::FileKind::Directory(directory) => {
+                let number = self.directory_number(&directory.path);
+                self.tell(&directory.path, number, mask | IN_ISDIR, true, false);
+            }
+            _ => {}
+        }
+    }
+
+    fn file_is_gone(&mut self, number: u64) {
+        self.tell(b"", number, IN_DELETE_SELF, false, true);
+        self.each_instance(|instance| instance.forget(number));
+    }
+
+    /// A name appeared in its directory.
+    pub(crate) fn name_event(&mut self, path: &[u8], mask: u32) {
+        if !self.watchers.is_empty() {
+            let change = Change { number: None, path, mask, cookie: 0, to_parent: true, unlinked: false };
+            self.each_instance(|instance| instance.tell(&change));
+        }
+    }
+
+    /// A name was removed: `last` when its file has no other, `in_use` when an open file keeps it.
+    pub(crate) fn removal_event(&mut self, path: &[u8], number: u64, directory: bool, last: bool, in_use: bool) {
+        if self.watchers.is_empty() {
+            return;
+        }
+        if !directory {
+            self.tell(path, number, IN_ATTRIB, false, false);
+        }
+        self.forget_name(path, number, last && !in_use);
+        self.name_event(path, IN_DELETE | if directory { IN_ISDIR } else { 0 });
+    }
+
+    /// A name was overwritten by another file.
+    pub(crate) fn replaced_event(&mut self, path: &[u8], number: u64, directory: bool, last: bool, in_use: bool) {
+        if self.watchers.is_empty() {
+            return;
+        }
+        if !directory {
+            self.tell(path, number, IN_ATTRIB, false, true);
+        }
+        self.forget_name(path, number, last && !in_use);
+    }
+
+    fn forget_name(&mut self, path: &[u8], number: u64, gone: bool) {
+        self.each_instance(|instance| {
+            for watch in instance.watches.values_mut() {
+                if watch.number == number && watch.path.as_deref() == Some(path) {
+                    watch.path = None;
+                }
+            }
+            false
+        });
+        if gone {
+            self.file_is_gone(number);
+        }
+    }
+
+    /// A file moved. Watches of it, and below it, go along.
+    pub(crate) fn move_event(&mut self, from: &[u8], to: &[u8], number: u64, directory: bool) {
+        if self.watchers.is_empty() {
+            return;
+        }
+        let kind = if directory { IN_ISDIR } else { 0 };
+        self.watchers.cookies += 1;
+        let cookie = self.watchers.cookies;
+        for (path, mask) in [(from, IN_MOVED_FROM), (to, IN_MOVED_TO)] {
+            let change = Change { number: None, path, mask: mask | kind, cookie, to_parent: true, unlinked: false };
+            self.each_instance(|instance| instance.tell(&change));
+        }
+        self.each_instance(|instance| {
+            for watch in instance.watches.values_mut() {
+                let Some(path) = &watch.path else { continue };
+                if crate::vfs::mounts::is_below(path, from) && (directory || watch.number == number) {
+                    watch.path = Some([to, &path[from.len()..]].concat());
+                }
+            }
+            false
+        });
+    }
+
+    /// The last part of a move: the file's own watches learn of it.
+    pub(crate) fn moved_self_event(&mut self, to: &[u8], number: u64) {
+        self.self_event(to, number, IN_MOVE_SELF);
+    }
+
+    /// Something was done with a file that only its own watches learn.
+    pub(crate) fn self_event(&mut self, path: &[u8], number: u64, mask: u32) {
+        if !self.watchers.is_empty() {
+            self.tell(path, number, mask, false, false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::user_io::VecSink;
+
+    fn change(path: &'static [u8], number: u64, mask: u32) -> Change<'static> {
+        Change { number: Some(number), path, mask, cookie: 0, to_parent: true, unlinked: false }
+    }
+
+    fn words(instance: &mut Inotify) -> Vec<(i32, u32)> {
+        let mut sink = VecSink::new(4096);
+        let _ = instance.read(&mut sink);
+        let mut at = 0;
+        let mut list = Vec::new();
+        while at < sink.data.len() {
+            let word = |i: usize| u32::from_le_bytes(sink.data[at + 4 * i..at + 4 * i + 4].try_into().unwrap());
+            list.push((word(0) as i32, word(1)));
+            at += EVENT_BYTES + word(3) as usize;
+        }
+        list
+    }
+
+    #[test]
+    fn a_directory_hears_of_a_file_before_the_file_does() {
+        let mut instance = Inotify::default();
+        assert_eq!(instance.add(b"/d", 5, IN_OPEN), Ok(1));
+        assert_eq!(instance.add(b"/d/f", 6, IN_OPEN | IN_MODIFY), Ok(2));
+        assert!(instance.tell(&change(b"/d/f", 6, IN_OPEN)));
+        assert!(!instance.tell(&change(b"/e/f", 7, IN_OPEN)));
+        assert_eq!(instance.available(), 32 + 16);
+        assert_eq!(words(&mut instance), [(1, IN_OPEN), (2, IN_OPEN)]);
+        assert_eq!(instance.read(&mut VecSink::new(99)), Err(Errno::EAGAIN));
+    }
+
+    #[test]
+    fn equal_events_merge_and_too_many_are_one_overflow() {
+        let mut instance = Inotify::default();
+        instance.add(b"/f", 6, IN_MODIFY | IN_ACCESS).unwrap();
+        for _ in 0..3 {
+            instance.tell(&change(b"/f", 6, IN_MODIFY));
+        }
+        assert_eq!(words(&mut instance), [(1, IN_MODIFY)]);
+        for i in 0..QUEUE_MAX + 9 {
+            instance.tell(&change(b"/f", 6, if i % 2 == 0 { IN_MODIFY } else { IN_ACCESS }));
+        }
+        assert_eq!(instance.queue.len(), QUEUE_MAX + 1);
+        assert_eq!(instance.queue.back().map(|event| (event.wd, event.mask)), Some((-1, IN_Q_OVERFLOW)));
+    }
+
+    #[test]
+    fn watches_are_added_to_replaced_and_used_once() {
+        let mut instance = Inotify::default();
+        assert_eq!(instance.add(b"/f", 6, IN_MODIFY), Ok(1));
+        assert_eq!(instance.add(b"/f", 6, IN_OPEN | IN_MASK_ADD), Ok(1));
+        assert_eq!(instance.add(b"/f", 6, IN_OPEN | IN_MASK_CREATE), Err(Errno::EEXIST));
+        instance.tell(&change(b"/f", 6, IN_MODIFY));
+        assert_eq!(instance.add(b"/f", 6, IN_OPEN | IN_ONESHOT), Ok(1));
+        instance.tell(&change(b"/f", 6, IN_OPEN));
+        assert_eq!(words(&mut instance), [(1, IN_MODIFY), (1, IN_OPEN), (1, IN_IGNORED)]);
+        assert_eq!((instance.remove(1), instance.add(b"/f", 6, IN_OPEN)), (Err(Errno::EINVAL), Ok(2)));
+        assert_eq!(
+            (check_mask(0), check_mask(IN_MASK_ADD | IN_MASK_CREATE | IN_OPEN)),
+            (Err(Errno::EINVAL), Err(Errno::EINVAL))
+        );
+    }
+}

@@ -1,0 +1,230 @@
+//! Extended attributes, xattr(7). They are kept by the simulation, for files in writable areas; files of the machine have none, and get a
+//! copy of their own when they are given one, where that is possible.
+
+use super::paths::start_of;
+use crate::ctx::Ctx;
+use crate::files::FileKind;
+use crate::outcome::{Outcome, SysResult};
+use crate::vfs::walk::Node;
+use crate::vfs::{RealNode, errno};
+use linux_abi::Errno;
+use linux_abi::fs::{AT_FDCWD, IN_ATTRIB, S_IFDIR, S_IFMT, S_IFREG};
+
+const HERE: u64 = AT_FDCWD as u64;
+const NAME_MAX: usize = 255;
+const VALUE_MAX: u64 = 65_536;
+const CREATE: u32 = 1;
+const REPLACE: u32 = 2;
+
+/// What a call is about.
+struct Subject {
+    path: Vec<u8>,
+    /// None for what is on no disk: it has no attributes.
+    node: Option<RealNode>,
+}
+
+fn by_path(ctx: &mut Ctx<'_>, path: u64, follow: bool) -> Result<Subject, Outcome> {
+    let path = ctx.path_argument(path)?;
+    let target = ctx.walk(HERE, &path, follow)?;
+    match target.node.ok_or(Errno::ENOENT)? {
+        Node::Real(node) => Ok(Subject { path: target.path, node: Some(node) }),
+        Node::Synthetic(_) => Ok(Subject { path: target.path, node: None }),
+    }
+}
+
+fn by_descriptor(ctx: &mut Ctx<'_>, fd: u64) -> Result<Subject, Outcome> {
+    let id = ctx.file(fd)?;
+    match &ctx.kernel.files[id].kind {
+        FileKind::Regular(file) => {
+            let (path, real, writable) = (file.path.clone(), file.real.clone(), file.in_run);
+            let stat = rustix::fs::fstat(ctx.kernel.real_descriptor(id)?).map_err(|e| Outcome::from(errno(e)))?;
+            Ok(Subject { path, node: Some(RealNode { path: real, stat, writable }) })
+        }
+        FileKind::Directory(_) => {
+            let path = start_of(ctx, fd)?;
+            let node = ctx.walk(HERE, if path.is_empty() { b"/" } else { &path }, false)?.node;
+            let node = match node {
+                Some(Node::Real(node)) => Some(node),
+                _ => None,
+            };
+            Ok(Subject { path, node })
+        }
+        FileKind::Name(_) => Err(Errno::EBADF.into()),
+        _ => Ok(Subject { path: Vec::new(), node: None }),
+    }
+}
+
+/// An attribute's name. ERANGE, EOPNOTSUPP.
+fn name_argument(ctx: &Ctx<'_>, address: u64) -> Result<Vec<u8>, Outcome> {
+    let name = ctx.process.memory.read_cstr(address, NAME_MAX)?.ok_or(Errno::ERANGE)?;
+    if name.is_empty() { Err(Errno::ERANGE.into()) } else { Ok(name) }
+}
+
+/// Which names there are, and on what. EOPNOTSUPP, EINVAL, EPERM.
+fn check_name(name: &[u8], node: &RealNode, changes: bool) -> Result<(), Errno> {
+    let class = [&b"user."[..], b"trusted.", b"security."].into_iter().find(|class| name.starts_with(class));
+    let class = class.ok_or(Errno::EOPNOTSUPP)?;
+    if class.len() == name.len() {
+        return Err(Errno::EINVAL);
+    }
+    let plain = matches!(node.stat.st_mode & S_IFMT, S_IFREG | S_IFDIR);
+    match () {
+        () if class == b"user." && !plain => Err(if changes { Errno::EPERM } else { Errno::ENODATA }),
+        () => Ok(()),
+    }
+}
+
+/// setxattr(2).
+pub(super) fn setxattr(ctx: &mut Ctx<'_>, [path, name, value, bytes, flags, _]: [u64; 6]) -> SysResult {
+    let subject = by_path(ctx, path, true)?;
+    set(ctx, subject, [name, value, bytes, flags])
+}
+
+/// lsetxattr(2).
+pub(super) fn lsetxattr(ctx: &mut Ctx<'_>, [path, name, value, bytes, flags, _]: [u64; 6]) -> SysResult {
+    let subject = by_path(ctx, path, false)?;
+    set(ctx, subject, [name, value, bytes, flags])
+}
+
+/// fsetxattr(2).
+pub(super) fn fsetxattr(ctx: &mut Ctx<'_>, [fd, name, value, bytes, flags, _]: [u64; 6]) -> SysResult {
+    let subject = by_descriptor(ctx, fd)?;
+    set(ctx, subject, [name, value, bytes, flags])
+}
+
+fn set(ctx: &mut Ctx<'_>, subject: Subject, [name, value, bytes, flags]: [u64; 4]) -> SysResult {
+    let flags = flags as u32;
+    if flags & !(CREATE | REPLACE) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let name = name_argument(ctx, name)?;
+    if bytes > VALUE_MAX {
+        return Err(Errno::E2BIG.into());
+    }
+    let mut content = vec![0; bytes as usize];
+    ctx.process.memory.read(value, &mut content)?;
+    let node = subject.node.ok_or(Errno::EOPNOTSUPP)?;
+    check_name(&name, &node, true)?;
+    let node = writable(ctx, &subject.path, &node)?;
+    let number = ctx.kernel.vfs.identities.of(&node.stat);
+    let attributes = ctx.kernel.vfs.xattrs.entry(number).or_default();
+    match attributes.contains_key(&name) {
+        true if flags & CREATE != 0 => return Err(Errno::EEXIST.into()),
+        false if flags & REPLACE != 0 => return Err(Errno::ENODATA.into()),
+        _ => {}
+    }
+    attributes.insert(name, content);
+    changed(ctx, &subject.path, &node, number);
+    Ok(0)
+}
+
+/// The file where it can be changed. EROFS.
+fn writable(ctx: &mut Ctx<'_>, path: &[u8], node: &RealNode) -> Result<RealNode, Errno> {
+    if node.writable { Ok(node.clone()) } else { ctx.kernel.vfs.for_change(path, node) }
+}
+
+fn changed(ctx: &mut Ctx<'_>, path: &[u8], node: &RealNode, number: u64) {
+    ctx.kernel.vfs.identities.change(number, ctx.now);
+    let kind = if node.kind() == S_IFDIR { linux_abi::fs::IN_ISDIR } else { 0 };
+    ctx.kernel.file_event(path, number, IN_ATTRIB | kind);
+}
+
+/// getxattr(2).
+pub(super) fn getxattr(ctx: &mut Ctx<'_>, [path, name, value, bytes, ..]: [u64; 6]) -> SysResult {
+    let subject = by_path(ctx, path, true)?;
+    get(ctx, &subject, name, value, bytes)
+}
+
+/// lgetxattr(2).
+pub(super) fn lgetxattr(ctx: &mut Ctx<'_>, [path, name, value, bytes, ..]: [u64; 6]) -> SysResult {
+    let subject = by_path(ctx, path, false)?;
+    get(ctx, &subject, name, value, bytes)
+}
+
+/// fgetxattr(2).
+pub(super) fn fgetxattr(ctx: &mut Ctx<'_>, [fd, name, value, bytes, ..]: [u64; 6]) -> SysResult {
+    let subject = by_descriptor(ctx, fd)?;
+    get(ctx, &subject, name, value, bytes)
+}
+
+fn get(ctx: &mut Ctx<'_>, subject: &Subject, name: u64, value: u64, bytes: u64) -> SysResult {
+    let name = name_argument(ctx, name)?;
+    if name.starts_with(b"system.posix_acl_") {
+        return Err(Errno::ENODATA.into());
+    }
+    let node = subject.node.as_ref().ok_or(Errno::EOPNOTSUPP)?;
+    check_name(&name, node, false)?;
+    let number = ctx.kernel.vfs.identities.of(&node.stat);
+    let content = ctx.kernel.vfs.xattrs.get(&number).and_then(|all| all.get(&name)).ok_or(Errno::ENODATA)?;
+    answer(ctx, content, value, bytes)
+}
+
+/// The length of an answer, which is stored if there is room. ERANGE.
+fn answer(ctx: &Ctx<'_>, content: &[u8], address: u64, bytes: u64) -> SysResult {
+    if bytes > 0 {
+        if bytes < content.len() as u64 {
+            return Err(Errno::ERANGE.into());
+        }
+        ctx.process.memory.write(address, content)?;
+    }
+    Ok(content.len() as u64)
+}
+
+/// listxattr(2).
+pub(super) fn listxattr(ctx: &mut Ctx<'_>, [path, list, bytes, ..]: [u64; 6]) -> SysResult {
+    let subject = by_path(ctx, path, true)?;
+    show(ctx, &subject, list, bytes)
+}
+
+/// llistxattr(2).
+pub(super) fn llistxattr(ctx: &mut Ctx<'_>, [path, list, bytes, ..]: [u64; 6]) -> SysResult {
+    let subject = by_path(ctx, path, false)?;
+    show(ctx, &subject, list, bytes)
+}
+
+/// flistxattr(2).
+pub(super) fn flistxattr(ctx: &mut Ctx<'_>, [fd, list, bytes, ..]: [u64; 6]) -> SysResult {
+    let subject = by_descriptor(ctx, fd)?;
+    show(ctx, &subject, list, bytes)
+}
+
+fn show(ctx: &mut Ctx<'_>, subject: &Subject, list: u64, bytes: u64) -> SysResult {
+    let Some(node) = &subject.node else { return Ok(0) };
+    let number = ctx.kernel.vfs.identities.of(&node.stat);
+    let names = ctx.kernel.vfs.xattrs.get(&number).into_iter().flat_map(|all| all.keys());
+    let text: Vec<u8> = names.flat_map(|name| name.iter().copied().chain([0])).collect();
+    answer(ctx, &text, list, bytes)
+}
+
+/// removexattr(2).
+pub(super) fn removexattr(ctx: &mut Ctx<'_>, [path, name, ..]: [u64; 6]) -> SysResult {
+    let subject = by_path(ctx, path, true)?;
+    remove(ctx, &subject, name)
+}
+
+/// lremovexattr(2).
+pub(super) fn lremovexattr(ctx: &mut Ctx<'_>, [path, name, ..]: [u64; 6]) -> SysResult {
+    let subject = by_path(ctx, path, false)?;
+    remove(ctx, &subject, name)
+}
+
+/// fremovexattr(2).
+pub(super) fn fremovexattr(ctx: &mut Ctx<'_>, [fd, name, ..]: [u64; 6]) -> SysResult {
+    let subject = by_descriptor(ctx, fd)?;
+    remove(ctx, &subject, name)
+}
+
+fn remove(ctx: &mut Ctx<'_>, subject: &Subject, name: u64) -> SysResult {
+    let name = name_argument(ctx, name)?;
+    let node = subject.node.as_ref().ok_or(Errno::EOPNOTSUPP)?;
+    check_name(&name, node, true)?;
+    if !ctx.kernel.vfs.writable(&subject.path) && !node.writable {
+        return Err(Errno::EROFS.into());
+    }
+    let number = ctx.kernel.vfs.identities.of(&node.stat);
+    let removed = ctx.kernel.vfs.xattrs.get_mut(&number).and_then(|all| all.remove(&name));
+    removed.ok_or(Errno::ENODATA)?;
+    let node = node.clone();
+    changed(ctx, &subject.path, &node, number);
+    Ok(0)
+}
