@@ -1,6 +1,7 @@
 //! A run: from a validated plan to hosts, through the engine, to what is left in the data directory.
 
 mod accounting;
+mod computing;
 mod host;
 mod monitor;
 mod summary;
@@ -19,7 +20,7 @@ use recorder::{
 };
 use scenario::{FinalState, HostPlan, Plan, ProcessPlan};
 use simkernel::exec::ProcessSpec;
-use simkernel::host::{CallCost, ComputingRules, NetworkSettings};
+use simkernel::host::{CallCost, NetworkSettings};
 use simkernel::{HostConfig, HostName, HostNames, Kernel};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -90,6 +91,9 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     for (level, notice) in &options.notices {
         record!(main_log, *level, None::<SimTime>, None::<HostId>, "{notice}");
     }
+    if let Some(warning) = computing::warning(plan) {
+        record!(main_log, Level::Warning, None::<SimTime>, None::<HostId>, "{warning}");
+    }
     for notice in &plan.notices {
         record!(main_log, Level::Info, None::<SimTime>, None::<HostId>, "{notice}");
     }
@@ -113,7 +117,9 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     let pins = plan.experimental.use_cpu_pinning;
     let processors = if pins { worker::processors_for(options.workers) } else { Vec::new() };
     let register = accounting.register();
-    let setup = |index: usize| SimWorker::new(log.worker(), failure.clone(), processors.get(index).copied(), &register);
+    let tick = computing::tick(plan);
+    let setup =
+        |index: usize| SimWorker::new(log.worker(), failure.clone(), processors.get(index).copied(), tick, &register);
     let mut monitor = Monitor::new(plan, &options, clock, board, live)?;
     accounting.start();
     let (hosts, outcome) = simulation.run(stop, setup, |end| {
@@ -259,8 +265,8 @@ fn build_host(
             each: plan.experimental.unblocked_syscall_latency,
             look: plan.experimental.unblocked_vdso_latency,
         }),
-        computing: ComputingRules::default(),
         crash_reports: options.crash_reports,
+        computing: computing::rules(plan, host),
         strace: strace_mode(plan.experimental.strace_logging_mode),
         seeds,
         real_descriptors: (GUEST_DESCRIPTORS / plan.hosts.len()).max(1),

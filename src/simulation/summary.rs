@@ -217,6 +217,12 @@ fn count(stats: &mut SimStats, host: &SimHost) {
     network.bytes_sent += counts.sent_bytes;
     network.bytes_delivered += counts.delivered_bytes;
     stats.gnomon.events += host.events_handled;
+    let (computing, sum) = (host.kernel.computing, &mut stats.gnomon.computing);
+    sum.spins += computing.spins;
+    sum.over_budget += computing.over_budget;
+    sum.preemptions += computing.preemptions;
+    sum.preempted_ns += computing.preempted.as_nanos();
+    sum.charged_ns += computing.charged.as_nanos();
     for (number, calls) in &host.kernel.unsupported_calls {
         add(&mut stats.gnomon.interception.unsupported, &call_name(*number), *calls);
     }
@@ -242,6 +248,7 @@ fn fill_stats(
 ) {
     let counters = guest::counters();
     let gnomon = &mut stats.gnomon;
+    gnomon.computing.reproducible = gnomon.computing.preemptions == 0 && gnomon.computing.charged_ns == 0;
     gnomon.version = env!("CARGO_PKG_VERSION").to_owned();
     gnomon.seed = plan.general.seed.into();
     gnomon.digest = digest.to_owned();

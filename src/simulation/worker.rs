@@ -6,6 +6,7 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use recorder::{OutputPool, WorkerLog};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Real descriptors that one worker may keep open for captures and logs.
 const OUTPUT_DESCRIPTORS: usize = 256;
@@ -28,12 +29,14 @@ impl SimWorker {
         log: WorkerLog,
         failure: Arc<Mutex<Option<String>>>,
         processor: Option<usize>,
+        tick: Duration,
         register: &dyn Fn(guest::GuestProbe) -> Activity,
     ) -> Result<SimWorker, String> {
         if let Some(processor) = processor {
             stay_on(processor);
         }
-        let guest = guest::Worker::new().map_err(|error| error.to_string())?;
+        let mut guest = guest::Worker::new().map_err(|error| error.to_string())?;
+        guest.set_tick(tick);
         let activity = register(guest.probe());
         Ok(SimWorker { guest, log, activity, outputs: OutputPool::new(OUTPUT_DESCRIPTORS), failure })
     }

@@ -75,7 +75,8 @@ pub fn compile_library(source: &str, folder: &Path) -> PathBuf {
     compile_with(source, folder, &["-shared", "-fPIC"])
 }
 
-fn compile_with(source: &str, folder: &Path, options: &[&str]) -> PathBuf {
+/// As `compile`, with more options for the compiler.
+pub fn compile_with(source: &str, folder: &Path, options: &[&str]) -> PathBuf {
     let source = root().join(source);
     let result = folder.join(source.file_stem().expect("a name"));
     let mut cc = Command::new("cc");

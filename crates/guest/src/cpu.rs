@@ -102,3 +102,9 @@ pub(crate) fn missing_features() -> Vec<&'static str> {
     ];
     checks.iter().filter(|(_, present)| !present).map(|(name, _)| *name).collect()
 }
+
+/// This machine's time-stamp counter. Not on a worker, where reading it may trap.
+pub fn time_stamp() -> u64 {
+    // SAFETY: reads a register.
+    unsafe { std::arch::x86_64::_rdtsc() }
+}

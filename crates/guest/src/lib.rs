@@ -27,12 +27,13 @@ mod worker;
 
 pub use arena::{ARENAS_END, ARENAS_START, ArenaError, BLOCK_BYTES, HostRegion, map_arenas};
 pub use counters::{Counters, counters};
-pub use cpu::TSC_HZ;
+pub use cpu::{TSC_HZ, time_stamp};
 pub use image::{ElfError, ElfHeader, FileKey, Image, PAGE, Segment};
 pub use loader::{Program, StartArguments, StartError};
 pub use memory::{
     AddressSpace, Backing, Fault, MapError, MapRequest, MoveRequest, PROT_EXEC, PROT_READ, PROT_WRITE, Vma, VmaKind,
 };
+pub use preempt::Stopwatch;
 pub use registers::{Registers, SIGNAL_XSAVE_BYTES};
 pub use spin::{Proof, Spin, prove_spin};
 pub use switch::CLOCK_CALLS;

@@ -207,8 +207,9 @@ impl Walk<'_> {
             return Err(Stop::Unknown);
         }
         touch(Access { start: registers.rip, bytes: instruction.len(), writes: false });
+        let element = if instruction.is_string_instruction() { instruction.memory_size().size() } else { 0 };
         for memory in self.info.info(&instruction).used_memory() {
-            let Some(access) = access_of(memory, &registers)? else { continue };
+            let Some(access) = access_of(memory, element, &registers)? else { continue };
             if access.writes {
                 let mut old = vec![0; access.bytes];
                 self.space.read(access.start, &mut old).map_err(|_| Stop::Unknown)?;
@@ -225,14 +226,18 @@ impl Walk<'_> {
     }
 }
 
-/// What an instruction touches by one of its accesses; None for one that it does not make.
-fn access_of(memory: &UsedMemory, registers: &Registers) -> Result<Option<Access>, Stop> {
+/// What an instruction touches by one of its accesses; None for one that it does not make. A repeated string instruction, which the
+/// decoder knows no size of, does one element in a step.
+fn access_of(memory: &UsedMemory, element: usize, registers: &Registers) -> Result<Option<Access>, Stop> {
     let writes = match memory.access() {
         OpAccess::None | OpAccess::NoMemAccess => return Ok(None),
         OpAccess::Read | OpAccess::CondRead => false,
         _ => true,
     };
-    let bytes = memory.memory_size().size();
+    let bytes = match memory.memory_size().size() {
+        0 => element,
+        bytes => bytes,
+    };
     let start = memory.virtual_address(0, |register, _, _| value_of(register, registers));
     match start {
         Some(start) if bytes > 0 => Ok(Some(Access { start, bytes, writes })),
@@ -390,7 +395,7 @@ mod tests {
             let instruction = Decoder::with_ip(64, code, 0x1000, DecoderOptions::NONE).decode();
             let mut factory = InstructionInfoFactory::new();
             let list = factory.info(&instruction).used_memory().to_vec();
-            let access = |memory: &UsedMemory| access_of(memory, &r).ok().flatten();
+            let access = |memory: &UsedMemory| access_of(memory, 0, &r).ok().flatten();
             list.iter().filter_map(access).map(|a| (a.start, a.bytes, a.writes)).collect()
         };
         assert_eq!(accesses(&[0x8b, 0x05, 0x10, 0, 0, 0]), [(0x1016, 4, false)], "mov eax, [rip + 0x10]");

@@ -298,3 +298,21 @@ fn what_leads_out_of_a_loop_while_it_is_examined_comes_back() {
     assert_eq!(m.vcpu.run(&mut m.worker), Exit::Syscall);
     assert_eq!(m.vcpu.registers().rax, 1);
 }
+
+#[test]
+fn loops_of_string_instructions_are_proven() {
+    // 1: mov rdi, rsi; mov ecx, 5; rep stosb; mov rdi, rsi; mov ecx, 5; repe scasb; jmp 1b
+    let code = [
+        0x48, 0x89, 0xf7, 0xb9, 5, 0, 0, 0, 0xf3, 0xaa, 0x48, 0x89, 0xf7, 0xb9, 5, 0, 0, 0, 0xf3, 0xae, 0xeb, 0xea,
+    ];
+    let mut m = machine(28, &code);
+    let area = m.vcpu.registers().rsp - 64;
+    m.vcpu.registers_mut().rsi = area;
+    m.vcpu.registers_mut().rax = 3;
+    let (spin, _) = proven(&mut m);
+    assert_eq!(spin.period, 7 + 2 * 4);
+    assert!(spin.goes_on(&m.space));
+    m.space.write_value(area + 4, &9u8).unwrap();
+    assert!(!spin.goes_on(&m.space));
+    m.space.release(&mut m.region);
+}

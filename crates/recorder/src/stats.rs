@@ -38,6 +38,7 @@ pub struct GnomonStats {
     pub events: u64,
     pub network: NetworkStats,
     pub interception: InterceptionStats,
+    pub computing: ComputingStats,
     /// Calls of the real kernel on behalf of guests' memory.
     pub memory_map_calls: MemoryMapStats,
     /// By worker.
@@ -101,6 +102,22 @@ pub struct InterceptionStats {
     pub misses: Counts,
     /// System calls answered by ENOSYS, by name.
     pub unsupported: Counts,
+}
+
+/// Guests that computed without calls, and what became of the run's repeatability.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct ComputingStats {
+    /// No guest's result depended on this machine's speed: the same plan gives the same bits again.
+    pub reproducible: bool,
+    /// Loops without calls that rested until something changed.
+    pub spins: u64,
+    /// Guests that exceeded their budget of processor time.
+    pub over_budget: u64,
+    /// How often those were interrupted, and the simulated time that it took.
+    pub preemptions: u64,
+    pub preempted_ns: u64,
+    /// The simulated time that computing took on hosts with a `cpu_speed`.
+    pub charged_ns: u64,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]

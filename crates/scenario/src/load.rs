@@ -138,6 +138,7 @@ impl Parts {
                 Some(self.experimental.native_preemption_native_interval),
                 SimDuration::from_micros(1),
             ),
+            ("experimental.compute_budget", self.experimental.compute_budget, SimDuration::from_millis(1)),
         ];
         for (path, value, least) in no_smaller {
             if value.is_some_and(|v| v < least) {

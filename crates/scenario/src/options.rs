@@ -2,7 +2,7 @@
 //! default, role and help text. The reader of files, the command line, its help, the documentation and
 //! `processed-config.yaml` all follow from it.
 
-use crate::setting::{Kind, LogLevel, Scalar, Scheduler, Setting, StraceMode};
+use crate::setting::{CpuSpeed, Kind, LogLevel, Scalar, Scheduler, Setting, StraceMode};
 use base::{ByteSize, SimDuration};
 use topology::Discipline;
 
@@ -145,6 +145,8 @@ section! {
 section! {
     /// `host_option_defaults`, and a host's own `host_options`.
     HostOptions in "host_option_defaults" {
+        cpu_speed: Option<CpuSpeed> = "null", Works, None,
+            "How fast a host's processor is: against this machine's (0.5), or its clock rate (1.2 GHz). Guests' computing then takes simulated time as measured, and two runs differ; null: it takes none";
         log_level: Option<LogLevel> = "null", Works, None,
             "How much is logged about hosts; null means as much as about everything else";
         pcap_capture_size: ByteSize = "65535 B", Works, None,
@@ -157,20 +159,19 @@ section! {
 section! {
     /// `experimental`.
     Experimental in "experimental" {
+        compute_budget: Option<SimDuration> = "10 sec", Works, None,
+            "The processor time that a guest may take between two system calls; beyond it, its computing takes simulated time and the run cannot be repeated to the bit; null: any";
         interface_qdisc: Discipline = "fifo", Works, None,
             "The order in which a host's interface sends what its sockets hand over";
         max_unapplied_cpu_latency: SimDuration = "1 us",
             NoEffect("the clock of a guest moves with each call"), None,
             "How much execution time may gather before the clock of a guest moves";
-        native_preemption_enabled: bool = "false",
-            NoEffect("preempting guests by native time would make two runs differ"), None,
-            "Whether guests that run for long without a system call are interrupted by native time";
-        native_preemption_native_interval: SimDuration = "100 ms",
-            NoEffect("preempting guests by native time would make two runs differ"), None,
-            "The native time after which a guest would be interrupted";
-        native_preemption_sim_interval: SimDuration = "10 ms",
-            NoEffect("preempting guests by native time would make two runs differ"), None,
-            "The simulated time that such an interruption would take";
+        native_preemption_enabled: bool = "false", Works, None,
+            "Whether the next two options take the place of compute_budget";
+        native_preemption_native_interval: SimDuration = "100 ms", Works, None,
+            "The processor time after which a guest that makes no system call is interrupted, each time";
+        native_preemption_sim_interval: SimDuration = "10 ms", Works, None,
+            "The simulated time that such an interruption takes";
         report_errors_to_stderr: bool = "true", Works, None,
             "Whether errors are shown on standard error too";
         runahead: Option<SimDuration> = "1 ms",
@@ -233,6 +234,7 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_shadow() {
+        // Shadow knows neither `cpu_speed` nor `compute_budget`.
         let expected = [
             ("general.stop_time", "0 sec"),
             ("general.bootstrap_end_time", "0 sec"),
@@ -245,9 +247,11 @@ mod tests {
             ("general.seed", "1"),
             ("general.template_directory", "null"),
             ("network.use_shortest_path", "true"),
+            ("host_option_defaults.cpu_speed", "null"),
             ("host_option_defaults.log_level", "null"),
             ("host_option_defaults.pcap_capture_size", "65535 B"),
             ("host_option_defaults.pcap_enabled", "false"),
+            ("experimental.compute_budget", "10 sec"),
             ("experimental.interface_qdisc", "fifo"),
             ("experimental.max_unapplied_cpu_latency", "1 us"),
             ("experimental.native_preemption_enabled", "false"),

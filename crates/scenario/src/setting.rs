@@ -21,6 +21,8 @@ pub enum Kind {
     Number,
     Time,
     Size,
+    /// A factor, or a clock rate.
+    Speed,
     Path,
     Choice(&'static [&'static str]),
     /// One of these, or `null`.
@@ -35,6 +37,7 @@ impl Kind {
             Kind::Number => "number",
             Kind::Time => "time",
             Kind::Size => "bytes",
+            Kind::Speed => "speed",
             Kind::Path => "path",
             Kind::Choice(_) => "choice",
             Kind::Nullable(inner) => inner.value_name(),
@@ -139,6 +142,50 @@ pub(crate) trait NotNull: Setting {}
 impl NotNull for SimDuration {}
 impl NotNull for String {}
 impl NotNull for LogLevel {}
+impl NotNull for CpuSpeed {}
+
+/// How fast a simulated processor is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CpuSpeed {
+    /// In millionths of this machine's speed.
+    Relative { millionths: u64 },
+    /// By its clock rate, in kHz: as many cycles a second.
+    Clock { khz: u64 },
+}
+
+/// "0.5", "2", "800 MHz", "1.2 GHz".
+impl Setting for CpuSpeed {
+    const KIND: Kind = Kind::Speed;
+    fn read(scalar: Scalar<'_>) -> Result<Self, String> {
+        const MOST: f64 = 1e9;
+        let text = scalar.text.trim();
+        let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, unit) = (text[..digits].parse::<f64>(), text[digits..].trim());
+        let scale = match unit {
+            "" | "MHz" => 1e3,
+            "GHz" => 1e6,
+            "kHz" => 1.0,
+            _ => 0.0,
+        };
+        let scaled = number.map_or(0.0, |number| number * scale);
+        match unit {
+            "" if scaled * 1e3 >= 1.0 && scaled < MOST => Ok(CpuSpeed::Relative { millionths: (scaled * 1e3).round() as u64 }),
+            _ if unit != "" && scaled >= 1.0 && scaled < MOST => Ok(CpuSpeed::Clock { khz: scaled.round() as u64 }),
+            _ => Err(format!("'{text}' is no speed: give a factor such as 0.5, or a clock rate such as 1.2 GHz")),
+        }
+    }
+    fn write(&self) -> String {
+        let thousandths = |value: u64, unit: &str| match (value / 1000, value % 1000) {
+            (whole, 0) => format!("{whole}{unit}"),
+            (whole, rest) => format!("{whole}.{}{unit}", format!("{rest:03}").trim_end_matches('0')),
+        };
+        match *self {
+            CpuSpeed::Relative { millionths } if millionths % 1000 == 0 => thousandths(millionths / 1000, ""),
+            CpuSpeed::Relative { millionths } => format!("{}", millionths as f64 / 1e6),
+            CpuSpeed::Clock { khz } => thousandths(khz, " MHz"),
+        }
+    }
+}
 
 /// Defines settings that are one of a few words.
 macro_rules! choice {
@@ -205,3 +252,24 @@ choice!(Discipline {
     "fifo" => Discipline::Fifo,
     "round-robin" => Discipline::RoundRobin,
 });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speeds_are_factors_or_clock_rates() {
+        let read = |text: &str| CpuSpeed::read(Scalar { text, plain: true });
+        assert_eq!(read("0.5"), Ok(CpuSpeed::Relative { millionths: 500_000 }));
+        assert_eq!(read("2"), Ok(CpuSpeed::Relative { millionths: 2_000_000 }));
+        assert_eq!(read("1.2 GHz"), Ok(CpuSpeed::Clock { khz: 1_200_000 }));
+        assert_eq!(read("800MHz"), Ok(CpuSpeed::Clock { khz: 800_000 }));
+        for text in ["0", "-1", "fast", "1.2 THz", "", "GHz", "1e3", "0 MHz"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+        for text in ["0.5", "2", "1.25", "0.000001", "3.1234", "1.2 GHz", "2400.5 MHz", "100 kHz"] {
+            let speed = read(text).unwrap();
+            assert_eq!(read(&speed.write()), Ok(speed), "{text}: {}", speed.write());
+        }
+    }
+}

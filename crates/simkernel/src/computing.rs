@@ -1,5 +1,5 @@
 //! Guests that compute without calls: loops that wait for a change, which cost nothing once they are recognised, and computing past a
-//! budget of processor time, which takes simulated time.
+//! budget of processor time, which takes simulated time. And the model of processors, in which all computing takes time as measured.
 //!
 //! A guest that comes back as pre-empted did so by the machine's time, so nothing here may depend on when. A loop that is proven to
 //! have no end of its own rests at one certain state, whenever it is proven (`guest::prove_spin`), until a thread that can change
@@ -10,11 +10,11 @@ use crate::ctx::Ctx;
 use crate::host::ComputingRules;
 use crate::ids::Tid;
 use crate::kernel::Kernel;
-use crate::run::Turn;
+use crate::run::{SENDING_DELAY, Turn};
 use crate::shared::{Key, Space};
 use crate::thread::ThreadState;
 use base::{SimDuration, SimTime};
-use guest::{Exit, Proof, Spin, Worker, prove_spin};
+use guest::{Exit, Proof, Spin, Stopwatch, Worker, prove_spin};
 use std::time::Duration;
 
 /// Ticks after which a guest that has not come back is looked at first.
@@ -22,7 +22,7 @@ pub(crate) const FIRST_TICKS: u32 = 2;
 /// Instructions that the first attempt to prove a loop may take (about 2.5 us each), and how far later ones go.
 const FIRST_STEPS: u32 = 2_048;
 const MOST_STEPS: u32 = 32_768;
-/// A thread that was found in such a loop is expected to be so again: it is interrupted after this much of wall time.
+/// A process that was found in such a loop is expected to be so again: it is interrupted after this much of wall time.
 const SHORT_RUN: Duration = Duration::from_micros(50);
 /// That expectation, in runs; and what a wrong one takes from it.
 const EXPECTED: u16 = 1_000;
@@ -30,6 +30,8 @@ const MISTAKE: u16 = 100;
 /// So many loops may come to rest on a host at one moment before time passes: two can wake each other for ever.
 const SPINS_PER_MOMENT: u32 = 1_000;
 const CROWDED: SimDuration = SimDuration::from_millis(1);
+/// Of the simulated time that a guest has computed for, this part is what the next interval takes at least.
+const GROWTH: u64 = 16;
 
 /// What a thread has computed since its last call.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,8 +41,13 @@ pub struct Computing {
     /// Ticks at which to look for a loop without end again, and how often that was done.
     next_proof: u32,
     proofs: u32,
-    /// How often its time was moved.
+    /// How often its time was moved, and by how much.
     naps: u32,
+    napped: SimDuration,
+    /// Since when its time moves for its last pre-emption.
+    napping: Option<SimTime>,
+    /// Time that it has computed and that has not passed yet, where processors are modelled.
+    owed: SimDuration,
 }
 
 /// What computing came to on a host.
@@ -52,6 +59,10 @@ pub struct ComputingCounts {
     pub preemptions: u64,
     /// The simulated time that this took.
     pub preempted: SimDuration,
+    /// Processes that did so.
+    pub over_budget: u64,
+    /// The simulated time that computing took where the model of processors is on.
+    pub charged: SimDuration,
 }
 
 /// A thread that rests in a loop.
@@ -67,16 +78,8 @@ pub(crate) struct Spinner {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Moment {
     pub(crate) at: SimTime,
-    pub(crate) calls: u32,
+    pub(crate) calls: u64,
     spins: u32,
-}
-
-/// What becomes of a thread that was pre-empted.
-pub(crate) enum Preempted {
-    GoesOn,
-    Ends(Turn),
-    /// It came back by itself meanwhile.
-    Left(Exit),
 }
 
 impl Moment {
@@ -88,7 +91,7 @@ impl Moment {
 impl Computing {
     #[inline]
     pub(crate) fn is_under_way(&self) -> bool {
-        self.ticks != 0
+        self.ticks != 0 || self.owed != SimDuration::ZERO
     }
 }
 
@@ -109,24 +112,70 @@ impl Kernel {
 }
 
 impl ComputingRules {
+    /// The simulated time of some processor time, if it takes any.
+    fn charge(&self, used: Duration) -> SimDuration {
+        self.speed.map_or(SimDuration::ZERO, |speed| SimDuration::from_nanos((used.as_nanos() as f64 / speed) as u64))
+    }
+
     /// Ticks of the worker's timer for its interval.
     fn interval_ticks(&self, worker: &Worker) -> u32 {
         let ticks = self.interval.as_nanos().div_ceil(worker.tick().as_nanos().max(1));
         u32::try_from(ticks).unwrap_or(u32::MAX).max(1)
     }
 
-    /// The simulated time of the next pre-emption of a thread that had `naps` of them.
-    fn nap(&self, naps: u32) -> SimDuration {
-        self.first_nap.saturating_mul(1 << naps.min(30)).min(self.last_nap)
+    /// The simulated time of the next pre-emption of a thread that had `naps` of them, `napped` long in all. Who computes on and on comes to
+    /// any stop time soon: what waits for it may come late by a share of the wait.
+    fn nap(&self, naps: u32, napped: SimDuration) -> SimDuration {
+        let next = self.first_nap.saturating_mul(1 << naps.min(30)).min(self.last_nap);
+        if self.first_nap == self.last_nap { next } else { next.max(SimDuration::from_nanos(napped.as_nanos() / GROWTH)) }
     }
 }
 
 impl Ctx<'_> {
-    /// Before a guest runs on: it may be expected to wait in a loop.
+    /// Executes a guest that is expected to wait in a loop, or whose computing takes time.
     #[cold]
-    pub(crate) fn expect_spin(&mut self, worker: &mut Worker) {
-        self.thread.spins_expected -= 1;
-        worker.limit_next_run(SHORT_RUN);
+    pub(crate) fn run_watched(&mut self, worker: &mut Worker) -> Exit {
+        if self.process.spins_expected > 0 {
+            self.process.spins_expected -= 1;
+            worker.limit_next_run(SHORT_RUN);
+        }
+        if self.kernel.config.computing.speed.is_none() {
+            return self.thread.vcpu.run(worker);
+        }
+        let stopwatch = Stopwatch::start();
+        let exit = self.thread.vcpu.run(worker);
+        let owed = self.kernel.config.computing.charge(stopwatch.read());
+        self.thread.computing.owed = self.thread.computing.owed.saturating_add(owed);
+        self.process.computed = self.process.computed.saturating_add(owed);
+        self.kernel.computing.charged = self.kernel.computing.charged.saturating_add(owed);
+        exit
+    }
+
+    /// A guest has come back that had computed for some time, or that owes time. Some when it does not go on.
+    #[cold]
+    pub(crate) fn settle_computing(&mut self, worker: &mut Worker, exit: &Exit, began: SimTime) -> Option<Turn> {
+        if matches!(exit, Exit::Preempted { .. }) {
+            return None;
+        }
+        let owed = std::mem::take(&mut self.thread.computing).owed;
+        worker.set_patience(FIRST_TICKS);
+        let turn = self.let_pass(owed, began);
+        if turn.is_some() && *exit == Exit::Syscall {
+            // The call that it was about to make comes after that.
+            let registers = self.thread.vcpu.registers();
+            let (number, rip) = (registers.rax, registers.rip);
+            let original = self.process.memory.original_address(rip);
+            self.thread.vcpu.restart_syscall(number, original);
+        }
+        turn
+    }
+
+    /// The time of a pre-emption is over, or a signal has cut it short.
+    pub(crate) fn end_nap(&mut self) {
+        if let Some(began) = self.thread.computing.napping.take() {
+            let passed = self.now.saturating_since(began);
+            self.process.computed = self.process.computed.saturating_add(passed);
+        }
     }
 
     /// A thread that rested in a loop has a turn. Some when nothing has changed.
@@ -139,34 +188,32 @@ impl Ctx<'_> {
         Some(turn)
     }
 
-    /// The guest has computed through `ticks` ticks and did not come back.
-    pub(crate) fn preempted(&mut self, worker: &mut Worker, ticks: u32) -> Preempted {
+    /// The guest has computed through `ticks` ticks and did not come back. Some when it does not go on.
+    #[cold]
+    pub(crate) fn preempted(&mut self, worker: &mut Worker, ticks: u32, began: SimTime) -> Option<Turn> {
         let computing = &mut self.thread.computing;
         let expected = ticks < worker.patience();
         computing.ticks = computing.ticks.saturating_add(ticks);
         if expected || computing.ticks >= computing.next_proof {
-            match self.seek_spin(worker, expected) {
-                Proof::Spins(spin) => return Preempted::Ends(self.begin_spin(spin)),
-                Proof::Left(Exit::Preempted { .. }) | Proof::Unknown => {}
-                Proof::Left(exit) => return Preempted::Left(exit),
+            // An instruction that faults does so again when the guest runs on.
+            if let Proof::Spins(spin) = self.seek_spin(worker, expected) {
+                return Some(self.begin_spin(spin));
             }
         }
         let rules = self.kernel.config.computing;
-        worker.set_patience(if self.thread.computing.ticks == 0 { FIRST_TICKS } else { rules.interval_ticks(worker) });
-        match self.over_budget(&rules, worker) {
-            Some(turn) => Preempted::Ends(turn),
-            None => {
-                self.process.memory.let_others_run(worker);
-                Preempted::GoesOn
-            }
+        let is_first = self.thread.computing.ticks == 0 || rules.speed.is_some();
+        worker.set_patience(if is_first { FIRST_TICKS } else { rules.interval_ticks(worker) });
+        if rules.speed.is_some() {
+            let owed = std::mem::take(&mut self.thread.computing.owed);
+            // Time moves: others of the host have their turns in between.
+            let others = !self.kernel.runnable.is_empty();
+            return self.let_pass(owed, began).or(others.then_some(Turn::Again));
         }
-    }
-
-    /// The guest has come back by itself.
-    #[cold]
-    pub(crate) fn end_computing(&mut self, worker: &mut Worker) {
-        self.thread.computing = Computing::default();
-        worker.set_patience(FIRST_TICKS);
+        let turn = self.over_budget(&rules, worker);
+        if turn.is_none() {
+            self.process.memory.let_others_run(worker);
+        }
+        turn
     }
 
     fn seek_spin(&mut self, worker: &mut Worker, expected: bool) -> Proof {
@@ -178,14 +225,14 @@ impl Ctx<'_> {
         }
         let proof = prove_spin(&mut self.thread.vcpu, worker, &self.process.memory, steps);
         if expected && matches!(proof, Proof::Unknown) {
-            self.thread.spins_expected = self.thread.spins_expected.saturating_sub(MISTAKE);
+            self.process.spins_expected = self.process.spins_expected.saturating_sub(MISTAKE);
         }
         proof
     }
 
     fn begin_spin(&mut self, spin: Spin) -> Turn {
         self.thread.computing = Computing::default();
-        self.thread.spins_expected = EXPECTED;
+        self.process.spins_expected = EXPECTED;
         self.process.memory.seal_startup();
         self.kernel.computing.spins += 1;
         self.kernel.moment.spins += 1;
@@ -206,6 +253,23 @@ impl Ctx<'_> {
         Turn::StillSpins
     }
 
+    /// Moves the clock on within the turn, unless something else happens on the host before, or what was sent has to leave.
+    fn let_pass(&mut self, time: SimDuration, began: SimTime) -> Option<Turn> {
+        if time == SimDuration::ZERO {
+            return None;
+        }
+        let then = self.now + time;
+        let leaves = self.kernel.slice.line_is_free
+            && then.saturating_since(began) >= SENDING_DELAY
+            && self.kernel.net.stack.wants_transmit();
+        if leaves || then >= self.kernel.next_interruption() {
+            return Some(self.nap(time));
+        }
+        self.now = then;
+        self.kernel.now = then;
+        None
+    }
+
     /// Moves time on for a guest that has computed for longer than it may.
     fn over_budget(&mut self, rules: &ComputingRules, worker: &Worker) -> Option<Turn> {
         let budget = rules.budget?;
@@ -217,13 +281,17 @@ impl Ctx<'_> {
             return None;
         }
         if !std::mem::replace(&mut self.process.over_budget, true) {
+            self.kernel.computing.over_budget += 1;
             self.report(format!(
                 "computed for {budget:?} of processor time without a system call: from here on its computing takes simulated time, and \
                  the run is not reproducible to the bit"
             ));
         }
-        let nap = rules.nap(self.thread.computing.naps);
-        self.thread.computing.naps += 1;
+        let computing = &mut self.thread.computing;
+        let nap = rules.nap(computing.naps, computing.napped);
+        computing.naps += 1;
+        computing.napped = computing.napped.saturating_add(nap);
+        computing.napping = Some(self.now);
         self.kernel.computing.preemptions += 1;
         self.kernel.computing.preempted = self.kernel.computing.preempted.saturating_add(nap);
         self.process.memory.seal_startup();
@@ -238,8 +306,12 @@ mod tests {
     #[test]
     fn naps_grow_up_to_the_longest() {
         let rules = ComputingRules::default();
-        let naps: Vec<u64> = (0..9).map(|n| rules.nap(n).as_nanos() / 1_000_000).collect();
-        assert_eq!(naps, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
-        assert_eq!(rules.nap(u32::MAX), SimDuration::from_secs(1));
+        let short = SimDuration::from_secs(1);
+        let naps: Vec<u64> = (0..9).map(|n| rules.nap(n, short).as_nanos() / 1_000_000).collect();
+        assert_eq!(naps, [62, 62, 62, 80, 160, 320, 640, 1000, 1000]);
+        assert_eq!(rules.nap(0, SimDuration::ZERO), SimDuration::from_millis(10));
+        assert_eq!(rules.nap(u32::MAX, SimDuration::from_secs(1600)), SimDuration::from_secs(100));
+        let even = ComputingRules { first_nap: short, ..rules };
+        assert_eq!(even.nap(9, SimDuration::from_secs(1600)), short, "as an experiment says");
     }
 }

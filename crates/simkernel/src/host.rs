@@ -93,16 +93,19 @@ pub struct CallCost {
     pub look: SimDuration,
 }
 
-/// When computing without calls takes simulated time. Loops that only wait for a change never do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// When computing takes simulated time. Loops that only wait for a change never do.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ComputingRules {
     /// The processor time that a guest may take between two calls before its computing takes simulated time; None for any.
     pub budget: Option<Duration>,
     /// From then on it is interrupted each time it has taken this much.
     pub interval: Duration,
-    /// The simulated time that this takes first. It doubles up to the last one, until the guest makes a call.
+    /// The simulated time that this takes first. It doubles up to the last one, and from then on grows with the whole (if these two
+    /// differ), until the guest makes a call.
     pub first_nap: SimDuration,
     pub last_nap: SimDuration,
+    /// All computing takes simulated time, as measured, on a processor that is so many times as fast as this one. Then there is no budget.
+    pub speed: Option<f64>,
 }
 
 impl Default for ComputingRules {
@@ -112,6 +115,7 @@ impl Default for ComputingRules {
             interval: Duration::from_millis(100),
             first_nap: SimDuration::from_millis(10),
             last_nap: SimDuration::from_secs(1),
+            speed: None,
         }
     }
 }
@@ -123,6 +127,13 @@ pub struct Slice {
     pub until: SimTime,
     /// Packets can leave at once.
     pub line_is_free: bool,
+}
+
+impl HostConfig {
+    /// Whether time moves by itself while threads run.
+    pub fn time_moves(&self) -> bool {
+        self.call_cost.is_some() || self.computing.speed.is_some()
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use crate::limits::Limits;
 use crate::shared::{Handlers, Key, Memory, Place, Space};
 use crate::signal::PendingSignals;
 use crate::trace::Trace;
-use base::SimTime;
+use base::{SimDuration, SimTime};
 use base::map::FastSet;
 use linux_abi::Signal;
 use linux_abi::time::CLK_TCK;
@@ -100,8 +100,8 @@ pub struct Process {
     pub calls: u64,
     /// The number of the call in whose place SIGKILL ends it; u64::MAX for none.
     pub last_call: u64,
-    /// System calls of its children that ended and that it waited for, and of theirs.
-    pub children_calls: u64,
+    /// Processor time of its children that ended and that it waited for, and of theirs, in microseconds.
+    pub children_cpu_us: u64,
     /// Its strace-like log, if the experiment asks for one.
     pub trace: Option<Trace>,
     /// Set when the process is over: it ends before any of its threads runs on.
@@ -116,6 +116,10 @@ pub struct Process {
     pub io_priority: u16,
     pub dumpable: bool,
     pub no_new_privileges: bool,
+    /// For so many runs of its threads they are expected to get into loops that wait for a change (`computing`).
+    pub spins_expected: u16,
+    /// The simulated time that its computing took.
+    pub computed: SimDuration,
     /// It has computed past its budget (`computing`).
     pub over_budget: bool,
     /// Calls that were already reported as unsupported for this program.
@@ -159,7 +163,7 @@ impl Process {
             posix_timers: Vec::new(),
             calls: 0,
             last_call: u64::MAX,
-            children_calls: 0,
+            children_cpu_us: 0,
             trace: None,
             ending: None,
             dumped: false,
@@ -168,6 +172,8 @@ impl Process {
             io_priority: 0,
             dumpable: true,
             no_new_privileges: false,
+            spins_expected: 0,
+            computed: SimDuration::ZERO,
             over_budget: false,
             reported: FastSet::default(),
         }
@@ -184,14 +190,20 @@ impl Process {
             io_priority: self.io_priority,
             dumpable: self.dumpable,
             no_new_privileges: self.no_new_privileges,
+            spins_expected: self.spins_expected,
             reported: self.reported.clone(),
             ..Process::new(pid, self.pid, parts, started)
         }
     }
 
-    /// What CPU clocks show: guests take no simulated time, so a microsecond for each system call.
+    /// What CPU clocks show: a microsecond for each system call, and computing where that took simulated time.
+    pub fn cpu_micros(&self) -> u64 {
+        self.cpu_nanos() / 1_000
+    }
+
+    /// The same in nanoseconds.
     pub fn cpu_nanos(&self) -> u64 {
-        self.calls * 1_000
+        self.calls * 1_000 + self.computed.as_nanos()
     }
 
     /// The same in clock ticks, proc_pid_stat(5).

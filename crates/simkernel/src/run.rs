@@ -1,6 +1,6 @@
 //! Executing threads: from a vcpu's exits to system calls and signals, and back, until nothing on the host can go on.
 
-use crate::computing::{FIRST_TICKS, Moment, Preempted};
+use crate::computing::{FIRST_TICKS, Moment};
 use crate::ctx::Ctx;
 use crate::host::Slice;
 use crate::ids::{Pid, Tid};
@@ -19,9 +19,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A thread that makes this many calls without waiting is put to sleep for as long as they would have taken: a loop that waits
 /// for the clock, or for another host, must see time pass.
-const CALLS_PER_TURN: u32 = 20_000;
+const CALLS_PER_TURN: u64 = 20_000;
 /// As many calls of all threads of a host, without that time moved, are too many as well: threads can wake each other for ever.
-const CALLS_PER_MOMENT: u32 = 100_000;
+const CALLS_PER_MOMENT: u64 = 100_000;
 /// What one call is taken to cost when a turn is over, Shadow's `unblocked_syscall_latency`.
 const CALL_COST: SimDuration = SimDuration::from_micros(1);
 /// Copies of loopback packets that may gather before the host records them.
@@ -30,7 +30,7 @@ const LOOPBACK_SEEN_MAX: usize = 1024;
 const YIELDS_PER_TURN: u32 = 100;
 
 /// How long what a thread sends may wait for it to go on calling, when calls take time.
-const SENDING_DELAY: SimDuration = SimDuration::from_micros(10);
+pub(crate) const SENDING_DELAY: SimDuration = SimDuration::from_micros(10);
 
 /// What a thread does after its turn.
 pub(crate) enum Turn {
@@ -67,7 +67,7 @@ impl Kernel {
     }
 
     /// When something happens on this host that its threads may notice.
-    fn next_interruption(&self) -> SimTime {
+    pub(crate) fn next_interruption(&self) -> SimTime {
         let own = [self.next_timer(), self.net.stack.next_deadline()];
         own.into_iter().flatten().fold(self.slice.until, SimTime::min)
     }
@@ -150,20 +150,17 @@ impl Kernel {
 impl Ctx<'_> {
     /// Runs the calling thread until it waits, yields or ends.
     fn turn(&mut self, worker: &mut Worker) -> Turn {
-        let mut calls = 0;
-        let turn = self.run_until_it_waits(worker, &mut calls);
-        self.kernel.moment.calls = self.kernel.moment.calls.saturating_add(calls);
-        turn
-    }
-
-    /// `calls` is what it has made in this turn.
-    fn run_until_it_waits(&mut self, worker: &mut Worker, calls: &mut u32) -> Turn {
+        // Of the calls of this moment, how many were before this turn.
+        let before = self.kernel.moment.calls;
         let began = self.now;
         if std::mem::take(&mut self.thread.sleeping) {
             // The nap of a thread that had made too many calls is over; its registers are as they were.
             self.thread.wake = Wake::First;
+            self.end_nap();
         }
-        if let Some(turn) = self.look_again() {
+        if self.thread.spin.is_some()
+            && let Some(turn) = self.look_again()
+        {
             return turn;
         }
         worker.set_patience(FIRST_TICKS);
@@ -183,10 +180,16 @@ impl Ctx<'_> {
             return turn;
         }
         loop {
-            match self.run_guest(worker, calls) {
-                Err(turn) => return turn,
-                Ok(Exit::Syscall) => {
-                    *calls += 1;
+            self.show_clocks(worker, before);
+            let exit = self.run_guest(worker);
+            if self.thread.computing.is_under_way()
+                && let Some(turn) = self.settle_computing(worker, &exit, began)
+            {
+                return turn;
+            }
+            match exit {
+                Exit::Syscall => {
+                    self.kernel.moment.calls += 1;
                     if let Some(site) = worker.take_missed_site() {
                         self.note_miss(site);
                     }
@@ -200,91 +203,77 @@ impl Ctx<'_> {
                         self.process.memory.enter(worker);
                     }
                 }
-                Ok(Exit::Fault(fault)) => {
-                    *calls += 1;
+                Exit::Fault(fault) => {
+                    self.kernel.moment.calls += 1;
                     signal_delivery::fault(self, &fault);
                     if self.process.ending.is_some() {
                         return Turn::Over;
                     }
                 }
-                Ok(Exit::ReadTsc) => {
-                    *calls += 1;
+                Exit::ReadTsc => {
+                    self.kernel.moment.calls += 1;
                     self.thread.vcpu.complete_tsc(self.now.uptime_nanos());
                     if let Some(turn) = self.charge_call(nr::clock_gettime.into(), began) {
                         return turn;
                     }
                 }
-                Ok(Exit::ReadRandom) => {
-                    *calls += 1;
+                Exit::ReadRandom => {
+                    self.kernel.moment.calls += 1;
                     let value = self.kernel.random.next_u64();
                     self.thread.vcpu.complete_random(value);
                 }
-                Ok(Exit::Preempted { .. }) => {}
+                Exit::Preempted { ticks } => {
+                    if let Some(turn) = self.preempted(worker, ticks, began) {
+                        return turn;
+                    }
+                }
             }
             if self.kernel.net.stack.loopback_seen() >= LOOPBACK_SEEN_MAX {
                 return Turn::Again;
             }
-            if let Some(turn) = self.too_many_calls(*calls) {
+            if let Some(turn) = self.too_many_calls(before) {
                 return turn;
             }
         }
     }
 
-    /// Executes the guest until it needs the kernel; an error when it does not go on.
+    /// Executes the guest until it needs the kernel, or has computed for some time.
     #[inline]
-    fn run_guest(&mut self, worker: &mut Worker, calls: &mut u32) -> Result<Exit, Turn> {
-        self.show_clocks(worker, *calls);
-        if self.thread.spins_expected != 0 {
-            self.expect_spin(worker);
-        }
-        let mut exit = self.thread.vcpu.run(worker);
-        let preempted = match exit {
-            Exit::Preempted { ticks } => Some(self.preempted(worker, ticks)),
-            _ => None,
+    fn run_guest(&mut self, worker: &mut Worker) -> Exit {
+        let exit = if self.process.spins_expected == 0 && self.kernel.config.computing.speed.is_none() {
+            self.thread.vcpu.run(worker)
+        } else {
+            self.run_watched(worker)
         };
-        self.note_looks(worker, calls);
-        match preempted {
-            Some(Preempted::Ends(turn)) => return Err(turn),
-            Some(Preempted::GoesOn) => return Ok(exit),
-            Some(Preempted::Left(other)) => exit = other,
-            None => {}
-        }
-        if self.thread.computing.is_under_way() {
-            self.end_computing(worker);
-        }
-        Ok(exit)
-    }
-
-    #[inline]
-    fn note_looks(&mut self, worker: &mut Worker, calls: &mut u32) {
         if let Some(looks) = worker.take_looks() {
-            *calls += self.count_looks(looks);
+            self.count_looks(looks);
         }
+        exit
     }
 
     /// Whether calls that take no time have become so many that time has to pass, in this turn or on the whole host.
     #[inline]
-    fn too_many_calls(&mut self, in_turn: u32) -> Option<Turn> {
-        let in_moment = self.kernel.moment.calls.saturating_add(in_turn);
-        if in_turn < CALLS_PER_TURN && in_moment < CALLS_PER_MOMENT || self.kernel.config.call_cost.is_some() {
+    fn too_many_calls(&mut self, before: u64) -> Option<Turn> {
+        let calls = self.kernel.moment.calls;
+        let in_turn = calls - before;
+        if in_turn < CALLS_PER_TURN && calls < CALLS_PER_MOMENT || self.kernel.config.time_moves() {
             return None;
         }
-        if in_turn < CALLS_PER_TURN {
-            self.kernel.moment.calls = 0;
-            return Some(self.nap(CALL_COST.saturating_mul(in_moment.into())));
-        }
-        Some(self.nap(CALL_COST.saturating_mul(in_turn.into())))
+        let too_many = if in_turn < CALLS_PER_TURN { calls } else { in_turn };
+        self.kernel.moment.calls = 0;
+        Some(self.nap(CALL_COST.saturating_mul(too_many)))
     }
 
-    /// Lets the door answer reads of clocks, as far as nothing else happens meanwhile. `calls` is what the turn has made so far.
-    fn show_clocks(&mut self, worker: &mut Worker, calls: u32) {
+    /// Lets the door answer reads of clocks, as far as nothing else happens meanwhile. `before` calls of the moment were before the turn.
+    fn show_clocks(&mut self, worker: &mut Worker, before: u64) {
         worker.set_clocks(self.now.unix_nanos(), self.now.uptime_nanos());
         // Logs of calls name every one.
         let logged = self.process.trace.is_some();
         let (looks, cost) = match self.kernel.config.call_cost {
-            _ if logged => (0, 0),
+            // Where computing takes time, each look sees another one.
+            _ if logged || self.kernel.config.computing.speed.is_some() => (0, 0),
             // The turn's last call is an exit in any case, after which the turn can end.
-            None => (CALLS_PER_TURN.saturating_sub(calls + 1), 0),
+            None => (CALLS_PER_TURN.saturating_sub(self.kernel.moment.calls - before + 1) as u32, 0),
             Some(cost) => {
                 let free = self.kernel.next_interruption().saturating_since(self.now).as_nanos().saturating_sub(1);
                 let looks = free.checked_div(cost.look.as_nanos()).unwrap_or(u64::MAX);
@@ -294,19 +283,19 @@ impl Ctx<'_> {
         worker.set_looks(looks, cost);
     }
 
-    /// Counts reads of clocks that the door answered; returns their number.
-    fn count_looks(&mut self, looks: [(u64, u64); 3]) -> u32 {
+    /// Counts reads of clocks that the door answered.
+    fn count_looks(&mut self, looks: [(u64, u64); 3]) {
         let mut sum = 0;
         for (number, times) in looks {
             self.kernel.call_counts[number as usize] += times;
             sum += times;
         }
         self.process.calls += sum;
+        self.kernel.moment.calls += sum;
         if let Some(cost) = self.kernel.config.call_cost {
             self.now += cost.look.saturating_mul(sum);
             self.kernel.now = self.now;
         }
-        sum as u32
     }
 
     /// Executes one call and decides what rax becomes. Some when the thread does not go on at once.

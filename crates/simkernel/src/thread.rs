@@ -88,8 +88,6 @@ pub struct Thread {
     pub sleeping: bool,
     /// The loop in which it rests until what that reads has changed.
     pub spin: Option<Box<Spin>>,
-    /// For so many runs it is expected to get into such a loop again.
-    pub spins_expected: u16,
     pub computing: Computing,
     /// The deadline of a call that is restarted by ERESTART_RESTARTBLOCK.
     pub resumed_deadline: Option<SimTime>,
@@ -127,7 +125,6 @@ impl Thread {
             gives_way: false,
             sleeping: false,
             spin: None,
-            spins_expected: 0,
             computing: Computing::default(),
             resumed_deadline: None,
             interrupted: None,

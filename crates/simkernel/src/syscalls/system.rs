@@ -110,32 +110,32 @@ pub(super) fn setrlimit(ctx: &mut Ctx<'_>, [resource, address, ..]: [u64; 6]) ->
     prlimit64(ctx, [0, resource, address, 0, 0, 0])
 }
 
-/// getrusage(2): guests take no simulated CPU time.
+/// getrusage(2).
 pub(super) fn getrusage(ctx: &mut Ctx<'_>, [who, address, ..]: [u64; 6]) -> SysResult {
     if !matches!(who as i32, RUSAGE_SELF | RUSAGE_CHILDREN | RUSAGE_THREAD) {
         return Err(Errno::EINVAL.into());
     }
     let mut usage = Rusage::new_zeroed();
     match who as i32 {
-        RUSAGE_CHILDREN if ctx.process.children_calls == 0 => {}
-        RUSAGE_CHILDREN => set_user_time(&mut usage, ctx.process.children_calls),
-        _ => set_user_time(&mut usage, ctx.process.calls),
+        RUSAGE_CHILDREN if ctx.process.children_cpu_us == 0 => {}
+        RUSAGE_CHILDREN => set_user_time(&mut usage, ctx.process.children_cpu_us),
+        _ => set_user_time(&mut usage, ctx.process.cpu_micros()),
     }
     ctx.process.memory.write_value(address, &usage)?;
     Ok(0)
 }
 
-/// What a process used that made so many system calls: a microsecond for each.
-pub(super) fn set_user_time(usage: &mut Rusage, calls: u64) {
-    usage.ru_utime = Timeval { tv_sec: (calls / 1_000_000) as i64, tv_usec: (calls % 1_000_000) as i64 };
+/// What a process used, in microseconds.
+pub(super) fn set_user_time(usage: &mut Rusage, cpu_us: u64) {
+    usage.ru_utime = Timeval { tv_sec: (cpu_us / 1_000_000) as i64, tv_usec: (cpu_us % 1_000_000) as i64 };
     usage.ru_maxrss = 4096;
 }
 
 /// times(2), in ticks of 1/100 s: those of `getrusage`; the result counts from the host's boot.
 pub(super) fn times(ctx: &mut Ctx<'_>, [address, ..]: [u64; 6]) -> SysResult {
-    const CALLS_PER_TICK: u64 = 10_000;
+    const TICK_US: u64 = 10_000;
     if address != 0 {
-        let (own, children) = (ctx.process.calls / CALLS_PER_TICK, ctx.process.children_calls / CALLS_PER_TICK);
+        let (own, children) = (ctx.process.cpu_micros() / TICK_US, ctx.process.children_cpu_us / TICK_US);
         ctx.process.memory.write_value(address, &[own, 0, children, 0])?;
     }
     Ok(ctx.now.uptime_nanos() / 10_000_000)

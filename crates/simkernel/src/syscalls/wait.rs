@@ -28,8 +28,8 @@ struct News {
     info: Siginfo,
     /// As wait4 stores it.
     status: i32,
-    /// System calls of a child that ended, and of those of its children that it had waited for.
-    calls: u64,
+    /// Processor time of a child that ended, and of those of its children that it had waited for, in microseconds.
+    cpu_us: u64,
 }
 
 /// wait4(2).
@@ -51,7 +51,7 @@ pub(super) fn wait4(ctx: &mut Ctx<'_>, [target, status, options, usage, ..]: [u6
         ctx.process.memory.write_value(status, &news.status)?;
     }
     if usage != 0 {
-        ctx.process.memory.write_value(usage, &usage_of(news.calls))?;
+        ctx.process.memory.write_value(usage, &usage_of(news.cpu_us))?;
     }
     Ok(news.pid.0.into())
 }
@@ -87,7 +87,7 @@ pub(super) fn waitid(ctx: &mut Ctx<'_>, [kind, id, info, options, usage, _]: [u6
     if let Some(news) = &news
         && usage != 0
     {
-        ctx.process.memory.write_value(usage, &usage_of(news.calls))?;
+        ctx.process.memory.write_value(usage, &usage_of(news.cpu_us))?;
     }
     if info != 0 {
         // The kernel stores these fields and leaves the rest as it was.
@@ -102,9 +102,9 @@ pub(super) fn waitid(ctx: &mut Ctx<'_>, [kind, id, info, options, usage, _]: [u6
 /// Where a `siginfo`'s union begins.
 const SIGINFO_FIELDS: u64 = 16;
 
-fn usage_of(calls: u64) -> Rusage {
+fn usage_of(cpu_us: u64) -> Rusage {
     let mut usage = Rusage::new_zeroed();
-    super::system::set_user_time(&mut usage, calls);
+    super::system::set_user_time(&mut usage, cpu_us);
     usage
 }
 
@@ -165,7 +165,7 @@ fn take_news(ctx: &mut Ctx<'_>, pid: Pid, options: u32) -> News {
     let keeps = options & WNOWAIT != 0;
     let news = news_of(&child, options);
     if child.zombie.is_some() && !keeps {
-        ctx.process.children_calls += news.calls;
+        ctx.process.children_cpu_us += news.cpu_us;
         ctx.kernel.forget_process(child);
         return news;
     }
@@ -197,7 +197,7 @@ fn news_of(child: &Process, options: u32) -> News {
         }
         _ => (of_job(CLD_CONTINUED, Signal::SIGCONT.raw()), WAIT_STATUS_CONTINUED),
     };
-    News { pid: child.pid, info, status, calls: child.calls + child.children_calls }
+    News { pid: child.pid, info, status, cpu_us: child.cpu_micros() + child.children_cpu_us }
 }
 
 /// pidfd_open(2).

@@ -141,7 +141,7 @@ fn stat_line(view: &View<'_>, process: &Process, tid: u32) -> String {
         process.group,
         process.session,
         process.ticks(),
-        process.children_calls / 10_000,
+        process.children_cpu_us / 10_000,
         process.nice,
         process.threads.len().max(1),
         process.exit_signal,

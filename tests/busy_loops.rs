@@ -1,0 +1,168 @@
+//! Guests that compute without calls: others go on, loops that only wait cost nothing and repeat to the bit, and what computes past
+//! its budget, or on a modelled processor, takes simulated time and says so.
+
+mod common;
+
+use common::{Output, capture, compile, compile_with, digest, find_program, folder, gnomon, read, run_well, stats, tree};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const PROGRAM: &str = "tests/guest-programs/busy/loop.c";
+
+/// A folder with the program, and an experiment of these hosts: (name, processes).
+fn lab(name: &str, stop_s: u32, options: &str, hosts: &[(&str, &[&str])]) -> PathBuf {
+    let folder = folder(&format!("busy-loops/{name}"));
+    compile(PROGRAM, &folder);
+    fs::create_dir(folder.join("fixed")).unwrap();
+    compile_with(PROGRAM, &folder.join("fixed"), &["-no-pie", "-fno-pie"]);
+    let mut text = format!(
+        "general: {{ stop_time: {stop_s} s, data_directory: run.data, template_directory: template }}\n{options}\n\
+         network:\n  graph:\n    type: gml\n    inline: |\n      graph [\n        \
+         node [ id 0 host_bandwidth_down \"100 Mbit\" host_bandwidth_up \"100 Mbit\" ]\n        \
+         edge [ source 0 target 0 latency \"10 ms\" ]\n      ]\nhosts:\n"
+    );
+    for (index, (host, processes)) in hosts.iter().enumerate() {
+        text += &format!("  {host}:\n    network_node_id: 0\n    ip_addr: 11.0.0.{}\n    processes:\n", index + 1);
+        processes.iter().for_each(|process| text += &format!("    - {{ {process} }}\n"));
+    }
+    fs::write(folder.join("experiment.yaml"), text).unwrap();
+    fs::create_dir_all(folder.join("template/hosts")).unwrap();
+    folder
+}
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    let data = folder.join("run.data");
+    if data.exists() {
+        fs::remove_dir_all(&data).unwrap();
+    }
+    run_well(folder, "experiment.yaml", arguments)
+}
+
+fn computing(folder: &Path, key: &str) -> serde_json::Value {
+    stats(&folder.join("run.data"))["gnomon"]["computing"][key].clone()
+}
+
+/// What the only process of a host printed, as a number.
+fn printed(folder: &Path, host: &str) -> f64 {
+    let files = tree(&folder.join("run.data/hosts").join(host));
+    let outputs: Vec<_> = files.iter().filter(|(name, _)| name.ends_with(".stdout")).collect();
+    assert_eq!(outputs.len(), 1, "{host}");
+    String::from_utf8_lossy(outputs[0].1).trim().parse().expect("a number")
+}
+
+const FOREVER: &str = "path: ./loop, args: forever, expected_final_state: running";
+
+#[test]
+fn an_endless_loop_stops_nobody_else_and_repeats_to_the_bit() {
+    let nginx = find_program("nginx").expect("nginx: tools/install-packages test").display().to_string();
+    let nginx = format!("path: {nginx}, args: -p . -c nginx.conf -e error.log, expected_final_state: running");
+    let fetch = "path: curl, args: -q -s -S -o body http://web/page, start_time: 2 s";
+    let hosts: [(&str, &[&str]); 4] = [
+        ("web", &[&nginx, FOREVER]),
+        ("busy", &[FOREVER, fetch]),
+        ("other", &[fetch]),
+        ("fixed", &["path: ./fixed/loop, args: forever, expected_final_state: running", "path: ./fixed/loop, args: turns 100"]),
+    ];
+    let lab = lab("endless", 10, "", &hosts);
+    let web = lab.join("template/hosts/web");
+    fs::create_dir_all(web.join("www")).unwrap();
+    let content: String = (0..200_000).map(|number| format!("{number}\n")).collect();
+    fs::write(web.join("www/page"), &content).unwrap();
+    fs::copy(common::root().join("examples/web-demo/template/hosts/nginx/nginx.conf"), web.join("nginx.conf")).unwrap();
+
+    let mut results = Vec::new();
+    for workers in ["1", "2", "2"] {
+        run(&lab, &["--parallelism", workers]);
+        let data = lab.join("run.data");
+        for host in ["busy", "other"] {
+            assert!(read(&data.join("hosts").join(host).join("body")) == content, "{host} has another file");
+        }
+        assert_eq!(computing(&lab, "reproducible"), true);
+        assert_eq!(computing(&lab, "preemptions"), 0, "a loop was not recognised");
+        results.push((digest(&data), computing(&lab, "spins"), tree(&data.join("hosts"))));
+    }
+    assert!(results[0].1.as_u64().unwrap() >= 100, "{}", results[0].1);
+    assert!(results[0] == results[1] && results[1] == results[2], "the runs differ");
+}
+
+#[test]
+fn computing_past_the_budget_takes_time_and_is_named() {
+    let hosts: [(&str, &[&str]); 3] = [
+        ("endless", &["path: ./fixed/loop, args: count-forever, expected_final_state: running"]),
+        ("same", &["path: ./fixed/loop, args: work 1000", "path: sleep, args: 3"]),
+        ("alarm", &["path: ./loop, args: count-until 700"]),
+    ];
+    let lab = lab("budget", 5, "experimental: { compute_budget: 100 ms }", &hosts);
+    let output = run(&lab, &["--parallelism", "2"]);
+    assert_eq!(computing(&lab, "reproducible"), false);
+    assert_eq!(computing(&lab, "over_budget"), 2);
+    assert!(computing(&lab, "preemptions").as_u64().unwrap() >= 10);
+    // The signal comes while the loop's time moves, and ends that.
+    assert!((700.0..701.0).contains(&printed(&lab, "alarm")), "{}", printed(&lab, "alarm"));
+    assert!(output.stderr.contains("not reproducible to the bit: 2 guests computed past"), "{}", output.stderr);
+    let log = read(&lab.join("run.data/gnomon.log"));
+    for name in ["[endless:11.0.0.1]", "[alarm:11.0.0.3]"] {
+        let lines: Vec<&str> = log.lines().filter(|line| line.contains(name) && line.contains("processor time")).collect();
+        assert_eq!(lines.len(), 1, "{log}");
+        assert!(lines[0].contains("(1000): computed for 100ms of processor time"), "{}", lines[0]);
+    }
+}
+
+#[test]
+fn finite_computing_takes_no_time_without_a_budget() {
+    let lab = lab("finite", 5, "experimental: { compute_budget: null }", &[("host", &["path: ./loop, args: work 200000000"])]);
+    run(&lab, &[]);
+    assert_eq!(printed(&lab, "host"), 0.0);
+    assert_eq!(computing(&lab, "reproducible"), true);
+}
+
+#[test]
+fn shadow_s_preemption_moves_time_by_its_interval() {
+    let options = "experimental: { native_preemption_enabled: true, native_preemption_native_interval: 20 ms, \
+                   native_preemption_sim_interval: 50 ms }";
+    let lab = lab("shadow", 5, options, &[("host", &["path: ./loop, args: count-until 990"])]);
+    run(&lab, &[]);
+    let times = computing(&lab, "preemptions").as_u64().unwrap();
+    assert_eq!(times, 20);
+    assert_eq!(computing(&lab, "preempted_ns"), times * 50_000_000);
+    assert_eq!(printed(&lab, "host"), 990.0);
+}
+
+#[test]
+fn a_modelled_processor_takes_time_for_work_by_its_speed() {
+    let hosts: [(&str, &[&str]); 4] = [
+        ("fast", &["path: ./loop, args: work 20000000"]),
+        ("receiver", &["path: ./loop, args: receive"]),
+        ("sender", &["path: ./loop, args: work-and-send 20000000 11.0.0.2"]),
+        ("slow", &["path: ./loop, args: work 20000000"]),
+    ];
+    let lab = lab("model", 100, "", &hosts);
+    let experiment = read(&lab.join("experiment.yaml"));
+    let with_speeds = ["fast: 1", "sender: 0.02", "slow: 0.02"].iter().fold(experiment, |text, pair| {
+        let (host, speed) = pair.split_once(": ").unwrap();
+        text.replace(&format!("  {host}:\n"), &format!("  {host}:\n    host_options: {{ cpu_speed: {speed} }}\n"))
+    });
+    fs::write(lab.join("experiment.yaml"), with_speeds).unwrap();
+    let output = run(&lab, &[]);
+    let [fast, slow, arrival] = ["fast", "slow", "receiver"].map(|host| printed(&lab, host));
+    assert!(fast > 1.0, "{fast} ms");
+    // Measured times: the same work varies, but not by that much.
+    assert!(slow > 8.0 * fast, "{slow} ms, {fast} ms");
+    assert!(arrival > 8.0 * fast, "the datagram leaves when its sender has worked: {arrival} ms");
+    assert_eq!(computing(&lab, "reproducible"), false);
+    assert!(computing(&lab, "charged_ns").as_u64().unwrap() > 100_000_000);
+    assert!(output.stderr.contains("as measured (cpu_speed)"), "{}", output.stderr);
+    assert!(read(&lab.join("run.data/gnomon.log")).contains("cpu_speed: computing takes simulated time on 3 hosts"));
+}
+
+#[test]
+fn openssl_speed_comes_to_its_end() {
+    let folder = folder("busy-loops/openssl");
+    let mut command = gnomon();
+    command.args(["exec", "--compute-budget", "200 ms", "--", "openssl"]);
+    command.args(["speed", "-seconds", "1", "-bytes", "1024", "sha256"]).current_dir(&folder);
+    let output = capture(&mut command);
+    assert_eq!(output.code(), 0, "{}", output.stderr);
+    assert!(output.stdout.contains("sha256"), "{}", output.stdout);
+    assert!(output.stderr.contains("sha256") && output.stderr.contains("in 1.00s"), "{}", output.stderr);
+}
