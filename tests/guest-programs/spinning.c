@@ -14,6 +14,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 
 #define PAUSE __asm__ volatile("pause")
@@ -605,6 +606,24 @@ CASE(private_copy_of_a_flag_stays)
     while (!flag)
         ;
     number("caught is SIGALRM", caught == SIGALRM);
+}
+
+CASE(parent_writes_into_a_looping_child)
+{
+    flag = 0;
+    fflush(stdout);
+    pid_t child = MUST(fork());
+    if (child == 0) {
+        while (!flag)
+            PAUSE;
+        _exit(flag);
+    }
+    int value = 21;
+    struct iovec own = { &value, sizeof value }, other = { (void *)&flag, sizeof flag };
+    sleep_ms(5);
+    show("write", process_vm_writev(child, &own, 1, &other, 1, 0));
+    number("status", WEXITSTATUS(wait_status(child)));
+    number("own flag", flag);
 }
 
 CASE(exit_while_a_thread_loops)

@@ -96,7 +96,7 @@ impl Computing {
 }
 
 impl Kernel {
-    /// A thread has run in `space`: loops that read what it may have written look again.
+    /// A thread has run in `space`, or written there: loops that read what it may have written look again.
     pub(crate) fn rouse_spinners(&mut self, ran: Tid, space: Key<Space>) {
         for spinner in std::mem::take(&mut self.spinners) {
             let affected = spinner.tid != ran && (spinner.shared || spinner.space == space);

@@ -53,6 +53,7 @@ fn copy_memory(ctx: &mut Ctx<'_>, [pid, own, own_count, other, count, flags]: [u
     let is_own = pid as u32 == ctx.process.pid.0;
     let target = if is_own { Some(&*ctx.process) } else { ctx.kernel.processes.get(pid as u32) };
     let target = target.filter(|process| process.zombie.is_none()).ok_or(Errno::ESRCH)?;
+    let space = target.space;
     let caller: &AddressSpace = &ctx.process.memory;
     let memory = if is_own { Some(caller) } else { ctx.kernel.shared.memory(target) };
     // A process that shares the caller's memory has none of its own in the pool while the caller executes.
@@ -80,6 +81,9 @@ fn copy_memory(ctx: &mut Ctx<'_>, [pid, own, own_count, other, count, flags]: [u
         for list in [&mut own, &mut other] {
             list.pop_if(|iovec| iovec.iov_len == 0);
         }
+    }
+    if write && done > 0 {
+        ctx.kernel.rouse_spinners(ctx.thread.tid, space);
     }
     if done == 0 { Err(Errno::EFAULT.into()) } else { Ok(done) }
 }
