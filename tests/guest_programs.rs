@@ -34,14 +34,9 @@ macro_rules! programs {
 
 programs! {
     bad_calls cpu_state descriptors epoll eventfd exec faults file_locks files fork futex groups
-<<<<<<< HEAD
     identity inotify memory mqueue names pipes poll seccomp shared_memory signalfd signals
-    sysv_msg sysv_sem sysv_shm tcp tcp_closing tcp_options threads time timerfd titles udp
+    spinning sysv_msg sysv_sem sysv_shm tcp tcp_closing tcp_options threads time timerfd titles udp
     unix_sockets wait
-=======
-    identity memory names pipes poll seccomp signalfd signals spinning tcp tcp_closing tcp_options threads time
-    timerfd udp unix_sockets wait
->>>>>>> d42ce56 (Give computing a budget, Shadow's pre-emption and a model of processors; say whether a run can be repeated to the bit; test loops that wait in every form)
 }
 
 #[test]
