@@ -35,7 +35,8 @@ macro_rules! programs {
 programs! {
     bad_calls cpu_state descriptors epoll eventfd exec faults file_locks files fork futex groups
     identity inotify memory mqueue names pipes poll seccomp shared_memory signalfd signals
-    spinning sysv_msg sysv_sem sysv_shm tcp tcp_closing tcp_options threads time timerfd titles udp
+    spinning stack_overflow sysv_msg sysv_sem sysv_shm tcp tcp_closing tcp_options threads time timerfd
+    titles udp
     unix_sockets wait
 }
 

@@ -9,7 +9,7 @@ use crate::ctx::Ctx;
 use crate::outcome::Restart;
 use crate::process::ExitStatus;
 use crate::signal::{Disposition, SigSet};
-use guest::{FaultInfo, SIGNAL_XSAVE_BYTES};
+use guest::{FaultInfo, PAGE, SIGNAL_XSAVE_BYTES};
 use linux_abi::signal::*;
 use linux_abi::{Errno, Signal};
 use zerocopy::{FromZeros, IntoBytes};
@@ -101,7 +101,7 @@ fn default_action(ctx: &mut Ctx<'_>, info: &Siginfo) {
 /// A hardware exception of the guest: its signal, which cannot be held back or ignored.
 pub(crate) fn fault(ctx: &mut Ctx<'_>, fault: &FaultInfo) {
     let Some(signal) = Signal::from_raw(fault.signal) else { return };
-    let info = Siginfo::fault(signal, fault.code, fault.address);
+    let info = Siginfo::fault(signal, fault_code(ctx, fault), fault.address);
     let disposition = ctx.handlers().of(fault.signal as u32);
     let held = ctx.thread.signals.blocked.contains(fault.signal as u32);
     if disposition.handler == SIG_DFL || disposition.handler == SIG_IGN || held {
@@ -110,6 +110,17 @@ pub(crate) fn fault(ctx: &mut Ctx<'_>, fault: &FaultInfo) {
     }
     let cr2 = if fault.trap_number == 14 { fault.address } else { 0 };
     run_handler(ctx, &info, &disposition, (fault.trap_number | fault.error_code << 32, cr2));
+}
+
+/// The code of a fault. What really lies under a guest's addresses is not always what it has mapped: whether a page fault is one of rights
+/// or of nothing being there, its own mappings say.
+fn fault_code(ctx: &Ctx<'_>, fault: &FaultInfo) -> i32 {
+    match fault.code {
+        SEGV_MAPERR | SEGV_ACCERR if fault.signal == Signal::SIGSEGV.raw() => {
+            if ctx.process.memory.is_mapped(fault.address & !(PAGE - 1), PAGE) { SEGV_ACCERR } else { SEGV_MAPERR }
+        }
+        code => code,
+    }
 }
 
 /// Builds the frame and points the thread at the handler. `trap` is (trap number | error code << 32, cr2).
