@@ -200,3 +200,14 @@ fn reports_can_be_turned_off_and_change_nothing() {
     let log = read(&folder.join("exec.data/gnomon.log"));
     assert!(log.contains("killed by SIGABRT") && !log.contains("see abort_in_thread"), "{log}");
 }
+
+#[test]
+fn a_guest_that_lives_against_expectation_says_what_it_waits_for() {
+    let folder = folder("crash_reports/waits");
+    let experiment = "general: { stop_time: 10 s }\nnetwork: { graph: { type: 1_gbit_switch } }\nhosts:\n  a:\n    network_node_id: 0\n    \
+                      processes:\n    - { path: sleep, args: '100', start_time: 2 s }\n";
+    fs::write(folder.join("experiment.yaml"), experiment).expect("an experiment");
+    let output = common::run(&folder, "experiment.yaml", &["-d", "run.data"]);
+    assert_eq!(output.code(), 1, "{}", output.stderr);
+    assert!(output.stderr.contains("it waits in clock_nanosleep since 00:00:02"), "{}", output.stderr);
+}

@@ -54,6 +54,9 @@ fn write_unexpected(text: &mut String, summary: &Summary) {
             Some(path) => _ = write!(text, "; see {}", path.display()),
             None => {}
         }
+        if let Some(doing) = &guest.doing {
+            let _ = write!(text, "; it {doing}");
+        }
         if let Some(report) = &guest.crash_report {
             let _ = write!(text, " and {report} beside it");
         }

@@ -46,6 +46,8 @@ pub struct FinalGuest {
     pub state: GuestState,
     pub expected: scenario::FinalState,
     pub as_expected: bool,
+    /// What it does, when it lives against expectation: words that follow "it".
+    pub doing: Option<String>,
     /// The report of its crash, in the host's folder.
     pub crash_report: Option<String>,
 }
@@ -195,6 +197,7 @@ fn final_guest(host: &SimHost, guest: &Guest) -> FinalGuest {
         (None, None, None) => GuestState::NotStarted,
     };
     let as_expected = is_expected(guest.expected, &state);
+    let doing = guest.pid.filter(|_| !as_expected).and_then(|pid| host.kernel.doing(pid));
     let crash = host.kernel.crashes.iter().find(|crash| Some(crash.pid) == guest.pid);
     FinalGuest {
         host: host.name.clone(),
@@ -203,6 +206,7 @@ fn final_guest(host: &SimHost, guest: &Guest) -> FinalGuest {
         state,
         expected: guest.expected,
         as_expected,
+        doing,
         crash_report: crash.and_then(|crash| crash.report.clone()),
     }
 }

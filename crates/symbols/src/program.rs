@@ -172,3 +172,53 @@ impl std::fmt::Debug for Program {
         f.debug_struct("Program").field("files", &self.files.len()).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// This test's own program: where it lies, by its memory map.
+    fn own_file() -> PlacedFile {
+        let path = std::env::current_exe().unwrap();
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let own: Vec<(u64, u64)> = maps
+            .lines()
+            .filter(|line| line.ends_with(path.to_str().unwrap()))
+            .filter_map(|line| {
+                let (start, end) = line.split(' ').next()?.split_once('-')?;
+                Some((u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?))
+            })
+            .collect();
+        let (start, end) = (own.first().unwrap().0, own.last().unwrap().1);
+        PlacedFile { path, name: "test".to_owned(), range: start..end, bias: start }
+    }
+
+    #[inline(never)]
+    fn a_function_with_a_name(value: u64) -> u64 {
+        std::hint::black_box(value + 1)
+    }
+
+    #[test]
+    fn addresses_have_functions_files_and_lines() {
+        let mut program = Program::new(vec![own_file()]);
+        let address = a_function_with_a_name as fn(u64) -> u64 as usize as u64;
+        let place = program.place(&Frame { address, is_return: false });
+        let function = place.function.unwrap();
+        assert!(function.name.ends_with("a_function_with_a_name") && function.offset == 0, "{function:?}");
+        let line = place.lines.last().unwrap();
+        assert!(
+            line.file.as_deref().is_some_and(|file| file.ends_with("program.rs")) && line.line.is_some(),
+            "{line:?}"
+        );
+        assert_eq!(program.place(&Frame { address: 16, is_return: false }), Place::default());
+    }
+
+    #[test]
+    fn a_stack_that_cannot_be_read_has_one_frame() {
+        let mut program = Program::new(vec![own_file()]);
+        let rip = a_function_with_a_name as fn(u64) -> u64 as usize as u64;
+        let start = Registers { rip, rsp: 64, rbp: 128 };
+        assert_eq!(program.backtrace(start, 10, |_| None).len(), 1);
+        assert_eq!(program.backtrace(Registers::default(), 10, |_| None).len(), 1);
+    }
+}

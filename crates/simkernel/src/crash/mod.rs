@@ -5,13 +5,15 @@ mod report;
 
 use crate::ctx::Ctx;
 use crate::ids::Pid;
+use crate::kernel::Kernel;
 use crate::process::ExitStatus;
+use crate::thread::{Thread, ThreadState};
 use crate::user_io::ByteSource;
 use guest::FaultInfo;
-use linux_abi::Signal;
 use linux_abi::fs::{O_APPEND, O_WRONLY};
 use linux_abi::signal::Siginfo;
 use linux_abi::sysinfo::RLIMIT_CORE;
+use linux_abi::{Signal, nr};
 use std::any::Any;
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -125,6 +127,25 @@ impl Ctx<'_> {
         self.kernel.release_file(file);
         self.kernel.flush_output_at(path.as_os_str().as_bytes());
         true
+    }
+}
+
+/// What a thread does, in words that follow "which".
+pub(crate) fn doing(thread: &Thread) -> String {
+    match thread.state {
+        ThreadState::Dead => "has ended".to_owned(),
+        ThreadState::Blocked if !thread.sleeping => {
+            let name = nr::name(thread.call.number).unwrap_or("a system call");
+            format!("waits in {name} since {}", thread.call.started)
+        }
+        ThreadState::Runnable | ThreadState::Blocked => "can run".to_owned(),
+    }
+}
+
+impl Kernel {
+    /// What the first thread of a process does that lives, in words that follow "which": for those who did not expect it to.
+    pub fn doing(&self, pid: Pid) -> Option<String> {
+        self.threads.get(pid.0).filter(|_| self.is_alive(pid)).map(|thread| doing(thread))
     }
 }
 

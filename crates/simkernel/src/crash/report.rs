@@ -3,17 +3,17 @@
 //! Everything is taken while the guest's memory can be read. Addresses are those of the program's own code: where a thread stands in a
 //! sled, the place that the sled stands for.
 
-use super::{Cause, signal_name};
+use super::{Cause, doing, signal_name};
 use crate::kernel::Kernel;
 use crate::process::Process;
 use crate::recent_calls::{CallState, RecentCall};
-use crate::thread::{Thread, ThreadState};
+use crate::thread::Thread;
 use crate::trace::GuestMemory;
 use crate::vfs::proc_process;
 use base::SimTime;
+use linux_abi::Errno;
 use linux_abi::signal::Siginfo;
 use linux_abi::strace::{Call, Mode, write_call, write_signal_line};
-use linux_abi::{Errno, nr};
 use std::fmt::Write;
 use symbols::{Frame, PlacedFile, Program};
 
@@ -182,27 +182,15 @@ impl<'a> Report<'a> {
         others.sort_unstable();
         for tid in others.iter().take(THREADS_MAX) {
             let Some(thread) = kernel.threads.get(tid.0) else { continue };
-            let doing = self.doing(thread);
+            let doing = doing(thread);
             self.heading(format_args!(
-                "backtrace of thread {tid} ({}), {doing}",
+                "backtrace of thread {tid} ({}), which {doing}",
                 String::from_utf8_lossy(&thread.name)
             ));
             self.backtrace(thread);
         }
         if others.len() > THREADS_MAX {
             self.line(format_args!("\nand {} more threads", others.len() - THREADS_MAX));
-        }
-    }
-
-    fn doing(&self, thread: &Thread) -> String {
-        match thread.state {
-            ThreadState::Dead => "which has ended".to_owned(),
-            ThreadState::Runnable => "which can run".to_owned(),
-            ThreadState::Blocked if thread.sleeping => "which can run".to_owned(),
-            ThreadState::Blocked => {
-                let name = nr::name(thread.call.number).unwrap_or("a system call");
-                format!("which waits in {name} since {}", thread.call.started)
-            }
         }
     }
 
