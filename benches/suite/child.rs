@@ -88,6 +88,8 @@ impl WholeHost {
             call_cost: None,
             computing: Default::default(),
             crash_reports: false,
+            debug: None,
+            strace_live: false,
             strace: None,
             real_descriptors: GUEST_DESCRIPTORS / hosts as usize,
         };

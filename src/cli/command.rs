@@ -1,5 +1,6 @@
 //! Gnomon's commands and their flags, as clap knows them.
 
+use super::gdb::UNDER_GDB;
 use super::options::{Style, flags};
 use super::topics;
 use clap::{Arg, ArgAction, Command};
@@ -24,6 +25,12 @@ fn run() -> Command {
         .before_help("Examples:\n  gnomon run experiment.yaml\n  gnomon run --seed 2 --data-directory run2 experiment.yaml\n  generate | gnomon run --stop-time '10 min' -")
         .after_help("Exit status: 0 success, 1 the experiment failed, 2 bad input, 130 interrupted. More: gnomon help exit-codes")
         .arg(file().required(true))
+        .arg(
+            Arg::new("gdb")
+                .long("gdb")
+                .value_name("HOST.PROCESS")
+                .help("Run under gdb and stop where this process begins (its program's name, its number, or NAME.NUMBER)"),
+        )
         .args(execution_flags())
         .args(flags(Style::Gnomon))
         .args_override_self(true)
@@ -81,6 +88,18 @@ fn exec() -> Command {
                 .action(ArgAction::Append)
                 .help("A variable of the program's environment, which is empty otherwise; without VALUE it is taken from yours"),
         )
+        .arg(
+            Arg::new("gdb")
+                .long("gdb")
+                .action(ArgAction::SetTrue)
+                .help("Run under gdb and stop where the program begins"),
+        )
+        .arg(
+            Arg::new("strace")
+                .long("strace")
+                .action(ArgAction::SetTrue)
+                .help("Show the system calls of the program and its children on standard error as they happen"),
+        )
         .args(execution_flags())
         .args(flags(Style::Gnomon))
 }
@@ -106,7 +125,7 @@ fn value(name: &'static str, placeholder: &'static str, default: &'static str, h
 }
 
 /// How a run is executed and watched, which changes nothing of its result.
-pub fn execution_flags() -> [Arg; 6] {
+pub fn execution_flags() -> [Arg; 7] {
     [
         Arg::new("show-log")
             .long("show-log")
@@ -127,8 +146,12 @@ pub fn execution_flags() -> [Arg; 6] {
             .long("no-crash-reports")
             .action(ArgAction::SetTrue)
             .help("Leave no report (hosts/HOST/EXE.PID.crash) of programs that crash"),
+        Arg::new("perf")
+            .long("perf")
+            .action(ArgAction::SetTrue)
+            .help("Show programs to 'perf record' under their files' names, so that it knows their functions"),
         debug_hosts(),
-        gdb(),
+        Arg::new(UNDER_GDB).long(UNDER_GDB).action(ArgAction::SetTrue).hide(true),
     ]
 }
 

@@ -1,13 +1,14 @@
 //! `gnomon exec PROGRAM ARGS…`: an experiment of one host and one program, made in memory.
 
-use super::launch::{Failure, Finished, Launch};
-use super::{complain, input, options, report, status};
+use super::launch::{Debugging, Failure, Finished, Launch};
+use super::{complain, gdb, input, options, report, status};
 use crate::sandbox::Lifetime;
 use crate::simulation::{GuestState, Verdict};
 use base::quantity::{exact_bandwidth, exact_duration, parse_bandwidth, parse_duration};
 use clap::ArgMatches;
 use recorder::GuestFile;
 use scenario::{Overrides, Plan};
+use simkernel::DebugTarget;
 use std::io::{self, Write};
 use tempfile::TempDir;
 
@@ -34,11 +35,23 @@ pub fn main(matches: &ArgMatches) -> u8 {
 
 fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let text = experiment(matches).map_err(Failure::Input)?;
+    let debugged = matches.get_flag("gdb");
+    if debugged && !gdb::is_under_gdb(matches) {
+        let program = matches.get_many::<String>("command").and_then(|mut words| words.next());
+        return Err(Failure::Run(gdb::start(program.map_or("", String::as_str))));
+    }
     let mut overrides = options::overrides(matches);
     let temporary = temporary_directory(matches, &mut overrides)?;
     let lifetime = if temporary.is_some() { Lifetime::Temporary } else { Lifetime::Kept };
     let plan = input::plan_from_text("the command line", &text, &overrides).map_err(Failure::Input)?;
-    let finished = Launch::new(matches, &plan, lifetime).map_err(Failure::Input)?.run(&plan)?;
+    let mut launch = Launch::new(matches, &plan, lifetime).map_err(Failure::Input)?;
+    launch.strace_live = matches.get_flag("strace");
+    if debugged {
+        let first = plan.hosts.first().map_or(base::HostId(0), |host| host.id);
+        let program = DebugTarget { program: None, pid: Some(simkernel::ids::FIRST_ID) };
+        launch.debugging = Debugging::Guest(first, program);
+    }
+    let finished = launch.run(&plan)?;
     show_outputs(&finished);
     let status = conclude(&plan, &finished);
     // Dropped at last: the outputs lie in it.

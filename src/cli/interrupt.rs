@@ -26,11 +26,14 @@ struct State {
 }
 
 impl Interrupts {
-    /// Blocks the signals. Call it before other threads start: they inherit it.
-    pub fn block() -> io::Result<Interrupts> {
+    /// Blocks the signals. Call it before other threads start: they inherit it. Ctrl-C is left to a debugger if there is one.
+    pub fn block(under_debugger: bool) -> io::Result<Interrupts> {
         let ignored = ignored_signals();
         let is_ignored = |signal: &Signal| ignored & (1 << (*signal as u32 - 1)) != 0;
-        let waiting_for: SigSet = SIGNALS.into_iter().filter(|signal| !is_ignored(signal)).collect();
+        let waiting_for: SigSet = SIGNALS
+            .into_iter()
+            .filter(|signal| !is_ignored(signal) && !(under_debugger && *signal == Signal::SIGINT))
+            .collect();
         waiting_for.thread_block()?;
         Ok(Interrupts { waiting_for, state: Arc::default() })
     }

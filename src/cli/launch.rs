@@ -10,6 +10,7 @@ use base::HostId;
 use clap::ArgMatches;
 use recorder::{DataDirectory, Level};
 use scenario::Plan;
+use simkernel::DebugTarget;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io::Write;
@@ -22,10 +23,21 @@ pub struct Launch {
     pub progress: Progress,
     pub policy: engine::Policy,
     pub debug_hosts: BTreeSet<HostId>,
-    /// Pause for a debugger.
-    pub gdb: bool,
+    pub debugging: Debugging,
     /// Leave a report of every guest that crashes.
     pub crash_reports: bool,
+    /// Write logs of calls to standard error as they happen.
+    pub strace_live: bool,
+}
+
+/// How a debugger takes part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Debugging {
+    Off,
+    /// The process pauses before its guests start.
+    Pause,
+    /// gdb has started this run, to stop at a guest of this host.
+    Guest(HostId, DebugTarget),
 }
 
 /// Why there is no summary.
@@ -72,15 +84,27 @@ impl Launch {
         };
         let log = if matches.get_flag("show-log") { LogTarget::Stdout } else { LogTarget::DataDirectory };
         let debug_hosts = debug_hosts(matches, plan)?;
-        let gdb = matches.get_flag("gdb");
+        if matches.get_flag("perf") {
+            guest::show_to_perf();
+        }
         let crash_reports = !matches.get_flag("no-crash-reports");
-        Ok(Launch { lifetime, log, progress: Progress::Off, policy, debug_hosts, gdb, crash_reports })
+        Ok(Launch {
+            lifetime,
+            log,
+            progress: Progress::Off,
+            policy,
+            debug_hosts,
+            debugging: Debugging::Off,
+            crash_reports,
+            strace_live: false,
+        })
     }
 
     /// Executes the plan. Call it once, while the process has one thread: the process is not the same afterwards.
     pub fn run(self, plan: &Plan) -> Result<Finished, Failure> {
         plan.check_data_directory().map_err(|error| Failure::Input(error.to_string()))?;
-        let interrupts = Interrupts::block().map_err(|error| failed("block signals", &error))?;
+        let stops_for_gdb = matches!(self.debugging, Debugging::Guest(..));
+        let interrupts = Interrupts::block(stops_for_gdb).map_err(|error| failed("block signals", &error))?;
         let guests = plan.hosts.iter().map(|host| host.processes.len()).sum();
         let mut notices = limits::raise(guests);
         let network = sandbox::leave_network(None).map_err(|error| Failure::Run(error.to_string()))?;
@@ -89,8 +113,10 @@ impl Launch {
         let files = sandbox::confine_writes(directory.path(), self.lifetime)
             .map_err(|error| Failure::Run(error.to_string()))?;
         notices.push((files_level(&files), format!("files: {files}")));
-        if self.gdb {
-            pause_for_debugger("before the first guest starts");
+        match &self.debugging {
+            Debugging::Off => {}
+            Debugging::Pause => pause_for_debugger("before the first guest starts"),
+            Debugging::Guest(..) => guest::meet_debugger(),
         }
         interrupts.watch().map_err(|error| failed("start a thread", &error))?;
         let summary = simulation::run(plan, self.options(plan, directory, notices), interrupts.stop())
@@ -108,6 +134,11 @@ impl Launch {
             notices,
             debug_hosts: self.debug_hosts,
             crash_reports: self.crash_reports,
+            strace_live: self.strace_live,
+            debug: match self.debugging {
+                Debugging::Guest(host, target) => Some((host, target)),
+                Debugging::Off | Debugging::Pause => None,
+            },
         }
     }
 }

@@ -7,6 +7,7 @@
 mod check;
 mod command;
 mod exec;
+mod gdb;
 mod input;
 mod interrupt;
 mod launch;

@@ -1,8 +1,8 @@
 //! `gnomon run FILE`.
 
-use super::launch::{Failure, Finished, Launch};
+use super::launch::{Debugging, Failure, Finished, Launch};
 use super::terminal::Terminal;
-use super::{input, options, report, status};
+use super::{gdb, input, options, report, status};
 use crate::sandbox::Lifetime;
 use crate::simulation::Progress;
 use clap::ArgMatches;
@@ -29,6 +29,16 @@ fn run(matches: &ArgMatches) -> Result<Finished, Failure> {
     let file = matches.get_one::<PathBuf>("file").expect("clap requires it");
     let plan = input::plan(file, &options::overrides(matches)).map_err(Failure::Input)?;
     let mut launch = Launch::new(matches, &plan, Lifetime::Kept).map_err(Failure::Input)?;
+    if let Some(text) = matches.get_one::<String>("gdb") {
+        let (host, target) = gdb::target(text, &plan).map_err(Failure::Input)?;
+        if file.as_os_str() == "-" {
+            return Err(Failure::Input("--gdb: gdb reads standard input: give the experiment as a file".into()));
+        }
+        if !gdb::is_under_gdb(matches) {
+            return Err(Failure::Run(gdb::start(text)));
+        }
+        launch.debugging = Debugging::Guest(host, target);
+    }
     launch.progress = progress(matches, &plan);
     launch.run(&plan)
 }

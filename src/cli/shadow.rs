@@ -3,7 +3,7 @@
 //! Its log goes to standard output in Shadow's form; what Shadow says on standard error begins with `**`, here too. The exit
 //! status is 0, or 1 on any error.
 
-use super::launch::{self, Finished, Launch};
+use super::launch::{self, Debugging, Finished, Launch};
 use super::options::{Style, flags, overrides};
 use super::terminal::Terminal;
 use super::{command, input, report, status};
@@ -92,8 +92,9 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
         progress: progress(&plan),
         policy: engine::Policy::Stealing,
         debug_hosts: launch::debug_hosts(matches, &plan)?,
-        gdb: matches.get_flag("gdb"),
+        debugging: if matches.get_flag("gdb") { Debugging::Pause } else { Debugging::Off },
         crash_reports: true,
+        strace_live: false,
     };
     let finished = launch.run(&plan).map_err(|failure| failure.to_string())?;
     verdict(&finished)?;

@@ -21,7 +21,7 @@ use recorder::{
 use scenario::{FinalState, HostPlan, Plan, ProcessPlan};
 use simkernel::exec::ProcessSpec;
 use simkernel::host::{CallCost, NetworkSettings};
-use simkernel::{HostConfig, HostName, HostNames, Kernel};
+use simkernel::{DebugTarget, HostConfig, HostName, HostNames, Kernel};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
@@ -68,6 +68,10 @@ pub struct RunOptions {
     pub debug_hosts: BTreeSet<HostId>,
     /// Leave a report of every guest that crashes.
     pub crash_reports: bool,
+    /// Write logs of calls to standard error as they happen, whatever the plan says of them.
+    pub strace_live: bool,
+    /// The guest that a debugger is to stop at.
+    pub debug: Option<(HostId, DebugTarget)>,
 }
 
 /// Real descriptors that all hosts together may keep open for guests' files.
@@ -267,7 +271,10 @@ fn build_host(
         }),
         crash_reports: options.crash_reports,
         computing: computing::rules(plan, host),
-        strace: strace_mode(plan.experimental.strace_logging_mode),
+        debug: options.debug.as_ref().filter(|(id, _)| *id == host.id).map(|(_, target)| target.clone()),
+        strace_live: options.strace_live,
+        strace: strace_mode(plan.experimental.strace_logging_mode)
+            .or(options.strace_live.then_some(linux_abi::strace::Mode::Standard)),
         seeds,
         real_descriptors: (GUEST_DESCRIPTORS / plan.hosts.len()).max(1),
     };

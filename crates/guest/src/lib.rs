@@ -14,6 +14,7 @@ mod arena;
 mod copy;
 mod counters;
 mod cpu;
+mod debugger;
 mod image;
 mod loader;
 mod memory;
@@ -28,8 +29,10 @@ mod worker;
 pub use arena::{ARENAS_END, ARENAS_START, ArenaError, BLOCK_BYTES, HostRegion, map_arenas};
 pub use counters::{Counters, counters};
 pub use cpu::{TSC_HZ, time_stamp};
+pub use debugger::{ShownThread, forget_thread, meet_debugger, show_thread, tell_debugger};
 pub use image::{ElfError, ElfHeader, FileKey, Image, PAGE, Segment};
 pub use loader::{Program, StartArguments, StartError};
+pub use memory::show_to_perf;
 pub use memory::{
     AddressSpace, Backing, Fault, MapError, MapRequest, MoveRequest, PROT_EXEC, PROT_READ, PROT_WRITE, Vma, VmaKind,
 };

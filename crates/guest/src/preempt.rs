@@ -8,6 +8,7 @@
 //! A second timer, of wall time, interrupts a guest sooner when it is known to wait in a loop.
 
 use crate::arena::ARENAS_END;
+use crate::debugger;
 use crate::switch::{EXIT_PREEMPTED, WorkerState};
 use crate::traps::{current_worker, leave_guest};
 use crate::worker::Worker;
@@ -165,10 +166,11 @@ impl Worker {
         }
     }
 
-    /// Guests come back after so many ticks at the latest. Without this, they are never interrupted.
+    /// Guests come back after so many ticks at the latest. Without this, they are never interrupted; nor are they under a debugger,
+    /// which would take the steps for its own.
     #[inline]
     pub fn set_patience(&mut self, ticks: u32) {
-        self.patience = ticks;
+        self.patience = if debugger::is_here() { u32::MAX } else { ticks };
     }
 
     pub fn patience(&self) -> u32 {

@@ -161,7 +161,10 @@ impl Kernel {
     /// The log of calls of a process, if the experiment asks for logs.
     pub(crate) fn open_trace(&mut self, process: &mut Process, name: &str) -> Result<(), ExecError> {
         if let Some(mode) = self.config.strace {
-            let file = self.create_output(&format!("{name}.{}.strace", process.pid.0))?;
+            let file = match self.config.strace_live {
+                true => self.open_standard_error(),
+                false => self.create_output(&format!("{name}.{}.strace", process.pid.0))?,
+            };
             process.trace = Some(Trace { mode, file });
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! What a simulated host is told about itself.
 
+use crate::debug::DebugTarget;
 use crate::net::dns::NameTable;
 use base::{HostId, SeedTree, SimDuration, SimTime};
 use std::net::Ipv4Addr;
@@ -156,6 +157,10 @@ pub struct HostConfig {
     pub computing: ComputingRules,
     /// Leave a report of every guest that crashes.
     pub crash_reports: bool,
+    /// The process that a debugger is to stop at.
+    pub debug: Option<DebugTarget>,
+    /// Write logs of calls to standard error as they happen, not to files.
+    pub strace_live: bool,
     /// Log every guest's system calls to a file.
     pub strace: Option<linux_abi::strace::Mode>,
     /// How many real descriptors this host may keep open between calls.

@@ -85,6 +85,8 @@ pub struct Kernel {
     /// Calls by number, executions after a wait not counted again.
     pub call_counts: Box<[u64; linux_abi::nr::COUNT]>,
     pub reports: Vec<Report>,
+    /// The debugger has met the process that it wants.
+    pub debugger_has_met: bool,
     /// Crashes of guests, in order.
     pub crashes: Vec<Crash>,
     /// Room for what `epoll_wait` finds.
@@ -137,6 +139,7 @@ impl Kernel {
             call_counts: Box::new([0; linux_abi::nr::COUNT]),
             reports: Vec::new(),
             crashes: Vec::new(),
+            debugger_has_met: false,
             epoll_scratch: Vec::new(),
             region,
             unsupported_calls: FastMap::default(),

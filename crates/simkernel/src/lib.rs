@@ -10,6 +10,7 @@ pub mod clock;
 pub mod computing;
 pub mod crash;
 pub mod ctx;
+pub mod debug;
 pub mod exec;
 pub mod family;
 pub mod fd_table;
@@ -43,6 +44,7 @@ pub mod vfs;
 pub mod wait;
 
 pub use ctx::Ctx;
+pub use debug::DebugTarget;
 pub use host::{HostConfig, HostName, HostNames, NetworkSettings};
 pub use ids::{FileId, Pid, SpaceId, Tid};
 pub use kernel::{Kernel, Report};

@@ -1,5 +1,6 @@
 //! A simulated process: what its threads share. It stays in its table after its end until its parent has asked for it.
 
+use crate::debug::Debugged;
 use crate::fd_table::FdTable;
 use crate::ids::{Pid, Tid};
 use crate::limits::Limits;
@@ -102,6 +103,8 @@ pub struct Process {
     pub last_call: u64,
     /// Processor time of its children that ended and that it waited for, and of theirs, in microseconds.
     pub children_cpu_us: u64,
+    /// Set once the debugger that the run is under has met it.
+    pub debugged: Option<Debugged>,
     /// Its strace-like log, if the experiment asks for one.
     pub trace: Option<Trace>,
     /// Set when the process is over: it ends before any of its threads runs on.
@@ -164,6 +167,7 @@ impl Process {
             calls: 0,
             last_call: u64::MAX,
             children_cpu_us: 0,
+            debugged: None,
             trace: None,
             ending: None,
             dumped: false,

@@ -96,10 +96,19 @@ impl Kernel {
             self.tell_continuation(&mut process);
         }
         let mut ctx = Ctx { kernel: self, process: &mut process, thread: &mut thread, now };
+        if ctx.kernel.config.debug.is_some() {
+            ctx.debug_before_turn();
+        }
         let turn = match catch_unwind(AssertUnwindSafe(|| ctx.turn(worker))) {
             Ok(turn) => turn,
             Err(payload) => ctx.fail(payload),
         };
+        if ctx.kernel.config.debug.is_some() {
+            if matches!(turn, Turn::Parked | Turn::StillSpins) {
+                ctx.thread.state = ThreadState::Blocked;
+            }
+            ctx.debug_after_turn();
+        }
         let now = ctx.now;
         if let Some(status) = process.ending {
             self.end_process(process, thread, status, now);
@@ -300,9 +309,9 @@ impl Ctx<'_> {
 
     /// Executes one call and decides what rax becomes. Some when the thread does not go on at once.
     fn system_call(&mut self, number: u64, args: [u64; 6]) -> Option<Turn> {
-        let result = match self.process.trace {
-            None => syscalls::execute(self, number, args),
-            Some(_) => self.execute_traced(number, args),
+        let result = match (self.process.trace, &self.kernel.config.debug) {
+            (None, None) => syscalls::execute(self, number, args),
+            _ => self.execute_watched(number, args),
         };
         let mut interrupted = None;
         match result {
@@ -335,8 +344,19 @@ impl Ctx<'_> {
         Some(Turn::Again)
     }
 
-    /// Executes a call of a process that has a log.
+    /// Executes a call of a process that has a log, or on a host that a debugger looks at.
     #[cold]
+    fn execute_watched(&mut self, number: u64, args: [u64; 6]) -> SysResult {
+        let result = match self.process.trace {
+            None => syscalls::execute(self, number, args),
+            Some(_) => self.execute_traced(number, args),
+        };
+        if self.kernel.config.debug.is_some() && !matches!(result, Err(Outcome::Block | Outcome::Errno(_))) {
+            self.debug_after_call(number);
+        }
+        result
+    }
+
     fn execute_traced(&mut self, number: u64, args: [u64; 6]) -> SysResult {
         let line = self.trace_before(number, args);
         let result = syscalls::execute(self, number, args);

@@ -49,6 +49,8 @@ impl Machine {
             call_cost: None,
             computing: ComputingRules::default(),
             crash_reports: false,
+            debug: None,
+            strace_live: false,
             strace: None,
             real_descriptors: 4,
         };

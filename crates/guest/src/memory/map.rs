@@ -1,6 +1,7 @@
 //! `mmap`, `munmap`, `mprotect`, `mremap`, `brk` and `madvise` of a guest.
 
 use super::parked::Parked;
+use super::perf;
 use super::real::{self, RealKind, RealMap};
 use super::turns;
 use super::vma::{Vma, VmaKind};
@@ -313,6 +314,7 @@ impl AddressSpace {
             recording.parts.retain(|(other, _)| other.at + other.bytes <= part.at || part.at + part.bytes <= other.at);
             recording.parts.push((part, None));
         }
+        perf::show(start, &image);
         self.add_placement(start, image, name);
         Ok(start)
     }
@@ -366,6 +368,7 @@ impl AddressSpace {
         let bytes = placement.image.read_only_bytes();
         self.real.new_layout();
         real::protect(start, bytes, PROT_READ | PROT_EXEC);
+        perf::show(start, &placement.image);
     }
 
     /// Whether a fixed mapping asks for a segment of an image that lies there already.

@@ -10,6 +10,7 @@
 
 mod map;
 mod parked;
+mod perf;
 mod real;
 mod room;
 mod strings;
@@ -18,6 +19,7 @@ mod turns;
 mod vma;
 
 pub use map::{Backing, MapError, MapRequest, MoveRequest};
+pub use perf::show_to_perf;
 pub(crate) use strings::Strings;
 pub(crate) use turns::{is_fixed_range, leave_fixed};
 pub use vma::{PROT_EXEC, PROT_READ, PROT_WRITE, Vma, VmaKind};
@@ -244,6 +246,14 @@ impl AddressSpace {
         } else if !worker.holds_fixed || !turns::is_fixed_resident(self.id) {
             turns::enter_fixed(self.id, worker.number());
             worker.holds_fixed = true;
+            self.show_fixed();
+        }
+    }
+
+    /// Shows perf the program at fixed addresses that has come to its turn.
+    fn show_fixed(&self) {
+        for placement in self.placements.iter().filter(|placement| placement.image.header.fixed) {
+            perf::show(placement.start, &placement.image);
         }
     }
 
@@ -299,6 +309,12 @@ impl AddressSpace {
             _ => address,
         };
         vma.shared.then_some((vma.object, at))
+    }
+
+    /// The ranges of addresses that it may use: (first address, end).
+    pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> {
+        let fixed = self.fixed.map(|(start, bytes)| (start, start + bytes));
+        self.blocks.iter().map(|block| (block.start, block.end())).chain(fixed)
     }
 
     /// All mappings, by address, as `/proc/PID/maps` lists them.

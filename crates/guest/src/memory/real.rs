@@ -131,6 +131,31 @@ pub(crate) fn map_file(start: u64, bytes: u64, prot: u8, shared: bool, fd: RawFd
     map(start, bytes, prot, kind, fd, offset)
 }
 
+/// Maps a file's code over a range for a moment and puts what lies there back, so that perf knows the range by the file. Does nothing
+/// when the kernel refuses the first step.
+pub(crate) fn show_file_under(start: u64, bytes: u64, fd: RawFd, offset: u64) {
+    counters::count_map_call();
+    let _guard = lock_map();
+    let (length, code) = (bytes as usize, libc::PROT_READ | libc::PROT_EXEC);
+    let move_to = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    // SAFETY: the range belongs to an address space whose threads do not execute (its only caller has it). The place aside is fresh,
+    // reserved by the first call and given up by the last; whatever lay in the range lies there again afterwards.
+    let restored = unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let aside = libc::mmap(std::ptr::null_mut(), length, libc::PROT_NONE, flags, -1, 0);
+        if aside == libc::MAP_FAILED {
+            return;
+        }
+        if libc::mremap(start as *mut _, length, length, move_to, aside) == libc::MAP_FAILED {
+            libc::munmap(aside, length);
+            return;
+        }
+        libc::mmap(start as *mut _, length, code, libc::MAP_PRIVATE | libc::MAP_FIXED, fd, offset as i64);
+        libc::mremap(aside, length, length, move_to, start as *mut libc::c_void)
+    };
+    assert!(restored != libc::MAP_FAILED, "code of a guest is lost: {}", std::io::Error::last_os_error());
+}
+
 /// Makes `[start, start + bytes)` plain arena memory again: zero, readable, writable.
 pub(crate) fn map_plain(start: u64, bytes: u64) -> bool {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;

@@ -5,7 +5,9 @@ use crate::ids::FileId;
 use crate::kernel::Kernel;
 use crate::user_io::ByteSource;
 use linux_abi::Errno;
+use linux_abi::fs::{O_APPEND, O_WRONLY};
 use rustix::fs::{Mode, OFlags};
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
@@ -20,6 +22,8 @@ const BATCH: usize = 16 << 10;
 pub struct Output {
     pub path: PathBuf,
     buffer: Vec<u8>,
+    /// It is the simulator's own standard error: everything is written at once.
+    live: bool,
     /// Bytes ever written.
     pub size: u64,
     /// Chained over what was written, batch by batch (batches depend on the guests alone).
@@ -43,7 +47,7 @@ impl Output {
             let got = source.take(&mut self.buffer[start..]);
             self.buffer.truncate(start + got);
             done += got;
-            if self.buffer.len() >= BATCH {
+            if self.buffer.len() >= BATCH || self.live {
                 self.flush();
             }
             if got < want {
@@ -62,6 +66,12 @@ impl Output {
         self.hash = xxh3_128_with_seed(&self.buffer, seed);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::CLOEXEC;
         let mut rest = &self.buffer[..];
+        if self.live {
+            // A reader that has gone is no failure.
+            let _ = std::io::stderr().write_all(rest);
+            self.buffer.clear();
+            return;
+        }
         let result = rustix::fs::open(&self.path, flags, Mode::from_raw_mode(0o644)).and_then(|fd| {
             while !rest.is_empty() {
                 let written = rustix::io::write(&fd, rest)?;
@@ -80,9 +90,18 @@ impl Kernel {
     /// Creates an output file, empty, and opens it for a guest. EIO and the like when it cannot be created.
     pub fn open_output(&mut self, path: PathBuf, status: u32) -> Result<FileId, Errno> {
         std::fs::File::create(&path).map_err(|e| Errno::from_io(&e))?;
-        self.outputs.push(Output { path, buffer: Vec::new(), size: 0, hash: 0, error: None });
+        Ok(self.add_output(path, status, false))
+    }
+
+    /// Opens the simulator's own standard error as an output file.
+    pub(crate) fn open_standard_error(&mut self) -> FileId {
+        self.add_output("standard error".into(), O_WRONLY | O_APPEND, true)
+    }
+
+    fn add_output(&mut self, path: PathBuf, status: u32, live: bool) -> FileId {
+        self.outputs.push(Output { path, buffer: Vec::new(), live, size: 0, hash: 0, error: None });
         let output = self.outputs.len() as u32 - 1;
-        Ok(self.files.insert(OpenFile::new(FileKind::Output(output), status)))
+        self.files.insert(OpenFile::new(FileKind::Output(output), status))
     }
 
     pub(crate) fn output_write(&mut self, output: u32, source: &mut dyn ByteSource) -> Result<usize, Errno> {

@@ -29,6 +29,8 @@ pub(crate) fn config(data_dir: &Path) -> HostConfig {
         call_cost: None,
         computing: Default::default(),
         crash_reports: false,
+        debug: None,
+        strace_live: false,
         strace: None,
     }
 }
