@@ -3,7 +3,9 @@
 
 mod common;
 
-use common::{Output, capture, compile, compile_with, digest, find_program, folder, gnomon, read, run_well, stats, tree};
+use common::{
+    Output, capture, compile, compile_with, digest, find_program, folder, gnomon, read, run_well, stats, tree,
+};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -61,7 +63,13 @@ fn an_endless_loop_stops_nobody_else_and_repeats_to_the_bit() {
         ("web", &[&nginx, FOREVER]),
         ("busy", &[FOREVER, fetch]),
         ("other", &[fetch]),
-        ("fixed", &["path: ./fixed/loop, args: forever, expected_final_state: running", "path: ./fixed/loop, args: turns 100"]),
+        (
+            "fixed",
+            &[
+                "path: ./fixed/loop, args: forever, expected_final_state: running",
+                "path: ./fixed/loop, args: turns 100",
+            ],
+        ),
     ];
     let lab = lab("endless", 10, "", &hosts);
     let web = lab.join("template/hosts/web");
@@ -102,7 +110,8 @@ fn computing_past_the_budget_takes_time_and_is_named() {
     assert!(output.stderr.contains("not reproducible to the bit: 2 guests computed past"), "{}", output.stderr);
     let log = read(&lab.join("run.data/gnomon.log"));
     for name in ["[endless:11.0.0.1]", "[alarm:11.0.0.3]"] {
-        let lines: Vec<&str> = log.lines().filter(|line| line.contains(name) && line.contains("processor time")).collect();
+        let lines: Vec<&str> =
+            log.lines().filter(|line| line.contains(name) && line.contains("processor time")).collect();
         assert_eq!(lines.len(), 1, "{log}");
         assert!(lines[0].contains("(1000): computed for 100ms of processor time"), "{}", lines[0]);
     }
@@ -110,7 +119,12 @@ fn computing_past_the_budget_takes_time_and_is_named() {
 
 #[test]
 fn finite_computing_takes_no_time_without_a_budget() {
-    let lab = lab("finite", 5, "experimental: { compute_budget: null }", &[("host", &["path: ./loop, args: work 200000000"])]);
+    let lab = lab(
+        "finite",
+        5,
+        "experimental: { compute_budget: null }",
+        &[("host", &["path: ./loop, args: work 200000000"])],
+    );
     run(&lab, &[]);
     assert_eq!(printed(&lab, "host"), 0.0);
     assert_eq!(computing(&lab, "reproducible"), true);

@@ -32,7 +32,7 @@ impl Interrupts {
         let is_ignored = |signal: &Signal| ignored & (1 << (*signal as u32 - 1)) != 0;
         let waiting_for: SigSet = SIGNALS
             .into_iter()
-            .filter(|signal| !is_ignored(signal) && !(under_debugger && *signal == Signal::SIGINT))
+            .filter(|signal| !(is_ignored(signal) || under_debugger && *signal == Signal::SIGINT))
             .collect();
         waiting_for.thread_block()?;
         Ok(Interrupts { waiting_for, state: Arc::default() })

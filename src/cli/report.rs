@@ -50,9 +50,8 @@ fn write_unexpected(text: &mut String, summary: &Summary) {
     let _ = writeln!(text, "gnomon: {count} of {} guests in an unexpected final state:", summary.guests.len());
     for guest in unexpected(summary).take(LISTED) {
         let _ = write!(text, "  {}: {}: {}; expected {}", guest.host, guest.path, guest.state, guest.expected);
-        match output_file(&summary.data_directory, guest, GuestFile::Stderr) {
-            Some(path) => _ = write!(text, "; see {}", path.display()),
-            None => {}
+        if let Some(path) = output_file(&summary.data_directory, guest, GuestFile::Stderr) {
+            let _ = write!(text, "; see {}", path.display());
         }
         if let Some(doing) = &guest.doing {
             let _ = write!(text, "; it {doing}");
@@ -116,7 +115,10 @@ fn write_repeatability(text: &mut String, computing: &ComputingStats) {
     }
     if computing.charged_ns > 0 {
         let seconds = computing.charged_ns as f64 / 1e9;
-        let _ = writeln!(text, "not reproducible to the bit: computing took {seconds:.3} s of simulated time, as measured (cpu_speed)");
+        let _ = writeln!(
+            text,
+            "not reproducible to the bit: computing took {seconds:.3} s of simulated time, as measured (cpu_speed)"
+        );
     }
 }
 

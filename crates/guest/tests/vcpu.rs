@@ -302,9 +302,8 @@ fn what_leads_out_of_a_loop_while_it_is_examined_comes_back() {
 #[test]
 fn loops_of_string_instructions_are_proven() {
     // 1: mov rdi, rsi; mov ecx, 5; rep stosb; mov rdi, rsi; mov ecx, 5; repe scasb; jmp 1b
-    let code = [
-        0x48, 0x89, 0xf7, 0xb9, 5, 0, 0, 0, 0xf3, 0xaa, 0x48, 0x89, 0xf7, 0xb9, 5, 0, 0, 0, 0xf3, 0xae, 0xeb, 0xea,
-    ];
+    let code =
+        [0x48, 0x89, 0xf7, 0xb9, 5, 0, 0, 0, 0xf3, 0xaa, 0x48, 0x89, 0xf7, 0xb9, 5, 0, 0, 0, 0xf3, 0xae, 0xeb, 0xea];
     let mut m = machine(28, &code);
     let area = m.vcpu.registers().rsp - 64;
     m.vcpu.registers_mut().rsi = area;

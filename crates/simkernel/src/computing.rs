@@ -127,7 +127,11 @@ impl ComputingRules {
     /// any stop time soon: what waits for it may come late by a share of the wait.
     fn nap(&self, naps: u32, napped: SimDuration) -> SimDuration {
         let next = self.first_nap.saturating_mul(1 << naps.min(30)).min(self.last_nap);
-        if self.first_nap == self.last_nap { next } else { next.max(SimDuration::from_nanos(napped.as_nanos() / GROWTH)) }
+        if self.first_nap == self.last_nap {
+            next
+        } else {
+            next.max(SimDuration::from_nanos(napped.as_nanos() / GROWTH))
+        }
     }
 }
 

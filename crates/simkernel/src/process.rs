@@ -7,8 +7,8 @@ use crate::limits::Limits;
 use crate::shared::{Handlers, Key, Memory, Place, Space};
 use crate::signal::PendingSignals;
 use crate::trace::Trace;
-use base::{SimDuration, SimTime};
 use base::map::FastSet;
+use base::{SimDuration, SimTime};
 use linux_abi::Signal;
 use linux_abi::time::CLK_TCK;
 

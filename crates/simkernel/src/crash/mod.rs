@@ -145,7 +145,7 @@ pub(crate) fn doing(thread: &Thread) -> String {
 impl Kernel {
     /// What the first thread of a process does that lives, in words that follow "which": for those who did not expect it to.
     pub fn doing(&self, pid: Pid) -> Option<String> {
-        self.threads.get(pid.0).filter(|_| self.is_alive(pid)).map(|thread| doing(thread))
+        self.threads.get(pid.0).filter(|_| self.is_alive(pid)).map(doing)
     }
 }
 
