@@ -169,8 +169,12 @@ impl Setting for CpuSpeed {
         };
         let scaled = number.map_or(0.0, |number| number * scale);
         match unit {
-            "" if scaled * 1e3 >= 1.0 && scaled < MOST => Ok(CpuSpeed::Relative { millionths: (scaled * 1e3).round() as u64 }),
-            _ if unit != "" && scaled >= 1.0 && scaled < MOST => Ok(CpuSpeed::Clock { khz: scaled.round() as u64 }),
+            "" if scaled * 1e3 >= 1.0 && scaled < MOST => {
+                Ok(CpuSpeed::Relative { millionths: (scaled * 1e3).round() as u64 })
+            }
+            _ if !unit.is_empty() && (1.0..MOST).contains(&scaled) => {
+                Ok(CpuSpeed::Clock { khz: scaled.round() as u64 })
+            }
             _ => Err(format!("'{text}' is no speed: give a factor such as 0.5, or a clock rate such as 1.2 GHz")),
         }
     }
