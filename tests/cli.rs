@@ -308,11 +308,14 @@ fn exec_hands_on_output_and_exit_status() {
     let exec = |args: &[&str]| gnomon(directory.path(), &[&["exec"], args].concat());
     let answer = exec(&["--seed", "3", "sh", "-c", "echo out $0 --seed; echo err >&2; exit 7", "--stop-time"]);
     assert_eq!((answer.status, answer.out.as_str(), answer.err.as_str()), (7, "out --stop-time --seed\n", "err\n"));
-    let answer = exec(&["--env", "A=b c", "--env", "TMPDIR", "env"]);
+    let answer = exec(&["--env", "A=b c", "--env", "TMPDIR", "--env", "HOME=/", "env"]);
     assert_eq!(answer.status, 0);
     let mut variables: Vec<&str> = answer.out.lines().collect();
     variables.sort_unstable();
-    assert_eq!(variables, ["A=b c".to_string(), format!("TMPDIR={}", directory.path().display())]);
+    let path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    let temporary = format!("TMPDIR={}", directory.path().display());
+    assert_eq!(variables, ["A=b c", "HOME=/", "LOGNAME=root", path, &temporary, "USER=root"]);
+    assert_eq!(exec(&["sh", "-c", "cd && pwd && ls > list && command -v ls"]).out, "/tmp\n/usr/bin/ls\n");
     assert_eq!(exec(&["date"]).out, "Sat Jan  1 00:00:00 UTC 2000\n");
     let answer = exec(&["perl", "-e", "kill 9, $$"]);
     assert_eq!((answer.status, answer.err.as_str()), (128 + 9, "gnomon: perl was killed by SIGKILL\n"));

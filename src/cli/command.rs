@@ -86,7 +86,7 @@ fn exec() -> Command {
                 .long("env")
                 .value_name("NAME[=VALUE]")
                 .action(ArgAction::Append)
-                .help("A variable of the program's environment, which is empty otherwise; without VALUE it is taken from yours"),
+                .help("A variable of the program's environment; without VALUE it is taken from yours. Set anyway: PATH (the system's directories), HOME=/tmp, USER and LOGNAME (root)"),
         )
         .arg(
             Arg::new("gdb")

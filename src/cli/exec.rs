@@ -9,11 +9,21 @@ use clap::ArgMatches;
 use recorder::GuestFile;
 use scenario::{Overrides, Plan};
 use simkernel::DebugTarget;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use tempfile::TempDir;
 
 /// Without a stop time, a program that never ends would run forever; one that sleeps gets there in no time.
 const STOP_TIME: &str = "1 h";
+
+/// What a program that starts others expects to find: a search path, and who it runs as. Fixed, so that a run does not depend on the
+/// user's own; the home is a directory that guests can write to.
+const ENVIRONMENT: [(&str, &str); 4] = [
+    ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+    ("HOME", "/tmp"),
+    ("USER", "root"),
+    ("LOGNAME", "root"),
+];
 
 /// Exit statuses besides the program's own, as env(1) and timeout(1) have them.
 const STILL_RUNNING: u8 = 124;
@@ -108,16 +118,19 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
+/// The program's variables as the content of a YAML mapping: the defaults, and what the user gave in addition or instead.
 fn environment(matches: &ArgMatches) -> Result<String, String> {
-    let variable = |given: &String| -> Result<String, String> {
+    let defaults = ENVIRONMENT.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let mut variables = BTreeMap::from(defaults);
+    for given in matches.get_many::<String>("env").into_iter().flatten() {
         let (name, value) = match given.split_once('=') {
             Some((name, value)) => (name, value.to_owned()),
             None => (given.as_str(), inherited(given)?),
         };
-        Ok(format!("{}: {}", quoted(name), quoted(&value)))
-    };
-    let given = matches.get_many::<String>("env").into_iter().flatten();
-    Ok(given.map(variable).collect::<Result<Vec<_>, _>>()?.join(", "))
+        variables.insert(name.to_owned(), value);
+    }
+    let entries = variables.iter().map(|(name, value)| format!("{}: {}", quoted(name), quoted(value)));
+    Ok(entries.collect::<Vec<_>>().join(", "))
 }
 
 fn inherited(name: &str) -> Result<String, String> {

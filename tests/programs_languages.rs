@@ -1,0 +1,193 @@
+//! Languages and kinds of binaries, as their own toolchains make them. A program of `tests/languages` that needs no other host
+//! (`alone`) must print the same natively and as a guest; servers and clients run on two hosts. Everything is run with one worker
+//! and with two, and must give the same digest and the same files.
+
+mod common;
+
+use common::{capture, digest, find_program, folder, limited, read, root, run_well, tree};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// How a program is started: words of the command, the first one a path.
+type Words<'a> = &'a [&'a str];
+
+fn program(name: &str) -> String {
+    let path = find_program(name).unwrap_or_else(|| panic!("{name} is missing: tools/install-packages test"));
+    // What a launcher such as rustup's finds by its own name must keep it.
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+fn source(name: &str) -> String {
+    root().join("tests/languages").join(name).to_str().expect("UTF-8").to_owned()
+}
+
+/// A tool of the machine that must succeed.
+fn tool(command: &mut Command) {
+    let output = capture(command);
+    assert!(output.status.success(), "{command:?}:\n{}{}", output.stdout, output.stderr);
+}
+
+const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
+
+const NETWORK: &str = r#"
+general: { stop_time: 1 h, data_directory: run.data }
+experimental: { strace_logging_mode: "off" }
+network:
+  graph:
+    type: gml
+    inline: |
+      graph [
+        node [ id 0 host_bandwidth_down "100 Mbit" host_bandwidth_up "100 Mbit" ]
+        edge [ source 0 target 0 latency "10 ms" packet_loss 0.002 ]
+      ]
+hosts:
+"#;
+
+/// A process as YAML.
+fn process(words: Words, more: &str) -> String {
+    let arguments = serde_json::to_string(&words[1..]).expect("JSON is YAML");
+    let environment = format!("{{ PATH: '{SEARCH_PATH}', HOME: /tmp }}");
+    format!("    - {{ path: '{}', args: {arguments}, environment: {environment}{more} }}\n", words[0])
+}
+
+fn host(name: &str, processes: &[String]) -> String {
+    format!("  {name}:\n    network_node_id: 0\n    processes:\n{}", processes.concat())
+}
+
+/// Runs the hosts with one worker and with two, which must not differ; returns the hosts' directories.
+fn run_twice(folder: &Path, hosts: &str) -> PathBuf {
+    fs::write(folder.join("run.yaml"), format!("{NETWORK}{hosts}")).unwrap();
+    let data = folder.join("run.data");
+    let run = |workers: &str| {
+        if data.exists() {
+            fs::remove_dir_all(&data).unwrap();
+        }
+        run_well(folder, "run.yaml", &["--parallelism", workers]);
+        (digest(&data), tree(&data.join("hosts")))
+    };
+    let ((first, files), (second, same)) = (run("1"), run("2"));
+    for (path, content) in &files {
+        assert!(same.get(path) == Some(content), "{}: {path} differs from run to run", folder.display());
+    }
+    assert!(files.keys().eq(same.keys()), "{}: other files", folder.display());
+    assert_eq!(first, second, "{}: digests", folder.display());
+    data.join("hosts")
+}
+
+/// What the first process of a host wrote to a stream.
+fn wrote(hosts: &Path, host: &str, stream: &str) -> String {
+    let ending = format!(".1000.{stream}");
+    let folder = hosts.join(host);
+    let name = tree(&folder).into_keys().find(|name| name.ends_with(&ending)).expect("an output");
+    read(&folder.join(name))
+}
+
+/// Runs a program natively and as a guest; it must print the same and succeed.
+fn compare(test: &str, words: Words) {
+    let folder = folder(&format!("languages/{test}"));
+    let work = folder.join("native");
+    fs::create_dir(&work).unwrap();
+    let mut native = limited(Path::new("env"));
+    native.args(["-i", &format!("PATH={SEARCH_PATH}"), "HOME=/tmp"]).args(words).current_dir(&work);
+    let native = capture(&mut native);
+    assert!(native.status.success() && !native.stdout.is_empty(), "{test}: {}{}", native.stdout, native.stderr);
+    let hosts = run_twice(&folder, &host("host", &[process(words, "")]));
+    let (out, err) = (wrote(&hosts, "host", "stdout"), wrote(&hosts, "host", "stderr"));
+    assert_eq!(out, native.stdout, "{test}: {err}");
+}
+
+/// Runs a server on one host and a client, which is given its name, on another. The server ends by SIGTERM, or on its own.
+/// Returns what the server and the client wrote.
+fn serve(test: &str, server: Words, client: Words, is_told_to_end: bool) -> (String, String) {
+    let folder = folder(&format!("languages/{test}"));
+    let end = if is_told_to_end { ", shutdown_time: 60 s" } else { "" };
+    let client = process(&[client, &["server"]].concat(), ", start_time: 3 s");
+    let hosts = host("server", &[process(server, end)]) + &host("client", &[client]);
+    let hosts = run_twice(&folder, &hosts);
+    (wrote(&hosts, "server", "stdout"), wrote(&hosts, "client", "stdout"))
+}
+
+/// Builds the program in Go into `folder`.
+fn go(folder: &Path, name: &str, options: &[&str], cgo: &str) -> String {
+    let result = folder.join(name).to_str().expect("UTF-8").to_owned();
+    let mut build = Command::new(program("go"));
+    build.arg("build").args(options).args(["-o", &result, "."]).current_dir(source("go"));
+    tool(build.env("CGO_ENABLED", cgo).env("GOTOOLCHAIN", "local").env("GOFLAGS", "").env("GOPROXY", "off"));
+    result
+}
+
+#[test]
+fn go_programs_serve_and_fetch() {
+    let folder = folder("languages/go-programs");
+    // As `go build` leaves it where there is no C compiler: static, at a fixed address.
+    let plain = go(&folder, "static", &[], "0");
+    let stripped = go(&folder, "stripped", &["-ldflags=-s -w"], "0");
+    let (server, client) = serve("go", &[&plain, "serve"], &[&stripped, "fetch"], true);
+    assert_eq!(server, "terminated\nhttp: Server closed 42\n");
+    let pages: Vec<&str> = client.lines().take(40).collect();
+    assert!(pages.contains(&"200 40000 /page/0") && pages.contains(&"200 45000 /page/39"), "{client}");
+    let rest: Vec<&str> = client.lines().skip(40).collect();
+    let expected = ["1000000 686d1967 <nil>", "timeout true 3s", "no such host true", "refused true"];
+    assert_eq!(rest, expected);
+    compare("go-alone", &[&plain, "alone"]);
+}
+
+#[test]
+fn go_programs_of_each_build_mode_run() {
+    let folder = folder("languages/go-modes");
+    let pie = go(&folder, "pie", &["-buildmode=pie"], "0");
+    compare("go-pie", &[&pie, "alone"]);
+    let cgo = go(&folder, "cgo", &[], "1");
+    compare("go-cgo", &[&cgo, "alone"]);
+    let (_, client) = serve("go-cgo-fetch", &[&cgo, "serve"], &[&pie, "fetch"], true);
+    assert_eq!(client.lines().count(), 44, "{client}");
+}
+
+#[test]
+fn node_serves_and_fetches() {
+    let (node, script) = (program("node"), source("guest.js"));
+    let (server, client) = serve("node", &[&node, &script, "serve"], &[&node, &script, "fetch"], true);
+    assert_eq!(server, "SIGTERM 32\nclosed\n");
+    let lines: Vec<&str> = client.lines().collect();
+    assert_eq!(lines[0], "200 18000 /page0 0 e3b0c442", "{client}");
+    let expected = [
+        "200 19000 /page29 0 e3b0c442",
+        "/sum 1000000 686d1967",
+        "timed out",
+        "after 3 s",
+        "ENOTFOUND",
+        "ECONNREFUSED",
+    ];
+    assert_eq!(lines[29..], expected);
+}
+
+#[test]
+fn node_runs_threads_processes_and_clusters() {
+    compare("node-alone", &[&program("node"), &source("guest.js"), "alone"]);
+}
+
+/// The folder with the compiled program in Java.
+fn java_classes(folder: &Path) -> String {
+    let classes = folder.to_str().expect("UTF-8").to_owned();
+    tool(Command::new(program("javac")).args(["-d", &classes, &source("Guest.java")]));
+    classes
+}
+
+#[test]
+fn java_serves_and_fetches() {
+    let (java, classes) = (program("java"), java_classes(&folder("languages/java-classes")));
+    let words = |role| [java.as_str(), "-cp", classes.as_str(), "Guest", role];
+    let (server, client) = serve("java", &words("serve"), &words("fetch"), false);
+    assert_eq!(server, "requests 23\n");
+    let lines: Vec<&str> = client.lines().collect();
+    assert_eq!(lines[0], "200 24000 /page/0", "{client}");
+    assert_eq!(lines[19..], ["200 27000 /page/19", "1000000 2798979815", "timeout 3 s", "refused"]);
+}
+
+#[test]
+fn java_runs_threads_processes_and_collectors() {
+    let (java, classes) = (program("java"), java_classes(&folder("languages/java-alone-classes")));
+    compare("java-default", &[&java, "-cp", &classes, "Guest", "alone"]);
+    compare("java-g1", &[&java, "-XX:+UseG1GC", "-Xmx200m", "-cp", &classes, "Guest", "alone"]);
+}
