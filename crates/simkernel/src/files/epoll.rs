@@ -8,7 +8,6 @@ use crate::wait::{Events, Watcher};
 use linux_abi::Errno;
 use linux_abi::event::{EPOLLET, EPOLLEXCLUSIVE, EPOLLONESHOT, EPOLLWAKEUP, EpollEvent};
 use slab::Slab;
-use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 
 /// How deep instances may watch each other.
@@ -19,6 +18,8 @@ const FLAGS: u32 = EPOLLET | EPOLLEXCLUSIVE | EPOLLONESHOT | EPOLLWAKEUP;
 #[derive(Debug)]
 struct Item {
     file: FileId,
+    /// The descriptor by which the file was named: with the file it is the interest's key.
+    fd: u32,
     /// Events and flags as the guest gave them; no event bits while a one-shot interest is spent.
     events: u32,
     data: u64,
@@ -63,6 +64,13 @@ impl Epoll {
             }
         }
         None
+    }
+
+    /// What the entry of the ready list waits for, if it is valid.
+    fn queued_at(&self, position: usize) -> Option<(FileId, Events)> {
+        let (index, serial) = *self.ready.get(position)?;
+        let item = self.items.get(index as usize).filter(|item| item.serial == serial)?;
+        Some((item.file, item.wanted()))
     }
 
     /// Whether the item was not yet in the ready list.
@@ -112,7 +120,7 @@ impl Kernel {
         }
         let instance = self.epoll_mut(epoll)?;
         instance.serials += 1;
-        let item = Item { file, events, data: event.data, serial: instance.serials, queued: false };
+        let item = Item { file, fd, events, data: event.data, serial: instance.serials, queued: false };
         let wanted = item.wanted();
         let index = instance.items.insert(item) as u32;
         instance.by_target.insert((file, fd), index);
@@ -186,13 +194,11 @@ impl Kernel {
 
     /// Whether `epoll_wait` would find something.
     pub(crate) fn poll_epoll(&mut self, epoll: FileId) -> Events {
-        let Ok(instance) = self.epoll(epoll) else { return Events::NONE };
-        let queued = instance.ready.iter().filter_map(|(index, serial)| {
-            let item = instance.items.get(*index as usize).filter(|item| item.serial == *serial)?;
-            Some((item.file, item.wanted()))
+        let queued = self.epoll(epoll).map_or(0, |instance| instance.ready.len());
+        let ready = (0..queued).any(|position| {
+            let target = self.epoll(epoll).ok().and_then(|instance| instance.queued_at(position));
+            target.is_some_and(|(file, wanted)| self.poll_file(file).intersects(wanted))
         });
-        let queued: SmallVec<[(FileId, Events); 16]> = queued.collect();
-        let ready = queued.into_iter().any(|(file, wanted)| self.poll_file(file).intersects(wanted));
         Events::READABLE.when(ready)
     }
 
@@ -235,8 +241,8 @@ impl Kernel {
     /// A watched file is closed for good: the interest in it vanishes.
     pub(crate) fn forget_epoll_item(&mut self, epoll: FileId, index: u32) {
         if let Ok(instance) = self.epoll_mut(epoll) {
-            instance.items.remove(index as usize);
-            instance.by_target.retain(|_, item| *item != index);
+            let item = instance.items.remove(index as usize);
+            instance.by_target.remove(&(item.file, item.fd));
         }
     }
 }
