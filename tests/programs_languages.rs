@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{capture, digest, find_program, folder, limited, read, root, run_well, tree};
+use common::{capture, digest, find_program, find_python, folder, limited, read, root, run_well, tree};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -106,6 +106,53 @@ fn serve(test: &str, server: Words, client: Words, is_told_to_end: bool) -> (Str
     let hosts = host("server", &[process(server, end)]) + &host("client", &[client]);
     let hosts = run_twice(&folder, &hosts);
     (wrote(&hosts, "server", "stdout"), wrote(&hosts, "client", "stdout"))
+}
+
+#[test]
+fn python_runs_its_library() {
+    let script = source("guest.py");
+    // Debian's own, which lies at fixed addresses.
+    compare("python-debian", &["/usr/bin/python3", &script]);
+    match find_python() {
+        Some(python) => compare("python-pie", &[&python, &script]),
+        None => println!("left out: no position-independent python3 here"),
+    }
+}
+
+#[test]
+fn perl_runs_processes_signals_and_sockets() {
+    compare("perl", &[&program("perl"), &source("guest.pl")]);
+}
+
+#[test]
+fn tokio_programs_serve_and_fetch() {
+    let mut build = Command::new(env!("CARGO"));
+    tool(build.args(["build", "--release", "--example", "tokio-guest"]).current_dir(root()));
+    let gnomon = Path::new(env!("CARGO_BIN_EXE_gnomon"));
+    let guest = gnomon.with_file_name("examples").join("tokio-guest");
+    let guest = guest.to_str().expect("UTF-8");
+    compare("tokio-alone", &[guest, "alone"]);
+    let (server, client) = serve("tokio", &[guest, "serve"], &[guest, "fetch"], true);
+    assert_eq!(server, "requests 61\n");
+    let lines: Vec<&str> = client.lines().collect();
+    assert_eq!((lines[0], lines[19]), ("0 30003", "9 30003"), "{client}");
+    assert_eq!(lines[20..], ["timeout true after 3 s", "Some(ConnectionRefused)", "unknown true"]);
+}
+
+#[test]
+fn rust_programs_of_each_linkage_run() {
+    let folder = folder("languages/rust-kinds");
+    let kinds: [(&str, Words); 3] = [
+        ("pie", &[]),
+        ("static-pie", &["-Ctarget-feature=+crt-static"]),
+        ("static", &["-Ctarget-feature=+crt-static", "-Crelocation-model=static"]),
+    ];
+    for (name, options) in kinds {
+        let result = folder.join(name).to_str().expect("UTF-8").to_owned();
+        let mut rustc = Command::new(program("rustc"));
+        tool(rustc.args(["-O", "--edition=2021", "-o", &result]).args(options).arg(source("rust/alone.rs")));
+        compare(&format!("rust-{name}"), &[&result]);
+    }
 }
 
 /// Builds the program in Go into `folder`.
