@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{capture, digest, find_program, folder, read, root, run_well, tree};
+use common::{capture, digest, find_program, folder, read, root, run_well, tree, wrote};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -282,10 +282,10 @@ fn torsocks_takes_curl_through_a_proxy() {
         (digest(&folder.join("run.data")), tree(&hosts))
     };
     assert!(run("1") == run("2"), "the runs differ");
-    let asked = read(&hosts.join("proxy/python3.1000.stdout"));
+    let asked = wrote(&hosts, "proxy", "stdout");
     let lines: Vec<String> = asked.lines().map(|line| line.replace(char::is_numeric, "")).collect();
     assert_eq!(lines, ["resolve web ", "connect ... ", "resolve nobody.invalid "], "{asked}");
-    let log = read(&hosts.join("web/python3.1000.stderr"));
+    let log = wrote(&hosts, "web", "stderr");
     let from = |page: &str| log.lines().find(|line| line.contains(page)).and_then(|line| line.split(' ').next());
     assert_eq!(from("/through"), Some("11.0.0.99"), "{log}");
     assert!(from("/direct").is_some_and(|address| address != "11.0.0.99"), "the other one goes its own way: {log}");

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{capture, digest, find_program, find_python, folder, limited, read, root, run_well, tree};
+use common::{capture, digest, find_program, find_python, folder, limited, root, run_well, tree, wrote};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -73,14 +73,6 @@ fn run_twice(folder: &Path, hosts: &str) -> PathBuf {
     assert!(files.keys().eq(same.keys()), "{}: other files", folder.display());
     assert_eq!(first, second, "{}: digests", folder.display());
     data.join("hosts")
-}
-
-/// What the first process of a host wrote to a stream.
-fn wrote(hosts: &Path, host: &str, stream: &str) -> String {
-    let ending = format!(".1000.{stream}");
-    let folder = hosts.join(host);
-    let name = tree(&folder).into_keys().find(|name| name.ends_with(&ending)).expect("an output");
-    read(&folder.join(name))
 }
 
 /// Runs a program natively and as a guest; it must print the same and succeed.

@@ -161,3 +161,11 @@ pub fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     }
     files
 }
+
+/// What the first process of a host wrote to a stream.
+pub fn wrote(hosts: &Path, host: &str, stream: &str) -> String {
+    let ending = format!(".1000.{stream}");
+    let folder = hosts.join(host);
+    let name = tree(&folder).into_keys().find(|name| name.ends_with(&ending)).expect("an output");
+    read(&folder.join(name))
+}
