@@ -379,6 +379,13 @@ pub struct Statx {
 }
 
 impl Statx {
+    /// Adds when the file was created, in nanoseconds of the Unix epoch.
+    pub fn set_birth(&mut self, ns: u64) {
+        self.stx_mask |= STATX_BTIME;
+        self.stx_btime =
+            StatxTimestamp { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as u32, reserved: 0 };
+    }
+
     /// What statx(2) says of a file of which stat(2) says `stat`.
     pub fn from_stat(stat: &Stat) -> Statx {
         let time = |sec: i64, nsec: i64| StatxTimestamp { tv_sec: sec, tv_nsec: nsec as u32, reserved: 0 };
@@ -450,6 +457,18 @@ pub struct OpenHow {
     pub flags: u64,
     pub mode: u64,
     pub resolve: u64,
+}
+
+constants! {
+    /// `resolve` of openat2(2).
+    RESOLVE_FLAGS: u64 {
+        RESOLVE_NO_XDEV = 0x1,
+        RESOLVE_NO_MAGICLINKS = 0x2,
+        RESOLVE_NO_SYMLINKS = 0x4,
+        RESOLVE_BENEATH = 0x8,
+        RESOLVE_IN_ROOT = 0x10,
+        RESOLVE_CACHED = 0x20,
+    }
 }
 
 /// utime(2).

@@ -211,11 +211,17 @@ impl Ctx<'_> {
             let owed = std::mem::take(&mut self.thread.computing.owed);
             // Time moves: others of the host have their turns in between.
             let others = !self.kernel.runnable.is_empty();
-            return self.let_pass(owed, began).or(others.then_some(Turn::Again));
+            let turn = self.let_pass(owed, began).or(others.then_some(Turn::Again));
+            if turn.is_some() {
+                self.abort_sequence();
+            }
+            return turn;
         }
         let turn = self.over_budget(&rules, worker);
         if turn.is_none() {
             self.process.memory.let_others_run(worker);
+        } else {
+            self.abort_sequence();
         }
         turn
     }

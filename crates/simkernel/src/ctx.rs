@@ -162,5 +162,8 @@ impl Ctx<'_> {
         if let Some(key) = self.thread.wait.futex.take() {
             self.kernel.futexes.remove(key, tid);
         }
+        for key in self.thread.wait.futexes.drain(..) {
+            self.kernel.futexes.remove(key, tid);
+        }
     }
 }

@@ -231,6 +231,7 @@ impl Ctx<'_> {
         self.become_main_thread();
         self.thread.vcpu = vcpu;
         self.thread.altstack = Default::default();
+        self.thread.rseq = None;
         self.thread.recent.clear();
         self.thread.name = short_name(path);
         self.process.exe = resolved.path;

@@ -269,6 +269,9 @@ impl Kernel {
             self.futexes.remove(key, thread.tid);
             self.leave_line(key, thread.tid);
         }
+        for key in thread.wait.futexes.drain(..) {
+            self.futexes.remove(key, thread.tid);
+        }
         for file in thread.wait.files.drain(..) {
             if let Some(file) = self.files.get_mut(file) {
                 file.queue.remove_thread(thread.tid);

@@ -125,6 +125,7 @@ fn fault_code(ctx: &Ctx<'_>, fault: &FaultInfo) -> i32 {
 
 /// Builds the frame and points the thread at the handler. `trap` is (trap number | error code << 32, cr2).
 fn run_handler(ctx: &mut Ctx<'_>, info: &Siginfo, disposition: &Disposition, trap: (u64, u64)) {
+    ctx.abort_sequence();
     if push_frame(ctx, info, disposition, trap).is_none() {
         // As Linux: a stack that cannot take the frame is a SIGSEGV that nothing can handle.
         ctx.crash(&Siginfo::new(Signal::SIGSEGV, SI_KERNEL), Cause::NoRoomForFrame(info.si_signo));

@@ -11,6 +11,7 @@ use crate::recent_calls::RecentCalls;
 use crate::seccomp::Filter;
 use crate::shared::{Key, Place};
 use crate::signal::ThreadSignals;
+use crate::syscalls::Area;
 use crate::wait::Wake;
 use base::SimTime;
 use guest::{Spin, Vcpu};
@@ -34,6 +35,8 @@ pub enum ThreadState {
 pub struct WaitSet {
     pub(crate) files: SmallVec<[FileId; 2]>,
     pub(crate) futex: Option<FutexKey>,
+    /// Those of `futex_waitv`.
+    pub(crate) futexes: SmallVec<[FutexKey; 1]>,
     /// The record lock that it waits for, and the file.
     pub(crate) lock: Option<(u64, Lock)>,
     pub(crate) deadline: bool,
@@ -95,6 +98,8 @@ pub struct Thread {
     pub interrupted: Option<Restart>,
     /// The head of the robust futex list (`set_robust_list`); 0 when none was set.
     pub robust_list: u64,
+    /// Its area for restartable sequences.
+    pub rseq: Option<Area>,
     /// What judges its calls, once it has asked for that.
     pub seccomp: Option<Arc<Filter>>,
     /// Its last calls, for a report of its crash.
@@ -129,6 +134,7 @@ impl Thread {
             resumed_deadline: None,
             interrupted: None,
             robust_list: 0,
+            rseq: None,
             seccomp: None,
             recent: RecentCalls::default(),
         }

@@ -12,14 +12,16 @@ mod map;
 mod parked;
 mod perf;
 mod real;
+mod remap;
 mod room;
 mod strings;
 mod touched;
 mod turns;
 mod vma;
 
-pub use map::{Backing, MapError, MapRequest, MoveRequest};
+pub use map::{Backing, MapError, MapRequest};
 pub use perf::show_to_perf;
+pub use remap::MoveRequest;
 pub(crate) use strings::Strings;
 pub(crate) use turns::{is_fixed_range, leave_fixed};
 pub use vma::{PROT_EXEC, PROT_READ, PROT_WRITE, Vma, VmaKind};

@@ -24,7 +24,7 @@ use crate::vfs::synthetic::Device;
 use crate::wait::{Events, WaitQueue};
 use base::SimTime;
 use linux_abi::Errno;
-use linux_abi::fs::{O_ACCMODE, O_NONBLOCK, O_PATH, O_RDONLY, O_WRONLY};
+use linux_abi::fs::{O_ACCMODE, O_DIRECT, O_NONBLOCK, O_PATH, O_RDONLY, O_WRONLY};
 use slab::Slab;
 use std::fs::File;
 use std::ops::{Index, IndexMut};
@@ -289,10 +289,11 @@ impl Kernel {
         position: Option<u64>,
         now: SimTime,
     ) -> Result<usize, Errno> {
+        let packet = self.files[id].status & O_DIRECT != 0;
         match &mut self.files[id].kind {
             FileKind::Pipe(end) => {
                 let end = *end;
-                self.pipe_write(end, source)
+                self.pipe_write(end, source, packet)
             }
             FileKind::Output(output) => {
                 let output = *output;

@@ -32,6 +32,8 @@ pub struct PipeEnd {
 #[derive(Debug)]
 struct Page {
     bytes: Box<[u8; PAGE]>,
+    /// Written in packet mode: read alone, and what is not read is lost.
+    packet: bool,
     start: usize,
     end: usize,
 }
@@ -122,11 +124,19 @@ impl Pipe {
             }
             page.start += want;
             done += want;
+            let packet = page.packet;
+            if packet {
+                self.bytes -= page.end - page.start;
+                page.start = page.end;
+            }
             if page.start == page.end {
                 let page = self.pages.pop_front().expect("the page just read");
                 if self.spare.len() < SPARE_PAGES {
                     self.spare.push(page.bytes);
                 }
+            }
+            if packet {
+                break;
             }
         }
         self.bytes -= done;
@@ -135,10 +145,10 @@ impl Pipe {
 
     /// Moves what fits now. A page that the source cannot give whole is left out (`pipe_write` in fs/pipe.c), and EFAULT when it is
     /// the first.
-    fn write(&mut self, source: &mut dyn ByteSource) -> Result<usize, Errno> {
+    fn write(&mut self, source: &mut dyn ByteSource, packet: bool) -> Result<usize, Errno> {
         let before = self.bytes;
         let tail = source.remaining() % PAGE;
-        let merges = |page: &&mut Page| tail > 0 && page.end + tail <= PAGE;
+        let merges = |page: &&mut Page| tail > 0 && page.end + tail <= PAGE && !page.packet && !packet;
         if let Some(page) = self.pages.back_mut().filter(merges) {
             if source.take(&mut page.bytes[page.end..page.end + tail]) < tail {
                 return Err(Errno::EFAULT);
@@ -153,7 +163,7 @@ impl Pipe {
                 let done = self.bytes - before;
                 return if done == 0 { Err(Errno::EFAULT) } else { Ok(done) };
             }
-            self.pages.push_back(Page { bytes, start: 0, end: want });
+            self.pages.push_back(Page { bytes, packet, start: 0, end: want });
             self.bytes += want;
         }
         Ok(self.bytes - before)
@@ -230,7 +240,13 @@ impl Kernel {
     }
 
     /// EPIPE without readers, EAGAIN when nothing fits. What fits is moved: it may be less than all.
-    pub(crate) fn pipe_write(&mut self, end: PipeEnd, source: &mut dyn ByteSource) -> Result<usize, Errno> {
+    /// `packet` is O_DIRECT of the writing end: each write of at most a page is read by itself.
+    pub(crate) fn pipe_write(
+        &mut self,
+        end: PipeEnd,
+        source: &mut dyn ByteSource,
+        packet: bool,
+    ) -> Result<usize, Errno> {
         let pipe = &mut self.pipes[end.pipe.0 as usize];
         if source.remaining() == 0 {
             return Ok(0);
@@ -238,7 +254,7 @@ impl Kernel {
         if !pipe.has_readers() {
             return Err(Errno::EPIPE);
         }
-        let done = pipe.write(source)?;
+        let done = pipe.write(source, packet)?;
         if done == 0 {
             return Err(Errno::EAGAIN);
         }
@@ -296,7 +312,7 @@ mod tests {
     use super::*;
 
     fn write(pipe: &mut Pipe, len: usize) -> usize {
-        pipe.write(&mut &vec![7; len][..]).unwrap()
+        pipe.write(&mut &vec![7; len][..], false).unwrap()
     }
 
     fn read(pipe: &mut Pipe, len: usize) -> usize {
@@ -307,7 +323,7 @@ mod tests {
     fn bytes_come_out_in_order_across_pages() {
         let mut pipe = Pipe::default();
         let data: Vec<u8> = (0..20_000u32).map(|i| i as u8).collect();
-        assert_eq!(pipe.write(&mut &data[..]).unwrap(), 20_000);
+        assert_eq!(pipe.write(&mut &data[..], false).unwrap(), 20_000);
         let mut sink = VecSink::new(30_000);
         assert_eq!(pipe.read(&mut sink).unwrap(), 20_000);
         assert_eq!(sink.data, data);
@@ -336,6 +352,17 @@ mod tests {
         read(&mut pipe, 1);
         assert!(pipe.poll(end).intersects(Events::OUT));
         assert_eq!(write(&mut pipe, 4096), 4096);
+    }
+
+    #[test]
+    fn packets_are_read_one_by_one_and_cut() {
+        let mut pipe = Pipe::default();
+        for packet in [&b"first"[..], b"second", b"third"] {
+            pipe.write(&mut &packet[..], true).unwrap();
+        }
+        assert_eq!((read(&mut pipe, 100), read(&mut pipe, 3), pipe.len()), (5, 3, 5));
+        write(&mut pipe, 4);
+        assert_eq!((read(&mut pipe, 100), read(&mut pipe, 100)), (5, 4));
     }
 
     #[test]

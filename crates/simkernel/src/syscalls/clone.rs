@@ -179,6 +179,7 @@ fn first_thread(ctx: &Ctx<'_>, args: &CloneArgs, tid: Tid, pid: Pid) -> Thread {
     thread.altstack = if shares_stack { StackT::default() } else { ctx.thread.altstack };
     thread.signals.blocked = ctx.thread.signals.blocked;
     thread.name.clone_from(&ctx.thread.name);
+    thread.rseq = ctx.thread.rseq.filter(|_| args.flags & CLONE_VM == 0);
     thread.seccomp.clone_from(&ctx.thread.seccomp);
     thread
 }

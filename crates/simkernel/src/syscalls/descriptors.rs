@@ -197,17 +197,17 @@ pub fn pipe(ctx: &mut Ctx<'_>, [out, ..]: [u64; 6]) -> SysResult {
     pipe2(ctx, [out, 0, 0, 0, 0, 0])
 }
 
-/// pipe2(2). O_DIRECT's packet mode is not simulated.
+/// pipe2(2).
 pub fn pipe2(ctx: &mut Ctx<'_>, [out, flags, ..]: [u64; 6]) -> SysResult {
     let flags = flags as u32;
-    if flags & !(O_CLOEXEC | O_NONBLOCK) != 0 {
+    if flags & !(O_CLOEXEC | O_NONBLOCK | O_DIRECT) != 0 {
         return Err(Errno::EINVAL.into());
     }
     let pipe = ctx.kernel.new_pipe();
     let mut ends = [FileId(0); 2];
     for (i, file) in ends.iter_mut().enumerate() {
         let end = PipeEnd { pipe, reads: i == 0, writes: i == 1 };
-        *file = ctx.kernel.files.insert(OpenFile::new(FileKind::Pipe(end), flags & O_NONBLOCK | i as u32));
+        *file = ctx.kernel.files.insert(OpenFile::new(FileKind::Pipe(end), flags & (O_NONBLOCK | O_DIRECT) | i as u32));
         ctx.kernel.attach_pipe_end(end, *file);
     }
     install_pair(ctx, ends, flags & O_CLOEXEC != 0, out)
@@ -308,6 +308,26 @@ pub fn fallocate(ctx: &mut Ctx<'_>, [fd, mode, offset, len, ..]: [u64; 6]) -> Sy
     } else if mode & FALLOC_FL_KEEP_SIZE == 0 && ctx.kernel.regular_size(id)? < end {
         ctx.kernel.regular_truncate(id, end, ctx.now)?;
     }
+    Ok(0)
+}
+
+/// cachestat(2): what a file has is cached and written.
+pub fn cachestat(ctx: &mut Ctx<'_>, [fd, range, out, flags, ..]: [u64; 6]) -> SysResult {
+    const PAGE: u64 = 4096;
+    let id = ctx.file(fd)?;
+    let [offset, len]: [u64; 2] = ctx.process.memory.read_value(range)?;
+    if flags != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let pages = match ctx.kernel.files[id].kind {
+        FileKind::Regular(_) => {
+            let size = ctx.kernel.regular_size(id)?;
+            let end = if len == 0 { size } else { offset.saturating_add(len).min(size) };
+            end.div_ceil(PAGE).saturating_sub(offset / PAGE)
+        }
+        _ => return Err(Errno::EOPNOTSUPP.into()),
+    };
+    ctx.process.memory.write_value(out, &[pages, 0, 0, 0, 0])?;
     Ok(0)
 }
 

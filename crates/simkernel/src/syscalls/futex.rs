@@ -40,6 +40,17 @@ pub(super) fn futex(ctx: &mut Ctx<'_>, [address, op, value, timeout, address2, v
         FUTEX_LOCK_PI2 => lock_pi(ctx, address, timeout, op),
         FUTEX_TRYLOCK_PI => trylock_pi(ctx, address),
         FUTEX_UNLOCK_PI => unlock_pi(ctx, address, op),
+        FUTEX_WAIT_REQUEUE_PI => wait_requeue_pi(ctx, address, value, timeout, op, address2),
+        FUTEX_CMP_REQUEUE_PI => {
+            let present: u32 = ctx.process.memory.read_value(address)?;
+            if value != 1 {
+                return Err(Errno::EINVAL.into());
+            }
+            if present != value3 as u32 {
+                return Err(Errno::EAGAIN.into());
+            }
+            requeue_pi(ctx, address, op, timeout as u32, address2)
+        }
         _ => Err(Errno::ENOSYS.into()),
     }
 }
@@ -49,7 +60,15 @@ fn is_private(op: u32) -> bool {
     op & FUTEX_PRIVATE_FLAG != 0
 }
 
-fn wait(ctx: &mut Ctx<'_>, address: u64, value: u32, timeout: u64, op: u32, bitset: u32, absolute: bool) -> SysResult {
+pub(super) fn wait(
+    ctx: &mut Ctx<'_>,
+    address: u64,
+    value: u32,
+    timeout: u64,
+    op: u32,
+    bitset: u32,
+    absolute: bool,
+) -> SysResult {
     if bitset == 0 {
         return Err(Errno::EINVAL.into());
     }
@@ -116,6 +135,10 @@ fn take_pi(ctx: &Ctx<'_>, address: u64) -> Result<bool, Outcome> {
     if owner == ctx.thread.tid.0 {
         return Err(Errno::EDEADLK.into());
     }
+    let lives = owner == 0 || ctx.thread_lives(owner);
+    if !lives {
+        return Err(Errno::ESRCH.into());
+    }
     if owner == 0 {
         let taken = word & (FUTEX_WAITERS | FUTEX_OWNER_DIED) | ctx.thread.tid.0;
         ctx.process.memory.write_value(address, &taken)?;
@@ -155,21 +178,43 @@ fn unlock_pi(ctx: &mut Ctx<'_>, address: u64, op: u32) -> SysResult {
         return Err(Errno::EPERM.into());
     }
     let key = ctx.futex_key(address, is_private(op));
-    let next = ctx.kernel.futexes.take(key, 1, FUTEX_BITSET_MATCH_ANY);
-    let Some(waiter) = next.first().copied() else {
+    if !ctx.hand_over_lock(address, key, 0) {
         ctx.process.memory.write_value(address, &0u32)?;
-        return Ok(0);
-    };
-    let more = if ctx.kernel.futexes.is_empty(key) { 0 } else { FUTEX_WAITERS };
-    ctx.process.memory.write_value(address, &(waiter.tid.0 | more))?;
-    if let Some(thread) = ctx.kernel.threads.get_mut(waiter.tid.0) {
-        thread.wait.futex = None;
     }
-    ctx.kernel.wake(waiter.tid, Wake::Ready);
     Ok(0)
 }
 
-fn requeue(ctx: &mut Ctx<'_>, from: u64, op: u32, [wake, limit]: [u32; 2], to: u64) -> SysResult {
+/// FUTEX_WAIT_REQUEUE_PI: waits as for a condition, until FUTEX_CMP_REQUEUE_PI has moved the caller to a lock and it has got that.
+fn wait_requeue_pi(ctx: &mut Ctx<'_>, address: u64, value: u32, timeout: u64, op: u32, lock: u64) -> SysResult {
+    if address == lock || !lock.is_multiple_of(4) {
+        return Err(Errno::EINVAL.into());
+    }
+    wait(ctx, address, value, timeout, op, FUTEX_BITSET_MATCH_ANY, true)
+}
+
+/// FUTEX_CMP_REQUEUE_PI: gives the lock to the first waiter if it is free, and lets the others wait for it.
+fn requeue_pi(ctx: &mut Ctx<'_>, from: u64, op: u32, limit: u32, lock: u64) -> SysResult {
+    if (limit as i32) < 0 || !lock.is_multiple_of(4) || from == lock {
+        return Err(Errno::EINVAL.into());
+    }
+    let (from, to) = (ctx.futex_key(from, is_private(op)), ctx.futex_key(lock, is_private(op)));
+    let moved = ctx.kernel.futexes.take(from, limit as usize + 1, FUTEX_BITSET_MATCH_ANY);
+    for waiter in &moved {
+        ctx.kernel.futexes.add(to, *waiter);
+        if let Some(thread) = ctx.kernel.threads.get_mut(waiter.tid.0) {
+            thread.wait.futex = Some(to);
+        }
+    }
+    let word: u32 = ctx.process.memory.read_value(lock)?;
+    if word & FUTEX_TID_MASK == 0 {
+        ctx.hand_over_lock(lock, to, word & FUTEX_OWNER_DIED);
+    } else if !moved.is_empty() {
+        ctx.process.memory.update_u32(lock, |word| word | FUTEX_WAITERS)?;
+    }
+    Ok(moved.len() as u64)
+}
+
+pub(super) fn requeue(ctx: &mut Ctx<'_>, from: u64, op: u32, [wake, limit]: [u32; 2], to: u64) -> SysResult {
     if (wake as i32) < 0 || (limit as i32) < 0 || !to.is_multiple_of(4) {
         return Err(Errno::EINVAL.into());
     }
@@ -255,7 +300,7 @@ pub(super) fn get_robust_list(ctx: &mut Ctx<'_>, [tid, head, bytes, ..]: [u64; 6
 
 impl Ctx<'_> {
     /// The queue of an address of the calling process. Private futexes, which say so, need no look at what lies there.
-    fn futex_key(&self, address: u64, private: bool) -> FutexKey {
+    pub(super) fn futex_key(&self, address: u64, private: bool) -> FutexKey {
         let shared = if private { None } else { self.process.memory.shared_identity(address) };
         match shared {
             Some((object, place)) => FutexKey::Shared { object, place },
@@ -269,11 +314,34 @@ impl Ctx<'_> {
         self.wake_queue(key, count, FUTEX_BITSET_MATCH_ANY)
     }
 
-    fn wake_queue(&mut self, key: FutexKey, count: usize, bitset: u32) -> u64 {
+    /// Makes the first waiter the owner of a lock with priority inheritance. False when there is none.
+    fn hand_over_lock(&mut self, address: u64, key: FutexKey, flags: u32) -> bool {
+        let next = self.kernel.futexes.take(key, 1, FUTEX_BITSET_MATCH_ANY);
+        let Some(waiter) = next.first().copied() else { return false };
+        let more = if self.kernel.futexes.is_empty(key) { 0 } else { FUTEX_WAITERS };
+        // Where the word cannot be written, the waiter finds out by itself.
+        let _ = self.process.memory.write_value(address, &(waiter.tid.0 | more | flags));
+        if let Some(thread) = self.kernel.threads.get_mut(waiter.tid.0) {
+            thread.wait.futex = None;
+        }
+        self.kernel.wake(waiter.tid, Wake::Ready);
+        true
+    }
+
+    /// Whether there is a thread of that number.
+    fn thread_lives(&self, tid: u32) -> bool {
+        tid == self.thread.tid.0
+            || self.kernel.threads.get(tid).is_some_and(|thread| thread.state != crate::ThreadState::Dead)
+    }
+
+    pub(super) fn wake_queue(&mut self, key: FutexKey, count: usize, bitset: u32) -> u64 {
         let woken = self.kernel.futexes.take(key, count, bitset);
         for waiter in &woken {
             if let Some(thread) = self.kernel.threads.get_mut(waiter.tid.0) {
                 thread.wait.futex = None;
+                if let Some(index) = thread.wait.futexes.iter().position(|other| *other == key) {
+                    thread.call.progress = index as u64 + 1;
+                }
             }
             self.kernel.wake(waiter.tid, Wake::Ready);
         }
@@ -297,24 +365,31 @@ impl Ctx<'_> {
             }
             let Ok(next) = self.process.memory.read_value::<u64>(at) else { break };
             if at != pending {
-                self.orphan(at.wrapping_add_signed(head.futex_offset), false);
+                self.orphan(at.wrapping_add_signed(head.futex_offset), entry & 1 != 0, false);
             }
             entry = next;
         }
         if pending != 0 {
-            self.orphan(pending.wrapping_add_signed(head.futex_offset), true);
+            self.orphan(pending.wrapping_add_signed(head.futex_offset), head.list_op_pending & 1 != 0, true);
         }
     }
 
-    fn orphan(&mut self, address: u64, pending: bool) {
+    /// `inherits` says that the lock is one with priority inheritance: it goes to the first that waits.
+    fn orphan(&mut self, address: u64, inherits: bool, pending: bool) {
         let own = self.thread.tid.0;
         let Ok(word) = self.process.memory.read_value::<u32>(address) else { return };
-        if pending && word == 0 {
+        if pending && word == 0 && !inherits {
             self.wake_futex(address, 1);
             return;
         }
         if word & FUTEX_TID_MASK != own {
             return;
+        }
+        if inherits {
+            let key = self.futex_key(address, false);
+            if self.hand_over_lock(address, key, FUTEX_OWNER_DIED) {
+                return;
+            }
         }
         let orphaned = (word & FUTEX_WAITERS) | FUTEX_OWNER_DIED;
         if self.process.memory.write_value(address, &orphaned).is_ok() && word & FUTEX_WAITERS != 0 {

@@ -6,6 +6,7 @@
 mod clone;
 mod descriptors;
 mod futex;
+mod futex2;
 mod inotify;
 mod locks;
 mod memory;
@@ -17,6 +18,8 @@ mod poll;
 mod process;
 mod read_write;
 mod refused;
+mod resolve;
+mod rseq;
 mod scheduling;
 mod seccomp;
 mod signals;
@@ -33,6 +36,7 @@ mod wait;
 mod xattr;
 
 pub use mqueue::OpenQueue;
+pub use rseq::Area;
 
 use crate::ctx::Ctx;
 use crate::kernel::Report;

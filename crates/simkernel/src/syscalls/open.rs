@@ -36,7 +36,7 @@ pub fn openat(ctx: &mut Ctx<'_>, [dirfd, path, flags, mode, ..]: [u64; 6]) -> Sy
     open_path(ctx, dirfd, path, flags as u32, mode as u32)
 }
 
-/// openat2(2). `resolve` may only ask for what holds anyway.
+/// openat2(2).
 pub fn openat2(ctx: &mut Ctx<'_>, [dirfd, path, how, size, ..]: [u64; 6]) -> SysResult {
     if size < size_of::<OpenHow>() as u64 {
         return Err(Errno::EINVAL.into());
@@ -46,14 +46,21 @@ pub fn openat2(ctx: &mut Ctx<'_>, [dirfd, path, how, size, ..]: [u64; 6]) -> Sys
     if how.flags > u64::from(u32::MAX) || how.mode & !0o7777 != 0 || (no_mode && how.mode != 0) {
         return Err(Errno::EINVAL.into());
     }
-    if how.resolve != 0 {
-        return Err(Errno::EAGAIN.into());
+    if how.resolve == 0 {
+        return open_path(ctx, dirfd, path, how.flags as u32, how.mode as u32);
     }
-    open_path(ctx, dirfd, path, how.flags as u32, how.mode as u32)
+    let path = ctx.path_argument(path)?;
+    let resolved = super::resolve::resolve(ctx, dirfd, &path, how.flags as u32, how.resolve)?;
+    open_at(ctx, AT_FDCWD as u64, resolved, how.flags as u32 | O_NOFOLLOW, how.mode as u32, how.flags as u32)
 }
 
 fn open_path(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, flags: u32, mode: u32) -> SysResult {
     let path = ctx.path_argument(path)?;
+    open_at(ctx, dirfd, path, flags, mode, flags)
+}
+
+/// Opens a path from a directory. `shown` are the flags that the open file keeps.
+fn open_at(ctx: &mut Ctx<'_>, dirfd: u64, path: Vec<u8>, flags: u32, mode: u32, shown: u32) -> SysResult {
     if ctx.thread.call.progress != 0 {
         return finish_fifo(ctx, flags);
     }
@@ -62,7 +69,7 @@ fn open_path(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, flags: u32, mode: u32) ->
     }
     let exclusive = flags & O_CREAT != 0 && flags & O_EXCL != 0;
     let target = ctx.walk(dirfd, &path, flags & O_NOFOLLOW == 0 && !exclusive)?;
-    let status = visible_status(flags);
+    let status = visible_status(shown);
     let file = match &target.node {
         Some(_) if exclusive && flags & O_PATH == 0 => return Err(Errno::EEXIST.into()),
         Some(_) if flags & O_PATH != 0 => {
@@ -169,10 +176,10 @@ fn open_unnamed(ctx: &mut Ctx<'_>, dirfd: u64, path: &[u8], flags: u32, mode: u3
     if !directory.node.as_ref().is_some_and(Node::is_directory) {
         return Err(Errno::ENOTDIR.into());
     }
-    let name = format!("/#{}", ctx.kernel.vfs.new_serial());
-    let path = [&directory.path[..], name.as_bytes()].concat();
-    let (fd, node) = ctx.kernel.vfs.create(&path, mode & 0o7777 & !ctx.place().umask, ctx.now)?;
-    rustix::fs::unlink(&node.path[..]).map_err(|e| Outcome::from(errno(e)))?;
+    let (mode, linkable) = (mode & 0o7777 & !ctx.place().umask, flags & O_EXCL == 0);
+    let (fd, node) = ctx.kernel.vfs.create_unnamed(&directory.path, mode, linkable, ctx.now)?;
+    let number = ctx.kernel.vfs.identities.of(&node.stat);
+    let path = [&directory.path[..], b"/#", number.to_string().as_bytes()].concat();
     let kind = regular(ctx, &path, node, fd, true);
     pin(ctx, kind, visible_status(flags), flags)
 }
@@ -374,11 +381,31 @@ impl crate::kernel::Kernel {
         });
         let target = self.vfs.walk(&view, cwd, path, true)?;
         let Some(node) = target.node else { return Err(Errno::ENOENT) };
+        if let (Node::Synthetic(Synthetic::Descriptor { pid, fd }), Some(caller)) = (&node, caller) {
+            return self.open_executable_descriptor(caller, *pid, *fd);
+        }
         let Node::Real(node) = node else { return Err(Errno::EACCES) };
         if node.kind() != S_IFREG || self.vfs.stat(&node).st_mode & 0o111 == 0 {
             return Err(Errno::EACCES);
         }
         let file = std::fs::File::open(as_path(&node.path)).map_err(|e| Errno::from_io(&e))?;
         Ok((file, target.path))
+    }
+
+    /// As `open_executable`, for the file behind a descriptor (`/proc/PID/fd/N`, fexecve(3)), which may have no name.
+    fn open_executable_descriptor(
+        &mut self,
+        caller: Caller<'_>,
+        pid: Pid,
+        fd: u32,
+    ) -> Result<(std::fs::File, Vec<u8>), Errno> {
+        let own = pid == caller.process.pid;
+        let process = if own { Some(caller.process) } else { self.processes.get(pid.0) };
+        let id = process.and_then(|process| self.shared.file(process, fd)).ok_or(Errno::ENOENT)?;
+        if self.regular_stat(id).map_err(|_| Errno::EACCES)?.st_mode & 0o111 == 0 {
+            return Err(Errno::EACCES);
+        }
+        let file = self.real_descriptor(id)?.try_clone_to_owned().map_err(|e| Errno::from_io(&e))?;
+        Ok((file.into(), self.describe_file(id)))
     }
 }

@@ -116,8 +116,17 @@ pub fn linkat(ctx: &mut Ctx<'_>, [from_fd, from, to_fd, to, flags, _]: [u64; 6])
         return Err(Errno::EINVAL.into());
     }
     let from = ctx.path_argument(from)?;
+    if from.is_empty() && flags & AT_EMPTY_PATH != 0 {
+        let target = new_name(ctx, to_fd, to, false)?;
+        let id = ctx.file(from_fd)?;
+        return link_open_file(ctx, id, &target.path);
+    }
     let (path, node) = existing(ctx, from_fd, &from, flags & AT_SYMLINK_FOLLOW != 0)?;
     let target = new_name(ctx, to_fd, to, false)?;
+    if let (Node::Synthetic(Synthetic::Descriptor { pid, fd }), true) = (&node, flags & AT_SYMLINK_FOLLOW != 0) {
+        let id = ctx.file_of(*pid, *fd)?;
+        return link_open_file(ctx, id, &target.path);
+    }
     if node.is_directory() {
         return Err(Errno::EPERM.into());
     }
@@ -126,6 +135,25 @@ pub fn linkat(ctx: &mut Ctx<'_>, [from_fd, from, to_fd, to, flags, _]: [u64; 6])
     let number = ctx.kernel.vfs.identities.of(&node.stat);
     ctx.kernel.self_event(&path, number, IN_ATTRIB);
     ctx.kernel.name_event(&target.path, IN_CREATE);
+    Ok(0)
+}
+
+/// Gives an open file one more name, or its first one (O_TMPFILE).
+fn link_open_file(ctx: &mut Ctx<'_>, id: crate::ids::FileId, to: &[u8]) -> SysResult {
+    let FileKind::Regular(file) = &ctx.kernel.files[id].kind else { return Err(Errno::EXDEV.into()) };
+    if !file.in_run {
+        return Err(Errno::EXDEV.into());
+    }
+    let number = file.number;
+    let fd = ctx.kernel.real_descriptor(id)?.try_clone_to_owned().map_err(|e| Errno::from_io(&e))?;
+    let real = ctx.kernel.vfs.link_unnamed(std::os::fd::AsFd::as_fd(&fd), to, ctx.now)?;
+    if let FileKind::Regular(file) = &mut ctx.kernel.files[id].kind
+        && file.unlinked
+    {
+        (file.unlinked, file.path, file.real) = (false, to.to_vec(), real);
+    }
+    ctx.kernel.self_event(to, number, IN_ATTRIB);
+    ctx.kernel.name_event(to, IN_CREATE);
     Ok(0)
 }
 

@@ -8,11 +8,6 @@ use linux_abi::fs::{AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW};
 use linux_abi::process::*;
 use linux_abi::{Errno, Signal};
 
-/// A call that every program tries and none needs: not worth a report.
-pub(super) fn refuse_quietly(_ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
-    Err(Errno::ENOSYS.into())
-}
-
 /// exit(2): the calling thread ends.
 pub(super) fn exit(ctx: &mut Ctx<'_>, [status, ..]: [u64; 6]) -> SysResult {
     ctx.end_thread(status as i32);
@@ -45,7 +40,8 @@ pub(super) fn execveat(ctx: &mut Ctx<'_>, [dirfd, path, argv, envp, flags, _]: [
         return exec(ctx, &path, argv, envp);
     }
     let path = if path.is_empty() {
-        ctx.kernel.describe_file(ctx.file(dirfd)?)
+        ctx.file(dirfd)?;
+        format!("/proc/self/fd/{}", dirfd as u32).into_bytes()
     } else {
         [&super::paths::start_of(ctx, dirfd)?[..], b"/", &path].concat()
     };

@@ -8,6 +8,7 @@ use crate::outcome::{Outcome, SysResult};
 use crate::user_io::{ByteSource, UserBuffers, VecSink};
 use crate::wait::Events;
 use linux_abi::fs::{MAX_RW_COUNT, SEEK_CUR, SEEK_DATA, SEEK_END, SEEK_HOLE, SEEK_SET};
+use linux_abi::fs::{RWF_APPEND, RWF_DSYNC, RWF_HIPRI, RWF_NOWAIT, RWF_SYNC};
 use linux_abi::{Errno, Signal};
 
 /// Bytes that one step of `sendfile` or `copy_file_range` moves.
@@ -65,20 +66,44 @@ pub fn pwritev(ctx: &mut Ctx<'_>, [fd, vector, count, position, ..]: [u64; 6]) -
 
 /// preadv2(2): position -1 stands for the file's own.
 pub fn preadv2(ctx: &mut Ctx<'_>, args: [u64; 6]) -> SysResult {
-    check_rwf(args[5])?;
+    check_rwf(args[5], 0)?;
+    let file = ctx.file(args[0])?;
+    if args[5] as u32 & RWF_NOWAIT != 0 && !ctx.kernel.poll_file(file).intersects(Events::READABLE) {
+        return Err(Errno::EAGAIN.into());
+    }
     if args[3] == u64::MAX { readv(ctx, args) } else { preadv(ctx, args) }
 }
 
 /// pwritev2(2).
 pub fn pwritev2(ctx: &mut Ctx<'_>, args: [u64; 6]) -> SysResult {
-    check_rwf(args[5])?;
+    check_rwf(args[5], RWF_APPEND)?;
+    let file = ctx.file(args[0])?;
+    if args[5] as u32 & RWF_NOWAIT != 0 && !ctx.kernel.poll_file(file).intersects(Events::WRITABLE) {
+        return Err(Errno::EAGAIN.into());
+    }
+    let regular = matches!(ctx.kernel.files[file].kind, FileKind::Regular(_));
+    if args[5] as u32 & RWF_APPEND != 0 && regular {
+        return append(ctx, file, args);
+    }
     if args[3] == u64::MAX { writev(ctx, args) } else { pwritev(ctx, args) }
 }
 
-/// Flags about the disk have no meaning here; those that would change the result are refused.
-fn check_rwf(flags: u64) -> Result<(), Errno> {
-    use linux_abi::fs::{RWF_DSYNC, RWF_HIPRI, RWF_SYNC};
-    if flags as u32 & !(RWF_HIPRI | RWF_DSYNC | RWF_SYNC) != 0 { Err(Errno::EOPNOTSUPP) } else { Ok(()) }
+/// RWF_APPEND: at the end, wherever the file's offset is; that moves only if the caller gave no position.
+fn append(ctx: &mut Ctx<'_>, file: FileId, [fd, vector, count, position, ..]: [u64; 6]) -> SysResult {
+    let end = ctx.kernel.regular_size(file)?;
+    let written = pwritev(ctx, [fd, vector, count, end, 0, 0])?;
+    if position == u64::MAX
+        && let FileKind::Regular(regular) = &mut ctx.kernel.files[file].kind
+    {
+        regular.offset = end + written;
+    }
+    Ok(written)
+}
+
+/// Flags about the disk have no meaning here. EOPNOTSUPP for those that are not known; `more` are known to the call.
+fn check_rwf(flags: u64, more: u32) -> Result<(), Errno> {
+    let known = RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_NOWAIT | more;
+    if flags as u32 & !known != 0 { Err(Errno::EOPNOTSUPP) } else { Ok(()) }
 }
 
 /// A position argument. EBADF, EINVAL when negative, ESPIPE where there are no positions.
@@ -191,7 +216,11 @@ pub fn lseek(ctx: &mut Ctx<'_>, [fd, offset, whence, ..]: [u64; 6]) -> SysResult
         FileKind::Name(_) => return Err(Errno::EBADF.into()),
         _ => return Err(Errno::ESPIPE.into()),
     };
-    let target = seek_target(offset, whence as i32, current, size)?;
+    let real = matches!(ctx.kernel.files[id].kind, FileKind::Regular(_));
+    let target = match whence as i32 {
+        SEEK_DATA | SEEK_HOLE if real => seek_sparse(ctx, id, offset, whence as i32)?,
+        whence => seek_target(offset, whence, current, size)?,
+    };
     match &mut ctx.kernel.files[id].kind {
         FileKind::Regular(file) => file.offset = target,
         FileKind::Snapshot(snapshot) => snapshot.offset = target,
@@ -206,7 +235,16 @@ pub fn lseek(ctx: &mut Ctx<'_>, [fd, offset, whence, ..]: [u64; 6]) -> SysResult
     Ok(target)
 }
 
-/// The position that `lseek` moves to. A file is taken to be data all over.
+/// Where data, or a hole, begins at or behind a position, as the machine's file system knows. ENXIO behind the end.
+fn seek_sparse(ctx: &mut Ctx<'_>, id: FileId, offset: i64, whence: i32) -> Result<u64, Errno> {
+    use rustix::fs::SeekFrom;
+    let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
+    let from = if whence == SEEK_DATA { SeekFrom::Data(offset) } else { SeekFrom::Hole(offset) };
+    // The real descriptor's own position is used for nothing else.
+    rustix::fs::seek(ctx.kernel.real_descriptor(id)?, from).map_err(crate::vfs::errno)
+}
+
+/// The position that `lseek` moves to. Files other than real ones are data all over.
 fn seek_target(offset: i64, whence: i32, current: u64, size: u64) -> Result<u64, Errno> {
     let target = match whence {
         SEEK_SET => Some(offset),

@@ -64,3 +64,31 @@ pub(super) fn pkey_mprotect(ctx: &mut Ctx<'_>, [address, bytes, prot, key, ..]: 
     }
     super::memory::mprotect(ctx, [address, bytes, prot, 0, 0, 0])
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::test_machine::{A, Machine};
+    use linux_abi::{Errno, nr};
+
+    #[test]
+    fn what_is_refused_is_refused_as_kernels_do() {
+        let mut m = Machine::new(A);
+        let calls = [
+            (nr::io_uring_setup, Errno::EPERM),
+            (nr::ptrace, Errno::EPERM),
+            (nr::mount, Errno::EPERM),
+            (nr::bpf, Errno::EPERM),
+            (nr::perf_event_open, Errno::EACCES),
+            (nr::userfaultfd, Errno::EPERM),
+            (nr::keyctl, Errno::ENOSYS),
+            (nr::io_setup, Errno::ENOSYS),
+            (nr::pkey_alloc, Errno::ENOSPC),
+        ];
+        for (number, errno) in calls {
+            assert_eq!(m.call(number, &[0; 6]), Err(errno), "{:?}", nr::name(number.into()));
+        }
+        assert_eq!(m.call(nr::pkey_alloc, &[1]), Err(Errno::EINVAL));
+        assert_eq!(m.call(nr::io_uring_enter, &[77]), Err(Errno::EBADF));
+        assert!(m.kernel.reports.is_empty(), "nothing is reported");
+    }
+}

@@ -139,7 +139,7 @@ fn fill(
         }
         Err(errno) => return Err(errno.into()),
     }
-    let done = ctx.kernel.pipe_write(to, &mut &chunk.data[..])?;
+    let done = ctx.kernel.pipe_write(to, &mut &chunk.data[..], false)?;
     finish(ctx, done, Ok(0), address, position)
 }
 
@@ -187,7 +187,7 @@ pub fn tee(ctx: &mut Ctx<'_>, [input, output, len, flags, ..]: [u64; 6]) -> SysR
     if bytes.is_empty() {
         return wait_unless(ctx, output, Events::WRITABLE, nonblocking);
     }
-    Ok(ctx.kernel.pipe_write(to, &mut &bytes[..])? as u64)
+    Ok(ctx.kernel.pipe_write(to, &mut &bytes[..], false)? as u64)
 }
 
 /// vmsplice(2): as readv and writev, on pipes alone.

@@ -49,7 +49,7 @@ pub fn newfstatat(ctx: &mut Ctx<'_>, [dirfd, path, out, flags, ..]: [u64; 6]) ->
     Ok(0)
 }
 
-/// statx(2): what `stat` knows.
+/// statx(2): what `stat` knows, and when a guest created the file.
 pub fn statx(ctx: &mut Ctx<'_>, [dirfd, path, flags, mask, out, _]: [u64; 6]) -> SysResult {
     let flags = flags as u32;
     let known = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_NO_AUTOMOUNT | AT_STATX_FORCE_SYNC | AT_STATX_DONT_SYNC;
@@ -57,7 +57,11 @@ pub fn statx(ctx: &mut Ctx<'_>, [dirfd, path, flags, mask, out, _]: [u64; 6]) ->
         return Err(Errno::EINVAL.into());
     }
     let stat = stat_at(ctx, dirfd, path, flags)?;
-    ctx.process.memory.write_value(out, &Statx::from_stat(&stat))?;
+    let mut statx = Statx::from_stat(&stat);
+    if let Some(born) = ctx.kernel.vfs.identities.born(stat.st_ino) {
+        statx.set_birth(born);
+    }
+    ctx.process.memory.write_value(out, &statx)?;
     Ok(0)
 }
 

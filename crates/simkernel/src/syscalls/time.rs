@@ -202,6 +202,43 @@ pub(super) fn setitimer(ctx: &mut Ctx<'_>, [which, new, old, ..]: [u64; 6]) -> S
     Ok(0)
 }
 
+/// adjtimex(2), clock_adjtime(2): the clock is right, and may only be read.
+pub(super) fn adjtimex(ctx: &mut Ctx<'_>, [address, ..]: [u64; 6]) -> SysResult {
+    read_timex(ctx, address)
+}
+
+/// clock_adjtime(2).
+pub(super) fn clock_adjtime(ctx: &mut Ctx<'_>, [clock, address, ..]: [u64; 6]) -> SysResult {
+    const CLOCK_REALTIME: i32 = 0;
+    match clock as i32 {
+        CLOCK_REALTIME => read_timex(ctx, address),
+        clock if clock_nanos(ctx, clock).is_ok() => Err(Errno::EOPNOTSUPP.into()),
+        _ => Err(Errno::EINVAL.into()),
+    }
+}
+
+/// `struct timex`: the state of a clock that runs at its own speed. TIME_OK.
+fn read_timex(ctx: &Ctx<'_>, address: u64) -> SysResult {
+    const ADJ_OFFSET_SS_READ: u32 = 0xa001;
+    const BYTES: usize = 208;
+    const TICK_US: u64 = 10_000;
+    let modes: u32 = ctx.process.memory.read_value(address)?;
+    if modes != 0 && modes != ADJ_OFFSET_SS_READ {
+        return Err(Errno::EPERM.into());
+    }
+    let mut words = [0u64; BYTES / 8];
+    let now = ctx.now.unix_nanos();
+    // modes; offset, freq, maxerror, esterror; status, constant, precision, tolerance; time; tick.
+    words[0] = modes.into();
+    words[7] = 1;
+    words[8] = 32_768_000;
+    words[9] = now / 1_000_000_000;
+    words[10] = now % 1_000_000_000 / 1000;
+    words[11] = TICK_US;
+    ctx.process.memory.write(address, zerocopy::IntoBytes::as_bytes(&words[..]))?;
+    Ok(0)
+}
+
 /// timer_create(2).
 pub(super) fn timer_create(ctx: &mut Ctx<'_>, [clock, event, id, ..]: [u64; 6]) -> SysResult {
     clock_nanos(ctx, clock as i32)?;

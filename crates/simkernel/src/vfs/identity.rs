@@ -37,6 +37,8 @@ pub struct Attributes {
     /// Permission bits.
     pub mode: Option<u32>,
     pub owner: Option<(u32, u32)>,
+    /// When it was created, in nanoseconds of the Unix epoch.
+    pub born: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -68,6 +70,11 @@ impl Identities {
 
     pub fn attributes(&mut self, number: u64) -> &mut Attributes {
         self.attributes.entry(number).or_default()
+    }
+
+    /// When a guest created the file, in nanoseconds of the Unix epoch.
+    pub fn born(&self, number: u64) -> Option<u64> {
+        self.attributes.get(&number)?.born
     }
 
     /// A write: modification and change time.

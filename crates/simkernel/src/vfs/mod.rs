@@ -167,12 +167,57 @@ impl Vfs {
         Ok((fd, node))
     }
 
+    /// Creates a regular file without a name in a directory. `linkable`: it may be given one later.
+    pub fn create_unnamed(
+        &mut self,
+        directory: &[u8],
+        mode: u32,
+        linkable: bool,
+        now: SimTime,
+    ) -> Result<(OwnedFd, RealNode), Errno> {
+        let name = format!("/#{}", self.new_serial());
+        let path = [directory, name.as_bytes()].concat();
+        let real = self.place(&path)?;
+        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+        let flags = if linkable { flags } else { flags | OFlags::EXCL };
+        let mode_bits = Mode::from_raw_mode(mode & 0o777 | 0o600);
+        match rustix::fs::open(parent(&real), flags, mode_bits) {
+            Ok(fd) => {
+                let stat = rustix::fs::fstat(&fd).map_err(errno)?;
+                let number = self.identities.of(&stat);
+                let attributes = self.identities.attributes(number);
+                (attributes.times, attributes.born) = (Some(Times::at(now)), Some(now.unix_nanos()));
+                attributes.mode = Some(mode & 0o7777);
+                Ok((fd, RealNode { path: real, stat, writable: true }))
+            }
+            // Not every file system has such files: a name that vanishes at once does for all but linking.
+            Err(_) => {
+                let (fd, node) = self.create(&path, mode, now)?;
+                rustix::fs::unlink(&node.path[..]).map_err(errno)?;
+                Ok((fd, node))
+            }
+        }
+    }
+
+    /// Gives a file without a name, open at a real descriptor, a name. The real path. ENOENT for one that must not have any.
+    pub fn link_unnamed(&mut self, fd: std::os::fd::BorrowedFd<'_>, to: &[u8], now: SimTime) -> Result<Vec<u8>, Errno> {
+        use std::os::fd::AsRawFd;
+        let real = self.place(to)?;
+        let source = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        rustix::fs::linkat(CWD, source, CWD, &real[..], AtFlags::SYMLINK_FOLLOW).map_err(errno)?;
+        let number = self.identities.of(&rustix::fs::fstat(fd).map_err(errno)?);
+        self.identities.change(number, now);
+        self.touch_parent(to, now);
+        Ok(real)
+    }
+
     /// Notes times and mode of what was just created, and the change of its directory.
     fn created(&mut self, path: &[u8], real: Vec<u8>, mode: Option<u32>, now: SimTime) -> Result<RealNode, Errno> {
         let node = walk::real_node(&real, true)?.ok_or(Errno::EIO)?;
         let number = self.identities.of(&node.stat);
         let attributes = self.identities.attributes(number);
         attributes.times = Some(Times::at(now));
+        attributes.born = Some(now.unix_nanos());
         attributes.mode = mode.map(|mode| mode & 0o7777);
         self.touch_parent(path, now);
         Ok(node)

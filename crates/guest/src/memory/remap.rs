@@ -1,0 +1,135 @@
+//! `mremap` of a guest: private memory moves by copying, shared memory by its mapping.
+
+use super::map::{Backing, MapError, MapRequest};
+use super::real::{self, RealKind};
+use super::vma::{Vma, VmaKind};
+use super::{AddressSpace, PROT_EXEC, PROT_READ, PROT_WRITE};
+use crate::arena::HostRegion;
+use crate::copy;
+use crate::image::{PAGE, page_up};
+
+/// The arguments of `mremap`, taken apart.
+#[derive(Clone, Copy, Debug)]
+pub struct MoveRequest {
+    pub old: u64,
+    /// 0 maps shared memory once more.
+    pub old_bytes: u64,
+    pub new_bytes: u64,
+    pub may_move: bool,
+    /// MREMAP_DONTUNMAP.
+    pub keep: bool,
+    /// MREMAP_FIXED: where to.
+    pub to: Option<u64>,
+}
+
+impl AddressSpace {
+    /// `mremap(2)`: grows and shrinks in place where it can; otherwise private memory moves by copying, shared memory by its mapping.
+    /// With `old_bytes` 0 shared memory is mapped once more; with `keep` private memory stays mapped, empty (MREMAP_DONTUNMAP).
+    ///
+    /// # Errors
+    /// As Linux; NoMemory also for shared memory that would have to grow in place.
+    pub fn mremap(&mut self, region: &mut HostRegion, request: &MoveRequest) -> Result<u64, MapError> {
+        let &MoveRequest { old, may_move, keep, to, .. } = request;
+        let (old_bytes, new_bytes) = (page_up(request.old_bytes), page_up(request.new_bytes));
+        if !old.is_multiple_of(PAGE) || new_bytes == 0 || (to.is_some() && !may_move) {
+            return Err(MapError::Invalid);
+        }
+        let vma = *self.vmas.find(old).ok_or(MapError::Fault)?.1;
+        if old_bytes == 0 && !(vma.shared && may_move) {
+            return Err(MapError::Invalid);
+        }
+        if keep && (!may_move || old_bytes != new_bytes || vma.shared || vma.kind != VmaKind::Anonymous) {
+            return Err(MapError::Invalid);
+        }
+        if old + old_bytes > vma.end {
+            return Err(MapError::Fault);
+        }
+        if to.is_none() && !keep && old_bytes != 0 && new_bytes <= old_bytes {
+            if new_bytes < old_bytes {
+                self.munmap(old + new_bytes, old_bytes - new_bytes)?;
+            }
+            return Ok(old);
+        }
+        if to.is_none() && !keep && self.grow_in_place(&vma, old + old_bytes, old + new_bytes)? {
+            return Ok(old);
+        }
+        if !may_move {
+            return Err(MapError::NoMemory);
+        }
+        if to.is_some_and(|to| to < old + old_bytes && old < to + new_bytes) {
+            return Err(MapError::Invalid);
+        }
+        let request = MoveRequest { old_bytes, new_bytes, ..*request };
+        if vma.shared { self.move_shared(region, &vma, &request) } else { self.move_mapping(region, &vma, &request) }
+    }
+
+    /// Moves a shared mapping, or doubles it when `old_bytes` is 0.
+    fn move_shared(&mut self, region: &mut HostRegion, vma: &Vma, request: &MoveRequest) -> Result<u64, MapError> {
+        let &MoveRequest { old, old_bytes, new_bytes, to, .. } = request;
+        let new = match to {
+            Some(to) if !to.is_multiple_of(PAGE) => return Err(MapError::Invalid),
+            Some(to) if !to.checked_add(new_bytes).is_some_and(|end| self.owns(to, end)) => {
+                return Err(MapError::NoMemory);
+            }
+            Some(to) => {
+                self.munmap(to, new_bytes)?;
+                to
+            }
+            None => self.find_free(region, new_bytes)?,
+        };
+        if !real::remap(old, old_bytes, new, new_bytes) {
+            return Err(MapError::NoMemory);
+        }
+        self.real.set(new, new + new_bytes, RealKind::File);
+        let moved = vma.from(old);
+        if old_bytes > 0 {
+            if !real::map_plain(old, old_bytes) {
+                return Err(MapError::NoMemory);
+            }
+            self.real.remove(old, old + old_bytes);
+            self.vmas.remove(old, old + old_bytes);
+            self.freed(old);
+        }
+        self.vmas.insert(Vma { start: new, end: new + new_bytes, ..moved });
+        Ok(new)
+    }
+
+    fn grow_in_place(&mut self, vma: &Vma, from: u64, to: u64) -> Result<bool, MapError> {
+        let fits = vma.end == from && self.owns(from, to) && !self.vmas.overlaps(from, to);
+        if !fits || vma.kind != VmaKind::Anonymous || vma.shared || self.in_heap_zone(from, to) {
+            return Ok(false);
+        }
+        self.make_plain(from, to)?;
+        if vma.prot & PROT_EXEC != 0 {
+            self.enforce(from, to, vma.prot)?;
+        }
+        self.vmas.insert(Vma { start: from, end: to, ..*vma });
+        Ok(true)
+    }
+
+    fn move_mapping(&mut self, region: &mut HostRegion, vma: &Vma, moving: &MoveRequest) -> Result<u64, MapError> {
+        let &MoveRequest { old, old_bytes, new_bytes, to, keep, .. } = moving;
+        let request = MapRequest {
+            hint: to.unwrap_or(0),
+            bytes: new_bytes,
+            prot: PROT_READ | PROT_WRITE,
+            shared: false,
+            fixed: to.is_some(),
+            no_replace: false,
+            backing: Backing::Anonymous,
+        };
+        let new = self.mmap(region, &request)?;
+        if vma.prot & PROT_READ != 0 {
+            copy::copy_bytes(new, old, old_bytes.min(new_bytes));
+        }
+        if keep {
+            real::discard(old, old_bytes);
+        } else {
+            self.munmap(old, old_bytes)?;
+        }
+        if vma.prot != PROT_READ | PROT_WRITE {
+            self.mprotect(new, new_bytes, vma.prot)?;
+        }
+        Ok(new)
+    }
+}
