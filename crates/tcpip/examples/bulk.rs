@@ -56,10 +56,10 @@ fn main() {
     let mut b = Stack::new(Config::new(B), seeds.stream("b", "stack"));
     let wire = || Wire { packets: VecDeque::new(), free_at: SimTime::ZERO, count: 0 };
     let (mut to_b, mut to_a) = (wire(), wire());
-    let listener = b.tcp_socket();
+    let listener = b.tcp_socket(tcpip::Family::V4);
     b.bind(listener, SocketAddr::from((B, 80))).expect("bind");
     b.listen(listener, 1).expect("listen");
-    let client = a.tcp_socket();
+    let client = a.tcp_socket(tcpip::Family::V4);
     let mut now = SimTime::ZERO;
     a.connect(now, client, SocketAddr::from((B, 80))).expect("connect");
     let chunk = Bytes::from(vec![0x5a; 128 * 1024]);

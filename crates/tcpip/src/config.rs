@@ -1,7 +1,8 @@
-//! What a stack is told once, at its making: the host's address and the values of Linux's `net.ipv4` settings.
+//! What a stack is told once, at its making: the host's addresses and the values of Linux's `net.ipv4` settings.
 
+use crate::addr::Family;
 use base::SimDuration;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CongestionControl {
@@ -14,6 +15,8 @@ pub enum CongestionControl {
 pub struct Config {
     /// The address of `eth0`.
     pub address: Ipv4Addr,
+    /// The IPv6 address of `eth0`; None where only the loopback interface has one.
+    pub address6: Option<Ipv6Addr>,
     /// MTU of `eth0`.
     pub mtu: u16,
     /// First size of a TCP socket's receive buffer, as SO_RCVBUF shows it; the window is half of it (tcp_adv_win_scale 1).
@@ -59,6 +62,7 @@ impl Config {
     pub fn new(address: Ipv4Addr) -> Self {
         Config {
             address,
+            address6: None,
             mtu: 1500,
             recv_buffer: 174_760,
             send_buffer: 131_072,
@@ -82,6 +86,22 @@ impl Config {
             synack_retries: 5,
             retries: 15,
             orphan_retries: 8,
+        }
+    }
+
+    /// Whether this is an address of `eth0`.
+    pub fn owns(&self, addr: IpAddr) -> bool {
+        match addr {
+            IpAddr::V4(v4) => v4 == self.address,
+            IpAddr::V6(v6) => Some(v6) == self.address6,
+        }
+    }
+
+    /// The address of `eth0` that packets of this family leave from.
+    pub(crate) fn address_of(&self, family: Family) -> Option<IpAddr> {
+        match family {
+            Family::V4 => Some(self.address.into()),
+            Family::V6 => self.address6.map(IpAddr::V6),
         }
     }
 }

@@ -1,29 +1,31 @@
-//! IPv4 fragmentation and reassembly (RFC 791 section 3.2), for datagrams larger than the MTU.
+//! Fragmentation at the source and reassembly (RFC 791 section 3.2, RFC 8200 section 4.5), for datagrams larger than the MTU.
 
 use crate::packet::{Packet, Transport};
-use crate::wire::ipv4;
+use crate::wire::{ipv4, ipv6};
 use base::{SimDuration, SimTime};
 use bytes::{Bytes, BytesMut};
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
-/// net.ipv4.ipfrag_time.
+/// net.ipv4.ipfrag_time and net.ipv6.ip6frag_time.
 const TIMEOUT: SimDuration = SimDuration::from_secs(30);
+const TIMEOUT_V6: SimDuration = SimDuration::from_secs(60);
 /// net.ipv4.ipfrag_high_thresh.
 const MEMORY_LIMIT: usize = 4 << 20;
 
 /// The packets that carry `packet` over a link with this MTU; `id` is put into each.
-pub(crate) fn split(packet: &Packet, mtu: usize, id: u16) -> impl Iterator<Item = Packet> + use<> {
+pub(crate) fn split(packet: &Packet, mtu: usize, id: u32) -> impl Iterator<Item = Packet> + use<> {
     let mut bytes = Vec::with_capacity(packet.wire_len());
     packet.emit(&mut bytes);
-    let body = Bytes::from(bytes).slice(ipv4::HEADER_LEN..);
+    let body = Bytes::from(bytes).slice(packet.ip.header_len()..);
     let (header, protocol) = (packet.ip, packet.transport.protocol());
-    let step = (mtu - ipv4::HEADER_LEN) / 8 * 8;
+    let headers = if header.is_v6() { ipv6::HEADER_LEN + ipv6::FRAGMENT_LEN } else { ipv4::HEADER_LEN };
+    let step = (mtu - headers) / 8 * 8;
     (0..body.len().div_ceil(step)).map(move |i| {
         let end = body.len().min((i + 1) * step);
         let mut ip = header;
         ip.id = id;
-        ip.dont_fragment = false;
+        ip.dont_fragment = ip.is_v6();
         ip.fragment_offset = (i * step / 8) as u16;
         ip.more_fragments = end < body.len();
         Packet { ip, transport: Transport::Raw { protocol }, payload: body.slice(i * step..end) }
@@ -37,9 +39,12 @@ struct Partial {
     total: Option<usize>,
 }
 
+/// Source, destination, identification, protocol.
+type Key = (IpAddr, IpAddr, u32, u8);
+
 #[derive(Default, Debug)]
 pub(crate) struct Reassembly {
-    partial: BTreeMap<(Ipv4Addr, Ipv4Addr, u16, u8), Partial>,
+    partial: BTreeMap<Key, Partial>,
     held: usize,
 }
 
@@ -64,12 +69,15 @@ impl Reassembly {
         self.forget(key);
         let mut ip = packet.ip;
         (ip.more_fragments, ip.fragment_offset) = (false, 0);
+        ip.id = if ip.is_v6() { 0 } else { ip.id };
         Packet::parse_transport(ip, protocol, &body).ok()
     }
 
     fn expire(&mut self, now: SimTime) {
-        let old = |partial: &Partial| now.saturating_since(partial.since) > TIMEOUT;
-        while let Some((key, _)) = self.partial.iter().find(|(_, partial)| old(partial)) {
+        let old = |key: &Key, partial: &Partial| {
+            now.saturating_since(partial.since) > if key.1.is_ipv6() { TIMEOUT_V6 } else { TIMEOUT }
+        };
+        while let Some((key, _)) = self.partial.iter().find(|(key, partial)| old(key, partial)) {
             self.forget(*key);
         }
         while self.held > MEMORY_LIMIT
@@ -79,7 +87,7 @@ impl Reassembly {
         }
     }
 
-    fn forget(&mut self, key: (Ipv4Addr, Ipv4Addr, u16, u8)) {
+    fn forget(&mut self, key: Key) {
         if let Some(partial) = self.partial.remove(&key) {
             self.held -= partial.pieces.values().map(Bytes::len).sum::<usize>();
         }

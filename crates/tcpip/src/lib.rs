@@ -1,6 +1,6 @@
 //! The network stack of one simulated host, without I/O: it takes time and packets and gives packets and wake-ups.
 //!
-//! TCP, UDP and ICMP over IPv4 with real headers and Linux's semantics. A packet's way through this crate: [`Packet`] arrives
+//! TCP, UDP and ICMP over IPv4 and IPv6 with real headers and Linux's semantics. A packet's way through this crate: [`Packet`] arrives
 //! at [`Stack::receive`] (`stack/deliver.rs`), which finds the socket; `tcp/input.rs`, `tcp/acknowledge.rs` and
 //! `tcp/recovery.rs` or `udp.rs` change it; [`Stack::poll_event`] tells the simulated kernel; what a program writes leaves by
 //! `tcp/output.rs` through [`Stack::poll_transmit`]. Knows nothing of hosts' places, guests or the engine.
@@ -18,6 +18,7 @@ mod timers;
 mod udp;
 pub mod wire;
 
+pub use addr::Family;
 pub use config::{Config, CongestionControl};
 pub use error::SocketError;
 pub use packet::{Packet, Transport};

@@ -3,18 +3,20 @@
 
 use crate::wire::checksum::Checksum;
 use crate::wire::icmp::{self, IcmpHeader};
-use crate::wire::ipv4::{self, Ipv4Header};
+use crate::wire::ip::IpHeader;
 use crate::wire::tcp::TcpHeader;
 use crate::wire::udp::{self, UdpHeader};
 use crate::wire::{WireError, be16};
+use crate::wire::{ipv4, ipv6};
 use bytes::Bytes;
 use std::net::IpAddr;
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Transport {
     Tcp(TcpHeader),
     Udp(UdpHeader),
     Icmp(IcmpHeader),
+    Icmp6(IcmpHeader),
     /// A fragment or a protocol that this stack does not speak: the payload is all that follows the IP header.
     Raw {
         protocol: u8,
@@ -27,6 +29,7 @@ impl Transport {
             Transport::Tcp(_) => ipv4::PROTOCOL_TCP,
             Transport::Udp(_) => ipv4::PROTOCOL_UDP,
             Transport::Icmp(_) => ipv4::PROTOCOL_ICMP,
+            Transport::Icmp6(_) => ipv6::PROTOCOL_ICMP,
             Transport::Raw { protocol } => *protocol,
         }
     }
@@ -35,7 +38,7 @@ impl Transport {
         match self {
             Transport::Tcp(tcp) => tcp.len(),
             Transport::Udp(_) => udp::HEADER_LEN,
-            Transport::Icmp(_) => icmp::HEADER_LEN,
+            Transport::Icmp(_) | Transport::Icmp6(_) => icmp::HEADER_LEN,
             Transport::Raw { .. } => 0,
         }
     }
@@ -43,20 +46,20 @@ impl Transport {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Packet {
-    pub ip: Ipv4Header,
+    pub ip: IpHeader,
     pub transport: Transport,
     pub payload: Bytes,
 }
 
-const _: () = assert!(std::mem::size_of::<Packet>() <= 160);
+const _: () = assert!(std::mem::size_of::<Packet>() <= 128);
 
 impl Packet {
     pub fn src(&self) -> IpAddr {
-        IpAddr::V4(self.ip.src)
+        self.ip.src
     }
 
     pub fn dst(&self) -> IpAddr {
-        IpAddr::V4(self.ip.dst)
+        self.ip.dst
     }
 
     /// What follows the transport header.
@@ -74,17 +77,17 @@ impl Packet {
 
     /// The total length of the IP packet, in bytes.
     pub fn wire_len(&self) -> usize {
-        ipv4::HEADER_LEN + self.transport.header_len() + self.payload.len()
+        self.ip.header_len() + self.transport.header_len() + self.payload.len()
     }
 
     /// Appends the IP and transport headers, the transport's checksum being zero: all that tells two packets apart but the
-    /// payload, for digests. At most 80 bytes.
+    /// payload, for digests. At most 100 bytes.
     pub fn emit_headers(&self, out: &mut Vec<u8>) {
-        self.ip.emit(self.transport.protocol(), self.wire_len() as u16, out);
+        self.ip.emit(self.transport.protocol(), self.wire_len(), out);
         match &self.transport {
             Transport::Tcp(tcp) => tcp.emit(out),
             Transport::Udp(udp) => udp.emit(self.payload.len(), out),
-            Transport::Icmp(icmp) => icmp.emit(out),
+            Transport::Icmp(icmp) | Transport::Icmp6(icmp) => icmp.emit(out),
             Transport::Raw { .. } => {}
         }
     }
@@ -94,8 +97,8 @@ impl Packet {
         let start = out.len();
         self.emit_headers(out);
         out.extend_from_slice(&self.payload);
-        let body = start + ipv4::HEADER_LEN;
-        let length = (out.len() - body) as u16;
+        let body = start + self.ip.header_len();
+        let length = out.len() - body;
         let pseudo = Checksum::pseudo_header(self.ip.src, self.ip.dst, self.transport.protocol(), length);
         let (at, sum) = match &self.transport {
             Transport::Tcp(_) => (16, pseudo.with(&out[body..]).finish()),
@@ -105,6 +108,7 @@ impl Packet {
                 sum => (6, sum),
             },
             Transport::Icmp(_) => (2, Checksum::default().with(&out[body..]).finish()),
+            Transport::Icmp6(_) => (2, pseudo.with(&out[body..]).finish()),
             Transport::Raw { .. } => return,
         };
         out[body + at..body + at + 2].copy_from_slice(&sum.to_be_bytes());
@@ -112,7 +116,7 @@ impl Packet {
 
     /// The packet that these bytes are; every checksum is verified. Bytes behind the IP packet's end are ignored.
     pub fn parse(bytes: &[u8]) -> Result<Packet, WireError> {
-        let (ip, protocol, body) = Ipv4Header::parse(bytes)?;
+        let (ip, protocol, body) = IpHeader::parse(bytes)?;
         if ip.is_fragment() {
             return Ok(Packet { ip, transport: Transport::Raw { protocol }, payload: Bytes::copy_from_slice(body) });
         }
@@ -120,8 +124,9 @@ impl Packet {
     }
 
     /// The packet whose IP payload is `body`, whatever the header says about fragments.
-    pub(crate) fn parse_transport(ip: Ipv4Header, protocol: u8, body: &[u8]) -> Result<Packet, WireError> {
-        let pseudo = Checksum::pseudo_header(ip.src, ip.dst, protocol, body.len() as u16);
+    pub(crate) fn parse_transport(ip: IpHeader, protocol: u8, body: &[u8]) -> Result<Packet, WireError> {
+        let (protocol, body) = if ip.is_v6() { ipv6::skip_options(protocol, body)? } else { (protocol, body) };
+        let pseudo = Checksum::pseudo_header(ip.src, ip.dst, protocol, body.len());
         let (transport, payload) = match protocol {
             ipv4::PROTOCOL_TCP => {
                 if pseudo.with(body).finish() != 0 {
@@ -132,12 +137,20 @@ impl Packet {
             }
             ipv4::PROTOCOL_UDP => {
                 let (header, payload) = UdpHeader::parse(body)?;
-                if be16(body, 6) != 0 && pseudo.with(body).finish() != 0 {
+                // RFC 8200 section 8.1: over IPv6 there is no datagram without a checksum.
+                if (ip.is_v6() || be16(body, 6) != 0) && pseudo.with(body).finish() != 0 {
                     return Err(WireError::Checksum("UDP"));
                 }
                 (Transport::Udp(header), payload)
             }
-            ipv4::PROTOCOL_ICMP => {
+            ipv6::PROTOCOL_ICMP if ip.is_v6() => {
+                if pseudo.with(body).finish() != 0 {
+                    return Err(WireError::Checksum("ICMPv6"));
+                }
+                let (header, payload) = IcmpHeader::parse(body)?;
+                (Transport::Icmp6(header), payload)
+            }
+            ipv4::PROTOCOL_ICMP if !ip.is_v6() => {
                 if Checksum::default().with(body).finish() != 0 {
                     return Err(WireError::Checksum("ICMP"));
                 }
@@ -154,12 +167,17 @@ impl Packet {
 mod tests {
     use super::*;
     use crate::wire::tcp::{SackBlocks, TcpFlags, TcpOptions, Timestamps};
-    use std::net::Ipv4Addr;
+    use std::net::{Ipv4Addr, Ipv6Addr};
 
-    fn header() -> Ipv4Header {
-        let mut ip = Ipv4Header::new(Ipv4Addr::new(11, 0, 0, 1), Ipv4Addr::new(11, 0, 0, 2));
+    fn header() -> IpHeader {
+        let mut ip = IpHeader::new(Ipv4Addr::new(11, 0, 0, 1), Ipv4Addr::new(11, 0, 0, 2));
         ip.id = 0xbeef;
         ip
+    }
+
+    fn header6() -> IpHeader {
+        let address = |last| Ipv6Addr::new(0xfd00, 0x6e, 0, 0, 0, 0, 0xb00, last);
+        IpHeader { tos: 0x28, ..IpHeader::new(address(1), address(2)) }
     }
 
     fn round_trip(packet: &Packet) {
@@ -170,13 +188,22 @@ mod tests {
     }
 
     fn tcp(options: TcpOptions, flags: TcpFlags, payload: &'static [u8]) -> Packet {
+        tcp_over(header(), options, flags, payload)
+    }
+
+    fn tcp_over(ip: IpHeader, options: TcpOptions, flags: TcpFlags, payload: &'static [u8]) -> Packet {
         let header_fields =
             TcpHeader { src_port: 40000, dst_port: 80, seq: 0xffff_fff0, ack: 7, flags, window: 512, options };
-        Packet { ip: header(), transport: Transport::Tcp(header_fields), payload: Bytes::from_static(payload) }
+        Packet { ip, transport: Transport::Tcp(header_fields), payload: Bytes::from_static(payload) }
     }
 
     #[test]
     fn packets_survive_emit_and_parse() {
+        over(header(), Transport::Icmp);
+        over(header6(), Transport::Icmp6);
+    }
+
+    fn over(header: IpHeader, icmp_of: fn(IcmpHeader) -> Transport) {
         let syn = TcpOptions {
             mss: Some(1460),
             window_scale: Some(7),
@@ -184,21 +211,21 @@ mod tests {
             timestamps: Some(Timestamps { value: 1, echo: 0 }),
             ..Default::default()
         };
-        round_trip(&tcp(syn, TcpFlags::SYN, b""));
-        round_trip(&tcp(TcpOptions { timestamps: None, ..syn }, TcpFlags::SYN, b""));
+        round_trip(&tcp_over(header, syn.clone(), TcpFlags::SYN, b""));
+        round_trip(&tcp_over(header, TcpOptions { timestamps: None, ..syn }, TcpFlags::SYN, b""));
         let mut sack = SackBlocks::default();
         for i in 0..3 {
             assert!(sack.push(i * 100, i * 100 + 50));
         }
         let stamps = Some(Timestamps { value: 1, echo: 9 });
         let ack = TcpOptions { timestamps: stamps, sack, ..Default::default() };
-        round_trip(&tcp(ack, TcpFlags::ACK | TcpFlags::PSH, b"odd"));
+        round_trip(&tcp_over(header, ack, TcpFlags::ACK | TcpFlags::PSH, b"odd"));
         let udp = UdpHeader { src_port: 53, dst_port: 9 };
-        round_trip(&Packet { ip: header(), transport: Transport::Udp(udp), payload: Bytes::from_static(b"hello") });
+        round_trip(&Packet { ip: header, transport: Transport::Udp(udp), payload: Bytes::from_static(b"hello") });
         let icmp = IcmpHeader { kind: icmp::UNREACHABLE, code: icmp::CODE_PORT, rest: 0 };
-        round_trip(&Packet { ip: header(), transport: Transport::Icmp(icmp), payload: Bytes::from_static(b"xyz") });
-        let mut ip = header();
-        (ip.dont_fragment, ip.fragment_offset, ip.more_fragments) = (false, 185, true);
+        round_trip(&Packet { ip: header, transport: icmp_of(icmp), payload: Bytes::from_static(b"xyz") });
+        let mut ip = header;
+        (ip.dont_fragment, ip.fragment_offset, ip.more_fragments, ip.id) = (ip.is_v6(), 185, true, 9);
         let raw = Transport::Raw { protocol: 17 };
         round_trip(&Packet { ip, transport: raw, payload: Bytes::from_static(b"fragment") });
     }
@@ -206,9 +233,16 @@ mod tests {
     #[test]
     fn a_flipped_bit_is_noticed_in_every_byte() {
         let packet = tcp(TcpOptions::default(), TcpFlags::ACK, b"payload");
+        every_byte_counts(&packet, |_| true);
+        // What no checksum covers in IPv6: traffic class, next header and hop limit.
+        let packet = tcp_over(header6(), TcpOptions::default(), TcpFlags::ACK, b"payload");
+        every_byte_counts(&packet, |at| !matches!(at, 0..=3 | 6 | 7));
+    }
+
+    fn every_byte_counts(packet: &Packet, covered: impl Fn(usize) -> bool) {
         let mut bytes = Vec::new();
         packet.emit(&mut bytes);
-        for at in 0..bytes.len() {
+        for at in (0..bytes.len()).filter(|at| covered(*at)) {
             let mut bad = bytes.clone();
             bad[at] ^= 0x10;
             assert!(Packet::parse(&bad).is_err(), "byte {at}");

@@ -4,7 +4,7 @@ use crate::addr::Endpoint;
 use crate::socket::Settings;
 use base::Rng;
 use base::map::FastMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 /// What a socket holds of its port; given back with [`PortTable::release`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +24,9 @@ pub(crate) enum Hold {
 #[derive(Clone, Copy, Debug)]
 struct Binding {
     index: u32,
-    addr: Ipv4Addr,
+    addr: IpAddr,
+    /// IPv4 addresses are not meant by `::`.
+    v6_only: bool,
     reuse_address: bool,
     reuse_port: bool,
     listening: bool,
@@ -47,8 +49,14 @@ pub(crate) struct PortTable {
     reserved: Option<Endpoint>,
 }
 
-fn overlaps(a: Ipv4Addr, b: Ipv4Addr) -> bool {
-    a.is_unspecified() || b.is_unspecified() || a == b
+/// Whether two bound addresses, each with its IPV6_V6ONLY, have an address in common (ipv6_rcv_saddr_equal).
+fn overlaps(a: (IpAddr, bool), b: (IpAddr, bool)) -> bool {
+    match (a, b) {
+        ((v6 @ IpAddr::V6(_), only), (IpAddr::V4(_), _)) | ((IpAddr::V4(_), _), (v6 @ IpAddr::V6(_), only)) => {
+            v6.is_unspecified() && !only
+        }
+        ((a, _), (b, _)) => a.is_unspecified() || b.is_unspecified() || a == b,
+    }
 }
 
 impl PortTable {
@@ -62,7 +70,7 @@ impl PortTable {
     }
 
     /// May a socket with these settings take `port` at `addr`? (inet_csk_bind_conflict, inet_rcv_saddr_equal)
-    fn conflicts(&self, addr: Ipv4Addr, port: u16, settings: &Settings) -> bool {
+    fn conflicts(&self, addr: IpAddr, port: u16, settings: &Settings) -> bool {
         if self.reserved == Some(Endpoint::new(addr, port)) {
             return true;
         }
@@ -76,7 +84,7 @@ impl PortTable {
         used.bindings.iter().any(|other| {
             let by_address = settings.reuse_address && other.reuse_address && !(self.stream && other.listening);
             let by_port = settings.reuse_port && other.reuse_port;
-            overlaps(addr, other.addr) && !by_address && !by_port
+            overlaps((addr, settings.v6_only), (other.addr, other.v6_only)) && !by_address && !by_port
         })
     }
 
@@ -84,7 +92,7 @@ impl PortTable {
     pub fn bind(
         &mut self,
         index: u32,
-        addr: Ipv4Addr,
+        addr: IpAddr,
         port: u16,
         settings: &Settings,
         range: (u16, u16),
@@ -103,6 +111,7 @@ impl PortTable {
         let binding = Binding {
             index,
             addr,
+            v6_only: settings.v6_only,
             reuse_address: settings.reuse_address,
             reuse_port: settings.reuse_port,
             listening: false,
@@ -134,7 +143,7 @@ impl PortTable {
         let blocked = used.bindings.iter().any(|other| {
             other.index != index
                 && other.listening
-                && overlaps(other.addr, mine.addr)
+                && overlaps((other.addr, other.v6_only), (mine.addr, mine.v6_only))
                 && !(other.reuse_port && mine.reuse_port)
         });
         used.bindings[own].listening = !blocked;
@@ -174,9 +183,12 @@ impl PortTable {
     }
 
     /// The sockets bound to `port` at `addr` or at any address, in order of binding.
-    pub fn bound(&self, port: u16, addr: Ipv4Addr) -> impl Iterator<Item = u32> {
+    pub fn bound(&self, port: u16, addr: IpAddr) -> impl Iterator<Item = u32> {
         let bindings = self.ports.get(&port).map_or(&[][..], |used| &used.bindings);
-        bindings.iter().filter(move |binding| overlaps(binding.addr, addr)).map(|binding| binding.index)
+        bindings
+            .iter()
+            .filter(move |binding| overlaps((binding.addr, binding.v6_only), (addr, true)))
+            .map(|binding| binding.index)
     }
 }
 

@@ -1,8 +1,12 @@
 //! What sockets of all kinds share: ids, readiness, options.
 
+use crate::addr::Family;
 use crate::config::CongestionControl;
+use crate::error::SocketError;
+use crate::wire::ip::IpHeader;
 use base::SimDuration;
 use bitflags::bitflags;
+use std::net::IpAddr;
 
 /// Names a socket of one stack for its lifetime; a later socket in the same place has another generation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -96,6 +100,12 @@ pub enum SocketOption {
     TypeOfService(u8),
     /// IP_TTL.
     TimeToLive(u8),
+    /// IPV6_V6ONLY.
+    V6Only(bool),
+    /// IPV6_TCLASS.
+    TrafficClass(u8),
+    /// IPV6_UNICAST_HOPS.
+    HopLimit(u8),
 }
 
 /// Names an option, for [`crate::Stack::option`].
@@ -125,11 +135,15 @@ pub enum OptionName {
     Congestion,
     TypeOfService,
     TimeToLive,
+    V6Only,
+    TrafficClass,
+    HopLimit,
 }
 
 /// The options of one socket. Inherited by accepted connections from their listener.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
+    pub family: Family,
     pub reuse_address: bool,
     pub reuse_port: bool,
     pub keepalive: bool,
@@ -155,4 +169,28 @@ pub(crate) struct Settings {
     pub congestion: CongestionControl,
     pub tos: u8,
     pub ttl: u8,
+    pub v6_only: bool,
+    pub traffic_class: u8,
+    pub hop_limit: u8,
+}
+
+impl Settings {
+    /// The header of a packet that this socket sends.
+    pub fn header(&self, src: IpAddr, dst: IpAddr) -> IpHeader {
+        let (tos, ttl) = match dst {
+            IpAddr::V4(_) => (self.tos, self.ttl),
+            IpAddr::V6(_) => (self.traffic_class, self.hop_limit),
+        };
+        IpHeader { tos, ttl, ..IpHeader::new(src, dst) }
+    }
+
+    /// Whether packets to this address can be this socket's. Errors: `AddressFamilyNotSupported`; `NetworkUnreachable` for an
+    /// IPv4 address and IPV6_V6ONLY.
+    pub fn admits(&self, addr: IpAddr) -> Result<(), SocketError> {
+        match (self.family, addr) {
+            (Family::V4, IpAddr::V6(_)) => Err(SocketError::AddressFamilyNotSupported),
+            (Family::V6, IpAddr::V4(_)) if self.v6_only => Err(SocketError::NetworkUnreachable),
+            _ => Ok(()),
+        }
+    }
 }

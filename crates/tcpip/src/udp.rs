@@ -1,14 +1,19 @@
 //! A UDP socket (RFC 768, udp(7)): a queue of datagrams each way, bounded like Linux's.
 
-use crate::addr::Endpoint;
+use crate::addr::{Endpoint, Family};
 use crate::error::SocketError;
 use crate::ports::Hold;
 use crate::socket::{Readiness, Settings};
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// The largest payload of a datagram over IPv4.
-pub(crate) const MAX_PAYLOAD: usize = 65_507;
+/// The largest payload of a datagram: what the length fields of IPv4, and of UDP over IPv6, have room for.
+pub(crate) fn max_payload(over: Family) -> usize {
+    match over {
+        Family::V4 => 65_507,
+        Family::V6 => 65_527,
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Datagram {
@@ -16,6 +21,9 @@ pub(crate) struct Datagram {
     /// The address that it was sent to (IP_PKTINFO).
     pub to: Endpoint,
     pub bytes: Bytes,
+    /// Hop limit and traffic class.
+    pub ttl: u8,
+    pub tos: u8,
 }
 
 #[derive(Debug)]
@@ -46,10 +54,11 @@ pub(crate) fn cost(len: usize) -> usize {
 
 impl UdpSocket {
     pub fn new(settings: Settings) -> Self {
+        let any = Endpoint::any(settings.family);
         UdpSocket {
             settings,
-            local: Endpoint::ANY,
-            asked: Endpoint::ANY,
+            local: any,
+            asked: any,
             hold: Hold::None,
             peer: None,
             queue: VecDeque::new(),
@@ -71,7 +80,12 @@ impl UdpSocket {
         if !self.local.addr.is_unspecified() && self.local.addr != local.addr {
             return None;
         }
-        Some(u32::from(self.peer.is_some()) * 2 + u32::from(!self.local.addr.is_unspecified()))
+        let own_family = self.settings.family == Family::of(local.addr);
+        Some(
+            u32::from(self.peer.is_some()) * 4
+                + u32::from(!self.local.addr.is_unspecified()) * 2
+                + u32::from(own_family),
+        )
     }
 
     /// Queues a datagram; says whether there was room.

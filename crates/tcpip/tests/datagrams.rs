@@ -6,7 +6,7 @@ use bytes::Bytes;
 use common::{A, B, Link, Net, addr, ms};
 use std::net::Ipv4Addr;
 use tcpip::wire::icmp::{self, IcmpHeader};
-use tcpip::wire::ipv4::Ipv4Header;
+use tcpip::wire::ip::IpHeader;
 use tcpip::{Packet, Readiness, SocketError, SocketId, Transport};
 
 fn net() -> Net {
@@ -14,7 +14,7 @@ fn net() -> Net {
 }
 
 fn bound(net: &mut Net, side: usize, ip: Ipv4Addr, port: u16) -> SocketId {
-    let id = net.stacks[side].udp_socket();
+    let id = net.stacks[side].udp_socket(tcpip::Family::V4);
     net.stacks[side].bind(id, addr(ip, port)).unwrap();
     id
 }
@@ -32,7 +32,7 @@ fn read(net: &mut Net, side: usize, id: SocketId, max: usize) -> Result<(Vec<u8>
 fn datagrams_keep_their_borders_and_sender() {
     let mut net = net();
     let server = bound(&mut net, 1, Ipv4Addr::UNSPECIFIED, 53);
-    let client = net.stacks[0].udp_socket();
+    let client = net.stacks[0].udp_socket(tcpip::Family::V4);
     for text in [&b"one"[..], b"", b"three"] {
         net.stacks[0].send_to(client, Bytes::from_static(text), Some(addr(B, 53))).unwrap();
     }
@@ -50,7 +50,7 @@ fn datagrams_keep_their_borders_and_sender() {
 #[test]
 fn a_connected_socket_hears_its_peer_only_and_learns_of_closed_ports() {
     let mut net = net();
-    let client = net.stacks[0].udp_socket();
+    let client = net.stacks[0].udp_socket(tcpip::Family::V4);
     net.stacks[0].connect(net.now, client, addr(B, 9)).unwrap();
     net.stacks[0].send_to(client, Bytes::from_static(b"x"), None).unwrap();
     net.idle(ms(50));
@@ -126,7 +126,7 @@ fn a_full_send_buffer_blocks_until_the_interface_takes_packets() {
 fn loopback_datagrams_and_refusals_stay_in_the_host() {
     let mut net = net();
     let server = bound(&mut net, 0, Ipv4Addr::LOCALHOST, 53);
-    let client = net.stacks[0].udp_socket();
+    let client = net.stacks[0].udp_socket(tcpip::Family::V4);
     net.stacks[0].connect(net.now, client, addr(Ipv4Addr::LOCALHOST, 53)).unwrap();
     net.stacks[0].send_to(client, Bytes::from_static(b"home"), None).unwrap();
     net.flush();
@@ -144,11 +144,11 @@ fn echo_requests_are_answered() {
     let mut net = net();
     let header = IcmpHeader { kind: icmp::ECHO_REQUEST, code: 0, rest: 0x0001_0002 };
     let payload = Bytes::from_static(b"ping");
-    let request = Packet { ip: Ipv4Header::new(A, B), transport: Transport::Icmp(header), payload: payload.clone() };
+    let request = Packet { ip: IpHeader::new(A, B), transport: Transport::Icmp(header), payload: payload.clone() };
     net.stacks[1].receive(net.now, request);
     let reply = net.stacks[1].poll_transmit(net.now).unwrap();
     assert_eq!(reply.transport, Transport::Icmp(IcmpHeader { kind: icmp::ECHO_REPLY, ..header }));
-    assert_eq!((reply.ip.src, reply.ip.dst, reply.payload), (B, A, payload));
+    assert_eq!((reply.ip.src, reply.ip.dst, reply.payload), (B.into(), A.into(), payload));
 }
 
 #[test]
@@ -162,13 +162,13 @@ fn stacks_move_between_threads() {
 fn disconnecting_gives_up_what_bind_did_not_ask_for() {
     let mut net = net();
     let (stack, now) = (&mut net.stacks[0], net.now);
-    let free = stack.udp_socket();
+    let free = stack.udp_socket(tcpip::Family::V4);
     stack.connect(now, free, addr(Ipv4Addr::LOCALHOST, 9)).unwrap();
     stack.disconnect(now, free).unwrap();
     assert_eq!(stack.local_name(free), Ok(addr(Ipv4Addr::UNSPECIFIED, 0)));
     // A source address of the loopback interface would not leave the host.
     assert!(stack.connect(now, free, addr(B, 9)).is_ok());
-    let bound = stack.udp_socket();
+    let bound = stack.udp_socket(tcpip::Family::V4);
     stack.bind(bound, addr(A, 5000)).unwrap();
     stack.connect(now, bound, addr(B, 9)).unwrap();
     stack.disconnect(now, bound).unwrap();

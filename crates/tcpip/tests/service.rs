@@ -28,7 +28,7 @@ fn read(stack: &mut Stack, id: SocketId) -> Result<Vec<u8>, SocketError> {
 #[test]
 fn datagrams_reach_the_service_and_its_answers_their_sender() {
     let mut stack = stack();
-    let client = stack.udp_socket();
+    let client = stack.udp_socket(tcpip::Family::V4);
     stack.connect(NOW, client, addr(SERVED, 53)).unwrap();
     stack.send_to(client, Bytes::from_static(b"question"), None).unwrap();
     assert!(stack.take_request().is_none(), "it goes round the loopback interface first");
@@ -50,19 +50,19 @@ fn datagrams_reach_the_service_and_its_answers_their_sender() {
 #[test]
 fn programs_may_have_the_port_elsewhere() {
     let mut stack = stack();
-    let sockets = [stack.udp_socket(), stack.tcp_socket()];
+    let sockets = [stack.udp_socket(tcpip::Family::V4), stack.tcp_socket(tcpip::Family::V4)];
     for socket in sockets {
         assert_eq!(stack.bind(socket, addr(SERVED, 53)), Err(SocketError::AddressInUse));
         stack.bind(socket, addr(Ipv4Addr::UNSPECIFIED, 53)).unwrap();
     }
     stack.listen(sockets[1], 5).unwrap();
-    let more = [stack.udp_socket(), stack.tcp_socket()];
+    let more = [stack.udp_socket(tcpip::Family::V4), stack.tcp_socket(tcpip::Family::V4)];
     for socket in more {
         assert_eq!(stack.bind(socket, addr(Ipv4Addr::LOCALHOST, 53)), Err(SocketError::AddressInUse));
         stack.bind(socket, addr(SERVED, 54)).unwrap();
     }
     // What goes to the served endpoint is the service's all the same.
-    let client = stack.udp_socket();
+    let client = stack.udp_socket(tcpip::Family::V4);
     stack.send_to(client, Bytes::from_static(b"x"), Some(addr(SERVED, 53))).unwrap();
     stack.send_to(client, Bytes::from_static(b"y"), Some(addr(A, 53))).unwrap();
     stack.run_loopback(NOW);
@@ -74,7 +74,7 @@ fn programs_may_have_the_port_elsewhere() {
 #[test]
 fn connections_are_accepted_without_holding_the_port() {
     let mut stack = stack();
-    let client = stack.tcp_socket();
+    let client = stack.tcp_socket(tcpip::Family::V4);
     assert_eq!(stack.connect(NOW, client, addr(SERVED, 53)), Ok(Connected::Started));
     stack.run_loopback(NOW);
     let mut ready = std::iter::from_fn(|| stack.poll_event()).collect::<Vec<_>>();
@@ -93,7 +93,7 @@ fn connections_are_accepted_without_holding_the_port() {
     stack.close(NOW, session);
     stack.run_loopback(NOW);
     assert_eq!(read(&mut stack, client).unwrap(), b"answer");
-    let server = stack.tcp_socket();
+    let server = stack.tcp_socket(tcpip::Family::V4);
     stack.bind(server, addr(Ipv4Addr::UNSPECIFIED, 53)).unwrap();
     stack.close(NOW, client);
     stack.run_loopback(NOW);

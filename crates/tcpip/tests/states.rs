@@ -6,7 +6,7 @@ use base::SimDuration;
 use bytes::Bytes;
 use common::{A, B, Link, Net, addr, ms};
 use std::net::Ipv4Addr;
-use tcpip::wire::ipv4::Ipv4Header;
+use tcpip::wire::ip::IpHeader;
 use tcpip::wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
 use tcpip::{OptionName, Packet, Readiness, Shutdown, SocketError, SocketId, SocketOption, TcpState, Transport};
 
@@ -22,7 +22,7 @@ fn secs(s: u64) -> SimDuration {
 fn segment(side: usize, src_port: u16, dst_port: u16, seq: u32, ack: u32, flags: TcpFlags) -> Packet {
     let (src, dst) = if side == 0 { (A, B) } else { (B, A) };
     let header = TcpHeader { src_port, dst_port, seq, ack, flags, window: 1000, options: TcpOptions::default() };
-    Packet { ip: Ipv4Header::new(src, dst), transport: Transport::Tcp(header), payload: Bytes::new() }
+    Packet { ip: IpHeader::new(src, dst), transport: Transport::Tcp(header), payload: Bytes::new() }
 }
 
 fn port(net: &mut Net, side: usize, id: SocketId) -> u16 {
@@ -60,7 +60,7 @@ fn handshake_takes_one_round_trip_and_data_flows() {
 #[test]
 fn a_refused_connection_reports_once() {
     let mut net = net();
-    let client = net.stacks[0].tcp_socket();
+    let client = net.stacks[0].tcp_socket(tcpip::Family::V4);
     assert_eq!(net.stacks[0].readiness(client), Readiness::HANGUP | Readiness::WRITABLE);
     net.stacks[0].connect(net.now, client, addr(B, 81)).unwrap();
     net.idle(ms(50));
@@ -75,7 +75,7 @@ fn a_refused_connection_reports_once() {
 fn a_silent_peer_times_a_connect_out_after_127_seconds() {
     let mut net = net();
     net.links[0].cut = true;
-    let client = net.stacks[0].tcp_socket();
+    let client = net.stacks[0].tcp_socket(tcpip::Family::V4);
     net.stacks[0].connect(net.now, client, addr(B, 80)).unwrap();
     net.trace = Some(Vec::new());
     net.idle(secs(126));
@@ -90,7 +90,7 @@ fn simultaneous_open_connects_both() {
     let mut net = net();
     let ends: Vec<SocketId> = (0..2)
         .map(|side| {
-            let id = net.stacks[side].tcp_socket();
+            let id = net.stacks[side].tcp_socket(tcpip::Family::V4);
             net.stacks[side].bind(id, addr(Ipv4Addr::UNSPECIFIED, 7000)).unwrap();
             id
         })
@@ -249,7 +249,7 @@ fn segments_for_nobody_are_reset_as_rfc_9293_says() {
     net.stacks[1].receive(now, segment(0, 5, 6, 100, 0, TcpFlags::SYN));
     net.stacks[1].receive(now, segment(0, 5, 6, 100, 0, TcpFlags::RST));
     net.idle(ms(5));
-    let sent: Vec<TcpHeader> = net.trace.unwrap().iter().map(|(_, _, packet)| *packet.tcp().unwrap()).collect();
+    let sent: Vec<TcpHeader> = net.trace.unwrap().iter().map(|(_, _, packet)| packet.tcp().unwrap().clone()).collect();
     assert_eq!(sent.len(), 2);
     assert_eq!((sent[0].flags, sent[0].seq), (TcpFlags::RST, 7000));
     assert_eq!((sent[1].flags, sent[1].ack), (TcpFlags::RST | TcpFlags::ACK, 101));
@@ -302,12 +302,12 @@ fn a_lost_window_update_does_not_stall() {
 #[test]
 fn a_full_backlog_drops_and_recovers() {
     let mut net = net();
-    let listener = net.stacks[1].tcp_socket();
+    let listener = net.stacks[1].tcp_socket(tcpip::Family::V4);
     net.stacks[1].bind(listener, addr(B, 80)).unwrap();
     net.stacks[1].listen(listener, 1).unwrap();
     let clients: Vec<SocketId> = (0..5)
         .map(|_| {
-            let id = net.stacks[0].tcp_socket();
+            let id = net.stacks[0].tcp_socket(tcpip::Family::V4);
             net.stacks[0].connect(net.now, id, addr(B, 80)).unwrap();
             id
         })
@@ -346,11 +346,11 @@ fn closing_a_listener_resets_who_waits() {
 #[test]
 fn time_wait_holds_the_port_and_yields_to_a_new_syn() {
     let mut net = net();
-    let listener = net.stacks[1].tcp_socket();
+    let listener = net.stacks[1].tcp_socket(tcpip::Family::V4);
     net.stacks[1].bind(listener, addr(B, 80)).unwrap();
     net.stacks[1].listen(listener, 5).unwrap();
     let connect = |net: &mut Net| {
-        let client = net.stacks[0].tcp_socket();
+        let client = net.stacks[0].tcp_socket(tcpip::Family::V4);
         net.stacks[0].set_option(net.now, client, SocketOption::ReuseAddress(true)).unwrap();
         net.stacks[0].bind(client, addr(A, 5555)).unwrap();
         net.stacks[0].connect(net.now, client, addr(B, 80)).unwrap();
@@ -370,7 +370,7 @@ fn time_wait_holds_the_port_and_yields_to_a_new_syn() {
     net.stacks[1].close(net.now, server);
     net.stacks[1].close(net.now, listener);
     net.idle(ms(100));
-    let other = net.stacks[1].tcp_socket();
+    let other = net.stacks[1].tcp_socket(tcpip::Family::V4);
     assert_eq!(net.stacks[1].bind(other, addr(B, 80)), Err(SocketError::AddressInUse));
 }
 
@@ -497,7 +497,7 @@ fn acknowledgements_of_an_interactive_stream_are_delayed() {
 #[test]
 fn buffers_are_doubled_and_bounded_like_linux() {
     let mut net = net();
-    let id = net.stacks[0].tcp_socket();
+    let id = net.stacks[0].tcp_socket(tcpip::Family::V4);
     let stack = &mut net.stacks[0];
     assert_eq!(stack.option(id, OptionName::RecvBuffer), Ok(SocketOption::RecvBuffer(174_760)));
     stack.set_option(net.now, id, SocketOption::RecvBuffer(10_000)).unwrap();
@@ -527,7 +527,7 @@ fn binding_follows_the_reuse_rules() {
         let mut net = net();
         let stack = &mut net.stacks[1];
         let make = |stack: &mut tcpip::Stack, options: &[SocketOption]| {
-            let id = stack.tcp_socket();
+            let id = stack.tcp_socket(tcpip::Family::V4);
             for option in options {
                 stack.set_option(net.now, id, *option).unwrap();
             }
@@ -542,7 +542,7 @@ fn binding_follows_the_reuse_rules() {
         assert_eq!(stack.bind(two, addr(second_addr, 80)).is_ok(), allowed, "row {row}");
         stack.close(net.now, one);
         stack.close(net.now, two);
-        let three = stack.tcp_socket();
+        let three = stack.tcp_socket(tcpip::Family::V4);
         assert_eq!(stack.bind(three, addr(any, 80)), Ok(()), "row {row}: the port is free again");
     }
 }
@@ -551,7 +551,7 @@ fn binding_follows_the_reuse_rules() {
 fn bad_addresses_have_their_errors() {
     let mut net = net();
     let stack = &mut net.stacks[0];
-    let id = stack.tcp_socket();
+    let id = stack.tcp_socket(tcpip::Family::V4);
     assert_eq!(stack.bind(id, addr(B, 1)), Err(SocketError::AddressNotAvailable));
     assert_eq!(stack.bind(id, "[::1]:1".parse().unwrap()), Err(SocketError::AddressFamilyNotSupported));
     stack.bind(id, addr(Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -569,14 +569,14 @@ fn bad_addresses_have_their_errors() {
 fn a_listener_that_is_shut_gives_up_a_port_it_did_not_ask_for() {
     let mut net = net();
     let (stack, now) = (&mut net.stacks[0], net.now);
-    let free = stack.tcp_socket();
+    let free = stack.tcp_socket(tcpip::Family::V4);
     stack.bind(free, addr(A, 0)).unwrap();
     stack.listen(free, 1).unwrap();
     stack.shutdown(now, free, Shutdown::Read).unwrap();
     assert_eq!(stack.local_name(free), Ok(addr(A, 0)));
     stack.listen(free, 1).unwrap();
     assert_eq!(stack.local_name(free).unwrap().ip(), A);
-    let bound = stack.tcp_socket();
+    let bound = stack.tcp_socket(tcpip::Family::V4);
     stack.bind(bound, addr(A, 80)).unwrap();
     stack.listen(bound, 1).unwrap();
     stack.shutdown(now, bound, Shutdown::Read).unwrap();

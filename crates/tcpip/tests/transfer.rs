@@ -68,11 +68,11 @@ fn data_survives_without_options_and_with_reno() {
 fn loopback_carries_bulk_data() {
     let mut net = Net::new(Link::new(ms(5), 100, 100_000), 1);
     let stack = &mut net.stacks[0];
-    let listener = stack.tcp_socket();
+    let listener = stack.tcp_socket(tcpip::Family::V4);
     let home = common::addr(std::net::Ipv4Addr::LOCALHOST, 8080);
     stack.bind(listener, home).unwrap();
     stack.listen(listener, 5).unwrap();
-    let client = stack.tcp_socket();
+    let client = stack.tcp_socket(tcpip::Family::V4);
     stack.connect(net.now, client, home).unwrap();
     net.flush();
     let server = net.stacks[0].accept(listener).unwrap();

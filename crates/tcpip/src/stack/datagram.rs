@@ -1,17 +1,16 @@
 //! The socket calls of UDP.
 
 use super::{Kind, Stack};
-use crate::addr::{Endpoint, Interface};
+use crate::addr::{Endpoint, Family, Interface};
 use crate::error::SocketError;
 use crate::fragment;
 use crate::packet::{Packet, Transport};
 use crate::ports::Hold;
 use crate::socket::{Connected, SocketId};
-use crate::udp::{MAX_PAYLOAD, UdpSocket, cost};
-use crate::wire::ipv4::{self, Ipv4Header};
+use crate::udp::{UdpSocket, cost, max_payload};
 use crate::wire::udp::{self, UdpHeader};
 use bytes::Bytes;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// A datagram that was read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,12 +22,15 @@ pub struct Received {
     pub from: SocketAddr,
     /// The address that it was sent to (IP_PKTINFO).
     pub to: SocketAddr,
+    /// Hop limit and traffic class of the packet.
+    pub ttl: u8,
+    pub tos: u8,
 }
 
 impl Stack {
     /// socket(2) with SOCK_DGRAM.
-    pub fn udp_socket(&mut self) -> SocketId {
-        let settings = self.udp_settings();
+    pub fn udp_socket(&mut self, family: Family) -> SocketId {
+        let settings = self.udp_settings(family);
         self.insert(Kind::Udp(Box::new(UdpSocket::new(settings))))
     }
 
@@ -45,14 +47,16 @@ impl Stack {
     }
 
     fn bind_for_sending(&mut self, id: SocketId) -> Result<(), SocketError> {
-        if self.udp(id)?.hold == Hold::None {
-            self.bind(id, Endpoint::ANY.to_socket_addr()).map_err(|_| SocketError::WouldBlock)?;
+        let socket = self.udp(id)?;
+        if socket.hold == Hold::None {
+            let any = Endpoint::any(socket.settings.family).to_socket_addr(socket.settings.family);
+            self.bind(id, any).map_err(|_| SocketError::WouldBlock)?;
         }
         Ok(())
     }
 
     /// sendto(2): one datagram, to `to` or to the peer. Errors: a pending one (e.g. `ConnectionRefused`), `WouldBlock` when
-    /// the send buffer is full, `MessageTooLong` above 65,507 bytes, `DestinationRequired`, routing errors.
+    /// the send buffer is full, `MessageTooLong` above 65,507 bytes (IPv6: 65,527), `DestinationRequired`, routing errors.
     pub fn send_to(&mut self, id: SocketId, bytes: Bytes, to: Option<SocketAddr>) -> Result<usize, SocketError> {
         let socket = self.udp(id)?;
         if let Some(error) = socket.error.take() {
@@ -61,20 +65,19 @@ impl Stack {
         if socket.write_shut {
             return Err(SocketError::BrokenPipe);
         }
-        if bytes.len() > MAX_PAYLOAD {
-            return Err(SocketError::MessageTooLong);
-        }
-        let mut remote = match to {
-            Some(addr) => Endpoint::from_socket_addr(addr)?,
-            None => socket.peer.ok_or(SocketError::DestinationRequired)?,
+        let peer = socket.peer;
+        let remote = match to {
+            Some(addr) => self.destination(id, addr)?,
+            None => peer.ok_or(SocketError::DestinationRequired)?,
         };
         if remote.port == 0 {
             return Err(SocketError::InvalidArgument);
         }
-        if remote.addr.is_unspecified() {
-            remote.addr = Ipv4Addr::LOCALHOST;
+        if bytes.len() > max_payload(Family::of(remote.addr)) {
+            return Err(SocketError::MessageTooLong);
         }
-        if remote.addr.is_broadcast() && !socket.settings.broadcast {
+        let socket = self.udp(id)?;
+        if remote.addr == IpAddr::V4(Ipv4Addr::BROADCAST) && !socket.settings.broadcast {
             return Err(SocketError::PermissionDenied);
         }
         let bound = socket.local.addr;
@@ -86,8 +89,7 @@ impl Stack {
             return Err(SocketError::WouldBlock);
         }
         let header = UdpHeader { src_port: socket.local.port, dst_port: remote.port };
-        let (ttl, tos) = (socket.settings.ttl, socket.settings.tos);
-        let ip = Ipv4Header { ttl, tos, ..Ipv4Header::new(source, remote.addr) };
+        let ip = socket.settings.header(source, remote.addr);
         let len = bytes.len();
         self.push_datagram(id, interface, Packet { ip, transport: Transport::Udp(header), payload: bytes });
         Ok(len)
@@ -109,7 +111,7 @@ impl Stack {
 
     /// Queues a packet at the expense of its socket's send buffer.
     fn push_charged(&mut self, id: SocketId, packet: Packet) {
-        let charge = cost(packet.wire_len() - ipv4::HEADER_LEN - udp::HEADER_LEN);
+        let charge = cost(packet.wire_len() - packet.ip.header_len() - udp::HEADER_LEN);
         if let Ok(socket) = self.udp(id) {
             socket.in_transit += charge;
         }
@@ -134,10 +136,12 @@ impl Stack {
         };
         let full = front.bytes.len();
         let copied = sink(&front.bytes[..full.min(max)]);
-        let (from, to) = (front.from.to_socket_addr(), front.to.to_socket_addr());
+        let family = socket.settings.family;
+        let (from, to) = (front.from.to_socket_addr(family), front.to.to_socket_addr(family));
+        let (ttl, tos) = (front.ttl, front.tos);
         if !peek {
             socket.take();
         }
-        Ok(Some(Received { copied, full, from, to }))
+        Ok(Some(Received { copied, full, from, to, ttl, tos }))
     }
 }

@@ -1,26 +1,24 @@
 //! Packets in: from `receive` to the socket that they are for.
 
+use super::icmp::Refusal;
 use super::{Kind, Role, Stack};
-use crate::addr::{Endpoint, FourTuple, Interface};
-use crate::error::SocketError;
+use crate::addr::{Endpoint, Family, FourTuple, Interface};
 use crate::packet::{Packet, Transport};
 use crate::ports::Hold;
 use crate::socket::{Readiness, SocketId};
-use crate::tcp::connection::{Connection, Draw, Reply, State};
+use crate::tcp::connection::{Connection, Draw, Reply};
 use crate::tcp::time_wait::Verdict;
 use crate::udp::Datagram;
-use crate::wire::icmp::{self, IcmpHeader};
-use crate::wire::ipv4::{self, Ipv4Header};
+use crate::wire::ip::IpHeader;
 use crate::wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
-use crate::wire::{be16, be32};
 use base::SimTime;
 use bytes::Bytes;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 impl Stack {
     /// A packet has arrived on `eth0`.
     pub fn receive(&mut self, now: SimTime, packet: Packet) {
-        if packet.ip.dst != self.config.address {
+        if !self.config.owns(packet.ip.dst) {
             self.counters.not_ours += 1;
             return;
         }
@@ -45,11 +43,12 @@ impl Stack {
                 self.deliver_udp(packet, from, to);
             }
             Transport::Icmp(header) => self.deliver_icmp(now, &packet, header),
-            Transport::Raw { .. } => self.send_unreachable(&packet, icmp::CODE_PROTOCOL),
+            Transport::Icmp6(header) => self.deliver_icmp6(now, &packet, header),
+            Transport::Raw { .. } => self.refuse(&packet, Refusal::Protocol),
         }
     }
 
-    fn deliver_tcp(&mut self, now: SimTime, ip: &Ipv4Header, header: &TcpHeader, payload: Bytes) {
+    fn deliver_tcp(&mut self, now: SimTime, ip: &IpHeader, header: &TcpHeader, payload: Bytes) {
         let tuple =
             FourTuple { local: Endpoint::new(ip.dst, header.dst_port), remote: Endpoint::new(ip.src, header.src_port) };
         let Some(&index) = self.connections.get(&tuple) else {
@@ -163,13 +162,19 @@ impl Stack {
         let at_port = self.listeners.get(&tuple.local.port)?;
         let addr_of = |index: u32| match &self.slots[index as usize].kind {
             Kind::Tcp(socket) => socket.local.addr,
-            _ => Ipv4Addr::UNSPECIFIED,
+            _ => Family::V4.unspecified(),
         };
-        let count = |wanted: Ipv4Addr| at_port.iter().filter(|index| addr_of(**index) == wanted).count();
-        let wanted = [tuple.local.addr, Ipv4Addr::UNSPECIFIED].into_iter().find(|addr| count(*addr) > 0)?;
-        let spread = (tuple.remote.addr.to_bits() ^ u32::from(tuple.remote.port)).wrapping_mul(0x9e37_79b9) >> 16;
-        let nth = spread as usize % count(wanted);
-        at_port.iter().copied().filter(|index| addr_of(*index) == wanted).nth(nth)
+        let matching = |wanted: IpAddr| at_port.iter().copied().filter(move |index| addr_of(*index) == wanted);
+        let own = [tuple.local.addr, tuple.family().unspecified()].into_iter().find(|addr| matching(*addr).count() > 0);
+        if let Some(wanted) = own {
+            return matching(wanted).nth(spread(tuple) % matching(wanted).count());
+        }
+        // What nobody of its own family wants can be for an IPv6 listener that takes both.
+        let takes_both =
+            |index: &u32| matches!(&self.slots[*index as usize].kind, Kind::Tcp(socket) if !socket.settings.v6_only);
+        let both = || matching(Family::V6.unspecified()).filter(takes_both);
+        let count = if tuple.family() == Family::V4 { both().count() } else { 0 };
+        (count > 0).then(|| both().nth(spread(tuple) % count))?
     }
 
     fn deliver_to_time_wait(
@@ -187,9 +192,7 @@ impl Stack {
             Verdict::Acknowledge => {
                 record.until = now + self.config.time_wait;
                 let answer = record.acknowledgement(now);
-                let (ttl, tos) = record.ip_fields();
-                let interface = record.interface;
-                let ip = Ipv4Header { ttl, tos, ..Ipv4Header::new(tuple.local.addr, tuple.remote.addr) };
+                let (interface, ip) = (record.interface, record.header);
                 let packet = Packet { ip, transport: Transport::Tcp(answer), payload: Bytes::new() };
                 self.push_packet(interface, packet, None);
             }
@@ -229,7 +232,7 @@ impl Stack {
 
     pub(super) fn push_reset(&mut self, tuple: FourTuple, reset: TcpHeader) {
         self.counters.resets_sent += 1;
-        let ip = Ipv4Header::new(tuple.local.addr, tuple.remote.addr);
+        let ip = IpHeader::new(tuple.local.addr, tuple.remote.addr);
         let packet = Packet { ip, transport: Transport::Tcp(reset), payload: Bytes::new() };
         self.push_packet(self.interface_of(&tuple), packet, None);
     }
@@ -244,7 +247,7 @@ impl Stack {
 
     fn deliver_udp(&mut self, packet: Packet, from: Endpoint, to: Endpoint) {
         if self.service.is_at(to) {
-            return self.service.push(Datagram { from, to, bytes: packet.payload });
+            return self.service.push(datagram(packet, from, to));
         }
         let mut best: Option<(u32, u32)> = None;
         for index in self.udp_ports.bound(to.port, to.addr) {
@@ -256,86 +259,14 @@ impl Stack {
             }
         }
         let Some((index, _)) = best else {
-            return self.send_unreachable(&packet, icmp::CODE_PORT);
+            return self.refuse(&packet, Refusal::Port);
         };
         if let Kind::Udp(socket) = &mut self.slots[index as usize].kind {
-            if socket.deliver(Datagram { from, to, bytes: packet.payload }) {
+            if socket.deliver(datagram(packet, from, to)) {
                 self.post(index, Readiness::READABLE);
             } else {
                 self.counters.datagram_drops += 1;
             }
-        }
-    }
-
-    /// RFC 1122 section 3.2.2.1: never about ICMP errors or later fragments; as much of the packet as fits in 576 bytes.
-    fn send_unreachable(&mut self, packet: &Packet, code: u8) {
-        if matches!(packet.transport, Transport::Icmp(_)) {
-            return;
-        }
-        let mut quoted = Vec::with_capacity(packet.wire_len());
-        packet.emit(&mut quoted);
-        quoted.truncate(576 - ipv4::HEADER_LEN - icmp::HEADER_LEN);
-        let header = IcmpHeader { kind: icmp::UNREACHABLE, code, rest: 0 };
-        // Linux marks ICMP errors with precedence "internetwork control".
-        let ip = Ipv4Header { tos: 0xc0, dont_fragment: false, ..Ipv4Header::new(packet.ip.dst, packet.ip.src) };
-        let answer = Packet { ip, transport: Transport::Icmp(header), payload: Bytes::from(quoted) };
-        let local = self.is_local(packet.ip.src);
-        self.push_packet(if local { Interface::Loopback } else { Interface::Ethernet }, answer, None);
-    }
-
-    fn deliver_icmp(&mut self, now: SimTime, packet: &Packet, header: IcmpHeader) {
-        match header.kind {
-            icmp::ECHO_REQUEST => {
-                let reply = IcmpHeader { kind: icmp::ECHO_REPLY, ..header };
-                let ip = Ipv4Header { dont_fragment: false, ..Ipv4Header::new(packet.ip.dst, packet.ip.src) };
-                let answer = Packet { ip, transport: Transport::Icmp(reply), payload: packet.payload.clone() };
-                let local = self.is_local(packet.ip.src);
-                self.push_packet(if local { Interface::Loopback } else { Interface::Ethernet }, answer, None);
-            }
-            icmp::UNREACHABLE => {
-                let error = match header.code {
-                    icmp::CODE_PORT => SocketError::ConnectionRefused,
-                    icmp::CODE_NET => SocketError::NetworkUnreachable,
-                    icmp::CODE_FRAGMENTATION_NEEDED => SocketError::MessageTooLong,
-                    icmp::CODE_PROTOCOL => SocketError::NoSuchOption,
-                    _ => SocketError::HostUnreachable,
-                };
-                self.report_unreachable(now, &packet.payload, error);
-            }
-            _ => {}
-        }
-    }
-
-    /// Finds the socket that sent the quoted packet and gives it the error (udp_err, tcp_v4_err).
-    fn report_unreachable(&mut self, now: SimTime, quoted: &[u8], error: SocketError) {
-        if quoted.len() < ipv4::HEADER_LEN + 8 || quoted[0] != 0x45 {
-            return;
-        }
-        let local = Endpoint::new(Ipv4Addr::from(be32(quoted, 12)), be16(quoted, 20));
-        let remote = Endpoint::new(Ipv4Addr::from(be32(quoted, 16)), be16(quoted, 22));
-        match quoted[9] {
-            ipv4::PROTOCOL_UDP => {
-                let found = self.udp_ports.bound(local.port, local.addr).find(|index| {
-                    matches!(&self.slots[*index as usize].kind, Kind::Udp(socket) if socket.peer == Some(remote))
-                });
-                if let Some(index) = found
-                    && let Kind::Udp(socket) = &mut self.slots[index as usize].kind
-                {
-                    socket.error = Some(error);
-                    self.post(index, Readiness::ERROR | Readiness::READABLE | Readiness::WRITABLE);
-                }
-            }
-            ipv4::PROTOCOL_TCP => {
-                let Some(&index) = self.connections.get(&FourTuple { local, remote }) else { return };
-                // Once synchronised the error is soft: retransmission goes on (RFC 5461).
-                if let Some(conn) = self.connection_at(index)
-                    && matches!(conn.state, State::SynSent | State::SynReceived)
-                {
-                    conn.fail(error);
-                    self.sync(now, index);
-                }
-            }
-            _ => {}
         }
     }
 
@@ -346,4 +277,17 @@ impl Stack {
             Kind::TimeWait(_, hold) => *hold,
         }
     }
+}
+
+fn datagram(packet: Packet, from: Endpoint, to: Endpoint) -> Datagram {
+    Datagram { from, to, bytes: packet.payload, ttl: packet.ip.ttl, tos: packet.ip.tos }
+}
+
+/// A number of the peer's, by which listeners of one group share the load.
+fn spread(tuple: &FourTuple) -> usize {
+    let address = match tuple.remote.addr {
+        IpAddr::V4(v4) => v4.to_bits(),
+        IpAddr::V6(v6) => v6.segments().iter().fold(0u32, |sum, word| sum.rotate_left(7) ^ u32::from(*word)),
+    };
+    ((address ^ u32::from(tuple.remote.port)).wrapping_mul(0x9e37_79b9) >> 16) as usize
 }

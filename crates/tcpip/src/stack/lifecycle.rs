@@ -42,7 +42,8 @@ impl Stack {
     pub(super) fn insert_connection(&mut self, conn: Connection, local: Endpoint, hold: Hold) -> u32 {
         let tuple = conn.tuple;
         let settings = conn.settings.clone();
-        let socket = TcpSocket { settings, local, asked: Endpoint::ANY, hold, role: Role::Connection(Box::new(conn)) };
+        let asked = Endpoint::any(settings.family);
+        let socket = TcpSocket { settings, local, asked, hold, role: Role::Connection(Box::new(conn)) };
         let id = self.insert(Kind::Tcp(Box::new(socket)));
         self.connections.insert(tuple, id.index);
         id.index

@@ -6,6 +6,7 @@
 
 mod datagram;
 mod deliver;
+mod icmp;
 mod lifecycle;
 mod options;
 mod service;
@@ -14,7 +15,7 @@ mod transmit;
 
 pub use datagram::Received;
 
-use crate::addr::{Endpoint, FourTuple, Interface};
+use crate::addr::{Endpoint, Family, FourTuple, Interface};
 use crate::config::Config;
 use crate::error::SocketError;
 use crate::fragment::Reassembly;
@@ -30,7 +31,7 @@ use base::map::FastMap;
 use base::{Rng, SimTime};
 use slab::Slab;
 use std::collections::VecDeque;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 pub struct Stack {
@@ -56,7 +57,7 @@ pub struct Stack {
     datagrams_next: bool,
     events: VecDeque<SocketId>,
     reassembly: Reassembly,
-    next_fragment_id: u16,
+    next_fragment_id: u32,
     service: service::Service,
     counters: StackCounters,
 }
@@ -278,29 +279,46 @@ impl Stack {
         }
     }
 
-    /// 127.0.0.0/8 and the host's own address.
-    pub fn is_local(&self, addr: Ipv4Addr) -> bool {
-        addr.is_loopback() || addr == self.config.address
+    /// 127.0.0.0/8, ::1 and the host's own addresses.
+    pub fn is_local(&self, addr: IpAddr) -> bool {
+        addr.is_loopback() || self.config.owns(addr)
     }
 
-    /// The interface towards `dst` and the source address to use there.
-    fn route(&self, dst: Ipv4Addr) -> Result<(Interface, Ipv4Addr), SocketError> {
-        if dst.is_loopback() {
-            Ok((Interface::Loopback, Ipv4Addr::LOCALHOST))
-        } else if dst == self.config.address {
-            Ok((Interface::Loopback, dst))
-        } else if dst.is_multicast() || dst.is_broadcast() {
-            Err(SocketError::NetworkUnreachable)
-        } else {
-            Ok((Interface::Ethernet, self.config.address))
+    /// What a socket of a program is set to.
+    fn settings_mut(&mut self, id: SocketId) -> Result<&mut Settings, SocketError> {
+        match self.slot_mut(id).map(|slot| &mut slot.kind) {
+            Some(Kind::Tcp(socket)) => Ok(&mut socket.settings),
+            Some(Kind::Udp(socket)) => Ok(&mut socket.settings),
+            _ => Err(SocketError::BadSocket),
         }
     }
 
-    /// The route of a socket bound to `local`; a loopback source cannot leave the host.
-    fn route_from(&self, local: Ipv4Addr, dst: Ipv4Addr) -> Result<(Interface, Ipv4Addr), SocketError> {
+    /// The interface towards `dst` and the source address to use there. `NetworkUnreachable` where no address of that family is.
+    fn route(&self, dst: IpAddr) -> Result<(Interface, IpAddr), SocketError> {
+        let family = Family::of(dst);
+        if dst.is_loopback() {
+            Ok((Interface::Loopback, family.localhost()))
+        } else if self.config.owns(dst) {
+            Ok((Interface::Loopback, dst))
+        } else if dst.is_multicast() || dst == IpAddr::V4(Ipv4Addr::BROADCAST) {
+            Err(SocketError::NetworkUnreachable)
+        } else {
+            let own = self.config.address_of(family).ok_or(SocketError::NetworkUnreachable)?;
+            Ok((Interface::Ethernet, own))
+        }
+    }
+
+    /// The route of a socket bound to `local`; a loopback source cannot leave the host, and IPv4 has no way to IPv6
+    /// (ip6_dst_lookup_tail).
+    fn route_from(&self, local: IpAddr, dst: IpAddr) -> Result<(Interface, IpAddr), SocketError> {
         let (interface, default) = self.route(dst)?;
-        if local.is_unspecified() {
+        if local == IpAddr::V6(Ipv6Addr::UNSPECIFIED) || (local.is_unspecified() && dst.is_ipv4()) {
             return Ok((interface, default));
+        }
+        match (local, dst) {
+            (IpAddr::V4(_), IpAddr::V6(_)) => return Err(SocketError::AddressFamilyNotSupported),
+            (IpAddr::V6(_), IpAddr::V4(_)) => return Err(SocketError::NetworkUnreachable),
+            _ => {}
         }
         if local.is_loopback() && interface == Interface::Ethernet {
             return Err(SocketError::InvalidArgument);

@@ -1,6 +1,7 @@
 //! setsockopt(2) and getsockopt(2) with Linux's bounds and defaults.
 
 use super::{Kind, Role, Stack};
+use crate::addr::Family;
 use crate::error::SocketError;
 use crate::ports::Hold;
 use crate::socket::{OptionName, Settings, SocketId, SocketOption};
@@ -12,8 +13,9 @@ const MIN_SEND_BUFFER: u32 = 4608;
 const MIN_RECV_BUFFER: u32 = 2304;
 
 impl Stack {
-    pub(super) fn tcp_settings(&self) -> Settings {
+    pub(super) fn tcp_settings(&self, family: Family) -> Settings {
         Settings {
+            family,
             reuse_address: false,
             reuse_port: false,
             keepalive: false,
@@ -39,18 +41,26 @@ impl Stack {
             congestion: self.config.congestion_control,
             tos: 0,
             ttl: 64,
+            v6_only: false,
+            traffic_class: 0,
+            hop_limit: 64,
         }
     }
 
-    pub(super) fn udp_settings(&self) -> Settings {
+    pub(super) fn udp_settings(&self, family: Family) -> Settings {
         let buffer = self.config.udp_buffer;
-        Settings { send_buffer: buffer, recv_buffer: buffer, ..self.tcp_settings() }
+        Settings { send_buffer: buffer, recv_buffer: buffer, ..self.tcp_settings(family) }
     }
 
     /// setsockopt(2). Errors: `InvalidArgument` for values that Linux refuses, `NoSuchOption` for TCP options of UDP sockets.
     pub fn set_option(&mut self, now: SimTime, id: SocketId, option: SocketOption) -> Result<(), SocketError> {
         let most = self.config.core_buffer_max;
+        let bound = self.slot_mut(id).is_some() && self.hold_of(id.index) != Hold::None;
         let slot = self.slot_mut(id).ok_or(SocketError::BadSocket)?;
+        if bound && matches!(option, SocketOption::V6Only(_)) {
+            // ipv6(7): before bind alone.
+            return Err(SocketError::InvalidArgument);
+        }
         let settings = match &mut slot.kind {
             Kind::Tcp(socket) => &mut socket.settings,
             Kind::Udp(_) if is_tcp_only(&option) => return Err(SocketError::NoSuchOption),
@@ -118,6 +128,9 @@ impl Stack {
             OptionName::Congestion => SocketOption::Congestion(s.congestion),
             OptionName::TypeOfService => SocketOption::TypeOfService(s.tos),
             OptionName::TimeToLive => SocketOption::TimeToLive(s.ttl),
+            OptionName::V6Only => SocketOption::V6Only(s.v6_only),
+            OptionName::TrafficClass => SocketOption::TrafficClass(s.traffic_class),
+            OptionName::HopLimit => SocketOption::HopLimit(s.hop_limit),
         })
     }
 }
@@ -135,6 +148,9 @@ fn is_tcp_only(option: &SocketOption) -> bool {
             | SocketOption::RecvLowWater(_)
             | SocketOption::TypeOfService(_)
             | SocketOption::TimeToLive(_)
+            | SocketOption::V6Only(_)
+            | SocketOption::TrafficClass(_)
+            | SocketOption::HopLimit(_)
     )
 }
 
@@ -197,6 +213,9 @@ fn store(s: &mut Settings, option: SocketOption, most: u32) -> Result<(), Socket
             in_range(u64::from(ttl), 1, 255)?;
             s.ttl = ttl;
         }
+        SocketOption::V6Only(on) => s.v6_only = on,
+        SocketOption::TrafficClass(class) => s.traffic_class = class & !3,
+        SocketOption::HopLimit(hops) => s.hop_limit = hops,
     }
     Ok(())
 }

@@ -5,13 +5,13 @@
 //! and used like all others. Ports of programs are not touched: another socket may have the port at every address but this one.
 
 use super::{Kind, Role, Stack, TcpSocket};
-use crate::addr::{Endpoint, FourTuple, Interface};
+use crate::addr::{Endpoint, Family, FourTuple, Interface};
 use crate::packet::{Packet, Transport};
 use crate::ports::Hold;
 use crate::socket::{Settings, SocketId};
 use crate::tcp::listen::Listener;
 use crate::udp::Datagram;
-use crate::wire::ipv4::Ipv4Header;
+use crate::wire::ip::IpHeader;
 use crate::wire::udp::UdpHeader;
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -37,7 +37,7 @@ impl Service {
 impl Stack {
     /// From now on the caller serves this endpoint, of UDP and TCP; programs that bind to it hear `AddressInUse`. Once per stack.
     pub fn serve(&mut self, at: SocketAddrV4) {
-        let endpoint = Endpoint::new(*at.ip(), at.port());
+        let endpoint = Endpoint::from(SocketAddr::V4(at));
         self.service.at = Some(endpoint);
         self.tcp_ports.reserve(endpoint);
         self.udp_ports.reserve(endpoint);
@@ -46,15 +46,16 @@ impl Stack {
     /// The oldest datagram that was sent to the served endpoint, and its sender.
     pub fn take_request(&mut self) -> Option<(SocketAddr, Bytes)> {
         let request = self.service.requests.pop_front()?;
-        Some((request.from.to_socket_addr(), request.bytes))
+        Some((request.from.to_socket_addr(Family::V4), request.bytes))
     }
 
     /// Sends a datagram from the served endpoint to a program of this host.
     pub fn respond(&mut self, to: SocketAddr, bytes: Bytes) {
-        let (Some(from), Ok(to)) = (self.service.at, Endpoint::from_socket_addr(to)) else { return };
+        let Some(from) = self.service.at else { return };
+        let to = Endpoint::from(to);
         let header = UdpHeader { src_port: from.port, dst_port: to.port };
         let packet =
-            Packet { ip: Ipv4Header::new(from.addr, to.addr), transport: Transport::Udp(header), payload: bytes };
+            Packet { ip: IpHeader::new(from.addr, to.addr), transport: Transport::Udp(header), payload: bytes };
         self.push_packet(Interface::Loopback, packet, None);
     }
 
@@ -73,7 +74,7 @@ impl Stack {
         }
         let backlog = self.config.somaxconn;
         let socket = TcpSocket {
-            settings: Settings { no_delay: true, ..self.tcp_settings() },
+            settings: Settings { no_delay: true, ..self.tcp_settings(Family::V4) },
             local: tuple.local,
             asked: tuple.local,
             hold: Hold::None,

@@ -1,7 +1,7 @@
 //! The socket calls of TCP, and those that both kinds of sockets have.
 
 use super::{Kind, Role, Stack, TcpSocket};
-use crate::addr::{Endpoint, FourTuple};
+use crate::addr::{Endpoint, Family, FourTuple};
 use crate::error::SocketError;
 use crate::ports::Hold;
 use crate::socket::{Connected, Readiness, Shutdown, SocketId};
@@ -14,17 +14,22 @@ use std::net::SocketAddr;
 
 impl Stack {
     /// socket(2) with SOCK_STREAM.
-    pub fn tcp_socket(&mut self) -> SocketId {
-        let settings = self.tcp_settings();
-        let socket =
-            TcpSocket { settings, local: Endpoint::ANY, asked: Endpoint::ANY, hold: Hold::None, role: Role::Idle };
+    pub fn tcp_socket(&mut self, family: Family) -> SocketId {
+        let settings = self.tcp_settings(family);
+        let any = Endpoint::any(family);
+        let socket = TcpSocket { settings, local: any, asked: any, hold: Hold::None, role: Role::Idle };
         self.insert(Kind::Tcp(Box::new(socket)))
     }
 
     /// bind(2). Errors: `AddressNotAvailable` for an address that is not this host's, `AddressInUse`, `InvalidArgument` if
-    /// bound already.
+    /// bound already or for an IPv4 address and IPV6_V6ONLY.
     pub fn bind(&mut self, id: SocketId, addr: SocketAddr) -> Result<(), SocketError> {
-        let endpoint = Endpoint::from_socket_addr(addr)?;
+        let endpoint = Endpoint::from(addr);
+        let settings = self.settings_mut(id)?;
+        settings.admits(endpoint.addr).map_err(|error| match error {
+            SocketError::NetworkUnreachable => SocketError::InvalidArgument,
+            other => other,
+        })?;
         if !endpoint.addr.is_unspecified() && !self.is_local(endpoint.addr) {
             return Err(SocketError::AddressNotAvailable);
         }
@@ -53,6 +58,10 @@ impl Stack {
         *hold.0 = Endpoint::new(endpoint.addr, port);
         *hold.1 = endpoint;
         *hold.2 = Hold::Bound(port);
+        if endpoint.addr.is_ipv6() && !endpoint.addr.is_unspecified() {
+            // As inet6_bind: who has an IPv6 address can not speak IPv4.
+            self.settings_mut(id)?.v6_only = true;
+        }
         Ok(())
     }
 
@@ -71,8 +80,8 @@ impl Stack {
             _ => {}
         }
         if socket.hold == Hold::None {
-            let addr = socket.local.addr;
-            self.bind(id, Endpoint::new(addr, 0).to_socket_addr())?;
+            let unbound = Endpoint::new(socket.local.addr, 0).to_socket_addr(socket.settings.family);
+            self.bind(id, unbound)?;
         }
         let port = self.tcp(id)?.local.port;
         if !self.tcp_ports.listen(id.index, port) {
@@ -97,16 +106,22 @@ impl Stack {
     /// error, each once. UDP takes the peer. Errors: those of
     /// connect(2); after a failed handshake its error, once.
     pub fn connect(&mut self, now: SimTime, id: SocketId, addr: SocketAddr) -> Result<Connected, SocketError> {
-        let mut remote = Endpoint::from_socket_addr(addr)?;
-        if remote.addr.is_unspecified() {
-            // Linux: INADDR_ANY as a destination means this host.
-            remote.addr = std::net::Ipv4Addr::LOCALHOST;
-        }
+        let remote = self.destination(id, addr)?;
         match self.slot_mut(id).map(|slot| &slot.kind) {
             Some(Kind::Udp(_)) => self.connect_udp(id, remote),
             Some(Kind::Tcp(_)) => self.connect_tcp(now, id, remote),
             _ => Err(SocketError::BadSocket),
         }
+    }
+
+    /// An address that a program gave as a destination. The unspecified one means this host, as on Linux.
+    pub(super) fn destination(&mut self, id: SocketId, addr: SocketAddr) -> Result<Endpoint, SocketError> {
+        let mut remote = Endpoint::from(addr);
+        self.settings_mut(id)?.admits(remote.addr)?;
+        if remote.addr.is_unspecified() {
+            remote.addr = Family::of(remote.addr).localhost();
+        }
+        Ok(remote)
     }
 
     fn connect_tcp(&mut self, now: SimTime, id: SocketId, remote: Endpoint) -> Result<Connected, SocketError> {
@@ -143,8 +158,8 @@ impl Stack {
     /// Source address and port of a new connection; its four-tuple must be free.
     fn choose_tuple(&mut self, now: SimTime, id: SocketId, remote: Endpoint) -> Result<FourTuple, SocketError> {
         let socket = self.tcp(id)?;
-        let (hold, bound) = (socket.hold, socket.local);
-        let bound_addr = if matches!(hold, Hold::Bound(_)) { bound.addr } else { std::net::Ipv4Addr::UNSPECIFIED };
+        let (hold, bound, family) = (socket.hold, socket.local, socket.settings.family);
+        let bound_addr = if matches!(hold, Hold::Bound(_)) { bound.addr } else { family.unspecified() };
         let (_, addr) = self.route_from(bound_addr, remote.addr)?;
         if let Hold::Bound(port) = hold {
             let tuple = FourTuple { local: Endpoint::new(addr, port), remote };
@@ -361,8 +376,8 @@ impl Stack {
     /// getsockname(2).
     pub fn local_name(&mut self, id: SocketId) -> Result<SocketAddr, SocketError> {
         match self.slot_mut(id).map(|slot| &slot.kind) {
-            Some(Kind::Tcp(socket)) => Ok(socket.local.to_socket_addr()),
-            Some(Kind::Udp(socket)) => Ok(socket.local.to_socket_addr()),
+            Some(Kind::Tcp(socket)) => Ok(socket.local.to_socket_addr(socket.settings.family)),
+            Some(Kind::Udp(socket)) => Ok(socket.local.to_socket_addr(socket.settings.family)),
             _ => Err(SocketError::BadSocket),
         }
     }
@@ -377,7 +392,8 @@ impl Stack {
             Some(Kind::Udp(socket)) => socket.peer,
             _ => return Err(SocketError::BadSocket),
         };
-        peer.map(Endpoint::to_socket_addr).ok_or(SocketError::NotConnected)
+        let family = self.settings_mut(id)?.family;
+        peer.map(|peer| peer.to_socket_addr(family)).ok_or(SocketError::NotConnected)
     }
 
     /// SO_ACCEPTCONN.

@@ -4,7 +4,7 @@ use super::{Kind, Outgoing, Stack};
 use crate::addr::Interface;
 use crate::packet::{Packet, Transport};
 use crate::socket::{Readiness, SocketId};
-use crate::wire::ipv4::Ipv4Header;
+use crate::wire::ip::IpHeader;
 use base::SimTime;
 
 impl Stack {
@@ -98,12 +98,8 @@ impl Stack {
         let (deadline, wants, interface) = (conn.timers.next(), conn.wants_transmit, conn.interface);
         let packet = segment.map(|(header, payload)| {
             conn.snd.ip_id = conn.snd.ip_id.wrapping_add(1);
-            let ip = Ipv4Header {
-                id: conn.snd.ip_id,
-                ttl: conn.settings.ttl,
-                tos: conn.settings.tos,
-                ..Ipv4Header::new(conn.tuple.local.addr, conn.tuple.remote.addr)
-            };
+            let header_of_socket = conn.settings.header(conn.tuple.local.addr, conn.tuple.remote.addr);
+            let ip = IpHeader { id: conn.snd.ip_id.into(), ..header_of_socket };
             Packet { ip, transport: Transport::Tcp(header), payload }
         });
         self.schedule(index, deadline);

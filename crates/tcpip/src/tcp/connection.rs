@@ -12,7 +12,7 @@ use super::scoreboard::Scoreboard;
 use super::send_queue::SendQueue;
 use super::timer::Timers;
 use super::window::Sizing;
-use crate::addr::{FourTuple, Interface};
+use crate::addr::{Family, FourTuple, Interface};
 use crate::config::Config;
 use crate::error::SocketError;
 use crate::socket::{Readiness, Settings, SocketId};
@@ -208,7 +208,7 @@ impl Connection {
         draw: Draw,
     ) -> Self {
         let iss = (1 << 32) + u64::from(draw.iss);
-        let mss = interface_mss(interface, &config, &settings);
+        let mss = interface_mss(tuple.family(), interface, &config, &settings);
         let sizing = Sizing::new(&config, &settings, mss);
         let (scaling_enabled, timestamps_enabled) = (config.window_scaling, config.timestamps);
         Connection {
@@ -300,7 +300,7 @@ impl Connection {
     /// The options of our own SYN or SYN-ACK.
     pub fn syn_options(&self, now: SimTime) -> TcpOptions {
         TcpOptions {
-            mss: Some(interface_mss(self.interface, &self.config, &self.settings) as u16),
+            mss: Some(interface_mss(self.tuple.family(), self.interface, &self.config, &self.settings) as u16),
             window_scale: self.scaling_enabled.then_some(self.rcv.scale),
             sack_permitted: self.sack_enabled,
             timestamps: self.timestamps_enabled.then(|| self.stamps(now)),
@@ -412,11 +412,13 @@ impl Connection {
     }
 }
 
-/// What we offer as MSS: the interface's MTU without the two headers, as large as IPv4 permits.
-fn interface_mss(interface: Interface, config: &Config, settings: &Settings) -> u32 {
-    let mss = match interface {
-        Interface::Loopback => 65_495,
-        Interface::Ethernet => u32::from(config.mtu).saturating_sub(40),
+/// What we offer as MSS: the interface's MTU without the two headers, as large as IPv4's length field permits.
+fn interface_mss(family: Family, interface: Interface, config: &Config, settings: &Settings) -> u32 {
+    let mss = match (interface, family) {
+        (Interface::Loopback, Family::V4) => 65_495,
+        (Interface::Loopback, Family::V6) => 65_476,
+        (Interface::Ethernet, Family::V4) => u32::from(config.mtu).saturating_sub(40),
+        (Interface::Ethernet, Family::V6) => u32::from(config.mtu).saturating_sub(60),
     };
     if settings.max_segment > 0 { mss.min(settings.max_segment) } else { mss }
 }

@@ -128,6 +128,8 @@ impl Connection {
             last_data_recv: now.saturating_since(self.acks.last_data_at),
             last_ack_recv: now.saturating_since(self.acks.last_heard_at),
             pmtu: match self.interface {
+                // IPv4 routes cap it (ip_dst_mtu_maybe_forward), IPv6 routes have the interface's.
+                crate::addr::Interface::Loopback if self.tuple.family() == crate::addr::Family::V6 => 65_536,
                 crate::addr::Interface::Loopback => 65_535,
                 crate::addr::Interface::Ethernet => u32::from(self.config.mtu),
             },

@@ -3,6 +3,7 @@
 
 use super::connection::{Connection, extend};
 use crate::addr::{FourTuple, Interface};
+use crate::wire::ip::IpHeader;
 use crate::wire::tcp::{TcpFlags, TcpHeader, TcpOptions, Timestamps};
 use base::SimTime;
 
@@ -17,8 +18,8 @@ pub(crate) struct TimeWait {
     window: u16,
     /// Our clock's offset and the peer's last timestamp.
     stamps: Option<(u32, u32)>,
-    ttl: u8,
-    tos: u8,
+    /// Of the packets that it answers with.
+    pub header: IpHeader,
 }
 
 /// What a segment for such a record leads to.
@@ -43,13 +44,8 @@ impl TimeWait {
             expected: conn.rcv.queue.next(),
             window: (conn.rcv.window >> conn.rcv.scale).min(65_535) as u16,
             stamps: conn.timestamps_enabled.then_some((conn.ts_offset, conn.rcv.ts_recent)),
-            ttl: conn.settings.ttl,
-            tos: conn.settings.tos,
+            header: conn.settings.header(conn.tuple.local.addr, conn.tuple.remote.addr),
         }
-    }
-
-    pub fn ip_fields(&self) -> (u8, u8) {
-        (self.ttl, self.tos)
     }
 
     /// tcp_timewait_state_process; RFC 6191 for a SYN with a newer timestamp, RFC 1337 for resets.

@@ -1,6 +1,6 @@
 //! The Internet checksum (RFC 1071).
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 /// A running one's complement sum. Feed an odd number of bytes only as the last piece.
 #[derive(Clone, Copy, Default, Debug)]
@@ -18,10 +18,15 @@ impl Checksum {
         self
     }
 
-    /// The pseudo header of TCP and UDP over IPv4 (RFC 9293 section 3.1).
-    pub fn pseudo_header(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, length: u16) -> Self {
-        let tail = [0, protocol, (length >> 8) as u8, length as u8];
-        Checksum::default().with(&src.octets()).with(&dst.octets()).with(&tail)
+    /// The pseudo header of TCP and UDP over IPv4 (RFC 9293 section 3.1), and of all protocols over IPv6 (RFC 8200 section 8.1).
+    /// `length` is that of the IP payload, in bytes.
+    pub fn pseudo_header(src: IpAddr, dst: IpAddr, protocol: u8, length: usize) -> Self {
+        let sum = match (src, dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => Checksum::default().with(&src.octets()).with(&dst.octets()),
+            (IpAddr::V6(src), IpAddr::V6(dst)) => Checksum::default().with(&src.octets()).with(&dst.octets()),
+            _ => Checksum::default(),
+        };
+        Checksum(sum.0 + u64::from(protocol) + length as u64)
     }
 
     pub fn finish(self) -> u16 {

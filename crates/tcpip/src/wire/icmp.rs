@@ -1,4 +1,5 @@
-//! The ICMP header (RFC 792).
+//! The header of ICMP (RFC 792) and ICMPv6 (RFC 4443). Neighbour discovery is neither spoken nor needed: every host of the
+//! simulation has one link, which knows where addresses are.
 
 use super::{WireError, be32};
 
@@ -16,11 +17,28 @@ pub const CODE_PROTOCOL: u8 = 2;
 pub const CODE_PORT: u8 = 3;
 pub const CODE_FRAGMENTATION_NEEDED: u8 = 4;
 
+/// The types of ICMPv6, and codes of its UNREACHABLE and PARAMETER_PROBLEM.
+pub mod v6 {
+    pub const UNREACHABLE: u8 = 1;
+    pub const PACKET_TOO_BIG: u8 = 2;
+    pub const TIME_EXCEEDED: u8 = 3;
+    pub const PARAMETER_PROBLEM: u8 = 4;
+    pub const ECHO_REQUEST: u8 = 128;
+    pub const ECHO_REPLY: u8 = 129;
+
+    pub const CODE_NO_ROUTE: u8 = 0;
+    pub const CODE_PROHIBITED: u8 = 1;
+    pub const CODE_ADDRESS: u8 = 3;
+    pub const CODE_PORT: u8 = 4;
+    pub const CODE_NEXT_HEADER: u8 = 1;
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IcmpHeader {
     pub kind: u8,
     pub code: u8,
-    /// The second word: identifier and sequence of an echo, the next hop's MTU of "fragmentation needed", else 0.
+    /// The second word: identifier and sequence of an echo, the next hop's MTU of "fragmentation needed" and "packet too big", where a
+    /// "parameter problem" lies, else 0.
     pub rest: u32,
 }
 

@@ -2,7 +2,9 @@
 
 pub mod checksum;
 pub mod icmp;
+pub mod ip;
 pub mod ipv4;
+pub mod ipv6;
 pub mod tcp;
 pub mod udp;
 

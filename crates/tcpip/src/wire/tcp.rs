@@ -25,11 +25,15 @@ pub struct Timestamps {
     pub echo: u32,
 }
 
-/// Up to four SACK blocks (start inclusive, end exclusive), kept inline.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct SackBlocks {
+/// Up to four SACK blocks (start inclusive, end exclusive). Few segments have any, so they lie apart: packets are moved often, and
+/// up to 128 bytes of them without a call.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SackBlocks(Option<Box<Blocks>>);
+
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct Blocks {
     count: u8,
-    blocks: [(u32, u32); 4],
+    blocks: [(u32, u32); SackBlocks::MAX],
 }
 
 impl SackBlocks {
@@ -37,26 +41,27 @@ impl SackBlocks {
 
     /// Adds a block; says whether there was room for it.
     pub fn push(&mut self, start: u32, end: u32) -> bool {
-        let at = usize::from(self.count);
+        let all = self.0.get_or_insert_default();
+        let at = usize::from(all.count);
         let fits = at < Self::MAX;
         if fits {
-            self.blocks[at] = (start, end);
-            self.count += 1;
+            all.blocks[at] = (start, end);
+            all.count += 1;
         }
         fits
     }
     pub fn as_slice(&self) -> &[(u32, u32)] {
-        &self.blocks[..usize::from(self.count)]
+        self.0.as_ref().map_or(&[], |all| &all.blocks[..usize::from(all.count)])
     }
     pub fn is_empty(&self) -> bool {
-        self.count == 0
+        self.0.is_none()
     }
     pub fn len(&self) -> usize {
-        usize::from(self.count)
+        self.as_slice().len()
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TcpOptions {
     pub mss: Option<u16>,
     pub window_scale: Option<u8>,
@@ -152,7 +157,7 @@ impl TcpOptions {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TcpHeader {
     pub src_port: u16,
     pub dst_port: u16,

@@ -5,14 +5,18 @@
 use base::{Bandwidth, Rng, SeedTree, SimDuration, SimTime};
 use bytes::Bytes;
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tcpip::{Config, Packet, Readiness, SocketError, SocketId, Stack};
 
 pub const A: Ipv4Addr = Ipv4Addr::new(11, 0, 0, 1);
 pub const B: Ipv4Addr = Ipv4Addr::new(11, 0, 0, 2);
 
-pub fn addr(ip: Ipv4Addr, port: u16) -> SocketAddr {
-    SocketAddr::from((ip, port))
+/// The IPv6 addresses of the same hosts.
+pub const A6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x6e, 0, 0, 0, 0, 0x0b00, 1);
+pub const B6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x6e, 0, 0, 0, 0, 0x0b00, 2);
+
+pub fn addr(ip: impl Into<IpAddr>, port: u16) -> SocketAddr {
+    SocketAddr::new(ip.into(), port)
 }
 
 pub fn ms(ms: u64) -> SimDuration {
@@ -78,6 +82,7 @@ impl Net {
         let seeds = SeedTree::new(seed);
         let stack = |ip, name: &str| {
             let mut config = Config::new(ip);
+            config.address6 = Some(if ip == A { A6 } else { B6 });
             tune(&mut config);
             Stack::new(config, seeds.stream(name, "stack"))
         };
@@ -199,10 +204,10 @@ impl Net {
     }
 
     pub fn start_connect(&mut self, port: u16) -> (SocketId, SocketId) {
-        let listener = self.stacks[1].tcp_socket();
+        let listener = self.stacks[1].tcp_socket(tcpip::Family::V4);
         self.stacks[1].bind(listener, addr(Ipv4Addr::UNSPECIFIED, port)).unwrap();
         self.stacks[1].listen(listener, 16).unwrap();
-        let client = self.stacks[0].tcp_socket();
+        let client = self.stacks[0].tcp_socket(tcpip::Family::V4);
         self.stacks[0].connect(self.now, client, addr(B, port)).unwrap();
         (client, listener)
     }
