@@ -9,7 +9,7 @@ use std::process::Command;
 
 const HOSTS: &str = r#"
 general: { stop_time: 60 s, data_directory: run.data }
-network: { graph: { type: 1_gbit_switch } }
+network: { graph: { type: 1_gbit_switch }, ipv6: IPV6 }
 hosts:
   server: { network_node_id: 0, ip_addr: 11.0.0.7, processes: [] }
   www.example.com: { network_node_id: 0, ip_addr: 11.0.1.8, processes: [] }
@@ -21,9 +21,19 @@ hosts:
 
 /// Runs a program on the host `client`; its output, errors included, and the experiment's folder.
 fn run_client(name: &str, program: &Path, arguments: &str) -> (String, PathBuf) {
+    run_with(false, name, program, arguments)
+}
+
+/// The same where all hosts have an IPv6 address too.
+fn run_client6(name: &str, program: &Path, arguments: &str) -> String {
+    run_with(true, name, program, arguments).0
+}
+
+fn run_with(ipv6: bool, name: &str, program: &Path, arguments: &str) -> (String, PathBuf) {
+    let hosts = HOSTS.replace("IPV6", if ipv6 { "true" } else { "false" });
     let folder = folder(&format!("dns/{name}"));
     let process = format!("    - {{ path: {}, args: '{arguments}', start_time: 1 s }}\n", program.display());
-    fs::write(folder.join("dns.yaml"), format!("{HOSTS}{process}")).unwrap();
+    fs::write(folder.join("dns.yaml"), format!("{hosts}{process}")).unwrap();
     run_well(&folder, "dns.yaml", &[]);
     let file = program.file_name().expect("a name").to_str().expect("UTF-8");
     let output = |stream: &str| read(&folder.join(format!("run.data/hosts/client/{file}.1000.{stream}")));
@@ -67,7 +77,7 @@ fn evdns_finds_hosts_and_no_others() {
         "client: result 0 address 11.0.0.1 ttl 3600",
         "client: result 70",
         "localhost: result 0 address 127.0.0.1 ttl 3600",
-        "localhost: result 70",
+        "localhost: result 0 address ::1 ttl 3600",
         "11.0.0.7: result 0 name server ttl 3600",
         "11.0.0.7: result 3",
         "11.0.9.9: result 3",
@@ -80,6 +90,20 @@ fn evdns_finds_hosts_and_no_others() {
         "qj3kfzxw.invalid: result 3",
     ];
     assert_lines(&output, &expected);
+    let output = run_client6("evdns6", &program, "server fd00::b00:107 fd00::b00:7");
+    let expected = [
+        "server: result 0 address 11.0.0.7 ttl 3600",
+        "server: result 0 address fd00::b00:7 ttl 3600",
+        "fd00::b00:107: result 3",
+        "fd00::b00:107: result 3",
+        "fd00::b00:7: result 0 name server ttl 3600",
+        "fd00::b00:7: result 3",
+    ];
+    let sorted = |lines: &mut Vec<&str>| lines.sort_unstable();
+    let (mut got, mut expected) = (output.lines().collect::<Vec<_>>(), expected.to_vec());
+    sorted(&mut got);
+    sorted(&mut expected);
+    assert_eq!(got, expected);
 }
 
 #[test]
@@ -94,6 +118,15 @@ fn c_ares_finds_hosts_over_udp_and_tcp() {
         "11.0.9.9: Domain name not found, -, 0 timeouts",
     ];
     assert_lines(&output, &[once, once].concat());
+    let output = run_client6("ares6", &program, "server fd00::b00:7 fd00::b00:9");
+    let mut once: Vec<&str> = output.lines().take(3).collect();
+    once[0] = if once[0].contains("11.0.0.7") && once[0].contains("fd00::b00:7") { "both" } else { once[0] };
+    let expected = [
+        "both",
+        "fd00::b00:7: Successful completion, server, 0 timeouts",
+        "fd00::b00:9: Domain name not found, -, 0 timeouts",
+    ];
+    assert_eq!(once, expected);
 }
 
 #[test]
@@ -107,13 +140,21 @@ fn c_libraries_ask_dns_for_what_is_not_in_the_hosts_file() {
             "server: 11.0.0.7",
             "SERVER: 11.0.0.7",
             "www.example.com: 11.0.1.8",
-            "x.localhost: 127.0.0.1",
+            "x.localhost: ::1 127.0.0.1",
             "nobody: no name",
             "nobody.test: no name",
             "11.0.0.7: server",
             "11.0.9.9: no name",
         ];
         assert_lines(&output, &expected);
+        // RFC 6724: addresses of one scope by the labels of source and destination; each library asks its own connect().
+        let output = run_client6(&format!("{name}6"), &program, "server SERVER fd00::b00:7 fd00::b00:9");
+        let lines: Vec<&str> = output.lines().collect();
+        assert_eq!(lines.len(), 4, "{output}");
+        for line in &lines[..2] {
+            assert!(line.contains(" 11.0.0.7") && line.contains(" fd00::b00:7"), "{output}");
+        }
+        assert_eq!(lines[2..], ["fd00::b00:7: server", "fd00::b00:9: no name"]);
     }
 }
 
@@ -122,6 +163,8 @@ fn glibc_finds_hosts_by_dns_alone() {
     let (output, _) = run_client("getent", &find("getent"), "--service hosts:dns ahosts server");
     let words: Vec<Vec<&str>> = output.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(words, [vec!["11.0.0.7", "STREAM", "server"], vec!["11.0.0.7", "DGRAM"], vec!["11.0.0.7", "RAW"]]);
+    let six = run_client6("getent6", &find("getent"), "--service hosts:dns ahostsv6 server");
+    assert!(six.contains("fd00::b00:7"), "{six}");
 }
 
 #[test]
@@ -143,7 +186,7 @@ fn gos_own_resolver_finds_hosts_over_udp_and_tcp() {
     let once = [
         "server [11.0.0.7] <nil>",
         &no_text("server"),
-        "x.localhost [127.0.0.1] <nil>",
+        "x.localhost [::1 127.0.0.1] <nil>",
         &no_text("x.localhost"),
         &no_text("nobody"),
         &no_text("nobody"),
@@ -151,6 +194,10 @@ fn gos_own_resolver_finds_hosts_over_udp_and_tcp() {
         "11.0.9.9 [] lookup 9.9.0.11.in-addr.arpa. on 127.0.0.53:53: no such host",
     ];
     assert_lines(&output, &[&once[..], &["udp: asked"], &once, &["tcp: asked"]].concat());
+    let output = run_client6("go6", &program, "server fd00::b00:7");
+    let first = output.lines().next().unwrap_or_default();
+    assert!(first.contains("11.0.0.7") && first.contains("fd00::b00:7"), "{output}");
+    assert!(output.contains("fd00::b00:7 [server] <nil>"), "{output}");
 }
 
 #[test]
@@ -160,6 +207,8 @@ fn dig_is_content_with_every_answer() {
     let short = "+short SERver server AAAA nobody www.example.com";
     assert_lines(&run_client("dig-short", &dig, short).0, &["11.0.0.7", "11.0.1.8"]);
     assert_lines(&run_client("dig-tcp", &dig, "+tcp +short -x 11.0.1.8").0, &["www.example.com."]);
+    assert_lines(&run_client6("dig6", &dig, "+short server AAAA server A"), &["fd00::b00:7", "11.0.0.7"]);
+    assert_lines(&run_client6("dig6-tcp", &dig, "+tcp +short -x fd00::b00:108"), &["www.example.com."]);
     let (output, _) = run_client("dig", &dig, "+nsid +dnssec nobody.example.com");
     for part in [
         "status: NXDOMAIN",

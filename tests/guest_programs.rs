@@ -33,10 +33,10 @@ macro_rules! programs {
 }
 
 programs! {
-    bad_calls cpu_state descriptors epoll eventfd exec faults file_locks files fork futex futex2
+    bad_calls cpu_state descriptors dual_stack epoll eventfd exec faults file_locks files fork futex futex2
     groups identity inotify memory mqueue names pipes poll seccomp shared_memory sharing
-    signalfd signals spinning stack_overflow sysv_msg sysv_sem sysv_shm tcp tcp_closing
-    tcp_options threads time timerfd titles udp unix_sockets unusual_files wait
+    signalfd signals spinning stack_overflow sysv_msg sysv_sem sysv_shm tcp tcp6 tcp_closing
+    tcp_options threads time timerfd titles udp udp6 unix_sockets unusual_files wait
 }
 
 #[test]

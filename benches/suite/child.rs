@@ -9,6 +9,7 @@ use guest::{Counters, Worker, counters};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use serde_json::{Value, json};
 use simkernel::exec::ProcessSpec;
+use simkernel::host::Addresses;
 use simkernel::host::Slice;
 use simkernel::{HostConfig, HostName, Kernel, NetworkSettings};
 use std::net::Ipv4Addr;
@@ -65,7 +66,10 @@ impl WholeHost {
         let host_dir = data.join("hosts").join(format!("host{host}"));
         std::fs::create_dir_all(&host_dir).expect("a directory for the host");
         let names: Vec<HostName> = (0..hosts)
-            .map(|host| HostName { name: format!("host{host}"), address: Ipv4Addr::from(FIRST_ADDRESS + host) })
+            .map(|host| HostName {
+                name: format!("host{host}"),
+                addresses: Addresses { v4: Ipv4Addr::from(FIRST_ADDRESS + host), v6: None },
+            })
             .collect();
         let own = names[host as usize].clone();
         let spec = ProcessSpec {
@@ -79,7 +83,7 @@ impl WholeHost {
         let config = HostConfig {
             id: HostId(host),
             name: own.name,
-            address: own.address,
+            addresses: own.addresses,
             data_dir: data,
             host_dir,
             network: NetworkSettings::new(&names),

@@ -2,6 +2,7 @@
 
 use super::accounting::{Doing, LiveProcesses};
 use super::worker::SimWorker;
+use base::map::FastMap;
 use base::{HostId, Rng, SimDuration, SimTime};
 use engine::{EventKey, EventQueue, Outbox};
 use recorder::log::Level;
@@ -10,8 +11,7 @@ use simkernel::exec::ProcessSpec;
 use simkernel::host::Slice;
 use simkernel::process::{ExitRecord, ExitStatus};
 use simkernel::{Kernel, Pid};
-use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 use tcpip::Packet;
 use topology::{Downlink, Fate, Sent, Topology, Uplink};
@@ -69,7 +69,7 @@ pub struct Guest {
 #[derive(Debug)]
 pub struct Network {
     pub topology: Topology,
-    pub host_at: BTreeMap<Ipv4Addr, HostId>,
+    pub host_at: FastMap<IpAddr, HostId>,
 }
 
 /// Packets of one host, by what became of them.
@@ -342,7 +342,11 @@ fn flow_of(packet: &Packet) -> u64 {
         tcpip::Transport::Udp(udp) => (1 << 32) | (u64::from(udp.src_port) << 16) | u64::from(udp.dst_port),
         _ => 2 << 32,
     };
-    ports ^ (u64::from(u32::from(packet.ip.dst)) << 33)
+    let peer = match packet.ip.dst {
+        IpAddr::V4(v4) => v4.to_bits(),
+        IpAddr::V6(v6) => v6.segments().iter().fold(0u32, |sum, word| sum.rotate_left(5) ^ u32::from(*word)),
+    };
+    ports ^ (u64::from(peer) << 33)
 }
 
 fn capture(capture: &mut Option<Capture>, packet: &Packet, now: SimTime, direction: Direction, worker: &mut SimWorker) {

@@ -20,7 +20,7 @@ use recorder::{
 };
 use scenario::{FinalState, HostPlan, Plan, ProcessPlan};
 use simkernel::exec::ProcessSpec;
-use simkernel::host::{CallCost, NetworkSettings};
+use simkernel::host::{Addresses, CallCost, NetworkSettings};
 use simkernel::{DebugTarget, HostConfig, HostName, HostNames, Kernel};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -206,11 +206,9 @@ fn build_hosts(
     live: &LiveProcesses,
 ) -> Result<Vec<SimHost>, RunError> {
     let names: HostNames =
-        plan.hosts.iter().map(|host| HostName { name: host.name.clone(), address: host.address }).collect();
-    let network = Arc::new(Network {
-        topology: plan.topology.clone(),
-        host_at: plan.hosts.iter().map(|host| (host.address, host.id)).collect(),
-    });
+        plan.hosts.iter().map(|host| HostName { name: host.name.clone(), addresses: addresses_of(host) }).collect();
+    let network =
+        Arc::new(Network { topology: plan.topology.clone(), host_at: plan.hosts.iter().flat_map(places_of).collect() });
     let settings = network_settings(plan, &names);
     let seeds = SeedTree::new(plan.general.seed.into());
     let mut pool = OutputPool::new(64);
@@ -224,6 +222,17 @@ fn build_hosts(
         hosts.push(built);
     }
     Ok(hosts)
+}
+
+fn addresses_of(host: &HostPlan) -> Addresses {
+    Addresses { v4: host.address, v6: host.address6 }
+}
+
+/// Where packets to this host go.
+fn places_of(host: &HostPlan) -> impl Iterator<Item = (IpAddr, HostId)> {
+    let all = [Some(IpAddr::V4(host.address)), host.address6.map(IpAddr::V6)];
+    let id = host.id;
+    all.into_iter().flatten().map(move |address| (address, id))
 }
 
 fn network_settings(plan: &Plan, names: &[HostName]) -> NetworkSettings {
@@ -260,7 +269,7 @@ fn build_host(
     let config = HostConfig {
         id: host.id,
         name: host.name.clone(),
-        address: host.address,
+        addresses: addresses_of(host),
         data_dir: plan.data_directory.clone(),
         host_dir: folder.path().to_path_buf(),
         hosts: names.clone(),

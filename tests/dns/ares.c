@@ -8,8 +8,12 @@
 static void print_addresses(void *name, int status, int timeouts, struct ares_addrinfo *found)
 {
     printf("%s: %s", (const char *)name, ares_strerror(status));
-    for (struct ares_addrinfo_node *node = found ? found->nodes : NULL; node; node = node->ai_next)
-        printf(", %s", inet_ntoa(((struct sockaddr_in *)node->ai_addr)->sin_addr));
+    for (struct ares_addrinfo_node *node = found ? found->nodes : NULL; node; node = node->ai_next) {
+        char text[NI_MAXHOST];
+
+        getnameinfo(node->ai_addr, node->ai_addrlen, text, sizeof text, NULL, 0, NI_NUMERICHOST);
+        printf(", %s", text);
+    }
     printf(", %d timeouts\n", timeouts);
     if (found)
         ares_freeaddrinfo(found);
@@ -51,8 +55,11 @@ int main(int argc, char **argv)
             return 1;
         for (int i = 1; i < argc; i++) {
             struct in_addr address;
+            struct in6_addr address6;
 
-            if (inet_pton(AF_INET, argv[i], &address) == 1)
+            if (inet_pton(AF_INET6, argv[i], &address6) == 1)
+                ares_gethostbyaddr(channel, &address6, sizeof address6, AF_INET6, print_name, argv[i]);
+            else if (inet_pton(AF_INET, argv[i], &address) == 1)
                 ares_gethostbyaddr(channel, &address, sizeof address, AF_INET, print_name, argv[i]);
             else
                 ares_getaddrinfo(channel, argv[i], NULL, &hints, print_addresses, argv[i]);

@@ -9,7 +9,7 @@ use crate::signal::Signal;
 use crate::yaml::{Entry, Node, Pos, Value, is_null};
 use base::quantity::parse_bandwidth;
 use base::{Bandwidth, SimDuration};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A host as written.
 pub(crate) struct HostSpec {
@@ -20,6 +20,7 @@ pub(crate) struct HostSpec {
     pub bandwidth_down: Option<Bandwidth>,
     pub bandwidth_up: Option<Bandwidth>,
     pub address: Option<(Ipv4Addr, Pos)>,
+    pub address6: Option<(Ipv6Addr, Pos)>,
     pub options: HostOptions,
     pub processes: Vec<ProcessSpec>,
 }
@@ -39,8 +40,8 @@ pub(crate) struct ProcessSpec {
     pub expected_final_state: FinalState,
 }
 
-const HOST_KEYS: [&str; 6] =
-    ["bandwidth_down", "bandwidth_up", "host_options", "ip_addr", "network_node_id", "processes"];
+const HOST_KEYS: [&str; 7] =
+    ["bandwidth_down", "bandwidth_up", "host_options", "ip6_addr", "ip_addr", "network_node_id", "processes"];
 const PROCESS_KEYS: [&str; 8] = [
     "args",
     "environment",
@@ -79,6 +80,7 @@ fn read_host(reader: &mut Reader, entry: &Entry, defaults: &HostOptions) -> Opti
         bandwidth_down: None,
         bandwidth_up: None,
         address: None,
+        address6: None,
         options: defaults.clone(),
         processes: Vec::new(),
     };
@@ -102,6 +104,10 @@ fn read_host(reader: &mut Reader, entry: &Entry, defaults: &HostOptions) -> Opti
             "ip_addr" => {
                 let address = reader.value(value, &path, "11.0.0.1", nullable(read_address)).flatten();
                 host.address = address.map(|a| (a, value.pos));
+            }
+            "ip6_addr" => {
+                let address = reader.value(value, &path, "fd00::1", nullable(read_address6)).flatten();
+                host.address6 = address.map(|a| (a, value.pos));
             }
             _ if value.is_null() => {}
             _ => {
@@ -152,6 +158,17 @@ fn read_address(scalar: Scalar<'_>) -> Result<Ipv4Addr, String> {
         text.parse().map_err(|_| format!("'{text}' is not an IPv4 address; write one such as 11.0.0.1"))?;
     if address.is_unspecified() || address.is_loopback() || address.is_multicast() || address.is_broadcast() {
         return Err(format!("{address} cannot belong to a host; use a unicast address such as 11.0.0.1"));
+    }
+    Ok(address)
+}
+
+fn read_address6(scalar: Scalar<'_>) -> Result<Ipv6Addr, String> {
+    let text = scalar.text;
+    let address: Ipv6Addr =
+        text.parse().map_err(|_| format!("'{text}' is not an IPv6 address; write one such as fd00::1"))?;
+    let special = address.is_unspecified() || address.is_loopback() || address.is_multicast();
+    if special || address.is_unicast_link_local() || address.to_ipv4_mapped().is_some() {
+        return Err(format!("{address} cannot belong to a host; use a unicast address such as fd00::1"));
     }
     Ok(address)
 }

@@ -15,7 +15,7 @@ use crate::yaml::{self, Node, Pos, Value};
 use base::quantity::exact_duration;
 use base::{HostId, SimDuration, SimTime};
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use topology::{Attachment, Graph, Routing, Rules, Topology, TopologyError};
 
@@ -152,6 +152,8 @@ impl Parts {
         let graph = self.graph.as_ref().and_then(|g| parse_graph(&mut reader, g));
         let processes = resolve_processes(&mut reader, &self.hosts, self.general.stop_time, environment);
         let addresses = address::assign(&mut reader, &self.hosts);
+        let addresses6 = address::assign_v6(&mut reader, &self.hosts, &addresses, self.network.ipv6);
+        let addresses = addresses.into_iter().zip(addresses6).collect();
         let template_directory = self.template_directory(&mut reader, environment);
         let topology = match &graph {
             Some(graph) if reader.is_clean() => self.attach(&mut reader, graph, environment),
@@ -384,18 +386,19 @@ fn check_times(reader: &mut Reader, process: &ProcessSpec, stop_time: SimDuratio
 
 fn host_plans(
     hosts: Vec<HostSpec>,
-    addresses: Vec<Ipv4Addr>,
+    addresses: Vec<(Ipv4Addr, Option<Ipv6Addr>)>,
     processes: Vec<Vec<ProcessPlan>>,
     topology: &Topology,
 ) -> Vec<HostPlan> {
     let rows = hosts.into_iter().zip(addresses).zip(processes).enumerate();
-    rows.map(|(i, ((host, address), processes))| {
+    rows.map(|(i, ((host, (address, address6)), processes))| {
         let id = HostId(i as u32);
         let link = topology.link(id);
         HostPlan {
             id,
             name: host.name,
             address,
+            address6,
             network_node_id: host.network_node_id,
             bandwidth_down: link.down,
             bandwidth_up: link.up,

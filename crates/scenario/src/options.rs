@@ -137,6 +137,8 @@ section! {
 section! {
     /// `network`, without the graph, which is no option.
     NetworkOptions in "network" {
+        ipv6: bool = "false", Works, None,
+            "Whether every host has an IPv6 address too: fd00::11.0.0.1 beside 11.0.0.1";
         use_shortest_path: bool = "true", Works, None,
             "Whether packets take the path of smallest latency, or only direct edges between nodes";
     }
@@ -246,6 +248,7 @@ mod tests {
             ("general.progress", "false"),
             ("general.seed", "1"),
             ("general.template_directory", "null"),
+            ("network.ipv6", "false"),
             ("network.use_shortest_path", "true"),
             ("host_option_defaults.cpu_speed", "null"),
             ("host_option_defaults.log_level", "null"),

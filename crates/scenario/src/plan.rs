@@ -4,7 +4,7 @@ use crate::error::{Place, ScenarioError};
 use crate::options::{Experimental, General, HostOptions, NetworkOptions};
 use crate::signal::Signal;
 use base::{Bandwidth, HostId, SimTime};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use topology::Topology;
 
@@ -54,6 +54,7 @@ pub struct HostPlan {
     pub id: HostId,
     pub name: String,
     pub address: Ipv4Addr,
+    pub address6: Option<Ipv6Addr>,
     pub network_node_id: u32,
     pub bandwidth_down: Bandwidth,
     pub bandwidth_up: Bandwidth,

@@ -97,6 +97,9 @@ fn write_host(out: &mut String, host: &HostPlan) {
     line(out, 2, &format!("{}:", quoted(&host.name)));
     line(out, 4, &format!("network_node_id: {}", host.network_node_id));
     line(out, 4, &format!("ip_addr: {}", host.address));
+    if let Some(address6) = host.address6 {
+        line(out, 4, &format!("ip6_addr: '{address6}'"));
+    }
     line(out, 4, &format!("bandwidth_down: {}", exact_bandwidth(host.bandwidth_down)));
     line(out, 4, &format!("bandwidth_up: {}", exact_bandwidth(host.bandwidth_up)));
     line(out, 4, "host_options:");

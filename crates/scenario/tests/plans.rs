@@ -252,3 +252,30 @@ fn addresses_skip_the_ends_of_ranges_and_what_is_taken() {
     assert_eq!(octets(260), [11, 0, 1, 8]);
     assert_eq!(octets(299), [11, 0, 1, 7]);
 }
+
+#[test]
+fn hosts_have_ipv6_addresses_where_the_experiment_says_so() {
+    let text = |network: &str, host: &str| {
+        format!(
+            "general: {{stop_time: 1}}\nnetwork: {{graph: {{type: 1_gbit_switch}}{network}}}\nhosts:\n  \
+             a: {{network_node_id: 0, processes: []}}\n  b: {{network_node_id: 0, processes: []{host}}}\n"
+        )
+    };
+    let addresses = |text: &str| read(text).unwrap().hosts.iter().map(|host| host.address6).collect::<Vec<_>>();
+    let address = |text: &str| Some(text.parse().unwrap());
+    assert_eq!(addresses(&text("", "")), [None, None]);
+    assert_eq!(addresses(&text(", ipv6: true", "")), [address("fd00::b00:1"), address("fd00::b00:2")]);
+    assert_eq!(addresses(&text("", ", ip6_addr: '2001:db8::5'")), [None, address("2001:db8::5")]);
+    let both = text(", ipv6: true", ", ip6_addr: '2001:db8::5'");
+    assert_eq!(addresses(&both), [address("fd00::b00:1"), address("2001:db8::5")]);
+    for (bad, why) in [
+        ("'fd00::b00:1'", "fd00::b00:1 already belongs to host 'a'; use another"),
+        ("'::1'", "::1 cannot belong to a host; use a unicast address such as fd00::1"),
+        ("'::ffff:11.0.0.9'", "::ffff:11.0.0.9 cannot belong to a host; use a unicast address such as fd00::1"),
+        ("'fe80::1'", "fe80::1 cannot belong to a host; use a unicast address such as fd00::1"),
+        ("11.0.0.9", "'11.0.0.9' is not an IPv6 address; write one such as fd00::1"),
+    ] {
+        let error = read(&text(", ipv6: true", &format!(", ip6_addr: {bad}"))).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+}

@@ -3,16 +3,24 @@
 use crate::debug::DebugTarget;
 use crate::net::dns::NameTable;
 use base::{HostId, SeedTree, SimDuration, SimTime};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A name and its address, for `/etc/hosts`.
+/// The addresses of one host's `eth0`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    pub v4: Ipv4Addr,
+    /// None where only `lo` has one.
+    pub v6: Option<Ipv6Addr>,
+}
+
+/// A name and its addresses, for `/etc/hosts`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostName {
     pub name: String,
-    pub address: Ipv4Addr,
+    pub addresses: Addresses,
 }
 
 /// Every host of an experiment, and the `/etc/hosts` and the resolver's table that all of them see, made once: with thousands of
@@ -42,9 +50,14 @@ impl HostNames {
 impl FromIterator<HostName> for HostNames {
     fn from_iter<I: IntoIterator<Item = HostName>>(hosts: I) -> Self {
         let list: Vec<HostName> = hosts.into_iter().collect();
-        let lines = list.iter().map(|host| format!("{} {}\n", host.address, host.name));
-        let text: String = std::iter::once("127.0.0.1 localhost\n".to_owned()).chain(lines).collect();
-        let table = NameTable::new(list.iter().map(|host| (host.name.as_str(), host.address)));
+        let mut text = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n".to_owned();
+        for host in &list {
+            text.push_str(&format!("{} {}\n", host.addresses.v4, host.name));
+            if let Some(v6) = host.addresses.v6 {
+                text.push_str(&format!("{v6} {}\n", host.name));
+            }
+        }
+        let table = NameTable::new(list.iter().map(|host| (host.name.as_str(), host.addresses)));
         HostNames(Arc::new(Names { list, hosts_file: text.into_bytes(), table }))
     }
 }
@@ -60,7 +73,7 @@ impl std::ops::Deref for HostNames {
 #[derive(Clone, Debug)]
 pub struct NetworkSettings {
     /// The addresses of all hosts, in rising order, shared between all of them: what can be reached.
-    pub addresses: Arc<[Ipv4Addr]>,
+    pub addresses: Arc<[IpAddr]>,
     /// First size of a TCP socket's receive buffer, in bytes.
     pub recv_buffer: u32,
     /// First size of a TCP socket's send buffer, in bytes.
@@ -74,7 +87,8 @@ pub struct NetworkSettings {
 impl NetworkSettings {
     /// The defaults, for an experiment of these hosts.
     pub fn new(hosts: &[HostName]) -> Self {
-        let mut addresses: Vec<Ipv4Addr> = hosts.iter().map(|host| host.address).collect();
+        let own = |host: &HostName| [Some(IpAddr::V4(host.addresses.v4)), host.addresses.v6.map(IpAddr::V6)];
+        let mut addresses: Vec<IpAddr> = hosts.iter().flat_map(own).flatten().collect();
         addresses.sort_unstable();
         NetworkSettings {
             addresses: addresses.into(),
@@ -142,8 +156,7 @@ pub struct HostConfig {
     pub id: HostId,
     /// `uname -n`, and the key of the host's random streams.
     pub name: String,
-    /// The address of `eth0`.
-    pub address: Ipv4Addr,
+    pub addresses: Addresses,
     /// The run's directory: the only place where guests may write.
     pub data_dir: PathBuf,
     /// The host's own folder in it: where guests start, and where the private parts of `/tmp` and its like lie.

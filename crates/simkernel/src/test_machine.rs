@@ -2,7 +2,7 @@
 //! code.
 
 use crate::ctx::Ctx;
-use crate::host::{ComputingRules, NetworkSettings};
+use crate::host::{Addresses, ComputingRules, NetworkSettings};
 use crate::ids::{Pid, Tid};
 use crate::kernel::Kernel;
 use crate::outcome::Outcome;
@@ -15,12 +15,17 @@ use guest::AddressSpace;
 use linux_abi::sockaddr::SockaddrIn;
 use linux_abi::socket::*;
 use linux_abi::{Errno, nr};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
 use std::sync::atomic::{AtomicU32, Ordering};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 pub const A: Ipv4Addr = Ipv4Addr::new(11, 0, 0, 1);
 pub const B: Ipv4Addr = Ipv4Addr::new(11, 0, 0, 2);
+
+/// A host's addresses: fd00::11.0.0.1 beside 11.0.0.1.
+pub fn addresses_of(v4: Ipv4Addr) -> Addresses {
+    Addresses { v4, v6: Some(Ipv6Addr::from_bits(0xfd00 << 112 | u128::from(v4.to_bits()))) }
+}
 
 /// A host with one process, whose threads make calls by hand.
 pub struct Machine {
@@ -36,11 +41,12 @@ impl Machine {
         // Each host of each test has its own part of the arenas.
         static HOSTS: AtomicU32 = AtomicU32::new(100);
         guest::map_arenas().unwrap();
-        let names = [A, B].map(|address| HostName { name: format!("host{}", address.octets()[3]), address });
+        let names = [A, B]
+            .map(|address| HostName { name: format!("host{}", address.octets()[3]), addresses: addresses_of(address) });
         let config = HostConfig {
             id: HostId(HOSTS.fetch_add(1, Ordering::Relaxed)),
             name: format!("host{}", address.octets()[3]),
-            address,
+            addresses: addresses_of(address),
             data_dir: "/nonexistent".into(),
             host_dir: "/nonexistent".into(),
             hosts: vec![names[0].clone(); 1000].into_iter().collect(),

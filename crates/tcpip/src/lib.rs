@@ -25,4 +25,5 @@ pub use packet::{Packet, Transport};
 pub use socket::{Connected, OptionName, Readiness, Shutdown, SocketId, SocketOption};
 pub use stack::{Received, Stack, StackCounters};
 pub use tcp::info::{TcpInfo, TcpState};
+pub use udp::ErrorReport;
 pub use wire::WireError;

@@ -106,6 +106,16 @@ pub enum SocketOption {
     TrafficClass(u8),
     /// IPV6_UNICAST_HOPS.
     HopLimit(u8),
+    /// IP_RECVERR.
+    RecvErrors(bool),
+    /// IPV6_RECVERR.
+    RecvErrors6(bool),
+    /// IP_MTU_DISCOVER, as Linux numbers it.
+    MtuDiscover(u32),
+    /// IPV6_MTU_DISCOVER.
+    MtuDiscover6(u32),
+    /// IPV6_DONTFRAG.
+    DontFragment6(bool),
 }
 
 /// Names an option, for [`crate::Stack::option`].
@@ -138,6 +148,11 @@ pub enum OptionName {
     V6Only,
     TrafficClass,
     HopLimit,
+    RecvErrors,
+    RecvErrors6,
+    MtuDiscover,
+    MtuDiscover6,
+    DontFragment6,
 }
 
 /// The options of one socket. Inherited by accepted connections from their listener.
@@ -172,7 +187,17 @@ pub(crate) struct Settings {
     pub v6_only: bool,
     pub traffic_class: u8,
     pub hop_limit: u8,
+    /// By family.
+    pub recv_errors: [bool; 2],
+    pub mtu_discover: [u8; 2],
+    pub dont_fragment6: bool,
 }
+
+/// IP_PMTUDISC_DONT, IP_PMTUDISC_WANT (the default), IP_PMTUDISC_DO, IP_PMTUDISC_PROBE.
+const PMTUDISC_DONT: u8 = 0;
+pub(crate) const PMTUDISC_WANT: u8 = 1;
+const PMTUDISC_DO: u8 = 2;
+const PMTUDISC_PROBE: u8 = 3;
 
 impl Settings {
     /// The header of a packet that this socket sends.
@@ -181,7 +206,14 @@ impl Settings {
             IpAddr::V4(_) => (self.tos, self.ttl),
             IpAddr::V6(_) => (self.traffic_class, self.hop_limit),
         };
-        IpHeader { tos, ttl, ..IpHeader::new(src, dst) }
+        let dont_fragment = dst.is_ipv6() || self.mtu_discover[0] != PMTUDISC_DONT;
+        IpHeader { tos, ttl, dont_fragment, ..IpHeader::new(src, dst) }
+    }
+
+    /// Whether datagrams of this family that are larger than the MTU are refused rather than cut.
+    pub fn keeps_whole(&self, over: Family) -> bool {
+        matches!(self.mtu_discover[over as usize], PMTUDISC_DO | PMTUDISC_PROBE)
+            || (over == Family::V6 && self.dont_fragment6)
     }
 
     /// Whether packets to this address can be this socket's. Errors: `AddressFamilyNotSupported`; `NetworkUnreachable` for an

@@ -1,4 +1,5 @@
-//! A UDP socket (RFC 768, udp(7)): a queue of datagrams each way, bounded like Linux's.
+//! A datagram socket: a queue of datagrams each way, bounded like Linux's. It carries UDP (RFC 768, udp(7)), echoes (icmp(7)), or
+//! packets of one protocol as they are (raw(7)).
 
 use crate::addr::{Endpoint, Family};
 use crate::error::SocketError;
@@ -6,6 +7,7 @@ use crate::ports::Hold;
 use crate::socket::{Readiness, Settings};
 use bytes::Bytes;
 use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
 
 /// The largest payload of a datagram: what the length fields of IPv4, and of UDP over IPv6, have room for.
 pub(crate) fn max_payload(over: Family) -> usize {
@@ -13,6 +15,32 @@ pub(crate) fn max_payload(over: Family) -> usize {
         Family::V4 => 65_507,
         Family::V6 => 65_527,
     }
+}
+
+/// What a socket sends and hears.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Carries {
+    Udp,
+    /// Echo requests, and the replies with its own identifier, which is its port.
+    Echo,
+    /// Every packet of this IP protocol.
+    Raw(u8),
+}
+
+/// What a socket with IP_RECVERR or IPV6_RECVERR is told of an error (`struct sock_extended_err`, with what stands beside it).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ErrorReport {
+    pub error: SocketError,
+    /// Type and code of the ICMP message; None for an error of this host itself.
+    pub icmp: Option<(u8, u8)>,
+    /// The MTU, where it is about that.
+    pub info: u32,
+    /// Who sent the ICMP message.
+    pub offender: Option<IpAddr>,
+    /// Where the packet was to go.
+    pub to: SocketAddr,
+    /// What is known of the packet's payload.
+    pub payload: Bytes,
 }
 
 #[derive(Debug)]
@@ -28,6 +56,7 @@ pub(crate) struct Datagram {
 
 #[derive(Debug)]
 pub(crate) struct UdpSocket {
+    pub carries: Carries,
     pub settings: Settings,
     pub local: Endpoint,
     /// What bind(2) asked for. Parts that are zero were chosen by the stack, and end with connect(2) to AF_UNSPEC.
@@ -40,6 +69,12 @@ pub(crate) struct UdpSocket {
     /// What waits for transmission, counted against the send buffer.
     pub in_transit: usize,
     pub error: Option<SocketError>,
+    /// The error queue (MSG_ERRQUEUE).
+    pub reports: VecDeque<ErrorReport>,
+    /// A bit for each type of ICMP message that a raw socket does not want (ICMP_FILTER, ICMP6_FILTER).
+    pub blocked_types: [u32; 8],
+    /// A raw socket's program writes IP headers itself (IP_HDRINCL).
+    pub header_included: bool,
     pub read_shut: bool,
     pub write_shut: bool,
     pub no_space: bool,
@@ -53,9 +88,10 @@ pub(crate) fn cost(len: usize) -> usize {
 }
 
 impl UdpSocket {
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(carries: Carries, settings: Settings) -> Self {
         let any = Endpoint::any(settings.family);
         UdpSocket {
+            carries,
             settings,
             local: any,
             asked: any,
@@ -65,6 +101,9 @@ impl UdpSocket {
             queued: 0,
             in_transit: 0,
             error: None,
+            reports: VecDeque::new(),
+            blocked_types: [0; 8],
+            header_included: false,
             read_shut: false,
             write_shut: false,
             no_space: false,
@@ -105,6 +144,27 @@ impl UdpSocket {
         Some(datagram)
     }
 
+    /// Takes an error about a packet of this socket (`__udp4_lib_err`): without IP_RECVERR only a hard one, and only if connected.
+    /// Whether the program is to be told.
+    pub fn fail(&mut self, report: ErrorReport, hard: bool, over: Family) -> bool {
+        let queues = self.settings.recv_errors[over as usize];
+        if !queues && (self.peer.is_none() || !hard) {
+            return false;
+        }
+        self.error = Some(report.error);
+        if queues {
+            self.reports.push_back(report);
+        }
+        true
+    }
+
+    /// The oldest error of the queue; the socket's pending error becomes that of the next (`sock_dequeue_err_skb`).
+    pub fn take_report(&mut self) -> Option<ErrorReport> {
+        let report = self.reports.pop_front()?;
+        self.error = self.reports.front().map(|next| next.error);
+        Some(report)
+    }
+
     pub fn has_room(&self) -> bool {
         self.in_transit < self.settings.send_buffer as usize
     }
@@ -130,7 +190,7 @@ impl UdpSocket {
         } else {
             self.no_space = true;
         }
-        if self.error.is_some() {
+        if self.error.is_some() || !self.reports.is_empty() {
             ready |= Readiness::ERROR;
         }
         ready

@@ -4,14 +4,18 @@ use crate::host::HostConfig;
 use crate::outcome::Outcome;
 use guest::AddressSpace;
 use linux_abi::Errno;
-use linux_abi::sockaddr::{SOCKADDR_STORAGE_SIZE, SockaddrIn};
-use linux_abi::socket::{AF_INET, AF_UNSPEC};
+use linux_abi::sockaddr::{SOCKADDR_STORAGE_SIZE, SockAddr, SockaddrIn};
+use linux_abi::socket::{AF_INET, AF_INET6, AF_UNSPEC};
 use smallvec::SmallVec;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use tcpip::Family;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// The bytes of an address, family first.
 pub type RawAddress = SmallVec<[u8; 32]>;
+
+/// The shortest IPv6 address that the kernel takes: without the scope.
+const SIN6_LEN_RFC2133: usize = 24;
 
 /// The longest address that the kernel takes.
 pub const MAX: usize = SOCKADDR_STORAGE_SIZE;
@@ -40,23 +44,65 @@ pub fn family(bytes: &[u8]) -> Option<i32> {
     bytes.first_chunk::<2>().map(|family| i32::from(u16::from_ne_bytes(*family)))
 }
 
-/// What an Internet socket takes for a destination. EINVAL when it is too short, EAFNOSUPPORT for another family.
-pub fn internet(bytes: &[u8]) -> Result<SocketAddrV4, Errno> {
-    let (raw, _) = SockaddrIn::read_from_prefix(bytes).map_err(|_| Errno::EINVAL)?;
-    if i32::from(raw.sin_family) != AF_INET {
-        return Err(Errno::EAFNOSUPPORT);
+/// What a socket of this family takes for a destination. EINVAL when it is too short, EAFNOSUPPORT for another family.
+pub fn internet(bytes: &[u8], of: Family) -> Result<SocketAddr, Errno> {
+    match of {
+        Family::V4 => {
+            let (raw, _) = SockaddrIn::read_from_prefix(bytes).map_err(|_| Errno::EINVAL)?;
+            if i32::from(raw.sin_family) != AF_INET {
+                return Err(Errno::EAFNOSUPPORT);
+            }
+            Ok(SocketAddrV4::new(raw.sin_addr.into(), u16::from_be_bytes(raw.sin_port)).into())
+        }
+        Family::V6 => {
+            if bytes.len() < SIN6_LEN_RFC2133 {
+                return Err(Errno::EINVAL);
+            }
+            let SockAddr::V6(address) = SockAddr::parse(bytes)? else { return Err(Errno::EAFNOSUPPORT) };
+            // Which link is meant has to be said (RFC 4007 section 6).
+            if address.ip().is_unicast_link_local() && address.scope_id() == 0 {
+                return Err(Errno::EINVAL);
+            }
+            Ok(SocketAddr::new(IpAddr::V6(*address.ip()), address.port()))
+        }
     }
-    Ok(SocketAddrV4::new(raw.sin_addr.into(), u16::from_be_bytes(raw.sin_port)))
 }
 
-/// As `internet`, for bind(2) and for datagrams, which let AF_UNSPEC pass: bind with the wildcard address alone.
-pub fn internet_or_unspecified(bytes: &[u8], any_only: bool) -> Result<SocketAddrV4, Errno> {
+/// As `internet`, for bind(2): of IPv4, AF_UNSPEC passes with the wildcard address.
+pub fn for_bind(bytes: &[u8], of: Family) -> Result<SocketAddr, Errno> {
+    match of {
+        Family::V4 => internet_or_unspecified(bytes, true),
+        Family::V6 => internet(bytes, of),
+    }
+}
+
+/// As `internet`, for connect(2) of a datagram socket: one of IPv6 takes an address of IPv4 as it is.
+pub fn for_datagram_connect(bytes: &[u8], of: Family) -> Result<SocketAddr, Errno> {
+    internet(bytes, if family(bytes) == Some(AF_INET) { Family::V4 } else { of })
+}
+
+/// As `internet`, for a datagram; None means the peer (`udp_sendmsg`, `udpv6_sendmsg`).
+pub fn for_datagram(bytes: &[u8], of: Family) -> Result<Option<SocketAddr>, Errno> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    match (of, family(bytes).ok_or(Errno::EINVAL)?) {
+        (Family::V4, _) => internet_or_unspecified(bytes, false).map(Some),
+        (Family::V6, AF_INET6) => internet(bytes, of).map(Some),
+        (Family::V6, AF_INET) => internet(bytes, Family::V4).map(Some),
+        (Family::V6, AF_UNSPEC) => Ok(None),
+        (Family::V6, _) => Err(Errno::EINVAL),
+    }
+}
+
+/// As `internet` of IPv4, which lets AF_UNSPEC pass: bind(2) with the wildcard address alone.
+fn internet_or_unspecified(bytes: &[u8], any_only: bool) -> Result<SocketAddr, Errno> {
     let (raw, _) = SockaddrIn::read_from_prefix(bytes).map_err(|_| Errno::EINVAL)?;
     let unspecified = i32::from(raw.sin_family) == AF_UNSPEC && (!any_only || raw.sin_addr == [0; 4]);
     if unspecified {
-        return Ok(SocketAddrV4::new(raw.sin_addr.into(), u16::from_be_bytes(raw.sin_port)));
+        return Ok(SocketAddrV4::new(raw.sin_addr.into(), u16::from_be_bytes(raw.sin_port)).into());
     }
-    internet(bytes)
+    internet(bytes, Family::V4)
 }
 
 /// An address as the kernel returns it.
@@ -67,25 +113,14 @@ pub fn raw(address: SocketAddr) -> RawAddress {
     }
 }
 
-/// The address of an IPv4 socket address.
-pub fn ip(address: SocketAddr) -> Ipv4Addr {
-    match address.ip() {
-        IpAddr::V4(ip) => ip,
-        IpAddr::V6(ip) => ip.to_ipv4_mapped().unwrap_or(Ipv4Addr::UNSPECIFIED),
-    }
-}
-
 /// ENETUNREACH for an address that no host of the experiment has.
 ///
 /// A rule of the model: on Linux a packet to such an address would leave, and its sender would hear of it late or never. Here
 /// there is nothing outside, and the sender learns that at once. Broadcast and multicast are the stack's to judge.
-pub fn check_reachable(config: &HostConfig, to: Ipv4Addr) -> Result<(), Errno> {
-    let special = to.is_unspecified() || to.is_loopback() || to.is_broadcast() || to.is_multicast();
-    if special || to == config.address || config.network.addresses.binary_search(&to).is_ok() {
-        Ok(())
-    } else {
-        Err(Errno::ENETUNREACH)
-    }
+pub fn check_reachable(config: &HostConfig, to: IpAddr) -> Result<(), Errno> {
+    let to = to.to_canonical();
+    let special = to.is_unspecified() || to.is_loopback() || to.is_multicast() || to == IpAddr::V4(Ipv4Addr::BROADCAST);
+    if special || config.network.addresses.binary_search(&to).is_ok() { Ok(()) } else { Err(Errno::ENETUNREACH) }
 }
 
 #[cfg(test)]
@@ -95,17 +130,43 @@ mod tests {
     #[test]
     fn destinations_are_checked_as_on_linux() {
         let good = raw("11.0.0.2:80".parse().unwrap());
-        assert_eq!(internet(&good), Ok("11.0.0.2:80".parse().unwrap()));
-        assert_eq!(internet(&good[..15]), Err(Errno::EINVAL));
+        assert_eq!(internet(&good, Family::V4), Ok("11.0.0.2:80".parse().unwrap()));
+        assert_eq!(internet(&good[..15], Family::V4), Err(Errno::EINVAL));
         let mut other = good.clone();
         other[0] = 77;
-        assert_eq!(internet(&other), Err(Errno::EAFNOSUPPORT));
-        assert_eq!(internet_or_unspecified(&other, false), Err(Errno::EAFNOSUPPORT));
+        assert_eq!(internet(&other, Family::V4), Err(Errno::EAFNOSUPPORT));
+        assert_eq!(for_datagram(&other, Family::V4), Err(Errno::EAFNOSUPPORT));
         other[0] = 0;
-        assert_eq!(internet_or_unspecified(&other, false), Ok("11.0.0.2:80".parse().unwrap()));
-        assert_eq!(internet_or_unspecified(&other, true), Err(Errno::EAFNOSUPPORT));
+        assert_eq!(for_datagram(&other, Family::V4), Ok(Some("11.0.0.2:80".parse().unwrap())));
+        assert_eq!(for_bind(&other, Family::V4), Err(Errno::EAFNOSUPPORT));
         other[4..8].fill(0);
-        assert_eq!(internet_or_unspecified(&other, true), Ok("0.0.0.0:80".parse().unwrap()));
+        assert_eq!(for_bind(&other, Family::V4), Ok("0.0.0.0:80".parse().unwrap()));
+    }
+
+    #[test]
+    fn destinations_of_ipv6_are_checked_as_on_linux() {
+        let good = raw("[fd00::1]:80".parse().unwrap());
+        let old = raw("11.0.0.2:80".parse().unwrap());
+        let parsed: SocketAddr = "[fd00::1]:80".parse().unwrap();
+        assert_eq!(internet(&good[..24], Family::V6), Ok(parsed));
+        assert_eq!(internet(&good[..23], Family::V6), Err(Errno::EINVAL));
+        assert_eq!(internet(&old, Family::V6), Err(Errno::EINVAL));
+        let mut long = old.clone();
+        long.resize(28, 0);
+        assert_eq!(internet(&long, Family::V6), Err(Errno::EAFNOSUPPORT));
+        assert_eq!(for_bind(&long, Family::V6), Err(Errno::EAFNOSUPPORT));
+        assert_eq!(for_datagram(&old, Family::V6), Ok(Some("11.0.0.2:80".parse().unwrap())));
+        assert_eq!(for_datagram_connect(&old, Family::V6), Ok("11.0.0.2:80".parse().unwrap()));
+        assert_eq!(for_datagram_connect(&good, Family::V4), Err(Errno::EAFNOSUPPORT));
+        let mut unspecified = good.clone();
+        unspecified[0] = 0;
+        assert_eq!(for_datagram(&unspecified, Family::V6), Ok(None));
+        unspecified[0] = 77;
+        assert_eq!(for_datagram(&unspecified, Family::V6), Err(Errno::EINVAL));
+        let mut local = raw("[fe80::1]:80".parse().unwrap());
+        assert_eq!(internet(&local, Family::V6), Err(Errno::EINVAL));
+        local[24] = 2;
+        assert!(internet(&local, Family::V6).is_ok());
     }
 
     #[test]

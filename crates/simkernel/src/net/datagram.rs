@@ -1,5 +1,7 @@
-//! Sending and receiving on UDP sockets (net/ipv4/udp.c).
+//! Sending and receiving on UDP sockets (net/ipv4/udp.c, net/ipv6/udp.c).
 
+use super::address::RawAddress;
+use super::inet::Kind;
 use super::message::{Incoming, Message, Outgoing, controls, push_control};
 use super::options::Kept;
 use super::{Network, address, errno, interfaces, wait};
@@ -8,14 +10,17 @@ use crate::ids::FileId;
 use crate::outcome::{Outcome, SysResult};
 use crate::user_io::{ByteSink, ByteSource};
 use crate::wait::Events;
+use base::SimTime;
 use linux_abi::Errno;
+use linux_abi::sockaddr::{SockaddrIn, SockaddrIn6};
 use linux_abi::socket::*;
-use std::net::{Ipv4Addr, SocketAddr};
-use tcpip::{Received, SocketId};
+use linux_abi::time::{Timespec, Timeval};
+use std::net::{IpAddr, SocketAddr};
+use tcpip::{ErrorReport, Family, Received, SocketId};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// The largest payload of a datagram over IPv4.
-const MAX_PAYLOAD: usize = 65_507;
+/// The largest payload of a datagram, over IPv6; the stack knows what IPv4 has room for.
+const MAX_PAYLOAD: usize = 65_527;
 /// UDP_MAX_SEGMENTS.
 const MAX_SEGMENTS: usize = 128;
 
@@ -45,8 +50,8 @@ pub(super) fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> S
     if message.flags & MSG_OOB != 0 {
         return Err(Errno::EOPNOTSUPP.into());
     }
-    let to = destination(ctx, message.name)?;
     let socket = ctx.inet(file)?;
+    let to = destination(ctx, socket.family, socket.kind, message.name)?;
     let (id, timeout) = (socket.id, socket.send_timeout);
     let own = socket.kept.get(SOL_UDP, UDP_SEGMENT).filter(|size| *size > 0);
     let segment = parse_control(message.control)?.or(own.map(|size| size as usize));
@@ -62,16 +67,13 @@ pub(super) fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> S
     }
 }
 
-fn destination(ctx: &Ctx<'_>, name: &[u8]) -> Result<Option<SocketAddr>, Errno> {
-    if name.is_empty() {
-        return Ok(None);
-    }
-    let to = address::internet_or_unspecified(name, false)?;
-    if to.port() == 0 {
+fn destination(ctx: &Ctx<'_>, family: Family, kind: Kind, name: &[u8]) -> Result<Option<SocketAddr>, Errno> {
+    let Some(to) = address::for_datagram(name, family)? else { return Ok(None) };
+    if to.port() == 0 && kind == Kind::Udp {
         return Err(Errno::EINVAL);
     }
-    address::check_reachable(&ctx.kernel.config, *to.ip())?;
-    Ok(Some(to.into()))
+    address::check_reachable(&ctx.kernel.config, to.ip())?;
+    Ok(Some(to))
 }
 
 fn send_segments(
@@ -110,7 +112,8 @@ fn send_segments(
 }
 
 /// Checks the control messages of a datagram (`ip_cmsg_send`, `udp_cmsg_send`). The segment size, if one says it. A source address
-/// (IP_PKTINFO) is the host's own or refused; which one is used follows from the route. IP_TOS and IP_TTL change nothing.
+/// (IP_PKTINFO) is the host's own or refused; which one is used follows from the route. IP_TOS and IP_TTL change nothing, nor do those of
+/// IPv6.
 fn parse_control(control: &[u8]) -> Result<Option<usize>, Errno> {
     let mut segment = None;
     for entry in controls(control) {
@@ -129,8 +132,18 @@ fn parse_control(control: &[u8]) -> Result<Option<usize>, Errno> {
                 }
             }
             (SOL_IP, IP_TOS, data) if matches!(data.len(), 1 | 4) => {}
+            (SOL_IPV6, IPV6_PKTINFO, data) => {
+                In6Pktinfo::read_from_bytes(data).map_err(|_| Errno::EINVAL)?;
+            }
+            (SOL_IPV6, IPV6_HOPLIMIT | IPV6_TCLASS, data) => {
+                let value = i32::read_from_bytes(data).map_err(|_| Errno::EINVAL)?;
+                if !(-1..=255).contains(&value) {
+                    return Err(Errno::EINVAL);
+                }
+            }
+            (SOL_IPV6, IPV6_DONTFRAG, data) if data.len() == 4 => {}
             (SOL_SOCKET, SO_MARK | SO_TIMESTAMPING | SO_TXTIME, _) => {}
-            (SOL_IP | SOL_UDP | SOL_SOCKET, ..) => return Err(Errno::EINVAL),
+            (SOL_IP | SOL_IPV6 | SOL_UDP | SOL_SOCKET, ..) => return Err(Errno::EINVAL),
             _ => {}
         }
     }
@@ -140,7 +153,7 @@ fn parse_control(control: &[u8]) -> Result<Option<usize>, Errno> {
 /// recv(2) and its relatives: one datagram, cut to the room there is.
 pub(super) fn recv(ctx: &mut Ctx<'_>, file: FileId, wanted: &Incoming<'_>) -> Result<Message, Outcome> {
     if wanted.flags & MSG_ERRQUEUE != 0 {
-        return Err(Errno::EAGAIN.into());
+        return recv_report(ctx, file, wanted);
     }
     if wanted.flags & MSG_OOB != 0 {
         return Err(Errno::EOPNOTSUPP.into());
@@ -162,9 +175,73 @@ pub(super) fn recv(ctx: &mut Ctx<'_>, file: FileId, wanted: &Incoming<'_>) -> Re
         control: Vec::new(),
         flags: if cut { MSG_TRUNC } else { 0 },
     };
-    let address = ctx.kernel.config.address;
-    describe(&ctx.inet(file)?.kept, address, &received, wanted.control_space, &mut message);
+    let local = ctx.kernel.net.stack.is_local(received.from.ip().to_canonical());
+    let index = if local { interfaces::LOOPBACK_INDEX } else { interfaces::ETHERNET_INDEX };
+    let socket = ctx.inet(file)?;
+    stamp(&socket.kept, ctx.now, wanted.control_space, &mut message);
+    describe(socket.family, &socket.kept, index, &received, wanted.control_space, &mut message);
     Ok(message)
+}
+
+/// SO_TIMESTAMP and SO_TIMESTAMPNS: when it came. What is read came just now, where guests take no time.
+fn stamp(kept: &Kept, now: SimTime, space: usize, message: &mut Message) {
+    if space == 0 || kept.is_empty() {
+        return;
+    }
+    let nanos = now.unix_nanos();
+    let (secs, rest) = ((nanos / 1_000_000_000) as i64, (nanos % 1_000_000_000) as i64);
+    if kept.get(SOL_SOCKET, SO_TIMESTAMPNS) == Some(1) {
+        let time = Timespec { tv_sec: secs, tv_nsec: rest };
+        push_control(message, space, SOL_SOCKET, SO_TIMESTAMPNS, time.as_bytes());
+    } else if kept.get(SOL_SOCKET, SO_TIMESTAMP) == Some(1) {
+        let time = Timeval { tv_sec: secs, tv_usec: rest / 1000 };
+        push_control(message, space, SOL_SOCKET, SO_TIMESTAMP, time.as_bytes());
+    }
+}
+
+/// recvmsg(2) with MSG_ERRQUEUE (`ip_recv_error`, `ipv6_recv_error`): the oldest error, with what is known of the datagram and where
+/// it was to go. EAGAIN.
+fn recv_report(ctx: &mut Ctx<'_>, file: FileId, wanted: &Incoming<'_>) -> Result<Message, Outcome> {
+    let (id, family) = (ctx.inet(file)?.id, ctx.inet(file)?.family);
+    let report = ctx.kernel.net.stack.take_report(id).ok_or(Errno::EAGAIN)?;
+    let mut sink = wanted.data.sink(&ctx.process.memory);
+    let want = report.payload.len().min(wanted.data.total());
+    if sink.put(&report.payload[..want]) < want {
+        return Err(Errno::EFAULT.into());
+    }
+    let cut = if report.payload.len() > want { MSG_TRUNC } else { 0 };
+    let mut message =
+        Message { count: want, name: address::raw(report.to), control: Vec::new(), flags: MSG_ERRQUEUE | cut };
+    let (level, option) = match family {
+        Family::V4 => (SOL_IP, IP_RECVERR),
+        Family::V6 => (SOL_IPV6, IPV6_RECVERR),
+    };
+    push_control(&mut message, wanted.control_space, level, option, &extended_error(family, &report));
+    Ok(message)
+}
+
+/// `struct sock_extended_err`, and the address of who sent the ICMP message, of AF_UNSPEC for an error of the host's own.
+fn extended_error(family: Family, report: &ErrorReport) -> Vec<u8> {
+    let (kind, code) = report.icmp.unwrap_or_default();
+    let fixed = SockExtendedErr {
+        ee_errno: errno(report.error).raw() as u32,
+        ee_origin: match report.offender {
+            None => SO_EE_ORIGIN_LOCAL,
+            Some(IpAddr::V4(_)) => SO_EE_ORIGIN_ICMP,
+            Some(IpAddr::V6(_)) => SO_EE_ORIGIN_ICMP6,
+        },
+        ee_type: kind,
+        ee_code: code,
+        ee_info: report.info,
+        ..SockExtendedErr::default()
+    };
+    let offender = match (report.offender, family) {
+        (None, Family::V4) => RawAddress::from_elem(0, size_of::<SockaddrIn>()),
+        (None, Family::V6) => RawAddress::from_elem(0, size_of::<SockaddrIn6>()),
+        (Some(IpAddr::V4(v4)), Family::V6) => address::raw(SocketAddr::new(v4.to_ipv6_mapped().into(), 0)),
+        (Some(address), _) => address::raw(SocketAddr::new(address, 0)),
+    };
+    [fixed.as_bytes(), &offender].concat()
 }
 
 fn recv_now(ctx: &mut Ctx<'_>, id: SocketId, wanted: &Incoming<'_>) -> Result<Option<Received>, Errno> {
@@ -180,22 +257,48 @@ fn recv_now(ctx: &mut Ctx<'_>, id: SocketId, wanted: &Incoming<'_>) -> Result<Op
     if faulted { Err(Errno::EFAULT) } else { Ok(received) }
 }
 
-/// Appends the control messages that the socket's options ask for.
-fn describe(kept: &Kept, own: Ipv4Addr, received: &Received, space: usize, message: &mut Message) {
+/// Appends the control messages that the socket's options ask for: on a socket of IPv6 those of the datagram's own version, and
+/// IPV6_PKTINFO for both (`udpv6_recvmsg`). `index` is the interface that it came in by; what a host sends to itself goes round the
+/// loopback interface, whatever its address.
+fn describe(family: Family, kept: &Kept, index: i32, received: &Received, space: usize, message: &mut Message) {
     if space == 0 || kept.is_empty() {
         return;
     }
-    let on = |option| kept.get(SOL_IP, option) == Some(1);
-    let to = address::ip(received.to);
-    if on(IP_PKTINFO) {
-        let local = if to.is_loopback() { to } else { own };
-        let index = interfaces::index_between(address::ip(received.from), to, own);
-        let info = InPktinfo { ipi_ifindex: index, ipi_spec_dst: local.octets(), ipi_addr: to.octets() };
-        push_control(message, space, SOL_IP, IP_PKTINFO, info.as_bytes());
+    let on = |level, option| kept.get(level, option) == Some(1);
+    let to = received.to.ip().to_canonical();
+    if family == Family::V6 && on(SOL_IPV6, IPV6_RECVPKTINFO) {
+        let IpAddr::V6(address) = received.to.ip() else { return };
+        let info = In6Pktinfo { ipi6_addr: address.octets(), ipi6_ifindex: index };
+        push_control(message, space, SOL_IPV6, IPV6_PKTINFO, info.as_bytes());
     }
-    if on(IP_RECVORIGDSTADDR) {
-        let original = address::raw(received.to);
-        push_control(message, space, SOL_IP, IP_RECVORIGDSTADDR, &original);
+    match to {
+        IpAddr::V4(to) => {
+            if on(SOL_IP, IP_PKTINFO) {
+                let info = InPktinfo { ipi_ifindex: index, ipi_spec_dst: to.octets(), ipi_addr: to.octets() };
+                push_control(message, space, SOL_IP, IP_PKTINFO, info.as_bytes());
+            }
+            if on(SOL_IP, IP_RECVTTL) {
+                push_control(message, space, SOL_IP, IP_TTL, &i32::from(received.ttl).to_ne_bytes());
+            }
+            if on(SOL_IP, IP_RECVTOS) {
+                push_control(message, space, SOL_IP, IP_TOS, &[received.tos]);
+            }
+            if on(SOL_IP, IP_RECVORIGDSTADDR) {
+                let original = address::raw(SocketAddr::new(to.into(), received.to.port()));
+                push_control(message, space, SOL_IP, IP_RECVORIGDSTADDR, &original);
+            }
+        }
+        IpAddr::V6(_) => {
+            if on(SOL_IPV6, IPV6_RECVHOPLIMIT) {
+                push_control(message, space, SOL_IPV6, IPV6_HOPLIMIT, &i32::from(received.ttl).to_ne_bytes());
+            }
+            if on(SOL_IPV6, IPV6_RECVTCLASS) {
+                push_control(message, space, SOL_IPV6, IPV6_TCLASS, &i32::from(received.tos).to_ne_bytes());
+            }
+            if on(SOL_IPV6, IPV6_RECVORIGDSTADDR) {
+                push_control(message, space, SOL_IPV6, IPV6_RECVORIGDSTADDR, &address::raw(received.to));
+            }
+        }
     }
 }
 
@@ -220,18 +323,39 @@ mod tests {
         assert_eq!(parse_control(&control(999, 1, &[])), Ok(None));
     }
 
+    /// The control messages of a datagram to a socket with these options.
+    fn described(family: Family, options: &[(i32, i32)], from: &str, to: &str) -> Vec<(i32, i32, Vec<u8>)> {
+        let (from, to) = (from.parse().unwrap(), to.parse().unwrap());
+        let received = Received { copied: 1, full: 1, from, to, ttl: 63, tos: 8 };
+        let mut kept = Kept::default();
+        options.iter().for_each(|(level, option)| kept.set(*level, *option, 1));
+        let mut message = Message::default();
+        describe(family, &kept, 2, &received, 256, &mut message);
+        let all = controls(&message.control).map(Result::unwrap);
+        all.map(|(level, kind, data)| (level, kind, data.to_vec())).collect()
+    }
+
     #[test]
     fn packet_info_names_interface_and_address() {
-        let own = Ipv4Addr::new(11, 0, 0, 1);
-        let received =
-            Received { copied: 1, full: 1, from: "11.0.0.2:9".parse().unwrap(), to: "11.0.0.1:53".parse().unwrap() };
-        let mut kept = Kept::default();
-        kept.set(SOL_IP, IP_PKTINFO, 1);
-        let mut message = Message::default();
-        describe(&kept, own, &received, 64, &mut message);
-        let (level, kind, data) = controls(&message.control).next().unwrap().unwrap();
-        let info = InPktinfo::read_from_bytes(data).unwrap();
-        assert_eq!((level, kind), (SOL_IP, IP_PKTINFO));
-        assert_eq!(info, InPktinfo { ipi_ifindex: 2, ipi_spec_dst: own.octets(), ipi_addr: own.octets() });
+        let own = [11, 0, 0, 1];
+        let got = described(Family::V4, &[(SOL_IP, IP_PKTINFO)], "11.0.0.2:9", "11.0.0.1:53");
+        let info = InPktinfo { ipi_ifindex: 2, ipi_spec_dst: own, ipi_addr: own };
+        assert_eq!(got, [(SOL_IP, IP_PKTINFO, info.as_bytes().to_vec())]);
+        let got = described(Family::V6, &[(SOL_IPV6, IPV6_RECVPKTINFO)], "[fd00::2]:9", "[fd00::1]:53");
+        let mut address = [0; 16];
+        (address[0], address[15]) = (0xfd, 1);
+        let info = In6Pktinfo { ipi6_addr: address, ipi6_ifindex: 2 };
+        assert_eq!(got, [(SOL_IPV6, IPV6_PKTINFO, info.as_bytes().to_vec())]);
+    }
+
+    #[test]
+    fn control_messages_are_those_of_the_datagrams_version() {
+        let all =
+            [(SOL_IPV6, IPV6_RECVHOPLIMIT), (SOL_IPV6, IPV6_RECVTCLASS), (SOL_IP, IP_RECVTTL), (SOL_IP, IP_RECVTOS)];
+        let new = described(Family::V6, &all, "[fd00::2]:9", "[fd00::1]:53");
+        let int = |value: i32| value.to_ne_bytes().to_vec();
+        assert_eq!(new, [(SOL_IPV6, IPV6_HOPLIMIT, int(63)), (SOL_IPV6, IPV6_TCLASS, int(8))]);
+        let old = described(Family::V6, &all, "[::ffff:11.0.0.2]:9", "[::ffff:11.0.0.1]:53");
+        assert_eq!(old, [(SOL_IP, IP_TTL, int(63)), (SOL_IP, IP_TOS, vec![8])]);
     }
 }

@@ -14,7 +14,7 @@ use linux_abi::fs::O_NONBLOCK;
 use linux_abi::socket::*;
 use linux_abi::sysinfo::RLIMIT_NOFILE;
 use std::net::SocketAddr;
-use tcpip::{OptionName, Shutdown, SocketId, SocketOption, TcpState};
+use tcpip::{Family, OptionName, Shutdown, SocketId, SocketOption, TcpState};
 
 /// How far connect(2) has come: Linux's `socket_state`, which is not the connection's own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,11 +25,25 @@ pub enum Phase {
     Connected,
 }
 
+/// What a socket carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Tcp,
+    Udp,
+    /// icmp(7): echo requests and their replies.
+    Echo,
+    /// raw(7): packets of one protocol.
+    Raw(u8),
+}
+
 #[derive(Clone, Debug)]
 pub struct InetSocket {
     /// Names it in the host's stack.
     pub id: SocketId,
-    /// TCP; UDP otherwise.
+    /// AF_INET or AF_INET6.
+    pub family: Family,
+    pub kind: Kind,
+    /// TCP; datagrams otherwise.
     pub is_stream: bool,
     pub phase: Phase,
     /// SO_RCVTIMEO; None waits without end.
@@ -41,10 +55,12 @@ pub struct InetSocket {
 }
 
 impl InetSocket {
-    fn new(id: SocketId, is_stream: bool) -> Self {
+    fn new(id: SocketId, family: Family, kind: Kind) -> Self {
         InetSocket {
             id,
-            is_stream,
+            family,
+            kind,
+            is_stream: kind == Kind::Tcp,
             phase: Phase::Unconnected,
             recv_timeout: None,
             send_timeout: None,
@@ -79,37 +95,46 @@ impl Ctx<'_> {
     }
 }
 
-/// The protocol that a type and a protocol argument of AF_INET select: whether it is a stream. As `inet_create`, without raw and
-/// ICMP sockets, which answer as they do to a program without privileges.
-pub fn select_protocol(kind: i32, protocol: i32) -> Result<bool, Errno> {
+/// What a type and a protocol argument of AF_INET or AF_INET6 select (`inet_create`, `inet6_create`).
+pub fn select_protocol(family: Family, kind: i32, protocol: i32) -> Result<Kind, Errno> {
     const MAX_PROTOCOL: i32 = 263;
     if !(0..MAX_PROTOCOL).contains(&protocol) {
         return Err(Errno::EINVAL);
     }
     match (kind, protocol) {
-        (SOCK_STREAM, IPPROTO_IP | IPPROTO_TCP) => Ok(true),
-        (SOCK_DGRAM, IPPROTO_IP | IPPROTO_UDP) => Ok(false),
-        (SOCK_DGRAM, IPPROTO_ICMP) => Err(Errno::EACCES),
-        (SOCK_RAW, _) => Err(Errno::EPERM),
-        (SOCK_STREAM | SOCK_DGRAM, _) => Err(Errno::EPROTONOSUPPORT),
+        (SOCK_STREAM, IPPROTO_IP | IPPROTO_TCP) => Ok(Kind::Tcp),
+        (SOCK_DGRAM, IPPROTO_IP | IPPROTO_UDP) => Ok(Kind::Udp),
+        (SOCK_DGRAM, IPPROTO_ICMP) if family == Family::V4 => Ok(Kind::Echo),
+        (SOCK_DGRAM, IPPROTO_ICMPV6) if family == Family::V6 => Ok(Kind::Echo),
+        (SOCK_RAW, 1..256) => Ok(Kind::Raw(protocol as u8)),
+        (SOCK_STREAM | SOCK_DGRAM | SOCK_RAW, _) => Err(Errno::EPROTONOSUPPORT),
         _ => Err(Errno::ESOCKTNOSUPPORT),
     }
 }
 
-/// socket(2) for AF_INET; `kind` without its flags.
-pub fn socket(ctx: &mut Ctx<'_>, kind: i32, protocol: i32, nonblocking: bool) -> Result<FileId, Errno> {
-    let is_stream = select_protocol(kind, protocol)?;
+/// socket(2) for AF_INET and AF_INET6; `kind` without its flags.
+pub fn socket(ctx: &mut Ctx<'_>, family: Family, kind: i32, protocol: i32, nonblocking: bool) -> Result<FileId, Errno> {
+    let kind = select_protocol(family, kind, protocol)?;
     let stack = &mut ctx.kernel.net.stack;
-    let id = if is_stream { stack.tcp_socket() } else { stack.udp_socket() };
+    let id = match kind {
+        Kind::Tcp => stack.tcp_socket(family),
+        Kind::Udp => stack.udp_socket(family),
+        Kind::Echo => stack.echo_socket(family),
+        Kind::Raw(protocol) => stack.raw_socket(family, protocol),
+    };
     let status = if nonblocking { O_NONBLOCK } else { 0 };
-    Ok(ctx.kernel.open_inet(InetSocket::new(id, is_stream), status))
+    Ok(ctx.kernel.open_inet(InetSocket::new(id, family, kind), status))
 }
 
 /// bind(2).
 pub fn bind(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
-    let id = ctx.inet(file)?.id;
-    let address = address::internet_or_unspecified(name, true)?;
-    ctx.kernel.net.stack.bind(id, address.into()).map_err(errno)?;
+    let socket = ctx.inet(file)?;
+    let (id, family, is_stream) = (socket.id, socket.family, socket.is_stream);
+    let address = address::for_bind(name, family)?;
+    if is_stream && family == Family::V6 && address.ip().is_multicast() {
+        return Err(Errno::EINVAL.into());
+    }
+    ctx.kernel.net.stack.bind(id, address).map_err(errno)?;
     Ok(0)
 }
 
@@ -124,7 +149,7 @@ pub fn listen(ctx: &mut Ctx<'_>, file: FileId, backlog: i32) -> SysResult {
 pub fn connect(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
     let family = address::family(name).ok_or(Errno::EINVAL)?;
     let socket = ctx.inet(file)?;
-    let (id, is_stream, phase) = (socket.id, socket.is_stream, socket.phase);
+    let (id, of, is_stream, phase) = (socket.id, socket.family, socket.is_stream, socket.phase);
     if family == AF_UNSPEC {
         ctx.kernel.net.stack.disconnect(ctx.now, id).map_err(errno)?;
         ctx.inet_mut(file)?.phase = Phase::Unconnected;
@@ -132,9 +157,13 @@ pub fn connect(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
         return Ok(0);
     }
     if !is_stream {
-        let to = address::internet(name)?;
-        address::check_reachable(&ctx.kernel.config, *to.ip())?;
-        ctx.kernel.net.stack.connect(ctx.now, id, to.into()).map_err(errno)?;
+        let to = address::for_datagram_connect(name, of)?;
+        let only = ctx.kernel.net.stack.option(id, OptionName::V6Only).map_err(errno)?;
+        if to.is_ipv4() && of == Family::V6 && only == SocketOption::V6Only(true) {
+            return Err(Errno::EAFNOSUPPORT.into());
+        }
+        address::check_reachable(&ctx.kernel.config, to.ip())?;
+        ctx.kernel.net.stack.connect(ctx.now, id, to).map_err(errno)?;
         return Ok(0);
     }
     match phase {
@@ -142,9 +171,9 @@ pub fn connect(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
         Phase::Connecting if ctx.thread.wake == Wake::First => await_handshake(ctx, file, Errno::EALREADY),
         Phase::Connecting => await_handshake(ctx, file, Errno::EINPROGRESS),
         Phase::Unconnected => {
-            let to = address::internet(name)?;
-            address::check_reachable(&ctx.kernel.config, *to.ip())?;
-            ctx.kernel.net.stack.connect(ctx.now, id, to.into()).map_err(errno)?;
+            let to = address::internet(name, of)?;
+            address::check_reachable(&ctx.kernel.config, to.ip())?;
+            ctx.kernel.net.stack.connect(ctx.now, id, to).map_err(errno)?;
             ctx.inet_mut(file)?.phase = Phase::Connecting;
             await_handshake(ctx, file, Errno::EINPROGRESS)
         }
@@ -281,13 +310,23 @@ mod tests {
 
     #[test]
     fn types_and_protocols_are_judged_as_by_inet_create() {
-        assert_eq!(select_protocol(SOCK_STREAM, 0), Ok(true));
-        assert_eq!(select_protocol(SOCK_STREAM, IPPROTO_TCP), Ok(true));
-        assert_eq!(select_protocol(SOCK_DGRAM, IPPROTO_UDP), Ok(false));
-        assert_eq!(select_protocol(SOCK_STREAM, IPPROTO_UDP), Err(Errno::EPROTONOSUPPORT));
-        assert_eq!(select_protocol(SOCK_STREAM, 200), Err(Errno::EPROTONOSUPPORT));
-        assert_eq!(select_protocol(SOCK_STREAM, -1), Err(Errno::EINVAL));
-        assert_eq!(select_protocol(SOCK_SEQPACKET, 0), Err(Errno::ESOCKTNOSUPPORT));
-        assert_eq!(select_protocol(SOCK_RAW, IPPROTO_ICMP), Err(Errno::EPERM));
+        for family in [Family::V4, Family::V6] {
+            let select = |kind, protocol| select_protocol(family, kind, protocol);
+            assert_eq!(select(SOCK_STREAM, 0), Ok(Kind::Tcp));
+            assert_eq!(select(SOCK_STREAM, IPPROTO_TCP), Ok(Kind::Tcp));
+            assert_eq!(select(SOCK_DGRAM, IPPROTO_UDP), Ok(Kind::Udp));
+            assert_eq!(select(SOCK_STREAM, IPPROTO_UDP), Err(Errno::EPROTONOSUPPORT));
+            assert_eq!(select(SOCK_STREAM, 200), Err(Errno::EPROTONOSUPPORT));
+            assert_eq!(select(SOCK_STREAM, -1), Err(Errno::EINVAL));
+            assert_eq!(select(SOCK_SEQPACKET, 0), Err(Errno::ESOCKTNOSUPPORT));
+            assert_eq!(select(SOCK_RAW, IPPROTO_ICMP), Ok(Kind::Raw(1)));
+            assert_eq!(select(SOCK_RAW, 0), Err(Errno::EPROTONOSUPPORT));
+            let (own, other) = match family {
+                Family::V4 => (IPPROTO_ICMP, IPPROTO_ICMPV6),
+                Family::V6 => (IPPROTO_ICMPV6, IPPROTO_ICMP),
+            };
+            assert_eq!(select(SOCK_DGRAM, own), Ok(Kind::Echo));
+            assert_eq!(select(SOCK_DGRAM, other), Err(Errno::EPROTONOSUPPORT));
+        }
     }
 }

@@ -1,10 +1,12 @@
-//! What programs learn about a host's interfaces: `lo` and `eth0`, the same for every host but for the address.
+//! What programs learn about a host's interfaces: `lo` and `eth0`, the same for every host but for the addresses.
 //!
 //! Rules of the model: `eth0` has a /24 around its address, a default route without a gateway, and a locally administered
-//! Ethernet address that is 02:00 and the IPv4 address.
+//! Ethernet address that is 02:00 and the IPv4 address. Where it has an IPv6 address, its network is the /64 around that, with a
+//! default route too; there are no link-local addresses.
 
+use crate::host::Addresses;
 use linux_abi::ioctl::*;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 pub const LOOPBACK_INDEX: i32 = 1;
 pub const ETHERNET_INDEX: i32 = 2;
@@ -23,6 +25,8 @@ pub struct Interface {
     pub queue_len: i32,
     pub address: Ipv4Addr,
     pub prefix: u8,
+    pub address6: Option<Ipv6Addr>,
+    pub prefix6: u8,
     /// None for the loopback interface.
     pub broadcast: Option<Ipv4Addr>,
 }
@@ -36,11 +40,16 @@ impl Interface {
     pub fn network(&self) -> Ipv4Addr {
         Ipv4Addr::from_bits(self.address.to_bits() & self.netmask().to_bits())
     }
+
+    /// The network of an IPv6 address of this interface.
+    pub fn network6(&self, address: Ipv6Addr) -> Ipv6Addr {
+        Ipv6Addr::from_bits(address.to_bits() & u128::MAX << (128 - u32::from(self.prefix6)))
+    }
 }
 
-/// The interfaces of the host with this address.
-pub fn interfaces(address: Ipv4Addr) -> [Interface; 2] {
-    let [a, b, c, d] = address.octets();
+/// The interfaces of the host with these addresses.
+pub fn interfaces(own: Addresses) -> [Interface; 2] {
+    let [a, b, c, d] = own.v4.octets();
     [
         Interface {
             index: LOOPBACK_INDEX,
@@ -53,6 +62,8 @@ pub fn interfaces(address: Ipv4Addr) -> [Interface; 2] {
             queue_len: 1000,
             address: Ipv4Addr::LOCALHOST,
             prefix: 8,
+            address6: Some(Ipv6Addr::LOCALHOST),
+            prefix6: 128,
             broadcast: None,
         },
         Interface {
@@ -64,17 +75,13 @@ pub fn interfaces(address: Ipv4Addr) -> [Interface; 2] {
             mac_broadcast: [0xff; 6],
             mtu: 1500,
             queue_len: 1000,
-            address,
+            address: own.v4,
             prefix: 24,
+            address6: own.v6,
+            prefix6: 64,
             broadcast: Some(Ipv4Addr::new(a, b, c, 255)),
         },
     ]
-}
-
-/// The interface that a packet to the host with address `own` came in by, as IP_PKTINFO shows it: what a host sends to itself
-/// goes round the loopback interface, whatever its address.
-pub fn index_between(from: Ipv4Addr, to: Ipv4Addr, own: Ipv4Addr) -> i32 {
-    if from == own || from.is_loopback() || to.is_loopback() { LOOPBACK_INDEX } else { ETHERNET_INDEX }
 }
 
 #[cfg(test)]
@@ -83,11 +90,13 @@ mod tests {
 
     #[test]
     fn networks_follow_from_the_address() {
-        let [lo, eth0] = interfaces(Ipv4Addr::new(11, 0, 3, 7));
+        let v6 = Ipv6Addr::new(0xfd00, 1, 2, 3, 4, 5, 6, 7);
+        let [lo, eth0] = interfaces(Addresses { v4: Ipv4Addr::new(11, 0, 3, 7), v6: Some(v6) });
         assert_eq!(lo.netmask(), Ipv4Addr::new(255, 0, 0, 0));
         assert_eq!(eth0.netmask(), Ipv4Addr::new(255, 255, 255, 0));
         assert_eq!(eth0.network(), Ipv4Addr::new(11, 0, 3, 0));
         assert_eq!(eth0.broadcast, Some(Ipv4Addr::new(11, 0, 3, 255)));
+        assert_eq!(eth0.network6(v6), Ipv6Addr::new(0xfd00, 1, 2, 3, 0, 0, 0, 0));
         assert_eq!(eth0.mac, [2, 0, 11, 0, 3, 7]);
     }
 }

@@ -30,13 +30,13 @@ pub fn ioctl(ctx: &mut Ctx<'_>, file: FileId, request: u32, argument: u64) -> Sy
             ctx.process.memory.write_value(argument, &ctx.kernel.files[file].owner)?;
             Ok(0)
         }
-        SIOCGIFCONF => list(&ctx.process.memory, argument, &interfaces(ctx.kernel.config.address)),
+        SIOCGIFCONF => list(&ctx.process.memory, argument, &interfaces(ctx.kernel.config.addresses)),
         SIOCSIFFLAGS | SIOCSIFADDR | SIOCSIFMTU | SIOCADDRT | SIOCDELRT => Err(Errno::EPERM.into()),
         SIOCETHTOOL => Err(Errno::EOPNOTSUPP.into()),
         _ => {
             let Some(query) = query(request) else { return Err(Errno::ENOTTY.into()) };
             let mut ifreq: Ifreq = ctx.process.memory.read_value(argument)?;
-            query(&mut ifreq, &interfaces(ctx.kernel.config.address))?;
+            query(&mut ifreq, &interfaces(ctx.kernel.config.addresses))?;
             ctx.process.memory.write_value(argument, &ifreq)?;
             Ok(0)
         }
@@ -144,11 +144,12 @@ fn named(ifreq: &Ifreq, all: &[Interface]) -> Result<Interface, Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_machine::addresses_of;
 
     fn ask(request: u32, name: &str) -> Result<[u8; 24], Errno> {
         let mut ifreq = Ifreq::default();
         ifreq.ifr_name[..name.len()].copy_from_slice(name.as_bytes());
-        query(request).unwrap()(&mut ifreq, &interfaces(Ipv4Addr::new(11, 0, 0, 5)))?;
+        query(request).unwrap()(&mut ifreq, &interfaces(addresses_of(Ipv4Addr::new(11, 0, 0, 5))))?;
         Ok(ifreq.ifr_data)
     }
 
@@ -168,7 +169,7 @@ mod tests {
     fn indices_have_names() {
         let mut ifreq = Ifreq::default();
         ifreq.ifr_data[0] = 1;
-        let all = interfaces(Ipv4Addr::LOCALHOST);
+        let all = interfaces(addresses_of(Ipv4Addr::LOCALHOST));
         assert_eq!(query(SIOCGIFNAME).unwrap()(&mut ifreq, &all), Ok(()));
         assert_eq!(&ifreq.ifr_name[..3], b"lo\0");
         ifreq.ifr_data[0] = 9;
@@ -178,7 +179,7 @@ mod tests {
 
     #[test]
     fn entries_of_the_list_hold_name_and_address() {
-        let entry = entry_of(&interfaces(Ipv4Addr::new(11, 0, 0, 5))[1]);
+        let entry = entry_of(&interfaces(addresses_of(Ipv4Addr::new(11, 0, 0, 5)))[1]);
         assert_eq!(&entry.ifr_name[..5], b"eth0\0");
         assert_eq!(entry.ifr_data[..8], [2, 0, 0, 0, 11, 0, 0, 5]);
     }

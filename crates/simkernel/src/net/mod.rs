@@ -10,9 +10,11 @@ pub mod dns;
 pub mod inet;
 pub mod interfaces;
 pub mod ioctl;
+pub mod ipv6_options;
 pub mod message;
 pub mod netlink;
 pub mod options;
+pub mod raw_options;
 pub mod stream;
 
 use crate::ctx::Ctx;
@@ -64,7 +66,8 @@ impl Network {
             send_buffer: settings.send_buffer,
             recv_autotune: settings.recv_autotune,
             send_autotune: settings.send_autotune,
-            ..tcpip::Config::new(config.address)
+            address6: config.addresses.v6,
+            ..tcpip::Config::new(config.addresses.v4)
         };
         let mut stack = Stack::new(config_of_stack, config.seeds.stream(&config.name, "tcpip"));
         Network {
@@ -306,6 +309,11 @@ pub(crate) enum Blocking {
 /// Whether a file is a socket.
 pub fn is_socket(kind: &FileKind) -> bool {
     matches!(kind, FileKind::Inet(_) | FileKind::Netlink(_) | FileKind::Unix(_))
+}
+
+/// Whether a file is a datagram socket of the Internet.
+pub fn is_datagram(kind: &FileKind) -> bool {
+    matches!(kind, FileKind::Inet(socket) if !socket.is_stream)
 }
 
 /// read(2) and readv(2) on a socket.

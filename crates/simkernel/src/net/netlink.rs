@@ -8,6 +8,7 @@ use super::options::write_answer;
 use super::{Blocking, wait};
 use crate::ctx::Ctx;
 use crate::files::{FileKind, OpenFile};
+use crate::host::Addresses;
 use crate::ids::FileId;
 use crate::kernel::Kernel;
 use crate::outcome::{Outcome, SysResult};
@@ -19,7 +20,7 @@ use linux_abi::net::*;
 use linux_abi::sockaddr::SockaddrNl;
 use linux_abi::socket::*;
 use std::collections::VecDeque;
-use std::net::Ipv4Addr;
+use std::net::Ipv6Addr;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The longest request that is looked at.
@@ -33,6 +34,7 @@ const OPERSTATE_UNKNOWN: u8 = 0;
 const OPERSTATE_UP: u8 = 6;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
+const RTA_PRIORITY: u16 = 6;
 const RTA_PREFSRC: u16 = 7;
 const RTA_TABLE: u16 = 15;
 const RT_TABLE_MAIN: u8 = 254;
@@ -118,9 +120,9 @@ impl Kernel {
         if source.take(&mut request) < len {
             return Err(Errno::EFAULT);
         }
-        let address = self.config.address;
+        let own = self.config.addresses;
         let port = self.netlink(file)?.port;
-        let replies = answer(&request, port, address);
+        let replies = answer(&request, port, own);
         self.netlink(file)?.queue.extend(replies);
         self.notify(file, Events::READABLE);
         Ok(len)
@@ -260,7 +262,7 @@ pub fn get_option(ctx: &mut Ctx<'_>, file: FileId, level: i32, name: i32, value:
 }
 
 /// The kernel's answers to a datagram of requests: one datagram each, as they are to be read.
-fn answer(mut request: &[u8], port: u32, address: Ipv4Addr) -> Vec<Vec<u8>> {
+fn answer(mut request: &[u8], port: u32, own: Addresses) -> Vec<Vec<u8>> {
     let mut replies = Vec::new();
     while let Ok((header, rest)) = Nlmsghdr::read_from_prefix(request) {
         let len = header.nlmsg_len as usize;
@@ -270,7 +272,7 @@ fn answer(mut request: &[u8], port: u32, address: Ipv4Addr) -> Vec<Vec<u8>> {
         let body = &rest[..len - size_of::<Nlmsghdr>()];
         if header.nlmsg_flags & NLM_F_REQUEST != 0 && header.nlmsg_type > NLMSG_DONE {
             let reply = Reply { seq: header.nlmsg_seq, port };
-            reply.to(&header, body, address, &mut replies);
+            reply.to(&header, body, own, &mut replies);
         }
         request = request.get(len.next_multiple_of(4)..).unwrap_or_default();
     }
@@ -285,10 +287,10 @@ struct Reply {
 }
 
 impl Reply {
-    fn to(self, header: &Nlmsghdr, body: &[u8], address: Ipv4Addr, replies: &mut Vec<Vec<u8>>) {
+    fn to(self, header: &Nlmsghdr, body: &[u8], own: Addresses, replies: &mut Vec<Vec<u8>>) {
         let family = i32::from(body.first().copied().unwrap_or(0));
-        let ours = matches!(family, AF_UNSPEC | AF_INET);
-        let all = interfaces(address);
+        let wants = |of: i32| family == AF_UNSPEC || family == of;
+        let all = interfaces(own);
         let dump = header.nlmsg_flags & NLM_F_DUMP != 0;
         let mut messages = Vec::new();
         match header.nlmsg_type {
@@ -297,10 +299,20 @@ impl Reply {
                 Some(interface) => self.link(&mut messages, interface, 0),
                 None => return replies.push(self.error(header, Some(Errno::ENODEV))),
             },
-            RTM_GETADDR if dump && ours => all.iter().for_each(|interface| self.address(&mut messages, interface)),
-            RTM_GETROUTE if dump && ours => self.routes(&mut messages, &all[1]),
             // Other families have no addresses and no routes.
-            RTM_GETADDR | RTM_GETROUTE if dump => {}
+            RTM_GETADDR if dump => {
+                let of = |family| all.iter().filter(move |_| wants(family));
+                of(AF_INET).for_each(|interface| self.address(&mut messages, interface));
+                of(AF_INET6).for_each(|interface| self.address6(&mut messages, interface));
+            }
+            RTM_GETROUTE if dump => {
+                if wants(AF_INET) {
+                    self.routes(&mut messages, &all[1]);
+                }
+                if wants(AF_INET6) {
+                    all.iter().for_each(|interface| self.routes6(&mut messages, interface));
+                }
+            }
             _ => return replies.push(self.error(header, Some(Errno::EOPNOTSUPP))),
         }
         if !messages.is_empty() {
@@ -376,6 +388,49 @@ impl Reply {
         attribute(out, start, IFA_CACHEINFO, &[forever, forever, [0; 4], [0; 4]].concat());
     }
 
+    /// The address, if there is one, as `inet6_fill_ifaddr` shows it: without IFA_LOCAL and label.
+    fn address6(self, out: &mut Vec<u8>, interface: &Interface) {
+        let Some(address) = interface.address6 else { return };
+        let fixed = Ifaddrmsg {
+            ifa_family: AF_INET6 as u8,
+            ifa_prefixlen: interface.prefix6,
+            ifa_flags: IFA_F_PERMANENT,
+            ifa_scope: if interface.broadcast.is_none() { RT_SCOPE_HOST } else { RT_SCOPE_UNIVERSE },
+            ifa_index: interface.index as u32,
+        };
+        let start = self.message(out, RTM_NEWADDR, NLM_F_MULTI, fixed.as_bytes());
+        attribute(out, start, IFA_ADDRESS, &address.octets());
+        let forever = u32::MAX.to_ne_bytes();
+        attribute(out, start, IFA_CACHEINFO, &[forever, forever, [0; 4], [0; 4]].concat());
+        attribute(out, start, IFA_FLAGS, &u32::from(IFA_F_PERMANENT).to_ne_bytes());
+    }
+
+    /// The main table of IPv6: the interface's own network, and a default route by `eth0`.
+    fn routes6(self, out: &mut Vec<u8>, interface: &Interface) {
+        let Some(address) = interface.address6 else { return };
+        let mut route = |destination: Option<Ipv6Addr>, protocol, metric: u32| {
+            let fixed = Rtmsg {
+                family: AF_INET6 as u8,
+                dst_len: if destination.is_some() { interface.prefix6 } else { 0 },
+                table: RT_TABLE_MAIN,
+                protocol,
+                kind: RTN_UNICAST,
+                ..Rtmsg::default()
+            };
+            let start = self.message(out, RTM_NEWROUTE, NLM_F_MULTI, fixed.as_bytes());
+            attribute(out, start, RTA_TABLE, &u32::from(RT_TABLE_MAIN).to_ne_bytes());
+            if let Some(network) = destination {
+                attribute(out, start, RTA_DST, &network.octets());
+            }
+            attribute(out, start, RTA_PRIORITY, &metric.to_ne_bytes());
+            attribute(out, start, RTA_OIF, &interface.index.to_ne_bytes());
+        };
+        route(Some(interface.network6(address)), RTPROT_KERNEL, 256);
+        if interface.broadcast.is_some() {
+            route(None, RTPROT_BOOT, 1024);
+        }
+    }
+
     /// The main table: a default route, and the interface's own network.
     fn routes(self, out: &mut Vec<u8>, interface: &Interface) {
         let route = |dst_len, protocol| Rtmsg {
@@ -432,8 +487,10 @@ fn attributes(mut buffer: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::{Ipv4Addr, Ipv6Addr};
 
-    const HOST: Ipv4Addr = Ipv4Addr::new(11, 0, 0, 5);
+    const HOST: Addresses =
+        Addresses { v4: Ipv4Addr::new(11, 0, 0, 5), v6: Some(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0xb00, 5)) };
 
     fn request(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
@@ -472,7 +529,7 @@ mod tests {
 
     #[test]
     fn addresses_are_those_of_both_interfaces() {
-        let replies = answer(&request(RTM_GETADDR, NLM_F_DUMP, &[0]), 1000, HOST);
+        let replies = answer(&request(RTM_GETADDR, NLM_F_DUMP, &[AF_INET as u8]), 1000, HOST);
         let addresses = messages(&replies[0]);
         let local: Vec<_> = addresses.iter().map(|(_, body)| attribute_of(body, 8, IFA_LOCAL).unwrap()).collect();
         assert_eq!(local, [vec![127, 0, 0, 1], vec![11, 0, 0, 5]]);
@@ -482,9 +539,29 @@ mod tests {
 
     #[test]
     fn there_are_no_addresses_of_other_families() {
+        for kind in [RTM_GETADDR, RTM_GETROUTE] {
+            let replies = answer(&request(kind, NLM_F_DUMP, &[AF_NETLINK as u8]), 1000, HOST);
+            assert_eq!(replies.len(), 1);
+            assert_eq!(messages(&replies[0])[0].0, NLMSG_DONE);
+        }
+    }
+
+    #[test]
+    fn addresses_and_routes_of_ipv6_follow_those_of_ipv4() {
+        let families = |kind, wanted: i32, own| {
+            let replies = answer(&request(kind, NLM_F_DUMP, &[wanted as u8]), 1000, own);
+            messages(&replies[0]).iter().map(|(_, body)| i32::from(body[0])).collect::<Vec<_>>()
+        };
+        assert_eq!(families(RTM_GETADDR, AF_UNSPEC, HOST), [AF_INET, AF_INET, AF_INET6, AF_INET6]);
+        assert_eq!(families(RTM_GETADDR, AF_INET6, HOST), [AF_INET6; 2]);
+        assert_eq!(families(RTM_GETADDR, AF_INET6, Addresses { v6: None, ..HOST }), [AF_INET6]);
+        assert_eq!(families(RTM_GETROUTE, AF_INET6, HOST), [AF_INET6; 3]);
+        assert_eq!(families(RTM_GETROUTE, AF_INET6, Addresses { v6: None, ..HOST }), [AF_INET6]);
         let replies = answer(&request(RTM_GETADDR, NLM_F_DUMP, &[AF_INET6 as u8]), 1000, HOST);
-        assert_eq!(replies.len(), 1);
-        assert_eq!(messages(&replies[0])[0].0, NLMSG_DONE);
+        let (_, eth0) = &messages(&replies[0])[1];
+        assert_eq!((eth0[1], eth0[3]), (64, RT_SCOPE_UNIVERSE));
+        assert_eq!(attribute_of(eth0, 8, IFA_ADDRESS).unwrap(), HOST.v6.unwrap().octets());
+        assert_eq!(attribute_of(eth0, 8, IFA_LOCAL), None);
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! getsockopt and setsockopt of Internet sockets (socket(7), ip(7), tcp(7), udp(7)): which options there are, their layouts and
+//! getsockopt and setsockopt of Internet sockets (socket(7), ip(7), ipv6(7), tcp(7), udp(7)): which options there are, their layouts and
 //! bounds. Options that change traffic are the stack's; the rest is kept here, per socket.
 
-use super::inet::InetSocket;
-use super::{errno, inet};
+use super::inet::{InetSocket, Kind};
+use super::{errno, inet, ipv6_options, raw_options};
 use crate::ctx::Ctx;
 use crate::ids::FileId;
 use crate::outcome::{Outcome, SysResult};
@@ -13,8 +13,7 @@ use linux_abi::net::TcpInfo;
 use linux_abi::socket::*;
 use linux_abi::time::Timeval;
 use smallvec::SmallVec;
-use std::net::IpAddr;
-use tcpip::{CongestionControl, OptionName, SocketId, SocketOption};
+use tcpip::{CongestionControl, Family, OptionName, SocketId, SocketOption};
 use zerocopy::IntoBytes;
 
 /// TCP_CA_NAME_MAX.
@@ -60,6 +59,12 @@ const STACK_OPTIONS: &[(i32, i32, OptionName, Form)] = &[
     (SOL_SOCKET, SO_SNDBUFFORCE, OptionName::SendBuffer, Form::Number(SocketOption::SendBuffer)),
     (SOL_SOCKET, SO_RCVBUFFORCE, OptionName::RecvBuffer, Form::Number(SocketOption::RecvBuffer)),
     (SOL_SOCKET, SO_RCVLOWAT, OptionName::RecvLowWater, Form::Number(SocketOption::RecvLowWater)),
+    (SOL_IP, IP_RECVERR, OptionName::RecvErrors, Form::Flag(SocketOption::RecvErrors)),
+    (SOL_IP, IP_MTU_DISCOVER, OptionName::MtuDiscover, Form::Number(SocketOption::MtuDiscover)),
+    (SOL_IPV6, IPV6_V6ONLY, OptionName::V6Only, Form::Flag(SocketOption::V6Only)),
+    (SOL_IPV6, IPV6_RECVERR, OptionName::RecvErrors6, Form::Flag(SocketOption::RecvErrors6)),
+    (SOL_IPV6, IPV6_MTU_DISCOVER, OptionName::MtuDiscover6, Form::Number(SocketOption::MtuDiscover6)),
+    (SOL_IPV6, IPV6_DONTFRAG, OptionName::DontFragment6, Form::Flag(SocketOption::DontFragment6)),
     (SOL_TCP, TCP_NODELAY, OptionName::NoDelay, Form::Flag(SocketOption::NoDelay)),
     (SOL_TCP, TCP_CORK, OptionName::Cork, Form::Flag(SocketOption::Cork)),
     (SOL_TCP, TCP_QUICKACK, OptionName::QuickAck, Form::Flag(SocketOption::QuickAck)),
@@ -84,6 +89,8 @@ const KEPT_OPTIONS: &[KeptOption] = &[
     (SOL_SOCKET, SO_OOBINLINE, 0, 0, 1),
     (SOL_SOCKET, SO_NO_CHECK, 0, 0, 1),
     (SOL_SOCKET, SO_RXQ_OVFL, 0, 0, 1),
+    (SOL_SOCKET, SO_TIMESTAMP, 0, 0, 1),
+    (SOL_SOCKET, SO_TIMESTAMPNS, 0, 0, 1),
     (SOL_SOCKET, SO_PASSCRED, 0, 0, 1),
     (SOL_SOCKET, SO_PRIORITY, 0, i32::MIN, i32::MAX),
     (SOL_SOCKET, SO_MARK, 0, i32::MIN, i32::MAX),
@@ -97,8 +104,6 @@ const KEPT_OPTIONS: &[KeptOption] = &[
     (SOL_TCP, TCP_FASTOPEN, 0, 0, i32::MAX),
     (SOL_TCP, TCP_FASTOPEN_NO_COOKIE, 0, 0, 1),
     (SOL_TCP, TCP_INQ, 0, 0, 1),
-    (SOL_IP, IP_MTU_DISCOVER, IP_PMTUDISC_WANT, 0, 5),
-    (SOL_IP, IP_RECVERR, 0, 0, 1),
     (SOL_IP, IP_RECVERR_RFC4884, 0, 0, 1),
     (SOL_IP, IP_PKTINFO, 0, 0, 1),
     (SOL_IP, IP_RECVTTL, 0, 0, 1),
@@ -113,12 +118,28 @@ const KEPT_OPTIONS: &[KeptOption] = &[
     (SOL_IP, IP_MULTICAST_TTL, 1, -1, 255),
     (SOL_IP, IP_MULTICAST_LOOP, 1, 0, 1),
     (SOL_IP, IP_MULTICAST_ALL, 1, 0, 1),
+    (SOL_IPV6, IPV6_RECVERR_RFC4884, 0, 0, 1),
+    (SOL_IPV6, IPV6_RECVPKTINFO, 0, 0, 1),
+    (SOL_IPV6, IPV6_RECVHOPLIMIT, 0, 0, 1),
+    (SOL_IPV6, IPV6_RECVTCLASS, 0, 0, 1),
+    (SOL_IPV6, IPV6_RECVPATHMTU, 0, 0, 1),
+    (SOL_IPV6, IPV6_RECVORIGDSTADDR, 0, 0, 1),
+    (SOL_IPV6, IPV6_AUTOFLOWLABEL, 1, 0, 1),
+    (SOL_IPV6, IPV6_FREEBIND, 0, 0, 1),
+    (SOL_IPV6, IPV6_TRANSPARENT, 0, 0, 1),
+    (SOL_IPV6, IPV6_MINHOPCOUNT, 0, 0, 255),
+    (SOL_IPV6, IPV6_MULTICAST_HOPS, 1, -1, 255),
     (SOL_UDP, UDP_CORK, 0, 0, 1),
     (SOL_UDP, UDP_GRO, 0, 0, 1),
     (SOL_UDP, UDP_NO_CHECK6_TX, 0, 0, 1),
     (SOL_UDP, UDP_NO_CHECK6_RX, 0, 0, 1),
     (SOL_UDP, UDP_SEGMENT, 0, 0, 0xffff),
 ];
+
+/// Whether the tables have this option.
+pub(super) fn is_known(level: i32, option: i32) -> bool {
+    kept_option(level, option).is_some() || STACK_OPTIONS.iter().any(|entry| (entry.0, entry.1) == (level, option))
+}
 
 fn kept_option(level: i32, option: i32) -> Option<&'static KeptOption> {
     KEPT_OPTIONS.iter().find(|entry| (entry.0, entry.1) == (level, option))
@@ -134,10 +155,14 @@ fn accept_kept(entry: &KeptOption, value: i32) -> Result<i32, Errno> {
     }
 }
 
-fn has_level(level: i32, is_stream: bool) -> bool {
+fn has_level(level: i32, family: Family, kind: Kind) -> bool {
+    let is_raw = matches!(kind, Kind::Raw(_));
     match level {
-        SOL_TCP => is_stream,
-        SOL_UDP => !is_stream,
+        SOL_RAW => is_raw,
+        SOL_ICMPV6 => is_raw && family == Family::V6,
+        SOL_IPV6 => family == Family::V6,
+        SOL_TCP => kind == Kind::Tcp,
+        SOL_UDP => kind == Kind::Udp,
         _ => matches!(level, SOL_SOCKET | SOL_IP),
     }
 }
@@ -145,9 +170,9 @@ fn has_level(level: i32, is_stream: bool) -> bool {
 /// setsockopt(2).
 pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64, len: i32) -> SysResult {
     let socket = ctx.inet(file)?;
-    let (id, is_stream) = (socket.id, socket.is_stream);
+    let id = socket.id;
     let len = usize::try_from(len).map_err(|_| Errno::EINVAL)?;
-    if !has_level(level, is_stream) {
+    if !has_level(level, socket.family, socket.kind) {
         return Err(Errno::ENOPROTOOPT.into());
     }
     match (level, option) {
@@ -178,6 +203,10 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
         (SOL_TCP, TCP_FASTOPEN_CONNECT) => return Err(Errno::EOPNOTSUPP.into()),
         (SOL_IP, IP_OPTIONS_OPTION) if len == 0 => {}
         (SOL_IP, IP_ADD_MEMBERSHIP | IP_DROP_MEMBERSHIP | IP_MULTICAST_IF) => return Err(Errno::ENODEV.into()),
+        (SOL_RAW | SOL_ICMPV6, _) | (SOL_IP, IP_HDRINCL) => {
+            return raw_options::set(ctx, file, level, option, value, len);
+        }
+        (SOL_IPV6, _) => return ipv6_options::set(ctx, file, option, value, len),
         _ => {
             let number = read_number(&ctx.process.memory, level, value, len)?;
             set_number(ctx, file, level, option, number)?;
@@ -188,9 +217,9 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
 }
 
 /// The options whose value is a number.
-fn set_number(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, number: i32) -> Result<(), Errno> {
+pub(super) fn set_number(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, number: i32) -> Result<(), Errno> {
     let socket = ctx.inet(file)?;
-    let (id, is_stream) = (socket.id, socket.is_stream);
+    let id = socket.id;
     if level == SOL_IP {
         match option {
             IP_TOS => return set_in_stack(ctx, id, SocketOption::TypeOfService(number as u8)),
@@ -209,7 +238,6 @@ fn set_number(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, number: 
     if option == TCP_INQ && level == SOL_TCP && !(0..=1).contains(&number) {
         return Err(Errno::EINVAL);
     }
-    debug_assert!(has_level(level, is_stream));
     let accepted = accept_kept(entry, number)?;
     ctx.inet_mut(file)?.kept.set(level, option, accepted);
     Ok(())
@@ -226,8 +254,10 @@ fn stack_value(form: &Form, level: i32, option: i32, number: i32) -> Result<Sock
             SO_SNDBUFFORCE | SO_RCVBUFFORCE => make(number.max(0) as u32),
             _ => make(number as u32),
         },
-        Form::Number(make) if option == TCP_NOTSENT_LOWAT => make(if number == 0 { u32::MAX } else { number as u32 }),
-        Form::Number(make) if option == TCP_DEFER_ACCEPT => make(number.max(0) as u32),
+        Form::Number(make) if level == SOL_TCP && option == TCP_NOTSENT_LOWAT => {
+            make(if number == 0 { u32::MAX } else { number as u32 })
+        }
+        Form::Number(make) if level == SOL_TCP && option == TCP_DEFER_ACCEPT => make(number.max(0) as u32),
         Form::Number(make) => make(unsigned()?),
         Form::Seconds(make) if option == TCP_LINGER2 => make(match number {
             0 => SimDuration::from_secs(60),
@@ -238,7 +268,7 @@ fn stack_value(form: &Form, level: i32, option: i32, number: i32) -> Result<Sock
     })
 }
 
-fn set_in_stack(ctx: &mut Ctx<'_>, id: SocketId, option: SocketOption) -> Result<(), Errno> {
+pub(super) fn set_in_stack(ctx: &mut Ctx<'_>, id: SocketId, option: SocketOption) -> Result<(), Errno> {
     ctx.kernel.net.stack.set_option(ctx.now, id, option).map_err(errno)
 }
 
@@ -324,9 +354,9 @@ pub(crate) fn write_answer(
 }
 
 /// An option's value as bytes.
-type Answer = SmallVec<[u8; 16]>;
+pub(super) type Answer = SmallVec<[u8; 16]>;
 
-fn number(value: i32) -> Answer {
+pub(super) fn number(value: i32) -> Answer {
     Answer::from_slice(&value.to_ne_bytes())
 }
 
@@ -338,19 +368,20 @@ fn timeval(timeout: Option<SimDuration>) -> Answer {
 
 fn answer(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, len: usize) -> Result<Answer, Errno> {
     let socket = ctx.inet(file)?.clone();
-    if !has_level(level, socket.is_stream) {
+    if !has_level(level, socket.family, socket.kind) {
         return Err(Errno::EOPNOTSUPP);
     }
     match level {
         SOL_SOCKET => socket_answer(ctx, &socket, option, len),
         SOL_TCP => tcp_answer(ctx, &socket, option),
         SOL_IP => ip_answer(ctx, &socket, option),
+        SOL_IPV6 => ipv6_options::answer(ctx, &socket, option),
         _ => common_answer(ctx, &socket, level, option),
     }
 }
 
 /// What stands in the tables.
-fn common_answer(ctx: &mut Ctx<'_>, socket: &InetSocket, level: i32, option: i32) -> Result<Answer, Errno> {
+pub(super) fn common_answer(ctx: &mut Ctx<'_>, socket: &InetSocket, level: i32, option: i32) -> Result<Answer, Errno> {
     if let Some((_, _, name, _)) = STACK_OPTIONS.iter().find(|entry| (entry.0, entry.1) == (level, option)) {
         let value = ctx.kernel.net.stack.option(socket.id, *name).map_err(errno)?;
         return Ok(number(as_number(value)));
@@ -360,7 +391,7 @@ fn common_answer(ctx: &mut Ctx<'_>, socket: &InetSocket, level: i32, option: i32
 }
 
 /// The number that getsockopt shows for a value of the stack.
-fn as_number(value: SocketOption) -> i32 {
+pub(super) fn as_number(value: SocketOption) -> i32 {
     let seconds = |time: SimDuration| i32::try_from(time.as_nanos() / 1_000_000_000).unwrap_or(i32::MAX);
     match value {
         SocketOption::ReuseAddress(on)
@@ -369,6 +400,10 @@ fn as_number(value: SocketOption) -> i32 {
         | SocketOption::Broadcast(on)
         | SocketOption::NoDelay(on)
         | SocketOption::Cork(on)
+        | SocketOption::V6Only(on)
+        | SocketOption::RecvErrors(on)
+        | SocketOption::RecvErrors6(on)
+        | SocketOption::DontFragment6(on)
         | SocketOption::QuickAck(on) => on.into(),
         SocketOption::SendBuffer(value)
         | SocketOption::RecvBuffer(value)
@@ -377,6 +412,8 @@ fn as_number(value: SocketOption) -> i32 {
         | SocketOption::SynCount(value)
         | SocketOption::DeferAccept(value)
         | SocketOption::MaxSegment(value)
+        | SocketOption::MtuDiscover(value)
+        | SocketOption::MtuDiscover6(value)
         | SocketOption::WindowClamp(value) => value as i32,
         // Never set, Linux shows 0 and uses the system's value.
         SocketOption::NotSentLowWater(value) => {
@@ -390,16 +427,23 @@ fn as_number(value: SocketOption) -> i32 {
         SocketOption::UserTimeout(time) => i32::try_from(time.as_millis()).unwrap_or(i32::MAX),
         SocketOption::Linger(linger) => linger.is_some().into(),
         SocketOption::Congestion(_) => 0,
-        SocketOption::TypeOfService(value) | SocketOption::TimeToLive(value) => value.into(),
+        SocketOption::TypeOfService(value)
+        | SocketOption::TimeToLive(value)
+        | SocketOption::TrafficClass(value)
+        | SocketOption::HopLimit(value) => value.into(),
     }
 }
 
 fn socket_answer(ctx: &mut Ctx<'_>, socket: &InetSocket, option: i32, len: usize) -> Result<Answer, Errno> {
     let stack = &mut ctx.kernel.net.stack;
     Ok(match option {
-        SO_TYPE => number(if socket.is_stream { SOCK_STREAM } else { SOCK_DGRAM }),
-        SO_DOMAIN => number(AF_INET),
-        SO_PROTOCOL => number(if socket.is_stream { IPPROTO_TCP } else { IPPROTO_UDP }),
+        SO_TYPE => number(match socket.kind {
+            Kind::Tcp => SOCK_STREAM,
+            Kind::Udp | Kind::Echo => SOCK_DGRAM,
+            Kind::Raw(_) => SOCK_RAW,
+        }),
+        SO_DOMAIN => number(if socket.family == Family::V4 { AF_INET } else { AF_INET6 }),
+        SO_PROTOCOL => number(protocol_of(socket)),
         SO_ACCEPTCONN => number(stack.is_listening(socket.id).into()),
         SO_ERROR => number(stack.take_error(socket.id).map_or(0, |error| errno(error).raw())),
         SO_SNDLOWAT => number(1),
@@ -421,6 +465,17 @@ fn socket_answer(ctx: &mut Ctx<'_>, socket: &InetSocket, option: i32, len: usize
         },
         _ => return common_answer(ctx, socket, SOL_SOCKET, option),
     })
+}
+
+/// SO_PROTOCOL.
+fn protocol_of(socket: &InetSocket) -> i32 {
+    match (socket.kind, socket.family) {
+        (Kind::Tcp, _) => IPPROTO_TCP,
+        (Kind::Udp, _) => IPPROTO_UDP,
+        (Kind::Echo, Family::V4) => IPPROTO_ICMP,
+        (Kind::Echo, Family::V6) => IPPROTO_ICMPV6,
+        (Kind::Raw(protocol), _) => protocol.into(),
+    }
 }
 
 fn tcp_answer(ctx: &mut Ctx<'_>, socket: &InetSocket, option: i32) -> Result<Answer, Errno> {
@@ -456,14 +511,11 @@ fn ip_answer(ctx: &mut Ctx<'_>, socket: &InetSocket, option: i32) -> Result<Answ
         IP_TTL => OptionName::TimeToLive,
         IP_MTU => {
             let peer = inet::peer(ctx, socket.id).ok_or(Errno::ENOTCONN)?;
-            let local = match peer.ip() {
-                IpAddr::V4(ip) => ctx.kernel.net.stack.is_local(ip),
-                IpAddr::V6(_) => false,
-            };
+            let local = ctx.kernel.net.stack.is_local(peer.ip().to_canonical());
             return Ok(number(if local { 65_535 } else { ctx.kernel.net.stack.config().mtu.into() }));
         }
         IP_OPTIONS_OPTION => return Ok(Answer::new()),
-        IP_PROTOCOL => return Ok(number(if socket.is_stream { IPPROTO_TCP } else { IPPROTO_UDP })),
+        IP_PROTOCOL => return Ok(number(protocol_of(socket))),
         _ => return common_answer(ctx, socket, SOL_IP, option),
     };
     let value = ctx.kernel.net.stack.option(socket.id, of_stack).map_err(errno)?;
@@ -557,10 +609,23 @@ mod tests {
     #[test]
     fn flags_take_any_number_and_bounds_hold() {
         let set = |option, value| accept_kept(kept_option(SOL_IP, option).unwrap(), value);
-        assert_eq!(set(IP_RECVERR, 7), Ok(1));
-        assert_eq!(set(IP_MTU_DISCOVER, 3), Ok(3));
-        assert_eq!(set(IP_MTU_DISCOVER, 6), Err(Errno::EINVAL));
+        assert_eq!(set(IP_RECVTTL, 7), Ok(1));
+        assert_eq!(set(IP_MINTTL, 3), Ok(3));
+        assert_eq!(set(IP_MINTTL, 256), Err(Errno::EINVAL));
         assert_eq!(set(IP_MULTICAST_TTL, -2), Err(Errno::EINVAL));
+    }
+
+    #[test]
+    fn levels_belong_to_families_and_kinds() {
+        for family in [Family::V4, Family::V6] {
+            for kind in [Kind::Tcp, Kind::Udp, Kind::Echo, Kind::Raw(1)] {
+                assert!(has_level(SOL_SOCKET, family, kind) && has_level(SOL_IP, family, kind));
+                assert_eq!(has_level(SOL_IPV6, family, kind), family == Family::V6);
+                assert_eq!(has_level(SOL_TCP, family, kind), kind == Kind::Tcp);
+                assert_eq!(has_level(SOL_UDP, family, kind), kind == Kind::Udp);
+                assert_eq!(has_level(SOL_RAW, family, kind), kind == Kind::Raw(1));
+            }
+        }
     }
 
     #[test]

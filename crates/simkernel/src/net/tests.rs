@@ -357,7 +357,7 @@ fn families_types_and_descriptors_are_checked() {
     let mut socket =
         |family: i32, kind: i32, protocol: i32| m.call(nr::socket, &[family as u64, kind as u64, protocol as u64]);
     assert_eq!(socket(99, SOCK_STREAM, 0), Err(Errno::EAFNOSUPPORT));
-    assert_eq!(socket(AF_INET6, SOCK_STREAM, 0), Err(Errno::EAFNOSUPPORT));
+    assert!(socket(AF_INET6, SOCK_STREAM, 0).is_ok());
     assert_eq!(socket(AF_INET, 77, 0), Err(Errno::EINVAL));
     assert_eq!(socket(AF_INET, SOCK_STREAM, IPPROTO_UDP), Err(Errno::EPROTONOSUPPORT));
     assert_eq!(socket(AF_NETLINK, SOCK_RAW, 15), Err(Errno::EPROTONOSUPPORT));

@@ -62,7 +62,8 @@ pub fn socket(ctx: &mut Ctx<'_>, [family, kind, protocol, ..]: [u64; 6]) -> SysR
         return Err(Errno::EAFNOSUPPORT.into());
     }
     let file = match family {
-        AF_INET => inet::socket(ctx, kind, protocol, nonblocking)?,
+        AF_INET => inet::socket(ctx, tcpip::Family::V4, kind, protocol, nonblocking)?,
+        AF_INET6 => inet::socket(ctx, tcpip::Family::V6, kind, protocol, nonblocking)?,
         AF_NETLINK => netlink::socket(ctx, kind, protocol, nonblocking)?,
         AF_UNIX => unix::socket(ctx, kind, protocol, nonblocking)?,
         // Frames are not simulated; it answers as to a program without privileges.
@@ -81,7 +82,7 @@ pub fn socketpair(ctx: &mut Ctx<'_>, [family, kind, protocol, out, ..]: [u64; 6]
     let (kind, nonblocking, cloexec) = split_type(kind as i32)?;
     let files = match family as i32 {
         AF_UNIX => unix::pair(ctx, kind, protocol as i32, nonblocking)?,
-        AF_INET | AF_NETLINK => return Err(Errno::EOPNOTSUPP.into()),
+        AF_INET | AF_INET6 | AF_NETLINK => return Err(Errno::EOPNOTSUPP.into()),
         _ => return Err(Errno::EAFNOSUPPORT.into()),
     };
     super::descriptors::install_pair(ctx, files, cloexec, out)
@@ -209,6 +210,10 @@ pub fn getsockopt(ctx: &mut Ctx<'_>, [fd, level, option, value, len, ..]: [u64; 
 pub fn sendto(ctx: &mut Ctx<'_>, [fd, buffer, len, flags, name, name_len]: [u64; 6]) -> SysResult {
     let (file, _) = socket_of(ctx, fd)?;
     let data = UserBuffers::single(buffer, len);
+    if name != 0 && name_len as u32 == 0 && net::is_datagram(&ctx.kernel.files[file].kind) {
+        // A name of no bytes is one that is too short; elsewhere it is none.
+        return Err(Errno::EINVAL.into());
+    }
     let name = if name == 0 { RawAddress::new() } else { read_name(ctx, name, name_len)? };
     net::send(ctx, file, &Outgoing { name: &name, data: &data, control: &[], flags: flags as u32 & !MSG_INTERNAL })
 }

@@ -285,7 +285,7 @@ pub const TABLE: &[Entry] = &[
     partial(
         socket,
         sockets::socket,
-        "Unix sockets, TCP and UDP over IPv4, and netlink for listing interfaces; no raw sockets",
+        "Unix sockets, TCP, UDP, echo and raw sockets over IPv4 and IPv6, and netlink for listing interfaces; no AF_PACKET",
     ),
     full(socketpair, sockets::socketpair),
     full(bind, sockets::bind),

@@ -9,6 +9,7 @@ pub mod list;
 pub mod mounts;
 pub mod proc;
 mod proc_ipc;
+mod proc_net;
 pub(crate) mod proc_process;
 pub mod synthetic;
 pub mod walk;

@@ -28,7 +28,7 @@ const ROOT: [(&str, u8); 15] = [
 ];
 
 /// Settings under `/proc/sys` that do not depend on the host.
-const SETTINGS: [(&str, &str); 35] = [
+const SETTINGS: [(&str, &str); 39] = [
     ("fs/file-max", "9223372036854775807"),
     ("fs/inotify/max_queued_events", "16384"),
     ("fs/inotify/max_user_instances", "128"),
@@ -61,7 +61,11 @@ const SETTINGS: [(&str, &str); 35] = [
     ("net/core/rmem_max", "212992"),
     ("net/core/wmem_max", "212992"),
     ("net/ipv4/ip_local_port_range", "32768\t60999"),
+    ("net/ipv4/ping_group_range", "0\t2147483647"),
     ("net/ipv4/tcp_congestion_control", "cubic"),
+    ("net/ipv6/bindv6only", "0"),
+    ("net/ipv6/conf/all/disable_ipv6", "0"),
+    ("net/ipv6/conf/default/disable_ipv6", "0"),
     ("vm/max_map_count", "65530"),
     ("vm/overcommit_memory", "0"),
 ];

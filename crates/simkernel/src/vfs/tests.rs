@@ -17,12 +17,15 @@ pub(crate) fn config(data_dir: &Path) -> HostConfig {
     HostConfig {
         id: HostId(0),
         name: "alpha".to_owned(),
-        address: [11, 0, 0, 1].into(),
+        addresses: crate::test_machine::addresses_of([11, 0, 0, 1].into()),
         data_dir: data_dir.to_owned(),
         host_dir: data_dir.join("hosts/alpha"),
-        hosts: [crate::host::HostName { name: "alpha".to_owned(), address: [11, 0, 0, 1].into() }]
-            .into_iter()
-            .collect(),
+        hosts: [crate::host::HostName {
+            name: "alpha".to_owned(),
+            addresses: crate::test_machine::addresses_of([11, 0, 0, 1].into()),
+        }]
+        .into_iter()
+        .collect(),
         network: crate::host::NetworkSettings::new(&[]),
         seeds: SeedTree::new(1),
         real_descriptors: 4,
@@ -223,7 +226,8 @@ fn hosts_see_the_experiments_names() {
         Some(Node::Synthetic(synthetic::Synthetic::File(content))) => String::from_utf8(content).unwrap(),
         other => panic!("{other:?}"),
     };
-    assert_eq!(content(&mut run, "/etc/hosts"), "127.0.0.1 localhost\n11.0.0.1 alpha\n");
+    let hosts = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n11.0.0.1 alpha\nfd00::b00:1 alpha\n";
+    assert_eq!(content(&mut run, "/etc/hosts"), hosts);
     assert_eq!(content(&mut run, "/etc/hostname"), "alpha\n");
     assert_eq!(content(&mut run, "/proc/sys/kernel/hostname"), "alpha\n");
     assert!(run.walk("/proc/1234", true).unwrap().node.is_none());

@@ -1,14 +1,14 @@
-//! The socket calls of UDP.
+//! The socket calls of UDP, and those that all datagram sockets have.
 
-use super::{Kind, Stack};
+use super::{Kind, Stack, raw};
 use crate::addr::{Endpoint, Family, Interface};
 use crate::error::SocketError;
 use crate::fragment;
 use crate::packet::{Packet, Transport};
 use crate::ports::Hold;
-use crate::socket::{Connected, SocketId};
-use crate::udp::{UdpSocket, cost, max_payload};
-use crate::wire::udp::{self, UdpHeader};
+use crate::socket::{Connected, Readiness, SocketId};
+use crate::udp::{Carries, ErrorReport, UdpSocket, cost, max_payload};
+use crate::wire::udp::UdpHeader;
 use bytes::Bytes;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -31,13 +31,12 @@ impl Stack {
     /// socket(2) with SOCK_DGRAM.
     pub fn udp_socket(&mut self, family: Family) -> SocketId {
         let settings = self.udp_settings(family);
-        self.insert(Kind::Udp(Box::new(UdpSocket::new(settings))))
+        self.insert(Kind::Udp(Box::new(UdpSocket::new(Carries::Udp, settings))))
     }
 
     pub(super) fn connect_udp(&mut self, id: SocketId, remote: Endpoint) -> Result<Connected, SocketError> {
         let bound = self.udp(id)?.local.addr;
         let (_, addr) = self.route_from(bound, remote.addr)?;
-        self.bind_for_sending(id)?;
         let socket = self.udp(id)?;
         if socket.local.addr.is_unspecified() {
             socket.local.addr = addr;
@@ -46,9 +45,10 @@ impl Stack {
         Ok(Connected::Done)
     }
 
-    fn bind_for_sending(&mut self, id: SocketId) -> Result<(), SocketError> {
+    /// Takes a port, if the socket has none yet: before anything else that connect(2) and sendto(2) do (inet_autobind).
+    pub(super) fn bind_for_sending(&mut self, id: SocketId) -> Result<(), SocketError> {
         let socket = self.udp(id)?;
-        if socket.hold == Hold::None {
+        if socket.hold == Hold::None && !matches!(socket.carries, Carries::Raw(_)) {
             let any = Endpoint::any(socket.settings.family).to_socket_addr(socket.settings.family);
             self.bind(id, any).map_err(|_| SocketError::WouldBlock)?;
         }
@@ -58,6 +58,7 @@ impl Stack {
     /// sendto(2): one datagram, to `to` or to the peer. Errors: a pending one (e.g. `ConnectionRefused`), `WouldBlock` when
     /// the send buffer is full, `MessageTooLong` above 65,507 bytes (IPv6: 65,527), `DestinationRequired`, routing errors.
     pub fn send_to(&mut self, id: SocketId, bytes: Bytes, to: Option<SocketAddr>) -> Result<usize, SocketError> {
+        self.bind_for_sending(id)?;
         let socket = self.udp(id)?;
         if let Some(error) = socket.error.take() {
             return Err(error);
@@ -70,7 +71,8 @@ impl Stack {
             Some(addr) => self.destination(id, addr)?,
             None => peer.ok_or(SocketError::DestinationRequired)?,
         };
-        if remote.port == 0 {
+        let carries = self.udp(id)?.carries;
+        if remote.port == 0 && carries == Carries::Udp {
             return Err(SocketError::InvalidArgument);
         }
         if bytes.len() > max_payload(Family::of(remote.addr)) {
@@ -82,17 +84,60 @@ impl Stack {
         }
         let bound = socket.local.addr;
         let (interface, source) = self.route_from(bound, remote.addr)?;
-        self.bind_for_sending(id)?;
         let socket = self.udp(id)?;
         if interface == Interface::Ethernet && !socket.has_room() {
             socket.no_space = true;
             return Err(SocketError::WouldBlock);
         }
-        let header = UdpHeader { src_port: socket.local.port, dst_port: remote.port };
         let ip = socket.settings.header(source, remote.addr);
         let len = bytes.len();
-        self.push_datagram(id, interface, Packet { ip, transport: Transport::Udp(header), payload: bytes });
+        let packet = match carries {
+            Carries::Udp => {
+                let header = UdpHeader { src_port: socket.local.port, dst_port: remote.port };
+                Packet { ip, transport: Transport::Udp(header), payload: bytes }
+            }
+            Carries::Echo => raw::echo_request(ip, socket.local.port, bytes)?,
+            Carries::Raw(protocol) => raw::packet(ip, protocol, socket.header_included, bytes)?,
+        };
+        self.check_size(id, interface, remote, &packet)?;
+        self.push_datagram(id, interface, packet);
         Ok(len)
+    }
+
+    /// EMSGSIZE for what is larger than the MTU and must not be cut, with a report for who wants them (ip_local_error).
+    fn check_size(
+        &mut self,
+        id: SocketId,
+        interface: Interface,
+        to: Endpoint,
+        packet: &Packet,
+    ) -> Result<(), SocketError> {
+        let mtu = match interface {
+            Interface::Loopback => 65_536,
+            Interface::Ethernet => usize::from(self.config.mtu),
+        };
+        let over = Family::of(to.addr);
+        let socket = self.udp(id)?;
+        if packet.wire_len() <= mtu || !socket.settings.keeps_whole(over) {
+            return Ok(());
+        }
+        if socket.settings.recv_errors[over as usize] {
+            socket.reports.push_back(ErrorReport {
+                error: SocketError::MessageTooLong,
+                icmp: None,
+                info: mtu as u32,
+                offender: None,
+                to: to.to_socket_addr(socket.settings.family),
+                payload: Bytes::new(),
+            });
+            self.post(id.index, Readiness::ERROR);
+        }
+        Err(SocketError::MessageTooLong)
+    }
+
+    /// The oldest error of the queue that IP_RECVERR makes (MSG_ERRQUEUE).
+    pub fn take_report(&mut self, id: SocketId) -> Option<ErrorReport> {
+        self.udp(id).ok()?.take_report()
     }
 
     fn push_datagram(&mut self, id: SocketId, interface: Interface, packet: Packet) {
@@ -111,7 +156,7 @@ impl Stack {
 
     /// Queues a packet at the expense of its socket's send buffer.
     fn push_charged(&mut self, id: SocketId, packet: Packet) {
-        let charge = cost(packet.wire_len() - packet.ip.header_len() - udp::HEADER_LEN);
+        let charge = cost(packet.payload.len());
         if let Ok(socket) = self.udp(id) {
             socket.in_transit += charge;
         }

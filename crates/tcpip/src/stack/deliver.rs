@@ -10,6 +10,7 @@ use crate::tcp::connection::{Connection, Draw, Reply};
 use crate::tcp::time_wait::Verdict;
 use crate::udp::Datagram;
 use crate::wire::ip::IpHeader;
+use crate::wire::ipv4;
 use crate::wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
 use base::SimTime;
 use bytes::Bytes;
@@ -35,6 +36,7 @@ impl Stack {
         } else {
             packet
         };
+        let heard = !self.raw.is_empty() && self.deliver_raw(&packet);
         match packet.transport {
             Transport::Tcp(header) => self.deliver_tcp(now, &packet.ip, &header, packet.payload),
             Transport::Udp(header) => {
@@ -44,6 +46,8 @@ impl Stack {
             }
             Transport::Icmp(header) => self.deliver_icmp(now, &packet, header),
             Transport::Icmp6(header) => self.deliver_icmp6(now, &packet, header),
+            Transport::Raw { protocol: ipv4::PROTOCOL_TCP | ipv4::PROTOCOL_UDP } => {}
+            Transport::Raw { .. } if heard => {}
             Transport::Raw { .. } => self.refuse(&packet, Refusal::Protocol),
         }
     }
@@ -249,25 +253,10 @@ impl Stack {
         if self.service.is_at(to) {
             return self.service.push(datagram(packet, from, to));
         }
-        let mut best: Option<(u32, u32)> = None;
-        for index in self.udp_ports.bound(to.port, to.addr) {
-            if let Kind::Udp(socket) = &self.slots[index as usize].kind
-                && let Some(score) = socket.score(to, from)
-                && best.is_none_or(|(_, most)| score >= most)
-            {
-                best = Some((index, score));
-            }
-        }
-        let Some((index, _)) = best else {
+        let Some(index) = self.find_udp(to, from) else {
             return self.refuse(&packet, Refusal::Port);
         };
-        if let Kind::Udp(socket) = &mut self.slots[index as usize].kind {
-            if socket.deliver(datagram(packet, from, to)) {
-                self.post(index, Readiness::READABLE);
-            } else {
-                self.counters.datagram_drops += 1;
-            }
-        }
+        self.hand_over(index, datagram(packet, from, to));
     }
 
     pub(super) fn hold_of(&self, index: u32) -> Hold {

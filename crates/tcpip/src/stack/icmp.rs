@@ -2,11 +2,12 @@
 //! packets they quote.
 
 use super::{Kind, Stack};
-use crate::addr::{Endpoint, FourTuple, Interface};
+use crate::addr::{Endpoint, Family, FourTuple, Interface};
 use crate::error::SocketError;
 use crate::packet::{Packet, Transport};
 use crate::socket::Readiness;
 use crate::tcp::connection::State;
+use crate::udp::ErrorReport;
 use crate::wire::icmp::{self, IcmpHeader};
 use crate::wire::ip::IpHeader;
 use crate::wire::{be16, ipv4, ipv6};
@@ -65,52 +66,45 @@ impl Stack {
     }
 
     pub(super) fn deliver_icmp(&mut self, now: SimTime, packet: &Packet, header: IcmpHeader) {
-        let error = match (header.kind, header.code) {
+        // What it is about, and whether it is hard (icmp_err_convert).
+        let failure = match (header.kind, header.code) {
             (icmp::ECHO_REQUEST, _) => {
                 return self.echo(packet, Transport::Icmp(IcmpHeader { kind: icmp::ECHO_REPLY, ..header }));
             }
-            (icmp::UNREACHABLE, icmp::CODE_PORT) => SocketError::ConnectionRefused,
-            (icmp::UNREACHABLE, icmp::CODE_NET) => SocketError::NetworkUnreachable,
-            (icmp::UNREACHABLE, icmp::CODE_FRAGMENTATION_NEEDED) => SocketError::MessageTooLong,
-            (icmp::UNREACHABLE, icmp::CODE_PROTOCOL) => SocketError::NoSuchOption,
-            (icmp::UNREACHABLE, _) => SocketError::HostUnreachable,
+            (icmp::ECHO_REPLY, _) => return self.deliver_echo(packet, header),
+            (icmp::UNREACHABLE, icmp::CODE_PORT) => (SocketError::ConnectionRefused, true),
+            (icmp::UNREACHABLE, icmp::CODE_NET) => (SocketError::NetworkUnreachable, false),
+            (icmp::UNREACHABLE, icmp::CODE_FRAGMENTATION_NEEDED) => (SocketError::MessageTooLong, true),
+            (icmp::UNREACHABLE, icmp::CODE_PROTOCOL) => (SocketError::NoSuchOption, true),
+            (icmp::UNREACHABLE | icmp::TIME_EXCEEDED, _) => (SocketError::HostUnreachable, false),
             _ => return,
         };
-        self.report_unreachable(now, &packet.payload, error);
+        self.report(now, packet, header, failure);
     }
 
-    /// icmpv6_err_convert.
+    /// As `deliver_icmp` (icmpv6_err_convert).
     pub(super) fn deliver_icmp6(&mut self, now: SimTime, packet: &Packet, header: IcmpHeader) {
-        let error = match (header.kind, header.code) {
+        let failure = match (header.kind, header.code) {
             (icmp::v6::ECHO_REQUEST, _) => {
                 return self.echo(packet, Transport::Icmp6(IcmpHeader { kind: icmp::v6::ECHO_REPLY, ..header }));
             }
-            (icmp::v6::UNREACHABLE, icmp::v6::CODE_PORT) => SocketError::ConnectionRefused,
-            (icmp::v6::UNREACHABLE, icmp::v6::CODE_NO_ROUTE) => SocketError::NetworkUnreachable,
-            (icmp::v6::UNREACHABLE, icmp::v6::CODE_PROHIBITED) => SocketError::PermissionDenied,
-            (icmp::v6::UNREACHABLE, _) => SocketError::HostUnreachable,
-            (icmp::v6::PACKET_TOO_BIG, _) => SocketError::MessageTooLong,
-            (icmp::v6::PARAMETER_PROBLEM, _) => SocketError::Protocol,
+            (icmp::v6::ECHO_REPLY, _) => return self.deliver_echo(packet, header),
+            (icmp::v6::UNREACHABLE, icmp::v6::CODE_PORT) => (SocketError::ConnectionRefused, true),
+            (icmp::v6::UNREACHABLE, icmp::v6::CODE_NO_ROUTE) => (SocketError::NetworkUnreachable, false),
+            (icmp::v6::UNREACHABLE, icmp::v6::CODE_PROHIBITED) => (SocketError::PermissionDenied, true),
+            (icmp::v6::UNREACHABLE | icmp::v6::TIME_EXCEEDED, _) => (SocketError::HostUnreachable, false),
+            (icmp::v6::PACKET_TOO_BIG, _) => (SocketError::MessageTooLong, true),
+            (icmp::v6::PARAMETER_PROBLEM, _) => (SocketError::Protocol, true),
             _ => return,
         };
-        self.report_unreachable(now, &packet.payload, error);
+        self.report(now, packet, header, failure);
     }
 
-    /// Finds the socket that sent the quoted packet and gives it the error (udp_err, tcp_v4_err).
-    fn report_unreachable(&mut self, now: SimTime, quoted: &[u8], error: SocketError) {
-        let Some((protocol, local, remote)) = read_quoted(quoted) else { return };
-        match protocol {
-            ipv4::PROTOCOL_UDP => {
-                let found = self.udp_ports.bound(local.port, local.addr).find(|index| {
-                    matches!(&self.slots[*index as usize].kind, Kind::Udp(socket) if socket.peer == Some(remote))
-                });
-                if let Some(index) = found
-                    && let Kind::Udp(socket) = &mut self.slots[index as usize].kind
-                {
-                    socket.error = Some(error);
-                    self.post(index, Readiness::ERROR | Readiness::READABLE | Readiness::WRITABLE);
-                }
-            }
+    /// Finds the socket that sent the quoted packet and gives it the error (udp_err, ping_err, tcp_v4_err).
+    fn report(&mut self, now: SimTime, packet: &Packet, header: IcmpHeader, (error, hard): (SocketError, bool)) {
+        let Some(quoted) = read_quoted(&packet.payload) else { return };
+        let (local, remote) = (quoted.local, quoted.remote);
+        let index = match quoted.protocol {
             ipv4::PROTOCOL_TCP => {
                 let Some(&index) = self.connections.get(&FourTuple { local, remote }) else { return };
                 // Once synchronised the error is soft: retransmission goes on (RFC 5461).
@@ -120,30 +114,75 @@ impl Stack {
                     conn.fail(error);
                     self.sync(now, index);
                 }
+                return;
             }
-            _ => {}
+            ipv4::PROTOCOL_UDP => self.find_udp(local, remote),
+            // An echo's identifier lies where the first half of the second word does.
+            ipv4::PROTOCOL_ICMP | ipv6::PROTOCOL_ICMP => {
+                self.echo_ports.bound(be16(&packet.payload, quoted.body + 4), local.addr).next()
+            }
+            _ => None,
+        };
+        let Some(index) = index else { return };
+        let Kind::Udp(socket) = &mut self.slots[index as usize].kind else { return };
+        let skip = if quoted.protocol == ipv4::PROTOCOL_UDP { 8 } else { 0 };
+        let is_echo = skip == 0;
+        let report = ErrorReport {
+            error,
+            icmp: Some((header.kind, header.code)),
+            info: if error == SocketError::MessageTooLong { header.rest } else { 0 },
+            offender: Some(packet.ip.src),
+            to: if is_echo { Endpoint::new(remote.addr, 0) } else { remote }.to_socket_addr(socket.settings.family),
+            payload: packet.payload.slice(quoted.body + skip..),
+        };
+        if socket.fail(report, hard, Family::of(remote.addr)) {
+            self.post(index, Readiness::ERROR | Readiness::READABLE | Readiness::WRITABLE);
         }
+    }
+
+    /// The UDP socket that packets from `remote` to `local` are for.
+    pub(super) fn find_udp(&self, local: Endpoint, remote: Endpoint) -> Option<u32> {
+        let mut best: Option<(u32, u32)> = None;
+        for index in self.udp_ports.bound(local.port, local.addr) {
+            if let Kind::Udp(socket) = &self.slots[index as usize].kind
+                && let Some(score) = socket.score(local, remote)
+                && best.is_none_or(|(_, most)| score >= most)
+            {
+                best = Some((index, score));
+            }
+        }
+        best.map(|(index, _)| index)
     }
 }
 
-/// Protocol, source and destination of a packet that an ICMP error quotes: at least its IP header and 8 bytes. What has options or
-/// extension headers was not sent by a socket.
-fn read_quoted(quoted: &[u8]) -> Option<(u8, Endpoint, Endpoint)> {
-    let (protocol, src, dst, rest) = match quoted.first()? {
+/// What an ICMP error says of the packet that it is about.
+struct Quoted {
+    protocol: u8,
+    local: Endpoint,
+    remote: Endpoint,
+    /// Where what follows the IP header begins; there are at least 8 bytes.
+    body: usize,
+}
+
+/// What has options or extension headers was not sent by a socket that hears of errors.
+fn read_quoted(quoted: &[u8]) -> Option<Quoted> {
+    let (protocol, src, dst, body) = match quoted.first()? {
         0x45 => {
-            let (ip, rest) = quoted.split_first_chunk::<{ ipv4::HEADER_LEN }>()?;
+            let ip = quoted.first_chunk::<{ ipv4::HEADER_LEN }>()?;
             let address = |at: usize| IpAddr::V4(Ipv4Addr::new(ip[at], ip[at + 1], ip[at + 2], ip[at + 3]));
-            (ip[9], address(12), address(16), rest)
+            (ip[9], address(12), address(16), ipv4::HEADER_LEN)
         }
         0x60..=0x6f => {
-            let (ip, rest) = quoted.split_first_chunk::<{ ipv6::HEADER_LEN }>()?;
+            let ip = quoted.first_chunk::<{ ipv6::HEADER_LEN }>()?;
             let address = |at: usize| Some(IpAddr::V6(Ipv6Addr::from(*ip[at..].first_chunk::<16>()?)));
-            (ip[6], address(8)?, address(24)?, rest)
+            (ip[6], address(8)?, address(24)?, ipv6::HEADER_LEN)
         }
         _ => return None,
     };
-    if rest.len() < 8 {
+    if quoted.len() < body + 8 {
         return None;
     }
-    Some((protocol, Endpoint::new(src, be16(rest, 0)), Endpoint::new(dst, be16(rest, 2))))
+    let local = Endpoint::new(src, be16(quoted, body));
+    let remote = Endpoint::new(dst, be16(quoted, body + 2));
+    Some(Quoted { protocol, local, remote, body })
 }

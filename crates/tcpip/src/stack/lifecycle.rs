@@ -3,11 +3,12 @@
 use super::{Kind, Role, Slot, Stack, TcpSocket};
 use crate::addr::{Endpoint, Interface};
 use crate::error::SocketError;
-use crate::ports::Hold;
+use crate::ports::{Hold, PortTable};
 use crate::socket::SocketId;
 use crate::tcp::connection::{Connection, State};
 use crate::tcp::listen::Listener;
 use crate::tcp::time_wait::TimeWait;
+use crate::udp::Carries;
 use base::{SimDuration, SimTime};
 
 impl Stack {
@@ -23,6 +24,7 @@ impl Stack {
             slot.in_ready = true;
             let id = SocketId { index, generation };
             match conn.interface {
+                Interface::Ethernet if conn.only_acknowledges() => self.ready_acks.push_back(id),
                 Interface::Ethernet => self.ready_ethernet.push_back(id),
                 Interface::Loopback => self.ready_loopback.push_back(id),
             }
@@ -111,10 +113,17 @@ impl Stack {
     /// Frees a slot and the port that it holds.
     pub(super) fn remove(&mut self, index: u32) {
         let hold = self.hold_of(index);
-        let slot = self.slots.remove(index as usize);
-        match slot.kind {
-            Kind::Udp(_) => self.udp_ports.release(hold, index),
-            _ => self.tcp_ports.release(hold, index),
+        self.ports_of(index).release(hold, index);
+        self.raw.retain(|raw| *raw != index);
+        self.slots.remove(index as usize);
+    }
+
+    /// Where the port of this socket is noted.
+    pub(super) fn ports_of(&mut self, index: u32) -> &mut PortTable {
+        match &self.slots[index as usize].kind {
+            Kind::Udp(socket) if socket.carries == Carries::Udp => &mut self.udp_ports,
+            Kind::Udp(_) => &mut self.echo_ports,
+            _ => &mut self.tcp_ports,
         }
     }
 

@@ -9,6 +9,7 @@ mod deliver;
 mod icmp;
 mod lifecycle;
 mod options;
+mod raw;
 mod service;
 mod stream;
 mod transmit;
@@ -44,7 +45,13 @@ pub struct Stack {
     listeners: FastMap<u16, Vec<u32>>,
     tcp_ports: PortTable,
     udp_ports: PortTable,
+    /// Identifiers of echo sockets.
+    echo_ports: PortTable,
+    /// Raw sockets, in order of creation.
+    raw: Vec<u32>,
     timers: TimerHeap,
+    /// Connections that have only an acknowledgement for `eth0`.
+    ready_acks: VecDeque<SocketId>,
     /// Connections that may have segments to send, by interface.
     ready_ethernet: VecDeque<SocketId>,
     ready_loopback: VecDeque<SocketId>,
@@ -138,7 +145,10 @@ impl Stack {
             listeners: FastMap::default(),
             tcp_ports: PortTable::new(true),
             udp_ports: PortTable::new(false),
+            echo_ports: PortTable::new(false),
+            raw: Vec::new(),
             timers: TimerHeap::default(),
+            ready_acks: VecDeque::new(),
             ready_ethernet: VecDeque::new(),
             ready_loopback: VecDeque::new(),
             outgoing: VecDeque::new(),

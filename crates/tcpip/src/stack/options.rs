@@ -4,7 +4,7 @@ use super::{Kind, Role, Stack};
 use crate::addr::Family;
 use crate::error::SocketError;
 use crate::ports::Hold;
-use crate::socket::{OptionName, Settings, SocketId, SocketOption};
+use crate::socket::{OptionName, PMTUDISC_WANT, Settings, SocketId, SocketOption};
 use crate::tcp::connection::Connection;
 use base::{SimDuration, SimTime};
 
@@ -44,6 +44,9 @@ impl Stack {
             v6_only: false,
             traffic_class: 0,
             hop_limit: 64,
+            recv_errors: [false; 2],
+            mtu_discover: [PMTUDISC_WANT; 2],
+            dont_fragment6: false,
         }
     }
 
@@ -61,6 +64,7 @@ impl Stack {
             // ipv6(7): before bind alone.
             return Err(SocketError::InvalidArgument);
         }
+        let stream = matches!(slot.kind, Kind::Tcp(_));
         let settings = match &mut slot.kind {
             Kind::Tcp(socket) => &mut socket.settings,
             Kind::Udp(_) if is_tcp_only(&option) => return Err(SocketError::NoSuchOption),
@@ -68,13 +72,16 @@ impl Stack {
             Kind::TimeWait(..) => return Err(SocketError::BadSocket),
         };
         store(settings, option, most)?;
+        if stream {
+            // ECN belongs to the stack (__ip_sock_set_tos).
+            settings.tos &= !3;
+            settings.traffic_class &= !3;
+        }
         let (settings, hold) = (settings.clone(), self.hold_of(id.index));
         if matches!(option, SocketOption::ReuseAddress(_) | SocketOption::ReusePort(_))
             && matches!(hold, Hold::Bound(_))
         {
-            let stream = matches!(self.slots[id.index as usize].kind, Kind::Tcp(_));
-            let table = if stream { &mut self.tcp_ports } else { &mut self.udp_ports };
-            table.update(hold, id.index, &settings);
+            self.ports_of(id.index).update(hold, id.index, &settings);
         }
         if let Some(conn) = self.connection_at(id.index) {
             apply(conn, now, option, settings);
@@ -131,6 +138,11 @@ impl Stack {
             OptionName::V6Only => SocketOption::V6Only(s.v6_only),
             OptionName::TrafficClass => SocketOption::TrafficClass(s.traffic_class),
             OptionName::HopLimit => SocketOption::HopLimit(s.hop_limit),
+            OptionName::RecvErrors => SocketOption::RecvErrors(s.recv_errors[0]),
+            OptionName::RecvErrors6 => SocketOption::RecvErrors6(s.recv_errors[1]),
+            OptionName::MtuDiscover => SocketOption::MtuDiscover(s.mtu_discover[0].into()),
+            OptionName::MtuDiscover6 => SocketOption::MtuDiscover6(s.mtu_discover[1].into()),
+            OptionName::DontFragment6 => SocketOption::DontFragment6(s.dont_fragment6),
         })
     }
 }
@@ -151,6 +163,11 @@ fn is_tcp_only(option: &SocketOption) -> bool {
             | SocketOption::V6Only(_)
             | SocketOption::TrafficClass(_)
             | SocketOption::HopLimit(_)
+            | SocketOption::RecvErrors(_)
+            | SocketOption::RecvErrors6(_)
+            | SocketOption::MtuDiscover(_)
+            | SocketOption::MtuDiscover6(_)
+            | SocketOption::DontFragment6(_)
     )
 }
 
@@ -207,15 +224,21 @@ fn store(s: &mut Settings, option: SocketOption, most: u32) -> Result<(), Socket
         SocketOption::Linger2(timeout) => s.linger2 = timeout.min(SimDuration::from_secs(60)),
         SocketOption::WindowClamp(bytes) => s.window_clamp = bytes,
         SocketOption::Congestion(kind) => s.congestion = kind,
-        // ECN belongs to the stack.
-        SocketOption::TypeOfService(tos) => s.tos = tos & !3,
+        SocketOption::TypeOfService(tos) => s.tos = tos,
         SocketOption::TimeToLive(ttl) => {
             in_range(u64::from(ttl), 1, 255)?;
             s.ttl = ttl;
         }
         SocketOption::V6Only(on) => s.v6_only = on,
-        SocketOption::TrafficClass(class) => s.traffic_class = class & !3,
+        SocketOption::TrafficClass(class) => s.traffic_class = class,
         SocketOption::HopLimit(hops) => s.hop_limit = hops,
+        SocketOption::RecvErrors(on) => s.recv_errors[0] = on,
+        SocketOption::RecvErrors6(on) => s.recv_errors[1] = on,
+        SocketOption::MtuDiscover(how) | SocketOption::MtuDiscover6(how) => {
+            in_range(u64::from(how), 0, 5)?;
+            s.mtu_discover[usize::from(matches!(option, SocketOption::MtuDiscover6(_)))] = how as u8;
+        }
+        SocketOption::DontFragment6(on) => s.dont_fragment6 = on,
     }
     Ok(())
 }

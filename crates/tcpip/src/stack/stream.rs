@@ -8,6 +8,7 @@ use crate::socket::{Connected, Readiness, Shutdown, SocketId};
 use crate::tcp::connection::{Connection, State};
 use crate::tcp::info::{TcpInfo, TcpState};
 use crate::tcp::listen::Listener;
+use crate::udp::Carries;
 use base::{SimDuration, SimTime};
 use bytes::Bytes;
 use std::net::SocketAddr;
@@ -25,6 +26,11 @@ impl Stack {
     /// bound already or for an IPv4 address and IPV6_V6ONLY.
     pub fn bind(&mut self, id: SocketId, addr: SocketAddr) -> Result<(), SocketError> {
         let endpoint = Endpoint::from(addr);
+        let settings = self.settings_mut(id)?;
+        if settings.family == Family::V6 && self.hold_of(id.index) != Hold::None {
+            // inet6_bind looks at this before it looks at the address.
+            return Err(SocketError::InvalidArgument);
+        }
         let settings = self.settings_mut(id)?;
         settings.admits(endpoint.addr).map_err(|error| match error {
             SocketError::NetworkUnreachable => SocketError::InvalidArgument,
@@ -48,7 +54,17 @@ impl Stack {
                 if socket.hold != Hold::None {
                     return Err(SocketError::InvalidArgument);
                 }
-                let (table, rng) = (&mut self.udp_ports, &mut self.rng);
+                let table = match socket.carries {
+                    Carries::Udp => &mut self.udp_ports,
+                    Carries::Echo => &mut self.echo_ports,
+                    Carries::Raw(_) => {
+                        // A raw socket has an address, no port (raw_bind).
+                        socket.local.addr = endpoint.addr;
+                        socket.asked.addr = endpoint.addr;
+                        return Ok(());
+                    }
+                };
+                let rng = &mut self.rng;
                 let port = table.bind(id.index, endpoint.addr, endpoint.port, &socket.settings, range, rng);
                 (port, (&mut socket.local, &mut socket.asked, &mut socket.hold))
             }
@@ -106,6 +122,9 @@ impl Stack {
     /// error, each once. UDP takes the peer. Errors: those of
     /// connect(2); after a failed handshake its error, once.
     pub fn connect(&mut self, now: SimTime, id: SocketId, addr: SocketAddr) -> Result<Connected, SocketError> {
+        if matches!(self.slot_mut(id).map(|slot| &slot.kind), Some(Kind::Udp(_))) {
+            self.bind_for_sending(id)?;
+        }
         let remote = self.destination(id, addr)?;
         match self.slot_mut(id).map(|slot| &slot.kind) {
             Some(Kind::Udp(_)) => self.connect_udp(id, remote),
@@ -198,7 +217,7 @@ impl Stack {
             if socket.asked.port == 0 {
                 socket.local.port = 0;
                 let hold = std::mem::replace(&mut socket.hold, Hold::None);
-                self.udp_ports.release(hold, id.index);
+                self.ports_of(id.index).release(hold, id.index);
             }
             return Ok(());
         }

@@ -10,7 +10,14 @@ use base::SimTime;
 impl Stack {
     /// The next packet for `eth0`. TCP segments are made here, so a caller whose interface is full just does not ask; then
     /// nothing is lost or queued twice, and segments carry what is true when they leave.
+    ///
+    /// Acknowledgements of connections that have nothing else to send come first: each is short, and what waits for it is
+    /// another host. Datagrams and the other connections take turns.
     pub fn poll_transmit(&mut self, now: SimTime) -> Option<Packet> {
+        if let Some(packet) = self.next_acknowledgement(now) {
+            self.counters.packets_out += 1;
+            return Some(packet);
+        }
         let packet = if self.datagrams_next {
             self.next_finished().or_else(|| self.next_segment(now, Interface::Ethernet))
         } else {
@@ -23,7 +30,7 @@ impl Stack {
 
     /// Whether `poll_transmit` may give a packet.
     pub fn wants_transmit(&self) -> bool {
-        !self.outgoing.is_empty() || !self.ready_ethernet.is_empty()
+        !self.outgoing.is_empty() || !self.ready_acks.is_empty() || !self.ready_ethernet.is_empty()
     }
 
     /// Whether `run_loopback` has something to do.
@@ -73,6 +80,17 @@ impl Stack {
         Some(packet)
     }
 
+    fn next_acknowledgement(&mut self, now: SimTime) -> Option<Packet> {
+        loop {
+            let id = self.ready_acks.pop_front()?;
+            let Some(slot) = self.slot_mut(id) else { continue };
+            slot.in_ready = false;
+            if let Some(packet) = self.poll_connection(now, id.index) {
+                return Some(packet);
+            }
+        }
+    }
+
     fn next_segment(&mut self, now: SimTime, interface: Interface) -> Option<Packet> {
         loop {
             let id = self.ready(interface).pop_front()?;
@@ -94,7 +112,10 @@ impl Stack {
     /// One segment of this connection, which stays among the ready ones while it may have more.
     pub(super) fn poll_connection(&mut self, now: SimTime, index: u32) -> Option<Packet> {
         let conn = self.connection_at(index)?;
+        let only_acknowledges = conn.only_acknowledges();
         let segment = conn.poll(now);
+        // Who had no more than that to send waits for the next reason among nobody.
+        conn.wants_transmit &= !only_acknowledges;
         let (deadline, wants, interface) = (conn.timers.next(), conn.wants_transmit, conn.interface);
         let packet = segment.map(|(header, payload)| {
             conn.snd.ip_id = conn.snd.ip_id.wrapping_add(1);

@@ -30,6 +30,18 @@ impl Connection {
         segment
     }
 
+    /// Whether an acknowledgement is all that `poll` would give.
+    pub fn only_acknowledges(&self) -> bool {
+        self.acks.now && self.sends_nothing()
+    }
+
+    /// Whether there is nothing to send but acknowledgements.
+    pub fn sends_nothing(&self) -> bool {
+        let due = self.timers.tail_probe_due || self.timers.window_probe_due || self.timers.keepalive_probe_due;
+        let fin_waits = self.snd.fin_queued && self.snd.nxt == self.snd.queue.tail();
+        self.state.synchronised() && !due && !fin_waits && self.board.lost == 0 && self.not_sent() == 0
+    }
+
     fn poll_handshake(&mut self, now: SimTime) -> Option<(TcpHeader, Bytes)> {
         if self.snd.nxt == self.snd.iss {
             self.snd.nxt += 1;

@@ -5,6 +5,7 @@
 
 use super::names::{Found, NameTable};
 use super::wire::{self, Code, Header, Owner, Query, Record};
+use crate::host::Addresses;
 
 /// How a query came, which says how long its answer may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,8 +51,12 @@ fn resolve(names: &NameTable, query: &Query<'_>, limit: usize) -> Vec<u8> {
     let asks_for = |kind: u16| query.kind == kind || query.kind == wire::TYPE_ANY;
     let record = |kind, data| Some(Record { owner: Owner::Question, kind, ttl: TTL, data });
     match names.find(&name) {
-        Found::Address(address) if asks_for(wire::TYPE_A) => {
-            say(query, Code::NoError, record(wire::TYPE_A, &address.octets()), limit)
+        // Who asks for all of them is told one (RFC 8482 section 4.1).
+        Found::Addresses(found) if asks_for(wire::TYPE_A) => {
+            say(query, Code::NoError, record(wire::TYPE_A, &found.v4.octets()), limit)
+        }
+        Found::Addresses(Addresses { v6: Some(address), .. }) if query.kind == wire::TYPE_AAAA => {
+            say(query, Code::NoError, record(wire::TYPE_AAAA, &address.octets()), limit)
         }
         Found::Pointer(name) if asks_for(wire::TYPE_PTR) => {
             say(query, Code::NoError, record(wire::TYPE_PTR, name), limit)

@@ -1,8 +1,9 @@
-//! What the resolver knows: a name and an address for every host of the experiment, and `localhost`. Made once and shared by all hosts.
+//! What the resolver knows: a name and the addresses of every host of the experiment, and `localhost`. Made once and shared by all hosts.
 
+use crate::host::Addresses;
 use base::map::FastMap;
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A name as DNS transmits it: labels behind their lengths, and a zero at the end (RFC 1035 section 3.1). Here in lower case always.
 type WireName = Box<[u8]>;
@@ -15,14 +16,16 @@ pub(super) const MAX_LABEL: usize = 63;
 #[derive(Debug)]
 pub struct NameTable {
     /// None: the name exists because others lie below it, without data of its own (RFC 8020 section 2).
-    addresses: FastMap<WireName, Option<Ipv4Addr>>,
-    names: BTreeMap<Ipv4Addr, WireName>,
+    addresses: FastMap<WireName, Option<Addresses>>,
+    names: BTreeMap<IpAddr, WireName>,
 }
+
+const LOCALHOST: Addresses = Addresses { v4: Ipv4Addr::LOCALHOST, v6: Some(Ipv6Addr::LOCALHOST) };
 
 /// What there is under a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found<'a> {
-    Address(Ipv4Addr),
+    Addresses(Addresses),
     /// The name that an address has.
     Pointer(&'a [u8]),
     /// The name exists and has no data.
@@ -34,41 +37,44 @@ pub(super) enum Found<'a> {
 impl NameTable {
     /// The table of these hosts. Names that DNS cannot express (empty labels, labels above 63 bytes) are left out; where a name or
     /// an address comes twice, the first counts, as in `/etc/hosts`.
-    pub fn new<'a>(hosts: impl IntoIterator<Item = (&'a str, Ipv4Addr)>) -> Self {
+    pub fn new<'a>(hosts: impl IntoIterator<Item = (&'a str, Addresses)>) -> Self {
         let mut table = NameTable { addresses: FastMap::default(), names: BTreeMap::new() };
-        let local = [("localhost", Ipv4Addr::LOCALHOST)];
-        for (name, address) in local.into_iter().chain(hosts) {
+        for (name, addresses) in std::iter::once(("localhost", LOCALHOST)).chain(hosts) {
             if let Some(wire) = wire_name(name) {
-                table.add(wire, address);
+                table.add(wire, addresses);
             }
         }
         table
     }
 
-    fn add(&mut self, name: WireName, address: Ipv4Addr) {
+    fn add(&mut self, name: WireName, addresses: Addresses) {
         let mut parent = parent_of(&name);
         while !parent.is_empty() {
             self.addresses.entry(parent.into()).or_default();
             parent = parent_of(parent);
         }
-        self.names.entry(address).or_insert_with(|| name.clone());
-        self.addresses.entry(name).or_default().get_or_insert(address);
+        for address in [Some(addresses.v4.into()), addresses.v6.map(IpAddr::V6)].into_iter().flatten() {
+            self.names.entry(address).or_insert_with(|| name.clone());
+        }
+        self.addresses.entry(name).or_default().get_or_insert(addresses);
     }
 
     /// Looks up a name in wire format and lower case.
     pub(super) fn find(&self, name: &[u8]) -> Found<'_> {
         match self.addresses.get(name) {
-            Some(Some(address)) => return Found::Address(*address),
+            Some(Some(addresses)) => return Found::Addresses(*addresses),
             Some(None) => return Found::Nothing,
             None => {}
         }
         if name == b"\0" || name == b"\x04arpa\0" {
             Found::Nothing
         } else if let Some(octets) = strip_zone(name, b"\x07in-addr\x04arpa\0") {
-            self.find_address(octets)
+            self.find_v4(octets)
+        } else if let Some(nibbles) = strip_zone(name, b"\x03ip6\x04arpa\0") {
+            self.find_v6(nibbles)
         } else if strip_zone(name, b"\x09localhost\0").is_some() {
             // RFC 6761 section 6.3: every name below localhost is it, too.
-            Found::Address(Ipv4Addr::LOCALHOST)
+            Found::Addresses(LOCALHOST)
         } else {
             Found::NoSuchName
         }
@@ -76,7 +82,7 @@ impl NameTable {
 
     /// RFC 1035 section 3.5: the octets of an address, last first, as labels in decimal; fewer than four stand for all addresses
     /// that begin so.
-    fn find_address(&self, labels: &[u8]) -> Found<'_> {
+    fn find_v4(&self, labels: &[u8]) -> Found<'_> {
         let mut octets = Vec::with_capacity(4);
         for label in labels_of(labels) {
             match decimal(label) {
@@ -87,10 +93,33 @@ impl NameTable {
         let with_rest = |rest: u8| {
             let mut whole = [rest; 4];
             whole[..octets.len()].copy_from_slice(&octets);
-            Ipv4Addr::from(whole)
+            IpAddr::from(whole)
         };
-        match self.names.range(with_rest(0)..=with_rest(255)).next() {
-            Some((_, name)) if octets.len() == 4 => Found::Pointer(name),
+        self.find_between(with_rest(0), with_rest(255))
+    }
+
+    /// RFC 3596 section 2.5: the nibbles of an address, last first, as labels in hexadecimal.
+    fn find_v6(&self, labels: &[u8]) -> Found<'_> {
+        let (mut prefix, mut count) = (0u128, 0);
+        for label in labels_of(labels) {
+            let nibble = match label {
+                [digit @ (b'0'..=b'9' | b'a'..=b'f')] if count < 32 => char::from(*digit).to_digit(16),
+                _ => None,
+            };
+            let Some(nibble) = nibble else { return Found::NoSuchName };
+            prefix |= u128::from(nibble) << (4 * count);
+            count += 1;
+        }
+        let rest = 128 - 4 * count;
+        let low = prefix.checked_shl(rest).unwrap_or(0);
+        let high = low | 1u128.checked_shl(rest).map_or(u128::MAX, |end| end - 1);
+        self.find_between(IpAddr::from(low.to_be_bytes()), IpAddr::from(high.to_be_bytes()))
+    }
+
+    /// The one address that both ends are, or whether there is any between them.
+    fn find_between(&self, low: IpAddr, high: IpAddr) -> Found<'_> {
+        match self.names.range(low..=high).next() {
+            Some((_, name)) if low == high => Found::Pointer(name),
             Some(_) => Found::Nothing,
             None => Found::NoSuchName,
         }
@@ -150,7 +179,13 @@ mod tests {
 
     fn table() -> NameTable {
         let hosts = [("web", [11, 0, 0, 1]), ("www.example.com", [11, 0, 1, 2]), ("again", [11, 0, 0, 1])];
-        NameTable::new(hosts.map(|(name, address)| (name, Ipv4Addr::from(address))))
+        NameTable::new(hosts.map(|(name, v4)| (name, addresses(v4))))
+    }
+
+    /// Only the first network has IPv6.
+    fn addresses(v4: [u8; 4]) -> Addresses {
+        let v6 = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0xb00, u16::from(v4[3]));
+        Addresses { v4: v4.into(), v6: (v4[2] == 0).then_some(v6) }
     }
 
     fn find<'a>(table: &'a NameTable, name: &str) -> Found<'a> {
@@ -161,9 +196,9 @@ mod tests {
     #[test]
     fn hosts_have_addresses_and_addresses_names() {
         let table = table();
-        assert_eq!(find(&table, "web"), Found::Address([11, 0, 0, 1].into()));
-        assert_eq!(find(&table, "again"), Found::Address([11, 0, 0, 1].into()));
-        assert_eq!(find(&table, "www.example.com"), Found::Address([11, 0, 1, 2].into()));
+        assert_eq!(find(&table, "web"), Found::Addresses(addresses([11, 0, 0, 1])));
+        assert_eq!(find(&table, "again"), Found::Addresses(addresses([11, 0, 0, 1])));
+        assert_eq!(find(&table, "www.example.com"), Found::Addresses(addresses([11, 0, 1, 2])));
         assert_eq!(find(&table, "1.0.0.11.in-addr.arpa"), Found::Pointer(b"\x03web\0"));
         assert_eq!(find(&table, "2.1.0.11.in-addr.arpa"), Found::Pointer(b"\x03www\x07example\x03com\0"));
         assert_eq!(find(&table, "1.0.0.127.in-addr.arpa"), Found::Pointer(b"\x09localhost\0"));
@@ -172,12 +207,28 @@ mod tests {
     #[test]
     fn localhost_and_all_below_it_are_the_host_itself() {
         let table = table();
-        assert_eq!(find(&table, "localhost"), Found::Address(Ipv4Addr::LOCALHOST));
-        assert_eq!(find(&table, "a.b.localhost"), Found::Address(Ipv4Addr::LOCALHOST));
+        assert_eq!(find(&table, "localhost"), Found::Addresses(LOCALHOST));
+        assert_eq!(find(&table, "a.b.localhost"), Found::Addresses(LOCALHOST));
         assert_eq!(find(&table, "notlocalhost"), Found::NoSuchName);
         // A label that only looks as if it ended there.
         assert_eq!(table.find(b"\x0b.\x09localhost\0"), Found::NoSuchName);
         assert_eq!(table.find(b"\x0e1\x07in-addr\x04arpa\0"), Found::NoSuchName);
+    }
+
+    #[test]
+    fn addresses_of_ipv6_have_names_by_their_nibbles() {
+        let table = table();
+        let web = format!("1.0.0.0.0.0.b.0{}.0.0.d.f.ip6.arpa", ".0".repeat(20));
+        assert_eq!(find(&table, &web), Found::Pointer(b"\x03web\0"));
+        let local = format!("1{}.ip6.arpa", ".0".repeat(31));
+        assert_eq!(find(&table, &local), Found::Pointer(b"\x09localhost\0"));
+        for above in ["ip6.arpa", "d.f.ip6.arpa", &web[2..], &local[2..]] {
+            assert_eq!(find(&table, above), Found::Nothing, "{above}");
+        }
+        let other = web.replacen('1', "2", 1);
+        for nothing in [&other, &format!("0.{web}"), "e.f.ip6.arpa", "00.ip6.arpa", "g.ip6.arpa", "-.ip6.arpa"] {
+            assert_eq!(find(&table, nothing), Found::NoSuchName, "{nothing}");
+        }
     }
 
     #[test]
@@ -193,7 +244,7 @@ mod tests {
         let table = table();
         let reverse = ["2.0.0.11", "12", "2.0.11", "01.0.0.11", "1.0.0.256", "5.1.0.0.11", "x.0.0.11", "+1.0.0.11"];
         let reverse = reverse.map(|octets| format!("{octets}.in-addr.arpa"));
-        for name in ["xweb", "a.web", "example.org", "ip6.arpa", "net"] {
+        for name in ["xweb", "a.web", "example.org", "ip7.arpa", "net"] {
             assert_eq!(find(&table, name), Found::NoSuchName, "{name}");
         }
         for name in reverse {

@@ -3,7 +3,7 @@
 use super::answer::{Carrier, answer};
 use super::wire::{self, Code, Header, Owner, Query, Record};
 use super::{ADDRESS, NameTable};
-use crate::test_machine::{A, Machine};
+use crate::test_machine::{A, Machine, addresses_of};
 use base::SeedTree;
 use linux_abi::socket::{SHUT_WR, SOCK_DGRAM, SOCK_STREAM};
 use linux_abi::{Errno, nr};
@@ -17,7 +17,7 @@ const SOA: &[u8] = b"\0\0\x06\0\x01\0\0\x0e\x10\0\x2f\x09localhost\0\x06nobody\x
     \0\0\0\x01\0\0\x0e\x10\0\0\x04\xb0\0\x09\x3a\x80\0\0\x0e\x10";
 
 fn table() -> NameTable {
-    NameTable::new([("web", [11, 0, 0, 1].into()), ("relay-1.tor", [11, 0, 0, 2].into())])
+    NameTable::new([("web", addresses_of([11, 0, 0, 1].into())), ("relay-1.tor", addresses_of([11, 0, 0, 2].into()))])
 }
 
 /// A message: header with these counts, then what follows.
@@ -84,12 +84,23 @@ fn addresses_have_names() {
 }
 
 #[test]
+fn hosts_with_an_address_of_ipv6_have_a_record_of_it() {
+    let address = addresses_of([11, 0, 0, 1].into()).v6.unwrap().octets();
+    let record = [&b"\xc0\x0c\0\x1c\0\x01\0\0\x0e\x10\0\x10"[..], &address].concat();
+    let expected = message(0x8580, [1, 1, 0, 0], &[question("Web", AAAA), record].concat());
+    assert_eq!(over_udp(&ask("Web", AAAA)), Some(expected));
+    let without = NameTable::new([("web", crate::host::Addresses { v4: [11, 0, 0, 1].into(), v6: None })]);
+    let nothing = message(0x8580, [1, 0, 1, 0], &[&question("web", AAAA)[..], SOA].concat());
+    assert_eq!(answer(&without, &ask("web", AAAA), Carrier::Udp), Some(nothing));
+}
+
+#[test]
 fn what_a_name_does_not_have_is_no_error_and_what_is_no_name_is() {
     let nothing = |name: &str, kind: u16, code: Code| {
         message(0x8580 | code as u16, [1, 0, 1, 0], &[&question(name, kind)[..], SOA].concat())
     };
-    // AAAA, MX, TXT, HTTPS, a type that nobody has given a meaning.
-    for kind in [AAAA, 15, 16, 65, 61_234] {
+    // MX, TXT, HTTPS, a type that nobody has given a meaning.
+    for kind in [15, 16, 65, 61_234] {
         assert_eq!(over_udp(&ask("Web", kind)), Some(nothing("Web", kind, Code::NoError)), "type {kind}");
     }
     assert_eq!(over_udp(&ask("tor", 1)), Some(nothing("tor", 1, Code::NoError)), "a name with others below it");

@@ -17,6 +17,7 @@ const CHECKING_DISABLED: u16 = 0x0010;
 pub const TYPE_A: u16 = 1;
 pub const TYPE_SOA: u16 = 6;
 pub const TYPE_PTR: u16 = 12;
+pub const TYPE_AAAA: u16 = 28;
 const TYPE_OPT: u16 = 41;
 pub const TYPE_IXFR: u16 = 251;
 pub const TYPE_AXFR: u16 = 252;
