@@ -33,10 +33,11 @@ macro_rules! programs {
 }
 
 programs! {
-    bad_calls cpu_state descriptors dual_stack epoll eventfd exec faults file_locks files fork futex futex2
-    groups identity inotify memory mqueue names pipes poll seccomp shared_memory sharing
-    signalfd signals spinning stack_overflow sysv_msg sysv_sem sysv_shm tcp tcp6 tcp_closing
-    tcp_options threads time timerfd titles udp udp6 unix_sockets unusual_files wait
+    bad_calls cpu_state descriptors dual_stack epoll eventfd exec faults file_locks files fork futex
+    futex2 groups identity inotify memory mqueue names pipes poll pty restarts seccomp shared_memory
+    sharing signal_flags signalfd signals spinning stack_overflow sysv_msg sysv_sem sysv_shm tcp
+    tcp6 tcp_closing tcp_options threads time timerfd titles tty_jobs tty_lines udp udp6
+    unix_sockets unusual_files wait
 }
 
 #[test]

@@ -479,6 +479,15 @@ pub struct Utimbuf {
     pub modtime: i64,
 }
 
+constants! {
+    /// Kinds of owners, F_SETOWN_EX.
+    OWNER_KINDS: i32 {
+        F_OWNER_TID = 0,
+        F_OWNER_PID = 1,
+        F_OWNER_PGRP = 2,
+    }
+}
+
 /// F_SETOWN_EX.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]

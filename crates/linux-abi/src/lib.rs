@@ -37,6 +37,7 @@ pub mod socket;
 pub mod strace;
 pub mod sysinfo;
 pub mod time;
+pub mod tty;
 
 pub use errno::Errno;
 pub use signal::Signal;

@@ -397,6 +397,16 @@ impl Siginfo {
     pub const fn si_status(&self) -> i32 {
         self.fields[1] as i32
     }
+    /// The number of a POSIX timer, and how often it expired beyond the once that its signal tells of.
+    pub const fn si_timer(&self) -> u32 {
+        self.fields[0] as u32
+    }
+    pub const fn si_overrun(&self) -> i32 {
+        (self.fields[0] >> 32) as i32
+    }
+    pub const fn set_si_overrun(&mut self, overrun: i32) {
+        self.fields[0] = two(self.fields[0] as i32, overrun);
+    }
     /// The value of sigqueue and of timers.
     pub const fn si_value(&self) -> u64 {
         self.fields[1]

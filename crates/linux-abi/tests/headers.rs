@@ -1,7 +1,7 @@
 //! Compares every structure and constant with what the machine's C headers say: a small C program per group of headers
 //! prints sizes, offsets and values. Constants that the headers are too old for are skipped by `#ifdef`; structures never.
 
-use linux_abi::{Names, event, fs, ioctl, ipc, mm, net, nr, process, signal, sockaddr, socket, sysinfo, time};
+use linux_abi::{Names, event, fs, ioctl, ipc, mm, net, nr, process, signal, sockaddr, socket, sysinfo, time, tty};
 use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
@@ -246,6 +246,8 @@ fn structures_that_only_the_kernel_headers_have() {
         layout!(net::Rtattr, "struct rtattr", { rta_len, rta_type }),
         layout!(sockaddr::SockaddrNl, "struct sockaddr_nl", { nl_family, nl_pid, nl_groups }),
         layout!(ioctl::Termios, "struct termios", { c_iflag, c_oflag, c_cflag, c_lflag, c_line, c_cc }),
+        layout!(tty::Termios2, "struct termios2", { c_iflag, c_oflag, c_cflag, c_lflag, c_line, c_cc, c_ispeed, c_ospeed }),
+        layout!(tty::Termio, "struct termio", { c_iflag, c_oflag, c_cflag, c_lflag, c_line, c_cc }),
         layout!(ioctl::Winsize, "struct winsize", { ws_row, ws_col, ws_xpixel, ws_ypixel }),
     ];
     let headers = [
@@ -448,6 +450,8 @@ fn constants_of_the_kernel_headers() {
         "linux/fcntl.h",
         "linux/tcp.h",
         "linux/memfd.h",
+        "asm/termbits.h",
+        "asm/termios.h",
     ];
     let families = [
         process::CLONE_FLAGS,
@@ -461,6 +465,14 @@ fn constants_of_the_kernel_headers() {
         fs::FCNTL_COMMANDS,
         fs::SEALS,
         ioctl::IOCTLS,
+        tty::INPUT_FLAGS,
+        tty::OUTPUT_FLAGS,
+        tty::CONTROL_FLAGS,
+        tty::LOCAL_FLAGS,
+        tty::PACKET_FLAGS,
+        tty::FLUSH_QUEUES,
+        tty::FLOW_ACTIONS,
+        tty::SPECIAL_CHARACTERS,
         net::TCPI_OPTIONS,
         socket::TCP_OPTIONS,
     ];

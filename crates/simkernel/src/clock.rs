@@ -3,6 +3,7 @@
 use crate::ids::Pid;
 use crate::kernel::Kernel;
 use crate::process::{PosixTimer, Process};
+use crate::signal::PendingSignals;
 use crate::timers::TimerKind;
 use base::SimTime;
 use linux_abi::Signal;
@@ -43,13 +44,23 @@ impl Kernel {
         if expiries == 0 {
             return;
         }
-        timer.overrun = u32::try_from(expiries - 1).unwrap_or(i32::MAX as u32);
-        let timer = *timer;
+        let copy = *timer;
+        let waits = |pending: &PendingSignals| pending.has_timer(index);
+        let thread = copy.thread.and_then(|tid| self.threads.get(tid.0));
+        let waits = thread.is_some_and(|thread| waits(&thread.signals.pending)) || waits(&process.pending);
+        if waits && let Some(timer) = posix_timer(process, index) {
+            timer.missed = timer.missed.saturating_add(u32::try_from(expiries).unwrap_or(i32::MAX as u32));
+        }
+        let timer = copy;
         if let Some(at) = timer.expires {
             self.timers.add(at, TimerKind::Posix { pid, timer: index, generation });
         }
+        if waits {
+            return;
+        }
+        let overrun = i32::try_from(expiries - 1).unwrap_or(i32::MAX);
         let Some(signal) = Signal::from_raw(timer.signal as i32) else { return };
-        let info = Siginfo::timer(signal, index as i32, timer.overrun as i32, timer.value);
+        let info = Siginfo::timer(signal, index as i32, overrun, timer.value);
         match timer.thread {
             Some(tid) => self.signal_thread(tid, info),
             None => self.signal_process(pid, info),

@@ -1,15 +1,17 @@
 //! What a handler works with: the kernel, and the process and thread that call.
 
+use crate::clock::posix_timer;
 use crate::fd_table::FdTable;
 use crate::ids::{FileId, Pid};
 use crate::kernel::{Kernel, arm};
 use crate::outcome::{Outcome, Restart};
 use crate::process::Process;
 use crate::shared::{Handlers, Key, Place};
+use crate::signal::SigSet;
 use crate::thread::Thread;
 use crate::wait::{Events, Watcher};
 use base::{SimDuration, SimTime};
-use linux_abi::signal::{SI_KERNEL, SI_USER, Siginfo};
+use linux_abi::signal::{SI_KERNEL, SI_TIMER, SI_USER, Siginfo};
 use linux_abi::sysinfo::RLIMIT_NOFILE;
 use linux_abi::{Errno, Signal};
 
@@ -90,6 +92,19 @@ impl Ctx<'_> {
                 Err(errno)
             }
         }
+    }
+
+    /// Takes the next signal that `held` does not hold back: the thread's own ones first. A timer's says how often the timer expired while
+    /// it waited.
+    pub(crate) fn take_signal(&mut self, held: SigSet) -> Option<Siginfo> {
+        let mut info = self.thread.signals.pending.take(held).or_else(|| self.process.pending.take(held))?;
+        if info.si_code == SI_TIMER
+            && let Some(timer) = posix_timer(self.process, info.si_timer())
+        {
+            timer.overrun = (info.si_overrun() as u32).saturating_add(std::mem::take(&mut timer.missed));
+            info.set_si_overrun(timer.overrun as i32);
+        }
+        Some(info)
     }
 
     /// Whether a signal waits that this thread does not hold back.

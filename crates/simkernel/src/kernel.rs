@@ -22,6 +22,7 @@ use crate::shared::Shared;
 use crate::signal::SigSet;
 use crate::thread::{Thread, ThreadState};
 use crate::timers::{TimerKind, Timers};
+use crate::tty::Terminals;
 use crate::unix::UnixSockets;
 use crate::vfs::Vfs;
 use crate::wait::{Events, Wake, Watcher};
@@ -30,6 +31,8 @@ use base::{Rng, SimTime};
 use guest::HostRegion;
 use linux_abi::Errno;
 use linux_abi::event::{EPOLLEXCLUSIVE, EpollEvent};
+use linux_abi::fs::O_ASYNC;
+use linux_abi::signal::Siginfo;
 use slab::Slab;
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
@@ -54,6 +57,11 @@ pub struct Kernel {
     pub(crate) tasks: u64,
     pub files: FileTable,
     pub pipes: Slab<Pipe>,
+    pub terminals: Terminals,
+    /// Signals that the process that executes has caused to itself in a way that cannot reach it.
+    pub(crate) own_signals: Vec<Siginfo>,
+    /// The process and the thread that execute, which are out of their tables meanwhile.
+    pub(crate) executing: Option<(Pid, Tid)>,
     /// The open files that are descriptors of signals.
     pub(crate) signalfds: BTreeSet<FileId>,
     /// The signals of the thread that looks at files at the moment: what descriptors of signals show.
@@ -117,6 +125,9 @@ impl Kernel {
             tasks: 0,
             files: FileTable::default(),
             pipes: Slab::new(),
+            terminals: Terminals::default(),
+            own_signals: Vec::new(),
+            executing: None,
             signalfds: BTreeSet::new(),
             caller_pending: SigSet::EMPTY,
             futexes: Futexes::default(),
@@ -205,7 +216,12 @@ impl Kernel {
     /// Something happened to a file: threads that wait for one of these events become runnable, interests of epoll ready.
     #[inline]
     pub fn notify(&mut self, file: FileId, events: Events) {
-        if self.files.get(file).is_some_and(|f| !f.queue.is_empty()) {
+        let Some(open) = self.files.get(file) else { return };
+        let has_watchers = !open.queue.is_empty();
+        if open.status & O_ASYNC != 0 {
+            self.send_io_signal(file, events);
+        }
+        if has_watchers {
             self.notify_watchers(file, events);
         }
     }

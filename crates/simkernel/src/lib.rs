@@ -38,6 +38,7 @@ mod test_machine;
 pub mod thread;
 pub mod timers;
 pub mod trace;
+pub mod tty;
 pub mod unix;
 pub mod user_io;
 pub mod vfs;

@@ -7,6 +7,7 @@ use crate::limits::Limits;
 use crate::shared::{Handlers, Key, Memory, Place, Space};
 use crate::signal::PendingSignals;
 use crate::trace::Trace;
+use crate::tty::TtyId;
 use base::map::FastSet;
 use base::{SimDuration, SimTime};
 use linux_abi::Signal;
@@ -32,7 +33,10 @@ pub struct PosixTimer {
     /// SIGEV_THREAD_ID: the one thread that gets the signal.
     pub thread: Option<Tid>,
     pub value: u64,
+    /// What timer_getoverrun(2) tells: of the signal that was taken last.
     pub overrun: u32,
+    /// Expiries while its signal waits.
+    pub missed: u32,
 }
 
 /// How a process ended.
@@ -71,6 +75,10 @@ pub struct Process {
     pub parent: Pid,
     pub group: Pid,
     pub session: Pid,
+    /// Its controlling terminal.
+    pub terminal: Option<TtyId>,
+    /// The leader of a session whose terminal was hung up: the group that was in its foreground.
+    pub old_foreground: Option<Pid>,
     /// Its memory while it executes.
     pub memory: Memory,
     pub space: Key<Space>,
@@ -146,6 +154,8 @@ impl Process {
             parent,
             group: pid,
             session: pid,
+            terminal: None,
+            old_foreground: None,
             memory: Memory::default(),
             space,
             fds,
@@ -188,6 +198,7 @@ impl Process {
         Process {
             group: self.group,
             session: self.session,
+            terminal: self.terminal,
             limits: self.limits,
             exe: self.exe.clone(),
             nice: self.nice,

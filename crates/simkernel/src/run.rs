@@ -90,6 +90,7 @@ impl Kernel {
         }
         let space = process.space;
         worker.set_serving(self.config.id.0, pid.0, tid.0);
+        self.executing = Some((pid, tid));
         process.memory = Memory(self.shared.spaces[process.space].take());
         process.memory.enter(worker);
         if process.job.tells_continuation {
@@ -112,6 +113,7 @@ impl Kernel {
         let now = ctx.now;
         if let Some(status) = process.ending {
             self.end_process(process, thread, status, now);
+            self.executing = None;
             return Some(space);
         }
         match turn {
@@ -127,6 +129,7 @@ impl Kernel {
         }
         self.shared.spaces[process.space] = process.memory.0.take();
         self.processes.put(pid.0, process);
+        self.executing = None;
         (!matches!(turn, Turn::StillSpins)).then_some(space)
     }
 
@@ -152,6 +155,8 @@ impl Kernel {
         if let Some(trace) = process.trace.take() {
             self.release_file(trace.file);
         }
+        self.leave_terminal(&mut process, true);
+        self.own_signals.clear();
         self.conclude_process(process, status);
     }
 }
@@ -319,6 +324,9 @@ impl Ctx<'_> {
             Err(Outcome::Errno(errno)) => self.thread.vcpu.registers_mut().rax = errno.to_return(),
             Err(Outcome::Block) => {
                 self.process.memory.seal_startup();
+                if self.is_interrupted_by_itself() {
+                    return Some(Turn::Again);
+                }
                 return Some(Turn::Parked);
             }
             Err(Outcome::Restart(kind)) => interrupted = Some(kind),
@@ -326,6 +334,9 @@ impl Ctx<'_> {
         }
         if self.process.ending.is_some() || self.thread.state == ThreadState::Dead {
             return Some(Turn::Over);
+        }
+        if !self.kernel.own_signals.is_empty() {
+            self.take_own_signals();
         }
         if let Some(turn) = self.deliver_if_any(interrupted) {
             return Some(turn);
@@ -342,6 +353,20 @@ impl Ctx<'_> {
         }
         self.thread.gives_way = false;
         Some(Turn::Again)
+    }
+
+    /// A call that has to wait has caused a signal to its own process, which ends the wait.
+    fn is_interrupted_by_itself(&mut self) -> bool {
+        if self.kernel.own_signals.is_empty() {
+            return false;
+        }
+        self.take_own_signals();
+        if !self.signal_pending() {
+            return false;
+        }
+        self.kernel.forget_waits(self.thread);
+        self.thread.wake = Wake::Interrupted;
+        true
     }
 
     /// Executes a call of a process that has a log, or on a host that a debugger looks at.

@@ -1,7 +1,7 @@
 //! Signals as data: sets, pending ones, dispositions. Sending stands here; delivery to a thread's registers in `signal_delivery`.
 
 use linux_abi::Signal;
-use linux_abi::signal::Siginfo;
+use linux_abi::signal::{SI_TIMER, Siginfo};
 
 /// The highest signal number.
 pub const SIGNALS: usize = 64;
@@ -63,6 +63,20 @@ impl PendingSignals {
             self.set.remove(signal);
         }
         Some(info)
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Whether a timer's signal waits.
+    pub fn has_timer(&self, timer: u32) -> bool {
+        self.queue.iter().any(|info| info.si_code == SI_TIMER && info.si_timer() == timer)
     }
 
     /// Forgets every pending instance of these signals.

@@ -33,7 +33,7 @@ pub(crate) fn is_on(stack: &StackT, rsp: u64) -> bool {
 pub(crate) fn deliver(ctx: &mut Ctx<'_>, mut interrupted: Option<Restart>) {
     loop {
         let blocked = ctx.thread.signals.blocked;
-        let next = ctx.thread.signals.pending.take(blocked).or_else(|| ctx.process.pending.take(blocked));
+        let next = ctx.take_signal(blocked);
         let Some(info) = next else { break };
         let signal = info.si_signo as u32;
         let disposition = ctx.handlers().of(signal);
@@ -236,6 +236,7 @@ pub(crate) fn sigreturn(ctx: &mut Ctx<'_>) {
 fn restore_frame(ctx: &mut Ctx<'_>) -> Option<()> {
     let memory = &ctx.process.memory;
     let frame_at = ctx.thread.vcpu.registers().rsp.wrapping_sub(8);
+    let on_stack = ctx.thread.altstack.ss_size != 0 && is_on(&ctx.thread.altstack, frame_at);
     let frame: RtSigframe = memory.read_value(frame_at).ok()?;
     let c = &frame.uc.uc_mcontext;
     let mut area = None;
@@ -258,10 +259,10 @@ fn restore_frame(ctx: &mut Ctx<'_>) -> Option<()> {
     ctx.thread.signals.blocked = SigSet(frame.uc.uc_sigmask).without(SigSet::UNBLOCKABLE);
     ctx.thread.signals.saved_mask = None;
     let stack = frame.uc.uc_stack;
-    ctx.thread.altstack = if stack.ss_flags & SS_DISABLE != 0 {
-        StackT::new_zeroed()
-    } else {
-        StackT { ss_flags: stack.ss_flags & SS_AUTODISARM, ..stack }
-    };
+    // A stack in use cannot be replaced: one that the handler has set stays.
+    if !on_stack {
+        ctx.thread.altstack =
+            if stack.ss_flags & SS_DISABLE != 0 { StackT::new_zeroed() } else { StackT { pad0: 0, ..stack } };
+    }
     Some(())
 }

@@ -2,6 +2,7 @@
 //!
 //! The inner operations never block: they answer EAGAIN, and the calls in `syscalls` turn that into waiting. One file per kind.
 
+pub mod async_io;
 pub mod epoll;
 pub mod eventfd;
 pub mod inotify;
@@ -18,6 +19,7 @@ use crate::net::inet::InetSocket;
 use crate::net::netlink::NetlinkSocket;
 use crate::signal::SigSet;
 use crate::syscalls::OpenQueue;
+use crate::tty::TtyFile;
 use crate::unix::UnixId;
 use crate::user_io::{ByteSink, ByteSource};
 use crate::vfs::synthetic::Device;
@@ -38,8 +40,8 @@ pub struct OpenFile {
     /// Descriptors, and messages in flight, that hold it.
     pub references: u32,
     pub queue: WaitQueue,
-    /// F_SETOWN: kept, no signal is ever sent.
-    pub owner: i32,
+    /// Who is told by signal when it is ready, with O_ASYNC.
+    pub signals: async_io::Async,
 }
 
 #[derive(Debug)]
@@ -64,13 +66,15 @@ pub enum FileKind {
     Inotify(Box<inotify::Inotify>),
     /// A POSIX message queue.
     Queue(Box<OpenQueue>),
+    /// Either side of a terminal.
+    Terminal(TtyFile),
     /// A descriptor of a process (pidfd_open).
     Process(Pid),
 }
 
 impl OpenFile {
     pub fn new(kind: FileKind, status: u32) -> Self {
-        OpenFile { kind, status, references: 1, queue: WaitQueue::default(), owner: 0 }
+        OpenFile { kind, status, references: 1, queue: WaitQueue::default(), signals: async_io::Async::default() }
     }
 
     pub fn nonblocking(&self) -> bool {
@@ -221,6 +225,7 @@ impl Kernel {
             }
             FileKind::Netlink(socket) => socket.poll(),
             FileKind::Unix(socket) => self.poll_unix(*socket),
+            FileKind::Terminal(file) => self.poll_terminal(*file),
             FileKind::Name(_) => Events::NVAL,
             FileKind::Inotify(instance) => instance.poll(),
             FileKind::Queue(open) => {
@@ -277,7 +282,9 @@ impl Kernel {
             }
             FileKind::Directory(_) => Err(Errno::EISDIR),
             FileKind::Output(_) | FileKind::Name(_) => Err(Errno::EBADF),
-            FileKind::Epoll(_) | FileKind::Process(_) | FileKind::Signals(_) => Err(Errno::EINVAL),
+            FileKind::Epoll(_) | FileKind::Process(_) | FileKind::Signals(_) | FileKind::Terminal(_) => {
+                Err(Errno::EINVAL)
+            }
         }
     }
 
@@ -326,7 +333,8 @@ impl Kernel {
             | FileKind::Timer(_)
             | FileKind::Epoll(_)
             | FileKind::Process(_)
-            | FileKind::Signals(_) => Err(Errno::EINVAL),
+            | FileKind::Signals(_)
+            | FileKind::Terminal(_) => Err(Errno::EINVAL),
         }
     }
 
@@ -343,6 +351,7 @@ impl Kernel {
             FileKind::Unix(socket) => self.close_unix(socket),
             FileKind::Queue(open) => self.ipc.queues.detach(open.queue, id),
             FileKind::Process(pid) => self.family.unwatch(pid, id),
+            FileKind::Terminal(file) => self.close_terminal(id, file),
             FileKind::Signals(_) => {
                 self.signalfds.remove(&id);
             }

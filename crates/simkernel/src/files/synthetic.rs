@@ -43,7 +43,7 @@ pub struct Directory {
 impl Kernel {
     pub(crate) fn device_read(&mut self, device: Device, sink: &mut dyn ByteSink) -> Result<usize, Errno> {
         match device {
-            Device::Null | Device::Tty => Ok(0),
+            Device::Null | Device::Tty | Device::Ptmx => Ok(0),
             Device::Zero | Device::Full => fill(sink, |_| {}),
             Device::Random | Device::Urandom => {
                 let random = &mut self.random;

@@ -23,11 +23,13 @@ pub fn ioctl(ctx: &mut Ctx<'_>, file: FileId, request: u32, argument: u64) -> Sy
         }
         SIOCGSTAMP | SIOCGSTAMPNS => Err(Errno::ENOENT.into()),
         FIOSETOWN | SIOCSPGRP => {
-            ctx.kernel.files[file].owner = ctx.process.memory.read_value(argument)?;
+            let number = ctx.process.memory.read_value(argument)?;
+            ctx.kernel.files[file].signals.recipient = ctx.recipient_of_number(number)?;
             Ok(0)
         }
         FIOGETOWN | SIOCGPGRP => {
-            ctx.process.memory.write_value(argument, &ctx.kernel.files[file].owner)?;
+            let number = ctx.kernel.files[file].signals.recipient.number();
+            ctx.process.memory.write_value(argument, &number)?;
             Ok(0)
         }
         SIOCGIFCONF => list(&ctx.process.memory, argument, &interfaces(ctx.kernel.config.addresses)),

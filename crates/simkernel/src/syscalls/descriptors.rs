@@ -8,11 +8,12 @@ use crate::files::{OpenFile, pipe::Pipe};
 use crate::ids::FileId;
 use crate::net;
 use crate::outcome::{Outcome, SysResult};
-use linux_abi::Errno;
+use crate::tty;
 use linux_abi::event::{EFD_CLOEXEC, EFD_NONBLOCK, EFD_SEMAPHORE};
 use linux_abi::fs::*;
 use linux_abi::ioctl::*;
 use linux_abi::sysinfo::RLIMIT_NOFILE;
+use linux_abi::{Errno, Signal};
 
 /// Flags that F_SETFL can change.
 const SETTABLE: u32 = O_APPEND | O_NONBLOCK | O_ASYNC | O_DIRECT | O_NOATIME;
@@ -118,21 +119,36 @@ pub fn fcntl(ctx: &mut Ctx<'_>, [fd, command, arg, ..]: [u64; 6]) -> SysResult {
         F_SETFL => {
             let file = &mut ctx.kernel.files[id];
             file.status = file.status & !SETTABLE | arg as u32 & SETTABLE;
+            file.signals.fd = fd as i32;
             Ok(0)
         }
         F_SETOWN => {
-            ctx.kernel.files[id].owner = arg as i32;
+            ctx.kernel.files[id].signals.recipient = ctx.recipient_of_number(arg as i32)?;
             Ok(0)
         }
-        F_GETOWN => Ok(ctx.kernel.files[id].owner as u64),
+        F_GETOWN => Ok(ctx.kernel.files[id].signals.recipient.number() as u64),
+        F_SETOWN_EX => {
+            let owner = ctx.process.memory.read_value(arg)?;
+            ctx.kernel.files[id].signals.recipient = ctx.recipient_of(owner)?;
+            Ok(0)
+        }
+        F_GETOWN_EX => {
+            let owner = ctx.kernel.files[id].signals.recipient.described();
+            ctx.process.memory.write_value(arg, &owner)?;
+            Ok(0)
+        }
         F_GETLK | F_SETLK | F_SETLKW | F_OFD_GETLK | F_OFD_SETLK | F_OFD_SETLKW => {
             super::locks::record_lock(ctx, id, command as i32, arg)
         }
         F_GETPIPE_SZ => Ok(pipe_of(ctx, id)?.capacity() as u64),
         F_SETPIPE_SZ => Ok(pipe_of(ctx, id)?.set_capacity(arg as u32 as usize)? as u64),
         F_GET_SEALS | F_ADD_SEALS => seals(ctx, id, command as i32, arg as u32),
+        F_SETSIG if arg == 0 || arg <= Signal::MAX as u64 => {
+            ctx.kernel.files[id].signals.signal = arg as i32;
+            Ok(0)
+        }
         F_SETSIG | F_NOTIFY | F_SETLEASE => Err(Errno::EINVAL.into()),
-        F_GETSIG => Ok(0),
+        F_GETSIG => Ok(ctx.kernel.files[id].signals.signal as u64),
         F_GETLEASE => Ok(F_UNLCK as u64),
         _ => Err(Errno::EINVAL.into()),
     }
@@ -173,7 +189,14 @@ pub fn ioctl(ctx: &mut Ctx<'_>, [fd, request, arg, ..]: [u64; 6]) -> SysResult {
             *status = if on != 0 { *status | O_NONBLOCK } else { *status & !O_NONBLOCK };
             Ok(0)
         }
-        FIOASYNC => Ok(0),
+        FIOASYNC => {
+            let on: i32 = ctx.process.memory.read_value(arg)?;
+            let file = &mut ctx.kernel.files[id];
+            file.status = if on != 0 { file.status | O_ASYNC } else { file.status & !O_ASYNC };
+            file.signals.fd = fd as i32;
+            Ok(0)
+        }
+        request if let FileKind::Terminal(file) = ctx.kernel.files[id].kind => tty::ioctl(ctx, file, request, arg),
         request if net::is_socket(&ctx.kernel.files[id].kind) => net::ioctl::ioctl(ctx, id, request, arg),
         FIONREAD => {
             let available = match &ctx.kernel.files[id].kind {

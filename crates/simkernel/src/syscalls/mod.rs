@@ -45,6 +45,7 @@ use crate::process::ExitStatus;
 use crate::thread::{PendingCall, ThreadState};
 use crate::wait::Wake;
 use linux_abi::{Errno, Signal, nr};
+pub(crate) use read_write::finish_partial;
 
 /// A system call's implementation.
 pub type Handler = fn(&mut Ctx<'_>, [u64; 6]) -> SysResult;

@@ -9,6 +9,7 @@ use crate::files::synthetic::{Directory, Snapshot};
 use crate::files::{FileKind, OpenFile};
 use crate::ids::{FileId, Pid};
 use crate::outcome::{Outcome, Restart, SysResult};
+use crate::tty::{self, Side};
 use crate::vfs::synthetic::{Device, Synthetic, View};
 use crate::vfs::walk::{Node, Target};
 use crate::vfs::{RealNode, as_path, errno};
@@ -84,6 +85,9 @@ fn open_at(ctx: &mut Ctx<'_>, dirfd: u64, path: Vec<u8>, flags: u32, mode: u32, 
         }
         Some(Node::Real(node)) => open_real(ctx, &target.path, node, flags)?,
         Some(Node::Synthetic(Synthetic::Descriptor { pid, fd })) => return reopen(ctx, *pid, *fd, flags),
+        Some(Node::Synthetic(node)) if flags & O_DIRECTORY == 0 && node.is_terminal() => {
+            return open_terminal(ctx, &node.clone(), flags);
+        }
         Some(Node::Synthetic(node)) => open_synthetic(target.path.clone(), node.clone(), flags)?,
         None if flags & O_CREAT == 0 => return Err(Errno::ENOENT.into()),
         None if target.slash => return Err(Errno::EISDIR.into()),
@@ -92,6 +96,7 @@ fn open_at(ctx: &mut Ctx<'_>, dirfd: u64, path: Vec<u8>, flags: u32, mode: u32, 
     install(ctx, file, status, flags)
 }
 
+/// What F_GETFL shows of `open`'s flags.
 fn visible_status(flags: u32) -> u32 {
     let large = if flags & O_PATH == 0 { O_LARGEFILE } else { 0 };
     flags & !CREATION_FLAGS | large
@@ -224,11 +229,20 @@ fn open_synthetic(path: Vec<u8>, node: Synthetic, flags: u32) -> Result<FileKind
         Synthetic::Directory(_) | Synthetic::Descriptors(_) | Synthetic::Threads(_) => {
             Ok(FileKind::Directory(Box::new(Directory { path, entries: None, position: 0 })))
         }
-        Synthetic::Device(Device::Tty) => Err(Errno::ENXIO),
+        Synthetic::Terminal(..) => Err(Errno::ENXIO),
         Synthetic::Device(device) => Ok(FileKind::Device(device)),
         Synthetic::File(_) if path.starts_with(b"/etc/") && wants_write(flags) => Err(Errno::EROFS),
         Synthetic::File(content) => Ok(FileKind::Snapshot(Box::new(Snapshot { path, content, offset: 0 }))),
         Synthetic::Link(_) | Synthetic::Descriptor { .. } => Err(Errno::ELOOP),
+    }
+}
+
+fn open_terminal(ctx: &mut Ctx<'_>, node: &Synthetic, flags: u32) -> SysResult {
+    let status = visible_status(flags);
+    match node {
+        Synthetic::Device(Device::Ptmx) => tty::open_master(ctx, flags, status),
+        Synthetic::Terminal(number, _) => tty::open_slave(ctx, *number, flags, status),
+        _ => tty::open_controlling(ctx, flags, status),
     }
 }
 
@@ -259,6 +273,13 @@ fn reopen(ctx: &mut Ctx<'_>, pid: Pid, fd: u32, flags: u32) -> SysResult {
         })),
         FileKind::Device(device) => FileKind::Device(*device),
         FileKind::Output(output) => FileKind::Output(*output),
+        FileKind::Terminal(file) => {
+            let file = *file;
+            return match file.side {
+                Side::Master => tty::open_master(ctx, flags, status),
+                Side::Slave => tty::open_slave(ctx, file.tty, flags, status),
+            };
+        }
         FileKind::Pipe(end) => {
             let (reads, writes) = access(flags);
             let end = PipeEnd { pipe: end.pipe, reads, writes };
@@ -309,20 +330,30 @@ fn open_fifo(ctx: &mut Ctx<'_>, real: &[u8], flags: u32) -> SysResult {
     let file = ctx.kernel.files.insert(OpenFile::new(FileKind::Pipe(end), visible_status(flags)));
     ctx.kernel.attach_pipe_end(end, file);
     ctx.kernel.notify_pipe_partners(end);
-    ctx.thread.call.progress = u64::from(file.0) + 1;
+    ctx.thread.call.progress = partners_of(ctx, end) << 32 | (u64::from(file.0) + 1);
     finish_fifo(ctx, flags)
 }
 
-/// Waits for a FIFO's other end; `progress` holds the file that was opened.
+/// How often the other end of a FIFO was opened so far, in 32 bits.
+fn partners_of(ctx: &Ctx<'_>, end: PipeEnd) -> u64 {
+    let pipe = &ctx.kernel.pipes[end.pipe.0 as usize];
+    let opened = if end.reads { pipe.opened_writers } else { pipe.opened_readers };
+    opened & u64::from(u32::MAX)
+}
+
+/// Waits for a FIFO's other end, which may be closed again already; `progress` holds the file that was opened, and how often the other
+/// end had been by then.
 fn finish_fifo(ctx: &mut Ctx<'_>, flags: u32) -> SysResult {
     let file = FileId(ctx.thread.call.progress as u32 - 1);
     let FileKind::Pipe(end) = ctx.kernel.files[file].kind else { return Err(Errno::EIO.into()) };
+    let came = partners_of(ctx, end) != ctx.thread.call.progress >> 32;
     let pipe = &ctx.kernel.pipes[end.pipe.0 as usize];
-    let partner = match (end.reads, end.writes) {
-        (true, false) => pipe.has_writers() || flags & O_NONBLOCK != 0,
-        (false, true) => pipe.has_readers(),
-        _ => true,
-    };
+    let partner = came
+        || match (end.reads, end.writes) {
+            (true, false) => pipe.has_writers() || flags & O_NONBLOCK != 0,
+            (false, true) => pipe.has_readers(),
+            _ => true,
+        };
     if partner {
         return Ok(ctx.install(file, flags & O_CLOEXEC != 0)?);
     }
@@ -352,6 +383,7 @@ impl Ctx<'_> {
             processes: &kernel.processes,
             shared: &kernel.shared,
             ipc: &kernel.ipc,
+            terminals: &kernel.terminals,
             now: self.now,
         };
         kernel.vfs.walk(&view, &start, path, follow)
@@ -374,6 +406,7 @@ impl crate::kernel::Kernel {
             processes: &self.processes,
             shared: &self.shared,
             ipc: &self.ipc,
+            terminals: &self.terminals,
             now: self.now,
         };
         let cwd = caller.map_or(&b"/"[..], |caller| {

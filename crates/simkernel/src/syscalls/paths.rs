@@ -3,6 +3,7 @@
 use crate::ctx::Ctx;
 use crate::files::FileKind;
 use crate::outcome::{Outcome, SysResult};
+use crate::tty::TtyId;
 use crate::vfs::RealNode;
 use crate::vfs::mounts::is_below;
 use crate::vfs::synthetic::Synthetic;
@@ -451,6 +452,7 @@ fn check_access(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, mode: u32, flags: u32)
 enum Subject {
     Path(Vec<u8>, RealNode),
     Open(Vec<u8>, rustix::fs::Stat),
+    Terminal(TtyId),
     /// Something whose attributes nobody keeps.
     Other,
 }
@@ -468,6 +470,7 @@ fn subject(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, flags: u32) -> Resu
 
 fn path_subject(ctx: &mut Ctx<'_>, path: Vec<u8>, node: Node) -> Result<Subject, Outcome> {
     match node {
+        Node::Synthetic(Synthetic::Terminal(tty, _)) => Ok(Subject::Terminal(tty)),
         Node::Synthetic(_) => Ok(Subject::Other),
         Node::Real(_) if !ctx.kernel.vfs.writable(&path) => Err(Errno::EROFS.into()),
         Node::Real(node) => Ok(Subject::Path(path, node)),
@@ -485,6 +488,7 @@ fn open_subject(ctx: &mut Ctx<'_>, fd: u64) -> Result<Subject, Outcome> {
         }
         FileKind::Directory(directory) => directory.path.clone(),
         FileKind::Name(_) => return Err(Errno::EBADF.into()),
+        FileKind::Terminal(file) if file.is_named_after_number() => return Ok(Subject::Terminal(file.tty)),
         _ => return Ok(Subject::Other),
     };
     let (path, node) = existing(ctx, HERE, if path.is_empty() { b"/" } else { &path }, false)?;
@@ -532,6 +536,7 @@ fn set_mode(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, mode: u64, flags: 
             ctx.kernel.vfs.set_mode(&stat, mode as u32, ctx.now);
             tell(ctx, &path, &stat, IN_ATTRIB);
         }
+        Subject::Terminal(tty) => ctx.kernel.terminals.set_mode(tty, mode as u32),
         Subject::Other => {}
     }
     Ok(0)
@@ -567,6 +572,10 @@ fn set_owner(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, uid: u64, gid: u6
             (path, stat)
         }
         Subject::Open(path, stat) => (path, stat),
+        Subject::Terminal(tty) => {
+            ctx.kernel.terminals.set_owner(tty, uid as u32, gid as u32);
+            return Ok(0);
+        }
         Subject::Other => return Ok(0),
     };
     ctx.kernel.vfs.set_owner(&stat, uid as u32, gid as u32, ctx.now);
@@ -634,7 +643,7 @@ fn set_times(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, times: [Timespec;
             (path, stat)
         }
         Subject::Open(path, stat) => (path, stat),
-        Subject::Other => return Ok(0),
+        Subject::Terminal(_) | Subject::Other => return Ok(0),
     };
     ctx.kernel.vfs.set_times(&stat, parsed[0], parsed[1], ctx.now);
     let mask = match parsed {

@@ -165,6 +165,7 @@ pub(super) fn setsid(ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
     }
     ctx.kernel.family.change_group(ctx.process, own);
     ctx.process.session = own;
+    ctx.process.terminal = None;
     Ok(own.0.into())
 }
 

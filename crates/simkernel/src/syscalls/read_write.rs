@@ -129,6 +129,9 @@ pub(crate) fn read_into(ctx: &mut Ctx<'_>, fd: u64, buffers: &UserBuffers, posit
     if net::is_socket(&file.kind) {
         return net::read(ctx, id, buffers);
     }
+    if let FileKind::Terminal(tty) = file.kind {
+        return crate::tty::read(ctx, id, tty, buffers);
+    }
     if let FileKind::Signals(set) = file.kind {
         return signalfd::read(ctx, id, set, buffers);
     }
@@ -158,6 +161,9 @@ pub(crate) fn write_from(ctx: &mut Ctx<'_>, fd: u64, buffers: &UserBuffers, posi
     buffers.check()?;
     if net::is_socket(&file.kind) {
         return net::write(ctx, id, buffers);
+    }
+    if let FileKind::Terminal(tty) = file.kind {
+        return crate::tty::write(ctx, id, tty, buffers);
     }
     let nonblocking = file.nonblocking();
     let stream = file.kind.is_stream();

@@ -11,10 +11,21 @@ use base::SimDuration;
 use linux_abi::event::{SFD_CLOEXEC, SFD_NONBLOCK};
 use linux_abi::fs::{O_NONBLOCK, O_RDWR};
 use linux_abi::signal::*;
+use linux_abi::sysinfo::RLIMIT_SIGPENDING;
 use linux_abi::time::Timespec;
 use linux_abi::{Errno, Signal};
 
 const SIGSET_BYTES: u64 = 8;
+/// Flags that the kernel knows: it forgets all others, which is how programs find out.
+const KEPT_FLAGS: u64 = SA_NOCLDSTOP
+    | SA_NOCLDWAIT
+    | SA_SIGINFO
+    | SA_EXPOSE_TAGBITS
+    | SA_RESTORER
+    | SA_ONSTACK
+    | SA_RESTART
+    | SA_NODEFER
+    | SA_RESETHAND;
 
 fn signal_argument(number: u64) -> Result<u32, Errno> {
     Signal::from_raw(number as i32).map(|signal| signal.raw() as u32).ok_or(Errno::EINVAL)
@@ -35,7 +46,7 @@ pub(super) fn rt_sigaction(ctx: &mut Ctx<'_>, [number, new, old, set_bytes, ..]:
     if let Some(action) = request {
         ctx.handlers_mut().0[index] = Disposition {
             handler: action.handler,
-            flags: action.flags,
+            flags: action.flags & KEPT_FLAGS,
             restorer: action.restorer,
             mask: SigSet(action.mask).without(SigSet::UNBLOCKABLE),
         };
@@ -130,7 +141,7 @@ pub(super) fn rt_sigtimedwait(ctx: &mut Ctx<'_>, [set, info, timeout, set_bytes,
     };
     let others = SigSet(!wanted.0);
     ctx.thread.signals.awaited = SigSet::EMPTY;
-    let found = ctx.thread.signals.pending.take(others).or_else(|| ctx.process.pending.take(others));
+    let found = ctx.take_signal(others);
     if let Some(found) = found {
         if info != 0 {
             ctx.process.memory.write_value(info, &found)?;
@@ -195,11 +206,11 @@ pub(super) fn sigaltstack(ctx: &mut Ctx<'_>, [new, old, ..]: [u64; 6]) -> SysRes
         } else if stack.ss_size < MINSIGSTKSZ {
             return Err(Errno::ENOMEM.into());
         } else {
-            StackT { ss_flags: stack.ss_flags & SS_AUTODISARM, ..stack }
+            stack
         };
     }
     if old != 0 {
-        let flags = if present.ss_size == 0 { SS_DISABLE } else { u32::from(on_it) | present.ss_flags };
+        let flags = if present.ss_size == 0 { SS_DISABLE } else { u32::from(on_it) | present.ss_flags & SS_AUTODISARM };
         ctx.process.memory.write_value(old, &StackT { ss_flags: flags, ..present })?;
     }
     Ok(0)
@@ -230,7 +241,11 @@ pub(super) fn kill(ctx: &mut Ctx<'_>, [target, number, ..]: [u64; 6]) -> SysResu
         return Err(Errno::ESRCH.into());
     }
     let Some(signal) = signal else { return Ok(0) };
-    let info = sender(ctx, signal, SI_USER);
+    let mut info = sender(ctx, signal, SI_USER);
+    if signal.is_realtime() && queue_is_full(ctx) {
+        // It arrives, but nothing says from whom.
+        info = Siginfo::kill(signal, SI_USER, 0, 0);
+    }
     // The caller comes last, so that it does not end before the others have theirs.
     for pid in targets.iter().filter(|pid| **pid != own) {
         ctx.signal_process(*pid, info);
@@ -276,8 +291,28 @@ fn send_to_thread(ctx: &mut Ctx<'_>, group: Option<Pid>, tid: Tid, number: u64) 
     }
     let signal = Signal::from_raw(number as i32).ok_or(Errno::EINVAL)?;
     let info = sender(ctx, signal, SI_TKILL);
+    check_queue(ctx, &info)?;
     ctx.signal_thread(tid, info);
     Ok(0)
+}
+
+/// RLIMIT_SIGPENDING: EAGAIN for a real-time signal that would be one too many. It counts what waits anywhere on the host; limits so
+/// high that nothing on a host comes near them are not looked at.
+fn check_queue(ctx: &Ctx<'_>, info: &Siginfo) -> Result<(), Errno> {
+    let queued = info.si_signo >= Signal::SIGRTMIN;
+    if queued && queue_is_full(ctx) { Err(Errno::EAGAIN) } else { Ok(()) }
+}
+
+fn queue_is_full(ctx: &Ctx<'_>) -> bool {
+    const HIGH: u64 = 1 << 16;
+    let limit = ctx.process.limits.soft(RLIMIT_SIGPENDING);
+    if limit >= HIGH {
+        return false;
+    }
+    let processes: usize = ctx.kernel.processes.iter().map(|process| process.pending.len()).sum();
+    let threads: usize = ctx.kernel.threads.iter().map(|thread| thread.signals.pending.len()).sum();
+    let own = ctx.process.pending.len() + ctx.thread.signals.pending.len();
+    (processes + threads + own) as u64 >= limit
 }
 
 /// rt_sigqueueinfo(2).
@@ -294,6 +329,7 @@ pub(super) fn rt_sigqueueinfo(ctx: &mut Ctx<'_>, [pid, number, info, ..]: [u64; 
         return Ok(0);
     }
     info.si_signo = signal_argument(number)? as i32;
+    check_queue(ctx, &info)?;
     ctx.signal_process(Pid(pid as u32), info);
     Ok(0)
 }
@@ -313,6 +349,7 @@ pub(super) fn rt_tgsigqueueinfo(ctx: &mut Ctx<'_>, [group, tid, number, info, ..
         return Ok(0);
     }
     info.si_signo = signal_argument(number)? as i32;
+    check_queue(ctx, &info)?;
     ctx.signal_thread(Tid(tid as u32), info);
     Ok(0)
 }

@@ -104,6 +104,12 @@ fn stat_open(ctx: &mut Ctx<'_>, id: FileId) -> Result<Stat, Errno> {
         FileKind::Name(path) => path.clone(),
         FileKind::Snapshot(snapshot) => snapshot.path.clone(),
         FileKind::Device(device) => synthetic::device_path(*device),
+        FileKind::Terminal(file) if !file.is_named_after_number() => ctx.kernel.describe_file(id),
+        FileKind::Terminal(file) => {
+            let path = format!("/dev/pts/{}", file.tty);
+            let node = synthetic::terminal_node(ctx.kernel.terminals.of(*file), file.tty);
+            return Ok(synthetic::stat(path.as_bytes(), &node));
+        }
         FileKind::Output(output) => {
             use std::os::unix::ffi::OsStrExt;
             ctx.kernel.outputs()[*output as usize].path.as_os_str().as_bytes().to_vec()
@@ -152,6 +158,7 @@ impl Kernel {
                 format!("socket:[{}]", ANONYMOUS_NUMBERS + u64::from(id.0)).into_bytes()
             }
             FileKind::Inotify(_) => b"anon_inode:inotify".to_vec(),
+            FileKind::Terminal(file) => file.path(self.terminals.named(file.tty).is_some()),
             FileKind::Event(_) => b"anon_inode:[eventfd]".to_vec(),
             FileKind::Timer(_) => b"anon_inode:[timerfd]".to_vec(),
             FileKind::Signals(_) => b"anon_inode:[signalfd]".to_vec(),
@@ -262,6 +269,7 @@ fn read_entries(ctx: &mut Ctx<'_>, fd: u64) -> Result<Vec<Entry>, Errno> {
         processes: &kernel.processes,
         shared: &kernel.shared,
         ipc: &kernel.ipc,
+        terminals: &kernel.terminals,
         now: ctx.now,
     };
     kernel.vfs.list(&view, &path, &node)

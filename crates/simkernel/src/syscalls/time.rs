@@ -13,6 +13,7 @@ use base::{SimDuration, SimTime};
 use linux_abi::event::{TFD_CLOEXEC, TFD_NONBLOCK};
 use linux_abi::fs::{O_NONBLOCK, O_RDWR};
 use linux_abi::signal::{SIGEV_NONE, SIGEV_SIGNAL, SIGEV_THREAD_ID, Sigevent};
+use linux_abi::sysinfo::RLIMIT_SIGPENDING;
 use linux_abi::time::*;
 use linux_abi::{Errno, Signal};
 
@@ -140,7 +141,9 @@ pub(super) fn alarm(ctx: &mut Ctx<'_>, [seconds, ..]: [u64; 6]) -> SysResult {
     let left = real_remaining(ctx).as_nanos();
     let seconds = u64::from(seconds as u32);
     set_real(ctx, (seconds > 0).then(|| SimDuration::from_secs(seconds)), 0);
-    Ok(left.div_ceil(1_000_000_000))
+    // Rounded to the next second, but never to none while it runs.
+    let seconds = (left + 500_000_000) / 1_000_000_000;
+    Ok(if left > 0 { seconds.max(1) } else { 0 })
 }
 
 fn real_remaining(ctx: &Ctx<'_>) -> SimDuration {
@@ -242,6 +245,9 @@ fn read_timex(ctx: &Ctx<'_>, address: u64) -> SysResult {
 /// timer_create(2).
 pub(super) fn timer_create(ctx: &mut Ctx<'_>, [clock, event, id, ..]: [u64; 6]) -> SysResult {
     clock_nanos(ctx, clock as i32)?;
+    if ctx.process.limits.soft(RLIMIT_SIGPENDING) == 0 {
+        return Err(Errno::EAGAIN.into());
+    }
     let index = ctx.process.posix_timers.iter().position(Option::is_none).unwrap_or(ctx.process.posix_timers.len());
     let mut timer = PosixTimer {
         expires: None,
@@ -252,6 +258,7 @@ pub(super) fn timer_create(ctx: &mut Ctx<'_>, [clock, event, id, ..]: [u64; 6]) 
         thread: None,
         value: index as u64,
         overrun: 0,
+        missed: 0,
     };
     if event != 0 {
         let event: Sigevent = ctx.process.memory.read_value(event)?;
@@ -295,6 +302,7 @@ pub(super) fn timer_settime(ctx: &mut Ctx<'_>, [id, flags, new, old, ..]: [u64; 
     timer.generation += 1;
     timer.interval_ns = interval_ns;
     timer.overrun = 0;
+    timer.missed = 0;
     timer.expires = match (value, flags as u32 & TIMER_ABSTIME != 0) {
         (0, _) => None,
         (_, true) => Some(moment_of(timer.clock as i32, value).max(now)),

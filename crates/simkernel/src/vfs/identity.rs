@@ -28,6 +28,13 @@ impl Times {
         let ns = now.unix_nanos();
         Times { accessed: ns, modified: ns, changed: ns }
     }
+
+    /// Puts them into what `stat` answers.
+    pub fn show(&self, stat: &mut Stat) {
+        (stat.st_atime, stat.st_atime_nsec) = split(self.accessed);
+        (stat.st_mtime, stat.st_mtime_nsec) = split(self.modified);
+        (stat.st_ctime, stat.st_ctime_nsec) = split(self.changed);
+    }
 }
 
 /// What a guest set and the real file does not carry.
@@ -126,9 +133,7 @@ impl Identities {
         if let Some(mode) = known.mode {
             stat.st_mode = stat.st_mode & S_IFMT | mode;
         }
-        (stat.st_atime, stat.st_atime_nsec) = split(times.accessed);
-        (stat.st_mtime, stat.st_mtime_nsec) = split(times.modified);
-        (stat.st_ctime, stat.st_ctime_nsec) = split(times.changed);
+        times.show(stat);
     }
 }
 

@@ -5,9 +5,11 @@ use crate::ids::Tid;
 use crate::process::Process;
 use crate::signal::SigSet;
 use crate::thread::ThreadState;
+use crate::tty::TtyId;
 use guest::{AddressSpace, PROT_EXEC, PROT_READ, PROT_WRITE, VmaKind};
 use linux_abi::fs::{DT_DIR, DT_LNK, DT_REG};
 use linux_abi::time::CLK_TCK;
+use linux_abi::tty::PTS_MAJOR;
 use std::fmt::Write;
 
 const DIR: u8 = DT_DIR as u8;
@@ -129,17 +131,28 @@ fn thread_name(view: &View<'_>, process: &Process, tid: u32) -> Vec<u8> {
     }
 }
 
+/// The number of a terminal's device as proc_pid_stat(5) shows it.
+fn device_number(tty: TtyId) -> u32 {
+    tty & 0xff | PTS_MAJOR << 8 | (tty & !0xff) << 12
+}
+
 /// proc_pid_stat(5).
 fn stat_line(view: &View<'_>, process: &Process, tid: u32) -> String {
     let start_ticks = process.started.uptime_nanos() / (1_000_000_000 / CLK_TCK);
+    let terminal = process.terminal;
+    let foreground = terminal
+        .and_then(|tty| view.terminals.get(tty))
+        .map_or(-1, |pair| pair.foreground.map_or(0, |group| i64::from(group.0)));
     format!(
-        "{tid} ({}) {} {} {} {} 0 -1 4194304 0 0 0 0 {} 0 {} 0 20 {} {} 0 {start_ticks} 4194304 512 18446744073709551615 \
+        "{tid} ({}) {} {} {} {} {} {} 4194304 0 0 0 0 {} 0 {} 0 20 {} {} 0 {start_ticks} 4194304 512 18446744073709551615 \
          0 0 0 0 0 0 0 0 0 0 0 0 {} 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n",
         String::from_utf8_lossy(&thread_name(view, process, tid)),
         state(view, process, tid),
         process.parent,
         process.group,
         process.session,
+        terminal.map_or(0, device_number),
+        foreground,
         process.ticks(),
         process.children_cpu_us / 10_000,
         process.nice,

@@ -9,9 +9,11 @@ use crate::net::dns;
 use crate::process::Process;
 use crate::shared::Shared;
 use crate::thread::Thread;
+use crate::tty::{Pair, Terminals, TtyId};
 use base::SimTime;
 use base::map::FastHasher;
 use linux_abi::fs::{DT_CHR, DT_DIR, DT_LNK, DT_REG, S_IFCHR, S_IFDIR, S_IFLNK, S_IFMT, S_IFREG, Stat, makedev};
+use linux_abi::tty::PTS_MAJOR;
 use std::hash::Hasher;
 
 /// Who looks: what `/proc/self` and its like depend on.
@@ -26,6 +28,7 @@ pub struct View<'a> {
     pub processes: &'a IdTable<Process>,
     pub shared: &'a Shared,
     pub ipc: &'a Ipc,
+    pub terminals: &'a Terminals,
     pub now: SimTime,
 }
 
@@ -46,7 +49,19 @@ pub enum Device {
     Full,
     Random,
     Urandom,
+    /// Opening it opens the caller's terminal.
     Tty,
+    /// Opening it makes a new terminal.
+    Ptmx,
+}
+
+/// What `/dev/pts/N` shows of its terminal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TerminalAttributes {
+    /// Permission bits.
+    pub mode: u32,
+    pub owner: (u32, u32),
+    pub opened: SimTime,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -55,6 +70,8 @@ pub enum Synthetic {
     File(Vec<u8>),
     Directory(Vec<(&'static str, u8)>),
     Device(Device),
+    /// `/dev/pts/N`.
+    Terminal(TtyId, TerminalAttributes),
     Link(Vec<u8>),
     /// `/proc/PID/fd/N`: opening it opens the file behind the descriptor once more.
     Descriptor {
@@ -67,13 +84,21 @@ pub enum Synthetic {
     Threads(Pid),
 }
 
-const DEVICES: [(&str, Device, u32, u32); 6] = [
+impl Synthetic {
+    /// Opening it gives a terminal, or a master of one.
+    pub fn is_terminal(&self) -> bool {
+        matches!(self, Synthetic::Terminal(..) | Synthetic::Device(Device::Tty | Device::Ptmx))
+    }
+}
+
+const DEVICES: [(&str, Device, u32, u32); 7] = [
     ("null", Device::Null, 1, 3),
     ("zero", Device::Zero, 1, 5),
     ("full", Device::Full, 1, 7),
     ("random", Device::Random, 1, 8),
     ("urandom", Device::Urandom, 1, 9),
     ("tty", Device::Tty, 5, 0),
+    ("ptmx", Device::Ptmx, 5, 2),
 ];
 
 const DEVICE_LINKS: [(&str, &str); 4] = [
@@ -111,6 +136,7 @@ pub fn lookup(view: &View<'_>, path: &[u8]) -> Option<Synthetic> {
     match top {
         "dev" => match rest.split_first() {
             Some((&"mqueue", queue)) => queue_node(view, queue),
+            Some((&"pts", terminal)) => terminals_node(view, terminal),
             _ => device_node(&rest),
         },
         "etc" => configuration(view, rest.first()?),
@@ -142,6 +168,24 @@ fn queue_node(view: &View<'_>, rest: &[&str]) -> Option<Synthetic> {
     }
 }
 
+/// `/dev/pts` and what is in it.
+fn terminals_node(view: &View<'_>, rest: &[&str]) -> Option<Synthetic> {
+    match rest {
+        [] => Some(Synthetic::Directory(vec![("ptmx", DT_CHR as u8)])),
+        ["ptmx"] => Some(Synthetic::Device(Device::Ptmx)),
+        [name] => {
+            let number: TtyId = name.parse().ok().filter(|number: &TtyId| number.to_string() == *name)?;
+            view.terminals.named(number).map(|pair| terminal_node(pair, number))
+        }
+        _ => None,
+    }
+}
+
+/// A terminal as `stat` shows it.
+pub fn terminal_node(pair: &Pair, number: TtyId) -> Synthetic {
+    Synthetic::Terminal(number, TerminalAttributes { mode: pair.mode, owner: pair.owner, opened: pair.opened })
+}
+
 /// The path of a device.
 pub fn device_path(device: Device) -> Vec<u8> {
     let (name, ..) = DEVICES.iter().find(|(_, known, ..)| *known == device).expect("every device is listed");
@@ -151,7 +195,7 @@ pub fn device_path(device: Device) -> Vec<u8> {
 fn device_directory() -> Vec<(&'static str, u8)> {
     let devices = DEVICES.iter().map(|(name, ..)| (*name, DT_CHR as u8));
     let links = DEVICE_LINKS.iter().map(|(name, _)| (*name, DT_LNK as u8));
-    devices.chain(links).chain([("mqueue", DT_DIR as u8), ("shm", DT_DIR as u8)]).collect()
+    devices.chain(links).chain(["mqueue", "pts", "shm"].map(|name| (name, DT_DIR as u8))).collect()
 }
 
 fn configuration(view: &View<'_>, name: &str) -> Option<Synthetic> {
@@ -211,6 +255,7 @@ pub fn list(view: &View<'_>, path: &[u8]) -> Vec<Entry> {
             let mut names: Vec<_> = match path {
                 b"/proc" => proc_process::process_names(view),
                 b"/dev/mqueue" => queue_names(view),
+                b"/dev/pts" => view.terminals.numbers().map(|number| (number.to_string(), DT_CHR as u8)).collect(),
                 _ => Vec::new(),
             };
             names.extend(fixed);
@@ -243,6 +288,7 @@ pub fn stat(path: &[u8], node: &Synthetic) -> Stat {
         Synthetic::File(_) => (S_IFREG | 0o444, 0),
         Synthetic::Directory(_) | Synthetic::Descriptors(_) | Synthetic::Threads(_) => (S_IFDIR | 0o555, 0),
         Synthetic::Device(_) => (S_IFCHR | 0o666, 0),
+        Synthetic::Terminal(_, attributes) => (S_IFCHR | attributes.mode, 0),
         Synthetic::Link(text) => (S_IFLNK | 0o777, text.len()),
         Synthetic::Descriptor { .. } => (S_IFLNK | 0o700, 64),
     };
@@ -250,6 +296,11 @@ pub fn stat(path: &[u8], node: &Synthetic) -> Stat {
     if let Synthetic::Device(device) = node {
         let (.., major, minor) = DEVICES.iter().find(|(_, known, ..)| known == device).expect("every device is listed");
         stat.st_rdev = makedev(*major, *minor);
+    }
+    if let Synthetic::Terminal(number, attributes) = node {
+        stat.st_rdev = makedev(PTS_MAJOR, *number);
+        (stat.st_uid, stat.st_gid) = attributes.owner;
+        super::identity::Times::at(attributes.opened).show(&mut stat);
     }
     if mode & S_IFMT == S_IFDIR {
         stat.st_nlink = 2;

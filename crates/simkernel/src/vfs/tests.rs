@@ -8,6 +8,7 @@ use crate::ids::IdTable;
 use crate::process::Process;
 use crate::shared::Shared;
 use crate::thread::Thread;
+use crate::tty::Terminals;
 use base::{HostId, SeedTree};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -44,6 +45,7 @@ struct Run {
     config: HostConfig,
     processes: IdTable<Process>,
     shared: Shared,
+    terminals: Terminals,
     threads: IdTable<Thread>,
     ipc: crate::ipc::Ipc,
     vfs: Vfs,
@@ -64,6 +66,7 @@ impl Run {
             shared: Shared::default(),
             threads: IdTable::default(),
             ipc: Default::default(),
+            terminals: Terminals::default(),
             vfs,
         }
     }
@@ -77,6 +80,7 @@ impl Run {
             processes: &self.processes,
             shared: &self.shared,
             ipc: &self.ipc,
+            terminals: &self.terminals,
             now: SimTime::ZERO,
         };
         self.vfs.walk(&view, b"/", path.as_bytes(), follow)
@@ -99,6 +103,7 @@ impl Run {
             processes: &self.processes,
             shared: &self.shared,
             ipc: &self.ipc,
+            terminals: &self.terminals,
             now: SimTime::ZERO,
         };
         let entries = self.vfs.list(&view, &target.path, &target.node.unwrap()).unwrap();

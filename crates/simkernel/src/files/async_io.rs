@@ -1,0 +1,127 @@
+//! Signals when files become ready: O_ASYNC with F_SETOWN, F_SETOWN_EX and F_SETSIG, fcntl(2), "Managing signals".
+
+use super::FileKind;
+use crate::ctx::Ctx;
+use crate::ids::{FileId, Pid, Tid};
+use crate::kernel::Kernel;
+use crate::wait::Events;
+use linux_abi::fs::{F_OWNER_PGRP, F_OWNER_PID, F_OWNER_TID, FOwnerEx, O_ASYNC};
+use linux_abi::signal::{POLL_IN, POLL_OUT, SI_KERNEL, Siginfo};
+use linux_abi::{Errno, Signal};
+
+/// Who gets a file's signals.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Recipient {
+    #[default]
+    Nobody,
+    Thread(Tid),
+    Process(Pid),
+    Group(Pid),
+}
+
+/// What a file's signals are.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Async {
+    pub recipient: Recipient,
+    /// F_SETSIG; 0 for SIGIO, which then says nothing about the file.
+    pub signal: i32,
+    /// The descriptor by which O_ASYNC was set.
+    pub fd: i32,
+}
+
+impl Recipient {
+    /// F_GETOWN: a group is negative.
+    pub fn number(self) -> i32 {
+        match self {
+            Recipient::Nobody => 0,
+            Recipient::Thread(tid) => tid.0 as i32,
+            Recipient::Process(pid) => pid.0 as i32,
+            Recipient::Group(pid) => -(pid.0 as i32),
+        }
+    }
+
+    /// F_GETOWN_EX.
+    pub fn described(self) -> FOwnerEx {
+        let (kind, pid) = match self {
+            Recipient::Nobody => (F_OWNER_TID, 0),
+            Recipient::Thread(tid) => (F_OWNER_TID, tid.0),
+            Recipient::Process(pid) => (F_OWNER_PID, pid.0),
+            Recipient::Group(pid) => (F_OWNER_PGRP, pid.0),
+        };
+        FOwnerEx { kind, pid: pid as i32 }
+    }
+}
+
+impl Ctx<'_> {
+    /// F_SETOWN. ESRCH for what does not exist.
+    pub(crate) fn recipient_of_number(&self, number: i32) -> Result<Recipient, Errno> {
+        let kind = if number < 0 { F_OWNER_PGRP } else { F_OWNER_PID };
+        let pid = number.checked_abs().ok_or(Errno::EINVAL)?;
+        self.recipient_of(FOwnerEx { kind, pid })
+    }
+
+    /// F_SETOWN_EX. EINVAL, ESRCH.
+    pub(crate) fn recipient_of(&self, owner: FOwnerEx) -> Result<Recipient, Errno> {
+        let id = owner.pid as u32;
+        let lives = |pid: u32| pid == self.process.pid.0 || self.kernel.processes.get(pid).is_some();
+        let (recipient, exists) = match owner.kind {
+            F_OWNER_TID => {
+                let exists = id == self.thread.tid.0 || self.kernel.threads.get(id).is_some();
+                (Recipient::Thread(Tid(id)), exists)
+            }
+            F_OWNER_PID => (Recipient::Process(Pid(id)), lives(id)),
+            F_OWNER_PGRP => (Recipient::Group(Pid(id)), self.kernel.family.members(Pid(id)).next().is_some()),
+            _ => return Err(Errno::EINVAL),
+        };
+        match id {
+            0 => Ok(Recipient::Nobody),
+            _ if exists => Ok(recipient),
+            _ => Err(Errno::ESRCH),
+        }
+    }
+}
+
+impl Kernel {
+    /// A file with O_ASYNC became ready.
+    #[cold]
+    pub(crate) fn send_io_signal(&mut self, id: FileId, events: Events) {
+        let file = &self.files[id];
+        let kinds = matches!(
+            file.kind,
+            FileKind::Pipe(_) | FileKind::Inet(_) | FileKind::Unix(_) | FileKind::Netlink(_) | FileKind::Terminal(_)
+        );
+        if !kinds || file.status & O_ASYNC == 0 {
+            return;
+        }
+        let sent = file.signals;
+        let (code, band) = if events.intersects(Events::IN) {
+            (POLL_IN, Events::READABLE)
+        } else {
+            (POLL_OUT, Events::WRITABLE | Events::WRBAND)
+        };
+        let info = match Signal::from_raw(sent.signal) {
+            Some(signal) => Siginfo::poll(signal, code, band.0.into(), sent.fd),
+            None => Siginfo::new(Signal::SIGIO, SI_KERNEL),
+        };
+        match sent.recipient {
+            Recipient::Nobody => {}
+            Recipient::Thread(tid) if self.threads.get(tid.0).is_some() => self.signal_thread(tid, info),
+            Recipient::Thread(tid) if self.executing.is_some_and(|(_, own)| own == tid) => self.own_signals.push(info),
+            Recipient::Thread(_) => {}
+            Recipient::Process(pid) => self.signal_wherever(pid, info),
+            Recipient::Group(group) => {
+                let members: Vec<Pid> = self.family.members(group).collect();
+                members.into_iter().for_each(|pid| self.signal_wherever(pid, info));
+            }
+        }
+    }
+
+    /// Sends a process a signal. One that executes gets it when its call ends.
+    pub(crate) fn signal_wherever(&mut self, pid: Pid, info: Siginfo) {
+        if self.processes.get(pid.0).is_some() {
+            self.signal_process(pid, info);
+        } else if self.executing.is_some_and(|(own, _)| own == pid) {
+            self.own_signals.push(info);
+        }
+    }
+}
