@@ -25,10 +25,11 @@ class Session:
         self.seen = b""
         self.pid, self.master = pty.fork()
         if self.pid == 0:
+            # Before the program starts, or it may draw twice.
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
             keep = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}
             fixed = {"TERM": "xterm", "PS1": "$ ", "HOME": "/nonexistent", "LC_ALL": "C", "INPUTRC": "/dev/null"}
             os.execvpe(argv[0], argv, {**keep, **fixed, "HISTFILE": "", "LESSHISTFILE": "-"})
-        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
 
     def read(self):
         try:
