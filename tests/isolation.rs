@@ -39,7 +39,7 @@ fn bare_syscalls_in_generated_code_are_caught() {
     let target = "/usr/gnomon-must-not-exist";
     let output = exec(&folder, &program("bare_syscall", &folder), &[target]);
     assert_eq!(output.code(), 0, "{}{}", output.stdout, output.stderr);
-    assert_eq!(output.stdout, "pid 1000\nhost host\ncreate = EROFS\nbad pointer = EFAULT\nstill here\n");
+    assert_eq!(output.stdout, "pid 1000\nhost host\ncreate = ok\nbad pointer = EFAULT\nstill here\n");
     assert!(!Path::new(target).exists());
     let stats = stats(&folder.join("exec.data"));
     let misses = stats["gnomon"]["interception"]["misses"].as_object().expect("misses by site");
@@ -111,7 +111,7 @@ fn real_addresses_are_out_of_reach() {
 }
 
 #[test]
-fn writing_outside_the_runs_directory_is_refused() {
+fn nothing_is_written_outside_the_runs_directory() {
     let folder = folder("isolation/write_outside");
     let program = program("write_outside", &folder);
     let outside = folder.join("outside");
@@ -129,19 +129,12 @@ fn writing_outside_the_runs_directory_is_refused() {
     let after = fs::metadata(outside.join("victim")).unwrap();
     assert_eq!((before.modified().unwrap(), before.permissions()), (after.modified().unwrap(), after.permissions()));
 
-    // In a host's private view of /tmp and the like, the guest may believe that it wrote.
-    if !["/tmp", "/var"].iter().any(|overlay| outside.starts_with(overlay)) {
-        let allowed = ["EROFS", "EACCES", "EPERM", "EBADF", "EXDEV", "EINVAL", "EOPNOTSUPP"];
-        for line in output.stdout.lines().filter(|line| !line.starts_with("read-only descriptor")) {
-            let answer = line.split(" = ").nth(1).unwrap_or_default();
-            assert!(allowed.contains(&answer), "{line}\n{}", output.stdout);
-        }
-    }
     for name in ["/gnomon-must-not-exist", "/usr/gnomon-must-not-exist", "/etc/gnomon-must-not-exist"] {
         fs::remove_dir_all(folder.join("exec.data")).expect("the run's directory");
         let output = exec(&folder, Path::new("/usr/bin/touch"), &[name]);
-        assert_ne!(output.code(), 0, "touch {name}");
-        assert!(output.stderr.contains("Read-only file system"), "{}", output.stderr);
+        // The guest has its own view of the machine's files, and may believe that it wrote there.
+        assert_eq!(output.code(), 0, "touch {name}: {}", output.stderr);
         assert!(!Path::new(name).exists(), "{name}");
+        assert!(folder.join("exec.data/hosts/host/fs").join(&name[1..]).exists(), "{name}");
     }
 }

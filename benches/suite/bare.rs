@@ -42,8 +42,14 @@ impl Loader for BareHost {
         let name = self.program.as_bytes();
         let open = |path: &[u8]| File::open(OsStr::from_bytes(path));
         let program = Program::open(&file, name, open).expect("a program that can be loaded");
-        let arguments =
-            StartArguments { arguments: &[name.to_vec()], environment: &[], random: [7; 16], user: 0, group: 0 };
+        let arguments = StartArguments {
+            arguments: &[name.to_vec()],
+            environment: &[],
+            random: [7; 16],
+            user: [0; 2],
+            group: [0; 2],
+            secure: false,
+        };
         let (space, vcpu) = program.start(&mut self.region, &arguments).expect("room");
         let mut guest = BareGuest { space, vcpu: Box::new(vcpu), files: Vec::new() };
         guest.run_until_it_waits(&mut self.region, worker);

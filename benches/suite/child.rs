@@ -79,6 +79,7 @@ impl WholeHost {
             environment: Vec::new(),
             working_directory: host_dir.as_os_str().as_bytes().to_vec(),
             kill_at_call: None,
+            credentials: Default::default(),
         };
         let config = HostConfig {
             id: HostId(host),

@@ -100,6 +100,12 @@ fn exec() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Show the system calls of the program and its children on standard error as they happen"),
         )
+        .arg(
+            Arg::new("user")
+                .long("user")
+                .value_name("USER")
+                .help("Who executes the program: a name from /etc/passwd, or a number; root otherwise"),
+        )
         .args(execution_flags())
         .args(flags(Style::Gnomon))
 }

@@ -99,6 +99,7 @@ fn experiment(matches: &ArgMatches) -> Result<String, String> {
     let program = words.next().expect("at least one");
     let args: Vec<String> = words.map(|word| quoted(word)).collect();
     let variables = environment(matches)?;
+    let user = matches.get_one::<String>("user").map_or_else(|| "null".to_owned(), |user| quoted(user));
     Ok(format!(
         "general: {{stop_time: {STOP_TIME}}}\n\
          experimental: {{report_errors_to_stderr: false}}\n\
@@ -106,7 +107,7 @@ fn experiment(matches: &ArgMatches) -> Result<String, String> {
          node [ id 0 host_bandwidth_up \"{bandwidth}\" host_bandwidth_down \"{bandwidth}\" ]\n        \
          edge [ source 0 target 0 latency \"{latency}\" ]\n      ]\n\
          hosts:\n  {host}:\n    network_node_id: 0\n    processes:\n    - path: {program}\n      args: [{args}]\n      \
-         environment: {{{variables}}}\n",
+         environment: {{{variables}}}\n      user: {user}\n",
         host = quoted(given("host-name")),
         program = quoted(program),
         args = args.join(", "),

@@ -18,10 +18,10 @@ use recorder::log::{Level, LogHost};
 use recorder::{
     Capture, DataDirectory, HostDirectory, Log, LogFormat, LogWriter, OutputPool, TrafficBoard, TrafficMeter, record,
 };
-use scenario::{FinalState, HostPlan, Plan, ProcessPlan};
+use scenario::{FinalState, HostPlan, Plan, ProcessPlan, UserPlan};
 use simkernel::exec::ProcessSpec;
 use simkernel::host::{Addresses, CallCost, NetworkSettings};
-use simkernel::{DebugTarget, HostConfig, HostName, HostNames, Kernel};
+use simkernel::{Credentials, DebugTarget, HostConfig, HostName, HostNames, Kernel};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
@@ -308,7 +308,13 @@ fn build_host(
 
 fn guest_of(process: &ProcessPlan, working_directory: &Path) -> Guest {
     use std::os::unix::ffi::OsStrExt;
-    let environment = process.environment.iter().map(|(name, value)| format!("{name}={value}").into_bytes()).collect();
+    let mut environment: Vec<Vec<u8>> =
+        process.environment.iter().map(|(name, value)| format!("{name}={value}").into_bytes()).collect();
+    environment.extend(login_variables(process));
+    let credentials = process
+        .user
+        .as_ref()
+        .map_or_else(Credentials::default, |user| Credentials::of_user(user.uid, user.gid, &user.groups));
     Guest {
         path: process.path.clone(),
         spec: ProcessSpec {
@@ -318,6 +324,7 @@ fn guest_of(process: &ProcessPlan, working_directory: &Path) -> Guest {
             environment,
             working_directory: working_directory.as_os_str().as_bytes().to_vec(),
             kill_at_call: process.kill_at_call,
+            credentials,
         },
         shutdown_signal: process.shutdown_signal.number(),
         expected: process.expected_final_state,
@@ -326,6 +333,19 @@ fn guest_of(process: &ProcessPlan, working_directory: &Path) -> Guest {
         started_at: process.start_time,
         failed: None,
     }
+}
+
+/// What a login tells a user's programs, unless the experiment says otherwise, environ(7).
+fn login_variables(process: &ProcessPlan) -> impl Iterator<Item = Vec<u8>> {
+    let of = |user: &UserPlan| {
+        let name = || user.name.clone();
+        [("HOME", user.home.clone()), ("LOGNAME", name()), ("SHELL", user.shell.clone()), ("USER", name())]
+    };
+    let all: Vec<(&str, String)> = process.user.as_ref().map(of).into_iter().flatten().collect();
+    let given = |wanted: &str| process.environment.iter().any(|(name, _)| name == wanted);
+    let added: Vec<Vec<u8>> =
+        all.into_iter().filter(|(name, _)| !given(name)).map(|(n, v)| format!("{n}={v}").into_bytes()).collect();
+    added.into_iter()
 }
 
 /// Whether a guest's state is the expected one.

@@ -25,8 +25,11 @@ pub struct StartArguments<'a> {
     pub environment: &'a [Vec<u8>],
     /// AT_RANDOM: stack protectors and pointer guards come from here.
     pub random: [u8; 16],
-    pub user: u32,
-    pub group: u32,
+    /// Real and effective ids.
+    pub user: [u32; 2],
+    pub group: [u32; 2],
+    /// AT_SECURE: the program is not to trust its environment.
+    pub secure: bool,
 }
 
 /// Why a program cannot be started.
@@ -191,11 +194,11 @@ impl Program {
             (libc::AT_BASE, loader_base),
             (libc::AT_FLAGS, 0),
             (libc::AT_ENTRY, program + header.entry),
-            (libc::AT_UID, arguments.user.into()),
-            (libc::AT_EUID, arguments.user.into()),
-            (libc::AT_GID, arguments.group.into()),
-            (libc::AT_EGID, arguments.group.into()),
-            (libc::AT_SECURE, 0),
+            (libc::AT_UID, arguments.user[0].into()),
+            (libc::AT_EUID, arguments.user[1].into()),
+            (libc::AT_GID, arguments.group[0].into()),
+            (libc::AT_EGID, arguments.group[1].into()),
+            (libc::AT_SECURE, arguments.secure.into()),
             (libc::AT_RANDOM, random),
             (libc::AT_HWCAP2, cpu::HWCAP2),
             (libc::AT_EXECFN, file_name),

@@ -309,7 +309,14 @@ struct Instance {
 impl Instance {
     fn start(region: &mut HostRegion, address: u32, data_at: u32, step: u8) -> Instance {
         let program = fixed_program(address, data_at, step);
-        let arguments = StartArguments { arguments: &[], environment: &[], random: [0; 16], user: 0, group: 0 };
+        let arguments = StartArguments {
+            arguments: &[],
+            environment: &[],
+            random: [0; 16],
+            user: [0; 2],
+            group: [0; 2],
+            secure: false,
+        };
         let (space, vcpu) = program.start(region, &arguments).unwrap();
         Instance { space, vcpu, data: u64::from(address + data_at), step: step.into(), expected: 1000 }
     }
@@ -421,7 +428,14 @@ fn addresses_that_guests_cannot_have_are_refused() {
 fn shell(m: &mut Machine) -> AddressSpace {
     let open = |path: &[u8]| std::fs::File::open(std::str::from_utf8(path).unwrap());
     let program = Program::open(&open(b"/bin/bash").unwrap(), b"/bin/bash", open).unwrap();
-    let arguments = StartArguments { arguments: &[], environment: &[], random: [0; 16], user: 0, group: 0 };
+    let arguments = StartArguments {
+        arguments: &[],
+        environment: &[],
+        random: [0; 16],
+        user: [0; 2],
+        group: [0; 2],
+        secure: false,
+    };
     let (mut space, _) = program.start(&mut m.region, &arguments).unwrap();
     let path = b"/lib/x86_64-linux-gnu/libc.so.6";
     let libc = open(path).unwrap();

@@ -89,6 +89,7 @@ constants! {
 pub const S_ISUID: u32 = 0o4000;
 pub const S_ISGID: u32 = 0o2000;
 pub const S_ISVTX: u32 = 0o1000;
+pub const S_IXGRP: u32 = 0o010;
 
 constants! {
     /// fcntl(2) commands.

@@ -22,6 +22,7 @@ macro_rules! assert_size {
     };
 }
 
+pub mod capability;
 pub mod errno;
 pub mod event;
 pub mod fs;

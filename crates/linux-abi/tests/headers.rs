@@ -1,7 +1,9 @@
 //! Compares every structure and constant with what the machine's C headers say: a small C program per group of headers
 //! prints sizes, offsets and values. Constants that the headers are too old for are skipped by `#ifdef`; structures never.
 
-use linux_abi::{Names, event, fs, ioctl, ipc, mm, net, nr, process, signal, sockaddr, socket, sysinfo, time, tty};
+use linux_abi::{
+    Names, capability, event, fs, ioctl, ipc, mm, net, nr, process, signal, sockaddr, socket, sysinfo, time, tty,
+};
 use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
@@ -442,6 +444,8 @@ fn constants_of_the_kernel_headers() {
         "linux/sched.h",
         "linux/futex.h",
         "linux/prctl.h",
+        "linux/capability.h",
+        "linux/securebits.h",
         "asm/prctl.h",
         "linux/auxvec.h",
         "asm/signal.h",
@@ -454,6 +458,10 @@ fn constants_of_the_kernel_headers() {
         "asm/termios.h",
     ];
     let families = [
+        capability::CAPABILITIES,
+        capability::SECURE_BITS,
+        capability::AMBIENT_COMMANDS,
+        capability::CAPABILITY_VERSIONS,
         process::CLONE_FLAGS,
         process::FUTEX_COMMANDS,
         process::PRCTL,

@@ -38,11 +38,12 @@ pub(crate) struct ProcessSpec {
     pub shutdown_signal: Signal,
     pub kill_at_call: Option<u64>,
     pub expected_final_state: FinalState,
+    pub user: Option<(String, Pos)>,
 }
 
 const HOST_KEYS: [&str; 7] =
     ["bandwidth_down", "bandwidth_up", "host_options", "ip6_addr", "ip_addr", "network_node_id", "processes"];
-const PROCESS_KEYS: [&str; 8] = [
+const PROCESS_KEYS: [&str; 9] = [
     "args",
     "environment",
     "expected_final_state",
@@ -51,6 +52,7 @@ const PROCESS_KEYS: [&str; 8] = [
     "shutdown_signal",
     "shutdown_time",
     "start_time",
+    "user",
 ];
 
 /// All hosts that could be read, by name.
@@ -198,6 +200,7 @@ fn read_process(reader: &mut Reader, node: &Node, key: String) -> Option<Process
         shutdown_signal: Signal::TERM,
         kill_at_call: None,
         expected_final_state: FinalState::Exited(0),
+        user: None,
         key,
     };
     let mut has_path = false;
@@ -226,6 +229,10 @@ fn read_process(reader: &mut Reader, node: &Node, key: String) -> Option<Process
                 process.shutdown_signal = reader.value(value, &path, "SIGTERM", |s| Signal::parse(s.text))?;
             }
             "kill_at_call" => process.kill_at_call = Some(reader.value(value, &path, "1000", read_call)?),
+            "user" => {
+                let user = reader.value(value, &path, "postgres", nullable(|s| Ok(s.text.to_owned())))?;
+                process.user = user.map(|user| (user, value.pos));
+            }
             _ => process.expected_final_state = read_final_state(reader, value, &path)?,
         }
     }

@@ -27,6 +27,7 @@ mod setting;
 mod shell;
 mod signal;
 mod suggest;
+mod users;
 mod yaml;
 
 pub use environment::Environment;
@@ -38,3 +39,4 @@ pub use plan::{FinalState, GraphPlan, GraphSource, HostPlan, Plan, ProcessPlan};
 pub use setting::{CpuSpeed, Kind, LogLevel, Scheduler, StraceMode};
 pub use signal::Signal;
 pub use topology::Discipline;
+pub use users::UserPlan;

@@ -11,6 +11,7 @@ use crate::plan::{GraphPlan, HostPlan, Plan, ProcessPlan};
 use crate::reader::{Reader, join};
 use crate::setting::Scalar;
 use crate::suggest::remedy;
+use crate::users;
 use crate::yaml::{self, Node, Pos, Value};
 use base::quantity::exact_duration;
 use base::{HostId, SimDuration, SimTime};
@@ -332,6 +333,13 @@ fn resolve_process<'a>(
         }
     };
     check_times(reader, process, stop_time);
+    let user = process.user.as_ref().and_then(|(written, pos)| match users::find(written) {
+        Ok(user) => Some(user),
+        Err(message) => {
+            reader.problem(*pos, join(&process.key, "user"), message);
+            None
+        }
+    });
     let mut argv = vec![environment.expand(path).to_string_lossy().into_owned()];
     argv.extend(process.args.iter().cloned());
     ProcessPlan {
@@ -345,6 +353,7 @@ fn resolve_process<'a>(
         shutdown_signal: process.shutdown_signal,
         kill_at_call: process.kill_at_call,
         expected_final_state: process.expected_final_state,
+        user,
     }
 }
 

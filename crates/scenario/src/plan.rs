@@ -3,6 +3,7 @@
 use crate::error::{Place, ScenarioError};
 use crate::options::{Experimental, General, HostOptions, NetworkOptions};
 use crate::signal::Signal;
+use crate::users::UserPlan;
 use base::{Bandwidth, HostId, SimTime};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
@@ -81,6 +82,8 @@ pub struct ProcessPlan {
     /// It is killed in place of executing this system call of its own, counted from 1.
     pub kill_at_call: Option<u64>,
     pub expected_final_state: FinalState,
+    /// Who executes it; None for root.
+    pub user: Option<UserPlan>,
 }
 
 /// What has become of a process when the experiment ends.

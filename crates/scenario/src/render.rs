@@ -130,6 +130,9 @@ fn write_process(out: &mut String, process: &ProcessPlan) {
     let shutdown = process.shutdown_time.map_or_else(|| "null".into(), time);
     line(out, 6, &format!("shutdown_time: {shutdown}"));
     line(out, 6, &format!("start_time: {}", time(process.start_time)));
+    if let Some(user) = &process.user {
+        line(out, 6, &format!("user: {}", quoted(&user.written)));
+    }
 }
 
 fn explain_process(process: &ProcessPlan) -> String {
@@ -138,6 +141,9 @@ fn explain_process(process: &ProcessPlan) -> String {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
         let bare = !arg.is_empty() && arg.chars().all(plain);
         _ = if bare { write!(text, " {arg}") } else { write!(text, " '{}'", arg.replace('\'', "'\\''")) };
+    }
+    if let Some(user) = &process.user {
+        _ = write!(text, "; as {}", user.name);
     }
     if let Some(shutdown) = process.shutdown_time {
         _ = write!(text, "; {} at {}", process.shutdown_signal, time(shutdown));

@@ -43,7 +43,7 @@ fn unknown_keys_are_corrected_or_listed() {
             "path: sh",
             "exe: sh",
             "exp.yaml:10:7: hosts.client.processes[0].exe: unknown key; use one of args, environment, expected_final_state, \
-             kill_at_call, path, shutdown_signal, shutdown_time, start_time",
+             kill_at_call, path, shutdown_signal, shutdown_time, start_time, user",
         ),
         (
             "    type: 1_gbit_switch",

@@ -1,6 +1,7 @@
 //! What a handler works with: the kernel, and the process and thread that call.
 
 use crate::clock::posix_timer;
+use crate::credentials::Credentials;
 use crate::fd_table::FdTable;
 use crate::ids::{FileId, Pid};
 use crate::kernel::{Kernel, arm};
@@ -14,6 +15,7 @@ use base::{SimDuration, SimTime};
 use linux_abi::signal::{SI_KERNEL, SI_TIMER, SI_USER, Siginfo};
 use linux_abi::sysinfo::RLIMIT_NOFILE;
 use linux_abi::{Errno, Signal};
+use std::sync::Arc;
 
 /// The calling thread's world during one execution of a call.
 #[derive(Debug)]
@@ -56,6 +58,25 @@ impl Ctx<'_> {
     pub fn place_mut(&mut self) -> &mut Place {
         let key = self.place_key();
         &mut self.kernel.shared.places[key]
+    }
+
+    /// Who the calling thread acts as.
+    #[inline]
+    pub fn credentials(&self) -> &Credentials {
+        &self.thread.credentials
+    }
+
+    /// Gives the calling thread other credentials. Those of the main thread are the process's; whoever gains or leaves rights is not open to
+    /// others any more, prctl(2), PR_SET_DUMPABLE.
+    pub fn set_credentials(&mut self, new: Credentials) {
+        if new.is_guarded_after(&self.thread.credentials) {
+            self.process.dumpable = false;
+            self.process.parent_death_signal = 0;
+        }
+        self.thread.credentials = Arc::new(new);
+        if self.thread.tid == self.process.pid.main_thread() {
+            self.process.credentials = Arc::clone(&self.thread.credentials);
+        }
     }
 
     /// What it does with signals.
@@ -118,7 +139,7 @@ impl Ctx<'_> {
         if !self.handlers().ignores(signal.raw() as u32) {
             let code = if signal == Signal::SIGPIPE { SI_USER } else { SI_KERNEL };
             let info = match code {
-                SI_USER => Siginfo::kill(signal, code, self.process.pid.0 as i32, 0),
+                SI_USER => Siginfo::kill(signal, code, self.process.pid.0 as i32, self.credentials().user.real),
                 _ => Siginfo::new(signal, code),
             };
             self.thread.signals.pending.add(info);

@@ -1,5 +1,6 @@
 //! Starting programs: a host's first processes, and `execve`.
 
+use crate::credentials::{Credentials, ProgramFile};
 use crate::ctx::Ctx;
 use crate::family::INIT;
 use crate::fd_table::FdTable;
@@ -11,13 +12,15 @@ use crate::shared::{Handlers, Memory, Place};
 use crate::signal::Disposition;
 use crate::thread::Thread;
 use crate::trace::Trace;
+use crate::vfs::permission::Permissions;
 use crate::vfs::synthetic::Device;
 use base::SimTime;
 use guest::{AddressSpace, Program, StartArguments, StartError};
 use linux_abi::Errno;
-use linux_abi::fs::{O_APPEND, O_RDONLY, O_WRONLY};
+use linux_abi::fs::{O_APPEND, O_RDONLY, O_WRONLY, R_OK};
 use linux_abi::signal::SIG_IGN;
 use std::fs::File;
+use std::sync::Arc;
 
 /// A process that an experiment starts.
 #[derive(Clone, Debug)]
@@ -32,6 +35,8 @@ pub struct ProcessSpec {
     pub working_directory: Vec<u8>,
     /// SIGKILL ends it in place of this system call of its own, counted from 1.
     pub kill_at_call: Option<u64>,
+    /// Who executes it.
+    pub credentials: Credentials,
 }
 
 /// How often one `#!` line may lead to another, execve(2).
@@ -43,6 +48,13 @@ struct Resolved {
     program: Program,
     path: Vec<u8>,
     arguments: Vec<Vec<u8>>,
+    file: ProgramFile,
+}
+
+/// The ids that a program is told of at its start.
+struct Start<'a> {
+    credentials: &'a Credentials,
+    secure: bool,
 }
 
 /// Who executes a program: paths may depend on it.
@@ -67,17 +79,23 @@ impl Kernel {
     /// When the program cannot be loaded; the message says why.
     pub fn spawn(&mut self, spec: &ProcessSpec, now: SimTime) -> Result<Pid, ExecError> {
         let pid = Pid(self.new_id());
+        if spec.credentials.user.real != 0 {
+            self.vfs.open_to_all(&spec.working_directory);
+        }
         let resolved = self.resolve_program(None, &spec.path, spec.arguments.clone())?;
-        let (memory, vcpu) = self.load(&resolved, &spec.environment)?;
+        let (credentials, secure) = spec.credentials.for_program(resolved.file, false);
+        let (memory, vcpu) = self.load(&resolved, &spec.environment, &Start { credentials: &credentials, secure })?;
         let place = Place { cwd: spec.working_directory.clone(), ..Place::default() };
         let mut process = self.new_process(pid, memory, place, now);
         process.exe = resolved.path;
         process.has_execed = true;
         process.last_call = spec.kill_at_call.unwrap_or(u64::MAX);
+        process.credentials = Arc::new(credentials);
         self.open_standard_files(&mut process, &spec.name)?;
         let mut thread = Thread::new(pid.main_thread(), pid);
         thread.vcpu = vcpu;
         thread.name = short_name(&spec.path);
+        thread.credentials = Arc::clone(&process.credentials);
         self.start_process(process, thread);
         Ok(pid)
     }
@@ -112,19 +130,19 @@ impl Kernel {
     ) -> Result<Resolved, ExecError> {
         let mut path = path.to_vec();
         for _ in 0..=SCRIPT_DEPTH_MAX {
-            let (file, name) = self.open_program(caller, &path)?;
+            let (file, name, owner) = self.open_program(caller, &path)?;
             match script_line(&file) {
                 None => {
                     let program = Program::open(&file, &name, |interpreter| {
-                        self.open_program(None, interpreter)
-                            .map(|(file, _)| file)
+                        self.open_program(caller, interpreter)
+                            .map(|(file, ..)| file)
                             .map_err(|error| std::io::Error::from_raw_os_error(error.errno.raw()))
                     });
                     let program = program.map_err(|error| ExecError {
                         errno: errno_of(&error),
                         message: format!("{} {error}", String::from_utf8_lossy(&path)),
                     })?;
-                    return Ok(Resolved { program, path: name, arguments });
+                    return Ok(Resolved { program, path: name, arguments, file: owner });
                 }
                 Some((interpreter, argument)) => {
                     let rest = arguments.into_iter().skip(1);
@@ -139,7 +157,11 @@ impl Kernel {
         Err(ExecError { errno: Errno::ELOOP, message })
     }
 
-    fn open_program(&mut self, caller: Option<Caller<'_>>, path: &[u8]) -> Result<(File, Vec<u8>), ExecError> {
+    fn open_program(
+        &mut self,
+        caller: Option<Caller<'_>>,
+        path: &[u8],
+    ) -> Result<(File, Vec<u8>, ProgramFile), ExecError> {
         self.open_executable(caller, path).map_err(|errno| {
             let text = errno.description().unwrap_or("error");
             ExecError { errno, message: format!("{}: {text}", String::from_utf8_lossy(path)) }
@@ -178,10 +200,23 @@ impl Kernel {
         })
     }
 
-    fn load(&mut self, resolved: &Resolved, environment: &[Vec<u8>]) -> Result<(AddressSpace, guest::Vcpu), ExecError> {
+    fn load(
+        &mut self,
+        resolved: &Resolved,
+        environment: &[Vec<u8>],
+        start: &Start<'_>,
+    ) -> Result<(AddressSpace, guest::Vcpu), ExecError> {
         let mut random = [0; 16];
         self.random.fill(&mut random);
-        let start = StartArguments { arguments: &resolved.arguments, environment, random, user: 0, group: 0 };
+        let (user, group) = (start.credentials.user, start.credentials.group);
+        let start = StartArguments {
+            arguments: &resolved.arguments,
+            environment,
+            random,
+            user: [user.real, user.effective],
+            group: [group.real, group.effective],
+            secure: start.secure,
+        };
         resolved.program.start(&mut self.region, &start).map_err(|error| ExecError {
             errno: errno_of(&error),
             message: format!("{} {error}", String::from_utf8_lossy(&resolved.path)),
@@ -202,11 +237,13 @@ impl Ctx<'_> {
         environment: Vec<Vec<u8>>,
     ) -> Result<(), Errno> {
         let caller = Caller { process: self.process, thread: self.thread };
+        let no_new_privileges = self.process.no_new_privileges;
         let result = self.kernel.resolve_program(Some(caller), path, arguments).and_then(|resolved| {
-            let loaded = self.kernel.load(&resolved, &environment)?;
-            Ok((resolved, loaded))
+            let (credentials, secure) = self.thread.credentials.for_program(resolved.file, no_new_privileges);
+            let loaded = self.kernel.load(&resolved, &environment, &Start { credentials: &credentials, secure })?;
+            Ok((resolved, loaded, credentials, secure))
         });
-        let (resolved, (memory, vcpu)) = result.map_err(|error| {
+        let (resolved, (memory, vcpu), credentials, secure) = result.map_err(|error| {
             if matches!(error.errno, Errno::ENOEXEC | Errno::ENOMEM) {
                 self.report(format!("execve: {}", error.message));
             }
@@ -229,6 +266,7 @@ impl Ctx<'_> {
             *disposition = Disposition { handler: kept, ..Disposition::default() };
         }
         self.become_main_thread();
+        self.adopt_program_credentials(credentials, secure, resolved.file);
         self.thread.vcpu = vcpu;
         self.thread.altstack = Default::default();
         self.thread.rseq = None;
@@ -239,6 +277,18 @@ impl Ctx<'_> {
         self.process.reported.clear();
         self.process.has_execed = true;
         Ok(())
+    }
+
+    /// The new program's credentials: one that acts for somebody else, or whose file its user may not read, is closed to others.
+    fn adopt_program_credentials(&mut self, new: Credentials, secure: bool, file: ProgramFile) {
+        let file = Permissions { mode: file.mode, user: file.user, group: file.group };
+        let readable = file.demand(&self.thread.credentials, R_OK).is_ok();
+        let (user, group) = (new.user, new.group);
+        self.set_credentials(new);
+        self.process.dumpable = readable && user.effective == user.real && group.effective == group.real;
+        if secure {
+            self.process.parent_death_signal = 0;
+        }
     }
 
     /// The thread that executes a program takes its process's number, execve(2), "Effect on process attributes".

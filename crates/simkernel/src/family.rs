@@ -169,7 +169,10 @@ impl Kernel {
             self.family.set_reportable(heir, pid, tells);
             self.processes.put(pid.0, child);
             if let Some(signal) = death_signal {
-                self.signal_process(pid, Siginfo::kill(signal, SI_USER, process.pid.0 as i32, 0));
+                self.signal_process(
+                    pid,
+                    Siginfo::kill(signal, SI_USER, process.pid.0 as i32, process.credentials.user.real),
+                );
             }
             self.hang_up_if_orphaned(group);
         }
@@ -237,7 +240,10 @@ impl Kernel {
         let action = self.shared.handlers[parent.handlers].of(Signal::SIGCHLD.raw() as u32);
         if action.handler != SIG_IGN && action.flags & SA_NOCLDSTOP == 0 {
             let ticks = process.ticks();
-            self.signal_process(process.parent, Siginfo::child(code, process.pid.0 as i32, 0, status, ticks, 0));
+            self.signal_process(
+                process.parent,
+                Siginfo::child(code, process.pid.0 as i32, process.credentials.user.real, status, ticks, 0),
+            );
         }
         self.wake_parent(process.parent);
     }
@@ -315,5 +321,5 @@ pub(crate) fn child_info(process: &Process) -> Option<Siginfo> {
         ExitStatus::Signaled(signal) if process.dumped => (CLD_DUMPED, signal),
         ExitStatus::Signaled(signal) => (CLD_KILLED, signal),
     };
-    Some(Siginfo::child(code, process.pid.0 as i32, 0, status, process.ticks(), 0))
+    Some(Siginfo::child(code, process.pid.0 as i32, process.credentials.user.real, status, process.ticks(), 0))
 }

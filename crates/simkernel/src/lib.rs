@@ -9,6 +9,7 @@
 pub mod clock;
 pub mod computing;
 pub mod crash;
+pub mod credentials;
 pub mod ctx;
 pub mod debug;
 pub mod exec;
@@ -44,6 +45,7 @@ pub mod user_io;
 pub mod vfs;
 pub mod wait;
 
+pub use credentials::Credentials;
 pub use ctx::Ctx;
 pub use debug::DebugTarget;
 pub use host::{HostConfig, HostName, HostNames, NetworkSettings};

@@ -1,5 +1,6 @@
 //! A simulated process: what its threads share. It stays in its table after its end until its parent has asked for it.
 
+use crate::credentials::Credentials;
 use crate::debug::Debugged;
 use crate::fd_table::FdTable;
 use crate::ids::{Pid, Tid};
@@ -12,6 +13,7 @@ use base::map::FastSet;
 use base::{SimDuration, SimTime};
 use linux_abi::Signal;
 use linux_abi::time::CLK_TCK;
+use std::sync::Arc;
 
 /// `setitimer(ITIMER_REAL)`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -126,6 +128,11 @@ pub struct Process {
     /// What `ioprio_set` set.
     pub io_priority: u16,
     pub dumpable: bool,
+    /// Those of its main thread, for everyone who asks about the process.
+    pub credentials: Arc<Credentials>,
+    /// What `/proc/PID/oom_score_adj` and `/proc/PID/loginuid` were set to.
+    pub oom_score_adj: i32,
+    pub login_uid: u32,
     pub no_new_privileges: bool,
     /// For so many runs of its threads they are expected to get into loops that wait for a change (`computing`).
     pub spins_expected: u16,
@@ -185,6 +192,9 @@ impl Process {
             nice: 0,
             io_priority: 0,
             dumpable: true,
+            credentials: Arc::default(),
+            oom_score_adj: 0,
+            login_uid: u32::MAX,
             no_new_privileges: false,
             spins_expected: 0,
             computed: SimDuration::ZERO,
@@ -204,6 +214,8 @@ impl Process {
             nice: self.nice,
             io_priority: self.io_priority,
             dumpable: self.dumpable,
+            oom_score_adj: self.oom_score_adj,
+            login_uid: self.login_uid,
             no_new_privileges: self.no_new_privileges,
             spins_expected: self.spins_expected,
             reported: self.reported.clone(),

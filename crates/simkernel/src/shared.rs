@@ -8,6 +8,7 @@ use crate::fd_table::FdTable;
 use crate::ids::{FileId, SpaceId};
 use crate::process::Process;
 use crate::signal::{Disposition, IGNORED_BY_DEFAULT, SIGNALS};
+use crate::vfs::settings::Settings;
 use guest::AddressSpace;
 use slab::Slab;
 use std::fmt;
@@ -156,12 +157,23 @@ impl DerefMut for Memory {
 pub struct Place {
     /// Absolute, as the guest sees it, without `.`, `..` and symbolic links.
     pub cwd: Vec<u8>,
+    /// What the process sees as `/`, chroot(2), in the same form; empty for the root itself.
+    pub root: Vec<u8>,
     pub umask: u32,
 }
 
 impl Default for Place {
     fn default() -> Self {
-        Place { cwd: b"/".to_vec(), umask: 0o022 }
+        Place { cwd: b"/".to_vec(), root: Vec::new(), umask: 0o022 }
+    }
+}
+
+impl Place {
+    /// An absolute path as the process sees it. None for what lies outside its root.
+    pub fn shown(&self, path: &[u8]) -> Option<Vec<u8>> {
+        let inside = path == self.root || path.strip_prefix(&self.root[..]).is_some_and(|rest| rest.starts_with(b"/"));
+        let rest = inside.then(|| &path[self.root.len()..])?;
+        Some(if rest.is_empty() { b"/".to_vec() } else { rest.to_vec() })
     }
 }
 
@@ -200,6 +212,8 @@ pub struct Shared {
     pub fds: Pool<FdTable>,
     pub places: Pool<Place>,
     pub handlers: Pool<Handlers>,
+    /// What guests have written below `/proc/sys`.
+    pub settings: Settings,
 }
 
 impl Shared {
@@ -217,6 +231,15 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_are_shown_below_the_root() {
+        let place = Place { root: b"/jail".to_vec(), ..Place::default() };
+        assert_eq!(place.shown(b"/jail/etc"), Some(b"/etc".to_vec()));
+        assert_eq!(place.shown(b"/jail"), Some(b"/".to_vec()));
+        assert_eq!((place.shown(b"/jailed"), place.shown(b"/")), (None, None));
+        assert_eq!(Place::default().shown(b"/x"), Some(b"/x".to_vec()));
+    }
 
     #[test]
     fn a_part_goes_with_its_last_user() {

@@ -1,6 +1,7 @@
 //! A guest thread: its call in progress, what it waits for, its signals. Its machine state is the vcpu.
 
 use crate::computing::Computing;
+use crate::credentials::Credentials;
 use crate::fd_table::FdTable;
 use crate::futex::FutexKey;
 use crate::ids::{FileId, Pid, Tid};
@@ -69,6 +70,8 @@ pub struct Thread {
     /// The earliest moment for which the host's timers hold a deadline of this thread; MAX for none.
     pub armed: SimTime,
     pub signals: ThreadSignals,
+    /// Who it acts as.
+    pub credentials: Arc<Credentials>,
     /// `comm`: what `prctl(PR_SET_NAME)` set, at most 15 bytes.
     pub name: Vec<u8>,
     /// Where to write 0 and wake a futex at the end (`set_tid_address`, CLONE_CHILD_CLEARTID); 0 for nowhere.
@@ -118,6 +121,7 @@ impl Thread {
             wait: WaitSet::default(),
             armed: SimTime::MAX,
             signals: ThreadSignals::default(),
+            credentials: Arc::default(),
             name: Vec::new(),
             clear_child_tid: 0,
             set_child_tid: 0,

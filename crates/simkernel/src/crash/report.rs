@@ -9,7 +9,7 @@ use crate::process::Process;
 use crate::recent_calls::{CallState, RecentCall};
 use crate::thread::Thread;
 use crate::trace::GuestMemory;
-use crate::vfs::proc_process;
+use crate::vfs::proc_memory;
 use base::SimTime;
 use linux_abi::Errno;
 use linux_abi::signal::Siginfo;
@@ -301,7 +301,7 @@ impl<'a> Report<'a> {
     }
 
     fn memory_map(&mut self) {
-        let map = proc_process::map_lines(&self.process.memory);
+        let map = proc_memory::maps(&self.process.memory);
         self.heading(format_args!("memory"));
         self.text.push_str(&String::from_utf8_lossy(&map));
     }

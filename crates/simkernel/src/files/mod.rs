@@ -156,6 +156,16 @@ impl FileKind {
             && !matches!(self, FileKind::Device(device) if *device != Device::Random && *device != Device::Urandom)
     }
 
+    /// Where the next read or write begins; 0 for what has no positions.
+    pub fn position(&self) -> u64 {
+        match self {
+            FileKind::Regular(file) => file.offset,
+            FileKind::Snapshot(snapshot) => snapshot.offset,
+            FileKind::Directory(directory) => directory.position as u64,
+            _ => 0,
+        }
+    }
+
     /// Whether a position makes sense in it.
     pub fn seekable(&self) -> bool {
         matches!(

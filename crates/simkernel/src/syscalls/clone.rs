@@ -17,6 +17,7 @@ use linux_abi::process::*;
 use linux_abi::signal::{SIG_IGN, StackT};
 use linux_abi::sysinfo::RLIMIT_NPROC;
 use linux_abi::{Errno, Signal, nr};
+use std::sync::Arc;
 
 /// Namespaces: a host has one of each.
 const NEW_NAMESPACES: u64 = CLONE_NEWTIME
@@ -181,6 +182,7 @@ fn first_thread(ctx: &Ctx<'_>, args: &CloneArgs, tid: Tid, pid: Pid) -> Thread {
     thread.name.clone_from(&ctx.thread.name);
     thread.rseq = ctx.thread.rseq.filter(|_| args.flags & CLONE_VM == 0);
     thread.seccomp.clone_from(&ctx.thread.seccomp);
+    thread.credentials = Arc::clone(&ctx.thread.credentials);
     thread
 }
 
@@ -192,6 +194,7 @@ fn start_process(ctx: &mut Ctx<'_>, args: &CloneArgs) -> SysResult {
     let parts = copy_parts(ctx, args.flags, space);
     let mut child = ctx.process.child(pid, parts, ctx.now);
     child.exit_signal = args.exit_signal as i32;
+    child.credentials = Arc::clone(&ctx.thread.credentials);
     if args.flags & CLONE_PARENT != 0 {
         child.parent = ctx.process.parent;
         child.exit_signal = ctx.process.exit_signal;

@@ -3,7 +3,9 @@
 //! A handler is a function of the calling context and the six argument registers. It is executed from its start each time its
 //! thread is woken, until it ends with something other than `Outcome::Block`.
 
+mod access;
 mod clone;
+mod credentials;
 mod descriptors;
 mod futex;
 mod futex2;
@@ -15,6 +17,7 @@ mod open;
 mod other_process;
 mod paths;
 mod poll;
+mod proc_write;
 mod process;
 mod read_write;
 mod refused;

@@ -1,6 +1,6 @@
 //! Opening files: `open` and its relatives, and what becomes an open file of each thing that a path can name.
 
-use super::paths::start_of;
+use crate::credentials::{Credentials, ProgramFile};
 use crate::ctx::Ctx;
 use crate::exec::Caller;
 use crate::files::pipe::PipeEnd;
@@ -10,6 +10,7 @@ use crate::files::{FileKind, OpenFile};
 use crate::ids::{FileId, Pid};
 use crate::outcome::{Outcome, Restart, SysResult};
 use crate::tty::{self, Side};
+use crate::vfs::permission::Permissions;
 use crate::vfs::synthetic::{Device, Synthetic, View};
 use crate::vfs::walk::{Node, Target};
 use crate::vfs::{RealNode, as_path, errno};
@@ -80,15 +81,20 @@ fn open_at(ctx: &mut Ctx<'_>, dirfd: u64, path: Vec<u8>, flags: u32, mode: u32, 
             }
             FileKind::Name(target.path)
         }
-        Some(Node::Real(node)) if node.kind() == S_IFIFO && flags & O_DIRECTORY == 0 => {
+        Some(node @ Node::Real(fifo)) if fifo.kind() == S_IFIFO && flags & O_DIRECTORY == 0 => {
+            ctx.demand(&target.path, node, wanted(flags))?;
+            let node = fifo;
             return open_fifo(ctx, &node.path.clone(), flags);
         }
-        Some(Node::Real(node)) => open_real(ctx, &target.path, node, flags)?,
-        Some(Node::Synthetic(Synthetic::Descriptor { pid, fd })) => return reopen(ctx, *pid, *fd, flags),
-        Some(Node::Synthetic(node)) if flags & O_DIRECTORY == 0 && node.is_terminal() => {
-            return open_terminal(ctx, &node.clone(), flags);
+        Some(Node::Synthetic(Synthetic::Descriptor { pid, fd })) => {
+            ctx.demand_look(&target.path)?;
+            return reopen(ctx, *pid, *fd, flags);
         }
-        Some(Node::Synthetic(node)) => open_synthetic(target.path.clone(), node.clone(), flags)?,
+        Some(node @ Node::Synthetic(terminal)) if flags & O_DIRECTORY == 0 && terminal.is_terminal() => {
+            ctx.demand(&target.path, node, wanted(flags))?;
+            return open_terminal(ctx, &terminal.clone(), flags);
+        }
+        Some(node) => open_node(ctx, &target.path, node, flags)?,
         None if flags & O_CREAT == 0 => return Err(Errno::ENOENT.into()),
         None if target.slash => return Err(Errno::EISDIR.into()),
         None => create(ctx, target, flags, mode)?,
@@ -107,6 +113,31 @@ fn install(ctx: &mut Ctx<'_>, kind: FileKind, status: u32, flags: u32) -> SysRes
     let fd = ctx.install(file, flags & O_CLOEXEC != 0)?;
     ctx.kernel.open_file_event(file, IN_OPEN);
     Ok(fd)
+}
+
+/// What an open file may be asked for: some of `R_OK` and `W_OK`.
+fn wanted(flags: u32) -> u32 {
+    let (reads, writes) = access(flags);
+    (if reads { R_OK } else { 0 }) | if writes || flags & O_TRUNC != 0 { W_OK } else { 0 }
+}
+
+/// An open file on what a walk found. EACCES, EPERM (O_NOATIME on a file of somebody else).
+fn open_node(ctx: &mut Ctx<'_>, path: &[u8], node: &Node, flags: u32) -> Result<FileKind, Errno> {
+    let misused = node.is_directory() && wants_write(flags);
+    if !misused && !node.is_link() && (flags & O_DIRECTORY == 0 || node.is_directory()) {
+        ctx.demand(path, node, wanted(flags))?;
+        if flags & O_NOATIME != 0 && !ctx.permissions(path, node).is_owned_by(ctx.credentials()) {
+            return Err(Errno::EPERM);
+        }
+    }
+    match node {
+        Node::Real(node) => open_real(ctx, path, node, flags),
+        Node::Synthetic(Synthetic::File(_)) if wants_write(flags) && ctx.kernel.vfs.writable(path) => {
+            let node = ctx.changeable(path, node.clone())?;
+            open_real(ctx, path, &node, flags)
+        }
+        Node::Synthetic(node) => open_synthetic(path.to_vec(), node.clone(), flags),
+    }
 }
 
 fn wants_write(flags: u32) -> bool {
@@ -167,7 +198,8 @@ fn create(ctx: &mut Ctx<'_>, target: Target, flags: u32, mode: u32) -> Result<Fi
     if crate::vfs::synthetic::covers(&target.path) && !ctx.kernel.vfs.writable(&target.path) {
         return Err(Errno::EACCES);
     }
-    let (fd, node) = ctx.kernel.vfs.create(&target.path, mode & 0o7777 & !ctx.place().umask, ctx.now)?;
+    ctx.demand_new(&target.path)?;
+    let (fd, node) = ctx.create_with(mode & 0o7777, |vfs, new| vfs.create(&target.path, new))?;
     ctx.kernel.name_event(&target.path, IN_CREATE);
     Ok(regular(ctx, &target.path, node, fd, true))
 }
@@ -181,8 +213,9 @@ fn open_unnamed(ctx: &mut Ctx<'_>, dirfd: u64, path: &[u8], flags: u32, mode: u3
     if !directory.node.as_ref().is_some_and(Node::is_directory) {
         return Err(Errno::ENOTDIR.into());
     }
-    let (mode, linkable) = (mode & 0o7777 & !ctx.place().umask, flags & O_EXCL == 0);
-    let (fd, node) = ctx.kernel.vfs.create_unnamed(&directory.path, mode, linkable, ctx.now)?;
+    ctx.demand_new(&[&directory.path[..], b"/#"].concat())?;
+    let linkable = flags & O_EXCL == 0;
+    let (fd, node) = ctx.create_with(mode & 0o7777, |vfs, new| vfs.create_unnamed(&directory.path, new, linkable))?;
     let number = ctx.kernel.vfs.identities.of(&node.stat);
     let path = [&directory.path[..], b"/#", number.to_string().as_bytes()].concat();
     let kind = regular(ctx, &path, node, fd, true);
@@ -210,7 +243,10 @@ pub fn memfd_create(ctx: &mut Ctx<'_>, [name, flags, ..]: [u64; 6]) -> SysResult
     let path = [b"/memfd:", &name[..], b" (deleted)"].concat();
     let node = RealNode { path: path.clone(), stat, writable: true };
     let number = ctx.kernel.vfs.identities.of(&stat);
-    ctx.kernel.vfs.identities.attributes(number).times = Some(crate::vfs::identity::Times::at(ctx.now));
+    let owner = (ctx.credentials().user.fs, ctx.credentials().group.fs);
+    let attributes = ctx.kernel.vfs.identities.attributes(number);
+    attributes.times = Some(crate::vfs::identity::Times::at(ctx.now));
+    attributes.owner = Some(owner);
     let mut kind = regular(ctx, &path, node, fd, true);
     if let FileKind::Regular(file) = &mut kind {
         file.seals = if flags & MFD_ALLOW_SEALING != 0 { 0 } else { F_SEAL_SEAL };
@@ -231,7 +267,6 @@ fn open_synthetic(path: Vec<u8>, node: Synthetic, flags: u32) -> Result<FileKind
         }
         Synthetic::Terminal(..) => Err(Errno::ENXIO),
         Synthetic::Device(device) => Ok(FileKind::Device(device)),
-        Synthetic::File(_) if path.starts_with(b"/etc/") && wants_write(flags) => Err(Errno::EROFS),
         Synthetic::File(content) => Ok(FileKind::Snapshot(Box::new(Snapshot { path, content, offset: 0 }))),
         Synthetic::Link(_) | Synthetic::Descriptor { .. } => Err(Errno::ELOOP),
     }
@@ -256,10 +291,9 @@ fn reopen(ctx: &mut Ctx<'_>, pid: Pid, fd: u32, flags: u32) -> SysResult {
             if pinned {
                 reopen_pinned(ctx, id)?
             } else {
-                let target = ctx.walk(AT_FDCWD as u64, &path, true)?;
-                match &target.node {
-                    Some(Node::Real(node)) => open_real(ctx, &target.path, node, flags)?,
-                    _ => return Err(Errno::ENOENT.into()),
+                match ctx.lookup(&path)? {
+                    node @ Node::Real(_) => open_node(ctx, &path, &node, flags)?,
+                    Node::Synthetic(_) => return Err(Errno::ENOENT.into()),
                 }
             }
         }
@@ -370,59 +404,47 @@ impl Ctx<'_> {
     pub(crate) fn path_argument(&self, address: u64) -> Result<Vec<u8>, Outcome> {
         Ok(self.process.memory.read_cstr(address, PATH_MAX - 1)?.ok_or(Errno::ENAMETOOLONG)?)
     }
-
-    /// Walks a path from a directory descriptor (or AT_FDCWD).
-    pub(crate) fn walk(&mut self, dirfd: u64, path: &[u8], follow: bool) -> Result<Target, Errno> {
-        let start = if path.starts_with(b"/") { Vec::new() } else { start_of(self, dirfd)? };
-        let kernel = &mut *self.kernel;
-        let view = View {
-            config: &kernel.config,
-            process: Some(self.process),
-            thread: Some(self.thread),
-            threads: &kernel.threads,
-            processes: &kernel.processes,
-            shared: &kernel.shared,
-            ipc: &kernel.ipc,
-            terminals: &kernel.terminals,
-            now: self.now,
-        };
-        kernel.vfs.walk(&view, &start, path, follow)
-    }
 }
 
 impl crate::kernel::Kernel {
-    /// Finds and opens a program for `execve`: the machine's file, and its path as the guest sees it. Without a caller relative paths
-    /// start at the root. ENOENT, EACCES (no regular file, not executable), ...
+    /// Finds and opens a program for `execve`: the machine's file, its path as the host knows it, and its owner and mode. Without a caller
+    /// relative paths start at the root. ENOENT, EACCES (no regular file, not executable), ...
     pub(crate) fn open_executable(
         &mut self,
         caller: Option<Caller<'_>>,
         path: &[u8],
-    ) -> Result<(std::fs::File, Vec<u8>), Errno> {
+    ) -> Result<(std::fs::File, Vec<u8>, ProgramFile), Errno> {
         let view = View {
             config: &self.config,
             process: caller.map(|caller| caller.process),
             thread: caller.map(|caller| caller.thread),
+            credentials: caller.map(|caller| &*caller.thread.credentials),
             threads: &self.threads,
             processes: &self.processes,
             shared: &self.shared,
             ipc: &self.ipc,
             terminals: &self.terminals,
+            files: &self.files,
             now: self.now,
         };
         let cwd = caller.map_or(&b"/"[..], |caller| {
             &self.shared.places[caller.thread.own_place.unwrap_or(caller.process.place)].cwd
         });
         let target = self.vfs.walk(&view, cwd, path, true)?;
-        let Some(node) = target.node else { return Err(Errno::ENOENT) };
+        let node = target.node.ok_or(Errno::ENOENT)?;
         if let (Node::Synthetic(Synthetic::Descriptor { pid, fd }), Some(caller)) = (&node, caller) {
             return self.open_executable_descriptor(caller, *pid, *fd);
         }
-        let Node::Real(node) = node else { return Err(Errno::EACCES) };
-        if node.kind() != S_IFREG || self.vfs.stat(&node).st_mode & 0o111 == 0 {
+        let Permissions { mode, user, group } = self.vfs.permissions(&view, &target.path, &node);
+        let Node::Real(real) = node else { return Err(Errno::EACCES) };
+        let root = Credentials::default();
+        let who = view.credentials.unwrap_or(&root);
+        if real.kind() != S_IFREG {
             return Err(Errno::EACCES);
         }
-        let file = std::fs::File::open(as_path(&node.path)).map_err(|e| Errno::from_io(&e))?;
-        Ok((file, target.path))
+        Permissions { mode, user, group }.demand(who, X_OK)?;
+        let file = std::fs::File::open(as_path(&real.path)).map_err(|e| Errno::from_io(&e))?;
+        Ok((file, target.path, ProgramFile { mode, user, group }))
     }
 
     /// As `open_executable`, for the file behind a descriptor (`/proc/PID/fd/N`, fexecve(3)), which may have no name.
@@ -431,14 +453,14 @@ impl crate::kernel::Kernel {
         caller: Caller<'_>,
         pid: Pid,
         fd: u32,
-    ) -> Result<(std::fs::File, Vec<u8>), Errno> {
+    ) -> Result<(std::fs::File, Vec<u8>, ProgramFile), Errno> {
         let own = pid == caller.process.pid;
         let process = if own { Some(caller.process) } else { self.processes.get(pid.0) };
         let id = process.and_then(|process| self.shared.file(process, fd)).ok_or(Errno::ENOENT)?;
-        if self.regular_stat(id).map_err(|_| Errno::EACCES)?.st_mode & 0o111 == 0 {
-            return Err(Errno::EACCES);
-        }
+        let permissions = Permissions::from(&self.regular_stat(id).map_err(|_| Errno::EACCES)?);
+        permissions.demand(&caller.thread.credentials, X_OK)?;
+        let Permissions { mode, user, group } = permissions;
         let file = self.real_descriptor(id)?.try_clone_to_owned().map_err(|e| Errno::from_io(&e))?;
-        Ok((file.into(), self.describe_file(id)))
+        Ok((file.into(), self.describe_file(id), ProgramFile { mode, user, group }))
     }
 }

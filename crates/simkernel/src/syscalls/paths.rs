@@ -4,11 +4,13 @@ use crate::ctx::Ctx;
 use crate::files::FileKind;
 use crate::outcome::{Outcome, SysResult};
 use crate::tty::TtyId;
-use crate::vfs::RealNode;
 use crate::vfs::mounts::is_below;
+use crate::vfs::permission::Permissions;
 use crate::vfs::synthetic::Synthetic;
 use crate::vfs::walk::{Node, Target};
+use crate::vfs::{RealNode, parent};
 use linux_abi::Errno;
+use linux_abi::capability::CAP_SYS_CHROOT;
 use linux_abi::fs::*;
 use linux_abi::time::{Timespec, Timeval, UTIME_NOW, UTIME_OMIT};
 use rustix::fs::CWD;
@@ -37,21 +39,14 @@ fn new_name(ctx: &mut Ctx<'_>, dirfd: u64, address: u64, directory: bool) -> Res
     if target.slash && !directory {
         return Err(Errno::ENOENT.into());
     }
+    ctx.demand_new(&target.path)?;
     Ok(target)
 }
 
 /// The existing thing that a path names. ENOENT.
-fn existing(ctx: &mut Ctx<'_>, dirfd: u64, path: &[u8], follow: bool) -> Result<(Vec<u8>, Node), Errno> {
+pub(super) fn existing(ctx: &mut Ctx<'_>, dirfd: u64, path: &[u8], follow: bool) -> Result<(Vec<u8>, Node), Errno> {
     let target = ctx.walk(dirfd, path, follow)?;
     Ok((target.path, target.node.ok_or(Errno::ENOENT)?))
-}
-
-/// A node of the machine; synthetic files cannot be changed.
-fn real(node: Node) -> Result<RealNode, Errno> {
-    match node {
-        Node::Real(node) => Ok(node),
-        Node::Synthetic(_) => Err(Errno::EPERM),
-    }
 }
 
 /// mkdir(2).
@@ -62,8 +57,7 @@ pub fn mkdir(ctx: &mut Ctx<'_>, [path, mode, ..]: [u64; 6]) -> SysResult {
 /// mkdirat(2).
 pub fn mkdirat(ctx: &mut Ctx<'_>, [dirfd, path, mode, ..]: [u64; 6]) -> SysResult {
     let target = new_name(ctx, dirfd, path, true)?;
-    let mode = mode as u32 & 0o1777 & !ctx.place().umask;
-    ctx.kernel.vfs.mkdir(&target.path, mode, ctx.now)?;
+    ctx.create_with(mode as u32 & 0o1777, |vfs, new| vfs.mkdir(&target.path, new))?;
     ctx.kernel.name_event(&target.path, IN_CREATE | IN_ISDIR);
     Ok(0)
 }
@@ -83,7 +77,7 @@ pub fn mknodat(ctx: &mut Ctx<'_>, [dirfd, path, mode, ..]: [u64; 6]) -> SysResul
         _ => return Err(Errno::EINVAL.into()),
     };
     let target = new_name(ctx, dirfd, path, false)?;
-    ctx.kernel.vfs.mknod(&target.path, kind | mode & 0o7777 & !ctx.place().umask, ctx.now)?;
+    ctx.create_with(kind | mode & 0o7777, |vfs, new| vfs.mknod(&target.path, new))?;
     ctx.kernel.name_event(&target.path, IN_CREATE);
     Ok(0)
 }
@@ -100,7 +94,7 @@ pub fn symlinkat(ctx: &mut Ctx<'_>, [text, dirfd, path, ..]: [u64; 6]) -> SysRes
         return Err(Errno::ENOENT.into());
     }
     let target = new_name(ctx, dirfd, path, false)?;
-    ctx.kernel.vfs.symlink(&text, &target.path, ctx.now)?;
+    ctx.create_with(0o777, |vfs, new| vfs.symlink(&text, &target.path, new))?;
     ctx.kernel.name_event(&target.path, IN_CREATE);
     Ok(0)
 }
@@ -131,7 +125,8 @@ pub fn linkat(ctx: &mut Ctx<'_>, [from_fd, from, to_fd, to, flags, _]: [u64; 6])
     if node.is_directory() {
         return Err(Errno::EPERM.into());
     }
-    let node = real(node).map_err(|_| Errno::EXDEV)?;
+    demand_link(ctx, &path, &node)?;
+    let node = ctx.changeable(&path, node).map_err(|_| Errno::EXDEV)?;
     ctx.kernel.vfs.link(&path, &node, &target.path, ctx.now)?;
     let number = ctx.kernel.vfs.identities.of(&node.stat);
     ctx.kernel.self_event(&path, number, IN_ATTRIB);
@@ -156,6 +151,15 @@ fn link_open_file(ctx: &mut Ctx<'_>, id: crate::ids::FileId, to: &[u8]) -> SysRe
     ctx.kernel.self_event(to, number, IN_ATTRIB);
     ctx.kernel.name_event(to, IN_CREATE);
     Ok(0)
+}
+
+/// Who gives a file of somebody else another name must be able to read and write it, and it may lend no rights: proc_sys_fs(5),
+/// `protected_hardlinks`. EPERM.
+fn demand_link(ctx: &mut Ctx<'_>, path: &[u8], node: &Node) -> Result<(), Errno> {
+    let permissions = ctx.permissions(path, node);
+    let plain = permissions.mode & S_IFMT == S_IFREG && permissions.without_privileges() == permissions.mode;
+    let open = || permissions.demand(ctx.credentials(), R_OK | W_OK).is_ok();
+    if permissions.is_owned_by(ctx.credentials()) || (plain && open()) { Ok(()) } else { Err(Errno::EPERM) }
 }
 
 /// unlink(2).
@@ -198,6 +202,7 @@ fn remove(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, directory: bool) -> SysResul
     }
     let (trimmed, follows_slash) = without_slashes(&path);
     let (path, node) = existing(ctx, dirfd, trimmed, false)?;
+    ctx.demand_removal(&path, &node)?;
     match (node.is_directory(), directory) {
         (true, false) => return Err(Errno::EISDIR.into()),
         (false, true) => return Err(Errno::ENOTDIR.into()),
@@ -208,10 +213,10 @@ fn remove(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, directory: bool) -> SysResul
         ctx.kernel.ipc.queues.unlink(name)?;
         return Ok(0);
     }
-    let node = real(node)?;
-    if !ctx.kernel.vfs.writable(&path) {
+    if matches!(node, Node::Real(_)) && !ctx.kernel.vfs.writable(&path) {
         return Err(Errno::EROFS.into());
     }
+    let node = ctx.changeable(&path, node)?;
     let last = node.stat.st_nlink <= 1;
     let in_use = ctx.kernel.pin_open_files(&node.path, last)?;
     let number = ctx.kernel.vfs.identities.of(&node.stat);
@@ -244,7 +249,8 @@ pub fn renameat2(ctx: &mut Ctx<'_>, [from_fd, from, to_fd, to, flags, _]: [u64; 
     let ((from, from_slash), (to, to_slash)) = (without_slashes(&from), without_slashes(&to));
     let (source, node) = existing(ctx, from_fd, from, false)?;
     let target = ctx.walk(to_fd, to, false)?;
-    let node = real(node)?;
+    demand_move(ctx, &source, &node, &target)?;
+    let node = ctx.changeable(&source, node)?;
     let directory = node.kind() == S_IFDIR;
     if directory && source != target.path && is_below(&target.path, &source) {
         return Err(Errno::EINVAL.into());
@@ -257,8 +263,9 @@ pub fn renameat2(ctx: &mut Ctx<'_>, [from_fd, from, to_fd, to, flags, _]: [u64; 
         None if exchange => return Err(Errno::ENOENT.into()),
         None => {}
         Some(_) if flags & RENAME_NOREPLACE != 0 => return Err(Errno::EEXIST.into()),
-        Some(Node::Synthetic(_)) => return Err(Errno::EXDEV.into()),
-        Some(Node::Real(old)) => {
+        Some(Node::Synthetic(_)) if !ctx.kernel.vfs.writable(&target.path) => return Err(Errno::EXDEV.into()),
+        Some(old) => {
+            let old = ctx.changeable(&target.path, old)?;
             if old.path == node.path || (old.stat.st_ino, old.stat.st_dev) == (node.stat.st_ino, node.stat.st_dev) {
                 return Ok(0);
             }
@@ -288,6 +295,19 @@ pub fn renameat2(ctx: &mut Ctx<'_>, [from_fd, from, to_fd, to, flags, _]: [u64; 
     }
     ctx.kernel.moved_self_event(&target.path, number);
     Ok(0)
+}
+
+/// Both directories must let the caller change them, and a directory that gets another parent must itself. EACCES, EPERM.
+fn demand_move(ctx: &mut Ctx<'_>, source: &[u8], node: &Node, target: &Target) -> Result<(), Errno> {
+    ctx.demand_removal(source, node)?;
+    match &target.node {
+        Some(old) => ctx.demand_removal(&target.path, old)?,
+        None => ctx.demand_new(&target.path)?,
+    }
+    if node.is_directory() && parent(source) != parent(&target.path) {
+        ctx.demand(source, node, W_OK)?;
+    }
+    Ok(())
 }
 
 /// Makes room for what is moved: the old file's open files keep their inode, an old directory must be empty. Whether open files keep it.
@@ -339,12 +359,14 @@ pub fn readlinkat(ctx: &mut Ctx<'_>, [dirfd, path, buffer, size, ..]: [u64; 6]) 
         return Err(Errno::EINVAL.into());
     }
     let path = ctx.path_argument(path)?;
-    let node = if path.is_empty() && dirfd as i32 != AT_FDCWD {
+    let (path, node) = if path.is_empty() && dirfd as i32 != AT_FDCWD {
         let path = start_of(ctx, dirfd).map_err(|_| Errno::ENOENT)?;
-        existing(ctx, HERE, &path, false)?.1
+        let node = ctx.lookup(&path)?;
+        (path, node)
     } else {
-        existing(ctx, dirfd, &path, false)?.1
+        existing(ctx, dirfd, &path, false)?
     };
+    ctx.demand_look(&path)?;
     let text = match node {
         Node::Real(node) if node.kind() == S_IFLNK => {
             let text = rustix::fs::readlinkat(CWD, &node.path[..], Vec::new())
@@ -373,7 +395,7 @@ pub fn chdir(ctx: &mut Ctx<'_>, [path, ..]: [u64; 6]) -> SysResult {
 /// fchdir(2).
 pub fn fchdir(ctx: &mut Ctx<'_>, [fd, ..]: [u64; 6]) -> SysResult {
     let path = start_of(ctx, fd)?;
-    let (path, node) = existing(ctx, HERE, if path.is_empty() { b"/" } else { &path }, false)?;
+    let node = ctx.lookup(&path)?;
     enter(ctx, path, &node)
 }
 
@@ -381,13 +403,17 @@ fn enter(ctx: &mut Ctx<'_>, path: Vec<u8>, node: &Node) -> SysResult {
     if !node.is_directory() {
         return Err(Errno::ENOTDIR.into());
     }
+    ctx.demand(&path, node, X_OK)?;
     ctx.place_mut().cwd = if path.is_empty() { b"/".to_vec() } else { path };
     Ok(0)
 }
 
-/// getcwd(2).
+/// getcwd(2): a directory outside the root begins with "(unreachable)".
 pub fn getcwd(ctx: &mut Ctx<'_>, [buffer, size, ..]: [u64; 6]) -> SysResult {
-    let text = [&ctx.place().cwd[..], b"\0"].concat();
+    let place = ctx.place();
+    let path = place.shown(if place.cwd == b"/" { b"" } else { &place.cwd });
+    let mut text = path.unwrap_or_else(|| [b"(unreachable)", &place.cwd[..]].concat());
+    text.push(0);
     if size < text.len() as u64 {
         return Err(Errno::ERANGE.into());
     }
@@ -401,60 +427,47 @@ pub fn umask(ctx: &mut Ctx<'_>, [mask, ..]: [u64; 6]) -> SysResult {
     Ok(old.into())
 }
 
-/// chroot(2): EPERM but for the root itself.
+/// chroot(2).
 pub fn chroot(ctx: &mut Ctx<'_>, [path, ..]: [u64; 6]) -> SysResult {
     let path = ctx.path_argument(path)?;
-    let (path, _) = existing(ctx, HERE, &path, true)?;
-    if path.is_empty() { Ok(0) } else { Err(Errno::EPERM.into()) }
-}
-
-/// access(2).
-pub fn access(ctx: &mut Ctx<'_>, [path, mode, ..]: [u64; 6]) -> SysResult {
-    check_access(ctx, HERE, path, mode as u32, 0)
-}
-
-/// faccessat(2).
-pub fn faccessat(ctx: &mut Ctx<'_>, [dirfd, path, mode, ..]: [u64; 6]) -> SysResult {
-    check_access(ctx, dirfd, path, mode as u32, 0)
-}
-
-/// faccessat2(2).
-pub fn faccessat2(ctx: &mut Ctx<'_>, [dirfd, path, mode, flags, ..]: [u64; 6]) -> SysResult {
-    check_access(ctx, dirfd, path, mode as u32, flags as u32)
-}
-
-/// Guests are root: only read-only areas and missing execute bits stand against them.
-fn check_access(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, mode: u32, flags: u32) -> SysResult {
-    if mode & !(R_OK | W_OK | X_OK) != 0 || flags & !(AT_EACCESS | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
-        return Err(Errno::EINVAL.into());
+    let (path, node) = existing(ctx, HERE, &path, true)?;
+    if !node.is_directory() {
+        return Err(Errno::ENOTDIR.into());
     }
-    let path = ctx.path_argument(path)?;
-    if path.is_empty() && flags & AT_EMPTY_PATH != 0 {
-        ctx.file(dirfd)?;
-        return Ok(0);
-    }
-    let (path, node) = existing(ctx, dirfd, &path, flags & AT_SYMLINK_NOFOLLOW == 0)?;
-    let permissions = match &node {
-        Node::Real(node) => ctx.kernel.vfs.stat(node).st_mode,
-        Node::Synthetic(node) => crate::vfs::synthetic::stat(&path, node).st_mode,
-    };
-    let device = matches!(node, Node::Synthetic(Synthetic::Device(_) | Synthetic::Descriptor { .. }));
-    if mode & X_OK != 0 && permissions & S_IFMT != S_IFDIR && permissions & 0o111 == 0 {
-        return Err(Errno::EACCES.into());
-    }
-    if mode & W_OK != 0 && !device && !ctx.kernel.vfs.writable(&path) {
-        return Err(Errno::EROFS.into());
-    }
+    ctx.demand(&path, &node, X_OK)?;
+    ctx.credentials().demand(CAP_SYS_CHROOT)?;
+    ctx.place_mut().root = path;
     Ok(0)
 }
 
 /// What a call that changes attributes works on: by path, or (with an empty one, or by descriptor) an open file.
 enum Subject {
     Path(Vec<u8>, RealNode),
-    Open(Vec<u8>, rustix::fs::Stat),
-    Terminal(TtyId),
+    Open(Vec<u8>, RealNode),
+    Terminal(TtyId, Permissions),
     /// Something whose attributes nobody keeps.
-    Other,
+    Other(Permissions),
+}
+
+impl Subject {
+    fn permissions(&self, ctx: &mut Ctx<'_>) -> Permissions {
+        match self {
+            Subject::Path(_, node) | Subject::Open(_, node) => Permissions::from(&ctx.kernel.vfs.stat(node)),
+            Subject::Terminal(_, permissions) | Subject::Other(permissions) => *permissions,
+        }
+    }
+
+    /// The file where it can be changed.
+    fn for_change(self, ctx: &mut Ctx<'_>) -> Result<Option<(Vec<u8>, RealNode)>, Errno> {
+        match self {
+            Subject::Path(path, node) => {
+                let node = ctx.kernel.vfs.for_change(&path, &node)?;
+                Ok(Some((path, node)))
+            }
+            Subject::Open(path, node) => Ok(Some((path, node))),
+            Subject::Terminal(..) | Subject::Other(_) => Ok(None),
+        }
+    }
 }
 
 /// The subject of a call that takes a path, or (without one) a descriptor.
@@ -469,10 +482,15 @@ fn subject(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, flags: u32) -> Resu
 }
 
 fn path_subject(ctx: &mut Ctx<'_>, path: Vec<u8>, node: Node) -> Result<Subject, Outcome> {
+    let writable = ctx.kernel.vfs.writable(&path);
     match node {
-        Node::Synthetic(Synthetic::Terminal(tty, _)) => Ok(Subject::Terminal(tty)),
-        Node::Synthetic(_) => Ok(Subject::Other),
-        Node::Real(_) if !ctx.kernel.vfs.writable(&path) => Err(Errno::EROFS.into()),
+        Node::Synthetic(Synthetic::File(_)) if writable => {
+            let node = ctx.changeable(&path, node)?;
+            Ok(Subject::Path(path, node))
+        }
+        Node::Synthetic(Synthetic::Terminal(tty, _)) => Ok(Subject::Terminal(tty, ctx.permissions(&path, &node))),
+        Node::Synthetic(_) => Ok(Subject::Other(ctx.permissions(&path, &node))),
+        Node::Real(_) if !writable => Err(Errno::EROFS.into()),
         Node::Real(node) => Ok(Subject::Path(path, node)),
     }
 }
@@ -480,18 +498,28 @@ fn path_subject(ctx: &mut Ctx<'_>, path: Vec<u8>, node: Node) -> Result<Subject,
 fn open_subject(ctx: &mut Ctx<'_>, fd: u64) -> Result<Subject, Outcome> {
     let id = ctx.file(fd)?;
     let path = match &ctx.kernel.files[id].kind {
-        FileKind::Regular(file) if !file.in_run => return Err(Errno::EROFS.into()),
+        FileKind::Regular(file) if !file.in_run => file.path.clone(),
         FileKind::Regular(file) => {
             let path = file.path.clone();
+            let real = file.real.clone();
             let fd = ctx.kernel.real_descriptor(id)?;
-            return Ok(Subject::Open(path, rustix::fs::fstat(fd).map_err(|e| Outcome::from(crate::vfs::errno(e)))?));
+            let stat = rustix::fs::fstat(fd).map_err(|e| Outcome::from(crate::vfs::errno(e)))?;
+            return Ok(Subject::Open(path, RealNode { path: real, stat, writable: true }));
         }
         FileKind::Directory(directory) => directory.path.clone(),
         FileKind::Name(_) => return Err(Errno::EBADF.into()),
-        FileKind::Terminal(file) if file.is_named_after_number() => return Ok(Subject::Terminal(file.tty)),
-        _ => return Ok(Subject::Other),
+        FileKind::Terminal(file) if file.is_named_after_number() => {
+            let tty = file.tty;
+            let pair = ctx.kernel.terminals.get(tty);
+            let (mode, (user, group)) = pair.map_or((0, (0, 0)), |pair| (pair.mode, pair.owner));
+            return Ok(Subject::Terminal(tty, Permissions { mode: S_IFCHR | mode, user, group }));
+        }
+        _ => {
+            let who = ctx.credentials();
+            return Ok(Subject::Other(Permissions { mode: S_IFREG, user: who.user.fs, group: who.group.fs }));
+        }
     };
-    let (path, node) = existing(ctx, HERE, if path.is_empty() { b"/" } else { &path }, false)?;
+    let node = ctx.lookup(&path)?;
     path_subject(ctx, path, node)
 }
 
@@ -526,18 +554,20 @@ pub fn fchmodat2(ctx: &mut Ctx<'_>, [dirfd, path, mode, flags, ..]: [u64; 6]) ->
 }
 
 fn set_mode(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, mode: u64, flags: u32) -> SysResult {
-    match subject(ctx, dirfd, path, flags)? {
+    let subject = subject(ctx, dirfd, path, flags)?;
+    let mode = subject.permissions(ctx).demand_mode(ctx.credentials(), mode as u32)?;
+    match subject {
         Subject::Path(_, node) if node.kind() == S_IFLNK => return Err(Errno::EOPNOTSUPP.into()),
         Subject::Path(path, node) => {
-            ctx.kernel.vfs.chmod(&path, &node, mode as u32, ctx.now)?;
+            ctx.kernel.vfs.chmod(&path, &node, mode, ctx.now)?;
             tell(ctx, &path, &node.stat, IN_ATTRIB);
         }
-        Subject::Open(path, stat) => {
-            ctx.kernel.vfs.set_mode(&stat, mode as u32, ctx.now);
-            tell(ctx, &path, &stat, IN_ATTRIB);
+        Subject::Open(path, node) => {
+            ctx.kernel.vfs.set_mode(&node.stat, mode, ctx.now);
+            tell(ctx, &path, &node.stat, IN_ATTRIB);
         }
-        Subject::Terminal(tty) => ctx.kernel.terminals.set_mode(tty, mode as u32),
-        Subject::Other => {}
+        Subject::Terminal(tty, _) => ctx.kernel.terminals.set_mode(tty, mode),
+        Subject::Other(_) => {}
     }
     Ok(0)
 }
@@ -566,20 +596,17 @@ pub fn fchownat(ctx: &mut Ctx<'_>, [dirfd, path, uid, gid, flags, _]: [u64; 6]) 
 }
 
 fn set_owner(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, uid: u64, gid: u64, flags: u32) -> SysResult {
-    let (path, stat) = match subject(ctx, dirfd, path, flags)? {
-        Subject::Path(path, node) => {
-            let stat = ctx.kernel.vfs.for_change(&path, &node)?.stat;
-            (path, stat)
-        }
-        Subject::Open(path, stat) => (path, stat),
-        Subject::Terminal(tty) => {
-            ctx.kernel.terminals.set_owner(tty, uid as u32, gid as u32);
-            return Ok(0);
-        }
-        Subject::Other => return Ok(0),
-    };
-    ctx.kernel.vfs.set_owner(&stat, uid as u32, gid as u32, ctx.now);
-    tell(ctx, &path, &stat, IN_ATTRIB);
+    let [user, group] = [uid as u32, gid as u32].map(|id| (id != u32::MAX).then_some(id));
+    let subject = subject(ctx, dirfd, path, flags)?;
+    subject.permissions(ctx).demand_owner(ctx.credentials(), user, group)?;
+    if let Subject::Terminal(tty, _) = subject {
+        ctx.kernel.terminals.set_owner(tty, uid as u32, gid as u32);
+        return Ok(0);
+    }
+    if let Some((path, node)) = subject.for_change(ctx)? {
+        ctx.kernel.vfs.set_owner(&node, user, group, ctx.now);
+        tell(ctx, &path, &node.stat, IN_ATTRIB);
+    }
     Ok(0)
 }
 
@@ -637,22 +664,29 @@ fn set_times(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, times: [Timespec;
             _ => Some(Timespec { tv_sec: time.tv_sec.max(0), ..*time }.to_nanos().ok_or(Errno::EINVAL)?),
         };
     }
-    let (path, stat) = match subject {
-        Subject::Path(path, node) => {
-            let stat = ctx.kernel.vfs.for_change(&path, &node)?.stat;
-            (path, stat)
-        }
-        Subject::Open(path, stat) => (path, stat),
-        Subject::Terminal(_) | Subject::Other => return Ok(0),
-    };
-    ctx.kernel.vfs.set_times(&stat, parsed[0], parsed[1], ctx.now);
-    let mask = match parsed {
-        [Some(_), None] => IN_ACCESS,
-        [None, Some(_)] => IN_MODIFY,
-        _ => IN_ATTRIB,
-    };
-    tell(ctx, &path, &stat, mask);
+    demand_times(ctx, &subject, times)?;
+    if let Some((path, node)) = subject.for_change(ctx)? {
+        ctx.kernel.vfs.set_times(&node.stat, parsed[0], parsed[1], ctx.now);
+        let mask = match parsed {
+            [Some(_), None] => IN_ACCESS,
+            [None, Some(_)] => IN_MODIFY,
+            _ => IN_ATTRIB,
+        };
+        tell(ctx, &path, &node.stat, mask);
+    }
     Ok(0)
+}
+
+/// Everyone who may write a file may set its times to now; others only its owner. EACCES, EPERM.
+fn demand_times(ctx: &mut Ctx<'_>, subject: &Subject, times: [Timespec; 2]) -> Result<(), Errno> {
+    let permissions = subject.permissions(ctx);
+    if permissions.is_owned_by(ctx.credentials()) {
+        return Ok(());
+    }
+    match times.iter().all(|time| time.tv_nsec == UTIME_NOW) {
+        true => permissions.demand(ctx.credentials(), W_OK),
+        false => Err(Errno::EPERM),
+    }
 }
 
 /// truncate(2).
@@ -665,7 +699,8 @@ pub fn truncate(ctx: &mut Ctx<'_>, [path, size, ..]: [u64; 6]) -> SysResult {
     if node.is_directory() {
         return Err(Errno::EISDIR.into());
     }
-    let node = real(node).map_err(|_| Errno::EINVAL)?;
+    ctx.demand(&path, &node, W_OK)?;
+    let node = ctx.changeable(&path, node).map_err(|_| Errno::EINVAL)?;
     if node.kind() != S_IFREG {
         return Err(Errno::EINVAL.into());
     }

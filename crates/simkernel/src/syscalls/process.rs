@@ -1,9 +1,11 @@
 //! Threads and processes: exit, execve, ids, groups and sessions, prctl, arch_prctl. clone and wait have files of their own.
 
+use super::credentials;
 use crate::ctx::Ctx;
 use crate::ids::Pid;
 use crate::outcome::{Outcome, SysResult};
 use crate::process::ExitStatus;
+use linux_abi::capability::SECBIT_KEEP_CAPS;
 use linux_abi::fs::{AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW};
 use linux_abi::process::*;
 use linux_abi::{Errno, Signal};
@@ -169,29 +171,6 @@ pub(super) fn setsid(ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
     Ok(own.0.into())
 }
 
-/// getuid(2), geteuid(2), getgid(2), getegid(2): every guest is root of its host.
-pub(super) fn root_id(_ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
-    Ok(0)
-}
-
-/// setuid(2) and its relatives: accepted, without effect on what the guest may do.
-pub(super) fn set_id(_ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
-    Ok(0)
-}
-
-/// getresuid(2), getresgid(2).
-pub(super) fn getresid(ctx: &mut Ctx<'_>, [real, effective, saved, ..]: [u64; 6]) -> SysResult {
-    for address in [real, effective, saved] {
-        ctx.process.memory.write_value(address, &0u32)?;
-    }
-    Ok(0)
-}
-
-/// getgroups(2): none.
-pub(super) fn getgroups(_ctx: &mut Ctx<'_>, [size, ..]: [u64; 6]) -> SysResult {
-    if (size as i32) < 0 { Err(Errno::EINVAL.into()) } else { Ok(0) }
-}
-
 /// set_tid_address(2).
 pub(super) fn set_tid_address(ctx: &mut Ctx<'_>, [address, ..]: [u64; 6]) -> SysResult {
     ctx.thread.clear_child_tid = address;
@@ -257,8 +236,12 @@ pub(super) fn prctl(ctx: &mut Ctx<'_>, [option, a, b, c, d, _]: [u64; 6]) -> Sys
             Ok(0)
         }
         PR_GET_DUMPABLE => Ok(ctx.process.dumpable.into()),
-        PR_SET_KEEPCAPS if a <= 1 => Ok(0),
-        PR_GET_KEEPCAPS => Ok(0),
+        PR_SET_KEEPCAPS => credentials::set_keep(ctx, a),
+        PR_GET_KEEPCAPS => Ok(ctx.credentials().has_secure_bit(SECBIT_KEEP_CAPS).into()),
+        PR_SET_SECUREBITS => credentials::set_securebits(ctx, a),
+        PR_GET_SECUREBITS => Ok(ctx.credentials().securebits.into()),
+        PR_CAPBSET_DROP => credentials::drop_bounding(ctx, a),
+        PR_CAP_AMBIENT => credentials::ambient(ctx, [a, b, c, d]),
         PR_SET_NO_NEW_PRIVS if a == 1 && b == 0 && c == 0 && d == 0 => {
             ctx.process.no_new_privileges = true;
             Ok(0)
@@ -274,13 +257,7 @@ pub(super) fn prctl(ctx: &mut Ctx<'_>, [option, a, b, c, d, _]: [u64; 6]) -> Sys
         }
         PR_SET_TIMERSLACK | PR_SET_PTRACER | PR_SET_VMA => Ok(0),
         PR_GET_TIMERSLACK => Ok(50_000),
-        PR_CAPBSET_READ => {
-            if a <= 40 {
-                Ok(1)
-            } else {
-                Err(Errno::EINVAL.into())
-            }
-        }
+        PR_CAPBSET_READ => credentials::bounding(ctx, a),
         PR_SET_SECCOMP => super::seccomp::set_by_prctl(ctx, a, b),
         PR_GET_SECCOMP => super::seccomp::get_by_prctl(ctx),
         _ => Err(Errno::EINVAL.into()),

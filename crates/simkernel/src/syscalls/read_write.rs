@@ -165,6 +165,9 @@ pub(crate) fn write_from(ctx: &mut Ctx<'_>, fd: u64, buffers: &UserBuffers, posi
     if let FileKind::Terminal(tty) = file.kind {
         return crate::tty::write(ctx, id, tty, buffers);
     }
+    if matches!(file.kind, FileKind::Snapshot(_)) {
+        return super::proc_write::write(ctx, id, buffers);
+    }
     let nonblocking = file.nonblocking();
     let stream = file.kind.is_stream();
     loop {

@@ -8,6 +8,7 @@ use crate::outcome::{Outcome, Restart, SysResult};
 use crate::signal::{Disposition, SigSet};
 use crate::signal_delivery;
 use base::SimDuration;
+use linux_abi::capability::CAP_KILL;
 use linux_abi::event::{SFD_CLOEXEC, SFD_NONBLOCK};
 use linux_abi::fs::{O_NONBLOCK, O_RDWR};
 use linux_abi::signal::*;
@@ -217,7 +218,17 @@ pub(super) fn sigaltstack(ctx: &mut Ctx<'_>, [new, old, ..]: [u64; 6]) -> SysRes
 }
 
 fn sender(ctx: &Ctx<'_>, signal: Signal, code: i32) -> Siginfo {
-    Siginfo::kill(signal, code, ctx.process.pid.0 as i32, 0)
+    Siginfo::kill(signal, code, ctx.process.pid.0 as i32, ctx.credentials().user.real)
+}
+
+/// Whether the caller may send a process of the host a signal (0: any), kill(2), "ERRORS". EPERM; ESRCH when there is none.
+pub(super) fn demand_signal(ctx: &Ctx<'_>, pid: Pid, number: i32) -> Result<(), Errno> {
+    if pid == ctx.process.pid {
+        return Ok(());
+    }
+    let target = ctx.kernel.processes.get(pid.0).ok_or(Errno::ESRCH)?;
+    let continues = number == Signal::SIGCONT.raw() && target.session == ctx.process.session;
+    if continues || ctx.credentials().may_signal(&target.credentials) { Ok(()) } else { Err(Errno::EPERM) }
 }
 
 /// kill(2): one process, a group, or all but the caller.
@@ -240,6 +251,15 @@ pub(super) fn kill(ctx: &mut Ctx<'_>, [target, number, ..]: [u64; 6]) -> SysResu
     if targets.is_empty() && target as i32 != INIT.0 as i32 {
         return Err(Errno::ESRCH.into());
     }
+    if targets.is_empty() {
+        return ctx.credentials().demand(CAP_KILL).map(|()| 0).map_err(Outcome::from);
+    }
+    let (allowed, refused): (Vec<Pid>, Vec<Pid>) =
+        targets.into_iter().partition(|pid| demand_signal(ctx, *pid, number).is_ok());
+    // Whoever asks for all gets no complaint about those that are not for it.
+    if allowed.is_empty() && !refused.is_empty() && target as i32 != -1 {
+        return Err(Errno::EPERM.into());
+    }
     let Some(signal) = signal else { return Ok(0) };
     let mut info = sender(ctx, signal, SI_USER);
     if signal.is_realtime() && queue_is_full(ctx) {
@@ -247,10 +267,10 @@ pub(super) fn kill(ctx: &mut Ctx<'_>, [target, number, ..]: [u64; 6]) -> SysResu
         info = Siginfo::kill(signal, SI_USER, 0, 0);
     }
     // The caller comes last, so that it does not end before the others have theirs.
-    for pid in targets.iter().filter(|pid| **pid != own) {
+    for pid in allowed.iter().filter(|pid| **pid != own) {
         ctx.signal_process(*pid, info);
     }
-    if targets.contains(&own) {
+    if allowed.contains(&own) {
         ctx.signal_process(own, info);
     }
     Ok(0)
@@ -286,6 +306,7 @@ fn send_to_thread(ctx: &mut Ctx<'_>, group: Option<Pid>, tid: Tid, number: u64) 
     if group.is_some_and(|group| group != pid) {
         return Err(Errno::ESRCH.into());
     }
+    demand_signal(ctx, pid, number as i32)?;
     if number as i32 == 0 {
         return Ok(0);
     }
@@ -322,9 +343,7 @@ pub(super) fn rt_sigqueueinfo(ctx: &mut Ctx<'_>, [pid, number, info, ..]: [u64; 
     if !own && info.si_code >= 0 {
         return Err(Errno::EPERM.into());
     }
-    if !exists(ctx, pid as i32) {
-        return Err(Errno::ESRCH.into());
-    }
+    demand_signal(ctx, Pid(pid as u32), number as i32)?;
     if number as i32 == 0 {
         return Ok(0);
     }
@@ -345,6 +364,7 @@ pub(super) fn rt_tgsigqueueinfo(ctx: &mut Ctx<'_>, [group, tid, number, info, ..
     if !known {
         return Err(Errno::ESRCH.into());
     }
+    demand_signal(ctx, Pid(group as u32), number as i32)?;
     if number as i32 == 0 {
         return Ok(0);
     }

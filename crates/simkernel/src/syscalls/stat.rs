@@ -8,7 +8,7 @@ use crate::kernel::Kernel;
 use crate::outcome::{Outcome, SysResult};
 use crate::vfs::identity::synthetic_stat;
 use crate::vfs::list::Entry;
-use crate::vfs::synthetic::{self, View};
+use crate::vfs::synthetic;
 use crate::vfs::walk::Node;
 use linux_abi::Errno;
 use linux_abi::fs::*;
@@ -91,7 +91,7 @@ fn stat_path(ctx: &mut Ctx<'_>, dirfd: u64, path: &[u8], follow: bool) -> Result
             let id = ctx.file_of(pid, fd)?;
             stat_open(ctx, id)
         }
-        Node::Synthetic(node) => Ok(synthetic::stat(&target.path, &node)),
+        Node::Synthetic(node) => Ok(ctx.with_vfs(|_, view| synthetic::stat(view, &target.path, &node))),
     }
 }
 
@@ -108,7 +108,7 @@ fn stat_open(ctx: &mut Ctx<'_>, id: FileId) -> Result<Stat, Errno> {
         FileKind::Terminal(file) => {
             let path = format!("/dev/pts/{}", file.tty);
             let node = synthetic::terminal_node(ctx.kernel.terminals.of(*file), file.tty);
-            return Ok(synthetic::stat(path.as_bytes(), &node));
+            return Ok(ctx.with_vfs(|_, view| synthetic::stat(view, path.as_bytes(), &node)));
         }
         FileKind::Output(output) => {
             use std::os::unix::ffi::OsStrExt;
@@ -258,19 +258,6 @@ fn list_directory(ctx: &mut Ctx<'_>, [fd, out, size, ..]: [u64; 6], push: PushEn
 
 fn read_entries(ctx: &mut Ctx<'_>, fd: u64) -> Result<Vec<Entry>, Errno> {
     let path = start_of(ctx, fd)?;
-    let shown = if path.is_empty() { b"/".to_vec() } else { path.clone() };
-    let node = ctx.walk(HERE, &shown, false)?.node.ok_or(Errno::ENOENT)?;
-    let kernel = &mut *ctx.kernel;
-    let view = View {
-        config: &kernel.config,
-        process: Some(ctx.process),
-        thread: Some(ctx.thread),
-        threads: &kernel.threads,
-        processes: &kernel.processes,
-        shared: &kernel.shared,
-        ipc: &kernel.ipc,
-        terminals: &kernel.terminals,
-        now: ctx.now,
-    };
-    kernel.vfs.list(&view, &path, &node)
+    let node = ctx.lookup(&path)?;
+    ctx.with_vfs(|vfs, view| vfs.list(view, &path, &node))
 }

@@ -1,15 +1,18 @@
 //! What the system says about itself: uname, sysinfo, limits, usage, scheduling; and getrandom. Values are fixed and documented
 //! here, so that a run does not depend on the machine.
 
+use crate::credentials::Ids;
 use crate::ctx::Ctx;
 use crate::ids::Pid;
 use crate::limits::{Limit, RESOURCES};
 use crate::outcome::SysResult;
 use crate::process::Process;
 use linux_abi::Errno;
+use linux_abi::capability::{CAP_SYS_NICE, CAP_SYS_RESOURCE};
 use linux_abi::process::SchedParam;
 use linux_abi::sysinfo::*;
 use linux_abi::time::{Timespec, Timeval};
+use std::sync::Arc;
 use zerocopy::FromZeros;
 
 pub const RELEASE: &str = "6.1.0-gnomon";
@@ -68,14 +71,26 @@ pub(super) fn named_process<'a>(ctx: &'a mut Ctx<'_>, pid: u64) -> Result<&'a mu
     }
 }
 
+/// Limits are one's own, and those of processes with the same ids. ESRCH, EPERM.
+fn demand_limits(ctx: &mut Ctx<'_>, pid: u64) -> Result<(), Errno> {
+    let own = Arc::clone(&ctx.thread.credentials);
+    let process = named_process(ctx, pid)?;
+    let same = |ids: Ids, id: u32| id == ids.real && id == ids.effective && id == ids.saved;
+    let target = &process.credentials;
+    let equal = same(target.user, own.user.real) && same(target.group, own.group.real);
+    let itself = process.pid.0;
+    if itself == ctx.process.pid.0 || equal || own.can(CAP_SYS_RESOURCE) { Ok(()) } else { Err(Errno::EPERM) }
+}
+
 /// prlimit64(2).
 pub(super) fn prlimit64(ctx: &mut Ctx<'_>, [pid, resource, new, old, ..]: [u64; 6]) -> SysResult {
-    named_process(ctx, pid)?;
+    demand_limits(ctx, pid)?;
     let resource = resource as u32 as usize;
     if resource >= RESOURCES {
         return Err(Errno::EINVAL.into());
     }
     let request = if new == 0 { None } else { Some(ctx.process.memory.read_value::<Rlimit>(new)?) };
+    let may_raise = ctx.credentials().can(CAP_SYS_RESOURCE);
     let limit = &mut named_process(ctx, pid)?.limits.0[resource];
     let before = *limit;
     if let Some(request) = request {
@@ -83,6 +98,9 @@ pub(super) fn prlimit64(ctx: &mut Ctx<'_>, [pid, resource, new, old, ..]: [u64; 
             return Err(Errno::EINVAL.into());
         }
         if resource == RLIMIT_NOFILE as usize && request.rlim_max > 1 << 20 {
+            return Err(Errno::EPERM.into());
+        }
+        if request.rlim_max > before.hard && !may_raise {
             return Err(Errno::EPERM.into());
         }
         *limit = Limit { soft: request.rlim_cur, hard: request.rlim_max };
@@ -220,17 +238,31 @@ pub(super) fn getpriority(ctx: &mut Ctx<'_>, [which, who, ..]: [u64; 6]) -> SysR
     Ok(best.ok_or(Errno::ESRCH)? as u64)
 }
 
-/// setpriority(2): kept, without effect: guests take no simulated time.
+/// setpriority(2): kept, without effect: guests take no simulated time. EPERM for processes of others, EACCES for more than
+/// RLIMIT_NICE allows.
 pub(super) fn setpriority(ctx: &mut Ctx<'_>, [which, who, nice, ..]: [u64; 6]) -> SysResult {
-    let mut found = false;
+    let nice = (nice as i32).clamp(-20, 19);
+    let own = ctx.credentials().user.effective;
+    let privileged = ctx.credentials().can(CAP_SYS_NICE);
+    let mut result = Err(Errno::ESRCH);
     each_of_priority(ctx, which, who, |process| {
-        process.nice = (nice as i32).clamp(-20, 19);
-        found = true;
+        let user = process.credentials.user;
+        let allowed = i64::from(20 - nice) <= process.limits.soft(RLIMIT_NICE) as i64;
+        if !privileged && own != user.real && own != user.effective {
+            result = Err(Errno::EPERM);
+        } else if !privileged && nice < process.nice && !allowed {
+            result = Err(Errno::EACCES);
+        } else {
+            process.nice = nice;
+            if result == Err(Errno::ESRCH) {
+                result = Ok(0);
+            }
+        }
     })?;
-    if found { Ok(0) } else { Err(Errno::ESRCH.into()) }
+    Ok(result?)
 }
 
-/// The processes that the two calls name: one (or that of one thread), a group, or all of a user; every guest is root.
+/// The processes that the two calls name: one (or that of one thread), a group, or all of a user.
 fn each_of_priority(ctx: &mut Ctx<'_>, which: u64, who: u64, mut visit: impl FnMut(&mut Process)) -> Result<(), Errno> {
     const PROCESS: i32 = 0;
     const GROUP: i32 = 1;
@@ -243,8 +275,11 @@ fn each_of_priority(ctx: &mut Ctx<'_>, which: u64, who: u64, mut visit: impl FnM
             let group = if who == 0 { ctx.process.group } else { Pid(who) };
             ctx.kernel.family.members(group).map(|pid| pid.0).collect()
         }
-        USER if who != 0 => Vec::new(),
-        USER => ctx.kernel.processes.iter().map(|process| process.pid.0).chain([ctx.process.pid.0]).collect(),
+        USER => {
+            let user = if who == 0 { ctx.credentials().user.real } else { who };
+            let all = ctx.kernel.processes.iter().chain([&*ctx.process]);
+            all.filter(|process| process.credentials.user.real == user).map(|process| process.pid.0).collect()
+        }
         _ => return Err(Errno::EINVAL),
     };
     for pid in pids {
@@ -274,26 +309,5 @@ pub(super) fn set_name(_ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
 
 /// personality(2): PER_LINUX.
 pub(super) fn personality(_ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
-    Ok(0)
-}
-
-/// capget(2): all capabilities, as root has them.
-pub(super) fn capget(ctx: &mut Ctx<'_>, [header, data, ..]: [u64; 6]) -> SysResult {
-    const ALL: u64 = (1 << 41) - 1;
-    const VERSION_3: u32 = 0x2008_0522;
-    let version: u32 = ctx.process.memory.read_value(header)?;
-    if version != VERSION_3 {
-        ctx.process.memory.write_value(header, &VERSION_3)?;
-        return if data == 0 { Ok(0) } else { Err(Errno::EINVAL.into()) };
-    }
-    if data != 0 {
-        let (low, high) = (ALL as u32, (ALL >> 32) as u32);
-        ctx.process.memory.write_value(data, &[low, low, 0, high, high, 0])?;
-    }
-    Ok(0)
-}
-
-/// capset(2): accepted, without effect.
-pub(super) fn capset(_ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
     Ok(0)
 }

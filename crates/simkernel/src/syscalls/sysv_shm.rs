@@ -202,6 +202,6 @@ fn change(ctx: &mut Ctx<'_>, id: i32, command: i32, address: u64) -> SysResult {
 impl Ctx<'_> {
     /// Whose rights decide about System V objects and POSIX queues.
     pub(crate) fn ipc_caller(&self) -> ipc::Caller {
-        ipc::Caller { uid: 0, gid: 0 }
+        ipc::Caller { uid: self.credentials().user.effective, gid: self.credentials().group.effective }
     }
 }

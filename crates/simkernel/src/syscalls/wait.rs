@@ -183,7 +183,7 @@ fn take_news(ctx: &mut Ctx<'_>, pid: Pid, options: u32) -> News {
 }
 
 fn news_of(child: &Process, options: u32) -> News {
-    let of_job = |code, status| Siginfo::child(code, child.pid.0 as i32, 0, status, 0, 0);
+    let of_job = |code, status| Siginfo::child(code, child.pid.0 as i32, child.credentials.user.real, status, 0, 0);
     let (info, status) = match (child.zombie, child.job.stopped) {
         (Some(ended), _) => {
             let status = match ended {
@@ -221,7 +221,7 @@ pub(super) fn pidfd_send_signal(ctx: &mut Ctx<'_>, [fd, number, info, flags, ..]
     }
     let pid = pid_behind(ctx, fd)?;
     let own = pid == ctx.process.pid;
-    let mut sent = Siginfo::kill(Signal::SIGCHLD, SI_USER, ctx.process.pid.0 as i32, 0);
+    let mut sent = Siginfo::kill(Signal::SIGCHLD, SI_USER, ctx.process.pid.0 as i32, ctx.credentials().user.real);
     if info != 0 {
         sent = ctx.process.memory.read_value(info)?;
         if sent.si_signo != number as i32 {
@@ -231,9 +231,7 @@ pub(super) fn pidfd_send_signal(ctx: &mut Ctx<'_>, [fd, number, info, flags, ..]
             return Err(Errno::EPERM.into());
         }
     }
-    if !own && ctx.kernel.processes.get(pid.0).is_none() {
-        return Err(Errno::ESRCH.into());
-    }
+    super::signals::demand_signal(ctx, pid, number as i32)?;
     if number as i32 == 0 {
         return Ok(0);
     }

@@ -20,6 +20,7 @@ pub(crate) fn open_master(ctx: &mut Ctx<'_>, flags: u32, status: u32) -> SysResu
     let id = ctx.kernel.files.insert(OpenFile::new(FileKind::Terminal(file), status));
     let mut pair = Pair::new(ctx.now);
     pair.master = Some(id);
+    pair.owner.0 = ctx.credentials().user.fs;
     ctx.kernel.terminals.pairs.insert(tty, pair);
     Ok(ctx.install(id, flags & O_CLOEXEC != 0)?)
 }

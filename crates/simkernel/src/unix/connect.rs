@@ -29,8 +29,10 @@ fn status(nonblocking: bool) -> u32 {
     if nonblocking { O_NONBLOCK } else { 0 }
 }
 
+/// What SO_PEERCRED tells the other side: the effective ids, unix(7).
 fn credentials(ctx: &Ctx<'_>) -> Ucred {
-    Ucred { pid: ctx.process.pid.0 as i32, uid: 0, gid: 0 }
+    let who = ctx.credentials();
+    Ucred { pid: ctx.process.pid.0 as i32, uid: who.user.effective, gid: who.group.effective }
 }
 
 /// socket(2).

@@ -7,7 +7,7 @@ use crate::net::address::RawAddress;
 use crate::outcome::SysResult;
 use crate::vfs::walk::Node;
 use linux_abi::Errno;
-use linux_abi::fs::{AT_FDCWD, S_IFSOCK};
+use linux_abi::fs::{AT_FDCWD, S_IFSOCK, W_OK};
 use linux_abi::socket::AF_UNIX;
 
 /// Bytes before the path.
@@ -98,8 +98,8 @@ fn bind_path(ctx: &mut Ctx<'_>, path: &[u8]) -> Result<Key, Errno> {
     if target.slash {
         return Err(Errno::ENOENT);
     }
-    let mode = S_IFSOCK | 0o777 & !ctx.place().umask;
-    ctx.kernel.vfs.mknod(&target.path, mode, ctx.now)?;
+    ctx.demand_new(&target.path)?;
+    ctx.create_with(S_IFSOCK | 0o777, |vfs, new| vfs.mknod(&target.path, new))?;
     ctx.kernel.name_event(&target.path, linux_abi::fs::IN_CREATE);
     match ctx.walk(AT_FDCWD as u64, path, false)?.node {
         Some(Node::Real(node)) => Ok(Key::Inode(ctx.kernel.vfs.identities.of(&node.stat))),
@@ -107,16 +107,21 @@ fn bind_path(ctx: &mut Ctx<'_>, path: &[u8]) -> Result<Key, Errno> {
     }
 }
 
-/// The socket that an address names. ECONNREFUSED when nobody is bound to it, ENOENT when there is no such file.
+/// The socket that an address names. ECONNREFUSED when nobody is bound to it, ENOENT when there is no such file,
+/// EACCES without write permission for it.
 pub(super) fn find(ctx: &mut Ctx<'_>, name: &[u8]) -> Result<UnixId, Errno> {
     let key = match parse(name)? {
         Parsed::Empty => return Err(Errno::EINVAL),
         Parsed::Abstract(name) => Key::Abstract(name.to_vec()),
-        Parsed::Path(path) => match ctx.walk(AT_FDCWD as u64, path, true)?.node {
-            None => return Err(Errno::ENOENT),
-            Some(Node::Real(node)) if node.kind() == S_IFSOCK => Key::Inode(ctx.kernel.vfs.identities.of(&node.stat)),
-            Some(_) => return Err(Errno::ECONNREFUSED),
-        },
+        Parsed::Path(path) => {
+            let target = ctx.walk(AT_FDCWD as u64, path, true)?;
+            let node = target.node.ok_or(Errno::ENOENT)?;
+            ctx.demand(&target.path, &node, W_OK)?;
+            match node {
+                Node::Real(node) if node.kind() == S_IFSOCK => Key::Inode(ctx.kernel.vfs.identities.of(&node.stat)),
+                _ => return Err(Errno::ECONNREFUSED),
+            }
+        }
     };
     ctx.kernel.unix.names.get(&key).copied().ok_or(Errno::ECONNREFUSED)
 }

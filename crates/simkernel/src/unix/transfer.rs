@@ -2,6 +2,7 @@
 
 use super::names::{self, shown};
 use super::{DATAGRAM_QUEUE, Kind, Packet, Phase, UnixId, charge};
+use crate::credentials::Ids;
 use crate::ctx::Ctx;
 use crate::ids::FileId;
 use crate::kernel::Kernel;
@@ -10,6 +11,7 @@ use crate::net::{progress, set_progress, wait};
 use crate::outcome::{Outcome, Restart, SysResult};
 use crate::user_io::{ByteSink, ByteSource};
 use crate::wait::Events;
+use linux_abi::capability::{CAP_SETGID, CAP_SETUID, CAP_SYS_ADMIN};
 use linux_abi::socket::*;
 use linux_abi::{Errno, Signal};
 use smallvec::SmallVec;
@@ -43,8 +45,9 @@ pub fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> SysResul
 
 /// The descriptors and credentials in a message's control part. EBADF, EINVAL, EPERM.
 fn attached(ctx: &mut Ctx<'_>, control: &[u8]) -> Result<Attached, Errno> {
-    let mut attached =
-        Attached { rights: Rights::new(), credentials: Ucred { pid: ctx.process.pid.0 as i32, uid: 0, gid: 0 } };
+    let who = ctx.credentials();
+    let own = Ucred { pid: ctx.process.pid.0 as i32, uid: who.user.real, gid: who.group.real };
+    let mut attached = Attached { rights: Rights::new(), credentials: own };
     for part in controls(control) {
         let (level, kind, data) = part?;
         match (level, kind) {
@@ -58,14 +61,24 @@ fn attached(ctx: &mut Ctx<'_>, control: &[u8]) -> Result<Attached, Errno> {
                 }
             }
             (SOL_SOCKET, SCM_CREDENTIALS) => {
-                let claimed = zerocopy::FromBytes::read_from_bytes(data).map_err(|_| Errno::EINVAL)?;
-                attached.credentials = claimed;
+                attached.credentials = claimed(ctx, data)?;
             }
             (SOL_SOCKET, _) => return Err(Errno::EINVAL),
             _ => {}
         }
     }
     Ok(attached)
+}
+
+/// Credentials that a sender names: its own, or others with the capabilities for them, unix(7), SCM_CREDENTIALS. EPERM.
+fn claimed(ctx: &Ctx<'_>, data: &[u8]) -> Result<Ucred, Errno> {
+    let claimed: Ucred = zerocopy::FromBytes::read_from_bytes(data).map_err(|_| Errno::EINVAL)?;
+    let who = ctx.credentials();
+    let among = |ids: Ids, id: u32| id == ids.real || id == ids.effective || id == ids.saved;
+    let pid = claimed.pid == ctx.process.pid.0 as i32 || who.can(CAP_SYS_ADMIN);
+    let user = among(who.user, claimed.uid) || who.can(CAP_SETUID);
+    let group = among(who.group, claimed.gid) || who.can(CAP_SETGID);
+    if pid && user && group { Ok(claimed) } else { Err(Errno::EPERM) }
 }
 
 fn send_stream(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, message: &Outgoing<'_>) -> SysResult {

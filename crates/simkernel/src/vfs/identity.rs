@@ -104,8 +104,8 @@ impl Identities {
             st_ino: number,
             st_nlink: real.st_nlink,
             st_mode: real.st_mode,
-            st_uid: real.st_uid,
-            st_gid: real.st_gid,
+            st_uid: machine_owner(real.st_uid),
+            st_gid: machine_owner(real.st_gid),
             st_rdev: real.st_rdev,
             st_size: real.st_size,
             st_blksize: 4096,
@@ -135,6 +135,13 @@ impl Identities {
         }
         times.show(stat);
     }
+}
+
+/// Whom a file of the machine belongs to. Where the simulator runs in a user namespace, Linux shows owners that it does not know as
+/// nobody, user_namespaces(7): they stand for root, so that a run as an ordinary user sees what one as root sees.
+pub fn machine_owner(id: u32) -> u32 {
+    const OVERFLOW: u32 = 65_534;
+    if id == OVERFLOW { 0 } else { id }
 }
 
 fn split(ns: u64) -> (i64, i64) {

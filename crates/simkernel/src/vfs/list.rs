@@ -51,7 +51,7 @@ impl Vfs {
     /// The names in a real directory, overlays merged.
     pub(super) fn list_names(&self, path: &[u8], node: &RealNode) -> Result<BTreeMap<Vec<u8>, Found>, Errno> {
         let mut names = BTreeMap::new();
-        let lower = matches!(self.mounts.find(path).0, Area::Overlay { lower: true, .. });
+        let lower = matches!(self.mounts.find(path).0, Area::Overlay(overlay) if overlay.shows_machine());
         if lower
             && !self.is_hidden(path)
             && let Some(below) = super::walk::real_node(path, false)?

@@ -7,29 +7,37 @@ pub mod descriptors;
 pub mod identity;
 pub mod list;
 pub mod mounts;
+mod overlay;
+pub mod permission;
 pub mod proc;
 mod proc_ipc;
+pub(crate) mod proc_memory;
 mod proc_net;
-pub(crate) mod proc_process;
+mod proc_process;
+pub mod settings;
 pub mod synthetic;
+mod sys;
 pub mod walk;
 
+use crate::credentials::Credentials;
 use crate::files::pipe::PipeId;
 use crate::host::HostConfig;
 use base::SimTime;
-use base::map::{FastMap, FastSet};
+use base::map::FastMap;
 use descriptors::Descriptors;
 pub(crate) use descriptors::errno;
 use identity::{Identities, Times};
 use linux_abi::Errno;
-use linux_abi::fs::{S_IFDIR, S_IFREG, Stat};
+use linux_abi::fs::{S_IFDIR, S_IFLNK, Stat};
 use mounts::{Area, Mounts, is_below};
+use permission::Permissions;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use synthetic::View;
 pub use walk::{Node, Target};
 
 /// A file of the machine.
@@ -45,7 +53,8 @@ pub struct RealNode {
 #[derive(Debug)]
 pub struct Vfs {
     mounts: Mounts,
-    known_directories: FastSet<Vec<u8>>,
+    /// Directories of the machine that walks have passed.
+    known_directories: FastMap<Vec<u8>, Permissions>,
     /// Links of the machine that walks have followed, and their texts.
     known_links: FastMap<Vec<u8>, Vec<u8>>,
     /// Paths in overlays whose lower file was removed: nothing at or below them shows through.
@@ -59,11 +68,21 @@ pub struct Vfs {
     serials: u64,
 }
 
+/// What a new file is given.
+#[derive(Clone, Copy, Debug)]
+pub struct New<'a> {
+    /// Permission bits, and the type for `mknod`.
+    pub mode: u32,
+    pub owner: &'a Credentials,
+    pub now: SimTime,
+}
+
 pub fn as_path(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }
 
-fn parent(path: &[u8]) -> &[u8] {
+/// The directory part of an absolute path; empty for the root.
+pub fn parent(path: &[u8]) -> &[u8] {
     &path[..path.iter().rposition(|&b| b == b'/').unwrap_or(0)]
 }
 
@@ -71,7 +90,7 @@ impl Vfs {
     pub fn new(config: &HostConfig) -> Self {
         Vfs {
             mounts: Mounts::new(config),
-            known_directories: FastSet::default(),
+            known_directories: FastMap::default(),
             known_links: FastMap::default(),
             hidden: BTreeSet::new(),
             identities: Identities::default(),
@@ -80,28 +99,6 @@ impl Vfs {
             fifos: BTreeMap::new(),
             serials: 0,
         }
-    }
-
-    /// Opens a program for `execve`, and says its absolute path. EACCES for what is no executable file.
-    pub fn open_executable(&self, cwd: &[u8], path: &[u8]) -> Result<(std::fs::File, Vec<u8>), Errno> {
-        const EXECUTE_BITS: u32 = 0o111;
-        let absolute = if path.starts_with(b"/") { path.to_vec() } else { [cwd, b"/", path].concat() };
-        let (area, prefix) = self.mounts.find(&absolute);
-        let upper = match area {
-            Area::Overlay { upper, .. } => Some([&upper[..], &absolute[prefix..]].concat()),
-            _ => None,
-        };
-        let open = |real: &[u8]| std::fs::File::open(as_path(real));
-        let file = match upper.map(|real| open(&real)) {
-            Some(Ok(file)) => file,
-            _ if self.is_hidden(&absolute) => return Err(Errno::ENOENT),
-            _ => open(&absolute).map_err(|error| Errno::from_io(&error))?,
-        };
-        let stat = rustix::fs::fstat(&file).map_err(errno)?;
-        if stat.st_mode & linux_abi::fs::S_IFMT != S_IFREG || stat.st_mode & EXECUTE_BITS == 0 {
-            return Err(Errno::EACCES);
-        }
-        Ok((file, absolute))
     }
 
     /// A number for a new open file.
@@ -119,52 +116,12 @@ impl Vfs {
         !self.hidden.is_empty() && self.hidden.iter().any(|hidden| is_below(path, hidden))
     }
 
-    /// Where a new file at this path is really created. EROFS outside the writable areas.
-    fn place(&mut self, path: &[u8]) -> Result<Vec<u8>, Errno> {
-        let (area, prefix) = self.mounts.find(path);
-        match area {
-            Area::ReadOnly => Err(Errno::EROFS),
-            Area::ReadWrite => Ok(path.to_vec()),
-            Area::Overlay { upper, .. } => {
-                let real = [&upper[..], &path[prefix..]].concat();
-                self.create_directories(parent(&real))?;
-                Ok(real)
-            }
-        }
-    }
-
-    fn create_directories(&mut self, real: &[u8]) -> Result<(), Errno> {
-        std::fs::create_dir_all(as_path(real)).map_err(|e| Errno::from_io(&e))
-    }
-
-    /// The same file where it can be changed: copied into the private part of an overlay if it still is the machine's.
-    pub fn for_change(&mut self, path: &[u8], node: &RealNode) -> Result<RealNode, Errno> {
-        if node.writable {
-            return Ok(node.clone());
-        }
-        let real = self.place(path)?;
-        match node.kind() {
-            S_IFDIR => self.create_directories(&real)?,
-            S_IFREG => {
-                std::fs::copy(as_path(&node.path), as_path(&real)).map_err(|e| Errno::from_io(&e))?;
-                rustix::fs::chmod(&real[..], Mode::from_raw_mode(node.stat.st_mode & 0o7777 | 0o600)).map_err(errno)?;
-            }
-            _ => return Err(Errno::EROFS),
-        }
-        let copy = walk::real_node(&real, true)?.ok_or(Errno::EIO)?;
-        let modified = node.stat.st_mtime as u64 * 1_000_000_000 + node.stat.st_mtime_nsec;
-        let times = Times { accessed: modified, modified, changed: modified };
-        let number = self.identities.of(&copy.stat);
-        self.identities.attributes(number).times = Some(times);
-        Ok(copy)
-    }
-
-    /// Creates a regular file and opens it. The caller knows that nothing is there.
-    pub fn create(&mut self, path: &[u8], mode: u32, now: SimTime) -> Result<(OwnedFd, RealNode), Errno> {
+    /// Creates a regular file and opens it. The caller knows that nothing is there, and that it may.
+    pub fn create(&mut self, path: &[u8], new: &New<'_>) -> Result<(OwnedFd, RealNode), Errno> {
         let real = self.place(path)?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let fd = rustix::fs::open(&real[..], flags, Mode::from_raw_mode(mode & 0o777 | 0o600)).map_err(errno)?;
-        let node = self.created(path, real, Some(mode), now)?;
+        let fd = rustix::fs::open(&real[..], flags, Mode::from_raw_mode(new.mode & 0o777 | 0o600)).map_err(errno)?;
+        let node = self.created(path, real, new)?;
         Ok((fd, node))
     }
 
@@ -172,28 +129,26 @@ impl Vfs {
     pub fn create_unnamed(
         &mut self,
         directory: &[u8],
-        mode: u32,
+        new: &New<'_>,
         linkable: bool,
-        now: SimTime,
     ) -> Result<(OwnedFd, RealNode), Errno> {
         let name = format!("/#{}", self.new_serial());
         let path = [directory, name.as_bytes()].concat();
         let real = self.place(&path)?;
         let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
         let flags = if linkable { flags } else { flags | OFlags::EXCL };
-        let mode_bits = Mode::from_raw_mode(mode & 0o777 | 0o600);
+        let mode_bits = Mode::from_raw_mode(new.mode & 0o777 | 0o600);
         match rustix::fs::open(parent(&real), flags, mode_bits) {
             Ok(fd) => {
                 let stat = rustix::fs::fstat(&fd).map_err(errno)?;
-                let number = self.identities.of(&stat);
-                let attributes = self.identities.attributes(number);
-                (attributes.times, attributes.born) = (Some(Times::at(now)), Some(now.unix_nanos()));
-                attributes.mode = Some(mode & 0o7777);
+                let owner = Permissions { mode: new.mode, user: new.owner.user.fs, group: new.owner.group.fs };
+                self.note_permissions(&stat, owner);
+                self.note_birth(&stat, new.now);
                 Ok((fd, RealNode { path: real, stat, writable: true }))
             }
             // Not every file system has such files: a name that vanishes at once does for all but linking.
             Err(_) => {
-                let (fd, node) = self.create(&path, mode, now)?;
+                let (fd, node) = self.create(&path, new)?;
                 rustix::fs::unlink(&node.path[..]).map_err(errno)?;
                 Ok((fd, node))
             }
@@ -212,43 +167,53 @@ impl Vfs {
         Ok(real)
     }
 
-    /// Notes times and mode of what was just created, and the change of its directory.
-    fn created(&mut self, path: &[u8], real: Vec<u8>, mode: Option<u32>, now: SimTime) -> Result<RealNode, Errno> {
-        let node = walk::real_node(&real, true)?.ok_or(Errno::EIO)?;
-        let number = self.identities.of(&node.stat);
+    fn note_birth(&mut self, stat: &rustix::fs::Stat, now: SimTime) {
+        let number = self.identities.of(stat);
         let attributes = self.identities.attributes(number);
         attributes.times = Some(Times::at(now));
         attributes.born = Some(now.unix_nanos());
-        attributes.mode = mode.map(|mode| mode & 0o7777);
-        self.touch_parent(path, now);
+    }
+
+    /// Notes times, owner and mode of what was just created, and the change of its directory.
+    fn created(&mut self, path: &[u8], real: Vec<u8>, new: &New<'_>) -> Result<RealNode, Errno> {
+        let node = walk::real_node(&real, true)?.ok_or(Errno::EIO)?;
+        let directory = self.touch_parent(path, new.now);
+        let mode = if node.kind() == S_IFLNK { S_IFLNK | 0o777 } else { node.kind() | new.mode & 0o7777 };
+        let permissions = match directory {
+            Some(directory) => directory.of_new(new.owner, mode),
+            None => Permissions { mode, user: new.owner.user.fs, group: new.owner.group.fs },
+        };
+        self.note_permissions(&node.stat, permissions);
+        self.note_birth(&node.stat, new.now);
         Ok(node)
     }
 
-    fn touch_parent(&mut self, path: &[u8], now: SimTime) {
-        if let Ok(Some(node)) = self.lookup_real(parent(path)) {
-            let number = self.identities.of(&node.stat);
-            self.identities.touch(number, now);
-        }
+    /// Notes the change of a directory, whose permissions it returns.
+    fn touch_parent(&mut self, path: &[u8], now: SimTime) -> Option<Permissions> {
+        let node = self.lookup_real(parent(path)).ok().flatten()?;
+        let number = self.identities.of(&node.stat);
+        self.identities.touch(number, now);
+        Some(Permissions::from(&self.stat(&node)))
     }
 
-    pub fn mkdir(&mut self, path: &[u8], mode: u32, now: SimTime) -> Result<(), Errno> {
+    pub fn mkdir(&mut self, path: &[u8], new: &New<'_>) -> Result<(), Errno> {
         let real = self.place(path)?;
-        rustix::fs::mkdir(&real[..], Mode::from_raw_mode(mode & 0o777 | 0o700)).map_err(errno)?;
-        self.created(path, real, Some(mode), now).map(|_| ())
+        rustix::fs::mkdir(&real[..], Mode::from_raw_mode(new.mode & 0o777 | 0o700)).map_err(errno)?;
+        self.created(path, real, new).map(|_| ())
     }
 
-    pub fn symlink(&mut self, text: &[u8], path: &[u8], now: SimTime) -> Result<(), Errno> {
+    pub fn symlink(&mut self, text: &[u8], path: &[u8], new: &New<'_>) -> Result<(), Errno> {
         let real = self.place(path)?;
         rustix::fs::symlink(text, &real[..]).map_err(errno)?;
-        self.created(path, real, None, now).map(|_| ())
+        self.created(path, real, new).map(|_| ())
     }
 
-    /// A regular file, FIFO or socket node (`mode` with its type). The real path, under which FIFOs and sockets are known.
-    pub fn mknod(&mut self, path: &[u8], mode: u32, now: SimTime) -> Result<Vec<u8>, Errno> {
+    /// A regular file, FIFO or socket node (the mode with its type). The real path, under which FIFOs and sockets are known.
+    pub fn mknod(&mut self, path: &[u8], new: &New<'_>) -> Result<Vec<u8>, Errno> {
         let real = self.place(path)?;
-        let kind = rustix::fs::FileType::from_raw_mode(mode);
-        rustix::fs::mknodat(CWD, &real[..], kind, Mode::from_raw_mode(mode & 0o777 | 0o600), 0).map_err(errno)?;
-        Ok(self.created(path, real, Some(mode), now)?.path)
+        let kind = rustix::fs::FileType::from_raw_mode(new.mode);
+        rustix::fs::mknodat(CWD, &real[..], kind, Mode::from_raw_mode(new.mode & 0o777 | 0o600), 0).map_err(errno)?;
+        Ok(self.created(path, real, new)?.path)
     }
 
     pub fn link(&mut self, from: &[u8], node: &RealNode, to: &[u8], now: SimTime) -> Result<(), Errno> {
@@ -293,16 +258,6 @@ impl Vfs {
         self.identities.forget(device, inode);
     }
 
-    /// Keeps the machine's file at this path from showing through an overlay.
-    fn hide_lower(&mut self, path: &[u8]) -> Result<(), Errno> {
-        if matches!(self.mounts.find(path).0, Area::Overlay { lower: true, .. })
-            && walk::real_node(path, false)?.is_some()
-        {
-            self.hidden.insert(path.to_vec());
-        }
-        Ok(())
-    }
-
     /// Moves a file or directory, replacing what is at `to`; the caller has checked what Linux demands of the two. The real paths
     /// before and after. EXDEV for a directory of the machine, as from an overlay file system.
     pub fn rename(
@@ -336,11 +291,6 @@ impl Vfs {
         Ok((source.path, real))
     }
 
-    fn shows_lower(&self, path: &[u8]) -> Result<bool, Errno> {
-        let overlay = matches!(self.mounts.find(path).0, Area::Overlay { lower: true, .. });
-        Ok(overlay && !self.is_hidden(path) && walk::real_node(path, false)?.is_some())
-    }
-
     pub fn stat(&mut self, node: &RealNode) -> Stat {
         self.identities.present(&node.stat, node.writable)
     }
@@ -360,17 +310,35 @@ impl Vfs {
         self.identities.change(number, now);
     }
 
-    /// Notes an owner; u32::MAX leaves one part as it is. The real file's owner never changes.
-    pub fn set_owner(&mut self, stat: &rustix::fs::Stat, uid: u32, gid: u32, now: SimTime) {
-        let number = self.identities.of(stat);
-        let owner = self.identities.attributes(number).owner.get_or_insert((0, 0));
-        if uid != u32::MAX {
-            owner.0 = uid;
+    /// Lets every user work in a directory of the run, as in `/tmp`.
+    pub fn open_to_all(&mut self, path: &[u8]) {
+        if let Ok(Some(node)) = self.lookup_real(path)
+            && node.writable
+        {
+            let number = self.identities.of(&node.stat);
+            self.identities.attributes(number).mode = Some(0o1777);
         }
-        if gid != u32::MAX {
-            owner.1 = gid;
-        }
+    }
+
+    /// Notes an owner; None leaves one part as it is. The real file's owner never changes.
+    pub fn set_owner(&mut self, node: &RealNode, user: Option<u32>, group: Option<u32>, now: SimTime) {
+        let old = Permissions::from(&self.stat(node));
+        let new = Permissions {
+            mode: old.without_privileges(),
+            user: user.unwrap_or(old.user),
+            group: group.unwrap_or(old.group),
+        };
+        self.note_permissions(&node.stat, new);
+        let number = self.identities.of(&node.stat);
         self.identities.change(number, now);
+    }
+
+    /// What decides who may do what with a file.
+    pub fn permissions(&mut self, view: &View<'_>, path: &[u8], node: &Node) -> Permissions {
+        match node {
+            Node::Real(node) => Permissions::from(&self.stat(node)),
+            Node::Synthetic(node) => Permissions::from(&synthetic::stat(view, path, node)),
+        }
     }
 
     /// Notes times, in nanoseconds of the Unix epoch; None leaves one as it is.

@@ -1,30 +1,72 @@
-//! Which parts of the file tree a guest sees as what. Guests see the machine's own tree under its own paths; what differs is
-//! whether and where a path can be written.
+//! Which parts of the file tree a guest sees as what. Guests see the machine's own tree under its own paths; whatever
+//! they write lies in a part that is private to their host, or in the run's directory.
 
 use crate::host::HostConfig;
 use std::os::unix::ffi::OsStrExt;
 
-/// Directories that each host has its own writable view of, and whether the machine's own files show through.
-const OVERLAYS: [(&str, bool); 9] = [
-    ("/tmp", true),
-    ("/var/tmp", true),
-    ("/var/lib", true),
-    ("/var/log", true),
-    ("/var/cache", true),
-    ("/var/spool", true),
-    ("/var/mail", true),
-    ("/run", false),
-    ("/dev/shm", false),
+/// What of the machine shows through an overlay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lower {
+    /// Nothing.
+    Nothing,
+    /// What others on the machine may change at any time.
+    Changing,
+    /// What stays as it is during a run.
+    Lasting,
+}
+
+/// Places that are made up, and where no file can be made.
+const MADE_UP: [&str; 3] = ["/dev", "/proc", "/sys"];
+
+/// Directories of `/run` that every system has, with their permission bits.
+pub const RUN_DIRECTORIES: [(&str, u32); 2] = [("/run/lock", 0o1777), ("/run/user", 0o755)];
+
+/// Directories that each host has its own writable view of, what of the machine shows through, and the permission bits of those that the
+/// machine has not or that nothing shows through.
+const OVERLAYS: [(&str, Lower, u32); 17] = [
+    ("", Lower::Lasting, 0o755),
+    ("/usr", Lower::Lasting, 0o755),
+    ("/opt", Lower::Lasting, 0o755),
+    ("/boot", Lower::Lasting, 0o755),
+    ("/etc", Lower::Lasting, 0o755),
+    ("/home", Lower::Lasting, 0o755),
+    ("/root", Lower::Lasting, 0o700),
+    ("/srv", Lower::Lasting, 0o755),
+    ("/tmp", Lower::Changing, 0o1777),
+    ("/var/tmp", Lower::Changing, 0o1777),
+    ("/var/lib", Lower::Changing, 0o755),
+    ("/var/log", Lower::Changing, 0o755),
+    ("/var/cache", Lower::Changing, 0o755),
+    ("/var/spool", Lower::Changing, 0o755),
+    ("/var/mail", Lower::Changing, 0o2775),
+    ("/run", Lower::Nothing, 0o755),
+    ("/dev/shm", Lower::Nothing, 0o1777),
 ];
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Area {
-    /// The machine's files, which no guest may change.
+    /// What is made up: `/proc` and its like.
     ReadOnly,
     /// The run's directory.
     ReadWrite,
-    /// Files that the host wrote lie in `upper`, which comes first; below it, if `lower`, the machine's own.
-    Overlay { upper: Vec<u8>, lower: bool },
+    Overlay(Overlay),
+}
+
+/// Files that the host wrote lie in `upper`, which comes first; below it the machine's own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Overlay {
+    pub upper: Vec<u8>,
+    pub lower: Lower,
+    /// Permission bits of the directory itself where the machine gives none.
+    pub mode: u32,
+    /// Something may lie in `upper`: until then nobody looks there.
+    pub used: bool,
+}
+
+impl Overlay {
+    pub fn shows_machine(&self) -> bool {
+        self.lower != Lower::Nothing
+    }
 }
 
 /// Prefixes and their areas, the longest first.
@@ -37,10 +79,14 @@ impl Mounts {
     pub fn new(config: &HostConfig) -> Self {
         let private = config.host_dir.join("fs");
         let mut table = vec![(config.data_dir.as_os_str().as_bytes().to_vec(), Area::ReadWrite)];
-        for (prefix, lower) in OVERLAYS {
-            let upper = private.join(&prefix[1..]).as_os_str().as_bytes().to_vec();
-            table.push((prefix.as_bytes().to_vec(), Area::Overlay { upper, lower }));
+        for (prefix, lower, mode) in OVERLAYS {
+            let below = prefix.trim_start_matches('/');
+            let upper = if below.is_empty() { private.clone() } else { private.join(below) };
+            let used = upper.exists();
+            let upper = upper.as_os_str().as_bytes().to_vec();
+            table.push((prefix.as_bytes().to_vec(), Area::Overlay(Overlay { upper, lower, mode, used })));
         }
+        table.extend(MADE_UP.map(|prefix| (prefix.as_bytes().to_vec(), Area::ReadOnly)));
         table.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
         Mounts { table }
     }
@@ -53,6 +99,18 @@ impl Mounts {
             }
         }
         (&Area::ReadOnly, 0)
+    }
+
+    /// Notes that the overlay at this prefix holds something. True at the first time.
+    pub fn use_overlay(&mut self, prefix: &[u8]) -> bool {
+        let entry = self.table.iter_mut().find(|(known, _)| known == prefix);
+        let Some((_, Area::Overlay(overlay))) = entry else { return false };
+        !std::mem::replace(&mut overlay.used, true)
+    }
+
+    /// Whether a directory of the machine leads to the run's directory: everyone may pass it, whoever started the run.
+    pub fn leads_to_run(&self, path: &[u8]) -> bool {
+        self.table.iter().any(|(prefix, area)| *area == Area::ReadWrite && is_below(prefix, path))
     }
 }
 
@@ -70,9 +128,11 @@ mod tests {
     fn the_longest_prefix_decides() {
         let mounts = Mounts::new(&config(std::path::Path::new("/tmp/run.data")));
         assert_eq!(mounts.find(b"/tmp/run.data/hosts/a/x").0, &Area::ReadWrite);
-        assert!(matches!(mounts.find(b"/tmp/run.database").0, Area::Overlay { lower: true, .. }));
-        assert!(matches!(mounts.find(b"/run/lock").0, Area::Overlay { lower: false, .. }));
-        assert_eq!(mounts.find(b"/etc/passwd").0, &Area::ReadOnly);
-        assert_eq!(mounts.find(b"").0, &Area::ReadOnly);
+        assert!(matches!(mounts.find(b"/tmp/run.database").0, Area::Overlay(Overlay { lower: Lower::Changing, .. })));
+        assert!(matches!(mounts.find(b"/run/lock").0, Area::Overlay(Overlay { lower: Lower::Nothing, .. })));
+        assert_eq!(mounts.find(b"/proc/self").0, &Area::ReadOnly);
+        assert!(matches!(mounts.find(b"/usr/bin").0, Area::Overlay(Overlay { lower: Lower::Lasting, .. })));
+        assert!(mounts.leads_to_run(b"/tmp") && !mounts.leads_to_run(b"/tmp/other"));
+        assert!(matches!(mounts.find(b""), (Area::Overlay(_), 0)));
     }
 }

@@ -1,73 +1,68 @@
 //! `/proc` but for its processes: a machine that is the same everywhere (one processor, fixed memory).
 
 use super::synthetic::{Synthetic, View};
-use super::{proc_ipc, proc_process};
+use super::{proc_ipc, proc_process, settings};
 use crate::syscalls::system;
-use linux_abi::fs::{DT_DIR, DT_LNK, DT_REG};
+use linux_abi::fs::{DT_DIR, DT_LNK, DT_REG, S_IFDIR};
 
 const DIR: u8 = DT_DIR as u8;
 const LINK: u8 = DT_LNK as u8;
 const FILE: u8 = DT_REG as u8;
 
-const ROOT: [(&str, u8); 15] = [
+const ROOT: [(&str, u8); 30] = [
+    ("buddyinfo", FILE),
+    ("cgroups", FILE),
     ("cmdline", FILE),
+    ("consoles", FILE),
     ("cpuinfo", FILE),
+    ("crypto", FILE),
+    ("devices", FILE),
+    ("diskstats", FILE),
     ("filesystems", FILE),
+    ("interrupts", FILE),
     ("loadavg", FILE),
+    ("locks", FILE),
     ("meminfo", FILE),
+    ("misc", FILE),
+    ("modules", FILE),
     ("mounts", LINK),
     ("net", LINK),
+    ("partitions", FILE),
     ("self", LINK),
+    ("softirqs", FILE),
     ("stat", FILE),
+    ("swaps", FILE),
     ("sys", DIR),
     ("sysvipc", DIR),
     ("thread-self", LINK),
+    ("tty", DIR),
     ("uptime", FILE),
     ("version", FILE),
     ("vmstat", FILE),
+    ("zoneinfo", FILE),
 ];
 
-/// Settings under `/proc/sys` that do not depend on the host.
-const SETTINGS: [(&str, &str); 39] = [
-    ("fs/file-max", "9223372036854775807"),
-    ("fs/inotify/max_queued_events", "16384"),
-    ("fs/inotify/max_user_instances", "128"),
-    ("fs/inotify/max_user_watches", "65536"),
-    ("fs/mqueue/msg_default", "10"),
-    ("fs/mqueue/msg_max", "10"),
-    ("fs/mqueue/msgsize_default", "8192"),
-    ("fs/mqueue/msgsize_max", "8192"),
-    ("fs/nr_open", "1048576"),
-    ("fs/pipe-max-size", "1048576"),
-    ("kernel/cap_last_cap", "40"),
-    ("kernel/domainname", "(none)"),
-    ("kernel/msgmax", "8192"),
-    ("kernel/msgmnb", "16384"),
-    ("kernel/msgmni", "32000"),
-    ("kernel/ngroups_max", "65536"),
-    ("kernel/osrelease", system::RELEASE),
-    ("kernel/ostype", "Linux"),
-    ("kernel/overflowuid", "65534"),
-    ("kernel/pid_max", "4194304"),
-    ("kernel/random/entropy_avail", "256"),
-    ("kernel/randomize_va_space", "0"),
-    ("kernel/sem", "32000\t1024000000\t500\t32000"),
-    ("kernel/shmall", "18446744073692774399"),
-    ("kernel/shmmax", "18446744073692774399"),
-    ("kernel/shmmni", "4096"),
-    ("kernel/threads-max", "254000"),
-    ("kernel/version", system::VERSION),
-    ("net/core/somaxconn", "4096"),
-    ("net/core/rmem_max", "212992"),
-    ("net/core/wmem_max", "212992"),
-    ("net/ipv4/ip_local_port_range", "32768\t60999"),
-    ("net/ipv4/ping_group_range", "0\t2147483647"),
-    ("net/ipv4/tcp_congestion_control", "cubic"),
-    ("net/ipv6/bindv6only", "0"),
-    ("net/ipv6/conf/all/disable_ipv6", "0"),
-    ("net/ipv6/conf/default/disable_ipv6", "0"),
-    ("vm/max_map_count", "65530"),
-    ("vm/overcommit_memory", "0"),
+/// Files that say the same on every host.
+const FIXED: [(&str, &str); 13] = [
+    (
+        "buddyinfo",
+        "Node 0, zone   Normal      1      1      1      1      1      1      1      1      1      1   2047 \n",
+    ),
+    (
+        "cgroups",
+        "#subsys_name\thierarchy\tnum_cgroups\tenabled\ncpuset\t0\t1\t1\ncpu\t0\t1\t1\nio\t0\t1\t1\nmemory\t0\t1\t1\npids\t0\t1\t1\n",
+    ),
+    ("cmdline", "gnomon\n"),
+    ("consoles", ""),
+    ("crypto", ""),
+    ("devices", "Character devices:\n  1 mem\n  5 /dev/tty\n  5 /dev/ptmx\n136 pts\n\nBlock devices:\n"),
+    ("diskstats", ""),
+    ("filesystems", "nodev\tsysfs\nnodev\ttmpfs\nnodev\tproc\nnodev\tcgroup2\nnodev\tdevpts\nnodev\tmqueue\n\text4\n"),
+    ("interrupts", "           CPU0       \n"),
+    ("locks", ""),
+    ("misc", ""),
+    ("modules", ""),
+    ("partitions", "major minor  #blocks  name\n\n"),
 ];
 
 pub fn lookup(view: &View<'_>, rest: &[&str]) -> Option<Synthetic> {
@@ -79,67 +74,82 @@ pub fn lookup(view: &View<'_>, rest: &[&str]) -> Option<Synthetic> {
         ["thread-self"] => link(format!("{}/task/{}", view.process?.pid, view.thread?.tid)),
         ["mounts"] => link("self/mounts".to_owned()),
         ["net"] => link("self/net".to_owned()),
-        ["cmdline"] => file("gnomon\n".to_owned()),
         ["cpuinfo"] => file(cpuinfo()),
-        ["filesystems"] => file("nodev\tproc\nnodev\ttmpfs\n\text4\n".to_owned()),
-        ["loadavg"] => file("0.00 0.00 0.00 1/1 1000\n".to_owned()),
+        ["loadavg"] => file(load(view)),
         ["meminfo"] => file(meminfo()),
-        ["stat"] => file(machine_stat()),
+        ["softirqs"] => file("                    CPU0       \n".to_owned()),
+        ["stat"] => file(machine_stat(view)),
+        ["swaps"] => file("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n".to_owned()),
+        ["tty"] => Some(Synthetic::Directory(vec![("drivers", FILE)])),
+        ["tty", "drivers"] => file(TTY_DRIVERS.to_owned()),
         ["uptime"] => {
             let (secs, hundredths) =
                 (view.now.uptime_nanos() / 1_000_000_000, view.now.uptime_nanos() / 10_000_000 % 100);
             file(format!("{secs}.{hundredths:02} {secs}.{hundredths:02}\n"))
         }
         ["version"] => file(format!("Linux version {} (gnomon) {}\n", system::RELEASE, system::VERSION)),
-        ["vmstat"] => file("nr_free_pages 1048576\npgfault 0\npgmajfault 0\n".to_owned()),
+        ["vmstat"] => file(vmstat()),
+        ["zoneinfo"] => file(
+            "Node 0, zone   Normal\n  pages free     2097152\n        present  4194304\n        managed  4194304\n"
+                .to_owned(),
+        ),
         ["sysvipc", table @ ..] => proc_ipc::lookup(view, table),
-        ["sys", setting @ ..] => setting_node(view, setting),
+        ["sys", setting @ ..] => settings::lookup(view, setting),
+        [name] if FIXED.iter().any(|(known, _)| known == name) => {
+            FIXED.iter().find(|(known, _)| known == name).map(|(_, text)| Synthetic::File(text.as_bytes().to_vec()))
+        }
         [pid, what @ ..] => proc_process::lookup(view, pid.parse().ok()?, what),
     }
 }
 
-fn setting_node(view: &View<'_>, path: &[&str]) -> Option<Synthetic> {
-    let name = path.join("/");
-    let file = |text: &str| Some(Synthetic::File(format!("{text}\n").into_bytes()));
-    match &name[..] {
-        "kernel/hostname" => return file(&view.config.name),
-        "kernel/random/boot_id" => return file(&uuid(view.config.seeds.stream(&view.config.name, "boot_id"))),
-        _ => {}
+/// Permission bits of a file in `/proc` or `/sys`.
+pub fn file_mode(path: &[u8]) -> u32 {
+    let path = std::str::from_utf8(path).unwrap_or_default();
+    if let Some(setting) = path.strip_prefix("/proc/sys/") {
+        return if settings::is_writable(setting) { 0o644 } else { 0o444 };
     }
-    if let Some((_, value)) = SETTINGS.iter().find(|(known, _)| *known == name) {
-        return file(value);
+    match process_file(path) {
+        Some(name) => proc_process::file_mode(name),
+        None => 0o444,
     }
-    setting_directory(&name).map(Synthetic::Directory)
 }
 
-/// What lies directly below a directory of settings; None when it is none.
-fn setting_directory(name: &str) -> Option<Vec<(&'static str, u8)>> {
-    let prefix = if name.is_empty() { String::new() } else { format!("{name}/") };
-    let dynamic = ["kernel/hostname", "kernel/random/boot_id"];
-    let mut names = Vec::new();
-    for known in SETTINGS.iter().map(|(known, _)| *known).chain(dynamic) {
-        let Some(rest) = known.strip_prefix(&prefix) else { continue };
-        let entry = match rest.split_once('/') {
-            Some((directory, _)) => (directory, DIR),
-            None => (rest, FILE),
-        };
-        if !names.contains(&entry) {
-            names.push(entry);
-        }
+/// Permission bits of a directory.
+pub fn directory_mode(path: &[u8]) -> u32 {
+    match std::str::from_utf8(path).ok().and_then(process_file) {
+        Some("ns") => 0o511,
+        None if path.starts_with(b"/sys/") => 0o755,
+        _ => 0o555,
     }
-    (!names.is_empty()).then_some(names)
 }
 
-fn uuid(mut random: base::Rng) -> String {
-    let (high, low) = (random.next_u64(), random.next_u64());
-    format!(
-        "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
-        high >> 32,
-        high >> 16 & 0xffff,
-        high & 0xfff,
-        low >> 48 & 0x3fff | 0x8000,
-        low & 0xffff_ffff_ffff
-    )
+/// The last name of a path below `/proc/PID`.
+fn process_file(path: &str) -> Option<&str> {
+    let (pid, rest) = path.strip_prefix("/proc/")?.split_once('/')?;
+    pid.parse::<u32>().ok()?;
+    rest.split('/').next_back()
+}
+
+/// Who owns a file of a process: its effective user and group; root where it is closed to others, but for directories that all may list.
+pub fn owner(view: &View<'_>, path: &[u8], mode: u32) -> Option<(u32, u32)> {
+    let rest = std::str::from_utf8(path).ok()?.strip_prefix("/proc/")?;
+    let process = view.process(rest.split('/').next()?.parse().ok()?)?;
+    if process.dumpable || mode == S_IFDIR | 0o555 {
+        Some((process.credentials.user.effective, process.credentials.group.effective))
+    } else {
+        None
+    }
+}
+
+const TTY_DRIVERS: &str = "/dev/tty             /dev/tty        5       0 system:/dev/tty\n\
+/dev/ptmx            /dev/ptmx       5       2 system\n\
+pty_slave            /dev/pts      136 0-1048575 pty:slave\n";
+
+/// proc_loadavg(5): nobody waits for the processor, since guests take no simulated time.
+fn load(view: &View<'_>) -> String {
+    let threads = view.threads.iter().count() + 1;
+    let last = view.threads.iter().map(|thread| thread.tid.0).chain(view.thread.map(|thread| thread.tid.0)).max();
+    format!("0.00 0.00 0.00 1/{threads} {}\n", last.unwrap_or(1))
 }
 
 fn cpuinfo() -> String {
@@ -150,21 +160,84 @@ fn cpuinfo() -> String {
         .to_owned()
 }
 
+/// proc_meminfo(5): a host has fixed memory, half of it free.
 fn meminfo() -> String {
     let total = system::TOTAL_MEMORY / 1024;
     let free = system::FREE_MEMORY / 1024;
+    let used = total - free;
+    let lines = [
+        ("MemTotal", total),
+        ("MemFree", free),
+        ("MemAvailable", free),
+        ("Buffers", 0),
+        ("Cached", 0),
+        ("SwapCached", 0),
+        ("Active", used),
+        ("Inactive", 0),
+        ("Active(anon)", used),
+        ("Inactive(anon)", 0),
+        ("Active(file)", 0),
+        ("Inactive(file)", 0),
+        ("Unevictable", 0),
+        ("Mlocked", 0),
+        ("SwapTotal", 0),
+        ("SwapFree", 0),
+        ("Dirty", 0),
+        ("Writeback", 0),
+        ("AnonPages", used),
+        ("Mapped", 0),
+        ("Shmem", 0),
+        ("KReclaimable", 0),
+        ("Slab", 0),
+        ("SReclaimable", 0),
+        ("SUnreclaim", 0),
+        ("KernelStack", 0),
+        ("PageTables", 0),
+        ("CommitLimit", total / 2),
+        ("Committed_AS", used),
+        ("VmallocTotal", 34_359_738_367),
+        ("VmallocUsed", 0),
+        ("VmallocChunk", 0),
+        ("AnonHugePages", 0),
+        ("ShmemHugePages", 0),
+    ];
+    let mut text: String =
+        lines.iter().map(|(name, kilobytes)| format!("{:<15} {kilobytes:>8} kB\n", format!("{name}:"))).collect();
+    text.push_str("HugePages_Total:       0\nHugePages_Free:        0\nHugePages_Rsvd:        0\nHugePages_Surp:        0\nHugepagesize:       2048 kB\nHugetlb:               0 kB\n");
+    text
+}
+
+/// proc_stat(5): the processor idles, since guests take no simulated time.
+fn machine_stat(view: &View<'_>) -> String {
+    let boot = (base::time::UNIX_START_NS - base::time::UPTIME_AT_START_NS) / 1_000_000_000;
+    let idle = view.now.uptime_nanos() / 10_000_000;
+    let processes = view.processes.iter().count() + 1;
     format!(
-        "MemTotal:       {total:>8} kB\nMemFree:        {free:>8} kB\nMemAvailable:   {free:>8} kB\nBuffers:               0 kB\n\
-         Cached:                0 kB\nSwapCached:            0 kB\nSwapTotal:             0 kB\nSwapFree:              0 kB\n\
-         HugePages_Total:       0\nHugepagesize:       2048 kB\n"
+        "cpu  0 0 0 {idle} 0 0 0 0 0 0\ncpu0 0 0 0 {idle} 0 0 0 0 0 0\nintr 0\nctxt 0\nbtime {boot}\nprocesses {processes}\n\
+         procs_running 1\nprocs_blocked 0\nsoftirq 0 0 0 0 0 0 0 0 0 0 0\n"
     )
 }
 
-fn machine_stat() -> String {
-    let boot = (base::time::UNIX_START_NS - base::time::UPTIME_AT_START_NS) / 1_000_000_000;
-    format!(
-        "cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0 0 0 0\nintr 0\nctxt 0\nbtime {boot}\nprocesses 1\nprocs_running 1\nprocs_blocked 0\n"
-    )
+fn vmstat() -> String {
+    const NAMES: [&str; 14] = [
+        "nr_inactive_anon",
+        "nr_active_anon",
+        "nr_inactive_file",
+        "nr_active_file",
+        "nr_dirty",
+        "nr_writeback",
+        "pgpgin",
+        "pgpgout",
+        "pswpin",
+        "pswpout",
+        "pgfault",
+        "pgmajfault",
+        "pgscan_direct",
+        "oom_kill",
+    ];
+    let free = system::FREE_MEMORY / 4096;
+    let zeros: String = NAMES.iter().map(|name| format!("{name} 0\n")).collect();
+    format!("nr_free_pages {free}\n{zeros}")
 }
 
 #[cfg(test)]
@@ -172,10 +245,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn directories_of_settings_follow_from_the_settings() {
-        let top = setting_directory("").unwrap();
-        assert_eq!(top, [("fs", DIR), ("kernel", DIR), ("net", DIR), ("vm", DIR)]);
-        assert!(setting_directory("kernel/random").unwrap().contains(&("boot_id", FILE)));
-        assert_eq!(setting_directory("nothing"), None);
+    fn every_file_of_the_root_has_a_fixed_text_or_one_of_its_own() {
+        assert!(FIXED.iter().all(|(name, _)| ROOT.contains(&(*name, FILE))));
+        assert!(ROOT.is_sorted());
+    }
+
+    #[test]
+    fn memory_is_told_in_kilobytes() {
+        assert!(meminfo().starts_with("MemTotal:       16777216 kB\nMemFree:         8388608 kB\n"));
     }
 }

@@ -1,12 +1,14 @@
 //! `/proc/PID`: the processes and threads of the calling host, proc(5).
 
+use super::proc_memory::{self, Totals};
 use super::synthetic::{Synthetic, View};
+use crate::credentials::{Credentials, Ids};
 use crate::ids::Tid;
 use crate::process::Process;
 use crate::signal::SigSet;
 use crate::thread::ThreadState;
 use crate::tty::TtyId;
-use guest::{AddressSpace, PROT_EXEC, PROT_READ, PROT_WRITE, VmaKind};
+use guest::AddressSpace;
 use linux_abi::fs::{DT_DIR, DT_LNK, DT_REG};
 use linux_abi::time::CLK_TCK;
 use linux_abi::tty::PTS_MAJOR;
@@ -16,27 +18,79 @@ const DIR: u8 = DT_DIR as u8;
 const LINK: u8 = DT_LNK as u8;
 const FILE: u8 = DT_REG as u8;
 
-const PROCESS: [(&str, u8); 19] = [
-    ("cgroup", FILE),
-    ("cmdline", FILE),
-    ("comm", FILE),
-    ("cwd", LINK),
-    ("environ", FILE),
-    ("exe", LINK),
-    ("fd", DIR),
-    ("limits", FILE),
-    ("maps", FILE),
-    ("mountinfo", FILE),
-    ("mounts", FILE),
-    ("oom_score", FILE),
-    ("oom_score_adj", FILE),
-    ("root", LINK),
-    ("stat", FILE),
-    ("statm", FILE),
-    ("status", FILE),
-    ("task", DIR),
-    ("net", DIR),
+/// What lies in `/proc/PID`, with the permission bits of files.
+const PROCESS: [(&str, u8, u32); 43] = [
+    ("autogroup", FILE, 0o644),
+    ("cgroup", FILE, 0o444),
+    ("children", FILE, 0o444),
+    ("clear_refs", FILE, 0o200),
+    ("cmdline", FILE, 0o444),
+    ("comm", FILE, 0o644),
+    ("coredump_filter", FILE, 0o644),
+    ("cpuset", FILE, 0o444),
+    ("cwd", LINK, 0o555),
+    ("environ", FILE, 0o400),
+    ("exe", LINK, 0o555),
+    ("fd", DIR, 0o555),
+    ("fdinfo", DIR, 0o555),
+    ("gid_map", FILE, 0o644),
+    ("io", FILE, 0o400),
+    ("limits", FILE, 0o444),
+    ("loginuid", FILE, 0o644),
+    ("maps", FILE, 0o444),
+    ("mountinfo", FILE, 0o444),
+    ("mounts", FILE, 0o444),
+    ("net", DIR, 0o555),
+    ("ns", DIR, 0o555),
+    ("oom_adj", FILE, 0o644),
+    ("oom_score", FILE, 0o444),
+    ("oom_score_adj", FILE, 0o644),
+    ("personality", FILE, 0o400),
+    ("root", LINK, 0o555),
+    ("sched", FILE, 0o644),
+    ("schedstat", FILE, 0o444),
+    ("sessionid", FILE, 0o444),
+    ("setgroups", FILE, 0o644),
+    ("smaps", FILE, 0o444),
+    ("smaps_rollup", FILE, 0o444),
+    ("stack", FILE, 0o400),
+    ("stat", FILE, 0o444),
+    ("statm", FILE, 0o444),
+    ("status", FILE, 0o444),
+    ("syscall", FILE, 0o400),
+    ("task", DIR, 0o555),
+    ("timers", FILE, 0o444),
+    ("timerslack_ns", FILE, 0o666),
+    ("uid_map", FILE, 0o644),
+    ("wchan", FILE, 0o444),
 ];
+
+/// The namespaces of a host, namespaces(7), with the numbers of Linux's first ones.
+const NAMESPACES: [(&str, &str); 8] = [
+    ("cgroup", "cgroup:[4026531835]"),
+    ("ipc", "ipc:[4026531839]"),
+    ("mnt", "mnt:[4026531841]"),
+    ("net", "net:[4026531840]"),
+    ("pid", "pid:[4026531836]"),
+    ("time", "time:[4026531834]"),
+    ("user", "user:[4026531837]"),
+    ("uts", "uts:[4026531838]"),
+];
+
+const MOUNTS: [(&str, &str, &str, &str); 7] = [
+    ("/dev/root", "/", "ext4", "rw,relatime"),
+    ("proc", "/proc", "proc", "rw,nosuid,nodev,noexec,relatime"),
+    ("sysfs", "/sys", "sysfs", "rw,nosuid,nodev,noexec,relatime"),
+    ("udev", "/dev", "devtmpfs", "rw,nosuid,relatime"),
+    ("tmpfs", "/run", "tmpfs", "rw,nosuid,nodev,relatime"),
+    ("tmpfs", "/dev/shm", "tmpfs", "rw,nosuid,nodev,relatime"),
+    ("mqueue", "/dev/mqueue", "mqueue", "rw,nosuid,nodev,noexec,relatime"),
+];
+
+/// Permission bits of a file in `/proc/PID`.
+pub fn file_mode(name: &str) -> u32 {
+    PROCESS.iter().find(|(known, ..)| *known == name).map_or(0o444, |(.., mode)| *mode)
+}
 
 /// What lies at a path below `/proc/PID`, where PID may be that of any thread.
 pub fn lookup(view: &View<'_>, pid: u32, what: &[&str]) -> Option<Synthetic> {
@@ -63,6 +117,14 @@ pub fn descriptor_names(view: &View<'_>, process: &Process) -> Vec<(String, u8)>
     table.iter().map(|(fd, _)| (fd.to_string(), LINK)).collect()
 }
 
+/// The entries of `/proc/PID/fdinfo`.
+pub fn info_names(view: &View<'_>, path: &[u8]) -> Vec<(String, u8)> {
+    let pid = std::str::from_utf8(path).ok().and_then(|path| path.split('/').nth(2)?.parse().ok());
+    let process = pid.and_then(|pid| view.process(pid));
+    let names = process.map_or_else(Vec::new, |process| descriptor_names(view, process));
+    names.into_iter().map(|(name, _)| (name, FILE)).collect()
+}
+
 /// The entries of `/proc/PID/task`.
 pub fn thread_names(process: &Process) -> Vec<(String, u8)> {
     threads(process).map(|tid| (tid.to_string(), DIR)).collect()
@@ -78,13 +140,10 @@ fn node(view: &View<'_>, process: &Process, tid: u32, what: &[&str]) -> Option<S
     let file = |bytes: Vec<u8>| Some(Synthetic::File(bytes));
     let link = |bytes: &[u8]| Some(Synthetic::Link(bytes.to_vec()));
     match what {
-        [] => Some(Synthetic::Directory(PROCESS.to_vec())),
-        ["exe"] => process.zombie.is_none().then(|| link(&process.exe))?,
-        ["cwd"] => match &view.shared.places.get(process.place)?.cwd {
-            cwd if cwd.is_empty() => link(b"/"),
-            cwd => link(cwd),
-        },
-        ["root"] => link(b"/"),
+        [] => Some(Synthetic::Directory(PROCESS.map(|(name, kind, _)| (name, kind)).to_vec())),
+        ["exe"] => process.zombie.is_none().then(|| link(&seen(view, &process.exe)))?,
+        ["cwd"] => link(&seen(view, &view.shared.places.get(process.place)?.cwd)),
+        ["root"] => link(&seen(view, &view.shared.places.get(process.place)?.root)),
         ["fd"] => Some(Synthetic::Descriptors(process.pid)),
         ["fd", fd] => {
             let fd = fd.parse().ok()?;
@@ -97,14 +156,26 @@ fn node(view: &View<'_>, process: &Process, tid: u32, what: &[&str]) -> Option<S
         ["environ"] => file(memory(view, process).map(AddressSpace::environment).unwrap_or_default()),
         ["comm"] => file([&thread_name(view, process, tid)[..], b"\n"].concat()),
         ["cgroup"] => file(b"0::/\n".to_vec()),
+        ["fdinfo"] => Some(Synthetic::Directory(Vec::new())),
+        ["fdinfo", fd] => file(descriptor_info(view, process, fd.parse().ok()?)?.into_bytes()),
+        ["ns"] => Some(Synthetic::Directory(NAMESPACES.map(|(name, _)| (name, LINK)).to_vec())),
+        ["ns", name] => link(NAMESPACES.iter().find(|(known, _)| known == name)?.1.as_bytes()),
+        ["children"] => file(children(view, process, tid).into_bytes()),
         ["limits"] => file(limits(process).into_bytes()),
-        ["maps"] => file(maps(view, process)),
-        ["mountinfo"] => file(b"1 0 0:42 / / rw,relatime - ext4 /dev/root rw\n".to_vec()),
-        ["mounts"] => file(b"/dev/root / ext4 rw,relatime 0 0\nproc /proc proc rw 0 0\n".to_vec()),
-        ["oom_score" | "oom_score_adj"] => file(b"0\n".to_vec()),
+        ["maps"] => file(memory(view, process).map(proc_memory::maps).unwrap_or_default()),
+        ["smaps"] => file(memory(view, process).map(proc_memory::smaps).unwrap_or_default()),
+        ["smaps_rollup"] => file(memory(view, process).map(proc_memory::smaps_rollup).unwrap_or_default()),
+        ["mountinfo"] => file(mount_info().into_bytes()),
+        ["mounts"] => file(mounts().into_bytes()),
+        ["oom_score"] => file(format!("{}\n", (666 + process.oom_score_adj * 2 / 3).max(0)).into_bytes()),
+        ["oom_score_adj"] => file(format!("{}\n", process.oom_score_adj).into_bytes()),
+        ["oom_adj"] => file(format!("{}\n", process.oom_score_adj * 17 / 1000).into_bytes()),
+        ["loginuid"] => file(process.login_uid.to_string().into_bytes()),
+        ["sched"] => file(scheduling(view, process, tid).into_bytes()),
         ["stat"] => file(stat_line(view, process, tid).into_bytes()),
-        ["statm"] => file(b"1024 512 256 64 0 256 0\n".to_vec()),
+        ["statm"] => file(totals(view, process).statm().into_bytes()),
         ["status"] => file(status(view, process, tid).into_bytes()),
+        [name] => fixed(name).map(|text| Synthetic::File(text.as_bytes().to_vec())),
         _ => None,
     }
 }
@@ -138,13 +209,14 @@ fn device_number(tty: TtyId) -> u32 {
 
 /// proc_pid_stat(5).
 fn stat_line(view: &View<'_>, process: &Process, tid: u32) -> String {
+    let totals = totals(view, process);
     let start_ticks = process.started.uptime_nanos() / (1_000_000_000 / CLK_TCK);
     let terminal = process.terminal;
     let foreground = terminal
         .and_then(|tty| view.terminals.get(tty))
         .map_or(-1, |pair| pair.foreground.map_or(0, |group| i64::from(group.0)));
     format!(
-        "{tid} ({}) {} {} {} {} {} {} 4194304 0 0 0 0 {} 0 {} 0 20 {} {} 0 {start_ticks} 4194304 512 18446744073709551615 \
+        "{tid} ({}) {} {} {} {} {} {} 4194304 0 0 0 0 {} 0 {} 0 {} {} {} 0 {start_ticks} {} {} 18446744073709551615 \
          0 0 0 0 0 0 0 0 0 0 0 0 {} 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n",
         String::from_utf8_lossy(&thread_name(view, process, tid)),
         state(view, process, tid),
@@ -155,8 +227,11 @@ fn stat_line(view: &View<'_>, process: &Process, tid: u32) -> String {
         foreground,
         process.ticks(),
         process.children_cpu_us / 10_000,
+        20 + process.nice,
         process.nice,
         process.threads.len().max(1),
+        totals.size,
+        totals.resident() / 4096,
         process.exit_signal,
     )
 }
@@ -170,32 +245,63 @@ fn status(view: &View<'_>, process: &Process, tid: u32) -> String {
         _ => "Z (zombie)",
     };
     let place = view.shared.places.get(process.place);
+    let thread = view.thread(tid);
+    let who = thread.map_or(&process.credentials, |thread| &thread.credentials);
     let mut text = format!(
         "Name:\t{}\nUmask:\t{:04o}\nState:\t{state}\nTgid:\t{}\nNgid:\t0\nPid:\t{tid}\nPPid:\t{}\nTracerPid:\t0\n\
-         Uid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nFDSize:\t{}\nGroups:\t0\n",
+         {}FDSize:\t{}\nGroups:\t{} \n",
         String::from_utf8_lossy(&thread_name(view, process, tid)),
         place.map_or(0, |place| place.umask),
         process.pid,
         process.parent,
+        ids(who),
         view.shared.fds.get(process.fds).map_or(0, |fds| fds.len().next_power_of_two().max(64)),
+        who.groups.iter().map(u32::to_string).collect::<Vec<_>>().join(" "),
     );
+    write!(
+        text,
+        "NStgid:\t{0}\nNSpid:\t{tid}\nNSpgid:\t{1}\nNSsid:\t{2}\n",
+        process.pid, process.group, process.session
+    )
+    .expect("a string takes everything");
     if process.zombie.is_none() {
-        text.push_str("VmPeak:\t    4096 kB\nVmSize:\t    4096 kB\nVmRSS:\t    2048 kB\n");
+        text.push_str(&totals(view, process).status());
     }
     let sets = signal_sets(view, process, tid);
+    let filtered = thread.is_some_and(|thread| thread.seccomp.is_some());
     write!(
         text,
         "Threads:\t{}\nSigQ:\t0/127000\nSigPnd:\t{:016x}\nShdPnd:\t{:016x}\nSigBlk:\t{:016x}\nSigIgn:\t{:016x}\n\
-         SigCgt:\t{:016x}\nCpus_allowed:\t1\nCpus_allowed_list:\t0\n",
+         SigCgt:\t{:016x}\n{}NoNewPrivs:\t{}\nSeccomp:\t{}\nSeccomp_filters:\t{}\nSpeculation_Store_Bypass:\tnot vulnerable\n\
+         Cpus_allowed:\t1\nCpus_allowed_list:\t0\nMems_allowed:\t1\nMems_allowed_list:\t0\nvoluntary_ctxt_switches:\t{}\n\
+         nonvoluntary_ctxt_switches:\t0\n",
         process.threads.len().max(1),
         sets[0].0,
         process.pending.set.0,
         sets[1].0,
         sets[2].0,
         sets[3].0,
+        capability_lines(who),
+        u32::from(process.no_new_privileges),
+        if filtered { 2 } else { 0 },
+        u32::from(filtered),
+        process.calls,
     )
     .expect("a string takes everything");
     text
+}
+
+fn ids(who: &Credentials) -> String {
+    let line = |name: &str, ids: Ids| format!("{name}:\t{}\t{}\t{}\t{}\n", ids.real, ids.effective, ids.saved, ids.fs);
+    line("Uid", who.user) + &line("Gid", who.group)
+}
+
+fn capability_lines(who: &Credentials) -> String {
+    let set = &who.capabilities;
+    format!(
+        "CapInh:\t{:016x}\nCapPrm:\t{:016x}\nCapEff:\t{:016x}\nCapBnd:\t{:016x}\nCapAmb:\t{:016x}\n",
+        set.inheritable, set.permitted, set.effective, set.bounding, set.ambient
+    )
 }
 
 /// A thread's pending and blocked signals, and those that its process ignores and handles.
@@ -222,33 +328,91 @@ fn memory<'a>(view: &'a View<'_>, process: &'a Process) -> Option<&'a AddressSpa
     view.shared.memory(caller.unwrap_or(process))
 }
 
-/// The memory map, in the form of proc_pid_maps(5).
-fn maps(view: &View<'_>, process: &Process) -> Vec<u8> {
-    memory(view, process).map(map_lines).unwrap_or_default()
+fn totals(view: &View<'_>, process: &Process) -> Totals {
+    memory(view, process).map(Totals::of).unwrap_or_default()
 }
 
-/// The lines of `/proc/PID/maps`.
-pub(crate) fn map_lines(memory: &AddressSpace) -> Vec<u8> {
-    let mut text = Vec::new();
-    for vma in memory.mappings() {
-        let flag = |bit: u8, letter: char| if vma.prot & bit != 0 { letter } else { '-' };
-        let (r, w, x) = (flag(PROT_READ, 'r'), flag(PROT_WRITE, 'w'), flag(PROT_EXEC, 'x'));
-        let offset = match vma.kind {
-            VmaKind::File { offset, .. } => offset,
-            _ => 0,
-        };
-        let shared = if vma.shared { 's' } else { 'p' };
-        let name = memory.mapping_name(vma);
-        let mut line = format!("{:08x}-{:08x} {r}{w}{x}{shared} {offset:08x} 00:00 0", vma.start, vma.end).into_bytes();
-        if !name.is_empty() {
-            line.resize(line.len().max(72), b' ');
-            line.push(b' ');
-            line.extend_from_slice(name);
-        }
-        line.push(b'\n');
-        text.extend_from_slice(&line);
+/// A path of the host as the viewer sees it.
+fn seen(view: &View<'_>, path: &[u8]) -> Vec<u8> {
+    let path = if path.is_empty() { &b"/"[..] } else { path };
+    let root = view.root();
+    match path.strip_prefix(root) {
+        Some([]) => b"/".to_vec(),
+        Some(rest) if rest.starts_with(b"/") => rest.to_vec(),
+        _ => path.to_vec(),
     }
-    text
+}
+
+/// What is the same for every process.
+fn fixed(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "autogroup" => "/autogroup-1 nice 0\n",
+        "clear_refs" | "stack" | "timers" => "",
+        "coredump_filter" => "00000033\n",
+        "cpuset" => "/\n",
+        "gid_map" | "uid_map" => "         0          0 4294967295\n",
+        "io" => IO,
+        "personality" => "00000000\n",
+        "schedstat" => "0 0 0\n",
+        "sessionid" => "4294967295",
+        "setgroups" => "allow\n",
+        "syscall" => "running\n",
+        "timerslack_ns" => "50000\n",
+        "wchan" => "0",
+        _ => return None,
+    })
+}
+
+/// proc_pid_io(5): nothing is counted.
+const IO: &str = "rchar: 0\nwchar: 0\nsyscr: 0\nsyscw: 0\nread_bytes: 0\nwrite_bytes: 0\ncancelled_write_bytes: 0\n";
+
+fn mounts() -> String {
+    MOUNTS.iter().map(|(device, at, kind, options)| format!("{device} {at} {kind} {options} 0 0\n")).collect()
+}
+
+fn mount_info() -> String {
+    let line = |(i, (device, at, kind, options)): (usize, &(&str, &str, &str, &str))| {
+        let parent = if i == 0 { 1 } else { 20 };
+        format!("{} {parent} 0:{} / {at} {options} shared:{} - {kind} {device} rw\n", 20 + i, 42 + i, i + 1)
+    };
+    MOUNTS.iter().enumerate().map(line).collect()
+}
+
+/// The children of a process, which are those of its main thread.
+fn children(view: &View<'_>, process: &Process, tid: u32) -> String {
+    if tid != process.pid.0 {
+        return String::new();
+    }
+    let all = view.processes.iter().chain(view.process);
+    let mut pids: Vec<u32> = all.filter(|child| child.parent == process.pid).map(|child| child.pid.0).collect();
+    pids.sort_unstable();
+    pids.iter().map(|pid| format!("{pid} ")).collect()
+}
+
+/// proc_pid_fdinfo(5), what all kinds of files have in common.
+fn descriptor_info(view: &View<'_>, process: &Process, fd: u32) -> Option<String> {
+    const CLOEXEC: u32 = 0o2_000_000;
+    let id = view.shared.file(process, fd)?;
+    let file = view.files.get(id)?;
+    let cloexec = view.shared.fds.get(process.fds)?.cloexec(fd.into());
+    let flags = file.status | if cloexec == Ok(true) { CLOEXEC } else { 0 };
+    Some(format!("pos:\t{}\nflags:\t0{flags:o}\nmnt_id:\t20\nino:\t{}\n", file.kind.position(), id.0 + 1))
+}
+
+/// The head of proc_pid_sched(5).
+fn scheduling(view: &View<'_>, process: &Process, tid: u32) -> String {
+    let name = String::from_utf8_lossy(&thread_name(view, process, tid)).into_owned();
+    let ms = process.cpu_nanos() as f64 / 1e6;
+    format!(
+        "{name} ({tid}, #threads: {})\n{}\nse.sum_exec_runtime                          : {ms:>21.6}\n\
+         nr_switches                                  : {:>14}\npolicy                                       : {:>14}\n\
+         prio                                         : {:>14}\n",
+        process.threads.len().max(1),
+        "-".repeat(67),
+        process.calls,
+        0,
+        120 + process.nice
+    )
 }
 
 fn limits(process: &Process) -> String {

@@ -2,6 +2,8 @@
 
 use super::list::Entry;
 use super::{proc, proc_process};
+use crate::credentials::Credentials;
+use crate::files::FileTable;
 use crate::host::HostConfig;
 use crate::ids::{IdTable, Pid};
 use crate::ipc::Ipc;
@@ -24,15 +26,25 @@ pub struct View<'a> {
     pub process: Option<&'a Process>,
     /// The calling thread, which is not in its table either.
     pub thread: Option<&'a Thread>,
+    /// Whose rights count; None where everything is allowed.
+    pub credentials: Option<&'a Credentials>,
     pub threads: &'a IdTable<Thread>,
     pub processes: &'a IdTable<Process>,
     pub shared: &'a Shared,
     pub ipc: &'a Ipc,
     pub terminals: &'a Terminals,
+    pub files: &'a FileTable,
     pub now: SimTime,
 }
 
 impl<'a> View<'a> {
+    /// The directory that the caller sees as `/`; empty for the root itself.
+    pub fn root(&self) -> &'a [u8] {
+        let own = self.thread.and_then(|thread| thread.own_place);
+        let place = self.process.and_then(|process| self.shared.places.get(own.unwrap_or(process.place)));
+        place.map_or(b"", |place| &place.root)
+    }
+
     pub fn process(&self, pid: u32) -> Option<&'a Process> {
         self.process.filter(|process| process.pid.0 == pid).or_else(|| self.processes.get(pid))
     }
@@ -101,6 +113,9 @@ const DEVICES: [(&str, Device, u32, u32); 7] = [
     ("ptmx", Device::Ptmx, 5, 2),
 ];
 
+/// The group that reads `/etc/shadow` on Debian.
+const SHADOW_GROUP: u32 = 42;
+
 const DEVICE_LINKS: [(&str, &str); 4] = [
     ("fd", "/proc/self/fd"),
     ("stdin", "/proc/self/fd/0"),
@@ -123,6 +138,10 @@ pub fn covers(path: &[u8]) -> bool {
                 | b"/etc/hostname"
                 | b"/etc/localtime"
                 | b"/etc/timezone"
+                | b"/etc/.pwd.lock"
+                | b"/etc/shadow"
+                | b"/etc/gshadow"
+                | b"/etc/machine-id"
         ),
         _ => false,
     }
@@ -140,7 +159,7 @@ pub fn lookup(view: &View<'_>, path: &[u8]) -> Option<Synthetic> {
             _ => device_node(&rest),
         },
         "etc" => configuration(view, rest.first()?),
-        "sys" => system_node(&rest),
+        "sys" => super::sys::lookup(view, &rest),
         _ => proc::lookup(view, &rest),
     }
 }
@@ -205,10 +224,28 @@ fn configuration(view: &View<'_>, name: &str) -> Option<Synthetic> {
         "resolv.conf" => format!("nameserver {}\n", dns::ADDRESS),
         "nsswitch.conf" => NSSWITCH.to_owned(),
         "timezone" => "Etc/UTC\n".to_owned(),
+        ".pwd.lock" => String::new(),
+        "machine-id" => machine_id(view),
+        "shadow" => locked_passwords("/etc/passwd", ":*:10957:0:99999:7:::"),
+        "gshadow" => locked_passwords("/etc/group", ":*::"),
         "localtime" => return Some(Synthetic::Link(b"/usr/share/zoneinfo/Etc/UTC".to_vec())),
         _ => return None,
     };
     Some(Synthetic::File(text.into_bytes()))
+}
+
+/// machine-id(5): a number of the host's own.
+fn machine_id(view: &View<'_>) -> String {
+    let mut random = view.config.seeds.stream(&view.config.name, "machine-id");
+    format!("{:016x}{:016x}\n", random.next_u64(), random.next_u64())
+}
+
+/// shadow(5), gshadow(5): the users or groups of the machine, without its passwords: nobody logs in by one.
+fn locked_passwords(list: &str, rest: &str) -> String {
+    let known = std::fs::read(list).unwrap_or_default();
+    let known = String::from_utf8_lossy(&known);
+    let names = known.lines().filter_map(|line| line.split(':').next()).filter(|name| !name.is_empty());
+    names.map(|name| format!("{name}{rest}\n")).collect()
 }
 
 /// nsswitch.conf(5): from files, and hosts from DNS too, whatever services the machine has for them.
@@ -225,24 +262,6 @@ ethers: files
 rpc: files
 ";
 
-/// One processor, and nothing else.
-fn system_node(rest: &[&str]) -> Option<Synthetic> {
-    let directory = |names: &[(&'static str, u8)]| Some(Synthetic::Directory(names.to_vec()));
-    let file = |text: &str| Some(Synthetic::File(text.as_bytes().to_vec()));
-    let (dir, reg) = (DT_DIR as u8, DT_REG as u8);
-    match rest {
-        [] => directory(&[("devices", dir)]),
-        ["devices"] => directory(&[("system", dir)]),
-        ["devices", "system"] => directory(&[("cpu", dir)]),
-        ["devices", "system", "cpu"] => {
-            directory(&[("cpu0", dir), ("online", reg), ("possible", reg), ("present", reg)])
-        }
-        ["devices", "system", "cpu", "online" | "possible" | "present"] => file("0\n"),
-        ["devices", "system", "cpu", "cpu0"] => directory(&[]),
-        _ => None,
-    }
-}
-
 /// The entries of a synthetic directory.
 pub fn list(view: &View<'_>, path: &[u8]) -> Vec<Entry> {
     let names: Vec<(String, u8)> = match lookup(view, path) {
@@ -256,6 +275,7 @@ pub fn list(view: &View<'_>, path: &[u8]) -> Vec<Entry> {
                 b"/proc" => proc_process::process_names(view),
                 b"/dev/mqueue" => queue_names(view),
                 b"/dev/pts" => view.terminals.numbers().map(|number| (number.to_string(), DT_CHR as u8)).collect(),
+                _ if path.ends_with(b"/fdinfo") => proc_process::info_names(view, path),
                 _ => Vec::new(),
             };
             names.extend(fixed);
@@ -275,6 +295,12 @@ fn queue_names(view: &View<'_>) -> Vec<(String, u8)> {
     view.ipc.queues.names().map(|name| (String::from_utf8_lossy(name).into_owned(), DT_REG as u8)).collect()
 }
 
+/// Whether a path is the list of the viewer's own descriptors, which no change of ids closes.
+pub fn is_own_descriptors(view: &View<'_>, path: &[u8]) -> bool {
+    let own = view.process.map(|process| format!("/proc/{}/", process.pid));
+    own.is_some_and(|own| path.starts_with(own.as_bytes())) && (path.ends_with(b"/fd") || path.ends_with(b"/fdinfo"))
+}
+
 /// The inode number of a synthetic file: a function of its path, below the numbers of real files.
 pub fn number(path: &[u8]) -> u64 {
     let mut hasher = FastHasher::default();
@@ -282,11 +308,15 @@ pub fn number(path: &[u8]) -> u64 {
     1 + hasher.finish() % ((1 << 20) - 1)
 }
 
-pub fn stat(path: &[u8], node: &Synthetic) -> Stat {
+pub fn stat(view: &View<'_>, path: &[u8], node: &Synthetic) -> Stat {
     let (mode, size) = match node {
-        Synthetic::File(content) if path.starts_with(b"/etc/") => (S_IFREG | 0o644, content.len()),
-        Synthetic::File(_) => (S_IFREG | 0o444, 0),
-        Synthetic::Directory(_) | Synthetic::Descriptors(_) | Synthetic::Threads(_) => (S_IFDIR | 0o555, 0),
+        Synthetic::File(content) if path.starts_with(b"/etc/") => {
+            (S_IFREG | if path.ends_with(b"shadow") { 0o640 } else { 0o644 }, content.len())
+        }
+        Synthetic::File(_) => (S_IFREG | proc::file_mode(path), 0),
+        Synthetic::Directory(_) if path == b"/dev/mqueue" => (S_IFDIR | 0o1777, 0),
+        Synthetic::Descriptors(_) => (S_IFDIR | 0o500, 0),
+        Synthetic::Directory(_) | Synthetic::Threads(_) => (S_IFDIR | proc::directory_mode(path), 0),
         Synthetic::Device(_) => (S_IFCHR | 0o666, 0),
         Synthetic::Terminal(_, attributes) => (S_IFCHR | attributes.mode, 0),
         Synthetic::Link(text) => (S_IFLNK | 0o777, text.len()),
@@ -304,6 +334,12 @@ pub fn stat(path: &[u8], node: &Synthetic) -> Stat {
     }
     if mode & S_IFMT == S_IFDIR {
         stat.st_nlink = 2;
+    }
+    if path.starts_with(b"/etc/") && path.ends_with(b"shadow") {
+        stat.st_gid = SHADOW_GROUP;
+    }
+    if let Some((user, group)) = proc::owner(view, path, mode) {
+        (stat.st_uid, stat.st_gid) = (user, group);
     }
     stat
 }

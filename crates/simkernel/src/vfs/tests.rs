@@ -3,6 +3,7 @@
 use super::synthetic::View;
 use super::walk::Node;
 use super::*;
+use crate::files::FileTable;
 use crate::host::HostConfig;
 use crate::ids::IdTable;
 use crate::process::Process;
@@ -12,6 +13,7 @@ use crate::tty::Terminals;
 use base::{HostId, SeedTree};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 pub(crate) fn config(data_dir: &Path) -> HostConfig {
@@ -48,6 +50,7 @@ struct Run {
     terminals: Terminals,
     threads: IdTable<Thread>,
     ipc: crate::ipc::Ipc,
+    files: FileTable,
     vfs: Vfs,
 }
 
@@ -65,8 +68,9 @@ impl Run {
             processes: IdTable::default(),
             shared: Shared::default(),
             threads: IdTable::default(),
-            ipc: Default::default(),
+            ipc: crate::ipc::Ipc::default(),
             terminals: Terminals::default(),
+            files: FileTable::default(),
             vfs,
         }
     }
@@ -76,11 +80,13 @@ impl Run {
             config: &self.config,
             process: None,
             thread: None,
+            credentials: None,
             threads: &self.threads,
             processes: &self.processes,
             shared: &self.shared,
             ipc: &self.ipc,
             terminals: &self.terminals,
+            files: &self.files,
             now: SimTime::ZERO,
         };
         self.vfs.walk(&view, b"/", path.as_bytes(), follow)
@@ -99,11 +105,13 @@ impl Run {
             config: &self.config,
             process: None,
             thread: None,
+            credentials: None,
             threads: &self.threads,
             processes: &self.processes,
             shared: &self.shared,
             ipc: &self.ipc,
             terminals: &self.terminals,
+            files: &self.files,
             now: SimTime::ZERO,
         };
         let entries = self.vfs.list(&view, &target.path, &target.node.unwrap()).unwrap();
@@ -122,14 +130,20 @@ impl Drop for Run {
 }
 
 const NOW: SimTime = SimTime::from_nanos(5_000_000_000);
+static ROOT: LazyLock<Credentials> = LazyLock::new(Credentials::default);
+
+/// A new file of root.
+fn new(mode: u32) -> New<'static> {
+    New { mode, owner: &ROOT, now: NOW }
+}
 
 #[test]
 fn paths_are_walked_through_dots_slashes_and_links() {
     let mut run = Run::new();
     let (dir, link) = (run.path("dir"), run.path("link"));
-    run.vfs.mkdir(dir.as_bytes(), 0o755, NOW).unwrap();
-    run.vfs.symlink(b"dir/../dir", link.as_bytes(), NOW).unwrap();
-    run.vfs.create(format!("{dir}/file").as_bytes(), 0o644, NOW).unwrap();
+    run.vfs.mkdir(dir.as_bytes(), &new(0o755)).unwrap();
+    run.vfs.symlink(b"dir/../dir", link.as_bytes(), &new(0o777)).unwrap();
+    run.vfs.create(format!("{dir}/file").as_bytes(), &new(0o644)).unwrap();
     let target = run.walk(&format!("{link}//./file"), true).unwrap();
     assert_eq!(target.path, format!("{dir}/file").as_bytes());
     assert!(target.node.is_some());
@@ -138,7 +152,7 @@ fn paths_are_walked_through_dots_slashes_and_links() {
     assert!(run.walk(&format!("{link}/new"), true).unwrap().node.is_none());
     assert_eq!(run.walk(&format!("{dir}/file/"), true).unwrap_err(), Errno::ENOTDIR);
     let looped = run.path("loop");
-    run.vfs.symlink(b"loop", looped.as_bytes(), NOW).unwrap();
+    run.vfs.symlink(b"loop", looped.as_bytes(), &new(0o777)).unwrap();
     assert_eq!(run.walk(&looped, true).unwrap_err(), Errno::ELOOP);
     assert_eq!(run.walk("", true).unwrap_err(), Errno::ENOENT);
     assert_eq!(run.walk("/..", true).unwrap().path, b"");
@@ -147,11 +161,11 @@ fn paths_are_walked_through_dots_slashes_and_links() {
 #[test]
 fn nothing_is_written_outside_the_run() {
     let mut run = Run::new();
-    assert_eq!(run.vfs.mkdir(b"/usr/new", 0o755, NOW), Err(Errno::EROFS));
-    assert_eq!(run.vfs.create(b"/etc/new", 0o644, NOW).unwrap_err(), Errno::EROFS);
-    let passwd = run.real("/etc/passwd");
-    assert_eq!(run.vfs.remove(b"/etc/passwd", &passwd, false, NOW), Err(Errno::EROFS));
-    assert_eq!(run.vfs.chmod(b"/etc/passwd", &passwd, 0, NOW), Err(Errno::EROFS));
+    assert_eq!(run.vfs.mkdir(b"/usr/new", &new(0o755)), Err(Errno::EROFS));
+    assert_eq!(run.vfs.create(b"/usr/new", &new(0o644)).unwrap_err(), Errno::EROFS);
+    let env = run.real("/usr/bin/env");
+    assert_eq!(run.vfs.remove(b"/usr/bin/env", &env, false, NOW), Err(Errno::EROFS));
+    assert_eq!(run.vfs.chmod(b"/usr/bin/env", &env, 0, NOW), Err(Errno::EROFS));
 }
 
 #[test]
@@ -170,7 +184,7 @@ fn overlays_show_the_machine_and_keep_changes_private() {
     std::fs::write(as_path(&copy.path), "private").unwrap();
     let b = run.real(&format!("{dir}/b"));
     run.vfs.remove(format!("{dir}/b").as_bytes(), &b, false, NOW).unwrap();
-    run.vfs.create(format!("{dir}/c").as_bytes(), 0o600, NOW).unwrap();
+    run.vfs.create(format!("{dir}/c").as_bytes(), &new(0o600)).unwrap();
     assert_eq!(run.names(&dir), [".", "..", "a", "c"]);
     assert!(run.walk(&format!("{dir}/b"), true).unwrap().node.is_none());
     assert_eq!(std::fs::read_to_string(lower.join("a")).unwrap(), "machine");
@@ -181,10 +195,49 @@ fn overlays_show_the_machine_and_keep_changes_private() {
 }
 
 #[test]
+fn settings_of_the_machine_are_changed_in_private() {
+    let mut run = Run::new();
+    run.vfs.create(b"/etc/new", &new(0o640)).unwrap();
+    assert!(run.names("/etc").contains(&"new".to_owned()));
+    let etc = run.real("/etc");
+    assert_eq!(run.vfs.stat(&etc).st_mode & 0o777, 0o755, "the private part has the mode of what it covers");
+    let passwd = run.real("/etc/passwd");
+    assert!(!passwd.writable);
+    let copy = run.vfs.for_change(b"/etc/passwd", &passwd).unwrap();
+    assert_eq!(run.vfs.stat(&copy).st_mode, run.vfs.stat(&passwd).st_mode);
+    assert!(!std::path::Path::new("/etc/new").exists());
+}
+
+#[test]
+fn directories_are_searched_with_the_viewers_rights() {
+    let mut run = Run::new();
+    let (closed, file) = (run.path("closed"), run.path("closed/file"));
+    run.vfs.mkdir(closed.as_bytes(), &new(0o700)).unwrap();
+    run.vfs.create(file.as_bytes(), &new(0o644)).unwrap();
+    let nobody = Credentials::of_user(65_534, 65_534, &[]);
+    let view = View {
+        config: &run.config,
+        process: None,
+        thread: None,
+        credentials: Some(&nobody),
+        threads: &run.threads,
+        processes: &run.processes,
+        shared: &run.shared,
+        ipc: &run.ipc,
+        terminals: &run.terminals,
+        files: &run.files,
+        now: SimTime::ZERO,
+    };
+    assert_eq!(run.vfs.walk(&view, b"/", file.as_bytes(), true).unwrap_err(), Errno::EACCES);
+    assert!(run.vfs.walk(&view, b"/", closed.as_bytes(), true).unwrap().node.is_some());
+    assert!(run.vfs.walk(&View { credentials: None, ..view }, b"/", file.as_bytes(), true).is_ok());
+}
+
+#[test]
 fn private_directories_begin_empty() {
     let mut run = Run::new();
     assert_eq!(run.names("/dev/shm"), [".", ".."]);
-    run.vfs.create(b"/dev/shm/x", 0o600, NOW).unwrap();
+    run.vfs.create(b"/dev/shm/x", &new(0o600)).unwrap();
     assert_eq!(run.names("/dev/shm"), [".", "..", "x"]);
 }
 
@@ -192,16 +245,16 @@ fn private_directories_begin_empty() {
 fn attributes_are_simulated_and_the_run_can_always_read() {
     let mut run = Run::new();
     let path = run.path("file");
-    let (_, node) = run.vfs.create(path.as_bytes(), 0o400, NOW).unwrap();
+    let (_, node) = run.vfs.create(path.as_bytes(), &new(0o400)).unwrap();
     let stat = run.vfs.stat(&node);
     assert_eq!(stat.st_mode & 0o7777, 0o400);
     assert_eq!((stat.st_uid, stat.st_gid), (0, 0));
     assert_eq!(stat.st_mtime, 946_684_805);
-    run.vfs.chmod(path.as_bytes(), &node, 0o4711, NOW).unwrap();
+    run.vfs.chmod(path.as_bytes(), &node, &new(0o4711)).unwrap();
     assert_eq!(run.vfs.stat(&node).st_mode & 0o7777, 0o4711);
     let real = std::fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(real & 0o7777, 0o711, "no set-user-id bit reaches the machine");
-    run.vfs.set_owner(&node.stat, 33, u32::MAX, NOW);
+    run.vfs.set_owner(&node, Some(33), None, NOW);
     run.vfs.set_times(&node.stat, Some(7_000_000_001), None, NOW);
     let stat = run.vfs.stat(&node);
     assert_eq!((stat.st_uid, stat.st_gid), (33, 0));
@@ -212,8 +265,8 @@ fn attributes_are_simulated_and_the_run_can_always_read() {
 fn directories_must_be_empty_to_go() {
     let mut run = Run::new();
     let dir = run.path("d");
-    run.vfs.mkdir(dir.as_bytes(), 0o755, NOW).unwrap();
-    run.vfs.create(format!("{dir}/x").as_bytes(), 0o600, NOW).unwrap();
+    run.vfs.mkdir(dir.as_bytes(), &new(0o755)).unwrap();
+    run.vfs.create(format!("{dir}/x").as_bytes(), &new(0o600)).unwrap();
     let node = run.real(&dir);
     assert_eq!(run.vfs.remove(dir.as_bytes(), &node, false, NOW), Err(Errno::ENOTEMPTY));
     let file = run.real(&format!("{dir}/x"));

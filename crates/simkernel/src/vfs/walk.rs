@@ -1,10 +1,13 @@
 //! From a guest's path to the thing it names: component by component, through links, areas and synthetic files.
 
-use super::mounts::Area;
+use super::mounts::{Area, Lower};
+use super::permission::Permissions;
 use super::synthetic::{self, Synthetic, View};
 use super::{RealNode, Vfs, errno};
+use crate::credentials::Credentials;
 use linux_abi::Errno;
-use linux_abi::fs::{NAME_MAX, PATH_MAX, S_IFDIR, S_IFLNK, S_IFMT};
+use linux_abi::capability::{CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH};
+use linux_abi::fs::{NAME_MAX, PATH_MAX, S_IFDIR, S_IFLNK, S_IFMT, X_OK};
 use rustix::fs::{AtFlags, CWD};
 
 /// Links followed before ELOOP.
@@ -28,6 +31,15 @@ impl Node {
     }
 }
 
+impl Node {
+    pub fn is_link(&self) -> bool {
+        match self {
+            Node::Real(node) => node.kind() == S_IFLNK,
+            Node::Synthetic(node) => matches!(node, Synthetic::Link(_)),
+        }
+    }
+}
+
 /// The end of a walk.
 #[derive(Clone, Debug)]
 pub struct Target {
@@ -47,7 +59,8 @@ enum Step {
 }
 
 impl Vfs {
-    /// Walks `path`, which begins at the directory `start` unless it is absolute. `follow` is for a link in the last place.
+    /// Walks `path`, which begins at the directory `start` unless it is absolute. `follow` is for a link in the last place. Every
+    /// directory on the way must let the viewer search it (EACCES).
     pub fn walk(&mut self, view: &View<'_>, start: &[u8], path: &[u8], follow: bool) -> Result<Target, Errno> {
         if path.is_empty() {
             return Err(Errno::ENOENT);
@@ -56,7 +69,13 @@ impl Vfs {
             return Err(Errno::ENAMETOOLONG);
         }
         let slash = path.ends_with(b"/");
-        let mut at = if path[0] == b'/' || start == b"/" { Vec::new() } else { start.to_vec() };
+        let root = view.root();
+        let guard = view.credentials.filter(|who| !who.can(CAP_DAC_OVERRIDE) && !who.can(CAP_DAC_READ_SEARCH));
+        let mut at = match (path[0], start) {
+            (b'/', _) => root.to_vec(),
+            (_, b"/") => Vec::new(),
+            (_, start) => start.to_vec(),
+        };
         let mut rest = path.to_vec();
         let mut position = 0;
         let mut links = 0;
@@ -66,15 +85,19 @@ impl Vfs {
             };
             let last = next_component(&rest, next).is_none();
             let (from, to) = name;
+            if let Some(who) = guard {
+                self.demand_search(view, who, &at)?;
+            }
             match &rest[from..to] {
                 b"." => {}
+                b".." if at == root => {}
                 b".." => at.truncate(at.iter().rposition(|&b| b == b'/').unwrap_or(0)),
                 name if name.len() > NAME_MAX => return Err(Errno::ENAMETOOLONG),
                 name => {
                     let parent = at.len();
                     at.push(b'/');
                     at.extend_from_slice(name);
-                    if last || !self.known_directories.contains(&at) {
+                    if last || !self.known_directories.contains_key(&at) {
                         let followed = !last || follow || slash;
                         let step = match self.known_links.get(&at) {
                             Some(text) if followed => Step::Link(text.clone()),
@@ -88,7 +111,10 @@ impl Vfs {
                                 if links > MAX_LINKS {
                                     return Err(Errno::ELOOP);
                                 }
-                                at.truncate(if text.starts_with(b"/") { 0 } else { parent });
+                                at.truncate(parent);
+                                if text.starts_with(b"/") {
+                                    at = root.to_vec();
+                                }
                                 rest = join_link(text, &rest[next..]);
                                 position = 0;
                                 continue;
@@ -126,15 +152,36 @@ impl Vfs {
         Ok(Target { path: at, node: Some(node), slash })
     }
 
+    /// EACCES unless the viewer may search a directory.
+    fn demand_search(&mut self, view: &View<'_>, who: &Credentials, path: &[u8]) -> Result<(), Errno> {
+        if let Some(known) = self.known_directories.get(path) {
+            return known.demand(who, X_OK);
+        }
+        if self.mounts.leads_to_run(path) || synthetic::is_own_descriptors(view, path) {
+            return Ok(());
+        }
+        let node = self.lookup(view, path)?.ok_or(Errno::ENOENT)?;
+        self.remember_directory(path, &node);
+        self.permissions(view, path, &node).demand(who, X_OK)
+    }
+
     fn remember_directory(&mut self, path: &[u8], node: &Node) {
-        if self.is_lasting(path, node) {
-            self.known_directories.insert(path.to_vec());
+        if self.is_lasting(path, node)
+            && let Node::Real(real) = node
+        {
+            let permissions = Permissions::from(&self.stat(real));
+            self.known_directories.insert(path.to_vec(), permissions);
         }
     }
 
     /// Directories and links of the machine do not change during a run, those of guests do.
     fn is_lasting(&self, path: &[u8], node: &Node) -> bool {
-        matches!(node, Node::Real(node) if !node.writable) && *self.mounts.find(path).0 == Area::ReadOnly
+        let lasts = match self.mounts.find(path).0 {
+            Area::ReadOnly => true,
+            Area::ReadWrite => false,
+            Area::Overlay(overlay) => overlay.lower == Lower::Lasting,
+        };
+        lasts && matches!(node, Node::Real(node) if !node.writable)
     }
 
     /// The text of a link; None for anything else. A link to an open file has no text that could be walked: it is not followed.
@@ -151,32 +198,57 @@ impl Vfs {
 
     /// What is at an absolute path without `.`, `..` and links.
     pub fn lookup(&mut self, view: &View<'_>, path: &[u8]) -> Result<Option<Node>, Errno> {
-        if synthetic::covers(path) && !matches!(self.mounts.find(path).0, Area::Overlay { .. }) {
-            return Ok(synthetic::lookup(view, path).map(Node::Synthetic));
+        if !synthetic::covers(path) {
+            return Ok(self.lookup_real(path)?.map(Node::Real));
         }
-        Ok(self.lookup_real(path)?.map(Node::Real))
+        match self.mounts.find(path).0 {
+            Area::Overlay(overlay) if overlay.lower == Lower::Nothing => {
+                return Ok(self.lookup_real(path)?.map(Node::Real));
+            }
+            Area::Overlay(_) => {
+                if let Some(node) = self.lookup_upper(path)? {
+                    return Ok(Some(Node::Real(node)));
+                }
+                if self.is_hidden(path) {
+                    return Ok(None);
+                }
+            }
+            _ => {}
+        }
+        Ok(synthetic::lookup(view, path).map(Node::Synthetic))
     }
 
     pub(crate) fn lookup_real(&mut self, path: &[u8]) -> Result<Option<RealNode>, Errno> {
         let (area, prefix) = self.mounts.find(path);
-        match area {
-            Area::ReadOnly => real_node(path, false),
-            Area::ReadWrite => real_node(path, true),
-            Area::Overlay { upper, lower } => {
-                let lower = *lower;
-                let upper_path = [&upper[..], &path[prefix..]].concat();
-                if let Some(node) = real_node(&upper_path, true)? {
-                    return Ok(Some(node));
-                }
-                if lower && !self.is_hidden(path) {
-                    return Ok(real_node(path, false)?.map(without_history));
-                }
-                if path.len() == prefix {
-                    self.create_directories(&upper_path)?;
-                    return real_node(&upper_path, true);
-                }
-                Ok(None)
+        let overlay = match area {
+            Area::ReadOnly => return real_node(path, false),
+            Area::ReadWrite => return real_node(path, true),
+            Area::Overlay(overlay) => overlay,
+        };
+        let lower = overlay.lower;
+        if let Some(node) = self.lookup_upper(path)? {
+            return Ok(Some(node));
+        }
+        if lower != Lower::Nothing
+            && !self.is_hidden(path)
+            && let Some(node) = real_node(path, false)?
+        {
+            return Ok(Some(if lower == Lower::Changing { without_history(node) } else { node }));
+        }
+        if path.len() == prefix {
+            let upper = self.create_upper(path)?;
+            return real_node(&upper, true);
+        }
+        self.born_in_run(path)
+    }
+
+    /// What the host itself has put at a path in an overlay.
+    fn lookup_upper(&self, path: &[u8]) -> Result<Option<RealNode>, Errno> {
+        match self.mounts.find(path) {
+            (Area::Overlay(overlay), prefix) if overlay.used => {
+                real_node(&[&overlay.upper[..], &path[prefix..]].concat(), true)
             }
+            _ => Ok(None),
         }
     }
 }

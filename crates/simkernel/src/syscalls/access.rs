@@ -1,0 +1,161 @@
+//! What the calling thread may do with names: walks with its rights, permission checks for the calls on files, and access(2).
+
+use super::paths::{existing, start_of};
+use crate::ctx::Ctx;
+use crate::outcome::SysResult;
+use crate::vfs::permission::Permissions;
+use crate::vfs::synthetic::{Synthetic, View};
+use crate::vfs::walk::{Node, Target};
+use crate::vfs::{New, RealNode, Vfs, parent};
+use linux_abi::Errno;
+use linux_abi::capability::{CAP_DAC_OVERRIDE, CAP_FOWNER};
+use linux_abi::fs::*;
+use std::sync::Arc;
+
+impl Ctx<'_> {
+    /// Works on the file tree with the calling thread's eyes and rights.
+    pub(crate) fn with_vfs<R>(&mut self, work: impl FnOnce(&mut Vfs, &View<'_>) -> R) -> R {
+        let kernel = &mut *self.kernel;
+        let view = View {
+            config: &kernel.config,
+            process: Some(self.process),
+            thread: Some(self.thread),
+            credentials: Some(&self.thread.credentials),
+            threads: &kernel.threads,
+            processes: &kernel.processes,
+            shared: &kernel.shared,
+            ipc: &kernel.ipc,
+            terminals: &kernel.terminals,
+            files: &kernel.files,
+            now: self.now,
+        };
+        work(&mut kernel.vfs, &view)
+    }
+
+    /// Walks a path from a directory descriptor (or AT_FDCWD).
+    pub(crate) fn walk(&mut self, dirfd: u64, path: &[u8], follow: bool) -> Result<Target, Errno> {
+        let start = if path.starts_with(b"/") { Vec::new() } else { start_of(self, dirfd)? };
+        self.with_vfs(|vfs, view| vfs.walk(view, &start, path, follow))
+    }
+
+    /// What is at an absolute path of the host, whatever the caller's root and rights.
+    pub(crate) fn lookup(&mut self, path: &[u8]) -> Result<Node, Errno> {
+        self.with_vfs(|vfs, view| vfs.lookup(view, path))?.ok_or(Errno::ENOENT)
+    }
+
+    /// Owner and mode of what a walk found.
+    pub(crate) fn permissions(&mut self, path: &[u8], node: &Node) -> Permissions {
+        self.with_vfs(|vfs, view| vfs.permissions(view, path, node))
+    }
+
+    /// Demands some of `R_OK`, `W_OK`, `X_OK` of a file. EACCES.
+    pub(crate) fn demand(&mut self, path: &[u8], node: &Node, wanted: u32) -> Result<(), Errno> {
+        if wanted & X_OK == 0 && self.credentials().can(CAP_DAC_OVERRIDE) {
+            return Ok(());
+        }
+        if self.with_vfs(|_, view| crate::vfs::synthetic::is_own_descriptors(view, path)) {
+            return Ok(());
+        }
+        self.permissions(path, node).demand(self.credentials(), wanted)
+    }
+
+    /// Demands that the caller may look into the process that a path below `/proc` belongs to. EACCES.
+    pub(crate) fn demand_look(&self, path: &[u8]) -> Result<(), Errno> {
+        let path = path.strip_prefix(b"/proc/").and_then(|rest| std::str::from_utf8(rest).ok());
+        let Some(Ok(pid)) = path.and_then(|rest| rest.split_once('/')).map(|(pid, _)| pid.parse::<u32>()) else {
+            return Ok(());
+        };
+        // The caller's own process is out of the table.
+        let Some(target) = self.kernel.processes.get(pid) else { return Ok(()) };
+        let allowed = self.credentials().may_look_into(&target.credentials, target.dumpable);
+        if allowed { Ok(()) } else { Err(Errno::EACCES) }
+    }
+
+    /// Demands that the caller may add a name at this path. EROFS, EACCES.
+    pub(crate) fn demand_new(&mut self, path: &[u8]) -> Result<(), Errno> {
+        if self.credentials().can(CAP_DAC_OVERRIDE) {
+            return Ok(());
+        }
+        // As on a file system that is mounted for reading alone: that comes first.
+        if !self.kernel.vfs.writable(path) && !crate::vfs::synthetic::covers(path) {
+            return Err(Errno::EROFS);
+        }
+        let directory = self.lookup(parent(path))?;
+        self.demand(parent(path), &directory, W_OK | X_OK)
+    }
+
+    /// Demands that the caller may remove or rename what is at this path. EACCES, EPERM.
+    pub(crate) fn demand_removal(&mut self, path: &[u8], node: &Node) -> Result<(), Errno> {
+        if self.credentials().can(CAP_DAC_OVERRIDE) && self.credentials().can(CAP_FOWNER) {
+            return Ok(());
+        }
+        let directory = self.lookup(parent(path))?;
+        let directory = self.permissions(parent(path), &directory);
+        directory.demand(self.credentials(), W_OK | X_OK)?;
+        let file = self.permissions(path, node);
+        directory.demand_removal(self.credentials(), file)
+    }
+
+    /// Works with what a new file is given: the caller's ids, and `mode` without what its umask takes away.
+    pub(crate) fn create_with<R>(&mut self, mode: u32, work: impl FnOnce(&mut Vfs, &New<'_>) -> R) -> R {
+        let mode = mode & !self.place().umask;
+        let new = New { mode, owner: &self.thread.credentials, now: self.now };
+        work(&mut self.kernel.vfs, &new)
+    }
+
+    /// A file of the machine that is to be changed; one that is made up becomes the host's own where the area allows that. EPERM.
+    pub(crate) fn changeable(&mut self, path: &[u8], node: Node) -> Result<RealNode, Errno> {
+        match node {
+            Node::Real(node) => Ok(node),
+            Node::Synthetic(file @ Synthetic::File(_)) if self.kernel.vfs.writable(path) => {
+                self.with_vfs(|vfs, view| vfs.materialize(view, path, &file))
+            }
+            Node::Synthetic(_) => Err(Errno::EPERM),
+        }
+    }
+}
+
+/// access(2).
+pub fn access(ctx: &mut Ctx<'_>, [path, mode, ..]: [u64; 6]) -> SysResult {
+    faccessat2(ctx, [AT_FDCWD as u64, path, mode, 0, 0, 0])
+}
+
+/// faccessat(2).
+pub fn faccessat(ctx: &mut Ctx<'_>, [dirfd, path, mode, ..]: [u64; 6]) -> SysResult {
+    faccessat2(ctx, [dirfd, path, mode, 0, 0, 0])
+}
+
+/// faccessat2(2): asks about the real ids, with AT_EACCESS about the effective ones.
+pub fn faccessat2(ctx: &mut Ctx<'_>, [dirfd, path, mode, flags, ..]: [u64; 6]) -> SysResult {
+    let (mode, flags) = (mode as u32, flags as u32);
+    if mode & !(R_OK | W_OK | X_OK) != 0 || flags & !(AT_EACCESS | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let asked = if flags & AT_EACCESS != 0 { None } else { Some(ctx.credentials().for_access()) };
+    let Some(asked) = asked.filter(|asked| asked != ctx.credentials()) else {
+        return check_access(ctx, dirfd, path, mode, flags);
+    };
+    let own = std::mem::replace(&mut ctx.thread.credentials, Arc::new(asked));
+    let result = check_access(ctx, dirfd, path, mode, flags);
+    ctx.thread.credentials = own;
+    result
+}
+
+fn check_access(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, mode: u32, flags: u32) -> SysResult {
+    let path = ctx.path_argument(path)?;
+    let (path, node) = if path.is_empty() && flags & AT_EMPTY_PATH != 0 {
+        ctx.file(dirfd)?;
+        let Ok(path) = start_of(ctx, dirfd) else { return Ok(0) };
+        let node = ctx.lookup(&path)?;
+        (path, node)
+    } else {
+        existing(ctx, dirfd, &path, flags & AT_SYMLINK_NOFOLLOW == 0)?
+    };
+    ctx.demand(&path, &node, mode)?;
+    let kept = match &node {
+        Node::Real(node) => matches!(node.kind(), S_IFREG | S_IFDIR | S_IFLNK) && !ctx.kernel.vfs.writable(&path),
+        // Nobody writes into /proc and /sys, but for what can be set there.
+        Node::Synthetic(_) => false,
+    };
+    if mode & W_OK != 0 && kept { Err(Errno::EROFS.into()) } else { Ok(0) }
+}

@@ -1,0 +1,83 @@
+//! Writes to what can be set in `/proc`: settings of the host, names and ratings of processes. Anything else takes what is written
+//! without effect.
+
+use crate::ctx::Ctx;
+use crate::files::FileKind;
+use crate::ids::{FileId, Pid};
+use crate::outcome::SysResult;
+use crate::process::Process;
+use crate::user_io::{ByteSource, UserBuffers};
+use linux_abi::Errno;
+use linux_abi::capability::CAP_SYS_RESOURCE;
+
+/// No more than a page is taken at once, as Linux does here.
+const WRITE_MAX: usize = 4096;
+const NAME_MAX: usize = 15;
+
+/// write(2) to a file that is made up. EINVAL for what cannot be read as a value.
+pub(super) fn write(ctx: &mut Ctx<'_>, id: FileId, buffers: &UserBuffers) -> SysResult {
+    let FileKind::Snapshot(file) = &ctx.kernel.files[id].kind else { return Err(Errno::EBADF.into()) };
+    let path = file.path.clone();
+    let mut source = buffers.source(&ctx.process.memory);
+    let mut bytes = vec![0; source.remaining().min(WRITE_MAX)];
+    let taken = source.take(&mut bytes);
+    if taken < bytes.len() {
+        return Err(Errno::EFAULT.into());
+    }
+    set(ctx, &String::from_utf8_lossy(&path), &bytes)?;
+    Ok(buffers.total() as u64)
+}
+
+fn set(ctx: &mut Ctx<'_>, path: &str, bytes: &[u8]) -> Result<(), Errno> {
+    if let Some(name) = path.strip_prefix("/proc/sys/") {
+        return ctx.kernel.shared.settings.set(name, bytes);
+    }
+    let Some((pid, what)) = path.strip_prefix("/proc/").and_then(|rest| rest.split_once('/')) else { return Ok(()) };
+    let Ok(pid) = pid.parse::<u32>() else { return Ok(()) };
+    match what.split('/').next_back().unwrap_or(what) {
+        "comm" => set_name(ctx, pid, what, bytes),
+        "oom_score_adj" => {
+            let value = number(bytes, -1000, 1000)?;
+            let raises = ctx.credentials().can(CAP_SYS_RESOURCE);
+            let process = named(ctx, pid)?;
+            if value < process.oom_score_adj && !raises {
+                return Err(Errno::EACCES);
+            }
+            process.oom_score_adj = value;
+            Ok(())
+        }
+        "loginuid" => {
+            let value = std::str::from_utf8(bytes.trim_ascii()).ok().and_then(|text| text.parse().ok());
+            named(ctx, pid)?.login_uid = value.ok_or(Errno::EINVAL)?;
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn number(bytes: &[u8], least: i32, most: i32) -> Result<i32, Errno> {
+    let text = std::str::from_utf8(bytes.trim_ascii()).map_err(|_| Errno::EINVAL)?;
+    let value = text.parse().map_err(|_| Errno::EINVAL)?;
+    if (least..=most).contains(&value) { Ok(value) } else { Err(Errno::EINVAL) }
+}
+
+/// The process of a number. ESRCH when it is over.
+fn named<'a>(ctx: &'a mut Ctx<'_>, pid: u32) -> Result<&'a mut Process, Errno> {
+    if pid == ctx.process.pid.0 { Ok(ctx.process) } else { ctx.kernel.processes.get_mut(pid).ok_or(Errno::ESRCH) }
+}
+
+/// The name of a thread: that in the path (`task/TID/comm`), or the main one. EINVAL for a thread of another process.
+fn set_name(ctx: &mut Ctx<'_>, pid: u32, what: &str, bytes: &[u8]) -> Result<(), Errno> {
+    let tid = what.strip_prefix("task/").and_then(|rest| rest.split('/').next()?.parse().ok()).unwrap_or(pid);
+    if Pid(pid) != ctx.process.pid {
+        return Err(Errno::EINVAL);
+    }
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len()).min(NAME_MAX);
+    let name = bytes[..end].to_vec();
+    if tid == ctx.thread.tid.0 {
+        ctx.thread.name = name;
+        return Ok(());
+    }
+    ctx.kernel.threads.get_mut(tid).ok_or(Errno::ESRCH)?.name = name;
+    Ok(())
+}

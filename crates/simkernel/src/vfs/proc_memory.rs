@@ -1,0 +1,186 @@
+//! A process's memory as `/proc/PID` shows it: maps, smaps, and totals.
+//!
+//! What is resident depends on the machine, so a mapping that can be accessed counts as resident up to 16 MiB: all figures follow from
+//! the mappings alone.
+
+use guest::{AddressSpace, PROT_EXEC, PROT_READ, PROT_WRITE, Vma, VmaKind};
+use std::fmt::Write;
+
+const RESIDENT_MAX: u64 = 16 << 20;
+const PAGE: u64 = 4096;
+
+/// Sums over the mappings of a process, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Totals {
+    pub size: u64,
+    /// Resident memory of its own, of files, and shared with others.
+    pub anonymous: u64,
+    pub files: u64,
+    pub shared: u64,
+    pub data: u64,
+    pub stack: u64,
+    pub text: u64,
+    pub libraries: u64,
+}
+
+impl Totals {
+    pub fn of(memory: &AddressSpace) -> Totals {
+        let mut totals = Totals::default();
+        let mut programs = 0;
+        for vma in memory.mappings() {
+            let length = vma.end - vma.start;
+            totals.size += length;
+            match (vma.shared, vma.kind) {
+                (true, _) => totals.shared += resident(vma),
+                (_, VmaKind::Image(_) | VmaKind::File { .. }) => totals.files += resident(vma),
+                _ => totals.anonymous += resident(vma),
+            }
+            match vma.kind {
+                VmaKind::Stack => totals.stack += length,
+                _ if vma.prot & PROT_EXEC != 0 => {
+                    // The first text is the program's own.
+                    *(if programs == 0 { &mut totals.text } else { &mut totals.libraries }) += length;
+                    programs += 1;
+                }
+                _ if vma.prot & PROT_WRITE != 0 && !vma.shared => totals.data += length,
+                _ => {}
+            }
+        }
+        totals
+    }
+
+    pub fn resident(&self) -> u64 {
+        self.anonymous + self.files + self.shared
+    }
+
+    /// proc_pid_statm(5), in pages.
+    pub fn statm(&self) -> String {
+        let pages = |bytes: u64| bytes / PAGE;
+        format!(
+            "{} {} {} {} 0 {} 0\n",
+            pages(self.size),
+            pages(self.resident()),
+            pages(self.files + self.shared),
+            pages(self.text),
+            pages(self.data + self.stack)
+        )
+    }
+
+    /// The lines of proc_pid_status(5).
+    pub fn status(&self) -> String {
+        let lines = [
+            ("VmPeak", self.size),
+            ("VmSize", self.size),
+            ("VmLck", 0),
+            ("VmPin", 0),
+            ("VmHWM", self.resident()),
+            ("VmRSS", self.resident()),
+            ("RssAnon", self.anonymous),
+            ("RssFile", self.files),
+            ("RssShmem", self.shared),
+            ("VmData", self.data),
+            ("VmStk", self.stack),
+            ("VmExe", self.text),
+            ("VmLib", self.libraries),
+            ("VmPTE", self.resident() / 512),
+            ("VmSwap", 0),
+        ];
+        lines.iter().map(|(name, bytes)| format!("{name}:\t{:>8} kB\n", bytes / 1024)).collect()
+    }
+}
+
+fn resident(vma: &Vma) -> u64 {
+    let accessible = vma.prot & (PROT_READ | PROT_WRITE | PROT_EXEC) != 0;
+    if accessible { (vma.end - vma.start).min(RESIDENT_MAX) } else { 0 }
+}
+
+/// The memory map, in the form of proc_pid_maps(5).
+pub fn maps(memory: &AddressSpace) -> Vec<u8> {
+    memory.mappings().flat_map(|vma| line(memory, vma)).collect()
+}
+
+fn line(memory: &AddressSpace, vma: &Vma) -> Vec<u8> {
+    let flag = |bit: u8, letter: char| if vma.prot & bit != 0 { letter } else { '-' };
+    let (r, w, x) = (flag(PROT_READ, 'r'), flag(PROT_WRITE, 'w'), flag(PROT_EXEC, 'x'));
+    let offset = match vma.kind {
+        VmaKind::File { offset, .. } => offset,
+        _ => 0,
+    };
+    let shared = if vma.shared { 's' } else { 'p' };
+    let name = memory.mapping_name(vma);
+    let mut line = format!("{:08x}-{:08x} {r}{w}{x}{shared} {offset:08x} 00:00 0", vma.start, vma.end).into_bytes();
+    if !name.is_empty() {
+        line.resize(line.len().max(72), b' ');
+        line.push(b' ');
+        line.extend_from_slice(name);
+    }
+    line.push(b'\n');
+    line
+}
+
+/// Every mapping with its sums, proc_pid_smaps(5).
+pub fn smaps(memory: &AddressSpace) -> Vec<u8> {
+    let mut text = Vec::new();
+    for vma in memory.mappings() {
+        text.extend(line(memory, vma));
+        text.extend(
+            format!(
+                "Size:           {:>8} kB\nKernelPageSize:        4 kB\nMMUPageSize:           4 kB\n",
+                (vma.end - vma.start) / 1024
+            )
+            .into_bytes(),
+        );
+        let private = if vma.shared { 0 } else { resident(vma) };
+        text.extend(sums(resident(vma), private).into_bytes());
+        text.extend_from_slice(b"THPeligible:           0\nVmFlags: \n");
+    }
+    text
+}
+
+/// The sums over all mappings.
+pub fn smaps_rollup(memory: &AddressSpace) -> Vec<u8> {
+    let (mut all, mut private, mut first, mut last) = (0, 0, u64::MAX, 0);
+    for vma in memory.mappings() {
+        (first, last) = (first.min(vma.start), last.max(vma.end));
+        all += resident(vma);
+        private += if vma.shared { 0 } else { resident(vma) };
+    }
+    let head = format!("{:08x}-{last:08x} ---p 00000000 00:00 0 ", first.min(last));
+    format!("{head:<73}[rollup]\n{}", sums(all, private)).into_bytes()
+}
+
+fn sums(resident: u64, private: u64) -> String {
+    let lines = [
+        ("Rss", resident),
+        ("Pss", resident),
+        ("Pss_Dirty", private),
+        ("Shared_Clean", 0),
+        ("Shared_Dirty", resident - private),
+        ("Private_Clean", 0),
+        ("Private_Dirty", private),
+        ("Referenced", resident),
+        ("Anonymous", private),
+        ("AnonHugePages", 0),
+        ("Swap", 0),
+        ("SwapPss", 0),
+        ("Locked", 0),
+    ];
+    let mut text = String::new();
+    for (name, bytes) in lines {
+        let name = format!("{name}:");
+        writeln!(text, "{name:<15} {:>8} kB", bytes / 1024).expect("a string takes everything");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_are_shown_in_pages_and_kilobytes() {
+        let totals = Totals { size: 8 << 20, anonymous: 1 << 20, files: 1 << 20, text: 4096, ..Totals::default() };
+        assert_eq!(totals.statm(), "2048 512 256 1 0 0 0\n");
+        assert!(totals.status().contains("VmRSS:\t    2048 kB\n"));
+    }
+}

@@ -1,0 +1,273 @@
+//! `/proc/sys`: a host's settings, proc_sys(5). What a guest writes there is kept and shown, and changes nothing else.
+
+use super::synthetic::{Synthetic, View};
+use crate::syscalls::system;
+use linux_abi::Errno;
+use linux_abi::fs::{DT_DIR, DT_REG};
+use std::collections::BTreeMap;
+
+const DIR: u8 = DT_DIR as u8;
+const FILE: u8 = DT_REG as u8;
+
+/// The longest value that a guest may write, in bytes.
+const VALUE_MAX: usize = 4096;
+
+/// Settings that no guest changes.
+const FIXED: &[(&str, &str)] = &[
+    ("fs/aio-nr", "0"),
+    ("fs/dentry-state", "1024\t512\t45\t0\t128\t0"),
+    ("fs/file-nr", "1024\t0\t9223372036854775807"),
+    ("fs/inode-nr", "1024\t0"),
+    ("fs/inode-state", "1024\t0\t0\t0\t0\t0\t0"),
+    ("kernel/cap_last_cap", "40"),
+    ("kernel/ngroups_max", "65536"),
+    ("kernel/osrelease", system::RELEASE),
+    ("kernel/ostype", "Linux"),
+    ("kernel/random/entropy_avail", "256"),
+    ("kernel/random/poolsize", "256"),
+    ("kernel/version", system::VERSION),
+    ("net/ipv4/tcp_available_congestion_control", "reno cubic"),
+    ("net/ipv4/tcp_allowed_congestion_control", "reno cubic"),
+];
+
+/// Settings that a guest may write.
+const SETTINGS: &[(&str, &str)] = &[
+    ("fs/aio-max-nr", "65536"),
+    ("fs/epoll/max_user_watches", "3710000"),
+    ("fs/file-max", "9223372036854775807"),
+    ("fs/inotify/max_queued_events", "16384"),
+    ("fs/inotify/max_user_instances", "128"),
+    ("fs/inotify/max_user_watches", "65536"),
+    ("fs/lease-break-time", "45"),
+    ("fs/leases-enable", "1"),
+    ("fs/mount-max", "100000"),
+    ("fs/mqueue/msg_default", "10"),
+    ("fs/mqueue/msg_max", "10"),
+    ("fs/mqueue/msgsize_default", "8192"),
+    ("fs/mqueue/msgsize_max", "8192"),
+    ("fs/nr_open", "1048576"),
+    ("fs/overflowgid", "65534"),
+    ("fs/overflowuid", "65534"),
+    ("fs/pipe-max-size", "1048576"),
+    ("fs/pipe-user-pages-hard", "0"),
+    ("fs/pipe-user-pages-soft", "16384"),
+    ("fs/protected_fifos", "0"),
+    ("fs/protected_hardlinks", "1"),
+    ("fs/protected_regular", "0"),
+    ("fs/protected_symlinks", "0"),
+    ("fs/suid_dumpable", "0"),
+    ("kernel/core_pattern", "core"),
+    ("kernel/core_uses_pid", "0"),
+    ("kernel/dmesg_restrict", "1"),
+    ("kernel/domainname", "(none)"),
+    ("kernel/kptr_restrict", "1"),
+    ("kernel/msgmax", "8192"),
+    ("kernel/msgmnb", "16384"),
+    ("kernel/msgmni", "32000"),
+    ("kernel/numa_balancing", "0"),
+    ("kernel/overflowgid", "65534"),
+    ("kernel/overflowuid", "65534"),
+    ("kernel/panic", "0"),
+    ("kernel/perf_event_paranoid", "3"),
+    ("kernel/pid_max", "4194304"),
+    ("kernel/printk", "4\t4\t1\t7"),
+    ("kernel/randomize_va_space", "0"),
+    ("kernel/sched_autogroup_enabled", "0"),
+    ("kernel/sched_rt_period_us", "1000000"),
+    ("kernel/sched_rt_runtime_us", "950000"),
+    ("kernel/sem", "32000\t1024000000\t500\t32000"),
+    ("kernel/shm_rmid_forced", "0"),
+    ("kernel/shmall", "18446744073692774399"),
+    ("kernel/shmmax", "18446744073692774399"),
+    ("kernel/shmmni", "4096"),
+    ("kernel/sysrq", "0"),
+    ("kernel/tainted", "0"),
+    ("kernel/threads-max", "254000"),
+    ("kernel/unprivileged_bpf_disabled", "2"),
+    ("kernel/unprivileged_userns_clone", "0"),
+    ("net/core/default_qdisc", "fq_codel"),
+    ("net/core/netdev_max_backlog", "1000"),
+    ("net/core/optmem_max", "131072"),
+    ("net/core/rmem_default", "212992"),
+    ("net/core/rmem_max", "212992"),
+    ("net/core/somaxconn", "4096"),
+    ("net/core/wmem_default", "212992"),
+    ("net/core/wmem_max", "212992"),
+    ("net/ipv4/conf/all/accept_redirects", "1"),
+    ("net/ipv4/conf/all/forwarding", "0"),
+    ("net/ipv4/conf/all/rp_filter", "0"),
+    ("net/ipv4/conf/default/rp_filter", "0"),
+    ("net/ipv4/conf/eth0/rp_filter", "0"),
+    ("net/ipv4/conf/lo/rp_filter", "0"),
+    ("net/ipv4/icmp_echo_ignore_all", "0"),
+    ("net/ipv4/ip_default_ttl", "64"),
+    ("net/ipv4/ip_forward", "0"),
+    ("net/ipv4/ip_local_port_range", "32768\t60999"),
+    ("net/ipv4/ip_local_reserved_ports", ""),
+    ("net/ipv4/ip_nonlocal_bind", "0"),
+    ("net/ipv4/ip_unprivileged_port_start", "1024"),
+    ("net/ipv4/ping_group_range", "0\t2147483647"),
+    ("net/ipv4/tcp_congestion_control", "cubic"),
+    ("net/ipv4/tcp_ecn", "2"),
+    ("net/ipv4/tcp_fastopen", "0"),
+    ("net/ipv4/tcp_fin_timeout", "60"),
+    ("net/ipv4/tcp_keepalive_intvl", "75"),
+    ("net/ipv4/tcp_keepalive_probes", "9"),
+    ("net/ipv4/tcp_keepalive_time", "7200"),
+    ("net/ipv4/tcp_max_syn_backlog", "4096"),
+    ("net/ipv4/tcp_max_tw_buckets", "262144"),
+    ("net/ipv4/tcp_mem", "383706\t511608\t767412"),
+    ("net/ipv4/tcp_moderate_rcvbuf", "1"),
+    ("net/ipv4/tcp_mtu_probing", "0"),
+    ("net/ipv4/tcp_no_metrics_save", "0"),
+    ("net/ipv4/tcp_notsent_lowat", "4294967295"),
+    ("net/ipv4/tcp_retries1", "3"),
+    ("net/ipv4/tcp_retries2", "15"),
+    ("net/ipv4/tcp_rfc1337", "0"),
+    ("net/ipv4/tcp_rmem", "4096\t131072\t6291456"),
+    ("net/ipv4/tcp_sack", "1"),
+    ("net/ipv4/tcp_slow_start_after_idle", "1"),
+    ("net/ipv4/tcp_syn_retries", "6"),
+    ("net/ipv4/tcp_synack_retries", "5"),
+    ("net/ipv4/tcp_syncookies", "1"),
+    ("net/ipv4/tcp_timestamps", "1"),
+    ("net/ipv4/tcp_tw_reuse", "2"),
+    ("net/ipv4/tcp_window_scaling", "1"),
+    ("net/ipv4/tcp_wmem", "4096\t16384\t4194304"),
+    ("net/ipv4/udp_mem", "767415\t1023220\t1534830"),
+    ("net/ipv4/udp_rmem_min", "4096"),
+    ("net/ipv4/udp_wmem_min", "4096"),
+    ("net/ipv6/bindv6only", "0"),
+    ("net/ipv6/conf/all/disable_ipv6", "0"),
+    ("net/ipv6/conf/default/disable_ipv6", "0"),
+    ("net/unix/max_dgram_qlen", "512"),
+    ("vm/dirty_background_ratio", "10"),
+    ("vm/dirty_expire_centisecs", "3000"),
+    ("vm/dirty_ratio", "20"),
+    ("vm/dirty_writeback_centisecs", "500"),
+    ("vm/drop_caches", "0"),
+    ("vm/hugetlb_shm_group", "0"),
+    ("vm/max_map_count", "65530"),
+    ("vm/min_free_kbytes", "67584"),
+    ("vm/mmap_min_addr", "65536"),
+    ("vm/nr_hugepages", "0"),
+    ("vm/nr_overcommit_hugepages", "0"),
+    ("vm/overcommit_kbytes", "0"),
+    ("vm/overcommit_memory", "0"),
+    ("vm/overcommit_ratio", "50"),
+    ("vm/page-cluster", "3"),
+    ("vm/panic_on_oom", "0"),
+    ("vm/swappiness", "60"),
+    ("vm/vfs_cache_pressure", "100"),
+    ("vm/zone_reclaim_mode", "0"),
+];
+
+/// Settings that depend on the host.
+const DYNAMIC: [&str; 3] = ["kernel/hostname", "kernel/random/boot_id", "kernel/random/uuid"];
+
+/// What guests of a host have written, by name.
+#[derive(Debug, Default)]
+pub struct Settings(BTreeMap<String, Vec<u8>>);
+
+impl Settings {
+    /// Keeps a value. EACCES for what is fixed, EINVAL for one that is too long.
+    pub fn set(&mut self, name: &str, value: &[u8]) -> Result<(), Errno> {
+        if !is_writable(name) {
+            return Err(Errno::EACCES);
+        }
+        if value.len() > VALUE_MAX {
+            return Err(Errno::EINVAL);
+        }
+        self.0.insert(name.to_owned(), value.trim_ascii_end().to_vec());
+        Ok(())
+    }
+}
+
+/// Whether guests may write a setting.
+pub fn is_writable(name: &str) -> bool {
+    SETTINGS.iter().any(|(known, _)| *known == name)
+}
+
+/// What lies at a path below `/proc/sys`.
+pub fn lookup(view: &View<'_>, path: &[&str]) -> Option<Synthetic> {
+    let name = path.join("/");
+    match value(view, &name) {
+        Some(mut value) => {
+            value.push(b'\n');
+            Some(Synthetic::File(value))
+        }
+        None => directory(&name).map(Synthetic::Directory),
+    }
+}
+
+fn value(view: &View<'_>, name: &str) -> Option<Vec<u8>> {
+    if let Some(changed) = view.shared.settings.0.get(name) {
+        return Some(changed.clone());
+    }
+    let known = FIXED.iter().chain(SETTINGS).find(|(known, _)| *known == name);
+    if let Some((_, value)) = known {
+        return Some(value.as_bytes().to_vec());
+    }
+    let text = match name {
+        "kernel/hostname" => view.config.name.clone(),
+        "kernel/random/boot_id" => uuid(view.config.seeds.stream(&view.config.name, "boot_id")),
+        "kernel/random/uuid" => {
+            let process = view.process?;
+            let purpose = format!("uuid {} {} {}", view.now.uptime_nanos(), process.pid, process.calls);
+            uuid(view.config.seeds.stream(&view.config.name, &purpose))
+        }
+        _ => return None,
+    };
+    Some(text.into_bytes())
+}
+
+/// What lies directly below a directory of settings; None when it is none.
+fn directory(name: &str) -> Option<Vec<(&'static str, u8)>> {
+    let prefix = if name.is_empty() { String::new() } else { format!("{name}/") };
+    let mut names = Vec::new();
+    for known in FIXED.iter().chain(SETTINGS).map(|(known, _)| *known).chain(DYNAMIC) {
+        let Some(rest) = known.strip_prefix(&prefix) else { continue };
+        let entry = match rest.split_once('/') {
+            Some((directory, _)) => (directory, DIR),
+            None => (rest, FILE),
+        };
+        if !names.contains(&entry) {
+            names.push(entry);
+        }
+    }
+    (!names.is_empty()).then_some(names)
+}
+
+fn uuid(mut random: base::Rng) -> String {
+    let (high, low) = (random.next_u64(), random.next_u64());
+    format!(
+        "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+        high >> 32,
+        high >> 16 & 0xffff,
+        high & 0xfff,
+        low >> 48 & 0x3fff | 0x8000,
+        low & 0xffff_ffff_ffff
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_of_settings_follow_from_the_settings() {
+        let top: Vec<&str> = directory("").unwrap().iter().map(|(name, _)| *name).collect();
+        assert_eq!(top, ["fs", "kernel", "net", "vm"]);
+        assert!(directory("kernel/random").unwrap().contains(&("boot_id", FILE)));
+        assert_eq!(directory("nothing"), None);
+    }
+
+    #[test]
+    fn what_is_written_is_kept_and_what_is_fixed_stays() {
+        let mut settings = Settings::default();
+        settings.set("vm/overcommit_memory", b"1\n").unwrap();
+        assert_eq!(settings.0["vm/overcommit_memory"], b"1");
+        assert_eq!(settings.set("kernel/osrelease", b"7"), Err(Errno::EACCES));
+        assert_eq!(settings.set("vm/unknown", b"7"), Err(Errno::EACCES));
+    }
+}

@@ -1,0 +1,182 @@
+//! `/sys`: one processor, one memory node, two network interfaces, the same on every machine, sysfs(5).
+
+use super::synthetic::{Synthetic, View};
+use crate::net::interfaces::{Interface, interfaces};
+use crate::syscalls::system;
+use linux_abi::fs::{DT_DIR, DT_REG};
+
+const DIR: u8 = DT_DIR as u8;
+const FILE: u8 = DT_REG as u8;
+
+/// Files whose content is the same for every host.
+const FILES: &[(&str, &str)] = &[
+    ("devices/system/cpu/cpu0/cache/index0/coherency_line_size", "64"),
+    ("devices/system/cpu/cpu0/cache/index0/level", "1"),
+    ("devices/system/cpu/cpu0/cache/index0/shared_cpu_list", "0"),
+    ("devices/system/cpu/cpu0/cache/index0/shared_cpu_map", "1"),
+    ("devices/system/cpu/cpu0/cache/index0/size", "32K"),
+    ("devices/system/cpu/cpu0/cache/index0/type", "Data"),
+    ("devices/system/cpu/cpu0/cache/index1/coherency_line_size", "64"),
+    ("devices/system/cpu/cpu0/cache/index1/level", "2"),
+    ("devices/system/cpu/cpu0/cache/index1/shared_cpu_list", "0"),
+    ("devices/system/cpu/cpu0/cache/index1/shared_cpu_map", "1"),
+    ("devices/system/cpu/cpu0/cache/index1/size", "8192K"),
+    ("devices/system/cpu/cpu0/cache/index1/type", "Unified"),
+    ("devices/system/cpu/cpu0/topology/core_cpus", "1"),
+    ("devices/system/cpu/cpu0/topology/core_cpus_list", "0"),
+    ("devices/system/cpu/cpu0/topology/core_id", "0"),
+    ("devices/system/cpu/cpu0/topology/core_siblings", "1"),
+    ("devices/system/cpu/cpu0/topology/core_siblings_list", "0"),
+    ("devices/system/cpu/cpu0/topology/die_id", "0"),
+    ("devices/system/cpu/cpu0/topology/package_cpus", "1"),
+    ("devices/system/cpu/cpu0/topology/package_cpus_list", "0"),
+    ("devices/system/cpu/cpu0/topology/physical_package_id", "0"),
+    ("devices/system/cpu/cpu0/topology/thread_siblings", "1"),
+    ("devices/system/cpu/cpu0/topology/thread_siblings_list", "0"),
+    ("devices/system/cpu/isolated", ""),
+    ("devices/system/cpu/kernel_max", "8191"),
+    ("devices/system/cpu/offline", ""),
+    ("devices/system/cpu/online", "0"),
+    ("devices/system/cpu/possible", "0"),
+    ("devices/system/cpu/present", "0"),
+    ("devices/system/cpu/smt/active", "0"),
+    ("devices/system/cpu/smt/control", "notsupported"),
+    ("devices/system/node/has_cpu", "0"),
+    ("devices/system/node/has_memory", "0"),
+    ("devices/system/node/has_normal_memory", "0"),
+    ("devices/system/node/node0/cpulist", "0"),
+    ("devices/system/node/node0/cpumap", "1"),
+    ("devices/system/node/node0/distance", "10"),
+    ("devices/system/node/online", "0"),
+    ("devices/system/node/possible", "0"),
+    ("fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids"),
+    ("fs/cgroup/cgroup.subtree_control", ""),
+    ("kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "0"),
+    ("kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "0"),
+    ("kernel/mm/hugepages/hugepages-2048kB/resv_hugepages", "0"),
+    ("kernel/mm/hugepages/hugepages-2048kB/surplus_hugepages", "0"),
+    ("kernel/mm/transparent_hugepage/defrag", "always defer defer+madvise madvise [never]"),
+    ("kernel/mm/transparent_hugepage/enabled", "always madvise [never]"),
+    ("kernel/mm/transparent_hugepage/hpage_pmd_size", "2097152"),
+    ("kernel/mm/transparent_hugepage/shmem_enabled", "always within_size advise [never] deny force"),
+];
+
+/// Directories with nothing in them.
+const EMPTY: [&str; 6] = ["block", "bus", "class/block", "class/thermal", "class/tty", "module"];
+
+const MEMORY_INFO: &str = "devices/system/node/node0/meminfo";
+
+/// What every interface tells of itself below `/sys/class/net`.
+const INTERFACE_FILES: [&str; 15] = [
+    "addr_len",
+    "address",
+    "broadcast",
+    "carrier",
+    "dev_id",
+    "flags",
+    "ifindex",
+    "iflink",
+    "mtu",
+    "operstate",
+    "speed",
+    "statistics",
+    "tx_queue_len",
+    "type",
+    "uevent",
+];
+
+/// What lies at a path below `/sys`.
+pub fn lookup(view: &View<'_>, path: &[&str]) -> Option<Synthetic> {
+    let file = |text: String| Some(Synthetic::File(text.into_bytes()));
+    if let ["class", "net", rest @ ..] = path {
+        return network(view, rest);
+    }
+    let name = path.join("/");
+    if name == MEMORY_INFO {
+        return file(memory_of_node());
+    }
+    if let Some((_, text)) = FILES.iter().find(|(known, _)| *known == name) {
+        return file(format!("{text}\n"));
+    }
+    directory(&name).map(Synthetic::Directory)
+}
+
+fn directory(name: &str) -> Option<Vec<(&'static str, u8)>> {
+    let prefix = if name.is_empty() { String::new() } else { format!("{name}/") };
+    let files = FILES.iter().map(|(known, _)| (*known, FILE)).chain([(MEMORY_INFO, FILE)]);
+    let directories = EMPTY.iter().map(|known| (*known, DIR)).chain([("class/net", DIR)]);
+    let mut names = Vec::new();
+    for (known, kind) in files.chain(directories) {
+        let Some(rest) = known.strip_prefix(&prefix) else { continue };
+        let entry = match rest.split_once('/') {
+            Some((directory, _)) => (directory, DIR),
+            None => (rest, kind),
+        };
+        if !names.contains(&entry) {
+            names.push(entry);
+        }
+    }
+    (!names.is_empty() || EMPTY.contains(&name)).then_some(names)
+}
+
+fn network(view: &View<'_>, path: &[&str]) -> Option<Synthetic> {
+    let all = interfaces(view.config.addresses);
+    let [name, rest @ ..] = path else {
+        return Some(Synthetic::Directory(all.iter().map(|interface| (interface.name, DIR)).collect()));
+    };
+    let interface = all.iter().find(|interface| interface.name == *name)?;
+    match rest {
+        [] => {
+            let kind = |name: &str| if name == "statistics" { DIR } else { FILE };
+            Some(Synthetic::Directory(INTERFACE_FILES.map(|name| (name, kind(name))).to_vec()))
+        }
+        ["statistics"] => Some(Synthetic::Directory(Vec::new())),
+        [file] => Some(Synthetic::File(format!("{}\n", interface_file(interface, file)?).into_bytes())),
+        _ => None,
+    }
+}
+
+fn interface_file(interface: &Interface, file: &str) -> Option<String> {
+    let state = if interface.broadcast.is_some() { "up" } else { "unknown" };
+    let mac = |bytes: [u8; 6]| bytes.map(|byte| format!("{byte:02x}")).join(":");
+    Some(match file {
+        "addr_len" => "6".to_owned(),
+        "address" => mac(interface.mac),
+        "broadcast" => mac(interface.mac_broadcast),
+        "carrier" => "1".to_owned(),
+        "dev_id" => "0x0".to_owned(),
+        "flags" => format!("{:#x}", interface.flags & 0xffff),
+        "ifindex" | "iflink" => interface.index.to_string(),
+        "mtu" => interface.mtu.to_string(),
+        "operstate" => state.to_owned(),
+        "speed" => "10000".to_owned(),
+        "tx_queue_len" => interface.queue_len.to_string(),
+        "type" => interface.hardware.to_string(),
+        "uevent" => format!("INTERFACE={}\nIFINDEX={}", interface.name, interface.index),
+        _ => return None,
+    })
+}
+
+fn memory_of_node() -> String {
+    let (total, free) = (system::TOTAL_MEMORY / 1024, system::FREE_MEMORY / 1024);
+    let used = total - free;
+    format!(
+        "Node 0 MemTotal:       {total:>8} kB\nNode 0 MemFree:        {free:>8} kB\nNode 0 MemUsed:        {used:>8} kB\n\
+         Node 0 HugePages_Total:     0\nNode 0 HugePages_Free:      0\nNode 0 HugePages_Surp:      0\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_follow_from_their_files() {
+        let names = |name: &str| -> Vec<&str> { directory(name).unwrap().into_iter().map(|(name, _)| name).collect() };
+        assert!(names("").contains(&"devices") && names("").contains(&"class"));
+        assert_eq!(names("devices/system"), ["cpu", "node"]);
+        assert!(names("class").contains(&"net"));
+        assert_eq!(directory("class/tty"), Some(Vec::new()));
+        assert_eq!(directory("devices/none"), None);
+    }
+}
