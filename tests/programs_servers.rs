@@ -186,3 +186,72 @@ fn small_servers_of_many_kinds_serve() {
         assert_eq!(read(&hosts.join("netcat").join(name)), format!("{name}\n"));
     }
 }
+
+#[test]
+fn postgres_serves_clients_at_once() {
+    let hosts = run_twice("postgres", &["psql", "pgbench", "setpriv", "pgrep"]);
+    let server = "postgres: postgres postgres 11.0.0.2 SELECT\n";
+    assert_eq!(
+        said(&hosts, "db"),
+        format!("{server}{server}ended with 0\nended with 0\n"),
+        "titles of processes, ends"
+    );
+    assert_eq!(
+        said(&hosts, "second").lines().take(5).collect::<Vec<_>>(),
+        ["946684812.0", "180", "UPDATE 1", "946684813.0", "10|1090"],
+        "waits for a lock"
+    );
+    let victims = [said(&hosts, "first"), said(&hosts, "second")];
+    let deadlocks = victims.iter().filter(|text| text.contains("ERROR:  deadlock detected"));
+    assert_eq!(deadlocks.count(), 1, "one of two is chosen: {victims:?}");
+    assert!(victims[0].contains("Asynchronous notification \"news\" with payload \"hello\""), "{victims:?}");
+    let load = "done\nnumber of transactions actually processed: 120/120\n\
+                number of failed transactions: 0 (0.000%)\nt\n120\n1090\n";
+    assert_eq!(said(&hosts, "load"), load, "nothing is lost by the death of a process and a restart");
+    let log = read(&hosts.join("db/bash.1000.stderr"));
+    for line in ["was terminated by signal 9: Killed", "all server processes terminated; reinitializing"] {
+        assert!(log.contains(line), "'{line}' is not in:\n{log}");
+    }
+}
+
+#[test]
+fn ssh_carries_commands_files_and_connections() {
+    let hosts = run_twice("ssh", &["sshd", "ssh", "ssh-keygen", "scp", "sftp", "rsync", "git", "ncat", "curl"]);
+    let (piped, file) = ("2245526238 1288895\n", "2052179976 588895");
+    let expected = format!(
+        "server\nroot\n11.0.0.1\nexit 7\nexit 255\n{piped}{piped}out\nerr\nPermission denied\n\
+         {file} \n{file}\nhost_key.pub\nfetched\nforwarded\nforwarded\nbackwards\n\
+         Exit request sent.\n<f.st...... tree/b\nfirst\n"
+    );
+    assert_eq!(said(&hosts, "client"), expected);
+}
+
+/// The hosts' directories of a run of an example that needs no set-up.
+fn run_example(name: &str) -> PathBuf {
+    let folder = folder(&format!("servers/example-{name}"));
+    let example = root().join(format!("examples/{name}/{name}.yaml"));
+    run_well(&folder, example.to_str().expect("UTF-8"), &[]);
+    folder.join(format!("{name}.data/hosts"))
+}
+
+#[test]
+fn clients_of_postgres_feel_their_distance() {
+    let hosts = run_example("postgres");
+    let rate = |host: &str| -> f64 {
+        let text = said(&hosts, host);
+        let rate = text.lines().find_map(|line| line.strip_prefix("tps = "));
+        rate.and_then(|rate| rate.split(' ').next()?.parse().ok()).unwrap_or_else(|| panic!("{host}: {text}"))
+    };
+    let rates = [rate("rack"), rate("city"), rate("overseas")];
+    assert!(rates[0] > rates[1] && rates[1] > rates[2] && rates[2] > 0.5, "{rates:?}");
+}
+
+#[test]
+fn a_page_comes_through_the_gateway() {
+    let hosts = run_example("ssh");
+    let text = said(&hosts, "laptop");
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[..2], ["this is gateway", "2052179976 588895"], "{text}");
+    assert!(lines[2].starts_with("588895 bytes in "), "{text}");
+    assert!(fs::read(hosts.join("laptop/page")).unwrap() == fs::read(hosts.join("web/www/page")).unwrap());
+}
