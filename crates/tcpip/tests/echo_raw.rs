@@ -53,6 +53,24 @@ fn echoes_come_back_with_the_sockets_identifier() {
 }
 
 #[test]
+fn long_echoes_travel_in_fragments_both_ways() {
+    for (family, to, ask) in
+        [(Family::V4, IpAddr::from(B), icmp::ECHO_REQUEST), (Family::V6, IpAddr::from(B6), icmp::v6::ECHO_REQUEST)]
+    {
+        let mut net = net();
+        net.trace = Some(Vec::new());
+        let id = net.stacks[0].echo_socket(family);
+        let long = [&request(ask)[..], &[7; 4000]].concat();
+        net.stacks[0].send_to(id, long.into(), Some(addr(to, 0))).unwrap();
+        net.idle(ms(50));
+        assert_eq!(read(&mut net, 0, id).unwrap().0.len(), 4012);
+        let trace = net.trace.take().unwrap();
+        assert_eq!(trace.len(), 6);
+        assert!(trace.iter().all(|(.., packet)| packet.wire_len() <= 1500));
+    }
+}
+
+#[test]
 fn raw_sockets_hear_every_packet_of_their_protocol() {
     let mut net = net();
     let four = net.stacks[1].raw_socket(Family::V4, ICMP);

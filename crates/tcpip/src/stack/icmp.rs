@@ -4,6 +4,7 @@
 use super::{Kind, Stack};
 use crate::addr::{Endpoint, Family, FourTuple, Interface};
 use crate::error::SocketError;
+use crate::fragment;
 use crate::packet::{Packet, Transport};
 use crate::socket::Readiness;
 use crate::tcp::connection::State;
@@ -53,10 +54,19 @@ impl Stack {
         self.answer(Packet { ip, transport, payload: Bytes::from(quoted) });
     }
 
-    /// Sends a packet that no socket has written.
+    /// Sends a packet that no socket has written, in fragments if it is larger than the MTU.
     fn answer(&mut self, packet: Packet) {
-        let local = self.is_local(packet.ip.dst);
-        self.push_packet(if local { Interface::Loopback } else { Interface::Ethernet }, packet, None);
+        let mtu = usize::from(self.config.mtu);
+        if self.is_local(packet.ip.dst) {
+            self.push_packet(Interface::Loopback, packet, None);
+        } else if packet.wire_len() <= mtu {
+            self.push_packet(Interface::Ethernet, packet, None);
+        } else {
+            self.next_fragment_id = self.next_fragment_id.wrapping_add(1);
+            for part in fragment::split(&packet, mtu, self.next_fragment_id) {
+                self.push_packet(Interface::Ethernet, part, None);
+            }
+        }
     }
 
     fn echo(&mut self, packet: &Packet, transport: Transport) {
