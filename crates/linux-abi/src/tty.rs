@@ -115,6 +115,16 @@ constants! {
 }
 
 constants! {
+    /// Requests on the longer form of the settings.
+    SETTINGS_REQUESTS: u32 {
+        TCGETS2 = 0x802c_542a,
+        TCSETS2 = 0x402c_542b,
+        TCSETSW2 = 0x402c_542c,
+        TCSETSF2 = 0x402c_542d,
+    }
+}
+
+constants! {
     /// Arguments of TCFLSH.
     FLUSH_QUEUES: u64 {
         TCIFLUSH = 0,

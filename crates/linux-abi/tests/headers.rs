@@ -478,6 +478,7 @@ fn constants_of_the_kernel_headers() {
         tty::CONTROL_FLAGS,
         tty::LOCAL_FLAGS,
         tty::PACKET_FLAGS,
+        tty::SETTINGS_REQUESTS,
         tty::FLUSH_QUEUES,
         tty::FLOW_ACTIONS,
         tty::SPECIAL_CHARACTERS,
