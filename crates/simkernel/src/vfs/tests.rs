@@ -250,7 +250,7 @@ fn attributes_are_simulated_and_the_run_can_always_read() {
     assert_eq!(stat.st_mode & 0o7777, 0o400);
     assert_eq!((stat.st_uid, stat.st_gid), (0, 0));
     assert_eq!(stat.st_mtime, 946_684_805);
-    run.vfs.chmod(path.as_bytes(), &node, &new(0o4711)).unwrap();
+    run.vfs.chmod(path.as_bytes(), &node, 0o4711, NOW).unwrap();
     assert_eq!(run.vfs.stat(&node).st_mode & 0o7777, 0o4711);
     let real = std::fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(real & 0o7777, 0o711, "no set-user-id bit reaches the machine");
