@@ -145,10 +145,7 @@ fn check_explains_the_plan_and_runs_nothing() {
     let directory = experiment("general", "general");
     let answer = gnomon(directory.path(), &["check", "--seed", "5", "x.yaml"]);
     assert_eq!((answer.status, answer.err.as_str()), (0, ""));
-    let program = fs::canonicalize("/bin/true").unwrap();
-    for part in
-        ["10 sec", "seed 5", "2 nodes", "alice", "11.0.0.1", "bob", "11.0.0.2", "10 ms", program.to_str().unwrap()]
-    {
+    for part in ["10 sec", "seed 5", "2 nodes", "alice", "11.0.0.1", "bob", "11.0.0.2", "10 ms", "/bin/true"] {
         assert!(answer.out.contains(part), "'{part}' is not in {}", answer.out);
     }
     assert!(!directory.path().join("out").exists());
