@@ -808,7 +808,7 @@ static void use_devices(void *argument)
     show_ok("/etc/shadow", open("/etc/shadow", O_RDONLY));
     show("chmod /dev/null", chmod("/dev/null", 0600));
     show("unlink /dev/null", unlink("/dev/null"));
-    show("mkdir", mkdir("/root/x", 0700));
+    show("mkdir", mkdir("/usr/x", 0700));
     show_ok("/etc/new", open("/etc/new", O_CREAT | O_WRONLY, 0644));
     show("unlink /etc/passwd", unlink("/etc/passwd"));
 }

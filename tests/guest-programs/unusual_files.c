@@ -126,19 +126,19 @@ CASE(restricted_walks)
     int dir;
 
     scratch();
-    MUST(mkdir("root", 0755));
-    MUST(mkdir("root/dir", 0755));
-    file_make("root/file", "");
-    file_make("root/dir/file", "");
-    MUST(symlink("file", "root/link"));
-    MUST(symlink("../../file", "root/dir/up"));
-    MUST(symlink("..", "root/dir/back"));
-    MUST(symlink("dir", "root/dirlink"));
+    MUST(mkdir("top", 0755));
+    MUST(mkdir("top/dir", 0755));
+    file_make("top/file", "");
+    file_make("top/dir/file", "");
+    MUST(symlink("file", "top/link"));
+    MUST(symlink("../../file", "top/dir/up"));
+    MUST(symlink("..", "top/dir/back"));
+    MUST(symlink("dir", "top/dirlink"));
     if (!getcwd(absolute, 300))
         return;
-    strcat(absolute, "/root/file");
-    MUST(symlink(absolute, "root/absolute"));
-    dir = MUST(open("root", O_PATH | O_DIRECTORY));
+    strcat(absolute, "/top/file");
+    MUST(symlink(absolute, "top/absolute"));
+    dir = MUST(open("top", O_PATH | O_DIRECTORY));
     for (size_t p = 0; p < COUNT_OF(paths); p++)
         for (size_t r = 0; r < COUNT_OF(restrictions); r++) {
             char what[100];

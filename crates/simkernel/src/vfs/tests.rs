@@ -161,11 +161,20 @@ fn paths_are_walked_through_dots_slashes_and_links() {
 #[test]
 fn nothing_is_written_outside_the_run() {
     let mut run = Run::new();
-    assert_eq!(run.vfs.mkdir(b"/usr/new", &new(0o755)), Err(Errno::EROFS));
-    assert_eq!(run.vfs.create(b"/usr/new", &new(0o644)).unwrap_err(), Errno::EROFS);
+    assert_eq!(run.vfs.mkdir(b"/sys/new", &new(0o755)), Err(Errno::EROFS));
+    assert_eq!(run.vfs.create(b"/sys/new", &new(0o644)).unwrap_err(), Errno::EROFS);
+    run.vfs.mkdir(b"/usr/gnomon-must-not-exist", &new(0o755)).unwrap();
+    assert!(run.names("/usr").contains(&"gnomon-must-not-exist".to_owned()));
+    assert!(!std::path::Path::new("/usr/gnomon-must-not-exist").exists());
+    let mode = || std::fs::metadata("/usr/bin/env").unwrap().permissions().mode();
+    let before = mode();
     let env = run.real("/usr/bin/env");
-    assert_eq!(run.vfs.remove(b"/usr/bin/env", &env, false, NOW), Err(Errno::EROFS));
-    assert_eq!(run.vfs.chmod(b"/usr/bin/env", &env, 0, NOW), Err(Errno::EROFS));
+    run.vfs.chmod(b"/usr/bin/env", &env, 0, NOW).unwrap();
+    let env = run.real("/usr/bin/env");
+    assert_eq!(run.vfs.stat(&env).st_mode & 0o777, 0);
+    run.vfs.remove(b"/usr/bin/env", &env, false, NOW).unwrap();
+    assert!(run.walk("/usr/bin/env", true).unwrap().node.is_none());
+    assert_eq!(mode(), before);
 }
 
 #[test]
