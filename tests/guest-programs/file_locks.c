@@ -58,6 +58,57 @@ CASE(a_childs_view_of_its_parents_lock)
     show("the child's locks are gone", lock(fd, F_SETLK, F_WRLCK, 0, 0));
 }
 
+/* All locks of other processes, one after the other. */
+static void show_all(int fd)
+{
+    long at = 0;
+
+    for (;;) {
+        struct flock seen = lock_of(F_WRLCK, at, 0);
+
+        MUST(fcntl(fd, F_GETLK, &seen));
+        if (seen.l_type == F_UNLCK)
+            break;
+        printf(" %s %ld-%ld", seen.l_type == F_WRLCK ? "exclusive" : "shared", (long)seen.l_start,
+               (long)(seen.l_start + seen.l_len));
+        at = seen.l_start + seen.l_len;
+    }
+    printf("\n");
+    fflush(stdout);
+}
+
+/* A second lock of each kind in each position to a first one: what joins, what is split. */
+CASE(locks_of_one_process_join_and_split)
+{
+    static const struct {
+        int type;
+        const char *name;
+    } types[] = { { F_RDLCK, "shared" }, { F_WRLCK, "exclusive" }, { F_UNLCK, "none" } };
+    static const long ranges[][2] = { { 1, 5 },   { 5, 5 },   { 5, 8 },   { 10, 3 },  { 10, 10 }, { 12, 4 },
+                                      { 15, 5 },  { 17, 10 }, { 20, 5 },  { 22, 3 },  { 5, 30 } };
+    int fd;
+
+    scratch();
+    fd = open_file();
+    for (int first = 0; first < 2; first++)
+        for (int second = 0; second < 3; second++)
+            for (size_t r = 0; r < COUNT_OF(ranges); r++) {
+                pid_t pid;
+
+                MUST(lock(fd, F_SETLK, F_UNLCK, 0, 0));
+                MUST(lock(fd, F_SETLK, types[first].type, 10, 10));
+                MUST(lock(fd, F_SETLK, types[second].type, ranges[r][0], ranges[r][1]));
+                printf("%s, then %s at %ld for %ld:", types[first].name, types[second].name, ranges[r][0], ranges[r][1]);
+                fflush(stdout);
+                pid = MUST(fork());
+                if (pid == 0) {
+                    show_all(fd);
+                    _exit(0);
+                }
+                MUST(waitpid(pid, NULL, 0));
+            }
+}
+
 CASE(waiting_for_a_record_lock)
 {
     int fd;

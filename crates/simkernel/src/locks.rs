@@ -42,7 +42,7 @@ impl Lock {
 
 #[derive(Debug, Default)]
 pub struct Locks {
-    /// By inode number, in order of granting.
+    /// By inode number: owners in order of their first lock, each one's locks by start. F_GETLK tells the first that conflicts.
     held: FastMap<(Family, u64), Vec<Lock>>,
 }
 
@@ -52,10 +52,24 @@ impl Locks {
         self.held.get(&(family, number))?.iter().find(|held| wanted.conflicts(held)).copied()
     }
 
-    /// Grants a lock; the owner's own locks give way where they overlap.
-    pub fn grant(&mut self, family: Family, number: u64, lock: Lock) {
+    /// Grants a lock; the owner's own locks give way where they overlap, and those of the same kind become one where they touch.
+    pub fn grant(&mut self, family: Family, number: u64, mut lock: Lock) {
         self.release(family, number, &lock);
-        self.held.entry((family, number)).or_default().push(lock);
+        let held = self.held.entry((family, number)).or_default();
+        held.retain(|other| {
+            let joins = other.owner == lock.owner && other.exclusive == lock.exclusive;
+            let touches = other.end == lock.start || other.start == lock.end;
+            if joins && touches {
+                (lock.start, lock.end) = (lock.start.min(other.start), lock.end.max(other.end));
+            }
+            !(joins && touches)
+        });
+        let after = |other: &Lock| other.owner == lock.owner && other.start < lock.start;
+        let at = match held.iter().rposition(after) {
+            Some(last) => last + 1,
+            None => held.iter().position(|other| other.owner == lock.owner).unwrap_or(held.len()),
+        };
+        held.insert(at, lock);
     }
 
     /// Gives up what the owner holds within a range. Whether anything was.
@@ -168,7 +182,22 @@ mod tests {
         assert!(locks.release(Family::Record, 1, &lock(1, 40, 60, false)));
         assert_eq!(locks.held[&(Family::Record, 1)], [lock(1, 0, 40, true), lock(1, 60, 100, true)]);
         locks.grant(Family::Record, 1, lock(1, 0, 70, false));
-        assert_eq!(locks.held[&(Family::Record, 1)], [lock(1, 70, 100, true), lock(1, 0, 70, false)]);
+        assert_eq!(locks.held[&(Family::Record, 1)], [lock(1, 0, 70, false), lock(1, 70, 100, true)]);
         assert!(!locks.release(Family::Record, 1, &lock(2, 0, u64::MAX, false)));
+    }
+
+    #[test]
+    fn locks_that_touch_join_and_the_lowest_conflict_is_told() {
+        let mut locks = Locks::default();
+        for range in [(10, 15), (5, 10), (20, 30), (1, 3)] {
+            locks.grant(Family::Record, 1, lock(1, range.0, range.1, true));
+        }
+        assert_eq!(
+            locks.held[&(Family::Record, 1)],
+            [(1, 3), (5, 15), (20, 30)].map(|(from, to)| lock(1, from, to, true))
+        );
+        assert_eq!(locks.conflict(Family::Record, 1, &lock(2, 0, 100, false)), Some(lock(1, 1, 3, true)));
+        locks.grant(Family::Record, 1, lock(1, 3, 5, false));
+        assert_eq!(locks.held[&(Family::Record, 1)].len(), 4, "kinds do not join");
     }
 }
