@@ -39,7 +39,7 @@ fn find_in(written: &str, passwd: &str, group: &str) -> Result<UserPlan, String>
         _ => {
             let names = users.iter().map(|fields| fields[0]).filter(|name| !name.is_empty());
             let remedy = crate::suggest::remedy(written, names);
-            return Err(format!("/etc/passwd has no user '{written}'{remedy}; or give a number"));
+            return Err(format!("'{written}' is neither a number nor a user of /etc/passwd{remedy}"));
         }
     };
     Ok(UserPlan {
@@ -87,7 +87,11 @@ mod tests {
     #[test]
     fn a_wrong_name_is_told_with_a_remedy() {
         let error = find_in("postgers", PASSWD, GROUP).unwrap_err();
-        assert!(error.contains("no user 'postgers'") && error.contains("postgres"), "{error}");
+        assert!(
+            error.starts_with("'postgers' is neither a number nor a user of /etc/passwd")
+                && error.contains("'postgres'"),
+            "{error}"
+        );
         assert!(find_in("", PASSWD, GROUP).is_err());
     }
 }

@@ -89,17 +89,23 @@ impl SymbolFile {
             return found;
         };
         while let Ok(Some(frame)) = frames.next() {
-            let name = frame.function.as_ref().and_then(|function| function.demangle().ok());
+            let name = frame.function.as_ref().and_then(|function| function.raw_name().ok());
             let location = frame.location.as_ref();
             let file = location.and_then(|location| location.file).map(str::to_owned);
-            found.push((name.map(String::from), file, location.and_then(|location| location.line)));
+            found.push((name.map(|name| demangled(&name)), file, location.and_then(|location| location.line)));
         }
         found
     }
 }
 
+/// What names begin with that C++ and Rust compilers have encoded. Others are not touched: a function `f` of C is no `float`.
+const ENCODED: [&str; 2] = ["_Z", "_R"];
+
 /// A name as the program's source has it.
 pub(crate) fn demangled(name: &str) -> String {
+    if !ENCODED.iter().any(|begin| name.starts_with(begin)) {
+        return name.to_owned();
+    }
     addr2line::demangle_auto(name.into(), None).into_owned()
 }
 
@@ -158,4 +164,18 @@ fn section_bytes(elf: &ElfFile64<'_, Endianness>, data: &Arc<[u8]>, name: &str) 
     let unpacked: Arc<[u8]> = section.uncompressed_data().ok()?.into();
     let range = 0..unpacked.len();
     Some(Bytes { data: unpacked, range })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_encoded_names_are_decoded() {
+        for plain in ["f", "g", "main", "i", "_start", "Ss"] {
+            assert_eq!(demangled(plain), plain);
+        }
+        assert_eq!(demangled("_ZN4base4timeEi"), "base::time(int)");
+        assert_eq!(demangled("_RNvC6_123foo3bar"), "123foo::bar");
+    }
 }
