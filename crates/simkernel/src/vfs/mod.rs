@@ -336,9 +336,17 @@ impl Vfs {
     /// What decides who may do what with a file.
     pub fn permissions(&mut self, view: &View<'_>, path: &[u8], node: &Node) -> Permissions {
         match node {
-            Node::Real(node) => Permissions::from(&self.stat(node)),
+            Node::Real(node) => self.real_permissions(path, node),
             Node::Synthetic(node) => Permissions::from(&synthetic::stat(view, path, node)),
         }
+    }
+
+    /// As `permissions`, for a file of the machine or the run. Everyone may pass the directories that lead to where the host
+    /// works: its users are no users of the machine, whose run may lie in `/root` or a closed home.
+    fn real_permissions(&mut self, path: &[u8], node: &RealNode) -> Permissions {
+        let permissions = Permissions::from(&self.stat(node));
+        let passage = if self.mounts.leads_to_host(path) { 0o111 } else { 0 };
+        Permissions { mode: permissions.mode | passage, ..permissions }
     }
 
     /// Notes times, in nanoseconds of the Unix epoch; None leaves one as it is.

@@ -73,6 +73,8 @@ impl Overlay {
 #[derive(Debug)]
 pub struct Mounts {
     table: Vec<(Vec<u8>, Area)>,
+    /// The directory that the host works in.
+    host: Vec<u8>,
 }
 
 impl Mounts {
@@ -88,7 +90,7 @@ impl Mounts {
         }
         table.extend(MADE_UP.map(|prefix| (prefix.as_bytes().to_vec(), Area::ReadOnly)));
         table.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
-        Mounts { table }
+        Mounts { table, host: config.host_dir.as_os_str().as_bytes().to_vec() }
     }
 
     /// The area of an absolute path without `.`, `..` and links, and the length of the prefix that put it there.
@@ -108,9 +110,9 @@ impl Mounts {
         !std::mem::replace(&mut overlay.used, true)
     }
 
-    /// Whether a directory of the machine leads to the run's directory: everyone may pass it, whoever started the run.
-    pub fn leads_to_run(&self, path: &[u8]) -> bool {
-        self.table.iter().any(|(prefix, area)| *area == Area::ReadWrite && is_below(prefix, path))
+    /// Whether a directory leads to the one that the host works in.
+    pub fn leads_to_host(&self, path: &[u8]) -> bool {
+        self.host.len() > path.len() && is_below(&self.host, path)
     }
 }
 
@@ -132,7 +134,8 @@ mod tests {
         assert!(matches!(mounts.find(b"/run/lock").0, Area::Overlay(Overlay { lower: Lower::Nothing, .. })));
         assert_eq!(mounts.find(b"/proc/self").0, &Area::ReadOnly);
         assert!(matches!(mounts.find(b"/usr/bin").0, Area::Overlay(Overlay { lower: Lower::Lasting, .. })));
-        assert!(mounts.leads_to_run(b"/tmp") && !mounts.leads_to_run(b"/tmp/other"));
+        assert!(mounts.leads_to_host(b"") && mounts.leads_to_host(b"/tmp") && mounts.leads_to_host(b"/tmp/run.data/hosts"));
+        assert!(!mounts.leads_to_host(b"/tmp/other") && !mounts.leads_to_host(b"/tmp/run.data/hosts/alpha"));
         assert!(matches!(mounts.find(b""), (Area::Overlay(_), 0)));
     }
 }

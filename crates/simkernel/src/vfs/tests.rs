@@ -243,6 +243,43 @@ fn directories_are_searched_with_the_viewers_rights() {
 }
 
 #[test]
+fn everyone_may_pass_closed_directories_that_lead_to_the_host() {
+    let mut run = Run::new();
+    let closed = |path: PathBuf| std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let hosts = run.root.join("run.data/hosts");
+    for directory in [run.root.clone(), run.root.join("run.data"), hosts.clone()] {
+        closed(directory);
+    }
+    for directory in ["elsewhere", "run.data/hosts/beta"] {
+        std::fs::create_dir_all(run.root.join(directory).join("below")).unwrap();
+        closed(run.root.join(directory));
+    }
+    let nobody = Credentials::of_user(65_534, 65_534, &[]);
+    // What was passed with all rights is remembered.
+    for credentials in [None, Some(&nobody)] {
+        let view = View {
+            config: &run.config,
+            process: None,
+            thread: None,
+            credentials,
+            threads: &run.threads,
+            processes: &run.processes,
+            shared: &run.shared,
+            ipc: &run.ipc,
+            terminals: &run.terminals,
+            files: &run.files,
+            now: SimTime::ZERO,
+        };
+        assert!(run.vfs.walk(&view, b"/", hosts.join("alpha/file").as_os_str().as_bytes(), true).is_ok());
+        for directory in ["elsewhere", "run.data/hosts/beta"] {
+            let below = run.root.join(directory).join("below");
+            let found = run.vfs.walk(&view, b"/", below.as_os_str().as_bytes(), true);
+            assert_eq!(found.err(), credentials.map(|_| Errno::EACCES), "{directory}");
+        }
+    }
+}
+
+#[test]
 fn private_directories_begin_empty() {
     let mut run = Run::new();
     assert_eq!(run.names("/dev/shm"), [".", ".."]);

@@ -1,7 +1,6 @@
 //! From a guest's path to the thing it names: component by component, through links, areas and synthetic files.
 
 use super::mounts::{Area, Lower};
-use super::permission::Permissions;
 use super::synthetic::{self, Synthetic, View};
 use super::{RealNode, Vfs, errno};
 use crate::credentials::Credentials;
@@ -157,7 +156,7 @@ impl Vfs {
         if let Some(known) = self.known_directories.get(path) {
             return known.demand(who, X_OK);
         }
-        if self.mounts.leads_to_run(path) || synthetic::is_own_descriptors(view, path) {
+        if synthetic::is_own_descriptors(view, path) {
             return Ok(());
         }
         let node = self.lookup(view, path)?.ok_or(Errno::ENOENT)?;
@@ -169,7 +168,7 @@ impl Vfs {
         if self.is_lasting(path, node)
             && let Node::Real(real) = node
         {
-            let permissions = Permissions::from(&self.stat(real));
+            let permissions = self.real_permissions(path, real);
             self.known_directories.insert(path.to_vec(), permissions);
         }
     }
