@@ -134,7 +134,9 @@ mod tests {
         assert!(matches!(mounts.find(b"/run/lock").0, Area::Overlay(Overlay { lower: Lower::Nothing, .. })));
         assert_eq!(mounts.find(b"/proc/self").0, &Area::ReadOnly);
         assert!(matches!(mounts.find(b"/usr/bin").0, Area::Overlay(Overlay { lower: Lower::Lasting, .. })));
-        assert!(mounts.leads_to_host(b"") && mounts.leads_to_host(b"/tmp") && mounts.leads_to_host(b"/tmp/run.data/hosts"));
+        assert!(
+            mounts.leads_to_host(b"") && mounts.leads_to_host(b"/tmp") && mounts.leads_to_host(b"/tmp/run.data/hosts")
+        );
         assert!(!mounts.leads_to_host(b"/tmp/other") && !mounts.leads_to_host(b"/tmp/run.data/hosts/alpha"));
         assert!(matches!(mounts.find(b""), (Area::Overlay(_), 0)));
     }
