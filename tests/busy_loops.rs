@@ -180,3 +180,39 @@ fn openssl_speed_comes_to_its_end() {
     assert!(output.stdout.contains("sha256"), "{}", output.stdout);
     assert!(output.stderr.contains("sha256") && output.stderr.contains("in 1.00s"), "{}", output.stderr);
 }
+
+/// Waits for a time on the clock and for a byte in a pipe, without ever blocking; prints how late it noticed, in microseconds.
+const POLLER: &str = "\
+import os, select, threading, time
+now = time.monotonic_ns
+for wait in 10, 100, 1_000, 20_000, 300_000:
+    for look in (lambda: None), os.sched_yield:
+        start = now()
+        while now() - start < wait * 1000: look()
+        print(wait, (now() - start) // 1000 - wait)
+reader, writer = os.pipe()
+begin = now()
+def write():
+    time.sleep(0.05)
+    os.write(writer, b'x')
+threading.Thread(target=write).start()
+while not select.select([reader], [], [], 0)[0]: pass
+print(50_000, (now() - begin) // 1000 - 50_000)
+";
+
+#[test]
+fn polling_loops_notice_soon() {
+    let folder = folder("busy-loops/polling");
+    let mut command = gnomon();
+    command.args(["exec", "--quiet", "python3", "-c", POLLER]).current_dir(&folder);
+    let output = capture(&mut command);
+    assert_eq!(output.code(), 0, "{}", output.stderr);
+    let mut lines = 0;
+    for line in output.stdout.lines() {
+        let (wait, late) = line.split_once(' ').expect("two numbers");
+        let (wait, late): (u64, u64) = (wait.parse().unwrap(), late.parse().unwrap());
+        assert!(late <= (wait / 10).clamp(20, 500), "{late} us late after {wait} us: {}", output.stdout);
+        lines += 1;
+    }
+    assert_eq!(lines, 11, "{}", output.stdout);
+}

@@ -81,8 +81,20 @@ fn compare(name: &str) {
     let cases: Vec<&str> = list.lines().collect();
 
     let native = capture(limited(&program).current_dir(&folder));
-    let expected = printed(&native);
+    let mut expected = printed(&native);
     let (simulated, code) = simulate(&program, &folder, &cases);
+    // A busy machine is late now and then, the simulation never: what differs may be natively different the next time.
+    let mut native_codes = vec![native.code()];
+    for _ in 0..2 {
+        let differs = |case: &&str| difference(expected.get(*case), simulated.get(*case)).is_some();
+        let again: Vec<&str> = cases.iter().copied().filter(differs).collect();
+        if again.is_empty() {
+            break;
+        }
+        let native = capture(limited(&program).args(again).current_dir(&folder));
+        expected.extend(printed(&native));
+        native_codes.push(native.code());
+    }
 
     let mut problems = Vec::new();
     let mut same = 0;
@@ -95,8 +107,8 @@ fn compare(name: &str) {
             (None, true) => problems.push(format!("case {case} is the same now: take it off the list")),
         }
     }
-    if problems.is_empty() && code != native.code() {
-        problems.push(format!("exit status {code}, natively {}", native.code()));
+    if problems.is_empty() && !native_codes.contains(&code) {
+        problems.push(format!("exit status {code}, natively {native_codes:?}"));
     }
     println!("{name}: {same} of {} cases print the same", cases.len());
     assert!(problems.is_empty(), "{name}: {same} of {} cases print the same\n{}", cases.len(), problems.join("\n"));

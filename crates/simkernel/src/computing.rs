@@ -12,6 +12,7 @@ use crate::ids::Tid;
 use crate::kernel::Kernel;
 use crate::run::{SENDING_DELAY, Turn};
 use crate::shared::{Key, Space};
+use crate::spree::Spree;
 use crate::thread::ThreadState;
 use base::{SimDuration, SimTime};
 use guest::{Exit, Proof, Spin, Stopwatch, Worker, prove_spin};
@@ -75,16 +76,30 @@ pub(crate) struct Spinner {
 }
 
 /// What happened on a host since its time last moved.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     pub(crate) at: SimTime,
-    pub(crate) calls: u64,
+    pub(crate) spree: Spree,
     spins: u32,
+    /// Time passes until here only because of the calls: they go on counting.
+    goes_on_until: SimTime,
 }
 
 impl Moment {
     pub(crate) fn new(at: SimTime) -> Moment {
-        Moment { at, calls: 0, spins: 0 }
+        Moment { at, spree: Spree::of_host(), spins: 0, goes_on_until: SimTime::ZERO }
+    }
+
+    /// Another time has come.
+    pub(crate) fn move_to(&mut self, now: SimTime) {
+        *self = if now > self.goes_on_until { Moment::new(now) } else { Moment { at: now, spins: 0, ..*self } };
+    }
+
+    /// The time that passes now for all calls on the host.
+    pub(crate) fn charge(&mut self, now: SimTime) -> SimDuration {
+        let time = self.spree.charge();
+        self.goes_on_until = now + time;
+        time
     }
 }
 

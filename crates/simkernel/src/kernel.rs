@@ -144,7 +144,7 @@ impl Kernel {
             runnable: VecDeque::new(),
             random,
             spinners: Vec::new(),
-            moment: Moment::default(),
+            moment: Moment::new(SimTime::ZERO),
             computing: ComputingCounts::default(),
             slice: Slice { until: SimTime::MAX, line_is_free: true },
             call_counts: Box::new([0; linux_abi::nr::COUNT]),

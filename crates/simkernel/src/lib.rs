@@ -33,6 +33,7 @@ pub mod shared;
 pub mod signal;
 mod signal_delivery;
 mod signal_send;
+mod spree;
 pub mod syscalls;
 #[cfg(test)]
 mod test_machine;

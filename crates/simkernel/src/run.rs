@@ -1,6 +1,6 @@
 //! Executing threads: from a vcpu's exits to system calls and signals, and back, until nothing on the host can go on.
 
-use crate::computing::{FIRST_TICKS, Moment};
+use crate::computing::FIRST_TICKS;
 use crate::ctx::Ctx;
 use crate::host::Slice;
 use crate::ids::{Pid, Tid};
@@ -9,6 +9,7 @@ use crate::outcome::{Outcome, Restart, SysResult};
 use crate::process::{ExitRecord, ExitStatus, Process};
 use crate::shared::{Key, Memory, Space};
 use crate::signal_delivery;
+use crate::spree::Spree;
 use crate::syscalls;
 use crate::thread::{Thread, ThreadState};
 use crate::wait::Wake;
@@ -17,17 +18,8 @@ use guest::{CLOCK_CALLS, Exit, Worker};
 use linux_abi::nr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A thread that makes this many calls without waiting is put to sleep for as long as they would have taken: a loop that waits
-/// for the clock, or for another host, must see time pass.
-const CALLS_PER_TURN: u64 = 20_000;
-/// As many calls of all threads of a host, without that time moved, are too many as well: threads can wake each other for ever.
-const CALLS_PER_MOMENT: u64 = 100_000;
-/// What one call is taken to cost when a turn is over, Shadow's `unblocked_syscall_latency`.
-const CALL_COST: SimDuration = SimDuration::from_micros(1);
 /// Copies of loopback packets that may gather before the host records them.
 const LOOPBACK_SEEN_MAX: usize = 1024;
-/// Consecutive yields after which time passes.
-const YIELDS_PER_TURN: u32 = 100;
 
 /// How long what a thread sends may wait for it to go on calling, when calls take time.
 pub(crate) const SENDING_DELAY: SimDuration = SimDuration::from_micros(10);
@@ -51,7 +43,7 @@ impl Kernel {
         self.now = now;
         self.slice = slice;
         if self.moment.at != now {
-            self.moment = Moment::new(now);
+            self.moment.move_to(now);
         }
         while let Some(tid) = self.runnable.pop_front() {
             let ran = self.run_thread(tid, worker, self.now);
@@ -164,8 +156,10 @@ impl Kernel {
 impl Ctx<'_> {
     /// Runs the calling thread until it waits, yields or ends.
     fn turn(&mut self, worker: &mut Worker) -> Turn {
-        // Of the calls of this moment, how many were before this turn.
-        let before = self.kernel.moment.calls;
+        let spree = std::mem::replace(&mut self.thread.spree, Spree::of_thread());
+        let before = self.kernel.moment.spree.calls;
+        // The number of calls on the host at which time has to pass.
+        let limit = before + spree.left().min(self.kernel.moment.spree.left());
         let began = self.now;
         if std::mem::take(&mut self.thread.sleeping) {
             // The nap of a thread that had made too many calls is over; its registers are as they were.
@@ -194,7 +188,7 @@ impl Ctx<'_> {
             return turn;
         }
         loop {
-            self.show_clocks(worker, before);
+            self.show_clocks(worker, limit);
             let exit = self.run_guest(worker);
             if self.thread.computing.is_under_way()
                 && let Some(turn) = self.settle_computing(worker, &exit, began)
@@ -203,7 +197,7 @@ impl Ctx<'_> {
             }
             match exit {
                 Exit::Syscall => {
-                    self.kernel.moment.calls += 1;
+                    self.kernel.moment.spree.calls += 1;
                     if let Some(site) = worker.take_missed_site() {
                         self.note_miss(site);
                     }
@@ -218,21 +212,21 @@ impl Ctx<'_> {
                     }
                 }
                 Exit::Fault(fault) => {
-                    self.kernel.moment.calls += 1;
+                    self.kernel.moment.spree.calls += 1;
                     signal_delivery::fault(self, &fault);
                     if self.process.ending.is_some() {
                         return Turn::Over;
                     }
                 }
                 Exit::ReadTsc => {
-                    self.kernel.moment.calls += 1;
+                    self.kernel.moment.spree.calls += 1;
                     self.thread.vcpu.complete_tsc(self.now.uptime_nanos());
                     if let Some(turn) = self.charge_call(nr::clock_gettime.into(), began) {
                         return turn;
                     }
                 }
                 Exit::ReadRandom => {
-                    self.kernel.moment.calls += 1;
+                    self.kernel.moment.spree.calls += 1;
                     let value = self.kernel.random.next_u64();
                     self.thread.vcpu.complete_random(value);
                 }
@@ -245,8 +239,8 @@ impl Ctx<'_> {
             if self.kernel.net.stack.loopback_seen() >= LOOPBACK_SEEN_MAX {
                 return Turn::Again;
             }
-            if let Some(turn) = self.too_many_calls(before) {
-                return turn;
+            if self.kernel.moment.spree.calls >= limit && !self.kernel.config.time_moves() {
+                return self.take_time(spree, before);
             }
         }
     }
@@ -265,21 +259,19 @@ impl Ctx<'_> {
         exit
     }
 
-    /// Whether calls that take no time have become so many that time has to pass, in this turn or on the whole host.
-    #[inline]
-    fn too_many_calls(&mut self, before: u64) -> Option<Turn> {
-        let calls = self.kernel.moment.calls;
-        let in_turn = calls - before;
-        if in_turn < CALLS_PER_TURN && calls < CALLS_PER_MOMENT || self.kernel.config.time_moves() {
-            return None;
-        }
-        let too_many = if in_turn < CALLS_PER_TURN { calls } else { in_turn };
-        self.kernel.moment.calls = 0;
-        Some(self.nap(CALL_COST.saturating_mul(too_many)))
+    /// Calls that take no time have become so many that time has to pass, in a row of this thread or on the whole host. `before` calls of
+    /// the moment were before the turn.
+    #[cold]
+    fn take_time(&mut self, mut spree: Spree, before: u64) -> Turn {
+        let moment = &mut self.kernel.moment;
+        spree.calls += moment.spree.calls - before;
+        let time = if spree.left() == 0 { spree.charge() } else { moment.charge(self.now) };
+        self.thread.spree = spree;
+        self.nap(time)
     }
 
-    /// Lets the door answer reads of clocks, as far as nothing else happens meanwhile. `before` calls of the moment were before the turn.
-    fn show_clocks(&mut self, worker: &mut Worker, before: u64) {
+    /// Lets the door answer reads of clocks, as far as nothing else happens meanwhile: until the host has made `limit` calls.
+    fn show_clocks(&mut self, worker: &mut Worker, limit: u64) {
         worker.set_clocks(self.now.unix_nanos(), self.now.uptime_nanos());
         // Logs of calls name every one.
         let logged = self.process.trace.is_some();
@@ -287,7 +279,7 @@ impl Ctx<'_> {
             // Where computing takes time, each look sees another one.
             _ if logged || self.kernel.config.computing.speed.is_some() => (0, 0),
             // The turn's last call is an exit in any case, after which the turn can end.
-            None => (CALLS_PER_TURN.saturating_sub(self.kernel.moment.calls - before + 1) as u32, 0),
+            None => (limit.saturating_sub(self.kernel.moment.spree.calls + 1) as u32, 0),
             Some(cost) => {
                 let free = self.kernel.next_interruption().saturating_since(self.now).as_nanos().saturating_sub(1);
                 let looks = free.checked_div(cost.look.as_nanos()).unwrap_or(u64::MAX);
@@ -305,7 +297,7 @@ impl Ctx<'_> {
             sum += times;
         }
         self.process.calls += sum;
-        self.kernel.moment.calls += sum;
+        self.kernel.moment.spree.calls += sum;
         if let Some(cost) = self.kernel.config.call_cost {
             self.now += cost.look.saturating_mul(sum);
             self.kernel.now = self.now;
@@ -324,6 +316,7 @@ impl Ctx<'_> {
             Err(Outcome::Errno(errno)) => self.thread.vcpu.registers_mut().rax = errno.to_return(),
             Err(Outcome::Block) => {
                 self.process.memory.seal_startup();
+                self.thread.yields_in_a_row = Spree::of_yields();
                 if self.is_interrupted_by_itself() {
                     return Some(Turn::Again);
                 }
@@ -345,9 +338,10 @@ impl Ctx<'_> {
             return None;
         }
         if std::mem::take(&mut self.thread.yields) {
-            self.thread.yield_count += 1;
-            if self.thread.yield_count.is_multiple_of(YIELDS_PER_TURN) {
-                return Some(self.nap(CALL_COST));
+            self.thread.yields_in_a_row.calls += 1;
+            if self.thread.yields_in_a_row.left() == 0 {
+                let time = self.thread.yields_in_a_row.charge();
+                return Some(self.nap(time));
             }
             return Some(Turn::Again);
         }

@@ -12,6 +12,7 @@ use crate::recent_calls::RecentCalls;
 use crate::seccomp::Filter;
 use crate::shared::{Key, Place};
 use crate::signal::ThreadSignals;
+use crate::spree::Spree;
 use crate::syscalls::Area;
 use crate::wait::Wake;
 use base::SimTime;
@@ -87,7 +88,9 @@ pub struct Thread {
     pub delivered: Option<Result<Message, Errno>>,
     /// Asked to yield by the call in progress.
     pub yields: bool,
-    pub yield_count: u32,
+    pub(crate) yields_in_a_row: Spree,
+    /// Calls before its last sleep, when that was for their number.
+    pub(crate) spree: Spree,
     /// The call in progress woke another process that is to run first.
     pub gives_way: bool,
     /// Parked between two instructions of its program, not in a call.
@@ -130,7 +133,8 @@ impl Thread {
             own_place: None,
             delivered: None,
             yields: false,
-            yield_count: 0,
+            yields_in_a_row: Spree::of_yields(),
+            spree: Spree::of_thread(),
             gives_way: false,
             sleeping: false,
             spin: None,

@@ -1,0 +1,103 @@
+//! Calls in a row, without a wait in between, and the time that many of them take.
+//!
+//! A loop that looks at a clock, or asks again and again whether something has come, waits for time to pass; but time stands still as
+//! long as somebody on the host can go on. So calls are free up to a number that programs with a purpose seldom make; after that each
+//! is taken to cost a microsecond, and the thread sleeps off what has gathered, often enough that what it waits for is noticed
+//! soon: within a sixteenth of the time that it has waited.
+
+use base::SimDuration;
+
+/// Free calls of a thread that does not wait.
+const OF_A_THREAD: u64 = 20_000;
+/// Free calls of all threads of a host at one moment: they can wake each other for ever.
+const OF_A_HOST: u64 = 100_000;
+/// Free yields in a row: what a thread waits for may come from any other thread of its host, which takes no time.
+const YIELDS: u64 = 100;
+/// What one call costs after that, Shadow's `unblocked_syscall_latency`.
+const COST: SimDuration = SimDuration::from_micros(1);
+/// Calls whose time gathers before it passes: at least, at most, and as a part of all that have taken theirs.
+const SHORTEST: u64 = 10;
+const LONGEST: u64 = 200;
+const PART: u64 = 16;
+
+/// Calls in a row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spree {
+    pub(crate) calls: u64,
+    /// Those that were free or have taken their time.
+    settled: u64,
+    /// Those that have taken time.
+    charged: u64,
+    /// The number of calls at which time passes next.
+    next: u64,
+}
+
+impl Spree {
+    const fn with_free(calls: u64) -> Spree {
+        Spree { calls: 0, settled: calls, charged: 0, next: calls + SHORTEST }
+    }
+
+    pub(crate) const fn of_thread() -> Spree {
+        Spree::with_free(OF_A_THREAD)
+    }
+
+    pub(crate) const fn of_host() -> Spree {
+        Spree::with_free(OF_A_HOST)
+    }
+
+    pub(crate) const fn of_yields() -> Spree {
+        Spree::with_free(YIELDS)
+    }
+
+    /// How many calls more until time passes; 0 when it is to pass now.
+    #[inline]
+    pub(crate) fn left(&self) -> u64 {
+        self.next.saturating_sub(self.calls)
+    }
+
+    /// The time that passes now, for the calls that have not taken theirs.
+    pub(crate) fn charge(&mut self) -> SimDuration {
+        let calls = self.calls - self.settled;
+        self.settled = self.calls;
+        self.charged += calls;
+        self.next = self.calls + (self.charged / PART).clamp(SHORTEST, LONGEST);
+        COST.saturating_mul(calls)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The times that pass for a thread which makes so many calls, in microseconds, and the number of calls before each.
+    fn pauses(mut spree: Spree, calls: u64) -> Vec<(u64, u64)> {
+        let mut pauses = Vec::new();
+        for _ in 0..calls {
+            spree.calls += 1;
+            if spree.left() == 0 {
+                pauses.push((spree.calls, spree.charge().as_nanos() / 1000));
+            }
+        }
+        pauses
+    }
+
+    #[test]
+    fn calls_are_free_at_first_and_then_take_their_time() {
+        assert_eq!(pauses(Spree::of_thread(), 20_009), []);
+        assert_eq!(pauses(Spree::of_thread(), 20_025), [(20_010, 10), (20_020, 10)]);
+        assert_eq!(pauses(Spree::of_yields(), 115), [(110, 10)]);
+        let long = pauses(Spree::of_host(), 1_100_000);
+        let all: u64 = long.iter().map(|pause| pause.1).sum();
+        assert!((999_800..=1_000_000).contains(&all), "a microsecond each: {all}");
+    }
+
+    #[test]
+    fn pauses_grow_with_the_time_that_has_passed() {
+        let mut passed = 0;
+        for (calls, time) in pauses(Spree::of_thread(), 40_000) {
+            assert!(time == 10 || time == 200 || time <= passed / 16 + 1, "{time} us at call {calls}");
+            passed += time;
+        }
+        assert_eq!(pauses(Spree::of_thread(), 40_000).last().map(|pause| pause.1), Some(200));
+    }
+}
