@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Output, compile, folder, read, run};
+use common::{Output, compile, folder, read, run, stats};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -96,6 +96,23 @@ fn a_guest_without_addresses_goes_on_alone() {
     run_and_check(&folder, "fill", &experiment(&folder, &[vec![victim]], 6), 1);
     let output = outputs_of(&folder, "fill", "fill_addresses");
     assert_eq!(output, ["some pieces: 1\nmemory again\n".repeat(2)]);
+}
+
+#[test]
+fn a_guest_that_takes_all_memory_is_refused_more_or_killed() {
+    let folder = folder("faults/memory");
+    let hog = program("fill_memory", &folder);
+    let killed = "start_time: 4 s, expected_final_state: { signaled: SIGKILL }";
+    let victims = [vec![Guest::new(&hog, "refused", "start_time: 2 s")], vec![Guest::new(&hog, "killed", killed)]];
+    let text = experiment(&folder, &victims, 6) + "experimental: { memory_limit: 640 MiB }\n";
+    let output = run_and_check(&folder, "memory", &text, 2);
+    assert_eq!(outputs_of(&folder, "memory", "fill_memory"), ["refused\n"]);
+    assert!(output.stderr.contains("the machine had no memory left for 2 guests"), "{}", output.stderr);
+    let log = read(&folder.join("memory.data/gnomon.log"));
+    for message in ["more is refused to it (ENOMEM)", "killed, since the machine's memory is used up"] {
+        assert!(log.contains(message), "'{message}' is not in: {log}");
+    }
+    assert_eq!(stats(&folder.join("memory.data"))["gnomon"]["computing"]["reproducible"], false);
 }
 
 #[test]

@@ -159,6 +159,9 @@ fn conclude(plan: &Plan, finished: &Finished) -> u8 {
         return report::interrupted_status(finished.signal);
     }
     let Some(guest) = summary.guests.first() else { return GNOMON_FAILED };
+    if summary.stats.gnomon.computing.short_of_memory > 0 {
+        complain(&format!("{}: there was not enough memory (see --memory-limit)", guest.path));
+    }
     match &guest.state {
         GuestState::Exited(code) => *code as u8,
         GuestState::Signaled(signal) => {

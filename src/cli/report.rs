@@ -113,6 +113,13 @@ fn write_repeatability(text: &mut String, computing: &ComputingStats) {
             "not reproducible to the bit: {guests} guests computed past their budget and were pre-empted {times} times; the log names them"
         );
     }
+    if computing.short_of_memory > 0 {
+        let guests = computing.short_of_memory;
+        let _ = writeln!(
+            text,
+            "not reproducible to the bit: the machine had no memory left for {guests} guests; the log names them"
+        );
+    }
     if computing.charged_ns > 0 {
         let seconds = computing.charged_ns as f64 / 1e9;
         let _ = writeln!(

@@ -85,6 +85,9 @@ const GUEST_DESCRIPTORS: usize = 12_000;
 pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summary, RunError> {
     let clock = WallClock::start();
     let mut accounting = Accounting::begin();
+    if let Some(limit) = plan.experimental.memory_limit {
+        guest::limit_memory(limit.0);
+    }
     guest::map_arenas().map_err(|error| RunError::Machine(error.to_string()))?;
     let directory = &options.directory;
     directory.write_processed_config(&plan.processed_config_yaml())?;

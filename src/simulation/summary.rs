@@ -227,6 +227,7 @@ fn count(stats: &mut SimStats, host: &SimHost) {
     sum.preemptions += computing.preemptions;
     sum.preempted_ns += computing.preempted.as_nanos();
     sum.charged_ns += computing.charged.as_nanos();
+    sum.short_of_memory += computing.short_of_memory;
     for (number, calls) in &host.kernel.unsupported_calls {
         add(&mut stats.gnomon.interception.unsupported, &call_name(*number), *calls);
     }
@@ -252,7 +253,8 @@ fn fill_stats(
 ) {
     let counters = guest::counters();
     let gnomon = &mut stats.gnomon;
-    gnomon.computing.reproducible = gnomon.computing.preemptions == 0 && gnomon.computing.charged_ns == 0;
+    let computing = &mut gnomon.computing;
+    computing.reproducible = computing.preemptions == 0 && computing.charged_ns == 0 && computing.short_of_memory == 0;
     gnomon.version = env!("CARGO_PKG_VERSION").to_owned();
     gnomon.seed = plan.general.seed.into();
     gnomon.digest = digest.to_owned();

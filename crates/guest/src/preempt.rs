@@ -14,6 +14,7 @@ use crate::traps::{current_worker, leave_guest};
 use crate::worker::Worker;
 use std::io;
 use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Debuggers pass it on without a word.
@@ -34,9 +35,10 @@ pub(crate) extern "C" fn tick(_signal: i32, info: *mut libc::siginfo_t, context:
         return;
     }
     // SAFETY: the kernel passes valid pointers; a non-null GS base points to this thread's live worker state, whose other users are
-    // suspended. What they have half done does not matter: of the fields that they write, only `in_guest` is read outside of a guest.
+    // suspended. What they have half done does not matter: of the fields that they write, only `in_guest` is read outside of a guest, and `ticked` is atomic.
     let (worker, info, context): (&mut WorkerState, _, _) =
         unsafe { (&mut *worker, &*info, &mut *context.cast::<libc::ucontext_t>()) };
+    worker.ticked.store(true, Ordering::Relaxed);
     let saved = &mut context.uc_mcontext.gregs;
     if worker.in_guest == 0 || !is_guest_code(saved[libc::REG_RIP as usize] as u64) {
         return;
@@ -164,6 +166,12 @@ impl Worker {
             // The timer exists: nothing here can fail.
             let _ = self.timers.start(period);
         }
+    }
+
+    /// Whether there was a tick since this was last asked: something to be done every 20 ms or so can be done now.
+    #[inline]
+    pub fn take_tick(&self) -> bool {
+        self.state.ticked.load(Ordering::Relaxed) && self.state.ticked.swap(false, Ordering::Relaxed)
     }
 
     /// Guests come back after so many ticks at the latest. Without this, they are never interrupted; nor are they under a debugger,

@@ -14,6 +14,7 @@
 use crate::registers::{EXTENDED_AVX, EXTENDED_FULL, Registers, VectorRegisters, XsaveArea};
 use std::arch::{global_asm, naked_asm};
 use std::mem::offset_of;
+use std::sync::atomic::AtomicBool;
 
 /// Why a guest came back, as the doors store it.
 pub(crate) const EXIT_SYSCALL: u32 = 0;
@@ -65,6 +66,8 @@ pub(crate) struct WorkerState {
     pub(crate) serving: [u32; 3],
     /// Ticks of the worker's timer that the guest may still execute through (see `preempt`).
     pub(crate) ticks_left: u32,
+    /// There was a tick, in a guest or not.
+    pub(crate) ticked: AtomicBool,
     /// The guest is to come back at the next signal of the short timer.
     pub(crate) short_armed: u8,
     /// The guest executes one instruction only.

@@ -90,10 +90,12 @@ impl Vcpu {
 
     /// Executes the guest until it needs the simulated kernel, or has computed as long as the worker allows. `cpuid` and `xgetbv` are
     /// answered here.
+    #[inline]
     pub fn run(&mut self, worker: &mut Worker) -> Exit {
         self.execute(worker, worker.patience)
     }
 
+    #[inline]
     fn execute(&mut self, worker: &mut Worker, ticks: u32) -> Exit {
         worker.state.ticks_left = ticks;
         loop {
@@ -164,6 +166,7 @@ impl Vcpu {
     }
 
     /// Moves the XSAVE area of a full save out of the worker; back to the fast form when x87 holds nothing.
+    #[cold]
     fn take_full_state(&mut self, worker: &mut Worker) {
         let used = 4096.min(XSAVE_BYTES);
         let area = self.state.xsave.get_or_insert_with(XsaveArea::boxed);
@@ -258,6 +261,7 @@ impl Vcpu {
         registers.rip -= if original_rip == registers.rip { SYSCALL_BYTES } else { SLED_SYSCALL_BYTES };
     }
 
+    #[cold]
     fn emulate(&mut self, info: u32) -> Option<Exit> {
         self.emulate_info = info;
         let registers = &mut self.state.registers;

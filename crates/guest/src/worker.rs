@@ -42,6 +42,8 @@ pub struct Worker {
     pub(crate) timers: Timers,
     /// How many ticks a guest may execute through.
     pub(crate) patience: u32,
+    /// What the clocks were set to.
+    clocks_shown: (u64, u64),
     /// Whether it may run programs at fixed addresses (`memory::turns`).
     pub(crate) holds_fixed: bool,
     not_send: PhantomData<*mut ()>,
@@ -81,6 +83,7 @@ impl Worker {
             missed_site: 0,
             serving: [0; 3],
             ticks_left: 0,
+            ticked: Default::default(),
             short_armed: 0,
             stepping: 0,
             step_frame: [0; 5],
@@ -96,6 +99,7 @@ impl Worker {
             signal_stack: vec![0; SIGNAL_STACK_BYTES],
             timers: Timers::default(),
             patience: u32::MAX,
+            clocks_shown: (0, 0),
             holds_fixed: false,
             not_send: PhantomData,
         };
@@ -146,8 +150,13 @@ impl Worker {
     }
 
     /// What clocks show from now on, in nanoseconds since 1970 and since the host's start.
+    #[inline]
     pub fn set_clocks(&mut self, real_ns: u64, monotonic_ns: u64) {
         const SECOND: u64 = 1_000_000_000;
+        if self.clocks_shown == (real_ns, monotonic_ns) && self.state.clocks.cost == 0 {
+            return;
+        }
+        self.clocks_shown = (real_ns, monotonic_ns);
         let clocks = &mut self.state.clocks;
         clocks.real = [real_ns / SECOND, real_ns % SECOND, real_ns % SECOND / 1000];
         clocks.monotonic = [monotonic_ns / SECOND, monotonic_ns % SECOND];
@@ -180,6 +189,7 @@ impl Worker {
         self.state.serving = [host, process, thread];
     }
 
+    #[inline]
     pub(crate) fn note_miss(&mut self) {
         if self.state.missed_site != 0 {
             *self.misses.entry(self.state.missed_site).or_default() += 1;

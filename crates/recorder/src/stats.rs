@@ -118,6 +118,8 @@ pub struct ComputingStats {
     pub preempted_ns: u64,
     /// The simulated time that computing took on hosts with a `cpu_speed`.
     pub charged_ns: u64,
+    /// Guests that were refused memory, or killed, because the machine had none left.
+    pub short_of_memory: u64,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]

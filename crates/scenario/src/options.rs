@@ -168,6 +168,8 @@ section! {
         max_unapplied_cpu_latency: SimDuration = "1 us",
             NoEffect("the clock of a guest moves with each call"), None,
             "How much execution time may gather before the clock of a guest moves";
+        memory_limit: Option<ByteSize> = "null", Works, None,
+            "How much of the machine's memory the run may take before guests are refused more; null: all but a sixteenth of it";
         native_preemption_enabled: bool = "false", Works, None,
             "Whether the next two options take the place of compute_budget";
         native_preemption_native_interval: SimDuration = "100 ms", Works, None,
@@ -236,7 +238,7 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_shadow() {
-        // Shadow knows neither `cpu_speed` nor `compute_budget`.
+        // Shadow knows neither `cpu_speed` nor `compute_budget` nor `memory_limit`.
         let expected = [
             ("general.stop_time", "0 sec"),
             ("general.bootstrap_end_time", "0 sec"),
@@ -257,6 +259,7 @@ mod tests {
             ("experimental.compute_budget", "10 sec"),
             ("experimental.interface_qdisc", "fifo"),
             ("experimental.max_unapplied_cpu_latency", "1 us"),
+            ("experimental.memory_limit", "null"),
             ("experimental.native_preemption_enabled", "false"),
             ("experimental.native_preemption_native_interval", "100 ms"),
             ("experimental.native_preemption_sim_interval", "10 ms"),

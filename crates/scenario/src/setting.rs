@@ -140,6 +140,7 @@ impl<T: NotNull> Setting for Option<T> {
 /// Settings that may be wrapped in an `Option`.
 pub(crate) trait NotNull: Setting {}
 impl NotNull for SimDuration {}
+impl NotNull for ByteSize {}
 impl NotNull for String {}
 impl NotNull for LogLevel {}
 impl NotNull for CpuSpeed {}

@@ -15,7 +15,7 @@ use crate::shared::{Key, Space};
 use crate::spree::Spree;
 use crate::thread::ThreadState;
 use base::{SimDuration, SimTime};
-use guest::{Exit, Proof, Spin, Stopwatch, Worker, prove_spin};
+use guest::{Exit, Proof, Shortage, Spin, Stopwatch, Worker, prove_spin};
 use std::time::Duration;
 
 /// Ticks after which a guest that has not come back is looked at first.
@@ -64,6 +64,8 @@ pub struct ComputingCounts {
     pub over_budget: u64,
     /// The simulated time that computing took where the model of processors is on.
     pub charged: SimDuration,
+    /// Processes to which the machine had no memory left to give.
+    pub short_of_memory: u64,
 }
 
 /// A thread that rests in a loop.
@@ -221,7 +223,11 @@ impl Ctx<'_> {
         }
         let rules = self.kernel.config.computing;
         let is_first = self.thread.computing.ticks == 0 || rules.speed.is_some();
-        worker.set_patience(if is_first { FIRST_TICKS } else { rules.interval_ticks(worker) });
+        worker.set_patience(match guest::shortage() {
+            Shortage::None if is_first => FIRST_TICKS,
+            Shortage::None => rules.interval_ticks(worker),
+            Shortage::Near | Shortage::Here => 1,
+        });
         if rules.speed.is_some() {
             let owed = std::mem::take(&mut self.thread.computing.owed);
             // Time moves: others of the host have their turns in between.

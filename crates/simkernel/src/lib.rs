@@ -30,6 +30,7 @@ mod recent_calls;
 mod run;
 pub mod seccomp;
 pub mod shared;
+mod shortage;
 pub mod signal;
 mod signal_delivery;
 mod signal_send;

@@ -140,7 +140,7 @@ pub struct Process {
     pub computed: SimDuration,
     /// It has computed past its budget (`computing`).
     pub over_budget: bool,
-    /// Calls that were already reported as unsupported for this program.
+    /// Calls of this program that were reported already: unsupported, or refused for want of the machine's memory.
     pub reported: FastSet<u64>,
 }
 

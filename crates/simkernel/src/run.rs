@@ -239,6 +239,9 @@ impl Ctx<'_> {
             if self.kernel.net.stack.loopback_seen() >= LOOPBACK_SEEN_MAX {
                 return Turn::Again;
             }
+            if worker.take_tick() && self.memory_is_used_up() {
+                return Turn::Over;
+            }
             if self.kernel.moment.spree.calls >= limit && !self.kernel.config.time_moves() {
                 return self.take_time(spree, before);
             }
@@ -304,7 +307,9 @@ impl Ctx<'_> {
         }
     }
 
-    /// Executes one call and decides what rax becomes. Some when the thread does not go on at once.
+    /// Executes one call and decides what rax becomes. Some when the thread does not go on at once. Part of its caller, so that the
+    /// arguments stay in registers: an array that is copied right after it was written holds up the processor.
+    #[inline(always)]
     fn system_call(&mut self, number: u64, args: [u64; 6]) -> Option<Turn> {
         let result = match (self.process.trace, &self.kernel.config.debug) {
             (None, None) => syscalls::execute(self, number, args),

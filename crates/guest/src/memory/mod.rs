@@ -8,6 +8,7 @@
 //!
 //! Address spaces that need the same addresses take turns there (`turns`).
 
+mod available;
 mod map;
 mod parked;
 mod perf;
@@ -19,9 +20,11 @@ mod touched;
 mod turns;
 mod vma;
 
+pub use available::limit_memory;
 pub use map::{Backing, MapError, MapRequest};
 pub use perf::show_to_perf;
 pub use remap::MoveRequest;
+pub use room::{Shortage, for_growth, shortage};
 pub(crate) use strings::Strings;
 pub(crate) use turns::{is_fixed_range, leave_fixed};
 pub use vma::{PROT_EXEC, PROT_READ, PROT_WRITE, Vma, VmaKind};
@@ -322,6 +325,13 @@ impl AddressSpace {
     /// All mappings, by address, as `/proc/PID/maps` lists them.
     pub fn mappings(&self) -> impl Iterator<Item = &Vma> {
         self.vmas.iter()
+    }
+
+    /// Whether this guest alone takes a quarter of all memory that the simulator has, in pages of its own.
+    pub fn takes_most(&self) -> bool {
+        let ranges = self.vmas.iter().filter(|vma| vma.prot & PROT_WRITE != 0 && !vma.shared);
+        let touched = ranges.filter_map(|vma| touched::private_ranges(vma.start, vma.end)).flatten();
+        touched.map(|(from, to)| to - from).sum::<u64>() > available::resident() / 4
     }
 
     /// The file name of a mapping; empty for anonymous memory.

@@ -4,6 +4,7 @@
 //! Both are measured when a budget that was taken from the last measurement is used up, since measuring is slow: counting mappings
 //! takes some 0.2 us for each. What is given back meanwhile shows in the next measurement.
 
+use super::available;
 use std::io::Read;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -11,13 +12,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 /// Mappings that no guest gets: turns need some while they move memory, and the simulator's own threads and buffers.
 const MAPPINGS_KEPT: i64 = 2_000;
-/// Bytes of memory that no fork gets.
-const BYTES_KEPT: i64 = 256 << 20;
 /// The part of what is available that may be used up before it is measured again: others use memory too.
 const BYTES_PART: i64 = 8;
 
 static MAPPINGS: Budget = Budget::new();
 static BYTES: Budget = Budget::new();
+static GROWTH: Budget = Budget::new();
 
 /// What may be used before the next measurement.
 struct Budget {
@@ -54,9 +54,42 @@ pub(super) fn for_mappings(count: usize) -> bool {
 /// Whether so many bytes of memory more can be touched.
 pub(super) fn for_bytes(bytes: u64) -> bool {
     BYTES.take(bytes as i64, || {
-        let left = available_bytes() - BYTES_KEPT;
+        let left = available::now() - bytes_kept();
         (left, left / BYTES_PART)
     })
+}
+
+/// Whether a guest may map so many bytes more that it can write. As in Linux it may map more than it can touch, but no piece larger
+/// than all memory (`reserved`: unless it says that it knows), and nothing while memory is short.
+pub fn for_growth(bytes: u64, reserved: bool) -> bool {
+    let possible = reserved || i64::try_from(bytes).is_ok_and(|bytes| bytes <= available::total() + available::swap());
+    possible
+        && GROWTH.take(i64::try_from(bytes).unwrap_or(i64::MAX / 2), || {
+            let left = available::now() - bytes_kept();
+            (if left > 0 { i64::MAX } else { 0 }, left / BYTES_PART)
+        })
+}
+
+/// How memory stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Shortage {
+    None,
+    /// A guest that touches memory could use up the rest within a second.
+    Near,
+    /// Half of what is kept is gone too, since guests touch what they had mapped before.
+    Here,
+}
+
+/// Looks how much memory there is, in some 20 us.
+pub fn shortage() -> Shortage {
+    let left = available::now() - bytes_kept();
+    if left <= -bytes_kept() / 2 {
+        Shortage::Here
+    } else if left < available::total() / 4 {
+        Shortage::Near
+    } else {
+        Shortage::None
+    }
 }
 
 fn mappings_limit() -> i64 {
@@ -75,12 +108,9 @@ fn mappings_now() -> i64 {
     lines
 }
 
-/// `MemAvailable`; all there could be when the kernel does not tell.
-fn available_bytes() -> i64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<i64>().ok());
-    kilobytes.map_or(i64::MAX / 2, |kilobytes| kilobytes << 10)
+/// Bytes of memory that no guest gets: others of the machine need some, and what touched the last of it would end the whole run.
+fn bytes_kept() -> i64 {
+    (available::total() / 16).clamp(32 << 20, 4 << 30)
 }
 
 #[cfg(test)]
@@ -109,5 +139,7 @@ mod tests {
         assert!(mappings_now() > 10 && mappings_limit() > mappings_now());
         assert!(for_mappings(10) && !for_mappings(1 << 40));
         assert!(for_bytes(4096) && !for_bytes(1 << 60));
+        assert!(for_growth(4096, false) && for_growth(1 << 46, true) && !for_growth(1 << 46, false));
+        assert!(shortage() < Shortage::Here);
     }
 }

@@ -29,7 +29,11 @@ pub(super) fn mmap(ctx: &mut Ctx<'_>, [address, bytes, prot, flags, fd, offset]:
         return Err(Errno::ENOMEM.into());
     }
     let shared = kind != MAP_PRIVATE;
-    check_room(ctx, bytes, !shared && prot & u64::from(PROT_WRITE) != 0)?;
+    let writable = prot & u64::from(PROT_WRITE) != 0;
+    check_room(ctx, bytes, !shared && writable)?;
+    if writable && (!shared || flags & MAP_ANONYMOUS != 0) {
+        ctx.demand_growth(bytes, flags & MAP_NORESERVE != 0)?;
+    }
     let request = MapRequest {
         hint: address,
         bytes,
@@ -115,6 +119,9 @@ pub(super) fn mprotect(ctx: &mut Ctx<'_>, [address, bytes, prot, ..]: [u64; 6]) 
     if prot & !u64::from(PROT_READ | PROT_WRITE | PROT_EXEC | PROT_SEM | PROT_GROWSDOWN | PROT_GROWSUP) != 0 {
         return Err(Errno::EINVAL.into());
     }
+    if prot & u64::from(PROT_WRITE) != 0 {
+        ctx.demand_growth(bytes, true)?;
+    }
     ctx.process.memory.mprotect(address, bytes, (prot & 7) as u8).map(|()| 0).map_err(|e| errno(e).into())
 }
 
@@ -133,14 +140,17 @@ pub(super) fn mremap(ctx: &mut Ctx<'_>, [old, old_bytes, new_bytes, flags, to, _
         keep: flags & MREMAP_DONTUNMAP != 0,
         to,
     };
-    check_room(ctx, new_bytes.saturating_sub(old_bytes), false)?;
+    let more = new_bytes.saturating_sub(old_bytes);
+    check_room(ctx, more, false)?;
+    ctx.demand_growth(more, false)?;
     ctx.process.memory.mremap(&mut ctx.kernel.region, &request).map_err(|e| errno(e).into())
 }
 
 /// brk(2), the raw call: the new end, or the present one when that cannot be had.
 pub(super) fn brk(ctx: &mut Ctx<'_>, [address, ..]: [u64; 6]) -> SysResult {
     let present = ctx.process.memory.brk(0);
-    let fits = address <= present || check_room(ctx, address - present, true).is_ok();
+    let mut grows = |bytes| check_room(ctx, bytes, true).and_then(|()| ctx.demand_growth(bytes, false));
+    let fits = address <= present || grows(address - present).is_ok();
     Ok(if fits { ctx.process.memory.brk(address) } else { present })
 }
 

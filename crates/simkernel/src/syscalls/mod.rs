@@ -55,6 +55,7 @@ pub type Handler = fn(&mut Ctx<'_>, [u64; 6]) -> SysResult;
 
 /// Executes a thread's call, for the first time (`thread.wake` is `First`) or again after a wake. On `Outcome::Block` the thread is
 /// marked blocked; the caller puts it back into its table and executes the same call again once it is in `runnable`.
+#[inline]
 pub fn execute(ctx: &mut Ctx<'_>, number: u64, args: [u64; 6]) -> SysResult {
     let index = usize::try_from(number).unwrap_or(usize::MAX).min(nr::COUNT - 1);
     if ctx.thread.wake == Wake::First {

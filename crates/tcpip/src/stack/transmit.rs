@@ -61,6 +61,7 @@ impl Stack {
     }
 
     /// How many copies wait to be taken.
+    #[inline]
     pub fn loopback_seen(&self) -> usize {
         self.loopback_seen.as_ref().map_or(0, Vec::len)
     }
