@@ -5,18 +5,38 @@ mod common;
 
 use common::tor::{Network, Run};
 use common::{capture, find_program, folder, read};
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 /// Segments that begin as a TLS handshake does: the record's type 22 and version 3.1 (RFC 8446 section 5.1).
 const CLIENT_HELLO: &str = "tcp[((tcp[12] & 0xf0) >> 2):4] & 0xffffff00 = 0x16030100";
 
+const PAGE: &str = "a page behind Tor\n";
+
 fn network() -> Network {
     let network = Network::new(&folder("tor-bridges-onions"), &["--profile", "bridges-onions"]);
     for client in ["bridgeclient1", "webclient1"] {
         network.change_host(client, "    processes:", "    host_options: { pcap_enabled: true }\n    processes:");
     }
+    add_torsocks(&network);
     network
+}
+
+/// Another server, and a curl that knows nothing of Tor and comes to it by torsocks, which is preloaded into it.
+fn add_torsocks(network: &Network) {
+    let server = "    - { <<: *server, start_time: 1000 ms }\n";
+    let pages = "    - { path: python3, args: -m http.server 8080, start_time: 1 s, expected_final_state: running }\n";
+    network.change_host("server1", server, &format!("{server}{pages}"));
+    let curl = find_program("curl").expect("curl: tools/install-packages test").display().to_string();
+    let arguments = format!("{curl} -sS http://server1:8080/page");
+    let curl = format!(
+        "    processes:\n    - {{ path: torsocks, args: {arguments}, start_time: 120 s, environment: {{ PATH: \"/usr/bin:/bin\" }} }}\n"
+    );
+    network.change_host("webclient1", "    processes:\n", &curl);
+    let folder = network.folder.join("template/hosts/server1");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("page"), PAGE).unwrap();
 }
 
 #[test]
@@ -37,6 +57,13 @@ fn bridges_and_onion_services_serve_every_client() {
     assert_eq!(stats["gnomon"]["interception"]["unsupported"], serde_json::json!({}), "programs call what there is");
     assert!(stats["syscalls"]["execve"].as_u64() >= Some(2), "an obfs4proxy on each side");
 
+    assert_eq!(read(&run.data.join("hosts/webclient1/torsocks.1004.stdout")), PAGE, "curl by torsocks");
+    let requests = read(&run.data.join("hosts/server1/python3.1001.stderr"));
+    let from = requests.split(' ').next().unwrap_or_default();
+    let experiment = read(&network.file("gnomon.yaml"));
+    let (before, _) = experiment.split_once(&format!("ip_addr: {from}\n")).expect("the address of a host");
+    let host = before.lines().rev().find(|line| line.ends_with(':')).unwrap_or_default().trim();
+    assert!(host.contains("exit"), "the request comes from an exit, not {host}");
     assert_bridged(&run);
     assert_onion(&run);
     let (digest, files) = (run.digest(), run.files());
