@@ -140,6 +140,23 @@ fn a_stack_that_overflows_ends_its_guest_alone() {
 }
 
 #[test]
+fn a_guest_that_calls_as_32_bit_programs_do_ends_alone() {
+    let folder = folder("faults/int80");
+    let keys = "start_time: 2 s, expected_final_state: { signaled: SIGSEGV }";
+    let victim = Guest::new(program("int80", &folder), "''", keys);
+    run_and_check(&folder, "int80", &experiment(&folder, &[vec![victim]], 6), 1);
+}
+
+#[test]
+fn a_guest_that_sets_the_simulators_register_ends_alone() {
+    let folder = folder("faults/register");
+    let victim = program("set_gs", &folder);
+    let keys = "start_time: 2 s, expected_final_state: { signaled: SIGILL }";
+    let victims = ["64", "32"].map(|bits| Guest::new(&victim, &format!("'{bits}'"), keys));
+    run_and_check(&folder, "register", &experiment(&folder, &[victims.into()], 6), 1);
+}
+
+#[test]
 fn a_robust_mutex_goes_to_the_heir_of_a_killed_owner() {
     let folder = folder("faults/robust");
     let robust = program("robust", &folder);

@@ -16,6 +16,8 @@ use std::sync::Once;
 
 const SIGNALS: [i32; 6] = [libc::SIGSYS, libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP];
 /// `si_code` of a SIGSYS that syscall user dispatch sent.
+/// The length of `int $0x80`.
+const INT_80_BYTES: u64 = 2;
 const SYS_USER_DISPATCH: i32 = 2;
 const PR_SET_TSC: i32 = 26;
 const PR_TSC_ENABLE: u64 = 1;
@@ -170,6 +172,12 @@ fn guest_trap(worker: &mut WorkerState, signal: i32, info: &libc::siginfo_t, con
         worker.exit_kind = EXIT_SYSCALL;
         (registers.rax, registers.rip, registers.rcx) = (number, registers.r11, registers.r11);
         registers.r11 = registers.rflags;
+    } else if signal == libc::SIGSYS && info.si_code == SYS_USER_DISPATCH && is_old_call(info) {
+        // As from a kernel without 32-bit programs: a general protection fault at an interrupt that does not exist.
+        worker.exit_kind = EXIT_FAULT;
+        registers.rip -= INT_80_BYTES;
+        let fault = FaultRecord { signal: libc::SIGSEGV, code: libc::SI_KERNEL, trap_number: 13, ..Default::default() };
+        worker.fault = FaultRecord { error_code: 0x80 << 3 | 2, ..fault };
     } else if signal == libc::SIGSYS && info.si_code == SYS_USER_DISPATCH {
         worker.exit_kind = EXIT_SYSCALL;
         worker.missed_site = registers.rip;
@@ -189,6 +197,14 @@ fn guest_trap(worker: &mut WorkerState, signal: i32, info: &libc::siginfo_t, con
         };
     }
     redirect(worker, saved);
+}
+
+/// Whether a caught system call came by `int $0x80`, with the numbers of 32-bit programs.
+fn is_old_call(info: &libc::siginfo_t) -> bool {
+    const ARCH_OFFSET: usize = 28;
+    const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
+    // SAFETY: `si_arch` lies there in what comes with a SIGSYS, within the 128 bytes of every siginfo_t.
+    unsafe { (&raw const *info).cast::<u8>().add(ARCH_OFFSET).cast::<u32>().read() != AUDIT_ARCH_X86_64 }
 }
 
 /// Ends the guest's execution where it was interrupted.

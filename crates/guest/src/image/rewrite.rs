@@ -4,6 +4,8 @@
 //! into the sled when it is no call and nothing in its function jumps to it; a real decoder, started at the function's first
 //! byte, says where instructions lie, so that constants between functions that look like instructions are left alone. What
 //! cannot be replaced stays and is caught by syscall user dispatch or by trapping.
+//!
+//! `wrgsbase` would take the simulator's state away from under it. It becomes an invalid instruction, as on a processor without it.
 
 use super::elf::{ElfHeader, function_ranges};
 use crate::switch;
@@ -56,6 +58,9 @@ pub(crate) fn rewrite(memory: &mut [u8], data: &[u8], header: &ElfHeader) -> Rew
             let Some(function) = &last else { continue };
             // Inside another instruction there is no special one at all.
             let Some(index) = function.index_of(at) else { continue };
+            if matches!(function.instructions[index].code(), Code::Wrgsbase_r32 | Code::Wrgsbase_r64) {
+                invalidate(memory, &function.instructions[index]);
+            }
             if let Some(kind) = special(&function.instructions[index])
                 && !replace(memory, header.span, function, index, kind, &mut out)
             {
@@ -77,6 +82,7 @@ fn candidates(code: &[u8]) -> Vec<usize> {
         match code[at + 1] {
             0x05 | 0x31 | 0xa2 => found.push(at),
             0x01 if third == 0xf9 || third == 0xd0 => found.push(at),
+            0xae if third & 0xf8 == 0xd8 => found.extend(start_of_wrgsbase(code, at)),
             0xc7 if third >= 0xf0 => found.push(at - prefixes_before(code, at)),
             _ => {}
         }
@@ -92,6 +98,24 @@ fn prefixes_before(code: &[u8], at: usize) -> usize {
         (_, 0x40..=0x4f | 0x66) => 1,
         _ => 0,
     }
+}
+
+/// Where `f3 [REX] 0f ae /3` begins.
+fn start_of_wrgsbase(code: &[u8], at: usize) -> Option<usize> {
+    match (at.checked_sub(2).map(|before| code[before]), at.checked_sub(1).map(|before| code[before])) {
+        (Some(0xf3), Some(0x40..=0x4f)) => Some(at - 2),
+        (_, Some(0xf3)) => Some(at - 1),
+        _ => None,
+    }
+}
+
+/// Makes an instruction raise #UD.
+fn invalidate(memory: &mut [u8], instruction: &Instruction) {
+    const UD2: [u8; 2] = [0x0f, 0x0b];
+    const NOP: u8 = 0x90;
+    let code = &mut memory[instruction.ip() as usize..instruction.next_ip() as usize];
+    code.fill(NOP);
+    code[..2].copy_from_slice(&UD2);
 }
 
 /// `mov $number, %eax; syscall` where a function's unwind entry ends: glibc ends that of `clone3` just before the call. Anywhere else
