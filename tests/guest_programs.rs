@@ -36,9 +36,9 @@ macro_rules! programs {
 }
 
 programs! {
-    bad_calls cpu_state credentials descriptors dual_stack epoll eventfd exec faults file_locks
-    files fork futex futex2 groups identity inotify memory mqueue names permissions pipes poll
-    proc_files pty restarts seccomp shared_memory sharing signal_flags signalfd signals spinning
+    bad_calls cpu_state cpu_timers credentials descriptors dual_stack epoll eventfd exec faults file_limits file_locks
+    files fork futex futex2 groups identity inotify leases memory misuse mqueue names permissions pipes poll
+    proc_files pty restarts seccomp shared_memory sharing signal_flags signalfd signals spinning splices
     stack_overflow sysv_msg sysv_sem sysv_shm tcp tcp6 tcp_closing tcp_options threads time timerfd
     titles tty_jobs tty_lines udp udp6 unix_sockets unusual_files wait
 }

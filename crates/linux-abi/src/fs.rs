@@ -146,6 +146,9 @@ constants! {
     }
 }
 
+/// The size of huge pages in the flags of memfd_create(2), as a power of two.
+pub const MFD_HUGE_MASK: u32 = 0x3f << 26;
+
 constants! {
     /// memfd_create(2) and its seals' companions.
     MEMFD_FLAGS: u32 {

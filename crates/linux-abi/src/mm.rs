@@ -47,6 +47,27 @@ constants! {
     }
 }
 
+/// Flags that MAP_SHARED takes without looking, known or not; MAP_SHARED_VALIDATE takes no others.
+pub const MAP_LEGACY: u32 = MAP_SHARED
+    | MAP_PRIVATE
+    | MAP_FIXED
+    | MAP_ANONYMOUS
+    | MAP_32BIT
+    | MAP_GROWSDOWN
+    | MAP_DENYWRITE
+    | MAP_EXECUTABLE
+    | MAP_LOCKED
+    | MAP_NORESERVE
+    | MAP_POPULATE
+    | MAP_NONBLOCK
+    | MAP_STACK
+    | MAP_HUGETLB
+    | MAP_FIXED_NOREPLACE
+    | 0x80
+    | 0x3f << MAP_HUGE_SHIFT;
+/// Above it stands the size of huge pages.
+const MAP_HUGE_SHIFT: u32 = 26;
+
 constants! {
     /// mremap(2).
     MREMAP_FLAGS: u32 {

@@ -151,6 +151,14 @@ constants! {
 }
 
 constants! {
+    /// prctl(PR_SET_TSC).
+    TSC_STATES: i32 {
+        PR_TSC_ENABLE = 1,
+        PR_TSC_SIGSEGV = 2,
+    }
+}
+
+constants! {
     /// prctl(2).
     PRCTL: i32 {
         PR_SET_PDEATHSIG = 1,

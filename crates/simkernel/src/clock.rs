@@ -10,7 +10,7 @@ use linux_abi::Signal;
 use linux_abi::signal::Siginfo;
 
 /// Moves a timer that is due to its next expiry. How many expiries passed; 0 when it was not due.
-fn advance(expires: &mut Option<SimTime>, interval_ns: u64, now: SimTime) -> u64 {
+pub(crate) fn advance(expires: &mut Option<SimTime>, interval_ns: u64, now: SimTime) -> u64 {
     let Some(at) = expires.filter(|at| *at <= now) else { return 0 };
     if interval_ns == 0 {
         *expires = None;

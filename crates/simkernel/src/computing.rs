@@ -196,6 +196,9 @@ impl Ctx<'_> {
         if let Some(began) = self.thread.computing.napping.take() {
             let passed = self.now.saturating_since(began);
             self.process.computed = self.process.computed.saturating_add(passed);
+            if self.process.cpu_timer_is_due() {
+                self.fire_cpu_timers();
+            }
         }
     }
 
@@ -267,6 +270,11 @@ impl Ctx<'_> {
         self.process.memory.seal_startup();
         self.kernel.computing.spins += 1;
         self.kernel.moment.spins += 1;
+        if let Some(left) = self.process.cpu_time_left() {
+            // It waits for its own processor time.
+            self.thread.computing.napping = Some(self.now);
+            return self.nap(left);
+        }
         if self.kernel.moment.spins > SPINS_PER_MOMENT {
             self.kernel.moment.spins = 0;
             return self.nap(CROWDED);

@@ -3,6 +3,7 @@
 use crate::clock::posix_timer;
 use crate::credentials::Credentials;
 use crate::fd_table::FdTable;
+use crate::files::FileKind;
 use crate::ids::{FileId, Pid};
 use crate::kernel::{Kernel, arm};
 use crate::outcome::{Outcome, Restart};
@@ -12,8 +13,9 @@ use crate::signal::SigSet;
 use crate::thread::Thread;
 use crate::wait::{Events, Watcher};
 use base::{SimDuration, SimTime};
+use linux_abi::fs::O_APPEND;
 use linux_abi::signal::{SI_KERNEL, SI_TIMER, SI_USER, Siginfo};
-use linux_abi::sysinfo::RLIMIT_NOFILE;
+use linux_abi::sysinfo::{RLIM_INFINITY, RLIMIT_FSIZE, RLIMIT_NOFILE};
 use linux_abi::{Errno, Signal};
 use std::sync::Arc;
 
@@ -122,7 +124,8 @@ impl Ctx<'_> {
         if info.si_code == SI_TIMER
             && let Some(timer) = posix_timer(self.process, info.si_timer())
         {
-            timer.overrun = (info.si_overrun() as u32).saturating_add(std::mem::take(&mut timer.missed));
+            let more = std::mem::take(&mut timer.missed);
+            timer.overrun = (info.si_overrun() as u32).saturating_add(more).min(i32::MAX as u32);
             info.set_si_overrun(timer.overrun as i32);
         }
         Some(info)
@@ -145,6 +148,40 @@ impl Ctx<'_> {
             self.thread.signals.pending.add(info);
             self.kernel.notify_signalfds(signal.raw() as u32);
         }
+    }
+
+    /// Where a write to a regular file would begin, and how many of `bytes` it may be long, if the process has a limit for files.
+    pub(crate) fn limit_write(&mut self, id: FileId, position: Option<u64>, bytes: u64) -> Result<u64, Errno> {
+        if self.process.limits.soft(RLIMIT_FSIZE) == RLIM_INFINITY {
+            return Ok(bytes);
+        }
+        let file = &self.kernel.files[id];
+        let FileKind::Regular(regular) = &file.kind else { return Ok(bytes) };
+        let start = match position {
+            _ if file.status & O_APPEND != 0 => self.kernel.regular_size(id)?,
+            Some(position) => position,
+            None => regular.offset,
+        };
+        self.room_in_file(start, bytes)
+    }
+
+    /// How many of `bytes` a process may write at `start` of a file, setrlimit(2), RLIMIT_FSIZE. SIGXFSZ and EFBIG for none of them.
+    pub(crate) fn room_in_file(&mut self, start: u64, bytes: u64) -> Result<u64, Errno> {
+        let limit = self.process.limits.soft(RLIMIT_FSIZE);
+        if bytes > 0 && start >= limit {
+            self.raise(Signal::SIGXFSZ);
+            return Err(Errno::EFBIG);
+        }
+        Ok(bytes.min(limit.saturating_sub(start)))
+    }
+
+    /// Demands that a file may be made so long. SIGXFSZ and EFBIG.
+    pub(crate) fn demand_file_size(&mut self, size: u64) -> Result<(), Errno> {
+        if size > self.process.limits.soft(RLIMIT_FSIZE) {
+            self.raise(Signal::SIGXFSZ);
+            return Err(Errno::EFBIG);
+        }
+        Ok(())
     }
 
     /// Fixes the call's deadline at its first execution: `timeout` from then, or without end. Later executions return the same.

@@ -274,6 +274,9 @@ impl Ctx<'_> {
         self.thread.name = short_name(path);
         self.process.exe = resolved.path;
         self.process.posix_timers.clear();
+        self.process.arm_cpu_timers();
+        self.process.locked.clear();
+        self.process.barriers = 0;
         self.process.reported.clear();
         self.process.has_execed = true;
         Ok(())

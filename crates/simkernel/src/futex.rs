@@ -20,6 +20,8 @@ pub enum FutexKey {
 pub enum Queue {
     /// A lock on the file with an inode number.
     Lock,
+    /// The holder of a lease on the file with an inode number to give way.
+    Lease,
     /// News of the children of a process.
     Children,
     /// Operations on a System V semaphore set.

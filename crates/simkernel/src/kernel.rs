@@ -15,6 +15,7 @@ use crate::futex::Futexes;
 use crate::host::{HostConfig, Slice};
 use crate::ids::{FIRST_ID, FileId, IdTable, Pid, Tid};
 use crate::ipc::Ipc;
+use crate::leases::Leases;
 use crate::locks::Locks;
 use crate::net::Network;
 use crate::process::{ExitRecord, Process};
@@ -69,6 +70,7 @@ pub struct Kernel {
     pub futexes: Futexes,
     pub timers: Timers,
     pub locks: Locks,
+    pub leases: Leases,
     pub ipc: Ipc,
     /// Who hears of changes of files.
     pub watchers: Watchers,
@@ -133,6 +135,7 @@ impl Kernel {
             futexes: Futexes::default(),
             timers: Timers::default(),
             locks: Locks::default(),
+            leases: Leases::default(),
             ipc: Ipc::default(),
             watchers: Watchers::default(),
             vfs,
@@ -306,6 +309,7 @@ impl Kernel {
 
     fn close_file(&mut self, id: FileId) {
         self.drop_file_locks(id);
+        self.drop_leases(id);
         let watchers = std::mem::take(&mut self.files[id].queue.watchers);
         for watcher in watchers {
             match watcher {

@@ -8,6 +8,7 @@
 
 pub mod clock;
 pub mod computing;
+mod cpu_timers;
 pub mod crash;
 pub mod credentials;
 pub mod ctx;
@@ -21,7 +22,9 @@ pub mod host;
 pub mod ids;
 pub mod ipc;
 pub mod kernel;
+mod leases;
 pub mod limits;
+mod locked;
 pub mod locks;
 pub mod net;
 pub mod outcome;

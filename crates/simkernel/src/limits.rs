@@ -1,4 +1,4 @@
-//! Resource limits: fixed defaults (those of a Debian login), changed by `setrlimit` and `prlimit64`. Enforced: NOFILE, FSIZE, and NPROC,
+//! Resource limits: fixed defaults (those of a Debian login), changed by `setrlimit` and `prlimit64`. Enforced: NOFILE, FSIZE, MEMLOCK, and NPROC,
 //! which counts all threads and zombies of the host and binds guests although they are root.
 
 use linux_abi::sysinfo::*;

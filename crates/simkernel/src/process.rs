@@ -1,10 +1,12 @@
 //! A simulated process: what its threads share. It stays in its table after its end until its parent has asked for it.
 
+use crate::cpu_timers::CpuTimers;
 use crate::credentials::Credentials;
 use crate::debug::Debugged;
 use crate::fd_table::FdTable;
 use crate::ids::{Pid, Tid};
 use crate::limits::Limits;
+use crate::locked::LockedRanges;
 use crate::shared::{Handlers, Key, Memory, Place, Space};
 use crate::signal::PendingSignals;
 use crate::trace::Trace;
@@ -23,7 +25,7 @@ pub struct RealItimer {
     pub generation: u64,
 }
 
-/// A timer of `timer_create`.
+/// A timer of `timer_create`. One on a clock of processor time has moments of that (`cpu_timers`).
 #[derive(Clone, Copy, Debug)]
 pub struct PosixTimer {
     pub expires: Option<SimTime>,
@@ -106,6 +108,7 @@ pub struct Process {
     pub exe: Vec<u8>,
     pub started: SimTime,
     pub real_itimer: RealItimer,
+    pub cpu_timers: CpuTimers,
     pub posix_timers: Vec<Option<PosixTimer>>,
     /// System calls that it made.
     pub calls: u64,
@@ -123,6 +126,8 @@ pub struct Process {
     pub dumped: bool,
     /// `prctl(PR_SET_PDEATHSIG)`, 0 for none.
     pub parent_death_signal: i32,
+    /// What `mlock` locked of its memory.
+    pub locked: LockedRanges,
     /// What `setpriority` set.
     pub nice: i32,
     /// What `ioprio_set` set.
@@ -134,6 +139,10 @@ pub struct Process {
     pub oom_score_adj: i32,
     pub login_uid: u32,
     pub no_new_privileges: bool,
+    /// What it has registered for by membarrier(2).
+    pub barriers: u32,
+    /// prctl(PR_SET_THP_DISABLE). Without effect.
+    pub no_huge_pages: bool,
     /// For so many runs of its threads they are expected to get into loops that wait for a change (`computing`).
     pub spins_expected: u16,
     /// The simulated time that its computing took.
@@ -180,6 +189,8 @@ impl Process {
             exe: Vec::new(),
             started,
             real_itimer: RealItimer::default(),
+            cpu_timers: CpuTimers::default(),
+            locked: LockedRanges::default(),
             posix_timers: Vec::new(),
             calls: 0,
             last_call: u64::MAX,
@@ -196,6 +207,8 @@ impl Process {
             oom_score_adj: 0,
             login_uid: u32::MAX,
             no_new_privileges: false,
+            barriers: 0,
+            no_huge_pages: false,
             spins_expected: 0,
             computed: SimDuration::ZERO,
             over_budget: false,
@@ -217,6 +230,8 @@ impl Process {
             oom_score_adj: self.oom_score_adj,
             login_uid: self.login_uid,
             no_new_privileges: self.no_new_privileges,
+            barriers: self.barriers,
+            no_huge_pages: self.no_huge_pages,
             spins_expected: self.spins_expected,
             reported: self.reported.clone(),
             ..Process::new(pid, self.pid, parts, started)

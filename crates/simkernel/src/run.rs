@@ -218,6 +218,12 @@ impl Ctx<'_> {
                         return Turn::Over;
                     }
                 }
+                Exit::ReadTsc if self.thread.tsc_faults => {
+                    signal_delivery::general_protection(self);
+                    if self.process.ending.is_some() {
+                        return Turn::Over;
+                    }
+                }
                 Exit::ReadTsc => {
                     self.kernel.moment.spree.calls += 1;
                     self.thread.vcpu.complete_tsc(self.now.uptime_nanos());

@@ -112,6 +112,14 @@ pub(crate) fn fault(ctx: &mut Ctx<'_>, fault: &FaultInfo) {
     run_handler(ctx, &info, &disposition, (fault.trap_number | fault.error_code << 32, cr2));
 }
 
+/// An instruction that the thread may not execute (a general protection fault): SIGSEGV without an address.
+pub(crate) fn general_protection(ctx: &mut Ctx<'_>) {
+    const TRAP: u64 = 13;
+    let info =
+        FaultInfo { signal: Signal::SIGSEGV.raw(), code: SI_KERNEL, address: 0, trap_number: TRAP, error_code: 0 };
+    fault(ctx, &info);
+}
+
 /// The code of a fault. What really lies under a guest's addresses is not always what it has mapped: whether a page fault is one of rights
 /// or of nothing being there, its own mappings say.
 fn fault_code(ctx: &Ctx<'_>, fault: &FaultInfo) -> i32 {
@@ -127,9 +135,7 @@ fn fault_code(ctx: &Ctx<'_>, fault: &FaultInfo) -> i32 {
 fn run_handler(ctx: &mut Ctx<'_>, info: &Siginfo, disposition: &Disposition, trap: (u64, u64)) {
     ctx.abort_sequence();
     if push_frame(ctx, info, disposition, trap).is_none() {
-        // As Linux: a stack that cannot take the frame is a SIGSEGV that nothing can handle.
-        ctx.crash(&Siginfo::new(Signal::SIGSEGV, SI_KERNEL), Cause::NoRoomForFrame(info.si_signo));
-        return;
+        return no_room_for_frame(ctx, info.si_signo);
     }
     let signal = info.si_signo as u32;
     let blocked = &mut ctx.thread.signals.blocked;
@@ -143,6 +149,19 @@ fn run_handler(ctx: &mut Ctx<'_>, info: &Siginfo, disposition: &Disposition, tra
     }
     if ctx.thread.altstack.ss_flags & SS_AUTODISARM != 0 {
         ctx.thread.altstack = StackT { ss_flags: SS_DISABLE, ..StackT::default() };
+    }
+}
+
+/// A stack that cannot take a signal's frame is a SIGSEGV, which its handler may get on another stack; that of SIGSEGV itself ends the process.
+fn no_room_for_frame(ctx: &mut Ctx<'_>, number: i32) {
+    let info = Siginfo::new(Signal::SIGSEGV, SI_KERNEL);
+    let signal = info.si_signo as u32;
+    let disposition = ctx.handlers().of(signal);
+    let unhandled = matches!(disposition.handler, SIG_DFL | SIG_IGN) || ctx.thread.signals.blocked.contains(signal);
+    if number == info.si_signo || unhandled {
+        ctx.crash(&info, Cause::NoRoomForFrame(number));
+    } else {
+        run_handler(ctx, &info, &disposition, (0, 0));
     }
 }
 

@@ -57,6 +57,9 @@ pub struct PendingCall {
     pub progress: u64,
 }
 
+/// Of the experiment's processes, in nanoseconds.
+const TIMER_SLACK: u64 = 50_000;
+
 #[derive(Debug)]
 pub struct Thread {
     pub tid: Tid,
@@ -106,6 +109,10 @@ pub struct Thread {
     pub robust_list: u64,
     /// Its area for restartable sequences.
     pub rseq: Option<Area>,
+    /// prctl(PR_SET_TIMERSLACK): what it is, and what 0 resets it to, in nanoseconds. Without effect.
+    pub timer_slack: [u64; 2],
+    /// prctl(PR_SET_TSC): reading the time-stamp counter is SIGSEGV.
+    pub tsc_faults: bool,
     /// What judges its calls, once it has asked for that.
     pub seccomp: Option<Arc<Filter>>,
     /// Its last calls, for a report of its crash.
@@ -143,6 +150,8 @@ impl Thread {
             interrupted: None,
             robust_list: 0,
             rseq: None,
+            timer_slack: [TIMER_SLACK; 2],
+            tsc_faults: false,
             seccomp: None,
             recent: RecentCalls::default(),
         }

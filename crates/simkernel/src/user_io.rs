@@ -104,6 +104,11 @@ pub struct UserCursor<'a> {
 }
 
 impl UserCursor<'_> {
+    /// No more than so many bytes from here on.
+    pub fn limit(&mut self, bytes: usize) {
+        self.remaining = self.remaining.min(bytes);
+    }
+
     /// The next contiguous piece, at most `max` long.
     fn piece(&mut self, max: usize) -> Option<(u64, usize)> {
         loop {

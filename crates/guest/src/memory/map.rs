@@ -506,6 +506,9 @@ impl AddressSpace {
                 return Err(MapError::NoMemory);
             }
             self.real.remove(start, end);
+            if end - start <= GUARDED_BYTES && real::guard(start, end - start) {
+                self.real.set(start, end, RealKind::Guarded);
+            }
         } else {
             real::discard(start, end - start);
         }

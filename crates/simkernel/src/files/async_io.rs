@@ -103,7 +103,12 @@ impl Kernel {
             Some(signal) => Siginfo::poll(signal, code, band.0.into(), sent.fd),
             None => Siginfo::new(Signal::SIGIO, SI_KERNEL),
         };
-        match sent.recipient {
+        self.signal_recipient(sent.recipient, info);
+    }
+
+    /// Sends a file's signal.
+    pub(crate) fn signal_recipient(&mut self, recipient: Recipient, info: Siginfo) {
+        match recipient {
             Recipient::Nobody => {}
             Recipient::Thread(tid) if self.threads.get(tid.0).is_some() => self.signal_thread(tid, info),
             Recipient::Thread(tid) if self.executing.is_some_and(|(_, own)| own == tid) => self.own_signals.push(info),

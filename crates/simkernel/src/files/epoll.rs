@@ -51,6 +51,14 @@ pub struct Epoll {
 }
 
 impl Epoll {
+    /// Its interests, proc_pid_fdinfo(5).
+    pub fn description(&self) -> String {
+        let line = |(_, item): (usize, &Item)| {
+            format!("tfd: {:8} events: {:8x} data: {:16x}\n", item.fd, item.events, item.data)
+        };
+        self.items.iter().map(line).collect()
+    }
+
     fn find(&self, file: FileId, fd: u32) -> Result<u32, Errno> {
         self.by_target.get(&(file, fd)).copied().ok_or(Errno::ENOENT)
     }

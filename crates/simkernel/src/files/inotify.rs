@@ -97,6 +97,14 @@ struct Change<'a> {
 }
 
 impl Inotify {
+    /// Its watches, proc_pid_fdinfo(5).
+    pub fn description(&self) -> String {
+        let line = |(wd, watch): (&i32, &Watch)| {
+            format!("inotify wd:{wd:x} ino:{:x} sdev:1 mask:{:x} ignored_mask:0\n", watch.number, watch.mask)
+        };
+        self.watches.iter().map(line).collect()
+    }
+
     pub fn poll(&self) -> Events {
         Events::READABLE.when(!self.queue.is_empty())
     }

@@ -152,8 +152,12 @@ impl IndexMut<FileId> for FileTable {
 impl FileKind {
     /// Whether epoll can wait for the file: it refuses those that are always ready.
     pub fn pollable(&self) -> bool {
-        !matches!(self, FileKind::Regular(_) | FileKind::Directory(_) | FileKind::Output(_) | FileKind::Name(_))
-            && !matches!(self, FileKind::Device(device) if *device != Device::Random && *device != Device::Urandom)
+        match self {
+            FileKind::Regular(_) | FileKind::Directory(_) | FileKind::Output(_) | FileKind::Name(_) => false,
+            FileKind::Device(device) => *device == Device::Random,
+            FileKind::Snapshot(snapshot) => snapshot.is_pollable(),
+            _ => true,
+        }
     }
 
     /// Where the next read or write begins; 0 for what has no positions.

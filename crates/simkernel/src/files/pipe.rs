@@ -14,6 +14,8 @@ const PAGE: usize = 4096;
 const DEFAULT_PAGES: usize = 16;
 /// `/proc/sys/fs/pipe-max-size`, in pages.
 const MAX_PAGES: usize = 256;
+/// What no pipe can have, in bytes.
+const MOST_BYTES: usize = 1 << 31;
 /// Emptied pages kept for the next write.
 const SPARE_PAGES: usize = 2;
 
@@ -94,10 +96,14 @@ impl Pipe {
         self.max_pages * PAGE
     }
 
-    /// F_SETPIPE_SZ: rounded up to a power of two of pages. EPERM above the system's maximum, EBUSY when more is inside.
-    pub fn set_capacity(&mut self, bytes: usize) -> Result<usize, Errno> {
+    /// F_SETPIPE_SZ: rounded up to a power of two of pages. EINVAL past 2 GiB, EPERM above the system's maximum without CAP_SYS_RESOURCE
+    /// (`privileged`), EBUSY when more is inside.
+    pub fn set_capacity(&mut self, bytes: usize, privileged: bool) -> Result<usize, Errno> {
+        if bytes > MOST_BYTES {
+            return Err(Errno::EINVAL);
+        }
         let pages = bytes.div_ceil(PAGE).max(1).next_power_of_two();
-        if pages > MAX_PAGES {
+        if pages > MAX_PAGES.max(self.max_pages) && !privileged {
             return Err(Errno::EPERM);
         }
         if pages < self.pages.len() {

@@ -35,8 +35,6 @@ pub struct RegularFile {
     pub pinned: Option<OwnedFd>,
     /// The last name was removed: the inode is gone with this open file.
     pub unlinked: bool,
-    /// F_ADD_SEALS of a memfd; kept, only the write seals are enforced.
-    pub seals: u32,
 }
 
 impl Kernel {
@@ -47,6 +45,11 @@ impl Kernel {
             Some(fd) => Ok(fd.as_fd()),
             None => self.vfs.descriptors.get(file.serial, &file.real, file.writes),
         }
+    }
+
+    /// The seals of a memfd, which the real file keeps, and obeys.
+    pub(crate) fn seals(&mut self, id: FileId) -> Result<u32, Errno> {
+        Ok(rustix::fs::fcntl_get_seals(self.real_descriptor(id)?).map_err(errno)?.bits())
     }
 
     fn regular(&mut self, id: FileId) -> Result<&mut RegularFile, Errno> {

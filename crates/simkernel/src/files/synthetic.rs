@@ -17,6 +17,12 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Whether epoll can wait for it: files of the system and its settings can be waited for, those of processes cannot, but for mounts.
+    pub fn is_pollable(&self) -> bool {
+        let Some(rest) = self.path.strip_prefix(b"/proc/") else { return self.path.starts_with(b"/sys/") };
+        !rest[0].is_ascii_digit() || [&b"/mounts"[..], b"/mountinfo"].iter().any(|name| rest.ends_with(name))
+    }
+
     pub fn read(&mut self, sink: &mut dyn ByteSink, position: Option<u64>) -> Result<usize, Errno> {
         let start = position.unwrap_or(self.offset);
         let rest = self.content.get(start as usize..).unwrap_or(&[]);

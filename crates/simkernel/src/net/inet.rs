@@ -113,6 +113,11 @@ pub fn select_protocol(family: Family, kind: i32, protocol: i32) -> Result<Kind,
 }
 
 /// socket(2) for AF_INET and AF_INET6; `kind` without its flags.
+/// Whether there are sockets of this type and protocol. EPROTONOSUPPORT, ESOCKTNOSUPPORT.
+pub fn check_type(family: Family, kind: i32, protocol: i32) -> Result<(), Errno> {
+    select_protocol(family, kind, protocol).map(|_| ())
+}
+
 pub fn socket(ctx: &mut Ctx<'_>, family: Family, kind: i32, protocol: i32, nonblocking: bool) -> Result<FileId, Errno> {
     let kind = select_protocol(family, kind, protocol)?;
     let stack = &mut ctx.kernel.net.stack;

@@ -181,6 +181,8 @@ fn first_thread(ctx: &Ctx<'_>, args: &CloneArgs, tid: Tid, pid: Pid) -> Thread {
     thread.signals.blocked = ctx.thread.signals.blocked;
     thread.name.clone_from(&ctx.thread.name);
     thread.rseq = ctx.thread.rseq.filter(|_| args.flags & CLONE_VM == 0);
+    thread.timer_slack = [ctx.thread.timer_slack[0]; 2];
+    thread.tsc_faults = ctx.thread.tsc_faults;
     thread.seccomp.clone_from(&ctx.thread.seccomp);
     thread.credentials = Arc::clone(&ctx.thread.credentials);
     thread

@@ -9,11 +9,19 @@ use crate::ids::FileId;
 use crate::net;
 use crate::outcome::{Outcome, SysResult};
 use crate::tty;
+use crate::vfs::synthetic::Device;
+use linux_abi::capability::CAP_SYS_RESOURCE;
 use linux_abi::event::{EFD_CLOEXEC, EFD_NONBLOCK, EFD_SEMAPHORE};
 use linux_abi::fs::*;
 use linux_abi::ioctl::*;
 use linux_abi::sysinfo::RLIMIT_NOFILE;
 use linux_abi::{Errno, Signal};
+use rustix::fs::SealFlags;
+
+/// A block of a file system, in bytes: FIGETBSZ.
+const BLOCK_BYTES: i32 = 4096;
+/// What the random generator has, `/proc/sys/kernel/random/entropy_avail`.
+const ENTROPY_BITS: i32 = 256;
 
 /// Flags that F_SETFL can change.
 const SETTABLE: u32 = O_APPEND | O_NONBLOCK | O_ASYNC | O_DIRECT | O_NOATIME;
@@ -141,15 +149,23 @@ pub fn fcntl(ctx: &mut Ctx<'_>, [fd, command, arg, ..]: [u64; 6]) -> SysResult {
             super::locks::record_lock(ctx, id, command as i32, arg)
         }
         F_GETPIPE_SZ => Ok(pipe_of(ctx, id)?.capacity() as u64),
-        F_SETPIPE_SZ => Ok(pipe_of(ctx, id)?.set_capacity(arg as u32 as usize)? as u64),
+        F_SETPIPE_SZ => {
+            let privileged = ctx.credentials().can(CAP_SYS_RESOURCE);
+            Ok(pipe_of(ctx, id)?.set_capacity(arg as u32 as usize, privileged)? as u64)
+        }
         F_GET_SEALS | F_ADD_SEALS => seals(ctx, id, command as i32, arg as u32),
         F_SETSIG if arg == 0 || arg <= Signal::MAX as u64 => {
             ctx.kernel.files[id].signals.signal = arg as i32;
             Ok(0)
         }
-        F_SETSIG | F_NOTIFY | F_SETLEASE => Err(Errno::EINVAL.into()),
+        F_SETSIG | F_NOTIFY => Err(Errno::EINVAL.into()),
+        F_SETLEASE => {
+            ctx.set_lease(id, arg as i32)?;
+            ctx.kernel.files[id].signals.fd = fd as i32;
+            Ok(0)
+        }
         F_GETSIG => Ok(ctx.kernel.files[id].signals.signal as u64),
-        F_GETLEASE => Ok(F_UNLCK as u64),
+        F_GETLEASE => Ok(ctx.kernel.lease_of(id) as u64),
         _ => Err(Errno::EINVAL.into()),
     }
 }
@@ -161,23 +177,27 @@ fn pipe_of<'a>(ctx: &'a mut Ctx<'_>, id: FileId) -> Result<&'a mut Pipe, Errno> 
 
 fn seals(ctx: &mut Ctx<'_>, id: FileId, command: i32, add: u32) -> SysResult {
     let writable = ctx.kernel.files[id].writable();
-    let FileKind::Regular(file) = &mut ctx.kernel.files[id].kind else { return Err(Errno::EINVAL.into()) };
+    let FileKind::Regular(file) = &ctx.kernel.files[id].kind else { return Err(Errno::EINVAL.into()) };
     if !file.path.starts_with(b"/memfd:") {
         return Err(Errno::EINVAL.into());
     }
-    if command == F_ADD_SEALS {
-        if !writable || file.seals & F_SEAL_SEAL != 0 {
-            return Err(Errno::EPERM.into());
-        }
-        file.seals |= add;
-        return Ok(0);
+    if command == F_GET_SEALS {
+        return Ok(ctx.kernel.seals(id)?.into());
     }
-    Ok(file.seals.into())
+    if !writable {
+        return Err(Errno::EPERM.into());
+    }
+    let add = SealFlags::from_bits(add).ok_or(Errno::EINVAL)?;
+    let real = ctx.kernel.real_descriptor(id)?;
+    rustix::fs::fcntl_add_seals(real, add).map(|()| 0).map_err(|error| crate::vfs::errno(error).into())
 }
 
 /// ioctl(2): what every descriptor has, and requests on pipes and files; those on sockets are in `net::ioctl`.
 pub fn ioctl(ctx: &mut Ctx<'_>, [fd, request, arg, ..]: [u64; 6]) -> SysResult {
     let id = ctx.file(fd)?;
+    if ctx.kernel.files[id].status & O_PATH != 0 {
+        return Err(Errno::EBADF.into());
+    }
     match request as u32 {
         FIOCLEX | FIONCLEX => {
             ctx.fds_mut().set_cloexec(fd, request as u32 == FIOCLEX)?;
@@ -196,6 +216,11 @@ pub fn ioctl(ctx: &mut Ctx<'_>, [fd, request, arg, ..]: [u64; 6]) -> SysResult {
             file.signals.fd = fd as i32;
             Ok(0)
         }
+        FICLONE => clone_range(ctx, id, arg),
+        FICLONERANGE => {
+            let source: i64 = ctx.process.memory.read_value(arg)?;
+            clone_range(ctx, id, source as u64)
+        }
         request if let FileKind::Terminal(file) = ctx.kernel.files[id].kind => tty::ioctl(ctx, file, request, arg),
         request if net::is_socket(&ctx.kernel.files[id].kind) => net::ioctl::ioctl(ctx, id, request, arg),
         FIONREAD => {
@@ -211,8 +236,41 @@ pub fn ioctl(ctx: &mut Ctx<'_>, [fd, request, arg, ..]: [u64; 6]) -> SysResult {
             ctx.process.memory.write_value(arg, &(available.min(i32::MAX as u64) as i32))?;
             Ok(0)
         }
+        FIGETBSZ if is_on_disk(&ctx.kernel.files[id].kind) => {
+            ctx.process.memory.write_value(arg, &BLOCK_BYTES)?;
+            Ok(0)
+        }
+        RNDGETENTCNT if matches!(ctx.kernel.files[id].kind, FileKind::Device(Device::Random | Device::Urandom)) => {
+            ctx.process.memory.write_value(arg, &ENTROPY_BITS)?;
+            Ok(0)
+        }
         _ => Err(Errno::ENOTTY.into()),
     }
+}
+
+fn is_on_disk(kind: &FileKind) -> bool {
+    matches!(kind, FileKind::Regular(_) | FileKind::Directory(_) | FileKind::Output(_))
+}
+
+/// ioctl_ficlone(2), ioctl_ficlonerange(2): no file system shares blocks. EBADF, EISDIR, EINVAL, EXDEV, EOPNOTSUPP.
+fn clone_range(ctx: &Ctx<'_>, id: FileId, source: u64) -> SysResult {
+    let source = ctx.file(source as u32 as u64)?;
+    let files = &ctx.kernel.files;
+    if files[source].status & O_PATH != 0 {
+        return Err(Errno::EBADF.into());
+    }
+    let kinds = [&files[source].kind, &files[id].kind];
+    if kinds.iter().any(|kind| matches!(kind, FileKind::Directory(_))) {
+        return Err(Errno::EISDIR.into());
+    }
+    if kinds.iter().any(|kind| matches!(kind, FileKind::Device(_) | FileKind::Snapshot(_))) {
+        return Err(Errno::EXDEV.into());
+    }
+    if !kinds.iter().all(|kind| matches!(kind, FileKind::Regular(_) | FileKind::Output(_))) {
+        return Err(Errno::EINVAL.into());
+    }
+    let usable = files[source].readable() && files[id].writable() && files[id].status & O_APPEND == 0;
+    Err(if usable { Errno::EOPNOTSUPP } else { Errno::EBADF }.into())
 }
 
 /// pipe(2).
@@ -296,13 +354,13 @@ pub fn sync(_ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
 /// ftruncate(2).
 pub fn ftruncate(ctx: &mut Ctx<'_>, [fd, size, ..]: [u64; 6]) -> SysResult {
     let id = ctx.file(fd)?;
-    let FileKind::Regular(file) = &ctx.kernel.files[id].kind else { return Err(Errno::EINVAL.into()) };
+    if !matches!(ctx.kernel.files[id].kind, FileKind::Regular(_)) {
+        return Err(Errno::EINVAL.into());
+    }
     if size > i64::MAX as u64 || !ctx.kernel.files[id].writable() {
         return Err(Errno::EINVAL.into());
     }
-    if file.seals & (F_SEAL_SHRINK | F_SEAL_GROW) != 0 {
-        return Err(Errno::EPERM.into());
-    }
+    ctx.demand_file_size(size)?;
     ctx.kernel.regular_truncate(id, size, ctx.now)?;
     Ok(0)
 }
@@ -323,6 +381,9 @@ pub fn fallocate(ctx: &mut Ctx<'_>, [fd, mode, offset, len, ..]: [u64; 6]) -> Sy
     let mode = mode as u32;
     if mode & !(FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE) != 0 {
         return Err(Errno::EOPNOTSUPP.into());
+    }
+    if mode & (FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE) == 0 && ctx.kernel.regular_size(id)? < end {
+        ctx.demand_file_size(end)?;
     }
     if mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE) != 0 {
         let flags = rustix::fs::FallocateFlags::from_bits_truncate(mode);
@@ -354,8 +415,21 @@ pub fn cachestat(ctx: &mut Ctx<'_>, [fd, range, out, flags, ..]: [u64; 6]) -> Sy
     Ok(0)
 }
 
-/// posix_fadvise(2), readahead(2): advice.
+/// readahead(2): advice on a file that can be read. EBADF, EINVAL.
+pub fn readahead(ctx: &mut Ctx<'_>, [fd, ..]: [u64; 6]) -> SysResult {
+    let id = ctx.file(fd)?;
+    if !ctx.kernel.files[id].readable() {
+        return Err(Errno::EBADF.into());
+    }
+    let regular = matches!(ctx.kernel.files[id].kind, FileKind::Regular(_) | FileKind::Snapshot(_));
+    if regular { Ok(0) } else { Err(Errno::EINVAL.into()) }
+}
+
+/// posix_fadvise(2): advice.
 pub fn fadvise(ctx: &mut Ctx<'_>, [fd, ..]: [u64; 6]) -> SysResult {
     let id = ctx.file(fd)?;
+    if ctx.kernel.files[id].status & O_PATH != 0 {
+        return Err(Errno::EBADF.into());
+    }
     if matches!(ctx.kernel.files[id].kind, FileKind::Pipe(_)) { Err(Errno::ESPIPE.into()) } else { Ok(0) }
 }

@@ -124,8 +124,17 @@ fn wake(ctx: &mut Ctx<'_>, address: u64, op: u32, count: u32, bitset: u32) -> Sy
     if bitset == 0 {
         return Err(Errno::EINVAL.into());
     }
+    demand_word(ctx, address, is_private(op))?;
     let key = ctx.futex_key(address, is_private(op));
     Ok(ctx.wake_queue(key, count as usize, bitset))
+}
+
+/// A futex that processes may share is found by the memory behind it, which must be there. EFAULT.
+pub(super) fn demand_word(ctx: &Ctx<'_>, address: u64, private: bool) -> Result<(), Outcome> {
+    if !private {
+        ctx.process.memory.read_value::<u32>(address)?;
+    }
+    Ok(())
 }
 
 /// Takes a priority-inheriting lock if it is free (or its owner died). Priorities do not exist here, so inheritance has no effect.
@@ -218,6 +227,8 @@ pub(super) fn requeue(ctx: &mut Ctx<'_>, from: u64, op: u32, [wake, limit]: [u32
     if (wake as i32) < 0 || (limit as i32) < 0 || !to.is_multiple_of(4) {
         return Err(Errno::EINVAL.into());
     }
+    demand_word(ctx, from, is_private(op))?;
+    demand_word(ctx, to, is_private(op))?;
     let (from, to) = (ctx.futex_key(from, is_private(op)), ctx.futex_key(to, is_private(op)));
     let woken = ctx.wake_queue(from, wake as usize, FUTEX_BITSET_MATCH_ANY);
     let moved = ctx.kernel.futexes.take(from, limit as usize, FUTEX_BITSET_MATCH_ANY);

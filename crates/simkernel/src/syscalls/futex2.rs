@@ -1,6 +1,6 @@
 //! futex_waitv, futex_wait, futex_wake, futex_requeue: the calls that have a flag word of their own (Linux 5.16 and 6.7).
 
-use super::futex::{requeue, wait};
+use super::futex::{demand_word, requeue, wait};
 use crate::ctx::Ctx;
 use crate::futex::FutexWaiter;
 use crate::outcome::{Outcome, Restart, SysResult};
@@ -51,7 +51,7 @@ pub(super) fn futex_waitv(ctx: &mut Ctx<'_>, [list, count, flags, timeout, clock
         Wake::Interrupted => return Err(Outcome::Restart(Restart::Sys)),
         Wake::Ready | Wake::First => {}
     }
-    if flags != 0 || count == 0 || count > WAITERS_MAX {
+    if flags != 0 || count == 0 || count > WAITERS_MAX || list == 0 {
         return Err(Errno::EINVAL.into());
     }
     if timeout != 0 {
@@ -100,6 +100,7 @@ pub(super) fn futex_wake(ctx: &mut Ctx<'_>, [address, mask, count, flags, ..]: [
     if mask == 0 || mask > u32::MAX.into() || !address.is_multiple_of(4) {
         return Err(Errno::EINVAL.into());
     }
+    demand_word(ctx, address, private)?;
     let key = ctx.futex_key(address, private);
     Ok(ctx.wake_queue(key, (count as i32).max(0) as usize, mask as u32))
 }

@@ -1,11 +1,14 @@
 //! mmap, munmap, mprotect, mremap, brk, madvise and their relatives: arguments checked here, book kept by `guest::AddressSpace`.
 
 use crate::ctx::Ctx;
+use crate::files::FileKind;
 use crate::outcome::SysResult;
-use guest::{Backing, MapError, MapRequest, MoveRequest, PAGE};
+use guest::{Backing, MapError, MapRequest, MoveRequest, PAGE, VmaKind};
 use linux_abi::Errno;
+use linux_abi::capability::CAP_IPC_LOCK;
+use linux_abi::fs::{F_SEAL_FUTURE_WRITE, F_SEAL_WRITE, O_PATH};
 use linux_abi::mm::*;
-use linux_abi::sysinfo::{RLIM_INFINITY, RLIMIT_AS, RLIMIT_DATA};
+use linux_abi::sysinfo::{RLIM_INFINITY, RLIMIT_AS, RLIMIT_DATA, RLIMIT_MEMLOCK};
 
 pub(super) fn errno(error: MapError) -> Errno {
     match error {
@@ -22,8 +25,19 @@ pub(super) fn errno(error: MapError) -> Errno {
 pub(super) fn mmap(ctx: &mut Ctx<'_>, [address, bytes, prot, flags, fd, offset]: [u64; 6]) -> SysResult {
     let flags = flags as u32;
     let kind = flags & MAP_TYPE;
-    if !matches!(kind, MAP_SHARED | MAP_PRIVATE | MAP_SHARED_VALIDATE) || offset % PAGE != 0 || bytes == 0 {
+    if offset % PAGE != 0 {
         return Err(Errno::EINVAL.into());
+    }
+    let file = if flags & MAP_ANONYMOUS != 0 { None } else { Some(ctx.file(fd & 0xffff_ffff)?) };
+    if file.is_some_and(|file| ctx.kernel.files[file].status & O_PATH != 0) {
+        return Err(Errno::EBADF.into());
+    }
+    let known = matches!(kind, MAP_SHARED | MAP_PRIVATE) || (kind == MAP_SHARED_VALIDATE && file.is_some());
+    if !known || bytes == 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    if kind == MAP_SHARED_VALIDATE && flags & !(MAP_LEGACY | MAP_SHARED_VALIDATE) != 0 {
+        return Err(Errno::EOPNOTSUPP.into());
     }
     if flags & MAP_HUGETLB != 0 {
         return Err(Errno::ENOMEM.into());
@@ -43,11 +57,21 @@ pub(super) fn mmap(ctx: &mut Ctx<'_>, [address, bytes, prot, flags, fd, offset]:
         no_replace: flags & MAP_FIXED_NOREPLACE != 0,
         backing: Backing::Anonymous,
     };
-    if flags & MAP_ANONYMOUS != 0 {
-        return ctx.process.memory.mmap(&mut ctx.kernel.region, &request).map_err(|e| errno(e).into());
+    let locks = flags & MAP_LOCKED != 0 || ctx.process.locked.future;
+    if locks {
+        demand_lock_room(ctx, bytes, Errno::EAGAIN)?;
     }
-    let file = ctx.file(fd & 0xffff_ffff)?;
-    map_file(ctx, file, request, offset)
+    let start = match file {
+        Some(file) => map_file(ctx, file, request, offset)?,
+        None => ctx.process.memory.mmap(&mut ctx.kernel.region, &request).map_err(errno)?,
+    };
+    let end = start + bytes.next_multiple_of(PAGE);
+    if locks {
+        ctx.process.locked.add(start, end);
+    } else {
+        ctx.process.locked.remove(start, end);
+    }
+    Ok(start)
 }
 
 /// Whether the process may map so many bytes more; `data` if they are private and writable. ENOMEM past RLIMIT_AS or RLIMIT_DATA.
@@ -93,6 +117,9 @@ fn map_file(ctx: &mut Ctx<'_>, file: crate::FileId, request: MapRequest<'_>, off
     if !open.readable() || (writes && !open.writable()) {
         return Err(Errno::EACCES.into());
     }
+    if writes && is_sealed(ctx, file) {
+        return Err(Errno::EPERM.into());
+    }
     let source = ctx.kernel.mapping_source(file)?;
     let memory = &mut ctx.process.memory;
     let region = &mut ctx.kernel.region;
@@ -109,9 +136,18 @@ fn map_file(ctx: &mut Ctx<'_>, file: crate::FileId, request: MapRequest<'_>, off
     result.map_err(|e| errno(e).into())
 }
 
+/// Whether a memfd takes no writes any more.
+fn is_sealed(ctx: &mut Ctx<'_>, file: crate::FileId) -> bool {
+    let FileKind::Regular(regular) = &ctx.kernel.files[file].kind else { return false };
+    regular.path.starts_with(b"/memfd:")
+        && ctx.kernel.seals(file).is_ok_and(|seals| seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE) != 0)
+}
+
 /// munmap(2).
 pub(super) fn munmap(ctx: &mut Ctx<'_>, [address, bytes, ..]: [u64; 6]) -> SysResult {
-    ctx.process.memory.munmap(address, bytes).map(|()| 0).map_err(|e| errno(e).into())
+    ctx.process.memory.munmap(address, bytes).map_err(errno)?;
+    ctx.process.locked.remove(address, address.saturating_add(bytes.next_multiple_of(PAGE)));
+    Ok(0)
 }
 
 /// mprotect(2).
@@ -143,7 +179,13 @@ pub(super) fn mremap(ctx: &mut Ctx<'_>, [old, old_bytes, new_bytes, flags, to, _
     let more = new_bytes.saturating_sub(old_bytes);
     check_room(ctx, more, false)?;
     ctx.demand_growth(more, false)?;
-    ctx.process.memory.mremap(&mut ctx.kernel.region, &request).map_err(|e| errno(e).into())
+    let locked = ctx.process.locked.within(old, old.saturating_add(old_bytes)) > 0;
+    let start = ctx.process.memory.mremap(&mut ctx.kernel.region, &request).map_err(errno)?;
+    ctx.process.locked.remove(old, old.saturating_add(old_bytes.next_multiple_of(PAGE)));
+    if locked {
+        ctx.process.locked.add(start, start + new_bytes.next_multiple_of(PAGE));
+    }
+    Ok(start)
 }
 
 /// brk(2), the raw call: the new end, or the present one when that cannot be had.
@@ -169,7 +211,15 @@ pub(super) fn madvise(ctx: &mut Ctx<'_>, [address, bytes, advice, ..]: [u64; 6])
     if bytes == 0 {
         return Ok(0);
     }
+    let end = address.saturating_add(bytes);
+    if matches!(advice, MADV_DONTNEED | MADV_REMOVE | MADV_FREE) && ctx.process.locked.within(address, end) > 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let private = |vma: &guest::Vma| !vma.shared && !matches!(vma.kind, VmaKind::File { .. });
+    let covers = |vma: &&guest::Vma| vma.start < end && address < vma.end;
+    let all_private = ctx.process.memory.mappings().filter(covers).all(private);
     match advice {
+        MADV_FREE if !all_private => Err(Errno::EINVAL.into()),
         // Programs that ask for it find another way to notice a fork.
         MADV_WIPEONFORK => Err(Errno::EINVAL.into()),
         MADV_DONTNEED => ctx.process.memory.discard(address, bytes).map(|()| 0).map_err(|e| errno(e).into()),
@@ -186,15 +236,74 @@ pub(super) fn msync(ctx: &mut Ctx<'_>, [address, bytes, flags, ..]: [u64; 6]) ->
     if address % PAGE != 0 || flags & !(ASYNC | INVALIDATE | SYNC) != 0 || flags & (ASYNC | SYNC) == ASYNC | SYNC {
         return Err(Errno::EINVAL.into());
     }
-    if ctx.process.memory.is_mapped(address, bytes) { Ok(0) } else { Err(Errno::ENOMEM.into()) }
+    if !ctx.process.memory.is_mapped(address, bytes) {
+        return Err(Errno::ENOMEM.into());
+    }
+    let is_locked = ctx.process.locked.within(address, address.saturating_add(bytes)) > 0;
+    if flags & INVALIDATE != 0 && is_locked { Err(Errno::EBUSY.into()) } else { Ok(0) }
 }
 
-/// mlock(2), mlock2(2), munlock(2): nothing is ever swapped as far as guests can tell.
-pub(super) fn lock_range(ctx: &mut Ctx<'_>, [address, bytes, ..]: [u64; 6]) -> SysResult {
-    if ctx.process.memory.is_mapped(address & !(PAGE - 1), bytes) { Ok(0) } else { Err(Errno::ENOMEM.into()) }
+/// The pages of a range that must be mapped. EINVAL, ENOMEM.
+fn page_range(ctx: &Ctx<'_>, address: u64, bytes: u64) -> Result<(u64, u64), Errno> {
+    let start = address & !(PAGE - 1);
+    let end = address.checked_add(bytes).and_then(|end| end.checked_next_multiple_of(PAGE)).ok_or(Errno::EINVAL)?;
+    if bytes == 0 || ctx.process.memory.is_mapped(start, end - start) { Ok((start, end)) } else { Err(Errno::ENOMEM) }
 }
 
-/// mlockall(2), munlockall(2).
-pub(super) fn lock_all(_ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
+/// RLIMIT_MEMLOCK, for those that CAP_IPC_LOCK does not free of it. EPERM where nothing may be locked, else `error`.
+fn demand_lock_room(ctx: &Ctx<'_>, more: u64, error: Errno) -> Result<(), Errno> {
+    let limit = ctx.process.limits.soft(RLIMIT_MEMLOCK);
+    match ctx.process.locked.bytes().saturating_add(more) {
+        _ if ctx.credentials().can(CAP_IPC_LOCK) => Ok(()),
+        _ if limit == 0 => Err(Errno::EPERM),
+        total if total > limit => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// mlock(2): nothing is ever swapped, but what is locked counts.
+pub(super) fn mlock(ctx: &mut Ctx<'_>, [address, bytes, ..]: [u64; 6]) -> SysResult {
+    let (start, end) = page_range(ctx, address, bytes)?;
+    demand_lock_room(ctx, (end - start) - ctx.process.locked.within(start, end), Errno::ENOMEM)?;
+    ctx.process.locked.add(start, end);
+    Ok(0)
+}
+
+/// mlock2(2).
+pub(super) fn mlock2(ctx: &mut Ctx<'_>, [address, bytes, flags, ..]: [u64; 6]) -> SysResult {
+    const MLOCK_ONFAULT: u64 = 1;
+    if flags & !MLOCK_ONFAULT != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    mlock(ctx, [address, bytes, 0, 0, 0, 0])
+}
+
+/// munlock(2).
+pub(super) fn munlock(ctx: &mut Ctx<'_>, [address, bytes, ..]: [u64; 6]) -> SysResult {
+    let (start, end) = page_range(ctx, address, bytes)?;
+    ctx.process.locked.remove(start, end);
+    Ok(0)
+}
+
+/// mlockall(2).
+pub(super) fn mlockall(ctx: &mut Ctx<'_>, [flags, ..]: [u64; 6]) -> SysResult {
+    let flags = flags as u32;
+    if flags == 0 || flags == MCL_ONFAULT || flags & !(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let ranges: Vec<(u64, u64)> = ctx.process.memory.mappings().map(|vma| (vma.start, vma.end)).collect();
+    let bytes: u64 = ranges.iter().map(|(start, end)| end - start).sum();
+    let new = if flags & MCL_CURRENT != 0 { bytes - ctx.process.locked.bytes().min(bytes) } else { 0 };
+    demand_lock_room(ctx, new, Errno::ENOMEM)?;
+    if flags & MCL_CURRENT != 0 {
+        ranges.into_iter().for_each(|(start, end)| ctx.process.locked.add(start, end));
+    }
+    ctx.process.locked.future = flags & MCL_FUTURE != 0;
+    Ok(0)
+}
+
+/// munlockall(2).
+pub(super) fn munlockall(ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
+    ctx.process.locked.clear();
     Ok(0)
 }

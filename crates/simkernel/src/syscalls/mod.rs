@@ -63,6 +63,9 @@ pub fn execute(ctx: &mut Ctx<'_>, number: u64, args: [u64; 6]) -> SysResult {
         ctx.thread.recent.begin(number, args, ctx.now);
         ctx.kernel.call_counts[index] += 1;
         ctx.process.calls += 1;
+        if ctx.process.cpu_timer_is_due() {
+            ctx.fire_cpu_timers();
+        }
         if ctx.process.calls >= ctx.process.last_call {
             return kill(ctx);
         }

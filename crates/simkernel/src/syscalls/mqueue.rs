@@ -13,6 +13,7 @@ use crate::outcome::{Outcome, Restart, SysResult};
 use crate::user_io::ByteSink;
 use crate::wait::{Events, Wake};
 use base::SimTime;
+use linux_abi::capability::CAP_FOWNER;
 use linux_abi::fs::{NAME_MAX, O_ACCMODE, O_CREAT, O_EXCL, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY};
 use linux_abi::ipc::MqAttr;
 use linux_abi::signal::{SI_MESGQ, SIGEV_NONE, SIGEV_SIGNAL, SIGEV_THREAD, Sigevent, Siginfo};
@@ -86,7 +87,14 @@ fn create(ctx: &mut Ctx<'_>, name: &[u8], mode: u32, attr: Option<MqAttr>) -> Re
 /// mq_unlink(3).
 pub(super) fn mq_unlink(ctx: &mut Ctx<'_>, [name, ..]: [u64; 6]) -> SysResult {
     let name = name_argument(ctx, name)?;
-    ctx.kernel.ipc.queues.unlink(&name)?;
+    let queues = &mut ctx.kernel.ipc.queues;
+    let queue = queues.find(&name).ok_or(Errno::ENOENT)?;
+    // The directory of queues is sticky.
+    let who = &ctx.thread.credentials;
+    if queues.get(queue).owner.uid != who.user.fs && !who.can(CAP_FOWNER) {
+        return Err(Errno::EPERM.into());
+    }
+    queues.unlink(&name)?;
     Ok(0)
 }
 

@@ -23,6 +23,9 @@ use std::os::fd::OwnedFd;
 /// Flags that F_GETFL does not show again.
 const CREATION_FLAGS: u32 = O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_CLOEXEC;
 
+/// How long a structure may be that a newer kernel knows more of.
+const PAGE_BYTES: u64 = 4096;
+
 /// open(2).
 pub fn open(ctx: &mut Ctx<'_>, [path, flags, mode, ..]: [u64; 6]) -> SysResult {
     open_path(ctx, AT_FDCWD as u64, path, flags as u32, mode as u32)
@@ -42,6 +45,15 @@ pub fn openat(ctx: &mut Ctx<'_>, [dirfd, path, flags, mode, ..]: [u64; 6]) -> Sy
 pub fn openat2(ctx: &mut Ctx<'_>, [dirfd, path, how, size, ..]: [u64; 6]) -> SysResult {
     if size < size_of::<OpenHow>() as u64 {
         return Err(Errno::EINVAL.into());
+    }
+    if size > PAGE_BYTES {
+        return Err(Errno::E2BIG.into());
+    }
+    let more = size as usize - size_of::<OpenHow>();
+    let mut rest = vec![0; more];
+    ctx.process.memory.read(how + size_of::<OpenHow>() as u64, &mut rest)?;
+    if rest.iter().any(|byte| *byte != 0) {
+        return Err(Errno::E2BIG.into());
     }
     let how: OpenHow = ctx.process.memory.read_value(how)?;
     let no_mode = how.flags as u32 & (O_CREAT | O_TMPFILE & !O_DIRECTORY) == 0;
@@ -94,12 +106,29 @@ fn open_at(ctx: &mut Ctx<'_>, dirfd: u64, path: Vec<u8>, flags: u32, mode: u32, 
             ctx.demand(&target.path, node, wanted(flags))?;
             return open_terminal(ctx, &terminal.clone(), flags);
         }
-        Some(node) => open_node(ctx, &target.path, node, flags)?,
+        Some(node) => {
+            wait_for_leases(ctx, &target.path, node, flags)?;
+            open_node(ctx, &target.path, node, flags)?
+        }
         None if flags & O_CREAT == 0 => return Err(Errno::ENOENT.into()),
         None if target.slash => return Err(Errno::EISDIR.into()),
         None => create(ctx, target, flags, mode)?,
     };
     install(ctx, file, status, flags)
+}
+
+/// Who may open a file waits for those that hold leases on it.
+fn wait_for_leases(ctx: &mut Ctx<'_>, path: &[u8], node: &Node, flags: u32) -> Result<(), Outcome> {
+    if ctx.kernel.leases.is_empty() {
+        return Ok(());
+    }
+    let Node::Real(real) = node else { return Ok(()) };
+    if real.kind() != S_IFREG {
+        return Ok(());
+    }
+    ctx.demand(path, node, wanted(flags))?;
+    let number = ctx.kernel.vfs.identities.of(&real.stat);
+    ctx.break_leases(number, flags)
 }
 
 /// What F_GETFL shows of `open`'s flags.
@@ -187,7 +216,6 @@ fn regular(ctx: &mut Ctx<'_>, path: &[u8], node: RealNode, fd: OwnedFd, writes: 
         offset: 0,
         pinned: None,
         unlinked: false,
-        seals: F_SEAL_SEAL,
     }))
 }
 
@@ -234,11 +262,18 @@ fn pin(ctx: &mut Ctx<'_>, mut kind: FileKind, status: u32, flags: u32) -> SysRes
 /// memfd_create(2).
 pub fn memfd_create(ctx: &mut Ctx<'_>, [name, flags, ..]: [u64; 6]) -> SysResult {
     let flags = flags as u32;
+    if flags & MFD_HUGETLB != 0 && flags & !(MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB | MFD_HUGE_MASK) == 0 {
+        // No size of huge pages has any.
+        return Err(Errno::ENODEV.into());
+    }
     if flags & !(MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL | MFD_EXEC) != 0 {
         return Err(Errno::EINVAL.into());
     }
     let name = ctx.process.memory.read_cstr(name, 250)?.ok_or(Errno::EINVAL)?;
-    let fd = rustix::fs::memfd_create(&name[..], MemfdFlags::CLOEXEC).map_err(|e| Outcome::from(errno(e)))?;
+    // Since Linux 6.3 the seal on execution implies that there may be more.
+    let sealing = flags & (MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL) != 0;
+    let kept = if sealing { MemfdFlags::ALLOW_SEALING } else { MemfdFlags::empty() };
+    let fd = rustix::fs::memfd_create(&name[..], MemfdFlags::CLOEXEC | kept).map_err(|e| Outcome::from(errno(e)))?;
     let stat = rustix::fs::fstat(&fd).map_err(|e| Outcome::from(errno(e)))?;
     let path = [b"/memfd:", &name[..], b" (deleted)"].concat();
     let node = RealNode { path: path.clone(), stat, writable: true };
@@ -247,10 +282,7 @@ pub fn memfd_create(ctx: &mut Ctx<'_>, [name, flags, ..]: [u64; 6]) -> SysResult
     let attributes = ctx.kernel.vfs.identities.attributes(number);
     attributes.times = Some(crate::vfs::identity::Times::at(ctx.now));
     attributes.owner = Some(owner);
-    let mut kind = regular(ctx, &path, node, fd, true);
-    if let FileKind::Regular(file) = &mut kind {
-        file.seals = if flags & MFD_ALLOW_SEALING != 0 { 0 } else { F_SEAL_SEAL };
-    }
+    let kind = regular(ctx, &path, node, fd, true);
     let cloexec = if flags & MFD_CLOEXEC != 0 { O_CLOEXEC } else { 0 };
     pin(ctx, kind, O_RDWR | O_LARGEFILE, cloexec)
 }
@@ -341,7 +373,6 @@ fn reopen_pinned(ctx: &mut Ctx<'_>, id: FileId) -> Result<FileKind, Errno> {
         offset: 0,
         pinned: Some(fd),
         unlinked: false,
-        seals: file.seals,
     })))
 }
 

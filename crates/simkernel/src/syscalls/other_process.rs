@@ -53,6 +53,9 @@ fn copy_memory(ctx: &mut Ctx<'_>, [pid, own, own_count, other, count, flags]: [u
     let is_own = pid as u32 == ctx.process.pid.0;
     let target = if is_own { Some(&*ctx.process) } else { ctx.kernel.processes.get(pid as u32) };
     let target = target.filter(|process| process.zombie.is_none()).ok_or(Errno::ESRCH)?;
+    if !is_own && !ctx.credentials().may_look_into(&target.credentials, target.dumpable) {
+        return Err(Errno::EPERM.into());
+    }
     let space = target.space;
     let caller: &AddressSpace = &ctx.process.memory;
     let memory = if is_own { Some(caller) } else { ctx.kernel.shared.memory(target) };
@@ -126,6 +129,9 @@ pub(super) fn pidfd_getfd(ctx: &mut Ctx<'_>, [pidfd, fd, flags, ..]: [u64; 6]) -
         ctx.file(fd)?
     } else {
         let process = ctx.kernel.processes.get(pid.0).filter(|process| process.zombie.is_none()).ok_or(Errno::ESRCH)?;
+        if !ctx.credentials().may_look_into(&process.credentials, process.dumpable) {
+            return Err(Errno::EPERM.into());
+        }
         ctx.kernel.shared.file(process, fd as u32).ok_or(Errno::EBADF)?
     };
     ctx.kernel.files.acquire(file);

@@ -477,6 +477,9 @@ fn subject(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, flags: u32) -> Resu
     if text.is_empty() && flags & AT_EMPTY_PATH != 0 {
         return open_subject(ctx, dirfd);
     }
+    if text.is_empty() {
+        return Err(Errno::ENOENT.into());
+    }
     let (path, node) = existing(ctx, dirfd, &text, flags & AT_SYMLINK_NOFOLLOW == 0)?;
     path_subject(ctx, path, node)
 }
@@ -704,6 +707,9 @@ pub fn truncate(ctx: &mut Ctx<'_>, [path, size, ..]: [u64; 6]) -> SysResult {
     if node.kind() != S_IFREG {
         return Err(Errno::EINVAL.into());
     }
+    ctx.demand_file_size(size)?;
+    let number = ctx.kernel.vfs.identities.of(&node.stat);
+    ctx.break_leases(number, O_WRONLY)?;
     ctx.kernel.vfs.truncate(&path, &node, size, ctx.now)?;
     tell(ctx, &path, &node.stat, IN_MODIFY);
     Ok(0)

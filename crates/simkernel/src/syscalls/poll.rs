@@ -10,7 +10,7 @@ use crate::wait::{Events, Wake};
 use base::SimDuration;
 use linux_abi::Errno;
 use linux_abi::event::*;
-use linux_abi::fs::O_RDWR;
+use linux_abi::fs::{O_PATH, O_RDWR};
 use linux_abi::sysinfo::RLIMIT_NOFILE;
 use linux_abi::time::{Timespec, Timeval};
 use smallvec::SmallVec;
@@ -229,6 +229,9 @@ pub(super) fn epoll_ctl(ctx: &mut Ctx<'_>, [epoll, op, fd, event, ..]: [u64; 6])
     };
     let instance = ctx.file(epoll)?;
     let file = ctx.file(fd)?;
+    if ctx.kernel.files[file].status & O_PATH != 0 {
+        return Err(Errno::EBADF.into());
+    }
     if !ctx.kernel.files[file].kind.pollable() {
         return Err(Errno::EPERM.into());
     }

@@ -28,6 +28,14 @@ pub(super) fn write(ctx: &mut Ctx<'_>, id: FileId, buffers: &UserBuffers) -> Sys
     Ok(buffers.total() as u64)
 }
 
+/// The same of bytes that come from elsewhere (splice).
+pub(super) fn write_bytes(ctx: &mut Ctx<'_>, id: FileId, bytes: &[u8]) -> Result<usize, Errno> {
+    let FileKind::Snapshot(file) = &ctx.kernel.files[id].kind else { return Err(Errno::EBADF) };
+    let path = file.path.clone();
+    set(ctx, &String::from_utf8_lossy(&path), &bytes[..bytes.len().min(WRITE_MAX)])?;
+    Ok(bytes.len())
+}
+
 fn set(ctx: &mut Ctx<'_>, path: &str, bytes: &[u8]) -> Result<(), Errno> {
     if let Some(name) = path.strip_prefix("/proc/sys/") {
         return ctx.kernel.shared.settings.set(name, bytes);

@@ -2,6 +2,7 @@
 
 use super::credentials;
 use crate::ctx::Ctx;
+use crate::family::INIT;
 use crate::ids::Pid;
 use crate::outcome::{Outcome, SysResult};
 use crate::process::ExitStatus;
@@ -51,7 +52,11 @@ pub(super) fn execveat(ctx: &mut Ctx<'_>, [dirfd, path, argv, envp, flags, _]: [
 }
 
 fn exec(ctx: &mut Ctx<'_>, path: &[u8], argv: u64, envp: u64) -> SysResult {
-    let arguments = string_vector(ctx, argv)?;
+    let mut arguments = string_vector(ctx, argv)?;
+    if arguments.is_empty() {
+        // As since Linux 5.18: programs rely on a name for themselves.
+        arguments.push(Vec::new());
+    }
     let environment = string_vector(ctx, envp)?;
     ctx.exec(path, arguments, environment)?;
     Err(Outcome::NoReturn)
@@ -113,6 +118,9 @@ fn of_process(ctx: &Ctx<'_>, pid: u64, read: impl Fn(&crate::Process) -> u32) ->
     let pid = pid as u32;
     if pid == 0 || pid == ctx.process.pid.0 {
         return Ok(read(ctx.process).into());
+    }
+    if pid == INIT.0 {
+        return Ok(INIT.0.into());
     }
     ctx.kernel.processes.get(pid).map(|process| read(process).into()).ok_or(Errno::ESRCH.into())
 }
@@ -255,8 +263,27 @@ pub(super) fn prctl(ctx: &mut Ctx<'_>, [option, a, b, c, d, _]: [u64; 6]) -> Sys
             memory.write_value(a, &i32::from(ctx.process.subreaper))?;
             Ok(0)
         }
-        PR_SET_TIMERSLACK | PR_SET_PTRACER | PR_SET_VMA => Ok(0),
-        PR_GET_TIMERSLACK => Ok(50_000),
+        PR_SET_TIMERSLACK => {
+            let [slack, usual] = &mut ctx.thread.timer_slack;
+            *slack = if a as i64 <= 0 { *usual } else { a };
+            Ok(0)
+        }
+        PR_GET_TIMERSLACK => Ok(ctx.thread.timer_slack[0]),
+        PR_SET_TSC if matches!(a as i32, PR_TSC_ENABLE | PR_TSC_SIGSEGV) => {
+            ctx.thread.tsc_faults = a as i32 == PR_TSC_SIGSEGV;
+            Ok(0)
+        }
+        PR_GET_TSC => {
+            let state = if ctx.thread.tsc_faults { PR_TSC_SIGSEGV } else { PR_TSC_ENABLE };
+            memory.write_value(a, &state)?;
+            Ok(0)
+        }
+        PR_SET_THP_DISABLE if b == 0 && c == 0 && d == 0 => {
+            ctx.process.no_huge_pages = a != 0;
+            Ok(0)
+        }
+        PR_GET_THP_DISABLE if a == 0 && b == 0 && c == 0 && d == 0 => Ok(ctx.process.no_huge_pages.into()),
+        PR_SET_PTRACER | PR_SET_VMA => Ok(0),
         PR_CAPBSET_READ => credentials::bounding(ctx, a),
         PR_SET_SECCOMP => super::seccomp::set_by_prctl(ctx, a, b),
         PR_GET_SECCOMP => super::seccomp::get_by_prctl(ctx),

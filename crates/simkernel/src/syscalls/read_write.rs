@@ -170,9 +170,11 @@ pub(crate) fn write_from(ctx: &mut Ctx<'_>, fd: u64, buffers: &UserBuffers, posi
     }
     let nonblocking = file.nonblocking();
     let stream = file.kind.is_stream();
+    let room = ctx.limit_write(id, position, buffers.total() as u64)?;
     loop {
         let done = ctx.thread.call.progress as usize;
         let mut source = buffers.source(&ctx.process.memory);
+        source.limit(room as usize);
         source.skip(done);
         let result = ctx.kernel.try_write(id, &mut source, position, ctx.now);
         let total = done + result.unwrap_or(0);
@@ -305,7 +307,11 @@ fn copy(
     let count = count.min(MAX_RW_COUNT);
     while ctx.thread.call.progress < count {
         let done = ctx.thread.call.progress;
-        let mut chunk = VecSink::new(COPY_CHUNK.min((count - done) as usize));
+        let room = match ctx.limit_write(out, to.map(|position| position + done), count - done) {
+            Err(_) if done > 0 => break,
+            room => room?,
+        };
+        let mut chunk = VecSink::new(COPY_CHUNK.min(room as usize));
         let start = match from {
             Some(position) => position + done,
             None => file_offset(ctx, input),

@@ -94,6 +94,9 @@ impl Walk<'_, '_> {
                 let text = rustix::fs::readlinkat(CWD, &node.path[..], Vec::new()).map_err(crate::vfs::errno)?;
                 text.into_bytes()
             }
+            Some(Node::Synthetic(Synthetic::Link(_))) if is_magic(path) && self.has(RESOLVE_NO_MAGICLINKS) => {
+                return if last && !self.follow { Ok(None) } else { Err(Errno::ELOOP) };
+            }
             Some(Node::Synthetic(Synthetic::Link(text))) => text,
             Some(Node::Synthetic(Synthetic::Descriptor { .. })) if !last || self.follow => {
                 let fenced = self.has(RESOLVE_BENEATH) || self.has(RESOLVE_IN_ROOT);
@@ -120,6 +123,14 @@ impl Walk<'_, '_> {
         let system = |path: &[u8]| OTHERS.iter().position(|other| is_below(path, other));
         if self.has(RESOLVE_NO_XDEV) && system(path) != system(&self.start) { Err(Errno::EXDEV) } else { Ok(()) }
     }
+}
+
+/// Links of `/proc` that lead to a file and not to its name; those of descriptors are a kind of their own.
+fn is_magic(path: &[u8]) -> bool {
+    const NAMES: [&[u8]; 3] = [b"/exe", b"/cwd", b"/root"];
+    let Some(rest) = path.strip_prefix(b"/proc/") else { return false };
+    let magic = NAMES.iter().any(|name| rest.ends_with(name)) || rest.windows(4).any(|part| part == b"/ns/");
+    rest[0].is_ascii_digit() && magic
 }
 
 fn components(path: &[u8]) -> VecDeque<Vec<u8>> {

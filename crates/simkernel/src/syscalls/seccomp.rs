@@ -4,6 +4,7 @@ use crate::crash::Cause;
 use crate::ctx::Ctx;
 use crate::outcome::{Outcome, SysResult};
 use crate::seccomp::{AUDIT_ARCH_X86_64, CallData, FILTER_MAX, Filter, Instruction, Verdict};
+use linux_abi::capability::CAP_SYS_ADMIN;
 use linux_abi::process::*;
 use linux_abi::signal::{SYS_SECCOMP, Siginfo};
 use linux_abi::{Errno, Signal, nr};
@@ -78,6 +79,9 @@ fn set_filter(ctx: &mut Ctx<'_>, flags: u64, address: u64) -> SysResult {
     let length = length as u16 as usize;
     if !(1..=FILTER_MAX).contains(&length) {
         return Err(Errno::EINVAL.into());
+    }
+    if !ctx.process.no_new_privileges && !ctx.credentials().can(CAP_SYS_ADMIN) {
+        return Err(Errno::EACCES.into());
     }
     let mut bytes = vec![0; length * Instruction::BYTES];
     memory.read(instructions, &mut bytes)?;

@@ -226,6 +226,9 @@ pub(super) fn demand_signal(ctx: &Ctx<'_>, pid: Pid, number: i32) -> Result<(), 
     if pid == ctx.process.pid {
         return Ok(());
     }
+    if pid == INIT {
+        return ctx.credentials().demand(CAP_KILL);
+    }
     let target = ctx.kernel.processes.get(pid.0).ok_or(Errno::ESRCH)?;
     let continues = number == Signal::SIGCONT.raw() && target.session == ctx.process.session;
     if continues || ctx.credentials().may_signal(&target.credentials) { Ok(()) } else { Err(Errno::EPERM) }
@@ -240,8 +243,7 @@ pub(super) fn kill(ctx: &mut Ctx<'_>, [target, number, ..]: [u64; 6]) -> SysResu
         -1 => ctx.kernel.processes.iter().map(|process| process.pid).collect(),
         0 => ctx.kernel.family.members(ctx.process.group).collect(),
         group if group < 0 => ctx.kernel.family.members(Pid(group.unsigned_abs())).collect(),
-        pid if exists(ctx, pid) => vec![Pid(pid as u32)],
-        _ => Vec::new(),
+        pid => process_of(ctx, pid).into_iter().collect(),
     };
     let signal = match number {
         0 => None,
@@ -276,8 +278,13 @@ pub(super) fn kill(ctx: &mut Ctx<'_>, [target, number, ..]: [u64; 6]) -> SysResu
     Ok(0)
 }
 
-fn exists(ctx: &Ctx<'_>, target: i32) -> bool {
-    target as u32 == ctx.process.pid.0 || ctx.kernel.processes.get(target as u32).is_some()
+/// The process that has a number, or a thread of that number.
+fn process_of(ctx: &Ctx<'_>, number: i32) -> Option<Pid> {
+    let number = number as u32;
+    let own = number == ctx.process.pid.0 || number == ctx.thread.tid.0;
+    let process = ctx.kernel.processes.get(number).map(|process| process.pid);
+    let of_thread = || ctx.kernel.threads.get(number).map(|thread| thread.pid);
+    if own { Some(ctx.process.pid) } else { process.or_else(of_thread) }
 }
 
 /// tgkill(2).
@@ -339,17 +346,17 @@ fn queue_is_full(ctx: &Ctx<'_>) -> bool {
 /// rt_sigqueueinfo(2).
 pub(super) fn rt_sigqueueinfo(ctx: &mut Ctx<'_>, [pid, number, info, ..]: [u64; 6]) -> SysResult {
     let mut info: Siginfo = ctx.process.memory.read_value(info)?;
-    let own = pid as u32 == ctx.process.pid.0;
-    if !own && info.si_code >= 0 {
+    if pid as u32 != ctx.process.pid.0 && (info.si_code >= 0 || info.si_code == SI_TKILL) {
         return Err(Errno::EPERM.into());
     }
-    demand_signal(ctx, Pid(pid as u32), number as i32)?;
+    let pid = process_of(ctx, pid as i32).ok_or(Errno::ESRCH)?;
+    demand_signal(ctx, pid, number as i32)?;
     if number as i32 == 0 {
         return Ok(0);
     }
     info.si_signo = signal_argument(number)? as i32;
     check_queue(ctx, &info)?;
-    ctx.signal_process(Pid(pid as u32), info);
+    ctx.signal_process(pid, info);
     Ok(0)
 }
 

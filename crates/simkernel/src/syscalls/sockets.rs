@@ -82,7 +82,12 @@ pub fn socketpair(ctx: &mut Ctx<'_>, [family, kind, protocol, out, ..]: [u64; 6]
     let (kind, nonblocking, cloexec) = split_type(kind as i32)?;
     let files = match family as i32 {
         AF_UNIX => unix::pair(ctx, kind, protocol as i32, nonblocking)?,
-        AF_INET | AF_INET6 | AF_NETLINK => return Err(Errno::EOPNOTSUPP.into()),
+        AF_INET | AF_INET6 => {
+            let of = if family as i32 == AF_INET { tcpip::Family::V4 } else { tcpip::Family::V6 };
+            inet::check_type(of, kind, protocol as i32)?;
+            return Err(Errno::EOPNOTSUPP.into());
+        }
+        AF_NETLINK => return Err(Errno::EOPNOTSUPP.into()),
         _ => return Err(Errno::EAFNOSUPPORT.into()),
     };
     super::descriptors::install_pair(ctx, files, cloexec, out)

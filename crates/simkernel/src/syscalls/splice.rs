@@ -1,7 +1,8 @@
 //! splice, tee, vmsplice: bytes between a pipe and something else, without the guest's memory between. Nothing is saved by it here;
 //! programs use it.
 
-use super::read_write::{finish_partial, read_into, wait_for, write_from};
+use super::proc_write::write_bytes;
+use super::read_write::{finish_partial, read_into, wait_for};
 use crate::ctx::Ctx;
 use crate::files::FileKind;
 use crate::files::pipe::PipeEnd;
@@ -32,6 +33,18 @@ fn both(ctx: &Ctx<'_>, input: u64, output: u64) -> Result<(FileId, FileId), Errn
     Ok((input, output))
 }
 
+/// Kinds that splice reads.
+fn gives_pages(kind: &FileKind) -> bool {
+    use FileKind::{Device, Inet, Pipe, Regular, Snapshot, Unix};
+    matches!(kind, Pipe(_) | Regular(_) | Snapshot(_) | Device(_) | Inet(_) | Unix(_))
+}
+
+/// Kinds that splice writes.
+fn takes_pages(kind: &FileKind) -> bool {
+    use FileKind::{Device, Inet, Output, Pipe, Regular, Snapshot, Unix};
+    matches!(kind, Pipe(_) | Regular(_) | Output(_) | Snapshot(_) | Device(_) | Inet(_) | Unix(_))
+}
+
 /// splice(2).
 pub fn splice(ctx: &mut Ctx<'_>, [input, input_offset, output, output_offset, len, flags]: [u64; 6]) -> SysResult {
     let flags = flags as u32;
@@ -42,6 +55,9 @@ pub fn splice(ctx: &mut Ctx<'_>, [input, input_offset, output, output_offset, le
         return Err(Errno::EINVAL.into());
     }
     let (input, output) = both(ctx, input, output)?;
+    if !gives_pages(&ctx.kernel.files[input].kind) || !takes_pages(&ctx.kernel.files[output].kind) {
+        return Err(Errno::EINVAL.into());
+    }
     let (from_pipe, to_pipe) = (pipe_end(ctx, input), pipe_end(ctx, output));
     if from_pipe.is_some() && input_offset != 0 || to_pipe.is_some() && output_offset != 0 {
         return Err(Errno::ESPIPE.into());
@@ -56,13 +72,13 @@ pub fn splice(ctx: &mut Ctx<'_>, [input, input_offset, output, output_offset, le
     }
 }
 
-/// An offset argument: null for the file's own. ESPIPE where there are no positions.
+/// An offset argument: null for the file's own. EINVAL where there are no positions.
 fn offset(ctx: &Ctx<'_>, file: FileId, address: u64) -> Result<Option<u64>, Outcome> {
     if address == 0 {
         return Ok(None);
     }
     if !ctx.kernel.files[file].kind.seekable() {
-        return Err(Errno::ESPIPE.into());
+        return Err(Errno::EINVAL.into());
     }
     let offset: u64 = ctx.process.memory.read_value(address)?;
     if offset > i64::MAX as u64 { Err(Errno::EINVAL.into()) } else { Ok(Some(offset)) }
@@ -91,7 +107,11 @@ fn drain(
             let wait = done == 0 && pipe.has_writers();
             break if wait { wait_unless(ctx, input, Events::READABLE, nonblocking) } else { Ok(0) };
         }
-        match ctx.kernel.try_write(output, &mut &bytes[..], position.map(|p| p + done as u64), ctx.now) {
+        let result = match ctx.kernel.files[output].kind {
+            FileKind::Snapshot(_) => write_bytes(ctx, output, &bytes),
+            _ => ctx.kernel.try_write(output, &mut &bytes[..], position.map(|p| p + done as u64), ctx.now),
+        };
+        match result {
             Ok(written) => {
                 ctx.kernel.pipe_consume(from, written)?;
                 done += written;
@@ -190,12 +210,35 @@ pub fn tee(ctx: &mut Ctx<'_>, [input, output, len, flags, ..]: [u64; 6]) -> SysR
     Ok(ctx.kernel.pipe_write(to, &mut &bytes[..], false)? as u64)
 }
 
-/// vmsplice(2): as readv and writev, on pipes alone.
+/// vmsplice(2): as readv and writev, on pipes alone; what is written is as much as there is room for.
 pub fn vmsplice(ctx: &mut Ctx<'_>, [fd, vector, count, flags, ..]: [u64; 6]) -> SysResult {
     if flags as u32 & !KNOWN_FLAGS != 0 {
         return Err(Errno::EINVAL.into());
     }
-    let Some(end) = pipe_end(ctx, ctx.file(fd)?) else { return Err(Errno::EBADF.into()) };
+    let file = ctx.file(fd)?;
+    let Some(end) = pipe_end(ctx, file) else { return Err(Errno::EBADF.into()) };
     let buffers = UserBuffers::vector(&ctx.process.memory, vector, count)?;
-    if end.writes { write_from(ctx, fd, &buffers, None) } else { read_into(ctx, fd, &buffers, None) }
+    let nonblocking = flags as u32 & SPLICE_F_NONBLOCK != 0;
+    let pipe = &ctx.kernel.pipes[end.pipe.0 as usize];
+    if !end.writes {
+        if nonblocking && pipe.is_empty() && pipe.has_writers() {
+            return Err(Errno::EAGAIN.into());
+        }
+        return read_into(ctx, fd, &buffers, None);
+    }
+    buffers.check()?;
+    if buffers.total() == 0 {
+        return Ok(0);
+    }
+    if !pipe.has_readers() {
+        ctx.raise(Signal::SIGPIPE);
+        return Err(Errno::EPIPE.into());
+    }
+    let room = pipe.room();
+    if room == 0 {
+        return wait_unless(ctx, file, Events::WRITABLE, nonblocking);
+    }
+    let mut source = buffers.source(&ctx.process.memory);
+    source.limit(room);
+    Ok(ctx.kernel.pipe_write(end, &mut source, false)? as u64)
 }

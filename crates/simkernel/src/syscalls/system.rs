@@ -3,6 +3,7 @@
 
 use crate::credentials::Ids;
 use crate::ctx::Ctx;
+use crate::family::INIT;
 use crate::ids::Pid;
 use crate::limits::{Limit, RESOURCES};
 use crate::outcome::SysResult;
@@ -185,7 +186,16 @@ pub(super) fn sched_setaffinity(ctx: &mut Ctx<'_>, [pid, bytes, address, ..]: [u
     known_thread(ctx, pid)?;
     let mut first = [0u8];
     ctx.process.memory.read(address, &mut first[..(bytes as usize).min(1)])?;
+    demand_scheduling(ctx, pid)?;
     if first[0] & 1 == 0 { Err(Errno::EINVAL.into()) } else { Ok(0) }
+}
+
+/// Others' threads are scheduled by their users and by root. EPERM.
+fn demand_scheduling(ctx: &Ctx<'_>, tid: u64) -> Result<(), Errno> {
+    let Some(thread) = ctx.kernel.threads.get(tid as u32) else { return Ok(()) };
+    let (own, user) = (ctx.credentials().user.effective, thread.credentials.user);
+    let same = own == user.effective || own == user.real;
+    if same || ctx.credentials().can(CAP_SYS_NICE) { Ok(()) } else { Err(Errno::EPERM) }
 }
 
 pub(super) fn known_thread(ctx: &Ctx<'_>, tid: u64) -> Result<(), Errno> {
@@ -196,6 +206,9 @@ pub(super) fn known_thread(ctx: &Ctx<'_>, tid: u64) -> Result<(), Errno> {
 
 /// sched_getparam(2).
 pub(super) fn sched_getparam(ctx: &mut Ctx<'_>, [pid, address, ..]: [u64; 6]) -> SysResult {
+    if address == 0 || (pid as i32) < 0 {
+        return Err(Errno::EINVAL.into());
+    }
     known_thread(ctx, pid)?;
     ctx.process.memory.write_value(address, &SchedParam { sched_priority: 0 })?;
     Ok(0)
@@ -244,6 +257,9 @@ pub(super) fn setpriority(ctx: &mut Ctx<'_>, [which, who, nice, ..]: [u64; 6]) -
     let nice = (nice as i32).clamp(-20, 19);
     let own = ctx.credentials().user.effective;
     let privileged = ctx.credentials().can(CAP_SYS_NICE);
+    if which as i32 == PRIO_PROCESS && who as u32 == INIT.0 && !privileged && own != 0 {
+        return Err(Errno::EPERM.into());
+    }
     let mut result = Err(Errno::ESRCH);
     each_of_priority(ctx, which, who, |process| {
         let user = process.credentials.user;
@@ -262,9 +278,11 @@ pub(super) fn setpriority(ctx: &mut Ctx<'_>, [which, who, nice, ..]: [u64; 6]) -
     Ok(result?)
 }
 
+const PRIO_PROCESS: i32 = 0;
+
 /// The processes that the two calls name: one (or that of one thread), a group, or all of a user.
 fn each_of_priority(ctx: &mut Ctx<'_>, which: u64, who: u64, mut visit: impl FnMut(&mut Process)) -> Result<(), Errno> {
-    const PROCESS: i32 = 0;
+    const PROCESS: i32 = PRIO_PROCESS;
     const GROUP: i32 = 1;
     const USER: i32 = 2;
     let who = who as u32;
@@ -291,15 +309,25 @@ fn each_of_priority(ctx: &mut Ctx<'_>, which: u64, who: u64, mut visit: impl FnM
 }
 
 /// membarrier(2): one guest thread of a host runs at a time, so every barrier is there already.
-pub(super) fn membarrier(_ctx: &mut Ctx<'_>, [command, flags, ..]: [u64; 6]) -> SysResult {
-    const QUERY: i32 = 0;
-    const SUPPORTED: u64 = 0x7f;
-    match (command as i32, flags as u32) {
-        (_, flags) if flags != 0 => Err(Errno::EINVAL.into()),
-        (QUERY, _) => Ok(SUPPORTED),
-        (command, _) if command > 0 && command as u64 & !SUPPORTED == 0 && (command as u32).is_power_of_two() => Ok(0),
-        _ => Err(Errno::EINVAL.into()),
+/// EPERM for the private ones before their registration.
+pub(super) fn membarrier(ctx: &mut Ctx<'_>, [command, flags, ..]: [u64; 6]) -> SysResult {
+    const QUERY: u32 = 0;
+    const PRIVATE: u32 = 1 << 3;
+    const PRIVATE_SYNC_CORE: u32 = 1 << 5;
+    const REGISTRATIONS: u32 = 1 << 2 | 1 << 4 | 1 << 6;
+    const SUPPORTED: u32 = 0x7f;
+    let command = command as u32;
+    let known = command == QUERY || (command & !SUPPORTED == 0 && command.is_power_of_two());
+    if flags as u32 != 0 || !known {
+        return Err(Errno::EINVAL.into());
     }
+    let registered = &mut ctx.process.barriers;
+    match command {
+        QUERY => return Ok(SUPPORTED.into()),
+        PRIVATE | PRIVATE_SYNC_CORE if *registered & command << 1 == 0 => return Err(Errno::EPERM.into()),
+        command => *registered |= command & REGISTRATIONS,
+    }
+    Ok(0)
 }
 
 /// sethostname(2), setdomainname(2): names are the plan's.

@@ -1,6 +1,7 @@
 //! Clocks, sleeps, interval timers, timerfd.
 
 use crate::clock::posix_timer;
+use crate::cpu_timers::{CpuItimer, is_cpu_clock};
 use crate::ctx::Ctx;
 use crate::files::timerfd::TimerFd;
 use crate::files::{FileKind, OpenFile};
@@ -12,7 +13,7 @@ use crate::wait::Wake;
 use base::{SimDuration, SimTime};
 use linux_abi::event::{TFD_CLOEXEC, TFD_NONBLOCK};
 use linux_abi::fs::{O_NONBLOCK, O_RDWR};
-use linux_abi::signal::{SIGEV_NONE, SIGEV_SIGNAL, SIGEV_THREAD_ID, Sigevent};
+use linux_abi::signal::{SIGEV_NONE, SIGEV_SIGNAL, SIGEV_THREAD, SIGEV_THREAD_ID, Sigevent};
 use linux_abi::sysinfo::RLIMIT_SIGPENDING;
 use linux_abi::time::*;
 use linux_abi::{Errno, Signal};
@@ -102,8 +103,8 @@ pub(super) fn nanosleep(ctx: &mut Ctx<'_>, [request, remaining, ..]: [u64; 6]) -
 pub(super) fn clock_nanosleep(ctx: &mut Ctx<'_>, [clock, flags, request, remaining, ..]: [u64; 6]) -> SysResult {
     let clock = clock as i32;
     if !matches!(clock, CLOCK_REALTIME | CLOCK_MONOTONIC | CLOCK_BOOTTIME | CLOCK_TAI | CLOCK_PROCESS_CPUTIME_ID) {
-        let coarse = matches!(clock, CLOCK_MONOTONIC_RAW | CLOCK_REALTIME_COARSE | CLOCK_MONOTONIC_COARSE);
-        return Err(if coarse { Errno::EOPNOTSUPP } else { Errno::EINVAL }.into());
+        let without = [CLOCK_MONOTONIC_RAW, CLOCK_REALTIME_COARSE, CLOCK_MONOTONIC_COARSE, CLOCK_THREAD_CPUTIME_ID];
+        return Err(if without.contains(&clock) { Errno::EOPNOTSUPP } else { Errno::EINVAL }.into());
     }
     let time: Timespec = ctx.process.memory.read_value(request)?;
     let nanos = time.to_nanos().ok_or(Errno::EINVAL)?;
@@ -172,15 +173,20 @@ fn timeval(nanos: u64) -> Timeval {
     Timeval { tv_sec: (nanos / 1_000_000_000) as i64, tv_usec: (nanos % 1_000_000_000 / 1_000) as i64 }
 }
 
-/// getitimer(2). Only ITIMER_REAL ever runs: guests take no CPU time.
+/// getitimer(2).
 pub(super) fn getitimer(ctx: &mut Ctx<'_>, [which, address, ..]: [u64; 6]) -> SysResult {
     let value = match which as i32 {
         ITIMER_REAL => Itimerval {
             it_interval: timeval(ctx.process.real_itimer.interval_ns),
             it_value: timeval(real_remaining(ctx).as_nanos()),
         },
-        ITIMER_VIRTUAL | ITIMER_PROF => Itimerval::default(),
-        _ => return Err(Errno::EINVAL.into()),
+        which => {
+            let now = ctx.process.cpu_moment();
+            let timer = ctx.process.cpu_itimer(which).ok_or(Errno::EINVAL)?;
+            // Never none while it runs, even if it is due.
+            let left = timer.expires.map_or(0, |at| at.saturating_since(now).as_nanos().max(1_000));
+            Itimerval { it_interval: timeval(timer.interval_ns), it_value: timeval(left) }
+        }
     };
     ctx.process.memory.write_value(address, &value)?;
     Ok(0)
@@ -199,8 +205,13 @@ pub(super) fn setitimer(ctx: &mut Ctx<'_>, [which, new, old, ..]: [u64; 6]) -> S
     }
     if which == ITIMER_REAL {
         set_real(ctx, (value > 0).then(|| SimDuration::from_nanos(value)), interval);
-    } else if value > 0 {
-        ctx.report("setitimer: timers of CPU time never expire, since guests take no simulated time".to_owned());
+    } else {
+        let now = ctx.process.cpu_moment();
+        let expires = (value > 0).then(|| now + SimDuration::from_nanos(value));
+        if let Some(timer) = ctx.process.cpu_itimer(which) {
+            *timer = CpuItimer { expires, interval_ns: interval };
+        }
+        ctx.process.arm_cpu_timers();
     }
     Ok(0)
 }
@@ -266,7 +277,8 @@ pub(super) fn timer_create(ctx: &mut Ctx<'_>, [clock, event, id, ..]: [u64; 6]) 
         timer.signal = event.sigev_signo as u32;
         match event.sigev_notify {
             SIGEV_NONE => timer.signal = 0,
-            SIGEV_SIGNAL => {}
+            // The C library makes threads of it; for the kernel it is a signal.
+            SIGEV_SIGNAL | SIGEV_THREAD => {}
             SIGEV_THREAD_ID if own_thread(ctx, event.sigev_tid) => timer.thread = Some(Tid(event.sigev_tid as u32)),
             _ => return Err(Errno::EINVAL.into()),
         }
@@ -293,24 +305,36 @@ fn itimerspec(timer: &PosixTimer, now: SimTime) -> Itimerspec {
 
 /// timer_settime(2).
 pub(super) fn timer_settime(ctx: &mut Ctx<'_>, [id, flags, new, old, ..]: [u64; 6]) -> SysResult {
+    if new == 0 {
+        return Err(Errno::EINVAL.into());
+    }
     let request: Itimerspec = ctx.process.memory.read_value(new)?;
     let value = request.it_value.to_nanos().ok_or(Errno::EINVAL)?;
     let interval_ns = request.it_interval.to_nanos().ok_or(Errno::EINVAL)?;
-    let (now, pid) = (ctx.now, ctx.process.pid);
+    let (pid, now) = (ctx.process.pid, ctx.now);
+    let of_timer = timer_moment(ctx, id)?;
+    let clock = posix_timer(ctx.process, id as u32).ok_or(Errno::EINVAL)?.clock as i32;
+    let clock_now = clock_nanos(ctx, clock)?;
     let timer = posix_timer(ctx.process, id as u32).ok_or(Errno::EINVAL)?;
-    let before = itimerspec(timer, now);
+    let measures_computing = is_cpu_clock(clock);
+    let before = itimerspec(timer, of_timer);
     timer.generation += 1;
     timer.interval_ns = interval_ns;
     timer.overrun = 0;
     timer.missed = 0;
-    timer.expires = match (value, flags as u32 & TIMER_ABSTIME != 0) {
+    let absolute = flags as u32 & TIMER_ABSTIME != 0;
+    timer.expires = match (value, absolute) {
         (0, _) => None,
-        (_, true) => Some(moment_of(timer.clock as i32, value).max(now)),
-        (_, false) => Some(now + SimDuration::from_nanos(value)),
+        (_, true) if measures_computing => Some(SimTime::from_nanos(value)),
+        (_, true) if value < clock_now => Some(overdue(timer, clock_now - value, now)),
+        (_, true) => Some(moment_of(clock, value)),
+        (_, false) => Some(of_timer + SimDuration::from_nanos(value)),
     };
     let (expires, generation) = (timer.expires, timer.generation);
-    if let Some(at) = expires {
-        ctx.kernel.timers.add(at, TimerKind::Posix { pid, timer: id as u32, generation });
+    if measures_computing {
+        ctx.process.arm_cpu_timers();
+    } else if let Some(at) = expires {
+        ctx.kernel.timers.add(at.max(now), TimerKind::Posix { pid, timer: id as u32, generation });
     }
     if old != 0 {
         ctx.process.memory.write_value(old, &before)?;
@@ -318,9 +342,25 @@ pub(super) fn timer_settime(ctx: &mut Ctx<'_>, [id, flags, new, old, ..]: [u64; 
     Ok(0)
 }
 
+/// A first expiry that was due so long ago, perhaps before the experiment: what was missed counts, and the last one is due now.
+fn overdue(timer: &mut PosixTimer, behind_ns: u64, now: SimTime) -> SimTime {
+    let (missed, since) = match timer.interval_ns {
+        0 => (0, 0),
+        interval => (behind_ns / interval, behind_ns % interval),
+    };
+    timer.missed = missed.min(i32::MAX as u64) as u32;
+    SimTime::from_nanos(now.as_nanos().saturating_sub(since))
+}
+
+/// What the moments of a timer are compared with. EINVAL when there is no such timer.
+fn timer_moment(ctx: &mut Ctx<'_>, id: u64) -> Result<SimTime, Errno> {
+    let clock = posix_timer(ctx.process, id as u32).ok_or(Errno::EINVAL)?.clock;
+    Ok(if is_cpu_clock(clock as i32) { ctx.process.cpu_moment() } else { ctx.now })
+}
+
 /// timer_gettime(2).
 pub(super) fn timer_gettime(ctx: &mut Ctx<'_>, [id, address, ..]: [u64; 6]) -> SysResult {
-    let now = ctx.now;
+    let now = timer_moment(ctx, id)?;
     let value = itimerspec(posix_timer(ctx.process, id as u32).ok_or(Errno::EINVAL)?, now);
     ctx.process.memory.write_value(address, &value)?;
     Ok(0)
@@ -334,7 +374,9 @@ pub(super) fn timer_getoverrun(ctx: &mut Ctx<'_>, [id, ..]: [u64; 6]) -> SysResu
 /// timer_delete(2).
 pub(super) fn timer_delete(ctx: &mut Ctx<'_>, [id, ..]: [u64; 6]) -> SysResult {
     let slot = ctx.process.posix_timers.get_mut(id as u32 as usize).ok_or(Errno::EINVAL)?;
-    slot.take().map(|_| 0).ok_or(Errno::EINVAL.into())
+    slot.take().ok_or(Errno::EINVAL)?;
+    ctx.process.arm_cpu_timers();
+    Ok(0)
 }
 
 /// timerfd_create(2).

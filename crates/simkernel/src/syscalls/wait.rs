@@ -219,7 +219,7 @@ pub(super) fn pidfd_send_signal(ctx: &mut Ctx<'_>, [fd, number, info, flags, ..]
     if flags != 0 {
         return Err(Errno::EINVAL.into());
     }
-    let pid = pid_behind(ctx, fd)?;
+    let pid = pid_behind(ctx, fd).or_else(|_| pid_of_directory(ctx, fd))?;
     let own = pid == ctx.process.pid;
     let mut sent = Siginfo::kill(Signal::SIGCHLD, SI_USER, ctx.process.pid.0 as i32, ctx.credentials().user.real);
     if info != 0 {
@@ -238,6 +238,13 @@ pub(super) fn pidfd_send_signal(ctx: &mut Ctx<'_>, [fd, number, info, flags, ..]
     sent.si_signo = Signal::from_raw(number as i32).ok_or(Errno::EINVAL)?.raw();
     ctx.signal_process(pid, sent);
     Ok(0)
+}
+
+/// The process whose directory in `/proc` a descriptor is of. EBADF.
+fn pid_of_directory(ctx: &Ctx<'_>, fd: u64) -> Result<Pid, Errno> {
+    let FileKind::Directory(directory) = &ctx.kernel.files[ctx.file(fd)?].kind else { return Err(Errno::EBADF) };
+    let number = directory.path.strip_prefix(b"/proc/").and_then(|name| std::str::from_utf8(name).ok()?.parse().ok());
+    number.map(Pid).ok_or(Errno::EBADF)
 }
 
 /// The process that a descriptor is of. EBADF.

@@ -10,6 +10,7 @@ pub mod mounts;
 mod overlay;
 pub mod permission;
 pub mod proc;
+mod proc_init;
 mod proc_ipc;
 pub(crate) mod proc_memory;
 mod proc_net;

@@ -66,12 +66,12 @@ impl Totals {
         )
     }
 
-    /// The lines of proc_pid_status(5).
-    pub fn status(&self) -> String {
+    /// The lines of proc_pid_status(5), with so many bytes locked.
+    pub fn status(&self, locked: u64) -> String {
         let lines = [
             ("VmPeak", self.size),
             ("VmSize", self.size),
-            ("VmLck", 0),
+            ("VmLck", locked),
             ("VmPin", 0),
             ("VmHWM", self.resident()),
             ("VmRSS", self.resident()),
@@ -181,6 +181,6 @@ mod tests {
     fn totals_are_shown_in_pages_and_kilobytes() {
         let totals = Totals { size: 8 << 20, anonymous: 1 << 20, files: 1 << 20, text: 4096, ..Totals::default() };
         assert_eq!(totals.statm(), "2048 512 256 1 0 0 0\n");
-        assert!(totals.status().contains("VmRSS:\t    2048 kB\n"));
+        assert!(totals.status(0).contains("VmRSS:\t    2048 kB\n"));
     }
 }

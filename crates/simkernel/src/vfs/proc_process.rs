@@ -3,6 +3,8 @@
 use super::proc_memory::{self, Totals};
 use super::synthetic::{Synthetic, View};
 use crate::credentials::{Credentials, Ids};
+use crate::family::INIT;
+use crate::files::FileKind;
 use crate::ids::Tid;
 use crate::process::Process;
 use crate::signal::SigSet;
@@ -94,6 +96,9 @@ pub fn file_mode(name: &str) -> u32 {
 
 /// What lies at a path below `/proc/PID`, where PID may be that of any thread.
 pub fn lookup(view: &View<'_>, pid: u32, what: &[&str]) -> Option<Synthetic> {
+    if pid == INIT.0 {
+        return super::proc_init::lookup(what);
+    }
     let process = view.process(pid)?;
     match what {
         ["task", tid, what @ ..] if *what != ["task"] => {
@@ -107,6 +112,7 @@ pub fn lookup(view: &View<'_>, pid: u32, what: &[&str]) -> Option<Synthetic> {
 /// The numbered directories of `/proc`.
 pub fn process_names(view: &View<'_>) -> Vec<(String, u8)> {
     let mut pids: Vec<u32> = view.processes.iter().map(|p| p.pid.0).chain(view.process.map(|p| p.pid.0)).collect();
+    pids.push(INIT.0);
     pids.sort_unstable();
     pids.into_iter().map(|pid| (pid.to_string(), DIR)).collect()
 }
@@ -171,6 +177,10 @@ fn node(view: &View<'_>, process: &Process, tid: u32, what: &[&str]) -> Option<S
         ["oom_score_adj"] => file(format!("{}\n", process.oom_score_adj).into_bytes()),
         ["oom_adj"] => file(format!("{}\n", process.oom_score_adj * 17 / 1000).into_bytes()),
         ["loginuid"] => file(process.login_uid.to_string().into_bytes()),
+        ["timerslack_ns"] => {
+            let own = view.thread(tid).map_or(0, |thread| thread.timer_slack[0]);
+            file(format!("{own}\n").into_bytes())
+        }
         ["sched"] => file(scheduling(view, process, tid).into_bytes()),
         ["stat"] => file(stat_line(view, process, tid).into_bytes()),
         ["statm"] => file(totals(view, process).statm().into_bytes()),
@@ -265,7 +275,7 @@ fn status(view: &View<'_>, process: &Process, tid: u32) -> String {
     )
     .expect("a string takes everything");
     if process.zombie.is_none() {
-        text.push_str(&totals(view, process).status());
+        text.push_str(&totals(view, process).status(process.locked.bytes()));
     }
     let sets = signal_sets(view, process, tid);
     let filtered = thread.is_some_and(|thread| thread.seccomp.is_some());
@@ -357,7 +367,6 @@ fn fixed(name: &str) -> Option<&'static str> {
         "sessionid" => "4294967295",
         "setgroups" => "allow\n",
         "syscall" => "running\n",
-        "timerslack_ns" => "50000\n",
         "wchan" => "0",
         _ => return None,
     })
@@ -396,7 +405,20 @@ fn descriptor_info(view: &View<'_>, process: &Process, fd: u32) -> Option<String
     let file = view.files.get(id)?;
     let cloexec = view.shared.fds.get(process.fds)?.cloexec(fd.into());
     let flags = file.status | if cloexec == Ok(true) { CLOEXEC } else { 0 };
-    Some(format!("pos:\t{}\nflags:\t0{flags:o}\nmnt_id:\t20\nino:\t{}\n", file.kind.position(), id.0 + 1))
+    let head = format!("pos:\t{}\nflags:\t0{flags:o}\nmnt_id:\t20\nino:\t{}\n", file.kind.position(), id.0 + 1);
+    Some(head + &kind_info(&file.kind))
+}
+
+/// proc_pid_fdinfo(5), what some kinds of files have beside that.
+fn kind_info(kind: &FileKind) -> String {
+    match kind {
+        FileKind::Event(event) => format!("eventfd-count: {:16x}\n", event.count),
+        FileKind::Signals(set) => format!("sigmask:\t{:016x}\n", set.0),
+        FileKind::Process(pid) => format!("Pid:\t{pid}\nNSpid:\t{pid}\n"),
+        FileKind::Inotify(instance) => instance.description(),
+        FileKind::Epoll(epoll) => epoll.description(),
+        _ => String::new(),
+    }
 }
 
 /// The head of proc_pid_sched(5).

@@ -170,6 +170,11 @@ const DYNAMIC: [&str; 3] = ["kernel/hostname", "kernel/random/boot_id", "kernel/
 pub struct Settings(BTreeMap<String, Vec<u8>>);
 
 impl Settings {
+    /// A value that a guest has written, if it is a number.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        std::str::from_utf8(self.0.get(name)?).ok()?.trim().parse().ok()
+    }
+
     /// Keeps a value. EACCES for what is fixed, EINVAL for one that is too long.
     pub fn set(&mut self, name: &str, value: &[u8]) -> Result<(), Errno> {
         if !is_writable(name) {
