@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{capture, digest, find_program, folder, gnomon, limited, run_well, tree};
+use common::{capture, digest, find_program, folder, gnomon, limited, natively, run_well, tree};
 use std::fs;
 use std::path::Path;
 
@@ -17,12 +17,14 @@ fn compare(test: &str, program: &str, arguments: &[&str]) {
     };
     let folder = folder(&format!("processes/{test}"));
     let home = format!("HOME={}", folder.display());
-    let mut native = limited(Path::new("env"));
-    native.args(["-i", SEARCH_PATH, &home]).arg(&path).args(arguments).current_dir(&folder);
-    let native = capture(&mut native);
     let mut guest = gnomon();
     guest.args(["exec", "--quiet", "--stop-time", "1 h", "--env", SEARCH_PATH, "--env", &home]);
     let guest = capture(guest.arg(&path).args(arguments).current_dir(&folder));
+    let native = natively(&guest.stdout, || {
+        let mut native = limited(Path::new("env"));
+        native.args(["-i", SEARCH_PATH, &home]).arg(&path).args(arguments).current_dir(&folder);
+        native
+    });
     assert_eq!(guest.stdout, native.stdout, "{test}: {}", guest.stderr);
     assert_eq!(guest.code(), native.code(), "{test}: {}", guest.stderr);
     assert!(!native.stdout.is_empty(), "{test} prints what it finds: {}", native.stderr);

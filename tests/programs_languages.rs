@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{capture, digest, find_program, find_python, folder, limited, root, run_well, tree, wrote};
+use common::{capture, digest, find_program, find_python, folder, limited, natively, root, run_well, tree, wrote};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -78,14 +78,17 @@ fn run_twice(folder: &Path, hosts: &str) -> PathBuf {
 /// Runs a program natively and as a guest; it must print the same and succeed.
 fn compare(test: &str, words: Words) {
     let folder = folder(&format!("languages/{test}"));
-    let work = folder.join("native");
-    fs::create_dir(&work).unwrap();
-    let mut native = limited(Path::new("env"));
-    native.args(["-i", &format!("PATH={SEARCH_PATH}"), "HOME=/tmp"]).args(words).current_dir(&work);
-    let native = capture(&mut native);
-    assert!(native.status.success() && !native.stdout.is_empty(), "{test}: {}{}", native.stdout, native.stderr);
     let hosts = run_twice(&folder, &host("host", &[process(words, "")]));
     let (out, err) = (wrote(&hosts, "host", "stdout"), wrote(&hosts, "host", "stderr"));
+    let native = natively(&out, || {
+        let work = folder.join("native");
+        fs::remove_dir_all(&work).ok();
+        fs::create_dir(&work).unwrap();
+        let mut native = limited(Path::new("env"));
+        native.args(["-i", &format!("PATH={SEARCH_PATH}"), "HOME=/tmp"]).args(words).current_dir(&work);
+        native
+    });
+    assert!(native.status.success() && !native.stdout.is_empty(), "{test}: {}{}", native.stdout, native.stderr);
     assert_eq!(out, native.stdout, "{test}: {err}");
 }
 

@@ -12,21 +12,39 @@ fn both(program: &str, arguments: &[&str], folder: &Path) -> [String; 2] {
     let mut command = gnomon();
     command.args(["exec", "--quiet", "--stop-time", "10 min", program]).args(arguments).current_dir(folder);
     let guest = capture(&mut command);
-    assert_eq!(native.code(), guest.code(), "{program} {arguments:?}: {}{}", guest.stdout, guest.stderr);
-    [native.stdout, guest.stdout]
+    [native, guest].map(|output| format!("{}status {}\n", output.stdout, output.code()))
+}
+
+/// What is printed natively and as a guest, which must be the same. Terminals of a busy machine answer late now and then, and a program
+/// that drives one then sees something else: it gets another try.
+fn alike(mut both: impl FnMut() -> [String; 2]) -> String {
+    let mut last = both();
+    for _ in 0..2 {
+        if last[0] == last[1] {
+            break;
+        }
+        last = both();
+    }
+    let [native, guest] = last;
+    assert_eq!(native, guest);
+    native
 }
 
 /// Drives a program through a terminal.
 fn session(name: &str) {
-    let folder = folder(&format!("terminals/{name}"));
-    let text: String = (0..200).map(|line| format!("line {line}\n")).collect();
-    fs::write(folder.join("text"), text).expect("a file");
-    let script = root().join("tests/terminals/sessions.py");
-    let text = folder.join("text");
-    let arguments = [script.to_str().expect("UTF-8"), name, text.to_str().expect("UTF-8")];
-    let [native, guest] = both("/usr/bin/python3", &arguments, &folder);
-    assert_eq!(native, guest);
-    assert!(native.ends_with("status 0\n") || name == "jobs" && native.ends_with("status 7\n"), "{native}");
+    let native = alike(|| {
+        let folder = folder(&format!("terminals/{name}"));
+        let lines: String = (0..200).map(|line| format!("line {line}\n")).collect();
+        let text = folder.join("text");
+        fs::write(&text, lines).expect("a file");
+        let script = root().join("tests/terminals/sessions.py");
+        let arguments = [script.to_str().expect("UTF-8"), name, text.to_str().expect("UTF-8")];
+        both("/usr/bin/python3", &arguments, &folder)
+    });
+    assert!(
+        native.ends_with("status 0\nstatus 0\n") || name == "jobs" && native.ends_with("status 7\nstatus 0\n"),
+        "{native}"
+    );
 }
 
 #[test]
@@ -63,8 +81,7 @@ fn python_is_interactive() {
 fn script_records_a_terminal() {
     let folder = folder("terminals/script");
     let inside = "tty | sed 's/[0-9]*$//'; stty -a; test -t 0 && test -t 1 && echo terminal; exit 3";
-    let [native, guest] = both("script", &["-qec", inside, "/dev/null"], &folder);
-    assert_eq!(native, guest);
+    let native = alike(|| both("script", &["-qec", inside, "/dev/null"], &folder));
     assert!(native.contains("terminal"), "{native}");
 }
 
@@ -74,8 +91,7 @@ fn python_spawns_in_a_terminal() {
     let code = "import pty, sys\n\
         status = pty.spawn(['sh', '-c', 'stty -a; echo from inside; exit 4'])\n\
         print('status', status)\n";
-    let [native, guest] = both("/usr/bin/python3", &["-c", code], &folder);
-    assert_eq!(native, guest);
+    let native = alike(|| both("/usr/bin/python3", &["-c", code], &folder));
     assert!(native.contains("from inside"), "{native}");
 }
 
@@ -83,7 +99,6 @@ fn python_spawns_in_a_terminal() {
 fn programs_without_a_terminal_say_so() {
     let folder = folder("terminals/none");
     for (program, arguments) in [("tty", &[][..]), ("stty", &["-a"]), ("tty", &["-s"])] {
-        let [native, guest] = both(program, arguments, &folder);
-        assert_eq!(native, guest);
+        alike(|| both(program, arguments, &folder));
     }
 }

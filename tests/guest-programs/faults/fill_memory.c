@@ -1,9 +1,10 @@
 /*
  * Takes memory in pieces of so many MiB and writes to all of it.
  *
- * Usage: fill_memory refused|killed. "refused" stops at the first piece that it
+ * Usage: fill_memory refused|killed|shared. "refused" stops at the first piece that it
  * does not get, gives all back and goes on; "killed" took more than there is
- * before it wrote anything, so it never comes to its end.
+ * before it wrote anything, so it never comes to its end; so does "shared", in
+ * memory that it could share with children.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -18,11 +19,12 @@ static char *pieces[PIECES];
 
 int main(int argc, char **argv)
 {
-    int waits = argc > 1 && !strcmp(argv[1], "killed"), count = 0;
+    int refused = argc > 1 && !strcmp(argv[1], "refused"), shared = argc > 1 && !strcmp(argv[1], "shared"), count = 0;
 
-    if (waits) {
-        size_t size = 1ul << 40;
-        char *all = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (!refused) {
+        size_t size = 1ul << 37;
+        int flags = (shared ? MAP_SHARED : MAP_PRIVATE) | MAP_ANONYMOUS | MAP_NORESERVE;
+        char *all = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, -1, 0);
 
         if (all == MAP_FAILED)
             return 1;

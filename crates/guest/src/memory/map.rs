@@ -14,6 +14,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+/// What Linux calls shared memory without a file.
+pub(super) const SHARED_ZEROES: &[u8] = b"/dev/zero (deleted)";
+
 /// Why a mapping call fails, in the words of `errno(3)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapError {
@@ -180,7 +183,7 @@ impl AddressSpace {
                     self.enforce(start, end, request.prot)?;
                 }
                 // As Linux names the file that it makes for it.
-                VmaKind::File { name: self.names.number(b"/dev/zero (deleted)"), offset: 0 }
+                VmaKind::File { name: self.names.number(SHARED_ZEROES), offset: 0 }
             }
             Backing::Anonymous => {
                 self.make_plain(start, end)?;

@@ -33,6 +33,7 @@ use crate::arena::{BLOCK_BYTES, HostRegion};
 use crate::copy;
 use crate::image::{FileKey, Image, PAGE, Pack, PackPart, PackRecording, RecordedPart, images};
 use crate::worker::Worker;
+use map::SHARED_ZEROES;
 use parked::Parked;
 use real::{RealKind, RealMaps};
 use std::cell::Cell;
@@ -327,11 +328,19 @@ impl AddressSpace {
         self.vmas.iter()
     }
 
-    /// Whether this guest alone takes a quarter of all memory that the simulator has, in pages of its own.
+    /// Whether this guest alone takes a quarter of all memory that the simulator has, in pages of its own; all of what it shares without
+    /// a file on disk counts.
     pub fn takes_most(&self) -> bool {
-        let ranges = self.vmas.iter().filter(|vma| vma.prot & PROT_WRITE != 0 && !vma.shared);
-        let touched = ranges.filter_map(|vma| touched::private_ranges(vma.start, vma.end)).flatten();
-        touched.map(|(from, to)| to - from).sum::<u64>() > available::resident() / 4
+        let has_no_disk = |name: &[u8]| name == SHARED_ZEROES || name.starts_with(b"/memfd:");
+        let taken = |vma: &Vma| match vma.shared {
+            true if has_no_disk(self.mapping_name(vma)) => vma.end - vma.start,
+            true => 0,
+            false => {
+                touched::private_ranges(vma.start, vma.end).into_iter().flatten().map(|(from, to)| to - from).sum()
+            }
+        };
+        let writable = self.vmas.iter().filter(|vma| vma.prot & PROT_WRITE != 0);
+        writable.map(taken).sum::<u64>() > available::resident() / 4
     }
 
     /// The file name of a mapping; empty for anonymous memory.
