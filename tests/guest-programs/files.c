@@ -428,6 +428,28 @@ CASE(utimensat_times)
     show("missing", utimensat(AT_FDCWD, "missing", times, 0));
 }
 
+CASE(times_before_1970)
+{
+    scratch();
+    file_make("f", "");
+    struct stat status;
+    struct timespec times[2] = { { -1, 5 }, { -14245441, 750000000 } };
+    struct timeval old[2] = { { -3600, 999999 }, { 0, 0 } };
+    show("utimensat", utimensat(AT_FDCWD, "f", times, 0));
+    MUST(stat("f", &status));
+    number("atime", status.st_atim.tv_sec);
+    number("atime ns", status.st_atim.tv_nsec);
+    number("mtime", status.st_mtim.tv_sec);
+    number("mtime ns", status.st_mtim.tv_nsec);
+    show("utimes", utimes("f", old));
+    MUST(stat("f", &status));
+    number("atime", status.st_atim.tv_sec);
+    number("atime ns", status.st_atim.tv_nsec);
+    number("mtime", status.st_mtim.tv_sec);
+    old[1].tv_usec = 1000000;
+    show("bad microseconds", utimes("f", old));
+}
+
 CASE(large_file_checksum)
 {
     scratch();

@@ -799,3 +799,45 @@ CASE(until_the_clock_has_moved_between_two_threads)
     close(pipes[1]);
     thread_join(thread);
 }
+
+/* A lock that handlers of signals can take too: a byte in a pipe. */
+static int lock[2];
+
+static void *take_the_lock_often(void *argument)
+{
+    char byte;
+
+    for (int i = 0; i < 60; i++) {
+        MUST(read(lock[0], &byte, 1));
+        MUST(write(lock[1], &byte, 1));
+    }
+    flag = 1;
+    return argument;
+}
+
+CASE(lock_that_another_thread_takes_without_end)
+{
+    char byte = 'x';
+
+    /* Eight calls in a round, the lock held during half of them: neither half is the one in which time always passes. */
+    for (int before = 0; before <= 4; before += 4) {
+        flag = 0;
+        MUST(pipe(lock));
+        MUST(write(lock[1], &byte, 1));
+        pthread_t thread = thread_start(take_the_lock_often, NULL);
+        for (int i = 0; i < before; i++)
+            getppid();
+        while (!flag) {
+            MUST(read(lock[0], &byte, 1));
+            for (int i = 0; i < 3; i++)
+                getppid();
+            MUST(write(lock[1], &byte, 1));
+            for (int i = 0; i < 3; i++)
+                getppid();
+        }
+        thread_join(thread);
+        truth("had by both", 1);
+        close(lock[0]);
+        close(lock[1]);
+    }
+}

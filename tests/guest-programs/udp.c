@@ -416,6 +416,28 @@ CASE(options)
     show("wrong level", getsockopt(a, IPPROTO_TCP, 1, &ttl, &length));
 }
 
+CASE(multicast_interface)
+{
+    struct in_addr address = { htonl(INADDR_LOOPBACK) }, got = { 1 };
+    struct ip_mreqn request = { .imr_ifindex = 4711 };
+    socklen_t length = sizeof got;
+    int a = bound_socket();
+    show("get", getsockopt(a, IPPROTO_IP, IP_MULTICAST_IF, &got, &length));
+    truth("none at first", got.s_addr == 0 && length == sizeof got);
+    show("by an own address", setsockopt(a, IPPROTO_IP, IP_MULTICAST_IF, &address, sizeof address));
+    MUST(getsockopt(a, IPPROTO_IP, IP_MULTICAST_IF, &got, &length));
+    truth("the address", got.s_addr == address.s_addr);
+    address.s_addr = htonl(INADDR_ANY);
+    show("by no address", setsockopt(a, IPPROTO_IP, IP_MULTICAST_IF, &address, sizeof address));
+    address.s_addr = inet_addr("192.0.2.77");
+    show("by somebody's address", setsockopt(a, IPPROTO_IP, IP_MULTICAST_IF, &address, sizeof address));
+    show("by an index that is none", setsockopt(a, IPPROTO_IP, IP_MULTICAST_IF, &request, sizeof request));
+    request.imr_ifindex = 1;
+    show("by the index of lo", setsockopt(a, IPPROTO_IP, IP_MULTICAST_IF, &request, sizeof request));
+    show("too short", setsockopt(a, IPPROTO_IP, IP_MULTICAST_IF, &request, 3));
+    show("on a stream", setsockopt(MUST(socket(AF_INET, SOCK_STREAM, 0)), IPPROTO_IP, IP_MULTICAST_IF, &request, sizeof request));
+}
+
 CASE(wildcard_receives)
 {
     struct sockaddr_in any = loopback(0), from;

@@ -268,6 +268,48 @@ CASE(peer_closed_with_unread_data)
     show("read again", read(pair[0], &byte, 1));
 }
 
+static void *close_with_unread_data(void *argument)
+{
+    char byte;
+
+    /* Late enough for the writer to wait for room; one byte less makes none. */
+    usleep(50 * 1000);
+    MUST(read(pair[1], &byte, 1));
+    MUST(close(pair[1]));
+    return argument;
+}
+
+static void write_until_the_peer_closes(int type)
+{
+    static char data[4096];
+    char byte;
+    long written;
+
+    make_pair(type);
+    pthread_t reader = thread_start(close_with_unread_data, NULL);
+    while ((written = send(pair[0], data, sizeof data, MSG_NOSIGNAL)) == sizeof data)
+        ;
+    show("send that waited", written);
+    show("read", read(pair[0], &byte, 1));
+    thread_join(reader);
+}
+
+CASE(writers_whose_peer_closes_with_unread_data)
+{
+    char byte;
+
+    write_until_the_peer_closes(SOCK_STREAM);
+    write_until_the_peer_closes(SOCK_SEQPACKET);
+    for (int type = SOCK_STREAM; type; type = type == SOCK_STREAM ? SOCK_SEQPACKET : 0) {
+        make_pair(type);
+        MUST(write(pair[0], "unread", 6));
+        MUST(close(pair[1]));
+        show("send that did not wait", send(pair[0], "x", 1, MSG_NOSIGNAL));
+        show("send again", send(pair[0], "x", 1, MSG_NOSIGNAL));
+        show("read", read(pair[0], &byte, 1));
+    }
+}
+
 CASE(connect_and_accept_on_a_path)
 {
     scratch();

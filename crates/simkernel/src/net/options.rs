@@ -2,6 +2,7 @@
 //! bounds. Options that change traffic are the stack's; the rest is kept here, per socket.
 
 use super::inet::{InetSocket, Kind};
+use super::interfaces::{ETHERNET_INDEX, LOOPBACK_INDEX};
 use super::{errno, inet, ipv6_options, raw_options};
 use crate::ctx::Ctx;
 use crate::ids::FileId;
@@ -13,6 +14,7 @@ use linux_abi::net::TcpInfo;
 use linux_abi::socket::*;
 use linux_abi::time::Timeval;
 use smallvec::SmallVec;
+use std::net::Ipv4Addr;
 use tcpip::{CongestionControl, Family, OptionName, SocketId, SocketOption};
 use zerocopy::IntoBytes;
 
@@ -202,7 +204,8 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
         (SOL_TCP, TCP_ULP) => return Err(Errno::ENOENT.into()),
         (SOL_TCP, TCP_FASTOPEN_CONNECT) => return Err(Errno::EOPNOTSUPP.into()),
         (SOL_IP, IP_OPTIONS_OPTION) if len == 0 => {}
-        (SOL_IP, IP_ADD_MEMBERSHIP | IP_DROP_MEMBERSHIP | IP_MULTICAST_IF) => return Err(Errno::ENODEV.into()),
+        (SOL_IP, IP_ADD_MEMBERSHIP | IP_DROP_MEMBERSHIP) => return Err(Errno::ENODEV.into()),
+        (SOL_IP, IP_MULTICAST_IF) => set_multicast_interface(ctx, file, value, len)?,
         (SOL_RAW | SOL_ICMPV6, _) | (SOL_IP, IP_HDRINCL) => {
             return raw_options::set(ctx, file, level, option, value, len);
         }
@@ -279,6 +282,29 @@ fn set_linger(ctx: &mut Ctx<'_>, id: SocketId, value: u64, len: usize) -> Result
     let linger: Linger = ctx.process.memory.read_value(value)?;
     let time = SimDuration::from_secs(u64::from(linger.l_linger as u32));
     set_in_stack(ctx, id, SocketOption::Linger((linger.l_onoff != 0).then_some(time)))?;
+    Ok(())
+}
+
+/// IP_MULTICAST_IF, ip(7): by one of the host's addresses, or by an interface's index. Nothing that is sent to a group arrives anywhere.
+/// EINVAL, EADDRNOTAVAIL.
+fn set_multicast_interface(ctx: &mut Ctx<'_>, file: FileId, value: u64, len: usize) -> Result<(), Outcome> {
+    let memory = &ctx.process.memory;
+    let request = match len {
+        _ if ctx.inet(file)?.is_stream => return Err(Errno::EINVAL.into()),
+        0..4 => return Err(Errno::EINVAL.into()),
+        4..8 => IpMreqn { imr_address: memory.read_value(value)?, ..IpMreqn::default() },
+        8..12 => IpMreqn { imr_address: memory.read_value::<IpMreq>(value)?.imr_interface, ..IpMreqn::default() },
+        _ => memory.read_value(value)?,
+    };
+    let address = Ipv4Addr::from(request.imr_address);
+    let known = match request.imr_ifindex {
+        0 => address.is_unspecified() || ctx.kernel.net.stack.is_local(address.into()),
+        index => matches!(index, LOOPBACK_INDEX | ETHERNET_INDEX),
+    };
+    if !known {
+        return Err(Errno::EADDRNOTAVAIL.into());
+    }
+    ctx.inet_mut(file)?.kept.set(SOL_IP, IP_MULTICAST_IF, i32::from_ne_bytes(request.imr_address));
     Ok(())
 }
 
@@ -516,6 +542,7 @@ fn ip_answer(ctx: &mut Ctx<'_>, socket: &InetSocket, option: i32) -> Result<Answ
         }
         IP_OPTIONS_OPTION => return Ok(Answer::new()),
         IP_PROTOCOL => return Ok(number(protocol_of(socket))),
+        IP_MULTICAST_IF => return Ok(number(socket.kept.get(SOL_IP, IP_MULTICAST_IF).unwrap_or(0))),
         _ => return common_answer(ctx, socket, SOL_IP, option),
     };
     let value = ctx.kernel.net.stack.option(socket.id, of_stack).map_err(errno)?;

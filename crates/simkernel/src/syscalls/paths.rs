@@ -638,7 +638,10 @@ pub fn futimesat(ctx: &mut Ctx<'_>, [dirfd, path, times, ..]: [u64; 6]) -> SysRe
     if times != 0 {
         for (i, time) in parsed.iter_mut().enumerate() {
             let value: Timeval = ctx.process.memory.read_value(times + 16 * i as u64)?;
-            *time = Timespec::from_nanos(value.to_nanos().ok_or(Errno::EINVAL)?);
+            if !(0..1_000_000).contains(&value.tv_usec) {
+                return Err(Errno::EINVAL.into());
+            }
+            *time = Timespec { tv_sec: value.tv_sec, tv_nsec: value.tv_usec * 1000 };
         }
     }
     set_times(ctx, dirfd, Some(path), parsed, 0)
@@ -662,9 +665,9 @@ fn set_times(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, times: [Timespec;
     let mut parsed = [None; 2];
     for (time, out) in times.iter().zip(&mut parsed) {
         *out = match time.tv_nsec {
-            UTIME_NOW => Some(ctx.now.unix_nanos()),
+            UTIME_NOW => Some(ctx.now.unix_nanos().into()),
             UTIME_OMIT => None,
-            _ => Some(Timespec { tv_sec: time.tv_sec.max(0), ..*time }.to_nanos().ok_or(Errno::EINVAL)?),
+            _ => Some(file_time(*time)?),
         };
     }
     demand_times(ctx, &subject, times)?;
@@ -678,6 +681,15 @@ fn set_times(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, times: [Timespec;
         tell(ctx, &path, &node.stat, mask);
     }
     Ok(0)
+}
+
+/// Nanoseconds of the Unix epoch, which a file's time may precede. EINVAL.
+fn file_time(time: Timespec) -> Result<i128, Errno> {
+    const SECOND: i64 = 1_000_000_000;
+    if !(0..SECOND).contains(&time.tv_nsec) {
+        return Err(Errno::EINVAL);
+    }
+    Ok(i128::from(time.tv_sec) * i128::from(SECOND) + i128::from(time.tv_nsec))
 }
 
 /// Everyone who may write a file may set its times to now; others only its owner. EACCES, EPERM.

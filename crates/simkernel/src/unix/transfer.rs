@@ -10,7 +10,7 @@ use crate::net::message::{Incoming, Message, Outgoing, controls, push_control};
 use crate::net::{progress, set_progress, wait};
 use crate::outcome::{Outcome, Restart, SysResult};
 use crate::user_io::{ByteSink, ByteSource};
-use crate::wait::Events;
+use crate::wait::{Events, Wake};
 use linux_abi::capability::{CAP_SETGID, CAP_SETUID, CAP_SYS_ADMIN};
 use linux_abi::socket::*;
 use linux_abi::{Errno, Signal};
@@ -92,6 +92,15 @@ fn send_stream(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, message: &Outgoing<'
         return Err(Errno::ENOTCONN.into());
     }
     let mut attached = attached(ctx, message.control)?;
+    if ctx.thread.wake != Wake::First {
+        // A call that waits for room learns of a reset before it learns that nobody reads (`sock_alloc_send_pskb`).
+        let error = ctx.kernel.unix_socket_mut(id)?.error.take();
+        match (progress(ctx), error) {
+            (0, Some(error)) => return Err(error.into()),
+            (done, Some(_)) => return Ok(done as u64),
+            (_, None) => {}
+        }
+    }
     loop {
         let done = progress(ctx);
         if done > 0 {
@@ -206,11 +215,11 @@ impl Kernel {
         credentials: Ucred,
     ) -> Result<(), Errno> {
         let socket = self.unix_socket_mut(id)?;
-        if socket.write_shut {
-            return Err(Errno::EPIPE);
-        }
         if let Some(error) = socket.error.take() {
             return Err(error);
+        }
+        if socket.write_shut {
+            return Err(Errno::EPIPE);
         }
         if data.len() > socket.send_buffer.saturating_sub(32) {
             return Err(Errno::EMSGSIZE);

@@ -15,17 +15,17 @@ pub const SYNTHETIC_DEVICE: u64 = 0x2c;
 /// Numbers below it are left for the synthetic files.
 const FIRST_NUMBER: u64 = 1 << 20;
 
-/// Times of a file in a writable area, in nanoseconds of the Unix epoch.
+/// Times of a file in a writable area, in nanoseconds of the Unix epoch, which they may precede.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Times {
-    pub accessed: u64,
-    pub modified: u64,
-    pub changed: u64,
+    pub accessed: i128,
+    pub modified: i128,
+    pub changed: i128,
 }
 
 impl Times {
     pub fn at(now: SimTime) -> Self {
-        let ns = now.unix_nanos();
+        let ns = now.unix_nanos().into();
         Times { accessed: ns, modified: ns, changed: ns }
     }
 
@@ -44,7 +44,7 @@ pub struct Attributes {
     /// Permission bits.
     pub mode: Option<u32>,
     pub owner: Option<(u32, u32)>,
-    /// When it was created, in nanoseconds of the Unix epoch.
+    /// When it was created, in nanoseconds of the Unix epoch, which they may precede.
     pub born: Option<u64>,
 }
 
@@ -79,7 +79,7 @@ impl Identities {
         self.attributes.entry(number).or_default()
     }
 
-    /// When a guest created the file, in nanoseconds of the Unix epoch.
+    /// When a guest created the file, in nanoseconds of the Unix epoch, which they may precede.
     pub fn born(&self, number: u64) -> Option<u64> {
         self.attributes.get(&number)?.born
     }
@@ -87,13 +87,13 @@ impl Identities {
     /// A write: modification and change time.
     pub fn touch(&mut self, number: u64, now: SimTime) {
         let times = self.attributes(number).times.get_or_insert(Times::at(SimTime::ZERO));
-        times.modified = now.unix_nanos();
-        times.changed = now.unix_nanos();
+        times.modified = now.unix_nanos().into();
+        times.changed = times.modified;
     }
 
     /// A change of attributes: change time.
     pub fn change(&mut self, number: u64, now: SimTime) {
-        self.attributes(number).times.get_or_insert(Times::at(SimTime::ZERO)).changed = now.unix_nanos();
+        self.attributes(number).times.get_or_insert(Times::at(SimTime::ZERO)).changed = now.unix_nanos().into();
     }
 
     /// `stat` as a guest sees it.
@@ -144,13 +144,13 @@ pub fn machine_owner(id: u32) -> u32 {
     if id == OVERFLOW { 0 } else { id }
 }
 
-fn split(ns: u64) -> (i64, i64) {
-    ((ns / 1_000_000_000) as i64, (ns % 1_000_000_000) as i64)
+fn split(ns: i128) -> (i64, i64) {
+    (ns.div_euclid(1_000_000_000) as i64, ns.rem_euclid(1_000_000_000) as i64)
 }
 
 /// `stat` of something that is no file of the machine.
 pub fn synthetic_stat(number: u64, mode: u32, size: u64) -> Stat {
-    let (sec, nsec) = split(UNIX_START_NS);
+    let (sec, nsec) = split(UNIX_START_NS.into());
     Stat {
         st_dev: SYNTHETIC_DEVICE,
         st_ino: number,

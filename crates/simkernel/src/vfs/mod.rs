@@ -351,12 +351,12 @@ impl Vfs {
     }
 
     /// Notes times, in nanoseconds of the Unix epoch; None leaves one as it is.
-    pub fn set_times(&mut self, stat: &rustix::fs::Stat, accessed: Option<u64>, modified: Option<u64>, now: SimTime) {
+    pub fn set_times(&mut self, stat: &rustix::fs::Stat, accessed: Option<i128>, modified: Option<i128>, now: SimTime) {
         let number = self.identities.of(stat);
         let times = self.identities.attributes(number).times.get_or_insert(Times::at(SimTime::ZERO));
         times.accessed = accessed.unwrap_or(times.accessed);
         times.modified = modified.unwrap_or(times.modified);
-        times.changed = now.unix_nanos();
+        times.changed = now.unix_nanos().into();
     }
 
     pub fn truncate(&mut self, path: &[u8], node: &RealNode, size: u64, now: SimTime) -> Result<(), Errno> {

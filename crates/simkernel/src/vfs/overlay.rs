@@ -71,8 +71,8 @@ impl Vfs {
         let permissions = Permissions { mode: stat.st_mode, user, group };
         self.note_permissions(&node.stat, permissions);
         let modified = match (covered.kind(), lower) {
-            (S_IFDIR, Lower::Changing) => base::time::UNIX_START_NS,
-            _ => stat.st_mtime as u64 * 1_000_000_000 + stat.st_mtime_nsec,
+            (S_IFDIR, Lower::Changing) => base::time::UNIX_START_NS.into(),
+            _ => i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec),
         };
         let number = self.identities.of(&node.stat);
         let times = Times { accessed: modified, modified, changed: modified };
