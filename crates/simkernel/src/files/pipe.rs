@@ -374,9 +374,9 @@ mod tests {
     #[test]
     fn capacity_is_a_power_of_two_of_pages() {
         let mut pipe = Pipe::default();
-        assert_eq!(pipe.set_capacity(5000), Ok(8192));
-        assert_eq!(pipe.set_capacity(2 << 20), Err(Errno::EPERM));
+        assert_eq!(pipe.set_capacity(5000, false), Ok(8192));
+        assert_eq!(pipe.set_capacity(2 << 20, false), Err(Errno::EPERM));
         assert_eq!(write(&mut pipe, 100_000), 8192);
-        assert_eq!(pipe.set_capacity(4096), Err(Errno::EBUSY));
+        assert_eq!(pipe.set_capacity(4096, false), Err(Errno::EBUSY));
     }
 }
