@@ -11,7 +11,7 @@ use std::path::Path;
 const KNOWN_DIFFERENCES: &[(&str, &str, &str)] = &[];
 
 /// Programs that must be root natively to become somebody else; everybody else leaves them out.
-const FOR_ROOT: &[&str] = &["credentials", "permissions"];
+const FOR_ROOT: &[&str] = &["credentials", "permissions", "privileged_ports"];
 
 /// All programs together have at least that many cases.
 const LEAST_CASES: usize = 150;
@@ -37,8 +37,9 @@ macro_rules! programs {
 
 programs! {
     bad_calls cpu_state cpu_timers credentials descriptors dual_stack epoll eventfd exec faults file_limits file_locks
-    files fork futex futex2 groups identity inotify leases memory misuse mqueue names permissions pipes poll
-    proc_files pty restarts seccomp shared_memory sharing signal_flags signalfd signals spinning splices
+    files fork futex futex2 groups identity inotify leases memory misuse mqueue names peer_processes permissions pipes poll
+    privileged_ports proc_files pty restarts seccomp shared_memory sharing signal_flags signalfd signals socket_tables spinning
+    splices
     stack_overflow sysv_msg sysv_sem sysv_shm tcp tcp6 tcp_closing tcp_options threads time timerfd
     titles tty_jobs tty_lines udp udp6 unix_sockets unusual_files wait
 }

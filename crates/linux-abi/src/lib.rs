@@ -23,6 +23,7 @@ macro_rules! assert_size {
 }
 
 pub mod capability;
+pub mod diag;
 pub mod errno;
 pub mod event;
 pub mod fs;

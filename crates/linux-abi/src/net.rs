@@ -155,6 +155,7 @@ pub struct Rtattr {
 assert_size! { TcpInfo = 248, Nlmsghdr = 16, Ifinfomsg = 16, Ifaddrmsg = 8, Rtattr = 4 }
 
 pub const NETLINK_ROUTE: i32 = 0;
+pub const NETLINK_SOCK_DIAG: i32 = 4;
 
 pub const NLMSG_NOOP: u16 = 1;
 pub const NLMSG_ERROR: u16 = 2;
@@ -166,6 +167,9 @@ pub const RTM_NEWADDR: u16 = 20;
 pub const RTM_GETADDR: u16 = 22;
 pub const RTM_NEWROUTE: u16 = 24;
 pub const RTM_GETROUTE: u16 = 26;
+pub const RTM_GETNEIGH: u16 = 30;
+pub const RTM_GETRULE: u16 = 34;
+pub const RTM_GETQDISC: u16 = 38;
 
 pub const NLM_F_REQUEST: u16 = 0x1;
 pub const NLM_F_MULTI: u16 = 0x2;

@@ -20,6 +20,11 @@ impl SocketId {
     pub fn place(self) -> usize {
         self.index as usize
     }
+
+    /// A number that no other socket of the stack has.
+    pub fn number(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
 }
 
 bitflags! {

@@ -138,6 +138,11 @@ impl UdpSocket {
         true
     }
 
+    /// What waits to be read, as it counts against the receive buffer.
+    pub fn queued(&self) -> usize {
+        self.queued
+    }
+
     pub fn take(&mut self) -> Option<Datagram> {
         let datagram = self.queue.pop_front()?;
         self.queued -= cost(datagram.bytes.len());

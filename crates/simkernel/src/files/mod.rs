@@ -129,6 +129,10 @@ impl FileTable {
         self.slab.is_empty()
     }
 
+    pub fn iter(&self) -> impl Iterator<Item = (FileId, &OpenFile)> {
+        self.slab.iter().map(|(i, file)| (FileId(i as u32), file))
+    }
+
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (FileId, &mut OpenFile)> {
         self.slab.iter_mut().map(|(i, file)| (FileId(i as u32), file))
     }

@@ -10,6 +10,7 @@ use crate::outcome::{Outcome, SysResult};
 use crate::wait::{Events, Wake};
 use base::SimDuration;
 use linux_abi::Errno;
+use linux_abi::capability::CAP_NET_BIND_SERVICE;
 use linux_abi::fs::O_NONBLOCK;
 use linux_abi::socket::*;
 use linux_abi::sysinfo::RLIMIT_NOFILE;
@@ -46,6 +47,8 @@ pub struct InetSocket {
     /// TCP; datagrams otherwise.
     pub is_stream: bool,
     pub phase: Phase,
+    /// The user who made it.
+    pub owner: u32,
     /// SO_RCVTIMEO; None waits without end.
     pub recv_timeout: Option<SimDuration>,
     /// SO_SNDTIMEO; None waits without end.
@@ -55,13 +58,14 @@ pub struct InetSocket {
 }
 
 impl InetSocket {
-    fn new(id: SocketId, family: Family, kind: Kind) -> Self {
+    fn new(id: SocketId, family: Family, kind: Kind, owner: u32) -> Self {
         InetSocket {
             id,
             family,
             kind,
             is_stream: kind == Kind::Tcp,
             phase: Phase::Unconnected,
+            owner,
             recv_timeout: None,
             send_timeout: None,
             kept: Kept::default(),
@@ -128,19 +132,37 @@ pub fn socket(ctx: &mut Ctx<'_>, family: Family, kind: i32, protocol: i32, nonbl
         Kind::Raw(protocol) => stack.raw_socket(family, protocol),
     };
     let status = if nonblocking { O_NONBLOCK } else { 0 };
-    Ok(ctx.kernel.open_inet(InetSocket::new(id, family, kind), status))
+    let owner = ctx.credentials().user.fs;
+    Ok(ctx.kernel.open_inet(InetSocket::new(id, family, kind, owner), status))
 }
 
 /// bind(2).
 pub fn bind(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
     let socket = ctx.inet(file)?;
-    let (id, family, is_stream) = (socket.id, socket.family, socket.is_stream);
+    let (id, family, is_stream, kind) = (socket.id, socket.family, socket.is_stream, socket.kind);
     let address = address::for_bind(name, family)?;
+    if matches!(kind, Kind::Tcp | Kind::Udp) {
+        demand_port(ctx, family, address)?;
+    }
     if is_stream && family == Family::V6 && address.ip().is_multicast() {
         return Err(Errno::EINVAL.into());
     }
     ctx.kernel.net.stack.bind(id, address).map_err(errno)?;
     Ok(0)
+}
+
+/// Ports below net.ipv4.ip_unprivileged_port_start want CAP_NET_BIND_SERVICE: EACCES. IPv4 looks at the address before (`__inet_bind`),
+/// IPv6 after (`__inet6_bind`).
+fn demand_port(ctx: &mut Ctx<'_>, family: Family, address: SocketAddr) -> Result<(), Errno> {
+    let port = address.port();
+    if port == 0 || u32::from(port) >= ctx.kernel.shared.settings.unprivileged_port_start() {
+        return Ok(());
+    }
+    let exists = address.ip().is_unspecified() || ctx.kernel.net.stack.is_local(address.ip());
+    if ctx.credentials().can(CAP_NET_BIND_SERVICE) || (family == Family::V4 && !exists) {
+        return Ok(());
+    }
+    Err(Errno::EACCES)
 }
 
 /// listen(2).
@@ -238,7 +260,7 @@ pub fn accept(ctx: &mut Ctx<'_>, file: FileId, flags: i32) -> Result<(u64, RawAd
             return super::wait(ctx, file, Events::READABLE, blocking, 0).map(|_| (0, RawAddress::new()));
         }
     };
-    let socket = InetSocket { id: child, phase: Phase::Connected, ..listener };
+    let socket = InetSocket { id: child, phase: Phase::Connected, owner: ctx.credentials().user.fs, ..listener };
     let status = if flags & SOCK_NONBLOCK != 0 { O_NONBLOCK } else { 0 };
     let opened = ctx.kernel.open_inet(socket, status);
     ctx.fds_mut().replace(fd, opened, flags & SOCK_CLOEXEC != 0);

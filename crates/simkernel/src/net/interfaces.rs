@@ -4,9 +4,11 @@
 //! Ethernet address that is 02:00 and the IPv4 address. Where it has an IPv6 address, its network is the /64 around that, with a
 //! default route too; there are no link-local addresses.
 
+use super::Network;
 use crate::host::Addresses;
 use linux_abi::ioctl::*;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use tcpip::Traffic;
 
 pub const LOOPBACK_INDEX: i32 = 1;
 pub const ETHERNET_INDEX: i32 = 2;
@@ -44,6 +46,32 @@ impl Interface {
     /// The network of an IPv6 address of this interface.
     pub fn network6(&self, address: Ipv6Addr) -> Ipv6Addr {
         Ipv6Addr::from_bits(address.to_bits() & u128::MAX << (128 - u32::from(self.prefix6)))
+    }
+}
+
+/// What an interface has carried, with the headers that its device counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    pub received: Traffic,
+    pub sent: Traffic,
+}
+
+/// Bytes of an Ethernet header, which `eth0` counts and `lo` does not.
+const ETHERNET_HEADER: u64 = 14;
+
+impl Network {
+    /// What an interface has carried so far.
+    pub fn counted(&self, index: i32) -> Counted {
+        let counters = self.stack.counters();
+        if index == LOOPBACK_INDEX {
+            let all = counters.loopback[0] + counters.loopback[1];
+            return Counted { received: all, sent: all };
+        }
+        let framed = |[v4, v6]: [Traffic; 2]| {
+            let all = v4 + v6;
+            Traffic { bytes: all.bytes + all.packets * ETHERNET_HEADER, ..all }
+        };
+        Counted { received: framed(counters.ethernet_in), sent: framed(counters.ethernet_out) }
     }
 }
 

@@ -11,10 +11,13 @@ pub mod inet;
 pub mod interfaces;
 pub mod ioctl;
 pub mod ipv6_options;
+pub mod listing;
 pub mod message;
 pub mod netlink;
 pub mod options;
 pub mod raw_options;
+pub mod rtnetlink;
+pub mod sock_diag;
 pub mod stream;
 
 use crate::ctx::Ctx;
@@ -89,7 +92,7 @@ impl Network {
         self.stack.wants_transmit()
     }
 
-    pub fn counters(&self) -> StackCounters {
+    pub fn counters(&self) -> &StackCounters {
         self.stack.counters()
     }
 
@@ -107,7 +110,8 @@ impl Network {
         }
     }
 
-    fn file(&self, id: SocketId) -> Option<FileId> {
+    /// The open file of a socket; None for those that no program has.
+    pub(crate) fn file(&self, id: SocketId) -> Option<FileId> {
         let (owner, file) = (*self.files.get(id.place())?)?;
         (owner == id).then_some(file)
     }

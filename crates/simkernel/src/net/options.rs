@@ -3,7 +3,8 @@
 
 use super::inet::{InetSocket, Kind};
 use super::interfaces::{ETHERNET_INDEX, LOOPBACK_INDEX};
-use super::{errno, inet, ipv6_options, raw_options};
+use super::listing::{cookie, memory_of};
+use super::{address, errno, inet, ipv6_options, raw_options};
 use crate::ctx::Ctx;
 use crate::ids::FileId;
 use crate::outcome::{Outcome, SysResult};
@@ -18,6 +19,8 @@ use std::net::Ipv4Addr;
 use tcpip::{CongestionControl, Family, OptionName, SocketId, SocketOption};
 use zerocopy::IntoBytes;
 
+/// SKF_AD_MAX.
+const BPF_EXTENSIONS: i32 = 64;
 /// TCP_CA_NAME_MAX.
 const NAME_MAX: usize = 16;
 
@@ -100,6 +103,14 @@ const KEPT_OPTIONS: &[KeptOption] = &[
     (SOL_SOCKET, SO_BUSY_POLL, 0, 0, i32::MAX),
     (SOL_SOCKET, SO_MAX_PACING_RATE, -1, i32::MIN, i32::MAX),
     (SOL_SOCKET, SO_TXREHASH, 1, -1, 1),
+    (SOL_SOCKET, SO_WIFI_STATUS, 0, 0, 1),
+    (SOL_SOCKET, SO_NOFCS, 0, 0, 1),
+    (SOL_SOCKET, SO_SELECT_ERR_QUEUE, 0, 0, 1),
+    (SOL_SOCKET, SO_LOCK_FILTER, 0, 0, 1),
+    (SOL_SOCKET, SO_PREFER_BUSY_POLL, 0, 0, 1),
+    (SOL_SOCKET, SO_RCVMARK, 0, 0, 1),
+    (SOL_IP, IP_PASSSEC, 0, 0, 1),
+    (SOL_IP, IP_CHECKSUM, 0, 0, 1),
     (SOL_TCP, TCP_THIN_LINEAR_TIMEOUTS, 0, 0, 1),
     (SOL_TCP, TCP_THIN_DUPACK, 0, 0, 1),
     (SOL_TCP, TCP_SAVE_SYN, 0, 0, 2),
@@ -196,6 +207,17 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
             ctx.inet_mut(file)?.kept.set(SOL_SOCKET, SO_BINDTODEVICE, index as i32);
         }
         (SOL_SOCKET, SO_DETACH_FILTER) => return Err(Errno::ENOENT.into()),
+        // Advice, and what has had no effect since Linux 2.4.
+        (SOL_SOCKET, SO_BSDCOMPAT | SO_CNX_ADVICE) => {
+            read_number(&ctx.process.memory, level, value, len)?;
+        }
+        (SOL_SOCKET, SO_BINDTOIFINDEX) => {
+            let index = read_number(&ctx.process.memory, level, value, len)?;
+            if !(0..=ETHERNET_INDEX).contains(&index) {
+                return Err(if index < 0 { Errno::EINVAL } else { Errno::ENODEV }.into());
+            }
+            ctx.inet_mut(file)?.kept.set(SOL_SOCKET, SO_BINDTODEVICE, index);
+        }
         (SOL_TCP, TCP_CONGESTION) => {
             let name = read_name(&ctx.process.memory, value, len.min(NAME_MAX - 1))?;
             let kind = if len == 0 { Err(Errno::EINVAL) } else { congestion_control(&name) }?;
@@ -484,7 +506,16 @@ fn socket_answer(ctx: &mut Ctx<'_>, socket: &InetSocket, option: i32, len: usize
         }
         SO_PEERCRED => Answer::from_slice(Ucred { pid: 0, uid: u32::MAX, gid: u32::MAX }.as_bytes()),
         SO_COOKIE if len < 8 => return Err(Errno::EINVAL),
-        SO_COOKIE => Answer::from_slice(&(socket.id.place() as u64 + 1).to_ne_bytes()),
+        SO_COOKIE => Answer::from_slice(&cookie(socket.id).to_ne_bytes()),
+        SO_MEMINFO => Answer::from_slice(memory_of(stack.describe(ctx.now, socket.id)).as_bytes()),
+        SO_PEERNAME => stack.peer_name(socket.id).map(address::raw).map_err(errno)?.into_iter().collect(),
+        SO_BSDCOMPAT | SO_INCOMING_NAPI_ID => number(0),
+        SO_BPF_EXTENSIONS => number(BPF_EXTENSIONS),
+        // There is no filter.
+        SO_ATTACH_FILTER => Answer::new(),
+        SO_PEERGROUPS => return Err(Errno::ENODATA),
+        SO_SNDBUFFORCE | SO_RCVBUFFORCE => return Err(Errno::ENOPROTOOPT),
+        SO_BINDTOIFINDEX => number(socket.kept.get(SOL_SOCKET, SO_BINDTODEVICE).unwrap_or(0)),
         SO_BINDTODEVICE => match socket.kept.get(SOL_SOCKET, SO_BINDTODEVICE).unwrap_or(0) {
             0 => Answer::new(),
             index => Answer::from_slice(if index == 1 { b"lo\0" } else { b"eth0\0" }),
@@ -558,7 +589,7 @@ fn millis(time: SimDuration) -> u32 {
 }
 
 /// The stack's snapshot in Linux's layout.
-fn tcp_info(info: &tcpip::TcpInfo) -> TcpInfo {
+pub(super) fn tcp_info(info: &tcpip::TcpInfo) -> TcpInfo {
     TcpInfo {
         tcpi_state: info.state as u8,
         tcpi_ca_state: info.ca_state,

@@ -27,6 +27,8 @@ impl Ctx<'_> {
             ipc: &kernel.ipc,
             terminals: &kernel.terminals,
             files: &kernel.files,
+            net: &kernel.net,
+            unix: &kernel.unix,
             now: self.now,
         };
         work(&mut kernel.vfs, &view)

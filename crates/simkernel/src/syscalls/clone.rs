@@ -303,7 +303,7 @@ fn describe_child(ctx: &mut Ctx<'_>, args: &CloneArgs, child: &mut Process) -> R
 }
 
 /// A descriptor of a process, close-on-exec as Linux makes them.
-pub(super) fn open_pidfd(ctx: &mut Ctx<'_>, pid: Pid, status: u32) -> Result<u64, Errno> {
+pub(crate) fn open_pidfd(ctx: &mut Ctx<'_>, pid: Pid, status: u32) -> Result<u64, Errno> {
     let file = ctx.kernel.files.insert(OpenFile::new(FileKind::Process(pid), status));
     ctx.kernel.family.watch(pid, file);
     ctx.install(file, true)

@@ -38,6 +38,7 @@ mod time;
 mod wait;
 mod xattr;
 
+pub(crate) use clone::open_pidfd;
 pub use mqueue::OpenQueue;
 pub use rseq::Area;
 

@@ -456,6 +456,8 @@ impl crate::kernel::Kernel {
             ipc: &self.ipc,
             terminals: &self.terminals,
             files: &self.files,
+            net: &self.net,
+            unix: &self.unix,
             now: self.now,
         };
         let cwd = caller.map_or(&b"/"[..], |caller| {

@@ -194,9 +194,7 @@ pub fn setsockopt(ctx: &mut Ctx<'_>, [fd, level, option, value, len, ..]: [u64; 
     match family {
         Family::Inet => options::set(ctx, file, level, option, value, len),
         Family::Unix => crate::unix::options::set(ctx, file, level, option, value, len),
-        // Nothing that could be set has an effect.
-        Family::Netlink if len < 0 => Err(Errno::EINVAL.into()),
-        Family::Netlink => Ok(0),
+        Family::Netlink => netlink::set_option(ctx, file, level, option, value, len),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::ctx::Ctx;
 use crate::files::FileKind;
 use crate::ids::FileId;
 use crate::kernel::Kernel;
+use crate::net::listing::{ANONYMOUS_NUMBERS, inode};
 use crate::outcome::{Outcome, SysResult};
 use crate::vfs::identity::synthetic_stat;
 use crate::vfs::list::Entry;
@@ -14,8 +15,6 @@ use linux_abi::Errno;
 use linux_abi::fs::*;
 
 const HERE: u64 = AT_FDCWD as u64;
-/// Inode numbers of files that have no path begin here.
-const ANONYMOUS_NUMBERS: u64 = 1 << 40;
 
 /// stat(2).
 pub fn stat(ctx: &mut Ctx<'_>, [path, out, ..]: [u64; 6]) -> SysResult {
@@ -155,7 +154,7 @@ impl Kernel {
             }
             FileKind::Pipe(end) => format!("pipe:[{}]", ANONYMOUS_NUMBERS * 2 + u64::from(end.pipe.0)).into_bytes(),
             FileKind::Inet(_) | FileKind::Netlink(_) | FileKind::Unix(_) => {
-                format!("socket:[{}]", ANONYMOUS_NUMBERS + u64::from(id.0)).into_bytes()
+                format!("socket:[{}]", inode(id)).into_bytes()
             }
             FileKind::Inotify(_) => b"anon_inode:inotify".to_vec(),
             FileKind::Terminal(file) => file.path(self.terminals.named(file.tty).is_some()),

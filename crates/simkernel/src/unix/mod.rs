@@ -4,6 +4,7 @@
 //! either abstract or those of socket files, which are known by their inodes, so that renaming one moves the name.
 
 pub mod connect;
+pub mod listing;
 pub mod names;
 pub mod options;
 pub mod transfer;

@@ -2,11 +2,13 @@
 
 use super::{Kind, Phase};
 use crate::ctx::Ctx;
-use crate::ids::FileId;
+use crate::ids::{FileId, Pid};
 use crate::net::options::{read_timeout, write_answer};
 use crate::outcome::SysResult;
+use crate::syscalls::open_pidfd;
 use base::SimDuration;
 use linux_abi::Errno;
+use linux_abi::fs::O_RDWR;
 use linux_abi::socket::*;
 use linux_abi::time::Timeval;
 use smallvec::SmallVec;
@@ -18,8 +20,8 @@ const MAX_BUFFER: usize = 212_992;
 const MIN_SEND: usize = 4608;
 const MIN_RECV: usize = 2304;
 
-/// Flags that are kept and have no effect, but for SO_PASSCRED.
-const FLAGS: [i32; 9] = [
+/// Flags that are kept and have no effect, but for SO_PASSCRED and SO_PASSPIDFD.
+const FLAGS: [i32; 19] = [
     SO_PASSCRED,
     SO_REUSEADDR,
     SO_REUSEPORT,
@@ -29,6 +31,16 @@ const FLAGS: [i32; 9] = [
     SO_DEBUG,
     SO_DONTROUTE,
     SO_TIMESTAMP,
+    SO_TIMESTAMPNS,
+    SO_NO_CHECK,
+    SO_PASSSEC,
+    SO_RXQ_OVFL,
+    SO_WIFI_STATUS,
+    SO_NOFCS,
+    SO_LOCK_FILTER,
+    SO_SELECT_ERR_QUEUE,
+    SO_RCVMARK,
+    SO_PASSPIDFD,
 ];
 
 /// setsockopt(2).
@@ -39,12 +51,12 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
     }
     let len = usize::try_from(len).map_err(|_| Errno::EINVAL)?;
     match option {
-        SO_RCVTIMEO => {
+        SO_RCVTIMEO | SO_RCVTIMEO_NEW => {
             let timeout = read_timeout(&ctx.process.memory, value, len)?;
             ctx.kernel.unix_socket_mut(id)?.recv_timeout = timeout;
             return Ok(0);
         }
-        SO_SNDTIMEO => {
+        SO_SNDTIMEO | SO_SNDTIMEO_NEW => {
             let timeout = read_timeout(&ctx.process.memory, value, len)?;
             ctx.kernel.unix_socket_mut(id)?.send_timeout = timeout;
             return Ok(0);
@@ -60,8 +72,9 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
     match option {
         SO_SNDBUF | SO_SNDBUFFORCE => socket.send_buffer = doubled.max(MIN_SEND),
         SO_RCVBUF | SO_RCVBUFFORCE => socket.recv_buffer = doubled.max(MIN_RECV),
-        SO_LINGER | SO_PRIORITY | SO_RCVLOWAT => socket.kept.set(SOL_SOCKET, option, number),
-        SO_TYPE | SO_ERROR | SO_PROTOCOL | SO_DOMAIN | SO_ACCEPTCONN | SO_PEERCRED => {
+        SO_BSDCOMPAT | SO_CNX_ADVICE => {}
+        SO_LINGER | SO_PRIORITY | SO_RCVLOWAT | SO_MARK => socket.kept.set(SOL_SOCKET, option, number),
+        SO_TYPE | SO_ERROR | SO_PROTOCOL | SO_DOMAIN | SO_ACCEPTCONN | SO_PEERCRED | SO_PEERPIDFD => {
             return Err(Errno::ENOPROTOOPT.into());
         }
         flag if FLAGS.contains(&flag) => socket.kept.set(SOL_SOCKET, option, i32::from(number != 0)),
@@ -76,6 +89,10 @@ pub fn get(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
     let len = usize::try_from(len).map_err(|_| Errno::EINVAL)?;
     if level != SOL_SOCKET {
         return Err(Errno::EOPNOTSUPP.into());
+    }
+    if option == SO_PEERPIDFD {
+        let fd = peer_process(ctx, file)?;
+        return write_answer(&ctx.process.memory, level, value, len_address, len, &(fd as i32).to_ne_bytes());
     }
     let answer = answer(ctx, file, option)?;
     write_answer(&ctx.process.memory, level, value, len_address, len, &answer)
@@ -96,17 +113,38 @@ fn answer(ctx: &mut Ctx<'_>, file: FileId, option: i32) -> Result<SmallVec<[u8; 
         SO_ACCEPTCONN => matches!(socket.phase, Phase::Listening { .. }).into(),
         SO_SNDBUF => socket.send_buffer as i32,
         SO_RCVBUF => socket.recv_buffer as i32,
-        SO_RCVTIMEO => return Ok(timeval(socket.recv_timeout)),
-        SO_SNDTIMEO => return Ok(timeval(socket.send_timeout)),
+        SO_RCVTIMEO | SO_RCVTIMEO_NEW => return Ok(timeval(socket.recv_timeout)),
+        SO_SNDTIMEO | SO_SNDTIMEO_NEW => return Ok(timeval(socket.send_timeout)),
         SO_PEERCRED => return Ok(SmallVec::from_slice(socket.peer_credentials.as_bytes())),
         SO_LINGER => return Ok(SmallVec::from_slice(Linger::default().as_bytes())),
         SO_RCVLOWAT => socket.kept.get(SOL_SOCKET, SO_RCVLOWAT).unwrap_or(1),
         SO_SNDLOWAT => 1,
-        SO_PRIORITY => socket.kept.get(SOL_SOCKET, SO_PRIORITY).unwrap_or(0),
+        SO_PRIORITY | SO_MARK => socket.kept.get(SOL_SOCKET, option).unwrap_or(0),
+        SO_BSDCOMPAT => 0,
+        SO_COOKIE => return Ok(SmallVec::from_slice(&id.serial.to_ne_bytes())),
         flag if FLAGS.contains(&flag) => socket.kept.get(SOL_SOCKET, flag).unwrap_or(0),
         _ => return Err(Errno::ENOPROTOOPT),
     };
     Ok(SmallVec::from_slice(&number.to_ne_bytes()))
+}
+
+/// SO_PEERPIDFD: a new descriptor of the peer's process. ENODATA without a peer, ESRCH when it has gone.
+fn peer_process(ctx: &mut Ctx<'_>, file: FileId) -> Result<u64, Errno> {
+    let id = ctx.kernel.unix_id(file)?;
+    let pid = ctx.kernel.unix_socket(id)?.peer_credentials.pid;
+    if pid <= 0 {
+        return Err(Errno::ENODATA);
+    }
+    open_pidfd_of(ctx, pid)
+}
+
+/// A descriptor of a process of this number, close-on-exec. ESRCH.
+pub(super) fn open_pidfd_of(ctx: &mut Ctx<'_>, pid: i32) -> Result<u64, Errno> {
+    let pid = Pid(pid as u32);
+    if pid != ctx.process.pid && ctx.kernel.processes.get(pid.0).is_none() {
+        return Err(Errno::ESRCH);
+    }
+    open_pidfd(ctx, pid, O_RDWR)
 }
 
 fn timeval(timeout: Option<SimDuration>) -> SmallVec<[u8; 16]> {

@@ -1,6 +1,7 @@
 //! Sending and receiving on Unix sockets: bytes, messages, and what travels with them (descriptors, credentials).
 
 use super::names::{self, shown};
+use super::options::open_pidfd_of;
 use super::{DATAGRAM_QUEUE, Kind, Packet, Phase, UnixId, charge};
 use crate::credentials::Ids;
 use crate::ctx::Ctx;
@@ -480,6 +481,20 @@ fn take_front(kernel: &mut Kernel, id: UnixId) {
     }
 }
 
+/// SO_PASSPIDFD: a descriptor of the sender's process, or the errno in its place (`scm_pidfd_recv`).
+fn give_process(ctx: &mut Ctx<'_>, id: UnixId, wanted: &Incoming<'_>, message: &mut Message, sender: Ucred) {
+    let passes = ctx.kernel.unix.get(id).is_some_and(|socket| socket.kept.get(SOL_SOCKET, SO_PASSPIDFD) == Some(1));
+    if !passes {
+        return;
+    }
+    if wanted.control_space < message.control.len() + size_of::<Cmsghdr>() + size_of::<i32>() {
+        message.flags |= MSG_CTRUNC;
+        return;
+    }
+    let fd = open_pidfd_of(ctx, sender.pid).map_or_else(|errno| -errno.raw(), |fd| fd as i32);
+    push_control(message, wanted.control_space, SOL_SOCKET, SCM_PIDFD, &fd.to_ne_bytes());
+}
+
 /// Gives the receiver credentials (if it asked for them) and descriptors, as many as there is room for.
 fn finish_control(
     ctx: &mut Ctx<'_>,
@@ -498,6 +513,9 @@ fn finish_control(
             SCM_CREDENTIALS,
             zerocopy::IntoBytes::as_bytes(&credentials),
         );
+    }
+    if let Some(credentials) = credentials {
+        give_process(ctx, id, wanted, message, credentials);
     }
     if rights.is_empty() {
         return;

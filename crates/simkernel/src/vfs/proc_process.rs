@@ -157,7 +157,7 @@ fn node(view: &View<'_>, process: &Process, tid: u32, what: &[&str]) -> Option<S
             Some(Synthetic::Descriptor { pid: process.pid, fd })
         }
         ["task"] => Some(Synthetic::Threads(process.pid)),
-        ["net", what @ ..] => super::proc_net::lookup(view.config.addresses, what),
+        ["net", what @ ..] => super::proc_net::lookup(view, what),
         ["cmdline"] => file(memory(view, process).map(AddressSpace::command_line).unwrap_or_default()),
         ["environ"] => file(memory(view, process).map(AddressSpace::environment).unwrap_or_default()),
         ["comm"] => file([&thread_name(view, process, tid)[..], b"\n"].concat()),

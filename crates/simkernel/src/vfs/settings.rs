@@ -1,4 +1,5 @@
-//! `/proc/sys`: a host's settings, proc_sys(5). What a guest writes there is kept and shown, and changes nothing else.
+//! `/proc/sys`: a host's settings, proc_sys(5). What a guest writes there is kept and shown; beside that only
+//! net.ipv4.ip_unprivileged_port_start has an effect.
 
 use super::synthetic::{Synthetic, View};
 use crate::syscalls::system;
@@ -165,6 +166,14 @@ const SETTINGS: &[(&str, &str)] = &[
 /// Settings that depend on the host.
 const DYNAMIC: [&str; 3] = ["kernel/hostname", "kernel/random/boot_id", "kernel/random/uuid"];
 
+const PORT_START: &str = "net/ipv4/ip_unprivileged_port_start";
+
+/// A port, or one more than the last.
+fn port_of(value: &[u8]) -> Option<u32> {
+    let port: u32 = std::str::from_utf8(value).ok()?.trim().parse().ok()?;
+    (port <= 65_536).then_some(port)
+}
+
 /// What guests of a host have written, by name.
 #[derive(Debug, Default)]
 pub struct Settings(BTreeMap<String, Vec<u8>>);
@@ -183,8 +192,16 @@ impl Settings {
         if value.len() > VALUE_MAX {
             return Err(Errno::EINVAL);
         }
+        if name == PORT_START && port_of(value).is_none() {
+            return Err(Errno::EINVAL);
+        }
         self.0.insert(name.to_owned(), value.trim_ascii_end().to_vec());
         Ok(())
+    }
+
+    /// The lowest port that needs no capability, ip(7).
+    pub fn unprivileged_port_start(&self) -> u32 {
+        self.0.get(PORT_START).and_then(|value| port_of(value)).unwrap_or(1024)
     }
 }
 
@@ -274,5 +291,14 @@ mod tests {
         assert_eq!(settings.0["vm/overcommit_memory"], b"1");
         assert_eq!(settings.set("kernel/osrelease", b"7"), Err(Errno::EACCES));
         assert_eq!(settings.set("vm/unknown", b"7"), Err(Errno::EACCES));
+    }
+
+    #[test]
+    fn the_first_port_for_everyone_can_be_moved() {
+        let mut settings = Settings::default();
+        assert_eq!(settings.unprivileged_port_start(), 1024);
+        settings.set(PORT_START, b"80\n").unwrap();
+        assert_eq!(settings.unprivileged_port_start(), 80);
+        assert_eq!(settings.set(PORT_START, b"many"), Err(Errno::EINVAL));
     }
 }

@@ -7,11 +7,12 @@ use crate::files::FileTable;
 use crate::host::HostConfig;
 use crate::ids::{IdTable, Pid};
 use crate::ipc::Ipc;
-use crate::net::dns;
+use crate::net::{Network, dns};
 use crate::process::Process;
 use crate::shared::Shared;
 use crate::thread::Thread;
 use crate::tty::{Pair, Terminals, TtyId};
+use crate::unix::UnixSockets;
 use base::SimTime;
 use base::map::FastHasher;
 use linux_abi::fs::{DT_CHR, DT_DIR, DT_LNK, DT_REG, S_IFCHR, S_IFDIR, S_IFLNK, S_IFMT, S_IFREG, Stat, makedev};
@@ -34,6 +35,8 @@ pub struct View<'a> {
     pub ipc: &'a Ipc,
     pub terminals: &'a Terminals,
     pub files: &'a FileTable,
+    pub net: &'a Network,
+    pub unix: &'a UnixSockets,
     pub now: SimTime,
 }
 

@@ -1,7 +1,7 @@
 //! `/sys`: one processor, one memory node, two network interfaces, the same on every machine, sysfs(5).
 
 use super::synthetic::{Synthetic, View};
-use crate::net::interfaces::{Interface, interfaces};
+use crate::net::interfaces::{Counted, Interface, interfaces};
 use crate::syscalls::system;
 use linux_abi::fs::{DT_DIR, DT_REG};
 
@@ -85,6 +85,44 @@ const INTERFACE_FILES: [&str; 15] = [
     "uevent",
 ];
 
+/// The counters of an interface, `rtnl_link_stats64`.
+const STATISTICS: [&str; 24] = [
+    "collisions",
+    "multicast",
+    "rx_bytes",
+    "rx_compressed",
+    "rx_crc_errors",
+    "rx_dropped",
+    "rx_errors",
+    "rx_fifo_errors",
+    "rx_frame_errors",
+    "rx_length_errors",
+    "rx_missed_errors",
+    "rx_nohandler",
+    "rx_over_errors",
+    "rx_packets",
+    "tx_aborted_errors",
+    "tx_bytes",
+    "tx_carrier_errors",
+    "tx_compressed",
+    "tx_dropped",
+    "tx_errors",
+    "tx_fifo_errors",
+    "tx_heartbeat_errors",
+    "tx_packets",
+    "tx_window_errors",
+];
+
+fn statistic(counted: Counted, name: &str) -> u64 {
+    match name {
+        "rx_bytes" => counted.received.bytes,
+        "rx_packets" => counted.received.packets,
+        "tx_bytes" => counted.sent.bytes,
+        "tx_packets" => counted.sent.packets,
+        _ => 0,
+    }
+}
+
 /// What lies at a path below `/sys`.
 pub fn lookup(view: &View<'_>, path: &[&str]) -> Option<Synthetic> {
     let file = |text: String| Some(Synthetic::File(text.into_bytes()));
@@ -130,7 +168,11 @@ fn network(view: &View<'_>, path: &[&str]) -> Option<Synthetic> {
             let kind = |name: &str| if name == "statistics" { DIR } else { FILE };
             Some(Synthetic::Directory(INTERFACE_FILES.map(|name| (name, kind(name))).to_vec()))
         }
-        ["statistics"] => Some(Synthetic::Directory(Vec::new())),
+        ["statistics"] => Some(Synthetic::Directory(STATISTICS.map(|name| (name, FILE)).to_vec())),
+        ["statistics", name] if STATISTICS.contains(name) => {
+            let value = statistic(view.net.counted(interface.index), name);
+            Some(Synthetic::File(format!("{value}\n").into_bytes()))
+        }
         [file] => Some(Synthetic::File(format!("{}\n", interface_file(interface, file)?).into_bytes())),
         _ => None,
     }

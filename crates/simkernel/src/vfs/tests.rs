@@ -51,6 +51,8 @@ struct Run {
     threads: IdTable<Thread>,
     ipc: crate::ipc::Ipc,
     files: FileTable,
+    net: crate::net::Network,
+    unix: crate::unix::UnixSockets,
     vfs: Vfs,
 }
 
@@ -62,6 +64,7 @@ impl Run {
         let config = config(&root.join("run.data"));
         std::fs::create_dir_all(&config.host_dir).unwrap();
         let vfs = Vfs::new(&config);
+        let net = crate::net::Network::new(&config);
         Run {
             root,
             config,
@@ -71,6 +74,8 @@ impl Run {
             ipc: crate::ipc::Ipc::default(),
             terminals: Terminals::default(),
             files: FileTable::default(),
+            net,
+            unix: crate::unix::UnixSockets::default(),
             vfs,
         }
     }
@@ -87,6 +92,8 @@ impl Run {
             ipc: &self.ipc,
             terminals: &self.terminals,
             files: &self.files,
+            net: &self.net,
+            unix: &self.unix,
             now: SimTime::ZERO,
         };
         self.vfs.walk(&view, b"/", path.as_bytes(), follow)
@@ -112,6 +119,8 @@ impl Run {
             ipc: &self.ipc,
             terminals: &self.terminals,
             files: &self.files,
+            net: &self.net,
+            unix: &self.unix,
             now: SimTime::ZERO,
         };
         let entries = self.vfs.list(&view, &target.path, &target.node.unwrap()).unwrap();
@@ -235,6 +244,8 @@ fn directories_are_searched_with_the_viewers_rights() {
         ipc: &run.ipc,
         terminals: &run.terminals,
         files: &run.files,
+        net: &run.net,
+        unix: &run.unix,
         now: SimTime::ZERO,
     };
     assert_eq!(run.vfs.walk(&view, b"/", file.as_bytes(), true).unwrap_err(), Errno::EACCES);
@@ -268,6 +279,8 @@ fn everyone_may_pass_closed_directories_that_lead_to_the_host() {
             ipc: &run.ipc,
             terminals: &run.terminals,
             files: &run.files,
+            net: &run.net,
+            unix: &run.unix,
             now: SimTime::ZERO,
         };
         assert!(run.vfs.walk(&view, b"/", hosts.join("alpha/file").as_os_str().as_bytes(), true).is_ok());

@@ -100,8 +100,18 @@ impl Stack {
             Carries::Raw(protocol) => raw::packet(ip, protocol, socket.header_included, bytes)?,
         };
         self.check_size(id, interface, remote, &packet)?;
+        self.count_datagram(&packet);
         self.push_datagram(id, interface, packet);
         Ok(len)
+    }
+
+    fn count_datagram(&mut self, packet: &Packet) {
+        let over = Family::of(packet.ip.dst) as usize;
+        match &packet.transport {
+            Transport::Udp(_) => self.counters.udp[over].sent += 1,
+            Transport::Icmp(header) | Transport::Icmp6(header) => self.count_icmp(over, header.kind),
+            _ => {}
+        }
     }
 
     /// EMSGSIZE for what is larger than the MTU and must not be cut, with a report for who wants them (ip_local_error).
@@ -149,7 +159,10 @@ impl Stack {
             return self.push_charged(id, packet);
         }
         self.next_fragment_id = self.next_fragment_id.wrapping_add(1);
+        let over = Family::of(packet.ip.dst) as usize;
+        self.counters.fragments[over].cut += 1;
         for part in fragment::split(&packet, mtu, self.next_fragment_id) {
+            self.counters.fragments[over].made += 1;
             self.push_charged(id, part);
         }
     }
@@ -185,7 +198,9 @@ impl Stack {
         let (from, to) = (front.from.to_socket_addr(family), front.to.to_socket_addr(family));
         let (ttl, tos) = (front.ttl, front.tos);
         if !peek {
+            let (over, is_udp) = (Family::of(front.to.addr), socket.carries == Carries::Udp);
             socket.take();
+            self.counters.udp[over as usize].received += u64::from(is_udp);
         }
         Ok(Some(Received { copied, full, from, to, ttl, tos }))
     }

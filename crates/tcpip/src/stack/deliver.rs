@@ -23,16 +23,18 @@ impl Stack {
             self.counters.not_ours += 1;
             return;
         }
+        self.count_received(Interface::Ethernet, &packet);
         self.deliver(now, packet);
     }
 
     pub(super) fn deliver(&mut self, now: SimTime, packet: Packet) {
         self.counters.packets_in += 1;
         let packet = if packet.ip.is_fragment() {
-            match self.reassembly.push(now, packet) {
-                Some(whole) => whole,
-                None => return,
-            }
+            let family = Family::of(packet.ip.dst) as usize;
+            self.counters.fragments[family].received += 1;
+            let Some(whole) = self.reassembly.push(now, packet) else { return };
+            self.counters.fragments[family].reassembled += 1;
+            whole
         } else {
             packet
         };
@@ -53,6 +55,7 @@ impl Stack {
     }
 
     fn deliver_tcp(&mut self, now: SimTime, ip: &IpHeader, header: &TcpHeader, payload: Bytes) {
+        self.counters.segments_in += 1;
         let tuple =
             FourTuple { local: Endpoint::new(ip.dst, header.dst_port), remote: Endpoint::new(ip.src, header.src_port) };
         let Some(&index) = self.connections.get(&tuple) else {
@@ -91,6 +94,7 @@ impl Stack {
         if completes && listener.is_full() {
             // The client believes that it is connected; the SYN-ACK is sent again later (tcp_check_req).
             listener.dropped += 1;
+            self.counters.listen_overflows += 1;
             self.counters.listen_drops += 1;
             return;
         }
@@ -103,6 +107,7 @@ impl Stack {
             if let Ok(listener) = self.listener(parent) {
                 listener.settle(id, true);
             }
+            self.counters.passive_opens += 1;
             self.post(parent.index, Readiness::READABLE);
         }
         self.sync(now, index);
@@ -136,6 +141,7 @@ impl Stack {
         let Ok(queue) = self.listener(parent) else { return };
         if queue.refuses_syn() {
             queue.dropped += 1;
+            self.counters.listen_overflows += u64::from(queue.is_full());
             self.counters.listen_drops += 1;
             return;
         }
@@ -254,6 +260,7 @@ impl Stack {
             return self.service.push(datagram(packet, from, to));
         }
         let Some(index) = self.find_udp(to, from) else {
+            self.counters.udp[Family::of(to.addr) as usize].no_port += 1;
             return self.refuse(&packet, Refusal::Port);
         };
         self.hand_over(index, datagram(packet, from, to));

@@ -54,8 +54,16 @@ impl Stack {
         self.answer(Packet { ip, transport, payload: Bytes::from(quoted) });
     }
 
-    /// Sends a packet that no socket has written, in fragments if it is larger than the MTU.
+    /// An ICMP message is sent.
+    pub(super) fn count_icmp(&mut self, family: usize, kind: u8) {
+        *self.counters.icmp_out[family].entry(kind).or_default() += 1;
+    }
+
+    /// Sends an ICMP message that no socket has written, in fragments if it is larger than the MTU.
     fn answer(&mut self, packet: Packet) {
+        if let Transport::Icmp(header) | Transport::Icmp6(header) = &packet.transport {
+            self.count_icmp(Family::of(packet.ip.dst) as usize, header.kind);
+        }
         let mtu = usize::from(self.config.mtu);
         if self.is_local(packet.ip.dst) {
             self.push_packet(Interface::Loopback, packet, None);
@@ -76,6 +84,7 @@ impl Stack {
     }
 
     pub(super) fn deliver_icmp(&mut self, now: SimTime, packet: &Packet, header: IcmpHeader) {
+        *self.counters.icmp_in[Family::V4 as usize].entry(header.kind).or_default() += 1;
         // What it is about, and whether it is hard (icmp_err_convert).
         let failure = match (header.kind, header.code) {
             (icmp::ECHO_REQUEST, _) => {
@@ -94,6 +103,7 @@ impl Stack {
 
     /// As `deliver_icmp` (icmpv6_err_convert).
     pub(super) fn deliver_icmp6(&mut self, now: SimTime, packet: &Packet, header: IcmpHeader) {
+        *self.counters.icmp_in[Family::V6 as usize].entry(header.kind).or_default() += 1;
         let failure = match (header.kind, header.code) {
             (icmp::v6::ECHO_REQUEST, _) => {
                 return self.echo(packet, Transport::Icmp6(IcmpHeader { kind: icmp::v6::ECHO_REPLY, ..header }));

@@ -82,6 +82,7 @@ impl Stack {
         let Some(Slot { kind: Kind::TimeWait(record, hold), .. }) = self.slots.try_remove(index as usize) else {
             return;
         };
+        self.counters.time_waits_ended += 1;
         self.tcp_ports.release(hold, index);
         if self.connections.get(&record.tuple) == Some(&index) {
             self.connections.remove(&record.tuple);
@@ -113,6 +114,7 @@ impl Stack {
     /// Frees a slot and the port that it holds.
     pub(super) fn remove(&mut self, index: u32) {
         let hold = self.hold_of(index);
+        self.retire(index);
         self.ports_of(index).release(hold, index);
         self.raw.retain(|raw| *raw != index);
         self.slots.remove(index as usize);

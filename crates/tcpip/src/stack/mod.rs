@@ -4,17 +4,21 @@
 //! `receive` each packet that has arrived, `handle_timers` when `next_deadline` is due, socket calls of the host's programs,
 //! then `run_loopback`, `poll_event` until none, `poll_transmit` while the interface has room.
 
+mod counters;
 mod datagram;
 mod deliver;
 mod icmp;
 mod lifecycle;
+mod listing;
 mod options;
 mod raw;
 mod service;
 mod stream;
 mod transmit;
 
+pub use counters::{FragmentCounters, StackCounters, TcpCounters, Traffic, UdpCounters};
 pub use datagram::Received;
+pub use listing::{Listed, ListedOptions, Protocol, Timer};
 
 use crate::addr::{Endpoint, Family, FourTuple, Interface};
 use crate::config::Config;
@@ -67,20 +71,6 @@ pub struct Stack {
     next_fragment_id: u32,
     service: service::Service,
     counters: StackCounters,
-}
-
-/// What a host's stack has seen (`/proc/net/snmp` in part).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StackCounters {
-    pub packets_in: u64,
-    pub packets_out: u64,
-    /// For an address that is not this host's.
-    pub not_ours: u64,
-    pub resets_sent: u64,
-    /// SYNs and final acknowledgements dropped by full listen queues.
-    pub listen_drops: u64,
-    /// Datagrams dropped by full receive buffers.
-    pub datagram_drops: u64,
 }
 
 /// A finished packet and the socket whose send buffer it occupies.
@@ -165,10 +155,6 @@ impl Stack {
 
     pub fn config(&self) -> &Config {
         &self.config
-    }
-
-    pub fn counters(&self) -> StackCounters {
-        self.counters
     }
 
     /// Sockets, connections without a descriptor, and TIME_WAIT records.

@@ -148,9 +148,11 @@ impl Stack {
     /// Puts a datagram into a socket's queue, or drops it there.
     pub(super) fn hand_over(&mut self, index: u32, datagram: Datagram) {
         if let Kind::Udp(socket) = &mut self.slots[index as usize].kind {
+            let family = Family::of(datagram.to.addr) as usize;
             if socket.deliver(datagram) {
                 self.post(index, Readiness::READABLE);
             } else {
+                self.counters.udp[family].dropped += u64::from(socket.carries == Carries::Udp);
                 self.counters.datagram_drops += 1;
             }
         }

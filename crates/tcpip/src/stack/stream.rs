@@ -6,7 +6,7 @@ use crate::error::SocketError;
 use crate::ports::Hold;
 use crate::socket::{Connected, Readiness, Shutdown, SocketId};
 use crate::tcp::connection::{Connection, State};
-use crate::tcp::info::{TcpInfo, TcpState};
+use crate::tcp::info::TcpInfo;
 use crate::tcp::listen::Listener;
 use crate::udp::Carries;
 use base::{SimDuration, SimTime};
@@ -103,6 +103,7 @@ impl Stack {
         if !self.tcp_ports.listen(id.index, port) {
             return Err(SocketError::AddressInUse);
         }
+        self.retire(id.index);
         self.tcp(id)?.role = Role::Listener(Listener::new(backlog, syn_limit));
         self.listeners.entry(port).or_default().push(id.index);
         Ok(())
@@ -165,6 +166,9 @@ impl Stack {
         let interface = self.interface_of(&tuple);
         let draw = self.draw();
         let config = self.config.clone();
+        self.counters.active_opens += 1;
+        // A connection that has ended gives way.
+        self.retire(id.index);
         let socket = self.tcp(id)?;
         socket.local = tuple.local;
         let conn = Connection::connect(now, tuple, interface, config, socket.settings.clone(), draw);
@@ -232,6 +236,7 @@ impl Stack {
             }
             self.sync(now, id.index);
         }
+        self.retire(id.index);
         let socket = self.tcp(id)?;
         socket.role = Role::Idle;
         socket.local.addr = socket.asked.addr;
@@ -301,9 +306,12 @@ impl Stack {
             if matches!(conn.state, State::SynSent | State::SynReceived) || !conn.read_closed() {
                 return Err(SocketError::WouldBlock);
             }
+            conn.rcv.fin_read |= conn.rcv.fin_received && !peek;
             return Ok(0);
         }
         let taken = conn.rcv.queue.read(max, peek, sink);
+        // A read of the last byte takes the FIN behind it along.
+        conn.rcv.fin_read |= conn.rcv.fin_received && !peek && conn.rcv.queue.ready_bytes() == 0;
         if !peek && taken > 0 && conn.state != State::Closed {
             conn.right_size(now);
             conn.ack_after_read(taken);
@@ -424,12 +432,7 @@ impl Stack {
     pub fn tcp_info(&mut self, now: SimTime, id: SocketId) -> Result<TcpInfo, SocketError> {
         Ok(match &self.tcp(id)?.role {
             Role::Idle => TcpInfo::default(),
-            Role::Listener(listener) => TcpInfo {
-                state: TcpState::Listen,
-                unacked: listener.ready.len() as u32,
-                sacked: listener.backlog,
-                ..TcpInfo::default()
-            },
+            Role::Listener(listener) => listener.info(),
             Role::Connection(conn) => conn.info(now),
         })
     }

@@ -15,7 +15,7 @@ impl Stack {
     /// another host. Datagrams and the other connections take turns.
     pub fn poll_transmit(&mut self, now: SimTime) -> Option<Packet> {
         if let Some(packet) = self.next_acknowledgement(now) {
-            self.counters.packets_out += 1;
+            self.count_sent(&packet);
             return Some(packet);
         }
         let packet = if self.datagrams_next {
@@ -24,7 +24,7 @@ impl Stack {
             self.next_segment(now, Interface::Ethernet).or_else(|| self.next_finished())
         }?;
         self.datagrams_next = !self.datagrams_next;
-        self.counters.packets_out += 1;
+        self.count_sent(&packet);
         Some(packet)
     }
 
@@ -46,6 +46,7 @@ impl Stack {
             if let Some(seen) = &mut self.loopback_seen {
                 seen.push((now, packet.clone()));
             }
+            self.count_received(Interface::Loopback, &packet);
             self.deliver(now, packet);
         }
     }

@@ -69,6 +69,7 @@ impl Connection {
         let recently = self.acks.challenge_at.is_some_and(|at| now.saturating_since(at) < CHALLENGE_INTERVAL);
         if !recently {
             self.acks.challenge_at = Some(now);
+            self.counters.challenge_acks += 1;
             self.ack_now();
         }
     }
@@ -135,6 +136,7 @@ impl Connection {
         if !self.acks.scheduled {
             return;
         }
+        self.counters.delayed_acks += 1;
         if self.acks.interactive {
             self.acks.interactive = false;
             self.acks.delay = DELAY_MIN;

@@ -96,6 +96,8 @@ pub(crate) struct RecvState {
     /// Where the peer's FIN stands.
     pub fin_at: Option<u64>,
     pub fin_received: bool,
+    /// The program has read the end of the stream.
+    pub fin_read: bool,
     pub ts_recent: u32,
     pub ts_recent_at: SimTime,
     /// A duplicate to report (RFC 2883).
@@ -117,6 +119,18 @@ pub(crate) struct Counters {
     pub dsack_duplicates: u32,
     pub reordering_seen: u32,
     pub out_of_order_in: u32,
+    pub timeouts: u32,
+    pub loss_probes: u32,
+    pub syn_retransmitted: u32,
+    pub delayed_acks: u32,
+    pub recoveries: u32,
+    pub challenge_acks: u32,
+    pub keepalive_probes: u32,
+    pub window_probes: u32,
+    /// It ended before or after the handshake, without a FIN of ours.
+    pub failed_attempt: bool,
+    pub reset_established: bool,
+    pub abort_on_timeout: bool,
 }
 
 #[derive(Debug)]
@@ -241,6 +255,7 @@ impl Connection {
                 mss: 536.min(mss),
                 fin_at: None,
                 fin_received: false,
+                fin_read: false,
                 ts_recent: 0,
                 ts_recent_at: now,
                 dsack: None,
@@ -326,6 +341,7 @@ impl Connection {
 
     /// Ends the connection at once with an error for the program, if there is one (tcp_reset, tcp_write_err).
     pub fn fail(&mut self, error: SocketError) {
+        self.counters.abort_on_timeout |= error == SocketError::TimedOut;
         self.error = Some(error);
         self.finish();
         self.events |= Readiness::all();
@@ -333,6 +349,8 @@ impl Connection {
 
     /// Ends the connection: nothing more is sent or expected.
     pub fn finish(&mut self) {
+        self.counters.failed_attempt |= matches!(self.state, State::SynSent | State::SynReceived);
+        self.counters.reset_established |= matches!(self.state, State::Established | State::CloseWait);
         self.state = State::Closed;
         self.snd.queue.clear();
         self.timers = Timers::new();

@@ -1,5 +1,6 @@
 //! A listening socket: how many handshakes it has under way, and the connections that wait to be accepted.
 
+use super::info::{TcpInfo, TcpState};
 use crate::socket::SocketId;
 use std::collections::VecDeque;
 
@@ -19,6 +20,15 @@ pub(crate) struct Listener {
 impl Listener {
     pub fn new(backlog: u32, syn_limit: u32) -> Self {
         Listener { backlog, ready: VecDeque::new(), half_open: Vec::new(), syn_limit, dropped: 0 }
+    }
+
+    pub fn info(&self) -> TcpInfo {
+        TcpInfo {
+            state: TcpState::Listen,
+            unacked: self.ready.len() as u32,
+            sacked: self.backlog,
+            ..TcpInfo::default()
+        }
     }
 
     /// Linux lets in one more than the backlog (sk_acceptq_is_full).

@@ -52,6 +52,7 @@ impl Connection {
         if let Some(number) = self.board.next_lost() {
             self.board.resent(number, now);
             self.counters.retransmitted += 1;
+            self.counters.syn_retransmitted += 1;
             return Some(self.syn(now));
         }
         if self.acks.now && self.state == State::SynReceived {

@@ -215,6 +215,7 @@ impl Connection {
             self.begin_reduction();
         }
         self.recovery.phase = Phase::Recovery;
+        self.counters.recoveries += 1;
         self.recovery.end = self.snd.nxt;
         self.recovery.tail_probe_end = None;
         self.wants_transmit = true;

@@ -2,7 +2,7 @@
 //! segments are answered and its ports are not used again too early.
 
 use super::connection::{Connection, extend};
-use crate::addr::{FourTuple, Interface};
+use crate::addr::{Family, FourTuple, Interface};
 use crate::wire::ip::IpHeader;
 use crate::wire::tcp::{TcpFlags, TcpHeader, TcpOptions, Timestamps};
 use base::SimTime;
@@ -18,6 +18,8 @@ pub(crate) struct TimeWait {
     window: u16,
     /// Our clock's offset and the peer's last timestamp.
     stamps: Option<(u32, u32)>,
+    /// Of the socket that it was.
+    pub family: Family,
     /// Of the packets that it answers with.
     pub header: IpHeader,
 }
@@ -44,6 +46,7 @@ impl TimeWait {
             expected: conn.rcv.queue.next(),
             window: (conn.rcv.window >> conn.rcv.scale).min(65_535) as u16,
             stamps: conn.timestamps_enabled.then_some((conn.ts_offset, conn.rcv.ts_recent)),
+            family: conn.settings.family,
             header: conn.settings.header(conn.tuple.local.addr, conn.tuple.remote.addr),
         }
     }

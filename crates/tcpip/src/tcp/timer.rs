@@ -154,6 +154,7 @@ impl Connection {
         // One probe at a time (RFC 8985 section 7.3).
         if self.recovery.tail_probe_end.is_none() && !self.board.is_empty() {
             self.timers.tail_probe_due = true;
+            self.counters.loss_probes += 1;
             self.wants_transmit = true;
         }
         self.timers.arm(Purpose::Retransmit, now + self.rtt.rto());
@@ -186,6 +187,7 @@ impl Connection {
             self.board.mark_all_lost();
         }
         self.timers.timeouts += 1;
+        self.counters.timeouts += 1;
         self.rtt.backoff += 1;
         self.wants_transmit = true;
         self.timers.arm(Purpose::Retransmit, now + self.rtt.rto());
@@ -220,6 +222,7 @@ impl Connection {
             return self.fail(SocketError::TimedOut);
         }
         self.timers.window_probes += 1;
+        self.counters.window_probes += 1;
         self.timers.window_backoff += 1;
         self.timers.window_probe_due = true;
         self.wants_transmit = true;
@@ -261,6 +264,7 @@ impl Connection {
             return self.fail(SocketError::TimedOut);
         }
         self.timers.keepalive_probes += 1;
+        self.counters.keepalive_probes += 1;
         self.timers.keepalive_probe_due = true;
         self.wants_transmit = true;
         self.timers.keepalive = now + self.settings.keep_interval;

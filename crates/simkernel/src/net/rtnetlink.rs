@@ -1,0 +1,349 @@
+//! What NETLINK_ROUTE answers (rtnetlink(7)): interfaces with their counters, addresses and routes, as `ip`, `getifaddrs`,
+//! `if_nameindex`, `getaddrinfo` and the like ask for them. Nothing can be changed.
+
+use super::interfaces::{Counted, Interface, interfaces};
+use super::netlink::{Reply, attribute, attributes};
+use crate::host::Addresses;
+use linux_abi::Errno;
+use linux_abi::net::*;
+use linux_abi::socket::{AF_INET, AF_INET6, AF_UNSPEC};
+use std::net::Ipv6Addr;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+const IFLA_QDISC: u16 = 6;
+const IFLA_STATS: u16 = 7;
+const IFLA_STATS64: u16 = 23;
+const IFLA_GROUP: u16 = 27;
+const IFLA_CARRIER: u16 = 33;
+/// Fields of `struct rtnl_link_stats64`, and of the older structure of 32 bits.
+const STATISTICS_64: usize = 25;
+const STATISTICS_32: usize = 24;
+const IFLA_TXQLEN: u16 = 13;
+const IFLA_OPERSTATE: u16 = 16;
+const OPERSTATE_UNKNOWN: u8 = 0;
+const OPERSTATE_UP: u8 = 6;
+const RTA_DST: u16 = 1;
+const RTA_OIF: u16 = 4;
+const RTA_PRIORITY: u16 = 6;
+const RTA_PREFSRC: u16 = 7;
+const RTA_TABLE: u16 = 15;
+const RT_TABLE_MAIN: u8 = 254;
+const RTPROT_KERNEL: u8 = 2;
+const RTPROT_BOOT: u8 = 3;
+const RT_SCOPE_LINK: u8 = 253;
+const RTN_UNICAST: u8 = 1;
+
+/// rtnetlink(7): a route.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Rtmsg {
+    family: u8,
+    dst_len: u8,
+    src_len: u8,
+    tos: u8,
+    table: u8,
+    protocol: u8,
+    scope: u8,
+    kind: u8,
+    flags: u32,
+}
+
+/// `struct rtnl_link_stats64`: packets, then bytes, received and sent; nothing is ever dropped at an interface.
+fn statistics(counted: &Counted) -> [u64; STATISTICS_64] {
+    let mut fields = [0; STATISTICS_64];
+    fields[..4].copy_from_slice(&[
+        counted.received.packets,
+        counted.sent.packets,
+        counted.received.bytes,
+        counted.sent.bytes,
+    ]);
+    fields
+}
+
+/// The messages that answer a request. ENODEV, EOPNOTSUPP.
+pub(super) fn answer(
+    reply: Reply,
+    header: &Nlmsghdr,
+    body: &[u8],
+    own: Addresses,
+    counted: &[Counted; 2],
+) -> Result<Vec<u8>, Errno> {
+    let family = i32::from(body.first().copied().unwrap_or(0));
+    let wants = |of: i32| family == AF_UNSPEC || family == of;
+    let all = interfaces(own);
+    let dump = header.nlmsg_flags & NLM_F_DUMP == NLM_F_DUMP;
+    let mut out = Vec::new();
+    match header.nlmsg_type {
+        RTM_GETLINK if dump => {
+            all.iter().zip(counted).for_each(|(interface, counted)| {
+                reply.link(&mut out, interface, counted, NLM_F_MULTI);
+            });
+        }
+        RTM_GETLINK => {
+            let interface = find(&all, body).ok_or(Errno::ENODEV)?;
+            reply.link(&mut out, interface, &counted[interface.index as usize - 1], 0);
+        }
+        // Other families have no addresses and no routes.
+        RTM_GETADDR if dump => {
+            let of = |family| all.iter().filter(move |_| wants(family));
+            of(AF_INET).for_each(|interface| reply.address(&mut out, interface));
+            of(AF_INET6).for_each(|interface| reply.address6(&mut out, interface));
+        }
+        RTM_GETROUTE if dump => {
+            if wants(AF_INET) {
+                reply.routes(&mut out, &all[1]);
+            }
+            if wants(AF_INET6) {
+                all.iter().for_each(|interface| reply.routes6(&mut out, interface));
+            }
+        }
+        // Nobody has a link-layer neighbour, rules or queueing disciplines of its own.
+        RTM_GETNEIGH | RTM_GETRULE | RTM_GETQDISC if dump => {}
+        _ => return Err(Errno::EOPNOTSUPP),
+    }
+    Ok(out)
+}
+
+impl Reply {
+    fn link(self, out: &mut Vec<u8>, interface: &Interface, counted: &Counted, flags: u16) {
+        let fixed = Ifinfomsg {
+            ifi_type: interface.hardware,
+            ifi_index: interface.index,
+            ifi_flags: interface.flags,
+            ..Ifinfomsg::default()
+        };
+        let operstate = if interface.broadcast.is_none() { OPERSTATE_UNKNOWN } else { OPERSTATE_UP };
+        let start = self.message(out, RTM_NEWLINK, flags, fixed.as_bytes());
+        attribute(out, start, IFLA_IFNAME, &[interface.name.as_bytes(), &[0]].concat());
+        attribute(out, start, IFLA_TXQLEN, &interface.queue_len.to_ne_bytes());
+        attribute(out, start, IFLA_OPERSTATE, &[operstate]);
+        attribute(out, start, IFLA_MTU, &interface.mtu.to_ne_bytes());
+        attribute(out, start, IFLA_ADDRESS, &interface.mac);
+        attribute(out, start, IFLA_BROADCAST, &interface.mac_broadcast);
+        attribute(out, start, IFLA_QDISC, b"noqueue\0");
+        attribute(out, start, IFLA_CARRIER, &[1]);
+        attribute(out, start, IFLA_GROUP, &0u32.to_ne_bytes());
+        let statistics = statistics(counted);
+        attribute(out, start, IFLA_STATS64, statistics.as_bytes());
+        attribute(out, start, IFLA_STATS, statistics.map(|value| value as u32)[..STATISTICS_32].as_bytes());
+    }
+
+    fn address(self, out: &mut Vec<u8>, interface: &Interface) {
+        let fixed = Ifaddrmsg {
+            ifa_family: AF_INET as u8,
+            ifa_prefixlen: interface.prefix,
+            ifa_flags: IFA_F_PERMANENT,
+            ifa_scope: if interface.broadcast.is_none() { RT_SCOPE_HOST } else { RT_SCOPE_UNIVERSE },
+            ifa_index: interface.index as u32,
+        };
+        let start = self.message(out, RTM_NEWADDR, NLM_F_MULTI, fixed.as_bytes());
+        attribute(out, start, IFA_ADDRESS, &interface.address.octets());
+        attribute(out, start, IFA_LOCAL, &interface.address.octets());
+        if let Some(broadcast) = interface.broadcast {
+            attribute(out, start, IFA_BROADCAST, &broadcast.octets());
+        }
+        attribute(out, start, IFA_LABEL, &[interface.name.as_bytes(), &[0]].concat());
+        attribute(out, start, IFA_FLAGS, &u32::from(IFA_F_PERMANENT).to_ne_bytes());
+        // Lifetimes without end; made and changed at the start.
+        let forever = u32::MAX.to_ne_bytes();
+        attribute(out, start, IFA_CACHEINFO, &[forever, forever, [0; 4], [0; 4]].concat());
+    }
+
+    /// The address, if there is one, as `inet6_fill_ifaddr` shows it: without IFA_LOCAL and label.
+    fn address6(self, out: &mut Vec<u8>, interface: &Interface) {
+        let Some(address) = interface.address6 else { return };
+        let fixed = Ifaddrmsg {
+            ifa_family: AF_INET6 as u8,
+            ifa_prefixlen: interface.prefix6,
+            ifa_flags: IFA_F_PERMANENT,
+            ifa_scope: if interface.broadcast.is_none() { RT_SCOPE_HOST } else { RT_SCOPE_UNIVERSE },
+            ifa_index: interface.index as u32,
+        };
+        let start = self.message(out, RTM_NEWADDR, NLM_F_MULTI, fixed.as_bytes());
+        attribute(out, start, IFA_ADDRESS, &address.octets());
+        let forever = u32::MAX.to_ne_bytes();
+        attribute(out, start, IFA_CACHEINFO, &[forever, forever, [0; 4], [0; 4]].concat());
+        attribute(out, start, IFA_FLAGS, &u32::from(IFA_F_PERMANENT).to_ne_bytes());
+    }
+
+    /// The main table of IPv6: the interface's own network, and a default route by `eth0`.
+    fn routes6(self, out: &mut Vec<u8>, interface: &Interface) {
+        let Some(address) = interface.address6 else { return };
+        let mut route = |destination: Option<Ipv6Addr>, protocol, metric: u32| {
+            let fixed = Rtmsg {
+                family: AF_INET6 as u8,
+                dst_len: if destination.is_some() { interface.prefix6 } else { 0 },
+                table: RT_TABLE_MAIN,
+                protocol,
+                kind: RTN_UNICAST,
+                ..Rtmsg::default()
+            };
+            let start = self.message(out, RTM_NEWROUTE, NLM_F_MULTI, fixed.as_bytes());
+            attribute(out, start, RTA_TABLE, &u32::from(RT_TABLE_MAIN).to_ne_bytes());
+            if let Some(network) = destination {
+                attribute(out, start, RTA_DST, &network.octets());
+            }
+            attribute(out, start, RTA_PRIORITY, &metric.to_ne_bytes());
+            attribute(out, start, RTA_OIF, &interface.index.to_ne_bytes());
+        };
+        route(Some(interface.network6(address)), RTPROT_KERNEL, 256);
+        if interface.broadcast.is_some() {
+            route(None, RTPROT_BOOT, 1024);
+        }
+    }
+
+    /// The main table: a default route, and the interface's own network.
+    fn routes(self, out: &mut Vec<u8>, interface: &Interface) {
+        let route = |dst_len, protocol| Rtmsg {
+            family: AF_INET as u8,
+            dst_len,
+            table: RT_TABLE_MAIN,
+            protocol,
+            scope: RT_SCOPE_LINK,
+            kind: RTN_UNICAST,
+            ..Rtmsg::default()
+        };
+        let start = self.message(out, RTM_NEWROUTE, NLM_F_MULTI, route(0, RTPROT_BOOT).as_bytes());
+        attribute(out, start, RTA_TABLE, &u32::from(RT_TABLE_MAIN).to_ne_bytes());
+        attribute(out, start, RTA_OIF, &interface.index.to_ne_bytes());
+        let start = self.message(out, RTM_NEWROUTE, NLM_F_MULTI, route(interface.prefix, RTPROT_KERNEL).as_bytes());
+        attribute(out, start, RTA_TABLE, &u32::from(RT_TABLE_MAIN).to_ne_bytes());
+        attribute(out, start, RTA_DST, &interface.network().octets());
+        attribute(out, start, RTA_PREFSRC, &interface.address.octets());
+        attribute(out, start, RTA_OIF, &interface.index.to_ne_bytes());
+    }
+}
+
+/// The interface that a request for one link means: by its index, or by its name.
+fn find<'a>(all: &'a [Interface], body: &[u8]) -> Option<&'a Interface> {
+    let (fixed, rest) = Ifinfomsg::read_from_prefix(body).ok()?;
+    if fixed.ifi_index != 0 {
+        return all.iter().find(|interface| interface.index == fixed.ifi_index);
+    }
+    let name = attributes(rest).find(|(kind, _)| *kind == IFLA_IFNAME)?.1;
+    let name = name.split(|&byte| byte == 0).next()?;
+    all.iter().find(|interface| interface.name.as_bytes() == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::netlink;
+    use super::*;
+    use linux_abi::socket::AF_NETLINK;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+    use tcpip::Traffic;
+
+    const HOST: Addresses =
+        Addresses { v4: Ipv4Addr::new(11, 0, 0, 5), v6: Some(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0xb00, 5)) };
+
+    fn answer(request: &[u8], port: u32, own: Addresses) -> Vec<Vec<u8>> {
+        let received = Traffic { packets: 3, bytes: 200 };
+        let counted = [Counted::default(), Counted { received, ..Counted::default() }];
+        netlink::answer(request, port, |reply, header, body| super::answer(reply, header, body, own, &counted))
+    }
+
+    fn request(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        Reply { seq: 77, port: 0 }.message(&mut out, kind, NLM_F_REQUEST | flags, body);
+        out
+    }
+
+    /// The messages of an answer: type and what follows the header.
+    fn messages(datagram: &[u8]) -> Vec<(u16, Vec<u8>)> {
+        let mut all = Vec::new();
+        let mut at = 0;
+        while at < datagram.len() {
+            let (header, _) = Nlmsghdr::read_from_prefix(&datagram[at..]).unwrap();
+            assert_eq!((header.nlmsg_seq, header.nlmsg_pid), (77, 1000));
+            let end = at + header.nlmsg_len as usize;
+            all.push((header.nlmsg_type, datagram[at + 16..end].to_vec()));
+            at = end;
+        }
+        all
+    }
+
+    fn attribute_of(body: &[u8], fixed: usize, wanted: u16) -> Option<Vec<u8>> {
+        attributes(&body[fixed..]).find(|(kind, _)| *kind == wanted).map(|(_, data)| data.to_vec())
+    }
+
+    #[test]
+    fn links_are_listed_and_the_list_ends() {
+        let replies = answer(&request(RTM_GETLINK, NLM_F_DUMP, &[0]), 1000, HOST);
+        assert_eq!(replies.len(), 2);
+        let links = messages(&replies[0]);
+        assert_eq!(links.len(), 2);
+        let statistics = attribute_of(&links[1].1, 16, IFLA_STATS64).unwrap();
+        assert_eq!((statistics[0], statistics[16]), (3, 200));
+        assert_eq!(attribute_of(&links[1].1, 16, IFLA_IFNAME).unwrap(), b"eth0\0");
+        assert_eq!(attribute_of(&links[1].1, 16, IFLA_ADDRESS).unwrap(), [2, 0, 11, 0, 0, 5]);
+        assert_eq!(messages(&replies[1]), [(NLMSG_DONE, vec![0; 4])]);
+    }
+
+    #[test]
+    fn addresses_are_those_of_both_interfaces() {
+        let replies = answer(&request(RTM_GETADDR, NLM_F_DUMP, &[AF_INET as u8]), 1000, HOST);
+        let addresses = messages(&replies[0]);
+        let local: Vec<_> = addresses.iter().map(|(_, body)| attribute_of(body, 8, IFA_LOCAL).unwrap()).collect();
+        assert_eq!(local, [vec![127, 0, 0, 1], vec![11, 0, 0, 5]]);
+        assert_eq!(attribute_of(&addresses[0].1, 8, IFA_BROADCAST), None);
+        assert_eq!(attribute_of(&addresses[1].1, 8, IFA_BROADCAST).unwrap(), [11, 0, 0, 255]);
+    }
+
+    #[test]
+    fn there_are_no_addresses_of_other_families() {
+        for kind in [RTM_GETADDR, RTM_GETROUTE] {
+            let replies = answer(&request(kind, NLM_F_DUMP, &[AF_NETLINK as u8]), 1000, HOST);
+            assert_eq!(replies.len(), 1);
+            assert_eq!(messages(&replies[0])[0].0, NLMSG_DONE);
+        }
+    }
+
+    #[test]
+    fn addresses_and_routes_of_ipv6_follow_those_of_ipv4() {
+        let families = |kind, wanted: i32, own| {
+            let replies = answer(&request(kind, NLM_F_DUMP, &[wanted as u8]), 1000, own);
+            messages(&replies[0]).iter().map(|(_, body)| i32::from(body[0])).collect::<Vec<_>>()
+        };
+        assert_eq!(families(RTM_GETADDR, AF_UNSPEC, HOST), [AF_INET, AF_INET, AF_INET6, AF_INET6]);
+        assert_eq!(families(RTM_GETADDR, AF_INET6, HOST), [AF_INET6; 2]);
+        assert_eq!(families(RTM_GETADDR, AF_INET6, Addresses { v6: None, ..HOST }), [AF_INET6]);
+        assert_eq!(families(RTM_GETROUTE, AF_INET6, HOST), [AF_INET6; 3]);
+        assert_eq!(families(RTM_GETROUTE, AF_INET6, Addresses { v6: None, ..HOST }), [AF_INET6]);
+        let replies = answer(&request(RTM_GETADDR, NLM_F_DUMP, &[AF_INET6 as u8]), 1000, HOST);
+        let (_, eth0) = &messages(&replies[0])[1];
+        assert_eq!((eth0[1], eth0[3]), (64, RT_SCOPE_UNIVERSE));
+        assert_eq!(attribute_of(eth0, 8, IFA_ADDRESS).unwrap(), HOST.v6.unwrap().octets());
+        assert_eq!(attribute_of(eth0, 8, IFA_LOCAL), None);
+    }
+
+    #[test]
+    fn one_link_is_found_by_index_or_name() {
+        let by_index = Ifinfomsg { ifi_index: 1, ..Ifinfomsg::default() };
+        let replies = answer(&request(RTM_GETLINK, 0, by_index.as_bytes()), 1000, HOST);
+        assert_eq!(attribute_of(&messages(&replies[0])[0].1, 16, IFLA_IFNAME).unwrap(), b"lo\0");
+        let mut by_name = request(RTM_GETLINK, 0, Ifinfomsg::default().as_bytes());
+        attribute(&mut by_name, 0, IFLA_IFNAME, b"eth0\0");
+        let replies = answer(&by_name, 1000, HOST);
+        assert_eq!(attribute_of(&messages(&replies[0])[0].1, 16, IFLA_IFNAME).unwrap(), b"eth0\0");
+        let unknown = Ifinfomsg { ifi_index: 9, ..Ifinfomsg::default() };
+        let replies = answer(&request(RTM_GETLINK, 0, unknown.as_bytes()), 1000, HOST);
+        let (kind, body) = &messages(&replies[0])[0];
+        assert_eq!((*kind, &body[..4]), (NLMSG_ERROR, &(-Errno::ENODEV.raw()).to_ne_bytes()[..]));
+    }
+
+    #[test]
+    fn changes_are_refused_and_garbage_is_ignored() {
+        let replies = answer(&request(RTM_NEWADDR, NLM_F_ACK, &[0; 8]), 1000, HOST);
+        assert_eq!(messages(&replies[0])[0].0, NLMSG_ERROR);
+        assert!(answer(&[1, 2, 3], 1000, HOST).is_empty());
+        assert!(answer(&[0xff; 32], 1000, HOST).is_empty());
+    }
+
+    #[test]
+    fn the_main_table_has_a_default_route() {
+        let replies = answer(&request(RTM_GETROUTE, NLM_F_DUMP, &[AF_INET as u8]), 1000, HOST);
+        let routes = messages(&replies[0]);
+        assert_eq!((routes[0].1[1], routes[1].1[1]), (0, 24));
+        assert_eq!(attribute_of(&routes[1].1, 12, RTA_DST).unwrap(), [11, 0, 0, 0]);
+    }
+}
