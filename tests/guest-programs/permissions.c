@@ -962,3 +962,40 @@ CASE(sockets_are_named_from_the_root)
     in_child(sockets_in_jail, NULL);
     show("it lies inside", access("jail/socket", F_OK));
 }
+
+static void devices_of_others(void *argument)
+{
+    (void)argument;
+    become(&other);
+    show("character device", mknod("theirs", S_IFCHR | 0600, makedev(1, 3)));
+    show("block device", mknod("theirs", S_IFBLK | 0600, makedev(7, 0)));
+}
+
+CASE(devices_that_are_made)
+{
+    struct dirent *entry;
+    struct stat about;
+    DIR *directory;
+
+    scratch();
+    MUST(chmod(".", 0777));
+    show("character device", mknod("null", S_IFCHR | 0640, makedev(1, 3)));
+    show("block device", mknod("loop", S_IFBLK | 0600, makedev(7, 1)));
+    show("again", mknod("null", S_IFCHR | 0640, makedev(1, 3)));
+    MUST(lstat("null", &about));
+    printf("mode %o, device %u:%u, size %ld\n", about.st_mode, major(about.st_rdev), minor(about.st_rdev), (long)about.st_size);
+    MUST(lstat("loop", &about));
+    printf("mode %o, device %u:%u\n", about.st_mode, major(about.st_rdev), minor(about.st_rdev));
+    MUST(rename("null", "zero"));
+    MUST(chmod("zero", 0666));
+    MUST(stat("zero", &about));
+    printf("mode %o, device %u:%u\n", about.st_mode, major(about.st_rdev), minor(about.st_rdev));
+    MUST((directory = opendir(".")) ? 0 : -1);
+    while ((entry = readdir(directory)))
+        if (strcmp(entry->d_name, "zero") == 0)
+            truth("listed as a character device", entry->d_type == DT_CHR);
+    closedir(directory);
+    in_child(devices_of_others, NULL);
+    show("unlink", unlink("zero"));
+    show("gone", stat("zero", &about));
+}

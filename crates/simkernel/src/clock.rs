@@ -1,5 +1,6 @@
 //! Interval timers of processes: `setitimer(ITIMER_REAL)`, `alarm`, `timer_create`. Their calls are in `syscalls/time.rs`.
 
+use crate::cpu_timers::is_cpu_clock;
 use crate::ids::Pid;
 use crate::kernel::Kernel;
 use crate::process::{PosixTimer, Process};
@@ -37,7 +38,8 @@ impl Kernel {
     pub(crate) fn fire_posix_timer(&mut self, pid: Pid, index: u32, generation: u64, now: SimTime) {
         let Some(process) = self.processes.get_mut(pid.0) else { return };
         let Some(timer) = posix_timer(process, index) else { return };
-        if timer.generation != generation {
+        if timer.generation != generation || is_cpu_clock(timer.clock as i32) {
+            // Another one stood in its place.
             return;
         }
         let expiries = advance(&mut timer.expires, timer.interval_ns, now);

@@ -110,6 +110,7 @@ pub struct Kernel {
     /// Processes that ended, until the host asks.
     pub(crate) exits: Vec<ExitRecord>,
     next_id: u32,
+    last_time_stamp: u64,
 }
 
 impl Kernel {
@@ -160,6 +161,7 @@ impl Kernel {
             missed_sites: FastMap::default(),
             exits: Vec::new(),
             next_id: FIRST_ID,
+            last_time_stamp: 0,
         }
     }
 
@@ -167,6 +169,12 @@ impl Kernel {
     pub fn new_id(&mut self) -> u32 {
         self.next_id += 1;
         self.next_id - 1
+    }
+
+    /// What the time-stamp counter shows: simulated nanoseconds, and more than at any reading before.
+    pub(crate) fn next_time_stamp(&mut self, now: SimTime) -> u64 {
+        self.last_time_stamp = now.uptime_nanos().max(self.last_time_stamp + 1);
+        self.last_time_stamp
     }
 
     /// When the earliest timer is due.

@@ -62,7 +62,10 @@ impl Kernel {
 
     /// An open file is closed for good.
     pub(crate) fn drop_leases(&mut self, file: FileId) {
-        if let Some(number) = self.lock_number(file).filter(|_| !self.leases.held.is_empty()) {
+        if self.leases.is_empty() {
+            return;
+        }
+        if let Some(number) = self.lock_number(file) {
             self.change_lease(number, file, F_UNLCK);
         }
     }
@@ -122,7 +125,9 @@ impl Ctx<'_> {
         }
         let held = self.kernel.leases.held.get(&number).map_or(&[][..], |held| held);
         let foreign = |lease: &Lease| lease.file != file && (kind == F_WRLCK || lease.breaking.is_some());
-        if held.iter().any(foreign) {
+        // Those that wait for it count as openings.
+        let promised = |lease: &Lease| lease.file == file && lease.breaking.is_some_and(|(wanted, _)| wanted != kind);
+        if held.iter().any(|lease| foreign(lease) || promised(lease)) {
             return Err(Errno::EAGAIN);
         }
         if !self.kernel.change_lease(number, file, kind) {
@@ -138,7 +143,7 @@ impl Ctx<'_> {
     /// An access to a file with these flags of `open` is about to happen: breaks the leases that stand against it, and waits for their
     /// holders. EWOULDBLOCK with O_NONBLOCK.
     pub(crate) fn break_leases(&mut self, number: u64, flags: u32) -> Result<(), Outcome> {
-        if self.kernel.leases.held.is_empty() {
+        if self.kernel.leases.is_empty() {
             return Ok(());
         }
         self.kernel.leases.expire(number, self.now);

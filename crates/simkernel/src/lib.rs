@@ -26,6 +26,7 @@ mod leases;
 pub mod limits;
 mod locked;
 pub mod locks;
+mod namespaces;
 pub mod net;
 pub mod outcome;
 pub mod process;

@@ -226,7 +226,8 @@ impl Ctx<'_> {
                 }
                 Exit::ReadTsc => {
                     self.kernel.moment.spree.calls += 1;
-                    self.thread.vcpu.complete_tsc(self.now.uptime_nanos());
+                    let stamp = self.kernel.next_time_stamp(self.now);
+                    self.thread.vcpu.complete_tsc(stamp);
                     if let Some(turn) = self.charge_call(nr::clock_gettime.into(), began) {
                         return turn;
                     }

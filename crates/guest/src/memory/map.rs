@@ -204,6 +204,9 @@ impl AddressSpace {
             }
             Backing::File { file, offset, name } => {
                 self.fill_from_file(start, bytes, request, file, offset)?;
+                if request.prot == 0 && shared && bytes <= ENFORCED_BYTES {
+                    self.enforce(start, end, 0)?;
+                }
                 VmaKind::File { name: self.names.number(name), offset }
             }
         };

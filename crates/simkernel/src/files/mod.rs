@@ -15,6 +15,7 @@ pub mod timerfd;
 
 use crate::ids::{FileId, Pid};
 use crate::kernel::Kernel;
+use crate::namespaces::Namespace;
 use crate::net::inet::InetSocket;
 use crate::net::netlink::NetlinkSocket;
 use crate::signal::SigSet;
@@ -70,6 +71,8 @@ pub enum FileKind {
     Terminal(TtyFile),
     /// A descriptor of a process (pidfd_open).
     Process(Pid),
+    /// One of `/proc/PID/ns`.
+    Namespace(Namespace),
 }
 
 impl OpenFile {
@@ -158,6 +161,7 @@ impl FileKind {
     pub fn pollable(&self) -> bool {
         match self {
             FileKind::Regular(_) | FileKind::Directory(_) | FileKind::Output(_) | FileKind::Name(_) => false,
+            FileKind::Namespace(_) => false,
             FileKind::Device(device) => *device == Device::Random,
             FileKind::Snapshot(snapshot) => snapshot.is_pollable(),
             _ => true,
@@ -255,6 +259,7 @@ impl Kernel {
             | FileKind::Directory(_)
             | FileKind::Snapshot(_)
             | FileKind::Device(_)
+            | FileKind::Namespace(_)
             | FileKind::Output(_) => Events::READABLE | Events::WRITABLE,
         }
     }
@@ -300,9 +305,11 @@ impl Kernel {
             }
             FileKind::Directory(_) => Err(Errno::EISDIR),
             FileKind::Output(_) | FileKind::Name(_) => Err(Errno::EBADF),
-            FileKind::Epoll(_) | FileKind::Process(_) | FileKind::Signals(_) | FileKind::Terminal(_) => {
-                Err(Errno::EINVAL)
-            }
+            FileKind::Namespace(_)
+            | FileKind::Epoll(_)
+            | FileKind::Process(_)
+            | FileKind::Signals(_)
+            | FileKind::Terminal(_) => Err(Errno::EINVAL),
         }
     }
 
@@ -351,6 +358,7 @@ impl Kernel {
             | FileKind::Timer(_)
             | FileKind::Epoll(_)
             | FileKind::Process(_)
+            | FileKind::Namespace(_)
             | FileKind::Signals(_)
             | FileKind::Terminal(_) => Err(Errno::EINVAL),
         }

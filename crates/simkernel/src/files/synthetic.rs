@@ -20,7 +20,8 @@ impl Snapshot {
     /// Whether epoll can wait for it: files of the system and its settings can be waited for, those of processes cannot, but for mounts.
     pub fn is_pollable(&self) -> bool {
         let Some(rest) = self.path.strip_prefix(b"/proc/") else { return self.path.starts_with(b"/sys/") };
-        !rest[0].is_ascii_digit() || [&b"/mounts"[..], b"/mountinfo"].iter().any(|name| rest.ends_with(name))
+        !rest.first().is_some_and(u8::is_ascii_digit)
+            || [&b"/mounts"[..], b"/mountinfo"].iter().any(|name| rest.ends_with(name))
     }
 
     pub fn read(&mut self, sink: &mut dyn ByteSink, position: Option<u64>) -> Result<usize, Errno> {

@@ -6,6 +6,7 @@ use crate::files::eventfd::EventFd;
 use crate::files::pipe::PipeEnd;
 use crate::files::{OpenFile, pipe::Pipe};
 use crate::ids::FileId;
+use crate::namespaces;
 use crate::net;
 use crate::outcome::{Outcome, SysResult};
 use crate::tty;
@@ -215,6 +216,9 @@ pub fn ioctl(ctx: &mut Ctx<'_>, [fd, request, arg, ..]: [u64; 6]) -> SysResult {
             file.status = if on != 0 { file.status | O_ASYNC } else { file.status & !O_ASYNC };
             file.signals.fd = fd as i32;
             Ok(0)
+        }
+        request if let FileKind::Namespace(namespace) = ctx.kernel.files[id].kind => {
+            namespaces::ioctl(ctx, namespace, request, arg)
         }
         FICLONE => clone_range(ctx, id, arg),
         FICLONERANGE => {

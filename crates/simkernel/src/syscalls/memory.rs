@@ -211,6 +211,10 @@ pub(super) fn madvise(ctx: &mut Ctx<'_>, [address, bytes, advice, ..]: [u64; 6])
     if bytes == 0 {
         return Ok(0);
     }
+    if matches!(advice, MADV_MERGEABLE | MADV_UNMERGEABLE) {
+        // As a kernel without CONFIG_KSM.
+        return Err(Errno::EINVAL.into());
+    }
     let end = address.saturating_add(bytes);
     if matches!(advice, MADV_DONTNEED | MADV_REMOVE | MADV_FREE) && ctx.process.locked.within(address, end) > 0 {
         return Err(Errno::EINVAL.into());

@@ -8,10 +8,11 @@ use crate::files::regular::RegularFile;
 use crate::files::synthetic::{Directory, Snapshot};
 use crate::files::{FileKind, OpenFile};
 use crate::ids::{FileId, Pid};
+use crate::namespaces;
 use crate::outcome::{Outcome, Restart, SysResult};
 use crate::tty::{self, Side};
 use crate::vfs::permission::Permissions;
-use crate::vfs::synthetic::{Device, Synthetic, View};
+use crate::vfs::synthetic::{self, Device, Synthetic, View};
 use crate::vfs::walk::{Node, Target};
 use crate::vfs::{RealNode, as_path, errno};
 use crate::wait::Events;
@@ -101,6 +102,22 @@ fn open_at(ctx: &mut Ctx<'_>, dirfd: u64, path: Vec<u8>, flags: u32, mode: u32, 
         Some(Node::Synthetic(Synthetic::Descriptor { pid, fd })) => {
             ctx.demand_look(&target.path)?;
             return reopen(ctx, *pid, *fd, flags);
+        }
+        Some(node @ Node::Real(device)) if matches!(device.kind(), S_IFCHR | S_IFBLK) && flags & O_DIRECTORY == 0 => {
+            ctx.demand(&target.path, node, wanted(flags))?;
+            let known = synthetic::device_of(device.kind(), device.stat.st_rdev).ok_or(Errno::ENXIO)?;
+            let node = Synthetic::Device(known);
+            if node.is_terminal() {
+                return open_terminal(ctx, &node, flags);
+            }
+            FileKind::Device(known)
+        }
+        Some(Node::Synthetic(Synthetic::Namespace(namespace))) if flags & (O_NOFOLLOW | O_DIRECTORY) == 0 => {
+            ctx.demand_look(&target.path)?;
+            if wants_write(flags) {
+                return Err(Errno::EPERM.into());
+            }
+            return Ok(namespaces::open(ctx, *namespace, flags & O_CLOEXEC != 0)?);
         }
         Some(node @ Node::Synthetic(terminal)) if flags & O_DIRECTORY == 0 && terminal.is_terminal() => {
             ctx.demand(&target.path, node, wanted(flags))?;
@@ -300,7 +317,7 @@ fn open_synthetic(path: Vec<u8>, node: Synthetic, flags: u32) -> Result<FileKind
         Synthetic::Terminal(..) => Err(Errno::ENXIO),
         Synthetic::Device(device) => Ok(FileKind::Device(device)),
         Synthetic::File(content) => Ok(FileKind::Snapshot(Box::new(Snapshot { path, content, offset: 0 }))),
-        Synthetic::Link(_) | Synthetic::Descriptor { .. } => Err(Errno::ELOOP),
+        Synthetic::Link(_) | Synthetic::Descriptor { .. } | Synthetic::Namespace(_) => Err(Errno::ELOOP),
     }
 }
 
@@ -321,7 +338,7 @@ fn reopen(ctx: &mut Ctx<'_>, pid: Pid, fd: u32, flags: u32) -> SysResult {
         FileKind::Regular(file) => {
             let (path, pinned) = (file.path.clone(), file.pinned.is_some());
             if pinned {
-                reopen_pinned(ctx, id)?
+                reopen_pinned(ctx, id, flags)?
             } else {
                 match ctx.lookup(&path)? {
                     node @ Node::Real(_) => open_node(ctx, &path, &node, flags)?,
@@ -359,7 +376,10 @@ fn reopen(ctx: &mut Ctx<'_>, pid: Pid, fd: u32, flags: u32) -> SysResult {
 }
 
 /// A second open file on one that has no name.
-fn reopen_pinned(ctx: &mut Ctx<'_>, id: FileId) -> Result<FileKind, Errno> {
+fn reopen_pinned(ctx: &mut Ctx<'_>, id: FileId, flags: u32) -> Result<FileKind, Errno> {
+    if flags & O_TRUNC != 0 {
+        ctx.kernel.regular_truncate(id, 0, ctx.now)?;
+    }
     let fd = ctx.kernel.real_descriptor(id)?.try_clone_to_owned().map_err(|e| Errno::from_io(&e))?;
     let serial = ctx.kernel.vfs.new_serial();
     let FileKind::Regular(file) = &ctx.kernel.files[id].kind else { return Err(Errno::EBADF) };

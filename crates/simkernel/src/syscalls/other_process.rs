@@ -199,6 +199,10 @@ pub(super) fn unshare(ctx: &mut Ctx<'_>, [flags, ..]: [u64; 6]) -> SysResult {
         return Err(Errno::EPERM.into());
     }
     if flags & CLONE_FILES != 0 {
+        let most = ctx.kernel.shared.settings.number("fs/nr_open");
+        if most.is_some_and(|most| ctx.fds().len() as u64 > most) {
+            return Err(Errno::EMFILE.into());
+        }
         ctx.unshare_files();
     }
     if flags & CLONE_FS != 0 {

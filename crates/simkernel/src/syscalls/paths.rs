@@ -10,7 +10,7 @@ use crate::vfs::synthetic::Synthetic;
 use crate::vfs::walk::{Node, Target};
 use crate::vfs::{RealNode, parent};
 use linux_abi::Errno;
-use linux_abi::capability::CAP_SYS_CHROOT;
+use linux_abi::capability::{CAP_MKNOD, CAP_SYS_CHROOT};
 use linux_abi::fs::*;
 use linux_abi::time::{Timespec, Timeval, UTIME_NOW, UTIME_OMIT};
 use rustix::fs::CWD;
@@ -67,17 +67,24 @@ pub fn mknod(ctx: &mut Ctx<'_>, [path, mode, dev, ..]: [u64; 6]) -> SysResult {
     mknodat(ctx, [HERE, path, mode, dev, 0, 0])
 }
 
-/// mknodat(2). EPERM for devices.
-pub fn mknodat(ctx: &mut Ctx<'_>, [dirfd, path, mode, ..]: [u64; 6]) -> SysResult {
+/// mknodat(2). Devices are for those that may make them.
+pub fn mknodat(ctx: &mut Ctx<'_>, [dirfd, path, mode, device, ..]: [u64; 6]) -> SysResult {
     let mode = mode as u32;
     let kind = match mode & S_IFMT {
         0 => S_IFREG,
-        kind @ (S_IFREG | S_IFIFO | S_IFSOCK) => kind,
-        S_IFCHR | S_IFBLK | S_IFDIR => return Err(Errno::EPERM.into()),
+        kind @ (S_IFREG | S_IFIFO | S_IFSOCK | S_IFCHR | S_IFBLK) => kind,
+        S_IFDIR => return Err(Errno::EPERM.into()),
         _ => return Err(Errno::EINVAL.into()),
     };
+    let is_device = matches!(kind, S_IFCHR | S_IFBLK);
+    if is_device {
+        ctx.credentials().demand(CAP_MKNOD)?;
+    }
     let target = new_name(ctx, dirfd, path, false)?;
-    ctx.create_with(kind | mode & 0o7777, |vfs, new| vfs.mknod(&target.path, new))?;
+    ctx.create_with(kind | mode & 0o7777, |vfs, new| match is_device {
+        true => vfs.make_device(&target.path, new, device & 0xffff_ffff),
+        false => vfs.mknod(&target.path, new).map(|_| ()),
+    })?;
     ctx.kernel.name_event(&target.path, IN_CREATE);
     Ok(0)
 }
@@ -374,6 +381,7 @@ pub fn readlinkat(ctx: &mut Ctx<'_>, [dirfd, path, buffer, size, ..]: [u64; 6]) 
             text.into_bytes()
         }
         Node::Synthetic(Synthetic::Link(text)) => text,
+        Node::Synthetic(Synthetic::Namespace(namespace)) => namespace.text(),
         Node::Synthetic(Synthetic::Descriptor { pid, fd }) => {
             let id = ctx.file_of(pid, fd)?;
             ctx.kernel.describe_file(id)

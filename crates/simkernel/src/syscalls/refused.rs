@@ -27,10 +27,10 @@ pub(super) fn no_ring(ctx: &mut Ctx<'_>, [fd, ..]: [u64; 6]) -> SysResult {
     Err(Errno::EOPNOTSUPP.into())
 }
 
-/// setns(2): no descriptor is a namespace.
-pub(super) fn no_namespace(ctx: &mut Ctx<'_>, [fd, ..]: [u64; 6]) -> SysResult {
-    ctx.file(fd)?;
-    Err(Errno::EINVAL.into())
+/// setns(2).
+pub(super) fn setns(ctx: &mut Ctx<'_>, [fd, kinds, ..]: [u64; 6]) -> SysResult {
+    let file = ctx.file(fd)?;
+    crate::namespaces::enter(ctx, file, kinds)
 }
 
 /// name_to_handle_at(2): no file system gives handles out.

@@ -98,7 +98,7 @@ impl Walk<'_, '_> {
                 return if last && !self.follow { Ok(None) } else { Err(Errno::ELOOP) };
             }
             Some(Node::Synthetic(Synthetic::Link(text))) => text,
-            Some(Node::Synthetic(Synthetic::Descriptor { .. })) if !last || self.follow => {
+            Some(Node::Synthetic(Synthetic::Descriptor { .. } | Synthetic::Namespace(_))) if !last || self.follow => {
                 let fenced = self.has(RESOLVE_BENEATH) || self.has(RESOLVE_IN_ROOT);
                 let refused = self.has(RESOLVE_NO_MAGICLINKS) || self.has(RESOLVE_NO_SYMLINKS);
                 return Err(if fenced && !refused { Errno::EXDEV } else { Errno::ELOOP });
@@ -129,8 +129,7 @@ impl Walk<'_, '_> {
 fn is_magic(path: &[u8]) -> bool {
     const NAMES: [&[u8]; 3] = [b"/exe", b"/cwd", b"/root"];
     let Some(rest) = path.strip_prefix(b"/proc/") else { return false };
-    let magic = NAMES.iter().any(|name| rest.ends_with(name)) || rest.windows(4).any(|part| part == b"/ns/");
-    rest[0].is_ascii_digit() && magic
+    rest.first().is_some_and(u8::is_ascii_digit) && NAMES.iter().any(|name| rest.ends_with(name))
 }
 
 fn components(path: &[u8]) -> VecDeque<Vec<u8>> {

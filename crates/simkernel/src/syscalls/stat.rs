@@ -5,6 +5,7 @@ use crate::ctx::Ctx;
 use crate::files::FileKind;
 use crate::ids::FileId;
 use crate::kernel::Kernel;
+use crate::namespaces::Namespace;
 use crate::net::listing::{ANONYMOUS_NUMBERS, inode};
 use crate::outcome::{Outcome, SysResult};
 use crate::vfs::identity::synthetic_stat;
@@ -90,8 +91,13 @@ fn stat_path(ctx: &mut Ctx<'_>, dirfd: u64, path: &[u8], follow: bool) -> Result
             let id = ctx.file_of(pid, fd)?;
             stat_open(ctx, id)
         }
+        Node::Synthetic(synthetic::Synthetic::Namespace(namespace)) if follow => Ok(namespace_stat(namespace)),
         Node::Synthetic(node) => Ok(ctx.with_vfs(|_, view| synthetic::stat(view, &target.path, &node))),
     }
+}
+
+fn namespace_stat(namespace: Namespace) -> Stat {
+    synthetic_stat(namespace.number, S_IFREG | 0o444, 0)
 }
 
 /// `stat` of an open file.
@@ -119,6 +125,7 @@ fn stat_open(ctx: &mut Ctx<'_>, id: FileId) -> Result<Stat, Errno> {
         FileKind::Inet(_) | FileKind::Netlink(_) | FileKind::Unix(_) => {
             return Ok(synthetic_stat(number, S_IFSOCK | 0o777, 0));
         }
+        FileKind::Namespace(namespace) => return Ok(namespace_stat(*namespace)),
         FileKind::Queue(open) => {
             let mode = ctx.kernel.ipc.queues.get(open.queue).mode;
             return Ok(synthetic_stat(number, S_IFREG | mode, 80));
@@ -164,6 +171,7 @@ impl Kernel {
             FileKind::Epoll(_) => b"anon_inode:[eventpoll]".to_vec(),
             FileKind::Queue(open) => [b"/", &self.ipc.queues.get(open.queue).name[..]].concat(),
             FileKind::Process(_) => b"anon_inode:[pidfd]".to_vec(),
+            FileKind::Namespace(namespace) => namespace.text(),
         }
     }
 }

@@ -82,8 +82,8 @@ pub const TABLE: &[Entry] = &[
     // Names and attributes.
     full(mkdir, paths::mkdir),
     full(mkdirat, paths::mkdirat),
-    partial(mknod, paths::mknod, "no devices"),
-    partial(mknodat, paths::mknodat, "no devices"),
+    partial(mknod, paths::mknod, "devices other than those of /dev answer ENXIO"),
+    partial(mknodat, paths::mknodat, "devices other than those of /dev answer ENXIO"),
     full(symlink, paths::symlink),
     full(symlinkat, paths::symlinkat),
     full(link, paths::link),
@@ -372,7 +372,7 @@ pub const TABLE: &[Entry] = &[
     full(pidfd_getfd, other_process::pidfd_getfd),
     partial(kcmp, other_process::kcmp, "not KCMP_EPOLL_TFD"),
     partial(unshare, other_process::unshare, "no namespaces: EPERM"),
-    partial(setns, refused::no_namespace, "no namespaces: EINVAL"),
+    partial(setns, refused::setns, "there is one namespace of each kind, which every process is in"),
     // More of memory and of scheduling.
     partial(mincore, memory::mincore, "whatever is mapped counts as present"),
     partial(mseal, memory::mseal, "checked without effect"),

@@ -46,6 +46,8 @@ pub struct Attributes {
     pub owner: Option<(u32, u32)>,
     /// When it was created, in nanoseconds of the Unix epoch, which they may precede.
     pub born: Option<u64>,
+    /// It stands for a device that a guest has made (mknod): its type, and its number. The real file is a FIFO.
+    pub device: Option<(u32, u64)>,
 }
 
 #[derive(Debug, Default)]
@@ -82,6 +84,12 @@ impl Identities {
     /// When a guest created the file, in nanoseconds of the Unix epoch, which they may precede.
     pub fn born(&self, number: u64) -> Option<u64> {
         self.attributes.get(&number)?.born
+    }
+
+    /// Type and number of the device that a real file stands for.
+    pub fn device(&self, real: &rustix::fs::Stat) -> Option<(u32, u64)> {
+        let number = self.numbers.get(&(real.st_dev, real.st_ino))?;
+        self.attributes.get(number)?.device
     }
 
     /// A write: modification and change time.

@@ -41,7 +41,10 @@ impl Vfs {
             Node::Real(node) => {
                 for (name, found) in self.list_names(path, node)? {
                     let number = self.identities.number(found.device, found.inode);
-                    entries.push(Entry { name, number, kind: found.kind });
+                    let device = self.identities.attributes(number).device;
+                    // The types of directory entries are those of modes, shifted.
+                    let kind = device.map_or(found.kind, |(kind, _)| (kind >> 12) as u8);
+                    entries.push(Entry { name, number, kind });
                 }
             }
         }

@@ -29,7 +29,7 @@ use descriptors::Descriptors;
 pub(crate) use descriptors::errno;
 use identity::{Identities, Times};
 use linux_abi::Errno;
-use linux_abi::fs::{S_IFDIR, S_IFLNK, Stat};
+use linux_abi::fs::{S_IFDIR, S_IFIFO, S_IFLNK, S_IFMT, Stat};
 use mounts::{Area, Mounts, is_below};
 use permission::Permissions;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
@@ -215,6 +215,16 @@ impl Vfs {
         let kind = rustix::fs::FileType::from_raw_mode(new.mode);
         rustix::fs::mknodat(CWD, &real[..], kind, Mode::from_raw_mode(new.mode & 0o777 | 0o600), 0).map_err(errno)?;
         Ok(self.created(path, real, new)?.path)
+    }
+
+    /// A device node (the mode with its type) with a number.
+    pub fn make_device(&mut self, path: &[u8], new: &New<'_>, device: u64) -> Result<(), Errno> {
+        let fifo = New { mode: S_IFIFO | new.mode & !S_IFMT, ..*new };
+        let real = self.mknod(path, &fifo)?;
+        let node = walk::real_node(&real, true)?.ok_or(Errno::EIO)?;
+        let number = self.identities.of(&node.stat);
+        self.identities.attributes(number).device = Some((new.mode & S_IFMT, device));
+        Ok(())
     }
 
     pub fn link(&mut self, from: &[u8], node: &RealNode, to: &[u8], now: SimTime) -> Result<(), Errno> {

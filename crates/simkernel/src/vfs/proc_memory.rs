@@ -3,6 +3,7 @@
 //! What is resident depends on the machine, so a mapping that can be accessed counts as resident up to 16 MiB: all figures follow from
 //! the mappings alone.
 
+use crate::locked::LockedRanges;
 use guest::{AddressSpace, PROT_EXEC, PROT_READ, PROT_WRITE, Vma, VmaKind};
 use std::fmt::Write;
 
@@ -119,7 +120,7 @@ fn line(memory: &AddressSpace, vma: &Vma) -> Vec<u8> {
 }
 
 /// Every mapping with its sums, proc_pid_smaps(5).
-pub fn smaps(memory: &AddressSpace) -> Vec<u8> {
+pub fn smaps(memory: &AddressSpace, locked: &LockedRanges) -> Vec<u8> {
     let mut text = Vec::new();
     for vma in memory.mappings() {
         text.extend(line(memory, vma));
@@ -131,14 +132,16 @@ pub fn smaps(memory: &AddressSpace) -> Vec<u8> {
             .into_bytes(),
         );
         let private = if vma.shared { 0 } else { resident(vma) };
-        text.extend(sums(resident(vma), private).into_bytes());
-        text.extend_from_slice(b"THPeligible:           0\nVmFlags: \n");
+        let locked = locked.within(vma.start, vma.end);
+        text.extend(sums(resident(vma), private, locked).into_bytes());
+        let flags = if locked > 0 { "lo " } else { "" };
+        text.extend(format!("THPeligible:           0\nVmFlags: {flags}\n").into_bytes());
     }
     text
 }
 
 /// The sums over all mappings.
-pub fn smaps_rollup(memory: &AddressSpace) -> Vec<u8> {
+pub fn smaps_rollup(memory: &AddressSpace, locked: u64) -> Vec<u8> {
     let (mut all, mut private, mut first, mut last) = (0, 0, u64::MAX, 0);
     for vma in memory.mappings() {
         (first, last) = (first.min(vma.start), last.max(vma.end));
@@ -146,10 +149,10 @@ pub fn smaps_rollup(memory: &AddressSpace) -> Vec<u8> {
         private += if vma.shared { 0 } else { resident(vma) };
     }
     let head = format!("{:08x}-{last:08x} ---p 00000000 00:00 0 ", first.min(last));
-    format!("{head:<73}[rollup]\n{}", sums(all, private)).into_bytes()
+    format!("{head:<73}[rollup]\n{}", sums(all, private, locked)).into_bytes()
 }
 
-fn sums(resident: u64, private: u64) -> String {
+fn sums(resident: u64, private: u64, locked: u64) -> String {
     let lines = [
         ("Rss", resident),
         ("Pss", resident),
@@ -163,7 +166,7 @@ fn sums(resident: u64, private: u64) -> String {
         ("AnonHugePages", 0),
         ("Swap", 0),
         ("SwapPss", 0),
-        ("Locked", 0),
+        ("Locked", locked),
     ];
     let mut text = String::new();
     for (name, bytes) in lines {

@@ -6,6 +6,7 @@ use crate::credentials::{Credentials, Ids};
 use crate::family::INIT;
 use crate::files::FileKind;
 use crate::ids::Tid;
+use crate::namespaces;
 use crate::process::Process;
 use crate::signal::SigSet;
 use crate::thread::ThreadState;
@@ -65,18 +66,6 @@ const PROCESS: [(&str, u8, u32); 43] = [
     ("timerslack_ns", FILE, 0o666),
     ("uid_map", FILE, 0o644),
     ("wchan", FILE, 0o444),
-];
-
-/// The namespaces of a host, namespaces(7), with the numbers of Linux's first ones.
-const NAMESPACES: [(&str, &str); 8] = [
-    ("cgroup", "cgroup:[4026531835]"),
-    ("ipc", "ipc:[4026531839]"),
-    ("mnt", "mnt:[4026531841]"),
-    ("net", "net:[4026531840]"),
-    ("pid", "pid:[4026531836]"),
-    ("time", "time:[4026531834]"),
-    ("user", "user:[4026531837]"),
-    ("uts", "uts:[4026531838]"),
 ];
 
 const MOUNTS: [(&str, &str, &str, &str); 7] = [
@@ -164,13 +153,22 @@ fn node(view: &View<'_>, process: &Process, tid: u32, what: &[&str]) -> Option<S
         ["cgroup"] => file(b"0::/\n".to_vec()),
         ["fdinfo"] => Some(Synthetic::Directory(Vec::new())),
         ["fdinfo", fd] => file(descriptor_info(view, process, fd.parse().ok()?)?.into_bytes()),
-        ["ns"] => Some(Synthetic::Directory(NAMESPACES.map(|(name, _)| (name, LINK)).to_vec())),
-        ["ns", name] => link(NAMESPACES.iter().find(|(known, _)| known == name)?.1.as_bytes()),
+        ["ns"] => Some(Synthetic::Directory(namespaces::LINKS.map(|(name, _)| (name, LINK)).to_vec())),
+        ["ns", name] => {
+            let (_, namespace) = namespaces::LINKS.iter().find(|(known, _)| known == name)?;
+            Some(Synthetic::Namespace(*namespace))
+        }
         ["children"] => file(children(view, process, tid).into_bytes()),
         ["limits"] => file(limits(process).into_bytes()),
         ["maps"] => file(memory(view, process).map(proc_memory::maps).unwrap_or_default()),
-        ["smaps"] => file(memory(view, process).map(proc_memory::smaps).unwrap_or_default()),
-        ["smaps_rollup"] => file(memory(view, process).map(proc_memory::smaps_rollup).unwrap_or_default()),
+        ["smaps"] => {
+            file(memory(view, process).map(|memory| proc_memory::smaps(memory, &process.locked)).unwrap_or_default())
+        }
+        ["smaps_rollup"] => file(
+            memory(view, process)
+                .map(|memory| proc_memory::smaps_rollup(memory, process.locked.bytes()))
+                .unwrap_or_default(),
+        ),
         ["mountinfo"] => file(mount_info().into_bytes()),
         ["mounts"] => file(mounts().into_bytes()),
         ["oom_score"] => file(format!("{}\n", (666 + process.oom_score_adj * 2 / 3).max(0)).into_bytes()),

@@ -7,6 +7,7 @@ use crate::files::FileTable;
 use crate::host::HostConfig;
 use crate::ids::{IdTable, Pid};
 use crate::ipc::Ipc;
+use crate::namespaces::Namespace;
 use crate::net::{Network, dns};
 use crate::process::Process;
 use crate::shared::Shared;
@@ -93,6 +94,8 @@ pub enum Synthetic {
         pid: Pid,
         fd: u32,
     },
+    /// `/proc/PID/ns/NAME`: opening it opens the namespace.
+    Namespace(Namespace),
     /// `/proc/PID/fd`.
     Descriptors(Pid),
     /// `/proc/PID/task`.
@@ -206,6 +209,12 @@ fn terminals_node(view: &View<'_>, rest: &[&str]) -> Option<Synthetic> {
 /// A terminal as `stat` shows it.
 pub fn terminal_node(pair: &Pair, number: TtyId) -> Synthetic {
     Synthetic::Terminal(number, TerminalAttributes { mode: pair.mode, owner: pair.owner, opened: pair.opened })
+}
+
+/// The device with a number; there are no block devices.
+pub fn device_of(kind: u32, number: u64) -> Option<Device> {
+    let known = |(_, _, major, minor): &&(&str, Device, u32, u32)| makedev(*major, *minor) == number;
+    DEVICES.iter().find(known).filter(|_| kind == S_IFCHR).map(|(_, device, ..)| *device)
 }
 
 /// The path of a device.
@@ -324,6 +333,7 @@ pub fn stat(view: &View<'_>, path: &[u8], node: &Synthetic) -> Stat {
         Synthetic::Terminal(_, attributes) => (S_IFCHR | attributes.mode, 0),
         Synthetic::Link(text) => (S_IFLNK | 0o777, text.len()),
         Synthetic::Descriptor { .. } => (S_IFLNK | 0o700, 64),
+        Synthetic::Namespace(_) => (S_IFLNK | 0o777, 0),
     };
     let mut stat = super::identity::synthetic_stat(number(path), mode, size as u64);
     if let Synthetic::Device(device) = node {

@@ -6,7 +6,7 @@ use super::{RealNode, Vfs, errno};
 use crate::credentials::Credentials;
 use linux_abi::Errno;
 use linux_abi::capability::{CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH};
-use linux_abi::fs::{NAME_MAX, PATH_MAX, S_IFDIR, S_IFLNK, S_IFMT, X_OK};
+use linux_abi::fs::{NAME_MAX, PATH_MAX, S_IFDIR, S_IFIFO, S_IFLNK, S_IFMT, X_OK};
 use rustix::fs::{AtFlags, CWD};
 
 /// Links followed before ELOOP.
@@ -241,11 +241,23 @@ impl Vfs {
         self.born_in_run(path)
     }
 
+    /// A FIFO that stands for a device, as that device.
+    fn as_device(&self, mut node: RealNode) -> RealNode {
+        if node.kind() == S_IFIFO
+            && let Some((kind, number)) = self.identities.device(&node.stat)
+        {
+            node.stat.st_mode = kind | node.stat.st_mode & !S_IFMT;
+            node.stat.st_rdev = number;
+        }
+        node
+    }
+
     /// What the host itself has put at a path in an overlay.
     fn lookup_upper(&self, path: &[u8]) -> Result<Option<RealNode>, Errno> {
         match self.mounts.find(path) {
             (Area::Overlay(overlay), prefix) if overlay.used => {
-                real_node(&[&overlay.upper[..], &path[prefix..]].concat(), true)
+                let node = real_node(&[&overlay.upper[..], &path[prefix..]].concat(), true)?;
+                Ok(node.map(|node| self.as_device(node)))
             }
             _ => Ok(None),
         }
