@@ -221,7 +221,7 @@ impl Vfs {
         let (area, prefix) = self.mounts.find(path);
         let overlay = match area {
             Area::ReadOnly => return real_node(path, false),
-            Area::ReadWrite => return real_node(path, true),
+            Area::ReadWrite => return Ok(real_node(path, true)?.map(|node| self.as_device(node))),
             Area::Overlay(overlay) => overlay,
         };
         let lower = overlay.lower;
