@@ -1,1 +1,3 @@
+//! What the tables of `/proc/net` show of sockets.
+
 
