@@ -1,3 +1,1 @@
 //! What the tables of `/proc/net` show of sockets.
-
-
