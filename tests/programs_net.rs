@@ -54,7 +54,7 @@ fn ss_lists_sockets_with_their_processes() {
     assert!(session.last().unwrap().contains("python3"), "{text}");
     assert_eq!(words(&text, &["udp", "127.0.0.1:5353"])[1], "UNCONN");
     assert!(text.contains("[::1]:8080"), "{text}");
-    let info = words(&text, &["cubic", "rtt:"]);
+    let info = words(&text, &["cubic", "rto:"]);
     assert!(info.contains(&"bytes_sent:5") && info.contains(&"bytes_acked:6"), "{text}");
     assert_eq!(words(&text, &["u_str", "control"])[1..4], ["LISTEN", "0", "3"]);
     assert_eq!(words(&text, &["TCP:", "estab"])[..4], ["TCP:", "4", "(estab", "2,"]);
@@ -90,7 +90,7 @@ fn lsof_and_fuser_find_who_has_a_socket() {
 fn counters_and_interfaces_are_shown() {
     let text = script(
         "net/counters",
-        "ip -s link; nstat -az TcpActiveOpens TcpInSegs; ip neigh; ip rule; cat /proc/net/dev; arp -n; route -n; ifconfig",
+        "ip -s link; ip route get 127.0.0.1; nstat -az TcpActiveOpens TcpInSegs; ip neigh; ip rule; cat /proc/net/dev; arp -n; route -n; ifconfig",
     );
     let rx: u64 =
         text.split("RX:").nth(1).unwrap().lines().nth(1).unwrap().split_whitespace().nth(1).unwrap().parse().unwrap();
@@ -98,4 +98,5 @@ fn counters_and_interfaces_are_shown() {
     assert_eq!(words(&text, &["TcpActiveOpens"])[1], "1");
     assert!(text.contains("inet 127.0.0.1  netmask 255.0.0.0"), "{text}");
     assert!(text.contains("RX packets"), "{text}");
+    assert!(text.contains("local 127.0.0.1 dev lo src 127.0.0.1"), "{text}");
 }

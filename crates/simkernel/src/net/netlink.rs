@@ -263,14 +263,12 @@ fn is_flag(level: i32, option: i32) -> bool {
 pub fn set_option(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64, len: i32) -> SysResult {
     const ADD_MEMBERSHIP: i32 = 1;
     const DROP_MEMBERSHIP: i32 = 2;
-    if len < 0 {
+    if len < 0 || (level == SOL_SOCKET && len < 4) {
         return Err(Errno::EINVAL.into());
     }
     if is_flag(level, option) {
-        if len < 4 {
-            return Err(Errno::EINVAL.into());
-        }
-        let number: i32 = ctx.process.memory.read_value(value)?;
+        // `netlink_setsockopt` takes less than a number as 0.
+        let number: i32 = if len < 4 { 0 } else { ctx.process.memory.read_value(value)? };
         ctx.kernel.netlink(file)?.kept.set(level, option, i32::from(number != 0));
     } else if level == SOL_NETLINK && !matches!(option, ADD_MEMBERSHIP | DROP_MEMBERSHIP) {
         return Err(Errno::ENOPROTOOPT.into());

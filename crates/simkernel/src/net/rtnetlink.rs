@@ -7,7 +7,7 @@ use crate::host::Addresses;
 use linux_abi::Errno;
 use linux_abi::net::*;
 use linux_abi::socket::{AF_INET, AF_INET6, AF_UNSPEC};
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 const IFLA_QDISC: u16 = 6;
@@ -28,10 +28,15 @@ const RTA_PRIORITY: u16 = 6;
 const RTA_PREFSRC: u16 = 7;
 const RTA_TABLE: u16 = 15;
 const RT_TABLE_MAIN: u8 = 254;
+const RT_TABLE_LOCAL: u8 = 255;
+/// The answer is a route to one address, no entry of a table.
+const RTM_F_CLONED: u32 = 0x200;
+const RTCF_LOCAL: u32 = 0x8000_0000;
 const RTPROT_KERNEL: u8 = 2;
 const RTPROT_BOOT: u8 = 3;
 const RT_SCOPE_LINK: u8 = 253;
 const RTN_UNICAST: u8 = 1;
+const RTN_LOCAL: u8 = 2;
 
 /// rtnetlink(7): a route.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -97,6 +102,7 @@ pub(super) fn answer(
                 all.iter().for_each(|interface| reply.routes6(&mut out, interface));
             }
         }
+        RTM_GETROUTE => reply.route_to(&mut out, &all, body)?,
         // Nobody has a link-layer neighbour, rules or queueing disciplines of its own.
         RTM_GETNEIGH | RTM_GETRULE | RTM_GETQDISC if dump => {}
         _ => return Err(Errno::EOPNOTSUPP),
@@ -192,6 +198,39 @@ impl Reply {
         }
     }
 
+    /// The way to one address (`inet_rtm_getroute`). EINVAL without one, ENETUNREACH.
+    fn route_to(self, out: &mut Vec<u8>, all: &[Interface; 2], body: &[u8]) -> Result<(), Errno> {
+        let to = destination(body).ok_or(Errno::EINVAL)?;
+        let own = |interface: &Interface| match to {
+            IpAddr::V4(_) => Some(IpAddr::V4(interface.address)),
+            IpAddr::V6(_) => interface.address6.map(IpAddr::V6),
+        };
+        let is_local = to.is_loopback() || all.iter().any(|interface| own(interface) == Some(to));
+        let interface = &all[usize::from(!is_local)];
+        let source = if is_local { to } else { own(interface).ok_or(Errno::ENETUNREACH)? };
+        let octets = |address: IpAddr| match address {
+            IpAddr::V4(v4) => v4.octets().to_vec(),
+            IpAddr::V6(v6) => v6.octets().to_vec(),
+        };
+        // Of IPv4, Linux tells the table only to who asks for it.
+        let table = if is_local && to.is_ipv6() { RT_TABLE_LOCAL } else { RT_TABLE_MAIN };
+        let local = if is_local && to.is_ipv4() { RTCF_LOCAL } else { 0 };
+        let fixed = Rtmsg {
+            family: if to.is_ipv4() { AF_INET } else { AF_INET6 } as u8,
+            dst_len: if to.is_ipv4() { 32 } else { 128 },
+            table,
+            kind: if is_local { RTN_LOCAL } else { RTN_UNICAST },
+            flags: RTM_F_CLONED | local,
+            ..Rtmsg::default()
+        };
+        let start = self.message(out, RTM_NEWROUTE, 0, fixed.as_bytes());
+        attribute(out, start, RTA_TABLE, &u32::from(table).to_ne_bytes());
+        attribute(out, start, RTA_DST, &octets(to));
+        attribute(out, start, RTA_OIF, &interface.index.to_ne_bytes());
+        attribute(out, start, RTA_PREFSRC, &octets(source));
+        Ok(())
+    }
+
     /// The main table: a default route, and the interface's own network.
     fn routes(self, out: &mut Vec<u8>, interface: &Interface) {
         let route = |dst_len, protocol| Rtmsg {
@@ -211,6 +250,17 @@ impl Reply {
         attribute(out, start, RTA_DST, &interface.network().octets());
         attribute(out, start, RTA_PREFSRC, &interface.address.octets());
         attribute(out, start, RTA_OIF, &interface.index.to_ne_bytes());
+    }
+}
+
+/// The address in a request of a route, of the family that it names.
+fn destination(body: &[u8]) -> Option<IpAddr> {
+    let (fixed, rest) = Rtmsg::read_from_prefix(body).ok()?;
+    let data = attributes(rest).find(|(kind, _)| *kind == RTA_DST)?.1;
+    match i32::from(fixed.family) {
+        AF_INET => Some(IpAddr::from(*data.first_chunk::<4>()?)),
+        AF_INET6 => Some(IpAddr::from(*data.first_chunk::<16>()?)),
+        _ => None,
     }
 }
 
@@ -329,6 +379,20 @@ mod tests {
         let replies = answer(&request(RTM_GETLINK, 0, unknown.as_bytes()), 1000, HOST);
         let (kind, body) = &messages(&replies[0])[0];
         assert_eq!((*kind, &body[..4]), (NLMSG_ERROR, &(-Errno::ENODEV.raw()).to_ne_bytes()[..]));
+    }
+
+    #[test]
+    fn the_way_to_an_address_is_told() {
+        let route = |to: [u8; 4]| {
+            let fixed = Rtmsg { family: AF_INET as u8, dst_len: 32, ..Rtmsg::default() };
+            let mut asked = request(RTM_GETROUTE, 0, fixed.as_bytes());
+            attribute(&mut asked, 0, RTA_DST, &to);
+            let (_, body) = messages(&answer(&asked, 1000, HOST)[0]).remove(0);
+            (attribute_of(&body, 12, RTA_OIF).unwrap()[0], attribute_of(&body, 12, RTA_PREFSRC).unwrap())
+        };
+        assert_eq!(route([11, 0, 0, 9]), (2, vec![11, 0, 0, 5]));
+        assert_eq!(route([11, 0, 0, 5]), (1, vec![11, 0, 0, 5]));
+        assert_eq!(route([127, 0, 0, 1]), (1, vec![127, 0, 0, 1]));
     }
 
     #[test]
