@@ -67,6 +67,18 @@ pub fn measure(programs: &Programs, extent: Extent, report: &mut Report) {
             target: Target::None,
         },
     ));
+    report.add(line(
+        extent,
+        &Rounds {
+            what: "the same with 64 MB that both share",
+            program: &pingpong,
+            arguments: &["shared", "N"],
+            rounds: 5_000,
+            native_rounds: 30_000,
+            per_round: 2.0,
+            target: Target::None,
+        },
+    ));
     measure_many(programs, report);
     report.note(
         "Twins share addresses: a turn moves the page tables of both. Memory: growth of AnonPages, Shmem, PageTables, KernelStack and \

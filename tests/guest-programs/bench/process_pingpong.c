@@ -1,13 +1,17 @@
 /*
  * Two processes hand a byte to each other through two pipes, N times there and
- * back: twins of a fork, or two programs (the child executes this one anew).
+ * back: twins of a fork, twins that share 64 MB in which both have written each
+ * page, or two programs (the child executes this one anew).
  *
- * Usage: process_pingpong twins|programs N. Whoever starts it measures.
+ * Usage: process_pingpong twins|shared|programs N. Whoever starts it measures.
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define SHARED_BYTES (64L << 20)
 
 static int answer(int from, int to, long rounds)
 {
@@ -22,19 +26,27 @@ static int answer(int from, int to, long rounds)
 int main(int argc, char **argv)
 {
     int there[2], back[2], status;
-    char byte = 'b';
+    char byte = 'b', *shared = NULL;
     long rounds;
     pid_t child;
 
     if (argc != 3)
         return 2;
     rounds = atol(argv[2]);
+    if (!strcmp(argv[1], "shared")) {
+        shared = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (shared == MAP_FAILED)
+            return 1;
+        memset(shared, 1, SHARED_BYTES);
+    }
     if (!strcmp(argv[1], "answer"))
         return answer(0, 1, rounds);
     if (pipe(there) || pipe(back) || (child = fork()) < 0)
         return 1;
     if (child == 0) {
-        if (!strcmp(argv[1], "twins"))
+        if (shared)
+            memset(shared, 2, SHARED_BYTES);
+        if (strcmp(argv[1], "programs"))
             _exit(answer(there[0], back[1], rounds));
         dup2(there[0], 0);
         dup2(back[1], 1);
