@@ -26,8 +26,8 @@ struct GroupFiles {
     mount: &'static str,
     limit: &'static str,
     usage: &'static str,
-    /// The line of `memory.stat` with what can be given up at once.
-    reclaimable: &'static str,
+    /// The lines of `memory.stat` with what can be given up: files that are kept in memory.
+    reclaimable: [&'static str; 2],
 }
 
 static VERSIONS: [GroupFiles; 2] = [
@@ -36,14 +36,14 @@ static VERSIONS: [GroupFiles; 2] = [
         mount: "/sys/fs/cgroup",
         limit: "memory.max",
         usage: "memory.current",
-        reclaimable: "inactive_file ",
+        reclaimable: ["inactive_file ", "active_file "],
     },
     GroupFiles {
         line: ":memory:",
         mount: "/sys/fs/cgroup/memory",
         limit: "memory.limit_in_bytes",
         usage: "memory.usage_in_bytes",
-        reclaimable: "total_inactive_file ",
+        reclaimable: ["total_inactive_file ", "total_active_file "],
     },
 ];
 
@@ -124,8 +124,9 @@ impl Group {
     fn left(&self) -> Option<i64> {
         let usage = number(&self.folder.join(self.files.usage))?;
         let stat = read_to_string(self.folder.join("memory.stat")).unwrap_or_default();
-        let reclaimable = stat.lines().find_map(|line| line.strip_prefix(self.files.reclaimable)?.parse::<i64>().ok());
-        Some(self.limit - usage + reclaimable.unwrap_or(0))
+        let bytes = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name)?.parse::<i64>().ok());
+        let reclaimable: i64 = self.files.reclaimable.iter().filter_map(|name| bytes(name)).sum();
+        Some(self.limit - usage + reclaimable)
     }
 }
 
@@ -149,7 +150,7 @@ mod tests {
         write("memory/memory.limit_in_bytes", "7000\n");
         let both = limited_groups(&root, "9:name=systemd:/\n4:memory:/x\n0::/a/b\n");
         let found: Vec<_> = both.iter().map(|group| (group.limit, group.left())).collect();
-        assert_eq!(found, [(5000, Some(2400)), (7000, None)]);
+        assert_eq!(found, [(5000, Some(2409)), (7000, None)]);
         assert_eq!(limited_groups(&root, "1:cpu:/a\n"), []);
         std::fs::remove_dir_all(root).unwrap();
     }
