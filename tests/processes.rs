@@ -193,3 +193,19 @@ fn experiment(hosts: &[(&str, &[(&str, &str)])]) -> String {
     }
     text
 }
+
+/// Builds, changes a source at the same simulated moment, and builds again.
+const REBUILD: &str = r"
+printf 'p: a b\n\tcat a b > p; echo built\na b:\n\ttouch $@\n' > Makefile
+make -s; make -q && echo up to date; touch b; make -q || echo changed; make -s 2>&1
+test p -nt b && test b -nt a && echo in order
+";
+
+#[test]
+fn make_sees_what_was_touched_though_no_time_has_passed() {
+    let folder = folder("processes/rebuild");
+    let mut command = gnomon();
+    command.args(["exec", "--quiet", "bash", "-c", REBUILD]).current_dir(&folder);
+    let output = capture(&mut command);
+    assert_eq!(output.stdout, "built\nup to date\nchanged\nbuilt\nin order\n", "{}", output.stderr);
+}

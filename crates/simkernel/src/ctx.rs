@@ -150,6 +150,12 @@ impl Ctx<'_> {
         }
     }
 
+    /// What the real-time clock shows, in nanoseconds of the Unix epoch.
+    #[inline]
+    pub(crate) fn real_time(&self) -> u64 {
+        self.kernel.vfs.identities.real_time(self.now)
+    }
+
     /// Where a write to a regular file would begin, and how many of `bytes` it may be long, if the process has a limit for files.
     pub(crate) fn limit_write(&mut self, id: FileId, position: Option<u64>, bytes: u64) -> Result<u64, Errno> {
         if self.process.limits.soft(RLIMIT_FSIZE) == RLIM_INFINITY {

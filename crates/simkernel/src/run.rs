@@ -282,7 +282,7 @@ impl Ctx<'_> {
 
     /// Lets the door answer reads of clocks, as far as nothing else happens meanwhile: until the host has made `limit` calls.
     fn show_clocks(&mut self, worker: &mut Worker, limit: u64) {
-        worker.set_clocks(self.now.unix_nanos(), self.now.uptime_nanos());
+        worker.set_clocks(self.real_time(), self.now.uptime_nanos());
         // Logs of calls name every one.
         let logged = self.process.trace.is_some();
         let (looks, cost) = match self.kernel.config.call_cost {

@@ -296,8 +296,9 @@ pub fn memfd_create(ctx: &mut Ctx<'_>, [name, flags, ..]: [u64; 6]) -> SysResult
     let node = RealNode { path: path.clone(), stat, writable: true };
     let number = ctx.kernel.vfs.identities.of(&stat);
     let owner = (ctx.credentials().user.fs, ctx.credentials().group.fs);
+    let stamp = ctx.kernel.vfs.identities.stamp(ctx.now);
     let attributes = ctx.kernel.vfs.identities.attributes(number);
-    attributes.times = Some(crate::vfs::identity::Times::at(ctx.now));
+    attributes.times = Some(crate::vfs::identity::Times::at(stamp));
     attributes.owner = Some(owner);
     let kind = regular(ctx, &path, node, fd, true);
     let cloexec = if flags & MFD_CLOEXEC != 0 { O_CLOEXEC } else { 0 };

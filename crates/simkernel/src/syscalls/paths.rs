@@ -8,7 +8,7 @@ use crate::vfs::mounts::is_below;
 use crate::vfs::permission::Permissions;
 use crate::vfs::synthetic::Synthetic;
 use crate::vfs::walk::{Node, Target};
-use crate::vfs::{RealNode, parent};
+use crate::vfs::{NewTime, RealNode, parent};
 use linux_abi::Errno;
 use linux_abi::capability::{CAP_MKNOD, CAP_SYS_CHROOT};
 use linux_abi::fs::*;
@@ -670,20 +670,20 @@ fn set_times(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, times: [Timespec;
         return Ok(0);
     }
     let subject = subject(ctx, dirfd, path, flags)?;
-    let mut parsed = [None; 2];
+    let mut parsed = [NewTime::Same; 2];
     for (time, out) in times.iter().zip(&mut parsed) {
         *out = match time.tv_nsec {
-            UTIME_NOW => Some(ctx.now.unix_nanos().into()),
-            UTIME_OMIT => None,
-            _ => Some(file_time(*time)?),
+            UTIME_NOW => NewTime::Now,
+            UTIME_OMIT => NewTime::Same,
+            _ => NewTime::At(file_time(*time)?),
         };
     }
     demand_times(ctx, &subject, times)?;
     if let Some((path, node)) = subject.for_change(ctx)? {
         ctx.kernel.vfs.set_times(&node.stat, parsed[0], parsed[1], ctx.now);
         let mask = match parsed {
-            [Some(_), None] => IN_ACCESS,
-            [None, Some(_)] => IN_MODIFY,
+            [_, NewTime::Same] => IN_ACCESS,
+            [NewTime::Same, _] => IN_MODIFY,
             _ => IN_ATTRIB,
         };
         tell(ctx, &path, &node.stat, mask);

@@ -23,7 +23,7 @@ use linux_abi::{Errno, Signal};
 /// process's system calls, a microsecond each, since guests take no simulated time.
 fn clock_nanos(ctx: &Ctx<'_>, clock: i32) -> Result<u64, Errno> {
     match clock {
-        CLOCK_REALTIME | CLOCK_REALTIME_COARSE | CLOCK_REALTIME_ALARM | CLOCK_TAI => Ok(ctx.now.unix_nanos()),
+        CLOCK_REALTIME | CLOCK_REALTIME_COARSE | CLOCK_REALTIME_ALARM | CLOCK_TAI => Ok(ctx.real_time()),
         CLOCK_MONOTONIC | CLOCK_MONOTONIC_RAW | CLOCK_MONOTONIC_COARSE | CLOCK_BOOTTIME | CLOCK_BOOTTIME_ALARM => {
             Ok(ctx.now.uptime_nanos())
         }
@@ -73,7 +73,7 @@ pub(super) fn settimeofday(_ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
 /// gettimeofday(2).
 pub(super) fn gettimeofday(ctx: &mut Ctx<'_>, [time, zone, ..]: [u64; 6]) -> SysResult {
     if time != 0 {
-        let micros = ctx.now.unix_nanos() / 1_000;
+        let micros = ctx.real_time() / 1_000;
         let value = Timeval { tv_sec: (micros / 1_000_000) as i64, tv_usec: (micros % 1_000_000) as i64 };
         ctx.process.memory.write_value(time, &value)?;
     }
@@ -85,7 +85,7 @@ pub(super) fn gettimeofday(ctx: &mut Ctx<'_>, [time, zone, ..]: [u64; 6]) -> Sys
 
 /// time(2).
 pub(super) fn time(ctx: &mut Ctx<'_>, [address, ..]: [u64; 6]) -> SysResult {
-    let seconds = ctx.now.unix_nanos() / 1_000_000_000;
+    let seconds = ctx.real_time() / 1_000_000_000;
     if address != 0 {
         ctx.process.memory.write_value(address, &seconds)?;
     }
@@ -241,7 +241,7 @@ fn read_timex(ctx: &Ctx<'_>, address: u64) -> SysResult {
         return Err(Errno::EPERM.into());
     }
     let mut words = [0u64; BYTES / 8];
-    let now = ctx.now.unix_nanos();
+    let now = ctx.real_time();
     // modes; offset, freq, maxerror, esterror; status, constant, precision, tolerance; time; tick.
     words[0] = modes.into();
     words[7] = 1;

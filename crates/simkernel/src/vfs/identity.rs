@@ -1,5 +1,9 @@
 //! What a guest sees of a file's identity and attributes, where the machine's own would differ from run to run: inode numbers
 //! come from a counter by first sight, times of files in writable areas are simulated ones, and owners are root.
+//!
+//! No two events stamp files with the same time, although much can happen on a host while its time stands still: each stamp is a
+//! nanosecond later than the last one, so that `make` sees what was changed after what was built. The real-time clock shows
+//! no earlier time than the last stamp.
 
 use base::SimTime;
 use base::map::FastMap;
@@ -24,9 +28,14 @@ pub struct Times {
 }
 
 impl Times {
-    pub fn at(now: SimTime) -> Self {
-        let ns = now.unix_nanos().into();
+    pub fn at(stamp: u64) -> Self {
+        let ns = stamp.into();
         Times { accessed: ns, modified: ns, changed: ns }
+    }
+
+    /// Of what was there before the run.
+    pub fn of_start() -> Self {
+        Times::at(SimTime::ZERO.unix_nanos())
     }
 
     /// Puts them into what `stat` answers.
@@ -55,9 +64,22 @@ pub struct Identities {
     numbers: FastMap<(u64, u64), u64>,
     attributes: FastMap<u64, Attributes>,
     given: u64,
+    /// The last stamp, in nanoseconds of the Unix epoch.
+    last_stamp: u64,
 }
 
 impl Identities {
+    /// The time for what happens to files now, in nanoseconds of the Unix epoch: later than any before.
+    pub fn stamp(&mut self, now: SimTime) -> u64 {
+        self.last_stamp = now.unix_nanos().max(self.last_stamp + 1);
+        self.last_stamp
+    }
+
+    /// What the real-time clock shows, in nanoseconds of the Unix epoch.
+    pub fn real_time(&self, now: SimTime) -> u64 {
+        now.unix_nanos().max(self.last_stamp)
+    }
+
     /// The number that stands for a real inode.
     pub fn number(&mut self, device: u64, inode: u64) -> u64 {
         *self.numbers.entry((device, inode)).or_insert_with(|| {
@@ -94,14 +116,15 @@ impl Identities {
 
     /// A write: modification and change time.
     pub fn touch(&mut self, number: u64, now: SimTime) {
-        let times = self.attributes(number).times.get_or_insert(Times::at(SimTime::ZERO));
-        times.modified = now.unix_nanos().into();
-        times.changed = times.modified;
+        let stamp = self.stamp(now).into();
+        let times = self.attributes(number).times.get_or_insert(Times::of_start());
+        (times.modified, times.changed) = (stamp, stamp);
     }
 
     /// A change of attributes: change time.
     pub fn change(&mut self, number: u64, now: SimTime) {
-        self.attributes(number).times.get_or_insert(Times::at(SimTime::ZERO)).changed = now.unix_nanos().into();
+        let stamp = self.stamp(now).into();
+        self.attributes(number).times.get_or_insert(Times::of_start()).changed = stamp;
     }
 
     /// `stat` as a guest sees it.
@@ -135,7 +158,7 @@ impl Identities {
 
     fn present_writable(&mut self, stat: &mut Stat) {
         let known = self.attributes.get(&stat.st_ino).copied().unwrap_or_default();
-        let times = known.times.unwrap_or(Times::at(SimTime::ZERO));
+        let times = known.times.unwrap_or(Times::of_start());
         stat.st_dev = WRITABLE_DEVICE;
         (stat.st_uid, stat.st_gid) = known.owner.unwrap_or((0, 0));
         if let Some(mode) = known.mode {
@@ -188,6 +211,12 @@ mod tests {
         assert_eq!(second, first + 1);
         assert_eq!(identities.number(1, 700), first);
         identities.touch(first, SimTime::from_nanos(5));
+        identities.change(second, SimTime::from_nanos(5));
+        let changed =
+            |identities: &mut Identities, number| identities.attributes(number).times.map(|times| times.changed);
+        let (earlier, later) = (changed(&mut identities, first), changed(&mut identities, second));
+        assert_eq!((earlier.map(|time| time + 1), later), (later, Some(identities.real_time(SimTime::ZERO).into())));
+        assert_eq!(identities.real_time(SimTime::from_nanos(9)), SimTime::from_nanos(9).unix_nanos());
         identities.forget(1, 700);
         assert_eq!(identities.number(1, 700), second + 1);
         assert!(identities.attributes(second + 1).times.is_none());

@@ -69,6 +69,15 @@ pub struct Vfs {
     serials: u64,
 }
 
+/// One of a file's times as utimensat(2) sets it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NewTime {
+    Same,
+    Now,
+    /// In nanoseconds of the Unix epoch, which it may precede.
+    At(i128),
+}
+
 /// What a new file is given.
 #[derive(Clone, Copy, Debug)]
 pub struct New<'a> {
@@ -170,9 +179,10 @@ impl Vfs {
 
     fn note_birth(&mut self, stat: &rustix::fs::Stat, now: SimTime) {
         let number = self.identities.of(stat);
+        let stamp = self.identities.stamp(now);
         let attributes = self.identities.attributes(number);
-        attributes.times = Some(Times::at(now));
-        attributes.born = Some(now.unix_nanos());
+        attributes.times = Some(Times::at(stamp));
+        attributes.born = Some(stamp);
     }
 
     /// Notes times, owner and mode of what was just created, and the change of its directory.
@@ -360,13 +370,19 @@ impl Vfs {
         Permissions { mode: permissions.mode | passage, ..permissions }
     }
 
-    /// Notes times, in nanoseconds of the Unix epoch; None leaves one as it is.
-    pub fn set_times(&mut self, stat: &rustix::fs::Stat, accessed: Option<i128>, modified: Option<i128>, now: SimTime) {
+    /// Notes times.
+    pub fn set_times(&mut self, stat: &rustix::fs::Stat, accessed: NewTime, modified: NewTime, now: SimTime) {
         let number = self.identities.of(stat);
-        let times = self.identities.attributes(number).times.get_or_insert(Times::at(SimTime::ZERO));
-        times.accessed = accessed.unwrap_or(times.accessed);
-        times.modified = modified.unwrap_or(times.modified);
-        times.changed = now.unix_nanos().into();
+        let stamp = self.identities.stamp(now).into();
+        let times = self.identities.attributes(number).times.get_or_insert(Times::of_start());
+        for (time, new) in [(&mut times.accessed, accessed), (&mut times.modified, modified)] {
+            match new {
+                NewTime::Same => {}
+                NewTime::Now => *time = stamp,
+                NewTime::At(nanos) => *time = nanos,
+            }
+        }
+        times.changed = stamp;
     }
 
     pub fn truncate(&mut self, path: &[u8], node: &RealNode, size: u64, now: SimTime) -> Result<(), Errno> {

@@ -5,7 +5,6 @@ use super::mounts::{Area, Lower, RUN_DIRECTORIES};
 use super::permission::Permissions;
 use super::synthetic::{Synthetic, View};
 use super::{RealNode, Vfs, as_path, errno, parent, walk};
-use base::SimTime;
 use linux_abi::Errno;
 use linux_abi::fs::{S_IFDIR, S_IFLNK, S_IFREG};
 use rustix::fs::{CWD, Mode, OFlags};
@@ -135,7 +134,7 @@ impl Vfs {
         let permissions = Permissions::from(&super::synthetic::stat(view, path, node));
         self.note_permissions(&copy.stat, permissions);
         let number = self.identities.of(&copy.stat);
-        self.identities.attributes(number).times = Some(Times::at(SimTime::ZERO));
+        self.identities.attributes(number).times = Some(Times::of_start());
         Ok(copy)
     }
 

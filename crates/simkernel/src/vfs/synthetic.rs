@@ -343,7 +343,7 @@ pub fn stat(view: &View<'_>, path: &[u8], node: &Synthetic) -> Stat {
     if let Synthetic::Terminal(number, attributes) = node {
         stat.st_rdev = makedev(PTS_MAJOR, *number);
         (stat.st_uid, stat.st_gid) = attributes.owner;
-        super::identity::Times::at(attributes.opened).show(&mut stat);
+        super::identity::Times::at(attributes.opened.unix_nanos()).show(&mut stat);
     }
     if mode & S_IFMT == S_IFDIR {
         stat.st_nlink = 2;

@@ -314,7 +314,7 @@ fn attributes_are_simulated_and_the_run_can_always_read() {
     let real = std::fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(real & 0o7777, 0o711, "no set-user-id bit reaches the machine");
     run.vfs.set_owner(&node, Some(33), None, NOW);
-    run.vfs.set_times(&node.stat, Some(7_000_000_001), None, NOW);
+    run.vfs.set_times(&node.stat, NewTime::At(7_000_000_001), NewTime::Same, NOW);
     let stat = run.vfs.stat(&node);
     assert_eq!((stat.st_uid, stat.st_gid), (33, 0));
     assert_eq!((stat.st_atime, stat.st_atime_nsec), (7, 1));
