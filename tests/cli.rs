@@ -8,6 +8,7 @@ use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A correct experiment of two hosts; tests spoil it. Lines are counted from 1, at `general`.
@@ -403,11 +404,19 @@ impl Running {
 
 #[test]
 fn the_first_interrupt_ends_a_run_with_its_recordings() {
-    for (sent, status) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
+    let calls = "select(undef, undef, undef, 0.001)";
+    for (sent, status, body) in
+        [(Signal::SIGINT, 130, calls), (Signal::SIGTERM, 143, calls), (Signal::SIGINT, 130, "$i++")]
+    {
         let directory = directory();
-        let mut run = endless(directory.path(), "select(undef, undef, undef, 0.001)");
+        let mut run = endless(directory.path(), body);
+        let begun = Instant::now();
         run.signal(sent);
-        assert_eq!(run.0.wait().unwrap().code(), Some(status));
+        assert_eq!(run.0.wait().unwrap().code(), Some(status), "{body}");
+        assert!(
+            begun.elapsed() < Duration::from_secs(8),
+            "before the budget of a guest that computes is used up: {body}"
+        );
         assert!(directory.path().join("out/sim-stats.json").is_file());
     }
 }
@@ -415,11 +424,11 @@ fn the_first_interrupt_ends_a_run_with_its_recordings() {
 #[test]
 fn the_second_interrupt_ends_a_run_that_does_not_yield() {
     let directory = directory();
-    let mut run = endless(directory.path(), "1");
+    let mut run = endless(directory.path(), "$i++");
     run.signal(Signal::SIGINT);
+    run.signal(Signal::SIGTERM);
     let mut line = String::new();
     BufReader::new(run.0.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
     assert!(line.contains("SIGINT once more ends it at once"), "{line}");
-    run.signal(Signal::SIGINT);
-    assert_eq!(run.0.wait().unwrap().signal(), Some(Signal::SIGINT as i32));
+    assert_eq!(run.0.wait().unwrap().signal(), Some(Signal::SIGTERM as i32));
 }

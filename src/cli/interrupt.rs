@@ -59,6 +59,7 @@ impl Interrupts {
 fn wait(set: &SigSet, state: &State) {
     let Ok(first) = set.wait() else { return };
     state.signal.store(first as i32, Ordering::Relaxed);
+    guest::end_computing();
     state.stop.store(true, Ordering::Relaxed);
     let start = if Terminal::is_terminal() { "\r\x1b[K" } else { "" };
     let message = format!("{start}gnomon: stopping with the recordings kept; {first} once more ends it at once");

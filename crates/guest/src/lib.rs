@@ -37,7 +37,7 @@ pub use memory::{
     AddressSpace, Backing, Fault, MapError, MapRequest, MoveRequest, PROT_EXEC, PROT_READ, PROT_WRITE, Shortage, Vma,
     VmaKind, for_growth, limit_memory, shortage,
 };
-pub use preempt::Stopwatch;
+pub use preempt::{Stopwatch, end_computing, is_ending};
 pub use registers::{Registers, SIGNAL_XSAVE_BYTES};
 pub use spin::{Proof, Spin, prove_spin};
 pub use switch::CLOCK_CALLS;

@@ -14,7 +14,7 @@ use crate::traps::{current_worker, leave_guest};
 use crate::worker::Worker;
 use std::io;
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Debuggers pass it on without a word.
@@ -56,6 +56,18 @@ pub(crate) extern "C" fn tick(_signal: i32, info: *mut libc::siginfo_t, context:
         }
     }
     leave_guest(worker, saved, EXIT_PREEMPTED);
+}
+
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// From now on the run is to come to an end: nobody needs to compute on.
+pub fn end_computing() {
+    ENDING.store(true, Ordering::Relaxed);
+}
+
+/// Whether [`end_computing`] was called.
+pub fn is_ending() -> bool {
+    ENDING.load(Ordering::Relaxed)
 }
 
 /// A worker's timers.

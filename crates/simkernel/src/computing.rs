@@ -311,12 +311,17 @@ impl Ctx<'_> {
 
     /// Moves time on for a guest that has computed for longer than it may.
     fn over_budget(&mut self, rules: &ComputingRules, worker: &Worker) -> Option<Turn> {
+        // What stands for an instruction there must not be torn apart, and signals could not show the place.
+        if self.process.memory.is_in_sled(self.thread.vcpu.registers().rip) {
+            return None;
+        }
+        if guest::is_ending() {
+            return Some(self.nap(rules.last_nap));
+        }
         let budget = rules.budget?;
         let used = worker.tick().saturating_mul(self.thread.computing.ticks);
         let limit = if self.process.over_budget { rules.interval } else { budget };
-        let rip = self.thread.vcpu.registers().rip;
-        // What stands for an instruction there must not be torn apart, and signals could not show the place.
-        if used < limit || self.process.memory.is_in_sled(rip) {
+        if used < limit {
             return None;
         }
         if !std::mem::replace(&mut self.process.over_budget, true) {
