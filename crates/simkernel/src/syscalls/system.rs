@@ -198,9 +198,10 @@ fn demand_scheduling(ctx: &Ctx<'_>, tid: u64) -> Result<(), Errno> {
     if same || ctx.credentials().can(CAP_SYS_NICE) { Ok(()) } else { Err(Errno::EPERM) }
 }
 
+/// ESRCH for the number of no thread of the host. Process 1 is known, though nothing of it can be changed.
 pub(super) fn known_thread(ctx: &Ctx<'_>, tid: u64) -> Result<(), Errno> {
     let tid = tid as u32;
-    let known = tid == 0 || tid == ctx.thread.tid.0 || ctx.kernel.threads.get(tid).is_some();
+    let known = tid == 0 || tid == INIT.0 || tid == ctx.thread.tid.0 || ctx.kernel.threads.get(tid).is_some();
     if known { Ok(()) } else { Err(Errno::ESRCH) }
 }
 
