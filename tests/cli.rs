@@ -1,5 +1,6 @@
 //! The command line, from outside: what is refused and how, what is explained, what other tools rely on.
 
+use base::wall::WallClock;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;
@@ -8,7 +9,7 @@ use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// A correct experiment of two hosts; tests spoil it. Lines are counted from 1, at `general`.
@@ -410,7 +411,7 @@ fn the_first_interrupt_ends_a_run_with_its_recordings() {
     {
         let directory = directory();
         let mut run = endless(directory.path(), body);
-        let begun = Instant::now();
+        let begun = WallClock::start();
         run.signal(sent);
         assert_eq!(run.0.wait().unwrap().code(), Some(status), "{body}");
         assert!(
