@@ -2,6 +2,8 @@
 
 use super::paths::{existing, start_of};
 use crate::ctx::Ctx;
+use crate::exec::Caller;
+use crate::kernel::Kernel;
 use crate::outcome::SysResult;
 use crate::vfs::permission::Permissions;
 use crate::vfs::synthetic::{Synthetic, View};
@@ -12,26 +14,33 @@ use linux_abi::capability::{CAP_DAC_OVERRIDE, CAP_FOWNER};
 use linux_abi::fs::*;
 use std::sync::Arc;
 
+impl Kernel {
+    /// The file tree, and what a caller sees of the host there; the simulator itself sees and may do everything.
+    pub(crate) fn eyes<'a>(&'a mut self, caller: Option<Caller<'a>>) -> (&'a mut Vfs, View<'a>) {
+        let view = View {
+            config: &self.config,
+            process: caller.map(|caller| caller.process),
+            thread: caller.map(|caller| caller.thread),
+            credentials: caller.map(|caller| &*caller.thread.credentials),
+            threads: &self.threads,
+            processes: &self.processes,
+            shared: &self.shared,
+            ipc: &self.ipc,
+            terminals: &self.terminals,
+            files: &self.files,
+            net: &self.net,
+            unix: &self.unix,
+            now: self.now,
+        };
+        (&mut self.vfs, view)
+    }
+}
+
 impl Ctx<'_> {
     /// Works on the file tree with the calling thread's eyes and rights.
     pub(crate) fn with_vfs<R>(&mut self, work: impl FnOnce(&mut Vfs, &View<'_>) -> R) -> R {
-        let kernel = &mut *self.kernel;
-        let view = View {
-            config: &kernel.config,
-            process: Some(self.process),
-            thread: Some(self.thread),
-            credentials: Some(&self.thread.credentials),
-            threads: &kernel.threads,
-            processes: &kernel.processes,
-            shared: &kernel.shared,
-            ipc: &kernel.ipc,
-            terminals: &kernel.terminals,
-            files: &kernel.files,
-            net: &kernel.net,
-            unix: &kernel.unix,
-            now: self.now,
-        };
-        work(&mut kernel.vfs, &view)
+        let (vfs, view) = self.kernel.eyes(Some(Caller { process: self.process, thread: self.thread }));
+        work(vfs, &View { now: self.now, ..view })
     }
 
     /// Walks a path from a directory descriptor (or AT_FDCWD).

@@ -12,7 +12,7 @@ use crate::namespaces;
 use crate::outcome::{Outcome, Restart, SysResult};
 use crate::tty::{self, Side};
 use crate::vfs::permission::Permissions;
-use crate::vfs::synthetic::{self, Device, Synthetic, View};
+use crate::vfs::synthetic::{self, Device, Synthetic};
 use crate::vfs::walk::{Node, Target};
 use crate::vfs::{RealNode, as_path, errno};
 use crate::wait::Events;
@@ -466,30 +466,16 @@ impl crate::kernel::Kernel {
         caller: Option<Caller<'_>>,
         path: &[u8],
     ) -> Result<(std::fs::File, Vec<u8>, ProgramFile), Errno> {
-        let view = View {
-            config: &self.config,
-            process: caller.map(|caller| caller.process),
-            thread: caller.map(|caller| caller.thread),
-            credentials: caller.map(|caller| &*caller.thread.credentials),
-            threads: &self.threads,
-            processes: &self.processes,
-            shared: &self.shared,
-            ipc: &self.ipc,
-            terminals: &self.terminals,
-            files: &self.files,
-            net: &self.net,
-            unix: &self.unix,
-            now: self.now,
-        };
+        let (vfs, view) = self.eyes(caller);
         let cwd = caller.map_or(&b"/"[..], |caller| {
-            &self.shared.places[caller.thread.own_place.unwrap_or(caller.process.place)].cwd
+            &view.shared.places[caller.thread.own_place.unwrap_or(caller.process.place)].cwd
         });
-        let target = self.vfs.walk(&view, cwd, path, true)?;
+        let target = vfs.walk(&view, cwd, path, true)?;
         let node = target.node.ok_or(Errno::ENOENT)?;
         if let (Node::Synthetic(Synthetic::Descriptor { pid, fd }), Some(caller)) = (&node, caller) {
             return self.open_executable_descriptor(caller, *pid, *fd);
         }
-        let Permissions { mode, user, group } = self.vfs.permissions(&view, &target.path, &node);
+        let Permissions { mode, user, group } = vfs.permissions(&view, &target.path, &node);
         let Node::Real(real) = node else { return Err(Errno::EACCES) };
         let root = Credentials::default();
         let who = view.credentials.unwrap_or(&root);

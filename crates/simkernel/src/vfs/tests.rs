@@ -80,12 +80,13 @@ impl Run {
         }
     }
 
-    fn walk(&mut self, path: &str, follow: bool) -> Result<Target, Errno> {
+    /// The file tree, and what somebody sees who has these rights, or all.
+    fn eyes<'a>(&'a mut self, credentials: Option<&'a Credentials>) -> (&'a mut Vfs, View<'a>) {
         let view = View {
             config: &self.config,
             process: None,
             thread: None,
-            credentials: None,
+            credentials,
             threads: &self.threads,
             processes: &self.processes,
             shared: &self.shared,
@@ -96,7 +97,12 @@ impl Run {
             unix: &self.unix,
             now: SimTime::ZERO,
         };
-        self.vfs.walk(&view, b"/", path.as_bytes(), follow)
+        (&mut self.vfs, view)
+    }
+
+    fn walk(&mut self, path: &str, follow: bool) -> Result<Target, Errno> {
+        let (vfs, view) = self.eyes(None);
+        vfs.walk(&view, b"/", path.as_bytes(), follow)
     }
 
     fn real(&mut self, path: &str) -> RealNode {
@@ -108,22 +114,8 @@ impl Run {
 
     fn names(&mut self, path: &str) -> Vec<String> {
         let target = self.walk(path, true).unwrap();
-        let view = View {
-            config: &self.config,
-            process: None,
-            thread: None,
-            credentials: None,
-            threads: &self.threads,
-            processes: &self.processes,
-            shared: &self.shared,
-            ipc: &self.ipc,
-            terminals: &self.terminals,
-            files: &self.files,
-            net: &self.net,
-            unix: &self.unix,
-            now: SimTime::ZERO,
-        };
-        let entries = self.vfs.list(&view, &target.path, &target.node.unwrap()).unwrap();
+        let (vfs, view) = self.eyes(None);
+        let entries = vfs.list(&view, &target.path, &target.node.unwrap()).unwrap();
         entries.into_iter().map(|e| String::from_utf8(e.name).unwrap()).collect()
     }
 
@@ -233,24 +225,10 @@ fn directories_are_searched_with_the_viewers_rights() {
     run.vfs.mkdir(closed.as_bytes(), &new(0o700)).unwrap();
     run.vfs.create(file.as_bytes(), &new(0o644)).unwrap();
     let nobody = Credentials::of_user(65_534, 65_534, &[]);
-    let view = View {
-        config: &run.config,
-        process: None,
-        thread: None,
-        credentials: Some(&nobody),
-        threads: &run.threads,
-        processes: &run.processes,
-        shared: &run.shared,
-        ipc: &run.ipc,
-        terminals: &run.terminals,
-        files: &run.files,
-        net: &run.net,
-        unix: &run.unix,
-        now: SimTime::ZERO,
-    };
-    assert_eq!(run.vfs.walk(&view, b"/", file.as_bytes(), true).unwrap_err(), Errno::EACCES);
-    assert!(run.vfs.walk(&view, b"/", closed.as_bytes(), true).unwrap().node.is_some());
-    assert!(run.vfs.walk(&View { credentials: None, ..view }, b"/", file.as_bytes(), true).is_ok());
+    let (vfs, view) = run.eyes(Some(&nobody));
+    assert_eq!(vfs.walk(&view, b"/", file.as_bytes(), true).unwrap_err(), Errno::EACCES);
+    assert!(vfs.walk(&view, b"/", closed.as_bytes(), true).unwrap().node.is_some());
+    assert!(vfs.walk(&View { credentials: None, ..view }, b"/", file.as_bytes(), true).is_ok());
 }
 
 #[test]
@@ -267,26 +245,13 @@ fn everyone_may_pass_closed_directories_that_lead_to_the_host() {
     }
     let nobody = Credentials::of_user(65_534, 65_534, &[]);
     // What was passed with all rights is remembered.
+    let root = run.root.clone();
     for credentials in [None, Some(&nobody)] {
-        let view = View {
-            config: &run.config,
-            process: None,
-            thread: None,
-            credentials,
-            threads: &run.threads,
-            processes: &run.processes,
-            shared: &run.shared,
-            ipc: &run.ipc,
-            terminals: &run.terminals,
-            files: &run.files,
-            net: &run.net,
-            unix: &run.unix,
-            now: SimTime::ZERO,
-        };
-        assert!(run.vfs.walk(&view, b"/", hosts.join("alpha/file").as_os_str().as_bytes(), true).is_ok());
+        let (vfs, view) = run.eyes(credentials);
+        assert!(vfs.walk(&view, b"/", hosts.join("alpha/file").as_os_str().as_bytes(), true).is_ok());
         for directory in ["elsewhere", "run.data/hosts/beta"] {
-            let below = run.root.join(directory).join("below");
-            let found = run.vfs.walk(&view, b"/", below.as_os_str().as_bytes(), true);
+            let below = root.join(directory).join("below");
+            let found = vfs.walk(&view, b"/", below.as_os_str().as_bytes(), true);
             assert_eq!(found.err(), credentials.map(|_| Errno::EACCES), "{directory}");
         }
     }
