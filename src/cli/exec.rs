@@ -4,6 +4,7 @@ use super::launch::{Debugging, Failure, Finished, Launch};
 use super::{complain, gdb, input, options, report, status};
 use crate::sandbox::Lifetime;
 use crate::simulation::{GuestState, Verdict};
+use base::Cause;
 use base::quantity::{exact_bandwidth, exact_duration, parse_bandwidth, parse_duration};
 use clap::ArgMatches;
 use recorder::GuestFile;
@@ -159,7 +160,7 @@ fn conclude(plan: &Plan, finished: &Finished) -> u8 {
         return report::interrupted_status(finished.signal);
     }
     let Some(guest) = summary.guests.first() else { return GNOMON_FAILED };
-    if summary.stats.gnomon.computing.short_of_memory > 0 {
+    if summary.interferences.get(Cause::Memory).is_some() {
         complain(&format!("{}: there was not enough memory (see --memory-limit)", guest.path));
     }
     match &guest.state {

@@ -4,7 +4,6 @@ use super::launch::Finished;
 use super::status;
 use crate::simulation::{FinalGuest, Summary, Verdict};
 use recorder::GuestFile;
-use recorder::stats::ComputingStats;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -87,7 +86,7 @@ fn write_summary(text: &mut String, summary: &Summary) {
         let _ = writeln!(text, "unsupported system calls: {}", calls.join(", "));
     }
     write_crashes(text, summary);
-    write_repeatability(text, &stats.gnomon.computing);
+    write_repeatability(text, summary);
     write_costs(text, summary);
     let _ = writeln!(text, "digest: {}", summary.digest);
     let _ = writeln!(text, "data: {}", summary.data_directory.display());
@@ -105,27 +104,9 @@ fn write_crashes(text: &mut String, summary: &Summary) {
 }
 
 /// What made the run depend on this machine, if anything did.
-fn write_repeatability(text: &mut String, computing: &ComputingStats) {
-    if computing.over_budget > 0 {
-        let (guests, times) = (computing.over_budget, computing.preemptions);
-        let _ = writeln!(
-            text,
-            "not reproducible to the bit: {guests} guests computed past their budget and were pre-empted {times} times; the log names them"
-        );
-    }
-    if computing.short_of_memory > 0 {
-        let guests = computing.short_of_memory;
-        let _ = writeln!(
-            text,
-            "not reproducible to the bit: the machine had no memory left for {guests} guests; the log names them"
-        );
-    }
-    if computing.charged_ns > 0 {
-        let seconds = computing.charged_ns as f64 / 1e9;
-        let _ = writeln!(
-            text,
-            "not reproducible to the bit: computing took {seconds:.3} s of simulated time, as measured (cpu_speed)"
-        );
+fn write_repeatability(text: &mut String, summary: &Summary) {
+    for (cause, seen) in summary.interferences.iter() {
+        let _ = writeln!(text, "not reproducible to the bit: {}", cause.sentence(seen));
     }
 }
 

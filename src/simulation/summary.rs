@@ -2,8 +2,11 @@
 
 use super::host::{Guest, SimHost};
 use super::is_expected;
-use base::SimTime;
-use recorder::stats::{CpuStats, MemoryStats, NetworkStats, SimStats, WorkerStats, add};
+use base::interference::Interference;
+use base::{Cause, Interferences, SimTime};
+use recorder::stats::{
+    ComputingStats, CpuStats, InterferenceStats, MemoryStats, NetworkStats, SimStats, WorkerStats, add,
+};
 use recorder::{DataDirectory, OutputPool, RunDigest};
 use scenario::Plan;
 use simkernel::process::ExitStatus;
@@ -73,6 +76,8 @@ pub struct Summary {
     pub simulated: SimTime,
     pub data_directory: PathBuf,
     pub stats: SimStats,
+    /// In what the run depended on this machine: empty for one that can be repeated to the bit.
+    pub interferences: Interferences,
 }
 
 impl Summary {
@@ -131,6 +136,7 @@ pub(super) fn conclude(
     let interrupted = outcome.ending == engine::Ending::Interrupted;
     let simulated = simulated_time(plan, outcome);
     let mut stats = SimStats::default();
+    let mut interferences = Interferences::default();
     let mut digest = RunDigest::new();
     let mut guests = Vec::new();
     let mut crash_reports = Vec::new();
@@ -144,12 +150,14 @@ pub(super) fn conclude(
         digest.host(&host.name, &host.digest);
         guests.extend(host.guests.iter().map(|guest| final_guest(&host, guest)));
         crash_reports.extend(reports_of(&host));
-        count(&mut stats, &host);
+        count(&mut stats, &mut interferences, &host);
     }
     if !plan.experimental.use_syscall_counters {
         stats.syscalls.clear();
     }
     let digest = digest.finish();
+    note_computing(&mut interferences, &stats.gnomon.computing);
+    fill_interferences(&mut stats, &interferences);
     fill_stats(&mut stats, plan, outcome, &digest, wall, simulated);
     stats.gnomon.guests = guests.len() as u64;
     (stats.gnomon.cpu, stats.gnomon.memory) = (cpu, memory);
@@ -161,7 +169,7 @@ pub(super) fn conclude(
         (false, false) => Verdict::Success,
     };
     let data_directory = plan.data_directory.clone();
-    Ok(Summary { verdict, guests, crash_reports, digest, wall, simulated, data_directory, stats })
+    Ok(Summary { verdict, guests, crash_reports, digest, wall, simulated, data_directory, stats, interferences })
 }
 
 /// Logs of calls are no part of the digest: recording does not change a run.
@@ -211,7 +219,7 @@ fn final_guest(host: &SimHost, guest: &Guest) -> FinalGuest {
     }
 }
 
-fn count(stats: &mut SimStats, host: &SimHost) {
+fn count(stats: &mut SimStats, all: &mut Interferences, host: &SimHost) {
     let counts = host.counts;
     let network: &mut NetworkStats = &mut stats.gnomon.network;
     network.packets_sent += counts.sent;
@@ -227,7 +235,7 @@ fn count(stats: &mut SimStats, host: &SimHost) {
     sum.preemptions += computing.preemptions;
     sum.preempted_ns += computing.preempted.as_nanos();
     sum.charged_ns += computing.charged.as_nanos();
-    sum.short_of_memory += computing.short_of_memory;
+    all.add(&host.kernel.interferences);
     for (number, calls) in &host.kernel.unsupported_calls {
         add(&mut stats.gnomon.interception.unsupported, &call_name(*number), *calls);
     }
@@ -237,6 +245,23 @@ fn count(stats: &mut SimStats, host: &SimHost) {
     for (number, calls) in host.kernel.call_counts.iter().enumerate().filter(|(_, calls)| **calls > 0) {
         add(&mut stats.syscalls, &call_name(number as u64), *calls);
     }
+}
+
+/// Computing that took simulated time.
+fn note_computing(all: &mut Interferences, computing: &ComputingStats) {
+    all.note_many(Cause::Budget, computing.over_budget, || format!("{} times", computing.preemptions));
+    if computing.charged_ns > 0 {
+        all.note(Cause::CpuSpeed, || format!("{:.3} s", computing.charged_ns as f64 / 1e9));
+    }
+}
+
+fn fill_interferences(stats: &mut SimStats, all: &Interferences) {
+    let gnomon = &mut stats.gnomon;
+    gnomon.computing.reproducible = all.is_empty();
+    let entry = |(cause, seen): (Cause, &Interference)| {
+        (cause.name(), InterferenceStats { times: seen.times, first: seen.first.clone() })
+    };
+    gnomon.interferences = all.iter().map(entry).collect();
 }
 
 fn call_name(number: u64) -> String {
@@ -253,8 +278,6 @@ fn fill_stats(
 ) {
     let counters = guest::counters();
     let gnomon = &mut stats.gnomon;
-    let computing = &mut gnomon.computing;
-    computing.reproducible = computing.preemptions == 0 && computing.charged_ns == 0 && computing.short_of_memory == 0;
     gnomon.version = env!("CARGO_PKG_VERSION").to_owned();
     gnomon.seed = plan.general.seed.into();
     gnomon.digest = digest.to_owned();

@@ -1,7 +1,8 @@
 //! What every other crate may use and what knows none of them: simulated time, ids, quantities with units, the seed tree,
-//! deterministic hash maps, and the one door to the wall clock.
+//! deterministic hash maps, what of a run the machine decided, and the one door to the wall clock.
 
 pub mod ids;
+pub mod interference;
 pub mod map;
 pub mod quantity;
 pub mod seed;
@@ -10,6 +11,7 @@ pub mod units;
 pub mod wall;
 
 pub use ids::HostId;
+pub use interference::{Cause, Interferences};
 pub use seed::{Rng, SeedTree};
 pub use time::{SimDuration, SimTime};
 pub use units::{Bandwidth, ByteSize};

@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// FNV-1a over bytes, with a multiply-mix for integers: short keys, no attackers, the same in each run.
+/// A multiplication of 64 by 64 bits per word, folded: for short keys without attackers, the same in each run.
 #[derive(Clone, Copy)]
 pub struct FastHasher(u64);
 

@@ -39,6 +39,8 @@ pub struct GnomonStats {
     pub network: NetworkStats,
     pub interception: InterceptionStats,
     pub computing: ComputingStats,
+    /// In what the run depended on this machine, by cause.
+    pub interferences: BTreeMap<&'static str, InterferenceStats>,
     /// Calls of the real kernel on behalf of guests' memory.
     pub memory_map_calls: MemoryMapStats,
     /// By worker.
@@ -107,7 +109,7 @@ pub struct InterceptionStats {
 /// Guests that computed without calls, and what became of the run's repeatability.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct ComputingStats {
-    /// No guest's result depended on this machine's speed: the same plan gives the same bits again.
+    /// The machine had no say in it (`interferences` is empty): the same plan gives the same bits again.
     pub reproducible: bool,
     /// Loops without calls that rested until something changed.
     pub spins: u64,
@@ -118,8 +120,14 @@ pub struct ComputingStats {
     pub preempted_ns: u64,
     /// The simulated time that computing took on hosts with a `cpu_speed`.
     pub charged_ns: u64,
-    /// Guests that were refused memory, or killed, because the machine had none left.
-    pub short_of_memory: u64,
+}
+
+/// One cause for which a run may come out another way elsewhere.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct InterferenceStats {
+    pub times: u64,
+    /// The first time: whom it concerned, and with what.
+    pub first: String,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]

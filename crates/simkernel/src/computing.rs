@@ -64,8 +64,6 @@ pub struct ComputingCounts {
     pub over_budget: u64,
     /// The simulated time that computing took where the model of processors is on.
     pub charged: SimDuration,
-    /// Processes to which the machine had no memory left to give.
-    pub short_of_memory: u64,
 }
 
 /// A thread that rests in a loop.

@@ -28,7 +28,7 @@ use crate::unix::UnixSockets;
 use crate::vfs::Vfs;
 use crate::wait::{Events, Wake, Watcher};
 use base::map::FastMap;
-use base::{Rng, SimTime};
+use base::{Interferences, Rng, SimTime};
 use guest::HostRegion;
 use linux_abi::Errno;
 use linux_abi::event::{EPOLLEXCLUSIVE, EpollEvent};
@@ -90,6 +90,8 @@ pub struct Kernel {
     pub(crate) spinners: Vec<Spinner>,
     pub(crate) moment: Moment,
     pub computing: ComputingCounts,
+    /// In what the host depended on the machine.
+    pub interferences: Interferences,
     /// How far the threads that run may run on.
     pub(crate) slice: Slice,
     /// Calls by number, executions after a wait not counted again.
@@ -150,6 +152,7 @@ impl Kernel {
             spinners: Vec::new(),
             moment: Moment::new(SimTime::ZERO),
             computing: ComputingCounts::default(),
+            interferences: Interferences::default(),
             slice: Slice { until: SimTime::MAX, line_is_free: true },
             call_counts: Box::new([0; linux_abi::nr::COUNT]),
             reports: Vec::new(),

@@ -458,6 +458,13 @@ impl Ctx<'_> {
         Turn::Parked
     }
 
+    /// The machine had a say in what the calling program gets: the run cannot be called reproducible.
+    pub(crate) fn interfered(&mut self, cause: base::Cause, what: &str) {
+        let (process, host) = (&*self.process, &self.kernel.config.name);
+        let whole = || format!("{host}: {} ({}): {what}", process.program_name(), process.pid.0);
+        self.kernel.interferences.note(cause, whole);
+    }
+
     /// A remark about the calling program, for the run's log.
     pub(crate) fn report(&mut self, message: String) {
         self.kernel.reports.push(Report { pid: self.process.pid, program: self.process.program_name(), message });

@@ -3,6 +3,7 @@
 
 use crate::ctx::Ctx;
 use crate::process::ExitStatus;
+use base::Cause;
 use guest::Shortage;
 use linux_abi::{Errno, Signal, nr};
 
@@ -14,7 +15,7 @@ impl Ctx<'_> {
             return Ok(());
         }
         if guest::shortage() != Shortage::None && self.process.reported.insert(nr::mmap.into()) {
-            self.kernel.computing.short_of_memory += 1;
+            self.interfered(Cause::Memory, "more memory");
             self.report("the machine's memory is used up: more is refused to it (ENOMEM)".to_owned());
         }
         Err(Errno::ENOMEM)
@@ -27,7 +28,7 @@ impl Ctx<'_> {
             return false;
         }
         self.report("killed, since the machine's memory is used up and this program has taken most of it".to_owned());
-        self.kernel.computing.short_of_memory += 1;
+        self.interfered(Cause::Memory, "the memory that it had");
         self.process.ending = Some(ExitStatus::Signaled(Signal::SIGKILL.raw()));
         true
     }

@@ -1,0 +1,132 @@
+//! In what a run depended on the machine that it ran on: each thing that may come out another way elsewhere, by its cause.
+//!
+//! Whoever meets one notes it, and says in the log whom it concerned; the end of the run tells each cause, and calls the run
+//! reproducible only if there was none.
+
+use std::collections::BTreeMap;
+
+/// How the machine had a say.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Cause {
+    /// A guest computed past its budget of processor time.
+    Budget,
+    /// Computing took simulated time, as measured.
+    CpuSpeed,
+    /// A guest was refused memory, or killed, because the machine had none left.
+    Memory,
+    /// A file could not grow: the disk, a quota or the simulator's own limit of file sizes was reached.
+    Space,
+    /// The simulator had no descriptor left for a file that a guest wanted.
+    Descriptors,
+    /// The machine refused a file that it has: no permission for the simulator, an error of the device.
+    Files,
+    /// Something of what the run leaves behind is not complete.
+    Recording,
+}
+
+/// What is known of one cause.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Interference {
+    /// How often it was met, or how many guests met it.
+    pub times: u64,
+    /// The first of them: whom it concerned, and with what.
+    pub first: String,
+}
+
+impl Cause {
+    /// Its key in `sim-stats.json`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Cause::Budget => "budget",
+            Cause::CpuSpeed => "cpu_speed",
+            Cause::Memory => "memory",
+            Cause::Space => "space",
+            Cause::Descriptors => "descriptors",
+            Cause::Files => "files",
+            Cause::Recording => "recording",
+        }
+    }
+
+    /// What the end of a run says about it.
+    pub fn sentence(self, Interference { times, first }: &Interference) -> String {
+        match self {
+            Cause::Budget => {
+                format!("{times} guests computed past their budget and were pre-empted {first}; the log names them")
+            }
+            Cause::CpuSpeed => format!("computing took {first} of simulated time, as measured (cpu_speed)"),
+            Cause::Memory => format!("the machine had no memory left for {times} guests; the log names them"),
+            Cause::Space => format!(
+                "the machine had no room for what guests wrote ({times} times, first {first}); make room, or raise 'ulimit -f' or the quota"
+            ),
+            Cause::Descriptors => format!(
+                "the simulator had no file descriptor left ({times} times, first {first}); raise 'ulimit -n' or fs.file-max"
+            ),
+            Cause::Files => {
+                format!(
+                    "the machine refused files ({times} times, first {first}); look at the device, or at its permissions"
+                )
+            }
+            Cause::Recording => format!("what the run leaves behind is not complete: {first}"),
+        }
+    }
+}
+
+/// All that was noted.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Interferences(BTreeMap<Cause, Interference>);
+
+impl Interferences {
+    /// Whether the machine had no say at all.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn get(&self, cause: Cause) -> Option<&Interference> {
+        self.0.get(&cause)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (Cause, &Interference)> {
+        self.0.iter().map(|(cause, interference)| (*cause, interference))
+    }
+
+    /// One more; `what` is asked at the first of its cause.
+    pub fn note(&mut self, cause: Cause, what: impl FnOnce() -> String) {
+        self.note_many(cause, 1, what);
+    }
+
+    /// So many more. None is no interference.
+    pub fn note_many(&mut self, cause: Cause, times: u64, what: impl FnOnce() -> String) {
+        if times > 0 {
+            self.0.entry(cause).or_insert_with(|| Interference { times: 0, first: what() }).times += times;
+        }
+    }
+
+    /// Adds those of a host whose turn comes after.
+    pub fn add(&mut self, others: &Interferences) {
+        for (cause, interference) in others.iter() {
+            self.note_many(cause, interference.times, || interference.first.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cause_counts_and_keeps_its_first() {
+        let (mut all, mut host) = (Interferences::default(), Interferences::default());
+        assert!(all.is_empty());
+        all.note_many(Cause::Memory, 0, || unreachable!("none"));
+        assert!(all.is_empty());
+        all.note(Cause::Space, || "a".into());
+        host.note(Cause::Space, || "b".into());
+        host.note(Cause::Memory, || "c".into());
+        host.note(Cause::Memory, || unreachable!("known already"));
+        all.add(&host);
+        assert_eq!(all.get(Cause::Space), Some(&Interference { times: 2, first: "a".into() }));
+        let sentences: Vec<String> = all.iter().map(|(cause, seen)| cause.sentence(seen)).collect();
+        assert!(sentences[0].contains("no memory left for 2 guests"), "{sentences:?}");
+        assert!(sentences[1].contains("(2 times, first a)"), "{sentences:?}");
+    }
+}
