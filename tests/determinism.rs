@@ -141,6 +141,8 @@ fn runs_repeat_to_the_bit() {
     assert_same("deterministic strace logs", &deterministic, &recording("deterministic", "2"));
     let plain = lab.run(&["--parallelism", "2"]);
     assert_eq!(first.digest, plain.digest, "recording does not change a run");
+    let soiled = lab.run(&["--parallelism", "2", "--soil-registers", "true"]);
+    assert_same("noise in registers between turns", &plain, &soiled);
 
     // Where calls take time, the clock moves within turns, and the door answers reads of clocks ahead of the simulated kernel.
     let modelled = |arguments: &[&str]| lab.run(&[&["--model-unblocked-syscall-latency", "true"], arguments].concat());

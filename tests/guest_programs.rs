@@ -115,6 +115,24 @@ fn compare(name: &str) {
     assert!(problems.is_empty(), "{name}: {same} of {} cases print the same\n{}", cases.len(), problems.join("\n"));
 }
 
+/// What the switch must keep apart from the guest, whatever the simulator's libraries do, on processors with AVX-512 and without.
+#[test]
+fn noise_in_registers_between_turns_changes_nothing() {
+    let folder = folder("guest-programs/soiled");
+    for name in ["cpu_state", "signals", "spinning", "threads"] {
+        let program = compile(&format!("tests/guest-programs/{name}.c"), &folder);
+        let exec = |soils: &str| {
+            let mut command = gnomon();
+            command.args(["exec", "--quiet", "--stop-time", "10 min", "--soil-registers", soils]);
+            capture(command.arg(&program).current_dir(&folder))
+        };
+        let (clean, soiled) = (exec("false"), exec("true"));
+        assert!(clean.stdout.contains("case "), "{name}: {}", clean.stderr);
+        assert_eq!(clean.stdout, soiled.stdout, "{name}: {}", soiled.stderr);
+        assert_eq!(clean.code(), soiled.code(), "{name}: {}", soiled.stderr);
+    }
+}
+
 /// Whether the tests may become any user: files that they make belong to whom they are.
 fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;

@@ -125,8 +125,13 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     let processors = if pins { worker::processors_for(options.workers) } else { Vec::new() };
     let register = accounting.register();
     let tick = computing::tick(plan);
-    let setup =
-        |index: usize| SimWorker::new(log.worker(), failure.clone(), processors.get(index).copied(), tick, &register);
+    let soils = plan.experimental.soil_registers;
+    let setup = |index: usize| {
+        let mut worker =
+            SimWorker::new(log.worker(), failure.clone(), processors.get(index).copied(), tick, &register)?;
+        worker.guest.set_soiling(soils);
+        Ok(worker)
+    };
     let mut monitor = Monitor::new(plan, &options, clock, board, live)?;
     accounting.start();
     let (hosts, outcome) = simulation.run(stop, setup, |end| {

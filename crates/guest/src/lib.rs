@@ -11,6 +11,7 @@
 #![allow(unsafe_code, reason = "the one crate that runs foreign machine code; each block carries its argument")]
 
 mod arena;
+mod bytes;
 mod copy;
 mod counters;
 mod cpu;

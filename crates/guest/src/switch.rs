@@ -9,7 +9,8 @@
 //! simulated kernel left in the worker's state, as a vDSO would. Flags are preserved, as the instruction does.
 //!
 //! Extended state is kept exactly. What the CPU says is in use (`xgetbv` with ecx = 1) decides what is saved: XMM0-15 always,
-//! their upper halves when they are in use, and everything by XSAVE when x87 or AVX-512 is.
+//! their upper halves when they are in use, and everything by XSAVE when x87 or AVX-512 is. A guest begins with nothing in use but
+//! what is its own, whatever the simulator and its libraries have used in between.
 
 use crate::registers::{EXTENDED_AVX, EXTENDED_FULL, Registers, VectorRegisters, XsaveArea};
 use std::arch::{global_asm, naked_asm};
@@ -150,6 +151,19 @@ pub(crate) unsafe extern "C" fn enter(vcpu: *mut SwitchState) {
         "xrstor64 [rcx]",
         "jmp 4f",
         "2:",
+        // What the simulator has used beyond SSE and AVX is not for the guest, and would make its exit a slow one.
+        "mov eax, 0xffffffff",
+        "cmp byte ptr gs:[{has_xgetbv1}], 0",
+        "je 6f",
+        "mov ecx, 1",
+        "xgetbv",
+        "6:",
+        "and eax, gs:[{full_mask}]",
+        "jz 7f",
+        "mov eax, gs:[{full_mask}]",
+        "xor edx, edx",
+        "xrstor64 gs:[{initial}]",
+        "7:",
         "cmp dword ptr [rdi + {mxcsr}], 0x1f80",
         "je 3f",
         "ldmxcsr [rdi + {mxcsr}]",
@@ -223,6 +237,9 @@ pub(crate) unsafe extern "C" fn enter(vcpu: *mut SwitchState) {
         resume_rip = const offset_of!(WorkerState, resume_rip),
         in_guest = const offset_of!(WorkerState, in_guest),
         selector = const offset_of!(WorkerState, selector),
+        has_xgetbv1 = const offset_of!(WorkerState, has_xgetbv1),
+        full_mask = const offset_of!(WorkerState, full_mask),
+        initial = const offset_of!(WorkerState, initial),
         xsave_mask = const offset_of!(WorkerState, xsave_mask),
         extended = const offset_of!(SwitchState, extended),
         mxcsr = const offset_of!(SwitchState, mxcsr),
@@ -555,7 +572,41 @@ global_asm!(
     r15 = const register!(r15),
 );
 
+global_asm!(
+    // rdi != 0: with AVX-512. Leaves x87, YMM0-15 and, if so, ZMM0-31 and the masks full of ones.
+    ".globl gnomon_soil",
+    "gnomon_soil:",
+    "fldpi",
+    "fldpi",
+    "vpcmpeqd ymm0, ymm0, ymm0",
+    ".irp r, 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
+    "vmovdqa ymm\\r, ymm0",
+    ".endr",
+    "test rdi, rdi",
+    "jz 2f",
+    "vpternlogd zmm0, zmm0, zmm0, 0xff",
+    ".irp r, 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
+    "vmovdqa64 zmm\\r, zmm0",
+    ".endr",
+    ".irp r, 0,1,2,3,4,5,6,7",
+    "kxnorw k\\r, k\\r, k\\r",
+    ".endr",
+    "2:",
+    "ret",
+);
+
+/// Puts ones into all registers that the simulator's libraries might use and that a guest must not see, those of AVX-512 only where the
+/// processor has it.
+///
+/// # Safety
+/// Only right before [`enter`]: the ABI wants x87 empty at any other place.
+pub(crate) unsafe fn soil(has_avx512: bool) {
+    // SAFETY: the caller enters a guest next, whose state replaces all that is changed here.
+    unsafe { gnomon_soil(u64::from(has_avx512)) };
+}
+
 unsafe extern "C" {
+    fn gnomon_soil(has_avx512: u64);
     fn gnomon_syscall_entry();
     fn gnomon_clock_gettime();
     fn gnomon_time();

@@ -5,7 +5,7 @@ use crate::memory::{SLED_SYSCALL_BYTES, SYSCALL_BYTES};
 use crate::registers::*;
 use crate::switch::{self, EXIT_EMULATE, EXIT_PREEMPTED, EXIT_STEPPED, EXIT_SYSCALL, SwitchState};
 use crate::traps;
-use crate::worker::Worker;
+use crate::worker::{self, Worker};
 
 /// Why a vcpu came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +104,10 @@ impl Vcpu {
                 worker.state.tsc_open = 0;
                 // SAFETY: the simulator runs, so the selector allows system calls.
                 unsafe { traps::set_tsc_open(false) };
+            }
+            if worker.soils {
+                // SAFETY: what follows is the entry.
+                unsafe { switch::soil(worker.state.full_mask & worker::AVX512 == worker::AVX512) };
             }
             // SAFETY: `worker` proves that this thread is prepared; `self` is exclusively borrowed; what the guest's registers
             // make it do stays within what guests may do (see the crate's documentation on isolation).

@@ -18,6 +18,8 @@ const ARCH_SET_GS: i32 = 0x1001;
 /// What guests can use beyond the fast path: x87, AVX-512 state, AMX; PKRU stays as the simulator set it.
 const XCR0_PKRU: u64 = 1 << 9;
 const XCR0_SSE_AVX: u64 = 0b110;
+/// The components of AVX-512: masks, upper halves of ZMM0-15, ZMM16-31.
+pub(crate) const AVX512: u32 = 0b1110_0000;
 
 /// Why a thread cannot become a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +48,8 @@ pub struct Worker {
     clocks_shown: (u64, u64),
     /// Whether it may run programs at fixed addresses (`memory::turns`).
     pub(crate) holds_fixed: bool,
+    /// Registers are filled with ones before each entry.
+    pub(crate) soils: bool,
     not_send: PhantomData<*mut ()>,
 }
 
@@ -101,6 +105,7 @@ impl Worker {
             patience: u32::MAX,
             clocks_shown: (0, 0),
             holds_fixed: false,
+            soils: false,
             not_send: PhantomData,
         };
         worker.arm()?;
@@ -129,6 +134,12 @@ impl Worker {
             }
         }
         Ok(())
+    }
+
+    /// Fills x87, the vector registers and, where there is AVX-512, its registers with ones before each entry of a guest, as the worst
+    /// of libraries might. Guests must see nothing of it: a check of the switch.
+    pub fn set_soiling(&mut self, soils: bool) {
+        self.soils = soils;
     }
 
     /// Lets other threads see whether this worker executes a guest.

@@ -122,6 +122,75 @@ fn extended_state_survives_an_exit_exactly() {
     }
 }
 
+/// What the simulator might do between two turns of a guest, by the C library and by its own means.
+fn work_in_between(round: usize) {
+    let text = vec![round as u8; 40 + 97 * round];
+    let mut copies: Vec<Vec<u8>> = (0..4).map(|_| text.clone()).collect();
+    copies[0].resize(100_000, 1);
+    copies[1].extend_from_within(..);
+    assert!(copies[2] == copies[3] && !copies[1].contains(&0xee));
+    assert!(std::env::var_os("NOBODY_SETS_THIS").is_none(), "the C library searches strings");
+    std::hint::black_box(format!("{copies:?}"));
+}
+
+#[test]
+fn nothing_of_the_simulators_is_in_use_when_a_guest_begins() {
+    const PKRU: u64 = 1 << 9;
+    const AVX_UPPER: u64 = 1 << 2;
+    // mov ecx, 1; xgetbv; syscall; jmp to the start: the processor's own answer, since made-up code is not rewritten.
+    let code = [0xb9, 1, 0, 0, 0, 0x0f, 0x01, 0xd0, 0x0f, 0x05, 0xeb, 0xf4];
+    if std::arch::x86_64::__cpuid_count(0xd, 1).eax & 4 == 0 {
+        println!("this processor does not tell what is in use");
+        return;
+    }
+    for (host, soils) in [(40, false), (41, true)] {
+        let mut m = machine(host, &code);
+        m.worker.set_soiling(soils);
+        for round in 0..50 {
+            assert_eq!(m.vcpu.run(&mut m.worker), Exit::Syscall);
+            let in_use = m.vcpu.registers().rax & !PKRU;
+            assert_eq!(in_use & !0b10, 0, "round {round}, soiled: {soils}: {in_use:#x}");
+            work_in_between(round);
+        }
+        // With its own upper halves in use it finds these, and no more.
+        let mut area = m.vcpu.extended_state();
+        area[512] = 0b110;
+        area[576..832].fill(3);
+        m.vcpu.set_extended_state(&area);
+        for round in 0..50 {
+            assert_eq!(m.vcpu.run(&mut m.worker), Exit::Syscall);
+            assert_eq!(m.vcpu.registers().rax & !PKRU & !0b10, AVX_UPPER, "round {round}, soiled: {soils}");
+            work_in_between(round);
+        }
+        assert_eq!(m.vcpu.extended_state()[576..832], [3; 256]);
+        m.space.release(&mut m.region);
+    }
+}
+
+#[test]
+fn a_guest_finds_zeroes_in_registers_that_it_is_not_promised() {
+    if !is_x86_feature_detected!("avx512f") || !is_x86_feature_detected!("avx512bw") {
+        println!("this processor has no AVX-512");
+        return;
+    }
+    // kmovq rax, k1; vmovq rdx, xmm16; vmovq rsi, xmm31; vextracti64x4 ymm1, zmm0, 1; vmovq rdi, xmm1; vzeroupper; syscall; jmp
+    let code = [
+        0xc4, 0xe1, 0xfb, 0x93, 0xc1, 0x62, 0xe1, 0xfd, 0x08, 0x7e, 0xc2, 0x62, 0x61, 0xfd, 0x08, 0x7e, 0xfe, 0x62,
+        0xf3, 0xfd, 0x48, 0x3b, 0xc1, 0x01, 0xc4, 0xe1, 0xf9, 0x7e, 0xcf, 0xc5, 0xf8, 0x77, 0x0f, 0x05, 0xeb, 0xdc,
+    ];
+    for (host, soils) in [(42, false), (43, true)] {
+        let mut m = machine(host, &code);
+        m.worker.set_soiling(soils);
+        for round in 0..50 {
+            assert_eq!(m.vcpu.run(&mut m.worker), Exit::Syscall);
+            let r = m.vcpu.registers();
+            assert_eq!((r.rax, r.rdx, r.rsi, r.rdi), (0, 0, 0, 0), "round {round}, soiled: {soils}");
+            work_in_between(round);
+        }
+        m.space.release(&mut m.region);
+    }
+}
+
 #[test]
 fn copies_stop_at_the_first_bad_byte() {
     let m = machine(7, &[]);

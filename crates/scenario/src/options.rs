@@ -192,6 +192,8 @@ section! {
             "Whether TCP's send buffers grow with the connection";
         socket_send_buffer: ByteSize = "131072 B", Works, None,
             "The initial size of sockets' send buffers";
+        soil_registers: bool = "false", Works, None,
+            "A check of Gnomon itself: the simulator leaves noise in all registers that guests must find empty, before each of their turns";
         strace_logging_mode: StraceMode = "off", Works, None,
             "Whether every guest's system calls are logged to a file";
         unblocked_syscall_latency: SimDuration = "1 us", Works, None,
@@ -238,7 +240,7 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_shadow() {
-        // Shadow knows neither `cpu_speed` nor `compute_budget` nor `memory_limit`.
+        // Shadow knows neither `cpu_speed` nor `compute_budget` nor `memory_limit` nor `soil_registers`.
         let expected = [
             ("general.stop_time", "0 sec"),
             ("general.bootstrap_end_time", "0 sec"),
@@ -270,6 +272,7 @@ mod tests {
             ("experimental.socket_recv_buffer", "174760 B"),
             ("experimental.socket_send_autotune", "true"),
             ("experimental.socket_send_buffer", "131072 B"),
+            ("experimental.soil_registers", "false"),
             ("experimental.strace_logging_mode", "off"),
             ("experimental.unblocked_syscall_latency", "1 us"),
             ("experimental.unblocked_vdso_latency", "10 ns"),
