@@ -4,7 +4,7 @@ use base::wall::WallClock;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -420,6 +420,36 @@ fn the_first_interrupt_ends_a_run_with_its_recordings() {
         );
         assert!(directory.path().join("out/sim-stats.json").is_file());
     }
+}
+
+#[test]
+fn a_run_that_stands_still_says_where_and_can_be_stopped() {
+    let directory = directory();
+    fs::write(directory.path().join("count.c"), "int main(void) { volatile long n = 0; for (;;) n++; }").unwrap();
+    let built = Command::new("cc").args(["-o", "count", "count.c"]).current_dir(directory.path()).status();
+    assert!(built.expect("cc: tools/install-packages build").success());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gnomon"));
+    command.args([
+        "exec",
+        "--data-directory",
+        "out",
+        "--compute-budget",
+        "null",
+        "--standstill-after",
+        "500 ms",
+        "./count",
+    ]);
+    command.current_dir(directory.path()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut run = Running(command.spawn().unwrap());
+    let mut err = BufReader::new(run.0.stderr.take().unwrap());
+    let lines: Vec<String> = err.by_ref().lines().take(3).map(|line| line.unwrap()).collect();
+    assert!(lines[0].starts_with("gnomon: no progress for "), "{lines:?}");
+    assert!(lines[1].contains("simulated time 00:00:00"), "{lines:?}");
+    assert!(lines[2].contains("host host, process 1000, thread 1000: in the program at 0x"), "{lines:?}");
+    assert!(lines[2].contains("main+0x") && lines[2].contains("/count+0x"), "{lines:?}");
+    run.signal(Signal::SIGTERM);
+    assert_eq!(run.0.wait().unwrap().code(), Some(143));
+    assert!(directory.path().join("out/sim-stats.json").is_file());
 }
 
 #[test]

@@ -69,6 +69,16 @@ fn a_null_dereference_kills_one_guest_alone() {
 }
 
 #[test]
+fn a_guest_that_writes_into_the_simulators_state_is_named() {
+    let folder = folder("isolation/wild_write");
+    let output = exec(&folder, &program("wild_write", &folder), &[]);
+    assert_ne!(output.code(), 0);
+    assert!(!output.stdout.contains("still here"), "{}", output.stdout);
+    assert!(output.stderr.contains("has written into the simulator's memory"), "{}", output.stderr);
+    assert!(output.stderr.contains("serving wild_write, process 1000 of host 'host'"), "{}", output.stderr);
+}
+
+#[test]
 fn bad_pointers_are_efault_as_on_linux() {
     let folder = folder("isolation/bad_pointers");
     let program = program("bad_pointers", &folder);

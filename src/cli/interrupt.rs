@@ -21,8 +21,20 @@ pub struct Interrupts {
 #[derive(Debug, Default)]
 struct State {
     stop: AtomicBool,
-    /// The first signal's number; 0 before it.
-    signal: AtomicI32,
+}
+
+/// The first signal's number; 0 before it.
+static FIRST: AtomicI32 = AtomicI32::new(0);
+
+/// Ends the process as the first signal would have, or as SIGTERM does.
+pub fn end_at_once() {
+    end_by(Signal::try_from(FIRST.load(Ordering::Relaxed)).unwrap_or(Signal::SIGTERM));
+}
+
+/// As if the signal had never been blocked: the process dies by it, and the caller can tell.
+fn end_by(signal: Signal) {
+    let _ = SigSet::from(signal).thread_unblock();
+    let _ = raise(signal);
 }
 
 impl Interrupts {
@@ -52,22 +64,20 @@ impl Interrupts {
 
     /// The number of the first signal.
     pub fn signal(&self) -> Option<i32> {
-        Some(self.state.signal.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
+        Some(FIRST.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
     }
 }
 
 fn wait(set: &SigSet, state: &State) {
     let Ok(first) = set.wait() else { return };
-    state.signal.store(first as i32, Ordering::Relaxed);
+    FIRST.store(first as i32, Ordering::Relaxed);
     guest::end_computing();
     state.stop.store(true, Ordering::Relaxed);
     let start = if Terminal::is_terminal() { "\r\x1b[K" } else { "" };
     let message = format!("{start}gnomon: stopping with the recordings kept; {first} once more ends it at once");
     let _ = writeln!(io::stderr(), "{message}");
     let Ok(second) = set.wait() else { return };
-    // As if it had never been blocked: the process dies by the signal, and the caller can tell.
-    let _ = SigSet::from(second).thread_unblock();
-    let _ = raise(second);
+    end_by(second);
 }
 
 /// The signals that whoever started the process wants ignored (nohup, background jobs), as the kernel's mask. They stay so.

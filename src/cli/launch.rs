@@ -1,7 +1,7 @@
 //! The way from a plan to its run, in an order that matters: bad input is refused first, then the machine is prepared, then the
 //! box closes, and only then are threads and guests started.
 
-use super::interrupt::Interrupts;
+use super::interrupt::{self, Interrupts};
 use super::limits::{self, Notice};
 use super::terminal::Terminal;
 use crate::sandbox::{self, Lifetime};
@@ -135,6 +135,7 @@ impl Launch {
             debug_hosts: self.debug_hosts,
             crash_reports: self.crash_reports,
             strace_live: self.strace_live,
+            abandon: interrupt::end_at_once,
             debug: match self.debugging {
                 Debugging::Guest(host, target) => Some((host, target)),
                 Debugging::Off | Debugging::Pause => None,

@@ -8,7 +8,7 @@ use guest::GuestProbe;
 use recorder::stats::{CpuStats, MemoryStats};
 use recorder::{MemInfo, ProcessUsage};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -30,6 +30,14 @@ impl Activity {
     #[inline]
     pub fn set(&self, doing: Doing) {
         self.0.store(doing as u8, Ordering::Relaxed);
+    }
+
+    pub fn get(&self) -> Doing {
+        match self.0.load(Ordering::Relaxed) {
+            1 => Doing::Kernel,
+            2 => Doing::Stack,
+            _ => Doing::Engine,
+        }
     }
 }
 
@@ -55,9 +63,29 @@ impl LiveProcesses {
 const SAMPLE: Duration = Duration::from_millis(2);
 const SAMPLES_PER_MEMORY: u32 = 50;
 
+/// The workers that have introduced themselves, for those who look at them from outside.
+#[derive(Clone, Debug, Default)]
+pub struct Workers(Arc<Mutex<Vec<(GuestProbe, Activity)>>>);
+
+impl Workers {
+    /// Where workers introduce themselves.
+    pub fn register(&self) -> impl Fn(GuestProbe) -> Activity + Sync + use<> {
+        let workers = self.clone();
+        move |probe| {
+            let activity = Activity::default();
+            workers.lock().push((probe, activity.clone()));
+            activity
+        }
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, Vec<(GuestProbe, Activity)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 #[derive(Debug, Default)]
 struct Shared {
-    workers: Mutex<Vec<(GuestProbe, Activity)>>,
+    workers: Workers,
     ended: AtomicBool,
 }
 
@@ -102,14 +130,8 @@ impl Accounting {
         }
     }
 
-    /// Where workers introduce themselves.
-    pub fn register(&self) -> impl Fn(GuestProbe) -> Activity + Sync + use<> {
-        let shared = self.shared.clone();
-        move |probe| {
-            let activity = Activity::default();
-            shared.workers.lock().unwrap_or_else(PoisonError::into_inner).push((probe, activity.clone()));
-            activity
-        }
+    pub fn workers(&self) -> Workers {
+        self.shared.workers.clone()
     }
 
     /// The first event is near.
@@ -143,15 +165,15 @@ fn sample(shared: &Shared, mut lowest: u64) -> (Samples, u64) {
     let clock = WallClock::start();
     while !shared.ended.load(Ordering::Relaxed) {
         std::thread::sleep(SAMPLE);
-        for (probe, activity) in shared.workers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for (probe, activity) in shared.workers.lock().iter() {
             if probe.is_in_guest() {
                 samples.guest += 1;
                 continue;
             }
-            match activity.0.load(Ordering::Relaxed) {
-                doing if doing == Doing::Kernel as u8 => samples.kernel += 1,
-                doing if doing == Doing::Stack as u8 => samples.stack += 1,
-                _ => {}
+            match activity.get() {
+                Doing::Kernel => samples.kernel += 1,
+                Doing::Stack => samples.stack += 1,
+                Doing::Engine => {}
             }
         }
         samples.rounds += 1;

@@ -4,6 +4,7 @@ mod accounting;
 mod computing;
 mod host;
 mod monitor;
+mod standstill;
 mod summary;
 mod worker;
 
@@ -22,6 +23,7 @@ use scenario::{FinalState, HostPlan, Plan, ProcessPlan, UserPlan};
 use simkernel::exec::ProcessSpec;
 use simkernel::host::{Addresses, CallCost, NetworkSettings};
 use simkernel::{Credentials, DebugTarget, HostConfig, HostName, HostNames, Kernel};
+use standstill::Watch;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
@@ -70,6 +72,8 @@ pub struct RunOptions {
     pub crash_reports: bool,
     /// Write logs of calls to standard error as they happen, whatever the plan says of them.
     pub strace_live: bool,
+    /// Ends the process at once: called when the run has been asked to end and does not.
+    pub abandon: fn(),
     /// The guest that a debugger is to stop at.
     pub debug: Option<(HostId, DebugTarget)>,
 }
@@ -85,6 +89,7 @@ const GUEST_DESCRIPTORS: usize = 12_000;
 pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summary, RunError> {
     let clock = WallClock::start();
     let mut accounting = Accounting::begin();
+    let watch = Watch::start(plan, accounting.workers(), options.abandon);
     if let Some(limit) = plan.experimental.memory_limit {
         guest::limit_memory(limit.0);
     }
@@ -123,7 +128,7 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     let failure: Arc<Mutex<Option<String>>> = Arc::default();
     let pins = plan.experimental.use_cpu_pinning;
     let processors = if pins { worker::processors_for(options.workers) } else { Vec::new() };
-    let register = accounting.register();
+    let register = accounting.workers().register();
     let tick = computing::tick(plan);
     let soils = plan.experimental.soil_registers;
     let setup = |index: usize| {
@@ -135,9 +140,11 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     let mut monitor = Monitor::new(plan, &options, clock, board, live)?;
     accounting.start();
     let (hosts, outcome) = simulation.run(stop, setup, |end| {
+        watch.beat(end.complete_until);
         monitor.window(end, &mut main_log);
         let _ = writer.advance(end.complete_until);
     });
+    drop(watch);
     let costs = accounting.finish();
     main_log.hand_over();
     let outcome = outcome.map_err(|error| RunError::Simulator(error.to_string()))?;

@@ -25,6 +25,7 @@ mod spin;
 mod switch;
 mod traps;
 mod vcpu;
+mod whereabouts;
 mod worker;
 
 pub use arena::{ARENAS_END, ARENAS_START, ArenaError, BLOCK_BYTES, HostRegion, map_arenas};
@@ -43,4 +44,5 @@ pub use registers::{Registers, SIGNAL_XSAVE_BYTES};
 pub use spin::{Proof, Spin, prove_spin};
 pub use switch::CLOCK_CALLS;
 pub use vcpu::{Exit, FaultInfo, Vcpu};
+pub use whereabouts::{Whereabouts, whereabouts};
 pub use worker::{GuestProbe, Worker, WorkerError};

@@ -22,6 +22,8 @@ pub(crate) const TICK_SIGNAL: i32 = libc::SIGVTALRM;
 /// What the timers' signals carry.
 const TICK: usize = 1;
 const SHORT: usize = 2;
+/// Somebody wants to know where the worker is.
+const QUESTION: usize = 3;
 
 /// Whether an address belongs to guests and not to the simulator, which lies above them.
 pub(crate) fn is_guest_code(rip: u64) -> bool {
@@ -38,14 +40,19 @@ pub(crate) extern "C" fn tick(_signal: i32, info: *mut libc::siginfo_t, context:
     // suspended. What they have half done does not matter: of the fields that they write, only `in_guest` is read outside of a guest, and `ticked` is atomic.
     let (worker, info, context): (&mut WorkerState, _, _) =
         unsafe { (&mut *worker, &*info, &mut *context.cast::<libc::ucontext_t>()) };
-    worker.ticked.store(true, Ordering::Relaxed);
+    // SAFETY: signals of timers carry a value, and so do questions.
+    let what = unsafe { info.si_value() }.sival_ptr as usize;
     let saved = &mut context.uc_mcontext.gregs;
+    if what == QUESTION {
+        worker.seen_at.store(saved[libc::REG_RIP as usize] as u64, Ordering::Relaxed);
+        worker.answers.fetch_add(1, Ordering::Release);
+        return;
+    }
+    worker.ticked.store(true, Ordering::Relaxed);
     if worker.in_guest == 0 || !is_guest_code(saved[libc::REG_RIP as usize] as u64) {
         return;
     }
-    // SAFETY: signals of timers carry a value.
-    let timer = unsafe { info.si_value() }.sival_ptr as usize;
-    if timer == SHORT {
+    if what == SHORT {
         if worker.short_armed == 0 {
             return;
         }
@@ -56,6 +63,26 @@ pub(crate) extern "C" fn tick(_signal: i32, info: *mut libc::siginfo_t, context:
         }
     }
     leave_guest(worker, saved, EXIT_PREEMPTED);
+}
+
+/// Has a worker's thread note where it is (`WorkerState::seen_at`).
+pub(crate) fn ask(thread: libc::pid_t) {
+    // SAFETY: a zeroed siginfo is valid; what a queued signal carries lies behind pid and uid. A thread that has ended gets none.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        info.si_signo = TICK_SIGNAL;
+        info.si_code = libc::SI_QUEUE;
+        (&raw mut info).cast::<u8>().add(std::mem::offset_of!(Queued, value)).cast::<usize>().write(QUESTION);
+        libc::syscall(libc::SYS_rt_tgsigqueueinfo, libc::getpid(), thread, TICK_SIGNAL, &raw const info);
+    }
+}
+
+/// The beginning of a `siginfo_t` of a queued signal.
+#[repr(C)]
+struct Queued {
+    head: [i32; 4],
+    sender: [u32; 2],
+    value: usize,
 }
 
 static ENDING: AtomicBool = AtomicBool::new(false);

@@ -15,7 +15,7 @@
 use crate::registers::{EXTENDED_AVX, EXTENDED_FULL, Registers, VectorRegisters, XsaveArea};
 use std::arch::{global_asm, naked_asm};
 use std::mem::offset_of;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// Why a guest came back, as the doors store it.
 pub(crate) const EXIT_SYSCALL: u32 = 0;
@@ -63,8 +63,11 @@ pub(crate) struct WorkerState {
     pub(crate) fault: FaultRecord,
     /// The address behind a `syscall` instruction that no rewriting covered, or 0.
     pub(crate) missed_site: u64,
-    /// What the worker is serving, for the message of a crash of the simulator itself.
+    /// What the worker is serving, for the message of a crash of the simulator itself, and for whoever wonders why it takes so long.
     pub(crate) serving: [u32; 3],
+    /// Where the worker was when it was last asked, and how often it has answered.
+    pub(crate) seen_at: AtomicU64,
+    pub(crate) answers: AtomicU64,
     /// Ticks of the worker's timer that the guest may still execute through (see `preempt`).
     pub(crate) ticks_left: u32,
     /// There was a tick, in a guest or not.
@@ -79,7 +82,12 @@ pub(crate) struct WorkerState {
     pub(crate) scratch: XsaveArea,
     /// All components in their initial state, for XRSTOR.
     pub(crate) initial: XsaveArea,
+    /// Always [`SEAL`]: what runs over the end of this, or comes from behind it, changes it first.
+    pub(crate) seal: u64,
 }
+
+/// Some number that nobody writes by chance.
+pub(crate) const SEAL: u64 = 0x7e55_e11a_57a7_e0f5;
 
 /// What clocks show while a guest executes, and how often it has looked: such calls are answered here, at
 /// the door, and need no exit.

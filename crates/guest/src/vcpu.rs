@@ -112,6 +112,7 @@ impl Vcpu {
             // SAFETY: `worker` proves that this thread is prepared; `self` is exclusively borrowed; what the guest's registers
             // make it do stays within what guests may do (see the crate's documentation on isolation).
             unsafe { switch::enter(&mut self.state) };
+            worker.check_state();
             worker.state.short_armed = 0;
             if self.state.extended == EXTENDED_FULL {
                 self.take_full_state(worker);

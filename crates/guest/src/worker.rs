@@ -1,13 +1,15 @@
 //! A worker: an OS thread that may run vcpus.
 
 use crate::counters;
+use crate::image::PAGE;
 use crate::memory;
-use crate::preempt::Timers;
+use crate::preempt::{self, Timers};
 use crate::registers::XsaveArea;
-use crate::switch::{CLOCK_CALLS, WorkerState, door_addresses};
+use crate::switch::{CLOCK_CALLS, SEAL, WorkerState, door_addresses};
 use crate::traps;
 use base::map::FastMap;
 use std::marker::PhantomData;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const SIGNAL_STACK_BYTES: usize = 64 * 1024;
@@ -40,7 +42,8 @@ pub struct Worker {
     pub(crate) state: &'static mut WorkerState,
     /// System calls that arrived by SIGSYS, by the address behind the instruction.
     misses: FastMap<u64, u64>,
-    signal_stack: Vec<u8>,
+    /// Never freed, as the state.
+    signal_stack: *mut u8,
     pub(crate) timers: Timers,
     /// How many ticks a guest may execute through.
     pub(crate) patience: u32,
@@ -50,6 +53,8 @@ pub struct Worker {
     pub(crate) holds_fixed: bool,
     /// Registers are filled with ones before each entry.
     pub(crate) soils: bool,
+    /// What of its state never changes: the two doors, and the seal.
+    untouched: (u64, u64, u64),
     not_send: PhantomData<*mut ()>,
 }
 
@@ -65,7 +70,10 @@ impl Worker {
         // SAFETY: XGETBV with ecx = 0 is available wherever OSXSAVE is, which `check_cpu` has verified through AVX.
         let xcr0 = unsafe { std::arch::x86_64::_xgetbv(0) };
         let components = (xcr0 & !XCR0_PKRU) as u32;
-        let state = Box::leak(Box::new(WorkerState {
+        let room = Room::map()?;
+        // SAFETY: the mapping is fresh, large enough and aligned to a page, and lives as long as the process.
+        let place: &'static mut std::mem::MaybeUninit<WorkerState> = unsafe { &mut *room.state.cast() };
+        let state = place.write(WorkerState {
             syscall_entry,
             emulate_entry,
             host_rsp: 0,
@@ -86,6 +94,8 @@ impl Worker {
             fault: Default::default(),
             missed_site: 0,
             serving: [0; 3],
+            seen_at: Default::default(),
+            answers: Default::default(),
             ticks_left: 0,
             ticked: Default::default(),
             short_armed: 0,
@@ -94,18 +104,20 @@ impl Worker {
             step_frame_at: 0,
             scratch: XsaveArea([0; crate::registers::XSAVE_BYTES]),
             initial: XsaveArea([0; crate::registers::XSAVE_BYTES]),
-        }));
+            seal: SEAL,
+        });
         state.initial.reset();
         state.step_frame_at = &raw const state.step_frame as u64;
         let mut worker = Worker {
             state,
             misses: FastMap::default(),
-            signal_stack: vec![0; SIGNAL_STACK_BYTES],
+            signal_stack: room.signal_stack,
             timers: Timers::default(),
             patience: u32::MAX,
             clocks_shown: (0, 0),
             holds_fixed: false,
             soils: false,
+            untouched: (syscall_entry, emulate_entry, SEAL),
             not_send: PhantomData,
         };
         worker.arm()?;
@@ -115,8 +127,7 @@ impl Worker {
 
     fn arm(&mut self) -> Result<(), WorkerError> {
         let state: *mut WorkerState = self.state;
-        let stack =
-            libc::stack_t { ss_sp: self.signal_stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: SIGNAL_STACK_BYTES };
+        let stack = libc::stack_t { ss_sp: self.signal_stack.cast(), ss_flags: 0, ss_size: SIGNAL_STACK_BYTES };
         // SAFETY: the stack lives until `drop` has disarmed the thread, the state for ever.
         unsafe {
             if libc::sigaltstack(&stack, std::ptr::null_mut()) != 0 {
@@ -144,7 +155,17 @@ impl Worker {
 
     /// Lets other threads see whether this worker executes a guest.
     pub fn probe(&self) -> GuestProbe {
-        GuestProbe(&raw const self.state.in_guest)
+        // SAFETY: gettid has no preconditions.
+        GuestProbe { state: &raw const *self.state, thread: unsafe { libc::gettid() } }
+    }
+
+    /// Ends the run, with its last guest's name, when that has written into the simulator's state.
+    #[inline]
+    pub(crate) fn check_state(&self) {
+        let state = &*self.state;
+        if (state.syscall_entry, state.emulate_entry, state.seal) != self.untouched {
+            panic!("the guest has written into the simulator's memory: a wild pointer, or an attack");
+        }
     }
 
     /// Stops executing a host: gives up the fixed addresses that it holds, so that guests at the same addresses on other workers can
@@ -229,18 +250,70 @@ impl Worker {
     }
 }
 
+/// A worker's state and the stack of its signal handlers, with a page before, between and behind them that nobody can touch.
+struct Room {
+    state: *mut u8,
+    signal_stack: *mut u8,
+}
+
+impl Room {
+    fn map() -> Result<Room, WorkerError> {
+        let state_bytes = std::mem::size_of::<WorkerState>().next_multiple_of(PAGE as usize);
+        let page = PAGE as usize;
+        let bytes = 3 * page + state_bytes + SIGNAL_STACK_BYTES;
+        // SAFETY: a new mapping at an address of the kernel's choice, and rights of parts of it.
+        unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let start = libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0);
+            if start == libc::MAP_FAILED {
+                return Err(os_error("mmap"));
+            }
+            let state = start.cast::<u8>().add(page);
+            // The state ends where a page does, or almost: what runs over its end meets the guard after 64 bytes at most.
+            let signal_stack = state.add(state_bytes + page);
+            for (at, bytes) in [(state, state_bytes), (signal_stack, SIGNAL_STACK_BYTES)] {
+                if libc::mprotect(at.cast(), bytes, libc::PROT_READ | libc::PROT_WRITE) != 0 {
+                    return Err(os_error("mprotect"));
+                }
+            }
+            Ok(Room { state, signal_stack })
+        }
+    }
+}
+
 /// Looks at a worker from another thread, for statistics of where its time goes.
 #[derive(Debug)]
-pub struct GuestProbe(*const u8);
+pub struct GuestProbe {
+    state: *const WorkerState,
+    thread: libc::pid_t,
+}
 
-// SAFETY: the byte lives as long as the process, and is only read.
+// SAFETY: the state lives as long as the process, and is only read: what changes meanwhile by words that cannot tear.
 unsafe impl Send for GuestProbe {}
 
 impl GuestProbe {
     /// Whether the worker executes guest code at this moment, its page faults included.
     pub fn is_in_guest(&self) -> bool {
         // SAFETY: the byte is never freed. The worker's switch writes it with plain stores of one byte, which cannot tear.
-        unsafe { self.0.read_volatile() != 0 }
+        unsafe { (&raw const (*self.state).in_guest).read_volatile() != 0 }
+    }
+
+    /// The host, process and thread that the worker has served last; a mixture of two while it turns from one to the next.
+    pub fn serving(&self) -> [u32; 3] {
+        // SAFETY: as above, by words of four bytes.
+        unsafe { (&raw const (*self.state).serving).read_volatile() }
+    }
+
+    /// Asks the worker's thread where it executes. It answers when the machine next lets it run.
+    pub fn ask(&self) {
+        preempt::ask(self.thread);
+    }
+
+    /// The address of the instruction at which the worker was when it last answered, and how often it has.
+    pub fn seen_at(&self) -> (u64, u64) {
+        // SAFETY: atomics that are never freed.
+        let state = unsafe { &*self.state };
+        (state.seen_at.load(Ordering::Relaxed), state.answers.load(Ordering::Acquire))
     }
 }
 

@@ -194,6 +194,8 @@ section! {
             "The initial size of sockets' send buffers";
         soil_registers: bool = "false", Works, None,
             "A check of Gnomon itself: the simulator leaves noise in all registers that guests must find empty, before each of their turns";
+        standstill_after: Option<SimDuration> = "10 sec", Works, None,
+            "The wall time without progress after which it is told which host and program the run waits for; null: never";
         strace_logging_mode: StraceMode = "off", Works, None,
             "Whether every guest's system calls are logged to a file";
         unblocked_syscall_latency: SimDuration = "1 us", Works, None,
@@ -240,7 +242,7 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_shadow() {
-        // Shadow knows neither `cpu_speed` nor `compute_budget` nor `memory_limit` nor `soil_registers`.
+        // Shadow knows neither `cpu_speed` nor `compute_budget` nor `memory_limit` nor `soil_registers` nor `standstill_after`.
         let expected = [
             ("general.stop_time", "0 sec"),
             ("general.bootstrap_end_time", "0 sec"),
@@ -273,6 +275,7 @@ mod tests {
             ("experimental.socket_send_autotune", "true"),
             ("experimental.socket_send_buffer", "131072 B"),
             ("experimental.soil_registers", "false"),
+            ("experimental.standstill_after", "10 sec"),
             ("experimental.strace_logging_mode", "off"),
             ("experimental.unblocked_syscall_latency", "1 us"),
             ("experimental.unblocked_vdso_latency", "10 ns"),

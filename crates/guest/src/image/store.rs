@@ -176,6 +176,28 @@ impl Images {
         self.lock().images.get(&key).and_then(|image| image.as_ref().ok().cloned())
     }
 
+    /// What lies at an offset of the store that is mapped at `address`: the file, what is to be added to the addresses that it was linked at,
+    /// and the address that this one stands for. None for data, and while an image is composed.
+    pub(crate) fn file_at(&self, offset: u64, address: u64) -> Option<(PathBuf, u64, u64)> {
+        let state = self.state.try_lock().ok()?;
+        let composed = || state.images.values().filter_map(|image| image.as_ref().ok());
+        let in_pack = || {
+            let pack = state.packs.values().find(|pack| (pack.offset..pack.offset + pack.bytes).contains(&offset))?;
+            let at = offset - pack.offset;
+            let part = pack.parts.iter().find(|part| (part.at..part.at + part.bytes).contains(&at))?;
+            let image = state.images.get(&part.key)?.as_ref().ok()?;
+            part.data_offset.is_none().then(|| (image, at - part.at))
+        };
+        let alone = || {
+            let image = composed().find(|image| (image.offset..image.offset + image.mapped_bytes).contains(&offset))?;
+            Some((image, offset - image.offset))
+        };
+        let (image, relative) = alone().or_else(in_pack)?;
+        let start = address - relative;
+        let shown = image.nearby_address(relative).unwrap_or(relative);
+        Some((image.path.clone(), start.wrapping_sub(image.header.linked_at), start + shown))
+    }
+
     pub(crate) fn fd(&self) -> RawFd {
         self.fd
     }
