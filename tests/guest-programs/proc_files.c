@@ -460,3 +460,37 @@ CASE(directories_of_proc_and_sys)
         printf("%s: %s, %o\n", names[i], count > 2 ? "has entries" : "empty", stat.st_mode);
     }
 }
+
+static void *wait_at(void *barrier)
+{
+    pthread_barrier_wait(barrier);
+    pthread_barrier_wait(barrier);
+    return NULL;
+}
+
+/* The links that a directory has beside those that every directory has. */
+static long links_to(const char *path)
+{
+    struct stat stat;
+
+    return lstat(path, &stat) == 0 ? (long)stat.st_nlink - 2 : -1;
+}
+
+/* Programs that fork look whether they have one thread. */
+CASE(directories_of_threads_are_linked)
+{
+    pthread_barrier_t barrier;
+    pthread_t threads[3];
+
+    number("one thread", links_to("/proc/self/task"));
+    MUST(pthread_barrier_init(&barrier, NULL, 4) == 0);
+    for (int i = 0; i < 3; i++)
+        MUST(pthread_create(&threads[i], NULL, wait_at, &barrier) == 0);
+    pthread_barrier_wait(&barrier);
+    number("four threads", links_to("/proc/self/task"));
+    pthread_barrier_wait(&barrier);
+    for (int i = 0; i < 3; i++)
+        MUST(pthread_join(threads[i], NULL) == 0);
+    number("descriptors", links_to("/proc/self/fd"));
+    number("namespaces", links_to("/proc/self/ns"));
+}

@@ -767,3 +767,33 @@ CASE(producer_and_consumers)
         sum += (long)thread_join(threads[i]);
     number("sum", sum);
 }
+
+/* The first version of `struct sched_attr` of linux/sched/types.h, as GLib uses it. */
+struct attributes {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+};
+
+static void *schedule(void *main_thread)
+{
+    struct attributes attributes = { 0 };
+
+    show("read one's own", syscall(SYS_sched_getattr, syscall(SYS_gettid), &attributes, sizeof attributes, 0));
+    attributes.size = sizeof attributes;
+    show("set one's own", syscall(SYS_sched_setattr, syscall(SYS_gettid), &attributes, 0));
+    show("set those of number 0", syscall(SYS_sched_setattr, 0, &attributes, 0));
+    show("set another thread's", syscall(SYS_sched_setattr, (pid_t)(intptr_t)main_thread, &attributes, 0));
+    show("set nobody's", syscall(SYS_sched_setattr, 0x3ffffff, &attributes, 0));
+    return NULL;
+}
+
+CASE(each_thread_sets_its_scheduling)
+{
+    pthread_t thread;
+
+    MUST(pthread_create(&thread, NULL, schedule, (void *)(intptr_t)getpid()) == 0);
+    MUST(pthread_join(thread, NULL) == 0);
+}

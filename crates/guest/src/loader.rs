@@ -113,7 +113,8 @@ impl Program {
         region: &mut HostRegion,
         arguments: &StartArguments<'_>,
     ) -> Result<(AddressSpace, Vcpu), StartError> {
-        let mut space = AddressSpace::new(region).ok_or(StartError::NoMemory)?;
+        let image_bytes = if self.image.header.fixed { 0 } else { self.image.mapped_bytes() };
+        let mut space = AddressSpace::for_program(region, image_bytes).ok_or(StartError::NoMemory)?;
         space.begin_program(self.key);
         match self.fill(&mut space, arguments) {
             Ok(registers) => {

@@ -5,7 +5,7 @@ use super::perf;
 use super::real::{self, RealKind, RealMap};
 use super::turns;
 use super::vma::{Vma, VmaKind};
-use super::{AddressSpace, Block, HEAP_START, PROT_EXEC, PROT_READ, PROT_WRITE, Placement};
+use super::{AddressSpace, Block, PROT_EXEC, PROT_READ, PROT_WRITE, Placement};
 use crate::arena::{BLOCK_BYTES, HostRegion};
 use crate::copy;
 use crate::image::{FileKey, Image, PAGE, PackPart, images, page_down, page_up};
@@ -150,12 +150,11 @@ impl AddressSpace {
     }
 
     pub(super) fn in_heap_zone(&self, start: u64, end: u64) -> bool {
-        let block = &self.blocks[0];
-        start < block.end() && end > block.start + HEAP_START
+        start < self.blocks[0].end() && end > self.heap_start()
     }
 
     pub(super) fn find_free(&mut self, region: &mut HostRegion, bytes: u64) -> Result<u64, MapError> {
-        let heap_start = self.blocks[0].start + HEAP_START;
+        let heap_start = self.heap_start();
         let (found, lowest) = self.vmas.first_fit(self.lowest_free, heap_start, bytes);
         self.lowest_free = lowest;
         if let Some(start) = found {
@@ -586,7 +585,7 @@ impl AddressSpace {
 
     /// `brk(2)`: the new end of the heap, or the old one when the request cannot be met. 0 asks.
     pub fn brk(&mut self, address: u64) -> u64 {
-        let (start, limit) = (self.blocks[0].start + HEAP_START, self.blocks[0].end());
+        let (start, limit) = (self.heap_start(), self.blocks[0].end());
         if address < start || address > limit {
             return self.heap_end;
         }

@@ -58,7 +58,10 @@ const STACK_BYTES: u64 = 8 << 20;
 const STACK_GUARD_BYTES: u64 = 64 << 10;
 /// The stack ends a little past a multiple of 2 MiB, so that the stack's top and the first images share a page table.
 const STACK_END: u64 = (10 << 20) + (64 << 10);
-const HEAP_START: u64 = 192 << 20;
+/// How much of the first block's end the heap has.
+const HEAP_BYTES: u64 = 64 << 20;
+/// Programs up to this size leave enough of an ordinary first block to their libraries; larger ones get a larger block.
+const ORDINARY_PROGRAM_BYTES: u64 = 64 << 20;
 /// What the start of a program adds to the real memory map, or a little more.
 const MAPPINGS_OF_A_START: usize = 8;
 /// Around the images, what a program's start is expected to write of its stack, and of what its loader maps behind.
@@ -125,10 +128,16 @@ impl AddressSpace {
     /// An address space with nothing but a stack. None when the host's region is full, or when this process has as many mappings as
     /// the machine allows (`vm.max_map_count`).
     pub fn new(region: &mut HostRegion) -> Option<AddressSpace> {
+        AddressSpace::for_program(region, 0)
+    }
+
+    /// As [`new`](Self::new), with room for a program of `program_bytes` behind the stack.
+    pub(crate) fn for_program(region: &mut HostRegion, program_bytes: u64) -> Option<AddressSpace> {
         if !room::for_mappings(MAPPINGS_OF_A_START) {
             return None;
         }
-        let (start, bytes) = region.take(BLOCK_BYTES)?;
+        let more = if program_bytes > ORDINARY_PROGRAM_BYTES { program_bytes } else { 0 };
+        let (start, bytes) = region.take(BLOCK_BYTES + more)?;
         let mut space = AddressSpace {
             id: start,
             blocks: vec![Block { start, bytes, shared: None }],
@@ -138,7 +147,7 @@ impl AddressSpace {
             real: RealMaps::default(),
             names: Names::default(),
             placements: Vec::new(),
-            heap_end: start + HEAP_START,
+            heap_end: start + bytes - HEAP_BYTES,
             lowest_free: start + STACK_END,
             pack: None,
             recording: None,
@@ -298,6 +307,11 @@ impl AddressSpace {
     /// The address above the stack's first byte.
     pub fn stack_end(&self) -> u64 {
         self.blocks[0].start + STACK_END
+    }
+
+    /// Where the heap begins: behind it ends the first block.
+    fn heap_start(&self) -> u64 {
+        self.blocks[0].end() - HEAP_BYTES
     }
 
     /// A number that identifies this address space among those that live.

@@ -41,9 +41,17 @@ pub(super) fn sched_getattr(ctx: &mut Ctx<'_>, [pid, address, size, flags, ..]: 
     Ok(0)
 }
 
-fn nice_of(ctx: &mut Ctx<'_>, pid: u64) -> i32 {
-    let pid = ctx.kernel.threads.get(pid as u32).map_or(pid, |thread| thread.pid.0.into());
+fn nice_of(ctx: &mut Ctx<'_>, tid: u64) -> i32 {
+    let pid = process_of(ctx, tid);
     named_process(ctx, pid).map_or(0, |process| process.nice)
+}
+
+/// The process of a thread; the calling thread is not in the table.
+fn process_of(ctx: &Ctx<'_>, tid: u64) -> u64 {
+    if tid as u32 == ctx.thread.tid.0 {
+        return ctx.process.pid.0.into();
+    }
+    ctx.kernel.threads.get(tid as u32).map_or(tid, |thread| thread.pid.0.into())
 }
 
 /// sched_setattr(2): the nice value is kept.
@@ -65,7 +73,7 @@ pub(super) fn sched_setattr(ctx: &mut Ctx<'_>, [pid, address, flags, ..]: [u64; 
     if !POLICIES.contains(&attr.policy) || real_time != (1..=99).contains(&attr.priority) {
         return Err(Errno::EINVAL.into());
     }
-    let pid = ctx.kernel.threads.get(pid as u32).map_or(pid, |thread| thread.pid.0.into());
+    let pid = process_of(ctx, pid);
     named_process(ctx, pid)?.nice = attr.nice.clamp(-20, 19);
     Ok(0)
 }
@@ -92,8 +100,7 @@ pub(super) fn ioprio_set(ctx: &mut Ctx<'_>, [which, who, priority, ..]: [u64; 6]
 fn io_subject<'a>(ctx: &'a mut Ctx<'_>, which: u64, who: u64) -> Result<&'a mut crate::Process, Errno> {
     match which as i32 {
         IOPRIO_PROCESS => {
-            let pid = ctx.kernel.threads.get(who as u32).map_or(who, |thread| thread.pid.0.into());
-            let pid = if who as u32 == ctx.thread.tid.0 { 0 } else { pid };
+            let pid = process_of(ctx, who);
             named_process(ctx, pid)
         }
         which if which > IOPRIO_PROCESS && which <= IOPRIO_USER => Ok(ctx.process),

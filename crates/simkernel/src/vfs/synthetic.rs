@@ -346,7 +346,9 @@ pub fn stat(view: &View<'_>, path: &[u8], node: &Synthetic) -> Stat {
         super::identity::Times::at(attributes.opened.unix_nanos()).show(&mut stat);
     }
     if mode & S_IFMT == S_IFDIR {
-        stat.st_nlink = 2;
+        // Each directory in it has a link to it. Programs that fork count their threads by this.
+        let below = list(view, path).iter().filter(|entry| entry.kind == DT_DIR as u8).count();
+        stat.st_nlink = 2 + below as u64;
     }
     if path.starts_with(b"/etc/") && path.ends_with(b"shadow") {
         stat.st_gid = SHADOW_GROUP;
