@@ -1,0 +1,93 @@
+//! Browsers: the largest programs that people own. A page of many parts over TLS, from another host, by a certificate authority of the
+//! experiment (`examples/browser`).
+
+mod common;
+
+use common::{capture, digest, find_program, folder, gnomon, read, run_well, set_up, stats, wrote};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What the page's script says of it.
+const RESULT: &str =
+    "secure: true; pictures: 240x160 240x160 240x160 240x160; colour: rgb(1, 2, 3); size: 40px; sum: 7002996; wasm: 42";
+
+/// What the server is asked for, in some order.
+const REQUESTS: [&str; 15] = [
+    "200 GET / TLSv1.3",
+    "200 GET /background.bmp TLSv1.3",
+    "200 GET /colours.css TLSv1.3",
+    "200 GET /first.js TLSv1.3",
+    "200 GET /list1.json TLSv1.3",
+    "200 GET /list2.json TLSv1.3",
+    "200 GET /list3.json TLSv1.3",
+    "200 GET /page.js TLSv1.3",
+    "200 GET /picture1.bmp TLSv1.3",
+    "200 GET /picture2.bmp TLSv1.3",
+    "200 GET /picture3.bmp TLSv1.3",
+    "200 GET /picture4.bmp TLSv1.3",
+    "200 GET /style.css TLSv1.3",
+    "204 GET /favicon.ico TLSv1.3",
+    "204 POST /report TLSv1.3",
+];
+
+/// The example in a folder of its own.
+fn example(name: &str) -> PathBuf {
+    for program in ["chromium", "nginx", "openssl", "certutil"] {
+        assert!(find_program(program).is_some(), "{program} is missing: tools/install-packages test");
+    }
+    let folder = folder(&format!("browser/{name}"));
+    set_up("browser", &folder);
+    folder
+}
+
+fn run(folder: &Path, arguments: &[&str]) -> PathBuf {
+    let data = folder.join("browser.data");
+    if data.exists() {
+        fs::remove_dir_all(&data).unwrap();
+    }
+    run_well(folder, "browser.yaml", arguments);
+    data
+}
+
+/// What the visitor prints: the page as it is in the end.
+fn page(data: &Path) -> String {
+    wrote(&data.join("hosts"), "visitor", "stdout")
+}
+
+#[test]
+fn chromium_loads_a_page_of_many_parts_over_tls() {
+    let folder = example("tls");
+    let data = run(&folder, &["--parallelism", "1"]);
+    let (first, text) = (digest(&data), page(&data));
+    assert!(text.contains(RESULT), "{text}");
+    let log = read(&data.join("hosts/web/access.log"));
+    let mut requests: Vec<&str> = log.lines().collect();
+    requests.sort_unstable();
+    assert_eq!(requests, REQUESTS);
+    assert_eq!(stats(&data)["gnomon"]["computing"]["reproducible"], true);
+    let data = run(&folder, &["--parallelism", "2"]);
+    assert_eq!((digest(&data), page(&data)), (first, text), "one worker and two");
+}
+
+#[test]
+fn chromium_refuses_a_certificate_of_an_unknown_authority() {
+    let folder = example("stranger");
+    fs::remove_dir_all(folder.join("template/hosts/visitor/home/.pki")).expect("what it trusts");
+    let data = run(&folder, &[]);
+    assert_eq!(page(&data), "");
+    let complaints = wrote(&data.join("hosts"), "visitor", "stderr");
+    assert!(complaints.contains("Page load failed: net::ERR_CERT_AUTHORITY_INVALID"), "{complaints}");
+    assert_eq!(read(&data.join("hosts/web/access.log")), "");
+}
+
+#[test]
+fn chromium_is_one_process_where_it_is_asked_to() {
+    let folder = folder("browser/single");
+    let page = "data:text/html,<script>document.write(`<p>${6 * 7}, ${navigator.language}</p>`)</script>";
+    let options = "--headless=new --no-sandbox --single-process --no-zygote --disable-gpu --user-data-dir=/tmp/profile \
+                   --no-first-run --disable-background-networking --disable-component-update --disable-sync --dump-dom";
+    let arguments = ["exec", "/usr/lib/chromium/chromium"].into_iter().chain(options.split_whitespace()).chain([page]);
+    let output = capture(gnomon().args(arguments).current_dir(&folder));
+    assert_eq!(output.code(), 0, "{}", output.stderr);
+    assert!(output.stdout.contains("<p>42, en-US</p>"), "{}", output.stdout);
+}
