@@ -27,8 +27,12 @@ const REQUESTS: [&str; 15] = [
     "200 GET /picture4.bmp TLSv1.3",
     "200 GET /style.css TLSv1.3",
     "204 GET /favicon.ico TLSv1.3",
-    "204 POST /report TLSv1.3",
+    REPORT,
 ];
+
+/// What the page's script says of it, as it tells the server.
+const REPORT: &str = "204 POST /report?secure%3A%20true%3B%20pictures%3A%20240x160%20240x160%20240x160%20240x160%3B%20\
+                      colour%3A%20rgb(1%2C%202%2C%203)%3B%20size%3A%2040px%3B%20sum%3A%207002996%3B%20wasm%3A%2042 TLSv1.3";
 
 /// The example in a folder of its own.
 fn example(name: &str) -> PathBuf {
@@ -54,16 +58,20 @@ fn page(data: &Path) -> String {
     wrote(&data.join("hosts"), "visitor", "stdout")
 }
 
+/// What the server was asked for, sorted.
+fn requests(data: &Path) -> Vec<String> {
+    let mut requests: Vec<String> = read(&data.join("hosts/web/access.log")).lines().map(str::to_owned).collect();
+    requests.sort_unstable();
+    requests
+}
+
 #[test]
 fn chromium_loads_a_page_of_many_parts_over_tls() {
     let folder = example("tls");
     let data = run(&folder, &["--parallelism", "1"]);
     let (first, text) = (digest(&data), page(&data));
     assert!(text.contains(RESULT), "{text}");
-    let log = read(&data.join("hosts/web/access.log"));
-    let mut requests: Vec<&str> = log.lines().collect();
-    requests.sort_unstable();
-    assert_eq!(requests, REQUESTS);
+    assert_eq!(requests(&data), REQUESTS);
     assert_eq!(stats(&data)["gnomon"]["computing"]["reproducible"], true);
     let data = run(&folder, &["--parallelism", "2"]);
     assert_eq!((digest(&data), page(&data)), (first, text), "one worker and two");
@@ -90,4 +98,16 @@ fn chromium_is_one_process_where_it_is_asked_to() {
     let output = capture(gnomon().args(arguments).current_dir(&folder));
     assert_eq!(output.code(), 0, "{}", output.stderr);
     assert!(output.stdout.contains("<p>42, en-US</p>"), "{}", output.stdout);
+}
+
+#[test]
+fn chromium_has_the_addresses_that_it_needs_among_many_hosts() {
+    let folder = example("many");
+    let file = folder.join("browser.yaml");
+    let mut text = read(&file);
+    text = text.replace("  visitor:\n", "  visitor:\n    host_options: { address_space: 8 TiB }\n");
+    text.extend((0..100).map(|index| format!("  idle{index}: {{ network_node_id: 0, processes: [] }}\n")));
+    fs::write(&file, text).unwrap();
+    let data = run(&folder, &[]);
+    assert!(page(&data).contains(RESULT), "{}", page(&data));
 }

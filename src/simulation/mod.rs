@@ -228,11 +228,17 @@ fn build_hosts(
     let seeds = SeedTree::new(plan.general.seed.into());
     let mut pool = OutputPool::new(64);
     let mut hosts = Vec::with_capacity(plan.hosts.len());
-    for host in &plan.hosts {
+    let wishes: Vec<_> = plan.hosts.iter().map(|host| host.options.address_space.map(|bytes| bytes.0)).collect();
+    let regions = guest::HostRegion::cut(&wishes).ok_or_else(|| {
+        let text = "hosts ask for more addresses (address_space) than the 64 TiB that there are for all of them";
+        RunError::Machine(text.to_owned())
+    })?;
+    for (host, region) in plan.hosts.iter().zip(regions) {
         let folder = options.directory.create_host(&host.name)?;
         let mut built = build_host(plan, host, &folder, &names, &settings, &network, seeds, &mut pool, options)?;
         built.traffic = board.map(|board| TrafficMeter::new(board.clone(), host.id));
         built.live = live.clone();
+        built.kernel.region = region;
         built.pause_before_start = options.debug_hosts.contains(&host.id);
         hosts.push(built);
     }

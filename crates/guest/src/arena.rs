@@ -133,10 +133,43 @@ pub struct HostRegion {
 impl HostRegion {
     /// The region of the host that is number `index` of `hosts` in the plan.
     pub fn new(index: u32, hosts: u32) -> HostRegion {
-        let share = (ARENAS_END - ARENAS_START) / u64::from(hosts.max(1)).next_power_of_two();
-        let bytes = share.clamp(BLOCK_BYTES, REGION_MAX_BYTES);
-        let start = ARENAS_START + u64::from(index) * bytes;
-        let bytes = bytes.min(ARENAS_END.saturating_sub(start));
+        HostRegion::equal(index.into(), hosts.into(), ARENAS_END)
+    }
+
+    /// The regions of all hosts, by their numbers in the plan. Those that ask for so many bytes have them at the arenas' end; the others, as
+    /// without them, equal parts of the beginning. None when hosts ask for too much.
+    pub fn cut(wishes: &[Option<u64>]) -> Option<Vec<HostRegion>> {
+        let hosts = wishes.len() as u64;
+        let mut end = ARENAS_END;
+        let mut regions = Vec::new();
+        for wish in wishes {
+            regions.push(match wish {
+                None => None,
+                Some(bytes) => {
+                    let bytes = bytes.checked_next_multiple_of(BLOCK_BYTES)?.max(BLOCK_BYTES);
+                    end = end.checked_sub(bytes).filter(|end| *end >= ARENAS_START + hosts * BLOCK_BYTES)?;
+                    Some(HostRegion::at(end, bytes))
+                }
+            });
+        }
+        let equal = |(index, region): (usize, Option<HostRegion>)| {
+            region.unwrap_or_else(|| HostRegion::equal(index as u64, hosts, end))
+        };
+        Some(regions.into_iter().enumerate().map(equal).collect())
+    }
+
+    /// Part number `index` of `hosts` equal parts between the arenas' start and `end`, each a power of two.
+    fn equal(index: u64, hosts: u64, end: u64) -> HostRegion {
+        let mut bytes = (ARENAS_END - ARENAS_START) / hosts.max(1).next_power_of_two();
+        while bytes * hosts > end - ARENAS_START && bytes > BLOCK_BYTES {
+            bytes /= 2;
+        }
+        let bytes = bytes.clamp(BLOCK_BYTES, REGION_MAX_BYTES);
+        let start = ARENAS_START + index * bytes;
+        HostRegion::at(start, bytes.min(end.saturating_sub(start)))
+    }
+
+    fn at(start: u64, bytes: u64) -> HostRegion {
         HostRegion { blocks: Blocks::new(start, bytes), shared_files: BTreeMap::new(), shared_objects: 0 }
     }
 
@@ -238,6 +271,25 @@ mod tests {
         assert!(slot.start >= PARKING_START && slot.start + slot.bytes <= ARENAS_START);
         let other = ParkingSlot::for_home(ARENAS_START, BLOCK_BYTES).unwrap();
         assert!(other.start >= slot.start + slot.bytes || other.start + other.bytes <= slot.start);
+    }
+
+    #[test]
+    fn hosts_that_ask_for_much_have_it_and_the_others_equal_parts() {
+        let ends =
+            |region: &HostRegion| (region.blocks.start, region.blocks.start + region.blocks.blocks * BLOCK_BYTES);
+        let mut wishes = vec![None; 250];
+        let before: Vec<_> = HostRegion::cut(&wishes).unwrap().iter().map(ends).collect();
+        assert_eq!(before[249], ends(&HostRegion::new(249, 250)));
+        assert_eq!(before[7].1 - before[7].0, 256 << 30);
+        (wishes[3], wishes[100]) = (Some(8 << 40), Some(1));
+        let mut after: Vec<_> = HostRegion::cut(&wishes).unwrap().iter().map(ends).collect();
+        assert_eq!(after[3], (ARENAS_END - (8 << 40), ARENAS_END));
+        assert_eq!(after[100].1 - after[100].0, BLOCK_BYTES);
+        assert_eq!(after[7].1 - after[7].0, 128 << 30);
+        after.sort_unstable();
+        assert!(after.windows(2).all(|pair| pair[0].1 <= pair[1].0), "no two overlap");
+        assert!(HostRegion::cut(&[Some(40 << 40), Some(40 << 40)]).is_none());
+        assert!(HostRegion::cut(&[Some(u64::MAX)]).is_none());
     }
 
     #[test]

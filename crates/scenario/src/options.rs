@@ -147,6 +147,8 @@ section! {
 section! {
     /// `host_option_defaults`, and a host's own `host_options`.
     HostOptions in "host_option_defaults" {
+        address_space: Option<ByteSize> = "null", Works, None,
+            "How many addresses a host's processes have together, of 64 TiB for all hosts; a browser with all its processes takes 8 TiB; null: as many as other hosts";
         cpu_speed: Option<CpuSpeed> = "null", Works, None,
             "How fast a host's processor is: against this machine's (0.5), or its clock rate (1.2 GHz). Guests' computing then takes simulated time as measured, and two runs differ; null: it takes none";
         log_level: Option<LogLevel> = "null", Works, None,
@@ -242,7 +244,7 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_shadow() {
-        // Shadow knows neither `cpu_speed` nor `compute_budget` nor `memory_limit` nor `soil_registers` nor `standstill_after`.
+        // Shadow knows neither `address_space` nor `cpu_speed` nor `compute_budget` nor `memory_limit` nor `soil_registers` nor `standstill_after`.
         let expected = [
             ("general.stop_time", "0 sec"),
             ("general.bootstrap_end_time", "0 sec"),
@@ -256,6 +258,7 @@ mod tests {
             ("general.template_directory", "null"),
             ("network.ipv6", "false"),
             ("network.use_shortest_path", "true"),
+            ("host_option_defaults.address_space", "null"),
             ("host_option_defaults.cpu_speed", "null"),
             ("host_option_defaults.log_level", "null"),
             ("host_option_defaults.pcap_capture_size", "65535 B"),

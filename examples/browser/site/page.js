@@ -17,7 +17,7 @@ async function visit() {
     `wasm: ${wasm.instance.exports.add(40, 2)}`,
   ].join("; ");
   document.getElementById("result").textContent = result;
-  await fetch("report", { method: "POST", body: result });
+  await fetch(`report?${encodeURIComponent(result)}`, { method: "POST", body: result });
 }
 
 visit().catch((error) => {
