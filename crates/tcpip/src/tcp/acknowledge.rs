@@ -116,7 +116,7 @@ impl Connection {
         self.measure_rtt(now, sample, advanced, echo);
         self.judge_tail_probe(ack, dsack);
         if advanced {
-            self.arm_after_ack(now);
+            self.disarm_on_ack();
         }
         let lost = if self.board.is_empty() || (self.board.sacked == 0 && !self.recovery.in_recovery()) {
             0
@@ -128,6 +128,7 @@ impl Connection {
             self.wants_transmit = true;
         }
         if advanced {
+            self.arm_after_ack(now);
             self.make_room();
         }
     }

@@ -210,16 +210,17 @@ impl Connection {
 
     /// RFC 8985 section 7.3: new data if there is some, else the last segment again.
     fn send_tail_probe(&mut self, now: SimTime) -> Option<(TcpHeader, Bytes)> {
-        let segment = match self.next_new(false) {
-            Next::Data(len) => {
-                self.recovery.tail_probe_resent = false;
-                self.send_new(now, len)
-            }
-            _ => {
-                let number = self.board.last_number()?;
-                self.recovery.tail_probe_resent = true;
-                self.resend(now, number)
-            }
+        if !self.recovery.is_open() || self.board.tail_is_sacked() {
+            return None;
+        }
+        let last = self.board.last_number()?;
+        let next = self.next_new(false);
+        // Set first: it keeps the timeout that counts from this probe.
+        self.recovery.tail_probe_resent = !matches!(next, Next::Data(_));
+        self.recovery.tail_probe_end = Some(self.snd.nxt);
+        let segment = match next {
+            Next::Data(len) => self.send_new(now, len),
+            _ => self.resend(now, last),
         };
         self.recovery.tail_probe_end = Some(self.snd.nxt);
         Some(segment)

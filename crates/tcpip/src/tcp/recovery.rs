@@ -210,7 +210,7 @@ impl Connection {
         self.recovery.first_resent = None;
     }
 
-    pub fn enter_recovery(&mut self, _now: SimTime) {
+    pub fn enter_recovery(&mut self, now: SimTime) {
         if self.recovery.phase != Phase::Reduced {
             self.begin_reduction();
         }
@@ -218,6 +218,7 @@ impl Connection {
         self.counters.recoveries += 1;
         self.recovery.end = self.snd.nxt;
         self.recovery.tail_probe_end = None;
+        self.arm_for_repair(now);
         self.wants_transmit = true;
     }
 
@@ -238,17 +239,16 @@ impl Connection {
         }
     }
 
-    /// The retransmission timer fired (RFC 5681 section 3.1, equation 4).
-    pub fn enter_loss(&mut self, now: SimTime) {
+    /// The retransmission timer fired (RFC 5681 section 3.1, equation 4). Whatever else is believed to be in flight, the head leaves again.
+    pub fn enter_loss(&mut self) {
         let again = self.recovery.phase == Phase::Loss && self.timers.timeouts > 0;
         if !again && self.recovery.phase != Phase::Recovery {
             self.begin_episode();
             self.cc.ssthresh = self.cc.threshold_after_loss();
         }
-        let _ = now;
         self.cc.timed_out();
         self.board.mark_all_lost();
-        self.cc.cwnd = 1;
+        self.cc.cwnd = self.board.in_flight() + 1;
         self.recovery.phase = Phase::Loss;
         self.recovery.end = self.snd.nxt;
         self.recovery.tail_probe_end = None;

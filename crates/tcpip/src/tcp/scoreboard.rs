@@ -125,6 +125,10 @@ impl Scoreboard {
         (!self.records.is_empty()).then(|| self.first + self.records.len() as u64 - 1)
     }
 
+    pub fn tail_is_sacked(&self) -> bool {
+        self.records.back().is_some_and(|tail| tail.marks.contains(Mark::SACKED))
+    }
+
     pub fn record(&self, number: u64) -> Record {
         self.records[(number - self.first) as usize]
     }

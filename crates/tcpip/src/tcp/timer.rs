@@ -7,6 +7,9 @@ use super::rtt::{RTO_MAX, RTO_MIN};
 use crate::error::SocketError;
 use base::{SimDuration, SimTime};
 
+/// How long a timeout that is due already is put off.
+const SHORTEST: SimDuration = SimDuration::from_millis(1);
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
     Retransmit,
@@ -70,6 +73,11 @@ impl Timers {
         self.purpose = purpose;
         self.send = at;
     }
+
+    /// Whether a verdict on losses is due, before which no other timer of sending makes sense.
+    fn awaits_verdict(&self) -> bool {
+        self.send != SimTime::MAX && self.purpose == Purpose::Reorder
+    }
 }
 
 impl Connection {
@@ -106,20 +114,40 @@ impl Connection {
         }
     }
 
-    /// The cumulative acknowledgement advanced: restart (RFC 6298 section 5.3) or stop (5.2).
+    /// The cumulative acknowledgement advanced: what was armed before is void.
+    pub fn disarm_on_ack(&mut self) {
+        self.timers.send = SimTime::MAX;
+    }
+
+    /// After `disarm_on_ack`, when it is clear what follows for recovery: restart (RFC 6298 section 5.3) or stop (5.2), unless losses
+    /// are undecided.
     pub fn arm_after_ack(&mut self, now: SimTime) {
         if self.board.is_empty() {
             self.timers.send = SimTime::MAX;
             self.arm_window_probe(now);
             return;
         }
+        if self.timers.awaits_verdict() {
+            return;
+        }
         self.timers.arm(Purpose::Retransmit, now + self.rtt.rto());
         self.arm_tail_probe(now, true);
     }
 
-    /// RFC 8985 section 7.2: two round trips, or more if a single segment's acknowledgement may be delayed.
+    /// Loss is being repaired: from now on only the retransmission timer counts. A tail loss probe is for a sender that sees no loss.
+    pub fn arm_for_repair(&mut self, now: SimTime) {
+        self.timers.tail_probe_due = false;
+        if !self.timers.awaits_verdict() {
+            self.timers.arm(Purpose::Retransmit, now + self.rtt.rto());
+        }
+    }
+
+    /// RFC 8985 section 7.2: two round trips, or more if a single segment's acknowledgement may be delayed, but before the
+    /// retransmission timeout. While a probe is under way there is no second one, and the timeout counts from it.
     fn arm_tail_probe(&mut self, now: SimTime, advancing: bool) {
-        if !self.sack_enabled || !self.recovery.is_open() || !self.state.synchronised() || self.board.is_empty() {
+        let probing = self.recovery.tail_probe_end.is_some();
+        let may = self.sack_enabled && self.recovery.is_open() && self.state.synchronised() && !probing;
+        if !may || self.board.is_empty() {
             return;
         }
         let wait = if !self.rtt.measured() {
@@ -132,8 +160,8 @@ impl Connection {
             Some(head) if !advancing => head.sent_at + self.rtt.rto(),
             _ => now + self.rtt.rto(),
         };
-        let at = (now + wait).min(timeout.max(now));
-        self.timers.arm(if at < timeout { Purpose::Probe } else { Purpose::Retransmit }, at.max(now));
+        let at = if timeout > now { timeout.min(now + wait) } else { now + wait };
+        self.timers.arm(Purpose::Probe, at);
     }
 
     pub fn arm_reorder(&mut self, at: SimTime) {
@@ -150,14 +178,19 @@ impl Connection {
         }
     }
 
+    /// Nothing has been heard for so long that perhaps the last segments are lost (RFC 8985 section 7.3). Where SACK has told something
+    /// of them since the timer was armed, that decides; then the timeout remains, from when the head was sent.
     fn tail_probe(&mut self, now: SimTime) {
-        // One probe at a time (RFC 8985 section 7.3).
-        if self.recovery.tail_probe_end.is_none() && !self.board.is_empty() {
+        let Some(head) = self.board.head() else { return };
+        let timeout = (head.sent_at + self.rtt.rto()).max(now + SHORTEST);
+        if self.recovery.is_open() && !self.board.tail_is_sacked() {
             self.timers.tail_probe_due = true;
             self.counters.loss_probes += 1;
             self.wants_transmit = true;
+            self.timers.arm(Purpose::Retransmit, now + self.rtt.rto());
+        } else {
+            self.timers.arm(Purpose::Retransmit, timeout);
         }
-        self.timers.arm(Purpose::Retransmit, now + self.rtt.rto());
     }
 
     fn reordering_timeout(&mut self, now: SimTime) {
@@ -181,8 +214,9 @@ impl Connection {
         if self.gives_up(now) {
             return self.fail(SocketError::TimedOut);
         }
+        self.timers.tail_probe_due = false;
         if self.state.synchronised() {
-            self.enter_loss(now);
+            self.enter_loss();
         } else {
             self.board.mark_all_lost();
         }
