@@ -328,3 +328,46 @@ CASE(deadlocks_are_found)
     MUST(lock(fd, F_SETLK, F_UNLCK, 0, 1));
     child_end("child", pid);
 }
+
+static void show_range(const char *what, int fd, int type, int whence, long start, long length)
+{
+    struct flock wanted = { .l_type = type, .l_whence = whence, .l_start = start, .l_len = length };
+    long result = show(what, fcntl(fd, F_OFD_SETLK, &wanted));
+
+    if (result == 0 && type != F_UNLCK) {
+        int other = open_file();
+        struct flock seen = lock_of(F_WRLCK, 0, 0);
+        MUST(fcntl(other, F_OFD_GETLK, &seen));
+        printf("from %ld for %ld\n", (long)seen.l_start, (long)seen.l_len);
+        MUST(close(other));
+        seen = lock_of(F_UNLCK, 0, 0);
+        MUST(fcntl(fd, F_OFD_SETLK, &seen));
+    }
+}
+
+CASE(the_ends_of_ranges)
+{
+    long most = INT64_MAX;
+    scratch();
+    file_make("file", "0123456789");
+    int fd = open_file();
+    show_range("the last byte", fd, F_WRLCK, SEEK_SET, most, 1);
+    show_range("beyond it", fd, F_WRLCK, SEEK_SET, most, 2);
+    show_range("the last two bytes", fd, F_WRLCK, SEEK_SET, most - 1, 2);
+    show_range("all but the last byte", fd, F_WRLCK, SEEK_SET, 0, most);
+    show_range("all but the first byte", fd, F_WRLCK, SEEK_SET, 1, most);
+    show_range("too long", fd, F_WRLCK, SEEK_SET, 5, most);
+    show_range("backwards", fd, F_WRLCK, SEEK_SET, 10, -4);
+    show_range("backwards from the last byte", fd, F_WRLCK, SEEK_SET, most, -most);
+    show_range("backwards past the start", fd, F_WRLCK, SEEK_SET, 10, -11);
+    show_range("the longest way back", fd, F_WRLCK, SEEK_SET, 5, INT64_MIN);
+    show_range("before the start", fd, F_WRLCK, SEEK_SET, -1, 5);
+    show_range("from the end", fd, F_WRLCK, SEEK_END, most - 10, 1);
+    show_range("from beyond what can be", fd, F_WRLCK, SEEK_END, most, 1);
+    show_range("back from the end", fd, F_WRLCK, SEEK_END, -10, 0);
+    show_range("back from the end, too far", fd, F_WRLCK, SEEK_END, -11, 0);
+    MUST(lseek(fd, 3, SEEK_SET));
+    show_range("from the position", fd, F_WRLCK, SEEK_CUR, 2, 4);
+    show_range("from the position, too far", fd, F_WRLCK, SEEK_CUR, most, 1);
+    show_range("unlock the last byte", fd, F_UNLCK, SEEK_SET, most, 1);
+}

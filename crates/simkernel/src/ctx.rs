@@ -99,9 +99,14 @@ impl Ctx<'_> {
         process.and_then(|process| self.kernel.shared.file(process, fd)).ok_or(Errno::ENOENT)
     }
 
-    /// The open file behind a descriptor argument. EBADF.
+    /// The open file behind a descriptor argument: that which it meant when the call began. EBADF.
     #[inline]
     pub fn file(&self, fd: u64) -> Result<FileId, Errno> {
+        if !self.thread.held.is_empty()
+            && let Some(file) = self.thread.held_file(fd)
+        {
+            return Ok(file);
+        }
         self.fds().get(fd)
     }
 

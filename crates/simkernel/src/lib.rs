@@ -18,6 +18,7 @@ pub mod family;
 pub mod fd_table;
 pub mod files;
 pub mod futex;
+mod held;
 pub mod host;
 pub mod ids;
 pub mod ipc;

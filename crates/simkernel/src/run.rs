@@ -140,6 +140,7 @@ impl Kernel {
             ctx.kernel.tasks -= 1;
         }
         ctx.kernel.forget_waits(ctx.thread);
+        ctx.release_held();
         process.threads.clear();
         self.undo_semaphores(process.pid, now);
         self.release_vfork_waiter(&mut process);
@@ -500,6 +501,7 @@ impl Ctx<'_> {
                 && let Some(mut thread) = self.kernel.threads.take(tid.0)
             {
                 self.kernel.forget_waits(&mut thread);
+                self.kernel.release_held(&mut thread);
                 self.kernel.tasks -= 1;
                 Ctx { kernel: self.kernel, process: self.process, thread: &mut thread, now: self.now }.leave_memory();
             }

@@ -4,6 +4,7 @@ use crate::computing::Computing;
 use crate::credentials::Credentials;
 use crate::fd_table::FdTable;
 use crate::futex::FutexKey;
+use crate::held::Held;
 use crate::ids::{FileId, Pid, Tid};
 use crate::ipc::messages::Message;
 use crate::locks::Lock;
@@ -71,6 +72,8 @@ pub struct Thread {
     /// Why the call is executed.
     pub wake: Wake,
     pub wait: WaitSet,
+    /// Open files that the call in progress keeps while it waits.
+    pub(crate) held: SmallVec<[Held; 1]>,
     /// The earliest moment for which the host's timers hold a deadline of this thread; MAX for none.
     pub armed: SimTime,
     pub signals: ThreadSignals,
@@ -129,6 +132,7 @@ impl Thread {
             call: PendingCall::default(),
             wake: Wake::First,
             wait: WaitSet::default(),
+            held: SmallVec::new(),
             armed: SimTime::MAX,
             signals: ThreadSignals::default(),
             credentials: Arc::default(),

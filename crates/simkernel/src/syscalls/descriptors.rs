@@ -11,6 +11,7 @@ use crate::net;
 use crate::outcome::{Outcome, SysResult};
 use crate::tty;
 use crate::vfs::synthetic::Device;
+use crate::wait::Wake;
 use linux_abi::capability::CAP_SYS_RESOURCE;
 use linux_abi::event::{EFD_CLOEXEC, EFD_NONBLOCK, EFD_SEMAPHORE};
 use linux_abi::fs::*;
@@ -27,12 +28,20 @@ const ENTROPY_BITS: i32 = 256;
 /// Flags that F_SETFL can change.
 const SETTABLE: u32 = O_APPEND | O_NONBLOCK | O_ASYNC | O_DIRECT | O_NOATIME;
 
-/// close(2).
+/// close(2). The number is free at once, even where the file waits for its peer.
 pub fn close(ctx: &mut Ctx<'_>, [fd, ..]: [u64; 6]) -> SysResult {
-    net::inet::linger_before_close(ctx, ctx.file(fd)?)?;
-    let file = ctx.fds_mut().remove(fd)?;
-    release(ctx, file);
-    Ok(0)
+    let first = ctx.thread.wake == Wake::First;
+    let file = if first { ctx.fds_mut().remove(fd)? } else { ctx.file(fd)? };
+    if first {
+        ctx.kernel.flush_file(file, ctx.process.pid);
+    }
+    let lingers = net::inet::linger_before_close(ctx, file);
+    match lingers {
+        Ok(()) if first => ctx.kernel.release_file(file),
+        Err(_) if first => ctx.take_over(file, Some(fd)),
+        _ => {}
+    }
+    lingers.map(|()| 0)
 }
 
 /// Closing any descriptor of a file gives up the process's record locks on it, fcntl(2).
@@ -147,7 +156,7 @@ pub fn fcntl(ctx: &mut Ctx<'_>, [fd, command, arg, ..]: [u64; 6]) -> SysResult {
             Ok(0)
         }
         F_GETLK | F_SETLK | F_SETLKW | F_OFD_GETLK | F_OFD_SETLK | F_OFD_SETLKW => {
-            super::locks::record_lock(ctx, id, command as i32, arg)
+            super::locks::record_lock(ctx, fd, command as i32, arg)
         }
         F_GETPIPE_SZ => Ok(pipe_of(ctx, id)?.capacity() as u64),
         F_SETPIPE_SZ => {

@@ -67,7 +67,8 @@ fn closes_circle(ctx: &Ctx<'_>, number: u64, lock: &Lock) -> bool {
 }
 
 /// F_GETLK, F_SETLK, F_SETLKW and their counterparts for open files.
-pub(super) fn record_lock(ctx: &mut Ctx<'_>, id: FileId, command: i32, address: u64) -> SysResult {
+pub(super) fn record_lock(ctx: &mut Ctx<'_>, fd: u64, command: i32, address: u64) -> SysResult {
+    let id = ctx.file(fd)?;
     let flock: Flock = ctx.process.memory.read_value(address)?;
     let of_file = matches!(command, F_OFD_GETLK | F_OFD_SETLK | F_OFD_SETLKW);
     if of_file && flock.l_pid != 0 {
@@ -87,7 +88,15 @@ pub(super) fn record_lock(ctx: &mut Ctx<'_>, id: FileId, command: i32, address: 
         }
         F_RDLCK if !file.readable() => Err(Errno::EBADF.into()),
         F_WRLCK if !file.writable() => Err(Errno::EBADF.into()),
-        _ => acquire(ctx, Family::Record, number, lock, matches!(command, F_SETLKW | F_OFD_SETLKW)),
+        _ => {
+            acquire(ctx, Family::Record, number, lock, matches!(command, F_SETLKW | F_OFD_SETLKW))?;
+            if command == F_SETLKW && ctx.fds().get(fd) != Ok(id) {
+                // It was closed while the call waited, so nothing would ever give up the lock (`fcntl_setlk`).
+                ctx.kernel.release_locks(Family::Record, number, &lock);
+                return Err(Errno::EBADF.into());
+            }
+            Ok(0)
+        }
     }
 }
 
@@ -111,18 +120,21 @@ fn requested(ctx: &mut Ctx<'_>, id: FileId, flock: &Flock, owner: Owner) -> Resu
     Ok(Lock { owner, start, end, exclusive })
 }
 
-/// Start and end of a lock: a negative length reaches backwards, 0 to the end of the file.
+/// Start and end of a lock (`flock64_to_posix_lock`): a negative length reaches backwards, 0 to the end of the file, and so does one
+/// that reaches the last byte that any file can have.
 fn range(base: i64, start: i64, len: i64) -> Result<(u64, u64), Errno> {
+    const LAST: u64 = i64::MAX as u64;
     let start = base.checked_add(start).ok_or(Errno::EOVERFLOW)?;
-    let (start, end) = match len {
-        0 => (start, None),
-        len if len > 0 => (start, Some(start.checked_add(len).ok_or(Errno::EOVERFLOW)?)),
-        len => (start.checked_add(len).ok_or(Errno::EINVAL)?, Some(start)),
-    };
-    if start < 0 {
-        return Err(Errno::EINVAL);
+    let from = u64::try_from(start).map_err(|_| Errno::EINVAL)?;
+    match len {
+        0 => Ok((from, u64::MAX)),
+        1.. => match from + (len as u64 - 1) {
+            LAST => Ok((from, u64::MAX)),
+            last if last < LAST => Ok((from, last + 1)),
+            _ => Err(Errno::EOVERFLOW),
+        },
+        _ => Ok((from.checked_sub(len.unsigned_abs()).ok_or(Errno::EINVAL)?, from)),
     }
-    Ok((start as u64, end.map_or(u64::MAX, |end| end as u64)))
 }
 
 fn describe_conflict(ctx: &mut Ctx<'_>, number: u64, lock: &Lock, mut flock: Flock, address: u64) -> SysResult {
@@ -153,5 +165,17 @@ mod tests {
         assert_eq!(range(0, 10, 0), Ok((10, u64::MAX)));
         assert_eq!(range(100, -20, -30), Ok((50, 80)));
         assert_eq!(range(0, 10, -11), Err(Errno::EINVAL));
+        assert_eq!(range(0, 5, i64::MIN), Err(Errno::EINVAL));
+        assert_eq!(range(10, -11, 0), Err(Errno::EINVAL));
+    }
+
+    #[test]
+    fn ranges_end_at_the_last_byte_of_any_file() {
+        assert_eq!(range(0, i64::MAX, 1), Ok((i64::MAX as u64, u64::MAX)));
+        assert_eq!(range(0, i64::MAX, 2), Err(Errno::EOVERFLOW));
+        assert_eq!(range(0, 0, i64::MAX), Ok((0, i64::MAX as u64)));
+        assert_eq!(range(0, 1, i64::MAX), Ok((1, u64::MAX)));
+        assert_eq!(range(1, i64::MAX, 0), Err(Errno::EOVERFLOW));
+        assert_eq!(range(0, i64::MAX, -i64::MAX), Ok((0, i64::MAX as u64)));
     }
 }

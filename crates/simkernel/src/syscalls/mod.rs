@@ -79,8 +79,14 @@ pub fn execute(ctx: &mut Ctx<'_>, number: u64, args: [u64; 6]) -> SysResult {
     let result = table::HANDLERS[index](ctx, args);
     if result == Err(Outcome::Block) {
         ctx.thread.state = ThreadState::Blocked;
+        if ctx.thread.wake == Wake::First {
+            ctx.hold_files(number, &args);
+        }
     } else {
         ctx.thread.wake = Wake::First;
+        if !ctx.thread.held.is_empty() {
+            ctx.release_held();
+        }
         ctx.thread.recent.end(&result);
     }
     result

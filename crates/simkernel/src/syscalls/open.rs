@@ -15,7 +15,7 @@ use crate::vfs::permission::Permissions;
 use crate::vfs::synthetic::{self, Device, Synthetic};
 use crate::vfs::walk::{Node, Target};
 use crate::vfs::{RealNode, as_path, errno};
-use crate::wait::Events;
+use crate::wait::{Events, Wake};
 use linux_abi::Errno;
 use linux_abi::fs::*;
 use rustix::fs::{MemfdFlags, Mode, OFlags};
@@ -440,13 +440,20 @@ fn finish_fifo(ctx: &mut Ctx<'_>, flags: u32) -> SysResult {
             (false, true) => pipe.has_readers(),
             _ => true,
         };
+    let first = ctx.thread.wake == Wake::First;
     if partner {
+        if !first {
+            // What the call has held is given up at its end.
+            ctx.kernel.files.acquire(file);
+        }
         return Ok(ctx.install(file, flags & O_CLOEXEC != 0)?);
     }
     ctx.watch(file, Events::READABLE | Events::WRITABLE);
     let outcome = ctx.block(Restart::Sys);
-    if outcome != Outcome::Block {
-        ctx.kernel.release_file(file);
+    match outcome {
+        Outcome::Block if first => ctx.take_over(file, None),
+        _ if first => ctx.kernel.release_file(file),
+        _ => {}
     }
     Err(outcome)
 }

@@ -107,10 +107,17 @@ fn wait_for(ctx: &mut Ctx<'_>, watched: &[(FileId, Events)], restart: Restart) -
     if ctx.thread.wake == Wake::Interrupted {
         return Err(Outcome::Restart(restart));
     }
+    let first = ctx.thread.wake == Wake::First;
     for (file, events) in watched {
         ctx.watch(*file, *events);
     }
-    Err(ctx.block(restart))
+    let outcome = ctx.block(restart);
+    if first && outcome == Outcome::Block {
+        for (file, _) in watched {
+            ctx.keep_open(*file);
+        }
+    }
+    Err(outcome)
 }
 
 /// Descriptor sets of select(2): bit by bit, in words of 64.
@@ -119,9 +126,9 @@ type FdSet = [u64; FD_SET_WORDS];
 
 /// Which events of `poll` make a descriptor ready in each of select's three sets, as in Linux's fs/select.c.
 const SELECT_EVENTS: [Events; 3] = [
-    Events(Events::READABLE.0 | Events::RDBAND.0 | Events::HUP.0 | Events::ERR.0),
-    Events(Events::WRITABLE.0 | Events::WRBAND.0 | Events::ERR.0),
-    Events::PRI,
+    Events(Events::READABLE.0 | Events::RDBAND.0 | Events::HUP.0 | Events::ERR.0 | Events::NVAL.0),
+    Events(Events::WRITABLE.0 | Events::WRBAND.0 | Events::ERR.0 | Events::NVAL.0),
+    Events(Events::PRI.0 | Events::NVAL.0),
 ];
 
 /// select(2). The time left is written back, as Linux does.
@@ -184,15 +191,21 @@ fn select_until(ctx: &mut Ctx<'_>, count: u64, sets: [u64; 3], timeout: Option<S
         if asked.is_empty() {
             continue;
         }
-        let file = ctx.file(fd as u64)?;
-        let state = ctx.kernel.poll_file(file);
+        let state = match ctx.file(fd as u64) {
+            Err(errno) if ctx.thread.wake == Wake::First => return Err(errno.into()),
+            // Closed while the call waited (`select_poll_one`).
+            Err(_) => Events::NVAL,
+            Ok(file) => {
+                watched.push((file, asked));
+                ctx.kernel.poll_file(file)
+            }
+        };
         for index in 0..3 {
             if wanted[index][word] & bit != 0 && state.intersects(SELECT_EVENTS[index]) {
                 found[index][word] |= bit;
                 ready += 1;
             }
         }
-        watched.push((file, asked));
     }
     ctx.deadline_after(timeout);
     if ready == 0 && !ctx.expired() {
