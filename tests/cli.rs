@@ -316,6 +316,8 @@ fn exec_hands_on_output_and_exit_status() {
     assert_eq!(variables, ["A=b c", "HOME=/", "LOGNAME=root", path, &temporary, "USER=root"]);
     assert_eq!(exec(&["sh", "-c", "cd && pwd && ls > list && command -v ls"]).out, "/tmp\n/usr/bin/ls\n");
     assert_eq!(exec(&["date"]).out, "Sat Jan  1 00:00:00 UTC 2000\n");
+    assert_eq!(exec(&["sh", "-c", "ulimit -n; ulimit -Hn"]).out, "1024\n1048576\n");
+    assert_eq!(exec(&["--open-files", "5000", "sh", "-c", "ulimit -n; ulimit -Hn"]).out, "5000\n1048576\n");
     let answer = exec(&["perl", "-e", "kill 9, $$"]);
     assert_eq!((answer.status, answer.err.as_str()), (128 + 9, "gnomon: perl was killed by SIGKILL\n"));
     let answer = exec(&["--stop-time", "5 s", "sleep", "10"]);

@@ -97,6 +97,7 @@ impl WholeHost {
             strace_live: false,
             strace: None,
             real_descriptors: GUEST_DESCRIPTORS / hosts as usize,
+            open_files: 1024,
         };
         WholeHost { kernel: Kernel::new(config), spec }
     }

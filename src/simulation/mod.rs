@@ -307,6 +307,7 @@ fn build_host(
             .or(options.strace_live.then_some(linux_abi::strace::Mode::Standard)),
         seeds,
         real_descriptors: (GUEST_DESCRIPTORS / plan.hosts.len()).max(1),
+        open_files: host.options.open_files.0.into(),
     };
     let mut kernel = Kernel::new(config);
     kernel.net.stack.watch_loopback();

@@ -2,7 +2,7 @@
 //! default, role and help text. The reader of files, the command line, its help, the documentation and
 //! `processed-config.yaml` all follow from it.
 
-use crate::setting::{CpuSpeed, Kind, LogLevel, Scalar, Scheduler, Setting, StraceMode};
+use crate::setting::{CpuSpeed, Kind, LogLevel, OpenFiles, Scalar, Scheduler, Setting, StraceMode};
 use base::{ByteSize, SimDuration};
 use topology::Discipline;
 
@@ -153,6 +153,8 @@ section! {
             "How fast a host's processor is: against this machine's (0.5), or its clock rate (1.2 GHz). Guests' computing then takes simulated time as measured, and two runs differ; null: it takes none";
         log_level: Option<LogLevel> = "null", Works, None,
             "How much is logged about hosts; null means as much as about everything else";
+        open_files: OpenFiles = "1024", Works, None,
+            "How many descriptors each process may have at first (its soft limit, up to the hard one of 1048576)";
         pcap_capture_size: ByteSize = "65535 B", Works, None,
             "How much of each packet is captured";
         pcap_enabled: bool = "false", Works, None,
@@ -244,7 +246,7 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_shadow() {
-        // Shadow knows neither `address_space` nor `cpu_speed` nor `compute_budget` nor `memory_limit` nor `soil_registers` nor `standstill_after`.
+        // Some are not Shadow's: its experiments leave them at their defaults.
         let expected = [
             ("general.stop_time", "0 sec"),
             ("general.bootstrap_end_time", "0 sec"),
@@ -261,6 +263,7 @@ mod tests {
             ("host_option_defaults.address_space", "null"),
             ("host_option_defaults.cpu_speed", "null"),
             ("host_option_defaults.log_level", "null"),
+            ("host_option_defaults.open_files", "1024"),
             ("host_option_defaults.pcap_capture_size", "65535 B"),
             ("host_option_defaults.pcap_enabled", "false"),
             ("experimental.compute_budget", "10 sec"),

@@ -192,6 +192,28 @@ impl Setting for CpuSpeed {
     }
 }
 
+/// A soft limit of descriptors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenFiles(pub u32);
+
+impl OpenFiles {
+    /// The hard limit, fs.nr_open of Linux.
+    const MOST: u32 = 1 << 20;
+}
+
+impl Setting for OpenFiles {
+    const KIND: Kind = Kind::Number;
+    fn read(scalar: Scalar<'_>) -> Result<Self, String> {
+        match u32::read(scalar) {
+            Ok(number @ 3..=OpenFiles::MOST) => Ok(OpenFiles(number)),
+            _ => Err(format!("'{}' is not a whole number from 3 to {}", scalar.text, OpenFiles::MOST)),
+        }
+    }
+    fn write(&self) -> String {
+        self.0.to_string()
+    }
+}
+
 /// Defines settings that are one of a few words.
 macro_rules! choice {
     ($type:ty { $($word:literal => $variant:path),+ $(,)? }) => {
@@ -261,6 +283,15 @@ choice!(Discipline {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn open_files_end_at_the_hard_limit() {
+        let read = |text: &str| OpenFiles::read(Scalar { text, plain: true });
+        assert_eq!(read("1048576"), Ok(OpenFiles(1 << 20)));
+        for text in ["2", "1048577", "-1", "many", "null"] {
+            assert_eq!(read(text), Err(format!("'{text}' is not a whole number from 3 to 1048576")));
+        }
+    }
 
     #[test]
     fn speeds_are_factors_or_clock_rates() {

@@ -4,7 +4,7 @@ mod common;
 
 use base::{Bandwidth, ByteSize, HostId, SimDuration, SimTime};
 use common::{environment, read, read_with, scratch};
-use scenario::{Discipline, FinalState, GraphSource, LogLevel, Overrides, Plan, StraceMode, load};
+use scenario::{Discipline, FinalState, GraphSource, LogLevel, OpenFiles, Overrides, Plan, StraceMode, load};
 use std::io::Write;
 use std::net::Ipv4Addr;
 
@@ -48,6 +48,7 @@ experimental:
 host_option_defaults:
   pcap_capture_size: 100
   log_level: trace
+  open_files: 4096
 hosts:
   web:
     network_node_id: 9
@@ -66,7 +67,7 @@ hosts:
       expected_final_state: { signaled: 9 }
   relay2:
     <<: *relay
-    host_options: { pcap_enabled: true, log_level: null }
+    host_options: { pcap_enabled: true, log_level: null, open_files: 64 }
     processes:
     - *process
   relay10:
@@ -107,6 +108,7 @@ fn a_real_experiment_means_what_it_says() {
     assert!(relay2.options.pcap_enabled && !web.options.pcap_enabled);
     assert_eq!((relay2.options.log_level, web.options.log_level), (None, Some(LogLevel::Trace)));
     assert_eq!(web.options.pcap_capture_size, ByteSize(100));
+    assert_eq!((relay2.options.open_files, web.options.open_files), (OpenFiles(64), OpenFiles(4096)));
 
     let path = plan.topology.path(HostId(0), HostId(2));
     assert_eq!((path.latency, path.jitter), (SimDuration::from_millis(50), SimDuration::from_millis(3)));

@@ -19,6 +19,7 @@ use guest::{AddressSpace, Program, StartArguments, StartError};
 use linux_abi::Errno;
 use linux_abi::fs::{O_APPEND, O_RDONLY, O_WRONLY, R_OK};
 use linux_abi::signal::SIG_IGN;
+use linux_abi::sysinfo::RLIMIT_NOFILE;
 use std::fs::File;
 use std::sync::Arc;
 
@@ -108,7 +109,9 @@ impl Kernel {
             place: self.shared.places.insert(place),
             handlers: self.shared.handlers.insert(Handlers::default()),
         };
-        Process::new(pid, INIT, parts, now)
+        let mut process = Process::new(pid, INIT, parts, now);
+        process.limits.0[RLIMIT_NOFILE as usize].soft = self.config.open_files;
+        process
     }
 
     /// Enters a new process with its one thread, which becomes runnable behind all that are.

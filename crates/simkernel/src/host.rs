@@ -178,4 +178,6 @@ pub struct HostConfig {
     pub strace: Option<linux_abi::strace::Mode>,
     /// How many real descriptors this host may keep open between calls.
     pub real_descriptors: usize,
+    /// The soft limit of descriptors (RLIMIT_NOFILE) that the experiment's processes begin with.
+    pub open_files: u64,
 }

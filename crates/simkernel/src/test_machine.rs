@@ -59,6 +59,7 @@ impl Machine {
             strace_live: false,
             strace: None,
             real_descriptors: 4,
+            open_files: 1024,
         };
         let mut kernel = Kernel::new(config);
         let memory = AddressSpace::new(&mut kernel.region).unwrap();

@@ -32,6 +32,7 @@ pub(crate) fn config(data_dir: &Path) -> HostConfig {
         network: crate::host::NetworkSettings::new(&[]),
         seeds: SeedTree::new(1),
         real_descriptors: 4,
+        open_files: 1024,
         call_cost: None,
         computing: Default::default(),
         crash_reports: false,
