@@ -5,6 +5,7 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/uio.h>
 
 static int fd;
 
@@ -163,4 +164,54 @@ CASE(libc_wrappers)
     number("eventfd_read", eventfd_read(fd, &value));
     number("value", value);
     number("eventfd_read", eventfd_read(fd, &value));
+}
+
+CASE(vectors_are_written_one_by_one)
+{
+    uint64_t values[2] = { 3, 4 }, top = UINT64_MAX - 1;
+    struct iovec split[2] = { { values, 2 }, { (char *)values + 2, 6 } };
+    struct iovec two[2] = { { values, 8 }, { &values[1], 8 } };
+    struct iovec short_end[2] = { { values, 8 }, { &values[1], 4 } };
+    struct iovec empty_start[2] = { { values, 0 }, { &values[1], 8 } };
+    struct iovec empty_end[2] = { { values, 8 }, { &values[1], 0 } };
+    struct iovec bad_end[2] = { { values, 8 }, { (void *)8, 8 } };
+    struct iovec full[2] = { { &top, 8 }, { values, 8 } };
+    fd = MUST(eventfd(0, EFD_NONBLOCK));
+    show("2 and 6 bytes", writev(fd, split, 2));
+    show_take();
+    show("8 and 8 bytes", writev(fd, two, 2));
+    show_take();
+    show("8 and 4 bytes", writev(fd, short_end, 2));
+    show_take();
+    show("0 and 8 bytes", writev(fd, empty_start, 2));
+    show_take();
+    show("8 and 0 bytes", writev(fd, empty_end, 2));
+    show_take();
+    show("8 bytes and a bad pointer", writev(fd, bad_end, 2));
+    show_take();
+    show("the most and more", writev(fd, full, 2));
+    show_take();
+    show("pwritev2 at the file's own position", pwritev2(fd, two, 2, -1, 0));
+    show("pwritev2 with a flag", pwritev2(fd, two, 2, -1, RWF_NOWAIT));
+    show("readv of 2 and 6 bytes", readv(fd, split, 2));
+}
+
+static void *take_later(void *argument)
+{
+    (void)argument;
+    sleep_ms(20);
+    show_take();
+    return NULL;
+}
+
+CASE(a_vector_waits_in_its_midst)
+{
+    uint64_t values[2] = { UINT64_MAX - 1, 5 };
+    struct iovec two[2] = { { values, 8 }, { &values[1], 8 } };
+    fd = MUST(eventfd(0, 0));
+    pthread_t reader = thread_start(take_later, NULL);
+    long written = writev(fd, two, 2);
+    thread_join(reader);
+    show("writev", written);
+    show_take();
 }

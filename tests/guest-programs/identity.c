@@ -198,6 +198,31 @@ CASE(process_controls)
     MUST(prctl(PR_SET_PDEATHSIG, 0));
     show("PR_GET_NO_NEW_PRIVS", prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) >= 0 ? 0 : -1);
     show("unknown", prctl(99999));
+    show("PR_GET_TIMING", prctl(PR_GET_TIMING));
+    show("PR_SET_TIMING", prctl(PR_SET_TIMING, PR_TIMING_STATISTICAL));
+    show("PR_SET_TIMING by stamps", prctl(PR_SET_TIMING, PR_TIMING_TIMESTAMP));
+}
+
+CASE(address_that_a_threads_end_clears)
+{
+    int *address = NULL, own;
+    show("PR_GET_TID_ADDRESS", prctl(PR_GET_TID_ADDRESS, &address));
+    truth("it holds the number", address && *address == gettid());
+    show("PR_GET_TID_ADDRESS to nowhere", syscall(SYS_prctl, PR_GET_TID_ADDRESS, NULL, 0, 0, 0));
+    int *libc = address;
+    truth("set_tid_address", syscall(SYS_set_tid_address, &own) == gettid());
+    show("PR_GET_TID_ADDRESS", prctl(PR_GET_TID_ADDRESS, &address));
+    truth("it is the new one", address == &own);
+    syscall(SYS_set_tid_address, libc);
+}
+
+CASE(cpuid_may_be_used)
+{
+    show("ARCH_GET_CPUID", syscall(SYS_arch_prctl, 0x1011, 0));
+    long set = syscall(SYS_arch_prctl, 0x1012, 1);
+    truth("ARCH_SET_CPUID works, or no processor can", set == 0 || errno == ENODEV);
+    show("ARCH_GET_CPUID", syscall(SYS_arch_prctl, 0x1011, 0));
+    show("unknown", syscall(SYS_arch_prctl, 0x7777, 0));
 }
 
 CASE(usage)

@@ -6,6 +6,7 @@
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 
 static const struct {
     unsigned bit;
@@ -513,4 +514,27 @@ CASE(matrix_of_opens)
             show_events(what, fd);
             close(fd);
         }
+}
+
+/* Each buffer is filled by itself with whole events; one that has no room for the next ends the call. */
+CASE(vectors)
+{
+    static const size_t rooms[][2] = { { 4, 100 }, { 32, 100 }, { 32, 4 }, { 64, 64 }, { 0, 64 } };
+
+    scratch();
+    for (size_t i = 0; i < COUNT_OF(rooms); i++) {
+        char data[256], name[16];
+        struct iovec parts[2] = { { data, rooms[i][0] }, { data + rooms[i][0], rooms[i][1] } };
+        int fd = MUST(inotify_init1(IN_NONBLOCK));
+
+        MUST(inotify_add_watch(fd, ".", IN_CREATE));
+        for (int file = 0; file < 2; file++) {
+            snprintf(name, sizeof name, "f%zu-%d", i, file);
+            MUST(mkdir(name, 0700));
+        }
+        show("readv", readv(fd, parts, 2));
+        show("read", read(fd, data, sizeof data));
+        show("read", read(fd, data, sizeof data));
+        close(fd);
+    }
 }

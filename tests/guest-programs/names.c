@@ -439,3 +439,28 @@ CASE(temporary_files)
     MUST(stat(a, &status));
     printf("mode: %04o\n", status.st_mode & 07777);
 }
+
+CASE(links_by_descriptor)
+{
+    char target[64];
+    int ends[2];
+    scratch();
+    MUST(symlink("target", "link"));
+    MUST(mkdir("directory", 0755));
+    file_make("file", "content");
+    MUST(pipe(ends));
+    int link = MUST(open("link", O_PATH | O_NOFOLLOW)), directory = MUST(open("directory", O_RDONLY));
+    int path = MUST(open("directory", O_PATH)), file = MUST(open("file", O_RDONLY));
+    show("link", readlinkat(link, "", target, sizeof target));
+    show("one byte of it", readlinkat(link, "", target, 1));
+    show("directory", readlinkat(directory, "", target, sizeof target));
+    show("path of a directory", readlinkat(path, "", target, sizeof target));
+    show("file", readlinkat(file, "", target, sizeof target));
+    show("pipe", readlinkat(ends[0], "", target, sizeof target));
+    show("working directory", readlinkat(AT_FDCWD, "", target, sizeof target));
+    show("no descriptor", readlinkat(999, "", target, sizeof target));
+    show("no name", readlink("", target, sizeof target));
+    show("no room", syscall(SYS_readlinkat, link, "", target, 0));
+    show("no link", readlink("file", target, sizeof target));
+    show("below a file", readlinkat(file, "x", target, sizeof target));
+}

@@ -382,3 +382,33 @@ CASE(many_pipes_ring)
         close(ring[i][1]);
     }
 }
+
+static void show_read(void)
+{
+    char data[8192];
+
+    show("read", read(ends[0], data, sizeof data));
+}
+
+CASE(packets_behind_bytes)
+{
+    static char page[4096];
+    make_pipe(O_NONBLOCK);
+    MUST(write(ends[1], "abc", 3));
+    show("F_SETFL", fcntl(ends[1], F_SETFL, O_NONBLOCK | O_DIRECT));
+    show("write", write(ends[1], "de", 2));
+    show("write", write(ends[1], "fgh", 3));
+    show_unread(ends[0]);
+    for (int i = 0; i < 3; i++)
+        show_read();
+    show("write a packet", write(ends[1], "ij", 2));
+    show("write a packet", write(ends[1], "klm", 3));
+    show("F_SETFL", fcntl(ends[1], F_SETFL, O_NONBLOCK));
+    show("write bytes", write(ends[1], "nopq", 4));
+    show("write bytes", write(ends[1], "r", 1));
+    show("F_SETFL", fcntl(ends[1], F_SETFL, O_NONBLOCK | O_DIRECT));
+    show("write", write(ends[1], page, sizeof page));
+    show("write", write(ends[1], "st", 2));
+    for (int i = 0; i < 7; i++)
+        show_read();
+}

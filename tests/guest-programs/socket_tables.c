@@ -606,3 +606,46 @@ CASE(sockets_in_use)
     }
     truth("five more", after - before >= 5);
 }
+
+static long bind_port(int fd, unsigned port, socklen_t length)
+{
+    struct sockaddr_nl address = { .nl_family = AF_NETLINK, .nl_pid = port };
+
+    return bind(fd, (struct sockaddr *)&address, length);
+}
+
+static unsigned netlink_port(int fd)
+{
+    struct sockaddr_nl address = { 0 };
+    socklen_t length = sizeof address;
+
+    MUST(getsockname(fd, (struct sockaddr *)&address, &length));
+    return address.nl_pid;
+}
+
+CASE(ports_of_netlink)
+{
+    struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
+    struct sockaddr nobody = { .sa_family = AF_UNSPEC };
+    socklen_t length = sizeof kernel;
+    int first = MUST(socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE));
+    show("bind to any", bind_port(first, 0, length));
+    truth("it is the process", netlink_port(first) == (unsigned)getpid());
+    show("bind to any again", bind_port(first, 0, length));
+    show("bind to the same", bind_port(first, getpid(), length));
+    show("bind to another", bind_port(first, 7777, length));
+    int second = MUST(socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE));
+    show("bind to a chosen one", bind_port(second, 7777, length));
+    show("bind to any", bind_port(second, 0, length));
+    int third = MUST(socket(AF_NETLINK, SOCK_DGRAM, NETLINK_ROUTE));
+    show("bind with a short address", bind_port(third, 0, 8));
+    show("connect", connect(third, (struct sockaddr *)&kernel, length));
+    truth("it has a port", netlink_port(third) != 0);
+    show("connect again", connect(third, (struct sockaddr *)&kernel, length));
+    show("connect to nobody", connect(third, &nobody, sizeof nobody));
+    show("bind to any", bind_port(third, 0, length));
+    show("bind to its own", bind_port(third, netlink_port(third), length));
+    int value;
+    show("SIOCGSTAMP", ioctl(third, SIOCGSTAMP, &value));
+    show("SIOCINQ", ioctl(third, SIOCINQ, &value));
+}

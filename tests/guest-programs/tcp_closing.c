@@ -191,3 +191,156 @@ CASE(listener_closed_with_pending_connection)
     MUST(close(server));
     show("read", read(client, &byte, 1));
 }
+
+static void show_receive(const char *what, int fd)
+{
+    char data[64];
+    long got = recv(fd, data, sizeof data, MSG_DONTWAIT);
+
+    if (show(what, got) > 0)
+        bytes("data", data, got);
+}
+
+static void show_send(const char *what, int fd)
+{
+    show(what, send(fd, "x", 1, MSG_NOSIGNAL));
+}
+
+static void show_pending_error(int fd)
+{
+    int error = get_option(fd, SOL_SOCKET, SO_ERROR);
+
+    printf("SO_ERROR: %s\n", error ? errno_name(error) : "none");
+}
+
+CASE(data_after_both_sides_were_shut)
+{
+    for (int way = 0; way < 4; way++) {
+        number("way", way);
+        establish();
+        if (way == 1)
+            MUST(send(session, "before", 6, 0)), await_unread(client, 6);
+        if (way == 2)
+            MUST(send(client, "own", 3, 0)), await_unread(session, 3);
+        if (way == 3) {
+            show("shutdown for writing", shutdown(client, SHUT_WR));
+            show("shutdown for reading", shutdown(client, SHUT_RD));
+        } else {
+            show("shutdown", shutdown(client, SHUT_RDWR));
+        }
+        await(session, POLLRDHUP);
+        show_send("peer sends", session);
+        await(session, POLLHUP);
+        show_poll("own end", client, 0);
+        show_poll("peer", session, 0);
+        if (way == 2)
+            show_pending_error(client);
+        show_receive("receive", client);
+        show_receive("receive", client);
+        show_pending_error(client);
+        show_receive("peer receives", session);
+        show_receive("peer receives", session);
+        show_send("peer sends", session);
+        show_pending_error(session);
+        show_send("send", client);
+        close(client);
+        close(session);
+        close(server);
+    }
+}
+
+CASE(data_after_reading_was_shut)
+{
+    establish();
+    show("shutdown", shutdown(client, SHUT_RD));
+    show_receive("receive", client);
+    show_send("peer sends", session);
+    await_unread(client, 1);
+    show_receive("receive", client);
+    show_receive("receive", client);
+    show_send("send", client);
+    show("shutdown", shutdown(client, SHUT_WR));
+    await(session, POLLRDHUP);
+    show_send("peer sends", session);
+    await(session, POLLHUP);
+    show_receive("receive", client);
+}
+
+CASE(end_after_both_sides_were_shut)
+{
+    establish();
+    MUST(shutdown(client, SHUT_RDWR));
+    await(session, POLLRDHUP);
+    show("peer shuts writing", shutdown(session, SHUT_WR));
+    await(client, POLLHUP);
+    show_receive("receive", client);
+    show_pending_error(client);
+    show_receive("peer receives", session);
+    show_pending_error(session);
+}
+
+CASE(reset_behind_the_end)
+{
+    for (int way = 0; way < 6; way++) {
+        number("way", way);
+        establish();
+        if (way & 1)
+            MUST(send(client, "bye", 3, 0));
+        MUST(close(client));
+        await(session, POLLRDHUP);
+        if (way >= 4)
+            show_receive("receive before", session);
+        show_send("send", session);
+        await(session, POLLHUP);
+        show_poll("poll", session, 0);
+        if (way == 2 || way == 3)
+            show_send("send", session);
+        show_receive("receive", session);
+        show_receive("receive", session);
+        show_pending_error(session);
+        show_pending_error(session);
+        show_receive("receive", session);
+        show_send("send", session);
+        close(session);
+        close(server);
+    }
+}
+
+CASE(reset_without_an_end)
+{
+    for (int way = 0; way < 4; way++) {
+        number("way", way);
+        establish();
+        if (way & 1)
+            MUST(send(client, "data", 4, 0)), await_unread(session, 4);
+        reset_on_close(client);
+        MUST(close(client));
+        await(session, POLLHUP);
+        if (way & 2)
+            show_send("send", session);
+        show_receive("receive", session);
+        show_receive("receive", session);
+        show_pending_error(session);
+        show_receive("receive", session);
+        show_send("send", session);
+        close(session);
+        close(server);
+    }
+}
+
+CASE(receiving_nothing)
+{
+    char data[8];
+    establish();
+    show("no room, nothing there", recv(client, data, 0, MSG_DONTWAIT));
+    MUST(send(session, "abc", 3, 0));
+    await_unread(client, 3);
+    show("no room", recv(client, data, 0, MSG_DONTWAIT));
+    show("read of nothing", read(client, data, 0));
+    show("no room, peeking", recv(client, data, 0, MSG_DONTWAIT | MSG_PEEK));
+    show("receive", recv(client, data, sizeof data, 0));
+    MUST(close(session));
+    await(client, POLLRDHUP);
+    show("no room at the end", recv(client, data, 0, MSG_DONTWAIT));
+    show("unconnected", recv(new_socket(), data, 0, MSG_DONTWAIT));
+}

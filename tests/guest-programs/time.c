@@ -7,6 +7,7 @@
  */
 #include "case.h"
 
+#include <sys/timerfd.h>
 #include <sys/times.h>
 
 static const struct {
@@ -268,4 +269,95 @@ CASE(processor_times)
     truth("not negative", usage.tms_utime >= 0 && usage.tms_stime >= 0);
     truth("of children", usage.tms_cutime >= 0 && usage.tms_cstime >= 0);
     truth("clock", clock() >= 0);
+}
+
+CASE(timers_on_clocks)
+{
+    static const int coarse[] = { CLOCK_MONOTONIC_RAW, CLOCK_REALTIME_COARSE, CLOCK_MONOTONIC_COARSE, CLOCK_TAI, 99 };
+    for (size_t i = 0; i < COUNT_OF(coarse); i++) {
+        int timer;
+        number("clock", coarse[i]);
+        if (show("timer_create", syscall(SYS_timer_create, coarse[i], NULL, &timer)) == 0)
+            syscall(SYS_timer_delete, timer);
+        show_ok("timerfd_create", timerfd_create(coarse[i], 0));
+        show("clock_settime to nothing", syscall(SYS_clock_settime, coarse[i], NULL));
+    }
+    show("clock_settime to nothing", syscall(SYS_clock_settime, CLOCK_REALTIME, NULL));
+}
+
+CASE(clocks_for_sleeping)
+{
+    static const int more[] = { -1, CLOCK_TAI, 10, 12, 99 };
+    struct timespec nothing = { 0, 0 }, bad = { 0, 2000000000 };
+    for (size_t i = 0; i < COUNT_OF(clocks) + COUNT_OF(more); i++) {
+        int id = i < COUNT_OF(clocks) ? clocks[i].id : more[i - COUNT_OF(clocks)];
+        number("clock", id);
+        show("relative", syscall(SYS_clock_nanosleep, id, 0, &nothing, NULL));
+        show("absolute", syscall(SYS_clock_nanosleep, id, TIMER_ABSTIME, &nothing, NULL));
+        show("no request", syscall(SYS_clock_nanosleep, id, 0, NULL, NULL));
+        show("bad request", syscall(SYS_clock_nanosleep, id, 0, &bad, NULL));
+    }
+    show("nanosleep without a request", syscall(SYS_nanosleep, NULL, NULL));
+}
+
+/* Whether they exist depends on the machine's real-time clock. */
+CASE(clocks_that_wake_a_machine)
+{
+    static const int ids[] = { CLOCK_REALTIME_ALARM, CLOCK_BOOTTIME_ALARM };
+    struct timespec nothing = { 0, 0 }, now;
+    timer_t timer;
+    for (size_t i = 0; i < COUNT_OF(ids); i++) {
+        int shown = clock_gettime(ids[i], &now) == 0;
+        truth("resolution", (clock_getres(ids[i], &now) == 0) == shown);
+        long slept = syscall(SYS_clock_nanosleep, ids[i], 0, &nothing, NULL);
+        truth("sleep", (slept == 0) == shown || (slept == -1 && errno == EPERM));
+        truth("or it cannot", slept == 0 || errno == EOPNOTSUPP || errno == EPERM);
+        int made = timer_create(ids[i], NULL, &timer) == 0;
+        truth("timer", made == shown || errno == EPERM);
+        if (made)
+            timer_delete(timer);
+        show("no request", syscall(SYS_clock_nanosleep, ids[i], 0, NULL, NULL));
+        show("set", syscall(SYS_clock_settime, ids[i], &nothing));
+    }
+}
+
+CASE(intervals_of_stopped_timers)
+{
+    static const int kinds[] = { ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF };
+    struct itimerval stopped = { { 3, 0 }, { 0, 0 } }, running = { { 2, 0 }, { 50, 0 } }, seen;
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+        show("stopped", setitimer(kinds[i], &stopped, NULL));
+        MUST(getitimer(kinds[i], &seen));
+        number("interval", seen.it_interval.tv_sec);
+        MUST(setitimer(kinds[i], &running, NULL));
+        show("stopped", setitimer(kinds[i], &stopped, &seen));
+        number("interval before", seen.it_interval.tv_sec);
+        MUST(getitimer(kinds[i], &seen));
+        number("interval", seen.it_interval.tv_sec);
+        number("value", seen.it_value.tv_sec);
+        MUST(setitimer(kinds[i], &(struct itimerval){ { 0, 0 }, { 0, 0 } }, NULL));
+    }
+}
+
+CASE(intervals_of_stopped_posix_timers)
+{
+    struct itimerspec stopped = { { 5, 0 }, { 0, 0 } }, running = { { 5, 0 }, { 9, 0 } }, seen;
+    struct sigevent none = { .sigev_notify = SIGEV_NONE };
+    timer_t timer;
+    MUST(timer_create(CLOCK_MONOTONIC, &none, &timer));
+    show("stopped", timer_settime(timer, 0, &stopped, NULL));
+    MUST(timer_gettime(timer, &seen));
+    number("interval", seen.it_interval.tv_sec);
+    MUST(timer_settime(timer, 0, &running, NULL));
+    show("stopped", timer_settime(timer, 0, &stopped, &seen));
+    number("interval before", seen.it_interval.tv_sec);
+    MUST(timer_gettime(timer, &seen));
+    number("interval", seen.it_interval.tv_sec);
+    MUST(timer_delete(timer));
+    int fd = MUST(timerfd_create(CLOCK_MONOTONIC, 0));
+    MUST(timerfd_settime(fd, 0, &running, NULL));
+    show("stopped", timerfd_settime(fd, 0, &stopped, &seen));
+    number("interval before", seen.it_interval.tv_sec);
+    MUST(timerfd_gettime(fd, &seen));
+    number("interval", seen.it_interval.tv_sec);
 }

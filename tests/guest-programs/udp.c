@@ -7,6 +7,7 @@
 #include "case.h"
 
 #include <arpa/inet.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -463,4 +464,161 @@ CASE(queue_overflow_drops)
         received++;
     truth("some arrived", received > 0);
     truth("some were dropped", received < 100);
+}
+
+static void show_receive(const char *what, int fd, int flags)
+{
+    char data[16];
+    long got = recv(fd, data, sizeof data, flags);
+
+    if (show(what, got) > 0)
+        bytes("data", data, got);
+}
+
+static void show_poll(const char *what, int fd)
+{
+    struct pollfd entry = { .fd = fd, .events = POLLIN | POLLOUT | POLLRDHUP };
+    int ready = poll(&entry, 1, 0);
+
+    printf("%s: %d%s%s%s%s%s\n", what, ready, entry.revents & POLLIN ? " IN" : "",
+           entry.revents & POLLOUT ? " OUT" : "", entry.revents & POLLRDHUP ? " RDHUP" : "",
+           entry.revents & POLLHUP ? " HUP" : "", entry.revents & POLLERR ? " ERR" : "");
+}
+
+CASE(reading_is_shut)
+{
+    char byte;
+    int a = bound_socket(), b = bound_socket();
+    MUST(try_connect(a, port_of(b)));
+    MUST(try_connect(b, port_of(a)));
+    MUST(send(b, "before", 6, 0));
+    await(a);
+    show("shutdown", shutdown(a, SHUT_RD));
+    show_poll("poll", a);
+    show_receive("what was there", a, MSG_DONTWAIT);
+    show_receive("without waiting", a, MSG_DONTWAIT);
+    show_receive("waiting", a, 0);
+    show_receive("peeking", a, MSG_PEEK);
+    MUST(send(b, "after", 5, 0));
+    int unread = 0;
+    for (int i = 0; i < 1000 && !unread; i++) {
+        MUST(ioctl(a, FIONREAD, &unread));
+        sleep_ms(1);
+    }
+    show_receive("what came later", a, MSG_DONTWAIT);
+    show_receive("without waiting", a, MSG_DONTWAIT);
+    set_nonblocking(a);
+    show("read", read(a, &byte, 1));
+    show("send", send(a, "x", 1, 0));
+    show("shutdown", shutdown(a, SHUT_WR));
+    show("send", send(a, "x", 1, MSG_NOSIGNAL));
+    show_poll("poll", a);
+}
+
+CASE(unconnected_sockets_are_shut_too)
+{
+    int a = bound_socket(), b = bound_socket();
+    show("shutdown", shutdown(a, SHUT_RDWR));
+    show_poll("poll", a);
+    show_receive("without waiting", a, MSG_DONTWAIT);
+    show_receive("waiting", a, 0);
+    show("send to nobody", send(a, "x", 1, MSG_NOSIGNAL));
+    struct sockaddr_in to = loopback(port_of(b));
+    show("send", sendto(a, "x", 1, MSG_NOSIGNAL, (struct sockaddr *)&to, sizeof to));
+}
+
+static void *shut_later(void *argument)
+{
+    sleep_ms(30);
+    shutdown(*(int *)argument, SHUT_RD);
+    return NULL;
+}
+
+CASE(shutdown_wakes_who_waits)
+{
+    int a = bound_socket();
+    pthread_t thread = thread_start(shut_later, &a);
+    show_receive("receive", a, 0);
+    thread_join(thread);
+}
+
+CASE(errors_of_sending_in_their_order)
+{
+    struct sockaddr_in none = loopback(0);
+    int a = new_socket(), port = quiet_port();
+    MUST(try_connect(a, port));
+    MUST(send(a, "x", 1, 0));
+    await(a);
+    struct sockaddr nobody = { .sa_family = AF_UNSPEC };
+    MUST(connect(a, &nobody, sizeof nobody));
+    show("to nobody", send(a, "x", 1, 0));
+    show("to port 0", sendto(a, "x", 1, 0, (struct sockaddr *)&none, sizeof none));
+    show("to somebody, with an error that waits", send_to(a, port, "x", 1));
+    show("to somebody", send_to(a, port, "x", 1));
+}
+
+/* Prints whether the stamp is a moment of the last minutes. */
+static void show_stamp(const char *what, int fd)
+{
+    struct timeval stamp = { -7, -7 };
+
+    if (show(what, ioctl(fd, SIOCGSTAMP, &stamp)) == 0)
+        truth("it is recent", llabs(stamp.tv_sec - time(NULL)) < 100 && stamp.tv_usec >= 0 && stamp.tv_usec < 1000000);
+}
+
+CASE(stamps_by_request)
+{
+    struct timeval stamp, again;
+    struct timespec precise;
+    char byte;
+    int a = bound_socket(), b = new_socket();
+    MUST(try_connect(b, port_of(a)));
+    show_stamp("at first", a);
+    MUST(send(b, "x", 1, 0));
+    await(a);
+    show_stamp("unread", a);
+    MUST(recv(a, &byte, 1, 0));
+    show_stamp("read", a);
+    MUST(ioctl(a, SIOCGSTAMP, &stamp));
+    sleep_ms(5);
+    MUST(ioctl(a, SIOCGSTAMP, &again));
+    truth("it stays", !memcmp(&stamp, &again, sizeof stamp));
+    show("SIOCGSTAMPNS", ioctl(a, SIOCGSTAMPNS, &precise));
+    truth("it is the same", precise.tv_sec == stamp.tv_sec && precise.tv_nsec / 1000 == stamp.tv_usec);
+    show("to nowhere", ioctl(a, SIOCGSTAMP, NULL));
+    int peeked = bound_socket();
+    MUST(try_connect(b, port_of(peeked)));
+    MUST(send(b, "x", 1, 0));
+    MUST(recv(peeked, &byte, 1, MSG_PEEK));
+    show_stamp("peeked", peeked);
+    int with_option = bound_socket(), on = 1;
+    MUST(setsockopt(with_option, SOL_SOCKET, SO_TIMESTAMP, &on, sizeof on));
+    MUST(try_connect(b, port_of(with_option)));
+    MUST(send(b, "x", 1, 0));
+    MUST(recv(with_option, &byte, 1, 0));
+    show_stamp("with SO_TIMESTAMP", with_option);
+    int stream = MUST(socket(AF_INET, SOCK_STREAM, 0));
+    show_stamp("stream", stream);
+    show("SIOCATMARK", ioctl(a, SIOCATMARK, &on));
+}
+
+CASE(stamps_are_of_the_arrival)
+{
+    char data[8], control[128];
+    struct iovec part = { data, sizeof data };
+    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control };
+    struct timeval came, now;
+    int a = bound_socket(), b = new_socket(), on = 1;
+    MUST(setsockopt(a, SOL_SOCKET, SO_TIMESTAMP, &on, sizeof on));
+    MUST(try_connect(b, port_of(a)));
+    /* Linux begins to stamp a little later. */
+    sleep_ms(50);
+    MUST(send(b, "x", 1, 0));
+    await(a);
+    sleep_ms(50);
+    MUST(recvmsg(a, &message, 0));
+    memcpy(&came, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof came);
+    MUST(gettimeofday(&now, NULL));
+    long age = (now.tv_sec - came.tv_sec) * 1000 + (now.tv_usec - came.tv_usec) / 1000;
+    truth("it has waited", age >= 49 && age < 5000);
 }

@@ -630,3 +630,233 @@ CASE(lseek_on_a_socket)
     show("ftruncate", ftruncate(pair[0], 0));
     show("fsync", fsync(pair[0]));
 }
+
+static const int all_types[] = { SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET };
+static const char *const type_names[] = { "stream", "datagrams", "packets" };
+
+static void show_peer(const char *what, int fd)
+{
+    struct sockaddr_un address;
+    socklen_t length = sizeof address;
+
+    memset(&address, '#', sizeof address);
+    if (show(what, getpeername(fd, (struct sockaddr *)&address, &length)) == 0)
+        bytes("name", address.sun_path, length - offsetof(struct sockaddr_un, sun_path));
+}
+
+/* Receives without waiting, and shows who sent what. */
+static void show_receive(const char *what, int fd, size_t room, int flags)
+{
+    struct sockaddr_un address;
+    socklen_t length = sizeof address;
+    char data[64];
+    long got = recvfrom(fd, data, room, flags | MSG_DONTWAIT, (struct sockaddr *)&address, &length);
+
+    if (show(what, got) == -1)
+        return;
+    bytes("data", data, got);
+    bytes("from", address.sun_path, length ? length - offsetof(struct sockaddr_un, sun_path) : 0);
+}
+
+static void show_unread(const char *what, int fd)
+{
+    int unread = -1;
+
+    if (show(what, ioctl(fd, FIONREAD, &unread)) == 0)
+        number("unread", unread);
+}
+
+static int new_socket(int type)
+{
+    return MUST(socket(AF_UNIX, type, 0));
+}
+
+static long try_bind(int fd, const char *name)
+{
+    struct sockaddr_un address;
+    socklen_t length = address_of(&address, name);
+
+    return bind(fd, (struct sockaddr *)&address, length);
+}
+
+CASE(each_type_has_abstract_names_of_its_own)
+{
+    int sockets[3];
+    scratch();
+    for (int i = 0; i < 3; i++) {
+        sockets[i] = new_socket(all_types[i]);
+        show(type_names[i], try_bind(sockets[i], "@gnomon-test-types"));
+    }
+    show("the same again", try_bind(new_socket(SOCK_STREAM), "@gnomon-test-types"));
+    int stream = new_socket(SOCK_STREAM), datagrams = new_socket(SOCK_DGRAM), packets = new_socket(SOCK_SEQPACKET);
+    show("datagrams", try_connect(datagrams, "@gnomon-test-types"));
+    show("stream that does not listen", try_connect(stream, "@gnomon-test-types"));
+    MUST(listen(sockets[0], 1));
+    show("stream", try_connect(stream, "@gnomon-test-types"));
+    show("packets", try_connect(packets, "@gnomon-test-types"));
+    bound(SOCK_DGRAM, "@gnomon-test-datagrams");
+    show("stream to datagrams", try_connect(new_socket(SOCK_STREAM), "@gnomon-test-datagrams"));
+    /* Files have one socket each. */
+    bound(SOCK_DGRAM, "file");
+    show("stream to a file of datagrams", try_connect(new_socket(SOCK_STREAM), "file"));
+    show("connected stream to it", try_connect(stream, "file"));
+    show("stream bound to it", try_bind(new_socket(SOCK_STREAM), "file"));
+}
+
+CASE(names_of_peers_that_are_gone)
+{
+    scratch();
+    for (int i = 0; i < 3; i++) {
+        char servers[16], clients[16];
+        snprintf(servers, sizeof servers, "server-%d", i);
+        snprintf(clients, sizeof clients, "client-%d", i);
+        text("type", type_names[i]);
+        int listening = bound(all_types[i], servers), own = bound(all_types[i], clients), other = listening;
+        if (i != 1)
+            MUST(listen(listening, 1));
+        MUST(try_connect(own, servers));
+        if (i == 1)
+            MUST(try_connect(listening, clients));
+        else
+            other = MUST(accept(listening, NULL, NULL));
+        show_peer("peer", other);
+        MUST(send(own, "hello", 5, 0));
+        MUST(send(other, "world", 5, 0));
+        show_receive("receive", own, 64, 0);
+        show_receive("peek", other, 64, MSG_PEEK);
+        show_receive("part", other, 3, 0);
+        show_receive("rest", other, 64, 0);
+        MUST(send(own, "late", 4, 0));
+        MUST(close(own));
+        show_peer("peer is gone", other);
+        show_receive("what it sent", other, 64, 0);
+        show_receive("the end", other, 64, 0);
+        show_peer("peer is gone", other);
+        show("send", send(other, "x", 1, MSG_NOSIGNAL));
+        show_peer("peer after that", other);
+        close(other);
+        close(listening);
+    }
+    int listening = listener("lasting"), client = new_socket(SOCK_STREAM);
+    MUST(try_connect(client, "lasting"));
+    int session = MUST(accept(listening, NULL, NULL));
+    MUST(send(client, "x", 1, 0));
+    show_receive("from who has no name", session, 64, 0);
+    MUST(close(session));
+    MUST(close(listening));
+    show_peer("listener is gone", client);
+    int impatient = new_socket(SOCK_STREAM);
+    listening = bound(SOCK_STREAM, "second");
+    MUST(listen(listening, 1));
+    MUST(try_bind(impatient, "impatient"));
+    MUST(try_connect(impatient, "second"));
+    MUST(close(impatient));
+    struct sockaddr_un address;
+    socklen_t length = sizeof address;
+    show_ok("accept of who has gone", accept(listening, (struct sockaddr *)&address, &length));
+    bytes("name", address.sun_path, length - offsetof(struct sockaddr_un, sun_path));
+}
+
+CASE(receiving_nothing)
+{
+    for (int i = 0; i < 3; i++) {
+        int value;
+        text("type", type_names[i]);
+        make_pair(all_types[i]);
+        show_receive("no room, nothing there", pair[0], 0, 0);
+        show("read of nothing", read(pair[0], &value, 0));
+        MUST(send(pair[1], "abc", 3, 0));
+        MUST(send(pair[1], "defgh", 5, 0));
+        MUST(send(pair[1], "i", 1, 0));
+        show_unread("FIONREAD", pair[0]);
+        show_receive("no room", pair[0], 0, 0);
+        show_unread("FIONREAD", pair[0]);
+        show_receive("room for two", pair[0], 2, 0);
+        show_unread("FIONREAD", pair[0]);
+        show_receive("no room, peeking", pair[0], 0, MSG_PEEK);
+        show("SIOCGSTAMP", ioctl(pair[0], 0x8906, &value));
+        MUST(close(pair[1]));
+        show_receive("the rest", pair[0], 64, 0);
+        show_receive("the end", pair[0], 64, 0);
+        show_receive("the end, no room", pair[0], 0, 0);
+    }
+}
+
+CASE(least_that_a_stream_receives)
+{
+    int least = 4;
+    make_pair(SOCK_STREAM);
+    MUST(setsockopt(pair[0], SOL_SOCKET, SO_RCVLOWAT, &least, sizeof least));
+    MUST(send(pair[1], "abc", 3, 0));
+    show_receive("less", pair[0], 64, 0);
+    MUST(send(pair[1], "defgh", 5, 0));
+    show_receive("more", pair[0], 64, 0);
+    show_receive("nothing", pair[0], 64, 0);
+}
+
+CASE(resets_and_what_was_sent_before)
+{
+    for (int i = 0; i < 3; i++) {
+        text("type", type_names[i]);
+        for (int way = 0; way < 4; way++) {
+            make_pair(all_types[i]);
+            MUST(send(pair[1], "abc", 3, 0));
+            MUST(send(pair[1], "def", 3, 0));
+            MUST(send(pair[0], "unread", 6, 0));
+            MUST(close(pair[1]));
+            if (way == 1)
+                show("send first", send(pair[0], "x", 1, MSG_NOSIGNAL));
+            if (way == 2)
+                printf("SO_ERROR: %s\n", errno_name(option_of(pair[0], SO_ERROR)));
+            if (way == 3)
+                show_receive("peek first", pair[0], 64, MSG_PEEK);
+            for (int turn = 0; turn < 4; turn++)
+                show_receive("receive", pair[0], 64, 0);
+            MUST(close(pair[0]));
+        }
+    }
+}
+
+CASE(shutting_each_type)
+{
+    for (int i = 0; i < 3; i++) {
+        char byte;
+        text("type", type_names[i]);
+        make_pair(all_types[i]);
+        MUST(send(pair[1], "abc", 3, 0));
+        show("shutdown", shutdown(pair[0], SHUT_RD));
+        show_receive("what was there", pair[0], 64, 0);
+        show_receive("without waiting", pair[0], 64, 0);
+        show_receive("no room", pair[0], 0, 0);
+        show("waiting", recv(pair[0], &byte, 1, 0));
+        show("peer sends", send(pair[1], "x", 1, MSG_NOSIGNAL));
+        show("send", send(pair[0], "x", 1, MSG_NOSIGNAL));
+        make_pair(all_types[i]);
+        show("peer shuts writing", shutdown(pair[1], SHUT_WR));
+        show_receive("without waiting", pair[0], 64, 0);
+        int lone = new_socket(all_types[i]);
+        show("unconnected", shutdown(lone, SHUT_RDWR));
+        show_receive("without waiting", lone, 64, 0);
+    }
+}
+
+CASE(datagram_socket_that_changes_its_peer)
+{
+    struct sockaddr nobody = { .sa_family = AF_UNSPEC };
+    scratch();
+    int a = bound(SOCK_DGRAM, "a"), b = bound(SOCK_DGRAM, "b");
+    bound(SOCK_DGRAM, "c");
+    MUST(try_connect(a, "b"));
+    MUST(try_connect(b, "a"));
+    MUST(send(a, "lost", 4, 0));
+    show("b to c", try_connect(b, "c"));
+    show_receive("a learns of it", a, 64, 0);
+    show_receive("what a sent is lost", b, 64, 0);
+    show("a to b, which has another peer", send(a, "x", 1, 0));
+    show("b to nobody", connect(b, &nobody, sizeof nobody));
+    show_peer("peer of b", b);
+    show("a to b", send(a, "y", 1, 0));
+    show_receive("b has it", b, 64, 0);
+    show("b to c again", try_connect(b, "c"));
+    show_receive("a learns nothing", a, 64, 0);
+}

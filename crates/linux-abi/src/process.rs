@@ -151,6 +151,13 @@ constants! {
 }
 
 constants! {
+    /// prctl(PR_SET_TIMING).
+    TIMINGS: i32 {
+        PR_TIMING_STATISTICAL = 0,
+    }
+}
+
+constants! {
     /// prctl(PR_SET_TSC).
     TSC_STATES: i32 {
         PR_TSC_ENABLE = 1,

@@ -80,6 +80,11 @@ impl UserBuffers {
         self.total
     }
 
+    /// The buffers one by one.
+    pub fn parts(&self) -> impl Iterator<Item = UserBuffers> + '_ {
+        self.segments.iter().map(|(address, len)| UserBuffers::single(*address, *len))
+    }
+
     pub fn source<'a>(&'a self, memory: &'a AddressSpace) -> UserCursor<'a> {
         self.cursor(memory)
     }

@@ -5,6 +5,7 @@ use crate::addr::{Endpoint, Family};
 use crate::error::SocketError;
 use crate::ports::Hold;
 use crate::socket::{Readiness, Settings};
+use base::SimTime;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -49,6 +50,8 @@ pub(crate) struct Datagram {
     /// The address that it was sent to (IP_PKTINFO).
     pub to: Endpoint,
     pub bytes: Bytes,
+    /// When it came.
+    pub at: SimTime,
     /// Hop limit and traffic class.
     pub ttl: u8,
     pub tos: u8,

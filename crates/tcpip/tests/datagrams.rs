@@ -25,7 +25,7 @@ fn read(net: &mut Net, side: usize, id: SocketId, max: usize) -> Result<(Vec<u8>
         out.extend_from_slice(bytes);
         bytes.len()
     })?;
-    Ok((out, received.unwrap()))
+    Ok((out, received))
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn read(net: &mut Net, side: usize, id: SocketId) -> Result<(Vec<u8>, tcpip::Rec
         out.extend_from_slice(bytes);
         bytes.len()
     })?;
-    Ok((out, received.unwrap()))
+    Ok((out, received))
 }
 
 /// An echo request as a program writes it: type, code, checksum, identifier, sequence, data.

@@ -26,7 +26,7 @@ fn read(net: &mut Net, side: usize, id: SocketId) -> Result<(Vec<u8>, tcpip::Rec
         out.extend_from_slice(bytes);
         bytes.len()
     })?;
-    Ok((out, received.unwrap()))
+    Ok((out, received))
 }
 
 #[test]

@@ -154,7 +154,7 @@ impl Pipe {
     fn write(&mut self, source: &mut dyn ByteSource, packet: bool) -> Result<usize, Errno> {
         let before = self.bytes;
         let tail = source.remaining() % PAGE;
-        let merges = |page: &&mut Page| tail > 0 && page.end + tail <= PAGE && !page.packet && !packet;
+        let merges = |page: &&mut Page| tail > 0 && page.end + tail <= PAGE && !page.packet;
         if let Some(page) = self.pages.back_mut().filter(merges) {
             if source.take(&mut page.bytes[page.end..page.end + tail]) < tail {
                 return Err(Errno::EFAULT);

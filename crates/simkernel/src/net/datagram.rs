@@ -4,7 +4,7 @@ use super::address::RawAddress;
 use super::inet::Kind;
 use super::message::{Incoming, Message, Outgoing, controls, push_control};
 use super::options::Kept;
-use super::{Network, address, errno, interfaces, wait};
+use super::{Blocking, Network, address, errno, interfaces, wait};
 use crate::ctx::Ctx;
 use crate::ids::FileId;
 use crate::outcome::{Outcome, SysResult};
@@ -16,7 +16,7 @@ use linux_abi::sockaddr::{SockaddrIn, SockaddrIn6};
 use linux_abi::socket::*;
 use linux_abi::time::{Timespec, Timeval};
 use std::net::{IpAddr, SocketAddr};
-use tcpip::{ErrorReport, Family, Received, SocketId};
+use tcpip::{ErrorReport, Family, Readiness, Received, SocketId};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// The largest payload of a datagram, over IPv6; the stack knows what IPv4 has room for.
@@ -163,11 +163,15 @@ pub(super) fn recv(ctx: &mut Ctx<'_>, file: FileId, wanted: &Incoming<'_>) -> Re
     let received = match recv_now(ctx, id, wanted) {
         Err(Errno::EAGAIN) => {
             let blocking = ctx.blocking(file, wanted.flags, timeout);
+            let shut = ctx.kernel.net.stack.readiness(id).contains(Readiness::READ_HANGUP);
+            if shut && blocking != Blocking::No {
+                // Only who would wait is told of the end (`__skb_wait_for_more_packets`).
+                return Ok(Message::default());
+            }
             return wait(ctx, file, Events::READABLE, blocking, 0).map(|_| Message::default());
         }
         result => result?,
     };
-    let Some(received) = received else { return Ok(Message::default()) };
     let cut = received.full > received.copied;
     let mut message = Message {
         count: if wanted.flags & MSG_TRUNC != 0 { received.full } else { received.copied },
@@ -177,18 +181,19 @@ pub(super) fn recv(ctx: &mut Ctx<'_>, file: FileId, wanted: &Incoming<'_>) -> Re
     };
     let local = ctx.kernel.net.stack.is_local(received.from.ip().to_canonical());
     let index = if local { interfaces::LOOPBACK_INDEX } else { interfaces::ETHERNET_INDEX };
-    let socket = ctx.inet(file)?;
-    stamp(&socket.kept, ctx.now, wanted.control_space, &mut message);
+    let socket = ctx.inet_mut(file)?;
+    socket.stamp.received(&socket.kept, received.at);
+    stamp(&socket.kept, received.at, wanted.control_space, &mut message);
     describe(socket.family, &socket.kept, index, &received, wanted.control_space, &mut message);
     Ok(message)
 }
 
-/// SO_TIMESTAMP and SO_TIMESTAMPNS: when it came. What is read came just now, where guests take no time.
-fn stamp(kept: &Kept, now: SimTime, space: usize, message: &mut Message) {
+/// SO_TIMESTAMP and SO_TIMESTAMPNS: when it came.
+fn stamp(kept: &Kept, came: SimTime, space: usize, message: &mut Message) {
     if space == 0 || kept.is_empty() {
         return;
     }
-    let nanos = now.unix_nanos();
+    let nanos = came.unix_nanos();
     let (secs, rest) = ((nanos / 1_000_000_000) as i64, (nanos % 1_000_000_000) as i64);
     if kept.get(SOL_SOCKET, SO_TIMESTAMPNS) == Some(1) {
         let time = Timespec { tv_sec: secs, tv_nsec: rest };
@@ -244,7 +249,7 @@ fn extended_error(family: Family, report: &ErrorReport) -> Vec<u8> {
     [fixed.as_bytes(), &offender].concat()
 }
 
-fn recv_now(ctx: &mut Ctx<'_>, id: SocketId, wanted: &Incoming<'_>) -> Result<Option<Received>, Errno> {
+fn recv_now(ctx: &mut Ctx<'_>, id: SocketId, wanted: &Incoming<'_>) -> Result<Received, Errno> {
     let mut sink = wanted.data.sink(&ctx.process.memory);
     let mut faulted = false;
     let mut put = |bytes: &[u8]| {
@@ -326,7 +331,7 @@ mod tests {
     /// The control messages of a datagram to a socket with these options.
     fn described(family: Family, options: &[(i32, i32)], from: &str, to: &str) -> Vec<(i32, i32, Vec<u8>)> {
         let (from, to) = (from.parse().unwrap(), to.parse().unwrap());
-        let received = Received { copied: 1, full: 1, from, to, ttl: 63, tos: 8 };
+        let received = Received { copied: 1, full: 1, from, to, at: SimTime::ZERO, ttl: 63, tos: 8 };
         let mut kept = Kept::default();
         options.iter().for_each(|(level, option)| kept.set(*level, *option, 1));
         let mut message = Message::default();

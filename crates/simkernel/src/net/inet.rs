@@ -8,7 +8,7 @@ use crate::files::FileKind;
 use crate::ids::FileId;
 use crate::outcome::{Outcome, SysResult};
 use crate::wait::{Events, Wake};
-use base::SimDuration;
+use base::{SimDuration, SimTime};
 use linux_abi::Errno;
 use linux_abi::capability::CAP_NET_BIND_SERVICE;
 use linux_abi::fs::O_NONBLOCK;
@@ -37,6 +37,45 @@ pub enum Kind {
     Raw(u8),
 }
 
+/// What SIOCGSTAMP tells of the last datagram that was read (`sock_gettstamp`). The first question only makes the socket keep it.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Stamp {
+    keeps: bool,
+    last: Option<Came>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Came {
+    /// Before the socket kept it.
+    Unknown,
+    At(SimTime),
+}
+
+impl Stamp {
+    /// A datagram was read. One with SO_TIMESTAMP beside it leaves nothing here.
+    pub fn received(&mut self, kept: &Kept, at: SimTime) {
+        if [SO_TIMESTAMP, SO_TIMESTAMPNS].iter().any(|option| kept.get(SOL_SOCKET, *option) == Some(1)) {
+            return;
+        }
+        if self.keeps {
+            self.last = Some(Came::At(at));
+        } else if self.last.is_none() {
+            self.last = Some(Came::Unknown);
+        }
+    }
+
+    /// The moment; that of the question where nobody knows. ENOENT when nothing was read.
+    pub fn get(&mut self, now: SimTime) -> Result<SimTime, Errno> {
+        self.keeps = true;
+        let at = match self.last.ok_or(Errno::ENOENT)? {
+            Came::At(at) => at,
+            Came::Unknown => now,
+        };
+        self.last = Some(Came::At(at));
+        Ok(at)
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct InetSocket {
     /// Names it in the host's stack.
@@ -55,6 +94,7 @@ pub struct InetSocket {
     pub send_timeout: Option<SimDuration>,
     /// Options that only the kernel itself looks at.
     pub kept: Kept,
+    pub stamp: Stamp,
 }
 
 impl InetSocket {
@@ -69,6 +109,7 @@ impl InetSocket {
             recv_timeout: None,
             send_timeout: None,
             kept: Kept::default(),
+            stamp: Stamp::default(),
         }
     }
 }

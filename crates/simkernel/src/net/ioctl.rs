@@ -21,7 +21,14 @@ pub fn ioctl(ctx: &mut Ctx<'_>, file: FileId, request: u32, argument: u64) -> Sy
             ctx.process.memory.write_value(argument, &value)?;
             Ok(0)
         }
-        SIOCGSTAMP | SIOCGSTAMPNS => Err(Errno::ENOENT.into()),
+        SIOCGSTAMP | SIOCGSTAMPNS if matches!(ctx.kernel.files[file].kind, FileKind::Inet(_)) => {
+            let now = ctx.now;
+            let nanos = ctx.inet_mut(file)?.stamp.get(now)?.unix_nanos();
+            let (secs, rest) = ((nanos / 1_000_000_000) as i64, (nanos % 1_000_000_000) as i64);
+            let rest = if request == SIOCGSTAMP { rest / 1000 } else { rest };
+            ctx.process.memory.write_value(argument, &[secs, rest])?;
+            Ok(0)
+        }
         FIOSETOWN | SIOCSPGRP => {
             let number = ctx.process.memory.read_value(argument)?;
             ctx.kernel.files[file].signals.recipient = ctx.recipient_of_number(number)?;

@@ -246,8 +246,7 @@ impl Kernel {
         let result = if is_stream {
             self.net.stack.recv(now, id, room, false, &mut put)
         } else {
-            let received = self.net.stack.recv_from(id, room, false, &mut put);
-            received.map(|received| received.map_or(0, |received| received.copied))
+            self.net.stack.recv_from(id, room, false, &mut put).map(|received| received.copied)
         };
         self.settle_sockets();
         match result {

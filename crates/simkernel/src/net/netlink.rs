@@ -5,7 +5,7 @@ use super::address::RawAddress;
 use super::interfaces::{ETHERNET_INDEX, LOOPBACK_INDEX};
 use super::message::{Incoming, Message, Outgoing};
 use super::options::{Kept, write_answer};
-use super::{Blocking, rtnetlink, sock_diag, wait};
+use super::{Blocking, address, rtnetlink, sock_diag, wait};
 use crate::ctx::Ctx;
 use crate::files::{FileKind, OpenFile};
 use crate::ids::FileId;
@@ -143,10 +143,15 @@ pub fn bind(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
     Ok(0)
 }
 
+/// A socket that is used has a port.
+fn autobind(ctx: &mut Ctx<'_>, file: FileId) -> Result<(), Errno> {
+    if ctx.kernel.netlink(file)?.port == 0 { bind_port(ctx, file, 0) } else { Ok(()) }
+}
+
 fn bind_port(ctx: &mut Ctx<'_>, file: FileId, wanted: u32) -> Result<(), Errno> {
     let bound = ctx.kernel.netlink(file)?.port;
     if bound != 0 {
-        return if wanted == 0 || wanted == bound { Ok(()) } else { Err(Errno::EINVAL) };
+        return if wanted == bound { Ok(()) } else { Err(Errno::EINVAL) };
     }
     let ports = &mut ctx.kernel.net.netlink_ports;
     let port = match wanted {
@@ -171,8 +176,11 @@ fn raw(port: u32) -> RawAddress {
     RawAddress::from_slice(address.as_bytes())
 }
 
-/// connect(2): the kernel is the one peer there is.
+/// connect(2): the kernel is the one peer there is; AF_UNSPEC forgets it.
 pub fn connect(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
+    if address::family(name) == Some(AF_UNSPEC) {
+        return Ok(0);
+    }
     let (peer, _) = SockaddrNl::read_from_prefix(name).map_err(|_| Errno::EINVAL)?;
     if i32::from(peer.nl_family) != AF_NETLINK {
         return Err(Errno::EINVAL.into());
@@ -180,7 +188,7 @@ pub fn connect(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
     if peer.nl_pid != 0 {
         return Err(Errno::ECONNREFUSED.into());
     }
-    bind_port(ctx, file, 0)?;
+    autobind(ctx, file)?;
     Ok(0)
 }
 
@@ -208,7 +216,7 @@ pub(super) fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> S
             return Err(Errno::ECONNREFUSED.into());
         }
     }
-    bind_port(ctx, file, 0)?;
+    autobind(ctx, file)?;
     let mut source = message.data.source(&ctx.process.memory);
     Ok(ctx.kernel.netlink_write(file, &mut source)? as u64)
 }

@@ -366,7 +366,9 @@ pub fn readlinkat(ctx: &mut Ctx<'_>, [dirfd, path, buffer, size, ..]: [u64; 6]) 
         return Err(Errno::EINVAL.into());
     }
     let path = ctx.path_argument(path)?;
-    let (path, node) = if path.is_empty() && dirfd as i32 != AT_FDCWD {
+    let empty = path.is_empty();
+    let (path, node) = if empty && dirfd as i32 != AT_FDCWD {
+        ctx.file(dirfd)?;
         let path = start_of(ctx, dirfd).map_err(|_| Errno::ENOENT)?;
         let node = ctx.lookup(&path)?;
         (path, node)
@@ -386,7 +388,8 @@ pub fn readlinkat(ctx: &mut Ctx<'_>, [dirfd, path, buffer, size, ..]: [u64; 6]) 
             let id = ctx.file_of(pid, fd)?;
             ctx.kernel.describe_file(id)
         }
-        _ => return Err(Errno::EINVAL.into()),
+        // Who gives no name means a descriptor of a link.
+        _ => return Err(if empty { Errno::ENOENT } else { Errno::EINVAL }.into()),
     };
     let len = text.len().min(size as usize);
     ctx.process.memory.write(buffer, &text[..len])?;

@@ -206,6 +206,9 @@ pub(super) fn arch_prctl(ctx: &mut Ctx<'_>, [code, address, ..]: [u64; 6]) -> Sy
             ctx.report("arch_prctl(ARCH_SET_GS) is not supported: the GS base belongs to the simulator".to_owned());
             Err(Errno::EPERM.into())
         }
+        // A processor whose CPUID instruction cannot be made to fault.
+        ARCH_GET_CPUID => Ok(1),
+        ARCH_SET_CPUID => Err(Errno::ENODEV.into()),
         _ => Err(Errno::EINVAL.into()),
     }
 }
@@ -276,6 +279,12 @@ pub(super) fn prctl(ctx: &mut Ctx<'_>, [option, a, b, c, d, _]: [u64; 6]) -> Sys
         PR_GET_TSC => {
             let state = if ctx.thread.tsc_faults { PR_TSC_SIGSEGV } else { PR_TSC_ENABLE };
             memory.write_value(a, &state)?;
+            Ok(0)
+        }
+        PR_GET_TIMING => Ok(PR_TIMING_STATISTICAL as u64),
+        PR_SET_TIMING if a == PR_TIMING_STATISTICAL as u64 => Ok(0),
+        PR_GET_TID_ADDRESS => {
+            memory.write_value(a, &ctx.thread.clear_child_tid)?;
             Ok(0)
         }
         PR_SET_THP_DISABLE if b == 0 && c == 0 && d == 0 => {

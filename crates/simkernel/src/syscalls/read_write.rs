@@ -78,6 +78,9 @@ pub fn preadv2(ctx: &mut Ctx<'_>, args: [u64; 6]) -> SysResult {
 pub fn pwritev2(ctx: &mut Ctx<'_>, args: [u64; 6]) -> SysResult {
     check_rwf(args[5], RWF_APPEND)?;
     let file = ctx.file(args[0])?;
+    if matches!(ctx.kernel.files[file].kind, FileKind::Event(_)) && args[5] as u32 & !RWF_HIPRI != 0 {
+        return Err(Errno::EOPNOTSUPP.into());
+    }
     if args[5] as u32 & RWF_NOWAIT != 0 && !ctx.kernel.poll_file(file).intersects(Events::WRITABLE) {
         return Err(Errno::EAGAIN.into());
     }
@@ -135,6 +138,11 @@ pub(crate) fn read_into(ctx: &mut Ctx<'_>, fd: u64, buffers: &UserBuffers, posit
     if let FileKind::Signals(set) = file.kind {
         return signalfd::read(ctx, id, set, buffers);
     }
+    if matches!(file.kind, FileKind::Inotify(_)) {
+        return by_parts(ctx, id, buffers, Events::READABLE, |ctx, part| {
+            ctx.kernel.try_read(id, &mut part.sink(&ctx.process.memory), None)
+        });
+    }
     let nonblocking = file.nonblocking();
     match ctx.kernel.try_read(id, &mut buffers.sink(&ctx.process.memory), position) {
         Ok(count) => Ok(count as u64),
@@ -168,6 +176,11 @@ pub(crate) fn write_from(ctx: &mut Ctx<'_>, fd: u64, buffers: &UserBuffers, posi
     if matches!(file.kind, FileKind::Snapshot(_)) {
         return super::proc_write::write(ctx, id, buffers);
     }
+    if matches!(file.kind, FileKind::Event(_)) {
+        return by_parts(ctx, id, buffers, Events::WRITABLE, |ctx, part| {
+            ctx.kernel.try_write(id, &mut part.source(&ctx.process.memory), None, ctx.now)
+        });
+    }
     let nonblocking = file.nonblocking();
     let stream = file.kind.is_stream();
     let room = ctx.limit_write(id, position, buffers.total() as u64)?;
@@ -191,6 +204,39 @@ pub(crate) fn write_from(ctx: &mut Ctx<'_>, fd: u64, buffers: &UserBuffers, posi
             Err(errno) => return finish_partial(total, Err(errno.into())),
         }
     }
+}
+
+/// Reads or writes a file that knows no vectors: each buffer is a call of its own, until one fails or is not used up
+/// (`do_loop_readv_writev`).
+fn by_parts(
+    ctx: &mut Ctx<'_>,
+    id: FileId,
+    buffers: &UserBuffers,
+    events: Events,
+    one: impl Fn(&mut Ctx<'_>, &UserBuffers) -> Result<usize, Errno>,
+) -> SysResult {
+    let nonblocking = ctx.kernel.files[id].nonblocking();
+    let mut done = 0;
+    for part in buffers.parts() {
+        if done < ctx.thread.call.progress as usize {
+            // An earlier execution of the call did it.
+            done += part.total();
+            continue;
+        }
+        match one(ctx, &part) {
+            Ok(count) if count < part.total() => return Ok((done + count) as u64),
+            Ok(count) => done += count,
+            Err(Errno::EAGAIN) if !nonblocking => {
+                ctx.thread.call.progress = done as u64;
+                return finish_partial(done, Err(wait_for(ctx, id, events)));
+            }
+            Err(errno) => return finish_partial(done, Err(errno.into())),
+        }
+        if done == buffers.total() {
+            break;
+        }
+    }
+    Ok(done as u64)
 }
 
 /// What was moved before an error or a signal counts as the call's result.

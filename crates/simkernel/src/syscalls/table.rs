@@ -297,7 +297,7 @@ pub const TABLE: &[Entry] = &[
     partial(connect, sockets::connect, "an address that no host has answers ENETUNREACH"),
     full(accept, sockets::accept),
     full(accept4, sockets::accept4),
-    partial(sendto, sockets::sendto, "no urgent data, no fast open"),
+    partial(sendto, sockets::sendto, "no urgent data, no fast open; ENETUNREACH for what is outside the experiment"),
     partial(sendmsg, sockets::sendmsg, "no urgent data, no fast open; the source address follows from the route"),
     partial(sendmmsg, sockets::sendmmsg, "no urgent data, no fast open; the source address follows from the route"),
     partial(recvfrom, sockets::recvfrom, "no urgent data, no error queue"),

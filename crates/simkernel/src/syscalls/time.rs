@@ -11,6 +11,7 @@ use crate::process::PosixTimer;
 use crate::timers::TimerKind;
 use crate::wait::Wake;
 use base::{SimDuration, SimTime};
+use linux_abi::capability::CAP_WAKE_ALARM;
 use linux_abi::event::{TFD_CLOEXEC, TFD_NONBLOCK};
 use linux_abi::fs::{O_NONBLOCK, O_RDWR};
 use linux_abi::signal::{SIGEV_NONE, SIGEV_SIGNAL, SIGEV_THREAD, SIGEV_THREAD_ID, Sigevent};
@@ -42,6 +43,12 @@ fn moment_of(clock: i32, nanos: u64) -> SimTime {
     }
 }
 
+/// Who wants to be woken by a clock that wakes the machine too needs a capability, clock_nanosleep(2). EPERM.
+fn demand_alarm(ctx: &Ctx<'_>, clock: i32) -> Result<(), Errno> {
+    let wakes = matches!(clock, CLOCK_REALTIME_ALARM | CLOCK_BOOTTIME_ALARM);
+    if wakes && !ctx.credentials().can(CAP_WAKE_ALARM) { Err(Errno::EPERM) } else { Ok(()) }
+}
+
 /// clock_gettime(2).
 pub(super) fn clock_gettime(ctx: &mut Ctx<'_>, [clock, address, ..]: [u64; 6]) -> SysResult {
     let time = Timespec::from_nanos(clock_nanos(ctx, clock as i32)?);
@@ -61,8 +68,12 @@ pub(super) fn clock_getres(ctx: &mut Ctx<'_>, [clock, address, ..]: [u64; 6]) ->
 }
 
 /// clock_settime(2): the clock is the experiment's.
-pub(super) fn clock_settime(_ctx: &mut Ctx<'_>, [clock, ..]: [u64; 6]) -> SysResult {
-    Err(if clock as i32 == CLOCK_REALTIME { Errno::EPERM } else { Errno::EINVAL }.into())
+pub(super) fn clock_settime(ctx: &mut Ctx<'_>, [clock, address, ..]: [u64; 6]) -> SysResult {
+    if clock as i32 != CLOCK_REALTIME {
+        return Err(Errno::EINVAL.into());
+    }
+    let time: Timespec = ctx.process.memory.read_value(address)?;
+    Err(if time.to_nanos().is_some() { Errno::EPERM } else { Errno::EINVAL }.into())
 }
 
 /// settimeofday(2).
@@ -102,12 +113,22 @@ pub(super) fn nanosleep(ctx: &mut Ctx<'_>, [request, remaining, ..]: [u64; 6]) -
 /// clock_nanosleep(2).
 pub(super) fn clock_nanosleep(ctx: &mut Ctx<'_>, [clock, flags, request, remaining, ..]: [u64; 6]) -> SysResult {
     let clock = clock as i32;
-    if !matches!(clock, CLOCK_REALTIME | CLOCK_MONOTONIC | CLOCK_BOOTTIME | CLOCK_TAI | CLOCK_PROCESS_CPUTIME_ID) {
-        let without = [CLOCK_MONOTONIC_RAW, CLOCK_REALTIME_COARSE, CLOCK_MONOTONIC_COARSE, CLOCK_THREAD_CPUTIME_ID];
-        return Err(if without.contains(&clock) { Errno::EOPNOTSUPP } else { Errno::EINVAL }.into());
+    // Those by which nobody can sleep.
+    match clock {
+        CLOCK_MONOTONIC_RAW | CLOCK_REALTIME_COARSE | CLOCK_MONOTONIC_COARSE | CLOCK_THREAD_CPUTIME_ID => {
+            return Err(Errno::EOPNOTSUPP.into());
+        }
+        CLOCK_REALTIME | CLOCK_MONOTONIC | CLOCK_BOOTTIME | CLOCK_TAI | CLOCK_PROCESS_CPUTIME_ID => {}
+        CLOCK_REALTIME_ALARM | CLOCK_BOOTTIME_ALARM => {}
+        clock if clock < 0 => {}
+        _ => return Err(Errno::EINVAL.into()),
     }
     let time: Timespec = ctx.process.memory.read_value(request)?;
     let nanos = time.to_nanos().ok_or(Errno::EINVAL)?;
+    if clock < 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    demand_alarm(ctx, clock)?;
     if flags as u32 & TIMER_ABSTIME != 0 {
         return sleep(ctx, moment_of(clock, nanos), None);
     }
@@ -204,6 +225,8 @@ pub(super) fn setitimer(ctx: &mut Ctx<'_>, [which, new, old, ..]: [u64; 6]) -> S
         getitimer(ctx, [which as u64, old, 0, 0, 0, 0])?;
     }
     if which == ITIMER_REAL {
+        // As `do_setitimer`: stopping this timer, unlike the others, forgets its interval.
+        let interval = if value > 0 { interval } else { 0 };
         set_real(ctx, (value > 0).then(|| SimDuration::from_nanos(value)), interval);
     } else {
         let now = ctx.process.cpu_moment();
@@ -256,6 +279,10 @@ fn read_timex(ctx: &Ctx<'_>, address: u64) -> SysResult {
 /// timer_create(2).
 pub(super) fn timer_create(ctx: &mut Ctx<'_>, [clock, event, id, ..]: [u64; 6]) -> SysResult {
     clock_nanos(ctx, clock as i32)?;
+    if matches!(clock as i32, CLOCK_MONOTONIC_RAW | CLOCK_REALTIME_COARSE | CLOCK_MONOTONIC_COARSE) {
+        return Err(Errno::EOPNOTSUPP.into());
+    }
+    demand_alarm(ctx, clock as i32)?;
     if ctx.process.limits.soft(RLIMIT_SIGPENDING) == 0 {
         return Err(Errno::EAGAIN.into());
     }
@@ -319,7 +346,8 @@ pub(super) fn timer_settime(ctx: &mut Ctx<'_>, [id, flags, new, old, ..]: [u64; 
     let measures_computing = is_cpu_clock(clock);
     let before = itimerspec(timer, of_timer);
     timer.generation += 1;
-    timer.interval_ns = interval_ns;
+    // A stopped timer has no interval (`common_timer_set`).
+    timer.interval_ns = if value > 0 { interval_ns } else { 0 };
     timer.overrun = 0;
     timer.missed = 0;
     let absolute = flags as u32 & TIMER_ABSTIME != 0;
@@ -386,6 +414,7 @@ pub(super) fn timerfd_create(ctx: &mut Ctx<'_>, [clock, flags, ..]: [u64; 6]) ->
     if !known.contains(&clock) || flags & !(TFD_NONBLOCK | TFD_CLOEXEC) != 0 {
         return Err(Errno::EINVAL.into());
     }
+    demand_alarm(ctx, clock)?;
     let status = O_RDWR | if flags & TFD_NONBLOCK != 0 { O_NONBLOCK } else { 0 };
     let timer = TimerFd { clock, ..TimerFd::default() };
     let file = ctx.kernel.files.insert(OpenFile::new(FileKind::Timer(timer), status));

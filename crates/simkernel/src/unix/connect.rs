@@ -86,16 +86,13 @@ pub fn connect(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
     if !kind.connects() {
         return connect_datagram(ctx, id, name);
     }
-    let target = names::find(ctx, name)?;
+    let target = names::find(ctx, kind, name)?;
     match ctx.kernel.unix_socket(id)?.phase {
         Phase::Unconnected => {}
         Phase::Connected => return Err(Errno::EISCONN.into()),
         Phase::Listening { .. } => return Err(Errno::EINVAL.into()),
     }
     let listener = ctx.kernel.unix_socket(target)?;
-    if listener.kind != kind {
-        return Err(Errno::EPROTOTYPE.into());
-    }
     let Phase::Listening { backlog, waiting } = &listener.phase else { return Err(Errno::ECONNREFUSED.into()) };
     if listener.read_shut {
         return Err(Errno::ECONNREFUSED.into());
@@ -146,18 +143,17 @@ fn wait_for_backlog(ctx: &mut Ctx<'_>, file: FileId, listener: UnixId) -> SysRes
 /// Sets (or, with AF_UNSPEC, forgets) a datagram socket's destination.
 fn connect_datagram(ctx: &mut Ctx<'_>, id: UnixId, name: &[u8]) -> SysResult {
     if address::family(name) == Some(AF_UNSPEC) {
-        ctx.kernel.unix_socket_mut(id)?.peer = None;
+        ctx.kernel.change_peer(id, None);
         return Ok(0);
     }
-    let target = names::find(ctx, name)?;
+    let target = names::find(ctx, Kind::Datagram, name)?;
     let other = ctx.kernel.unix_socket(target)?;
-    if other.kind != Kind::Datagram {
-        return Err(Errno::EPROTOTYPE.into());
-    }
     if other.peer.is_some_and(|peer| peer != id) {
         return Err(Errno::EPERM.into());
     }
-    ctx.kernel.unix_socket_mut(id)?.peer = Some(target);
+    let name = other.name.clone();
+    ctx.kernel.change_peer(id, Some(target));
+    ctx.kernel.unix_socket_mut(id)?.peer_name = name;
     Ok(0)
 }
 
@@ -193,8 +189,7 @@ pub fn accept(ctx: &mut Ctx<'_>, file: FileId, flags: i32) -> Result<(u64, RawAd
         waiting.pop_front();
     }
     ctx.kernel.notify(file, Events::WRITABLE);
-    let peer = ctx.kernel.unix.peer_of(accepted).map_or_else(RawAddress::new, |peer| peer.name.clone());
-    Ok((fd.into(), shown(&peer)))
+    Ok((fd.into(), shown(&ctx.kernel.unix.peer_name_of(accepted)?)))
 }
 
 /// shutdown(2).
@@ -219,9 +214,5 @@ pub fn local_name(ctx: &mut Ctx<'_>, file: FileId) -> Result<RawAddress, Errno> 
 /// getpeername(2). ENOTCONN.
 pub fn peer_name(ctx: &mut Ctx<'_>, file: FileId) -> Result<RawAddress, Errno> {
     let id = ctx.kernel.unix_id(file)?;
-    if ctx.kernel.unix_socket(id)?.peer.is_none() {
-        return Err(Errno::ENOTCONN);
-    }
-    let peer = ctx.kernel.unix.peer_of(id).map_or_else(RawAddress::new, |peer| peer.name.clone());
-    Ok(shown(&peer))
+    Ok(shown(&ctx.kernel.unix.peer_name_of(id)?))
 }

@@ -18,7 +18,7 @@ use crate::wait::Events;
 use base::SimDuration;
 use linux_abi::Errno;
 use linux_abi::fs::O_RDWR;
-use linux_abi::ioctl::{SIOCINQ, SIOCOUTQ};
+use linux_abi::ioctl::{SIOCATMARK, SIOCINQ, SIOCOUTQ};
 use linux_abi::socket::Ucred;
 use slab::Slab;
 use smallvec::SmallVec;
@@ -38,7 +38,7 @@ pub struct UnixId {
     serial: u64,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
     Stream,
     Datagram,
@@ -57,7 +57,8 @@ impl Kind {
 pub enum Key {
     /// A socket file, by the number that guests see.
     Inode(u64),
-    Abstract(Vec<u8>),
+    /// Each type of socket has names of its own.
+    Abstract(Kind, Vec<u8>),
 }
 
 #[derive(Debug)]
@@ -96,6 +97,8 @@ pub struct UnixSocket {
     key: Option<Key>,
     phase: Phase,
     peer: Option<UnixId>,
+    /// The name of a peer that is gone.
+    peer_name: RawAddress,
     inbox: VecDeque<Packet>,
     /// Charges of what it sent and nobody read.
     charged: usize,
@@ -121,6 +124,7 @@ impl UnixSocket {
             key: None,
             phase: Phase::Unconnected,
             peer: None,
+            peer_name: RawAddress::new(),
             inbox: VecDeque::new(),
             charged: 0,
             send_buffer: DEFAULT_BUFFER,
@@ -149,13 +153,10 @@ impl UnixSocket {
         !self.is_listening() && self.charged * 4 <= self.send_buffer
     }
 
-    /// Bytes that a read finds: all of a stream's, those of the first message otherwise.
+    /// As FIONREAD counts: the bytes of all messages, or those of the first datagram.
     pub fn readable_bytes(&self) -> usize {
         let left = |packet: &Packet| packet.data.len() - packet.start;
-        match self.kind {
-            Kind::Stream => self.inbox.iter().map(left).sum(),
-            _ => self.inbox.front().map_or(0, left),
-        }
+        if self.kind.connects() { self.inbox.iter().map(left).sum() } else { self.inbox.front().map_or(0, left) }
     }
 }
 
@@ -195,6 +196,13 @@ impl UnixSockets {
 
     fn peer_of(&self, id: UnixId) -> Option<&UnixSocket> {
         self.get(self.get(id)?.peer?)
+    }
+
+    /// The name of the peer that a socket has or had, empty when it has none. ENOTCONN.
+    fn peer_name_of(&self, id: UnixId) -> Result<RawAddress, Errno> {
+        let socket = self.get(id).ok_or(Errno::EBADF)?;
+        let peer = socket.peer.ok_or(Errno::ENOTCONN)?;
+        Ok(self.get(peer).map_or_else(|| socket.peer_name.clone(), |peer| peer.name.clone()))
     }
 }
 
@@ -246,17 +254,22 @@ impl Kernel {
     /// The last reference to a socket is gone: its peer sees the end, and, if something was left unread, a reset.
     pub(crate) fn close_unix(&mut self, id: UnixId) {
         let Some(socket) = self.unix.get_mut(id) else { return };
-        let name = socket.key.take();
-        let peer = socket.peer.filter(|_| socket.kind.connects());
+        let (key, name) = (socket.key.take(), socket.name.clone());
+        let (peer, connects) = (socket.peer, socket.kind.connects());
         let unread = !socket.inbox.is_empty();
         let inbox = std::mem::take(&mut socket.inbox);
         let phase = std::mem::replace(&mut socket.phase, Phase::Unconnected);
-        if let Some(name) = name {
-            self.unix.names.remove(&name);
+        if let Some(key) = key {
+            self.unix.names.remove(&key);
         }
         self.unix.slab.remove(id.place as usize);
-        if let Some(peer) = peer.and_then(|peer| self.unix.get_mut(peer).map(|_| peer)) {
-            self.end_peer(peer, unread);
+        if let Some(peer) = peer
+            && let Some(other) = self.unix.get_mut(peer).filter(|other| other.peer == Some(id))
+        {
+            other.peer_name = name;
+            if connects {
+                self.end_peer(peer, unread);
+            }
         }
         if let Phase::Listening { waiting, .. } = phase {
             for embryo in waiting {
@@ -268,6 +281,24 @@ impl Kernel {
         }
         for packet in inbox {
             self.drop_packet(packet);
+        }
+    }
+
+    /// Gives a datagram socket another destination, or none: what the one before has sent is lost, and if that was connected to this
+    /// socket in turn, it learns of it (`unix_dgram_disconnected`).
+    fn change_peer(&mut self, id: UnixId, new: Option<UnixId>) {
+        let Some(socket) = self.unix.get_mut(id) else { return };
+        let old = std::mem::replace(&mut socket.peer, new);
+        if old.is_none() || old == new || socket.inbox.is_empty() {
+            return;
+        }
+        for packet in std::mem::take(&mut socket.inbox) {
+            self.drop_packet(packet);
+        }
+        let Some(old) = old else { return };
+        if let Some(other) = self.unix.get_mut(old).filter(|other| other.peer == Some(id)) {
+            other.error = Some(Errno::ECONNRESET);
+            self.notify_unix(old, Events::ERR);
         }
     }
 
@@ -298,13 +329,16 @@ impl Kernel {
         }
     }
 
-    /// SIOCINQ and SIOCOUTQ.
+    /// SIOCINQ, SIOCOUTQ and SIOCATMARK.
     pub(crate) fn unix_queue_length(&self, id: UnixId, request: u32) -> Result<i32, Errno> {
         let socket = self.unix_socket(id)?;
         match request {
             SIOCINQ if socket.is_listening() => Err(Errno::EINVAL),
             SIOCINQ => Ok(socket.readable_bytes() as i32),
             SIOCOUTQ => Ok(socket.charged as i32),
+            // No urgent data ever comes.
+            SIOCATMARK if socket.kind == Kind::Stream => Ok(0),
+            SIOCATMARK => Err(Errno::EOPNOTSUPP),
             _ => Err(Errno::ENOTTY),
         }
     }

@@ -1,6 +1,6 @@
 //! Names of Unix sockets: parsing, binding, finding (unix(7), "Address format").
 
-use super::{Key, UnixId};
+use super::{Key, Kind, UnixId};
 use crate::ctx::Ctx;
 use crate::ids::FileId;
 use crate::net::address::RawAddress;
@@ -55,15 +55,17 @@ fn address_of(path: &[u8], terminated: bool) -> RawAddress {
 pub fn bind(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
     let id = ctx.kernel.unix_id(file)?;
     let parsed = parse(name)?;
-    if !ctx.kernel.unix_socket(id)?.name.is_empty() {
+    let socket = ctx.kernel.unix_socket(id)?;
+    let kind = socket.kind;
+    if !socket.name.is_empty() {
         return match parsed {
             Parsed::Empty => Ok(0),
             _ => Err(Errno::EINVAL.into()),
         };
     }
     let (key, name) = match parsed {
-        Parsed::Empty => autobind(ctx),
-        Parsed::Abstract(name) => (Key::Abstract(name.to_vec()), address_of(&[&[0], name].concat(), false)),
+        Parsed::Empty => autobind(ctx, kind),
+        Parsed::Abstract(name) => (Key::Abstract(kind, name.to_vec()), address_of(&[&[0], name].concat(), false)),
         Parsed::Path(path) => (bind_path(ctx, path)?, address_of(path, true)),
     };
     if ctx.kernel.unix.names.contains_key(&key) {
@@ -77,12 +79,12 @@ pub fn bind(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
 }
 
 /// A free abstract name of five hexadecimal digits.
-fn autobind(ctx: &mut Ctx<'_>) -> (Key, RawAddress) {
+fn autobind(ctx: &mut Ctx<'_>, kind: Kind) -> (Key, RawAddress) {
     let unix = &mut ctx.kernel.unix;
     loop {
         unix.autobound = (unix.autobound + 1) & 0xf_ffff;
         let digits = format!("{:05x}", unix.autobound).into_bytes();
-        let key = Key::Abstract(digits.clone());
+        let key = Key::Abstract(kind, digits.clone());
         if !unix.names.contains_key(&key) {
             return (key, address_of(&[&[0], &digits[..]].concat(), false));
         }
@@ -107,12 +109,12 @@ fn bind_path(ctx: &mut Ctx<'_>, path: &[u8]) -> Result<Key, Errno> {
     }
 }
 
-/// The socket that an address names. ECONNREFUSED when nobody is bound to it, ENOENT when there is no such file,
-/// EACCES without write permission for it.
-pub(super) fn find(ctx: &mut Ctx<'_>, name: &[u8]) -> Result<UnixId, Errno> {
+/// The socket that an address names, for one of this type. ECONNREFUSED when nobody is bound to it, ENOENT when there is no such file,
+/// EACCES without write permission for it, EPROTOTYPE when the file belongs to a socket of another type.
+pub(super) fn find(ctx: &mut Ctx<'_>, kind: Kind, name: &[u8]) -> Result<UnixId, Errno> {
     let key = match parse(name)? {
         Parsed::Empty => return Err(Errno::EINVAL),
-        Parsed::Abstract(name) => Key::Abstract(name.to_vec()),
+        Parsed::Abstract(name) => Key::Abstract(kind, name.to_vec()),
         Parsed::Path(path) => {
             let target = ctx.walk(AT_FDCWD as u64, path, true)?;
             let node = target.node.ok_or(Errno::ENOENT)?;
@@ -123,7 +125,8 @@ pub(super) fn find(ctx: &mut Ctx<'_>, name: &[u8]) -> Result<UnixId, Errno> {
             }
         }
     };
-    ctx.kernel.unix.names.get(&key).copied().ok_or(Errno::ECONNREFUSED)
+    let found = ctx.kernel.unix.names.get(&key).copied().ok_or(Errno::ECONNREFUSED)?;
+    if ctx.kernel.unix_socket(found)?.kind == kind { Ok(found) } else { Err(Errno::EPROTOTYPE) }
 }
 
 #[cfg(test)]

@@ -7,8 +7,9 @@ use crate::credentials::Ids;
 use crate::ctx::Ctx;
 use crate::ids::FileId;
 use crate::kernel::Kernel;
+use crate::net::address::RawAddress;
 use crate::net::message::{Incoming, Message, Outgoing, controls, push_control};
-use crate::net::{progress, set_progress, wait};
+use crate::net::{Blocking, progress, set_progress, wait};
 use crate::outcome::{Outcome, Restart, SysResult};
 use crate::user_io::{ByteSink, ByteSource};
 use crate::wait::{Events, Wake};
@@ -38,10 +39,23 @@ pub fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> SysResul
         Kind::Stream => send_stream(ctx, file, id, message),
         _ => send_message(ctx, file, id, message),
     };
-    if result == Err(Errno::EPIPE.into()) && message.flags & MSG_NOSIGNAL == 0 {
-        ctx.raise(Signal::SIGPIPE);
+    match result {
+        Err(Outcome::Errno(Errno::EPIPE)) if message.flags & MSG_NOSIGNAL == 0 => ctx.raise(Signal::SIGPIPE),
+        Err(Outcome::Block) if ctx.thread.wake == Wake::First => hold_rights(ctx, message.control),
+        _ => {}
     }
     result
+}
+
+/// A message that waits for room keeps the files that it carries.
+fn hold_rights(ctx: &mut Ctx<'_>, control: &[u8]) {
+    for (level, kind, data) in controls(control).filter_map(Result::ok) {
+        if (level, kind) == (SOL_SOCKET, SCM_RIGHTS) {
+            for fd in data.chunks_exact(4) {
+                ctx.hold_file(u32::from_ne_bytes([fd[0], fd[1], fd[2], fd[3]]).into());
+            }
+        }
+    }
 }
 
 /// The descriptors and credentials in a message's control part. EBADF, EINVAL, EPERM.
@@ -176,7 +190,7 @@ impl Kernel {
         data: Vec<u8>,
         rights: &[FileId],
         credentials: Ucred,
-        from: crate::net::address::RawAddress,
+        from: RawAddress,
     ) -> Result<(), Errno> {
         let charge = charge(data.len());
         for file in rights {
@@ -227,8 +241,11 @@ impl Kernel {
         }
         let (kind, room, from) = (socket.kind, socket.has_room(), socket.name.clone());
         let Some(other) = self.unix.get(to) else {
-            self.unix_socket_mut(id)?.peer = None;
-            return Err(if kind == Kind::Datagram { Errno::ECONNREFUSED } else { Errno::EPIPE });
+            if kind != Kind::Datagram {
+                return Err(Errno::EPIPE);
+            }
+            self.change_peer(id, None);
+            return Err(Errno::ECONNREFUSED);
         };
         if kind == Kind::Datagram && other.peer.is_some_and(|peer| peer != id) {
             return Err(Errno::EPERM);
@@ -250,13 +267,7 @@ fn send_message(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, message: &Outgoing<
     let (kind, peer, timeout, limit) = (socket.kind, socket.peer, socket.send_timeout, socket.send_buffer);
     let attached = attached(ctx, message.control)?;
     let to = match (kind, message.name) {
-        (Kind::Datagram, name) if !name.is_empty() => {
-            let to = names::find(ctx, name)?;
-            if ctx.kernel.unix_socket(to)?.kind != Kind::Datagram {
-                return Err(Errno::EPROTOTYPE.into());
-            }
-            to
-        }
+        (Kind::Datagram, name) if !name.is_empty() => names::find(ctx, kind, name)?,
         _ => peer.ok_or(Errno::ENOTCONN)?,
     };
     let total = message.data.total();
@@ -275,8 +286,8 @@ fn send_message(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, message: &Outgoing<
 }
 
 /// Waits for room: in the sender's own buffer, or in the receiver's queue, whose file says so when it is read.
-fn wait_for_receiver(ctx: &mut Ctx<'_>, file: FileId, to: UnixId, blocking: crate::net::Blocking) -> SysResult {
-    let crate::net::Blocking::Until(timeout) = blocking else { return Err(Errno::EAGAIN.into()) };
+fn wait_for_receiver(ctx: &mut Ctx<'_>, file: FileId, to: UnixId, blocking: Blocking) -> SysResult {
+    let Blocking::Until(timeout) = blocking else { return Err(Errno::EAGAIN.into()) };
     ctx.deadline_after(timeout);
     if ctx.expired() {
         return Err(Errno::EAGAIN.into());
@@ -310,7 +321,10 @@ pub fn recv(ctx: &mut Ctx<'_>, file: FileId, wanted: &Incoming<'_>) -> Result<Me
 fn recv_stream(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, wanted: &Incoming<'_>) -> Result<Message, Outcome> {
     let peek = wanted.flags & MSG_PEEK != 0;
     let total = wanted.data.total();
-    let target = if wanted.flags & MSG_WAITALL != 0 { total } else { total.min(1) };
+    let socket = ctx.kernel.unix_socket(id)?;
+    let low_water = socket.kept.get(SOL_SOCKET, SO_RCVLOWAT).map_or(1, |low| low as usize);
+    // Somebody who wants nothing waits for something, too (`sock_rcvlowat`).
+    let target = if wanted.flags & MSG_WAITALL != 0 { total } else { total.min(low_water) }.max(1);
     let mut message = Message::default();
     let before = if peek { 0 } else { progress(ctx) };
     let mut sink = wanted.data.sink(&ctx.process.memory);
@@ -320,7 +334,7 @@ fn recv_stream(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, wanted: &Incoming<'_
     if !peek {
         set_progress(ctx, done);
     }
-    if done < target && taken.rights.is_empty() {
+    if done < target && taken.emptied {
         let end = match ctx.kernel.ended(id) {
             Err(_) if done > 0 => true,
             other => other?,
@@ -333,6 +347,7 @@ fn recv_stream(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, wanted: &Incoming<'_
         }
     }
     message.count = done;
+    message.name = taken.from;
     finish_control(ctx, id, wanted, &mut message, taken.rights, taken.credentials);
     Ok(message)
 }
@@ -343,6 +358,10 @@ struct Taken {
     bytes: usize,
     rights: Rights,
     credentials: Option<Ucred>,
+    /// The name of who sent the first of it.
+    from: RawAddress,
+    /// Nothing is left.
+    emptied: bool,
 }
 
 impl Kernel {
@@ -354,6 +373,7 @@ impl Kernel {
         let mut used = SmallVec::<[Packet; 2]>::new();
         let socket = self.unix.get_mut(id).ok_or(Errno::EBADF)?;
         let checks = socket.kept.get(SOL_SOCKET, SO_PASSCRED) == Some(1);
+        taken.from = socket.inbox.front().map(|packet| packet.from.clone()).unwrap_or_default();
         while sink.remaining() > 0 {
             let Some(packet) = socket.inbox.get_mut(index) else { break };
             if checks && taken.credentials.is_some_and(|credentials| credentials != packet.credentials) {
@@ -383,6 +403,7 @@ impl Kernel {
                 break;
             }
         }
+        taken.emptied = index >= socket.inbox.len() && taken.rights.is_empty();
         if peek {
             taken.rights.iter().for_each(|file| self.files.acquire(*file));
         }
@@ -421,12 +442,17 @@ impl Kernel {
 fn recv_message(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, wanted: &Incoming<'_>) -> Result<Message, Outcome> {
     let peek = wanted.flags & MSG_PEEK != 0;
     let socket = ctx.kernel.unix_socket_mut(id)?;
+    if let Some(error) = socket.error.take() {
+        // Messages, unlike bytes, come after it (`__skb_try_recv_datagram`).
+        return Err(error.into());
+    }
     let Some(packet) = socket.inbox.front_mut() else {
-        if ctx.kernel.ended(id)? {
+        let (shut, connects, timeout) = (socket.read_shut, socket.kind.connects(), socket.recv_timeout);
+        let blocking = ctx.blocking(file, wanted.flags, timeout);
+        // The end is for who waits for it; others see it only where there are connections.
+        if shut && (connects || blocking != Blocking::No) {
             return Ok(Message::default());
         }
-        let timeout = ctx.kernel.unix_socket(id)?.recv_timeout;
-        let blocking = ctx.blocking(file, wanted.flags, timeout);
         return wait(ctx, file, Events::READABLE, blocking, 0).map(|_| Message::default());
     };
     let len = packet.data.len();

@@ -9,6 +9,7 @@ use crate::ports::Hold;
 use crate::socket::{Connected, Readiness, SocketId};
 use crate::udp::{Carries, ErrorReport, UdpSocket, cost, max_payload};
 use crate::wire::udp::UdpHeader;
+use base::SimTime;
 use bytes::Bytes;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -22,6 +23,8 @@ pub struct Received {
     pub from: SocketAddr,
     /// The address that it was sent to (IP_PKTINFO).
     pub to: SocketAddr,
+    /// When it came.
+    pub at: SimTime,
     /// Hop limit and traffic class of the packet.
     pub ttl: u8,
     pub tos: u8,
@@ -55,18 +58,11 @@ impl Stack {
         Ok(())
     }
 
-    /// sendto(2): one datagram, to `to` or to the peer. Errors: a pending one (e.g. `ConnectionRefused`), `WouldBlock` when
-    /// the send buffer is full, `MessageTooLong` above 65,507 bytes (IPv6: 65,527), `DestinationRequired`, routing errors.
+    /// sendto(2): one datagram, to `to` or to the peer. Errors: `DestinationRequired`, `MessageTooLong` above 65,507 bytes (IPv6:
+    /// 65,527), routing errors; then a pending one (e.g. `ConnectionRefused`), `BrokenPipe`, `WouldBlock` when the send buffer is full.
     pub fn send_to(&mut self, id: SocketId, bytes: Bytes, to: Option<SocketAddr>) -> Result<usize, SocketError> {
         self.bind_for_sending(id)?;
-        let socket = self.udp(id)?;
-        if let Some(error) = socket.error.take() {
-            return Err(error);
-        }
-        if socket.write_shut {
-            return Err(SocketError::BrokenPipe);
-        }
-        let peer = socket.peer;
+        let peer = self.udp(id)?.peer;
         let remote = match to {
             Some(addr) => self.destination(id, addr)?,
             None => peer.ok_or(SocketError::DestinationRequired)?,
@@ -85,6 +81,13 @@ impl Stack {
         let bound = socket.local.addr;
         let (interface, source) = self.route_from(bound, remote.addr)?;
         let socket = self.udp(id)?;
+        // As `sock_alloc_send_pskb`.
+        if let Some(error) = socket.error.take() {
+            return Err(error);
+        }
+        if socket.write_shut {
+            return Err(SocketError::BrokenPipe);
+        }
         if interface == Interface::Ethernet && !socket.has_room() {
             socket.no_space = true;
             return Err(SocketError::WouldBlock);
@@ -176,32 +179,29 @@ impl Stack {
         self.push_packet(Interface::Ethernet, packet, Some((id, charge)));
     }
 
-    /// recvfrom(2): the next datagram, cut to `max` bytes. `Ok(None)` after shutdown of reading. Errors: a pending one,
-    /// `WouldBlock`.
+    /// recvfrom(2): the next datagram, cut to `max` bytes. Errors: a pending one, `WouldBlock`, also after shutdown of reading.
     pub fn recv_from(
         &mut self,
         id: SocketId,
         max: usize,
         peek: bool,
         sink: &mut dyn FnMut(&[u8]) -> usize,
-    ) -> Result<Option<Received>, SocketError> {
+    ) -> Result<Received, SocketError> {
         let socket = self.udp(id)?;
         if let Some(error) = socket.error.take() {
             return Err(error);
         }
-        let Some(front) = socket.queue.front() else {
-            return if socket.read_shut { Ok(None) } else { Err(SocketError::WouldBlock) };
-        };
+        let front = socket.queue.front().ok_or(SocketError::WouldBlock)?;
         let full = front.bytes.len();
         let copied = sink(&front.bytes[..full.min(max)]);
         let family = socket.settings.family;
         let (from, to) = (front.from.to_socket_addr(family), front.to.to_socket_addr(family));
-        let (ttl, tos) = (front.ttl, front.tos);
+        let (at, ttl, tos) = (front.at, front.ttl, front.tos);
         if !peek {
             let (over, is_udp) = (Family::of(front.to.addr), socket.carries == Carries::Udp);
             socket.take();
             self.counters.udp[over as usize].received += u64::from(is_udp);
         }
-        Ok(Some(Received { copied, full, from, to, ttl, tos }))
+        Ok(Received { copied, full, from, to, at, ttl, tos })
     }
 }

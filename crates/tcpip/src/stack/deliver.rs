@@ -38,13 +38,13 @@ impl Stack {
         } else {
             packet
         };
-        let heard = !self.raw.is_empty() && self.deliver_raw(&packet);
+        let heard = !self.raw.is_empty() && self.deliver_raw(now, &packet);
         match packet.transport {
             Transport::Tcp(header) => self.deliver_tcp(now, &packet.ip, &header, packet.payload),
             Transport::Udp(header) => {
                 let from = Endpoint::new(packet.ip.src, header.src_port);
                 let to = Endpoint::new(packet.ip.dst, header.dst_port);
-                self.deliver_udp(packet, from, to);
+                self.deliver_udp(now, packet, from, to);
             }
             Transport::Icmp(header) => self.deliver_icmp(now, &packet, header),
             Transport::Icmp6(header) => self.deliver_icmp6(now, &packet, header),
@@ -255,15 +255,15 @@ impl Stack {
         Draw { iss: self.rng.next_u32(), ts_offset: self.rng.next_u32(), ip_id: self.rng.next_u32() as u16 }
     }
 
-    fn deliver_udp(&mut self, packet: Packet, from: Endpoint, to: Endpoint) {
+    fn deliver_udp(&mut self, now: SimTime, packet: Packet, from: Endpoint, to: Endpoint) {
         if self.service.is_at(to) {
-            return self.service.push(datagram(packet, from, to));
+            return self.service.push(datagram(now, packet, from, to));
         }
         let Some(index) = self.find_udp(to, from) else {
             self.counters.udp[Family::of(to.addr) as usize].no_port += 1;
             return self.refuse(&packet, Refusal::Port);
         };
-        self.hand_over(index, datagram(packet, from, to));
+        self.hand_over(index, datagram(now, packet, from, to));
     }
 
     pub(super) fn hold_of(&self, index: u32) -> Hold {
@@ -275,8 +275,8 @@ impl Stack {
     }
 }
 
-fn datagram(packet: Packet, from: Endpoint, to: Endpoint) -> Datagram {
-    Datagram { from, to, bytes: packet.payload, ttl: packet.ip.ttl, tos: packet.ip.tos }
+fn datagram(at: SimTime, packet: Packet, from: Endpoint, to: Endpoint) -> Datagram {
+    Datagram { from, to, bytes: packet.payload, at, ttl: packet.ip.ttl, tos: packet.ip.tos }
 }
 
 /// A number of the peer's, by which listeners of one group share the load.

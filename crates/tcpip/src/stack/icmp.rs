@@ -90,7 +90,7 @@ impl Stack {
             (icmp::ECHO_REQUEST, _) => {
                 return self.echo(packet, Transport::Icmp(IcmpHeader { kind: icmp::ECHO_REPLY, ..header }));
             }
-            (icmp::ECHO_REPLY, _) => return self.deliver_echo(packet, header),
+            (icmp::ECHO_REPLY, _) => return self.deliver_echo(now, packet, header),
             (icmp::UNREACHABLE, icmp::CODE_PORT) => (SocketError::ConnectionRefused, true),
             (icmp::UNREACHABLE, icmp::CODE_NET) => (SocketError::NetworkUnreachable, false),
             (icmp::UNREACHABLE, icmp::CODE_FRAGMENTATION_NEEDED) => (SocketError::MessageTooLong, true),
@@ -108,7 +108,7 @@ impl Stack {
             (icmp::v6::ECHO_REQUEST, _) => {
                 return self.echo(packet, Transport::Icmp6(IcmpHeader { kind: icmp::v6::ECHO_REPLY, ..header }));
             }
-            (icmp::v6::ECHO_REPLY, _) => return self.deliver_echo(packet, header),
+            (icmp::v6::ECHO_REPLY, _) => return self.deliver_echo(now, packet, header),
             (icmp::v6::UNREACHABLE, icmp::v6::CODE_PORT) => (SocketError::ConnectionRefused, true),
             (icmp::v6::UNREACHABLE, icmp::v6::CODE_NO_ROUTE) => (SocketError::NetworkUnreachable, false),
             (icmp::v6::UNREACHABLE, icmp::v6::CODE_PROHIBITED) => (SocketError::PermissionDenied, true),

@@ -10,6 +10,7 @@ use crate::udp::{Carries, Datagram, UdpSocket};
 use crate::wire::icmp::{self, IcmpHeader};
 use crate::wire::ip::IpHeader;
 use crate::wire::{be16, ipv4, ipv6};
+use base::SimTime;
 use bytes::Bytes;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -97,7 +98,7 @@ impl Stack {
     }
 
     /// Gives raw sockets their copies of a packet: with its IP header over IPv4, without over IPv6. Whether any took it.
-    pub(super) fn deliver_raw(&mut self, packet: &Packet) -> bool {
+    pub(super) fn deliver_raw(&mut self, at: SimTime, packet: &Packet) -> bool {
         let (from, to) = (Endpoint::new(packet.ip.src, 0), Endpoint::new(packet.ip.dst, 0));
         let wanting: Vec<u32> = self.raw.iter().copied().filter(|index| self.hears(*index, packet, from, to)).collect();
         if wanting.is_empty() {
@@ -108,7 +109,8 @@ impl Stack {
         let skip = if packet.ip.is_v6() { packet.ip.header_len() } else { 0 };
         let bytes = Bytes::from(bytes).slice(skip..);
         for index in wanting {
-            self.hand_over(index, Datagram { from, to, bytes: bytes.clone(), ttl: packet.ip.ttl, tos: packet.ip.tos });
+            let (bytes, ttl, tos) = (bytes.clone(), packet.ip.ttl, packet.ip.tos);
+            self.hand_over(index, Datagram { from, to, bytes, at, ttl, tos });
         }
         true
     }
@@ -130,7 +132,7 @@ impl Stack {
     }
 
     /// An echo reply: for the socket whose identifier it has (ping_rcv).
-    pub(super) fn deliver_echo(&mut self, packet: &Packet, header: IcmpHeader) {
+    pub(super) fn deliver_echo(&mut self, at: SimTime, packet: &Packet, header: IcmpHeader) {
         let ident = (header.rest >> 16) as u16;
         let (from, to) = (Endpoint::new(packet.ip.src, 0), Endpoint::new(packet.ip.dst, ident));
         let found = self.echo_ports.bound(ident, to.addr).find(|index| {
@@ -142,7 +144,7 @@ impl Stack {
         let mut bytes = Vec::with_capacity(packet.wire_len());
         packet.emit(&mut bytes);
         let bytes = Bytes::from(bytes).slice(packet.ip.header_len()..);
-        self.hand_over(index, Datagram { from, to, bytes, ttl: packet.ip.ttl, tos: packet.ip.tos });
+        self.hand_over(index, Datagram { from, to, bytes, at, ttl: packet.ip.ttl, tos: packet.ip.tos });
     }
 
     /// Puts a datagram into a socket's queue, or drops it there.

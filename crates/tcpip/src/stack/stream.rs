@@ -300,7 +300,8 @@ impl Stack {
     ) -> Result<usize, SocketError> {
         let Some(conn) = self.tcp(id)?.connection() else { return Err(SocketError::NotConnected) };
         if conn.rcv.queue.ready_bytes() == 0 {
-            if let Some(error) = conn.error.take() {
+            // Behind a FIN there is nothing but the end (SOCK_DONE): an error is for who writes, or asks for it.
+            if let Some(error) = conn.error.take_if(|_| !conn.rcv.fin_received) {
                 return Err(error);
             }
             if matches!(conn.state, State::SynSent | State::SynReceived) || !conn.read_closed() {

@@ -203,9 +203,14 @@ impl Connection {
             return Reply::Nothing;
         }
         let data_end = seq + payload.len() as u64;
-        if self.orphan && !payload.is_empty() && data_end > next {
-            // Nobody will read it (Linux's TCPAbortOnClose).
-            self.finish();
+        let closed = self.orphan || self.read_shut && matches!(self.state, State::FinWait1 | State::FinWait2);
+        if closed && !payload.is_empty() && data_end > next {
+            // Nobody will read it (RFC 1122 section 4.2.2.13; Linux's TCPAbortOnData).
+            if self.orphan {
+                self.finish();
+            } else {
+                self.fail(SocketError::ConnectionReset);
+            }
             return Reply::Reset;
         }
         if header.flags.contains(TcpFlags::FIN) {
@@ -233,7 +238,7 @@ impl Connection {
             }
         }
         if self.rcv.fin_at == Some(self.rcv.queue.next()) {
-            self.take_fin(now);
+            self.take_fin();
         } else if self.rcv.fin_at.is_some() {
             self.ack_now();
         }
@@ -272,7 +277,7 @@ impl Connection {
         }
     }
 
-    fn take_fin(&mut self, now: SimTime) {
+    fn take_fin(&mut self) {
         self.rcv.queue.skip_fin();
         self.rcv.fin_received = true;
         self.events |= Readiness::READABLE | Readiness::READ_HANGUP;
@@ -289,6 +294,5 @@ impl Connection {
         if self.write_closed() {
             self.events |= Readiness::HANGUP;
         }
-        let _ = now;
     }
 }
