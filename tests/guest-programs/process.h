@@ -59,6 +59,23 @@ static inline void in_child(const char *what, int (*body)(void *), void *argumen
     child_end(what, child_start(body, argument));
 }
 
+/* Waits until a child that is about to make a call waits in it, proc_pid_stat(5). */
+static inline void until_it_waits(pid_t pid)
+{
+    char path[64], line[256];
+    int sleeps = 0;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    while (!sleeps) {
+        int fd = MUST(open(path, O_RDONLY));
+        long length = MUST(read(fd, line, sizeof line - 1));
+        MUST(close(fd));
+        line[length] = 0;
+        sleeps = strstr(line, ") S ") != NULL;
+        sleep_ms(1);
+    }
+}
+
 /* Waits until a child is a zombie without reaping it. */
 static inline void until_over(pid_t pid)
 {

@@ -188,7 +188,7 @@ CASE(a_receiver_waits)
     pid_t pid = child_start(wait_for_message, &peer);
     struct msqid_ds data;
 
-    sleep_ms(30);
+    until_it_waits(pid);
     send_text(peer.id, 1, "A");
     child_end("child", pid);
     MUST(msgctl(peer.id, IPC_STAT, &data));
@@ -206,7 +206,7 @@ CASE(receivers_get_what_they_wait_for)
     for (int i = 0; i < 4; i++) {
         peers[i].id = peers[0].id;
         pids[i] = child_start(wait_for_message, &peers[i]);
-        sleep_ms(30);
+        until_it_waits(pids[i]);
     }
     send_text(peers[0].id, 9, "a");
     child_end("third, any", pids[2]);
@@ -225,9 +225,9 @@ CASE(a_receiver_with_too_little_room_learns_it)
     struct peer small = { make_queue(), 0, 0, 2 }, large = { small.id, 0, 0, 10 };
     pid_t first = child_start(wait_for_message, &small), second;
 
-    sleep_ms(30);
+    until_it_waits(first);
     second = child_start(wait_for_message, &large);
-    sleep_ms(30);
+    until_it_waits(second);
     send_text(small.id, 1, "long");
     child_end("small", first);
     child_end("large", second);
@@ -257,7 +257,7 @@ CASE(a_sender_waits_for_room)
     pid_t pid = child_start(wait_to_send, &id);
     struct message message;
 
-    sleep_ms(30);
+    until_it_waits(pid);
     number("messages", count(id));
     number("received", msgrcv(id, &message, 8192, 0, 0));
     child_end("child", pid);
@@ -271,7 +271,8 @@ CASE(removal_wakes_all)
     int full = full_queue(), status;
     pid_t receiver = child_start(wait_for_message, &peer), sender = child_start(wait_to_send, &full);
 
-    sleep_ms(40);
+    until_it_waits(receiver);
+    until_it_waits(sender);
     drop(peer.id);
     MUST(waitpid(receiver, &status, 0));
     text("receiver", errno_name(WEXITSTATUS(status) - 100));
