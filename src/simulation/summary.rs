@@ -143,6 +143,7 @@ pub(super) fn conclude(
     let mut pool = OutputPool::new(64);
     for mut host in hosts {
         host.kernel.flush_outputs();
+        host.kernel.look_at_living_code();
         for capture in [host.capture.take(), host.loopback_capture.take()].into_iter().flatten() {
             capture.close(&mut pool)?;
         }
@@ -238,6 +239,9 @@ fn count(stats: &mut SimStats, all: &mut Interferences, host: &SimHost) {
     all.add(&host.kernel.interferences);
     for (number, calls) in &host.kernel.unsupported_calls {
         add(&mut stats.gnomon.interception.unsupported, &call_name(*number), *calls);
+    }
+    for (what, processes) in &host.kernel.escapes {
+        add(&mut stats.gnomon.interception.escapes, what, *processes);
     }
     for (site, times) in host.kernel.missed_sites.values() {
         add(&mut stats.gnomon.interception.misses, site, *times);

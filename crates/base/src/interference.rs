@@ -20,6 +20,8 @@ pub enum Cause {
     Descriptors,
     /// The machine refused a file that it has: no permission for the simulator, an error of the device.
     Files,
+    /// A guest reached the real machine by instructions that nothing keeps from it, or may have.
+    Escape,
     /// Something of what the run leaves behind is not complete.
     Recording,
 }
@@ -43,6 +45,7 @@ impl Cause {
             Cause::Space => "space",
             Cause::Descriptors => "descriptors",
             Cause::Files => "files",
+            Cause::Escape => "escapes",
             Cause::Recording => "recording",
         }
     }
@@ -66,6 +69,9 @@ impl Cause {
                     "the machine refused files ({times} times, first {first}); look at the device, or at its permissions"
                 )
             }
+            Cause::Escape => format!(
+                "guests reached this machine by what nothing keeps from them ({times} times, first {first}); docs/instructions.md explains"
+            ),
             Cause::Recording => format!("what the run leaves behind is not complete: {first}"),
         }
     }

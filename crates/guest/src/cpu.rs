@@ -4,6 +4,8 @@
 //! AVX-512 (not everywhere), RDRAND and RDSEED (a guest that asks first then never executes them; those that do not ask are
 //! rewritten), RTM. The time-stamp counter counts simulated nanoseconds.
 
+use crate::registers::Registers;
+
 /// Ticks of the guests' time-stamp counter per second.
 pub const TSC_HZ: u64 = 1_000_000_000;
 /// What `xgetbv` with ecx = 0 answers: x87, SSE, AVX.
@@ -64,6 +66,12 @@ pub(crate) fn cpuid(leaf: u32, subleaf: u32) -> [u32; 4] {
         0x8000_0008 => [0x3030, 0, 0, 0],
         _ => [0; 4],
     }
+}
+
+/// `xgetbv`: XCR0, or with ecx = 1 what of it is in use.
+pub(crate) fn xgetbv(registers: &mut Registers) {
+    registers.rax = if registers.rcx as u32 == 0 { XCR0 } else { 0b010 };
+    registers.rdx = 0;
 }
 
 /// Leaf 4: 32 KiB of L1 data and instructions, 256 KiB of L2, 8 MiB of L3, lines of 64 bytes.

@@ -9,8 +9,8 @@
 
 use crate::arena::ARENAS_END;
 use crate::debugger;
-use crate::switch::{EXIT_PREEMPTED, WorkerState};
-use crate::traps::{current_worker, leave_guest};
+use crate::switch::EXIT_PREEMPTED;
+use crate::traps::{leave_guest, worker_of_handler};
 use crate::worker::Worker;
 use std::io;
 use std::sync::OnceLock;
@@ -32,14 +32,9 @@ pub(crate) fn is_guest_code(rip: u64) -> bool {
 
 /// The handler of both timers' signal. It makes no system call and touches no thread-local, so it may return into a guest.
 pub(crate) extern "C" fn tick(_signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    let worker = current_worker();
-    if worker.is_null() {
-        return;
-    }
-    // SAFETY: the kernel passes valid pointers; a non-null GS base points to this thread's live worker state, whose other users are
-    // suspended. What they have half done does not matter: of the fields that they write, only `in_guest` is read outside of a guest, and `ticked` is atomic.
-    let (worker, info, context): (&mut WorkerState, _, _) =
-        unsafe { (&mut *worker, &*info, &mut *context.cast::<libc::ucontext_t>()) };
+    let Some(worker) = worker_of_handler() else { return };
+    // SAFETY: the kernel passes valid pointers.
+    let (info, context) = unsafe { (&*info, &mut *context.cast::<libc::ucontext_t>()) };
     // SAFETY: signals of timers carry a value, and so do questions.
     let what = unsafe { info.si_value() }.sival_ptr as usize;
     let saved = &mut context.uc_mcontext.gregs;

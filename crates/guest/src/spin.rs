@@ -246,7 +246,7 @@ fn access_of(memory: &UsedMemory, element: usize, registers: &Registers) -> Resu
 }
 
 /// A register as part of an address, or a segment's base. GS belongs to the simulator.
-fn value_of(register: Register, r: &Registers) -> Option<u64> {
+pub(crate) fn value_of(register: Register, r: &Registers) -> Option<u64> {
     let full = match register.full_register() {
         Register::RAX => r.rax,
         Register::RBX => r.rbx,
@@ -307,6 +307,13 @@ fn is_understood(instruction: &Instruction) -> bool {
             | Wrfsbase
             | Wrgsbase
             | Rdgsbase
+            | Lsl
+            | Sgdt
+            | Sidt
+            | Sldt
+            | Str
+            | Smsw
+            | Xtest
             | Umwait
             | Tpause
             | Umonitor
@@ -321,9 +328,10 @@ fn is_understood(instruction: &Instruction) -> bool {
     let far_bit = matches!(instruction.mnemonic(), Bt | Bts | Btr | Btc)
         && instruction.op0_kind() == OpKind::Memory
         && instruction.op1_kind() == OpKind::Register;
-    let loads_segment = instruction.op_count() > 0
-        && instruction.op0_kind() == OpKind::Register
-        && instruction.op0_register().is_segment_register();
+    let loads_segment = matches!(instruction.mnemonic(), Lfs | Lgs | Lss)
+        || instruction.op_count() > 0
+            && instruction.op0_kind() == OpKind::Register
+            && instruction.op0_register().is_segment_register();
     !instruction.is_invalid()
         && flow
         && !strange

@@ -23,6 +23,8 @@ pub(crate) const EXIT_EMULATE: u32 = 1;
 pub(crate) const EXIT_FAULT: u32 = 2;
 pub(crate) const EXIT_PREEMPTED: u32 = 3;
 pub(crate) const EXIT_STEPPED: u32 = 4;
+pub(crate) const EXIT_VSYSCALL: u32 = 5;
+pub(crate) const EXIT_LOST_GS: u32 = 6;
 
 /// A guest thread's state as the switch sees it. The first member of [`crate::Vcpu`].
 #[repr(C, align(64))]
@@ -52,8 +54,8 @@ pub(crate) struct WorkerState {
     /// Syscall user dispatch: 0 allows the simulator's own system calls, 1 sends a guest's to SIGSYS.
     pub(crate) selector: u8,
     pub(crate) in_guest: u8,
-    /// The simulator read the time-stamp counter itself and trapping was turned off for it (see `traps`).
-    pub(crate) tsc_open: u8,
+    /// What is trapped in guests, and the simulator has done itself since: trapping is off (see `traps`).
+    pub(crate) open: u8,
     pub(crate) has_xgetbv1: u8,
     /// XCR0 without PKRU: what XSAVE saves on the full path.
     pub(crate) xsave_mask: u32,
@@ -74,6 +76,8 @@ pub(crate) struct WorkerState {
     pub(crate) ticked: AtomicBool,
     /// The guest is to come back at the next signal of the short timer.
     pub(crate) short_armed: u8,
+    /// A guest had loaded GS, and a handler has taken it back.
+    pub(crate) gs_lost: u8,
     /// The guest executes one instruction only.
     pub(crate) stepping: u8,
     /// What `iretq` takes when one instruction is to be executed: rip, cs, rflags, rsp, ss; and where that lies.

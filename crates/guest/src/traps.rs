@@ -3,25 +3,43 @@
 //! A handler runs on the worker's alternate stack, with the guest's FS base and with system calls still sent to SIGSYS: until
 //! it has opened the selector it may use neither thread-locals nor system calls. It copies the general registers into the
 //! vcpu and redirects the thread to `fault_exit`; the kernel restores the guest's extended state on the way there.
+//!
+//! What a guest can do to the registers that the simulator relies on is undone here first: GS base, the code segment, alignment checks.
 
 use crate::copy;
 use crate::preempt;
 use crate::registers::USER_FLAGS;
+use crate::signal_stack;
 use crate::switch::{
-    EXIT_EMULATE, EXIT_FAULT, EXIT_STEPPED, EXIT_SYSCALL, FaultRecord, WorkerState, clock_call_at, door_addresses,
+    EXIT_EMULATE, EXIT_FAULT, EXIT_LOST_GS, EXIT_STEPPED, EXIT_SYSCALL, EXIT_VSYSCALL, FaultRecord, WorkerState,
+    clock_call_at, door_addresses,
 };
-use std::arch::global_asm;
+use crate::vsyscall;
+use std::arch::{asm, global_asm};
 use std::mem::offset_of;
 use std::sync::Once;
+use std::sync::atomic::Ordering;
 
 const SIGNALS: [i32; 6] = [libc::SIGSYS, libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP];
+/// The length of `int $0x80`, and of `syscall`.
+const CALL_BYTES: u64 = 2;
 /// `si_code` of a SIGSYS that syscall user dispatch sent.
-/// The length of `int $0x80`.
-const INT_80_BYTES: u64 = 2;
 const SYS_USER_DISPATCH: i32 = 2;
+/// `si_code` of a SIGSYS that a filter sent.
+const SYS_SECCOMP: i32 = 1;
 const PR_SET_TSC: i32 = 26;
 const PR_TSC_ENABLE: u64 = 1;
 const PR_TSC_SIGSEGV: u64 = 2;
+const ARCH_SET_CPUID: u64 = 0x1012;
+/// What a worker's thread may do itself (`WorkerState::open`): read the time-stamp counter, execute `cpuid`.
+pub(crate) const OPEN_TSC: u8 = 1;
+pub(crate) const OPEN_CPUID: u8 = 2;
+/// The number of a general protection fault.
+const GENERAL_PROTECTION: i64 = 13;
+/// The selectors of 64-bit user code and of its stack.
+pub(crate) const USER_CODE_SEGMENT: u64 = 0x33;
+pub(crate) const USER_STACK_SEGMENT: u64 = 0x2b;
+const LONGEST_INSTRUCTION: usize = 15;
 /// `si_code` of a SIGTRAP after an instruction that was to be executed alone.
 const TRAP_TRACE: i32 = 2;
 /// RFLAGS: trap after the next instruction.
@@ -35,6 +53,10 @@ pub(crate) const EMULATE_RDTSCP: u32 = 2;
 pub(crate) const EMULATE_CPUID: u32 = 3;
 pub(crate) const EMULATE_XGETBV: u32 = 4;
 pub(crate) const EMULATE_RANDOM: u32 = 5;
+/// As the replaced instruction says.
+pub(crate) const EMULATE_OTHER: u32 = 6;
+/// Beside the others: the instruction was not rewritten.
+pub(crate) const EMULATE_TRAPPED: u32 = 0x100;
 
 /// Installs the handlers, once per process.
 pub(crate) fn install() {
@@ -99,19 +121,39 @@ pub(crate) fn restorer() -> (u64, u64) {
     (start, gnomon_restorer_end as *const () as u64 - start + 1)
 }
 
-/// This thread's worker state, or null on a thread that is no worker.
-pub(crate) fn current_worker() -> *mut WorkerState {
-    let worker: *mut WorkerState;
-    // SAFETY: rdgsbase only reads a register. GS base is 0 except on workers, which point it at their state.
-    unsafe { std::arch::asm!("rdgsbase {}", out(reg) worker, options(nomem, nostack, preserves_flags)) };
-    worker
+/// The worker whose handler calls this; None on a thread that is no worker. Takes GS back if the guest has loaded it, and turns
+/// alignment checks off.
+pub(crate) fn worker_of_handler() -> Option<&'static mut WorkerState> {
+    let here = 0u8;
+    let worker = signal_stack::owner_of(&raw const here as u64);
+    // SAFETY: an owner is a live worker's state, which is never freed. The thread's normal flow is suspended; what it has half done to the
+    // state does not matter to a handler, which reads and writes single members.
+    let worker = unsafe { worker.as_mut() }?;
+    let gs_base: u64;
+    // SAFETY: flags are pushed and popped outside of what the compiler may keep below the stack pointer; GS base is only read.
+    unsafe {
+        asm!("pushfq", "and dword ptr [rsp], {}", "popfq", const !ALIGNMENT_CHECK);
+        asm!("rdgsbase {}", out(reg) gs_base, options(nomem, nostack, preserves_flags));
+    }
+    let own = &raw const *worker as u64;
+    if gs_base != own {
+        // SAFETY: what every part of the simulator on this thread expects there. The null selector belongs to it, as after `arch_prctl`.
+        unsafe { asm!("mov gs, {:e}", "wrgsbase {}", in(reg) 0, in(reg) own, options(nostack, preserves_flags)) };
+        worker.gs_lost = 1;
+        // Whoever looks at ticks looks at that.
+        worker.ticked.store(true, Ordering::Relaxed);
+    }
+    Some(worker)
 }
+
+/// RFLAGS: accesses that are not aligned fault.
+const ALIGNMENT_CHECK: i32 = 0x4_0000;
 
 /// A system call made without libc, so that neither errno nor any other thread-local is touched.
 ///
 /// # Safety
 /// As for the system call itself.
-unsafe fn raw_syscall(number: i64, arguments: [u64; 5]) -> i64 {
+pub(crate) unsafe fn raw_syscall(number: i64, arguments: [u64; 5]) -> i64 {
     let result: i64;
     let [a, b, c, d, e] = arguments;
     // SAFETY: the caller vouches for the call; registers follow the kernel's calling convention.
@@ -122,26 +164,56 @@ unsafe fn raw_syscall(number: i64, arguments: [u64; 5]) -> i64 {
     result
 }
 
-/// Lets this thread read the time-stamp counter, or makes reading it fault.
+/// Lets this thread do what is in `what`.
 ///
 /// # Safety
 /// The selector must allow system calls.
-pub(crate) unsafe fn set_tsc_open(open: bool) {
-    let mode = if open { PR_TSC_ENABLE } else { PR_TSC_SIGSEGV };
-    // SAFETY: PR_SET_TSC changes this thread's CR4.TSD only.
-    unsafe { raw_syscall(libc::SYS_prctl, [PR_SET_TSC as u64, mode, 0, 0, 0]) };
+unsafe fn open(worker: &mut WorkerState, what: u8) {
+    worker.open |= what;
+    // SAFETY: the caller vouches for the selector; PR_SET_TSC and ARCH_SET_CPUID change what this thread may execute, nothing else.
+    unsafe {
+        if what & OPEN_TSC != 0 {
+            raw_syscall(libc::SYS_prctl, [PR_SET_TSC as u64, PR_TSC_ENABLE, 0, 0, 0]);
+        }
+        if what & OPEN_CPUID != 0 {
+            raw_syscall(libc::SYS_arch_prctl, [ARCH_SET_CPUID, 1, 0, 0, 0]);
+        }
+    }
+}
+
+/// Makes this thread fault where it reads the time-stamp counter, and at `cpuid` where the processor can. Whether it can.
+///
+/// # Safety
+/// The selector must allow system calls.
+#[cold]
+pub(crate) unsafe fn close(worker: &mut WorkerState) -> bool {
+    let opened = std::mem::take(&mut worker.open);
+    let mut can_trap = true;
+    // SAFETY: as in `open`.
+    unsafe {
+        if opened & OPEN_TSC != 0 {
+            raw_syscall(libc::SYS_prctl, [PR_SET_TSC as u64, PR_TSC_SIGSEGV, 0, 0, 0]);
+        }
+        if opened & OPEN_CPUID != 0 {
+            can_trap = raw_syscall(libc::SYS_arch_prctl, [ARCH_SET_CPUID, 0, 0, 0, 0]) == 0;
+        }
+    }
+    can_trap
+}
+
+/// Lets this thread do everything again, as one that is no worker.
+///
+/// # Safety
+/// The selector must allow system calls.
+pub(crate) unsafe fn open_all(worker: &mut WorkerState) {
+    // SAFETY: the caller's promise.
+    unsafe { open(worker, OPEN_TSC | OPEN_CPUID) };
 }
 
 extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel passes valid pointers that live on this stack until the handler returns.
     let (info, context) = unsafe { (&*info, &mut *context.cast::<libc::ucontext_t>()) };
-    let worker = current_worker();
-    if worker.is_null() {
-        die(signal, info, context, None);
-    }
-    // SAFETY: a non-null GS base points to this thread's live worker state (set by `Worker::new`, cleared on its drop); the
-    // thread's normal flow is suspended, so nothing else borrows it.
-    let worker = unsafe { &mut *worker };
+    let Some(worker) = worker_of_handler() else { die(signal, info, context, None) };
     let in_guest = worker.in_guest != 0;
     if in_guest && signal == libc::SIGTRAP && info.si_code == TRAP_TRACE && worker.stepping != 0 {
         let saved = &mut context.uc_mcontext.gregs;
@@ -167,36 +239,72 @@ fn guest_trap(worker: &mut WorkerState, signal: i32, info: &libc::siginfo_t, con
     // SAFETY: while `in_guest` is set, `vcpu` is the one that `enter` was given, and `enter` has not returned.
     let registers = unsafe { &mut (*worker.vcpu).registers };
     load_registers(registers, saved);
-    if let Some(number) = clock_call_at(registers.rip) {
+    worker.fault = FaultRecord {
+        signal,
+        code: info.si_code,
+        // SAFETY: si_addr is the union member of every synchronous fault signal; for others the value is not used.
+        address: unsafe { info.si_addr() } as u64,
+        trap_number: saved[libc::REG_TRAPNO as usize] as u64,
+        error_code: saved[libc::REG_ERR as usize] as u64,
+    };
+    let dispatched = signal == libc::SIGSYS && info.si_code == SYS_USER_DISPATCH;
+    worker.exit_kind = if is_other_mode(saved) {
+        // As from a processor that has no such segment.
+        worker.fault = general_protection(0);
+        EXIT_FAULT
+    } else if let Some(number) = clock_call_at(registers.rip) {
         // A clock was to be stored where it cannot be: the simulated kernel finds the right answer.
-        worker.exit_kind = EXIT_SYSCALL;
         (registers.rax, registers.rip, registers.rcx) = (number, registers.r11, registers.r11);
         registers.r11 = registers.rflags;
-    } else if signal == libc::SIGSYS && info.si_code == SYS_USER_DISPATCH && is_old_call(info) {
+        EXIT_SYSCALL
+    } else if let Some(number) = take_vsyscall(registers, signal, info) {
+        worker.emulate_info = number;
+        EXIT_VSYSCALL
+    } else if dispatched && is_old_call(info) {
         // As from a kernel without 32-bit programs: a general protection fault at an interrupt that does not exist.
-        worker.exit_kind = EXIT_FAULT;
-        registers.rip -= INT_80_BYTES;
-        let fault = FaultRecord { signal: libc::SIGSEGV, code: libc::SI_KERNEL, trap_number: 13, ..Default::default() };
-        worker.fault = FaultRecord { error_code: 0x80 << 3 | 2, ..fault };
-    } else if signal == libc::SIGSYS && info.si_code == SYS_USER_DISPATCH {
-        worker.exit_kind = EXIT_SYSCALL;
+        registers.rip -= CALL_BYTES;
+        worker.fault = general_protection(0x80 << 3 | 2);
+        EXIT_FAULT
+    } else if worker.gs_lost != 0 {
+        if dispatched {
+            registers.rip -= CALL_BYTES;
+        }
+        EXIT_LOST_GS
+    } else if dispatched {
         worker.missed_site = registers.rip;
         registers.rcx = registers.rip;
         registers.r11 = registers.rflags;
-    } else if signal == libc::SIGSEGV && take_tsc_read(worker, registers, saved) {
-        worker.exit_kind = EXIT_EMULATE;
+        EXIT_SYSCALL
+    } else if signal == libc::SIGSEGV && take_trapped_instruction(worker, registers, saved) {
+        EXIT_EMULATE
     } else {
-        worker.exit_kind = EXIT_FAULT;
-        worker.fault = FaultRecord {
-            signal,
-            code: info.si_code,
-            // SAFETY: si_addr is the union member of every synchronous fault signal.
-            address: unsafe { info.si_addr() } as u64,
-            trap_number: saved[libc::REG_TRAPNO as usize] as u64,
-            error_code: saved[libc::REG_ERR as usize] as u64,
-        };
-    }
+        EXIT_FAULT
+    };
     redirect(worker, saved);
+}
+
+/// Whether the guest executes 32-bit code, by a far jump.
+fn is_other_mode(saved: &[i64; 23]) -> bool {
+    saved[libc::REG_CSGSFS as usize] as u64 & 0xffff != USER_CODE_SEGMENT
+}
+
+fn general_protection(error_code: u64) -> FaultRecord {
+    let trap_number = GENERAL_PROTECTION as u64;
+    FaultRecord { signal: libc::SIGSEGV, code: libc::SI_KERNEL, address: 0, trap_number, error_code }
+}
+
+/// When the guest has called into the page of vsyscalls: which call. The registers then are as at its entry.
+fn take_vsyscall(registers: &mut crate::Registers, signal: i32, info: &libc::siginfo_t) -> Option<u32> {
+    if signal == libc::SIGSYS && info.si_code == SYS_SECCOMP {
+        // The filter has cut it short, and the kernel has returned from it.
+        // SAFETY: si_call_addr is where si_addr is in what comes with a SIGSYS.
+        let at = unsafe { info.si_addr() } as u64;
+        let number = vsyscall::number_at(at)?;
+        (registers.rip, registers.rsp) = (at, registers.rsp.wrapping_sub(8));
+        return Some(number);
+    }
+    // A kernel that has no such page.
+    if signal == libc::SIGSEGV { vsyscall::number_at(registers.rip) } else { None }
 }
 
 /// Whether a caught system call came by `int $0x80`, with the numbers of 32-bit programs.
@@ -212,6 +320,10 @@ pub(crate) fn leave_guest(worker: &mut WorkerState, saved: &mut [i64; 23], kind:
     // SAFETY: as in `guest_trap`.
     load_registers(unsafe { &mut (*worker.vcpu).registers }, saved);
     worker.exit_kind = kind;
+    if is_other_mode(saved) {
+        worker.fault = general_protection(0);
+        worker.exit_kind = EXIT_FAULT;
+    }
     worker.selector = 0;
     redirect(worker, saved);
 }
@@ -222,6 +334,7 @@ fn redirect(worker: &mut WorkerState, saved: &mut [i64; 23]) {
     saved[libc::REG_RIP as usize] = door_addresses().2 as i64;
     saved[libc::REG_RSP as usize] = worker.host_rsp as i64;
     saved[libc::REG_R11 as usize] = worker.vcpu as i64;
+    saved[libc::REG_CSGSFS as usize] = (USER_CODE_SEGMENT | USER_STACK_SEGMENT << 48) as i64;
     saved[libc::REG_EFL as usize] &= !HOSTILE_FLAGS;
 }
 
@@ -247,27 +360,35 @@ fn load_registers(registers: &mut crate::Registers, saved: &[i64; 23]) {
     registers.rflags = get(libc::REG_EFL) & (USER_FLAGS | 0x202);
 }
 
-/// Whether the fault was a guest's `rdtsc` or `rdtscp` that no rewriting covered; then it is turned into an emulation request.
-fn take_tsc_read(worker: &mut WorkerState, registers: &mut crate::Registers, saved: &[i64; 23]) -> bool {
-    const GENERAL_PROTECTION: i64 = 13;
+/// Whether the fault was a guest's `rdtsc`, `rdtscp` or `cpuid` that no rewriting covered; then it is turned into an emulation request.
+fn take_trapped_instruction(worker: &mut WorkerState, registers: &mut crate::Registers, saved: &[i64; 23]) -> bool {
     if saved[libc::REG_TRAPNO as usize] != GENERAL_PROTECTION {
         return false;
     }
-    let mut bytes = [0u8; 3];
-    if copy::copy_bytes(bytes.as_mut_ptr() as u64, registers.rip, 3) != 0 {
-        return false;
-    }
-    let (info, length) = match bytes {
-        [0x0f, 0x31, _] => (EMULATE_RDTSC, 2),
-        [0x0f, 0x01, 0xf9] => (EMULATE_RDTSCP, 3),
-        _ => return false,
-    };
-    worker.emulate_info = info;
+    let Some((info, length)) = trapped_instruction(registers.rip) else { return false };
+    worker.emulate_info = info | EMULATE_TRAPPED;
     registers.rip += length;
     true
 }
 
-/// A trap in the simulator itself that has a remedy: a guest pointer that faults in a copy, or the vDSO reading the clock.
+/// Which of the instructions that can be made to fault lies at `rip`, as an emulation request, and its length.
+fn trapped_instruction(rip: u64) -> Option<(u32, u64)> {
+    let mut bytes = [0u8; LONGEST_INSTRUCTION];
+    let missing = copy::copy_bytes(bytes.as_mut_ptr() as u64, rip, bytes.len() as u64);
+    let bytes = bytes.get(..LONGEST_INSTRUCTION - missing as usize)?;
+    let is_prefix = |byte: &u8| matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf2 | 0xf3);
+    let prefixes = bytes.iter().take_while(|byte| is_prefix(byte)).count();
+    let (info, length) = match bytes[prefixes..] {
+        [0x0f, 0x31, ..] => (EMULATE_RDTSC, 2),
+        [0x0f, 0xa2, ..] => (EMULATE_CPUID, 2),
+        [0x0f, 0x01, 0xf9, ..] => (EMULATE_RDTSCP, 3),
+        _ => return None,
+    };
+    Some((info, prefixes as u64 + length))
+}
+
+/// A trap in the simulator itself that has a remedy: a guest pointer that faults in a copy, the vDSO reading the clock, a library that asks
+/// what the processor is.
 fn host_trap(worker: &mut WorkerState, signal: i32, context: &mut libc::ucontext_t) -> bool {
     let saved = &mut context.uc_mcontext.gregs;
     let rip = saved[libc::REG_RIP as usize] as u64;
@@ -276,10 +397,17 @@ fn host_trap(worker: &mut WorkerState, signal: i32, context: &mut libc::ucontext
             saved[libc::REG_RIP as usize] = copy::fixup_for(rip).unwrap_or(rip) as i64;
             true
         }
-        libc::SIGSEGV if worker.tsc_open == 0 && saved[libc::REG_TRAPNO as usize] == 13 => {
-            worker.tsc_open = 1;
+        libc::SIGSEGV if saved[libc::REG_TRAPNO as usize] == GENERAL_PROTECTION => {
+            let what = match trapped_instruction(rip) {
+                Some((EMULATE_CPUID, _)) => OPEN_CPUID,
+                Some(_) => OPEN_TSC,
+                None => return false,
+            };
+            if worker.open & what != 0 {
+                return false;
+            }
             // SAFETY: the selector was opened by our caller.
-            unsafe { set_tsc_open(true) };
+            unsafe { open(worker, what) };
             true
         }
         _ => false,

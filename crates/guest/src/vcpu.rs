@@ -3,8 +3,11 @@
 use crate::cpu;
 use crate::memory::{SLED_SYSCALL_BYTES, SYSCALL_BYTES};
 use crate::registers::*;
-use crate::switch::{self, EXIT_EMULATE, EXIT_PREEMPTED, EXIT_STEPPED, EXIT_SYSCALL, SwitchState};
-use crate::traps;
+use crate::switch::{
+    self, EXIT_EMULATE, EXIT_LOST_GS, EXIT_PREEMPTED, EXIT_STEPPED, EXIT_SYSCALL, EXIT_VSYSCALL, FaultRecord,
+    SwitchState,
+};
+use crate::traps::{self, USER_CODE_SEGMENT, USER_STACK_SEGMENT};
 use crate::worker::{self, Worker};
 
 /// Why a vcpu came back.
@@ -18,15 +21,24 @@ pub enum Exit {
     ReadRandom,
     /// A hardware exception, which the simulated kernel turns into a signal; rip is at the instruction as Linux leaves it.
     Fault(FaultInfo),
+    /// Another instruction that would show the real processor: to be answered by
+    /// [`AddressSpace::emulate`](crate::AddressSpace::emulate).
+    Emulate,
+    /// A `cpuid` that no rewriting covered was trapped, and has been answered: what follows it can be prepared by
+    /// [`AddressSpace::tame_code`](crate::AddressSpace::tame_code).
+    TrappedCpuid,
+    /// A call of this number by way of the vsyscall page. Nothing has been done yet: rip is the page's, and the return address lies on the
+    /// stack. When the vcpu runs on as it is, the call happens again.
+    Vsyscall { number: u64 },
+    /// The guest had loaded GS, which is the simulator's, and has come to something that trapped, or to a system call. GS is back: where the
+    /// trap was the sled's own, for lack of GS, the vcpu can run on as it is. For a system call, at which rip then lies, the signal is 0.
+    LostGs(FaultInfo),
     /// It has computed through so many ticks of its worker's timer without any of the others. When this comes depends on the machine.
     Preempted { ticks: u32 },
 }
 
 /// A step that has become a run ends with this tick, and no other step with the first.
 const STEP_TICKS: u32 = 3;
-/// What `iretq` needs to stay in user code.
-const USER_CODE_SEGMENT: u64 = 0x33;
-const USER_STACK_SEGMENT: u64 = 0x2b;
 
 /// A hardware exception in the terms of `siginfo_t` and `sigcontext`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +50,18 @@ pub struct FaultInfo {
     pub address: u64,
     pub trap_number: u64,
     pub error_code: u64,
+}
+
+impl From<FaultRecord> for FaultInfo {
+    fn from(fault: FaultRecord) -> Self {
+        FaultInfo {
+            signal: if fault.signal == libc::SIGSYS { 0 } else { fault.signal },
+            code: fault.code,
+            address: fault.address,
+            trap_number: fault.trap_number,
+            error_code: fault.error_code,
+        }
+    }
 }
 
 /// A guest thread's machine state while it does not run.
@@ -100,10 +124,9 @@ impl Vcpu {
         worker.state.ticks_left = ticks;
         loop {
             self.sanitize_flags();
-            if worker.state.tsc_open != 0 {
-                worker.state.tsc_open = 0;
+            if worker.state.open != 0 {
                 // SAFETY: the simulator runs, so the selector allows system calls.
-                unsafe { traps::set_tsc_open(false) };
+                unsafe { traps::close(worker.state) };
             }
             if worker.soils {
                 // SAFETY: what follows is the entry.
@@ -130,16 +153,9 @@ impl Vcpu {
                 EXIT_PREEMPTED | EXIT_STEPPED => {
                     return Exit::Preempted { ticks: ticks - worker.state.ticks_left };
                 }
-                _ => {
-                    let fault = worker.state.fault;
-                    return Exit::Fault(FaultInfo {
-                        signal: fault.signal,
-                        code: fault.code,
-                        address: fault.address,
-                        trap_number: fault.trap_number,
-                        error_code: fault.error_code,
-                    });
-                }
+                EXIT_VSYSCALL => return Exit::Vsyscall { number: worker.state.emulate_info.into() },
+                EXIT_LOST_GS => return Exit::LostGs(worker.state.fault.into()),
+                _ => return Exit::Fault(worker.state.fault.into()),
             }
         }
     }
@@ -277,16 +293,21 @@ impl Vcpu {
                 registers.rbx = ebx.into();
                 registers.rcx = ecx.into();
                 registers.rdx = edx.into();
-                None
+                (info & traps::EMULATE_TRAPPED != 0).then_some(Exit::TrappedCpuid)
             }
             traps::EMULATE_XGETBV => {
-                registers.rax = if registers.rcx as u32 == 0 { cpu::XCR0 } else { 0b010 };
-                registers.rdx = 0;
+                cpu::xgetbv(registers);
                 None
             }
             traps::EMULATE_RANDOM => Some(Exit::ReadRandom),
+            traps::EMULATE_OTHER => Some(Exit::Emulate),
             _ => Some(Exit::ReadTsc),
         }
+    }
+
+    /// Prepares for [`complete_random`](Self::complete_random) as the exit by this request would have.
+    pub(crate) fn expect_random(&mut self, info: u32) {
+        self.emulate_info = info;
     }
 
     /// Answers [`Exit::ReadTsc`]; `rdtscp` also reports CPU 0.
@@ -306,24 +327,7 @@ impl Vcpu {
         let (register, size) = (self.emulate_info >> 8 & 0xf, self.emulate_info >> 16 & 0xff);
         let registers = &mut self.state.registers;
         registers.rflags = registers.rflags & !STATUS_FLAGS | CARRY;
-        let slot = match register {
-            0 => &mut registers.rax,
-            1 => &mut registers.rcx,
-            2 => &mut registers.rdx,
-            3 => &mut registers.rbx,
-            4 => &mut registers.rsp,
-            5 => &mut registers.rbp,
-            6 => &mut registers.rsi,
-            7 => &mut registers.rdi,
-            8 => &mut registers.r8,
-            9 => &mut registers.r9,
-            10 => &mut registers.r10,
-            11 => &mut registers.r11,
-            12 => &mut registers.r12,
-            13 => &mut registers.r13,
-            14 => &mut registers.r14,
-            _ => &mut registers.r15,
-        };
+        let slot = registers.general_mut(register as usize);
         *slot = match size {
             2 => *slot & !0xffff | value & 0xffff,
             4 => value & 0xffff_ffff,

@@ -5,14 +5,15 @@ use crate::image::PAGE;
 use crate::memory;
 use crate::preempt::{self, Timers};
 use crate::registers::XsaveArea;
+use crate::signal_stack::SignalStack;
 use crate::switch::{CLOCK_CALLS, SEAL, WorkerState, door_addresses};
 use crate::traps;
+use crate::vsyscall;
 use base::map::FastMap;
 use std::marker::PhantomData;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-const SIGNAL_STACK_BYTES: usize = 64 * 1024;
 const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
 /// How often a worker that executes is asked whether its guest has come back.
 const DEFAULT_TICK: Duration = Duration::from_millis(20);
@@ -42,8 +43,7 @@ pub struct Worker {
     pub(crate) state: &'static mut WorkerState,
     /// System calls that arrived by SIGSYS, by the address behind the instruction.
     misses: FastMap<u64, u64>,
-    /// Never freed, as the state.
-    signal_stack: *mut u8,
+    signal_stack: SignalStack,
     pub(crate) timers: Timers,
     /// How many ticks a guest may execute through.
     pub(crate) patience: u32,
@@ -59,7 +59,8 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Prepares the calling thread: alternate signal stack, GS base, syscall user dispatch, trapping of the time-stamp counter.
+    /// Prepares the calling thread: alternate signal stack, GS base, syscall user dispatch, trapping of the
+    /// time-stamp counter, of `cpuid` where the processor can, and of vsyscalls.
     ///
     /// # Errors
     /// When the CPU or the kernel lacks something; the text says what and how to get it.
@@ -70,9 +71,9 @@ impl Worker {
         // SAFETY: XGETBV with ecx = 0 is available wherever OSXSAVE is, which `check_cpu` has verified through AVX.
         let xcr0 = unsafe { std::arch::x86_64::_xgetbv(0) };
         let components = (xcr0 & !XCR0_PKRU) as u32;
-        let room = Room::map()?;
+        let room = map_state()?;
         // SAFETY: the mapping is fresh, large enough and aligned to a page, and lives as long as the process.
-        let place: &'static mut std::mem::MaybeUninit<WorkerState> = unsafe { &mut *room.state.cast() };
+        let place: &'static mut std::mem::MaybeUninit<WorkerState> = unsafe { &mut *room.cast() };
         let state = place.write(WorkerState {
             syscall_entry,
             emulate_entry,
@@ -86,7 +87,7 @@ impl Worker {
             emulate_info: 0,
             selector: 0,
             in_guest: 0,
-            tsc_open: 1,
+            open: traps::OPEN_TSC | traps::OPEN_CPUID,
             has_xgetbv1: u8::from(has_xgetbv1()),
             xsave_mask: components,
             full_mask: components & !(XCR0_SSE_AVX as u32),
@@ -99,6 +100,7 @@ impl Worker {
             ticks_left: 0,
             ticked: Default::default(),
             short_armed: 0,
+            gs_lost: 0,
             stepping: 0,
             step_frame: [0; 5],
             step_frame_at: 0,
@@ -108,10 +110,12 @@ impl Worker {
         });
         state.initial.reset();
         state.step_frame_at = &raw const state.step_frame as u64;
+        let signal_stack =
+            SignalStack::new(state).map_err(|error| WorkerError(format!("a stack for signal handlers: {error}")))?;
         let mut worker = Worker {
             state,
             misses: FastMap::default(),
-            signal_stack: room.signal_stack,
+            signal_stack,
             timers: Timers::default(),
             patience: u32::MAX,
             clocks_shown: (0, 0),
@@ -127,7 +131,7 @@ impl Worker {
 
     fn arm(&mut self) -> Result<(), WorkerError> {
         let state: *mut WorkerState = self.state;
-        let stack = libc::stack_t { ss_sp: self.signal_stack.cast(), ss_flags: 0, ss_size: SIGNAL_STACK_BYTES };
+        let stack = self.signal_stack.describe();
         // SAFETY: the stack lives until `drop` has disarmed the thread, the state for ever.
         unsafe {
             if libc::sigaltstack(&stack, std::ptr::null_mut()) != 0 {
@@ -143,7 +147,13 @@ impl Worker {
                     "this kernel has no syscall user dispatch, which Gnomon needs: use Linux 5.11 or newer".to_owned(),
                 ));
             }
+            CPUID_TRAPS.store(traps::close(self.state), Ordering::Relaxed);
         }
+        vsyscall::catch().map_err(|error| {
+            WorkerError(format!(
+                "a seccomp filter for vsyscalls: {error}: use a kernel with CONFIG_SECCOMP_FILTER, and let it be used"
+            ))
+        })?;
         Ok(())
     }
 
@@ -241,6 +251,12 @@ impl Worker {
         }
     }
 
+    /// Whether a guest has loaded GS, which is the simulator's, since this was last asked. Whenever that has happened,
+    /// [`take_tick`](Self::take_tick) says that there was a tick.
+    pub fn take_lost_gs(&mut self) -> bool {
+        std::mem::take(&mut self.state.gs_lost) != 0
+    }
+
     /// System calls of guests that no rewriting covered and user dispatch caught: (address behind the instruction, times),
     /// by address.
     pub fn misses(&self) -> Vec<(u64, u64)> {
@@ -250,34 +266,30 @@ impl Worker {
     }
 }
 
-/// A worker's state and the stack of its signal handlers, with a page before, between and behind them that nobody can touch.
-struct Room {
-    state: *mut u8,
-    signal_stack: *mut u8,
+static CPUID_TRAPS: AtomicBool = AtomicBool::new(false);
+
+/// Whether `cpuid` faults in guests wherever it lies (`cpuid_fault` in `/proc/cpuinfo`), as the first worker has found out.
+pub fn traps_cpuid() -> bool {
+    CPUID_TRAPS.load(Ordering::Relaxed)
 }
 
-impl Room {
-    fn map() -> Result<Room, WorkerError> {
-        let state_bytes = std::mem::size_of::<WorkerState>().next_multiple_of(PAGE as usize);
-        let page = PAGE as usize;
-        let bytes = 3 * page + state_bytes + SIGNAL_STACK_BYTES;
-        // SAFETY: a new mapping at an address of the kernel's choice, and rights of parts of it.
-        unsafe {
-            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-            let start = libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0);
-            if start == libc::MAP_FAILED {
-                return Err(os_error("mmap"));
-            }
-            let state = start.cast::<u8>().add(page);
-            // The state ends where a page does, or almost: what runs over its end meets the guard after 64 bytes at most.
-            let signal_stack = state.add(state_bytes + page);
-            for (at, bytes) in [(state, state_bytes), (signal_stack, SIGNAL_STACK_BYTES)] {
-                if libc::mprotect(at.cast(), bytes, libc::PROT_READ | libc::PROT_WRITE) != 0 {
-                    return Err(os_error("mprotect"));
-                }
-            }
-            Ok(Room { state, signal_stack })
+/// A worker's state, with a page before and behind it that nobody can touch.
+fn map_state() -> Result<*mut u8, WorkerError> {
+    let state_bytes = std::mem::size_of::<WorkerState>().next_multiple_of(PAGE as usize);
+    let page = PAGE as usize;
+    // SAFETY: a new mapping at an address of the kernel's choice, and rights of a part of it.
+    unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let start = libc::mmap(std::ptr::null_mut(), state_bytes + 2 * page, libc::PROT_NONE, flags, -1, 0);
+        if start == libc::MAP_FAILED {
+            return Err(os_error("mmap"));
         }
+        let state = start.cast::<u8>().add(page);
+        // The state ends where a page does, or almost: what runs over its end meets the guard after 64 bytes at most.
+        if libc::mprotect(state.cast(), state_bytes, libc::PROT_READ | libc::PROT_WRITE) != 0 {
+            return Err(os_error("mprotect"));
+        }
+        Ok(state)
     }
 }
 
@@ -325,7 +337,7 @@ impl Drop for Worker {
         unsafe {
             libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, 0u64, 0u64, 0u64, 0u64);
             libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, 0u64);
-            traps::set_tsc_open(true);
+            traps::open_all(self.state);
             let off = libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
             libc::sigaltstack(&off, std::ptr::null_mut());
         }

@@ -384,3 +384,113 @@ fn loops_of_string_instructions_are_proven() {
     assert!(!spin.goes_on(&m.space));
     m.space.release(&mut m.region);
 }
+
+#[test]
+fn a_vsyscall_is_a_call_that_can_happen_again() {
+    // sub rsp, 8; mov rax, 0xffffffffff600400; call rax; syscall
+    let code = [0x48, 0x83, 0xec, 8, 0x48, 0xc7, 0xc0, 0, 4, 0x60, 0xff, 0xff, 0xd0, 0x0f, 0x05];
+    let mut m = machine(30, &code);
+    let before = m.vcpu.registers().rsp;
+    for _ in 0..2 {
+        assert_eq!(m.vcpu.run(&mut m.worker), Exit::Vsyscall { number: libc_time() });
+        let registers = m.vcpu.registers();
+        assert_eq!((registers.rip, registers.rsp), (0xffff_ffff_ff60_0400, before - 16));
+        assert_eq!(m.space.read_value::<u64>(registers.rsp), Ok(m.code + 13), "the return address");
+    }
+    let registers = m.vcpu.registers_mut();
+    (registers.rip, registers.rsp) = (m.code + 13, before - 8);
+    assert_eq!(m.vcpu.run(&mut m.worker), Exit::Syscall);
+}
+
+/// The number of time(2).
+fn libc_time() -> u64 {
+    CLOCK_CALLS[1]
+}
+
+#[test]
+fn a_guest_that_loads_gs_is_noticed_and_does_no_harm() {
+    // xor eax, eax; mov gs, eax; mov rax, gs:[0]
+    let load = [0x31, 0xc0, 0x8e, 0xe8];
+    let access = [0x65, 0x48, 0x8b, 0x04, 0x25, 0, 0, 0, 0];
+    let mut m = machine(31, &[&load[..], &access[..]].concat());
+    let Exit::LostGs(fault) = m.vcpu.run(&mut m.worker) else { panic!() };
+    assert_eq!((fault.signal, fault.trap_number), (11, 14));
+    assert_eq!(m.vcpu.registers().rip, m.code + 4);
+    assert!(m.worker.take_tick() && m.worker.take_lost_gs() && !m.worker.take_lost_gs());
+    // From here on GS is the simulator's again.
+    m.vcpu.registers_mut().rip = m.code + 4;
+    assert!(!matches!(m.vcpu.run(&mut m.worker), Exit::LostGs(_)));
+
+    // mov eax, 39; wrgsbase rsp; syscall; syscall
+    let mut m = machine(32, &[0xb8, 39, 0, 0, 0, 0xf3, 0x48, 0x0f, 0xae, 0xdc, 0x0f, 0x05, 0x0f, 0x05]);
+    assert!(matches!(m.vcpu.run(&mut m.worker), Exit::LostGs(FaultInfo { signal: 0, .. })));
+    assert_eq!(m.vcpu.registers().rip, m.code + 10, "at the call");
+    assert!(m.worker.take_lost_gs());
+    assert_eq!(m.vcpu.run(&mut m.worker), Exit::Syscall);
+    assert_eq!(m.vcpu.registers().rax, 39);
+
+    // wrgsbase rsp; jmp $
+    let mut m = machine(33, &[0xf3, 0x48, 0x0f, 0xae, 0xdc, 0xeb, 0xfe]);
+    m.worker.set_patience(2);
+    assert!(matches!(m.vcpu.run(&mut m.worker), Exit::Preempted { .. }));
+    assert!(m.worker.take_lost_gs());
+}
+
+#[test]
+fn code_of_32_bits_ends_with_a_fault() {
+    // An address below 4 GiB is not to be had here: at the target there is nothing, and that is noticed in the other mode.
+    // push 0x23; push 0x1000; retfq
+    let mut m = machine(34, &[0x6a, 0x23, 0x68, 0, 0x10, 0, 0, 0x48, 0xcb]);
+    let Exit::Fault(fault) = m.vcpu.run(&mut m.worker) else { panic!() };
+    assert_eq!((fault.signal, fault.trap_number), (11, 13));
+    // The next guest of the worker has 64 bits again: mov rax, -1; syscall
+    m.space.write(m.code, &[0x48, 0xc7, 0xc0, 0xff, 0xff, 0xff, 0xff, 0x0f, 0x05]).unwrap();
+    m.vcpu.registers_mut().rip = m.code;
+    assert_eq!(m.vcpu.run(&mut m.worker), Exit::Syscall);
+    assert_eq!(m.vcpu.registers().rax, u64::MAX);
+}
+
+#[test]
+fn cpuid_in_made_up_code_is_answered_where_the_processor_can_trap_it() {
+    // mov eax, 0x80000002; cpuid; syscall
+    let mut m = machine(35, &[0xb8, 2, 0, 0, 0x80, 0x0f, 0xa2, 0x0f, 0x05]);
+    if traps_cpuid() {
+        assert_eq!(m.vcpu.run(&mut m.worker), Exit::TrappedCpuid);
+    }
+    assert_eq!(m.vcpu.run(&mut m.worker), Exit::Syscall);
+    let answer = (m.vcpu.registers().rbx as u32).to_le_bytes();
+    assert_eq!(answer == *b"on x", traps_cpuid());
+    // The simulator may ask the processor in between.
+    assert_ne!(std::arch::x86_64::__cpuid(0).eax, 0);
+    m.vcpu.registers_mut().rip = m.code;
+    if traps_cpuid() {
+        assert_eq!(m.vcpu.run(&mut m.worker), Exit::TrappedCpuid);
+    }
+    assert_eq!(m.vcpu.run(&mut m.worker), Exit::Syscall);
+    assert_eq!((m.vcpu.registers().rbx as u32).to_le_bytes(), answer);
+}
+
+#[test]
+fn what_follows_a_trapped_cpuid_is_answered_too() {
+    // cpuid; xor ecx, ecx; jmp +1; nop; xgetbv; rdrand rbx; syscall
+    let code = [0x0f, 0xa2, 0x31, 0xc9, 0xeb, 1, 0x90, 0x0f, 0x01, 0xd0, 0x48, 0x0f, 0xc7, 0xf3, 0x0f, 0x05];
+    let mut m = machine(36, &code);
+    if !traps_cpuid() {
+        return;
+    }
+    assert_eq!(m.vcpu.run(&mut m.worker), Exit::TrappedCpuid);
+    m.space.tame_code(m.vcpu.registers().rip);
+    let Exit::Fault(fault) = m.vcpu.run(&mut m.worker) else { panic!() };
+    assert!(matches!(m.space.pass_trap(&mut m.vcpu, &fault), Passed::Emulated));
+    assert_eq!((m.vcpu.registers().rax, m.vcpu.registers().rdx), (7, 0));
+    let Exit::Fault(fault) = m.vcpu.run(&mut m.worker) else { panic!() };
+    assert!(matches!(m.space.pass_trap(&mut m.vcpu, &fault), Passed::ReadRandom));
+    m.vcpu.complete_random(0x1234);
+    assert_eq!(m.vcpu.run(&mut m.worker), Exit::Syscall);
+    assert_eq!(m.vcpu.registers().rbx, 0x1234);
+    // What is written over is the program's again.
+    m.space.write(m.code + 7, &[0xcc, 0x90, 0x90]).unwrap();
+    m.vcpu.registers_mut().rip = m.code + 7;
+    let Exit::Fault(fault) = m.vcpu.run(&mut m.worker) else { panic!() };
+    assert!(matches!(m.space.pass_trap(&mut m.vcpu, &fault), Passed::No));
+}

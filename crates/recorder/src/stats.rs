@@ -100,10 +100,12 @@ pub struct NetworkStats {
 pub struct InterceptionStats {
     /// System calls that came through rewritten code.
     pub rewritten: u64,
-    /// System calls that only the net caught, by site (image and offset).
+    /// System calls that only the net caught, and entries into the middle of rewritten code, by site (image and offset).
     pub misses: Counts,
     /// System calls answered by ENOSYS, by name.
     pub unsupported: Counts,
+    /// What guests reached of the real machine, or may have, by what it was: in how many processes.
+    pub escapes: Counts,
 }
 
 /// Guests that computed without calls, and what became of the run's repeatability.

@@ -301,6 +301,7 @@ impl Kernel {
         }
         if let Some(Some(mut memory)) = spaces.release(key) {
             memory.seal_startup();
+            self.look_at_all_code(process, &memory);
             self.ipc.segments.detach_all(&memory, process.pid.0 as i32, self.now);
             memory.release(&mut self.region);
         }

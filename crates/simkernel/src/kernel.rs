@@ -36,7 +36,7 @@ use linux_abi::fs::O_ASYNC;
 use linux_abi::signal::Siginfo;
 use slab::Slab;
 use smallvec::SmallVec;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A remark for the run's log: something that a guest asked for and that is not simulated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,6 +109,8 @@ pub struct Kernel {
     pub unsupported_calls: FastMap<u64, u64>,
     /// System calls that no rewriting covered, by process and the address behind the instruction: where, and how often.
     pub missed_sites: FastMap<(Pid, u64), (String, u64)>,
+    /// What guests reached of the real machine, and how often (`escapes`).
+    pub escapes: BTreeMap<&'static str, u64>,
     /// Processes that ended, until the host asks.
     pub(crate) exits: Vec<ExitRecord>,
     next_id: u32,
@@ -162,6 +164,7 @@ impl Kernel {
             region,
             unsupported_calls: FastMap::default(),
             missed_sites: FastMap::default(),
+            escapes: BTreeMap::new(),
             exits: Vec::new(),
             next_id: FIRST_ID,
             last_time_stamp: 0,

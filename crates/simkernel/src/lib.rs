@@ -13,6 +13,7 @@ pub mod crash;
 pub mod credentials;
 pub mod ctx;
 pub mod debug;
+mod escapes;
 pub mod exec;
 pub mod family;
 pub mod fd_table;

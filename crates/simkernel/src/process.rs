@@ -15,6 +15,7 @@ use base::map::FastSet;
 use base::{SimDuration, SimTime};
 use linux_abi::Signal;
 use linux_abi::time::CLK_TCK;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// `setitimer(ITIMER_REAL)`.
@@ -149,6 +150,10 @@ pub struct Process {
     pub computed: SimDuration,
     /// It has computed past its budget (`computing`).
     pub over_budget: bool,
+    /// What it reached of the real machine (`escapes`).
+    pub(crate) escapes: BTreeSet<&'static str>,
+    /// It has had memory made executable that is no image.
+    pub(crate) makes_code: bool,
     /// Calls of this program that were reported already: unsupported, or refused for want of the machine's memory.
     pub reported: FastSet<u64>,
 }
@@ -212,6 +217,8 @@ impl Process {
             spins_expected: 0,
             computed: SimDuration::ZERO,
             over_budget: false,
+            escapes: BTreeSet::new(),
+            makes_code: false,
             reported: FastSet::default(),
         }
     }
@@ -233,6 +240,7 @@ impl Process {
             barriers: self.barriers,
             no_huge_pages: self.no_huge_pages,
             spins_expected: self.spins_expected,
+            makes_code: self.makes_code,
             reported: self.reported.clone(),
             ..Process::new(pid, self.pid, parts, started)
         }

@@ -203,7 +203,8 @@ impl Ctx<'_> {
                         self.note_miss(site);
                     }
                     let r = self.thread.vcpu.registers();
-                    let (number, args) = (r.rax, [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9]);
+                    // Linux looks at no more of it.
+                    let (number, args) = (u64::from(r.rax as u32), [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9]);
                     if let Some(turn) = self.system_call(number, args).or_else(|| self.charge_call(number, began)) {
                         return turn;
                     }
@@ -214,9 +215,37 @@ impl Ctx<'_> {
                 }
                 Exit::Fault(fault) => {
                     self.kernel.moment.spree.calls += 1;
-                    signal_delivery::fault(self, &fault);
+                    self.fault(&fault);
                     if self.process.ending.is_some() {
                         return Turn::Over;
+                    }
+                }
+                Exit::Emulate => {
+                    self.kernel.moment.spree.calls += 1;
+                    if let Err(fault) = self.process.memory.emulate(&mut self.thread.vcpu) {
+                        signal_delivery::fault(self, &fault);
+                    }
+                    if self.process.ending.is_some() {
+                        return Turn::Over;
+                    }
+                }
+                Exit::TrappedCpuid => {
+                    self.kernel.moment.spree.calls += 1;
+                    self.process.memory.tame_code(self.thread.vcpu.registers().rip);
+                }
+                Exit::LostGs(fault) => {
+                    self.kernel.moment.spree.calls += 1;
+                    if fault.signal != 0 && !self.process.memory.is_in_sled(self.thread.vcpu.registers().rip) {
+                        self.fault(&fault);
+                    }
+                    if self.process.ending.is_some() {
+                        return Turn::Over;
+                    }
+                }
+                Exit::Vsyscall { number } => {
+                    self.kernel.moment.spree.calls += 1;
+                    if let Some(turn) = self.vsyscall(number).or_else(|| self.charge_call(number, began)) {
+                        return turn;
                     }
                 }
                 Exit::ReadTsc if self.thread.tsc_faults => {
@@ -247,8 +276,13 @@ impl Ctx<'_> {
             if self.kernel.net.stack.loopback_seen() >= LOOPBACK_SEEN_MAX {
                 return Turn::Again;
             }
-            if worker.take_tick() && self.memory_is_used_up() {
-                return Turn::Over;
+            if worker.take_tick() {
+                if worker.take_lost_gs() {
+                    self.note_escape("loads of the GS register");
+                }
+                if self.process.ending.is_some() || self.memory_is_used_up() {
+                    return Turn::Over;
+                }
             }
             if self.kernel.moment.spree.calls >= limit && !self.kernel.config.time_moves() {
                 return self.take_time(spree, before);
@@ -318,7 +352,7 @@ impl Ctx<'_> {
     /// Executes one call and decides what rax becomes. Some when the thread does not go on at once. Part of its caller, so that the
     /// arguments stay in registers: an array that is copied right after it was written holds up the processor.
     #[inline(always)]
-    fn system_call(&mut self, number: u64, args: [u64; 6]) -> Option<Turn> {
+    pub(crate) fn system_call(&mut self, number: u64, args: [u64; 6]) -> Option<Turn> {
         let result = match (self.process.trace, &self.kernel.config.debug) {
             (None, None) => syscalls::execute(self, number, args),
             _ => self.execute_watched(number, args),
@@ -416,7 +450,7 @@ impl Ctx<'_> {
 
     /// Counts a system call that no rewriting covered, by the place in its file.
     #[cold]
-    fn note_miss(&mut self, site: u64) {
+    pub(crate) fn note_miss(&mut self, site: u64) {
         let memory = &self.process.memory;
         let label = || {
             let mapping = memory.mappings().find(|vma| vma.start < site && site <= vma.end);

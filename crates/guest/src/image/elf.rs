@@ -1,7 +1,7 @@
 //! What we need of an ELF file: its kind, segments, interpreter, and where its functions lie.
 
 use super::{PAGE, page_down, page_up};
-use gimli::{BaseAddresses, CieOrFde, EhFrame, NativeEndian, UnwindSection};
+use gimli::{BaseAddresses, CieOrFde, EhFrame, EhFrameHdr, NativeEndian, UnwindSection};
 use object::elf;
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
 use object::{Endianness, Object, ObjectSection, ObjectSymbol};
@@ -115,6 +115,12 @@ impl ElfHeader {
         })
     }
 
+    /// Whether an address, relative to the first page, lies in what the file has of an executable segment.
+    pub(crate) fn is_code(&self, address: u64) -> bool {
+        let inside = |s: &Segment| s.executable && address >= s.address && address - s.address < s.file_bytes;
+        self.segments.iter().any(inside)
+    }
+
     /// The file's pages as the kernel and ld.so would map them, `span` bytes; what lies past the file is zero.
     pub fn memory_image(&self, data: &[u8]) -> Vec<u8> {
         let mut memory = vec![0u8; self.span as usize];
@@ -158,36 +164,103 @@ fn load_segment(
     if sane { Ok(segment) } else { refuse("a segment lies outside the file or is misaligned (is it truncated?)") }
 }
 
-/// Ranges of functions relative to the image's first page, sorted, from unwind tables, symbols and Go's table.
-pub(crate) fn function_ranges(data: &[u8], header: &ElfHeader) -> Vec<(u64, u64)> {
-    let mut ranges = Vec::new();
-    let Ok(file) = ElfFile64::<Endianness>::parse(data) else { return ranges };
-    for symbol in file.symbols().chain(file.dynamic_symbols()) {
-        if symbol.kind() == object::SymbolKind::Text && symbol.size() > 0 && symbol.address() >= header.linked_at {
-            let start = symbol.address() - header.linked_at;
-            ranges.push((start, start + symbol.size()));
-        }
-    }
-    if let Some(section) = file.section_by_name(".eh_frame")
-        && let Ok(bytes) = section.data()
-    {
-        let mut bases = BaseAddresses::default().set_eh_frame(section.address());
-        if let Some(text) = file.section_by_name(".text") {
-            bases = bases.set_text(text.address());
-        }
-        frame_ranges(bytes, &bases, header.linked_at, &mut ranges);
-    }
-    let relative = |at: u64| at.wrapping_sub(header.linked_at);
-    ranges.extend(super::go::function_ranges(&file).into_iter().map(|(from, to)| (relative(from), relative(to))));
-    ranges.retain(|(from, to)| from < to && *to <= header.span);
-    ranges.sort_unstable();
-    ranges.dedup();
-    ranges
+/// What is known of a file's code.
+pub(crate) struct KnownCode {
+    /// Ranges of functions, and pieces of them, relative to the image's first page, sorted.
+    pub(crate) ranges: Vec<(u64, u64)>,
+    /// Most of the executable bytes lie in none of them.
+    pub(crate) is_sparse: bool,
 }
 
-fn frame_ranges(bytes: &[u8], bases: &BaseAddresses, linked_at: u64, ranges: &mut Vec<(u64, u64)>) {
+/// Where code lies for certain: from symbols, unwind tables and Go's table, and of what can be reached
+/// beside them. A file may lack its section headers, or any of these.
+pub(crate) fn function_ranges(memory: &[u8], data: &[u8], header: &ElfHeader) -> KnownCode {
+    let mut ranges = Vec::new();
+    let mut seeds = vec![header.entry];
+    let file = ElfFile64::<Endianness>::parse(data).ok();
+    if let Some(file) = &file {
+        for symbol in file.symbols().chain(file.dynamic_symbols()) {
+            let start = symbol.address().wrapping_sub(header.linked_at);
+            if symbol.kind() == object::SymbolKind::Text && header.is_code(start) {
+                seeds.push(start);
+                ranges.push((start, start.saturating_add(symbol.size())));
+            }
+        }
+        let relative = |at: u64| at.wrapping_sub(header.linked_at);
+        ranges.extend(super::go::function_ranges(file).into_iter().map(|(from, to)| (relative(from), relative(to))));
+    }
+    frames(file.as_ref(), memory, data, header, &mut ranges);
+    let dynamic = super::dynamic::read(memory, data, header);
+    ranges.extend(dynamic.functions);
+    seeds.extend(dynamic.starts);
+    seeds.extend(ranges.iter().map(|(from, _)| *from));
+    seeds.retain(|seed| header.is_code(*seed));
+    ranges.retain(|(from, to)| from < to && *to <= header.span);
+    let (reached, is_sparse) = super::descent::follow(memory, header, &ranges, seeds);
+    ranges.extend(reached);
+    ranges.sort_unstable();
+    ranges.dedup();
+    KnownCode { ranges, is_sparse }
+}
+
+/// Ranges from unwind tables: where the section is, where the program header of their index says, or where one is to be recognised.
+fn frames(
+    file: Option<&ElfFile64<'_, Endianness>>,
+    memory: &[u8],
+    data: &[u8],
+    header: &ElfHeader,
+    ranges: &mut Vec<(u64, u64)>,
+) {
+    let section = file.and_then(|file| file.section_by_name(".eh_frame"));
+    if let Some((section, bytes)) = section.and_then(|section| Some((section.address(), section.data().ok()?)))
+        && !bytes.is_empty()
+    {
+        return frame_ranges(bytes, section, header.linked_at, ranges);
+    }
+    let Some(at) = indexed_frames(memory, data, header).or_else(|| recognised_frames(memory, header)) else { return };
+    frame_ranges(memory.get(at as usize..).unwrap_or(&[]), at.wrapping_add(header.linked_at), header.linked_at, ranges);
+}
+
+/// Where the unwind tables begin, as PT_GNU_EH_FRAME says.
+fn indexed_frames(memory: &[u8], data: &[u8], header: &ElfHeader) -> Option<u64> {
+    let file = elf::FileHeader64::<Endianness>::parse(data).ok()?;
+    let endian = file.endian().ok()?;
+    let programs = file.program_headers(endian, data).ok()?;
+    let index = programs.iter().find(|program| program.p_type(endian) == elf::PT_GNU_EH_FRAME)?;
+    let start = index.p_vaddr(endian).wrapping_sub(header.linked_at);
+    let bytes = memory.get(start as usize..start.checked_add(index.p_memsz(endian))? as usize)?;
+    let bases = BaseAddresses::default().set_eh_frame_hdr(index.p_vaddr(endian));
+    let parsed = EhFrameHdr::new(bytes, NativeEndian).parse(&bases, 8).ok()?;
+    match parsed.eh_frame_ptr() {
+        gimli::Pointer::Direct(at) => Some(at.wrapping_sub(header.linked_at)),
+        gimli::Pointer::Indirect(_) => None,
+    }
+}
+
+/// Where the first entry of unwind tables begins that can be recognised: a CIE of version 1 with one of the usual augmentations.
+fn recognised_frames(memory: &[u8], header: &ElfHeader) -> Option<u64> {
+    const ALIGNMENT: usize = 4;
+    let looks_like_one = |bytes: &[u8]| {
+        let [length, identity, rest @ ..] = bytes.as_chunks::<4>().0 else { return false };
+        let augmented = rest.as_flattened().strip_prefix(&[1]).unwrap_or(&[]);
+        let usual = [&b"zR\0"[..], b"zPLR\0", b"zRS\0"].iter().any(|usual| augmented.starts_with(usual));
+        (12..256).contains(&u32::from_le_bytes(*length)) && *identity == [0; 4] && usual
+    };
+    header.segments.iter().filter(|segment| !segment.writable).find_map(|segment| {
+        let (from, to) = (segment.address as usize, (segment.address + segment.file_bytes) as usize);
+        let bytes = memory.get(from..to.min(memory.len()))?;
+        let starts = (0..bytes.len().saturating_sub(20)).step_by(ALIGNMENT);
+        starts
+            .map(|at| (at, &bytes[at..at + 20]))
+            .find(|(_, bytes)| looks_like_one(bytes))
+            .map(|(at, _)| (from + at) as u64)
+    })
+}
+
+fn frame_ranges(bytes: &[u8], address: u64, linked_at: u64, ranges: &mut Vec<(u64, u64)>) {
+    let bases = BaseAddresses::default().set_eh_frame(address);
     let frames = EhFrame::new(bytes, NativeEndian);
-    let mut entries = frames.entries(bases);
+    let mut entries = frames.entries(&bases);
     while let Ok(Some(entry)) = entries.next() {
         let CieOrFde::Fde(partial) = entry else { continue };
         let Ok(fde) = partial.parse(EhFrame::cie_from_offset) else { continue };

@@ -1,11 +1,19 @@
 //! Images: ELF files as guests see them in memory, with their special instructions rewritten, kept once in a memfd and shared.
 
+mod context;
+mod descent;
+mod dynamic;
 mod elf;
 mod go;
 mod rewrite;
+mod sled;
+mod special;
 mod store;
+mod window;
 
+pub(crate) use context::{CONTEXT_BYTES, Certainty, ends_run, instruction_around, is_nonsense};
 pub use elf::{ElfError, ElfHeader, Segment};
+pub(crate) use special::{Special, candidates, is_relative_to_gs, special};
 pub use store::{FileKey, Image, images};
 pub(crate) use store::{Pack, PackPart, PackRecording, RecordedPart};
 

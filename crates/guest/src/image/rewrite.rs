@@ -1,21 +1,30 @@
-//! Rewriting: `syscall`, `cpuid`, `xgetbv`, `rdtsc`, `rdtscp`, `rdrand` and `rdseed` become jumps into a sled behind the image.
+//! Rewriting: special instructions (`special`) become jumps into a sled behind the image.
 //!
-//! An instruction is replaced together with as many whole neighbours as a five-byte jump needs. A neighbour may be moved
-//! into the sled when it is no call and nothing in its function jumps to it; a real decoder, started at the function's first
-//! byte, says where instructions lie, so that constants between functions that look like instructions are left alone. What
-//! cannot be replaced stays and is caught by syscall user dispatch or by trapping.
+//! An instruction is replaced together with as many whole neighbours as a five-byte jump needs (`window`). A neighbour may be moved
+//! into the sled when it is no call; a real decoder, started at the function's first byte, says where instructions lie, so that
+//! constants between functions that look like instructions are left alone.
 //!
-//! `wrgsbase` would take the simulator's state away from under it. It becomes an invalid instruction, as on a processor without it.
+//! A program may enter the replaced bytes at any instruction that lay there: by a branch from elsewhere, by a computed `goto`, by a signal
+//! frame of its own making. Each of these places is a trap: a filler, or a byte of the jump that is no instruction. The trap leads to the
+//! place in the sled that stands for the instruction ([`Rewritten::entries`]). Since that is slow, places to which the function itself jumps
+//! are avoided. What cannot be replaced so becomes a trap itself, or stays and is caught by syscall user dispatch.
 
-use super::elf::{ElfHeader, function_ranges};
-use crate::switch;
-use crate::traps::{EMULATE_CPUID, EMULATE_RANDOM, EMULATE_RDTSC, EMULATE_RDTSCP, EMULATE_XGETBV};
-use iced_x86::{
-    BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionBlock,
-    OpKind,
-};
+use super::context::{Certainty, instruction_around, is_nonsense};
+use super::elf::{ElfHeader, KnownCode, function_ranges};
+use super::sled::{JUMP_BYTES, Sled};
+use super::special::{Special, candidates, special};
+use super::window::{Surroundings, Window};
+use iced_x86::Mnemonic::{Cpuid, Rdpid, Rdrand, Rdseed, Rdtsc, Rdtscp, Xgetbv};
+use iced_x86::{Decoder, DecoderOptions, Instruction, OpKind};
 
-const JUMP_BYTES: usize = 5;
+/// How far a branch of one byte reaches, and the longest window.
+const NEAR: u64 = 128 + 64;
+/// As many instructions on either side of a special one are looked at.
+const AROUND: usize = 4;
+/// Neighbours longer than this are not decoded once more for each site.
+const LONG_FUNCTION: u64 = 64 << 10;
+/// `int3`.
+const TRAP: u8 = 0xcc;
 
 /// One replaced instruction; addresses relative to the image's first page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +33,9 @@ pub(crate) struct Site {
     pub(crate) sled_return: u64,
     /// The address behind the instruction in the original code.
     pub(crate) original_return: u64,
+    /// What the instruction was.
+    pub(crate) bytes: [u8; 15],
+    pub(crate) length: u8,
 }
 
 /// What rewriting made of an image.
@@ -33,23 +45,56 @@ pub(crate) struct Rewritten {
     pub(crate) sled: Vec<u8>,
     /// By `sled_return`.
     pub(crate) sites: Vec<Site>,
-    /// Instructions that stayed.
+    /// Where instructions lay that are now part of a patch, and where the sled has them, by the former.
+    pub(crate) entries: Vec<(u64, u64)>,
+    /// System calls that stayed.
     pub(crate) left: u64,
+}
+
+/// A special instruction with what lies around it.
+struct Found {
+    /// Some before, the special one, some behind.
+    instructions: Vec<Instruction>,
+    index: usize,
+    kind: Special,
+    /// What branches nearby lead to.
+    near: Vec<u64>,
 }
 
 /// Rewrites `memory` in place; `data` is the file it was made of.
 pub(crate) fn rewrite(memory: &mut [u8], data: &[u8], header: &ElfHeader) -> Rewritten {
+    let code = function_ranges(memory, data, header);
     let mut out = Rewritten::default();
-    let functions = function_ranges(data, header);
+    let found = find(memory, header, &code, &mut out);
+    let mut rewriting = Rewriting { memory, sled: Sled::new(header.span), taken: Vec::new(), out };
+    for found in &found {
+        rewriting.replace(found);
+    }
+    let Rewriting { sled, mut out, .. } = rewriting;
+    out.sled = sled.into_bytes();
+    out.sites.sort_unstable_by_key(|site| site.sled_return);
+    out.entries.sort_unstable();
+    out
+}
+
+/// All special instructions in code that is known, by address.
+fn find(memory: &[u8], header: &ElfHeader, code: &KnownCode, out: &mut Rewritten) -> Vec<Found> {
+    let functions = &code.ranges;
+    let mut all: Vec<Found> = Vec::new();
     let mut last: Option<Function> = None;
     for segment in header.segments.iter().filter(|s| s.executable) {
         let (from, to) = (segment.address, segment.address + segment.file_bytes);
-        for at in candidates(&memory[from as usize..to as usize]) {
-            let at = from + at as u64;
-            let Some(range) = enclosing(&functions, at) else {
-                let alone = lone_syscall(memory, &functions, at)
-                    .is_some_and(|lone| replace(memory, header.span, &lone, 1, Special::Syscall, &mut out));
-                out.left += u64::from(!alone);
+        let bytes = &memory[from as usize..to as usize];
+        for offset in candidates(bytes) {
+            let at = from + offset as u64;
+            if all.last().is_some_and(|found| at < found.instructions[found.index].next_ip()) {
+                continue;
+            }
+            let Some(range) = enclosing(functions, at) else {
+                let alone = lone_syscall(memory, functions, at)
+                    .or_else(|| code.is_sparse.then(|| likely(bytes, from, offset)).flatten());
+                out.left += u64::from(alone.is_none() && bytes[offset..].starts_with(&[0x0f, 0x05]));
+                all.extend(alone);
                 continue;
             };
             if last.as_ref().is_none_or(|function| function.range != range) {
@@ -58,69 +103,117 @@ pub(crate) fn rewrite(memory: &mut [u8], data: &[u8], header: &ElfHeader) -> Rew
             let Some(function) = &last else { continue };
             // Inside another instruction there is no special one at all.
             let Some(index) = function.index_of(at) else { continue };
-            if matches!(function.instructions[index].code(), Code::Wrgsbase_r32 | Code::Wrgsbase_r64) {
-                invalidate(memory, &function.instructions[index]);
-            }
-            if let Some(kind) = special(&function.instructions[index])
-                && !replace(memory, header.span, function, index, kind, &mut out)
-            {
-                out.left += 1;
+            let kind = special(&function.instructions[index]);
+            if let Some(kind) = kind.filter(|kind| function.is_sound || !kind.is_rare()) {
+                let near = near_targets(memory, functions, function, at);
+                all.push(function.found(index, kind, near));
             }
         }
     }
-    out
+    all
 }
 
-/// Offsets of byte patterns that may be one of our instructions.
-fn candidates(code: &[u8]) -> Vec<usize> {
-    let mut found = Vec::new();
-    for at in 0..code.len().saturating_sub(1) {
-        if code[at] != 0x0f {
-            continue;
+/// A special instruction outside of the known functions, in a file that says little of them. What lies around it cannot be moved, since
+/// nothing tells what jumps there, so it will be replaced alone. Only such as occur in programs are believed.
+fn likely(code: &[u8], address: u64, offset: usize) -> Option<Found> {
+    let instruction = instruction_around(code, address, offset, Certainty::Code)?;
+    let kind = special(&instruction)?;
+    let usual = matches!(instruction.mnemonic(), Cpuid | Xgetbv | Rdtsc | Rdtscp | Rdrand | Rdseed | Rdpid);
+    usual.then(|| Found { instructions: vec![instruction], index: 0, kind, near: Vec::new() })
+}
+
+/// What the function's branches lead to, and those of its neighbours that could reach as far with one byte.
+fn near_targets(memory: &[u8], functions: &[(u64, u64)], function: &Function, at: u64) -> Vec<u64> {
+    let mut targets = function.targets.clone();
+    let (from, to) = (at.saturating_sub(NEAR), at + NEAR);
+    let begun = functions.partition_point(|(start, _)| *start < to);
+    let reach = |(start, end): &&(u64, u64)| *end > from && end - start <= LONG_FUNCTION;
+    let neighbours = functions[..begun].iter().rev().take(NEAR as usize).filter(reach);
+    for range in neighbours.filter(|range| **range != function.range) {
+        targets.extend(Function::decode(memory, *range).targets);
+    }
+    targets.retain(|target| *target >= from && *target < to);
+    targets.sort_unstable();
+    targets
+}
+
+struct Rewriting<'a> {
+    memory: &'a mut [u8],
+    sled: Sled,
+    /// Ranges that were replaced, in order.
+    taken: Vec<(u64, u64)>,
+    out: Rewritten,
+}
+
+impl Rewriting<'_> {
+    fn replace(&mut self, found: &Found) {
+        let instruction = &found.instructions[found.index];
+        if found.kind == Special::Invalid {
+            return self.invalidate(instruction);
         }
-        let third = code.get(at + 2).copied().unwrap_or(0);
-        match code[at + 1] {
-            0x05 | 0x31 | 0xa2 => found.push(at),
-            0x01 if third == 0xf9 || third == 0xd0 => found.push(at),
-            0xae if third & 0xf8 == 0xd8 => found.extend(start_of_wrgsbase(code, at)),
-            0xc7 if third >= 0xf0 => found.push(at - prefixes_before(code, at)),
-            _ => {}
+        let free_from = self.taken.last().map_or(0, |(_, end)| *end);
+        let is_entry = |at: u64| found.near.binary_search(&at).is_ok();
+        let around = Surroundings { instructions: &found.instructions, index: found.index, free_from };
+        for window in around.windows(is_entry) {
+            if self.try_window(found, &window) {
+                return;
+            }
+        }
+        if found.kind == Special::Syscall || instruction.ip() < free_from || !self.trap(found) {
+            self.out.left += 1;
         }
     }
-    found
-}
 
-/// Operand-size and REX prefixes before `rdrand`/`rdseed`.
-fn prefixes_before(code: &[u8], at: usize) -> usize {
-    let before = |n: usize| if at >= n { code[at - n] } else { 0 };
-    match (before(2), before(1)) {
-        (0x66, 0x40..=0x4f) => 2,
-        (_, 0x40..=0x4f | 0x66) => 1,
-        _ => 0,
+    /// Makes an instruction raise #UD.
+    fn invalidate(&mut self, instruction: &Instruction) {
+        const UD2: [u8; 2] = [0x0f, 0x0b];
+        let (start, end) = (instruction.ip(), instruction.next_ip());
+        let code = &mut self.memory[start as usize..end as usize];
+        code.fill(TRAP);
+        code[..2].copy_from_slice(&UD2);
+        self.taken.push((start, end));
     }
-}
 
-/// Where `f3 [REX] 0f ae /3` begins.
-fn start_of_wrgsbase(code: &[u8], at: usize) -> Option<usize> {
-    match (at.checked_sub(2).map(|before| code[before]), at.checked_sub(1).map(|before| code[before])) {
-        (Some(0xf3), Some(0x40..=0x4f)) => Some(at - 2),
-        (_, Some(0xf3)) => Some(at - 1),
-        _ => None,
+    /// A jump in place of a window.
+    fn try_window(&mut self, found: &Found, window: &Window) -> bool {
+        let list = &found.instructions[window.from..window.to];
+        let special = found.index - window.from;
+        let (start, end) = (list[0].ip(), list[list.len() - 1].next_ip());
+        let Some(stub) = self.sled.add(list, special, found.kind, Some((start, &window.traps))) else { return false };
+        self.note(found, start, end, stub.places[special + 1]);
+        self.out.entries.extend(list[1..].iter().map(Instruction::ip).zip(stub.places[1..].iter().copied()));
+        let patch = &mut self.memory[start as usize..end as usize];
+        patch.fill(TRAP);
+        patch[0] = 0xe9;
+        let displacement = stub.at.wrapping_sub(start + JUMP_BYTES as u64) as u32;
+        patch[1..JUMP_BYTES].copy_from_slice(&displacement.to_le_bytes());
+        true
     }
-}
 
-/// Makes an instruction raise #UD.
-fn invalidate(memory: &mut [u8], instruction: &Instruction) {
-    const UD2: [u8; 2] = [0x0f, 0x0b];
-    const NOP: u8 = 0x90;
-    let code = &mut memory[instruction.ip() as usize..instruction.next_ip() as usize];
-    code.fill(NOP);
-    code[..2].copy_from_slice(&UD2);
+    /// A trap in place of the instruction alone.
+    fn trap(&mut self, found: &Found) -> bool {
+        let list = &found.instructions[found.index..=found.index];
+        let Some(stub) = self.sled.add(list, 0, found.kind, None) else { return false };
+        let (start, end) = (list[0].ip(), list[0].next_ip());
+        self.out.entries.push((start, stub.at));
+        self.note(found, start, end, stub.places[1]);
+        self.memory[start as usize..end as usize].fill(TRAP);
+        true
+    }
+
+    fn note(&mut self, found: &Found, start: u64, end: u64, sled_return: u64) {
+        let instruction = &found.instructions[found.index];
+        let (at, length) = (instruction.ip() as usize, instruction.len());
+        let mut bytes = [0; 15];
+        bytes[..length].copy_from_slice(&self.memory[at..at + length]);
+        self.out.sites.push(Site { sled_return, original_return: instruction.next_ip(), bytes, length: length as u8 });
+        self.taken.push((start, end));
+    }
 }
 
 /// `mov $number, %eax; syscall` where a function's unwind entry ends: glibc ends that of `clone3` just before the call. Anywhere else
 /// outside the known functions nothing tells what jumps there.
-fn lone_syscall(memory: &[u8], functions: &[(u64, u64)], at: u64) -> Option<Function> {
+fn lone_syscall(memory: &[u8], functions: &[(u64, u64)], at: u64) -> Option<Found> {
     const NUMBER_MAX: u32 = 0x400;
     let start = at.checked_sub(5)?;
     let code = memory.get(start as usize..at as usize + 2)?;
@@ -128,7 +221,7 @@ fn lone_syscall(memory: &[u8], functions: &[(u64, u64)], at: u64) -> Option<Func
     let call = code[0] == 0xb8 && number < NUMBER_MAX && code[5..] == [0x0f, 0x05];
     let begun = functions.partition_point(|(from, _)| *from <= start);
     let ends_here = functions[..begun].iter().rev().take(8).any(|(_, to)| *to >= start && *to <= at);
-    (call && ends_here).then(|| Function::decode(memory, (start, at + 2)))
+    (call && ends_here).then(|| Function::decode(memory, (start, at + 2)).found(1, Special::Syscall, Vec::new()))
 }
 
 /// The innermost function around `at`.
@@ -137,165 +230,40 @@ fn enclosing(functions: &[(u64, u64)], at: u64) -> Option<(u64, u64)> {
     functions[..end].iter().rev().take(8).find(|(_, to)| at < *to).copied()
 }
 
-#[derive(Clone, Copy)]
-enum Special {
-    Syscall,
-    Emulate(u32),
-}
-
-fn special(instruction: &Instruction) -> Option<Special> {
-    Some(match instruction.code() {
-        Code::Syscall => Special::Syscall,
-        Code::Cpuid => Special::Emulate(EMULATE_CPUID),
-        Code::Xgetbv => Special::Emulate(EMULATE_XGETBV),
-        Code::Rdtsc => Special::Emulate(EMULATE_RDTSC),
-        Code::Rdtscp => Special::Emulate(EMULATE_RDTSCP),
-        Code::Rdrand_r16
-        | Code::Rdrand_r32
-        | Code::Rdrand_r64
-        | Code::Rdseed_r16
-        | Code::Rdseed_r32
-        | Code::Rdseed_r64 => {
-            let register = instruction.op0_register();
-            Special::Emulate(EMULATE_RANDOM | (register.number() as u32) << 8 | (register.size() as u32) << 16)
-        }
-        _ => return None,
-    })
-}
-
 /// A decoded function: its instructions and the addresses that something in it branches to.
 struct Function {
     range: (u64, u64),
     instructions: Vec<Instruction>,
     targets: Vec<u64>,
+    /// There is nothing in it but what programs hold: no constants, as far as that can be told.
+    is_sound: bool,
 }
 
 impl Function {
     fn decode(memory: &[u8], range: (u64, u64)) -> Function {
-        let code = &memory[range.0 as usize..range.1 as usize];
-        let mut decoder = Decoder::with_ip(64, code, range.0, DecoderOptions::NONE);
+        let code = memory.get(range.0 as usize..range.1 as usize).unwrap_or(&[]);
         let mut instructions = Vec::new();
         let mut targets = Vec::new();
-        while decoder.can_decode() {
-            let instruction = decoder.decode();
+        for instruction in &mut Decoder::with_ip(64, code, range.0, DecoderOptions::NONE) {
             if matches!(instruction.op0_kind(), OpKind::NearBranch64) {
                 targets.push(instruction.near_branch64());
             }
             instructions.push(instruction);
         }
         targets.sort_unstable();
-        Function { range, instructions, targets }
+        let is_sound = !instructions.iter().any(is_nonsense);
+        Function { range, instructions, targets, is_sound }
     }
 
+    /// The instruction that a byte belongs to.
     fn index_of(&self, address: u64) -> Option<usize> {
-        self.instructions.binary_search_by_key(&address, |i| i.ip()).ok()
+        let index = self.instructions.partition_point(|instruction| instruction.ip() <= address).checked_sub(1)?;
+        (address < self.instructions[index].next_ip()).then_some(index)
     }
 
-    fn is_target_inside(&self, from: u64, to: u64) -> bool {
-        let at = self.targets.partition_point(|target| *target <= from);
-        self.targets.get(at).is_some_and(|target| *target < to)
+    fn found(&self, index: usize, kind: Special, near: Vec<u64>) -> Found {
+        let from = index.saturating_sub(AROUND);
+        let to = (index + AROUND + 1).min(self.instructions.len());
+        Found { instructions: self.instructions[from..to].to_vec(), index: index - from, kind, near }
     }
-}
-
-/// Whether an instruction may be moved into the sled, before or after the special one.
-fn movable(instruction: &Instruction, is_last: bool) -> bool {
-    if instruction.is_invalid() || special(instruction).is_some() {
-        return false;
-    }
-    match instruction.flow_control() {
-        FlowControl::Next => true,
-        FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch | FlowControl::Return => is_last,
-        _ => false,
-    }
-}
-
-/// The smallest range of instructions around `index` that a jump fits into, as indices [from, to).
-fn window(function: &Function, index: usize) -> Option<(usize, usize)> {
-    let list = &function.instructions;
-    // Preferred: what comes before (usually `mov $number, %eax`), then what follows, then both.
-    let shapes = [(1, 0), (0, 1), (0, 2), (1, 1), (2, 0), (0, 3), (2, 1), (1, 2), (3, 0), (0, 4)];
-    for (before, after) in shapes {
-        if before > index || index + after >= list.len() {
-            continue;
-        }
-        let (from, to) = (index - before, index + after + 1);
-        let (start, end) = (list[from].ip(), list[to - 1].next_ip());
-        let fits = (end - start) as usize >= JUMP_BYTES;
-        let moves =
-            (from..index).all(|i| movable(&list[i], false)) && (index + 1..to).all(|i| movable(&list[i], i + 1 == to));
-        if fits && moves && !function.is_target_inside(start, end) {
-            return Some((from, to));
-        }
-    }
-    None
-}
-
-fn replace(
-    memory: &mut [u8],
-    span: u64,
-    function: &Function,
-    index: usize,
-    kind: Special,
-    out: &mut Rewritten,
-) -> bool {
-    let Some((from, to)) = window(function, index) else { return false };
-    let list = &function.instructions;
-    let stub_at = span + out.sled.len() as u64;
-    let Some(mut stub) = encode(&list[from..index], stub_at) else { return false };
-    emit_exit(&mut stub, kind);
-    let sled_return = stub_at + stub.len() as u64;
-    let Some(after) = encode(&list[index + 1..to], sled_return) else { return false };
-    stub.extend_from_slice(&after);
-    let (start, end) = (list[from].ip(), list[to - 1].next_ip());
-    let Some(back) = relative(stub_at + stub.len() as u64, end) else { return false };
-    stub.push(0xe9);
-    stub.extend_from_slice(&back);
-    let Some(there) = relative(start, stub_at) else { return false };
-    let patch = &mut memory[start as usize..end as usize];
-    patch.fill(0xcc);
-    patch[0] = 0xe9;
-    patch[1..5].copy_from_slice(&there);
-    out.sled.extend_from_slice(&stub);
-    out.sites.push(Site { sled_return, original_return: list[index].next_ip() });
-    true
-}
-
-/// The displacement of a five-byte jump at `from` to `to`.
-fn relative(from: u64, to: u64) -> Option<[u8; 4]> {
-    i32::try_from(to as i64 - (from as i64 + JUMP_BYTES as i64)).ok().map(i32::to_le_bytes)
-}
-
-/// Re-encodes instructions at a new address, keeping what they refer to.
-fn encode(instructions: &[Instruction], address: u64) -> Option<Vec<u8>> {
-    if instructions.is_empty() {
-        return Some(Vec::new());
-    }
-    let block = InstructionBlock::new(instructions, address);
-    BlockEncoder::encode(64, block, BlockEncoderOptions::NONE).ok().map(|result| result.code_buffer)
-}
-
-/// The way out of the guest. A system call's must stay `SLED_SYSCALL_BYTES` long: restarting one goes back to its start.
-fn emit_exit(stub: &mut Vec<u8>, kind: Special) {
-    const LEA_RCX_RIP: [u8; 3] = [0x48, 0x8d, 0x0d];
-    const JMP_GS: [u8; 4] = [0x65, 0xff, 0x24, 0x25];
-    const MOV_GS_RCX: [u8; 5] = [0x65, 0x48, 0x89, 0x0c, 0x25];
-    const MOV_GS_R11: [u8; 5] = [0x65, 0x4c, 0x89, 0x1c, 0x25];
-    const MOV_GS_IMM32: [u8; 4] = [0x65, 0xc7, 0x04, 0x25];
-    const JMP_LENGTH: u32 = 8;
-    let mut put = |code: &[u8], word: u32| {
-        stub.extend_from_slice(code);
-        stub.extend_from_slice(&word.to_le_bytes());
-    };
-    let entry = match kind {
-        Special::Syscall => switch::GS_SYSCALL_ENTRY,
-        Special::Emulate(info) => {
-            put(&MOV_GS_RCX, switch::GS_SCRATCH_RCX);
-            put(&MOV_GS_R11, switch::GS_SCRATCH_R11);
-            put(&MOV_GS_IMM32, switch::GS_EMULATE_INFO);
-            put(&[], info);
-            switch::GS_EMULATE_ENTRY
-        }
-    };
-    put(&LEA_RCX_RIP, JMP_LENGTH);
-    put(&JMP_GS, entry);
 }

@@ -43,6 +43,8 @@ pub struct Image {
     /// Image and sled, in whole pages.
     pub(crate) mapped_bytes: u64,
     sites: Vec<Site>,
+    /// As in [`Rewritten`].
+    entries: Vec<(u64, u64)>,
 }
 
 impl Image {
@@ -78,6 +80,19 @@ impl Image {
     pub(crate) fn original_address(&self, relative: u64) -> Option<u64> {
         let at = self.sites.binary_search_by_key(&relative, |site| site.sled_return).ok()?;
         Some(self.sites[at].original_return)
+    }
+
+    /// The instruction whose place in the sled ends at an address relative to the image: where it lay, and its bytes.
+    pub(crate) fn replaced_instruction(&self, relative: u64) -> Option<(u64, [u8; 15])> {
+        let at = self.sites.binary_search_by_key(&relative, |site| site.sled_return).ok()?;
+        let site = &self.sites[at];
+        Some((site.original_return - u64::from(site.length), site.bytes))
+    }
+
+    /// Where the sled has the instruction that lay inside of a patch, both relative to the image.
+    pub(crate) fn entry(&self, relative: u64) -> Option<u64> {
+        let at = self.entries.binary_search_by_key(&relative, |(original, _)| *original).ok()?;
+        Some(self.entries[at].1)
     }
 
     /// For any address in the sled, relative to the image: an address of the original code close to what it stands for.
@@ -212,14 +227,14 @@ impl Images {
         file.read_exact_at(&mut data, 0).map_err(unreadable)?;
         let header = ElfHeader::parse(&data)?;
         let mut memory = header.memory_image(&data);
-        let Rewritten { sled, sites, left } = rewrite(&mut memory, &data, &header);
+        let Rewritten { sled, sites, entries, left } = rewrite(&mut memory, &data, &header);
         counters::count_sites(sites.len() as u64, left);
         let mapped_bytes = header.span + page_up(sled.len() as u64);
         let offset = self.reserve(state, mapped_bytes).map_err(unreadable)?;
         self.write_sparse(offset, &memory).map_err(unreadable)?;
         self.file.write_all_at(&sled, offset + header.span).map_err(unreadable)?;
         let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default();
-        Ok(Image { key, path, header, offset, mapped_bytes, sites })
+        Ok(Image { key, path, header, offset, mapped_bytes, sites, entries })
     }
 
     fn reserve(&self, state: &mut State, bytes: u64) -> std::io::Result<u64> {

@@ -31,6 +31,7 @@ pub use vma::{PROT_EXEC, PROT_READ, PROT_WRITE, Vma, VmaKind};
 
 use crate::arena::{BLOCK_BYTES, HostRegion};
 use crate::copy;
+use crate::generated::Tamed;
 use crate::image::{FileKey, Image, PAGE, Pack, PackPart, PackRecording, RecordedPart, images};
 use crate::worker::Worker;
 use map::SHARED_ZEROES;
@@ -112,6 +113,7 @@ pub struct AddressSpace {
     pack: Option<(u64, Arc<Pack>)>,
     recording: Option<Recording>,
     strings: Strings,
+    pub(crate) tamed: Tamed,
     /// The mappings that the last copies hit: calls alternate between the stack and a buffer.
     recent: Cell<[usize; 2]>,
 }
@@ -152,6 +154,7 @@ impl AddressSpace {
             pack: None,
             recording: None,
             strings: Strings::default(),
+            tamed: Tamed::default(),
             recent: Cell::new([0; 2]),
         };
         let end = space.stack_end();
@@ -213,6 +216,7 @@ impl AddressSpace {
             pack: self.pack.clone(),
             recording: None,
             strings: self.strings,
+            tamed: self.tamed.clone(),
             recent: Cell::new([0; 2]),
         })
     }
@@ -423,6 +427,29 @@ impl AddressSpace {
             .unwrap_or(address)
     }
 
+    /// Where the sled of an image has the instruction that lay at an address inside of a patch.
+    pub(crate) fn patched_entry(&self, address: u64) -> Option<u64> {
+        let placement = self.placement_around(address)?;
+        Some(placement.start + placement.image.entry(address - placement.start)?)
+    }
+
+    /// The ranges of pages in [start, end) that are not simply what their source shows; None when the kernel does not tell, or when they lie
+    /// elsewhere.
+    pub(crate) fn private_pages(&self, start: u64, end: u64) -> Option<Vec<(u64, u64)>> {
+        if !self.lies_at(start) {
+            return None;
+        }
+        let ranges = touched::private_ranges(start, end)?;
+        Some(ranges.into_iter().map(|(from, to)| (start + from, start + to)).collect())
+    }
+
+    /// The instruction that was replaced and ends, in the sled, at an address: where it lay, and its bytes.
+    pub(crate) fn replaced_instruction(&self, address: u64) -> Option<(u64, [u8; 15])> {
+        let placement = self.placement_around(address)?;
+        let (at, bytes) = placement.image.replaced_instruction(address - placement.start)?;
+        Some((placement.start + at, bytes))
+    }
+
     /// Whether an address lies in the code that stands for rewritten instructions.
     pub fn is_in_sled(&self, address: u64) -> bool {
         self.placement_around(address).is_some_and(|p| address - p.start >= p.image.header.span)
@@ -492,6 +519,12 @@ impl AddressSpace {
 
     /// Copies a range page by page, wherever its pages lie now: how many bytes were copied. `copy` takes the place, the offset in the
     /// range and the number of bytes, and says how many it could not copy.
+    /// As `read_parked`, whatever rights the guest has.
+    pub(crate) fn read_code(&self, address: u64, buf: &mut [u8]) -> usize {
+        let into = buf.as_mut_ptr() as u64;
+        self.in_parts(address, buf.len() as u64, |at, offset, bytes| copy::copy_bytes(into + offset, at, bytes))
+    }
+
     fn in_parts(&self, address: u64, length: u64, copy: impl Fn(u64, u64, u64) -> u64) -> usize {
         let mut done = 0;
         while done < length {

@@ -71,6 +71,9 @@ pub(super) fn mmap(ctx: &mut Ctx<'_>, [address, bytes, prot, flags, fd, offset]:
     } else {
         ctx.process.locked.remove(start, end);
     }
+    if prot & u64::from(PROT_EXEC) != 0 {
+        ctx.note_code(start, bytes);
+    }
     Ok(start)
 }
 
@@ -145,6 +148,7 @@ fn is_sealed(ctx: &mut Ctx<'_>, file: crate::FileId) -> bool {
 
 /// munmap(2).
 pub(super) fn munmap(ctx: &mut Ctx<'_>, [address, bytes, ..]: [u64; 6]) -> SysResult {
+    ctx.look_at_code(address, bytes);
     ctx.process.memory.munmap(address, bytes).map_err(errno)?;
     ctx.process.locked.remove(address, address.saturating_add(bytes.next_multiple_of(PAGE)));
     Ok(0)
@@ -158,7 +162,13 @@ pub(super) fn mprotect(ctx: &mut Ctx<'_>, [address, bytes, prot, ..]: [u64; 6]) 
     if prot & u64::from(PROT_WRITE) != 0 {
         ctx.demand_growth(bytes, true)?;
     }
-    ctx.process.memory.mprotect(address, bytes, (prot & 7) as u8).map(|()| 0).map_err(|e| errno(e).into())
+    // What loses the right to be executed may have been.
+    ctx.look_at_code(address, bytes);
+    ctx.process.memory.mprotect(address, bytes, (prot & 7) as u8).map_err(errno)?;
+    if prot & u64::from(PROT_EXEC) != 0 {
+        ctx.note_code(address, bytes);
+    }
+    Ok(0)
 }
 
 /// mremap(2).
