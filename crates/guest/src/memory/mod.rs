@@ -620,8 +620,12 @@ impl AddressSpace {
     }
 
     /// Begins to record what this first guest of `program` maps, or maps the pack that an earlier one's recording gave.
+    /// Large programs have none: to copy one takes longer than all mappings that a pack saves, and doubles its memory.
     pub(crate) fn begin_program(&mut self, program: FileKey) {
         let start = self.stack_end();
+        if self.blocks[0].bytes > BLOCK_BYTES {
+            return;
+        }
         match images().pack(program) {
             Some(pack) => {
                 if real::map_file(start, pack.bytes, 7, false, images().fd(), pack.offset) {
