@@ -4,7 +4,9 @@
 
 mod common;
 
-use common::{capture, digest, find_program, find_python, folder, limited, natively, root, run_well, tree, wrote};
+use common::{
+    capture, digest, find_program, find_python, folder, limited, natively, root, run_well, stats, tree, wrote,
+};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -207,6 +209,30 @@ fn node_serves_and_fetches() {
 #[test]
 fn node_runs_threads_processes_and_clusters() {
     compare("node-alone", &[&program("node"), &source("guest.js"), "alone"]);
+}
+
+#[test]
+fn webassembly_in_node_keeps_its_bounds() {
+    compare("node-wasm", &[&program("node"), &source("wasm.js")]);
+}
+
+/// Python allocates 256 KiB for each datagram, cuts them to what came, and frees that.
+#[test]
+fn datagrams_in_asyncio_make_no_call_of_the_real_kernel() {
+    let calls = |name: &str, pairs: u32| {
+        let folder = folder(&format!("languages/{name}"));
+        let words = ["/usr/bin/python3", &source("datagrams.py"), &pairs.to_string()];
+        fs::write(folder.join("run.yaml"), format!("{NETWORK}{}", host("host", &[process(&words, "")]))).unwrap();
+        run_well(&folder, "run.yaml", &[]);
+        let data = folder.join("run.data");
+        let bytes: u32 = (1..=pairs).map(|left| 1 + left % 1400).sum();
+        assert_eq!(wrote(&data.join("hosts"), "host", "stdout"), format!("{bytes}\n"));
+        let counted = &stats(&data)["gnomon"]["memory_map_calls"];
+        ["map_calls", "advise_calls"].map(|kind| counted[kind].as_u64().expect("a number"))
+    };
+    let (few, many) = (calls("asyncio-few", 500), calls("asyncio-many", 50_500));
+    println!("calls of 1,000 datagrams {few:?}, of 101,000 {many:?}");
+    assert_eq!(few, many, "changes of the memory map, and advice");
 }
 
 /// The folder with the compiled program in Java.

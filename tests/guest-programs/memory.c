@@ -7,6 +7,7 @@
 
 #include <malloc.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 
 enum { PAGE = 4096 };
 
@@ -532,4 +533,80 @@ CASE(reserve_then_commit)
     number("written", middle[0]);
     truth("the rest is closed", !is_readable(at));
     show("munmap", munmap(at, size));
+}
+
+CASE(madvise_errors)
+{
+    char *at = map_writable(4 * PAGE);
+    char *shared = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    memset(at, 1, 4 * PAGE);
+    memset(shared, 1, 2 * PAGE);
+    show("a length that wraps", madvise(at, (size_t)-PAGE, MADV_NORMAL));
+    show("no length left", madvise(at, (size_t)-1, MADV_DONTNEED));
+    show("MADV_REMOVE of private memory", madvise(at, PAGE, MADV_REMOVE));
+    show("MADV_REMOVE of shared memory", madvise(shared, PAGE, MADV_REMOVE));
+    printf("%d %d\n", shared[0], shared[PAGE]);
+    show("MADV_DONTNEED of shared memory", madvise(shared + PAGE, PAGE, MADV_DONTNEED));
+    printf("%d %d\n", shared[0], shared[PAGE]);
+    show("populate", madvise(at, 2 * PAGE, MADV_POPULATE_WRITE));
+    MUST(mprotect(at, PAGE, PROT_READ));
+    show("populate read-only", madvise(at, 2 * PAGE, MADV_POPULATE_READ));
+    show("populate read-only to write", madvise(at, 2 * PAGE, MADV_POPULATE_WRITE));
+    MUST(mprotect(at, PAGE, PROT_NONE));
+    show("populate without rights", madvise(at, 2 * PAGE, MADV_POPULATE_READ));
+    MUST(munmap(at + 2 * PAGE, PAGE));
+    show("populate a hole", madvise(at + PAGE, 3 * PAGE, MADV_POPULATE_READ));
+    show("mlock without rights", mlock(at, PAGE));
+    munlock(at, PAGE);
+    show("a stack that does not grow", mprotect(at + PAGE, PAGE, PROT_READ | PROT_GROWSDOWN));
+    munmap(at, 4 * PAGE);
+    munmap(shared, 2 * PAGE);
+}
+
+CASE(memory_that_can_only_be_written_can_be_read)
+{
+    int ends[2];
+    char byte = 0, *at = map(PAGE, PROT_WRITE);
+    MUST(pipe(ends));
+    at[0] = 'w';
+    show("write", write(ends[1], at, 1));
+    show("read", read(ends[0], &byte, 1));
+    bytes("byte", &byte, 1);
+    munmap(at, PAGE);
+}
+
+CASE(a_private_file_mapping_grows_into_the_file)
+{
+    scratch();
+    static char block[100 * PAGE];
+    for (int i = 0; i < 100; i++)
+        memset(block + i * PAGE, 'a' + i % 20, PAGE);
+    int fd = MUST(open("f", O_RDWR | O_CREAT, 0644));
+    MUST(write(fd, block, sizeof block));
+    char *at = mmap(NULL, 40 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+    at[0] = 'X';
+    at = mremap(at, 40 * PAGE, 90 * PAGE, MREMAP_MAYMOVE);
+    show_map("grow", at);
+    printf("%c%c%c\n", at[0], at[PAGE], at[85 * PAGE]);
+    show("drop what was written", madvise(at, PAGE, MADV_DONTNEED));
+    printf("%c\n", at[0]);
+    munmap(at, 90 * PAGE);
+}
+
+CASE(large_reservations_and_forks)
+{
+    fflush(stdout);
+    char *at = mmap(NULL, (size_t)1 << 40, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    show_map("reserve 1 TiB", at);
+    MUST(mprotect(at + ((size_t)1 << 39), PAGE, PROT_READ | PROT_WRITE));
+    at[(size_t)1 << 39] = 6;
+    fflush(stdout);
+    pid_t child = MUST(fork());
+    if (!child)
+        _exit(at[(size_t)1 << 39]++);
+    int status;
+    MUST(waitpid(child, &status, 0));
+    number("in the child", WEXITSTATUS(status));
+    number("in the parent", at[(size_t)1 << 39]);
+    munmap(at, (size_t)1 << 40);
 }

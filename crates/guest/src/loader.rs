@@ -115,7 +115,7 @@ impl Program {
     ) -> Result<(AddressSpace, Vcpu), StartError> {
         let image_bytes = if self.image.header.fixed { 0 } else { self.image.mapped_bytes() };
         let mut space = AddressSpace::for_program(region, image_bytes).ok_or(StartError::NoMemory)?;
-        space.begin_program(self.key);
+        space.begin_program(self.key, self.interpreter.is_some());
         match self.fill(&mut space, arguments) {
             Ok(registers) => {
                 let mut vcpu = Vcpu::new();

@@ -16,6 +16,8 @@ use crate::wait::Wake;
 use base::{SimDuration, SimTime};
 use guest::{CLOCK_CALLS, Exit, Worker};
 use linux_abi::nr;
+use linux_abi::signal::Signal;
+use linux_abi::sysinfo::RLIMIT_STACK;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Copies of loopback packets that may gather before the host records them.
@@ -213,8 +215,10 @@ impl Ctx<'_> {
                         self.process.memory.enter(worker);
                     }
                 }
+                Exit::Fault(fault) if fault.signal == Signal::SIGSEGV.raw() && self.opens(fault.address) => {}
                 Exit::Fault(fault) => {
                     self.kernel.moment.spree.calls += 1;
+                    self.process.memory.met_fault();
                     self.fault(&fault);
                     if self.process.ending.is_some() {
                         return Turn::Over;
@@ -363,6 +367,7 @@ impl Ctx<'_> {
             Err(Outcome::Errno(errno)) => self.thread.vcpu.registers_mut().rax = errno.to_return(),
             Err(Outcome::Block) => {
                 self.process.memory.seal_startup();
+                self.process.memory.rest();
                 self.thread.yields_in_a_row = Spree::of_yields();
                 if self.is_interrupted_by_itself() {
                     return Some(Turn::Again);
@@ -446,6 +451,13 @@ impl Ctx<'_> {
             }
         }
         None
+    }
+
+    /// Whether memory is there now for a thread that touched it: it was left closed until then, or it grows downwards.
+    fn opens(&mut self, address: u64) -> bool {
+        let limit = self.process.limits.soft(RLIMIT_STACK);
+        let memory = &mut self.process.memory;
+        memory.open_touched(address) || memory.grow_down(address, limit)
     }
 
     /// Counts a system call that no rewriting covered, by the place in its file.

@@ -1,11 +1,12 @@
 //! `mmap`, `munmap`, `mprotect`, `brk` and `madvise` of a guest.
 
+use super::access::{Opening, PLAIN, real_rights};
 use super::parked::Parked;
 use super::perf;
 use super::real::{self, RealKind, RealMap};
 use super::turns;
 use super::vma::{Vma, VmaKind};
-use super::{AddressSpace, Block, PROT_EXEC, PROT_READ, PROT_WRITE, Placement};
+use super::{AddressSpace, Block, HEAP_GUARD_BYTES, PROT_EXEC, PROT_READ, PROT_WRITE, Placement};
 use crate::arena::{BLOCK_BYTES, HostRegion};
 use crate::copy;
 use crate::image::{FileKey, Image, PAGE, PackPart, images, page_down, page_up};
@@ -39,6 +40,10 @@ pub enum MapError {
 pub enum Backing<'a> {
     /// Zeroes.
     Anonymous,
+    /// Zeroes without rights, of which a part will be a thread's stack (MAP_STACK): closed as soon as that part is opened.
+    Stack,
+    /// Zeroes that become more where they are touched below their start (MAP_GROWSDOWN).
+    Growing,
     /// A real file from `offset` (a multiple of the page size) on; `name` is what `/proc/PID/maps` shows.
     File { file: &'a File, offset: u64, name: &'a [u8] },
     /// A file that exists in the simulation only: these bytes, then zeroes.
@@ -60,15 +65,13 @@ pub struct MapRequest<'a> {
     pub backing: Backing<'a>,
 }
 
-/// Read-only file mappings up to this size are read into plain memory: cheaper than changing the memory map, and it never stalls other
-/// workers.
+/// Read-only file mappings up to this size are read into plain memory while a program is loaded, and for a process that has mapped many:
+/// cheaper than changing the memory map, and it never stalls other workers.
 const COPIED_FILE_BYTES: u64 = 64 << 10;
-/// Fresh mappings up to this size get a restricted protection enforced at once.
-const ENFORCED_BYTES: u64 = 1 << 20;
-/// Unmapped ranges up to this size fault when they are touched; larger ones read as zero.
-const GUARDED_BYTES: u64 = 1 << 20;
-/// Pages without rights below opened ones are a guard up to this size.
-const GUARD_PAGES_BYTES: u64 = 64 << 10;
+/// So many of them are protected for each process.
+const PROTECTED_FILES: u32 = 64;
+/// What grows keeps away from what lies below by as much: `stack_guard_gap` of Linux.
+const GROWTH_GAP_BYTES: u64 = 256 * PAGE;
 /// A process's further blocks are at least this large.
 const FURTHER_BLOCK_BYTES: u64 = 1 << 30;
 
@@ -111,6 +114,7 @@ impl AddressSpace {
         if request.no_replace && replaces {
             return Err(MapError::Exists);
         }
+        self.demand_unsealed(start, end)?;
         if self.is_part_of_image(start, end, request) {
             self.set_vmas(start, end, request.prot, None);
             return Ok(start);
@@ -121,7 +125,8 @@ impl AddressSpace {
         }
         if replaces {
             self.vmas.remove(start, end);
-            if !self.real.touches(start, end) {
+            let closes = request.prot == 0 && !request.shared && matches!(request.backing, Backing::Anonymous);
+            if !closes && self.real.pieces(start, end).iter().any(|piece| piece.kind.is_none()) {
                 real::discard(start, bytes);
             }
         }
@@ -174,43 +179,49 @@ impl AddressSpace {
     /// Makes `[start, start + bytes)`, which is free or was just removed, show what the request asks for.
     fn fill(&mut self, start: u64, bytes: u64, request: &MapRequest<'_>, object: u32) -> Result<(), MapError> {
         let end = start + bytes;
-        let shared = request.shared;
+        let &MapRequest { shared, prot, .. } = request;
+        self.reuse.mapped(start, end);
+        let grows = !shared && matches!(request.backing, Backing::Growing);
         let kind = match request.backing {
-            Backing::Anonymous if shared => {
+            Backing::Anonymous | Backing::Stack | Backing::Growing if shared => {
                 self.make_shared(start, end)?;
-                if request.prot & PROT_WRITE == 0 {
-                    self.enforce(start, end, request.prot)?;
-                }
+                self.apply(start, end, PLAIN, prot)?;
                 // As Linux names the file that it makes for it.
                 VmaKind::File { name: self.names.number(SHARED_ZEROES), offset: 0 }
             }
-            Backing::Anonymous => {
-                self.make_plain(start, end)?;
-                if request.prot & PROT_EXEC != 0 || (request.prot & PROT_WRITE == 0 && bytes <= ENFORCED_BYTES) {
-                    self.enforce(start, end, request.prot)?;
-                }
+            Backing::Anonymous | Backing::Stack | Backing::Growing => {
+                self.fill_with_zeroes(start, end, request)?;
                 VmaKind::Anonymous
             }
             Backing::Bytes { bytes: content, name } => {
                 if shared {
                     self.make_shared(start, end)?
                 } else {
-                    self.make_plain(start, end)?
+                    self.make_plain(start, end, Opening::Now)?
                 };
                 let length = content.len().min(bytes as usize);
                 copy::copy_bytes(start, content.as_ptr() as u64, length as u64);
+                self.apply(start, end, PLAIN, prot)?;
                 VmaKind::File { name: self.names.number(name), offset: 0 }
             }
             Backing::File { file, offset, name } => {
                 self.fill_from_file(start, bytes, request, file, offset)?;
-                if request.prot == 0 && shared && bytes <= ENFORCED_BYTES {
-                    self.enforce(start, end, 0)?;
-                }
                 VmaKind::File { name: self.names.number(name), offset }
             }
         };
-        self.vmas.insert(Vma { start, end, prot: request.prot, shared, object, kind });
+        self.vmas.insert(Vma { start, end, prot, shared, sealed: false, grows, object, kind });
         Ok(())
+    }
+
+    fn fill_with_zeroes(&mut self, start: u64, end: u64, request: &MapRequest<'_>) -> Result<(), MapError> {
+        match (request.prot, request.backing) {
+            (0, Backing::Anonymous) => self.close(start, end),
+            (0 | PLAIN, _) => self.make_plain(start, end, Opening::WhenTouched),
+            (prot, _) => {
+                self.make_plain(start, end, Opening::Now)?;
+                self.apply(start, end, PLAIN, prot)
+            }
+        }
     }
 
     /// Makes a range zeroes that twins will share.
@@ -218,7 +229,7 @@ impl AddressSpace {
         if !real::map_shared(start, end - start) {
             return Err(MapError::NoMemory);
         }
-        self.real.set(start, end, RealKind::File);
+        self.real.set(start, end, RealKind::File { prot: PLAIN });
         Ok(())
     }
 
@@ -233,29 +244,41 @@ impl AddressSpace {
         let end = start + bytes;
         let key = FileKey::of(file).map_err(|_| MapError::Access)?;
         if request.shared {
-            let prot = request.prot | PROT_READ;
-            if !real::map_file(start, bytes, prot, true, file.as_raw_fd(), offset) {
-                return Err(MapError::Access);
-            }
-            self.real.set(start, end, RealKind::File);
-            return Ok(());
+            return self.show_file(start, end, request.prot, true, (file, offset));
         }
+        // What the loader maps is not protected: each of its mappings would cost every guest.
+        let rights = if self.loading { PLAIN | request.prot } else { request.prot };
         if self.pack_has(start, bytes, key, Some(offset)) {
-            return Ok(());
+            return self.apply(start, end, PLAIN, rights);
         }
         let in_file = key.bytes.saturating_sub(offset).min(bytes);
         let read_only = request.prot & (PROT_WRITE | PROT_EXEC) == 0;
-        if bytes <= COPIED_FILE_BYTES && read_only && page_up(in_file) == bytes {
-            self.make_plain(start, end)?;
+        let small = bytes <= COPIED_FILE_BYTES && read_only && page_up(in_file) == bytes;
+        self.small_files += u32::from(small && !self.loading);
+        if small && (self.loading || self.small_files > PROTECTED_FILES) {
+            self.make_plain(start, end, Opening::Now)?;
             copy_file(start, in_file, file, offset)?;
         } else {
-            let prot = request.prot | PROT_READ | PROT_WRITE;
-            if !real::map_file(start, bytes, prot, false, file.as_raw_fd(), offset) {
-                return Err(MapError::Access);
-            }
-            self.real.set(start, end, RealKind::File);
+            self.show_file(start, end, rights, false, (file, offset))?;
         }
         self.record_data(start, bytes, key, file, offset);
+        Ok(())
+    }
+
+    /// Maps a file itself.
+    fn show_file(
+        &mut self,
+        start: u64,
+        end: u64,
+        prot: u8,
+        shared: bool,
+        (file, offset): (&File, u64),
+    ) -> Result<(), MapError> {
+        let prot = real_rights(prot);
+        if !real::map_file(start, end - start, prot, shared, file.as_raw_fd(), offset) {
+            return Err(MapError::Access);
+        }
+        self.real.set(start, end, RealKind::File { prot });
         Ok(())
     }
 
@@ -270,16 +293,19 @@ impl AddressSpace {
     }
 
     /// Whether the process's pack already shows this at `start`, untouched.
-    fn pack_has(&self, start: u64, bytes: u64, key: FileKey, data_offset: Option<u64>) -> bool {
+    fn pack_has(&mut self, start: u64, bytes: u64, key: FileKey, data_offset: Option<u64>) -> bool {
         let Some((pack_start, pack)) = &self.pack else { return false };
         let Some(at) = start.checked_sub(*pack_start) else { return false };
         let part = PackPart { at, bytes, key, data_offset };
-        pack.parts.contains(&part)
-            && self
-                .real
-                .parts(start, start + bytes)
-                .first()
-                .is_some_and(|map| map.end == start + bytes && map.kind == RealKind::Store { offset: pack.offset + at })
+        let (offset, end) = (pack.offset + at, start + bytes);
+        let Some(map) = self.real.parts(start, end).first().copied() else { return false };
+        let shown = RealMap { start, end, kind: RealKind::Store { offset } };
+        let given_up = RealMap { kind: RealKind::GuardedStore { offset }, ..shown };
+        let has = pack.parts.contains(&part) && (map == shown || map == given_up);
+        if has && map == given_up {
+            self.remove_guards(&map);
+        }
+        has
     }
 
     /// Places an image at a free address: mapped whole, with its sled.
@@ -332,7 +358,16 @@ impl AddressSpace {
     fn add_placement(&mut self, start: u64, image: Arc<Image>, name: &[u8]) {
         let (name, end) = (self.names.number(name), start + image.mapped_bytes);
         let prot = PROT_READ | PROT_EXEC;
-        self.vmas.insert(Vma { start, end, prot, shared: false, object: 0, kind: VmaKind::Image(name) });
+        self.vmas.insert(Vma {
+            start,
+            end,
+            prot,
+            shared: false,
+            sealed: false,
+            grows: false,
+            object: 0,
+            kind: VmaKind::Image(name),
+        });
         self.placements.push(Placement { start, image, fresh: true });
     }
 
@@ -398,73 +433,15 @@ impl AddressSpace {
     fn set_vmas(&mut self, start: u64, end: u64, prot: u8, kind: Option<VmaKind>) {
         let kind = kind.or_else(|| self.vmas.find(start).map(|(_, vma)| vma.kind)).unwrap_or(VmaKind::Anonymous);
         self.vmas.remove(start, end);
-        self.vmas.insert(Vma { start, end, prot, shared: false, object: 0, kind });
-    }
-
-    /// Makes a range plain memory that reads as zero, where it is not yet. Freed plain memory is zero already.
-    pub(super) fn make_plain(&mut self, start: u64, end: u64) -> Result<(), MapError> {
-        self.remove_guards(start, end);
-        let parts = self.real.parts(start, end);
-        let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return Ok(()) };
-        let only_zero = parts.iter().all(|part| self.is_zero_in_store(part.start, part.end, part.kind));
-        if only_zero {
-            for part in &parts {
-                real::discard(part.start, part.end - part.start);
-            }
-            return Ok(());
-        }
-        let (from, to) = (first.start, last.end);
-        if !real::map_plain(from, to - from) {
-            return Err(MapError::NoMemory);
-        }
-        self.real.remove(from, to);
-        Ok(())
-    }
-
-    fn remove_guards(&mut self, start: u64, end: u64) {
-        let guarded = |part: &&RealMap| part.kind == RealKind::Guarded;
-        for part in self.real.parts(start, end).iter().filter(guarded) {
-            real::unguard(part.start, part.end - part.start);
-            self.real.remove(part.start, part.end);
-        }
-    }
-
-    /// The C library reserves a thread's stack without rights and then opens all but its lowest pages: those become a guard.
-    fn guard_below(&mut self, address: u64) {
-        let Some((_, below)) = self.vmas.find(address.wrapping_sub(1)) else { return };
-        let (start, bytes) = (below.start, address - below.start);
-        let is_guard = below.kind == VmaKind::Anonymous && below.prot == 0 && bytes <= GUARD_PAGES_BYTES;
-        if is_guard && !self.real.touches(start, address) && real::guard(start, bytes) {
-            self.real.set(start, address, RealKind::Guarded);
-        }
+        self.vmas.insert(Vma { start, end, prot, shared: false, sealed: false, grows: false, object: 0, kind });
     }
 
     /// Whether the store holds only zeroes for a range of the pack: a gap between its parts.
-    fn is_zero_in_store(&self, start: u64, end: u64, kind: RealKind) -> bool {
-        let RealKind::Store { offset } = kind else { return false };
+    pub(super) fn is_zero_in_store(&self, start: u64, end: u64, offset: u64) -> bool {
         let Some((pack_start, pack)) = &self.pack else { return false };
         let Some(at) = start.checked_sub(*pack_start) else { return false };
         offset == pack.offset + at
             && pack.parts.iter().all(|part| part.at >= end - pack_start || part.at + part.bytes <= at)
-    }
-
-    /// Gives a range of plain memory a real protection of its own. Executable memory stays readable and writable, so that a
-    /// compiler that toggles its code's protection costs nothing.
-    pub(super) fn enforce(&mut self, start: u64, end: u64, prot: u8) -> Result<(), MapError> {
-        let prot = if prot & PROT_EXEC != 0 { PROT_READ | PROT_WRITE | PROT_EXEC } else { prot };
-        self.real.new_layout();
-        if !real::protect(start, end - start, prot) {
-            return Err(MapError::NoMemory);
-        }
-        let store = self.real.parts(start, end).iter().any(|part| !matches!(part.kind, RealKind::Protected { .. }));
-        if !store {
-            if prot == PROT_READ | PROT_WRITE {
-                self.real.remove(start, end);
-            } else {
-                self.real.set(start, end, RealKind::Protected { prot });
-            }
-        }
-        Ok(())
     }
 
     /// `munmap(2)`.
@@ -477,9 +454,16 @@ impl AddressSpace {
         if !address.is_multiple_of(PAGE) || bytes == 0 || end > 1 << 47 {
             return Err(MapError::Invalid);
         }
-        let parts: Vec<(u64, u64)> = self.vmas.parts(address, end).map(|vma| (vma.start, vma.end)).collect();
+        self.demand_unsealed(address, end)?;
+        let mut parts: Vec<(u64, u64)> = Vec::new();
+        for vma in self.vmas.parts(address, end) {
+            match parts.last_mut() {
+                Some(last) if last.1 == vma.start => last.1 = vma.end,
+                _ => parts.push((vma.start, vma.end)),
+            }
+        }
         for (start, end) in parts {
-            self.unmap_part(start, end)?;
+            self.give_up(start, end)?;
         }
         self.vmas.remove(address, end);
         self.remove_placements(address, end);
@@ -497,29 +481,6 @@ impl AddressSpace {
         self.placements.retain(|p| !covered(p));
     }
 
-    fn unmap_part(&mut self, start: u64, end: u64) -> Result<(), MapError> {
-        self.remove_guards(start, end);
-        let parts = self.real.parts(start, end);
-        if parts.is_empty() && end - start <= GUARDED_BYTES && real::guard(start, end - start) {
-            self.real.set(start, end, RealKind::Guarded);
-            return Ok(());
-        }
-        let needs_plain = parts.iter().any(|part| !matches!(part.kind, RealKind::Store { .. }));
-        if needs_plain {
-            // A file's mapping must go now: its file may be removed, and its pages must not come back.
-            if !real::map_plain(start, end - start) {
-                return Err(MapError::NoMemory);
-            }
-            self.real.remove(start, end);
-            if end - start <= GUARDED_BYTES && real::guard(start, end - start) {
-                self.real.set(start, end, RealKind::Guarded);
-            }
-        } else {
-            real::discard(start, end - start);
-        }
-        Ok(())
-    }
-
     /// `mprotect(2)`.
     ///
     /// # Errors
@@ -532,6 +493,7 @@ impl AddressSpace {
         if address == end {
             return Ok(());
         }
+        self.demand_unsealed(address, end)?;
         let parts: Vec<Vma> = self.vmas.parts(address, end).collect();
         let mut at = address;
         for part in parts {
@@ -543,35 +505,22 @@ impl AddressSpace {
             at = part.end;
         }
         if prot & PROT_WRITE != 0 {
-            self.guard_below(address);
+            self.close_around_stack(address, at)?;
         }
         if at == end { Ok(()) } else { Err(MapError::NoMemory) }
     }
 
     fn protect_part(&mut self, part: &Vma, prot: u8) -> Result<(), MapError> {
-        if part.prot == prot || self.is_relro(part.start, part.end) {
+        if self.is_relro(part.start, part.end) {
+            // The loader has mapped what the program needs.
+            self.loading = false;
             return Ok(());
         }
-        if part.shared {
-            self.real.new_layout();
-            return if real::protect(part.start, part.end - part.start, prot) { Ok(()) } else { Err(MapError::Access) };
-        }
-        if prot != 0 {
-            self.remove_guards(part.start, part.end);
-        }
-        let real = self.real.parts(part.start, part.end);
-        let in_image = real.iter().any(|map| matches!(map.kind, RealKind::Store { .. }));
-        let protected = real.iter().any(|map| matches!(map.kind, RealKind::Protected { .. }));
-        let executable_already = real.iter().all(|map| map.kind == RealKind::Protected { prot: 7 })
-            && !real.is_empty()
-            && prot & PROT_EXEC != 0;
-        let loses_rights = part.prot & PROT_WRITE != 0 && prot & PROT_WRITE == 0;
-        let gains_rights = in_image && part.prot & PROT_WRITE == 0 && prot & PROT_WRITE != 0;
-        let needs_execution = prot & PROT_EXEC != 0 && !in_image;
-        if executable_already || !(loses_rights || gains_rights || needs_execution || protected) {
+        if part.prot == prot {
             return Ok(());
         }
-        self.enforce(part.start, part.end, prot)
+        let refused = if part.shared { MapError::Access } else { MapError::NoMemory };
+        self.apply(part.start, part.end, part.prot, prot).map_err(|_| refused)
     }
 
     /// Whether a range is what ld.so protects after relocation, of an image that lies here.
@@ -591,7 +540,7 @@ impl AddressSpace {
         }
         let (old, new) = (page_up(self.heap_end), page_up(address));
         if new > old {
-            if self.vmas.overlaps(old, new) {
+            if self.vmas.overlaps(old, new) || self.open_heap(old, new).is_err() {
                 return self.heap_end;
             }
             self.vmas.insert(Vma {
@@ -599,15 +548,46 @@ impl AddressSpace {
                 end: new,
                 prot: PROT_READ | PROT_WRITE,
                 shared: false,
+                sealed: false,
+                grows: false,
                 object: 0,
                 kind: VmaKind::Heap,
             });
         } else if new < old {
             self.vmas.remove(new, old);
-            real::discard(new, old - new);
+            if self.give_up(new, old).is_err() {
+                real::discard(new, old - new);
+            }
         }
         self.heap_end = address;
         address
+    }
+
+    /// Makes the heap's next part plain memory. Behind its end there are always guard pages.
+    fn open_heap(&mut self, old: u64, new: u64) -> Result<(), MapError> {
+        self.reuse.mapped(old, new);
+        self.make_plain(old, new, Opening::WhenTouched)?;
+        let limit = self.blocks[0].end();
+        if new < limit && !self.real.touches(new, (new + PAGE).min(limit)) {
+            self.close(new, (new + HEAP_GUARD_BYTES).min(limit))?;
+        }
+        Ok(())
+    }
+
+    /// Lets memory that grows downwards reach an address below it that a thread has touched, if it is then no larger than `limit`
+    /// and stays away from what lies below. Whether it did.
+    pub fn grow_down(&mut self, address: u64, limit: u64) -> bool {
+        let (below, above) = self.vmas.around_gap(address);
+        let Some(&above) = above.filter(|vma| vma.grows && vma.start > address) else { return false };
+        let start = page_down(address);
+        let near = |vma: &Vma| vma.prot != 0 && !vma.grows && start - vma.end < GROWTH_GAP_BYTES;
+        let fits = above.end - start <= limit && !below.is_some_and(near) && self.owns(start, above.start);
+        if !fits || self.make_plain(start, above.start, Opening::Now).is_err() {
+            return false;
+        }
+        let grown = Vma { start, end: above.start, ..above };
+        self.vmas.insert(grown);
+        above.prot == PLAIN || self.apply(start, above.start, PLAIN, above.prot).is_ok()
     }
 
     /// Something at this address was given up: mappings may be put there again.
@@ -627,15 +607,56 @@ impl AddressSpace {
             return Err(MapError::Invalid);
         }
         let parts: Vec<Vma> = self.vmas.parts(address, end).collect();
+        if parts.iter().any(|vma| vma.sealed && !vma.shared && vma.prot & PROT_WRITE == 0) {
+            return Err(MapError::NotPermitted);
+        }
         let mut at = address;
         for part in &parts {
-            let plain_file = matches!(part.kind, VmaKind::File { .. }) && !self.real.touches(part.start, part.end);
+            // A small file's bytes were copied: plain memory has no other place to get them from.
+            let is_copy = |map: &RealMap| !matches!(map.kind, RealKind::File { .. } | RealKind::Store { .. });
+            let plain_file = matches!(part.kind, VmaKind::File { .. })
+                && !part.shared
+                && self.real.parts(part.start, part.end).iter().all(is_copy);
             if !plain_file {
                 real::discard(part.start, part.end - part.start);
             }
             at = if part.start == at { part.end } else { at };
         }
         if at == end { Ok(()) } else { Err(MapError::NoMemory) }
+    }
+
+    /// `madvise(MADV_REMOVE)`: a hole in what shared memory shows.
+    ///
+    /// # Errors
+    /// NoMemory when part of the range is not mapped, Invalid for private memory, Access where it may not be written.
+    pub fn punch(&mut self, address: u64, bytes: u64) -> Result<(), MapError> {
+        let parts: Vec<Vma> = self.vmas.parts(address, address + bytes).collect();
+        for part in &parts {
+            if !part.shared {
+                return Err(MapError::Invalid);
+            }
+            if part.prot & PROT_WRITE == 0 || !real::punch(part.start, part.end - part.start) {
+                return Err(MapError::Access);
+            }
+        }
+        if self.is_mapped(address, bytes) { Ok(()) } else { Err(MapError::NoMemory) }
+    }
+
+    /// `mseal(2)`: from now on what is mapped in a range keeps its place and its rights.
+    ///
+    /// # Errors
+    /// NoMemory when part of the range is not mapped.
+    pub fn seal(&mut self, address: u64, bytes: u64) -> Result<(), MapError> {
+        if !self.is_mapped(address, bytes) {
+            return Err(MapError::NoMemory);
+        }
+        self.vmas.seal(address, address + bytes);
+        Ok(())
+    }
+
+    pub(super) fn demand_unsealed(&self, start: u64, end: u64) -> Result<(), MapError> {
+        let sealed = self.vmas.parts(start, end).any(|vma| vma.sealed);
+        if sealed { Err(MapError::NotPermitted) } else { Ok(()) }
     }
 
     /// Whether anything is mapped in a range.

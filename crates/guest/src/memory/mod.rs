@@ -1,19 +1,20 @@
 //! One process's memory: what the guest believes of it, what really lies under it, and copies that check the guest's claims.
 //!
-//! A guest's `mmap`, `munmap`, `mprotect` and `brk` are book-keeping here (`vma`); the real memory map (`real`) changes only for
-//! mappings of files, for executable memory and for memory that loses a right that it had. Rules that follow from this, and
-//! differ from Linux: memory that was never mapped, or is unmapped, can be touched by the guest's own instructions without a
-//! fault (the simulated kernel still answers EFAULT for it); a large reservation with PROT_NONE is not enforced until it has
-//! been accessible once.
+//! A guest's `mmap`, `munmap`, `mprotect` and `brk` are book-keeping here (`vma`); what really lies there (`real`) follows as far as an
+//! access of the guest's own could tell (`access`): what it has not mapped any more, what it has mapped without rights or for reading
+//! only, and what is behind its heap and below its stack faults. Memory of its arena that it never had mapped can be touched without a
+//! fault (the simulated kernel still answers EFAULT for it).
 //!
 //! Address spaces that need the same addresses take turns there (`turns`).
 
+mod access;
 mod available;
 mod map;
 mod parked;
 mod perf;
 mod real;
 mod remap;
+mod reuse;
 mod room;
 mod strings;
 mod touched;
@@ -37,6 +38,7 @@ use crate::worker::Worker;
 use map::SHARED_ZEROES;
 use parked::Parked;
 use real::{RealKind, RealMaps};
+use reuse::Reuse;
 use std::cell::Cell;
 use std::sync::Arc;
 use turns::SharedBlock;
@@ -63,6 +65,8 @@ const STACK_END: u64 = (10 << 20) + (64 << 10);
 const HEAP_BYTES: u64 = 64 << 20;
 /// Programs up to this size leave enough of an ordinary first block to their libraries; larger ones get a larger block.
 const ORDINARY_PROGRAM_BYTES: u64 = 64 << 20;
+/// Behind the heap's end: what runs over it faults.
+const HEAP_GUARD_BYTES: u64 = 1 << 20;
 /// What the start of a program adds to the real memory map, or a little more.
 const MAPPINGS_OF_A_START: usize = 8;
 /// Around the images, what a program's start is expected to write of its stack, and of what its loader maps behind.
@@ -112,6 +116,12 @@ pub struct AddressSpace {
     lowest_free: u64,
     pack: Option<(u64, Arc<Pack>)>,
     recording: Option<Recording>,
+    /// The loader has not mapped everything yet that the program needs from its start.
+    loading: bool,
+    reuse: Reuse,
+    /// How often the rights of executable memory have changed, and how many small files were mapped since the start.
+    code_changes: u32,
+    small_files: u32,
     strings: Strings,
     pub(crate) tamed: Tamed,
     /// The mappings that the last copies hit: calls alternate between the stack and a buffer.
@@ -153,20 +163,27 @@ impl AddressSpace {
             lowest_free: start + STACK_END,
             pack: None,
             recording: None,
+            loading: false,
+            reuse: Reuse::default(),
+            code_changes: 0,
+            small_files: 0,
             strings: Strings::default(),
             tamed: Tamed::default(),
             recent: Cell::new([0; 2]),
         };
         let end = space.stack_end();
         let bottom = end - STACK_BYTES;
-        if real::guard(bottom - STACK_GUARD_BYTES, STACK_GUARD_BYTES) {
-            space.real.set(bottom - STACK_GUARD_BYTES, bottom, RealKind::Guarded);
+        let guards = [(bottom - STACK_GUARD_BYTES, bottom), (space.heap_end, space.heap_end + HEAP_GUARD_BYTES)];
+        if real::guard_ranges(0, &guards) {
+            guards.iter().for_each(|(from, to)| space.real.set(*from, *to, RealKind::Guarded));
         }
         space.vmas.insert(Vma {
             start: end - STACK_BYTES,
             end,
             prot: PROT_READ | PROT_WRITE,
             shared: false,
+            sealed: false,
+            grows: false,
             object: 0,
             kind: VmaKind::Stack,
         });
@@ -184,7 +201,7 @@ impl AddressSpace {
             "a fork of an address space that was not entered"
         );
         self.seal_startup();
-        let blocks: Vec<Parked> = self.blocks.iter().map(|block| self.copy_block(block)).collect::<Option<_>>()?;
+        let blocks = (0..self.blocks.len()).map(|index| self.copy_block(index)).collect::<Option<Vec<Parked>>>()?;
         let fixed = match self.fixed {
             Some((start, bytes)) => {
                 let guards = self.real.guarded(start, start + bytes);
@@ -215,6 +232,10 @@ impl AddressSpace {
             lowest_free: self.lowest_free,
             pack: self.pack.clone(),
             recording: None,
+            loading: false,
+            reuse: self.reuse.clone(),
+            code_changes: self.code_changes,
+            small_files: self.small_files,
             strings: self.strings,
             tamed: self.tamed.clone(),
             recent: Cell::new([0; 2]),
@@ -226,12 +247,11 @@ impl AddressSpace {
         2 * self.real.count() + 2 * self.blocks.len() + 2
     }
 
-    fn copy_block(&self, block: &Block) -> Option<Parked> {
-        let guards = self.real.guarded(block.start, block.end());
-        match &block.shared {
-            Some(shared) => shared.copy(&guards, self.real.layout()),
-            None => Parked::copy_of(block.start, block.bytes, &guards),
-        }
+    fn copy_block(&mut self, index: usize) -> Option<Parked> {
+        let block = &self.blocks[index];
+        let (guards, layout) = (self.real.guarded(block.start, block.end()), self.real.layout());
+        let shared = self.share_block(index);
+        if shared.keep_place() { shared.copy(&guards, layout) } else { None }
     }
 
     fn share_block(&mut self, index: usize) -> &Arc<SharedBlock> {
@@ -467,7 +487,7 @@ impl AddressSpace {
             if let Some(vma) = self.vmas.get(index)
                 && vma.start <= address
                 && end <= vma.end
-                && vma.prot & prot == prot
+                && access::real_rights(vma.prot) & prot == prot
             {
                 return length;
             }
@@ -475,7 +495,7 @@ impl AddressSpace {
         let Some((mut index, mut vma)) = self.vmas.find(address) else { return 0 };
         self.recent.set([index, recent[0]]);
         let mut at = address;
-        while vma.prot & prot == prot {
+        while access::real_rights(vma.prot) & prot == prot {
             at = vma.end;
             if at >= end {
                 return length;
@@ -489,18 +509,30 @@ impl AddressSpace {
         at - address
     }
 
+    /// Copies a range of this guest's that lies at its addresses, by `copy`, which takes an offset and a number of bytes and says how many
+    /// it could not copy. How many were copied.
+    fn at_once(&self, address: u64, length: u64, copy: impl Fn(u64, u64) -> u64) -> usize {
+        let mut done = length - copy(0, length);
+        while done < length && self.open_touched(address + done) {
+            done = length - copy(done, length - done);
+        }
+        done as usize
+    }
+
     /// As [`read`](Self::read), but stops at the first bad byte: how many were copied.
     pub fn read_partial(&self, address: u64, buf: &mut [u8]) -> usize {
         debug_assert!(self.lies_at(address), "memory of an address space that was not entered is read");
         let good = self.accessible(address, buf.len() as u64, PROT_READ);
-        (good - copy::copy_bytes(buf.as_mut_ptr() as u64, address, good)) as usize
+        let into = buf.as_mut_ptr() as u64;
+        self.at_once(address, good, |offset, bytes| copy::copy_bytes(into + offset, address + offset, bytes))
     }
 
     /// As [`write`](Self::write), but stops at the first bad byte: how many were copied.
     pub fn write_partial(&self, address: u64, data: &[u8]) -> usize {
         debug_assert!(self.lies_at(address), "memory of an address space that was not entered is written");
         let good = self.accessible(address, data.len() as u64, PROT_WRITE);
-        (good - copy::copy_bytes(address, data.as_ptr() as u64, good)) as usize
+        let from = data.as_ptr() as u64;
+        self.at_once(address, good, |offset, bytes| copy::copy_bytes(address + offset, from + offset, bytes))
     }
 
     /// As [`read_partial`](Self::read_partial), of an address space that may wait for its turn.
@@ -530,7 +562,11 @@ impl AddressSpace {
         while done < length {
             let at = address + done;
             let bytes = (PAGE - at % PAGE).min(length - done);
-            let left = self.with_whereabouts(at, |place| copy(place, done, bytes));
+            let left = self.with_whereabouts(at, |place| match copy(place, done, bytes) {
+                0 => 0,
+                _ if self.open_touched_page(at, place) => copy(place, done, bytes),
+                left => left,
+            });
             done += bytes - left;
             if left > 0 {
                 break;
@@ -619,9 +655,11 @@ impl AddressSpace {
         Ok(old)
     }
 
-    /// Begins to record what this first guest of `program` maps, or maps the pack that an earlier one's recording gave.
-    /// Large programs have none: to copy one takes longer than all mappings that a pack saves, and doubles its memory.
-    pub(crate) fn begin_program(&mut self, program: FileKey) {
+    /// Begins to record what this first guest of `program` maps, or maps the pack that an earlier one's recording gave. `has_loader`:
+    /// whether another program loads its libraries. Large programs have no pack: to copy one takes longer than all mappings that it saves,
+    /// and doubles its memory.
+    pub(crate) fn begin_program(&mut self, program: FileKey, has_loader: bool) {
+        self.loading = has_loader;
         let start = self.stack_end();
         if self.blocks[0].bytes > BLOCK_BYTES {
             return;
@@ -640,6 +678,7 @@ impl AddressSpace {
 
     /// Ends the recording: the program has started (it waits for something, starts a thread, or ends).
     pub fn seal_startup(&mut self) {
+        self.loading = false;
         let Some(recording) = self.recording.take() else { return };
         let end = recording.parts.iter().map(|(part, _)| part.at + part.bytes).max().unwrap_or(0);
         if end > 0 {

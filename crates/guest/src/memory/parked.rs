@@ -6,7 +6,7 @@
 use super::real::{self, Leaving};
 use super::room;
 use super::touched::{self, subtract};
-use crate::arena::ParkingSlot;
+use crate::arena::{BLOCK_BYTES, ParkingSlot};
 use crate::copy;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,6 +21,11 @@ impl Parked {
     /// A place for what belongs at `[start, start + bytes)`, into which the caller maps something. None when the parking is full.
     pub(super) fn place_for(start: u64, bytes: u64) -> Option<Parked> {
         ParkingSlot::for_home(start, bytes).map(|slot| Parked { slot, occupied: true })
+    }
+
+    /// A place in which nothing lies yet.
+    pub(super) fn empty(start: u64, bytes: u64) -> Option<Parked> {
+        ParkingSlot::for_home(start, bytes).map(|slot| Parked { slot, occupied: false })
     }
 
     /// A copy of `[start, start + bytes)`: private pages copied, shared ones shared. `guards` are the ranges in it that fault, relative
@@ -40,17 +45,24 @@ impl Parked {
         };
         real::populate_ranges(start, &ranges);
         copy_ranges(parked.start(), start, &ranges);
-        real::guard_ranges(start, guards);
+        let _ = real::guard_ranges(start, guards);
         Some(parked)
     }
 
-    /// Parks what lies at `[start, start + bytes)`.
-    pub(super) fn take(start: u64, bytes: u64) -> Parked {
-        let Some(parked) = Parked::place_for(start, bytes) else {
+    /// Parks what lies at `[start, start + bytes)`, in a place that was kept for it if there is one.
+    pub(super) fn take(kept: Option<Parked>, start: u64, bytes: u64) -> Parked {
+        let kept = kept.filter(|place| place.suits(start, bytes));
+        let Some(mut parked) = kept.or_else(|| Parked::empty(start, bytes)) else {
             panic!("no address is left to park a guest's memory at: too many forked processes live at once")
         };
         move_or_panic(start, parked.start(), bytes);
+        parked.occupied = true;
         parked
+    }
+
+    /// Whether it is a place for what belongs at `[start, start + bytes)`.
+    fn suits(&self, start: u64, bytes: u64) -> bool {
+        self.slot.bytes == bytes && self.slot.start % BLOCK_BYTES == start % BLOCK_BYTES
     }
 
     /// Brings the memory home, where nothing is mapped.

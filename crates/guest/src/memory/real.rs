@@ -6,6 +6,7 @@
 use super::room;
 use crate::counters;
 use crate::image::PAGE;
+use std::cell::{Cell, RefCell};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
@@ -15,12 +16,31 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 pub(crate) enum RealKind {
     /// A private mapping of the store; the value is the store's offset for the start of the range.
     Store { offset: u64 },
-    /// A mapping of some real file, or of memory that is shared.
-    File,
+    /// The same, given up: it faults.
+    GuardedStore { offset: u64 },
+    /// A mapping of some real file, or of memory that is shared, with its real protection.
+    File { prot: u8 },
     /// Anonymous memory with a protection of its own.
     Protected { prot: u8 },
-    /// Plain memory that faults on access because nothing is mapped there.
+    /// Plain memory with guard pages: it faults, and reads as zero once they are gone.
     Guarded,
+    /// A mapping without rights where plain memory was: it faults, and reads as zero once plain memory is there again.
+    Closed,
+    /// Plain memory that nobody has mapped and that does not fault yet: its process maps the same addresses again and again. `since` is
+    /// the number of the call that gave it up.
+    Freed { since: u32 },
+}
+
+impl RealKind {
+    /// Whether nothing is there, and every access faults.
+    pub(crate) fn is_closed(self) -> bool {
+        matches!(self, RealKind::Guarded | RealKind::GuardedStore { .. } | RealKind::Closed)
+    }
+
+    /// Whether it differs from plain memory for the kernel too.
+    fn shows(self) -> bool {
+        !matches!(self, RealKind::Freed { .. })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,72 +50,145 @@ pub(crate) struct RealMap {
     pub(crate) kind: RealKind,
 }
 
-/// The exceptions of one process, sorted, without overlaps.
+/// A part of a range: an exception, or plain memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) kind: Option<RealKind>,
+}
+
+impl Piece {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.end - self.start
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.kind.is_some_and(RealKind::is_closed)
+    }
+}
+
+/// The exceptions of one process, sorted, without overlaps. Copies from and to a guest may change it: they open what was left closed.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct RealMaps {
-    list: Vec<RealMap>,
-    layout: u64,
+    list: RefCell<Vec<RealMap>>,
+    layout: Cell<u64>,
 }
 
 impl RealMaps {
     /// A number that stands for what is mapped: two address spaces of a family with the same number have the same mappings.
     pub(crate) fn layout(&self) -> u64 {
-        self.layout
+        self.layout.get()
     }
 
     /// To be called when what is mapped changes in a way that is not told by `set` and `remove`.
-    pub(crate) fn new_layout(&mut self) {
+    pub(crate) fn new_layout(&self) {
         static LAST: AtomicU64 = AtomicU64::new(0);
-        self.layout = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+        self.layout.set(LAST.fetch_add(1, Ordering::Relaxed) + 1);
     }
 
     /// The parts of exceptions in `[start, end)`.
     pub(crate) fn parts(&self, start: u64, end: u64) -> Vec<RealMap> {
-        let first = self.list.partition_point(|map| map.end <= start);
-        self.list[first..].iter().take_while(|map| map.start < end).map(|map| cut(map, start, end)).collect()
+        let list = self.list.borrow();
+        let first = list.partition_point(|map| map.end <= start);
+        list[first..].iter().take_while(|map| map.start < end).map(|map| cut(map, start, end)).collect()
     }
 
-    /// The ranges in `[start, end)` that fault because nothing is mapped there, relative to `start`.
+    /// All of `[start, end)`, exceptions and what lies between them.
+    pub(crate) fn pieces(&self, start: u64, end: u64) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        let mut at = start;
+        for part in self.parts(start, end) {
+            if part.start > at {
+                pieces.push(Piece { start: at, end: part.start, kind: None });
+            }
+            pieces.push(Piece { start: part.start, end: part.end, kind: Some(part.kind) });
+            at = part.end;
+        }
+        if at < end {
+            pieces.push(Piece { start: at, end, kind: None });
+        }
+        pieces
+    }
+
+    /// The whole exception around an address.
+    pub(crate) fn around(&self, address: u64) -> Option<RealMap> {
+        let list = self.list.borrow();
+        let index = list.partition_point(|map| map.end <= address);
+        list.get(index).filter(|map| map.start <= address).copied()
+    }
+
+    /// The ranges in `[start, end)` that fault because of guard pages, relative to `start`.
     pub(crate) fn guarded(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
         let parts = self.parts(start, end);
-        let guards = parts.iter().filter(|part| part.kind == RealKind::Guarded);
+        let guards = parts.iter().filter(|part| matches!(part.kind, RealKind::Guarded | RealKind::GuardedStore { .. }));
         guards.map(|part| (part.start - start, part.end - start)).collect()
     }
 
+    /// What was freed and does not fault yet.
+    pub(crate) fn freed(&self) -> Vec<RealMap> {
+        self.list.borrow().iter().filter(|map| !map.kind.shows()).copied().collect()
+    }
+
+    /// How many of the exceptions are mappings of their own.
     pub(crate) fn count(&self) -> usize {
-        self.list.len()
+        let is_mapping = |map: &&RealMap| !matches!(map.kind, RealKind::Guarded | RealKind::Freed { .. });
+        self.list.borrow().iter().filter(is_mapping).count()
     }
 
     pub(crate) fn touches(&self, start: u64, end: u64) -> bool {
-        let first = self.list.partition_point(|map| map.end <= start);
-        self.list.get(first).is_some_and(|map| map.start < end)
+        let list = self.list.borrow();
+        let first = list.partition_point(|map| map.end <= start);
+        list.get(first).is_some_and(|map| map.start < end)
     }
 
-    pub(crate) fn remove(&mut self, start: u64, end: u64) {
-        let first = self.list.partition_point(|map| map.end <= start);
-        let last = first + self.list[first..].partition_point(|map| map.start < end);
+    pub(crate) fn remove(&self, start: u64, end: u64) {
+        let mut list = self.list.borrow_mut();
+        let first = list.partition_point(|map| map.end <= start);
+        let last = first + list[first..].partition_point(|map| map.start < end);
         if first == last {
             return;
         }
-        self.new_layout();
-        let (head, tail) = (self.list[first], self.list[last - 1]);
+        if list[first..last].iter().any(|map| map.kind.shows()) {
+            self.new_layout();
+        }
+        let (head, tail) = (list[first], list[last - 1]);
         let head = (head.start < start).then(|| cut(&head, head.start, start));
         let tail = (tail.end > end).then(|| cut(&tail, end, tail.end));
-        self.list.splice(first..last, head.into_iter().chain(tail));
+        list.splice(first..last, head.into_iter().chain(tail));
     }
 
-    pub(crate) fn set(&mut self, start: u64, end: u64, kind: RealKind) {
+    /// Notes what lies in a range; joined with what is of the same kind beside it.
+    pub(crate) fn set(&self, start: u64, end: u64, kind: RealKind) {
         self.remove(start, end);
-        self.new_layout();
-        let at = self.list.partition_point(|map| map.start < start);
-        self.list.insert(at, RealMap { start, end, kind });
+        if kind.shows() {
+            self.new_layout();
+        }
+        let mut list = self.list.borrow_mut();
+        let mut at = list.partition_point(|map| map.start < start);
+        let mut map = RealMap { start, end, kind };
+        if at > 0 && joins(&list[at - 1], &map) {
+            at -= 1;
+            map.start = list.remove(at).start;
+        }
+        if list.get(at).is_some_and(|next| joins(&map, next)) {
+            map.end = list.remove(at).end;
+        }
+        list.insert(at, map);
     }
+}
+
+fn joins(map: &RealMap, next: &RealMap) -> bool {
+    let alike =
+        matches!(map.kind, RealKind::Guarded | RealKind::Closed | RealKind::Protected { .. } | RealKind::Freed { .. });
+    alike && map.end == next.start && map.kind == next.kind
 }
 
 fn cut(map: &RealMap, start: u64, end: u64) -> RealMap {
     let (start, end) = (start.max(map.start), end.min(map.end));
     let kind = match map.kind {
         RealKind::Store { offset } => RealKind::Store { offset: offset + (start - map.start) },
+        RealKind::GuardedStore { offset } => RealKind::GuardedStore { offset: offset + (start - map.start) },
         kind => kind,
     };
     RealMap { start, end, kind }
@@ -162,6 +255,12 @@ pub(crate) fn map_plain(start: u64, bytes: u64) -> bool {
     map(start, bytes, 3, flags, -1, 0)
 }
 
+/// Leaves a mapping without any rights in `[start, start + bytes)`; false when the kernel refuses.
+pub(crate) fn map_closed(start: u64, bytes: u64) -> bool {
+    room::for_mappings(SPLIT)
+        && map(start, bytes, 0, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1, 0)
+}
+
 /// Maps zeroes that address spaces can share over `[start, start + bytes)`.
 pub(crate) fn map_shared(start: u64, bytes: u64) -> bool {
     room::for_mappings(SPLIT)
@@ -204,23 +303,24 @@ const MADV_GUARD_REMOVE: i32 = 103;
 
 /// As [`populate`], for ranges relative to `base`.
 pub(crate) fn populate_ranges(base: u64, ranges: &[(u64, u64)]) {
-    advise_ranges(base, ranges, MADV_POPULATE_WRITE);
+    let _ = advise_ranges(base, ranges, MADV_POPULATE_WRITE);
 }
 
 /// As [`guard`], for ranges relative to `base`.
-pub(crate) fn guard_ranges(base: u64, ranges: &[(u64, u64)]) {
-    advise_ranges(base, ranges, MADV_GUARD_INSTALL);
+pub(crate) fn guard_ranges(base: u64, ranges: &[(u64, u64)]) -> bool {
+    advise_ranges(base, ranges, MADV_GUARD_INSTALL)
 }
 
 /// As [`discard`], for ranges relative to `base`.
 pub(crate) fn discard_ranges(base: u64, ranges: &[(u64, u64)]) {
-    advise_ranges(base, ranges, libc::MADV_DONTNEED);
+    let _ = advise_ranges(base, ranges, libc::MADV_DONTNEED);
 }
 
-/// Gives advice on ranges relative to `base`: in one call on kernels that let a process advise itself (6.13).
-fn advise_ranges(base: u64, ranges: &[(u64, u64)], advice: i32) {
+/// Gives advice on ranges relative to `base`: in one call on kernels that let a process advise itself (6.13). Whether all was taken.
+fn advise_ranges(base: u64, ranges: &[(u64, u64)], advice: i32) -> bool {
     /// UIO_MAXIOV
     const MOST_RANGES: usize = 1024;
+    let mut taken = true;
     for ranges in ranges.chunks(MOST_RANGES) {
         let vector: Vec<libc::iovec> = ranges
             .iter()
@@ -233,10 +333,11 @@ fn advise_ranges(base: u64, ranges: &[(u64, u64)], advice: i32) {
         let wanted: u64 = ranges.iter().map(|(from, to)| to - from).sum();
         if advised < 0 || (advised as u64) < wanted {
             for (from, to) in ranges {
-                advise(base + from, to - from, advice);
+                taken &= advise(base + from, to - from, advice);
             }
         }
     }
+    taken
 }
 
 fn advise(start: u64, bytes: u64, advice: i32) -> bool {
@@ -259,7 +360,7 @@ pub(crate) fn populate(start: u64, bytes: u64) {
 }
 
 /// Makes a range fault on access, without a change of the memory map; the pages are given back. False where the kernel cannot
-/// (before Linux 6.13).
+/// (before Linux 6.13, for mappings of files before 6.15).
 pub(crate) fn guard(start: u64, bytes: u64) -> bool {
     advise(start, bytes, MADV_GUARD_INSTALL)
 }
@@ -272,6 +373,11 @@ pub(crate) fn unguard(start: u64, bytes: u64) {
 /// Gives the pages back: plain memory reads as zero afterwards, a private mapping as its source.
 pub(crate) fn discard(start: u64, bytes: u64) {
     advise(start, bytes, libc::MADV_DONTNEED);
+}
+
+/// Frees the part of a file or of shared memory that a mapping shows: it reads as zero. False where the file's system cannot.
+pub(crate) fn punch(start: u64, bytes: u64) -> bool {
+    advise(start, bytes, libc::MADV_REMOVE)
 }
 
 /// What a move leaves where the memory was.

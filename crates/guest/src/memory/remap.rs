@@ -1,12 +1,17 @@
-//! `mremap` of a guest: private memory moves by copying, shared memory by its mapping.
+//! `mremap` of a guest: memory without a file moves by copying, files and shared memory by their mappings.
 
+use super::access::{Opening, PLAIN, real_rights};
 use super::map::{Backing, MapError, MapRequest};
-use super::real::{self, RealKind};
+use super::real::{self, Piece, RealKind, RealMap};
+use super::touched;
 use super::vma::{Vma, VmaKind};
-use super::{AddressSpace, PROT_EXEC, PROT_READ, PROT_WRITE};
+use super::{AddressSpace, PROT_READ};
 use crate::arena::HostRegion;
 use crate::copy;
 use crate::image::{PAGE, page_up};
+
+/// Of more than this it is asked what was written before it is copied.
+const LOOKED_THROUGH_BYTES: u64 = 1 << 20;
 
 /// The arguments of `mremap`, taken apart.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +49,7 @@ impl AddressSpace {
         if old + old_bytes > vma.end {
             return Err(MapError::Fault);
         }
+        self.demand_unsealed(old, old + old_bytes.max(PAGE))?;
         if to.is_none() && !keep && old_bytes != 0 && new_bytes <= old_bytes {
             if new_bytes < old_bytes {
                 self.munmap(old + new_bytes, old_bytes - new_bytes)?;
@@ -60,11 +66,17 @@ impl AddressSpace {
             return Err(MapError::Invalid);
         }
         let request = MoveRequest { old_bytes, new_bytes, ..*request };
-        if vma.shared { self.move_shared(region, &vma, &request) } else { self.move_mapping(region, &vma, &request) }
+        let shows_file = |map: &RealMap| matches!(map.kind, RealKind::File { .. });
+        let is_file = self.real.parts(old, old + old_bytes).first().is_some_and(shows_file);
+        if vma.shared || is_file {
+            self.move_file(region, &vma, &request)
+        } else {
+            self.move_mapping(region, &vma, &request)
+        }
     }
 
-    /// Moves a shared mapping, or doubles it when `old_bytes` is 0.
-    fn move_shared(&mut self, region: &mut HostRegion, vma: &Vma, request: &MoveRequest) -> Result<u64, MapError> {
+    /// Moves a mapping of a file or of shared memory, or doubles it when `old_bytes` is 0.
+    fn move_file(&mut self, region: &mut HostRegion, vma: &Vma, request: &MoveRequest) -> Result<u64, MapError> {
         let &MoveRequest { old, old_bytes, new_bytes, to, .. } = request;
         let new = match to {
             Some(to) if !to.is_multiple_of(PAGE) => return Err(MapError::Invalid),
@@ -80,13 +92,14 @@ impl AddressSpace {
         if !real::remap(old, old_bytes, new, new_bytes) {
             return Err(MapError::NoMemory);
         }
-        self.real.set(new, new + new_bytes, RealKind::File);
         let moved = vma.from(old);
+        self.real.set(new, new + new_bytes, RealKind::File { prot: real_rights(moved.prot) });
         if old_bytes > 0 {
             if !real::map_plain(old, old_bytes) {
                 return Err(MapError::NoMemory);
             }
             self.real.remove(old, old + old_bytes);
+            self.give_up(old, old + old_bytes)?;
             self.vmas.remove(old, old + old_bytes);
             self.freed(old);
         }
@@ -99,10 +112,10 @@ impl AddressSpace {
         if !fits || vma.kind != VmaKind::Anonymous || vma.shared || self.in_heap_zone(from, to) {
             return Ok(false);
         }
-        self.make_plain(from, to)?;
-        if vma.prot & PROT_EXEC != 0 {
-            self.enforce(from, to, vma.prot)?;
-        }
+        self.reuse.mapped(from, to);
+        let opening = if vma.prot == PLAIN { Opening::WhenTouched } else { Opening::Now };
+        self.make_plain(from, to, opening)?;
+        self.apply(from, to, PLAIN, vma.prot)?;
         self.vmas.insert(Vma { start: from, end: to, ..*vma });
         Ok(true)
     }
@@ -112,24 +125,50 @@ impl AddressSpace {
         let request = MapRequest {
             hint: to.unwrap_or(0),
             bytes: new_bytes,
-            prot: PROT_READ | PROT_WRITE,
+            prot: PLAIN,
             shared: false,
             fixed: to.is_some(),
             no_replace: false,
             backing: Backing::Anonymous,
         };
         let new = self.mmap(region, &request)?;
-        if vma.prot & PROT_READ != 0 {
-            copy::copy_bytes(new, old, old_bytes.min(new_bytes));
+        if vma.prot & PROT_READ == 0 {
+            self.apply(old, old + old_bytes, vma.prot, PLAIN)?;
         }
+        self.copy_contents(old, new, old_bytes.min(new_bytes), vma.kind);
         if keep {
             real::discard(old, old_bytes);
         } else {
             self.munmap(old, old_bytes)?;
         }
-        if vma.prot != PROT_READ | PROT_WRITE {
+        if vma.prot != PLAIN {
             self.mprotect(new, new_bytes, vma.prot)?;
         }
         Ok(new)
+    }
+
+    /// Copies what a move takes along: of large anonymous memory what has been written, and nothing of what is closed.
+    fn copy_contents(&self, old: u64, new: u64, bytes: u64, kind: VmaKind) {
+        let pieces = self.real.pieces(old, old + bytes);
+        for piece in pieces.iter().filter(|piece| !piece.is_closed()) {
+            for (from, to) in contents(piece, kind) {
+                let target = new + (from - old);
+                self.open_range(target, target + (to - from));
+                copy::copy_bytes(target, from, to - from);
+            }
+        }
+    }
+}
+
+/// The ranges of a piece that may hold something else than zeroes.
+fn contents(piece: &Piece, kind: VmaKind) -> Vec<(u64, u64)> {
+    let &Piece { start, end, .. } = piece;
+    let written = match kind {
+        VmaKind::Anonymous if piece.bytes() > LOOKED_THROUGH_BYTES => touched::private_ranges(start, end),
+        _ => None,
+    };
+    match written {
+        Some(ranges) => ranges.into_iter().map(|(from, to)| (start + from, start + to)).collect(),
+        None => vec![(start, end)],
     }
 }

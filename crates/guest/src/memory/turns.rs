@@ -34,11 +34,13 @@ struct Seats {
     /// The number of the address space that lies at home.
     resident: u64,
     seats: BTreeMap<u64, Seat>,
+    /// The place that the last one to come home has left: the next one to be parked needs it.
+    left: Option<Parked>,
 }
 
 impl Seats {
     const fn new(resident: u64) -> Seats {
-        Seats { resident, seats: BTreeMap::new() }
+        Seats { resident, seats: BTreeMap::new(), left: None }
     }
 
     fn add(&mut self, number: u64, home: u64, bytes: u64, parked: Option<Parked>) {
@@ -51,13 +53,14 @@ impl Seats {
             return;
         }
         if let Some(seat) = self.seats.get_mut(&self.resident) {
-            seat.parked = Some(Parked::take(seat.home, seat.bytes));
+            seat.parked = Some(Parked::take(self.left.take(), seat.home, seat.bytes));
         }
         self.resident = number;
         if let Some(seat) = self.seats.get_mut(&number)
             && let Some(mut parked) = seat.parked.take()
         {
             parked.go(seat.home);
+            self.left = Some(parked);
         }
     }
 
@@ -74,7 +77,7 @@ impl Seats {
         }
         self.resident = NOBODY;
         if keep {
-            return Some(Parked::take(seat.home, seat.bytes));
+            return Some(Parked::take(self.left.take(), seat.home, seat.bytes));
         }
         real::unmap(seat.home, seat.bytes);
         None
@@ -120,6 +123,15 @@ impl SharedBlock {
         let mut twins = lock(&self.twins);
         twins.born += 1;
         self.start + twins.born
+    }
+
+    /// Keeps a place for the one at home, which will be parked when a twin's turn comes. False when the parking is full.
+    pub(super) fn keep_place(&self) -> bool {
+        let left = &mut lock(&self.twins).seats.left;
+        if left.is_none() {
+            *left = Parked::empty(self.start, self.bytes);
+        }
+        left.is_some()
     }
 
     /// A copy of what lies at home, which `Parked::copy_of` explains. `layout` tells what is mapped.

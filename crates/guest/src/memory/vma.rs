@@ -29,6 +29,10 @@ pub struct Vma {
     pub end: u64,
     pub prot: u8,
     pub shared: bool,
+    /// By mseal(2): neither its place nor its rights change any more.
+    pub(crate) sealed: bool,
+    /// By MAP_GROWSDOWN: it grows where it is touched below its start.
+    pub(crate) grows: bool,
     pub(crate) object: u32,
     pub kind: VmaKind,
 }
@@ -37,6 +41,11 @@ impl Vma {
     /// The number in its host of the memory that it shares; 0 when it is private.
     pub fn object(&self) -> u32 {
         self.object
+    }
+
+    /// Whether it grows downwards where it is touched.
+    pub fn grows(&self) -> bool {
+        self.grows
     }
 
     fn joins(&self, next: &Vma) -> bool {
@@ -49,6 +58,8 @@ impl Vma {
         self.end == next.start
             && self.prot == next.prot
             && self.shared == next.shared
+            && self.sealed == next.sealed
+            && self.grows == next.grows
             && self.object == next.object
             && same_kind
     }
@@ -93,6 +104,12 @@ impl VmaList {
     pub(crate) fn find(&self, address: u64) -> Option<(usize, &Vma)> {
         let index = self.first_ending_after(address);
         self.list.get(index).filter(|vma| vma.start <= address).map(|vma| (index, vma))
+    }
+
+    /// The last mapping that ends at `address` or before, and the first that begins behind it.
+    pub(crate) fn around_gap(&self, address: u64) -> (Option<&Vma>, Option<&Vma>) {
+        let next = self.first_ending_after(address);
+        (next.checked_sub(1).and_then(|index| self.list.get(index)), self.list.get(next))
     }
 
     /// The parts of mappings in `[start, end)`.
@@ -156,6 +173,15 @@ impl VmaList {
         whole && at >= end
     }
 
+    /// Seals what is mapped in `[start, end)`.
+    pub(crate) fn seal(&mut self, start: u64, end: u64) {
+        let parts: Vec<Vma> = self.parts(start, end).collect();
+        for part in parts {
+            self.remove(part.start, part.end);
+            self.insert(Vma { sealed: true, ..part });
+        }
+    }
+
     /// The lowest free range of `bytes` in `[from, to)`, and the lowest free address seen on the way.
     pub(crate) fn first_fit(&self, from: u64, to: u64, bytes: u64) -> (Option<u64>, u64) {
         let mut at = from;
@@ -205,7 +231,7 @@ mod tests {
     use super::*;
 
     fn anonymous(start: u64, end: u64, prot: u8) -> Vma {
-        Vma { start, end, prot, shared: false, object: 0, kind: VmaKind::Anonymous }
+        Vma { start, end, prot, shared: false, sealed: false, grows: false, object: 0, kind: VmaKind::Anonymous }
     }
 
     fn shape(list: &VmaList) -> Vec<(u64, u64, u8)> {

@@ -55,7 +55,11 @@ pub(super) fn mmap(ctx: &mut Ctx<'_>, [address, bytes, prot, flags, fd, offset]:
         shared,
         fixed: flags & MAP_FIXED != 0,
         no_replace: flags & MAP_FIXED_NOREPLACE != 0,
-        backing: Backing::Anonymous,
+        backing: match flags {
+            _ if flags & MAP_GROWSDOWN != 0 => Backing::Growing,
+            _ if flags & MAP_STACK != 0 && prot & 7 == 0 => Backing::Stack,
+            _ => Backing::Anonymous,
+        },
     };
     let locks = flags & MAP_LOCKED != 0 || ctx.process.locked.future;
     if locks {
@@ -104,13 +108,12 @@ pub(super) fn mincore(ctx: &mut Ctx<'_>, [address, bytes, vector, ..]: [u64; 6])
     Ok(0)
 }
 
-/// mseal(2): checked; what was sealed can be changed nevertheless.
+/// mseal(2).
 pub(super) fn mseal(ctx: &mut Ctx<'_>, [address, bytes, flags, ..]: [u64; 6]) -> SysResult {
     if flags != 0 || !address.is_multiple_of(PAGE) {
         return Err(Errno::EINVAL.into());
     }
-    let mapped = ctx.process.memory.is_mapped(address, bytes.next_multiple_of(PAGE));
-    if mapped { Ok(0) } else { Err(Errno::ENOMEM.into()) }
+    ctx.process.memory.seal(address, bytes.next_multiple_of(PAGE)).map(|()| 0).map_err(|e| errno(e).into())
 }
 
 /// Maps an open file, after the checks of mmap(2), "EACCES".
@@ -159,6 +162,13 @@ pub(super) fn mprotect(ctx: &mut Ctx<'_>, [address, bytes, prot, ..]: [u64; 6]) 
     if prot & !u64::from(PROT_READ | PROT_WRITE | PROT_EXEC | PROT_SEM | PROT_GROWSDOWN | PROT_GROWSUP) != 0 {
         return Err(Errno::EINVAL.into());
     }
+    if prot & u64::from(PROT_GROWSUP) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let (address, bytes) = match prot & u64::from(PROT_GROWSDOWN) {
+        0 => (address, bytes),
+        _ => down_to_stack_start(ctx, address, bytes)?,
+    };
     if prot & u64::from(PROT_WRITE) != 0 {
         ctx.demand_growth(bytes, true)?;
     }
@@ -169,6 +179,14 @@ pub(super) fn mprotect(ctx: &mut Ctx<'_>, [address, bytes, prot, ..]: [u64; 6]) 
         ctx.note_code(address, bytes);
     }
     Ok(0)
+}
+
+/// PROT_GROWSDOWN: a range from the stack's lowest address on. EINVAL for what does not grow.
+fn down_to_stack_start(ctx: &Ctx<'_>, address: u64, bytes: u64) -> Result<(u64, u64), Errno> {
+    let mut mappings = ctx.process.memory.mappings();
+    let around = mappings.find(|vma| vma.start <= address && address < vma.end).ok_or(Errno::ENOMEM)?;
+    let grows = around.kind == VmaKind::Stack || around.grows();
+    if grows { Ok((around.start, bytes.saturating_add(address - around.start))) } else { Err(Errno::EINVAL) }
 }
 
 /// mremap(2).
@@ -206,20 +224,19 @@ pub(super) fn brk(ctx: &mut Ctx<'_>, [address, ..]: [u64; 6]) -> SysResult {
     Ok(if fits { ctx.process.memory.brk(address) } else { present })
 }
 
-/// madvise(2): MADV_DONTNEED is obeyed, other known advice is accepted without effect.
+/// madvise(2): MADV_DONTNEED and MADV_REMOVE are obeyed, other advice that Linux 6.1 knows is accepted without effect.
 pub(super) fn madvise(ctx: &mut Ctx<'_>, [address, bytes, advice, ..]: [u64; 6]) -> SysResult {
     const LAST_KNOWN: i32 = 25;
-    const HWPOISON: i32 = 100;
     let advice = advice as i32;
-    if address % PAGE != 0
-        || (advice > LAST_KNOWN && advice < HWPOISON)
-        || !(0..=HWPOISON + 3).contains(&advice)
-        || (5..8).contains(&advice)
-    {
+    if address % PAGE != 0 || !(0..=LAST_KNOWN).contains(&advice) || (5..8).contains(&advice) {
         return Err(Errno::EINVAL.into());
     }
     if bytes == 0 {
         return Ok(0);
+    }
+    let bytes = bytes.checked_next_multiple_of(PAGE).ok_or(Errno::EINVAL)?;
+    if address.checked_add(bytes).is_none() {
+        return Err(Errno::EINVAL.into());
     }
     if matches!(advice, MADV_MERGEABLE | MADV_UNMERGEABLE) {
         // As a kernel without CONFIG_KSM.
@@ -237,6 +254,20 @@ pub(super) fn madvise(ctx: &mut Ctx<'_>, [address, bytes, advice, ..]: [u64; 6])
         // Programs that ask for it find another way to notice a fork.
         MADV_WIPEONFORK => Err(Errno::EINVAL.into()),
         MADV_DONTNEED => ctx.process.memory.discard(address, bytes).map(|()| 0).map_err(|e| errno(e).into()),
+        MADV_REMOVE => ctx.process.memory.punch(address, bytes).map(|()| 0).map_err(|e| errno(e).into()),
+        MADV_POPULATE_READ | MADV_POPULATE_WRITE => {
+            let right = if advice == MADV_POPULATE_READ { guest::PROT_READ } else { guest::PROT_WRITE };
+            let lacks = |vma: &guest::Vma| vma.prot & (right | guest::PROT_WRITE) == 0;
+            let refused = ctx.process.memory.mappings().filter(covers).any(lacks);
+            let mapped = ctx.process.memory.is_mapped(address, bytes);
+            if refused {
+                Err(Errno::EINVAL.into())
+            } else if mapped {
+                Ok(0)
+            } else {
+                Err(Errno::ENOMEM.into())
+            }
+        }
         _ if ctx.process.memory.is_mapped(address, bytes) => Ok(0),
         _ => Err(Errno::ENOMEM.into()),
     }
@@ -280,7 +311,9 @@ pub(super) fn mlock(ctx: &mut Ctx<'_>, [address, bytes, ..]: [u64; 6]) -> SysRes
     let (start, end) = page_range(ctx, address, bytes)?;
     demand_lock_room(ctx, (end - start) - ctx.process.locked.within(start, end), Errno::ENOMEM)?;
     ctx.process.locked.add(start, end);
-    Ok(0)
+    // What has no rights is locked, but cannot be brought into memory.
+    let closed = |vma: &guest::Vma| vma.prot == 0 && vma.start < end && start < vma.end;
+    if ctx.process.memory.mappings().any(closed) { Err(Errno::ENOMEM.into()) } else { Ok(0) }
 }
 
 /// mlock2(2).

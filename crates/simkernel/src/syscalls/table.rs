@@ -162,19 +162,15 @@ pub const TABLE: &[Entry] = &[
     full(readahead, descriptors::readahead),
     partial(cachestat, descriptors::cachestat, "all of a file counts as cached"),
     // Memory.
-    partial(
-        mmap,
-        memory::mmap,
-        "MAP_HUGETLB and fixed addresses outside the process's arena are refused; large PROT_NONE mappings are not enforced",
-    ),
-    partial(munmap, memory::munmap, "the guest's own instructions may still touch the range"),
+    partial(mmap, memory::mmap, "MAP_HUGETLB and fixed addresses outside the process's arena are refused"),
+    partial(munmap, memory::munmap, "addresses that a process maps again and again fault some calls later"),
     full(mprotect, memory::mprotect),
     partial(mremap, memory::mremap, "shared mappings do not grow in place"),
     full(brk, memory::brk),
     partial(
         madvise,
         memory::madvise,
-        "MADV_DONTNEED is obeyed, MADV_WIPEONFORK refused, other advice accepted without effect",
+        "MADV_DONTNEED and MADV_REMOVE are obeyed, MADV_WIPEONFORK is refused, other advice accepted without effect",
     ),
     full(msync, memory::msync),
     full(mlock, memory::mlock),
@@ -375,7 +371,7 @@ pub const TABLE: &[Entry] = &[
     partial(setns, refused::setns, "there is one namespace of each kind, which every process is in"),
     // More of memory and of scheduling.
     partial(mincore, memory::mincore, "whatever is mapped counts as present"),
-    partial(mseal, memory::mseal, "checked without effect"),
+    full(mseal, memory::mseal),
     partial(pkey_alloc, refused::pkey_alloc, "the processor has no keys: ENOSPC"),
     partial(pkey_free, refused::pkey_free, "the processor has no keys: EINVAL"),
     partial(pkey_mprotect, refused::pkey_mprotect, "the processor has no keys: only key -1"),
