@@ -1,7 +1,7 @@
 //! From what the user gave to a plan: the experiment's text, the environment that it is read in.
 
+use base::input::{bounded, into_text};
 use scenario::{Environment, Overrides, Plan};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// What experiments from standard input are called in messages.
@@ -26,11 +26,9 @@ pub fn plan_from_text(name: &str, text: &str, overrides: &Overrides) -> Result<P
 }
 
 fn standard_input() -> Result<String, String> {
-    let mut text = String::new();
-    std::io::stdin()
-        .read_to_string(&mut text)
-        .map_err(|error| format!("{STANDARD_INPUT}: cannot be read: {error}; give an experiment in UTF-8"))?;
-    Ok(text)
+    bounded(std::io::stdin().lock(), scenario::LONGEST_EXPERIMENT)
+        .and_then(into_text)
+        .map_err(|error| format!("{STANDARD_INPUT}: {error}"))
 }
 
 fn environment() -> Result<Environment, String> {

@@ -3,9 +3,6 @@
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 
-/// 2000-01-01 00:00:00 UTC, where every guest's clock starts, in nanoseconds of the Unix epoch.
-pub const UNIX_START_NS: u64 = 946_684_800_000_000_000;
-
 /// How long hosts have been up when the experiment starts: clocks that count from the boot never show 0, which some runtimes take
 /// for a broken clock.
 pub const UPTIME_AT_START_NS: u64 = 1_000_000_000_000;
@@ -26,14 +23,6 @@ impl SimTime {
     }
     pub const fn as_nanos(self) -> u64 {
         self.0
-    }
-    /// What a guest's real-time clock shows at this moment, in nanoseconds of the Unix epoch.
-    pub const fn unix_nanos(self) -> u64 {
-        UNIX_START_NS + self.0
-    }
-    /// The moment at which a guest's real-time clock shows `ns`; the experiment's start for anything earlier.
-    pub const fn from_unix_nanos(ns: u64) -> Self {
-        SimTime(ns.saturating_sub(UNIX_START_NS))
     }
     /// What a guest's monotonic clock shows at this moment.
     pub const fn uptime_nanos(self) -> u64 {

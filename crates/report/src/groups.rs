@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::input;
 use crate::run::Run;
 use crate::subject::Subject;
+use base::ByteSize;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -146,14 +147,18 @@ fn differ_in_seed_only(a: &Run, b: &Run) -> bool {
     seed_a != seed_b && config_a.essence == config_b.essence && settings(a) == settings(b)
 }
 
+/// No torrc is longer.
+const LONGEST_SETTINGS: ByteSize = ByteSize(64 << 20);
+
 /// The files that say what the programs of a run did: by host its torrc, and those that hosts share, in the folder `conf`.
 fn settings(run: &Run) -> Vec<(PathBuf, Vec<u8>)> {
     let of_hosts = run.hosts.iter().map(|host| run.directory.join("hosts").join(host).join("torrc"));
     let shared = fs::read_dir(run.directory.join("conf")).into_iter().flatten().flatten().map(|entry| entry.path());
     let shared = shared.filter(|path| path.extension().is_some_and(|extension| extension == "torrc"));
     let paths = of_hosts.chain(shared);
-    let files =
-        paths.filter_map(|path| Some((path.strip_prefix(&run.directory).ok()?.to_path_buf(), fs::read(&path).ok()?)));
+    let files = paths.filter_map(|path| {
+        Some((path.strip_prefix(&run.directory).ok()?.to_path_buf(), base::input::bytes(&path, LONGEST_SETTINGS).ok()?))
+    });
     let mut files: Vec<(PathBuf, Vec<u8>)> = files.collect();
     files.sort();
     files

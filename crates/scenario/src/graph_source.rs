@@ -6,7 +6,11 @@ use crate::plan::GraphSource;
 use crate::reader::Reader;
 use crate::suggest::remedy;
 use crate::yaml::{Node, Pos, Style, Value};
-use std::io::Read;
+use base::input::InputError;
+use base::{ByteSize, input};
+
+/// The whole Internet as tornettools knows it, every pair of 1,300 places, has some 300 MB.
+const LONGEST_GRAPH: ByteSize = ByteSize(1 << 30);
 
 /// A graph's text, and where its lines are.
 pub(crate) struct GraphText {
@@ -152,23 +156,23 @@ fn read_file(reader: &mut Reader, node: &Node, environment: &Environment) -> Opt
 
 fn read_text(path: &std::path::Path, xz: bool) -> Result<String, String> {
     let shown = path.display();
-    let bytes = std::fs::read(path).map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => format!("'{shown}' does not exist; correct the path, or make the file"),
-        _ => format!("'{shown}' cannot be read: {e}"),
+    let bytes = input::bytes(path, LONGEST_GRAPH).map_err(|error| match error {
+        error if error.is_not_found() => format!("'{shown}' does not exist; correct the path, or make the file"),
+        error => format!("'{shown}' {error}"),
     })?;
     const XZ_MAGIC: &[u8] = b"\xfd7zXZ\0";
     let bytes = match (xz, bytes.starts_with(XZ_MAGIC)) {
-        (true, true) => decompress(&bytes).map_err(|e| format!("'{shown}' cannot be decompressed: {e}"))?,
+        (true, true) => decompress(&bytes).map_err(|error| match error {
+            InputError::TooLong(_) => format!("'{shown}' decompressed {error}"),
+            error => format!("'{shown}' cannot be decompressed: {error}"),
+        })?,
         (true, false) => return Err(format!("'{shown}' is not compressed with xz; remove 'compression: xz'")),
         (false, true) => return Err(format!("'{shown}' is compressed with xz; add 'compression: xz'")),
         (false, false) => bytes,
     };
-    String::from_utf8(bytes)
-        .map_err(|e| format!("'{shown}' is not text in UTF-8 (byte {})", e.utf8_error().valid_up_to()))
+    input::into_text(bytes).map_err(|error| format!("'{shown}' {error}"))
 }
 
-fn decompress(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
-    let mut text = Vec::with_capacity(bytes.len() * 8);
-    lzma_rust2::XzReader::new(bytes, true).read_to_end(&mut text)?;
-    Ok(text)
+fn decompress(bytes: &[u8]) -> Result<Vec<u8>, InputError> {
+    input::bounded(lzma_rust2::XzReader::new(bytes, true), LONGEST_GRAPH)
 }

@@ -14,26 +14,25 @@ use crate::suggest::remedy;
 use crate::users;
 use crate::yaml::{self, Node, Pos, Value};
 use base::quantity::exact_duration;
-use base::{HostId, SimDuration, SimTime};
+use base::{ByteSize, HostId, SimDuration, SimTime, input};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use topology::{Attachment, Graph, Routing, Rules, Topology, TopologyError};
 
+/// An experiment of 60,000 hosts with all their programs has some 100 MB.
+pub const LONGEST_EXPERIMENT: ByteSize = ByteSize(256 << 20);
+
 /// Reads an experiment file. Its name in messages is the path as given.
 pub fn load_file(path: &Path, environment: &Environment, overrides: &Overrides) -> Result<Plan, ScenarioError> {
     let name = path.display().to_string();
     let whole = || Place::File { name: name.as_str().into(), line: 0, column: 0 };
-    let bytes = std::fs::read(environment.current_dir.join(path)).map_err(|e| {
-        let message = match e.kind() {
-            std::io::ErrorKind::NotFound => "this experiment file does not exist; correct the path".into(),
-            _ => format!("cannot be read: {e}"),
+    let text = input::text(&environment.current_dir.join(path), LONGEST_EXPERIMENT).map_err(|error| {
+        let message = match error {
+            error if error.is_not_found() => "this experiment file does not exist; correct the path".into(),
+            error => error.to_string(),
         };
         ScenarioError::one(whole(), "", message)
-    })?;
-    let text = String::from_utf8(bytes).map_err(|e| {
-        let at = e.utf8_error().valid_up_to();
-        ScenarioError::one(whole(), "", format!("not text in UTF-8 (byte {at}); save it as UTF-8"))
     })?;
     load(&name, &text, environment, overrides)
 }

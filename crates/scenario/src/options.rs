@@ -3,7 +3,7 @@
 //! `processed-config.yaml` all follow from it.
 
 use crate::setting::{CpuSpeed, Kind, LogLevel, OpenFiles, Scalar, Scheduler, Setting, StraceMode};
-use base::{ByteSize, SimDuration};
+use base::{ByteSize, SimDuration, StartDate};
 use topology::Discipline;
 
 /// What an option does here.
@@ -129,6 +129,8 @@ section! {
             "Whether progress is shown on standard error";
         seed: u32 = "1", Works, Some('s'),
             "The seed of all randomness: the same plan and seed give the same run";
+        start_date: StartDate = "2000-01-01T00:00:00Z", Works, None,
+            "The date at which hosts' clocks begin, in UTC: a day, or a day and a time. On the command line 'now' is this moment, which processed-config.yaml then names";
         template_directory: Option<String> = "null", Works, None,
             "A directory that is copied to the data directory first";
     }
@@ -180,6 +182,8 @@ section! {
             "The processor time after which a guest that makes no system call is interrupted, each time";
         native_preemption_sim_interval: SimDuration = "10 ms", Works, None,
             "The simulated time that such an interruption takes";
+        output_limit: Option<ByteSize> = "16 GiB", Works, None,
+            "How much the programs of a host may write to standard output and error, all together; then there is no space (ENOSPC); null: any";
         report_errors_to_stderr: bool = "true", Works, None,
             "Whether errors are shown on standard error too";
         runahead: Option<SimDuration> = "1 ms",
@@ -257,6 +261,7 @@ mod tests {
             ("general.parallelism", "0"),
             ("general.progress", "false"),
             ("general.seed", "1"),
+            ("general.start_date", "2000-01-01T00:00:00Z"),
             ("general.template_directory", "null"),
             ("network.ipv6", "false"),
             ("network.use_shortest_path", "true"),
@@ -273,6 +278,7 @@ mod tests {
             ("experimental.native_preemption_enabled", "false"),
             ("experimental.native_preemption_native_interval", "100 ms"),
             ("experimental.native_preemption_sim_interval", "10 ms"),
+            ("experimental.output_limit", "17179869184 B"),
             ("experimental.report_errors_to_stderr", "true"),
             ("experimental.runahead", "1 ms"),
             ("experimental.scheduler", "thread-per-core"),

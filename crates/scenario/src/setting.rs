@@ -3,7 +3,7 @@
 use crate::suggest::remedy;
 use crate::yaml::{is_null, quoted};
 use base::quantity::{exact_duration, parse_byte_size, parse_duration};
-use base::{ByteSize, SimDuration};
+use base::{ByteSize, SimDuration, StartDate};
 use topology::Discipline;
 
 /// A scalar as it was given.
@@ -23,6 +23,8 @@ pub enum Kind {
     Size,
     /// A factor, or a clock rate.
     Speed,
+    /// A day, with or without a time of it.
+    Date,
     Path,
     Choice(&'static [&'static str]),
     /// One of these, or `null`.
@@ -38,6 +40,7 @@ impl Kind {
             Kind::Time => "time",
             Kind::Size => "bytes",
             Kind::Speed => "speed",
+            Kind::Date => "date",
             Kind::Path => "path",
             Kind::Choice(_) => "choice",
             Kind::Nullable(inner) => inner.value_name(),
@@ -107,6 +110,23 @@ impl Setting for ByteSize {
     const KIND: Kind = Kind::Size;
     fn read(scalar: Scalar<'_>) -> Result<Self, String> {
         parse_byte_size(scalar.text).map_err(|e| e.to_string())
+    }
+    fn write(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Setting for StartDate {
+    const KIND: Kind = Kind::Date;
+    fn read(scalar: Scalar<'_>) -> Result<Self, String> {
+        match scalar.text {
+            // A file that means another date each time could not be repeated.
+            "now" => {
+                Err("a file names its date, such as 2026-11-22T08:30:00Z; '--start-date now' takes the machine's"
+                    .into())
+            }
+            text => StartDate::parse(text),
+        }
     }
     fn write(&self) -> String {
         self.to_string()

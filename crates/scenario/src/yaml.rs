@@ -79,7 +79,7 @@ pub(crate) fn is_null(text: &str) -> bool {
 
 /// Reads the one document of `text`.
 pub(crate) fn parse(text: &str) -> Result<Node, YamlError> {
-    let mut builder = Builder { parser: Parser::new_from_str(text), anchors: Vec::new() };
+    let mut builder = Builder { parser: Parser::new_from_str(text), anchors: Vec::new(), values: 0, aliased: 0 };
     let mut root = None;
     loop {
         let (event, span) = builder.next()?;
@@ -98,13 +98,28 @@ pub(crate) fn parse(text: &str) -> Result<Node, YamlError> {
     }
 }
 
+/// How many values aliases may stand for, all together. What is written out is bounded by the file's size; aliases of aliases multiply.
+/// An experiment of 60,000 hosts that take everything from templates has some five million.
+const MAX_ALIASED: u64 = 10_000_000;
+
 /// Deeper than any experiment, and shallow enough for every stack.
 const MAX_DEPTH: u32 = 100;
 
 struct Builder<'a> {
     parser: Parser<'a, saphyr_parser::StrInput<'a>>,
     /// Nodes by anchor id.
-    anchors: Vec<Option<Rc<Node>>>,
+    anchors: Vec<Option<Anchor>>,
+    /// Values so far, those that aliases stand for among them.
+    values: u64,
+    /// The latter alone.
+    aliased: u64,
+}
+
+#[derive(Clone)]
+struct Anchor {
+    node: Rc<Node>,
+    /// How many values it and what is in it are.
+    values: u64,
 }
 
 impl<'a> Builder<'a> {
@@ -120,6 +135,8 @@ impl<'a> Builder<'a> {
         if depth > MAX_DEPTH {
             return Err(error(span, format!("nested more than {MAX_DEPTH} levels deep")));
         }
+        let before = self.values;
+        self.values += 1;
         let (value, anchor) = match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let style = match style {
@@ -132,19 +149,23 @@ impl<'a> Builder<'a> {
             Event::SequenceStart(anchor, _) => (Value::Seq(self.sequence(depth)?), anchor),
             Event::MappingStart(anchor, _) => (Value::Map(self.mapping(depth)?), anchor),
             Event::Alias(id) => {
-                return self
-                    .anchors
-                    .get(id)
-                    .cloned()
-                    .flatten()
-                    .ok_or_else(|| error(span, "this alias refers to the value that it stands in"));
+                let known = self.anchors.get(id).and_then(Option::as_ref);
+                let known = known.ok_or_else(|| error(span, "this alias refers to the value that it stands in"))?;
+                self.values = self.values.saturating_add(known.values);
+                self.aliased = self.aliased.saturating_add(known.values);
+                if self.aliased > MAX_ALIASED {
+                    let message =
+                        format!("aliases up to here stand for more than {MAX_ALIASED} values; write fewer of them");
+                    return Err(error(span, message));
+                }
+                return Ok(Rc::clone(&known.node));
             }
             other => return Err(error(span, format!("not valid YAML: unexpected {other:?}"))),
         };
         let node = Rc::new(Node { pos: (&span.start).into(), value });
         if anchor > 0 {
             self.anchors.resize(self.anchors.len().max(anchor + 1), None);
-            self.anchors[anchor] = Some(node.clone());
+            self.anchors[anchor] = Some(Anchor { node: node.clone(), values: self.values - before });
         }
         Ok(node)
     }
@@ -296,6 +317,19 @@ mod tests {
             entries("a: &x [1]\nb: *x\nc: &y text\nd: *y\n"),
             pairs(&[("a", "a list"), ("b", "a list"), ("c", "'text'"), ("d", "'text'")])
         );
+    }
+
+    #[test]
+    fn aliases_do_not_multiply_without_bound() {
+        let line = |n: u32| format!("a{}: &a{} [{}]\n", n + 1, n + 1, vec![format!("*a{n}"); 10].join(", "));
+        let laughs: String = (0..9).map(line).collect();
+        let text = format!("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n{laughs}");
+        let told = problem(&text);
+        assert!(
+            told.starts_with("7:") && told.ends_with("stand for more than 10000000 values; write fewer of them"),
+            "{told}"
+        );
+        assert!(parse(&text.lines().take(6).collect::<Vec<_>>().join("\n")).is_ok());
     }
 
     #[test]

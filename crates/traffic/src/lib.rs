@@ -12,6 +12,7 @@ mod config;
 mod content;
 mod control;
 mod control_link;
+mod files;
 mod http;
 mod markov;
 mod monitor;

@@ -1,8 +1,7 @@
 //! Reading text files line by line in bounded memory, counting what cannot be read.
 
 use crate::run::Damage;
-use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 /// What a parser says of a line.
@@ -21,7 +20,7 @@ const LONGEST_LINE: usize = 1 << 20;
 /// file can be read no further.
 pub fn for_each_line(path: &Path, name: &str, mut take: impl FnMut(&[u8]) -> Verdict) -> Option<Damage> {
     let mut count = Counter::new(name);
-    let file = match File::open(path) {
+    let file = match base::input::open(path) {
         Ok(file) => file,
         Err(error) => return Some(unreadable(name, &error)),
     };
@@ -29,7 +28,7 @@ pub fn for_each_line(path: &Path, name: &str, mut take: impl FnMut(&[u8]) -> Ver
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
-        match reader.read_until(b'\n', &mut line) {
+        match (&mut reader).take(LONGEST_LINE as u64 + 2).read_until(b'\n', &mut line) {
             Ok(0) => break,
             Ok(_) => {}
             Err(error) => {
@@ -41,6 +40,10 @@ pub fn for_each_line(path: &Path, name: &str, mut take: impl FnMut(&[u8]) -> Ver
         let text = line.trim_ascii_end();
         if text.len() > LONGEST_LINE {
             count.add(number, "a line of more than a megabyte");
+            if !is_whole && let Err(error) = reader.skip_until(b'\n') {
+                count.add(number, &error.to_string());
+                break;
+            }
         } else if let Verdict::Broken(why) = take(text) {
             count.add(number, if is_whole { why } else { "the last line is cut off" });
         }

@@ -59,8 +59,8 @@ fn open(path: &Path, name: &str, names: &[&str], damage: &mut Vec<Damage>) -> Op
     if !path.exists() {
         return None;
     }
-    let mut reader = match ReaderBuilder::new().flexible(true).quoting(false).buffer_capacity(1 << 18).from_path(path) {
-        Ok(reader) => reader,
+    let mut reader = match base::input::open(path) {
+        Ok(file) => ReaderBuilder::new().flexible(true).quoting(false).buffer_capacity(1 << 18).from_reader(file),
         Err(error) => {
             damage.push(unreadable(name, &error));
             return None;

@@ -1,12 +1,16 @@
 //! Reading text files line by line, with errors that name file and line.
 
 use crate::Error;
+use base::ByteSize;
 use std::path::Path;
+
+/// A month of all server descriptors in one file has some 500 MB.
+const LONGEST: ByteSize = ByteSize(1 << 30);
 
 /// The file's text; bytes that are not UTF-8 (contact lines) are replaced.
 pub(super) fn text(path: &Path) -> Result<String, Error> {
     let bytes =
-        std::fs::read(path).map_err(|error| Error::input(format!("{} cannot be read: {error}", path.display())))?;
+        base::input::bytes(path, LONGEST).map_err(|error| Error::input(format!("{} {error}", path.display())))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

@@ -5,7 +5,6 @@ use super::Config;
 use super::error::BadInput;
 use super::read;
 use super::yaml::{self, Key, Node, Pos, Value};
-use std::fs;
 use std::path::Path;
 
 /// An option and the key of the configuration that it sets.
@@ -87,7 +86,7 @@ pub fn from_options(file: Option<&Path>, given: &[(String, String)]) -> Result<C
             format!("--{}: describes a behaviour, and {} describes them all; edit the file", flag.name, path.display());
         return Err(BadInput::one(message));
     }
-    let text = fs::read_to_string(path).map_err(|error| BadInput::one(format!("{}: {error}", path.display())))?;
+    let text = crate::files::text(path).map_err(|error| BadInput::one(format!("{}: {error}", path.display())))?;
     let mut root = yaml::parse(&text).map_err(|(pos, message)| {
         BadInput::one(format!("{}:{}:{}: {message}", path.display(), pos.line, pos.column))
     })?;

@@ -48,7 +48,7 @@ const LONGEST_DELAY: Duration = Duration::from_secs(600);
 impl Model {
     /// Reads a GraphML file. The error names file, line, what is wrong and the remedy.
     pub fn load(path: &Path) -> Result<Model, String> {
-        let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let text = crate::files::text(path).map_err(|error| format!("{}: {error}", path.display()))?;
         graphml::parse(&text).map_err(|problem| format!("{}:{problem}", path.display()))
     }
 
