@@ -1,5 +1,6 @@
 //! The experiment's options as flags, made from the one table of `scenario`.
 
+use base::StartDate;
 use clap::{Arg, ArgAction, ArgMatches};
 use scenario::{Kind, OptionSpec, Overrides, Role, options};
 
@@ -67,10 +68,19 @@ pub fn overrides(matches: &ArgMatches) -> Overrides {
     let mut overrides = Overrides::default();
     for option in options() {
         if let Some(value) = matches.get_one::<String>(&option.path()) {
-            overrides.set(option, value);
+            overrides.set(option, if option.kind == Kind::Date { date(value) } else { value.clone() });
         }
     }
     overrides
+}
+
+/// A date of the command line: 'now' is asked once, here, and the plan has the answer.
+pub fn date(text: &str) -> String {
+    let now = StartDate::from_unix_seconds(base::wall::unix_seconds());
+    match now {
+        Ok(now) if text == "now" => now.to_string(),
+        _ => text.to_owned(),
+    }
 }
 
 /// Whether the option with this path was given.

@@ -1,6 +1,6 @@
 //! Clocks, timers, and the structures that carry time.
 
-use base::{SimDuration, SimTime};
+use base::SimDuration;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 constants! {
@@ -54,11 +54,6 @@ impl Timespec {
         Timespec { tv_sec: (ns / NS_PER_SEC) as i64, tv_nsec: (ns % NS_PER_SEC) as i64 }
     }
 
-    /// What CLOCK_REALTIME shows at `time`.
-    pub const fn realtime(time: SimTime) -> Self {
-        Timespec::from_nanos(time.unix_nanos())
-    }
-
     /// Nanoseconds; None for what the kernel refuses with EINVAL: a negative part, or a billion nanoseconds and more. Saturates.
     pub const fn to_nanos(self) -> Option<u64> {
         if self.tv_sec < 0 || self.tv_nsec < 0 || self.tv_nsec >= NS_PER_SEC as i64 {
@@ -90,11 +85,6 @@ impl Timeval {
     /// Rounds down to a microsecond.
     pub const fn from_nanos(ns: u64) -> Self {
         Timeval { tv_sec: (ns / NS_PER_SEC) as i64, tv_usec: (ns % NS_PER_SEC / 1000) as i64 }
-    }
-
-    /// What gettimeofday(2) shows at `time`.
-    pub const fn realtime(time: SimTime) -> Self {
-        Timeval::from_nanos(time.unix_nanos())
     }
 
     /// Nanoseconds; None for a negative part or a million microseconds and more. Saturates.
@@ -163,6 +153,5 @@ mod tests {
         assert_eq!(Timespec { tv_sec: i64::MAX, tv_nsec: 0 }.to_nanos(), Some(u64::MAX));
         assert_eq!(Timeval { tv_sec: 0, tv_usec: 1_000_000 }.to_nanos(), None);
         assert_eq!(Timeval::from_nanos(1_500_000_999), Timeval { tv_sec: 1, tv_usec: 500_000 });
-        assert_eq!(Timespec::realtime(SimTime::ZERO), Timespec { tv_sec: 946_684_800, tv_nsec: 0 });
     }
 }

@@ -1,13 +1,15 @@
 //! Captures: one pcapng file per interface, with the packets as they pass it, in simulated time.
 //!
 //! The format is draft-ietf-opsawg-pcapng: a section header, one interface (link type raw IP, nanoseconds), then one
-//! enhanced packet block per packet, with its direction. Times are those of the guests' clocks: simulated time since
-//! 2000-01-01 00:00:00 UTC.
+//! enhanced packet block per packet, with its direction. Times are those of the guests' clocks: simulated time since the
+//! experiment's start date.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::output::{OutputFile, OutputPool};
-use base::SimTime;
-use std::path::PathBuf;
+use base::{SimTime, StartDate};
+use std::fs::OpenOptions;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
@@ -34,6 +36,7 @@ pub enum Direction {
 pub struct Capture {
     file: OutputFile,
     snap_len: u32,
+    start_date: StartDate,
 }
 
 impl Capture {
@@ -41,13 +44,19 @@ impl Capture {
     const BUFFER: usize = 64 * 1024;
 
     /// Creates the file. Of each packet at most `snap_len` bytes are kept (`pcap_capture_size`).
-    pub fn create(path: PathBuf, interface: &str, snap_len: u32, pool: &mut OutputPool) -> Result<Capture> {
+    pub fn create(
+        path: PathBuf,
+        interface: &str,
+        snap_len: u32,
+        start_date: StartDate,
+        pool: &mut OutputPool,
+    ) -> Result<Capture> {
         let mut file = OutputFile::with_buffer(path, Self::BUFFER, pool)?;
         let mut head = Vec::new();
         section_header(&mut head);
         interface_description(&mut head, interface, snap_len);
         file.write(&head, pool)?;
-        Ok(Capture { file, snap_len })
+        Ok(Capture { file, snap_len, start_date })
     }
 
     /// Records a packet that lies in memory as headers and pieces of payload.
@@ -63,7 +72,7 @@ impl Capture {
         let kept = length.min(self.snap_len as usize);
         let padded = kept.next_multiple_of(4);
         let total = (32 + padded + 12) as u32;
-        let nanos = time.unix_nanos();
+        let nanos = self.start_date.unix_nanos(time);
         let words = [ENHANCED_PACKET, total, 0, (nanos >> 32) as u32, nanos as u32, kept as u32, length as u32];
         let mut head = [0; 28];
         fill(&mut head, &words);
@@ -86,10 +95,36 @@ impl Capture {
         self.file.flush(pool)
     }
 
-    /// Writes the rest.
-    pub fn close(self, pool: &mut OutputPool) -> Result<()> {
-        self.file.close(pool)
+    /// Ends a capture that could not be written: cut back to the last whole block, it can still be read.
+    pub fn cut(self, pool: &mut OutputPool) -> Result<()> {
+        let path = self.file.abandon(pool);
+        cut_to_whole_blocks(&path).map_err(|error| Error::io("cut back", &path, error))
     }
+
+    /// Writes the rest. A file that has no room for it ends with the last whole block.
+    pub fn close(mut self, pool: &mut OutputPool) -> Result<()> {
+        match self.file.flush(pool) {
+            Ok(()) => self.file.close(pool),
+            Err(error) => self.cut(pool).and(Err(error)),
+        }
+    }
+}
+
+fn cut_to_whole_blocks(path: &Path) -> io::Result<()> {
+    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    let length = file.metadata()?.len();
+    let mut blocks = BufReader::new(&file);
+    let mut whole = 0;
+    let mut head = [0; 8];
+    while blocks.read_exact(&mut head).is_ok() {
+        let size = u64::from(u32::from_le_bytes([head[4], head[5], head[6], head[7]]));
+        if size < 12 || whole + size > length {
+            break;
+        }
+        whole += size;
+        blocks.seek_relative(size as i64 - 8)?;
+    }
+    file.set_len(whole)
 }
 
 fn fill(bytes: &mut [u8], words: &[u32]) {
@@ -168,7 +203,7 @@ mod tests {
 
     fn write_capture(path: &Path) {
         let mut pool = OutputPool::new(1);
-        let mut capture = Capture::create(path.to_path_buf(), "eth0", 65535, &mut pool).unwrap();
+        let mut capture = Capture::create(path.to_path_buf(), "eth0", 65535, StartDate::default(), &mut pool).unwrap();
         for (i, size) in [0usize, 1, 2, 3, 1000].into_iter().enumerate() {
             let (header, message) = ping(&vec![b'x'; size]);
             let (front, back) = message.split_at(4);
@@ -202,7 +237,7 @@ mod tests {
         assert_eq!(blocks.iter().map(|(kind, _)| *kind).collect::<Vec<_>>(), [SECTION_HEADER, 1, 6, 6, 6, 6, 6]);
         let (header, message) = ping(b"xx");
         let body = &blocks[4].1;
-        let nanos = SimTime::from_nanos(1_000_000_003).unix_nanos();
+        let nanos = StartDate::default().unix_nanos(SimTime::from_nanos(1_000_000_003));
         assert_eq!(body[4..8], ((nanos >> 32) as u32).to_le_bytes());
         assert_eq!(body[8..12], (nanos as u32).to_le_bytes());
         assert_eq!(body[12..16], 30u32.to_le_bytes());
@@ -215,7 +250,7 @@ mod tests {
         let temp = TempDir::new("snap");
         let mut pool = OutputPool::new(1);
         let path = temp.path.join("eth0.pcap");
-        let mut capture = Capture::create(path.clone(), "eth0", 21, &mut pool).unwrap();
+        let mut capture = Capture::create(path.clone(), "eth0", 21, StartDate::default(), &mut pool).unwrap();
         let (header, message) = ping(&[7; 100]);
         capture.packet(SimTime::ZERO, Direction::Inbound, &header, &[&message, b"more"], &mut pool).unwrap();
         capture.flush(&mut pool).unwrap();

@@ -2,6 +2,7 @@
 //! simulation, bytes and bits per second.
 
 use crate::bins::Bins;
+use base::StartDate;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,6 +41,8 @@ pub struct Config {
     pub seed: Option<u64>,
     pub stop_time_s: Option<f64>,
     pub bootstrap_end_s: Option<f64>,
+    /// When the clocks of hosts begin; where the file does not say it, as it always was.
+    pub start_date: StartDate,
     /// The interval of host-traffic.csv, which is that of heartbeats.
     pub traffic_interval_s: Option<f64>,
     pub hosts: BTreeMap<String, Bandwidths>,

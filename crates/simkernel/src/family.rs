@@ -302,7 +302,7 @@ impl Kernel {
         if let Some(Some(mut memory)) = spaces.release(key) {
             memory.seal_startup();
             self.look_at_all_code(process, &memory);
-            self.ipc.segments.detach_all(&memory, process.pid.0 as i32, self.now);
+            self.ipc.segments.detach_all(&memory, process.pid.0 as i32, self.config.real_seconds(self.now));
             memory.release(&mut self.region);
         }
     }

@@ -6,7 +6,7 @@ use crate::network::{Behaviour, Host, Network, Role};
 use crate::spec::{Amount, FIRST_CONSENSUS};
 use crate::torrc;
 use crate::traffic::SERVER_PORT;
-use base::{SeedTree, SimDuration, quantity};
+use base::{SeedTree, SimDuration, StartDate, quantity};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 use std::path::Path;
@@ -70,10 +70,11 @@ pub(crate) fn yaml(network: &Network, programs: &Programs, nodes: &Nodes, how: &
         text,
         "general:\n  stop_time: {}\n  # Until then no bandwidth limits and no loss, so that the network comes up quickly.\n  bootstrap_end_time: {}\n  \
          seed: {}\n  # A system call takes a microsecond: tor divides by spans of time, which must not be nothing.\n  \
-         model_unblocked_syscall_latency: true\n  data_directory: gnomon.data\n  template_directory: template\n\n",
+         model_unblocked_syscall_latency: true\n  data_directory: gnomon.data\n  template_directory: template\n{}\n",
         time(spec.total),
         time(spec.bootstrap),
-        spec.seed
+        spec.seed,
+        start_date(spec.start_date)
     );
     text += "network:\n  # The graph has an edge for every pair.\n  use_shortest_path: false\n  graph:\n    type: gml\n    file:\n      path: network.gml\n\n";
     text += &templates(programs);
@@ -82,6 +83,16 @@ pub(crate) fn yaml(network: &Network, programs: &Programs, nodes: &Nodes, how: &
         text += &host_entry(network, host, nodes, programs);
     }
     text
+}
+
+/// A line for a date that is not the usual one.
+fn start_date(date: StartDate) -> String {
+    if date == StartDate::default() {
+        return String::new();
+    }
+    format!(
+        "  # The authorities' certificates hold for ten years from a month before this date.\n  start_date: {date}\n"
+    )
 }
 
 fn time(duration: SimDuration) -> String {

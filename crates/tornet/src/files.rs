@@ -99,9 +99,9 @@ impl Files {
 
 /// The bandwidth file of all authorities (bandwidth-file-spec, version 1.0): weights as the model has them.
 fn bandwidths(network: &Network) -> String {
-    /// Seconds since 1970 of the moment at which clocks begin, and one more: tor wants it in the past, and recent.
-    const MADE_AT: u64 = 946_684_801;
-    let mut text = format!("{MADE_AT}\n");
+    // The moment at which clocks begin, and one more second: tor wants it in the past, and recent.
+    let made_at = network.spec.start_date.unix_seconds() + 1;
+    let mut text = format!("{made_at}\n");
     for host in &network.hosts {
         let (Some(identity), true) = (&host.identity, host.role != Role::Bridge) else { continue };
         let _ = writeln!(text, "node_id=${}\tbw={}\tnick={}", identity.fingerprint, host.weight.max(1), host.name);

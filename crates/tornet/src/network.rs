@@ -155,7 +155,7 @@ impl Network {
     /// The network of a spec: a function of the spec and the model alone.
     pub fn build(spec: Spec, model: &Model) -> Result<Network, Error> {
         let mut network = Network::without_keys(spec, model)?;
-        make_keys(&mut network.hosts, &SeedTree::new(network.spec.seed), network.spec.transport);
+        make_keys(&mut network.hosts, &SeedTree::new(network.spec.seed), &network.spec);
         Ok(network)
     }
 
@@ -290,7 +290,7 @@ fn give_addresses(hosts: &mut [Host]) {
 }
 
 /// Makes the keys of all hosts on all processors: each depends on its own streams alone.
-fn make_keys(hosts: &mut [Host], seeds: &SeedTree, transport: Transport) {
+fn make_keys(hosts: &mut [Host], seeds: &SeedTree, spec: &Spec) {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicUsize::new(0);
     let slots: Vec<std::sync::Mutex<&mut Host>> = hosts.iter_mut().map(std::sync::Mutex::new).collect();
@@ -298,23 +298,23 @@ fn make_keys(hosts: &mut [Host], seeds: &SeedTree, transport: Transport) {
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some(slot) = slots.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    make_host_keys(&mut slot.lock().expect("no panic while a key is made"), seeds, transport);
+                    make_host_keys(&mut slot.lock().expect("no panic while a key is made"), seeds, spec);
                 }
             });
         }
     });
 }
 
-fn make_host_keys(host: &mut Host, seeds: &SeedTree, transport: Transport) {
+fn make_host_keys(host: &mut Host, seeds: &SeedTree, spec: &Spec) {
     if host.role.has_identity() {
         let identity = RelayIdentity::generate(seeds, &host.name);
-        if host.role == Role::Bridge && transport == Transport::Obfs4 {
+        if host.role == Role::Bridge && spec.transport == Transport::Obfs4 {
             host.obfs4 = Some(Obfs4State::generate(seeds, &host.name, &identity.fingerprint_bytes));
         }
         host.identity = Some(identity);
     }
     match host.role {
-        Role::Authority => host.authority = Some(AuthorityKeys::generate(seeds, &host.name)),
+        Role::Authority => host.authority = Some(AuthorityKeys::generate(seeds, &host.name, spec.start_date)),
         Role::OnionService => host.onion = Some(OnionKeys::generate(seeds, &host.name)),
         _ => {}
     }

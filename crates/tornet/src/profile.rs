@@ -62,6 +62,7 @@ pub(crate) fn base_spec() -> Spec {
         bootstrap: SimDuration::from_secs(300),
         total: SimDuration::from_secs(3600),
         voting_interval: SimDuration::from_secs(300),
+        start_date: base::StartDate::default(),
         scheduler: Scheduler::Kist,
         transport: Transport::Obfs4,
         client_links: client_links(),

@@ -1,7 +1,7 @@
 //! What network is wanted: the few numbers from which everything else follows, and the rules that they must keep.
 
 use crate::Error;
-use base::{Bandwidth, ByteSize, SimDuration};
+use base::{Bandwidth, ByteSize, SimDuration, StartDate};
 
 /// How many authorities and relays, by what the authorities will vote them to be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,6 +119,8 @@ pub struct Spec {
     pub total: SimDuration,
     /// The time between two consensuses.
     pub voting_interval: SimDuration,
+    /// When clocks begin: a whole number of voting intervals after a midnight.
+    pub start_date: StartDate,
     pub scheduler: Scheduler,
     pub transport: Transport,
     /// What clients are attached by; at least one.
@@ -243,6 +245,12 @@ impl Spec {
             return Err(Error::input(format!(
                 "a voting interval of {} s: tor wants whole seconds that divide a day, and a minute at least; give for example --voting-interval '5 min'",
                 self.voting_interval.as_secs_f64()
+            )));
+        }
+        if !self.start_date.unix_seconds().is_multiple_of(seconds) {
+            return Err(Error::input(format!(
+                "a start at {}: authorities vote at whole intervals of {seconds} s after midnight, and the first vote is due at the start; give a --start-date at one of them, such as a day alone",
+                self.start_date
             )));
         }
         Ok(())

@@ -117,6 +117,11 @@ fn times() -> Vec<Arg> {
         time("bootstrap", "When clients begin to load the network"),
         time("duration", "When the experiment ends"),
         time("voting-interval", "The time between two consensuses; the first is there after 30 s"),
+        value(
+            "start-date",
+            "DATE",
+            "When clocks begin, in UTC: a day or a day and a time, or 'now' [default: 2000-01-01T00:00:00Z]",
+        ),
     ]
 }
 

@@ -2,8 +2,8 @@
 
 use super::arguments::{self, COUNTS};
 use super::programs;
-use crate::cli::{complain, show, status};
-use base::quantity;
+use crate::cli::{complain, options, show, status};
+use base::{SimDuration, StartDate, quantity};
 use clap::ArgMatches;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -87,6 +87,9 @@ fn spec(matches: &ArgMatches, model: &Model) -> Result<Spec, Error> {
     set(matches, "bootstrap", &mut spec.bootstrap);
     set(matches, "duration", &mut spec.total);
     set(matches, "voting-interval", &mut spec.voting_interval);
+    if let Some(date) = start_date(matches, spec.voting_interval)? {
+        spec.start_date = date;
+    }
     set(matches, "bulk-size", &mut spec.bulk_size);
     set(matches, "amount", &mut spec.amount);
     if let Some(name) = matches.get_one::<String>("scheduler") {
@@ -107,6 +110,15 @@ fn spec(matches: &ArgMatches, model: &Model) -> Result<Spec, Error> {
     }
     spec.server_names &= !matches.get_flag("server-addresses");
     Ok(spec)
+}
+
+/// The date that was given. 'now' is the begin of the present voting interval: authorities vote at whole ones.
+fn start_date(matches: &ArgMatches, interval: SimDuration) -> Result<Option<StartDate>, Error> {
+    let Some(text) = matches.get_one::<String>("start-date") else { return Ok(None) };
+    let date = StartDate::parse(&options::date(text)).map_err(|why| Error::Input(format!("--start-date: {why}")))?;
+    let seconds = (interval.as_nanos() / 1_000_000_000).max(1);
+    let begin = date.unix_seconds() - date.unix_seconds() % seconds;
+    if text != "now" { Ok(Some(date)) } else { StartDate::from_unix_seconds(begin).map(Some).map_err(Error::Input) }
 }
 
 fn set<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str, field: &mut T) {

@@ -4,7 +4,7 @@ use crate::cli::{complain, show, status};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::fmt::Write;
 use std::path::PathBuf;
-use tornet::status::{RoleStatus, Status, TransferStatus};
+use tornet::status::{RoleStatus, State, Status, TransferStatus};
 
 /// Names that are listed of tors that are behind.
 const LISTED: usize = 5;
@@ -77,7 +77,11 @@ fn head(status: &Status) -> String {
         (Some(now), None) => format!("{now:.0} s simulated"),
         (None, _) => "nothing simulated yet".to_owned(),
     };
-    let state = if status.finished { "finished" } else { "running, or broken off" };
+    let state = match status.state {
+        State::Running => "running, or broken off",
+        State::Stopped => "stopped before its end",
+        State::Finished => "finished",
+    };
     format!("{}, seed {}: {simulated}; {state}\n", status.profile, status.seed)
 }
 

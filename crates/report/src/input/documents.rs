@@ -2,6 +2,7 @@
 //! member that is missing or of another form is missing in the report.
 
 use crate::run::{Bandwidths, Config, Network, NetworkHost, Role, SimStats};
+use base::StartDate;
 use saphyr::{LoadableYamlNode, Yaml};
 use serde::Deserialize;
 use serde_json::Value;
@@ -28,6 +29,10 @@ pub fn config(text: &str) -> Result<Config, String> {
         seed: get(general, "seed").and_then(text_of).and_then(|seed| seed.parse().ok()),
         stop_time_s: seconds(Some(general), "stop_time"),
         bootstrap_end_s: seconds(Some(general), "bootstrap_end_time"),
+        start_date: get(general, "start_date")
+            .and_then(text_of)
+            .and_then(|date| StartDate::parse(&date).ok())
+            .unwrap_or_default(),
         traffic_interval_s: seconds(Some(general), "heartbeat_interval"),
         hosts,
         essence: essence(text),

@@ -100,21 +100,22 @@ fn take(record: Record, facts: &mut HostFacts, names: &mut Names) {
         Record::Circuit(record) => {
             facts.watches_circuits = true;
             facts.circuits.push(Circuit {
-                at_s: clock::from_unix(record.at),
+                at_s: clock::from_unix(facts.start, record.at),
                 build_s: record.build,
                 purpose: names.get(record.purpose.as_deref().unwrap_or("unknown")),
                 error: record.error.as_deref().map(|error| names.get(error)),
             });
         }
         Record::Bandwidth { at, written } => {
-            facts.control_port_written.get_or_insert_with(|| Bins::new(1.0)).add(clock::from_unix(at) - 0.5, written);
+            let at_s = clock::from_unix(facts.start, at);
+            facts.control_port_written.get_or_insert_with(|| Bins::new(1.0)).add(at_s - 0.5, written);
         }
         Record::Start | Record::End | Record::Unknown => {}
     }
 }
 
 fn take_transfer(record: &TransferRecord, facts: &mut HostFacts, names: &mut Names) {
-    let start_s = clock::from_unix(record.start);
+    let start_s = clock::from_unix(facts.start, record.start);
     let failed_at = record.error.as_ref().and_then(|error| error.at);
     let signs = [record.request, record.first_byte, record.last_byte, failed_at];
     let reached = record.tenths.iter().chain(&signs).flatten().copied().fold(0.0, f64::max);

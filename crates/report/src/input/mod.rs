@@ -13,6 +13,7 @@ mod tor_log;
 use crate::bins::Bins;
 use crate::error::{Error, Result};
 use crate::run::{Circuit, Damage, Run, TorLog, Transfer};
+use base::{ByteSize, StartDate};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
@@ -23,6 +24,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The width of bins of what programs tell, in seconds.
 const TOLD_WIDTH_S: f64 = 1.0;
 
+/// What a run itself writes is shorter.
+const LONGEST_DOCUMENT: ByteSize = ByteSize(512 << 20);
+
 /// The simulator tells of traffic at most this often, whatever the interval of heartbeats.
 const SHORTEST_INTERVAL_S: f64 = 0.1;
 
@@ -30,6 +34,8 @@ const SHORTEST_INTERVAL_S: f64 = 0.1;
 #[derive(Debug)]
 pub(crate) struct HostFacts {
     host: Arc<str>,
+    /// The date at which its clock began.
+    start: StartDate,
     /// Whether the host's tor reaches the network through a bridge.
     uses_bridge: bool,
     transfers: Vec<Transfer>,
@@ -48,6 +54,7 @@ impl HostFacts {
     fn new(host: &str) -> HostFacts {
         HostFacts {
             host: host.into(),
+            start: StartDate::default(),
             uses_bridge: false,
             transfers: Vec::new(),
             generators: 0,
@@ -169,7 +176,8 @@ fn document<T>(
     if !path.exists() {
         return None;
     }
-    let parsed = fs::read_to_string(&path).map_err(|error| error.to_string()).and_then(|text| parse(&text));
+    let text = base::input::text(&path, LONGEST_DOCUMENT);
+    let parsed = text.map_err(|error| error.to_string()).and_then(|text| parse(&text));
     match parsed {
         Ok(document) => Some(document),
         Err(why) => {
@@ -201,6 +209,7 @@ fn read_hosts(run: &Run, folders: &[(String, PathBuf)]) -> Vec<HostFacts> {
 
 fn read_host(run: &Run, host: &str, folder: &Path) -> HostFacts {
     let mut facts = HostFacts::new(host);
+    facts.start = run.config.as_ref().map_or_else(StartDate::default, |config| config.start_date);
     facts.uses_bridge = behaviour(run, host) == "bridge";
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut files: Vec<PathBuf> = entries.filter(|path| path.is_file()).collect();

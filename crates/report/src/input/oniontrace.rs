@@ -9,6 +9,7 @@ use super::lines::{Verdict, for_each_line};
 use super::{HostFacts, Names};
 use crate::bins::Bins;
 use crate::run::{Circuit, TorLog};
+use base::StartDate;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -20,11 +21,11 @@ pub fn read(path: &Path, name: &str, facts: &mut HostFacts) {
     let damage = for_each_line(path, name, |line| {
         let Ok(line) = std::str::from_utf8(line) else { return Verdict::Broken("not text") };
         if let Some((head, event)) = line.split_once(" 650 ") {
-            let Some(at_s) = moment(head) else { return Verdict::Broken("an event without its time") };
+            let Some(at_s) = moment(facts.start, head) else { return Verdict::Broken("an event without its time") };
             return take_event(at_s, event, facts, &mut names, &mut built);
         }
         if bootstrapped_s.is_none() && line.contains("Bootstrapped 100") {
-            bootstrapped_s = moment(line);
+            bootstrapped_s = moment(facts.start, line);
         }
         Verdict::Fine
     });
@@ -37,8 +38,8 @@ pub fn read(path: &Path, name: &str, facts: &mut HostFacts) {
 }
 
 /// The third word: a Unix time.
-fn moment(line: &str) -> Option<f64> {
-    line.split_ascii_whitespace().nth(2)?.parse().ok().map(clock::from_unix)
+fn moment(start: StartDate, line: &str) -> Option<f64> {
+    line.split_ascii_whitespace().nth(2)?.parse().ok().map(|unix_s| clock::from_unix(start, unix_s))
 }
 
 fn take_event(
@@ -66,7 +67,8 @@ fn take_event(
                 if !built.insert(id.to_owned()) {
                     return Verdict::Fine;
                 }
-                let Some(created_s) = option(event, "TIME_CREATED").and_then(clock::from_iso) else {
+                let Some(created_s) = option(event, "TIME_CREATED").and_then(|text| clock::from_iso(facts.start, text))
+                else {
                     return Verdict::Broken("a circuit without its time of creation");
                 };
                 let is_built = status == "BUILT";

@@ -151,7 +151,7 @@ fn take(stream: &Stream<'_>, behaviour: &str, facts: &mut HostFacts, names: &mut
     if stream.is_passive {
         return;
     }
-    let end_s = clock::from_unix(stream.end_unix_s);
+    let end_s = clock::from_unix(facts.start, stream.end_unix_s);
     let server = stream.remote.split(':').next().unwrap_or("");
     let start_s = end_s - stream.duration_s;
     let error = stream.error.as_ref().map(|error| {

@@ -3,9 +3,9 @@
 //! Lines are "Jan 01 00:16:40.000 [notice] Bootstrapped 100% (done): Done".
 
 use super::HostFacts;
-use super::clock;
 use super::lines::{Verdict, for_each_line};
 use crate::run::TorLog;
+use base::StartDate;
 use std::path::Path;
 
 /// How many different warnings one tor may have; later ones count together.
@@ -16,19 +16,19 @@ const OTHER_WARNINGS: &str = "(other warnings)";
 pub fn read(path: &Path, name: &str, facts: &mut HostFacts) {
     let mut log = TorLog { host: facts.host.to_string(), ..TorLog::default() };
     let damage = for_each_line(path, name, |line| match std::str::from_utf8(line) {
-        Ok(line) => take(line, &mut log),
+        Ok(line) => take(line, facts.start, &mut log),
         Err(_) => Verdict::Broken("not text"),
     });
     facts.damage.extend(damage);
     facts.tors.push(log);
 }
 
-fn take(line: &str, log: &mut TorLog) -> Verdict {
+fn take(line: &str, start: StartDate, log: &mut TorLog) -> Verdict {
     let Some((time, rest)) = line.split_once(" [") else { return Verdict::Fine };
     let Some((level, text)) = rest.split_once("] ") else { return Verdict::Fine };
     match level {
         "notice" => match text.strip_prefix("Bootstrapped ") {
-            Some(progress) => take_progress(time, progress, log),
+            Some(progress) => take_progress(time, progress, start, log),
             None => Verdict::Fine,
         },
         "warn" | "err" => {
@@ -43,9 +43,9 @@ fn take(line: &str, log: &mut TorLog) -> Verdict {
 }
 
 /// "45% (requesting_descriptors): Asking for relay descriptors".
-fn take_progress(time: &str, progress: &str, log: &mut TorLog) -> Verdict {
+fn take_progress(time: &str, progress: &str, start: StartDate, log: &mut TorLog) -> Verdict {
     let percent = progress.split_once('%').and_then(|(percent, _)| percent.parse().ok());
-    let (Some(percent), Some(at_s)) = (percent, clock::from_tor_log(time)) else {
+    let (Some(percent), Some(at_s)) = (percent, start.since(time)) else {
         return Verdict::Broken("a bootstrap message without percentage or time");
     };
     log.percent = percent;

@@ -3,7 +3,6 @@
 //! end of a process and `munmap`, none of which need to know of segments.
 
 use super::{Caller, Ids, Keyed, new_perm};
-use base::SimTime;
 use guest::AddressSpace;
 use linux_abi::Errno;
 use linux_abi::ipc::{IpcPerm, SHM_DEST, ShmidDs};
@@ -100,14 +99,14 @@ impl Segments {
     }
 
     /// A process gives up its memory.
-    pub fn detach_all(&mut self, memory: &AddressSpace, pid: i32, now: SimTime) {
+    pub fn detach_all(&mut self, memory: &AddressSpace, pid: i32, now: i64) {
         if self.ids.is_empty() {
             return;
         }
         for vma in memory.mappings().filter(|vma| vma.shared) {
             if let Some(segment) = self.by_object(vma.object()) {
                 segment.data.shm_lpid = pid;
-                segment.data.shm_dtime = seconds(now);
+                segment.data.shm_dtime = now;
             }
         }
     }
@@ -119,9 +118,4 @@ pub fn attachments<'a>(segment: &Segment, spaces: impl Iterator<Item = &'a Addre
     let count =
         |space: &AddressSpace| space.mappings().filter(|vma| vma.shared && vma.object() == object).count() as u64;
     spaces.map(count).sum()
-}
-
-/// Seconds of the Unix epoch.
-pub fn seconds(now: SimTime) -> i64 {
-    (now.unix_nanos() / 1_000_000_000) as i64
 }

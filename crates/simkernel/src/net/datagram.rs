@@ -10,7 +10,6 @@ use crate::ids::FileId;
 use crate::outcome::{Outcome, SysResult};
 use crate::user_io::{ByteSink, ByteSource};
 use crate::wait::Events;
-use base::SimTime;
 use linux_abi::Errno;
 use linux_abi::sockaddr::{SockaddrIn, SockaddrIn6};
 use linux_abi::socket::*;
@@ -181,19 +180,19 @@ pub(super) fn recv(ctx: &mut Ctx<'_>, file: FileId, wanted: &Incoming<'_>) -> Re
     };
     let local = ctx.kernel.net.stack.is_local(received.from.ip().to_canonical());
     let index = if local { interfaces::LOOPBACK_INDEX } else { interfaces::ETHERNET_INDEX };
+    let start = ctx.kernel.config.start_date;
     let socket = ctx.inet_mut(file)?;
     socket.stamp.received(&socket.kept, received.at);
-    stamp(&socket.kept, received.at, wanted.control_space, &mut message);
+    stamp(&socket.kept, start.unix_nanos(received.at), wanted.control_space, &mut message);
     describe(socket.family, &socket.kept, index, &received, wanted.control_space, &mut message);
     Ok(message)
 }
 
-/// SO_TIMESTAMP and SO_TIMESTAMPNS: when it came.
-fn stamp(kept: &Kept, came: SimTime, space: usize, message: &mut Message) {
+/// SO_TIMESTAMP and SO_TIMESTAMPNS: when it came, in nanoseconds of the Unix epoch.
+fn stamp(kept: &Kept, nanos: u64, space: usize, message: &mut Message) {
     if space == 0 || kept.is_empty() {
         return;
     }
-    let nanos = came.unix_nanos();
     let (secs, rest) = ((nanos / 1_000_000_000) as i64, (nanos % 1_000_000_000) as i64);
     if kept.get(SOL_SOCKET, SO_TIMESTAMPNS) == Some(1) {
         let time = Timespec { tv_sec: secs, tv_nsec: rest };

@@ -58,7 +58,7 @@ pub(super) fn futex_waitv(ctx: &mut Ctx<'_>, [list, count, flags, timeout, clock
         let time: Timespec = ctx.process.memory.read_value(timeout)?;
         let nanos = time.to_nanos().ok_or(Errno::EINVAL)?;
         ctx.deadline_at(match clock {
-            CLOCK_REALTIME => SimTime::from_unix_nanos(nanos),
+            CLOCK_REALTIME => ctx.kernel.config.start_date.moment(nanos),
             CLOCK_MONOTONIC => SimTime::from_uptime_nanos(nanos),
             _ => return Err(Errno::EINVAL.into()),
         });

@@ -12,7 +12,6 @@ use crate::kernel::Kernel;
 use crate::outcome::{Outcome, Restart, SysResult};
 use crate::user_io::ByteSink;
 use crate::wait::{Events, Wake};
-use base::SimTime;
 use linux_abi::capability::CAP_FOWNER;
 use linux_abi::fs::{NAME_MAX, O_ACCMODE, O_CREAT, O_EXCL, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY};
 use linux_abi::ipc::MqAttr;
@@ -112,7 +111,7 @@ fn set_deadline(ctx: &mut Ctx<'_>, timeout: u64) -> Result<(), Outcome> {
     if timeout != 0 && ctx.thread.wake == Wake::First {
         let time: Timespec = ctx.process.memory.read_value(timeout)?;
         let nanos = time.to_nanos().ok_or(Errno::EINVAL)?;
-        ctx.deadline_at(SimTime::from_unix_nanos(nanos));
+        ctx.deadline_at(ctx.kernel.config.start_date.moment(nanos));
     }
     Ok(())
 }

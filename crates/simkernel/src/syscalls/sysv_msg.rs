@@ -4,7 +4,7 @@ use crate::ctx::Ctx;
 use crate::futex::{FutexKey, Queue};
 use crate::ids::Tid;
 use crate::ipc::messages::{MESSAGE_MAX, Message, QUEUE_MAX, Receiver, Wanted};
-use crate::ipc::{self, IDS_MAX, Keyed, READ, WRITE, segments::seconds};
+use crate::ipc::{self, IDS_MAX, Keyed, READ, WRITE};
 use crate::kernel::Kernel;
 use crate::outcome::{Outcome, Restart, SysResult};
 use crate::wait::Wake;
@@ -17,11 +17,12 @@ const KIND_BYTES: u64 = 8;
 /// msgget(2).
 pub(super) fn msgget(ctx: &mut Ctx<'_>, [key, flags, ..]: [u64; 6]) -> SysResult {
     let (key, flags, caller) = (key as i32, flags as u32, ctx.ipc_caller());
+    let now = ctx.real_seconds();
     let queues = &mut ctx.kernel.ipc.messages;
     if let Some(id) = queues.ids.look_up(key, flags, caller)? {
         return Ok(id as u64);
     }
-    Ok(queues.create(key, flags, caller, seconds(ctx.now))? as u64)
+    Ok(queues.create(key, flags, caller, now)? as u64)
 }
 
 fn line(id: i32) -> FutexKey {
@@ -43,7 +44,7 @@ pub(super) fn msgsnd(ctx: &mut Ctx<'_>, [id, address, bytes, flags, ..]: [u64; 6
     }
     let mut text = vec![0; bytes as usize];
     ctx.process.memory.read(address.wrapping_add(KIND_BYTES), &mut text)?;
-    let (caller, pid, now) = (ctx.ipc_caller(), ctx.process.pid, seconds(ctx.now));
+    let (caller, pid, now) = (ctx.ipc_caller(), ctx.process.pid, ctx.real_seconds());
     let woken = ctx.thread.wake == Wake::Ready;
     // One that waited for room learns by another error that the queue is gone.
     let gone = |errno| if woken && errno == Errno::EINVAL { Errno::EIDRM } else { errno };
@@ -80,7 +81,7 @@ pub(super) fn msgrcv(ctx: &mut Ctx<'_>, [id, address, bytes, kind, flags, _]: [u
     }
     let wanted = wanted(kind as i64, flags)?;
     let most = if flags & MSG_NOERROR != 0 { usize::MAX } else { bytes as usize };
-    let (caller, pid, now) = (ctx.ipc_caller(), ctx.process.pid, seconds(ctx.now));
+    let (caller, pid, now) = (ctx.ipc_caller(), ctx.process.pid, ctx.real_seconds());
     let queue = ctx.kernel.ipc.messages.ids.get_mut(id)?;
     ipc::check(&queue.data.msg_perm, caller, READ)?;
     match queue.receive(wanted, most, pid, now) {
@@ -190,7 +191,7 @@ fn describe(ctx: &mut Ctx<'_>, id: i32, command: i32, address: u64) -> SysResult
 /// IPC_SET: senders and receivers that wait look again.
 fn set(ctx: &mut Ctx<'_>, id: i32, address: u64) -> SysResult {
     let wanted: MsqidDs = ctx.process.memory.read_value(address)?;
-    let (caller, now) = (ctx.ipc_caller(), seconds(ctx.now));
+    let (caller, now) = (ctx.ipc_caller(), ctx.real_seconds());
     let queue = ctx.kernel.ipc.messages.ids.get_mut(id)?;
     ipc::check_owner(queue.perm(), caller)?;
     if wanted.msg_qbytes > QUEUE_MAX && caller.uid != 0 {

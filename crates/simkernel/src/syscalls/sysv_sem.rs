@@ -4,7 +4,7 @@ use crate::ctx::Ctx;
 use crate::futex::{FutexKey, FutexWaiter, Queue};
 use crate::ids::Pid;
 use crate::ipc::semaphores::{OPERATIONS_MAX, Obstacle, SET_MAX, SemaphoreSet, Served, VALUE_MAX};
-use crate::ipc::{self, IDS_MAX, Keyed, READ, WRITE, segments::seconds};
+use crate::ipc::{self, IDS_MAX, Keyed, READ, WRITE};
 use crate::kernel::Kernel;
 use crate::outcome::{Outcome, Restart, SysResult};
 use crate::wait::Wake;
@@ -18,6 +18,7 @@ pub(super) fn semget(ctx: &mut Ctx<'_>, [key, count, flags, ..]: [u64; 6]) -> Sy
     let (key, count, flags) = (key as i32, count as i32, flags as u32);
     let count = usize::try_from(count).ok().filter(|count| *count <= SET_MAX).ok_or(Errno::EINVAL)?;
     let caller = ctx.ipc_caller();
+    let now = ctx.real_seconds();
     let sets = &mut ctx.kernel.ipc.semaphores;
     if let Some(id) = sets.ids.look_up(key, flags, caller)? {
         let fits = sets.ids.get(id)?.semaphores.len() >= count;
@@ -26,7 +27,7 @@ pub(super) fn semget(ctx: &mut Ctx<'_>, [key, count, flags, ..]: [u64; 6]) -> Sy
     if count == 0 {
         return Err(Errno::EINVAL.into());
     }
-    Ok(sets.create(key, count, flags, caller, seconds(ctx.now))? as u64)
+    Ok(sets.create(key, count, flags, caller, now)? as u64)
 }
 
 /// semop(2).
@@ -60,7 +61,7 @@ fn operate(ctx: &mut Ctx<'_>, id: i32, operations: u64, count: u64, timeout: u64
         let nanos = time.to_nanos().ok_or(Errno::EINVAL)?;
         ctx.deadline_after(Some(SimDuration::from_nanos(nanos)));
     }
-    let (caller, pid, now, expired) = (ctx.ipc_caller(), ctx.process.pid, seconds(ctx.now), ctx.expired());
+    let (caller, pid, now, expired) = (ctx.ipc_caller(), ctx.process.pid, ctx.real_seconds(), ctx.expired());
     let set = ctx.kernel.ipc.semaphores.ids.get_mut(id)?;
     if list.iter().any(|operation| operation.sem_num as usize >= set.semaphores.len()) {
         return Err(Errno::EFBIG.into());
@@ -104,7 +105,7 @@ impl Kernel {
     /// A process ended: what its semaphore operations with SEM_UNDO did is undone.
     pub(crate) fn undo_semaphores(&mut self, pid: Pid, now: SimTime) {
         if !self.ipc.semaphores.ids.is_empty() {
-            let served = self.ipc.semaphores.undo_all(pid, seconds(now));
+            let served = self.ipc.semaphores.undo_all(pid, self.config.real_seconds(now));
             self.finish_operations(served);
         }
     }
@@ -167,7 +168,7 @@ pub(super) fn semctl(ctx: &mut Ctx<'_>, [id, number, command, argument, ..]: [u6
         }
         IPC_SET => {
             let wanted: SemidDs = ctx.process.memory.read_value(argument)?;
-            let (caller, now) = (ctx.ipc_caller(), seconds(ctx.now));
+            let (caller, now) = (ctx.ipc_caller(), ctx.real_seconds());
             let set = ctx.kernel.ipc.semaphores.ids.get_mut(id)?;
             ipc::check_owner(&set.perm, caller)?;
             ipc::set_perm(&mut set.perm, &wanted.sem_perm);
@@ -246,7 +247,7 @@ fn set_one(ctx: &mut Ctx<'_>, id: i32, number: i32, value: i32) -> SysResult {
     if !(0..=VALUE_MAX).contains(&value) {
         return Err(Errno::ERANGE.into());
     }
-    let (pid, now) = (ctx.process.pid, seconds(ctx.now));
+    let (pid, now) = (ctx.process.pid, ctx.real_seconds());
     let set = set_of(ctx, id, WRITE)?;
     let number = usize::try_from(number).ok().filter(|n| *n < set.semaphores.len()).ok_or(Errno::EINVAL)?;
     set.set(number, value, pid);
@@ -264,7 +265,7 @@ fn set_all(ctx: &mut Ctx<'_>, id: i32, address: u64) -> SysResult {
     if values.iter().any(|value| i32::from(*value) > VALUE_MAX) {
         return Err(Errno::ERANGE.into());
     }
-    let (pid, now) = (ctx.process.pid, seconds(ctx.now));
+    let (pid, now) = (ctx.process.pid, ctx.real_seconds());
     let set = set_of(ctx, id, WRITE)?;
     for (number, value) in values.into_iter().enumerate() {
         set.set(number, value.into(), pid);

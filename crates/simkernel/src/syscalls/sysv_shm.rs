@@ -1,7 +1,7 @@
 //! System V shared memory: shmget, shmat, shmdt, shmctl.
 
 use crate::ctx::Ctx;
-use crate::ipc::segments::{self, BYTES_MAX, PAGE, SEGMENTS_MAX, seconds};
+use crate::ipc::segments::{self, BYTES_MAX, PAGE, SEGMENTS_MAX};
 use crate::ipc::{self, Keyed, READ, WRITE};
 use crate::outcome::SysResult;
 use guest::{AddressSpace, Backing, MapRequest, PROT_EXEC, PROT_READ, PROT_WRITE, VmaKind};
@@ -13,6 +13,7 @@ pub(super) fn shmget(ctx: &mut Ctx<'_>, [key, bytes, flags, ..]: [u64; 6]) -> Sy
     let (key, flags) = (key as i32, flags as u32);
     collect(ctx);
     let caller = ctx.ipc_caller();
+    let now = ctx.real_seconds();
     let segments = &mut ctx.kernel.ipc.segments;
     if let Some(id) = segments.ids.look_up(key, flags, caller)? {
         let fits = segments.ids.get(id)?.data.shm_segsz >= bytes;
@@ -24,7 +25,7 @@ pub(super) fn shmget(ctx: &mut Ctx<'_>, [key, bytes, flags, ..]: [u64; 6]) -> Sy
     if flags & SHM_HUGETLB != 0 {
         return Err(Errno::ENOMEM.into());
     }
-    let id = segments.create(key, bytes, flags, caller, ctx.process.pid.0 as i32, seconds(ctx.now))?;
+    let id = segments.create(key, bytes, flags, caller, ctx.process.pid.0 as i32, now)?;
     Ok(id as u64)
 }
 
@@ -57,9 +58,10 @@ pub(super) fn shmat(ctx: &mut Ctx<'_>, [id, address, flags, ..]: [u64; 6]) -> Sy
     };
     let start = ctx.process.memory.mmap(&mut ctx.kernel.region, &request).map_err(super::memory::errno)?;
     let object = ctx.process.memory.shared_identity(start).map(|(object, _)| object);
+    let now = ctx.real_seconds();
     let segment = ctx.kernel.ipc.segments.ids.get_mut(id)?;
     segment.object = object;
-    segment.data.shm_atime = seconds(ctx.now);
+    segment.data.shm_atime = now;
     segment.data.shm_lpid = ctx.process.pid.0 as i32;
     Ok(start)
 }
@@ -98,7 +100,7 @@ pub(super) fn shmdt(ctx: &mut Ctx<'_>, [address, ..]: [u64; 6]) -> SysResult {
     for (start, bytes) in parts {
         ctx.process.memory.munmap(start, bytes).map_err(super::memory::errno)?;
     }
-    let (pid, now) = (ctx.process.pid.0 as i32, seconds(ctx.now));
+    let (pid, now) = (ctx.process.pid.0 as i32, ctx.real_seconds());
     if let Some(segment) = ctx.kernel.ipc.segments.by_object(object) {
         (segment.data.shm_lpid, segment.data.shm_dtime) = (pid, now);
     }
@@ -179,7 +181,7 @@ fn describe(ctx: &mut Ctx<'_>, id: i32, command: i32, address: u64) -> SysResult
 
 fn change(ctx: &mut Ctx<'_>, id: i32, command: i32, address: u64) -> SysResult {
     let wanted: ShmidDs = if command == IPC_SET { ctx.process.memory.read_value(address)? } else { ShmidDs::default() };
-    let (caller, now) = (ctx.ipc_caller(), seconds(ctx.now));
+    let (caller, now) = (ctx.ipc_caller(), ctx.real_seconds());
     let segment = ctx.kernel.ipc.segments.ids.get_mut(id)?;
     ipc::check_owner(segment.perm(), caller)?;
     match command {

@@ -10,7 +10,7 @@ use crate::outcome::{Outcome, Restart, SysResult};
 use crate::process::PosixTimer;
 use crate::timers::TimerKind;
 use crate::wait::Wake;
-use base::{SimDuration, SimTime};
+use base::{SimDuration, SimTime, StartDate};
 use linux_abi::capability::CAP_WAKE_ALARM;
 use linux_abi::event::{TFD_CLOEXEC, TFD_NONBLOCK};
 use linux_abi::fs::{O_NONBLOCK, O_RDWR};
@@ -36,9 +36,9 @@ fn clock_nanos(ctx: &Ctx<'_>, clock: i32) -> Result<u64, Errno> {
 }
 
 /// The moment at which a clock shows `nanos`.
-fn moment_of(clock: i32, nanos: u64) -> SimTime {
+fn moment_of(start: StartDate, clock: i32, nanos: u64) -> SimTime {
     match clock {
-        CLOCK_REALTIME | CLOCK_REALTIME_ALARM | CLOCK_TAI => SimTime::from_unix_nanos(nanos),
+        CLOCK_REALTIME | CLOCK_REALTIME_ALARM | CLOCK_TAI => start.moment(nanos),
         _ => SimTime::from_uptime_nanos(nanos),
     }
 }
@@ -130,7 +130,8 @@ pub(super) fn clock_nanosleep(ctx: &mut Ctx<'_>, [clock, flags, request, remaini
     }
     demand_alarm(ctx, clock)?;
     if flags as u32 & TIMER_ABSTIME != 0 {
-        return sleep(ctx, moment_of(clock, nanos), None);
+        let moment = moment_of(ctx.kernel.config.start_date, clock, nanos);
+        return sleep(ctx, moment, None);
     }
     sleep(ctx, ctx.now + SimDuration::from_nanos(nanos), Some(remaining))
 }
@@ -355,7 +356,7 @@ pub(super) fn timer_settime(ctx: &mut Ctx<'_>, [id, flags, new, old, ..]: [u64; 
         (0, _) => None,
         (_, true) if measures_computing => Some(SimTime::from_nanos(value)),
         (_, true) if value < clock_now => Some(overdue(timer, clock_now - value, now)),
-        (_, true) => Some(moment_of(clock, value)),
+        (_, true) => Some(moment_of(ctx.kernel.config.start_date, clock, value)),
         (_, false) => Some(of_timer + SimDuration::from_nanos(value)),
     };
     let (expires, generation) = (timer.expires, timer.generation);
@@ -455,7 +456,7 @@ pub(super) fn timerfd_settime(ctx: &mut Ctx<'_>, [fd, flags, new, old, ..]: [u64
     }
     let expires = match (value, flags & ABSTIME != 0) {
         (0, _) => None,
-        (_, true) => Some(moment_of(clock, value).max(now)),
+        (_, true) => Some(moment_of(ctx.kernel.config.start_date, clock, value).max(now)),
         (_, false) => Some(now + SimDuration::from_nanos(value)),
     };
     ctx.kernel.set_timerfd(file, expires, interval)?;

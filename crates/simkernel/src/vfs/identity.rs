@@ -5,9 +5,8 @@
 //! nanosecond later than the last one, so that `make` sees what was changed after what was built. The real-time clock shows
 //! no earlier time than the last stamp.
 
-use base::SimTime;
 use base::map::FastMap;
-use base::time::UNIX_START_NS;
+use base::{SimTime, StartDate};
 use linux_abi::fs::{S_IFDIR, S_IFMT, Stat};
 
 /// The device number of all files of writable areas.
@@ -33,11 +32,6 @@ impl Times {
         Times { accessed: ns, modified: ns, changed: ns }
     }
 
-    /// Of what was there before the run.
-    pub fn of_start() -> Self {
-        Times::at(SimTime::ZERO.unix_nanos())
-    }
-
     /// Puts them into what `stat` answers.
     pub fn show(&self, stat: &mut Stat) {
         (stat.st_atime, stat.st_atime_nsec) = split(self.accessed);
@@ -59,8 +53,9 @@ pub struct Attributes {
     pub device: Option<(u32, u64)>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Identities {
+    start_date: StartDate,
     numbers: FastMap<(u64, u64), u64>,
     attributes: FastMap<u64, Attributes>,
     given: u64,
@@ -69,15 +64,30 @@ pub struct Identities {
 }
 
 impl Identities {
+    /// For a host whose clock begins at this date.
+    pub fn new(start_date: StartDate) -> Self {
+        let (numbers, attributes) = Default::default();
+        Identities { start_date, numbers, attributes, given: 0, last_stamp: 0 }
+    }
+
+    pub fn start_date(&self) -> StartDate {
+        self.start_date
+    }
+
+    /// The times of what was there before the run.
+    pub fn times_of_start(&self) -> Times {
+        Times::at(self.start_date.unix_nanos(SimTime::ZERO))
+    }
+
     /// The time for what happens to files now, in nanoseconds of the Unix epoch: later than any before.
     pub fn stamp(&mut self, now: SimTime) -> u64 {
-        self.last_stamp = now.unix_nanos().max(self.last_stamp + 1);
+        self.last_stamp = self.start_date.unix_nanos(now).max(self.last_stamp + 1);
         self.last_stamp
     }
 
     /// What the real-time clock shows, in nanoseconds of the Unix epoch.
     pub fn real_time(&self, now: SimTime) -> u64 {
-        now.unix_nanos().max(self.last_stamp)
+        self.start_date.unix_nanos(now).max(self.last_stamp)
     }
 
     /// The number that stands for a real inode.
@@ -116,15 +126,15 @@ impl Identities {
 
     /// A write: modification and change time.
     pub fn touch(&mut self, number: u64, now: SimTime) {
-        let stamp = self.stamp(now).into();
-        let times = self.attributes(number).times.get_or_insert(Times::of_start());
+        let (stamp, of_start) = (self.stamp(now).into(), self.times_of_start());
+        let times = self.attributes(number).times.get_or_insert(of_start);
         (times.modified, times.changed) = (stamp, stamp);
     }
 
     /// A change of attributes: change time.
     pub fn change(&mut self, number: u64, now: SimTime) {
-        let stamp = self.stamp(now).into();
-        self.attributes(number).times.get_or_insert(Times::of_start()).changed = stamp;
+        let (stamp, of_start) = (self.stamp(now).into(), self.times_of_start());
+        self.attributes(number).times.get_or_insert(of_start).changed = stamp;
     }
 
     /// `stat` as a guest sees it.
@@ -158,7 +168,7 @@ impl Identities {
 
     fn present_writable(&mut self, stat: &mut Stat) {
         let known = self.attributes.get(&stat.st_ino).copied().unwrap_or_default();
-        let times = known.times.unwrap_or(Times::of_start());
+        let times = known.times.unwrap_or(self.times_of_start());
         stat.st_dev = WRITABLE_DEVICE;
         (stat.st_uid, stat.st_gid) = known.owner.unwrap_or((0, 0));
         if let Some(mode) = known.mode {
@@ -179,24 +189,19 @@ fn split(ns: i128) -> (i64, i64) {
     (ns.div_euclid(1_000_000_000) as i64, ns.rem_euclid(1_000_000_000) as i64)
 }
 
-/// `stat` of something that is no file of the machine.
-pub fn synthetic_stat(number: u64, mode: u32, size: u64) -> Stat {
-    let (sec, nsec) = split(UNIX_START_NS.into());
-    Stat {
+/// `stat` of something that is no file of the machine, and as old as the host.
+pub fn synthetic_stat(start_date: StartDate, number: u64, mode: u32, size: u64) -> Stat {
+    let mut stat = Stat {
         st_dev: SYNTHETIC_DEVICE,
         st_ino: number,
         st_nlink: 1,
         st_mode: mode,
         st_size: size as i64,
         st_blksize: 4096,
-        st_atime: sec,
-        st_atime_nsec: nsec,
-        st_mtime: sec,
-        st_mtime_nsec: nsec,
-        st_ctime: sec,
-        st_ctime_nsec: nsec,
         ..Stat::default()
-    }
+    };
+    Times::at(start_date.unix_nanos(SimTime::ZERO)).show(&mut stat);
+    stat
 }
 
 #[cfg(test)]
@@ -205,7 +210,7 @@ mod tests {
 
     #[test]
     fn numbers_come_by_first_sight_and_are_not_given_twice() {
-        let mut identities = Identities::default();
+        let mut identities = Identities::new(StartDate::default());
         let first = identities.number(1, 700);
         let second = identities.number(1, 5);
         assert_eq!(second, first + 1);
@@ -216,7 +221,10 @@ mod tests {
             |identities: &mut Identities, number| identities.attributes(number).times.map(|times| times.changed);
         let (earlier, later) = (changed(&mut identities, first), changed(&mut identities, second));
         assert_eq!((earlier.map(|time| time + 1), later), (later, Some(identities.real_time(SimTime::ZERO).into())));
-        assert_eq!(identities.real_time(SimTime::from_nanos(9)), SimTime::from_nanos(9).unix_nanos());
+        assert_eq!(
+            identities.real_time(SimTime::from_nanos(9)),
+            StartDate::default().unix_nanos(SimTime::from_nanos(9))
+        );
         identities.forget(1, 700);
         assert_eq!(identities.number(1, 700), second + 1);
         assert!(identities.attributes(second + 1).times.is_none());

@@ -209,7 +209,7 @@ fn meminfo() -> String {
 
 /// proc_stat(5): the processor idles, since guests take no simulated time.
 fn machine_stat(view: &View<'_>) -> String {
-    let boot = (base::time::UNIX_START_NS - base::time::UPTIME_AT_START_NS) / 1_000_000_000;
+    let boot = view.config.start_date.boot_seconds();
     let idle = view.now.uptime_nanos() / 10_000_000;
     let processes = view.processes.iter().count() + 1;
     format!(

@@ -1,7 +1,8 @@
 //! A directory authority's identity and signing keys and the certificate that binds them (dir-spec, "Creating key certificates").
 
 use super::{fingerprint, hex_upper, private_pem, public_der, rsa_key};
-use base::SeedTree;
+use base::date::date_and_time;
+use base::{SeedTree, StartDate};
 use data_encoding::BASE64;
 use rsa::pkcs1::{EncodeRsaPublicKey, LineEnding};
 use rsa::{Pkcs1v15Sign, RsaPrivateKey};
@@ -10,9 +11,10 @@ use sha1::{Digest, Sha1};
 const IDENTITY_BITS: usize = 3072;
 const SIGNING_BITS: usize = 2048;
 
-/// Simulated clocks begin at 2000-01-01 00:00:00 UTC; a month before leaves room for hosts whose clocks are set back.
-const PUBLISHED: &str = "1999-12-01 00:00:00";
-const EXPIRES: &str = "2009-12-01 00:00:00";
+/// Certificates are so much older than the clocks of hosts, which leaves room for hosts whose clocks are set back.
+const AGE_S: i64 = 31 * 86_400;
+/// And last ten years.
+const LIFE_S: i64 = 3_653 * 86_400;
 
 #[derive(Clone, Debug)]
 pub struct AuthorityKeys {
@@ -27,24 +29,27 @@ pub struct AuthorityKeys {
 }
 
 impl AuthorityKeys {
-    pub fn generate(seeds: &SeedTree, host: &str) -> AuthorityKeys {
+    pub fn generate(seeds: &SeedTree, host: &str, start: StartDate) -> AuthorityKeys {
         let identity = rsa_key(seeds, host, "authority identity", IDENTITY_BITS);
         let signing = rsa_key(seeds, host, "authority signing", SIGNING_BITS);
         AuthorityKeys {
             v3_identity: hex_upper(&fingerprint(&identity)),
             identity_key: private_pem(&identity),
             signing_key: private_pem(&signing),
-            certificate: certificate(&identity, &signing),
+            certificate: certificate(&identity, &signing, start),
         }
     }
 }
 
-fn certificate(identity: &RsaPrivateKey, signing: &RsaPrivateKey) -> String {
+fn certificate(identity: &RsaPrivateKey, signing: &RsaPrivateKey, start: StartDate) -> String {
+    let published = (start.unix_seconds() as i64 - AGE_S).max(0);
     let crosscert = sign(signing, &Sha1::digest(public_der(identity)));
     let mut text = format!(
-        "dir-key-certificate-version 3\nfingerprint {}\ndir-key-published {PUBLISHED}\ndir-key-expires {EXPIRES}\n\
+        "dir-key-certificate-version 3\nfingerprint {}\ndir-key-published {}\ndir-key-expires {}\n\
          dir-identity-key\n{}dir-signing-key\n{}dir-key-crosscert\n{}dir-key-certification\n",
         hex_upper(&fingerprint(identity)),
+        date_and_time(published),
+        date_and_time(published + LIFE_S),
         public_pem(identity),
         public_pem(signing),
         pem("ID SIGNATURE", &crosscert),

@@ -46,7 +46,7 @@ fn a_relays_fingerprint_is_what_tor_lists() {
 
 #[test]
 fn an_authoritys_certificate_carries_valid_signatures_of_its_keys() {
-    let keys = AuthorityKeys::generate(&seeds(), "authority1");
+    let keys = AuthorityKeys::generate(&seeds(), "authority1", base::StartDate::default());
     let block = |begin: &str, end: &str| {
         let start = keys.certificate.find(begin).expect("a block");
         let length = keys.certificate[start..].find(end).expect("its end") + end.len();
@@ -76,7 +76,7 @@ fn an_authoritys_certificate_carries_valid_signatures_of_its_keys() {
 
 #[test]
 fn openssl_finds_nothing_wrong_with_the_keys() {
-    let keys = AuthorityKeys::generate(&seeds(), "authority1");
+    let keys = AuthorityKeys::generate(&seeds(), "authority1", base::StartDate::default());
     let folder = tempfile::tempdir().expect("a temporary folder");
     for (name, pem) in [("identity", &keys.identity_key), ("signing", &keys.signing_key)] {
         let file = folder.path().join(name);

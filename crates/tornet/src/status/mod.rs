@@ -6,6 +6,7 @@ mod tor_log;
 mod transfers;
 
 use crate::Error;
+use base::{ByteSize, StartDate, input};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -13,6 +14,12 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use tor_log::TorLog;
 use transfers::Transfers;
+
+/// What a run itself writes is shorter.
+const LONGEST_DOCUMENT: ByteSize = ByteSize(512 << 20);
+
+/// Lines of programs that are longer are taken in pieces, which mean nothing.
+const LONGEST_LINE: u64 = 1 << 20;
 
 /// Notable log lines that are told, most frequent first.
 const TOLD_MESSAGES: usize = 10;
@@ -26,11 +33,21 @@ pub struct Status {
     pub simulated_s: Option<f64>,
     /// Seconds of simulated time that the experiment wants.
     pub stop_s: Option<f64>,
-    /// Whether the run has written its statistics, the last thing that it does.
-    pub finished: bool,
+    pub state: State,
     pub roles: Vec<RoleStatus>,
     pub transfers: Vec<TransferStatus>,
     pub log: LogStatus,
+}
+
+/// Whether a run goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Or it was broken off: it has not written its statistics, the last thing that it does.
+    Running,
+    /// It has ended before the experiment's end, as somebody wanted.
+    Stopped,
+    Finished,
 }
 
 /// The tors of one role.
@@ -106,7 +123,7 @@ const ROLES: &[&str] = &["authority", "guard", "exit", "guard-exit", "middle", "
 impl Status {
     /// Reads the data directory of a run, finished or not.
     pub fn read(data: &Path) -> Result<Status, Error> {
-        let network = network_file(data)?;
+        let (network, start) = (network_file(data)?, start_date(data));
         let mut roles: BTreeMap<(usize, String), Vec<(String, TorLog)>> = BTreeMap::new();
         let mut transfers = Transfers::default();
         let mut messages: BTreeMap<String, usize> = BTreeMap::new();
@@ -121,7 +138,7 @@ impl Status {
             }
             let mut tor = TorLog::default();
             for file in files.iter().filter(|file| is_output_of(file, "tor")) {
-                tor.read(open(file)?).map_err(Error::reading(file))?;
+                tor.read(open(file)?, start).map_err(Error::reading(file))?;
             }
             log.warnings += tor.warnings;
             log.expected_warnings += tor.expected_warnings;
@@ -135,12 +152,18 @@ impl Status {
         messages.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         messages.truncate(TOLD_MESSAGES);
         log.messages = messages;
+        let (simulated_s, stop_s) = (simulated_s(data), network.stop_s);
+        let is_early = simulated_s.zip(stop_s).is_some_and(|(simulated, stop)| simulated < stop);
         Ok(Status {
             profile: network.profile,
             seed: network.seed,
-            simulated_s: simulated_s(data),
-            stop_s: network.stop_s,
-            finished: data.join("sim-stats.json").is_file(),
+            simulated_s,
+            stop_s,
+            state: match (data.join("sim-stats.json").is_file(), is_early) {
+                (false, _) => State::Running,
+                (true, true) => State::Stopped,
+                (true, false) => State::Finished,
+            },
             roles: roles.into_iter().map(|((_, role), tors)| role_status(role, tors)).collect(),
             transfers: transfers.status(),
             log,
@@ -158,9 +181,9 @@ fn network_file(data: &Path) -> Result<NetworkFile, Error> {
     if !data.is_dir() {
         return Err(Error::input(format!("{} is no folder; name the data directory of a run", data.display())));
     }
-    let text = fs::read_to_string(&path).map_err(|error| {
+    let text = input::text(&path, LONGEST_DOCUMENT).map_err(|error| {
         Error::input(format!(
-            "{} cannot be read ({error}); is {} the data directory of a network that 'gnomon tor new' made?",
+            "{} {error}; is {} the data directory of a network that 'gnomon tor new' made?",
             path.display(),
             data.display()
         ))
@@ -231,12 +254,20 @@ fn is_output_of(file: &Path, program: &str) -> bool {
 }
 
 fn open(file: &Path) -> Result<BufReader<File>, Error> {
-    Ok(BufReader::new(File::open(file).map_err(Error::reading(file))?))
+    let open = input::open(file).map_err(|error| Error::input(format!("{} {error}", file.display())))?;
+    Ok(BufReader::new(open))
+}
+
+/// When the clocks of hosts began, as the run's configuration says.
+fn start_date(data: &Path) -> StartDate {
+    let text = input::text(&data.join("processed-config.yaml"), LONGEST_DOCUMENT).unwrap_or_default();
+    let value = text.lines().find_map(|line| line.trim_start().strip_prefix("start_date: "));
+    value.and_then(|date| StartDate::parse(date).ok()).unwrap_or_default()
 }
 
 /// The last row of `progress.csv`, which a running run appends to.
 fn simulated_s(data: &Path) -> Option<f64> {
-    let text = fs::read_to_string(data.join("progress.csv")).ok()?;
+    let text = input::text(&data.join("progress.csv"), LONGEST_DOCUMENT).ok()?;
     let complete = &text[..=text.rfind('\n')?];
     complete.lines().last()?.split(',').next()?.parse().ok()
 }
@@ -288,13 +319,24 @@ mod tests {
     fn a_running_run_is_told_as_far_as_it_is() {
         let data = run();
         let status = Status::read(data.path()).expect("a status");
-        assert_eq!((status.simulated_s, status.stop_s, status.finished), (Some(20.5), Some(180.0), false));
+        assert_eq!((status.simulated_s, status.stop_s, status.state), (Some(20.5), Some(180.0), State::Running));
         let guards = &status.roles[0];
         assert_eq!((guards.role.as_str(), guards.tors, guards.started, guards.bootstrapped), ("guard", 2, 2, 1));
         assert_eq!(guards.bootstrapped_s, Some(Spread { first: 40.5, median: 40.5, last: 40.5 }));
         assert_eq!(guards.behind, BTreeMap::from([("guard2".to_owned(), 45)]));
         let clients = &status.roles[1];
         assert_eq!((clients.role.as_str(), clients.tors, clients.started), ("web client", 1, 0));
+    }
+
+    #[test]
+    fn a_run_that_was_stopped_is_not_finished() {
+        let data = run();
+        fs::write(data.path().join("sim-stats.json"), "{}").expect("a file");
+        assert_eq!(Status::read(data.path()).expect("a status").state, State::Stopped);
+        fs::write(data.path().join("progress.csv"), "sim_s,wall_s\n10.5,1\n180,2\n").expect("a file");
+        let status = Status::read(data.path()).expect("a status");
+        assert_eq!(status.state, State::Finished);
+        assert!(status.json().contains("\"state\": \"finished\""));
     }
 
     #[test]

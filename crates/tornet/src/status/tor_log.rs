@@ -1,7 +1,9 @@
 //! What one tor's log says: how far it is, and what it complained about.
 
+use super::LONGEST_LINE;
+use base::StartDate;
 use std::collections::BTreeMap;
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 
 /// What is in warnings that every tor of a private network gives, and that mean nothing.
 const EXPECTED: &[&str] = &[
@@ -31,12 +33,12 @@ pub(super) struct TorLog {
 }
 
 impl TorLog {
-    /// Reads a log to its end. A last line that is not complete is left out.
-    pub(super) fn read(&mut self, mut log: impl BufRead) -> std::io::Result<()> {
+    /// Reads a log, whose clock began at `start`, to its end. A last line that is not complete is left out.
+    pub(super) fn read(&mut self, mut log: impl BufRead, start: StartDate) -> std::io::Result<()> {
         let mut line = Vec::new();
-        while log.read_until(b'\n', &mut line)? > 0 {
+        while (&mut log).take(LONGEST_LINE).read_until(b'\n', &mut line)? > 0 {
             if line.last() == Some(&b'\n') {
-                self.take(&String::from_utf8_lossy(&line));
+                self.take(&String::from_utf8_lossy(&line), start);
             }
             line.clear();
         }
@@ -44,7 +46,7 @@ impl TorLog {
     }
 
     /// A line such as "Jan 01 00:00:30.470 [notice] Bootstrapped 100% (done): Done".
-    fn take(&mut self, line: &str) {
+    fn take(&mut self, line: &str, start: StartDate) {
         self.has_started = true;
         let Some((time, rest)) = line.split_once(" [") else { return };
         let Some((level, message)) = rest.split_once("] ") else { return };
@@ -58,7 +60,7 @@ impl TorLog {
                 let Some(percent) = bootstrap_percent(message) else { return };
                 self.percent = percent;
                 if percent == 100 && self.bootstrapped_s.is_none() {
-                    self.bootstrapped_s = simulated_s(time);
+                    self.bootstrapped_s = start.since(time);
                 }
             }
         }
@@ -67,32 +69,6 @@ impl TorLog {
 
 fn bootstrap_percent(message: &str) -> Option<u32> {
     message.strip_prefix("Bootstrapped ")?.split_once('%')?.0.parse().ok()
-}
-
-/// The simulated time of a log line, whose clock began on Jan 01 00:00:00 of 2000.
-fn simulated_s(time: &str) -> Option<f64> {
-    const MONTHS: [(&str, u32); 12] = [
-        ("Jan", 31),
-        ("Feb", 29),
-        ("Mar", 31),
-        ("Apr", 30),
-        ("May", 31),
-        ("Jun", 30),
-        ("Jul", 31),
-        ("Aug", 31),
-        ("Sep", 30),
-        ("Oct", 31),
-        ("Nov", 30),
-        ("Dec", 31),
-    ];
-    let mut words = time.split_whitespace();
-    let (month, day, clock) = (words.next()?, words.next()?.parse::<u32>().ok()?, words.next()?);
-    let month = MONTHS.iter().position(|(name, _)| *name == month)?;
-    let days = MONTHS[..month].iter().map(|(_, days)| days).sum::<u32>() + day.checked_sub(1)?;
-    let mut parts = clock.split(':');
-    let (hours, minutes): (f64, f64) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-    let seconds: f64 = parts.next()?.parse().ok()?;
-    Some(f64::from(days) * 86_400.0 + hours * 3600.0 + minutes * 60.0 + seconds)
 }
 
 /// Alike messages as one: each run of digits, with the dots and colons of addresses in it, becomes `#`.
@@ -114,14 +90,6 @@ fn without_numbers(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn clocks_count_from_the_first_of_january() {
-        assert_eq!(simulated_s("Jan 01 00:00:30.470"), Some(30.470));
-        assert_eq!(simulated_s("Jan 02 01:02:03.000"), Some(86_400.0 + 3723.0));
-        assert_eq!(simulated_s("Mar 01 00:00:00.000"), Some(60.0 * 86_400.0));
-        assert_eq!(simulated_s("nonsense"), None);
-    }
 
     #[test]
     fn alike_messages_count_together() {

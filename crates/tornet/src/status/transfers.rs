@@ -1,9 +1,10 @@
 //! What `gnomon-traffic` wrote: its transfers, counted by behaviour and size.
 
+use super::LONGEST_LINE;
 use super::{TransferStatus, median};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 
 #[derive(Debug, Default)]
 pub(super) struct Transfers(BTreeMap<(String, Option<u64>), Kind>);
@@ -37,7 +38,7 @@ impl Transfers {
     /// where it is given.
     pub(super) fn read(&mut self, mut output: impl BufRead, way: Option<&str>) -> std::io::Result<()> {
         let mut line = Vec::new();
-        while output.read_until(b'\n', &mut line)? > 0 {
+        while (&mut output).take(LONGEST_LINE).read_until(b'\n', &mut line)? > 0 {
             // Cheaper than to read what a long output consists of otherwise.
             if line.starts_with(b"{\"kind\":\"transfer\"")
                 && let Ok(transfer) = serde_json::from_slice::<Line>(&line)
