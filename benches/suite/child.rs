@@ -14,7 +14,6 @@ use simkernel::host::Slice;
 use simkernel::{HostConfig, HostName, Kernel, NetworkSettings};
 use std::net::Ipv4Addr;
 use std::ops::Range;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 
@@ -77,7 +76,7 @@ impl WholeHost {
             name: "program".to_owned(),
             arguments: vec![program.as_bytes().to_vec()],
             environment: Vec::new(),
-            working_directory: host_dir.as_os_str().as_bytes().to_vec(),
+            working_directory: format!("{}/hosts/host{host}", simkernel::host::DATA_DIRECTORY).into_bytes(),
             kill_at_call: None,
             credentials: Default::default(),
         };
@@ -95,7 +94,10 @@ impl WholeHost {
             crash_reports: false,
             debug: None,
             strace_live: false,
+            show_outputs: false,
+            output_limit: None,
             strace: None,
+            start_date: base::StartDate::default(),
             real_descriptors: GUEST_DESCRIPTORS / hosts as usize,
             open_files: 1024,
         };

@@ -2,9 +2,9 @@
 
 use crate::debug::DebugTarget;
 use crate::net::dns::NameTable;
-use base::{HostId, SeedTree, SimDuration, SimTime};
+use base::{HostId, SeedTree, SimDuration, SimTime, StartDate};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -144,7 +144,25 @@ pub struct Slice {
     pub line_is_free: bool,
 }
 
+/// Where guests see the run's directory, wherever it lies on the machine and whatever it is called there: what they are told of it
+/// (`getcwd`, `/proc`) must not change a run. The directory above it stands for the one in which the run's directory lies, so that
+/// `../../..` leads from a host's folder to the experiment's own files, as in the machine's tree.
+pub const DATA_DIRECTORY: &str = "/gnomon-run/data";
+
 impl HostConfig {
+    /// Where guests see what lies at `real` in the run's directory; other paths are the same for them.
+    pub fn shown(&self, real: &Path) -> PathBuf {
+        match real.strip_prefix(&self.data_dir) {
+            Ok(rest) => Path::new(DATA_DIRECTORY).join(rest),
+            Err(_) => real.to_path_buf(),
+        }
+    }
+
+    /// What the host's real-time clock shows, in seconds of the Unix epoch.
+    pub fn real_seconds(&self, now: SimTime) -> i64 {
+        (self.start_date.unix_nanos(now) / 1_000_000_000) as i64
+    }
+
     /// Whether time moves by itself while threads run.
     pub fn time_moves(&self) -> bool {
         self.call_cost.is_some() || self.computing.speed.is_some()
@@ -157,14 +175,16 @@ pub struct HostConfig {
     /// `uname -n`, and the key of the host's random streams.
     pub name: String,
     pub addresses: Addresses,
-    /// The run's directory: the only place where guests may write.
+    /// The run's directory as the machine has it, without links: the only place where guests may write.
     pub data_dir: PathBuf,
-    /// The host's own folder in it: where guests start, and where the private parts of `/tmp` and its like lie.
+    /// The host's own folder in it, as the machine has it: where guests start, and where the private parts of `/tmp` and its like lie.
     pub host_dir: PathBuf,
     /// Every host of the experiment, shared between all of them.
     pub hosts: HostNames,
     pub network: NetworkSettings,
     pub seeds: SeedTree,
+    /// When the real-time clock begins.
+    pub start_date: StartDate,
     /// System calls that do not wait take simulated time.
     pub call_cost: Option<CallCost>,
     pub computing: ComputingRules,
@@ -174,6 +194,10 @@ pub struct HostConfig {
     pub debug: Option<DebugTarget>,
     /// Write logs of calls to standard error as they happen, not to files.
     pub strace_live: bool,
+    /// Show what guests write on the simulator's own standard output and error, too.
+    pub show_outputs: bool,
+    /// How much guests may write to standard output and error, all together; None for any.
+    pub output_limit: Option<u64>,
     /// Log every guest's system calls to a file.
     pub strace: Option<linux_abi::strace::Mode>,
     /// How many real descriptors this host may keep open between calls.

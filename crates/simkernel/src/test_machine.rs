@@ -57,7 +57,10 @@ impl Machine {
             crash_reports: false,
             debug: None,
             strace_live: false,
+            show_outputs: false,
+            output_limit: None,
             strace: None,
+            start_date: base::StartDate::default(),
             real_descriptors: 4,
             open_files: 1024,
         };

@@ -392,20 +392,44 @@ pub fn fallocate(ctx: &mut Ctx<'_>, [fd, mode, offset, len, ..]: [u64; 6]) -> Sy
     }
     let end = offset.checked_add(len).filter(|end| *end <= i64::MAX as u64).ok_or(Errno::EFBIG)?;
     let mode = mode as u32;
-    if mode & !(FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE) != 0 {
+    let (punches, zeroes) = (mode & FALLOC_FL_PUNCH_HOLE != 0, mode & FALLOC_FL_ZERO_RANGE != 0);
+    let is_known = mode & !(FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE) == 0;
+    if !is_known || punches && (zeroes || mode & FALLOC_FL_KEEP_SIZE == 0) {
         return Err(Errno::EOPNOTSUPP.into());
     }
     if mode & (FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE) == 0 && ctx.kernel.regular_size(id)? < end {
         ctx.demand_file_size(end)?;
     }
-    if mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE) != 0 {
-        let flags = rustix::fs::FallocateFlags::from_bits_truncate(mode);
-        let real = ctx.kernel.real_descriptor(id)?;
-        rustix::fs::fallocate(real, flags, offset, len).map_err(|e| Outcome::from(crate::vfs::errno(e)))?;
-    } else if mode & FALLOC_FL_KEEP_SIZE == 0 && ctx.kernel.regular_size(id)? < end {
+    if punches || zeroes {
+        clear(ctx, id, offset, end)?;
+    }
+    if mode & FALLOC_FL_KEEP_SIZE == 0 && ctx.kernel.regular_size(id)? < end {
         ctx.kernel.regular_truncate(id, end, ctx.now)?;
     }
     Ok(0)
+}
+
+/// Makes a part of a file zeroes, as far as the file goes: a hole where the machine's file system has such, or else written ones, which no
+/// guest can tell apart by reading.
+fn clear(ctx: &mut Ctx<'_>, id: FileId, offset: u64, end: u64) -> Result<(), Errno> {
+    const PIECE: u64 = 1 << 16;
+    let mut at = offset;
+    let end = end.min(ctx.kernel.regular_size(id)?);
+    if at >= end {
+        return Ok(());
+    }
+    let real = ctx.kernel.real_descriptor(id)?;
+    let hole = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
+    match rustix::fs::fallocate(real, hole, at, end - at) {
+        Err(rustix::io::Errno::OPNOTSUPP) => {}
+        other => return other.map_err(crate::vfs::errno),
+    }
+    let zeroes = [0; PIECE as usize];
+    while at < end {
+        let piece = &zeroes[..(end - at).min(PIECE) as usize];
+        at += rustix::io::pwrite(real, piece, at).map_err(crate::vfs::errno)? as u64;
+    }
+    Ok(())
 }
 
 /// cachestat(2): what a file has is cached and written.

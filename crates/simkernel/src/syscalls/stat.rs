@@ -14,6 +14,7 @@ use crate::vfs::synthetic;
 use crate::vfs::walk::Node;
 use linux_abi::Errno;
 use linux_abi::fs::*;
+use std::os::unix::ffi::OsStringExt;
 
 const HERE: u64 = AT_FDCWD as u64;
 
@@ -91,18 +92,18 @@ fn stat_path(ctx: &mut Ctx<'_>, dirfd: u64, path: &[u8], follow: bool) -> Result
             let id = ctx.file_of(pid, fd)?;
             stat_open(ctx, id)
         }
-        Node::Synthetic(synthetic::Synthetic::Namespace(namespace)) if follow => Ok(namespace_stat(namespace)),
+        Node::Synthetic(synthetic::Synthetic::Namespace(namespace)) if follow => Ok(namespace_stat(ctx, namespace)),
         Node::Synthetic(node) => Ok(ctx.with_vfs(|_, view| synthetic::stat(view, &target.path, &node))),
     }
 }
 
-fn namespace_stat(namespace: Namespace) -> Stat {
-    synthetic_stat(namespace.number, S_IFREG | 0o444, 0)
+fn namespace_stat(ctx: &Ctx<'_>, namespace: Namespace) -> Stat {
+    synthetic_stat(ctx.kernel.config.start_date, namespace.number, S_IFREG | 0o444, 0)
 }
 
 /// `stat` of an open file.
 fn stat_open(ctx: &mut Ctx<'_>, id: FileId) -> Result<Stat, Errno> {
-    let number = ANONYMOUS_NUMBERS + u64::from(id.0);
+    let (number, start) = (ANONYMOUS_NUMBERS + u64::from(id.0), ctx.kernel.config.start_date);
     let path = match &ctx.kernel.files[id].kind {
         FileKind::Regular(_) => return ctx.kernel.regular_stat(id),
         FileKind::Directory(directory) => directory.path.clone(),
@@ -115,20 +116,17 @@ fn stat_open(ctx: &mut Ctx<'_>, id: FileId) -> Result<Stat, Errno> {
             let node = synthetic::terminal_node(ctx.kernel.terminals.of(*file), file.tty);
             return Ok(ctx.with_vfs(|_, view| synthetic::stat(view, path.as_bytes(), &node)));
         }
-        FileKind::Output(output) => {
-            use std::os::unix::ffi::OsStrExt;
-            ctx.kernel.outputs()[*output as usize].path.as_os_str().as_bytes().to_vec()
-        }
+        FileKind::Output(output) => ctx.kernel.shown_output(*output).into_os_string().into_vec(),
         FileKind::Pipe(end) => {
-            return Ok(synthetic_stat(ANONYMOUS_NUMBERS * 2 + u64::from(end.pipe.0), S_IFIFO | 0o600, 0));
+            return Ok(synthetic_stat(start, ANONYMOUS_NUMBERS * 2 + u64::from(end.pipe.0), S_IFIFO | 0o600, 0));
         }
         FileKind::Inet(_) | FileKind::Netlink(_) | FileKind::Unix(_) => {
-            return Ok(synthetic_stat(number, S_IFSOCK | 0o777, 0));
+            return Ok(synthetic_stat(start, number, S_IFSOCK | 0o777, 0));
         }
-        FileKind::Namespace(namespace) => return Ok(namespace_stat(*namespace)),
+        FileKind::Namespace(namespace) => return Ok(namespace_stat(ctx, *namespace)),
         FileKind::Queue(open) => {
             let mode = ctx.kernel.ipc.queues.get(open.queue).mode;
-            return Ok(synthetic_stat(number, S_IFREG | mode, 80));
+            return Ok(synthetic_stat(start, number, S_IFREG | mode, 80));
         }
         FileKind::Inotify(_)
         | FileKind::Event(_)
@@ -136,7 +134,7 @@ fn stat_open(ctx: &mut Ctx<'_>, id: FileId) -> Result<Stat, Errno> {
         | FileKind::Signals(_)
         | FileKind::Epoll(_)
         | FileKind::Process(_) => {
-            return Ok(synthetic_stat(number, 0o600, 0));
+            return Ok(synthetic_stat(start, number, 0o600, 0));
         }
     };
     let path = if path.is_empty() { b"/".to_vec() } else { path };
@@ -156,9 +154,7 @@ impl Kernel {
             FileKind::Name(path) => path.clone(),
             FileKind::Snapshot(snapshot) => snapshot.path.clone(),
             FileKind::Device(device) => synthetic::device_path(*device),
-            FileKind::Output(output) => {
-                self.outputs()[*output as usize].path.to_string_lossy().into_owned().into_bytes()
-            }
+            FileKind::Output(output) => self.shown_output(*output).into_os_string().into_vec(),
             FileKind::Pipe(end) => format!("pipe:[{}]", ANONYMOUS_NUMBERS * 2 + u64::from(end.pipe.0)).into_bytes(),
             FileKind::Inet(_) | FileKind::Netlink(_) | FileKind::Unix(_) => {
                 format!("socket:[{}]", inode(id)).into_bytes()

@@ -1,13 +1,10 @@
 //! A bounded cache of real descriptors. Guests' files keep path and offset; a real descriptor is opened when one is needed and
 //! closed when others were needed more recently, so that thousands of guests fit the machine's limit.
 
+use crate::machine::errno;
 use linux_abi::Errno;
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-
-pub fn errno(error: rustix::io::Errno) -> Errno {
-    Errno::from_raw(error.raw_os_error()).unwrap_or(Errno::EIO)
-}
 
 #[derive(Debug)]
 struct Entry {

@@ -54,6 +54,10 @@ impl Vfs {
     /// The names in a real directory, overlays merged.
     pub(super) fn list_names(&self, path: &[u8], node: &RealNode) -> Result<BTreeMap<Vec<u8>, Found>, Errno> {
         let mut names = BTreeMap::new();
+        if super::mounts::is_beside_run(path) {
+            read_directory(node, &mut names)?;
+            return Ok(names);
+        }
         let lower = matches!(self.mounts.find(path).0, Area::Overlay(overlay) if overlay.shows_machine());
         if lower
             && !self.is_hidden(path)
@@ -71,9 +75,9 @@ impl Vfs {
 }
 
 fn read_directory(node: &RealNode, names: &mut BTreeMap<Vec<u8>, Found>) -> Result<(), Errno> {
-    let entries = std::fs::read_dir(as_path(&node.path)).map_err(|e| Errno::from_io(&e))?;
+    let entries = std::fs::read_dir(as_path(&node.path)).map_err(|e| crate::machine::io_errno(&e))?;
     for entry in entries {
-        let entry = entry.map_err(|e| Errno::from_io(&e))?;
+        let entry = entry.map_err(|e| crate::machine::io_errno(&e))?;
         let kind = entry.file_type().map_or(0, dirent_kind);
         names.insert(
             entry.file_name().as_bytes().to_vec(),

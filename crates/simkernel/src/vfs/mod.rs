@@ -23,10 +23,11 @@ pub mod walk;
 use crate::credentials::Credentials;
 use crate::files::pipe::PipeId;
 use crate::host::HostConfig;
+pub(crate) use crate::machine::errno;
+use crate::machine::errno_in_run;
 use base::SimTime;
 use base::map::FastMap;
 use descriptors::Descriptors;
-pub(crate) use descriptors::errno;
 use identity::{Identities, Times};
 use linux_abi::Errno;
 use linux_abi::fs::{S_IFDIR, S_IFIFO, S_IFLNK, S_IFMT, Stat};
@@ -103,7 +104,7 @@ impl Vfs {
             known_directories: FastMap::default(),
             known_links: FastMap::default(),
             hidden: BTreeSet::new(),
-            identities: Identities::default(),
+            identities: Identities::new(config.start_date),
             xattrs: FastMap::default(),
             descriptors: Descriptors::new(config.real_descriptors),
             fifos: BTreeMap::new(),
@@ -130,7 +131,8 @@ impl Vfs {
     pub fn create(&mut self, path: &[u8], new: &New<'_>) -> Result<(OwnedFd, RealNode), Errno> {
         let real = self.place(path)?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let fd = rustix::fs::open(&real[..], flags, Mode::from_raw_mode(new.mode & 0o777 | 0o600)).map_err(errno)?;
+        let fd =
+            rustix::fs::open(&real[..], flags, Mode::from_raw_mode(new.mode & 0o777 | 0o600)).map_err(errno_in_run)?;
         let node = self.created(path, real, new)?;
         Ok((fd, node))
     }
@@ -150,7 +152,7 @@ impl Vfs {
         let mode_bits = Mode::from_raw_mode(new.mode & 0o777 | 0o600);
         match rustix::fs::open(parent(&real), flags, mode_bits) {
             Ok(fd) => {
-                let stat = rustix::fs::fstat(&fd).map_err(errno)?;
+                let stat = rustix::fs::fstat(&fd).map_err(errno_in_run)?;
                 let owner = Permissions { mode: new.mode, user: new.owner.user.fs, group: new.owner.group.fs };
                 self.note_permissions(&stat, owner);
                 self.note_birth(&stat, new.now);
@@ -159,7 +161,7 @@ impl Vfs {
             // Not every file system has such files: a name that vanishes at once does for all but linking.
             Err(_) => {
                 let (fd, node) = self.create(&path, new)?;
-                rustix::fs::unlink(&node.path[..]).map_err(errno)?;
+                rustix::fs::unlink(&node.path[..]).map_err(errno_in_run)?;
                 Ok((fd, node))
             }
         }
@@ -170,8 +172,8 @@ impl Vfs {
         use std::os::fd::AsRawFd;
         let real = self.place(to)?;
         let source = format!("/proc/self/fd/{}", fd.as_raw_fd());
-        rustix::fs::linkat(CWD, source, CWD, &real[..], AtFlags::SYMLINK_FOLLOW).map_err(errno)?;
-        let number = self.identities.of(&rustix::fs::fstat(fd).map_err(errno)?);
+        rustix::fs::linkat(CWD, source, CWD, &real[..], AtFlags::SYMLINK_FOLLOW).map_err(errno_in_run)?;
+        let number = self.identities.of(&rustix::fs::fstat(fd).map_err(errno_in_run)?);
         self.identities.change(number, now);
         self.touch_parent(to, now);
         Ok(real)
@@ -209,13 +211,13 @@ impl Vfs {
 
     pub fn mkdir(&mut self, path: &[u8], new: &New<'_>) -> Result<(), Errno> {
         let real = self.place(path)?;
-        rustix::fs::mkdir(&real[..], Mode::from_raw_mode(new.mode & 0o777 | 0o700)).map_err(errno)?;
+        rustix::fs::mkdir(&real[..], Mode::from_raw_mode(new.mode & 0o777 | 0o700)).map_err(errno_in_run)?;
         self.created(path, real, new).map(|_| ())
     }
 
     pub fn symlink(&mut self, text: &[u8], path: &[u8], new: &New<'_>) -> Result<(), Errno> {
         let real = self.place(path)?;
-        rustix::fs::symlink(text, &real[..]).map_err(errno)?;
+        rustix::fs::symlink(text, &real[..]).map_err(errno_in_run)?;
         self.created(path, real, new).map(|_| ())
     }
 
@@ -223,7 +225,8 @@ impl Vfs {
     pub fn mknod(&mut self, path: &[u8], new: &New<'_>) -> Result<Vec<u8>, Errno> {
         let real = self.place(path)?;
         let kind = rustix::fs::FileType::from_raw_mode(new.mode);
-        rustix::fs::mknodat(CWD, &real[..], kind, Mode::from_raw_mode(new.mode & 0o777 | 0o600), 0).map_err(errno)?;
+        rustix::fs::mknodat(CWD, &real[..], kind, Mode::from_raw_mode(new.mode & 0o777 | 0o600), 0)
+            .map_err(errno_in_run)?;
         Ok(self.created(path, real, new)?.path)
     }
 
@@ -240,7 +243,7 @@ impl Vfs {
     pub fn link(&mut self, from: &[u8], node: &RealNode, to: &[u8], now: SimTime) -> Result<(), Errno> {
         let real = self.place(to)?;
         let source = self.for_change(from, node)?;
-        rustix::fs::linkat(CWD, &source.path[..], CWD, &real[..], AtFlags::empty()).map_err(errno)?;
+        rustix::fs::linkat(CWD, &source.path[..], CWD, &real[..], AtFlags::empty()).map_err(errno_in_run)?;
         let number = self.identities.of(&source.stat);
         self.identities.change(number, now);
         self.touch_parent(to, now);
@@ -259,7 +262,7 @@ impl Vfs {
         }
         if node.writable {
             let flags = if directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-            rustix::fs::unlinkat(CWD, &node.path[..], flags).map_err(errno)?;
+            rustix::fs::unlinkat(CWD, &node.path[..], flags).map_err(errno_in_run)?;
             if (directory || node.stat.st_nlink <= 1) && !in_use {
                 self.forget(node.stat.st_dev, node.stat.st_ino);
             }
@@ -298,7 +301,7 @@ impl Vfs {
         let source = self.for_change(from, node)?;
         let real = self.place(to)?;
         let flags = if exchange { RenameFlags::EXCHANGE } else { RenameFlags::empty() };
-        rustix::fs::renameat_with(CWD, &source.path[..], CWD, &real[..], flags).map_err(errno)?;
+        rustix::fs::renameat_with(CWD, &source.path[..], CWD, &real[..], flags).map_err(errno_in_run)?;
         if let Some(pipe) = self.fifos.remove(&source.path) {
             self.fifos.insert(real.clone(), pipe);
         }
@@ -313,13 +316,20 @@ impl Vfs {
     }
 
     pub fn stat(&mut self, node: &RealNode) -> Stat {
-        self.identities.present(&node.stat, node.writable)
+        let mut stat = self.identities.present(&node.stat, node.writable);
+        // Some file systems (btrfs, overlays) do not count the directories below a directory, and say 1.
+        if node.writable && node.kind() == S_IFDIR && stat.st_nlink < 2 {
+            let entries = std::fs::read_dir(as_path(&node.path)).into_iter().flatten().flatten();
+            stat.st_nlink =
+                2 + entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).count() as u64;
+        }
+        stat
     }
 
     pub fn chmod(&mut self, path: &[u8], node: &RealNode, mode: u32, now: SimTime) -> Result<(), Errno> {
         let node = self.for_change(path, node)?;
         let floor = if node.kind() == S_IFDIR { 0o700 } else { 0o600 };
-        rustix::fs::chmod(&node.path[..], Mode::from_raw_mode(mode & 0o777 | floor)).map_err(errno)?;
+        rustix::fs::chmod(&node.path[..], Mode::from_raw_mode(mode & 0o777 | floor)).map_err(errno_in_run)?;
         self.set_mode(&node.stat, mode, now);
         Ok(())
     }
@@ -373,8 +383,8 @@ impl Vfs {
     /// Notes times.
     pub fn set_times(&mut self, stat: &rustix::fs::Stat, accessed: NewTime, modified: NewTime, now: SimTime) {
         let number = self.identities.of(stat);
-        let stamp = self.identities.stamp(now).into();
-        let times = self.identities.attributes(number).times.get_or_insert(Times::of_start());
+        let (stamp, of_start) = (self.identities.stamp(now).into(), self.identities.times_of_start());
+        let times = self.identities.attributes(number).times.get_or_insert(of_start);
         for (time, new) in [(&mut times.accessed, accessed), (&mut times.modified, modified)] {
             match new {
                 NewTime::Same => {}
@@ -387,8 +397,9 @@ impl Vfs {
 
     pub fn truncate(&mut self, path: &[u8], node: &RealNode, size: u64, now: SimTime) -> Result<(), Errno> {
         let node = self.for_change(path, node)?;
-        let fd = rustix::fs::open(&node.path[..], OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()).map_err(errno)?;
-        rustix::fs::ftruncate(&fd, size).map_err(errno)?;
+        let fd =
+            rustix::fs::open(&node.path[..], OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()).map_err(errno_in_run)?;
+        rustix::fs::ftruncate(&fd, size).map_err(errno_in_run)?;
         let number = self.identities.of(&node.stat);
         self.identities.touch(number, now);
         Ok(())

@@ -1,8 +1,9 @@
 //! Which parts of the file tree a guest sees as what. Guests see the machine's own tree under its own paths; whatever
-//! they write lies in a part that is private to their host, or in the run's directory.
+//! they write lies in a part that is private to their host, or in the run's directory, which they see at a fixed place.
 
-use crate::host::HostConfig;
+use crate::host::{DATA_DIRECTORY, HostConfig};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// What of the machine shows through an overlay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,7 +49,7 @@ pub enum Area {
     /// What is made up: `/proc` and its like.
     ReadOnly,
     /// The run's directory.
-    ReadWrite,
+    Run,
     Overlay(Overlay),
 }
 
@@ -73,14 +74,16 @@ impl Overlay {
 #[derive(Debug)]
 pub struct Mounts {
     table: Vec<(Vec<u8>, Area)>,
-    /// The directory that the host works in.
+    /// The run's directory on the machine.
+    run: Vec<u8>,
+    /// The directory that the host works in, as guests see it.
     host: Vec<u8>,
 }
 
 impl Mounts {
     pub fn new(config: &HostConfig) -> Self {
         let private = config.host_dir.join("fs");
-        let mut table = vec![(config.data_dir.as_os_str().as_bytes().to_vec(), Area::ReadWrite)];
+        let mut table = vec![(DATA_DIRECTORY.as_bytes().to_vec(), Area::Run)];
         for (prefix, lower, mode) in OVERLAYS {
             let below = prefix.trim_start_matches('/');
             let upper = if below.is_empty() { private.clone() } else { private.join(below) };
@@ -90,7 +93,8 @@ impl Mounts {
         }
         table.extend(MADE_UP.map(|prefix| (prefix.as_bytes().to_vec(), Area::ReadOnly)));
         table.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
-        Mounts { table, host: config.host_dir.as_os_str().as_bytes().to_vec() }
+        let bytes = |path: &Path| path.as_os_str().as_bytes().to_vec();
+        Mounts { table, run: bytes(&config.data_dir), host: bytes(&config.shown(&config.host_dir)) }
     }
 
     /// The area of an absolute path without `.`, `..` and links, and the length of the prefix that put it there.
@@ -110,10 +114,52 @@ impl Mounts {
         !std::mem::replace(&mut overlay.used, true)
     }
 
-    /// Whether a directory leads to the one that the host works in.
+    /// Whether a directory leads to the one that the host works in, as guests see it or as the machine has it.
     pub fn leads_to_host(&self, path: &[u8]) -> bool {
-        self.host.len() > path.len() && is_below(&self.host, path)
+        let leads = |to: &[u8]| to.len() > path.len() && is_below(to, path);
+        leads(&self.host) || leads(&self.run)
     }
+
+    /// Where the machine has what guests see at a path in the run's directory.
+    pub fn real(&self, path: &[u8]) -> Vec<u8> {
+        [&self.run, &path[DATA_DIRECTORY.len()..]].concat()
+    }
+
+    /// Goes from a directory to the name below it. Those who come to the run's directory by the machine's own path are
+    /// then where guests see it; what is beside it lies where the machine has it.
+    pub fn enter(&self, at: &mut Vec<u8>, name: &[u8]) {
+        if is_beside_run(at) && name != below_that(DATA_DIRECTORY) {
+            *at = self.beside_run().to_vec();
+        }
+        at.push(b'/');
+        at.extend_from_slice(name);
+        if *at == self.run {
+            *at = DATA_DIRECTORY.into();
+        }
+    }
+
+    /// Goes from a directory to the one above it.
+    pub fn leave(&self, at: &mut Vec<u8>) {
+        if is_beside_run(at) {
+            *at = self.beside_run().to_vec();
+        }
+        at.truncate(at.iter().rposition(|&b| b == b'/').unwrap_or(0));
+    }
+
+    /// The machine's directory in which the run's directory lies; empty for the root.
+    pub fn beside_run(&self) -> &[u8] {
+        super::parent(&self.run)
+    }
+}
+
+/// Whether it is the name that stands for the directory in which the run's directory lies.
+pub fn is_beside_run(path: &[u8]) -> bool {
+    path == super::parent(DATA_DIRECTORY.as_bytes())
+}
+
+/// The last name of a path.
+fn below_that(path: &str) -> &[u8] {
+    path.rsplit_once('/').map_or("", |(_, name)| name).as_bytes()
 }
 
 /// Whether a path is `prefix` or lies below it.
@@ -129,15 +175,47 @@ mod tests {
     #[test]
     fn the_longest_prefix_decides() {
         let mounts = Mounts::new(&config(std::path::Path::new("/tmp/run.data")));
-        assert_eq!(mounts.find(b"/tmp/run.data/hosts/a/x").0, &Area::ReadWrite);
+        assert_eq!(mounts.find(b"/gnomon-run/data/hosts/a/x").0, &Area::Run);
+        assert_eq!(mounts.real(b"/gnomon-run/data/hosts/a/x"), b"/tmp/run.data/hosts/a/x");
         assert!(matches!(mounts.find(b"/tmp/run.database").0, Area::Overlay(Overlay { lower: Lower::Changing, .. })));
         assert!(matches!(mounts.find(b"/run/lock").0, Area::Overlay(Overlay { lower: Lower::Nothing, .. })));
         assert_eq!(mounts.find(b"/proc/self").0, &Area::ReadOnly);
         assert!(matches!(mounts.find(b"/usr/bin").0, Area::Overlay(Overlay { lower: Lower::Lasting, .. })));
         assert!(
-            mounts.leads_to_host(b"") && mounts.leads_to_host(b"/tmp") && mounts.leads_to_host(b"/tmp/run.data/hosts")
+            mounts.leads_to_host(b"")
+                && mounts.leads_to_host(b"/tmp")
+                && mounts.leads_to_host(b"/gnomon-run/data/hosts")
         );
-        assert!(!mounts.leads_to_host(b"/tmp/other") && !mounts.leads_to_host(b"/tmp/run.data/hosts/alpha"));
+        assert!(mounts.leads_to_host(b"/gnomon-run/data") && !mounts.leads_to_host(b"/gnomon-run/data/hosts/alpha"));
+        assert!(!mounts.leads_to_host(b"/tmp/other") && !mounts.leads_to_host(b"/gnomon-run/data/hosts/beta"));
         assert!(matches!(mounts.find(b""), (Area::Overlay(_), 0)));
+    }
+
+    #[test]
+    fn walks_come_to_the_run_s_directory_under_its_one_name_and_leave_it_for_the_machine_s() {
+        let mounts = Mounts::new(&config(std::path::Path::new("/home/me/run.data")));
+        let enter = |from: &str, name: &str| {
+            let mut at = from.as_bytes().to_vec();
+            mounts.enter(&mut at, name.as_bytes());
+            String::from_utf8(at).expect("text")
+        };
+        assert_eq!(enter("/home/me", "run.data"), "/gnomon-run/data");
+        assert_eq!(enter("/gnomon-run", "data"), "/gnomon-run/data");
+        assert_eq!(enter("/gnomon-run", "conf"), "/home/me/conf");
+        assert_eq!(enter("/gnomon-run", "run.data"), "/gnomon-run/data");
+        assert_eq!(enter("/gnomon-run/data", "hosts"), "/gnomon-run/data/hosts");
+        let leave = |from: &str| {
+            let mut at = from.as_bytes().to_vec();
+            mounts.leave(&mut at);
+            String::from_utf8(at).expect("text")
+        };
+        assert_eq!(
+            (leave("/gnomon-run/data/hosts"), leave("/gnomon-run")),
+            ("/gnomon-run/data".into(), "/home".into())
+        );
+        assert_eq!(
+            (leave("/gnomon-run/data"), leave("/home/me"), leave("/home")),
+            ("/gnomon-run".into(), "/home".into(), String::new())
+        );
     }
 }

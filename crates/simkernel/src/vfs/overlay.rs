@@ -15,7 +15,7 @@ impl Vfs {
     pub(super) fn place(&mut self, path: &[u8]) -> Result<Vec<u8>, Errno> {
         match self.mounts.find(path) {
             (Area::ReadOnly, _) => Err(Errno::EROFS),
-            (Area::ReadWrite, _) => Ok(path.to_vec()),
+            (Area::Run, _) => Ok(self.mounts.real(path)),
             (Area::Overlay(overlay), prefix) => {
                 let real = [&overlay.upper[..], &path[prefix..]].concat();
                 if path.len() > prefix {
@@ -39,7 +39,7 @@ impl Vfs {
             self.create_upper(parent(path))?;
             rustix::fs::mkdir(&real[..], Mode::from_raw_mode(0o755)).map_err(errno)?;
         } else {
-            std::fs::create_dir_all(as_path(&real)).map_err(|e| Errno::from_io(&e))?;
+            std::fs::create_dir_all(as_path(&real)).map_err(|e| crate::machine::io_errno(&e))?;
             self.mounts.use_overlay(&path[..prefix]);
         }
         let node = walk::real_node(&real, true)?.ok_or(Errno::EIO)?;
@@ -70,7 +70,7 @@ impl Vfs {
         let permissions = Permissions { mode: stat.st_mode, user, group };
         self.note_permissions(&node.stat, permissions);
         let modified = match (covered.kind(), lower) {
-            (S_IFDIR, Lower::Changing) => base::time::UNIX_START_NS.into(),
+            (S_IFDIR, Lower::Changing) => self.identities.times_of_start().modified,
             _ => i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec),
         };
         let number = self.identities.of(&node.stat);
@@ -105,7 +105,7 @@ impl Vfs {
             S_IFDIR => self.create_upper(path)?,
             S_IFREG => {
                 let real = self.place(path)?;
-                std::fs::copy(as_path(&node.path), as_path(&real)).map_err(|e| Errno::from_io(&e))?;
+                std::fs::copy(as_path(&node.path), as_path(&real)).map_err(|e| crate::machine::io_errno(&e))?;
                 rustix::fs::chmod(&real[..], Mode::from_raw_mode(node.stat.st_mode & 0o777 | 0o600)).map_err(errno)?;
                 real
             }
@@ -129,12 +129,12 @@ impl Vfs {
         let real = self.place(path)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let fd = rustix::fs::open(&real[..], flags, Mode::from_raw_mode(0o600)).map_err(errno)?;
-        std::fs::File::from(fd).write_all(content).map_err(|e| Errno::from_io(&e))?;
+        std::fs::File::from(fd).write_all(content).map_err(|e| crate::machine::io_errno(&e))?;
         let copy = walk::real_node(&real, true)?.ok_or(Errno::EIO)?;
         let permissions = Permissions::from(&super::synthetic::stat(view, path, node));
         self.note_permissions(&copy.stat, permissions);
         let number = self.identities.of(&copy.stat);
-        self.identities.attributes(number).times = Some(Times::of_start());
+        self.identities.attributes(number).times = Some(self.identities.times_of_start());
         Ok(copy)
     }
 

@@ -31,6 +31,7 @@ pub(crate) fn config(data_dir: &Path) -> HostConfig {
         .collect(),
         network: crate::host::NetworkSettings::new(&[]),
         seeds: SeedTree::new(1),
+        start_date: base::StartDate::default(),
         real_descriptors: 4,
         open_files: 1024,
         call_cost: None,
@@ -38,6 +39,8 @@ pub(crate) fn config(data_dir: &Path) -> HostConfig {
         crash_reports: false,
         debug: None,
         strace_live: false,
+        show_outputs: false,
+        output_limit: None,
         strace: None,
     }
 }
@@ -120,8 +123,9 @@ impl Run {
         entries.into_iter().map(|e| String::from_utf8(e.name).unwrap()).collect()
     }
 
+    /// A guest's name for a file in the host's folder.
     fn path(&self, name: &str) -> String {
-        self.config.host_dir.join(name).to_str().unwrap().to_owned()
+        self.config.shown(&self.config.host_dir.join(name)).to_str().unwrap().to_owned()
     }
 }
 
@@ -277,7 +281,7 @@ fn attributes_are_simulated_and_the_run_can_always_read() {
     assert_eq!(stat.st_mtime, 946_684_805);
     run.vfs.chmod(path.as_bytes(), &node, 0o4711, NOW).unwrap();
     assert_eq!(run.vfs.stat(&node).st_mode & 0o7777, 0o4711);
-    let real = std::fs::metadata(&path).unwrap().permissions().mode();
+    let real = std::fs::metadata(run.config.host_dir.join("file")).unwrap().permissions().mode();
     assert_eq!(real & 0o7777, 0o711, "no set-user-id bit reaches the machine");
     run.vfs.set_owner(&node, Some(33), None, NOW);
     run.vfs.set_times(&node.stat, NewTime::At(7_000_000_001), NewTime::Same, NOW);

@@ -1,9 +1,10 @@
 //! From a guest's path to the thing it names: component by component, through links, areas and synthetic files.
 
-use super::mounts::{Area, Lower};
+use super::mounts::{self, Area, Lower};
 use super::synthetic::{self, Synthetic, View};
 use super::{RealNode, Vfs, errno};
 use crate::credentials::Credentials;
+use base::StartDate;
 use linux_abi::Errno;
 use linux_abi::capability::{CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH};
 use linux_abi::fs::{NAME_MAX, PATH_MAX, S_IFDIR, S_IFIFO, S_IFLNK, S_IFMT, X_OK};
@@ -90,12 +91,10 @@ impl Vfs {
             match &rest[from..to] {
                 b"." => {}
                 b".." if at == root => {}
-                b".." => at.truncate(at.iter().rposition(|&b| b == b'/').unwrap_or(0)),
+                b".." => self.mounts.leave(&mut at),
                 name if name.len() > NAME_MAX => return Err(Errno::ENAMETOOLONG),
                 name => {
-                    let parent = at.len();
-                    at.push(b'/');
-                    at.extend_from_slice(name);
+                    self.mounts.enter(&mut at, name);
                     if last || !self.known_directories.contains_key(&at) {
                         let followed = !last || follow || slash;
                         let step = match self.known_links.get(&at) {
@@ -110,7 +109,7 @@ impl Vfs {
                                 if links > MAX_LINKS {
                                     return Err(Errno::ELOOP);
                                 }
-                                at.truncate(parent);
+                                self.mounts.leave(&mut at);
                                 if text.starts_with(b"/") {
                                     at = root.to_vec();
                                 }
@@ -177,7 +176,7 @@ impl Vfs {
     fn is_lasting(&self, path: &[u8], node: &Node) -> bool {
         let lasts = match self.mounts.find(path).0 {
             Area::ReadOnly => true,
-            Area::ReadWrite => false,
+            Area::Run => false,
             Area::Overlay(overlay) => overlay.lower == Lower::Lasting,
         };
         lasts && matches!(node, Node::Real(node) if !node.writable)
@@ -218,10 +217,18 @@ impl Vfs {
     }
 
     pub(crate) fn lookup_real(&mut self, path: &[u8]) -> Result<Option<RealNode>, Errno> {
+        if mounts::is_beside_run(path) {
+            // Where the run lies must not show: not in what that directory is like either.
+            let node = real_node(self.mounts.beside_run(), false)?;
+            return Ok(node.map(|mut node| {
+                (node.stat.st_mode, node.stat.st_uid, node.stat.st_gid) = (S_IFDIR | 0o755, 0, 0);
+                without_history(node, self.identities.start_date())
+            }));
+        }
         let (area, prefix) = self.mounts.find(path);
         let overlay = match area {
             Area::ReadOnly => return real_node(path, false),
-            Area::ReadWrite => return Ok(real_node(path, true)?.map(|node| self.as_device(node))),
+            Area::Run => return Ok(real_node(&self.mounts.real(path), true)?.map(|node| self.as_device(node))),
             Area::Overlay(overlay) => overlay,
         };
         let lower = overlay.lower;
@@ -232,7 +239,11 @@ impl Vfs {
             && !self.is_hidden(path)
             && let Some(node) = real_node(path, false)?
         {
-            return Ok(Some(if lower == Lower::Changing { without_history(node) } else { node }));
+            return Ok(Some(if lower == Lower::Changing {
+                without_history(node, self.identities.start_date())
+            } else {
+                node
+            }));
         }
         if path.len() == prefix {
             let upper = self.create_upper(path)?;
@@ -279,10 +290,10 @@ fn join_link(mut text: Vec<u8>, rest: &[u8]) -> Vec<u8> {
 
 /// A directory of the machine that shows through an overlay: everyone else on the machine writes there too, and what that does to
 /// its times and links must not show.
-fn without_history(mut node: RealNode) -> RealNode {
+fn without_history(mut node: RealNode, start_date: StartDate) -> RealNode {
     if node.kind() == S_IFDIR {
         node.stat.st_nlink = 2;
-        node.stat.st_mtime = (base::time::UNIX_START_NS / 1_000_000_000) as _;
+        node.stat.st_mtime = start_date.unix_seconds() as _;
         node.stat.st_mtime_nsec = 0;
     }
     node

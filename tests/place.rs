@@ -1,0 +1,122 @@
+//! Where a run lies does not change it: guests see their directory under one name, whatever its place, name and file system.
+
+mod common;
+
+use common::{digest, find_python, folder, read, run_well, tree, wrote};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A directory in memory, which is another file system than that of the tests.
+struct InMemory(PathBuf);
+
+impl InMemory {
+    fn new(name: &str) -> InMemory {
+        let path = PathBuf::from(format!("/dev/shm/gnomon-test-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).expect("/dev/shm can be written");
+        InMemory(path)
+    }
+}
+
+impl Drop for InMemory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What programs ask about where they are, and what they leave there.
+const ASKS: &str = r#"
+pwd; pwd -P; realpath .; readlink /proc/self/cwd /proc/self/fd/1; realpath ../../x; dirname "$PWD"
+mkdir -p d/e/f d/g; echo text > d/file; ln d/file d/second; ln -s "$PWD/d/file" d/link; cat d/link; readlink -f d/link
+stat -c '%n %i %h %s %b %B %o %d %u %g %a %F %X %Y %Z' . .. ../.. d d/e d/file d/link /tmp
+ls -laiR .; find . -printf '%p %i %n %s %y %D\n'; df . /tmp | sed 's/ .*//'; stat -f -c '%t %s %S %l %b %f' . /tmp
+rm -r d/e; stat -c %h d; cd ../..; pwd; ls; cd ..; pwd; readlink /proc/self/cwd; stat -c "%n %i %h %s %a %u %Y" . data; cd data/hosts; pwd
+cat /proc/self/mounts /proc/self/mountinfo; env | sort; head -c 100 /proc/self/environ | wc -c
+cd /tmp; pwd; mktemp -u x.XXXXXX; python=$(command -v python3); "$python" -c 'import os; print(os.getcwd())'
+"#;
+
+const SERVES: &str = "import http.server,os\nopen('page','w').write(os.getcwd())\n\
+    class H(http.server.SimpleHTTPRequestHandler):\n  def log_message(self,*a): pass\n\
+    http.server.HTTPServer(('0.0.0.0',80),H).serve_forever()\n";
+
+fn experiment(python: &str) -> String {
+    let asks = ASKS.trim().replace("$(command -v python3)", python);
+    format!(
+        "general: {{stop_time: 20 s, template_directory: template}}\n\
+         network: {{graph: {{type: 1_gbit_switch}}}}\n\
+         hosts:\n\
+         \x20 asker:\n    network_node_id: 0\n    processes:\n    - path: bash\n      args: [-c, {}]\n\
+         \x20 client:\n    network_node_id: 0\n    processes:\n    - path: bash\n      start_time: 3 s\n      \
+         args: [-c, 'exec 3<>/dev/tcp/server/80; printf \"GET /page HTTP/1.0\\r\\nX: $PWD\\r\\n\\r\\n\" >&3; cat <&3']\n\
+         \x20 server:\n    network_node_id: 0\n    processes:\n    - path: {python}\n      args: [server.py]\n      expected_final_state: running\n",
+        serde_json::Value::from(asks)
+    )
+}
+
+/// The outputs of a run's guests.
+fn outputs(data: &Path) -> BTreeMap<String, Vec<u8>> {
+    let is_output = |name: &String| name.ends_with(".stdout") || name.ends_with(".stderr");
+    tree(&data.join("hosts")).into_iter().filter(|(name, _)| is_output(name)).collect()
+}
+
+#[test]
+fn data_directories_of_any_name_place_and_file_system_give_the_same_bits() {
+    let python = find_python().expect("the test needs a python3 that can be a guest");
+    let folder = folder("place/bits");
+    fs::create_dir_all(folder.join("template/hosts/server")).expect("a folder");
+    fs::write(folder.join("template/hosts/server/server.py"), SERVES).expect("a file");
+    fs::write(folder.join("x.yaml"), experiment(&python)).expect("a file");
+    let memory = InMemory::new("bits");
+    fs::create_dir_all(folder.join("deep/er/and")).expect("a folder");
+    let long = format!("deep/er/and/{}", "longer".repeat(30));
+    let link = folder.join("link");
+    std::os::unix::fs::symlink(folder.join("deep"), &link).expect("a link");
+    let in_memory = memory.0.join("o");
+    let places = ["o", "gnomon.data", &long, "link/linked", in_memory.to_str().expect("text")];
+    for place in places {
+        run_well(&folder, "x.yaml", &["-d", place]);
+    }
+    let first = folder.join(places[0]);
+    let asked = wrote(&first.join("hosts"), "asker", "stdout");
+    assert!(asked.starts_with("/gnomon-run/data/hosts/asker\n"), "{asked}");
+    assert!(wrote(&first.join("hosts"), "client", "stdout").ends_with("\n/gnomon-run/data/hosts/server"));
+    for place in &places[1..] {
+        let other = folder.join(place);
+        assert_eq!(digest(&first), digest(&other), "{place}");
+        for (name, content) in outputs(&first) {
+            let [ours, theirs] = [content, fs::read(other.join("hosts").join(&name)).expect("an output")];
+            assert_eq!(String::from_utf8_lossy(&ours), String::from_utf8_lossy(&theirs), "{name} in {place}");
+        }
+    }
+}
+
+#[test]
+fn paths_of_the_machine_lead_to_the_same_files() {
+    let folder = folder("place/paths");
+    fs::create_dir_all(folder.join("template/shared")).expect("a folder");
+    fs::create_dir_all(folder.join("conf")).expect("a folder");
+    fs::write(folder.join("template/shared/file"), "shared\n").expect("a file");
+    fs::write(folder.join("conf/common"), "beside the run\n").expect("a file");
+    let data = folder.join("x.data");
+    std::os::unix::fs::symlink(data.join("shared/file"), folder.join("template/shared/link")).expect("a link");
+    let data = data.display();
+    let script = format!(
+        "cat {data}/shared/file ../../shared/link /gnomon-run/data/shared/file; cat ../../../conf/common /gnomon-run/conf/common; \
+         cd {data}/hosts; readlink /proc/self/cwd; cd ../..; cat conf/common; cd x.data/shared; readlink /proc/self/cwd; cd /gnomon-run/data/..; cat conf/common; \
+         echo mine > {data}/shared/new; cat x.data/shared/new; cd /gnomon-run; cat conf/common; test -d /gnomon-run; echo $?"
+    );
+    let text = format!(
+        "general: {{stop_time: 10 s, template_directory: template}}\nnetwork: {{graph: {{type: 1_gbit_switch}}}}\nhosts:\n  \
+         a:\n    network_node_id: 0\n    processes:\n    - {{path: bash, args: [-c, {}]}}\n",
+        serde_json::Value::from(script)
+    );
+    fs::write(folder.join("x.yaml"), text).expect("a file");
+    run_well(&folder, "x.yaml", &["-d", "x.data"]);
+    let hosts = folder.join("x.data/hosts");
+    let beside = "beside the run\n";
+    let expected = format!(
+        "shared\nshared\nshared\n{beside}{beside}/gnomon-run/data/hosts\n{beside}/gnomon-run/data/shared\n{beside}mine\n{beside}0\n"
+    );
+    assert_eq!(wrote(&hosts, "a", "stdout"), expected, "{}", wrote(&hosts, "a", "stderr"));
+    assert_eq!(read(&folder.join("x.data/shared/new")), "mine\n");
+}
