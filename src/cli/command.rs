@@ -66,7 +66,7 @@ fn exec() -> Command {
     Command::new("exec")
         .about("Run one program on one simulated host, without an experiment file")
         .before_help("Examples:\n  gnomon exec date\n  gnomon exec --strace-logging-mode standard -d out python3 -c 'print(1)'\n  gnomon exec --env LANG=C --stop-time '1 h' ./server --port 80")
-        .after_help("The program's output is shown when it has ended, and its exit status is handed on (128 + N when signal N killed \
+        .after_help("The program's output is shown as it comes, in pieces of 16 KiB and at the end, and its exit status is handed on (128 + N when signal N killed \
              it). Gnomon's own: 2 bad input, 124 the program still ran at the stop time, 125 Gnomon failed, 126 the program \
              could not be started.")
         .override_usage("gnomon exec [OPTIONS] PROGRAM [ARGS]...")

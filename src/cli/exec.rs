@@ -7,11 +7,9 @@ use crate::simulation::{GuestState, Verdict};
 use base::Cause;
 use base::quantity::{exact_bandwidth, exact_duration, parse_bandwidth, parse_duration};
 use clap::ArgMatches;
-use recorder::GuestFile;
 use scenario::{Overrides, Plan};
 use simkernel::DebugTarget;
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 use tempfile::TempDir;
 
 /// Without a stop time, a program that never ends would run forever; one that sleeps gets there in no time.
@@ -25,6 +23,9 @@ const ENVIRONMENT: [(&str, &str); 4] = [
     ("USER", "root"),
     ("LOGNAME", "root"),
 ];
+
+/// signal(7).
+const SIGPIPE: i32 = 13;
 
 /// Exit statuses besides the program's own, as env(1) and timeout(1) have them.
 const STILL_RUNNING: u8 = 124;
@@ -57,17 +58,14 @@ fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let plan = input::plan_from_text("the command line", &text, &overrides).map_err(Failure::Input)?;
     let mut launch = Launch::new(matches, &plan, lifetime).map_err(Failure::Input)?;
     launch.strace_live = matches.get_flag("strace");
+    launch.show_outputs = true;
     if debugged {
         let first = plan.hosts.first().map_or(base::HostId(0), |host| host.id);
         let program = DebugTarget { program: None, pid: Some(simkernel::ids::FIRST_ID) };
         launch.debugging = Debugging::Guest(first, program);
     }
     let finished = launch.run(&plan)?;
-    show_outputs(&finished);
-    let status = conclude(&plan, &finished);
-    // Dropped at last: the outputs lie in it.
-    drop(temporary);
-    Ok(status)
+    Ok(conclude(&plan, &finished))
 }
 
 /// Where the run's data goes unless the user names a place: a directory that vanishes with the process. The run makes its own
@@ -140,19 +138,6 @@ fn inherited(name: &str) -> Result<String, String> {
         .map_err(|_| format!("--env: your environment has no variable '{name}' in UTF-8; write '--env {name}=VALUE'"))
 }
 
-/// Hands on what the program wrote. A reader that has gone is no error.
-fn show_outputs(finished: &Finished) {
-    let Some(guest) = finished.summary.guests.first() else { return };
-    let copy = |file: GuestFile, to: &mut dyn Write| -> io::Result<()> {
-        let path = report::output_file(&finished.summary.data_directory, guest, file);
-        let Some(path) = path else { return Ok(()) };
-        io::copy(&mut std::fs::File::open(path)?, to)?;
-        to.flush()
-    };
-    let _ = copy(GuestFile::Stdout, &mut io::stdout().lock());
-    let _ = copy(GuestFile::Stderr, &mut io::stderr().lock());
-}
-
 /// The exit status, and a word to the user where the program's own is none.
 fn conclude(plan: &Plan, finished: &Finished) -> u8 {
     let summary = &finished.summary;
@@ -165,6 +150,8 @@ fn conclude(plan: &Plan, finished: &Finished) -> u8 {
     }
     match &guest.state {
         GuestState::Exited(code) => *code as u8,
+        // It wrote to somebody who had read enough, which no shell remarks on.
+        GuestState::Signaled(signal) if *signal == SIGPIPE => report::interrupted_status(Some(*signal)),
         GuestState::Signaled(signal) => {
             complain(&format!("{} was {}", guest.path, guest.state));
             report::interrupted_status(Some(*signal))

@@ -3,13 +3,20 @@
 //! A handler would run on whichever stack the machine is on, a guest's too. So there is none: the signals are blocked in every
 //! thread, and one thread waits for them.
 
-use super::terminal::Terminal;
+use crate::terminal::Terminal;
 use nix::sys::signal::{SigSet, Signal, raise};
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 const SIGNALS: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
+
+/// A file that reaches the limit of sizes (`ulimit -f`) is an error of writing it, which is told, and no death: SIGXFSZ waits for
+/// ever. Call it before other threads start.
+pub fn survive_file_size_limits() {
+    // A mask of known signals is never refused.
+    let _ = SigSet::from(Signal::SIGXFSZ).thread_block();
+}
 
 /// What the signals have asked for.
 #[derive(Debug)]
@@ -41,13 +48,24 @@ impl Interrupts {
     /// Blocks the signals. Call it before other threads start: they inherit it. Ctrl-C is left to a debugger if there is one.
     pub fn block(under_debugger: bool) -> io::Result<Interrupts> {
         let ignored = ignored_signals();
-        let is_ignored = |signal: &Signal| ignored & (1 << (*signal as u32 - 1)) != 0;
+        let is_ignored = |signal: &Signal| ignored & bit(*signal) != 0;
         let waiting_for: SigSet = SIGNALS
             .into_iter()
             .filter(|signal| !(is_ignored(signal) || under_debugger && *signal == Signal::SIGINT))
             .collect();
         waiting_for.thread_block()?;
         Ok(Interrupts { waiting_for, state: Arc::default() })
+    }
+
+    /// Whether one has come before anybody waits for it.
+    pub fn are_pending(&self) -> bool {
+        let pending = signal_masks(&["SigPnd:", "ShdPnd:"]);
+        self.waiting_for.iter().any(|signal| pending & bit(signal) != 0)
+    }
+
+    /// Ends the process by a signal that has come, if one has: there is nothing yet that would be lost.
+    pub fn obey(&self) {
+        let _ = self.waiting_for.thread_unblock();
     }
 
     /// Starts the thread that waits. From now on the process ends by a second signal only.
@@ -82,7 +100,16 @@ fn wait(set: &SigSet, state: &State) {
 
 /// The signals that whoever started the process wants ignored (nohup, background jobs), as the kernel's mask. They stay so.
 fn ignored_signals() -> u64 {
+    signal_masks(&["SigIgn:"])
+}
+
+/// Masks of signals that the kernel shows of this process, all together.
+fn signal_masks(names: &[&str]) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+    let masks = status.lines().filter_map(|line| names.iter().find_map(|name| line.strip_prefix(name)));
+    masks.filter_map(|mask| u64::from_str_radix(mask.trim(), 16).ok()).fold(0, |all, mask| all | mask)
+}
+
+fn bit(signal: Signal) -> u64 {
+    1 << (signal as u32 - 1)
 }

@@ -3,9 +3,9 @@
 
 use super::interrupt::{self, Interrupts};
 use super::limits::{self, Notice};
-use super::terminal::Terminal;
 use crate::sandbox::{self, Lifetime};
 use crate::simulation::{self, LogTarget, Progress, RunOptions, Summary};
+use crate::terminal::Terminal;
 use base::HostId;
 use clap::ArgMatches;
 use recorder::{DataDirectory, Level};
@@ -28,6 +28,8 @@ pub struct Launch {
     pub crash_reports: bool,
     /// Write logs of calls to standard error as they happen.
     pub strace_live: bool,
+    /// Show what guests write on standard output and error.
+    pub show_outputs: bool,
 }
 
 /// How a debugger takes part.
@@ -97,6 +99,7 @@ impl Launch {
             debugging: Debugging::Off,
             crash_reports,
             strace_live: false,
+            show_outputs: false,
         })
     }
 
@@ -109,7 +112,8 @@ impl Launch {
         let mut notices = limits::raise(guests);
         let network = sandbox::leave_network(None).map_err(|error| Failure::Run(error.to_string()))?;
         notices.push((Level::Info, format!("network: {network}")));
-        let directory = create_data_directory(plan)?;
+        let directory =
+            create_data_directory(plan, &|| !interrupts.are_pending()).inspect_err(|_| interrupts.obey())?;
         let files = sandbox::confine_writes(directory.path(), self.lifetime)
             .map_err(|error| Failure::Run(error.to_string()))?;
         notices.push((files_level(&files), format!("files: {files}")));
@@ -133,9 +137,11 @@ impl Launch {
             log: self.log,
             notices,
             debug_hosts: self.debug_hosts,
+            pause: pause_for_debugger,
             crash_reports: self.crash_reports,
             strace_live: self.strace_live,
             abandon: interrupt::end_at_once,
+            show_outputs: self.show_outputs,
             debug: match self.debugging {
                 Debugging::Guest(host, target) => Some((host, target)),
                 Debugging::Off | Debugging::Pause => None,
@@ -144,8 +150,8 @@ impl Launch {
     }
 }
 
-fn create_data_directory(plan: &Plan) -> Result<DataDirectory, Failure> {
-    let created = DataDirectory::create(&plan.data_directory, plan.template_directory.as_deref());
+fn create_data_directory(plan: &Plan, goes_on: &dyn Fn() -> bool) -> Result<DataDirectory, Failure> {
+    let created = DataDirectory::create(&plan.data_directory, plan.template_directory.as_deref(), goes_on);
     created.map_err(|error| {
         let is_its_place = error.path() == plan.data_directory;
         let remedy = if is_its_place { "; name a place that can be written with --data-directory" } else { "" };
@@ -185,7 +191,7 @@ pub fn debug_hosts(matches: &ArgMatches, plan: &Plan) -> Result<BTreeSet<HostId>
 }
 
 /// Stops the process as Ctrl-Z does, and says how to go on. Returns when it is continued.
-pub fn pause_for_debugger(when: &str) {
+fn pause_for_debugger(when: &str) {
     let pid = std::process::id();
     if Terminal::is_terminal() {
         let _ = std::io::stderr().write_all(b"\r\x1b[K");

@@ -17,11 +17,8 @@ mod report;
 mod report_page;
 mod run;
 mod shadow;
-pub mod terminal;
 mod topics;
 mod tor;
-
-pub use launch::pause_for_debugger;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::{OsStr, OsString};
@@ -40,6 +37,7 @@ mod status {
 
 /// Does what the command line says. `args` begins with the program's name.
 pub fn main(args: Vec<OsString>) -> ExitCode {
+    interrupt::survive_file_size_limits();
     ExitCode::from(dispatch(args))
 }
 

@@ -3,6 +3,7 @@
 use super::launch::Finished;
 use super::status;
 use crate::simulation::{FinalGuest, Summary, Verdict};
+use base::Cause;
 use recorder::GuestFile;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -14,7 +15,10 @@ const LISTED: usize = 10;
 
 /// The exit status of `gnomon run`.
 pub fn status_of(finished: &Finished) -> u8 {
-    match finished.summary.verdict {
+    let summary = &finished.summary;
+    match summary.verdict {
+        // Results that are not complete are no success.
+        Verdict::Success if summary.interferences.get(Cause::Recording).is_some() => status::FAILED,
         Verdict::Success => status::SUCCESS,
         Verdict::Failed => status::FAILED,
         Verdict::Interrupted => interrupted_status(finished.signal),
@@ -32,6 +36,13 @@ pub fn conclude(finished: &Finished, quiet: bool) {
     let mut text = String::new();
     if summary.verdict == Verdict::Failed {
         write_unexpected(&mut text, summary);
+    }
+    if let Some(lost) = summary.interferences.get(Cause::Recording) {
+        let _ = writeln!(
+            text,
+            "gnomon: {}; make room, or raise 'ulimit -f', and run it again",
+            Cause::Recording.sentence(lost)
+        );
     }
     if !quiet {
         write_summary(&mut text, summary);
@@ -85,6 +96,13 @@ fn write_summary(text: &mut String, summary: &Summary) {
         let calls: Vec<String> = unsupported.iter().map(|(name, count)| format!("{name} ({count})")).collect();
         let _ = writeln!(text, "unsupported system calls: {}", calls.join(", "));
     }
+    if stats.gnomon.outputs_refused > 0 {
+        let writes = stats.gnomon.outputs_refused;
+        let _ = writeln!(
+            text,
+            "output limit: {writes} writes were refused; raise experimental.output_limit if they were wanted"
+        );
+    }
     write_crashes(text, summary);
     write_repeatability(text, summary);
     write_costs(text, summary);
@@ -106,6 +124,10 @@ fn write_crashes(text: &mut String, summary: &Summary) {
 /// What made the run depend on this machine, if anything did.
 fn write_repeatability(text: &mut String, summary: &Summary) {
     for (cause, seen) in summary.interferences.iter() {
+        if cause == Cause::Recording {
+            // Told before, also to those who want it quiet; what the guests did is not concerned.
+            continue;
+        }
         let _ = writeln!(text, "not reproducible to the bit: {}", cause.sentence(seen));
     }
 }

@@ -1,10 +1,10 @@
 //! `gnomon run FILE`.
 
 use super::launch::{Debugging, Failure, Finished, Launch};
-use super::terminal::Terminal;
 use super::{gdb, input, options, report, status};
 use crate::sandbox::Lifetime;
 use crate::simulation::Progress;
+use crate::terminal::Terminal;
 use clap::ArgMatches;
 use scenario::Plan;
 use std::path::PathBuf;

@@ -5,10 +5,11 @@
 
 use super::launch::{self, Debugging, Finished, Launch};
 use super::options::{Style, flags, overrides};
-use super::terminal::Terminal;
 use super::{command, input, report, status};
 use crate::sandbox::Lifetime;
 use crate::simulation::{LogTarget, Progress, Verdict};
+use crate::terminal::Terminal;
+use base::Cause;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use scenario::Plan;
 use std::ffi::OsString;
@@ -95,6 +96,7 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
         debugging: if matches.get_flag("gdb") { Debugging::Pause } else { Debugging::Off },
         crash_reports: true,
         strace_live: false,
+        show_outputs: false,
     };
     let finished = launch.run(&plan).map_err(|failure| failure.to_string())?;
     verdict(&finished)?;
@@ -112,7 +114,10 @@ fn progress(plan: &Plan) -> Progress {
 
 fn verdict(finished: &Finished) -> Result<(), String> {
     match finished.summary.verdict {
-        Verdict::Success => Ok(()),
+        Verdict::Success => match finished.summary.interferences.get(Cause::Recording) {
+            Some(lost) => Err(Cause::Recording.sentence(lost)),
+            None => Ok(()),
+        },
         Verdict::Failed => {
             let count = report::unexpected(&finished.summary).count();
             Err(format!("{count} managed processes in unexpected final state"))

@@ -107,7 +107,7 @@ pub struct SimHost {
     pub loopback_capture: Option<Capture>,
     pub events_handled: u64,
     /// Stop for a debugger before the first guest starts.
-    pub pause_before_start: bool,
+    pub pause_before_start: Option<fn(&str)>,
     pub traffic: Option<TrafficMeter>,
     pub live: LiveProcesses,
     network: Arc<Network>,
@@ -116,6 +116,7 @@ pub struct SimHost {
     links_random: Rng,
     events: EventQueue<HostEvent>,
     transmit_scheduled: bool,
+    output_limit_told: bool,
     /// When what guests wrote goes to the files at the latest.
     next_flush: SimTime,
     headers: Vec<u8>,
@@ -141,7 +142,7 @@ impl SimHost {
             capture: None,
             loopback_capture: None,
             events_handled: 0,
-            pause_before_start: false,
+            pause_before_start: None,
             traffic: None,
             live: LiveProcesses::default(),
             network,
@@ -150,6 +151,7 @@ impl SimHost {
             links_random,
             events: EventQueue::new(id),
             transmit_scheduled: false,
+            output_limit_told: false,
             next_flush: SimTime::ZERO + OUTPUT_DELAY,
             headers: Vec::with_capacity(128),
         }
@@ -202,8 +204,8 @@ impl SimHost {
     }
 
     fn start(&mut self, index: usize, now: SimTime, worker: &mut SimWorker) {
-        if std::mem::take(&mut self.pause_before_start) {
-            crate::cli::pause_for_debugger(&format!("before the first guest of host '{}' starts", self.name));
+        if let Some(pause) = self.pause_before_start.take() {
+            pause(&format!("before the first guest of host '{}' starts", self.name));
         }
         let guest = &mut self.guests[index];
         guest.started_at = now;
@@ -215,6 +217,7 @@ impl SimHost {
             }
             Err(error) => {
                 record!(worker.log, Level::Error, now, self.id, "cannot start {}: {}", guest.path, error.message);
+                self.kernel.note_own_refusal(&error.message);
                 guest.failed = Some(error.message);
             }
         }
@@ -243,6 +246,15 @@ impl SimHost {
             if !woke && self.kernel.runnable.is_empty() {
                 break;
             }
+        }
+        if self.kernel.outputs_refused > 0 && !std::mem::replace(&mut self.output_limit_told, true) {
+            record!(
+                worker.log,
+                Level::Warning,
+                now,
+                self.id,
+                "standard output and error have reached their limit (experimental.output_limit): more is refused (ENOSPC)"
+            );
         }
         for exit in self.kernel.take_exits() {
             self.note_exit(&exit, worker);
@@ -350,11 +362,15 @@ fn flow_of(packet: &Packet) -> u64 {
 }
 
 fn capture(capture: &mut Option<Capture>, packet: &Packet, now: SimTime, direction: Direction, worker: &mut SimWorker) {
-    let Some(capture) = capture else { return };
+    let Some(open) = capture else { return };
     let mut bytes = Vec::with_capacity(packet.wire_len());
     packet.emit(&mut bytes);
-    if let Err(error) = capture.packet(now, direction, &bytes, &[], &mut worker.outputs) {
+    if let Err(error) = open.packet(now, direction, &bytes, &[], &mut worker.outputs) {
         worker.fail(error.to_string());
+        record!(worker.log, Level::Error, now, None::<HostId>, "{error}; this capture ends here");
+        if let Some(Err(error)) = capture.take().map(|capture| capture.cut(&mut worker.outputs)) {
+            worker.fail(error.to_string());
+        }
     }
 }
 

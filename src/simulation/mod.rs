@@ -68,12 +68,16 @@ pub struct RunOptions {
     pub notices: Vec<(Level, String)>,
     /// Stop before the first guest of these hosts.
     pub debug_hosts: BTreeSet<HostId>,
+    /// How to stop there, and say when that is.
+    pub pause: fn(&str),
     /// Leave a report of every guest that crashes.
     pub crash_reports: bool,
     /// Write logs of calls to standard error as they happen, whatever the plan says of them.
     pub strace_live: bool,
     /// Ends the process at once: called when the run has been asked to end and does not.
     pub abandon: fn(),
+    /// Show what guests write on standard output and error, too.
+    pub show_outputs: bool,
     /// The guest that a debugger is to stop at.
     pub debug: Option<(HostId, DebugTarget)>,
 }
@@ -125,7 +129,8 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     let simulation =
         engine::Engine::new(config, hosts, &latencies).map_err(|error| RunError::Simulator(error.to_string()))?;
 
-    let failure: Arc<Mutex<Option<String>>> = Arc::default();
+    let failures: Arc<Mutex<Vec<String>>> = Arc::default();
+    let mut losses = Losses::default();
     let pins = plan.experimental.use_cpu_pinning;
     let processors = if pins { worker::processors_for(options.workers) } else { Vec::new() };
     let register = accounting.workers().register();
@@ -133,7 +138,7 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     let soils = plan.experimental.soil_registers;
     let setup = |index: usize| {
         let mut worker =
-            SimWorker::new(log.worker(), failure.clone(), processors.get(index).copied(), tick, &register)?;
+            SimWorker::new(log.worker(), failures.clone(), processors.get(index).copied(), tick, &register)?;
         worker.guest.set_soiling(soils);
         Ok(worker)
     };
@@ -142,21 +147,43 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     let (hosts, outcome) = simulation.run(stop, setup, |end| {
         watch.beat(end.complete_until);
         monitor.window(end, &mut main_log);
-        let _ = writer.advance(end.complete_until);
+        losses.note("the log", writer.advance(end.complete_until));
     });
     drop(watch);
     let costs = accounting.finish();
     main_log.hand_over();
     let outcome = outcome.map_err(|error| RunError::Simulator(error.to_string()))?;
-    monitor.finish(summary::simulated_time(plan, &outcome))?;
-    if let Some(message) = failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        return Err(RunError::Recording(message));
-    }
-    let summary = summary::conclude(plan, hosts, &outcome, costs, directory, clock.elapsed())?;
+    losses.note("tables", monitor.finish(summary::simulated_time(plan, &outcome)));
+    losses.all.extend(failures.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
+    let mut summary = summary::conclude(plan, hosts, &outcome, costs, &mut losses, clock.elapsed());
     log_unexpected(&summary, plan, options.log, &mut main_log);
+    for (cause, seen) in summary.interferences.iter() {
+        let sentence = cause.sentence(seen);
+        record!(main_log, Level::Warning, plan.stop_time(), None::<HostId>, "not reproducible to the bit: {sentence}");
+    }
     main_log.hand_over();
-    let _ = writer.finish();
+    losses.note("the log", writer.finish());
+    summary.lose(&losses);
+    losses.note("sim-stats.json", directory.write_sim_stats(&summary.stats));
+    summary.lose(&losses);
     Ok(summary)
+}
+
+/// What could not be recorded, each with its file and the reason.
+#[derive(Debug, Default)]
+struct Losses {
+    all: Vec<String>,
+}
+
+impl Losses {
+    /// Keeps an error of writing `what`. A reader of standard output that has gone is none.
+    fn note<E: std::error::Error + 'static>(&mut self, what: &str, result: Result<(), E>) {
+        let Err(error) = result else { return };
+        let io: Option<&std::io::Error> = (&error as &dyn std::error::Error).downcast_ref();
+        if io.is_none_or(|io| io.kind() != std::io::ErrorKind::BrokenPipe) {
+            self.all.push(format!("{what}: {error}"));
+        }
+    }
 }
 
 /// In Shadow's log unexpected final states are errors; elsewhere the command line tells them on standard error.
@@ -239,7 +266,7 @@ fn build_hosts(
         built.traffic = board.map(|board| TrafficMeter::new(board.clone(), host.id));
         built.live = live.clone();
         built.kernel.region = region;
-        built.pause_before_start = options.debug_hosts.contains(&host.id);
+        built.pause_before_start = options.debug_hosts.contains(&host.id).then_some(options.pause);
         hosts.push(built);
     }
     Ok(hosts)
@@ -291,7 +318,7 @@ fn build_host(
         id: host.id,
         name: host.name.clone(),
         addresses: addresses_of(host),
-        data_dir: plan.data_directory.clone(),
+        data_dir: options.directory.path().to_path_buf(),
         host_dir: folder.path().to_path_buf(),
         hosts: names.clone(),
         network: settings.clone(),
@@ -303,12 +330,16 @@ fn build_host(
         computing: computing::rules(plan, host),
         debug: options.debug.as_ref().filter(|(id, _)| *id == host.id).map(|(_, target)| target.clone()),
         strace_live: options.strace_live,
+        show_outputs: options.show_outputs,
+        output_limit: plan.experimental.output_limit.map(|limit| limit.0),
         strace: strace_mode(plan.experimental.strace_logging_mode)
             .or(options.strace_live.then_some(linux_abi::strace::Mode::Standard)),
         seeds,
+        start_date: plan.general.start_date,
         real_descriptors: (GUEST_DESCRIPTORS / plan.hosts.len()).max(1),
         open_files: host.options.open_files.0.into(),
     };
+    let working_directory = config.shown(folder.path());
     let mut kernel = Kernel::new(config);
     kernel.net.stack.watch_loopback();
     let link = plan.topology.link(host.id);
@@ -319,11 +350,12 @@ fn build_host(
     let mut sim = SimHost::new(host.id, host.name.clone(), kernel, network.clone(), uplink, downlink, links);
     if host.options.pcap_enabled {
         let snap = u32::try_from(host.options.pcap_capture_size.0).unwrap_or(u32::MAX);
-        sim.capture = Some(Capture::create(folder.capture_file("eth0"), "eth0", snap, pool)?);
-        sim.loopback_capture = Some(Capture::create(folder.capture_file("lo"), "lo", snap, pool)?);
+        let mut create = |name| Capture::create(folder.capture_file(name), name, snap, plan.general.start_date, pool);
+        sim.capture = Some(create("eth0")?);
+        sim.loopback_capture = Some(create("lo")?);
     }
     for process in &host.processes {
-        sim.add_guest(guest_of(process, folder.path()), process.start_time, process.shutdown_time);
+        sim.add_guest(guest_of(process, &working_directory), process.start_time, process.shutdown_time);
     }
     Ok(sim)
 }

@@ -2,7 +2,7 @@
 
 use super::accounting::{LiveProcesses, available_memory};
 use super::{LogTarget, Progress, RunOptions};
-use crate::cli::terminal::Terminal;
+use crate::terminal::Terminal;
 use base::wall::WallClock;
 use base::{HostId, SimDuration, SimTime};
 use recorder::log::Level;

@@ -1,13 +1,13 @@
 //! What a run amounts to: guests' final states, counters, the digest.
 
 use super::host::{Guest, SimHost};
-use super::is_expected;
+use super::{Losses, is_expected};
 use base::interference::Interference;
 use base::{Cause, Interferences, SimTime};
 use recorder::stats::{
     ComputingStats, CpuStats, InterferenceStats, MemoryStats, NetworkStats, SimStats, WorkerStats, add,
 };
-use recorder::{DataDirectory, OutputPool, RunDigest};
+use recorder::{OutputPool, RunDigest};
 use scenario::Plan;
 use simkernel::process::ExitStatus;
 use std::path::PathBuf;
@@ -81,6 +81,14 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// Something could not be recorded: the summary and the statistics say so.
+    pub(super) fn lose(&mut self, losses: &Losses) {
+        let known = self.interferences.get(Cause::Recording).map_or(0, |known| known.times);
+        let new = (losses.all.len() as u64).saturating_sub(known);
+        self.interferences.note_many(Cause::Recording, new, || losses.all[0].clone());
+        fill_interferences(&mut self.stats, &self.interferences);
+    }
+
     /// One sentence per guest in an unexpected final state.
     pub fn unexpected(&self) -> Vec<String> {
         let sentence = |guest: &FinalGuest| {
@@ -130,9 +138,9 @@ pub(super) fn conclude(
     hosts: Vec<SimHost>,
     outcome: &engine::Outcome,
     (cpu, memory): (CpuStats, MemoryStats),
-    directory: &DataDirectory,
+    losses: &mut Losses,
     wall: Duration,
-) -> Result<Summary, RunError> {
+) -> Summary {
     let interrupted = outcome.ending == engine::Ending::Interrupted;
     let simulated = simulated_time(plan, outcome);
     let mut stats = SimStats::default();
@@ -145,9 +153,9 @@ pub(super) fn conclude(
         host.kernel.flush_outputs();
         host.kernel.look_at_living_code();
         for capture in [host.capture.take(), host.loopback_capture.take()].into_iter().flatten() {
-            capture.close(&mut pool)?;
+            losses.note("a capture", capture.close(&mut pool));
         }
-        digest_outputs(&mut host, simulated)?;
+        digest_outputs(&mut host, simulated, losses);
         digest.host(&host.name, &host.digest);
         guests.extend(host.guests.iter().map(|guest| final_guest(&host, guest)));
         crash_reports.extend(reports_of(&host));
@@ -162,7 +170,6 @@ pub(super) fn conclude(
     fill_stats(&mut stats, plan, outcome, &digest, wall, simulated);
     stats.gnomon.guests = guests.len() as u64;
     (stats.gnomon.cpu, stats.gnomon.memory) = (cpu, memory);
-    directory.write_sim_stats(&stats)?;
     let failed = guests.iter().any(|guest| !guest.as_expected);
     let verdict = match (interrupted, failed) {
         (true, _) => Verdict::Interrupted,
@@ -170,16 +177,14 @@ pub(super) fn conclude(
         (false, false) => Verdict::Success,
     };
     let data_directory = plan.data_directory.clone();
-    Ok(Summary { verdict, guests, crash_reports, digest, wall, simulated, data_directory, stats, interferences })
+    Summary { verdict, guests, crash_reports, digest, wall, simulated, data_directory, stats, interferences }
 }
 
 /// Logs of calls are no part of the digest: recording does not change a run.
-fn digest_outputs(host: &mut SimHost, simulated: SimTime) -> Result<(), RunError> {
+fn digest_outputs(host: &mut SimHost, simulated: SimTime, losses: &mut Losses) {
     let mut index = 0;
     for output in host.kernel.outputs() {
-        if let Some(error) = &output.error {
-            return Err(RunError::Recording(error.clone()));
-        }
+        losses.all.extend(output.error.clone());
         let stream = match output.path.extension().and_then(|extension| extension.to_str()) {
             Some("stdout") => recorder::Stream::Stdout,
             Some("stderr") => recorder::Stream::Stderr,
@@ -188,7 +193,6 @@ fn digest_outputs(host: &mut SimHost, simulated: SimTime) -> Result<(), RunError
         host.digest.output(simulated, index, stream, &output.content_hash());
         index += 1;
     }
-    Ok(())
 }
 
 /// The reports of crashes on a host.
@@ -237,6 +241,7 @@ fn count(stats: &mut SimStats, all: &mut Interferences, host: &SimHost) {
     sum.preempted_ns += computing.preempted.as_nanos();
     sum.charged_ns += computing.charged.as_nanos();
     all.add(&host.kernel.interferences);
+    stats.gnomon.outputs_refused += host.kernel.outputs_refused;
     for (number, calls) in &host.kernel.unsupported_calls {
         add(&mut stats.gnomon.interception.unsupported, &call_name(*number), *calls);
     }

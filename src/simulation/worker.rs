@@ -17,7 +17,7 @@ pub struct SimWorker {
     pub outputs: OutputPool,
     /// What this worker does, for the accounting of processor time.
     pub activity: Activity,
-    failure: Arc<Mutex<Option<String>>>,
+    failures: Arc<Mutex<Vec<String>>>,
 }
 
 impl SimWorker {
@@ -27,7 +27,7 @@ impl SimWorker {
     /// When the machine cannot run guests; the text says what it lacks.
     pub fn new(
         log: WorkerLog,
-        failure: Arc<Mutex<Option<String>>>,
+        failures: Arc<Mutex<Vec<String>>>,
         processor: Option<usize>,
         tick: Duration,
         register: &dyn Fn(guest::GuestProbe) -> Activity,
@@ -38,12 +38,12 @@ impl SimWorker {
         let mut guest = guest::Worker::new().map_err(|error| error.to_string())?;
         guest.set_tick(tick);
         let activity = register(guest.probe());
-        Ok(SimWorker { guest, log, activity, outputs: OutputPool::new(OUTPUT_DESCRIPTORS), failure })
+        Ok(SimWorker { guest, log, activity, outputs: OutputPool::new(OUTPUT_DESCRIPTORS), failures })
     }
 
-    /// Notes the first failure to record; the run's result cannot be trusted then.
+    /// Notes a failure to record.
     pub fn fail(&mut self, message: String) {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(message);
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(message);
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::error::{Error, Result};
 use crate::stats::SimStats;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// One run's directory. Creating it is the claim that nothing older is in it.
@@ -39,8 +39,8 @@ impl GuestFile {
 
 impl DataDirectory {
     /// Creates the directory and its `hosts`. Fails when it exists, so that no run's results mix with another's. A template
-    /// is copied into it first. The path returned is absolute, with links resolved.
-    pub fn create(path: &Path, template: Option<&Path>) -> Result<DataDirectory> {
+    /// is copied into it first, as long as `goes_on` says so. The path returned is absolute, with links resolved.
+    pub fn create(path: &Path, template: Option<&Path>, goes_on: &dyn Fn() -> bool) -> Result<DataDirectory> {
         if let Some(template) = template
             && !template.is_dir()
         {
@@ -54,7 +54,7 @@ impl DataDirectory {
         }
         let path = path.canonicalize().map_err(|error| Error::io("find the data directory", path, error))?;
         if let Some(template) = template {
-            copy_tree(template, &path, &path)?;
+            copy_tree(template, &path, &path, goes_on)?;
         }
         create_dir_if_missing(&path.join("hosts"))?;
         Ok(DataDirectory { path })
@@ -122,27 +122,47 @@ fn create_dir_if_missing(path: &Path) -> Result<()> {
 
 /// Copies what is in `from` into the existing `to`; links are copied as links. `skip` is the data directory itself, should it
 /// lie inside the template.
-fn copy_tree(from: &Path, to: &Path, skip: &Path) -> Result<()> {
+fn copy_tree(from: &Path, to: &Path, skip: &Path, goes_on: &dyn Fn() -> bool) -> Result<()> {
     let entries = fs::read_dir(from).map_err(|error| Error::io("read the template directory", from, error))?;
     for entry in entries {
         let entry = entry.map_err(|error| Error::io("read the template directory", from, error))?;
         let (source, target) = (entry.path(), to.join(entry.file_name()));
         let failed = |error| Error::io("copy from the template directory", &source, error);
         let kind = entry.file_type().map_err(failed)?;
+        if !goes_on() {
+            return Err(Error::refused("copy from the template directory", &source, "interrupted".to_owned()));
+        }
         if kind.is_dir() {
             if source.canonicalize().is_ok_and(|real| real == skip) {
                 continue;
             }
             create_dir_if_missing(&target)?;
-            copy_tree(&source, &target, skip)?;
+            copy_tree(&source, &target, skip, goes_on)?;
         } else if kind.is_symlink() {
             let link = fs::read_link(&source).map_err(failed)?;
             std::os::unix::fs::symlink(link, &target).map_err(failed)?;
+        } else if !kind.is_file() {
+            // A copy would wait for a pipe's writer, and of a device there may be no end.
+            let remedy =
+                "it is no file, directory or link; remove it from there, and let a program of the experiment make it";
+            return Err(Error::refused("copy from the template directory", &source, remedy.to_owned()));
         } else {
-            fs::copy(&source, &target).map_err(failed)?;
+            copy_file(&source, &target, goes_on).map_err(failed)?;
         }
     }
     Ok(())
+}
+
+/// Copies a file with its permissions, in pieces between which the copying can be ended.
+fn copy_file(source: &Path, target: &Path, goes_on: &dyn Fn() -> bool) -> io::Result<()> {
+    const PIECE: u64 = 64 << 20;
+    let (mut from, mut to) = (fs::File::open(source)?, fs::File::create(target)?);
+    while io::copy(&mut (&mut from).take(PIECE), &mut to)? > 0 {
+        if !goes_on() {
+            return Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted"));
+        }
+    }
+    fs::set_permissions(target, from.metadata()?.permissions())
 }
 
 #[cfg(test)]
@@ -154,9 +174,9 @@ mod tests {
     fn an_existing_directory_is_refused_with_a_remedy() {
         let temp = TempDir::new("exists");
         let path = temp.path.join("run");
-        let data = DataDirectory::create(&path, None).unwrap();
+        let data = DataDirectory::create(&path, None, &|| true).unwrap();
         assert!(data.hosts_path().is_dir());
-        let error = DataDirectory::create(&path, None).unwrap_err();
+        let error = DataDirectory::create(&path, None, &|| true).unwrap_err();
         assert_eq!(
             error.to_string(),
             format!(
@@ -170,7 +190,7 @@ mod tests {
     #[test]
     fn a_missing_parent_is_named() {
         let temp = TempDir::new("parent");
-        let error = DataDirectory::create(&temp.path.join("a/b"), None).unwrap_err().to_string();
+        let error = DataDirectory::create(&temp.path.join("a/b"), None, &|| true).unwrap_err().to_string();
         assert!(
             error.starts_with("cannot create the data directory '") && error.contains("a/b': No such file"),
             "{error}"
@@ -185,12 +205,21 @@ mod tests {
         fs::write(template.join("hosts/relay/torrc"), "x").unwrap();
         std::os::unix::fs::symlink("relay/torrc", template.join("hosts/link")).unwrap();
         // The data directory may lie inside the template; it is not copied into itself.
-        let data = DataDirectory::create(&template.join("run"), Some(&template)).unwrap();
+        let data = DataDirectory::create(&template.join("run"), Some(&template), &|| true).unwrap();
         assert_eq!(fs::read_to_string(data.hosts_path().join("link")).unwrap(), "x");
         assert!(!data.path().join("run").exists());
         let relay = data.create_host("relay").unwrap();
         assert_eq!(fs::read_to_string(relay.path().join("torrc")).unwrap(), "x");
-        let error = DataDirectory::create(&temp.path.join("other"), Some(&temp.path.join("none"))).unwrap_err();
+        let pipe = template.join("hosts/pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let error = DataDirectory::create(&temp.path.join("piped"), Some(&template), &|| true).unwrap_err().to_string();
+        assert!(error.contains("hosts/pipe': it is no file, directory or link; remove it"), "{error}");
+        fs::remove_file(pipe).unwrap();
+        let error =
+            DataDirectory::create(&temp.path.join("ended"), Some(&template), &|| false).unwrap_err().to_string();
+        assert!(error.ends_with(": interrupted"), "{error}");
+        let error =
+            DataDirectory::create(&temp.path.join("other"), Some(&temp.path.join("none")), &|| true).unwrap_err();
         assert!(error.to_string().contains("template_directory"));
         assert!(!temp.path.join("other").exists(), "a bad template leaves nothing behind");
     }
@@ -198,7 +227,7 @@ mod tests {
     #[test]
     fn files_carry_the_known_names() {
         let temp = TempDir::new("names");
-        let data = DataDirectory::create(&temp.path.join("run"), None).unwrap();
+        let data = DataDirectory::create(&temp.path.join("run"), None, &|| true).unwrap();
         let host = data.create_host("client1").unwrap();
         assert_eq!(host.guest_file("curl", 1000, GuestFile::Stdout), host.path().join("curl.1000.stdout"));
         assert_eq!(host.guest_file("curl", 1001, GuestFile::Strace), host.path().join("curl.1001.strace"));

@@ -101,6 +101,13 @@ impl OutputFile {
         pool.append(self.key, &self.path, &bytes)
     }
 
+    /// Gives the rest up and lets the descriptor go: the file cannot be written any more.
+    pub fn abandon(mut self, pool: &mut OutputPool) -> PathBuf {
+        self.buffer.clear();
+        pool.forget(self.key);
+        self.path.clone()
+    }
+
     /// Writes the rest and lets the descriptor go.
     pub fn close(mut self, pool: &mut OutputPool) -> Result<()> {
         let flushed = self.flush(pool);

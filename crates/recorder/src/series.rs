@@ -140,9 +140,11 @@ impl HostTraffic {
     /// When the file cannot be written.
     pub fn advance(&mut self, complete_until: SimTime) -> Result<()> {
         let interval = self.board.interval.as_nanos();
-        while self.next * interval <= complete_until.as_nanos() {
-            self.write_interval(self.next)?;
-            self.next += 1;
+        let ended = complete_until.as_nanos() / interval;
+        while self.next <= ended {
+            let is_all = self.write_interval(self.next)?;
+            // Then the intervals up to now are empty, and there may be millions: years pass in a moment when nothing happens.
+            self.next = if is_all { ended + 1 } else { self.next + 1 };
         }
         Ok(())
     }
@@ -158,11 +160,14 @@ impl HostTraffic {
     }
 
     /// A host that is past the interval has not been more than one window past it, since none is longer than an interval: what had
-    /// passed when its present interval began is what passed until the end of this one.
-    fn write_interval(&mut self, number: u64) -> Result<()> {
+    /// passed when its present interval began is what passed until the end of this one. Whether nothing has passed later that is not
+    /// written.
+    fn write_interval(&mut self, number: u64) -> Result<bool> {
+        let mut is_all = true;
         let time = SimDuration::from_nanos(number * self.board.interval.as_nanos()).as_secs_f64();
         for (index, name) in self.names.iter().enumerate() {
             let slot = *self.board.slot(HostId(index as u32));
+            is_all &= slot.interval < number;
             let total = if slot.interval >= number { slot.at_start } else { slot.current };
             let row = total.since(&self.written[index]);
             if row != Traffic::default() {
@@ -173,7 +178,7 @@ impl HostTraffic {
                 ))?;
             }
         }
-        Ok(())
+        Ok(is_all)
     }
 }
 
@@ -235,6 +240,18 @@ mod tests {
             text.lines().skip(1).collect::<Vec<_>>(),
             ["1,a,100,0,10,0,0", "1,b,10,0,1,0,0", "2,a,200,0,20,0,0", "6,b,60,0,6,0,0"]
         );
+    }
+
+    #[test]
+    fn years_without_traffic_take_no_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let board = TrafficBoard::new(1, SimDuration::from_millis(100));
+        let mut table = HostTraffic::create(directory.path(), board.clone(), vec!["a".to_owned()]).unwrap();
+        TrafficMeter::new(board, HostId(0)).publish(traffic(10));
+        table.advance(seconds(200)).unwrap();
+        table.finish(seconds(100 * 365 * 86_400)).unwrap();
+        let text = std::fs::read_to_string(directory.path().join("host-traffic.csv")).unwrap();
+        assert_eq!(text.lines().skip(1).collect::<Vec<_>>(), ["0.1,a,10,0,1,0,0"]);
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub struct GnomonStats {
     pub computing: ComputingStats,
     /// In what the run depended on this machine, by cause.
     pub interferences: BTreeMap<&'static str, InterferenceStats>,
+    /// Writes to standard output and error that were refused for `experimental.output_limit`.
+    pub outputs_refused: u64,
     /// Calls of the real kernel on behalf of guests' memory.
     pub memory_map_calls: MemoryMapStats,
     /// By worker.

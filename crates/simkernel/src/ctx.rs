@@ -161,6 +161,11 @@ impl Ctx<'_> {
         self.kernel.vfs.identities.real_time(self.now)
     }
 
+    /// The same in seconds, as System V objects note it.
+    pub(crate) fn real_seconds(&self) -> i64 {
+        self.kernel.config.real_seconds(self.now)
+    }
+
     /// Where a write to a regular file would begin, and how many of `bytes` it may be long, if the process has a limit for files.
     pub(crate) fn limit_write(&mut self, id: FileId, position: Option<u64>, bytes: u64) -> Result<u64, Errno> {
         if self.process.limits.soft(RLIMIT_FSIZE) == RLIM_INFINITY {

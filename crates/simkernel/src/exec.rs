@@ -4,6 +4,7 @@ use crate::credentials::{Credentials, ProgramFile};
 use crate::ctx::Ctx;
 use crate::family::INIT;
 use crate::fd_table::FdTable;
+use crate::files::output::Shown;
 use crate::files::{FileKind, OpenFile};
 use crate::ids::{FileId, Pid};
 use crate::kernel::Kernel;
@@ -21,6 +22,7 @@ use linux_abi::fs::{O_APPEND, O_RDONLY, O_WRONLY, R_OK};
 use linux_abi::signal::SIG_IGN;
 use linux_abi::sysinfo::RLIMIT_NOFILE;
 use std::fs::File;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A process that an experiment starts.
@@ -175,8 +177,11 @@ impl Kernel {
     /// They are named after the file that the experiment names, even if that is a script.
     fn open_standard_files(&mut self, process: &mut Process, name: &str) -> Result<(), ExecError> {
         let null = self.files.insert(OpenFile::new(FileKind::Device(Device::Null), O_RDONLY));
-        let create = |kernel: &mut Kernel, kind| kernel.create_output(&format!("{name}.{}.{kind}", process.pid.0));
-        let files = [null, create(self, "stdout")?, create(self, "stderr")?];
+        let mut create = |kind, stream| {
+            let path = self.config.host_dir.join(format!("{name}.{}.{kind}", process.pid.0));
+            self.open_standard_output(path.clone(), stream).map_err(|errno| cannot_create(&path, errno))
+        };
+        let files = [null, create("stdout", Shown::Stdout)?, create("stderr", Shown::Stderr)?];
         for (fd, file) in files.into_iter().enumerate() {
             self.shared.fds[process.fds].replace(fd as u32, file, false);
         }
@@ -197,10 +202,7 @@ impl Kernel {
 
     fn create_output(&mut self, name: &str) -> Result<FileId, ExecError> {
         let path = self.config.host_dir.join(name);
-        self.open_output(path.clone(), O_WRONLY | O_APPEND).map_err(|errno| {
-            let text = errno.description().unwrap_or("error");
-            ExecError { errno, message: format!("cannot create {}: {text}", path.display()) }
-        })
+        self.open_output(path.clone(), O_WRONLY | O_APPEND).map_err(|errno| cannot_create(&path, errno))
     }
 
     fn load(
@@ -225,6 +227,11 @@ impl Kernel {
             message: format!("{} {error}", String::from_utf8_lossy(&resolved.path)),
         })
     }
+}
+
+fn cannot_create(path: &Path, errno: Errno) -> ExecError {
+    let text = errno.description().unwrap_or("error");
+    ExecError { errno, message: format!("cannot create {}: {text}", path.display()) }
 }
 
 impl Ctx<'_> {

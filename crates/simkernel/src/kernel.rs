@@ -80,6 +80,10 @@ pub struct Kernel {
     /// The moment at which the host executes: set by every entry point that a worker calls.
     pub now: SimTime,
     pub(crate) outputs: Vec<Output>,
+    /// What guests have written to standard output and error.
+    pub(crate) output_bytes: u64,
+    /// Writes that were refused for the limit of outputs.
+    pub outputs_refused: u64,
     /// A buffer for moving bytes, kept for its memory.
     pub(crate) scratch: Vec<u8>,
     /// Threads that can go on, in the order in which they became able to.
@@ -148,6 +152,8 @@ impl Kernel {
             unix: UnixSockets::default(),
             now: SimTime::ZERO,
             outputs: Vec::new(),
+            output_bytes: 0,
+            outputs_refused: 0,
             scratch: Vec::new(),
             runnable: VecDeque::new(),
             random,

@@ -28,6 +28,7 @@ mod leases;
 pub mod limits;
 mod locked;
 pub mod locks;
+pub mod machine;
 mod namespaces;
 pub mod net;
 pub mod outcome;

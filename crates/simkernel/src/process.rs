@@ -12,7 +12,7 @@ use crate::signal::PendingSignals;
 use crate::trace::Trace;
 use crate::tty::TtyId;
 use base::map::FastSet;
-use base::{SimDuration, SimTime};
+use base::{Cause, SimDuration, SimTime};
 use linux_abi::Signal;
 use linux_abi::time::CLK_TCK;
 use std::collections::BTreeSet;
@@ -156,6 +156,8 @@ pub struct Process {
     pub(crate) makes_code: bool,
     /// Calls of this program that were reported already: unsupported, or refused for want of the machine's memory.
     pub reported: FastSet<u64>,
+    /// Why the machine has refused something to this process: each is reported once.
+    pub refusals: BTreeSet<Cause>,
 }
 
 /// The parts of a new process, each counted for it already.
@@ -220,6 +222,7 @@ impl Process {
             escapes: BTreeSet::new(),
             makes_code: false,
             reported: FastSet::default(),
+            refusals: BTreeSet::new(),
         }
     }
 

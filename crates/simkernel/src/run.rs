@@ -361,6 +361,9 @@ impl Ctx<'_> {
             (None, None) => syscalls::execute(self, number, args),
             _ => self.execute_watched(number, args),
         };
+        if let Some(refusal) = crate::machine::take() {
+            self.note_refusal(refusal, number, args);
+        }
         let mut interrupted = None;
         match result {
             Ok(value) => self.thread.vcpu.registers_mut().rax = value,

@@ -222,7 +222,7 @@ impl Kernel {
         match &self.files[id].kind {
             FileKind::Regular(file) => {
                 let name = file.path.clone();
-                let fd = self.real_descriptor(id)?.try_clone_to_owned().map_err(|e| Errno::from_io(&e))?;
+                let fd = self.real_descriptor(id)?.try_clone_to_owned().map_err(|e| crate::machine::io_errno(&e))?;
                 Ok(MappingSource::Real { file: File::from(fd), name })
             }
             FileKind::Snapshot(file) => {

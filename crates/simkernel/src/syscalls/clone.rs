@@ -12,6 +12,7 @@ use crate::process::{Parts, Process};
 use crate::shared::{Handlers, Key, Space};
 use crate::thread::Thread;
 use crate::wait::Wake;
+use base::Cause;
 use linux_abi::fs::O_RDWR;
 use linux_abi::process::*;
 use linux_abi::signal::{SIG_IGN, StackT};
@@ -241,6 +242,7 @@ fn copy_memory(ctx: &mut Ctx<'_>, args: &CloneArgs) -> Result<Key<Space>, Errno>
 #[cold]
 fn refuse_copy(ctx: &mut Ctx<'_>) -> Errno {
     if ctx.process.reported.insert(u64::from(nr::fork)) {
+        ctx.interfered(Cause::Memory, "a copy of its memory (fork)");
         ctx.report(
             "fork answered EAGAIN: this machine has no memory or no memory mappings left (sysctl vm.max_map_count) for another copy of it"
                 .to_owned(),

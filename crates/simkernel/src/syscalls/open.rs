@@ -381,7 +381,7 @@ fn reopen_pinned(ctx: &mut Ctx<'_>, id: FileId, flags: u32) -> Result<FileKind, 
     if flags & O_TRUNC != 0 {
         ctx.kernel.regular_truncate(id, 0, ctx.now)?;
     }
-    let fd = ctx.kernel.real_descriptor(id)?.try_clone_to_owned().map_err(|e| Errno::from_io(&e))?;
+    let fd = ctx.kernel.real_descriptor(id)?.try_clone_to_owned().map_err(|e| crate::machine::io_errno(&e))?;
     let serial = ctx.kernel.vfs.new_serial();
     let FileKind::Regular(file) = &ctx.kernel.files[id].kind else { return Err(Errno::EBADF) };
     Ok(FileKind::Regular(Box::new(RegularFile {
@@ -490,7 +490,7 @@ impl crate::kernel::Kernel {
             return Err(Errno::EACCES);
         }
         Permissions { mode, user, group }.demand(who, X_OK)?;
-        let file = std::fs::File::open(as_path(&real.path)).map_err(|e| Errno::from_io(&e))?;
+        let file = std::fs::File::open(as_path(&real.path)).map_err(|e| crate::machine::io_errno(&e))?;
         Ok((file, target.path, ProgramFile { mode, user, group }))
     }
 
@@ -507,7 +507,7 @@ impl crate::kernel::Kernel {
         let permissions = Permissions::from(&self.regular_stat(id).map_err(|_| Errno::EACCES)?);
         permissions.demand(&caller.thread.credentials, X_OK)?;
         let Permissions { mode, user, group } = permissions;
-        let file = self.real_descriptor(id)?.try_clone_to_owned().map_err(|e| Errno::from_io(&e))?;
+        let file = self.real_descriptor(id)?.try_clone_to_owned().map_err(|e| crate::machine::io_errno(&e))?;
         Ok((file.into(), self.describe_file(id), ProgramFile { mode, user, group }))
     }
 }

@@ -148,7 +148,7 @@ fn link_open_file(ctx: &mut Ctx<'_>, id: crate::ids::FileId, to: &[u8]) -> SysRe
         return Err(Errno::EXDEV.into());
     }
     let number = file.number;
-    let fd = ctx.kernel.real_descriptor(id)?.try_clone_to_owned().map_err(|e| Errno::from_io(&e))?;
+    let fd = ctx.kernel.real_descriptor(id)?.try_clone_to_owned().map_err(|e| crate::machine::io_errno(&e))?;
     let real = ctx.kernel.vfs.link_unnamed(std::os::fd::AsFd::as_fd(&fd), to, ctx.now)?;
     if let FileKind::Regular(file) = &mut ctx.kernel.files[id].kind
         && file.unlinked
