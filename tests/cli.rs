@@ -129,7 +129,7 @@ fn files_that_are_no_experiments_are_refused() {
     fs::write(directory.path().join("x.yaml"), b"\xff\xfe").unwrap();
     let answer = gnomon(directory.path(), &["check", "x.yaml"]);
     assert_eq!(answer.status, 2);
-    assert!(answer.err.starts_with("x.yaml: not text in UTF-8"), "{}", answer.err);
+    assert!(answer.err.starts_with("x.yaml: is not text in UTF-8"), "{}", answer.err);
 }
 
 #[test]
@@ -386,12 +386,18 @@ impl Drop for Running {
     }
 }
 
-/// A run that would go on for years, begun: its log has a line.
+/// A run that would go on for years, begun: its log has a line. Whoever starts the tests may ignore signals, as shells do for what runs
+/// in the background: the run has those that it is given.
 fn endless(directory: &Path, loop_body: &str) -> Running {
+    endless_with("--default-signal=INT,TERM,HUP", directory, loop_body)
+}
+
+fn endless_with(signals: &str, directory: &Path, loop_body: &str) -> Running {
     let script = format!("{loop_body} while 1");
     let args = ["exec", "--show-log", "--data-directory", "out", "--stop-time", "100000 h", "perl", "-e", &script];
-    let mut command = Command::new(env!("CARGO_BIN_EXE_gnomon"));
-    command.args(args).current_dir(directory).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut command = Command::new("env");
+    command.args([signals, env!("CARGO_BIN_EXE_gnomon")]).args(args).current_dir(directory);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut run = Running(command.spawn().unwrap());
     let mut line = String::new();
     BufReader::new(run.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
@@ -451,6 +457,16 @@ fn a_run_that_stands_still_says_where_and_can_be_stopped() {
     assert!(lines[2].contains("main+0x") && lines[2].contains("/count+0x"), "{lines:?}");
     run.signal(Signal::SIGTERM);
     assert_eq!(run.0.wait().unwrap().code(), Some(143));
+    assert!(directory.path().join("out/sim-stats.json").is_file());
+}
+
+#[test]
+fn an_interrupt_that_was_ignored_from_the_start_stays_so() {
+    let directory = directory();
+    let mut run = endless_with("--ignore-signal=INT", directory.path(), "select(undef, undef, undef, 0.001)");
+    run.signal(Signal::SIGINT);
+    run.signal(Signal::SIGTERM);
+    assert_eq!(run.0.wait().unwrap().code(), Some(143), "the first signal that counts is the second");
     assert!(directory.path().join("out/sim-stats.json").is_file());
 }
 

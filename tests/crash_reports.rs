@@ -165,7 +165,7 @@ fn static_and_stripped_programs_have_backtraces_too() {
 #[test]
 fn a_panic_of_go_is_unwound_through_its_signal_frame() {
     let Some(go) = find_program("go") else {
-        eprintln!("no go on this machine: skipped");
+        common::leave_out("no go on this machine");
         return;
     };
     let folder = folder("crash_reports/go");

@@ -26,7 +26,7 @@ fn has_gdb() -> bool {
         output.stdout.contains("42") && output.stdout.contains("exited normally")
     });
     if !usable {
-        eprintln!("no gdb with Python that may run programs: skipped");
+        common::leave_out("no gdb with Python that may run programs");
     }
     usable
 }
@@ -193,7 +193,7 @@ const BUSY: &str = "#include <stdio.h>\n__attribute__((noinline)) long hot_funct
 fn perf_attributes_samples_to_functions_of_guests() {
     let folder = folder("debugging/perf");
     let Some(perf) = find_program("perf") else {
-        eprintln!("no perf on this machine: skipped");
+        common::leave_out("no perf on this machine");
         return;
     };
     fs::write(folder.join("busy.c"), BUSY).expect("a source");

@@ -54,7 +54,7 @@ fn experiment() -> String {
             host("python", 1, &[server, show]);
             clients.push(fetch("python:8000", 3));
         }
-        None => println!("no python3 of this machine can be loaded: left out"),
+        None => common::leave_out("no python3 of this machine can be loaded"),
     }
     host("client1", 1, &[clients.clone(), vec![perl.clone()]].concat());
     host("client2", 2, &[clients, vec![perl]].concat());

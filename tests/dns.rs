@@ -172,7 +172,7 @@ fn gos_own_resolver_finds_hosts_over_udp_and_tcp() {
     let Some(go) =
         find_program("go").or_else(|| Some("/usr/local/go/bin/go".into()).filter(|path: &PathBuf| path.is_file()))
     else {
-        println!("skipped: no Go here");
+        common::leave_out("no Go here");
         return;
     };
     let program = folder("dns/build-go").join("resolver");
@@ -233,7 +233,7 @@ fn questions_and_answers_are_in_the_loopback_capture_and_the_digest() {
     assert_eq!(digest(&first.join("run.data")), digest(&second.join("run.data")));
     assert_ne!(digest(&first.join("run.data")), digest(&other.join("run.data")));
     let Some(tshark) = find_program("tshark") else {
-        println!("skipped the rest: no tshark here; tools/install-packages test installs it");
+        common::leave_out("no tshark here");
         return;
     };
     let pcap = first.join("run.data/hosts/client/lo.pcap");

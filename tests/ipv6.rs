@@ -51,7 +51,7 @@ fn write(folder: &Path, server: &[(&Path, &str, u32, bool)], client: &[(&Path, &
 #[test]
 fn servers_on_both_families_serve_both() {
     let Some(python) = find_python() else {
-        println!("skipped: no Python here");
+        common::leave_out("no Python here");
         return;
     };
     let (curl, python) = (find("curl"), PathBuf::from(python));
@@ -96,7 +96,7 @@ fn same_with_two_workers(folder: &Path) {
 /// The client's capture has packets of IPv6, none of which is malformed or has a bad checksum.
 fn tshark_is_content(folder: &Path) {
     let Some(tshark) = find_program("tshark") else {
-        println!("skipped the rest: no tshark here; tools/install-packages test installs it");
+        common::leave_out("no tshark here");
         return;
     };
     let pcap = folder.join("run.data/hosts/client/eth0.pcap");

@@ -12,7 +12,7 @@ const SEARCH_PATH: &str = "PATH=/usr/bin:/bin:/usr/sbin:/sbin";
 /// Runs a program natively and as a guest; both must print the same and exit alike.
 fn compare(test: &str, program: &str, arguments: &[&str]) {
     let Some(path) = find_program(program) else {
-        println!("no {program} on this machine: left out");
+        common::leave_out(&format!("no {program} on this machine"));
         return;
     };
     let folder = folder(&format!("processes/{test}"));

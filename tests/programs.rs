@@ -145,7 +145,7 @@ fn tshark(tshark: &Path, file: &Path, filter: &str) -> String {
 #[test]
 fn captures_are_good_to_tshark() {
     let Some(program) = find_program("tshark") else {
-        println!("skipped: no tshark here; tools/install-packages test installs it");
+        common::leave_out("no tshark here");
         return;
     };
     let folder = folder("programs/captures");

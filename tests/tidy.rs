@@ -219,6 +219,19 @@ fn crates_do_not_read_the_environment() {
     report("reading the environment outside the program", problems);
 }
 
+/// The program's parts use each other in one direction: the command line knows all, what it starts knows nothing of it.
+#[test]
+fn the_simulation_knows_nothing_of_the_command_line() {
+    let mut problems = Vec::new();
+    for file in files().iter().filter(|file| file.name.starts_with("src/") && !file.name.starts_with("src/cli/")) {
+        let text = file.text();
+        for (number, line) in text.lines().enumerate().filter(|(_, line)| line.contains("crate::cli")) {
+            problems.push(format!("{}:{}: {}", file.name, number + 1, line.trim()));
+        }
+    }
+    report("uses of the command line outside of it", problems);
+}
+
 #[test]
 fn every_crate_says_what_it_is() {
     let architecture = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
