@@ -6,7 +6,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench build lint fmt clean
+.PHONY: help demo test soak bench build lint fmt clean
 
 cache := $(or $(GNOMON_CACHE),$(or $(XDG_CACHE_HOME),$(if $(HOME),$(HOME)/.cache,$(CURDIR)/target))/gnomon)
 export CARGO_TARGET_DIR ?= $(cache)/target-$(shell printf '%s' '$(CURDIR)' | cksum | cut -d ' ' -f 1)
@@ -27,6 +27,11 @@ test: ## pass all tests and lints
 	cargo fmt --all --check
 	cargo test --workspace --release $(CARGO_FLAGS)
 	cargo clippy --workspace --release --all-targets $(CARGO_FLAGS) -- -D warnings
+
+soak: ## look for mistakes for SOAK_MINUTES (60): generated programs against Linux
+	@tools/install-packages build test
+	@tools/check-rust
+	@tools/soak
 
 bench: ## measure, with the native figures of this machine beside each
 	@tools/install-packages build bench

@@ -30,6 +30,7 @@ pub struct UserBuffers {
     total: usize,
     /// Reaches past what a program can have mapped at all.
     impossible: bool,
+    is_vector: bool,
 }
 
 /// One past the highest address of a program (TASK_SIZE_MAX).
@@ -44,7 +45,12 @@ impl UserBuffers {
     pub fn single(address: u64, len: u64) -> Self {
         let impossible = is_impossible(address, len);
         let len = len.min(MAX_RW_COUNT);
-        UserBuffers { impossible, segments: SmallVec::from_slice(&[(address, len)]), total: len as usize }
+        UserBuffers {
+            impossible,
+            is_vector: false,
+            segments: SmallVec::from_slice(&[(address, len)]),
+            total: len as usize,
+        }
     }
 
     /// The vector of `readv` and its relatives. EINVAL for too many or too long ones, EFAULT for a bad vector.
@@ -52,7 +58,7 @@ impl UserBuffers {
         if count > IOV_MAX as u64 {
             return Err(Errno::EINVAL.into());
         }
-        let mut buffers = UserBuffers::default();
+        let mut buffers = UserBuffers { is_vector: true, ..UserBuffers::default() };
         for i in 0..count {
             let iovec: Iovec = memory.read_value(address + i * size_of::<Iovec>() as u64)?;
             buffers.push(iovec)?;
@@ -74,6 +80,11 @@ impl UserBuffers {
     /// EFAULT for buffers that cannot exist: found before anything is read or written (`access_ok`).
     pub fn check(&self) -> Result<(), Errno> {
         if self.impossible { Err(Errno::EFAULT) } else { Ok(()) }
+    }
+
+    /// A vector without a byte: such a call ends before it comes to the file, unlike one with an empty buffer.
+    pub fn is_empty_vector(&self) -> bool {
+        self.is_vector && self.total == 0
     }
 
     pub fn total(&self) -> usize {

@@ -33,7 +33,8 @@ impl EventFd {
     }
 
     pub fn poll(&self) -> Events {
-        Events::READABLE.when(self.count > 0) | Events::WRITABLE.when(self.count < MAX)
+        // Without RDNORM and WRNORM, which eventfd does not tell.
+        Events::IN.when(self.count > 0) | Events::OUT.when(self.count < MAX)
     }
 }
 

@@ -27,7 +27,7 @@ use crate::vfs::synthetic::Device;
 use crate::wait::{Events, WaitQueue};
 use base::SimTime;
 use linux_abi::Errno;
-use linux_abi::fs::{O_ACCMODE, O_DIRECT, O_NONBLOCK, O_PATH, O_RDONLY, O_WRONLY};
+use linux_abi::fs::{O_ACCMODE, O_DIRECT, O_NONBLOCK, O_PATH, O_RDONLY, O_RDWR, O_WRONLY};
 use slab::Slab;
 use std::fs::File;
 use std::ops::{Index, IndexMut};
@@ -85,11 +85,11 @@ impl OpenFile {
     }
 
     pub fn readable(&self) -> bool {
-        self.status & O_ACCMODE != O_WRONLY && self.status & O_PATH == 0
+        matches!(self.status & O_ACCMODE, O_RDONLY | O_RDWR) && self.status & O_PATH == 0
     }
 
     pub fn writable(&self) -> bool {
-        self.status & O_ACCMODE != O_RDONLY && self.status & O_PATH == 0
+        matches!(self.status & O_ACCMODE, O_WRONLY | O_RDWR) && self.status & O_PATH == 0
     }
 }
 

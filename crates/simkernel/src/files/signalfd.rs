@@ -31,7 +31,7 @@ impl Kernel {
 
     /// What a descriptor of these signals is ready for, as the thread sees it whose signals are in `caller_pending`.
     pub(crate) fn poll_signals(&self, set: SigSet) -> Events {
-        Events::READABLE.when(set.0 & self.caller_pending.0 != 0)
+        Events::IN.when(set.0 & self.caller_pending.0 != 0)
     }
 }
 

@@ -46,7 +46,7 @@ impl TimerFd {
     }
 
     pub fn poll(&self) -> Events {
-        Events::READABLE.when(self.ticks > 0)
+        Events::IN.when(self.ticks > 0)
     }
 
     /// Time to the next expiry, in nanoseconds; 0 when disarmed.

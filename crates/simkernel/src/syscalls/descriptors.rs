@@ -349,7 +349,22 @@ pub fn eventfd2(ctx: &mut Ctx<'_>, [count, flags, ..]: [u64; 6]) -> SysResult {
     Ok(ctx.install(file, flags & EFD_CLOEXEC != 0)?)
 }
 
-/// fsync(2), fdatasync(2), syncfs(2), sync_file_range(2): nothing is ever lost.
+/// sync_file_range(2): ESPIPE for what has no pages.
+pub fn sync_file_range(ctx: &mut Ctx<'_>, [fd, from, bytes, flags, ..]: [u64; 6]) -> SysResult {
+    const KNOWN_FLAGS: u64 = 7;
+    let id = ctx.file(fd)?;
+    let end = (from as i64).checked_add(bytes as i64);
+    if flags & !KNOWN_FLAGS != 0 || (from as i64) < 0 || end.is_none_or(|end| end < from as i64) {
+        return Err(Errno::EINVAL.into());
+    }
+    match ctx.kernel.files[id].kind {
+        FileKind::Regular(_) | FileKind::Directory(_) | FileKind::Output(_) => Ok(0),
+        FileKind::Name(_) => Err(Errno::EBADF.into()),
+        _ => Err(Errno::ESPIPE.into()),
+    }
+}
+
+/// fsync(2), fdatasync(2), syncfs(2): nothing is ever lost.
 pub fn fsync(ctx: &mut Ctx<'_>, [fd, ..]: [u64; 6]) -> SysResult {
     let id = ctx.file(fd)?;
     match ctx.kernel.files[id].kind {
@@ -463,10 +478,15 @@ pub fn readahead(ctx: &mut Ctx<'_>, [fd, ..]: [u64; 6]) -> SysResult {
 }
 
 /// posix_fadvise(2): advice.
-pub fn fadvise(ctx: &mut Ctx<'_>, [fd, ..]: [u64; 6]) -> SysResult {
+pub fn fadvise(ctx: &mut Ctx<'_>, [fd, _, bytes, advice, ..]: [u64; 6]) -> SysResult {
+    const LAST_KNOWN: u32 = 5;
     let id = ctx.file(fd)?;
     if ctx.kernel.files[id].status & O_PATH != 0 {
         return Err(Errno::EBADF.into());
     }
-    if matches!(ctx.kernel.files[id].kind, FileKind::Pipe(_)) { Err(Errno::ESPIPE.into()) } else { Ok(0) }
+    match ctx.kernel.files[id].kind {
+        FileKind::Pipe(_) => Err(Errno::ESPIPE.into()),
+        _ if (bytes as i64) < 0 || advice as u32 > LAST_KNOWN => Err(Errno::EINVAL.into()),
+        _ => Ok(0),
+    }
 }

@@ -249,7 +249,13 @@ pub(super) fn madvise(ctx: &mut Ctx<'_>, [address, bytes, advice, ..]: [u64; 6])
     let private = |vma: &guest::Vma| !vma.shared && !matches!(vma.kind, VmaKind::File { .. });
     let covers = |vma: &&guest::Vma| vma.start < end && address < vma.end;
     let all_private = ctx.process.memory.mappings().filter(covers).all(private);
+    let has_right =
+        |right: u32| ctx.process.memory.mappings().filter(covers).all(|vma| u32::from(vma.prot) & right != 0);
     match advice {
+        // What has no pages of a file cannot lose them; what cannot be read or written cannot be fetched for it.
+        MADV_REMOVE if all_private => Err(Errno::EINVAL.into()),
+        MADV_POPULATE_READ if !has_right(PROT_READ) => Err(Errno::EINVAL.into()),
+        MADV_POPULATE_WRITE if !has_right(PROT_WRITE) => Err(Errno::EINVAL.into()),
         MADV_FREE if !all_private => Err(Errno::EINVAL.into()),
         // Programs that ask for it find another way to notice a fork.
         MADV_WIPEONFORK => Err(Errno::EINVAL.into()),
@@ -306,14 +312,19 @@ fn demand_lock_room(ctx: &Ctx<'_>, more: u64, error: Errno) -> Result<(), Errno>
     }
 }
 
-/// mlock(2): nothing is ever swapped, but what is locked counts.
+/// mlock(2): nothing is ever swapped, but what is locked counts. Locking fetches pages: ENOMEM where none can be had for want of rights,
+/// with the range locked all the same.
 pub(super) fn mlock(ctx: &mut Ctx<'_>, [address, bytes, ..]: [u64; 6]) -> SysResult {
+    let (start, end) = lock(ctx, address, bytes)?;
+    let barred = |vma: &guest::Vma| vma.start < end && start < vma.end && vma.prot == 0;
+    if ctx.process.memory.mappings().any(barred) { Err(Errno::ENOMEM.into()) } else { Ok(0) }
+}
+
+fn lock(ctx: &mut Ctx<'_>, address: u64, bytes: u64) -> Result<(u64, u64), Errno> {
     let (start, end) = page_range(ctx, address, bytes)?;
     demand_lock_room(ctx, (end - start) - ctx.process.locked.within(start, end), Errno::ENOMEM)?;
     ctx.process.locked.add(start, end);
-    // What has no rights is locked, but cannot be brought into memory.
-    let closed = |vma: &guest::Vma| vma.prot == 0 && vma.start < end && start < vma.end;
-    if ctx.process.memory.mappings().any(closed) { Err(Errno::ENOMEM.into()) } else { Ok(0) }
+    Ok((start, end))
 }
 
 /// mlock2(2).
@@ -322,7 +333,10 @@ pub(super) fn mlock2(ctx: &mut Ctx<'_>, [address, bytes, flags, ..]: [u64; 6]) -
     if flags & !MLOCK_ONFAULT != 0 {
         return Err(Errno::EINVAL.into());
     }
-    mlock(ctx, [address, bytes, 0, 0, 0, 0])
+    match flags {
+        0 => mlock(ctx, [address, bytes, 0, 0, 0, 0]),
+        _ => Ok(lock(ctx, address, bytes).map(|_| 0)?),
+    }
 }
 
 /// munlock(2).

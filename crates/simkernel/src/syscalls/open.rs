@@ -82,6 +82,9 @@ fn open_at(ctx: &mut Ctx<'_>, dirfd: u64, path: Vec<u8>, flags: u32, mode: u32, 
     if flags & O_PATH == 0 && flags & O_TMPFILE == O_TMPFILE {
         return open_unnamed(ctx, dirfd, &path, flags, mode);
     }
+    if flags & O_PATH == 0 && flags & (O_CREAT | O_DIRECTORY) == O_CREAT | O_DIRECTORY {
+        return Err(Errno::EINVAL.into());
+    }
     let exclusive = flags & O_CREAT != 0 && flags & O_EXCL != 0;
     let target = ctx.walk(dirfd, &path, flags & O_NOFOLLOW == 0 && !exclusive)?;
     let status = visible_status(shown);
@@ -129,7 +132,7 @@ fn open_at(ctx: &mut Ctx<'_>, dirfd: u64, path: Vec<u8>, flags: u32, mode: u32, 
         }
         None if flags & O_CREAT == 0 => return Err(Errno::ENOENT.into()),
         None if target.slash => return Err(Errno::EISDIR.into()),
-        None => create(ctx, target, flags, mode)?,
+        None => create(ctx, target, mode)?,
     };
     install(ctx, file, status, flags)
 }
@@ -236,10 +239,7 @@ fn regular(ctx: &mut Ctx<'_>, path: &[u8], node: RealNode, fd: OwnedFd, writes: 
     }))
 }
 
-fn create(ctx: &mut Ctx<'_>, target: Target, flags: u32, mode: u32) -> Result<FileKind, Errno> {
-    if flags & O_DIRECTORY != 0 {
-        return Err(Errno::EINVAL);
-    }
+fn create(ctx: &mut Ctx<'_>, target: Target, mode: u32) -> Result<FileKind, Errno> {
     if crate::vfs::synthetic::covers(&target.path) && !ctx.kernel.vfs.writable(&target.path) {
         return Err(Errno::EACCES);
     }

@@ -200,15 +200,16 @@ fn last_name(path: &[u8]) -> &[u8] {
 
 fn remove(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, directory: bool) -> SysResult {
     let path = ctx.path_argument(path)?;
-    if directory {
-        match last_name(&path) {
-            b"." => return Err(Errno::EINVAL.into()),
-            b".." => return Err(Errno::ENOTEMPTY.into()),
-            _ => {}
-        }
-    }
     let (trimmed, follows_slash) = without_slashes(&path);
+    let special = match last_name(&path) {
+        b"." if directory => Some(Errno::EINVAL),
+        b".." if directory => Some(Errno::ENOTEMPTY),
+        _ => None,
+    };
     let (path, node) = existing(ctx, dirfd, trimmed, false)?;
+    if let Some(error) = special {
+        return Err(error.into());
+    }
     ctx.demand_removal(&path, &node)?;
     match (node.is_directory(), directory) {
         (true, false) => return Err(Errno::EISDIR.into()),
@@ -250,12 +251,15 @@ pub fn renameat2(ctx: &mut Ctx<'_>, [from_fd, from, to_fd, to, flags, _]: [u64; 
         return Err(Errno::EINVAL.into());
     }
     let (from, to) = (ctx.path_argument(from)?, ctx.path_argument(to)?);
-    if [&from, &to].into_iter().any(|path| matches!(last_name(path), b"." | b"..")) {
+    let special = [&from, &to].into_iter().any(|path| matches!(last_name(path), b"." | b".."));
+    let ((from, from_slash), (to, to_slash)) = (without_slashes(&from), without_slashes(&to));
+    // Both ways are gone before what lies at their ends is looked at.
+    let source = ctx.walk(from_fd, from, false)?;
+    let target = ctx.walk(to_fd, to, false)?;
+    if special {
         return Err(Errno::EBUSY.into());
     }
-    let ((from, from_slash), (to, to_slash)) = (without_slashes(&from), without_slashes(&to));
-    let (source, node) = existing(ctx, from_fd, from, false)?;
-    let target = ctx.walk(to_fd, to, false)?;
+    let (source, node) = (source.path, source.node.ok_or(Errno::ENOENT)?);
     demand_move(ctx, &source, &node, &target)?;
     let node = ctx.changeable(&source, node)?;
     let directory = node.kind() == S_IFDIR;

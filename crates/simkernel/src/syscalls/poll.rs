@@ -67,6 +67,11 @@ pub(super) fn ppoll(ctx: &mut Ctx<'_>, [fds, count, timeout, mask, bytes, _]: [u
     result
 }
 
+/// Whether a descriptor only names a place (O_PATH): what asks for readiness takes it for none.
+fn is_place(ctx: &Ctx<'_>, file: FileId) -> bool {
+    ctx.kernel.files[file].status & O_PATH != 0
+}
+
 fn poll_until(ctx: &mut Ctx<'_>, fds: u64, count: u64, timeout: Option<SimDuration>, restart: Restart) -> SysResult {
     if count > ctx.process.limits.soft(RLIMIT_NOFILE) {
         return Err(Errno::EINVAL.into());
@@ -82,12 +87,12 @@ fn poll_until(ctx: &mut Ctx<'_>, fds: u64, count: u64, timeout: Option<SimDurati
             continue;
         }
         match ctx.file(entry.fd as u64) {
-            Err(_) => entry.revents = POLLNVAL,
-            Ok(file) => {
+            Ok(file) if !is_place(ctx, file) => {
                 let wanted = Events(u32::from(entry.events as u16)) | Events::ALWAYS;
                 entry.revents = (ctx.kernel.poll_file(file) & wanted).0 as i16;
                 watched.push((file, wanted));
             }
+            _ => entry.revents = POLLNVAL,
         }
         ready += u64::from(entry.revents != 0);
     }
@@ -195,6 +200,7 @@ fn select_until(ctx: &mut Ctx<'_>, count: u64, sets: [u64; 3], timeout: Option<S
             Err(errno) if ctx.thread.wake == Wake::First => return Err(errno.into()),
             // Closed while the call waited (`select_poll_one`).
             Err(_) => Events::NVAL,
+            Ok(file) if is_place(ctx, file) => Events::NVAL,
             Ok(file) => {
                 watched.push((file, asked));
                 ctx.kernel.poll_file(file)
@@ -242,7 +248,7 @@ pub(super) fn epoll_ctl(ctx: &mut Ctx<'_>, [epoll, op, fd, event, ..]: [u64; 6])
     };
     let instance = ctx.file(epoll)?;
     let file = ctx.file(fd)?;
-    if ctx.kernel.files[file].status & O_PATH != 0 {
+    if is_place(ctx, file) {
         return Err(Errno::EBADF.into());
     }
     if !ctx.kernel.files[file].kind.pollable() {

@@ -7,7 +7,7 @@ use crate::net;
 use crate::outcome::{Outcome, SysResult};
 use crate::user_io::{ByteSource, UserBuffers, VecSink};
 use crate::wait::Events;
-use linux_abi::fs::{MAX_RW_COUNT, SEEK_CUR, SEEK_DATA, SEEK_END, SEEK_HOLE, SEEK_SET};
+use linux_abi::fs::{MAX_RW_COUNT, O_APPEND, SEEK_CUR, SEEK_DATA, SEEK_END, SEEK_HOLE, SEEK_SET};
 use linux_abi::fs::{RWF_APPEND, RWF_DSYNC, RWF_HIPRI, RWF_NOWAIT, RWF_SYNC};
 use linux_abi::{Errno, Signal};
 
@@ -66,8 +66,8 @@ pub fn pwritev(ctx: &mut Ctx<'_>, [fd, vector, count, position, ..]: [u64; 6]) -
 
 /// preadv2(2): position -1 stands for the file's own.
 pub fn preadv2(ctx: &mut Ctx<'_>, args: [u64; 6]) -> SysResult {
-    check_rwf(args[5], 0)?;
     let file = ctx.file(args[0])?;
+    check_rwf(args[5], 0)?;
     if args[5] as u32 & RWF_NOWAIT != 0 && !ctx.kernel.poll_file(file).intersects(Events::READABLE) {
         return Err(Errno::EAGAIN.into());
     }
@@ -76,11 +76,11 @@ pub fn preadv2(ctx: &mut Ctx<'_>, args: [u64; 6]) -> SysResult {
 
 /// pwritev2(2).
 pub fn pwritev2(ctx: &mut Ctx<'_>, args: [u64; 6]) -> SysResult {
-    check_rwf(args[5], RWF_APPEND)?;
     let file = ctx.file(args[0])?;
     if matches!(ctx.kernel.files[file].kind, FileKind::Event(_)) && args[5] as u32 & !RWF_HIPRI != 0 {
         return Err(Errno::EOPNOTSUPP.into());
     }
+    check_rwf(args[5], RWF_APPEND)?;
     if args[5] as u32 & RWF_NOWAIT != 0 && !ctx.kernel.poll_file(file).intersects(Events::WRITABLE) {
         return Err(Errno::EAGAIN.into());
     }
@@ -111,10 +111,10 @@ fn check_rwf(flags: u64, more: u32) -> Result<(), Errno> {
 
 /// A position argument. EBADF, EINVAL when negative, ESPIPE where there are no positions.
 fn checked_position(ctx: &Ctx<'_>, fd: u64, position: u64) -> Result<u64, Errno> {
-    let id = ctx.file(fd)?;
     if position > i64::MAX as u64 {
         return Err(Errno::EINVAL);
     }
+    let id = ctx.file(fd)?;
     if !ctx.kernel.files[id].kind.seekable() {
         return Err(Errno::ESPIPE);
     }
@@ -129,6 +129,9 @@ pub(crate) fn read_into(ctx: &mut Ctx<'_>, fd: u64, buffers: &UserBuffers, posit
         return Err(Errno::EBADF.into());
     }
     buffers.check()?;
+    if buffers.is_empty_vector() {
+        return Ok(0);
+    }
     if net::is_socket(&file.kind) {
         return net::read(ctx, id, buffers);
     }
@@ -167,6 +170,9 @@ pub(crate) fn write_from(ctx: &mut Ctx<'_>, fd: u64, buffers: &UserBuffers, posi
         return Err(Errno::EBADF.into());
     }
     buffers.check()?;
+    if buffers.is_empty_vector() {
+        return Ok(0);
+    }
     if net::is_socket(&file.kind) {
         return net::write(ctx, id, buffers);
     }
@@ -324,7 +330,8 @@ pub fn sendfile(ctx: &mut Ctx<'_>, [out, input, offset, count, ..]: [u64; 6]) ->
     if !ctx.kernel.files[out].writable() || !ctx.kernel.files[input].readable() {
         return Err(Errno::EBADF.into());
     }
-    if !matches!(ctx.kernel.files[input].kind, FileKind::Regular(_) | FileKind::Snapshot(_)) {
+    let appends = ctx.kernel.files[out].status & O_APPEND != 0;
+    if appends || !matches!(ctx.kernel.files[input].kind, FileKind::Regular(_) | FileKind::Snapshot(_)) {
         return Err(Errno::EINVAL.into());
     }
     let position = if offset == 0 { None } else { Some(read_offset(ctx, offset)?) };
@@ -340,6 +347,20 @@ pub fn sendfile(ctx: &mut Ctx<'_>, [out, input, offset, count, ..]: [u64; 6]) ->
 fn read_offset(ctx: &Ctx<'_>, address: u64) -> Result<u64, Outcome> {
     let offset: u64 = ctx.process.memory.read_value(address)?;
     if offset > i64::MAX as u64 { Err(Errno::EINVAL.into()) } else { Ok(offset) }
+}
+
+/// A range of a file is not copied onto itself: EINVAL.
+fn demand_apart(
+    ctx: &mut Ctx<'_>,
+    (input, from): (FileId, Option<u64>),
+    (out, to): (FileId, Option<u64>),
+    count: u64,
+) -> Result<(), Errno> {
+    let (from, to) = (from.unwrap_or_else(|| file_offset(ctx, input)), to.unwrap_or_else(|| file_offset(ctx, out)));
+    let (source, target) = (ctx.kernel.regular_stat(input)?, ctx.kernel.regular_stat(out)?);
+    let count = count.min((source.st_size as u64).saturating_sub(from));
+    let meet = to.saturating_add(count) > from && to < from.saturating_add(count);
+    if source.st_ino == target.st_ino && meet { Err(Errno::EINVAL) } else { Ok(()) }
 }
 
 /// Moves bytes from file to file, continuing behind what the call has moved already (`progress`), until `count` is reached, the
@@ -426,6 +447,7 @@ pub fn copy_file_range(ctx: &mut Ctx<'_>, [input, from, out, to, count, flags]: 
     }
     let position = |address| if address == 0 { Ok(None) } else { read_offset(ctx, address).map(Some) };
     let (start, target) = (position(from)?, position(to)?);
+    demand_apart(ctx, (input, start), (out, target), count)?;
     let result = copy(ctx, (input, start), (out, target), count);
     finish_copy(ctx, result, &[(from, start), (to, target)])
 }

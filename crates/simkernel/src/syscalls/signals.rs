@@ -305,7 +305,11 @@ pub(super) fn tkill(ctx: &mut Ctx<'_>, [tid, number, ..]: [u64; 6]) -> SysResult
 
 fn send_to_thread(ctx: &mut Ctx<'_>, group: Option<Pid>, tid: Tid, number: u64) -> SysResult {
     let to_self = tid == ctx.thread.tid;
-    let pid = if to_self {
+    // A process that has ended stays known by its first thread's number until somebody waits for it.
+    let over = ctx.kernel.processes.get(tid.0).is_some_and(|process| process.zombie.is_some());
+    let pid = if over {
+        Pid(tid.0)
+    } else if to_self {
         ctx.process.pid
     } else {
         ctx.kernel.threads.get(tid.0).map(|thread| thread.pid).ok_or(Errno::ESRCH)?
@@ -320,7 +324,9 @@ fn send_to_thread(ctx: &mut Ctx<'_>, group: Option<Pid>, tid: Tid, number: u64) 
     let signal = Signal::from_raw(number as i32).ok_or(Errno::EINVAL)?;
     let info = sender(ctx, signal, SI_TKILL);
     check_queue(ctx, &info)?;
-    ctx.signal_thread(tid, info);
+    if !over {
+        ctx.signal_thread(tid, info);
+    }
     Ok(0)
 }
 

@@ -54,14 +54,15 @@ pub fn splice(ctx: &mut Ctx<'_>, [input, input_offset, output, output_offset, le
     if flags & !KNOWN_FLAGS != 0 {
         return Err(Errno::EINVAL.into());
     }
+    let has_place = |ctx: &Ctx<'_>, fd, offset| Ok::<_, Errno>(offset != 0 && pipe_end(ctx, ctx.file(fd)?).is_some());
+    if has_place(ctx, input, input_offset)? || has_place(ctx, output, output_offset)? {
+        return Err(Errno::ESPIPE.into());
+    }
     let (input, output) = both(ctx, input, output)?;
     if !gives_pages(&ctx.kernel.files[input].kind) || !takes_pages(&ctx.kernel.files[output].kind) {
         return Err(Errno::EINVAL.into());
     }
     let (from_pipe, to_pipe) = (pipe_end(ctx, input), pipe_end(ctx, output));
-    if from_pipe.is_some() && input_offset != 0 || to_pipe.is_some() && output_offset != 0 {
-        return Err(Errno::ESPIPE.into());
-    }
     let len = len.min(MAX_RW_COUNT) as usize;
     let nonblocking = flags & SPLICE_F_NONBLOCK != 0;
     match (from_pipe, to_pipe) {

@@ -42,7 +42,9 @@ pub fn fstat(ctx: &mut Ctx<'_>, [fd, out, ..]: [u64; 6]) -> SysResult {
 
 /// newfstatat(2).
 pub fn newfstatat(ctx: &mut Ctx<'_>, [dirfd, path, out, flags, ..]: [u64; 6]) -> SysResult {
-    if flags as u32 & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_NO_AUTOMOUNT) != 0 {
+    // How fresh the answer must be is asked by statx's flags here too.
+    const KNOWN: u32 = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_NO_AUTOMOUNT | AT_STATX_FORCE_SYNC | AT_STATX_DONT_SYNC;
+    if flags as u32 & !KNOWN != 0 {
         return Err(Errno::EINVAL.into());
     }
     let stat = stat_at(ctx, dirfd, path, flags as u32)?;

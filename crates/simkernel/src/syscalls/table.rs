@@ -154,7 +154,7 @@ pub const TABLE: &[Entry] = &[
     full(fsync, descriptors::fsync),
     full(fdatasync, descriptors::fsync),
     full(syncfs, descriptors::fsync),
-    full(sync_file_range, descriptors::fsync),
+    full(sync_file_range, descriptors::sync_file_range),
     full(sync, descriptors::sync),
     full(ftruncate, descriptors::ftruncate),
     partial(fallocate, descriptors::fallocate, "growing, punching holes, zeroing"),

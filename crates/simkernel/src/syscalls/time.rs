@@ -442,18 +442,18 @@ pub(super) fn timerfd_settime(ctx: &mut Ctx<'_>, [fd, flags, new, old, ..]: [u64
     const ABSTIME: u32 = 1;
     const CANCEL_ON_SET: u32 = 2;
     let flags = flags as u32;
-    let file = ctx.file(fd)?;
-    let now = ctx.now;
-    let (before, clock) = {
-        let timer = timerfd(ctx, fd)?;
-        (timerfd_spec(timer, now), timer.clock)
-    };
     let request: Itimerspec = ctx.process.memory.read_value(new)?;
     let value = request.it_value.to_nanos().ok_or(Errno::EINVAL)?;
     let interval = request.it_interval.to_nanos().ok_or(Errno::EINVAL)?;
     if flags & !(ABSTIME | CANCEL_ON_SET) != 0 {
         return Err(Errno::EINVAL.into());
     }
+    let file = ctx.file(fd)?;
+    let now = ctx.now;
+    let (before, clock) = {
+        let timer = timerfd(ctx, fd)?;
+        (timerfd_spec(timer, now), timer.clock)
+    };
     let expires = match (value, flags & ABSTIME != 0) {
         (0, _) => None,
         (_, true) => Some(moment_of(ctx.kernel.config.start_date, clock, value).max(now)),

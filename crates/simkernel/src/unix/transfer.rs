@@ -35,12 +35,16 @@ pub fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> SysResul
     if message.flags & MSG_OOB != 0 {
         return Err(Errno::EOPNOTSUPP.into());
     }
-    let result = match ctx.kernel.unix_socket(id)?.kind {
+    let kind = ctx.kernel.unix_socket(id)?.kind;
+    let result = match kind {
         Kind::Stream => send_stream(ctx, file, id, message),
         _ => send_message(ctx, file, id, message),
     };
     match result {
-        Err(Outcome::Errno(Errno::EPIPE)) if message.flags & MSG_NOSIGNAL == 0 => ctx.raise(Signal::SIGPIPE),
+        // Sockets of messages raise no signal, those of connections (SOCK_SEQPACKET) included.
+        Err(Outcome::Errno(Errno::EPIPE)) if kind == Kind::Stream && message.flags & MSG_NOSIGNAL == 0 => {
+            ctx.raise(Signal::SIGPIPE);
+        }
         Err(Outcome::Block) if ctx.thread.wake == Wake::First => hold_rights(ctx, message.control),
         _ => {}
     }

@@ -1,0 +1,160 @@
+//! Generated programs: random sequences of system calls, run natively and as guests, which must print the same.
+//!
+//! `README.md` beside this file tells how programs are written and what becomes of a difference. `GNOMON_TEST_SEED=N` generates other programs,
+//! `GNOMON_TEST_PROGRAMS=N` so many; `make soak` goes on for hours.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod explained;
+mod families;
+mod shrink;
+mod sides;
+mod writer;
+
+use shrink::shrink;
+use sides::{Sides, Verdict};
+use std::fs;
+use std::path::Path;
+
+/// Programs that `make test` generates.
+const SAMPLE: u64 = 300;
+
+/// Programs that run as guests of one host, one after the other.
+const BATCH: u64 = 100;
+
+/// What a number of generated programs showed.
+#[derive(Default)]
+struct Tally {
+    programs: u64,
+    lines: u64,
+    alike: u64,
+    /// Native runs that differed among themselves.
+    unstable: u64,
+    explained: u64,
+    differing: Vec<String>,
+}
+
+fn number_from(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// Generates and compares programs `first..first + count`; differences are shrunk, and left in `findings`.
+fn compare(sides: &Sides, seed: u64, first: u64, count: u64, findings: &Path, tally: &mut Tally) {
+    let programs: Vec<Vec<String>> =
+        (first..first + count).map(|n| families::generate(seed, n, sides.is_root())).collect();
+    for (place, verdict) in sides.judge(&programs).into_iter().enumerate() {
+        tally.programs += 1;
+        tally.lines += programs[place].len() as u64;
+        match verdict {
+            Verdict::Alike => tally.alike += 1,
+            Verdict::Unstable => tally.unstable += 1,
+            Verdict::Explained(_) => tally.explained += 1,
+            Verdict::Differs { .. } => {
+                let small = shrink(sides, programs[place].clone());
+                let text = sides.show(&small);
+                let name = format!("{seed}-{}", first + place as u64);
+                fs::write(findings.join(&name), format!("{}\n\n{text}", sides::text(&small))).expect("a finding");
+                println!("program {name} prints something else:\n{text}");
+                tally.differing.push(name);
+            }
+        }
+    }
+}
+
+#[test]
+fn generated_programs_print_the_same() {
+    let Some(sides) = Sides::new("generated/sample") else { return };
+    let seed = number_from("GNOMON_TEST_SEED").unwrap_or(1);
+    let count = number_from("GNOMON_TEST_PROGRAMS").unwrap_or(SAMPLE);
+    let from = number_from("GNOMON_TEST_FROM").unwrap_or(0);
+    let findings = common::folder("generated/findings");
+    let mut tally = Tally::default();
+    let mut first = from;
+    while first < from + count {
+        let batch = BATCH.min(from + count - first);
+        compare(&sides, seed, first, batch, &findings, &mut tally);
+        first += batch;
+        println!("{}", line(&tally));
+    }
+    assert!(tally.differing.is_empty(), "{}; findings in {}", line(&tally), findings.display());
+    assert!(tally.alike * 10 >= tally.programs * 8, "too few programs can be compared: {}", line(&tally));
+}
+
+fn line(tally: &Tally) -> String {
+    format!(
+        "{} programs of {} calls: {} alike, {} explained, {} natively unstable, {} differ",
+        tally.programs,
+        tally.lines,
+        tally.alike,
+        tally.explained,
+        tally.unstable,
+        tally.differing.len()
+    )
+}
+
+/// What was found once and mended, each with what it is about in its first lines.
+#[test]
+fn kept_programs_print_the_same() {
+    let Some(sides) = Sides::new("generated/kept") else { return };
+    let folder = common::root().join("tests/generated/kept");
+    let mut names: Vec<_> = fs::read_dir(&folder).expect("the folder").map(|e| e.expect("an entry").path()).collect();
+    names.sort();
+    let lines = |path: &Path| -> Vec<String> {
+        common::read(path)
+            .lines()
+            .filter(|line| !line.starts_with('#') && !line.is_empty())
+            .map(str::to_owned)
+            .collect()
+    };
+    let programs: Vec<Vec<String>> = names.iter().map(|path| lines(path)).collect();
+    let mut problems = Vec::new();
+    for (place, verdict) in sides.judge(&programs).into_iter().enumerate() {
+        if !matches!(verdict, Verdict::Alike) {
+            problems.push(format!("{}: {verdict:?}\n{}", names[place].display(), sides.show(&programs[place])));
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+    println!("{} programs", programs.len());
+}
+
+/// Every call with anything behind its pointers: nothing is compared, but the simulator must live on, and with it all other guests.
+#[test]
+fn garbage_harms_nobody_else() {
+    let Some(sides) = Sides::new("generated/garbage") else { return };
+    let seed = number_from("GNOMON_TEST_SEED").unwrap_or(1);
+    let count = number_from("GNOMON_TEST_PROGRAMS").unwrap_or(SAMPLE);
+    no_harm(&sides, seed, 0, count);
+}
+
+fn no_harm(sides: &Sides, seed: u64, first: u64, count: u64) {
+    let programs: Vec<Vec<String>> = (first..first + count).map(|n| families::generate_garbage(seed, n)).collect();
+    for (place, printed) in sides.guest(&programs).into_iter().enumerate() {
+        let number = first + place as u64;
+        assert!(
+            !printed.contains("(the run ended here"),
+            "seed {seed}, program {number}:\n{}{printed}",
+            sides::text(&programs[place])
+        );
+    }
+}
+
+/// For `make soak`: programs without end, until `SOAK_MINUTES` are over.
+#[test]
+#[ignore = "takes as long as SOAK_MINUTES says"]
+fn soak() {
+    let Some(sides) = Sides::new("generated/soak") else { return };
+    let minutes = number_from("SOAK_MINUTES").unwrap_or(60);
+    let seed = number_from("GNOMON_TEST_SEED").unwrap_or(2);
+    let findings = common::folder("generated/soak-findings");
+    let clock = base::wall::WallClock::start();
+    let mut tally = Tally::default();
+    let mut first = number_from("GNOMON_TEST_FROM").unwrap_or(0);
+    while clock.elapsed().as_secs() < 60 * minutes {
+        compare(&sides, seed, first, BATCH, &findings, &mut tally);
+        no_harm(&sides, seed, first, BATCH);
+        first += BATCH;
+        println!("{}", line(&tally));
+    }
+    println!("seed {seed}; findings in {}", findings.display());
+    assert!(tally.differing.is_empty(), "{}", tally.differing.join(" "));
+}
