@@ -309,6 +309,7 @@ fn describe(family: Family, kept: &Kept, index: i32, received: &Received, space:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::SimTime;
 
     fn control(level: i32, kind: i32, data: &[u8]) -> Vec<u8> {
         let mut message = Message::default();
