@@ -58,6 +58,31 @@ fn what_a_process_closed_is_plain_memory_for_the_next() {
     }
 }
 
+/// As ld.so maps a library whose segments have holes between them: whole, then closed behind the first one, then the others.
+#[test]
+fn a_library_that_was_closed_between_its_segments_has_its_code() {
+    map_arenas().unwrap();
+    let _worker = Worker::new().unwrap();
+    let path = "/lib/x86_64-linux-gnu/libc.so.6";
+    let file = std::fs::File::open(path).unwrap();
+    let header = ElfHeader::parse(&std::fs::read(path).unwrap()).unwrap();
+    let code = header.segments.iter().find(|segment| segment.executable).unwrap();
+    let mut region = HostRegion::new(42, 64);
+    let mut space = AddressSpace::new(&mut region).unwrap();
+    let backing = Backing::File { file: &file, offset: 0, name: b"libc" };
+    let whole = MapRequest { backing, ..request(header.span, PROT_READ) };
+    let start = space.mmap(&mut region, &whole).unwrap();
+    let (at, bytes) = (start + code.address, code.file_bytes.next_multiple_of(PAGE));
+    let first: [u64; 4] = space.read_value(at).unwrap();
+    space.mprotect(at, bytes, 0).unwrap();
+    assert!(space.read_value::<u64>(at).is_err());
+    let backing = Backing::File { file: &file, offset: code.file_offset, name: b"libc" };
+    let segment = MapRequest { hint: at, fixed: true, backing, ..request(bytes, PROT_READ | PROT_EXEC) };
+    assert_eq!(space.mmap(&mut region, &segment), Ok(at));
+    assert_eq!(space.read_value(at), Ok(first));
+    space.release(&mut region);
+}
+
 #[test]
 fn sealed_memory_keeps_its_place_and_its_rights() {
     map_arenas().unwrap();

@@ -288,7 +288,8 @@ impl AddressSpace {
             None | Some(RealKind::Freed { .. }) => PLAIN,
             Some(RealKind::Protected { prot } | RealKind::File { prot }) => prot,
             Some(RealKind::Store { .. } | RealKind::GuardedStore { .. }) => {
-                let loses = was & !prot & PLAIN != 0;
+                // Loaders close the holes between a library's segments before they map those, which are there already.
+                let loses = was & !prot & PROT_WRITE != 0;
                 let gains = prot & !was & PROT_WRITE != 0 || (was == 0 && prot != 0);
                 return Ok((loses || gains).then(|| real_rights(prot)));
             }
