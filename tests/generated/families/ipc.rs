@@ -50,7 +50,7 @@ fn segments(w: &mut Writer) {
                 ("%0x4001", "0x2000"),
                 ("%0x4001", "0"),
             ]);
-            w.line(&format!("munmap %0x4000 16384"));
+            w.line("munmap %0x4000 16384");
             w.line(&format!("shmat:a {id} {at} {flags}"));
         }
         4 => {
