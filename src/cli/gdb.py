@@ -90,7 +90,10 @@ class Told(gdb.Breakpoint):
 
 
 class GuestFault(gdb.Function):
-    """$gnomon_fault(): whether the current instruction is the guest's own, and does not only read the time-stamp counter."""
+    """$gnomon_fault(): whether the current instruction is the guest's own, and does not only read the time-stamp counter.
+
+    `hlt` stands where the instructions began that a jump took the place of, and leads to their copies.
+    """
 
     def __init__(self):
         super().__init__("gnomon_fault")
@@ -100,7 +103,7 @@ class GuestFault(gdb.Function):
         if not GUEST.has(at):
             return False
         code = bytes(gdb.selected_inferior().read_memory(at, 3))
-        return code[:2] != b"\x0f\x31" and code != b"\x0f\x01\xf9"
+        return code[:2] != b"\x0f\x31" and code != b"\x0f\x01\xf9" and code[:1] != b"\xf4"
 
 
 class Sleds(gdb.unwinder.Unwinder):

@@ -23,8 +23,8 @@ const NEAR: u64 = 128 + 64;
 const AROUND: usize = 4;
 /// Neighbours longer than this are not decoded once more for each site.
 const LONG_FUNCTION: u64 = 64 << 10;
-/// `int3`.
-const TRAP: u8 = 0xcc;
+/// `hlt`, which is no program's to execute. Not `int3`, at which a debugger would stop.
+const TRAP: u8 = 0xf4;
 
 /// One replaced instruction; addresses relative to the image's first page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
