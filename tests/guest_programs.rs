@@ -37,7 +37,7 @@ macro_rules! programs {
 
 programs! {
     bad_calls closed_in_use cpu_state cpu_timers credentials descriptors dual_stack epoll eventfd exec faults file_limits file_locks
-    files fork futex futex2 groups identity inotify large_program leases memory memory_faults misuse mqueue names namespaces
+    files fork futex futex2 groups gs_base identity inotify large_program leases memory memory_faults misuse mqueue names namespaces
     peer_processes permissions
     pipes poll privileged_ports proc_files pty rare_options restarts seccomp shared_memory sharing signal_flags
     signalfd signals socket_tables spinning splices

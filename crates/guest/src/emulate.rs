@@ -1,8 +1,8 @@
 //! Instructions that would show the real processor, carried out as the simulated one answers them.
 //!
 //! Descriptor tables, the task register and the machine status word read as Linux shows them to programs on processors with UMIP
-//! (`arch/x86/kernel/umip.c`); the processor's number is 0; segments are those that Linux gives every 64-bit process, and GS base, which
-//! is the simulator's, is 0 whatever is loaded.
+//! (`arch/x86/kernel/umip.c`); the processor's number is 0; segments are those that Linux gives every 64-bit process, and GS base
+//! is the guest's own, whatever the processor's is.
 
 use crate::cpu;
 use crate::memory::AddressSpace;
@@ -62,7 +62,9 @@ impl AddressSpace {
         let operand = instruction.op0_register();
         match instruction.mnemonic() {
             Mnemonic::Xgetbv => cpu::xgetbv(registers),
-            Mnemonic::Rdpid | Mnemonic::Rdgsbase => set(registers, operand, 0),
+            Mnemonic::Rdpid => set(registers, operand, 0),
+            Mnemonic::Rdgsbase => set(registers, operand, registers.gs_base),
+            Mnemonic::Wrgsbase => registers.gs_base = value_of(operand, registers).unwrap_or(0),
             Mnemonic::Lsl => {
                 let selector = self.read_operand(instruction, 1, registers)?;
                 let limit = limit_of(selector);
@@ -140,7 +142,11 @@ const SI_KERNEL: i32 = 0x80;
 const SEGV_MAPERR: i32 = 1;
 
 fn address_of(instruction: &Instruction, index: u32, registers: &Registers) -> u64 {
-    instruction.virtual_address(index, 0, |register, _, _| value_of(register, registers)).unwrap_or(0)
+    let value = |register| match register {
+        Register::GS => Some(registers.gs_base),
+        _ => value_of(register, registers),
+    };
+    instruction.virtual_address(index, 0, |register, _, _| value(register)).unwrap_or(0)
 }
 
 /// What `lsl` says of a selector that programs may use.
@@ -149,15 +155,13 @@ fn limit_of(selector: u64) -> Option<u64> {
     if FLAT_SEGMENTS.iter().any(flat) { Some(0xffff_ffff) } else { flat(&CPU_NUMBER_SEGMENT).then_some(0) }
 }
 
-/// Loads FS or GS. Each base becomes 0; GS base is 0 already, as far as guests can see.
+/// Loads FS or GS, whose base becomes 0.
 fn load_segment(registers: &mut Registers, segment: Register, selector: u64) -> Result<(), Trouble> {
     let is_null = selector & !PRIVILEGE == 0;
     if !is_null && !FLAT_SEGMENTS.contains(&(selector | PRIVILEGE)) && selector | PRIVILEGE != CPU_NUMBER_SEGMENT {
         return Err(Trouble::GeneralProtection { error_code: selector & !PRIVILEGE });
     }
-    if segment == Register::FS {
-        registers.fs_base = 0;
-    }
+    *(if segment == Register::FS { &mut registers.fs_base } else { &mut registers.gs_base }) = 0;
     Ok(())
 }
 
@@ -183,9 +187,10 @@ mod tests {
             [Some(0xffff_ffff), Some(0xffff_ffff), Some(0xffff_ffff), Some(0)]
         );
         assert_eq!([0, 0x10, 0x40, 0x63, 0x1234].map(limit_of), [None; 5]);
-        let mut registers = Registers { fs_base: 7, ..Registers::default() };
-        assert!(load_segment(&mut registers, Register::GS, 0).is_ok() && registers.fs_base == 7);
-        assert!(load_segment(&mut registers, Register::GS, 0x1234).is_err());
+        let mut registers = Registers { fs_base: 7, gs_base: 8, ..Registers::default() };
+        assert!(load_segment(&mut registers, Register::GS, 0x1234).is_err() && registers.gs_base == 8);
+        assert!(load_segment(&mut registers, Register::GS, 0).is_ok() && registers.gs_base == 0);
+        assert_eq!(registers.fs_base, 7);
         assert!(load_segment(&mut registers, Register::FS, 0x2b).is_ok() && registers.fs_base == 0);
     }
 

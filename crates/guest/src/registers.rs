@@ -23,6 +23,8 @@ pub struct Registers {
     pub rip: u64,
     pub rflags: u64,
     pub fs_base: u64,
+    /// What accesses relative to GS add in a program's files (`image/gs.rs`); the processor's is the simulator's.
+    pub gs_base: u64,
 }
 
 impl Registers {
@@ -53,11 +55,11 @@ impl Registers {
         }
     }
 
-    fn words(&self) -> [u64; 19] {
+    fn words(&self) -> [u64; 20] {
         let r = self;
         [
             r.rip, r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13,
-            r.r14, r.r15, r.rflags, r.fs_base,
+            r.r14, r.r15, r.rflags, r.fs_base, r.gs_base,
         ]
     }
 }

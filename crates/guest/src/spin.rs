@@ -72,7 +72,9 @@ pub fn prove_spin(vcpu: &mut Vcpu, worker: &mut Worker, space: &AddressSpace, st
         steps_left: steps,
         overwritten: BTreeMap::new(),
     };
-    match walk.prove() {
+    let proof = walk.prove();
+    space.settle(vcpu, worker);
+    match proof {
         Ok(spin) => Proof::Spins(spin),
         Err(Stop::Unknown) => Proof::Unknown,
         Err(Stop::Left(exit)) => Proof::Left(exit),
@@ -245,7 +247,7 @@ fn access_of(memory: &UsedMemory, element: usize, registers: &Registers) -> Resu
     }
 }
 
-/// A register as part of an address, or a segment's base. GS belongs to the simulator.
+/// A register as part of an address, or a segment's base. The processor's GS base belongs to the simulator.
 pub(crate) fn value_of(register: Register, r: &Registers) -> Option<u64> {
     let full = match register.full_register() {
         Register::RAX => r.rax,

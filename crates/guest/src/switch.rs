@@ -1,6 +1,6 @@
 //! The world switch: from the simulator into a guest thread and back.
 //!
-//! A worker's GS base points to its [`WorkerState`]; guests never own GS. `enter` saves the simulator's callee-saved registers on
+//! A worker's GS base points to its [`WorkerState`]; what guests take for theirs is a field of their registers (`image/gs.rs`). `enter` saves the simulator's callee-saved registers on
 //! the worker's own stack and loads the guest's; a guest comes back through one of three doors: `syscall_entry` and
 //! `emulate_entry`, to which rewritten code jumps with the return address in rcx, and `fault_exit`, to which a signal handler
 //! redirects it once it has stored the general registers. Nothing here runs on a guest's stack.
@@ -49,6 +49,8 @@ pub(crate) struct WorkerState {
     pub(crate) resume_rip: u64,
     pub(crate) scratch_rcx: u64,
     pub(crate) scratch_r11: u64,
+    /// What a register held that stands in for the guest's GS base in a sled.
+    pub(crate) scratch_gs: u64,
     pub(crate) exit_kind: u32,
     pub(crate) emulate_info: u32,
     /// Syscall user dispatch: 0 allows the simulator's own system calls, 1 sends a guest's to SIGSYS.
@@ -131,6 +133,10 @@ pub(crate) const GS_EMULATE_ENTRY: u32 = offset_of!(WorkerState, emulate_entry) 
 pub(crate) const GS_SCRATCH_RCX: u32 = offset_of!(WorkerState, scratch_rcx) as u32;
 pub(crate) const GS_SCRATCH_R11: u32 = offset_of!(WorkerState, scratch_r11) as u32;
 pub(crate) const GS_EMULATE_INFO: u32 = offset_of!(WorkerState, emulate_info) as u32;
+pub(crate) const GS_SCRATCH_GS: u32 = offset_of!(WorkerState, scratch_gs) as u32;
+pub(crate) const GS_VCPU: u32 = offset_of!(WorkerState, vcpu) as u32;
+/// The guest's GS base, from its vcpu.
+pub(crate) const VCPU_GS_BASE: u32 = (offset_of!(SwitchState, registers) + offset_of!(Registers, gs_base)) as u32;
 
 macro_rules! register {
     ($name:ident) => {

@@ -83,6 +83,7 @@ impl Worker {
             resume_rip: 0,
             scratch_rcx: 0,
             scratch_r11: 0,
+            scratch_gs: 0,
             exit_kind: 0,
             emulate_info: 0,
             selector: 0,

@@ -193,6 +193,9 @@ impl Ctx<'_> {
         loop {
             self.show_clocks(worker, limit);
             let exit = self.run_guest(worker);
+            if matches!(exit, Exit::Fault(_) | Exit::LostGs(_) | Exit::Preempted { .. }) {
+                self.process.memory.settle(&mut self.thread.vcpu, worker);
+            }
             if self.thread.computing.is_under_way()
                 && let Some(turn) = self.settle_computing(worker, &exit, began)
             {

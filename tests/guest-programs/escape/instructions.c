@@ -85,6 +85,7 @@ INSTRUCTION(far_return, "push $0x23; push $0x1000; lretq")
 INSTRUCTION(far_call_gate, "push $0x10; push $0x1000; lretq")
 INSTRUCTION(syscall, "mov $39, %eax; push %rcx; push %r11; syscall; pop %r11; pop %rcx")
 INSTRUCTION(gs_read, "mov %gs:0, %rax")
+INSTRUCTION(gs_read_short, "mov %gs:(%edi), %eax")
 INSTRUCTION(vsyscall_time, "mov $0xffffffffff600400, %rax; xor %edi, %edi; sub $8, %rsp; call *%rax; add $8, %rsp")
 INSTRUCTION(vsyscall_gettimeofday,
             "mov $0xffffffffff600000, %rax; push %rdi; xor %esi, %esi; call *%rax; pop %rdi; mov (%rdi), %rax")
@@ -114,7 +115,7 @@ static const struct {
     ENTRY(xbegin, 0), ENTRY(xtest, 0), ENTRY(rdrand, 0), ENTRY(rdseed, 0), ENTRY(int_80, 0), ENTRY(sysenter, 0),
     ENTRY(in, 0), ENTRY(out, 0), ENTRY(cli, 0), ENTRY(hlt, 0), ENTRY(rdmsr, 0), ENTRY(mov_cr0, 0), ENTRY(mov_dr7, 0),
     ENTRY(invd, 0), ENTRY(vmcall, 0), ENTRY(vmmcall, 0), ENTRY(iretq_kernel, 0), ENTRY(far_return, 0), ENTRY(far_call_gate, 0),
-    ENTRY(syscall, 0), ENTRY(gs_read, 0), ENTRY(vsyscall_time, 0), ENTRY(vsyscall_gettimeofday, 0),
+    ENTRY(syscall, 0), ENTRY(gs_read, 0), ENTRY(gs_read_short, 0), ENTRY(vsyscall_time, 0), ENTRY(vsyscall_gettimeofday, 0),
     ENTRY(vsyscall_getcpu, 0), ENTRY(vsyscall_jump, 0), ENTRY(vsyscall_bad_pointer, 0), ENTRY(vsyscall_between, 0),
     ENTRY(vsyscall_read, 0),
 };

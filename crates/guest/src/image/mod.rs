@@ -5,6 +5,7 @@ mod descent;
 mod dynamic;
 mod elf;
 mod go;
+mod gs;
 mod rewrite;
 mod sled;
 mod special;
@@ -13,7 +14,8 @@ mod window;
 
 pub(crate) use context::{CONTEXT_BYTES, Certainty, ends_run, instruction_around, is_nonsense};
 pub use elf::{ElfError, ElfHeader, Segment};
-pub(crate) use special::{Special, candidates, is_relative_to_gs, special};
+pub(crate) use gs::is_relative_to_gs;
+pub(crate) use special::{Special, candidates, special};
 pub use store::{FileKey, Image, images};
 pub(crate) use store::{Pack, PackPart, PackRecording, RecordedPart};
 

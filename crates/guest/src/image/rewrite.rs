@@ -8,11 +8,13 @@
 //! frame of its own making. Each of these places is a trap: a filler, or a byte of the jump that is no instruction. The trap leads to the
 //! place in the sled that stands for the instruction ([`Rewritten::entries`]). Since that is slow, places to which the function itself jumps
 //! are avoided. What cannot be replaced so becomes a trap itself, or stays and is caught by syscall user dispatch.
+//! Accesses relative to GS, of which a program can have tens of thousands, are moved into the sled by the same means, many at once.
 
 use super::context::{Certainty, instruction_around, is_nonsense};
 use super::elf::{ElfHeader, KnownCode, function_ranges};
-use super::sled::{JUMP_BYTES, Sled};
-use super::special::{Special, candidates, special};
+use super::gs::GsAccess;
+use super::sled::{JUMP_BYTES, Sled, SledPages, Stub};
+use super::special::{Special, all_candidates, special};
 use super::window::{Surroundings, Window};
 use iced_x86::Mnemonic::{Cpuid, Rdpid, Rdrand, Rdseed, Rdtsc, Rdtscp, Xgetbv};
 use iced_x86::{Decoder, DecoderOptions, Instruction, OpKind};
@@ -21,6 +23,8 @@ use iced_x86::{Decoder, DecoderOptions, Instruction, OpKind};
 const NEAR: u64 = 128 + 64;
 /// As many instructions on either side of a special one are looked at.
 const AROUND: usize = 4;
+/// And behind one that can be moved with others of its kind.
+const AROUND_GS: usize = 12;
 /// Neighbours longer than this are not decoded once more for each site.
 const LONG_FUNCTION: u64 = 64 << 10;
 /// `hlt`, which is no program's to execute. Not `int3`, at which a debugger would stop.
@@ -42,11 +46,15 @@ pub(crate) struct Site {
 #[derive(Debug, Default)]
 pub(crate) struct Rewritten {
     /// The sled, to be mapped executable right behind the image.
-    pub(crate) sled: Vec<u8>,
+    pub(crate) sled: SledPages,
     /// By `sled_return`.
     pub(crate) sites: Vec<Site>,
     /// Where instructions lay that are now part of a patch, and where the sled has them, by the former.
     pub(crate) entries: Vec<(u64, u64)>,
+    /// For all places of the sled at which an instruction of the program begins, where that lay, by the former.
+    pub(crate) moved: Vec<(u64, u64)>,
+    /// By their places in the sled.
+    pub(crate) accesses: Vec<GsAccess>,
     /// System calls that stayed.
     pub(crate) left: u64,
 }
@@ -71,9 +79,11 @@ pub(crate) fn rewrite(memory: &mut [u8], data: &[u8], header: &ElfHeader) -> Rew
         rewriting.replace(found);
     }
     let Rewriting { sled, mut out, .. } = rewriting;
-    out.sled = sled.into_bytes();
+    out.sled = sled.into_pages();
     out.sites.sort_unstable_by_key(|site| site.sled_return);
     out.entries.sort_unstable();
+    out.moved.sort_unstable();
+    out.accesses.sort_unstable_by_key(|access| access.start);
     out
 }
 
@@ -85,7 +95,7 @@ fn find(memory: &[u8], header: &ElfHeader, code: &KnownCode, out: &mut Rewritten
     for segment in header.segments.iter().filter(|s| s.executable) {
         let (from, to) = (segment.address, segment.address + segment.file_bytes);
         let bytes = &memory[from as usize..to as usize];
-        for offset in candidates(bytes) {
+        for offset in all_candidates(bytes) {
             let at = from + offset as u64;
             if all.last().is_some_and(|found| at < found.instructions[found.index].next_ip()) {
                 continue;
@@ -124,8 +134,9 @@ fn likely(code: &[u8], address: u64, offset: usize) -> Option<Found> {
 
 /// What the function's branches lead to, and those of its neighbours that could reach as far with one byte.
 fn near_targets(memory: &[u8], functions: &[(u64, u64)], function: &Function, at: u64) -> Vec<u64> {
-    let mut targets = function.targets.clone();
     let (from, to) = (at.saturating_sub(NEAR), at + NEAR);
+    let (first, last) = [from, to].map(|bound| function.targets.partition_point(|target| *target < bound)).into();
+    let mut targets = function.targets[first..last].to_vec();
     let begun = functions.partition_point(|(start, _)| *start < to);
     let reach = |(start, end): &&(u64, u64)| *end > from && end - start <= LONG_FUNCTION;
     let neighbours = functions[..begun].iter().rev().take(NEAR as usize).filter(reach);
@@ -152,8 +163,13 @@ impl Rewriting<'_> {
             return self.invalidate(instruction);
         }
         let free_from = self.taken.last().map_or(0, |(_, end)| *end);
+        if found.kind == Special::Gs && instruction.ip() < free_from {
+            // Taken along by another.
+            return;
+        }
         let is_entry = |at: u64| found.near.binary_search(&at).is_ok();
-        let around = Surroundings { instructions: &found.instructions, index: found.index, free_from };
+        let around =
+            Surroundings { instructions: &found.instructions, index: found.index, kind: found.kind, free_from };
         for window in around.windows(is_entry) {
             if self.try_window(found, &window) {
                 return;
@@ -180,7 +196,7 @@ impl Rewriting<'_> {
         let special = found.index - window.from;
         let (start, end) = (list[0].ip(), list[list.len() - 1].next_ip());
         let Some(stub) = self.sled.add(list, special, found.kind, Some((start, &window.traps))) else { return false };
-        self.note(found, start, end, stub.places[special + 1]);
+        self.note(found, list, special, &stub);
         self.out.entries.extend(list[1..].iter().map(Instruction::ip).zip(stub.places[1..].iter().copied()));
         let patch = &mut self.memory[start as usize..end as usize];
         patch.fill(TRAP);
@@ -196,18 +212,27 @@ impl Rewriting<'_> {
         let Some(stub) = self.sled.add(list, 0, found.kind, None) else { return false };
         let (start, end) = (list[0].ip(), list[0].next_ip());
         self.out.entries.push((start, stub.at));
-        self.note(found, start, end, stub.places[1]);
+        self.note(found, list, 0, &stub);
         self.memory[start as usize..end as usize].fill(TRAP);
         true
     }
 
-    fn note(&mut self, found: &Found, start: u64, end: u64, sled_return: u64) {
-        let instruction = &found.instructions[found.index];
+    /// Notes that `list`, with the special instruction at `special`, is replaced by a stub.
+    fn note(&mut self, found: &Found, list: &[Instruction], special: usize, stub: &Stub) {
+        let (start, end) = (list[0].ip(), list[list.len() - 1].next_ip());
+        self.taken.push((start, end));
+        let lay_at = list.iter().map(Instruction::ip).chain([end]);
+        self.out.moved.extend(stub.places.iter().copied().zip(lay_at));
+        self.out.accesses.extend_from_slice(&stub.accesses);
+        if found.kind == Special::Gs {
+            return;
+        }
+        let instruction = &list[special];
         let (at, length) = (instruction.ip() as usize, instruction.len());
+        let sled_return = stub.places[special + 1];
         let mut bytes = [0; 15];
         bytes[..length].copy_from_slice(&self.memory[at..at + length]);
         self.out.sites.push(Site { sled_return, original_return: instruction.next_ip(), bytes, length: length as u8 });
-        self.taken.push((start, end));
     }
 }
 
@@ -263,7 +288,8 @@ impl Function {
 
     fn found(&self, index: usize, kind: Special, near: Vec<u64>) -> Found {
         let from = index.saturating_sub(AROUND);
-        let to = (index + AROUND + 1).min(self.instructions.len());
+        let behind = if kind == Special::Gs { AROUND_GS } else { AROUND };
+        let to = (index + behind + 1).min(self.instructions.len());
         Found { instructions: self.instructions[from..to].to_vec(), index: index - from, kind, near }
     }
 }

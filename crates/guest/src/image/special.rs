@@ -2,8 +2,9 @@
 //!
 //! `docs/instructions.md` has the table of what guests get.
 
+use super::gs::{is_expandable, is_relative_to_gs};
 use crate::traps::{EMULATE_CPUID, EMULATE_OTHER, EMULATE_RANDOM, EMULATE_RDTSC, EMULATE_RDTSCP, EMULATE_XGETBV};
-use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{Instruction, Mnemonic, Register};
 
 /// What becomes of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +13,8 @@ pub(crate) enum Special {
     Syscall,
     /// A way out with this request; [`EMULATE_OTHER`] where the instruction itself says what is to be done.
     Emulate(u32),
+    /// Carried out in the sled, with the guest's own GS base.
+    Gs,
     /// Invalid, as on the processor that guests are shown.
     Invalid,
 }
@@ -19,7 +22,7 @@ pub(crate) enum Special {
 impl Special {
     /// Whether it is rare in programs, and as likely found in constants.
     pub(crate) fn is_rare(self) -> bool {
-        matches!(self, Special::Invalid | Special::Emulate(EMULATE_OTHER))
+        matches!(self, Special::Gs | Special::Invalid | Special::Emulate(EMULATE_OTHER))
     }
 }
 
@@ -38,26 +41,36 @@ pub(crate) fn special(instruction: &Instruction) -> Option<Special> {
         }
         Rdpid | Rdgsbase | Lsl | Sgdt | Sidt | Sldt | Str | Smsw | Lfs | Lgs => Special::Emulate(EMULATE_OTHER),
         Mov | Pop if matches!(segment(), Register::FS | Register::GS) => Special::Emulate(EMULATE_OTHER),
+        Wrgsbase if segment().is_gpr64() => Special::Gs,
+        Wrgsbase => Special::Emulate(EMULATE_OTHER),
         Lea | Nop => return None,
-        Wrgsbase | Rdpkru | Wrpkru | Serialize | Umonitor | Umwait | Tpause | Monitorx | Mwaitx | Rdpru | Clzero
-        | Xbegin | Xabort | Xend | Xtest | Sysenter | Vmcall | Vmmcall | Vmfunc => Special::Invalid,
-        _ if is_relative_to_gs(instruction) => Special::Invalid,
+        Rdpkru | Wrpkru | Serialize | Umonitor | Umwait | Tpause | Monitorx | Mwaitx | Rdpru | Clzero | Xbegin
+        | Xabort | Xend | Xtest | Sysenter | Vmcall | Vmmcall | Vmfunc => Special::Invalid,
+        _ if is_relative_to_gs(instruction) => {
+            if is_expandable(instruction) {
+                Special::Gs
+            } else {
+                Special::Invalid
+            }
+        }
         _ => return None,
     })
 }
 
-/// Whether an instruction accesses memory by GS base, which is the simulator's.
-pub(crate) fn is_relative_to_gs(instruction: &Instruction) -> bool {
-    instruction.segment_prefix() == Register::GS && instruction.op_kinds().any(is_memory)
-}
-
-fn is_memory(kind: OpKind) -> bool {
-    use OpKind::*;
-    matches!(kind, Memory | MemorySegSI | MemorySegESI | MemorySegRSI | MemorySegDI | MemorySegEDI | MemorySegRDI)
-}
-
-/// Offsets of bytes that may belong to one of these instructions, its prefixes not counted.
+/// Offsets of bytes that may belong to one of these instructions, its prefixes not counted; of accesses relative to GS, the usual moves.
 pub(crate) fn candidates(code: &[u8]) -> Vec<usize> {
+    candidates_with(code, |second| {
+        // A REX prefix, or one of the moves.
+        matches!(second, 0x40..=0x4f | 0x88..=0x8b | 0xa0..=0xa3 | 0x33 | 0x03 | 0x2b | 0x3b | 0xc6 | 0xc7 | 0xff)
+    })
+}
+
+/// The same, with all accesses relative to GS.
+pub(super) fn all_candidates(code: &[u8]) -> Vec<usize> {
+    candidates_with(code, |_| true)
+}
+
+fn candidates_with(code: &[u8], follows_gs: impl Fn(u8) -> bool) -> Vec<usize> {
     let mut found = Vec::new();
     for (at, pair) in code.windows(2).enumerate() {
         let third = || code.get(at + 2).copied().unwrap_or(0);
@@ -65,10 +78,7 @@ pub(crate) fn candidates(code: &[u8]) -> Vec<usize> {
             0x0f => is_candidate(pair[1], third()),
             // mov to FS or GS.
             0x8e => matches!(pair[1] & 0x38, 0x20 | 0x28),
-            // A GS prefix before a REX prefix with the usual moves, or before one of these itself.
-            0x65 => {
-                matches!(pair[1], 0x40..=0x4f | 0x88..=0x8b | 0xa0..=0xa3 | 0x33 | 0x03 | 0x2b | 0x3b | 0xc6 | 0xc7 | 0xff)
-            }
+            0x65 => follows_gs(pair[1]),
             // xbegin, xabort.
             0xc6 | 0xc7 => pair[1] == 0xf8,
             _ => false,
@@ -139,7 +149,8 @@ mod tests {
             (&[0x0f, 0xa9], other, "pop gs"),
             (&[0x0f, 0xa1], other, "pop fs"),
             (&[0x0f, 0xb5, 0x00], other, "lgs eax, [rax]"),
-            (&[0xf3, 0x0f, 0xae, 0xd8], Some(Special::Invalid), "wrgsbase eax"),
+            (&[0xf3, 0x0f, 0xae, 0xd8], other, "wrgsbase eax"),
+            (&[0xf3, 0x48, 0x0f, 0xae, 0xd8], Some(Special::Gs), "wrgsbase rax"),
             (&[0x0f, 0x01, 0xee], Some(Special::Invalid), "rdpkru"),
             (&[0x0f, 0x01, 0xef], Some(Special::Invalid), "wrpkru"),
             (&[0x0f, 0x01, 0xe8], Some(Special::Invalid), "serialize"),
@@ -153,8 +164,9 @@ mod tests {
             (&[0x0f, 0x01, 0xd6], Some(Special::Invalid), "xtest"),
             (&[0x0f, 0x34], Some(Special::Invalid), "sysenter"),
             (&[0x0f, 0x01, 0xc1], Some(Special::Invalid), "vmcall"),
-            (&[0x65, 0x48, 0x8b, 0x04, 0x25, 0, 0, 0, 0], Some(Special::Invalid), "mov rax, gs:[0]"),
-            (&[0x65, 0x89, 0x07], Some(Special::Invalid), "mov gs:[rdi], eax"),
+            (&[0x65, 0x48, 0x8b, 0x04, 0x25, 0, 0, 0, 0], Some(Special::Gs), "mov rax, gs:[0]"),
+            (&[0x65, 0x89, 0x07], Some(Special::Gs), "mov gs:[rdi], eax"),
+            (&[0x65, 0xff, 0x20], Some(Special::Invalid), "jmp gs:[rax]"),
         ] {
             assert_eq!(of(code), (expected, true), "{name}");
         }

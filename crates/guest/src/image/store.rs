@@ -1,6 +1,7 @@
 //! The store: one memfd that holds every composed image once, and packs of images as programs load them.
 
 use super::elf::{ElfError, ElfHeader};
+use super::gs::GsAccess;
 use super::rewrite::{Rewritten, Site, rewrite};
 use super::{PAGE, page_down, page_up};
 use crate::counters;
@@ -43,8 +44,10 @@ pub struct Image {
     /// Image and sled, in whole pages.
     pub(crate) mapped_bytes: u64,
     sites: Vec<Site>,
-    /// As in [`Rewritten`].
+    /// As in [`Rewritten`], like the others.
     entries: Vec<(u64, u64)>,
+    moved: Vec<(u64, u64)>,
+    accesses: Vec<GsAccess>,
 }
 
 impl Image {
@@ -78,8 +81,14 @@ impl Image {
 
     /// For an address in the sled, relative to the image: the address in the original code that it stands for.
     pub(crate) fn original_address(&self, relative: u64) -> Option<u64> {
-        let at = self.sites.binary_search_by_key(&relative, |site| site.sled_return).ok()?;
-        Some(self.sites[at].original_return)
+        let at = self.moved.binary_search_by_key(&relative, |(place, _)| *place).ok()?;
+        Some(self.moved[at].1)
+    }
+
+    /// The access relative to GS in the middle of which the sled has an address relative to the image.
+    pub(crate) fn gs_access(&self, relative: u64) -> Option<GsAccess> {
+        let begun = self.accesses.partition_point(|access| access.start <= relative);
+        self.accesses[..begun].last().filter(|access| relative < access.end).copied()
     }
 
     /// The instruction whose place in the sled ends at an address relative to the image: where it lay, and its bytes.
@@ -97,9 +106,9 @@ impl Image {
 
     /// For any address in the sled, relative to the image: an address of the original code close to what it stands for.
     pub(crate) fn nearby_address(&self, relative: u64) -> Option<u64> {
-        let behind = self.sites.partition_point(|site| site.sled_return <= relative);
-        let site = self.sites.get(behind.saturating_sub(1)).filter(|_| relative >= self.header.span)?;
-        Some(site.original_return)
+        let begun = self.moved.partition_point(|(place, _)| *place <= relative);
+        let last = self.moved[..begun].last().filter(|_| relative >= self.header.span)?;
+        Some(last.1)
     }
 
     /// For an address behind a rewritten instruction, relative to the image: where the sled goes on.
@@ -227,14 +236,16 @@ impl Images {
         file.read_exact_at(&mut data, 0).map_err(unreadable)?;
         let header = ElfHeader::parse(&data)?;
         let mut memory = header.memory_image(&data);
-        let Rewritten { sled, sites, entries, left } = rewrite(&mut memory, &data, &header);
+        let Rewritten { sled, sites, entries, moved, accesses, left } = rewrite(&mut memory, &data, &header);
         counters::count_sites(sites.len() as u64, left);
-        let mapped_bytes = header.span + page_up(sled.len() as u64);
+        let mapped_bytes = header.span + page_up(sled.bytes);
         let offset = self.reserve(state, mapped_bytes).map_err(unreadable)?;
         self.write_sparse(offset, &memory).map_err(unreadable)?;
-        self.file.write_all_at(&sled, offset + header.span).map_err(unreadable)?;
+        for (at, page) in &sled.pages {
+            self.file.write_all_at(&page[..], offset + header.span + at).map_err(unreadable)?;
+        }
         let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default();
-        Ok(Image { key, path, header, offset, mapped_bytes, sites, entries })
+        Ok(Image { key, path, header, offset, mapped_bytes, sites, entries, moved, accesses })
     }
 
     fn reserve(&self, state: &mut State, bytes: u64) -> std::io::Result<u64> {

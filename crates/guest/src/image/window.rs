@@ -1,12 +1,13 @@
 //! Which instructions give way to a jump.
 
 use super::sled::JUMP_BYTES;
-use super::special::special;
+use super::special::{Special, special};
 use iced_x86::{FlowControl, Instruction};
 
-/// What a window may consist of: instructions before and behind the special one. Preferred is what comes before (usually
-/// `mov $number, %eax`), then what follows, then both.
-const SHAPES: [(usize, usize); 15] = [
+/// What a window may consist of: instructions before and behind the special one. Preferred is itself alone, if it is
+/// long enough, then what comes before (usually `mov $number, %eax`), then what follows, then both.
+const SHAPES: [(usize, usize); 16] = [
+    (0, 0),
     (1, 0),
     (0, 1),
     (0, 2),
@@ -23,14 +24,15 @@ const SHAPES: [(usize, usize); 15] = [
     (1, 3),
     (4, 1),
 ];
-/// The patch's bytes, from its first on, that can be made a trap at no great cost: those of the jump's displacement by which it reaches
-/// less than 64 KiB.
-const CHOSEN: std::ops::RangeInclusive<u64> = 1..=2;
+/// The patch's bytes, from its first on, that take the stub elsewhere when they are to be a trap. The others of the jump's displacement can be made
+/// one at no great cost: by them it reaches less than 64 KiB.
+const COSTLY: std::ops::RangeInclusive<u64> = 3..=4;
 
 /// A special instruction among its neighbours.
 pub(super) struct Surroundings<'a> {
     pub(super) instructions: &'a [Instruction],
     pub(super) index: usize,
+    pub(super) kind: Special,
     /// What lies before this address has been replaced already.
     pub(super) free_from: u64,
 }
@@ -59,10 +61,14 @@ impl Surroundings<'_> {
         if before > self.index || self.index + after >= list.len() {
             return None;
         }
-        let (from, to) = (self.index - before, self.index + after + 1);
+        let (from, mut to) = (self.index - before, self.index + after + 1);
+        let movable = |at: usize, is_last| movable(&list[at], is_last, self.kind);
+        let moves =
+            (from..self.index).all(|at| movable(at, false)) && (self.index + 1..to).all(|at| movable(at, at + 1 == to));
+        if self.kind == Special::Gs && moves && (after == 0 || movable(to - 1, false)) {
+            to = self.with_others_behind(to, is_entry);
+        }
         let (start, end) = (list[from].ip(), list[to - 1].next_ip());
-        let moves = (from..self.index).all(|i| movable(&list[i], false))
-            && (self.index + 1..to).all(|i| movable(&list[i], i + 1 == to));
         if !moves || ((end - start) as usize) < JUMP_BYTES || start < self.free_from {
             return None;
         }
@@ -70,19 +76,30 @@ impl Surroundings<'_> {
         let traps: Vec<u64> = inner().map(|at| at - start).filter(|offset| *offset < JUMP_BYTES as u64).collect();
         let named_in_jump = inner().any(|at| at - start < JUMP_BYTES as u64 && is_entry(at));
         let named = inner().any(is_entry);
+        let is_costly = traps.iter().any(|offset| COSTLY.contains(offset));
         let rank = match (traps.is_empty(), named) {
             (true, false) => 0,
+            (false, false) if is_costly => 2,
             (false, false) => 1,
-            (_, true) => 2,
+            (_, true) => 3,
         };
-        let possible = !named_in_jump && traps.iter().all(|offset| CHOSEN.contains(offset));
+        let possible = !named_in_jump && (self.kind == Special::Gs || !is_costly);
         possible.then_some((rank, Window { from, to, traps }))
+    }
+
+    /// A window's end, moved behind the last instruction like its own that can be taken along.
+    fn with_others_behind(&self, end: usize, is_entry: &impl Fn(u64) -> bool) -> usize {
+        let rest = self.instructions[end..].iter();
+        let taken = rest.take_while(|one| movable(one, false, self.kind) && !is_entry(one.ip()));
+        let last = taken.enumerate().filter(|(_, one)| special(one).is_some()).last();
+        last.map_or(end, |(at, _)| end + at + 1)
     }
 }
 
-/// Whether an instruction may be moved into the sled, before or after the special one.
-fn movable(instruction: &Instruction, is_last: bool) -> bool {
-    if instruction.is_invalid() || special(instruction).is_some() {
+/// Whether an instruction may be moved into the sled, before or after the special one of this kind.
+fn movable(instruction: &Instruction, is_last: bool, kind: Special) -> bool {
+    let own = special(instruction);
+    if instruction.is_invalid() || own.is_some_and(|own| own != Special::Gs || kind != Special::Gs) {
         return false;
     }
     match instruction.flow_control() {
@@ -100,7 +117,8 @@ mod tests {
     fn best(code: &[u8], named: &[u64]) -> Vec<(usize, usize)> {
         let instructions: Vec<Instruction> = Decoder::with_ip(64, code, 0x100, DecoderOptions::NONE).iter().collect();
         let index = instructions.iter().position(|one| special(one).is_some()).unwrap();
-        let around = Surroundings { instructions: &instructions, index, free_from: 0 };
+        let kind = special(&instructions[index]).unwrap();
+        let around = Surroundings { instructions: &instructions, index, kind, free_from: 0 };
         around.windows(|at| named.contains(&at)).into_iter().map(|w| (w.from, w.to)).collect()
     }
 

@@ -34,6 +34,7 @@ use crate::arena::{BLOCK_BYTES, HostRegion};
 use crate::copy;
 use crate::generated::Tamed;
 use crate::image::{FileKey, Image, PAGE, Pack, PackPart, PackRecording, RecordedPart, images};
+use crate::vcpu::Vcpu;
 use crate::worker::Worker;
 use map::SHARED_ZEROES;
 use parked::Parked;
@@ -406,8 +407,8 @@ impl AddressSpace {
         self.placement_around(address).map(|placement| placement.start)
     }
 
-    /// The address in the original code for one in a sled, behind a rewritten instruction or, for a call that is to happen again, at
-    /// it; any other address as it is.
+    /// The address in the original code for one in a sled, where an instruction begins, or behind one that was rewritten, or at a call that is
+    /// to happen again; any other address as it is.
     pub fn original_address(&self, address: u64) -> u64 {
         self.placement_around(address)
             .and_then(|placement| {
@@ -418,6 +419,17 @@ impl AddressSpace {
                 Some(placement.start + behind.or_else(at)?)
             })
             .unwrap_or(address)
+    }
+
+    /// Leads a vcpu that was interrupted out of the middle of what a sled has for an access relative to GS, while its worker has executed
+    /// nothing else: to its beginning or behind it.
+    pub fn settle(&self, vcpu: &mut Vcpu, worker: &Worker) {
+        let registers = vcpu.registers_mut();
+        let Some(placement) = self.placement_around(registers.rip) else { return };
+        let relative = registers.rip - placement.start;
+        if let Some(access) = placement.image.gs_access(relative) {
+            registers.rip = placement.start + access.settle(relative, worker.state.scratch_gs, registers);
+        }
     }
 
     /// An address in the original code for any code address: for one in the middle of a sled's stub, an address close by. For people and

@@ -185,11 +185,11 @@ pub(super) fn set_tid_address(ctx: &mut Ctx<'_>, [address, ..]: [u64; 6]) -> Sys
     Ok(ctx.thread.tid.0.into())
 }
 
-/// arch_prctl(2). GS belongs to the simulator.
+/// arch_prctl(2).
 pub(super) fn arch_prctl(ctx: &mut Ctx<'_>, [code, address, ..]: [u64; 6]) -> SysResult {
     const USER_END: u64 = 1 << 47;
     match code as i32 {
-        ARCH_SET_FS if address >= USER_END => Err(Errno::EPERM.into()),
+        ARCH_SET_FS | ARCH_SET_GS if address >= USER_END => Err(Errno::EPERM.into()),
         ARCH_SET_FS => {
             ctx.thread.vcpu.registers_mut().fs_base = address;
             Ok(0)
@@ -199,12 +199,12 @@ pub(super) fn arch_prctl(ctx: &mut Ctx<'_>, [code, address, ..]: [u64; 6]) -> Sy
             Ok(0)
         }
         ARCH_GET_GS => {
-            ctx.process.memory.write_value(address, &0u64)?;
+            ctx.process.memory.write_value(address, &ctx.thread.vcpu.registers().gs_base)?;
             Ok(0)
         }
         ARCH_SET_GS => {
-            ctx.report("arch_prctl(ARCH_SET_GS) is not supported: the GS base belongs to the simulator".to_owned());
-            Err(Errno::EPERM.into())
+            ctx.thread.vcpu.registers_mut().gs_base = address;
+            Ok(0)
         }
         // A processor whose CPUID instruction cannot be made to fault.
         ARCH_GET_CPUID => Ok(1),

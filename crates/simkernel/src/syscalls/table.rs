@@ -216,7 +216,7 @@ pub const TABLE: &[Entry] = &[
     full(getresgid, credentials::getresgid),
     full(getgroups, credentials::getgroups),
     full(set_tid_address, process::set_tid_address),
-    partial(arch_prctl, process::arch_prctl, "the GS base belongs to the simulator"),
+    partial(arch_prctl, process::arch_prctl, "bases of FS and GS; that `cpuid` cannot be made to fault"),
     partial(
         prctl,
         process::prctl,
