@@ -205,6 +205,19 @@ mod tests {
         // The same bytes in a constant: movabs rax, imm.
         let constant = [0x48, 0xb8, 0x00, 0x48, 0x0f, 0xc7, 0xf0, 0x00, 0x00, 0x00];
         assert_eq!(reaches(&[&before[..], &constant, &before].concat()), [""; 0]);
+        // What SpiderMonkey puts behind its code: jumps by way of addresses behind them, and compact tables.
+        let jumps = |end| [0xff, 0x25, 2, 0, 0, 0, 0x0f, 0x0b, end, 0x65, 0x3b, 0x08, 0x01, 0x10, 0, 0];
+        let jumps: Vec<u8> = (0..8).flat_map(|index| jumps(0x10 * index)).collect();
+        assert_eq!(reaches(&[&before[..], &jumps].concat()), [""; 0]);
+        let table = [0x27, 0x77, 0x0e, 0x7d, 0x77, 0x0e, 0xdb, 0x79, 0x0e, 0x31, 0x7b, 0x0e].repeat(8);
+        let table = [&table[..], &[0x65, 0x8b, 0x0e, 0x8d, 0xa7, 0x0e, 0xe3, 0xa7, 0x0e, 0x77, 0xab, 0x0e, 0xcd, 0xab]]
+            .concat();
+        assert_eq!(reaches(&[&before[..], &table].concat()), [""; 0]);
+        // The same in code, and at its end.
+        let access = [0x65, 0x3b, 0x08];
+        assert_eq!(reaches(&[&before[..], &access, &before].concat()), ["accesses relative to GS in generated code"]);
+        assert_eq!(reaches(&[&before[..], &access, &[0xc3, 0, 0]].concat()).len(), 1);
+        assert_eq!(reaches(&[&before[..], &access].concat()).len(), 1);
         assert_eq!(reaches(&[0x0f, 0x05, 0x0f, 0x31, 0x0f, 0xae, 0xe8, 0xc3]), [""; 0], "syscall, rdtsc, lfence");
     }
 }

@@ -2,7 +2,7 @@
 //! decoding from several places before leads to the same instructions. Constants seldom decode into anything that a program would hold.
 
 use super::special::special;
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
+use iced_x86::{Code, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, Mnemonic, Register};
 
 /// From so many places, one byte apart, and so far before, decoding begins.
 const STARTS: usize = 8;
@@ -15,7 +15,8 @@ pub(crate) const CONTEXT_BYTES: usize = RUN_UP + STARTS;
 /// What is known of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Certainty {
-    /// They were made to be executed: half of the ways lead to the instruction.
+    /// They were made to be executed, with constants in between: half of the ways lead to the instruction, and it is followed by nothing but what
+    /// programs hold, as far as it can be told that it goes on there.
     Executable,
     /// They may be constants among code: all ways lead there, over nothing but what programs hold, and on so.
     Code,
@@ -43,8 +44,11 @@ pub(crate) fn instruction_around(code: &[u8], address: u64, at: usize, certainty
         Certainty::Code => starts.len().max(STARTS),
     };
     let last = found.last().copied().filter(|_| found.len() >= needed)?;
-    let whole = certainty == Certainty::Executable || makes_sense(code, address, &last);
-    whole.then_some(last)
+    let is_code = match certainty {
+        Certainty::Executable => goes_on(code, address, &last),
+        Certainty::Code => makes_sense(code, address, &last),
+    };
+    is_code.then_some(last)
 }
 
 /// Whether what precedes and follows an instruction is what programs hold.
@@ -59,6 +63,35 @@ fn makes_sense(code: &[u8], address: u64, instruction: &Instruction) -> bool {
     };
     let before = (from..at.min(from + STARTS)).any(|start| sensible(start, RUN_UP, instruction.ip()));
     before && sensible(at, FOLLOWING, u64::MAX)
+}
+
+/// Whether what is executed behind an instruction is code, until something leads elsewhere.
+fn goes_on(code: &[u8], address: u64, instruction: &Instruction) -> bool {
+    let ip = instruction.next_ip();
+    let mut decoder = Decoder::with_ip(64, &code[(ip - address) as usize..], ip, DecoderOptions::NONE);
+    for _ in 0..FOLLOWING {
+        let next = decoder.decode();
+        let is_cut_off = decoder.last_error() == DecoderError::NoMoreBytes;
+        if !is_cut_off && (is_nonsense(&next) || is_zeroes(&next)) {
+            return false;
+        }
+        if is_cut_off || ends_run(&next) || calls(&next) {
+            return true;
+        }
+    }
+    true
+}
+
+fn calls(instruction: &Instruction) -> bool {
+    matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall)
+}
+
+/// `add [rax], al`: two zero bytes.
+fn is_zeroes(instruction: &Instruction) -> bool {
+    instruction.code() == Code::Add_rm8_r8
+        && instruction.memory_base() == Register::RAX
+        && instruction.op1_register() == Register::AL
+        && instruction.len() == 2
 }
 
 /// Whether an instruction stands in no program that means to go on.
