@@ -197,6 +197,23 @@ CASE(loops_of_short_accesses)
     write_gs_base(0);
 }
 
+/* An access of four bytes to which one branch leads, and over which another does. */
+CASE(accesses_between_branches)
+{
+    uint64_t sum = 0;
+
+    fill();
+    write_gs_base((uint64_t)area);
+    for (uint64_t i = 0; i < 4; i++)
+        __asm__ volatile("xor %%eax, %%eax\n test $1, %%cl\n jne 2f\n mov %%gs:(%%rax), %%rdx\n jmp 3f\n 2:\n mov %%gs:8(%%rax), %%edx\n 3:\n"
+                         " mov %%rdx, %%rdi\n add %%gs:0x10(%%rax), %%rdi\n mov %%rdi, %%gs:0x123(%%rax)\n add %%rdx, %%rsi\n"
+                         " test $2, %%cl\n jne 2f\n mov %%gs:(%%rax), %%rdx\n jmp 3f\n 2:\n mov %%gs:(%%rax), %%rdx\n 3:\n add %%rdx, %%rsi"
+                         : "+S"(sum) : "c"(i) : "rax", "rdx", "rdi", "memory", "cc");
+    HEX("sum", sum);
+    show_area("area");
+    write_gs_base(0);
+}
+
 /* Enters a row of accesses at each of its instructions, by computed jumps. */
 CASE(computed_jumps_into_the_middle)
 {

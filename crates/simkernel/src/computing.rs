@@ -310,7 +310,8 @@ impl Ctx<'_> {
     /// Moves time on for a guest that has computed for longer than it may.
     fn over_budget(&mut self, rules: &ComputingRules, worker: &Worker) -> Option<Turn> {
         // What stands for an instruction there must not be torn apart, and signals could not show the place.
-        if self.process.memory.is_in_sled(self.thread.vcpu.registers().rip) {
+        let rip = self.thread.vcpu.registers().rip;
+        if self.process.memory.is_in_sled(rip) && self.process.memory.original_address(rip) == rip {
             return None;
         }
         if guest::is_ending() {

@@ -1,6 +1,7 @@
 /*
- * Writes to the base of GS, which the simulator needs, with "wrgsbase" of 64 or
- * 32 bits.
+ * Sets the base of GS, which is the simulator's in the processor, with
+ * "wrgsbase" of 64 or 32 bits, and reads what lies there: its own variable, or
+ * nothing at all.
  *
  * Usage: set_gs 64|32
  */
@@ -9,10 +10,12 @@
 int main(int argc, char **argv)
 {
     unsigned long place = (unsigned long)&argc;
+    int found;
 
     if (argc > 1 && atoi(argv[1]) == 64)
         __asm__ volatile("wrgsbase %0" : : "r"(place));
     else
         __asm__ volatile("wrgsbase %0" : : "r"((unsigned)place));
-    return 0;
+    __asm__ volatile("mov %%gs:0, %0" : "=r"(found) : : "memory");
+    return found != argc;
 }

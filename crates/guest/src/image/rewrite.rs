@@ -8,17 +8,20 @@
 //! frame of its own making. Each of these places is a trap: a filler, or a byte of the jump that is no instruction. The trap leads to the
 //! place in the sled that stands for the instruction ([`Rewritten::entries`]). Since that is slow, places to which the function itself jumps
 //! are avoided. What cannot be replaced so becomes a trap itself, or stays and is caught by syscall user dispatch.
-//! Accesses relative to GS, of which a program can have tens of thousands, are moved into the sled by the same means, many at once.
+//! Accesses relative to GS, of which a program can have tens of thousands, are moved into the sled by the same means, many at once. One that is
+//! shorter than the jump, and stands between places that branches lead to, becomes a short jump to a longer one in another's filler.
 
 use super::context::{Certainty, instruction_around, is_nonsense};
 use super::elf::{ElfHeader, KnownCode, function_ranges};
 use super::gs::GsAccess;
 use super::sled::{JUMP_BYTES, Sled, SledPages, Stub};
 use super::special::{Special, all_candidates, special};
-use super::window::{Surroundings, Window};
+use super::window::{Rank, Surroundings, Window};
 use iced_x86::Mnemonic::{Cpuid, Rdpid, Rdrand, Rdseed, Rdtsc, Rdtscp, Xgetbv};
 use iced_x86::{Decoder, DecoderOptions, Instruction, OpKind};
 
+/// A jump of one byte.
+const HOP_BYTES: u64 = 2;
 /// How far a branch of one byte reaches, and the longest window.
 const NEAR: u64 = 128 + 64;
 /// As many instructions on either side of a special one are looked at.
@@ -74,9 +77,10 @@ pub(crate) fn rewrite(memory: &mut [u8], data: &[u8], header: &ElfHeader) -> Rew
     let code = function_ranges(memory, data, header);
     let mut out = Rewritten::default();
     let found = find(memory, header, &code, &mut out);
-    let mut rewriting = Rewriting { memory, sled: Sled::new(header.span), taken: Vec::new(), out };
-    for found in &found {
-        rewriting.replace(found);
+    let mut rewriting = Rewriting { memory, sled: Sled::new(header.span), taken: Vec::new(), fillers: Vec::new(), out };
+    let crowded: Vec<&Found> = found.iter().filter(|found| !rewriting.replace(found)).collect();
+    for found in crowded {
+        rewriting.replace_crowded(found);
     }
     let Rewriting { sled, mut out, .. } = rewriting;
     out.sled = sled.into_pages();
@@ -148,36 +152,95 @@ fn near_targets(memory: &[u8], functions: &[(u64, u64)], function: &Function, at
     targets
 }
 
+/// What a jump in place of an instruction fits into, best first.
+fn windows(found: &Found, free: (u64, u64)) -> Vec<Window> {
+    let is_entry = |at: u64| found.near.binary_search(&at).is_ok();
+    let around = Surroundings { instructions: &found.instructions, index: found.index, kind: found.kind, free };
+    around.windows(is_entry)
+}
+
 struct Rewriting<'a> {
     memory: &'a mut [u8],
     sled: Sled,
     /// Ranges that were replaced, in order.
     taken: Vec<(u64, u64)>,
+    /// Bytes behind jumps at which no instruction began, by address.
+    fillers: Vec<(u64, u64)>,
     out: Rewritten,
 }
 
 impl Rewriting<'_> {
-    fn replace(&mut self, found: &Found) {
+    /// False for an access relative to GS that has to wait until the others are done.
+    fn replace(&mut self, found: &Found) -> bool {
         let instruction = &found.instructions[found.index];
         if found.kind == Special::Invalid {
-            return self.invalidate(instruction);
+            self.invalidate(instruction);
+            return true;
         }
         let free_from = self.taken.last().map_or(0, |(_, end)| *end);
         if found.kind == Special::Gs && instruction.ip() < free_from {
             // Taken along by another.
-            return;
+            return true;
         }
-        let is_entry = |at: u64| found.near.binary_search(&at).is_ok();
-        let around =
-            Surroundings { instructions: &found.instructions, index: found.index, kind: found.kind, free_from };
-        for window in around.windows(is_entry) {
-            if self.try_window(found, &window) {
-                return;
+        for window in windows(found, (free_from, u64::MAX)) {
+            if (found.kind != Special::Gs || window.rank <= Rank::Apart) && self.try_window(found, &window) {
+                return true;
             }
+        }
+        if found.kind == Special::Gs {
+            return false;
         }
         if found.kind == Special::Syscall || instruction.ip() < free_from || !self.trap(found) {
             self.out.left += 1;
         }
+        true
+    }
+
+    /// Replaces an access relative to GS that no good window fits around.
+    fn replace_crowded(&mut self, found: &Found) {
+        let at = found.instructions[found.index].ip();
+        let behind = self.taken.partition_point(|(start, _)| *start <= at);
+        let free_from = behind.checked_sub(1).map_or(0, |before| self.taken[before].1);
+        let free_to = self.taken.get(behind).map_or(u64::MAX, |(start, _)| *start);
+        // Another may have taken it along.
+        if at < free_from || self.hop(found) {
+            return;
+        }
+        if !windows(found, (free_from, free_to)).iter().any(|window| self.try_window(found, window))
+            && !self.trap(found)
+        {
+            self.out.left += 1;
+        }
+    }
+
+    /// A short jump in place of the instruction alone, to a jump in a filler nearby.
+    fn hop(&mut self, found: &Found) -> bool {
+        let list = &found.instructions[found.index..=found.index];
+        let (start, end) = (list[0].ip(), list[0].next_ip());
+        let from = start + HOP_BYTES;
+        let near = from.saturating_sub(128)..=from + 127;
+        let first = self.fillers.partition_point(|(_, to)| *to <= *near.start());
+        let fits = |(at, to): &(u64, u64)| near.contains(at) && at + JUMP_BYTES as u64 <= *to;
+        let Some(index) = self.fillers[first..].iter().take(128).position(fits).map(|index| first + index) else {
+            return false;
+        };
+        let at = self.fillers[index].0;
+        let Some(stub) = self.sled.add(list, 0, found.kind, None) else { return false };
+        self.fillers[index].0 += JUMP_BYTES as u64;
+        self.put_jump(at, stub.at);
+        self.out.moved.push((at, start));
+        self.note(found, list, 0, &stub);
+        let patch = &mut self.memory[start as usize..end as usize];
+        patch.fill(TRAP);
+        patch[..HOP_BYTES as usize].copy_from_slice(&[0xeb, at.wrapping_sub(from) as u8]);
+        true
+    }
+
+    fn put_jump(&mut self, at: u64, to: u64) {
+        let displacement = to.wrapping_sub(at + JUMP_BYTES as u64) as u32;
+        let code = &mut self.memory[at as usize..at as usize + JUMP_BYTES];
+        code[0] = 0xe9;
+        code[1..].copy_from_slice(&displacement.to_le_bytes());
     }
 
     /// Makes an instruction raise #UD.
@@ -198,11 +261,16 @@ impl Rewriting<'_> {
         let Some(stub) = self.sled.add(list, special, found.kind, Some((start, &window.traps))) else { return false };
         self.note(found, list, special, &stub);
         self.out.entries.extend(list[1..].iter().map(Instruction::ip).zip(stub.places[1..].iter().copied()));
-        let patch = &mut self.memory[start as usize..end as usize];
-        patch.fill(TRAP);
-        patch[0] = 0xe9;
-        let displacement = stub.at.wrapping_sub(start + JUMP_BYTES as u64) as u32;
-        patch[1..JUMP_BYTES].copy_from_slice(&displacement.to_le_bytes());
+        self.memory[start as usize..end as usize].fill(TRAP);
+        self.put_jump(start, stub.at);
+        let mut filler = start + JUMP_BYTES as u64;
+        for bound in
+            list[1..].iter().map(Instruction::ip).filter(|bound| *bound >= start + JUMP_BYTES as u64).chain([end])
+        {
+            let index = self.fillers.partition_point(|(other, _)| *other < filler);
+            self.fillers.insert(index, (filler, bound));
+            filler = bound + 1;
+        }
         true
     }
 
@@ -220,7 +288,8 @@ impl Rewriting<'_> {
     /// Notes that `list`, with the special instruction at `special`, is replaced by a stub.
     fn note(&mut self, found: &Found, list: &[Instruction], special: usize, stub: &Stub) {
         let (start, end) = (list[0].ip(), list[list.len() - 1].next_ip());
-        self.taken.push((start, end));
+        let index = self.taken.partition_point(|(other, _)| *other < start);
+        self.taken.insert(index, (start, end));
         let lay_at = list.iter().map(Instruction::ip).chain([end]);
         self.out.moved.extend(stub.places.iter().copied().zip(lay_at));
         self.out.accesses.extend_from_slice(&stub.accesses);

@@ -24,17 +24,28 @@ const SHAPES: [(usize, usize); 16] = [
     (1, 3),
     (4, 1),
 ];
-/// The patch's bytes, from its first on, that take the stub elsewhere when they are to be a trap. The others of the jump's displacement can be made
-/// one at no great cost: by them it reaches less than 64 KiB.
-const COSTLY: std::ops::RangeInclusive<u64> = 3..=4;
+/// What is to be said against a window, in rising order. The bytes of a jump's displacement can be traps where its stub is put accordingly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// Nothing.
+    Plain,
+    /// The stub has to lie within a certain 64 KiB.
+    Near,
+    /// Within certain megabytes.
+    Apart,
+    /// At a certain distance of a hundred megabytes or more.
+    Far,
+    /// Branches lead into it, by traps.
+    Named,
+}
 
 /// A special instruction among its neighbours.
 pub(super) struct Surroundings<'a> {
     pub(super) instructions: &'a [Instruction],
     pub(super) index: usize,
     pub(super) kind: Special,
-    /// What lies before this address has been replaced already.
-    pub(super) free_from: u64,
+    /// What lies before the one and behind the other has been replaced already.
+    pub(super) free: (u64, u64),
 }
 
 /// Instructions [from, to) of the surroundings.
@@ -44,19 +55,21 @@ pub(super) struct Window {
     pub(super) to: usize,
     /// Offsets in the jump's bytes at which an instruction began: they must be traps.
     pub(super) traps: Vec<u64>,
+    /// How much is to be said against it.
+    pub(super) rank: Rank,
 }
 
 impl Surroundings<'_> {
     /// Windows that a jump fits into, best first: nothing named begins inside of them, or where it does, all of them begin behind the jump,
     /// in the filler.
     pub(super) fn windows(&self, is_entry: impl Fn(u64) -> bool) -> Vec<Window> {
-        let mut ranked: Vec<(u32, Window)> =
+        let mut windows: Vec<Window> =
             SHAPES.iter().filter_map(|(before, after)| self.window(*before, *after, &is_entry)).collect();
-        ranked.sort_by_key(|(rank, _)| *rank);
-        ranked.into_iter().map(|(_, window)| window).collect()
+        windows.sort_by_key(|window| window.rank);
+        windows
     }
 
-    fn window(&self, before: usize, after: usize, is_entry: &impl Fn(u64) -> bool) -> Option<(u32, Window)> {
+    fn window(&self, before: usize, after: usize, is_entry: &impl Fn(u64) -> bool) -> Option<Window> {
         let list = self.instructions;
         if before > self.index || self.index + after >= list.len() {
             return None;
@@ -69,28 +82,29 @@ impl Surroundings<'_> {
             to = self.with_others_behind(to, is_entry);
         }
         let (start, end) = (list[from].ip(), list[to - 1].next_ip());
-        if !moves || ((end - start) as usize) < JUMP_BYTES || start < self.free_from {
+        if !moves || ((end - start) as usize) < JUMP_BYTES || start < self.free.0 || end > self.free.1 {
             return None;
         }
         let inner = || list[from + 1..to].iter().map(Instruction::ip);
         let traps: Vec<u64> = inner().map(|at| at - start).filter(|offset| *offset < JUMP_BYTES as u64).collect();
         let named_in_jump = inner().any(|at| at - start < JUMP_BYTES as u64 && is_entry(at));
         let named = inner().any(is_entry);
-        let is_costly = traps.iter().any(|offset| COSTLY.contains(offset));
-        let rank = match (traps.is_empty(), named) {
-            (true, false) => 0,
-            (false, false) if is_costly => 2,
-            (false, false) => 1,
-            (_, true) => 3,
+        let rank = match traps.last() {
+            _ if named => Rank::Named,
+            None => Rank::Plain,
+            Some(0..=2) => Rank::Near,
+            Some(3) => Rank::Apart,
+            Some(_) => Rank::Far,
         };
-        let possible = !named_in_jump && (self.kind == Special::Gs || !is_costly);
-        possible.then_some((rank, Window { from, to, traps }))
+        let possible = !named_in_jump && (self.kind == Special::Gs || traps.last().is_none_or(|last| *last <= 2));
+        possible.then_some(Window { from, to, traps, rank })
     }
 
     /// A window's end, moved behind the last instruction like its own that can be taken along.
     fn with_others_behind(&self, end: usize, is_entry: &impl Fn(u64) -> bool) -> usize {
         let rest = self.instructions[end..].iter();
-        let taken = rest.take_while(|one| movable(one, false, self.kind) && !is_entry(one.ip()));
+        let is_free = |one: &&Instruction| one.next_ip() <= self.free.1 && !is_entry(one.ip());
+        let taken = rest.take_while(|one| movable(one, false, self.kind)).take_while(is_free);
         let last = taken.enumerate().filter(|(_, one)| special(one).is_some()).last();
         last.map_or(end, |(at, _)| end + at + 1)
     }
@@ -118,7 +132,7 @@ mod tests {
         let instructions: Vec<Instruction> = Decoder::with_ip(64, code, 0x100, DecoderOptions::NONE).iter().collect();
         let index = instructions.iter().position(|one| special(one).is_some()).unwrap();
         let kind = special(&instructions[index]).unwrap();
-        let around = Surroundings { instructions: &instructions, index, kind, free_from: 0 };
+        let around = Surroundings { instructions: &instructions, index, kind, free: (0, u64::MAX) };
         around.windows(|at| named.contains(&at)).into_iter().map(|w| (w.from, w.to)).collect()
     }
 
@@ -131,6 +145,22 @@ mod tests {
         assert_eq!(best(&read, &[])[0], (0, 4));
         // The same when something jumps to what would be moved: then the call and what follows, whose bounds can be made traps.
         assert_eq!(best(&read, &[0x109])[0], (3, 5));
+    }
+
+    #[test]
+    fn accesses_relative_to_gs_go_together() {
+        // mov gs:[rsi], edi; cmp r8d, edi; mov eax, gs:[rdi]; je +2; mov [rax], ecx; ret
+        let loop_head = [0x65, 0x89, 0x3e, 0x41, 0x39, 0xf8, 0x65, 0x8b, 0x07, 0x74, 2, 0x89, 0x08, 0xc3];
+        assert_eq!(best(&loop_head, &[0x100])[0], (0, 3));
+        let instructions: Vec<Instruction> =
+            Decoder::with_ip(64, &loop_head, 0x100, DecoderOptions::NONE).iter().collect();
+        let around = Surroundings { instructions: &instructions, index: 0, kind: Special::Gs, free: (0x100, 0x109) };
+        let windows = around.windows(|_| false);
+        assert_eq!((windows[0].rank, &windows[0].traps[..]), (Rank::Apart, &[3][..]));
+        assert!(windows.iter().all(|window| window.to <= 3));
+        // Not over an entry, and not with instructions of other kinds.
+        assert_eq!(best(&loop_head, &[0x100, 0x106])[0], (0, 2));
+        assert_eq!(best(&[0xb8, 1, 0, 0, 0, 0x0f, 0x05, 0x65, 0x89, 0x3e], &[]), [(0, 2)]);
     }
 
     #[test]

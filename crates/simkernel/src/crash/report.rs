@@ -161,14 +161,10 @@ impl<'a> Report<'a> {
             [("rsi", r.rsi), ("rdi", r.rdi), ("rbp", r.rbp), ("rsp", r.rsp)],
             [("r8", r.r8), ("r9", r.r9), ("r10", r.r10), ("r11", r.r11)],
             [("r12", r.r12), ("r13", r.r13), ("r14", r.r14), ("r15", r.r15)],
-            [("rip", rip), ("flags", r.rflags), ("fs", r.fs_base), ("", 0)],
+            [("rip", rip), ("flags", r.rflags), ("fs", r.fs_base), ("gs", r.gs_base)],
         ];
         for row in rows {
-            let cells: Vec<String> = row
-                .iter()
-                .filter(|(name, _)| !name.is_empty())
-                .map(|(name, value)| format!("{name:<5} {value:016x}"))
-                .collect();
+            let cells: Vec<String> = row.iter().map(|(name, value)| format!("{name:<5} {value:016x}")).collect();
             self.line(format_args!("  {}", cells.join("  ")));
         }
     }
