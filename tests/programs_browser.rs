@@ -36,7 +36,7 @@ const REPORT: &str = "204 POST /report?secure%3A%20true%3B%20pictures%3A%20240x1
 
 /// The example in a folder of its own.
 fn example(name: &str) -> PathBuf {
-    for program in ["chromium", "nginx", "openssl", "certutil"] {
+    for program in ["chromium", "firefox-esr", "nginx", "openssl", "certutil"] {
         assert!(find_program(program).is_some(), "{program} is missing: tools/install-packages test");
     }
     let folder = folder(&format!("browser/{name}"));
@@ -44,12 +44,13 @@ fn example(name: &str) -> PathBuf {
     folder
 }
 
-fn run(folder: &Path, arguments: &[&str]) -> PathBuf {
-    let data = folder.join("browser.data");
+/// Runs `browser.yaml`, with chromium, or `firefox.yaml`; the data directory.
+fn run(folder: &Path, name: &str, arguments: &[&str]) -> PathBuf {
+    let data = folder.join(format!("{name}.data"));
     if data.exists() {
         fs::remove_dir_all(&data).unwrap();
     }
-    run_well(folder, "browser.yaml", arguments);
+    run_well(folder, &format!("{name}.yaml"), arguments);
     data
 }
 
@@ -65,17 +66,22 @@ fn requests(data: &Path) -> Vec<String> {
     requests
 }
 
+/// Data among the code that browsers generate can look like an instruction that shows the machine, and is told as such; nothing else
+/// may have made a difference.
+fn assert_undisturbed(data: &Path) {
+    let causes = stats(data)["gnomon"]["interferences"].as_object().cloned().unwrap_or_default();
+    assert!(causes.keys().all(|cause| cause == "escapes"), "{causes:?}");
+}
+
 #[test]
 fn chromium_loads_a_page_of_many_parts_over_tls() {
     let folder = example("tls");
-    let data = run(&folder, &["--parallelism", "1"]);
+    let data = run(&folder, "browser", &["--parallelism", "1"]);
     let (first, text) = (digest(&data), page(&data));
     assert!(text.contains(RESULT), "{text}");
     assert_eq!(requests(&data), REQUESTS);
-    // Data among the code that V8 generates can look like an instruction that shows the machine, and is told as such.
-    let causes = stats(&data)["gnomon"]["interferences"].as_object().cloned().unwrap_or_default();
-    assert!(causes.keys().all(|cause| cause == "escapes"), "{causes:?}");
-    let data = run(&folder, &["--parallelism", "2"]);
+    assert_undisturbed(&data);
+    let data = run(&folder, "browser", &["--parallelism", "2"]);
     assert_eq!((digest(&data), page(&data)), (first, text), "one worker and two");
 }
 
@@ -83,11 +89,28 @@ fn chromium_loads_a_page_of_many_parts_over_tls() {
 fn chromium_refuses_a_certificate_of_an_unknown_authority() {
     let folder = example("stranger");
     fs::remove_dir_all(folder.join("template/hosts/visitor/home/.pki")).expect("what it trusts");
-    let data = run(&folder, &[]);
+    let data = run(&folder, "browser", &[]);
     assert_eq!(page(&data), "");
     let complaints = wrote(&data.join("hosts"), "visitor", "stderr");
     assert!(complaints.contains("Page load failed: net::ERR_CERT_AUTHORITY_INVALID"), "{complaints}");
     assert_eq!(read(&data.join("hosts/web/access.log")), "");
+}
+
+#[test]
+fn firefox_loads_a_page_of_many_parts_over_tls() {
+    let folder = example("firefox");
+    let outcome = |data: &Path| {
+        let picture = fs::read(data.join("hosts/visitor/page.png")).expect("a picture of the page");
+        assert!(picture.starts_with(b"\x89PNG"), "{} bytes", picture.len());
+        (digest(data), page(data), picture)
+    };
+    let data = run(&folder, "firefox", &["--parallelism", "1"]);
+    let first = outcome(&data);
+    assert!(first.1.contains(RESULT), "{}", first.1);
+    assert_eq!(requests(&data), REQUESTS);
+    assert_undisturbed(&data);
+    let data = run(&folder, "firefox", &["--parallelism", "2"]);
+    assert!(outcome(&data) == first, "one worker and two");
 }
 
 #[test]
@@ -110,6 +133,6 @@ fn chromium_has_the_addresses_that_it_needs_among_many_hosts() {
     text = text.replace("  visitor:\n", "  visitor:\n    host_options: { address_space: 8 TiB }\n");
     text.extend((0..100).map(|index| format!("  idle{index}: {{ network_node_id: 0, processes: [] }}\n")));
     fs::write(&file, text).unwrap();
-    let data = run(&folder, &[]);
+    let data = run(&folder, "browser", &[]);
     assert!(page(&data).contains(RESULT), "{}", page(&data));
 }

@@ -20,6 +20,6 @@ async function visit() {
   await fetch(`report?${encodeURIComponent(result)}`, { method: "POST", body: result });
 }
 
-visit().catch((error) => {
+window.visited = visit().catch((error) => {
   document.getElementById("result").textContent = `failed: ${error}`;
 });
