@@ -114,6 +114,20 @@ fn firefox_loads_a_page_of_many_parts_over_tls() {
 }
 
 #[test]
+fn firefox_refuses_a_certificate_of_an_unknown_authority() {
+    let folder = example("firefox-stranger");
+    fs::remove_file(folder.join("template/hosts/visitor/firefox/cert9.db")).expect("what it trusts");
+    let file = folder.join("firefox.yaml");
+    let text = read(&file).replace("start_time: 1 s", "start_time: 1 s\n        expected_final_state: { exited: 1 }");
+    fs::write(&file, text).unwrap();
+    let data = run(&folder, "firefox", &[]);
+    assert!(!page(&data).contains("<html"), "{}", page(&data));
+    let complaints = wrote(&data.join("hosts"), "visitor", "stderr");
+    assert!(complaints.contains("WebDriver:Navigate: insecure certificate"), "{complaints}");
+    assert_eq!(read(&data.join("hosts/web/access.log")), "");
+}
+
+#[test]
 fn chromium_is_one_process_where_it_is_asked_to() {
     let folder = folder("browser/single");
     let page = "data:text/html,<script>document.write(`<p>${6 * 7}, ${navigator.language}</p>`)</script>";

@@ -36,7 +36,8 @@ def command(name, **parameters):
     connection.sendall(b"%d:%s" % (len(text), text))
     _, _, error, value = receive()
     if error:
-        sys.exit(f"{name}: {error['message']}")
+        browser.terminate()
+        sys.exit(f"{name}: {error['error']} {error['message']}")
     return value
 
 
