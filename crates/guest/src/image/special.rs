@@ -4,7 +4,9 @@
 
 use super::gs::{is_expandable, is_relative_to_gs};
 use crate::traps::{EMULATE_CPUID, EMULATE_OTHER, EMULATE_RANDOM, EMULATE_RDTSC, EMULATE_RDTSCP, EMULATE_XGETBV};
-use iced_x86::{Instruction, Mnemonic, Register};
+use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, Register};
+
+const GS_PREFIX: u8 = 0x65;
 
 /// What becomes of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +69,14 @@ pub(crate) fn candidates(code: &[u8]) -> Vec<usize> {
 
 /// The same, with all accesses relative to GS.
 pub(super) fn all_candidates(code: &[u8]) -> Vec<usize> {
-    candidates_with(code, |_| true)
+    let mut found = candidates_with(code, |_| true);
+    found.retain(|at| code[*at] != GS_PREFIX || begins_access_by_gs(&code[*at..]));
+    found
+}
+
+/// Most bytes like the prefix are something else.
+fn begins_access_by_gs(code: &[u8]) -> bool {
+    is_relative_to_gs(&Decoder::new(64, code, DecoderOptions::NONE).decode())
 }
 
 fn candidates_with(code: &[u8], follows_gs: impl Fn(u8) -> bool) -> Vec<usize> {
@@ -78,7 +87,7 @@ fn candidates_with(code: &[u8], follows_gs: impl Fn(u8) -> bool) -> Vec<usize> {
             0x0f => is_candidate(pair[1], third()),
             // mov to FS or GS.
             0x8e => matches!(pair[1] & 0x38, 0x20 | 0x28),
-            0x65 => follows_gs(pair[1]),
+            GS_PREFIX => follows_gs(pair[1]),
             // xbegin, xabort.
             0xc6 | 0xc7 => pair[1] == 0xf8,
             _ => false,
@@ -117,11 +126,12 @@ fn is_candidate(second: u8, third: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iced_x86::{Decoder, DecoderOptions};
 
     fn of(code: &[u8]) -> (Option<Special>, bool) {
         let instruction = Decoder::new(64, code, DecoderOptions::NONE).decode();
-        let listed = candidates(&[code, &[0x90; 4]].concat()).iter().any(|at| *at < instruction.len());
+        let is_among = |list: Vec<usize>| list.iter().any(|at| *at < instruction.len());
+        let listed = is_among(candidates(&[code, &[0x90; 4]].concat()));
+        assert_eq!(is_among(all_candidates(&[code, &[0x90; 4]].concat())), listed || is_relative_to_gs(&instruction));
         (special(&instruction), listed)
     }
 
