@@ -76,9 +76,7 @@ fn run_in_two_places(name: &str, folder: &Path, experiment: &str) -> String {
         run_well(folder, experiment, &[&["--data-directory", data_directory], arguments].concat());
         let stats = &stats(data)["gnomon"];
         let causes: Vec<&String> = stats["interferences"].as_object().into_iter().flat_map(|all| all.keys()).collect();
-        // Data between the instructions that a compiler at run time makes can look like one that shows the machine, and is told as such.
-        let told = causes.iter().all(|cause| name == "java" && *cause == "escapes");
-        assert!(told, "{name}: the machine had a say: {}", stats["interferences"]);
+        assert!(causes.is_empty(), "{name}: the machine had a say: {}", stats["interferences"]);
         (digest(data), tree(&data.join("hosts")))
     };
     let (here, files) = run(&folder.join("o"), &["--parallelism", "1"]);

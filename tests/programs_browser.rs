@@ -66,11 +66,10 @@ fn requests(data: &Path) -> Vec<String> {
     requests
 }
 
-/// Data among the code that browsers generate can look like an instruction that shows the machine, and is told as such; nothing else
-/// may have made a difference.
+/// Nothing of the machine has made a difference: data among the code that browsers generate is not taken for code either.
 fn assert_undisturbed(data: &Path) {
     let causes = stats(data)["gnomon"]["interferences"].as_object().cloned().unwrap_or_default();
-    assert!(causes.keys().all(|cause| cause == "escapes"), "{causes:?}");
+    assert!(causes.is_empty(), "the machine had a say: {causes:?}");
 }
 
 #[test]

@@ -68,6 +68,13 @@ pub(crate) fn cpuid(leaf: u32, subleaf: u32) -> [u32; 4] {
     }
 }
 
+/// `cpuid` of what is in eax and ecx.
+pub(crate) fn answer_cpuid(registers: &mut Registers) {
+    let [eax, ebx, ecx, edx] = cpuid(registers.rax as u32, registers.rcx as u32);
+    (registers.rax, registers.rbx) = (eax.into(), ebx.into());
+    (registers.rcx, registers.rdx) = (ecx.into(), edx.into());
+}
+
 /// `xgetbv`: XCR0, or with ecx = 1 what of it is in use.
 pub(crate) fn xgetbv(registers: &mut Registers) {
     registers.rax = if registers.rcx as u32 == 0 { XCR0 } else { 0b010 };

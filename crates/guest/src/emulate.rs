@@ -5,6 +5,7 @@
 //! is the guest's own, whatever the processor's is.
 
 use crate::cpu;
+use crate::image::is_relative_to_gs;
 use crate::memory::AddressSpace;
 use crate::registers::Registers;
 use crate::spin::value_of;
@@ -61,6 +62,7 @@ impl AddressSpace {
     fn carry_out(&self, instruction: &Instruction, registers: &mut Registers) -> Result<(), Trouble> {
         let operand = instruction.op0_register();
         match instruction.mnemonic() {
+            Mnemonic::Cpuid => cpu::answer_cpuid(registers),
             Mnemonic::Xgetbv => cpu::xgetbv(registers),
             Mnemonic::Rdpid => set(registers, operand, 0),
             Mnemonic::Rdgsbase => set(registers, operand, registers.gs_base),
@@ -78,6 +80,7 @@ impl AddressSpace {
             Mnemonic::Sldt => self.store_word(instruction, registers, 0)?,
             Mnemonic::Str => self.store_word(instruction, registers, TASK_REGISTER)?,
             Mnemonic::Smsw => self.store_word(instruction, registers, STATUS_WORD)?,
+            Mnemonic::Mov if is_move_by_gs(instruction) => self.move_by_gs(instruction, registers)?,
             Mnemonic::Mov => {
                 let selector = self.read_operand(instruction, 1, registers)?;
                 load_segment(registers, operand, selector)?;
@@ -92,6 +95,25 @@ impl AddressSpace {
             _ => {}
         }
         Ok(())
+    }
+
+    /// A move of four or eight bytes from or to memory, relative to the guest's GS base.
+    fn move_by_gs(&self, instruction: &Instruction, registers: &mut Registers) -> Result<(), Trouble> {
+        let size = instruction.memory_size().size();
+        let mut bytes = [0u8; 8];
+        if instruction.op0_kind() == OpKind::Register {
+            let address = address_of(instruction, 1, registers);
+            self.read(address, &mut bytes[..size]).map_err(|_| Trouble::PageFault { address, write: false })?;
+            set(registers, instruction.op0_register(), u64::from_le_bytes(bytes));
+            return Ok(());
+        }
+        let value = match instruction.op1_kind() {
+            OpKind::Register => value_of(instruction.op1_register(), registers).unwrap_or(0),
+            _ => instruction.immediate(1),
+        };
+        let address = address_of(instruction, 0, registers);
+        bytes = value.to_le_bytes();
+        self.write(address, &bytes[..size]).map_err(|_| Trouble::PageFault { address, write: true })
     }
 
     /// `lfs`, `lgs`: an offset and a selector behind it.
@@ -140,6 +162,15 @@ impl AddressSpace {
 
 const SI_KERNEL: i32 = 0x80;
 const SEGV_MAPERR: i32 = 1;
+
+/// Whether an instruction is such a move as [`AddressSpace::emulate_at`] carries out.
+pub(crate) fn is_move_by_gs(instruction: &Instruction) -> bool {
+    instruction.mnemonic() == Mnemonic::Mov
+        && is_relative_to_gs(instruction)
+        && matches!(instruction.memory_size().size(), 4 | 8)
+        && !instruction.op0_register().is_segment_register()
+        && !instruction.op1_register().is_segment_register()
+}
 
 fn address_of(instruction: &Instruction, index: u32, registers: &Registers) -> u64 {
     let value = |register| match register {

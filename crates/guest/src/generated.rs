@@ -1,35 +1,59 @@
 //! Code that programs make while they run: nobody rewrites it, so what it holds is looked at when it is about to be executed or is given up.
 //!
 //! `syscall`, `int $0x80`, `rdtsc` and, where the processor can, `cpuid` trap wherever they lie. The others answer as the real
-//! processor does. Where a `cpuid` was trapped, what can be reached from there by direct branches is code for certain: special instructions
-//! in it become traps. Programs ask `cpuid` before they use what not every processor has.
+//! processor does. Where a page is executed for the first time, and where a `cpuid` was trapped, what can be reached from there by direct
+//! branches is code for certain: special instructions in it become traps. What is written to a page later is only looked at.
 
-use crate::copy;
+use crate::emulate::is_move_by_gs;
 use crate::image::{
-    CONTEXT_BYTES, Certainty, PAGE, Special, candidates, ends_run, instruction_around, is_nonsense, is_relative_to_gs,
-    special,
+    CONTEXT_BYTES, Certainty, PAGE, Special, all_candidates, candidates, ends_run, instruction_around, is_nonsense,
+    is_relative_to_gs, is_usual, may_be_special, special,
 };
-use crate::memory::{AddressSpace, VmaKind};
+use crate::memory::{AddressSpace, PROT_EXEC, PROT_WRITE, Vma, VmaKind};
 use crate::traps::EMULATE_RANDOM;
 use crate::vcpu::{FaultInfo, Vcpu};
 use crate::worker::traps_cpuid;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Which of the memory that a process fills with code itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MadeCode {
+    Any,
+    /// It can be written to.
+    Changeable,
+    /// It cannot.
+    Constant,
+}
+
+impl MadeCode {
+    fn includes(self, prot: u8) -> bool {
+        let writable = prot & PROT_WRITE != 0;
+        prot & PROT_EXEC != 0
+            && match self {
+                MadeCode::Any => true,
+                MadeCode::Changeable => writable,
+                MadeCode::Constant => !writable,
+            }
+    }
+}
+
 /// So much is looked at in one piece.
 const PIECE: usize = 1 << 20;
-/// As much is read behind a piece.
 const LONGEST_INSTRUCTION: usize = 15;
+/// As much is read behind a piece.
+const BEHIND_BYTES: u64 = 8 * LONGEST_INSTRUCTION as u64;
 
 impl AddressSpace {
-    /// What code of the process's own making in [from, to), which has all of the rights in `prot`, can ask the real processor, each named once.
-    pub fn reaches_of_generated_code(&self, from: u64, to: u64, prot: u8) -> Vec<&'static str> {
+    /// What code of the process's own making in [from, to) can ask the real processor, each named once. What was never executed is not
+    /// looked at.
+    pub fn reaches_of_generated_code(&self, from: u64, to: u64, code: MadeCode) -> Vec<&'static str> {
         let mut reaches = Vec::new();
         let made = |kind: &VmaKind| !matches!(kind, VmaKind::Image(_));
-        for vma in self.mappings().filter(|vma| vma.prot & prot == prot && made(&vma.kind)) {
+        for vma in self.mappings().filter(|vma| code.includes(vma.prot) && made(&vma.kind)) {
             let (start, end) = (vma.start.max(from & !(PAGE - 1)), vma.end.min(to));
-            if start < end {
-                self.look_at(start, end, vma.shared, &mut reaches);
+            for (start, end) in if start < end { self.executable_parts(start, end) } else { Vec::new() } {
+                self.look_at(start, end, vma, &mut reaches);
             }
         }
         reaches.sort_unstable();
@@ -37,16 +61,30 @@ impl AddressSpace {
         reaches
     }
 
-    fn look_at(&self, start: u64, end: u64, shared: bool, reaches: &mut Vec<&'static str>) {
+    /// Puts fillers where instructions were made traps: what lies behind a trap is no instruction.
+    fn hide_tamed(&self, begin: u64, code: &mut [u8]) {
+        const NOP: u8 = 0x90;
+        for at in self.tamed.range(begin..begin + code.len() as u64).map(|(at, _)| *at) {
+            let Some(instruction) = self.tamed_instruction(at) else { continue };
+            let start = (at - begin) as usize;
+            let end = (start + instruction.len()).min(code.len());
+            if code[start] == TRAP {
+                code[start..end].fill(NOP);
+            }
+        }
+    }
+
+    fn look_at(&self, start: u64, end: u64, vma: &Vma, reaches: &mut Vec<&'static str>) {
         // Most of a large reservation was never touched.
-        let touched = if shared { None } else { self.private_pages(start, end) };
+        let touched = if vma.shared { None } else { self.private_pages(start, end) };
         for (from, to) in touched.unwrap_or_else(|| vec![(start, end)]) {
             for at in (from..to).step_by(PIECE) {
-                let begin = at.saturating_sub(CONTEXT_BYTES as u64).max(from);
-                let length = (to - begin).min((PIECE + CONTEXT_BYTES + LONGEST_INSTRUCTION) as u64);
-                let mut code = vec![0u8; length as usize];
+                let begin = at.saturating_sub(CONTEXT_BYTES as u64).max(vma.start);
+                let behind = (at + PIECE as u64).min(to) + BEHIND_BYTES;
+                let mut code = vec![0u8; (behind.min(vma.end) - begin) as usize];
                 let readable = self.read_code(begin, &mut code);
                 code.truncate(readable);
+                self.hide_tamed(begin, &mut code);
                 reaches.extend(reaches_of(&code, begin));
             }
         }
@@ -79,7 +117,7 @@ const TRAP: u8 = 0xcc;
 impl AddressSpace {
     /// Leads a vcpu past a trap that was put in its program's way: at an instruction inside of a patch, or in place of one that would
     /// show the real processor. The address space must have been entered.
-    pub fn pass_trap(&self, vcpu: &mut Vcpu, fault: &FaultInfo) -> Passed {
+    pub fn pass_trap(&mut self, vcpu: &mut Vcpu, fault: &FaultInfo) -> Passed {
         const BREAKPOINT: u64 = 3;
         const TRAPS: [u64; 3] = [BREAKPOINT, 6, 13];
         if !TRAPS.contains(&fault.trap_number) {
@@ -92,12 +130,21 @@ impl AddressSpace {
             return Passed::Entered { place };
         }
         let Some(instruction) = self.tamed_instruction(place).filter(|_| is_breakpoint) else { return Passed::No };
-        vcpu.registers_mut().rip = instruction.next_ip();
-        if let Some(Special::Emulate(info)) = special(&instruction)
-            && info & 0xff == EMULATE_RANDOM
-        {
-            vcpu.expect_random(info);
-            return Passed::ReadRandom;
+        match special(&instruction) {
+            Some(special) if !is_carried_out(special, &instruction) => {
+                vcpu.registers_mut().rip = place;
+                return Passed::Faulted(FaultInfo::invalid_instruction(place));
+            }
+            Some(Special::Emulate(info)) if info & 0xff == EMULATE_RANDOM => {
+                vcpu.registers_mut().rip = instruction.next_ip();
+                vcpu.expect_random(info);
+                return Passed::ReadRandom;
+            }
+            _ => vcpu.registers_mut().rip = instruction.next_ip(),
+        }
+        if instruction.mnemonic() == Mnemonic::Cpuid {
+            // What was written since then.
+            self.tame_code(instruction.next_ip());
         }
         match self.emulate_at(&instruction, vcpu.registers_mut()) {
             Ok(()) => Passed::Emulated,
@@ -115,8 +162,8 @@ impl AddressSpace {
         unchanged.then_some(instruction)
     }
 
-    /// Makes traps of instructions that would show the real processor, in code that a guest executes now: what direct branches lead to
-    /// from `rip`. The address space must have been entered.
+    /// Makes traps of instructions that would show the real processor, in private memory of a guest that executes it now: what direct
+    /// branches lead to from `rip`. The address space must have been entered.
     pub fn tame_code(&mut self, rip: u64) {
         let (mut todo, mut seen) = (vec![rip], BTreeSet::new());
         while let Some(at) = todo.pop() {
@@ -125,15 +172,15 @@ impl AddressSpace {
             }
             let mut bytes = [0; LONGEST_INSTRUCTION];
             let readable = self.read_code(at, &mut bytes);
-            let instruction = Decoder::with_ip(64, &bytes[..readable], at, DecoderOptions::NONE).decode();
-            if is_nonsense(&instruction) || self.image_start(at) != self.image_start(rip) {
+            let known = self.tamed_instruction(at).filter(|_| bytes[0] == TRAP);
+            let decode = || Decoder::with_ip(64, &bytes[..readable], at, DecoderOptions::NONE).decode();
+            let instruction = known.unwrap_or_else(decode);
+            if is_nonsense(&instruction) || self.image_start(at) != self.image_start(rip) || !self.is_own_code(at) {
                 continue;
             }
-            if matches!(special(&instruction), Some(Special::Emulate(_))) && !traps(&instruction) {
-                bytes[instruction.len()..].fill(0);
-                if copy::copy_bytes(at, [TRAP].as_ptr() as u64, 1) == 0 {
-                    self.tamed.insert(at, bytes);
-                }
+            let shows = matches!(special(&instruction), Some(Special::Emulate(_) | Special::Gs | Special::Invalid));
+            if shows && known.is_none() && !traps(&instruction) {
+                self.tame(&instruction, bytes);
             }
             if instruction.op0_kind() == OpKind::NearBranch64 {
                 todo.push(instruction.near_branch64());
@@ -145,9 +192,70 @@ impl AddressSpace {
     }
 }
 
-/// Whether the processor makes an instruction trap wherever it lies; `cpuid`, where one was trapped.
+impl AddressSpace {
+    /// Prepares the page around `address`, which a guest is about to execute for the first time, with an instruction at `rip`: as
+    /// [`tame_code`](Self::tame_code), and for what indirect branches may lead to, what must be code as it is in step with code on either
+    /// side, and occurs in programs. The address space must have been entered.
+    pub fn prepare_code(&mut self, address: u64, rip: u64) {
+        let page = address & !(PAGE - 1);
+        if !self.is_own_code(page) {
+            return;
+        }
+        let begin = page - CONTEXT_BYTES as u64;
+        let mut code = vec![0u8; CONTEXT_BYTES + PAGE as usize + BEHIND_BYTES as usize];
+        // What lies before may be somebody else's, and be missing.
+        let before = self.read_code(begin, &mut code[..CONTEXT_BYTES]);
+        code[before..CONTEXT_BYTES].fill(0);
+        let readable = CONTEXT_BYTES + self.read_code(page, &mut code[CONTEXT_BYTES..]);
+        code.truncate(readable);
+        self.hide_tamed(begin, &mut code);
+        // Most pages hold none: to follow their code would take longer than all else.
+        let shows = |instruction: &Instruction| {
+            !traps(instruction) && !matches!(instruction.mnemonic(), Mnemonic::Syscall | Mnemonic::Sysenter)
+        };
+        let in_page = CONTEXT_BYTES..CONTEXT_BYTES + PAGE as usize;
+        let suspects = all_candidates(&code).into_iter().filter(|offset| in_page.contains(offset));
+        let suspects: Vec<usize> = suspects.filter(|offset| may_be_special(&code, begin, *offset, shows)).collect();
+        if suspects.is_empty() {
+            return;
+        }
+        self.tame_code(rip);
+        for offset in suspects {
+            let Some(instruction) = instruction_around(&code, begin, offset, Certainty::Code) else { continue };
+            let at = (instruction.ip() - begin) as usize;
+            let known = self.tamed.contains_key(&instruction.ip());
+            if is_usual(&instruction) && shows(&instruction) && !known && in_page.contains(&at) {
+                let mut bytes = [0; LONGEST_INSTRUCTION];
+                bytes[..instruction.len()].copy_from_slice(&code[at..at + instruction.len()]);
+                self.tame(&instruction, bytes);
+            }
+        }
+    }
+
+    /// Makes a trap of an instruction, of which `bytes` begins.
+    fn tame(&mut self, instruction: &Instruction, mut bytes: [u8; LONGEST_INSTRUCTION]) {
+        bytes[instruction.len()..].fill(0);
+        if self.write_code(instruction.ip(), TRAP) {
+            self.tamed.insert(instruction.ip(), bytes);
+        }
+    }
+}
+
+/// Whether an instruction for which there is a trap is carried out; others are invalid.
+fn is_carried_out(special: Special, instruction: &Instruction) -> bool {
+    match special {
+        Special::Invalid => false,
+        Special::Gs => instruction.mnemonic() == Mnemonic::Wrgsbase || is_move_by_gs(instruction),
+        _ => true,
+    }
+}
+
+/// Whether the processor makes an instruction trap wherever it lies.
 fn traps(instruction: &Instruction) -> bool {
-    matches!(instruction.mnemonic(), Mnemonic::Cpuid | Mnemonic::Rdtsc | Mnemonic::Rdtscp)
+    match instruction.mnemonic() {
+        Mnemonic::Cpuid => traps_cpuid(),
+        mnemonic => matches!(mnemonic, Mnemonic::Rdtsc | Mnemonic::Rdtscp),
+    }
 }
 
 /// What instructions in `code` can ask the real processor.
@@ -172,11 +280,23 @@ fn reach_of(instruction: &Instruction) -> Option<&'static str> {
         Wrpkru => "wrpkru in generated code",
         Rdpru => "rdpru in generated code",
         Umwait | Tpause | Mwaitx => "timed waiting (umwait, tpause, mwaitx) in generated code",
-        Xbegin => "transactions (xbegin) in generated code",
+        Xbegin if has_transactions() => "transactions (xbegin) in generated code",
         Vmcall | Vmmcall => "calls of the hypervisor in generated code",
         _ if is_relative_to_gs(instruction) => "accesses relative to GS in generated code",
         Sgdt | Sidt | Sldt | Str | Smsw if !has_umip() => "descriptor tables (sgdt and others) in generated code",
         _ => return None,
+    })
+}
+
+/// Whether the processor begins transactions, if only to end them at once; `xbegin` is an invalid instruction otherwise.
+fn has_transactions() -> bool {
+    use std::sync::OnceLock;
+    const RTM: u32 = 1 << 11;
+    const RTM_ALWAYS_ABORT: u32 = 1 << 11;
+    static TRANSACTIONS: OnceLock<bool> = OnceLock::new();
+    *TRANSACTIONS.get_or_init(|| {
+        let leaf = std::arch::x86_64::__cpuid_count(7, 0);
+        leaf.ebx & RTM != 0 || leaf.edx & RTM_ALWAYS_ABORT != 0
     })
 }
 
@@ -219,5 +339,61 @@ mod tests {
         assert_eq!(reaches(&[&before[..], &access, &[0xc3, 0, 0]].concat()).len(), 1);
         assert_eq!(reaches(&[&before[..], &access].concat()).len(), 1);
         assert_eq!(reaches(&[0x0f, 0x05, 0x0f, 0x31, 0x0f, 0xae, 0xe8, 0xc3]), [""; 0], "syscall, rdtsc, lfence");
+    }
+
+    /// What lay among the code of Java's and V8's compilers: tables, pointers and relocations.
+    #[test]
+    fn tables_among_code_are_no_instructions() {
+        let pointers = "16 05 1f 00 30 00 00 78 14 05 1f 00 30 00 00 88 14 05 1f 00 30 00 00 e0 a3 02 0c 00 30 00 00 \
+                        00 00 00 00 00 00 00 00 18 a3 c3 01 00 30 00 00 53";
+        let table = "4e 03 00 00 00 00 00 00 00 00 00 00 d5 17 00 00 2d 01 00 00 00 00 00 00 00 00 00 00 dd 17 00 00 5e 03 00 00 \
+                     00 00 00 00 00 00 00 00 e7 17 00 00";
+        let lines = "00 03 00 00 43 00 00 00 00 00 00 00 05 03 00 00 43 00 00 00 00 00 00 00 0a 03 00 00 49 00 00 00 00 00 00 00 \
+                     00 00 00 00 00 00 00 00 00 00 00 00";
+        let scopes = "00 01 06 01 00 00 01 00 00 06 02 02 0c 00 00 0f 03 05 0c 00 00 15 04 02 01 00 00 02 00 d2 03 00 93 00 01 00 \
+                      21 00 00 06 02 00 0c 00 00 01 02 00";
+        let zeroes = "00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 \
+                      00 00 00 00 c5 0a 00 00 7d 40 03 01";
+        for (before, from) in [
+            (pointers, "65 3b 64 03 f8 c3 01 4a 56 00 30 05 70 0e 64 00 00 00 00 00 00 00 00 00"),
+            (pointers, "65 4a c0 12 64 1f c0 11 64 44 64 14 64 28 64 10 64 24 64 64 f4 05 80 11"),
+            (table, "65 03 00 00 00 00 00 00 00 00 00 00 03 18 00 00 73 03 00 00 00 00 00 00"),
+            (table, "65 0f 00 00 b0 02 00 00 90 0f 00 00 20 10 00 00 50 10 00 00 00 00 00 00"),
+            (lines, "0f 03 00 00 49 00 00 00 00 00 00 00 1d 03 00 00 49 00 00 00 00 00 00 00"),
+            (lines, "0f 03 00 c2 0d 00 c2 0d 00 c2 0e 00 01 0c 01 07 00 02 00 00 00 00 01 00"),
+            (lines, "0f 03 00 00 03 00 00 00 00 00 00 00 02 00 00 00 00 00 00 00 00 00 00 00"),
+            (scopes, "0f 03 00 33 00 00 0f 03 01 33 00 00 3c 05 00 00 00 00 02 00 00 02 00 15"),
+            (zeroes, "65 40 03 01 a0 00 00 00 33 db 49 bc a5 4a 02 01 6a 10 00 00 e8 2f 9b 7f"),
+        ] {
+            let code: Vec<u8> = [before, " ", from].concat().split_whitespace().map(hex).collect();
+            assert_eq!(reaches(&code), [""; 0], "{from}");
+        }
+    }
+
+    /// The same places before what is an instruction.
+    #[test]
+    fn code_behind_tables_is_found() {
+        let zeroes = [0u8; 64];
+        let pointers = [0x18, 0xa3, 0xc3, 0x01, 0x00, 0x30, 0, 0].repeat(8);
+        let text = b"some words that are no instructions, and some more of them beside the code".to_vec();
+        let ends = [0xcc; 64];
+        for before in [&zeroes[..], &pointers, &text, &ends] {
+            for (code, name) in [
+                (&[0x0f, 0xc7, 0xf0, 0xc3][..], "rdrand in generated code"),
+                (&[0x48, 0x0f, 0xc7, 0xf8, 0x73, 0xfa, 0xc3], "rdseed in generated code"),
+                (&[0xf3, 0x0f, 0xc7, 0xf8, 0x89, 0x07, 0xc3], "rdpid in generated code"),
+                (&[0xb9, 0x7b, 0, 0, 0, 0x0f, 0x03, 0xc1, 0xc3], "lsl in generated code"),
+                (&[0x65, 0x48, 0x8b, 0x04, 0x25, 0, 0, 0, 0, 0xc3], "accesses relative to GS in generated code"),
+                (&[0x65, 0x8b, 0x07, 0xff, 0xe0], "accesses relative to GS in generated code"),
+                (&[0x31, 0xc9, 0x0f, 0x01, 0xd0, 0xc3], "xgetbv in generated code"),
+            ] {
+                let code = [before, code, &zeroes].concat();
+                assert!(reaches(&code).contains(&name), "{name} behind {:02x?}", &before[..8]);
+            }
+        }
+    }
+
+    fn hex(byte: &str) -> u8 {
+        u8::from_str_radix(byte, 16).unwrap()
     }
 }

@@ -36,7 +36,7 @@ pub use arena::{ARENAS_END, ARENAS_START, ArenaError, BLOCK_BYTES, HostRegion, m
 pub use counters::{Counters, counters};
 pub use cpu::{TSC_HZ, time_stamp};
 pub use debugger::{ShownThread, forget_thread, meet_debugger, show_thread, tell_debugger};
-pub use generated::Passed;
+pub use generated::{MadeCode, Passed};
 pub use image::{ElfError, ElfHeader, FileKey, Image, PAGE, Segment};
 pub use loader::{Program, StartArguments, StartError};
 pub use memory::show_to_perf;

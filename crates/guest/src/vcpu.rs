@@ -52,6 +52,14 @@ pub struct FaultInfo {
     pub error_code: u64,
 }
 
+impl FaultInfo {
+    /// As the processor finds an instruction that it does not know.
+    pub(crate) fn invalid_instruction(address: u64) -> FaultInfo {
+        const ILL_ILLOPN: i32 = 2;
+        FaultInfo { signal: libc::SIGILL, code: ILL_ILLOPN, address, trap_number: 6, error_code: 0 }
+    }
+}
+
 impl From<FaultRecord> for FaultInfo {
     fn from(fault: FaultRecord) -> Self {
         FaultInfo {
@@ -288,11 +296,7 @@ impl Vcpu {
         let registers = &mut self.state.registers;
         match info & 0xff {
             traps::EMULATE_CPUID => {
-                let [eax, ebx, ecx, edx] = cpu::cpuid(registers.rax as u32, registers.rcx as u32);
-                registers.rax = eax.into();
-                registers.rbx = ebx.into();
-                registers.rcx = ecx.into();
-                registers.rdx = edx.into();
+                cpu::answer_cpuid(registers);
                 (info & traps::EMULATE_TRAPPED != 0).then_some(Exit::TrappedCpuid)
             }
             traps::EMULATE_XGETBV => {

@@ -46,6 +46,10 @@ fn store_faults(machine: &mut Machine, space: &mut AddressSpace, code: u64, addr
     vcpu.registers_mut().rip = code;
     vcpu.registers_mut().rdi = address;
     match vcpu.run(&mut machine.worker) {
+        Exit::Fault(fault) if space.waits_for_execution(&fault) => {
+            assert!(space.allow_execution(code));
+            store_faults(machine, space, code, address)
+        }
         Exit::Fault(fault) => {
             assert_eq!((fault.signal, fault.address), (11, address));
             true

@@ -29,6 +29,7 @@ fn machine(host: u32, code: &[u8]) -> Machine {
     };
     let at = space.mmap(&mut region, &request).unwrap();
     space.write(at, code).unwrap();
+    assert!(space.allow_execution(at) && space.allow_execution(at + 4096));
     let mut vcpu = Vcpu::new();
     vcpu.registers_mut().rip = at;
     vcpu.registers_mut().rsp = space.stack_end() - 256;
@@ -445,9 +446,59 @@ fn code_of_32_bits_ends_with_a_fault() {
     assert_eq!((fault.signal, fault.trap_number), (11, 13));
     // The next guest of the worker has 64 bits again: mov rax, -1; syscall
     m.space.write(m.code, &[0x48, 0xc7, 0xc0, 0xff, 0xff, 0xff, 0xff, 0x0f, 0x05]).unwrap();
+    assert!(m.space.allow_execution(m.code));
     m.vcpu.registers_mut().rip = m.code;
     assert_eq!(m.vcpu.run(&mut m.worker), Exit::Syscall);
     assert_eq!(m.vcpu.registers().rax, u64::MAX);
+}
+
+#[test]
+fn code_is_prepared_when_it_is_executed_for_the_first_time_and_after_changes() {
+    // mov eax, 0x80000002; cpuid; mov r8d, ebx; rdrand rbx; rdpid rcx; mov rsi, gs:[0]
+    let code = [
+        &[0xb8, 2, 0, 0, 0x80, 0x0f, 0xa2, 0x41, 0x89, 0xd8, 0x48, 0x0f, 0xc7, 0xf3, 0xf3, 0x0f, 0xc7, 0xf9][..],
+        &[0x65, 0x48, 0x8b, 0x34, 0x25, 0, 0, 0, 0],
+    ]
+    .concat();
+    let mut m = machine(37, &[]);
+    for round in 0..4 {
+        m.space.write(m.code, &code).unwrap();
+        m.vcpu.registers_mut().rip = m.code;
+        let mut answered = Vec::new();
+        let signal = loop {
+            match m.vcpu.run(&mut m.worker) {
+                Exit::TrappedCpuid => {}
+                Exit::Fault(fault) if m.space.waits_for_execution(&fault) => {
+                    m.space.prepare_code(fault.address, m.vcpu.registers().rip);
+                    assert!(m.space.allow_execution(fault.address));
+                }
+                Exit::Fault(fault) => match m.space.pass_trap(&mut m.vcpu, &fault) {
+                    Passed::Emulated => answered.push(m.vcpu.registers().rip - m.code),
+                    Passed::ReadRandom => m.vcpu.complete_random(0x1234),
+                    Passed::Faulted(fault) => break fault.signal,
+                    other => {
+                        panic!("round {round}: {other:?} of {fault:?}, rip at {:#x}", m.vcpu.registers().rip - m.code)
+                    }
+                },
+                exit => panic!("{exit:?}"),
+            }
+        };
+        let registers = m.vcpu.registers();
+        assert_eq!((registers.r8 as u32).to_le_bytes(), *b"on x", "round {round}");
+        assert_eq!((registers.rbx, registers.rcx), (0x1234, 0));
+        assert_eq!((signal, registers.rip), (11, m.code + 18), "SIGSEGV at the access by GS");
+        assert!(answered.contains(&18), "rdpid: {answered:?}");
+        assert_eq!(m.space.reaches_of_generated_code(0, u64::MAX, MadeCode::Any), [""; 0]);
+    }
+    // What is written without being executed again is only looked at.
+    for round in 0..16u64 {
+        m.space.write(m.code + 8 * round, &[0x0f, 0xc7, 0xf0, 0xc3]).unwrap();
+        if round < 15 {
+            m.space.allow_execution(m.code);
+        }
+    }
+    assert_eq!(m.space.reaches_of_generated_code(0, u64::MAX, MadeCode::Any), ["rdrand in generated code"]);
+    m.space.release(&mut m.region);
 }
 
 #[test]

@@ -7,11 +7,8 @@ use crate::process::Process;
 use crate::run::Turn;
 use crate::signal_delivery;
 use base::Cause;
-use guest::{AddressSpace, FaultInfo, PROT_EXEC, PROT_WRITE, Passed};
+use guest::{AddressSpace, FaultInfo, MadeCode, PAGE, Passed};
 use linux_abi::Errno;
-
-/// Code that may have changed since it was looked at when it became executable.
-const CHANGEABLE: u8 = PROT_EXEC | PROT_WRITE;
 
 impl Kernel {
     /// A process has reached something of the real machine, or may have: counted, and named in the log, once.
@@ -30,7 +27,7 @@ impl Kernel {
     /// Looks at the code that a process has made itself, before its memory goes.
     pub(crate) fn look_at_all_code(&mut self, process: &mut Process, memory: &AddressSpace) {
         if process.makes_code {
-            for what in memory.reaches_of_generated_code(0, u64::MAX, CHANGEABLE) {
+            for what in memory.reaches_of_generated_code(0, u64::MAX, MadeCode::Changeable) {
                 self.note_escape(process, what);
             }
         }
@@ -60,7 +57,7 @@ impl Ctx<'_> {
     /// Memory in [from, from + bytes) is given up, or loses rights: what it held may have been executed.
     pub(crate) fn look_at_code(&mut self, from: u64, bytes: u64) {
         if self.process.makes_code {
-            self.look_at_range(from, bytes, CHANGEABLE);
+            self.look_at_range(from, bytes, MadeCode::Changeable);
         }
     }
 
@@ -68,12 +65,18 @@ impl Ctx<'_> {
     pub(crate) fn note_code(&mut self, from: u64, bytes: u64) {
         if self.process.memory.image_start(from).is_none() {
             self.process.makes_code = true;
-            self.look_at_range(from, bytes, PROT_EXEC);
+            self.look_at_range(from, bytes, MadeCode::Any);
         }
     }
 
-    fn look_at_range(&mut self, from: u64, bytes: u64, prot: u8) {
-        for what in self.process.memory.reaches_of_generated_code(from, from.saturating_add(bytes), prot) {
+    /// The page around an address is executed for the first time. One that can be written to is looked at later.
+    pub(crate) fn look_at_begun_code(&mut self, address: u64) {
+        self.process.makes_code = true;
+        self.look_at_range(address & !(PAGE - 1), PAGE, MadeCode::Constant);
+    }
+
+    fn look_at_range(&mut self, from: u64, bytes: u64, code: MadeCode) {
+        for what in self.process.memory.reaches_of_generated_code(from, from.saturating_add(bytes), code) {
             self.note_escape(what);
         }
     }

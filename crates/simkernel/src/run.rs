@@ -14,7 +14,7 @@ use crate::syscalls;
 use crate::thread::{Thread, ThreadState};
 use crate::wait::Wake;
 use base::{SimDuration, SimTime};
-use guest::{CLOCK_CALLS, Exit, Worker};
+use guest::{CLOCK_CALLS, Exit, FaultInfo, Worker};
 use linux_abi::nr;
 use linux_abi::signal::Signal;
 use linux_abi::sysinfo::RLIMIT_STACK;
@@ -219,6 +219,7 @@ impl Ctx<'_> {
                     }
                 }
                 Exit::Fault(fault) if fault.signal == Signal::SIGSEGV.raw() && self.opens(fault.address) => {}
+                Exit::Fault(fault) if self.begins_code(&fault) => {}
                 Exit::Fault(fault) => {
                     self.kernel.moment.spree.calls += 1;
                     self.process.memory.met_fault();
@@ -464,6 +465,17 @@ impl Ctx<'_> {
         let limit = self.process.limits.soft(RLIMIT_STACK);
         let memory = &mut self.process.memory;
         memory.open_touched(address) || memory.grow_down(address, limit)
+    }
+
+    /// Whether a fault is the first execution of code that the program has made itself, which can be executed now.
+    fn begins_code(&mut self, fault: &FaultInfo) -> bool {
+        if !self.process.memory.waits_for_execution(fault) {
+            return false;
+        }
+        self.process.memory.prepare_code(fault.address, self.thread.vcpu.registers().rip);
+        let begins = self.process.memory.allow_execution(fault.address);
+        self.look_at_begun_code(fault.address);
+        begins
     }
 
     /// Counts a system call that no rewriting covered, by the place in its file.

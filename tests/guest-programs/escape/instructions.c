@@ -3,6 +3,7 @@
  *
  *   instructions file NAME...         as the compiler put them into this file
  *   instructions generated NAME...    copied into memory that was made executable
+ *   instructions shared NAME...       the same in memory that could be shared with others
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -134,8 +135,9 @@ static void attempt(const char *mode, const char *name)
         if (strcmp(all[i].name, name))
             continue;
         instruction code = (instruction)all[i].at;
-        if (!strcmp(mode, "generated")) {
-            void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (strcmp(mode, "file")) {
+            int sharing = strcmp(mode, "shared") ? MAP_PRIVATE : MAP_SHARED;
+            void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, sharing | MAP_ANONYMOUS, -1, 0);
             memcpy(memory, all[i].from, all[i].to - all[i].from);
             mprotect(memory, 4096, PROT_READ | PROT_EXEC);
             code = (instruction)memory;

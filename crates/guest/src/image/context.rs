@@ -1,8 +1,10 @@
 //! Whether bytes are an instruction, told from what lies around them: code that is decoded from a wrong place falls into step soon, so that
 //! decoding from several places before leads to the same instructions. Constants seldom decode into anything that a program would hold.
+//! Where code was made while a program runs, a doubt is told as an escape: what is taken for constants here has to be told from code by
+//! what no program that works could execute.
 
 use super::special::special;
-use iced_x86::{Code, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, Mnemonic, Register};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
 /// From so many places, one byte apart, and so far before, decoding begins.
 const STARTS: usize = 8;
@@ -15,8 +17,8 @@ pub(crate) const CONTEXT_BYTES: usize = RUN_UP + STARTS;
 /// What is known of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Certainty {
-    /// They were made to be executed, with constants in between: half of the ways lead to the instruction, and it is followed by nothing but what
-    /// programs hold, as far as it can be told that it goes on there.
+    /// They were made to be executed, or are constants beside what was: half of the ways lead to the instruction, of those over what
+    /// programs hold if there are any; and what is executed with it makes sense.
     Executable,
     /// They may be constants among code: all ways lead there, over nothing but what programs hold, and on so.
     Code,
@@ -26,29 +28,114 @@ pub(crate) enum Certainty {
 pub(crate) fn instruction_around(code: &[u8], address: u64, at: usize, certainty: Certainty) -> Option<Instruction> {
     let first = at.saturating_sub(RUN_UP + STARTS);
     let starts = if first == 0 { 0..1 } else { first..first + STARTS };
-    let mut found: Vec<Instruction> = Vec::new();
-    for start in starts.clone() {
-        let mut decoder = Decoder::with_ip(64, &code[start..], address + start as u64, DecoderOptions::NONE);
-        while decoder.can_decode() {
-            let instruction = decoder.decode();
+    let ways: Vec<Way> = starts.map(|start| Way::from(code, address, start, at)).collect();
+    let led = |ways: &[&Way]| ways.iter().filter(|way| way.found.is_some()).count();
+    let all: Vec<&Way> = ways.iter().collect();
+    let last = ways.iter().rev().find_map(|way| way.found)?;
+    let believed = match certainty {
+        Certainty::Executable => {
+            let sensible: Vec<&Way> = ways.iter().filter(|way| way.is_sensible).collect();
+            let half = |ways: &[&Way]| led(ways) >= ways.len().div_ceil(2);
+            // Behind constants, any place may be where code is entered.
+            let is_led_to = sensible.is_empty() || (half(&all) && half(&sensible));
+            is_led_to && is_followed_by_sense(code, address, &last, FOLLOWING)
+        }
+        Certainty::Code => led(&all) >= STARTS && makes_sense(code, address, &last),
+    };
+    believed.then_some(last)
+}
+
+/// Whether a byte can be part of a special instruction for which `counts`, if that is code at all.
+pub(crate) fn may_be_special(code: &[u8], address: u64, at: usize, counts: impl Fn(&Instruction) -> bool) -> bool {
+    const PREFIXES: usize = 4;
+    const NEXT: usize = 3;
+    (at.saturating_sub(PREFIXES)..=at).any(|start| {
+        let ip = address + start as u64;
+        let instruction = Decoder::with_ip(64, &code[start..], ip, DecoderOptions::NONE).decode();
+        let is_special = !instruction.is_invalid() && special(&instruction).is_some() && counts(&instruction);
+        is_special
+            && instruction.next_ip() > address + at as u64
+            && is_followed_by_sense(code, address, &instruction, NEXT)
+    })
+}
+
+/// What decoding from some place leads to.
+struct Way {
+    /// The special instruction that the byte in question is part of.
+    found: Option<Instruction>,
+    /// There was nothing on the way that no program holds.
+    is_sensible: bool,
+}
+
+impl Way {
+    fn from(code: &[u8], address: u64, start: usize, at: usize) -> Way {
+        let mut is_sensible = true;
+        let decoder = Decoder::with_ip(64, &code[start..], address + start as u64, DecoderOptions::NONE);
+        for instruction in decoder {
             if instruction.next_ip() > address + at as u64 {
-                if !instruction.is_invalid() && special(&instruction).is_some() {
-                    found.push(instruction);
-                }
-                break;
+                let is_special = !instruction.is_invalid() && special(&instruction).is_some();
+                return Way { found: is_special.then_some(instruction), is_sensible };
             }
+            is_sensible &= !is_unlikely(code, address, &instruction);
+        }
+        Way { found: None, is_sensible: false }
+    }
+}
+
+/// Whether an instruction, and what is executed behind it for certain, `count` in all at most, is what programs hold.
+fn is_followed_by_sense(code: &[u8], address: u64, instruction: &Instruction, count: usize) -> bool {
+    let start = (instruction.ip() - address) as usize;
+    let decoder = Decoder::with_ip(64, &code[start..], instruction.ip(), DecoderOptions::NONE);
+    let mut byte_sums = 0;
+    for one in decoder.into_iter().take(count) {
+        // What lies behind the last byte that is known would be part of it.
+        let is_cut = one.is_invalid() && one.next_ip() - address >= code.len() as u64;
+        let is_first = one.ip() == instruction.ip();
+        byte_sums += u32::from(code[(one.ip() - address) as usize] == 0x00);
+        if is_cut {
+            break;
+        }
+        if is_unlikely(code, address, &one) || byte_sums > 1 || (is_first && is_odd(code, start, &one)) {
+            return false;
+        }
+        let calls = matches!(one.flow_control(), FlowControl::Call | FlowControl::IndirectCall);
+        if calls || ends_run(&one) {
+            break;
         }
     }
-    let needed = match certainty {
-        Certainty::Executable => starts.len().div_ceil(2),
-        Certainty::Code => starts.len().max(STARTS),
-    };
-    let last = found.last().copied().filter(|_| found.len() >= needed)?;
-    let is_code = match certainty {
-        Certainty::Executable => goes_on(code, address, &last),
-        Certainty::Code => makes_sense(code, address, &last),
-    };
-    is_code.then_some(last)
+    true
+}
+
+/// Whether an instruction stands in no program that means to go on, or in so few that it was rather made of constants.
+fn is_unlikely(code: &[u8], address: u64, instruction: &Instruction) -> bool {
+    let start = (instruction.ip() - address) as usize;
+    let is_canonical = |to: u64| to >> 47 == 0 || to >> 47 == 0x1_ffff;
+    let leads_nowhere = instruction.op0_kind() == OpKind::NearBranch64 && !is_canonical(instruction.near_branch64());
+    let is_odd_return = instruction.mnemonic() == Mnemonic::Ret
+        && instruction.op_count() > 0
+        && !instruction.immediate16().is_multiple_of(8);
+    let is_far = matches!(instruction.op0_kind(), OpKind::FarBranch16 | OpKind::FarBranch32);
+    let is_absolute = instruction.op_kinds().any(|kind| kind == OpKind::Memory)
+        && instruction.memory_displ_size() == 8
+        && !is_canonical(instruction.memory_displacement64());
+    // add [rax], al
+    let is_zeroes = code[start..].starts_with(&[0, 0]);
+    is_nonsense(instruction) || is_zeroes || leads_nowhere || is_odd_return || is_far || is_absolute
+}
+
+/// Whether an instruction is written as no assembler writes it, or computes with a part of the stack pointer and memory.
+fn is_odd(code: &[u8], start: usize, instruction: &Instruction) -> bool {
+    const REX_ALONE: u8 = 0x40;
+    const SEGMENTS: [u8; 2] = [0x64, 0x65];
+    let bytes = &code[start..start + instruction.len()];
+    let prefixes = bytes.iter().take_while(|byte| SEGMENTS.contains(byte)).count();
+    let registers = || (0..instruction.op_count()).filter(|at| instruction.op_kind(*at) == OpKind::Register);
+    let needs_rex =
+        |at| matches!(instruction.op_register(at), Register::SPL | Register::BPL | Register::SIL | Register::DIL);
+    let is_stack = |at| matches!(instruction.op_register(at), Register::ESP | Register::SP | Register::SPL);
+    let touches_memory = instruction.op_kinds().any(|kind| kind == OpKind::Memory);
+    let is_idle_rex = bytes.get(prefixes) == Some(&REX_ALONE) && !registers().any(needs_rex);
+    prefixes > 0 && (is_idle_rex || (touches_memory && registers().any(is_stack)))
 }
 
 /// Whether what precedes and follows an instruction is what programs hold.
@@ -63,35 +150,6 @@ fn makes_sense(code: &[u8], address: u64, instruction: &Instruction) -> bool {
     };
     let before = (from..at.min(from + STARTS)).any(|start| sensible(start, RUN_UP, instruction.ip()));
     before && sensible(at, FOLLOWING, u64::MAX)
-}
-
-/// Whether what is executed behind an instruction is code, until something leads elsewhere.
-fn goes_on(code: &[u8], address: u64, instruction: &Instruction) -> bool {
-    let ip = instruction.next_ip();
-    let mut decoder = Decoder::with_ip(64, &code[(ip - address) as usize..], ip, DecoderOptions::NONE);
-    for _ in 0..FOLLOWING {
-        let next = decoder.decode();
-        let is_cut_off = decoder.last_error() == DecoderError::NoMoreBytes;
-        if !is_cut_off && (is_nonsense(&next) || is_zeroes(&next)) {
-            return false;
-        }
-        if is_cut_off || ends_run(&next) || calls(&next) {
-            return true;
-        }
-    }
-    true
-}
-
-fn calls(instruction: &Instruction) -> bool {
-    matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall)
-}
-
-/// `add [rax], al`: two zero bytes.
-fn is_zeroes(instruction: &Instruction) -> bool {
-    instruction.code() == Code::Add_rm8_r8
-        && instruction.memory_base() == Register::RAX
-        && instruction.op1_register() == Register::AL
-        && instruction.len() == 2
 }
 
 /// Whether an instruction stands in no program that means to go on.

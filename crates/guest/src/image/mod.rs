@@ -12,10 +12,10 @@ mod special;
 mod store;
 mod window;
 
-pub(crate) use context::{CONTEXT_BYTES, Certainty, ends_run, instruction_around, is_nonsense};
+pub(crate) use context::{CONTEXT_BYTES, Certainty, ends_run, instruction_around, is_nonsense, may_be_special};
 pub use elf::{ElfError, ElfHeader, Segment};
 pub(crate) use gs::is_relative_to_gs;
-pub(crate) use special::{Special, candidates, special};
+pub(crate) use special::{Special, all_candidates, candidates, is_usual, special};
 pub use store::{FileKey, Image, images};
 pub(crate) use store::{Pack, PackPart, PackRecording, RecordedPart};
 

@@ -15,9 +15,8 @@ use super::context::{Certainty, instruction_around, is_nonsense};
 use super::elf::{ElfHeader, KnownCode, function_ranges};
 use super::gs::GsAccess;
 use super::sled::{JUMP_BYTES, Sled, SledPages, Stub};
-use super::special::{Special, all_candidates, special};
+use super::special::{Special, all_candidates, is_usual, special};
 use super::window::{Rank, Surroundings, Window};
-use iced_x86::Mnemonic::{Cpuid, Rdpid, Rdrand, Rdseed, Rdtsc, Rdtscp, Xgetbv};
 use iced_x86::{Decoder, DecoderOptions, Instruction, OpKind};
 
 /// A jump of one byte.
@@ -132,8 +131,7 @@ fn find(memory: &[u8], header: &ElfHeader, code: &KnownCode, out: &mut Rewritten
 fn likely(code: &[u8], address: u64, offset: usize) -> Option<Found> {
     let instruction = instruction_around(code, address, offset, Certainty::Code)?;
     let kind = special(&instruction)?;
-    let usual = matches!(instruction.mnemonic(), Cpuid | Xgetbv | Rdtsc | Rdtscp | Rdrand | Rdseed | Rdpid);
-    usual.then(|| Found { instructions: vec![instruction], index: 0, kind, near: Vec::new() })
+    is_usual(&instruction).then(|| Found { instructions: vec![instruction], index: 0, kind, near: Vec::new() })
 }
 
 /// What the function's branches lead to, and those of its neighbours that could reach as far with one byte.

@@ -59,6 +59,12 @@ pub(crate) fn special(instruction: &Instruction) -> Option<Special> {
     })
 }
 
+/// Whether it is one that occurs in programs.
+pub(crate) fn is_usual(instruction: &Instruction) -> bool {
+    use Mnemonic::*;
+    matches!(instruction.mnemonic(), Cpuid | Xgetbv | Rdtsc | Rdtscp | Rdrand | Rdseed | Rdpid)
+}
+
 /// Offsets of bytes that may belong to one of these instructions, its prefixes not counted; of accesses relative to GS, the usual moves.
 pub(crate) fn candidates(code: &[u8]) -> Vec<usize> {
     candidates_with(code, |second| {
@@ -68,7 +74,7 @@ pub(crate) fn candidates(code: &[u8]) -> Vec<usize> {
 }
 
 /// The same, with all accesses relative to GS.
-pub(super) fn all_candidates(code: &[u8]) -> Vec<usize> {
+pub(crate) fn all_candidates(code: &[u8]) -> Vec<usize> {
     let mut found = candidates_with(code, |_| true);
     found.retain(|at| code[*at] != GS_PREFIX || begins_access_by_gs(&code[*at..]));
     found

@@ -5,6 +5,10 @@
 //! a part of such a mapping is opened, some more than that is made plain memory, and guard pages lie on the rest: a reservation that is
 //! filled piece by piece changes the map a few times only. Rights between all and none are the kernel's protection.
 //!
+//! Memory that a program fills with code itself becomes executable page by page, when it is executed for the first time: what leads out of
+//! the simulation is made to trap before (`generated`). What can be written to as well is one or the other for a while, so that this
+//! happens again after changes.
+//!
 //! What remains open: a process that maps the same addresses again and again has some calls' time in which what it gave up does not
 //! fault yet (`reuse`); a compiler that changes the rights of its code all the time gets all of them; what the loader protects after
 //! relocating libraries, and their read-only segments, is not protected (`map`).
@@ -17,6 +21,7 @@ use super::vma::{Vma, VmaKind};
 use super::{AddressSpace, PROT_EXEC, PROT_READ, PROT_WRITE};
 use crate::copy;
 use crate::image::{PAGE, page_down, page_up};
+use crate::vcpu::FaultInfo;
 
 /// The rights to plain memory.
 pub(super) const PLAIN: u8 = PROT_READ | PROT_WRITE;
@@ -28,8 +33,10 @@ const CLOSED_BYTES: u64 = 1 << 20;
 const OPENED_AHEAD_BYTES: (u64, u64) = (1 << 20, 16 << 20);
 /// As much is opened at least of what is touched for the first time.
 const TOUCHED_BYTES: u64 = 16 << 10;
-/// Changes of the rights of executable memory that are followed, for each process.
+/// So often memory that was executable has other rights, for each process, before such changes are no longer followed.
 const CODE_CHANGES: u32 = 64;
+/// As often a page of code is written to after it was executed, and looked at anew; then it keeps all of its rights.
+const CODE_TURNS: u8 = 8;
 
 /// When memory is to be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,10 +229,12 @@ impl AddressSpace {
         let _ = self.close_freed(true);
     }
 
-    /// Opens the memory around an address at which a thread or a call has met a guard page, if it is the guest's and was left closed
-    /// until it is touched. False when the fault is the guest's own.
+    /// Opens the memory around an address at which a thread or a call has met a fault, if it is the guest's and was left closed until it is
+    /// touched, or is code that is written to after it was executed. False when the fault is the guest's own.
     pub fn open_touched(&self, address: u64) -> bool {
-        let Some((start, end)) = self.closed_under_mapping(address) else { return false };
+        let Some((start, end)) = self.closed_under_mapping(address) else {
+            return self.is_closed_code(address) && self.allow_writing(address);
+        };
         let Some((_, vma)) = self.vmas.find(address) else { return false };
         // Four times as much as is open before it, so that a buffer that is filled from its start faults seldom.
         let from = start.max(address / TOUCHED_BYTES * TOUCHED_BYTES);
@@ -240,7 +249,8 @@ impl AddressSpace {
         if closed {
             self.open_guarded(page_down(address), page_down(address) + PAGE, page_down(place));
         }
-        closed
+        // Code lies where the process runs.
+        closed || (address == place && self.is_closed_code(address) && self.allow_writing(address))
     }
 
     /// Opens all of a range that is left closed until it is touched.
@@ -295,7 +305,11 @@ impl AddressSpace {
             }
             Some(RealKind::Guarded | RealKind::Closed) => 0,
         };
-        let wanted = self.followed_rights(present, real_rights(prot));
+        let wanted = match piece.kind {
+            Some(RealKind::File { .. }) => real_rights(prot),
+            _ => self.until_executed(present, real_rights(prot)),
+        };
+        let wanted = if (was | prot) & PROT_EXEC == 0 { wanted } else { self.followed_rights(present, wanted, was) };
         match piece.kind {
             _ if wanted == present => Ok(None),
             None if wanted == 0 && self.close_untouched(piece) => Ok(None),
@@ -309,12 +323,113 @@ impl AddressSpace {
         }
     }
 
+    /// The protection of what is not yet executable: the right to execute comes with its use.
+    fn until_executed(&self, present: u8, wanted: u8) -> u8 {
+        let waits = wanted & !present & PROT_EXEC != 0 && self.code_changes <= CODE_CHANGES;
+        if waits { wanted & !PROT_EXEC } else { wanted }
+    }
+
+    /// Whether a fault is the first execution of a page that the guest may execute.
+    pub fn waits_for_execution(&self, fault: &FaultInfo) -> bool {
+        const PAGE_FAULT: u64 = 14;
+        const INSTRUCTION_FETCH: u64 = 0x10;
+        fault.trap_number == PAGE_FAULT
+            && fault.error_code & INSTRUCTION_FETCH != 0
+            && self.rights_of_code(fault.address).is_some_and(|rights| rights & PROT_EXEC == 0)
+    }
+
+    /// Makes the page around an address executable, if the guest may execute it. Whether it is.
+    pub fn allow_execution(&mut self, address: u64) -> bool {
+        let Some(rights) = self.rights_of_code(address) else { return false };
+        let Some((_, &Vma { start, end, .. })) = self.vmas.find(address) else { return false };
+        let page = page_down(address);
+        let turns = self.code_turns.borrow().get(&page).is_none_or(|turns| *turns < CODE_TURNS);
+        let rights = if turns { rights & !PROT_WRITE | PROT_EXEC } else { rights | PROT_EXEC };
+        // Where the machine has no mapping left for a page alone, its neighbours become executable too.
+        for (from, to, rights) in [(page, page + PAGE, rights), (start, end, rights | PROT_WRITE)] {
+            if real::protect(from, to - from, rights) {
+                self.note_rights(from, to, rights);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether an address lies in code that was executed, and that the guest may write to.
+    fn is_closed_code(&self, address: u64) -> bool {
+        let is_writable = self.vmas.find(address).is_some_and(|(_, vma)| vma.prot & PROT_WRITE != 0 && !vma.shared);
+        is_writable && self.rights_of_code(address).is_some_and(|rights| rights & PROT_WRITE == 0)
+    }
+
+    /// Makes the page of code around an address writable, and no longer executable, unless that has happened often. Whether it is.
+    fn allow_writing(&self, address: u64) -> bool {
+        let page = page_down(address);
+        let turns = {
+            let mut all = self.code_turns.borrow_mut();
+            let turns = all.entry(page).or_default();
+            *turns = turns.saturating_add(1);
+            *turns
+        };
+        let rights = if turns < CODE_TURNS { PLAIN } else { PLAIN | PROT_EXEC };
+        let changed = self.is_closed_code(address) && real::protect(page, PAGE, rights);
+        if changed {
+            self.note_rights(page, page + PAGE, rights);
+        }
+        changed
+    }
+
+    /// The real rights to a page of code of the guest's own making; None for all other memory.
+    fn rights_of_code(&self, address: u64) -> Option<u8> {
+        let (_, vma) = self.vmas.find(address)?;
+        let is_code = vma.prot & PROT_EXEC != 0 && !matches!(vma.kind, VmaKind::Image(_));
+        match self.real.around(address).map(|map| map.kind) {
+            _ if !is_code => None,
+            None | Some(RealKind::Freed { .. }) => Some(PLAIN),
+            Some(RealKind::Protected { prot } | RealKind::File { prot }) => Some(prot),
+            Some(RealKind::Store { .. } | RealKind::GuardedStore { .. } | RealKind::Guarded | RealKind::Closed) => None,
+        }
+    }
+
+    /// The parts of a range that can really be executed now.
+    pub(crate) fn executable_parts(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
+        let executes = |kind: RealKind| match kind {
+            RealKind::Protected { prot } | RealKind::File { prot } => prot & PROT_EXEC != 0,
+            RealKind::Store { .. } => true,
+            _ => false,
+        };
+        let parts = self.real.parts(start, end).into_iter().filter(|part| executes(part.kind));
+        parts.map(|part| (part.start, part.end)).collect()
+    }
+
+    /// Whether the guest may execute what lies at an address, and shares it with nobody.
+    pub(crate) fn is_own_code(&self, address: u64) -> bool {
+        self.vmas.find(address).is_some_and(|(_, vma)| vma.prot & PROT_EXEC != 0 && !vma.shared)
+    }
+
+    /// Writes one byte of the guest's code, whatever its rights. Whether it could.
+    pub(crate) fn write_code(&self, at: u64, byte: u8) -> bool {
+        let write = || copy::copy_bytes(at, [byte].as_ptr() as u64, 1) == 0;
+        if write() {
+            return true;
+        }
+        let page = page_down(at);
+        match self.real.around(at).map(|map| map.kind) {
+            Some(RealKind::Protected { prot }) if real::protect(page, PAGE, prot | PROT_WRITE) => {
+                let written = write();
+                // It had these rights before: they need no further mapping.
+                real::protect(page, PAGE, prot);
+                written
+            }
+            _ => false,
+        }
+    }
+
     /// The protection that is made real. Changes of what is executable are followed for a while.
-    fn followed_rights(&mut self, present: u8, wanted: u8) -> u8 {
-        if wanted == present || (wanted | present) & PROT_EXEC == 0 || wanted == 0 {
+    fn followed_rights(&mut self, present: u8, wanted: u8, was: u8) -> u8 {
+        if wanted == present || wanted == 0 {
             return wanted;
         }
-        self.code_changes = self.code_changes.saturating_add(1);
+        self.code_changes = self.code_changes.saturating_add(u32::from(was & PROT_EXEC != 0));
         if self.code_changes > CODE_CHANGES { PLAIN | PROT_EXEC } else { wanted }
     }
 
@@ -329,7 +444,7 @@ impl AddressSpace {
         closed
     }
 
-    fn note_rights(&mut self, start: u64, end: u64, prot: u8) {
+    fn note_rights(&self, start: u64, end: u64, prot: u8) {
         for piece in self.real.pieces(start, end) {
             match piece.kind {
                 Some(RealKind::Store { .. } | RealKind::GuardedStore { .. }) => self.real.new_layout(),

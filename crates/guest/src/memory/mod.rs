@@ -40,7 +40,8 @@ use map::SHARED_ZEROES;
 use parked::Parked;
 use real::{RealKind, RealMaps};
 use reuse::Reuse;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use turns::SharedBlock;
 use vma::{Names, VmaList};
@@ -120,9 +121,11 @@ pub struct AddressSpace {
     /// The loader has not mapped everything yet that the program needs from its start.
     loading: bool,
     reuse: Reuse,
-    /// How often the rights of executable memory have changed, and how many small files were mapped since the start.
+    /// How often memory that was executable got other rights, and how many small files were mapped since the start.
     code_changes: u32,
     small_files: u32,
+    /// How often pages that were executed were written to.
+    code_turns: RefCell<BTreeMap<u64, u8>>,
     strings: Strings,
     pub(crate) tamed: Tamed,
     /// The mappings that the last copies hit: calls alternate between the stack and a buffer.
@@ -167,6 +170,7 @@ impl AddressSpace {
             loading: false,
             reuse: Reuse::default(),
             code_changes: 0,
+            code_turns: RefCell::default(),
             small_files: 0,
             strings: Strings::default(),
             tamed: Tamed::default(),
@@ -236,6 +240,7 @@ impl AddressSpace {
             loading: false,
             reuse: self.reuse.clone(),
             code_changes: self.code_changes,
+            code_turns: self.code_turns.clone(),
             small_files: self.small_files,
             strings: self.strings,
             tamed: self.tamed.clone(),
