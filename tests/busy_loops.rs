@@ -170,6 +170,14 @@ fn a_modelled_processor_takes_time_for_work_by_its_speed() {
 }
 
 #[test]
+fn what_the_processor_is_asked_on_a_modelled_one_is_answered() {
+    // Two, so that each has to wait for the other: by their exit status they say whether all was well.
+    let asks = "path: ./loop, args: ask 50";
+    let lab = lab("asking", 100, "host_option_defaults: { cpu_speed: 0.1 }", &[("host", &[asks, asks])]);
+    run(&lab, &[]);
+}
+
+#[test]
 fn openssl_speed_comes_to_its_end() {
     let folder = folder("busy-loops/openssl");
     let mut command = gnomon();

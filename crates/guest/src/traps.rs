@@ -55,8 +55,9 @@ pub(crate) const EMULATE_XGETBV: u32 = 4;
 pub(crate) const EMULATE_RANDOM: u32 = 5;
 /// As the replaced instruction says.
 pub(crate) const EMULATE_OTHER: u32 = 6;
-/// Beside the others: the instruction was not rewritten.
+/// Beside the others: the instruction was not rewritten; its length is in the highest byte.
 pub(crate) const EMULATE_TRAPPED: u32 = 0x100;
+pub(crate) const EMULATE_LENGTH_SHIFT: u32 = 24;
 
 /// Installs the handlers, once per process.
 pub(crate) fn install() {
@@ -366,7 +367,7 @@ fn take_trapped_instruction(worker: &mut WorkerState, registers: &mut crate::Reg
         return false;
     }
     let Some((info, length)) = trapped_instruction(registers.rip) else { return false };
-    worker.emulate_info = info | EMULATE_TRAPPED;
+    worker.emulate_info = info | EMULATE_TRAPPED | (length as u32) << EMULATE_LENGTH_SHIFT;
     registers.rip += length;
     true
 }

@@ -1,7 +1,7 @@
 //! A vcpu: a guest thread's machine state, and `run`, which executes it until it needs the simulated kernel.
 
 use crate::cpu;
-use crate::memory::{SLED_SYSCALL_BYTES, SYSCALL_BYTES};
+use crate::memory::{SLED_EMULATE_BYTES, SLED_SYSCALL_BYTES, SYSCALL_BYTES};
 use crate::registers::*;
 use crate::switch::{
     self, EXIT_EMULATE, EXIT_LOST_GS, EXIT_PREEMPTED, EXIT_STEPPED, EXIT_SYSCALL, EXIT_VSYSCALL, FaultRecord,
@@ -288,6 +288,14 @@ impl Vcpu {
         let registers = &mut self.state.registers;
         registers.rax = number;
         registers.rip -= if original_rip == registers.rip { SYSCALL_BYTES } else { SLED_SYSCALL_BYTES };
+    }
+
+    /// Makes the instruction of [`Exit::ReadTsc`], [`Exit::ReadRandom`] or [`Exit::Emulate`], which has just come back and was not answered,
+    /// happen again when the vcpu runs next.
+    pub fn restart_instruction(&mut self) {
+        let is_trapped = self.emulate_info & traps::EMULATE_TRAPPED != 0;
+        let length = u64::from(self.emulate_info >> traps::EMULATE_LENGTH_SHIFT);
+        self.state.registers.rip -= if is_trapped { length } else { SLED_EMULATE_BYTES };
     }
 
     #[cold]

@@ -179,12 +179,18 @@ impl Ctx<'_> {
         let owed = std::mem::take(&mut self.thread.computing).owed;
         worker.set_patience(FIRST_TICKS);
         let turn = self.let_pass(owed, began);
-        if turn.is_some() && *exit == Exit::Syscall {
-            // The call that it was about to make comes after that.
-            let registers = self.thread.vcpu.registers();
-            let (number, rip) = (registers.rax, registers.rip);
-            let original = self.process.memory.original_address(rip);
-            self.thread.vcpu.restart_syscall(number, original);
+        if turn.is_some() {
+            // What it was about to do comes after that. A fault happens again by itself, and so does a call by the vsyscall page.
+            match exit {
+                Exit::Syscall => {
+                    let registers = self.thread.vcpu.registers();
+                    let (number, rip) = (registers.rax, registers.rip);
+                    let original = self.process.memory.original_address(rip);
+                    self.thread.vcpu.restart_syscall(number, original);
+                }
+                Exit::ReadTsc | Exit::ReadRandom | Exit::Emulate => self.thread.vcpu.restart_instruction(),
+                _ => {}
+            }
         }
         turn
     }

@@ -8,6 +8,7 @@
  *   loop work-and-send N ADDRESS   the same, then a datagram to port 5000
  *   loop receive             waits for that datagram
  *   loop turns N             two threads take N turns each
+ *   loop ask N               works N times, and asks the processor after each
  *
  * All but the first two print the milliseconds of simulated time since they began.
  */
@@ -94,6 +95,26 @@ static void play(long turns)
     pthread_join(other, NULL);
 }
 
+/* Fails when an answer is missing: a register then holds what it held before. */
+static int ask(long times)
+{
+    uint64_t before = 0, now, low, high, base;
+
+    for (uint64_t i = 1; i <= (uint64_t)times; i++) {
+        work(100000);
+        __asm__ volatile("wrgsbase %1\n mov $0, %0\n rdgsbase %0" : "=r"(base) : "r"(i));
+        if (base != i)
+            return 1;
+        work(100000);
+        __asm__ volatile("mov $0, %%eax\n mov $0, %%edx\n rdtsc" : "=a"(low), "=d"(high));
+        now = high << 32 | low;
+        if (now <= before)
+            return 1;
+        before = now;
+    }
+    return 0;
+}
+
 int main(int count, char **words)
 {
     const char *what = count > 1 ? words[1] : "";
@@ -118,6 +139,8 @@ int main(int count, char **words)
         failed = datagram(NULL);
     else if (!strcmp(what, "turns"))
         play(number);
+    else if (!strcmp(what, "ask"))
+        failed = ask(number);
     else
         return 2;
     printf("%.6f\n", now_ms() - start);

@@ -196,7 +196,7 @@ fn encode(instructions: &[Instruction], address: u64) -> Option<(Vec<u8>, Vec<u6
     Some((result.code_buffer, offsets.iter().map(|offset| address + u64::from(*offset)).collect()))
 }
 
-/// The way out of the guest. A system call's must stay `SLED_SYSCALL_BYTES` long: restarting one goes back to its start.
+/// The way out of the guest, `SLED_SYSCALL_BYTES` or `SLED_EMULATE_BYTES` long: restarting one goes back to its start.
 fn emit_exit(stub: &mut Vec<u8>, kind: Special) {
     const LEA_RCX_RIP: [u8; 3] = [0x48, 0x8d, 0x0d];
     const JMP_GS: [u8; 4] = [0x65, 0xff, 0x24, 0x25];
@@ -225,7 +225,19 @@ fn emit_exit(stub: &mut Vec<u8>, kind: Special) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::{SLED_EMULATE_BYTES, SLED_SYSCALL_BYTES};
     use iced_x86::{Decoder, DecoderOptions};
+
+    #[test]
+    fn ways_out_are_as_long_as_those_who_restart_them_believe() {
+        let length = |kind| {
+            let mut code = Vec::new();
+            emit_exit(&mut code, kind);
+            code.len() as u64
+        };
+        assert_eq!(length(Special::Syscall), SLED_SYSCALL_BYTES);
+        assert_eq!(length(Special::Emulate(1)), SLED_EMULATE_BYTES);
+    }
 
     #[test]
     fn jumps_have_the_traps_that_they_should() {

@@ -56,6 +56,8 @@ pub struct Fault {
 /// A `syscall` instruction in the program, and what stands for it in a sled (`lea rcx; jmp gs:[..]`).
 pub(crate) const SYSCALL_BYTES: u64 = 2;
 pub(crate) const SLED_SYSCALL_BYTES: u64 = 15;
+/// Bytes of a sled's way out for an instruction that the simulator carries out.
+pub(crate) const SLED_EMULATE_BYTES: u64 = 45;
 
 /// Where a process's first block is cut: stack, then images and mappings, then the heap.
 const STACK_BYTES: u64 = 8 << 20;
