@@ -28,7 +28,7 @@ test: ## pass all tests and lints
 	cargo test --workspace --release $(CARGO_FLAGS)
 	cargo clippy --workspace --release --all-targets $(CARGO_FLAGS) -- -D warnings
 
-soak: ## look for mistakes for SOAK_MINUTES (60): generated programs against Linux
+soak: ## look for mistakes for SOAK_MINUTES (60): generated programs, bytes of any kind
 	@tools/install-packages build test
 	@tools/check-rust
 	@tools/soak

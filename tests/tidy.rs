@@ -21,6 +21,23 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("traffic", &[]),
     ("tornet", &["base"]),
     ("report", &["base"]),
+    // Gives all that reads foreign bytes bytes of any kind; nobody knows it.
+    (
+        "fuzz",
+        &[
+            "base",
+            "topology",
+            "scenario",
+            "tcpip",
+            "linux-abi",
+            "guest",
+            "symbols",
+            "simkernel",
+            "traffic",
+            "tornet",
+            "report",
+        ],
+    ),
 ];
 
 /// Lines of one source file, its unit tests not counted.
@@ -35,11 +52,16 @@ const BLOBS: &[&str] = &[
     "crates/report/assets/Inter-600.ttf",
 ];
 
+/// Inputs of the fuzzer, which are bytes of any kind; each short, and not many.
+const CORPUS: &str = "crates/fuzz/corpus/";
+const LARGEST_INPUT_BYTES: u64 = 16 * 1024;
+const CORPUS_BYTES: u64 = 1024 * 1024;
+
 /// Where things lie on somebody's machine; in two parts, or this file would break the rule.
 const MACHINE_PATHS: &[(&str, &str)] = &[("/wo", "rk/"), ("/ro", "ot/")];
 
 /// The programs of crates that are not the simulator: they read their own command lines.
-const OTHER_PROGRAMS: &[&str] = &["crates/traffic/src/main.rs"];
+const OTHER_PROGRAMS: &[&str] = &["crates/traffic/src/main.rs", "crates/fuzz/src/main.rs"];
 
 /// The crate that may contain unsafe code.
 const UNSAFE_CRATE: &str = "crates/guest/";
@@ -159,7 +181,8 @@ fn files_have_one_subject() {
 #[test]
 fn the_repository_holds_text_of_reasonable_size() {
     let mut problems = Vec::new();
-    for file in files().iter().filter(|file| !BLOBS.contains(&file.name.as_str())) {
+    let is_text = |file: &&File| !BLOBS.contains(&file.name.as_str()) && !file.name.starts_with(CORPUS);
+    for file in files().iter().filter(is_text) {
         let size = fs::metadata(&file.path).expect("metadata").len();
         if size > LARGEST_FILE_BYTES {
             problems.push(format!("{}: {size} bytes, at most {LARGEST_FILE_BYTES}", file.name));
@@ -168,6 +191,22 @@ fn the_repository_holds_text_of_reasonable_size() {
         }
     }
     report("blobs", problems);
+}
+
+#[test]
+fn the_corpus_is_small() {
+    let size = |file: &File| fs::metadata(&file.path).expect("metadata").len();
+    let mut problems = Vec::new();
+    let all = files();
+    let inputs = || all.iter().filter(|file| file.name.starts_with(CORPUS));
+    for file in inputs().filter(|file| size(file) > LARGEST_INPUT_BYTES) {
+        problems.push(format!("{}: {} bytes, at most {LARGEST_INPUT_BYTES}", file.name, size(file)));
+    }
+    let total: u64 = inputs().map(size).sum();
+    if total > CORPUS_BYTES {
+        problems.push(format!("{total} bytes in all, at most {CORPUS_BYTES}"));
+    }
+    report("the corpus", problems);
 }
 
 /// Whether a line of code has `unsafe` as a keyword, or turns the lint against it off.

@@ -138,18 +138,18 @@ fn no_harm(sides: &Sides, seed: u64, first: u64, count: u64) {
     }
 }
 
-/// For `make soak`: programs without end, until `SOAK_MINUTES` are over.
+/// For `make soak`: programs without end, until `GNOMON_SOAK_SECONDS` are over.
 #[test]
-#[ignore = "takes as long as SOAK_MINUTES says"]
+#[ignore = "takes as long as GNOMON_SOAK_SECONDS says"]
 fn soak() {
     let Some(sides) = Sides::new("generated/soak") else { return };
-    let minutes = number_from("SOAK_MINUTES").unwrap_or(60);
+    let seconds = number_from("GNOMON_SOAK_SECONDS").unwrap_or(3600);
     let seed = number_from("GNOMON_TEST_SEED").unwrap_or(2);
     let findings = common::folder("generated/soak-findings");
     let clock = base::wall::WallClock::start();
     let mut tally = Tally::default();
     let mut first = number_from("GNOMON_TEST_FROM").unwrap_or(0);
-    while clock.elapsed().as_secs() < 60 * minutes {
+    while clock.elapsed().as_secs() < seconds {
         compare(&sides, seed, first, BATCH, &findings, &mut tally);
         no_harm(&sides, seed, first, BATCH);
         first += BATCH;

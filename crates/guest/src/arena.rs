@@ -173,6 +173,11 @@ impl HostRegion {
         HostRegion { blocks: Blocks::new(start, bytes), shared_files: BTreeMap::new(), shared_objects: 0 }
     }
 
+    /// Whether no process has any of it.
+    pub fn is_free(&self) -> bool {
+        self.blocks.taken.is_empty()
+    }
+
     /// Takes `bytes` (rounded up to blocks) by first fit. None when the region is full.
     pub(crate) fn take(&mut self, bytes: u64) -> Option<(u64, u64)> {
         self.blocks.take(bytes)

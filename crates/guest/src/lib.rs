@@ -11,6 +11,7 @@
 #![allow(unsafe_code, reason = "the one crate that runs foreign machine code; each block carries its argument")]
 
 mod arena;
+#[cfg(not(feature = "libfuzzer"))]
 mod bytes;
 mod copy;
 mod counters;
@@ -37,7 +38,7 @@ pub use counters::{Counters, counters};
 pub use cpu::{TSC_HZ, time_stamp};
 pub use debugger::{ShownThread, forget_thread, meet_debugger, show_thread, tell_debugger};
 pub use generated::{MadeCode, Passed};
-pub use image::{ElfError, ElfHeader, FileKey, Image, PAGE, Segment};
+pub use image::{Composed, ElfError, ElfHeader, FileKey, Image, PAGE, Segment};
 pub use loader::{Program, StartArguments, StartError};
 pub use memory::show_to_perf;
 pub use memory::{

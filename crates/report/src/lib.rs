@@ -19,6 +19,7 @@ mod subject;
 
 pub use error::{Error, Result};
 pub use groups::Group;
+pub use input::read as read_run;
 pub use sections::Since;
 
 use sections::Context;

@@ -162,7 +162,7 @@ fn read_text(path: &std::path::Path, xz: bool) -> Result<String, String> {
     })?;
     const XZ_MAGIC: &[u8] = b"\xfd7zXZ\0";
     let bytes = match (xz, bytes.starts_with(XZ_MAGIC)) {
-        (true, true) => decompress(&bytes).map_err(|error| match error {
+        (true, true) => decompress(&bytes, LONGEST_GRAPH).map_err(|error| match error {
             InputError::TooLong(_) => format!("'{shown}' decompressed {error}"),
             error => format!("'{shown}' cannot be decompressed: {error}"),
         })?,
@@ -173,6 +173,10 @@ fn read_text(path: &std::path::Path, xz: bool) -> Result<String, String> {
     input::into_text(bytes).map_err(|error| format!("'{shown}' {error}"))
 }
 
-fn decompress(bytes: &[u8]) -> Result<Vec<u8>, InputError> {
-    input::bounded(lzma_rust2::XzReader::new(bytes, true), LONGEST_GRAPH)
+/// What was compressed with xz, `limit` bytes at most.
+///
+/// # Errors
+/// When it is something else, broken, or longer.
+pub fn decompress(bytes: &[u8], limit: ByteSize) -> Result<Vec<u8>, InputError> {
+    input::bounded(lzma_rust2::XzReader::new(bytes, true), limit)
 }

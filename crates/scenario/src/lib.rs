@@ -32,6 +32,7 @@ mod yaml;
 
 pub use environment::Environment;
 pub use error::{Place, Problem, ScenarioError};
+pub use graph_source::decompress;
 pub use load::{LONGEST_EXPERIMENT, load, load_file};
 pub use options::{Experimental, General, HostOptions, NetworkOptions, OptionSpec, Role, options};
 pub use overrides::Overrides;

@@ -351,6 +351,14 @@ impl Kernel {
         }
         Ok(())
     }
+
+    /// A timer has expired so many times before it was set.
+    pub(crate) fn expire_timerfd(&mut self, id: FileId, times: u64) {
+        if let FileKind::Timer(timer) = &mut self.files[id].kind {
+            timer.ticks += times;
+            self.notify(id, Events::READABLE);
+        }
+    }
 }
 
 /// Enters a thread's deadline into the timers, unless they already hold one that is not later: that one will look again.

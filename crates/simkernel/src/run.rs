@@ -68,6 +68,17 @@ impl Kernel {
 
     /// Where the thread has executed, if it has.
     fn run_thread(&mut self, tid: Tid, worker: &mut Worker, now: SimTime) -> Option<Key<Space>> {
+        self.give_turn(tid, worker, now, |ctx, worker| ctx.turn(worker))
+    }
+
+    /// Lets a thread have a turn, if it can: where it has executed.
+    pub(crate) fn give_turn(
+        &mut self,
+        tid: Tid,
+        worker: &mut Worker,
+        now: SimTime,
+        take: impl FnOnce(&mut Ctx<'_>, &mut Worker) -> Turn,
+    ) -> Option<Key<Space>> {
         let mut thread = self.threads.take(tid.0)?;
         if thread.state != ThreadState::Runnable {
             // The entry was for a thread that ended, whose number this one got by execve.
@@ -94,7 +105,7 @@ impl Kernel {
         if ctx.kernel.config.debug.is_some() {
             ctx.debug_before_turn();
         }
-        let turn = match catch_unwind(AssertUnwindSafe(|| ctx.turn(worker))) {
+        let turn = match catch_unwind(AssertUnwindSafe(|| take(&mut ctx, worker))) {
             Ok(turn) => turn,
             Err(payload) => ctx.fail(payload),
         };
@@ -164,30 +175,7 @@ impl Ctx<'_> {
         // The number of calls on the host at which time has to pass.
         let limit = before + spree.left().min(self.kernel.moment.spree.left());
         let began = self.now;
-        if std::mem::take(&mut self.thread.sleeping) {
-            // The nap of a thread that had made too many calls is over; its registers are as they were.
-            self.thread.wake = Wake::First;
-            self.end_nap();
-        }
-        if self.thread.spin.is_some()
-            && let Some(turn) = self.look_again()
-        {
-            return turn;
-        }
-        worker.set_patience(FIRST_TICKS);
-        if self.thread.wake == Wake::First {
-            // It is between two instructions of its program.
-            let address = std::mem::take(&mut self.thread.set_child_tid);
-            if address != 0 {
-                // An address that is not there is the child's own loss, as on Linux.
-                let _ = self.process.memory.write_value(address, &self.thread.tid.0);
-            }
-            let interrupted = self.thread.interrupted.take();
-            if let Some(turn) = self.deliver_if_any(interrupted) {
-                return turn;
-            }
-        } else if let Some(turn) = self.system_call(self.thread.call.number, self.thread.call.args) {
-            // A woken thread executes its call again.
+        if let Some(turn) = self.go_on(worker) {
             return turn;
         }
         loop {
@@ -296,6 +284,38 @@ impl Ctx<'_> {
                 return self.take_time(spree, before);
             }
         }
+    }
+
+    /// What a thread has to do before its program goes on. Some when that does not go on.
+    #[inline]
+    pub(crate) fn go_on(&mut self, worker: &mut Worker) -> Option<Turn> {
+        if std::mem::take(&mut self.thread.sleeping) {
+            // The nap of a thread that had made too many calls is over; its registers are as they were.
+            self.thread.wake = Wake::First;
+            self.end_nap();
+        }
+        if self.thread.spin.is_some()
+            && let Some(turn) = self.look_again()
+        {
+            return Some(turn);
+        }
+        worker.set_patience(FIRST_TICKS);
+        if self.thread.wake == Wake::First {
+            // It is between two instructions of its program.
+            let address = std::mem::take(&mut self.thread.set_child_tid);
+            if address != 0 {
+                // An address that is not there is the child's own loss, as on Linux.
+                let _ = self.process.memory.write_value(address, &self.thread.tid.0);
+            }
+            let interrupted = self.thread.interrupted.take();
+            if let Some(turn) = self.deliver_if_any(interrupted) {
+                return Some(turn);
+            }
+        } else if let Some(turn) = self.system_call(self.thread.call.number, self.thread.call.args) {
+            // A woken thread executes its call again.
+            return Some(turn);
+        }
+        None
     }
 
     /// Executes the guest until it needs the kernel, or has computed for some time.

@@ -60,7 +60,7 @@ impl UserBuffers {
         }
         let mut buffers = UserBuffers { is_vector: true, ..UserBuffers::default() };
         for i in 0..count {
-            let iovec: Iovec = memory.read_value(address + i * size_of::<Iovec>() as u64)?;
+            let iovec: Iovec = memory.read_value(address.wrapping_add(i * size_of::<Iovec>() as u64))?;
             buffers.push(iovec)?;
         }
         Ok(buffers)

@@ -25,3 +25,5 @@ mod signals;
 mod timers;
 
 pub use cli::main;
+pub use config::from_options;
+pub use markov::Model;

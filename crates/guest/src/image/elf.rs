@@ -1,6 +1,6 @@
 //! What we need of an ELF file: its kind, segments, interpreter, and where its functions lie.
 
-use super::{PAGE, page_down, page_up};
+use super::{IMAGE_BYTES_MAX, PAGE, page_down, page_up, zeroed};
 use gimli::{BaseAddresses, CieOrFde, EhFrame, EhFrameHdr, NativeEndian, UnwindSection};
 use object::elf;
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
@@ -102,6 +102,9 @@ impl ElfHeader {
             segment.address -= linked_at;
         }
         let end = loads.last().map_or(0, |last| last.address + last.memory_bytes);
+        if end > IMAGE_BYTES_MAX {
+            return refuse("takes more than 16 GiB of addresses");
+        }
         Ok(ElfHeader {
             linked_at,
             fixed: kind == elf::ET_EXEC,
@@ -122,8 +125,11 @@ impl ElfHeader {
     }
 
     /// The file's pages as the kernel and ld.so would map them, `span` bytes; what lies past the file is zero.
-    pub fn memory_image(&self, data: &[u8]) -> Vec<u8> {
-        let mut memory = vec![0u8; self.span as usize];
+    ///
+    /// # Errors
+    /// When the machine has no memory for that.
+    pub(super) fn memory_image(&self, data: &[u8]) -> Result<Vec<u8>, ElfError> {
+        let Some(mut memory) = zeroed(self.span) else { return refuse("the machine has no memory for it") };
         for segment in &self.segments {
             let from = page_down(segment.file_offset);
             let to = page_up(segment.file_offset + segment.file_bytes).min(data.len() as u64);
@@ -136,7 +142,7 @@ impl ElfHeader {
                 memory[tail as usize..page_up(tail).min(self.span) as usize].fill(0);
             }
         }
-        memory
+        Ok(memory)
     }
 }
 

@@ -1,9 +1,10 @@
 //! The store: one memfd that holds every composed image once, and packs of images as programs load them.
 
+use super::composed::Composed;
 use super::elf::{ElfError, ElfHeader};
 use super::gs::GsAccess;
-use super::rewrite::{Rewritten, Site, rewrite};
-use super::{PAGE, page_down, page_up};
+use super::rewrite::{Rewritten, Site};
+use super::{IMAGE_BYTES_MAX, PAGE, page_down, page_up, zeroed};
 use crate::counters;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -232,13 +233,15 @@ impl Images {
 
     fn compose(&self, state: &mut State, key: FileKey, file: &File) -> Result<Image, ElfError> {
         let unreadable = |error: std::io::Error| ElfError { reason: format!("cannot be read: {error}") };
-        let mut data = vec![0u8; key.bytes as usize];
+        let data = Some(key.bytes).filter(|bytes| *bytes <= IMAGE_BYTES_MAX).and_then(zeroed);
+        let mut data =
+            data.ok_or_else(|| ElfError { reason: "the machine has no memory for so large a file".into() })?;
         file.read_exact_at(&mut data, 0).map_err(unreadable)?;
-        let header = ElfHeader::parse(&data)?;
-        let mut memory = header.memory_image(&data);
-        let Rewritten { sled, sites, entries, moved, accesses, left } = rewrite(&mut memory, &data, &header);
+        let composed = Composed::of(&data)?;
+        let mapped_bytes = composed.mapped_bytes();
+        let Composed { header, memory, rewritten } = composed;
+        let Rewritten { sled, sites, entries, moved, accesses, left } = rewritten;
         counters::count_sites(sites.len() as u64, left);
-        let mapped_bytes = header.span + page_up(sled.bytes);
         let offset = self.reserve(state, mapped_bytes).map_err(unreadable)?;
         self.write_sparse(offset, &memory).map_err(unreadable)?;
         for (at, page) in &sled.pages {

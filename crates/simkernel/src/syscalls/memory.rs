@@ -159,15 +159,21 @@ pub(super) fn munmap(ctx: &mut Ctx<'_>, [address, bytes, ..]: [u64; 6]) -> SysRe
 
 /// mprotect(2).
 pub(super) fn mprotect(ctx: &mut Ctx<'_>, [address, bytes, prot, ..]: [u64; 6]) -> SysResult {
-    if prot & !u64::from(PROT_READ | PROT_WRITE | PROT_EXEC | PROT_SEM | PROT_GROWSDOWN | PROT_GROWSUP) != 0 {
+    let grows = prot & u64::from(PROT_GROWSDOWN | PROT_GROWSUP);
+    if grows == u64::from(PROT_GROWSDOWN | PROT_GROWSUP) || address % PAGE != 0 {
         return Err(Errno::EINVAL.into());
     }
-    if prot & u64::from(PROT_GROWSUP) != 0 {
+    if bytes == 0 {
+        return Ok(0);
+    }
+    let bytes = bytes.checked_next_multiple_of(PAGE).ok_or(Errno::ENOMEM)?;
+    let end = address.checked_add(bytes).ok_or(Errno::ENOMEM)?;
+    if prot & !grows & !u64::from(PROT_READ | PROT_WRITE | PROT_EXEC | PROT_SEM) != 0 {
         return Err(Errno::EINVAL.into());
     }
-    let (address, bytes) = match prot & u64::from(PROT_GROWSDOWN) {
+    let (address, bytes) = match grows {
         0 => (address, bytes),
-        _ => down_to_stack_start(ctx, address, bytes)?,
+        _ => down_to_stack_start(ctx, address, end, grows)?,
     };
     if prot & u64::from(PROT_WRITE) != 0 {
         ctx.demand_growth(bytes, true)?;
@@ -181,12 +187,15 @@ pub(super) fn mprotect(ctx: &mut Ctx<'_>, [address, bytes, prot, ..]: [u64; 6]) 
     Ok(0)
 }
 
-/// PROT_GROWSDOWN: a range from the stack's lowest address on. EINVAL for what does not grow.
-fn down_to_stack_start(ctx: &Ctx<'_>, address: u64, bytes: u64) -> Result<(u64, u64), Errno> {
+/// PROT_GROWSDOWN: a range from the stack's lowest address on. EINVAL for what does not grow; upwards nothing does.
+fn down_to_stack_start(ctx: &Ctx<'_>, address: u64, end: u64, grows: u64) -> Result<(u64, u64), Errno> {
     let mut mappings = ctx.process.memory.mappings();
-    let around = mappings.find(|vma| vma.start <= address && address < vma.end).ok_or(Errno::ENOMEM)?;
-    let grows = around.kind == VmaKind::Stack || around.grows();
-    if grows { Ok((around.start, bytes.saturating_add(address - around.start))) } else { Err(Errno::EINVAL) }
+    let first = mappings.find(|vma| address < vma.end).filter(|vma| vma.start < end).ok_or(Errno::ENOMEM)?;
+    if grows == u64::from(PROT_GROWSUP) {
+        return Err(if first.start > address { Errno::ENOMEM } else { Errno::EINVAL });
+    }
+    let grows = first.kind == VmaKind::Stack || first.grows();
+    if grows { Ok((first.start, end - first.start)) } else { Err(Errno::EINVAL) }
 }
 
 /// mremap(2).

@@ -66,36 +66,57 @@ pub fn pwritev(ctx: &mut Ctx<'_>, [fd, vector, count, position, ..]: [u64; 6]) -
 
 /// preadv2(2): position -1 stands for the file's own.
 pub fn preadv2(ctx: &mut Ctx<'_>, args: [u64; 6]) -> SysResult {
-    let file = ctx.file(args[0])?;
-    check_rwf(args[5], 0)?;
-    if args[5] as u32 & RWF_NOWAIT != 0 && !ctx.kernel.poll_file(file).intersects(Events::READABLE) {
-        return Err(Errno::EAGAIN.into());
+    let (file, position, buffers) = flagged(ctx, args)?;
+    if !ctx.kernel.files[file].readable() {
+        return Err(Errno::EBADF.into());
     }
-    if args[3] == u64::MAX { readv(ctx, args) } else { preadv(ctx, args) }
+    if !buffers.is_empty_vector() {
+        check_rwf(args[5])?;
+        if args[5] as u32 & RWF_NOWAIT != 0 && !ctx.kernel.poll_file(file).intersects(Events::READABLE) {
+            return Err(Errno::EAGAIN.into());
+        }
+    }
+    read_into(ctx, args[0], &buffers, position)
 }
 
 /// pwritev2(2).
 pub fn pwritev2(ctx: &mut Ctx<'_>, args: [u64; 6]) -> SysResult {
-    let file = ctx.file(args[0])?;
+    let (file, position, buffers) = flagged(ctx, args)?;
+    if !ctx.kernel.files[file].writable() {
+        return Err(Errno::EBADF.into());
+    }
+    if buffers.is_empty_vector() {
+        return Ok(0);
+    }
     if matches!(ctx.kernel.files[file].kind, FileKind::Event(_)) && args[5] as u32 & !RWF_HIPRI != 0 {
         return Err(Errno::EOPNOTSUPP.into());
     }
-    check_rwf(args[5], RWF_APPEND)?;
+    check_rwf(args[5])?;
     if args[5] as u32 & RWF_NOWAIT != 0 && !ctx.kernel.poll_file(file).intersects(Events::WRITABLE) {
         return Err(Errno::EAGAIN.into());
     }
     let regular = matches!(ctx.kernel.files[file].kind, FileKind::Regular(_));
     if args[5] as u32 & RWF_APPEND != 0 && regular {
-        return append(ctx, file, args);
+        return append(ctx, file, args[0], position, &buffers);
     }
-    if args[3] == u64::MAX { writev(ctx, args) } else { pwritev(ctx, args) }
+    write_from(ctx, args[0], &buffers, position)
+}
+
+/// What `preadv2` and `pwritev2` look at before their flags.
+fn flagged(ctx: &mut Ctx<'_>, args: [u64; 6]) -> Result<(FileId, Option<u64>, UserBuffers), Outcome> {
+    let [fd, vector, count, position, ..] = args;
+    let position = if position == u64::MAX { None } else { Some(checked_position(ctx, fd, position)?) };
+    let file = ctx.file(fd)?;
+    let buffers = UserBuffers::vector(&ctx.process.memory, vector, count)?;
+    buffers.check()?;
+    Ok((file, position, buffers))
 }
 
 /// RWF_APPEND: at the end, wherever the file's offset is; that moves only if the caller gave no position.
-fn append(ctx: &mut Ctx<'_>, file: FileId, [fd, vector, count, position, ..]: [u64; 6]) -> SysResult {
+fn append(ctx: &mut Ctx<'_>, file: FileId, fd: u64, position: Option<u64>, buffers: &UserBuffers) -> SysResult {
     let end = ctx.kernel.regular_size(file)?;
-    let written = pwritev(ctx, [fd, vector, count, end, 0, 0])?;
-    if position == u64::MAX
+    let written = write_from(ctx, fd, buffers, Some(end))?;
+    if position.is_none()
         && let FileKind::Regular(regular) = &mut ctx.kernel.files[file].kind
     {
         regular.offset = end + written;
@@ -103,10 +124,10 @@ fn append(ctx: &mut Ctx<'_>, file: FileId, [fd, vector, count, position, ..]: [u
     Ok(written)
 }
 
-/// Flags about the disk have no meaning here. EOPNOTSUPP for those that are not known; `more` are known to the call.
-fn check_rwf(flags: u64, more: u32) -> Result<(), Errno> {
-    let known = RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_NOWAIT | more;
-    if flags as u32 & !known != 0 { Err(Errno::EOPNOTSUPP) } else { Ok(()) }
+/// Flags about the disk have no meaning here, and RWF_APPEND none for reading. EOPNOTSUPP for those that are not known.
+fn check_rwf(flags: u64) -> Result<(), Errno> {
+    const KNOWN: u32 = RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_NOWAIT | RWF_APPEND;
+    if flags as u32 & !KNOWN != 0 { Err(Errno::EOPNOTSUPP) } else { Ok(()) }
 }
 
 /// A position argument. EBADF, EINVAL when negative, ESPIPE where there are no positions.

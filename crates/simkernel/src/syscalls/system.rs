@@ -173,10 +173,10 @@ pub(super) fn getcpu(ctx: &mut Ctx<'_>, [cpu, node, ..]: [u64; 6]) -> SysResult 
 /// sched_getaffinity(2): CPU 0. The result is the size of the kernel's mask.
 pub(super) fn sched_getaffinity(ctx: &mut Ctx<'_>, [pid, bytes, address, ..]: [u64; 6]) -> SysResult {
     const MASK_BYTES: u64 = 8;
-    known_thread(ctx, pid)?;
     if bytes < MASK_BYTES || bytes % 8 != 0 {
         return Err(Errno::EINVAL.into());
     }
+    known_thread(ctx, pid)?;
     ctx.process.memory.write_value(address, &1u64)?;
     Ok(MASK_BYTES)
 }
@@ -198,10 +198,12 @@ fn demand_scheduling(ctx: &Ctx<'_>, tid: u64) -> Result<(), Errno> {
     if same || ctx.credentials().can(CAP_SYS_NICE) { Ok(()) } else { Err(Errno::EPERM) }
 }
 
-/// ESRCH for the number of no thread of the host. Process 1 is known, though nothing of it can be changed.
+/// ESRCH for the number of no thread of the host. Process 1 is known, though nothing of it can be changed; and processes that have ended, until
+/// somebody has waited for them.
 pub(super) fn known_thread(ctx: &Ctx<'_>, tid: u64) -> Result<(), Errno> {
     let tid = tid as u32;
-    let known = tid == 0 || tid == INIT.0 || tid == ctx.thread.tid.0 || ctx.kernel.threads.get(tid).is_some();
+    let own = tid == 0 || tid == INIT.0 || tid == ctx.thread.tid.0 || tid == ctx.process.pid.0;
+    let known = own || ctx.kernel.threads.get(tid).is_some() || ctx.kernel.processes.get(tid).is_some();
     if known { Ok(()) } else { Err(Errno::ESRCH) }
 }
 

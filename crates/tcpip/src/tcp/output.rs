@@ -63,7 +63,8 @@ impl Connection {
     }
 
     fn syn(&mut self, now: SimTime) -> (TcpHeader, Bytes) {
-        let answer = self.state == State::SynReceived;
+        // Also of one that was closed meanwhile.
+        let answer = self.state != State::SynSent;
         let header = TcpHeader {
             src_port: self.tuple.local.port,
             dst_port: self.tuple.remote.port,
@@ -201,6 +202,10 @@ impl Connection {
     }
 
     fn copy_of(&mut self, now: SimTime, record: Record) -> (TcpHeader, Bytes) {
+        if record.start == self.snd.iss {
+            // Closed before the peer has acknowledged it.
+            return self.syn(now);
+        }
         let tail = self.snd.queue.tail();
         let data_end = record.end().min(tail);
         let fin = self.snd.fin_queued && record.end() > tail;

@@ -52,6 +52,18 @@ impl Model {
         graphml::parse(&text).map_err(|problem| format!("{}:{problem}", path.display()))
     }
 
+    /// Reads a GraphML text. The error names line, what is wrong and the remedy.
+    pub fn parse(text: &str) -> Result<Model, String> {
+        graphml::parse(text).map_err(|problem| problem.to_string())
+    }
+
+    /// How long a walk of at most so many steps takes.
+    pub fn rehearse(&self, seed: u64, steps: usize) -> Duration {
+        let (mut walk, mut random) = (self.walk(), Random::new(seed));
+        let steps = (0..steps).map(|_| walk.step(self, &mut random));
+        steps.take_while(|(observation, _)| *observation != Observation::End).map(|(_, delay)| delay).sum()
+    }
+
     /// A walk from the start.
     pub fn walk(&self) -> Walk {
         Walk { state: self.start }

@@ -11,9 +11,9 @@ mod answer;
 mod names;
 mod wire;
 
+pub use answer::{Carrier, answer};
 pub use names::NameTable;
 
-use answer::{Carrier, answer};
 use base::SimTime;
 use bytes::{Buf, Bytes};
 use std::net::{Ipv4Addr, SocketAddrV4};

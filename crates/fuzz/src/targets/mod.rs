@@ -1,0 +1,17 @@
+//! One file for each thing that reads foreign bytes.
+
+pub mod calls;
+pub mod dns;
+pub mod elf;
+pub mod experiment;
+pub mod graph;
+pub mod graph_xz;
+mod machine;
+pub mod markov;
+pub mod netlink;
+pub mod packets;
+pub mod results;
+pub mod symbols;
+pub mod terminal;
+pub mod tor_files;
+pub mod traffic_config;
