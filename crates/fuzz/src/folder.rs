@@ -5,10 +5,19 @@ use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use tempfile::TempDir;
 
 thread_local! {
     static FOLDER: TempDir = new();
+}
+
+/// Where the folders lie, if that was said.
+static PLACE: OnceLock<PathBuf> = OnceLock::new();
+
+/// Says where the folders shall lie, and lets threads that are confined later write there.
+pub fn work_in(place: PathBuf) {
+    PLACE.get_or_init(|| place);
 }
 
 fn new() -> TempDir {
@@ -17,6 +26,9 @@ fn new() -> TempDir {
         builder.prefix("gnomon-fuzz-");
         builder
     };
+    if let Some(place) = PLACE.get() {
+        return builder().tempdir_in(place).expect("a folder where it was said");
+    }
     builder().tempdir_in("/dev/shm").or_else(|_| builder().tempdir()).expect("a folder for temporary files")
 }
 
@@ -76,7 +88,7 @@ const LONGEST_FILE: u64 = 64 << 20;
 pub fn confine(also: &[PathBuf]) {
     let writing = AccessFs::from_write(ABI::V6);
     let folder = path();
-    let places = also.iter().map(PathBuf::as_path).chain([folder.as_path(), Path::new("/dev/null")]);
+    let places = also.iter().chain(PLACE.get()).map(PathBuf::as_path).chain([folder.as_path(), Path::new("/dev/null")]);
     let mut rules = Ruleset::default().handle_access(writing).and_then(|rules| rules.create()).expect("Landlock");
     for place in places {
         let allowed = if place.is_dir() { writing } else { writing & AccessFs::from_file(ABI::V6) };

@@ -9,7 +9,7 @@ mod input;
 pub mod mutate;
 mod targets;
 
-pub use folder::confine;
+pub use folder::{confine, work_in};
 
 /// Something that reads foreign bytes.
 #[derive(Clone, Copy, Debug)]

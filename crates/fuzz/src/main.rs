@@ -1,4 +1,5 @@
-//! The fuzzer: libFuzzer with the target that `GNOMON_FUZZ_TARGET` names. `tools/soak` builds it with instrumentation and runs it.
+//! The fuzzer: libFuzzer with the target that `GNOMON_FUZZ_TARGET` names, which works in the folder that `GNOMON_FUZZ_FOLDER` names.
+//! `tools/fuzz` builds it with instrumentation and runs it.
 #![no_main]
 
 use std::path::PathBuf;
@@ -14,12 +15,12 @@ fn choose() {
     let target = fuzz::target_named(&name);
     let target = target.unwrap_or_else(|| panic!("GNOMON_FUZZ_TARGET names one of {}", names.join(", ")));
     TARGET.get_or_init(|| *target);
-    let last = PathBuf::from(std::env::var_os("GNOMON_FUZZ_LAST").unwrap_or("/dev/null".into()));
-    std::fs::write(&last, b"").expect("a file for the last input");
+    let folder = PathBuf::from(std::env::var_os("GNOMON_FUZZ_FOLDER").expect("GNOMON_FUZZ_FOLDER names a folder"));
+    LAST.get_or_init(|| folder.join("last"));
+    fuzz::work_in(folder);
     let folders = std::env::args().skip(1);
     let folders = folders.map(|arg| PathBuf::from(arg.strip_prefix("-artifact_prefix=").unwrap_or(&arg)));
-    fuzz::confine(&folders.filter(|folder| folder.is_dir()).chain([last.clone()]).collect::<Vec<_>>());
-    LAST.get_or_init(|| last);
+    fuzz::confine(&folders.filter(|folder| folder.is_dir()).collect::<Vec<_>>());
 }
 
 libfuzzer_sys::fuzz_target!(init: { choose() }, |data: &[u8]| {

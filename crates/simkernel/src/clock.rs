@@ -18,7 +18,7 @@ pub(crate) fn advance(expires: &mut Option<SimTime>, interval_ns: u64, now: SimT
         return 1;
     }
     let count = 1 + (now - at).as_nanos() / interval_ns;
-    *expires = Some(SimTime::from_nanos(at.as_nanos() + count * interval_ns));
+    *expires = Some(SimTime::from_nanos(at.as_nanos().saturating_add(count.saturating_mul(interval_ns))));
     count
 }
 
@@ -88,5 +88,9 @@ mod tests {
         assert_eq!(expires, Some(at(130)));
         assert_eq!(advance(&mut expires, 0, at(130)), 1);
         assert_eq!(expires, None);
+        // An interval of centuries must not lead back.
+        expires = Some(at(130));
+        assert_eq!(advance(&mut expires, u64::MAX, at(131)), 1);
+        assert_eq!(expires, Some(SimTime::MAX));
     }
 }

@@ -137,7 +137,7 @@ fn debug_file(elf: &Elf<'_>) -> Option<PathBuf> {
 fn unwind_sections(elf: &Elf<'_>, data: &Arc<[u8]>) -> framehop::ExplicitModuleSectionInfo<Bytes> {
     let range = |name: &str| {
         let section = elf.section_by_name(name)?;
-        Some(section.address()..section.address() + section.size())
+        Some(section.address()..section.address().saturating_add(section.size()))
     };
     let bytes = |name: &str| section_bytes(elf, data, name);
     framehop::ExplicitModuleSectionInfo {

@@ -46,8 +46,11 @@ impl AddressSpace {
         if keep && (!may_move || old_bytes != new_bytes || vma.shared || vma.kind != VmaKind::Anonymous) {
             return Err(MapError::Invalid);
         }
-        if old + old_bytes > vma.end {
+        if old_bytes > vma.end - old {
             return Err(MapError::Fault);
+        }
+        if old.checked_add(new_bytes).is_none() || to.is_some_and(|to| to.checked_add(new_bytes).is_none()) {
+            return Err(if to.is_some() { MapError::Invalid } else { MapError::NoMemory });
         }
         self.demand_unsealed(old, old + old_bytes.max(PAGE))?;
         if to.is_none() && !keep && old_bytes != 0 && new_bytes <= old_bytes {

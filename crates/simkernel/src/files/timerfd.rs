@@ -36,7 +36,8 @@ impl TimerFd {
         let missed = (now - at).as_nanos().checked_div(self.interval_ns);
         let count = 1 + missed.unwrap_or(0);
         self.ticks += count;
-        self.expires = missed.map(|_| SimTime::from_nanos(at.as_nanos() + count * self.interval_ns));
+        let passed = count.saturating_mul(self.interval_ns);
+        self.expires = missed.map(|_| SimTime::from_nanos(at.as_nanos().saturating_add(passed)));
         true
     }
 
