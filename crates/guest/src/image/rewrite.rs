@@ -17,7 +17,7 @@ use super::gs::GsAccess;
 use super::sled::{JUMP_BYTES, Sled, SledPages, Stub};
 use super::special::{Special, all_candidates, is_usual, special};
 use super::window::{Rank, Surroundings, Window};
-use iced_x86::{Decoder, DecoderOptions, Instruction, OpKind};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
 
 /// A jump of one byte.
 const HOP_BYTES: u64 = 2;
@@ -118,7 +118,11 @@ fn find(memory: &[u8], header: &ElfHeader, code: &KnownCode, out: &mut Rewritten
             let Some(index) = function.index_of(at) else { continue };
             let kind = special(&function.instructions[index]);
             if let Some(kind) = kind.filter(|kind| function.is_sound || !kind.is_rare()) {
-                let near = near_targets(memory, functions, function, at);
+                let mut near = near_targets(memory, functions, function, at);
+                if kind == Special::Gs {
+                    near.extend(function.table_targets.iter().filter(|target| target.abs_diff(at) < NEAR));
+                    near.sort_unstable();
+                }
                 all.push(function.found(index, kind, near));
             }
         }
@@ -180,13 +184,16 @@ impl Rewriting<'_> {
             // Taken along by another.
             return true;
         }
-        for window in windows(found, (free_from, u64::MAX)) {
-            if (found.kind != Special::Gs || window.rank <= Rank::Apart) && self.try_window(found, &window) {
-                return true;
-            }
-        }
+        let windows = windows(found, (free_from, u64::MAX));
         if found.kind == Special::Gs {
-            return false;
+            let far = windows.partition_point(|window| window.rank < Rank::Far);
+            let named = windows.partition_point(|window| window.rank < Rank::Named);
+            return windows[..far].iter().any(|window| self.try_window(found, window))
+                || self.hop(found)
+                || windows[far..named].iter().any(|window| self.try_window(found, window));
+        }
+        if windows.iter().any(|window| self.try_window(found, window)) {
+            return true;
         }
         if found.kind == Special::Syscall || instruction.ip() < free_from || !self.trap(found) {
             self.out.left += 1;
@@ -322,11 +329,20 @@ fn enclosing(functions: &[(u64, u64)], at: u64) -> Option<(u64, u64)> {
     functions[..end].iter().rev().take(8).find(|(_, to)| at < *to).copied()
 }
 
+/// What a table of offsets from its own start leads to, as far as that lies in a function.
+fn table_targets(memory: &[u8], table: u64, range: (u64, u64)) -> impl Iterator<Item = u64> {
+    let words = memory.get(table as usize..).unwrap_or(&[]).as_chunks::<4>().0;
+    let targets = words.iter().map(move |word| table.wrapping_add(i32::from_le_bytes(*word) as u64));
+    targets.take_while(move |target| (range.0..range.1).contains(target))
+}
+
 /// A decoded function: its instructions and the addresses that something in it branches to.
 struct Function {
     range: (u64, u64),
     instructions: Vec<Instruction>,
     targets: Vec<u64>,
+    /// Places in it that tables of jumps may lead to.
+    table_targets: Vec<u64>,
     /// There is nothing in it but what programs hold: no constants, as far as that can be told.
     is_sound: bool,
 }
@@ -336,15 +352,23 @@ impl Function {
         let code = memory.get(range.0 as usize..range.1 as usize).unwrap_or(&[]);
         let mut instructions = Vec::new();
         let mut targets = Vec::new();
+        let mut tables = Vec::new();
+        let mut jumps_by_register = false;
         for instruction in &mut Decoder::with_ip(64, code, range.0, DecoderOptions::NONE) {
             if matches!(instruction.op0_kind(), OpKind::NearBranch64) {
                 targets.push(instruction.near_branch64());
             }
+            if instruction.mnemonic() == Mnemonic::Lea && instruction.is_ip_rel_memory_operand() {
+                tables.push(instruction.ip_rel_memory_address());
+            }
+            jumps_by_register |= instruction.flow_control() == FlowControl::IndirectBranch;
             instructions.push(instruction);
         }
         targets.sort_unstable();
         let is_sound = !instructions.iter().any(is_nonsense);
-        Function { range, instructions, targets, is_sound }
+        let tables = if jumps_by_register { tables } else { Vec::new() };
+        let table_targets = tables.into_iter().flat_map(|table| table_targets(memory, table, range)).collect();
+        Function { range, instructions, targets, table_targets, is_sound }
     }
 
     /// The instruction that a byte belongs to.
