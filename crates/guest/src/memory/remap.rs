@@ -46,14 +46,19 @@ impl AddressSpace {
         if keep && (!may_move || old_bytes != new_bytes || vma.shared || vma.kind != VmaKind::Anonymous) {
             return Err(MapError::Invalid);
         }
-        if old_bytes > vma.end - old {
+        // What only shrinks may reach beyond its mapping, into others or nothing.
+        let shrinks = to.is_none() && !keep && old_bytes != 0 && new_bytes <= old_bytes;
+        if old_bytes > vma.end - old && !shrinks {
             return Err(MapError::Fault);
+        }
+        if old.checked_add(old_bytes).is_none() {
+            return Err(MapError::Invalid);
         }
         if old.checked_add(new_bytes).is_none() || to.is_some_and(|to| to.checked_add(new_bytes).is_none()) {
             return Err(if to.is_some() { MapError::Invalid } else { MapError::NoMemory });
         }
         self.demand_unsealed(old, old + old_bytes.max(PAGE))?;
-        if to.is_none() && !keep && old_bytes != 0 && new_bytes <= old_bytes {
+        if shrinks {
             if new_bytes < old_bytes {
                 self.munmap(old + new_bytes, old_bytes - new_bytes)?;
             }

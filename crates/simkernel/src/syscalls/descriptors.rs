@@ -402,8 +402,10 @@ pub fn fallocate(ctx: &mut Ctx<'_>, [fd, mode, offset, len, ..]: [u64; 6]) -> Sy
     if !ctx.kernel.files[id].writable() {
         return Err(Errno::EBADF.into());
     }
-    if !matches!(ctx.kernel.files[id].kind, FileKind::Regular(_)) {
-        return Err(Errno::ENODEV.into());
+    match ctx.kernel.files[id].kind {
+        FileKind::Regular(_) => {}
+        FileKind::Pipe(_) => return Err(Errno::ESPIPE.into()),
+        _ => return Err(Errno::ENODEV.into()),
     }
     let end = offset.checked_add(len).filter(|end| *end <= i64::MAX as u64).ok_or(Errno::EFBIG)?;
     let mode = mode as u32;

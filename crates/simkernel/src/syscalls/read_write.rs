@@ -109,6 +109,9 @@ fn flagged(ctx: &mut Ctx<'_>, args: [u64; 6]) -> Result<(FileId, Option<u64>, Us
     let file = ctx.file(fd)?;
     let buffers = UserBuffers::vector(&ctx.process.memory, vector, count)?;
     buffers.check()?;
+    if position.is_some_and(|position| position.saturating_add(buffers.total() as u64) > i64::MAX as u64) {
+        return Err(Errno::EINVAL.into());
+    }
     Ok((file, position, buffers))
 }
 

@@ -86,10 +86,10 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
 /// getsockopt(2).
 pub fn get(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64, len_address: u64) -> SysResult {
     let len: i32 = ctx.process.memory.read_value(len_address)?;
-    let len = usize::try_from(len).map_err(|_| Errno::EINVAL)?;
     if level != SOL_SOCKET {
         return Err(Errno::EOPNOTSUPP.into());
     }
+    let len = usize::try_from(len).map_err(|_| Errno::EINVAL)?;
     if option == SO_PEERPIDFD {
         let fd = peer_process(ctx, file)?;
         return write_answer(&ctx.process.memory, level, value, len_address, len, &(fd as i32).to_ne_bytes());
