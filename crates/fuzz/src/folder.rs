@@ -1,6 +1,6 @@
 //! Files for what reads files by their names: a folder in memory where the machine has such, one for each thread.
 
-use landlock::{ABI, AccessFs, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr};
+use landlock::{ABI, AccessFs, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use std::fs;
@@ -94,6 +94,12 @@ pub fn confine(also: &[PathBuf]) {
         let allowed = if place.is_dir() { writing } else { writing & AccessFs::from_file(ABI::V6) };
         let descriptor = PathFd::new(place).expect("a place to write");
         rules = rules.add_rule(PathBeneath::new(descriptor, allowed)).expect("Landlock");
+    }
+    // The folder itself goes with the thread.
+    if let Some(around) = folder.parent() {
+        let descriptor = PathFd::new(around).expect("a place to write");
+        let removing = PathBeneath::new(descriptor, BitFlags::from(AccessFs::RemoveDir));
+        rules = rules.add_rule(removing).expect("Landlock");
     }
     rules.restrict_self().expect("Landlock");
     let mut told = SigSet::empty();
