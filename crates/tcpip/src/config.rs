@@ -36,6 +36,8 @@ pub struct Config {
     /// net.core.rmem_max and wmem_max: the largest argument of SO_RCVBUF and SO_SNDBUF.
     pub core_buffer_max: u32,
     pub congestion_control: CongestionControl,
+    /// Ticks of the kernel's clock in a second (CONFIG_HZ), by which congestion control computes.
+    pub hz: u32,
     /// net.ipv4.ip_local_port_range, both ends included.
     pub ephemeral_ports: (u16, u16),
     /// net.core.somaxconn.
@@ -50,6 +52,8 @@ pub struct Config {
     pub window_scaling: bool,
     pub slow_start_after_idle: bool,
     pub syn_retries: u32,
+    /// net.ipv4.tcp_syn_linear_timeouts: so many SYNs more, before the interval begins to double.
+    pub syn_linear_timeouts: u32,
     pub synack_retries: u32,
     /// net.ipv4.tcp_retries2.
     pub retries: u32,
@@ -83,6 +87,8 @@ impl Config {
             window_scaling: true,
             slow_start_after_idle: true,
             syn_retries: 6,
+            syn_linear_timeouts: 4,
+            hz: 1000,
             synack_retries: 5,
             retries: 15,
             orphan_retries: 8,

@@ -2,7 +2,7 @@
 
 mod common;
 
-use base::SimDuration;
+use base::{SimDuration, SimTime};
 use bytes::Bytes;
 use common::{A, B, Link, Net, addr, ms};
 use std::net::Ipv4Addr;
@@ -71,18 +71,39 @@ fn a_refused_connection_reports_once() {
     assert!(net.stacks[0].connect(net.now, client, addr(B, 81)).is_ok(), "the socket can be used again");
 }
 
-#[test]
-fn a_silent_peer_times_a_connect_out_after_127_seconds() {
+/// When the SYNs of a connection to nobody leave, in seconds, and when it fails.
+fn times_of_syns(tune: impl Fn(&mut Net, SocketId)) -> (Vec<u64>, u64) {
     let mut net = net();
     net.links[0].cut = true;
     let client = net.stacks[0].tcp_socket(tcpip::Family::V4);
-    net.stacks[0].connect(net.now, client, addr(B, 80)).unwrap();
+    tune(&mut net, client);
     net.trace = Some(Vec::new());
-    net.idle(secs(126));
-    assert_eq!(net.state(0, client), TcpState::SynSent);
-    assert_eq!(net.trace.as_ref().unwrap().len(), 7);
-    net.idle(secs(2));
+    let start = net.now;
+    net.stacks[0].connect(net.now, client, addr(B, 80)).unwrap();
+    let mut end = None;
+    while end.is_none() && net.now - start < secs(200) {
+        net.idle(ms(100));
+        let failed = net.state(0, client) == TcpState::Close;
+        end = failed.then(|| (net.now - start).as_nanos() / 1_000_000_000);
+    }
     assert_eq!(net.stacks[0].take_error(client), Some(SocketError::TimedOut));
+    let second = |at: SimTime| (at - start).as_nanos() / 1_000_000_000;
+    (net.trace.unwrap().iter().map(|(at, _, _)| second(*at)).collect(), end.unwrap())
+}
+
+/// Linux since 6.5: four SYNs at intervals of a second before these double (tcp_syn_linear_timeouts), `tcp_syn_retries` in addition.
+#[test]
+fn a_silent_peer_times_a_connect_out_after_131_seconds() {
+    assert_eq!(times_of_syns(|_, _| {}), (vec![0, 1, 2, 3, 4, 5, 7, 11, 19, 35, 67], 131));
+}
+
+#[test]
+fn a_user_timeout_ends_a_connect_early() {
+    let tune = |net: &mut Net, client| {
+        net.stacks[0].set_option(net.now, client, SocketOption::UserTimeout(secs(8))).unwrap();
+    };
+    let (syns, end) = times_of_syns(tune);
+    assert_eq!((syns, end), (vec![0, 1, 2, 3, 4, 5, 7], 8));
 }
 
 #[test]

@@ -126,33 +126,22 @@ fn a_gigabit_link_is_filled_within_ten_seconds() {
     }
 }
 
-/// Mbit/s over a 100 Mbit/s link with a round trip of 40 ms in 10 s: a row per receive buffer, a column per loss rate. What
-/// was measured when it was right; a change of more than a tenth wants an explanation.
-const GOLDEN: [(u32, [f64; 4]); 3] = [
-    (65_536, [5.76, 5.76, 5.82, 3.40]),
-    (262_144, [25.15, 24.83, 12.26, 4.12]),
-    (1_048_576, [94.74, 62.06, 15.29, 4.91]),
-];
+/// What Linux's CUBIC reaches in a minute from the start, in Mbit/s: (half a round trip in ms, losses towards the receiver, mean to 1 %). Measured
+/// with Linux 6.18 (HZ 250) on 2026-11-22 over an emulator of delay and loss between two TUN devices without offloads, 12 flows at once.
+const LINUX: [(u64, f64, f64); 3] = [(10, 0.03, 3.13), (25, 0.01, 2.67), (50, 0.01, 1.44)];
 
 #[test]
-fn throughput_over_loss_and_buffer_is_as_recorded() {
-    for (buffer, row) in GOLDEN {
-        let mut rates = Vec::new();
-        for (loss, golden) in [0.0, 0.0001, 0.001, 0.01].into_iter().zip(row) {
-            let mut link = Link::new(ms(20), 100, 250_000);
-            link.loss = loss;
-            let mut net = Net::with(link, 9, |config| {
-                (config.recv_buffer, config.recv_autotune) = (buffer, false);
-            });
-            let rate = goodput(&mut net, 10);
-            println!("buffer {buffer} loss {loss}: {rate:.2} Mbit/s");
-            assert!((rate / golden - 1.0).abs() < 0.1, "buffer {buffer} loss {loss}: {rate:.2}, not {golden}");
-            rates.push(rate);
-        }
-        // Half of the buffer is window; no flow exceeds a window per round trip, nor the link.
-        let bound = (f64::from(buffer / 2) * 8.0 / 0.040 / 1e6).min(96.6);
-        assert!(rates.iter().all(|rate| *rate <= bound * 1.02), "{rates:?} above {bound}");
-        assert!(rates[0] >= bound * 0.85, "{rates:?} far below {bound}");
+fn goodput_over_losses_is_that_of_linux() {
+    for (latency, loss, linux) in LINUX {
+        let rate = |seed| {
+            let mut net = Net::new(Link::new(ms(latency), 1000, 10_000_000), seed);
+            net.links[0].loss = loss;
+            goodput(&mut net, 60)
+        };
+        let rates: Vec<f64> = (1..=20).map(rate).collect();
+        let mean = rates.iter().sum::<f64>() / 20.0;
+        println!("{latency} ms, loss {loss}: {mean:.3} Mbit/s, Linux {linux}");
+        assert!((mean / linux - 1.0).abs() < 0.08, "{latency} ms, loss {loss}: {mean:.3} Mbit/s, Linux {linux}");
     }
 }
 

@@ -29,7 +29,7 @@ impl Stack {
                 Interface::Loopback => self.ready_loopback.push_back(id),
             }
         }
-        let (deadline, state) = (conn.timers.next(), conn.state);
+        let (deadline, state) = (conn.rearm(now), conn.state);
         if !events.is_empty() && !silent {
             self.post(index, events);
         }

@@ -167,6 +167,12 @@ impl Stack {
         self.timers.next()
     }
 
+    /// A connection in a state that none may be in, with the reason. For tests: it looks at everything.
+    pub fn flaw(&mut self) -> Option<(u32, &'static str)> {
+        let indices: Vec<u32> = self.connections.values().copied().collect();
+        indices.into_iter().find_map(|index| self.connection_at(index)?.flaw().map(|words| (index, words)))
+    }
+
     pub fn handle_timers(&mut self, now: SimTime) {
         while let Some(entry) = self.timers.pop_due(now) {
             let id = SocketId { index: entry.index, generation: entry.generation };

@@ -252,7 +252,7 @@ fn apply(conn: &mut Connection, now: SimTime, option: SocketOption, settings: Se
             conn.make_room();
         }
         SocketOption::RecvBuffer(_) => conn.sizing.recv_buffer = settings.recv_buffer,
-        SocketOption::Congestion(kind) => conn.cc.switch(kind),
+        SocketOption::Congestion(kind) => conn.cc.switch(kind, conn.config.hz),
         SocketOption::NoDelay(true) | SocketOption::Cork(false) => {
             conn.snd.more = false;
             conn.wants_transmit = true;

@@ -118,7 +118,7 @@ impl Stack {
         let segment = conn.poll(now);
         // Who had no more than that to send waits for the next reason among nobody.
         conn.wants_transmit &= !only_acknowledges;
-        let (deadline, wants, interface) = (conn.timers.next(), conn.wants_transmit, conn.interface);
+        let (deadline, wants, interface) = (conn.rearm(now), conn.wants_transmit, conn.interface);
         let packet = segment.map(|(header, payload)| {
             conn.snd.ip_id = conn.snd.ip_id.wrapping_add(1);
             let header_of_socket = conn.settings.header(conn.tuple.local.addr, conn.tuple.remote.addr);

@@ -20,7 +20,7 @@ impl Connection {
         let dsack = self.take_sack(now, header, ack, &mut sample);
         if ack < self.snd.una {
             if sample.delivered > 0 {
-                self.after_ack(now, header, &sample, ack, false, dsack, false);
+                self.after_ack(now, header, &mut sample, ack, false, dsack, false);
             }
             return true;
         }
@@ -28,7 +28,7 @@ impl Connection {
         let window_before = self.snd.window;
         self.update_window(header, seq, ack);
         if self.board.is_empty() && !advanced {
-            self.after_empty_ack(now, window_before);
+            self.after_empty_ack(window_before);
             return true;
         }
         if advanced {
@@ -38,19 +38,18 @@ impl Connection {
             && payload_len == 0
             && window_before == self.snd.window
             && !header.flags.intersects(TcpFlags::SYN | TcpFlags::FIN);
-        self.after_ack(now, header, &sample, ack, advanced, dsack, duplicate);
+        self.after_ack(now, header, &mut sample, ack, advanced, dsack, duplicate);
         true
     }
 
     /// Nothing was in flight: at most the window has changed.
-    fn after_empty_ack(&mut self, now: SimTime, window_before: u32) {
+    fn after_empty_ack(&mut self, window_before: u32) {
         self.timers.window_probes = 0;
         if self.not_sent() > 0 {
             self.wants_transmit = true;
             if self.snd.window > window_before {
                 self.timers.window_backoff = 0;
-                self.timers.send = SimTime::MAX;
-                self.arm_window_probe(now);
+                self.timers.window_wait_since = None;
             }
         }
     }
@@ -81,7 +80,7 @@ impl Connection {
         let inside = blocks.get(1).map(wide).is_some_and(|second| first.0 >= second.0 && first.1 <= second.1);
         let dsack = first.1 <= ack || inside;
         if dsack {
-            self.note_dsack();
+            self.note_dsack(first);
         }
         let min = self.rtt.min();
         self.board.sack(blocks.iter().skip(usize::from(dsack)).map(wide), now, min, sample);
@@ -97,6 +96,7 @@ impl Connection {
         self.timers.window_probes = 0;
         self.timers.window_backoff = 0;
         self.rtt.backoff = 0;
+        self.timers.note_progress(now, true);
         self.wants_transmit = true;
     }
 
@@ -104,20 +104,21 @@ impl Connection {
         &mut self,
         now: SimTime,
         header: &TcpHeader,
-        sample: &AckSample,
+        sample: &mut AckSample,
         ack: u64,
         advanced: bool,
         dsack: bool,
         duplicate: bool,
     ) {
+        if duplicate && !self.sack_enabled {
+            self.board.note_duplicate(sample);
+        }
         self.counters.delivered += sample.delivered;
         self.counters.reordering_seen += u32::from(sample.reordered);
         let echo = header.options.timestamps.filter(|_| self.timestamps_enabled).map(|stamps| stamps.echo);
         self.measure_rtt(now, sample, advanced, echo);
-        self.judge_tail_probe(ack, dsack);
-        if advanced {
-            self.disarm_on_ack();
-        }
+        let news = sample.delivered > 0 || !duplicate;
+        self.judge_tail_probe(ack, advanced, dsack, news);
         let lost = if self.board.is_empty() || (self.board.sacked == 0 && !self.recovery.in_recovery()) {
             0
         } else {
@@ -128,7 +129,6 @@ impl Connection {
             self.wants_transmit = true;
         }
         if advanced {
-            self.arm_after_ack(now);
             self.make_room();
         }
     }
@@ -155,7 +155,7 @@ impl Connection {
         if !self.snd.no_space {
             return;
         }
-        if self.board.packets_out() < self.cc.cwnd {
+        if self.board.packets_out() < self.cc.cwnd() {
             self.grow_send_buffer();
         }
         if self.is_writeable() {

@@ -4,7 +4,7 @@
 //! Sequence numbers are kept in 64 bits, of which the low 32 are the wire's, so that they compare as integers.
 
 use super::ack_policy::AckPolicy;
-use super::congestion::Congestion;
+use super::controller::Controller;
 use super::recovery::Recovery;
 use super::recv_queue::RecvQueue;
 use super::rtt::RttEstimator;
@@ -124,6 +124,8 @@ pub(crate) struct Counters {
     pub syn_retransmitted: u32,
     pub delayed_acks: u32,
     pub recoveries: u32,
+    /// Reductions of the window that were taken back.
+    pub undone: u32,
     pub challenge_acks: u32,
     pub keepalive_probes: u32,
     pub window_probes: u32,
@@ -144,7 +146,7 @@ pub(crate) struct Connection {
     pub rcv: RecvState,
     pub board: Scoreboard,
     pub rtt: RttEstimator,
-    pub cc: Congestion,
+    pub cc: Controller,
     pub recovery: Recovery,
     pub acks: AckPolicy,
     pub sizing: Sizing,
@@ -262,7 +264,7 @@ impl Connection {
             },
             board: Scoreboard::new(),
             rtt: RttEstimator::new(),
-            cc: Congestion::new(settings.congestion),
+            cc: Controller::new(settings.congestion, config.hz),
             recovery: Recovery::new(),
             acks: AckPolicy::new(now),
             sizing,
@@ -337,6 +339,26 @@ impl Connection {
         self.arm_keepalive(now);
         self.events |= Readiness::WRITABLE;
         self.wants_transmit = true;
+    }
+
+    /// What must hold whenever nothing is being done to the connection; what does not, in words. For tests: it looks at every record.
+    pub fn flaw(&self) -> Option<&'static str> {
+        let armed = self.timers.send != SimTime::MAX;
+        let waits = !self.board.is_empty() || (self.not_sent() > 0 && self.state.synchronised());
+        if self.state == State::Closed || self.state == State::TimeWait {
+            return armed.then_some("a timer of a connection that is over");
+        }
+        let first = self.board.head().map_or(self.snd.nxt, |head| head.start);
+        [
+            (self.board.is_consistent(), "counts of segments are wrong"),
+            (self.cc.cwnd() >= 1, "the window is closed"),
+            (self.snd.una <= self.snd.nxt, "more is acknowledged than was sent"),
+            (first == self.snd.una, "what is in flight does not begin with what is awaited"),
+            (armed || !waits || self.wants_transmit, "nothing wakes the connection that owes something"),
+            (waits || !armed, "a timer, though nothing is owed"),
+        ]
+        .into_iter()
+        .find_map(|(holds, words)| (!holds).then_some(words))
     }
 
     /// Ends the connection at once with an error for the program, if there is one (tcp_reset, tcp_write_err).

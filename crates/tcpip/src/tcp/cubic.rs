@@ -1,104 +1,235 @@
-//! CUBIC (RFC 9438), in integers so that every machine computes the same window. Windows in segments, times in milliseconds.
+//! CUBIC (RFC 9438) with the arithmetic of Linux's `tcp_cubic`: integers, a clock that ticks `hz` times a second, time in units of 1/1024 s,
+//! and HyStart, which ends slow start by the length of trains of acknowledgements or by growing delays.
+//!
+//! One difference is known: the cube root is exact here, where Linux's is within 0.2 %.
 
-use super::hystart::{Growth, HyStart};
+use super::controller::Acked;
 use base::{SimDuration, SimTime};
 
-/// beta_cubic = 0.7 (section 4.6), in thousandths.
-const BETA: u64 = 700;
-/// Fixed point of the Reno-friendly estimate.
-const FRACTION: u64 = 1 << 10;
+/// beta_cubic = 0.7 (section 4.6), in 1024ths.
+const BETA: u64 = 717;
+const BETA_SCALE: u64 = 1024;
+/// C = 0.4 (section 5), in 1024ths of a segment for each 1/1024 s cubed: 41 / 1024 for each tenth.
+const C: u64 = 410;
+/// Ticks of 1/1024 s.
+const CLOCK_SHIFT: u32 = 10;
+/// Segments that Reno's estimate needs for each growth by one, in eighths of the window: 8 (1 + beta) / 3 (1 - beta).
+const RENO_EIGHTHS: u64 = 8 * (BETA_SCALE + BETA) / 3 / (BETA_SCALE - BETA);
+/// Before the first loss the window grows by at least a twentieth in each round trip.
+const FIRST_PACE: u64 = 20;
+
+/// HyStart needs windows of this size.
+const LOW_WINDOW: u32 = 16;
+/// Acknowledgements that come closer belong to one train.
+const TRAIN_GAP_US: u64 = 2000;
+const SAMPLES: u32 = 8;
+const DELAY_LIMITS_US: (u64, u64) = (4000, 16_000);
+/// The most that Linux takes a burst of the sender to delay acknowledgements.
+const BURST_DELAY_US: u64 = 1000;
+/// sk_gso_max_size: a burst.
+const BURST_BYTES: u64 = 65_536;
 
 #[derive(Debug)]
 pub(crate) struct Cubic {
-    pub hystart: HyStart,
-    w_max: u32,
-    /// When this epoch of congestion avoidance began.
-    epoch: Option<SimTime>,
-    /// Milliseconds from the epoch until the window is back at the plateau.
-    k_ms: u64,
+    hz: u64,
+    /// Segments for each growth by one, as computed last.
+    count: u64,
+    /// The window before the last reduction, with fast convergence.
+    last_max: u32,
+    /// The window and the tick of the last computation.
+    last_window: u32,
+    last_tick: u64,
     /// The plateau of this epoch.
     origin: u32,
-    /// What Reno would have by now, times [`FRACTION`].
-    w_est: u64,
-    /// The window when the epoch began: above it Reno's estimate grows by 1 per round trip.
-    cwnd_prior: u32,
+    /// Units of 1/1024 s from the epoch's begin until the window is back at the plateau.
+    k: u64,
+    /// The smallest round trip, in microseconds; 0 before the first.
+    smallest_delay_us: u64,
+    /// The tick at which this epoch of congestion avoidance began.
+    epoch: Option<u64>,
+    /// Acknowledged in this epoch, towards the growth of Reno's estimate.
+    acked: u64,
+    reno_window: u64,
+    hystart: HyStart,
+}
+
+#[derive(Debug, Default)]
+struct HyStart {
+    /// It has ended slow start.
+    found: bool,
+    /// The round ends when this is acknowledged.
+    end: u64,
+    began_us: u64,
+    last_ack_us: u64,
+    smallest_us: Option<u64>,
+    samples: u32,
 }
 
 impl Cubic {
-    pub fn new() -> Self {
-        Cubic { hystart: HyStart::new(), w_max: 0, epoch: None, k_ms: 0, origin: 0, w_est: 0, cwnd_prior: 0 }
+    pub fn new(hz: u32) -> Self {
+        Cubic {
+            hz: u64::from(hz.max(1)),
+            count: 0,
+            last_max: 0,
+            last_window: 0,
+            last_tick: 0,
+            origin: 0,
+            k: 0,
+            smallest_delay_us: 0,
+            epoch: None,
+            acked: 0,
+            reno_window: 0,
+            hystart: HyStart::default(),
+        }
     }
 
-    pub fn slow_start_growth(&mut self, una: u64, nxt: u64, rtt: Option<SimDuration>) -> Growth {
-        self.hystart.on_ack(una, nxt, rtt)
+    fn tick(&self, at: SimTime) -> u64 {
+        (u128::from(at.as_nanos()) * u128::from(self.hz) / 1_000_000_000) as u64
+    }
+
+    /// A timeout: nothing is known any more.
+    pub fn reset(&mut self) {
+        *self = Cubic::new(self.hz as u32);
     }
 
     /// The new slow start threshold after a loss; remembers the plateau, with fast convergence (section 4.7).
     pub fn threshold(&mut self, cwnd: u32) -> u32 {
         self.epoch = None;
-        self.cwnd_prior = cwnd;
-        self.w_max = if cwnd < self.w_max { (u64::from(cwnd) * (1000 + BETA) / 2000) as u32 } else { cwnd };
-        ((u64::from(cwnd) * BETA / 1000) as u32).max(2)
+        let window = u64::from(cwnd);
+        self.last_max =
+            if cwnd < self.last_max { (window * (BETA_SCALE + BETA) / (2 * BETA_SCALE)) as u32 } else { cwnd };
+        (window * BETA / BETA_SCALE) as u32
     }
 
-    pub fn timeout(&mut self) {
-        self.epoch = None;
-        self.hystart = HyStart::new();
-    }
-
-    /// The application paused: the cubic curve must not have grown meanwhile (section 4.2, as in Linux).
+    /// The application paused: the cubic curve must not have grown meanwhile (section 4.2).
     pub fn resumed_after(&mut self, idle: SimDuration) {
         if let Some(epoch) = &mut self.epoch {
-            *epoch += idle;
+            *epoch += u128::from(idle.as_nanos()).saturating_mul(self.hz.into()) as u64 / 1_000_000_000;
         }
     }
 
     /// How many segments must be acknowledged for the window to grow by one (section 4.4 and 4.5).
-    pub fn segments_per_growth(&mut self, cwnd: u32, acked: u32, now: SimTime, rtt: SimDuration) -> u32 {
-        let epoch = *self.epoch.get_or_insert_with(|| {
-            if cwnd < self.w_max {
-                // K = cbrt((W_max - cwnd) / C), C = 0.4; in milliseconds (section 4.2).
-                self.k_ms = cube_root(u64::from(self.w_max - cwnd) * 2_500_000_000);
-                self.origin = self.w_max;
-            } else {
-                self.k_ms = 0;
-                self.origin = cwnd;
-            }
-            self.w_est = u64::from(cwnd) * FRACTION;
-            now
-        });
-        let t_ms = (now.saturating_since(epoch).saturating_add(rtt)).as_millis();
-        let target = self.curve(t_ms).clamp(u64::from(cwnd), u64::from(cwnd) * 3 / 2);
-        let growth = target - u64::from(cwnd);
-        let cubic = u64::from(cwnd).checked_div(growth).unwrap_or(100 * u64::from(cwnd));
-        // Reno-friendly region: alpha_cubic = 3 (1 - beta) / (1 + beta) = 9/17 until the old window is reached, then 1.
-        let alpha = if self.w_est < u64::from(self.cwnd_prior) * FRACTION { FRACTION * 9 / 17 } else { FRACTION };
-        self.w_est += alpha * u64::from(acked) / u64::from(cwnd.max(1));
-        let w_est = self.w_est / FRACTION;
-        let per_growth =
-            if w_est > u64::from(cwnd) { cubic.min(u64::from(cwnd) / (w_est - u64::from(cwnd))) } else { cubic };
-        per_growth.clamp(2, u64::from(u32::MAX)) as u32
+    pub fn segments_per_growth(&mut self, cwnd: u32, acked: u32, now: SimTime) -> u32 {
+        let tick = self.tick(now);
+        self.acked += u64::from(acked);
+        let again = self.last_window == cwnd && self.count > 0;
+        if again && tick.saturating_sub(self.last_tick) <= self.hz / 32 {
+            return clamp(self.count);
+        }
+        // Once for each tick at most, unless there was a reduction.
+        if self.epoch.is_none() || tick != self.last_tick {
+            (self.last_window, self.last_tick) = (cwnd, tick);
+            self.follow_curve(cwnd, acked, tick);
+        }
+        self.keep_up_with_reno(cwnd);
+        self.count = self.count.max(2);
+        clamp(self.count)
     }
 
-    /// W_cubic(t) = C (t - K)^3 + W_max, C = 0.4 (section 4.2).
-    fn curve(&self, t_ms: u64) -> u64 {
-        let distance = t_ms.abs_diff(self.k_ms).min(1_000_000);
-        let delta = distance * distance * distance * 4 / 10_000_000_000;
-        let origin = u64::from(self.origin);
-        if t_ms < self.k_ms { origin.saturating_sub(delta) } else { origin + delta }
+    fn follow_curve(&mut self, cwnd: u32, acked: u32, tick: u64) {
+        let epoch = match self.epoch {
+            Some(epoch) => epoch.min(tick),
+            None => {
+                self.acked = acked.into();
+                self.reno_window = cwnd.into();
+                self.origin = cwnd.max(self.last_max);
+                // K = cbrt((W_max - cwnd) / C) (section 4.2).
+                let missing = u64::from(self.origin - cwnd);
+                self.k = cube_root((u128::from(missing) << (10 + 3 * CLOCK_SHIFT)) / u128::from(C));
+                tick
+            }
+        };
+        self.epoch = Some(epoch);
+        let delay = (self.smallest_delay_us * self.hz).div_ceil(1_000_000);
+        let time = ((tick - epoch + delay) << CLOCK_SHIFT) / self.hz;
+        let distance = u128::from(time.abs_diff(self.k));
+        // W_cubic(t) = C (t - K)^3 + W_max.
+        let change = (u128::from(C) * distance * distance * distance) >> (10 + 3 * CLOCK_SHIFT);
+        let change = u64::try_from(change).unwrap_or(u64::MAX).min(u64::from(u32::MAX));
+        let (origin, window) = (u64::from(self.origin), u64::from(cwnd));
+        let target = if time < self.k { origin.saturating_sub(change) } else { origin + change };
+        self.count = if target > window { window / (target - window) } else { 100 * window };
+        if self.last_max == 0 {
+            self.count = self.count.min(FIRST_PACE);
+        }
+    }
+
+    /// The Reno-friendly region (section 4.3): never less than Reno with the same reduction would have.
+    fn keep_up_with_reno(&mut self, cwnd: u32) {
+        let window = u64::from(cwnd);
+        let each = ((window * RENO_EIGHTHS) >> 3).max(1);
+        if self.acked > each {
+            let grown = (self.acked - 1) / each;
+            self.acked -= grown * each;
+            self.reno_window += grown;
+        }
+        if self.reno_window > window {
+            self.count = self.count.min(window / (self.reno_window - window));
+        }
+    }
+
+    /// Takes a round trip. Whether slow start ends with this window.
+    pub fn take_rtt(&mut self, acked: &Acked, rtt: SimDuration, cwnd: u32, in_slow_start: bool) -> bool {
+        // Right after a recovery, delays tell of the queue that it met.
+        if self.epoch.is_some_and(|epoch| self.tick(acked.now).saturating_sub(epoch) < self.hz) {
+            return false;
+        }
+        let delay_us = (rtt.as_nanos() / 1000).max(1);
+        if self.smallest_delay_us == 0 || delay_us < self.smallest_delay_us {
+            self.smallest_delay_us = delay_us;
+        }
+        let watches = !self.hystart.found && in_slow_start && cwnd >= LOW_WINDOW;
+        if watches {
+            let burst_us = burst_delay_us(acked, cwnd);
+            self.hystart.watch(acked, delay_us, self.smallest_delay_us, burst_us);
+        }
+        watches && self.hystart.found
     }
 }
 
+impl HyStart {
+    fn watch(&mut self, acked: &Acked, delay_us: u64, smallest_us: u64, burst_us: u64) {
+        let now_us = acked.now.as_nanos() / 1000;
+        if acked.una > self.end {
+            *self = HyStart { end: acked.nxt, began_us: now_us, last_ack_us: now_us, ..HyStart::default() };
+        }
+        if now_us - self.last_ack_us <= TRAIN_GAP_US {
+            self.last_ack_us = now_us;
+            // Without pacing, half a round trip of acknowledgements is a full pipe.
+            self.found |= now_us - self.began_us > (smallest_us + burst_us) / 2;
+        }
+        self.smallest_us = Some(self.smallest_us.map_or(delay_us, |known| known.min(delay_us)));
+        if self.samples < SAMPLES {
+            self.samples += 1;
+        } else {
+            let (least, most) = DELAY_LIMITS_US;
+            let limit = smallest_us + (smallest_us / 8).clamp(least, most);
+            self.found |= self.smallest_us.is_some_and(|smallest| smallest > limit);
+        }
+    }
+}
+
+/// What four bursts take at the pace at which Linux would send (hystart_ack_delay): twice a window for each round trip.
+fn burst_delay_us(acked: &Acked, cwnd: u32) -> u64 {
+    let bytes = 2 * u64::from(cwnd) * u64::from(acked.mss);
+    let srtt_us = acked.srtt.as_nanos() / 1000;
+    (4 * BURST_BYTES * srtt_us).checked_div(bytes).unwrap_or(0).min(BURST_DELAY_US)
+}
+
+fn clamp(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
 /// The largest integer whose cube is at most `n`.
-fn cube_root(n: u64) -> u64 {
-    let mut root = 0u64;
-    for bit in (0..22).rev() {
+fn cube_root(n: u128) -> u64 {
+    let mut root = 0u128;
+    for bit in (0..25).rev() {
         let candidate = root | (1 << bit);
         if candidate * candidate * candidate <= n {
             root = candidate;
         }
     }
-    root
+    root as u64
 }
 
 #[cfg(test)]
@@ -107,15 +238,27 @@ mod tests {
 
     #[test]
     fn cube_roots_are_exact() {
-        for n in [0, 1, 7, 8, 26, 27, 999_999_999, 1_000_000_000, u64::from(u32::MAX) * 2_000_000] {
-            let root = cube_root(n);
+        for n in [0, 1, 7, 8, 26, 27, 999_999_999, 1_000_000_000, u128::from(u32::MAX) << 38] {
+            let root = u128::from(cube_root(n));
             assert!(root.pow(3) <= n && (root + 1).pow(3) > n, "{n}: {root}");
+        }
+    }
+
+    fn acked(now_ms: u64, una: u64, nxt: u64) -> Acked {
+        Acked {
+            now: SimTime::from_nanos(now_ms * 1_000_000),
+            delivered: 1,
+            rtt: None,
+            una,
+            nxt,
+            srtt: SimDuration::from_millis(100),
+            mss: 1448,
         }
     }
 
     #[test]
     fn window_returns_to_the_plateau_after_k_seconds() {
-        let mut cubic = Cubic::new();
+        let mut cubic = Cubic::new(1000);
         let mut cwnd = cubic.threshold(1000);
         assert_eq!(cwnd, 700);
         let rtt = SimDuration::from_millis(100);
@@ -127,12 +270,12 @@ mod tests {
             let segments = cwnd;
             for _ in 0..segments {
                 credit += 1;
-                if credit >= cubic.segments_per_growth(cwnd, 1, now, rtt) {
+                if credit >= cubic.segments_per_growth(cwnd, 1, now) {
                     cwnd += 1;
                     credit = 0;
                 }
+                now += SimDuration::from_nanos(rtt.as_nanos() / u64::from(segments));
             }
-            now += rtt;
             if cwnd >= 999 && reached.is_none() {
                 reached = Some(now.as_nanos() / 1_000_000);
             }
@@ -144,9 +287,61 @@ mod tests {
 
     #[test]
     fn fast_convergence_lowers_the_plateau() {
-        let mut cubic = Cubic::new();
+        let mut cubic = Cubic::new(1000);
         cubic.threshold(1000);
         assert_eq!(cubic.threshold(800), 560);
-        assert_eq!(cubic.w_max, 680);
+        assert_eq!(cubic.last_max, 680);
+    }
+
+    #[test]
+    fn reno_is_kept_up_with_where_the_curve_is_flat() {
+        // Small windows at short round trips: 15/8 of a window for each segment more.
+        let mut cubic = Cubic::new(1000);
+        let mut cwnd = cubic.threshold(20);
+        assert_eq!(cwnd, 14);
+        let (mut credit, mut total) = (0, 0);
+        let mut now = SimTime::ZERO;
+        while cwnd < 20 {
+            (credit, total) = (credit + 1, total + 1);
+            if credit >= cubic.segments_per_growth(cwnd, 1, now) {
+                (cwnd, credit) = (cwnd + 1, 0);
+            }
+            now += SimDuration::from_millis(1);
+        }
+        let reno: u32 = (14..20).map(|window| window * 15 / 8).sum();
+        assert!((reno - 20..reno + 40).contains(&total), "{total}, not {reno}");
+    }
+
+    #[test]
+    fn slow_start_ends_when_delays_grow() {
+        let mut cubic = Cubic::new(1000);
+        let mut una = 0;
+        let mut ended = |cubic: &mut Cubic, round: u64, delay_ms: u64| {
+            let mut ended = false;
+            for ack in 0..20 {
+                una += 1;
+                // Too far apart for a train.
+                let acked = acked(1000 * round + 5 * ack, una, round * 20 + 20);
+                ended |= cubic.take_rtt(&acked, SimDuration::from_millis(delay_ms), 40, true);
+            }
+            ended
+        };
+        assert!(!ended(&mut cubic, 1, 100));
+        assert!(!ended(&mut cubic, 2, 108));
+        assert!(ended(&mut cubic, 3, 114));
+    }
+
+    #[test]
+    fn slow_start_ends_when_a_train_fills_half_a_round_trip() {
+        let mut cubic = Cubic::new(1000);
+        let mut ended = None;
+        for ack in 0..100 {
+            let acked = acked(1000 + ack, 1 + ack, 1000);
+            if cubic.take_rtt(&acked, SimDuration::from_millis(100), 100, true) {
+                ended.get_or_insert(ack);
+            }
+        }
+        // Half of 100 ms, and of the millisecond that bursts may take.
+        assert_eq!(ended, Some(51));
     }
 }

@@ -106,7 +106,6 @@ impl Connection {
             ca_state: match self.recovery.phase {
                 Phase::Open => 0,
                 Phase::Disorder => 1,
-                Phase::Reduced => 2,
                 Phase::Recovery => 3,
                 Phase::Loss => 4,
             },
@@ -136,8 +135,8 @@ impl Connection {
             rcv_ssthresh: self.sizing.open,
             rtt: self.rtt.srtt(),
             rttvar: self.rtt.mean_deviation(),
-            snd_ssthresh: self.cc.ssthresh,
-            snd_cwnd: self.cc.cwnd,
+            snd_ssthresh: self.cc.ssthresh(),
+            snd_cwnd: self.cc.cwnd(),
             advmss: self.snd.mss - header,
             reordering: 3,
             rcv_rtt: self.sizing.recv_rtt,

@@ -94,7 +94,8 @@ impl Connection {
     fn acceptable(&mut self, now: SimTime, header: &TcpHeader, seq: u64, end: u64, payload_len: usize) -> bool {
         let reset = header.flags.contains(TcpFlags::RST);
         if let (true, Some(stamps)) = (self.timestamps_enabled, header.options.timestamps) {
-            let behind = (stamps.value.wrapping_sub(self.rcv.ts_recent) as i32) < 0;
+            // One tick behind is tolerated (TCP_PAWS_WINDOW).
+            let behind = (stamps.value.wrapping_sub(self.rcv.ts_recent) as i32) < -1;
             if behind && now.saturating_since(self.rcv.ts_recent_at) < PAWS_IDLE && !reset {
                 // A pure acknowledgement that was overtaken needs no answer.
                 if payload_len > 0 || end > seq {

@@ -3,10 +3,9 @@
 
 pub(crate) mod ack_policy;
 pub(crate) mod acknowledge;
-pub(crate) mod congestion;
 pub(crate) mod connection;
+pub(crate) mod controller;
 pub(crate) mod cubic;
-pub(crate) mod hystart;
 pub(crate) mod info;
 pub(crate) mod input;
 pub(crate) mod listen;

@@ -46,11 +46,12 @@ impl Connection {
         if self.snd.nxt == self.snd.iss {
             self.snd.nxt += 1;
             self.board.sent(self.snd.iss, 1, now);
-            self.arm_after_send(now);
+            self.timers.note_progress(now, false);
             return Some(self.syn(now));
         }
         if let Some(number) = self.board.next_lost() {
             self.board.resent(number, now);
+            self.timers.since = now;
             self.counters.retransmitted += 1;
             self.counters.syn_retransmitted += 1;
             return Some(self.syn(now));
@@ -85,8 +86,10 @@ impl Connection {
             }
         }
         let in_flight = self.board.in_flight();
-        if in_flight < self.cc.cwnd {
-            if let Some(number) = self.board.next_lost() {
+        if in_flight < self.cc.cwnd() {
+            if !self.recovery.prefers_new
+                && let Some(number) = self.board.next_lost()
+            {
                 return Some(self.resend(now, number));
             }
             match self.next_new(false) {
@@ -94,11 +97,13 @@ impl Connection {
                 Next::Fin => return Some(self.send_new(now, 0)),
                 Next::Nothing => {}
             }
+            if self.recovery.stop_preferring_new(self.snd.nxt)
+                && let Some(number) = self.board.next_lost()
+            {
+                return Some(self.resend(now, number));
+            }
         } else if self.not_sent() > 0 {
             self.note_window_use(true);
-        }
-        if self.not_sent() > 0 {
-            self.arm_window_probe(now);
         }
         self.poll_probes(now)
     }
@@ -176,28 +181,34 @@ impl Connection {
         let fin = last && self.snd.fin_queued;
         let payload = self.snd.queue.slice(start, end);
         self.snd.nxt = end + u64::from(fin);
+        if self.board.is_empty() {
+            self.timers.since = now;
+        }
         self.board.sent(start, (self.snd.nxt - start) as u32, now);
+        self.timers.note_sent(now);
         if len < self.segment_limit() {
             self.snd.small_end = self.snd.nxt;
         }
         self.snd.last_sent_at = now;
-        self.recovery.note_sent();
-        self.note_window_use(self.board.in_flight() >= self.cc.cwnd);
+        self.cc.note_sent();
+        self.note_window_use(self.board.in_flight() >= self.cc.cwnd());
         self.counters.bytes_sent += u64::from(len);
         self.counters.data_segments_out += u32::from(len > 0);
         self.data_left(now);
-        self.arm_after_send(now);
         (self.data_header(now, start, end, fin, last), payload)
     }
 
     fn resend(&mut self, now: SimTime, number: u64) -> (TcpHeader, Bytes) {
         let record = self.board.record(number);
         self.board.resent(number, now);
+        if self.board.head().is_some_and(|head| head.start == record.start) {
+            self.timers.since = now;
+        }
         self.recovery.note_resent(now);
+        self.cc.note_sent();
         self.counters.retransmitted += 1;
         self.counters.bytes_retransmitted += u64::from(record.len);
         self.snd.last_sent_at = now;
-        self.arm_after_send(now);
         self.copy_of(now, record)
     }
 
@@ -220,14 +231,14 @@ impl Connection {
         }
         let last = self.board.last_number()?;
         let next = self.next_new(false);
-        // Set first: it keeps the timeout that counts from this probe.
         self.recovery.tail_probe_resent = !matches!(next, Next::Data(_));
-        self.recovery.tail_probe_end = Some(self.snd.nxt);
         let segment = match next {
             Next::Data(len) => self.send_new(now, len),
             _ => self.resend(now, last),
         };
         self.recovery.tail_probe_end = Some(self.snd.nxt);
+        // The timeout counts from this probe.
+        self.timers.since = now;
         Some(segment)
     }
 

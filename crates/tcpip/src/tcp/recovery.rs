@@ -1,7 +1,8 @@
-//! What the sender does about loss: when recovery begins and ends, how the window shrinks on the way (Proportional Rate
-//! Reduction, RFC 6937), and how a false alarm is undone (Eifel, RFC 3522; D-SACK, RFC 3708).
+//! What the sender does about loss: when recovery begins and ends, and how a false alarm is found and undone (Eifel, RFC 3522; D-SACK,
+//! RFC 3708; F-RTO, RFC 5682). What that means for the window is the [`Controller`](super::controller::Controller)'s business.
 
 use super::connection::Connection;
+use super::controller::Acked;
 use super::scoreboard::AckSample;
 use base::{SimDuration, SimTime};
 
@@ -11,8 +12,6 @@ pub(crate) enum Phase {
     Open,
     /// SACKs have come, nothing is known to be lost.
     Disorder,
-    /// The window shrinks although nothing is being retransmitted.
-    Reduced,
     Recovery,
     /// After a retransmission timeout.
     Loss,
@@ -23,16 +22,17 @@ pub(crate) struct Recovery {
     pub phase: Phase,
     /// The phase ends when this is acknowledged.
     end: u64,
-    /// Window and threshold before, for undoing.
-    prior_cwnd: u32,
-    prior_ssthresh: u32,
-    /// Retransmissions of this episode not yet reported as duplicates; `None` once undoing is out of the question.
+    /// Retransmissions of this episode not yet reported as duplicates; `None` before the first episode and once undoing is out of the
+    /// question. It outlives the episode: duplicates may be reported late.
     undo: Option<u32>,
+    /// Only data from here on counts for that.
+    undo_from: u64,
+    /// After a timeout: the acknowledgements to come may tell that it was needless (F-RTO).
+    suspects_timeout: bool,
+    /// Two segments of new data go before retransmissions.
+    pub prefers_new: bool,
     /// When the first retransmission of this episode left.
     first_resent: Option<SimTime>,
-    prr_delivered: u32,
-    prr_out: u32,
-    reduction_base: u32,
     /// Multiplier of the reordering window; grows with each round in which D-SACK reports a needless retransmission.
     window_steps: u32,
     steps_round: u64,
@@ -54,13 +54,11 @@ impl Recovery {
         Recovery {
             phase: Phase::Open,
             end: 0,
-            prior_cwnd: 0,
-            prior_ssthresh: 0,
             undo: None,
+            undo_from: 0,
+            suspects_timeout: false,
+            prefers_new: false,
             first_resent: None,
-            prr_delivered: 0,
-            prr_out: 0,
-            reduction_base: 0,
             window_steps: 1,
             steps_round: 0,
             steps_keep: 0,
@@ -76,7 +74,7 @@ impl Recovery {
 
     /// No loss is being repaired.
     pub fn is_open(&self) -> bool {
-        matches!(self.phase, Phase::Open | Phase::Reduced)
+        self.phase == Phase::Open
     }
 
     pub fn in_recovery(&self) -> bool {
@@ -84,7 +82,7 @@ impl Recovery {
     }
 
     pub fn reducing(&self) -> bool {
-        matches!(self.phase, Phase::Recovery | Phase::Reduced)
+        self.phase == Phase::Recovery
     }
 
     pub fn note_resent(&mut self, now: SimTime) {
@@ -92,11 +90,15 @@ impl Recovery {
         if let Some(count) = &mut self.undo {
             *count += 1;
         }
-        self.prr_out += 1;
     }
 
-    pub fn note_sent(&mut self) {
-        self.prr_out += 1;
+    /// There is no new data to send any more: whether retransmissions have waited for it in vain.
+    pub fn stop_preferring_new(&mut self, nxt: u64) -> bool {
+        let in_vain = self.prefers_new && nxt <= self.end;
+        if in_vain {
+            (self.prefers_new, self.suspects_timeout) = (false, false);
+        }
+        in_vain
     }
 }
 
@@ -112,22 +114,21 @@ impl Connection {
         SimDuration::from_nanos(window.min(self.rtt.srtt().as_nanos()))
     }
 
-    /// Marks lost segments; arms the reordering timer where the verdict is still open.
+    /// Marks lost segments, and notes when to look again where the verdict is still open.
     pub fn detect_losses(&mut self, now: SimTime) -> u32 {
         if !self.sack_enabled {
             return 0;
         }
         let (lost, again) = self.board.detect_losses(now, self.reordering_window());
-        if let Some(at) = again {
-            self.arm_reorder(at);
-        }
+        self.timers.verdict = again.unwrap_or(SimTime::MAX);
         lost
     }
 
     /// A D-SACK came: something was retransmitted in vain (RFC 8985 section 6.2 step 4; RFC 3708).
-    pub fn note_dsack(&mut self) {
+    pub fn note_dsack(&mut self, range: (u64, u64)) {
         self.counters.dsack_duplicates += 1;
-        if let Some(count) = &mut self.recovery.undo {
+        let of_episode = range.1 <= self.snd.una && range.1 > self.recovery.undo_from;
+        if let (true, Some(count)) = (of_episode, &mut self.recovery.undo) {
             *count = count.saturating_sub(1);
         }
         if self.snd.una >= self.recovery.steps_round {
@@ -150,29 +151,86 @@ impl Connection {
         if !self.sack_enabled {
             self.count_duplicates(advanced, duplicate);
         }
-        if self.recovery.phase != Phase::Open {
-            if advanced && self.was_spurious(echo) {
-                self.undo();
-            }
-            if self.snd.una >= self.recovery.end {
-                self.leave_phase();
-            }
-        }
+        self.leave_when_repaired(sample, advanced, echo);
         if self.board.lost > 0 && !self.recovery.in_recovery() {
-            self.enter_recovery(now);
+            self.enter_recovery();
         } else if matches!(self.recovery.phase, Phase::Open | Phase::Disorder) {
+            if self.recovery.undo == Some(0) && self.recovery.first_resent.is_some() {
+                self.undo(false);
+            }
             self.recovery.phase = if self.board.sacked > 0 { Phase::Disorder } else { Phase::Open };
         }
+        let acked = Acked {
+            now,
+            delivered: sample.delivered,
+            rtt: sample.last_sent.or(sample.sack_sent).map(|at| now.saturating_since(at)),
+            una: self.snd.una,
+            nxt: self.snd.nxt,
+            srtt: self.rtt.srtt(),
+            mss: self.snd.mss,
+        };
+        self.cc.take_rtt(&acked);
         if self.recovery.reducing() {
-            self.reduce(sample.delivered, lost, advanced);
-        } else if sample.acked > 0 && self.window_limited() {
-            let rtt = sample.last_sent.map(|at| now.saturating_since(at));
-            let (una, nxt) = (self.snd.una, self.snd.nxt);
-            self.cc.grow(sample.acked, now, una, nxt, rtt, self.rtt.srtt());
+            self.cc.reduce(sample.delivered, lost, advanced, self.board.in_flight());
+        } else if advanced && sample.delivered > 0 && self.window_limited() {
+            self.cc.grow(&acked);
         }
     }
 
-    /// RFC 6582 for peers without SACK: three duplicates mean a loss; a partial acknowledgement means another.
+    /// What an acknowledgement says of the episode that is under way.
+    fn leave_when_repaired(&mut self, sample: &AckSample, advanced: bool, echo: Option<u32>) {
+        let repaired = self.snd.una >= self.recovery.end;
+        match self.recovery.phase {
+            Phase::Open | Phase::Disorder => {}
+            Phase::Recovery => {
+                if repaired {
+                    let spurious = self.was_spurious(echo);
+                    if spurious {
+                        self.undo(false);
+                    }
+                    self.leave_phase(!spurious && self.recovery.undo.is_some());
+                } else if advanced && self.is_overtaken(echo) && self.board.retransmitted == 0 {
+                    self.undo(true);
+                }
+            }
+            Phase::Loss => self.process_loss(sample, advanced, repaired, echo),
+        }
+    }
+
+    /// After a timeout (tcp_process_loss).
+    fn process_loss(&mut self, sample: &AckSample, advanced: bool, repaired: bool, echo: Option<u32>) {
+        if advanced && self.was_spurious(echo) {
+            return self.undo(true);
+        }
+        self.recovery.prefers_new = false;
+        if self.recovery.suspects_timeout {
+            // Never retransmitted and arrived all the same: not everything was lost.
+            if sample.lowest_original.is_some_and(|end| end <= self.recovery.end) {
+                return self.undo(true);
+            }
+            if self.snd.nxt > self.recovery.end {
+                if sample.sacked > 0 {
+                    self.recovery.suspects_timeout = false;
+                }
+            } else if advanced && !repaired {
+                // New data, if there is any, tells more than another retransmission.
+                self.recovery.end = self.snd.nxt;
+                self.recovery.suspects_timeout = self.not_sent() > 0 && self.window_has_room();
+                self.recovery.prefers_new = self.recovery.suspects_timeout;
+                return;
+            }
+        }
+        if repaired {
+            self.leave_phase(false);
+        }
+    }
+
+    fn window_has_room(&self) -> bool {
+        self.snd.una + u64::from(self.snd.window) > self.snd.nxt
+    }
+
+    /// RFC 6582 for peers without SACK: three duplicates mean a loss; a partial acknowledgement means another. Each duplicate tells that a
+    /// segment has left the network (RFC 3042).
     fn count_duplicates(&mut self, advanced: bool, duplicate: bool) {
         if advanced {
             self.recovery.duplicates = 0;
@@ -189,7 +247,7 @@ impl Connection {
 
     /// The window held sending back in this round, or slow start still has use for it.
     fn window_limited(&self) -> bool {
-        self.recovery.limited || (self.cc.in_slow_start() && self.cc.cwnd < 2 * self.recovery.most_out)
+        self.recovery.limited || (self.cc.in_slow_start() && self.cc.cwnd() < 2 * self.recovery.most_out)
     }
 
     /// `poll` looked whether the window is the limit (tcp_cwnd_validate).
@@ -204,120 +262,108 @@ impl Connection {
     }
 
     fn begin_episode(&mut self) {
-        self.recovery.prior_cwnd = self.cc.cwnd;
-        self.recovery.prior_ssthresh = self.cc.ssthresh;
-        self.recovery.undo = Some(0);
+        self.recovery.undo = Some(self.board.retransmitted);
+        self.recovery.undo_from = self.snd.una;
         self.recovery.first_resent = None;
     }
 
-    pub fn enter_recovery(&mut self, now: SimTime) {
-        if self.recovery.phase != Phase::Reduced {
-            self.begin_reduction();
-        }
+    pub fn enter_recovery(&mut self) {
+        self.begin_episode();
+        self.cc.begin_reduction();
         self.recovery.phase = Phase::Recovery;
         self.counters.recoveries += 1;
         self.recovery.end = self.snd.nxt;
         self.recovery.tail_probe_end = None;
-        self.arm_for_repair(now);
+        self.timers.tail_probe_due = false;
         self.wants_transmit = true;
     }
 
-    fn begin_reduction(&mut self) {
-        self.begin_episode();
-        self.recovery.prr_delivered = 0;
-        self.recovery.prr_out = 0;
-        self.recovery.reduction_base = self.cc.cwnd;
-        self.cc.ssthresh = self.cc.threshold_after_loss();
-    }
-
-    /// A tail loss probe repaired a loss that nothing else has shown (RFC 8985 section 7.4.2).
-    fn enter_reduced(&mut self) {
+    /// A tail loss probe repaired a loss that nothing else has shown (RFC 8985 section 7.4.2): the window shrinks at once.
+    fn end_probe_episode(&mut self) {
         if matches!(self.recovery.phase, Phase::Open | Phase::Disorder) {
-            self.begin_reduction();
-            self.recovery.phase = Phase::Reduced;
-            self.recovery.end = self.snd.nxt;
+            self.recovery.undo = None;
+            self.cc.begin_reduction();
+            self.cc.end_reduction();
         }
     }
 
     /// The retransmission timer fired (RFC 5681 section 3.1, equation 4). Whatever else is believed to be in flight, the head leaves again.
-    pub fn enter_loss(&mut self) {
-        let again = self.recovery.phase == Phase::Loss && self.timers.timeouts > 0;
-        if !again && self.recovery.phase != Phase::Recovery {
+    pub fn enter_loss(&mut self, now: SimTime) {
+        let phase = self.recovery.phase;
+        let is_new = !self.recovery.in_recovery();
+        let anew = matches!(phase, Phase::Open | Phase::Disorder)
+            || self.snd.una >= self.recovery.end
+            || (phase == Phase::Loss && self.timers.timeouts == 0);
+        if anew {
             self.begin_episode();
-            self.cc.ssthresh = self.cc.threshold_after_loss();
         }
-        self.cc.timed_out();
-        self.board.mark_all_lost();
-        self.cc.cwnd = self.board.in_flight() + 1;
+        self.cc.timed_out(anew, self.recovery.reducing());
+        self.board.mark_timed_out(now);
+        self.cc.restart(self.board.in_flight());
         self.recovery.phase = Phase::Loss;
         self.recovery.end = self.snd.nxt;
+        self.recovery.suspects_timeout = self.sack_enabled && (is_new || self.timers.timeouts > 0);
+        self.recovery.prefers_new = false;
         self.recovery.tail_probe_end = None;
         self.recovery.duplicates = 0;
+        self.timers.verdict = SimTime::MAX;
     }
 
-    fn leave_phase(&mut self) {
-        if self.recovery.reducing() {
-            self.cc.cwnd = self.cc.ssthresh;
+    fn leave_phase(&mut self, reduced: bool) {
+        if reduced {
+            self.cc.end_reduction();
         }
         self.recovery.phase = Phase::Open;
-        self.recovery.undo = None;
         self.recovery.duplicates = 0;
+        self.recovery.suspects_timeout = false;
+        self.recovery.prefers_new = false;
         self.recovery.steps_keep = self.recovery.steps_keep.saturating_sub(1);
         if self.recovery.steps_keep == 0 {
             self.recovery.window_steps = 1;
         }
     }
 
-    /// RFC 3522: the acknowledgement answers a segment sent before the first retransmission; or every retransmission has been
-    /// reported as a duplicate.
+    /// The acknowledgement answers a segment sent before the first retransmission (RFC 3522).
+    fn is_overtaken(&self, echo: Option<u32>) -> bool {
+        let (Some(_), Some(resent)) = (self.recovery.undo, self.recovery.first_resent) else { return false };
+        echo.is_some_and(|echo| (echo.wrapping_sub(self.clock(resent)) as i32) < 0)
+    }
+
+    /// That, or every retransmission has been reported as a duplicate.
     fn was_spurious(&self, echo: Option<u32>) -> bool {
-        let (Some(count), Some(resent)) = (self.recovery.undo, self.recovery.first_resent) else { return false };
-        let earlier = echo.is_some_and(|echo| (echo.wrapping_sub(self.clock(resent)) as i32) < 0);
-        earlier || count == 0
+        self.is_overtaken(echo) || (self.recovery.undo == Some(0) && self.recovery.first_resent.is_some())
     }
 
-    fn undo(&mut self) {
-        self.cc.cwnd = self.cc.cwnd.max(self.recovery.prior_cwnd);
-        self.cc.ssthresh = self.cc.ssthresh.max(self.recovery.prior_ssthresh);
-        self.board.unmark_lost();
-        self.recovery.undo = None;
-        self.recovery.phase = Phase::Open;
-    }
-
-    /// Proportional Rate Reduction with the slow start reduction bound (RFC 6937 section 3).
-    fn reduce(&mut self, delivered: u32, lost: u32, advanced: bool) {
-        if delivered == 0 && self.recovery.prr_out > 0 {
-            return;
+    /// The episode was a false alarm; with `unmark`, nothing is believed to be lost any more.
+    fn undo(&mut self, unmark: bool) {
+        self.cc.undo();
+        self.counters.undone += 1;
+        if unmark {
+            self.board.unmark_lost();
         }
-        let in_flight = self.board.in_flight();
-        self.recovery.prr_delivered += delivered;
-        let (ssthresh, base) = (u64::from(self.cc.ssthresh), u64::from(self.recovery.reduction_base.max(1)));
-        let delivered_so_far = u64::from(self.recovery.prr_delivered);
-        let out = u64::from(self.recovery.prr_out);
-        let allowed = if u64::from(in_flight) > ssthresh {
-            (ssthresh * delivered_so_far).div_ceil(base).saturating_sub(out)
-        } else {
-            let gap = ssthresh - u64::from(in_flight);
-            let mut limit = delivered_so_far.saturating_sub(out).max(u64::from(delivered));
-            if advanced && lost == 0 {
-                limit += 1;
-            }
-            gap.min(limit)
-        };
-        // The first retransmission of an episode always leaves.
-        let allowed = allowed.max(u64::from(self.recovery.prr_out == 0)) as u32;
-        self.cc.cwnd = in_flight + allowed;
+        self.recovery.undo = None;
+        if self.recovery.phase != Phase::Recovery || unmark {
+            self.recovery.phase = Phase::Open;
+        }
+        self.recovery.suspects_timeout = false;
+        self.recovery.prefers_new = false;
     }
 
-    /// What an acknowledgement says about the tail loss probe in flight (RFC 8985 section 7.4).
-    pub fn judge_tail_probe(&mut self, ack: u64, dsack: bool) {
+    /// What an acknowledgement says about the tail loss probe in flight (tcp_process_tlp_ack).
+    pub fn judge_tail_probe(&mut self, ack: u64, advanced: bool, dsack: bool, news: bool) {
         let Some(end) = self.recovery.tail_probe_end else { return };
         if ack < end {
             return;
         }
-        self.recovery.tail_probe_end = None;
-        if self.recovery.tail_probe_resent && !dsack && ack > end {
-            self.enter_reduced();
+        if !self.recovery.tail_probe_resent || dsack {
+            self.recovery.tail_probe_end = None;
+        } else if ack > end {
+            // The probe's copy was needed: what it repaired was a loss.
+            self.recovery.tail_probe_end = None;
+            self.end_probe_episode();
+        } else if !advanced && !news {
+            // The original and the probe have arrived.
+            self.recovery.tail_probe_end = None;
         }
     }
 }

@@ -49,6 +49,8 @@ pub(crate) struct AckSample {
     pub last_sent: Option<SimTime>,
     /// The latest send time among newly SACKed segments that were sent once only.
     pub sack_sent: Option<SimTime>,
+    /// The lowest end of a segment delivered that was sent once only.
+    pub lowest_original: Option<u64>,
     /// A retransmitted segment was among those acknowledged.
     pub acked_retransmission: bool,
     /// A segment never retransmitted was delivered after a later one.
@@ -70,6 +72,8 @@ pub(crate) struct Scoreboard {
     /// The number of the record at the front; numbers never change.
     first: u64,
     pub sacked: u32,
+    /// What stands for that without SACK: duplicate acknowledgements.
+    duplicated: u32,
     pub lost: u32,
     pub retransmitted: u32,
     /// Ranges that SACK named above the cumulative acknowledgement, in order, disjoint.
@@ -86,12 +90,19 @@ pub(crate) struct Scoreboard {
     highest_sacked: u64,
 }
 
+impl AckSample {
+    fn note_original(&mut self, end: u64) {
+        self.lowest_original = Some(self.lowest_original.map_or(end, |known| known.min(end)));
+    }
+}
+
 impl Scoreboard {
     pub fn new() -> Self {
         Scoreboard {
             records: VecDeque::new(),
             first: 0,
             sacked: 0,
+            duplicated: 0,
             lost: 0,
             retransmitted: 0,
             ranges: Vec::new(),
@@ -110,7 +121,36 @@ impl Scoreboard {
 
     /// Segments believed to be in the network (RFC 6675's pipe, in segments).
     pub fn in_flight(&self) -> u32 {
-        (self.packets_out() + self.retransmitted).saturating_sub(self.sacked + self.lost)
+        (self.packets_out() + self.retransmitted).saturating_sub(self.sacked + self.duplicated + self.lost)
+    }
+
+    /// A sender without SACK has got a duplicate acknowledgement: some segment has left the network (tcp_add_reno_sack).
+    pub fn note_duplicate(&mut self, sample: &mut AckSample) {
+        if self.duplicated + self.lost < self.packets_out() {
+            self.duplicated += 1;
+            sample.delivered += 1;
+        }
+    }
+
+    /// Without SACK, one of the segments just acknowledged was the one that was missing, the others had been counted
+    /// (tcp_remove_reno_sacks).
+    fn forget_duplicates(&mut self, sample: &mut AckSample) {
+        if self.duplicated > 0 && sample.acked > 0 {
+            sample.delivered = sample.acked.saturating_sub(self.duplicated).max(1);
+            self.duplicated = self.duplicated.saturating_sub(sample.acked - 1);
+        }
+        self.duplicated = self.duplicated.min(self.packets_out());
+    }
+
+    /// Whether the counts are those of the records.
+    pub fn is_consistent(&self) -> bool {
+        let count = |mark| self.records.iter().filter(|record| record.marks.contains(mark)).count() as u32;
+        let adjacent = |pair: (&Record, &Record)| pair.0.end() == pair.1.start;
+        count(Mark::SACKED) == self.sacked
+            && count(Mark::LOST) == self.lost
+            && count(Mark::RETRANSMITTED) == self.retransmitted
+            && self.duplicated <= self.packets_out()
+            && self.records.iter().zip(self.records.iter().skip(1)).all(adjacent)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -162,6 +202,7 @@ impl Scoreboard {
                 if !record.marks.contains(Mark::EVER_RETRANSMITTED) {
                     sample.first_sent.get_or_insert(record.sent_at);
                     sample.last_sent = Some(record.sent_at);
+                    sample.note_original(end);
                     sample.reordered |= end < self.highest_sacked;
                 }
                 self.rack_delivered(&record, now, min_rtt);
@@ -171,6 +212,7 @@ impl Scoreboard {
             self.ranges.retain(|range| range.1 > una);
         }
         self.reordering_seen |= sample.reordered;
+        self.forget_duplicates(sample);
     }
 
     fn uncount(&mut self, marks: Mark) {
@@ -264,6 +306,7 @@ impl Scoreboard {
             if !before.marks.contains(Mark::EVER_RETRANSMITTED) {
                 sample.reordered |= before.end() < highest_before;
                 sample.sack_sent = sample.sack_sent.max(Some(before.sent_at));
+                sample.note_original(before.end());
             }
             self.rack_delivered(&before, now, min_rtt);
         }
@@ -363,21 +406,24 @@ impl Scoreboard {
         news
     }
 
-    /// After a timeout everything not SACKed counts as lost. A SACKed head means that the receiver has thrown data away
-    /// (RFC 2018 section 8): then no SACK counts any more.
-    pub fn mark_all_lost(&mut self) {
+    /// After a timeout everything not SACKed counts as lost, but for what was sent less than a round trip ago and is not the head
+    /// (tcp_timeout_mark_lost). A SACKed head means that the receiver has thrown data away (RFC 2018 section 8): then no SACK counts any more.
+    pub fn mark_timed_out(&mut self, now: SimTime) {
         let renege = self.records.front().is_some_and(|head| head.marks.contains(Mark::SACKED));
         if renege {
             self.ranges.clear();
             self.sacked = 0;
         }
+        self.duplicated = 0;
         for at in 0..self.records.len() {
+            let record = &mut self.records[at];
             if renege {
-                self.records[at].marks.remove(Mark::SACKED);
+                record.marks.remove(Mark::SACKED);
+            } else if at > 0 && self.rack.valid && record.sent_at + self.rack.rtt > now {
+                continue;
             }
             self.mark_lost(self.first + at as u64);
         }
-        self.copies.clear();
     }
 
     /// A false alarm: nothing is lost.
@@ -494,10 +540,13 @@ mod tests {
         let mut board = ten();
         let mut sample = AckSample::default();
         board.sack([(1500, 1600)].into_iter(), at(50), None, &mut sample);
-        board.mark_all_lost();
+        // The round trip was 45 ms: what left at 6 ms and later may still arrive.
+        board.mark_timed_out(at(51));
+        assert_eq!((board.lost, board.in_flight()), (6, 3));
+        board.mark_timed_out(at(60));
         assert_eq!((board.lost, board.in_flight()), (9, 0));
-        board.sack([(1000, 1100)].into_iter(), at(50), None, &mut sample);
-        board.mark_all_lost();
+        board.sack([(1000, 1100)].into_iter(), at(60), None, &mut sample);
+        board.mark_timed_out(at(60));
         assert_eq!((board.lost, board.sacked), (10, 0));
     }
 }

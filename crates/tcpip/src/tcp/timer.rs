@@ -21,7 +21,7 @@ pub(crate) enum Purpose {
     Window,
 }
 
-/// `SimTime::MAX` means not armed.
+/// What the timers are derived from, and when they fire. `SimTime::MAX` means not armed.
 #[derive(Debug)]
 pub(crate) struct Timers {
     pub purpose: Purpose,
@@ -29,6 +29,18 @@ pub(crate) struct Timers {
     pub delayed_ack: SimTime,
     pub keepalive: SimTime,
     pub fin_wait: SimTime,
+    /// The retransmission timeout counts from here (RFC 6298 section 5).
+    pub since: SimTime,
+    /// When there was news of the flow: something new was sent, or acknowledged.
+    progress: SimTime,
+    /// It was an acknowledgement.
+    acknowledged: bool,
+    /// There is no further tail loss probe before the next progress.
+    probe_spent: bool,
+    /// When losses that are undecided are to be judged.
+    pub verdict: SimTime,
+    /// Since when data waits for a window with nothing in flight.
+    pub window_wait_since: Option<SimTime>,
     /// Keepalive probes sent without an answer.
     pub keepalive_probes: u32,
     /// Zero window probes sent without an answer, and since when.
@@ -53,6 +65,12 @@ impl Timers {
             delayed_ack: SimTime::MAX,
             keepalive: SimTime::MAX,
             fin_wait: SimTime::MAX,
+            since: SimTime::ZERO,
+            progress: SimTime::ZERO,
+            acknowledged: false,
+            probe_spent: false,
+            verdict: SimTime::MAX,
+            window_wait_since: None,
             keepalive_probes: 0,
             window_probes: 0,
             window_probes_since: SimTime::ZERO,
@@ -65,29 +83,87 @@ impl Timers {
         }
     }
 
-    pub fn next(&self) -> SimTime {
+    fn next(&self) -> SimTime {
         self.send.min(self.delayed_ack).min(self.keepalive).min(self.fin_wait)
     }
 
-    fn arm(&mut self, purpose: Purpose, at: SimTime) {
-        self.purpose = purpose;
-        self.send = at;
+    /// Something new has left: a tail loss probe counts from it.
+    pub fn note_sent(&mut self, now: SimTime) {
+        (self.progress, self.acknowledged, self.probe_spent) = (now, false, false);
     }
 
-    /// Whether a verdict on losses is due, before which no other timer of sending makes sense.
-    fn awaits_verdict(&self) -> bool {
-        self.send != SimTime::MAX && self.purpose == Purpose::Reorder
+    /// Something was acknowledged, or the first segment has left: the timeout counts from now too.
+    pub fn note_progress(&mut self, now: SimTime, acknowledged: bool) {
+        (self.since, self.progress, self.acknowledged) = (now, now, acknowledged);
+        self.probe_spent = false;
     }
 }
 
 impl Connection {
+    /// Decides every timer of sending anew, by what is owed to whom, and says when the connection wants to be called.
+    pub fn rearm(&mut self, now: SimTime) -> SimTime {
+        let owes_window = self.board.is_empty() && self.not_sent() > 0 && self.state.synchronised();
+        if !owes_window {
+            self.timers.window_wait_since = None;
+        }
+        (self.timers.purpose, self.timers.send) = if self.state == State::Closed {
+            (Purpose::Retransmit, SimTime::MAX)
+        } else if owes_window {
+            let since = *self.timers.window_wait_since.get_or_insert(now);
+            (Purpose::Window, since + self.window_interval())
+        } else if self.board.is_empty() {
+            (Purpose::Retransmit, SimTime::MAX)
+        } else if self.timers.verdict != SimTime::MAX {
+            (Purpose::Reorder, self.timers.verdict)
+        } else if let Some(at) = self.probe_at() {
+            (Purpose::Probe, at)
+        } else {
+            (Purpose::Retransmit, self.timeout_at())
+        };
+        self.timers.next()
+    }
+
+    /// When the retransmission timeout comes: TCP_USER_TIMEOUT may end the last one early.
+    fn timeout_at(&self) -> SimTime {
+        let at = self.timers.since + self.rtt.rto();
+        let user = self.settings.user_timeout;
+        if self.timers.timeouts > 0 && !user.is_zero() {
+            return at.min((self.timers.timeouts_since + user).max(self.timers.since + SHORTEST));
+        }
+        at
+    }
+
+    /// RFC 8985 section 7.2: two round trips after the last progress, or more if a single segment's acknowledgement may be delayed, but before
+    /// the retransmission timeout. While a probe is under way there is no second one, and none is for a sender that sees losses.
+    fn probe_at(&self) -> Option<SimTime> {
+        let timers = &self.timers;
+        let probing = timers.probe_spent || timers.tail_probe_due || self.recovery.tail_probe_end.is_some();
+        if probing || !self.sack_enabled || !self.recovery.is_open() || !self.state.synchronised() {
+            return None;
+        }
+        let wait = if !self.rtt.measured() {
+            SimDuration::from_secs(1)
+        } else {
+            let slack = if self.board.packets_out() == 1 { RTO_MIN } else { SimDuration::from_millis(2) };
+            self.rtt.srtt().saturating_mul(2).saturating_add(slack)
+        };
+        let head = self.board.head().filter(|_| !timers.acknowledged).map_or(timers.progress, |head| head.sent_at);
+        let timeout = head + self.rtt.rto();
+        let at = timers.progress + wait;
+        Some(if timeout > timers.progress { at.min(timeout) } else { at })
+    }
+
+    fn window_interval(&self) -> SimDuration {
+        let shift = self.timers.window_backoff.min(16);
+        self.rtt.base_rto().max(RTO_MIN).saturating_mul(1 << shift).min(RTO_MAX)
+    }
+
     pub fn on_timer(&mut self, now: SimTime) {
         if self.timers.delayed_ack <= now {
             self.timers.delayed_ack = SimTime::MAX;
             self.delayed_ack_due();
         }
         if self.timers.send <= now {
-            self.timers.send = SimTime::MAX;
             match self.timers.purpose {
                 Purpose::Retransmit => self.retransmission_timeout(now),
                 Purpose::Probe => self.tail_probe(now),
@@ -104,110 +180,33 @@ impl Connection {
         }
     }
 
-    /// Something new is in flight: the retransmission timer runs, or the earlier tail loss probe.
-    pub fn arm_after_send(&mut self, now: SimTime) {
-        if self.timers.send == SimTime::MAX || self.timers.purpose == Purpose::Window {
-            self.timers.arm(Purpose::Retransmit, now + self.rtt.rto());
-        }
-        if self.timers.purpose != Purpose::Reorder {
-            self.arm_tail_probe(now, false);
-        }
-    }
-
-    /// The cumulative acknowledgement advanced: what was armed before is void.
-    pub fn disarm_on_ack(&mut self) {
-        self.timers.send = SimTime::MAX;
-    }
-
-    /// After `disarm_on_ack`, when it is clear what follows for recovery: restart (RFC 6298 section 5.3) or stop (5.2), unless losses
-    /// are undecided.
-    pub fn arm_after_ack(&mut self, now: SimTime) {
-        if self.board.is_empty() {
-            self.timers.send = SimTime::MAX;
-            self.arm_window_probe(now);
-            return;
-        }
-        if self.timers.awaits_verdict() {
-            return;
-        }
-        self.timers.arm(Purpose::Retransmit, now + self.rtt.rto());
-        self.arm_tail_probe(now, true);
-    }
-
-    /// Loss is being repaired: from now on only the retransmission timer counts. A tail loss probe is for a sender that sees no loss.
-    pub fn arm_for_repair(&mut self, now: SimTime) {
-        self.timers.tail_probe_due = false;
-        if !self.timers.awaits_verdict() {
-            self.timers.arm(Purpose::Retransmit, now + self.rtt.rto());
-        }
-    }
-
-    /// RFC 8985 section 7.2: two round trips, or more if a single segment's acknowledgement may be delayed, but before the
-    /// retransmission timeout. While a probe is under way there is no second one, and the timeout counts from it.
-    fn arm_tail_probe(&mut self, now: SimTime, advancing: bool) {
-        let probing = self.recovery.tail_probe_end.is_some();
-        let may = self.sack_enabled && self.recovery.is_open() && self.state.synchronised() && !probing;
-        if !may || self.board.is_empty() {
-            return;
-        }
-        let wait = if !self.rtt.measured() {
-            SimDuration::from_secs(1)
-        } else {
-            let slack = if self.board.packets_out() == 1 { RTO_MIN } else { SimDuration::from_millis(2) };
-            self.rtt.srtt().saturating_mul(2).saturating_add(slack)
-        };
-        let timeout = match self.board.head() {
-            Some(head) if !advancing => head.sent_at + self.rtt.rto(),
-            _ => now + self.rtt.rto(),
-        };
-        let at = if timeout > now { timeout.min(now + wait) } else { now + wait };
-        self.timers.arm(Purpose::Probe, at);
-    }
-
-    pub fn arm_reorder(&mut self, at: SimTime) {
-        self.timers.arm(Purpose::Reorder, at);
-    }
-
-    /// Data waits, nothing is in flight, and `poll` found that it may not be sent.
-    pub fn arm_window_probe(&mut self, now: SimTime) {
-        let waiting = self.not_sent() > 0 && self.state.synchronised();
-        if waiting && self.board.is_empty() && self.timers.send == SimTime::MAX {
-            let shift = self.timers.window_backoff.min(16);
-            let wait = self.rtt.base_rto().max(RTO_MIN).saturating_mul(1 << shift).min(RTO_MAX);
-            self.timers.arm(Purpose::Window, now + wait);
-        }
-    }
-
     /// Nothing has been heard for so long that perhaps the last segments are lost (RFC 8985 section 7.3). Where SACK has told something
-    /// of them since the timer was armed, that decides; then the timeout remains, from when the head was sent.
+    /// of them since, that decides; then the timeout remains.
     fn tail_probe(&mut self, now: SimTime) {
-        let Some(head) = self.board.head() else { return };
-        let timeout = (head.sent_at + self.rtt.rto()).max(now + SHORTEST);
-        if self.recovery.is_open() && !self.board.tail_is_sacked() {
+        self.timers.probe_spent = true;
+        self.timers.since = now;
+        if !self.board.tail_is_sacked() {
             self.timers.tail_probe_due = true;
             self.counters.loss_probes += 1;
             self.wants_transmit = true;
-            self.timers.arm(Purpose::Retransmit, now + self.rtt.rto());
-        } else {
-            self.timers.arm(Purpose::Retransmit, timeout);
         }
     }
 
     fn reordering_timeout(&mut self, now: SimTime) {
-        self.detect_losses(now);
-        if self.board.lost > 0 && !self.recovery.in_recovery() {
-            self.enter_recovery(now);
+        let lost = self.detect_losses(now);
+        if self.timers.verdict <= now {
+            // What is undecided now must be so later, or never.
+            self.timers.verdict = now + SHORTEST;
         }
+        if lost > 0 && !self.recovery.in_recovery() {
+            self.enter_recovery();
+            self.cc.reduce(1, lost, false, self.board.in_flight());
+        }
+        self.timers.since = self.timers.since.max(self.board.head().map_or(now, |head| head.sent_at));
         self.wants_transmit = true;
-        if self.timers.send == SimTime::MAX && !self.board.is_empty() {
-            self.timers.arm(Purpose::Retransmit, now + self.rtt.rto());
-        }
     }
 
     fn retransmission_timeout(&mut self, now: SimTime) {
-        if self.board.is_empty() {
-            return;
-        }
         if self.timers.timeouts == 0 {
             self.timers.timeouts_since = self.board.head().map_or(now, |head| head.sent_at);
         }
@@ -216,36 +215,37 @@ impl Connection {
         }
         self.timers.tail_probe_due = false;
         if self.state.synchronised() {
-            self.enter_loss();
+            self.enter_loss(now);
         } else {
-            self.board.mark_all_lost();
+            self.board.mark_timed_out(now);
         }
+        self.timers.since = now;
         self.timers.timeouts += 1;
         self.counters.timeouts += 1;
-        self.rtt.backoff += 1;
+        if self.state != State::SynSent || self.timers.timeouts > self.config.syn_linear_timeouts {
+            self.rtt.backoff += 1;
+        }
         self.wants_transmit = true;
-        self.timers.arm(Purpose::Retransmit, now + self.rtt.rto());
     }
 
     /// tcp_syn_retries, tcp_synack_retries, tcp_retries2 or TCP_USER_TIMEOUT are used up.
     fn gives_up(&self, now: SimTime) -> bool {
         let config = &self.config;
         let elapsed = now.saturating_since(self.timers.timeouts_since);
+        let user = self.settings.user_timeout;
         match self.state {
+            _ if !user.is_zero() && self.timers.timeouts > 0 && elapsed >= user => true,
             State::SynSent => {
                 let limit = if self.settings.syn_count > 0 { self.settings.syn_count } else { config.syn_retries };
-                self.timers.timeouts >= limit
+                self.timers.timeouts >= limit + config.syn_linear_timeouts
             }
             State::SynReceived => self.timers.timeouts >= config.synack_retries,
-            _ if !self.settings.user_timeout.is_zero() => elapsed >= self.settings.user_timeout,
+            _ if !user.is_zero() => false,
             _ => elapsed >= patience(if self.orphan { config.orphan_retries } else { config.retries }),
         }
     }
 
     fn window_probe(&mut self, now: SimTime) {
-        if !self.board.is_empty() || self.not_sent() == 0 {
-            return;
-        }
         if self.timers.window_probes == 0 {
             self.timers.window_probes_since = now;
         }
@@ -259,8 +259,8 @@ impl Connection {
         self.counters.window_probes += 1;
         self.timers.window_backoff += 1;
         self.timers.window_probe_due = true;
+        self.timers.window_wait_since = Some(now);
         self.wants_transmit = true;
-        self.arm_window_probe(now);
     }
 
     /// Starts the idle timer, if SO_KEEPALIVE is set.

@@ -183,7 +183,7 @@ impl Connection {
         if !self.config.send_autotune || self.settings.send_buffer_locked {
             return;
         }
-        let wanted = 2 * u64::from(self.cc.cwnd.max(10)) * u64::from(self.snd.mss);
+        let wanted = 2 * u64::from(self.cc.cwnd().max(10)) * u64::from(self.snd.mss);
         let wanted = wanted.min(u64::from(self.config.send_buffer_max)) as u32;
         self.sizing.send_buffer = self.sizing.send_buffer.max(wanted);
     }
