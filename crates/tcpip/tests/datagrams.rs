@@ -7,7 +7,7 @@ use common::{A, B, Link, Net, addr, ms};
 use std::net::Ipv4Addr;
 use tcpip::wire::icmp::{self, IcmpHeader};
 use tcpip::wire::ip::IpHeader;
-use tcpip::{Packet, Readiness, SocketError, SocketId, Transport};
+use tcpip::{Packet, Readiness, SocketError, SocketId, SocketOption, Transport};
 
 fn net() -> Net {
     Net::new(Link::new(ms(10), 100, 1_000_000), 1)
@@ -173,4 +173,37 @@ fn disconnecting_gives_up_what_bind_did_not_ask_for() {
     stack.connect(now, bound, addr(B, 9)).unwrap();
     stack.disconnect(now, bound).unwrap();
     assert_eq!(stack.local_name(bound), Ok(addr(A, 5000)));
+}
+
+#[test]
+fn sockets_that_share_a_port_share_its_datagrams_by_sender() {
+    let mut net = net();
+    let group: Vec<SocketId> = (0..4)
+        .map(|_| {
+            let id = net.stacks[1].udp_socket(tcpip::Family::V4);
+            net.stacks[1].set_option(net.now, id, SocketOption::ReusePort(true)).unwrap();
+            net.stacks[1].bind(id, addr(Ipv4Addr::UNSPECIFIED, 53)).unwrap();
+            id
+        })
+        .collect();
+    let clients: Vec<SocketId> = (0..200).map(|_| net.stacks[0].udp_socket(tcpip::Family::V4)).collect();
+    for _ in 0..2 {
+        for client in &clients {
+            net.stacks[0].send_to(*client, Bytes::from_static(b"?"), Some(addr(B, 53))).unwrap();
+        }
+    }
+    net.idle(ms(50));
+    let mut total = 0;
+    for id in group {
+        let mut senders = Vec::new();
+        while let Ok((_, received)) = read(&mut net, 1, id, 10) {
+            senders.push(received.from.port());
+        }
+        // Nobody is left out, and each sender's datagrams go to one socket.
+        assert!((50..150).contains(&senders.len()), "{}", senders.len());
+        let (first, second) = senders.split_at(senders.len() / 2);
+        assert_eq!(first, second);
+        total += senders.len();
+    }
+    assert_eq!(total, 400);
 }

@@ -280,7 +280,7 @@ fn datagram(at: SimTime, packet: Packet, from: Endpoint, to: Endpoint) -> Datagr
 }
 
 /// A number of the peer's, by which listeners of one group share the load.
-fn spread(tuple: &FourTuple) -> usize {
+pub(super) fn spread(tuple: &FourTuple) -> usize {
     let address = match tuple.remote.addr {
         IpAddr::V4(v4) => v4.to_bits(),
         IpAddr::V6(v6) => v6.segments().iter().fold(0u32, |sum, word| sum.rotate_left(7) ^ u32::from(*word)),

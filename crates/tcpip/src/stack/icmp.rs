@@ -1,6 +1,7 @@
 //! ICMP and ICMPv6 (RFC 792, RFC 4443): echoes, errors about packets that nobody takes, and errors that reach the sockets whose
 //! packets they quote.
 
+use super::deliver::spread;
 use super::{Kind, Stack};
 use crate::addr::{Endpoint, Family, FourTuple, Interface};
 use crate::error::SocketError;
@@ -128,7 +129,9 @@ impl Stack {
             ipv4::PROTOCOL_TCP => {
                 let Some(&index) = self.connections.get(&FourTuple { local, remote }) else { return };
                 // Once synchronised the error is soft: retransmission goes on (RFC 5461).
-                if let Some(conn) = self.connection_at(index)
+                // A smaller MTU is no end: it is a reason to send smaller segments, which nothing here does yet.
+                if error != SocketError::MessageTooLong
+                    && let Some(conn) = self.connection_at(index)
                     && matches!(conn.state, State::SynSent | State::SynReceived)
                 {
                     conn.fail(error);
@@ -160,18 +163,23 @@ impl Stack {
         }
     }
 
-    /// The UDP socket that packets from `remote` to `local` are for.
+    /// The UDP socket that packets from `remote` to `local` are for: of those that fit equally well the last, or of a group that shares
+    /// the port by SO_REUSEPORT the one that the addresses choose (udp4_lib_lookup2).
     pub(super) fn find_udp(&self, local: Endpoint, remote: Endpoint) -> Option<u32> {
-        let mut best: Option<(u32, u32)> = None;
-        for index in self.udp_ports.bound(local.port, local.addr) {
-            if let Kind::Udp(socket) = &self.slots[index as usize].kind
-                && let Some(score) = socket.score(local, remote)
-                && best.is_none_or(|(_, most)| score >= most)
-            {
-                best = Some((index, score));
-            }
+        let socket_at = |index: u32| match &self.slots[index as usize].kind {
+            Kind::Udp(socket) => Some(socket),
+            _ => None,
+        };
+        let score = |index: u32| socket_at(index)?.score(local, remote);
+        let bound = || self.udp_ports.bound(local.port, local.addr);
+        let most = bound().filter_map(score).max()?;
+        let last = bound().filter(|index| score(*index) == Some(most)).last()?;
+        let shares = |index: u32| socket_at(index).is_some_and(|socket| socket.settings.reuse_port);
+        if !shares(last) || socket_at(last)?.peer.is_some() {
+            return Some(last);
         }
-        best.map(|(index, _)| index)
+        let group = || bound().filter(|index| score(*index) == Some(most) && shares(*index));
+        group().nth(spread(&FourTuple { local, remote }) % group().count())
     }
 }
 
