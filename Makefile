@@ -6,7 +6,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak bench build lint fmt clean
+.PHONY: help demo test soak tcp-stall bench build lint fmt clean
 
 cache := $(or $(GNOMON_CACHE),$(or $(XDG_CACHE_HOME),$(if $(HOME),$(HOME)/.cache,$(CURDIR)/target))/gnomon)
 export CARGO_TARGET_DIR ?= $(cache)/target-$(shell printf '%s' '$(CURDIR)' | cksum | cut -d ' ' -f 1)
@@ -14,7 +14,7 @@ export CARGO_TARGET_DIR ?= $(cache)/target-$(shell printf '%s' '$(CURDIR)' | cks
 CARGO_FLAGS ?=
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 8
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
 
 demo: ## run a private Tor network and show what came of it
 	@tools/install-packages build demo
@@ -32,6 +32,10 @@ soak: ## look for mistakes for SOAK_MINUTES (60): generated programs, bytes of a
 	@tools/install-packages build test
 	@tools/check-rust
 	@tools/soak
+
+tcp-stall: ## let 10,000 TCP connections live over networks that lose and reorder
+	@tools/check-rust
+	cargo test --release -p tcpip --test stall $(CARGO_FLAGS) -- --ignored --nocapture
 
 bench: ## measure, with the native figures of this machine beside each
 	@tools/install-packages build bench

@@ -120,7 +120,8 @@ impl Connection {
             return 0;
         }
         let (lost, again) = self.board.detect_losses(now, self.reordering_window());
-        self.timers.verdict = again.unwrap_or(SimTime::MAX);
+        // Never later than a timeout would be.
+        self.timers.verdict = again.map_or(SimTime::MAX, |at| at.min(now + self.rtt.rto()));
         lost
     }
 

@@ -333,28 +333,33 @@ impl Scoreboard {
         }
         let wait = self.rack.rtt.saturating_add(reordering_window);
         let lost_before = self.lost;
-        let mut undecided = false;
+        // When the last of those that are undecided was sent.
+        let mut undecided: Option<SimTime> = None;
         self.judged = self.judged.max(self.first);
-        while let Some(record) = self.records.get((self.judged - self.first) as usize) {
+        let mut at = self.judged;
+        while let Some(record) = self.records.get((at - self.first) as usize) {
             if !record.marks.intersects(Mark::SACKED | Mark::LOST | Mark::EVER_RETRANSMITTED) {
-                match self.verdict(record.sent_at, record.end(), now, wait) {
-                    Verdict::Lost => self.mark_lost(self.judged),
-                    Verdict::Undecided => undecided = true,
-                    Verdict::TooNew => {}
-                }
-                if !self.records[(self.judged - self.first) as usize].marks.contains(Mark::LOST) {
-                    break;
+                let sent_at = record.sent_at;
+                match self.verdict(sent_at, record.end(), now, wait) {
+                    Verdict::Lost => self.mark_lost(at),
+                    Verdict::Undecided => undecided = undecided.max(Some(sent_at)),
+                    Verdict::TooNew => break,
                 }
             }
-            self.judged += 1;
+            at += 1;
+            if undecided.is_none() {
+                self.judged = at;
+            }
         }
-        undecided |= self.judge_copies(now, wait);
-        let again = undecided.then(|| self.rack.sent_at + wait);
-        (self.lost - lost_before, again)
+        undecided = undecided.max(self.judge_copies(now, wait));
+        (self.lost - lost_before, undecided.map(|sent_at| sent_at + wait))
     }
 
-    fn judge_copies(&mut self, now: SimTime, wait: SimDuration) -> bool {
-        while let Some(&(number, sent_at)) = self.copies.front() {
+    /// The same of retransmissions; when the last that is undecided was sent.
+    fn judge_copies(&mut self, now: SimTime, wait: SimDuration) -> Option<SimTime> {
+        let mut undecided = None;
+        let mut at = 0;
+        while let Some(&(number, sent_at)) = self.copies.get(at) {
             let stale = number < self.first || {
                 let record = self.record(number);
                 !record.marks.contains(Mark::RETRANSMITTED) || record.sent_at != sent_at
@@ -362,13 +367,21 @@ impl Scoreboard {
             if !stale {
                 match self.verdict(sent_at, self.record(number).end(), now, wait) {
                     Verdict::Lost => self.mark_lost(number),
-                    Verdict::Undecided => return true,
-                    Verdict::TooNew => return false,
+                    Verdict::Undecided => {
+                        undecided = Some(sent_at);
+                        at += 1;
+                        continue;
+                    }
+                    Verdict::TooNew => break,
                 }
             }
-            self.copies.pop_front();
+            if at == 0 {
+                self.copies.pop_front();
+            } else {
+                at += 1;
+            }
         }
-        false
+        undecided
     }
 
     fn verdict(&self, sent_at: SimTime, end: u64, now: SimTime, wait: SimDuration) -> Verdict {
@@ -520,8 +533,10 @@ mod tests {
         board.sack([(1300, 1400)].into_iter(), at(50), None, &mut sample);
         // rtt is 47 ms; with a window of 10 ms segment 0 (sent at 0) is judged at 57.
         let (lost, again) = board.detect_losses(at(50), SimDuration::from_millis(10));
-        assert_eq!((lost, again), (0, Some(at(60))));
-        assert_eq!(board.detect_losses(at(60), SimDuration::from_millis(10)).0, 3);
+        // Segment 2, sent at 2 ms, is the last of them.
+        assert_eq!((lost, again), (0, Some(at(59))));
+        assert_eq!(board.detect_losses(at(58), SimDuration::from_millis(10)).0, 2);
+        assert_eq!(board.detect_losses(at(60), SimDuration::from_millis(10)).0, 1);
         assert_eq!((board.next_lost(), board.in_flight()), (Some(0), 6));
         for number in 0..3 {
             assert_eq!(board.next_lost(), Some(number));
