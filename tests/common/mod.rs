@@ -115,9 +115,9 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).chain(more).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
-/// A python3 that can be loaded as a guest, if the machine has one.
+/// A python3 for guests, if the machine has one.
 pub fn find_python() -> Option<String> {
-    let output = capture(&mut Command::new(root().join("tools/pie-python")));
+    let output = capture(&mut Command::new(root().join("tools/guest-python")));
     output.status.success().then(|| output.stdout.trim_end().to_owned())
 }
 

@@ -85,10 +85,11 @@ fn live(seed: u64, seconds: u64) -> Life {
 fn silence(net: &mut Net, side: usize, id: SocketId) -> Option<String> {
     let now: SimTime = net.now;
     let info = net.stacks[side].tcp_info(now, id).ok()?;
-    // An acknowledgement starts the timeout anew.
+    // An acknowledgement starts the timeout anew; a tail loss probe waits for two round trips, which a steady one makes longer than that.
     let quiet = info.last_data_sent.min(info.last_ack_recv);
+    let patience = info.rto.max(info.rtt.saturating_mul(2)).saturating_add(SLACK).saturating_add(SLACK);
     let is_open = !matches!(info.state, TcpState::SynSent | TcpState::SynReceived);
-    let late = is_open && info.unacked > 0 && quiet > info.rto.saturating_add(SLACK);
+    let late = is_open && info.unacked > 0 && quiet > patience;
     late.then(|| format!("side {side} is silent for {quiet}, with a timeout of {}, at {now}", info.rto))
 }
 
