@@ -257,7 +257,7 @@ hosts:
     network_node_id: 0
     ip_addr: 11.0.0.99
     processes:
-    - { path: /usr/bin/python3, args: "-u SCRIPT 9050", expected_final_state: running }
+    - { path: /usr/bin/python3, args: [-u, "SCRIPT", "9050"], expected_final_state: running }
   client:
     network_node_id: 0
     processes:

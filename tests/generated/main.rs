@@ -64,6 +64,11 @@ fn compare(sides: &Sides, seed: u64, first: u64, count: u64, findings: &Path, ta
 #[test]
 fn generated_programs_print_the_same() {
     let Some(sides) = Sides::new("generated/sample") else { return };
+    if !sides.is_root() {
+        // Guests are root, whose privileges the native side has in its namespaces only.
+        println!("left out: only root's native side may do what guests may");
+        return;
+    }
     let seed = number_from("GNOMON_TEST_SEED").unwrap_or(1);
     let count = number_from("GNOMON_TEST_PROGRAMS").unwrap_or(SAMPLE);
     let from = number_from("GNOMON_TEST_FROM").unwrap_or(0);

@@ -140,6 +140,9 @@ impl Program {
             start
         };
         space.protect_segments(program);
+        if self.image.header.executable_stack {
+            space.make_stack_executable();
+        }
         let mut entry = program + self.image.header.entry;
         let mut loader_base = 0;
         if let Some((loader, name)) = &self.interpreter {

@@ -1,6 +1,7 @@
 /*
  * Writes through the segment by which the simulator finds its own state: what a
- * wild pointer could hit, by the shortest way, in code that nobody rewrites.
+ * wild pointer could hit, by the shortest way, in code that nobody prepares:
+ * in memory that could be shared.
  * Natively it is a null pointer.
  */
 #include <stdio.h>
@@ -13,7 +14,7 @@ static const unsigned char code[] = { 0x65, 0x48, 0xc7, 0x04, 0x25, 0, 0, 0, 0, 
 
 int main(void)
 {
-    void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return 2;
     memcpy(memory, code, sizeof code);

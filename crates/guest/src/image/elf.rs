@@ -53,6 +53,8 @@ pub struct ElfHeader {
     pub relro: Option<(u64, u64)>,
     /// Whole pages from the first to the end of the last segment.
     pub span: u64,
+    /// The program asks for a stack that it may execute (PT_GNU_STACK): its compiler puts code there.
+    pub(crate) executable_stack: bool,
 }
 
 impl ElfHeader {
@@ -77,6 +79,7 @@ impl ElfHeader {
         };
         let mut loads = Vec::new();
         let (mut interpreter, mut relro, mut phdr) = (None, None, None);
+        let mut executable_stack = false;
         for program in headers {
             let (address, memory) = (program.p_vaddr(endian), program.p_memsz(endian));
             match program.p_type(endian) {
@@ -87,6 +90,7 @@ impl ElfHeader {
                 }
                 elf::PT_GNU_RELRO => relro = Some((address, address.saturating_add(memory))),
                 elf::PT_PHDR => phdr = Some(address),
+                elf::PT_GNU_STACK => executable_stack = program.p_flags(endian) & elf::PF_X != 0,
                 _ => {}
             }
         }
@@ -115,6 +119,7 @@ impl ElfHeader {
             segments: loads,
             relro: relro.map(|(from, to)| (from.wrapping_sub(linked_at), to.wrapping_sub(linked_at))),
             span: page_up(end),
+            executable_stack,
         })
     }
 

@@ -33,8 +33,9 @@ const CLOSED_BYTES: u64 = 1 << 20;
 const OPENED_AHEAD_BYTES: (u64, u64) = (1 << 20, 16 << 20);
 /// As much is opened at least of what is touched for the first time.
 const TOUCHED_BYTES: u64 = 16 << 10;
-/// So often memory that was executable has other rights, for each process, before such changes are no longer followed.
+/// So often memory that was executable gets other rights before such changes are no longer followed, in one place and in a process.
 const CODE_CHANGES: u32 = 64;
+const ALL_CODE_CHANGES: u32 = 4096;
 /// As often a page of code is written to after it was executed, and looked at anew; then it keeps all of its rights.
 const CODE_TURNS: u8 = 8;
 
@@ -307,9 +308,13 @@ impl AddressSpace {
         };
         let wanted = match piece.kind {
             Some(RealKind::File { .. }) => real_rights(prot),
-            _ => self.until_executed(present, real_rights(prot)),
+            _ => self.until_executed(piece.start, present, real_rights(prot)),
         };
-        let wanted = if (was | prot) & PROT_EXEC == 0 { wanted } else { self.followed_rights(present, wanted, was) };
+        let wanted = if (was | prot) & PROT_EXEC == 0 {
+            wanted
+        } else {
+            self.followed_rights(piece.start, present, wanted, was)
+        };
         match piece.kind {
             _ if wanted == present => Ok(None),
             None if wanted == 0 && self.close_untouched(piece) => Ok(None),
@@ -324,8 +329,8 @@ impl AddressSpace {
     }
 
     /// The protection of what is not yet executable: the right to execute comes with its use.
-    fn until_executed(&self, present: u8, wanted: u8) -> u8 {
-        let waits = wanted & !present & PROT_EXEC != 0 && self.code_changes <= CODE_CHANGES;
+    fn until_executed(&self, start: u64, present: u8, wanted: u8) -> u8 {
+        let waits = wanted & !present & PROT_EXEC != 0 && self.follows_code(start);
         if waits { wanted & !PROT_EXEC } else { wanted }
     }
 
@@ -425,12 +430,22 @@ impl AddressSpace {
     }
 
     /// The protection that is made real. Changes of what is executable are followed for a while.
-    fn followed_rights(&mut self, present: u8, wanted: u8, was: u8) -> u8 {
+    fn followed_rights(&mut self, start: u64, present: u8, wanted: u8, was: u8) -> u8 {
         if wanted == present || wanted == 0 {
             return wanted;
         }
-        self.code_changes = self.code_changes.saturating_add(u32::from(was & PROT_EXEC != 0));
-        if self.code_changes > CODE_CHANGES { PLAIN | PROT_EXEC } else { wanted }
+        if was & PROT_EXEC != 0 {
+            let changes = self.code_changes.entry(start).or_default();
+            *changes = changes.saturating_add(1);
+            self.all_code_changes = self.all_code_changes.saturating_add(1);
+        }
+        if self.follows_code(start) { wanted } else { PLAIN | PROT_EXEC }
+    }
+
+    /// Whether changes of the rights of code that begins there are followed still.
+    fn follows_code(&self, start: u64) -> bool {
+        let changes = self.code_changes.get(&start).copied().unwrap_or(0);
+        changes <= CODE_CHANGES && self.all_code_changes <= ALL_CODE_CHANGES
     }
 
     /// Closes memory that loses its rights before anything was written to it: guard pages do, and the map stays as it is.

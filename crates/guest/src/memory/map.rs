@@ -387,6 +387,14 @@ impl AddressSpace {
         }
     }
 
+    /// Lets the guest execute its stack: nothing changes until it does.
+    pub(crate) fn make_stack_executable(&mut self) {
+        let stack = self.vmas.iter().find(|vma| vma.kind == VmaKind::Stack).copied();
+        if let Some(Vma { start, end, prot, .. }) = stack {
+            self.vmas.protect(start, end, prot | PROT_EXEC);
+        }
+    }
+
     /// Makes a program's own constants and code really read-only: one call. (Libraries' stay writable underneath, since each would
     /// cost every guest two more mappings.)
     pub(crate) fn enforce_read_only(&mut self, start: u64) {

@@ -123,8 +123,10 @@ pub struct AddressSpace {
     /// The loader has not mapped everything yet that the program needs from its start.
     loading: bool,
     reuse: Reuse,
-    /// How often memory that was executable got other rights, and how many small files were mapped since the start.
-    code_changes: u32,
+    /// How often memory that was executable got other rights, by its start and in all.
+    code_changes: BTreeMap<u64, u32>,
+    all_code_changes: u32,
+    /// How many small files were mapped since the start.
     small_files: u32,
     /// How often pages that were executed were written to.
     code_turns: RefCell<BTreeMap<u64, u8>>,
@@ -171,7 +173,8 @@ impl AddressSpace {
             recording: None,
             loading: false,
             reuse: Reuse::default(),
-            code_changes: 0,
+            code_changes: BTreeMap::new(),
+            all_code_changes: 0,
             code_turns: RefCell::default(),
             small_files: 0,
             strings: Strings::default(),
@@ -241,7 +244,8 @@ impl AddressSpace {
             recording: None,
             loading: false,
             reuse: self.reuse.clone(),
-            code_changes: self.code_changes,
+            code_changes: self.code_changes.clone(),
+            all_code_changes: self.all_code_changes,
             code_turns: self.code_turns.clone(),
             small_files: self.small_files,
             strings: self.strings,
