@@ -22,14 +22,10 @@ const fn known(
 
 const ORDER: &str = "several mistakes at once: which of them a call reports first";
 
-/// connect(2) with AF_UNSPEC.
-const DISSOLVED: &str = "a connection that its own program dissolves leaves no ECONNRESET behind for the next call";
 const MADE_OF: &[&str] = &["write", "writev", "sendto", "sendmsg", "pwrite64"];
 const PATHS: &[&str] = &["linkat", "symlinkat", "mkdirat", "mknodat", "renameat", "renameat2", "openat", "newfstatat"];
 const CALLS_OF_SOCKETS: &[&str] =
     &["sendto", "sendmsg", "bind", "connect", "listen", "setsockopt", "getsockopt", "accept4"];
-
-const RECEIVING: &[&str] = &["recvfrom", "recvmsg", "read", "readv"];
 
 const KNOWN: &[Known] = &[
     known(&["mmap"], ["-EEXIST", "-EINVAL"], "", ORDER),
@@ -52,7 +48,6 @@ const KNOWN: &[Known] = &[
     known(CALLS_OF_SOCKETS, ["-EINVAL", "-ENOTCONN"], "", ORDER),
     known(CALLS_OF_SOCKETS, ["-ENOTCONN", "-EINVAL"], "", ORDER),
     known(CALLS_OF_SOCKETS, ["-ENOPROTOOPT", "-EOPNOTSUPP"], "", ORDER),
-    known(RECEIVING, ["-ECONNRESET", "-ENOTCONN"], "", DISSOLVED),
     known(MADE_OF, ["-EFAULT", ""], "!e1", "of memory that ends within a buffer, what is there is taken"),
     known(&["ioctl"], ["0", "-ENOTTY"], " 0x541b ", "queues are no files of 80 bytes"),
 ];

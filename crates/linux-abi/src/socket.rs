@@ -147,6 +147,7 @@ constants! {
         SO_RCVMARK = 75,
         SO_PASSPIDFD = 76,
         SO_PEERPIDFD = 77,
+        SO_PASSRIGHTS = 83,
     }
 }
 

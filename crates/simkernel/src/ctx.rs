@@ -73,7 +73,7 @@ impl Ctx<'_> {
     pub fn set_credentials(&mut self, new: Credentials) {
         if new.is_guarded_after(&self.thread.credentials) {
             self.process.dumpable = false;
-            self.process.parent_death_signal = 0;
+            self.thread.parent_death_signal = 0;
         }
         self.thread.credentials = Arc::new(new);
         if self.thread.tid == self.process.pid.main_thread() {

@@ -302,7 +302,7 @@ impl Ctx<'_> {
         self.set_credentials(new);
         self.process.dumpable = readable && user.effective == user.real && group.effective == group.real;
         if secure {
-            self.process.parent_death_signal = 0;
+            self.thread.parent_death_signal = 0;
         }
     }
 

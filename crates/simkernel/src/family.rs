@@ -15,6 +15,7 @@ use linux_abi::signal::{
     CLD_CONTINUED, CLD_DUMPED, CLD_EXITED, CLD_KILLED, CLD_STOPPED, SA_NOCLDSTOP, SA_NOCLDWAIT, SI_KERNEL, SI_USER,
     SIG_IGN, Siginfo,
 };
+use smallvec::SmallVec;
 use std::collections::BTreeSet;
 
 /// The parent of orphans.
@@ -164,11 +165,13 @@ impl Kernel {
                 self.forget_process(child);
                 continue;
             }
-            let (group, death_signal) = (child.group, Signal::from_raw(child.parent_death_signal));
+            let group = child.group;
+            let asked = child.threads.iter().filter_map(|tid| self.threads.get(tid.0)?.death_signal());
+            let death_signals: SmallVec<[Signal; 1]> = asked.collect();
             let tells = child.zombie.is_some() || child.job.stop_unseen || child.job.continue_unseen;
             self.family.set_reportable(heir, pid, tells);
             self.processes.put(pid.0, child);
-            if let Some(signal) = death_signal {
+            for signal in death_signals {
                 self.signal_process(
                     pid,
                     Siginfo::kill(signal, SI_USER, process.pid.0 as i32, process.credentials.user.real),

@@ -125,8 +125,6 @@ pub struct Process {
     pub ending: Option<ExitStatus>,
     /// It ended in a way that dumps core, and its limit lets it: wait(2), WCOREDUMP.
     pub dumped: bool,
-    /// `prctl(PR_SET_PDEATHSIG)`, 0 for none.
-    pub parent_death_signal: i32,
     /// What `mlock` locked of its memory.
     pub locked: LockedRanges,
     /// What `setpriority` set.
@@ -206,7 +204,6 @@ impl Process {
             trace: None,
             ending: None,
             dumped: false,
-            parent_death_signal: 0,
             nice: 0,
             io_priority: 0,
             dumpable: true,

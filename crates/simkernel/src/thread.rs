@@ -18,8 +18,8 @@ use crate::syscalls::Area;
 use crate::wait::Wake;
 use base::SimTime;
 use guest::{Spin, Vcpu};
-use linux_abi::Errno;
 use linux_abi::signal::StackT;
+use linux_abi::{Errno, Signal};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -114,6 +114,8 @@ pub struct Thread {
     pub rseq: Option<Area>,
     /// prctl(PR_SET_TIMERSLACK): what it is, and what 0 resets it to, in nanoseconds. Without effect.
     pub timer_slack: [u64; 2],
+    /// `prctl(PR_SET_PDEATHSIG)`, 0 for none.
+    pub parent_death_signal: i32,
     /// prctl(PR_SET_TSC): reading the time-stamp counter is SIGSEGV.
     pub tsc_faults: bool,
     /// What judges its calls, once it has asked for that.
@@ -155,9 +157,15 @@ impl Thread {
             robust_list: 0,
             rseq: None,
             timer_slack: [TIMER_SLACK; 2],
+            parent_death_signal: 0,
             tsc_faults: false,
             seccomp: None,
             recent: RecentCalls::default(),
         }
+    }
+
+    /// What it is sent when its process loses its parent.
+    pub fn death_signal(&self) -> Option<Signal> {
+        Signal::from_raw(self.parent_death_signal)
     }
 }

@@ -335,7 +335,10 @@ impl Kernel {
             FileKind::Device(device) => synthetic::device_write(*device, source),
             FileKind::Snapshot(_) => synthetic::device_write(Device::Null, source),
             FileKind::Event(event) => {
-                check_eight(source.remaining())?;
+                // Neither less nor more (`eventfd_write`).
+                if source.remaining() != 8 {
+                    return Err(Errno::EINVAL);
+                }
                 let mut value = [0; 8];
                 if source.take(&mut value) < 8 {
                     return Err(Errno::EFAULT);
@@ -386,7 +389,7 @@ impl Kernel {
     }
 }
 
-/// Counters are read and written as eight bytes. EINVAL for less room.
+/// Counters are read as eight bytes. EINVAL for less room.
 fn check_eight(len: usize) -> Result<(), Errno> {
     if len < 8 { Err(Errno::EINVAL) } else { Ok(()) }
 }

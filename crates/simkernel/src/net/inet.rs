@@ -208,7 +208,12 @@ fn demand_port(ctx: &mut Ctx<'_>, family: Family, address: SocketAddr) -> Result
 
 /// listen(2).
 pub fn listen(ctx: &mut Ctx<'_>, file: FileId, backlog: i32) -> SysResult {
-    let id = ctx.inet(file)?.id;
+    let socket = ctx.inet(file)?;
+    let (id, is_stream, phase) = (socket.id, socket.is_stream, socket.phase);
+    // Also when the connection has ended, or failed and connect(2) has not told yet.
+    if is_stream && phase != Phase::Unconnected {
+        return Err(Errno::EINVAL.into());
+    }
     ctx.kernel.net.stack.listen(id, backlog).map_err(errno)?;
     Ok(0)
 }
@@ -312,13 +317,21 @@ pub fn accept(ctx: &mut Ctx<'_>, file: FileId, flags: i32) -> Result<(u64, RawAd
 
 /// shutdown(2).
 pub fn shutdown(ctx: &mut Ctx<'_>, file: FileId, how: i32) -> SysResult {
-    let id = ctx.inet(file)?.id;
+    let InetSocket { id, phase, .. } = *ctx.inet(file)?;
     let how = match how {
         SHUT_RD => Shutdown::Read,
         SHUT_WR => Shutdown::Write,
         SHUT_RDWR => Shutdown::Both,
         _ => return Err(Errno::EINVAL.into()),
     };
+    if phase == Phase::Connecting
+        && ctx.kernel.net.stack.tcp_info(ctx.now, id).map_err(errno)?.state == TcpState::SynSent
+    {
+        ctx.kernel.net.stack.disconnect(ctx.now, id).map_err(errno)?;
+        ctx.inet_mut(file)?.phase = Phase::Unconnected;
+        ctx.kernel.settle_sockets();
+        return Ok(0);
+    }
     let result = ctx.kernel.net.stack.shutdown(ctx.now, id, how);
     ctx.kernel.settle_sockets();
     result.map_err(errno)?;

@@ -23,6 +23,8 @@ use zerocopy::IntoBytes;
 const BPF_EXTENSIONS: i32 = 64;
 /// TCP_CA_NAME_MAX.
 const NAME_MAX: usize = 16;
+/// What comes from the network tells nothing of its sender's process (`sk_may_scm_recv`).
+const NO_SENDER: Errno = Errno::EOPNOTSUPP;
 
 /// Options of one socket that only the kernel looks at, where they differ from their defaults.
 #[derive(Clone, Debug, Default)]
@@ -96,7 +98,6 @@ const KEPT_OPTIONS: &[KeptOption] = &[
     (SOL_SOCKET, SO_RXQ_OVFL, 0, 0, 1),
     (SOL_SOCKET, SO_TIMESTAMP, 0, 0, 1),
     (SOL_SOCKET, SO_TIMESTAMPNS, 0, 0, 1),
-    (SOL_SOCKET, SO_PASSCRED, 0, 0, 1),
     (SOL_SOCKET, SO_PRIORITY, 0, i32::MIN, i32::MAX),
     (SOL_SOCKET, SO_MARK, 0, i32::MIN, i32::MAX),
     (SOL_SOCKET, SO_INCOMING_CPU, -1, i32::MIN, i32::MAX),
@@ -124,6 +125,7 @@ const KEPT_OPTIONS: &[KeptOption] = &[
     (SOL_IP, IP_RECVOPTS, 0, 0, 1),
     (SOL_IP, IP_RETOPTS, 0, 0, 1),
     (SOL_IP, IP_RECVORIGDSTADDR, 0, 0, 1),
+    (SOL_IP, IP_RECVFRAGSIZE, 0, 0, 1),
     (SOL_IP, IP_FREEBIND, 0, 0, 1),
     (SOL_IP, IP_TRANSPARENT, 0, 0, 1),
     (SOL_IP, IP_BIND_ADDRESS_NO_PORT, 0, 0, 1),
@@ -206,6 +208,10 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
             let index = [&b""[..], b"lo", b"eth0"].iter().position(|known| *known == &name[..]).unwrap_or(0);
             ctx.inet_mut(file)?.kept.set(SOL_SOCKET, SO_BINDTODEVICE, index as i32);
         }
+        (SOL_SOCKET, SO_PASSCRED | SO_PASSSEC | SO_PASSPIDFD | SO_PASSRIGHTS) => {
+            read_number(&ctx.process.memory, level, value, len)?;
+            return Err(NO_SENDER.into());
+        }
         (SOL_SOCKET, SO_DETACH_FILTER) => return Err(Errno::ENOENT.into()),
         // Advice, and what has had no effect since Linux 2.4.
         (SOL_SOCKET, SO_BSDCOMPAT | SO_CNX_ADVICE) => {
@@ -226,7 +232,13 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
         (SOL_TCP, TCP_ULP) => return Err(Errno::ENOENT.into()),
         (SOL_TCP, TCP_FASTOPEN_CONNECT) => return Err(Errno::EOPNOTSUPP.into()),
         (SOL_IP, IP_OPTIONS_OPTION) if len == 0 => {}
-        (SOL_IP, IP_ADD_MEMBERSHIP | IP_DROP_MEMBERSHIP) => return Err(Errno::ENODEV.into()),
+        (SOL_IP, IP_ADD_MEMBERSHIP | IP_DROP_MEMBERSHIP) => return refuse_membership(ctx, file, option, value, len),
+        (SOL_IP, IP_UNBLOCK_SOURCE..=IP_DROP_SOURCE_MEMBERSHIP | IP_ROUTER_ALERT) => return Err(Errno::EINVAL.into()),
+        (SOL_IP, IP_MULTICAST_TTL | IP_RECVFRAGSIZE) if ctx.inet(file)?.is_stream => return Err(Errno::EINVAL.into()),
+        (
+            SOL_IP,
+            IP_FREEBIND | IP_TRANSPARENT | IP_MINTTL | IP_MULTICAST_TTL | IP_MULTICAST_LOOP | IP_MULTICAST_ALL,
+        ) if len == 0 => return Err(Errno::EINVAL.into()),
         (SOL_IP, IP_MULTICAST_IF) => set_multicast_interface(ctx, file, value, len)?,
         (SOL_RAW | SOL_ICMPV6, _) | (SOL_IP, IP_HDRINCL) => {
             return raw_options::set(ctx, file, level, option, value, len);
@@ -252,6 +264,11 @@ pub(super) fn set_number(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i3
                 // -1 is the default (`do_ip_setsockopt`).
                 let ttl = if number == -1 { 64 } else { u8::try_from(number).map_err(|_| Errno::EINVAL)? };
                 return set_in_stack(ctx, id, SocketOption::TimeToLive(ttl));
+            }
+            IP_MULTICAST_ALL | IP_RECVERR_RFC4884 if !(0..=1).contains(&number) => return Err(Errno::EINVAL),
+            IP_MULTICAST_TTL if number == -1 => {
+                ctx.inet_mut(file)?.kept.set(level, option, 1);
+                return Ok(());
             }
             _ => {}
         }
@@ -330,6 +347,24 @@ fn set_multicast_interface(ctx: &mut Ctx<'_>, file: FileId, value: u64, len: usi
     Ok(())
 }
 
+/// IP_ADD_MEMBERSHIP and its opposite, ip(7): no interface takes part in multicast. EPROTO for streams, EINVAL, ENODEV,
+/// EADDRNOTAVAIL.
+fn refuse_membership(ctx: &mut Ctx<'_>, file: FileId, option: i32, value: u64, len: usize) -> SysResult {
+    if ctx.inet(file)?.is_stream {
+        return Err(Errno::EPROTO.into());
+    }
+    if len < size_of::<IpMreq>() {
+        return Err(Errno::EINVAL.into());
+    }
+    let group: [u8; 4] = ctx.process.memory.read_value(value)?;
+    Err(match option {
+        IP_DROP_MEMBERSHIP => Errno::EADDRNOTAVAIL,
+        _ if Ipv4Addr::from(group).is_multicast() => Errno::ENODEV,
+        _ => Errno::EINVAL,
+    }
+    .into())
+}
+
 /// SO_RCVTIMEO and SO_SNDTIMEO (`sock_set_timeout`): zero is no limit, a negative one has passed already. EDOM for microseconds
 /// out of range.
 pub(crate) fn read_timeout(memory: &AddressSpace, value: u64, len: usize) -> Result<Option<SimDuration>, Outcome> {
@@ -376,7 +411,17 @@ fn congestion_control(name: &[u8]) -> Result<CongestionControl, Errno> {
 /// getsockopt(2).
 pub fn get(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64, len_address: u64) -> SysResult {
     let len: i32 = ctx.process.memory.read_value(len_address)?;
-    let len = usize::try_from(len).map_err(|_| Errno::EINVAL)?;
+    let InetSocket { family, kind, .. } = *ctx.inet(file)?;
+    if !has_level(level, family, kind) {
+        // `do_ip_getsockopt`, `ipv6_getsockopt`.
+        return Err(if family == Family::V4 { Errno::EOPNOTSUPP } else { Errno::ENOPROTOOPT }.into());
+    }
+    let len = match usize::try_from(len) {
+        Ok(len) => len,
+        // `do_ipv6_getsockopt` takes it as unsigned.
+        Err(_) if level == SOL_IPV6 => usize::MAX,
+        Err(_) => return Err(Errno::EINVAL.into()),
+    };
     let answer = answer(ctx, file, level, option, len)?;
     write_answer(&ctx.process.memory, level, value, len_address, len, &answer)
 }
@@ -416,9 +461,6 @@ fn timeval(timeout: Option<SimDuration>) -> Answer {
 
 fn answer(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, len: usize) -> Result<Answer, Errno> {
     let socket = ctx.inet(file)?.clone();
-    if !has_level(level, socket.family, socket.kind) {
-        return Err(Errno::EOPNOTSUPP);
-    }
     match level {
         SOL_SOCKET => socket_answer(ctx, &socket, option, len),
         SOL_TCP => tcp_answer(ctx, &socket, option),
@@ -513,7 +555,8 @@ fn socket_answer(ctx: &mut Ctx<'_>, socket: &InetSocket, option: i32, len: usize
         SO_BPF_EXTENSIONS => number(BPF_EXTENSIONS),
         // There is no filter.
         SO_ATTACH_FILTER => Answer::new(),
-        SO_PEERGROUPS => return Err(Errno::ENODATA),
+        SO_PASSCRED | SO_PASSSEC | SO_PASSPIDFD | SO_PASSRIGHTS => return Err(NO_SENDER),
+        SO_PEERGROUPS | SO_PEERPIDFD => return Err(Errno::ENODATA),
         SO_SNDBUFFORCE | SO_RCVBUFFORCE => return Err(Errno::ENOPROTOOPT),
         SO_BINDTOIFINDEX => number(socket.kept.get(SOL_SOCKET, SO_BINDTODEVICE).unwrap_or(0)),
         SO_BINDTODEVICE => match socket.kept.get(SOL_SOCKET, SO_BINDTODEVICE).unwrap_or(0) {
@@ -572,6 +615,19 @@ fn ip_answer(ctx: &mut Ctx<'_>, socket: &InetSocket, option: i32) -> Result<Answ
             return Ok(number(if local { 65_535 } else { ctx.kernel.net.stack.config().mtu.into() }));
         }
         IP_OPTIONS_OPTION => return Ok(Answer::new()),
+        IP_PKTOPTIONS if socket.is_stream => return Ok(Answer::new()),
+        IP_ROUTER_ALERT | IP_NODEFRAG => return Ok(number(0)),
+        IP_HDRINCL if !matches!(socket.kind, Kind::Raw(_)) => return Ok(number(0)),
+        // `inet_create` asks for all groups, `inet6_create` does not.
+        IP_MULTICAST_ALL => {
+            let default = i32::from(socket.family == Family::V4);
+            return Ok(number(socket.kept.get(SOL_IP, option).unwrap_or(default)));
+        }
+        // What `inet_num` holds: of others than raw sockets the port.
+        IP_PROTOCOL if !matches!(socket.kind, Kind::Raw(_)) => {
+            let local = ctx.kernel.net.stack.local_name(socket.id).map_err(errno)?;
+            return Ok(number(local.port().into()));
+        }
         IP_PROTOCOL => return Ok(number(protocol_of(socket))),
         IP_MULTICAST_IF => return Ok(number(socket.kept.get(SOL_IP, IP_MULTICAST_IF).unwrap_or(0))),
         _ => return common_answer(ctx, socket, SOL_IP, option),

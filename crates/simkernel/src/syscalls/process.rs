@@ -235,11 +235,11 @@ pub(super) fn prctl(ctx: &mut Ctx<'_>, [option, a, b, c, d, _]: [u64; 6]) -> Sys
             Ok(0)
         }
         PR_SET_PDEATHSIG if a == 0 || Signal::from_raw(a as i32).is_some() => {
-            ctx.process.parent_death_signal = a as i32;
+            ctx.thread.parent_death_signal = a as i32;
             Ok(0)
         }
         PR_GET_PDEATHSIG => {
-            memory.write_value(a, &ctx.process.parent_death_signal)?;
+            memory.write_value(a, &ctx.thread.parent_death_signal)?;
             Ok(0)
         }
         PR_SET_DUMPABLE if a <= 1 => {

@@ -115,6 +115,18 @@ fn flagged(ctx: &mut Ctx<'_>, args: [u64; 6]) -> Result<(FileId, Option<u64>, Us
     Ok((file, position, buffers))
 }
 
+/// SIGPIPE for who writes where nobody reads; sockets of messages raise none.
+pub(super) fn raise_broken_pipe(ctx: &mut Ctx<'_>, file: FileId) {
+    let silent = match &ctx.kernel.files[file].kind {
+        FileKind::Inet(socket) => !socket.is_stream,
+        FileKind::Unix(id) => ctx.kernel.unix_socket(*id).is_ok_and(|socket| socket.kind != crate::unix::Kind::Stream),
+        _ => false,
+    };
+    if !silent {
+        ctx.raise(Signal::SIGPIPE);
+    }
+}
+
 /// RWF_APPEND: at the end, wherever the file's offset is; that moves only if the caller gave no position.
 fn append(ctx: &mut Ctx<'_>, file: FileId, fd: u64, position: Option<u64>, buffers: &UserBuffers) -> SysResult {
     let end = ctx.kernel.regular_size(file)?;
@@ -228,7 +240,7 @@ pub(crate) fn write_from(ctx: &mut Ctx<'_>, fd: u64, buffers: &UserBuffers, posi
                 return finish_partial(total, Err(wait_for(ctx, id, Events::WRITABLE)));
             }
             Err(Errno::EPIPE) => {
-                ctx.raise(Signal::SIGPIPE);
+                raise_broken_pipe(ctx, id);
                 return finish_partial(total, Err(Errno::EPIPE.into()));
             }
             Err(errno) => return finish_partial(total, Err(errno.into())),
@@ -413,7 +425,7 @@ fn copy(
         let written = match ctx.kernel.try_write(out, &mut &chunk.data[..], to.map(|p| p + done), ctx.now) {
             Ok(written) => written,
             Err(Errno::EPIPE) => {
-                ctx.raise(Signal::SIGPIPE);
+                raise_broken_pipe(ctx, out);
                 return Err(Errno::EPIPE.into());
             }
             Err(errno) => return Err(errno.into()),

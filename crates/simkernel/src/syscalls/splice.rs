@@ -2,7 +2,7 @@
 //! programs use it.
 
 use super::proc_write::write_bytes;
-use super::read_write::{finish_partial, read_into, wait_for};
+use super::read_write::{finish_partial, raise_broken_pipe, read_into, wait_for};
 use crate::ctx::Ctx;
 use crate::files::FileKind;
 use crate::files::pipe::PipeEnd;
@@ -106,6 +106,11 @@ fn drain(
         let bytes = pipe.peek((len - done).min(CHUNK));
         if bytes.is_empty() {
             let wait = done == 0 && pipe.has_writers();
+            let unread = |to: PipeEnd| !ctx.kernel.pipes[to.pipe.0 as usize].has_readers();
+            if !wait && done == 0 && pipe_end(ctx, output).is_some_and(unread) {
+                raise_broken_pipe(ctx, output);
+                break Err(Errno::EPIPE.into());
+            }
             break if wait { wait_unless(ctx, input, Events::READABLE, nonblocking) } else { Ok(0) };
         }
         let result = match ctx.kernel.files[output].kind {
@@ -124,7 +129,7 @@ fn drain(
             }
             Err(errno) => {
                 if errno == Errno::EPIPE && done == 0 {
-                    ctx.raise(Signal::SIGPIPE);
+                    raise_broken_pipe(ctx, output);
                 }
                 break Err(errno.into());
             }

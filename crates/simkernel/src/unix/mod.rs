@@ -215,7 +215,7 @@ impl Kernel {
         }
     }
 
-    fn unix_socket(&self, id: UnixId) -> Result<&UnixSocket, Errno> {
+    pub(crate) fn unix_socket(&self, id: UnixId) -> Result<&UnixSocket, Errno> {
         self.unix.get(id).ok_or(Errno::EBADF)
     }
 

@@ -45,7 +45,7 @@ impl Stack {
         let tuple = conn.tuple;
         let settings = conn.settings.clone();
         let asked = Endpoint::any(settings.family);
-        let socket = TcpSocket { settings, local, asked, hold, role: Role::Connection(Box::new(conn)) };
+        let socket = TcpSocket { settings, local, asked, hold, role: Role::Connection(Box::new(conn)), error: None };
         let id = self.insert(Kind::Tcp(Box::new(socket)));
         self.connections.insert(tuple, id.index);
         id.index

@@ -106,6 +106,8 @@ struct TcpSocket {
     asked: Endpoint,
     hold: Hold,
     role: Role,
+    /// What a connection that connect(2) dissolved leaves behind for the next call.
+    error: Option<SocketError>,
 }
 
 enum Role {

@@ -78,6 +78,7 @@ impl Stack {
             local: tuple.local,
             asked: tuple.local,
             hold: Hold::None,
+            error: None,
             role: Role::Listener(Listener::new(backlog, self.config.max_syn_backlog)),
         };
         let id = self.insert(Kind::Tcp(Box::new(socket)));

@@ -18,7 +18,7 @@ impl Stack {
     pub fn tcp_socket(&mut self, family: Family) -> SocketId {
         let settings = self.tcp_settings(family);
         let any = Endpoint::any(family);
-        let socket = TcpSocket { settings, local: any, asked: any, hold: Hold::None, role: Role::Idle };
+        let socket = TcpSocket { settings, local: any, asked: any, hold: Hold::None, role: Role::Idle, error: None };
         self.insert(Kind::Tcp(Box::new(socket)))
     }
 
@@ -171,6 +171,7 @@ impl Stack {
         self.retire(id.index);
         let socket = self.tcp(id)?;
         socket.local = tuple.local;
+        socket.error = None;
         let conn = Connection::connect(now, tuple, interface, config, socket.settings.clone(), draw);
         socket.role = Role::Connection(Box::new(conn));
         self.connections.insert(tuple, id.index);
@@ -225,11 +226,13 @@ impl Stack {
             }
             return Ok(());
         }
+        let mut error = self.tcp(id)?.error.take();
         if matches!(self.tcp(id)?.role, Role::Listener(_)) {
             self.abort_children(now, id);
             self.unlisten(id.index);
         } else if let Some(conn) = self.connection_at(id.index) {
             let (tuple, reset, live) = (conn.tuple, conn.reset_header(now), conn.state.synchronised());
+            error = if conn.state.is_torn() { Some(SocketError::ConnectionReset) } else { conn.error.take() };
             conn.finish();
             if live {
                 self.push_reset(tuple, reset);
@@ -239,11 +242,15 @@ impl Stack {
         self.retire(id.index);
         let socket = self.tcp(id)?;
         socket.role = Role::Idle;
+        socket.error = error;
         socket.local.addr = socket.asked.addr;
         if socket.asked.port == 0 && !matches!(socket.hold, Hold::Shared { .. }) {
             let hold = std::mem::replace(&mut socket.hold, Hold::None);
             socket.local.port = 0;
             self.tcp_ports.release(hold, id.index);
+        }
+        if error.is_some() {
+            self.post(id.index, Readiness::ERROR | Readiness::HANGUP);
         }
         Ok(())
     }
@@ -261,7 +268,9 @@ impl Stack {
     /// Writes to a connection: takes what fits and says how much. `more` is MSG_MORE. Errors: `WouldBlock`, `BrokenPipe`,
     /// `NotConnected`, or the connection's own error, once.
     pub fn send(&mut self, now: SimTime, id: SocketId, mut bytes: Bytes, more: bool) -> Result<usize, SocketError> {
-        let Some(conn) = self.tcp(id)?.connection() else { return Err(SocketError::BrokenPipe) };
+        let socket = self.tcp(id)?;
+        let left = socket.error.take();
+        let Some(conn) = socket.connection() else { return Err(left.unwrap_or(SocketError::BrokenPipe)) };
         if let Some(error) = conn.error.take() {
             return Err(error);
         }
@@ -298,7 +307,12 @@ impl Stack {
         peek: bool,
         sink: &mut dyn FnMut(&[u8]) -> usize,
     ) -> Result<usize, SocketError> {
-        let Some(conn) = self.tcp(id)?.connection() else { return Err(SocketError::NotConnected) };
+        let socket = self.tcp(id)?;
+        let conn = match &mut socket.role {
+            Role::Connection(conn) => conn,
+            Role::Idle => return Err(socket.error.take().unwrap_or(SocketError::NotConnected)),
+            Role::Listener(_) => return Err(SocketError::NotConnected),
+        };
         if conn.rcv.queue.ready_bytes() == 0 {
             // Behind a FIN there is nothing but the end (SOCK_DONE): an error is for who writes, or asks for it.
             if let Some(error) = conn.error.take_if(|_| !conn.rcv.fin_received) {
@@ -383,6 +397,7 @@ impl Stack {
             Some(Kind::Udp(socket)) => socket.readiness(),
             Some(Kind::Tcp(socket)) => match &mut socket.role {
                 // A socket that was never connected counts as hung up (tcp_poll).
+                Role::Idle if socket.error.is_some() => Readiness::ERROR | Readiness::HANGUP | Readiness::WRITABLE,
                 Role::Idle => Readiness::HANGUP | Readiness::WRITABLE,
                 Role::Listener(listener) if listener.ready.is_empty() => Readiness::empty(),
                 Role::Listener(_) => Readiness::READABLE,
@@ -395,7 +410,7 @@ impl Stack {
     /// SO_ERROR: the pending error, which is cleared.
     pub fn take_error(&mut self, id: SocketId) -> Option<SocketError> {
         match &mut self.slot_mut(id)?.kind {
-            Kind::Tcp(socket) => socket.connection()?.error.take(),
+            Kind::Tcp(socket) => socket.error.take().or_else(|| socket.connection()?.error.take()),
             Kind::Udp(socket) => socket.error.take(),
             Kind::TimeWait(..) => None,
         }

@@ -40,6 +40,19 @@ impl State {
     pub fn synchronised(self) -> bool {
         !matches!(self, State::SynSent | State::SynReceived | State::Closed)
     }
+    /// Ending the connection now takes something from the peer that it was to get (`tcp_need_reset`), or the handshake's answer from
+    /// the program.
+    pub fn is_torn(self) -> bool {
+        matches!(
+            self,
+            State::SynSent
+                | State::SynReceived
+                | State::Established
+                | State::CloseWait
+                | State::FinWait1
+                | State::FinWait2
+        )
+    }
     /// The program may still write.
     pub fn may_send(self) -> bool {
         matches!(self, State::Established | State::CloseWait)
