@@ -249,6 +249,7 @@ mod tests {
             segments: vec![segment],
             relro: None,
             span: bytes,
+            executable_stack: false,
         }
     }
 
