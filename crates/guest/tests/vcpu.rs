@@ -12,13 +12,9 @@ struct Machine {
     code: u64,
 }
 
-/// A guest whose code is `code`, at the start of executable memory, with its stack pointer set.
-fn machine(host: u32, code: &[u8]) -> Machine {
-    map_arenas().unwrap();
-    let worker = Worker::new().unwrap();
-    let mut region = HostRegion::new(host, 64);
-    let mut space = AddressSpace::new(&mut region).unwrap();
-    let request = MapRequest {
+/// Two pages with all rights.
+fn executable() -> MapRequest<'static> {
+    MapRequest {
         hint: 0,
         bytes: 8192,
         prot: PROT_ALL,
@@ -26,8 +22,16 @@ fn machine(host: u32, code: &[u8]) -> Machine {
         fixed: false,
         no_replace: false,
         backing: Backing::Anonymous,
-    };
-    let at = space.mmap(&mut region, &request).unwrap();
+    }
+}
+
+/// A guest whose code is `code`, at the start of executable memory, with its stack pointer set.
+fn machine(host: u32, code: &[u8]) -> Machine {
+    map_arenas().unwrap();
+    let worker = Worker::new().unwrap();
+    let mut region = HostRegion::new(host, 64);
+    let mut space = AddressSpace::new(&mut region).unwrap();
+    let at = space.mmap(&mut region, &executable()).unwrap();
     space.write(at, code).unwrap();
     assert!(space.allow_execution(at) && space.allow_execution(at + 4096));
     let mut vcpu = Vcpu::new();
@@ -498,6 +502,14 @@ fn code_is_prepared_when_it_is_executed_for_the_first_time_and_after_changes() {
         }
     }
     assert_eq!(m.space.reaches_of_generated_code(0, u64::MAX, MadeCode::Any), ["rdrand in generated code"]);
+    // Other memory at the same place begins anew.
+    m.space.munmap(m.code, 8192).unwrap();
+    let request = MapRequest { hint: m.code, fixed: true, ..executable() };
+    assert_eq!(m.space.mmap(&mut m.region, &request), Ok(m.code));
+    m.space.write(m.code, &[0x0f, 0xc7, 0xf0, 0xc3]).unwrap();
+    m.vcpu.registers_mut().rip = m.code;
+    let Exit::Fault(fault) = m.vcpu.run(&mut m.worker) else { panic!("executed unprepared") };
+    assert!(m.space.waits_for_execution(&fault));
     m.space.release(&mut m.region);
 }
 

@@ -12,8 +12,8 @@ use tcpip::{SocketError, SocketId, TcpState};
 
 const QUESTION: usize = 3;
 const ANSWER: usize = 20_000;
-/// What timers may be late by: they tick by the millisecond.
-const SLACK: SimDuration = SimDuration::from_millis(2);
+/// What a tail loss probe waits for beyond two round trips, and what a step of the clock here may be late by.
+const SLACK: SimDuration = SimDuration::from_millis(4);
 
 /// One connection's life.
 struct Life {
@@ -87,7 +87,7 @@ fn silence(net: &mut Net, side: usize, id: SocketId) -> Option<String> {
     let info = net.stacks[side].tcp_info(now, id).ok()?;
     // An acknowledgement starts the timeout anew; a tail loss probe waits for two round trips, which a steady one makes longer than that.
     let quiet = info.last_data_sent.min(info.last_ack_recv);
-    let patience = info.rto.max(info.rtt.saturating_mul(2)).saturating_add(SLACK).saturating_add(SLACK);
+    let patience = info.rto.max(info.rtt.saturating_mul(2)).saturating_add(SLACK);
     let is_open = !matches!(info.state, TcpState::SynSent | TcpState::SynReceived);
     let late = is_open && info.unacked > 0 && quiet > patience;
     late.then(|| format!("side {side} is silent for {quiet}, with a timeout of {}, at {now}", info.rto))

@@ -145,6 +145,25 @@ fn goodput_over_losses_is_that_of_linux() {
     }
 }
 
+/// Over 100 Mbit/s and a round trip of 40 ms.
+#[test]
+fn a_flow_carries_a_window_per_round_trip_and_no_more() {
+    for buffer in [65_536, 262_144, 1_048_576] {
+        // Half of the buffer is window; no flow exceeds a window per round trip, nor the link.
+        let bound = (f64::from(buffer / 2) * 8.0 / 0.040 / 1e6).min(96.6);
+        for loss in [0.0, 0.0001, 0.001, 0.01] {
+            let link = Link { loss, ..Link::new(ms(20), 100, 250_000) };
+            let mut net = Net::with(link, 9, |config| {
+                (config.recv_buffer, config.recv_autotune) = (buffer, false);
+            });
+            let rate = goodput(&mut net, 10);
+            println!("buffer {buffer} loss {loss}: {rate:.2} Mbit/s");
+            assert!(rate <= bound * 1.02, "buffer {buffer} loss {loss}: {rate:.2} Mbit/s, above {bound}");
+            assert!(loss > 0.0 || rate >= bound * 0.85, "buffer {buffer}: {rate:.2} Mbit/s, far below {bound}");
+        }
+    }
+}
+
 #[test]
 fn same_seed_gives_the_same_packets() {
     let trace = |seed| {

@@ -22,6 +22,7 @@ use super::{AddressSpace, PROT_EXEC, PROT_READ, PROT_WRITE};
 use crate::copy;
 use crate::image::{PAGE, page_down, page_up};
 use crate::vcpu::FaultInfo;
+use std::collections::BTreeMap;
 
 /// The rights to plain memory.
 pub(super) const PLAIN: u8 = PROT_READ | PROT_WRITE;
@@ -346,18 +347,25 @@ impl AddressSpace {
     /// Makes the page around an address executable, if the guest may execute it. Whether it is.
     pub fn allow_execution(&mut self, address: u64) -> bool {
         let Some(rights) = self.rights_of_code(address) else { return false };
-        let Some((_, &Vma { start, end, .. })) = self.vmas.find(address) else { return false };
+        let Some((_, &Vma { start, end, prot, .. })) = self.vmas.find(address) else { return false };
         let page = page_down(address);
         let turns = self.code_turns.borrow().get(&page).is_none_or(|turns| *turns < CODE_TURNS);
         let rights = if turns { rights & !PROT_WRITE | PROT_EXEC } else { rights | PROT_EXEC };
         // Where the machine has no mapping left for a page alone, its neighbours become executable too.
-        for (from, to, rights) in [(page, page + PAGE, rights), (start, end, rights | PROT_WRITE)] {
+        for (from, to, rights) in [(page, page + PAGE, rights), (start, end, real_rights(prot))] {
             if real::protect(from, to - from, rights) {
                 self.note_rights(from, to, rights);
                 return true;
             }
         }
         false
+    }
+
+    /// Something else is mapped there: what is known of the code that it held is void.
+    pub(super) fn forget_code(&mut self, start: u64, end: u64) {
+        remove_range(self.code_turns.get_mut(), start, end);
+        remove_range(&mut self.code_changes, start, end);
+        remove_range(&mut self.tamed, start, end);
     }
 
     /// Whether an address lies in code that was executed, and that the guest may write to.
@@ -484,6 +492,13 @@ impl AddressSpace {
     fn close_plain(&mut self, vma: &Vma) -> Result<(), MapError> {
         let plain = self.real.pieces(vma.start, vma.end).into_iter().filter(|piece| piece.kind.is_none());
         plain.collect::<Vec<_>>().iter().try_for_each(|piece| self.close(piece.start, piece.end))
+    }
+}
+
+fn remove_range<T>(map: &mut BTreeMap<u64, T>, start: u64, end: u64) {
+    let keys: Vec<u64> = map.range(start..end).map(|(at, _)| *at).collect();
+    for at in keys {
+        map.remove(&at);
     }
 }
 

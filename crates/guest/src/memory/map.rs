@@ -181,6 +181,7 @@ impl AddressSpace {
         let end = start + bytes;
         let &MapRequest { shared, prot, .. } = request;
         self.reuse.mapped(start, end);
+        self.forget_code(start, end);
         let grows = !shared && matches!(request.backing, Backing::Growing);
         let kind = match request.backing {
             Backing::Anonymous | Backing::Stack | Backing::Growing if shared => {

@@ -9,7 +9,7 @@ use base::{SimDuration, SimTime};
 /// beta_cubic = 0.7 (section 4.6), in 1024ths.
 const BETA: u64 = 717;
 const BETA_SCALE: u64 = 1024;
-/// C = 0.4 (section 5), in 1024ths of a segment for each 1/1024 s cubed: 41 / 1024 for each tenth.
+/// C = 0.4 (section 5), in 1024ths.
 const C: u64 = 410;
 /// Ticks of 1/1024 s.
 const CLOCK_SHIFT: u32 = 10;
@@ -84,7 +84,11 @@ impl Cubic {
     }
 
     fn tick(&self, at: SimTime) -> u64 {
-        (u128::from(at.as_nanos()) * u128::from(self.hz) / 1_000_000_000) as u64
+        self.ticks(at.as_nanos())
+    }
+
+    fn ticks(&self, nanoseconds: u64) -> u64 {
+        (u128::from(nanoseconds) * u128::from(self.hz) / 1_000_000_000) as u64
     }
 
     /// A timeout: nothing is known any more.
@@ -103,8 +107,9 @@ impl Cubic {
 
     /// The application paused: the cubic curve must not have grown meanwhile (section 4.2).
     pub fn resumed_after(&mut self, idle: SimDuration) {
+        let ticks = self.ticks(idle.as_nanos());
         if let Some(epoch) = &mut self.epoch {
-            *epoch += u128::from(idle.as_nanos()).saturating_mul(self.hz.into()) as u64 / 1_000_000_000;
+            *epoch += ticks;
         }
     }
 
