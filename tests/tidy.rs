@@ -12,6 +12,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("scenario", &["base", "topology"]),
     ("engine", &["base"]),
     ("tcpip", &["base"]),
+    ("interface", &["base", "tcpip"]),
     ("linux-abi", &["base"]),
     ("guest", &["base"]),
     ("symbols", &[]),

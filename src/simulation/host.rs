@@ -1,12 +1,14 @@
-//! A simulated host as the engine runs it: kernel, network stack, access links, captures, and the events that drive them.
+//! A simulated host as the engine runs it: kernel, network stack, interface, and the events that drive them.
 
 use super::accounting::{Doing, LiveProcesses};
+use super::tap::Tap;
 use super::worker::SimWorker;
 use base::map::FastMap;
 use base::{HostId, Rng, SimDuration, SimTime};
 use engine::{EventKey, EventQueue, Outbox};
+use interface::{Counters, Departure, Interface};
 use recorder::log::Level;
-use recorder::{Capture, Direction, HostDigest, Traffic, TrafficMeter, record};
+use recorder::{Traffic, TrafficMeter, record};
 use simkernel::exec::ProcessSpec;
 use simkernel::host::Slice;
 use simkernel::process::{ExitRecord, ExitStatus};
@@ -14,9 +16,9 @@ use simkernel::{Kernel, Pid};
 use std::net::IpAddr;
 use std::sync::Arc;
 use tcpip::Packet;
-use topology::{Downlink, Fate, Sent, Topology, Uplink};
+use topology::{Fate, Topology};
 
-/// A packet between two hosts' access links.
+/// A packet between two hosts' interfaces.
 #[derive(Debug)]
 pub struct InFlight {
     packet: Packet,
@@ -28,25 +30,16 @@ pub struct InFlight {
 /// experiment's own actions.
 #[derive(Debug)]
 enum HostEvent {
-    /// A packet reaches the downlink's router.
+    /// A packet reaches the router before the host's downlink.
     Arrival(InFlight),
-    /// A packet has passed the downlink.
-    Delivery(Packet),
     /// Process `n` of the host's plan starts.
     Start(usize),
     /// Process `n` of the host's plan gets its shutdown signal.
     Shutdown(usize),
-    /// The uplink's backlog has gone down.
-    Transmit,
 }
 
 const CLASS_PACKET: u8 = 0;
 const CLASS_ACTION: u8 = 1;
-const CLASS_TRANSMIT: u8 = 2;
-
-/// The stack holds packets back while the uplink has this much (or two packets) to send, as tcp_limit_output_bytes does on
-/// Linux: a bulk sender then loses nothing in its own host's queue.
-const UPLINK_BACKLOG: SimDuration = SimDuration::from_millis(1);
 
 /// The simulated time that guests' output may wait in buffers: whoever looks at a run under way sees what is not older.
 const OUTPUT_DELAY: SimDuration = SimDuration::from_secs(10);
@@ -72,27 +65,22 @@ pub struct Network {
     pub host_at: FastMap<IpAddr, HostId>,
 }
 
-/// Packets of one host, by what became of them.
+/// Packets of one host that left its interface and arrived nowhere.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct PacketCounts {
-    pub sent: u64,
-    pub sent_bytes: u64,
-    pub delivered: u64,
-    pub delivered_bytes: u64,
+pub struct Gone {
+    /// By the network's loss.
     pub lost: u64,
-    pub dropped: u64,
+    /// To addresses that no host has.
     pub unroutable: u64,
 }
 
-impl PacketCounts {
-    fn traffic(&self) -> Traffic {
-        Traffic {
-            rx_bytes: self.delivered_bytes,
-            tx_bytes: self.sent_bytes,
-            rx_packets: self.delivered,
-            tx_packets: self.sent,
-            dropped_packets: self.dropped,
-        }
+fn traffic(counters: Counters) -> Traffic {
+    Traffic {
+        rx_bytes: counters.delivered_bytes,
+        tx_bytes: counters.sent_bytes,
+        rx_packets: counters.delivered,
+        tx_packets: counters.sent,
+        dropped_packets: counters.dropped,
     }
 }
 
@@ -101,25 +89,20 @@ pub struct SimHost {
     pub name: String,
     pub kernel: Kernel,
     pub guests: Vec<Guest>,
-    pub digest: HostDigest,
-    pub counts: PacketCounts,
-    pub capture: Option<Capture>,
-    pub loopback_capture: Option<Capture>,
+    pub tap: Tap,
+    pub interface: Interface,
+    pub gone: Gone,
     pub events_handled: u64,
     /// Stop for a debugger before the first guest starts.
     pub pause_before_start: Option<fn(&str)>,
     pub traffic: Option<TrafficMeter>,
     pub live: LiveProcesses,
     network: Arc<Network>,
-    uplink: Uplink<Packet>,
-    downlink: Downlink,
     links_random: Rng,
     events: EventQueue<HostEvent>,
-    transmit_scheduled: bool,
     output_limit_told: bool,
     /// When what guests wrote goes to the files at the latest.
     next_flush: SimTime,
-    headers: Vec<u8>,
 }
 
 impl SimHost {
@@ -128,8 +111,7 @@ impl SimHost {
         name: String,
         kernel: Kernel,
         network: Arc<Network>,
-        uplink: Uplink<Packet>,
-        downlink: Downlink,
+        interface: Interface,
         links_random: Rng,
     ) -> SimHost {
         SimHost {
@@ -137,23 +119,18 @@ impl SimHost {
             name,
             kernel,
             guests: Vec::new(),
-            digest: HostDigest::new(),
-            counts: PacketCounts::default(),
-            capture: None,
-            loopback_capture: None,
+            tap: Tap::new(),
+            interface,
+            gone: Gone::default(),
             events_handled: 0,
             pause_before_start: None,
             traffic: None,
             live: LiveProcesses::default(),
             network,
-            uplink,
-            downlink,
             links_random,
             events: EventQueue::new(id),
-            transmit_scheduled: false,
             output_limit_told: false,
             next_flush: SimTime::ZERO + OUTPUT_DELAY,
-            headers: Vec::with_capacity(128),
         }
     }
 
@@ -172,7 +149,7 @@ impl SimHost {
             self.events.next_time(),
             self.kernel.next_timer(),
             self.kernel.net.stack.next_deadline(),
-            self.uplink.next_departure(),
+            self.interface.next_deadline(),
         ];
         candidates.into_iter().flatten().min()
     }
@@ -180,27 +157,41 @@ impl SimHost {
     fn handle(&mut self, event: HostEvent, now: SimTime, worker: &mut SimWorker) {
         match event {
             HostEvent::Arrival(in_flight) => self.arrive(in_flight, now, worker),
-            HostEvent::Delivery(packet) => self.receive(packet, now, worker),
             HostEvent::Start(index) => self.start(index, now, worker),
             HostEvent::Shutdown(index) => self.shut_down(index, now, worker),
-            HostEvent::Transmit => self.transmit_scheduled = false,
+        }
+    }
+
+    /// Handles what has happened by now, in its order: deliveries of the interface, and events.
+    fn catch_up(&mut self, now: SimTime, worker: &mut SimWorker) {
+        self.interface.handle_deadline(now);
+        loop {
+            let event = self.events.next_time().filter(|time| *time <= now);
+            let delivery = self.interface.next_delivery().filter(|time| *time <= now);
+            if delivery.is_some_and(|delivery| event.is_none_or(|event| delivery <= event)) {
+                self.take_deliveries(now, delivery, worker);
+            } else if event.is_some()
+                && let Some(event) = self.events.pop()
+            {
+                self.events_handled += 1;
+                self.handle(event.event, now, worker);
+            } else {
+                return;
+            }
         }
     }
 
     fn arrive(&mut self, in_flight: InFlight, now: SimTime, worker: &mut SimWorker) {
-        let bytes = in_flight.packet.wire_len() as u64;
-        match self.downlink.receive(now, bytes, in_flight.serialized) {
-            Ok(at) if at <= now => self.receive(in_flight.packet, now, worker),
-            Ok(at) => self.events.schedule(at, CLASS_PACKET, HostEvent::Delivery(in_flight.packet)),
-            Err(topology::Dropped) => self.counts.dropped += 1,
-        }
+        self.interface.receive(now, in_flight.packet, in_flight.serialized);
+        self.take_deliveries(now, Some(now), worker);
     }
 
-    fn receive(&mut self, packet: Packet, now: SimTime, worker: &mut SimWorker) {
-        self.counts.delivered += 1;
-        self.counts.delivered_bytes += packet.wire_len() as u64;
-        capture(&mut self.capture, &packet, now, Direction::Inbound, worker);
-        self.kernel.receive_packet(now, packet);
+    /// Gives the kernel what the host has by `until`.
+    fn take_deliveries(&mut self, now: SimTime, until: Option<SimTime>, worker: &mut SimWorker) {
+        while let Some(packet) = until.and_then(|until| self.interface.poll_delivery(until)) {
+            self.tap.inbound(now, &packet, worker);
+            self.kernel.receive_packet(now, packet);
+        }
     }
 
     fn start(&mut self, index: usize, now: SimTime, worker: &mut SimWorker) {
@@ -235,9 +226,9 @@ impl SimHost {
     fn settle(&mut self, mut now: SimTime, horizon: SimTime, outbox: &mut Outbox<InFlight>, worker: &mut SimWorker) {
         loop {
             worker.activity.set(Doing::Kernel);
-            let until = [Some(horizon), self.events.next_time(), self.uplink.next_departure()];
+            let until = [Some(horizon), self.events.next_time(), self.interface.next_deadline()];
             let until = until.into_iter().flatten().min().unwrap_or(horizon);
-            let slice = Slice { until, line_is_free: !self.transmit_scheduled };
+            let slice = Slice { until, line_is_free: !self.interface.is_full() };
             now = self.kernel.run_threads(&mut worker.guest, now, slice);
             worker.activity.set(Doing::Stack);
             let woke = self.kernel.settle_network(now);
@@ -273,13 +264,9 @@ impl SimHost {
         }
     }
 
-    /// Packets of the host with itself take no time and no link; captures and the digest have them all the same.
     fn record_loopback(&mut self, worker: &mut SimWorker) {
         for (time, packet) in self.kernel.net.stack.take_loopback_seen() {
-            self.headers.clear();
-            packet.emit_headers(&mut self.headers);
-            self.digest.packet(time, &self.headers, &[&packet.payload]);
-            capture(&mut self.loopback_capture, &packet, time, Direction::Outbound, worker);
+            self.tap.loopback(time, &packet, worker);
         }
     }
 
@@ -291,7 +278,7 @@ impl SimHost {
                 (format!("was killed by {name}"), 256 + signal)
             }
         };
-        self.digest.exit(exit.at, exit.pid.0, status);
+        self.tap.digest.exit(exit.at, exit.pid.0, status);
         let guest = self.guests.iter_mut().find(|guest| guest.pid == Some(exit.pid));
         let path = guest.as_ref().map_or("a child process", |guest| guest.path.as_str());
         record!(worker.log, Level::Info, exit.at, self.id, "process {} ({path}) {text}", exit.pid.0);
@@ -301,75 +288,34 @@ impl SimHost {
         }
     }
 
-    /// Moves packets from the stack to the uplink while it takes them.
+    /// Moves packets from the stack to the interface while it has room, and from there to the other hosts.
     fn transmit(&mut self, now: SimTime, outbox: &mut Outbox<InFlight>, worker: &mut SimWorker) {
-        while let Some((departure, packet)) = self.uplink.pop(now) {
-            self.depart(departure, packet, now, outbox);
-        }
         loop {
-            let backlog = self.uplink.backlog(now);
-            let two_packets = self.uplink.serialization(now, 3000);
-            if backlog > UPLINK_BACKLOG.max(two_packets) {
-                if !self.transmit_scheduled && self.kernel.net.stack.wants_transmit() {
-                    self.transmit_scheduled = true;
-                    let later = now + SimDuration::from_nanos(backlog.as_nanos() / 2);
-                    self.events.schedule(later, CLASS_TRANSMIT, HostEvent::Transmit);
+            while let Some(departure) = self.interface.poll_departure(now) {
+                self.depart(departure, outbox);
+            }
+            if !self.interface.has_room(now) {
+                if self.kernel.net.stack.wants_transmit() {
+                    self.interface.wait_for_room(now);
                 }
                 return;
             }
             let Some(packet) = self.kernel.poll_transmit(now) else { return };
-            self.headers.clear();
-            packet.emit_headers(&mut self.headers);
-            self.digest.packet(now, &self.headers, &[&packet.payload]);
-            capture(&mut self.capture, &packet, now, Direction::Outbound, worker);
-            self.counts.sent += 1;
-            self.counts.sent_bytes += packet.wire_len() as u64;
-            match self.uplink.send(now, flow_of(&packet), packet.wire_len() as u64, packet) {
-                Sent::Departs(departure, packet) => self.depart(departure, packet, now, outbox),
-                Sent::Queued => {}
-                Sent::Dropped(_) => self.counts.dropped += 1,
-            }
+            self.tap.outbound(now, &packet, worker);
+            self.interface.send(now, packet);
         }
     }
 
-    fn depart(&mut self, departure: SimTime, packet: Packet, now: SimTime, outbox: &mut Outbox<InFlight>) {
+    /// Carries a packet to the interface that it is for, unless the network loses it.
+    fn depart(&mut self, departure: Departure, outbox: &mut Outbox<InFlight>) {
+        let Departure { at, packet, serialized } = departure;
         let Some(&to) = self.network.host_at.get(&packet.ip.dst) else {
-            self.counts.unroutable += 1;
+            self.gone.unroutable += 1;
             return;
         };
-        match self.network.topology.fate(self.id, to, departure, &mut self.links_random) {
-            Fate::Arrives(delay) => {
-                let serialized = self.uplink.serialization(now, packet.wire_len() as u64);
-                outbox.send(to, departure + delay, InFlight { packet, serialized });
-            }
-            _ => self.counts.lost += 1,
-        }
-    }
-}
-
-/// What round-robin takes turns between: connections and sockets, by their ports and peer.
-fn flow_of(packet: &Packet) -> u64 {
-    let ports = match &packet.transport {
-        tcpip::Transport::Tcp(tcp) => (u64::from(tcp.src_port) << 16) | u64::from(tcp.dst_port),
-        tcpip::Transport::Udp(udp) => (1 << 32) | (u64::from(udp.src_port) << 16) | u64::from(udp.dst_port),
-        _ => 2 << 32,
-    };
-    let peer = match packet.ip.dst {
-        IpAddr::V4(v4) => v4.to_bits(),
-        IpAddr::V6(v6) => v6.segments().iter().fold(0u32, |sum, word| sum.rotate_left(5) ^ u32::from(*word)),
-    };
-    ports ^ (u64::from(peer) << 33)
-}
-
-fn capture(capture: &mut Option<Capture>, packet: &Packet, now: SimTime, direction: Direction, worker: &mut SimWorker) {
-    let Some(open) = capture else { return };
-    let mut bytes = Vec::with_capacity(packet.wire_len());
-    packet.emit(&mut bytes);
-    if let Err(error) = open.packet(now, direction, &bytes, &[], &mut worker.outputs) {
-        worker.fail(error.to_string());
-        record!(worker.log, Level::Error, now, None::<HostId>, "{error}; this capture ends here");
-        if let Some(Err(error)) = capture.take().map(|capture| capture.cut(&mut worker.outputs)) {
-            worker.fail(error.to_string());
+        match self.network.topology.fate(self.id, to, at, &mut self.links_random) {
+            Fate::Arrives(delay) => outbox.send(to, at + delay, InFlight { packet, serialized }),
+            Fate::Lost => self.gone.lost += 1,
         }
     }
 }
@@ -393,15 +339,11 @@ impl engine::Host for SimHost {
             // Where calls take time, threads have come further than some timers that they set.
             let now = next.max(self.kernel.now);
             if let Some(meter) = &mut self.traffic {
-                let counts = &self.counts;
-                meter.advance(now, || counts.traffic());
+                let counters = self.interface.counters();
+                meter.advance(now, || traffic(counters));
             }
             self.kernel.fire_timers(now);
-            while self.events.next_time().is_some_and(|time| time <= now) {
-                let Some(event) = self.events.pop() else { break };
-                self.events_handled += 1;
-                self.handle(event.event, now, worker);
-            }
+            self.catch_up(now, worker);
             self.settle(now, horizon, outbox, worker);
             if now >= self.next_flush {
                 self.next_flush = now + OUTPUT_DELAY;
@@ -409,7 +351,7 @@ impl engine::Host for SimHost {
             }
         }
         if let Some(meter) = &self.traffic {
-            meter.publish(self.counts.traffic());
+            meter.publish(traffic(self.interface.counters()));
         }
         worker.activity.set(Doing::Engine);
     }

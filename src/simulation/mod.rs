@@ -6,6 +6,7 @@ mod host;
 mod monitor;
 mod standstill;
 mod summary;
+mod tap;
 mod worker;
 
 pub use summary::{FinalGuest, GuestState, RunError, Summary, Verdict};
@@ -14,12 +15,13 @@ use accounting::{Accounting, LiveProcesses};
 use base::wall::WallClock;
 use base::{HostId, SeedTree, SimDuration, SimTime};
 use host::{Guest, Network, SimHost};
+use interface::{Discipline, Interface, Rates};
 use monitor::Monitor;
 use recorder::log::{Level, LogHost};
 use recorder::{
     Capture, DataDirectory, HostDirectory, Log, LogFormat, LogWriter, OutputPool, TrafficBoard, TrafficMeter, record,
 };
-use scenario::{FinalState, HostPlan, Plan, ProcessPlan, UserPlan};
+use scenario::{FinalState, HostPlan, Plan, ProcessPlan, QueueDiscipline, UserPlan};
 use simkernel::exec::ProcessSpec;
 use simkernel::host::{Addresses, CallCost, NetworkSettings};
 use simkernel::{Credentials, DebugTarget, HostConfig, HostName, HostNames, Kernel};
@@ -31,7 +33,6 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
-use topology::{Downlink, Uplink};
 use worker::SimWorker;
 
 /// Where the log goes.
@@ -343,21 +344,26 @@ fn build_host(
     let mut kernel = Kernel::new(config);
     kernel.net.stack.watch_loopback();
     let link = plan.topology.link(host.id);
-    let bootstrap_end = plan.topology.bootstrap_end();
-    let uplink = Uplink::new(link.up, plan.experimental.interface_qdisc, bootstrap_end);
-    let downlink = Downlink::new(link.down, bootstrap_end);
+    let rates = Rates { up: link.up, down: link.down };
+    let interface = Interface::new(rates, discipline(plan), plan.topology.bootstrap_end());
     let links = seeds.stream(&host.name, "links");
-    let mut sim = SimHost::new(host.id, host.name.clone(), kernel, network.clone(), uplink, downlink, links);
+    let mut sim = SimHost::new(host.id, host.name.clone(), kernel, network.clone(), interface, links);
     if host.options.pcap_enabled {
         let snap = u32::try_from(host.options.pcap_capture_size.0).unwrap_or(u32::MAX);
         let mut create = |name| Capture::create(folder.capture_file(name), name, snap, plan.general.start_date, pool);
-        sim.capture = Some(create("eth0")?);
-        sim.loopback_capture = Some(create("lo")?);
+        sim.tap.capture(create("eth0")?, create("lo")?);
     }
     for process in &host.processes {
         sim.add_guest(guest_of(process, &working_directory), process.start_time, process.shutdown_time);
     }
     Ok(sim)
+}
+
+fn discipline(plan: &Plan) -> Discipline {
+    match plan.experimental.interface_qdisc {
+        QueueDiscipline::Fifo => Discipline::Fifo,
+        QueueDiscipline::RoundRobin => Discipline::RoundRobin,
+    }
 }
 
 fn guest_of(process: &ProcessPlan, working_directory: &Path) -> Guest {

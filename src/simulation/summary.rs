@@ -152,11 +152,11 @@ pub(super) fn conclude(
     for mut host in hosts {
         host.kernel.flush_outputs();
         host.kernel.look_at_living_code();
-        for capture in [host.capture.take(), host.loopback_capture.take()].into_iter().flatten() {
-            losses.note("a capture", capture.close(&mut pool));
+        for closed in host.tap.close(&mut pool) {
+            losses.note("a capture", closed);
         }
         digest_outputs(&mut host, simulated, losses);
-        digest.host(&host.name, &host.digest);
+        digest.host(&host.name, &host.tap.digest);
         guests.extend(host.guests.iter().map(|guest| final_guest(&host, guest)));
         crash_reports.extend(reports_of(&host));
         count(&mut stats, &mut interferences, &host);
@@ -190,7 +190,7 @@ fn digest_outputs(host: &mut SimHost, simulated: SimTime, losses: &mut Losses) {
             Some("stderr") => recorder::Stream::Stderr,
             _ => continue,
         };
-        host.digest.output(simulated, index, stream, &output.content_hash());
+        host.tap.digest.output(simulated, index, stream, &output.content_hash());
         index += 1;
     }
 }
@@ -225,12 +225,12 @@ fn final_guest(host: &SimHost, guest: &Guest) -> FinalGuest {
 }
 
 fn count(stats: &mut SimStats, all: &mut Interferences, host: &SimHost) {
-    let counts = host.counts;
+    let counts = host.interface.counters();
     let network: &mut NetworkStats = &mut stats.gnomon.network;
     network.packets_sent += counts.sent;
     network.packets_delivered += counts.delivered;
-    network.packets_lost += counts.lost;
-    network.packets_dropped += counts.dropped + counts.unroutable;
+    network.packets_lost += host.gone.lost;
+    network.packets_dropped += counts.dropped + host.gone.unroutable;
     network.bytes_sent += counts.sent_bytes;
     network.bytes_delivered += counts.delivered_bytes;
     stats.gnomon.events += host.events_handled;

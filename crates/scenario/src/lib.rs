@@ -37,7 +37,6 @@ pub use load::{LONGEST_EXPERIMENT, load, load_file};
 pub use options::{Experimental, General, HostOptions, NetworkOptions, OptionSpec, Role, options};
 pub use overrides::Overrides;
 pub use plan::{FinalState, GraphPlan, GraphSource, HostPlan, Plan, ProcessPlan};
-pub use setting::{CpuSpeed, Kind, LogLevel, OpenFiles, Scheduler, StraceMode};
+pub use setting::{CpuSpeed, Kind, LogLevel, OpenFiles, QueueDiscipline, Scheduler, StraceMode};
 pub use signal::Signal;
-pub use topology::Discipline;
 pub use users::UserPlan;

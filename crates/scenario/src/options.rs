@@ -2,9 +2,8 @@
 //! default, role and help text. The reader of files, the command line, its help, the documentation and
 //! `processed-config.yaml` all follow from it.
 
-use crate::setting::{CpuSpeed, Kind, LogLevel, OpenFiles, Scalar, Scheduler, Setting, StraceMode};
+use crate::setting::{CpuSpeed, Kind, LogLevel, OpenFiles, QueueDiscipline, Scalar, Scheduler, Setting, StraceMode};
 use base::{ByteSize, SimDuration, StartDate};
-use topology::Discipline;
 
 /// What an option does here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,7 +168,7 @@ section! {
     Experimental in "experimental" {
         compute_budget: Option<SimDuration> = "10 sec", Works, None,
             "The processor time that a guest may take between two system calls; beyond it, its computing takes simulated time and the run cannot be repeated to the bit; null: any";
-        interface_qdisc: Discipline = "fifo", Works, None,
+        interface_qdisc: QueueDiscipline = "fifo", Works, None,
             "The order in which a host's interface sends what its sockets hand over";
         max_unapplied_cpu_latency: SimDuration = "1 us",
             NoEffect("the clock of a guest moves with each call"), None,

@@ -4,7 +4,6 @@ use crate::suggest::remedy;
 use crate::yaml::{is_null, quoted};
 use base::quantity::{exact_duration, parse_byte_size, parse_duration};
 use base::{ByteSize, SimDuration, StartDate};
-use topology::Discipline;
 
 /// A scalar as it was given.
 #[derive(Clone, Copy, Debug)]
@@ -271,6 +270,13 @@ pub enum Scheduler {
     ThreadPerHost,
 }
 
+/// In which order an interface sends what its host's sockets have handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueDiscipline {
+    Fifo,
+    RoundRobin,
+}
+
 /// Whether guests' system calls are logged, and whether without what differs between runs of other simulators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StraceMode {
@@ -295,9 +301,9 @@ choice!(StraceMode {
     "standard" => StraceMode::Standard,
     "deterministic" => StraceMode::Deterministic,
 });
-choice!(Discipline {
-    "fifo" => Discipline::Fifo,
-    "round-robin" => Discipline::RoundRobin,
+choice!(QueueDiscipline {
+    "fifo" => QueueDiscipline::Fifo,
+    "round-robin" => QueueDiscipline::RoundRobin,
 });
 
 #[cfg(test)]

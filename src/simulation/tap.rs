@@ -1,0 +1,68 @@
+//! What is seen of a host's packets: its digest, and its captures where the experiment wants them. Both see a packet of `eth0` as it
+//! passes the interface; which moment that is, `crates/interface` decides.
+
+use super::worker::SimWorker;
+use base::{HostId, SimTime};
+use recorder::log::Level;
+use recorder::{Capture, Direction, HostDigest, OutputPool, record};
+use tcpip::Packet;
+
+/// One host's observer.
+#[derive(Debug)]
+pub struct Tap {
+    pub digest: HostDigest,
+    eth0: Option<Capture>,
+    lo: Option<Capture>,
+    headers: Vec<u8>,
+}
+
+impl Tap {
+    pub fn new() -> Tap {
+        Tap { digest: HostDigest::new(), eth0: None, lo: None, headers: Vec::with_capacity(128) }
+    }
+
+    pub fn capture(&mut self, eth0: Capture, lo: Capture) {
+        (self.eth0, self.lo) = (Some(eth0), Some(lo));
+    }
+
+    /// A packet that leaves the host.
+    pub fn outbound(&mut self, now: SimTime, packet: &Packet, worker: &mut SimWorker) {
+        self.digest(now, packet);
+        write(&mut self.eth0, packet, now, Direction::Outbound, worker);
+    }
+
+    /// A packet that has come. It is in its sender's digest.
+    pub fn inbound(&mut self, now: SimTime, packet: &Packet, worker: &mut SimWorker) {
+        write(&mut self.eth0, packet, now, Direction::Inbound, worker);
+    }
+
+    /// A packet of the host to itself, which takes no time and no line.
+    pub fn loopback(&mut self, now: SimTime, packet: &Packet, worker: &mut SimWorker) {
+        self.digest(now, packet);
+        write(&mut self.lo, packet, now, Direction::Outbound, worker);
+    }
+
+    fn digest(&mut self, now: SimTime, packet: &Packet) {
+        self.headers.clear();
+        packet.emit_headers(&mut self.headers);
+        self.digest.packet(now, &self.headers, &[&packet.payload]);
+    }
+
+    /// Ends the captures.
+    pub fn close(&mut self, pool: &mut OutputPool) -> impl Iterator<Item = recorder::Result<()>> {
+        [self.eth0.take(), self.lo.take()].into_iter().flatten().map(|capture| capture.close(pool))
+    }
+}
+
+fn write(capture: &mut Option<Capture>, packet: &Packet, now: SimTime, direction: Direction, worker: &mut SimWorker) {
+    let Some(open) = capture else { return };
+    let mut bytes = Vec::with_capacity(packet.wire_len());
+    packet.emit(&mut bytes);
+    if let Err(error) = open.packet(now, direction, &bytes, &[], &mut worker.outputs) {
+        worker.fail(error.to_string());
+        record!(worker.log, Level::Error, now, None::<HostId>, "{error}; this capture ends here");
+        if let Some(Err(error)) = capture.take().map(|capture| capture.cut(&mut worker.outputs)) {
+            worker.fail(error.to_string());
+        }
+    }
+}
