@@ -6,7 +6,7 @@ use super::worker::SimWorker;
 use base::map::FastMap;
 use base::{HostId, Rng, SimDuration, SimTime};
 use engine::{EventKey, EventQueue, Outbox};
-use interface::{Counters, Departure, Interface};
+use interface::{Counters, Departure, Frame, Interface};
 use recorder::log::Level;
 use recorder::{Traffic, TrafficMeter, record};
 use simkernel::exec::ProcessSpec;
@@ -292,6 +292,7 @@ impl SimHost {
     fn transmit(&mut self, now: SimTime, outbox: &mut Outbox<InFlight>, worker: &mut SimWorker) {
         loop {
             while let Some(departure) = self.interface.poll_departure(now) {
+                self.tap.outbound(now, &departure.packet, worker);
                 self.depart(departure, outbox);
             }
             if !self.interface.has_room(now) {
@@ -301,8 +302,7 @@ impl SimHost {
                 return;
             }
             let Some(packet) = self.kernel.poll_transmit(now) else { return };
-            self.tap.outbound(now, &packet, worker);
-            self.interface.send(now, packet);
+            self.interface.send(now, Frame::new(packet));
         }
     }
 

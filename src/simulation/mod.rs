@@ -15,7 +15,7 @@ use accounting::{Accounting, LiveProcesses};
 use base::wall::WallClock;
 use base::{HostId, SeedTree, SimDuration, SimTime};
 use host::{Guest, Network, SimHost};
-use interface::{Discipline, Interface, Rates};
+use interface::{Discipline, Interface};
 use monitor::Monitor;
 use recorder::log::{Level, LogHost};
 use recorder::{
@@ -344,8 +344,13 @@ fn build_host(
     let mut kernel = Kernel::new(config);
     kernel.net.stack.watch_loopback();
     let link = plan.topology.link(host.id);
-    let rates = Rates { up: link.up, down: link.down };
-    let interface = Interface::new(rates, discipline(plan), plan.topology.bootstrap_end());
+    let interface = Interface::new(interface::Config {
+        up: link.up,
+        down: link.down,
+        discipline: discipline(host.options.qdisc.unwrap_or(plan.experimental.interface_qdisc)),
+        bootstrap_end: plan.topology.bootstrap_end(),
+        perturbation: seeds.stream(&host.name, "interface").next_u64(),
+    });
     let links = seeds.stream(&host.name, "links");
     let mut sim = SimHost::new(host.id, host.name.clone(), kernel, network.clone(), interface, links);
     if host.options.pcap_enabled {
@@ -359,10 +364,13 @@ fn build_host(
     Ok(sim)
 }
 
-fn discipline(plan: &Plan) -> Discipline {
-    match plan.experimental.interface_qdisc {
+fn discipline(name: QueueDiscipline) -> Discipline {
+    match name {
         QueueDiscipline::Fifo => Discipline::Fifo,
         QueueDiscipline::RoundRobin => Discipline::RoundRobin,
+        QueueDiscipline::PfifoFast => Discipline::PfifoFast,
+        QueueDiscipline::FqCodel => Discipline::FqCodel,
+        QueueDiscipline::Fq => Discipline::Fq,
     }
 }
 

@@ -1,24 +1,27 @@
 //! The interface as a whole: both directions, what waits in them, and when something happens next.
 
-use crate::flow::flow_of;
-use crate::link::{Discipline, Downlink, Dropped, Sent, Uplink};
+use crate::downlink::{Downlink, Dropped};
+use crate::frame::Frame;
+use crate::qdisc::Discipline;
+use crate::uplink::{Completion, Uplink};
 use base::{Bandwidth, SimDuration, SimTime};
 use std::collections::VecDeque;
 use tcpip::Packet;
 
-/// The stack holds packets back while the uplink has this much (or two packets) to send, as tcp_limit_output_bytes does on
-/// Linux: a bulk sender then loses nothing in its own host's queue.
-const UPLINK_BACKLOG: SimDuration = SimDuration::from_millis(1);
-const TWO_PACKETS: u64 = 2 * crate::wire::MTU_BYTES;
-
-/// Of an access link's lines.
+/// What an interface is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rates {
+pub struct Config {
+    /// Rates of the access link's lines, more than 0.
     pub up: Bandwidth,
     pub down: Bandwidth,
+    pub discipline: Discipline,
+    /// Until then lines take no time and lose nothing.
+    pub bootstrap_end: SimTime,
+    /// A random number, by which flows are spread over queues.
+    pub perturbation: u64,
 }
 
-/// A packet that leaves.
+/// A packet that leaves. It passes the interface in the moment in which it is polled: captures see it then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Departure {
     /// When its last bit has left.
@@ -31,7 +34,7 @@ pub struct Departure {
 /// Packets by what became of them here. Bytes are those of IP packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Handed over by the stack.
+    /// On the line.
     pub sent: u64,
     pub sent_bytes: u64,
     pub delivered: u64,
@@ -43,24 +46,21 @@ pub struct Counters {
 /// One host's `eth0`.
 #[derive(Clone, Debug)]
 pub struct Interface {
-    uplink: Uplink<Packet>,
+    uplink: Uplink,
     downlink: Downlink,
-    /// On the line, and not reported yet.
-    departing: VecDeque<(SimTime, Packet)>,
     /// Behind the router, in the order in which the host gets them.
     arriving: VecDeque<(SimTime, Packet)>,
     /// When there will be room again for somebody who waits for it.
     room_at: Option<SimTime>,
+    /// But for what the uplink drops.
     counters: Counters,
 }
 
 impl Interface {
-    /// Until `bootstrap_end` lines take no time and lose nothing.
-    pub fn new(rates: Rates, discipline: Discipline, bootstrap_end: SimTime) -> Interface {
+    pub fn new(config: Config) -> Interface {
         Interface {
-            uplink: Uplink::new(rates.up, discipline, bootstrap_end),
-            downlink: Downlink::new(rates.down, bootstrap_end),
-            departing: VecDeque::new(),
+            uplink: Uplink::new(config.up, config.discipline, config.bootstrap_end, config.perturbation),
+            downlink: Downlink::new(config.down, config.bootstrap_end),
             arriving: VecDeque::new(),
             room_at: None,
             counters: Counters::default(),
@@ -68,40 +68,12 @@ impl Interface {
     }
 
     pub fn counters(&self) -> Counters {
-        self.counters
+        Counters { dropped: self.counters.dropped + self.uplink.drops(), ..self.counters }
     }
 
     /// When something happens here without anybody's doing: a departure, a delivery, or room for who waits for it.
     pub fn next_deadline(&self) -> Option<SimTime> {
-        [self.uplink.next_departure(), self.next_delivery(), self.room_at].into_iter().flatten().min()
-    }
-
-    /// Whether the stack may hand over a packet. If not, and it has some, call `wait_for_room`.
-    pub fn has_room(&self, now: SimTime) -> bool {
-        self.uplink.backlog(now) <= UPLINK_BACKLOG.max(self.uplink.serialization(now, TWO_PACKETS))
-    }
-
-    /// Makes a deadline of the moment at which half of what fills the uplink has left.
-    pub fn wait_for_room(&mut self, now: SimTime) {
-        let half = SimDuration::from_nanos(self.uplink.backlog(now).as_nanos() / 2);
-        self.room_at.get_or_insert(now + half);
-    }
-
-    /// Whether somebody waits for room.
-    pub fn is_full(&self) -> bool {
-        self.room_at.is_some()
-    }
-
-    /// Takes a packet from the stack.
-    pub fn send(&mut self, now: SimTime, packet: Packet) {
-        let bytes = packet.wire_len() as u64;
-        self.counters.sent += 1;
-        self.counters.sent_bytes += bytes;
-        match self.uplink.send(now, flow_of(&packet), bytes, packet) {
-            Sent::Departs(at, packet) => self.departing.push_back((at, packet)),
-            Sent::Queued => {}
-            Sent::Dropped(_) => self.counters.dropped += 1,
-        }
+        [self.uplink.next_deadline(), self.next_delivery(), self.room_at].into_iter().flatten().min()
     }
 
     /// To be called when time has passed: whoever waited for room may try again.
@@ -109,11 +81,43 @@ impl Interface {
         self.room_at = self.room_at.filter(|at| *at > now);
     }
 
-    /// The next packet that goes onto the line.
+    /// Whether the stack may hand over a packet that nothing waits before. If not, and it has some, call `wait_for_room`.
+    pub fn has_room(&self, now: SimTime) -> bool {
+        self.uplink.is_free(now)
+    }
+
+    /// Makes a deadline of the moment at which half of what the line has to send has left.
+    pub fn wait_for_room(&mut self, now: SimTime) {
+        self.room_at.get_or_insert(self.uplink.half_empty_at(now));
+    }
+
+    /// Whether somebody waits for room.
+    pub fn is_full(&self) -> bool {
+        self.room_at.is_some()
+    }
+
+    /// Takes a packet from the stack. The queue discipline decides what becomes of it.
+    pub fn send(&mut self, now: SimTime, frame: Frame) {
+        self.uplink.send(now, frame);
+    }
+
+    /// The next packet that goes onto the line. To be called after `send`, and at deadlines, until there is none.
     pub fn poll_departure(&mut self, now: SimTime) -> Option<Departure> {
-        let (at, packet) = self.departing.pop_front().or_else(|| self.uplink.pop(now))?;
-        let serialized = self.uplink.serialization(now, packet.wire_len() as u64);
-        Some(Departure { at, packet, serialized })
+        let (at, Frame { packet, .. }) = self.uplink.poll(now)?;
+        let bytes = packet.wire_len() as u64;
+        self.counters.sent += 1;
+        self.counters.sent_bytes += bytes;
+        Some(Departure { at, packet, serialized: self.uplink.serialization(now, bytes) })
+    }
+
+    /// When `poll_completion` has something to give. It is no deadline of `next_deadline`: whoever waits for it asks.
+    pub fn next_completion(&self) -> Option<SimTime> {
+        self.uplink.next_completion()
+    }
+
+    /// A frame with a flow whose last bit has left by now, or which a queue has dropped.
+    pub fn poll_completion(&mut self, now: SimTime) -> Option<Completion> {
+        self.uplink.poll_completion(now)
     }
 
     /// Takes a packet that has come to the router before the downlink, having taken `serialized` on its sender's line.
@@ -136,5 +140,73 @@ impl Interface {
         self.counters.delivered += 1;
         self.counters.delivered_bytes += packet.wire_len() as u64;
         Some(packet)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::qdisc::tests::{frame, ms, us};
+
+    fn interface(up: u64, down: u64) -> Interface {
+        Interface::new(Config {
+            up: Bandwidth::from_bits_per_sec(up),
+            down: Bandwidth::from_bits_per_sec(down),
+            discipline: Discipline::FqCodel,
+            bootstrap_end: SimTime::ZERO,
+            perturbation: 1,
+        })
+    }
+
+    fn sent(interface: &mut Interface, now: SimTime) -> Vec<Departure> {
+        std::iter::from_fn(|| interface.poll_departure(now)).collect()
+    }
+
+    #[test]
+    fn a_packet_takes_the_slower_line_once() {
+        let mut sender = interface(10_000_000, 1_000_000);
+        let mut receiver = interface(1_000_000, 1_000_000);
+        sender.send(ms(1), frame(1, 1_500, 0));
+        let left = sent(&mut sender, ms(1)).remove(0);
+        assert_eq!((left.at, left.serialized), (us(2_200), SimDuration::from_micros(1_200)));
+        let arrival = left.at + SimDuration::from_millis(50);
+        receiver.receive(arrival, left.packet.clone(), left.serialized);
+        // 12 ms in all, of which 1.2 were the sender's.
+        assert_eq!(receiver.poll_delivery(arrival), None);
+        assert_eq!(receiver.next_deadline(), Some(us(52_200 + 10_800)));
+        assert_eq!(receiver.poll_delivery(us(63_000)), Some(left.packet));
+        assert_eq!(receiver.next_deadline(), None);
+        let counters = receiver.counters();
+        assert_eq!((counters.delivered, counters.delivered_bytes, counters.dropped), (1, 1_500, 0));
+    }
+
+    #[test]
+    fn whoever_waits_for_room_hears_of_it() {
+        let mut sender = interface(1_000_000, 1_000_000);
+        for i in 0..3 {
+            assert!(sender.has_room(SimTime::ZERO));
+            sender.send(SimTime::ZERO, frame(1, 1_500, i));
+        }
+        assert!(!sender.has_room(SimTime::ZERO) && !sender.is_full());
+        assert_eq!((sent(&mut sender, SimTime::ZERO).len(), sender.next_deadline()), (3, None));
+        sender.wait_for_room(SimTime::ZERO);
+        assert_eq!((sender.is_full(), sender.next_deadline()), (true, Some(ms(18))));
+        sender.handle_deadline(ms(17));
+        assert!(sender.is_full());
+        sender.handle_deadline(ms(18));
+        assert!(!sender.is_full() && sender.has_room(ms(18)));
+    }
+
+    #[test]
+    fn what_is_dropped_is_counted_in_both_directions() {
+        let mut interface = interface(1_000_000, 1_000_000);
+        (0..10_300).for_each(|i| interface.send(SimTime::ZERO, frame(u64::from(i) % 50, 100, i)));
+        // 31 of 100 bytes fill 24 ms of the line; the others are 29 too many for fq_codel, which drops 64 then.
+        assert_eq!(interface.counters().dropped, 64);
+        let packet = frame(1, 1_500, 0).packet;
+        (0..1_100).for_each(|_| interface.receive(SimTime::ZERO, packet.clone(), SimDuration::ZERO));
+        assert!(interface.counters().dropped >= 64 + 99, "{:?}", interface.counters());
+        assert_eq!(interface.counters().sent, 0);
+        assert_eq!(sent(&mut interface, SimTime::ZERO).len() as u64, interface.counters().sent);
     }
 }

@@ -49,15 +49,20 @@ impl Wire {
     }
 }
 
-/// How much a queue before a line may hold, as the time that the line needs for it: 1,000 full packets (Linux's default
-/// `txqueuelen`, tc-codel(8)'s default `limit`) or 100 ms (one
-/// round trip of a long path, the classic size of a router's buffer), whichever is more.
+/// How much a queue with drop-tail may hold before a line, as the time that the line needs for it: 1,000 full packets (Linux's default
+/// `txqueuelen`, tc-codel(8)'s default `limit`) or 100 ms (one round trip of a long path, the classic size of a router's buffer),
+/// whichever is more.
 pub(crate) fn queue_limit(rate: Bandwidth) -> SimDuration {
     rate.transmission_time(1_000 * MTU_BYTES).max(SimDuration::from_millis(100))
 }
 
+/// The same in bytes.
+pub(crate) fn queue_limit_bytes(rate: Bandwidth) -> u64 {
+    (1_000 * MTU_BYTES).max(rate.bits_per_sec() / 80)
+}
+
 /// The largest packet of an access link, in bytes with its IP header.
-pub const MTU_BYTES: u64 = 1_500;
+pub(crate) const MTU_BYTES: u64 = 1_500;
 
 #[cfg(test)]
 mod tests {

@@ -160,6 +160,8 @@ section! {
             "How much of each packet is captured";
         pcap_enabled: bool = "false", Works, None,
             "Whether each host's packets are captured";
+        qdisc: Option<QueueDiscipline> = "null", Works, None,
+            "The queue discipline of a host's interface (docs/network-model.md); null: experimental.interface_qdisc";
     }
 }
 
@@ -168,8 +170,8 @@ section! {
     Experimental in "experimental" {
         compute_budget: Option<SimDuration> = "10 sec", Works, None,
             "The processor time that a guest may take between two system calls; beyond it, its computing takes simulated time and the run cannot be repeated to the bit; null: any";
-        interface_qdisc: QueueDiscipline = "fifo", Works, None,
-            "The order in which a host's interface sends what its sockets hand over";
+        interface_qdisc: QueueDiscipline = "fq_codel", Works, None,
+            "The queue discipline of hosts' interfaces: in which order they send what sockets hand over (docs/network-model.md)";
         max_unapplied_cpu_latency: SimDuration = "1 us",
             NoEffect("the clock of a guest moves with each call"), None,
             "How much execution time may gather before the clock of a guest moves";
@@ -270,8 +272,9 @@ mod tests {
             ("host_option_defaults.open_files", "1024"),
             ("host_option_defaults.pcap_capture_size", "65535 B"),
             ("host_option_defaults.pcap_enabled", "false"),
+            ("host_option_defaults.qdisc", "null"),
             ("experimental.compute_budget", "10 sec"),
-            ("experimental.interface_qdisc", "fifo"),
+            ("experimental.interface_qdisc", "fq_codel"),
             ("experimental.max_unapplied_cpu_latency", "1 us"),
             ("experimental.memory_limit", "null"),
             ("experimental.native_preemption_enabled", "false"),

@@ -162,6 +162,7 @@ impl NotNull for SimDuration {}
 impl NotNull for ByteSize {}
 impl NotNull for String {}
 impl NotNull for LogLevel {}
+impl NotNull for QueueDiscipline {}
 impl NotNull for CpuSpeed {}
 
 /// How fast a simulated processor is.
@@ -275,6 +276,9 @@ pub enum Scheduler {
 pub enum QueueDiscipline {
     Fifo,
     RoundRobin,
+    PfifoFast,
+    FqCodel,
+    Fq,
 }
 
 /// Whether guests' system calls are logged, and whether without what differs between runs of other simulators.
@@ -304,6 +308,9 @@ choice!(StraceMode {
 choice!(QueueDiscipline {
     "fifo" => QueueDiscipline::Fifo,
     "round-robin" => QueueDiscipline::RoundRobin,
+    "pfifo_fast" => QueueDiscipline::PfifoFast,
+    "fq_codel" => QueueDiscipline::FqCodel,
+    "fq" => QueueDiscipline::Fq,
 });
 
 #[cfg(test)]

@@ -93,6 +93,16 @@ fn wrong_units_and_values_name_what_is_right() {
             "  log_level: warn\nnetwork:",
             "exp.yaml:3:14: general.log_level: 'warn' is not allowed here; use one of error, warning, info, debug, trace",
         ),
+        (
+            "network:",
+            "experimental: { interface_qdisc: pfifo-fast }\nnetwork:",
+            "exp.yaml:3:34: experimental.interface_qdisc: 'pfifo-fast' is not allowed here; did you mean 'pfifo_fast'?",
+        ),
+        (
+            "network:",
+            "host_option_defaults: { qdisc: cake }\nnetwork:",
+            "exp.yaml:3:32: host_option_defaults.qdisc: 'cake' is not allowed here; use one of fifo, round-robin, pfifo_fast, fq_codel, fq",
+        ),
         ("network:", "  progress: yes\nnetwork:", "exp.yaml:3:13: general.progress: 'yes' is neither true nor false"),
         (
             "network:",

@@ -67,7 +67,7 @@ hosts:
       expected_final_state: { signaled: 9 }
   relay2:
     <<: *relay
-    host_options: { pcap_enabled: true, log_level: null, open_files: 64 }
+    host_options: { pcap_enabled: true, log_level: null, open_files: 64, qdisc: fq }
     processes:
     - *process
   relay10:
@@ -107,6 +107,7 @@ fn a_real_experiment_means_what_it_says() {
     assert_eq!(relay2.bandwidth_up, Bandwidth::from_bits_per_sec(81_920 * 1024));
     assert!(relay2.options.pcap_enabled && !web.options.pcap_enabled);
     assert_eq!((relay2.options.log_level, web.options.log_level), (None, Some(LogLevel::Trace)));
+    assert_eq!((relay2.options.qdisc, web.options.qdisc), (Some(QueueDiscipline::Fq), None));
     assert_eq!(web.options.pcap_capture_size, ByteSize(100));
     assert_eq!((relay2.options.open_files, web.options.open_files), (OpenFiles(64), OpenFiles(4096)));
 

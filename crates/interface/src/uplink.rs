@@ -1,0 +1,270 @@
+//! The way out of a host: a queue discipline, and the line behind it.
+//!
+//! The line takes packets from the queue while it has less than a millisecond (or two full packets) to send, and takes the next ones
+//! when half of that is gone: so much a driver's ring holds under byte queue limits on Linux, and what lies in it is no longer in the
+//! queue's hands. A packet's departure is known when the line takes it, and exact; a queue costs an event for each half of a ring.
+
+use crate::frame::Frame;
+use crate::qdisc::{Discipline, Queue};
+use crate::wire::{MTU_BYTES, Wire};
+use base::{Bandwidth, SimDuration, SimTime};
+use std::collections::VecDeque;
+
+/// How much the line takes in advance.
+const RING: SimDuration = SimDuration::from_millis(1);
+const RING_PACKETS: u64 = 2;
+
+/// A frame of this socket is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    pub flow: u64,
+    /// As [`Frame`] said it.
+    pub charge: u32,
+}
+
+impl Completion {
+    fn of(frame: &Frame) -> Option<Completion> {
+        let Frame { flow, charge, .. } = *frame;
+        flow.filter(|_| charge > 0).map(|flow| Completion { flow, charge })
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Uplink {
+    wire: Wire,
+    ring: SimDuration,
+    queue: Queue,
+    bootstrap_end: SimTime,
+    /// On the line, and not reported yet.
+    departing: VecDeque<(SimTime, Frame)>,
+    /// When their last bit leaves, in that order.
+    completions: VecDeque<(SimTime, Completion)>,
+    dropped: Vec<Frame>,
+    drops: u64,
+    /// When the line takes the next packets from the queue.
+    refill_at: Option<SimTime>,
+}
+
+impl Uplink {
+    /// `rate` must be more than 0. Until `bootstrap_end` every packet departs at once.
+    pub(crate) fn new(rate: Bandwidth, discipline: Discipline, bootstrap_end: SimTime, perturbation: u64) -> Uplink {
+        Uplink {
+            wire: Wire::new(rate),
+            ring: RING.max(rate.transmission_time(RING_PACKETS * MTU_BYTES)),
+            queue: Queue::new(discipline, rate, perturbation),
+            bootstrap_end,
+            departing: VecDeque::new(),
+            completions: VecDeque::new(),
+            dropped: Vec::new(),
+            drops: 0,
+            refill_at: None,
+        }
+    }
+
+    /// Takes a frame of the stack. Calls must come in the order of time.
+    pub(crate) fn send(&mut self, now: SimTime, frame: Frame) {
+        if now < self.bootstrap_end {
+            self.depart(now, frame);
+        } else if self.takes(now) && self.queue.may_bypass(now, &frame) {
+            self.put(now, frame);
+        } else {
+            self.queue.enqueue(now, frame, &mut self.dropped);
+            self.forget_dropped(now);
+        }
+    }
+
+    /// The next packet that goes onto the line, with the moment at which its last bit has left.
+    pub(crate) fn poll(&mut self, now: SimTime) -> Option<(SimTime, Frame)> {
+        if self.departing.is_empty() {
+            while self.takes(now)
+                && let Some(frame) = self.queue.dequeue(now, &mut self.dropped)
+            {
+                self.put(now, frame);
+            }
+            self.forget_dropped(now);
+            self.refill_at = self.next_refill(now);
+        }
+        self.departing.pop_front()
+    }
+
+    /// Packets that the queue has dropped.
+    pub(crate) fn drops(&self) -> u64 {
+        self.drops
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<SimTime> {
+        self.refill_at
+    }
+
+    fn next_refill(&self, now: SimTime) -> Option<SimTime> {
+        let next = self.queue.next_time()?;
+        Some(if self.takes(now) { next.max(now) } else { self.half_empty_at(now) })
+    }
+
+    /// When half of what the line has to send has left.
+    pub(crate) fn half_empty_at(&self, now: SimTime) -> SimTime {
+        now + SimDuration::from_nanos(self.wire.wait(now).as_nanos() / 2)
+    }
+
+    /// Whether the line takes another packet.
+    fn takes(&self, now: SimTime) -> bool {
+        self.wire.wait(now) <= self.ring
+    }
+
+    /// Whether a packet that is handed over now finds nothing before it but what the line has taken.
+    pub(crate) fn is_free(&self, now: SimTime) -> bool {
+        now < self.bootstrap_end || (self.queue.len() == 0 && self.takes(now))
+    }
+
+    fn put(&mut self, now: SimTime, frame: Frame) {
+        let at = self.wire.occupy(now, frame.bytes());
+        self.depart(at, frame);
+    }
+
+    fn depart(&mut self, at: SimTime, frame: Frame) {
+        self.completions.extend(Completion::of(&frame).map(|done| (at, done)));
+        self.departing.push_back((at, frame));
+    }
+
+    /// Counts what was dropped, and tells the owners.
+    fn forget_dropped(&mut self, now: SimTime) {
+        self.drops += self.dropped.len() as u64;
+        for frame in self.dropped.drain(..) {
+            if let Some(done) = Completion::of(&frame) {
+                self.completions.push_front((now, done));
+            }
+        }
+    }
+
+    /// When `poll_completion` has something to give.
+    pub(crate) fn next_completion(&self) -> Option<SimTime> {
+        self.completions.front().map(|(at, _)| *at)
+    }
+
+    /// A frame that has left, or that was dropped, by now.
+    pub(crate) fn poll_completion(&mut self, now: SimTime) -> Option<Completion> {
+        self.next_completion().filter(|at| *at <= now)?;
+        self.completions.pop_front().map(|(_, completion)| completion)
+    }
+
+    /// How long `bytes` take on this line: what the receiving side wants to know of the sender's.
+    pub(crate) fn serialization(&self, now: SimTime, bytes: u64) -> SimDuration {
+        if now < self.bootstrap_end { SimDuration::ZERO } else { self.wire.rate().transmission_time(bytes) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::qdisc::tests::{frame, ms, number, us};
+
+    const MBIT: Bandwidth = Bandwidth::from_bits_per_sec(1_000_000);
+    const GBIT: Bandwidth = Bandwidth::from_bits_per_sec(1_000_000_000);
+
+    fn uplink(rate: Bandwidth, discipline: Discipline) -> Uplink {
+        Uplink::new(rate, discipline, SimTime::ZERO, 7)
+    }
+
+    /// What has left by `until`: departure and number, as a host's loop polls it.
+    fn run(uplink: &mut Uplink, mut now: SimTime, until: SimTime) -> Vec<(SimTime, u32)> {
+        let mut seen = Vec::new();
+        loop {
+            seen.extend(std::iter::from_fn(|| uplink.poll(now)).map(|(at, frame)| (at, number(&frame))));
+            match uplink.next_deadline().filter(|next| *next <= until) {
+                Some(next) => now = next.max(now),
+                None => return seen,
+            }
+        }
+    }
+
+    #[test]
+    fn the_line_is_exact_whatever_waits_before_it() {
+        use Discipline::{Fifo, Fq, FqCodel, PfifoFast, RoundRobin};
+        for discipline in [Fifo, RoundRobin, PfifoFast, FqCodel, Fq] {
+            let mut up = uplink(GBIT, discipline);
+            (0..90).for_each(|i| up.send(us(5), frame(u64::from(i % 3), 1_500, i)));
+            let seen = run(&mut up, us(5), ms(100));
+            let times: Vec<SimTime> = seen.iter().map(|(at, _)| *at).collect();
+            let expected: Vec<SimTime> = (1..=90).map(|i| us(5 + 12 * i)).collect();
+            assert_eq!(times, expected, "{discipline:?}");
+            assert_eq!((up.queue.len(), up.drops(), up.next_deadline()), (0, 0, None), "{discipline:?}");
+        }
+    }
+
+    #[test]
+    fn the_line_takes_a_millisecond_in_advance_and_again_when_half_is_gone() {
+        let mut up = uplink(GBIT, Discipline::Fifo);
+        (0..400).for_each(|i| up.send(SimTime::ZERO, frame(1, 1_250, i)));
+        // 10 us each: one more than fits into a millisecond.
+        let taken = std::iter::from_fn(|| up.poll(SimTime::ZERO)).count();
+        assert_eq!((taken, up.next_deadline()), (101, Some(us(505))));
+        assert_eq!(std::iter::from_fn(|| up.poll(us(505))).count(), 50);
+    }
+
+    #[test]
+    fn a_slow_line_takes_two_packets_in_advance() {
+        let mut up = uplink(MBIT, Discipline::Fifo);
+        (0..10).for_each(|i| up.send(SimTime::ZERO, frame(1, 1_500, i)));
+        assert_eq!(std::iter::from_fn(|| up.poll(SimTime::ZERO)).count(), 3);
+        assert_eq!(up.next_deadline(), Some(ms(18)));
+        assert_eq!(run(&mut up, ms(18), ms(1_000)).last(), Some(&(ms(120), 9)));
+    }
+
+    /// A small packet waits behind what was handed over before it, and not behind all that others have, where flows take turns.
+    #[test]
+    fn a_small_packet_waits_its_turn() {
+        for (discipline, place) in [(Discipline::Fifo, 100), (Discipline::FqCodel, 4), (Discipline::RoundRobin, 4)] {
+            let mut up = uplink(MBIT, discipline);
+            (0..100).for_each(|i| up.send(SimTime::ZERO, frame(1, 1_500, i)));
+            up.send(SimTime::ZERO, frame(2, 52, 100));
+            let seen = run(&mut up, SimTime::ZERO, ms(5_000));
+            assert_eq!(seen.iter().position(|(_, number)| *number == 100), Some(place), "{discipline:?}");
+        }
+    }
+
+    #[test]
+    fn pacing_leaves_the_line_idle() {
+        let mut up = uplink(GBIT, Discipline::Fq);
+        for i in 0..5u32 {
+            up.send(us(1), Frame { not_before: ms(u64::from(i) + 1), ..frame(1, 1_500, i) });
+        }
+        let seen = run(&mut up, us(1), ms(50));
+        let expected: Vec<(SimTime, u32)> = (0..5).map(|i| (us(1_000 * (u64::from(i) + 1) + 12), i)).collect();
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn owners_hear_of_the_last_bit_and_of_drops() {
+        let mut up = uplink(MBIT, Discipline::PfifoFast);
+        (0..1_010).for_each(|i| up.send(SimTime::ZERO, Frame { charge: 2_304, ..frame(u64::from(i), 1_500, i) }));
+        // Three are on the line, a thousand wait, seven are gone.
+        assert_eq!(up.drops(), 7);
+        let gone: Vec<u64> = std::iter::from_fn(|| up.poll_completion(SimTime::ZERO)).map(|done| done.flow).collect();
+        let mut sorted = gone.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, (1_003..1_010).collect::<Vec<_>>());
+        assert_eq!(up.next_completion(), Some(ms(12)));
+        assert_eq!(up.poll_completion(ms(11)), None);
+        assert_eq!(up.poll_completion(ms(12)), Some(Completion { flow: 0, charge: 2_304 }));
+        let rest = run(&mut up, ms(12), ms(20_000)).len();
+        assert_eq!(rest, 1_003);
+        assert_eq!(std::iter::from_fn(|| up.poll_completion(ms(20_000))).count(), 1_002);
+        // Nobody wants to know of these.
+        up.send(ms(20_000), frame(1, 1_500, 0));
+        up.send(ms(20_000), Frame { charge: 99, flow: None, ..frame(1, 1_500, 0) });
+        assert_eq!(up.next_completion(), None);
+    }
+
+    #[test]
+    fn bootstrapping_lifts_every_limit() {
+        let mut up = Uplink::new(MBIT, Discipline::FqCodel, us(1), 7);
+        let now = SimTime::from_nanos(999);
+        for i in 0..5_000 {
+            up.send(now, frame(1, 1_500, i));
+            assert_eq!(up.poll(now).map(|(at, frame)| (at, number(&frame))), Some((now, i)));
+        }
+        assert_eq!(up.serialization(now, 1_500), SimDuration::ZERO);
+        up.send(us(1), frame(1, 1_500, 0));
+        assert_eq!(up.poll(us(1)).map(|(at, _)| at), Some(us(12_001)));
+    }
+}
