@@ -108,6 +108,15 @@ pub struct TcpInfo {
     pub tcpi_total_rto: u16,
     pub tcpi_total_rto_recoveries: u16,
     pub tcpi_total_rto_time: u32,
+    pub tcpi_received_ce: u32,
+    pub tcpi_delivered_e1_bytes: u32,
+    pub tcpi_delivered_e0_bytes: u32,
+    pub tcpi_delivered_ce_bytes: u32,
+    pub tcpi_received_e1_bytes: u32,
+    pub tcpi_received_e0_bytes: u32,
+    pub tcpi_received_ce_bytes: u32,
+    /// Bits 0 and 1: how ECN was negotiated; 2 and 3: whether its options were seen; 4 to 7: why they were given up.
+    pub tcpi_ecn: u32,
 }
 
 /// netlink(7).
@@ -152,7 +161,7 @@ pub struct Rtattr {
     pub rta_type: u16,
 }
 
-assert_size! { TcpInfo = 248, Nlmsghdr = 16, Ifinfomsg = 16, Ifaddrmsg = 8, Rtattr = 4 }
+assert_size! { TcpInfo = 280, Nlmsghdr = 16, Ifinfomsg = 16, Ifaddrmsg = 8, Rtattr = 4 }
 
 pub const NETLINK_ROUTE: i32 = 0;
 pub const NETLINK_SOCK_DIAG: i32 = 4;

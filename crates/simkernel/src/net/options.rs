@@ -676,8 +676,9 @@ pub(super) fn tcp_info(info: &tcpip::TcpInfo) -> TcpInfo {
         tcpi_rcv_rtt: micros(info.rcv_rtt),
         tcpi_rcv_space: info.rcv_space,
         tcpi_total_retrans: info.total_retrans,
+        tcpi_flags: info.delivery_rate_app_limited.into(),
         tcpi_max_pacing_rate: u64::MAX,
-        tcpi_pacing_rate: u64::MAX,
+        tcpi_pacing_rate: info.pacing_rate,
         tcpi_bytes_acked: info.bytes_acked,
         tcpi_bytes_received: info.bytes_received,
         tcpi_segs_out: info.segs_out,
@@ -686,6 +687,10 @@ pub(super) fn tcp_info(info: &tcpip::TcpInfo) -> TcpInfo {
         tcpi_min_rtt: micros(info.min_rtt),
         tcpi_data_segs_in: info.data_segs_in,
         tcpi_data_segs_out: info.data_segs_out,
+        tcpi_delivery_rate: info.delivery_rate,
+        tcpi_busy_time: info.busy_time.as_micros(),
+        tcpi_rwnd_limited: info.rwnd_limited.as_micros(),
+        tcpi_sndbuf_limited: info.sndbuf_limited.as_micros(),
         tcpi_delivered: info.delivered,
         tcpi_bytes_sent: info.bytes_sent,
         tcpi_bytes_retrans: info.bytes_retrans,
@@ -694,6 +699,10 @@ pub(super) fn tcp_info(info: &tcpip::TcpInfo) -> TcpInfo {
         tcpi_rcv_ooopack: info.rcv_ooopack,
         tcpi_snd_wnd: info.snd_wnd,
         tcpi_rcv_wnd: info.rcv_wnd,
+        tcpi_rehash: info.rehash,
+        tcpi_total_rto: info.total_rto,
+        tcpi_total_rto_recoveries: info.total_rto_recoveries,
+        tcpi_total_rto_time: millis(info.total_rto_time),
         ..TcpInfo::default()
     }
 }

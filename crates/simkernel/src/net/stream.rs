@@ -121,7 +121,12 @@ pub(super) fn recv(ctx: &mut Ctx<'_>, file: FileId, wanted: &Incoming<'_>) -> Re
     let count = recv_at_least(ctx, file, wanted, id, target, ctx.blocking(file, flags, timeout))?;
     let mut message = Message { count, ..Message::default() };
     if tells_inq && wanted.control_space > 0 {
-        let inq = ctx.kernel.net.stack.readable_bytes(id) as u32;
+        let stack = &mut ctx.kernel.net.stack;
+        // Behind the last byte one more says that the end waits to be read (`tcp_inq_hint`).
+        let inq = match stack.readable_bytes(id) as u32 {
+            0 => u32::from(stack.has_ended(id)),
+            waiting => waiting,
+        };
         push_control(&mut message, wanted.control_space, SOL_TCP, TCP_CM_INQ, &inq.to_ne_bytes());
     }
     Ok(message)

@@ -346,7 +346,7 @@ fn options_answer_as_on_linux() {
     let name = m.put(b"nonesuch");
     let set = [stream, SOL_TCP as u64, TCP_CONGESTION as u64, name, 8];
     assert_eq!(m.call(nr::setsockopt, &set), Err(Errno::ENOENT));
-    let (value, len) = (m.room(248), m.put(&248i32));
+    let (value, len) = (m.room(280), m.put(&280i32));
     assert_eq!(m.call(nr::getsockopt, &[stream, SOL_TCP as u64, TCP_INFO as u64, value, len]), Ok(0));
     assert_eq!(m.value::<TcpInfo>(value).tcpi_state, TCP_CLOSE);
 }

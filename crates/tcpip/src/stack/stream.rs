@@ -344,6 +344,11 @@ impl Stack {
         }
     }
 
+    /// Whether the peer's FIN has come: no more bytes will.
+    pub fn has_ended(&mut self, id: SocketId) -> bool {
+        self.tcp(id).ok().and_then(TcpSocket::connection).is_some_and(|conn| conn.rcv.fin_received)
+    }
+
     /// Bytes written and not acknowledged, and a FIN (SIOCOUTQ); for UDP what waits for transmission.
     pub fn unsent_and_unacknowledged(&mut self, id: SocketId) -> usize {
         match self.slot_mut(id).map(|slot| &mut slot.kind) {

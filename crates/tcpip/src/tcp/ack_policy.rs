@@ -48,6 +48,7 @@ impl AckPolicy {
 
     pub fn established(&mut self, now: SimTime, window: u32, mss: u32) {
         self.last_heard_at = now;
+        self.last_data_at = now;
         self.enter_quick(window, mss);
     }
 

@@ -5,6 +5,7 @@
 
 use super::ack_policy::AckPolicy;
 use super::controller::Controller;
+use super::info::{Chronograph, TimeoutRecoveries};
 use super::recovery::Recovery;
 use super::recv_queue::RecvQueue;
 use super::rtt::RttEstimator;
@@ -165,6 +166,8 @@ pub(crate) struct Connection {
     pub sizing: Sizing,
     pub timers: Timers,
     pub counters: Counters,
+    pub chronograph: Chronograph,
+    pub timeout_recoveries: TimeoutRecoveries,
     pub sack_enabled: bool,
     pub timestamps_enabled: bool,
     pub scaling_enabled: bool,
@@ -283,6 +286,8 @@ impl Connection {
             sizing,
             timers: Timers::new(),
             counters: Counters::default(),
+            chronograph: Chronograph::default(),
+            timeout_recoveries: TimeoutRecoveries::default(),
             sack_enabled: config.sack,
             timestamps_enabled,
             scaling_enabled,

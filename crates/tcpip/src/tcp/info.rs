@@ -94,13 +94,124 @@ pub struct TcpInfo {
     pub rcv_ooopack: u32,
     pub snd_wnd: u32,
     pub rcv_wnd: u32,
+    /// In bytes per second; all ones as long as nothing is known.
+    pub pacing_rate: u64,
+    /// In bytes per second.
+    pub delivery_rate: u64,
+    /// The program, not the network, decided the delivery rate.
+    pub delivery_rate_app_limited: bool,
+    /// How long something was to be sent, and how long of that the peer's window or the send buffer held it back.
+    pub busy_time: SimDuration,
+    pub rwnd_limited: SimDuration,
+    pub sndbuf_limited: SimDuration,
+    /// Timeouts after which packets would have taken another path.
+    pub rehash: u32,
+    pub total_rto: u16,
+    pub total_rto_recoveries: u16,
+    pub total_rto_time: SimDuration,
+}
+
+/// What keeps a sender from being done (tcp_chrono of Linux).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Limit {
+    #[default]
+    Idle,
+    /// The network, or the congestion window.
+    Busy,
+    PeerWindow,
+    SendBuffer,
+}
+
+/// How long the sender was limited by what.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Chronograph {
+    limit: Limit,
+    since: SimTime,
+    /// By limit, but for idleness.
+    spent: [SimDuration; 3],
+}
+
+impl Chronograph {
+    fn turn_to(&mut self, now: SimTime, limit: Limit) {
+        if limit != self.limit {
+            self.spent = self.spent_at(now);
+            (self.limit, self.since) = (limit, now);
+        }
+    }
+
+    fn spent_at(&self, now: SimTime) -> [SimDuration; 3] {
+        let mut spent = self.spent;
+        if self.limit != Limit::Idle {
+            let place = &mut spent[self.limit as usize - 1];
+            *place = place.saturating_add(now.saturating_since(self.since));
+        }
+        spent
+    }
+}
+
+/// Recoveries from retransmission timeouts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TimeoutRecoveries {
+    count: u16,
+    since: Option<SimTime>,
+    spent: SimDuration,
+}
+
+impl TimeoutRecoveries {
+    /// The first timeout after progress.
+    pub fn begin(&mut self, now: SimTime) {
+        self.count = self.count.saturating_add(1);
+        self.since = Some(now);
+    }
+
+    pub fn end(&mut self, now: SimTime) {
+        if let Some(since) = self.since.take() {
+            self.spent = self.spent.saturating_add(now.saturating_since(since));
+        }
+    }
+
+    fn spent_at(&self, now: SimTime) -> SimDuration {
+        self.since.map_or(self.spent, |since| self.spent.saturating_add(now.saturating_since(since)))
+    }
 }
 
 impl Connection {
+    /// Notes by what sending is limited from now on (tcp_chrono_start, tcp_chrono_stop).
+    pub fn note_limit(&mut self, now: SimTime) {
+        let limit = self.limit();
+        self.chronograph.turn_to(now, limit);
+    }
+
+    fn limit(&self) -> Limit {
+        if self.snd.queue.len() == 0 {
+            return Limit::Idle;
+        }
+        let room_in_network = self.board.in_flight() < self.cc.cwnd();
+        let usable = (self.snd.una + u64::from(self.snd.window)).saturating_sub(self.snd.nxt);
+        match self.not_sent() as u64 {
+            0 if self.snd.no_space && room_in_network && self.state.may_send() => Limit::SendBuffer,
+            unsent if room_in_network && usable < unsent.min(u64::from(self.snd.mss)) => Limit::PeerWindow,
+            _ => Limit::Busy,
+        }
+    }
+
+    /// The rate at which Linux would let segments leave, if it paced them (tcp_update_pacing_rate).
+    fn pacing_rate(&self) -> u64 {
+        let srtt = self.rtt.srtt().as_nanos();
+        if srtt == 0 {
+            return u64::MAX;
+        }
+        let percent = if self.cc.cwnd() < self.cc.ssthresh() / 2 { 200 } else { 120 };
+        let window = u64::from(self.cc.cwnd().max(self.board.packets_out()));
+        let mss = u64::from(self.snd.mss - if self.timestamps_enabled { 12 } else { 0 });
+        (u128::from(mss * window * percent) * 10_000_000 / u128::from(srtt)) as u64
+    }
+
     pub fn info(&self, now: SimTime) -> TcpInfo {
         let counters = &self.counters;
         let flag = |on: bool, bit: u8| if on { bit } else { 0 };
         let header = if self.timestamps_enabled { 12 } else { 0 };
+        let spent = self.chronograph.spent_at(now);
         TcpInfo {
             state: self.state.into(),
             ca_state: match self.recovery.phase {
@@ -158,6 +269,16 @@ impl Connection {
             rcv_ooopack: counters.out_of_order_in,
             snd_wnd: self.snd.window,
             rcv_wnd: self.rcv.window,
+            pacing_rate: self.pacing_rate(),
+            delivery_rate: 0,
+            delivery_rate_app_limited: false,
+            busy_time: spent.iter().fold(SimDuration::ZERO, |sum, time| sum.saturating_add(*time)),
+            rwnd_limited: spent[1],
+            sndbuf_limited: spent[2],
+            rehash: counters.timeouts,
+            total_rto: counters.timeouts.min(65_535) as u16,
+            total_rto_recoveries: self.timeout_recoveries.count,
+            total_rto_time: self.timeout_recoveries.spent_at(now),
         }
     }
 }

@@ -153,6 +153,9 @@ impl Connection {
             self.count_duplicates(advanced, duplicate);
         }
         self.leave_when_repaired(sample, advanced, echo);
+        if self.recovery.phase != Phase::Loss {
+            self.timeout_recoveries.end(now);
+        }
         if self.board.lost > 0 && !self.recovery.in_recovery() {
             self.enter_recovery();
         } else if matches!(self.recovery.phase, Phase::Open | Phase::Disorder) {

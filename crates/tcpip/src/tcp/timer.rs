@@ -102,6 +102,7 @@ impl Timers {
 impl Connection {
     /// Decides every timer of sending anew, by what is owed to whom, and says when the connection wants to be called.
     pub fn rearm(&mut self, now: SimTime) -> SimTime {
+        self.note_limit(now);
         let owes_window = self.board.is_empty() && self.not_sent() > 0 && self.state.synchronised();
         if !owes_window {
             self.timers.window_wait_since = None;
@@ -209,6 +210,7 @@ impl Connection {
     fn retransmission_timeout(&mut self, now: SimTime) {
         if self.timers.timeouts == 0 {
             self.timers.timeouts_since = self.board.head().map_or(now, |head| head.sent_at);
+            self.timeout_recoveries.begin(now);
         }
         if self.gives_up(now) {
             return self.fail(SocketError::TimedOut);
