@@ -6,7 +6,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak tcp-stall bench build lint fmt clean
+.PHONY: help demo test soak tcp-stall packetdrill bench build lint fmt clean
 
 cache := $(or $(GNOMON_CACHE),$(or $(XDG_CACHE_HOME),$(if $(HOME),$(HOME)/.cache,$(CURDIR)/target))/gnomon)
 export CARGO_TARGET_DIR ?= $(cache)/target-$(shell printf '%s' '$(CURDIR)' | cksum | cut -d ' ' -f 1)
@@ -36,6 +36,12 @@ soak: ## look for mistakes for SOAK_MINUTES (60): generated programs, bytes of a
 tcp-stall: ## let 10,000 TCP connections live over networks that lose and reorder
 	@tools/check-rust
 	cargo test --release -p tcpip --test stall $(CARGO_FLAGS) -- --ignored --nocapture
+
+packetdrill: ## run the scripts of PACKETDRILL, a checkout of it that is built, against ours and Linux
+	@test -n "$(PACKETDRILL)" || { echo 'make packetdrill PACKETDRILL=DIR [PACKETDRILL_FLAGS=--list]'; exit 2; }
+	@tools/check-rust
+	cargo build --release -p packetdrill $(CARGO_FLAGS)
+	@tools/packetdrill "$(PACKETDRILL)" "$(CARGO_TARGET_DIR)/release/libpacketdrill.so" $(PACKETDRILL_FLAGS)
 
 bench: ## measure, with the native figures of this machine beside each
 	@tools/install-packages build bench

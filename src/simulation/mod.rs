@@ -287,13 +287,12 @@ fn places_of(host: &HostPlan) -> impl Iterator<Item = (IpAddr, HostId)> {
 fn network_settings(plan: &Plan, names: &[HostName]) -> NetworkSettings {
     let bytes = |size: base::ByteSize| u32::try_from(size.0).unwrap_or(u32::MAX);
     let options = &plan.experimental;
-    NetworkSettings {
-        recv_buffer: bytes(options.socket_recv_buffer),
-        send_buffer: bytes(options.socket_send_buffer),
-        recv_autotune: options.socket_recv_autotune,
-        send_autotune: options.socket_send_autotune,
-        ..NetworkSettings::new(names)
-    }
+    let mut settings = NetworkSettings::new(names);
+    settings.stack.recv_buffer = bytes(options.socket_recv_buffer);
+    settings.stack.send_buffer = bytes(options.socket_send_buffer);
+    settings.stack.recv_autotune = options.socket_recv_autotune;
+    settings.stack.send_autotune = options.socket_send_autotune;
+    settings
 }
 
 fn strace_mode(mode: scenario::StraceMode) -> Option<linux_abi::strace::Mode> {

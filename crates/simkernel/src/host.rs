@@ -74,14 +74,8 @@ impl std::ops::Deref for HostNames {
 pub struct NetworkSettings {
     /// The addresses of all hosts, in rising order, shared between all of them: what can be reached.
     pub addresses: Arc<[IpAddr]>,
-    /// First size of a TCP socket's receive buffer, in bytes.
-    pub recv_buffer: u32,
-    /// First size of a TCP socket's send buffer, in bytes.
-    pub send_buffer: u32,
-    /// Receive buffers grow with the connection's speed.
-    pub recv_autotune: bool,
-    /// Send buffers grow with the congestion window.
-    pub send_autotune: bool,
+    /// What every host's stack is told; the host puts in its own addresses.
+    pub stack: tcpip::Config,
 }
 
 impl NetworkSettings {
@@ -90,13 +84,7 @@ impl NetworkSettings {
         let own = |host: &HostName| [Some(IpAddr::V4(host.addresses.v4)), host.addresses.v6.map(IpAddr::V6)];
         let mut addresses: Vec<IpAddr> = hosts.iter().flat_map(own).flatten().collect();
         addresses.sort_unstable();
-        NetworkSettings {
-            addresses: addresses.into(),
-            recv_buffer: 174_760,
-            send_buffer: 131_072,
-            recv_autotune: true,
-            send_autotune: true,
-        }
+        NetworkSettings { addresses: addresses.into(), stack: tcpip::Config::new(Ipv4Addr::UNSPECIFIED) }
     }
 }
 

@@ -63,14 +63,10 @@ impl fmt::Debug for Network {
 
 impl Network {
     pub fn new(config: &HostConfig) -> Self {
-        let settings = &config.network;
         let config_of_stack = tcpip::Config {
-            recv_buffer: settings.recv_buffer,
-            send_buffer: settings.send_buffer,
-            recv_autotune: settings.recv_autotune,
-            send_autotune: settings.send_autotune,
+            address: config.addresses.v4,
             address6: config.addresses.v6,
-            ..tcpip::Config::new(config.addresses.v4)
+            ..config.network.stack.clone()
         };
         let mut stack = Stack::new(config_of_stack, config.seeds.stream(&config.name, "tcpip"));
         Network {
