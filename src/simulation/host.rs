@@ -313,7 +313,8 @@ impl SimHost {
             self.gone.unroutable += 1;
             return;
         };
-        match self.network.topology.fate(self.id, to, at, &mut self.links_random) {
+        let has_payload = !packet.payload.is_empty();
+        match self.network.topology.fate(self.id, to, at, has_payload, &mut self.links_random) {
             Fate::Arrives(delay) => outbox.send(to, at + delay, InFlight { packet, serialized }),
             Fate::Lost => self.gone.lost += 1,
         }

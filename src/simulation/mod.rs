@@ -15,13 +15,13 @@ use accounting::{Accounting, LiveProcesses};
 use base::wall::WallClock;
 use base::{HostId, SeedTree, SimDuration, SimTime};
 use host::{Guest, Network, SimHost};
-use interface::{Discipline, Interface};
+use interface::{Discipline, Interface, Model};
 use monitor::Monitor;
 use recorder::log::{Level, LogHost};
 use recorder::{
     Capture, DataDirectory, HostDirectory, Log, LogFormat, LogWriter, OutputPool, TrafficBoard, TrafficMeter, record,
 };
-use scenario::{FinalState, HostPlan, Plan, ProcessPlan, QueueDiscipline, UserPlan};
+use scenario::{FinalState, HostPlan, NetworkModel, Plan, ProcessPlan, QueueDiscipline, UserPlan};
 use simkernel::exec::ProcessSpec;
 use simkernel::host::{Addresses, CallCost, NetworkSettings};
 use simkernel::{Credentials, DebugTarget, HostConfig, HostName, HostNames, Kernel};
@@ -346,7 +346,11 @@ fn build_host(
     let interface = Interface::new(interface::Config {
         up: link.up,
         down: link.down,
-        discipline: discipline(host.options.qdisc.unwrap_or(plan.experimental.interface_qdisc)),
+        model: match plan.topology.model() {
+            NetworkModel::Gnomon => Model::Gnomon,
+            NetworkModel::Shadow => Model::Shadow,
+        },
+        discipline: discipline(plan, host),
         bootstrap_end: plan.topology.bootstrap_end(),
         perturbation: seeds.stream(&host.name, "interface").next_u64(),
     });
@@ -363,8 +367,12 @@ fn build_host(
     Ok(sim)
 }
 
-fn discipline(name: QueueDiscipline) -> Discipline {
-    match name {
+fn discipline(plan: &Plan, host: &HostPlan) -> Discipline {
+    let default = match plan.topology.model() {
+        NetworkModel::Gnomon => QueueDiscipline::FqCodel,
+        NetworkModel::Shadow => QueueDiscipline::Fifo,
+    };
+    match host.options.qdisc.or(plan.experimental.interface_qdisc).unwrap_or(default) {
         QueueDiscipline::Fifo => Discipline::Fifo,
         QueueDiscipline::RoundRobin => Discipline::RoundRobin,
         QueueDiscipline::PfifoFast => Discipline::PfifoFast,

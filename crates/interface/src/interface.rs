@@ -1,12 +1,20 @@
 //! The interface as a whole: both directions, what waits in them, and when something happens next.
 
-use crate::downlink::{Downlink, Dropped};
+use crate::downlink::Downlink;
 use crate::frame::Frame;
 use crate::qdisc::Discipline;
 use crate::uplink::{Completion, Uplink};
 use base::{Bandwidth, SimDuration, SimTime};
-use std::collections::VecDeque;
 use tcpip::Packet;
+
+/// By whose rules lines, the last router's queue and rates work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Model {
+    /// Exact lines, each packet serialised once, a bounded queue under CoDel at the last router.
+    Gnomon,
+    /// As Shadow 3.3: token buckets in both directions, filled up each millisecond, and an unbounded queue under CoDel.
+    Shadow,
+}
 
 /// What an interface is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +22,7 @@ pub struct Config {
     /// Rates of the access link's lines, more than 0.
     pub up: Bandwidth,
     pub down: Bandwidth,
+    pub model: Model,
     pub discipline: Discipline,
     /// Until then lines take no time and lose nothing.
     pub bootstrap_end: SimTime,
@@ -48,27 +57,24 @@ pub struct Counters {
 pub struct Interface {
     uplink: Uplink,
     downlink: Downlink,
-    /// Behind the router, in the order in which the host gets them.
-    arriving: VecDeque<(SimTime, Packet)>,
     /// When there will be room again for somebody who waits for it.
     room_at: Option<SimTime>,
-    /// But for what the uplink drops.
+    /// But for drops, which each direction counts.
     counters: Counters,
 }
 
 impl Interface {
     pub fn new(config: Config) -> Interface {
         Interface {
-            uplink: Uplink::new(config.up, config.discipline, config.bootstrap_end, config.perturbation),
-            downlink: Downlink::new(config.down, config.bootstrap_end),
-            arriving: VecDeque::new(),
+            uplink: Uplink::new(&config),
+            downlink: Downlink::new(config.model, config.down, config.bootstrap_end),
             room_at: None,
             counters: Counters::default(),
         }
     }
 
     pub fn counters(&self) -> Counters {
-        Counters { dropped: self.counters.dropped + self.uplink.drops(), ..self.counters }
+        Counters { dropped: self.uplink.drops() + self.downlink.drops(), ..self.counters }
     }
 
     /// When something happens here without anybody's doing: a departure, a delivery, or room for who waits for it.
@@ -122,21 +128,17 @@ impl Interface {
 
     /// Takes a packet that has come to the router before the downlink, having taken `serialized` on its sender's line.
     pub fn receive(&mut self, now: SimTime, packet: Packet, serialized: SimDuration) {
-        match self.downlink.receive(now, packet.wire_len() as u64, serialized) {
-            Ok(at) => self.arriving.push_back((at, packet)),
-            Err(Dropped) => self.counters.dropped += 1,
-        }
+        self.downlink.receive(now, packet, serialized);
     }
 
     /// When `poll_delivery` has something to give.
     pub fn next_delivery(&self) -> Option<SimTime> {
-        self.arriving.front().map(|(at, _)| *at)
+        self.downlink.next_delivery()
     }
 
     /// The next packet that the host has by now.
     pub fn poll_delivery(&mut self, now: SimTime) -> Option<Packet> {
-        self.next_delivery().filter(|at| *at <= now)?;
-        let (_, packet) = self.arriving.pop_front()?;
+        let packet = self.downlink.poll(now)?;
         self.counters.delivered += 1;
         self.counters.delivered_bytes += packet.wire_len() as u64;
         Some(packet)
@@ -152,6 +154,7 @@ mod tests {
         Interface::new(Config {
             up: Bandwidth::from_bits_per_sec(up),
             down: Bandwidth::from_bits_per_sec(down),
+            model: Model::Gnomon,
             discipline: Discipline::FqCodel,
             bootstrap_end: SimTime::ZERO,
             perturbation: 1,
@@ -178,6 +181,45 @@ mod tests {
         assert_eq!(receiver.next_deadline(), None);
         let counters = receiver.counters();
         assert_eq!((counters.delivered, counters.delivered_bytes, counters.dropped), (1, 1_500, 0));
+    }
+
+    /// Both directions have a bucket, and what has waited at the sender's waits at the receiver's again.
+    #[test]
+    fn shadows_packets_take_both_lines() {
+        let config = Config {
+            up: Bandwidth::from_bits_per_sec(1_000_000),
+            down: Bandwidth::from_bits_per_sec(1_000_000),
+            model: Model::Shadow,
+            discipline: Discipline::Fifo,
+            bootstrap_end: SimTime::ZERO,
+            perturbation: 1,
+        };
+        let slow = Config { down: Bandwidth::from_bits_per_sec(500_000), ..config };
+        let (mut sender, mut receiver) = (Interface::new(config), Interface::new(slow));
+        (0..4).for_each(|i| sender.send(us(100), frame(1, 1_500, i)));
+        let mut left = sent(&mut sender, us(100));
+        while let Some(next) = sender.next_deadline() {
+            assert!(!sender.has_room(us(200)));
+            left.extend(sent(&mut sender, next));
+        }
+        let times: Vec<SimTime> = left.iter().map(|departure| departure.at).collect();
+        // 125 bytes a millisecond, and 125 are left of the first 1,625.
+        assert_eq!(times, [us(100), ms(11), ms(23), ms(35)]);
+        let way = SimDuration::from_micros(50_500);
+        let mut left: std::collections::VecDeque<Departure> = left.into();
+        let mut came = Vec::new();
+        loop {
+            let arrival = left.front().map(|departure| departure.at + way);
+            let Some(now) = [arrival, receiver.next_deadline()].into_iter().flatten().min() else { break };
+            came.extend(receiver.poll_delivery(now).map(|_| now));
+            if arrival == Some(now)
+                && let Some(Departure { packet, serialized, .. }) = left.pop_front()
+            {
+                receiver.receive(now, packet, serialized);
+            }
+        }
+        // 62 bytes a millisecond, and 62 are left of the first 1,562.
+        assert_eq!(came, [us(50_600), ms(74), ms(98), ms(122)]);
     }
 
     #[test]

@@ -19,10 +19,11 @@ mod downlink;
 mod frame;
 mod interface;
 mod qdisc;
+mod token_bucket;
 mod uplink;
 mod wire;
 
 pub use frame::Frame;
-pub use interface::{Config, Counters, Departure, Interface};
+pub use interface::{Config, Counters, Departure, Interface, Model};
 pub use qdisc::Discipline;
 pub use uplink::Completion;

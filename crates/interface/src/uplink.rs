@@ -3,11 +3,16 @@
 //! The line takes packets from the queue while it has less than a millisecond (or two full packets) to send, and takes the next ones
 //! when half of that is gone: so much a driver's ring holds under byte queue limits on Linux, and what lies in it is no longer in the
 //! queue's hands. A packet's departure is known when the line takes it, and exact; a queue costs an event for each half of a ring.
+//!
+//! Under Shadow's model the line is a relay that takes one packet at a time and holds it until its bucket has the tokens; then the packet
+//! has left.
 
 use crate::frame::Frame;
-use crate::qdisc::{Discipline, Queue};
+use crate::interface::{Config, Model};
+use crate::qdisc::Queue;
+use crate::token_bucket::TokenBucket;
 use crate::wire::{MTU_BYTES, Wire};
-use base::{Bandwidth, SimDuration, SimTime};
+use base::{SimDuration, SimTime};
 use std::collections::VecDeque;
 
 /// How much the line takes in advance.
@@ -30,9 +35,22 @@ impl Completion {
 }
 
 #[derive(Clone, Debug)]
+enum Line {
+    Exact {
+        wire: Wire,
+        /// What it takes in advance, as time.
+        ring: SimDuration,
+    },
+    Relay {
+        bucket: TokenBucket,
+        /// Without tokens until then.
+        held: Option<(SimTime, Frame)>,
+    },
+}
+
+#[derive(Clone, Debug)]
 pub(crate) struct Uplink {
-    wire: Wire,
-    ring: SimDuration,
+    line: Line,
     queue: Queue,
     bootstrap_end: SimTime,
     /// On the line, and not reported yet.
@@ -46,12 +64,18 @@ pub(crate) struct Uplink {
 }
 
 impl Uplink {
-    /// `rate` must be more than 0. Until `bootstrap_end` every packet departs at once.
-    pub(crate) fn new(rate: Bandwidth, discipline: Discipline, bootstrap_end: SimTime, perturbation: u64) -> Uplink {
+    pub(crate) fn new(config: &Config) -> Uplink {
+        let Config { up: rate, bootstrap_end, .. } = *config;
+        let line = match config.model {
+            Model::Gnomon => {
+                let ring = RING.max(rate.transmission_time(RING_PACKETS * MTU_BYTES));
+                Line::Exact { wire: Wire::new(rate), ring }
+            }
+            Model::Shadow => Line::Relay { bucket: TokenBucket::new(rate), held: None },
+        };
         Uplink {
-            wire: Wire::new(rate),
-            ring: RING.max(rate.transmission_time(RING_PACKETS * MTU_BYTES)),
-            queue: Queue::new(discipline, rate, perturbation),
+            line,
+            queue: Queue::new(config.discipline, rate, config.perturbation),
             bootstrap_end,
             departing: VecDeque::new(),
             completions: VecDeque::new(),
@@ -76,6 +100,7 @@ impl Uplink {
     /// The next packet that goes onto the line, with the moment at which its last bit has left.
     pub(crate) fn poll(&mut self, now: SimTime) -> Option<(SimTime, Frame)> {
         if self.departing.is_empty() {
+            self.release(now);
             while self.takes(now)
                 && let Some(frame) = self.queue.dequeue(now, &mut self.dropped)
             {
@@ -97,18 +122,27 @@ impl Uplink {
     }
 
     fn next_refill(&self, now: SimTime) -> Option<SimTime> {
+        if let Line::Relay { held: Some((at, _)), .. } = &self.line {
+            return Some(*at);
+        }
         let next = self.queue.next_time()?;
         Some(if self.takes(now) { next.max(now) } else { self.half_empty_at(now) })
     }
 
-    /// When half of what the line has to send has left.
+    /// When half of what the line has to send has left, or the packet that it holds.
     pub(crate) fn half_empty_at(&self, now: SimTime) -> SimTime {
-        now + SimDuration::from_nanos(self.wire.wait(now).as_nanos() / 2)
+        match &self.line {
+            Line::Exact { wire, .. } => now + SimDuration::from_nanos(wire.wait(now).as_nanos() / 2),
+            Line::Relay { held, .. } => held.as_ref().map_or(now, |(at, _)| *at),
+        }
     }
 
     /// Whether the line takes another packet.
     fn takes(&self, now: SimTime) -> bool {
-        self.wire.wait(now) <= self.ring
+        match &self.line {
+            Line::Exact { wire, ring } => wire.wait(now) <= *ring,
+            Line::Relay { held, .. } => held.is_none(),
+        }
     }
 
     /// Whether a packet that is handed over now finds nothing before it but what the line has taken.
@@ -117,8 +151,26 @@ impl Uplink {
     }
 
     fn put(&mut self, now: SimTime, frame: Frame) {
-        let at = self.wire.occupy(now, frame.bytes());
-        self.depart(at, frame);
+        match &mut self.line {
+            Line::Exact { wire, .. } => {
+                let at = wire.occupy(now, frame.bytes());
+                self.depart(at, frame);
+            }
+            Line::Relay { bucket, held } => match bucket.take(now, frame.bytes()) {
+                Ok(()) => self.depart(now, frame),
+                Err(at) => *held = Some((at, frame)),
+            },
+        }
+    }
+
+    /// Lets go of the packet that was held, if its time has come.
+    fn release(&mut self, now: SimTime) {
+        if let Line::Relay { held, .. } = &mut self.line
+            && held.as_ref().is_some_and(|(at, _)| *at <= now)
+            && let Some((_, frame)) = held.take()
+        {
+            self.put(now, frame);
+        }
     }
 
     fn depart(&mut self, at: SimTime, frame: Frame) {
@@ -149,20 +201,29 @@ impl Uplink {
 
     /// How long `bytes` take on this line: what the receiving side wants to know of the sender's.
     pub(crate) fn serialization(&self, now: SimTime, bytes: u64) -> SimDuration {
-        if now < self.bootstrap_end { SimDuration::ZERO } else { self.wire.rate().transmission_time(bytes) }
+        match &self.line {
+            Line::Exact { wire, .. } if now >= self.bootstrap_end => wire.rate().transmission_time(bytes),
+            _ => SimDuration::ZERO,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::qdisc::Discipline;
     use crate::qdisc::tests::{frame, ms, number, us};
+    use base::Bandwidth;
 
     const MBIT: Bandwidth = Bandwidth::from_bits_per_sec(1_000_000);
     const GBIT: Bandwidth = Bandwidth::from_bits_per_sec(1_000_000_000);
 
-    fn uplink(rate: Bandwidth, discipline: Discipline) -> Uplink {
-        Uplink::new(rate, discipline, SimTime::ZERO, 7)
+    fn uplink(up: Bandwidth, discipline: Discipline) -> Uplink {
+        bootstrapping_until(SimTime::ZERO, up, discipline)
+    }
+
+    fn bootstrapping_until(bootstrap_end: SimTime, up: Bandwidth, discipline: Discipline) -> Uplink {
+        Uplink::new(&Config { up, down: up, model: Model::Gnomon, discipline, bootstrap_end, perturbation: 7 })
     }
 
     /// What has left by `until`: departure and number, as a host's loop polls it.
@@ -257,7 +318,7 @@ mod tests {
 
     #[test]
     fn bootstrapping_lifts_every_limit() {
-        let mut up = Uplink::new(MBIT, Discipline::FqCodel, us(1), 7);
+        let mut up = bootstrapping_until(us(1), MBIT, Discipline::FqCodel);
         let now = SimTime::from_nanos(999);
         for i in 0..5_000 {
             up.send(now, frame(1, 1_500, i));

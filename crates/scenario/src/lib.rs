@@ -39,4 +39,5 @@ pub use overrides::Overrides;
 pub use plan::{FinalState, GraphPlan, GraphSource, HostPlan, Plan, ProcessPlan};
 pub use setting::{CpuSpeed, Kind, LogLevel, OpenFiles, QueueDiscipline, Scheduler, StraceMode};
 pub use signal::Signal;
+pub use topology::NetworkModel;
 pub use users::UserPlan;

@@ -203,6 +203,7 @@ impl Parts {
         };
         let attachments: Vec<Attachment> = self.hosts.iter().map(attachment).collect();
         let rules = Rules {
+            model: self.experimental.network_model,
             routing: if self.network.use_shortest_path { Routing::ShortestPath } else { Routing::DirectEdges },
             bootstrap_end: SimTime::ZERO + self.general.bootstrap_end_time,
             threads: environment.routing_threads.max(1),

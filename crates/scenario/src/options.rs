@@ -4,6 +4,7 @@
 
 use crate::setting::{CpuSpeed, Kind, LogLevel, OpenFiles, QueueDiscipline, Scalar, Scheduler, Setting, StraceMode};
 use base::{ByteSize, SimDuration, StartDate};
+use topology::NetworkModel;
 
 /// What an option does here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,8 +171,8 @@ section! {
     Experimental in "experimental" {
         compute_budget: Option<SimDuration> = "10 sec", Works, None,
             "The processor time that a guest may take between two system calls; beyond it, its computing takes simulated time and the run cannot be repeated to the bit; null: any";
-        interface_qdisc: QueueDiscipline = "fq_codel", Works, None,
-            "The queue discipline of hosts' interfaces: in which order they send what sockets hand over (docs/network-model.md)";
+        interface_qdisc: Option<QueueDiscipline> = "null", Works, None,
+            "The queue discipline of hosts' interfaces: in which order they send what sockets hand over (docs/network-model.md); null: fq_codel, or fifo where network_model is shadow";
         max_unapplied_cpu_latency: SimDuration = "1 us",
             NoEffect("the clock of a guest moves with each call"), None,
             "How much execution time may gather before the clock of a guest moves";
@@ -183,6 +184,8 @@ section! {
             "The processor time after which a guest that makes no system call is interrupted, each time";
         native_preemption_sim_interval: SimDuration = "10 ms", Works, None,
             "The simulated time that such an interruption takes";
+        network_model: NetworkModel = "gnomon", Works, None,
+            "Whose rules lines, queues, loss and jitter follow: Gnomon's, or those of Shadow 3.3, to compare results with it (docs/network-model.md)";
         output_limit: Option<ByteSize> = "16 GiB", Works, None,
             "How much the programs of a host may write to standard output and error, all together; then there is no space (ENOSPC); null: any";
         report_errors_to_stderr: bool = "true", Works, None,
@@ -274,12 +277,13 @@ mod tests {
             ("host_option_defaults.pcap_enabled", "false"),
             ("host_option_defaults.qdisc", "null"),
             ("experimental.compute_budget", "10 sec"),
-            ("experimental.interface_qdisc", "fq_codel"),
+            ("experimental.interface_qdisc", "null"),
             ("experimental.max_unapplied_cpu_latency", "1 us"),
             ("experimental.memory_limit", "null"),
             ("experimental.native_preemption_enabled", "false"),
             ("experimental.native_preemption_native_interval", "100 ms"),
             ("experimental.native_preemption_sim_interval", "10 ms"),
+            ("experimental.network_model", "gnomon"),
             ("experimental.output_limit", "17179869184 B"),
             ("experimental.report_errors_to_stderr", "true"),
             ("experimental.runahead", "1 ms"),

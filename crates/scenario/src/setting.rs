@@ -4,6 +4,7 @@ use crate::suggest::remedy;
 use crate::yaml::{is_null, quoted};
 use base::quantity::{exact_duration, parse_byte_size, parse_duration};
 use base::{ByteSize, SimDuration, StartDate};
+use topology::NetworkModel;
 
 /// A scalar as it was given.
 #[derive(Clone, Copy, Debug)]
@@ -304,6 +305,10 @@ choice!(StraceMode {
     "off" => StraceMode::Off,
     "standard" => StraceMode::Standard,
     "deterministic" => StraceMode::Deterministic,
+});
+choice!(NetworkModel {
+    "gnomon" => NetworkModel::Gnomon,
+    "shadow" => NetworkModel::Shadow,
 });
 choice!(QueueDiscipline {
     "fifo" => QueueDiscipline::Fifo,

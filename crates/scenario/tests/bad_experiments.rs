@@ -100,6 +100,11 @@ fn wrong_units_and_values_name_what_is_right() {
         ),
         (
             "network:",
+            "experimental: { network_model: shadw }\nnetwork:",
+            "exp.yaml:3:32: experimental.network_model: 'shadw' is not allowed here; did you mean 'shadow'?",
+        ),
+        (
+            "network:",
             "host_option_defaults: { qdisc: cake }\nnetwork:",
             "exp.yaml:3:32: host_option_defaults.qdisc: 'cake' is not allowed here; use one of fifo, round-robin, pfifo_fast, fq_codel, fq",
         ),

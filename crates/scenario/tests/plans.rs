@@ -4,7 +4,9 @@ mod common;
 
 use base::{Bandwidth, ByteSize, HostId, SimDuration, SimTime};
 use common::{environment, read, read_with, scratch};
-use scenario::{FinalState, GraphSource, LogLevel, OpenFiles, Overrides, Plan, QueueDiscipline, StraceMode, load};
+use scenario::{
+    FinalState, GraphSource, LogLevel, NetworkModel, OpenFiles, Overrides, Plan, QueueDiscipline, StraceMode, load,
+};
 use std::io::Write;
 use std::net::Ipv4Addr;
 
@@ -86,7 +88,8 @@ fn a_real_experiment_means_what_it_says() {
     assert_eq!(plan.template_directory, None);
     assert_eq!(plan.data_directory.to_str(), Some("/nonexistent/shadow.data"));
     assert_eq!(plan.experimental.strace_logging_mode, StraceMode::Deterministic);
-    assert_eq!(plan.experimental.interface_qdisc, QueueDiscipline::RoundRobin);
+    assert_eq!(plan.experimental.interface_qdisc, Some(QueueDiscipline::RoundRobin));
+    assert_eq!(plan.topology.model(), NetworkModel::Gnomon);
     assert_eq!(plan.experimental.socket_send_buffer, ByteSize(16_384));
     assert_eq!(plan.experimental.socket_recv_buffer, ByteSize(174_760));
     assert_eq!((plan.graph.nodes, plan.graph.edges, plan.graph.directed), (2, 2, false));

@@ -16,6 +16,6 @@ mod routing;
 
 pub use error::TopologyError;
 pub use graph::{Edge, Graph, Node, ONE_GBIT_SWITCH};
-pub use network::{AccessLink, Attachment, Rules, Topology};
+pub use network::{AccessLink, Attachment, NetworkModel, Rules, Topology};
 pub use path::{Fate, Loss, Path};
 pub use routing::Routing;

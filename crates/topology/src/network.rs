@@ -2,7 +2,7 @@
 
 use crate::error::TopologyError;
 use crate::graph::Graph;
-use crate::path::{Fate, Path};
+use crate::path::{Fate, Loss, Path};
 use crate::routing::{Matrix, Routing};
 use base::{Bandwidth, HostId, Rng, SimDuration, SimTime};
 
@@ -21,9 +21,19 @@ pub struct AccessLink {
     pub down: Bandwidth,
 }
 
+/// By whose rules packets are lost and delayed on their routes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NetworkModel {
+    /// Any packet can be lost, and jitter delays.
+    Gnomon,
+    /// As Shadow 3.3: packets without payload are never lost, and jitter has no effect.
+    Shadow,
+}
+
 /// The rules that hold for the whole network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
+    pub model: NetworkModel,
     pub routing: Routing,
     /// Until then nothing is lost and bandwidth is unlimited; latency and jitter hold from the start.
     pub bootstrap_end: SimTime,
@@ -40,6 +50,7 @@ pub struct Topology {
     links: Vec<AccessLink>,
     min_incoming: Vec<SimDuration>,
     min_latency: SimDuration,
+    model: NetworkModel,
     bootstrap_end: SimTime,
 }
 
@@ -65,7 +76,8 @@ impl Topology {
         let min_incoming_of_row = min_incoming(&matrix, &shared);
         let min_incoming: Vec<SimDuration> = row_of_host.iter().map(|&row| min_incoming_of_row[row as usize]).collect();
         let min_latency = min_incoming.iter().copied().min().unwrap_or(SimDuration::MAX);
-        Ok(Topology { matrix, row_of_host, links, min_incoming, min_latency, bootstrap_end: rules.bootstrap_end })
+        let Rules { model, bootstrap_end, .. } = rules;
+        Ok(Topology { matrix, row_of_host, links, min_incoming, min_latency, model, bootstrap_end })
     }
 
     pub fn host_count(&self) -> usize {
@@ -80,10 +92,19 @@ impl Topology {
         self.matrix.get(self.row_of_host[from.index()] as usize, self.row_of_host[to.index()] as usize)
     }
 
-    /// What becomes of a packet that leaves `from` at `now`. `rng` is the sender's own stream for its links.
-    pub fn fate(&self, from: HostId, to: HostId, now: SimTime, rng: &mut Rng) -> Fate {
-        let path = self.path(from, to);
+    /// What becomes of a packet that leaves `from` at `now`, with something behind its transport header or without. `rng` is the
+    /// sender's own stream for its links.
+    pub fn fate(&self, from: HostId, to: HostId, now: SimTime, has_payload: bool, rng: &mut Rng) -> Fate {
+        let mut path = self.path(from, to);
+        if self.model == NetworkModel::Shadow {
+            path.jitter = SimDuration::ZERO;
+            path.loss = if has_payload { path.loss } else { Loss::NEVER };
+        }
         if self.is_bootstrapping(now) { Fate::Arrives(path.delay(rng)) } else { path.fate(rng) }
+    }
+
+    pub fn model(&self) -> NetworkModel {
+        self.model
     }
 
     pub fn is_bootstrapping(&self, now: SimTime) -> bool {
@@ -160,7 +181,7 @@ mod tests {
         edge [ source 20 target 10 latency \"20 ms\" jitter \"5 ms\" ] ]";
 
     fn rules(bootstrap_end: SimTime) -> Rules {
-        Rules { routing: Routing::ShortestPath, bootstrap_end, threads: 1 }
+        Rules { model: NetworkModel::Gnomon, routing: Routing::ShortestPath, bootstrap_end, threads: 1 }
     }
 
     fn at(node_id: u32) -> Attachment {
@@ -201,9 +222,24 @@ mod tests {
     fn nothing_is_lost_while_bootstrapping() {
         let topology = build(&[10, 20]).unwrap();
         let mut rng = SeedTree::new(1).stream("a", "link");
-        let mut fate = |ns| topology.fate(HostId(0), HostId(1), SimTime::from_nanos(ns), &mut rng);
+        let mut fate = |ns| topology.fate(HostId(0), HostId(1), SimTime::from_nanos(ns), true, &mut rng);
         assert_eq!(fate(99), Fate::Arrives(SimDuration::from_millis(10)));
         assert_eq!(fate(100), Fate::Lost);
+    }
+
+    #[test]
+    fn shadow_loses_no_packet_without_payload_and_knows_no_jitter() {
+        let hosts: Vec<Attachment> = [10, 20].map(at).to_vec();
+        let rules = Rules { model: NetworkModel::Shadow, ..rules(SimTime::ZERO) };
+        let topology = Topology::build(&Graph::parse(GRAPH).unwrap(), &hosts, rules).unwrap();
+        let mut rng = SeedTree::new(1).stream("a", "link");
+        let mut fate =
+            |from, to, has_payload| topology.fate(HostId(from), HostId(to), SimTime::ZERO, has_payload, &mut rng);
+        assert_eq!(fate(0, 1, true), Fate::Lost);
+        assert_eq!(fate(0, 1, false), Fate::Arrives(SimDuration::from_millis(10)));
+        for _ in 0..100 {
+            assert_eq!(fate(1, 0, true), Fate::Arrives(SimDuration::from_millis(20)));
+        }
     }
 
     #[test]
@@ -214,7 +250,7 @@ mod tests {
         let mut rng = SeedTree::new(1).stream("a", "link");
         for i in 0..3_000u32 {
             let (from, to) = (HostId(i % 3), HostId((i / 3) % 3));
-            if let (true, Fate::Arrives(delay)) = (from != to, topology.fate(from, to, SimTime::MAX, &mut rng)) {
+            if let (true, Fate::Arrives(delay)) = (from != to, topology.fate(from, to, SimTime::MAX, true, &mut rng)) {
                 assert!(delay >= topology.min_incoming_latency(to));
             }
         }

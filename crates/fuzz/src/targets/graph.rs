@@ -1,7 +1,7 @@
 //! Graphs: GML, the ways between a few of its nodes, and what becomes of packets there.
 
 use base::{Bandwidth, HostId, SeedTree, SimTime};
-use topology::{Attachment, Graph, Routing, Rules, Topology};
+use topology::{Attachment, Graph, NetworkModel, Routing, Rules, Topology};
 
 /// So many nodes have hosts.
 const HOSTS: usize = 6;
@@ -21,13 +21,13 @@ pub fn run(data: &[u8]) {
         .map(|node| Attachment { node_id: node.id, bandwidth_up: speed, bandwidth_down: node.bandwidth_down.or(speed) })
         .collect();
     for routing in [Routing::ShortestPath, Routing::DirectEdges] {
-        let rules = Rules { routing, bootstrap_end: SimTime::ZERO, threads: 1 };
+        let rules = Rules { model: NetworkModel::Gnomon, routing, bootstrap_end: SimTime::ZERO, threads: 1 };
         let Ok(topology) = Topology::build(&graph, &hosts, rules) else { continue };
         let mut dice = SeedTree::new(1).stream("", "fuzz");
         for (from, to) in (0..hosts.len()).flat_map(|from| (0..hosts.len()).map(move |to| (from, to))) {
             let (from, to) = (HostId(from as u32), HostId(to as u32));
             let path = topology.path(from, to);
-            topology.fate(from, to, SimTime::ZERO, &mut dice);
+            topology.fate(from, to, SimTime::ZERO, true, &mut dice);
             assert!(from == to || path.latency >= topology.min_incoming_latency(to), "a path outruns the windows");
         }
     }

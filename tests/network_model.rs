@@ -1,0 +1,78 @@
+//! What the two network models do to datagrams of real programs: their rules are tested beside them, `docs/network-model.md` says them.
+
+mod common;
+
+use common::{compile, folder, run_well, wrote};
+use std::fs;
+
+/// Two hosts 20 ms apart on 1 Mbit/s; `LOSS` and `JITTER` are the way's.
+const EXPERIMENT: &str = r#"
+general: { stop_time: 5 s, data_directory: run.data }
+experimental: { network_model: MODEL }
+network:
+  graph:
+    type: gml
+    inline: |
+      graph [
+        node [ id 0 host_bandwidth_down "1 Mbit" host_bandwidth_up "1 Mbit" ]
+        node [ id 1 host_bandwidth_down "1 Mbit" host_bandwidth_up "1 Mbit" ]
+        edge [ source 0 target 1 latency "20 ms" jitter "JITTER" packet_loss LOSS ]
+      ]
+hosts:
+  receiver:
+    network_node_id: 0
+    ip_addr: 11.0.0.1
+    processes:
+    - { path: PROGRAM, args: from, expected_final_state: running }
+  sender:
+    network_node_id: 1
+    ip_addr: 11.0.0.2
+    processes:
+    - { path: PROGRAM, args: to 11.0.0.1 SIZES }
+"#;
+
+/// When datagrams of these sizes come, in microseconds since they were sent, and their sizes.
+fn arrivals(name: &str, model: &str, (loss, jitter): (&str, &str), sizes: &[usize]) -> Vec<(u64, usize)> {
+    let folder = folder(&format!("network-model/{name}-{model}"));
+    let program = compile("tests/guest-programs/network/burst.c", &folder);
+    let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
+    let values = [("PROGRAM", program.to_str().expect("UTF-8")), ("MODEL", model), ("LOSS", loss), ("JITTER", jitter)];
+    let text =
+        values.iter().fold(EXPERIMENT.replace("SIZES", &sizes.join(" ")), |text, (from, to)| text.replace(from, to));
+    fs::write(folder.join("burst.yaml"), text).expect("the experiment's file");
+    run_well(&folder, "burst.yaml", &[]);
+    let lines = wrote(&folder.join("run.data/hosts"), "receiver", "stdout");
+    let of = |line: &str| {
+        let (time, size) = line.split_once(' ').expect("two numbers");
+        (time.parse::<u64>().expect("a time") - 1_000_000, size.parse().expect("a size"))
+    };
+    lines.lines().map(of).collect()
+}
+
+const FULL: usize = 1_472;
+const NOTHING: (&str, &str) = ("0.0", "0 ms");
+
+#[test]
+fn lines_are_serial_or_token_buckets() {
+    // 12 ms for each packet, on one line.
+    let expected: Vec<(u64, usize)> = (1..=5).map(|i| (20_000 + 12_000 * i, FULL)).collect();
+    assert_eq!(arrivals("lines", "gnomon", NOTHING, &[FULL; 5]), expected);
+    // The first at once, since the bucket holds 1,625 bytes; 125 come each millisecond.
+    let expected: Vec<(u64, usize)> = [0, 11, 23, 35, 47].map(|ms| (20_000 + 1_000 * ms, FULL)).to_vec();
+    assert_eq!(arrivals("lines", "shadow", NOTHING, &[FULL; 5]), expected);
+}
+
+#[test]
+fn only_gnomon_loses_packets_without_payload() {
+    let sizes = [0, 1, 0, 1_000, 0];
+    assert_eq!(arrivals("loss", "gnomon", ("1.0", "0 ms"), &sizes), []);
+    let came: Vec<usize> = arrivals("loss", "shadow", ("1.0", "0 ms"), &sizes).iter().map(|(_, size)| *size).collect();
+    assert_eq!(came, [0, 0, 0]);
+}
+
+#[test]
+fn only_gnomon_knows_jitter() {
+    let first = |model| arrivals("jitter", model, ("0.0", "10 ms"), &[100])[0].0;
+    assert_eq!(first("shadow"), 20_000);
+    assert!((21_025..31_025).contains(&first("gnomon")), "{}", first("gnomon"));
+}
