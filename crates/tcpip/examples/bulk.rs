@@ -6,7 +6,7 @@ use base::{SeedTree, SimDuration, SimTime};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
-use tcpip::{Config, Packet, Stack};
+use tcpip::{Config, Packet, SendFlags, Stack};
 
 const A: Ipv4Addr = Ipv4Addr::new(11, 0, 0, 1);
 const B: Ipv4Addr = Ipv4Addr::new(11, 0, 0, 2);
@@ -92,7 +92,7 @@ fn main() {
         }
         // As a blocking writer does: writes of 128 KiB until the buffer is full, then it sleeps until it is woken.
         while writable && sent < total {
-            match a.send(now, client, chunk.clone(), false) {
+            match a.send(now, client, chunk.clone(), SendFlags::empty()) {
                 Ok(n) => sent += n as u64,
                 Err(_) => writable = false,
             }

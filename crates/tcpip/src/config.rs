@@ -10,7 +10,7 @@ pub enum CongestionControl {
     Reno,
 }
 
-/// Sizes in bytes. `Default` gives Linux's values, and Shadow's for the first buffer sizes.
+/// Sizes in bytes. `new` gives Linux's values.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The address of `eth0`.
@@ -36,6 +36,13 @@ pub struct Config {
     /// net.core.rmem_max and wmem_max: the largest argument of SO_RCVBUF and SO_SNDBUF.
     pub core_buffer_max: u32,
     pub congestion_control: CongestionControl,
+    /// net.ipv4.tcp_autocorking.
+    pub autocork: bool,
+    /// Whether a train waits for more of the window to open (net.ipv4.tcp_tso_win_divisor; false is 0). Off: it presumes receivers that
+    /// join back-to-back segments (GRO) and acknowledge them as one, else the last segment of a window often waits a round trip.
+    pub defer_trains: bool,
+    /// net.ipv4.tcp_limit_output_bytes: what one socket may have in the host's interface, at most.
+    pub limit_output_bytes: u32,
     /// Ticks of the kernel's clock in a second (CONFIG_HZ), by which congestion control computes.
     pub hz: u32,
     /// net.ipv4.ip_local_port_range, both ends included.
@@ -68,8 +75,8 @@ impl Config {
             address,
             address6: None,
             mtu: 1500,
-            recv_buffer: 174_760,
-            send_buffer: 131_072,
+            recv_buffer: 131_072,
+            send_buffer: 16_384,
             recv_autotune: true,
             send_autotune: true,
             recv_buffer_max: 6_291_456,
@@ -77,6 +84,9 @@ impl Config {
             udp_buffer: 212_992,
             core_buffer_max: 212_992,
             congestion_control: CongestionControl::Cubic,
+            autocork: true,
+            defer_trains: false,
+            limit_output_bytes: 4_194_304,
             ephemeral_ports: (32_768, 60_999),
             somaxconn: 4096,
             max_syn_backlog: 4096,

@@ -28,7 +28,7 @@ pub(crate) fn split(packet: &Packet, mtu: usize, id: u32) -> impl Iterator<Item 
         ip.dont_fragment = ip.is_v6();
         ip.fragment_offset = (i * step / 8) as u16;
         ip.more_fragments = end < body.len();
-        Packet { ip, transport: Transport::Raw { protocol }, payload: body.slice(i * step..end) }
+        Packet::new(ip, Transport::Raw { protocol }, body.slice(i * step..end))
     })
 }
 

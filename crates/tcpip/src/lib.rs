@@ -22,10 +22,10 @@ pub use addr::Family;
 pub use config::{Config, CongestionControl};
 pub use error::SocketError;
 pub use packet::{Packet, Transport};
-pub use socket::{Connected, OptionName, Readiness, Shutdown, SocketId, SocketOption};
+pub use socket::{Connected, OptionName, Readiness, SendFlags, Shutdown, SocketId, SocketOption};
 pub use stack::{
-    FragmentCounters, Listed, ListedOptions, Protocol, Received, Stack, StackCounters, TcpCounters, Timer, Traffic,
-    UdpCounters,
+    Departing, FragmentCounters, Listed, ListedOptions, Protocol, Received, Stack, StackCounters, TcpCounters, Timer,
+    Traffic, UdpCounters,
 };
 pub use tcp::info::{TcpInfo, TcpState};
 pub use udp::ErrorReport;

@@ -4,7 +4,7 @@
 use crate::wire::checksum::Checksum;
 use crate::wire::icmp::{self, IcmpHeader};
 use crate::wire::ip::IpHeader;
-use crate::wire::tcp::TcpHeader;
+use crate::wire::tcp::{TcpFlags, TcpHeader};
 use crate::wire::udp::{self, UdpHeader};
 use crate::wire::{WireError, be16};
 use crate::wire::{ipv4, ipv6};
@@ -49,6 +49,9 @@ pub struct Packet {
     pub ip: IpHeader,
     pub transport: Transport,
     pub payload: Bytes,
+    /// A train: TCP segments of so many bytes of payload each (the last may have fewer) that left their host at once, under one
+    /// header. 0 is a packet as the wire has it. IP's identification counts up with the segments; PSH and FIN are the last one's.
+    pub train_mss: u16,
 }
 
 const _: () = assert!(std::mem::size_of::<Packet>() <= 128);
@@ -75,9 +78,38 @@ impl Packet {
         }
     }
 
-    /// The total length of the IP packet, in bytes.
+    /// A packet as the wire has it.
+    pub fn new(ip: IpHeader, transport: Transport, payload: Bytes) -> Self {
+        Packet { ip, transport, payload, train_mss: 0 }
+    }
+
+    /// The total length of the IP packet, in bytes; of a train, of all its packets.
     pub fn wire_len(&self) -> usize {
-        self.ip.header_len() + self.transport.header_len() + self.payload.len()
+        self.segments() * (self.ip.header_len() + self.transport.header_len()) + self.payload.len()
+    }
+
+    /// How many packets of the wire this is.
+    pub fn segments(&self) -> usize {
+        if self.train_mss == 0 { 1 } else { self.payload.len().div_ceil(self.train_mss.into()).max(1) }
+    }
+
+    /// Cuts the first packet off a train; None for what is one packet, which stays as it is.
+    pub fn split_first(&mut self) -> Option<Packet> {
+        let mss = usize::from(self.train_mss);
+        if mss == 0 || self.payload.len() <= mss {
+            self.train_mss = 0;
+            return None;
+        }
+        let Transport::Tcp(header) = &mut self.transport else { return None };
+        let mut first = header.clone();
+        first.flags.remove(TcpFlags::PSH | TcpFlags::FIN);
+        header.seq = header.seq.wrapping_add(mss as u32);
+        let packet = Packet::new(self.ip, Transport::Tcp(first), self.payload.split_to(mss));
+        self.ip.id = (self.ip.id as u16).wrapping_add(1).into();
+        if self.payload.len() <= mss {
+            self.train_mss = 0;
+        }
+        Some(packet)
     }
 
     /// Appends the IP and transport headers, the transport's checksum being zero: all that tells two packets apart but the
@@ -118,7 +150,7 @@ impl Packet {
     pub fn parse(bytes: &[u8]) -> Result<Packet, WireError> {
         let (ip, protocol, body) = IpHeader::parse(bytes)?;
         if ip.is_fragment() {
-            return Ok(Packet { ip, transport: Transport::Raw { protocol }, payload: Bytes::copy_from_slice(body) });
+            return Ok(Packet::new(ip, Transport::Raw { protocol }, Bytes::copy_from_slice(body)));
         }
         Packet::parse_transport(ip, protocol, body)
     }
@@ -159,7 +191,7 @@ impl Packet {
             }
             _ => (Transport::Raw { protocol }, body),
         };
-        Ok(Packet { ip, transport, payload: Bytes::copy_from_slice(payload) })
+        Ok(Packet::new(ip, transport, Bytes::copy_from_slice(payload)))
     }
 }
 
@@ -194,7 +226,7 @@ mod tests {
     fn tcp_over(ip: IpHeader, options: TcpOptions, flags: TcpFlags, payload: &'static [u8]) -> Packet {
         let header_fields =
             TcpHeader { src_port: 40000, dst_port: 80, seq: 0xffff_fff0, ack: 7, flags, window: 512, options };
-        Packet { ip, transport: Transport::Tcp(header_fields), payload: Bytes::from_static(payload) }
+        Packet::new(ip, Transport::Tcp(header_fields), Bytes::from_static(payload))
     }
 
     #[test]
@@ -221,13 +253,13 @@ mod tests {
         let ack = TcpOptions { timestamps: stamps, sack, ..Default::default() };
         round_trip(&tcp_over(header, ack, TcpFlags::ACK | TcpFlags::PSH, b"odd"));
         let udp = UdpHeader { src_port: 53, dst_port: 9 };
-        round_trip(&Packet { ip: header, transport: Transport::Udp(udp), payload: Bytes::from_static(b"hello") });
+        round_trip(&Packet::new(header, Transport::Udp(udp), Bytes::from_static(b"hello")));
         let icmp = IcmpHeader { kind: icmp::UNREACHABLE, code: icmp::CODE_PORT, rest: 0 };
-        round_trip(&Packet { ip: header, transport: icmp_of(icmp), payload: Bytes::from_static(b"xyz") });
+        round_trip(&Packet::new(header, icmp_of(icmp), Bytes::from_static(b"xyz")));
         let mut ip = header;
         (ip.dont_fragment, ip.fragment_offset, ip.more_fragments, ip.id) = (ip.is_v6(), 185, true, 9);
         let raw = Transport::Raw { protocol: 17 };
-        round_trip(&Packet { ip, transport: raw, payload: Bytes::from_static(b"fragment") });
+        round_trip(&Packet::new(ip, raw, Bytes::from_static(b"fragment")));
     }
 
     #[test]

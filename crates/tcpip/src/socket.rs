@@ -44,6 +44,21 @@ bitflags! {
     }
 }
 
+bitflags! {
+    /// How bytes are written to a connection.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct SendFlags: u8 {
+        /// MSG_MORE: a partial segment waits for the next write.
+        const MORE = 0x01;
+        /// MSG_EOR: the last byte ends a record, which shares no segment with what follows.
+        const RECORD = 0x02;
+        /// The same call brought bytes before these.
+        const CONTINUED = 0x04;
+        /// The same call will bring more after these, if all of them are taken.
+        const CONTINUES = 0x08;
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shutdown {
     Read,

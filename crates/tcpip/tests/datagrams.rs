@@ -144,7 +144,7 @@ fn echo_requests_are_answered() {
     let mut net = net();
     let header = IcmpHeader { kind: icmp::ECHO_REQUEST, code: 0, rest: 0x0001_0002 };
     let payload = Bytes::from_static(b"ping");
-    let request = Packet { ip: IpHeader::new(A, B), transport: Transport::Icmp(header), payload: payload.clone() };
+    let request = Packet::new(IpHeader::new(A, B), Transport::Icmp(header), payload.clone());
     net.stacks[1].receive(net.now, request);
     let reply = net.stacks[1].poll_transmit(net.now).unwrap();
     assert_eq!(reply.transport, Transport::Icmp(IcmpHeader { kind: icmp::ECHO_REPLY, ..header }));

@@ -226,8 +226,7 @@ fn closed_ports_and_unknown_protocols_are_told() {
     net.idle(ms(50));
     assert!(net.stacks[0].readiness(client).contains(Readiness::ERROR));
     assert_eq!(net.stacks[0].take_error(client), Some(SocketError::ConnectionRefused));
-    let unknown =
-        Packet { ip: IpHeader::new(A6, B6), transport: Transport::Raw { protocol: 99 }, payload: Bytes::new() };
+    let unknown = Packet::new(IpHeader::new(A6, B6), Transport::Raw { protocol: 99 }, Bytes::new());
     net.stacks[1].receive(net.now, unknown);
     let answer = net.stacks[1].poll_transmit(net.now).unwrap();
     let problem = IcmpHeader { kind: icmp::v6::PARAMETER_PROBLEM, code: icmp::v6::CODE_NEXT_HEADER, rest: 6 };
@@ -239,7 +238,7 @@ fn echoes_are_answered() {
     let mut net = net();
     let header = IcmpHeader { kind: icmp::v6::ECHO_REQUEST, code: 0, rest: 0x0001_0002 };
     let payload = Bytes::from_static(b"ping");
-    let request = Packet { ip: IpHeader::new(A6, B6), transport: Transport::Icmp6(header), payload: payload.clone() };
+    let request = Packet::new(IpHeader::new(A6, B6), Transport::Icmp6(header), payload.clone());
     net.stacks[1].receive(net.now, request);
     let reply = net.stacks[1].poll_transmit(net.now).unwrap();
     assert_eq!(reply.transport, Transport::Icmp6(IcmpHeader { kind: icmp::v6::ECHO_REPLY, ..header }));

@@ -8,7 +8,7 @@ use base::{Bandwidth, Rng, SeedTree, SimDuration, SimTime};
 use bytes::Bytes;
 use common::{B, Link, Net, addr, ms};
 use std::net::Ipv4Addr;
-use tcpip::{CongestionControl, SocketError, SocketId};
+use tcpip::{CongestionControl, SendFlags, SocketError, SocketId};
 
 /// One direction of a pair: what is written, and what was read of it.
 #[derive(Default)]
@@ -37,7 +37,7 @@ impl Pair {
         if bytes.is_empty() {
             return;
         }
-        match net.stacks[side].send(net.now, self.ends[side], Bytes::from(bytes), false) {
+        match net.stacks[side].send(net.now, self.ends[side], Bytes::from(bytes), SendFlags::empty()) {
             Ok(count) => flow.written += count as u64,
             Err(SocketError::WouldBlock) => {}
             Err(error) => panic!("write: {error:?}"),

@@ -7,7 +7,7 @@ use base::{SimDuration, SimTime};
 use bytes::Bytes;
 use common::{B, Link, Net, addr, ms};
 use std::net::Ipv4Addr;
-use tcpip::{SocketError, SocketId};
+use tcpip::{SendFlags, SocketError, SocketId};
 
 const QUESTION: &[u8] = b"get";
 const ANSWER: usize = 20_000;
@@ -49,7 +49,7 @@ impl Exchange {
     fn ask(&mut self, net: &mut Net) -> Result<(), SocketError> {
         loop {
             if self.awaited == 0 {
-                net.stacks[0].send(net.now, self.client, Bytes::from_static(QUESTION), false)?;
+                net.stacks[0].send(net.now, self.client, Bytes::from_static(QUESTION), SendFlags::empty())?;
                 self.awaited = ANSWER;
             }
             let got = net.stacks[0].recv(net.now, self.client, self.awaited, false, &mut |bytes| bytes.len())?;
@@ -68,7 +68,7 @@ impl Exchange {
         loop {
             while self.unwritten > 0 {
                 let bytes = Bytes::from_static(&[7; ANSWER]).slice(..self.unwritten);
-                self.unwritten -= net.stacks[1].send(net.now, server, bytes, false)?;
+                self.unwritten -= net.stacks[1].send(net.now, server, bytes, SendFlags::empty())?;
             }
             self.asked += net.stacks[1].recv(net.now, server, 64, false, &mut |bytes| bytes.len())?;
             if self.asked == QUESTION.len() {
@@ -159,7 +159,7 @@ fn lose_the_end(segments: usize, arrive: usize) -> (SimDuration, tcpip::TcpCount
     let start = net.now;
     let send = |net: &mut Net, count: usize| {
         let bytes = Bytes::from_static(&[7; 10 * SEGMENT]).slice(..count * SEGMENT);
-        net.stacks[0].send(net.now, client, bytes, false).unwrap();
+        net.stacks[0].send(net.now, client, bytes, SendFlags::empty()).unwrap();
         net.flush();
     };
     send(&mut net, arrive);

@@ -5,7 +5,7 @@ mod common;
 use bytes::Bytes;
 use common::{A, addr, ms};
 use std::net::{Ipv4Addr, SocketAddrV4};
-use tcpip::{Config, Connected, Readiness, SocketError, SocketId, Stack};
+use tcpip::{Config, Connected, Readiness, SendFlags, SocketError, SocketId, Stack};
 
 const SERVED: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 53);
 const NOW: base::SimTime = base::SimTime::ZERO;
@@ -85,10 +85,10 @@ fn connections_are_accepted_without_holding_the_port() {
     assert_eq!(stack.accept(listener), Err(SocketError::WouldBlock));
     assert_eq!(stack.peer_name(session), stack.local_name(client));
 
-    stack.send(NOW, client, Bytes::from_static(b"question"), false).unwrap();
+    stack.send(NOW, client, Bytes::from_static(b"question"), SendFlags::empty()).unwrap();
     stack.run_loopback(NOW);
     assert_eq!(read(&mut stack, session).unwrap(), b"question");
-    stack.send(NOW, session, Bytes::from_static(b"answer"), false).unwrap();
+    stack.send(NOW, session, Bytes::from_static(b"answer"), SendFlags::empty()).unwrap();
     // Even the side that closes first, and so keeps a record, leaves the port to programs.
     stack.close(NOW, session);
     stack.run_loopback(NOW);

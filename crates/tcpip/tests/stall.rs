@@ -8,7 +8,7 @@ use bytes::Bytes;
 use common::{B, Link, Net, addr, ms};
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tcpip::{SocketError, SocketId, TcpState};
+use tcpip::{SendFlags, SocketError, SocketId, TcpState};
 
 const QUESTION: usize = 3;
 const ANSWER: usize = 20_000;
@@ -50,7 +50,8 @@ fn live(seed: u64, seconds: u64) -> Life {
     let mut step = |net: &mut Net, life: &mut Life| -> Result<(), SocketError> {
         server = server.or_else(|| net.stacks[1].accept(listener).ok());
         if awaited == 0
-            && would_block(net.stacks[0].send(net.now, client, Bytes::from_static(b"get"), false))? == QUESTION
+            && would_block(net.stacks[0].send(net.now, client, Bytes::from_static(b"get"), SendFlags::empty()))?
+                == QUESTION
         {
             awaited = ANSWER;
         }
@@ -63,7 +64,7 @@ fn live(seed: u64, seconds: u64) -> Life {
             }
             if unwritten > 0 {
                 let bytes = Bytes::from_static(&[7; ANSWER]).slice(..unwritten);
-                unwritten -= would_block(net.stacks[1].send(net.now, server, bytes, false))?;
+                unwritten -= would_block(net.stacks[1].send(net.now, server, bytes, SendFlags::empty()))?;
             }
         }
         let ends = [(0, Some(client)), (1, server)];

@@ -8,7 +8,9 @@ use common::{A, B, Link, Net, addr, ms};
 use std::net::Ipv4Addr;
 use tcpip::wire::ip::IpHeader;
 use tcpip::wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
-use tcpip::{OptionName, Packet, Readiness, Shutdown, SocketError, SocketId, SocketOption, TcpState, Transport};
+use tcpip::{
+    OptionName, Packet, Readiness, SendFlags, Shutdown, SocketError, SocketId, SocketOption, TcpState, Transport,
+};
 
 fn net() -> Net {
     Net::new(Link::new(ms(10), 100, 1_000_000), 1)
@@ -22,7 +24,7 @@ fn secs(s: u64) -> SimDuration {
 fn segment(side: usize, src_port: u16, dst_port: u16, seq: u32, ack: u32, flags: TcpFlags) -> Packet {
     let (src, dst) = if side == 0 { (A, B) } else { (B, A) };
     let header = TcpHeader { src_port, dst_port, seq, ack, flags, window: 1000, options: TcpOptions::default() };
-    Packet { ip: IpHeader::new(src, dst), transport: Transport::Tcp(header), payload: Bytes::new() }
+    Packet::new(IpHeader::new(src, dst), Transport::Tcp(header), Bytes::new())
 }
 
 fn port(net: &mut Net, side: usize, id: SocketId) -> u16 {
@@ -283,7 +285,7 @@ fn a_closed_window_is_probed_until_it_opens() {
     let mut sent = 0;
     for _ in 0..20 {
         let space = net.stacks[0].send_space(client);
-        sent += net.stacks[0].send(net.now, client, Bytes::from(vec![1; space]), false).unwrap_or(0);
+        sent += net.stacks[0].send(net.now, client, Bytes::from(vec![1; space]), SendFlags::empty()).unwrap_or(0);
         net.idle(ms(100));
     }
     let held = net.stacks[1].readable_bytes(server);
@@ -307,7 +309,7 @@ fn a_lost_window_update_does_not_stall() {
     let mut sent = 0;
     for _ in 0..20 {
         let space = net.stacks[0].send_space(client);
-        sent += net.stacks[0].send(net.now, client, Bytes::from(vec![1; space]), false).unwrap_or(0);
+        sent += net.stacks[0].send(net.now, client, Bytes::from(vec![1; space]), SendFlags::empty()).unwrap_or(0);
         net.idle(ms(100));
     }
     net.links[1].cut = true;
@@ -520,7 +522,7 @@ fn buffers_are_doubled_and_bounded_like_linux() {
     let mut net = net();
     let id = net.stacks[0].tcp_socket(tcpip::Family::V4);
     let stack = &mut net.stacks[0];
-    assert_eq!(stack.option(id, OptionName::RecvBuffer), Ok(SocketOption::RecvBuffer(174_760)));
+    assert_eq!(stack.option(id, OptionName::RecvBuffer), Ok(SocketOption::RecvBuffer(131_072)));
     stack.set_option(net.now, id, SocketOption::RecvBuffer(10_000)).unwrap();
     assert_eq!(stack.option(id, OptionName::RecvBuffer), Ok(SocketOption::RecvBuffer(20_000)));
     stack.set_option(net.now, id, SocketOption::SendBuffer(0)).unwrap();

@@ -5,6 +5,7 @@ mod common;
 use base::SimDuration;
 use common::{Link, Net, Reader, Writer, ms};
 use tcpip::CongestionControl;
+use tcpip::SendFlags;
 
 /// Sends `total` bytes each way; gives the time it took.
 fn both_ways(net: &mut Net, total: u64, limit: SimDuration) -> SimDuration {
@@ -105,7 +106,7 @@ fn goodput(net: &mut Net, seconds: u64) -> f64 {
         let space = net.stacks[0].send_space(client);
         if space > 0 {
             let bytes = bytes::Bytes::from_static(&[7; 1 << 20]).slice(..space.min(1 << 17));
-            net.stacks[0].send(net.now, client, bytes, false).unwrap();
+            net.stacks[0].send(net.now, client, bytes, SendFlags::empty()).unwrap();
         }
         let _ = net.stacks[1].recv(net.now, server, usize::MAX, false, &mut |bytes| {
             got += bytes.len() as u64;

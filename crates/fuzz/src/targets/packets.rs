@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tcpip::wire::checksum::Checksum;
 use tcpip::wire::ip::IpHeader;
 use tcpip::wire::tcp::{SackBlocks, TcpFlags, TcpHeader, TcpOptions, Timestamps};
-use tcpip::{Config, Family, Packet, Shutdown, SocketId, Stack, Transport};
+use tcpip::{Config, Family, Packet, SendFlags, Shutdown, SocketId, Stack, Transport};
 
 const OWN: Ipv4Addr = Ipv4Addr::new(11, 0, 0, 1);
 const PEER: Ipv4Addr = Ipv4Addr::new(11, 0, 0, 2);
@@ -106,7 +106,12 @@ impl World {
             }
             7 => {
                 let (socket, length) = (self.socket(input), usize::from(input.u16()));
-                let _ = self.stack.send(self.now, socket, Bytes::from(vec![7; length]), length & 1 == 1);
+                let _ = self.stack.send(
+                    self.now,
+                    socket,
+                    Bytes::from(vec![7; length]),
+                    SendFlags::from_bits_truncate(length as u8),
+                );
             }
             8 => {
                 let (socket, length) = (self.socket(input), usize::from(input.u16()));
@@ -226,7 +231,7 @@ impl World {
         };
         let ip = IpHeader::new(ip.dst, ip.src);
         let payload = Bytes::from(vec![9; length]);
-        self.stack.receive(self.now, Packet { ip, transport: Transport::Tcp(header), payload });
+        self.stack.receive(self.now, Packet::new(ip, Transport::Tcp(header), payload));
     }
 
     /// Lets packets leave, and those to the host itself arrive.

@@ -37,7 +37,7 @@ use linux_abi::fs::O_RDWR;
 use message::{Incoming, Message, Outgoing};
 use std::collections::BTreeSet;
 use std::fmt;
-use tcpip::{Packet, Readiness, SocketError, SocketId, Stack, StackCounters};
+use tcpip::{Packet, Readiness, SendFlags, SocketError, SocketId, Stack, StackCounters};
 
 /// The most that one chunk of a stream's send queue holds: larger ones would be memory mappings of their own.
 const CHUNK: usize = 64 << 10;
@@ -259,7 +259,7 @@ impl Kernel {
         source: &mut dyn ByteSource,
     ) -> Result<usize, Errno> {
         let result = if is_stream {
-            stream::push(&mut self.net, self.now, id, source, false).map(|pushed| pushed.count)
+            stream::push(&mut self.net, self.now, id, source, SendFlags::empty()).map(|pushed| pushed.count)
         } else {
             datagram::push(&mut self.net, id, source, None)
         };

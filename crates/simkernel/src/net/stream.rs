@@ -11,7 +11,7 @@ use base::SimTime;
 use bytes::Bytes;
 use linux_abi::socket::*;
 use linux_abi::{Errno, Signal};
-use tcpip::{OptionName, Readiness, SocketId, SocketOption};
+use tcpip::{OptionName, Readiness, SendFlags, SocketId, SocketOption};
 
 /// The control message of TCP_INQ.
 const TCP_CM_INQ: i32 = TCP_INQ;
@@ -32,7 +32,7 @@ pub(super) fn push(
     now: SimTime,
     id: SocketId,
     source: &mut dyn ByteSource,
-    more: bool,
+    how: SendFlags,
 ) -> Result<Pushed, Errno> {
     let mut count = 0;
     loop {
@@ -40,7 +40,7 @@ pub(super) fn push(
         let want = left.min(CHUNK).min(net.stack.send_space(id));
         if want == 0 {
             // Nothing to move, or no room: this pushes what is there, and tells of errors.
-            return match net.stack.send(now, id, Bytes::new(), more && left == 0) {
+            return match net.stack.send(now, id, Bytes::new(), how) {
                 Ok(_) => Ok(Pushed { count, full: left > 0 }),
                 Err(_) if count > 0 => Ok(Pushed { count, full: false }),
                 Err(error) => Err(errno(error)),
@@ -51,10 +51,17 @@ pub(super) fn push(
         if got == 0 {
             return if count > 0 { Ok(Pushed { count, full: false }) } else { Err(Errno::EFAULT) };
         }
-        match net.stack.send(now, id, chunk, more || got < left) {
+        let mut part = how;
+        part.set(SendFlags::CONTINUED, count > 0);
+        part.set(SendFlags::CONTINUES, got < left);
+        match net.stack.send(now, id, chunk, part) {
             Ok(sent) => count += sent,
             Err(_) if count > 0 => return Ok(Pushed { count, full: false }),
             Err(error) => return Err(errno(error)),
+        }
+        if got < want {
+            // A fault in the middle: what came before it leaves.
+            let _ = net.stack.send(now, id, Bytes::new(), how);
         }
         if source.remaining() == 0 || got < want {
             return Ok(Pushed { count, full: false });
@@ -79,7 +86,10 @@ pub(super) fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> S
         }
         let mut source = message.data.source(&ctx.process.memory);
         source.skip(before);
-        let pushed = match push(&mut ctx.kernel.net, ctx.now, id, &mut source, message.flags & MSG_MORE != 0) {
+        let mut how = SendFlags::empty();
+        how.set(SendFlags::MORE, message.flags & MSG_MORE != 0);
+        how.set(SendFlags::RECORD, message.flags & MSG_EOR != 0);
+        let pushed = match push(&mut ctx.kernel.net, ctx.now, id, &mut source, how) {
             Ok(pushed) => pushed,
             Err(Errno::EAGAIN) => Pushed { count: 0, full: true },
             Err(_) if before > 0 => return Ok(before as u64),

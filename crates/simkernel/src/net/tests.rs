@@ -92,6 +92,7 @@ fn a_buffer_that_ends_early_takes_what_it_can() {
 fn a_blocking_write_goes_on_when_there_is_room() {
     let mut m = Machine::new(A);
     let (client, session) = m.connection();
+    m.set_option(client, SOL_SOCKET, SO_SNDBUF, 1 << 16).unwrap();
     let total = 3 << 20;
     let data = m.room(64);
     m.set_next(data + 64);

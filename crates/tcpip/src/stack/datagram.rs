@@ -97,7 +97,7 @@ impl Stack {
         let packet = match carries {
             Carries::Udp => {
                 let header = UdpHeader { src_port: socket.local.port, dst_port: remote.port };
-                Packet { ip, transport: Transport::Udp(header), payload: bytes }
+                Packet::new(ip, Transport::Udp(header), bytes)
             }
             Carries::Echo => raw::echo_request(ip, socket.local.port, bytes)?,
             Carries::Raw(protocol) => raw::packet(ip, protocol, socket.header_included, bytes)?,
@@ -175,6 +175,7 @@ impl Stack {
         let charge = cost(packet.payload.len());
         if let Ok(socket) = self.udp(id) {
             socket.in_transit += charge;
+            self.datagrams_in_host += charge;
         }
         self.push_packet(Interface::Ethernet, packet, Some((id, charge)));
     }

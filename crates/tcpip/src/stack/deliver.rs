@@ -203,7 +203,7 @@ impl Stack {
                 record.until = now + self.config.time_wait;
                 let answer = record.acknowledgement(now);
                 let (interface, ip) = (record.interface, record.header);
-                let packet = Packet { ip, transport: Transport::Tcp(answer), payload: Bytes::new() };
+                let packet = Packet::new(ip, Transport::Tcp(answer), Bytes::new());
                 self.push_packet(interface, packet, None);
             }
             Verdict::Reopen(iss) => {
@@ -243,7 +243,7 @@ impl Stack {
     pub(super) fn push_reset(&mut self, tuple: FourTuple, reset: TcpHeader) {
         self.counters.resets_sent += 1;
         let ip = IpHeader::new(tuple.local.addr, tuple.remote.addr);
-        let packet = Packet { ip, transport: Transport::Tcp(reset), payload: Bytes::new() };
+        let packet = Packet::new(ip, Transport::Tcp(reset), Bytes::new());
         self.push_packet(self.interface_of(&tuple), packet, None);
     }
 

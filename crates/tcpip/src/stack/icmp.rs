@@ -52,7 +52,7 @@ impl Stack {
             (ip.tos, ip.dont_fragment) = (0xc0, false);
         }
         quoted.truncate(longest - ip.header_len() - icmp::HEADER_LEN);
-        self.answer(Packet { ip, transport, payload: Bytes::from(quoted) });
+        self.answer(Packet::new(ip, transport, Bytes::from(quoted)));
     }
 
     /// An ICMP message is sent.
@@ -81,7 +81,7 @@ impl Stack {
     fn echo(&mut self, packet: &Packet, transport: Transport) {
         let mut ip = IpHeader::new(packet.ip.dst, packet.ip.src);
         ip.dont_fragment = ip.is_v6();
-        self.answer(Packet { ip, transport, payload: packet.payload.clone() });
+        self.answer(Packet::new(ip, transport, packet.payload.clone()));
     }
 
     pub(super) fn deliver_icmp(&mut self, now: SimTime, packet: &Packet, header: IcmpHeader) {

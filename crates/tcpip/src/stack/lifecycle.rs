@@ -1,34 +1,33 @@
 //! Birth and end of sockets and connections, and what must be kept in step with a connection after anything touched it.
 
 use super::{Kind, Role, Slot, Stack, TcpSocket};
-use crate::addr::{Endpoint, Interface};
+use crate::addr::Endpoint;
 use crate::error::SocketError;
 use crate::ports::{Hold, PortTable};
 use crate::socket::SocketId;
 use crate::tcp::connection::{Connection, State};
 use crate::tcp::listen::Listener;
+use crate::tcp::new_data::{Amount, Nagle};
 use crate::tcp::time_wait::TimeWait;
 use crate::udp::Carries;
 use base::{SimDuration, SimTime};
 
 impl Stack {
-    /// After anything happened to a connection: its events, its place among those ready to send, its timer, its end.
+    /// After anything happened to a connection: what it sends, its events, its timer, its end.
     pub(super) fn sync(&mut self, now: SimTime, index: u32) {
-        let slot = &mut self.slots[index as usize];
-        let generation = slot.generation;
-        let Kind::Tcp(socket) = &mut slot.kind else { return };
-        let Role::Connection(conn) = &mut socket.role else { return };
+        self.sync_with(now, index, Nagle::Usual, Amount::All);
+    }
+
+    /// The same, where new data leaves by the rules of a write.
+    pub(super) fn sync_with(&mut self, now: SimTime, index: u32, nagle: Nagle, amount: Amount) {
+        let Some(conn) = self.connection_at(index) else { return };
+        if conn.wants_transmit {
+            self.transmit(now, index, nagle, amount);
+        }
+        self.count_throttled(index);
+        let Some(conn) = self.connection_at(index) else { return };
         let events = std::mem::take(&mut conn.events);
         let silent = conn.orphan || conn.parent.is_some();
-        if conn.wants_transmit && !slot.in_ready {
-            slot.in_ready = true;
-            let id = SocketId { index, generation };
-            match conn.interface {
-                Interface::Ethernet if conn.only_acknowledges() => self.ready_acks.push_back(id),
-                Interface::Ethernet => self.ready_ethernet.push_back(id),
-                Interface::Loopback => self.ready_loopback.push_back(id),
-            }
-        }
         let (deadline, state) = (conn.rearm(now), conn.state);
         if !events.is_empty() && !silent {
             self.post(index, events);
@@ -38,6 +37,16 @@ impl Stack {
             State::TimeWait => self.enter_time_wait(now, index),
             State::Closed => self.connection_ended(now, index),
             _ => {}
+        }
+    }
+
+    /// Keeps the number of connections that wait for the interface.
+    pub(super) fn count_throttled(&mut self, index: u32) {
+        let throttled = self.connection_at(index).is_some_and(|conn| conn.snd.throttled);
+        let slot = &mut self.slots[index as usize];
+        if slot.throttled != throttled {
+            slot.throttled = throttled;
+            self.throttled = if throttled { self.throttled + 1 } else { self.throttled - 1 };
         }
     }
 
@@ -53,10 +62,6 @@ impl Stack {
 
     /// Both sides have closed: a record stays, the connection itself is over.
     fn enter_time_wait(&mut self, now: SimTime, index: u32) {
-        while let Some(packet) = self.poll_connection(now, index) {
-            let interface = self.connection_at(index).map_or(Interface::Ethernet, |conn| conn.interface);
-            self.push_packet(interface, packet, None);
-        }
         let hold = self.hold_of(index);
         let Some(conn) = self.connection_at(index) else { return };
         let record = TimeWait::of(conn, now);
@@ -117,7 +122,11 @@ impl Stack {
         self.retire(index);
         self.ports_of(index).release(hold, index);
         self.raw.retain(|raw| *raw != index);
-        self.slots.remove(index as usize);
+        let slot = self.slots.remove(index as usize);
+        self.throttled -= usize::from(slot.throttled);
+        if let Kind::Udp(socket) = &slot.kind {
+            self.datagrams_in_host -= socket.in_transit;
+        }
     }
 
     /// Where the port of this socket is noted.

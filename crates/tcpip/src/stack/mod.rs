@@ -54,18 +54,15 @@ pub struct Stack {
     /// Raw sockets, in order of creation.
     raw: Vec<u32>,
     timers: TimerHeap,
-    /// Connections that have only an acknowledgement for `eth0`.
-    ready_acks: VecDeque<SocketId>,
-    /// Connections that may have segments to send, by interface.
-    ready_ethernet: VecDeque<SocketId>,
-    ready_loopback: VecDeque<SocketId>,
-    /// Finished packets: datagrams, resets, ICMP.
-    outgoing: VecDeque<Outgoing>,
+    /// The queue of `eth0`.
+    outgoing: VecDeque<Departing>,
+    /// Connections that wait for `transmitted`.
+    throttled: usize,
+    /// What datagrams count in the interface's queues, in bytes.
+    datagrams_in_host: usize,
     loopback: VecDeque<Packet>,
     /// Copies of what went round the loopback interface, when somebody watches it.
     loopback_seen: Option<Vec<(SimTime, Packet)>>,
-    /// Datagrams and connections take turns.
-    datagrams_next: bool,
     events: VecDeque<SocketId>,
     reassembly: Reassembly,
     next_fragment_id: u32,
@@ -73,11 +70,14 @@ pub struct Stack {
     counters: StackCounters,
 }
 
-/// A finished packet and the socket whose send buffer it occupies.
-struct Outgoing {
-    packet: Packet,
-    owner: Option<SocketId>,
-    cost: usize,
+/// A packet or a train on its way to the wire.
+#[derive(Debug)]
+pub struct Departing {
+    pub packet: Packet,
+    /// The socket that sent it; None for what no socket of a program sends.
+    pub flow: Option<SocketId>,
+    /// What it counts against that socket while it waits in the host (skb->truesize), in bytes; 0 for bare acknowledgements.
+    pub truesize: usize,
 }
 
 struct Slot {
@@ -86,7 +86,8 @@ struct Slot {
     /// Readiness to be reported by `poll_event`.
     pending: Readiness,
     in_events: bool,
-    in_ready: bool,
+    /// Counted among the connections that wait for `transmitted`.
+    throttled: bool,
     /// In an accept queue: no program knows it yet.
     unaccepted: bool,
     /// The entry in the timer heap that counts.
@@ -140,13 +141,11 @@ impl Stack {
             echo_ports: PortTable::new(false),
             raw: Vec::new(),
             timers: TimerHeap::default(),
-            ready_acks: VecDeque::new(),
-            ready_ethernet: VecDeque::new(),
-            ready_loopback: VecDeque::new(),
             outgoing: VecDeque::new(),
+            throttled: 0,
+            datagrams_in_host: 0,
             loopback: VecDeque::new(),
             loopback_seen: None,
-            datagrams_next: true,
             events: VecDeque::new(),
             reassembly: Reassembly::default(),
             next_fragment_id: 0,
@@ -226,7 +225,7 @@ impl Stack {
             kind,
             pending: Readiness::empty(),
             in_events: false,
-            in_ready: false,
+            throttled: false,
             unaccepted: false,
             timer_at: SimTime::MAX,
         };

@@ -253,8 +253,12 @@ fn apply(conn: &mut Connection, now: SimTime, option: SocketOption, settings: Se
         }
         SocketOption::RecvBuffer(_) => conn.sizing.recv_buffer = settings.recv_buffer,
         SocketOption::Congestion(kind) => conn.cc.switch(kind, conn.config.hz),
-        SocketOption::NoDelay(true) | SocketOption::Cork(false) => {
-            conn.snd.more = false;
+        SocketOption::NoDelay(true) => {
+            conn.snd.nagle_off_once = true;
+            conn.wants_transmit = true;
+        }
+        SocketOption::Cork(false) => {
+            conn.snd.nagle_off_once |= settings.no_delay;
             conn.wants_transmit = true;
         }
         SocketOption::QuickAck(on) => {

@@ -23,7 +23,7 @@ pub(super) fn echo_request(ip: IpHeader, ident: u16, bytes: Bytes) -> Result<Pac
     }
     header.rest = (u32::from(ident) << 16) | (header.rest & 0xffff);
     let transport = if ip.is_v6() { Transport::Icmp6(header) } else { Transport::Icmp(header) };
-    Ok(Packet { ip, transport, payload: bytes.slice(icmp::HEADER_LEN..) })
+    Ok(Packet::new(ip, transport, bytes.slice(icmp::HEADER_LEN..)))
 }
 
 /// The packet that a raw socket sends. What is no whole message of its protocol travels as it is; the checksum of ICMPv6 is the
@@ -40,10 +40,10 @@ pub(super) fn packet(
     }
     if ip.is_v6() && protocol == ipv6::PROTOCOL_ICMP {
         let (header, _) = IcmpHeader::parse(&body).map_err(|_| SocketError::InvalidArgument)?;
-        return Ok(Packet { ip, transport: Transport::Icmp6(header), payload: body.slice(icmp::HEADER_LEN..) });
+        return Ok(Packet::new(ip, Transport::Icmp6(header), body.slice(icmp::HEADER_LEN..)));
     }
     let whole = Packet::parse_transport(ip, protocol, &body);
-    Ok(whole.unwrap_or(Packet { ip, transport: Transport::Raw { protocol }, payload: body }))
+    Ok(whole.unwrap_or(Packet::new(ip, Transport::Raw { protocol }, body)))
 }
 
 /// A header that the program wrote: the kernel fills in a source and an identification that are zero, length and checksum.

@@ -54,8 +54,7 @@ impl Stack {
         let Some(from) = self.service.at else { return };
         let to = Endpoint::from(to);
         let header = UdpHeader { src_port: from.port, dst_port: to.port };
-        let packet =
-            Packet { ip: IpHeader::new(from.addr, to.addr), transport: Transport::Udp(header), payload: bytes };
+        let packet = Packet::new(IpHeader::new(from.addr, to.addr), Transport::Udp(header), bytes);
         self.push_packet(Interface::Loopback, packet, None);
     }
 

@@ -4,10 +4,11 @@ use super::{Kind, Role, Stack, TcpSocket};
 use crate::addr::{Endpoint, Family, FourTuple};
 use crate::error::SocketError;
 use crate::ports::Hold;
-use crate::socket::{Connected, Readiness, Shutdown, SocketId};
+use crate::socket::{Connected, Readiness, SendFlags, Shutdown, SocketId};
 use crate::tcp::connection::{Connection, State};
 use crate::tcp::info::TcpInfo;
 use crate::tcp::listen::Listener;
+use crate::tcp::new_data::{Amount, Nagle};
 use crate::udp::Carries;
 use base::{SimDuration, SimTime};
 use bytes::Bytes;
@@ -255,19 +256,19 @@ impl Stack {
         Ok(())
     }
 
-    /// How many bytes `send` would take now; 0 also makes the stack report when there is room.
+    /// How many bytes `send` takes at least now; 0 also makes the stack report when there is room.
     pub fn send_space(&mut self, id: SocketId) -> usize {
         let Some(conn) = self.tcp(id).ok().and_then(TcpSocket::connection) else { return 0 };
-        let space = conn.send_space();
+        let space = conn.write_room();
         if space == 0 {
             conn.snd.no_space = true;
         }
         space
     }
 
-    /// Writes to a connection: takes what fits and says how much. `more` is MSG_MORE. Errors: `WouldBlock`, `BrokenPipe`,
+    /// Writes to a connection: takes what fits and says how much (tcp_sendmsg). Errors: `WouldBlock`, `BrokenPipe`,
     /// `NotConnected`, or the connection's own error, once.
-    pub fn send(&mut self, now: SimTime, id: SocketId, mut bytes: Bytes, more: bool) -> Result<usize, SocketError> {
+    pub fn send(&mut self, now: SimTime, id: SocketId, mut bytes: Bytes, how: SendFlags) -> Result<usize, SocketError> {
         let socket = self.tcp(id)?;
         let left = socket.error.take();
         let Some(conn) = socket.connection() else { return Err(left.unwrap_or(SocketError::BrokenPipe)) };
@@ -279,22 +280,64 @@ impl Stack {
             state if !state.may_send() => return Err(SocketError::BrokenPipe),
             _ => {}
         }
-        let space = conn.send_space();
-        let len = bytes.len().min(space);
-        if len < bytes.len() || len == space {
-            conn.snd.no_space = true;
+        let len = bytes.len();
+        while !bytes.is_empty() {
+            let Some(conn) = self.connection_at(id.index) else { break };
+            let room = conn.write_room();
+            if room == 0 {
+                conn.snd.no_space = true;
+                break;
+            }
+            let first = bytes.len() == len && !how.contains(SendFlags::CONTINUED);
+            conn.append(now, bytes.split_to(room.min(bytes.len())), first);
+            if !bytes.is_empty() || how.contains(SendFlags::CONTINUES) {
+                self.write_goes_on(now, id.index);
+            }
         }
-        if len == 0 && !bytes.is_empty() {
-            return Err(SocketError::WouldBlock);
+        let Some(conn) = self.connection_at(id.index) else { return Ok(len) };
+        let taken = len - bytes.len();
+        let full = !bytes.is_empty();
+        if full || !how.contains(SendFlags::CONTINUES) {
+            if taken > 0 && how.contains(SendFlags::RECORD) && !full {
+                conn.snd.queue.end_record();
+            }
+            self.write_ends(now, id.index, how.contains(SendFlags::MORE) && !full);
         }
-        bytes.truncate(len);
-        conn.snd.more = more;
-        if len > 0 {
-            conn.snd.queue.push(bytes);
+        if taken == 0 && full { Err(SocketError::WouldBlock) } else { Ok(taken) }
+    }
+
+    /// A buffer is full, and the write has more: half a window, or what nothing waits before, leaves at once.
+    fn write_goes_on(&mut self, now: SimTime, index: u32) {
+        let Some(conn) = self.connection_at(index) else { return };
+        if !conn.tail_is_full() {
+            return;
+        }
+        let amount = if conn.must_push() {
+            conn.mark_push();
+            Amount::All
+        } else if conn.snd.queue.unsent().is_some_and(|unsent| unsent.last) {
+            Amount::One
+        } else {
+            return;
+        };
+        conn.wants_transmit = true;
+        self.sync_with(now, index, Nagle::Push, amount);
+    }
+
+    /// The write has ended: what it left is pushed, unless it is too little (tcp_push).
+    fn write_ends(&mut self, now: SimTime, index: u32, more: bool) {
+        let Some(conn) = self.connection_at(index) else { return };
+        if conn.not_sent() > 0 {
+            if !more || conn.must_push() {
+                conn.mark_push();
+            }
+            if conn.gathers_writes() {
+                conn.snd.throttled = true;
+                return self.count_throttled(index);
+            }
         }
         conn.wants_transmit = true;
-        self.sync(now, id.index);
-        Ok(len)
+        self.sync_with(now, index, if more { Nagle::Cork } else { Nagle::Usual }, Amount::All);
     }
 
     /// Reads up to `max` bytes from a connection into `sink`, which says how many it took. `Ok(0)` is the end of the stream.

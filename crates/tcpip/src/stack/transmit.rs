@@ -1,48 +1,94 @@
-//! Packets out: to `eth0` when the caller has room, and round the loopback interface.
+//! Packets out: into the queue of `eth0`, from which the caller takes them, and round the loopback interface.
 
-use super::{Kind, Outgoing, Stack};
+use super::{Departing, Kind, Stack};
 use crate::addr::Interface;
 use crate::packet::{Packet, Transport};
 use crate::socket::{Readiness, SocketId};
+use crate::tcp::new_data::{Amount, Nagle};
+use crate::tcp::send_queue::OVERHEAD;
 use crate::wire::ip::IpHeader;
 use base::SimTime;
 
+/// While all datagrams in the interface's queues take no more than this, no socket is short of room (half of SOCK_MIN_SNDBUF).
+const CROWDED: usize = 2304;
+
 impl Stack {
-    /// The next packet for `eth0`. TCP segments are made here, so a caller whose interface is full just does not ask; then
-    /// nothing is lost or queued twice, and segments carry what is true when they leave.
-    ///
-    /// Acknowledgements of connections that have nothing else to send come first: each is short, and what waits for it is
-    /// another host. Datagrams and the other connections take turns.
+    /// What is next in the queue of `eth0`, in the order in which the host sent it. The queue is short: no socket puts more into it
+    /// than TCP's small queues and SO_SNDBUF allow, until `transmitted` tells that some of it has left.
+    pub fn poll_departure(&mut self) -> Option<Departing> {
+        let departing = self.outgoing.pop_front()?;
+        self.count_sent(&departing.packet);
+        Some(departing)
+    }
+
+    /// So much of this flow has left the interface, by the line or because a queue dropped it: there is room for more of it.
+    pub fn transmitted(&mut self, now: SimTime, flow: SocketId, truesize: usize) {
+        self.note_left(now, flow, truesize);
+    }
+
+    /// Whether somebody waits for `transmitted`; else nobody sees when it is called.
+    pub fn waits_for_transmission(&self) -> bool {
+        self.throttled > 0 || self.datagrams_in_host > CROWDED
+    }
+
+    /// The next packet of the wire, for a caller without an interface of its own: it has left when it is given.
     pub fn poll_transmit(&mut self, now: SimTime) -> Option<Packet> {
-        if let Some(packet) = self.next_acknowledgement(now) {
-            self.count_sent(&packet);
-            return Some(packet);
-        }
-        let packet = if self.datagrams_next {
-            self.next_finished().or_else(|| self.next_segment(now, Interface::Ethernet))
-        } else {
-            self.next_segment(now, Interface::Ethernet).or_else(|| self.next_finished())
-        }?;
-        self.datagrams_next = !self.datagrams_next;
+        let packet = match self.outgoing.front_mut()?.packet.split_first() {
+            Some(first) => first,
+            None => {
+                let Departing { packet, flow, truesize } = self.outgoing.pop_front()?;
+                if let Some(flow) = flow {
+                    self.note_left(now, flow, truesize);
+                }
+                packet
+            }
+        };
         self.count_sent(&packet);
         Some(packet)
     }
 
-    /// Whether `poll_transmit` may give a packet.
+    /// Whether there is something in the queue of `eth0`.
     pub fn wants_transmit(&self) -> bool {
-        !self.outgoing.is_empty() || !self.ready_acks.is_empty() || !self.ready_ethernet.is_empty()
+        !self.outgoing.is_empty()
+    }
+
+    /// Something of this socket has left the host: there is room for more of it.
+    fn note_left(&mut self, now: SimTime, id: SocketId, cost: usize) {
+        if cost == 0 {
+            return;
+        }
+        let Some(slot) = self.slots.get_mut(id.index as usize).filter(|slot| slot.generation == id.generation) else {
+            return;
+        };
+        match &mut slot.kind {
+            Kind::Udp(socket) => {
+                socket.in_transit -= cost;
+                self.datagrams_in_host -= cost;
+                if socket.no_space && socket.is_writeable() {
+                    socket.no_space = false;
+                    self.post(id.index, Readiness::WRITABLE);
+                }
+            }
+            Kind::Tcp(socket) => {
+                let Some(conn) = socket.connection() else { return };
+                conn.snd.in_host = conn.snd.in_host.saturating_sub(cost);
+                if std::mem::take(&mut conn.snd.throttled) {
+                    conn.wants_transmit = true;
+                    self.sync(now, id.index);
+                }
+            }
+            Kind::TimeWait(..) => {}
+        }
     }
 
     /// Whether `run_loopback` has something to do.
     pub fn wants_loopback(&self) -> bool {
-        !self.loopback.is_empty() || !self.ready_loopback.is_empty()
+        !self.loopback.is_empty()
     }
 
     /// Carries packets round the loopback interface until none is left.
     pub fn run_loopback(&mut self, now: SimTime) {
-        loop {
-            let next = self.loopback.pop_front().or_else(|| self.next_segment(now, Interface::Loopback));
-            let Some(packet) = next else { return };
+        while let Some(packet) = self.loopback.pop_front() {
             if let Some(seen) = &mut self.loopback_seen {
                 seen.push((now, packet.clone()));
             }
@@ -67,72 +113,32 @@ impl Stack {
         self.loopback_seen.as_ref().map_or(0, Vec::len)
     }
 
-    fn next_finished(&mut self) -> Option<Packet> {
-        let Outgoing { packet, owner, cost } = self.outgoing.pop_front()?;
-        if let Some(id) = owner
-            && let Some(slot) = self.slot_mut(id)
-            && let Kind::Udp(socket) = &mut slot.kind
-        {
-            socket.in_transit -= cost;
-            if socket.no_space && socket.is_writeable() {
-                socket.no_space = false;
-                self.post(id.index, Readiness::WRITABLE);
-            }
-        }
-        Some(packet)
-    }
-
-    fn next_acknowledgement(&mut self, now: SimTime) -> Option<Packet> {
+    /// Lets everything leave that this connection has and may send.
+    pub(super) fn transmit(&mut self, now: SimTime, index: u32, nagle: Nagle, amount: Amount) {
         loop {
-            let id = self.ready_acks.pop_front()?;
-            let Some(slot) = self.slot_mut(id) else { continue };
-            slot.in_ready = false;
-            if let Some(packet) = self.poll_connection(now, id.index) {
-                return Some(packet);
+            let Some(conn) = self.connection_at(index) else { return };
+            let Some(departure) = conn.poll(now, nagle, amount) else { return };
+            let header = conn.settings.header(conn.tuple.local.addr, conn.tuple.remote.addr);
+            let ip = IpHeader { id: conn.snd.ip_id.wrapping_add(1).into(), ..header };
+            let packet = Packet {
+                ip,
+                transport: Transport::Tcp(departure.header),
+                payload: departure.payload,
+                train_mss: departure.mss,
+            };
+            conn.snd.ip_id = conn.snd.ip_id.wrapping_add(packet.segments() as u16);
+            let interface = conn.interface;
+            // What goes round the loopback interface occupies nothing on its way, nor does a bare acknowledgement.
+            let cost = match interface {
+                Interface::Ethernet if !packet.payload.is_empty() => packet.payload.len() + OVERHEAD,
+                _ => 0,
+            };
+            conn.snd.in_host += cost;
+            self.push_packet(interface, packet, Some((self.id_of(index), cost)));
+            if amount != Amount::All {
+                return;
             }
         }
-    }
-
-    fn next_segment(&mut self, now: SimTime, interface: Interface) -> Option<Packet> {
-        loop {
-            let id = self.ready(interface).pop_front()?;
-            let Some(slot) = self.slot_mut(id) else { continue };
-            slot.in_ready = false;
-            if let Some(packet) = self.poll_connection(now, id.index) {
-                return Some(packet);
-            }
-        }
-    }
-
-    fn ready(&mut self, interface: Interface) -> &mut std::collections::VecDeque<SocketId> {
-        match interface {
-            Interface::Ethernet => &mut self.ready_ethernet,
-            Interface::Loopback => &mut self.ready_loopback,
-        }
-    }
-
-    /// One segment of this connection, which stays among the ready ones while it may have more.
-    pub(super) fn poll_connection(&mut self, now: SimTime, index: u32) -> Option<Packet> {
-        let conn = self.connection_at(index)?;
-        let only_acknowledges = conn.only_acknowledges();
-        let segment = conn.poll(now);
-        // Who had no more than that to send waits for the next reason among nobody.
-        conn.wants_transmit &= !only_acknowledges;
-        let (deadline, wants, interface) = (conn.rearm(now), conn.wants_transmit, conn.interface);
-        let packet = segment.map(|(header, payload)| {
-            conn.snd.ip_id = conn.snd.ip_id.wrapping_add(1);
-            let header_of_socket = conn.settings.header(conn.tuple.local.addr, conn.tuple.remote.addr);
-            let ip = IpHeader { id: conn.snd.ip_id.into(), ..header_of_socket };
-            Packet { ip, transport: Transport::Tcp(header), payload }
-        });
-        self.schedule(index, deadline);
-        let slot = &mut self.slots[index as usize];
-        if wants && !slot.in_ready {
-            slot.in_ready = true;
-            let id = SocketId { index, generation: slot.generation };
-            self.ready(interface).push_back(id);
-        }
-        packet
     }
 
     /// Queues a finished packet.
@@ -140,8 +146,8 @@ impl Stack {
         match interface {
             Interface::Loopback => self.loopback.push_back(packet),
             Interface::Ethernet => {
-                let (owner, cost) = owner.map_or((None, 0), |(id, cost)| (Some(id), cost));
-                self.outgoing.push_back(Outgoing { packet, owner, cost });
+                let (flow, truesize) = owner.map_or((None, 0), |(id, cost)| (Some(id), cost));
+                self.outgoing.push_back(Departing { packet, flow, truesize });
             }
         }
     }

@@ -88,8 +88,16 @@ pub(crate) struct SendState {
     pub mss: u32,
     /// End of the last segment sent that was smaller than the MSS (Minshall's variant of Nagle).
     pub small_end: u64,
-    /// The last write said that more follows (MSG_MORE).
-    pub more: bool,
+    /// The end of the last buffer that was given a push mark (tp->pushed_seq).
+    pub pushed: u64,
+    /// An option has just been set by which nothing waits any more; until the next buffer is begun (TCP_NAGLE_PUSH).
+    pub nagle_off_once: bool,
+    /// What waits in the host's interface, as Linux counts it (sk_wmem_alloc), in bytes.
+    pub in_host: usize,
+    /// More may leave when that has become less (TSQ_THROTTLED).
+    pub throttled: bool,
+    /// When anything left last.
+    pub left_at: SimTime,
     /// Somebody found no room and waits for it (SOCK_NOSPACE).
     pub no_space: bool,
     pub last_sent_at: SimTime,
@@ -259,7 +267,11 @@ impl Connection {
                 scale: 0,
                 mss,
                 small_end: iss,
-                more: false,
+                pushed: iss,
+                nagle_off_once: false,
+                in_host: 0,
+                throttled: false,
+                left_at: now,
                 no_space: false,
                 last_sent_at: now,
                 ip_id: draw.ip_id,
@@ -362,7 +374,7 @@ impl Connection {
     /// What must hold whenever nothing is being done to the connection; what does not, in words. For tests: it looks at every record.
     pub fn flaw(&self) -> Option<&'static str> {
         let armed = self.timers.send != SimTime::MAX;
-        let waits = !self.board.is_empty() || (self.not_sent() > 0 && self.state.synchronised());
+        let waits = !self.board.is_empty() || (self.owes_new() && self.state.synchronised());
         if self.state == State::Closed || self.state == State::TimeWait {
             return armed.then_some("a timer of a connection that is over");
         }
@@ -393,6 +405,7 @@ impl Connection {
         self.counters.reset_established |= matches!(self.state, State::Established | State::CloseWait);
         self.state = State::Closed;
         self.snd.queue.clear();
+        self.snd.throttled = false;
         self.timers = Timers::new();
         self.wants_transmit = false;
         self.events |= Readiness::HANGUP | Readiness::READABLE | Readiness::WRITABLE | Readiness::READ_HANGUP;
@@ -452,16 +465,14 @@ impl Connection {
         ready
     }
 
-    /// Free bytes of the send buffer.
-    pub fn send_space(&self) -> usize {
-        (self.sizing.send_buffer as usize).saturating_sub(self.snd.queue.len())
+    /// The FIN alone is to be sent: all that was written has been.
+    pub fn fin_waits(&self) -> bool {
+        self.snd.fin_queued && self.snd.nxt == self.snd.queue.tail()
     }
 
-    /// A third of the buffer is free (sk_stream_is_writeable), and TCP_NOTSENT_LOWAT allows more.
-    pub fn is_writeable(&self) -> bool {
-        let queued = self.snd.queue.len();
-        let free = (self.sizing.send_buffer as usize).saturating_sub(queued);
-        free >= queued / 2 && free > 0 && (self.not_sent() as u64) < u64::from(self.settings.not_sent_low_water)
+    /// There is something to send that never was.
+    pub fn owes_new(&self) -> bool {
+        self.not_sent() > 0 || self.fin_waits()
     }
 
     /// Bytes written and never sent (SIOCOUTQNSD).

@@ -161,9 +161,9 @@ impl Controller {
         self.credit = 0;
     }
 
-    /// A segment leaves during a reduction.
-    pub fn note_sent(&mut self) {
-        self.reduction.out += 1;
+    /// Segments leave, during a reduction perhaps.
+    pub fn note_sent(&mut self, segments: u32) {
+        self.reduction.out += segments;
     }
 
     /// Proportional Rate Reduction with the slow start reduction bound (tcp_cwnd_reduction).
@@ -219,12 +219,16 @@ impl Controller {
         }
     }
 
-    /// Sending resumes after `idle` with nothing in flight (RFC 9438 section 4.2; RFC 5681 section 4.1 for the decay).
-    pub fn resumed_after(&mut self, idle: SimDuration, rto: SimDuration, decay: bool) {
+    /// Sending resumes after `idle` with nothing in flight: CUBIC's clock stood still (RFC 9438 section 4.2).
+    pub fn resumed_after(&mut self, idle: SimDuration) {
         if let Algorithm::Cubic(cubic) = &mut self.algorithm {
             cubic.resumed_after(idle);
         }
-        if !decay || idle <= rto || rto.is_zero() {
+    }
+
+    /// A write comes after `idle` with nothing in flight (RFC 5681 section 4.1; tcp_cwnd_restart).
+    pub fn restart_after_idle(&mut self, idle: SimDuration, rto: SimDuration) {
+        if idle <= rto || rto.is_zero() {
             return;
         }
         // As Linux does: the threshold remembers three quarters of the window, which halves per timeout spent idle.
@@ -266,9 +270,9 @@ mod tests {
         let mut cubic = Controller::new(CongestionControl::Cubic, 1000);
         cubic.cwnd = 100;
         let rto = SimDuration::from_millis(200);
-        cubic.resumed_after(SimDuration::from_millis(450), rto, true);
+        cubic.restart_after_idle(SimDuration::from_millis(450), rto);
         assert_eq!(cubic.cwnd, 25);
-        cubic.resumed_after(SimDuration::from_secs(60), rto, true);
+        cubic.restart_after_idle(SimDuration::from_secs(60), rto);
         assert_eq!(cubic.cwnd, INITIAL_WINDOW);
     }
 
@@ -281,7 +285,7 @@ mod tests {
         // Nothing was sent yet: the first retransmission leaves.
         cubic.reduce(1, 1, false, 96);
         assert_eq!(cubic.cwnd, 97);
-        cubic.note_sent();
+        cubic.note_sent(1);
         // Seven segments for each ten delivered, rounded up.
         cubic.reduce(9, 0, false, 88);
         assert_eq!(cubic.cwnd, 88 + 6);

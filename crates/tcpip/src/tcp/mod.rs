@@ -1,5 +1,5 @@
 //! TCP: one connection as a state machine without input or output of its own. The stack finds the connection of a segment,
-//! asks `poll` for segments to send, and runs the timers.
+//! asks `poll` for what leaves, and runs the timers.
 
 pub(crate) mod ack_policy;
 pub(crate) mod acknowledge;
@@ -9,6 +9,7 @@ pub(crate) mod cubic;
 pub(crate) mod info;
 pub(crate) mod input;
 pub(crate) mod listen;
+pub(crate) mod new_data;
 pub(crate) mod output;
 pub(crate) mod recovery;
 pub(crate) mod recv_queue;

@@ -1,48 +1,52 @@
-//! What leaves a connection: `poll` gives one segment at a time, made only when the caller has room for it.
+//! What leaves a connection: `poll` gives one segment, or one train of new data, until there is nothing more that may leave.
 //!
 //! In order: a tail loss probe, retransmissions, new data, the FIN, probes, a bare acknowledgement.
 
 use super::connection::{Connection, State};
+use super::new_data::{Amount, Nagle};
 use super::scoreboard::Record;
 use crate::wire::tcp::{SackBlocks, TcpFlags, TcpHeader, TcpOptions, Timestamps};
 use base::SimTime;
 use bytes::Bytes;
 
-/// What is to be sent next from above `nxt`.
-enum Next {
-    Nothing,
-    /// So many bytes, and the FIN if it follows directly.
-    Data(u32),
-    Fin,
+/// What leaves a connection at once: a segment, or a train of them that is cut behind the stack.
+#[derive(Debug)]
+pub(crate) struct Departure {
+    /// Of the whole; PSH and FIN belong to its last segment.
+    pub header: TcpHeader,
+    pub payload: Bytes,
+    /// Payload of each segment but the last; 0 where there is one only.
+    pub mss: u16,
+}
+
+impl Departure {
+    fn bare(header: TcpHeader) -> Self {
+        Departure { header, payload: Bytes::new(), mss: 0 }
+    }
 }
 
 impl Connection {
-    pub fn poll(&mut self, now: SimTime) -> Option<(TcpHeader, Bytes)> {
-        let segment = match self.state {
+    /// The next thing to leave. New data obeys `nagle` and `amount`.
+    pub fn poll(&mut self, now: SimTime, nagle: Nagle, amount: Amount) -> Option<Departure> {
+        let departure = match self.state {
             State::Closed => None,
             State::SynSent | State::SynReceived => self.poll_handshake(now),
-            _ => self.poll_stream(now),
+            _ => self.poll_stream(now, nagle, amount),
         };
-        match segment {
-            Some(_) => self.counters.segments_out += 1,
+        match &departure {
+            Some(departure) => {
+                self.snd.left_at = now;
+                self.counters.segments_out += match departure.mss {
+                    0 => 1,
+                    mss => departure.payload.len().div_ceil(mss.into()) as u32,
+                };
+            }
             None => self.wants_transmit = false,
         }
-        segment
+        departure
     }
 
-    /// Whether an acknowledgement is all that `poll` would give.
-    pub fn only_acknowledges(&self) -> bool {
-        self.acks.now && self.sends_nothing()
-    }
-
-    /// Whether there is nothing to send but acknowledgements.
-    pub fn sends_nothing(&self) -> bool {
-        let due = self.timers.tail_probe_due || self.timers.window_probe_due || self.timers.keepalive_probe_due;
-        let fin_waits = self.snd.fin_queued && self.snd.nxt == self.snd.queue.tail();
-        self.state.synchronised() && !due && !fin_waits && self.board.lost == 0 && self.not_sent() == 0
-    }
-
-    fn poll_handshake(&mut self, now: SimTime) -> Option<(TcpHeader, Bytes)> {
+    fn poll_handshake(&mut self, now: SimTime) -> Option<Departure> {
         if self.snd.nxt == self.snd.iss {
             self.snd.nxt += 1;
             self.board.sent(self.snd.iss, 1, now);
@@ -63,7 +67,7 @@ impl Connection {
         None
     }
 
-    fn syn(&mut self, now: SimTime) -> (TcpHeader, Bytes) {
+    fn syn(&mut self, now: SimTime) -> Departure {
         // Also of one that was closed meanwhile.
         let answer = self.state != State::SynSent;
         let header = TcpHeader {
@@ -75,44 +79,49 @@ impl Connection {
             window: self.rcv.window.min(65_535) as u16,
             options: self.syn_options(now),
         };
-        (header, Bytes::new())
+        Departure::bare(header)
     }
 
-    fn poll_stream(&mut self, now: SimTime) -> Option<(TcpHeader, Bytes)> {
+    fn poll_stream(&mut self, now: SimTime, nagle: Nagle, amount: Amount) -> Option<Departure> {
         if self.timers.tail_probe_due {
             self.timers.tail_probe_due = false;
             if let Some(segment) = self.send_tail_probe(now) {
                 return Some(segment);
             }
         }
-        let in_flight = self.board.in_flight();
-        if in_flight < self.cc.cwnd() {
-            if !self.recovery.prefers_new
-                && let Some(number) = self.board.next_lost()
-            {
-                return Some(self.resend(now, number));
-            }
-            match self.next_new(false) {
-                Next::Data(len) => return Some(self.send_new(now, len)),
-                Next::Fin => return Some(self.send_new(now, 0)),
-                Next::Nothing => {}
-            }
-            if self.recovery.stop_preferring_new(self.snd.nxt)
-                && let Some(number) = self.board.next_lost()
-            {
-                return Some(self.resend(now, number));
-            }
-        } else if self.not_sent() > 0 {
-            self.note_window_use(true);
+        if !self.recovery.prefers_new
+            && let Some(segment) = self.poll_lost(now)
+        {
+            return Some(segment);
+        }
+        if let Some(train) = self.poll_new(now, nagle, amount) {
+            return Some(train);
+        }
+        if self.recovery.stop_preferring_new(self.snd.nxt)
+            && let Some(segment) = self.poll_lost(now)
+        {
+            return Some(segment);
         }
         self.poll_probes(now)
     }
 
-    fn poll_probes(&mut self, now: SimTime) -> Option<(TcpHeader, Bytes)> {
+    /// The next segment that is believed lost (tcp_xmit_retransmit_queue).
+    fn poll_lost(&mut self, now: SimTime) -> Option<Departure> {
+        if self.board.in_flight() >= self.cc.cwnd() {
+            return None;
+        }
+        let number = self.board.next_lost()?;
+        if self.is_small_queue_full(self.board.record(number).len as usize) {
+            return None;
+        }
+        Some(self.resend(now, number))
+    }
+
+    fn poll_probes(&mut self, now: SimTime) -> Option<Departure> {
         if self.timers.window_probe_due {
             self.timers.window_probe_due = false;
-            if let Next::Data(len) = self.next_new(true) {
-                return Some(self.send_new(now, len));
+            if let Some(segment) = self.poll_window_probe(now) {
+                return Some(segment);
             }
             // An old number makes the peer answer with its window (tcp_xmit_probe_skb).
             return Some(self.bare_ack(now, self.snd.una - 1));
@@ -127,92 +136,31 @@ impl Connection {
         None
     }
 
-    /// Decides on new data: the peer's window, silly window avoidance (RFC 9293 section 3.8.6.2.1), Nagle (section 3.7.4)
-    /// and cork. With `force`, whatever the window has room for.
-    fn next_new(&self, force: bool) -> Next {
-        let unsent = self.not_sent() as u64;
-        if unsent == 0 {
-            let fin_waits = self.snd.fin_queued && self.snd.nxt == self.snd.queue.tail();
-            return if fin_waits { Next::Fin } else { Next::Nothing };
-        }
-        let mss = u64::from(self.segment_limit());
-        let usable = (self.snd.una + u64::from(self.snd.window)).saturating_sub(self.snd.nxt);
-        let wanted = unsent.min(mss);
-        if usable < wanted {
-            let half = u64::from(self.snd.max_window / 2).max(1);
-            let allowed = usable >= half || (force && usable > 0);
-            return if allowed { Next::Data(usable as u32) } else { Next::Nothing };
-        }
-        if wanted < mss && !self.snd.fin_queued && !force && self.holds_small() {
-            return Next::Nothing;
-        }
-        Next::Data(wanted as u32)
-    }
-
-    /// A cork is set, or Nagle waits because a small segment is unacknowledged (Minshall).
-    fn holds_small(&self) -> bool {
-        if self.settings.cork || self.snd.more {
-            return true;
-        }
-        !self.settings.no_delay && !self.board.is_empty() && self.snd.small_end > self.snd.una
-    }
-
-    /// Payload that fits into one segment now: options take their room; half of a small window at most.
-    fn segment_limit(&self) -> u32 {
+    /// Payload that fits into one segment now: options take their room (tcp_current_mss).
+    pub(super) fn segment_limit(&self) -> u32 {
         let mut options = if self.timestamps_enabled { 12 } else { 0 };
         let blocks = self.sack_count(u32::MAX);
         if blocks > 0 {
             options += 4 + 8 * blocks as u32;
         }
-        let limit = self.snd.mss - options;
-        let most = self.snd.max_window;
-        let cutoff = if most > 536 { most / 2 } else { most };
-        if cutoff > 0 { limit.min(cutoff.max(16)) } else { limit }
+        self.bound_to_half_window(self.snd.mss - options)
     }
 
-    fn send_new(&mut self, now: SimTime, len: u32) -> (TcpHeader, Bytes) {
-        if self.board.is_empty() {
-            let idle = now.saturating_since(self.snd.last_sent_at);
-            self.cc.resumed_after(idle, self.rtt.rto(), self.config.slow_start_after_idle);
-        }
-        let start = self.snd.nxt.max(self.snd.iss + 1);
-        let end = start + u64::from(len);
-        let last = end == self.snd.queue.tail();
-        let fin = last && self.snd.fin_queued;
-        let payload = self.snd.queue.slice(start, end);
-        self.snd.nxt = end + u64::from(fin);
-        if self.board.is_empty() {
-            self.timers.since = now;
-        }
-        self.board.sent(start, (self.snd.nxt - start) as u32, now);
-        self.timers.note_sent(now);
-        if len < self.segment_limit() {
-            self.snd.small_end = self.snd.nxt;
-        }
-        self.snd.last_sent_at = now;
-        self.cc.note_sent();
-        self.note_window_use(self.board.in_flight() >= self.cc.cwnd());
-        self.counters.bytes_sent += u64::from(len);
-        self.counters.data_segments_out += u32::from(len > 0);
-        self.data_left(now);
-        (self.data_header(now, start, end, fin, last), payload)
-    }
-
-    fn resend(&mut self, now: SimTime, number: u64) -> (TcpHeader, Bytes) {
+    fn resend(&mut self, now: SimTime, number: u64) -> Departure {
         let record = self.board.record(number);
         self.board.resent(number, now);
         if self.board.head().is_some_and(|head| head.start == record.start) {
             self.timers.since = now;
         }
         self.recovery.note_resent(now);
-        self.cc.note_sent();
+        self.cc.note_sent(1);
         self.counters.retransmitted += 1;
         self.counters.bytes_retransmitted += u64::from(record.len);
         self.snd.last_sent_at = now;
         self.copy_of(now, record)
     }
 
-    fn copy_of(&mut self, now: SimTime, record: Record) -> (TcpHeader, Bytes) {
+    fn copy_of(&mut self, now: SimTime, record: Record) -> Departure {
         if record.start == self.snd.iss {
             // Closed before the peer has acknowledged it.
             return self.syn(now);
@@ -221,20 +169,21 @@ impl Connection {
         let data_end = record.end().min(tail);
         let fin = self.snd.fin_queued && record.end() > tail;
         let payload = self.snd.queue.slice(record.start, data_end);
-        (self.data_header(now, record.start, data_end, fin, data_end == tail), payload)
+        let push = !payload.is_empty() && self.snd.queue.pushes_at(data_end);
+        Departure { header: self.data_header(now, record.start, data_end, fin, push), payload, mss: 0 }
     }
 
     /// RFC 8985 section 7.3: new data if there is some, else the last segment again.
-    fn send_tail_probe(&mut self, now: SimTime) -> Option<(TcpHeader, Bytes)> {
+    fn send_tail_probe(&mut self, now: SimTime) -> Option<Departure> {
         if !self.recovery.is_open() || self.board.tail_is_sacked() {
             return None;
         }
         let last = self.board.last_number()?;
-        let next = self.next_new(false);
-        self.recovery.tail_probe_resent = !matches!(next, Next::Data(_));
-        let segment = match next {
-            Next::Data(len) => self.send_new(now, len),
-            _ => self.resend(now, last),
+        let new = self.poll_new(now, Nagle::Push, Amount::Probe);
+        self.recovery.tail_probe_resent = new.is_none();
+        let segment = match new {
+            Some(segment) => segment,
+            None => self.resend(now, last),
         };
         self.recovery.tail_probe_end = Some(self.snd.nxt);
         // The timeout counts from this probe.
@@ -242,15 +191,15 @@ impl Connection {
         Some(segment)
     }
 
-    fn data_header(&mut self, now: SimTime, start: u64, end: u64, fin: bool, push: bool) -> TcpHeader {
+    pub(super) fn data_header(&mut self, now: SimTime, start: u64, end: u64, fin: bool, push: bool) -> TcpHeader {
         let mut flags = TcpFlags::ACK;
-        flags.set(TcpFlags::PSH, push && end > start);
+        flags.set(TcpFlags::PSH, push);
         flags.set(TcpFlags::FIN, fin);
         self.header(now, start, (end - start) as u32, flags)
     }
 
-    fn bare_ack(&mut self, now: SimTime, seq: u64) -> (TcpHeader, Bytes) {
-        (self.header(now, seq, 0, TcpFlags::ACK), Bytes::new())
+    fn bare_ack(&mut self, now: SimTime, seq: u64) -> Departure {
+        Departure::bare(self.header(now, seq, 0, TcpFlags::ACK))
     }
 
     fn header(&mut self, now: SimTime, seq: u64, payload_len: u32, flags: TcpFlags) -> TcpHeader {

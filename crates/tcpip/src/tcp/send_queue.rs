@@ -1,7 +1,13 @@
-//! The bytes that a program has written and the peer has not acknowledged, as shared chunks addressed by sequence number.
+//! What a program has written and the peer has not acknowledged: bytes as shared chunks addressed by sequence number, cut into
+//! buffers as Linux cuts them into `sk_buff`s. A buffer takes writes until it is full or sent; its end carries the marks that
+//! a segment ending there shows (PSH), and that no later write may join it (MSG_EOR).
 
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
+
+/// What a buffer costs beside its bytes, counted against SO_SNDBUF: `struct sk_buff`, its shared part and room for headers
+/// (`skb->truesize` of an empty one, read by SO_MEMINFO on Linux 6.18, x86-64).
+pub(crate) const OVERHEAD: usize = 832;
 
 #[derive(Debug)]
 struct Chunk {
@@ -9,9 +15,37 @@ struct Chunk {
     bytes: Bytes,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Buffer {
+    end: u64,
+    /// The segment that ends here tells the peer to hand its data on (TCPHDR_PSH).
+    push: bool,
+    /// The end of a record: the next write begins a buffer of its own (MSG_EOR).
+    record_end: bool,
+}
+
+/// The first buffer that was not sent yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Unsent {
+    pub start: u64,
+    pub end: u64,
+    /// No other follows it.
+    pub last: bool,
+    pub record_end: bool,
+}
+
+impl Unsent {
+    pub fn len(&self) -> u64 {
+        self.end - self.start
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct SendQueue {
     chunks: VecDeque<Chunk>,
+    buffers: VecDeque<Buffer>,
+    /// So many of them, from the front, have been sent.
+    sent: usize,
     /// Everything below is acknowledged.
     head: u64,
     /// Where the next written byte goes.
@@ -20,7 +54,7 @@ pub(crate) struct SendQueue {
 
 impl SendQueue {
     pub fn new(first: u64) -> Self {
-        SendQueue { chunks: VecDeque::new(), head: first, tail: first }
+        SendQueue { chunks: VecDeque::new(), buffers: VecDeque::new(), sent: 0, head: first, tail: first }
     }
 
     pub fn tail(&self) -> u64 {
@@ -32,10 +66,103 @@ impl SendQueue {
         (self.tail - self.head) as usize
     }
 
-    pub fn push(&mut self, bytes: Bytes) {
+    /// What the held bytes occupy (sk_wmem_queued).
+    pub fn memory(&self) -> usize {
+        self.len() + OVERHEAD * self.buffers.len()
+    }
+
+    /// Buffers sent and not acknowledged.
+    pub fn sent_buffers(&self) -> usize {
+        self.sent
+    }
+
+    /// Room that the last buffer has for another write, if it may grow to `goal` bytes.
+    pub fn tail_room(&self, goal: usize) -> usize {
+        match self.buffers.back() {
+            Some(buffer) if self.buffers.len() > self.sent && !buffer.record_end => {
+                goal.saturating_sub((self.tail - self.start_of(self.buffers.len() - 1)) as usize)
+            }
+            _ => 0,
+        }
+    }
+
+    fn start_of(&self, index: usize) -> u64 {
+        if index == 0 { self.head } else { self.buffers[index - 1].end.max(self.head) }
+    }
+
+    /// Appends to the last buffer, or to a new one.
+    pub fn push(&mut self, bytes: Bytes, new: bool) {
         let start = self.tail;
         self.tail += bytes.len() as u64;
         self.chunks.push_back(Chunk { start, bytes });
+        match self.buffers.back_mut() {
+            Some(buffer) if !new => buffer.end = self.tail,
+            _ => self.buffers.push_back(Buffer { end: self.tail, push: false, record_end: false }),
+        }
+    }
+
+    /// The last buffer gets or loses the push mark, if it was not sent.
+    pub fn mark_tail(&mut self, push: bool) {
+        if self.buffers.len() > self.sent
+            && let Some(buffer) = self.buffers.back_mut()
+        {
+            buffer.push = push;
+        }
+    }
+
+    /// The last buffer ends a record.
+    pub fn end_record(&mut self) {
+        if let Some(buffer) = self.buffers.back_mut() {
+            buffer.record_end = true;
+        }
+    }
+
+    /// Whether a segment that ends at `end` has the push mark.
+    pub fn pushes_at(&self, end: u64) -> bool {
+        let at = self.buffers.partition_point(|buffer| buffer.end < end);
+        self.buffers.get(at).is_some_and(|buffer| buffer.end == end && buffer.push)
+    }
+
+    pub fn unsent(&self) -> Option<Unsent> {
+        let buffer = self.buffers.get(self.sent)?;
+        let last = self.sent + 1 == self.buffers.len();
+        Some(Unsent { start: self.start_of(self.sent), end: buffer.end, last, record_end: buffer.record_end })
+    }
+
+    /// Moves up to `most` bytes from the following buffer into the first that was not sent (tcp_grow_skb).
+    pub fn grow_unsent(&mut self, most: u64) {
+        if self.sent + 1 >= self.buffers.len() || self.buffers[self.sent].record_end {
+            return;
+        }
+        let next = self.buffers[self.sent + 1];
+        let moved = most.min(next.end - self.buffers[self.sent].end);
+        self.buffers[self.sent].end += moved;
+        if self.buffers[self.sent].end == next.end {
+            let grown = &mut self.buffers[self.sent];
+            grown.push |= next.push;
+            grown.record_end = next.record_end;
+            self.buffers.remove(self.sent + 1);
+        }
+    }
+
+    /// Cuts the first buffer that was not sent after `len` bytes; the marks stay with the second part (tso_fragment).
+    pub fn split_unsent(&mut self, len: u64) {
+        let end = self.start_of(self.sent) + len;
+        debug_assert!(self.buffers.get(self.sent).is_some_and(|buffer| end < buffer.end));
+        self.buffers.insert(self.sent, Buffer { end, push: false, record_end: false });
+    }
+
+    /// The first buffer that was not sent has the push mark, wherever it ends.
+    pub fn push_unsent(&mut self) {
+        if let Some(buffer) = self.buffers.get_mut(self.sent) {
+            buffer.push = true;
+        }
+    }
+
+    /// The first buffer that was not sent is sent.
+    pub fn mark_sent(&mut self) {
+        debug_assert!(self.sent < self.buffers.len());
+        self.sent += 1;
     }
 
     /// Forgets everything below `una`. Gives the number of bytes forgotten.
@@ -49,6 +176,10 @@ impl SendQueue {
         {
             self.chunks.pop_front();
         }
+        while self.buffers.front().is_some_and(|buffer| buffer.end <= una) {
+            self.buffers.pop_front();
+            self.sent = self.sent.saturating_sub(1);
+        }
         let freed = una - self.head;
         self.head = una;
         freed
@@ -56,6 +187,8 @@ impl SendQueue {
 
     pub fn clear(&mut self) {
         self.chunks.clear();
+        self.buffers.clear();
+        self.sent = 0;
         self.head = self.tail;
     }
 
@@ -89,12 +222,17 @@ impl SendQueue {
 mod tests {
     use super::*;
 
+    fn queue(parts: &[&'static str]) -> SendQueue {
+        let mut queue = SendQueue::new(100);
+        for part in parts {
+            queue.push(Bytes::from_static(part.as_bytes()), true);
+        }
+        queue
+    }
+
     #[test]
     fn slices_share_or_span_chunks() {
-        let mut queue = SendQueue::new(100);
-        for part in [&b"hello "[..], b"cruel ", b"world"] {
-            queue.push(Bytes::copy_from_slice(part));
-        }
+        let mut queue = queue(&["hello ", "cruel ", "world"]);
         assert_eq!(queue.len(), 17);
         assert_eq!(&queue.slice(100, 106)[..], b"hello ");
         assert_eq!(&queue.slice(104, 115)[..], b"o cruel wor");
@@ -102,6 +240,46 @@ mod tests {
         assert_eq!(&queue.slice(109, 117)[..], b"el world");
         assert_eq!((queue.len(), queue.acknowledge(109)), (8, 0));
         assert_eq!(queue.acknowledge(500), 8);
-        assert_eq!(queue.len(), 0);
+        assert_eq!((queue.len(), queue.memory()), (0, 0));
+    }
+
+    #[test]
+    fn a_buffer_takes_writes_until_it_is_full_sent_or_a_record() {
+        let mut queue = queue(&["abc"]);
+        assert_eq!((queue.tail_room(10), queue.memory()), (7, 3 + OVERHEAD));
+        queue.push(Bytes::from_static(b"de"), false);
+        assert_eq!((queue.tail_room(10), queue.memory()), (5, 5 + OVERHEAD));
+        queue.end_record();
+        assert_eq!(queue.tail_room(10), 0);
+        queue.push(Bytes::from_static(b"f"), true);
+        queue.mark_tail(true);
+        let first = Unsent { start: 100, end: 105, last: false, record_end: true };
+        assert_eq!(queue.unsent(), Some(first));
+        // A record is not joined with what follows.
+        queue.grow_unsent(100);
+        assert_eq!(queue.unsent(), Some(first));
+        queue.mark_sent();
+        queue.mark_sent();
+        assert_eq!((queue.unsent(), queue.tail_room(10), queue.sent_buffers()), (None, 0, 2));
+        assert!(queue.pushes_at(106) && !queue.pushes_at(105));
+        queue.acknowledge(103);
+        assert_eq!((queue.memory(), queue.sent_buffers()), (3 + 2 * OVERHEAD, 2));
+        queue.acknowledge(105);
+        assert_eq!((queue.memory(), queue.sent_buffers()), (1 + OVERHEAD, 1));
+    }
+
+    #[test]
+    fn marks_stay_at_the_end_of_what_is_cut_or_joined() {
+        let mut queue = queue(&["abcdef", "gh"]);
+        queue.mark_tail(true);
+        queue.split_unsent(4);
+        assert_eq!(queue.unsent(), Some(Unsent { start: 100, end: 104, last: false, record_end: false }));
+        queue.grow_unsent(1);
+        assert_eq!(queue.unsent().unwrap().end, 105);
+        queue.grow_unsent(1);
+        assert!(!queue.pushes_at(106));
+        queue.grow_unsent(9);
+        assert_eq!(queue.unsent(), Some(Unsent { start: 100, end: 108, last: true, record_end: false }));
+        assert!(queue.pushes_at(108));
     }
 }

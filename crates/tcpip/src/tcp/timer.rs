@@ -103,7 +103,7 @@ impl Connection {
     /// Decides every timer of sending anew, by what is owed to whom, and says when the connection wants to be called.
     pub fn rearm(&mut self, now: SimTime) -> SimTime {
         self.note_limit(now);
-        let owes_window = self.board.is_empty() && self.not_sent() > 0 && self.state.synchronised();
+        let owes_window = self.board.is_empty() && self.owes_new() && self.state.synchronised();
         if !owes_window {
             self.timers.window_wait_since = None;
         }

@@ -177,14 +177,4 @@ impl Connection {
         self.sizing.round_start = now;
         self.sizing.round_from = self.rcv.queue.copied();
     }
-
-    /// The send buffer holds twice the congestion window (tcp_sndbuf_expand, RFC-less Linux practice).
-    pub fn grow_send_buffer(&mut self) {
-        if !self.config.send_autotune || self.settings.send_buffer_locked {
-            return;
-        }
-        let wanted = 2 * u64::from(self.cc.cwnd().max(10)) * u64::from(self.snd.mss);
-        let wanted = wanted.min(u64::from(self.config.send_buffer_max)) as u32;
-        self.sizing.send_buffer = self.sizing.send_buffer.max(wanted);
-    }
 }

@@ -6,7 +6,7 @@ use base::{Bandwidth, Rng, SeedTree, SimDuration, SimTime};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use tcpip::{Config, Packet, Readiness, SocketError, SocketId, Stack};
+use tcpip::{Config, Packet, Readiness, SendFlags, SocketError, SocketId, Stack};
 
 pub const A: Ipv4Addr = Ipv4Addr::new(11, 0, 0, 1);
 pub const B: Ipv4Addr = Ipv4Addr::new(11, 0, 0, 2);
@@ -213,7 +213,7 @@ impl Net {
     }
 
     pub fn send(&mut self, side: usize, id: SocketId, bytes: &'static [u8]) -> Result<usize, SocketError> {
-        let sent = self.stacks[side].send(self.now, id, Bytes::from_static(bytes), false);
+        let sent = self.stacks[side].send(self.now, id, Bytes::from_static(bytes), SendFlags::empty());
         self.flush();
         sent
     }
@@ -262,7 +262,7 @@ impl Writer {
                 return;
             }
             let bytes: Vec<u8> = (self.sent..self.sent + space as u64).map(pattern).collect();
-            match stack.send(net.now, self.id, bytes.into(), false) {
+            match stack.send(net.now, self.id, bytes.into(), SendFlags::empty()) {
                 Ok(sent) => self.sent += sent as u64,
                 Err(SocketError::WouldBlock) => return,
                 Err(error) => panic!("send: {error}"),

@@ -17,7 +17,7 @@ pub use names::NameTable;
 use base::SimTime;
 use bytes::{Buf, Bytes};
 use std::net::{Ipv4Addr, SocketAddrV4};
-use tcpip::{SocketError, SocketId, Stack};
+use tcpip::{SendFlags, SocketError, SocketId, Stack};
 
 /// Where the resolver listens, as systemd-resolved does.
 pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 53);
@@ -110,7 +110,7 @@ impl Session {
     }
 
     fn write(&mut self, stack: &mut Stack, now: SimTime) -> Result<usize, SocketError> {
-        let sent = stack.send(now, self.id, self.output.clone(), false)?;
+        let sent = stack.send(now, self.id, self.output.clone(), SendFlags::empty())?;
         self.output.advance(sent);
         Ok(sent)
     }
