@@ -25,6 +25,11 @@ impl SocketId {
     pub fn number(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.index)
     }
+
+    /// The socket of this `number`.
+    pub fn from_number(number: u64) -> SocketId {
+        SocketId { index: number as u32, generation: (number >> 32) as u32 }
+    }
 }
 
 bitflags! {
