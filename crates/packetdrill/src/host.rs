@@ -141,10 +141,15 @@ impl Host {
     fn settle(&mut self) {
         loop {
             self.kernel.settle_network(self.now);
-            while let Some(packet) = self.kernel.poll_transmit(self.now) {
+            while let Some(mut departing) = self.kernel.net.stack.poll_departure() {
+                // Scripts see trains whole, as behind a device that cuts them itself (TSO).
+                departing.packet.train_mss = 0;
                 let mut bytes = Vec::new();
-                packet.emit(&mut bytes);
+                departing.packet.emit(&mut bytes);
                 self.sent.push_back((self.now, bytes));
+                if let Some(flow) = departing.flow {
+                    self.kernel.net.stack.transmitted(self.now, flow, departing.truesize);
+                }
             }
             let waiting = (0..self.threads.len()).find(|thread| {
                 let tid = self.threads[*thread];

@@ -55,7 +55,13 @@ impl Settings {
 
     /// What the stack is told. A sysctl that it has no knob for is left alone.
     pub fn stack(&self) -> Config {
-        let mut config = Config { mtu: self.mtu, hz: self.hz, ..Config::new(self.address) };
+        let mut config = Config {
+            mtu: self.mtu,
+            hz: self.hz,
+            orphans_packets: true,
+            tso_win_divisor: 3,
+            ..Config::new(self.address)
+        };
         let sysctl = |name: &str| read(&self.sysctls, name);
         let number = |name: &str| sysctl(name)?.first().copied();
         let flag = |name: &str, place: &mut bool| {
@@ -68,6 +74,7 @@ impl Settings {
                 *place = value;
             }
         };
+        flag("net/ipv4/tcp_autocorking", &mut config.autocork);
         flag("net/ipv4/tcp_sack", &mut config.sack);
         flag("net/ipv4/tcp_timestamps", &mut config.timestamps);
         flag("net/ipv4/tcp_window_scaling", &mut config.window_scaling);
@@ -77,6 +84,8 @@ impl Settings {
         count("net/ipv4/tcp_syn_linear_timeouts", &mut config.syn_linear_timeouts);
         count("net/ipv4/tcp_synack_retries", &mut config.synack_retries);
         count("net/ipv4/tcp_retries2", &mut config.retries);
+        count("net/ipv4/tcp_notsent_lowat", &mut config.not_sent_low_water);
+        count("net/ipv4/tcp_tso_win_divisor", &mut config.tso_win_divisor);
         count("net/core/somaxconn", &mut config.somaxconn);
         if let Some(&[_, first, most]) = sysctl("net/ipv4/tcp_rmem").as_deref() {
             (config.recv_buffer, config.recv_buffer_max) = (first as u32, most as u32);

@@ -38,9 +38,13 @@ pub struct Config {
     pub congestion_control: CongestionControl,
     /// net.ipv4.tcp_autocorking.
     pub autocork: bool,
-    /// Whether a train waits for more of the window to open (net.ipv4.tcp_tso_win_divisor; false is 0). Off: it presumes receivers that
-    /// join back-to-back segments (GRO) and acknowledge them as one, else the last segment of a window often waits a round trip.
-    pub defer_trains: bool,
+    /// The driver of `eth0` forgets whose a packet is as soon as it has it, as TUN's does (skb_orphan): small queues then hold nothing.
+    pub orphans_packets: bool,
+    /// net.ipv4.tcp_notsent_lowat: what TCP_NOTSENT_LOWAT is at first.
+    pub not_sent_low_water: u32,
+    /// net.ipv4.tcp_tso_win_divisor: a train waits while less than this part of the window is open; 0 is never. Linux's 3 presumes receivers
+    /// that join back-to-back segments (GRO) and acknowledge them as one, else the last segment of a window often waits a round trip.
+    pub tso_win_divisor: u32,
     /// net.ipv4.tcp_limit_output_bytes: what one socket may have in the host's interface, at most.
     pub limit_output_bytes: u32,
     /// Ticks of the kernel's clock in a second (CONFIG_HZ), by which congestion control computes.
@@ -85,7 +89,9 @@ impl Config {
             core_buffer_max: 212_992,
             congestion_control: CongestionControl::Cubic,
             autocork: true,
-            defer_trains: false,
+            orphans_packets: false,
+            not_sent_low_water: u32::MAX,
+            tso_win_divisor: 0,
             limit_output_bytes: 4_194_304,
             ephemeral_ports: (32_768, 60_999),
             somaxconn: 4096,

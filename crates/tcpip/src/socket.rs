@@ -116,6 +116,7 @@ pub enum SocketOption {
     DeferAccept(u32),
     /// TCP_MAXSEG: an upper bound for both directions; 0 is none.
     MaxSegment(u32),
+    /// Bytes; 0 for the system's value (net.ipv4.tcp_notsent_lowat).
     NotSentLowWater(u32),
     /// TCP_LINGER2: FIN_WAIT2 of an orphan; `None` is forever gone at once (negative values).
     Linger2(SimDuration),
@@ -203,6 +204,7 @@ pub(crate) struct Settings {
     pub syn_count: u32,
     pub defer_accept: u32,
     pub max_segment: u32,
+    /// 0 is the system's value.
     pub not_sent_low_water: u32,
     pub linger2: SimDuration,
     pub window_clamp: u32,

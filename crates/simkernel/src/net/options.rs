@@ -500,19 +500,12 @@ pub(super) fn as_number(value: SocketOption) -> i32 {
         | SocketOption::RecvLowWater(value)
         | SocketOption::KeepCount(value)
         | SocketOption::SynCount(value)
+        | SocketOption::NotSentLowWater(value)
         | SocketOption::DeferAccept(value)
         | SocketOption::MaxSegment(value)
         | SocketOption::MtuDiscover(value)
         | SocketOption::MtuDiscover6(value)
         | SocketOption::WindowClamp(value) => value as i32,
-        // Never set, Linux shows 0 and uses the system's value.
-        SocketOption::NotSentLowWater(value) => {
-            if value == u32::MAX {
-                0
-            } else {
-                value as i32
-            }
-        }
         SocketOption::KeepIdle(time) | SocketOption::KeepInterval(time) | SocketOption::Linger2(time) => seconds(time),
         SocketOption::UserTimeout(time) => i32::try_from(time.as_millis()).unwrap_or(i32::MAX),
         SocketOption::Linger(linger) => linger.is_some().into(),

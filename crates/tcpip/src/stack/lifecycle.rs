@@ -26,6 +26,9 @@ impl Stack {
         }
         self.count_throttled(index);
         let Some(conn) = self.connection_at(index) else { return };
+        if std::mem::take(&mut conn.snd.room_made) {
+            conn.make_room();
+        }
         let events = std::mem::take(&mut conn.events);
         let silent = conn.orphan || conn.parent.is_some();
         let (deadline, state) = (conn.rearm(now), conn.state);

@@ -35,7 +35,7 @@ impl Stack {
             syn_count: 0,
             defer_accept: 0,
             max_segment: 0,
-            not_sent_low_water: u32::MAX,
+            not_sent_low_water: 0,
             linger2: self.config.fin_timeout,
             window_clamp: 0,
             congestion: self.config.congestion_control,

@@ -127,10 +127,10 @@ impl Stack {
                 train_mss: departure.mss,
             };
             conn.snd.ip_id = conn.snd.ip_id.wrapping_add(packet.segments() as u16);
-            let interface = conn.interface;
+            let (interface, orphans) = (conn.interface, conn.config.orphans_packets);
             // What goes round the loopback interface occupies nothing on its way, nor does a bare acknowledgement.
             let cost = match interface {
-                Interface::Ethernet if !packet.payload.is_empty() => packet.payload.len() + OVERHEAD,
+                Interface::Ethernet if !packet.payload.is_empty() && !orphans => packet.payload.len() + OVERHEAD,
                 _ => 0,
             };
             conn.snd.in_host += cost;

@@ -16,7 +16,7 @@ impl Connection {
             return false;
         }
         self.timers.keepalive_probes = 0;
-        let mut sample = AckSample::default();
+        let mut sample = self.board.sample();
         let dsack = self.take_sack(now, header, ack, &mut sample);
         if ack < self.snd.una {
             if sample.delivered > 0 {
@@ -128,9 +128,7 @@ impl Connection {
         if sample.delivered > 0 || lost > 0 {
             self.wants_transmit = true;
         }
-        if advanced {
-            self.make_room();
-        }
+        self.snd.room_made |= advanced;
     }
 
     /// Karn's rule: never from a segment sent twice, except by the echo of its timestamp (RFC 7323 section 4).

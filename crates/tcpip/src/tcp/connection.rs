@@ -98,6 +98,8 @@ pub(crate) struct SendState {
     pub throttled: bool,
     /// When anything left last.
     pub left_at: SimTime,
+    /// Something was acknowledged: whoever waits for room hears of it when what may leave has left.
+    pub room_made: bool,
     /// Somebody found no room and waits for it (SOCK_NOSPACE).
     pub no_space: bool,
     pub last_sent_at: SimTime,
@@ -272,6 +274,7 @@ impl Connection {
                 in_host: 0,
                 throttled: false,
                 left_at: now,
+                room_made: false,
                 no_space: false,
                 last_sent_at: now,
                 ip_id: draw.ip_id,

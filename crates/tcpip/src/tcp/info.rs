@@ -195,18 +195,6 @@ impl Connection {
         }
     }
 
-    /// The rate at which Linux would let segments leave, if it paced them (tcp_update_pacing_rate).
-    fn pacing_rate(&self) -> u64 {
-        let srtt = self.rtt.srtt().as_nanos();
-        if srtt == 0 {
-            return u64::MAX;
-        }
-        let percent = if self.cc.cwnd() < self.cc.ssthresh() / 2 { 200 } else { 120 };
-        let window = u64::from(self.cc.cwnd().max(self.board.packets_out()));
-        let mss = u64::from(self.snd.mss - if self.timestamps_enabled { 12 } else { 0 });
-        (u128::from(mss * window * percent) * 10_000_000 / u128::from(srtt)) as u64
-    }
-
     pub fn info(&self, now: SimTime) -> TcpInfo {
         let counters = &self.counters;
         let flag = |on: bool, bit: u8| if on { bit } else { 0 };
@@ -269,7 +257,7 @@ impl Connection {
             rcv_ooopack: counters.out_of_order_in,
             snd_wnd: self.snd.window,
             rcv_wnd: self.rcv.window,
-            pacing_rate: self.pacing_rate(),
+            pacing_rate: self.pacing_rate().unwrap_or(u64::MAX),
             delivery_rate: 0,
             delivery_rate_app_limited: false,
             busy_time: spent.iter().fold(SimDuration::ZERO, |sum, time| sum.saturating_add(*time)),

@@ -16,8 +16,6 @@ const SHARED_INFO: u32 = 320;
 const SOCKET_BUFFER: u32 = 256;
 /// net.ipv4.tcp_min_tso_segs.
 const SHORTEST_TRAIN: u32 = 2;
-/// net.ipv4.tcp_tso_win_divisor: a train waits while less than this part of the window is open.
-const WINDOW_PARTS: u32 = 3;
 /// net.ipv4.tcp_tso_rtt_log: near peers get longer trains, the longest below 512 us.
 const NEAR_SHIFT: u32 = 9;
 /// The share of a second of the pacing rate that a train and a socket's part of the interface's queue may hold (sk_pacing_shift).
@@ -76,8 +74,12 @@ impl Connection {
 
     /// SO_SNDBUF and TCP_NOTSENT_LOWAT allow another buffer. `wake` is 1 for who is to be woken: then half of the latter counts.
     fn has_memory(&self, wake: u32) -> bool {
+        let low_water = match self.settings.not_sent_low_water {
+            0 => self.config.not_sent_low_water,
+            set => set,
+        };
         self.snd.queue.memory() < self.sizing.send_buffer as usize
-            && (self.not_sent() as u64) << wake < u64::from(self.settings.not_sent_low_water)
+            && (self.not_sent() as u64) << wake < u64::from(low_water)
     }
 
     /// A third of the buffer is free (sk_stream_is_writeable), and TCP_NOTSENT_LOWAT allows more.
@@ -183,7 +185,7 @@ impl Connection {
             if !middle && unsent.len() < mss && self.holds_partial(nagle) {
                 return None;
             }
-        } else if amount == Amount::All && self.config.defer_trains && self.defers(now, &unsent, most) {
+        } else if amount == Amount::All && self.config.tso_win_divisor > 0 && self.defers(now, &unsent, most) {
             return None;
         }
         let len = unsent.len().min(self.split_point(&unsent, mss, quota, nagle));
@@ -243,7 +245,7 @@ impl Connection {
     /// Whether a train waits for the next acknowledgement, to leave with more (tcp_tso_should_defer).
     fn defers(&mut self, now: SimTime, unsent: &Unsent, most: u32) -> bool {
         let mss = u64::from(self.payload_mss());
-        let recently = now.saturating_since(self.snd.left_at) <= SimDuration::from_millis(1);
+        let recently = now.saturating_since(self.snd.left_at) < SimDuration::from_millis(1);
         if self.recovery.in_recovery() || !recently {
             return false;
         }
@@ -253,7 +255,8 @@ impl Connection {
         if limit >= u64::from(most) * mss || (!unsent.last && limit >= unsent.len()) {
             return false;
         }
-        let part = u64::from(self.snd.window).min(u64::from(self.cc.cwnd()) * mss) / u64::from(WINDOW_PARTS);
+        let part =
+            u64::from(self.snd.window).min(u64::from(self.cc.cwnd()) * mss) / u64::from(self.config.tso_win_divisor);
         if limit >= part {
             return false;
         }
@@ -299,15 +302,16 @@ impl Connection {
         let end = start + u64::from(len);
         let fin = end == self.snd.queue.tail() && self.snd.fin_queued;
         let payload = self.snd.queue.slice(start, end);
-        let push = len > 0 && self.snd.queue.pushes_at(end);
+        let mss = self.segment_limit();
+        let segments = len.div_ceil(mss).max(1);
+        // A train has it in any case, so that a receiver that joins segments hands them on (Linux 5.4).
+        let push = len > 0 && (segments > 1 || self.snd.queue.pushes_at(end));
         if len > 0 {
             self.snd.queue.mark_sent();
         }
         if self.board.is_empty() {
             self.timers.since = now;
         }
-        let mss = self.segment_limit();
-        let segments = len.div_ceil(mss).max(1);
         let mut at = start;
         for left in (0..segments).rev() {
             let stop = if left == 0 { end + u64::from(fin) } else { at + u64::from(mss) };

@@ -89,6 +89,11 @@ impl Connection {
                 return Some(segment);
             }
         }
+        if std::mem::take(&mut self.timers.window_probe_due) {
+            // An old number makes the peer answer with its window (tcp_xmit_probe_skb).
+            let probe = self.poll_window_probe(now);
+            return Some(probe.unwrap_or_else(|| self.bare_ack(now, self.snd.una - 1)));
+        }
         if !self.recovery.prefers_new
             && let Some(segment) = self.poll_lost(now)
         {
@@ -118,14 +123,6 @@ impl Connection {
     }
 
     fn poll_probes(&mut self, now: SimTime) -> Option<Departure> {
-        if self.timers.window_probe_due {
-            self.timers.window_probe_due = false;
-            if let Some(segment) = self.poll_window_probe(now) {
-                return Some(segment);
-            }
-            // An old number makes the peer answer with its window (tcp_xmit_probe_skb).
-            return Some(self.bare_ack(now, self.snd.una - 1));
-        }
         if self.timers.keepalive_probe_due {
             self.timers.keepalive_probe_due = false;
             return Some(self.bare_ack(now, self.snd.una - 1));

@@ -55,6 +55,8 @@ pub(crate) struct AckSample {
     pub acked_retransmission: bool,
     /// A segment never retransmitted was delivered after a later one.
     pub reordered: bool,
+    /// The highest end that SACK had named before.
+    highest_before: u64,
 }
 
 #[derive(Debug, Default)]
@@ -97,6 +99,11 @@ impl AckSample {
 }
 
 impl Scoreboard {
+    /// What an acknowledgement tells is told of what was known before.
+    pub fn sample(&self) -> AckSample {
+        AckSample { highest_before: self.highest_sacked, ..AckSample::default() }
+    }
+
     pub fn new() -> Self {
         Scoreboard {
             records: VecDeque::new(),
@@ -203,7 +210,7 @@ impl Scoreboard {
                     sample.first_sent.get_or_insert(record.sent_at);
                     sample.last_sent = Some(record.sent_at);
                     sample.note_original(end);
-                    sample.reordered |= end < self.highest_sacked;
+                    sample.reordered |= end < sample.highest_before;
                 }
                 self.rack_delivered(&record, now, min_rtt);
             }
@@ -231,7 +238,7 @@ impl Scoreboard {
     ) {
         let (Some(front), Some(back)) = (self.records.front(), self.records.back()) else { return };
         let (low, high) = (front.start, back.end());
-        let highest_before = self.highest_sacked;
+        let highest_before = sample.highest_before;
         for (start, end) in blocks {
             if start < end && end <= high && end > low {
                 self.sack_range(start.max(low), end, highest_before, now, min_rtt, sample);
@@ -501,7 +508,7 @@ mod tests {
     #[test]
     fn sack_marks_each_segment_once() {
         let mut board = ten();
-        let mut sample = AckSample::default();
+        let mut sample = board.sample();
         board.sack([(1200, 1300), (1400, 1500)].into_iter(), at(50), None, &mut sample);
         assert_eq!((sample.sacked, board.sacked, board.in_flight()), (2, 2, 8));
         board.sack([(1200, 1500)].into_iter(), at(51), None, &mut sample);
@@ -509,7 +516,7 @@ mod tests {
         assert!(sample.reordered);
         board.sack([(1200, 1500)].into_iter(), at(52), None, &mut sample);
         assert_eq!(board.sacked, 3);
-        let mut sample = AckSample::default();
+        let mut sample = board.sample();
         board.acknowledge(1350, at(53), None, &mut sample);
         assert_eq!((sample.acked, sample.delivered, board.packets_out(), board.sacked), (3, 2, 7, 2));
         assert_eq!((board.head().unwrap().start, board.head().unwrap().len), (1350, 50));
@@ -518,7 +525,7 @@ mod tests {
     #[test]
     fn partial_blocks_wait_until_the_whole_segment_is_covered() {
         let mut board = ten();
-        let mut sample = AckSample::default();
+        let mut sample = board.sample();
         board.sack([(1210, 1290)].into_iter(), at(50), None, &mut sample);
         assert_eq!(board.sacked, 0);
         board.sack([(1200, 1210)].into_iter(), at(50), None, &mut sample);
@@ -529,7 +536,7 @@ mod tests {
     #[test]
     fn rack_declares_earlier_segments_lost_after_the_window() {
         let mut board = ten();
-        let mut sample = AckSample::default();
+        let mut sample = board.sample();
         board.sack([(1300, 1400)].into_iter(), at(50), None, &mut sample);
         // rtt is 47 ms; with a window of 10 ms segment 0 (sent at 0) is judged at 57.
         let (lost, again) = board.detect_losses(at(50), SimDuration::from_millis(10));
@@ -553,7 +560,7 @@ mod tests {
     #[test]
     fn a_timeout_marks_all_and_reneging_forgets_sack() {
         let mut board = ten();
-        let mut sample = AckSample::default();
+        let mut sample = board.sample();
         board.sack([(1500, 1600)].into_iter(), at(50), None, &mut sample);
         // The round trip was 45 ms: what left at 6 ms and later may still arrive.
         board.mark_timed_out(at(51));
