@@ -245,7 +245,6 @@ fn store(s: &mut Settings, option: SocketOption, most: u32) -> Result<(), Socket
 
 /// Brings a live connection in line with a changed option.
 fn apply(conn: &mut Connection, now: SimTime, option: SocketOption, settings: Settings) {
-    let quick = matches!(option, SocketOption::QuickAck(true));
     match option {
         SocketOption::SendBuffer(_) => {
             conn.sizing.send_buffer = settings.send_buffer;
@@ -262,10 +261,7 @@ fn apply(conn: &mut Connection, now: SimTime, option: SocketOption, settings: Se
             conn.wants_transmit = true;
         }
         SocketOption::QuickAck(on) => {
-            conn.acks.interactive = !on;
-            if quick && conn.acks.scheduled {
-                conn.ack_now();
-            }
+            conn.set_quick_ack(on);
         }
         _ => {}
     }

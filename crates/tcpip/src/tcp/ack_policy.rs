@@ -1,5 +1,6 @@
-//! When to acknowledge: every second full segment, at once while a connection is young or out of order, else delayed
-//! (RFC 9293 section 3.8.6.3, with Linux's adaptive delay between 40 and 200 ms and its quick acknowledgements).
+//! When to acknowledge: every second full segment, at once while a connection is young or something is amiss, else delayed (RFC 9293
+//! section 3.8.6.3), by Linux's rules: a delay that follows the spacing of data, quick acknowledgements, the mode of connections that talk
+//! back and forth ("pingpong"), and fewer acknowledgements while much is out of order (SACK compression).
 
 use super::connection::Connection;
 use super::rtt::RTO_MIN;
@@ -9,8 +10,28 @@ const DELAY_MIN: SimDuration = SimDuration::from_millis(40);
 const DELAY_MAX: SimDuration = SimDuration::from_millis(200);
 const DELAY_CEILING: SimDuration = SimDuration::from_millis(500);
 const QUICK_MAX: u32 = 16;
-/// At most one acknowledgement per this for segments that are out of window (tcp_invalid_ratelimit).
+/// At most one acknowledgement per this for segments without data that are out of window (tcp_invalid_ratelimit).
 const CHALLENGE_INTERVAL: SimDuration = SimDuration::from_millis(500);
+/// SACK compression: acknowledgements that leave at once for each hole, the most that are saved in a row, and how long one waits, at most
+/// and of a round trip (tcp_comp_sack_nr, tcp_comp_sack_delay_ns).
+const DUPLICATES_AT_ONCE: u32 = 3;
+const COMPRESSED_MAX: u32 = 44;
+const COMPRESSION_MAX: SimDuration = SimDuration::from_millis(1);
+const COMPRESSION_SHARE: u64 = 20;
+/// The smallest segment whose size tells something of the sender's when it is not full, and the least that does so in any case
+/// (TCP_MIN_MSS, TCP_MSS_DEFAULT).
+const TELLING_MIN: usize = 88;
+const TELLING: usize = 536;
+
+/// What small segments or PSH since the last acknowledgement told of the end of a write.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Pushed {
+    No,
+    /// The program may be waiting for the acknowledgement.
+    Once,
+    /// Even if it talks back and forth.
+    Twice,
+}
 
 #[derive(Debug)]
 pub(crate) struct AckPolicy {
@@ -24,11 +45,17 @@ pub(crate) struct AckPolicy {
     pub last_heard_at: SimTime,
     /// One is due now.
     pub now: bool,
-    /// One is due by the timer.
+    /// One is owed, sooner or later.
     pub scheduled: bool,
-    /// A segment with PSH or less than full size came since the last one.
-    pub pushed: bool,
+    pushed: Pushed,
     challenge_at: Option<SimTime>,
+    /// The size of the last segment that was less than full, if it may be the sender's largest.
+    last_segment: u32,
+    /// Acknowledgements of this hole that left at once, and what it begins with.
+    duplicates: u32,
+    hole: u64,
+    /// Acknowledgements saved since the last one.
+    compressed: u32,
 }
 
 impl AckPolicy {
@@ -41,20 +68,18 @@ impl AckPolicy {
             last_heard_at: now,
             now: false,
             scheduled: false,
-            pushed: false,
+            pushed: Pushed::No,
             challenge_at: None,
+            last_segment: 0,
+            duplicates: 0,
+            hole: 0,
+            compressed: 0,
         }
     }
 
-    pub fn established(&mut self, now: SimTime, window: u32, mss: u32) {
+    pub fn established(&mut self, now: SimTime) {
         self.last_heard_at = now;
         self.last_data_at = now;
-        self.enter_quick(window, mss);
-    }
-
-    /// As many quick acknowledgements as half the window has segments (tcp_incr_quickack).
-    pub fn enter_quick(&mut self, window: u32, mss: u32) {
-        self.quick = self.quick.max((window / (2 * mss.max(1))).clamp(2, QUICK_MAX));
     }
 }
 
@@ -64,72 +89,171 @@ impl Connection {
         self.wants_transmit = true;
     }
 
-    /// An acknowledgement of a segment that is not acceptable; rate limited, so that two ends never quarrel for ever
-    /// (RFC 5961 section 7).
-    pub fn challenge(&mut self, now: SimTime) {
+    /// As many quick acknowledgements as half the window has segments (tcp_incr_quickack).
+    fn more_quick_acks(&mut self) {
+        let half = self.rcv.window / (2 * self.rcv.mss.max(1));
+        self.acks.quick = self.acks.quick.max(half.clamp(2, QUICK_MAX));
+    }
+
+    /// Something is amiss: the sender wants to know soon (tcp_enter_quickack_mode).
+    pub fn enter_quick(&mut self) {
+        self.more_quick_acks();
+        self.acks.interactive = false;
+        self.acks.delay = DELAY_MIN;
+    }
+
+    /// Whether an acknowledgement of a segment without data that is not acceptable would be one too many.
+    fn is_challenged(&mut self, now: SimTime) -> bool {
         let recently = self.acks.challenge_at.is_some_and(|at| now.saturating_since(at) < CHALLENGE_INTERVAL);
         if !recently {
             self.acks.challenge_at = Some(now);
+        }
+        recently
+    }
+
+    /// An acknowledgement of a segment that is not acceptable; rate limited, so that two ends never quarrel for ever
+    /// (RFC 5961 section 7).
+    pub fn challenge(&mut self, now: SimTime) {
+        if !self.is_challenged(now) {
             self.counters.challenge_acks += 1;
             self.ack_now();
         }
     }
 
-    /// Data came in order or not: learns how it is spaced (tcp_event_data_recv).
-    pub fn note_data(&mut self, now: SimTime, len: usize, push: bool) {
-        let gap = now.saturating_since(self.acks.last_data_at);
-        if len >= self.rcv.mss as usize {
-            let most = self.snd.mss.max(self.rcv.mss);
-            self.rcv.mss = (len as u32).min(most);
-        } else {
-            self.acks.pushed = true;
+    /// Answers an unacceptable segment by an acknowledgement that tells what is expected (tcp_send_dupack). Data is no part of a
+    /// quarrel.
+    pub fn refuse(&mut self, now: SimTime, seq: u64, end: u64) {
+        if end == seq && self.is_challenged(now) {
+            return;
         }
-        self.acks.pushed |= push;
+        if end > seq && seq < self.rcv.queue.next() {
+            self.enter_quick();
+            self.rcv.dsack = Some((seq, end.min(self.rcv.queue.next())));
+        }
+        self.ack_now();
+    }
+
+    /// Data that was taken before, or that the window has no room for: the sender is to know at once.
+    pub fn data_refused(&mut self) {
+        self.enter_quick();
+        self.acks.scheduled = true;
+    }
+
+    /// Data came in order: learns how it is spaced and how large the peer's segments are (tcp_event_data_recv).
+    pub fn note_data(&mut self, now: SimTime, len: usize, push: bool, fin: bool) {
+        self.acks.scheduled = true;
+        self.measure_segment(len, push, push || fin);
+        let gap = now.saturating_since(self.acks.last_data_at);
+        let half = |time: SimDuration| SimDuration::from_nanos(time.as_nanos() / 2);
         if self.acks.delay.is_zero() {
-            self.acks.enter_quick(self.rcv.window, self.rcv.mss);
+            self.more_quick_acks();
             self.acks.delay = DELAY_MIN;
-        } else if gap.as_nanos() <= DELAY_MIN.as_nanos() / 2 {
-            self.acks.delay = SimDuration::from_nanos(self.acks.delay.as_nanos() / 2 + DELAY_MIN.as_nanos() / 2);
+        } else if gap <= half(DELAY_MIN) {
+            self.acks.delay = half(self.acks.delay).saturating_add(half(DELAY_MIN));
         } else if gap < self.acks.delay {
-            self.acks.delay = SimDuration::from_nanos(self.acks.delay.as_nanos() / 2).saturating_add(gap);
+            self.acks.delay = half(self.acks.delay).saturating_add(gap).min(self.rtt.rto());
         } else if gap > self.rtt.rto() {
             // The sender has been silent for long: it may be in slow start again.
-            self.acks.enter_quick(self.rcv.window, self.rcv.mss);
+            self.more_quick_acks();
         }
         self.acks.last_data_at = now;
     }
 
-    /// Data in order has been taken: acknowledge now or later (__tcp_ack_snd_check).
+    /// tcp_measure_rcv_mss. `ends` says that the segment need not be full.
+    fn measure_segment(&mut self, len: usize, push: bool, ends: bool) {
+        let last = std::mem::take(&mut self.acks.last_segment);
+        if len >= self.rcv.mss as usize {
+            self.rcv.mss = (len as u32).min(self.advertised_payload());
+            if push {
+                self.acks.pushed = self.acks.pushed.max(Pushed::Once);
+            }
+            return;
+        }
+        let options = if self.timestamps_enabled { 12 } else { 0 };
+        if len + options >= TELLING || (len + options >= TELLING_MIN && !ends) {
+            self.acks.last_segment = len as u32;
+            if self.acks.last_segment == last {
+                // Twice the same: the sender has no larger ones.
+                self.rcv.mss = last;
+                return;
+            }
+        }
+        self.acks.pushed = if self.acks.pushed == Pushed::No { Pushed::Once } else { Pushed::Twice };
+    }
+
+    /// An acknowledgement is owed after a segment: now or later (__tcp_ack_snd_check).
     pub fn decide_ack(&mut self, now: SimTime) {
-        if self.acks.now {
+        if self.acks.now || !self.acks.scheduled {
             return;
         }
         let unacknowledged = self.rcv.queue.next() - self.rcv.wup;
         let full = unacknowledged > u64::from(self.rcv.mss)
             && (self.rcv.queue.ready_bytes() < self.settings.recv_low_water as usize
                 || self.best_window() >= self.rcv.window);
-        let quick = self.acks.quick > 0 && !self.acks.interactive;
-        if full || quick || self.rcv.queue.has_early() {
+        if full || (self.acks.quick > 0 && !self.acks.interactive) {
             self.ack_now();
+        } else if self.rcv.queue.has_early() {
+            self.acknowledge_disorder(now);
         } else {
             self.schedule_ack(now);
         }
     }
 
+    /// The first acknowledgements that name a hole leave at once, for the sender counts them; later ones wait a little for others.
+    fn acknowledge_disorder(&mut self, now: SimTime) {
+        if !self.sack_enabled || self.acks.compressed >= COMPRESSED_MAX {
+            return self.ack_now();
+        }
+        let next = self.rcv.queue.next();
+        if self.acks.hole != next {
+            (self.acks.hole, self.acks.duplicates) = (next, 0);
+        }
+        if self.acks.duplicates < DUPLICATES_AT_ONCE {
+            self.acks.duplicates += 1;
+            return self.ack_now();
+        }
+        self.acks.compressed += 1;
+        if self.timers.ack_compression == SimTime::MAX {
+            let mut rtt = self.sizing.recv_rtt;
+            if self.rtt.measured() {
+                rtt = rtt.min(self.rtt.srtt());
+            }
+            let share = SimDuration::from_nanos(rtt.as_nanos() / COMPRESSION_SHARE);
+            self.timers.ack_compression = now + share.min(COMPRESSION_MAX);
+        }
+    }
+
+    /// No further acknowledgement has come to take the waiting one along (tcp_compressed_ack_kick).
+    pub fn compressed_ack_due(&mut self) {
+        if self.acks.compressed > 0 {
+            self.ack_now();
+        }
+    }
+
+    /// tcp_send_delayed_ack.
     fn schedule_ack(&mut self, now: SimTime) {
-        let mut delay = self.acks.delay.max(DELAY_MIN);
+        // None before the first data: what is acknowledged is a FIN.
+        let mut delay = self.acks.delay;
         if delay > DELAY_MIN {
-            let mut most = if self.acks.interactive || self.acks.pushed { DELAY_MAX } else { DELAY_CEILING };
+            let is_short = self.acks.interactive || self.acks.pushed > Pushed::No;
+            let mut most = if is_short { DELAY_MAX } else { DELAY_CEILING };
             if self.rtt.measured() {
                 most = most.min(self.rtt.srtt().max(DELAY_MIN));
             }
             delay = delay.min(most);
         }
+        delay = delay.min(DELAY_MAX);
         let at = now + delay;
-        if !self.acks.scheduled || at < self.timers.delayed_ack {
+        let due = self.timers.delayed_ack;
+        if due != SimTime::MAX {
+            if due <= now + SimDuration::from_nanos(delay.as_nanos() / 4) {
+                // As good as due.
+                return self.ack_now();
+            }
+            self.timers.delayed_ack = due.min(at);
+        } else {
             self.timers.delayed_ack = at;
         }
-        self.acks.scheduled = true;
     }
 
     /// The delay is over (tcp_delack_timer_handler).
@@ -147,20 +271,36 @@ impl Connection {
         self.ack_now();
     }
 
-    /// A segment with an acknowledgement leaves.
+    /// A segment with an acknowledgement leaves (tcp_event_ack_sent).
     pub fn ack_left(&mut self) {
-        self.acks.quick = self.acks.quick.saturating_sub(1);
-        self.acks.now = false;
-        self.acks.scheduled = false;
-        self.acks.pushed = false;
+        let acks = &mut self.acks;
+        if acks.quick > 0 && acks.scheduled {
+            acks.quick -= 1;
+            if acks.quick == 0 {
+                acks.delay = DELAY_MIN;
+            }
+        }
+        acks.now = false;
+        acks.scheduled = false;
+        acks.pushed = Pushed::No;
+        acks.compressed = 0;
+        self.timers.ack_compression = SimTime::MAX;
         self.timers.delayed_ack = SimTime::MAX;
         self.rcv.dsack = None;
     }
 
     /// Data of ours leaves: soon after data of theirs, it makes the connection interactive (tcp_event_data_sent).
     pub fn data_left(&mut self, now: SimTime) {
-        if !self.acks.delay.is_zero() && now.saturating_since(self.acks.last_data_at) < self.acks.delay {
+        if now.saturating_since(self.acks.last_data_at) < self.acks.delay {
             self.acks.interactive = true;
+        }
+    }
+
+    /// TCP_QUICKACK. What is owed leaves, and no more than that where the number was even (__tcp_sock_set_quickack).
+    pub fn set_quick_ack(&mut self, on: bool) {
+        self.acks.interactive = !on;
+        if on && self.acks.scheduled && self.state.may_send() {
+            self.ack_now();
         }
     }
 
@@ -169,9 +309,12 @@ impl Connection {
         if self.acks.scheduled {
             let unacknowledged = self.rcv.queue.next() - self.rcv.wup;
             let drained = self.rcv.queue.ready_bytes() == 0;
-            if unacknowledged > u64::from(self.rcv.mss)
-                || (copied > 0 && self.acks.pushed && !self.acks.interactive && drained)
-            {
+            let pushed = match self.acks.pushed {
+                Pushed::No => false,
+                Pushed::Once => !self.acks.interactive,
+                Pushed::Twice => true,
+            };
+            if unacknowledged > u64::from(self.rcv.mss) || (copied > 0 && pushed && drained) {
                 return self.ack_now();
             }
         }

@@ -114,7 +114,7 @@ impl Connection {
             self.board.note_duplicate(sample);
         }
         self.counters.delivered += sample.delivered;
-        self.counters.reordering_seen += u32::from(sample.reordered);
+        self.note_reordering(sample);
         let echo = header.options.timestamps.filter(|_| self.timestamps_enabled).map(|stamps| stamps.echo);
         self.measure_rtt(now, sample, advanced, echo);
         let news = sample.delivered > 0 || !duplicate;

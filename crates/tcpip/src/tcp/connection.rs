@@ -115,7 +115,7 @@ pub(crate) struct RecvState {
     /// The number last acknowledged.
     pub wup: u64,
     pub scale: u8,
-    /// The largest segment seen, for acknowledging every second one.
+    /// The largest segment that the peer is believed to send, for acknowledging every second one.
     pub mss: u32,
     /// Where the peer's FIN stands.
     pub fin_at: Option<u64>,
@@ -366,7 +366,7 @@ impl Connection {
     /// The handshake is done.
     pub fn establish(&mut self, now: SimTime) {
         self.state = State::Established;
-        self.acks.established(now, self.rcv.window, self.rcv.mss);
+        self.acks.established(now);
         self.snd.last_sent_at = now;
         self.grow_send_buffer();
         self.arm_keepalive(now);
@@ -471,6 +471,12 @@ impl Connection {
     /// The FIN alone is to be sent: all that was written has been.
     pub fn fin_waits(&self) -> bool {
         self.snd.fin_queued && self.snd.nxt == self.snd.queue.tail()
+    }
+
+    /// The payload of the largest segment that the peer may send, by what we told it.
+    pub fn advertised_payload(&self) -> u32 {
+        let mss = interface_mss(self.tuple.family(), self.interface, &self.config, &self.settings);
+        mss - if self.timestamps_enabled { 12 } else { 0 }
     }
 
     /// There is something to send that never was.

@@ -237,7 +237,7 @@ impl Connection {
             snd_ssthresh: self.cc.ssthresh(),
             snd_cwnd: self.cc.cwnd(),
             advmss: self.snd.mss - header,
-            reordering: 3,
+            reordering: self.recovery.reordering,
             rcv_rtt: self.sizing.recv_rtt,
             rcv_space: self.sizing.space(),
             total_retrans: counters.retransmitted,

@@ -127,16 +127,6 @@ impl Connection {
         true
     }
 
-    /// Answers an unacceptable segment by an acknowledgement that tells what is expected.
-    fn refuse(&mut self, now: SimTime, seq: u64, end: u64) {
-        if end > seq && seq < self.rcv.queue.next() {
-            self.rcv.dsack = Some((seq, end.min(self.rcv.queue.next())));
-            self.ack_now();
-        } else {
-            self.challenge(now);
-        }
-    }
-
     /// RFC 5961 section 3: only a RST that is exactly in sequence counts.
     fn on_reset(&mut self, now: SimTime, seq: u64) {
         if seq != self.rcv.queue.next() {
@@ -200,6 +190,8 @@ impl Connection {
         let next = self.rcv.queue.next();
         if self.rcv.fin_received {
             // Nothing can follow a FIN: a retransmission whose acknowledgement was lost.
+            self.rcv.dsack = Some((seq, next));
+            self.enter_quick();
             self.ack_now();
             return Reply::Nothing;
         }
@@ -219,21 +211,19 @@ impl Connection {
         }
         if !payload.is_empty() {
             self.counters.data_segments_in += 1;
-            let len = payload.len();
             let limit = next + u64::from(self.open_window());
             if data_end <= next {
                 self.rcv.dsack = Some((seq, data_end));
-                self.acks.enter_quick(self.rcv.window, self.rcv.mss);
-                self.ack_now();
+                self.data_refused();
+            } else if limit <= next || seq >= limit {
+                // A probe of a closed window, for one: not taken, but answered.
+                self.data_refused();
             } else if seq > next {
                 self.counters.out_of_order_in += 1;
-                payload.truncate(limit.saturating_sub(seq) as usize);
-                if !payload.is_empty() {
-                    self.open_further();
-                    self.rcv.dsack = self.rcv.queue.push_early(seq, payload);
-                }
-                self.note_data(now, len, false);
-                self.ack_now();
+                self.acks.scheduled = true;
+                payload.truncate((limit - seq) as usize);
+                self.open_further();
+                self.rcv.dsack = self.rcv.queue.push_early(seq, payload);
             } else {
                 self.take_in_order(now, header, seq, payload, limit);
             }
@@ -241,8 +231,9 @@ impl Connection {
         if self.rcv.fin_at == Some(self.rcv.queue.next()) {
             self.take_fin();
         } else if self.rcv.fin_at.is_some() {
-            self.ack_now();
+            self.acks.scheduled = true;
         }
+        self.decide_ack(now);
         Reply::Nothing
     }
 
@@ -252,27 +243,24 @@ impl Connection {
         if seq < next {
             self.rcv.dsack = Some((seq, next));
             payload = payload.slice((next - seq) as usize..);
-            self.ack_now();
-        }
-        if limit <= next {
-            // A probe of a closed window: not taken, but answered.
-            return self.ack_now();
         }
         payload.truncate((limit - next) as usize);
         let had_early = self.rcv.queue.has_early();
         self.counters.bytes_received += payload.len() as u64;
         self.rcv.queue.push_in_order(payload);
         if had_early {
-            // The hole is filled, in part at least (RFC 5681 section 4.2).
             self.counters.bytes_received = self.rcv.queue.next() - self.rcv.irs - 1;
-            self.ack_now();
+            if !self.rcv.queue.has_early() {
+                // The last hole is filled (RFC 5681 section 4.2).
+                self.ack_now();
+            }
         }
         if let Some(stamps) = header.options.timestamps {
             self.measure_recv_rtt(now, stamps.echo, len);
         }
-        self.note_data(now, len, header.flags.contains(TcpFlags::PSH));
+        let (push, fin) = (header.flags.contains(TcpFlags::PSH), header.flags.contains(TcpFlags::FIN));
+        self.note_data(now, len, push, fin);
         self.open_further();
-        self.decide_ack(now);
         if self.rcv.queue.ready_bytes() >= self.settings.recv_low_water.max(1) as usize {
             self.events |= Readiness::READABLE;
         }
@@ -282,12 +270,20 @@ impl Connection {
         self.rcv.queue.skip_fin();
         self.rcv.fin_received = true;
         self.events |= Readiness::READABLE | Readiness::READ_HANGUP;
-        self.ack_now();
+        self.acks.scheduled = true;
         match self.state {
-            State::SynReceived | State::Established => self.state = State::CloseWait,
-            State::FinWait1 => self.state = State::Closing,
+            State::SynReceived | State::Established => {
+                self.state = State::CloseWait;
+                // The program is likely to close, too: its FIN takes the acknowledgement along (tcp_fin).
+                self.acks.interactive = true;
+            }
+            State::FinWait1 => {
+                self.state = State::Closing;
+                self.ack_now();
+            }
             State::FinWait2 => {
                 self.state = State::TimeWait;
+                self.ack_now();
                 self.timers.fin_wait = SimTime::MAX;
             }
             _ => {}

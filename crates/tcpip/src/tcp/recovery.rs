@@ -6,6 +6,12 @@ use super::controller::Acked;
 use super::scoreboard::AckSample;
 use base::{SimDuration, SimTime};
 
+/// net.ipv4.tcp_reordering and tcp_max_reordering.
+const REORDERING: u32 = 3;
+const REORDERING_MAX: u32 = 300;
+/// How much later than the verdict is possible the timer for it fires (TCP_TIMEOUT_MIN_US).
+const VERDICT_SLACK: SimDuration = SimDuration::from_millis(2);
+
 /// Linux's tcp_ca_state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
@@ -35,6 +41,8 @@ pub(crate) struct Recovery {
     first_resent: Option<SimTime>,
     /// Multiplier of the reordering window; grows with each round in which D-SACK reports a needless retransmission.
     window_steps: u32,
+    /// How far apart segments were seen to arrive, in segments: so many later ones tell a loss.
+    pub reordering: u32,
     steps_round: u64,
     steps_keep: u32,
     pub tail_probe_end: Option<u64>,
@@ -60,6 +68,7 @@ impl Recovery {
             prefers_new: false,
             first_resent: None,
             window_steps: 1,
+            reordering: REORDERING,
             steps_round: 0,
             steps_keep: 0,
             tail_probe_end: None,
@@ -106,7 +115,8 @@ impl Connection {
     /// RFC 8985 section 6.2 step 4: a quarter of the smallest round trip, unless there is no sign of reordering and enough
     /// evidence of loss.
     fn reordering_window(&self) -> SimDuration {
-        if !self.board.reordering_seen && (self.recovery.in_recovery() || self.board.sacked >= 3) {
+        let unseen = self.counters.reordering_seen == 0;
+        if unseen && (self.recovery.in_recovery() || self.board.sacked >= self.recovery.reordering) {
             return SimDuration::ZERO;
         }
         let quarter = self.rtt.min().map_or(0, |min| min.as_nanos() / 4);
@@ -121,8 +131,26 @@ impl Connection {
         }
         let (lost, again) = self.board.detect_losses(now, self.reordering_window());
         // Never later than a timeout would be.
-        self.timers.verdict = again.map_or(SimTime::MAX, |at| at.min(now + self.rtt.rto()));
+        self.timers.verdict = again.map_or(SimTime::MAX, |at| (at + VERDICT_SLACK).min(now + self.rtt.rto()));
         lost
+    }
+
+    /// Segments have arrived late that were sent once only (tcp_check_sack_reordering).
+    pub fn note_reordering(&mut self, sample: &AckSample) {
+        let judges_sack = self.recovery.phase != Phase::Loss || self.recovery.undo.is_some();
+        let forward = self.board.forward(self.snd.una);
+        for low in [sample.sacked_late.filter(|_| judges_sack), sample.acked_late].into_iter().flatten() {
+            if low < forward {
+                let distance = (forward - low).div_ceil(u64::from(self.segment_payload())) as u32;
+                self.recovery.reordering = self.recovery.reordering.max(distance.min(REORDERING_MAX));
+                self.counters.reordering_seen += 1;
+            }
+        }
+    }
+
+    /// The payload of a full segment (mss_cache).
+    fn segment_payload(&self) -> u32 {
+        self.snd.mss - if self.timestamps_enabled { 12 } else { 0 }
     }
 
     /// A D-SACK came: something was retransmitted in vain (RFC 8985 section 6.2 step 4; RFC 3708).
@@ -176,9 +204,14 @@ impl Connection {
         self.cc.take_rtt(&acked);
         if self.recovery.reducing() {
             self.cc.reduce(sample.delivered, lost, advanced, self.board.in_flight());
-        } else if advanced && sample.delivered > 0 && self.window_limited() {
+        } else if sample.delivered > 0 && self.may_grow(sample, advanced) && self.window_limited() {
             self.cc.grow(&acked);
         }
+    }
+
+    /// Where segments arrive in another order than they were sent, what SACK names counts as acknowledged (tcp_may_raise_cwnd).
+    fn may_grow(&self, sample: &AckSample, advanced: bool) -> bool {
+        advanced || (self.recovery.reordering > REORDERING && sample.sacked > 0)
     }
 
     /// What an acknowledgement says of the episode that is under way.
@@ -300,6 +333,10 @@ impl Connection {
             || (phase == Phase::Loss && self.timers.timeouts == 0);
         if anew {
             self.begin_episode();
+        }
+        if matches!(phase, Phase::Open | Phase::Disorder) && self.board.sacked >= REORDERING {
+            // So many arrived later, and it was a loss all the same: reordering was thought too large.
+            self.recovery.reordering = self.recovery.reordering.min(REORDERING);
         }
         self.cc.timed_out(anew, self.recovery.reducing());
         self.board.mark_timed_out(now);

@@ -53,8 +53,10 @@ pub(crate) struct AckSample {
     pub lowest_original: Option<u64>,
     /// A retransmitted segment was among those acknowledged.
     pub acked_retransmission: bool,
-    /// A segment never retransmitted was delivered after a later one.
-    pub reordered: bool,
+    /// Where the lowest segment begins that filled a hole without having been sent again: of those that SACK named, and of those
+    /// acknowledged. That is reordering.
+    pub sacked_late: Option<u64>,
+    pub acked_late: Option<u64>,
     /// The highest end that SACK had named before.
     highest_before: u64,
 }
@@ -87,14 +89,17 @@ pub(crate) struct Scoreboard {
     copies: VecDeque<(u64, SimTime)>,
     /// No lost record that waits for retransmission lies below.
     retransmit_hint: u64,
-    pub reordering_seen: bool,
     /// The highest end that SACK has named.
     highest_sacked: u64,
 }
 
+fn lowest(known: Option<u64>, other: u64) -> Option<u64> {
+    Some(known.map_or(other, |known| known.min(other)))
+}
+
 impl AckSample {
     fn note_original(&mut self, end: u64) {
-        self.lowest_original = Some(self.lowest_original.map_or(end, |known| known.min(end)));
+        self.lowest_original = lowest(self.lowest_original, end);
     }
 }
 
@@ -117,7 +122,6 @@ impl Scoreboard {
             judged: 0,
             copies: VecDeque::new(),
             retransmit_hint: 0,
-            reordering_seen: false,
             highest_sacked: 0,
         }
     }
@@ -184,6 +188,11 @@ impl Scoreboard {
         self.records.push_back(Record { start, len, marks: Mark::empty(), sent_at: now });
     }
 
+    /// The end of what SACK has named, or else of what is acknowledged (tcp_highest_sack_seq).
+    pub fn forward(&self, una: u64) -> u64 {
+        self.highest_sacked.max(una)
+    }
+
     /// Forgets what lies below `una`.
     pub fn acknowledge(&mut self, una: u64, now: SimTime, min_rtt: Option<SimDuration>, sample: &mut AckSample) {
         while let Some(front) = self.records.front_mut() {
@@ -210,7 +219,9 @@ impl Scoreboard {
                     sample.first_sent.get_or_insert(record.sent_at);
                     sample.last_sent = Some(record.sent_at);
                     sample.note_original(end);
-                    sample.reordered |= end < sample.highest_before;
+                    if record.start < sample.highest_before {
+                        sample.acked_late = lowest(sample.acked_late, record.start);
+                    }
                 }
                 self.rack_delivered(&record, now, min_rtt);
             }
@@ -218,7 +229,6 @@ impl Scoreboard {
         if !self.ranges.is_empty() {
             self.ranges.retain(|range| range.1 > una);
         }
-        self.reordering_seen |= sample.reordered;
         self.forget_duplicates(sample);
     }
 
@@ -244,7 +254,6 @@ impl Scoreboard {
                 self.sack_range(start.max(low), end, highest_before, now, min_rtt, sample);
             }
         }
-        self.reordering_seen |= sample.reordered;
     }
 
     /// Merges one range into those known and marks only what is new.
@@ -311,7 +320,9 @@ impl Scoreboard {
             sample.delivered += 1;
             sample.sacked += 1;
             if !before.marks.contains(Mark::EVER_RETRANSMITTED) {
-                sample.reordered |= before.end() < highest_before;
+                if before.start < highest_before {
+                    sample.sacked_late = lowest(sample.sacked_late, before.start);
+                }
                 sample.sack_sent = sample.sack_sent.max(Some(before.sent_at));
                 sample.note_original(before.end());
             }
@@ -511,9 +522,10 @@ mod tests {
         let mut sample = board.sample();
         board.sack([(1200, 1300), (1400, 1500)].into_iter(), at(50), None, &mut sample);
         assert_eq!((sample.sacked, board.sacked, board.in_flight()), (2, 2, 8));
+        let mut sample = board.sample();
         board.sack([(1200, 1500)].into_iter(), at(51), None, &mut sample);
-        assert_eq!((sample.sacked, board.sacked), (3, 3));
-        assert!(sample.reordered);
+        assert_eq!((sample.sacked, board.sacked), (1, 3));
+        assert_eq!(sample.sacked_late, Some(1300));
         board.sack([(1200, 1500)].into_iter(), at(52), None, &mut sample);
         assert_eq!(board.sacked, 3);
         let mut sample = board.sample();

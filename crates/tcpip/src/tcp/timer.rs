@@ -27,6 +27,8 @@ pub(crate) struct Timers {
     pub purpose: Purpose,
     pub send: SimTime,
     pub delayed_ack: SimTime,
+    /// When an acknowledgement of data out of order leaves that waited for others.
+    pub ack_compression: SimTime,
     pub keepalive: SimTime,
     pub fin_wait: SimTime,
     /// The retransmission timeout counts from here (RFC 6298 section 5).
@@ -63,6 +65,7 @@ impl Timers {
             purpose: Purpose::Retransmit,
             send: SimTime::MAX,
             delayed_ack: SimTime::MAX,
+            ack_compression: SimTime::MAX,
             keepalive: SimTime::MAX,
             fin_wait: SimTime::MAX,
             since: SimTime::ZERO,
@@ -84,7 +87,8 @@ impl Timers {
     }
 
     fn next(&self) -> SimTime {
-        self.send.min(self.delayed_ack).min(self.keepalive).min(self.fin_wait)
+        let acks = self.delayed_ack.min(self.ack_compression);
+        self.send.min(acks).min(self.keepalive).min(self.fin_wait)
     }
 
     /// Something new has left: a tail loss probe counts from it.
@@ -163,6 +167,10 @@ impl Connection {
         if self.timers.delayed_ack <= now {
             self.timers.delayed_ack = SimTime::MAX;
             self.delayed_ack_due();
+        }
+        if self.timers.ack_compression <= now {
+            self.timers.ack_compression = SimTime::MAX;
+            self.compressed_ack_due();
         }
         if self.timers.send <= now {
             match self.timers.purpose {
