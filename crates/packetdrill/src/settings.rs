@@ -85,6 +85,7 @@ impl Settings {
         count("net/ipv4/tcp_synack_retries", &mut config.synack_retries);
         count("net/ipv4/tcp_retries2", &mut config.retries);
         count("net/ipv4/tcp_notsent_lowat", &mut config.not_sent_low_water);
+        count("net/ipv4/tcp_min_tso_segs", &mut config.min_tso_segs);
         count("net/ipv4/tcp_tso_win_divisor", &mut config.tso_win_divisor);
         count("net/core/somaxconn", &mut config.somaxconn);
         if let Some(&[_, first, most]) = sysctl("net/ipv4/tcp_rmem").as_deref() {

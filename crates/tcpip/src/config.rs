@@ -42,6 +42,8 @@ pub struct Config {
     pub orphans_packets: bool,
     /// net.ipv4.tcp_notsent_lowat: what TCP_NOTSENT_LOWAT is at first.
     pub not_sent_low_water: u32,
+    /// net.ipv4.tcp_min_tso_segs: segments of the shortest train.
+    pub min_tso_segs: u32,
     /// net.ipv4.tcp_tso_win_divisor: a train waits while less than this part of the window is open; 0 is never. Linux's 3 presumes receivers
     /// that join back-to-back segments (GRO) and acknowledge them as one, else the last segment of a window often waits a round trip.
     pub tso_win_divisor: u32,
@@ -91,6 +93,7 @@ impl Config {
             autocork: true,
             orphans_packets: false,
             not_sent_low_water: u32::MAX,
+            min_tso_segs: 2,
             tso_win_divisor: 0,
             limit_output_bytes: 4_194_304,
             ephemeral_ports: (32_768, 60_999),

@@ -26,7 +26,7 @@ impl Connection {
         }
         let advanced = ack > self.snd.una;
         let window_before = self.snd.window;
-        self.update_window(header, seq, ack);
+        self.update_window(now, header, seq, ack);
         if self.board.is_empty() && !advanced {
             self.after_empty_ack(window_before);
             return true;
@@ -55,12 +55,15 @@ impl Connection {
     }
 
     /// RFC 9293's rule with SND.WL1 and SND.WL2 (tcp_may_update_window).
-    fn update_window(&mut self, header: &TcpHeader, seq: u64, ack: u64) {
+    fn update_window(&mut self, now: SimTime, header: &TcpHeader, seq: u64, ack: u64) {
         let scaled = u32::from(header.window) << self.snd.scale;
         let newer = seq > self.snd.wl1 || (seq == self.snd.wl1 && scaled > self.snd.window);
         if ack > self.snd.una || newer {
             if scaled != self.snd.window {
                 self.wants_transmit = true;
+                if self.not_sent() > 0 {
+                    self.restart_if_idle(now);
+                }
             }
             self.snd.wl1 = seq;
             self.snd.window = scaled;

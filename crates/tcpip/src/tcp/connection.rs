@@ -251,7 +251,7 @@ impl Connection {
     ) -> Self {
         let iss = (1 << 32) + u64::from(draw.iss);
         let mss = interface_mss(tuple.family(), interface, &config, &settings);
-        let sizing = Sizing::new(&config, &settings, mss);
+        let sizing = Sizing::new(&settings, mss);
         let (scaling_enabled, timestamps_enabled) = (config.window_scaling, config.timestamps);
         Connection {
             tuple,

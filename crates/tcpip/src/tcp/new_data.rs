@@ -14,8 +14,6 @@ pub(super) const HEADER_ROOM: u32 = 320;
 /// `struct skb_shared_info` and `struct sk_buff`, in cache lines.
 const SHARED_INFO: u32 = 320;
 const SOCKET_BUFFER: u32 = 256;
-/// net.ipv4.tcp_min_tso_segs.
-const SHORTEST_TRAIN: u32 = 2;
 /// net.ipv4.tcp_tso_rtt_log: near peers get longer trains, the longest below 512 us.
 const NEAR_SHIFT: u32 = 9;
 /// The share of a second of the pacing rate that a train and a socket's part of the interface's queue may hold (sk_pacing_shift).
@@ -93,14 +91,18 @@ impl Connection {
         let new = self.tail_is_full();
         if new {
             self.snd.nagle_off_once = false;
-            if self.board.is_empty() && self.config.slow_start_after_idle {
-                let idle = now.saturating_since(self.snd.last_sent_at);
-                self.cc.restart_after_idle(idle, self.rtt.rto());
-            }
+            self.restart_if_idle(now);
         }
         self.snd.queue.push(bytes, new);
         if first {
             self.snd.queue.mark_tail(false);
+        }
+    }
+
+    /// Sending is about to begin again: after a while in which nothing left, with a smaller window (tcp_slow_start_after_idle_check).
+    pub fn restart_if_idle(&mut self, now: SimTime) {
+        if self.board.is_empty() && self.config.slow_start_after_idle {
+            self.cc.restart_after_idle(now.saturating_since(self.snd.last_sent_at), self.rtt.rto());
         }
     }
 
@@ -144,7 +146,7 @@ impl Connection {
         let paced = self.pacing_rate().map_or(TRAIN_MAX, |rate| (rate >> PACING_SHIFT).min(TRAIN_MAX.into()) as u32);
         let near = self.rtt.min().map_or(u64::MAX, |min| (min.as_nanos() / 1000) >> NEAR_SHIFT);
         let bonus = if near < 32 { TRAIN_MAX >> near } else { 0 };
-        (paced.saturating_add(bonus).min(TRAIN_MAX) / mss).max(SHORTEST_TRAIN)
+        (paced.saturating_add(bonus).min(TRAIN_MAX) / mss).max(self.config.min_tso_segs)
     }
 
     /// As much of this connection waits in the host's interface as it may (tcp_small_queue_check). One train always may.

@@ -47,6 +47,11 @@ impl RecvQueue {
         !self.early.is_empty()
     }
 
+    /// From the next byte expected to the end of what arrived out of order, in bytes.
+    pub fn early_span(&self) -> u64 {
+        self.early.last_key_value().map_or(0, |(start, bytes)| start + bytes.len() as u64 - self.next)
+    }
+
     /// The next byte that the program reads.
     pub fn copied(&self) -> u64 {
         self.next - self.ready_bytes as u64

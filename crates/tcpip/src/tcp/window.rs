@@ -27,7 +27,7 @@ fn window_of(buffer: u32) -> u32 {
 }
 
 impl Sizing {
-    pub fn new(config: &Config, settings: &Settings, mss: u32) -> Self {
+    pub fn new(settings: &Settings, mss: u32) -> Self {
         let mut sizing = Sizing {
             send_buffer: settings.send_buffer,
             recv_buffer: settings.recv_buffer,
@@ -38,17 +38,15 @@ impl Sizing {
             round_from: 0,
             recv_rtt: SimDuration::ZERO,
         };
-        if !settings.recv_buffer_locked && config.recv_autotune {
-            // A window that cannot hold a few of this interface's segments would stall it (loopback).
-            sizing.recv_buffer = sizing.recv_buffer.max((8 * mss).min(config.recv_buffer_max));
-        }
         sizing.open = sizing.initial_window();
         sizing
     }
 
-    /// The window of a SYN, which is never scaled.
+    /// The window that a connection begins with: whole segments (tcp_select_initial_window). The field of a SYN, which is never scaled,
+    /// has room for 65,535.
     pub fn initial_window(&self) -> u32 {
-        window_of(self.recv_buffer).min(65_535)
+        let space = window_of(self.recv_buffer);
+        if space > self.advertised_mss { space / self.advertised_mss * self.advertised_mss } else { space }
     }
 
     /// The scale that lets the largest window be expressed (tcp_select_initial_window).
@@ -71,7 +69,10 @@ impl Sizing {
     pub fn started(&mut self, now: SimTime, next: u64) {
         self.round_start = now;
         self.round_from = next;
-        self.copied_last = u64::from(self.initial_window().min(10 * self.advertised_mss));
+        // A segment's room stays in reserve (tcp_init_buffer_space).
+        let full = window_of(self.recv_buffer);
+        self.open = self.open.min(full.saturating_sub(self.advertised_mss).max(2 * self.advertised_mss));
+        self.copied_last = u64::from(self.open.min(10 * self.advertised_mss));
     }
 }
 
@@ -167,8 +168,10 @@ impl Connection {
         let last = self.sizing.copied_last.max(1);
         if copied > last {
             if self.config.recv_autotune && !self.settings.recv_buffer_locked {
+                // A round trip late, and the sender may double its rate; what is out of order needs its room, too (tcp_rcvbuf_grow).
                 let mut wanted = 2 * copied + 16 * u64::from(self.sizing.advertised_mss);
                 wanted += 2 * (wanted * (copied - last) / last);
+                wanted += self.rcv.queue.early_span();
                 let buffer = (2 * wanted).min(u64::from(self.config.recv_buffer_max)) as u32;
                 self.sizing.recv_buffer = self.sizing.recv_buffer.max(buffer);
             }
