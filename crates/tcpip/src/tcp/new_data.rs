@@ -142,7 +142,7 @@ impl Connection {
     }
 
     /// Segments in a train: about a millisecond of the pacing rate, more to near peers (tcp_tso_autosize).
-    fn train_segments(&self, mss: u32) -> u32 {
+    pub(super) fn train_segments(&self, mss: u32) -> u32 {
         let paced = self.pacing_rate().map_or(TRAIN_MAX, |rate| (rate >> PACING_SHIFT).min(TRAIN_MAX.into()) as u32);
         let near = self.rtt.min().map_or(u64::MAX, |min| (min.as_nanos() / 1000) >> NEAR_SHIFT);
         let bonus = if near < 32 { TRAIN_MAX >> near } else { 0 };

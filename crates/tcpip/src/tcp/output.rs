@@ -116,10 +116,27 @@ impl Connection {
             return None;
         }
         let number = self.board.next_lost()?;
-        if self.is_small_queue_full(self.board.record(number).len as usize) {
+        let train = self.lost_train(number);
+        if self.is_small_queue_full((train.end() - train.start) as usize) {
             return None;
         }
-        Some(self.resend(now, number))
+        Some(self.resend(now, number, train))
+    }
+
+    /// What is sent again with the segment of this number: the lost ones that follow it in its buffer, as far as the window and a train
+    /// have room (tcp_retransmit_skb).
+    fn lost_train(&self, number: u64) -> Record {
+        let mut train = self.board.record(number);
+        let (len, end) = (train.len, self.snd.queue.buffer_end(train.start));
+        let quota = (self.cc.cwnd() - self.board.in_flight()).min(self.train_segments(self.segment_limit()));
+        for other in 1..u64::from(quota) {
+            let Some(next) = self.board.waiting(number + other) else { break };
+            if next.end() > end || (train.end() - train.start) % u64::from(len) != 0 || next.len > len {
+                break;
+            }
+            train.len += next.len;
+        }
+        train
     }
 
     fn poll_probes(&mut self, now: SimTime) -> Option<Departure> {
@@ -143,18 +160,27 @@ impl Connection {
         self.bound_to_half_window(self.snd.mss - options)
     }
 
-    fn resend(&mut self, now: SimTime, number: u64) -> Departure {
-        let record = self.board.record(number);
-        self.board.resent(number, now);
-        if self.board.head().is_some_and(|head| head.start == record.start) {
+    /// Sends `train` again, whose first record has this number.
+    fn resend(&mut self, now: SimTime, number: u64, train: Record) -> Departure {
+        let first = self.board.record(number);
+        let segments = train.len.div_ceil(first.len.max(1)).max(1);
+        for other in 0..u64::from(segments) {
+            self.board.resent(number + other, now);
+            self.recovery.note_resent(now);
+        }
+        if self.board.head().is_some_and(|head| head.start == train.start) {
             self.timers.since = now;
         }
-        self.recovery.note_resent(now);
-        self.cc.note_sent(1);
-        self.counters.retransmitted += 1;
-        self.counters.bytes_retransmitted += u64::from(record.len);
+        self.cc.note_sent(segments);
+        self.counters.retransmitted += segments;
+        self.counters.bytes_retransmitted += u64::from(train.len);
         self.snd.last_sent_at = now;
-        self.copy_of(now, record)
+        let mut departure = self.copy_of(now, train);
+        if segments > 1 {
+            departure.header.flags.insert(TcpFlags::PSH);
+            departure.mss = first.len as u16;
+        }
+        departure
     }
 
     fn copy_of(&mut self, now: SimTime, record: Record) -> Departure {
@@ -180,7 +206,7 @@ impl Connection {
         self.recovery.tail_probe_resent = new.is_none();
         let segment = match new {
             Some(segment) => segment,
-            None => self.resend(now, last),
+            None => self.resend(now, last, self.board.record(last)),
         };
         self.recovery.tail_probe_end = Some(self.snd.nxt);
         // The timeout counts from this probe.

@@ -481,6 +481,13 @@ impl Scoreboard {
         None
     }
 
+    /// The record of this number, if it is lost and waits for retransmission.
+    pub fn waiting(&self, number: u64) -> Option<Record> {
+        let record = self.records.get((number - self.first) as usize)?;
+        let waits = record.marks.contains(Mark::LOST) && !record.marks.contains(Mark::RETRANSMITTED);
+        waits.then_some(*record)
+    }
+
     pub fn resent(&mut self, number: u64, now: SimTime) {
         let record = &mut self.records[(number - self.first) as usize];
         if !record.marks.contains(Mark::RETRANSMITTED) {

@@ -123,6 +123,12 @@ impl SendQueue {
         self.buffers.get(at).is_some_and(|buffer| buffer.end == end && buffer.push)
     }
 
+    /// Where the buffer ends that holds the byte at `at`.
+    pub fn buffer_end(&self, at: u64) -> u64 {
+        let index = self.buffers.partition_point(|buffer| buffer.end <= at);
+        self.buffers.get(index).map_or(at, |buffer| buffer.end)
+    }
+
     pub fn unsent(&self) -> Option<Unsent> {
         let buffer = self.buffers.get(self.sent)?;
         let last = self.sent + 1 == self.buffers.len();
