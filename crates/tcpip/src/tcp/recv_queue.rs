@@ -158,6 +158,10 @@ impl RecvQueue {
                 break;
             }
         }
+        if self.ready.is_empty() {
+            // An idle connection holds no memory for what it does not have.
+            self.ready = VecDeque::new();
+        }
         total
     }
 }

@@ -229,6 +229,10 @@ impl Scoreboard {
         if !self.ranges.is_empty() {
             self.ranges.retain(|range| range.1 > una);
         }
+        if self.records.is_empty() {
+            // An idle connection holds no memory for what it does not have.
+            (self.records, self.copies) = (VecDeque::new(), VecDeque::new());
+        }
         self.forget_duplicates(sample);
     }
 

@@ -188,6 +188,10 @@ impl SendQueue {
         }
         let freed = una - self.head;
         self.head = una;
+        if self.chunks.is_empty() {
+            // An idle connection holds no memory for what it does not have.
+            (self.chunks, self.buffers) = (VecDeque::new(), VecDeque::new());
+        }
         freed
     }
 
