@@ -10,7 +10,6 @@ use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use serde_json::{Value, json};
 use simkernel::exec::ProcessSpec;
 use simkernel::host::Addresses;
-use simkernel::host::Slice;
 use simkernel::{HostConfig, HostName, Kernel, NetworkSettings};
 use std::net::Ipv4Addr;
 use std::ops::Range;
@@ -22,7 +21,7 @@ const FIRST_ADDRESS: u32 = 0x0b00_0001;
 /// Real descriptors for guests' files, as runs have them.
 const GUEST_DESCRIPTORS: usize = 12_000;
 /// Nothing but the host's own timers interrupts its threads.
-const ALONE: Slice = Slice { until: SimTime::MAX, line_is_free: true };
+const ALONE: SimTime = SimTime::MAX;
 /// Hosts of an experiment in which threads load at once: each of two, and one alone before.
 const PAIR_HOSTS: u32 = 3;
 

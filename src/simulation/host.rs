@@ -10,7 +10,6 @@ use interface::{Counters, Departure, Frame, Interface};
 use recorder::log::Level;
 use recorder::{Traffic, TrafficMeter, record};
 use simkernel::exec::ProcessSpec;
-use simkernel::host::Slice;
 use simkernel::process::{ExitRecord, ExitStatus};
 use simkernel::{Kernel, Pid};
 use std::net::IpAddr;
@@ -150,8 +149,14 @@ impl SimHost {
             self.kernel.next_timer(),
             self.kernel.net.stack.next_deadline(),
             self.interface.next_deadline(),
+            self.next_completion(),
         ];
         candidates.into_iter().flatten().min()
+    }
+
+    /// When the stack must hear of what has left. If nobody waits for that, it hears of it with whatever happens next.
+    fn next_completion(&self) -> Option<SimTime> {
+        self.interface.next_completion().filter(|_| self.kernel.net.stack.waits_for_transmission())
     }
 
     fn handle(&mut self, event: HostEvent, now: SimTime, worker: &mut SimWorker) {
@@ -164,7 +169,7 @@ impl SimHost {
 
     /// Handles what has happened by now, in its order: deliveries of the interface, and events.
     fn catch_up(&mut self, now: SimTime, worker: &mut SimWorker) {
-        self.interface.handle_deadline(now);
+        self.complete(now);
         loop {
             let event = self.events.next_time().filter(|time| *time <= now);
             let delivery = self.interface.next_delivery().filter(|time| *time <= now);
@@ -226,10 +231,10 @@ impl SimHost {
     fn settle(&mut self, mut now: SimTime, horizon: SimTime, outbox: &mut Outbox<InFlight>, worker: &mut SimWorker) {
         loop {
             worker.activity.set(Doing::Kernel);
-            let until = [Some(horizon), self.events.next_time(), self.interface.next_deadline()];
+            let until =
+                [Some(horizon), self.events.next_time(), self.interface.next_deadline(), self.next_completion()];
             let until = until.into_iter().flatten().min().unwrap_or(horizon);
-            let slice = Slice { until, line_is_free: !self.interface.is_full() };
-            now = self.kernel.run_threads(&mut worker.guest, now, slice);
+            now = self.kernel.run_threads(&mut worker.guest, now, until);
             worker.activity.set(Doing::Stack);
             let woke = self.kernel.settle_network(now);
             self.record_loopback(worker);
@@ -288,22 +293,34 @@ impl SimHost {
         }
     }
 
-    /// Moves packets from the stack to the interface while it has room, and from there to the other hosts.
+    /// Moves what the stack has sent to the interface, and from there to the other hosts.
     fn transmit(&mut self, now: SimTime, outbox: &mut Outbox<InFlight>, worker: &mut SimWorker) {
         loop {
+            while let Some(departing) = self.kernel.net.stack.poll_departure() {
+                self.interface.send(now, Frame::from(departing));
+            }
             while let Some(departure) = self.interface.poll_departure(now) {
                 self.tap.outbound(now, &departure.packet, worker);
                 self.depart(departure, outbox);
             }
-            if !self.interface.has_room(now) {
-                if self.kernel.net.stack.wants_transmit() {
-                    self.interface.wait_for_room(now);
-                }
+            // What a queue has dropped makes room for more at once.
+            if !self.complete(now) {
                 return;
             }
-            let Some(packet) = self.kernel.poll_transmit(now) else { return };
-            self.interface.send(now, Frame::new(packet));
         }
+    }
+
+    /// Tells the stack what has left by now; whether anything had.
+    fn complete(&mut self, now: SimTime) -> bool {
+        let mut any = false;
+        while let Some(done) = self.interface.poll_completion(now) {
+            any = true;
+            self.kernel.net.stack.transmitted(now, done.flow, done.charge as usize);
+        }
+        if any {
+            self.kernel.settle_network(now);
+        }
+        any
     }
 
     /// Carries a packet to the interface that it is for, unless the network loses it.

@@ -369,7 +369,7 @@ fn build_host(
 
 fn discipline(plan: &Plan, host: &HostPlan) -> Discipline {
     let default = match plan.topology.model() {
-        NetworkModel::Gnomon => QueueDiscipline::FqCodel,
+        NetworkModel::Gnomon => QueueDiscipline::PfifoFast,
         NetworkModel::Shadow => QueueDiscipline::Fifo,
     };
     match host.options.qdisc.or(plan.experimental.interface_qdisc).unwrap_or(default) {

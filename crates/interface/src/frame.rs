@@ -2,7 +2,7 @@
 
 use base::SimTime;
 use std::net::IpAddr;
-use tcpip::{Packet, Transport};
+use tcpip::{Departing, Packet, SocketId, Transport};
 
 /// What an Ethernet header adds to a packet in the accounts of Linux's queue disciplines (qdisc_pkt_len). Lines do not count it.
 pub(crate) const ETHERNET_HEADER: u64 = 14;
@@ -10,18 +10,25 @@ pub(crate) const ETHERNET_HEADER: u64 = 14;
 /// What a packet without payload weighs in memory: an sk_buff, its shared info and room for headers, as on x86-64.
 const SKB_OVERHEAD: u32 = 768;
 
-/// A packet on its way out.
+/// A packet on its way out, or a train of them, which stays together while it waits (as with segmentation offload on Linux).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     pub packet: Packet,
-    /// The number of the socket that it comes from; None for what no socket sends.
-    pub flow: Option<u64>,
+    /// The socket that it comes from; None for what no socket sends.
+    pub flow: Option<SocketId>,
     /// What its socket is told when it has left ([`crate::Interface::poll_completion`]), in bytes of memory; 0 if it need not know.
     pub charge: u32,
     /// It must not leave before (skb->tstamp, the earliest departure time of pacing).
     pub not_before: SimTime,
     /// Linux's skb->priority, of which pfifo_fast and fq make bands.
     pub priority: u8,
+}
+
+impl From<Departing> for Frame {
+    fn from(departing: Departing) -> Frame {
+        let charge = u32::try_from(departing.truesize).unwrap_or(u32::MAX);
+        Frame { flow: departing.flow, charge, ..Frame::new(departing.packet) }
+    }
 }
 
 impl Frame {
@@ -31,25 +38,32 @@ impl Frame {
         Frame { packet, flow: None, charge: 0, not_before: SimTime::ZERO, priority }
     }
 
+    /// Cuts the first packet off a train; None for a packet alone. The charge stays with the last one.
+    pub(crate) fn split_first(&mut self) -> Option<Frame> {
+        let packet = self.packet.split_first()?;
+        let Frame { flow, not_before, priority, .. } = *self;
+        Some(Frame { packet, flow, charge: 0, not_before, priority })
+    }
+
     /// Bytes that it takes of memory while it waits (skb->truesize).
     pub(crate) fn memory(&self) -> u64 {
         let least = (self.packet.payload.len() as u32).next_multiple_of(64) + SKB_OVERHEAD;
         self.charge.max(least).into()
     }
 
-    /// On the line: with the IP header, without framing.
+    /// On the line: with IP headers, without framing.
     pub(crate) fn bytes(&self) -> u64 {
         self.packet.wire_len() as u64
     }
 
     /// As queue disciplines count it.
     pub(crate) fn queued_bytes(&self) -> u64 {
-        self.bytes() + ETHERNET_HEADER
+        self.bytes() + self.packet.segments() as u64 * ETHERNET_HEADER
     }
 
     /// What takes turns: the socket, or what one would send.
     pub(crate) fn turn(&self) -> u64 {
-        self.flow.unwrap_or_else(|| self.tuple())
+        self.flow.map_or_else(|| self.tuple(), SocketId::number)
     }
 
     /// The ports and the other end's address.

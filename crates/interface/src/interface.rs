@@ -57,8 +57,6 @@ pub struct Counters {
 pub struct Interface {
     uplink: Uplink,
     downlink: Downlink,
-    /// When there will be room again for somebody who waits for it.
-    room_at: Option<SimTime>,
     /// But for drops, which each direction counts.
     counters: Counters,
 }
@@ -68,7 +66,6 @@ impl Interface {
         Interface {
             uplink: Uplink::new(&config),
             downlink: Downlink::new(config.model, config.down, config.bootstrap_end),
-            room_at: None,
             counters: Counters::default(),
         }
     }
@@ -77,29 +74,9 @@ impl Interface {
         Counters { dropped: self.uplink.drops() + self.downlink.drops(), ..self.counters }
     }
 
-    /// When something happens here without anybody's doing: a departure, a delivery, or room for who waits for it.
+    /// When something happens here without anybody's doing: a departure or a delivery.
     pub fn next_deadline(&self) -> Option<SimTime> {
-        [self.uplink.next_deadline(), self.next_delivery(), self.room_at].into_iter().flatten().min()
-    }
-
-    /// To be called when time has passed: whoever waited for room may try again.
-    pub fn handle_deadline(&mut self, now: SimTime) {
-        self.room_at = self.room_at.filter(|at| *at > now);
-    }
-
-    /// Whether the stack may hand over a packet that nothing waits before. If not, and it has some, call `wait_for_room`.
-    pub fn has_room(&self, now: SimTime) -> bool {
-        self.uplink.is_free(now)
-    }
-
-    /// Makes a deadline of the moment at which half of what the line has to send has left.
-    pub fn wait_for_room(&mut self, now: SimTime) {
-        self.room_at.get_or_insert(self.uplink.half_empty_at(now));
-    }
-
-    /// Whether somebody waits for room.
-    pub fn is_full(&self) -> bool {
-        self.room_at.is_some()
+        [self.uplink.next_deadline(), self.next_delivery()].into_iter().flatten().min()
     }
 
     /// Takes a packet from the stack. The queue discipline decides what becomes of it.
@@ -116,7 +93,7 @@ impl Interface {
         Some(Departure { at, packet, serialized: self.uplink.serialization(now, bytes) })
     }
 
-    /// When `poll_completion` has something to give. It is no deadline of `next_deadline`: whoever waits for it asks.
+    /// When whoever waits for completions is to hear of them. It is no deadline of `next_deadline`, since often nobody does.
     pub fn next_completion(&self) -> Option<SimTime> {
         self.uplink.next_completion()
     }
@@ -199,7 +176,6 @@ mod tests {
         (0..4).for_each(|i| sender.send(us(100), frame(1, 1_500, i)));
         let mut left = sent(&mut sender, us(100));
         while let Some(next) = sender.next_deadline() {
-            assert!(!sender.has_room(us(200)));
             left.extend(sent(&mut sender, next));
         }
         let times: Vec<SimTime> = left.iter().map(|departure| departure.at).collect();
@@ -220,23 +196,6 @@ mod tests {
         }
         // 62 bytes a millisecond, and 62 are left of the first 1,562.
         assert_eq!(came, [us(50_600), ms(74), ms(98), ms(122)]);
-    }
-
-    #[test]
-    fn whoever_waits_for_room_hears_of_it() {
-        let mut sender = interface(1_000_000, 1_000_000);
-        for i in 0..3 {
-            assert!(sender.has_room(SimTime::ZERO));
-            sender.send(SimTime::ZERO, frame(1, 1_500, i));
-        }
-        assert!(!sender.has_room(SimTime::ZERO) && !sender.is_full());
-        assert_eq!((sent(&mut sender, SimTime::ZERO).len(), sender.next_deadline()), (3, None));
-        sender.wait_for_room(SimTime::ZERO);
-        assert_eq!((sender.is_full(), sender.next_deadline()), (true, Some(ms(18))));
-        sender.handle_deadline(ms(17));
-        assert!(sender.is_full());
-        sender.handle_deadline(ms(18));
-        assert!(!sender.is_full() && sender.has_room(ms(18)));
     }
 
     #[test]

@@ -14,15 +14,20 @@ use crate::token_bucket::TokenBucket;
 use crate::wire::{MTU_BYTES, Wire};
 use base::{SimDuration, SimTime};
 use std::collections::VecDeque;
+use tcpip::SocketId;
 
 /// How much the line takes in advance.
 const RING: SimDuration = SimDuration::from_millis(1);
 const RING_PACKETS: u64 = 2;
 
+/// Whoever waits for packets to be gone hears of it at most this much later, with those that went meanwhile: a network card's
+/// interrupts are rarer than its packets.
+const COALESCING: SimDuration = SimDuration::from_micros(250);
+
 /// A frame of this socket is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    pub flow: u64,
+    pub flow: SocketId,
     /// As [`Frame`] said it.
     pub charge: u32,
 }
@@ -43,8 +48,10 @@ enum Line {
     },
     Relay {
         bucket: TokenBucket,
-        /// Without tokens until then.
-        held: Option<(SimTime, Frame)>,
+        /// A packet, and those of its train behind it.
+        held: VecDeque<Frame>,
+        /// When there are tokens for the first of them.
+        ready_at: SimTime,
     },
 }
 
@@ -71,7 +78,9 @@ impl Uplink {
                 let ring = RING.max(rate.transmission_time(RING_PACKETS * MTU_BYTES));
                 Line::Exact { wire: Wire::new(rate), ring }
             }
-            Model::Shadow => Line::Relay { bucket: TokenBucket::new(rate), held: None },
+            Model::Shadow => {
+                Line::Relay { bucket: TokenBucket::new(rate), held: VecDeque::new(), ready_at: SimTime::ZERO }
+            }
         };
         Uplink {
             line,
@@ -88,7 +97,7 @@ impl Uplink {
     /// Takes a frame of the stack. Calls must come in the order of time.
     pub(crate) fn send(&mut self, now: SimTime, frame: Frame) {
         if now < self.bootstrap_end {
-            self.depart(now, frame);
+            self.depart_all(now, frame);
         } else if self.takes(now) && self.queue.may_bypass(now, &frame) {
             self.put(now, frame);
         } else {
@@ -122,18 +131,13 @@ impl Uplink {
     }
 
     fn next_refill(&self, now: SimTime) -> Option<SimTime> {
-        if let Line::Relay { held: Some((at, _)), .. } = &self.line {
-            return Some(*at);
-        }
-        let next = self.queue.next_time()?;
-        Some(if self.takes(now) { next.max(now) } else { self.half_empty_at(now) })
-    }
-
-    /// When half of what the line has to send has left, or the packet that it holds.
-    pub(crate) fn half_empty_at(&self, now: SimTime) -> SimTime {
         match &self.line {
-            Line::Exact { wire, .. } => now + SimDuration::from_nanos(wire.wait(now).as_nanos() / 2),
-            Line::Relay { held, .. } => held.as_ref().map_or(now, |(at, _)| *at),
+            Line::Relay { held, ready_at, .. } if !held.is_empty() => Some(*ready_at),
+            Line::Exact { wire, .. } if !self.takes(now) => {
+                let half = SimDuration::from_nanos(wire.wait(now).as_nanos() / 2);
+                self.queue.next_time().map(|_| now + half)
+            }
+            _ => self.queue.next_time().map(|next| next.max(now)),
         }
     }
 
@@ -141,36 +145,55 @@ impl Uplink {
     fn takes(&self, now: SimTime) -> bool {
         match &self.line {
             Line::Exact { wire, ring } => wire.wait(now) <= *ring,
-            Line::Relay { held, .. } => held.is_none(),
+            Line::Relay { held, .. } => held.is_empty(),
         }
     }
 
-    /// Whether a packet that is handed over now finds nothing before it but what the line has taken.
-    pub(crate) fn is_free(&self, now: SimTime) -> bool {
-        now < self.bootstrap_end || (self.queue.len() == 0 && self.takes(now))
+    /// Gives the line a packet, or the packets of a train.
+    fn put(&mut self, now: SimTime, mut frame: Frame) {
+        while let Some(first) = frame.split_first() {
+            self.put_one(now, first);
+        }
+        self.put_one(now, frame);
+        self.release(now);
     }
 
-    fn put(&mut self, now: SimTime, frame: Frame) {
+    fn put_one(&mut self, now: SimTime, frame: Frame) {
         match &mut self.line {
             Line::Exact { wire, .. } => {
                 let at = wire.occupy(now, frame.bytes());
                 self.depart(at, frame);
             }
-            Line::Relay { bucket, held } => match bucket.take(now, frame.bytes()) {
-                Ok(()) => self.depart(now, frame),
-                Err(at) => *held = Some((at, frame)),
-            },
+            Line::Relay { held, ready_at, .. } => {
+                if held.is_empty() {
+                    *ready_at = now;
+                }
+                held.push_back(frame);
+            }
         }
     }
 
-    /// Lets go of the packet that was held, if its time has come.
+    /// Lets go of what was held, as far as there are tokens.
     fn release(&mut self, now: SimTime) {
-        if let Line::Relay { held, .. } = &mut self.line
-            && held.as_ref().is_some_and(|(at, _)| *at <= now)
-            && let Some((_, frame)) = held.take()
+        while let Line::Relay { bucket, held, ready_at } = &mut self.line
+            && *ready_at <= now
+            && let Some(frame) = held.pop_front()
         {
-            self.put(now, frame);
+            match bucket.take(now, frame.bytes()) {
+                Ok(()) => self.depart(now, frame),
+                Err(at) => {
+                    *ready_at = at;
+                    held.push_front(frame);
+                }
+            }
         }
+    }
+
+    fn depart_all(&mut self, at: SimTime, mut frame: Frame) {
+        while let Some(first) = frame.split_first() {
+            self.depart(at, first);
+        }
+        self.depart(at, frame);
     }
 
     fn depart(&mut self, at: SimTime, frame: Frame) {
@@ -188,14 +211,15 @@ impl Uplink {
         }
     }
 
-    /// When `poll_completion` has something to give.
+    /// When whoever waits for completions is to hear of them.
     pub(crate) fn next_completion(&self) -> Option<SimTime> {
-        self.completions.front().map(|(at, _)| *at)
+        let (first, last) = (self.completions.front()?.0, self.completions.back()?.0);
+        Some(last.min(first + COALESCING))
     }
 
     /// A frame that has left, or that was dropped, by now.
     pub(crate) fn poll_completion(&mut self, now: SimTime) -> Option<Completion> {
-        self.next_completion().filter(|at| *at <= now)?;
+        self.completions.front().filter(|(at, _)| *at <= now)?;
         self.completions.pop_front().map(|(_, completion)| completion)
     }
 
@@ -212,7 +236,7 @@ impl Uplink {
 mod tests {
     use super::*;
     use crate::qdisc::Discipline;
-    use crate::qdisc::tests::{frame, ms, number, us};
+    use crate::qdisc::tests::{frame, ms, number, socket, us};
     use base::Bandwidth;
 
     const MBIT: Bandwidth = Bandwidth::from_bits_per_sec(1_000_000);
@@ -300,13 +324,15 @@ mod tests {
         (0..1_010).for_each(|i| up.send(SimTime::ZERO, Frame { charge: 2_304, ..frame(u64::from(i), 1_500, i) }));
         // Three are on the line, a thousand wait, seven are gone.
         assert_eq!(up.drops(), 7);
-        let gone: Vec<u64> = std::iter::from_fn(|| up.poll_completion(SimTime::ZERO)).map(|done| done.flow).collect();
+        let gone: Vec<SocketId> =
+            std::iter::from_fn(|| up.poll_completion(SimTime::ZERO)).map(|done| done.flow).collect();
         let mut sorted = gone.clone();
         sorted.sort_unstable();
-        assert_eq!(sorted, (1_003..1_010).collect::<Vec<_>>());
-        assert_eq!(up.next_completion(), Some(ms(12)));
+        assert_eq!(sorted, (1_003..1_010).map(socket).collect::<Vec<_>>());
+        // The first leaves at 12 ms; whoever waits hears of it a little later, since others follow.
+        assert_eq!(up.next_completion(), Some(ms(12) + COALESCING));
         assert_eq!(up.poll_completion(ms(11)), None);
-        assert_eq!(up.poll_completion(ms(12)), Some(Completion { flow: 0, charge: 2_304 }));
+        assert_eq!(up.poll_completion(ms(12)), Some(Completion { flow: socket(0), charge: 2_304 }));
         let rest = run(&mut up, ms(12), ms(20_000)).len();
         assert_eq!(rest, 1_003);
         assert_eq!(std::iter::from_fn(|| up.poll_completion(ms(20_000))).count(), 1_002);
@@ -314,6 +340,51 @@ mod tests {
         up.send(ms(20_000), frame(1, 1_500, 0));
         up.send(ms(20_000), Frame { charge: 99, flow: None, ..frame(1, 1_500, 0) });
         assert_eq!(up.next_completion(), None);
+    }
+
+    /// Three segments, the last of them short.
+    fn train(name: u32) -> Frame {
+        use tcpip::wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
+        let mut frame = frame(1, 28 + 1_460 * 2 + 100, name);
+        let (flags, options) = (TcpFlags::ACK | TcpFlags::PSH, TcpOptions::default());
+        let tcp = TcpHeader { src_port: 1, dst_port: 9, seq: 0, ack: 0, flags, window: 0, options };
+        frame.packet.transport = tcpip::Transport::Tcp(tcp);
+        frame.packet.train_mss = 1_460;
+        Frame { charge: 5_000, ..frame }
+    }
+
+    #[test]
+    fn a_train_waits_as_one_and_leaves_as_segments() {
+        let mut up = uplink(MBIT, Discipline::FqCodel);
+        // The first is taken whole, more than fits into the line's ring; the second one waits whole.
+        (0..2).for_each(|i| up.send(SimTime::ZERO, train(10 * i)));
+        assert_eq!(up.queue.len(), 1);
+        let seen = run(&mut up, SimTime::ZERO, ms(500));
+        let times = [12_000, 24_000, 25_120, 37_120, 49_120, 50_240];
+        assert_eq!(seen, times.into_iter().map(us).zip([0, 1, 2, 10, 11, 12]).collect::<Vec<_>>());
+        // One completion each, with its last segment.
+        assert_eq!(up.next_completion(), Some(us(25_120) + COALESCING));
+        assert_eq!(up.poll_completion(us(25_119)), None);
+        assert_eq!(up.poll_completion(us(25_120)), Some(Completion { flow: socket(1), charge: 5_000 }));
+        assert_eq!(up.next_completion(), Some(us(50_240)));
+    }
+
+    #[test]
+    fn a_relay_lets_a_train_go_packet_by_packet() {
+        let config = Config {
+            up: MBIT,
+            down: MBIT,
+            model: Model::Shadow,
+            discipline: Discipline::Fifo,
+            bootstrap_end: SimTime::ZERO,
+            perturbation: 7,
+        };
+        let mut up = Uplink::new(&config);
+        (0..2).for_each(|i| up.send(SimTime::ZERO, train(10 * i)));
+        let seen = run(&mut up, SimTime::ZERO, ms(500));
+        // 125 tokens are left of 1,625; 125 come each millisecond.
+        let times = [0, 11, 13, 25, 37, 38];
+        assert_eq!(seen, times.into_iter().map(ms).zip([0, 1, 2, 10, 11, 12]).collect::<Vec<_>>());
     }
 
     #[test]

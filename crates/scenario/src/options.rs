@@ -172,7 +172,7 @@ section! {
         compute_budget: Option<SimDuration> = "10 sec", Works, None,
             "The processor time that a guest may take between two system calls; beyond it, its computing takes simulated time and the run cannot be repeated to the bit; null: any";
         interface_qdisc: Option<QueueDiscipline> = "null", Works, None,
-            "The queue discipline of hosts' interfaces: in which order they send what sockets hand over (docs/network-model.md); null: fq_codel, or fifo where network_model is shadow";
+            "The queue discipline of hosts' interfaces: in which order they send what sockets hand over (docs/network-model.md); null: pfifo_fast, or fifo where network_model is shadow";
         max_unapplied_cpu_latency: SimDuration = "1 us",
             NoEffect("the clock of a guest moves with each call"), None,
             "How much execution time may gather before the clock of a guest moves";

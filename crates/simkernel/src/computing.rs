@@ -302,9 +302,7 @@ impl Ctx<'_> {
             return None;
         }
         let then = self.now + time;
-        let leaves = self.kernel.slice.line_is_free
-            && then.saturating_since(began) >= SENDING_DELAY
-            && self.kernel.net.stack.wants_transmit();
+        let leaves = then.saturating_since(began) >= SENDING_DELAY && self.kernel.net.stack.wants_transmit();
         if leaves || then >= self.kernel.next_interruption() {
             return Some(self.nap(time));
         }

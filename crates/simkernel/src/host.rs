@@ -123,15 +123,6 @@ impl Default for ComputingRules {
     }
 }
 
-/// How far threads may run on when their calls take time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slice {
-    /// Something else happens on the host then, beside the kernel's own timers.
-    pub until: SimTime,
-    /// Packets can leave at once.
-    pub line_is_free: bool,
-}
-
 /// Where guests see the run's directory, wherever it lies on the machine and whatever it is called there: what they are told of it
 /// (`getcwd`, `/proc`) must not change a run. The directory above it stands for the one in which the run's directory lies, so that
 /// `../../..` leads from a host's folder to the experiment's own files, as in the machine's tree.

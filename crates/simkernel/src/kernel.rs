@@ -12,7 +12,7 @@ use crate::files::output::Output;
 use crate::files::pipe::Pipe;
 use crate::files::{FileKind, FileTable, OpenFile};
 use crate::futex::Futexes;
-use crate::host::{HostConfig, Slice};
+use crate::host::HostConfig;
 use crate::ids::{FIRST_ID, FileId, IdTable, Pid, Tid};
 use crate::ipc::Ipc;
 use crate::leases::Leases;
@@ -97,7 +97,7 @@ pub struct Kernel {
     /// In what the host depended on the machine.
     pub interferences: Interferences,
     /// How far the threads that run may run on.
-    pub(crate) slice: Slice,
+    pub(crate) until: SimTime,
     /// Calls by number, executions after a wait not counted again.
     pub call_counts: Box<[u64; linux_abi::nr::COUNT]>,
     pub reports: Vec<Report>,
@@ -161,7 +161,7 @@ impl Kernel {
             moment: Moment::new(SimTime::ZERO),
             computing: ComputingCounts::default(),
             interferences: Interferences::default(),
-            slice: Slice { until: SimTime::MAX, line_is_free: true },
+            until: SimTime::MAX,
             call_counts: Box::new([0; linux_abi::nr::COUNT]),
             reports: Vec::new(),
             crashes: Vec::new(),

@@ -2,7 +2,6 @@
 
 use crate::computing::FIRST_TICKS;
 use crate::ctx::Ctx;
-use crate::host::Slice;
 use crate::ids::{Pid, Tid};
 use crate::kernel::{Kernel, Report};
 use crate::outcome::{Outcome, Restart, SysResult};
@@ -41,9 +40,9 @@ pub(crate) enum Turn {
 impl Kernel {
     /// Executes runnable threads until none is left, or many loopback packets wait to be recorded. Simulated time stands still
     /// meanwhile, unless calls take time: then it moves, to the returned moment, at which packets leave and all else goes on.
-    pub fn run_threads(&mut self, worker: &mut Worker, now: SimTime, slice: Slice) -> SimTime {
+    pub fn run_threads(&mut self, worker: &mut Worker, now: SimTime, until: SimTime) -> SimTime {
         self.now = now;
-        self.slice = slice;
+        self.until = until;
         if self.moment.at != now {
             self.moment.move_to(now);
         }
@@ -63,7 +62,7 @@ impl Kernel {
     /// When something happens on this host that its threads may notice.
     pub(crate) fn next_interruption(&self) -> SimTime {
         let own = [self.next_timer(), self.net.stack.next_deadline()];
-        own.into_iter().flatten().fold(self.slice.until, SimTime::min)
+        own.into_iter().flatten().fold(self.until, SimTime::min)
     }
 
     /// Where the thread has executed, if it has.
@@ -521,10 +520,8 @@ impl Ctx<'_> {
         let cost = self.kernel.config.call_cost?;
         let is_look = CLOCK_CALLS.contains(&number);
         let time = if is_look { cost.look } else { cost.each };
-        let waits_to_leave = !is_look
-            && self.kernel.slice.line_is_free
-            && self.now.saturating_since(began) >= SENDING_DELAY
-            && self.kernel.net.stack.wants_transmit();
+        let waits_to_leave =
+            !is_look && self.now.saturating_since(began) >= SENDING_DELAY && self.kernel.net.stack.wants_transmit();
         if waits_to_leave || self.now + time >= self.kernel.next_interruption() {
             return Some(self.nap(time));
         }

@@ -262,7 +262,7 @@ impl Fq {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::qdisc::tests::{frame, ms, number, numbers, us};
+    use crate::qdisc::tests::{frame, ms, number, numbers, socket, us};
     use tcpip::Transport;
     use tcpip::wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
 
@@ -357,7 +357,7 @@ mod tests {
         let mut bytes = [0u64; BANDS];
         for i in 0..40_000u64 {
             for (flow, priority) in [(1, 6), (2, 0), (3, 2)] {
-                if queue.flows.get(&(flow << 1)).is_none_or(|flow| flow.queue.len() < 50) {
+                if queue.flows.get(&(socket(flow).number() << 1)).is_none_or(|flow| flow.queue.len() < 50) {
                     queue.enqueue(us(i), Frame { priority, ..segment(flow, 1_500, 0) }, &mut dropped);
                 }
             }
@@ -379,7 +379,7 @@ mod tests {
         queue.enqueue(ms(1), paced(1, 0, ms(9)), &mut dropped);
         assert_eq!(take(&mut queue, ms(1), 1), [0; 0]);
         (0..10).for_each(|i| queue.enqueue(ms(1), segment(2, 100, 10 + i), &mut dropped));
-        assert_eq!((queue.fast_lane.len(), queue.flows[&4].queue.len()), (8, 2));
+        assert_eq!((queue.fast_lane.len(), queue.flows[&(socket(2).number() << 1)].queue.len()), (8, 2));
         assert_eq!(take(&mut queue, ms(1), 20), (10..20).collect::<Vec<_>>());
     }
 

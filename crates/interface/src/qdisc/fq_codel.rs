@@ -170,7 +170,7 @@ impl Source for Head<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::qdisc::tests::{frame, ms, number, numbers, us};
+    use crate::qdisc::tests::{frame, ms, number, numbers, socket, us};
 
     fn queue() -> (FqCodel, Vec<Frame>) {
         (FqCodel::new(7), Vec::new())
@@ -263,10 +263,14 @@ mod tests {
             }
             if i.is_multiple_of(12) {
                 let got = queue.dequeue(now, &mut dropped);
-                sparse_delivered += u32::from(got.is_some_and(|frame| frame.flow == Some(flows[1])));
+                sparse_delivered += u32::from(got.is_some_and(|frame| frame.flow == Some(socket(flows[1]))));
             }
         }
-        assert!(dropped.len() > 20 && dropped.iter().all(|frame| frame.flow == Some(flows[0])), "{}", dropped.len());
+        assert!(
+            dropped.len() > 20 && dropped.iter().all(|frame| frame.flow == Some(socket(flows[0]))),
+            "{}",
+            dropped.len()
+        );
         assert_eq!(sparse_delivered, 200);
         while queue.dequeue(ms(2_001), &mut dropped).is_some() {}
         assert_eq!((queue.len(), queue.totals.bytes, queue.totals.memory), (0, 0, 0));

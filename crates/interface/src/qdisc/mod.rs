@@ -93,21 +93,31 @@ impl Queue {
 #[cfg(test)]
 pub(crate) mod tests {
     use crate::frame::Frame;
-    use base::SimTime;
+    use base::{SeedTree, SimTime};
     use std::net::Ipv4Addr;
+    use std::sync::LazyLock;
     use tcpip::wire::ip::IpHeader;
     use tcpip::wire::udp::UdpHeader;
-    use tcpip::{Packet, Transport};
+    use tcpip::{Config, Family, Packet, SocketId, Stack, Transport};
 
     static ZEROES: [u8; 65_536] = [0; 65_536];
+
+    static SOCKETS: LazyLock<Vec<SocketId>> = LazyLock::new(|| {
+        let mut stack = Stack::new(Config::new(Ipv4Addr::new(11, 0, 0, 1)), SeedTree::new(1).stream("", "sockets"));
+        (0..10_000).map(|_| stack.udp_socket(Family::V4)).collect()
+    });
+
+    pub(crate) fn socket(flow: u64) -> SocketId {
+        SOCKETS[flow as usize]
+    }
 
     /// A datagram of so many bytes with its IP header, of the socket `flow`; its number stands in the IP header.
     pub(crate) fn frame(flow: u64, bytes: usize, number: u32) -> Frame {
         let ip = IpHeader { id: number, ..IpHeader::new(Ipv4Addr::new(11, 0, 0, 1), Ipv4Addr::new(11, 0, 0, 2)) };
         let transport = Transport::Udp(UdpHeader { src_port: flow as u16, dst_port: 9 });
-        let packet = Packet { ip, transport, payload: bytes::Bytes::from_static(&ZEROES[..bytes - 28]) };
+        let packet = Packet::new(ip, transport, bytes::Bytes::from_static(&ZEROES[..bytes - 28]));
         assert_eq!(packet.wire_len(), bytes);
-        Frame { flow: Some(flow), ..Frame::new(packet) }
+        Frame { flow: Some(socket(flow)), ..Frame::new(packet) }
     }
 
     pub(crate) fn number(frame: &Frame) -> u32 {

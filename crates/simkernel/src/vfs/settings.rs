@@ -86,7 +86,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("kernel/threads-max", "254000"),
     ("kernel/unprivileged_bpf_disabled", "2"),
     ("kernel/unprivileged_userns_clone", "0"),
-    ("net/core/default_qdisc", "fq_codel"),
+    ("net/core/default_qdisc", "pfifo_fast"),
     ("net/core/netdev_max_backlog", "1000"),
     ("net/core/optmem_max", "131072"),
     ("net/core/rmem_default", "212992"),
