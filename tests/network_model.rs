@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{compile, folder, run_well, wrote};
+use common::{compile, folder, run_well, tree, wrote};
 use std::fs;
 
 /// Two hosts 20 ms apart on 1 Mbit/s; `LOSS` and `JITTER` are the way's.
@@ -75,4 +75,37 @@ fn only_gnomon_knows_jitter() {
     let first = |model| arrivals("jitter", model, ("0.0", "10 ms"), &[100])[0].0;
     assert_eq!(first("shadow"), 20_000);
     assert!((21_025..31_025).contains(&first("gnomon")), "{}", first("gnomon"));
+}
+
+/// Hosts with their addresses: three at the sender's node, of which one is in another network, and one elsewhere.
+const LISTENERS: [(&str, u32, &str); 4] =
+    [("near", 1, "11.0.0.3"), ("near-elsewhere", 1, "11.0.9.3"), ("far", 0, "11.0.0.4"), ("sender", 1, "11.0.0.2")];
+
+/// Who hears a datagram to this address.
+fn hears(name: &str, address: &str) -> Vec<&'static str> {
+    let folder = folder(&format!("network-model/{name}"));
+    let program = compile("tests/guest-programs/network/burst.c", &folder);
+    let program = program.to_str().expect("UTF-8");
+    let (head, _) = EXPERIMENT.split_once("hosts:").expect("hosts");
+    let ways = "edge [ source 1 target 1 latency \"1 ms\" ]\n        edge [ source 0 target 1";
+    let mut text = head.replace("MODEL", "gnomon").replace("LOSS", "0.0").replace("JITTER", "0 ms");
+    text = text.replace("edge [ source 0 target 1", ways) + "hosts:\n";
+    for (name, node, own) in LISTENERS {
+        let mut processes = format!("{{ path: {program}, args: from, expected_final_state: running }}");
+        if name == "sender" {
+            processes += &format!(", {{ path: {program}, args: to {address} 100 }}");
+        }
+        text += &format!("  {name}: {{ network_node_id: {node}, ip_addr: {own}, processes: [{processes}] }}\n");
+    }
+    fs::write(folder.join("burst.yaml"), text).expect("the experiment's file");
+    run_well(&folder, "burst.yaml", &[]);
+    let heard =
+        |host: &str| tree(&folder.join("run.data/hosts").join(host)).values().any(|text| text.ends_with(b" 100\n"));
+    LISTENERS.iter().map(|(name, ..)| *name).filter(|name| heard(name)).collect()
+}
+
+#[test]
+fn a_broadcast_reaches_the_hosts_of_its_node() {
+    assert_eq!(hears("everybody", "255.255.255.255"), ["near", "near-elsewhere", "sender"]);
+    assert_eq!(hears("network", "11.0.0.255"), ["near", "sender"]);
 }

@@ -325,11 +325,21 @@ impl SimHost {
 
     /// Carries a packet to the interface that it is for, unless the network loses it.
     fn depart(&mut self, departure: Departure, outbox: &mut Outbox<InFlight>) {
-        let Departure { at, packet, serialized } = departure;
-        let Some(&to) = self.network.host_at.get(&packet.ip.dst) else {
+        let dst = departure.packet.ip.dst;
+        if let Some(to) = self.network.host_at.get(&dst).copied() {
+            self.carry(to, departure, outbox);
+        } else if self.kernel.net.stack.config().is_broadcast(dst) {
+            let network = self.network.clone();
+            for to in network.topology.neighbours(self.id) {
+                self.carry(to, departure.clone(), outbox);
+            }
+        } else {
             self.gone.unroutable += 1;
-            return;
-        };
+        }
+    }
+
+    fn carry(&mut self, to: HostId, departure: Departure, outbox: &mut Outbox<InFlight>) {
+        let Departure { at, packet, serialized } = departure;
         let has_payload = !packet.payload.is_empty();
         match self.network.topology.fate(self.id, to, at, has_payload, &mut self.links_random) {
             Fate::Arrives(delay) => outbox.send(to, at + delay, InFlight { packet, serialized }),

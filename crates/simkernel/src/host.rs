@@ -137,6 +137,14 @@ impl HostConfig {
         }
     }
 
+    /// The broadcast address of `eth0`'s network, unless some host has it.
+    pub fn broadcast(&self) -> Option<Ipv4Addr> {
+        let host_part = u32::MAX >> tcpip::NETWORK_PREFIX;
+        let address = Ipv4Addr::from_bits(self.addresses.v4.to_bits() | host_part);
+        let taken = self.network.addresses.binary_search(&IpAddr::V4(address)).is_ok();
+        (!taken).then_some(address)
+    }
+
     /// What the host's real-time clock shows, in seconds of the Unix epoch.
     pub fn real_seconds(&self, now: SimTime) -> i64 {
         (self.start_date.unix_nanos(now) / 1_000_000_000) as i64

@@ -10,6 +10,9 @@ pub enum CongestionControl {
     Reno,
 }
 
+/// How many bits of `eth0`'s address are its network's.
+pub const NETWORK_PREFIX: u8 = 24;
+
 /// Sizes in bytes. `new` gives Linux's values.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -17,6 +20,9 @@ pub struct Config {
     pub address: Ipv4Addr,
     /// The IPv6 address of `eth0`; None where only the loopback interface has one.
     pub address6: Option<Ipv6Addr>,
+    /// Broadcasts to this address reach the hosts on `eth0`'s link that are of its network, as those to 255.255.255.255 reach all
+    /// that are on the link. None if a host has it.
+    pub broadcast: Option<Ipv4Addr>,
     /// MTU of `eth0`.
     pub mtu: u16,
     /// First size of a TCP socket's receive buffer, as SO_RCVBUF shows it; the window is half of it (tcp_adv_win_scale 1).
@@ -80,6 +86,7 @@ impl Config {
         Config {
             address,
             address6: None,
+            broadcast: Some(Ipv4Addr::from_bits(address.to_bits() | !(u32::MAX << (32 - NETWORK_PREFIX)))),
             mtu: 1500,
             recv_buffer: 131_072,
             send_buffer: 16_384,
@@ -119,6 +126,14 @@ impl Config {
         match addr {
             IpAddr::V4(v4) => v4 == self.address,
             IpAddr::V6(v6) => Some(v6) == self.address6,
+        }
+    }
+
+    /// Whether packets to this address are for everybody on the link.
+    pub fn is_broadcast(&self, addr: IpAddr) -> bool {
+        match addr {
+            IpAddr::V4(v4) => v4.is_broadcast() || Some(v4) == self.broadcast,
+            IpAddr::V6(_) => false,
         }
     }
 

@@ -19,7 +19,7 @@ mod udp;
 pub mod wire;
 
 pub use addr::Family;
-pub use config::{Config, CongestionControl};
+pub use config::{Config, CongestionControl, NETWORK_PREFIX};
 pub use error::SocketError;
 pub use packet::{Packet, Transport};
 pub use socket::{Connected, OptionName, Readiness, SendFlags, Shutdown, SocketId, SocketOption};

@@ -207,3 +207,46 @@ fn sockets_that_share_a_port_share_its_datagrams_by_sender() {
     }
     assert_eq!(total, 400);
 }
+
+/// The addresses of everybody on the link, and of everybody in the network of `A` and `B`.
+const EVERYBODY: [Ipv4Addr; 2] = [Ipv4Addr::BROADCAST, Ipv4Addr::new(A.octets()[0], A.octets()[1], A.octets()[2], 255)];
+
+#[test]
+fn a_broadcast_needs_leave_and_reaches_every_socket_that_it_fits() {
+    for everybody in EVERYBODY {
+        let mut net = net();
+        let any = bound(&mut net, 1, Ipv4Addr::UNSPECIFIED, 68);
+        let listener = bound(&mut net, 1, everybody, 69);
+        let own = bound(&mut net, 1, B, 70);
+        let at_home = bound(&mut net, 0, Ipv4Addr::UNSPECIFIED, 68);
+        let sender = net.stacks[0].udp_socket(tcpip::Family::V4);
+        let send =
+            |net: &mut Net, port| net.stacks[0].send_to(sender, Bytes::from_static(b"hi"), Some(addr(everybody, port)));
+        assert_eq!(send(&mut net, 68), Err(SocketError::PermissionDenied));
+        assert_eq!(net.stacks[0].connect(net.now, sender, addr(everybody, 68)), Err(SocketError::PermissionDenied));
+        net.stacks[0].set_option(net.now, sender, SocketOption::Broadcast(true)).unwrap();
+        for port in 68..=71 {
+            assert_eq!(send(&mut net, port), Ok(2));
+        }
+        net.idle(ms(50));
+        let from = addr(A, net.stacks[0].local_name(sender).unwrap().port());
+        for (side, id, port) in [(1, any, 68), (1, listener, 69), (0, at_home, 68)] {
+            let (text, received) = read(&mut net, side, id, 10).unwrap();
+            assert_eq!((&text[..], received.from, received.to), (&b"hi"[..], from, addr(everybody, port)));
+            assert_eq!(read(&mut net, side, id, 10), Err(SocketError::WouldBlock));
+        }
+        // A socket at the host's own address hears none, and nobody is told of a port without a socket.
+        assert_eq!(read(&mut net, 1, own, 10), Err(SocketError::WouldBlock));
+        assert!(!net.stacks[0].readiness(sender).contains(Readiness::ERROR));
+    }
+}
+
+#[test]
+fn connections_to_everybody_are_refused() {
+    for everybody in EVERYBODY {
+        let mut net = net();
+        let stream = net.stacks[0].tcp_socket(tcpip::Family::V4);
+        net.stacks[0].set_option(net.now, stream, SocketOption::Broadcast(true)).unwrap();
+        assert_eq!(net.stacks[0].connect(net.now, stream, addr(everybody, 80)), Err(SocketError::NetworkUnreachable));
+    }
+}

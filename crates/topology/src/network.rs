@@ -47,6 +47,8 @@ pub struct Topology {
     matrix: Matrix,
     /// A host's row in the matrix.
     row_of_host: Vec<u32>,
+    /// By row, in rising order.
+    hosts_of_row: Vec<Vec<HostId>>,
     links: Vec<AccessLink>,
     min_incoming: Vec<SimDuration>,
     min_latency: SimDuration,
@@ -66,18 +68,18 @@ impl Topology {
             row_of_place[place as usize] = row as u32;
         }
         let row_of_host: Vec<u32> = places.iter().map(|&place| row_of_place[place as usize]).collect();
-        let mut hosts_on_row = vec![0u32; used.len()];
-        for &row in &row_of_host {
-            hosts_on_row[row as usize] += 1;
+        let mut hosts_of_row = vec![Vec::new(); used.len()];
+        for (host, &row) in row_of_host.iter().enumerate() {
+            hosts_of_row[row as usize].push(HostId(host as u32));
         }
-        let shared: Vec<bool> = hosts_on_row.iter().map(|&n| n > 1).collect();
+        let shared: Vec<bool> = hosts_of_row.iter().map(|hosts| hosts.len() > 1).collect();
         let matrix = Matrix::compute(graph, &used, &shared, rules.routing, rules.threads)?;
         let links = access_links(graph, hosts, &places)?;
         let min_incoming_of_row = min_incoming(&matrix, &shared);
         let min_incoming: Vec<SimDuration> = row_of_host.iter().map(|&row| min_incoming_of_row[row as usize]).collect();
         let min_latency = min_incoming.iter().copied().min().unwrap_or(SimDuration::MAX);
         let Rules { model, bootstrap_end, .. } = rules;
-        Ok(Topology { matrix, row_of_host, links, min_incoming, min_latency, model, bootstrap_end })
+        Ok(Topology { matrix, row_of_host, hosts_of_row, links, min_incoming, min_latency, model, bootstrap_end })
     }
 
     pub fn host_count(&self) -> usize {
@@ -90,6 +92,12 @@ impl Topology {
             return Path::LOOPBACK;
         }
         self.matrix.get(self.row_of_host[from.index()] as usize, self.row_of_host[to.index()] as usize)
+    }
+
+    /// The hosts at the same node, itself not among them: whom its broadcasts reach.
+    pub fn neighbours(&self, host: HostId) -> impl Iterator<Item = HostId> {
+        let all = &self.hosts_of_row[self.row_of_host[host.index()] as usize];
+        all.iter().copied().filter(move |other| *other != host)
     }
 
     /// What becomes of a packet that leaves `from` at `now`, with something behind its transport header or without. `rng` is the
@@ -208,6 +216,8 @@ mod tests {
         assert_eq!(topology.min_incoming_latency(a), SimDuration::from_millis(10));
         assert_eq!(topology.min_incoming_latency(b), SimDuration::from_millis(1));
         assert_eq!(topology.min_latency(), SimDuration::from_millis(1));
+        assert_eq!(topology.neighbours(b).collect::<Vec<_>>(), [c]);
+        assert_eq!(topology.neighbours(a).count(), 0);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-/* Datagrams at once, and when they come: `burst to ADDRESS SIZE...` sends one of each size after 1 s; `burst from` says of each datagram
- * when it came, in microseconds since the program's start at 0 s, and how large it was. */
+/* Datagrams at once, and when they come: `burst to ADDRESS SIZE...` sends one of each size after 1 s, which may be to everybody; `burst
+ * from` says of each datagram when it came, in microseconds since the program's start at 0 s, and how large it was. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +30,8 @@ int main(int count, char **arguments)
         }
     }
     inet_pton(AF_INET, arguments[2], &address.sin_addr);
+    if (setsockopt(s, SOL_SOCKET, SO_BROADCAST, &(int){ 1 }, sizeof(int)))
+        return 1;
     sleep(1);
     for (int i = 3; i < count; i++)
         if (sendto(s, bytes, strtoul(arguments[i], NULL, 10), 0, (struct sockaddr *)&address, sizeof address) < 0)

@@ -104,7 +104,7 @@ pub fn interfaces(own: Addresses) -> [Interface; 2] {
             mtu: 1500,
             queue_len: 1000,
             address: own.v4,
-            prefix: 24,
+            prefix: tcpip::NETWORK_PREFIX,
             address6: own.v6,
             prefix6: 64,
             broadcast: Some(Ipv4Addr::new(a, b, c, 255)),

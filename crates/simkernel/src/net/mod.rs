@@ -66,6 +66,7 @@ impl Network {
         let config_of_stack = tcpip::Config {
             address: config.addresses.v4,
             address6: config.addresses.v6,
+            broadcast: config.broadcast(),
             ..config.network.stack.clone()
         };
         let mut stack = Stack::new(config_of_stack, config.seeds.stream(&config.name, "tcpip"));

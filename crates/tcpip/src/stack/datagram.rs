@@ -11,7 +11,7 @@ use crate::udp::{Carries, ErrorReport, UdpSocket, cost, max_payload};
 use crate::wire::udp::UdpHeader;
 use base::SimTime;
 use bytes::Bytes;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 /// A datagram that was read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +38,7 @@ impl Stack {
     }
 
     pub(super) fn connect_udp(&mut self, id: SocketId, remote: Endpoint) -> Result<Connected, SocketError> {
+        self.check_broadcast(id, remote.addr)?;
         let bound = self.udp(id)?.local.addr;
         let (_, addr) = self.route_from(bound, remote.addr)?;
         let socket = self.udp(id)?;
@@ -74,11 +75,8 @@ impl Stack {
         if bytes.len() > max_payload(Family::of(remote.addr)) {
             return Err(SocketError::MessageTooLong);
         }
-        let socket = self.udp(id)?;
-        if remote.addr == IpAddr::V4(Ipv4Addr::BROADCAST) && !socket.settings.broadcast {
-            return Err(SocketError::PermissionDenied);
-        }
-        let bound = socket.local.addr;
+        self.check_broadcast(id, remote.addr)?;
+        let bound = self.udp(id)?.local.addr;
         let (interface, source) = self.route_from(bound, remote.addr)?;
         let socket = self.udp(id)?;
         // As `sock_alloc_send_pskb`.
@@ -106,6 +104,12 @@ impl Stack {
         self.count_datagram(&packet);
         self.push_datagram(id, interface, packet);
         Ok(len)
+    }
+
+    /// `PermissionDenied` for a broadcast by a socket that was not set to send any (SO_BROADCAST).
+    fn check_broadcast(&mut self, id: SocketId, to: IpAddr) -> Result<(), SocketError> {
+        let forbidden = self.config.is_broadcast(to) && !self.udp(id)?.settings.broadcast;
+        if forbidden { Err(SocketError::PermissionDenied) } else { Ok(()) }
     }
 
     fn count_datagram(&mut self, packet: &Packet) {
@@ -156,6 +160,10 @@ impl Stack {
     fn push_datagram(&mut self, id: SocketId, interface: Interface, packet: Packet) {
         if interface == Interface::Loopback {
             return self.push_packet(interface, packet, None);
+        }
+        if self.config.is_broadcast(packet.ip.dst) {
+            // The host is on the link, too (ip_mc_output).
+            self.push_packet(Interface::Loopback, packet.clone(), None);
         }
         let mtu = usize::from(self.config.mtu);
         if packet.wire_len() <= mtu {

@@ -19,7 +19,7 @@ use std::net::IpAddr;
 impl Stack {
     /// A packet has arrived on `eth0`.
     pub fn receive(&mut self, now: SimTime, packet: Packet) {
-        if !self.config.owns(packet.ip.dst) {
+        if !self.config.owns(packet.ip.dst) && !self.config.is_broadcast(packet.ip.dst) {
             self.counters.not_ours += 1;
             return;
         }
@@ -39,6 +39,9 @@ impl Stack {
             packet
         };
         let heard = !self.raw.is_empty() && self.deliver_raw(now, &packet);
+        if self.config.is_broadcast(packet.ip.dst) {
+            return self.deliver_broadcast(now, packet);
+        }
         match packet.transport {
             Transport::Tcp(header) => self.deliver_tcp(now, &packet.ip, &header, packet.payload),
             Transport::Udp(header) => {
@@ -264,6 +267,22 @@ impl Stack {
             return self.refuse(&packet, Refusal::Port);
         };
         self.hand_over(index, datagram(now, packet, from, to));
+    }
+
+    /// A datagram to everybody: each socket that it fits has a copy (__udp4_lib_mcast_deliver). Nothing else is heard, and nothing
+    /// is answered.
+    fn deliver_broadcast(&mut self, now: SimTime, packet: Packet) {
+        let Transport::Udp(header) = packet.transport else { return };
+        let from = Endpoint::new(packet.ip.src, header.src_port);
+        let to = Endpoint::new(packet.ip.dst, header.dst_port);
+        let fits = |index: &u32| match &self.slots[*index as usize].kind {
+            Kind::Udp(socket) => socket.score(to, from).is_some(),
+            _ => false,
+        };
+        let all: Vec<u32> = self.udp_ports.bound(to.port, to.addr).filter(fits).collect();
+        for index in all {
+            self.hand_over(index, datagram(now, packet.clone(), from, to));
+        }
     }
 
     pub(super) fn hold_of(&self, index: u32) -> Hold {

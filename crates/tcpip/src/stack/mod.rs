@@ -2,7 +2,7 @@
 //!
 //! Owned by one simulated host; never blocks, never reads a clock, keeps no global state. The caller's loop, in order:
 //! `receive` each packet that has arrived, `handle_timers` when `next_deadline` is due, socket calls of the host's programs,
-//! then `run_loopback`, `poll_event` until none, `poll_transmit` while the interface has room.
+//! then `run_loopback`, `poll_event` until none, `poll_departure` until none, and `transmitted` for what has left.
 
 mod counters;
 mod datagram;
@@ -36,7 +36,7 @@ use base::map::FastMap;
 use base::{Rng, SimTime};
 use slab::Slab;
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 pub struct Stack {
@@ -296,14 +296,14 @@ impl Stack {
         }
     }
 
-    /// The interface towards `dst` and the source address to use there. `NetworkUnreachable` where no address of that family is.
+    /// The interface towards `dst` (everybody's, for a broadcast) and the source address to use there. `NetworkUnreachable` where no address of that family is.
     fn route(&self, dst: IpAddr) -> Result<(Interface, IpAddr), SocketError> {
         let family = Family::of(dst);
         if dst.is_loopback() {
             Ok((Interface::Loopback, family.localhost()))
         } else if self.config.owns(dst) {
             Ok((Interface::Loopback, dst))
-        } else if dst.is_multicast() || dst == IpAddr::V4(Ipv4Addr::BROADCAST) {
+        } else if dst.is_multicast() {
             Err(SocketError::NetworkUnreachable)
         } else {
             let own = self.config.address_of(family).ok_or(SocketError::NetworkUnreachable)?;
@@ -316,6 +316,10 @@ impl Stack {
     fn route_from(&self, local: IpAddr, dst: IpAddr) -> Result<(Interface, IpAddr), SocketError> {
         let (interface, default) = self.route(dst)?;
         if local == IpAddr::V6(Ipv6Addr::UNSPECIFIED) || (local.is_unspecified() && dst.is_ipv4()) {
+            return Ok((interface, default));
+        }
+        if self.config.is_broadcast(local) && dst.is_ipv4() {
+            // Who hears broadcasts alone speaks as the host (inet_bind leaves inet_saddr empty).
             return Ok((interface, default));
         }
         match (local, dst) {

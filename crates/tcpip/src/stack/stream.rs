@@ -37,7 +37,8 @@ impl Stack {
             SocketError::NetworkUnreachable => SocketError::InvalidArgument,
             other => other,
         })?;
-        if !endpoint.addr.is_unspecified() && !self.is_local(endpoint.addr) {
+        if !endpoint.addr.is_unspecified() && !self.is_local(endpoint.addr) && !self.config.is_broadcast(endpoint.addr)
+        {
             return Err(SocketError::AddressNotAvailable);
         }
         let range = self.config.ephemeral_ports;
@@ -162,6 +163,9 @@ impl Stack {
                 _ => return Err(SocketError::IsConnected),
             },
             Role::Idle => {}
+        }
+        if self.config.is_broadcast(remote.addr) {
+            return Err(SocketError::NetworkUnreachable);
         }
         let tuple = self.choose_tuple(now, id, remote)?;
         let interface = self.interface_of(&tuple);

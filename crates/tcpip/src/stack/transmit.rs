@@ -89,7 +89,8 @@ impl Stack {
     /// Carries packets round the loopback interface until none is left.
     pub fn run_loopback(&mut self, now: SimTime) {
         while let Some(packet) = self.loopback.pop_front() {
-            if let Some(seen) = &mut self.loopback_seen {
+            // A broadcast was seen on `eth0`; this copy passes no interface.
+            if let Some(seen) = self.loopback_seen.as_mut().filter(|_| !self.config.is_broadcast(packet.ip.dst)) {
                 seen.push((now, packet.clone()));
             }
             self.count_received(Interface::Loopback, &packet);
