@@ -6,7 +6,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak tcp-stall packetdrill bench build lint fmt clean
+.PHONY: help demo test soak tcp-stall tcp-linux packetdrill bench build lint fmt clean
 
 cache := $(or $(GNOMON_CACHE),$(or $(XDG_CACHE_HOME),$(if $(HOME),$(HOME)/.cache,$(CURDIR)/target))/gnomon)
 export CARGO_TARGET_DIR ?= $(cache)/target-$(shell printf '%s' '$(CURDIR)' | cksum | cut -d ' ' -f 1)
@@ -36,6 +36,10 @@ soak: ## look for mistakes for SOAK_MINUTES (60): generated programs, bytes of a
 tcp-stall: ## let 10,000 TCP connections live over networks that lose and reorder
 	@tools/check-rust
 	cargo test --release -p tcpip --test stall $(CARGO_FLAGS) -- --ignored --nocapture
+
+tcp-linux: ## play the table of TCP cases against this machine's Linux, as root
+	@tools/check-rust
+	cargo test --release -p tcpip --test scripts $(CARGO_FLAGS) -- --ignored --exact all_go_on_linux_as_recorded --nocapture
 
 packetdrill: ## run the scripts of PACKETDRILL, a checkout of it that is built, against ours and Linux
 	@test -n "$(PACKETDRILL)" || { echo 'make packetdrill PACKETDRILL=DIR [PACKETDRILL_FLAGS=--list]'; exit 2; }

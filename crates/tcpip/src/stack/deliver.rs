@@ -133,7 +133,11 @@ impl Stack {
             return;
         }
         let listener = if flags.contains(TcpFlags::ACK) { None } else { self.listener_for(&tuple) };
-        let Some(listener) = listener.filter(|_| flags.contains(TcpFlags::SYN)) else {
+        if listener.is_some() && !flags.contains(TcpFlags::SYN) {
+            // Neither opens nor belongs to anything, and a listener does not answer it (tcp_rcv_state_process).
+            return;
+        }
+        let Some(listener) = listener else {
             return self.send_reset(tuple, header, payload_len);
         };
         self.begin_handshake(now, tuple, header, listener, iss);

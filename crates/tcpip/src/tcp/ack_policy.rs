@@ -296,11 +296,12 @@ impl Connection {
         }
     }
 
-    /// TCP_QUICKACK. What is owed leaves, and no more than that where the number was even (__tcp_sock_set_quickack).
+    /// TCP_QUICKACK. What is owed leaves if the program has read everything (__tcp_sock_set_quickack).
     pub fn set_quick_ack(&mut self, on: bool) {
         self.acks.interactive = !on;
         if on && self.acks.scheduled && self.state.may_send() {
-            self.ack_now();
+            self.acks.pushed = self.acks.pushed.max(Pushed::Once);
+            self.ack_after_read(1);
         }
     }
 

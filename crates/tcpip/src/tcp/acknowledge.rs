@@ -28,7 +28,10 @@ impl Connection {
         let window_before = self.snd.window;
         self.update_window(now, header, seq, ack);
         if self.board.is_empty() && !advanced {
-            self.after_empty_ack(window_before);
+            self.after_empty_ack(now, window_before);
+            if dsack {
+                self.undo_late();
+            }
             return true;
         }
         if advanced {
@@ -43,13 +46,16 @@ impl Connection {
     }
 
     /// Nothing was in flight: at most the window has changed.
-    fn after_empty_ack(&mut self, window_before: u32) {
+    fn after_empty_ack(&mut self, now: SimTime, window_before: u32) {
         self.timers.window_probes = 0;
         if self.not_sent() > 0 {
             self.wants_transmit = true;
             if self.snd.window > window_before {
                 self.timers.window_backoff = 0;
                 self.timers.window_wait_since = None;
+            } else if self.timers.window_wait_since.is_some() {
+                // The peer is there: the next probe counts from now (tcp_ack_probe).
+                self.timers.window_wait_since = Some(now);
             }
         }
     }
@@ -57,8 +63,7 @@ impl Connection {
     /// RFC 9293's rule with SND.WL1 and SND.WL2 (tcp_may_update_window).
     fn update_window(&mut self, now: SimTime, header: &TcpHeader, seq: u64, ack: u64) {
         let scaled = u32::from(header.window) << self.snd.scale;
-        let newer = seq > self.snd.wl1 || (seq == self.snd.wl1 && scaled > self.snd.window);
-        if ack > self.snd.una || newer {
+        if ack > self.snd.una || self.may_update_window(header, seq) {
             if scaled != self.snd.window {
                 self.wants_transmit = true;
                 if self.not_sent() > 0 {
@@ -69,6 +74,12 @@ impl Connection {
             self.snd.window = scaled;
             self.snd.max_window = self.snd.max_window.max(scaled);
         }
+    }
+
+    /// Whether a segment that acknowledges nothing new is news of the window.
+    pub fn may_update_window(&self, header: &TcpHeader, seq: u64) -> bool {
+        let scaled = u32::from(header.window) << self.snd.scale;
+        seq > self.snd.wl1 || (seq == self.snd.wl1 && scaled > self.snd.window)
     }
 
     /// Takes SACK blocks; says whether the first of them reports a duplicate (RFC 2883).
@@ -83,7 +94,7 @@ impl Connection {
         let inside = blocks.get(1).map(wide).is_some_and(|second| first.0 >= second.0 && first.1 <= second.1);
         let dsack = first.1 <= ack || inside;
         if dsack {
-            self.note_dsack(first);
+            self.note_dsack(first, ack, sample);
         }
         let min = self.rtt.min();
         self.board.sack(blocks.iter().skip(usize::from(dsack)).map(wide), now, min, sample);
@@ -98,7 +109,6 @@ impl Connection {
         self.timers.timeouts = 0;
         self.timers.window_probes = 0;
         self.timers.window_backoff = 0;
-        self.rtt.backoff = 0;
         self.timers.note_progress(now, true);
         self.wants_transmit = true;
     }
@@ -149,6 +159,8 @@ impl Connection {
             _ => return,
         };
         self.rtt.sample(rtt, now, self.snd.una, self.snd.nxt);
+        // Only a measurement ends the back-off (RFC 6298 section 5.7; Karn).
+        self.rtt.backoff = 0;
     }
 
     /// Room in the send buffer: perhaps more of it, and a wake-up for who waits (tcp_check_space, sk_stream_write_space).

@@ -237,6 +237,7 @@ impl Connection {
     ) -> Self {
         let mut conn = Connection::new(now, tuple, interface, config, settings, draw);
         conn.state = State::SynReceived;
+        conn.counters.segments_in = 1;
         conn.take_syn(now, syn);
         conn
     }
@@ -344,16 +345,21 @@ impl Connection {
             self.rcv.ts_recent = stamps.value;
             self.rcv.ts_recent_at = now;
         }
+        // The first guess at the peer's segments (tcp_initialize_rcv_mss).
+        let guess = self.advertised_payload().min(self.snd.mss).min(self.rcv.window / 2);
+        self.rcv.mss = guess.clamp(88, 536);
         self.sizing.started(now, self.rcv.queue.next());
     }
 
     /// The options of our own SYN or SYN-ACK.
     pub fn syn_options(&self, now: SimTime) -> TcpOptions {
+        // Who has asked first asks again for all, whatever the other SYN said that has crossed ours.
+        let asks = self.parent.is_none();
         TcpOptions {
             mss: Some(interface_mss(self.tuple.family(), self.interface, &self.config, &self.settings) as u16),
             window_scale: self.scaling_enabled.then_some(self.rcv.scale),
-            sack_permitted: self.sack_enabled,
-            timestamps: self.timestamps_enabled.then(|| self.stamps(now)),
+            sack_permitted: self.sack_enabled || (asks && self.config.sack),
+            timestamps: (self.timestamps_enabled || (asks && self.config.timestamps)).then(|| self.stamps(now)),
             ..TcpOptions::default()
         }
     }

@@ -10,6 +10,15 @@ use bytes::Bytes;
 /// RFC 7323 section 5.5: a timestamp this old is no reason to drop anything.
 const PAWS_IDLE: SimDuration = SimDuration::from_secs(24 * 24 * 3600);
 
+/// What becomes of a segment with an old timestamp.
+enum Old {
+    /// An acknowledgement that another one has overtaken: it counts.
+    Overtaken,
+    Ignored,
+    /// Answered by what is expected.
+    Refused,
+}
+
 impl Connection {
     pub fn on_segment(&mut self, now: SimTime, header: &TcpHeader, payload: Bytes) -> Reply {
         self.counters.segments_in += 1;
@@ -25,6 +34,10 @@ impl Connection {
         let flags = header.flags;
         let ack = extend(self.snd.nxt, header.ack);
         if flags.contains(TcpFlags::ACK) && (ack <= self.snd.iss || ack > self.snd.nxt) {
+            if self.timers.timeouts == 0 {
+                // An old connection's answer: the RST to it ends that one, and the next SYN finds nobody.
+                self.timers.time_out_soon(now, self.rtt.rto());
+            }
             return if flags.contains(TcpFlags::RST) { Reply::Nothing } else { Reply::Reset };
         }
         if flags.contains(TcpFlags::RST) {
@@ -73,11 +86,21 @@ impl Connection {
             return Reply::Nothing;
         }
         self.acks.last_heard_at = now;
-        if self.state == State::SynReceived && !self.complete_handshake(now, header) {
+        let completes = self.state == State::SynReceived;
+        if completes && !self.complete_handshake(now, header) {
             return Reply::Reset;
         }
         if !self.on_ack(now, header, seq, payload.len()) {
             return Reply::Nothing;
+        }
+        if completes && self.parent.is_some() {
+            self.counters.bytes_acked -= 1;
+        }
+        if flags.contains(TcpFlags::SYN) {
+            // The SYN in it was known.
+            self.rcv.dsack = Some((seq, seq + 1));
+            self.enter_quick();
+            self.ack_now();
         }
         self.on_fin_acknowledged(now);
         if self.state == State::Closed {
@@ -95,13 +118,16 @@ impl Connection {
         let reset = header.flags.contains(TcpFlags::RST);
         if let (true, Some(stamps)) = (self.timestamps_enabled, header.options.timestamps) {
             // One tick behind is tolerated (TCP_PAWS_WINDOW).
-            let behind = (stamps.value.wrapping_sub(self.rcv.ts_recent) as i32) < -1;
-            if behind && now.saturating_since(self.rcv.ts_recent_at) < PAWS_IDLE && !reset {
-                // A pure acknowledgement that was overtaken needs no answer.
-                if payload_len > 0 || end > seq {
-                    self.refuse(now, seq, end);
+            let behind = self.rcv.ts_recent.wrapping_sub(stamps.value) as i32;
+            if behind > 1 && now.saturating_since(self.rcv.ts_recent_at) < PAWS_IDLE && !reset {
+                match self.judge_old(header, seq, end, behind) {
+                    Old::Overtaken => {}
+                    Old::Ignored => return false,
+                    Old::Refused => {
+                        self.refuse(now, seq, end);
+                        return false;
+                    }
                 }
-                return false;
             }
         }
         let window_end = self.rcv.queue.next() + u64::from(self.open_window());
@@ -127,6 +153,20 @@ impl Connection {
         true
     }
 
+    /// What becomes of a segment with an old timestamp (tcp_disordered_ack_check): acknowledgements overtake each other.
+    fn judge_old(&self, header: &TcpHeader, seq: u64, end: u64, behind: i32) -> Old {
+        let next = self.rcv.queue.next();
+        if !header.flags.contains(TcpFlags::ACK) || seq != end || seq > next {
+            return Old::Refused;
+        }
+        if seq < next {
+            return Old::Ignored;
+        }
+        let repeats = extend(self.snd.una, header.ack) == self.snd.una && !self.may_update_window(header, seq);
+        let patience = self.rtt.rto().as_millis() * 12 / 10;
+        if repeats && u128::from(behind.unsigned_abs()) <= u128::from(patience) { Old::Overtaken } else { Old::Refused }
+    }
+
     /// RFC 5961 section 3: only a RST that is exactly in sequence counts.
     fn on_reset(&mut self, now: SimTime, seq: u64) {
         if seq != self.rcv.queue.next() {
@@ -147,6 +187,8 @@ impl Connection {
         }
         let shut = self.snd.fin_queued;
         self.establish(now);
+        // What a request for a connection did is not the connection's (tcp_create_openreq_child).
+        self.counters.segments_out = 0;
         // The window of the final acknowledgement is scaled, that of the SYN was not.
         self.snd.window = u32::from(header.window) << self.snd.scale;
         self.snd.max_window = self.snd.max_window.max(self.snd.window);
@@ -206,8 +248,12 @@ impl Connection {
             }
             return Reply::Reset;
         }
+        let end_known = self.rcv.fin_at.is_some();
         if header.flags.contains(TcpFlags::FIN) {
             self.rcv.fin_at = Some(data_end);
+            if seq > next {
+                self.rcv.queue.report(seq, data_end + 1);
+            }
         }
         if !payload.is_empty() {
             self.counters.data_segments_in += 1;
@@ -230,6 +276,10 @@ impl Connection {
         }
         if self.rcv.fin_at == Some(self.rcv.queue.next()) {
             self.take_fin();
+            if end_known {
+                // The last hole was before it.
+                self.ack_now();
+            }
         } else if self.rcv.fin_at.is_some() {
             self.acks.scheduled = true;
         }

@@ -154,13 +154,25 @@ impl Connection {
     }
 
     /// A D-SACK came: something was retransmitted in vain (RFC 8985 section 6.2 step 4; RFC 3708).
-    pub fn note_dsack(&mut self, range: (u64, u64)) {
-        self.counters.dsack_duplicates += 1;
-        let of_episode = range.1 <= self.snd.una && range.1 > self.recovery.undo_from;
-        if let (true, Some(count)) = (of_episode, &mut self.recovery.undo) {
-            *count = count.saturating_sub(1);
+    pub fn note_dsack(&mut self, range: (u64, u64), ack: u64, sample: &mut AckSample) {
+        let length = range.1.saturating_sub(range.0);
+        if length == 0 || length > u64::from(self.snd.max_window) {
+            return;
         }
-        if self.snd.una >= self.recovery.steps_round {
+        let segments = length.div_ceil(u64::from(self.segment_payload())) as u32;
+        self.counters.dsack_duplicates += segments;
+        if self.counters.dsack_duplicates > self.counters.retransmitted {
+            // More than was sent twice: the network's duplicates.
+            return;
+        }
+        // What was retransmitted in vain was delivered, too.
+        sample.delivered += segments;
+        let of_episode = range.1 <= ack && range.1 > self.recovery.undo_from;
+        if let (true, Some(count)) = (of_episode, &mut self.recovery.undo) {
+            *count = count.saturating_sub(segments);
+        }
+        let of_probe = self.recovery.tail_probe_end == Some(range.1);
+        if self.counters.reordering_seen > 0 && !of_probe && self.snd.una >= self.recovery.steps_round {
             self.recovery.window_steps = (self.recovery.window_steps + 1).min(255);
             self.recovery.steps_round = self.snd.nxt;
             self.recovery.steps_keep = 16;
@@ -187,10 +199,8 @@ impl Connection {
         if self.board.lost > 0 && !self.recovery.in_recovery() {
             self.enter_recovery();
         } else if matches!(self.recovery.phase, Phase::Open | Phase::Disorder) {
-            if self.recovery.undo == Some(0) && self.recovery.first_resent.is_some() {
-                self.undo(false);
-            }
-            self.recovery.phase = if self.board.sacked > 0 { Phase::Disorder } else { Phase::Open };
+            self.undo_late();
+            self.recovery.phase = if self.board.arrived_early() > 0 { Phase::Disorder } else { Phase::Open };
         }
         let acked = Acked {
             now,
@@ -214,9 +224,18 @@ impl Connection {
         advanced || (self.recovery.reordering > REORDERING && sample.sacked > 0)
     }
 
+    /// The episode is over, and now the last of its retransmissions has been reported as a duplicate.
+    pub fn undo_late(&mut self) {
+        let is_over = matches!(self.recovery.phase, Phase::Open | Phase::Disorder);
+        if is_over && self.recovery.undo == Some(0) && self.recovery.first_resent.is_some() {
+            self.undo(false);
+        }
+    }
+
     /// What an acknowledgement says of the episode that is under way.
     fn leave_when_repaired(&mut self, sample: &AckSample, advanced: bool, echo: Option<u32>) {
-        let repaired = self.snd.una >= self.recovery.end;
+        // Without SACK something above must be acknowledged, too, or what was sent twice would look like another loss (RFC 2582).
+        let repaired = self.snd.una >= self.recovery.end + u64::from(!self.sack_enabled);
         match self.recovery.phase {
             Phase::Open | Phase::Disorder => {}
             Phase::Recovery => {
@@ -276,7 +295,7 @@ impl Connection {
             }
         } else if duplicate {
             self.recovery.duplicates += 1;
-            if self.recovery.duplicates == 3 {
+            if self.recovery.duplicates == 3 && !self.recovery.in_recovery() {
                 self.board.mark_head_lost();
             }
         }

@@ -60,6 +60,8 @@ impl RecvQueue {
     /// A FIN takes one number of the sequence.
     pub fn skip_fin(&mut self) {
         self.next += 1;
+        let next = self.next;
+        self.reported.retain(|range| range.1 > next);
     }
 
     /// Appends bytes that start at `next`, then whatever they connect to.
@@ -89,16 +91,24 @@ impl RecvQueue {
         self.ready.push_back(bytes);
     }
 
-    /// Keeps bytes that start above `next`. Gives the range that was known already, if all of it was (for D-SACK, RFC 2883).
+    /// Keeps bytes that start above `next`. Gives the range that was known already: all of it, or where it overlaps what is held, as far as that
+    /// hangs together (for D-SACK, RFC 2883; tcp_data_queue_ofo).
     pub fn push_early(&mut self, start: u64, bytes: Bytes) -> Option<(u64, u64)> {
         let end = start + bytes.len() as u64;
         let mut at = start;
         let mut added = false;
+        let mut known: Option<(u64, u64)> = None;
         while at < end {
             let before = self.early.range(..=at).next_back();
             if let Some((have, held)) = before
                 && have + held.len() as u64 > at
             {
+                let held_end = (have + held.len() as u64).min(end);
+                known = match known {
+                    None => Some((at, held_end)),
+                    Some((first, last)) if last >= at => Some((first, held_end)),
+                    other => other,
+                };
                 at = have + held.len() as u64;
                 continue;
             }
@@ -112,11 +122,11 @@ impl RecvQueue {
         if added {
             self.report(start, end);
         }
-        (!added).then_some((start, end))
+        known
     }
 
     /// Puts the range that holds `[start, end)` first in the report.
-    fn report(&mut self, start: u64, end: u64) {
+    pub fn report(&mut self, start: u64, end: u64) {
         let (mut low, mut high) = (start, end);
         self.reported.retain(|range| {
             let touches = range.0 <= high && range.1 >= low;
@@ -187,7 +197,8 @@ mod tests {
         assert_eq!(queue.push_early(1005, piece(5, 8)), None);
         assert_eq!(queue.push_early(1012, piece(12, 15)), None);
         assert_eq!(queue.reported(), &[(1012, 1015), (1005, 1008)]);
-        assert_eq!(queue.push_early(1004, piece(4, 14)), None);
+        // The first overlap is what is told.
+        assert_eq!(queue.push_early(1004, piece(4, 14)), Some((1005, 1008)));
         assert_eq!(queue.reported(), &[(1004, 1015)]);
         assert_eq!(queue.held_bytes(), 11);
         queue.push_in_order(piece(0, 4));

@@ -135,6 +135,11 @@ impl Scoreboard {
         (self.packets_out() + self.retransmitted).saturating_sub(self.sacked + self.duplicated + self.lost)
     }
 
+    /// Segments that arrived while an earlier one is missing, as SACK or duplicate acknowledgements tell.
+    pub fn arrived_early(&self) -> u32 {
+        self.sacked + self.duplicated
+    }
+
     /// A sender without SACK has got a duplicate acknowledgement: some segment has left the network (tcp_add_reno_sack).
     pub fn note_duplicate(&mut self, sample: &mut AckSample) {
         if self.duplicated + self.lost < self.packets_out() {
@@ -174,6 +179,11 @@ impl Scoreboard {
 
     pub fn last_number(&self) -> Option<u64> {
         (!self.records.is_empty()).then(|| self.first + self.records.len() as u64 - 1)
+    }
+
+    /// The receiver has thrown away what it had named (RFC 2018 section 8).
+    pub fn head_is_sacked(&self) -> bool {
+        self.records.front().is_some_and(|head| head.marks.contains(Mark::SACKED))
     }
 
     pub fn tail_is_sacked(&self) -> bool {

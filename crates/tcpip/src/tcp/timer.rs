@@ -7,6 +7,10 @@ use super::rtt::{RTO_MAX, RTO_MIN};
 use crate::error::SocketError;
 use base::{SimDuration, SimTime};
 
+/// How soon all is sent again that a receiver has thrown away, at the earliest (tcp_check_sack_reneging).
+const RENEGE_MIN: SimDuration = SimDuration::from_millis(10);
+/// TCP_TIMEOUT_MIN.
+const SOON: SimDuration = SimDuration::from_millis(2);
 /// How long a timeout that is due already is put off.
 const SHORTEST: SimDuration = SimDuration::from_millis(1);
 
@@ -91,6 +95,11 @@ impl Timers {
         self.send.min(acks).min(self.keepalive).min(self.fin_wait)
     }
 
+    /// Lets the timeout come as soon as Linux lets any.
+    pub fn time_out_soon(&mut self, now: SimTime, rto: SimDuration) {
+        self.since = SimTime::from_nanos((now + SOON).as_nanos().saturating_sub(rto.as_nanos()));
+    }
+
     /// Something new has left: a tail loss probe counts from it.
     pub fn note_sent(&mut self, now: SimTime) {
         (self.progress, self.acknowledged, self.probe_spent) = (now, false, false);
@@ -118,6 +127,9 @@ impl Connection {
             (Purpose::Window, since + self.window_interval())
         } else if self.board.is_empty() {
             (Purpose::Retransmit, SimTime::MAX)
+        } else if self.board.head_is_sacked() {
+            let soon = (self.rtt.srtt().as_nanos() / 2).max(RENEGE_MIN.as_nanos());
+            (Purpose::Retransmit, self.timers.since + SimDuration::from_nanos(soon))
         } else if self.timers.verdict != SimTime::MAX {
             (Purpose::Reorder, self.timers.verdict)
         } else if let Some(at) = self.probe_at() {
@@ -142,7 +154,11 @@ impl Connection {
     /// the retransmission timeout. While a probe is under way there is no second one, and none is for a sender that sees losses.
     fn probe_at(&self) -> Option<SimTime> {
         let timers = &self.timers;
-        let probing = timers.probe_spent || timers.tail_probe_due || self.recovery.tail_probe_end.is_some();
+        // What a probe of the window has sent is no flow that could have lost its tail.
+        let probing = timers.window_probes > 0
+            || timers.probe_spent
+            || timers.tail_probe_due
+            || self.recovery.tail_probe_end.is_some();
         if probing || !self.sack_enabled || !self.recovery.is_open() || !self.state.synchronised() {
             return None;
         }
@@ -194,7 +210,10 @@ impl Connection {
     fn tail_probe(&mut self, now: SimTime) {
         self.timers.probe_spent = true;
         self.timers.since = now;
-        if !self.board.tail_is_sacked() {
+        // Nothing is sent again that the peer has no window for any more.
+        let window_end = self.snd.una + u64::from(self.snd.window);
+        let fits = self.board.last_number().is_some_and(|last| self.board.record(last).start < window_end);
+        if fits && !self.board.tail_is_sacked() {
             self.timers.tail_probe_due = true;
             self.counters.loss_probes += 1;
             self.wants_transmit = true;
