@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 const MAY_KNOW: &[(&str, &[&str])] = &[
     ("base", &[]),
     ("topology", &["base"]),
-    ("scenario", &["base", "topology"]),
     ("engine", &["base"]),
     ("tcpip", &["base"]),
+    // It checks settings of network stacks where they are written.
+    ("scenario", &["base", "tcpip", "topology"]),
     ("interface", &["base", "tcpip"]),
     ("linux-abi", &["base"]),
     ("guest", &["base"]),

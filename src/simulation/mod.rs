@@ -314,6 +314,10 @@ fn build_host(
     pool: &mut OutputPool,
     options: &RunOptions,
 ) -> Result<SimHost, RunError> {
+    let mut network_settings = settings.clone();
+    if let Some(sysctls) = &host.options.sysctl {
+        sysctls.apply(&mut network_settings.stack);
+    }
     let config = HostConfig {
         id: host.id,
         name: host.name.clone(),
@@ -321,7 +325,7 @@ fn build_host(
         data_dir: options.directory.path().to_path_buf(),
         host_dir: folder.path().to_path_buf(),
         hosts: names.clone(),
-        network: settings.clone(),
+        network: network_settings,
         call_cost: plan.general.model_unblocked_syscall_latency.then_some(CallCost {
             each: plan.experimental.unblocked_syscall_latency,
             look: plan.experimental.unblocked_vdso_latency,

@@ -2,7 +2,9 @@
 //! default, role and help text. The reader of files, the command line, its help, the documentation and
 //! `processed-config.yaml` all follow from it.
 
-use crate::setting::{CpuSpeed, Kind, LogLevel, OpenFiles, QueueDiscipline, Scalar, Scheduler, Setting, StraceMode};
+use crate::setting::{
+    CpuSpeed, Kind, LogLevel, OpenFiles, QueueDiscipline, Scalar, Scheduler, Setting, StraceMode, Sysctls,
+};
 use base::{ByteSize, SimDuration, StartDate};
 use topology::NetworkModel;
 
@@ -163,6 +165,8 @@ section! {
             "Whether each host's packets are captured";
         qdisc: Option<QueueDiscipline> = "null", Works, None,
             "The queue discipline of a host's interface (docs/network-model.md); null: experimental.interface_qdisc";
+        sysctl: Option<Sysctls> = "null", Works, None,
+            "Settings of a host's network stack that differ from Linux's, such as 'net.ipv4.tcp_sack = 0, net.ipv4.tcp_rmem = 4096 87380 6291456' (docs/network-model.md); programs may change them later";
     }
 }
 
@@ -198,11 +202,11 @@ section! {
             "How hosts would be assigned to threads";
         socket_recv_autotune: bool = "true", Works, None,
             "Whether TCP's receive buffers grow with the connection";
-        socket_recv_buffer: ByteSize = "174760 B", Works, None,
+        socket_recv_buffer: ByteSize = "131072 B", Works, None,
             "The initial size of sockets' receive buffers";
         socket_send_autotune: bool = "true", Works, None,
             "Whether TCP's send buffers grow with the connection";
-        socket_send_buffer: ByteSize = "131072 B", Works, None,
+        socket_send_buffer: ByteSize = "16384 B", Works, None,
             "The initial size of sockets' send buffers";
         soil_registers: bool = "false", Works, None,
             "A check of Gnomon itself: the simulator leaves noise in all registers that guests must find empty, before each of their turns";
@@ -276,6 +280,7 @@ mod tests {
             ("host_option_defaults.pcap_capture_size", "65535 B"),
             ("host_option_defaults.pcap_enabled", "false"),
             ("host_option_defaults.qdisc", "null"),
+            ("host_option_defaults.sysctl", "null"),
             ("experimental.compute_budget", "10 sec"),
             ("experimental.interface_qdisc", "null"),
             ("experimental.max_unapplied_cpu_latency", "1 us"),
@@ -289,9 +294,9 @@ mod tests {
             ("experimental.runahead", "1 ms"),
             ("experimental.scheduler", "thread-per-core"),
             ("experimental.socket_recv_autotune", "true"),
-            ("experimental.socket_recv_buffer", "174760 B"),
+            ("experimental.socket_recv_buffer", "131072 B"),
             ("experimental.socket_send_autotune", "true"),
-            ("experimental.socket_send_buffer", "131072 B"),
+            ("experimental.socket_send_buffer", "16384 B"),
             ("experimental.soil_registers", "false"),
             ("experimental.standstill_after", "10 sec"),
             ("experimental.strace_logging_mode", "off"),

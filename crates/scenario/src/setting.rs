@@ -4,6 +4,7 @@ use crate::suggest::remedy;
 use crate::yaml::{is_null, quoted};
 use base::quantity::{exact_duration, parse_byte_size, parse_duration};
 use base::{ByteSize, SimDuration, StartDate};
+use tcpip::sysctl::SysctlError;
 use topology::NetworkModel;
 
 /// A scalar as it was given.
@@ -25,6 +26,8 @@ pub enum Kind {
     Speed,
     /// A day, with or without a time of it.
     Date,
+    /// Names with values, `name = value, name = value`.
+    Assignments,
     Path,
     Choice(&'static [&'static str]),
     /// One of these, or `null`.
@@ -41,6 +44,7 @@ impl Kind {
             Kind::Size => "bytes",
             Kind::Speed => "speed",
             Kind::Date => "date",
+            Kind::Assignments => "name=value,...",
             Kind::Path => "path",
             Kind::Choice(_) => "choice",
             Kind::Nullable(inner) => inner.value_name(),
@@ -235,6 +239,55 @@ impl Setting for OpenFiles {
     }
 }
 
+/// Settings of a host's network stack, by the names that Linux gives them with dots, and values that it would take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sysctls(pub Vec<(String, String)>);
+
+impl Sysctls {
+    /// Puts them into what a stack is told.
+    pub fn apply(&self, stack: &mut tcpip::Config) {
+        for (name, value) in &self.0 {
+            let taken = stack.set_sysctl(&name.replace('.', "/"), value);
+            debug_assert!(taken.is_ok(), "{name} was checked when it was read");
+        }
+    }
+}
+
+impl NotNull for Sysctls {}
+
+impl Setting for Sysctls {
+    const KIND: Kind = Kind::Assignments;
+    fn read(scalar: Scalar<'_>) -> Result<Self, String> {
+        let mut stack = tcpip::Config::new(std::net::Ipv4Addr::LOCALHOST);
+        let mut all = Vec::new();
+        for part in scalar.text.split(',') {
+            let Some((name, value)) = part.split_once('=') else {
+                return Err(format!(
+                    "'{}' is not of the form name = value; several stand with commas between",
+                    part.trim()
+                ));
+            };
+            let (name, value) = (name.trim().replace('/', "."), value.trim());
+            match stack.set_sysctl(&name.replace('.', "/"), value) {
+                Ok(()) => all.push((name, value.to_owned())),
+                Err(SysctlError::Invalid) => {
+                    let shown = stack.sysctl(&name.replace('.', "/")).unwrap_or_default().replace('\t', " ");
+                    return Err(format!("'{value}' is no value of {name}, which is '{shown}' unless it is set"));
+                }
+                Err(SysctlError::Unknown) => {
+                    let known: Vec<String> = tcpip::sysctl::names().map(|known| known.replace('/', ".")).collect();
+                    let hint = remedy(&name, known.iter().map(String::as_str));
+                    return Err(format!("no setting '{name}' has an effect{hint}"));
+                }
+            }
+        }
+        Ok(Sysctls(all))
+    }
+    fn write(&self) -> String {
+        quoted(&self.0.iter().map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", "))
+    }
+}
+
 /// Defines settings that are one of a few words.
 macro_rules! choice {
     ($type:ty { $($word:literal => $variant:path),+ $(,)? }) => {
@@ -321,6 +374,19 @@ choice!(QueueDiscipline {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn settings_of_the_stack_are_checked_when_they_are_read() {
+        let read = |text: &str| Sysctls::read(Scalar { text, plain: true });
+        let both = read("net.ipv4.tcp_sack=0, net.ipv4.tcp_rmem = 4096 87380 6291456").unwrap();
+        assert_eq!(both.write(), "\"net.ipv4.tcp_sack = 0, net.ipv4.tcp_rmem = 4096 87380 6291456\"");
+        let mut stack = tcpip::Config::new(std::net::Ipv4Addr::LOCALHOST);
+        both.apply(&mut stack);
+        assert_eq!((stack.sack, stack.recv_buffer), (false, 87_380));
+        assert!(read("net.ipv4.tcp_sack").unwrap_err().contains("name = value"));
+        assert!(read("net.ipv4.tcp_sack = maybe").unwrap_err().contains("which is '1'"));
+        assert!(read("net.ipv4.tcp_sac = 1").unwrap_err().contains("net.ipv4.tcp_sack"));
+    }
 
     #[test]
     fn open_files_end_at_the_hard_limit() {

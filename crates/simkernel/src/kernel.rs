@@ -26,6 +26,7 @@ use crate::timers::{TimerKind, Timers};
 use crate::tty::Terminals;
 use crate::unix::UnixSockets;
 use crate::vfs::Vfs;
+use crate::vfs::settings::Settings;
 use crate::wait::{Events, Wake, Watcher};
 use base::map::FastMap;
 use base::{Interferences, Rng, SimTime};
@@ -131,7 +132,7 @@ impl Kernel {
             config,
             processes: IdTable::default(),
             threads: IdTable::default(),
-            shared: Shared::default(),
+            shared: Shared { settings: Settings::new(net.stack.config()), ..Shared::default() },
             family: Family::default(),
             tasks: 0,
             files: FileTable::default(),

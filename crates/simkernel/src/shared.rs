@@ -212,7 +212,7 @@ pub struct Shared {
     pub fds: Pool<FdTable>,
     pub places: Pool<Place>,
     pub handlers: Pool<Handlers>,
-    /// What guests have written below `/proc/sys`.
+    /// What stands below `/proc/sys`.
     pub settings: Settings,
 }
 

@@ -1,4 +1,4 @@
-//! What a stack is told once, at its making: the host's addresses and the values of Linux's `net.ipv4` settings.
+//! What a stack is told: the host's addresses, and the values of Linux's `net.ipv4` and `net.core` settings (see `sysctl`).
 
 use crate::addr::Family;
 use base::SimDuration;
@@ -25,6 +25,9 @@ pub struct Config {
     pub broadcast: Option<Ipv4Addr>,
     /// MTU of `eth0`.
     pub mtu: u16,
+    /// tcp_rmem[0] and tcp_wmem[0], which a host that is never short of memory has no use for.
+    pub recv_buffer_min: u32,
+    pub send_buffer_min: u32,
     /// First size of a TCP socket's receive buffer, as SO_RCVBUF shows it; the window is half of it (tcp_adv_win_scale 1).
     pub recv_buffer: u32,
     /// First size of a TCP socket's send buffer.
@@ -37,10 +40,18 @@ pub struct Config {
     pub recv_buffer_max: u32,
     /// tcp_wmem[2].
     pub send_buffer_max: u32,
-    /// Buffers of UDP sockets: net.core.rmem_default and wmem_default.
-    pub udp_buffer: u32,
-    /// net.core.rmem_max and wmem_max: the largest argument of SO_RCVBUF and SO_SNDBUF.
-    pub core_buffer_max: u32,
+    /// First sizes of the buffers of UDP sockets: net.core.rmem_default and wmem_default.
+    pub udp_recv_buffer: u32,
+    pub udp_send_buffer: u32,
+    /// net.core.rmem_max and wmem_max: the largest arguments of SO_RCVBUF and SO_SNDBUF.
+    pub recv_argument_max: u32,
+    pub send_argument_max: u32,
+    /// net.ipv4.ip_default_ttl.
+    pub ttl: u32,
+    /// net.ipv4.tcp_keepalive_time, tcp_keepalive_intvl and tcp_keepalive_probes.
+    pub keep_idle: SimDuration,
+    pub keep_interval: SimDuration,
+    pub keep_count: u32,
     pub congestion_control: CongestionControl,
     /// net.ipv4.tcp_autocorking.
     pub autocork: bool,
@@ -88,14 +99,22 @@ impl Config {
             address6: None,
             broadcast: Some(Ipv4Addr::from_bits(address.to_bits() | !(u32::MAX << (32 - NETWORK_PREFIX)))),
             mtu: 1500,
+            recv_buffer_min: 4096,
+            send_buffer_min: 4096,
             recv_buffer: 131_072,
             send_buffer: 16_384,
             recv_autotune: true,
             send_autotune: true,
             recv_buffer_max: 6_291_456,
             send_buffer_max: 4_194_304,
-            udp_buffer: 212_992,
-            core_buffer_max: 212_992,
+            udp_recv_buffer: 212_992,
+            udp_send_buffer: 212_992,
+            recv_argument_max: 212_992,
+            send_argument_max: 212_992,
+            ttl: 64,
+            keep_idle: SimDuration::from_secs(7200),
+            keep_interval: SimDuration::from_secs(75),
+            keep_count: 9,
             congestion_control: CongestionControl::Cubic,
             autocork: true,
             orphans_packets: false,

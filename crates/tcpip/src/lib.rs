@@ -13,6 +13,7 @@ mod packet;
 mod ports;
 mod socket;
 mod stack;
+pub mod sysctl;
 mod tcp;
 mod timers;
 mod udp;

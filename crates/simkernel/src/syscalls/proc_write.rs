@@ -7,6 +7,7 @@ use crate::ids::{FileId, Pid};
 use crate::outcome::SysResult;
 use crate::process::Process;
 use crate::user_io::{ByteSource, UserBuffers};
+use crate::vfs::settings::Settings;
 use linux_abi::Errno;
 use linux_abi::capability::CAP_SYS_RESOURCE;
 
@@ -36,9 +37,21 @@ pub(super) fn write_bytes(ctx: &mut Ctx<'_>, id: FileId, bytes: &[u8]) -> Result
     Ok(bytes.len())
 }
 
+/// A setting below `/proc/sys`: one of the network stack's is changed there, and shown as it took it.
+fn set_setting(ctx: &mut Ctx<'_>, name: &str, bytes: &[u8]) -> Result<(), Errno> {
+    if !Settings::is_of_stack(name) {
+        return ctx.kernel.shared.settings.set(name, bytes);
+    }
+    let value = std::str::from_utf8(bytes).map_err(|_| Errno::EINVAL)?;
+    let stack = &mut ctx.kernel.net.stack;
+    stack.set_sysctl(name, value).map_err(|_| Errno::EINVAL)?;
+    let shown = stack.config().sysctl(name).unwrap_or_default();
+    ctx.kernel.shared.settings.set(name, shown.as_bytes())
+}
+
 fn set(ctx: &mut Ctx<'_>, path: &str, bytes: &[u8]) -> Result<(), Errno> {
     if let Some(name) = path.strip_prefix("/proc/sys/") {
-        return ctx.kernel.shared.settings.set(name, bytes);
+        return set_setting(ctx, name, bytes);
     }
     let Some((pid, what)) = path.strip_prefix("/proc/").and_then(|rest| rest.split_once('/')) else { return Ok(()) };
     let Ok(pid) = pid.parse::<u32>() else { return Ok(()) };

@@ -1,5 +1,6 @@
-//! `/proc/sys`: a host's settings, proc_sys(5). What a guest writes there is kept and shown; beside that only
-//! net.ipv4.ip_unprivileged_port_start has an effect.
+//! `/proc/sys`: a host's settings, proc_sys(5). Those of the network that have an effect are the stack's (`tcpip::sysctl`), and
+//! `net.ipv4.ip_unprivileged_port_start`; the others of the network can not be changed (EROFS), so that nobody believes that they were.
+//! What a guest writes elsewhere is kept and shown.
 
 use super::synthetic::{Synthetic, View};
 use crate::syscalls::system;
@@ -89,11 +90,6 @@ const SETTINGS: &[(&str, &str)] = &[
     ("net/core/default_qdisc", "pfifo_fast"),
     ("net/core/netdev_max_backlog", "1000"),
     ("net/core/optmem_max", "131072"),
-    ("net/core/rmem_default", "212992"),
-    ("net/core/rmem_max", "212992"),
-    ("net/core/somaxconn", "4096"),
-    ("net/core/wmem_default", "212992"),
-    ("net/core/wmem_max", "212992"),
     ("net/ipv4/conf/all/accept_redirects", "1"),
     ("net/ipv4/conf/all/forwarding", "0"),
     ("net/ipv4/conf/all/rp_filter", "0"),
@@ -101,40 +97,21 @@ const SETTINGS: &[(&str, &str)] = &[
     ("net/ipv4/conf/eth0/rp_filter", "0"),
     ("net/ipv4/conf/lo/rp_filter", "0"),
     ("net/ipv4/icmp_echo_ignore_all", "0"),
-    ("net/ipv4/ip_default_ttl", "64"),
     ("net/ipv4/ip_forward", "0"),
-    ("net/ipv4/ip_local_port_range", "32768\t60999"),
     ("net/ipv4/ip_local_reserved_ports", ""),
     ("net/ipv4/ip_nonlocal_bind", "0"),
     ("net/ipv4/ip_unprivileged_port_start", "1024"),
     ("net/ipv4/ping_group_range", "0\t2147483647"),
-    ("net/ipv4/tcp_congestion_control", "cubic"),
     ("net/ipv4/tcp_ecn", "2"),
     ("net/ipv4/tcp_fastopen", "0"),
-    ("net/ipv4/tcp_fin_timeout", "60"),
-    ("net/ipv4/tcp_keepalive_intvl", "75"),
-    ("net/ipv4/tcp_keepalive_probes", "9"),
-    ("net/ipv4/tcp_keepalive_time", "7200"),
-    ("net/ipv4/tcp_max_syn_backlog", "4096"),
     ("net/ipv4/tcp_max_tw_buckets", "262144"),
     ("net/ipv4/tcp_mem", "383706\t511608\t767412"),
-    ("net/ipv4/tcp_moderate_rcvbuf", "1"),
     ("net/ipv4/tcp_mtu_probing", "0"),
     ("net/ipv4/tcp_no_metrics_save", "0"),
-    ("net/ipv4/tcp_notsent_lowat", "4294967295"),
     ("net/ipv4/tcp_retries1", "3"),
-    ("net/ipv4/tcp_retries2", "15"),
     ("net/ipv4/tcp_rfc1337", "0"),
-    ("net/ipv4/tcp_rmem", "4096\t131072\t6291456"),
-    ("net/ipv4/tcp_sack", "1"),
-    ("net/ipv4/tcp_slow_start_after_idle", "1"),
-    ("net/ipv4/tcp_syn_retries", "6"),
-    ("net/ipv4/tcp_synack_retries", "5"),
     ("net/ipv4/tcp_syncookies", "1"),
-    ("net/ipv4/tcp_timestamps", "1"),
     ("net/ipv4/tcp_tw_reuse", "2"),
-    ("net/ipv4/tcp_window_scaling", "1"),
-    ("net/ipv4/tcp_wmem", "4096\t16384\t4194304"),
     ("net/ipv4/udp_mem", "767415\t1023220\t1534830"),
     ("net/ipv4/udp_rmem_min", "4096"),
     ("net/ipv4/udp_wmem_min", "4096"),
@@ -174,17 +151,28 @@ fn port_of(value: &[u8]) -> Option<u32> {
     (port <= 65_536).then_some(port)
 }
 
-/// What guests of a host have written, by name.
+/// What guests of a host have written, and what its network stack is told, by name.
 #[derive(Debug, Default)]
 pub struct Settings(BTreeMap<String, Vec<u8>>);
 
 impl Settings {
+    /// Those of a host whose stack is told this.
+    pub fn new(stack: &tcpip::Config) -> Self {
+        let shown = |name: &str| stack.sysctl(name).map(|value| (name.to_owned(), value.into_bytes()));
+        Settings(tcpip::sysctl::names().filter_map(shown).collect())
+    }
+
+    /// Whether the network stack has a setting of this name, which takes changes first.
+    pub fn is_of_stack(name: &str) -> bool {
+        tcpip::sysctl::names().any(|known| known == name)
+    }
+
     /// A value that a guest has written, if it is a number.
     pub fn number(&self, name: &str) -> Option<u64> {
         std::str::from_utf8(self.0.get(name)?).ok()?.trim().parse().ok()
     }
 
-    /// Keeps a value. EACCES for what is fixed, EINVAL for one that is too long.
+    /// Keeps a value. EACCES for what is fixed, EINVAL for one that is too long, EROFS for another value of what has no effect here.
     pub fn set(&mut self, name: &str, value: &[u8]) -> Result<(), Errno> {
         if !is_writable(name) {
             return Err(Errno::EACCES);
@@ -195,7 +183,12 @@ impl Settings {
         if name == PORT_START && port_of(value).is_none() {
             return Err(Errno::EINVAL);
         }
-        self.0.insert(name.to_owned(), value.trim_ascii_end().to_vec());
+        let value = value.trim_ascii_end();
+        let unheeded = name.starts_with("net/") && name != PORT_START && !Settings::is_of_stack(name);
+        if unheeded && SETTINGS.iter().all(|(known, shown)| *known != name || !is_same(shown.as_bytes(), value)) {
+            return Err(Errno::EROFS);
+        }
+        self.0.insert(name.to_owned(), value.to_vec());
         Ok(())
     }
 
@@ -205,9 +198,17 @@ impl Settings {
     }
 }
 
+/// Whether two values have the same words.
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let words = |text: &[u8]| {
+        text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).map(<[u8]>::to_vec).collect::<Vec<_>>()
+    };
+    words(one) == words(other)
+}
+
 /// Whether guests may write a setting.
 pub fn is_writable(name: &str) -> bool {
-    SETTINGS.iter().any(|(known, _)| *known == name)
+    SETTINGS.iter().any(|(known, _)| *known == name) || Settings::is_of_stack(name)
 }
 
 /// What lies at a path below `/proc/sys`.
@@ -247,7 +248,7 @@ fn value(view: &View<'_>, name: &str) -> Option<Vec<u8>> {
 fn directory(name: &str) -> Option<Vec<(&'static str, u8)>> {
     let prefix = if name.is_empty() { String::new() } else { format!("{name}/") };
     let mut names = Vec::new();
-    for known in FIXED.iter().chain(SETTINGS).map(|(known, _)| *known).chain(DYNAMIC) {
+    for known in FIXED.iter().chain(SETTINGS).map(|(known, _)| *known).chain(DYNAMIC).chain(tcpip::sysctl::names()) {
         let Some(rest) = known.strip_prefix(&prefix) else { continue };
         let entry = match rest.split_once('/') {
             Some((directory, _)) => (directory, DIR),
@@ -291,6 +292,15 @@ mod tests {
         assert_eq!(settings.0["vm/overcommit_memory"], b"1");
         assert_eq!(settings.set("kernel/osrelease", b"7"), Err(Errno::EACCES));
         assert_eq!(settings.set("vm/unknown", b"7"), Err(Errno::EACCES));
+    }
+
+    #[test]
+    fn what_the_network_does_not_heed_can_not_be_changed() {
+        let mut settings = Settings::new(&tcpip::Config::new(std::net::Ipv4Addr::LOCALHOST));
+        assert_eq!(settings.set("net/ipv4/tcp_ecn", b"1"), Err(Errno::EROFS));
+        assert_eq!(settings.set("net/ipv4/tcp_ecn", b"2\n"), Ok(()));
+        assert_eq!(settings.set("net/ipv4/tcp_mem", b"383706 511608  767412"), Ok(()));
+        assert_eq!(settings.0["net/ipv4/tcp_wmem"], b"4096\t16384\t4194304");
     }
 
     #[test]

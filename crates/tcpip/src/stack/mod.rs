@@ -27,6 +27,7 @@ use crate::fragment::Reassembly;
 use crate::packet::Packet;
 use crate::ports::{Hold, PortTable};
 use crate::socket::{Readiness, Settings, SocketId};
+use crate::sysctl::SysctlError;
 use crate::tcp::connection::Connection;
 use crate::tcp::listen::Listener;
 use crate::tcp::time_wait::TimeWait;
@@ -156,6 +157,21 @@ impl Stack {
 
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Changes a setting by its name with slashes (`net/ipv4/tcp_sack`), for connections that are there, too.
+    pub fn set_sysctl(&mut self, name: &str, value: &str) -> Result<(), SysctlError> {
+        let mut config = Config::clone(&self.config);
+        config.set_sysctl(name, value)?;
+        self.config = Arc::new(config);
+        for (_, slot) in &mut self.slots {
+            if let Kind::Tcp(socket) = &mut slot.kind
+                && let Some(conn) = socket.connection()
+            {
+                conn.config = Arc::clone(&self.config);
+            }
+        }
+        Ok(())
     }
 
     /// Sockets, connections without a descriptor, and TIME_WAIT records.

@@ -28,9 +28,9 @@ impl Stack {
             recv_low_water: 1,
             no_delay: false,
             cork: false,
-            keep_idle: SimDuration::from_secs(7200),
-            keep_interval: SimDuration::from_secs(75),
-            keep_count: 9,
+            keep_idle: self.config.keep_idle,
+            keep_interval: self.config.keep_interval,
+            keep_count: self.config.keep_count,
             user_timeout: SimDuration::ZERO,
             syn_count: 0,
             defer_accept: 0,
@@ -40,7 +40,7 @@ impl Stack {
             window_clamp: 0,
             congestion: self.config.congestion_control,
             tos: 0,
-            ttl: 64,
+            ttl: self.config.ttl as u8,
             v6_only: false,
             traffic_class: 0,
             hop_limit: 64,
@@ -51,13 +51,13 @@ impl Stack {
     }
 
     pub(super) fn udp_settings(&self, family: Family) -> Settings {
-        let buffer = self.config.udp_buffer;
-        Settings { send_buffer: buffer, recv_buffer: buffer, ..self.tcp_settings(family) }
+        let (send_buffer, recv_buffer) = (self.config.udp_send_buffer, self.config.udp_recv_buffer);
+        Settings { send_buffer, recv_buffer, ..self.tcp_settings(family) }
     }
 
     /// setsockopt(2). Errors: `InvalidArgument` for values that Linux refuses, `NoSuchOption` for TCP options of UDP sockets.
     pub fn set_option(&mut self, now: SimTime, id: SocketId, option: SocketOption) -> Result<(), SocketError> {
-        let most = self.config.core_buffer_max;
+        let most = (self.config.send_argument_max, self.config.recv_argument_max);
         let bound = self.slot_mut(id).is_some() && self.hold_of(id.index) != Hold::None;
         let slot = self.slot_mut(id).ok_or(SocketError::BadSocket)?;
         if bound && matches!(option, SocketOption::V6Only(_)) {
@@ -176,7 +176,7 @@ fn in_range(value: u64, low: u64, high: u64) -> Result<(), SocketError> {
 }
 
 /// Takes a value as tcp(7) and socket(7) say.
-fn store(s: &mut Settings, option: SocketOption, most: u32) -> Result<(), SocketError> {
+fn store(s: &mut Settings, option: SocketOption, most: (u32, u32)) -> Result<(), SocketError> {
     let seconds = |d: SimDuration| d.as_nanos() / 1_000_000_000;
     match option {
         SocketOption::ReuseAddress(on) => s.reuse_address = on,
@@ -185,11 +185,11 @@ fn store(s: &mut Settings, option: SocketOption, most: u32) -> Result<(), Socket
         SocketOption::Broadcast(on) => s.broadcast = on,
         SocketOption::Linger(linger) => s.linger = linger,
         SocketOption::SendBuffer(size) => {
-            s.send_buffer = (size.min(most) * 2).max(MIN_SEND_BUFFER);
+            s.send_buffer = size.min(most.0).saturating_mul(2).max(MIN_SEND_BUFFER);
             s.send_buffer_locked = true;
         }
         SocketOption::RecvBuffer(size) => {
-            s.recv_buffer = (size.min(most) * 2).max(MIN_RECV_BUFFER);
+            s.recv_buffer = size.min(most.1).saturating_mul(2).max(MIN_RECV_BUFFER);
             s.recv_buffer_locked = true;
         }
         SocketOption::RecvLowWater(bytes) => s.recv_low_water = bytes.max(1),

@@ -52,7 +52,7 @@ impl Sizing {
     /// The scale that lets the largest window be expressed (tcp_select_initial_window).
     pub fn scale(config: &Config, settings: &Settings) -> u8 {
         let locked = settings.recv_buffer_locked;
-        let largest = if locked { settings.recv_buffer } else { config.recv_buffer_max.max(config.core_buffer_max) };
+        let largest = if locked { settings.recv_buffer } else { config.recv_buffer_max.max(config.recv_argument_max) };
         let mut scale = 0;
         while largest >> scale > 65_535 && scale < 14 {
             scale += 1;
