@@ -307,6 +307,7 @@ impl SimHost {
             if !self.complete(now) {
                 return;
             }
+            self.kernel.settle_network(now);
         }
     }
 
@@ -316,9 +317,6 @@ impl SimHost {
         while let Some(done) = self.interface.poll_completion(now) {
             any = true;
             self.kernel.net.stack.transmitted(now, done.flow, done.charge as usize);
-        }
-        if any {
-            self.kernel.settle_network(now);
         }
         any
     }

@@ -86,7 +86,7 @@ impl Interface {
 
     /// The next packet that goes onto the line. To be called after `send`, and at deadlines, until there is none.
     pub fn poll_departure(&mut self, now: SimTime) -> Option<Departure> {
-        let (at, Frame { packet, .. }) = self.uplink.poll(now)?;
+        let (at, packet) = self.uplink.poll(now)?;
         let bytes = packet.wire_len() as u64;
         self.counters.sent += 1;
         self.counters.sent_bytes += bytes;

@@ -14,7 +14,7 @@ use crate::token_bucket::TokenBucket;
 use crate::wire::{MTU_BYTES, Wire};
 use base::{SimDuration, SimTime};
 use std::collections::VecDeque;
-use tcpip::SocketId;
+use tcpip::{Packet, SocketId};
 
 /// How much the line takes in advance.
 const RING: SimDuration = SimDuration::from_millis(1);
@@ -61,7 +61,7 @@ pub(crate) struct Uplink {
     queue: Queue,
     bootstrap_end: SimTime,
     /// On the line, and not reported yet.
-    departing: VecDeque<(SimTime, Frame)>,
+    departing: VecDeque<(SimTime, Packet)>,
     /// When their last bit leaves, in that order.
     completions: VecDeque<(SimTime, Completion)>,
     dropped: Vec<Frame>,
@@ -107,7 +107,7 @@ impl Uplink {
     }
 
     /// The next packet that goes onto the line, with the moment at which its last bit has left.
-    pub(crate) fn poll(&mut self, now: SimTime) -> Option<(SimTime, Frame)> {
+    pub(crate) fn poll(&mut self, now: SimTime) -> Option<(SimTime, Packet)> {
         if self.departing.is_empty() {
             self.release(now);
             while self.takes(now)
@@ -198,7 +198,7 @@ impl Uplink {
 
     fn depart(&mut self, at: SimTime, frame: Frame) {
         self.completions.extend(Completion::of(&frame).map(|done| (at, done)));
-        self.departing.push_back((at, frame));
+        self.departing.push_back((at, frame.packet));
     }
 
     /// Counts what was dropped, and tells the owners.
@@ -236,7 +236,7 @@ impl Uplink {
 mod tests {
     use super::*;
     use crate::qdisc::Discipline;
-    use crate::qdisc::tests::{frame, ms, number, socket, us};
+    use crate::qdisc::tests::{frame, ms, socket, us};
     use base::Bandwidth;
 
     const MBIT: Bandwidth = Bandwidth::from_bits_per_sec(1_000_000);
@@ -254,7 +254,7 @@ mod tests {
     fn run(uplink: &mut Uplink, mut now: SimTime, until: SimTime) -> Vec<(SimTime, u32)> {
         let mut seen = Vec::new();
         loop {
-            seen.extend(std::iter::from_fn(|| uplink.poll(now)).map(|(at, frame)| (at, number(&frame))));
+            seen.extend(std::iter::from_fn(|| uplink.poll(now)).map(|(at, packet)| (at, packet.ip.id)));
             match uplink.next_deadline().filter(|next| *next <= until) {
                 Some(next) => now = next.max(now),
                 None => return seen,
@@ -393,7 +393,7 @@ mod tests {
         let now = SimTime::from_nanos(999);
         for i in 0..5_000 {
             up.send(now, frame(1, 1_500, i));
-            assert_eq!(up.poll(now).map(|(at, frame)| (at, number(&frame))), Some((now, i)));
+            assert_eq!(up.poll(now).map(|(at, packet)| (at, packet.ip.id)), Some((now, i)));
         }
         assert_eq!(up.serialization(now, 1_500), SimDuration::ZERO);
         up.send(us(1), frame(1, 1_500, 0));
