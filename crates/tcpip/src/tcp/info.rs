@@ -270,3 +270,36 @@ impl Connection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> SimTime {
+        SimTime::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn time_is_spent_by_what_limits() {
+        let mut chronograph = Chronograph::default();
+        for (ms, limit) in [(10, Limit::Busy), (30, Limit::PeerWindow), (60, Limit::SendBuffer), (100, Limit::Idle)] {
+            chronograph.turn_to(at(ms), limit);
+            chronograph.turn_to(at(ms), limit);
+        }
+        let spent = [20, 30, 40].map(SimDuration::from_millis);
+        assert_eq!(chronograph.spent_at(at(500)), spent);
+        chronograph.turn_to(at(600), Limit::Busy);
+        assert_eq!(chronograph.spent_at(at(605))[0], SimDuration::from_millis(25));
+    }
+
+    #[test]
+    fn a_recovery_that_goes_on_counts_until_now() {
+        let mut recoveries = TimeoutRecoveries::default();
+        recoveries.begin(at(100));
+        assert_eq!(recoveries.spent_at(at(150)), SimDuration::from_millis(50));
+        recoveries.end(at(200));
+        recoveries.end(at(300));
+        recoveries.begin(at(1000));
+        assert_eq!((recoveries.count, recoveries.spent_at(at(1001))), (2, SimDuration::from_millis(101)));
+    }
+}

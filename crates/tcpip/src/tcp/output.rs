@@ -131,7 +131,7 @@ impl Connection {
         let quota = (self.cc.cwnd() - self.board.in_flight()).min(self.train_segments(self.segment_limit()));
         for other in 1..u64::from(quota) {
             let Some(next) = self.board.waiting(number + other) else { break };
-            if next.end() > end || (train.end() - train.start) % u64::from(len) != 0 || next.len > len {
+            if next.end() > end || !(train.end() - train.start).is_multiple_of(u64::from(len)) || next.len > len {
                 break;
             }
             train.len += next.len;
