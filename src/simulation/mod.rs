@@ -356,6 +356,7 @@ fn build_host(
         },
         discipline: discipline(plan, host),
         bootstrap_end: plan.topology.bootstrap_end(),
+        coalescing: plan.experimental.coalescing,
         perturbation: seeds.stream(&host.name, "interface").next_u64(),
     });
     let links = seeds.stream(&host.name, "links");

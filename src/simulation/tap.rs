@@ -27,13 +27,19 @@ impl Tap {
 
     /// A packet that leaves the host.
     pub fn outbound(&mut self, now: SimTime, packet: &Packet, worker: &mut SimWorker) {
-        self.digest(now, packet);
-        write(&mut self.eth0, packet, now, Direction::Outbound, worker);
+        for packet in segments(packet) {
+            self.digest(now, &packet);
+            write(&mut self.eth0, &packet, now, Direction::Outbound, worker);
+        }
     }
 
     /// A packet that has come. It is in its sender's digest.
     pub fn inbound(&mut self, now: SimTime, packet: &Packet, worker: &mut SimWorker) {
-        write(&mut self.eth0, packet, now, Direction::Inbound, worker);
+        if self.eth0.is_some() {
+            for packet in segments(packet) {
+                write(&mut self.eth0, &packet, now, Direction::Inbound, worker);
+            }
+        }
     }
 
     /// A packet of the host to itself, which takes no time and no line.
@@ -52,6 +58,15 @@ impl Tap {
     pub fn close(&mut self, pool: &mut OutputPool) -> impl Iterator<Item = recorder::Result<()>> {
         [self.eth0.take(), self.lo.take()].into_iter().flatten().map(|capture| capture.close(pool))
     }
+}
+
+/// The packets of the wire that a packet or a train is.
+fn segments(packet: &Packet) -> impl Iterator<Item = Packet> {
+    let mut rest = Some(packet.clone());
+    std::iter::from_fn(move || match rest.as_mut()?.split_first() {
+        Some(first) => Some(first),
+        None => rest.take(),
+    })
 }
 
 fn write(capture: &mut Option<Capture>, packet: &Packet, now: SimTime, direction: Direction, worker: &mut SimWorker) {

@@ -38,9 +38,9 @@ impl Frame {
         Frame { packet, flow: None, charge: 0, not_before: SimTime::ZERO, priority }
     }
 
-    /// Cuts the first packet off a train; None for a packet alone. The charge stays with the last one.
-    pub(crate) fn split_first(&mut self) -> Option<Frame> {
-        let packet = self.packet.split_first()?;
+    /// Cuts so many packets off a train; None for what has no more. The charge stays with the last one.
+    pub(crate) fn split(&mut self, segments: usize) -> Option<Frame> {
+        let packet = self.packet.split(segments)?;
         let Frame { flow, not_before, priority, .. } = *self;
         Some(Frame { packet, flow, charge: 0, not_before, priority })
     }

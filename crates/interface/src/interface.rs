@@ -26,6 +26,8 @@ pub struct Config {
     pub discipline: Discipline,
     /// Until then lines take no time and lose nothing.
     pub bootstrap_end: SimTime,
+    /// A train of segments that takes its line no longer than this stays one, and arrives as one.
+    pub coalescing: SimDuration,
     /// A random number, by which flows are spread over queues.
     pub perturbation: u64,
 }
@@ -59,6 +61,8 @@ pub struct Interface {
     downlink: Downlink,
     /// But for drops, which each direction counts.
     counters: Counters,
+    down: Bandwidth,
+    coalescing: SimDuration,
 }
 
 impl Interface {
@@ -67,6 +71,8 @@ impl Interface {
             uplink: Uplink::new(&config),
             downlink: Downlink::new(config.model, config.down, config.bootstrap_end),
             counters: Counters::default(),
+            down: config.down,
+            coalescing: config.coalescing,
         }
     }
 
@@ -88,7 +94,7 @@ impl Interface {
     pub fn poll_departure(&mut self, now: SimTime) -> Option<Departure> {
         let (at, packet) = self.uplink.poll(now)?;
         let bytes = packet.wire_len() as u64;
-        self.counters.sent += 1;
+        self.counters.sent += packet.segments() as u64;
         self.counters.sent_bytes += bytes;
         Some(Departure { at, packet, serialized: self.uplink.serialization(now, bytes) })
     }
@@ -104,7 +110,15 @@ impl Interface {
     }
 
     /// Takes a packet that has come to the router before the downlink, having taken `serialized` on its sender's line.
-    pub fn receive(&mut self, now: SimTime, packet: Packet, serialized: SimDuration) {
+    pub fn receive(&mut self, now: SimTime, mut packet: Packet, serialized: SimDuration) {
+        let segments = packet.segments() as u64;
+        let each = SimDuration::from_nanos(serialized.as_nanos() / segments);
+        if segments > 1 && self.down.transmission_time(packet.wire_len() as u64) > self.coalescing {
+            while let Some(first) = packet.split_first() {
+                self.downlink.receive(now, first, each);
+            }
+            return self.downlink.receive(now, packet, each);
+        }
         self.downlink.receive(now, packet, serialized);
     }
 
@@ -116,7 +130,7 @@ impl Interface {
     /// The next packet that the host has by now.
     pub fn poll_delivery(&mut self, now: SimTime) -> Option<Packet> {
         let packet = self.downlink.poll(now)?;
-        self.counters.delivered += 1;
+        self.counters.delivered += packet.segments() as u64;
         self.counters.delivered_bytes += packet.wire_len() as u64;
         Some(packet)
     }
@@ -134,6 +148,7 @@ mod tests {
             model: Model::Gnomon,
             discipline: Discipline::FqCodel,
             bootstrap_end: SimTime::ZERO,
+            coalescing: SimDuration::ZERO,
             perturbation: 1,
         })
     }
@@ -169,6 +184,7 @@ mod tests {
             model: Model::Shadow,
             discipline: Discipline::Fifo,
             bootstrap_end: SimTime::ZERO,
+            coalescing: SimDuration::ZERO,
             perturbation: 1,
         };
         let slow = Config { down: Bandwidth::from_bits_per_sec(500_000), ..config };

@@ -60,6 +60,7 @@ pub(crate) struct Uplink {
     line: Line,
     queue: Queue,
     bootstrap_end: SimTime,
+    coalescing: SimDuration,
     /// On the line, and not reported yet.
     departing: VecDeque<(SimTime, Packet)>,
     /// When their last bit leaves, in that order.
@@ -86,6 +87,7 @@ impl Uplink {
             line,
             queue: Queue::new(config.discipline, rate, config.perturbation),
             bootstrap_end,
+            coalescing: config.coalescing,
             departing: VecDeque::new(),
             completions: VecDeque::new(),
             dropped: Vec::new(),
@@ -151,11 +153,19 @@ impl Uplink {
 
     /// Gives the line a packet, or the packets of a train.
     fn put(&mut self, now: SimTime, mut frame: Frame) {
-        while let Some(first) = frame.split_first() {
+        let together = self.together(&frame.packet);
+        while let Some(first) = frame.split(together) {
             self.put_one(now, first);
         }
         self.put_one(now, frame);
         self.release(now);
+    }
+
+    /// How many segments of a train go as one.
+    fn together(&self, packet: &Packet) -> usize {
+        let Line::Exact { wire, .. } = &self.line else { return 1 };
+        let each = wire.rate().transmission_time((packet.wire_len() / packet.segments()) as u64);
+        (self.coalescing.as_nanos() / each.as_nanos().max(1)).max(1) as usize
     }
 
     fn put_one(&mut self, now: SimTime, frame: Frame) {
@@ -190,7 +200,7 @@ impl Uplink {
     }
 
     fn depart_all(&mut self, at: SimTime, mut frame: Frame) {
-        while let Some(first) = frame.split_first() {
+        while let Some(first) = frame.split(1) {
             self.depart(at, first);
         }
         self.depart(at, frame);
@@ -247,7 +257,15 @@ mod tests {
     }
 
     fn bootstrapping_until(bootstrap_end: SimTime, up: Bandwidth, discipline: Discipline) -> Uplink {
-        Uplink::new(&Config { up, down: up, model: Model::Gnomon, discipline, bootstrap_end, perturbation: 7 })
+        Uplink::new(&Config {
+            up,
+            down: up,
+            model: Model::Gnomon,
+            discipline,
+            bootstrap_end,
+            coalescing: SimDuration::ZERO,
+            perturbation: 7,
+        })
     }
 
     /// What has left by `until`: departure and number, as a host's loop polls it.
@@ -377,6 +395,7 @@ mod tests {
             model: Model::Shadow,
             discipline: Discipline::Fifo,
             bootstrap_end: SimTime::ZERO,
+            coalescing: SimDuration::ZERO,
             perturbation: 7,
         };
         let mut up = Uplink::new(&config);

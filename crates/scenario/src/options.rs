@@ -173,6 +173,8 @@ section! {
 section! {
     /// `experimental`.
     Experimental in "experimental" {
+        coalescing: SimDuration = "100 us", Works, None,
+            "How long consecutive segments of one write may take their line and still arrive as one, as network cards and Linux's GRO hand them on (docs/network-model.md); 0: each by itself";
         compute_budget: Option<SimDuration> = "10 sec", Works, None,
             "The processor time that a guest may take between two system calls; beyond it, its computing takes simulated time and the run cannot be repeated to the bit; null: any";
         interface_qdisc: Option<QueueDiscipline> = "null", Works, None,
@@ -281,6 +283,7 @@ mod tests {
             ("host_option_defaults.pcap_enabled", "false"),
             ("host_option_defaults.qdisc", "null"),
             ("host_option_defaults.sysctl", "null"),
+            ("experimental.coalescing", "100 us"),
             ("experimental.compute_budget", "10 sec"),
             ("experimental.interface_qdisc", "null"),
             ("experimental.max_unapplied_cpu_latency", "1 us"),

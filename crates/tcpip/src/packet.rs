@@ -95,17 +95,26 @@ impl Packet {
 
     /// Cuts the first packet off a train; None for what is one packet, which stays as it is.
     pub fn split_first(&mut self) -> Option<Packet> {
-        let mss = usize::from(self.train_mss);
+        self.split(1)
+    }
+
+    /// Cuts a shorter train of so many packets, at least one, off a longer one; None for what is no longer, which stays as it is.
+    pub fn split(&mut self, segments: usize) -> Option<Packet> {
+        let (mss, cut) = (usize::from(self.train_mss), usize::from(self.train_mss) * segments);
         if mss == 0 || self.payload.len() <= mss {
             self.train_mss = 0;
-            return None;
         }
         let Transport::Tcp(header) = &mut self.transport else { return None };
+        if mss == 0 || self.payload.len() <= cut {
+            return None;
+        }
         let mut first = header.clone();
         first.flags.remove(TcpFlags::PSH | TcpFlags::FIN);
-        header.seq = header.seq.wrapping_add(mss as u32);
-        let packet = Packet::new(self.ip, Transport::Tcp(first), self.payload.split_to(mss));
-        self.ip.id = (self.ip.id as u16).wrapping_add(1).into();
+        header.seq = header.seq.wrapping_add(cut as u32);
+        let train_mss = if segments > 1 { self.train_mss } else { 0 };
+        let packet =
+            Packet { ip: self.ip, transport: Transport::Tcp(first), payload: self.payload.split_to(cut), train_mss };
+        self.ip.id = (self.ip.id as u16).wrapping_add(segments as u16).into();
         if self.payload.len() <= mss {
             self.train_mss = 0;
         }

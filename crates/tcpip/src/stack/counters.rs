@@ -19,7 +19,7 @@ pub struct Traffic {
 
 impl Traffic {
     fn count(&mut self, packet: &Packet) {
-        self.packets += 1;
+        self.packets += packet.segments() as u64;
         self.bytes += packet.wire_len() as u64;
     }
 }
@@ -179,7 +179,7 @@ impl Stack {
     }
 
     pub(super) fn count_sent(&mut self, packet: &Packet) {
-        self.counters.packets_out += 1;
+        self.counters.packets_out += packet.segments() as u64;
         self.counters.ethernet_out[Family::of(packet.ip.dst) as usize].count(packet);
     }
 }

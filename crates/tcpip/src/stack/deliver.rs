@@ -16,6 +16,11 @@ use base::SimTime;
 use bytes::Bytes;
 use std::net::IpAddr;
 
+/// How many segments so much payload is, in a train or alone.
+fn segments(len: usize, train_mss: u16) -> u64 {
+    if train_mss == 0 { 1 } else { len.div_ceil(train_mss.into()) as u64 }
+}
+
 impl Stack {
     /// A packet has arrived on `eth0`.
     pub fn receive(&mut self, now: SimTime, packet: Packet) {
@@ -27,8 +32,22 @@ impl Stack {
         self.deliver(now, packet);
     }
 
-    pub(super) fn deliver(&mut self, now: SimTime, packet: Packet) {
-        self.counters.packets_in += 1;
+    /// Whether a train is for a connection that may take it as a whole.
+    fn takes_train(&mut self, packet: &Packet) -> bool {
+        let Transport::Tcp(header) = &packet.transport else { return false };
+        let local = Endpoint::new(packet.ip.dst, header.dst_port);
+        let tuple = FourTuple { local, remote: Endpoint::new(packet.ip.src, header.src_port) };
+        let Some(&index) = self.connections.get(&tuple) else { return false };
+        self.raw.is_empty() && self.connection_at(index).is_some_and(|conn| conn.parent.is_none())
+    }
+
+    pub(super) fn deliver(&mut self, now: SimTime, mut packet: Packet) {
+        if packet.train_mss > 0 && !self.takes_train(&packet) {
+            while let Some(first) = packet.split_first() {
+                self.deliver(now, first);
+            }
+        }
+        self.counters.packets_in += packet.segments() as u64;
         let packet = if packet.ip.is_fragment() {
             let family = Family::of(packet.ip.dst) as usize;
             self.counters.fragments[family].received += 1;
@@ -43,7 +62,7 @@ impl Stack {
             return self.deliver_broadcast(now, packet);
         }
         match packet.transport {
-            Transport::Tcp(header) => self.deliver_tcp(now, &packet.ip, &header, packet.payload),
+            Transport::Tcp(header) => self.deliver_tcp(now, &packet.ip, &header, packet.payload, packet.train_mss),
             Transport::Udp(header) => {
                 let from = Endpoint::new(packet.ip.src, header.src_port);
                 let to = Endpoint::new(packet.ip.dst, header.dst_port);
@@ -57,8 +76,8 @@ impl Stack {
         }
     }
 
-    fn deliver_tcp(&mut self, now: SimTime, ip: &IpHeader, header: &TcpHeader, payload: Bytes) {
-        self.counters.segments_in += 1;
+    fn deliver_tcp(&mut self, now: SimTime, ip: &IpHeader, header: &TcpHeader, payload: Bytes, train_mss: u16) {
+        self.counters.segments_in += segments(payload.len(), train_mss);
         let tuple =
             FourTuple { local: Endpoint::new(ip.dst, header.dst_port), remote: Endpoint::new(ip.src, header.src_port) };
         let Some(&index) = self.connections.get(&tuple) else {
@@ -71,7 +90,7 @@ impl Stack {
                     return self.deliver_to_half_open(now, index, parent, tuple, header, payload);
                 }
                 let len = payload.len();
-                let reply = conn.on_segment(now, header, payload);
+                let reply = conn.on_segment(now, header, payload, train_mss);
                 self.sync(now, index);
                 if reply == Reply::Reset {
                     self.send_reset(tuple, header, len);
@@ -103,7 +122,7 @@ impl Stack {
         }
         let len = payload.len();
         let Some(conn) = self.connection_at(index) else { return };
-        let reply = conn.on_segment(now, header, payload);
+        let reply = conn.on_segment(now, header, payload, 0);
         if conn.state.synchronised() {
             conn.parent = None;
             let id = self.id_of(index);

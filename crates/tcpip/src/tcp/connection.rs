@@ -117,6 +117,8 @@ pub(crate) struct RecvState {
     pub scale: u8,
     /// The largest segment that the peer is believed to send, for acknowledging every second one.
     pub mss: u32,
+    /// The payload of each segment of the train that is being taken; 0 where one segment is.
+    pub train_mss: u16,
     /// Where the peer's FIN stands.
     pub fin_at: Option<u64>,
     pub fin_received: bool,
@@ -126,6 +128,18 @@ pub(crate) struct RecvState {
     pub ts_recent_at: SimTime,
     /// A duplicate to report (RFC 2883).
     pub dsack: Option<(u64, u64)>,
+}
+
+impl RecvState {
+    /// How many segments so much payload of the arriving train is.
+    pub fn segments_of(&self, len: usize) -> u32 {
+        if self.train_mss == 0 { 1 } else { len.div_ceil(self.train_mss.into()) as u32 }
+    }
+
+    /// The size of the segments that so much arriving payload came in.
+    pub fn segment_len(&self, len: usize) -> usize {
+        if self.train_mss == 0 { len } else { self.train_mss.into() }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -287,6 +301,7 @@ impl Connection {
                 wup: 0,
                 scale: if scaling_enabled { Sizing::scale(&config, &settings) } else { 0 },
                 mss: 536.min(mss),
+                train_mss: 0,
                 fin_at: None,
                 fin_received: false,
                 fin_read: false,

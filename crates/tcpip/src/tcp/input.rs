@@ -20,8 +20,10 @@ enum Old {
 }
 
 impl Connection {
-    pub fn on_segment(&mut self, now: SimTime, header: &TcpHeader, payload: Bytes) -> Reply {
-        self.counters.segments_in += 1;
+    /// A segment, or a train of segments of `train_mss` bytes (0 for none) that came as one.
+    pub fn on_segment(&mut self, now: SimTime, header: &TcpHeader, payload: Bytes, train_mss: u16) -> Reply {
+        self.rcv.train_mss = train_mss;
+        self.counters.segments_in += self.rcv.segments_of(payload.len());
         match self.state {
             State::Closed | State::TimeWait => Reply::Reset,
             State::SynSent => self.on_segment_in_syn_sent(now, header),
@@ -256,7 +258,7 @@ impl Connection {
             }
         }
         if !payload.is_empty() {
-            self.counters.data_segments_in += 1;
+            self.counters.data_segments_in += self.rcv.segments_of(payload.len());
             let limit = next + u64::from(self.open_window());
             if data_end <= next {
                 self.rcv.dsack = Some((seq, data_end));
@@ -265,7 +267,7 @@ impl Connection {
                 // A probe of a closed window, for one: not taken, but answered.
                 self.data_refused();
             } else if seq > next {
-                self.counters.out_of_order_in += 1;
+                self.counters.out_of_order_in += self.rcv.segments_of(payload.len());
                 self.acks.scheduled = true;
                 payload.truncate((limit - seq) as usize);
                 self.open_further();
@@ -306,10 +308,10 @@ impl Connection {
             }
         }
         if let Some(stamps) = header.options.timestamps {
-            self.measure_recv_rtt(now, stamps.echo, len);
+            self.measure_recv_rtt(now, stamps.echo, self.rcv.segment_len(len));
         }
         let (push, fin) = (header.flags.contains(TcpFlags::PSH), header.flags.contains(TcpFlags::FIN));
-        self.note_data(now, len, push, fin);
+        self.note_data(now, self.rcv.segment_len(len), push, fin);
         self.open_further();
         if self.rcv.queue.ready_bytes() >= self.settings.recv_low_water.max(1) as usize {
             self.events |= Readiness::READABLE;
