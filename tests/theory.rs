@@ -152,13 +152,14 @@ fn experiment(way: &Way, sizes: &[&[u64]]) -> String {
     let downloads: String = sizes.iter().enumerate().map(download).collect();
     // Half of the buffer is the window (net.ipv4.tcp_adv_win_scale of 1).
     let buffer = way.window.map_or(String::new(), |window| {
-        format!("experimental: {{ socket_recv_buffer: {} B, socket_recv_autotune: false }}\n", 2 * window * SEGMENT)
+        format!(", socket_recv_buffer: {} B, socket_recv_autotune: false", 2 * window * SEGMENT)
     });
     let Way { latency_ms, server_mbit, client_mbit, .. } = way;
     format!(
         r#"
 general: {{ stop_time: {stop} s, data_directory: run.data, template_directory: template }}
-{buffer}
+# Each segment arrives by itself.
+experimental: {{ coalescing: 0 s{buffer} }}
 network:
   graph:
     type: gml
