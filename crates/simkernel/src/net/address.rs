@@ -119,10 +119,13 @@ pub fn raw(address: SocketAddr) -> RawAddress {
 /// there is nothing outside, and the sender learns that at once. Broadcast and multicast are the stack's to judge.
 pub fn check_reachable(config: &HostConfig, to: IpAddr) -> Result<(), Errno> {
     let to = to.to_canonical();
+    if config.network.addresses.binary_search(&to).is_ok() {
+        return Ok(());
+    }
     let broadcast =
         [Some(Ipv4Addr::BROADCAST), config.broadcast()].map(|addr| addr.map(IpAddr::V4)).contains(&Some(to));
     let special = to.is_unspecified() || to.is_loopback() || to.is_multicast() || broadcast;
-    if special || config.network.addresses.binary_search(&to).is_ok() { Ok(()) } else { Err(Errno::ENETUNREACH) }
+    if special { Ok(()) } else { Err(Errno::ENETUNREACH) }
 }
 
 #[cfg(test)]
