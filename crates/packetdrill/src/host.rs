@@ -31,6 +31,8 @@ pub struct Host {
     results: [u64; 2],
     /// The rooms of both threads, one after the other.
     rooms: u64,
+    /// The device cuts trains itself.
+    offload: bool,
     /// Packets that have left, and when.
     sent: VecDeque<(SimTime, Vec<u8>)>,
 }
@@ -66,7 +68,15 @@ impl Host {
         let now = SimTime::ZERO + SimDuration::from_secs(1);
         let mut kernel = Kernel::new(config(settings));
         let main = kernel.start_by_hand(b"/gnomon-run/data/hosts/host", now).expect("room for a process");
-        let mut host = Host { kernel, now, threads: vec![main], results: [0; 2], rooms: 0, sent: VecDeque::new() };
+        let mut host = Host {
+            kernel,
+            now,
+            threads: vec![main],
+            results: [0; 2],
+            rooms: 0,
+            offload: settings.offload,
+            sent: VecDeque::new(),
+        };
         let anonymous = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
         let rights = (libc::PROT_READ | libc::PROT_WRITE) as u64;
         host.rooms = host.call(nr::mmap, [0, 2 * ROOM, rights, anonymous, u64::MAX, 0]).expect("room for arguments");
@@ -137,16 +147,25 @@ impl Host {
         });
     }
 
+    fn leave(&mut self, packet: &Packet) {
+        let mut bytes = Vec::new();
+        packet.emit(&mut bytes);
+        self.sent.push_back((self.now, bytes));
+    }
+
     /// Lets everything happen that can happen now.
     fn settle(&mut self) {
         loop {
             self.kernel.settle_network(self.now);
             while let Some(mut departing) = self.kernel.net.stack.poll_departure() {
+                while !self.offload
+                    && let Some(first) = departing.packet.split_first()
+                {
+                    self.leave(&first);
+                }
                 // Scripts see trains whole, as behind a device that cuts them itself (TSO).
                 departing.packet.train_mss = 0;
-                let mut bytes = Vec::new();
-                departing.packet.emit(&mut bytes);
-                self.sent.push_back((self.now, bytes));
+                self.leave(&departing.packet);
                 if let Some(flow) = departing.flow {
                     self.kernel.net.stack.transmitted(self.now, flow, departing.truesize);
                 }

@@ -12,6 +12,8 @@ pub struct Settings {
     pub address6: Ipv6Addr,
     pub mtu: u16,
     pub hz: u32,
+    /// The device takes trains of segments whole (TSO).
+    pub offload: bool,
     /// Where sysctls lie as files.
     pub sysctls: PathBuf,
     /// A folder that is the host's own.
@@ -25,6 +27,7 @@ impl Settings {
             address6: Ipv6Addr::new(0xfd3d, 0x0a0b, 0x17d6, 0, 0, 0, 0, 1),
             mtu: 1500,
             hz: 1000,
+            offload: true,
             sysctls: "/proc/sys".into(),
             folder: "/tmp".into(),
         };
@@ -35,6 +38,7 @@ impl Settings {
                 "address6" => value.parse().map(|address| settings.address6 = address).is_ok(),
                 "mtu" => value.parse().map(|mtu| settings.mtu = mtu).is_ok(),
                 "hz" => value.parse().map(|hz| settings.hz = hz).is_ok(),
+                "offload" => value.parse().map(|offload| settings.offload = offload).is_ok(),
                 "sysctls" => {
                     settings.sysctls = value.into();
                     true

@@ -61,6 +61,8 @@ bitflags! {
         const CONTINUED = 0x04;
         /// The same call will bring more after these, if all of them are taken.
         const CONTINUES = 0x08;
+        /// The call has slept for want of room: it wants room for another buffer, though the last may take more (sk_stream_wait_memory).
+        const RESUMED = 0x10;
     }
 }
 

@@ -53,6 +53,7 @@ pub(super) fn push(
         }
         let mut part = how;
         part.set(SendFlags::CONTINUED, count > 0);
+        part.set(SendFlags::RESUMED, count == 0 && how.contains(SendFlags::RESUMED));
         part.set(SendFlags::CONTINUES, got < left);
         match net.stack.send(now, id, chunk, part) {
             Ok(sent) => count += sent,
@@ -89,6 +90,7 @@ pub(super) fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> S
         let mut how = SendFlags::empty();
         how.set(SendFlags::MORE, message.flags & MSG_MORE != 0);
         how.set(SendFlags::RECORD, message.flags & MSG_EOR != 0);
+        how.set(SendFlags::RESUMED, before > 0);
         let pushed = match push(&mut ctx.kernel.net, ctx.now, id, &mut source, how) {
             Ok(pushed) => pushed,
             Err(Errno::EAGAIN) => Pushed { count: 0, full: true },

@@ -284,6 +284,10 @@ impl Stack {
             state if !state.may_send() => return Err(SocketError::BrokenPipe),
             _ => {}
         }
+        if how.contains(SendFlags::RESUMED) && !bytes.is_empty() && !conn.has_memory(0) {
+            conn.snd.no_space = true;
+            return Err(SocketError::WouldBlock);
+        }
         let len = bytes.len();
         while !bytes.is_empty() {
             let Some(conn) = self.connection_at(id.index) else { break };

@@ -71,7 +71,7 @@ impl Connection {
     }
 
     /// SO_SNDBUF and TCP_NOTSENT_LOWAT allow another buffer. `wake` is 1 for who is to be woken: then half of the latter counts.
-    fn has_memory(&self, wake: u32) -> bool {
+    pub fn has_memory(&self, wake: u32) -> bool {
         let low_water = match self.settings.not_sent_low_water {
             0 => self.config.not_sent_low_water,
             set => set,
