@@ -44,8 +44,10 @@ impl Tap {
 
     /// A packet of the host to itself, which takes no time and no line.
     pub fn loopback(&mut self, now: SimTime, packet: &Packet, worker: &mut SimWorker) {
-        self.digest(now, packet);
-        write(&mut self.lo, packet, now, Direction::Outbound, worker);
+        for packet in segments(packet) {
+            self.digest(now, &packet);
+            write(&mut self.lo, &packet, now, Direction::Outbound, worker);
+        }
     }
 
     fn digest(&mut self, now: SimTime, packet: &Packet) {
