@@ -25,29 +25,27 @@ impl Tap {
         (self.eth0, self.lo) = (Some(eth0), Some(lo));
     }
 
-    /// A packet that leaves the host.
+    /// A packet or a train that leaves the host.
     pub fn outbound(&mut self, now: SimTime, packet: &Packet, worker: &mut SimWorker) {
-        for packet in segments(packet) {
-            self.digest(now, &packet);
-            write(&mut self.eth0, &packet, now, Direction::Outbound, worker);
-        }
+        for_each_segment(packet, |packet| {
+            self.digest(now, packet);
+            write(&mut self.eth0, packet, now, Direction::Outbound, worker);
+        });
     }
 
-    /// A packet that has come. It is in its sender's digest.
+    /// One that has come. It is in its sender's digest.
     pub fn inbound(&mut self, now: SimTime, packet: &Packet, worker: &mut SimWorker) {
         if self.eth0.is_some() {
-            for packet in segments(packet) {
-                write(&mut self.eth0, &packet, now, Direction::Inbound, worker);
-            }
+            for_each_segment(packet, |packet| write(&mut self.eth0, packet, now, Direction::Inbound, worker));
         }
     }
 
-    /// A packet of the host to itself, which takes no time and no line.
+    /// One of the host to itself, which takes no time and no line.
     pub fn loopback(&mut self, now: SimTime, packet: &Packet, worker: &mut SimWorker) {
-        for packet in segments(packet) {
-            self.digest(now, &packet);
-            write(&mut self.lo, &packet, now, Direction::Outbound, worker);
-        }
+        for_each_segment(packet, |packet| {
+            self.digest(now, packet);
+            write(&mut self.lo, packet, now, Direction::Outbound, worker);
+        });
     }
 
     fn digest(&mut self, now: SimTime, packet: &Packet) {
@@ -63,12 +61,15 @@ impl Tap {
 }
 
 /// The packets of the wire that a packet or a train is.
-fn segments(packet: &Packet) -> impl Iterator<Item = Packet> {
-    let mut rest = Some(packet.clone());
-    std::iter::from_fn(move || match rest.as_mut()?.split_first() {
-        Some(first) => Some(first),
-        None => rest.take(),
-    })
+fn for_each_segment(packet: &Packet, mut each: impl FnMut(&Packet)) {
+    if packet.train_mss == 0 {
+        return each(packet);
+    }
+    let mut rest = packet.clone();
+    while let Some(first) = rest.split_first() {
+        each(&first);
+    }
+    each(&rest);
 }
 
 fn write(capture: &mut Option<Capture>, packet: &Packet, now: SimTime, direction: Direction, worker: &mut SimWorker) {
