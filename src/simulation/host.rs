@@ -337,33 +337,28 @@ impl SimHost {
     }
 
     /// Each segment of a train has a fate of its own; those that arrive one after the other do so together.
-    fn carry(&mut self, to: HostId, departure: Departure, outbox: &mut Outbox<InFlight>) {
-        let Departure { at, mut packet, serialized } = departure;
-        let segments = packet.segments();
+    fn carry(&mut self, to: HostId, mut departure: Departure, outbox: &mut Outbox<InFlight>) {
+        let (segments, has_payload) = (departure.packet.segments(), !departure.packet.payload.is_empty());
+        let mut draw = || self.network.topology.fate(self.id, to, departure.at, has_payload, &mut self.links_random);
+        let mut fate = draw();
         if segments > 1 {
-            let each = SimDuration::from_nanos(serialized.as_nanos() / segments as u64);
-            let fates: Vec<Fate> = (0..segments)
-                .map(|_| self.network.topology.fate(self.id, to, at, true, &mut self.links_random))
-                .collect();
-            let mut left = segments;
-            for run in fates.chunk_by(|a, b| a == b) {
-                left -= run.len();
-                let part = packet.split(run.len()).unwrap_or_else(|| packet.clone());
-                match run[0] {
-                    Fate::Arrives(delay) => {
-                        let left_at = SimTime::from_nanos(at.as_nanos() - each.as_nanos() * left as u64);
-                        let serialized = each.saturating_mul(run.len() as u64);
-                        outbox.send(to, left_at + delay, InFlight { packet: part, serialized });
-                    }
-                    Fate::Lost => self.gone.lost += run.len() as u64,
+            let fates: Vec<Fate> = std::iter::once(fate).chain((1..segments).map(|_| draw())).collect();
+            let mut runs: Vec<&[Fate]> = fates.chunk_by(|a, b| a == b).collect();
+            fate = runs.pop().map_or(fate, |last| last[0]);
+            for run in runs {
+                if let Some(part) = departure.split(run.len()) {
+                    self.carry_one(to, part, run[0], outbox);
                 }
             }
-            return;
         }
-        let has_payload = !packet.payload.is_empty();
-        match self.network.topology.fate(self.id, to, at, has_payload, &mut self.links_random) {
+        self.carry_one(to, departure, fate, outbox);
+    }
+
+    fn carry_one(&mut self, to: HostId, departure: Departure, fate: Fate, outbox: &mut Outbox<InFlight>) {
+        let Departure { at, packet, serialized } = departure;
+        match fate {
             Fate::Arrives(delay) => outbox.send(to, at + delay, InFlight { packet, serialized }),
-            Fate::Lost => self.gone.lost += 1,
+            Fate::Lost => self.gone.lost += packet.segments() as u64,
         }
     }
 }

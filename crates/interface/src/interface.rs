@@ -4,6 +4,7 @@ use crate::downlink::Downlink;
 use crate::frame::Frame;
 use crate::qdisc::Discipline;
 use crate::uplink::{Completion, Uplink};
+use crate::wire::share;
 use base::{Bandwidth, SimDuration, SimTime};
 use tcpip::Packet;
 
@@ -42,6 +43,22 @@ pub struct Departure {
     pub serialized: SimDuration,
 }
 
+impl Departure {
+    /// Cuts the first segments off a train; None if it has no more, and stays as it is.
+    pub fn split(&mut self, segments: usize) -> Option<Departure> {
+        let whole = self.packet.wire_len();
+        let packet = self.packet.split(segments)?;
+        let (first, behind) = (packet.wire_len(), self.packet.wire_len());
+        let (serialized, rest) = (share(self.serialized, first, whole), share(self.serialized, behind, whole));
+        self.serialized = rest;
+        Some(Departure {
+            at: SimTime::from_nanos(self.at.as_nanos().saturating_sub(rest.as_nanos())),
+            packet,
+            serialized,
+        })
+    }
+}
+
 /// Packets by what became of them here. Bytes are those of IP packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -61,19 +78,11 @@ pub struct Interface {
     downlink: Downlink,
     /// But for drops, which each direction counts.
     counters: Counters,
-    down: Bandwidth,
-    coalescing: SimDuration,
 }
 
 impl Interface {
     pub fn new(config: Config) -> Interface {
-        Interface {
-            uplink: Uplink::new(&config),
-            downlink: Downlink::new(config.model, config.down, config.bootstrap_end),
-            counters: Counters::default(),
-            down: config.down,
-            coalescing: config.coalescing,
-        }
+        Interface { uplink: Uplink::new(&config), downlink: Downlink::new(&config), counters: Counters::default() }
     }
 
     pub fn counters(&self) -> Counters {
@@ -109,16 +118,8 @@ impl Interface {
         self.uplink.poll_completion(now)
     }
 
-    /// Takes a packet that has come to the router before the downlink, having taken `serialized` on its sender's line.
-    pub fn receive(&mut self, now: SimTime, mut packet: Packet, serialized: SimDuration) {
-        let segments = packet.segments() as u64;
-        let each = SimDuration::from_nanos(serialized.as_nanos() / segments);
-        if segments > 1 && self.down.transmission_time(packet.wire_len() as u64) > self.coalescing {
-            while let Some(first) = packet.split_first() {
-                self.downlink.receive(now, first, each);
-            }
-            return self.downlink.receive(now, packet, each);
-        }
+    /// Takes a packet whose last bit has come to the router before the downlink, having taken `serialized` on its sender's line.
+    pub fn receive(&mut self, now: SimTime, packet: Packet, serialized: SimDuration) {
         self.downlink.receive(now, packet, serialized);
     }
 

@@ -246,7 +246,7 @@ impl Uplink {
 mod tests {
     use super::*;
     use crate::qdisc::Discipline;
-    use crate::qdisc::tests::{frame, ms, socket, us};
+    use crate::qdisc::tests::{frame, ms, socket, train, us};
     use base::Bandwidth;
 
     const MBIT: Bandwidth = Bandwidth::from_bits_per_sec(1_000_000);
@@ -358,17 +358,6 @@ mod tests {
         up.send(ms(20_000), frame(1, 1_500, 0));
         up.send(ms(20_000), Frame { charge: 99, flow: None, ..frame(1, 1_500, 0) });
         assert_eq!(up.next_completion(), None);
-    }
-
-    /// Three segments, the last of them short.
-    fn train(name: u32) -> Frame {
-        use tcpip::wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
-        let mut frame = frame(1, 28 + 1_460 * 2 + 100, name);
-        let (flags, options) = (TcpFlags::ACK | TcpFlags::PSH, TcpOptions::default());
-        let tcp = TcpHeader { src_port: 1, dst_port: 9, seq: 0, ack: 0, flags, window: 0, options };
-        frame.packet.transport = tcpip::Transport::Tcp(tcp);
-        frame.packet.train_mss = 1_460;
-        Frame { charge: 5_000, ..frame }
     }
 
     #[test]

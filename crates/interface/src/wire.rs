@@ -49,6 +49,12 @@ impl Wire {
     }
 }
 
+/// The part that so many bytes of a train have of the time that all of it took.
+pub(crate) fn share(time: SimDuration, bytes: usize, whole: usize) -> SimDuration {
+    let ns = u128::from(time.as_nanos()) * bytes as u128 / whole.max(1) as u128;
+    SimDuration::from_nanos(ns as u64)
+}
+
 /// How much a queue with drop-tail may hold before a line, as the time that the line needs for it: 1,000 full packets (Linux's default
 /// `txqueuelen`, tc-codel(8)'s default `limit`) or 100 ms (one round trip of a long path, the classic size of a router's buffer),
 /// whichever is more.

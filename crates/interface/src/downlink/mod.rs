@@ -4,8 +4,8 @@ mod codel;
 mod line;
 mod relay;
 
-use crate::Model;
-use base::{Bandwidth, SimDuration, SimTime};
+use crate::{Config, Model};
+use base::{SimDuration, SimTime};
 use line::Line;
 use relay::Relay;
 use tcpip::Packet;
@@ -17,15 +17,17 @@ pub(crate) enum Downlink {
 }
 
 impl Downlink {
-    /// `rate` must be more than 0. Until `bootstrap_end` every packet is delivered at once.
-    pub(crate) fn new(model: Model, rate: Bandwidth, bootstrap_end: SimTime) -> Downlink {
-        match model {
-            Model::Gnomon => Downlink::Line(Line::new(rate, bootstrap_end)),
-            Model::Shadow => Downlink::Relay(Box::new(Relay::new(rate, bootstrap_end))),
+    /// Until the end of bootstrapping every packet is delivered at once.
+    pub(crate) fn new(config: &Config) -> Downlink {
+        let Config { down, bootstrap_end, coalescing, .. } = *config;
+        match config.model {
+            Model::Gnomon => Downlink::Line(Line::new(down, bootstrap_end, coalescing)),
+            Model::Shadow => Downlink::Relay(Box::new(Relay::new(down, bootstrap_end))),
         }
     }
 
-    /// Takes a packet that has come to the router, having taken `serialized` on its sender's line. Calls must come in the order of time.
+    /// Takes a packet, or a train of them, whose last bit has come to the router, having taken `serialized` on its sender's line. Calls
+    /// must come in the order of time.
     pub(crate) fn receive(&mut self, now: SimTime, packet: Packet, serialized: SimDuration) {
         match self {
             Downlink::Line(line) => line.receive(now, packet, serialized),

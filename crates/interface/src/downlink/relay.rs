@@ -31,7 +31,10 @@ impl Relay {
         }
     }
 
-    pub(crate) fn receive(&mut self, now: SimTime, packet: Packet) {
+    pub(crate) fn receive(&mut self, now: SimTime, mut packet: Packet) {
+        while let Some(first) = packet.split_first() {
+            self.queue.push(now, first);
+        }
         self.queue.push(now, packet);
         self.forward(now);
     }

@@ -97,6 +97,7 @@ pub(crate) mod tests {
     use std::net::Ipv4Addr;
     use std::sync::LazyLock;
     use tcpip::wire::ip::IpHeader;
+    use tcpip::wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
     use tcpip::wire::udp::UdpHeader;
     use tcpip::{Config, Family, Packet, SocketId, Stack, Transport};
 
@@ -118,6 +119,16 @@ pub(crate) mod tests {
         let packet = Packet::new(ip, transport, bytes::Bytes::from_static(&ZEROES[..bytes - 28]));
         assert_eq!(packet.wire_len(), bytes);
         Frame { flow: Some(socket(flow)), ..Frame::new(packet) }
+    }
+
+    /// Three segments, the last of them short.
+    pub(crate) fn train(name: u32) -> Frame {
+        let mut frame = frame(1, 28 + 1_460 * 2 + 100, name);
+        let (flags, options) = (TcpFlags::ACK | TcpFlags::PSH, TcpOptions::default());
+        let tcp = TcpHeader { src_port: 1, dst_port: 9, seq: 0, ack: 0, flags, window: 0, options };
+        frame.packet.transport = Transport::Tcp(tcp);
+        frame.packet.train_mss = 1_460;
+        Frame { charge: 5_000, ..frame }
     }
 
     pub(crate) fn number(frame: &Frame) -> u32 {
