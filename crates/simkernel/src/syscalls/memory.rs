@@ -100,11 +100,9 @@ pub(super) fn mincore(ctx: &mut Ctx<'_>, [address, bytes, vector, ..]: [u64; 6])
     if !address.is_multiple_of(PAGE) {
         return Err(Errno::EINVAL.into());
     }
-    let pages = bytes.div_ceil(PAGE);
-    if !ctx.process.memory.is_mapped(address, pages * PAGE) {
-        return Err(Errno::ENOMEM.into());
-    }
-    ctx.process.memory.write(vector, &vec![1; pages as usize])?;
+    let whole = bytes.checked_next_multiple_of(PAGE).filter(|whole| address.checked_add(*whole).is_some());
+    let whole = whole.filter(|whole| ctx.process.memory.is_mapped(address, *whole)).ok_or(Errno::ENOMEM)?;
+    ctx.process.memory.write(vector, &vec![1; (whole / PAGE) as usize])?;
     Ok(0)
 }
 
@@ -113,7 +111,9 @@ pub(super) fn mseal(ctx: &mut Ctx<'_>, [address, bytes, flags, ..]: [u64; 6]) ->
     if flags != 0 || !address.is_multiple_of(PAGE) {
         return Err(Errno::EINVAL.into());
     }
-    ctx.process.memory.seal(address, bytes.next_multiple_of(PAGE)).map(|()| 0).map_err(|e| errno(e).into())
+    let bytes = bytes.checked_next_multiple_of(PAGE).filter(|bytes| address.checked_add(*bytes).is_some());
+    let bytes = bytes.ok_or(Errno::EINVAL)?;
+    ctx.process.memory.seal(address, bytes).map(|()| 0).map_err(|e| errno(e).into())
 }
 
 /// Maps an open file, after the checks of mmap(2), "EACCES".

@@ -26,11 +26,11 @@ TOGETHER_MS = 3
 FIELDS = {name: (at, size) for name, at, size in [
     ('state', 0, 1), ('ca', 1, 1), ('retransmits', 2, 1), ('probes', 3, 1), ('backoff', 4, 1), ('options', 5, 1), ('rto', 8, 4),
     ('ato', 12, 4), ('snd_mss', 16, 4), ('rcv_mss', 20, 4), ('unacked', 24, 4), ('sacked', 28, 4), ('lost', 32, 4), ('retrans', 36, 4),
-    ('pmtu', 60, 4), ('rtt', 68, 4), ('rttvar', 72, 4), ('ssthresh', 76, 4), ('cwnd', 80, 4), ('advmss', 84, 4), ('reordering', 88, 4),
+    ('pmtu', 60, 4), ('rcv_ssthresh', 64, 4), ('rtt', 68, 4), ('rttvar', 72, 4), ('ssthresh', 76, 4), ('cwnd', 80, 4), ('advmss', 84, 4), ('reordering', 88, 4), ('rcv_rtt', 92, 4), ('rcv_space', 96, 4),
     ('total_retrans', 100, 4), ('bytes_acked', 120, 8), ('bytes_received', 128, 8), ('segs_out', 136, 4), ('segs_in', 140, 4),
     ('notsent', 144, 4), ('min_rtt', 148, 4), ('data_segs_in', 152, 4), ('data_segs_out', 156, 4), ('delivery_rate', 160, 8),
     ('busy', 168, 8), ('rwnd_limited', 176, 8), ('sndbuf_limited', 184, 8), ('delivered', 192, 4), ('bytes_sent', 200, 8),
-    ('bytes_retrans', 208, 8), ('dsack_dups', 216, 4), ('reord_seen', 220, 4), ('rcv_ooopack', 224, 4), ('snd_wnd', 228, 4),
+    ('bytes_retrans', 208, 8), ('dsack_dups', 216, 4), ('reord_seen', 220, 4), ('rcv_ooopack', 224, 4), ('snd_wnd', 228, 4), ('rcv_wnd', 232, 4),
     ('total_rto', 240, 2), ('rto_recoveries', 242, 2), ('rto_time', 244, 4)]}
 OPTIONS = {
     'nodelay': (socket.IPPROTO_TCP, 1), 'maxseg': (socket.IPPROTO_TCP, 2), 'cork': (socket.IPPROTO_TCP, 3), 'keepidle': (socket.IPPROTO_TCP, 4),
@@ -149,6 +149,9 @@ class Case:
         if name in ('inq', 'outq', 'outqnsd'):
             request = {'inq': 0x541b, 'outq': 0x5411, 'outqnsd': 0x894b}[name]
             return struct.unpack('i', fcntl.ioctl(self.sock, request, b'\0\0\0\0'))[0]
+        if name == 'rmem':
+            # SO_MEMINFO: SK_MEMINFO_RMEM_ALLOC.
+            return struct.unpack('I', self.sock.getsockopt(socket.SOL_SOCKET, 55, 4))[0]
         if name == 'poll':
             poll = select.poll()
             poll.register(self.sock, select.POLLIN | select.POLLOUT | select.POLLRDHUP)
