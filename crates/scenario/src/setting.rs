@@ -270,7 +270,7 @@ impl Setting for Sysctls {
             let (name, value) = (name.trim().replace('/', "."), value.trim());
             match stack.set_sysctl(&name.replace('.', "/"), value) {
                 Ok(()) => all.push((name, value.to_owned())),
-                Err(SysctlError::Invalid) => {
+                Err(SysctlError::Invalid | SysctlError::Absent) => {
                     let shown = stack.sysctl(&name.replace('.', "/")).unwrap_or_default().replace('\t', " ");
                     return Err(format!("'{value}' is no value of {name}, which is '{shown}' unless it is set"));
                 }

@@ -13,7 +13,7 @@ pub enum CongestionControl {
 /// How many bits of `eth0`'s address are its network's.
 pub const NETWORK_PREFIX: u8 = 24;
 
-/// Sizes in bytes. `new` gives Linux's values.
+/// Sizes in bytes. `new` gives the values of Linux 6.18.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The address of `eth0`.
@@ -28,7 +28,7 @@ pub struct Config {
     /// tcp_rmem[0] and tcp_wmem[0], which a host that is never short of memory has no use for.
     pub recv_buffer_min: u32,
     pub send_buffer_min: u32,
-    /// First size of a TCP socket's receive buffer, as SO_RCVBUF shows it; the window is half of it (tcp_adv_win_scale 1).
+    /// First size of a TCP socket's receive buffer, in bytes of memory, as SO_RCVBUF shows it; the first window is half of it.
     pub recv_buffer: u32,
     /// First size of a TCP socket's send buffer.
     pub send_buffer: u32,
@@ -79,6 +79,8 @@ pub struct Config {
     pub fin_timeout: SimDuration,
     pub sack: bool,
     pub timestamps: bool,
+    /// Timestamps count from the host's start, not from a random number for each connection (net.ipv4.tcp_timestamps 2).
+    pub timestamps_from_zero: bool,
     pub window_scaling: bool,
     pub slow_start_after_idle: bool,
     pub syn_retries: u32,
@@ -87,7 +89,7 @@ pub struct Config {
     pub synack_retries: u32,
     /// net.ipv4.tcp_retries2.
     pub retries: u32,
-    /// net.ipv4.tcp_orphan_retries (0 in sysctl means 8).
+    /// net.ipv4.tcp_orphan_retries; 0 means 8.
     pub orphan_retries: u32,
 }
 
@@ -105,12 +107,12 @@ impl Config {
             send_buffer: 16_384,
             recv_autotune: true,
             send_autotune: true,
-            recv_buffer_max: 6_291_456,
+            recv_buffer_max: 33_554_432,
             send_buffer_max: 4_194_304,
             udp_recv_buffer: 212_992,
             udp_send_buffer: 212_992,
-            recv_argument_max: 212_992,
-            send_argument_max: 212_992,
+            recv_argument_max: 4_194_304,
+            send_argument_max: 4_194_304,
             ttl: 64,
             keep_idle: SimDuration::from_secs(7200),
             keep_interval: SimDuration::from_secs(75),
@@ -129,6 +131,7 @@ impl Config {
             fin_timeout: SimDuration::from_secs(60),
             sack: true,
             timestamps: true,
+            timestamps_from_zero: false,
             window_scaling: true,
             slow_start_after_idle: true,
             syn_retries: 6,
@@ -136,7 +139,7 @@ impl Config {
             hz: 1000,
             synack_retries: 5,
             retries: 15,
-            orphan_retries: 8,
+            orphan_retries: 0,
         }
     }
 

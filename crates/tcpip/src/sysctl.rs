@@ -16,6 +16,7 @@ enum Form {
     Sizes(fn(&mut Config) -> [&mut u32; 3]),
     Ports,
     Congestion,
+    Timestamps,
 }
 
 const INT_MAX: u64 = i32::MAX as u64;
@@ -48,7 +49,7 @@ const SYSCTLS: &[(&str, Form)] = &[
     ("net/ipv4/tcp_syn_linear_timeouts", Form::Count(0, 127, |c| &mut c.syn_linear_timeouts)),
     ("net/ipv4/tcp_syn_retries", Form::Count(1, 127, |c| &mut c.syn_retries)),
     ("net/ipv4/tcp_synack_retries", Form::Count(0, 255, |c| &mut c.synack_retries)),
-    ("net/ipv4/tcp_timestamps", Form::Flag(2, |c| &mut c.timestamps)),
+    ("net/ipv4/tcp_timestamps", Form::Timestamps),
     ("net/ipv4/tcp_tso_win_divisor", Form::Count(0, 255, |c| &mut c.tso_win_divisor)),
     ("net/ipv4/tcp_window_scaling", Form::Flag(255, |c| &mut c.window_scaling)),
     ("net/ipv4/tcp_wmem", Form::Sizes(|c| [&mut c.send_buffer_min, &mut c.send_buffer, &mut c.send_buffer_max])),
@@ -61,6 +62,8 @@ pub enum SysctlError {
     Unknown,
     /// Linux would refuse the value, too.
     Invalid,
+    /// What the value names is not there.
+    Absent,
 }
 
 /// The names of all settings with an effect, with slashes, in the order of the alphabet.
@@ -87,6 +90,11 @@ impl Config {
             Form::Seconds(_, at) => (at(&mut config).as_nanos() / 1_000_000_000).to_string(),
             Form::Sizes(at) => at(&mut config).map(|size| size.to_string()).join("\t"),
             Form::Ports => format!("{}\t{}", self.ephemeral_ports.0, self.ephemeral_ports.1),
+            Form::Timestamps => match (self.timestamps, self.timestamps_from_zero) {
+                (false, _) => "0".to_owned(),
+                (true, false) => "1".to_owned(),
+                (true, true) => "2".to_owned(),
+            },
             Form::Congestion => match self.congestion_control {
                 CongestionControl::Cubic => "cubic".to_owned(),
                 CongestionControl::Reno => "reno".to_owned(),
@@ -129,8 +137,13 @@ impl Config {
                 self.congestion_control = match value {
                     "cubic" => CongestionControl::Cubic,
                     "reno" => CongestionControl::Reno,
-                    _ => return Err(SysctlError::Invalid),
+                    "" => return Err(SysctlError::Invalid),
+                    _ => return Err(SysctlError::Absent),
                 }
+            }
+            Form::Timestamps => {
+                let form = within(one()?, 0, 2)?;
+                (self.timestamps, self.timestamps_from_zero) = (form > 0, form == 2);
             }
         }
         Ok(())
@@ -149,7 +162,7 @@ mod tests {
             let value = config.sysctl(name).unwrap();
             assert_eq!(config.set_sysctl(name, &value), Ok(()), "{name} {value}");
             assert_eq!(config.sysctl(name), Some(value));
-            assert_eq!(config.set_sysctl(name, "many"), Err(SysctlError::Invalid), "{name}");
+            assert!(config.set_sysctl(name, "many").is_err(), "{name}");
             assert_eq!(config.set_sysctl(name, ""), Err(SysctlError::Invalid), "{name}");
         }
         assert!(names().is_sorted());
@@ -158,7 +171,7 @@ mod tests {
     #[test]
     fn values_are_bounded_as_on_linux() {
         let mut config = Config::new(Ipv4Addr::LOCALHOST);
-        assert_eq!(config.sysctl("net/ipv4/tcp_rmem").as_deref(), Some("4096\t131072\t6291456"));
+        assert_eq!(config.sysctl("net/ipv4/tcp_rmem").as_deref(), Some("4096\t131072\t33554432"));
         assert_eq!(config.sysctl("net/ipv4/tcp_wmem").as_deref(), Some("4096\t16384\t4194304"));
         assert_eq!(config.set_sysctl("net/ipv4/tcp_wmem", "4096 20000 30000\n"), Ok(()));
         assert_eq!((config.send_buffer, config.send_buffer_max), (20_000, 30_000));
@@ -167,10 +180,15 @@ mod tests {
             ("net/ipv4/tcp_syn_retries", "128"),
             ("net/ipv4/tcp_timestamps", "3"),
             ("net/ipv4/ip_local_port_range", "2000 1000"),
-            ("net/ipv4/tcp_congestion_control", "vegas"),
             ("net/core/rmem_max", "100"),
         ] {
             assert_eq!(config.set_sysctl(name, value), Err(SysctlError::Invalid), "{name} {value}");
+        }
+        assert_eq!(config.set_sysctl("net/ipv4/tcp_congestion_control", "vegas"), Err(SysctlError::Absent));
+        assert_eq!(config.sysctl("net/ipv4/tcp_orphan_retries").as_deref(), Some("0"));
+        for form in ["0", "1", "2"] {
+            assert_eq!(config.set_sysctl("net/ipv4/tcp_timestamps", form), Ok(()));
+            assert_eq!(config.sysctl("net/ipv4/tcp_timestamps").as_deref(), Some(form));
         }
         assert_eq!(config.set_sysctl("net/ipv4/tcp_retries1", "3"), Err(SysctlError::Unknown));
     }

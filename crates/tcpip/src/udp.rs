@@ -5,6 +5,8 @@ use crate::addr::{Endpoint, Family};
 use crate::error::SocketError;
 use crate::ports::Hold;
 use crate::socket::{Readiness, Settings};
+use crate::tcp::footprint::Footprint;
+use crate::tcp::send_queue::OVERHEAD;
 use base::SimTime;
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -87,7 +89,8 @@ pub(crate) struct UdpSocket {
 
 /// What a datagram costs in a buffer: its bytes and Linux's bookkeeping (skb->truesize).
 pub(crate) fn cost(len: usize) -> usize {
-    len.next_multiple_of(64) + 768
+    // Beyond a quarter of the largest area, payload lies in pages (__ip_append_data).
+    if len > 16_000 { OVERHEAD + len } else { Footprint::received(len + 28).charge as usize }
 }
 
 impl UdpSocket {
@@ -132,11 +135,13 @@ impl UdpSocket {
 
     /// Queues a datagram; says whether there was room.
     pub fn deliver(&mut self, datagram: Datagram) -> bool {
-        if self.queued > self.settings.recv_buffer as usize {
+        let cost = cost(datagram.bytes.len());
+        // An empty queue takes any.
+        if self.queued > 0 && self.queued + cost > self.settings.recv_buffer as usize {
             self.dropped += 1;
             return false;
         }
-        self.queued += cost(datagram.bytes.len());
+        self.queued += cost;
         self.queue.push_back(datagram);
         true
     }

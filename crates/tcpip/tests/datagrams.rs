@@ -98,7 +98,8 @@ fn a_full_receive_buffer_drops() {
     while read(&mut net, 1, server, 2000).is_ok() {
         got += 1;
     }
-    assert!((100..130).contains(&got), "{got}");
+    // 212,992 bytes of memory at 2,304 each, as on Linux.
+    assert_eq!(got, 92);
     assert_eq!(net.stacks[1].counters().datagram_drops, 1000 - got);
 }
 
@@ -115,7 +116,7 @@ fn a_full_send_buffer_blocks_until_the_interface_takes_packets() {
         }
     };
     assert_eq!(error, SocketError::WouldBlock);
-    assert!((100..130).contains(&sent), "{sent}");
+    assert_eq!(sent, 93);
     assert!(!stack.readiness(client).contains(Readiness::WRITABLE));
     net.flush();
     assert!(net.events[0].iter().any(|(id, ready)| *id == client && ready.contains(Readiness::WRITABLE)));

@@ -286,6 +286,9 @@ fn field(info: &TcpInfo, name: &str) -> u64 {
         "lost" => info.lost.into(),
         "retrans" => info.retrans.into(),
         "pmtu" => info.pmtu.into(),
+        "rcv_ssthresh" => info.rcv_ssthresh.into(),
+        "rcv_space" => info.rcv_space.into(),
+        "rcv_wnd" => info.rcv_wnd.into(),
         "ssthresh" => info.snd_ssthresh.into(),
         "cwnd" => info.snd_cwnd.into(),
         "advmss" => info.advmss.into(),
@@ -530,15 +533,20 @@ impl<'a> Host<'a> {
                 let name = match words[1].as_str() {
                     "quickack" => OptionName::QuickAck,
                     "maxseg" => OptionName::MaxSegment,
+                    "rcvbuf" => OptionName::RecvBuffer,
+                    "rcvlowat" => OptionName::RecvLowWater,
                     other => panic!("{other}: no option that cases ask for"),
                 };
                 match stack.option(socket, name)? {
                     SocketOption::QuickAck(on) => u32::from(on).to_string(),
-                    SocketOption::MaxSegment(mss) => mss.to_string(),
+                    SocketOption::MaxSegment(number)
+                    | SocketOption::RecvBuffer(number)
+                    | SocketOption::RecvLowWater(number) => number.to_string(),
                     other => panic!("{other:?}"),
                 }
             }
             "error" => stack.take_error(socket).map_or("0", errno).to_owned(),
+            "rmem" => stack.describe(now, socket).map_or(0, |listed| listed.recv_memory).to_string(),
             "inq" => stack.readable_bytes(socket).to_string(),
             "outq" => stack.unsent_and_unacknowledged(socket).to_string(),
             "outqnsd" => stack.unsent(socket).to_string(),
@@ -568,10 +576,16 @@ fn poll(ready: Readiness) -> String {
 #[test]
 fn cases_go_as_on_linux() {
     let (_, cases) = table();
+    // A case whose transcript is to be seen.
+    let shown = std::env::var("GNOMON_CASE").ok();
     let mut wrong = 0;
     for case in &cases {
         assert!(!case.recorded.is_empty(), "{}: nothing is recorded", case.name());
-        let found = differences(case, &Host::new(case).play(), TOLERANCE_MS);
+        let lines = Host::new(case).play();
+        if shown.as_deref() == Some(case.name()) {
+            println!("{}", lines.join("\n"));
+        }
+        let found = differences(case, &lines, TOLERANCE_MS);
         if !found.is_empty() {
             wrong += 1;
             println!("{}:\n    {}", case.name(), found.join("\n    "));

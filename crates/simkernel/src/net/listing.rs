@@ -24,9 +24,8 @@ pub fn cookie(id: SocketId) -> u64 {
 /// in the backlog; drops.
 pub fn memory_of(listed: Option<Listed>) -> [u32; 9] {
     let Some(listed) = listed else { return [0; 9] };
-    let is_listener = listed.state == TcpState::Listen;
-    let (held, waiting) = if is_listener { (0, 0) } else { (listed.recv_queue, listed.send_queue) };
-    [held, listed.recv_buffer, waiting, listed.send_buffer, 0, waiting, 0, 0, listed.drops as u32]
+    let Listed { recv_memory, recv_buffer, in_interface, send_buffer, send_memory, drops, .. } = listed;
+    [recv_memory, recv_buffer, in_interface, send_buffer, 0, send_memory, 0, 0, drops as u32]
 }
 
 /// An Internet socket, connection or TIME_WAIT record.

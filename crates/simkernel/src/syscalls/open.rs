@@ -52,7 +52,7 @@ pub fn openat2(ctx: &mut Ctx<'_>, [dirfd, path, how, size, ..]: [u64; 6]) -> Sys
     }
     let more = size as usize - size_of::<OpenHow>();
     let mut rest = vec![0; more];
-    ctx.process.memory.read(how + size_of::<OpenHow>() as u64, &mut rest)?;
+    ctx.process.memory.read(how.wrapping_add(size_of::<OpenHow>() as u64), &mut rest)?;
     if rest.iter().any(|byte| *byte != 0) {
         return Err(Errno::E2BIG.into());
     }

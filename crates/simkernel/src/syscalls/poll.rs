@@ -145,7 +145,8 @@ pub(super) fn select(ctx: &mut Ctx<'_>, [count, read, write, except, timeout, _]
         if time.tv_sec < 0 || time.tv_usec < 0 {
             return Err(Errno::EINVAL.into());
         }
-        let nanos = (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_usec as u64 * 1_000);
+        let micros = (time.tv_sec as u64).saturating_mul(1_000_000).saturating_add(time.tv_usec as u64);
+        let nanos = micros.saturating_mul(1_000);
         Some(SimDuration::from_nanos(nanos))
     };
     let result = select_until(ctx, count, [read, write, except], duration);

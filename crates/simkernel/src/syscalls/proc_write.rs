@@ -10,6 +10,7 @@ use crate::user_io::{ByteSource, UserBuffers};
 use crate::vfs::settings::Settings;
 use linux_abi::Errno;
 use linux_abi::capability::CAP_SYS_RESOURCE;
+use tcpip::sysctl::SysctlError;
 
 /// No more than a page is taken at once, as Linux does here.
 const WRITE_MAX: usize = 4096;
@@ -44,7 +45,10 @@ fn set_setting(ctx: &mut Ctx<'_>, name: &str, bytes: &[u8]) -> Result<(), Errno>
     }
     let value = std::str::from_utf8(bytes).map_err(|_| Errno::EINVAL)?;
     let stack = &mut ctx.kernel.net.stack;
-    stack.set_sysctl(name, value).map_err(|_| Errno::EINVAL)?;
+    stack.set_sysctl(name, value).map_err(|error| match error {
+        SysctlError::Absent => Errno::ENOENT,
+        SysctlError::Invalid | SysctlError::Unknown => Errno::EINVAL,
+    })?;
     let shown = stack.config().sysctl(name).unwrap_or_default();
     ctx.kernel.shared.settings.set(name, shown.as_bytes())
 }

@@ -14,8 +14,6 @@ use linux_abi::time::Timeval;
 use smallvec::SmallVec;
 use zerocopy::IntoBytes;
 
-/// net.core.wmem_max and rmem_max.
-const MAX_BUFFER: usize = 212_992;
 /// SOCK_MIN_SNDBUF and SOCK_MIN_RCVBUF.
 const MIN_SEND: usize = 4608;
 const MIN_RECV: usize = 2304;
@@ -67,8 +65,12 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
         return Err(Errno::EINVAL.into());
     }
     let number: i32 = ctx.process.memory.read_value(value)?;
+    let limits = ctx.kernel.net.stack.config();
+    let most = if option == SO_SNDBUF { limits.send_argument_max } else { limits.recv_argument_max };
+    let forced = matches!(option, SO_SNDBUFFORCE | SO_RCVBUFFORCE);
+    let most = if forced { i32::MAX as u32 / 2 } else { most };
+    let doubled = (number as u32).min(most) as usize * 2;
     let socket = ctx.kernel.unix_socket_mut(id)?;
-    let doubled = (number as u32 as usize).min(MAX_BUFFER) * 2;
     match option {
         SO_SNDBUF | SO_SNDBUFFORCE => socket.send_buffer = doubled.max(MIN_SEND),
         SO_RCVBUF | SO_RCVBUFFORCE => socket.recv_buffer = doubled.max(MIN_RECV),

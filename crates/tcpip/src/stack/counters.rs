@@ -119,6 +119,10 @@ pub struct TcpCounters {
     pub out_of_order: u64,
     pub dsack_received: u64,
     pub challenge_acks: u64,
+    /// The receive buffer was overfull (PruneCalled), and what was dropped because of that: in order, or not.
+    pub pruned: u64,
+    pub dropped_for_memory: u64,
+    pub early_dropped: u64,
     pub keepalive_probes: u64,
     pub window_probes: u64,
     pub aborts_on_timeout: u64,
@@ -140,6 +144,9 @@ impl TcpCounters {
         self.out_of_order += u64::from(counters.out_of_order_in);
         self.dsack_received += u64::from(counters.dsack_duplicates);
         self.challenge_acks += u64::from(counters.challenge_acks);
+        self.pruned += u64::from(counters.pruned);
+        self.dropped_for_memory += u64::from(counters.dropped_for_memory);
+        self.early_dropped += u64::from(counters.early_dropped);
         self.keepalive_probes += u64::from(counters.keepalive_probes);
         self.window_probes += u64::from(counters.window_probes);
         self.aborts_on_timeout += u64::from(counters.abort_on_timeout);

@@ -278,7 +278,8 @@ impl Stack {
     }
 
     pub(super) fn draw(&mut self) -> Draw {
-        Draw { iss: self.rng.next_u32(), ts_offset: self.rng.next_u32(), ip_id: self.rng.next_u32() as u16 }
+        let (iss, offset, ip_id) = (self.rng.next_u32(), self.rng.next_u32(), self.rng.next_u32() as u16);
+        Draw { iss, ts_offset: if self.config.timestamps_from_zero { 0 } else { offset }, ip_id }
     }
 
     fn deliver_udp(&mut self, now: SimTime, packet: Packet, from: Endpoint, to: Endpoint) {

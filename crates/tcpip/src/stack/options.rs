@@ -6,6 +6,7 @@ use crate::error::SocketError;
 use crate::ports::Hold;
 use crate::socket::{OptionName, PMTUDISC_WANT, Settings, SocketId, SocketOption};
 use crate::tcp::connection::Connection;
+use crate::tcp::window::CLAMP_MIN;
 use base::{SimDuration, SimTime};
 
 /// SOCK_MIN_SNDBUF and SOCK_MIN_RCVBUF.
@@ -58,6 +59,7 @@ impl Stack {
     /// setsockopt(2). Errors: `InvalidArgument` for values that Linux refuses, `NoSuchOption` for TCP options of UDP sockets.
     pub fn set_option(&mut self, now: SimTime, id: SocketId, option: SocketOption) -> Result<(), SocketError> {
         let most = (self.config.send_argument_max, self.config.recv_argument_max);
+        let largest = self.config.recv_buffer_max;
         let bound = self.slot_mut(id).is_some() && self.hold_of(id.index) != Hold::None;
         let slot = self.slot_mut(id).ok_or(SocketError::BadSocket)?;
         if bound && matches!(option, SocketOption::V6Only(_)) {
@@ -73,6 +75,12 @@ impl Stack {
         };
         store(settings, option, most)?;
         if stream {
+            if let SocketOption::RecvLowWater(_) = option {
+                // Half of the buffer at most, as large as that may become (tcp_set_rcvlowat).
+                let locked = settings.recv_buffer_locked;
+                let buffer = if locked { settings.recv_buffer } else { largest };
+                settings.recv_low_water = settings.recv_low_water.min(buffer / 2).max(1);
+            }
             // ECN belongs to the stack (__ip_sock_set_tos).
             settings.tos &= !3;
             settings.traffic_class &= !3;
@@ -131,7 +139,7 @@ impl Stack {
             }
             OptionName::NotSentLowWater => SocketOption::NotSentLowWater(s.not_sent_low_water),
             OptionName::Linger2 => SocketOption::Linger2(s.linger2),
-            OptionName::WindowClamp => SocketOption::WindowClamp(s.window_clamp),
+            OptionName::WindowClamp => SocketOption::WindowClamp(conn.map_or(s.window_clamp, |conn| conn.sizing.clamp)),
             OptionName::Congestion => SocketOption::Congestion(s.congestion),
             OptionName::TypeOfService => SocketOption::TypeOfService(s.tos),
             OptionName::TimeToLive => SocketOption::TimeToLive(s.ttl),
@@ -222,7 +230,7 @@ fn store(s: &mut Settings, option: SocketOption, most: (u32, u32)) -> Result<(),
         }
         SocketOption::NotSentLowWater(bytes) => s.not_sent_low_water = bytes,
         SocketOption::Linger2(timeout) => s.linger2 = timeout.min(SimDuration::from_secs(60)),
-        SocketOption::WindowClamp(bytes) => s.window_clamp = bytes,
+        SocketOption::WindowClamp(bytes) => s.window_clamp = if bytes > 0 { bytes.max(CLAMP_MIN) } else { 0 },
         SocketOption::Congestion(kind) => s.congestion = kind,
         SocketOption::TypeOfService(tos) => s.tos = tos,
         SocketOption::TimeToLive(ttl) => {
@@ -251,6 +259,10 @@ fn apply(conn: &mut Connection, now: SimTime, option: SocketOption, settings: Se
             conn.make_room();
         }
         SocketOption::RecvBuffer(_) => conn.sizing.recv_buffer = settings.recv_buffer,
+        SocketOption::RecvLowWater(_) if !settings.recv_buffer_locked => {
+            conn.sizing.hold_at_least(settings.recv_low_water);
+        }
+        SocketOption::WindowClamp(_) => conn.sizing.set_clamp(settings.window_clamp, conn.rcv.window),
         SocketOption::Congestion(kind) => conn.cc.switch(kind, conn.config.hz),
         SocketOption::NoDelay(true) => {
             conn.snd.nagle_off_once = true;

@@ -375,11 +375,14 @@ impl Stack {
             conn.rcv.fin_read |= conn.rcv.fin_received && !peek;
             return Ok(0);
         }
+        let before = conn.rcv.queue.copied();
+        let first = conn.rcv.queue.first_len();
         let taken = conn.rcv.queue.read(max, peek, sink);
         // A read of the last byte takes the FIN behind it along.
         conn.rcv.fin_read |= conn.rcv.fin_received && !peek && conn.rcv.queue.ready_bytes() == 0;
         if !peek && taken > 0 && conn.state != State::Closed {
-            conn.right_size(now);
+            // Of several buffers that are read at once, the first one counts: it still sees the others wait.
+            conn.right_size(now, before + first.min(taken) as u64);
             conn.ack_after_read(taken);
             self.sync(now, id.index);
         }

@@ -4,6 +4,7 @@
 
 use super::connection::Connection;
 use super::rtt::RTO_MIN;
+use super::window::Arrival;
 use base::{SimDuration, SimTime};
 
 const DELAY_MIN: SimDuration = SimDuration::from_millis(40);
@@ -21,6 +22,8 @@ const COMPRESSION_SHARE: u64 = 20;
 /// The smallest segment whose size tells something of the sender's when it is not full, and the least that does so in any case
 /// (TCP_MIN_MSS, TCP_MSS_DEFAULT).
 const TELLING_MIN: usize = 88;
+/// The smallest segment in order that opens the window (tcp_event_data_recv).
+const OPENING_MIN: usize = 128;
 const TELLING: usize = 536;
 
 /// What small segments or PSH since the last acknowledgement told of the end of a write.
@@ -92,7 +95,8 @@ impl Connection {
     /// As many quick acknowledgements as half the window has segments (tcp_incr_quickack).
     fn more_quick_acks(&mut self) {
         let half = self.rcv.window / (2 * self.rcv.mss.max(1));
-        self.acks.quick = self.acks.quick.max(half.clamp(2, QUICK_MAX));
+        let more = if half == 0 { 2 } else { half.min(QUICK_MAX) };
+        self.acks.quick = self.acks.quick.max(more);
     }
 
     /// Something is amiss: the sender wants to know soon (tcp_enter_quickack_mode).
@@ -140,9 +144,10 @@ impl Connection {
     }
 
     /// Data came in order: learns how it is spaced and how large the peer's segments are (tcp_event_data_recv).
-    pub fn note_data(&mut self, now: SimTime, len: usize, push: bool, fin: bool) {
+    pub fn note_data(&mut self, now: SimTime, arrival: &Arrival) {
         self.acks.scheduled = true;
-        self.measure_segment(len, push, push || fin);
+        self.measure_segment(arrival);
+        self.measure_fill(now);
         let gap = now.saturating_since(self.acks.last_data_at);
         let half = |time: SimDuration| SimDuration::from_nanos(time.as_nanos() / 2);
         if self.acks.delay.is_zero() {
@@ -157,14 +162,22 @@ impl Connection {
             self.more_quick_acks();
         }
         self.acks.last_data_at = now;
+        if arrival.len >= OPENING_MIN {
+            self.open_further(arrival, self.rcv.queue.memory());
+        }
     }
 
-    /// tcp_measure_rcv_mss. `ends` says that the segment need not be full.
-    fn measure_segment(&mut self, len: usize, push: bool, ends: bool) {
+    /// tcp_measure_rcv_mss.
+    fn measure_segment(&mut self, arrival: &Arrival) {
+        // What ends a write or the stream need not be full.
+        let (len, ends) = (arrival.segment, arrival.push || arrival.fin);
         let last = std::mem::take(&mut self.acks.last_segment);
         if len >= self.rcv.mss as usize {
+            if len != self.rcv.mss as usize {
+                self.sizing.learn_share(arrival, self.rcv.window);
+            }
             self.rcv.mss = (len as u32).min(self.advertised_payload());
-            if push {
+            if arrival.push {
                 self.acks.pushed = self.acks.pushed.max(Pushed::Once);
             }
             return;
@@ -321,7 +334,7 @@ impl Connection {
         }
         if copied > 0 && !self.read_closed() {
             let open = self.open_window();
-            if 2 * open <= self.sizing.recv_buffer / 2 {
+            if 2 * open <= self.sizing.clamp {
                 let best = self.best_window();
                 if best > 0 && best >= 2 * open {
                     self.ack_now();

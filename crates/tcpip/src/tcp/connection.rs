@@ -167,6 +167,10 @@ pub(crate) struct Counters {
     pub challenge_acks: u32,
     pub keepalive_probes: u32,
     pub window_probes: u32,
+    /// The receive buffer was overfull, and what was dropped because of that: in order, or not.
+    pub pruned: u32,
+    pub dropped_for_memory: u32,
+    pub early_dropped: u32,
     /// It ended before or after the handshake, without a FIN of ours.
     pub failed_attempt: bool,
     pub reset_established: bool,
@@ -253,6 +257,10 @@ impl Connection {
         conn.state = State::SynReceived;
         conn.counters.segments_in = 1;
         conn.take_syn(now, syn);
+        if conn.timestamps_enabled {
+            conn.sizing.expect_stamps();
+            conn.rcv.window = conn.sizing.initial_window();
+        }
         conn
     }
 
@@ -266,7 +274,7 @@ impl Connection {
     ) -> Self {
         let iss = (1 << 32) + u64::from(draw.iss);
         let mss = interface_mss(tuple.family(), interface, &config, &settings);
-        let sizing = Sizing::new(&settings, mss);
+        let sizing = Sizing::new(&config, &settings, mss);
         let (scaling_enabled, timestamps_enabled) = (config.window_scaling, config.timestamps);
         Connection {
             tuple,
@@ -299,7 +307,7 @@ impl Connection {
                 queue: RecvQueue::new(0),
                 window: sizing.initial_window(),
                 wup: 0,
-                scale: if scaling_enabled { Sizing::scale(&config, &settings) } else { 0 },
+                scale: if scaling_enabled { sizing.scale(&config) } else { 0 },
                 mss: 536.min(mss),
                 train_mss: 0,
                 fin_at: None,
@@ -353,6 +361,7 @@ impl Connection {
             self.snd.scale = options.window_scale.unwrap_or(0).min(14);
         } else {
             self.rcv.scale = 0;
+            self.sizing.forgo_scaling();
         }
         if self.timestamps_enabled
             && let Some(stamps) = options.timestamps
@@ -363,7 +372,6 @@ impl Connection {
         // The first guess at the peer's segments (tcp_initialize_rcv_mss).
         let guess = self.advertised_payload().min(self.snd.mss).min(self.rcv.window / 2);
         self.rcv.mss = guess.clamp(88, 536);
-        self.sizing.started(now, self.rcv.queue.next());
     }
 
     /// The options of our own SYN or SYN-ACK.
@@ -390,6 +398,7 @@ impl Connection {
         self.acks.established(now);
         self.snd.last_sent_at = now;
         self.grow_send_buffer();
+        self.sizing.started(now, self.rcv.queue.next(), self.advertised_payload(), self.rcv.window);
         self.arm_keepalive(now);
         self.events |= Readiness::WRITABLE;
         self.wants_transmit = true;
@@ -473,8 +482,7 @@ impl Connection {
             ready |= Readiness::READABLE | Readiness::READ_HANGUP;
         }
         if !matches!(self.state, State::SynSent | State::SynReceived) {
-            let low_water = (self.settings.recv_low_water.max(1) as usize).min(self.sizing.recv_buffer as usize / 2);
-            if self.rcv.queue.ready_bytes() >= low_water {
+            if self.is_readable() {
                 ready |= Readiness::READABLE;
             }
             if self.write_closed() || self.is_writeable() {

@@ -1,6 +1,9 @@
 //! A segment arrives for a connection (RFC 9293 section 3.10.7).
 
 use super::connection::{Connection, Reply, State, extend};
+use super::footprint::Footprint;
+use super::window::Arrival;
+use crate::addr::{Family, Interface};
 use crate::error::SocketError;
 use crate::socket::Readiness;
 use crate::wire::tcp::{TcpFlags, TcpHeader};
@@ -71,7 +74,7 @@ impl Connection {
         let flags = header.flags;
         let seq = extend(self.rcv.queue.next(), header.seq);
         let end = seq + payload.len() as u64 + u64::from(flags.contains(TcpFlags::FIN));
-        if !self.acceptable(now, header, seq, end, payload.len()) {
+        if !self.acceptable(now, header, seq, end) {
             return Reply::Nothing;
         }
         if flags.contains(TcpFlags::RST) {
@@ -116,7 +119,7 @@ impl Connection {
     }
 
     /// PAWS (RFC 7323 section 5.3), then the sequence check of RFC 9293 section 3.4 as Linux makes it.
-    fn acceptable(&mut self, now: SimTime, header: &TcpHeader, seq: u64, end: u64, payload_len: usize) -> bool {
+    fn acceptable(&mut self, now: SimTime, header: &TcpHeader, seq: u64, end: u64) -> bool {
         let reset = header.flags.contains(TcpFlags::RST);
         if let (true, Some(stamps)) = (self.timestamps_enabled, header.options.timestamps) {
             // One tick behind is tolerated (TCP_PAWS_WINDOW).
@@ -133,8 +136,10 @@ impl Connection {
             }
         }
         let window_end = self.rcv.queue.next() + u64::from(self.open_window());
-        let fin_probe = header.flags.contains(TcpFlags::FIN) && payload_len == 0;
-        if end < self.rcv.wup || (seq > window_end && !(fin_probe && seq == self.rcv.queue.next())) {
+        // Beyond the window is nothing welcome, but for a FIN, and what fills the rest of the window if nothing waits to be read (tcp_sequence).
+        let fin = u64::from(header.flags.contains(TcpFlags::FIN));
+        let beyond = end - fin > window_end && (seq > window_end || self.rcv.queue.ready_bytes() > 0);
+        if end < self.rcv.wup || beyond {
             let again = header.flags.contains(TcpFlags::SYN)
                 && self.state == State::SynReceived
                 && seq + 1 == self.rcv.queue.next();
@@ -230,7 +235,7 @@ impl Connection {
     }
 
     /// RFC 9293 section 3.10.7.4, seventh and eighth.
-    fn on_data(&mut self, now: SimTime, header: &TcpHeader, seq: u64, mut payload: Bytes) -> Reply {
+    fn on_data(&mut self, now: SimTime, header: &TcpHeader, seq: u64, payload: Bytes) -> Reply {
         let next = self.rcv.queue.next();
         if self.rcv.fin_received {
             // Nothing can follow a FIN: a retransmission whose acknowledgement was lost.
@@ -259,6 +264,10 @@ impl Connection {
         }
         if !payload.is_empty() {
             self.counters.data_segments_in += self.rcv.segments_of(payload.len());
+            let arrival = self.arrival(header, payload.len());
+            if let Some(stamps) = header.options.timestamps {
+                self.measure_echo(now, stamps.echo, arrival.segment);
+            }
             let limit = next + u64::from(self.open_window());
             if data_end <= next {
                 self.rcv.dsack = Some((seq, data_end));
@@ -267,13 +276,9 @@ impl Connection {
                 // A probe of a closed window, for one: not taken, but answered.
                 self.data_refused();
             } else if seq > next {
-                self.counters.out_of_order_in += self.rcv.segments_of(payload.len());
-                self.acks.scheduled = true;
-                payload.truncate((limit - seq) as usize);
-                self.open_further();
-                self.rcv.dsack = self.rcv.queue.push_early(seq, payload);
+                self.take_early(seq, payload, &arrival);
             } else {
-                self.take_in_order(now, header, seq, payload, limit);
+                self.take_in_order(now, seq, payload, &arrival);
             }
         }
         if self.rcv.fin_at == Some(self.rcv.queue.next()) {
@@ -289,17 +294,58 @@ impl Connection {
         Reply::Nothing
     }
 
-    fn take_in_order(&mut self, now: SimTime, header: &TcpHeader, seq: u64, mut payload: Bytes, limit: u64) {
+    /// What has come with this header, and what it occupies.
+    fn arrival(&self, header: &TcpHeader, len: usize) -> Arrival {
+        let train_mss = usize::from(self.rcv.train_mss);
+        let headers = header.len() + if self.tuple.family() == Family::V6 { 40 } else { 20 };
+        let footprint = match self.interface {
+            Interface::Loopback => Footprint::looped(len),
+            Interface::Ethernet if train_mss > 0 => Footprint::train(len, train_mss, headers),
+            Interface::Ethernet => Footprint::received(headers + len),
+        };
+        Arrival {
+            len,
+            segment: self.rcv.segment_len(len),
+            footprint,
+            push: header.flags.contains(TcpFlags::PSH),
+            fin: header.flags.contains(TcpFlags::FIN),
+        }
+    }
+
+    /// Data beyond a hole (tcp_data_queue_ofo).
+    fn take_early(&mut self, seq: u64, payload: Bytes, arrival: &Arrival) {
+        if !self.make_recv_room(seq) {
+            self.counters.early_dropped += 1;
+            self.events |= Readiness::READABLE;
+            return;
+        }
+        self.counters.out_of_order_in += self.rcv.segments_of(arrival.len);
+        self.acks.scheduled = true;
+        let (held, end) = (self.rcv.queue.memory(), seq + payload.len() as u64);
+        let known = self.rcv.queue.push_early(seq, payload, arrival.footprint);
+        // Without SACK an unchanged window makes the acknowledgement a duplicate, which is what tells the sender.
+        if self.sack_enabled && known != Some((seq, end)) {
+            self.open_further(arrival, held);
+        }
+        self.rcv.dsack = known;
+        if !self.orphan {
+            self.grow_recv_buffer(self.sizing.space());
+        }
+    }
+
+    fn take_in_order(&mut self, now: SimTime, seq: u64, mut payload: Bytes, arrival: &Arrival) {
         let next = self.rcv.queue.next();
-        let len = payload.len();
         if seq < next {
             self.rcv.dsack = Some((seq, next));
             payload = payload.slice((next - seq) as usize..);
         }
-        payload.truncate((limit - next) as usize);
+        if !self.make_recv_room(seq) && self.refuse_for_memory() {
+            self.counters.dropped_for_memory += 1;
+            return;
+        }
         let had_early = self.rcv.queue.has_early();
         self.counters.bytes_received += payload.len() as u64;
-        self.rcv.queue.push_in_order(payload);
+        self.rcv.queue.push_in_order(payload, arrival.footprint);
         if had_early {
             self.counters.bytes_received = self.rcv.queue.next() - self.rcv.irs - 1;
             if !self.rcv.queue.has_early() {
@@ -307,13 +353,8 @@ impl Connection {
                 self.ack_now();
             }
         }
-        if let Some(stamps) = header.options.timestamps {
-            self.measure_recv_rtt(now, stamps.echo, self.rcv.segment_len(len));
-        }
-        let (push, fin) = (header.flags.contains(TcpFlags::PSH), header.flags.contains(TcpFlags::FIN));
-        self.note_data(now, self.rcv.segment_len(len), push, fin);
-        self.open_further();
-        if self.rcv.queue.ready_bytes() >= self.settings.recv_low_water.max(1) as usize {
+        self.note_data(now, arrival);
+        if self.is_readable() {
             self.events |= Readiness::READABLE;
         }
     }

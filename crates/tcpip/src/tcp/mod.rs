@@ -6,6 +6,7 @@ pub(crate) mod acknowledge;
 pub(crate) mod connection;
 pub(crate) mod controller;
 pub(crate) mod cubic;
+pub(crate) mod footprint;
 pub(crate) mod info;
 pub(crate) mod input;
 pub(crate) mod listen;

@@ -1,18 +1,42 @@
 //! Reassembly: what arrived in order and waits for the program, what arrived out of order, and the SACK blocks to report.
 
+use super::footprint::{Footprint, PACKED_PAYLOAD};
 use crate::wire::tcp::SackBlocks;
-use bytes::{Buf, Bytes};
+use bytes::{Buf, Bytes, BytesMut};
 use std::collections::{BTreeMap, VecDeque};
 
 #[derive(Debug)]
+struct Held {
+    bytes: Bytes,
+    /// Of all that were joined with it so far; None where what follows was joined with it, and has that on its account.
+    footprint: Option<Footprint>,
+}
+
+impl Held {
+    fn charge(&self) -> usize {
+        self.footprint.map_or(0, |footprint| footprint.charge as usize)
+    }
+
+    /// Joins `next` with this one, if that can be. Gives what both occupy less than each by itself.
+    fn join(&mut self, next: &mut Held) -> usize {
+        let (Some(mine), Some(theirs)) = (self.footprint, next.footprint) else { return 0 };
+        let Some(joined) = mine.joined(theirs, next.bytes.len()) else { return 0 };
+        self.footprint = None;
+        next.footprint = Some(joined);
+        (mine.charge + theirs.charge - joined.charge) as usize
+    }
+}
+
+#[derive(Debug)]
 pub(crate) struct RecvQueue {
-    ready: VecDeque<Bytes>,
+    ready: VecDeque<Held>,
     ready_bytes: usize,
     /// The next byte expected from the network.
     next: u64,
     /// Disjoint pieces above `next`, by their start.
-    early: BTreeMap<u64, Bytes>,
-    early_bytes: usize,
+    early: BTreeMap<u64, Held>,
+    /// What all of it occupies, in bytes (sk_rmem_alloc).
+    memory: usize,
     /// Up to four ranges to report, the one that changed last first (RFC 2018 section 4).
     reported: Vec<(u64, u64)>,
 }
@@ -24,7 +48,7 @@ impl RecvQueue {
             ready_bytes: 0,
             next: first,
             early: BTreeMap::new(),
-            early_bytes: 0,
+            memory: 0,
             reported: Vec::new(),
         }
     }
@@ -38,9 +62,21 @@ impl RecvQueue {
         self.ready_bytes
     }
 
-    /// All bytes held.
-    pub fn held_bytes(&self) -> usize {
-        self.ready_bytes + self.early_bytes
+    /// Bytes of the first buffer that the program can read: pieces that were joined are one.
+    pub fn first_len(&self) -> usize {
+        let mut total = 0;
+        for held in &self.ready {
+            total += held.bytes.len();
+            if held.footprint.is_some() {
+                break;
+            }
+        }
+        total
+    }
+
+    /// What is held occupies so many bytes (sk_rmem_alloc).
+    pub fn memory(&self) -> usize {
+        self.memory
     }
 
     pub fn has_early(&self) -> bool {
@@ -49,7 +85,7 @@ impl RecvQueue {
 
     /// From the next byte expected to the end of what arrived out of order, in bytes.
     pub fn early_span(&self) -> u64 {
-        self.early.last_key_value().map_or(0, |(start, bytes)| start + bytes.len() as u64 - self.next)
+        self.early.last_key_value().map_or(0, |(start, held)| start + held.bytes.len() as u64 - self.next)
     }
 
     /// The next byte that the program reads.
@@ -65,64 +101,125 @@ impl RecvQueue {
     }
 
     /// Appends bytes that start at `next`, then whatever they connect to.
-    pub fn push_in_order(&mut self, bytes: Bytes) {
-        self.append(bytes);
+    pub fn push_in_order(&mut self, bytes: Bytes, footprint: Footprint) {
+        self.memory += footprint.charge as usize;
+        self.append(Held { bytes, footprint: Some(footprint) });
         if self.early.is_empty() {
             return;
         }
         while let Some(first) = self.early.first_entry()
             && *first.key() <= self.next
         {
-            let (start, mut bytes) = first.remove_entry();
-            self.early_bytes -= bytes.len();
+            let (start, mut held) = first.remove_entry();
             let known = self.next - start;
-            if known < bytes.len() as u64 {
-                bytes.advance(known as usize);
-                self.append(bytes);
+            if known < held.bytes.len() as u64 {
+                held.bytes.advance(known as usize);
+                self.append(held);
+            } else {
+                self.memory -= held.charge();
             }
         }
         let next = self.next;
         self.reported.retain(|range| range.1 > next);
     }
 
-    fn append(&mut self, bytes: Bytes) {
-        self.next += bytes.len() as u64;
-        self.ready_bytes += bytes.len();
-        self.ready.push_back(bytes);
+    fn append(&mut self, mut held: Held) {
+        self.next += held.bytes.len() as u64;
+        self.ready_bytes += held.bytes.len();
+        if let Some(last) = self.ready.back_mut() {
+            self.memory -= last.join(&mut held);
+        }
+        self.ready.push_back(held);
     }
 
     /// Keeps bytes that start above `next`. Gives the range that was known already: all of it, or where it overlaps what is held, as far as that
     /// hangs together (for D-SACK, RFC 2883; tcp_data_queue_ofo).
-    pub fn push_early(&mut self, start: u64, bytes: Bytes) -> Option<(u64, u64)> {
+    pub fn push_early(&mut self, start: u64, bytes: Bytes, footprint: Footprint) -> Option<(u64, u64)> {
         let end = start + bytes.len() as u64;
         let mut at = start;
-        let mut added = false;
         let mut known: Option<(u64, u64)> = None;
+        // The first piece that is new has all of it on its account.
+        let mut account = Some(footprint);
         while at < end {
-            let before = self.early.range(..=at).next_back();
-            if let Some((have, held)) = before
-                && have + held.len() as u64 > at
-            {
-                let held_end = (have + held.len() as u64).min(end);
-                known = match known {
-                    None => Some((at, held_end)),
-                    Some((first, last)) if last >= at => Some((first, held_end)),
-                    other => other,
-                };
-                at = have + held.len() as u64;
-                continue;
+            let before = self.early.range_mut(..=at).next_back();
+            let mut joins = None;
+            if let Some((have, held)) = before {
+                let have_end = have + held.bytes.len() as u64;
+                if have_end > at {
+                    let held_end = have_end.min(end);
+                    known = match known {
+                        None => Some((at, held_end)),
+                        Some((first, last)) if last >= at => Some((first, held_end)),
+                        other => other,
+                    };
+                    at = have_end;
+                    continue;
+                }
+                joins = (have_end == at).then_some(held);
+            }
+            let mut piece = Held { bytes: bytes.clone(), footprint: account.take() };
+            self.memory += piece.charge();
+            if let Some(held) = joins {
+                self.memory -= held.join(&mut piece);
             }
             let stop = self.early.range(at..).next().map_or(end, |(have, _)| end.min(*have));
-            let piece = bytes.slice((at - start) as usize..(stop - start) as usize);
-            self.early_bytes += piece.len();
+            piece.bytes = bytes.slice((at - start) as usize..(stop - start) as usize);
             self.early.insert(at, piece);
             at = stop;
-            added = true;
         }
-        if added {
+        if account.is_none() {
             self.report(start, end);
         }
         known
+    }
+
+    /// Packs what is held into as few areas as hold it (tcp_collapse), if that saves memory.
+    pub fn pack(&mut self) {
+        if self.ready.len() > 1 {
+            let mut packed = VecDeque::new();
+            pack(std::mem::take(&mut self.ready), |_, held| packed.push_back(held));
+            self.ready = packed;
+        }
+        let mut runs: Vec<(u64, Vec<Held>)> = Vec::new();
+        for (start, held) in std::mem::take(&mut self.early) {
+            match runs.last_mut() {
+                Some((first, run)) if *first + run.iter().map(|held| held.bytes.len() as u64).sum::<u64>() == start => {
+                    run.push(held);
+                }
+                _ => runs.push((start, vec![held])),
+            }
+        }
+        for (first, run) in runs {
+            pack(run, |at, held| {
+                self.early.insert(first + at, held);
+            });
+        }
+        self.memory = self.ready.iter().chain(self.early.values()).map(Held::charge).sum();
+    }
+
+    /// Throws away what came out of order beyond `limit`, from the end on, until an eighth of `buffer` is gone and what is left fits
+    /// (tcp_prune_ofo_queue). What the peer was told of it no longer holds. Gives whether anything was thrown away.
+    pub fn prune(&mut self, limit: u64, buffer: usize) -> bool {
+        let mut goal = (buffer / 8) as isize;
+        let mut pruned = false;
+        while let Some(last) = self.early.last_entry()
+            && *last.key() >= limit
+        {
+            let charge = last.remove().charge();
+            self.memory -= charge;
+            goal -= charge as isize;
+            pruned = true;
+            if self.early.is_empty() || goal <= 0 {
+                if self.memory <= buffer {
+                    break;
+                }
+                goal = (buffer / 8) as isize;
+            }
+        }
+        if pruned {
+            self.reported.clear();
+        }
+        pruned
     }
 
     /// Puts the range that holds `[start, end)` first in the report.
@@ -151,17 +248,18 @@ impl RecvQueue {
         let mut at = 0;
         while total < max {
             let Some(front) = self.ready.get_mut(at) else { break };
-            let offered = front.len().min(max - total);
-            let taken = sink(&front[..offered]).min(offered);
+            let offered = front.bytes.len().min(max - total);
+            let taken = sink(&front.bytes[..offered]).min(offered);
             total += taken;
             if peek {
                 at += 1;
             } else {
                 self.ready_bytes -= taken;
-                if taken == front.len() {
+                if taken == front.bytes.len() {
+                    self.memory -= front.charge();
                     self.ready.pop_front();
                 } else {
-                    front.advance(taken);
+                    front.bytes.advance(taken);
                 }
             }
             if taken < offered {
@@ -176,9 +274,40 @@ impl RecvQueue {
     }
 }
 
+/// Copies pieces that follow each other into full areas, where they occupy more than that; gives each with its distance from the first.
+fn pack(pieces: impl IntoIterator<Item = Held>, mut give: impl FnMut(u64, Held)) {
+    let pieces: Vec<Held> = pieces.into_iter().collect();
+    let total: usize = pieces.iter().map(|held| held.bytes.len()).sum();
+    let occupied: usize = pieces.iter().map(Held::charge).sum();
+    let parts = |from: usize| PACKED_PAYLOAD.min(total - from);
+    let starts = || (0..total).step_by(PACKED_PAYLOAD);
+    let packed: usize = starts().map(|from| Footprint::packed(parts(from)).charge as usize).sum();
+    let mut at = 0;
+    if packed >= occupied {
+        for held in pieces {
+            let len = held.bytes.len();
+            give(at, held);
+            at += len as u64;
+        }
+        return;
+    }
+    let mut all = BytesMut::with_capacity(total);
+    pieces.iter().for_each(|held| all.extend_from_slice(&held.bytes));
+    let all = all.freeze();
+    for from in starts() {
+        let bytes = all.slice(from..from + parts(from));
+        let footprint = Some(Footprint::packed(bytes.len()));
+        give(from as u64, Held { bytes, footprint });
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn small() -> Footprint {
+        Footprint::packed(1000)
+    }
 
     fn read_all(queue: &mut RecvQueue) -> Vec<u8> {
         let mut out = Vec::new();
@@ -194,17 +323,16 @@ mod tests {
         let text = b"0123456789abcdefghij";
         let piece = |from: usize, to: usize| Bytes::copy_from_slice(&text[from..to]);
         let mut queue = RecvQueue::new(1000);
-        assert_eq!(queue.push_early(1005, piece(5, 8)), None);
-        assert_eq!(queue.push_early(1012, piece(12, 15)), None);
+        assert_eq!(queue.push_early(1005, piece(5, 8), small()), None);
+        assert_eq!(queue.push_early(1012, piece(12, 15), small()), None);
         assert_eq!(queue.reported(), &[(1012, 1015), (1005, 1008)]);
         // The first overlap is what is told.
-        assert_eq!(queue.push_early(1004, piece(4, 14)), Some((1005, 1008)));
+        assert_eq!(queue.push_early(1004, piece(4, 14), small()), Some((1005, 1008)));
         assert_eq!(queue.reported(), &[(1004, 1015)]);
-        assert_eq!(queue.held_bytes(), 11);
-        queue.push_in_order(piece(0, 4));
+        queue.push_in_order(piece(0, 4), small());
         assert_eq!(queue.next(), 1015);
         assert!(queue.reported().is_empty() && !queue.has_early());
-        queue.push_in_order(piece(15, 20));
+        queue.push_in_order(piece(15, 20), small());
         assert_eq!(read_all(&mut queue), text);
         assert_eq!(queue.copied(), 1020);
     }
@@ -212,8 +340,8 @@ mod tests {
     #[test]
     fn peek_leaves_and_partial_reads_split() {
         let mut queue = RecvQueue::new(0);
-        queue.push_in_order(Bytes::from_static(b"abc"));
-        queue.push_in_order(Bytes::from_static(b"def"));
+        queue.push_in_order(Bytes::from_static(b"abc"), small());
+        queue.push_in_order(Bytes::from_static(b"def"), small());
         let mut seen = Vec::new();
         let peeked = queue.read(4, true, &mut |bytes| {
             seen.extend_from_slice(bytes);

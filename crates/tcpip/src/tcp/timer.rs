@@ -270,7 +270,16 @@ impl Connection {
             }
             State::SynReceived => self.timers.timeouts >= config.synack_retries,
             _ if !user.is_zero() => false,
-            _ => elapsed >= patience(if self.orphan { config.orphan_retries } else { config.retries }),
+            _ => elapsed >= patience(self.retries()),
+        }
+    }
+
+    /// How often in vain something is sent before the connection is given up (tcp_orphan_retries).
+    fn retries(&self) -> u32 {
+        match (self.orphan, self.config.orphan_retries) {
+            (false, _) => self.config.retries,
+            (true, 0) => 8,
+            (true, retries) => retries,
         }
     }
 
@@ -280,7 +289,7 @@ impl Connection {
         }
         let elapsed = now.saturating_since(self.timers.window_probes_since);
         let user = self.settings.user_timeout;
-        let limit = if self.orphan { self.config.orphan_retries } else { self.config.retries };
+        let limit = self.retries();
         if (!user.is_zero() && elapsed >= user) || self.timers.window_probes >= limit {
             return self.fail(SocketError::TimedOut);
         }
