@@ -150,9 +150,10 @@ fn experiment(way: &Way, sizes: &[&[u64]]) -> String {
         format!("    - {{ path: curl, args: -q -s -S -K ../../../curlrc{files}, start_time: {start} s }}\n")
     };
     let downloads: String = sizes.iter().enumerate().map(download).collect();
-    // Half of the buffer is the window (net.ipv4.tcp_adv_win_scale of 1).
+    // A full segment occupies 2,304 bytes, so that 160 of 256 bytes of the buffer are window.
     let buffer = way.window.map_or(String::new(), |window| {
-        format!(", socket_recv_buffer: {} B, socket_recv_autotune: false", 2 * window * SEGMENT)
+        let memory = (window * SEGMENT * 256).div_ceil(160);
+        format!(", socket_recv_buffer: {memory} B, socket_recv_autotune: false")
     });
     let Way { latency_ms, server_mbit, client_mbit, .. } = way;
     format!(

@@ -4,16 +4,16 @@ use crate::bare::BareHost;
 use crate::machine;
 use crate::native;
 use base::wall::WallClock;
-use base::{HostId, SeedTree, SimTime};
+use base::{HostId, SimTime};
 use guest::{Counters, Worker, counters};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use serde_json::{Value, json};
 use simkernel::exec::ProcessSpec;
 use simkernel::host::Addresses;
-use simkernel::{HostConfig, HostName, Kernel, NetworkSettings};
+use simkernel::{HostConfig, HostName, Kernel};
 use std::net::Ipv4Addr;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Barrier;
 
 /// 11.0.0.1, as runs have it.
@@ -60,16 +60,12 @@ struct WholeHost {
 
 impl WholeHost {
     fn new(host: u32, hosts: u32, program: &str, data: &str) -> WholeHost {
-        let data = PathBuf::from(data);
-        let host_dir = data.join("hosts").join(format!("host{host}"));
-        std::fs::create_dir_all(&host_dir).expect("a directory for the host");
         let names: Vec<HostName> = (0..hosts)
             .map(|host| HostName {
                 name: format!("host{host}"),
                 addresses: Addresses { v4: Ipv4Addr::from(FIRST_ADDRESS + host), v6: None },
             })
             .collect();
-        let own = names[host as usize].clone();
         let spec = ProcessSpec {
             path: program.as_bytes().to_vec(),
             name: "program".to_owned(),
@@ -79,27 +75,10 @@ impl WholeHost {
             kill_at_call: None,
             credentials: Default::default(),
         };
-        let config = HostConfig {
-            id: HostId(host),
-            name: own.name,
-            addresses: own.addresses,
-            data_dir: data,
-            host_dir,
-            network: NetworkSettings::new(&names),
-            hosts: names.into_iter().collect(),
-            seeds: SeedTree::new(1),
-            call_cost: None,
-            computing: Default::default(),
-            crash_reports: false,
-            debug: None,
-            strace_live: false,
-            show_outputs: false,
-            output_limit: None,
-            strace: None,
-            start_date: base::StartDate::default(),
-            real_descriptors: GUEST_DESCRIPTORS / hosts as usize,
-            open_files: 1024,
-        };
+        let own = &names[host as usize];
+        let plain = HostConfig::plain(HostId(host), own, &names, Path::new(data));
+        std::fs::create_dir_all(&plain.host_dir).expect("a directory for the host");
+        let config = HostConfig { real_descriptors: GUEST_DESCRIPTORS / hosts as usize, ..plain };
         WholeHost { kernel: Kernel::new(config), spec }
     }
 

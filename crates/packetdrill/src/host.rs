@@ -1,10 +1,10 @@
 //! One simulated host, whose two threads make the calls of packetdrill's two.
 
 use crate::settings::Settings;
-use base::{HostId, SeedTree, SimDuration, SimTime, StartDate};
+use base::{HostId, SimDuration, SimTime};
 use guest::Worker;
 use linux_abi::nr;
-use simkernel::host::{Addresses, ComputingRules};
+use simkernel::host::Addresses;
 use simkernel::{Ctx, HostConfig, HostName, Kernel, NetworkSettings, ThreadState, Tid, Wake};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -231,27 +231,8 @@ fn config(settings: &Settings) -> HostConfig {
     for (at, (v4, v6)) in REMOTE.into_iter().enumerate() {
         names.push(HostName { name: format!("remote{at}"), addresses: Addresses { v4, v6: Some(v6) } });
     }
-    let host_dir = settings.folder.join("hosts/host");
-    std::fs::create_dir_all(&host_dir).expect("a folder");
-    HostConfig {
-        id: HostId(0),
-        name: "host".to_owned(),
-        addresses: own,
-        data_dir: settings.folder.clone(),
-        host_dir,
-        network: NetworkSettings { stack: settings.stack(), ..NetworkSettings::new(&names) },
-        hosts: names.into_iter().collect(),
-        seeds: SeedTree::new(1),
-        start_date: StartDate::default(),
-        call_cost: None,
-        computing: ComputingRules::default(),
-        crash_reports: false,
-        debug: None,
-        strace_live: false,
-        show_outputs: false,
-        output_limit: None,
-        strace: None,
-        real_descriptors: 16,
-        open_files: 256,
-    }
+    let plain = HostConfig::plain(HostId(0), &names[0], &names, &settings.folder);
+    std::fs::create_dir_all(&plain.host_dir).expect("a folder");
+    let network = NetworkSettings { stack: settings.stack(), ..plain.network };
+    HostConfig { network, real_descriptors: 16, ..plain }
 }

@@ -129,6 +129,32 @@ impl Default for ComputingRules {
 pub const DATA_DIRECTORY: &str = "/gnomon-run/data";
 
 impl HostConfig {
+    /// The host `own` among `names`, with a folder of its name below `data_dir` (which is not made): no option is set, no call takes time, nothing
+    /// is recorded.
+    pub fn plain(id: HostId, own: &HostName, names: &[HostName], data_dir: &Path) -> Self {
+        HostConfig {
+            id,
+            name: own.name.clone(),
+            addresses: own.addresses,
+            data_dir: data_dir.to_path_buf(),
+            host_dir: data_dir.join("hosts").join(&own.name),
+            hosts: names.iter().cloned().collect(),
+            network: NetworkSettings::new(names),
+            seeds: SeedTree::new(1),
+            start_date: StartDate::default(),
+            call_cost: None,
+            computing: ComputingRules::default(),
+            crash_reports: false,
+            debug: None,
+            strace_live: false,
+            show_outputs: false,
+            output_limit: None,
+            strace: None,
+            real_descriptors: 4,
+            open_files: 1024,
+        }
+    }
+
     /// Where guests see what lies at `real` in the run's directory; other paths are the same for them.
     pub fn shown(&self, real: &Path) -> PathBuf {
         match real.strip_prefix(&self.data_dir) {

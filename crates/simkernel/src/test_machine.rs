@@ -2,7 +2,7 @@
 //! code.
 
 use crate::ctx::Ctx;
-use crate::host::{Addresses, ComputingRules, NetworkSettings};
+use crate::host::Addresses;
 use crate::ids::{Pid, Tid};
 use crate::kernel::Kernel;
 use crate::outcome::Outcome;
@@ -10,12 +10,13 @@ use crate::process::{ExitStatus, Process};
 use crate::shared::{Memory, Place};
 use crate::thread::Thread;
 use crate::{HostConfig, HostName, syscalls};
-use base::{HostId, SeedTree, SimDuration, SimTime};
+use base::{HostId, SimDuration, SimTime};
 use guest::AddressSpace;
 use linux_abi::sockaddr::SockaddrIn;
 use linux_abi::socket::*;
 use linux_abi::{Errno, nr};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -43,26 +44,11 @@ impl Machine {
         guest::map_arenas().unwrap();
         let names = [A, B]
             .map(|address| HostName { name: format!("host{}", address.octets()[3]), addresses: addresses_of(address) });
+        let own = HostName { name: format!("host{}", address.octets()[3]), addresses: addresses_of(address) };
+        let id = HostId(HOSTS.fetch_add(1, Ordering::Relaxed));
         let config = HostConfig {
-            id: HostId(HOSTS.fetch_add(1, Ordering::Relaxed)),
-            name: format!("host{}", address.octets()[3]),
-            addresses: addresses_of(address),
-            data_dir: "/nonexistent".into(),
-            host_dir: "/nonexistent".into(),
             hosts: vec![names[0].clone(); 1000].into_iter().collect(),
-            network: NetworkSettings::new(&names),
-            seeds: SeedTree::new(1),
-            call_cost: None,
-            computing: ComputingRules::default(),
-            crash_reports: false,
-            debug: None,
-            strace_live: false,
-            show_outputs: false,
-            output_limit: None,
-            strace: None,
-            start_date: base::StartDate::default(),
-            real_descriptors: 4,
-            open_files: 1024,
+            ..HostConfig::plain(id, &own, &names, Path::new("/nonexistent"))
         };
         let mut kernel = Kernel::new(config);
         let memory = AddressSpace::new(&mut kernel.region).unwrap();

@@ -1,10 +1,10 @@
 //! A simulated host with one process, whose threads make calls by hand.
 
 use crate::folder;
-use base::{HostId, SeedTree, SimDuration, SimTime, StartDate};
+use base::{HostId, SimDuration, SimTime};
 use guest::Worker;
-use simkernel::host::{Addresses, ComputingRules};
-use simkernel::{Ctx, HostConfig, HostName, Kernel, NetworkSettings, ThreadState, Tid};
+use simkernel::host::Addresses;
+use simkernel::{Ctx, HostConfig, HostName, Kernel, ThreadState, Tid};
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
@@ -127,27 +127,7 @@ fn config(data: &Path) -> HostConfig {
         v6: Some(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0xb00, last.into())),
     };
     let names = [1, 2].map(|last| HostName { name: format!("host{last}"), addresses: addresses(last) });
-    let host_dir = data.join("hosts/one");
-    std::fs::create_dir_all(&host_dir).expect("a folder");
-    HostConfig {
-        id: HostId(0),
-        name: "host1".to_owned(),
-        addresses: addresses(1),
-        data_dir: data.to_path_buf(),
-        host_dir,
-        network: NetworkSettings::new(&names),
-        hosts: names.into_iter().collect(),
-        seeds: SeedTree::new(1),
-        start_date: StartDate::default(),
-        call_cost: None,
-        computing: ComputingRules::default(),
-        crash_reports: false,
-        debug: None,
-        strace_live: false,
-        show_outputs: false,
-        output_limit: None,
-        strace: None,
-        real_descriptors: 16,
-        open_files: 256,
-    }
+    let plain = HostConfig::plain(HostId(0), &names[0], &names, data);
+    std::fs::create_dir_all(&plain.host_dir).expect("a folder");
+    HostConfig { real_descriptors: 16, open_files: 256, ..plain }
 }

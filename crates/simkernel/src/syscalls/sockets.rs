@@ -334,5 +334,6 @@ fn read_timeout(ctx: &Ctx<'_>, address: u64) -> Result<Option<SimDuration>, Outc
     if time.tv_sec < 0 || !(0..1_000_000_000).contains(&time.tv_nsec) {
         return Err(Errno::EINVAL.into());
     }
-    Ok(Some(SimDuration::from_nanos((time.tv_sec as u64).saturating_mul(1_000_000_000) + time.tv_nsec as u64)))
+    let seconds = SimDuration::from_nanos((time.tv_sec as u64).saturating_mul(1_000_000_000));
+    Ok(Some(seconds.saturating_add(SimDuration::from_nanos(time.tv_nsec as u64))))
 }

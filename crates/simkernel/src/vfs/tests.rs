@@ -4,45 +4,22 @@ use super::synthetic::View;
 use super::walk::Node;
 use super::*;
 use crate::files::FileTable;
-use crate::host::HostConfig;
+use crate::host::{HostConfig, HostName};
 use crate::ids::IdTable;
 use crate::process::Process;
 use crate::shared::Shared;
+use crate::test_machine::addresses_of;
 use crate::thread::Thread;
 use crate::tty::Terminals;
-use base::{HostId, SeedTree};
+use base::HostId;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 pub(crate) fn config(data_dir: &Path) -> HostConfig {
-    HostConfig {
-        id: HostId(0),
-        name: "alpha".to_owned(),
-        addresses: crate::test_machine::addresses_of([11, 0, 0, 1].into()),
-        data_dir: data_dir.to_owned(),
-        host_dir: data_dir.join("hosts/alpha"),
-        hosts: [crate::host::HostName {
-            name: "alpha".to_owned(),
-            addresses: crate::test_machine::addresses_of([11, 0, 0, 1].into()),
-        }]
-        .into_iter()
-        .collect(),
-        network: crate::host::NetworkSettings::new(&[]),
-        seeds: SeedTree::new(1),
-        start_date: base::StartDate::default(),
-        real_descriptors: 4,
-        open_files: 1024,
-        call_cost: None,
-        computing: Default::default(),
-        crash_reports: false,
-        debug: None,
-        strace_live: false,
-        show_outputs: false,
-        output_limit: None,
-        strace: None,
-    }
+    let alpha = HostName { name: "alpha".to_owned(), addresses: addresses_of([11, 0, 0, 1].into()) };
+    HostConfig::plain(HostId(0), &alpha, std::slice::from_ref(&alpha), data_dir)
 }
 
 /// A run's directory that vanishes with the test.
