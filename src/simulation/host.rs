@@ -6,7 +6,7 @@ use super::worker::SimWorker;
 use base::map::FastMap;
 use base::{HostId, Rng, SimDuration, SimTime};
 use engine::{EventKey, EventQueue, Outbox};
-use interface::{Counters, Departure, Frame, Interface};
+use interface::{Counters, Departure, Frame, Interface, Verdict};
 use recorder::log::Level;
 use recorder::{Traffic, TrafficMeter, record};
 use simkernel::exec::ProcessSpec;
@@ -297,7 +297,15 @@ impl SimHost {
     fn transmit(&mut self, now: SimTime, outbox: &mut Outbox<InFlight>, worker: &mut SimWorker) {
         loop {
             while let Some(departing) = self.kernel.net.stack.poll_departure() {
-                self.interface.send(now, Frame::from(departing));
+                let flow = departing.flow;
+                match (self.interface.send(now, Frame::from(departing)), flow) {
+                    (Verdict::Refused(frame), _) => {
+                        let Frame { flow, charge, packet, .. } = *frame;
+                        self.kernel.net.stack.refused(now, flow, &packet, charge as usize);
+                    }
+                    (Verdict::Congested, Some(flow)) => self.kernel.net.stack.congested(flow),
+                    _ => {}
+                }
             }
             while let Some(departure) = self.interface.poll_departure(now) {
                 self.tap.outbound(now, &departure.packet, worker);

@@ -2,7 +2,7 @@
 
 use crate::downlink::Downlink;
 use crate::frame::Frame;
-use crate::qdisc::Discipline;
+use crate::qdisc::{Discipline, Verdict};
 use crate::uplink::{Completion, Uplink};
 use crate::wire::share;
 use base::{Bandwidth, SimDuration, SimTime};
@@ -94,9 +94,9 @@ impl Interface {
         [self.uplink.next_deadline(), self.next_delivery()].into_iter().flatten().min()
     }
 
-    /// Takes a packet from the stack. The queue discipline decides what becomes of it.
-    pub fn send(&mut self, now: SimTime, frame: Frame) {
-        self.uplink.send(now, frame);
+    /// Takes a packet from the stack. The queue discipline decides what becomes of it, and tells at once.
+    pub fn send(&mut self, now: SimTime, frame: Frame) -> Verdict {
+        self.uplink.send(now, frame)
     }
 
     /// The next packet that goes onto the line. To be called after `send`, and at deadlines, until there is none.
@@ -140,7 +140,7 @@ impl Interface {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::qdisc::tests::{frame, ms, us};
+    use crate::qdisc::tests::{frame, ms, taken, us};
 
     fn interface(up: u64, down: u64) -> Interface {
         Interface::new(Config {
@@ -162,7 +162,7 @@ mod tests {
     fn a_packet_takes_the_slower_line_once() {
         let mut sender = interface(10_000_000, 1_000_000);
         let mut receiver = interface(1_000_000, 1_000_000);
-        sender.send(ms(1), frame(1, 1_500, 0));
+        taken(sender.send(ms(1), frame(1, 1_500, 0)));
         let left = sent(&mut sender, ms(1)).remove(0);
         assert_eq!((left.at, left.serialized), (us(2_200), SimDuration::from_micros(1_200)));
         let arrival = left.at + SimDuration::from_millis(50);
@@ -190,7 +190,7 @@ mod tests {
         };
         let slow = Config { down: Bandwidth::from_bits_per_sec(500_000), ..config };
         let (mut sender, mut receiver) = (Interface::new(config), Interface::new(slow));
-        (0..4).for_each(|i| sender.send(us(100), frame(1, 1_500, i)));
+        (0..4).for_each(|i| taken(sender.send(us(100), frame(1, 1_500, i))));
         let mut left = sent(&mut sender, us(100));
         while let Some(next) = sender.next_deadline() {
             left.extend(sent(&mut sender, next));
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn what_is_dropped_is_counted_in_both_directions() {
         let mut interface = interface(1_000_000, 1_000_000);
-        (0..10_300).for_each(|i| interface.send(SimTime::ZERO, frame(u64::from(i) % 50, 100, i)));
+        (0..10_300).for_each(|i| drop(interface.send(SimTime::ZERO, frame(u64::from(i) % 50, 100, i))));
         // 31 of 100 bytes fill 24 ms of the line; the others are 29 too many for fq_codel, which drops 64 then.
         assert_eq!(interface.counters().dropped, 64);
         let packet = frame(1, 1_500, 0).packet;

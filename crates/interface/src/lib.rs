@@ -5,9 +5,9 @@
 //! A packet's way through it, and the calls in their order:
 //!
 //! 1. The host's stack gives a packet, which [`Interface::send`] takes as a [`Frame`]. A queue discipline keeps it while the line is
-//!    busy; [`Interface::poll_departure`] gives what goes onto the line, with the time of its last bit, and
-//!    [`Interface::poll_completion`] tells its socket when it is gone. Whoever carries it decides whether and when it arrives at the
-//!    other host.
+//!    busy, or has no room for it, which the stack is told; [`Interface::poll_departure`] gives what goes onto the line, with the time
+//!    of its last bit, and [`Interface::poll_completion`] tells its socket when it is gone. Whoever carries it decides whether and
+//!    when it arrives at the other host.
 //! 2. There, [`Interface::receive`] takes it at the last router before the downlink, and [`Interface::poll_delivery`] gives it when
 //!    the host has it.
 //!
@@ -25,5 +25,5 @@ mod wire;
 
 pub use frame::Frame;
 pub use interface::{Config, Counters, Departure, Interface, Model};
-pub use qdisc::Discipline;
+pub use qdisc::{Discipline, Verdict};
 pub use uplink::Completion;

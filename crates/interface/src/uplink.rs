@@ -9,7 +9,7 @@
 
 use crate::frame::Frame;
 use crate::interface::{Config, Model};
-use crate::qdisc::Queue;
+use crate::qdisc::{Queue, Verdict};
 use crate::token_bucket::TokenBucket;
 use crate::wire::{MTU_BYTES, Wire};
 use base::{SimDuration, SimTime};
@@ -96,16 +96,21 @@ impl Uplink {
         }
     }
 
-    /// Takes a frame of the stack. Calls must come in the order of time.
-    pub(crate) fn send(&mut self, now: SimTime, frame: Frame) {
+    /// Takes a frame of the stack, or does not. Calls must come in the order of time.
+    pub(crate) fn send(&mut self, now: SimTime, frame: Frame) -> Verdict {
         if now < self.bootstrap_end {
             self.depart_all(now, frame);
         } else if self.takes(now) && self.queue.may_bypass(now, &frame) {
             self.put(now, frame);
         } else {
-            self.queue.enqueue(now, frame, &mut self.dropped);
+            let verdict = self.queue.enqueue(now, frame, &mut self.dropped);
+            if let Verdict::Refused(frame) = &verdict {
+                self.drops += frame.packet.segments() as u64;
+            }
             self.forget_dropped(now);
+            return verdict;
         }
+        Verdict::Taken
     }
 
     /// The next packet that goes onto the line, with the moment at which its last bit has left.
@@ -123,7 +128,7 @@ impl Uplink {
         self.departing.pop_front()
     }
 
-    /// Packets that the queue has dropped.
+    /// Packets that the queue has dropped, or not taken.
     pub(crate) fn drops(&self) -> u64 {
         self.drops
     }
@@ -213,8 +218,8 @@ impl Uplink {
 
     /// Counts what was dropped, and tells the owners.
     fn forget_dropped(&mut self, now: SimTime) {
-        self.drops += self.dropped.len() as u64;
         for frame in self.dropped.drain(..) {
+            self.drops += frame.packet.segments() as u64;
             if let Some(done) = Completion::of(&frame) {
                 self.completions.push_front((now, done));
             }
@@ -246,7 +251,7 @@ impl Uplink {
 mod tests {
     use super::*;
     use crate::qdisc::Discipline;
-    use crate::qdisc::tests::{frame, ms, socket, train, us};
+    use crate::qdisc::tests::{frame, ms, numbers, rejected, socket, taken, train, us};
     use base::Bandwidth;
 
     const MBIT: Bandwidth = Bandwidth::from_bits_per_sec(1_000_000);
@@ -285,7 +290,7 @@ mod tests {
         use Discipline::{Fifo, Fq, FqCodel, PfifoFast, RoundRobin};
         for discipline in [Fifo, RoundRobin, PfifoFast, FqCodel, Fq] {
             let mut up = uplink(GBIT, discipline);
-            (0..90).for_each(|i| up.send(us(5), frame(u64::from(i % 3), 1_500, i)));
+            (0..90).for_each(|i| taken(up.send(us(5), frame(u64::from(i % 3), 1_500, i))));
             let seen = run(&mut up, us(5), ms(100));
             let times: Vec<SimTime> = seen.iter().map(|(at, _)| *at).collect();
             let expected: Vec<SimTime> = (1..=90).map(|i| us(5 + 12 * i)).collect();
@@ -297,7 +302,7 @@ mod tests {
     #[test]
     fn the_line_takes_a_millisecond_in_advance_and_again_when_half_is_gone() {
         let mut up = uplink(GBIT, Discipline::Fifo);
-        (0..400).for_each(|i| up.send(SimTime::ZERO, frame(1, 1_250, i)));
+        (0..400).for_each(|i| taken(up.send(SimTime::ZERO, frame(1, 1_250, i))));
         // 10 us each: one more than fits into a millisecond.
         let taken = std::iter::from_fn(|| up.poll(SimTime::ZERO)).count();
         assert_eq!((taken, up.next_deadline()), (101, Some(us(505))));
@@ -307,7 +312,7 @@ mod tests {
     #[test]
     fn a_slow_line_takes_two_packets_in_advance() {
         let mut up = uplink(MBIT, Discipline::Fifo);
-        (0..10).for_each(|i| up.send(SimTime::ZERO, frame(1, 1_500, i)));
+        (0..10).for_each(|i| taken(up.send(SimTime::ZERO, frame(1, 1_500, i))));
         assert_eq!(std::iter::from_fn(|| up.poll(SimTime::ZERO)).count(), 3);
         assert_eq!(up.next_deadline(), Some(ms(18)));
         assert_eq!(run(&mut up, ms(18), ms(1_000)).last(), Some(&(ms(120), 9)));
@@ -318,8 +323,8 @@ mod tests {
     fn a_small_packet_waits_its_turn() {
         for (discipline, place) in [(Discipline::Fifo, 100), (Discipline::FqCodel, 4), (Discipline::RoundRobin, 4)] {
             let mut up = uplink(MBIT, discipline);
-            (0..100).for_each(|i| up.send(SimTime::ZERO, frame(1, 1_500, i)));
-            up.send(SimTime::ZERO, frame(2, 52, 100));
+            (0..100).for_each(|i| taken(up.send(SimTime::ZERO, frame(1, 1_500, i))));
+            taken(up.send(SimTime::ZERO, frame(2, 52, 100)));
             let seen = run(&mut up, SimTime::ZERO, ms(5_000));
             assert_eq!(seen.iter().position(|(_, number)| *number == 100), Some(place), "{discipline:?}");
         }
@@ -329,7 +334,7 @@ mod tests {
     fn pacing_leaves_the_line_idle() {
         let mut up = uplink(GBIT, Discipline::Fq);
         for i in 0..5u32 {
-            up.send(us(1), Frame { not_before: ms(u64::from(i) + 1), ..frame(1, 1_500, i) });
+            taken(up.send(us(1), Frame { not_before: ms(u64::from(i) + 1), ..frame(1, 1_500, i) }));
         }
         let seen = run(&mut up, us(1), ms(50));
         let expected: Vec<(SimTime, u32)> = (0..5).map(|i| (us(1_000 * (u64::from(i) + 1) + 12), i)).collect();
@@ -337,16 +342,16 @@ mod tests {
     }
 
     #[test]
-    fn owners_hear_of_the_last_bit_and_of_drops() {
+    fn owners_hear_of_the_last_bit() {
         let mut up = uplink(MBIT, Discipline::PfifoFast);
-        (0..1_010).for_each(|i| up.send(SimTime::ZERO, Frame { charge: 2_304, ..frame(u64::from(i), 1_500, i) }));
-        // Three are on the line, a thousand wait, seven are gone.
+        let mut refused = Vec::new();
+        for i in 0..1_010 {
+            rejected(up.send(SimTime::ZERO, Frame { charge: 2_304, ..frame(u64::from(i), 1_500, i) }), &mut refused);
+        }
+        // Three are on the line, a thousand wait, seven are not taken, of which nothing is told later.
+        assert_eq!(numbers(&refused), (1_003..1_010).collect::<Vec<u32>>());
         assert_eq!(up.drops(), 7);
-        let gone: Vec<SocketId> =
-            std::iter::from_fn(|| up.poll_completion(SimTime::ZERO)).map(|done| done.flow).collect();
-        let mut sorted = gone.clone();
-        sorted.sort_unstable();
-        assert_eq!(sorted, (1_003..1_010).map(socket).collect::<Vec<_>>());
+        assert_eq!(up.poll_completion(SimTime::ZERO), None);
         // The first leaves at 12 ms; whoever waits hears of it a little later, since others follow.
         assert_eq!(up.next_completion(), Some(ms(12) + COALESCING));
         assert_eq!(up.poll_completion(ms(11)), None);
@@ -355,16 +360,35 @@ mod tests {
         assert_eq!(rest, 1_003);
         assert_eq!(std::iter::from_fn(|| up.poll_completion(ms(20_000))).count(), 1_002);
         // Nobody wants to know of these.
-        up.send(ms(20_000), frame(1, 1_500, 0));
-        up.send(ms(20_000), Frame { charge: 99, flow: None, ..frame(1, 1_500, 0) });
+        taken(up.send(ms(20_000), frame(1, 1_500, 0)));
+        taken(up.send(ms(20_000), Frame { charge: 99, flow: None, ..frame(1, 1_500, 0) }));
         assert_eq!(up.next_completion(), None);
+    }
+
+    /// fq_codel takes what comes and drops older packets for it; whose those were hears of it as if they had left.
+    #[test]
+    fn owners_hear_of_drops() {
+        let mut up = uplink(MBIT, Discipline::FqCodel);
+        let charged = |flow, i| Frame { charge: 2_304, ..frame(flow, 100, i) };
+        (0..31).for_each(|i| taken(up.send(SimTime::ZERO, charged(9, i))));
+        (0..10_240).for_each(|i| taken(up.send(SimTime::ZERO, charged(1, i))));
+        // The one too many is of the flow that has most.
+        assert!(matches!(up.send(SimTime::ZERO, charged(1, 0)), Verdict::Congested));
+        assert_eq!(up.drops(), 64);
+        let gone: Vec<SocketId> =
+            std::iter::from_fn(|| up.poll_completion(SimTime::ZERO)).map(|done| done.flow).collect();
+        assert_eq!(gone, [socket(1); 64]);
+        // There is room again, and then another flow finds none.
+        (0..63).for_each(|i| taken(up.send(SimTime::ZERO, charged(1, i))));
+        taken(up.send(SimTime::ZERO, charged(2, 0)));
+        assert_eq!(up.drops(), 128);
     }
 
     #[test]
     fn a_train_waits_as_one_and_leaves_as_segments() {
         let mut up = uplink(MBIT, Discipline::FqCodel);
         // The first is taken whole, more than fits into the line's ring; the second one waits whole.
-        (0..2).for_each(|i| up.send(SimTime::ZERO, train(10 * i)));
+        (0..2).for_each(|i| taken(up.send(SimTime::ZERO, train(10 * i))));
         assert_eq!(up.queue.len(), 1);
         let seen = run(&mut up, SimTime::ZERO, ms(500));
         let times = [12_000, 24_000, 25_120, 37_120, 49_120, 50_240];
@@ -388,7 +412,7 @@ mod tests {
             perturbation: 7,
         };
         let mut up = Uplink::new(&config);
-        (0..2).for_each(|i| up.send(SimTime::ZERO, train(10 * i)));
+        (0..2).for_each(|i| taken(up.send(SimTime::ZERO, train(10 * i))));
         let seen = run(&mut up, SimTime::ZERO, ms(500));
         // 125 tokens are left of 1,625; 125 come each millisecond.
         let times = [0, 11, 13, 25, 37, 38];
@@ -400,11 +424,11 @@ mod tests {
         let mut up = bootstrapping_until(us(1), MBIT, Discipline::FqCodel);
         let now = SimTime::from_nanos(999);
         for i in 0..5_000 {
-            up.send(now, frame(1, 1_500, i));
+            taken(up.send(now, frame(1, 1_500, i)));
             assert_eq!(up.poll(now).map(|(at, packet)| (at, packet.ip.id)), Some((now, i)));
         }
         assert_eq!(up.serialization(now, 1_500), SimDuration::ZERO);
-        up.send(us(1), frame(1, 1_500, 0));
+        taken(up.send(us(1), frame(1, 1_500, 0)));
         assert_eq!(up.poll(us(1)).map(|(at, _)| at), Some(us(12_001)));
     }
 }

@@ -31,8 +31,7 @@ pub struct Host {
     results: [u64; 2],
     /// The rooms of both threads, one after the other.
     rooms: u64,
-    /// The device cuts trains itself.
-    offload: bool,
+    settings: Settings,
     /// Packets that have left, and when.
     sent: VecDeque<(SimTime, Vec<u8>)>,
 }
@@ -74,7 +73,7 @@ impl Host {
             threads: vec![main],
             results: [0; 2],
             rooms: 0,
-            offload: settings.offload,
+            settings: settings.clone(),
             sent: VecDeque::new(),
         };
         let anonymous = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
@@ -155,10 +154,16 @@ impl Host {
 
     /// Lets everything happen that can happen now.
     fn settle(&mut self) {
+        let refuses = self.settings.queue_refuses();
         loop {
             self.kernel.settle_network(self.now);
             while let Some(mut departing) = self.kernel.net.stack.poll_departure() {
-                while !self.offload
+                if refuses {
+                    let tcpip::Departing { packet, flow, truesize } = departing;
+                    self.kernel.net.stack.refused(self.now, flow, &packet, truesize);
+                    continue;
+                }
+                while !self.settings.offload
                     && let Some(first) = departing.packet.split_first()
                 {
                     self.leave(&first);

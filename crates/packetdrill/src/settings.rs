@@ -14,6 +14,8 @@ pub struct Settings {
     pub hz: u32,
     /// The device takes trains of segments whole (TSO).
     pub offload: bool,
+    /// The file with the last `tc` command line of the script, once there was one.
+    pub qdisc: PathBuf,
     /// Where sysctls lie as files.
     pub sysctls: PathBuf,
     /// A folder that is the host's own.
@@ -28,6 +30,7 @@ impl Settings {
             mtu: 1500,
             hz: 1000,
             offload: true,
+            qdisc: "/dev/null".into(),
             sysctls: "/proc/sys".into(),
             folder: "/tmp".into(),
         };
@@ -39,6 +42,10 @@ impl Settings {
                 "mtu" => value.parse().map(|mtu| settings.mtu = mtu).is_ok(),
                 "hz" => value.parse().map(|hz| settings.hz = hz).is_ok(),
                 "offload" => value.parse().map(|offload| settings.offload = offload).is_ok(),
+                "qdisc" => {
+                    settings.qdisc = value.into();
+                    true
+                }
                 "sysctls" => {
                     settings.sysctls = value.into();
                     true
@@ -54,6 +61,14 @@ impl Settings {
             }
         }
         Ok(settings)
+    }
+
+    /// Whether the script has given the device a queue without room: `tc qdisc add dev tun0 root pfifo limit 0`.
+    pub fn queue_refuses(&self) -> bool {
+        let command = fs::read_to_string(&self.qdisc).unwrap_or_default();
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let sets = words.iter().any(|word| matches!(*word, "add" | "replace" | "change"));
+        sets && words.windows(2).any(|pair| pair == ["limit", "0"])
     }
 
     /// What the stack is told. A sysctl that it has no knob for is left alone.

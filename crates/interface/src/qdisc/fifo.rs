@@ -1,5 +1,6 @@
 //! First in, first out, with drop-tail.
 
+use super::Verdict;
 use crate::frame::Frame;
 use crate::wire::queue_limit_bytes;
 use base::{Bandwidth, SimTime};
@@ -17,12 +18,13 @@ impl Fifo {
         Fifo { queue: VecDeque::new(), bytes: 0, limit: queue_limit_bytes(rate) }
     }
 
-    pub(crate) fn enqueue(&mut self, _now: SimTime, frame: Frame, dropped: &mut Vec<Frame>) {
+    pub(crate) fn enqueue(&mut self, frame: Frame) -> Verdict {
         if self.bytes + frame.bytes() > self.limit {
-            return dropped.push(frame);
+            return Verdict::Refused(Box::new(frame));
         }
         self.bytes += frame.bytes();
         self.queue.push_back(frame);
+        Verdict::Taken
     }
 
     pub(crate) fn dequeue(&mut self, _now: SimTime, _dropped: &mut Vec<Frame>) -> Option<Frame> {
@@ -39,14 +41,14 @@ impl Fifo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::qdisc::tests::{frame, numbers};
+    use crate::qdisc::tests::{frame, numbers, rejected};
 
     #[test]
     fn the_newest_is_dropped_when_it_is_full() {
         let mut fifo = Fifo::new(Bandwidth::from_bits_per_sec(1_000_000));
         let mut dropped = Vec::new();
         for i in 0..1_005 {
-            fifo.enqueue(SimTime::ZERO, frame(u64::from(i % 7), 1_500, i), &mut dropped);
+            rejected(fifo.enqueue(frame(u64::from(i % 7), 1_500, i)), &mut dropped);
         }
         assert_eq!(numbers(&dropped), [1_000, 1_001, 1_002, 1_003, 1_004]);
         let order: Vec<Frame> = std::iter::from_fn(|| fifo.dequeue(SimTime::ZERO, &mut dropped)).collect();

@@ -4,6 +4,7 @@
 //! Left out, since nothing here asks for it: a limit of rate for all flows (`maxrate`), SO_MAX_PACING_RATE of datagram sockets, marks
 //! of congestion (`ce_threshold`).
 
+use super::Verdict;
 use super::pfifo_fast::{BANDS, band_of};
 use crate::frame::{ETHERNET_HEADER, Frame};
 use crate::wire::MTU_BYTES;
@@ -101,15 +102,16 @@ impl Fq {
         if at_once { Some(SimTime::ZERO) } else { self.delayed.first().map(|(at, _)| *at) }
     }
 
-    pub(crate) fn enqueue(&mut self, now: SimTime, frame: Frame, dropped: &mut Vec<Frame>) {
+    pub(crate) fn enqueue(&mut self, now: SimTime, frame: Frame) -> Verdict {
         let band = band_of(&frame);
         if self.bands[band].packets >= LIMIT || frame.not_before > now + HORIZON {
-            return dropped.push(frame);
+            return Verdict::Refused(Box::new(frame));
         }
         let at = if frame.not_before == SimTime::ZERO { now } else { frame.not_before };
         if self.may_pass(now, at) {
             self.len += 1;
-            return self.fast_lane.push_back(frame);
+            self.fast_lane.push_back(frame);
+            return Verdict::Taken;
         }
         let key = self.key_of(&frame);
         self.forget_idle(now);
@@ -121,7 +123,7 @@ impl Fq {
             next_packet: SimTime::ZERO,
         });
         if flow.queue.len() >= FLOW_LIMIT {
-            return dropped.push(frame);
+            return Verdict::Refused(Box::new(frame));
         }
         if let Place::Detached(since) = flow.place {
             if now.saturating_since(since) > REFILL_DELAY {
@@ -136,6 +138,7 @@ impl Fq {
         let place = flow.queue.partition_point(|(other, _)| *other <= at);
         flow.queue.insert(place, (at, frame));
         self.len += 1;
+        Verdict::Taken
     }
 
     /// Whether a packet need not take turns (fq_fastpath_check).
@@ -262,7 +265,7 @@ impl Fq {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::qdisc::tests::{frame, ms, number, numbers, socket, us};
+    use crate::qdisc::tests::{frame, ms, number, numbers, rejected, socket, taken, us};
     use tcpip::Transport;
     use tcpip::wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
 
@@ -290,7 +293,7 @@ mod tests {
 
     /// Fills the fast lane, so that what comes then takes turns.
     fn occupy(queue: &mut Fq) {
-        (0..8).for_each(|i| queue.enqueue(us(1), segment(99, 100, 900 + i), &mut Vec::new()));
+        (0..8).for_each(|i| taken(queue.enqueue(us(1), segment(99, 100, 900 + i))));
         assert_eq!(queue.fast_lane.len(), FAST_LANE);
     }
 
@@ -300,8 +303,8 @@ mod tests {
         let (mut queue, mut dropped) = queue();
         occupy(&mut queue);
         for i in 0..15 {
-            queue.enqueue(us(1), segment(1, 1_500, i), &mut dropped);
-            queue.enqueue(us(1), segment(2, 1_500, 100 + i), &mut dropped);
+            rejected(queue.enqueue(us(1), segment(1, 1_500, i)), &mut dropped);
+            rejected(queue.enqueue(us(1), segment(2, 1_500, 100 + i)), &mut dropped);
         }
         assert_eq!(take(&mut queue, us(1), 8), (900..908).collect::<Vec<_>>());
         assert_eq!(take(&mut queue, us(1), 20), (0..10).chain(100..110).collect::<Vec<_>>());
@@ -312,13 +315,13 @@ mod tests {
     #[test]
     fn a_packet_waits_for_its_departure_time() {
         let (mut queue, mut dropped) = queue();
-        queue.enqueue(ms(1), paced(1, 0, ms(5)), &mut dropped);
-        queue.enqueue(ms(1), paced(1, 1, ms(6)), &mut dropped);
-        queue.enqueue(ms(1), paced(2, 10, ms(4)), &mut dropped);
+        rejected(queue.enqueue(ms(1), paced(1, 0, ms(5))), &mut dropped);
+        rejected(queue.enqueue(ms(1), paced(1, 1, ms(6))), &mut dropped);
+        rejected(queue.enqueue(ms(1), paced(2, 10, ms(4))), &mut dropped);
         assert_eq!(take(&mut queue, ms(1), 1), [0; 0]);
         assert_eq!(queue.next_time(), Some(ms(4)));
         // Others pass meanwhile.
-        queue.enqueue(ms(2), segment(3, 1_500, 20), &mut dropped);
+        rejected(queue.enqueue(ms(2), segment(3, 1_500, 20)), &mut dropped);
         assert_eq!(queue.next_time(), Some(SimTime::ZERO));
         assert_eq!(take(&mut queue, ms(2), 5), [20]);
         assert_eq!(take(&mut queue, ms(4), 5), [10]);
@@ -333,7 +336,7 @@ mod tests {
     fn a_flow_sends_in_the_order_of_departure_times() {
         let (mut queue, mut dropped) = queue();
         for (name, at) in [(0, 5), (1, 7), (2, 6), (3, 5)] {
-            queue.enqueue(ms(1), paced(1, name, ms(at)), &mut dropped);
+            rejected(queue.enqueue(ms(1), paced(1, name, ms(at))), &mut dropped);
         }
         assert_eq!(take(&mut queue, ms(9), 5), [0, 3, 2, 1]);
     }
@@ -342,10 +345,10 @@ mod tests {
     fn limits_are_of_a_flow_and_of_time() {
         let (mut queue, mut dropped) = queue();
         occupy(&mut queue);
-        (0..102).for_each(|i| queue.enqueue(us(1), segment(1, 100, i), &mut dropped));
-        queue.enqueue(us(1), segment(2, 100, 500), &mut dropped);
-        queue.enqueue(us(1), paced(3, 600, us(1) + SimDuration::from_secs(10)), &mut dropped);
-        queue.enqueue(us(1), paced(3, 601, us(2) + SimDuration::from_secs(10)), &mut dropped);
+        (0..102).for_each(|i| rejected(queue.enqueue(us(1), segment(1, 100, i)), &mut dropped));
+        rejected(queue.enqueue(us(1), segment(2, 100, 500)), &mut dropped);
+        rejected(queue.enqueue(us(1), paced(3, 600, us(1) + SimDuration::from_secs(10))), &mut dropped);
+        rejected(queue.enqueue(us(1), paced(3, 601, us(2) + SimDuration::from_secs(10))), &mut dropped);
         assert_eq!(numbers(&dropped), [100, 101, 601]);
     }
 
@@ -358,7 +361,7 @@ mod tests {
         for i in 0..40_000u64 {
             for (flow, priority) in [(1, 6), (2, 0), (3, 2)] {
                 if queue.flows.get(&(socket(flow).number() << 1)).is_none_or(|flow| flow.queue.len() < 50) {
-                    queue.enqueue(us(i), Frame { priority, ..segment(flow, 1_500, 0) }, &mut dropped);
+                    rejected(queue.enqueue(us(i), Frame { priority, ..segment(flow, 1_500, 0) }), &mut dropped);
                 }
             }
             let frame = queue.dequeue(us(i), &mut dropped).expect("a packet");
@@ -376,9 +379,9 @@ mod tests {
     #[test]
     fn the_fast_lane_is_for_those_who_find_nobody() {
         let (mut queue, mut dropped) = queue();
-        queue.enqueue(ms(1), paced(1, 0, ms(9)), &mut dropped);
+        rejected(queue.enqueue(ms(1), paced(1, 0, ms(9))), &mut dropped);
         assert_eq!(take(&mut queue, ms(1), 1), [0; 0]);
-        (0..10).for_each(|i| queue.enqueue(ms(1), segment(2, 100, 10 + i), &mut dropped));
+        (0..10).for_each(|i| rejected(queue.enqueue(ms(1), segment(2, 100, 10 + i)), &mut dropped));
         assert_eq!((queue.fast_lane.len(), queue.flows[&(socket(2).number() << 1)].queue.len()), (8, 2));
         assert_eq!(take(&mut queue, ms(1), 20), (10..20).collect::<Vec<_>>());
     }
@@ -388,9 +391,9 @@ mod tests {
         let (mut queue, mut dropped) = queue();
         for i in 0..5_000u64 {
             // Two at once, so that the second one takes a turn.
-            queue.enqueue(ms(10 * i), segment(i, 100, 0), &mut dropped);
-            queue.enqueue(ms(10 * i), segment(i, 100, 1), &mut dropped);
-            queue.enqueue(ms(10 * i), segment(i, 100, 2), &mut dropped);
+            rejected(queue.enqueue(ms(10 * i), segment(i, 100, 0)), &mut dropped);
+            rejected(queue.enqueue(ms(10 * i), segment(i, 100, 1)), &mut dropped);
+            rejected(queue.enqueue(ms(10 * i), segment(i, 100, 2)), &mut dropped);
             assert_eq!(take(&mut queue, ms(10 * i), 4).len(), 3);
         }
         assert!(queue.flows.len() <= MANY_FLOWS && queue.delayed.is_empty(), "{}", queue.flows.len());

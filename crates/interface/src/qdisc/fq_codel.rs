@@ -1,6 +1,7 @@
 //! fq_codel (RFC 8290, tc-fq_codel(8)) as Linux has it: 1,024 flows by hash, which take turns by a deficit of bytes, new ones first,
 //! each under CoDel.
 
+use super::Verdict;
 use super::codel::{Params, Source, Ticks, Vars};
 use crate::frame::{ETHERNET_HEADER, Frame};
 use crate::wire::MTU_BYTES;
@@ -58,7 +59,7 @@ impl FqCodel {
         }
     }
 
-    pub(crate) fn enqueue(&mut self, now: SimTime, frame: Frame, dropped: &mut Vec<Frame>) {
+    pub(crate) fn enqueue(&mut self, now: SimTime, frame: Frame, dropped: &mut Vec<Frame>) -> Verdict {
         let index = self.index_of(&frame);
         let flow = self.flows.entry(index).or_default();
         flow.bytes += frame.queued_bytes();
@@ -71,8 +72,9 @@ impl FqCodel {
             self.new_flows.push_back(index);
         }
         if self.totals.packets > LIMIT || self.totals.memory > MEMORY_LIMIT {
-            self.drop_of_the_longest(dropped);
+            return if self.drop_of_the_longest(dropped) == Some(index) { Verdict::Congested } else { Verdict::Taken };
         }
+        Verdict::Taken
     }
 
     /// reciprocal_scale: the hash's place among the flows.
@@ -80,21 +82,23 @@ impl FqCodel {
         ((u64::from(frame.hash(self.perturbation)) * FLOWS) >> 32) as u16
     }
 
-    /// Drops from the head of the flow with most bytes, up to half of it (fq_codel_drop).
-    fn drop_of_the_longest(&mut self, dropped: &mut Vec<Frame>) {
+    /// Drops from the head of the flow with most bytes, up to half of it (fq_codel_drop). Gives that flow.
+    fn drop_of_the_longest(&mut self, dropped: &mut Vec<Frame>) -> Option<u16> {
         let longest = self.flows.iter().max_by_key(|(index, flow)| (flow.bytes, std::cmp::Reverse(**index)));
-        let Some(flow) = longest.map(|(index, _)| *index).and_then(|index| self.flows.get_mut(&index)) else { return };
+        let index = *longest?.0;
+        let flow = self.flows.get_mut(&index)?;
         let (half, mut bytes) = (flow.bytes >> 1, 0);
         for _ in 0..DROP_BATCH {
             let mut source = Head { queue: &mut flow.queue, bytes: &mut flow.bytes, totals: &mut self.totals, dropped };
-            let Some(packet) = source.next() else { return };
+            let Some(packet) = source.next() else { break };
             bytes += packet.1.queued_bytes();
             source.drop(packet);
             flow.codel.count = flow.codel.count.wrapping_add(1);
             if bytes >= half {
-                return;
+                break;
             }
         }
+        Some(index)
     }
 
     pub(crate) fn dequeue(&mut self, now: SimTime, dropped: &mut Vec<Frame>) -> Option<Frame> {
@@ -170,7 +174,7 @@ impl Source for Head<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::qdisc::tests::{frame, ms, number, numbers, socket, us};
+    use crate::qdisc::tests::{frame, ms, number, numbers, socket, taken, us};
 
     fn queue() -> (FqCodel, Vec<Frame>) {
         (FqCodel::new(7), Vec::new())
@@ -191,10 +195,10 @@ mod tests {
         let (mut queue, mut dropped) = queue();
         let flows = apart(&queue, 2);
         for i in 0..4 {
-            queue.enqueue(SimTime::ZERO, frame(flows[0], 1_500, i), &mut dropped);
+            taken(queue.enqueue(SimTime::ZERO, frame(flows[0], 1_500, i), &mut dropped));
         }
         for i in 10..30 {
-            queue.enqueue(SimTime::ZERO, frame(flows[1], 300, i), &mut dropped);
+            taken(queue.enqueue(SimTime::ZERO, frame(flows[1], 300, i), &mut dropped));
         }
         // 1,514 bytes are a turn of the first; the second may begin a packet while it has any credit left: five of 314 bytes.
         let expected = [0, 10, 11, 12, 13, 14, 1, 15, 16, 17, 18, 19, 2, 20, 21, 22, 23, 24, 3, 25, 26, 27, 28, 29];
@@ -207,12 +211,12 @@ mod tests {
         let (mut queue, mut dropped) = queue();
         let flows = apart(&queue, 3);
         for i in 0..6 {
-            queue.enqueue(SimTime::ZERO, frame(flows[0], 1_500, i), &mut dropped);
-            queue.enqueue(SimTime::ZERO, frame(flows[1], 1_500, 10 + i), &mut dropped);
+            taken(queue.enqueue(SimTime::ZERO, frame(flows[0], 1_500, i), &mut dropped));
+            taken(queue.enqueue(SimTime::ZERO, frame(flows[1], 1_500, 10 + i), &mut dropped));
         }
         assert_eq!(take(&mut queue, us(1), 4), [0, 10, 1, 11]);
         for i in 20..23 {
-            queue.enqueue(us(1), frame(flows[2], 1_500, i), &mut dropped);
+            taken(queue.enqueue(us(1), frame(flows[2], 1_500, i), &mut dropped));
         }
         // Its first packet at once, the next ones behind the others' turns. The second one's turn had just been used up.
         assert_eq!(take(&mut queue, us(1), 6), [20, 2, 21, 12, 3, 22]);
@@ -223,14 +227,15 @@ mod tests {
         let (mut queue, mut dropped) = queue();
         let flows = apart(&queue, 2);
         for i in 0..100 {
-            queue.enqueue(SimTime::ZERO, frame(flows[0], 1_500, i), &mut dropped);
+            taken(queue.enqueue(SimTime::ZERO, frame(flows[0], 1_500, i), &mut dropped));
         }
         for i in 0..10_140 {
-            queue.enqueue(SimTime::ZERO, frame(flows[1], 100, 1_000 + i), &mut dropped);
+            taken(queue.enqueue(SimTime::ZERO, frame(flows[1], 100, 1_000 + i), &mut dropped));
         }
         assert_eq!((queue.len(), dropped.len()), (10_240, 0));
         // The second has 10,141 times 114 bytes, the first 100 times 1,514: 64 of the second go, the oldest first.
-        queue.enqueue(SimTime::ZERO, frame(flows[1], 100, 20_000), &mut dropped);
+        let verdict = queue.enqueue(SimTime::ZERO, frame(flows[1], 100, 20_000), &mut dropped);
+        assert!(matches!(verdict, Verdict::Congested));
         assert_eq!(numbers(&dropped), (1_000..1_064).collect::<Vec<_>>());
         assert_eq!(queue.flows[&queue.index_of(&frame(flows[1], 100, 0))].codel.count, 64);
     }
@@ -239,9 +244,10 @@ mod tests {
     fn memory_is_bounded_too() {
         let (mut queue, mut dropped) = queue();
         let flow = apart(&queue, 1)[0];
-        for i in 0..33 {
-            queue.enqueue(SimTime::ZERO, Frame { charge: 1 << 20, ..frame(flow, 1_500, i) }, &mut dropped);
-        }
+        let mut enqueue =
+            |i| queue.enqueue(SimTime::ZERO, Frame { charge: 1 << 20, ..frame(flow, 1_500, i) }, &mut dropped);
+        (0..32).for_each(|i| taken(enqueue(i)));
+        assert!(matches!(enqueue(32), Verdict::Congested));
         // Half of 33 packets' bytes: the seventeenth passes it.
         assert_eq!(numbers(&dropped), (0..17).collect::<Vec<_>>());
         assert_eq!((queue.len(), queue.totals.memory), (16, 16 << 20));
@@ -256,10 +262,10 @@ mod tests {
         for i in 0..20_000u32 {
             let now = us(u64::from(i) * 100);
             if i.is_multiple_of(6) {
-                queue.enqueue(now, frame(flows[0], 1_500, i), &mut dropped);
+                taken(queue.enqueue(now, frame(flows[0], 1_500, i), &mut dropped));
             }
             if i.is_multiple_of(100) {
-                queue.enqueue(now, frame(flows[1], 100, i), &mut dropped);
+                taken(queue.enqueue(now, frame(flows[1], 100, i), &mut dropped));
             }
             if i.is_multiple_of(12) {
                 let got = queue.dequeue(now, &mut dropped);
@@ -280,7 +286,7 @@ mod tests {
     fn quiet_flows_leave_nothing_behind() {
         let (mut queue, mut dropped) = queue();
         for flow in 0..500 {
-            queue.enqueue(ms(flow), frame(flow, 1_000, 0), &mut dropped);
+            taken(queue.enqueue(ms(flow), frame(flow, 1_000, 0), &mut dropped));
             assert_eq!(take(&mut queue, ms(flow), 2).len(), 1);
         }
         assert!(queue.flows.is_empty() && queue.new_flows.is_empty() && queue.old_flows.is_empty());

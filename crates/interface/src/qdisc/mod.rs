@@ -1,4 +1,4 @@
-//! Queue disciplines: what waits for an interface's line, and what leaves next. One file each, all with the same four functions; they
+//! Queue disciplines: what waits for an interface's line, and what leaves next. One file each, all with the same functions; they
 //! count packets with their Ethernet header, as Linux does.
 
 pub(crate) mod codel;
@@ -24,6 +24,17 @@ pub enum Discipline {
     FqCodel,
     /// tc-fq(8): sockets take turns by bytes, and packets wait for their departure time.
     Fq,
+}
+
+/// What became of a frame that was handed over.
+#[derive(Debug)]
+#[must_use = "whoever sent it wants to know"]
+pub enum Verdict {
+    Taken,
+    /// Taken; the queue has dropped another one of the same flow for that (NET_XMIT_CN).
+    Congested,
+    /// There was no room: here it is again (NET_XMIT_DROP).
+    Refused(Box<Frame>),
 }
 
 #[derive(Clone, Debug)]
@@ -60,9 +71,15 @@ impl Queue {
         }
     }
 
-    /// Takes a frame. What it drops for that, of this or of other flows, goes to `dropped`.
-    pub(crate) fn enqueue(&mut self, now: SimTime, frame: Frame, dropped: &mut Vec<Frame>) {
-        each!(self, inner => inner.enqueue(now, frame, dropped))
+    /// Takes a frame, or does not. What it drops to take it, of this or of other flows, goes to `dropped`.
+    pub(crate) fn enqueue(&mut self, now: SimTime, frame: Frame, dropped: &mut Vec<Frame>) -> Verdict {
+        match self {
+            Queue::Fifo(inner) => inner.enqueue(frame),
+            Queue::RoundRobin(inner) => inner.enqueue(frame),
+            Queue::PfifoFast(inner) => inner.enqueue(frame),
+            Queue::FqCodel(inner) => inner.enqueue(now, frame, dropped),
+            Queue::Fq(inner) => inner.enqueue(now, frame),
+        }
     }
 
     /// The next frame; None if none is left, or none may leave yet.
@@ -92,6 +109,7 @@ impl Queue {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use super::Verdict;
     use crate::frame::Frame;
     use base::{SeedTree, SimTime};
     use std::net::Ipv4Addr;
@@ -129,6 +147,17 @@ pub(crate) mod tests {
         frame.packet.transport = Transport::Tcp(tcp);
         frame.packet.train_mss = 1_460;
         Frame { charge: 5_000, ..frame }
+    }
+
+    /// Collects what was not taken.
+    pub(crate) fn rejected(verdict: Verdict, dropped: &mut Vec<Frame>) {
+        if let Verdict::Refused(frame) = verdict {
+            dropped.push(*frame);
+        }
+    }
+
+    pub(crate) fn taken(verdict: Verdict) {
+        assert!(matches!(verdict, Verdict::Taken), "{verdict:?}");
     }
 
     pub(crate) fn number(frame: &Frame) -> u32 {

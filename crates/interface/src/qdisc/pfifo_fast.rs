@@ -1,6 +1,7 @@
 //! pfifo_fast (tc-pfifo_fast(8)): three bands, each first in, first out and of 1,000 packets (`txqueuelen`); a band is served when those
 //! before it are empty.
 
+use super::Verdict;
 use crate::frame::Frame;
 use base::SimTime;
 use std::collections::VecDeque;
@@ -22,12 +23,13 @@ pub(crate) struct PfifoFast {
 }
 
 impl PfifoFast {
-    pub(crate) fn enqueue(&mut self, _now: SimTime, frame: Frame, dropped: &mut Vec<Frame>) {
+    pub(crate) fn enqueue(&mut self, frame: Frame) -> Verdict {
         let band = &mut self.bands[band_of(&frame)];
         if band.len() >= LIMIT {
-            return dropped.push(frame);
+            return Verdict::Refused(Box::new(frame));
         }
         band.push_back(frame);
+        Verdict::Taken
     }
 
     pub(crate) fn dequeue(&mut self, _now: SimTime, _dropped: &mut Vec<Frame>) -> Option<Frame> {
@@ -42,7 +44,7 @@ impl PfifoFast {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::qdisc::tests::{frame, numbers};
+    use crate::qdisc::tests::{frame, numbers, rejected};
 
     #[test]
     fn bands_are_served_in_their_order() {
@@ -51,7 +53,7 @@ mod tests {
         // Bulk, best effort, interactive, interactive bulk; then the same again.
         for (number, priority) in [2u8, 0, 6, 4, 2, 0, 6, 4].into_iter().enumerate() {
             let frame = Frame { priority, ..frame(1, 100, number as u32) };
-            queue.enqueue(SimTime::ZERO, frame, &mut dropped);
+            rejected(queue.enqueue(frame), &mut dropped);
         }
         let order: Vec<Frame> = std::iter::from_fn(|| queue.dequeue(SimTime::ZERO, &mut dropped)).collect();
         assert_eq!(numbers(&order), [2, 6, 1, 3, 5, 7, 0, 4]);
@@ -61,8 +63,8 @@ mod tests {
     fn a_full_band_takes_no_room_of_others() {
         let mut queue = PfifoFast::default();
         let mut dropped = Vec::new();
-        (0..1_001).for_each(|i| queue.enqueue(SimTime::ZERO, frame(1, 100, i), &mut dropped));
-        queue.enqueue(SimTime::ZERO, Frame { priority: 6, ..frame(1, 100, 5_000) }, &mut dropped);
+        (0..1_001).for_each(|i| rejected(queue.enqueue(frame(1, 100, i)), &mut dropped));
+        rejected(queue.enqueue(Frame { priority: 6, ..frame(1, 100, 5_000) }), &mut dropped);
         assert_eq!(numbers(&dropped), [1_000]);
         assert_eq!(queue.len(), 1_001);
     }

@@ -54,6 +54,8 @@ impl Interface {
 pub struct Counted {
     pub received: Traffic,
     pub sent: Traffic,
+    /// Packets that the interface's queue had no room for.
+    pub refused: u64,
 }
 
 /// Bytes of an Ethernet header, which `eth0` counts and `lo` does not.
@@ -65,13 +67,14 @@ impl Network {
         let counters = self.stack.counters();
         if index == LOOPBACK_INDEX {
             let all = counters.loopback[0] + counters.loopback[1];
-            return Counted { received: all, sent: all };
+            return Counted { received: all, sent: all, refused: 0 };
         }
         let framed = |[v4, v6]: [Traffic; 2]| {
             let all = v4 + v6;
             Traffic { bytes: all.bytes + all.packets * ETHERNET_HEADER, ..all }
         };
-        Counted { received: framed(counters.ethernet_in), sent: framed(counters.ethernet_out) }
+        let refused = counters.refused.iter().map(|traffic| traffic.packets).sum();
+        Counted { received: framed(counters.ethernet_in), sent: framed(counters.ethernet_out), refused }
     }
 }
 

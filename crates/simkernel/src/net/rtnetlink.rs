@@ -53,7 +53,7 @@ struct Rtmsg {
     flags: u32,
 }
 
-/// `struct rtnl_link_stats64`: packets, then bytes, received and sent; nothing is ever dropped at an interface.
+/// `struct rtnl_link_stats64`: packets, bytes, errors and drops, received and sent of each.
 fn statistics(counted: &Counted) -> [u64; STATISTICS_64] {
     let mut fields = [0; STATISTICS_64];
     fields[..4].copy_from_slice(&[
@@ -62,6 +62,7 @@ fn statistics(counted: &Counted) -> [u64; STATISTICS_64] {
         counted.received.bytes,
         counted.sent.bytes,
     ]);
+    fields[7] = counted.refused;
     fields
 }
 

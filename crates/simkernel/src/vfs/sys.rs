@@ -119,6 +119,7 @@ fn statistic(counted: Counted, name: &str) -> u64 {
         "rx_packets" => counted.received.packets,
         "tx_bytes" => counted.sent.bytes,
         "tx_packets" => counted.sent.packets,
+        "tx_dropped" => counted.refused,
         _ => 0,
     }
 }

@@ -41,6 +41,8 @@ pub struct UdpCounters {
     pub no_port: u64,
     /// Dropped since a receive buffer was full.
     pub dropped: u64,
+    /// Not sent since the interface's queue was full.
+    pub refused: u64,
 }
 
 /// Reassembly and fragmentation of one family.
@@ -62,6 +64,8 @@ pub struct StackCounters {
     pub ethernet_in: [Traffic; 2],
     pub ethernet_out: [Traffic; 2],
     pub loopback: [Traffic; 2],
+    /// What IP sent and the queue of `eth0` did not take.
+    pub refused: [Traffic; 2],
     /// For an address that is not this host's.
     pub not_ours: u64,
     pub fragments: [FragmentCounters; 2],
@@ -91,9 +95,9 @@ impl StackCounters {
         self.ethernet_in[family as usize] + self.loopback[family as usize]
     }
 
-    /// What left by both interfaces.
+    /// What IP sent by both interfaces, whether their queues took it or not.
     pub fn sent(&self, family: Family) -> Traffic {
-        self.ethernet_out[family as usize] + self.loopback[family as usize]
+        self.ethernet_out[family as usize] + self.loopback[family as usize] + self.refused[family as usize]
     }
 }
 
@@ -125,6 +129,7 @@ pub struct TcpCounters {
     pub early_dropped: u64,
     pub keepalive_probes: u64,
     pub window_probes: u64,
+    pub copies_refused: u64,
     pub aborts_on_timeout: u64,
 }
 
@@ -149,6 +154,7 @@ impl TcpCounters {
         self.early_dropped += u64::from(counters.early_dropped);
         self.keepalive_probes += u64::from(counters.keepalive_probes);
         self.window_probes += u64::from(counters.window_probes);
+        self.copies_refused += u64::from(counters.copies_refused);
         self.aborts_on_timeout += u64::from(counters.abort_on_timeout);
     }
 }
@@ -188,5 +194,14 @@ impl Stack {
     pub(super) fn count_sent(&mut self, packet: &Packet) {
         self.counters.packets_out += packet.segments() as u64;
         self.counters.ethernet_out[Family::of(packet.ip.dst) as usize].count(packet);
+    }
+
+    /// A packet that was counted as sent has not left.
+    pub(super) fn count_refused(&mut self, packet: &Packet) {
+        let family = Family::of(packet.ip.dst) as usize;
+        let sent = &mut self.counters.ethernet_out[family];
+        sent.packets -= packet.segments() as u64;
+        sent.bytes -= packet.wire_len() as u64;
+        self.counters.refused[family].count(packet);
     }
 }

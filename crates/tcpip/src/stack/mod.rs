@@ -2,7 +2,8 @@
 //!
 //! Owned by one simulated host; never blocks, never reads a clock, keeps no global state. The caller's loop, in order:
 //! `receive` each packet that has arrived, `handle_timers` when `next_deadline` is due, socket calls of the host's programs,
-//! then `run_loopback`, `poll_event` until none, `poll_departure` until none, and `transmitted` for what has left.
+//! then `run_loopback`, `poll_event` until none, `poll_departure` until none (each answered by `refused` if the interface's queue has no room
+//! for it), and `transmitted` for what has left.
 
 mod counters;
 mod datagram;

@@ -1,12 +1,14 @@
 //! Packets out: into the queue of `eth0`, from which the caller takes them, and round the loopback interface.
 
 use super::{Departing, Kind, Stack};
-use crate::addr::Interface;
+use crate::addr::{Family, Interface};
 use crate::packet::{Packet, Transport};
 use crate::socket::{Readiness, SocketId};
 use crate::tcp::new_data::{Amount, Nagle};
 use crate::tcp::send_queue::OVERHEAD;
+use crate::udp::Carries;
 use crate::wire::ip::IpHeader;
+use crate::wire::tcp::TcpFlags;
 use base::SimTime;
 
 /// While all datagrams in the interface's queues take no more than this, no socket is short of room (half of SOCK_MIN_SNDBUF).
@@ -24,6 +26,68 @@ impl Stack {
     /// So much of this flow has left the interface, by the line or because a queue dropped it: there is room for more of it.
     pub fn transmitted(&mut self, now: SimTime, flow: SocketId, truesize: usize) {
         self.note_left(now, flow, truesize);
+    }
+
+    /// The queue of `eth0` had no room for this departure and has not taken it (NET_XMIT_DROP). To be told before the next departure is
+    /// polled: what the same connection has sent behind it is taken back, too.
+    pub fn refused(&mut self, now: SimTime, flow: Option<SocketId>, packet: &Packet, truesize: usize) {
+        self.count_refused(packet);
+        let Some(id) = flow.filter(|id| self.slot_mut(*id).is_some()) else { return };
+        let (Transport::Tcp(header), Some(conn)) = (&packet.transport, self.connection_at(id.index)) else {
+            self.note_datagram_refused(id, packet);
+            return self.note_left(now, id, truesize);
+        };
+        conn.snd.in_host = conn.snd.in_host.saturating_sub(truesize);
+        // Linux stops at the first that is refused, and waits for nothing that it has queued.
+        conn.snd.throttled = false;
+        let unsent = conn.refused(now, header, packet.payload.len());
+        if let Some(start) = unsent {
+            self.take_back(id, start);
+        }
+        self.count_throttled(id.index);
+        if let Some(conn) = self.connection_at(id.index) {
+            let deadline = conn.rearm(now);
+            self.schedule(id.index, deadline);
+        }
+    }
+
+    /// A datagram's program does not hear of it: send(2) has returned.
+    fn note_datagram_refused(&mut self, id: SocketId, packet: &Packet) {
+        let is_udp = self.udp(id).is_ok_and(|socket| socket.carries == Carries::Udp);
+        if is_udp && packet.ip.fragment_offset == 0 {
+            let udp = &mut self.counters.udp[Family::of(packet.ip.dst) as usize];
+            udp.sent = udp.sent.saturating_sub(1);
+            udp.refused += 1;
+        }
+    }
+
+    /// The queue has taken a departure of this flow, and dropped another one of it for that (NET_XMIT_CN).
+    pub fn congested(&mut self, flow: SocketId) {
+        if self.slot_mut(flow).is_some()
+            && let Some(conn) = self.connection_at(flow.index)
+        {
+            conn.congested();
+        }
+    }
+
+    /// Takes out of the queue what this connection has sent from `start` on, which is not sent any more.
+    fn take_back(&mut self, id: SocketId, start: u64) {
+        let mut freed = 0;
+        self.outgoing.retain_mut(|departing| {
+            let Transport::Tcp(header) = &mut departing.packet.transport else { return true };
+            if departing.flow != Some(id) || (header.seq.wrapping_sub(start as u32) as i32) < 0 {
+                return true;
+            }
+            if departing.packet.payload.is_empty() && !header.flags.contains(TcpFlags::FIN) {
+                header.seq = start as u32;
+                return true;
+            }
+            freed += departing.truesize;
+            false
+        });
+        if let Some(conn) = self.connection_at(id.index) {
+            conn.snd.in_host = conn.snd.in_host.saturating_sub(freed);
+        }
     }
 
     /// Whether somebody waits for `transmitted`; else nobody sees when it is called.

@@ -51,7 +51,7 @@ impl Connection {
         if self.not_sent() > 0 {
             self.wants_transmit = true;
             if self.snd.window > window_before {
-                self.timers.window_backoff = 0;
+                (self.timers.window_backoff, self.timers.window_probe_refused) = (0, false);
                 self.timers.window_wait_since = None;
             } else if self.timers.window_wait_since.is_some() {
                 // The peer is there: the next probe counts from now (tcp_ack_probe).
@@ -108,7 +108,7 @@ impl Connection {
         self.board.acknowledge(ack, now, self.rtt.min(), sample);
         self.timers.timeouts = 0;
         self.timers.window_probes = 0;
-        self.timers.window_backoff = 0;
+        (self.timers.window_backoff, self.timers.window_probe_refused) = (0, false);
         self.timers.note_progress(now, true);
         self.wants_transmit = true;
     }

@@ -171,6 +171,8 @@ pub(crate) struct Counters {
     pub pruned: u32,
     pub dropped_for_memory: u32,
     pub early_dropped: u32,
+    /// Copies that the host's own queue did not take.
+    pub copies_refused: u32,
     /// It ended before or after the handshake, without a FIN of ours.
     pub failed_attempt: bool,
     pub reset_established: bool,
@@ -439,7 +441,8 @@ impl Connection {
         self.state = State::Closed;
         self.snd.queue.clear();
         self.snd.throttled = false;
-        self.timers = Timers::new();
+        self.timers.stop();
+        self.rtt.backoff = 0;
         self.wants_transmit = false;
         self.events |= Readiness::HANGUP | Readiness::READABLE | Readiness::WRITABLE | Readiness::READ_HANGUP;
     }

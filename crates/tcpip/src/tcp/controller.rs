@@ -166,6 +166,16 @@ impl Controller {
         self.reduction.out += segments;
     }
 
+    /// They have not left after all.
+    pub fn note_refused(&mut self, segments: u32) {
+        self.reduction.out = self.reduction.out.saturating_sub(segments);
+    }
+
+    /// Undoing the last reduction is out of the question.
+    pub fn forget(&mut self) {
+        self.prior = None;
+    }
+
     /// Proportional Rate Reduction with the slow start reduction bound (tcp_cwnd_reduction).
     pub fn reduce(&mut self, delivered: u32, lost: u32, advanced: bool, in_flight: u32) {
         if delivered == 0 {

@@ -205,6 +205,7 @@ impl Connection {
             ca_state: match self.recovery.phase {
                 Phase::Open => 0,
                 Phase::Disorder => 1,
+                Phase::Cwr => 2,
                 Phase::Recovery => 3,
                 Phase::Loss => 4,
             },

@@ -14,6 +14,7 @@ pub(crate) mod new_data;
 pub(crate) mod output;
 pub(crate) mod recovery;
 pub(crate) mod recv_queue;
+mod refusal;
 pub(crate) mod rtt;
 pub(crate) mod scoreboard;
 pub(crate) mod send_queue;

@@ -169,7 +169,7 @@ impl Connection {
             self.recovery.note_resent(now);
         }
         if self.board.head().is_some_and(|head| head.start == train.start) {
-            self.timers.since = now;
+            (self.timers.since_before, self.timers.since) = (self.timers.since, now);
         }
         self.cc.note_sent(segments);
         self.counters.retransmitted += segments;
@@ -198,7 +198,7 @@ impl Connection {
 
     /// RFC 8985 section 7.3: new data if there is some, else the last segment again.
     fn send_tail_probe(&mut self, now: SimTime) -> Option<Departure> {
-        if !self.recovery.is_open() || self.board.tail_is_sacked() {
+        if !self.recovery.may_probe() || self.board.tail_is_sacked() {
             return None;
         }
         let last = self.board.last_number()?;

@@ -18,6 +18,8 @@ pub(crate) enum Phase {
     Open,
     /// SACKs have come, nothing is known to be lost.
     Disorder,
+    /// The host's own queue was full: the window shrinks, nothing is known to be lost.
+    Cwr,
     Recovery,
     /// After a retransmission timeout.
     Loss,
@@ -81,17 +83,23 @@ impl Recovery {
         }
     }
 
-    /// No loss is being repaired.
-    pub fn is_open(&self) -> bool {
-        self.phase == Phase::Open
+    /// Nothing is known of what is in flight: a tail loss probe may ask.
+    pub fn may_probe(&self) -> bool {
+        matches!(self.phase, Phase::Open | Phase::Cwr)
     }
 
     pub fn in_recovery(&self) -> bool {
         matches!(self.phase, Phase::Recovery | Phase::Loss)
     }
 
+    /// The window shrinks with what is delivered (tcp_in_cwnd_reduction).
     pub fn reducing(&self) -> bool {
-        self.phase == Phase::Recovery
+        matches!(self.phase, Phase::Cwr | Phase::Recovery)
+    }
+
+    /// Undoing is out of the question.
+    pub fn forget_episode(&mut self) {
+        self.undo = None;
     }
 
     pub fn note_resent(&mut self, now: SimTime) {
@@ -238,6 +246,12 @@ impl Connection {
         let repaired = self.snd.una >= self.recovery.end + u64::from(!self.sack_enabled);
         match self.recovery.phase {
             Phase::Open | Phase::Disorder => {}
+            Phase::Cwr => {
+                if self.snd.una > self.recovery.end {
+                    self.cc.end_reduction();
+                    self.recovery.phase = Phase::Open;
+                }
+            }
             Phase::Recovery => {
                 if repaired {
                     let spurious = self.was_spurious(echo);
@@ -325,13 +339,27 @@ impl Connection {
 
     pub fn enter_recovery(&mut self) {
         self.begin_episode();
-        self.cc.begin_reduction();
+        if !self.recovery.reducing() {
+            self.cc.begin_reduction();
+        }
         self.recovery.phase = Phase::Recovery;
         self.counters.recoveries += 1;
         self.recovery.end = self.snd.nxt;
         self.recovery.tail_probe_end = None;
         self.timers.tail_probe_due = false;
         self.wants_transmit = true;
+    }
+
+    /// The host itself has no room for what is sent: the window shrinks as after a loss, and can not be restored (tcp_enter_cwr).
+    pub fn enter_cwr(&mut self) {
+        if matches!(self.recovery.phase, Phase::Open | Phase::Disorder) {
+            self.recovery.forget_episode();
+            self.cc.begin_reduction();
+            self.cc.forget();
+            self.recovery.phase = Phase::Cwr;
+            self.recovery.end = self.snd.nxt;
+            self.recovery.tail_probe_end = None;
+        }
     }
 
     /// A tail loss probe repaired a loss that nothing else has shown (RFC 8985 section 7.4.2): the window shrinks at once.

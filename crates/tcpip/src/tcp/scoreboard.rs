@@ -495,6 +495,38 @@ impl Scoreboard {
         None
     }
 
+    /// What begins at `start` or behind it has not left after all. Gives the number of segments.
+    pub fn unsend(&mut self, start: u64) -> u32 {
+        let before = self.records.len();
+        while let Some(last) = self.records.back().copied().filter(|last| last.start >= start) {
+            self.records.pop_back();
+            self.uncount(last.marks);
+        }
+        (before - self.records.len()) as u32
+    }
+
+    /// No copy of the segments in `[start, end)` has left after all: those that are lost wait again. Gives their number.
+    pub fn unresend(&mut self, start: u64, end: u64) -> u32 {
+        let from = self.records.partition_point(|record| record.start < start);
+        let mut copies = 0;
+        for (at, record) in self.records.iter_mut().enumerate().skip(from).take_while(|(_, record)| record.start < end)
+        {
+            if record.marks.contains(Mark::RETRANSMITTED) {
+                record.marks.remove(Mark::RETRANSMITTED);
+                copies += 1;
+                self.retransmit_hint = self.retransmit_hint.min(self.first + at as u64);
+            }
+        }
+        self.retransmitted -= copies;
+        copies
+    }
+
+    /// Whether the segment that begins at `start` was sent more than once.
+    pub fn was_resent(&self, start: u64) -> bool {
+        let at = self.records.partition_point(|record| record.end() <= start);
+        self.records.get(at).is_some_and(|record| record.marks.contains(Mark::EVER_RETRANSMITTED))
+    }
+
     /// The record of this number, if it is lost and waits for retransmission.
     pub fn waiting(&self, number: u64) -> Option<Record> {
         let record = self.records.get((number - self.first) as usize)?;

@@ -171,6 +171,13 @@ impl SendQueue {
         self.sent += 1;
     }
 
+    /// What begins at `start` or behind it was not sent after all.
+    pub fn mark_unsent(&mut self, start: u64) {
+        while self.sent > 0 && self.start_of(self.sent - 1) >= start {
+            self.sent -= 1;
+        }
+    }
+
     /// Forgets everything below `una`. Gives the number of bytes forgotten.
     pub fn acknowledge(&mut self, una: u64) -> u64 {
         let una = una.min(self.tail);

@@ -11,6 +11,8 @@ use base::{SimDuration, SimTime};
 const RENEGE_MIN: SimDuration = SimDuration::from_millis(10);
 /// TCP_TIMEOUT_MIN.
 const SOON: SimDuration = SimDuration::from_millis(2);
+/// How soon is tried again what the host's own queue did not take (TCP_RESOURCE_PROBE_INTERVAL).
+pub(super) const RESOURCE_PROBE: SimDuration = SimDuration::from_millis(500);
 /// How long a timeout that is due already is put off.
 const SHORTEST: SimDuration = SimDuration::from_millis(1);
 
@@ -45,8 +47,15 @@ pub(crate) struct Timers {
     probe_spent: bool,
     /// When losses that are undecided are to be judged.
     pub verdict: SimTime,
-    /// Since when data waits for a window with nothing in flight.
+    /// Since when data waits for a window with nothing in flight, and since when it did before something was sent again.
     pub window_wait_since: Option<SimTime>,
+    pub window_waited_since: Option<SimTime>,
+    /// The host's queue did not take the last probe of the window: the next one comes by another rule.
+    pub window_probe_refused: bool,
+    /// When the last of these was due, and what `since` was before the head was sent again: for a queue that does not take it.
+    pub window_probed_at: SimTime,
+    pub timed_out_at: SimTime,
+    pub since_before: SimTime,
     /// Keepalive probes sent without an answer.
     pub keepalive_probes: u32,
     /// Zero window probes sent without an answer, and since when.
@@ -78,6 +87,11 @@ impl Timers {
             probe_spent: false,
             verdict: SimTime::MAX,
             window_wait_since: None,
+            window_waited_since: None,
+            window_probe_refused: false,
+            window_probed_at: SimTime::ZERO,
+            timed_out_at: SimTime::ZERO,
+            since_before: SimTime::ZERO,
             keepalive_probes: 0,
             window_probes: 0,
             window_probes_since: SimTime::ZERO,
@@ -88,6 +102,12 @@ impl Timers {
             keepalive_probe_due: false,
             tail_probe_due: false,
         }
+    }
+
+    /// Nothing is due any more. How often something was tried in vain is still to be read (TCP_INFO).
+    pub fn stop(&mut self) {
+        let Timers { window_probes, keepalive_probes, timeouts, .. } = *self;
+        *self = Timers { window_probes, keepalive_probes, timeouts, ..Timers::new() };
     }
 
     fn next(&self) -> SimTime {
@@ -117,8 +137,8 @@ impl Connection {
     pub fn rearm(&mut self, now: SimTime) -> SimTime {
         self.note_limit(now);
         let owes_window = self.board.is_empty() && self.owes_new() && self.state.synchronised();
-        if !owes_window {
-            self.timers.window_wait_since = None;
+        if !owes_window && let Some(since) = self.timers.window_wait_since.take() {
+            self.timers.window_waited_since = Some(since);
         }
         (self.timers.purpose, self.timers.send) = if self.state == State::Closed {
             (Purpose::Retransmit, SimTime::MAX)
@@ -159,7 +179,7 @@ impl Connection {
             || timers.probe_spent
             || timers.tail_probe_due
             || self.recovery.tail_probe_end.is_some();
-        if probing || !self.sack_enabled || !self.recovery.is_open() || !self.state.synchronised() {
+        if probing || !self.sack_enabled || !self.recovery.may_probe() || !self.state.synchronised() {
             return None;
         }
         let wait = if !self.rtt.measured() {
@@ -175,6 +195,9 @@ impl Connection {
     }
 
     fn window_interval(&self) -> SimDuration {
+        if self.timers.window_probe_refused {
+            return RESOURCE_PROBE;
+        }
         let shift = self.timers.window_backoff.min(16);
         self.rtt.base_rto().max(RTO_MIN).saturating_mul(1 << shift).min(RTO_MAX)
     }
@@ -248,7 +271,7 @@ impl Connection {
         } else {
             self.board.mark_timed_out(now);
         }
-        self.timers.since = now;
+        (self.timers.since, self.timers.timed_out_at) = (now, now);
         self.timers.timeouts += 1;
         self.counters.timeouts += 1;
         if self.state != State::SynSent || self.timers.timeouts > self.config.syn_linear_timeouts {
@@ -298,6 +321,7 @@ impl Connection {
         self.timers.window_backoff += 1;
         self.timers.window_probe_due = true;
         self.timers.window_wait_since = Some(now);
+        (self.timers.window_probed_at, self.timers.window_probe_refused) = (now, false);
         self.wants_transmit = true;
     }
 

@@ -40,6 +40,8 @@ pub struct Link {
     pub cut: bool,
     /// The sender's interface asks for packets only while the queue has room, so that nothing overflows.
     pub backpressure: bool,
+    /// The sender hears of what finds the queue full (NET_XMIT_DROP).
+    pub refuses: bool,
     pub busy_until: SimTime,
 }
 
@@ -54,6 +56,7 @@ impl Link {
             duplicate: 0.0,
             cut: false,
             backpressure: false,
+            refuses: false,
             busy_until: SimTime::ZERO,
         }
     }
@@ -103,6 +106,9 @@ impl Net {
     pub fn flush(&mut self) {
         for side in 0..2 {
             self.stacks[side].run_loopback(self.now);
+            if self.links[side].refuses {
+                self.offer(side);
+            }
             while self.has_room(side)
                 && let Some(packet) = self.stacks[side].poll_transmit(self.now)
             {
@@ -123,6 +129,25 @@ impl Net {
 
     fn has_room(&self, side: usize) -> bool {
         !self.links[side].backpressure || self.backlog(side) + 1500 <= self.links[side].queue
+    }
+
+    /// Puts whole trains into the queue, or tells that there is no room for one.
+    fn offer(&mut self, side: usize) {
+        while let Some(departing) = self.stacks[side].poll_departure() {
+            let tcpip::Departing { mut packet, flow, truesize } = departing;
+            if self.backlog(side) + packet.wire_len() as u64 > self.links[side].queue {
+                self.overflowed += packet.segments() as u64;
+                self.stacks[side].refused(self.now, flow, &packet, truesize);
+                continue;
+            }
+            while let Some(first) = packet.split_first() {
+                self.transmit(side, first);
+            }
+            self.transmit(side, packet);
+            if let Some(flow) = flow {
+                self.stacks[side].transmitted(self.now, flow, truesize);
+            }
+        }
     }
 
     fn transmit(&mut self, side: usize, packet: Packet) {

@@ -59,6 +59,7 @@ fn ip(counters: &StackCounters) -> String {
         ("InAddrErrors", counters.not_ours),
         ("InDelivers", received - pieces + reassembled),
         ("OutRequests", sent - made + cut),
+        ("OutDiscards", counters.udp[V4].refused),
         ("ReasmReqds", pieces),
         ("ReasmOKs", reassembled),
         ("FragOKs", cut),
@@ -119,13 +120,14 @@ fn tcp(counters: &StackCounters, tcp: &TcpCounters) -> String {
     )
 }
 
-fn udp(counters: &UdpCounters) -> [(&'static str, u64); 5] {
+fn udp(counters: &UdpCounters) -> [(&'static str, u64); 6] {
     [
         ("InDatagrams", counters.received),
         ("NoPorts", counters.no_port),
         ("InErrors", counters.dropped),
         ("OutDatagrams", counters.sent),
         ("RcvbufErrors", counters.dropped),
+        ("SndbufErrors", counters.refused),
     ]
 }
 
@@ -184,6 +186,7 @@ pub fn snmp6(view: &View<'_>) -> String {
         ("InReceives", received.packets),
         ("InDelivers", received.packets - pieces + reassembled),
         ("OutRequests", sent.packets - made + cut),
+        ("OutDiscards", counters.udp[V6].refused),
         ("ReasmReqds", pieces),
         ("ReasmOKs", reassembled),
         ("FragOKs", cut),
@@ -253,6 +256,7 @@ pub fn extended(view: &View<'_>) -> String {
         ("PruneCalled", tcp.pruned),
         ("TCPRcvQDrop", tcp.dropped_for_memory),
         ("TCPOFODrop", tcp.early_dropped),
+        ("TCPRetransFail", tcp.copies_refused),
         ("TCPSynRetrans", tcp.syn_retransmitted),
         ("TCPOrigDataSent", tcp.data_segments_out),
         ("TCPWinProbe", tcp.window_probes),

@@ -20,11 +20,11 @@ pub fn traffic(view: &View<'_>) -> String {
                     frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n"
         .to_owned();
     for interface in interfaces(view.config.addresses) {
-        let Counted { received, sent } = view.net.counted(interface.index);
+        let Counted { received, sent, refused } = view.net.counted(interface.index);
         let (name, zero) = (interface.name, 0);
         let _ = writeln!(
             text,
-            "{name:>6}: {:>7} {:>7} {zero:>4} {zero:>4} {zero:>4} {zero:>5} {zero:>10} {zero:>9} {:>8} {:>7} {zero:>4} {zero:>4} \
+            "{name:>6}: {:>7} {:>7} {zero:>4} {zero:>4} {zero:>4} {zero:>5} {zero:>10} {zero:>9} {:>8} {:>7} {zero:>4} {refused:>4} \
              {zero:>4} {zero:>5} {zero:>7} {zero:>10}",
             received.bytes, received.packets, sent.bytes, sent.packets
         );
