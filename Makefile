@@ -6,7 +6,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak tcp-stall tcp-linux packetdrill bench build lint fmt clean
+.PHONY: help demo test soak tcp-stall tcp-linux goodput packetdrill bench build lint fmt clean
 
 cache := $(or $(GNOMON_CACHE),$(or $(XDG_CACHE_HOME),$(if $(HOME),$(HOME)/.cache,$(CURDIR)/target))/gnomon)
 export CARGO_TARGET_DIR ?= $(cache)/target-$(shell printf '%s' '$(CURDIR)' | cksum | cut -d ' ' -f 1)
@@ -40,6 +40,10 @@ tcp-stall: ## let 10,000 TCP connections live over networks that lose and reorde
 tcp-linux: ## play the table of TCP cases against this machine's Linux, as root
 	@tools/check-rust
 	cargo test --release -p tcpip --test scripts $(CARGO_FLAGS) -- --ignored --exact all_go_on_linux_as_recorded --nocapture
+
+goodput: ## compare TCP's goodput with Linux's, by rate, round trip and loss
+	@tools/check-rust
+	cargo test --release -p tcpip --test goodput $(CARGO_FLAGS) -- --ignored --exact the_whole_grid_is_that_of_linux --nocapture
 
 packetdrill: ## run the scripts of PACKETDRILL, a checkout of it that is built, against ours and Linux
 	@test -n "$(PACKETDRILL)" || { echo 'make packetdrill PACKETDRILL=DIR [PACKETDRILL_FLAGS=--list]'; exit 2; }
