@@ -205,14 +205,14 @@ impl Controller {
     }
 
     /// The retransmission timer fired; `anew` when that is not one episode with the last time (tcp_enter_loss).
-    pub fn timed_out(&mut self, anew: bool, reducing: bool) {
+    pub fn timed_out(&mut self, now: SimTime, nxt: u64, anew: bool, reducing: bool) {
         if anew {
             self.remember(reducing);
             self.ssthresh = self.threshold_after_loss();
         }
         self.credit = 0;
         if let Algorithm::Cubic(cubic) = &mut self.algorithm {
-            cubic.reset();
+            cubic.reset(now, nxt);
         }
     }
 
@@ -312,10 +312,10 @@ mod tests {
     fn a_timeout_counts_once_for_one_episode() {
         let mut reno = Controller::new(CongestionControl::Reno, 1000);
         reno.cwnd = 40;
-        reno.timed_out(true, false);
+        reno.timed_out(SimTime::ZERO, 0, true, false);
         reno.restart(3);
         assert_eq!((reno.cwnd, reno.ssthresh), (4, 20));
-        reno.timed_out(false, false);
+        reno.timed_out(SimTime::ZERO, 0, false, false);
         reno.restart(0);
         assert_eq!((reno.cwnd, reno.ssthresh), (1, 20));
     }

@@ -91,9 +91,10 @@ impl Cubic {
         (u128::from(nanoseconds) * u128::from(self.hz) / 1_000_000_000) as u64
     }
 
-    /// A timeout: nothing is known any more.
-    pub fn reset(&mut self) {
+    /// A timeout: nothing is known any more, and a round of HyStart begins.
+    pub fn reset(&mut self, now: SimTime, nxt: u64) {
         *self = Cubic::new(self.hz as u32);
+        self.hystart = HyStart::begin(now.as_nanos() / 1000, nxt);
     }
 
     /// The new slow start threshold after a loss; remembers the plateau, with fast convergence (section 4.7).
@@ -183,21 +184,33 @@ impl Cubic {
         if self.smallest_delay_us == 0 || delay_us < self.smallest_delay_us {
             self.smallest_delay_us = delay_us;
         }
-        let watches = !self.hystart.found && in_slow_start && cwnd >= LOW_WINDOW;
-        if watches {
+        if self.hystart.found || !in_slow_start {
+            return false;
+        }
+        // Rounds are counted from the connection's first, or they would end in the midst of a train.
+        self.hystart.count_rounds(acked);
+        if cwnd >= LOW_WINDOW {
             let burst_us = burst_delay_us(acked, cwnd);
             self.hystart.watch(acked, delay_us, self.smallest_delay_us, burst_us);
         }
-        watches && self.hystart.found
+        self.hystart.found
     }
 }
 
 impl HyStart {
+    /// A round in which everything up to `end` is acknowledged.
+    fn begin(now_us: u64, end: u64) -> HyStart {
+        HyStart { end, began_us: now_us, last_ack_us: now_us, ..HyStart::default() }
+    }
+
+    fn count_rounds(&mut self, acked: &Acked) {
+        if acked.una > self.end {
+            *self = HyStart::begin(acked.now.as_nanos() / 1000, acked.nxt);
+        }
+    }
+
     fn watch(&mut self, acked: &Acked, delay_us: u64, smallest_us: u64, burst_us: u64) {
         let now_us = acked.now.as_nanos() / 1000;
-        if acked.una > self.end {
-            *self = HyStart { end: acked.nxt, began_us: now_us, last_ack_us: now_us, ..HyStart::default() };
-        }
         if now_us - self.last_ack_us <= TRAIN_GAP_US {
             self.last_ack_us = now_us;
             // Without pacing, half a round trip of acknowledgements is a full pipe.
@@ -334,6 +347,22 @@ mod tests {
         assert!(!ended(&mut cubic, 1, 100));
         assert!(!ended(&mut cubic, 2, 108));
         assert!(ended(&mut cubic, 3, 114));
+    }
+
+    #[test]
+    fn rounds_are_counted_before_the_window_is_large_enough() {
+        let mut cubic = Cubic::new(1000);
+        let rtt = SimDuration::from_millis(100);
+        // Windows of 10, 20 and 40, in trains of 1 ms each.
+        assert!(!cubic.take_rtt(&acked(1000, 2, 11), rtt, 10, true));
+        assert!(!cubic.take_rtt(&acked(1100, 12, 31), rtt, 20, true));
+        assert_eq!((cubic.hystart.began_us, cubic.hystart.end), (1_100_000, 31));
+        assert!(!cubic.take_rtt(&acked(1101, 13, 33), rtt, 21, true));
+        assert_eq!(cubic.hystart.end, 31);
+        // After a timeout, what is in flight belongs to no round.
+        cubic.reset(SimTime::from_nanos(2_000_000_000), 60);
+        assert!(!cubic.take_rtt(&acked(2050, 40, 61), rtt, 2, true));
+        assert_eq!(cubic.hystart.end, 60);
     }
 
     #[test]

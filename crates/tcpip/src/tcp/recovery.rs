@@ -385,7 +385,7 @@ impl Connection {
             // So many arrived later, and it was a loss all the same: reordering was thought too large.
             self.recovery.reordering = self.recovery.reordering.min(REORDERING);
         }
-        self.cc.timed_out(anew, self.recovery.reducing());
+        self.cc.timed_out(now, self.snd.nxt, anew, self.recovery.reducing());
         self.board.mark_timed_out(now);
         self.cc.restart(self.board.in_flight());
         self.recovery.phase = Phase::Loss;
