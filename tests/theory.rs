@@ -159,8 +159,9 @@ fn experiment(way: &Way, sizes: &[&[u64]]) -> String {
     format!(
         r#"
 general: {{ stop_time: {stop} s, data_directory: run.data, template_directory: template }}
-# Each segment arrives by itself.
+# Each segment arrives by itself, and none waits for what comes soon.
 experimental: {{ coalescing: 0 s{buffer} }}
+host_option_defaults: {{ sysctl: net.ipv4.tcp_tso_win_divisor = 0 }}
 network:
   graph:
     type: gml

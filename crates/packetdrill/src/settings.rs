@@ -73,13 +73,7 @@ impl Settings {
 
     /// What the stack is told. A sysctl that it has no knob for is left alone.
     pub fn stack(&self) -> Config {
-        let mut config = Config {
-            mtu: self.mtu,
-            hz: self.hz,
-            orphans_packets: true,
-            tso_win_divisor: 3,
-            ..Config::new(self.address)
-        };
+        let mut config = Config { mtu: self.mtu, hz: self.hz, orphans_packets: true, ..Config::new(self.address) };
         for name in tcpip::sysctl::names() {
             if let Ok(value) = fs::read_to_string(self.sysctls.join(name)) {
                 // What Linux would refuse, the script's shell has been told of.

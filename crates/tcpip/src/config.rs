@@ -61,8 +61,8 @@ pub struct Config {
     pub not_sent_low_water: u32,
     /// net.ipv4.tcp_min_tso_segs: segments of the shortest train.
     pub min_tso_segs: u32,
-    /// net.ipv4.tcp_tso_win_divisor: a train waits while less than this part of the window is open; 0 is never. Linux's 3 presumes receivers
-    /// that join back-to-back segments (GRO) and acknowledge them as one, else the last segment of a window often waits a round trip.
+    /// net.ipv4.tcp_tso_win_divisor: a train waits for an acknowledgement that is near while less than this part of the window is open; 0 is
+    /// never.
     pub tso_win_divisor: u32,
     /// net.ipv4.tcp_limit_output_bytes: what one socket may have in the host's interface, at most.
     pub limit_output_bytes: u32,
@@ -122,7 +122,7 @@ impl Config {
             orphans_packets: false,
             not_sent_low_water: u32::MAX,
             min_tso_segs: 2,
-            tso_win_divisor: 0,
+            tso_win_divisor: 3,
             limit_output_bytes: 4_194_304,
             ephemeral_ports: (32_768, 60_999),
             somaxconn: 4096,

@@ -19,6 +19,9 @@ const NEAR_SHIFT: u32 = 9;
 /// The share of a second of the pacing rate that a train and a socket's part of the interface's queue may hold (sk_pacing_shift).
 const PACING_SHIFT: u32 = 10;
 
+/// A train waits for others only if one left so recently, and for an acknowledgement that is so near.
+const DEFER_MAX: SimDuration = SimDuration::from_millis(1);
+
 /// What a partial segment waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Nagle {
@@ -247,7 +250,7 @@ impl Connection {
     /// Whether a train waits for the next acknowledgement, to leave with more (tcp_tso_should_defer).
     fn defers(&mut self, now: SimTime, unsent: &Unsent, most: u32) -> bool {
         let mss = u64::from(self.payload_mss());
-        let recently = now.saturating_since(self.snd.left_at) < SimDuration::from_millis(1);
+        let recently = now.saturating_since(self.snd.left_at) <= DEFER_MAX;
         if self.recovery.in_recovery() || !recently {
             return false;
         }
@@ -262,9 +265,10 @@ impl Connection {
         if limit >= part {
             return false;
         }
-        // The next acknowledgement would come too late.
+        // The next acknowledgement would come too late: not within a millisecond, nor half a round trip.
         let Some(head) = self.board.head() else { return false };
-        if now.saturating_since(head.sent_at).as_nanos() < self.rtt.srtt().as_nanos() / 2 {
+        let soon = SimDuration::from_nanos(self.rtt.srtt().as_nanos() / 2).min(DEFER_MAX);
+        if (head.sent_at + self.rtt.srtt()).saturating_since(now) > soon {
             return false;
         }
         if in_cwnd < in_window {

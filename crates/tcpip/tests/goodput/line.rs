@@ -182,9 +182,9 @@ impl Transfer {
         let seeds = SeedTree::new(seed);
         let stack = |ip, name| {
             let mut config = Config::new(ip);
-            // TUN forgets whose a packet is, and cuts trains.
+            // As TUN, and with the settings of linux.py.
             config.orphans_packets = true;
-            config.tso_win_divisor = 3;
+            (config.recv_buffer_max, config.recv_argument_max) = (6_291_456, 212_992);
             Stack::new(config, seeds.stream(name, "stack"))
         };
         let (mut sender, mut receiver) = (stack(SENDER, "sender"), stack(RECEIVER, "receiver"));
