@@ -19,6 +19,8 @@ const DUPLICATES_AT_ONCE: u32 = 3;
 const COMPRESSED_MAX: u32 = 44;
 const COMPRESSION_MAX: SimDuration = SimDuration::from_millis(1);
 const COMPRESSION_SHARE: u64 = 20;
+/// How much later than that, where nothing else wakes the processor (tcp_comp_sack_slack_ns).
+const COMPRESSION_SLACK: SimDuration = SimDuration::from_micros(100);
 /// The smallest segment whose size tells something of the sender's when it is not full, and the least that does so in any case
 /// (TCP_MIN_MSS, TCP_MSS_DEFAULT).
 const TELLING_MIN: usize = 88;
@@ -232,7 +234,7 @@ impl Connection {
                 rtt = rtt.min(self.rtt.srtt());
             }
             let share = SimDuration::from_nanos(rtt.as_nanos() / COMPRESSION_SHARE);
-            self.timers.ack_compression = now + share.min(COMPRESSION_MAX);
+            self.timers.ack_compression = now + share.min(COMPRESSION_MAX) + COMPRESSION_SLACK;
         }
     }
 
