@@ -216,6 +216,8 @@ fn config(case: &Case) -> Config {
     let mut config = Config::new(LOCAL);
     (config.recv_buffer, config.recv_buffer_max) = (131_072, 6_291_456);
     (config.send_buffer, config.send_buffer_max) = (16_384, 4_194_304);
+    // A TUN device does not let sockets wait until their packets are read.
+    config.orphans_packets = true;
     for setting in case.settings() {
         let (name, value) = setting.split_once('=').expect("a value");
         let number: u32 = value.parse().unwrap_or_else(|_| panic!("{setting}"));

@@ -62,7 +62,7 @@ impl Connection {
 
     /// RFC 9293's rule with SND.WL1 and SND.WL2 (tcp_may_update_window).
     fn update_window(&mut self, now: SimTime, header: &TcpHeader, seq: u64, ack: u64) {
-        let scaled = u32::from(header.window) << self.snd.scale;
+        let scaled = self.scaled_window(header);
         if ack > self.snd.una || self.may_update_window(header, seq) {
             if scaled != self.snd.window {
                 self.wants_transmit = true;
@@ -76,9 +76,15 @@ impl Connection {
         }
     }
 
+    /// The window of a SYN is never scaled (RFC 7323 section 2.2).
+    fn scaled_window(&self, header: &TcpHeader) -> u32 {
+        let scale = if header.flags.contains(TcpFlags::SYN) { 0 } else { self.snd.scale };
+        u32::from(header.window) << scale
+    }
+
     /// Whether a segment that acknowledges nothing new is news of the window.
     pub fn may_update_window(&self, header: &TcpHeader, seq: u64) -> bool {
-        let scaled = u32::from(header.window) << self.snd.scale;
+        let scaled = self.scaled_window(header);
         seq > self.snd.wl1 || (seq == self.snd.wl1 && scaled > self.snd.window)
     }
 

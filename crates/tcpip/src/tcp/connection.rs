@@ -294,7 +294,7 @@ impl Connection {
                 scale: 0,
                 mss,
                 small_end: iss,
-                pushed: iss,
+                pushed: iss + 1,
                 nagle_off_once: false,
                 in_host: 0,
                 throttled: false,
