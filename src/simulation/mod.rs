@@ -318,6 +318,7 @@ fn build_host(
     if let Some(sysctls) = &host.options.sysctl {
         sysctls.apply(&mut network_settings.stack);
     }
+    network_settings.stack.departures_wait = discipline(plan, host) == Discipline::Fq;
     let config = HostConfig {
         id: host.id,
         name: host.name.clone(),

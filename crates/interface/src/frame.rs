@@ -27,7 +27,8 @@ pub struct Frame {
 impl From<Departing> for Frame {
     fn from(departing: Departing) -> Frame {
         let charge = u32::try_from(departing.truesize).unwrap_or(u32::MAX);
-        Frame { flow: departing.flow, charge, ..Frame::new(departing.packet) }
+        let Departing { packet, flow, not_before, .. } = departing;
+        Frame { flow, charge, not_before, ..Frame::new(packet) }
     }
 }
 

@@ -159,7 +159,7 @@ impl Host {
             self.kernel.settle_network(self.now);
             while let Some(mut departing) = self.kernel.net.stack.poll_departure() {
                 if refuses {
-                    let tcpip::Departing { packet, flow, truesize } = departing;
+                    let tcpip::Departing { packet, flow, truesize, .. } = departing;
                     self.kernel.net.stack.refused(self.now, flow, &packet, truesize);
                     continue;
                 }

@@ -64,6 +64,11 @@ pub struct Config {
     /// net.ipv4.tcp_tso_win_divisor: a train waits for an acknowledgement that is near while less than this part of the window is open; 0 is
     /// never.
     pub tso_win_divisor: u32,
+    /// The queue of `eth0` keeps each packet until it may depart, as `fq` does: connections pace what they send.
+    pub departures_wait: bool,
+    /// The pacing rate in percent of a window in a round trip, in slow start and after it (net.ipv4.tcp_pacing_ss_ratio, tcp_pacing_ca_ratio).
+    pub pacing_slow_start: u32,
+    pub pacing_avoidance: u32,
     /// net.ipv4.tcp_limit_output_bytes: what one socket may have in the host's interface, at most.
     pub limit_output_bytes: u32,
     /// Ticks of the kernel's clock in a second (CONFIG_HZ), by which congestion control computes.
@@ -123,6 +128,9 @@ impl Config {
             not_sent_low_water: u32::MAX,
             min_tso_segs: 2,
             tso_win_divisor: 3,
+            departures_wait: false,
+            pacing_slow_start: 200,
+            pacing_avoidance: 120,
             limit_output_bytes: 4_194_304,
             ephemeral_ports: (32_768, 60_999),
             somaxconn: 4096,

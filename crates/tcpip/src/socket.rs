@@ -123,6 +123,8 @@ pub enum SocketOption {
     /// TCP_LINGER2: FIN_WAIT2 of an orphan; `None` is forever gone at once (negative values).
     Linger2(SimDuration),
     WindowClamp(u32),
+    /// In bytes per second; all ones is no limit.
+    MaxPacingRate(u64),
     Congestion(CongestionControl),
     /// IP_TOS.
     TypeOfService(u8),
@@ -170,6 +172,7 @@ pub enum OptionName {
     NotSentLowWater,
     Linger2,
     WindowClamp,
+    MaxPacingRate,
     Congestion,
     TypeOfService,
     TimeToLive,
@@ -191,7 +194,8 @@ pub(crate) struct Settings {
     pub reuse_port: bool,
     pub keepalive: bool,
     pub broadcast: bool,
-    pub linger: Option<SimDuration>,
+    /// SO_LINGER, in seconds.
+    pub linger: Option<u32>,
     pub send_buffer: u32,
     pub recv_buffer: u32,
     pub send_buffer_locked: bool,
@@ -199,8 +203,9 @@ pub(crate) struct Settings {
     pub recv_low_water: u32,
     pub no_delay: bool,
     pub cork: bool,
-    pub keep_idle: SimDuration,
-    pub keep_interval: SimDuration,
+    /// In seconds.
+    pub keep_idle: u32,
+    pub keep_interval: u32,
     pub keep_count: u32,
     pub user_timeout: SimDuration,
     pub syn_count: u32,
@@ -210,6 +215,8 @@ pub(crate) struct Settings {
     pub not_sent_low_water: u32,
     pub linger2: SimDuration,
     pub window_clamp: u32,
+    /// In bytes per second; all ones is no limit.
+    pub max_pacing_rate: u64,
     pub congestion: CongestionControl,
     pub tos: u8,
     pub ttl: u8,

@@ -42,6 +42,8 @@ const SYSCTLS: &[(&str, Form)] = &[
     ("net/ipv4/tcp_moderate_rcvbuf", Form::Flag(255, |c| &mut c.recv_autotune)),
     ("net/ipv4/tcp_notsent_lowat", Form::Count(0, UINT_MAX, |c| &mut c.not_sent_low_water)),
     ("net/ipv4/tcp_orphan_retries", Form::Count(0, 255, |c| &mut c.orphan_retries)),
+    ("net/ipv4/tcp_pacing_ca_ratio", Form::Count(0, 1000, |c| &mut c.pacing_avoidance)),
+    ("net/ipv4/tcp_pacing_ss_ratio", Form::Count(0, 1000, |c| &mut c.pacing_slow_start)),
     ("net/ipv4/tcp_retries2", Form::Count(0, 255, |c| &mut c.retries)),
     ("net/ipv4/tcp_rmem", Form::Sizes(|c| [&mut c.recv_buffer_min, &mut c.recv_buffer, &mut c.recv_buffer_max])),
     ("net/ipv4/tcp_sack", Form::Flag(255, |c| &mut c.sack)),

@@ -528,7 +528,7 @@ fn buffers_are_doubled_and_bounded_like_linux() {
     stack.set_option(net.now, id, SocketOption::SendBuffer(0)).unwrap();
     assert_eq!(stack.option(id, OptionName::SendBuffer), Ok(SocketOption::SendBuffer(4608)));
     stack.set_option(net.now, id, SocketOption::SendBuffer(u32::MAX)).unwrap();
-    assert_eq!(stack.option(id, OptionName::SendBuffer), Ok(SocketOption::SendBuffer(425_984)));
+    assert_eq!(stack.option(id, OptionName::SendBuffer), Ok(SocketOption::SendBuffer(8_388_608)));
 }
 
 #[test]

@@ -102,7 +102,6 @@ const KEPT_OPTIONS: &[KeptOption] = &[
     (SOL_SOCKET, SO_MARK, 0, i32::MIN, i32::MAX),
     (SOL_SOCKET, SO_INCOMING_CPU, -1, i32::MIN, i32::MAX),
     (SOL_SOCKET, SO_BUSY_POLL, 0, 0, i32::MAX),
-    (SOL_SOCKET, SO_MAX_PACING_RATE, -1, i32::MIN, i32::MAX),
     (SOL_SOCKET, SO_TXREHASH, 1, -1, 1),
     (SOL_SOCKET, SO_WIFI_STATUS, 0, 0, 1),
     (SOL_SOCKET, SO_NOFCS, 0, 0, 1),
@@ -192,6 +191,7 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
     }
     match (level, option) {
         (SOL_SOCKET, SO_LINGER) => set_linger(ctx, id, value, len)?,
+        (SOL_SOCKET, SO_MAX_PACING_RATE) => set_pacing(ctx, id, value, len)?,
         (SOL_SOCKET, SO_RCVTIMEO | SO_RCVTIMEO_NEW) => {
             let timeout = read_timeout(&ctx.process.memory, value, len)?;
             ctx.inet_mut(file)?.recv_timeout = timeout;
@@ -321,6 +321,21 @@ fn set_linger(ctx: &mut Ctx<'_>, id: SocketId, value: u64, len: usize) -> Result
     let linger: Linger = ctx.process.memory.read_value(value)?;
     let time = SimDuration::from_secs(u64::from(linger.l_linger as u32));
     set_in_stack(ctx, id, SocketOption::Linger((linger.l_onoff != 0).then_some(time)))?;
+    Ok(())
+}
+
+/// SO_MAX_PACING_RATE, in bytes per second: a number of 64 bits, or of 32, in which all ones are no limit.
+fn set_pacing(ctx: &mut Ctx<'_>, id: SocketId, value: u64, len: usize) -> Result<(), Outcome> {
+    let memory = &ctx.process.memory;
+    let rate = match len {
+        0..4 => return Err(Errno::EINVAL.into()),
+        4..8 => match memory.read_value::<u32>(value)? {
+            u32::MAX => u64::MAX,
+            rate => rate.into(),
+        },
+        _ => memory.read_value(value)?,
+    };
+    set_in_stack(ctx, id, SocketOption::MaxPacingRate(rate))?;
     Ok(())
 }
 
@@ -509,6 +524,7 @@ pub(super) fn as_number(value: SocketOption) -> i32 {
         SocketOption::KeepIdle(time) | SocketOption::KeepInterval(time) | SocketOption::Linger2(time) => seconds(time),
         SocketOption::UserTimeout(time) => i32::try_from(time.as_millis()).unwrap_or(i32::MAX),
         SocketOption::Linger(linger) => linger.is_some().into(),
+        SocketOption::MaxPacingRate(rate) => rate.min(u32::MAX.into()) as i32,
         SocketOption::Congestion(_) => 0,
         SocketOption::TypeOfService(value)
         | SocketOption::TimeToLive(value)
@@ -542,6 +558,15 @@ fn socket_answer(ctx: &mut Ctx<'_>, socket: &InetSocket, option: i32, len: usize
         SO_PEERCRED => Answer::from_slice(Ucred { pid: 0, uid: u32::MAX, gid: u32::MAX }.as_bytes()),
         SO_COOKIE if len < 8 => return Err(Errno::EINVAL),
         SO_COOKIE => Answer::from_slice(&cookie(socket.id).to_ne_bytes()),
+        SO_MAX_PACING_RATE => {
+            let SocketOption::MaxPacingRate(rate) =
+                stack.option(socket.id, OptionName::MaxPacingRate).map_err(errno)?
+            else {
+                return Err(Errno::ENOPROTOOPT);
+            };
+            // In 32 bits, where the program has no room for 64.
+            if len >= 8 { Answer::from_slice(&rate.to_ne_bytes()) } else { number(rate.min(u32::MAX.into()) as i32) }
+        }
         SO_MEMINFO => Answer::from_slice(memory_of(stack.describe(ctx.now, socket.id)).as_bytes()),
         SO_PEERNAME => stack.peer_name(socket.id).map(address::raw).map_err(errno)?.into_iter().collect(),
         SO_BSDCOMPAT | SO_INCOMING_NAPI_ID => number(0),
@@ -670,7 +695,7 @@ pub(super) fn tcp_info(info: &tcpip::TcpInfo) -> TcpInfo {
         tcpi_rcv_space: info.rcv_space,
         tcpi_total_retrans: info.total_retrans,
         tcpi_flags: info.delivery_rate_app_limited.into(),
-        tcpi_max_pacing_rate: u64::MAX,
+        tcpi_max_pacing_rate: info.max_pacing_rate,
         tcpi_pacing_rate: info.pacing_rate,
         tcpi_bytes_acked: info.bytes_acked,
         tcpi_bytes_received: info.bytes_received,

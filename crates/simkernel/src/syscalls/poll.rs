@@ -23,7 +23,7 @@ fn milliseconds(timeout: u64) -> Option<SimDuration> {
 }
 
 /// A timeout by pointer; null for none.
-fn timespec_at(ctx: &Ctx<'_>, address: u64) -> Result<Option<SimDuration>, Outcome> {
+pub(super) fn timespec_at(ctx: &Ctx<'_>, address: u64) -> Result<Option<SimDuration>, Outcome> {
     if address == 0 {
         return Ok(None);
     }

@@ -1,5 +1,6 @@
 //! rt_sigaction, rt_sigprocmask, kill and their relatives. Delivery is in `signal_delivery`.
 
+use super::poll::timespec_at;
 use crate::ctx::Ctx;
 use crate::family::INIT;
 use crate::files::signalfd;
@@ -7,13 +8,11 @@ use crate::ids::{Pid, Tid};
 use crate::outcome::{Outcome, Restart, SysResult};
 use crate::signal::{Disposition, SigSet};
 use crate::signal_delivery;
-use base::SimDuration;
 use linux_abi::capability::CAP_KILL;
 use linux_abi::event::{SFD_CLOEXEC, SFD_NONBLOCK};
 use linux_abi::fs::{O_NONBLOCK, O_RDWR};
 use linux_abi::signal::*;
 use linux_abi::sysinfo::RLIMIT_SIGPENDING;
-use linux_abi::time::Timespec;
 use linux_abi::{Errno, Signal};
 
 const SIGSET_BYTES: u64 = 8;
@@ -130,16 +129,7 @@ pub(super) fn rt_sigtimedwait(ctx: &mut Ctx<'_>, [set, info, timeout, set_bytes,
         return Err(Errno::EINVAL.into());
     }
     let wanted = SigSet(ctx.process.memory.read_value(set)?).without(SigSet::UNBLOCKABLE);
-    let timeout = match timeout {
-        0 => None,
-        address => {
-            let time: Timespec = ctx.process.memory.read_value(address)?;
-            if time.tv_sec < 0 || !(0..1_000_000_000).contains(&time.tv_nsec) {
-                return Err(Errno::EINVAL.into());
-            }
-            Some(SimDuration::from_nanos((time.tv_sec as u64).saturating_mul(1_000_000_000) + time.tv_nsec as u64))
-        }
-    };
+    let timeout = timespec_at(ctx, timeout)?;
     let others = SigSet(!wanted.0);
     ctx.thread.signals.awaited = SigSet::EMPTY;
     let found = ctx.take_signal(others);

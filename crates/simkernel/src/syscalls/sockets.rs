@@ -3,6 +3,7 @@
 //! A family gives functions over `Ctx` and the open file: `net::inet`, `net::netlink`, `unix`. What a family sends and receives is in
 //! the form of `net::message`, so the guest's structures are read and written here alone.
 
+use super::poll::timespec_at;
 use crate::ctx::Ctx;
 use crate::files::FileKind;
 use crate::ids::FileId;
@@ -12,7 +13,6 @@ use crate::net::{self, inet, netlink, options};
 use crate::outcome::{Outcome, SysResult};
 use crate::unix::connect as unix;
 use crate::user_io::UserBuffers;
-use base::SimDuration;
 use linux_abi::Errno;
 use linux_abi::fs::IOV_MAX;
 use linux_abi::socket::*;
@@ -298,7 +298,7 @@ pub fn sendmmsg(ctx: &mut Ctx<'_>, [fd, vector, count, flags, ..]: [u64; 6]) -> 
 
 /// recvmmsg(2). As on Linux the timeout is looked at only when a message has come.
 pub fn recvmmsg(ctx: &mut Ctx<'_>, [fd, vector, count, flags, timeout_address, ..]: [u64; 6]) -> SysResult {
-    let timeout = read_timeout(ctx, timeout_address)?;
+    let timeout = timespec_at(ctx, timeout_address)?;
     let (file, _) = socket_of(ctx, fd)?;
     let count = u64::from(count as u32).min(IOV_MAX as u64);
     let mut flags = flags as u32;
@@ -323,17 +323,4 @@ pub fn recvmmsg(ctx: &mut Ctx<'_>, [fd, vector, count, flags, timeout_address, .
         }
     }
     Ok(messages_done(ctx))
-}
-
-/// The timeout of `recvmmsg`; None for none. EINVAL.
-fn read_timeout(ctx: &Ctx<'_>, address: u64) -> Result<Option<SimDuration>, Outcome> {
-    if address == 0 {
-        return Ok(None);
-    }
-    let time: Timespec = ctx.process.memory.read_value(address)?;
-    if time.tv_sec < 0 || !(0..1_000_000_000).contains(&time.tv_nsec) {
-        return Err(Errno::EINVAL.into());
-    }
-    let seconds = SimDuration::from_nanos((time.tv_sec as u64).saturating_mul(1_000_000_000));
-    Ok(Some(seconds.saturating_add(SimDuration::from_nanos(time.tv_nsec as u64))))
 }

@@ -188,7 +188,7 @@ fn timeval_nanos(time: Timeval) -> Result<u64, Errno> {
     if time.tv_sec < 0 || !(0..1_000_000).contains(&time.tv_usec) {
         return Err(Errno::EINVAL);
     }
-    Ok((time.tv_sec as u64).saturating_mul(1_000_000_000) + time.tv_usec as u64 * 1_000)
+    Ok((time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_usec as u64 * 1_000))
 }
 
 fn timeval(nanos: u64) -> Timeval {

@@ -1,5 +1,6 @@
 //! The socket calls of UDP, and those that all datagram sockets have.
 
+use super::transmit::Owner;
 use super::{Kind, Stack, raw};
 use crate::addr::{Endpoint, Family, Interface};
 use crate::error::SocketError;
@@ -185,7 +186,8 @@ impl Stack {
             socket.in_transit += charge;
             self.datagrams_in_host += charge;
         }
-        self.push_packet(Interface::Ethernet, packet, Some((id, charge)));
+        let owner = Owner { flow: Some(id), truesize: charge, not_before: SimTime::ZERO };
+        self.push_packet(Interface::Ethernet, packet, Some(owner));
     }
 
     /// recvfrom(2): the next datagram, cut to `max` bytes. Errors: a pending one, `WouldBlock`, also after shutdown of reading.

@@ -10,7 +10,7 @@ use crate::tcp::listen::Listener;
 use crate::tcp::new_data::{Amount, Nagle};
 use crate::tcp::time_wait::TimeWait;
 use crate::udp::Carries;
-use base::{SimDuration, SimTime};
+use base::SimTime;
 
 impl Stack {
     /// After anything happened to a connection: what it sends, its events, its timer, its end.
@@ -169,7 +169,7 @@ impl Stack {
         let Some(conn) = self.connection_at(index) else { return };
         conn.orphan = true;
         let unread = conn.rcv.queue.ready_bytes() > 0;
-        let hard = unread || conn.settings.linger == Some(SimDuration::ZERO);
+        let hard = unread || conn.settings.linger == Some(0);
         match conn.state {
             State::SynSent => conn.finish(),
             State::Closed | State::TimeWait => {}

@@ -80,6 +80,8 @@ pub struct Departing {
     pub flow: Option<SocketId>,
     /// What it counts against that socket while it waits in the host (skb->truesize), in bytes; 0 for bare acknowledgements.
     pub truesize: usize,
+    /// It must not go on the line before (skb->tstamp), where `Config::departures_wait`.
+    pub not_before: SimTime,
 }
 
 struct Slot {

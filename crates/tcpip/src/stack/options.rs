@@ -29,8 +29,8 @@ impl Stack {
             recv_low_water: 1,
             no_delay: false,
             cork: false,
-            keep_idle: self.config.keep_idle,
-            keep_interval: self.config.keep_interval,
+            keep_idle: whole_seconds(self.config.keep_idle),
+            keep_interval: whole_seconds(self.config.keep_interval),
             keep_count: self.config.keep_count,
             user_timeout: SimDuration::ZERO,
             syn_count: 0,
@@ -39,6 +39,7 @@ impl Stack {
             not_sent_low_water: 0,
             linger2: self.config.fin_timeout,
             window_clamp: 0,
+            max_pacing_rate: u64::MAX,
             congestion: self.config.congestion_control,
             tos: 0,
             ttl: self.config.ttl as u8,
@@ -115,7 +116,7 @@ impl Stack {
             OptionName::ReusePort => SocketOption::ReusePort(s.reuse_port),
             OptionName::KeepAlive => SocketOption::KeepAlive(s.keepalive),
             OptionName::Broadcast => SocketOption::Broadcast(s.broadcast),
-            OptionName::Linger => SocketOption::Linger(s.linger),
+            OptionName::Linger => SocketOption::Linger(s.linger.map(|time| SimDuration::from_secs(time.into()))),
             OptionName::SendBuffer => {
                 SocketOption::SendBuffer(conn.map_or(s.send_buffer, |conn| conn.sizing.send_buffer))
             }
@@ -126,8 +127,8 @@ impl Stack {
             OptionName::NoDelay => SocketOption::NoDelay(s.no_delay),
             OptionName::Cork => SocketOption::Cork(s.cork),
             OptionName::QuickAck => SocketOption::QuickAck(conn.is_none_or(|conn| !conn.acks.interactive)),
-            OptionName::KeepIdle => SocketOption::KeepIdle(s.keep_idle),
-            OptionName::KeepInterval => SocketOption::KeepInterval(s.keep_interval),
+            OptionName::KeepIdle => SocketOption::KeepIdle(SimDuration::from_secs(s.keep_idle.into())),
+            OptionName::KeepInterval => SocketOption::KeepInterval(SimDuration::from_secs(s.keep_interval.into())),
             OptionName::KeepCount => SocketOption::KeepCount(s.keep_count),
             OptionName::UserTimeout => SocketOption::UserTimeout(s.user_timeout),
             OptionName::SynCount => SocketOption::SynCount(s.syn_count),
@@ -139,6 +140,7 @@ impl Stack {
             }
             OptionName::NotSentLowWater => SocketOption::NotSentLowWater(s.not_sent_low_water),
             OptionName::Linger2 => SocketOption::Linger2(s.linger2),
+            OptionName::MaxPacingRate => SocketOption::MaxPacingRate(s.max_pacing_rate),
             OptionName::WindowClamp => SocketOption::WindowClamp(conn.map_or(s.window_clamp, |conn| conn.sizing.clamp)),
             OptionName::Congestion => SocketOption::Congestion(s.congestion),
             OptionName::TypeOfService => SocketOption::TypeOfService(s.tos),
@@ -166,6 +168,7 @@ fn is_tcp_only(option: &SocketOption) -> bool {
             | SocketOption::SendBuffer(_)
             | SocketOption::RecvBuffer(_)
             | SocketOption::RecvLowWater(_)
+            | SocketOption::MaxPacingRate(_)
             | SocketOption::TypeOfService(_)
             | SocketOption::TimeToLive(_)
             | SocketOption::V6Only(_)
@@ -177,6 +180,10 @@ fn is_tcp_only(option: &SocketOption) -> bool {
             | SocketOption::MtuDiscover6(_)
             | SocketOption::DontFragment6(_)
     )
+}
+
+fn whole_seconds(time: SimDuration) -> u32 {
+    u32::try_from(time.as_nanos() / 1_000_000_000).unwrap_or(u32::MAX)
 }
 
 fn in_range(value: u64, low: u64, high: u64) -> Result<(), SocketError> {
@@ -191,7 +198,7 @@ fn store(s: &mut Settings, option: SocketOption, most: (u32, u32)) -> Result<(),
         SocketOption::ReusePort(on) => s.reuse_port = on,
         SocketOption::KeepAlive(on) => s.keepalive = on,
         SocketOption::Broadcast(on) => s.broadcast = on,
-        SocketOption::Linger(linger) => s.linger = linger,
+        SocketOption::Linger(time) => s.linger = time.map(whole_seconds),
         SocketOption::SendBuffer(size) => {
             s.send_buffer = size.min(most.0).saturating_mul(2).max(MIN_SEND_BUFFER);
             s.send_buffer_locked = true;
@@ -206,11 +213,11 @@ fn store(s: &mut Settings, option: SocketOption, most: (u32, u32)) -> Result<(),
         SocketOption::QuickAck(_) => {}
         SocketOption::KeepIdle(idle) => {
             in_range(seconds(idle), 1, 32_767)?;
-            s.keep_idle = idle;
+            s.keep_idle = whole_seconds(idle);
         }
         SocketOption::KeepInterval(interval) => {
             in_range(seconds(interval), 1, 32_767)?;
-            s.keep_interval = interval;
+            s.keep_interval = whole_seconds(interval);
         }
         SocketOption::KeepCount(count) => {
             in_range(u64::from(count), 1, 127)?;
@@ -231,6 +238,7 @@ fn store(s: &mut Settings, option: SocketOption, most: (u32, u32)) -> Result<(),
         SocketOption::NotSentLowWater(bytes) => s.not_sent_low_water = bytes,
         SocketOption::Linger2(timeout) => s.linger2 = timeout.min(SimDuration::from_secs(60)),
         SocketOption::WindowClamp(bytes) => s.window_clamp = if bytes > 0 { bytes.max(CLAMP_MIN) } else { 0 },
+        SocketOption::MaxPacingRate(rate) => s.max_pacing_rate = rate,
         SocketOption::Congestion(kind) => s.congestion = kind,
         SocketOption::TypeOfService(tos) => s.tos = tos,
         SocketOption::TimeToLive(ttl) => {

@@ -288,6 +288,7 @@ impl Stack {
             conn.snd.no_space = true;
             return Err(SocketError::WouldBlock);
         }
+        conn.note_app_limit();
         let len = bytes.len();
         while !bytes.is_empty() {
             let Some(conn) = self.connection_at(id.index) else { break };

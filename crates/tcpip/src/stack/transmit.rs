@@ -14,6 +14,14 @@ use base::SimTime;
 /// While all datagrams in the interface's queues take no more than this, no socket is short of room (half of SOCK_MIN_SNDBUF).
 const CROWDED: usize = 2304;
 
+/// On whose account a packet leaves, and from when on it may.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Owner {
+    pub flow: Option<SocketId>,
+    pub truesize: usize,
+    pub not_before: SimTime,
+}
+
 impl Stack {
     /// What is next in the queue of `eth0`, in the order in which the host sent it. The queue is short: no socket puts more into it
     /// than TCP's small queues and SO_SNDBUF allow, until `transmitted` tells that some of it has left.
@@ -23,11 +31,6 @@ impl Stack {
         Some(departing)
     }
 
-    /// So much of this flow has left the interface, by the line or because a queue dropped it: there is room for more of it.
-    pub fn transmitted(&mut self, now: SimTime, flow: SocketId, truesize: usize) {
-        self.note_left(now, flow, truesize);
-    }
-
     /// The queue of `eth0` had no room for this departure and has not taken it (NET_XMIT_DROP). To be told before the next departure is
     /// polled: what the same connection has sent behind it is taken back, too.
     pub fn refused(&mut self, now: SimTime, flow: Option<SocketId>, packet: &Packet, truesize: usize) {
@@ -35,7 +38,7 @@ impl Stack {
         let Some(id) = flow.filter(|id| self.slot_mut(*id).is_some()) else { return };
         let (Transport::Tcp(header), Some(conn)) = (&packet.transport, self.connection_at(id.index)) else {
             self.note_datagram_refused(id, packet);
-            return self.note_left(now, id, truesize);
+            return self.transmitted(now, id, truesize);
         };
         conn.snd.in_host = conn.snd.in_host.saturating_sub(truesize);
         // Linux stops at the first that is refused, and waits for nothing that it has queued.
@@ -100,9 +103,9 @@ impl Stack {
         let packet = match self.outgoing.front_mut()?.packet.split_first() {
             Some(first) => first,
             None => {
-                let Departing { packet, flow, truesize } = self.outgoing.pop_front()?;
+                let Departing { packet, flow, truesize, .. } = self.outgoing.pop_front()?;
                 if let Some(flow) = flow {
-                    self.note_left(now, flow, truesize);
+                    self.transmitted(now, flow, truesize);
                 }
                 packet
             }
@@ -116,8 +119,8 @@ impl Stack {
         !self.outgoing.is_empty()
     }
 
-    /// Something of this socket has left the host: there is room for more of it.
-    fn note_left(&mut self, now: SimTime, id: SocketId, cost: usize) {
+    /// So much of this flow has left the interface, by the line or because a queue dropped it: there is room for more of it.
+    pub fn transmitted(&mut self, now: SimTime, id: SocketId, cost: usize) {
         if cost == 0 {
             return;
         }
@@ -199,7 +202,8 @@ impl Stack {
                 _ => 0,
             };
             conn.snd.in_host += cost;
-            self.push_packet(interface, packet, Some((self.id_of(index), cost)));
+            let owner = Owner { flow: Some(self.id_of(index)), truesize: cost, not_before: departure.not_before };
+            self.push_packet(interface, packet, Some(owner));
             if amount != Amount::All {
                 return;
             }
@@ -207,12 +211,12 @@ impl Stack {
     }
 
     /// Queues a finished packet.
-    pub(super) fn push_packet(&mut self, interface: Interface, packet: Packet, owner: Option<(SocketId, usize)>) {
+    pub(super) fn push_packet(&mut self, interface: Interface, packet: Packet, owner: Option<Owner>) {
         match interface {
             Interface::Loopback => self.loopback.push_back(packet),
             Interface::Ethernet => {
-                let (flow, truesize) = owner.map_or((None, 0), |(id, cost)| (Some(id), cost));
-                self.outgoing.push_back(Departing { packet, flow, truesize });
+                let Owner { flow, truesize, not_before } = owner.unwrap_or_default();
+                self.outgoing.push_back(Departing { packet, flow, truesize, not_before });
             }
         }
     }

@@ -148,6 +148,8 @@ impl Connection {
             self.wants_transmit = true;
         }
         self.snd.room_made |= advanced;
+        let min_rtt = self.rtt.min().unwrap_or_default();
+        self.board.rate.conclude(now, &sample.rate, sample.delivered, min_rtt, self.board.head_is_sacked());
     }
 
     /// Karn's rule: never from a segment sent twice, except by the echo of its timestamp (RFC 7323 section 4).

@@ -94,6 +94,8 @@ pub(crate) struct SendState {
     pub nagle_off_once: bool,
     /// What waits in the host's interface, as Linux counts it (sk_wmem_alloc), in bytes.
     pub in_host: usize,
+    /// When the last packet goes on the line, and what follows it may: later than now where pacing holds it (tcp_wstamp_ns).
+    pub departs: SimTime,
     /// More may leave when that has become less (TSQ_THROTTLED).
     pub throttled: bool,
     /// When anything left last.
@@ -297,6 +299,7 @@ impl Connection {
                 pushed: iss + 1,
                 nagle_off_once: false,
                 in_host: 0,
+                departs: SimTime::ZERO,
                 throttled: false,
                 left_at: now,
                 room_made: false,

@@ -23,6 +23,8 @@ pub(crate) struct Acked {
     pub srtt: SimDuration,
     /// Payload of a full segment, in bytes.
     pub mss: u32,
+    /// What is sent is spread over the round trip.
+    pub paced: bool,
 }
 
 /// How large the window may be. An algorithm of another kind (one that paces, as BBR) gets the same events.
@@ -256,7 +258,7 @@ mod tests {
 
     fn acked(delivered: u32) -> Acked {
         let rtt = SimDuration::from_millis(10);
-        Acked { now: SimTime::ZERO, delivered, rtt: Some(rtt), una: 10, nxt: 20, srtt: rtt, mss: 1448 }
+        Acked { now: SimTime::ZERO, delivered, rtt: Some(rtt), una: 10, nxt: 20, srtt: rtt, mss: 1448, paced: false }
     }
 
     #[test]

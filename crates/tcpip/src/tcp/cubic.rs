@@ -213,8 +213,9 @@ impl HyStart {
         let now_us = acked.now.as_nanos() / 1000;
         if now_us - self.last_ack_us <= TRAIN_GAP_US {
             self.last_ack_us = now_us;
-            // Without pacing, half a round trip of acknowledgements is a full pipe.
-            self.found |= now_us - self.began_us > (smallest_us + burst_us) / 2;
+            // A round trip of acknowledgements is a full pipe; without pacing, half of one.
+            let pipe_us = smallest_us + burst_us;
+            self.found |= now_us - self.began_us > if acked.paced { pipe_us } else { pipe_us / 2 };
         }
         self.smallest_us = Some(self.smallest_us.map_or(delay_us, |known| known.min(delay_us)));
         if self.samples < SAMPLES {
@@ -271,6 +272,7 @@ mod tests {
             nxt,
             srtt: SimDuration::from_millis(100),
             mss: 1448,
+            paced: false,
         }
     }
 

@@ -96,6 +96,8 @@ pub struct TcpInfo {
     pub rcv_wnd: u32,
     /// In bytes per second; all ones as long as nothing is known.
     pub pacing_rate: u64,
+    /// SO_MAX_PACING_RATE, in bytes per second; all ones without.
+    pub max_pacing_rate: u64,
     /// In bytes per second.
     pub delivery_rate: u64,
     /// The program, not the network, decided the delivery rate.
@@ -259,8 +261,9 @@ impl Connection {
             snd_wnd: self.snd.window,
             rcv_wnd: self.rcv.window,
             pacing_rate: self.pacing_rate().unwrap_or(u64::MAX),
-            delivery_rate: 0,
-            delivery_rate_app_limited: false,
+            max_pacing_rate: self.settings.max_pacing_rate,
+            delivery_rate: self.board.rate.bytes_per_second(self.payload_mss()),
+            delivery_rate_app_limited: self.board.rate.is_app_limited,
             busy_time: spent.iter().fold(SimDuration::ZERO, |sum, time| sum.saturating_add(*time)),
             rwnd_limited: spent[1],
             sndbuf_limited: spent[2],

@@ -12,6 +12,8 @@ pub(crate) mod input;
 pub(crate) mod listen;
 pub(crate) mod new_data;
 pub(crate) mod output;
+pub(crate) mod pacing;
+pub(crate) mod rate;
 pub(crate) mod recovery;
 pub(crate) mod recv_queue;
 mod refusal;

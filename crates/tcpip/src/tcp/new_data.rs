@@ -3,6 +3,7 @@
 
 use super::connection::Connection;
 use super::output::Departure;
+use super::pacing::Pacing;
 use super::send_queue::Unsent;
 use base::{SimDuration, SimTime};
 use bytes::Bytes;
@@ -89,6 +90,15 @@ impl Connection {
         (self.sizing.send_buffer as usize).saturating_sub(held) >= held / 2 && self.has_memory(1)
     }
 
+    /// A write begins: if the network could have taken more than there was, the program was the limit (tcp_rate_check_app_limited).
+    pub fn note_app_limit(&mut self) {
+        let in_flight = self.board.in_flight();
+        let has_less = self.not_sent() < self.payload_mss() as usize && self.snd.in_host == 0;
+        if has_less && in_flight < self.cc.cwnd() && self.board.lost <= self.board.retransmitted {
+            self.board.rate.limit_by_app(in_flight);
+        }
+    }
+
     /// Takes the next bytes of a write, no more than `write_room`. The first of a write take back the push mark of the last.
     pub fn append(&mut self, now: SimTime, bytes: Bytes, first: bool) {
         let new = self.tail_is_full();
@@ -131,19 +141,6 @@ impl Connection {
             && self.snd.in_host > unsent.len() as usize + super::send_queue::OVERHEAD
     }
 
-    /// The rate at which the window leaves in a round trip, with room to grow, in bytes per second; None before the first
-    /// measurement (tcp_update_pacing_rate).
-    pub(super) fn pacing_rate(&self) -> Option<u64> {
-        let srtt = self.rtt.srtt().as_nanos();
-        if srtt == 0 {
-            return None;
-        }
-        let percent = if self.cc.cwnd() < self.cc.ssthresh() / 2 { 200 } else { 120 };
-        let window = u64::from(self.cc.cwnd().max(self.board.packets_out())) * u64::from(self.payload_mss());
-        let rate = u128::from(window) * 10_000_000 * percent / u128::from(srtt);
-        Some(u64::try_from(rate).unwrap_or(u64::MAX))
-    }
-
     /// Segments in a train: about a millisecond of the pacing rate, more to near peers (tcp_tso_autosize).
     pub(super) fn train_segments(&self, mss: u32) -> u32 {
         let paced = self.pacing_rate().map_or(TRAIN_MAX, |rate| (rate >> PACING_SHIFT).min(TRAIN_MAX.into()) as u32);
@@ -155,7 +152,10 @@ impl Connection {
     /// As much of this connection waits in the host's interface as it may (tcp_small_queue_check). One train always may.
     pub(super) fn is_small_queue_full(&mut self, train: usize) -> bool {
         let paced = self.pacing_rate().map_or(usize::MAX, |rate| (rate >> PACING_SHIFT) as usize);
-        let limit = paced.max(2 * (train + super::send_queue::OVERHEAD)).min(self.config.limit_output_bytes as usize);
+        let mut limit = paced.max(2 * (train + super::send_queue::OVERHEAD));
+        if self.pacing() == Pacing::Off {
+            limit = limit.min(self.config.limit_output_bytes as usize);
+        }
         let full = self.snd.in_host > limit && self.snd.queue.sent_buffers() > 1;
         self.snd.throttled |= full;
         full
@@ -169,7 +169,7 @@ impl Connection {
             return (self.fin_waits() && may).then(|| self.send_new(now, 0));
         };
         let mss = u64::from(self.segment_limit());
-        if unsent.end.min(unsent.start + mss) > self.window_end() {
+        if self.waits_for_pace(now) || unsent.end.min(unsent.start + mss) > self.window_end() {
             return None;
         }
         let most = self.train_segments(mss as u32);
@@ -315,13 +315,14 @@ impl Connection {
         if len > 0 {
             self.snd.queue.mark_sent();
         }
+        let departs = self.departs_at(now);
         if self.board.is_empty() {
-            self.timers.since = now;
+            self.timers.since = departs;
         }
         let mut at = start;
         for left in (0..segments).rev() {
             let stop = if left == 0 { end + u64::from(fin) } else { at + u64::from(mss) };
-            self.board.sent(at, (stop - at) as u32, now);
+            self.board.sent(at, (stop - at) as u32, departs);
             at = stop;
         }
         self.snd.nxt = at;
@@ -336,7 +337,7 @@ impl Connection {
         self.counters.data_segments_out += if len > 0 { segments } else { 0 };
         self.data_left(now);
         let header = self.data_header(now, start, end, fin, push);
-        Departure { header, payload, mss: if segments > 1 { mss as u16 } else { 0 } }
+        Departure { header, payload, mss: if segments > 1 { mss as u16 } else { 0 }, not_before: now }
     }
 
     /// The MSS without the options that every segment has (mss_cache).

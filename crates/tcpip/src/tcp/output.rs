@@ -17,24 +17,27 @@ pub(crate) struct Departure {
     pub payload: Bytes,
     /// Payload of each segment but the last; 0 where there is one only.
     pub mss: u16,
+    /// It must not go on the line before.
+    pub not_before: SimTime,
 }
 
 impl Departure {
     fn bare(header: TcpHeader) -> Self {
-        Departure { header, payload: Bytes::new(), mss: 0 }
+        Departure { header, payload: Bytes::new(), mss: 0, not_before: SimTime::ZERO }
     }
 }
 
 impl Connection {
     /// The next thing to leave. New data obeys `nagle` and `amount`.
     pub fn poll(&mut self, now: SimTime, nagle: Nagle, amount: Amount) -> Option<Departure> {
-        let departure = match self.state {
+        let mut departure = match self.state {
             State::Closed => None,
             State::SynSent | State::SynReceived => self.poll_handshake(now),
             _ => self.poll_stream(now, nagle, amount),
         };
-        match &departure {
+        match &mut departure {
             Some(departure) => {
+                departure.not_before = self.note_departure(now, departure.payload.len());
                 self.snd.left_at = now;
                 self.counters.segments_out += match departure.mss {
                     0 => 1,
@@ -112,7 +115,7 @@ impl Connection {
 
     /// The next segment that is believed lost (tcp_xmit_retransmit_queue).
     fn poll_lost(&mut self, now: SimTime) -> Option<Departure> {
-        if self.board.in_flight() >= self.cc.cwnd() {
+        if self.board.in_flight() >= self.cc.cwnd() || self.waits_for_pace(now) {
             return None;
         }
         let number = self.board.next_lost()?;
@@ -164,12 +167,13 @@ impl Connection {
     fn resend(&mut self, now: SimTime, number: u64, train: Record) -> Departure {
         let first = self.board.record(number);
         let segments = train.len.div_ceil(first.len.max(1)).max(1);
+        let departs = self.departs_at(now);
         for other in 0..u64::from(segments) {
-            self.board.resent(number + other, now);
-            self.recovery.note_resent(now);
+            self.board.resent(number + other, departs);
+            self.recovery.note_resent(departs);
         }
         if self.board.head().is_some_and(|head| head.start == train.start) {
-            (self.timers.since_before, self.timers.since) = (self.timers.since, now);
+            (self.timers.since_before, self.timers.since) = (self.timers.since, departs);
         }
         self.cc.note_sent(segments);
         self.counters.retransmitted += segments;
@@ -193,7 +197,8 @@ impl Connection {
         let fin = self.snd.fin_queued && record.end() > tail;
         let payload = self.snd.queue.slice(record.start, data_end);
         let push = !payload.is_empty() && self.snd.queue.pushes_at(data_end);
-        Departure { header: self.data_header(now, record.start, data_end, fin, push), payload, mss: 0 }
+        let header = self.data_header(now, record.start, data_end, fin, push);
+        Departure { header, payload, mss: 0, not_before: now }
     }
 
     /// RFC 8985 section 7.3: new data if there is some, else the last segment again.
@@ -267,7 +272,7 @@ impl Connection {
                 sack.push(*start as u32, *end as u32);
             }
         }
-        let timestamps = self.timestamps_enabled.then(|| self.stamps(now));
+        let timestamps = self.timestamps_enabled.then(|| self.stamps(self.departs_at(now)));
         TcpOptions { timestamps, sack, ..TcpOptions::default() }
     }
 

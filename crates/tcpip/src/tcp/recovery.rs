@@ -3,6 +3,7 @@
 
 use super::connection::Connection;
 use super::controller::Acked;
+use super::pacing::Pacing;
 use super::scoreboard::AckSample;
 use base::{SimDuration, SimTime};
 
@@ -218,6 +219,7 @@ impl Connection {
             nxt: self.snd.nxt,
             srtt: self.rtt.srtt(),
             mss: self.snd.mss,
+            paced: self.pacing() != Pacing::Off,
         };
         self.cc.take_rtt(&acked);
         if self.recovery.reducing() {

@@ -4,6 +4,7 @@
 //! Nothing here scans all records per acknowledgement: SACK blocks are compared with the ranges already known, originals are
 //! in order of time because they are in order of sequence, and retransmissions wait in a queue of their own.
 
+use super::rate::{Moment, RateEstimator, RateSample};
 use base::{SimDuration, SimTime};
 use bitflags::bitflags;
 use std::collections::VecDeque;
@@ -25,8 +26,9 @@ pub(crate) struct Record {
     pub start: u64,
     pub len: u32,
     pub marks: Mark,
-    /// When its last copy was sent.
+    /// When its last copy was sent, and what had been delivered then.
     pub sent_at: SimTime,
+    moment: Moment,
 }
 
 impl Record {
@@ -59,6 +61,7 @@ pub(crate) struct AckSample {
     pub acked_late: Option<u64>,
     /// The highest end that SACK had named before.
     highest_before: u64,
+    pub rate: RateSample,
 }
 
 #[derive(Debug, Default)]
@@ -91,6 +94,7 @@ pub(crate) struct Scoreboard {
     retransmit_hint: u64,
     /// The highest end that SACK has named.
     highest_sacked: u64,
+    pub rate: RateEstimator,
 }
 
 fn lowest(known: Option<u64>, other: u64) -> Option<u64> {
@@ -123,6 +127,7 @@ impl Scoreboard {
             copies: VecDeque::new(),
             retransmit_hint: 0,
             highest_sacked: 0,
+            rate: RateEstimator::new(),
         }
     }
 
@@ -195,7 +200,8 @@ impl Scoreboard {
     }
 
     pub fn sent(&mut self, start: u64, len: u32, now: SimTime) {
-        self.records.push_back(Record { start, len, marks: Mark::empty(), sent_at: now });
+        let moment = self.rate.sent(now, self.records.is_empty());
+        self.records.push_back(Record { start, len, marks: Mark::empty(), sent_at: now, moment });
     }
 
     /// The end of what SACK has named, or else of what is acknowledged (tcp_highest_sack_seq).
@@ -225,6 +231,7 @@ impl Scoreboard {
             }
             if !record.marks.contains(Mark::SACKED) {
                 sample.delivered += 1;
+                self.rate.delivered(&mut sample.rate, record.moment, record.sent_at, end);
                 if !record.marks.contains(Mark::EVER_RETRANSMITTED) {
                     sample.first_sent.get_or_insert(record.sent_at);
                     sample.last_sent = Some(record.sent_at);
@@ -333,6 +340,7 @@ impl Scoreboard {
             self.sacked += 1;
             sample.delivered += 1;
             sample.sacked += 1;
+            self.rate.delivered(&mut sample.rate, before.moment, before.sent_at, before.end());
             if !before.marks.contains(Mark::EVER_RETRANSMITTED) {
                 if before.start < highest_before {
                     sample.sacked_late = lowest(sample.sacked_late, before.start);
@@ -542,6 +550,7 @@ impl Scoreboard {
         }
         record.marks.insert(Mark::EVER_RETRANSMITTED);
         record.sent_at = now;
+        record.moment = self.rate.sent(now, false);
         self.copies.push_back((number, now));
     }
 }

@@ -37,6 +37,8 @@ pub(crate) struct Timers {
     pub ack_compression: SimTime,
     pub keepalive: SimTime,
     pub fin_wait: SimTime,
+    /// More is to leave when pacing lets it.
+    pub pace: bool,
     /// The retransmission timeout counts from here (RFC 6298 section 5).
     pub since: SimTime,
     /// When there was news of the flow: something new was sent, or acknowledged.
@@ -81,6 +83,7 @@ impl Timers {
             ack_compression: SimTime::MAX,
             keepalive: SimTime::MAX,
             fin_wait: SimTime::MAX,
+            pace: false,
             since: SimTime::ZERO,
             progress: SimTime::ZERO,
             acknowledged: false,
@@ -157,12 +160,13 @@ impl Connection {
         } else {
             (Purpose::Retransmit, self.timeout_at())
         };
-        self.timers.next()
+        let next = self.timers.next();
+        if self.timers.pace { next.min(self.snd.departs) } else { next }
     }
 
     /// When the retransmission timeout comes: TCP_USER_TIMEOUT may end the last one early.
     fn timeout_at(&self) -> SimTime {
-        let at = self.timers.since + self.rtt.rto();
+        let at = self.timers.since.max(self.paced_until()) + self.rtt.rto();
         let user = self.settings.user_timeout;
         if self.timers.timeouts > 0 && !user.is_zero() {
             return at.min((self.timers.timeouts_since + user).max(self.timers.since + SHORTEST));
@@ -190,8 +194,9 @@ impl Connection {
         };
         let head = self.board.head().filter(|_| !timers.acknowledged).map_or(timers.progress, |head| head.sent_at);
         let timeout = head + self.rtt.rto();
-        let at = timers.progress + wait;
-        Some(if timeout > timers.progress { at.min(timeout) } else { at })
+        let left = timeout.saturating_since(timers.progress);
+        let wait = if left.is_zero() { wait } else { wait.min(left) };
+        Some(timers.progress.max(self.paced_until()) + wait)
     }
 
     fn window_interval(&self) -> SimDuration {
@@ -210,6 +215,10 @@ impl Connection {
         if self.timers.ack_compression <= now {
             self.timers.ack_compression = SimTime::MAX;
             self.compressed_ack_due();
+        }
+        if self.timers.pace && self.snd.departs <= now {
+            self.timers.pace = false;
+            self.wants_transmit = true;
         }
         if self.timers.send <= now {
             match self.timers.purpose {
@@ -328,7 +337,7 @@ impl Connection {
     /// Starts the idle timer, if SO_KEEPALIVE is set.
     pub fn arm_keepalive(&mut self, now: SimTime) {
         if self.settings.keepalive && self.state.synchronised() {
-            self.timers.keepalive = now + self.settings.keep_idle;
+            self.timers.keepalive = now + SimDuration::from_secs(self.settings.keep_idle.into());
         } else {
             self.timers.keepalive = SimTime::MAX;
         }
@@ -339,21 +348,22 @@ impl Connection {
             return;
         }
         let heard = self.acks.last_heard_at;
-        let idle = now.saturating_since(heard);
+        let silent = now.saturating_since(heard);
+        let idle = SimDuration::from_secs(self.settings.keep_idle.into());
         if !self.board.is_empty() || self.not_sent() > 0 {
             // Retransmission finds a dead peer by itself.
-            self.timers.keepalive = now + self.settings.keep_idle;
+            self.timers.keepalive = now + idle;
             return;
         }
-        if idle < self.settings.keep_idle {
-            self.timers.keepalive = heard + self.settings.keep_idle;
+        if silent < idle {
+            self.timers.keepalive = heard + idle;
             return;
         }
         let user = self.settings.user_timeout;
         let dead = if user.is_zero() {
             self.timers.keepalive_probes >= self.settings.keep_count
         } else {
-            idle >= user && self.timers.keepalive_probes > 0
+            silent >= user && self.timers.keepalive_probes > 0
         };
         if dead {
             self.recovery.reset_due = true;
@@ -363,7 +373,7 @@ impl Connection {
         self.counters.keepalive_probes += 1;
         self.timers.keepalive_probe_due = true;
         self.wants_transmit = true;
-        self.timers.keepalive = now + self.settings.keep_interval;
+        self.timers.keepalive = now + SimDuration::from_secs(self.settings.keep_interval.into());
     }
 
     /// The last descriptor is closed: FIN_WAIT2 does not last for ever (net.ipv4.tcp_fin_timeout, TCP_LINGER2).

@@ -45,9 +45,9 @@ pub(crate) struct Sizing {
     round_from: u64,
     /// The round trip as the receiver sees it; zero when unknown.
     pub recv_rtt: SimDuration,
-    /// A window is being filled to here since then, which takes a round trip; and the timestamp whose echo was measured last.
+    /// A window is being filled to here since then (zero before the first), which takes a round trip; and the timestamp whose echo was measured last.
     filled_at: u64,
-    filling_since: Option<SimTime>,
+    filling_since: SimTime,
     last_echo: u32,
 }
 
@@ -67,7 +67,7 @@ impl Sizing {
             round_from: 0,
             recv_rtt: SimDuration::ZERO,
             filled_at: 0,
-            filling_since: None,
+            filling_since: SimTime::ZERO,
             last_echo: 0,
         };
         if settings.recv_buffer_locked {
@@ -335,15 +335,15 @@ impl Connection {
     /// Measures the round trip by how long the peer takes to fill the window (tcp_rcv_rtt_measure).
     pub fn measure_fill(&mut self, now: SimTime) {
         let next = self.rcv.queue.next();
-        if let Some(since) = self.sizing.filling_since {
+        if self.sizing.filling_since > SimTime::ZERO {
             if next < self.sizing.filled_at {
                 return;
             }
-            let sample = now.saturating_since(since).max(SimDuration::from_micros(1));
+            let sample = now.saturating_since(self.sizing.filling_since).max(SimDuration::from_micros(1));
             self.sizing.measured(sample, false);
         }
         self.sizing.filled_at = next + u64::from(self.rcv.window);
-        self.sizing.filling_since = Some(now);
+        self.sizing.filling_since = now;
     }
 
     /// Dynamic right sizing, called for each buffer that the program has read, up to `copied`: the window should hold twice what it read in a

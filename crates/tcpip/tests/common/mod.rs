@@ -134,7 +134,7 @@ impl Net {
     /// Puts whole trains into the queue, or tells that there is no room for one.
     fn offer(&mut self, side: usize) {
         while let Some(departing) = self.stacks[side].poll_departure() {
-            let tcpip::Departing { mut packet, flow, truesize } = departing;
+            let tcpip::Departing { mut packet, flow, truesize, .. } = departing;
             if self.backlog(side) + packet.wire_len() as u64 > self.links[side].queue {
                 self.overflowed += packet.segments() as u64;
                 self.stacks[side].refused(self.now, flow, &packet, truesize);

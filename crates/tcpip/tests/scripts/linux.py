@@ -38,6 +38,7 @@ OPTIONS = {
     'linger2': (socket.IPPROTO_TCP, 8), 'window_clamp': (socket.IPPROTO_TCP, 10), 'quickack': (socket.IPPROTO_TCP, 12),
     'user_timeout': (socket.IPPROTO_TCP, 18), 'notsent_lowat': (socket.IPPROTO_TCP, 25),
     'sndbuf': (socket.SOL_SOCKET, socket.SO_SNDBUF), 'rcvbuf': (socket.SOL_SOCKET, socket.SO_RCVBUF),
+    'max_pacing_rate': (socket.SOL_SOCKET, 47),
     'keepalive': (socket.SOL_SOCKET, socket.SO_KEEPALIVE), 'rcvlowat': (socket.SOL_SOCKET, socket.SO_RCVLOWAT)}
 
 
