@@ -1,8 +1,12 @@
 //! Goodput of bulk transfers over a grid of round trips, losses and rates, beside what Linux reached (`goodput/linux.csv`) over the same line.
-//! The cheap cells run always, the whole grid by `make goodput`.
+//! The cheap cells run always, the whole grid by `make goodput`, which also draws the figure of `docs/tcp-goodput.md`.
 
+#[path = "goodput/figure.rs"]
+mod figure;
 #[path = "goodput/line.rs"]
 mod line;
+#[path = "goodput/theory.rs"]
+mod theory;
 
 use line::{Cell, Show};
 use std::collections::BTreeMap;
@@ -136,7 +140,10 @@ fn goodput_over_losses_is_that_of_linux() {
 #[test]
 #[ignore = "minutes: make goodput"]
 fn the_whole_grid_is_that_of_linux() {
-    judge(&play(&recorded()));
+    let outcomes = play(&recorded());
+    let figure = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tcp-goodput.svg");
+    std::fs::write(figure, figure::draw(&outcomes)).expect("the figure written");
+    judge(&outcomes);
 }
 
 /// `CELL="30 30 0.001 10 1 packets" cargo test ... -- --ignored --nocapture trace`: a cell, a seed, and what to print of it.
