@@ -374,11 +374,7 @@ fn build_host(
 }
 
 fn discipline(plan: &Plan, host: &HostPlan) -> Discipline {
-    let default = match plan.topology.model() {
-        NetworkModel::Gnomon => QueueDiscipline::PfifoFast,
-        NetworkModel::Shadow => QueueDiscipline::Fifo,
-    };
-    match host.options.qdisc.or(plan.experimental.interface_qdisc).unwrap_or(default) {
+    match host.options.qdisc.unwrap_or(plan.experimental.interface_qdisc) {
         QueueDiscipline::Fifo => Discipline::Fifo,
         QueueDiscipline::RoundRobin => Discipline::RoundRobin,
         QueueDiscipline::PfifoFast => Discipline::PfifoFast,

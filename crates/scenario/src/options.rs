@@ -177,8 +177,8 @@ section! {
             "How long consecutive segments of one write may take their line and still arrive as one, as network cards and Linux's GRO hand them on (docs/network-model.md); 0: each by itself";
         compute_budget: Option<SimDuration> = "10 sec", Works, None,
             "The processor time that a guest may take between two system calls; beyond it, its computing takes simulated time and the run cannot be repeated to the bit; null: any";
-        interface_qdisc: Option<QueueDiscipline> = "null", Works, None,
-            "The queue discipline of hosts' interfaces: in which order they send what sockets hand over (docs/network-model.md); null: pfifo_fast, or fifo where network_model is shadow";
+        interface_qdisc: QueueDiscipline = "fifo", Works, None,
+            "The queue discipline of hosts' interfaces: in which order they send what sockets hand over (docs/network-model.md)";
         max_unapplied_cpu_latency: SimDuration = "1 us",
             NoEffect("the clock of a guest moves with each call"), None,
             "How much execution time may gather before the clock of a guest moves";
@@ -285,7 +285,7 @@ mod tests {
             ("host_option_defaults.sysctl", "null"),
             ("experimental.coalescing", "100 us"),
             ("experimental.compute_budget", "10 sec"),
-            ("experimental.interface_qdisc", "null"),
+            ("experimental.interface_qdisc", "fifo"),
             ("experimental.max_unapplied_cpu_latency", "1 us"),
             ("experimental.memory_limit", "null"),
             ("experimental.native_preemption_enabled", "false"),

@@ -88,7 +88,7 @@ fn a_real_experiment_means_what_it_says() {
     assert_eq!(plan.template_directory, None);
     assert_eq!(plan.data_directory.to_str(), Some("/nonexistent/shadow.data"));
     assert_eq!(plan.experimental.strace_logging_mode, StraceMode::Deterministic);
-    assert_eq!(plan.experimental.interface_qdisc, Some(QueueDiscipline::RoundRobin));
+    assert_eq!(plan.experimental.interface_qdisc, QueueDiscipline::RoundRobin);
     assert_eq!(plan.topology.model(), NetworkModel::Gnomon);
     assert_eq!(plan.experimental.socket_send_buffer, ByteSize(16_384));
     assert_eq!(plan.experimental.socket_recv_buffer, ByteSize(131_072));

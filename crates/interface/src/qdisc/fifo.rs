@@ -1,6 +1,5 @@
-//! First in, first out, with drop-tail.
+//! First in, first out, with drop-tail: the modem at the end of the line, not the host. Nobody is told of what it drops.
 
-use super::Verdict;
 use crate::frame::Frame;
 use crate::wire::queue_limit_bytes;
 use base::{Bandwidth, SimTime};
@@ -18,13 +17,12 @@ impl Fifo {
         Fifo { queue: VecDeque::new(), bytes: 0, limit: queue_limit_bytes(rate) }
     }
 
-    pub(crate) fn enqueue(&mut self, frame: Frame) -> Verdict {
+    pub(crate) fn enqueue(&mut self, frame: Frame, dropped: &mut Vec<Frame>) {
         if self.bytes + frame.bytes() > self.limit {
-            return Verdict::Refused(Box::new(frame));
+            return dropped.push(frame);
         }
         self.bytes += frame.bytes();
         self.queue.push_back(frame);
-        Verdict::Taken
     }
 
     pub(crate) fn dequeue(&mut self, _now: SimTime, _dropped: &mut Vec<Frame>) -> Option<Frame> {
@@ -41,14 +39,14 @@ impl Fifo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::qdisc::tests::{frame, numbers, rejected};
+    use crate::qdisc::tests::{frame, numbers};
 
     #[test]
     fn the_newest_is_dropped_when_it_is_full() {
         let mut fifo = Fifo::new(Bandwidth::from_bits_per_sec(1_000_000));
         let mut dropped = Vec::new();
         for i in 0..1_005 {
-            rejected(fifo.enqueue(frame(u64::from(i % 7), 1_500, i)), &mut dropped);
+            fifo.enqueue(frame(u64::from(i % 7), 1_500, i), &mut dropped);
         }
         assert_eq!(numbers(&dropped), [1_000, 1_001, 1_002, 1_003, 1_004]);
         let order: Vec<Frame> = std::iter::from_fn(|| fifo.dequeue(SimTime::ZERO, &mut dropped)).collect();

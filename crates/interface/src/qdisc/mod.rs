@@ -74,12 +74,13 @@ impl Queue {
     /// Takes a frame, or does not. What it drops to take it, of this or of other flows, goes to `dropped`.
     pub(crate) fn enqueue(&mut self, now: SimTime, frame: Frame, dropped: &mut Vec<Frame>) -> Verdict {
         match self {
-            Queue::Fifo(inner) => inner.enqueue(frame),
-            Queue::RoundRobin(inner) => inner.enqueue(frame),
-            Queue::PfifoFast(inner) => inner.enqueue(frame),
-            Queue::FqCodel(inner) => inner.enqueue(now, frame, dropped),
-            Queue::Fq(inner) => inner.enqueue(now, frame),
+            Queue::Fifo(inner) => inner.enqueue(frame, dropped),
+            Queue::RoundRobin(inner) => inner.enqueue(frame, dropped),
+            Queue::PfifoFast(inner) => return inner.enqueue(frame),
+            Queue::FqCodel(inner) => return inner.enqueue(now, frame, dropped),
+            Queue::Fq(inner) => return inner.enqueue(now, frame),
         }
+        Verdict::Taken
     }
 
     /// The next frame; None if none is left, or none may leave yet.

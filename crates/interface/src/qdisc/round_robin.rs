@@ -1,6 +1,5 @@
 //! One packet of each socket in turn, whatever its size, with drop-tail over all.
 
-use super::Verdict;
 use crate::frame::Frame;
 use crate::wire::queue_limit_bytes;
 use base::map::FastMap;
@@ -32,9 +31,9 @@ impl RoundRobin {
         }
     }
 
-    pub(crate) fn enqueue(&mut self, frame: Frame) -> Verdict {
+    pub(crate) fn enqueue(&mut self, frame: Frame, dropped: &mut Vec<Frame>) {
         if self.bytes + frame.bytes() > self.limit {
-            return Verdict::Refused(Box::new(frame));
+            return dropped.push(frame);
         }
         self.bytes += frame.bytes();
         self.len += 1;
@@ -44,7 +43,6 @@ impl RoundRobin {
             None => self.open(flow),
         };
         self.queues[slot as usize].1.push_back(frame);
-        Verdict::Taken
     }
 
     fn open(&mut self, flow: u64) -> u32 {
@@ -81,7 +79,7 @@ impl RoundRobin {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::qdisc::tests::{frame, numbers, rejected};
+    use crate::qdisc::tests::{frame, numbers};
 
     #[test]
     fn sockets_take_turns_by_packets() {
@@ -90,7 +88,7 @@ mod tests {
         for (flow, bytes, name) in
             [(1, 1_500, 11), (1, 40, 12), (1, 1_500, 13), (2, 1_500, 21), (2, 1_500, 22), (3, 100, 31)]
         {
-            rejected(queue.enqueue(frame(flow, bytes, name)), &mut dropped);
+            queue.enqueue(frame(flow, bytes, name), &mut dropped);
         }
         let order: Vec<Frame> = std::iter::from_fn(|| queue.dequeue(SimTime::ZERO, &mut dropped)).collect();
         assert_eq!(numbers(&order), [11, 21, 31, 12, 22, 13]);
@@ -101,7 +99,7 @@ mod tests {
     fn the_limit_is_one_for_all() {
         let mut queue = RoundRobin::new(Bandwidth::from_bits_per_sec(1_000_000));
         let mut dropped = Vec::new();
-        (0..3_000).for_each(|i| rejected(queue.enqueue(frame(u64::from(i % 7), 1_500, i)), &mut dropped));
+        (0..3_000).for_each(|i| queue.enqueue(frame(u64::from(i % 7), 1_500, i), &mut dropped));
         assert_eq!((queue.len(), dropped.len()), (1_000, 2_000));
     }
 }
