@@ -77,12 +77,41 @@ pub struct Config {
     pub ephemeral_ports: (u16, u16),
     /// net.core.somaxconn.
     pub somaxconn: u32,
-    /// net.ipv4.tcp_max_syn_backlog.
+    /// net.ipv4.tcp_syncookies: 0 never, 1 when a listener has as many handshakes under way as its backlog, 2 always.
+    pub syn_cookies: u32,
+    /// net.ipv4.tcp_max_syn_backlog, which counts without cookies.
     pub max_syn_backlog: u32,
     pub time_wait: SimDuration,
     /// net.ipv4.tcp_fin_timeout.
     pub fin_timeout: SimDuration,
     pub sack: bool,
+    /// net.ipv4.tcp_dsack.
+    pub dsack: bool,
+    /// net.ipv4.tcp_comp_sack_delay_ns, tcp_comp_sack_slack_ns and tcp_comp_sack_nr: how long an acknowledgement of data out of order waits for
+    /// others at most, by how much that may be late, and how many are saved in a row.
+    pub compression_delay: SimDuration,
+    pub compression_slack: SimDuration,
+    pub compressed_max: u32,
+    /// net.ipv4.tcp_early_retrans: 3 and 4 are tail loss probes, anything less is none.
+    pub early_retransmission: u32,
+    /// net.ipv4.tcp_frto.
+    pub frto: u32,
+    /// net.ipv4.tcp_reordering and tcp_max_reordering, in segments.
+    pub reordering: u32,
+    pub reordering_max: u32,
+    /// net.ipv4.tcp_rto_min_us and tcp_rto_max_ms.
+    pub rto_min: SimDuration,
+    pub rto_max: SimDuration,
+    /// net.ipv4.tcp_invalid_ratelimit: at most one acknowledgement per this for segments without data that are out of window.
+    pub challenge_interval: SimDuration,
+    /// net.ipv4.tcp_abort_on_overflow: a connection for which the accept queue has no room is reset.
+    pub abort_on_overflow: bool,
+    /// net.ipv4.tcp_tso_rtt_log: each doubling of the round trip beyond 2 to this power, in microseconds, halves what near peers get more in a train.
+    pub near_shift: u32,
+    /// net.ipv4.tcp_tw_reuse: ports of TIME_WAIT records are used again by new connections with timestamps: 0 never, 1 always, 2 on the loopback
+    /// interface; and net.ipv4.tcp_tw_reuse_delay, how old such a record is at least.
+    pub time_wait_reuse: u32,
+    pub time_wait_reuse_delay: SimDuration,
     pub timestamps: bool,
     /// Timestamps count from the host's start, not from a random number for each connection (net.ipv4.tcp_timestamps 2).
     pub timestamps_from_zero: bool,
@@ -134,10 +163,26 @@ impl Config {
             limit_output_bytes: 4_194_304,
             ephemeral_ports: (32_768, 60_999),
             somaxconn: 4096,
+            syn_cookies: 1,
             max_syn_backlog: 4096,
             time_wait: SimDuration::from_secs(60),
             fin_timeout: SimDuration::from_secs(60),
             sack: true,
+            dsack: true,
+            compression_delay: SimDuration::from_millis(1),
+            compression_slack: SimDuration::from_micros(100),
+            compressed_max: 44,
+            early_retransmission: 3,
+            frto: 2,
+            reordering: 3,
+            reordering_max: 300,
+            rto_min: SimDuration::from_millis(200),
+            rto_max: SimDuration::from_secs(120),
+            challenge_interval: SimDuration::from_millis(500),
+            abort_on_overflow: false,
+            near_shift: 9,
+            time_wait_reuse: 2,
+            time_wait_reuse_delay: SimDuration::from_secs(1),
             timestamps: true,
             timestamps_from_zero: false,
             window_scaling: true,

@@ -10,14 +10,20 @@ enum Form {
     Flag(u64, fn(&mut Config) -> &mut bool),
     /// From, to.
     Count(u64, u64, fn(&mut Config) -> &mut u32),
-    /// Whole seconds, up to so many.
-    Seconds(u64, fn(&mut Config) -> &mut SimDuration),
+    /// Whole units of so many nanoseconds, from, to.
+    Time(u64, u64, u64, fn(&mut Config) -> &mut SimDuration),
     /// A buffer's least, first and largest size.
     Sizes(fn(&mut Config) -> [&mut u32; 3]),
     Ports,
     Congestion,
     Timestamps,
 }
+
+/// Units of time, in nanoseconds.
+const NS: u64 = 1;
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+const S: u64 = 1_000_000_000;
 
 const INT_MAX: u64 = i32::MAX as u64;
 const UINT_MAX: u64 = u32::MAX as u64;
@@ -30,13 +36,22 @@ const SYSCTLS: &[(&str, Form)] = &[
     ("net/core/wmem_max", Form::Count(4608, INT_MAX, |c| &mut c.send_argument_max)),
     ("net/ipv4/ip_default_ttl", Form::Count(1, 255, |c| &mut c.ttl)),
     ("net/ipv4/ip_local_port_range", Form::Ports),
+    ("net/ipv4/tcp_abort_on_overflow", Form::Flag(255, |c| &mut c.abort_on_overflow)),
     ("net/ipv4/tcp_autocorking", Form::Flag(1, |c| &mut c.autocork)),
+    ("net/ipv4/tcp_comp_sack_delay_ns", Form::Time(NS, 0, u64::MAX, |c| &mut c.compression_delay)),
+    ("net/ipv4/tcp_comp_sack_nr", Form::Count(0, 255, |c| &mut c.compressed_max)),
+    ("net/ipv4/tcp_comp_sack_slack_ns", Form::Time(NS, 0, u64::MAX, |c| &mut c.compression_slack)),
     ("net/ipv4/tcp_congestion_control", Form::Congestion),
-    ("net/ipv4/tcp_fin_timeout", Form::Seconds(INT_MAX / 1000, |c| &mut c.fin_timeout)),
-    ("net/ipv4/tcp_keepalive_intvl", Form::Seconds(INT_MAX / 1000, |c| &mut c.keep_interval)),
+    ("net/ipv4/tcp_dsack", Form::Flag(255, |c| &mut c.dsack)),
+    ("net/ipv4/tcp_early_retrans", Form::Count(0, 4, |c| &mut c.early_retransmission)),
+    ("net/ipv4/tcp_fin_timeout", Form::Time(S, 0, INT_MAX / 1000, |c| &mut c.fin_timeout)),
+    ("net/ipv4/tcp_frto", Form::Count(0, 255, |c| &mut c.frto)),
+    ("net/ipv4/tcp_invalid_ratelimit", Form::Time(MS, 0, INT_MAX, |c| &mut c.challenge_interval)),
+    ("net/ipv4/tcp_keepalive_intvl", Form::Time(S, 0, INT_MAX / 1000, |c| &mut c.keep_interval)),
     ("net/ipv4/tcp_keepalive_probes", Form::Count(0, 255, |c| &mut c.keep_count)),
-    ("net/ipv4/tcp_keepalive_time", Form::Seconds(INT_MAX / 1000, |c| &mut c.keep_idle)),
+    ("net/ipv4/tcp_keepalive_time", Form::Time(S, 0, INT_MAX / 1000, |c| &mut c.keep_idle)),
     ("net/ipv4/tcp_limit_output_bytes", Form::Count(0, INT_MAX, |c| &mut c.limit_output_bytes)),
+    ("net/ipv4/tcp_max_reordering", Form::Count(0, INT_MAX, |c| &mut c.reordering_max)),
     ("net/ipv4/tcp_max_syn_backlog", Form::Count(0, INT_MAX, |c| &mut c.max_syn_backlog)),
     ("net/ipv4/tcp_min_tso_segs", Form::Count(1, 255, |c| &mut c.min_tso_segs)),
     ("net/ipv4/tcp_moderate_rcvbuf", Form::Flag(255, |c| &mut c.recv_autotune)),
@@ -44,15 +59,22 @@ const SYSCTLS: &[(&str, Form)] = &[
     ("net/ipv4/tcp_orphan_retries", Form::Count(0, 255, |c| &mut c.orphan_retries)),
     ("net/ipv4/tcp_pacing_ca_ratio", Form::Count(0, 1000, |c| &mut c.pacing_avoidance)),
     ("net/ipv4/tcp_pacing_ss_ratio", Form::Count(0, 1000, |c| &mut c.pacing_slow_start)),
+    ("net/ipv4/tcp_reordering", Form::Count(0, INT_MAX, |c| &mut c.reordering)),
     ("net/ipv4/tcp_retries2", Form::Count(0, 255, |c| &mut c.retries)),
     ("net/ipv4/tcp_rmem", Form::Sizes(|c| [&mut c.recv_buffer_min, &mut c.recv_buffer, &mut c.recv_buffer_max])),
+    ("net/ipv4/tcp_rto_max_ms", Form::Time(MS, 1000, 120_000, |c| &mut c.rto_max)),
+    ("net/ipv4/tcp_rto_min_us", Form::Time(US, 1, INT_MAX, |c| &mut c.rto_min)),
     ("net/ipv4/tcp_sack", Form::Flag(255, |c| &mut c.sack)),
     ("net/ipv4/tcp_slow_start_after_idle", Form::Flag(255, |c| &mut c.slow_start_after_idle)),
     ("net/ipv4/tcp_syn_linear_timeouts", Form::Count(0, 127, |c| &mut c.syn_linear_timeouts)),
     ("net/ipv4/tcp_syn_retries", Form::Count(1, 127, |c| &mut c.syn_retries)),
     ("net/ipv4/tcp_synack_retries", Form::Count(0, 255, |c| &mut c.synack_retries)),
+    ("net/ipv4/tcp_syncookies", Form::Count(0, 2, |c| &mut c.syn_cookies)),
     ("net/ipv4/tcp_timestamps", Form::Timestamps),
+    ("net/ipv4/tcp_tso_rtt_log", Form::Count(0, 255, |c| &mut c.near_shift)),
     ("net/ipv4/tcp_tso_win_divisor", Form::Count(0, 255, |c| &mut c.tso_win_divisor)),
+    ("net/ipv4/tcp_tw_reuse", Form::Count(0, 2, |c| &mut c.time_wait_reuse)),
+    ("net/ipv4/tcp_tw_reuse_delay", Form::Time(MS, 1, INT_MAX, |c| &mut c.time_wait_reuse_delay)),
     ("net/ipv4/tcp_window_scaling", Form::Flag(255, |c| &mut c.window_scaling)),
     ("net/ipv4/tcp_wmem", Form::Sizes(|c| [&mut c.send_buffer_min, &mut c.send_buffer, &mut c.send_buffer_max])),
 ];
@@ -89,7 +111,7 @@ impl Config {
         Some(match form(name)? {
             Form::Flag(_, at) => u8::from(*at(&mut config)).to_string(),
             Form::Count(_, _, at) => at(&mut config).to_string(),
-            Form::Seconds(_, at) => (at(&mut config).as_nanos() / 1_000_000_000).to_string(),
+            Form::Time(unit, _, _, at) => (at(&mut config).as_nanos() / unit).to_string(),
             Form::Sizes(at) => at(&mut config).map(|size| size.to_string()).join("\t"),
             Form::Ports => format!("{}\t{}", self.ephemeral_ports.0, self.ephemeral_ports.1),
             Form::Timestamps => match (self.timestamps, self.timestamps_from_zero) {
@@ -118,7 +140,9 @@ impl Config {
         match form(name).ok_or(SysctlError::Unknown)? {
             Form::Flag(most, at) => *at(self) = within(one()?, 0, *most)? != 0,
             Form::Count(least, most, at) => *at(self) = within(one()?, *least, *most)? as u32,
-            Form::Seconds(most, at) => *at(self) = SimDuration::from_secs(within(one()?, 0, *most)?),
+            Form::Time(unit, least, most, at) => {
+                *at(self) = SimDuration::from_nanos(unit * within(one()?, *least, *most)?);
+            }
             Form::Sizes(at) => {
                 let Some([least, first, largest]) = numbers.as_deref() else { return Err(SysctlError::Invalid) };
                 for number in [least, first, largest] {

@@ -220,18 +220,7 @@ fn config(case: &Case) -> Config {
     config.orphans_packets = true;
     for setting in case.settings() {
         let (name, value) = setting.split_once('=').expect("a value");
-        let number: u32 = value.parse().unwrap_or_else(|_| panic!("{setting}"));
-        match name {
-            "tcp_sack" => config.sack = number != 0,
-            "tcp_timestamps" => config.timestamps = number != 0,
-            "tcp_window_scaling" => config.window_scaling = number != 0,
-            "tcp_slow_start_after_idle" => config.slow_start_after_idle = number != 0,
-            "tcp_syn_retries" => config.syn_retries = number,
-            "tcp_syn_linear_timeouts" => config.syn_linear_timeouts = number,
-            "tcp_synack_retries" => config.synack_retries = number,
-            "tcp_retries2" => config.retries = number,
-            _ => panic!("{setting}: the stack has no such setting"),
-        }
+        config.set_sysctl(&format!("net/ipv4/{name}"), value).unwrap_or_else(|error| panic!("{setting}: {error:?}"));
     }
     config
 }

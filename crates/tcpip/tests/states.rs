@@ -324,34 +324,42 @@ fn a_lost_window_update_does_not_stall() {
 
 #[test]
 fn a_full_backlog_drops_and_recovers() {
-    let mut net = net();
-    let listener = net.stacks[1].tcp_socket(tcpip::Family::V4);
-    net.stacks[1].bind(listener, addr(B, 80)).unwrap();
-    net.stacks[1].listen(listener, 1).unwrap();
-    let clients: Vec<SocketId> = (0..5)
-        .map(|_| {
-            let id = net.stacks[0].tcp_socket(tcpip::Family::V4);
-            net.stacks[0].connect(net.now, id, addr(B, 80)).unwrap();
-            id
-        })
-        .collect();
-    net.idle(ms(500));
-    // Linux takes one more than the backlog.
-    let mut accepted = Vec::new();
-    while let Ok(id) = net.stacks[1].accept(listener) {
-        accepted.push(id);
-    }
-    assert_eq!(accepted.len(), 2);
-    assert!(net.stacks[1].counters().listen_drops > 0);
-    for _ in 0..40 {
-        net.idle(secs(1));
+    for syn_cookies in [0, 1] {
+        let mut net = Net::with(Link::new(ms(10), 1000, 10_000_000), 1, |config| config.syn_cookies = syn_cookies);
+        let listener = net.stacks[1].tcp_socket(tcpip::Family::V4);
+        net.stacks[1].bind(listener, addr(B, 80)).unwrap();
+        net.stacks[1].listen(listener, 1).unwrap();
+        let clients: Vec<SocketId> = (0..5)
+            .map(|_| {
+                let id = net.stacks[0].tcp_socket(tcpip::Family::V4);
+                net.stacks[0].connect(net.now, id, addr(B, 80)).unwrap();
+                id
+            })
+            .collect();
+        net.idle(ms(500));
+        // Linux takes one more than the backlog; without cookies, no more handshakes at a time than it has room for.
+        let mut accepted = Vec::new();
         while let Ok(id) = net.stacks[1].accept(listener) {
             accepted.push(id);
         }
-    }
-    assert_eq!(accepted.len(), 5, "the others come when there is room");
-    for client in clients {
-        assert_eq!(net.state(0, client), TcpState::Established);
+        assert_eq!(accepted.len(), 1 + syn_cookies as usize);
+        assert!(net.stacks[1].counters().listen_drops > 0);
+        if syn_cookies > 0 {
+            // Nothing is known of the others, who believe to be connected, until they say something.
+            for client in &clients {
+                net.send(0, *client, b"?").unwrap();
+            }
+        }
+        for _ in 0..40 {
+            net.idle(secs(1));
+            while let Ok(id) = net.stacks[1].accept(listener) {
+                accepted.push(id);
+            }
+        }
+        assert_eq!(accepted.len(), 5, "the others come when there is room");
+        for client in clients {
+            assert_eq!(net.state(0, client), TcpState::Established);
+        }
     }
 }
 

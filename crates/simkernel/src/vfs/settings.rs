@@ -110,8 +110,6 @@ const SETTINGS: &[(&str, &str)] = &[
     ("net/ipv4/tcp_no_metrics_save", "0"),
     ("net/ipv4/tcp_retries1", "3"),
     ("net/ipv4/tcp_rfc1337", "0"),
-    ("net/ipv4/tcp_syncookies", "1"),
-    ("net/ipv4/tcp_tw_reuse", "2"),
     ("net/ipv4/udp_mem", "767415\t1023220\t1534830"),
     ("net/ipv4/udp_rmem_min", "4096"),
     ("net/ipv4/udp_wmem_min", "4096"),

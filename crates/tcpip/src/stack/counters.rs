@@ -81,6 +81,13 @@ pub struct StackCounters {
     pub time_waits_ended: u64,
     /// Final acknowledgements dropped by full accept queues.
     pub listen_overflows: u64,
+    /// SYN cookies sent, and read from acknowledgements, and acknowledgements that were none (SyncookiesSent, Recv, Failed).
+    pub cookies_sent: u64,
+    pub cookies_received: u64,
+    pub cookies_failed: u64,
+    /// SYNs that met too many handshakes under way: those answered by a cookie, and those dropped (TCPReqQFullDoCookies, TCPReqQFullDrop).
+    pub cookies_for_full: u64,
+    pub dropped_for_full: u64,
     /// SYNs and final acknowledgements dropped by full listen queues.
     pub listen_drops: u64,
     /// Datagrams dropped by full receive buffers.

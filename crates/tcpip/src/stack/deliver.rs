@@ -3,6 +3,7 @@
 use super::icmp::Refusal;
 use super::{Kind, Role, Stack};
 use crate::addr::{Endpoint, Family, FourTuple, Interface};
+use crate::error::SocketError;
 use crate::packet::{Packet, Transport};
 use crate::ports::Hold;
 use crate::socket::{Readiness, SocketId};
@@ -81,7 +82,7 @@ impl Stack {
         let tuple =
             FourTuple { local: Endpoint::new(ip.dst, header.dst_port), remote: Endpoint::new(ip.src, header.src_port) };
         let Some(&index) = self.connections.get(&tuple) else {
-            return self.deliver_to_listener(now, tuple, header, payload.len(), None);
+            return self.deliver_to_listener(now, tuple, header, &payload, None);
         };
         match &mut self.slots[index as usize].kind {
             Kind::Tcp(socket) => {
@@ -96,7 +97,7 @@ impl Stack {
                     self.send_reset(tuple, header, len);
                 }
             }
-            Kind::TimeWait(..) => self.deliver_to_time_wait(now, index, tuple, header, payload.len()),
+            Kind::TimeWait(..) => self.deliver_to_time_wait(now, index, tuple, header, &payload),
             Kind::Udp(_) => {}
         }
     }
@@ -118,6 +119,13 @@ impl Stack {
             listener.dropped += 1;
             self.counters.listen_overflows += 1;
             self.counters.listen_drops += 1;
+            if self.config.abort_on_overflow {
+                if let Some(conn) = self.connection_at(index) {
+                    conn.fail(SocketError::ConnectionReset);
+                }
+                self.sync(now, index);
+                self.send_reset(tuple, header, payload.len());
+            }
             return;
         }
         let len = payload.len();
@@ -144,32 +152,44 @@ impl Stack {
         now: SimTime,
         tuple: FourTuple,
         header: &TcpHeader,
-        payload_len: usize,
+        payload: &Bytes,
         iss: Option<u32>,
     ) {
         let flags = header.flags;
         if flags.contains(TcpFlags::RST) {
             return;
         }
-        let listener = if flags.contains(TcpFlags::ACK) { None } else { self.listener_for(&tuple) };
+        let mut listener = self.listener_for(&tuple);
+        if flags.contains(TcpFlags::ACK) {
+            let completes = listener.filter(|_| !flags.contains(TcpFlags::SYN)).map(|index| self.id_of(index));
+            if completes.is_some_and(|parent| self.take_cookie(now, tuple, header, payload, parent)) {
+                return;
+            }
+            listener = None;
+        }
         if listener.is_some() && !flags.contains(TcpFlags::SYN) {
             // Neither opens nor belongs to anything, and a listener does not answer it (tcp_rcv_state_process).
             return;
         }
         let Some(listener) = listener else {
-            return self.send_reset(tuple, header, payload_len);
+            return self.send_reset(tuple, header, payload.len());
         };
         self.begin_handshake(now, tuple, header, listener, iss);
     }
 
     fn begin_handshake(&mut self, now: SimTime, tuple: FourTuple, header: &TcpHeader, listener: u32, iss: Option<u32>) {
         let parent = self.id_of(listener);
+        // Who has left a TIME_WAIT record is real.
+        let cookie = if iss.is_some() { Some(false) } else { self.wants_cookie(now, parent) };
         let Ok(queue) = self.listener(parent) else { return };
-        if queue.refuses_syn() {
+        if cookie.is_none() || queue.is_full() {
             queue.dropped += 1;
-            self.counters.listen_overflows += u64::from(queue.is_full());
+            self.counters.listen_overflows += u64::from(cookie.is_some());
             self.counters.listen_drops += 1;
             return;
+        }
+        if cookie == Some(true) {
+            return self.send_cookie(now, tuple, header, parent);
         }
         let Ok(socket) = self.tcp(parent) else { return };
         let settings = socket.settings.clone();
@@ -219,10 +239,10 @@ impl Stack {
         index: u32,
         tuple: FourTuple,
         header: &TcpHeader,
-        payload_len: usize,
+        payload: &Bytes,
     ) {
         let Kind::TimeWait(record, _) = &mut self.slots[index as usize].kind else { return };
-        match record.judge(header, payload_len) {
+        match record.judge(header, payload.len()) {
             Verdict::Ignore => {}
             Verdict::Forget => self.forget_time_wait(index),
             Verdict::Acknowledge => {
@@ -235,7 +255,7 @@ impl Stack {
             Verdict::Reopen(iss) => {
                 if self.listener_for(&tuple).is_some() {
                     self.forget_time_wait(index);
-                    self.deliver_to_listener(now, tuple, header, payload_len, Some(iss));
+                    self.deliver_to_listener(now, tuple, header, payload, Some(iss));
                 }
             }
         }

@@ -5,6 +5,7 @@
 //! then `run_loopback`, `poll_event` until none, `poll_departure` until none (each answered by `refused` if the interface's queue has no room
 //! for it), and `transmitted` for what has left.
 
+mod cookies;
 mod counters;
 mod datagram;
 mod deliver;
@@ -44,6 +45,8 @@ use std::sync::Arc;
 pub struct Stack {
     pub(crate) config: Arc<Config>,
     rng: Rng,
+    /// Of SYN cookies, once there were some.
+    cookie_key: Option<cookies::Key>,
     slots: Slab<Slot>,
     next_generation: u32,
     /// Every connection and TIME_WAIT record of the host.
@@ -136,6 +139,7 @@ impl Stack {
         Stack {
             config: Arc::new(config),
             rng,
+            cookie_key: None,
             slots: Slab::new(),
             next_generation: 0,
             connections: FastMap::default(),

@@ -78,7 +78,7 @@ impl Stack {
             asked: tuple.local,
             hold: Hold::None,
             error: None,
-            role: Role::Listener(Listener::new(backlog, self.config.max_syn_backlog)),
+            role: Role::Listener(Listener::new(backlog)),
         };
         let id = self.insert(Kind::Tcp(Box::new(socket)));
         self.service.listener = Some(id);

@@ -10,7 +10,7 @@ use crate::tcp::info::TcpInfo;
 use crate::tcp::listen::Listener;
 use crate::tcp::new_data::{Amount, Nagle};
 use crate::udp::Carries;
-use base::{SimDuration, SimTime};
+use base::SimTime;
 use bytes::Bytes;
 use std::net::SocketAddr;
 
@@ -87,7 +87,6 @@ impl Stack {
     pub fn listen(&mut self, id: SocketId, backlog: i32) -> Result<(), SocketError> {
         // A negative backlog counts as the largest, as in Linux.
         let backlog = (backlog as u32).min(self.config.somaxconn);
-        let syn_limit = self.config.max_syn_backlog.max(backlog + 1);
         let socket = self.tcp(id)?;
         match &mut socket.role {
             Role::Listener(listener) => {
@@ -106,7 +105,7 @@ impl Stack {
             return Err(SocketError::AddressInUse);
         }
         self.retire(id.index);
-        self.tcp(id)?.role = Role::Listener(Listener::new(backlog, syn_limit));
+        self.tcp(id)?.role = Role::Listener(Listener::new(backlog));
         self.listeners.entry(port).or_default().push(id.index);
         Ok(())
     }
@@ -205,16 +204,20 @@ impl Stack {
         Ok(FourTuple { local: Endpoint::new(addr, port), remote })
     }
 
-    /// A TIME_WAIT record older than a second gives way on the loopback interface (net.ipv4.tcp_tw_reuse = 2).
+    /// A TIME_WAIT record of some age gives way where net.ipv4.tcp_tw_reuse says so.
     fn tuple_is_free(&mut self, now: SimTime, tuple: &FourTuple) -> bool {
         let Some(&index) = self.connections.get(tuple) else { return true };
         let Kind::TimeWait(record, _) = &self.slots[index as usize].kind else { return false };
-        let local = record.interface == crate::addr::Interface::Loopback;
-        let old = now.saturating_since(record.entered) >= SimDuration::from_secs(1);
-        if local && old {
+        let may = match self.config.time_wait_reuse {
+            0 => false,
+            1 => record.has_stamps(),
+            _ => record.interface == crate::addr::Interface::Loopback && record.has_stamps(),
+        };
+        let free = may && now.saturating_since(record.entered) >= self.config.time_wait_reuse_delay;
+        if free {
             self.forget_time_wait(index);
         }
-        local && old
+        free
     }
 
     /// connect(2) with AF_UNSPEC: UDP forgets its peer, TCP is reset. Address and port that bind(2) did not ask for are given up

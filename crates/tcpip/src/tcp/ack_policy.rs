@@ -11,22 +11,15 @@ const DELAY_MIN: SimDuration = SimDuration::from_millis(40);
 const DELAY_MAX: SimDuration = SimDuration::from_millis(200);
 const DELAY_CEILING: SimDuration = SimDuration::from_millis(500);
 const QUICK_MAX: u32 = 16;
-/// At most one acknowledgement per this for segments without data that are out of window (tcp_invalid_ratelimit).
-const CHALLENGE_INTERVAL: SimDuration = SimDuration::from_millis(500);
-/// SACK compression: acknowledgements that leave at once for each hole, the most that are saved in a row, and how long one waits, at most
-/// and of a round trip (tcp_comp_sack_nr, tcp_comp_sack_delay_ns).
+/// SACK compression: acknowledgements that leave at once for each hole, and for which part of a round trip others wait.
 const DUPLICATES_AT_ONCE: u32 = 3;
-const COMPRESSED_MAX: u32 = 44;
-const COMPRESSION_MAX: SimDuration = SimDuration::from_millis(1);
 const COMPRESSION_SHARE: u64 = 20;
-/// How much later than that, where nothing else wakes the processor (tcp_comp_sack_slack_ns).
-const COMPRESSION_SLACK: SimDuration = SimDuration::from_micros(100);
 /// The smallest segment whose size tells something of the sender's when it is not full, and the least that does so in any case
 /// (TCP_MIN_MSS, TCP_MSS_DEFAULT).
 const TELLING_MIN: usize = 88;
+const TELLING: usize = 536;
 /// The smallest segment in order that opens the window (tcp_event_data_recv).
 const OPENING_MIN: usize = 128;
-const TELLING: usize = 536;
 
 /// What small segments or PSH since the last acknowledgement told of the end of a write.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -110,7 +103,8 @@ impl Connection {
 
     /// Whether an acknowledgement of a segment without data that is not acceptable would be one too many.
     fn is_challenged(&mut self, now: SimTime) -> bool {
-        let recently = self.acks.challenge_at.is_some_and(|at| now.saturating_since(at) < CHALLENGE_INTERVAL);
+        let recently =
+            self.acks.challenge_at.is_some_and(|at| now.saturating_since(at) < self.config.challenge_interval);
         if !recently {
             self.acks.challenge_at = Some(now);
         }
@@ -216,7 +210,7 @@ impl Connection {
 
     /// The first acknowledgements that name a hole leave at once, for the sender counts them; later ones wait a little for others.
     fn acknowledge_disorder(&mut self, now: SimTime) {
-        if !self.sack_enabled || self.acks.compressed >= COMPRESSED_MAX {
+        if !self.sack_enabled || self.acks.compressed >= self.config.compressed_max {
             return self.ack_now();
         }
         let next = self.rcv.queue.next();
@@ -234,7 +228,8 @@ impl Connection {
                 rtt = rtt.min(self.rtt.srtt());
             }
             let share = SimDuration::from_nanos(rtt.as_nanos() / COMPRESSION_SHARE);
-            self.timers.ack_compression = now + share.min(COMPRESSION_MAX) + COMPRESSION_SLACK;
+            self.timers.ack_compression =
+                now + share.min(self.config.compression_delay).saturating_add(self.config.compression_slack);
         }
     }
 

@@ -18,7 +18,7 @@ use crate::config::Config;
 use crate::error::SocketError;
 use crate::socket::{Readiness, Settings, SocketId};
 use crate::wire::tcp::{TcpHeader, TcpOptions};
-use base::SimTime;
+use base::{SimDuration, SimTime};
 use std::sync::Arc;
 
 /// RFC 9293 section 3.3.2. Listening and TIME_WAIT are no connections here: see `listen` and `time_wait`.
@@ -323,9 +323,9 @@ impl Connection {
                 dsack: None,
             },
             board: Scoreboard::new(),
-            rtt: RttEstimator::new(),
+            rtt: RttEstimator::new(config.rto_min, config.rto_max),
             cc: Controller::new(settings.congestion, config.hz),
-            recovery: Recovery::new(),
+            recovery: Recovery::new(config.reordering),
             acks: AckPolicy::new(now),
             sizing,
             timers: Timers::new(),
@@ -377,6 +377,15 @@ impl Connection {
         // The first guess at the peer's segments (tcp_initialize_rcv_mss).
         let guess = self.advertised_payload().min(self.snd.mss).min(self.rcv.window / 2);
         self.rcv.mss = guess.clamp(88, 536);
+    }
+
+    /// The handshake left no trace here: how long it took is known from the timestamp that the peer echoed, if any.
+    pub fn guess_rtt(&mut self, now: SimTime, echo: Option<u32>) {
+        self.rtt = RttEstimator::new(self.config.rto_min, self.config.rto_max);
+        if let Some(echo) = echo.filter(|_| self.timestamps_enabled) {
+            let elapsed = SimDuration::from_millis(self.clock(now).wrapping_sub(echo).max(1).into());
+            self.rtt.sample(elapsed, now, self.snd.una, self.snd.nxt);
+        }
     }
 
     /// The options of our own SYN or SYN-ACK.

@@ -2,6 +2,7 @@
 
 use super::info::{TcpInfo, TcpState};
 use crate::socket::SocketId;
+use base::SimTime;
 use std::collections::VecDeque;
 
 #[derive(Debug)]
@@ -12,14 +13,15 @@ pub(crate) struct Listener {
     pub ready: VecDeque<SocketId>,
     /// Handshakes under way.
     pub half_open: Vec<SocketId>,
-    pub syn_limit: u32,
+    /// When there were too many of them last.
+    pub flooded_at: Option<SimTime>,
     /// SYNs and final acknowledgements that were dropped because a queue was full (ListenOverflows, ListenDrops).
     pub dropped: u32,
 }
 
 impl Listener {
-    pub fn new(backlog: u32, syn_limit: u32) -> Self {
-        Listener { backlog, ready: VecDeque::new(), half_open: Vec::new(), syn_limit, dropped: 0 }
+    pub fn new(backlog: u32) -> Self {
+        Listener { backlog, ready: VecDeque::new(), half_open: Vec::new(), flooded_at: None, dropped: 0 }
     }
 
     pub fn info(&self) -> TcpInfo {
@@ -34,11 +36,6 @@ impl Listener {
     /// Linux lets in one more than the backlog (sk_acceptq_is_full).
     pub fn is_full(&self) -> bool {
         self.ready.len() as u32 > self.backlog
-    }
-
-    /// A SYN would be dropped.
-    pub fn refuses_syn(&self) -> bool {
-        self.is_full() || self.half_open.len() as u32 >= self.syn_limit
     }
 
     /// The handshake of `id` is done, or given up.

@@ -15,8 +15,6 @@ pub(super) const HEADER_ROOM: u32 = 320;
 /// `struct skb_shared_info` and `struct sk_buff`, in cache lines.
 const SHARED_INFO: u32 = 320;
 const SOCKET_BUFFER: u32 = 256;
-/// net.ipv4.tcp_tso_rtt_log: near peers get longer trains, the longest below 512 us.
-const NEAR_SHIFT: u32 = 9;
 /// The share of a second of the pacing rate that a train and a socket's part of the interface's queue may hold (sk_pacing_shift).
 const PACING_SHIFT: u32 = 10;
 
@@ -144,7 +142,7 @@ impl Connection {
     /// Segments in a train: about a millisecond of the pacing rate, more to near peers (tcp_tso_autosize).
     pub(super) fn train_segments(&self, mss: u32) -> u32 {
         let paced = self.pacing_rate().map_or(TRAIN_MAX, |rate| (rate >> PACING_SHIFT).min(TRAIN_MAX.into()) as u32);
-        let near = self.rtt.min().map_or(u64::MAX, |min| (min.as_nanos() / 1000) >> NEAR_SHIFT);
+        let near = self.rtt.min().map_or(u64::MAX, |min| (min.as_nanos() / 1000) >> self.config.near_shift.min(63));
         let bonus = if near < 32 { TRAIN_MAX >> near } else { 0 };
         (paced.saturating_add(bonus).min(TRAIN_MAX) / mss).max(self.config.min_tso_segs)
     }

@@ -250,13 +250,18 @@ impl Connection {
         Timestamps { value: self.clock(now), echo }
     }
 
+    /// A duplicate to be reported.
+    fn dsack(&self) -> Option<(u64, u64)> {
+        self.rcv.dsack.filter(|_| self.config.dsack)
+    }
+
     /// How many SACK blocks a segment with `room` bytes left has: three fit beside the timestamps.
     fn sack_count(&self, room: u32) -> usize {
         if !self.sack_enabled {
             return 0;
         }
         let most = if self.timestamps_enabled { 3 } else { SackBlocks::MAX };
-        let wanted = self.rcv.queue.reported().len() + usize::from(self.rcv.dsack.is_some());
+        let wanted = self.rcv.queue.reported().len() + usize::from(self.dsack().is_some());
         wanted.min(most).min((room.saturating_sub(4) / 8) as usize)
     }
 
@@ -267,7 +272,8 @@ impl Connection {
         let stamps = if self.timestamps_enabled { 12 } else { 0 };
         let count = self.sack_count(self.snd.mss.saturating_sub(payload_len + stamps));
         if count > 0 {
-            let ranges = self.rcv.dsack.iter().chain(self.rcv.queue.reported());
+            let dsack = self.dsack();
+            let ranges = dsack.iter().chain(self.rcv.queue.reported());
             for (start, end) in ranges.take(count) {
                 sack.push(*start as u32, *end as u32);
             }

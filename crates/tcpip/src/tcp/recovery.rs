@@ -7,9 +7,6 @@ use super::pacing::Pacing;
 use super::scoreboard::AckSample;
 use base::{SimDuration, SimTime};
 
-/// net.ipv4.tcp_reordering and tcp_max_reordering.
-const REORDERING: u32 = 3;
-const REORDERING_MAX: u32 = 300;
 /// How much later than the verdict is possible the timer for it fires (TCP_TIMEOUT_MIN_US).
 const VERDICT_SLACK: SimDuration = SimDuration::from_millis(2);
 
@@ -61,7 +58,8 @@ pub(crate) struct Recovery {
 }
 
 impl Recovery {
-    pub fn new() -> Self {
+    /// `reordering` is how far apart segments are thought to arrive at first.
+    pub fn new(reordering: u32) -> Self {
         Recovery {
             phase: Phase::Open,
             end: 0,
@@ -71,7 +69,7 @@ impl Recovery {
             prefers_new: false,
             first_resent: None,
             window_steps: 1,
-            reordering: REORDERING,
+            reordering,
             steps_round: 0,
             steps_keep: 0,
             tail_probe_end: None,
@@ -151,7 +149,7 @@ impl Connection {
         for low in [sample.sacked_late.filter(|_| judges_sack), sample.acked_late].into_iter().flatten() {
             if low < forward {
                 let distance = (forward - low).div_ceil(u64::from(self.segment_payload())) as u32;
-                self.recovery.reordering = self.recovery.reordering.max(distance.min(REORDERING_MAX));
+                self.recovery.reordering = self.recovery.reordering.max(distance.min(self.config.reordering_max));
                 self.counters.reordering_seen += 1;
             }
         }
@@ -231,7 +229,7 @@ impl Connection {
 
     /// Where segments arrive in another order than they were sent, what SACK names counts as acknowledged (tcp_may_raise_cwnd).
     fn may_grow(&self, sample: &AckSample, advanced: bool) -> bool {
-        advanced || (self.recovery.reordering > REORDERING && sample.sacked > 0)
+        advanced || (self.recovery.reordering > self.config.reordering && sample.sacked > 0)
     }
 
     /// The episode is over, and now the last of its retransmissions has been reported as a duplicate.
@@ -383,16 +381,17 @@ impl Connection {
         if anew {
             self.begin_episode();
         }
-        if matches!(phase, Phase::Open | Phase::Disorder) && self.board.sacked >= REORDERING {
+        if matches!(phase, Phase::Open | Phase::Disorder) && self.board.sacked >= self.config.reordering {
             // So many arrived later, and it was a loss all the same: reordering was thought too large.
-            self.recovery.reordering = self.recovery.reordering.min(REORDERING);
+            self.recovery.reordering = self.recovery.reordering.min(self.config.reordering);
         }
         self.cc.timed_out(now, self.snd.nxt, anew, self.recovery.reducing());
         self.board.mark_timed_out(now);
         self.cc.restart(self.board.in_flight());
         self.recovery.phase = Phase::Loss;
         self.recovery.end = self.snd.nxt;
-        self.recovery.suspects_timeout = self.sack_enabled && (is_new || self.timers.timeouts > 0);
+        self.recovery.suspects_timeout =
+            self.config.frto > 0 && self.sack_enabled && (is_new || self.timers.timeouts > 0);
         self.recovery.prefers_new = false;
         self.recovery.tail_probe_end = None;
         self.recovery.duplicates = 0;

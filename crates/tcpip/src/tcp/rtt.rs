@@ -3,7 +3,6 @@
 use base::{SimDuration, SimTime};
 
 pub(crate) const RTO_MIN: SimDuration = SimDuration::from_millis(200);
-pub(crate) const RTO_MAX: SimDuration = SimDuration::from_secs(120);
 /// RFC 6298 section 2.1.
 pub(crate) const RTO_INITIAL: SimDuration = SimDuration::from_secs(1);
 /// How long a minimum counts (net.ipv4.tcp_min_rtt_wlen).
@@ -22,13 +21,15 @@ pub(crate) struct RttEstimator {
     round_end: u64,
     min: u64,
     min_at: SimTime,
-    latest: u64,
+    /// Bounds of the timeout (of its variance, below): tcp_rto_min_us and tcp_rto_max_ms, in these units.
+    least_us: u32,
+    most_ms: u32,
     /// Exponent of the backoff: how often the timer has fired in a row.
     pub backoff: u32,
 }
 
 impl RttEstimator {
-    pub fn new() -> Self {
+    pub fn new(least: SimDuration, most: SimDuration) -> Self {
         RttEstimator {
             srtt: 0,
             mdev: 0,
@@ -37,7 +38,8 @@ impl RttEstimator {
             round_end: 0,
             min: u64::MAX,
             min_at: SimTime::ZERO,
-            latest: 0,
+            least_us: u32::try_from(least.as_nanos() / 1_000).unwrap_or(u32::MAX),
+            most_ms: u32::try_from(most.as_millis()).unwrap_or(u32::MAX),
             backoff: 0,
         }
     }
@@ -46,8 +48,7 @@ impl RttEstimator {
     /// trip; a falling RTT counts an eighth as much, or it would raise the timeout (as in Linux).
     pub fn sample(&mut self, rtt: SimDuration, now: SimTime, una: u64, nxt: u64) {
         let rtt = rtt.as_nanos().max(1);
-        let floor = RTO_MIN.as_nanos() / 4;
-        self.latest = rtt;
+        let floor = self.least().as_nanos() / 4;
         if rtt <= self.min || now.saturating_since(self.min_at) > MIN_WINDOW {
             self.min = rtt;
             self.min_at = now;
@@ -80,6 +81,16 @@ impl RttEstimator {
         }
     }
 
+    /// No timeout is shorter than a round trip and this.
+    pub fn least(&self) -> SimDuration {
+        SimDuration::from_micros(self.least_us.into())
+    }
+
+    /// No timeout is longer.
+    pub fn most(&self) -> SimDuration {
+        SimDuration::from_millis(self.most_ms.into())
+    }
+
     pub fn measured(&self) -> bool {
         self.srtt != 0
     }
@@ -102,12 +113,12 @@ impl RttEstimator {
         if self.srtt == 0 {
             return RTO_INITIAL;
         }
-        SimDuration::from_nanos(self.srtt + 4 * self.rttvar).min(RTO_MAX)
+        SimDuration::from_nanos(self.srtt + 4 * self.rttvar).min(self.most())
     }
 
     /// With backoff (RFC 6298 section 5.5).
     pub fn rto(&self) -> SimDuration {
-        self.base_rto().saturating_mul(1 << self.backoff.min(30)).min(RTO_MAX)
+        self.base_rto().saturating_mul(1 << self.backoff.min(30)).min(self.most())
     }
 }
 
@@ -115,9 +126,11 @@ impl RttEstimator {
 mod tests {
     use super::*;
 
+    const RTO_MAX: SimDuration = SimDuration::from_secs(120);
+
     #[test]
     fn rto_follows_rfc_6298_with_linux_floor() {
-        let mut rtt = RttEstimator::new();
+        let mut rtt = RttEstimator::new(RTO_MIN, RTO_MAX);
         assert_eq!(rtt.rto(), RTO_INITIAL);
         rtt.sample(SimDuration::from_millis(100), SimTime::ZERO, 0, 10);
         assert_eq!(rtt.rto(), SimDuration::from_millis(300));
@@ -133,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_sudden_delay_raises_the_timeout_at_once() {
-        let mut rtt = RttEstimator::new();
+        let mut rtt = RttEstimator::new(RTO_MIN, RTO_MAX);
         rtt.sample(SimDuration::from_millis(10), SimTime::ZERO, 0, 10);
         rtt.sample(SimDuration::from_millis(1010), SimTime::ZERO, 5, 10);
         assert!(rtt.rto() > SimDuration::from_millis(1000), "{:?}", rtt.rto());

@@ -36,6 +36,11 @@ pub(crate) enum Verdict {
 }
 
 impl TimeWait {
+    /// Both ends sent timestamps: they tell an old segment from a new connection's.
+    pub fn has_stamps(&self) -> bool {
+        self.stamps.is_some()
+    }
+
     pub fn of(conn: &Connection, now: SimTime) -> Self {
         TimeWait {
             tuple: conn.tuple,

@@ -3,7 +3,7 @@
 //! and the end of an orphan in FIN_WAIT2.
 
 use super::connection::{Connection, State};
-use super::rtt::{RTO_MAX, RTO_MIN};
+use super::rtt::RTO_MIN;
 use crate::error::SocketError;
 use base::{SimDuration, SimTime};
 
@@ -179,7 +179,8 @@ impl Connection {
     fn probe_at(&self) -> Option<SimTime> {
         let timers = &self.timers;
         // What a probe of the window has sent is no flow that could have lost its tail.
-        let probing = timers.window_probes > 0
+        let probing = self.config.early_retransmission < 3
+            || timers.window_probes > 0
             || timers.probe_spent
             || timers.tail_probe_due
             || self.recovery.tail_probe_end.is_some();
@@ -189,7 +190,7 @@ impl Connection {
         let wait = if !self.rtt.measured() {
             SimDuration::from_secs(1)
         } else {
-            let slack = if self.board.packets_out() == 1 { RTO_MIN } else { SimDuration::from_millis(2) };
+            let slack = if self.board.packets_out() == 1 { self.rtt.least() } else { SimDuration::from_millis(2) };
             self.rtt.srtt().saturating_mul(2).saturating_add(slack)
         };
         let head = self.board.head().filter(|_| !timers.acknowledged).map_or(timers.progress, |head| head.sent_at);
@@ -204,7 +205,7 @@ impl Connection {
             return RESOURCE_PROBE;
         }
         let shift = self.timers.window_backoff.min(16);
-        self.rtt.base_rto().max(RTO_MIN).saturating_mul(1 << shift).min(RTO_MAX)
+        self.rtt.base_rto().max(RTO_MIN).saturating_mul(1 << shift).min(self.rtt.most())
     }
 
     pub fn on_timer(&mut self, now: SimTime) {
@@ -302,7 +303,7 @@ impl Connection {
             }
             State::SynReceived => self.timers.timeouts >= config.synack_retries,
             _ if !user.is_zero() => false,
-            _ => elapsed >= patience(self.retries()),
+            _ => elapsed >= patience(self.retries(), self.rtt.most()),
         }
     }
 
@@ -385,24 +386,26 @@ impl Connection {
     }
 }
 
-/// How long `retries` retransmissions with backoff from 200 ms to 120 s take (tcp_model_timeout).
-fn patience(retries: u32) -> SimDuration {
-    let doublings = (RTO_MAX.as_nanos() / RTO_MIN.as_nanos()).ilog2();
+/// How long `retries` retransmissions with backoff from 200 ms to `most` take (tcp_model_timeout).
+fn patience(retries: u32, most: SimDuration) -> SimDuration {
+    let doublings = (most.as_nanos() / RTO_MIN.as_nanos()).ilog2();
     if retries <= doublings {
         return RTO_MIN.saturating_mul((2 << retries) - 1);
     }
     let growing = RTO_MIN.saturating_mul((2 << doublings) - 1);
-    growing.saturating_add(RTO_MAX.saturating_mul(u64::from(retries - doublings)))
+    growing.saturating_add(most.saturating_mul(u64::from(retries - doublings)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const RTO_MAX: SimDuration = SimDuration::from_secs(120);
+
     #[test]
     fn patience_is_that_of_tcp_7() {
         // ip-sysctl: tcp_retries2 = 15 "yields a hypothetical timeout of 924.6 seconds".
-        assert_eq!(patience(15), SimDuration::from_millis(924_600));
-        assert_eq!(patience(8), SimDuration::from_millis(102_200));
+        assert_eq!(patience(15, RTO_MAX), SimDuration::from_millis(924_600));
+        assert_eq!(patience(8, RTO_MAX), SimDuration::from_millis(102_200));
     }
 }
