@@ -176,3 +176,29 @@ fn every_packet_of_a_bad_transfer_survives_emit_and_parse() {
         assert_eq!(tcpip::Packet::parse(&bytes).unwrap(), packet);
     }
 }
+
+/// Lines that hand on what a millisecond allows at once (Shadow's token buckets) let a whole window arrive at one moment. The program reads at once,
+/// so what waits behind its first read is no sign that it is slow: the receive buffer grows.
+#[test]
+fn a_window_that_comes_at_one_moment_grows_the_receive_buffer() {
+    let mut net = Net::new(Link::new(ms(10), 1_000, 1 << 30), 9);
+    let (client, server) = net.establish();
+    let mut writer = Writer::new(0, client, u64::MAX);
+    let mut reader = Reader::new(1, server);
+    let mut last_round = 0;
+    for _ in 0..60 {
+        writer.run(&mut net);
+        for side in [0, 1] {
+            net.now += ms(10);
+            let now = net.now;
+            while let Some(packet) = net.stacks[side].poll_transmit(now) {
+                net.stacks[1 - side].receive(now, packet);
+            }
+            let before = reader.got;
+            reader.run(&mut net);
+            last_round = if side == 0 { reader.got - before } else { last_round };
+            net.stacks.iter_mut().for_each(|stack| stack.handle_timers(now));
+        }
+    }
+    assert!(last_round > 1_000_000, "{last_round} bytes in a round trip");
+}

@@ -343,6 +343,7 @@ impl Connection {
             self.counters.dropped_for_memory += 1;
             return;
         }
+        self.note_burst(now);
         let had_early = self.rcv.queue.has_early();
         self.counters.bytes_received += payload.len() as u64;
         self.rcv.queue.push_in_order(payload, arrival.footprint);

@@ -48,6 +48,9 @@ pub(crate) struct Sizing {
     /// A window is being filled to here since then (zero before the first), which takes a round trip; and the timestamp whose echo was measured last.
     filled_at: u64,
     filling_since: SimTime,
+    /// When data in order came last, and where what had come before that moment ends.
+    burst_at: SimTime,
+    burst_start: u64,
     last_echo: u32,
 }
 
@@ -68,6 +71,8 @@ impl Sizing {
             recv_rtt: SimDuration::ZERO,
             filled_at: 0,
             filling_since: SimTime::ZERO,
+            burst_at: SimTime::ZERO,
+            burst_start: 0,
             last_echo: 0,
         };
         if settings.recv_buffer_locked {
@@ -353,14 +358,24 @@ impl Connection {
         if rtt.is_zero() || now.saturating_since(self.sizing.round_start) < rtt {
             return;
         }
-        // What waits to be read shows that the program, not the window, is the limit.
-        let waits = self.rcv.queue.next() - copied;
+        // What waits to be read shows that the program, not the window, is the limit. What came at this very moment does not: on a
+        // machine packets come one after the other, and a program that reads at once has read the first when the last comes.
+        let next = self.rcv.queue.next();
+        let had_come = if self.sizing.burst_at == now { self.sizing.burst_start } else { next };
+        let waits = had_come.saturating_sub(copied);
         let read = (copied - self.sizing.round_from).saturating_sub(waits);
         if read > u64::from(self.sizing.space) {
             self.grow_recv_buffer(read.min(u32::MAX.into()) as u32);
         }
         self.sizing.round_start = now;
         self.sizing.round_from = copied;
+    }
+
+    /// Data in order is about to be taken.
+    pub fn note_burst(&mut self, now: SimTime) {
+        if self.sizing.burst_at != now {
+            (self.sizing.burst_at, self.sizing.burst_start) = (now, self.rcv.queue.next());
+        }
     }
 
     /// So many bytes are read in a round trip (tcp_rcvbuf_grow).
