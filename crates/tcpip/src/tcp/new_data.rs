@@ -248,7 +248,8 @@ impl Connection {
     /// Whether a train waits for the next acknowledgement, to leave with more (tcp_tso_should_defer).
     fn defers(&mut self, now: SimTime, unsent: &Unsent, most: u32) -> bool {
         let mss = u64::from(self.payload_mss());
-        let recently = now.saturating_since(self.snd.left_at) <= DEFER_MAX;
+        // On a machine what happens a millisecond later happens some microseconds later still.
+        let recently = now.saturating_since(self.snd.left_at) < DEFER_MAX;
         if self.recovery.in_recovery() || !recently {
             return false;
         }
