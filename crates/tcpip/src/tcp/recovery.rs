@@ -209,10 +209,13 @@ impl Connection {
             self.undo_late();
             self.recovery.phase = if self.board.arrived_early() > 0 { Phase::Disorder } else { Phase::Open };
         }
+        // The controller begins with the connection: the SYN's round trip, without a full segment's time on the line, is not for it.
+        let was_syn = advanced && self.snd.una == self.snd.iss + 1;
+        let rtt = sample.last_sent.or(sample.sack_sent).filter(|_| !was_syn).map(|at| now.saturating_since(at));
         let acked = Acked {
             now,
             delivered: sample.delivered,
-            rtt: sample.last_sent.or(sample.sack_sent).map(|at| now.saturating_since(at)),
+            rtt,
             una: self.snd.una,
             nxt: self.snd.nxt,
             srtt: self.rtt.srtt(),
