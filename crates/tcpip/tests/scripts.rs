@@ -527,6 +527,7 @@ impl<'a> Host<'a> {
                     "quickack" => OptionName::QuickAck,
                     "maxseg" => OptionName::MaxSegment,
                     "rcvbuf" => OptionName::RecvBuffer,
+                    "sndbuf" => OptionName::SendBuffer,
                     "rcvlowat" => OptionName::RecvLowWater,
                     other => panic!("{other}: no option that cases ask for"),
                 };
@@ -534,6 +535,7 @@ impl<'a> Host<'a> {
                     SocketOption::QuickAck(on) => u32::from(on).to_string(),
                     SocketOption::MaxSegment(number)
                     | SocketOption::RecvBuffer(number)
+                    | SocketOption::SendBuffer(number)
                     | SocketOption::RecvLowWater(number) => number.to_string(),
                     other => panic!("{other:?}"),
                 }

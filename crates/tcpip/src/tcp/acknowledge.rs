@@ -147,7 +147,7 @@ impl Connection {
         if sample.delivered > 0 || lost > 0 {
             self.wants_transmit = true;
         }
-        self.snd.room_made |= advanced;
+        self.snd.room_made = true;
         let min_rtt = self.rtt.min().unwrap_or_default();
         self.board.rate.conclude(now, &sample.rate, sample.delivered, min_rtt, self.board.head_is_sacked());
     }
@@ -171,12 +171,14 @@ impl Connection {
         self.rtt.backoff = 0;
     }
 
-    /// Room in the send buffer: perhaps more of it, and a wake-up for who waits (tcp_check_space, sk_stream_write_space).
+    /// An acknowledgement has come, or something new has left: perhaps the send buffer grows, and who waits is woken (tcp_check_space,
+    /// sk_stream_write_space).
     pub fn make_room(&mut self) {
         if !self.snd.no_space {
             return;
         }
-        if self.board.packets_out() < self.cc.cwnd() {
+        // A window that is full already needs no more.
+        if self.board.in_flight() < self.cc.cwnd() {
             self.grow_send_buffer();
         }
         if self.is_writeable() {

@@ -100,7 +100,7 @@ pub(crate) struct SendState {
     pub throttled: bool,
     /// When anything left last.
     pub left_at: SimTime,
-    /// Something was acknowledged: whoever waits for room hears of it when what may leave has left.
+    /// An acknowledgement came: whoever waits for room hears of it when what may leave has left.
     pub room_made: bool,
     /// Somebody found no room and waits for it (SOCK_NOSPACE).
     pub no_space: bool,

@@ -325,6 +325,8 @@ impl Connection {
             at = stop;
         }
         self.snd.nxt = at;
+        // As Linux, after each train: what the window still lets leave counts as a reason for a larger buffer.
+        self.make_room();
         self.timers.note_sent(now);
         if len < segments * mss {
             self.snd.small_end = self.snd.nxt;
