@@ -38,7 +38,7 @@ impl Machine {
         WORKER.with(|_| ());
         let mut kernel = Kernel::new(config(&folder::empty("run")));
         let now = SimTime::ZERO;
-        let main = kernel.start_by_hand(b"/gnomon-run/data/hosts/one", now).expect("room for a process");
+        let main = kernel.start_by_hand(b"/gnomon-run/data/hosts/host1", now).expect("room for a process");
         let mut machine = Machine { kernel, now, threads: vec![main], area: 0, next: 0 };
         machine.with(main, |ctx| {
             let area = ctx.process.memory.stack_end() - (4 << 20);
