@@ -38,11 +38,26 @@ pub fn capture(command: &mut Command) -> Output {
     }
 }
 
-/// A command that is killed at the limit.
+/// A command that is killed at the limit. It has the usual niceness, where the tests may give it that: programs ask for it, and guests have it.
 pub fn limited(program: &Path) -> Command {
-    let mut command = Command::new("timeout");
+    let mut command = match niceness() {
+        0 => Command::new("timeout"),
+        nice => {
+            let mut command = Command::new("nice");
+            command.arg("-n").arg((-nice).to_string()).arg("timeout");
+            command
+        }
+    };
     command.args(["--kill-after", "5", LIMIT_S]).arg(program);
     command
+}
+
+/// How nice the tests were started.
+fn niceness() -> i32 {
+    let stat = fs::read_to_string("/proc/self/stat").expect("this process");
+    // proc_pid_stat(5): the 19th field; the second may have anything in it, and ends with the last parenthesis.
+    let (_, rest) = stat.rsplit_once(')').expect("a name");
+    rest.split_whitespace().nth(16).and_then(|nice| nice.parse().ok()).expect("a niceness")
 }
 
 /// The program under test.
