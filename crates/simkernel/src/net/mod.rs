@@ -43,6 +43,8 @@ use tcpip::{Packet, Readiness, SendFlags, SocketError, SocketId, Stack, StackCou
 const CHUNK: usize = 64 << 10;
 /// Small writes share allocations of this size.
 const ARENA: usize = 16 << 10;
+/// Bytes that large writes are copied by.
+const PIECE: usize = 8192;
 
 /// A host's network stack, and which open file each of its sockets belongs to.
 pub struct Network {
@@ -116,9 +118,17 @@ impl Network {
     /// The next `want` bytes of a source, fewer when it faults, copied once.
     fn chunk(&mut self, source: &mut dyn ByteSource, want: usize) -> Bytes {
         if want > ARENA / 4 {
-            let mut bytes = vec![0; want];
-            let got = source.take(&mut bytes);
-            bytes.truncate(got);
+            // By way of a piece that stays in the cache: cheaper than zeroes for all of it first.
+            let mut bytes = Vec::with_capacity(want);
+            let mut piece = [0; PIECE];
+            while bytes.len() < want {
+                let part = PIECE.min(want - bytes.len());
+                let got = source.take(&mut piece[..part]);
+                bytes.extend_from_slice(&piece[..got]);
+                if got < part {
+                    break;
+                }
+            }
             return bytes.into();
         }
         if self.arena.capacity() < want {
