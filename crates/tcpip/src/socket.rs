@@ -207,13 +207,15 @@ pub(crate) struct Settings {
     pub keep_idle: u32,
     pub keep_interval: u32,
     pub keep_count: u32,
-    pub user_timeout: SimDuration,
+    /// In milliseconds; 0 is none.
+    pub user_timeout: u32,
     pub syn_count: u32,
     pub defer_accept: u32,
     pub max_segment: u32,
     /// 0 is the system's value.
     pub not_sent_low_water: u32,
-    pub linger2: SimDuration,
+    /// In seconds.
+    pub linger2: u32,
     pub window_clamp: u32,
     /// In bytes per second; all ones is no limit.
     pub max_pacing_rate: u64,
@@ -236,6 +238,11 @@ const PMTUDISC_DO: u8 = 2;
 const PMTUDISC_PROBE: u8 = 3;
 
 impl Settings {
+    /// TCP_USER_TIMEOUT; zero is none.
+    pub fn user_timeout(&self) -> SimDuration {
+        SimDuration::from_millis(self.user_timeout.into())
+    }
+
     /// The header of a packet that this socket sends.
     pub fn header(&self, src: IpAddr, dst: IpAddr) -> IpHeader {
         let (tos, ttl) = match dst {

@@ -32,12 +32,12 @@ impl Stack {
             keep_idle: whole_seconds(self.config.keep_idle),
             keep_interval: whole_seconds(self.config.keep_interval),
             keep_count: self.config.keep_count,
-            user_timeout: SimDuration::ZERO,
+            user_timeout: 0,
             syn_count: 0,
             defer_accept: 0,
             max_segment: 0,
             not_sent_low_water: 0,
-            linger2: self.config.fin_timeout,
+            linger2: whole_seconds(self.config.fin_timeout),
             window_clamp: 0,
             max_pacing_rate: u64::MAX,
             congestion: self.config.congestion_control,
@@ -130,7 +130,7 @@ impl Stack {
             OptionName::KeepIdle => SocketOption::KeepIdle(SimDuration::from_secs(s.keep_idle.into())),
             OptionName::KeepInterval => SocketOption::KeepInterval(SimDuration::from_secs(s.keep_interval.into())),
             OptionName::KeepCount => SocketOption::KeepCount(s.keep_count),
-            OptionName::UserTimeout => SocketOption::UserTimeout(s.user_timeout),
+            OptionName::UserTimeout => SocketOption::UserTimeout(s.user_timeout()),
             OptionName::SynCount => SocketOption::SynCount(s.syn_count),
             OptionName::DeferAccept => SocketOption::DeferAccept(s.defer_accept),
             OptionName::MaxSegment => {
@@ -139,7 +139,7 @@ impl Stack {
                 SocketOption::MaxSegment(conn.map_or(unconnected, |conn| conn.snd.mss - stamps(conn)))
             }
             OptionName::NotSentLowWater => SocketOption::NotSentLowWater(s.not_sent_low_water),
-            OptionName::Linger2 => SocketOption::Linger2(s.linger2),
+            OptionName::Linger2 => SocketOption::Linger2(SimDuration::from_secs(s.linger2.into())),
             OptionName::MaxPacingRate => SocketOption::MaxPacingRate(s.max_pacing_rate),
             OptionName::WindowClamp => SocketOption::WindowClamp(conn.map_or(s.window_clamp, |conn| conn.sizing.clamp)),
             OptionName::Congestion => SocketOption::Congestion(s.congestion),
@@ -223,7 +223,9 @@ fn store(s: &mut Settings, option: SocketOption, most: (u32, u32)) -> Result<(),
             in_range(u64::from(count), 1, 127)?;
             s.keep_count = count;
         }
-        SocketOption::UserTimeout(timeout) => s.user_timeout = timeout,
+        SocketOption::UserTimeout(timeout) => {
+            s.user_timeout = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
+        }
         SocketOption::SynCount(count) => {
             in_range(u64::from(count), 1, 127)?;
             s.syn_count = count;
@@ -236,7 +238,7 @@ fn store(s: &mut Settings, option: SocketOption, most: (u32, u32)) -> Result<(),
             s.max_segment = mss;
         }
         SocketOption::NotSentLowWater(bytes) => s.not_sent_low_water = bytes,
-        SocketOption::Linger2(timeout) => s.linger2 = timeout.min(SimDuration::from_secs(60)),
+        SocketOption::Linger2(timeout) => s.linger2 = whole_seconds(timeout).min(60),
         SocketOption::WindowClamp(bytes) => s.window_clamp = if bytes > 0 { bytes.max(CLAMP_MIN) } else { 0 },
         SocketOption::MaxPacingRate(rate) => s.max_pacing_rate = rate,
         SocketOption::Congestion(kind) => s.congestion = kind,

@@ -52,10 +52,10 @@ impl Connection {
             self.wants_transmit = true;
             if self.snd.window > window_before {
                 (self.timers.window_backoff, self.timers.window_probe_refused) = (0, false);
-                self.timers.window_wait_since = None;
-            } else if self.timers.window_wait_since.is_some() {
+                self.timers.window_wait_since = SimTime::MAX;
+            } else if self.timers.window_wait_since != SimTime::MAX {
                 // The peer is there: the next probe counts from now (tcp_ack_probe).
-                self.timers.window_wait_since = Some(now);
+                self.timers.window_wait_since = now;
             }
         }
     }

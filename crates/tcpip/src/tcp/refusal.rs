@@ -94,6 +94,6 @@ impl Connection {
     fn put_off_window_probe(&mut self, now: SimTime) {
         self.timers.window_backoff = self.timers.window_backoff.saturating_sub(1);
         self.timers.window_probe_refused = true;
-        self.timers.window_wait_since = Some(now);
+        self.timers.window_wait_since = now;
     }
 }

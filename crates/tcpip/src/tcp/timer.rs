@@ -49,9 +49,9 @@ pub(crate) struct Timers {
     probe_spent: bool,
     /// When losses that are undecided are to be judged.
     pub verdict: SimTime,
-    /// Since when data waits for a window with nothing in flight, and since when it did before something was sent again.
-    pub window_wait_since: Option<SimTime>,
-    pub window_waited_since: Option<SimTime>,
+    /// Since when data waits for a window with nothing in flight (MAX if none does), and since when it did before something was sent again.
+    pub window_wait_since: SimTime,
+    pub window_waited_since: SimTime,
     /// The host's queue did not take the last probe of the window: the next one comes by another rule.
     pub window_probe_refused: bool,
     /// When the last of these was due, and what `since` was before the head was sent again: for a queue that does not take it.
@@ -89,8 +89,8 @@ impl Timers {
             acknowledged: false,
             probe_spent: false,
             verdict: SimTime::MAX,
-            window_wait_since: None,
-            window_waited_since: None,
+            window_wait_since: SimTime::MAX,
+            window_waited_since: SimTime::MAX,
             window_probe_refused: false,
             window_probed_at: SimTime::ZERO,
             timed_out_at: SimTime::ZERO,
@@ -140,13 +140,14 @@ impl Connection {
     pub fn rearm(&mut self, now: SimTime) -> SimTime {
         self.note_limit(now);
         let owes_window = self.board.is_empty() && self.owes_new() && self.state.synchronised();
-        if !owes_window && let Some(since) = self.timers.window_wait_since.take() {
-            self.timers.window_waited_since = Some(since);
+        if !owes_window && self.timers.window_wait_since != SimTime::MAX {
+            self.timers.window_waited_since = std::mem::replace(&mut self.timers.window_wait_since, SimTime::MAX);
         }
         (self.timers.purpose, self.timers.send) = if self.state == State::Closed {
             (Purpose::Retransmit, SimTime::MAX)
         } else if owes_window {
-            let since = *self.timers.window_wait_since.get_or_insert(now);
+            let since = self.timers.window_wait_since.min(now);
+            self.timers.window_wait_since = since;
             (Purpose::Window, since + self.window_interval())
         } else if self.board.is_empty() {
             (Purpose::Retransmit, SimTime::MAX)
@@ -167,7 +168,7 @@ impl Connection {
     /// When the retransmission timeout comes: TCP_USER_TIMEOUT may end the last one early.
     fn timeout_at(&self) -> SimTime {
         let at = self.timers.since.max(self.paced_until()) + self.rtt.rto();
-        let user = self.settings.user_timeout;
+        let user = self.settings.user_timeout();
         if self.timers.timeouts > 0 && !user.is_zero() {
             return at.min((self.timers.timeouts_since + user).max(self.timers.since + SHORTEST));
         }
@@ -294,7 +295,7 @@ impl Connection {
     fn gives_up(&self, now: SimTime) -> bool {
         let config = &self.config;
         let elapsed = now.saturating_since(self.timers.timeouts_since);
-        let user = self.settings.user_timeout;
+        let user = self.settings.user_timeout();
         match self.state {
             _ if !user.is_zero() && self.timers.timeouts > 0 && elapsed >= user => true,
             State::SynSent => {
@@ -321,7 +322,7 @@ impl Connection {
             self.timers.window_probes_since = now;
         }
         let elapsed = now.saturating_since(self.timers.window_probes_since);
-        let user = self.settings.user_timeout;
+        let user = self.settings.user_timeout();
         let limit = self.retries();
         if (!user.is_zero() && elapsed >= user) || self.timers.window_probes >= limit {
             return self.fail(SocketError::TimedOut);
@@ -330,7 +331,7 @@ impl Connection {
         self.counters.window_probes += 1;
         self.timers.window_backoff += 1;
         self.timers.window_probe_due = true;
-        self.timers.window_wait_since = Some(now);
+        self.timers.window_wait_since = now;
         (self.timers.window_probed_at, self.timers.window_probe_refused) = (now, false);
         self.wants_transmit = true;
     }
@@ -360,7 +361,7 @@ impl Connection {
             self.timers.keepalive = heard + idle;
             return;
         }
-        let user = self.settings.user_timeout;
+        let user = self.settings.user_timeout();
         let dead = if user.is_zero() {
             self.timers.keepalive_probes >= self.settings.keep_count
         } else {
@@ -380,7 +381,7 @@ impl Connection {
     /// The last descriptor is closed: FIN_WAIT2 does not last for ever (net.ipv4.tcp_fin_timeout, TCP_LINGER2).
     pub fn arm_fin_wait(&mut self, now: SimTime) {
         if self.orphan && self.state == State::FinWait2 {
-            self.timers.fin_wait = now + self.settings.linger2;
+            self.timers.fin_wait = now + SimDuration::from_secs(self.settings.linger2.into());
             self.timers.keepalive = SimTime::MAX;
         }
     }
