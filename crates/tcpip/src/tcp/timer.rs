@@ -256,10 +256,8 @@ impl Connection {
 
     fn reordering_timeout(&mut self, now: SimTime) {
         let lost = self.detect_losses(now);
-        if self.timers.verdict <= now {
-            // What is undecided now must be so later, or never.
-            self.timers.verdict = now + SHORTEST;
-        }
+        // What is undecided now is left to the next acknowledgement, or the timeout (tcp_rack_reo_timeout).
+        self.timers.verdict = SimTime::MAX;
         if lost > 0 && !self.recovery.in_recovery() {
             self.enter_recovery();
             self.cc.reduce(1, lost, false, self.board.in_flight());
