@@ -90,6 +90,7 @@ impl Interface {
     }
 
     /// When something happens here without anybody's doing: a departure or a delivery.
+    #[inline]
     pub fn next_deadline(&self) -> Option<SimTime> {
         [self.uplink.next_deadline(), self.next_delivery()].into_iter().flatten().min()
     }
@@ -100,6 +101,7 @@ impl Interface {
     }
 
     /// The next packet that goes onto the line. To be called after `send`, and at deadlines, until there is none.
+    #[inline]
     pub fn poll_departure(&mut self, now: SimTime) -> Option<Departure> {
         let (at, packet) = self.uplink.poll(now)?;
         let bytes = packet.wire_len() as u64;
@@ -109,11 +111,13 @@ impl Interface {
     }
 
     /// When whoever waits for completions is to hear of them. It is no deadline of `next_deadline`, since often nobody does.
+    #[inline]
     pub fn next_completion(&self) -> Option<SimTime> {
         self.uplink.next_completion()
     }
 
     /// A frame with a flow whose last bit has left by now, or which a queue has dropped.
+    #[inline]
     pub fn poll_completion(&mut self, now: SimTime) -> Option<Completion> {
         self.uplink.poll_completion(now)
     }
@@ -124,11 +128,13 @@ impl Interface {
     }
 
     /// When `poll_delivery` has something to give.
+    #[inline]
     pub fn next_delivery(&self) -> Option<SimTime> {
         self.downlink.next_delivery()
     }
 
     /// The next packet that the host has by now.
+    #[inline]
     pub fn poll_delivery(&mut self, now: SimTime) -> Option<Packet> {
         let packet = self.downlink.poll(now)?;
         self.counters.delivered += packet.segments() as u64;

@@ -116,6 +116,10 @@ impl Uplink {
     /// The next packet that goes onto the line, with the moment at which its last bit has left.
     pub(crate) fn poll(&mut self, now: SimTime) -> Option<(SimTime, Packet)> {
         if self.departing.is_empty() {
+            if self.is_idle() {
+                self.refill_at = None;
+                return None;
+            }
             self.release(now);
             while self.takes(now)
                 && let Some(frame) = self.queue.dequeue(now, &mut self.dropped)
@@ -126,6 +130,11 @@ impl Uplink {
             self.refill_at = self.next_refill(now);
         }
         self.departing.pop_front()
+    }
+
+    /// Whether nothing waits to be put on the line.
+    fn is_idle(&self) -> bool {
+        self.queue.len() == 0 && !matches!(&self.line, Line::Relay { held, .. } if !held.is_empty())
     }
 
     /// Packets that the queue has dropped, or not taken.
@@ -158,9 +167,11 @@ impl Uplink {
 
     /// Gives the line a packet, or the packets of a train.
     fn put(&mut self, now: SimTime, mut frame: Frame) {
-        let together = self.together(&frame.packet);
-        while let Some(first) = frame.split(together) {
-            self.put_one(now, first);
+        if frame.packet.train_mss > 0 {
+            let together = self.together(&frame.packet);
+            while let Some(first) = frame.split(together) {
+                self.put_one(now, first);
+            }
         }
         self.put_one(now, frame);
         self.release(now);

@@ -2,6 +2,7 @@
 
 use crate::debug::DebugTarget;
 use crate::net::dns::NameTable;
+use base::map::FastSet;
 use base::{HostId, SeedTree, SimDuration, SimTime, StartDate};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
@@ -72,8 +73,8 @@ impl std::ops::Deref for HostNames {
 /// What the socket layer is told.
 #[derive(Clone, Debug)]
 pub struct NetworkSettings {
-    /// The addresses of all hosts, in rising order, shared between all of them: what can be reached.
-    pub addresses: Arc<[IpAddr]>,
+    /// The addresses of all hosts, shared between all of them: what can be reached.
+    pub addresses: Arc<FastSet<IpAddr>>,
     /// What every host's stack is told; the host puts in its own addresses.
     pub stack: tcpip::Config,
 }
@@ -82,9 +83,8 @@ impl NetworkSettings {
     /// The defaults, for an experiment of these hosts.
     pub fn new(hosts: &[HostName]) -> Self {
         let own = |host: &HostName| [Some(IpAddr::V4(host.addresses.v4)), host.addresses.v6.map(IpAddr::V6)];
-        let mut addresses: Vec<IpAddr> = hosts.iter().flat_map(own).flatten().collect();
-        addresses.sort_unstable();
-        NetworkSettings { addresses: addresses.into(), stack: tcpip::Config::new(Ipv4Addr::UNSPECIFIED) }
+        let addresses: FastSet<IpAddr> = hosts.iter().flat_map(own).flatten().collect();
+        NetworkSettings { addresses: Arc::new(addresses), stack: tcpip::Config::new(Ipv4Addr::UNSPECIFIED) }
     }
 }
 
@@ -167,7 +167,7 @@ impl HostConfig {
     pub fn broadcast(&self) -> Option<Ipv4Addr> {
         let host_part = u32::MAX >> tcpip::NETWORK_PREFIX;
         let address = Ipv4Addr::from_bits(self.addresses.v4.to_bits() | host_part);
-        let taken = self.network.addresses.binary_search(&IpAddr::V4(address)).is_ok();
+        let taken = self.network.addresses.contains(&IpAddr::V4(address));
         (!taken).then_some(address)
     }
 

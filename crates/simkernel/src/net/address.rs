@@ -119,7 +119,7 @@ pub fn raw(address: SocketAddr) -> RawAddress {
 /// there is nothing outside, and the sender learns that at once. Broadcast and multicast are the stack's to judge.
 pub fn check_reachable(config: &HostConfig, to: IpAddr) -> Result<(), Errno> {
     let to = to.to_canonical();
-    if config.network.addresses.binary_search(&to).is_ok() {
+    if config.network.addresses.contains(&to) {
         return Ok(());
     }
     let broadcast =

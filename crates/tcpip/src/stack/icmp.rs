@@ -172,8 +172,8 @@ impl Stack {
         };
         let score = |index: u32| socket_at(index)?.score(local, remote);
         let bound = || self.udp_ports.bound(local.port, local.addr);
-        let most = bound().filter_map(score).max()?;
-        let last = bound().filter(|index| score(*index) == Some(most)).last()?;
+        // The last of those that fit best.
+        let (most, last) = bound().filter_map(|index| Some((score(index)?, index))).max_by_key(|(score, _)| *score)?;
         let shares = |index: u32| socket_at(index).is_some_and(|socket| socket.settings.reuse_port);
         if !shares(last) || socket_at(last)?.peer.is_some() {
             return Some(last);
