@@ -134,6 +134,14 @@ impl Run {
         read(&found[0])
     }
 
+    /// The standard outputs of all programs of that name on a host.
+    pub fn outputs(&self, host: &str, program: &str) -> Vec<String> {
+        let files = tree(&self.data.join("hosts").join(host));
+        let is_its = |name: &str| name.starts_with(&format!("{program}.")) && name.ends_with(".stdout");
+        let its = files.into_iter().filter(|(name, _)| is_its(name));
+        its.map(|(_, bytes)| String::from_utf8(bytes).expect("text")).collect()
+    }
+
     /// The log of a host's tor.
     pub fn log(&self, host: &str) -> String {
         self.stdout(host, "tor")

@@ -155,6 +155,8 @@ fn authority(network: &Network) -> String {
         text,
         "DirPort {DIR_PORT}\nExitPolicy reject *:*\nAuthoritativeDirectory 1\nV3AuthoritativeDirectory 1\n\
          # Relays that say they are there are taken at their word.\nAuthDirTestReachability 0\n\
+         # Stable whatever the others' uptime is: it is the median that decides otherwise, and clients take Stable relays alone as guards.\n\
+         AuthDirVoteStableGuaranteeMinUptime 0 seconds\nAuthDirVoteStableGuaranteeMTBF 0 seconds\n\
          # The first consensus comes early, the others at multiples of the interval.\n\
          TestingV3AuthInitialVotingInterval {} seconds\nTestingV3AuthInitialVoteDelay 5 seconds\nTestingV3AuthInitialDistDelay 5 seconds\n\
          V3AuthVotingInterval {} seconds\nV3AuthVoteDelay 10 seconds\nV3AuthDistDelay 10 seconds\n\

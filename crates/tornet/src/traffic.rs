@@ -13,7 +13,9 @@ pub(crate) const SERVER_PORT: u16 = 80;
 pub(crate) fn of_client(network: &Network, host: &Host, behaviour: Behaviour, begin_s: f64) -> String {
     let mut text = format!("# What gnomon-traffic does on {}.\n", host.name);
     let _ = writeln!(text, "socks: 127.0.0.1:{}", torrc::SOCKS_PORT);
-    text += "isolation: transfer\n";
+    // The models count streams of a circuit: those of a flow share one.
+    let isolation = if behaviour == Behaviour::Markov { "flow" } else { "transfer" };
+    let _ = writeln!(text, "isolation: {isolation}");
     if torrc::measures(host.role) {
         let _ = writeln!(text, "control: 127.0.0.1:{}", torrc::CONTROL_PORT);
     }

@@ -47,6 +47,9 @@ pub struct Transfer {
     /// Counts the client's transfers from 1; attempts at the same transfer share it.
     pub id: u64,
     pub behaviour: &'static str,
+    /// Of a Markov model's streams: the flow that it belongs to, by the number of who draws flows, from 0, and the flow's, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow: Option<String>,
     pub server: String,
     pub direction: &'static str,
     /// Payload that was asked for, in `direction`.

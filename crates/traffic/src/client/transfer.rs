@@ -104,6 +104,7 @@ impl Transfer {
         let mut record = output::Transfer {
             id: order.id,
             behaviour: order.kind,
+            flow: (order.flow > 0).then(|| format!("{}-{}", order.actor, order.flow)),
             server: order.server.to_string(),
             direction: order.direction.name(),
             start: clock::unix(),
