@@ -8,7 +8,7 @@
 mod common;
 
 use common::tor::Network;
-use common::{capture, compile_with, digest, find_program, folder, root, run_well, stats, tree};
+use common::{capture, compile_with, digest, find_program, folder, gnomon, root, run_well, stats, tree};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -180,4 +180,24 @@ fn a_tor_network_gives_the_bits_that_it_gives_everywhere() {
     let network = Network::new(&folder, &["--profile", "tiny"]);
     let digest = run_in_two_places("tor", &network.folder, "gnomon.yaml");
     expect("tor", &version("tor", "--version"), &digest);
+}
+
+/// The example, whose keys and certificates are made by guests: so they are the same everywhere, too.
+#[test]
+fn chromium_gives_the_bits_that_it_gives_everywhere() {
+    let folder = folder("digests/chromium");
+    let made = folder.join("made");
+    if made.exists() {
+        fs::remove_dir_all(&made).unwrap();
+    }
+    let mut set_up = gnomon();
+    set_up.arg("exec").arg("-d").arg(&made).arg(root().join("examples/browser/set-up")).arg("out");
+    tool(&mut set_up);
+    let example = made.join("hosts/host/out");
+    let digest = run_in_two_places("chromium", &example, "browser.yaml");
+    let page = common::wrote(&example.join("o/hosts"), "visitor", "stdout");
+    assert!(page.contains("wasm: 42"), "{page}");
+    let with = [version("chromium", "--version"), version("nginx", "-v"), version("openssl", "version")];
+    let known = |line: &String| line.split(" built on ").next().unwrap_or_default().trim().to_owned();
+    expect("chromium", &with.iter().map(known).collect::<Vec<_>>().join(", "), &digest);
 }

@@ -75,13 +75,11 @@ fn assert_undisturbed(data: &Path) {
 #[test]
 fn chromium_loads_a_page_of_many_parts_over_tls() {
     let folder = example("tls");
-    let data = run(&folder, "browser", &["--parallelism", "1"]);
-    let (first, text) = (digest(&data), page(&data));
+    let data = run(&folder, "browser", &[]);
+    let text = page(&data);
     assert!(text.contains(RESULT), "{text}");
     assert_eq!(requests(&data), REQUESTS);
     assert_undisturbed(&data);
-    let data = run(&folder, "browser", &["--parallelism", "2"]);
-    assert_eq!((digest(&data), page(&data)), (first, text), "one worker and two");
 }
 
 #[test]
