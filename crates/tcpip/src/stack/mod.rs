@@ -5,6 +5,8 @@
 //! then `run_loopback`, `poll_event` until none, `poll_departure` until none (each answered by `refused` if the interface's queue has no room
 //! for it), and `transmitted` for what has left.
 
+#[cfg(test)]
+mod by_rate;
 mod cookies;
 mod counters;
 mod datagram;

@@ -2,6 +2,9 @@
 //! what follows for loss recovery and timers.
 
 use super::connection::{Connection, extend};
+use super::controller::Acked;
+use super::pacing::Pacing;
+use super::rate::Delivery;
 use super::scoreboard::AckSample;
 use crate::socket::Readiness;
 use crate::wire::tcp::{TcpFlags, TcpHeader};
@@ -143,13 +146,38 @@ impl Connection {
         } else {
             self.detect_losses(now)
         };
-        self.recover(now, sample, lost, advanced, echo.filter(|echo| *echo != 0), duplicate);
+        self.recover(now, sample, advanced, echo.filter(|echo| *echo != 0), duplicate);
+        let min_rtt = self.rtt.min().unwrap_or_default();
+        let reneged = self.board.head_is_sacked();
+        let rate = self.board.rate.conclude(now, &sample.rate, sample.delivered, min_rtt, reneged);
+        self.steer(now, sample, lost, advanced, rate);
         if sample.delivered > 0 || lost > 0 {
             self.wants_transmit = true;
         }
         self.snd.room_made = true;
-        let min_rtt = self.rtt.min().unwrap_or_default();
-        self.board.rate.conclude(now, &sample.rate, sample.delivered, min_rtt, self.board.head_is_sacked());
+    }
+
+    /// Tells the controller what has become of the acknowledgement.
+    fn steer(&mut self, now: SimTime, sample: &AckSample, lost: u32, advanced: bool, rate: Option<Delivery>) {
+        // It begins with the connection: the SYN's round trip, without a full segment's time on the line, is not for it.
+        let was_syn = advanced && self.snd.una == self.snd.iss + 1;
+        let rtt = sample.last_sent.or(sample.sack_sent).filter(|_| !was_syn).map(|at| now.saturating_since(at));
+        self.cc.acknowledged(&Acked {
+            now,
+            phase: self.recovery.phase,
+            delivered: sample.delivered,
+            lost,
+            advanced,
+            may_grow: self.may_grow(sample, advanced),
+            rtt,
+            rate,
+            una: self.snd.una,
+            nxt: self.snd.nxt,
+            srtt: self.rtt.srtt(),
+            in_flight: self.board.in_flight(),
+            mss: self.snd.mss,
+            paced: self.pacing() != Pacing::Off,
+        });
     }
 
     /// Karn's rule: never from a segment sent twice, except by the echo of its timestamp (RFC 7323 section 4).

@@ -3,7 +3,7 @@
 //!
 //! One difference is known: the cube root is exact here, where Linux's is within 0.2 %.
 
-use super::controller::Acked;
+use super::controller::{Acked, Algorithm, Steering};
 use base::{SimDuration, SimTime};
 
 /// beta_cubic = 0.7 (section 4.6), in 1024ths.
@@ -91,47 +91,6 @@ impl Cubic {
         (u128::from(nanoseconds) * u128::from(self.hz) / 1_000_000_000) as u64
     }
 
-    /// A timeout: nothing is known any more, and a round of HyStart begins.
-    pub fn reset(&mut self, now: SimTime, nxt: u64) {
-        *self = Cubic::new(self.hz as u32);
-        self.hystart = HyStart::begin(now.as_nanos() / 1000, nxt);
-    }
-
-    /// The new slow start threshold after a loss; remembers the plateau, with fast convergence (section 4.7).
-    pub fn threshold(&mut self, cwnd: u32) -> u32 {
-        self.epoch = None;
-        let window = u64::from(cwnd);
-        self.last_max =
-            if cwnd < self.last_max { (window * (BETA_SCALE + BETA) / (2 * BETA_SCALE)) as u32 } else { cwnd };
-        (window * BETA / BETA_SCALE) as u32
-    }
-
-    /// The application paused: the cubic curve must not have grown meanwhile (section 4.2).
-    pub fn resumed_after(&mut self, idle: SimDuration) {
-        let ticks = self.ticks(idle.as_nanos());
-        if let Some(epoch) = &mut self.epoch {
-            *epoch += ticks;
-        }
-    }
-
-    /// How many segments must be acknowledged for the window to grow by one (section 4.4 and 4.5).
-    pub fn segments_per_growth(&mut self, cwnd: u32, acked: u32, now: SimTime) -> u32 {
-        let tick = self.tick(now);
-        self.acked += u64::from(acked);
-        let again = self.last_window == cwnd && self.count > 0;
-        if again && tick.saturating_sub(self.last_tick) <= self.hz / 32 {
-            return clamp(self.count);
-        }
-        // Once for each tick at most, unless there was a reduction.
-        if self.epoch.is_none() || tick != self.last_tick {
-            (self.last_window, self.last_tick) = (cwnd, tick);
-            self.follow_curve(cwnd, acked, tick);
-        }
-        self.keep_up_with_reno(cwnd);
-        self.count = self.count.max(2);
-        clamp(self.count)
-    }
-
     fn follow_curve(&mut self, cwnd: u32, acked: u32, tick: u64) {
         let epoch = match self.epoch {
             Some(epoch) => epoch.min(tick),
@@ -173,27 +132,74 @@ impl Cubic {
             self.count = self.count.min(window / (self.reno_window - window));
         }
     }
+}
 
-    /// Takes a round trip. Whether slow start ends with this window.
-    pub fn take_rtt(&mut self, acked: &Acked, rtt: SimDuration, cwnd: u32, in_slow_start: bool) -> bool {
+impl Algorithm for Cubic {
+    /// Remembers the plateau, with fast convergence (section 4.7).
+    fn threshold(&mut self, steering: &Steering) -> u32 {
+        self.epoch = None;
+        let cwnd = steering.cwnd;
+        let window = u64::from(cwnd);
+        self.last_max =
+            if cwnd < self.last_max { (window * (BETA_SCALE + BETA) / (2 * BETA_SCALE)) as u32 } else { cwnd };
+        (window * BETA / BETA_SCALE) as u32
+    }
+
+    /// Sections 4.4 and 4.5.
+    fn segments_per_growth(&mut self, steering: &Steering, delivered: u32, now: SimTime) -> u32 {
+        let cwnd = steering.cwnd;
+        let tick = self.tick(now);
+        self.acked += u64::from(delivered);
+        let again = self.last_window == cwnd && self.count > 0;
+        if again && tick.saturating_sub(self.last_tick) <= self.hz / 32 {
+            return clamp(self.count);
+        }
+        // Once for each tick at most, unless there was a reduction.
+        if self.epoch.is_none() || tick != self.last_tick {
+            (self.last_window, self.last_tick) = (cwnd, tick);
+            self.follow_curve(cwnd, delivered, tick);
+        }
+        self.keep_up_with_reno(cwnd);
+        self.count = self.count.max(2);
+        clamp(self.count)
+    }
+
+    /// HyStart may find that slow start has to end with this window.
+    fn take_rtt(&mut self, steering: &mut Steering, acked: &Acked, rtt: SimDuration) {
         // Right after a recovery, delays tell of the queue that it met.
         if self.epoch.is_some_and(|epoch| self.tick(acked.now).saturating_sub(epoch) < self.hz) {
-            return false;
+            return;
         }
         let delay_us = (rtt.as_nanos() / 1000).max(1);
         if self.smallest_delay_us == 0 || delay_us < self.smallest_delay_us {
             self.smallest_delay_us = delay_us;
         }
-        if self.hystart.found || !in_slow_start {
-            return false;
+        if self.hystart.found || !steering.in_slow_start() {
+            return;
         }
         // Rounds are counted from the connection's first, or they would end in the midst of a train.
         self.hystart.count_rounds(acked);
-        if cwnd >= LOW_WINDOW {
-            let burst_us = burst_delay_us(acked, cwnd);
+        if steering.cwnd >= LOW_WINDOW {
+            let burst_us = burst_delay_us(acked, steering.cwnd);
             self.hystart.watch(acked, delay_us, self.smallest_delay_us, burst_us);
         }
-        self.hystart.found
+        if self.hystart.found {
+            steering.ssthresh = steering.cwnd;
+        }
+    }
+
+    /// Nothing is known any more, and a round of HyStart begins.
+    fn timed_out(&mut self, now: SimTime, nxt: u64) {
+        *self = Cubic::new(self.hz as u32);
+        self.hystart = HyStart::begin(now.as_nanos() / 1000, nxt);
+    }
+
+    /// The cubic curve must not have grown meanwhile (section 4.2).
+    fn resumed_after(&mut self, idle: SimDuration) {
+        let ticks = self.ticks(idle.as_nanos());
+        if let Some(epoch) = &mut self.epoch {
+            *epoch += ticks;
+        }
     }
 }
 
@@ -253,6 +259,7 @@ fn cube_root(n: u128) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::controller::{NO_THRESHOLD, Phase};
     use super::*;
 
     #[test]
@@ -266,20 +273,37 @@ mod tests {
     fn acked(now_ms: u64, una: u64, nxt: u64) -> Acked {
         Acked {
             now: SimTime::from_nanos(now_ms * 1_000_000),
+            phase: Phase::Open,
             delivered: 1,
+            lost: 0,
+            advanced: true,
+            may_grow: true,
             rtt: None,
+            rate: None,
             una,
             nxt,
             srtt: SimDuration::from_millis(100),
+            in_flight: 0,
             mss: 1448,
             paced: false,
         }
     }
 
+    fn at(cwnd: u32) -> Steering {
+        Steering { cwnd, ssthresh: NO_THRESHOLD, pacing_rate: None }
+    }
+
+    /// Whether slow start ends by this round trip.
+    fn ends(cubic: &mut Cubic, acked: Acked, delay_ms: u64, cwnd: u32) -> bool {
+        let mut steering = at(cwnd);
+        cubic.take_rtt(&mut steering, &acked, SimDuration::from_millis(delay_ms));
+        steering.ssthresh == cwnd
+    }
+
     #[test]
     fn window_returns_to_the_plateau_after_k_seconds() {
         let mut cubic = Cubic::new(1000);
-        let mut cwnd = cubic.threshold(1000);
+        let mut cwnd = cubic.threshold(&at(1000));
         assert_eq!(cwnd, 700);
         let rtt = SimDuration::from_millis(100);
         let mut now = SimTime::ZERO;
@@ -290,7 +314,7 @@ mod tests {
             let segments = cwnd;
             for _ in 0..segments {
                 credit += 1;
-                if credit >= cubic.segments_per_growth(cwnd, 1, now) {
+                if credit >= cubic.segments_per_growth(&at(cwnd), 1, now) {
                     cwnd += 1;
                     credit = 0;
                 }
@@ -308,8 +332,8 @@ mod tests {
     #[test]
     fn fast_convergence_lowers_the_plateau() {
         let mut cubic = Cubic::new(1000);
-        cubic.threshold(1000);
-        assert_eq!(cubic.threshold(800), 560);
+        cubic.threshold(&at(1000));
+        assert_eq!(cubic.threshold(&at(800)), 560);
         assert_eq!(cubic.last_max, 680);
     }
 
@@ -317,13 +341,13 @@ mod tests {
     fn reno_is_kept_up_with_where_the_curve_is_flat() {
         // Small windows at short round trips: 15/8 of a window for each segment more.
         let mut cubic = Cubic::new(1000);
-        let mut cwnd = cubic.threshold(20);
+        let mut cwnd = cubic.threshold(&at(20));
         assert_eq!(cwnd, 14);
         let (mut credit, mut total) = (0, 0);
         let mut now = SimTime::ZERO;
         while cwnd < 20 {
             (credit, total) = (credit + 1, total + 1);
-            if credit >= cubic.segments_per_growth(cwnd, 1, now) {
+            if credit >= cubic.segments_per_growth(&at(cwnd), 1, now) {
                 (cwnd, credit) = (cwnd + 1, 0);
             }
             now += SimDuration::from_millis(1);
@@ -342,7 +366,7 @@ mod tests {
                 una += 1;
                 // Too far apart for a train.
                 let acked = acked(1000 * round + 5 * ack, una, round * 20 + 20);
-                ended |= cubic.take_rtt(&acked, SimDuration::from_millis(delay_ms), 40, true);
+                ended |= ends(cubic, acked, delay_ms, 40);
             }
             ended
         };
@@ -354,16 +378,15 @@ mod tests {
     #[test]
     fn rounds_are_counted_before_the_window_is_large_enough() {
         let mut cubic = Cubic::new(1000);
-        let rtt = SimDuration::from_millis(100);
         // Windows of 10, 20 and 40, in trains of 1 ms each.
-        assert!(!cubic.take_rtt(&acked(1000, 2, 11), rtt, 10, true));
-        assert!(!cubic.take_rtt(&acked(1100, 12, 31), rtt, 20, true));
+        assert!(!ends(&mut cubic, acked(1000, 2, 11), 100, 10));
+        assert!(!ends(&mut cubic, acked(1100, 12, 31), 100, 20));
         assert_eq!((cubic.hystart.began_us, cubic.hystart.end), (1_100_000, 31));
-        assert!(!cubic.take_rtt(&acked(1101, 13, 33), rtt, 21, true));
+        assert!(!ends(&mut cubic, acked(1101, 13, 33), 100, 21));
         assert_eq!(cubic.hystart.end, 31);
         // After a timeout, what is in flight belongs to no round.
-        cubic.reset(SimTime::from_nanos(2_000_000_000), 60);
-        assert!(!cubic.take_rtt(&acked(2050, 40, 61), rtt, 2, true));
+        cubic.timed_out(SimTime::from_nanos(2_000_000_000), 60);
+        assert!(!ends(&mut cubic, acked(2050, 40, 61), 100, 2));
         assert_eq!(cubic.hystart.end, 60);
     }
 
@@ -373,7 +396,7 @@ mod tests {
         let mut ended = None;
         for ack in 0..100 {
             let acked = acked(1000 + ack, 1 + ack, 1000);
-            if cubic.take_rtt(&acked, SimDuration::from_millis(100), 100, true) {
+            if ends(&mut cubic, acked, 100, 100) {
                 ended.get_or_insert(ack);
             }
         }

@@ -1,7 +1,7 @@
 //! `TCP_INFO` (tcp(7), include/uapi/linux/tcp.h): a snapshot of one connection.
 
 use super::connection::{Connection, State};
-use super::recovery::Phase;
+use super::controller::Phase;
 use base::{SimDuration, SimTime};
 
 /// Linux's numbers of `tcpi_state`.
@@ -262,8 +262,8 @@ impl Connection {
             rcv_wnd: self.rcv.window,
             pacing_rate: self.pacing_rate().unwrap_or(u64::MAX),
             max_pacing_rate: self.settings.max_pacing_rate,
-            delivery_rate: self.board.rate.bytes_per_second(self.payload_mss()),
-            delivery_rate_app_limited: self.board.rate.is_app_limited,
+            delivery_rate: self.cc.delivery().bytes_per_second(self.payload_mss()),
+            delivery_rate_app_limited: self.cc.delivery().app_limited,
             busy_time: spent.iter().fold(SimDuration::ZERO, |sum, time| sum.saturating_add(*time)),
             rwnd_limited: spent[1],
             sndbuf_limited: spent[2],

@@ -208,6 +208,11 @@ impl Connection {
         self.snd.una + u64::from(self.snd.window)
     }
 
+    /// Tells the controller whether its window is the limit (tcp_cwnd_validate).
+    fn note_window_use(&mut self, limited: bool) {
+        self.cc.note_use(self.snd.una, self.snd.nxt, self.board.packets_out(), limited);
+    }
+
     /// Segments that the congestion window lets leave at once: half of it at most, so that two trains are under way
     /// (tcp_cwnd_test).
     fn window_quota(&self) -> u32 {

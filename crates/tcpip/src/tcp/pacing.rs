@@ -22,26 +22,19 @@ impl Connection {
     pub(super) fn pacing(&self) -> Pacing {
         if self.interface == Interface::Ethernet && self.config.departures_wait {
             Pacing::Queue
-        } else if self.settings.max_pacing_rate < u64::MAX {
+        } else if self.settings.max_pacing_rate < u64::MAX || self.cc.rules() {
             Pacing::Timer
         } else {
             Pacing::Off
         }
     }
 
-    /// The rate at which the window leaves in a round trip, with room to grow, in bytes per second; None before the first measurement, if
-    /// there is no SO_MAX_PACING_RATE.
+    /// The controller's rate, no more than SO_MAX_PACING_RATE, in bytes per second; None before the first measurement, if there is no such limit.
     pub(super) fn pacing_rate(&self) -> Option<u64> {
         let most = self.settings.max_pacing_rate;
-        let srtt = self.rtt.srtt().as_nanos();
-        if srtt == 0 {
-            return (most < u64::MAX).then_some(most);
-        }
-        let in_slow_start = self.cc.cwnd() < self.cc.ssthresh() / 2;
-        let percent = if in_slow_start { self.config.pacing_slow_start } else { self.config.pacing_avoidance };
-        let window = u64::from(self.cc.cwnd().max(self.board.packets_out())) * u64::from(self.payload_mss());
-        let rate = u128::from(window) * 10_000_000 * u128::from(percent) / u128::from(srtt);
-        Some(u64::try_from(rate).unwrap_or(u64::MAX).min(most))
+        let percent = (self.config.pacing_slow_start, self.config.pacing_avoidance);
+        let rate = self.cc.pacing_rate(self.board.packets_out(), self.payload_mss(), self.rtt.srtt(), percent);
+        rate.map(|rate| rate.min(most)).or((most < u64::MAX).then_some(most))
     }
 
     /// When what leaves the connection now goes on the line, at the earliest.

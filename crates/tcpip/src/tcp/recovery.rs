@@ -2,26 +2,12 @@
 //! RFC 3708; F-RTO, RFC 5682). What that means for the window is the [`Controller`](super::controller::Controller)'s business.
 
 use super::connection::Connection;
-use super::controller::Acked;
-use super::pacing::Pacing;
+use super::controller::Phase;
 use super::scoreboard::AckSample;
 use base::{SimDuration, SimTime};
 
 /// How much later than the verdict is possible the timer for it fires (TCP_TIMEOUT_MIN_US).
 const VERDICT_SLACK: SimDuration = SimDuration::from_millis(2);
-
-/// Linux's tcp_ca_state.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Phase {
-    Open,
-    /// SACKs have come, nothing is known to be lost.
-    Disorder,
-    /// The host's own queue was full: the window shrinks, nothing is known to be lost.
-    Cwr,
-    Recovery,
-    /// After a retransmission timeout.
-    Loss,
-}
 
 #[derive(Debug)]
 pub(crate) struct Recovery {
@@ -51,10 +37,6 @@ pub(crate) struct Recovery {
     pub duplicates: u32,
     /// The stack must send a RST for this connection, which has just failed.
     pub reset_due: bool,
-    /// The window was the limit in this round (RFC 7661's concern; tcp_is_cwnd_limited).
-    limited: bool,
-    most_out: u32,
-    usage_end: u64,
 }
 
 impl Recovery {
@@ -76,9 +58,6 @@ impl Recovery {
             tail_probe_resent: false,
             duplicates: 0,
             reset_due: false,
-            limited: false,
-            most_out: 0,
-            usage_end: 0,
         }
     }
 
@@ -89,11 +68,6 @@ impl Recovery {
 
     pub fn in_recovery(&self) -> bool {
         matches!(self.phase, Phase::Recovery | Phase::Loss)
-    }
-
-    /// The window shrinks with what is delivered (tcp_in_cwnd_reduction).
-    pub fn reducing(&self) -> bool {
-        matches!(self.phase, Phase::Cwr | Phase::Recovery)
     }
 
     /// Undoing is out of the question.
@@ -186,16 +160,8 @@ impl Connection {
         }
     }
 
-    /// Steers recovery after an acknowledgement has been taken (tcp_fastretrans_alert, tcp_cong_control).
-    pub fn recover(
-        &mut self,
-        now: SimTime,
-        sample: &AckSample,
-        lost: u32,
-        advanced: bool,
-        echo: Option<u32>,
-        duplicate: bool,
-    ) {
+    /// Steers recovery after an acknowledgement has been taken (tcp_fastretrans_alert).
+    pub fn recover(&mut self, now: SimTime, sample: &AckSample, advanced: bool, echo: Option<u32>, duplicate: bool) {
         if !self.sack_enabled {
             self.count_duplicates(advanced, duplicate);
         }
@@ -209,29 +175,10 @@ impl Connection {
             self.undo_late();
             self.recovery.phase = if self.board.arrived_early() > 0 { Phase::Disorder } else { Phase::Open };
         }
-        // The controller begins with the connection: the SYN's round trip, without a full segment's time on the line, is not for it.
-        let was_syn = advanced && self.snd.una == self.snd.iss + 1;
-        let rtt = sample.last_sent.or(sample.sack_sent).filter(|_| !was_syn).map(|at| now.saturating_since(at));
-        let acked = Acked {
-            now,
-            delivered: sample.delivered,
-            rtt,
-            una: self.snd.una,
-            nxt: self.snd.nxt,
-            srtt: self.rtt.srtt(),
-            mss: self.snd.mss,
-            paced: self.pacing() != Pacing::Off,
-        };
-        self.cc.take_rtt(&acked);
-        if self.recovery.reducing() {
-            self.cc.reduce(sample.delivered, lost, advanced, self.board.in_flight());
-        } else if sample.delivered > 0 && self.may_grow(sample, advanced) && self.window_limited() {
-            self.cc.grow(&acked);
-        }
     }
 
     /// Where segments arrive in another order than they were sent, what SACK names counts as acknowledged (tcp_may_raise_cwnd).
-    fn may_grow(&self, sample: &AckSample, advanced: bool) -> bool {
+    pub fn may_grow(&self, sample: &AckSample, advanced: bool) -> bool {
         advanced || (self.recovery.reordering > self.config.reordering && sample.sacked > 0)
     }
 
@@ -318,22 +265,6 @@ impl Connection {
         }
     }
 
-    /// The window held sending back in this round, or slow start still has use for it.
-    fn window_limited(&self) -> bool {
-        self.recovery.limited || (self.cc.in_slow_start() && self.cc.cwnd() < 2 * self.recovery.most_out)
-    }
-
-    /// `poll` looked whether the window is the limit (tcp_cwnd_validate).
-    pub fn note_window_use(&mut self, limited: bool) {
-        let out = self.board.packets_out();
-        let recovery = &mut self.recovery;
-        if self.snd.una >= recovery.usage_end || limited || (!recovery.limited && out > recovery.most_out) {
-            recovery.limited = limited;
-            recovery.most_out = out;
-            recovery.usage_end = self.snd.nxt;
-        }
-    }
-
     fn begin_episode(&mut self) {
         self.recovery.undo = Some(self.board.retransmitted);
         self.recovery.undo_from = self.snd.una;
@@ -342,7 +273,7 @@ impl Connection {
 
     pub fn enter_recovery(&mut self) {
         self.begin_episode();
-        if !self.recovery.reducing() {
+        if !self.recovery.phase.reduces() {
             self.cc.begin_reduction();
         }
         self.recovery.phase = Phase::Recovery;
@@ -388,7 +319,7 @@ impl Connection {
             // So many arrived later, and it was a loss all the same: reordering was thought too large.
             self.recovery.reordering = self.recovery.reordering.min(self.config.reordering);
         }
-        self.cc.timed_out(now, self.snd.nxt, anew, self.recovery.reducing());
+        self.cc.timed_out(now, self.snd.nxt, anew, phase.reduces());
         self.board.mark_timed_out(now);
         self.cc.restart(self.board.in_flight());
         self.recovery.phase = Phase::Loss;

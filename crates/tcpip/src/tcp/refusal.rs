@@ -2,7 +2,7 @@
 //! counted, what is taken back and when it is tried again is Linux's (net/ipv4/tcp_output.c, tcp_timer.c: NET_XMIT_DROP).
 
 use super::connection::{Connection, extend};
-use super::recovery::Phase;
+use super::controller::Phase;
 use super::timer::RESOURCE_PROBE;
 use crate::wire::tcp::{TcpFlags, TcpHeader};
 use base::SimTime;
