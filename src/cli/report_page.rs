@@ -57,6 +57,12 @@ pub fn command() -> Command {
                 .default_value("start")
                 .help("Whether times to first and last byte count from the start of a transfer or from its request, as tgentools does"),
         )
+        .arg(
+            Arg::new("tables-only")
+                .long("tables-only")
+                .action(ArgAction::SetTrue)
+                .help("Write no page and no figures, only the tables of all transfers, circuits, relays and runs (CSV, Parquet)"),
+        )
         .args_override_self(true)
 }
 
@@ -64,7 +70,8 @@ pub fn main(matches: &ArgMatches) -> u8 {
     match ::report::write(&request(matches)) {
         Ok(written) => {
             let lines = written.summary.iter().map(|line| format!("{line}\n"));
-            show(&format!("{}page       {}\n", lines.collect::<String>(), written.page.display()));
+            let page = written.page.map(|page| format!("page       {}\n", page.display())).unwrap_or_default();
+            show(&format!("{}{page}tables     {}\n", lines.collect::<String>(), written.tables.display()));
             status::SUCCESS
         }
         Err(error) => {
@@ -84,6 +91,7 @@ fn request(matches: &ArgMatches) -> Request {
         since: if since == Some("request") { Since::Request } else { Since::Start },
         from_s: matches.get_one::<f64>("from").copied(),
         until_s: matches.get_one::<f64>("until").copied(),
+        tables_only: matches.get_flag("tables-only"),
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Owns everything between a data directory (as Gnomon or Shadow leave it, also half-written) and the report: reading
 //! (`input`), what is known of a run (`run`), statistics (`maths`, `bins`), what is compared (`subject`, `groups`), figures
-//! (`chart`), and what the report says (`sections`, `page`). Knows nothing of how runs are executed. The binary calls
+//! (`chart`), what the report says (`sections`, `page`), and tables for other programs (`tables`). Knows nothing of how runs are executed. The binary calls
 //! `write` and prints what it returns.
 
 mod bins;
@@ -16,6 +16,7 @@ mod page;
 mod run;
 mod sections;
 mod subject;
+mod tables;
 
 pub use error::{Error, Result};
 pub use groups::Group;
@@ -23,7 +24,7 @@ pub use input::read as read_run;
 pub use sections::Since;
 
 use sections::Context;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What to report on.
 #[derive(Clone, Debug, Default)]
@@ -40,12 +41,17 @@ pub struct Request {
     /// The span that distributions are about, in simulated seconds; by default from the end of bootstrapping to the end.
     pub from_s: Option<f64>,
     pub until_s: Option<f64>,
+    /// Neither page nor figures.
+    pub tables_only: bool,
 }
 
 /// A report that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    pub page: PathBuf,
+    /// None if only tables were asked for.
+    pub page: Option<PathBuf>,
+    /// The folder of the tables.
+    pub tables: PathBuf,
     /// For the terminal: the numbers one wants first, six lines for a single run.
     pub summary: Vec<String>,
 }
@@ -60,11 +66,18 @@ pub fn write(request: &Request) -> Result<Written> {
         from_s: request.from_s,
         until_s: request.until_s,
     };
-    let mut sections = sections::all(&context);
+    let data = tables::all(&context);
+    let folder = plan.output.join(tables::FOLDER);
+    tables::write(&folder, &data)?;
+    let page = if request.tables_only { None } else { Some(write_page(&context, &data, &plan.output)?) };
+    Ok(Written { page, tables: folder, summary: sections::summary_lines(&context) })
+}
+
+fn write_page(context: &Context, data: &[tables::Table], output: &Path) -> Result<PathBuf> {
+    let mut sections = sections::all(context);
     output::make_ids_unique(sections.iter_mut().flat_map(|section| &mut section.figures));
-    let rows = sections::summary_rows(&context);
-    let page = page::write(&context, &rows, &sections);
+    let rows = sections::summary_rows(context);
+    let page = page::write(context, &rows, &sections, data);
     let figures: Vec<&chart::Figure> = sections.iter().flat_map(|section| &section.figures).collect();
-    let page = output::write(&plan.output, &page, &figures)?;
-    Ok(Written { page, summary: sections::summary_lines(&context) })
+    output::write(output, &page, &figures)
 }

@@ -3,6 +3,7 @@
 use crate::chart::{COLOURS, FONTS, Figure};
 use crate::run::Run;
 use crate::sections::{Context, Row, Section, Since, Table};
+use crate::tables;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::fmt::Write;
@@ -11,7 +12,7 @@ const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// Writes the page.
-pub fn write(context: &Context, summary: &[Row], sections: &[Section]) -> String {
+pub fn write(context: &Context, summary: &[Row], sections: &[Section], data: &[tables::Table]) -> String {
     let mut page = String::with_capacity(1 << 20);
     let title = title(context);
     let _ = write!(
@@ -28,6 +29,7 @@ pub fn write(context: &Context, summary: &[Row], sections: &[Section]) -> String
     for part in sections {
         section(&mut page, part);
     }
+    tables_section(&mut page, data);
     method(&mut page, context);
     damage(&mut page, context);
     let _ = write!(page, "</main>\n<div id=\"tip\" hidden></div>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n");
@@ -67,7 +69,7 @@ fn navigation(page: &mut String, sections: &[Section]) {
     for section in sections {
         let _ = write!(page, " <a href=\"#{}\">{}</a>", section.id, escape(section.title));
     }
-    page.push_str(" <a href=\"#method\">Method and inputs</a></nav>\n");
+    page.push_str(" <a href=\"#data\">Data</a> <a href=\"#method\">Method and inputs</a></nav>\n");
 }
 
 fn summary_section(page: &mut String, context: &Context, rows: &[Row]) {
@@ -137,6 +139,27 @@ fn table(page: &mut String, table: &Table) {
         page.push_str("</tr>\n");
     }
     page.push_str("</tbody>\n</table></div>\n");
+}
+
+/// Where the data lie that everything else is made of.
+fn tables_section(page: &mut String, data: &[tables::Table]) {
+    let folder = tables::FOLDER;
+    let _ = writeln!(
+        page,
+        "<section id=\"data\">\n<h2>Data</h2>\n<p>One row for each observation; <a href=\"{folder}/datapackage.json\">datapackage.json</a> \
+         describes every column ({}).</p>\n<ul>",
+        tables::SCHEMA
+    );
+    for table in data {
+        let name = table.name;
+        let _ = writeln!(
+            page,
+            "<li>{name}: {} rows <span class=\"files\"><a href=\"{folder}/{name}.csv\">CSV</a> <a \
+             href=\"{folder}/{name}.parquet\">Parquet</a></span></li>",
+            table.rows()
+        );
+    }
+    page.push_str("</ul>\n</section>\n");
 }
 
 fn method(page: &mut String, context: &Context) {

@@ -59,7 +59,7 @@ fn report_on(runs: &[PathBuf], output: &Path) -> Written {
 }
 
 fn page(written: &Written) -> String {
-    fs::read_to_string(&written.page).unwrap()
+    fs::read_to_string(written.page.as_ref().unwrap()).unwrap()
 }
 
 /// The cells of a table's row, by the text of its first cell.
@@ -76,7 +76,7 @@ fn a_made_up_run_gets_every_section_and_file() {
     let data = folder("complete").join("tiny.data");
     synthetic::write(&data, &Network::tiny(1));
     let written = report::write(&Request { runs: vec![data.clone()], ..Request::default() }).unwrap();
-    assert_eq!(written.page, data.join("report/index.html"));
+    assert_eq!(written.page, Some(data.join("report/index.html")));
     assert_eq!(written.summary.len(), 6, "{:?}", written.summary);
     let page = page(&written);
     assert!(!page.contains("class=\"missing\""), "something is missing");
@@ -112,16 +112,18 @@ fn the_same_run_gives_the_same_bytes() {
     let (a, b) = (folder.join("a"), folder.join("b"));
     report_on(std::slice::from_ref(&data), &a);
     report_on(&[data], &b);
-    let mut files = 0;
-    for entry in fs::read_dir(&a).unwrap().flatten() {
-        files += 1;
-        assert!(
-            fs::read(entry.path()).unwrap() == fs::read(b.join(entry.file_name())).unwrap(),
-            "{:?}",
-            entry.file_name()
-        );
+    let files_of = |folder: &Path| -> Vec<PathBuf> {
+        let paths = fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+        paths.filter(|path| path.is_file()).collect()
+    };
+    for (folder, least) in [("", 30), ("tables", 9)] {
+        let files = files_of(&a.join(folder));
+        assert!(files.len() >= least, "{}", files.len());
+        for path in files {
+            let other = b.join(folder).join(path.file_name().unwrap());
+            assert!(fs::read(&path).unwrap() == fs::read(&other).unwrap(), "{}", path.display());
+        }
     }
-    assert!(files > 30);
 }
 
 #[test]
@@ -158,6 +160,46 @@ fn known_transfers_give_known_numbers() {
     let expected = "series,time_to_last_byte_s,fraction\nperformance,1,0\nperformance,1,0.2\nperformance,2,0.4\n\
                     performance,3,0.6\nperformance,4,0.8\nperformance,10,1\n";
     assert_eq!(csv, expected);
+}
+
+#[test]
+fn tables_have_every_observation() {
+    let folder = folder("tables");
+    let data = folder.join("run.data");
+    bare(&data, 7);
+    let retry = transfer(300.0, 2.0).replace("\"verified\":true", "\"verified\":false");
+    traffic(&data, &(transfer(100.0, 1.5) + &failure(200.0, "socks", "socks-4") + &retry));
+    let request = Request { from_s: Some(150.0), ..Request::default() };
+    let output = folder.join("report");
+    report::write(&Request { runs: vec![data.clone()], output: Some(output.clone()), ..request }).unwrap();
+    let read = |name: &str| fs::read_to_string(output.join("tables").join(name)).unwrap();
+    let expected = "\
+        run,group,seed,host,behaviour,direction,bytes,start_s,request_s,first_byte_s,last_byte_s,end_s,done,verified,is_retry,\
+        error_stage,error_reason,in_window\n\
+        run,run,7,client1,performance,download,51200,100,0.25,0.75,1.5,101.5,true,true,false,,,false\n\
+        run,run,7,client1,performance,download,51200,200,,,,200,false,false,false,socks,socks-4,true\n\
+        run,run,7,client1,performance,download,51200,300,0.25,1,2,302,true,false,false,,,true\n";
+    assert_eq!(read("transfers.csv"), expected);
+    let package: serde_json::Value = serde_json::from_str(&read("datapackage.json")).unwrap();
+    assert_eq!(package["schema"], "gnomon-tables/1");
+    for (resource, name) in
+        package["resources"].as_array().unwrap().iter().zip(["runs", "transfers", "circuits", "relays"])
+    {
+        assert_eq!(resource["name"], name);
+        let fields = resource["schema"]["fields"].as_array().unwrap();
+        let names: Vec<&str> = fields.iter().map(|field| field["name"].as_str().unwrap()).collect();
+        assert_eq!(read(&format!("{name}.csv")).lines().next().unwrap(), names.join(","));
+        assert!(fields.iter().all(|field| field["description"].as_str().is_some_and(|text| !text.is_empty())));
+        assert!(fs::read(output.join("tables").join(format!("{name}.parquet"))).unwrap().starts_with(b"PAR1"));
+    }
+    let page = fs::read_to_string(output.join("index.html")).unwrap();
+    assert!(page.contains("transfers: 3 rows"));
+    let output = folder.join("only");
+    let only = Request { runs: vec![data], output: Some(output.clone()), tables_only: true, ..Request::default() };
+    let written = report::write(&only).unwrap();
+    assert_eq!((written.page, written.tables), (None, output.join("tables")));
+    let left: Vec<_> = fs::read_dir(&output).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(left, ["tables"]);
 }
 
 #[test]
@@ -369,7 +411,7 @@ fn a_second_report_leaves_no_figures_of_the_first() {
     let mut left: Vec<String> =
         fs::read_dir(&output).unwrap().flatten().map(|entry| entry.file_name().into_string().unwrap()).collect();
     left.sort();
-    assert_eq!(left, ["index.html", "notes.csv"]);
+    assert_eq!(left, ["index.html", "notes.csv", "tables"]);
 }
 
 /// The first bytes of a PNG file: its width and height, at bytes 16 to 23 (PNG specification, 11.2.2).

@@ -9,6 +9,7 @@ mod summary;
 mod throughput;
 mod transfers;
 
+pub use relays::utilisations;
 pub use summary::{Row, lines as summary_lines, rows as summary_rows};
 
 use crate::chart::Figure;

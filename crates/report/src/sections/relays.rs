@@ -9,11 +9,12 @@ use crate::run::Run;
 /// More relays than this are shown as a distribution.
 const MOST_BARS: usize = 40;
 
-struct Utilisation<'a> {
-    host: &'a str,
-    mean: f64,
+/// Of a relay's uplink, as shares of 1.
+pub struct Utilisation<'a> {
+    pub host: &'a str,
+    pub mean: f64,
     /// Of the intervals within the window.
-    p95: f64,
+    pub p95: f64,
 }
 
 pub fn section(context: &Context) -> Section {
@@ -36,7 +37,8 @@ pub fn section(context: &Context) -> Section {
     section
 }
 
-fn utilisations<'a>(context: &Context, run: &'a Run) -> Vec<Utilisation<'a>> {
+/// Of the relays whose uplink is known, the busiest first.
+pub fn utilisations<'a>(context: &Context, run: &'a Run) -> Vec<Utilisation<'a>> {
     let Some(traffic) = &run.traffic else { return Vec::new() };
     let window = context.window(run);
     let span = window.end - window.start;
