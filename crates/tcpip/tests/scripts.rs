@@ -1,6 +1,6 @@
 //! A table of cases, `scripts/cases.txt`: what a peer sends, what the program calls, and what Linux did (its head tells the language).
 //! Every case is played against the stack; as root, a sample of them also against the machine's Linux, and all by `make tcp-linux`.
-//! `cargo test -p tcpip --test scripts -- --ignored record` writes what the machine's Linux does into the table.
+//! `cargo test -p tcpip --test scripts -- --ignored --exact record` writes what the machine's Linux does below cases without a record.
 
 use base::{SeedTree, SimDuration, SimTime};
 use bytes::Bytes;
@@ -682,12 +682,18 @@ fn record() {
     if let Some(reason) = linux_is_missing() {
         panic!("Linux can not be asked: {reason}");
     }
-    let (mut text, cases) = table();
-    for (case, answer) in cases.iter().zip(ask_linux(&cases)) {
+    let (mut text, mut cases) = table();
+    let new: Vec<Case> = cases.iter().filter(|case| case.recorded.is_empty()).cloned().collect();
+    for (asked, answer) in new.iter().zip(ask_linux(&new)) {
+        if let Some(case) = cases.iter_mut().find(|case| case.name() == asked.name()) {
+            case.recorded = answer;
+        }
+    }
+    for case in &cases {
         text += case.text.trim_end();
-        for line in answer {
+        for line in &case.recorded {
             text += "\n| ";
-            text += &line;
+            text += line;
         }
         text += "\n\n";
     }

@@ -12,6 +12,7 @@ use base::{Rng, SeedTree, SimDuration, SimTime};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZero;
 use std::sync::{Arc, Mutex};
 
 /// For so many round trips a rate counts.
@@ -47,7 +48,7 @@ impl ByRate {
         if let Some(rtt) = acked.rtt {
             self.shortest = Some(self.shortest.map_or(rtt, |shortest| shortest.min(rtt)));
         }
-        if let Some(rate) = acked.rate.map(|rate| rate.bytes_per_second(acked.mss)) {
+        if let Some(rate) = acked.rate.map(|rate| rate.bytes_per_second(acked.pipe.mss)) {
             let highest = self.rates.entry(self.round).or_default();
             *highest = rate.max(*highest);
         }
@@ -99,8 +100,9 @@ impl Algorithm for ByRate {
             told.phases.push(acked.phase);
         }
         let Some(shortest) = self.shortest.filter(|_| self.rate() > 0) else { return };
-        steering.pacing_rate = Some(self.rate() * self.gain_percent() / 100);
-        let product = u128::from(self.rate()) * u128::from(shortest.as_nanos()) / 1_000_000_000 / u128::from(acked.mss);
+        steering.pacing_rate = NonZero::new(self.rate() * self.gain_percent() / 100);
+        let product =
+            u128::from(self.rate()) * u128::from(shortest.as_nanos()) / 1_000_000_000 / u128::from(acked.pipe.mss);
         let target = (2 * product as u32).max(INITIAL_WINDOW);
         // After a timeout, what is delivered says how fast the window comes back.
         steering.cwnd = target.min(steering.cwnd + acked.delivered);

@@ -173,9 +173,8 @@ impl Connection {
             rate,
             una: self.snd.una,
             nxt: self.snd.nxt,
-            srtt: self.rtt.srtt(),
             in_flight: self.board.in_flight(),
-            mss: self.snd.mss,
+            pipe: self.pipe(),
             paced: self.pacing() != Pacing::Off,
         });
     }

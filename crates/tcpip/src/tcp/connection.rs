@@ -386,6 +386,7 @@ impl Connection {
             let elapsed = SimDuration::from_millis(self.clock(now).wrapping_sub(echo).max(1).into());
             self.rtt.sample(elapsed, now, self.snd.una, self.snd.nxt);
         }
+        self.cc.keep_pace(&self.pipe());
     }
 
     /// The options of our own SYN or SYN-ACK.

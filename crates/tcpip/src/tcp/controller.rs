@@ -7,6 +7,7 @@ use super::rate::Delivery;
 use crate::config::CongestionControl;
 use base::{SimDuration, SimTime};
 use std::fmt::Debug;
+use std::num::NonZero;
 
 /// RFC 6928.
 pub(crate) const INITIAL_WINDOW: u32 = 10;
@@ -33,6 +34,19 @@ impl Phase {
     }
 }
 
+/// What the pace follows from, besides the window.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pipe {
+    /// Segments sent and not acknowledged.
+    pub out: u32,
+    /// Payload of a full segment, in bytes.
+    pub mss: u32,
+    /// Zero before the first measurement.
+    pub srtt: SimDuration,
+    /// The pace in percent of a window in a round trip, in slow start and after it.
+    pub percent: (u32, u32),
+}
+
 /// What an acknowledgement brings to the one who steers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acked {
@@ -53,10 +67,8 @@ pub(crate) struct Acked {
     pub rate: Option<Delivery>,
     pub una: u64,
     pub nxt: u64,
-    pub srtt: SimDuration,
     pub in_flight: u32,
-    /// Payload of a full segment, in bytes.
-    pub mss: u32,
+    pub pipe: Pipe,
     /// What is sent is spread over the round trip.
     pub paced: bool,
 }
@@ -66,8 +78,8 @@ pub(crate) struct Acked {
 pub(crate) struct Steering {
     pub cwnd: u32,
     pub ssthresh: u32,
-    /// Payload in bytes per second, headers not counted; None where the pace follows from the window.
-    pub pacing_rate: Option<u64>,
+    /// Payload in bytes per second, headers not counted; None while nothing is known of round trips.
+    pub pacing_rate: Option<NonZero<u64>>,
 }
 
 impl Steering {
@@ -222,7 +234,6 @@ impl Controller {
     pub fn switch(&mut self, kind: CongestionControl, hz: u32) {
         if kind != self.kind() {
             self.choice = Choice::new(kind, hz);
-            self.steering.pacing_rate = None;
         }
     }
 
@@ -243,18 +254,22 @@ impl Controller {
         self.choice.get().rules()
     }
 
-    /// At which rate what is sent may leave, in bytes of payload per second; None while nothing is known. Where the algorithm does not say, the
-    /// window (or the `out` segments that are in flight, if those are more) leaves in a round trip, with room to grow: `percent` of that rate in slow
-    /// start and after it (tcp_update_pacing_rate).
-    pub fn pacing_rate(&self, out: u32, mss: u32, srtt: SimDuration, percent: (u32, u32)) -> Option<u64> {
-        if self.steering.pacing_rate.is_some() || self.rules() {
-            return self.steering.pacing_rate;
+    /// At which rate what is sent may leave, in bytes of payload per second; None while nothing is known.
+    pub fn pacing_rate(&self) -> Option<u64> {
+        self.steering.pacing_rate.map(NonZero::get)
+    }
+
+    /// Where the algorithm does not say, the window (or what is in flight, if that is more) leaves in a round trip, with room to grow. The rate
+    /// holds until the next acknowledgement, whatever becomes of the window until then (tcp_update_pacing_rate).
+    pub fn keep_pace(&mut self, pipe: &Pipe) {
+        if self.rules() {
+            return;
         }
-        let (slow_start, avoidance) = percent;
+        let (slow_start, avoidance) = pipe.percent;
         let percent = if self.cwnd() < self.ssthresh() / 2 { slow_start } else { avoidance };
-        let window = u64::from(self.cwnd().max(out)) * u64::from(mss);
-        let rate = (u128::from(window) * 10_000_000 * u128::from(percent)).checked_div(srtt.as_nanos().into())?;
-        Some(u64::try_from(rate).unwrap_or(u64::MAX))
+        let window = u64::from(self.cwnd().max(pipe.out)) * u64::from(pipe.mss);
+        let rate = (u128::from(window) * 10_000_000 * u128::from(percent)).checked_div(pipe.srtt.as_nanos().into());
+        self.steering.pacing_rate = rate.and_then(|rate| NonZero::new(u64::try_from(rate).unwrap_or(u64::MAX)));
     }
 
     /// The threshold that stands for the window (tcp_current_ssthresh).
@@ -279,6 +294,7 @@ impl Controller {
         } else if acked.delivered > 0 && acked.may_grow && self.is_limit() {
             self.grow(acked.delivered, acked.now);
         }
+        self.keep_pace(&acked.pipe);
     }
 
     /// What was sent has been held back by the window in this round, or slow start still has use for more (tcp_is_cwnd_limited).

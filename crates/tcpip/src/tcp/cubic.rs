@@ -5,6 +5,7 @@
 
 use super::controller::{Acked, Algorithm, Steering};
 use base::{SimDuration, SimTime};
+use std::num::NonZero;
 
 /// beta_cubic = 0.7 (section 4.6), in 1024ths.
 const BETA: u64 = 717;
@@ -27,7 +28,7 @@ const DELAY_LIMITS_US: (u64, u64) = (4000, 16_000);
 /// The most that Linux takes a burst of the sender to delay acknowledgements.
 const BURST_DELAY_US: u64 = 1000;
 /// sk_gso_max_size: a burst.
-const BURST_BYTES: u64 = 65_536;
+const BURST_BYTES: u64 = 65_536 - 1 - 320;
 
 #[derive(Debug)]
 pub(crate) struct Cubic {
@@ -61,7 +62,7 @@ struct HyStart {
     end: u64,
     began_us: u64,
     last_ack_us: u64,
-    smallest_us: Option<u64>,
+    smallest_us: Option<NonZero<u64>>,
     samples: u32,
 }
 
@@ -180,7 +181,7 @@ impl Algorithm for Cubic {
         // Rounds are counted from the connection's first, or they would end in the midst of a train.
         self.hystart.count_rounds(acked);
         if steering.cwnd >= LOW_WINDOW {
-            let burst_us = burst_delay_us(acked, steering.cwnd);
+            let burst_us = burst_delay_us(steering);
             self.hystart.watch(acked, delay_us, self.smallest_delay_us, burst_us);
         }
         if self.hystart.found {
@@ -223,22 +224,21 @@ impl HyStart {
             let pipe_us = smallest_us + burst_us;
             self.found |= now_us - self.began_us > if acked.paced { pipe_us } else { pipe_us / 2 };
         }
-        self.smallest_us = Some(self.smallest_us.map_or(delay_us, |known| known.min(delay_us)));
+        let smallest = self.smallest_us.map_or(delay_us, |known| known.get().min(delay_us));
+        self.smallest_us = NonZero::new(smallest);
         if self.samples < SAMPLES {
             self.samples += 1;
         } else {
             let (least, most) = DELAY_LIMITS_US;
             let limit = smallest_us + (smallest_us / 8).clamp(least, most);
-            self.found |= self.smallest_us.is_some_and(|smallest| smallest > limit);
+            self.found |= smallest > limit;
         }
     }
 }
 
-/// What four bursts take at the pace at which Linux would send (hystart_ack_delay): twice a window for each round trip.
-fn burst_delay_us(acked: &Acked, cwnd: u32) -> u64 {
-    let bytes = 2 * u64::from(cwnd) * u64::from(acked.mss);
-    let srtt_us = acked.srtt.as_nanos() / 1000;
-    (4 * BURST_BYTES * srtt_us).checked_div(bytes).unwrap_or(0).min(BURST_DELAY_US)
+/// What four bursts take at the pace that was set last (hystart_ack_delay).
+fn burst_delay_us(steering: &Steering) -> u64 {
+    steering.pacing_rate.map_or(0, |rate| 4 * BURST_BYTES * 1_000_000 / rate).min(BURST_DELAY_US)
 }
 
 fn clamp(count: u64) -> u32 {
@@ -259,7 +259,7 @@ fn cube_root(n: u128) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::controller::{NO_THRESHOLD, Phase};
+    use super::super::controller::{NO_THRESHOLD, Phase, Pipe};
     use super::*;
 
     #[test]
@@ -282,9 +282,8 @@ mod tests {
             rate: None,
             una,
             nxt,
-            srtt: SimDuration::from_millis(100),
             in_flight: 0,
-            mss: 1448,
+            pipe: Pipe { out: 0, mss: 1448, srtt: SimDuration::from_millis(100), percent: (200, 120) },
             paced: false,
         }
     }

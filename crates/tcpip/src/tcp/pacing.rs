@@ -3,6 +3,7 @@
 //! SO_MAX_PACING_RATE waits by itself.
 
 use super::connection::Connection;
+use super::controller::Pipe;
 use crate::addr::Interface;
 use base::{SimDuration, SimTime};
 
@@ -32,9 +33,17 @@ impl Connection {
     /// The controller's rate, no more than SO_MAX_PACING_RATE, in bytes per second; None before the first measurement, if there is no such limit.
     pub(super) fn pacing_rate(&self) -> Option<u64> {
         let most = self.settings.max_pacing_rate;
-        let percent = (self.config.pacing_slow_start, self.config.pacing_avoidance);
-        let rate = self.cc.pacing_rate(self.board.packets_out(), self.payload_mss(), self.rtt.srtt(), percent);
-        rate.map(|rate| rate.min(most)).or((most < u64::MAX).then_some(most))
+        self.cc.pacing_rate().map(|rate| rate.min(most)).or((most < u64::MAX).then_some(most))
+    }
+
+    /// What the pace follows from.
+    pub(super) fn pipe(&self) -> Pipe {
+        Pipe {
+            out: self.board.packets_out(),
+            mss: self.payload_mss(),
+            srtt: self.rtt.srtt(),
+            percent: (self.config.pacing_slow_start, self.config.pacing_avoidance),
+        }
     }
 
     /// When what leaves the connection now goes on the line, at the earliest.
