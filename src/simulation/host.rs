@@ -390,8 +390,7 @@ impl engine::Host for SimHost {
             // Where calls take time, threads have come further than some timers that they set.
             let now = next.max(self.kernel.now);
             if let Some(meter) = &mut self.traffic {
-                let counters = self.interface.counters();
-                meter.advance(now, || traffic(counters));
+                meter.advance(now, || traffic(self.interface.counters()));
             }
             self.kernel.fire_timers(now);
             self.catch_up(now, worker);

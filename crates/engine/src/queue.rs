@@ -101,6 +101,7 @@ impl<E> EventQueue<E> {
     }
 
     /// Takes the first event.
+    #[inline]
     pub fn pop(&mut self) -> Option<Event<E>> {
         let first = *self.heap.first()?;
         let last = self.heap.pop().expect("the heap has a first entry");
@@ -129,10 +130,12 @@ impl<E> EventQueue<E> {
             self.slots.push(Slot::Full(event));
             return u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 events in one queue");
         }
-        match std::mem::replace(&mut self.slots[slot as usize], Slot::Full(event)) {
-            Slot::Free(next) => self.free = next,
+        let place = &mut self.slots[slot as usize];
+        match place {
+            Slot::Free(next) => self.free = *next,
             Slot::Full(_) => unreachable!("the free list holds free slots"),
         }
+        *place = Slot::Full(event);
         slot
     }
 

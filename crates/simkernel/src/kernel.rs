@@ -251,6 +251,9 @@ impl Kernel {
     }
 
     fn notify_watchers(&mut self, file: FileId, events: Events) {
+        if self.files[file].queue.watchers.is_empty() {
+            return;
+        }
         let mut woken: SmallVec<[Tid; 4]> = SmallVec::new();
         let mut items: SmallVec<[(FileId, u32); 4]> = SmallVec::new();
         let mut exclusive_woken = false;
