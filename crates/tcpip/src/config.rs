@@ -121,6 +121,8 @@ pub struct Config {
     /// net.ipv4.tcp_syn_linear_timeouts: so many SYNs more, before the interval begins to double.
     pub syn_linear_timeouts: u32,
     pub synack_retries: u32,
+    /// net.ipv4.tcp_retrans_collapse: what is sent again takes in the small segments behind it.
+    pub retransmission_collapse: bool,
     /// net.ipv4.tcp_retries2.
     pub retries: u32,
     /// net.ipv4.tcp_orphan_retries; 0 means 8.
@@ -176,6 +178,7 @@ impl Config {
             frto: 2,
             reordering: 3,
             reordering_max: 300,
+            retransmission_collapse: true,
             rto_min: SimDuration::from_millis(200),
             rto_max: SimDuration::from_secs(120),
             challenge_interval: SimDuration::from_millis(500),

@@ -60,6 +60,7 @@ const SYSCTLS: &[(&str, Form)] = &[
     ("net/ipv4/tcp_pacing_ca_ratio", Form::Count(0, 1000, |c| &mut c.pacing_avoidance)),
     ("net/ipv4/tcp_pacing_ss_ratio", Form::Count(0, 1000, |c| &mut c.pacing_slow_start)),
     ("net/ipv4/tcp_reordering", Form::Count(0, INT_MAX, |c| &mut c.reordering)),
+    ("net/ipv4/tcp_retrans_collapse", Form::Flag(255, |c| &mut c.retransmission_collapse)),
     ("net/ipv4/tcp_retries2", Form::Count(0, 255, |c| &mut c.retries)),
     ("net/ipv4/tcp_rmem", Form::Sizes(|c| [&mut c.recv_buffer_min, &mut c.recv_buffer, &mut c.recv_buffer_max])),
     ("net/ipv4/tcp_rto_max_ms", Form::Time(MS, 1000, 120_000, |c| &mut c.rto_max)),

@@ -8,7 +8,7 @@ use base::{Bandwidth, Rng, SeedTree, SimDuration, SimTime};
 use bytes::Bytes;
 use common::{B, Link, Net, addr, ms};
 use std::net::Ipv4Addr;
-use tcpip::{CongestionControl, SendFlags, SocketError, SocketId};
+use tcpip::{CongestionControl, SendFlags, SocketError, SocketId, SocketOption};
 
 /// One direction of a pair: what is written, and what was read of it.
 #[derive(Default)]
@@ -107,6 +107,14 @@ fn live_through(seed: u64) -> Lived {
     };
     let begun = net.now;
     let mut pair = Pair { ends: [client, server], flows: Default::default(), total: 1 + rng.below(1_500_000) };
+    // Some write little at a time, which leaves at once.
+    let is_terse = bits >> 9 & 3 == 0;
+    if is_terse {
+        pair.total = pair.total.min(100_000);
+        for side in 0..2 {
+            net.stacks[side].set_option(net.now, pair.ends[side], SocketOption::NoDelay(true)).unwrap();
+        }
+    }
     let mut trouble_until = net.now;
     while !pair.is_done() {
         let quiet = net.now - begun > SimDuration::from_secs(120);
@@ -121,7 +129,12 @@ fn live_through(seed: u64) -> Lived {
             trouble_until = net.now;
         }
         for side in 0..2 {
-            if rng.unit() < 0.7 {
+            if is_terse {
+                for _ in 0..rng.below(8) {
+                    pair.write(&mut net, side, 1 + rng.below(600));
+                    net.flush();
+                }
+            } else if rng.unit() < 0.7 {
                 pair.write(&mut net, side, 1 + rng.below(30_000));
             }
             // Sometimes nobody reads for a while.

@@ -123,7 +123,32 @@ impl Connection {
         if self.is_small_queue_full((train.end() - train.start) as usize) {
             return None;
         }
+        let alone = train.len == self.board.record(number).len;
+        let train = if alone { self.join_small(number) } else { train };
         Some(self.resend(now, number, train))
+    }
+
+    /// What is sent again takes in the small segments behind it, lost or not, as many as fit into a segment (tcp_retrans_try_collapse). A segment is
+    /// small if it has a buffer for itself. Gives what it is now.
+    fn join_small(&mut self, number: u64) -> Record {
+        let tail = self.snd.queue.tail();
+        let window = self.window_end();
+        let most = u64::from(self.segment_limit());
+        while self.config.retransmission_collapse {
+            let (record, Some(next)) = (self.board.record(number), self.board.get(number + 1)) else { break };
+            let (data_end, is_fin) = (next.end().min(tail), next.start == tail);
+            let is_whole = is_fin || self.snd.queue.is_sent_buffer(next.start, data_end);
+            let fits = data_end - record.start <= most.min(window.saturating_sub(record.start)) && next.end() <= window;
+            let small = self.snd.queue.is_sent_buffer(record.start, record.end());
+            if !small || !is_whole || !fits || next.is_sacked() || self.snd.queue.ends_record(record.end()) {
+                break;
+            }
+            if !is_fin {
+                self.snd.queue.join_sent(record.start);
+            }
+            self.board.join_next(number);
+        }
+        self.board.record(number)
     }
 
     /// What is sent again with the segment of this number: the lost ones that follow it in its buffer, as far as the window and a train
@@ -163,7 +188,7 @@ impl Connection {
         self.bound_to_half_window(self.snd.mss - options)
     }
 
-    /// Sends `train` again, whose first record has this number.
+    /// Sends `train` again, whose first record has this number, into the network, of which it is a part then.
     fn resend(&mut self, now: SimTime, number: u64, train: Record) -> Departure {
         let first = self.board.record(number);
         let segments = train.len.div_ceil(first.len.max(1)).max(1);
@@ -176,15 +201,19 @@ impl Connection {
             (self.timers.since_before, self.timers.since) = (self.timers.since, departs);
         }
         self.cc.note_sent(segments);
-        self.counters.retransmitted += segments;
-        self.counters.bytes_retransmitted += u64::from(train.len);
-        self.snd.last_sent_at = now;
-        let mut departure = self.copy_of(now, train);
+        let mut departure = self.copy_again(now, segments, train);
         if segments > 1 {
             departure.header.flags.insert(TcpFlags::PSH);
             departure.mss = first.len as u16;
         }
         departure
+    }
+
+    fn copy_again(&mut self, now: SimTime, segments: u32, train: Record) -> Departure {
+        self.counters.retransmitted += segments;
+        self.counters.bytes_retransmitted += u64::from(train.len);
+        self.snd.last_sent_at = now;
+        self.copy_of(now, train)
     }
 
     fn copy_of(&mut self, now: SimTime, record: Record) -> Departure {
@@ -211,7 +240,10 @@ impl Connection {
         self.recovery.tail_probe_resent = new.is_none();
         let segment = match new {
             Some(segment) => segment,
-            None => self.resend(now, last, self.board.record(last)),
+            None => {
+                self.board.probed(last, self.departs_at(now));
+                self.copy_again(now, 1, self.board.record(last))
+            }
         };
         self.recovery.tail_probe_end = Some(self.snd.nxt);
         // The timeout counts from this probe.

@@ -14,9 +14,9 @@ pub(crate) struct Recovery {
     pub phase: Phase,
     /// The phase ends when this is acknowledged.
     end: u64,
-    /// Retransmissions of this episode not yet reported as duplicates; `None` before the first episode and once undoing is out of the
-    /// question. It outlives the episode: duplicates may be reported late.
-    undo: Option<u32>,
+    /// Retransmissions of this episode not yet reported as duplicates, -1 before there is one (undo_retrans); `None` before the first episode and
+    /// once undoing is out of the question. It outlives the episode: duplicates may be reported late.
+    undo: Option<i32>,
     /// Only data from here on counts for that.
     undo_from: u64,
     /// After a timeout: the acknowledgements to come may tell that it was needless (F-RTO).
@@ -78,7 +78,7 @@ impl Recovery {
     pub fn note_resent(&mut self, now: SimTime) {
         self.first_resent.get_or_insert(now);
         if let Some(count) = &mut self.undo {
-            *count += 1;
+            *count = (*count).max(0) + 1;
         }
     }
 
@@ -150,7 +150,7 @@ impl Connection {
         sample.delivered += segments;
         let of_episode = range.1 <= ack && range.1 > self.recovery.undo_from;
         if let (true, Some(count)) = (of_episode, &mut self.recovery.undo) {
-            *count = count.saturating_sub(segments);
+            *count = if *count > 0 { count.saturating_sub_unsigned(segments).max(0) } else { *count };
         }
         let of_probe = self.recovery.tail_probe_end == Some(range.1);
         if self.counters.reordering_seen > 0 && !of_probe && self.snd.una >= self.recovery.steps_round {
@@ -185,7 +185,7 @@ impl Connection {
     /// The episode is over, and now the last of its retransmissions has been reported as a duplicate.
     pub fn undo_late(&mut self) {
         let is_over = matches!(self.recovery.phase, Phase::Open | Phase::Disorder);
-        if is_over && self.recovery.undo == Some(0) && self.recovery.first_resent.is_some() {
+        if is_over && self.recovery.undo == Some(0) {
             self.undo(false);
         }
     }
@@ -266,7 +266,10 @@ impl Connection {
     }
 
     fn begin_episode(&mut self) {
-        self.recovery.undo = Some(self.board.retransmitted);
+        // Copies that are in flight already may be reported, too: retransmissions and a tail loss probe (tcp_init_undo).
+        let probes = i32::from(self.recovery.tail_probe_end.is_some() && self.recovery.tail_probe_resent);
+        let copies = self.board.retransmitted as i32 + probes;
+        self.recovery.undo = Some(if copies > 0 { copies } else { -1 });
         self.recovery.undo_from = self.snd.una;
         self.recovery.first_resent = None;
     }
@@ -354,7 +357,7 @@ impl Connection {
 
     /// That, or every retransmission has been reported as a duplicate.
     fn was_spurious(&self, echo: Option<u32>) -> bool {
-        self.is_overtaken(echo) || (self.recovery.undo == Some(0) && self.recovery.first_resent.is_some())
+        self.is_overtaken(echo) || self.recovery.undo == Some(0)
     }
 
     /// The episode was a false alarm; with `unmark`, nothing is believed to be lost any more.

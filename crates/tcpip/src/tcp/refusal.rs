@@ -55,13 +55,15 @@ impl Connection {
     }
 
     fn take_back_copy(&mut self, now: SimTime, start: u64, end: u64) {
+        if self.recovery.tail_probe_end == Some(self.snd.nxt) && self.recovery.tail_probe_resent {
+            self.counters.copies_refused += 1;
+            return self.take_back_tail_probe();
+        }
         let segments = self.board.unresend(start, end);
         self.counters.copies_refused += segments;
         self.cc.note_refused(segments);
         let is_head = self.board.head().is_some_and(|head| head.start == start);
-        if self.recovery.tail_probe_end == Some(self.snd.nxt) && self.recovery.tail_probe_resent {
-            self.take_back_tail_probe();
-        } else if is_head && self.recovery.phase == Phase::Loss && self.timers.timed_out_at == now {
+        if is_head && self.recovery.phase == Phase::Loss && self.timers.timed_out_at == now {
             // No sign of congestion elsewhere: no backoff (tcp_retransmit_timer).
             self.rtt.backoff = self.rtt.backoff.saturating_sub(1);
             let until = (now + RESOURCE_PROBE).as_nanos();

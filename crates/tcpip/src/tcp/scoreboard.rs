@@ -35,6 +35,10 @@ impl Record {
     pub fn end(&self) -> u64 {
         self.start + u64::from(self.len)
     }
+
+    pub fn is_sacked(&self) -> bool {
+        self.marks.contains(Mark::SACKED)
+    }
 }
 
 /// What one acknowledgement told.
@@ -402,7 +406,8 @@ impl Scoreboard {
         while let Some(&(number, sent_at)) = self.copies.get(at) {
             let stale = number < self.first || {
                 let record = self.record(number);
-                !record.marks.contains(Mark::RETRANSMITTED) || record.sent_at != sent_at
+                let waits = record.marks.contains(Mark::LOST) && !record.marks.contains(Mark::RETRANSMITTED);
+                waits || record.marks.contains(Mark::SACKED) || record.sent_at != sent_at
             };
             if !stale {
                 match self.verdict(sent_at, self.record(number).end(), now, wait) {
@@ -529,6 +534,28 @@ impl Scoreboard {
         copies
     }
 
+    /// The segment of this number takes in the next one, which is nothing of its own any more (tcp_collapse_retrans).
+    pub fn join_next(&mut self, number: u64) {
+        let next = number + 1;
+        let Some(gone) = self.records.remove((next - self.first) as usize) else { return };
+        self.uncount(gone.marks);
+        self.duplicated = self.duplicated.saturating_sub(1);
+        let record = &mut self.records[(number - self.first) as usize];
+        record.len += gone.len;
+        record.marks |= gone.marks & Mark::EVER_RETRANSMITTED;
+        // Those behind it have moved up.
+        self.copies.retain(|copy| copy.0 != next);
+        let moved = |at: &mut u64| *at -= u64::from(*at > next);
+        self.copies.iter_mut().for_each(|copy| moved(&mut copy.0));
+        moved(&mut self.judged);
+        moved(&mut self.retransmit_hint);
+    }
+
+    /// The record of this number, if there is one.
+    pub fn get(&self, number: u64) -> Option<&Record> {
+        self.records.get((number - self.first) as usize)
+    }
+
     /// Whether the segment that begins at `start` was sent more than once.
     pub fn was_resent(&self, start: u64) -> bool {
         let at = self.records.partition_point(|record| record.end() <= start);
@@ -548,6 +575,12 @@ impl Scoreboard {
             record.marks.insert(Mark::RETRANSMITTED);
             self.retransmitted += 1;
         }
+        self.probed(number, now);
+    }
+
+    /// A copy leaves that is no further segment in flight: a tail loss probe (__tcp_retransmit_skb).
+    pub fn probed(&mut self, number: u64, now: SimTime) {
+        let record = &mut self.records[(number - self.first) as usize];
         record.marks.insert(Mark::EVER_RETRANSMITTED);
         record.sent_at = now;
         record.moment = self.rate.sent(now, false);

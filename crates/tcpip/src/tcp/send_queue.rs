@@ -129,6 +129,31 @@ impl SendQueue {
         self.buffers.get(index).map_or(at, |buffer| buffer.end)
     }
 
+    /// The bytes `[start, end)` are a buffer of their own that was sent, or what is left of one.
+    pub fn is_sent_buffer(&self, start: u64, end: u64) -> bool {
+        let index = self.buffers.partition_point(|buffer| buffer.end <= start);
+        index < self.sent && self.start_of(index) == start && self.buffers[index].end == end
+    }
+
+    /// Nothing may be joined to the buffer that ends here.
+    pub fn ends_record(&self, end: u64) -> bool {
+        let index = self.buffers.partition_point(|buffer| buffer.end < end);
+        self.buffers.get(index).is_some_and(|buffer| buffer.end == end && buffer.record_end)
+    }
+
+    /// The sent buffer that holds the byte at `at` takes in the next one, with its marks.
+    pub fn join_sent(&mut self, at: u64) {
+        let index = self.buffers.partition_point(|buffer| buffer.end <= at);
+        if index + 1 >= self.sent {
+            return;
+        }
+        if let Some(next) = self.buffers.remove(index + 1) {
+            self.sent -= 1;
+            let buffer = &mut self.buffers[index];
+            *buffer = Buffer { push: buffer.push || next.push, ..next };
+        }
+    }
+
     pub fn unsent(&self) -> Option<Unsent> {
         let buffer = self.buffers.get(self.sent)?;
         let last = self.sent + 1 == self.buffers.len();
@@ -283,6 +308,22 @@ mod tests {
         assert_eq!((queue.memory(), queue.sent_buffers()), (3 + 2 * OVERHEAD, 2));
         queue.acknowledge(105);
         assert_eq!((queue.memory(), queue.sent_buffers()), (1 + OVERHEAD, 1));
+    }
+
+    #[test]
+    fn what_was_sent_in_small_buffers_is_joined() {
+        let mut queue = queue(&["abc", "de", "fgh"]);
+        queue.mark_sent();
+        queue.mark_sent();
+        assert!(queue.is_sent_buffer(100, 103) && queue.is_sent_buffer(103, 105) && !queue.is_sent_buffer(105, 108));
+        queue.join_sent(100);
+        assert!(queue.is_sent_buffer(100, 105));
+        assert_eq!((queue.sent_buffers(), queue.memory()), (1, 8 + 2 * OVERHEAD));
+        // Not with what was not sent yet.
+        queue.join_sent(100);
+        assert_eq!((queue.sent_buffers(), queue.unsent().map(|unsent| unsent.start)), (1, Some(105)));
+        queue.acknowledge(102);
+        assert!(queue.is_sent_buffer(102, 105) && !queue.ends_record(105));
     }
 
     #[test]
