@@ -24,40 +24,60 @@ fn flags(run: &Run, authority: &str) -> BTreeMap<String, BTreeSet<String>> {
     flags
 }
 
-/// How many circuits of a client began at each relay, by nickname.
-fn first_hops(run: &Run) -> BTreeMap<String, usize> {
-    let mut counts = BTreeMap::new();
+/// The shares of clients' own circuits that each relay had as first and as last hop, by nickname, and how many circuits there were.
+fn shares(run: &Run) -> (BTreeMap<String, [f64; 2]>, usize) {
+    let mut counts: BTreeMap<String, [f64; 2]> = BTreeMap::new();
+    let mut total = 0;
     for line in run.clients().iter().flat_map(|host| run.lines(host, "circuit")) {
-        let Some(relay) = line["path"][0].as_str().and_then(|relay| relay.split_once('~')) else { continue };
-        *counts.entry(relay.1.to_owned()).or_default() += 1;
+        let purpose = line["purpose"].as_str().expect("a purpose");
+        if !(purpose == "GENERAL" || purpose.starts_with("CONFLUX")) || !line["error"].is_null() || line["hops"] != 3 {
+            continue;
+        }
+        total += 1;
+        for (place, hop) in [0, 2].into_iter().enumerate() {
+            let relay = line["path"][hop].as_str().and_then(|relay| relay.split_once('~')).expect("a relay");
+            counts.entry(relay.1.to_owned()).or_default()[place] += 1.0;
+        }
     }
-    counts
+    counts.values_mut().flatten().for_each(|count| *count /= total as f64);
+    (counts, total)
 }
 
 /// tor takes Stable relays alone as guards, and authorities judge by the median of what has run for how long: relays that started a
 /// moment later than others were no guards from the second consensus on.
 #[test]
-fn relays_stay_stable_and_no_guard_is_unused() {
+fn relays_stay_stable_and_have_circuits_as_their_weights_say() {
     let arguments = [
         ["--web-clients", "0"],
         ["--bulk-clients", "0"],
-        ["--performance-clients", "15"],
-        ["--relay-bandwidth", "50 Mbit"],
+        ["--performance-clients", "20"],
+        ["--guards", "4"],
+        ["--exits", "3"],
         ["--performance-sizes", "50 KiB"],
         ["--voting-interval", "1 min"],
         ["--amount", "endless"],
-        ["--duration", "5 min"],
+        ["--duration", "6 min"],
     ];
     let run = Network::new(&folder("tor-model/stable"), arguments.as_flattened()).run(&[]);
     let flags = flags(&run, "authority1");
     let relays = run.hosts_that_are(&["guard", "exit", "guard-exit", "middle"]);
-    assert_eq!(relays.len(), 6);
-    for relay in relays {
-        assert!(flags[relay].contains("Stable"), "{relay}: {:?}", flags[relay]);
+    assert_eq!(relays.len(), 9);
+    for relay in &relays {
+        assert!(flags[*relay].contains("Stable"), "{relay}: {:?}", flags[*relay]);
     }
-    let used = first_hops(&run);
-    let guards: Vec<&str> = run.hosts_that_are(&["guard", "guard-exit"]);
-    assert!(guards.iter().all(|guard| used.contains_key(*guard)), "{guards:?}: {used:?}");
+    let (found, circuits) = shares(&run);
+    assert!(circuits > 200, "{circuits} circuits");
+    let network: serde_json::Value = serde_json::from_str(&read(&run.data.join("tor-network.json"))).expect("JSON");
+    for relay in &relays {
+        for (place, position) in [0, 2].into_iter().enumerate() {
+            let expected = network["hosts"][*relay]["expected_shares"][position].as_f64().expect("a share");
+            let found = found.get(*relay).map_or(0.0, |shares| shares[place]);
+            // Three standard deviations of a share that is drawn so often.
+            let noise = 3.0 * (expected * (1.0 - expected) / circuits as f64).sqrt() + 0.01;
+            println!("{relay} at {position}: {expected:.3} by weight, {found:.3} of {circuits} circuits");
+            assert!((found - expected).abs() <= noise, "{relay} at {position}: {found:.3}, by weight {expected:.3}");
+        }
+    }
 }
 
 /// The models say when the streams of a circuit begin, so that streams of a flow share one.
@@ -74,7 +94,7 @@ fn markov_clients_take_a_circuit_for_each_flow() {
     ];
     let network = Network::new(&folder("tor-model/flows"), arguments.as_flattened());
     // With Conflux a flow has a set of two circuits, and its streams are said to be of the one or the other.
-    network.append("template/conf/markov-client.torrc", "ControlPort 127.0.0.1:9051\nConfluxEnabled 0\n");
+    network.append("template/conf/markov-client.torrc", "ConfluxEnabled 0\n");
     // Some streams of the models are silent for longer than a test may last: they are given up, so the client ends with status 1.
     for client in ["markovclient1", "markovclient2"] {
         network.change(&format!("template/hosts/{client}/traffic.yaml"), |text| text.replace("10 min", "1 min"));

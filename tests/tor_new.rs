@@ -52,6 +52,9 @@ fn what_cannot_work_is_refused_with_one_message() {
         (&["--bootstrap", "5 s"], "too short"),
         (&["--bulk-size", "0 B"], "nothing to fetch"),
         (&["--client-link", "dsl:fast"], "NAME:DOWN:UP"),
+        (&["--load", "1"], "give --markov-clients 1 or more"),
+        (&["--markov-clients", "2", "--load", "11"], "a number up to 10"),
+        (&["--settle", "2 min"], "a shorter --settle"),
         (&["--consensus", "nowhere"], "nowhere cannot be read"),
     ];
     for (arguments, expected) in cases {
@@ -82,6 +85,25 @@ fn equal_flags_give_equal_files_and_the_summary_says_what_to_do() {
     fs::rename(folder.join("net"), folder.join("old")).expect("moved");
     made(&folder, &["--seed", "5", "net"]);
     assert!(files == tree(&folder.join("net")), "files differ");
+}
+
+/// How busy relays will be, and which of them too much depends on, is known before anything runs.
+#[test]
+fn the_summary_foretells_load_and_balance() {
+    let folder = folder("tor-new-load");
+    let told = |arguments: &[&str], net: &str| made(&folder, &[arguments, &[net]].concat()).stdout;
+    let small = told(&["--profile", "paper-small"], "small");
+    assert!(
+        small.contains("47 % of what relays can send") || small.contains("48 % of what relays can send"),
+        "{small}"
+    );
+    let half = told(&["--profile", "paper-small", "--load", "0.5"], "half");
+    assert!(half.contains("24 % of what relays can send"), "{half}");
+    let lopsided = told(&["--profile", "paper-small", "--exits", "1", "--guard-exits", "3"], "lopsided");
+    let notice = lopsided.lines().find(|line| line.contains("exit positions")).unwrap_or_else(|| panic!("{lopsided}"));
+    assert!(notice.starts_with("notice: ") && notice.contains("--exits "), "{notice}");
+    let even = told(&["--profile", "paper-small", "--relay-bandwidth", "100 Mbit"], "even");
+    assert!(!even.contains("notice: "), "{even}");
 }
 
 /// The experiment is one for Gnomon, whatever stands in for tor.

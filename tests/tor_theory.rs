@@ -53,7 +53,8 @@ fn measure(name: &str, latency_ms: u64, cc_alg: u32) -> Run {
         "--client-link",
         "fast:1 Gbit:1 Gbit",
     ]);
-    arguments.extend(["--duration", "6 min"]);
+    // EntryNodes wants guards.
+    arguments.extend(["--guard-policy", "kept", "--duration", "6 min"]);
     let network = Network::new(&folder(&format!("tor-theory/{name}")), &arguments);
     network.set_latencies(latency_ms);
     network.change("template/conf/authority.torrc", |torrc| {

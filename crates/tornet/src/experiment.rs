@@ -1,15 +1,19 @@
 //! `gnomon.yaml` and `tor-network.json`: when which program starts where, and who is who.
 
-use crate::Programs;
 use crate::graph::Nodes;
 use crate::network::{Behaviour, Host, Network, Role};
 use crate::spec::{Amount, FIRST_CONSENSUS};
 use crate::torrc;
 use crate::traffic::SERVER_PORT;
+use crate::{Programs, balance, load};
 use base::{SeedTree, SimDuration, StartDate, quantity};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
+
+/// The version of `tor-network.json`: grows when a member changes its meaning or goes.
+const NETWORK_SCHEMA: u32 = 1;
 
 /// When authorities start, in seconds.
 pub(crate) const AUTHORITIES_START: f64 = 1.0;
@@ -171,12 +175,18 @@ fn seconds(seconds: f64) -> String {
 
 /// Who is who, for those who read the results.
 pub(crate) fn network_json(network: &Network) -> String {
+    let shares = balance::shares(network);
+    let expected = load::expectation(network, &shares);
+    let of_position: BTreeMap<&str, [f64; 3]> =
+        shares.iter().map(|shares| (shares.host.name.as_str(), shares.of_position)).collect();
     let hosts: Map<String, Value> = network
         .hosts
         .iter()
         .map(|host| {
             let entry = json!({
                 "role": host.role.name(),
+                "weight": (host.weight > 0).then_some(host.weight),
+                "expected_shares": of_position.get(host.name.as_str()),
                 "bandwidth_up_bits": host.up.bits_per_sec(),
                 "bandwidth_down_bits": host.down.bits_per_sec(),
                 "behaviour": host.role.behaviour().map(Behaviour::name),
@@ -191,7 +201,10 @@ pub(crate) fn network_json(network: &Network) -> String {
     let value = json!({
         "profile": network.spec.profile,
         "seed": network.spec.seed,
+        "schema": NETWORK_SCHEMA,
         "bootstrap_end_s": network.spec.bootstrap.as_secs_f64(),
+        "measure_from_s": network.spec.bootstrap.as_secs_f64() + network.spec.settle.as_secs_f64(),
+        "expected_utilisation": expected.map(|expected| expected.utilisation),
         "stop_s": network.spec.total.as_secs_f64(),
         "hosts": hosts,
     });

@@ -2,7 +2,7 @@
 
 use crate::graph::Nodes;
 use crate::network::{Host, Network, Role};
-use crate::{Error, Programs, experiment, markov, torrc, traffic};
+use crate::{Error, Programs, experiment, load, markov, torrc, traffic};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
@@ -27,7 +27,7 @@ impl Files {
         files.add("template/conf/no-countries", "");
         files.add("template/conf/bandwidths", bandwidths(network));
         if network.spec.clients.markov > 0 {
-            files.add("template/conf/flows.graphml", markov::flows(network.spec.users_per_client));
+            files.add("template/conf/flows.graphml", markov::flows(load::flows_per_s(network)));
             files.add("template/conf/streams.graphml", markov::streams());
             files.add("template/conf/packets.graphml", markov::packets());
         }

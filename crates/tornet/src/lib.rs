@@ -3,10 +3,12 @@
 //! The way through the crate: a `Spec` says what is wanted (`spec`, `profile`, or a share of the public network: `scale`), a `Model`
 //! what the public network is like (`model`, or `collector` from files of the Tor project), `Network::build` lays hosts out, gives
 //! them addresses and keys (`network`, `sample`, `keys`), and `Files::of` writes them down (`experiment`, `graph`, `torrc`, `traffic`).
-//! Everything is a function of spec and model. `status` reads what a run left.
+//! `balance` and `load` say
+//! before a run how circuits will spread over the relays, and how busy these will be. Everything is a function of spec and model. `status` reads what a run left.
 //!
 //! The crate reads the files that it is told to read, and nothing of the environment; the binary finds programs.
 
+pub mod balance;
 mod collector;
 mod error;
 mod experiment;
@@ -14,6 +16,7 @@ mod files;
 mod geography;
 mod graph;
 mod keys;
+pub mod load;
 mod markov;
 mod model;
 mod network;
@@ -34,7 +37,7 @@ pub use model::{FullNetwork, Model, ModelRelay};
 pub use network::{Attachment, Behaviour, Host, Network, Role};
 pub use profile::{PROFILES, Profile, profile};
 pub use scale::{relays_by_role, scaled};
-pub use spec::{Amount, ClientCounts, LinkClass, RelayCounts, Scheduler, Spec, Transport};
+pub use spec::{Amount, ClientCounts, GuardPolicy, LinkClass, RelayCounts, Scheduler, Spec, Transport};
 
 use std::path::PathBuf;
 

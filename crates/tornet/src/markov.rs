@@ -1,17 +1,12 @@
 //! The Markov models that many-user clients follow, written as GraphML for `gnomon-traffic` and tgen.
 //!
-//! A client's flows (a circuit each) come with exponential gaps, whose rate is that of the users it stands for; a flow's streams and
+//! A client's flows (a circuit each) come with exponential gaps, whose rate `load` gives; a flow's streams and
 //! a stream's packets follow the hidden Markov models of `data/`.
 
 use std::fmt::Write;
 
 const STREAMS: &str = include_str!("../data/streams.csv");
 const PACKETS: &str = include_str!("../data/packets.csv");
-
-/// Circuits that a user makes in ten minutes: 223,344 of 118,790 users, as tornettools computes it for a 15 % network from the
-/// measurements of "Privacy-Preserving Dynamic Learning of Tor Network Traffic" (log beside the data of `data/relays.csv`).
-const FLOWS_PER_USER: f64 = 1.88;
-const TEN_MINUTES_US: f64 = 600e6;
 
 const HEAD: &str = "\
 <?xml version='1.0' encoding='utf-8'?>
@@ -39,9 +34,9 @@ pub(crate) fn packets() -> String {
     graphml(PACKETS)
 }
 
-/// When the flows of a client begin that stands for `users` users.
-pub(crate) fn flows(users: u32) -> String {
-    let rate = f64::from(users) * FLOWS_PER_USER / TEN_MINUTES_US;
+/// When the flows of a client begin that begins so many in a second. The models' unit is the microsecond.
+pub(crate) fn flows(flows_per_s: f64) -> String {
+    let rate = flows_per_s / 1e6;
     graphml(&format!(
         "node,s0,state,start\nnode,s1,state,generate\nnode,o1,observation,+\nedge,s0,s1,transition,1,,\nedge,s1,s1,transition,1,,\n\
          edge,s1,o1,emission,1,exponential,param_rate={rate:e}\n"

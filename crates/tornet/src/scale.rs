@@ -4,7 +4,7 @@
 //! tor client stands for many; a measuring client and a server for every ten of these clients.
 
 use crate::model::Model;
-use crate::profile::base_spec;
+use crate::profile::{SETTLE, base_spec};
 use crate::spec::{ClientCounts, RelayCounts, Spec};
 use crate::{Error, Role};
 
@@ -41,6 +41,8 @@ pub fn scaled(model: &Model, scale: f64, users_per_client: u32) -> Result<Spec, 
         clients: ClientCounts { markov: clients, performance: helpers, ..ClientCounts::default() },
         servers: helpers,
         users_per_client,
+        load: Some(1.0),
+        settle: SETTLE,
         ..base_spec()
     })
 }

@@ -67,6 +67,15 @@ impl Scheduler {
     }
 }
 
+/// How clients choose guards that are no single user: those that stand for many, and those that measure the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuardPolicy {
+    /// For each circuit anew, by weight: a hundred users have a hundred guards, and OnionPerf measures so.
+    Fresh,
+    /// As a user's tor does: the same one or two all the time.
+    Kept,
+}
+
 /// How bridges are reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
@@ -109,12 +118,17 @@ pub struct Spec {
     pub amount: Amount,
     /// How many users each Markov client stands for.
     pub users_per_client: u32,
+    /// How much Markov clients load the network, 1 being as much as the public network is loaded; None for what so many users ask for.
+    pub load: Option<f64>,
+    pub guard_policy: GuardPolicy,
     /// The size of what bulk clients fetch.
     pub bulk_size: ByteSize,
     /// The sizes that performance clients fetch.
     pub performance_sizes: Vec<ByteSize>,
     /// When clients begin to load the network.
     pub bootstrap: SimDuration,
+    /// How long clients load the network before figures count.
+    pub settle: SimDuration,
     /// When the experiment ends.
     pub total: SimDuration,
     /// The time between two consensuses.
@@ -218,6 +232,18 @@ impl Spec {
                 self.clients.bridge
             )));
         }
+        if let Some(load) = self.load {
+            if self.clients.markov == 0 {
+                return Err(Error::input(
+                    "--load is what Markov clients make, and there are none; give --markov-clients 1 or more",
+                ));
+            }
+            if !(load > 0.0 && load <= 10.0) {
+                return Err(Error::input(format!(
+                    "a load of {load}: 1 is the public network's; give a number up to 10"
+                )));
+            }
+        }
         if self.clients.total() == 0 {
             return Err(Error::input("no client, so nothing would happen; give for example --web-clients 10"));
         }
@@ -238,6 +264,14 @@ impl Spec {
                 "the experiment would end after {} s, before its bootstrap of {} s is over; give a longer --duration",
                 self.total.as_secs_f64(),
                 self.bootstrap.as_secs_f64()
+            )));
+        }
+        if self.total.saturating_sub(self.bootstrap) <= self.settle {
+            return Err(Error::input(format!(
+                "nothing would be measured: the network has {} s to settle, and the experiment ends {} s after its bootstrap; give a \
+                 shorter --settle or a longer --duration",
+                self.settle.as_secs_f64(),
+                self.total.as_secs_f64() - self.bootstrap.as_secs_f64()
             )));
         }
         let seconds = self.voting_interval.as_nanos() / 1_000_000_000;

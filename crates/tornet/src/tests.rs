@@ -1,6 +1,7 @@
 //! Whole networks: what must hold for every one.
 
-use crate::{Amount, Error, Files, Model, Network, Programs, Role, Spec, Transport, profile, scaled};
+use crate::balance::{self, Position};
+use crate::{Amount, Error, Files, GuardPolicy, Model, Network, Programs, Role, Spec, Transport, profile, scaled};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -146,6 +147,9 @@ fn impossible_networks_are_refused_with_what_to_give() {
     refused(|spec| spec.total = spec.bootstrap, "--duration");
     refused(|spec| spec.voting_interval = base::SimDuration::from_secs(7), "--voting-interval");
     refused(|spec| spec.clients.web = 60_000, "too many");
+    refused(|spec| spec.load = Some(1.0), "--markov-clients 1");
+    refused(|spec| (spec.clients.markov, spec.load) = (1, Some(0.0)), "a number up to 10");
+    refused(|spec| spec.settle = base::SimDuration::from_secs(105), "a shorter --settle");
 }
 
 #[test]
@@ -185,6 +189,50 @@ fn onion_clients_know_the_services_addresses() {
     let address = text(&files, "template/hosts/onion1/onion-service/hostname");
     let traffic = text(&files, "template/hosts/onionclient1/traffic.yaml");
     assert!(traffic.contains(&format!("\"{}:80\"", address.trim())), "{traffic}");
+}
+
+/// A relay with most of what leaves the network makes results that are about this relay.
+#[test]
+fn a_relay_with_too_much_of_a_position_is_told_with_how_many_would_do() {
+    let model = Model::public();
+    let mut spec = spec("paper-small");
+    (spec.relays.guards, spec.relays.exits, spec.relays.guard_exits, spec.relays.middles) = (6, 1, 3, 8);
+    let network = laid_out(spec.clone());
+    let shares = balance::shares(&network);
+    let of_exits = |found: &balance::Lopsided| found.position == Position::Exit;
+    let found = balance::lopsided(&shares, &model).into_iter().find(of_exits).expect("one exit of four has most");
+    assert!(found.host.role.is_exit() && found.share > 0.5, "{found:?}");
+    // By data/relays.csv, of 1,578 exits.
+    assert!((found.in_model - 0.006).abs() < 0.001, "{found:?}");
+    let (role, count) = balance::enough(&network, &model, Position::Exit).expect("more exits help");
+    assert_eq!(role, Role::Exit);
+    spec.relays.exits = count;
+    let network = laid_out(spec);
+    assert!(!balance::lopsided(&balance::shares(&network), &model).iter().any(of_exits));
+}
+
+#[test]
+fn without_measured_bandwidths_all_relays_of_a_kind_count_alike() {
+    let network = laid_out(quick("tiny"));
+    let shares = balance::shares(&network);
+    let entry = |name: &str| shares.iter().find(|shares| shares.host.name == name).expect("a relay").of_position[0];
+    assert_eq!(entry("guard1"), entry("guard2"));
+}
+
+#[test]
+fn clients_that_are_no_single_user_take_a_guard_for_each_circuit_unless_told_otherwise() {
+    let spec = |guard_policy| {
+        let mut spec = Spec { guard_policy, ..quick("bridges-onions") };
+        spec.clients.markov = 1;
+        spec
+    };
+    let kinds = ["template/conf/markov-client.torrc", "template/conf/measuring-client.torrc"];
+    let fresh = files(spec(GuardPolicy::Fresh));
+    assert!(kinds.iter().all(|kind| text(&fresh, kind).contains("\nUseEntryGuards 0\n")));
+    assert!(!text(&fresh, "template/conf/client.torrc").contains("UseEntryGuards"), "a user keeps guards");
+    assert!(text(&fresh, "template/hosts/onionclient1/torrc").contains("\nUseEntryGuards 1\n"));
+    let kept = files(spec(GuardPolicy::Kept));
+    assert!(kept.iter().all(|(_, bytes)| !String::from_utf8_lossy(bytes).contains("UseEntryGuards")));
 }
 
 #[test]

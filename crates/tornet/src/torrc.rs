@@ -6,7 +6,7 @@
 
 use crate::experiment::{AUTHORITIES_START, RELAYS_START};
 use crate::network::{Behaviour, Host, Network, Role};
-use crate::spec::{FIRST_CONSENSUS, Scheduler, Transport};
+use crate::spec::{FIRST_CONSENSUS, GuardPolicy, Scheduler, Transport};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -45,10 +45,12 @@ pub(crate) fn shared(network: &Network, obfs4proxy: Option<&Path>) -> Vec<Shared
     }
     add("client.torrc", with_common("A client.", CLIENT, ""));
     if has(measures) {
-        add("measuring-client.torrc", with_common("A client whose circuits are watched.", CLIENT, MEASURING));
+        let more = MEASURING.to_owned() + guards(network);
+        add("measuring-client.torrc", with_common("A client whose circuits are watched.", CLIENT, &more));
     }
     if has(|role| role == Role::Client(Behaviour::Markov)) {
-        add("markov-client.torrc", with_common("A client that stands for many users.", CLIENT, MARKOV));
+        let more = MARKOV.to_owned() + guards(network);
+        add("markov-client.torrc", with_common("A client that stands for many users.", CLIENT, &more));
     }
     if has(|role| role == Role::Client(Behaviour::Bridge)) {
         let more = MEASURING.to_owned() + &bridge_client(network.spec.transport, obfs4proxy);
@@ -76,9 +78,14 @@ pub(crate) fn shared_name(role: Role) -> &'static str {
     }
 }
 
-/// Whether a client's circuits are logged over its control port.
+/// Whether a client takes a fresh circuit for each of its measurements.
 pub(crate) fn measures(role: Role) -> bool {
     matches!(role, Role::Client(Behaviour::Performance | Behaviour::Onion | Behaviour::Bridge))
+}
+
+/// Whether a client's circuits are logged: those that measure, and those that stand for many, by which relays' use is judged.
+pub(crate) fn is_watched(role: Role) -> bool {
+    measures(role) || role == Role::Client(Behaviour::Markov)
 }
 
 /// What is a host's own.
@@ -91,12 +98,23 @@ pub(crate) fn of_host(network: &Network, host: &Host) -> String {
             let _ = writeln!(text, "BandwidthRate {rate} bytes\nBandwidthBurst {rate} bytes");
         }
     }
+    if host.role == Role::Client(Behaviour::Onion) && !guards(network).is_empty() {
+        text += "# A user of onion services has guards of its own.\nUseEntryGuards 1\n";
+    }
     if host.role == Role::Client(Behaviour::Bridge) {
         for bridge in network.with_role(Role::Bridge) {
             text += &bridge_line(bridge);
         }
     }
     text
+}
+
+/// What tells clients that are no single user to take any guard for each circuit.
+fn guards(network: &Network) -> &'static str {
+    match network.spec.guard_policy {
+        GuardPolicy::Fresh => "# A guard for each circuit, by weight.\nUseEntryGuards 0\n",
+        GuardPolicy::Kept => "",
+    }
 }
 
 fn bridge_line(bridge: &Host) -> String {
@@ -254,7 +272,8 @@ const CLIENT: &str = "ClientOnly 1\nSocksPort 127.0.0.1:9050\n";
 const MEASURING: &str = "ControlPort 127.0.0.1:9051\nMaxCircuitDirtiness 10 seconds\n";
 
 /// Patience and many circuits at once, as in tornettools.
-const MARKOV: &str = "SocksTimeout 120\nCircuitStreamTimeout 120\nMaxClientCircuitsPending 1024\n";
+const MARKOV: &str =
+    "ControlPort 127.0.0.1:9051\nSocksTimeout 120\nCircuitStreamTimeout 120\nMaxClientCircuitsPending 1024\n";
 
 const ONION_SERVICE: &str =
     "ClientOnly 1\nSocksPort 0\nHiddenServiceDir /proc/self/cwd/onion-service\nHiddenServicePort 80 127.0.0.1:80\n";

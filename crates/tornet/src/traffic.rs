@@ -16,7 +16,7 @@ pub(crate) fn of_client(network: &Network, host: &Host, behaviour: Behaviour, be
     // The models count streams of a circuit: those of a flow share one.
     let isolation = if behaviour == Behaviour::Markov { "flow" } else { "transfer" };
     let _ = writeln!(text, "isolation: {isolation}");
-    if torrc::measures(host.role) {
+    if torrc::is_watched(host.role) {
         let _ = writeln!(text, "control: 127.0.0.1:{}", torrc::CONTROL_PORT);
     }
     let seed = SeedTree::new(network.spec.seed).stream(&host.name, "traffic").next_u64() >> 33;

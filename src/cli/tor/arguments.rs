@@ -115,6 +115,7 @@ fn times() -> Vec<Arg> {
     let time = |name, help| value(name, "TIME", help).value_parser(duration);
     vec![
         time("bootstrap", "When clients begin to load the network"),
+        time("settle", "How long clients load the network before figures count"),
         time("duration", "When the experiment ends"),
         time("voting-interval", "The time between two consensuses; the first is there after 30 s"),
         value(
@@ -135,6 +136,14 @@ fn traffic() -> Vec<Arg> {
             .value_parser(byte_size),
         value("users-per-client", "N", "How many users each Markov client stands for (100)")
             .value_parser(value_parser!(u32).range(1..)),
+        value("load", "F", "How much Markov clients load the network: 1 is as much as the public one is loaded")
+            .value_parser(value_parser!(f64)),
+        value(
+            "guard-policy",
+            "NAME",
+            "How clients that stand for many users, and those that measure, choose guards: 'fresh' for each circuit, or 'kept'",
+        )
+        .value_parser(["fresh", "kept"]),
         Arg::new("server-addresses")
             .long("server-addresses")
             .action(ArgAction::SetTrue)

@@ -7,7 +7,9 @@ use base::{SimDuration, StartDate, quantity};
 use clap::ArgMatches;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use tornet::{Amount, Behaviour, Error, Files, Model, Network, Role, Scheduler, Sources, Spec, Transport};
+use tornet::balance::{self, Lopsided};
+use tornet::load::{self, Expectation};
+use tornet::{Amount, Behaviour, Error, Files, GuardPolicy, Model, Network, Role, Scheduler, Sources, Spec, Transport};
 
 pub fn main(matches: &ArgMatches) -> u8 {
     match generate(matches) {
@@ -41,7 +43,7 @@ fn generate(matches: &ArgMatches) -> Result<String, Error> {
     let programs = programs::of(&spec, matches.get_one::<PathBuf>("tor").map(PathBuf::as_path))?;
     let network = Network::build(spec, &model)?;
     Files::of(&network, &programs, &command_line()).write(folder)?;
-    Ok(summary(&network, folder))
+    Ok(summary(&network, &model, folder))
 }
 
 /// The public network as it is built in, or as the user's files have it.
@@ -85,6 +87,7 @@ fn spec(matches: &ArgMatches, model: &Model) -> Result<Spec, Error> {
     set(matches, "seed", &mut spec.seed);
     set(matches, "users-per-client", &mut spec.users_per_client);
     set(matches, "bootstrap", &mut spec.bootstrap);
+    set(matches, "settle", &mut spec.settle);
     set(matches, "duration", &mut spec.total);
     set(matches, "voting-interval", &mut spec.voting_interval);
     if let Some(date) = start_date(matches, spec.voting_interval)? {
@@ -94,6 +97,13 @@ fn spec(matches: &ArgMatches, model: &Model) -> Result<Spec, Error> {
     set(matches, "amount", &mut spec.amount);
     if let Some(name) = matches.get_one::<String>("scheduler") {
         spec.scheduler = if name == "vanilla" { Scheduler::Vanilla } else { Scheduler::Kist };
+    }
+    spec.load = matches.get_one("load").copied().or(spec.load);
+    if spec.clients.markov == 0 && matches.get_one::<f64>("load").is_none() {
+        spec.load = None;
+    }
+    if let Some(name) = matches.get_one::<String>("guard-policy") {
+        spec.guard_policy = if name == "kept" { GuardPolicy::Kept } else { GuardPolicy::Fresh };
     }
     if let Some(name) = matches.get_one::<String>("transport") {
         spec.transport = if name == "plain" { Transport::Plain } else { Transport::Obfs4 };
@@ -134,7 +144,7 @@ fn command_line() -> String {
 }
 
 /// What was written, what it will take, and what to do next.
-fn summary(network: &Network, folder: &Path) -> String {
+fn summary(network: &Network, model: &Model, folder: &Path) -> String {
     let spec = &network.spec;
     let mut text = format!("{}: {} hosts, {} of them with tor\n", folder.display(), spec.hosts(), spec.tors());
     let mut roles: Vec<Role> = network.hosts.iter().map(|host| host.role).collect();
@@ -169,31 +179,68 @@ fn summary(network: &Network, folder: &Path) -> String {
             Amount::Times(_) => "end when they are done",
         }
     );
-    let _ = writeln!(text, "a run takes some {}", cost(spec));
-    if spec.relays.authorities < 3 {
+    let shares = balance::shares(network);
+    let expected = load::expectation(network, &shares);
+    if let Some(expected) = &expected {
+        text += &told_load(expected);
+    }
+    let _ = writeln!(text, "a run takes some {}", cost(spec, expected.as_ref()));
+    if spec.relays.authorities < balance::MEASURING_AUTHORITIES {
         text += "notice: with fewer than 3 authorities, tor does not use measured bandwidths: all relays count alike\n";
+    }
+    // Networks whose clients end are for trying, not for measuring.
+    for lopsided in balance::lopsided(&shares, model).iter().filter(|_| spec.amount == Amount::Endless) {
+        text += &told_lopsided(network, model, lopsided);
     }
     let _ =
         write!(text, "\nnext:\n  cd {}\n  gnomon run gnomon.yaml\n  gnomon tor status gnomon.data\n", folder.display());
     text
 }
 
+fn told_load(expected: &Expectation) -> String {
+    let mut text = format!(
+        "load: clients ask for some {:.0} Mbit/s, which takes {:.0} % of what relays can send (the public network: {:.0} %)",
+        expected.payload / 1e6,
+        100.0 * expected.utilisation,
+        100.0 * load::PUBLIC_UTILISATION
+    );
+    if let Some((host, utilisation)) = expected.busiest {
+        let _ = write!(text, "; most of {}, {:.0} %", host.name, 100.0 * utilisation);
+    }
+    text + "\n"
+}
+
+fn told_lopsided(network: &Network, model: &Model, found: &Lopsided) -> String {
+    let mut text = format!(
+        "notice: {} has {:.0} % of the circuits' {} positions, and with them much of the results (in {} nobody has more than {:.1} %)",
+        found.host.name,
+        100.0 * found.share,
+        found.position.name(),
+        network.source,
+        100.0 * found.in_model,
+    );
+    text += &match balance::enough(network, model, found.position) {
+        Some((role, count)) => {
+            format!("; --{}s {count} makes it less than {:.0} %", role.name(), 100.0 * balance::LARGEST_SHARE)
+        }
+        None => "; give more relays, or a larger --scale".to_owned(),
+    };
+    text + "\n"
+}
+
 /// What a run takes, roughly: figures of runs of the profiles on a machine of 2026.
-fn cost(spec: &Spec) -> String {
+fn cost(spec: &Spec, expected: Option<&Expectation>) -> String {
     const MIB_PER_TOR: f64 = 20.0;
     const MIB_BESIDES: f64 = 150.0;
     const CPU_S_PER_TOR: f64 = 0.15;
     const CPU_S_PER_TOR_AND_HOUR: f64 = 0.5;
     const CPU_S_PER_MIB: f64 = 0.075;
-    /// What a Markov client fetches a second for each user.
-    const MIB_PER_USER_S: f64 = 0.006;
-    let clients = &spec.clients;
-    let markov = f64::from(clients.markov) * f64::from(spec.users_per_client) * MIB_PER_USER_S;
-    let measuring = f64::from(clients.performance + clients.onion + clients.bridge) * 0.035;
-    let rate = f64::from(clients.web) * 0.01 + f64::from(clients.bulk) * 1.2 + measuring + markov;
-    let traffic_mib = match spec.amount {
-        Amount::Endless => rate * (spec.total.as_secs_f64() - spec.bootstrap.as_secs_f64()),
-        Amount::Times(times) => f64::from(times) * f64::from(clients.total()) * 6.0,
+    let traffic_mib = match (spec.amount, expected) {
+        (Amount::Times(times), _) => f64::from(times) * f64::from(spec.clients.total()) * 6.0,
+        (Amount::Endless, expected) => {
+            let bits = expected.map_or(0.0, |expected| expected.payload);
+            bits / 8.0 / f64::from(1 << 20) * (spec.total.as_secs_f64() - spec.bootstrap.as_secs_f64())
+        }
     };
     let tors = f64::from(spec.tors());
     let hours = spec.total.as_secs_f64() / 3600.0;
