@@ -47,7 +47,7 @@ pub fn command() -> Command {
                 .value_parser(group)
                 .help("Runs that are samples of the same experiment"),
         )
-        .arg(time("from", "Distributions are about transfers that begin at this simulated time or later [default: the end of bootstrapping]"))
+        .arg(time("from", "Distributions are about transfers that begin at this simulated time or later [default: when the network has settled]"))
         .arg(time("until", "... and at this time or before [default: the end of the run]"))
         .arg(
             Arg::new("since")

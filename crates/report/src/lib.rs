@@ -38,7 +38,7 @@ pub struct Request {
     /// Where the report goes; by default `report` in the data directory of the only run, or in the current directory.
     pub output: Option<PathBuf>,
     pub since: Since,
-    /// The span that distributions are about, in simulated seconds; by default from the end of bootstrapping to the end.
+    /// The span that distributions are about, in simulated seconds; by default from when the network has settled to the end.
     pub from_s: Option<f64>,
     pub until_s: Option<f64>,
     /// Neither page nor figures.

@@ -68,6 +68,24 @@ impl Sample {
     }
 }
 
+/// Pearson's correlation; none for fewer than three pairs, or where one side is always the same.
+pub fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
+    let n = pairs.len() as f64;
+    if pairs.len() < 3 {
+        return None;
+    }
+    let (mean_x, mean_y) =
+        (pairs.iter().map(|pair| pair.0).sum::<f64>() / n, pairs.iter().map(|pair| pair.1).sum::<f64>() / n);
+    let (mut xx, mut yy, mut xy) = (0.0, 0.0, 0.0);
+    for (x, y) in pairs {
+        let (dx, dy) = (x - mean_x, y - mean_y);
+        (xx, yy, xy) = (xx + dx * dx, yy + dy * dy, xy + dx * dy);
+    }
+    // Sums of what should be nothing are seldom nothing.
+    let is_flat = |squares: f64, mean: f64| squares <= n * (mean * 1e-9).powi(2);
+    (!is_flat(xx, mean_x) && !is_flat(yy, mean_y)).then(|| xy / (xx * yy).sqrt())
+}
+
 /// What `runs` independent runs say about one quantity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
@@ -163,5 +181,13 @@ mod tests {
         assert_eq!((one.mean, one.low(), one.high()), (3.0, None, None));
         assert_eq!(Estimate::of(&[]), None);
         assert_eq!(Estimate::of(&[0.0, 1.0]).unwrap().low(), Some(0.0));
+    }
+
+    #[test]
+    fn correlations_by_hand() {
+        assert_eq!(correlation(&[(1.0, 2.0), (2.0, 4.0), (3.0, 6.0)]), Some(1.0));
+        assert_eq!(correlation(&[(1.0, 6.0), (2.0, 4.0), (3.0, 2.0)]), Some(-1.0));
+        assert_eq!(correlation(&[(1.0, 2.0), (2.0, 4.0)]), None);
+        assert_eq!(correlation(&[(0.1, 2.0), (0.1, 4.0), (0.1, 6.0)]), None);
     }
 }

@@ -63,6 +63,10 @@ pub struct Network {
     pub profile: Option<String>,
     pub seed: Option<u64>,
     pub bootstrap_end_s: Option<f64>,
+    /// From when on figures count: some time after the load has begun.
+    pub measure_from_s: Option<f64>,
+    /// What relays were expected to send, as a share of what they can.
+    pub expected_utilisation: Option<f64>,
     pub hosts: BTreeMap<String, NetworkHost>,
 }
 
@@ -72,6 +76,8 @@ pub struct NetworkHost {
     pub bandwidths: Bandwidths,
     pub behaviour: Option<String>,
     pub nickname: Option<String>,
+    /// Of the circuits' entry, middle and exit positions, as weights and flags say; relays only.
+    pub expected_shares: Option<[f64; 3]>,
 }
 
 /// What a host is in the network, in the order in which tables list them.
@@ -163,6 +169,10 @@ pub struct Circuit {
     /// From launch to built.
     pub build_s: Option<f64>,
     pub purpose: Arc<str>,
+    /// Nicknames of its relays, from the first; those that are not known are empty.
+    pub path: Vec<Arc<str>>,
+    /// Made by a client that stands for many users, which launches many at once.
+    pub is_of_many: bool,
     pub error: Option<Arc<str>>,
 }
 
@@ -315,6 +325,12 @@ impl Run {
     pub fn bootstrap_end_s(&self) -> f64 {
         let network = self.network.as_ref().and_then(|network| network.bootstrap_end_s);
         network.or(self.config.as_ref().and_then(|config| config.bootstrap_end_s)).unwrap_or(0.0)
+    }
+
+    /// From when on figures count, where the user does not say.
+    pub fn measure_from_s(&self) -> f64 {
+        let network = self.network.as_ref().and_then(|network| network.measure_from_s);
+        network.unwrap_or(0.0).max(self.bootstrap_end_s())
     }
 
     /// The bandwidths of a host as configured.

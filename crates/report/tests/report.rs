@@ -425,3 +425,57 @@ fn pictures_are_twice_as_wide_as_figures() {
     assert_eq!(u32::from_be_bytes(picture[16..20].try_into().unwrap()), 960);
     assert!(picture.len() > 10_000, "{} bytes: is there text?", picture.len());
 }
+
+/// Circuits of known relays, the shares that weights gave them, and what relays sent.
+#[test]
+fn circuits_are_laid_beside_the_relays_weights() {
+    let folder = folder("balance");
+    let data = folder.join("run.data");
+    bare(&data, 1);
+    let relay = |name: &str, role: &str, shares: &str| {
+        format!(
+            "\"{name}\":{{\"role\":\"{role}\",\"nickname\":\"{name}\",\"bandwidth_up_bits\":8000000,\"expected_shares\":{shares}}}"
+        )
+    };
+    let hosts = [
+        relay("guard1", "guard", "[0.5,0,0]"),
+        relay("guard2", "guard", "[0.3,0,0]"),
+        relay("guard3", "guard", "[0.2,0,0]"),
+        relay("exit1", "exit", "[0,0,1]"),
+        "\"client1\":{\"role\":\"client\",\"behaviour\":\"performance\"}".to_owned(),
+    ];
+    let network = format!(
+        "{{\"bootstrap_end_s\":100,\"measure_from_s\":200,\"expected_utilisation\":0.4,\"hosts\":{{{}}}}}",
+        hosts.join(",")
+    );
+    write(&data.join("tor-network.json"), &network);
+    hosts[..4]
+        .iter()
+        .for_each(|host| fs::create_dir_all(data.join("hosts").join(host.split('"').nth(1).unwrap())).unwrap());
+    let circuit = |at: f64, guard: &str, purpose: &str| {
+        format!(
+            "{{\"kind\":\"circuit\",\"id\":1,\"at\":{},\"build\":0.5,\"hops\":3,\"purpose\":\"{purpose}\",\
+             \"path\":[\"$AA~{guard}\",\"$BB~guard3\",\"$CC~exit1\"],\"error\":null}}\n",
+            946_684_800.0 + at
+        )
+    };
+    let mut lines: String = (0..6).map(|_| circuit(300.0, "guard1", "GENERAL")).collect();
+    lines += &circuit(300.0, "guard2", "CONFLUX_LINKED").repeat(4);
+    // Neither while the network settles nor for onion services.
+    lines += &circuit(150.0, "guard3", "GENERAL");
+    lines += &circuit(300.0, "guard3", "HS_VANGUARDS");
+    traffic(&data, &lines);
+    let mut sent = "time_s,host,rx_bytes,tx_bytes,rx_packets,tx_packets,dropped_packets\n".to_owned();
+    // A relay of four is full for the 400 s that count.
+    (201..=600).for_each(|second| sent += &format!("{second},guard1,0,1000000,1,1,0\n"));
+    write(&data.join("host-traffic.csv"), &sent);
+    let page = page(&report_on(&[data], &folder.join("report")));
+    // Of (0.5, 0.3, 0.2) and (0.6, 0.4, 0): 0.0867 / sqrt(0.0467 * 0.1867).
+    assert_eq!(row(&page, "Entry: circuits against weights, correlation"), ["0.929"]);
+    assert_eq!(row(&page, "Entry: relays without a circuit"), ["1 of 3"]);
+    assert_eq!(row(&page, "Exit: relays without a circuit"), ["0 of 1"]);
+    assert_eq!(row(&page, "Relay capacity in use"), ["25.0 %"]);
+    assert_eq!(row(&page, "Relay capacity in use, as expected"), ["40.0 %"]);
+    assert_eq!(row(&page, "guard1")[1..], ["50.0 %", "60.0 %", "0 %", "0 %", "100 %"]);
+    assert!(page.contains("shares of weight and of 10 circuits"));
+}

@@ -72,6 +72,8 @@ struct NetworkFile {
     profile: Option<String>,
     seed: Option<u64>,
     bootstrap_end_s: Option<f64>,
+    measure_from_s: Option<f64>,
+    expected_utilisation: Option<f64>,
     #[serde(default)]
     hosts: BTreeMap<String, HostFile>,
 }
@@ -84,6 +86,7 @@ struct HostFile {
     bandwidth_down_bits: Option<f64>,
     behaviour: Option<String>,
     nickname: Option<String>,
+    expected_shares: Option<[f64; 3]>,
 }
 
 /// Reads tor-network.json.
@@ -94,11 +97,14 @@ pub fn network(text: &str) -> Result<Network, String> {
         bandwidths: Bandwidths { up: host.bandwidth_up_bits, down: host.bandwidth_down_bits },
         behaviour: host.behaviour,
         nickname: host.nickname,
+        expected_shares: host.expected_shares,
     };
     Ok(Network {
         profile: file.profile,
         seed: file.seed,
         bootstrap_end_s: file.bootstrap_end_s,
+        measure_from_s: file.measure_from_s,
+        expected_utilisation: file.expected_utilisation,
         hosts: file.hosts.into_iter().map(|(name, file)| (name, host(file))).collect(),
     })
 }

@@ -2,7 +2,7 @@
 
 use super::clock;
 use super::lines::{Verdict, for_each_line};
-use super::{HostFacts, Names};
+use super::{HostFacts, Names, nickname};
 use crate::bins::Bins;
 use crate::run::{Circuit, Direction, Failure, Transfer};
 use serde::Deserialize;
@@ -74,6 +74,8 @@ struct CircuitRecord {
     at: f64,
     build: Option<f64>,
     purpose: Option<String>,
+    #[serde(default)]
+    path: Vec<String>,
     error: Option<String>,
 }
 
@@ -103,6 +105,8 @@ fn take(record: Record, facts: &mut HostFacts, names: &mut Names) {
                 at_s: clock::from_unix(facts.start, record.at),
                 build_s: record.build,
                 purpose: names.get(record.purpose.as_deref().unwrap_or("unknown")),
+                path: record.path.iter().map(|hop| nickname(hop, names)).collect(),
+                is_of_many: facts.stands_for_many,
                 error: record.error.as_deref().map(|error| names.get(error)),
             });
         }

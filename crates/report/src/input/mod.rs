@@ -38,6 +38,8 @@ pub(crate) struct HostFacts {
     start: StartDate,
     /// Whether the host's tor reaches the network through a bridge.
     uses_bridge: bool,
+    /// Whether its client stands for many users.
+    stands_for_many: bool,
     transfers: Vec<Transfer>,
     generators: usize,
     payload: Bins,
@@ -56,6 +58,7 @@ impl HostFacts {
             host: host.into(),
             start: StartDate::default(),
             uses_bridge: false,
+            stands_for_many: false,
             transfers: Vec::new(),
             generators: 0,
             payload: Bins::new(TOLD_WIDTH_S),
@@ -96,6 +99,11 @@ impl Names {
         self.0.insert(Arc::clone(&name));
         name
     }
+}
+
+/// The nickname in "$FINGERPRINT~nickname" (control-spec, LongName); empty where it is not said.
+fn nickname(relay: &str, names: &mut Names) -> Arc<str> {
+    names.get(relay.split_once(['~', '=']).map_or("", |(_, name)| name))
 }
 
 /// Reads a data directory. Whatever is missing or broken in it is so in the result; only a folder that is none is refused.
@@ -211,6 +219,7 @@ fn read_host(run: &Run, host: &str, folder: &Path) -> HostFacts {
     let mut facts = HostFacts::new(host);
     facts.start = run.config.as_ref().map_or_else(StartDate::default, |config| config.start_date);
     facts.uses_bridge = behaviour(run, host) == "bridge";
+    facts.stands_for_many = behaviour(run, host) == "markov";
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut files: Vec<PathBuf> = entries.filter(|path| path.is_file()).collect();
     files.sort();

@@ -6,7 +6,7 @@
 
 use super::clock;
 use super::lines::{Verdict, for_each_line};
-use super::{HostFacts, Names};
+use super::{HostFacts, Names, nickname};
 use crate::bins::Bins;
 use crate::run::{Circuit, TorLog};
 use base::StartDate;
@@ -76,6 +76,10 @@ fn take_event(
                     at_s: created_s,
                     build_s: is_built.then(|| ((at_s - created_s) * 1e6).round() / 1e6),
                     purpose: names.get(option(event, "PURPOSE").unwrap_or("")),
+                    path: words
+                        .next()
+                        .map_or_else(Vec::new, |path| path.split(',').map(|hop| nickname(hop, names)).collect()),
+                    is_of_many: false,
                     error: (!is_built).then(|| names.get(option(event, "REASON").unwrap_or("UNKNOWN"))),
                 });
                 Verdict::Fine

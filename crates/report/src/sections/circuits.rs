@@ -35,7 +35,8 @@ pub fn section(context: &Context) -> Section {
             id: "circuit-build-time".into(),
             title: format!("Circuit build time{only}"),
             subtitle: join(&[&format!("{count} circuits"), context.interval_note()]),
-            caption: "From the circuit's launch to its last hop. Circuits that were taken over from another purpose are left out."
+            caption: "From the circuit's launch to its last hop. Circuits that were taken over from another purpose are left out, and those of Markov clients, which \
+                      launch many at once."
                 .into(),
             chart: Chart::Plot(Plot {
                 x: transfers::time_axis("Circuit build time", "circuit_build_time_s", &series),
@@ -51,6 +52,19 @@ pub fn section(context: &Context) -> Section {
     section
 }
 
+/// Circuits of users, as opposed to those of onion services and of tor's own, that were built within the window, and of which all relays
+/// are known.
+pub fn of_users<'r>(context: &Context, run: &'r Run) -> impl Iterator<Item = &'r Circuit> + use<'r> {
+    let is_of_user = |circuit: &&Circuit| {
+        let purpose = &*circuit.purpose;
+        (purpose == "GENERAL" || purpose.starts_with("CONFLUX"))
+            && circuit.error.is_none()
+            && circuit.path.len() == 3
+            && circuit.path.iter().all(|relay| !relay.is_empty())
+    };
+    circuits(context, run).filter(is_of_user)
+}
+
 /// Circuits that were begun within the window.
 fn circuits<'r>(context: &Context, run: &'r Run) -> impl Iterator<Item = &'r Circuit> + use<'r> {
     let window = context.window(run);
@@ -61,7 +75,7 @@ fn circuits<'r>(context: &Context, run: &'r Run) -> impl Iterator<Item = &'r Cir
 fn purposes(context: &Context) -> Vec<Arc<str>> {
     let mut counts: BTreeMap<&Arc<str>, usize> = BTreeMap::new();
     for run in context.runs() {
-        for circuit in circuits(context, run).filter(|circuit| circuit.build_s.is_some()) {
+        for circuit in circuits(context, run).filter(|circuit| circuit.build_s.is_some() && !circuit.is_of_many) {
             *counts.entry(&circuit.purpose).or_insert(0) += 1;
         }
     }
@@ -77,7 +91,7 @@ fn purposes(context: &Context) -> Vec<Arc<str>> {
 }
 
 fn sample(context: &Context, run: &Run, purpose: &str) -> Sample {
-    let of_purpose = circuits(context, run).filter(|circuit| &*circuit.purpose == purpose);
+    let of_purpose = circuits(context, run).filter(|circuit| &*circuit.purpose == purpose && !circuit.is_of_many);
     Sample::new(of_purpose.filter_map(|circuit| circuit.build_s).collect())
 }
 

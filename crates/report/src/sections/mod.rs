@@ -1,5 +1,6 @@
 //! The parts of a report. Each makes figures and tables from the subjects, and says what it would need where it has nothing.
 
+mod balance;
 mod bootstrap;
 mod circuits;
 mod errors;
@@ -22,7 +23,7 @@ use std::ops::Range;
 pub struct Context<'a> {
     pub subjects: Vec<Subject<'a>>,
     pub since: Since,
-    /// Simulated seconds, where the user chose other than the end of bootstrapping and the end of the run.
+    /// Simulated seconds, where the user chose other than the moment at which the network has settled and the end of the run.
     pub from_s: Option<f64>,
     pub until_s: Option<f64>,
 }
@@ -68,6 +69,7 @@ pub fn all(context: &Context) -> Vec<Section> {
         errors::section(context),
         circuits::section(context),
         relays::section(context),
+        balance::section(context),
         bootstrap::section(context),
         simulator::section(context),
     ]
@@ -76,7 +78,7 @@ pub fn all(context: &Context) -> Vec<Section> {
 impl<'a> Context<'a> {
     /// The span of a run that its distributions and means are about.
     pub fn window(&self, run: &Run) -> Range<f64> {
-        let from = self.from_s.unwrap_or_else(|| run.bootstrap_end_s());
+        let from = self.from_s.unwrap_or_else(|| run.measure_from_s());
         let until = self.until_s.unwrap_or(f64::INFINITY).min(run.end_s().max(from));
         from..until
     }

@@ -4,7 +4,7 @@ use super::throughput::of_run;
 use super::{Context, Section, join};
 use crate::chart::{Along, Axis, Bar, BarSeries, Bars, Chart, Figure, Ink, Mark, Plot, Unit};
 use crate::maths::Sample;
-use crate::run::Run;
+use crate::run::{Role, Run};
 
 /// More relays than this are shown as a distribution.
 const MOST_BARS: usize = 40;
@@ -69,7 +69,7 @@ fn bars(context: &Context, run: &Run, utilisations: &[Utilisation]) -> Figure {
     Figure {
         id: format!("relay-utilisation{suffix}"),
         title: format!("Relay utilisation{of_run}"),
-        subtitle: "sent over configured uplink, mean of the time after bootstrapping".into(),
+        subtitle: "sent over configured uplink, mean of the time that figures are about".into(),
         caption: "The mark is the 95th percentile over the intervals of host-traffic.csv (merged to at most 1024)."
             .into(),
         chart: Chart::Bars(Bars {
@@ -94,7 +94,10 @@ fn distribution(context: &Context) -> Figure {
     Figure {
         id: "relay-utilisation".into(),
         title: "Relay utilisation".into(),
-        subtitle: join(&["sent over configured uplink, mean of the time after bootstrapping", context.interval_note()]),
+        subtitle: join(&[
+            "sent over configured uplink, mean of the time that figures are about",
+            context.interval_note(),
+        ]),
         caption: String::new(),
         chart: Chart::Plot(Plot {
             x: Axis::new("Uplink in use", "utilisation", Unit::Share).from(0.0),
@@ -105,6 +108,24 @@ fn distribution(context: &Context) -> Figure {
             moment: None,
         }),
     }
+}
+
+/// The mean of a relay's utilisation.
+pub fn utilisation_of(context: &Context, run: &Run, host: &str) -> Option<f64> {
+    utilisations(context, run).iter().find(|relay| relay.host == host).map(|relay| relay.mean)
+}
+
+/// What relays sent over what they could have sent, all together: without authorities and bridges, which carry little of what clients
+/// fetch.
+pub fn capacity_in_use(context: &Context, run: &Run) -> Option<f64> {
+    let carries = |host: &str| matches!(run.role(host), Role::Guard | Role::GuardExit | Role::Exit | Role::Middle);
+    let capacity = |host: &str| run.bandwidths(host).and_then(|bandwidths| bandwidths.up).unwrap_or(0.0);
+    let (mut sent, mut all) = (0.0, 0.0);
+    for relay in utilisations(context, run).iter().filter(|relay| carries(relay.host)) {
+        sent += relay.mean * capacity(relay.host);
+        all += capacity(relay.host);
+    }
+    (all > 0.0).then(|| sent / all)
 }
 
 /// The mean over relays of their utilisation, for the summary.

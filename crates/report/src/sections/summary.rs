@@ -1,11 +1,13 @@
 //! The numbers one wants first: a row per quantity, a column per subject; and a few lines of them for the terminal.
 
+use super::balance::{self, Position};
 use super::transfers::{self, Byte, Class};
 use super::{Context, relays, simulator, throughput};
 use crate::chart::Unit;
 use crate::maths::Estimate;
 use crate::run::{Run, Transfer};
 use crate::subject::Subject;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// One quantity.
@@ -26,7 +28,12 @@ pub fn rows(context: &Context) -> Vec<Row> {
     rows.push(number_row(context, "Last tor bootstrapped after", Unit::Seconds, last_bootstrapped));
     let transfers = context.subjects.iter().map(|subject| transfers_of(context, subject));
     rows.push(Row { name: "Transfers".into(), cells: transfers.collect() });
-    rows.push(number_row(context, "Failed transfers", Unit::Share, |run| failed_share(context, run)));
+    rows.push(number_row(context, "Failed transfers", Unit::Share, |run| failed_share(context, run, None)));
+    let behaviours = behaviours(context);
+    for behaviour in behaviours.iter().filter(|_| behaviours.len() > 1) {
+        let of_run = |run: &Run| failed_share(context, run, Some(behaviour));
+        rows.push(number_row(context, &format!("Failed transfers, {behaviour}"), Unit::Share, of_run));
+    }
     for kind in kinds(context) {
         for byte in [Byte::First, Byte::Last] {
             let name = format!("{}, {}, median", byte.title(), kind.name);
@@ -40,6 +47,21 @@ pub fn rows(context: &Context) -> Vec<Row> {
     rows.push(number_row(context, "Relay utilisation, mean", Unit::Share, |run| {
         relays::mean_utilisation(context, run)
     }));
+    rows.push(number_row(context, "Relay capacity in use", Unit::Share, |run| relays::capacity_in_use(context, run)));
+    rows.push(number_row(context, "Relay capacity in use, as expected", Unit::Share, |run| {
+        run.network.as_ref()?.expected_utilisation
+    }));
+    for (position, name) in [(Position::Entry, "Entry"), (Position::Exit, "Exit")] {
+        let correlation = |run: &Run| balance::correlation(context, run, position);
+        rows.push(number_row(
+            context,
+            &format!("{name}: circuits against weights, correlation"),
+            Unit::Count,
+            correlation,
+        ));
+        let unused = |run: &Run| balance::unused(context, run, position);
+        rows.push(text_row(context, &format!("{name}: relays without a circuit"), &unused));
+    }
     rows.push(text_row(context, "Simulated in wall time", &|run| times(run)));
     rows.push(number_row(context, "Simulated seconds per second", Unit::Count, speed));
     rows.push(number_row(context, "Peak memory in use", Unit::Bytes, peak_memory));
@@ -121,10 +143,16 @@ fn transfers_of(context: &Context, subject: &Subject) -> String {
     format!("{done} done, {failed} failed, {verified} verified{retries}")
 }
 
-fn failed_share(context: &Context, run: &Run) -> Option<f64> {
-    let all = context.transfers(run).count();
-    let failed = context.transfers(run).filter(|transfer| transfer.error.is_some()).count();
+/// Of all behaviours, or of one.
+fn failed_share(context: &Context, run: &Run, behaviour: Option<&str>) -> Option<f64> {
+    let is_meant = |transfer: &&Transfer| behaviour.is_none_or(|behaviour| *transfer.behaviour == *behaviour);
+    let all = context.transfers(run).filter(is_meant).count();
+    let failed = context.transfers(run).filter(is_meant).filter(|transfer| transfer.error.is_some()).count();
     (all > 0).then(|| failed as f64 / all as f64)
+}
+
+fn behaviours(context: &Context) -> BTreeSet<Arc<str>> {
+    context.runs().flat_map(|run| context.transfers(run)).map(|transfer| Arc::clone(&transfer.behaviour)).collect()
 }
 
 /// Transfers with medians of their own: a class, and where it has several behaviours one of them.

@@ -198,9 +198,13 @@ fn circuit(lines: &mut String, id: usize, at: f64, random: &mut Random) {
     let build = 0.5 * random.skewed(0.5);
     let (build, error) =
         if random.uniform() < 0.02 { ("null".to_owned(), "\"TIMEOUT\"") } else { (format!("{build:.6}"), "null") };
+    // Guards and exits as `hosts` makes them of the first six relays.
+    let entry = [3, 4][usize::from(random.uniform() < 0.5)];
+    let exit = [1, 5][usize::from(random.uniform() < 0.5)];
+    let path = [entry, 2, exit].map(|relay| format!("\"$AA~relay{relay}\"")).join(",");
     let _ = writeln!(
         lines,
-        "{{\"kind\":\"circuit\",\"id\":{id},\"at\":{:.6},\"build\":{build},\"hops\":3,\"purpose\":\"GENERAL\",\"path\":[],\"error\":{error}}}",
+        "{{\"kind\":\"circuit\",\"id\":{id},\"at\":{:.6},\"build\":{build},\"hops\":3,\"purpose\":\"GENERAL\",\"path\":[{path}],\"error\":{error}}}",
         EPOCH + at
     );
 }
@@ -221,8 +225,15 @@ fn config(network: &Network, hosts: &[Host]) -> String {
 fn description(network: &Network, hosts: &[Host]) -> String {
     let one = |host: &Host| {
         let behaviour = host.behaviour.map_or("null".to_owned(), |name| format!("\"{name}\""));
+        let shares = match host.role {
+            "guard" => "[0.3,0.1,0]",
+            "exit" => "[0,0.1,0.3]",
+            "guard-exit" => "[0.4,0.1,0.4]",
+            "middle" => "[0,0.6,0]",
+            _ => "null",
+        };
         format!(
-            "\"{}\":{{\"role\":\"{}\",\"bandwidth_up_bits\":{},\"bandwidth_down_bits\":{},\"behaviour\":{behaviour},\"nickname\":null}}",
+            "\"{}\":{{\"expected_shares\":{shares},\"role\":\"{}\",\"bandwidth_up_bits\":{},\"bandwidth_down_bits\":{},\"behaviour\":{behaviour},\"nickname\":null}}",
             host.name, host.role, host.bandwidth, host.bandwidth
         )
     };
