@@ -13,6 +13,7 @@ mod input;
 mod maths;
 mod output;
 mod page;
+mod paired;
 mod run;
 mod sections;
 mod subject;

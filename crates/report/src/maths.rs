@@ -122,7 +122,7 @@ impl Estimate {
 }
 
 /// How many standard errors a two-sided interval reaches from the mean.
-fn critical_t(degrees_of_freedom: usize) -> f64 {
+pub fn critical_t(degrees_of_freedom: usize) -> f64 {
     let t = StudentsT::new(0.0, 1.0, degrees_of_freedom as f64).expect("a positive number of degrees of freedom");
     t.inverse_cdf(0.5 + CONFIDENCE / 2.0)
 }

@@ -116,7 +116,7 @@ fn the_same_run_gives_the_same_bytes() {
         let paths = fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
         paths.filter(|path| path.is_file()).collect()
     };
-    for (folder, least) in [("", 30), ("tables", 9)] {
+    for (folder, least) in [("", 30), ("tables", 11)] {
         let files = files_of(&a.join(folder));
         assert!(files.len() >= least, "{}", files.len());
         for path in files {
@@ -162,6 +162,69 @@ fn known_transfers_give_known_numbers() {
     assert_eq!(csv, expected);
 }
 
+/// Two variants of four seeds, whose last bytes come as `of` says; the report's folder.
+fn variants(folder: &Path, of: impl Fn(&str, u32) -> f64) -> PathBuf {
+    let group = |label: &str| {
+        let runs = (1..=4).map(|seed: u32| {
+            let data = folder.join(format!("{label}{seed}.data"));
+            bare(&data, seed.into());
+            traffic(&data, &(0..5).map(|i| transfer(100.0 + f64::from(i), of(label, seed))).collect::<String>());
+            data
+        });
+        Group { label: label.to_owned(), runs: runs.collect() }
+    };
+    let output = folder.join("report");
+    let groups = vec![group("before"), group("after")];
+    report::write(&Request { groups, output: Some(output.clone()), ..Request::default() }).unwrap();
+    output
+}
+
+#[test]
+fn variants_are_compared_by_seed() {
+    // Seeds differ by seconds, and the variants by half a second, more or less: only pairs show it.
+    let noise = |seed: u32| if seed.is_multiple_of(2) { 0.02 } else { -0.02 };
+    let after = |label: &str, seed| if label == "after" { 0.5 + noise(seed) } else { 0.0 };
+    let output = variants(&folder("differences"), |label, seed| f64::from(seed) * 2.0 + after(label, seed));
+    let page = fs::read_to_string(output.join("index.html")).unwrap();
+    let table = page.split("after against before").nth(1).unwrap();
+    let cells = row(table, "Time to last byte, 50 KiB, median");
+    assert_eq!(cells[0], "differs", "{cells:?}");
+    // Differences 0.48, 0.52, 0.48, 0.52: s = 0.0231, error 3.1824 * 0.0231 / 2; 2 of 16 assignments of signs are as far from zero.
+    assert_eq!(cells[1..5], ["5.00 s", "5.50 s", "+0.500 ± 0.037 s", "+10.0 %"], "{cells:?}");
+    assert_eq!(cells[8..], ["0.1250", "4"], "{cells:?}");
+    assert_eq!(row(table, "Failed transfers")[0], "no difference seen");
+    assert!(page.contains("it takes six pairs for 0.05"));
+    let csv = fs::read_to_string(output.join("tables/differences.csv")).unwrap();
+    let line = csv.lines().find(|line| line.contains("\"Time to last byte, 50 KiB, median\"")).unwrap();
+    assert!(line.starts_with("before,after,") && line.ends_with(",true"), "{line}");
+}
+
+#[test]
+fn an_experiment_does_not_differ_from_itself() {
+    let output = variants(&folder("aa"), |label, seed| {
+        let sign = if (seed / 2).is_multiple_of(2) == (label == "after") { 1.0 } else { -1.0 };
+        f64::from(seed) + 0.1 * sign
+    });
+    let page = fs::read_to_string(output.join("index.html")).unwrap();
+    assert!(page.contains("no difference seen") && !page.contains(">differs<"));
+}
+
+#[test]
+fn variants_without_a_common_seed_are_told() {
+    let folder = folder("no-pairs");
+    let runs = [1, 2].map(|seed| {
+        let data = folder.join(format!("v{seed}.data"));
+        bare(&data, seed);
+        traffic(&data, &transfer(100.0, 1.0));
+        data
+    });
+    let group = |label: &str, run: &PathBuf| Group { label: label.into(), runs: vec![run.clone()] };
+    let groups = vec![group("a", &runs[0]), group("b", &runs[1])];
+    let written =
+        report::write(&Request { groups, output: Some(folder.join("report")), ..Request::default() }).unwrap();
+    assert!(page(&written).contains("(the one has 1, the other 2): run both with the same seeds"));
+}
+
 #[test]
 fn tables_have_every_observation() {
     let folder = folder("tables");
@@ -183,7 +246,7 @@ fn tables_have_every_observation() {
     let package: serde_json::Value = serde_json::from_str(&read("datapackage.json")).unwrap();
     assert_eq!(package["schema"], "gnomon-tables/1");
     for (resource, name) in
-        package["resources"].as_array().unwrap().iter().zip(["runs", "transfers", "circuits", "relays"])
+        package["resources"].as_array().unwrap().iter().zip(["runs", "transfers", "circuits", "relays", "differences"])
     {
         assert_eq!(resource["name"], name);
         let fields = resource["schema"]["fields"].as_array().unwrap();

@@ -85,6 +85,11 @@ class Results:
         """A row for each relay, authority and bridge."""
         return self.table("relays")
 
+    @cached_property
+    def differences(self) -> pl.DataFrame:
+        """A row for each quantity in which a group is compared with the first one, by runs of the same seed."""
+        return self.table("differences")
+
     def about(self, name: str) -> pl.DataFrame:
         """The columns of a table: name, type, and what they mean."""
         if name not in self._resources:

@@ -3,6 +3,7 @@
 mod balance;
 mod bootstrap;
 mod circuits;
+pub mod differences;
 mod errors;
 mod relays;
 mod simulator;
@@ -63,7 +64,7 @@ pub struct Table {
 
 /// All sections, in the order of the page.
 pub fn all(context: &Context) -> Vec<Section> {
-    vec![
+    let sections = vec![
         transfers::section(context),
         throughput::section(context),
         errors::section(context),
@@ -72,7 +73,8 @@ pub fn all(context: &Context) -> Vec<Section> {
         balance::section(context),
         bootstrap::section(context),
         simulator::section(context),
-    ]
+    ];
+    differences::section(context).into_iter().chain(sections).collect()
 }
 
 impl<'a> Context<'a> {

@@ -2,7 +2,7 @@
 
 use super::{Column, Table, Values};
 use crate::run::{Direction, Run};
-use crate::sections::{Context, utilisations};
+use crate::sections::{Context, differences, utilisations};
 use std::sync::Arc;
 
 const IN_WINDOW: &str = "whether it began in the span that the report's distributions are about";
@@ -225,6 +225,36 @@ pub fn relays(context: &Context) -> Table {
         }),
     ]);
     Table { name: "relays", about: "All relays, authorities and bridges.", columns }
+}
+
+pub fn differences(context: &Context) -> Table {
+    let rows = differences::all(context);
+    let columns = vec![
+        text(&rows, "first", "the group that others are compared with: the report's first", |row| {
+            Some(row.first.as_str().into())
+        }),
+        text(&rows, "second", "the group that is compared with it", |row| Some(row.second.as_str().into())),
+        text(&rows, "quantity", "what is compared, as the page calls it, in base units", |row| {
+            Some(row.quantity.as_str().into())
+        }),
+        integer(&rows, "pairs", "runs of the same seed", |row| Some(row.difference.pairs as u64)),
+        number(&rows, "first_mean", "over the first group's runs", |row| Some(row.difference.first)),
+        number(&rows, "second_mean", "over the second group's runs", |row| Some(row.difference.second)),
+        number(&rows, "difference", "mean over pairs of the second's less the first's", |row| {
+            Some(row.difference.mean)
+        }),
+        number(&rows, "error", "half the width of its 95 % confidence interval", |row| row.difference.error),
+        number(&rows, "effect", "Cohen's d of paired samples", |row| row.difference.effect),
+        number(&rows, "p", "of a two-sided paired t test", |row| row.difference.p),
+        number(&rows, "p_adjusted", "the same for all quantities of the second group together (Holm)", |row| {
+            row.p_adjusted
+        }),
+        number(&rows, "p_permutation", "of a two-sided permutation test over signs", |row| {
+            Some(row.difference.p_permutation)
+        }),
+        truth(&rows, "differs", "whether p_adjusted is below 0.05", differences::Compared::differs),
+    ];
+    Table { name: "differences", about: "How groups differ from the first one, by runs of the same seed.", columns }
 }
 
 impl<'a> Named<'a> {

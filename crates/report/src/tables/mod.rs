@@ -66,7 +66,13 @@ impl Table {
 
 /// The tables of all runs, in the order of the report.
 pub fn all(context: &Context) -> Vec<Table> {
-    vec![contents::runs(context), contents::transfers(context), contents::circuits(context), contents::relays(context)]
+    vec![
+        contents::runs(context),
+        contents::transfers(context),
+        contents::circuits(context),
+        contents::relays(context),
+        contents::differences(context),
+    ]
 }
 
 /// Writes them into `folder`, which is made where it does not exist.
