@@ -6,11 +6,13 @@ use base::{SeedTree, SimDuration, SimTime};
 use bytes::Bytes;
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use tcpip::wire::icmp::IcmpHeader;
 use tcpip::wire::ip::IpHeader;
 use tcpip::wire::tcp::{TcpFlags, TcpHeader, TcpOptions, Timestamps};
+use tcpip::wire::udp::UdpHeader;
 use tcpip::{
     Config, Family, OptionName, Packet, Readiness, SendFlags, Shutdown, SocketError, SocketId, SocketOption, Stack,
     TcpInfo, Transport,
@@ -18,6 +20,8 @@ use tcpip::{
 
 const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
 const REMOTE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
+const LOCAL6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
+const REMOTE6: Ipv6Addr = Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 1);
 const PORT: u16 = 2000;
 
 /// What of the recorded times may differ: Linux's ticks are 4 ms where these were recorded, its timers up to two of them late, and long ones by
@@ -53,6 +57,11 @@ impl Case {
 
     fn has(&self, word: &str) -> bool {
         self.head.iter().any(|other| other == word)
+    }
+
+    /// Of the host and of its peer.
+    fn addresses(&self) -> [IpAddr; 2] {
+        if self.has("ipv6") { [LOCAL6.into(), REMOTE6.into()] } else { [LOCAL.into(), REMOTE.into()] }
     }
 
     /// Settings of the whole host.
@@ -202,6 +211,8 @@ struct Host<'a> {
     local_port: u16,
     isn: Option<u32>,
     stamp: u32,
+    /// The last datagram that left.
+    last: Vec<u8>,
     lines: Vec<String>,
     calls: Vec<String>,
 }
@@ -214,6 +225,7 @@ fn at_ms(ms: f64) -> SimTime {
 
 fn config(case: &Case) -> Config {
     let mut config = Config::new(LOCAL);
+    config.address6 = Some(LOCAL6);
     (config.recv_buffer, config.recv_buffer_max) = (131_072, 6_291_456);
     (config.send_buffer, config.send_buffer_max) = (16_384, 4_194_304);
     // A TUN device does not let sockets wait until their packets are read.
@@ -235,6 +247,8 @@ fn errno(error: SocketError) -> &'static str {
         SocketError::NotConnected => "ENOTCONN",
         SocketError::InvalidArgument => "EINVAL",
         SocketError::HostUnreachable => "EHOSTUNREACH",
+        SocketError::MessageTooLong => "EMSGSIZE",
+        SocketError::DestinationRequired => "EDESTADDRREQ",
         other => panic!("{other}: name it"),
     }
 }
@@ -319,23 +333,38 @@ const LETTERS: [(char, TcpFlags); 6] = [
 impl<'a> Host<'a> {
     fn new(case: &'a Case) -> Host<'a> {
         let mut stack = Stack::new(config(case), SeedTree::new(7).stream(case.name(), "stack"));
-        let socket = stack.tcp_socket(Family::V4);
+        let [local, remote] = case.addresses();
+        let family = if local.is_ipv6() { Family::V6 } else { Family::V4 };
+        let is_udp = case.has("udp");
+        let socket = if is_udp { stack.udp_socket(family) } else { stack.tcp_socket(family) };
         for (name, value) in case.options() {
             let value = value.parse().expect("a number");
             stack.set_option(START, socket, option(name, value)).expect("an option that can be set");
         }
         let is_server = case.has("server");
-        let port = if is_server { PORT } else { 0 };
-        stack.bind(socket, SocketAddr::new(LOCAL.into(), port)).expect("a free port");
+        let port = if is_server || is_udp { PORT } else { 0 };
+        stack.bind(socket, SocketAddr::new(local, port)).expect("a free port");
         let local_port = stack.local_name(socket).expect("a name").port();
         if is_server {
             stack.listen(socket, 5).expect("a listener");
-        } else {
-            stack.connect(START, socket, SocketAddr::new(REMOTE.into(), PORT)).expect("a connection under way");
+        } else if !is_udp || case.has("connected") {
+            stack.connect(START, socket, SocketAddr::new(remote, PORT)).expect("a connection under way");
         }
         let session = (!is_server).then_some(socket);
         let (lines, calls) = (Vec::new(), Vec::new());
-        Host { case, stack, now: START, socket, session, local_port, isn: None, stamp: 0, lines, calls }
+        Host {
+            case,
+            stack,
+            now: START,
+            socket,
+            session,
+            local_port,
+            isn: None,
+            stamp: 0,
+            last: Vec::new(),
+            lines,
+            calls,
+        }
     }
 
     fn play(mut self) -> Vec<String> {
@@ -351,7 +380,7 @@ impl<'a> Host<'a> {
             self.now = due;
             match words[0].as_str() {
                 "in" => {
-                    let packet = self.packet(&words[1..]);
+                    let packet = if case.has("udp") { self.datagram(&words[1]) } else { self.packet(&words[1..]) };
                     self.stack.receive(self.now, packet);
                 }
                 "end" => {}
@@ -378,7 +407,18 @@ impl<'a> Host<'a> {
     }
 
     fn seen(&mut self, packet: &Packet) {
-        let Some(tcp) = packet.tcp() else { return };
+        let at = self.now.saturating_since(START).as_nanos() as f64 / 1e6;
+        let Some(tcp) = packet.tcp() else {
+            let (letter, length) = match packet.transport {
+                Transport::Udp(_) => ('D', packet.payload().len()),
+                _ => ('I', 0),
+            };
+            if letter == 'D' {
+                self.last.clear();
+                packet.emit(&mut self.last);
+            }
+            return self.lines.push(format!("> {at:.0} {letter} 0:{length}"));
+        };
         let isn = match self.isn {
             Some(isn) if !tcp.flags.contains(TcpFlags::SYN) => isn,
             _ => *self.isn.insert(tcp.seq),
@@ -387,7 +427,6 @@ impl<'a> Host<'a> {
         let end = first + packet.payload().len() as i64;
         let flags: String =
             LETTERS.iter().filter(|(_, bit)| tcp.flags.contains(*bit)).map(|(letter, _)| letter).collect();
-        let at = self.now.saturating_since(START).as_nanos() as f64 / 1e6;
         let mut line = format!("> {at:.0} {flags} {first}:{end}");
         if tcp.flags.contains(TcpFlags::ACK) {
             write!(line, " ack {}", tcp.ack).expect("a string");
@@ -448,7 +487,22 @@ impl<'a> Host<'a> {
             }
         }
         let payload = Bytes::from(vec![0; (end - first) as usize]);
-        Packet::new(IpHeader::new(REMOTE, LOCAL), Transport::Tcp(header), payload)
+        let [local, remote] = self.case.addresses();
+        Packet::new(IpHeader::new(remote, local), Transport::Tcp(header), payload)
+    }
+
+    /// `LENGTH`, or `unreachable`, which answers what was sent last.
+    fn datagram(&self, word: &str) -> Packet {
+        let [local, remote] = self.case.addresses();
+        let (transport, payload) = if word == "unreachable" {
+            let six = local.is_ipv6();
+            let header = IcmpHeader { kind: if six { 1 } else { 3 }, code: if six { 4 } else { 3 }, rest: 0 };
+            (if six { Transport::Icmp6(header) } else { Transport::Icmp(header) }, self.last.clone())
+        } else {
+            let header = UdpHeader { src_port: PORT, dst_port: PORT };
+            (Transport::Udp(header), vec![0; word.parse().expect("a length")])
+        };
+        Packet::new(IpHeader::new(remote, local), transport, Bytes::from(payload))
     }
 
     fn add_option(&self, options: &mut TcpOptions, word: &str) {
@@ -485,7 +539,22 @@ impl<'a> Host<'a> {
     fn call_of(&mut self, socket: SocketId, words: &[String]) -> Result<String, SocketError> {
         let number = |at: usize| words[at].parse::<u32>().unwrap_or_else(|_| panic!("{words:?}"));
         let (stack, now) = (&mut self.stack, self.now);
+        let is_udp = self.case.has("udp");
         Ok(match words[0].as_str() {
+            "write" if is_udp => {
+                let [_, remote] = self.case.addresses();
+                let to = (!self.case.has("connected")).then_some(SocketAddr::new(remote, PORT));
+                stack.send_to(socket, Bytes::from(vec![0; number(1) as usize]), to)?.to_string()
+            }
+            "read" if is_udp => {
+                let peek = words.iter().any(|word| word == "peek");
+                let mut length = 0;
+                stack.recv_from(socket, number(1) as usize, peek, &mut |bytes| {
+                    length += bytes.len();
+                    bytes.len()
+                })?;
+                length.to_string()
+            }
             "write" => {
                 let bytes = Bytes::from(vec![0; number(1) as usize]);
                 let flag =

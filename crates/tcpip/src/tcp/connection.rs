@@ -354,7 +354,8 @@ impl Connection {
         self.rcv.irs = (1 << 32) + u64::from(syn.seq);
         self.rcv.queue = RecvQueue::new(self.rcv.irs + 1);
         self.rcv.wup = self.rcv.irs + 1;
-        self.snd.mss = self.snd.mss.min(u32::from(options.mss.unwrap_or(536)).max(48));
+        let offered = options.mss.map_or(unnamed_mss(self.tuple.family()), u32::from);
+        self.snd.mss = self.snd.mss.min(offered.max(48));
         self.snd.window = u32::from(syn.window);
         self.snd.max_window = self.snd.window;
         self.snd.wl1 = self.rcv.irs;
@@ -532,6 +533,14 @@ impl Connection {
     /// Bytes written and never sent (SIOCOUTQNSD).
     pub fn not_sent(&self) -> usize {
         self.snd.queue.tail().saturating_sub(self.snd.nxt.max(self.snd.iss + 1)) as usize
+    }
+}
+
+/// The MSS of a peer that names none: of the smallest MTU that a network may have (RFC 9293 section 3.7.1).
+fn unnamed_mss(family: Family) -> u32 {
+    match family {
+        Family::V4 => 576 - 40,
+        Family::V6 => 1280 - 60,
     }
 }
 

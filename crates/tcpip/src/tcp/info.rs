@@ -200,7 +200,6 @@ impl Connection {
     pub fn info(&self, now: SimTime) -> TcpInfo {
         let counters = &self.counters;
         let flag = |on: bool, bit: u8| if on { bit } else { 0 };
-        let header = if self.timestamps_enabled { 12 } else { 0 };
         let spent = self.chronograph.spent_at(now);
         TcpInfo {
             state: self.state.into(),
@@ -219,7 +218,7 @@ impl Connection {
             rcv_wscale: self.rcv.scale,
             rto: self.rtt.rto(),
             ato: self.acks.delay,
-            snd_mss: self.snd.mss - header,
+            snd_mss: self.payload_mss(),
             rcv_mss: self.rcv.mss,
             unacked: self.board.packets_out(),
             sacked: self.board.arrived_early(),

@@ -196,9 +196,10 @@ impl Connection {
         self.establish(now);
         // What a request for a connection did is not the connection's (tcp_create_openreq_child).
         self.counters.segments_out = 0;
-        // The window of the final acknowledgement is scaled, that of the SYN was not.
+        // The window of the final acknowledgement is scaled, that of the SYN was not, and belongs to the request where there was one.
         self.snd.window = u32::from(header.window) << self.snd.scale;
-        self.snd.max_window = self.snd.max_window.max(self.snd.window);
+        let before = if self.parent.is_some() { 0 } else { self.snd.max_window };
+        self.snd.max_window = before.max(self.snd.window);
         if shut {
             self.state = State::FinWait1;
         }

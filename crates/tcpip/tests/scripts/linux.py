@@ -18,7 +18,7 @@ import time
 LATE_MS = 3
 TRIES = 6
 AT_ONCE = 24
-LOCAL = '192.168.0.1'
+LOCAL, LOCAL6 = '192.168.0.1', 'fd00::1'
 FIN, SYN, RST, PSH, ACK, URG = 1, 2, 4, 8, 16, 32
 LETTERS = [('S', SYN), ('F', FIN), ('R', RST), ('P', PSH), ('U', URG), ('.', ACK)]
 # Merging: what one write or acknowledgement causes leaves together.
@@ -57,7 +57,10 @@ class Case:
         self.name, self.role = words[1], words[2]
         self.options = [word.split('=') for word in words[3:] if '=' in word and not word.startswith('tcp_')]
         self.shows_windows = 'windows' in words
-        self.remote = f'10.{9 + number // 250}.0.{1 + number % 250}'
+        self.connected = 'connected' in words
+        self.family = socket.AF_INET6 if 'ipv6' in words else socket.AF_INET
+        self.local = LOCAL6 if 'ipv6' in words else LOCAL
+        self.remote = f'fd09::{1 + number:x}' if 'ipv6' in words else f'10.{9 + number // 250}.0.{1 + number % 250}'
         self.port = 2000 + number
         self.actions = []
         for line in lines[1:]:
@@ -66,7 +69,7 @@ class Case:
         self.reset()
 
     def reset(self):
-        self.listener = self.sock = None
+        self.listener = self.sock = self.last = None
         self.local_port = self.port
         self.isn = None
         self.ts = 0
@@ -76,19 +79,25 @@ class Case:
         self.late = 0.0
 
     def open(self):
-        sock = socket.socket()
+        sock = socket.socket(self.family, socket.SOCK_DGRAM if self.role == 'udp' else socket.SOCK_STREAM)
         sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, 13, b'cubic')
+        if self.role != 'udp':
+            sock.setsockopt(socket.IPPROTO_TCP, 13, b'cubic')
         for name, value in self.options:
             sock.setsockopt(*OPTIONS[name], int(value))
         if self.role == 'server':
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.bind((LOCAL, self.port))
+            sock.bind((self.local, self.port))
             sock.listen(5)
             self.listener = sock
+        elif self.role == 'udp':
+            self.sock = sock
+            sock.bind((self.local, self.port))
+            if self.connected:
+                sock.connect((self.remote, self.port))
         else:
             self.sock = sock
-            sock.bind((LOCAL, 0))
+            sock.bind((self.local, 0))
             self.local_port = sock.getsockname()[1]
             try:
                 sock.connect((self.remote, self.port))
@@ -123,6 +132,8 @@ class Case:
         name = words[0]
         if name == 'write':
             flags = {'more': 0x8000, 'eor': 0x80}
+            if self.role == 'udp' and not self.connected:
+                return self.sock.sendto(bytes(int(words[1])), (self.remote, self.port))
             return self.sock.send(bytes(int(words[1])), socket.MSG_NOSIGNAL | sum(flags[word] for word in words[2:]))
         if name == 'read':
             return len(self.sock.recv(int(words[1]), socket.MSG_PEEK if 'peek' in words else 0))
@@ -166,7 +177,9 @@ class Case:
         raise ValueError(f'{self.name}: {words}')
 
     def packet(self, words):
-        """The bytes of `in FLAGS SEQ:END [ack N] [win N] [<options>]`."""
+        """The bytes of `in FLAGS SEQ:END [ack N] [win N] [<options>]`, `in LENGTH` or `in unreachable`."""
+        if self.role == 'udp':
+            return self.datagram(words[1])
         flags = sum(bit for letter, bit in LETTERS if letter in words[1])
         first, end = (int(part) for part in words[2].split(':'))
         length = end - first
@@ -185,9 +198,26 @@ class Case:
         urgent = length if flags & URG else 0
         head = struct.pack('!HHIIBBHHH', self.port, self.local_port, first & 0xffffffff, ack, offset << 4, flags, window, 0, urgent)
         body = head + options + bytes(length)
-        pseudo = socket.inet_aton(self.remote) + socket.inet_aton(LOCAL) + struct.pack('!BBH', 0, 6, len(body))
-        body = body[:16] + struct.pack('!H', checksum(pseudo + body)) + body[18:]
-        ip = struct.pack('!BBHHHBBH4s4s', 0x45, 0, 20 + len(body), 0, 0x4000, 64, 6, 0, socket.inet_aton(self.remote), socket.inet_aton(LOCAL))
+        return self.with_ip(6, body, 16)
+
+    def datagram(self, what):
+        if what != 'unreachable':
+            length = int(what)
+            return self.with_ip(17, struct.pack('!HHHH', self.port, self.port, 8 + length, 0) + bytes(length), 6)
+        if self.family == socket.AF_INET6:
+            return self.with_ip(58, struct.pack('!BBHI', 1, 4, 0, 0) + self.last, 2)
+        body = struct.pack('!BBHI', 3, 3, 0, 0) + self.last
+        return self.with_ip(1, body[:2] + struct.pack('!H', checksum(body)) + body[4:], None)
+
+    def with_ip(self, protocol, body, place):
+        """A packet from the peer; a checksum that covers the addresses goes to `place` in its body."""
+        addresses = socket.inet_pton(self.family, self.remote) + socket.inet_pton(self.family, self.local)
+        if place is not None:
+            total = checksum(addresses + struct.pack('!II', len(body), protocol) + body)
+            body = body[:place] + struct.pack('!H', total) + body[place + 2:]
+        if self.family == socket.AF_INET6:
+            return struct.pack('!IHBB', 6 << 28, len(body), protocol, 64) + addresses + body
+        ip = struct.pack('!BBHHHBBH', 0x45, 0, 20 + len(body), 0, 0x4000, 64, protocol, 0) + addresses
         return ip[:10] + struct.pack('!H', checksum(ip)) + ip[12:] + body
 
     def tcp_options(self, words):
@@ -213,8 +243,14 @@ class Case:
         """Notes a packet that Linux sent, unless the case is over."""
         if at > self.actions[-1][0] + TOGETHER_MS:
             return
-        header = (data[0] & 15) * 4
-        tcp = data[header:]
+        tcp = data[40 if data[0] >> 4 == 6 else (data[0] & 15) * 4:]
+        if self.role == 'udp':
+            if data[6 if data[0] >> 4 == 6 else 9] == 17:
+                self.last = data
+                self.packets.append((at, 'D', 0, len(tcp) - 8, ''))
+            else:
+                self.packets.append((at, 'I', 0, 0, ''))
+            return
         seq, ack, offset, flags, window = struct.unpack('!IIBBH', tcp[4:16])
         offset = (offset >> 4) * 4
         length = len(tcp) - offset
@@ -276,7 +312,8 @@ def device():
     tun = os.open('/dev/net/tun', os.O_RDWR)
     # TUNSETIFF, IFF_TUN | IFF_NO_PI.
     fcntl.ioctl(tun, 0x400454ca, struct.pack('16sH22x', b'tun0', 0x1001))
-    for command in (f'address add {LOCAL}/24 dev tun0', 'link set lo up', 'link set tun0 up', 'route add 10.0.0.0/8 dev tun0'):
+    for command in (f'address add {LOCAL}/24 dev tun0', 'link set lo up', 'link set tun0 up', 'route add 10.0.0.0/8 dev tun0',
+                    f'address add {LOCAL6}/64 dev tun0 nodad', 'route add fd09::/16 dev tun0'):
         subprocess.run(['ip', *command.split()], check=True)
     return tun
 
@@ -292,14 +329,15 @@ def play(tun, cases):
         heapq.heappush(agenda, (case.start, index, -1, None))
         for place, (at, words) in enumerate(case.actions):
             heapq.heappush(agenda, (case.start + at / 1000, index, place, words))
-    by_remote = {socket.inet_aton(case.remote): case for case in cases}
+    by_remote = {socket.inet_pton(case.family, case.remote): case for case in cases}
     while agenda:
         # The last moments are spent looking: a sleeper is woken late.
         wait = agenda[0][0] - time.monotonic()
         if select.select([tun], [], [], max(wait - 0.0005, 0))[0]:
             data = os.read(tun, 65536)
-            case = by_remote.get(data[16:20])
-            if data[0] >> 4 == 4 and data[9] == 6 and case:
+            is_six = data[0] >> 4 == 6
+            case = by_remote.get(data[24:40] if is_six else data[16:20])
+            if case and data[6 if is_six else 9] in ((1, 17, 58) if case.role == 'udp' else (6,)):
                 case.seen((time.monotonic() - case.start) * 1000, data)
             continue
         now = time.monotonic()
