@@ -62,7 +62,6 @@ pub const MAP_LEGACY: u32 = MAP_SHARED
     | MAP_NONBLOCK
     | MAP_STACK
     | MAP_HUGETLB
-    | MAP_FIXED_NOREPLACE
     | 0x80
     | 0x3f << MAP_HUGE_SHIFT;
 /// Above it stands the size of huge pages.

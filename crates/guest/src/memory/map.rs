@@ -210,7 +210,7 @@ impl AddressSpace {
                 VmaKind::File { name: self.names.number(name), offset }
             }
         };
-        self.vmas.insert(Vma { start, end, prot, shared, sealed: false, grows, object, kind });
+        self.vmas.insert(Vma { start, end, prot, shared, sealed: false, wiped: false, grows, object, kind });
         Ok(())
     }
 
@@ -365,6 +365,7 @@ impl AddressSpace {
             prot,
             shared: false,
             sealed: false,
+            wiped: false,
             grows: false,
             object: 0,
             kind: VmaKind::Image(name),
@@ -442,7 +443,17 @@ impl AddressSpace {
     fn set_vmas(&mut self, start: u64, end: u64, prot: u8, kind: Option<VmaKind>) {
         let kind = kind.or_else(|| self.vmas.find(start).map(|(_, vma)| vma.kind)).unwrap_or(VmaKind::Anonymous);
         self.vmas.remove(start, end);
-        self.vmas.insert(Vma { start, end, prot, shared: false, sealed: false, grows: false, object: 0, kind });
+        self.vmas.insert(Vma {
+            start,
+            end,
+            prot,
+            shared: false,
+            sealed: false,
+            wiped: false,
+            grows: false,
+            object: 0,
+            kind,
+        });
     }
 
     /// Whether the store holds only zeroes for a range of the pack: a gap between its parts.
@@ -558,6 +569,7 @@ impl AddressSpace {
                 prot: PROT_READ | PROT_WRITE,
                 shared: false,
                 sealed: false,
+                wiped: false,
                 grows: false,
                 object: 0,
                 kind: VmaKind::Heap,
@@ -661,6 +673,11 @@ impl AddressSpace {
         }
         self.vmas.seal(address, address + bytes);
         Ok(())
+    }
+
+    /// `madvise(MADV_WIPEONFORK)` and `MADV_KEEPONFORK`: whether children find zeroes in what is mapped in a range.
+    pub fn wipe_on_fork(&mut self, address: u64, bytes: u64, wiped: bool) {
+        self.vmas.wipe_on_fork(address, address + bytes, wiped);
     }
 
     pub(super) fn demand_unsealed(&self, start: u64, end: u64) -> Result<(), MapError> {

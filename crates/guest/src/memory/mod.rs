@@ -111,6 +111,8 @@ pub struct AddressSpace {
     fixed: Option<(u64, u64)>,
     /// Whether others use some of the same addresses.
     takes_turns: bool,
+    /// A child that has not run yet, and some of whose memory is to be wiped when it does.
+    wipes: bool,
     vmas: VmaList,
     real: RealMaps,
     names: Names,
@@ -163,6 +165,7 @@ impl AddressSpace {
             blocks: vec![Block { start, bytes, shared: None }],
             fixed: None,
             takes_turns: false,
+            wipes: false,
             vmas: VmaList::default(),
             real: RealMaps::default(),
             names: Names::default(),
@@ -193,6 +196,7 @@ impl AddressSpace {
             prot: PROT_READ | PROT_WRITE,
             shared: false,
             sealed: false,
+            wiped: false,
             grows: false,
             object: 0,
             kind: VmaKind::Stack,
@@ -234,6 +238,7 @@ impl AddressSpace {
             blocks: self.blocks.clone(),
             fixed: self.fixed,
             takes_turns: true,
+            wipes: self.vmas.iter().any(|vma| vma.wiped),
             vmas: self.vmas.clone(),
             real: self.real.clone(),
             names: self.names.clone(),
@@ -298,6 +303,11 @@ impl AddressSpace {
             turns::enter_fixed(self.id, worker.number());
             worker.holds_fixed = true;
             self.show_fixed();
+        }
+        if std::mem::take(&mut self.wipes) {
+            for vma in self.vmas.iter().filter(|vma| vma.wiped) {
+                real::discard(vma.start, vma.end - vma.start);
+            }
         }
     }
 

@@ -39,23 +39,43 @@ impl AddressSpace {
         if !old.is_multiple_of(PAGE) || new_bytes == 0 || (to.is_some() && !may_move) {
             return Err(MapError::Invalid);
         }
+        // What the new place must be is looked at before the old one (`check_mremap_params`).
+        if let Some(to) = to {
+            let end = to.checked_add(new_bytes).ok_or(MapError::Invalid)?;
+            let overlaps = old.checked_add(old_bytes).is_none_or(|old_end| to < old_end && old < end);
+            if !to.is_multiple_of(PAGE) || overlaps {
+                return Err(MapError::Invalid);
+            }
+        }
+        if keep && (!may_move || old_bytes != new_bytes) {
+            return Err(MapError::Invalid);
+        }
         let vma = *self.vmas.find(old).ok_or(MapError::Fault)?.1;
         if old_bytes == 0 && !(vma.shared && may_move) {
             return Err(MapError::Invalid);
         }
-        if keep && (!may_move || old_bytes != new_bytes || vma.shared || vma.kind != VmaKind::Anonymous) {
+        if keep && (vma.shared || vma.kind != VmaKind::Anonymous) {
             return Err(MapError::Invalid);
         }
         // What only shrinks may reach beyond its mapping, into others or nothing.
         let shrinks = to.is_none() && !keep && old_bytes != 0 && new_bytes <= old_bytes;
+        let old_bytes = match to {
+            // What is not moved goes first, whatever it is part of (`mremap_to`).
+            Some(_) if new_bytes < old_bytes => {
+                self.demand_unsealed(old, old + old_bytes)?;
+                self.munmap(old + new_bytes, old_bytes - new_bytes)?;
+                new_bytes
+            }
+            _ => old_bytes,
+        };
         if old_bytes > vma.end - old && !shrinks {
             return Err(MapError::Fault);
         }
         if old.checked_add(old_bytes).is_none() {
             return Err(MapError::Invalid);
         }
-        if old.checked_add(new_bytes).is_none() || to.is_some_and(|to| to.checked_add(new_bytes).is_none()) {
-            return Err(if to.is_some() { MapError::Invalid } else { MapError::NoMemory });
+        if to.is_none() && old.checked_add(new_bytes).is_none() {
+            return Err(MapError::NoMemory);
         }
         self.demand_unsealed(old, old + old_bytes.max(PAGE))?;
         if shrinks {
@@ -69,9 +89,6 @@ impl AddressSpace {
         }
         if !may_move {
             return Err(MapError::NoMemory);
-        }
-        if to.is_some_and(|to| to < old + old_bytes && old < to + new_bytes) {
-            return Err(MapError::Invalid);
         }
         let request = MoveRequest { old_bytes, new_bytes, ..*request };
         let shows_file = |map: &RealMap| matches!(map.kind, RealKind::File { .. });
@@ -87,7 +104,6 @@ impl AddressSpace {
     fn move_file(&mut self, region: &mut HostRegion, vma: &Vma, request: &MoveRequest) -> Result<u64, MapError> {
         let &MoveRequest { old, old_bytes, new_bytes, to, .. } = request;
         let new = match to {
-            Some(to) if !to.is_multiple_of(PAGE) => return Err(MapError::Invalid),
             Some(to) if !to.checked_add(new_bytes).is_some_and(|end| self.owns(to, end)) => {
                 return Err(MapError::NoMemory);
             }
@@ -146,6 +162,10 @@ impl AddressSpace {
         self.copy_contents(old, new, old_bytes.min(new_bytes), vma.kind);
         if keep {
             real::discard(old, old_bytes);
+            if vma.prot & PROT_READ == 0 {
+                // It was opened to be copied.
+                self.apply(old, old + old_bytes, PLAIN, vma.prot)?;
+            }
         } else {
             self.munmap(old, old_bytes)?;
         }

@@ -31,6 +31,8 @@ pub struct Vma {
     pub shared: bool,
     /// By mseal(2): neither its place nor its rights change any more.
     pub(crate) sealed: bool,
+    /// By MADV_WIPEONFORK: children find zeroes.
+    pub(crate) wiped: bool,
     /// By MAP_GROWSDOWN: it grows where it is touched below its start.
     pub(crate) grows: bool,
     pub(crate) object: u32,
@@ -59,6 +61,7 @@ impl Vma {
             && self.prot == next.prot
             && self.shared == next.shared
             && self.sealed == next.sealed
+            && self.wiped == next.wiped
             && self.grows == next.grows
             && self.object == next.object
             && same_kind
@@ -182,6 +185,15 @@ impl VmaList {
         }
     }
 
+    /// Says whether children find zeroes in `[start, end)`.
+    pub(crate) fn wipe_on_fork(&mut self, start: u64, end: u64, wiped: bool) {
+        let parts: Vec<Vma> = self.parts(start, end).collect();
+        for part in parts.into_iter().filter(|part| part.wiped != wiped) {
+            self.remove(part.start, part.end);
+            self.insert(Vma { wiped, ..part });
+        }
+    }
+
     /// The lowest free range of `bytes` in `[from, to)`, and the lowest free address seen on the way.
     pub(crate) fn first_fit(&self, from: u64, to: u64, bytes: u64) -> (Option<u64>, u64) {
         let mut at = from;
@@ -231,7 +243,17 @@ mod tests {
     use super::*;
 
     fn anonymous(start: u64, end: u64, prot: u8) -> Vma {
-        Vma { start, end, prot, shared: false, sealed: false, grows: false, object: 0, kind: VmaKind::Anonymous }
+        Vma {
+            start,
+            end,
+            prot,
+            shared: false,
+            sealed: false,
+            wiped: false,
+            grows: false,
+            object: 0,
+            kind: VmaKind::Anonymous,
+        }
     }
 
     fn shape(list: &VmaList) -> Vec<(u64, u64, u8)> {
