@@ -135,6 +135,14 @@ impl PortTable {
         Hold::Shared { port, reuse }
     }
 
+    /// Notes that a bound socket listens no more.
+    pub fn unlisten(&mut self, index: u32, port: u16) {
+        let bindings = self.ports.get_mut(&port).map(|used| &mut used.bindings);
+        if let Some(own) = bindings.and_then(|all| all.iter_mut().find(|binding| binding.index == index)) {
+            own.listening = false;
+        }
+    }
+
     /// Notes that a bound socket listens; fails when another listener is in the way (inet_csk_get_port in listen).
     pub fn listen(&mut self, index: u32, port: u16) -> bool {
         let Some(used) = self.ports.get_mut(&port) else { return false };

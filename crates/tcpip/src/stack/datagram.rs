@@ -51,7 +51,7 @@ impl Stack {
     }
 
     /// Takes a port, if the socket has none yet: before anything else that connect(2) and sendto(2) do (inet_autobind).
-    pub(super) fn bind_for_sending(&mut self, id: SocketId) -> Result<(), SocketError> {
+    pub fn bind_for_sending(&mut self, id: SocketId) -> Result<(), SocketError> {
         let socket = self.udp(id)?;
         if socket.hold == Hold::None && !matches!(socket.carries, Carries::Raw(_)) {
             let any = Endpoint::any(socket.settings.family).to_socket_addr(socket.settings.family);
@@ -63,34 +63,13 @@ impl Stack {
     /// sendto(2): one datagram, to `to` or to the peer. Errors: `DestinationRequired`, `MessageTooLong` above 65,507 bytes (IPv6:
     /// 65,527), routing errors; then a pending one (e.g. `ConnectionRefused`), `BrokenPipe`, `WouldBlock` when the send buffer is full.
     pub fn send_to(&mut self, id: SocketId, bytes: Bytes, to: Option<SocketAddr>) -> Result<usize, SocketError> {
-        self.bind_for_sending(id)?;
-        let peer = self.udp(id)?.peer;
-        let remote = match to {
-            Some(addr) => self.destination(id, addr)?,
-            None => peer.ok_or(SocketError::DestinationRequired)?,
-        };
+        let remote = self.receiver(id, to)?;
         let carries = self.udp(id)?.carries;
-        if remote.port == 0 && carries == Carries::Udp {
-            return Err(SocketError::InvalidArgument);
-        }
         if bytes.len() > max_payload(Family::of(remote.addr)) {
             return Err(SocketError::MessageTooLong);
         }
-        self.check_broadcast(id, remote.addr)?;
-        let bound = self.udp(id)?.local.addr;
-        let (interface, source) = self.route_from(bound, remote.addr)?;
+        let (interface, source) = self.way_to(id, remote)?;
         let socket = self.udp(id)?;
-        // As `sock_alloc_send_pskb`.
-        if let Some(error) = socket.error.take() {
-            return Err(error);
-        }
-        if socket.write_shut {
-            return Err(SocketError::BrokenPipe);
-        }
-        if interface == Interface::Ethernet && !socket.has_room() {
-            socket.no_space = true;
-            return Err(SocketError::WouldBlock);
-        }
         let ip = socket.settings.header(source, remote.addr);
         let len = bytes.len();
         let packet = match carries {
@@ -105,6 +84,47 @@ impl Stack {
         self.count_datagram(&packet);
         self.push_datagram(id, interface, packet);
         Ok(len)
+    }
+
+    /// What `send_to` looks at before the bytes are there: its errors but `MessageTooLong`.
+    pub fn check_sending(&mut self, id: SocketId, to: Option<SocketAddr>) -> Result<(), SocketError> {
+        let remote = self.receiver(id, to)?;
+        self.way_to(id, remote).map(|_| ())
+    }
+
+    /// Who a datagram is for. Port 0 is refused where the call names it, not where connect(2) did.
+    fn receiver(&mut self, id: SocketId, to: Option<SocketAddr>) -> Result<Endpoint, SocketError> {
+        self.bind_for_sending(id)?;
+        let socket = self.udp(id)?;
+        let (peer, carries, is_new) = (socket.peer, socket.carries, socket.settings.family == Family::V6);
+        match to {
+            Some(addr) if addr.port() == 0 && carries == Carries::Udp => Err(SocketError::InvalidArgument),
+            Some(addr) => self.destination(id, addr),
+            // By way of IPv4 a socket of IPv6 names its peer with every datagram (`udpv6_sendmsg`).
+            None if peer.is_some_and(|peer| is_new && peer.port == 0 && peer.addr.is_ipv4()) => {
+                Err(SocketError::InvalidArgument)
+            }
+            None => peer.ok_or(SocketError::DestinationRequired),
+        }
+    }
+
+    /// Interface and source address of a datagram that may be sent now (`sock_alloc_send_pskb`).
+    fn way_to(&mut self, id: SocketId, remote: Endpoint) -> Result<(Interface, IpAddr), SocketError> {
+        self.check_broadcast(id, remote.addr)?;
+        let bound = self.udp(id)?.local.addr;
+        let (interface, source) = self.route_from(bound, remote.addr)?;
+        let socket = self.udp(id)?;
+        if let Some(error) = socket.error.take() {
+            return Err(error);
+        }
+        if socket.write_shut {
+            return Err(SocketError::BrokenPipe);
+        }
+        if interface == Interface::Ethernet && !socket.has_room() {
+            socket.no_space = true;
+            return Err(SocketError::WouldBlock);
+        }
+        Ok((interface, source))
     }
 
     /// `PermissionDenied` for a broadcast by a socket that was not set to send any (SO_BROADCAST).

@@ -57,7 +57,8 @@ impl Stack {
         let tuple = conn.tuple;
         let settings = conn.settings.clone();
         let asked = Endpoint::any(settings.family);
-        let socket = TcpSocket { settings, local, asked, hold, role: Role::Connection(Box::new(conn)), error: None };
+        let role = Role::Connection(Box::new(conn));
+        let socket = TcpSocket { settings, local, asked, hold, role, error: None, read_shut: false };
         let id = self.insert(Kind::Tcp(Box::new(socket)));
         self.connections.insert(tuple, id.index);
         id.index
@@ -222,5 +223,6 @@ impl Stack {
                 self.listeners.remove(&port);
             }
         }
+        self.tcp_ports.unlisten(index, port);
     }
 }

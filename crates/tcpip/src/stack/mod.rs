@@ -118,6 +118,8 @@ struct TcpSocket {
     role: Role,
     /// What a connection that connect(2) dissolved leaves behind for the next call.
     error: Option<SocketError>,
+    /// Reading was shut while there was no connection: an error for who did it, but reads find the end from then on.
+    read_shut: bool,
 }
 
 enum Role {
@@ -349,7 +351,11 @@ impl Stack {
         }
         match (local, dst) {
             (IpAddr::V4(_), IpAddr::V6(_)) => return Err(SocketError::AddressFamilyNotSupported),
-            (IpAddr::V6(_), IpAddr::V4(_)) => return Err(SocketError::NetworkUnreachable),
+            // Who is at an address of IPv6 alone speaks IPv4 as this one (LOOPBACK4_IPV6), which cannot leave the host.
+            (IpAddr::V6(_), IpAddr::V4(_)) if interface == Interface::Loopback => {
+                return Ok((interface, IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 6))));
+            }
+            (IpAddr::V6(_), IpAddr::V4(_)) => return Err(SocketError::InvalidArgument),
             _ => {}
         }
         if local.is_loopback() && interface == Interface::Ethernet {

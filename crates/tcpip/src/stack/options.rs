@@ -9,6 +9,9 @@ use crate::tcp::connection::Connection;
 use crate::tcp::window::CLAMP_MIN;
 use base::{SimDuration, SimTime};
 
+/// The longest that TCP_LINGER2 keeps an orphan (TCP_FIN_TIMEOUT_MAX), in seconds.
+const FIN_TIMEOUT_MAX: u32 = 120;
+
 /// SOCK_MIN_SNDBUF and SOCK_MIN_RCVBUF.
 const MIN_SEND_BUFFER: u32 = 4608;
 const MIN_RECV_BUFFER: u32 = 2304;
@@ -238,7 +241,7 @@ fn store(s: &mut Settings, option: SocketOption, most: (u32, u32)) -> Result<(),
             s.max_segment = mss;
         }
         SocketOption::NotSentLowWater(bytes) => s.not_sent_low_water = bytes,
-        SocketOption::Linger2(timeout) => s.linger2 = whole_seconds(timeout).min(60),
+        SocketOption::Linger2(timeout) => s.linger2 = whole_seconds(timeout).min(FIN_TIMEOUT_MAX),
         SocketOption::WindowClamp(bytes) => s.window_clamp = if bytes > 0 { bytes.max(CLAMP_MIN) } else { 0 },
         SocketOption::MaxPacingRate(rate) => s.max_pacing_rate = rate,
         SocketOption::Congestion(kind) => s.congestion = kind,

@@ -78,6 +78,7 @@ impl Stack {
             asked: tuple.local,
             hold: Hold::None,
             error: None,
+            read_shut: false,
             role: Role::Listener(Listener::new(backlog)),
         };
         let id = self.insert(Kind::Tcp(Box::new(socket)));

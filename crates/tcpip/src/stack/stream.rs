@@ -19,7 +19,8 @@ impl Stack {
     pub fn tcp_socket(&mut self, family: Family) -> SocketId {
         let settings = self.tcp_settings(family);
         let any = Endpoint::any(family);
-        let socket = TcpSocket { settings, local: any, asked: any, hold: Hold::None, role: Role::Idle, error: None };
+        let (hold, role) = (Hold::None, Role::Idle);
+        let socket = TcpSocket { settings, local: any, asked: any, hold, role, error: None, read_shut: false };
         self.insert(Kind::Tcp(Box::new(socket)))
     }
 
@@ -27,6 +28,7 @@ impl Stack {
     /// bound already or for an IPv4 address and IPV6_V6ONLY.
     pub fn bind(&mut self, id: SocketId, addr: SocketAddr) -> Result<(), SocketError> {
         let endpoint = Endpoint::from(addr);
+        self.give_up_chosen_port(id);
         let settings = self.settings_mut(id)?;
         if settings.family == Family::V6 && self.hold_of(id.index) != Hold::None {
             // inet6_bind looks at this before it looks at the address.
@@ -81,6 +83,22 @@ impl Stack {
             self.settings_mut(id)?.v6_only = true;
         }
         Ok(())
+    }
+
+    /// A connection that has ended keeps no port that it did not ask for, and leaves a socket that can be bound (`tcp_set_state`).
+    fn give_up_chosen_port(&mut self, id: SocketId) {
+        let Ok(socket) = self.tcp(id) else { return };
+        let Role::Connection(conn) = &mut socket.role else { return };
+        if conn.state != State::Closed || matches!(socket.hold, Hold::Bound(_)) {
+            return;
+        }
+        let (error, ended) = (conn.error.take(), conn.read_closed());
+        socket.error = socket.error.take().or(error);
+        socket.read_shut |= ended;
+        let hold = std::mem::replace(&mut socket.hold, Hold::None);
+        // getsockname(2) goes on to tell the port.
+        (socket.role, socket.local.addr) = (Role::Idle, socket.asked.addr);
+        self.tcp_ports.release(hold, id.index);
     }
 
     /// listen(2); on a listener it changes the backlog. An unbound socket gets an ephemeral port.
@@ -138,11 +156,25 @@ impl Stack {
     /// An address that a program gave as a destination. The unspecified one means this host, as on Linux.
     pub(super) fn destination(&mut self, id: SocketId, addr: SocketAddr) -> Result<Endpoint, SocketError> {
         let mut remote = Endpoint::from(addr);
+        if remote.addr.is_ipv6() && remote.addr.is_unspecified() && self.speaks_old(id) {
+            // Whoever has an address of IPv4 means this host in those words.
+            remote.addr = Family::V4.localhost();
+        }
         self.settings_mut(id)?.admits(remote.addr)?;
         if remote.addr.is_unspecified() {
             remote.addr = Family::of(remote.addr).localhost();
         }
         Ok(remote)
+    }
+
+    /// Whether a socket of IPv6 is at an address of IPv4.
+    fn speaks_old(&mut self, id: SocketId) -> bool {
+        let local = match self.slot_mut(id).map(|slot| &slot.kind) {
+            Some(Kind::Tcp(socket)) if socket.settings.family == Family::V6 => socket.local.addr,
+            Some(Kind::Udp(socket)) if socket.settings.family == Family::V6 => socket.local.addr,
+            _ => return false,
+        };
+        local.is_ipv4()
     }
 
     fn connect_tcp(&mut self, now: SimTime, id: SocketId, remote: Endpoint) -> Result<Connected, SocketError> {
@@ -249,12 +281,13 @@ impl Stack {
         }
         self.retire(id.index);
         let socket = self.tcp(id)?;
+        socket.read_shut = false;
         socket.role = Role::Idle;
         socket.error = error;
         socket.local.addr = socket.asked.addr;
-        if socket.asked.port == 0 && !matches!(socket.hold, Hold::Shared { .. }) {
+        if socket.asked.port == 0 {
+            // getsockname(2) goes on to tell it.
             let hold = std::mem::replace(&mut socket.hold, Hold::None);
-            socket.local.port = 0;
             self.tcp_ports.release(hold, id.index);
         }
         if error.is_some() {
@@ -365,7 +398,11 @@ impl Stack {
         let socket = self.tcp(id)?;
         let conn = match &mut socket.role {
             Role::Connection(conn) => conn,
-            Role::Idle => return Err(socket.error.take().unwrap_or(SocketError::NotConnected)),
+            Role::Idle => match socket.error.take() {
+                Some(error) => return Err(error),
+                None if socket.read_shut => return Ok(0),
+                None => return Err(SocketError::NotConnected),
+            },
             Role::Listener(_) => return Err(SocketError::NotConnected),
         };
         if conn.rcv.queue.ready_bytes() == 0 {
@@ -374,7 +411,8 @@ impl Stack {
                 return Err(error);
             }
             if matches!(conn.state, State::SynSent | State::SynReceived) || !conn.read_closed() {
-                return Err(SocketError::WouldBlock);
+                // Who shut reading before there was a connection does so for all that follow.
+                return if socket.read_shut { Ok(0) } else { Err(SocketError::WouldBlock) };
             }
             conn.rcv.fin_read |= conn.rcv.fin_received && !peek;
             return Ok(0);
@@ -437,7 +475,10 @@ impl Stack {
                 if connected { Ok(()) } else { Err(SocketError::NotConnected) }
             }
             Kind::Tcp(socket) => match &mut socket.role {
-                Role::Idle => Err(SocketError::NotConnected),
+                Role::Idle => {
+                    socket.read_shut |= how.reads();
+                    Err(SocketError::NotConnected)
+                }
                 Role::Listener(_) if how.reads() => {
                     self.disconnect(now, id)?;
                     self.post(id.index, Readiness::HANGUP | Readiness::READABLE);
@@ -460,10 +501,17 @@ impl Stack {
             Some(Kind::Udp(socket)) => socket.readiness(),
             Some(Kind::Tcp(socket)) => match &mut socket.role {
                 // A socket that was never connected counts as hung up (tcp_poll).
-                Role::Idle if socket.error.is_some() => Readiness::ERROR | Readiness::HANGUP | Readiness::WRITABLE,
-                Role::Idle => Readiness::HANGUP | Readiness::WRITABLE,
+                Role::Idle => {
+                    let ready = Readiness::HANGUP | Readiness::WRITABLE;
+                    let error = if socket.error.is_some() { Readiness::ERROR } else { Readiness::empty() };
+                    let end = Readiness::READABLE | Readiness::READ_HANGUP;
+                    ready | error | if socket.read_shut { end } else { Readiness::empty() }
+                }
                 Role::Listener(listener) if listener.ready.is_empty() => Readiness::empty(),
                 Role::Listener(_) => Readiness::READABLE,
+                Role::Connection(conn) if socket.read_shut => {
+                    conn.readiness() | Readiness::READABLE | Readiness::READ_HANGUP
+                }
                 Role::Connection(conn) => conn.readiness(),
             },
             _ => Readiness::empty(),
