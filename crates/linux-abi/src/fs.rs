@@ -142,6 +142,7 @@ constants! {
         LOCK_SH = 1,
         LOCK_EX = 2,
         LOCK_NB = 4,
+        LOCK_MAND = 32,
         LOCK_UN = 8,
     }
 }

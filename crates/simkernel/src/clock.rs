@@ -9,6 +9,7 @@ use crate::timers::TimerKind;
 use base::SimTime;
 use linux_abi::Signal;
 use linux_abi::signal::Siginfo;
+use std::collections::BTreeMap;
 
 /// Moves a timer that is due to its next expiry. How many expiries passed; 0 when it was not due.
 pub(crate) fn advance(expires: &mut Option<SimTime>, interval_ns: u64, now: SimTime) -> u64 {
@@ -70,9 +71,29 @@ impl Kernel {
     }
 }
 
+/// The timers of a process by their ids, which are given out in turn and not again soon (`posix_timer_add`).
+#[derive(Debug, Default)]
+pub struct PosixTimers {
+    pub by_id: BTreeMap<u32, PosixTimer>,
+    next: u32,
+}
+
+impl PosixTimers {
+    /// An id that no timer has.
+    pub fn new_id(&mut self) -> u32 {
+        loop {
+            let id = self.next;
+            self.next = (id + 1) & i32::MAX as u32;
+            if !self.by_id.contains_key(&id) {
+                return id;
+            }
+        }
+    }
+}
+
 /// A process's timer by its id.
 pub(crate) fn posix_timer(process: &mut Process, index: u32) -> Option<&mut PosixTimer> {
-    process.posix_timers.get_mut(index as usize)?.as_mut()
+    process.posix_timers.by_id.get_mut(&index)
 }
 
 #[cfg(test)]

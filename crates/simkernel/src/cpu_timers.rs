@@ -53,7 +53,7 @@ impl Process {
 
     /// Finds out anew which timer is due next: after one was set, has expired, or is gone.
     pub fn arm_cpu_timers(&mut self) {
-        let posix = self.posix_timers.iter().flatten().filter(|timer| is_cpu_clock(timer.clock as i32));
+        let posix = self.posix_timers.by_id.values().filter(|timer| is_cpu_clock(timer.clock as i32));
         let own = self.cpu_timers.itimers.iter().map(|timer| timer.expires);
         let next = posix.map(|timer| timer.expires).chain(own).flatten().min();
         self.cpu_timers.next = next.map_or(u64::MAX, SimTime::as_nanos);
@@ -83,23 +83,23 @@ impl Ctx<'_> {
                 self.signal_process(self.process.pid, Siginfo::new(signal, SI_KERNEL));
             }
         }
-        for index in 0..self.process.posix_timers.len() {
-            self.fire_posix_cpu_timer(index, now);
+        let timers = self.process.posix_timers.by_id.iter();
+        let ids: Vec<u32> = timers.filter(|(_, timer)| is_cpu_clock(timer.clock as i32)).map(|(id, _)| *id).collect();
+        for id in ids {
+            self.fire_own_timer(id, now);
         }
         self.process.arm_cpu_timers();
     }
 
-    fn fire_posix_cpu_timer(&mut self, index: usize, now: SimTime) {
-        let Some(timer) = &mut self.process.posix_timers[index] else { return };
-        if !is_cpu_clock(timer.clock as i32) {
-            return;
-        }
+    /// Fires a timer of the calling process if it is due by its clock.
+    pub(crate) fn fire_own_timer(&mut self, index: u32, now: SimTime) {
+        let Some(timer) = self.process.posix_timers.by_id.get_mut(&index) else { return };
         let expiries = advance(&mut timer.expires, timer.interval_ns, now);
         let pending = [&self.process.pending, &self.thread.signals.pending];
         if expiries == 0 {
             return;
         }
-        if pending.iter().any(|pending| pending.has_timer(index as u32)) {
+        if pending.iter().any(|pending| pending.has_timer(index)) {
             timer.missed = timer.missed.saturating_add(u32::try_from(expiries).unwrap_or(i32::MAX as u32));
             return;
         }

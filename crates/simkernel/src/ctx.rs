@@ -10,7 +10,7 @@ use crate::outcome::{Outcome, Restart};
 use crate::process::Process;
 use crate::shared::{Handlers, Key, Place};
 use crate::signal::SigSet;
-use crate::thread::Thread;
+use crate::thread::{Thread, ThreadState};
 use crate::wait::{Events, Watcher};
 use base::{SimDuration, SimTime};
 use linux_abi::fs::O_APPEND;
@@ -138,8 +138,18 @@ impl Ctx<'_> {
 
     /// Whether a signal waits that this thread does not hold back.
     pub fn signal_pending(&self) -> bool {
-        let pending = self.thread.signals.pending.set.0 | self.process.pending.set.0;
-        pending & !self.thread.signals.blocked.0 != 0
+        let shared = self.process.pending.set.0;
+        let shared = if shared == 0 { 0 } else { shared & !self.left_to_another() };
+        (self.thread.signals.pending.set.0 | shared) & !self.thread.signals.blocked.0 != 0
+    }
+
+    /// Signals of the process that another thread was woken to take, and can.
+    pub(crate) fn left_to_another(&self) -> u64 {
+        let Some(taker) = self.process.signal_taker.filter(|taker| *taker != self.thread.tid) else { return 0 };
+        let Some(thread) = self.kernel.threads.get(taker.0).filter(|thread| thread.state != ThreadState::Dead) else {
+            return 0;
+        };
+        !thread.signals.blocked.0 & self.handlers().handled().0
     }
 
     /// Sends the calling thread a signal of the kernel's own, such as SIGPIPE.

@@ -285,7 +285,7 @@ impl Ctx<'_> {
         self.thread.name = short_name(path);
         self.process.exe = resolved.path;
         self.process.exit_signal = Signal::SIGCHLD.raw();
-        self.process.posix_timers.clear();
+        self.process.posix_timers.by_id.clear();
         self.process.arm_cpu_timers();
         self.process.locked.clear();
         self.process.barriers = 0;

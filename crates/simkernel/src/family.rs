@@ -107,11 +107,11 @@ impl Kernel {
         }
         process.zombie = Some(status);
         process.pending = Default::default();
-        process.posix_timers.clear();
+        process.posix_timers.by_id.clear();
         process.real_itimer = Default::default();
         self.tasks += 1;
         self.orphan_children(&process);
-        let (pid, group) = (process.pid, process.group);
+        let (pid, group, session) = (process.pid, process.group, process.session);
         let watchers = (pid, FileId(0))..=(pid, FileId(u32::MAX));
         let watchers: Vec<FileId> = self.family.pidfds.range(watchers).map(|(_, file)| *file).collect();
         let reaped = self.report_end(&process);
@@ -126,7 +126,10 @@ impl Kernel {
             self.notify(file, Events::READABLE);
         }
         self.wake_parent(parent);
-        self.hang_up_if_orphaned(group);
+        let linked = |parent: &Process| parent.group != group && parent.session == session;
+        if self.processes.get(parent.0).is_some_and(linked) {
+            self.hang_up_if_orphaned(group);
+        }
     }
 
     /// Removes a process that ended for good.
@@ -166,6 +169,7 @@ impl Kernel {
                 continue;
             }
             let group = child.group;
+            let was_link = process.group != group && process.session == child.session;
             let asked = child.threads.iter().filter_map(|tid| self.threads.get(tid.0)?.death_signal());
             let death_signals: SmallVec<[Signal; 1]> = asked.collect();
             let tells = child.zombie.is_some() || child.job.stop_unseen || child.job.continue_unseen;
@@ -177,7 +181,9 @@ impl Kernel {
                     Siginfo::kill(signal, SI_USER, process.pid.0 as i32, process.credentials.user.real),
                 );
             }
-            self.hang_up_if_orphaned(group);
+            if was_link {
+                self.hang_up_if_orphaned(group);
+            }
         }
         self.wake_parent(heir);
     }
@@ -263,7 +269,8 @@ impl Kernel {
         })
     }
 
-    /// Stopped processes of a group that has become orphaned would wait for ever: SIGHUP and SIGCONT, _exit(2).
+    /// Stopped processes of a group that has become orphaned would wait for ever: SIGHUP and SIGCONT, _exit(2). To be called where a
+    /// process and its parent linked the group to the rest of its session, and do no more (`kill_orphaned_pgrp`).
     fn hang_up_if_orphaned(&mut self, group: Pid) {
         if self.family.stopped == 0 || !self.is_orphaned(group, None) {
             return;

@@ -54,7 +54,7 @@ impl Leases {
 impl Kernel {
     /// F_GETLEASE: what it is, or what it is to become.
     pub(crate) fn lease_of(&mut self, file: FileId) -> i32 {
-        let Some(number) = self.lock_number(file) else { return F_UNLCK };
+        let number = self.lock_number(file);
         self.leases.expire(number, self.now);
         let held = self.leases.held.get(&number).and_then(|held| held.iter().find(|lease| lease.file == file));
         held.map_or(F_UNLCK, |lease| lease.breaking.map_or(lease.kind, |(kind, _)| kind))
@@ -65,9 +65,7 @@ impl Kernel {
         if self.leases.is_empty() {
             return;
         }
-        if let Some(number) = self.lock_number(file) {
-            self.change_lease(number, file, F_UNLCK);
-        }
+        self.change_lease(self.lock_number(file), file, F_UNLCK);
     }
 
     /// Gives a file's lease another kind, and lets those look again that wait for that. Whether there was one.
@@ -95,7 +93,8 @@ impl Kernel {
             let FileKind::Regular(regular) = &file.kind else { continue };
             if regular.number == number {
                 others += usize::from(id != own);
-                writers += usize::from(file.writable());
+                // memfd_create(2) opens for writing without being counted.
+                writers += usize::from(file.writable() && !regular.is_memory());
             }
         }
         (others, writers)
@@ -109,7 +108,7 @@ impl Ctx<'_> {
         {
             return Err(Errno::EINVAL);
         }
-        let number = self.kernel.lock_number(file).ok_or(Errno::EINVAL)?;
+        let number = self.kernel.lock_number(file);
         let owner = self.kernel.regular_stat(file)?.st_uid;
         if owner != self.credentials().user.fs && !self.credentials().can(CAP_LEASE) {
             return Err(Errno::EACCES);
@@ -120,6 +119,10 @@ impl Ctx<'_> {
             return if gone { Ok(()) } else { Err(Errno::EAGAIN) };
         }
         let (others, writers) = self.kernel.openings(file, number);
+        // A memfd's own writer is none, so it can never be the only one.
+        if kind == F_WRLCK && self.kernel.is_memory(file) && self.kernel.files[file].writable() {
+            return Err(Errno::EAGAIN);
+        }
         if (kind == F_RDLCK && writers > 0) || (kind == F_WRLCK && others > 0) {
             return Err(Errno::EAGAIN);
         }

@@ -5,6 +5,7 @@ use crate::files::FileKind;
 use crate::futex::{FutexKey, FutexWaiter, Queue};
 use crate::ids::{FileId, Pid, Tid};
 use crate::kernel::Kernel;
+use crate::net::listing::ANONYMOUS_NUMBERS;
 use crate::wait::Wake;
 use base::map::FastMap;
 
@@ -50,6 +51,12 @@ impl Locks {
     /// The first lock that stands against this one.
     pub fn conflict(&self, family: Family, number: u64, wanted: &Lock) -> Option<Lock> {
         self.held.get(&(family, number))?.iter().find(|held| wanted.conflicts(held)).copied()
+    }
+
+    /// The first lock of the same owner that lies there.
+    pub fn own(&self, family: Family, number: u64, wanted: &Lock) -> Option<Lock> {
+        let held = self.held.get(&(family, number))?;
+        held.iter().find(|held| held.owner == wanted.owner && held.overlaps(wanted)).copied()
     }
 
     /// Grants a lock; the owner's own locks give way where they overlap, and those of the same kind become one where they touch.
@@ -99,12 +106,20 @@ impl Locks {
 }
 
 impl Kernel {
-    /// What locks on an open file are keyed by; None for files without an inode.
-    pub(crate) fn lock_number(&self, file: FileId) -> Option<u64> {
+    /// What locks on an open file are keyed by: its inode. Files without one of their own (eventfd(2) and its like) have one in common,
+    /// as on Linux.
+    pub(crate) fn lock_number(&self, file: FileId) -> u64 {
         match &self.files[file].kind {
-            FileKind::Regular(file) => Some(file.number),
-            FileKind::Directory(directory) => Some(crate::vfs::synthetic::number(&directory.path)),
-            _ => None,
+            FileKind::Regular(file) => file.number,
+            FileKind::Directory(directory) => crate::vfs::synthetic::number(&directory.path),
+            FileKind::Pipe(end) => ANONYMOUS_NUMBERS * 2 + u64::from(end.pipe.0),
+            FileKind::Event(_)
+            | FileKind::Timer(_)
+            | FileKind::Signals(_)
+            | FileKind::Epoll(_)
+            | FileKind::Inotify(_) => ANONYMOUS_NUMBERS - 1,
+            FileKind::Inet(_) | FileKind::Netlink(_) | FileKind::Unix(_) => ANONYMOUS_NUMBERS + u64::from(file.0),
+            _ => crate::vfs::synthetic::number(&self.describe_file(file)),
         }
     }
 
@@ -150,9 +165,8 @@ impl Kernel {
     }
 
     fn drop_locks(&mut self, family: Family, file: FileId, owner: Owner) {
-        if let Some(number) = self.lock_number(file) {
-            self.release_locks(family, number, &Lock { owner, start: 0, end: u64::MAX, exclusive: false });
-        }
+        let number = self.lock_number(file);
+        self.release_locks(family, number, &Lock { owner, start: 0, end: u64::MAX, exclusive: false });
     }
 }
 

@@ -1,5 +1,6 @@
 //! A simulated process: what its threads share. It stays in its table after its end until its parent has asked for it.
 
+use crate::clock::PosixTimers;
 use crate::cpu_timers::CpuTimers;
 use crate::credentials::Credentials;
 use crate::debug::Debugged;
@@ -110,7 +111,9 @@ pub struct Process {
     pub started: SimTime,
     pub real_itimer: RealItimer,
     pub cpu_timers: CpuTimers,
-    pub posix_timers: Vec<Option<PosixTimer>>,
+    pub posix_timers: PosixTimers,
+    /// The thread that was woken to take the signals of the process; the others leave them to it (`complete_signal`).
+    pub signal_taker: Option<Tid>,
     /// System calls that it made.
     pub calls: u64,
     /// The number of the call in whose place SIGKILL ends it; u64::MAX for none.
@@ -127,8 +130,6 @@ pub struct Process {
     pub dumped: bool,
     /// What `mlock` locked of its memory.
     pub locked: LockedRanges,
-    /// What `setpriority` set.
-    pub nice: i32,
     /// What `ioprio_set` set.
     pub io_priority: u16,
     pub dumpable: bool,
@@ -196,7 +197,8 @@ impl Process {
             real_itimer: RealItimer::default(),
             cpu_timers: CpuTimers::default(),
             locked: LockedRanges::default(),
-            posix_timers: Vec::new(),
+            posix_timers: PosixTimers::default(),
+            signal_taker: None,
             calls: 0,
             last_call: u64::MAX,
             children_cpu_us: 0,
@@ -204,7 +206,6 @@ impl Process {
             trace: None,
             ending: None,
             dumped: false,
-            nice: 0,
             io_priority: 0,
             dumpable: true,
             credentials: Arc::default(),
@@ -231,7 +232,6 @@ impl Process {
             terminal: self.terminal,
             limits: self.limits,
             exe: self.exe.clone(),
-            nice: self.nice,
             io_priority: self.io_priority,
             dumpable: self.dumpable,
             oom_score_adj: self.oom_score_adj,

@@ -7,7 +7,7 @@
 use crate::fd_table::FdTable;
 use crate::ids::{FileId, SpaceId};
 use crate::process::Process;
-use crate::signal::{Disposition, IGNORED_BY_DEFAULT, SIGNALS};
+use crate::signal::{Disposition, IGNORED_BY_DEFAULT, SIGNALS, SigSet};
 use crate::vfs::settings::Settings;
 use guest::AddressSpace;
 use slab::Slab;
@@ -194,6 +194,12 @@ impl Handlers {
 
     pub fn of_mut(&mut self, signal: u32) -> &mut Disposition {
         &mut self.0[signal as usize - 1]
+    }
+
+    /// Signals that call a function of the program.
+    pub fn handled(&self) -> SigSet {
+        let handled = self.0.iter().enumerate().filter(|(_, disposition)| disposition.handler > 1);
+        SigSet(handled.fold(0, |set, (place, _)| set | 1 << place))
     }
 
     /// Whether a signal would have no effect at all: it ends no wait.

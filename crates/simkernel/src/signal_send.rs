@@ -6,10 +6,10 @@ use crate::kernel::Kernel;
 use crate::process::Process;
 use crate::shared::Handlers;
 use crate::signal::SigSet;
-use crate::thread::Thread;
+use crate::thread::{Thread, ThreadState};
 use crate::wait::Wake;
 use linux_abi::Signal;
-use linux_abi::signal::{DefaultAction, Siginfo};
+use linux_abi::signal::{DefaultAction, SI_TIMER, Siginfo};
 
 /// Signals that stop a process: SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU.
 const STOP_SIGNALS: SigSet =
@@ -34,8 +34,9 @@ impl Kernel {
         self.processes.put(pid.0, process);
     }
 
-    /// Adds a signal to those of a process, and interrupts a thread that can take it: the caller, if it belongs to the process and
-    /// does not hold the signal back; then one that waits for it; then the first that does not hold it back.
+    /// Adds a signal to those of a process, and interrupts a thread that can take it: the main thread, if it can call a handler; the
+    /// caller, if it belongs to the process and does not hold the signal back; then one that waits for it; then the first that does
+    /// not hold it back.
     fn post(&mut self, process: &mut Process, mut caller: Option<&mut Thread>, info: Siginfo) {
         if process.zombie.is_some() {
             return;
@@ -43,7 +44,16 @@ impl Kernel {
         let signal = info.si_signo as u32;
         self.prepare(process, caller.as_deref_mut(), signal);
         let ignored = self.handlers_of(process).ignores(signal);
-        if caller.is_some_and(|thread| !thread.signals.blocked.contains(signal)) {
+        let main = process.pid.main_thread();
+        let is_handled = self.handlers_of(process).handled().contains(signal);
+        let can_take = |thread: &Thread| thread.state != ThreadState::Dead && !thread.signals.blocked.contains(signal);
+        // A timer's is for who runs (`posixtimer_get_target`).
+        let left = is_handled
+            && info.si_code != SI_TIMER
+            && caller.as_ref().is_some_and(|thread| thread.tid != main)
+            && self.threads.get(main.0).is_some_and(can_take);
+        process.signal_taker = left.then_some(main);
+        if !left && caller.is_some_and(|thread| !thread.signals.blocked.contains(signal)) {
             if !ignored {
                 process.pending.add(info);
                 self.notify_signalfds(signal);
@@ -54,8 +64,8 @@ impl Kernel {
             let mut threads = process.threads.iter().copied();
             threads.find(|tid| self.threads.get(tid.0).is_some_and(|thread| wanted(thread, signal)))
         };
-        let waiter = find(|thread, signal| thread.signals.awaited.contains(signal));
-        let taker = find(|thread, signal| !thread.signals.blocked.contains(signal));
+        let waiter = find(|thread, signal| thread.signals.awaited.contains(signal)).filter(|_| !left);
+        let taker = if left { Some(main) } else { find(|thread, signal| !thread.signals.blocked.contains(signal)) };
         // One that all threads hold back is kept even if it is ignored: that may change before they let it through.
         if ignored && waiter.is_none() && taker.is_some() {
             return;
@@ -137,7 +147,9 @@ impl Ctx<'_> {
     /// would on a processor of its own: what the caller does next must not seem to have happened together with the signal.
     pub(crate) fn signal_process(&mut self, pid: Pid, info: Siginfo) {
         if pid == self.process.pid {
+            let runnable = self.kernel.runnable.len();
             self.kernel.post(self.process, Some(self.thread), info);
+            self.thread.gives_way |= self.kernel.runnable.len() > runnable;
         } else {
             let runnable = self.kernel.runnable.len();
             self.kernel.signal_process(pid, info);

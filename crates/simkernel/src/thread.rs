@@ -112,6 +112,8 @@ pub struct Thread {
     pub robust_list: u64,
     /// Its area for restartable sequences.
     pub rseq: Option<Area>,
+    /// What `setpriority` set.
+    pub nice: i32,
     /// prctl(PR_SET_TIMERSLACK): what it is, and what 0 resets it to, in nanoseconds. Without effect.
     pub timer_slack: [u64; 2],
     /// `prctl(PR_SET_PDEATHSIG)`, 0 for none.
@@ -156,6 +158,7 @@ impl Thread {
             interrupted: None,
             robust_list: 0,
             rseq: None,
+            nice: 0,
             timer_slack: [TIMER_SLACK; 2],
             parent_death_signal: 0,
             tsc_faults: false,

@@ -190,6 +190,20 @@ impl FileKind {
         )
     }
 
+    /// Whether there is anything to read in it at all, or to write: others refuse before they look at buffers.
+    pub fn has_contents(&self, writing: bool) -> bool {
+        use FileKind::{Epoll, Inotify, Namespace, Process, Signals, Timer};
+        let silent = matches!(self, Epoll(_) | Process(_) | Namespace(_));
+        let deaf = matches!(self, Timer(_) | Signals(_) | Inotify(_));
+        !(silent || writing && deaf)
+    }
+
+    /// Whether it can tell of its readiness by signals (O_ASYNC): for others that flag does not stay set.
+    pub fn sends_signals(&self) -> bool {
+        use FileKind::{Device, Inet, Inotify, Netlink, Pipe, Terminal, Unix};
+        matches!(self, Pipe(_) | Inet(_) | Netlink(_) | Unix(_) | Terminal(_) | Inotify(_) | Device(_))
+    }
+
     /// Whether a write that moves a part waits for room and goes on.
     pub fn is_stream(&self) -> bool {
         match self {

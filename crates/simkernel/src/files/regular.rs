@@ -37,7 +37,19 @@ pub struct RegularFile {
     pub unlinked: bool,
 }
 
+impl RegularFile {
+    /// A file of memfd_create(2): on no disk.
+    pub fn is_memory(&self) -> bool {
+        self.path.starts_with(b"/memfd:")
+    }
+}
+
 impl Kernel {
+    /// Whether an open file is one of memfd_create(2).
+    pub(crate) fn is_memory(&self, id: FileId) -> bool {
+        matches!(&self.files[id].kind, FileKind::Regular(file) if file.is_memory())
+    }
+
     /// A real descriptor for an open regular file, to map it or to move bytes. EBADF for other kinds.
     pub fn real_descriptor(&mut self, id: FileId) -> Result<BorrowedFd<'_>, Errno> {
         let FileKind::Regular(file) = &self.files[id].kind else { return Err(Errno::EBADF) };

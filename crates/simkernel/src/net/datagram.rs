@@ -36,6 +36,8 @@ pub(super) fn push(
     }
     let bytes = net.chunk(source, len);
     if bytes.len() < len {
+        // Whether the socket can send at all is found before the bytes are fetched.
+        net.stack.check_sending(id, to).map_err(errno)?;
         return Err(Errno::EFAULT);
     }
     net.stack.send_to(id, bytes, to).map_err(errno)
@@ -43,6 +45,8 @@ pub(super) fn push(
 
 /// send(2) and its relatives: one datagram, or with UDP_SEGMENT several of that size.
 pub(super) fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> SysResult {
+    let id = ctx.inet(file)?.id;
+    ctx.kernel.net.stack.bind_for_sending(id).map_err(errno)?;
     if message.data.total() > u16::MAX.into() {
         return Err(Errno::EMSGSIZE.into());
     }

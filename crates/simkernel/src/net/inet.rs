@@ -86,8 +86,9 @@ pub struct InetSocket {
     /// TCP; datagrams otherwise.
     pub is_stream: bool,
     pub phase: Phase,
-    /// The user who made it.
+    /// The user who made it, and the group.
     pub owner: u32,
+    pub group: u32,
     /// SO_RCVTIMEO; None waits without end.
     pub recv_timeout: Option<SimDuration>,
     /// SO_SNDTIMEO; None waits without end.
@@ -98,7 +99,7 @@ pub struct InetSocket {
 }
 
 impl InetSocket {
-    fn new(id: SocketId, family: Family, kind: Kind, owner: u32) -> Self {
+    fn new(id: SocketId, family: Family, kind: Kind, [owner, group]: [u32; 2]) -> Self {
         InetSocket {
             id,
             family,
@@ -106,6 +107,7 @@ impl InetSocket {
             is_stream: kind == Kind::Tcp,
             phase: Phase::Unconnected,
             owner,
+            group,
             recv_timeout: None,
             send_timeout: None,
             kept: Kept::default(),
@@ -173,7 +175,8 @@ pub fn socket(ctx: &mut Ctx<'_>, family: Family, kind: i32, protocol: i32, nonbl
         Kind::Raw(protocol) => stack.raw_socket(family, protocol),
     };
     let status = if nonblocking { O_NONBLOCK } else { 0 };
-    let owner = ctx.credentials().user.fs;
+    let who = ctx.credentials();
+    let owner = [who.user.fs, who.group.fs];
     Ok(ctx.kernel.open_inet(InetSocket::new(id, family, kind, owner), status))
 }
 
@@ -230,6 +233,7 @@ pub fn connect(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
         return Ok(0);
     }
     if !is_stream {
+        ctx.kernel.net.stack.bind_for_sending(id).map_err(errno)?;
         let to = address::for_datagram_connect(name, of)?;
         let only = ctx.kernel.net.stack.option(id, OptionName::V6Only).map_err(errno)?;
         if to.is_ipv4() && of == Family::V6 && only == SocketOption::V6Only(true) {
@@ -244,6 +248,9 @@ pub fn connect(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
         Phase::Connecting if ctx.thread.wake == Wake::First => await_handshake(ctx, file, Errno::EALREADY),
         Phase::Connecting => await_handshake(ctx, file, Errno::EINPROGRESS),
         Phase::Unconnected => {
+            if ctx.kernel.net.stack.is_listening(id) {
+                return Err(Errno::EISCONN.into());
+            }
             let to = address::internet(name, of)?;
             address::check_reachable(&ctx.kernel.config, to.ip())?;
             ctx.kernel.net.stack.connect(ctx.now, id, to).map_err(errno)?;
@@ -306,7 +313,8 @@ pub fn accept(ctx: &mut Ctx<'_>, file: FileId, flags: i32) -> Result<(u64, RawAd
             return super::wait(ctx, file, Events::READABLE, blocking, 0).map(|_| (0, RawAddress::new()));
         }
     };
-    let socket = InetSocket { id: child, phase: Phase::Connected, owner: ctx.credentials().user.fs, ..listener };
+    let (owner, group) = (ctx.credentials().user.fs, ctx.credentials().group.fs);
+    let socket = InetSocket { id: child, phase: Phase::Connected, owner, group, ..listener };
     let status = if flags & SOCK_NONBLOCK != 0 { O_NONBLOCK } else { 0 };
     let opened = ctx.kernel.open_inet(socket, status);
     ctx.fds_mut().replace(fd, opened, flags & SOCK_CLOEXEC != 0);

@@ -16,7 +16,7 @@ use linux_abi::socket::*;
 use linux_abi::time::Timeval;
 use smallvec::SmallVec;
 use std::net::Ipv4Addr;
-use tcpip::{CongestionControl, Family, OptionName, SocketId, SocketOption};
+use tcpip::{CongestionControl, Family, OptionName, SocketId, SocketOption, TcpState};
 use zerocopy::IntoBytes;
 
 /// SKF_AD_MAX.
@@ -230,6 +230,7 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
             set_in_stack(ctx, id, SocketOption::Congestion(kind))?;
         }
         (SOL_TCP, TCP_ULP) => return Err(Errno::ENOENT.into()),
+        (SOL_TCP, TCP_FASTOPEN) if !is_idle(ctx, id)? => return Err(Errno::EINVAL.into()),
         (SOL_TCP, TCP_FASTOPEN_CONNECT) => return Err(Errno::EOPNOTSUPP.into()),
         (SOL_IP, IP_OPTIONS_OPTION) if len == 0 => {}
         (SOL_IP, IP_ADD_MEMBERSHIP | IP_DROP_MEMBERSHIP) => return refuse_membership(ctx, file, option, value, len),
@@ -299,15 +300,45 @@ fn stack_value(form: &Form, level: i32, option: i32, number: i32) -> Result<Sock
         Form::Number(make) if level == SOL_TCP && option == TCP_NOTSENT_LOWAT => {
             make(if number == 0 { u32::MAX } else { number as u32 })
         }
-        Form::Number(make) if level == SOL_TCP && option == TCP_DEFER_ACCEPT => make(number.max(0) as u32),
+        Form::Number(make) if level == SOL_TCP && option == TCP_DEFER_ACCEPT => {
+            make(whole_retransmissions(number.max(0) as u32))
+        }
         Form::Number(make) => make(unsigned()?),
         Form::Seconds(make) if option == TCP_LINGER2 => make(match number {
             0 => SimDuration::from_secs(60),
-            _ => SimDuration::from_secs(number.max(0) as u64),
+            _ => SimDuration::from_secs(number.clamp(0, FIN_TIMEOUT_MAX) as u64),
         }),
         Form::Seconds(make) => make(SimDuration::from_secs(unsigned()?.into())),
         Form::Millis(make) => make(SimDuration::from_millis(unsigned()?.into())),
     })
+}
+
+/// Whether a stream has no connection: it may listen.
+fn is_idle(ctx: &mut Ctx<'_>, id: SocketId) -> Result<bool, Errno> {
+    let state = ctx.kernel.net.stack.tcp_info(ctx.now, id).map_err(errno)?.state;
+    Ok(matches!(state, TcpState::Close | TcpState::Listen))
+}
+
+/// TCP_FIN_TIMEOUT_MAX, in seconds.
+const FIN_TIMEOUT_MAX: i32 = 120;
+
+/// A time in seconds as TCP_DEFER_ACCEPT keeps it: so many retransmissions of a SYN, each after twice the time of the one before
+/// (`secs_to_retrans`, `retrans_to_secs`).
+fn whole_retransmissions(seconds: u32) -> u32 {
+    const LONGEST: u32 = 120;
+    const MOST: usize = 255;
+    if seconds == 0 {
+        return 0;
+    }
+    let timeouts = std::iter::successors(Some(1u32), |timeout| Some((timeout * 2).min(LONGEST)));
+    let mut period = 0;
+    for timeout in timeouts.take(MOST) {
+        period += timeout;
+        if period >= seconds {
+            break;
+        }
+    }
+    period
 }
 
 pub(super) fn set_in_stack(ctx: &mut Ctx<'_>, id: SocketId, option: SocketOption) -> Result<(), Errno> {

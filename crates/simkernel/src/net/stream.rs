@@ -48,23 +48,25 @@ pub(super) fn push(
         }
         let chunk = net.chunk(source, want);
         let got = chunk.len();
-        if got == 0 {
-            return if count > 0 { Ok(Pushed { count, full: false }) } else { Err(Errno::EFAULT) };
+        if got < want {
+            // A piece that cannot be read as a whole is not sent (`tcp_sendmsg_locked`). What is wrong with the connection is found before the bytes are fetched.
+            let state = if count > 0 { Ok(0) } else { net.stack.send(now, id, Bytes::new(), how) };
+            return match state {
+                Err(error) => Err(errno(error)),
+                Ok(_) if count > 0 => Ok(Pushed { count, full: false }),
+                Ok(_) => Err(Errno::EFAULT),
+            };
         }
         let mut part = how;
         part.set(SendFlags::CONTINUED, count > 0);
         part.set(SendFlags::RESUMED, count == 0 && how.contains(SendFlags::RESUMED));
-        part.set(SendFlags::CONTINUES, got < left);
+        part.set(SendFlags::CONTINUES, want < left);
         match net.stack.send(now, id, chunk, part) {
             Ok(sent) => count += sent,
             Err(_) if count > 0 => return Ok(Pushed { count, full: false }),
             Err(error) => return Err(errno(error)),
         }
-        if got < want {
-            // A fault in the middle: what came before it leaves.
-            let _ = net.stack.send(now, id, Bytes::new(), how);
-        }
-        if source.remaining() == 0 || got < want {
+        if source.remaining() == 0 {
             return Ok(Pushed { count, full: false });
         }
     }
@@ -215,8 +217,10 @@ fn recv_now(
     let mut faulted = false;
     let mut put = |bytes: &[u8]| {
         let taken = if discard { bytes.len() } else { sink.put(bytes) };
-        faulted |= taken < bytes.len();
-        taken
+        let fits = taken == bytes.len();
+        faulted |= !fits;
+        // A piece that does not fit as a whole stays (`tcp_recvmsg_locked`).
+        if fits { taken } else { 0 }
     };
     let count = ctx.kernel.net.stack.recv(ctx.now, id, room, peek, &mut put).map_err(errno)?;
     if faulted && count == 0 { Err(Errno::EFAULT) } else { Ok((count, !faulted)) }

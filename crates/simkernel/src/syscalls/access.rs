@@ -3,11 +3,12 @@
 use super::paths::{existing, start_of};
 use crate::ctx::Ctx;
 use crate::exec::Caller;
+use crate::files::FileKind;
 use crate::kernel::Kernel;
 use crate::outcome::SysResult;
 use crate::vfs::permission::Permissions;
 use crate::vfs::synthetic::{Synthetic, View};
-use crate::vfs::walk::{Node, Target};
+use crate::vfs::walk::{Node, Target, check_text};
 use crate::vfs::{New, RealNode, Vfs, parent};
 use linux_abi::Errno;
 use linux_abi::capability::{CAP_DAC_OVERRIDE, CAP_FOWNER};
@@ -45,8 +46,23 @@ impl Ctx<'_> {
 
     /// Walks a path from a directory descriptor (or AT_FDCWD).
     pub(crate) fn walk(&mut self, dirfd: u64, path: &[u8], follow: bool) -> Result<Target, Errno> {
+        self.walk_to_name(dirfd, path, follow)?.possible()
+    }
+
+    /// As `walk`, but a last name that is too long is no error yet.
+    pub(crate) fn walk_to_name(&mut self, dirfd: u64, path: &[u8], follow: bool) -> Result<Target, Errno> {
+        check_text(path)?;
         let start = if path.starts_with(b"/") { Vec::new() } else { start_of(self, dirfd)? };
-        self.with_vfs(|vfs, view| vfs.walk(view, &start, path, follow))
+        if self.is_place(dirfd) && !path.starts_with(b"/") && self.lookup(&start).is_ok_and(|node| !node.is_directory())
+        {
+            return Err(Errno::ENOTDIR);
+        }
+        self.with_vfs(|vfs, view| vfs.walk_to_name(view, &start, path, follow))
+    }
+
+    /// Whether a descriptor is one of O_PATH, which may be of anything.
+    fn is_place(&self, fd: u64) -> bool {
+        fd as i32 != AT_FDCWD && self.file(fd).is_ok_and(|id| matches!(self.kernel.files[id].kind, FileKind::Name(_)))
     }
 
     /// What is at an absolute path of the host, whatever the caller's root and rights.
@@ -155,7 +171,9 @@ pub fn faccessat2(ctx: &mut Ctx<'_>, [dirfd, path, mode, flags, ..]: [u64; 6]) -
 fn check_access(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, mode: u32, flags: u32) -> SysResult {
     let path = ctx.path_argument(path)?;
     let (path, node) = if path.is_empty() && flags & AT_EMPTY_PATH != 0 {
-        ctx.file(dirfd)?;
+        if dirfd as i32 != AT_FDCWD {
+            ctx.file(dirfd)?;
+        }
         let Ok(path) = start_of(ctx, dirfd) else { return Ok(0) };
         let node = ctx.lookup(&path)?;
         (path, node)

@@ -182,6 +182,7 @@ fn first_thread(ctx: &Ctx<'_>, args: &CloneArgs, tid: Tid, pid: Pid) -> Thread {
     thread.signals.blocked = ctx.thread.signals.blocked;
     thread.name.clone_from(&ctx.thread.name);
     thread.rseq = ctx.thread.rseq.filter(|_| args.flags & CLONE_VM == 0);
+    thread.nice = ctx.thread.nice;
     thread.timer_slack = [ctx.thread.timer_slack[0]; 2];
     thread.tsc_faults = ctx.thread.tsc_faults;
     thread.seccomp.clone_from(&ctx.thread.seccomp);

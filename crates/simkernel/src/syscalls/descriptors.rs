@@ -135,9 +135,8 @@ pub fn fcntl(ctx: &mut Ctx<'_>, [fd, command, arg, ..]: [u64; 6]) -> SysResult {
         F_GETFL => Ok(ctx.kernel.files[id].status.into()),
         _ if ctx.kernel.files[id].status & O_PATH != 0 => Err(Errno::EBADF.into()),
         F_SETFL => {
-            let file = &mut ctx.kernel.files[id];
-            file.status = file.status & !SETTABLE | arg as u32 & SETTABLE;
-            file.signals.fd = fd as i32;
+            set_status(ctx, id, arg as u32)?;
+            ctx.kernel.files[id].signals.fd = fd as i32;
             Ok(0)
         }
         F_SETOWN => {
@@ -180,24 +179,42 @@ pub fn fcntl(ctx: &mut Ctx<'_>, [fd, command, arg, ..]: [u64; 6]) -> SysResult {
     }
 }
 
+/// F_SETFL. EPERM for who wants a file of somebody else to keep its time of access; EINVAL for O_DIRECT where there is none.
+fn set_status(ctx: &mut Ctx<'_>, id: FileId, wanted: u32) -> Result<(), Errno> {
+    let file = &ctx.kernel.files[id];
+    let (status, takes_signals) = (file.status, file.kind.sends_signals());
+    if wanted & O_NOATIME != 0 && status & O_NOATIME == 0 {
+        let owner = match &file.kind {
+            FileKind::Regular(_) => Some(crate::vfs::permission::Permissions::from(&ctx.kernel.regular_stat(id)?)),
+            _ => None,
+        };
+        if owner.is_some_and(|owner| !owner.is_owned_by(ctx.credentials())) {
+            return Err(Errno::EPERM);
+        }
+    }
+    let settable = if takes_signals { SETTABLE } else { SETTABLE & !O_ASYNC };
+    let file = &mut ctx.kernel.files[id];
+    file.status = status & !settable | wanted & settable;
+    Ok(())
+}
+
 fn pipe_of<'a>(ctx: &'a mut Ctx<'_>, id: FileId) -> Result<&'a mut Pipe, Errno> {
     let FileKind::Pipe(end) = ctx.kernel.files[id].kind else { return Err(Errno::EBADF) };
     Ok(&mut ctx.kernel.pipes[end.pipe.0 as usize])
 }
 
 fn seals(ctx: &mut Ctx<'_>, id: FileId, command: i32, add: u32) -> SysResult {
-    let writable = ctx.kernel.files[id].writable();
-    let FileKind::Regular(file) = &ctx.kernel.files[id].kind else { return Err(Errno::EINVAL.into()) };
-    if !file.path.starts_with(b"/memfd:") {
+    // The order of `memfd_add_seals`.
+    if command == F_ADD_SEALS && !ctx.kernel.files[id].writable() {
+        return Err(Errno::EPERM.into());
+    }
+    let add = SealFlags::from_bits(add).ok_or(Errno::EINVAL)?;
+    if !matches!(&ctx.kernel.files[id].kind, FileKind::Regular(file) if file.is_memory()) {
         return Err(Errno::EINVAL.into());
     }
     if command == F_GET_SEALS {
         return Ok(ctx.kernel.seals(id)?.into());
     }
-    if !writable {
-        return Err(Errno::EPERM.into());
-    }
-    let add = SealFlags::from_bits(add).ok_or(Errno::EINVAL)?;
     let real = ctx.kernel.real_descriptor(id)?;
     rustix::fs::fcntl_add_seals(real, add).map(|()| 0).map_err(|error| crate::vfs::errno(error).into())
 }
@@ -226,6 +243,10 @@ pub fn ioctl(ctx: &mut Ctx<'_>, [fd, request, arg, ..]: [u64; 6]) -> SysResult {
             file.signals.fd = fd as i32;
             Ok(0)
         }
+        FIGETBSZ if !matches!(ctx.kernel.files[id].kind, FileKind::Terminal(_) | FileKind::Snapshot(_)) => {
+            ctx.process.memory.write_value(arg, &BLOCK_BYTES)?;
+            Ok(0)
+        }
         request if let FileKind::Namespace(namespace) = ctx.kernel.files[id].kind => {
             namespaces::ioctl(ctx, namespace, request, arg)
         }
@@ -241,28 +262,25 @@ pub fn ioctl(ctx: &mut Ctx<'_>, [fd, request, arg, ..]: [u64; 6]) -> SysResult {
                 FileKind::Pipe(end) => ctx.kernel.pipes[end.pipe.0 as usize].len() as u64,
                 FileKind::Inotify(instance) => instance.available() as u64,
                 FileKind::Regular(file) => {
+                    // Behind the end it is negative; what does not fit is cut off.
                     let offset = file.offset;
-                    ctx.kernel.regular_size(id)?.saturating_sub(offset)
+                    let left = ctx.kernel.regular_size(id)?.wrapping_sub(offset);
+                    ctx.process.memory.write_value(arg, &(left as i32))?;
+                    return Ok(0);
                 }
+                FileKind::Epoll(_) => return Err(Errno::EINVAL.into()),
                 _ => return Err(Errno::ENOTTY.into()),
             };
             ctx.process.memory.write_value(arg, &(available.min(i32::MAX as u64) as i32))?;
-            Ok(0)
-        }
-        FIGETBSZ if is_on_disk(&ctx.kernel.files[id].kind) => {
-            ctx.process.memory.write_value(arg, &BLOCK_BYTES)?;
             Ok(0)
         }
         RNDGETENTCNT if matches!(ctx.kernel.files[id].kind, FileKind::Device(Device::Random | Device::Urandom)) => {
             ctx.process.memory.write_value(arg, &ENTROPY_BITS)?;
             Ok(0)
         }
+        _ if matches!(ctx.kernel.files[id].kind, FileKind::Epoll(_)) => Err(Errno::EINVAL.into()),
         _ => Err(Errno::ENOTTY.into()),
     }
-}
-
-fn is_on_disk(kind: &FileKind) -> bool {
-    matches!(kind, FileKind::Regular(_) | FileKind::Directory(_) | FileKind::Output(_))
 }
 
 /// ioctl_ficlone(2), ioctl_ficlonerange(2): no file system shares blocks. EBADF, EISDIR, EINVAL, EXDEV, EOPNOTSUPP.
@@ -301,7 +319,9 @@ pub fn pipe2(ctx: &mut Ctx<'_>, [out, flags, ..]: [u64; 6]) -> SysResult {
     let mut ends = [FileId(0); 2];
     for (i, file) in ends.iter_mut().enumerate() {
         let end = PipeEnd { pipe, reads: i == 0, writes: i == 1 };
-        *file = ctx.kernel.files.insert(OpenFile::new(FileKind::Pipe(end), flags & (O_NONBLOCK | O_DIRECT) | i as u32));
+        // Packets are made by who writes: only that end shows O_DIRECT.
+        let kept = if end.writes { O_NONBLOCK | O_DIRECT } else { O_NONBLOCK };
+        *file = ctx.kernel.files.insert(OpenFile::new(FileKind::Pipe(end), flags & kept | i as u32));
         ctx.kernel.attach_pipe_end(end, *file);
     }
     install_pair(ctx, ends, flags & O_CLOEXEC != 0, out)
@@ -364,7 +384,13 @@ pub fn sync_file_range(ctx: &mut Ctx<'_>, [fd, from, bytes, flags, ..]: [u64; 6]
     }
 }
 
-/// fsync(2), fdatasync(2), syncfs(2): nothing is ever lost.
+/// syncfs(2): any file is of some file system.
+pub fn syncfs(ctx: &mut Ctx<'_>, [fd, ..]: [u64; 6]) -> SysResult {
+    let id = ctx.file(fd)?;
+    if ctx.kernel.files[id].status & O_PATH != 0 { Err(Errno::EBADF.into()) } else { Ok(0) }
+}
+
+/// fsync(2), fdatasync(2): nothing is ever lost.
 pub fn fsync(ctx: &mut Ctx<'_>, [fd, ..]: [u64; 6]) -> SysResult {
     let id = ctx.file(fd)?;
     match ctx.kernel.files[id].kind {
@@ -381,11 +407,14 @@ pub fn sync(_ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
 
 /// ftruncate(2).
 pub fn ftruncate(ctx: &mut Ctx<'_>, [fd, size, ..]: [u64; 6]) -> SysResult {
-    let id = ctx.file(fd)?;
-    if !matches!(ctx.kernel.files[id].kind, FileKind::Regular(_)) {
+    if size > i64::MAX as u64 {
         return Err(Errno::EINVAL.into());
     }
-    if size > i64::MAX as u64 || !ctx.kernel.files[id].writable() {
+    let id = ctx.file(fd)?;
+    if ctx.kernel.files[id].status & O_PATH != 0 {
+        return Err(Errno::EBADF.into());
+    }
+    if !matches!(ctx.kernel.files[id].kind, FileKind::Regular(_)) || !ctx.kernel.files[id].writable() {
         return Err(Errno::EINVAL.into());
     }
     ctx.demand_file_size(size)?;
@@ -396,8 +425,18 @@ pub fn ftruncate(ctx: &mut Ctx<'_>, [fd, size, ..]: [u64; 6]) -> SysResult {
 /// fallocate(2): growing, and punching holes.
 pub fn fallocate(ctx: &mut Ctx<'_>, [fd, mode, offset, len, ..]: [u64; 6]) -> SysResult {
     let id = ctx.file(fd)?;
+    if ctx.kernel.files[id].status & O_PATH != 0 {
+        return Err(Errno::EBADF.into());
+    }
     if offset > i64::MAX as u64 || len == 0 || len > i64::MAX as u64 {
         return Err(Errno::EINVAL.into());
+    }
+    // The order of `vfs_fallocate`.
+    let mode = mode as u32;
+    let (punches, zeroes) = (mode & FALLOC_FL_PUNCH_HOLE != 0, mode & FALLOC_FL_ZERO_RANGE != 0);
+    let is_known = mode & !(FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE) == 0;
+    if !is_known || punches && (zeroes || mode & FALLOC_FL_KEEP_SIZE == 0) {
+        return Err(Errno::EOPNOTSUPP.into());
     }
     if !ctx.kernel.files[id].writable() {
         return Err(Errno::EBADF.into());
@@ -405,13 +444,11 @@ pub fn fallocate(ctx: &mut Ctx<'_>, [fd, mode, offset, len, ..]: [u64; 6]) -> Sy
     match ctx.kernel.files[id].kind {
         FileKind::Regular(_) => {}
         FileKind::Pipe(_) => return Err(Errno::ESPIPE.into()),
+        FileKind::Queue(_) => return Err(Errno::EOPNOTSUPP.into()),
         _ => return Err(Errno::ENODEV.into()),
     }
     let end = offset.checked_add(len).filter(|end| *end <= i64::MAX as u64).ok_or(Errno::EFBIG)?;
-    let mode = mode as u32;
-    let (punches, zeroes) = (mode & FALLOC_FL_PUNCH_HOLE != 0, mode & FALLOC_FL_ZERO_RANGE != 0);
-    let is_known = mode & !(FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE) == 0;
-    if !is_known || punches && (zeroes || mode & FALLOC_FL_KEEP_SIZE == 0) {
+    if zeroes && matches!(&ctx.kernel.files[id].kind, FileKind::Regular(file) if file.is_memory()) {
         return Err(Errno::EOPNOTSUPP.into());
     }
     if mode & (FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE) == 0 && ctx.kernel.regular_size(id)? < end {
@@ -423,6 +460,7 @@ pub fn fallocate(ctx: &mut Ctx<'_>, [fd, mode, offset, len, ..]: [u64; 6]) -> Sy
     if mode & FALLOC_FL_KEEP_SIZE == 0 && ctx.kernel.regular_size(id)? < end {
         ctx.kernel.regular_truncate(id, end, ctx.now)?;
     }
+    ctx.kernel.open_file_event(id, IN_MODIFY);
     Ok(0)
 }
 
@@ -470,13 +508,13 @@ pub fn cachestat(ctx: &mut Ctx<'_>, [fd, range, out, flags, ..]: [u64; 6]) -> Sy
 }
 
 /// readahead(2): advice on a file that can be read. EBADF, EINVAL.
-pub fn readahead(ctx: &mut Ctx<'_>, [fd, ..]: [u64; 6]) -> SysResult {
+pub fn readahead(ctx: &mut Ctx<'_>, [fd, _, bytes, ..]: [u64; 6]) -> SysResult {
     let id = ctx.file(fd)?;
     if !ctx.kernel.files[id].readable() {
         return Err(Errno::EBADF.into());
     }
     let regular = matches!(ctx.kernel.files[id].kind, FileKind::Regular(_) | FileKind::Snapshot(_));
-    if regular { Ok(0) } else { Err(Errno::EINVAL.into()) }
+    if regular && bytes <= i64::MAX as u64 { Ok(0) } else { Err(Errno::EINVAL.into()) }
 }
 
 /// posix_fadvise(2): advice.

@@ -18,8 +18,25 @@ pub(super) fn futex(ctx: &mut Ctx<'_>, [address, op, value, timeout, address2, v
     if op & FUTEX_CLOCK_REALTIME != 0 && !timed {
         return Err(Errno::ENOSYS.into());
     }
+    if !(FUTEX_WAIT..=FUTEX_LOCK_PI2).contains(&command) || command == FUTEX_FD {
+        return Err(Errno::ENOSYS.into());
+    }
+    // Who unlocks looks at the word first (`futex_unlock_pi`).
+    if command == FUTEX_UNLOCK_PI {
+        let word: u32 = ctx.process.memory.read_value(address)?;
+        if word & FUTEX_TID_MASK != ctx.thread.tid.0 {
+            return Err(Errno::EPERM.into());
+        }
+    }
     if address % 4 != 0 {
         return Err(Errno::EINVAL.into());
+    }
+    if matches!(command, FUTEX_WAIT_BITSET | FUTEX_WAKE_BITSET) && value3 as u32 == 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    if !is_private(op) {
+        // What processes share is known by its page, which must be there (`get_futex_key`).
+        ctx.process.memory.read_value::<u32>(address)?;
     }
     match command {
         FUTEX_WAIT => wait(ctx, address, value, timeout, op, FUTEX_BITSET_MATCH_ANY, false),

@@ -10,19 +10,27 @@ use linux_abi::fs::*;
 
 /// flock(2).
 pub fn flock(ctx: &mut Ctx<'_>, [fd, operation, ..]: [u64; 6]) -> SysResult {
-    let id = ctx.file(fd)?;
     let operation = operation as u32;
-    // A file that nobody else can have open has no one to be locked against.
-    let Some(number) = ctx.kernel.lock_number(id) else { return Ok(0) };
-    let lock = Lock { owner: Owner::File(id), start: 0, end: u64::MAX, exclusive: operation & LOCK_EX != 0 };
-    match operation & !LOCK_NB {
-        LOCK_UN => {
-            ctx.kernel.release_locks(Family::Whole, number, &lock);
-            Ok(0)
-        }
-        LOCK_SH | LOCK_EX => acquire(ctx, Family::Whole, number, lock, operation & LOCK_NB == 0),
-        _ => Err(Errno::EINVAL.into()),
+    let kind = operation & !LOCK_NB;
+    if operation & LOCK_MAND != 0 {
+        // Mandatory locks are no more; asking for them does nothing.
+        return Ok(0);
     }
+    if !matches!(kind, LOCK_UN | LOCK_SH | LOCK_EX) {
+        return Err(Errno::EINVAL.into());
+    }
+    let id = ctx.file(fd)?;
+    let file = &ctx.kernel.files[id];
+    if file.status & O_PATH != 0 || kind != LOCK_UN && !file.readable() && !file.writable() {
+        return Err(Errno::EBADF.into());
+    }
+    let number = ctx.kernel.lock_number(id);
+    let lock = Lock { owner: Owner::File(id), start: 0, end: u64::MAX, exclusive: kind == LOCK_EX };
+    if kind == LOCK_UN {
+        ctx.kernel.release_locks(Family::Whole, number, &lock);
+        return Ok(0);
+    }
+    acquire(ctx, Family::Whole, number, lock, operation & LOCK_NB == 0)
 }
 
 fn acquire(ctx: &mut Ctx<'_>, family: Family, number: u64, lock: Lock, waits: bool) -> SysResult {
@@ -71,23 +79,29 @@ pub(super) fn record_lock(ctx: &mut Ctx<'_>, fd: u64, command: i32, address: u64
     let id = ctx.file(fd)?;
     let flock: Flock = ctx.process.memory.read_value(address)?;
     let of_file = matches!(command, F_OFD_GETLK | F_OFD_SETLK | F_OFD_SETLKW);
-    if of_file && flock.l_pid != 0 {
+    let owner = if of_file { Owner::File(id) } else { Owner::Process(ctx.process.pid) };
+    let asks = matches!(command, F_GETLK | F_OFD_GETLK);
+    if command == F_GETLK && i32::from(flock.l_type) == F_UNLCK {
         return Err(Errno::EINVAL.into());
     }
-    let owner = if of_file { Owner::File(id) } else { Owner::Process(ctx.process.pid) };
     let lock = requested(ctx, id, &flock, owner)?;
-    let Some(number) = ctx.kernel.lock_number(id) else { return Err(Errno::EINVAL.into()) };
-    if matches!(command, F_GETLK | F_OFD_GETLK) {
+    let file = &ctx.kernel.files[id];
+    // The order of `fcntl_setlk`.
+    match i32::from(flock.l_type) {
+        F_RDLCK if !asks && !file.readable() => return Err(Errno::EBADF.into()),
+        F_WRLCK if !asks && !file.writable() => return Err(Errno::EBADF.into()),
+        _ if of_file && flock.l_pid != 0 => return Err(Errno::EINVAL.into()),
+        _ => {}
+    }
+    let number = ctx.kernel.lock_number(id);
+    if asks {
         return describe_conflict(ctx, number, &lock, flock, address);
     }
-    let file = &ctx.kernel.files[id];
     match i32::from(flock.l_type) {
         F_UNLCK => {
             ctx.kernel.release_locks(Family::Record, number, &lock);
             Ok(0)
         }
-        F_RDLCK if !file.readable() => Err(Errno::EBADF.into()),
-        F_WRLCK if !file.writable() => Err(Errno::EBADF.into()),
         _ => {
             acquire(ctx, Family::Record, number, lock, matches!(command, F_SETLKW | F_OFD_SETLKW))?;
             if command == F_SETLKW && ctx.fds().get(fd) != Ok(id) {
@@ -113,7 +127,7 @@ fn requested(ctx: &mut Ctx<'_>, id: FileId, flock: &Flock, owner: Owner) -> Resu
             FileKind::Regular(file) => file.offset as i64,
             _ => 0,
         },
-        SEEK_END => ctx.kernel.regular_size(id)? as i64,
+        SEEK_END => ctx.kernel.regular_size(id).unwrap_or(0) as i64,
         _ => return Err(Errno::EINVAL.into()),
     };
     let (start, end) = range(base, flock.l_start, flock.l_len)?;
@@ -138,7 +152,12 @@ fn range(base: i64, start: i64, len: i64) -> Result<(u64, u64), Errno> {
 }
 
 fn describe_conflict(ctx: &mut Ctx<'_>, number: u64, lock: &Lock, mut flock: Flock, address: u64) -> SysResult {
-    match ctx.kernel.locks.conflict(Family::Record, number, lock) {
+    // F_OFD_GETLK with F_UNLCK asks for one's own.
+    let own = i32::from(flock.l_type) == F_UNLCK;
+    let locks = &ctx.kernel.locks;
+    let found =
+        if own { locks.own(Family::Record, number, lock) } else { locks.conflict(Family::Record, number, lock) };
+    match found {
         None => flock.l_type = F_UNLCK as i16,
         Some(held) => {
             flock.l_type = if held.exclusive { F_WRLCK } else { F_RDLCK } as i16;

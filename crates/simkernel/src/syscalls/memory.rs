@@ -32,8 +32,22 @@ pub(super) fn mmap(ctx: &mut Ctx<'_>, [address, bytes, prot, flags, fd, offset]:
     if file.is_some_and(|file| ctx.kernel.files[file].status & O_PATH != 0) {
         return Err(Errno::EBADF.into());
     }
+    if bytes == 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    // The place is looked at before the kind (`do_mmap`).
+    if flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) != 0 {
+        if !address.is_multiple_of(PAGE) {
+            return Err(Errno::EINVAL.into());
+        }
+        let end = address.checked_add(bytes).and_then(|end| end.checked_next_multiple_of(PAGE)).ok_or(Errno::ENOMEM)?;
+        let is_taken = ctx.process.memory.mappings().any(|vma| vma.start < end && address < vma.end);
+        if flags & MAP_FIXED_NOREPLACE != 0 && is_taken {
+            return Err(Errno::EEXIST.into());
+        }
+    }
     let known = matches!(kind, MAP_SHARED | MAP_PRIVATE) || (kind == MAP_SHARED_VALIDATE && file.is_some());
-    if !known || bytes == 0 {
+    if !known {
         return Err(Errno::EINVAL.into());
     }
     if kind == MAP_SHARED_VALIDATE && flags & !(MAP_LEGACY | MAP_SHARED_VALIDATE) != 0 {
@@ -145,8 +159,7 @@ fn map_file(ctx: &mut Ctx<'_>, file: crate::FileId, request: MapRequest<'_>, off
 /// Whether a memfd takes no writes any more.
 fn is_sealed(ctx: &mut Ctx<'_>, file: crate::FileId) -> bool {
     let FileKind::Regular(regular) = &ctx.kernel.files[file].kind else { return false };
-    regular.path.starts_with(b"/memfd:")
-        && ctx.kernel.seals(file).is_ok_and(|seals| seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE) != 0)
+    regular.is_memory() && ctx.kernel.seals(file).is_ok_and(|seals| seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE) != 0)
 }
 
 /// munmap(2).
@@ -251,40 +264,48 @@ pub(super) fn madvise(ctx: &mut Ctx<'_>, [address, bytes, advice, ..]: [u64; 6])
         // As a kernel without CONFIG_KSM.
         return Err(Errno::EINVAL.into());
     }
-    let end = address.saturating_add(bytes);
-    if matches!(advice, MADV_DONTNEED | MADV_REMOVE | MADV_FREE) && ctx.process.locked.within(address, end) > 0 {
-        return Err(Errno::EINVAL.into());
-    }
-    let private = |vma: &guest::Vma| !vma.shared && !matches!(vma.kind, VmaKind::File { .. });
+    advise(ctx, address, address + bytes, advice).map(|()| 0).map_err(Into::into)
+}
+
+/// Mapping by mapping, as `madvise_walk_vmas`: what one of them refuses ends the call, a gap is told at the end, but where pages
+/// are fetched it is told at once.
+fn advise(ctx: &mut Ctx<'_>, address: u64, end: u64, advice: i32) -> Result<(), Errno> {
+    let fetches = matches!(advice, MADV_POPULATE_READ | MADV_POPULATE_WRITE);
     let covers = |vma: &&guest::Vma| vma.start < end && address < vma.end;
-    let all_private = ctx.process.memory.mappings().filter(covers).all(private);
-    let has_right =
-        |right: u32| ctx.process.memory.mappings().filter(covers).all(|vma| u32::from(vma.prot) & right != 0);
-    match advice {
-        // What has no pages of a file cannot lose them; what cannot be read or written cannot be fetched for it.
-        MADV_REMOVE if all_private => Err(Errno::EINVAL.into()),
-        MADV_POPULATE_READ if !has_right(PROT_READ) => Err(Errno::EINVAL.into()),
-        MADV_POPULATE_WRITE if !has_right(PROT_WRITE) => Err(Errno::EINVAL.into()),
-        MADV_FREE if !all_private => Err(Errno::EINVAL.into()),
-        // Programs that ask for it find another way to notice a fork.
-        MADV_WIPEONFORK => Err(Errno::EINVAL.into()),
-        MADV_DONTNEED => ctx.process.memory.discard(address, bytes).map(|()| 0).map_err(|e| errno(e).into()),
-        MADV_REMOVE => ctx.process.memory.punch(address, bytes).map(|()| 0).map_err(|e| errno(e).into()),
-        MADV_POPULATE_READ | MADV_POPULATE_WRITE => {
-            let right = if advice == MADV_POPULATE_READ { guest::PROT_READ } else { guest::PROT_WRITE };
-            let lacks = |vma: &guest::Vma| vma.prot & (right | guest::PROT_WRITE) == 0;
-            let refused = ctx.process.memory.mappings().filter(covers).any(lacks);
-            let mapped = ctx.process.memory.is_mapped(address, bytes);
-            if refused {
-                Err(Errno::EINVAL.into())
-            } else if mapped {
-                Ok(0)
-            } else {
-                Err(Errno::ENOMEM.into())
-            }
+    let parts: Vec<guest::Vma> = ctx.process.memory.mappings().filter(covers).copied().collect();
+    let (mut at, mut gap) = (address, false);
+    for vma in parts {
+        gap |= vma.start > at;
+        if gap && fetches {
+            return Err(Errno::ENOMEM);
         }
-        _ if ctx.process.memory.is_mapped(address, bytes) => Ok(0),
-        _ => Err(Errno::ENOMEM.into()),
+        at = vma.end.min(end);
+        advise_part(ctx, &vma, vma.start.max(address), at, advice)?;
+    }
+    if gap || at < end { Err(Errno::ENOMEM) } else { Ok(()) }
+}
+
+/// Advice on a part of one mapping. EINVAL, EACCES.
+fn advise_part(ctx: &mut Ctx<'_>, vma: &guest::Vma, start: u64, end: u64, advice: i32) -> Result<(), Errno> {
+    let is_file = matches!(vma.kind, VmaKind::File { .. });
+    let is_locked = |ctx: &Ctx<'_>| ctx.process.locked.within(start, end) > 0;
+    let lacks = |right: u8| vma.prot & (right | guest::PROT_WRITE) == 0;
+    let bytes = end - start;
+    match advice {
+        MADV_DONTNEED | MADV_FREE | MADV_REMOVE | MADV_COLD | MADV_PAGEOUT if is_locked(ctx) => Err(Errno::EINVAL),
+        MADV_DONTNEED => ctx.process.memory.discard(start, bytes).map_err(errno),
+        // What has no pages of a file cannot lose them.
+        MADV_REMOVE if !vma.shared && !is_file => Err(Errno::EINVAL),
+        MADV_REMOVE => ctx.process.memory.punch(start, bytes).map_err(errno),
+        MADV_FREE if vma.shared || is_file => Err(Errno::EINVAL),
+        MADV_POPULATE_READ if lacks(guest::PROT_READ) => Err(Errno::EINVAL),
+        MADV_POPULATE_WRITE if lacks(guest::PROT_WRITE) => Err(Errno::EINVAL),
+        MADV_WIPEONFORK if vma.shared || is_file => Err(Errno::EINVAL),
+        MADV_WIPEONFORK | MADV_KEEPONFORK => {
+            ctx.process.memory.wipe_on_fork(start, bytes, advice == MADV_WIPEONFORK);
+            Ok(())
+        }
+        _ => Ok(()),
     }
 }
 
@@ -307,7 +328,7 @@ pub(super) fn msync(ctx: &mut Ctx<'_>, [address, bytes, flags, ..]: [u64; 6]) ->
 fn page_range(ctx: &Ctx<'_>, address: u64, bytes: u64) -> Result<(u64, u64), Errno> {
     let start = address & !(PAGE - 1);
     let end = address.checked_add(bytes).and_then(|end| end.checked_next_multiple_of(PAGE)).ok_or(Errno::EINVAL)?;
-    if bytes == 0 || ctx.process.memory.is_mapped(start, end - start) { Ok((start, end)) } else { Err(Errno::ENOMEM) }
+    if start == end || ctx.process.memory.is_mapped(start, end - start) { Ok((start, end)) } else { Err(Errno::ENOMEM) }
 }
 
 /// RLIMIT_MEMLOCK, for those that CAP_IPC_LOCK does not free of it. EPERM where nothing may be locked, else `error`.
@@ -325,15 +346,24 @@ fn demand_lock_room(ctx: &Ctx<'_>, more: u64, error: Errno) -> Result<(), Errno>
 /// with the range locked all the same.
 pub(super) fn mlock(ctx: &mut Ctx<'_>, [address, bytes, ..]: [u64; 6]) -> SysResult {
     let (start, end) = lock(ctx, address, bytes)?;
-    let barred = |vma: &guest::Vma| vma.start < end && start < vma.end && vma.prot == 0;
+    let barred = |vma: &guest::Vma| start < end && vma.start < end && start < vma.end && vma.prot == 0;
     if ctx.process.memory.mappings().any(barred) { Err(Errno::ENOMEM.into()) } else { Ok(0) }
 }
 
 fn lock(ctx: &mut Ctx<'_>, address: u64, bytes: u64) -> Result<(u64, u64), Errno> {
-    let (start, end) = page_range(ctx, address, bytes)?;
+    let start = address & !(PAGE - 1);
+    let end = address.checked_add(bytes).and_then(|end| end.checked_next_multiple_of(PAGE)).ok_or(Errno::EINVAL)?;
     demand_lock_room(ctx, (end - start) - ctx.process.locked.within(start, end), Errno::ENOMEM)?;
-    ctx.process.locked.add(start, end);
-    Ok((start, end))
+    // What lies before the first gap is locked all the same (`apply_vma_lock_flags`).
+    let mut at = start;
+    for vma in ctx.process.memory.mappings().filter(|vma| vma.end > start) {
+        if vma.start > at || at >= end {
+            break;
+        }
+        at = vma.end.min(end);
+    }
+    ctx.process.locked.add(start, at);
+    if at < end { Err(Errno::ENOMEM) } else { Ok((start, end)) }
 }
 
 /// mlock2(2).

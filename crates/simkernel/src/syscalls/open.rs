@@ -61,17 +61,32 @@ pub fn openat2(ctx: &mut Ctx<'_>, [dirfd, path, how, size, ..]: [u64; 6]) -> Sys
     if how.flags > u64::from(u32::MAX) || how.mode & !0o7777 != 0 || (no_mode && how.mode != 0) {
         return Err(Errno::EINVAL.into());
     }
+    check_flags(how.flags as u32)?;
     if how.resolve == 0 {
         return open_path(ctx, dirfd, path, how.flags as u32, how.mode as u32);
     }
     let path = ctx.path_argument(path)?;
     let resolved = super::resolve::resolve(ctx, dirfd, &path, how.flags as u32, how.resolve)?;
+    if how.flags as u32 & O_CREAT != 0 && super::paths::without_slashes(&path).1 && !super::paths::is_special(&path) {
+        return Err(Errno::EISDIR.into());
+    }
     open_at(ctx, AT_FDCWD as u64, resolved, how.flags as u32 | O_NOFOLLOW, how.mode as u32, how.flags as u32)
 }
 
 fn open_path(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, flags: u32, mode: u32) -> SysResult {
+    check_flags(flags)?;
     let path = ctx.path_argument(path)?;
     open_at(ctx, dirfd, path, flags, mode, flags)
+}
+
+/// Flags that exclude each other are found before the path is read (`build_open_flags`). EINVAL.
+fn check_flags(flags: u32) -> Result<(), Errno> {
+    if flags & O_PATH != 0 {
+        return Ok(());
+    }
+    let creates_directory = flags & (O_CREAT | O_DIRECTORY) == O_CREAT | O_DIRECTORY;
+    let unnamed_to_read = flags & O_TMPFILE == O_TMPFILE && flags & O_ACCMODE == O_RDONLY;
+    if creates_directory || unnamed_to_read { Err(Errno::EINVAL) } else { Ok(()) }
 }
 
 /// Opens a path from a directory. `shown` are the flags that the open file keeps.
@@ -82,8 +97,13 @@ fn open_at(ctx: &mut Ctx<'_>, dirfd: u64, path: Vec<u8>, flags: u32, mode: u32, 
     if flags & O_PATH == 0 && flags & O_TMPFILE == O_TMPFILE {
         return open_unnamed(ctx, dirfd, &path, flags, mode);
     }
-    if flags & O_PATH == 0 && flags & (O_CREAT | O_DIRECTORY) == O_CREAT | O_DIRECTORY {
-        return Err(Errno::EINVAL.into());
+    if flags & O_PATH == 0 && flags & O_CREAT != 0 {
+        let (name, follows_slash) = super::paths::without_slashes(&path);
+        if follows_slash && !super::paths::is_special(&path) {
+            // Whatever is there, only a directory could be called so (`open_last_lookups`).
+            ctx.walk_to_name(dirfd, name, false)?;
+            return Err(Errno::EISDIR.into());
+        }
     }
     let exclusive = flags & O_CREAT != 0 && flags & O_EXCL != 0;
     let target = ctx.walk(dirfd, &path, flags & O_NOFOLLOW == 0 && !exclusive)?;
@@ -251,9 +271,6 @@ fn create(ctx: &mut Ctx<'_>, target: Target, mode: u32) -> Result<FileKind, Errn
 
 /// O_TMPFILE: a file in a directory's area that never had a name.
 fn open_unnamed(ctx: &mut Ctx<'_>, dirfd: u64, path: &[u8], flags: u32, mode: u32) -> SysResult {
-    if flags & O_ACCMODE == O_RDONLY {
-        return Err(Errno::EINVAL.into());
-    }
     let directory = ctx.walk(dirfd, path, true)?;
     if !directory.node.as_ref().is_some_and(Node::is_directory) {
         return Err(Errno::ENOTDIR.into());

@@ -148,12 +148,15 @@ pub(super) fn kcmp(ctx: &mut Ctx<'_>, [first, second, kind, index1, index2, _]: 
     const IO: i32 = 5;
     const SYSVSEM: i32 = 6;
     let find = |ctx: &Ctx<'_>, pid: u64| -> Result<Pid, Errno> {
-        let pid = pid as u32;
-        let of_thread = ctx.kernel.threads.get(pid).map(|thread| thread.pid);
-        let own = (pid == ctx.process.pid.0 || pid == ctx.thread.tid.0).then_some(ctx.process.pid);
-        own.or(of_thread).ok_or(Errno::ESRCH)
+        super::process::process_of_thread(ctx, pid as u32).ok_or(Errno::ESRCH)
     };
     let pids = [find(ctx, first)?, find(ctx, second)?];
+    for pid in pids {
+        let other = ctx.kernel.processes.get(pid.0).filter(|_| pid != ctx.process.pid);
+        if other.is_some_and(|other| !ctx.credentials().may_look_into(&other.credentials, other.dumpable)) {
+            return Err(Errno::EPERM.into());
+        }
+    }
     let number = |pid: Pid, index: u64| -> Result<u64, Errno> {
         let process = if pid == ctx.process.pid { Some(&*ctx.process) } else { ctx.kernel.processes.get(pid.0) };
         let process = process.ok_or(Errno::ESRCH)?;
@@ -178,6 +181,16 @@ pub(super) fn kcmp(ctx: &mut Ctx<'_>, [first, second, kind, index1, index2, _]: 
     })
 }
 
+/// Whether the caller shares what it would have to own: a process with other threads, its memory with another process, its
+/// handlers with one (`check_unshare_flags`). Who leaves a thread group leaves its memory, and with that its handlers.
+fn is_shared(ctx: &Ctx<'_>, flags: u64) -> bool {
+    let leaves_memory = flags & (CLONE_THREAD | CLONE_VM) != 0;
+    let mut others = ctx.kernel.processes.iter().filter(|other| other.zombie.is_none());
+    let own = &*ctx.process;
+    own.threads.len() > 1
+        || others.any(|other| other.handlers == own.handlers || leaves_memory && other.space == own.space)
+}
+
 /// unshare(2): descriptors, working directory and semaphore adjustments. There is one namespace of each kind per host, and none can be
 /// made: EPERM, as for users that may not.
 pub(super) fn unshare(ctx: &mut Ctx<'_>, [flags, ..]: [u64; 6]) -> SysResult {
@@ -192,7 +205,7 @@ pub(super) fn unshare(ctx: &mut Ctx<'_>, [flags, ..]: [u64; 6]) -> SysResult {
     const ONE_THREAD: u64 = CLONE_THREAD | CLONE_SIGHAND | CLONE_VM;
     const KNOWN: u64 = NAMESPACES | ONE_THREAD | CLONE_FS | CLONE_FILES | CLONE_SYSVSEM;
     let flags = flags & 0xffff_ffff;
-    if flags & !KNOWN != 0 || (flags & ONE_THREAD != 0 && ctx.process.threads.len() > 1) {
+    if flags & !KNOWN != 0 || flags & ONE_THREAD != 0 && is_shared(ctx, flags) {
         return Err(Errno::EINVAL.into());
     }
     if flags & NAMESPACES != 0 {

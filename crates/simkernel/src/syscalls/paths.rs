@@ -118,6 +118,11 @@ pub fn linkat(ctx: &mut Ctx<'_>, [from_fd, from, to_fd, to, flags, _]: [u64; 6])
         return Err(Errno::EINVAL.into());
     }
     let from = ctx.path_argument(from)?;
+    if from.is_empty() && flags & AT_EMPTY_PATH != 0 && from_fd as i32 == AT_FDCWD {
+        new_name(ctx, to_fd, to, false)?;
+        // The working directory.
+        return Err(Errno::EPERM.into());
+    }
     if from.is_empty() && flags & AT_EMPTY_PATH != 0 {
         let target = new_name(ctx, to_fd, to, false)?;
         let id = ctx.file(from_fd)?;
@@ -188,7 +193,7 @@ pub fn unlinkat(ctx: &mut Ctx<'_>, [dirfd, path, flags, ..]: [u64; 6]) -> SysRes
 }
 
 /// A path whose last component is meant itself, whatever slashes follow it, and whether some do.
-fn without_slashes(path: &[u8]) -> (&[u8], bool) {
+pub(super) fn without_slashes(path: &[u8]) -> (&[u8], bool) {
     let len = path.iter().rposition(|&b| b != b'/').map_or(path.len().min(1), |last| last + 1);
     (&path[..len], len < path.len())
 }
@@ -204,6 +209,7 @@ fn remove(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, directory: bool) -> SysResul
     let special = match last_name(&path) {
         b"." if directory => Some(Errno::EINVAL),
         b".." if directory => Some(Errno::ENOTEMPTY),
+        b"." | b".." => Some(Errno::EISDIR),
         _ => None,
     };
     let (path, node) = existing(ctx, dirfd, trimmed, false)?;
@@ -250,30 +256,43 @@ pub fn renameat2(ctx: &mut Ctx<'_>, [from_fd, from, to_fd, to, flags, _]: [u64; 
     if flags & !(RENAME_NOREPLACE | RENAME_EXCHANGE) != 0 || flags == RENAME_NOREPLACE | RENAME_EXCHANGE {
         return Err(Errno::EINVAL.into());
     }
-    let (from, to) = (ctx.path_argument(from)?, ctx.path_argument(to)?);
-    let special = [&from, &to].into_iter().any(|path| matches!(last_name(path), b"." | b".."));
-    let ((from, from_slash), (to, to_slash)) = (without_slashes(&from), without_slashes(&to));
-    // Both ways are gone before what lies at their ends is looked at.
-    let source = ctx.walk(from_fd, from, false)?;
-    let target = ctx.walk(to_fd, to, false)?;
-    if special {
+    let from = ctx.path_argument(from)?;
+    let (from_name, from_slash) = without_slashes(&from);
+    // Both ways are gone before what lies at their ends is looked at (`do_renameat2`).
+    let source = ctx.walk_to_name(from_fd, from_name, false)?;
+    let to = ctx.path_argument(to)?;
+    let (to_name, to_slash) = without_slashes(&to);
+    let target = ctx.walk_to_name(to_fd, to_name, false)?;
+    if is_special(&from) {
         return Err(Errno::EBUSY.into());
     }
+    if is_special(&to) {
+        return Err(if flags & RENAME_NOREPLACE != 0 { Errno::EEXIST } else { Errno::EBUSY }.into());
+    }
+    let source = source.possible()?;
     let (source, node) = (source.path, source.node.ok_or(Errno::ENOENT)?);
-    demand_move(ctx, &source, &node, &target)?;
-    let node = ctx.changeable(&source, node)?;
-    let directory = node.kind() == S_IFDIR;
+    let target = target.possible()?;
+    let directory = node.is_directory();
+    match &target.node {
+        None if exchange => return Err(Errno::ENOENT.into()),
+        Some(_) if flags & RENAME_NOREPLACE != 0 => return Err(Errno::EEXIST.into()),
+        Some(old) if exchange && to_slash && !old.is_directory() => return Err(Errno::ENOTDIR.into()),
+        _ => {}
+    }
+    if !directory && (from_slash || to_slash && !exchange) {
+        return Err(Errno::ENOTDIR.into());
+    }
     if directory && source != target.path && is_below(&target.path, &source) {
         return Err(Errno::EINVAL.into());
     }
-    if (from_slash || to_slash) && !directory {
-        return Err(Errno::ENOTDIR.into());
+    if target.node.is_some() && source != target.path && is_below(&source, &target.path) {
+        return Err(if exchange { Errno::EINVAL } else { Errno::ENOTEMPTY }.into());
     }
+    demand_move(ctx, &source, &node, &target)?;
+    let node = ctx.changeable(&source, node)?;
     let mut replaced = None;
     match target.node {
-        None if exchange => return Err(Errno::ENOENT.into()),
         None => {}
-        Some(_) if flags & RENAME_NOREPLACE != 0 => return Err(Errno::EEXIST.into()),
         Some(Node::Synthetic(_)) if !ctx.kernel.vfs.writable(&target.path) => return Err(Errno::EXDEV.into()),
         Some(old) => {
             let old = ctx.changeable(&target.path, old)?;
@@ -306,6 +325,11 @@ pub fn renameat2(ctx: &mut Ctx<'_>, [from_fd, from, to_fd, to, flags, _]: [u64; 
     }
     ctx.kernel.moved_self_event(&target.path, number);
     Ok(0)
+}
+
+/// Whether a path ends in `.` or `..`, which cannot be moved, nor made.
+pub(super) fn is_special(path: &[u8]) -> bool {
+    matches!(last_name(path), b"." | b".." | b"")
 }
 
 /// Both directories must let the caller change them, and a directory that gets another parent must itself. EACCES, EPERM.
@@ -489,12 +513,10 @@ impl Subject {
 fn subject(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, flags: u32) -> Result<Subject, Outcome> {
     let Some(path) = path else { return open_subject(ctx, dirfd) };
     let text = ctx.path_argument(path)?;
-    if text.is_empty() && flags & AT_EMPTY_PATH != 0 {
+    if text.is_empty() && flags & AT_EMPTY_PATH != 0 && dirfd as i32 != AT_FDCWD {
         return open_subject(ctx, dirfd);
     }
-    if text.is_empty() {
-        return Err(Errno::ENOENT.into());
-    }
+    let text = if text.is_empty() && flags & AT_EMPTY_PATH != 0 { b".".to_vec() } else { text };
     let (path, node) = existing(ctx, dirfd, &text, flags & AT_SYMLINK_NOFOLLOW == 0)?;
     path_subject(ctx, path, node)
 }

@@ -258,6 +258,9 @@ pub(super) fn epoll_ctl(ctx: &mut Ctx<'_>, [epoll, op, fd, event, ..]: [u64; 6])
     if file == instance || ctx.kernel.epoll(instance).is_err() {
         return Err(Errno::EINVAL.into());
     }
+    if op == EPOLL_CTL_MOD && event.events & EPOLLEXCLUSIVE != 0 {
+        return Err(Errno::EINVAL.into());
+    }
     let fd = fd as u32;
     ctx.show_signals();
     match op {

@@ -116,13 +116,20 @@ pub(super) fn getsid(ctx: &mut Ctx<'_>, [pid, ..]: [u64; 6]) -> SysResult {
 
 fn of_process(ctx: &Ctx<'_>, pid: u64, read: impl Fn(&crate::Process) -> u32) -> SysResult {
     let pid = pid as u32;
-    if pid == 0 || pid == ctx.process.pid.0 {
-        return Ok(read(ctx.process).into());
-    }
     if pid == INIT.0 {
         return Ok(INIT.0.into());
     }
-    ctx.kernel.processes.get(pid).map(|process| read(process).into()).ok_or(Errno::ESRCH.into())
+    let pid = if pid == 0 { ctx.process.pid } else { process_of_thread(ctx, pid).ok_or(Errno::ESRCH)? };
+    let process = if pid == ctx.process.pid { Some(&*ctx.process) } else { ctx.kernel.processes.get(pid.0) };
+    process.map(|process| read(process).into()).ok_or(Errno::ESRCH.into())
+}
+
+/// The process that a thread belongs to, zombies included: ids of threads name their processes where those do (`find_task_by_vpid`).
+pub(super) fn process_of_thread(ctx: &Ctx<'_>, tid: u32) -> Option<Pid> {
+    let is_own = tid == ctx.process.pid.0 || ctx.process.threads.iter().any(|own| own.0 == tid);
+    let known = ctx.kernel.processes.get(tid).map(|process| process.pid);
+    let known = known.or_else(|| ctx.kernel.threads.get(tid).map(|thread| thread.pid));
+    if is_own { Some(ctx.process.pid) } else { known }
 }
 
 /// setpgid(2): of the caller, or of a child that has not executed a program yet.
@@ -137,7 +144,12 @@ pub(super) fn setpgid(ctx: &mut Ctx<'_>, [pid, group, ..]: [u64; 6]) -> SysResul
     let target = if pid == own {
         &*ctx.process
     } else {
-        let child = ctx.kernel.processes.get(pid.0).filter(|child| child.parent == own && child.zombie.is_none());
+        if process_of_thread(ctx, pid.0).is_some_and(|process| process != pid) {
+            // A thread that leads none.
+            return Err(Errno::EINVAL.into());
+        }
+        // One that has ended is a child, too, until somebody waits for it.
+        let child = ctx.kernel.processes.get(pid.0).filter(|child| child.parent == own);
         let child = child.ok_or(Errno::ESRCH)?;
         if child.session != session {
             return Err(Errno::EPERM.into());

@@ -7,9 +7,12 @@ use crate::net;
 use crate::outcome::{Outcome, SysResult};
 use crate::user_io::{ByteSource, UserBuffers, VecSink};
 use crate::wait::Events;
-use linux_abi::fs::{MAX_RW_COUNT, O_APPEND, SEEK_CUR, SEEK_DATA, SEEK_END, SEEK_HOLE, SEEK_SET};
+use linux_abi::fs::{MAX_RW_COUNT, O_APPEND, O_PATH, SEEK_CUR, SEEK_DATA, SEEK_END, SEEK_HOLE, SEEK_SET};
 use linux_abi::fs::{RWF_APPEND, RWF_DSYNC, RWF_HIPRI, RWF_NOWAIT, RWF_SYNC};
 use linux_abi::{Errno, Signal};
+
+/// The longest file of ext4 with blocks of 4 KiB, which guests are told that they have.
+const LAST_ON_DISK: u64 = ((1 << 32) - 1) << 12;
 
 /// Bytes that one step of `sendfile` or `copy_file_range` moves.
 const COPY_CHUNK: usize = 64 << 10;
@@ -26,14 +29,14 @@ pub fn write(ctx: &mut Ctx<'_>, [fd, address, len, ..]: [u64; 6]) -> SysResult {
 
 /// readv(2).
 pub fn readv(ctx: &mut Ctx<'_>, [fd, vector, count, ..]: [u64; 6]) -> SysResult {
-    ctx.file(fd)?;
+    demand_access(ctx, fd, false)?;
     let buffers = UserBuffers::vector(&ctx.process.memory, vector, count)?;
     read_into(ctx, fd, &buffers, None)
 }
 
 /// writev(2).
 pub fn writev(ctx: &mut Ctx<'_>, [fd, vector, count, ..]: [u64; 6]) -> SysResult {
-    ctx.file(fd)?;
+    demand_access(ctx, fd, true)?;
     let buffers = UserBuffers::vector(&ctx.process.memory, vector, count)?;
     write_from(ctx, fd, &buffers, None)
 }
@@ -53,6 +56,7 @@ pub fn pwrite64(ctx: &mut Ctx<'_>, [fd, address, len, position, ..]: [u64; 6]) -
 /// preadv(2).
 pub fn preadv(ctx: &mut Ctx<'_>, [fd, vector, count, position, ..]: [u64; 6]) -> SysResult {
     let position = checked_position(ctx, fd, position)?;
+    demand_access(ctx, fd, false)?;
     let buffers = UserBuffers::vector(&ctx.process.memory, vector, count)?;
     read_into(ctx, fd, &buffers, Some(position))
 }
@@ -60,16 +64,14 @@ pub fn preadv(ctx: &mut Ctx<'_>, [fd, vector, count, position, ..]: [u64; 6]) ->
 /// pwritev(2).
 pub fn pwritev(ctx: &mut Ctx<'_>, [fd, vector, count, position, ..]: [u64; 6]) -> SysResult {
     let position = checked_position(ctx, fd, position)?;
+    demand_access(ctx, fd, true)?;
     let buffers = UserBuffers::vector(&ctx.process.memory, vector, count)?;
     write_from(ctx, fd, &buffers, Some(position))
 }
 
 /// preadv2(2): position -1 stands for the file's own.
 pub fn preadv2(ctx: &mut Ctx<'_>, args: [u64; 6]) -> SysResult {
-    let (file, position, buffers) = flagged(ctx, args)?;
-    if !ctx.kernel.files[file].readable() {
-        return Err(Errno::EBADF.into());
-    }
+    let (file, position, buffers) = flagged(ctx, args, false)?;
     if !buffers.is_empty_vector() {
         check_rwf(args[5])?;
         if args[5] as u32 & RWF_NOWAIT != 0 && !ctx.kernel.poll_file(file).intersects(Events::READABLE) {
@@ -81,10 +83,7 @@ pub fn preadv2(ctx: &mut Ctx<'_>, args: [u64; 6]) -> SysResult {
 
 /// pwritev2(2).
 pub fn pwritev2(ctx: &mut Ctx<'_>, args: [u64; 6]) -> SysResult {
-    let (file, position, buffers) = flagged(ctx, args)?;
-    if !ctx.kernel.files[file].writable() {
-        return Err(Errno::EBADF.into());
-    }
+    let (file, position, buffers) = flagged(ctx, args, true)?;
     if buffers.is_empty_vector() {
         return Ok(0);
     }
@@ -103,16 +102,27 @@ pub fn pwritev2(ctx: &mut Ctx<'_>, args: [u64; 6]) -> SysResult {
 }
 
 /// What `preadv2` and `pwritev2` look at before their flags.
-fn flagged(ctx: &mut Ctx<'_>, args: [u64; 6]) -> Result<(FileId, Option<u64>, UserBuffers), Outcome> {
+fn flagged(ctx: &mut Ctx<'_>, args: [u64; 6], writing: bool) -> Result<(FileId, Option<u64>, UserBuffers), Outcome> {
     let [fd, vector, count, position, ..] = args;
     let position = if position == u64::MAX { None } else { Some(checked_position(ctx, fd, position)?) };
-    let file = ctx.file(fd)?;
+    let file = demand_access(ctx, fd, writing)?;
     let buffers = UserBuffers::vector(&ctx.process.memory, vector, count)?;
     buffers.check()?;
     if position.is_some_and(|position| position.saturating_add(buffers.total() as u64) > i64::MAX as u64) {
         return Err(Errno::EINVAL.into());
     }
     Ok((file, position, buffers))
+}
+
+/// What is looked at before the vector of a call is read (`vfs_readv`, `vfs_writev`). EBADF, EINVAL.
+fn demand_access(ctx: &Ctx<'_>, fd: u64, writing: bool) -> Result<FileId, Errno> {
+    let id = ctx.file(fd)?;
+    let file = &ctx.kernel.files[id];
+    match if writing { file.writable() } else { file.readable() } {
+        false => Err(Errno::EBADF),
+        true if !file.kind.has_contents(writing) => Err(Errno::EINVAL),
+        true => Ok(id),
+    }
 }
 
 /// SIGPIPE for who writes where nobody reads; sockets of messages raise none.
@@ -151,6 +161,9 @@ fn checked_position(ctx: &Ctx<'_>, fd: u64, position: u64) -> Result<u64, Errno>
         return Err(Errno::EINVAL);
     }
     let id = ctx.file(fd)?;
+    if ctx.kernel.files[id].status & O_PATH != 0 {
+        return Err(Errno::EBADF);
+    }
     if !ctx.kernel.files[id].kind.seekable() {
         return Err(Errno::ESPIPE);
     }
@@ -292,7 +305,13 @@ pub(crate) fn finish_partial(done: usize, result: SysResult) -> SysResult {
 /// lseek(2).
 pub fn lseek(ctx: &mut Ctx<'_>, [fd, offset, whence, ..]: [u64; 6]) -> SysResult {
     let id = ctx.file(fd)?;
-    let offset = offset as i64;
+    let (offset, whence) = (offset as i64, whence as u32);
+    if ctx.kernel.files[id].status & O_PATH != 0 {
+        return Err(Errno::EBADF.into());
+    }
+    if whence > SEEK_HOLE as u32 {
+        return Err(Errno::EINVAL.into());
+    }
     let (current, size) = match &ctx.kernel.files[id].kind {
         FileKind::Regular(file) => {
             let current = file.offset;
@@ -315,11 +334,18 @@ pub fn lseek(ctx: &mut Ctx<'_>, [fd, offset, whence, ..]: [u64; 6]) -> SysResult
         FileKind::Name(_) => return Err(Errno::EBADF.into()),
         _ => return Err(Errno::ESPIPE.into()),
     };
-    let real = matches!(ctx.kernel.files[id].kind, FileKind::Regular(_));
+    let (real, last) = match &ctx.kernel.files[id].kind {
+        FileKind::Regular(file) if file.is_memory() => (true, i64::MAX as u64),
+        FileKind::Regular(_) => (true, LAST_ON_DISK),
+        _ => (false, i64::MAX as u64),
+    };
     let target = match whence as i32 {
         SEEK_DATA | SEEK_HOLE if real => seek_sparse(ctx, id, offset, whence as i32)?,
         whence => seek_target(offset, whence, current, size)?,
     };
+    if target > last {
+        return Err(Errno::EINVAL.into());
+    }
     match &mut ctx.kernel.files[id].kind {
         FileKind::Regular(file) => file.offset = target,
         FileKind::Snapshot(snapshot) => snapshot.offset = target,
@@ -346,43 +372,63 @@ fn seek_sparse(ctx: &mut Ctx<'_>, id: FileId, offset: i64, whence: i32) -> Resul
 /// The position that `lseek` moves to. Files other than real ones are data all over.
 fn seek_target(offset: i64, whence: i32, current: u64, size: u64) -> Result<u64, Errno> {
     let target = match whence {
-        SEEK_SET => Some(offset),
-        SEEK_CUR => (current as i64).checked_add(offset),
-        SEEK_END => (size as i64).checked_add(offset),
+        SEEK_SET => offset,
+        // What is too large turns negative.
+        SEEK_CUR => (current as i64).wrapping_add(offset),
+        SEEK_END => (size as i64).wrapping_add(offset),
         SEEK_DATA | SEEK_HOLE if offset < 0 || offset as u64 >= size => return Err(Errno::ENXIO),
-        SEEK_DATA => Some(offset),
-        SEEK_HOLE => Some(size as i64),
+        SEEK_DATA => offset,
+        SEEK_HOLE => size as i64,
         _ => return Err(Errno::EINVAL),
     };
-    match target {
-        None => Err(Errno::EOVERFLOW),
-        Some(target) => u64::try_from(target).map_err(|_| Errno::EINVAL),
-    }
+    u64::try_from(target).map_err(|_| Errno::EINVAL)
 }
 
 /// sendfile(2).
 pub fn sendfile(ctx: &mut Ctx<'_>, [out, input, offset, count, ..]: [u64; 6]) -> SysResult {
-    let (out, input) = (ctx.file(out)?, ctx.file(input)?);
-    if !ctx.kernel.files[out].writable() || !ctx.kernel.files[input].readable() {
+    // The order of `do_sendfile`.
+    let position = match offset {
+        0 => None,
+        address => Some(ctx.process.memory.read_value::<u64>(address)?),
+    };
+    let input = ctx.file(input)?;
+    if !ctx.kernel.files[input].readable() {
+        return Err(Errno::EBADF.into());
+    }
+    if position.is_some() && !ctx.kernel.files[input].kind.seekable() {
+        return Err(Errno::ESPIPE.into());
+    }
+    if position.is_some_and(|position| position > i64::MAX as u64) {
+        return Err(Errno::EINVAL.into());
+    }
+    let out = ctx.file(out)?;
+    if !ctx.kernel.files[out].writable() {
         return Err(Errno::EBADF.into());
     }
     let appends = ctx.kernel.files[out].status & O_APPEND != 0;
     if appends || !matches!(ctx.kernel.files[input].kind, FileKind::Regular(_) | FileKind::Snapshot(_)) {
         return Err(Errno::EINVAL.into());
     }
-    let position = if offset == 0 { None } else { Some(read_offset(ctx, offset)?) };
     let nonblocking = ctx.kernel.files[out].nonblocking();
+    if let FileKind::Pipe(end) = ctx.kernel.files[out].kind
+        && count > 0
+    {
+        // Room is there before anything is read (`splice_file_to_pipe`).
+        let pipe = &ctx.kernel.pipes[end.pipe.0 as usize];
+        if !pipe.has_readers() {
+            ctx.raise(Signal::SIGPIPE);
+            return Err(Errno::EPIPE.into());
+        }
+        if pipe.room() == 0 && ctx.thread.call.progress == 0 {
+            return Err(if nonblocking { Errno::EAGAIN.into() } else { wait_for(ctx, out, Events::WRITABLE) });
+        }
+    }
     let result = copy(ctx, (input, position), (out, None), count);
     let result = match result {
         Err(Outcome::Errno(Errno::EAGAIN)) if !nonblocking => Err(wait_for(ctx, out, Events::WRITABLE)),
         other => other,
     };
     finish_copy(ctx, result, &[(offset, position)])
-}
-
-fn read_offset(ctx: &Ctx<'_>, address: u64) -> Result<u64, Outcome> {
-    let offset: u64 = ctx.process.memory.read_value(address)?;
-    if offset > i64::MAX as u64 { Err(Errno::EINVAL.into()) } else { Ok(offset) }
 }
 
 /// A range of a file is not copied onto itself: EINVAL.
@@ -470,19 +516,40 @@ fn finish_copy(ctx: &mut Ctx<'_>, result: SysResult, offsets: &[(u64, Option<u64
 
 /// copy_file_range(2).
 pub fn copy_file_range(ctx: &mut Ctx<'_>, [input, from, out, to, count, flags]: [u64; 6]) -> SysResult {
+    // The order of `generic_copy_file_checks`.
+    let (input, out) = (ctx.file(input)?, ctx.file(out)?);
+    let position = |address| match address {
+        0 => Ok(None),
+        address => ctx.process.memory.read_value::<u64>(address).map(Some),
+    };
+    let (start, target) = (position(from)?, position(to)?);
     if flags != 0 {
         return Err(Errno::EINVAL.into());
     }
-    let (input, out) = (ctx.file(input)?, ctx.file(out)?);
-    let regular = |id: FileId| matches!(ctx.kernel.files[id].kind, FileKind::Regular(_));
-    if !regular(input) || !regular(out) {
-        return Err(Errno::EINVAL.into());
+    let files = [&ctx.kernel.files[input], &ctx.kernel.files[out]];
+    if files.iter().any(|file| matches!(file.kind, FileKind::Directory(_))) {
+        return Err(Errno::EISDIR.into());
     }
-    if !ctx.kernel.files[out].writable() || !ctx.kernel.files[input].readable() {
+    let [FileKind::Regular(source), FileKind::Regular(copy_of)] = files.map(|file| &file.kind) else {
+        return Err(Errno::EINVAL.into());
+    };
+    if !files[0].readable() || !files[1].writable() || files[1].status & O_APPEND != 0 {
         return Err(Errno::EBADF.into());
     }
-    let position = |address| if address == 0 { Ok(None) } else { read_offset(ctx, address).map(Some) };
-    let (start, target) = (position(from)?, position(to)?);
+    if source.is_memory() != copy_of.is_memory() {
+        return Err(Errno::EXDEV.into());
+    }
+    let positions = [start, target].into_iter().flatten();
+    if positions.clone().any(|position| position.checked_add(count).is_none()) {
+        return Err(Errno::EOVERFLOW.into());
+    }
+    if positions.clone().any(|position| position > i64::MAX as u64) {
+        return Err(Errno::EINVAL.into());
+    }
+    let most = if ctx.kernel.is_memory(out) { i64::MAX as u64 } else { LAST_ON_DISK };
+    if target.unwrap_or_else(|| file_offset(ctx, out)) >= most {
+        return Err(Errno::EFBIG.into());
+    }
     demand_apart(ctx, (input, start), (out, target), count)?;
     let result = copy(ctx, (input, start), (out, target), count);
     finish_copy(ctx, result, &[(from, start), (to, target)])
@@ -497,7 +564,7 @@ mod tests {
         assert_eq!(seek_target(5, SEEK_SET, 0, 10), Ok(5));
         assert_eq!(seek_target(-3, SEEK_END, 0, 10), Ok(7));
         assert_eq!(seek_target(-1, SEEK_CUR, 0, 10), Err(Errno::EINVAL));
-        assert_eq!(seek_target(1, SEEK_CUR, i64::MAX as u64, 10), Err(Errno::EOVERFLOW));
+        assert_eq!(seek_target(1, SEEK_CUR, i64::MAX as u64, 10), Err(Errno::EINVAL));
         assert_eq!(seek_target(10, SEEK_DATA, 0, 10), Err(Errno::ENXIO));
         assert_eq!(seek_target(3, SEEK_HOLE, 0, 10), Ok(10));
         assert_eq!(seek_target(0, 9, 0, 10), Err(Errno::EINVAL));

@@ -1,6 +1,7 @@
 //! Scheduling and placement in the wider sense: sched_setattr, I/O priorities, NUMA policies of a machine with one node. All are kept
 //! or checked, none has an effect.
 
+use super::process::process_of_thread;
 use super::system::{known_thread, named_process};
 use crate::ctx::Ctx;
 use crate::outcome::SysResult;
@@ -42,16 +43,13 @@ pub(super) fn sched_getattr(ctx: &mut Ctx<'_>, [pid, address, size, flags, ..]: 
 }
 
 fn nice_of(ctx: &mut Ctx<'_>, tid: u64) -> i32 {
-    let pid = process_of(ctx, tid);
-    named_process(ctx, pid).map_or(0, |process| process.nice)
+    thread_named(ctx, tid).map_or(0, |thread| thread.nice)
 }
 
-/// The process of a thread; the calling thread is not in the table.
-fn process_of(ctx: &Ctx<'_>, tid: u64) -> u64 {
-    if tid as u32 == ctx.thread.tid.0 {
-        return ctx.process.pid.0.into();
-    }
-    ctx.kernel.threads.get(tid as u32).map_or(tid, |thread| thread.pid.0.into())
+/// A thread by its id; 0 for the caller, which is not in the table.
+fn thread_named<'a>(ctx: &'a mut Ctx<'_>, tid: u64) -> Option<&'a mut crate::Thread> {
+    let tid = tid as u32;
+    if tid == 0 || tid == ctx.thread.tid.0 { Some(ctx.thread) } else { ctx.kernel.threads.get_mut(tid) }
 }
 
 /// sched_setattr(2): the nice value is kept.
@@ -73,8 +71,7 @@ pub(super) fn sched_setattr(ctx: &mut Ctx<'_>, [pid, address, flags, ..]: [u64; 
     if !POLICIES.contains(&attr.policy) || real_time != (1..=99).contains(&attr.priority) {
         return Err(Errno::EINVAL.into());
     }
-    let pid = process_of(ctx, pid);
-    named_process(ctx, pid)?.nice = attr.nice.clamp(-20, 19);
+    thread_named(ctx, pid).ok_or(Errno::ESRCH)?.nice = attr.nice.clamp(-20, 19);
     Ok(0)
 }
 
@@ -100,8 +97,9 @@ pub(super) fn ioprio_set(ctx: &mut Ctx<'_>, [which, who, priority, ..]: [u64; 6]
 fn io_subject<'a>(ctx: &'a mut Ctx<'_>, which: u64, who: u64) -> Result<&'a mut crate::Process, Errno> {
     match which as i32 {
         IOPRIO_PROCESS => {
-            let pid = process_of(ctx, who);
-            named_process(ctx, pid)
+            let who = if who as u32 == 0 { ctx.process.pid.0 } else { who as u32 };
+            let pid = process_of_thread(ctx, who).ok_or(Errno::ESRCH)?;
+            named_process(ctx, pid.0.into())
         }
         which if which > IOPRIO_PROCESS && which <= IOPRIO_USER => Ok(ctx.process),
         _ => Err(Errno::EINVAL),

@@ -342,7 +342,8 @@ fn queue_is_full(ctx: &Ctx<'_>) -> bool {
 /// rt_sigqueueinfo(2).
 pub(super) fn rt_sigqueueinfo(ctx: &mut Ctx<'_>, [pid, number, info, ..]: [u64; 6]) -> SysResult {
     let mut info: Siginfo = ctx.process.memory.read_value(info)?;
-    if pid as u32 != ctx.process.pid.0 && (info.si_code >= 0 || info.si_code == SI_TKILL) {
+    // Only of itself a thread may claim what the kernel says; of its process just the main thread is that (`do_rt_sigqueueinfo`).
+    if pid as u32 != ctx.thread.tid.0 && (info.si_code >= 0 || info.si_code == SI_TKILL) {
         return Err(Errno::EPERM.into());
     }
     let pid = process_of(ctx, pid as i32).ok_or(Errno::ESRCH)?;

@@ -14,7 +14,7 @@ use crate::outcome::{Outcome, SysResult};
 use crate::unix::connect as unix;
 use crate::user_io::UserBuffers;
 use linux_abi::Errno;
-use linux_abi::fs::IOV_MAX;
+use linux_abi::fs::{IOV_MAX, O_PATH};
 use linux_abi::socket::*;
 use linux_abi::time::Timespec;
 
@@ -116,8 +116,13 @@ pub fn listen(ctx: &mut Ctx<'_>, [fd, backlog, ..]: [u64; 6]) -> SysResult {
 
 /// connect(2).
 pub fn connect(ctx: &mut Ctx<'_>, [fd, name, len, ..]: [u64; 6]) -> SysResult {
-    let (file, family) = socket_of(ctx, fd)?;
+    let file = ctx.file(fd)?;
+    if ctx.kernel.files[file].status & O_PATH != 0 {
+        return Err(Errno::EBADF.into());
+    }
+    // Unlike in bind(2), the name comes before what the file is.
     let name = read_name(ctx, name, len)?;
+    let (file, family) = socket_of(ctx, fd)?;
     match family {
         Family::Inet => inet::connect(ctx, file, &name),
         Family::Netlink => netlink::connect(ctx, file, &name),

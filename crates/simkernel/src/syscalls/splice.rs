@@ -59,12 +59,15 @@ pub fn splice(ctx: &mut Ctx<'_>, [input, input_offset, output, output_offset, le
         return Err(Errno::ESPIPE.into());
     }
     let (input, output) = both(ctx, input, output)?;
-    if !gives_pages(&ctx.kernel.files[input].kind) || !takes_pages(&ctx.kernel.files[output].kind) {
+    if !takes_pages(&ctx.kernel.files[output].kind) {
         return Err(Errno::EINVAL.into());
     }
     let (from_pipe, to_pipe) = (pipe_end(ctx, input), pipe_end(ctx, output));
     let len = len.min(MAX_RW_COUNT) as usize;
-    let nonblocking = flags & SPLICE_F_NONBLOCK != 0;
+    // Between pipes, one that does not wait is enough for both.
+    let pipes = from_pipe.is_some() && to_pipe.is_some();
+    let either = ctx.kernel.files[input].nonblocking() || ctx.kernel.files[output].nonblocking();
+    let nonblocking = flags & SPLICE_F_NONBLOCK != 0 || pipes && either;
     match (from_pipe, to_pipe) {
         (Some(from), Some(to)) if from.pipe == to.pipe => Err(Errno::EINVAL.into()),
         (Some(from), _) => drain(ctx, (input, from), (output, output_offset), len, nonblocking),
@@ -156,6 +159,10 @@ fn fill(
     if room == 0 {
         return wait_unless(ctx, output, Events::WRITABLE, nonblocking || ctx.kernel.files[output].nonblocking());
     }
+    // Whether the input can give anything is asked last (`splice_file_to_pipe`).
+    if !gives_pages(&ctx.kernel.files[input].kind) {
+        return Err(Errno::EINVAL.into());
+    }
     let mut chunk = VecSink::new(len.min(room).min(CHUNK));
     match ctx.kernel.try_read(input, &mut chunk, position) {
         Ok(_) => {}
@@ -198,16 +205,18 @@ pub fn tee(ctx: &mut Ctx<'_>, [input, output, len, flags, ..]: [u64; 6]) -> SysR
         return Err(Errno::EINVAL.into());
     }
     let (source, target) = (&ctx.kernel.pipes[from.pipe.0 as usize], &ctx.kernel.pipes[to.pipe.0 as usize]);
-    let nonblocking = flags & SPLICE_F_NONBLOCK != 0;
+    let both_nonblocking = ctx.kernel.files[input].nonblocking() || ctx.kernel.files[output].nonblocking();
+    let nonblocking = flags & SPLICE_F_NONBLOCK != 0 || both_nonblocking;
+    // The input is waited for before the output is looked at (`do_tee`).
+    if source.is_empty() && source.has_writers() {
+        return wait_unless(ctx, input, Events::READABLE, nonblocking);
+    }
     if !target.has_readers() {
         ctx.raise(Signal::SIGPIPE);
         return Err(Errno::EPIPE.into());
     }
     if source.is_empty() {
-        if !source.has_writers() {
-            return Ok(0);
-        }
-        return wait_unless(ctx, input, Events::READABLE, nonblocking);
+        return Ok(0);
     }
     let bytes = source.peek(len.min(target.room() as u64) as usize);
     if bytes.is_empty() {

@@ -123,7 +123,12 @@ fn stat_open(ctx: &mut Ctx<'_>, id: FileId) -> Result<Stat, Errno> {
             return Ok(synthetic_stat(start, ANONYMOUS_NUMBERS * 2 + u64::from(end.pipe.0), S_IFIFO | 0o600, 0));
         }
         FileKind::Inet(_) | FileKind::Netlink(_) | FileKind::Unix(_) => {
-            return Ok(synthetic_stat(start, number, S_IFSOCK | 0o777, 0));
+            let (st_uid, st_gid) = match &ctx.kernel.files[id].kind {
+                FileKind::Inet(socket) => (socket.owner, socket.group),
+                FileKind::Unix(socket) => ctx.kernel.unix.owner(*socket),
+                _ => (0, 0),
+            };
+            return Ok(Stat { st_uid, st_gid, ..synthetic_stat(start, number, S_IFSOCK | 0o777, 0) });
         }
         FileKind::Namespace(namespace) => return Ok(namespace_stat(ctx, *namespace)),
         FileKind::Queue(open) => {
@@ -235,6 +240,9 @@ pub fn getdents(ctx: &mut Ctx<'_>, args: [u64; 6]) -> SysResult {
 
 fn list_directory(ctx: &mut Ctx<'_>, [fd, out, size, ..]: [u64; 6], push: PushEntry) -> SysResult {
     let id = ctx.file(fd)?;
+    if ctx.kernel.files[id].status & O_PATH != 0 {
+        return Err(Errno::EBADF.into());
+    }
     let FileKind::Directory(directory) = &ctx.kernel.files[id].kind else { return Err(Errno::ENOTDIR.into()) };
     if directory.entries.is_none() {
         let entries = read_entries(ctx, fd)?;

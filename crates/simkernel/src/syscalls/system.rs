@@ -8,6 +8,7 @@ use crate::ids::Pid;
 use crate::limits::{Limit, RESOURCES};
 use crate::outcome::SysResult;
 use crate::process::Process;
+use crate::thread::Thread;
 use linux_abi::Errno;
 use linux_abi::capability::{CAP_SYS_NICE, CAP_SYS_RESOURCE};
 use linux_abi::process::SchedParam;
@@ -75,22 +76,24 @@ pub(super) fn named_process<'a>(ctx: &'a mut Ctx<'_>, pid: u64) -> Result<&'a mu
 /// Limits are one's own, and those of processes with the same ids. ESRCH, EPERM.
 fn demand_limits(ctx: &mut Ctx<'_>, pid: u64) -> Result<(), Errno> {
     let own = Arc::clone(&ctx.thread.credentials);
-    let process = named_process(ctx, pid)?;
+    if matches!(pid as u32, 0) || pid as u32 == ctx.thread.tid.0 {
+        return Ok(());
+    }
+    // Credentials are a thread's own: another thread of the caller's process is somebody else, too (`check_prlimit_permission`).
+    let target = Arc::clone(&named_process(ctx, pid)?.credentials);
     let same = |ids: Ids, id: u32| id == ids.real && id == ids.effective && id == ids.saved;
-    let target = &process.credentials;
     let equal = same(target.user, own.user.real) && same(target.group, own.group.real);
-    let itself = process.pid.0;
-    if itself == ctx.process.pid.0 || equal || own.can(CAP_SYS_RESOURCE) { Ok(()) } else { Err(Errno::EPERM) }
+    if equal || own.can(CAP_SYS_RESOURCE) { Ok(()) } else { Err(Errno::EPERM) }
 }
 
 /// prlimit64(2).
 pub(super) fn prlimit64(ctx: &mut Ctx<'_>, [pid, resource, new, old, ..]: [u64; 6]) -> SysResult {
+    let request = if new == 0 { None } else { Some(ctx.process.memory.read_value::<Rlimit>(new)?) };
     demand_limits(ctx, pid)?;
     let resource = resource as u32 as usize;
     if resource >= RESOURCES {
         return Err(Errno::EINVAL.into());
     }
-    let request = if new == 0 { None } else { Some(ctx.process.memory.read_value::<Rlimit>(new)?) };
     let may_raise = ctx.credentials().can(CAP_SYS_RESOURCE);
     let limit = &mut named_process(ctx, pid)?.limits.0[resource];
     let before = *limit;
@@ -247,14 +250,14 @@ pub(super) fn rr_interval(ctx: &mut Ctx<'_>, [pid, address, ..]: [u64; 6]) -> Sy
     Ok(0)
 }
 
-/// getpriority(2): the raw call shows 20 less the nice value, of the process that counts most.
+/// getpriority(2): the raw call shows 20 less the nice value, of the thread that counts most.
 pub(super) fn getpriority(ctx: &mut Ctx<'_>, [which, who, ..]: [u64; 6]) -> SysResult {
     let mut best = None;
-    each_of_priority(ctx, which, who, |process| best = best.max(Some(20 - process.nice)))?;
+    each_of_priority(ctx, which, who, |thread, _| best = best.max(Some(20 - thread.nice)))?;
     Ok(best.ok_or(Errno::ESRCH)? as u64)
 }
 
-/// setpriority(2): kept, without effect: guests take no simulated time. EPERM for processes of others, EACCES for more than
+/// setpriority(2): kept, without effect: guests take no simulated time. EPERM for threads of others, EACCES for more than
 /// RLIMIT_NICE allows.
 pub(super) fn setpriority(ctx: &mut Ctx<'_>, [which, who, nice, ..]: [u64; 6]) -> SysResult {
     let nice = (nice as i32).clamp(-20, 19);
@@ -264,15 +267,15 @@ pub(super) fn setpriority(ctx: &mut Ctx<'_>, [which, who, nice, ..]: [u64; 6]) -
         return Err(Errno::EPERM.into());
     }
     let mut result = Err(Errno::ESRCH);
-    each_of_priority(ctx, which, who, |process| {
-        let user = process.credentials.user;
-        let allowed = i64::from(20 - nice) <= process.limits.soft(RLIMIT_NICE) as i64;
+    each_of_priority(ctx, which, who, |thread, most| {
+        let user = thread.credentials.user;
+        let allowed = i64::from(20 - nice) <= most as i64;
         if !privileged && own != user.real && own != user.effective {
             result = Err(Errno::EPERM);
-        } else if !privileged && nice < process.nice && !allowed {
+        } else if !privileged && nice < thread.nice && !allowed {
             result = Err(Errno::EACCES);
         } else {
-            process.nice = nice;
+            thread.nice = nice;
             if result == Err(Errno::ESRCH) {
                 result = Ok(0);
             }
@@ -283,30 +286,45 @@ pub(super) fn setpriority(ctx: &mut Ctx<'_>, [which, who, nice, ..]: [u64; 6]) -
 
 const PRIO_PROCESS: i32 = 0;
 
-/// The processes that the two calls name: one (or that of one thread), a group, or all of a user.
-fn each_of_priority(ctx: &mut Ctx<'_>, which: u64, who: u64, mut visit: impl FnMut(&mut Process)) -> Result<(), Errno> {
+/// The threads that the two calls name: one, those of a group's processes, or all of a user, each with its process's RLIMIT_NICE.
+fn each_of_priority(
+    ctx: &mut Ctx<'_>,
+    which: u64,
+    who: u64,
+    mut visit: impl FnMut(&mut Thread, u64),
+) -> Result<(), Errno> {
     const PROCESS: i32 = PRIO_PROCESS;
     const GROUP: i32 = 1;
     const USER: i32 = 2;
     let who = who as u32;
-    let pids: Vec<u32> = match which as i32 {
-        PROCESS if who == 0 || who == ctx.thread.tid.0 => vec![ctx.process.pid.0],
-        PROCESS => vec![ctx.kernel.threads.get(who).map_or(who, |thread| thread.pid.0)],
+    let threads_of = |process: &Process| process.threads.iter().map(|tid| tid.0).collect::<Vec<_>>();
+    let all = || ctx.kernel.processes.iter().chain([&*ctx.process]);
+    let tids: Vec<u32> = match which as i32 {
+        PROCESS => vec![if who == 0 { ctx.thread.tid.0 } else { who }],
         GROUP => {
             let group = if who == 0 { ctx.process.group } else { Pid(who) };
-            ctx.kernel.family.members(group).map(|pid| pid.0).collect()
+            all().filter(|process| process.group == group).flat_map(threads_of).collect()
         }
         USER => {
             let user = if who == 0 { ctx.credentials().user.real } else { who };
-            let all = ctx.kernel.processes.iter().chain([&*ctx.process]);
-            all.filter(|process| process.credentials.user.real == user).map(|process| process.pid.0).collect()
+            let is_of_user = |tid: &u32| match ctx.kernel.threads.get(*tid) {
+                Some(thread) => thread.credentials.user.real == user,
+                None => *tid == ctx.thread.tid.0 && ctx.credentials().user.real == user,
+            };
+            all().flat_map(threads_of).filter(is_of_user).collect()
         }
         _ => return Err(Errno::EINVAL),
     };
-    for pid in pids {
-        if let Ok(process) = named_process(ctx, pid.into()) {
-            visit(process);
+    for tid in tids {
+        if tid == ctx.thread.tid.0 {
+            visit(ctx.thread, ctx.process.limits.soft(RLIMIT_NICE));
+            continue;
         }
+        let Some(thread) = ctx.kernel.threads.get_mut(tid) else { continue };
+        let process =
+            if thread.pid == ctx.process.pid { Some(&*ctx.process) } else { ctx.kernel.processes.get(thread.pid.0) };
+        let most = process.map_or(0, |process| process.limits.soft(RLIMIT_NICE));
+        visit(thread, most);
     }
     Ok(())
 }

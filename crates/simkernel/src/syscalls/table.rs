@@ -153,7 +153,7 @@ pub const TABLE: &[Entry] = &[
     full(eventfd2, descriptors::eventfd2),
     full(fsync, descriptors::fsync),
     full(fdatasync, descriptors::fsync),
-    full(syncfs, descriptors::fsync),
+    full(syncfs, descriptors::syncfs),
     full(sync_file_range, descriptors::sync_file_range),
     full(sync, descriptors::sync),
     full(ftruncate, descriptors::ftruncate),
@@ -170,7 +170,7 @@ pub const TABLE: &[Entry] = &[
     partial(
         madvise,
         memory::madvise,
-        "MADV_DONTNEED and MADV_REMOVE are obeyed, MADV_WIPEONFORK is refused, other advice accepted without effect",
+        "MADV_DONTNEED, MADV_REMOVE and MADV_WIPEONFORK are obeyed, other advice accepted without effect",
     ),
     full(msync, memory::msync),
     full(mlock, memory::mlock),

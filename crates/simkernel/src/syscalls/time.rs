@@ -287,7 +287,9 @@ pub(super) fn timer_create(ctx: &mut Ctx<'_>, [clock, event, id, ..]: [u64; 6]) 
     if ctx.process.limits.soft(RLIMIT_SIGPENDING) == 0 {
         return Err(Errno::EAGAIN.into());
     }
-    let index = ctx.process.posix_timers.iter().position(Option::is_none).unwrap_or(ctx.process.posix_timers.len());
+    let event: Option<Sigevent> = if event == 0 { None } else { Some(ctx.process.memory.read_value(event)?) };
+    // It is used up even if there will be no timer.
+    let index = ctx.process.posix_timers.new_id();
     let mut timer = PosixTimer {
         expires: None,
         interval_ns: 0,
@@ -295,12 +297,11 @@ pub(super) fn timer_create(ctx: &mut Ctx<'_>, [clock, event, id, ..]: [u64; 6]) 
         clock: clock as u32,
         signal: Signal::SIGALRM.raw() as u32,
         thread: None,
-        value: index as u64,
+        value: index.into(),
         overrun: 0,
         missed: 0,
     };
-    if event != 0 {
-        let event: Sigevent = ctx.process.memory.read_value(event)?;
+    if let Some(event) = event {
         timer.value = event.sigev_value;
         timer.signal = event.sigev_signo as u32;
         match event.sigev_notify {
@@ -314,11 +315,8 @@ pub(super) fn timer_create(ctx: &mut Ctx<'_>, [clock, event, id, ..]: [u64; 6]) 
             return Err(Errno::EINVAL.into());
         }
     }
-    ctx.process.memory.write_value(id, &(index as u32))?;
-    if index == ctx.process.posix_timers.len() {
-        ctx.process.posix_timers.push(None);
-    }
-    ctx.process.posix_timers[index] = Some(timer);
+    ctx.process.memory.write_value(id, &index)?;
+    ctx.process.posix_timers.by_id.insert(index, timer);
     Ok(0)
 }
 
@@ -359,11 +357,15 @@ pub(super) fn timer_settime(ctx: &mut Ctx<'_>, [id, flags, new, old, ..]: [u64; 
         (_, true) => Some(moment_of(ctx.kernel.config.start_date, clock, value)),
         (_, false) => Some(of_timer + SimDuration::from_nanos(value)),
     };
-    let (expires, generation) = (timer.expires, timer.generation);
+    let generation = timer.generation;
     if measures_computing {
         ctx.process.arm_cpu_timers();
-    } else if let Some(at) = expires {
-        ctx.kernel.timers.add(at.max(now), TimerKind::Posix { pid, timer: id as u32, generation });
+    } else {
+        // What is due already comes with the call.
+        ctx.fire_own_timer(id as u32, now);
+        if let Some(at) = posix_timer(ctx.process, id as u32).and_then(|timer| timer.expires) {
+            ctx.kernel.timers.add(at, TimerKind::Posix { pid, timer: id as u32, generation });
+        }
     }
     if old != 0 {
         ctx.process.memory.write_value(old, &before)?;
@@ -402,8 +404,7 @@ pub(super) fn timer_getoverrun(ctx: &mut Ctx<'_>, [id, ..]: [u64; 6]) -> SysResu
 
 /// timer_delete(2).
 pub(super) fn timer_delete(ctx: &mut Ctx<'_>, [id, ..]: [u64; 6]) -> SysResult {
-    let slot = ctx.process.posix_timers.get_mut(id as u32 as usize).ok_or(Errno::EINVAL)?;
-    slot.take().ok_or(Errno::EINVAL)?;
+    ctx.process.posix_timers.by_id.remove(&(id as u32)).ok_or(Errno::EINVAL)?;
     ctx.process.arm_cpu_timers();
     Ok(0)
 }

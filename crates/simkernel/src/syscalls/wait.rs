@@ -122,9 +122,12 @@ fn wait(ctx: &mut Ctx<'_>, wanted: Wanted, options: u32) -> Result<Option<News>,
     if let Some(pid) = candidate {
         return Ok(Some(take_news(ctx, pid, options)));
     }
+    // Of one that has ended nothing but that can be told.
+    let lives = |pid: Pid| ctx.kernel.processes.get(pid.0).is_some_and(|child| child.zombie.is_none());
+    let may_tell = |pid: Pid| is_wanted(ctx, pid, wanted, options) && (options & WEXITED != 0 || lives(pid));
     let exists = match wanted {
-        Wanted::One(pid) => is_wanted(ctx, pid, wanted, options),
-        _ => ctx.kernel.family.children(own).any(|pid| is_wanted(ctx, pid, wanted, options)),
+        Wanted::One(pid) => may_tell(pid),
+        _ => ctx.kernel.family.children(own).any(may_tell),
     };
     if !exists {
         return Err(Errno::ECHILD.into());

@@ -8,7 +8,8 @@ use crate::outcome::{Outcome, SysResult};
 use crate::vfs::walk::Node;
 use crate::vfs::{RealNode, errno};
 use linux_abi::Errno;
-use linux_abi::fs::{AT_FDCWD, IN_ATTRIB, S_IFDIR, S_IFMT, S_IFREG};
+use linux_abi::capability::CAP_SYS_ADMIN;
+use linux_abi::fs::{AT_FDCWD, IN_ATTRIB, R_OK, S_IFDIR, S_IFREG, S_ISVTX, W_OK};
 
 const HERE: u64 = AT_FDCWD as u64;
 const NAME_MAX: usize = 255;
@@ -60,39 +61,49 @@ fn name_argument(ctx: &Ctx<'_>, address: u64) -> Result<Vec<u8>, Outcome> {
     if name.is_empty() { Err(Errno::ERANGE.into()) } else { Ok(name) }
 }
 
-/// Which names there are, and on what. EOPNOTSUPP, EINVAL, EPERM.
-fn check_name(name: &[u8], node: &RealNode, changes: bool) -> Result<(), Errno> {
+/// Which names there are, and who may use them on what (`xattr_permission`, then `xattr_resolve_name`). EPERM, ENODATA, EACCES,
+/// EOPNOTSUPP, EINVAL.
+fn check_name(ctx: &mut Ctx<'_>, name: &[u8], path: &[u8], node: &RealNode, changes: bool) -> Result<(), Errno> {
+    let hidden = if changes { Errno::EPERM } else { Errno::ENODATA };
     let class = [&b"user."[..], b"trusted.", b"security."].into_iter().find(|class| name.starts_with(class));
+    match class {
+        Some(b"trusted.") if !ctx.credentials().can(CAP_SYS_ADMIN) => return Err(hidden),
+        Some(b"security.") if changes => ctx.credentials().demand(CAP_SYS_ADMIN)?,
+        Some(b"user.") if !matches!(node.kind(), S_IFREG | S_IFDIR) => return Err(hidden),
+        Some(b"user.") => {
+            let permissions = ctx.permissions(path, &Node::Real(node.clone()));
+            let is_shared = node.kind() == S_IFDIR && permissions.mode & S_ISVTX != 0;
+            if changes && is_shared && !permissions.is_owned_by(ctx.credentials()) {
+                return Err(Errno::EPERM);
+            }
+            permissions.demand(ctx.credentials(), if changes { W_OK } else { R_OK })?;
+        }
+        None if !name.starts_with(b"system.") => {
+            ctx.demand(path, &Node::Real(node.clone()), if changes { W_OK } else { R_OK })?;
+        }
+        _ => {}
+    }
     let class = class.ok_or(Errno::EOPNOTSUPP)?;
-    if class.len() == name.len() {
-        return Err(Errno::EINVAL);
+    if class.len() == name.len() { Err(Errno::EINVAL) } else { Ok(()) }
+}
+
+/// What is on no disk has no attributes, and those of users only files and directories could.
+fn without_attributes(name: &[u8], changes: bool) -> Errno {
+    match name.starts_with(b"user.") {
+        true if changes => Errno::EPERM,
+        true => Errno::ENODATA,
+        false => Errno::EOPNOTSUPP,
     }
-    let plain = matches!(node.stat.st_mode & S_IFMT, S_IFREG | S_IFDIR);
-    match () {
-        () if class == b"user." && !plain => Err(if changes { Errno::EPERM } else { Errno::ENODATA }),
-        () => Ok(()),
-    }
 }
 
-/// setxattr(2).
-pub(super) fn setxattr(ctx: &mut Ctx<'_>, [path, name, value, bytes, flags, _]: [u64; 6]) -> SysResult {
-    let subject = by_path(ctx, path, true)?;
-    set(ctx, subject, [name, value, bytes, flags])
+/// What a call that sets an attribute is given: read before it comes to the file. EINVAL, ERANGE, E2BIG, EFAULT.
+struct Given {
+    name: Vec<u8>,
+    content: Vec<u8>,
+    flags: u32,
 }
 
-/// lsetxattr(2).
-pub(super) fn lsetxattr(ctx: &mut Ctx<'_>, [path, name, value, bytes, flags, _]: [u64; 6]) -> SysResult {
-    let subject = by_path(ctx, path, false)?;
-    set(ctx, subject, [name, value, bytes, flags])
-}
-
-/// fsetxattr(2).
-pub(super) fn fsetxattr(ctx: &mut Ctx<'_>, [fd, name, value, bytes, flags, _]: [u64; 6]) -> SysResult {
-    let subject = by_descriptor(ctx, fd)?;
-    set(ctx, subject, [name, value, bytes, flags])
-}
-
-fn set(ctx: &mut Ctx<'_>, subject: Subject, [name, value, bytes, flags]: [u64; 4]) -> SysResult {
+fn given(ctx: &Ctx<'_>, [name, value, bytes, flags]: [u64; 4]) -> Result<Given, Outcome> {
     let flags = flags as u32;
     if flags & !(CREATE | REPLACE) != 0 {
         return Err(Errno::EINVAL.into());
@@ -103,8 +114,33 @@ fn set(ctx: &mut Ctx<'_>, subject: Subject, [name, value, bytes, flags]: [u64; 4
     }
     let mut content = vec![0; bytes as usize];
     ctx.process.memory.read(value, &mut content)?;
-    let node = subject.node.ok_or(Errno::EOPNOTSUPP)?;
-    check_name(&name, &node, true)?;
+    Ok(Given { name, content, flags })
+}
+
+/// setxattr(2).
+pub(super) fn setxattr(ctx: &mut Ctx<'_>, [path, name, value, bytes, flags, _]: [u64; 6]) -> SysResult {
+    let given = given(ctx, [name, value, bytes, flags])?;
+    let subject = by_path(ctx, path, true)?;
+    set(ctx, subject, given)
+}
+
+/// lsetxattr(2).
+pub(super) fn lsetxattr(ctx: &mut Ctx<'_>, [path, name, value, bytes, flags, _]: [u64; 6]) -> SysResult {
+    let given = given(ctx, [name, value, bytes, flags])?;
+    let subject = by_path(ctx, path, false)?;
+    set(ctx, subject, given)
+}
+
+/// fsetxattr(2).
+pub(super) fn fsetxattr(ctx: &mut Ctx<'_>, [fd, name, value, bytes, flags, _]: [u64; 6]) -> SysResult {
+    let given = given(ctx, [name, value, bytes, flags])?;
+    let subject = by_descriptor(ctx, fd)?;
+    set(ctx, subject, given)
+}
+
+fn set(ctx: &mut Ctx<'_>, subject: Subject, Given { name, content, flags }: Given) -> SysResult {
+    let node = subject.node.ok_or(without_attributes(&name, true))?;
+    check_name(ctx, &name, &subject.path, &node, true)?;
     let node = writable(ctx, &subject.path, &node)?;
     let number = ctx.kernel.vfs.identities.of(&node.stat);
     let attributes = ctx.kernel.vfs.xattrs.entry(number).or_default();
@@ -131,29 +167,31 @@ fn changed(ctx: &mut Ctx<'_>, path: &[u8], node: &RealNode, number: u64) {
 
 /// getxattr(2).
 pub(super) fn getxattr(ctx: &mut Ctx<'_>, [path, name, value, bytes, ..]: [u64; 6]) -> SysResult {
+    let name = name_argument(ctx, name)?;
     let subject = by_path(ctx, path, true)?;
     get(ctx, &subject, name, value, bytes)
 }
 
 /// lgetxattr(2).
 pub(super) fn lgetxattr(ctx: &mut Ctx<'_>, [path, name, value, bytes, ..]: [u64; 6]) -> SysResult {
+    let name = name_argument(ctx, name)?;
     let subject = by_path(ctx, path, false)?;
     get(ctx, &subject, name, value, bytes)
 }
 
 /// fgetxattr(2).
 pub(super) fn fgetxattr(ctx: &mut Ctx<'_>, [fd, name, value, bytes, ..]: [u64; 6]) -> SysResult {
+    let name = name_argument(ctx, name)?;
     let subject = by_descriptor(ctx, fd)?;
     get(ctx, &subject, name, value, bytes)
 }
 
-fn get(ctx: &mut Ctx<'_>, subject: &Subject, name: u64, value: u64, bytes: u64) -> SysResult {
-    let name = name_argument(ctx, name)?;
+fn get(ctx: &mut Ctx<'_>, subject: &Subject, name: Vec<u8>, value: u64, bytes: u64) -> SysResult {
     if name.starts_with(b"system.posix_acl_") {
         return Err(Errno::ENODATA.into());
     }
-    let node = subject.node.as_ref().ok_or(Errno::EOPNOTSUPP)?;
-    check_name(&name, node, false)?;
+    let node = subject.node.as_ref().ok_or(without_attributes(&name, false))?;
+    check_name(ctx, &name, &subject.path, node, false)?;
     let number = ctx.kernel.vfs.identities.of(&node.stat);
     let content = ctx.kernel.vfs.xattrs.get(&number).and_then(|all| all.get(&name)).ok_or(Errno::ENODATA)?;
     answer(ctx, content, value, bytes)
@@ -198,26 +236,28 @@ fn show(ctx: &mut Ctx<'_>, subject: &Subject, list: u64, bytes: u64) -> SysResul
 
 /// removexattr(2).
 pub(super) fn removexattr(ctx: &mut Ctx<'_>, [path, name, ..]: [u64; 6]) -> SysResult {
+    let name = name_argument(ctx, name)?;
     let subject = by_path(ctx, path, true)?;
     remove(ctx, &subject, name)
 }
 
 /// lremovexattr(2).
 pub(super) fn lremovexattr(ctx: &mut Ctx<'_>, [path, name, ..]: [u64; 6]) -> SysResult {
+    let name = name_argument(ctx, name)?;
     let subject = by_path(ctx, path, false)?;
     remove(ctx, &subject, name)
 }
 
 /// fremovexattr(2).
 pub(super) fn fremovexattr(ctx: &mut Ctx<'_>, [fd, name, ..]: [u64; 6]) -> SysResult {
+    let name = name_argument(ctx, name)?;
     let subject = by_descriptor(ctx, fd)?;
     remove(ctx, &subject, name)
 }
 
-fn remove(ctx: &mut Ctx<'_>, subject: &Subject, name: u64) -> SysResult {
-    let name = name_argument(ctx, name)?;
-    let node = subject.node.as_ref().ok_or(Errno::EOPNOTSUPP)?;
-    check_name(&name, node, true)?;
+fn remove(ctx: &mut Ctx<'_>, subject: &Subject, name: Vec<u8>) -> SysResult {
+    let node = subject.node.as_ref().ok_or(without_attributes(&name, true))?;
+    check_name(ctx, &name, &subject.path, node, true)?;
     if !ctx.kernel.vfs.writable(&subject.path) && !node.writable {
         return Err(Errno::EROFS.into());
     }

@@ -4,6 +4,7 @@ use super::names::{self, shown};
 use super::{Kind, Phase, UnixId, UnixSocket};
 use crate::ctx::Ctx;
 use crate::ids::FileId;
+use crate::net::Blocking;
 use crate::net::address::{self, RawAddress};
 use crate::outcome::{Outcome, Restart, SysResult};
 use crate::wait::Events;
@@ -86,12 +87,9 @@ pub fn connect(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
     if !kind.connects() {
         return connect_datagram(ctx, id, name);
     }
+    names::check(name)?;
+    names::autobind_if_known(ctx, id)?;
     let target = names::find(ctx, kind, name)?;
-    match ctx.kernel.unix_socket(id)?.phase {
-        Phase::Unconnected => {}
-        Phase::Connected => return Err(Errno::EISCONN.into()),
-        Phase::Listening { .. } => return Err(Errno::EINVAL.into()),
-    }
     let listener = ctx.kernel.unix_socket(target)?;
     let Phase::Listening { backlog, waiting } = &listener.phase else { return Err(Errno::ECONNREFUSED.into()) };
     if listener.read_shut {
@@ -99,6 +97,12 @@ pub fn connect(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
     }
     if waiting.len() > *backlog {
         return wait_for_backlog(ctx, file, target);
+    }
+    // As `unix_stream_connect`: the other side is looked at first.
+    match ctx.kernel.unix_socket(id)?.phase {
+        Phase::Unconnected => {}
+        Phase::Connected => return Err(Errno::EISCONN.into()),
+        Phase::Listening { .. } => return Err(Errno::EINVAL.into()),
     }
     let own = credentials(ctx);
     let listener = ctx.kernel.unix_socket(target)?;
@@ -146,6 +150,8 @@ fn connect_datagram(ctx: &mut Ctx<'_>, id: UnixId, name: &[u8]) -> SysResult {
         ctx.kernel.change_peer(id, None);
         return Ok(0);
     }
+    names::check(name)?;
+    names::autobind_if_known(ctx, id)?;
     let target = names::find(ctx, Kind::Datagram, name)?;
     let other = ctx.kernel.unix_socket(target)?;
     if other.peer.is_some_and(|peer| peer != id) {
@@ -160,6 +166,10 @@ fn connect_datagram(ctx: &mut Ctx<'_>, id: UnixId, name: &[u8]) -> SysResult {
 /// accept(2), accept4(2): a new descriptor, and the peer's name.
 pub fn accept(ctx: &mut Ctx<'_>, file: FileId, flags: i32) -> Result<(u64, RawAddress), Outcome> {
     let id = ctx.kernel.unix_id(file)?;
+    let limit = ctx.process.limits.soft(linux_abi::sysinfo::RLIMIT_NOFILE);
+    // Whether there is a descriptor left is asked first (`__sys_accept4_file`). The entry holds no reference.
+    let probe = ctx.fds_mut().allocate(file, 0, false, limit)?;
+    ctx.fds_mut().remove(u64::from(probe))?;
     let socket = ctx.kernel.unix_socket_mut(id)?;
     let timeout = socket.recv_timeout;
     if !socket.kind.connects() {
@@ -168,15 +178,14 @@ pub fn accept(ctx: &mut Ctx<'_>, file: FileId, flags: i32) -> Result<(u64, RawAd
     let shut = socket.read_shut;
     let Phase::Listening { waiting, .. } = &mut socket.phase else { return Err(Errno::EINVAL.into()) };
     let Some(accepted) = waiting.front().copied() else {
-        if shut {
+        let blocking = ctx.blocking(file, 0, timeout);
+        if shut && blocking != Blocking::No {
             return Err(Errno::EINVAL.into());
         }
-        let blocking = ctx.blocking(file, 0, timeout);
         return crate::net::wait(ctx, file, Events::READABLE, blocking, 0).map(|_| (0, RawAddress::new()));
     };
     let new = ctx.kernel.open_unix(accepted, status(flags & SOCK_NONBLOCK != 0));
     // As Linux: without a free descriptor the connection stays in the queue.
-    let limit = ctx.process.limits.soft(linux_abi::sysinfo::RLIMIT_NOFILE);
     let fd = match ctx.fds_mut().allocate(new, 0, flags & SOCK_CLOEXEC != 0, limit) {
         Ok(fd) => fd,
         Err(errno) => {

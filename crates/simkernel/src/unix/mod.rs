@@ -106,6 +106,8 @@ pub struct UnixSocket {
     recv_buffer: usize,
     read_shut: bool,
     write_shut: bool,
+    /// User and group of who made it.
+    owner: (u32, u32),
     error: Option<Errno>,
     credentials: Ucred,
     peer_credentials: Ucred,
@@ -132,6 +134,7 @@ impl UnixSocket {
             read_shut: false,
             write_shut: false,
             error: None,
+            owner: (credentials.uid, credentials.gid),
             credentials,
             peer_credentials: NOBODY,
             recv_timeout: None,
@@ -160,13 +163,14 @@ impl UnixSocket {
     }
 }
 
-/// What the kernel charges a sender for a message: the buffer's true size (`SKB_TRUESIZE`).
-fn charge(len: usize) -> usize {
+/// What the kernel charges a sender for a message: the buffer's true size (`SKB_TRUESIZE`), of which streams keep little outside of pages.
+fn charge(kind: Kind, len: usize) -> usize {
     const HEADER: usize = 256;
     const SHARED_INFO: usize = 320;
-    const LINEAR: usize = 16_064;
-    let linear = len.min(LINEAR);
-    HEADER + (linear + SHARED_INFO).next_power_of_two() + (len - linear).next_multiple_of(4096)
+    const PAGE: usize = 4096;
+    let most_linear = if kind == Kind::Stream { PAGE - SHARED_INFO } else { 4 * PAGE - SHARED_INFO };
+    let in_pages = len.saturating_sub(most_linear).next_multiple_of(PAGE).min(len);
+    HEADER + (len - in_pages + SHARED_INFO).next_power_of_two() + in_pages.next_multiple_of(PAGE)
 }
 
 /// A host's Unix sockets.
@@ -180,6 +184,11 @@ pub struct UnixSockets {
 }
 
 impl UnixSockets {
+    /// User and group of a socket's maker.
+    pub fn owner(&self, id: UnixId) -> (u32, u32) {
+        self.get(id).map_or((0, 0), |socket| socket.owner)
+    }
+
     fn insert(&mut self, mut socket: UnixSocket) -> UnixId {
         self.serials += 1;
         socket.serial = self.serials;

@@ -5,10 +5,10 @@ use crate::ctx::Ctx;
 use crate::ids::FileId;
 use crate::net::address::RawAddress;
 use crate::outcome::SysResult;
-use crate::vfs::walk::Node;
+use crate::vfs::walk::{Node, Target};
 use linux_abi::Errno;
 use linux_abi::fs::{AT_FDCWD, S_IFSOCK, W_OK};
-use linux_abi::socket::AF_UNIX;
+use linux_abi::socket::{AF_UNIX, SO_PASSCRED, SO_PASSPIDFD, SOL_SOCKET};
 
 /// Bytes before the path.
 const FAMILY: usize = 2;
@@ -56,43 +56,66 @@ pub fn bind(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
     let id = ctx.kernel.unix_id(file)?;
     let parsed = parse(name)?;
     let socket = ctx.kernel.unix_socket(id)?;
-    let kind = socket.kind;
-    if !socket.name.is_empty() {
-        return match parsed {
-            Parsed::Empty => Ok(0),
-            _ => Err(Errno::EINVAL.into()),
-        };
-    }
+    let (kind, is_bound) = (socket.kind, !socket.name.is_empty());
     let (key, name) = match parsed {
-        Parsed::Empty => autobind(ctx, kind),
+        Parsed::Empty => {
+            autobind(ctx, id)?;
+            return Ok(0);
+        }
+        // The name of a file is looked at before the socket's own (`unix_bind_bsd`).
+        Parsed::Path(path) => {
+            let place = new_place(ctx, path)?;
+            if is_bound {
+                return Err(Errno::EINVAL.into());
+            }
+            (bind_path(ctx, path, place)?, address_of(path, true))
+        }
+        Parsed::Abstract(_) if is_bound => return Err(Errno::EINVAL.into()),
         Parsed::Abstract(name) => (Key::Abstract(kind, name.to_vec()), address_of(&[&[0], name].concat(), false)),
-        Parsed::Path(path) => (bind_path(ctx, path)?, address_of(path, true)),
     };
     if ctx.kernel.unix.names.contains_key(&key) {
         return Err(Errno::EADDRINUSE.into());
     }
+    take(ctx, id, key, name)?;
+    Ok(0)
+}
+
+fn take(ctx: &mut Ctx<'_>, id: UnixId, key: Key, name: RawAddress) -> Result<(), Errno> {
     let socket = ctx.kernel.unix_socket_mut(id)?;
     socket.key = Some(key.clone());
     socket.name = name;
     ctx.kernel.unix.names.insert(key, id);
-    Ok(0)
+    Ok(())
 }
 
-/// A free abstract name of five hexadecimal digits.
-fn autobind(ctx: &mut Ctx<'_>, kind: Kind) -> (Key, RawAddress) {
+/// Gives a socket without a name a free abstract one of five hexadecimal digits.
+pub(super) fn autobind(ctx: &mut Ctx<'_>, id: UnixId) -> Result<(), Errno> {
+    let socket = ctx.kernel.unix_socket(id)?;
+    if !socket.name.is_empty() {
+        return Ok(());
+    }
+    let kind = socket.kind;
     let unix = &mut ctx.kernel.unix;
     loop {
         unix.autobound = (unix.autobound + 1) & 0xf_ffff;
         let digits = format!("{:05x}", unix.autobound).into_bytes();
         let key = Key::Abstract(kind, digits.clone());
         if !unix.names.contains_key(&key) {
-            return (key, address_of(&[&[0], &digits[..]].concat(), false));
+            return take(ctx, id, key, address_of(&[&[0], &digits[..]].concat(), false));
         }
     }
 }
 
-/// Creates the socket's file.
-fn bind_path(ctx: &mut Ctx<'_>, path: &[u8]) -> Result<Key, Errno> {
+/// A socket whose receiver wants to know who sends (SO_PASSCRED, SO_PASSPIDFD) gets a name when it connects or sends
+/// (`unix_may_passcred`).
+pub(super) fn autobind_if_known(ctx: &mut Ctx<'_>, id: UnixId) -> Result<(), Errno> {
+    let socket = ctx.kernel.unix_socket(id)?;
+    let is_on = |option| socket.kept.get(SOL_SOCKET, option) == Some(1);
+    if is_on(SO_PASSCRED) || is_on(SO_PASSPIDFD) { autobind(ctx, id) } else { Ok(()) }
+}
+
+/// Where a socket's file can be created. EADDRINUSE, ENOENT, EACCES.
+fn new_place(ctx: &mut Ctx<'_>, path: &[u8]) -> Result<Target, Errno> {
     let target = ctx.walk(AT_FDCWD as u64, path, false)?;
     if target.node.is_some() {
         return Err(Errno::EADDRINUSE);
@@ -101,11 +124,24 @@ fn bind_path(ctx: &mut Ctx<'_>, path: &[u8]) -> Result<Key, Errno> {
         return Err(Errno::ENOENT);
     }
     ctx.demand_new(&target.path)?;
-    ctx.create_with(S_IFSOCK | 0o777, |vfs, new| vfs.mknod(&target.path, new))?;
-    ctx.kernel.name_event(&target.path, linux_abi::fs::IN_CREATE);
+    Ok(target)
+}
+
+/// Creates the socket's file.
+fn bind_path(ctx: &mut Ctx<'_>, path: &[u8], place: Target) -> Result<Key, Errno> {
+    ctx.create_with(S_IFSOCK | 0o777, |vfs, new| vfs.mknod(&place.path, new))?;
+    ctx.kernel.name_event(&place.path, linux_abi::fs::IN_CREATE);
     match ctx.walk(AT_FDCWD as u64, path, false)?.node {
         Some(Node::Real(node)) => Ok(Key::Inode(ctx.kernel.vfs.identities.of(&node.stat))),
         _ => Err(Errno::EIO),
+    }
+}
+
+/// Whether an address can name a socket at all. EINVAL.
+pub(super) fn check(name: &[u8]) -> Result<(), Errno> {
+    match parse(name)? {
+        Parsed::Empty => Err(Errno::EINVAL),
+        _ => Ok(()),
     }
 }
 

@@ -172,11 +172,11 @@ fn epoll_and_poll_agree_about_sockets() {
 
 #[test]
 fn a_message_costs_its_sender_what_the_kernel_allocates() {
-    assert_eq!(charge(1), 768);
-    assert_eq!(charge(192), 768);
-    assert_eq!(charge(193), 1280);
-    assert_eq!(charge(16_064), 256 + 16_384);
-    assert_eq!(charge(16_065), 256 + 16_384 + 4096);
+    assert_eq!(charge(Kind::Datagram, 1), 768);
+    assert_eq!(charge(Kind::Datagram, 192), 768);
+    assert_eq!(charge(Kind::Datagram, 193), 1280);
+    assert_eq!(charge(Kind::Datagram, 16_064), 256 + 16_384);
+    assert_eq!(charge(Kind::Datagram, 16_065), 256 + 16_384 + 4096);
 }
 
 #[test]

@@ -104,13 +104,13 @@ fn send_stream(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, message: &Outgoing<'
     let socket = ctx.kernel.unix_socket(id)?;
     let timeout = socket.send_timeout;
     let connected = matches!(socket.phase, Phase::Connected);
+    let mut attached = attached(ctx, message.control)?;
     if !message.name.is_empty() {
         return Err(if connected { Errno::EISCONN } else { Errno::EOPNOTSUPP }.into());
     }
     if !connected {
         return Err(Errno::ENOTCONN.into());
     }
-    let mut attached = attached(ctx, message.control)?;
     if ctx.thread.wake != Wake::First {
         // A call that waits for room learns of a reset before it learns that nobody reads (`sock_alloc_send_pskb`).
         let error = ctx.kernel.unix_socket_mut(id)?.error.take();
@@ -172,10 +172,10 @@ impl Kernel {
             let want = source.remaining().min(piece);
             let mut data = vec![0; want];
             let got = source.take(&mut data);
-            if got == 0 {
+            if got < want {
+                // A piece whose end cannot be read is not sent at all (`skb_copy_datagram_from_iter`).
                 return if moved > 0 { Ok(moved) } else { Err(Errno::EFAULT) };
             }
-            data.truncate(got);
             let rights = if moved == 0 { rights } else { &[] };
             self.deliver(id, peer, data, rights, credentials, from.clone())?;
             moved += got;
@@ -196,7 +196,7 @@ impl Kernel {
         credentials: Ucred,
         from: RawAddress,
     ) -> Result<(), Errno> {
-        let charge = charge(data.len());
+        let charge = charge(self.unix_socket(sender)?.kind, data.len());
         for file in rights {
             self.files.acquire(*file);
         }
@@ -205,6 +205,11 @@ impl Kernel {
         self.unix_socket_mut(to)?.inbox.push_back(packet);
         self.notify_unix(to, Events::READABLE);
         Ok(())
+    }
+
+    /// Who sent a message is told by the name that its socket has when it is read, or had at the end (`unix_copy_addr`).
+    fn name_of_sender(&self, sender: UnixId, at_first: RawAddress) -> RawAddress {
+        self.unix.get(sender).map_or(at_first, |socket| socket.name.clone())
     }
 
     /// `try_write` of a Unix socket: what fits of a stream, a whole message otherwise.
@@ -265,39 +270,64 @@ impl Kernel {
     }
 }
 
-/// Datagrams and sequenced packets: all or nothing.
+/// Datagrams and sequenced packets: all or nothing, in the order of `unix_seqpacket_sendmsg` and `unix_dgram_sendmsg`.
 fn send_message(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, message: &Outgoing<'_>) -> SysResult {
-    let socket = ctx.kernel.unix_socket(id)?;
-    let (kind, peer, timeout, limit) = (socket.kind, socket.peer, socket.send_timeout, socket.send_buffer);
+    let socket = ctx.kernel.unix_socket_mut(id)?;
+    let (kind, timeout, limit) = (socket.kind, socket.send_timeout, socket.send_buffer);
+    if kind == Kind::SeqPacket {
+        if let Some(error) = socket.error.take() {
+            return Err(error.into());
+        }
+        if !matches!(socket.phase, Phase::Connected) {
+            return Err(Errno::ENOTCONN.into());
+        }
+    }
     let attached = attached(ctx, message.control)?;
-    let to = match (kind, message.name) {
-        (Kind::Datagram, name) if !name.is_empty() => names::find(ctx, kind, name)?,
-        _ => peer.ok_or(Errno::ENOTCONN)?,
-    };
+    let name = if kind == Kind::Datagram { message.name } else { &[] };
+    if !name.is_empty() {
+        names::check(name)?;
+    }
+    names::autobind_if_known(ctx, id)?;
     let total = message.data.total();
     if total > limit.saturating_sub(32) {
         return Err(Errno::EMSGSIZE.into());
+    }
+    let socket = ctx.kernel.unix_socket_mut(id)?;
+    if let Some(error) = socket.error.take() {
+        return Err(error.into());
+    }
+    if socket.write_shut {
+        return Err(Errno::EPIPE.into());
+    }
+    let blocking = ctx.blocking(file, message.flags, timeout);
+    if !ctx.kernel.unix_socket(id)?.has_room() {
+        return wait_for_receiver(ctx, file, None, blocking);
     }
     let mut data = vec![0; total];
     if message.data.source(&ctx.process.memory).take(&mut data) < total {
         return Err(Errno::EFAULT.into());
     }
+    let to = match name {
+        [] => ctx.kernel.unix_socket(id)?.peer.ok_or(Errno::ENOTCONN)?,
+        name => names::find(ctx, kind, name)?,
+    };
     match ctx.kernel.push_message(id, to, &data, &attached.rights, attached.credentials) {
         Ok(()) => Ok(total as u64),
-        Err(Errno::EAGAIN) => wait_for_receiver(ctx, file, to, ctx.blocking(file, message.flags, timeout)),
+        Err(Errno::EAGAIN) => wait_for_receiver(ctx, file, Some(to), blocking),
         Err(errno) => Err(errno.into()),
     }
 }
 
 /// Waits for room: in the sender's own buffer, or in the receiver's queue, whose file says so when it is read.
-fn wait_for_receiver(ctx: &mut Ctx<'_>, file: FileId, to: UnixId, blocking: Blocking) -> SysResult {
+fn wait_for_receiver(ctx: &mut Ctx<'_>, file: FileId, to: Option<UnixId>, blocking: Blocking) -> SysResult {
     let Blocking::Until(timeout) = blocking else { return Err(Errno::EAGAIN.into()) };
     ctx.deadline_after(timeout);
     if ctx.expired() {
         return Err(Errno::EAGAIN.into());
     }
     ctx.watch(file, Events::WRITABLE);
-    if let Some(receiver) = ctx.kernel.unix_socket(to)?.file.filter(|receiver| *receiver != file) {
+    let receiver = to.and_then(|to| ctx.kernel.unix_socket(to).ok()?.file);
+    if let Some(receiver) = receiver.filter(|receiver| *receiver != file) {
         ctx.watch(receiver, Events::WRITABLE);
     }
     Err(match ctx.block(Restart::Sys) {
@@ -377,7 +407,7 @@ impl Kernel {
         let mut used = SmallVec::<[Packet; 2]>::new();
         let socket = self.unix.get_mut(id).ok_or(Errno::EBADF)?;
         let checks = socket.kept.get(SOL_SOCKET, SO_PASSCRED) == Some(1);
-        taken.from = socket.inbox.front().map(|packet| packet.from.clone()).unwrap_or_default();
+        let first = socket.inbox.front().map(|packet| (packet.sender, packet.from.clone()));
         while sink.remaining() > 0 {
             let Some(packet) = socket.inbox.get_mut(index) else { break };
             if checks && taken.credentials.is_some_and(|credentials| credentials != packet.credentials) {
@@ -386,7 +416,8 @@ impl Kernel {
             let rest = &packet.data[packet.start..];
             let want = rest.len().min(sink.remaining());
             let got = sink.put(&rest[..want]);
-            if got == 0 && want > 0 {
+            if got < want {
+                // What was copied of a message before the fault does not count (`unix_stream_read_actor`).
                 if taken.bytes == 0 {
                     return Err(Errno::EFAULT);
                 }
@@ -403,10 +434,12 @@ impl Kernel {
                     used.extend(socket.inbox.pop_front());
                 }
             }
-            if got < want || !taken.rights.is_empty() {
+            if !taken.rights.is_empty() {
                 break;
             }
         }
+        taken.from = first.map(|(sender, from)| self.name_of_sender(sender, from)).unwrap_or_default();
+        let socket = self.unix.get_mut(id).ok_or(Errno::EBADF)?;
         taken.emptied = index >= socket.inbox.len() && taken.rights.is_empty();
         if peek {
             taken.rights.iter().for_each(|file| self.files.acquire(*file));
@@ -464,9 +497,7 @@ fn recv_message(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, wanted: &Incoming<'
     let mut sink = wanted.data.sink(&ctx.process.memory);
     let faulted = sink.put(&packet.data[..copied]) < copied;
     let mut message = Message { count: copied, ..Message::default() };
-    if !packet.from.is_empty() {
-        message.name = shown(&packet.from);
-    }
+    let (sender, from) = (packet.sender, packet.from.clone());
     if copied < len {
         message.flags |= MSG_TRUNC;
         if wanted.flags & MSG_TRUNC != 0 {
@@ -479,6 +510,10 @@ fn recv_message(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, wanted: &Incoming<'
         rights.iter().for_each(|file| ctx.kernel.files.acquire(*file));
     } else {
         take_front(ctx.kernel, id);
+    }
+    let from = ctx.kernel.name_of_sender(sender, from);
+    if !from.is_empty() {
+        message.name = shown(&from);
     }
     if faulted {
         rights.iter().for_each(|file| ctx.kernel.release_file(*file));

@@ -219,6 +219,7 @@ fn device_number(tty: TtyId) -> u32 {
 fn stat_line(view: &View<'_>, process: &Process, tid: u32) -> String {
     let totals = totals(view, process);
     let start_ticks = process.started.uptime_nanos() / (1_000_000_000 / CLK_TCK);
+    let nice = view.thread(tid).map_or(0, |thread| thread.nice);
     let terminal = process.terminal;
     let foreground = terminal
         .and_then(|tty| view.terminals.get(tty))
@@ -235,8 +236,8 @@ fn stat_line(view: &View<'_>, process: &Process, tid: u32) -> String {
         foreground,
         process.ticks(),
         process.children_cpu_us / 10_000,
-        20 + process.nice,
-        process.nice,
+        20 + nice,
+        nice,
         process.threads.len().max(1),
         totals.size,
         totals.resident() / 4096,
@@ -431,7 +432,7 @@ fn scheduling(view: &View<'_>, process: &Process, tid: u32) -> String {
         "-".repeat(67),
         process.calls,
         0,
-        120 + process.nice
+        120 + view.thread(tid).map_or(0, |thread| thread.nice)
     )
 }
 

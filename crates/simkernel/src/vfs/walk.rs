@@ -49,6 +49,20 @@ pub struct Target {
     pub node: Option<Node>,
     /// The path ended with a slash: it can only mean a directory.
     pub slash: bool,
+    /// The last name is longer than any file's (NAME_MAX), so `node` is None. The walk as such came to its end: Linux, too, finds that
+    /// out only when it looks for the name.
+    pub is_too_long: bool,
+}
+
+impl Target {
+    fn new(path: Vec<u8>, node: Option<Node>, slash: bool) -> Target {
+        Target { path, node, slash, is_too_long: false }
+    }
+
+    /// ENAMETOOLONG for a last name that nothing can have.
+    pub fn possible(self) -> Result<Target, Errno> {
+        if self.is_too_long { Err(Errno::ENAMETOOLONG) } else { Ok(self) }
+    }
 }
 
 /// One component of a walk.
@@ -62,12 +76,12 @@ impl Vfs {
     /// Walks `path`, which begins at the directory `start` unless it is absolute. `follow` is for a link in the last place. Every
     /// directory on the way must let the viewer search it (EACCES).
     pub fn walk(&mut self, view: &View<'_>, start: &[u8], path: &[u8], follow: bool) -> Result<Target, Errno> {
-        if path.is_empty() {
-            return Err(Errno::ENOENT);
-        }
-        if path.len() >= PATH_MAX {
-            return Err(Errno::ENAMETOOLONG);
-        }
+        self.walk_to_name(view, start, path, follow)?.possible()
+    }
+
+    /// As `walk`, but a last name that is too long is no error yet.
+    pub fn walk_to_name(&mut self, view: &View<'_>, start: &[u8], path: &[u8], follow: bool) -> Result<Target, Errno> {
+        check_text(path)?;
         let slash = path.ends_with(b"/");
         let root = view.root();
         let guard = view.credentials.filter(|who| !who.can(CAP_DAC_OVERRIDE) && !who.can(CAP_DAC_READ_SEARCH));
@@ -92,6 +106,9 @@ impl Vfs {
                 b"." => {}
                 b".." if at == root => {}
                 b".." => self.mounts.leave(&mut at),
+                name if name.len() > NAME_MAX && last => {
+                    return Ok(Target { path: at, node: None, slash, is_too_long: true });
+                }
                 name if name.len() > NAME_MAX => return Err(Errno::ENAMETOOLONG),
                 name => {
                     self.mounts.enter(&mut at, name);
@@ -102,7 +119,7 @@ impl Vfs {
                             _ => self.step(view, &at, followed)?,
                         };
                         match step {
-                            Step::Nothing if last => return Ok(Target { path: at, node: None, slash }),
+                            Step::Nothing if last => return Ok(Target::new(at, None, slash)),
                             Step::Nothing => return Err(Errno::ENOENT),
                             Step::Link(text) => {
                                 links += 1;
@@ -122,7 +139,7 @@ impl Vfs {
                                     return Err(Errno::ENOTDIR);
                                 }
                                 if last {
-                                    return Ok(Target { path: at, node: Some(node), slash });
+                                    return Ok(Target::new(at, Some(node), slash));
                                 }
                                 self.remember_directory(&at, &node);
                             }
@@ -147,7 +164,7 @@ impl Vfs {
     /// The walk ended in a directory that it had already passed.
     fn finish(&mut self, view: &View<'_>, at: Vec<u8>, slash: bool) -> Result<Target, Errno> {
         let node = self.lookup(view, &at)?.ok_or(Errno::ENOENT)?;
-        Ok(Target { path: at, node: Some(node), slash })
+        Ok(Target::new(at, Some(node), slash))
     }
 
     /// EACCES unless the viewer may search a directory.
@@ -272,6 +289,15 @@ impl Vfs {
             }
             _ => Ok(None),
         }
+    }
+}
+
+/// What no path can be, wherever it begins. ENOENT, ENAMETOOLONG.
+pub fn check_text(path: &[u8]) -> Result<(), Errno> {
+    match path.len() {
+        0 => Err(Errno::ENOENT),
+        PATH_MAX.. => Err(Errno::ENAMETOOLONG),
+        _ => Ok(()),
     }
 }
 
