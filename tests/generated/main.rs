@@ -1,26 +1,35 @@
 //! Generated programs: random sequences of system calls, run natively and as guests, which must print the same.
 //!
 //! `README.md` beside this file tells how programs are written and what becomes of a difference. `GNOMON_TEST_SEED=N` generates other programs,
-//! `GNOMON_TEST_PROGRAMS=N` so many; `make soak` goes on for hours.
+//! `GNOMON_TEST_PROGRAMS=N` so many, `GNOMON_TEST_FROM=N` from number N on; `GNOMON_TEST_SHRINK=0` leaves differing programs as they are;
+//! `make soak` goes on for hours.
 
 #[path = "../common/mod.rs"]
 mod common;
 mod explained;
 mod families;
+mod kind;
 mod shrink;
 mod sides;
 mod writer;
 
 use shrink::shrink;
 use sides::{Sides, Verdict};
+use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Programs that `make test` generates.
 const SAMPLE: u64 = 300;
 
 /// Programs that run as guests of one host, one after the other.
 const BATCH: u64 = 100;
+
+/// Batches that run at once: natively, programs mostly wait.
+const AT_ONCE: usize = 3;
 
 /// What a number of generated programs showed.
 #[derive(Default)]
@@ -31,34 +40,69 @@ struct Tally {
     /// Native runs that differed among themselves.
     unstable: u64,
     explained: u64,
-    differing: Vec<String>,
+    /// The programs that differ, by kind of difference.
+    differing: BTreeMap<String, Vec<String>>,
 }
 
 fn number_from(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// Generates and compares programs `first..first + count`; differences are shrunk, and left in `findings`.
-fn compare(sides: &Sides, seed: u64, first: u64, count: u64, findings: &Path, tally: &mut Tally) {
+/// Generates and compares programs `first..first + count`. The first difference of each kind is shrunk, and left in `findings`.
+fn compare(sides: &Sides, seed: u64, first: u64, count: u64, findings: &Path, tally: &Mutex<Tally>) {
     let programs: Vec<Vec<String>> =
         (first..first + count).map(|n| families::generate(seed, n, sides.is_root())).collect();
     for (place, verdict) in sides.judge(&programs).into_iter().enumerate() {
-        tally.programs += 1;
-        tally.lines += programs[place].len() as u64;
+        let mut all = tally.lock().expect("a tally");
+        all.programs += 1;
+        all.lines += programs[place].len() as u64;
         match verdict {
-            Verdict::Alike => tally.alike += 1,
-            Verdict::Unstable => tally.unstable += 1,
-            Verdict::Explained(_) => tally.explained += 1,
-            Verdict::Differs { .. } => {
-                let small = shrink(sides, programs[place].clone());
-                let text = sides.show(&small);
+            Verdict::Alike => all.alike += 1,
+            Verdict::Unstable => all.unstable += 1,
+            Verdict::Explained(_) => all.explained += 1,
+            Verdict::Differs { native, guest } => {
                 let name = format!("{seed}-{}", first + place as u64);
-                fs::write(findings.join(&name), format!("{}\n\n{text}", sides::text(&small))).expect("a finding");
-                println!("program {name} prints something else:\n{text}");
-                tally.differing.push(name);
+                let same = all.differing.entry(kind::of(&programs[place], &native, &guest)).or_default();
+                same.push(name.clone());
+                let is_new = same.len() == 1;
+                drop(all);
+                if is_new {
+                    let whole = programs[place].clone();
+                    let small = if number_from("GNOMON_TEST_SHRINK") == Some(0) { whole } else { shrink(sides, whole) };
+                    let text = sides.show(&small);
+                    fs::write(findings.join(&name), format!("{}\n\n{text}", sides::text(&small))).expect("a finding");
+                    println!("program {name} prints something else:\n{text}");
+                }
             }
         }
     }
+}
+
+/// Compares programs, some batches at once, until all are done or `enough` says so.
+fn compare_all(
+    sides: &Sides,
+    seed: u64,
+    programs: Range<u64>,
+    findings: &Path,
+    enough: impl Fn() -> bool + Sync,
+) -> Tally {
+    let tally = Mutex::new(Tally::default());
+    let next = AtomicU64::new(programs.start);
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while !enough() {
+                    let first = next.fetch_add(BATCH, Ordering::Relaxed);
+                    if first >= programs.end {
+                        break;
+                    }
+                    compare(sides, seed, first, BATCH.min(programs.end - first), findings, &tally);
+                    println!("{}", line(&tally.lock().expect("a tally")));
+                }
+            });
+        }
+    });
+    tally.into_inner().expect("a tally")
 }
 
 #[test]
@@ -73,14 +117,8 @@ fn generated_programs_print_the_same() {
     let count = number_from("GNOMON_TEST_PROGRAMS").unwrap_or(SAMPLE);
     let from = number_from("GNOMON_TEST_FROM").unwrap_or(0);
     let findings = common::folder("generated/findings");
-    let mut tally = Tally::default();
-    let mut first = from;
-    while first < from + count {
-        let batch = BATCH.min(from + count - first);
-        compare(&sides, seed, first, batch, &findings, &mut tally);
-        first += batch;
-        println!("{}", line(&tally));
-    }
+    let tally = compare_all(&sides, seed, from..from + count, &findings, || false);
+    show_kinds(&tally);
     assert!(tally.differing.is_empty(), "{}; findings in {}", line(&tally), findings.display());
     assert!(tally.alike * 10 >= tally.programs * 8, "too few programs can be compared: {}", line(&tally));
 }
@@ -93,8 +131,17 @@ fn line(tally: &Tally) -> String {
         tally.alike,
         tally.explained,
         tally.unstable,
-        tally.differing.len()
+        tally.differing.values().map(Vec::len).sum::<usize>()
     )
+}
+
+/// Prints the kinds of differences, the most frequent first, each with a few of its programs.
+fn show_kinds(tally: &Tally) {
+    let mut kinds: Vec<_> = tally.differing.iter().collect();
+    kinds.sort_by_key(|(_, names)| std::cmp::Reverse(names.len()));
+    for (kind, names) in kinds {
+        println!("{:5} {kind}: {}", names.len(), names.iter().take(6).cloned().collect::<Vec<_>>().join(" "));
+    }
 }
 
 /// What was found once and mended, each with what it is about in its first lines.
@@ -152,14 +199,17 @@ fn soak() {
     let seed = number_from("GNOMON_TEST_SEED").unwrap_or(2);
     let findings = common::folder("generated/soak-findings");
     let clock = base::wall::WallClock::start();
-    let mut tally = Tally::default();
-    let mut first = number_from("GNOMON_TEST_FROM").unwrap_or(0);
-    while clock.elapsed().as_secs() < seconds {
-        compare(&sides, seed, first, BATCH, &findings, &mut tally);
-        no_harm(&sides, seed, first, BATCH);
-        first += BATCH;
-        println!("{}", line(&tally));
-    }
+    let first = number_from("GNOMON_TEST_FROM").unwrap_or(0);
+    let enough = || clock.elapsed().as_secs() >= seconds;
+    let tally = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for first in (first..).step_by(BATCH as usize).take_while(|_| !enough()) {
+                no_harm(&sides, seed, first, BATCH);
+            }
+        });
+        compare_all(&sides, seed, first..u64::MAX, &findings, enough)
+    });
+    show_kinds(&tally);
     println!("seed {seed}; findings in {}", findings.display());
-    assert!(tally.differing.is_empty(), "{}", tally.differing.join(" "));
+    assert!(tally.differing.is_empty(), "{}", line(&tally));
 }

@@ -15,6 +15,7 @@
 #include "board.h"
 #include <dirent.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <net/if.h>
 #include <sys/ioctl.h>
 #include <sys/ipc.h>
@@ -25,6 +26,7 @@
 #include <sys/sem.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 
 /* How often an actor must be seen asleep before its call counts as blocked, and how long to wait between looks. */
@@ -332,6 +334,18 @@ static void remove_objects(void)
     }
 }
 
+static void drop_capability(int capability)
+{
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct data[2];
+    prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
+    if (syscall(SYS_capget, &header, data) == 0) {
+        data[capability / 32].effective &= ~(1u << capability % 32);
+        data[capability / 32].permitted &= ~(1u << capability % 32);
+        syscall(SYS_capset, &header, data);
+    }
+}
+
 static int start_root(const char *board_path)
 {
     int pid = fork();
@@ -346,6 +360,11 @@ static int start_root(const char *board_path)
     setrlimit(RLIMIT_CORE, &core);
     umask(022);
     setsid();
+    /* Containers mostly lack it. */
+    drop_capability(CAP_SYS_RESOURCE);
+    /* Whoever started the tests may have done so at idle priority, which programs would see. */
+    struct sched_param usual = {0};
+    sched_setscheduler(0, SCHED_OTHER, &usual);
     /* What tests were started with: ignored and blocked signals are inherited, those of the C library too. */
     unsigned long nothing[4] = {0};
     for (int number = 1; number <= 64; number++)
@@ -424,6 +443,24 @@ static void raise_loopback(void)
     close(socket_fd);
 }
 
+/* Devices of the program's own, since it may be root: what it does to the mode of /dev/null must not be the machine's. Terminals as Debian has
+ * them. */
+static void make_devices(void)
+{
+    static const struct { const char *path; int major, minor; } devices[] = {
+        {"/dev/null", 1, 3}, {"/dev/zero", 1, 5}, {"/dev/full", 1, 7}, {"/dev/random", 1, 8}, {"/dev/urandom", 1, 9}, {"/dev/tty", 5, 0},
+    };
+    CHECK(mount("dev", "/dev", "tmpfs", 0, "mode=755"));
+    umask(0);
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
+        CHECK(mknod(devices[i].path, S_IFCHR | 0666, makedev(devices[i].major, devices[i].minor)));
+    CHECK(mkdir("/dev/pts", 0755));
+    CHECK(mount("devpts", "/dev/pts", "devpts", 0, "newinstance,gid=5,mode=620,ptmxmode=666"));
+    CHECK(symlink("pts/ptmx", "/dev/ptmx"));
+    CHECK(mkdir("/dev/shm", 01777));
+    umask(022);
+}
+
 /* Goes on in namespaces of its own. Files stay those of the machine: their file system decides much of what calls return. */
 static void go_private(void)
 {
@@ -432,7 +469,8 @@ static void go_private(void)
     if (!getcwd(home, sizeof home))
         die("getcwd");
     int spaces = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS;
-    if (unshare(spaces) < 0) {
+    int mapped = unshare(spaces) < 0;
+    if (mapped) {
         CHECK(unshare(spaces | CLONE_NEWUSER));
         write_file("/proc/self/setgroups", "deny");
         snprintf(map, sizeof map, "0 %d 1", uid);
@@ -449,6 +487,8 @@ static void go_private(void)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     CHECK(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL));
     CHECK(mount("proc", "/proc", "proc", 0, NULL));
+    if (!mapped)
+        make_devices();
     CHECK(chdir(home));
     raise_loopback();
 }

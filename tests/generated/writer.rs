@@ -201,20 +201,33 @@ impl Writer {
 
     /// Data to write, as a pointer, with its length.
     pub fn data(&mut self) -> (String, usize) {
+        let (good, length) = self.good_data();
+        let pointer = self.or_bad(good.clone());
+        // What lies behind the page of `!r` is chance.
+        (if pointer == "!r" && length > 4096 { good } else { pointer }, length)
+    }
+
+    /// Data that can be read. Where a write to a file faults, newer kernels leave the file longer than older ones.
+    pub fn good_data(&mut self) -> (String, usize) {
         let length = self.length();
         let seed = self.below(200);
-        (self.or_bad(format!("{{f{seed}*{length}}}")), length)
+        (format!("{{f{seed}*{length}}}"), length)
     }
 
     /// An array of buffers to write from or to read into, as a pointer, with their number.
     pub fn vectors(&mut self, reading: bool) -> (String, usize) {
+        self.vectors_of(reading, true)
+    }
+
+    /// The same, with or without bad ones.
+    pub fn vectors_of(&mut self, reading: bool, with_bad: bool) -> (String, usize) {
         let count = self.below(4);
         let mut text = "{".to_owned();
         for _ in 0..count {
             let length = self.below(20);
             let seed = self.below(200);
             let part = if reading { format!("&{length}:x") } else { format!("{{f{seed}*{length}}}") };
-            let part = self.or_bad(part);
+            let part = if with_bad { self.or_bad(part) } else { part };
             text += &format!("p{part} q{length} ");
         }
         (text.trim_end().to_owned() + "}", count)

@@ -59,7 +59,7 @@ pub fn write(w: &mut Writer) {
     let fd = w.fd(&[Kind::File]);
     match w.below(26) {
         0..=2 => {
-            let (data, length) = w.data();
+            let (data, length) = w.good_data();
             w.line(&format!("write {fd} {data} {length}"));
         }
         3..=4 => {
@@ -72,7 +72,7 @@ pub fn write(w: &mut Writer) {
             w.line(&format!("pread64 {fd} &{length}:x {length} {at}"));
         }
         6..=7 => {
-            let ((data, length), at) = (w.data(), offset(w));
+            let ((data, length), at) = (w.good_data(), offset(w));
             w.line(&format!("pwrite64 {fd} {data} {length} {at}"));
         }
         8 => vectors(w, &fd),
@@ -116,7 +116,7 @@ pub fn write(w: &mut Writer) {
 
 fn vectors(w: &mut Writer, fd: &str) {
     let reading = w.chance(50);
-    let (vectors, mut count) = w.vectors(reading);
+    let (vectors, mut count) = w.vectors_of(reading, reading);
     if w.chance(4) {
         count = w.pick(&[1025, usize::MAX >> 1]);
     }
@@ -133,7 +133,7 @@ fn vectors(w: &mut Writer, fd: &str) {
 }
 
 fn fallocate(w: &mut Writer, fd: &str) {
-    let mode = w.pick(&[0, 0, 0, 1, 1, 3, 3, 3, 2, 0x10, 0x11, 0x80]);
+    let mode = w.pick(&[0, 0, 0, 1, 1, 3, 3, 3, 2, 0x10, 0x11, 0x100]);
     let (at, length) = (offset(w), offset(w));
     w.line(&format!("fallocate {fd} {mode} {at} {length}"));
 }

@@ -182,7 +182,7 @@ const OPTIONS: &[(u32, u32)] = &[
     (6, 9),
     (6, 12),
     (6, 18),
-    (6, 19),
+    // TCP_REPAIR (19) is for checkpoints, which are not simulated.
     (6, 23),
     (6, 25),
     (41, 26),
