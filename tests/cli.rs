@@ -99,6 +99,45 @@ fn bad_experiments_are_refused_with_file_line_and_remedy() {
     refused("general", "general", &["--debug-hosts", "alice,carol"], &["--debug-hosts:", "no host 'carol'"]);
 }
 
+/// Some programs, tor among them, say on standard output what is wrong.
+#[test]
+fn a_failure_names_the_output_that_has_its_reason() {
+    for (redirect, file) in [("", "stdout"), (" >&2", "stderr")] {
+        let script = format!("/bin/sh\n      args: [-c, \"echo it is broken{redirect}; exit 3\"]");
+        let directory = experiment("/bin/true", &script);
+        let answer = gnomon(directory.path(), &["run", "x.yaml"]);
+        assert_eq!(answer.status, 1, "{}", answer.err);
+        let line = answer.err.lines().find(|line| line.contains("exited with status 3")).unwrap_or_default();
+        let path = line.split_once("; see ").unwrap_or_else(|| panic!("{}", answer.err)).1;
+        assert!(path.ends_with(file), "{line}");
+        assert_eq!(fs::read_to_string(path).unwrap(), "it is broken\n");
+    }
+}
+
+#[test]
+fn a_run_says_what_ran_and_where() {
+    let directory = experiment("general", "general");
+    let answer = gnomon(directory.path(), &["run", "--seed", "5", "x.yaml"]);
+    assert_eq!(answer.status, 0, "{}", answer.err);
+    let out = directory.path().join("out");
+    let stats: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(out.join("sim-stats.json")).unwrap()).unwrap();
+    let (gnomon, told) = (&stats["gnomon"], &stats["gnomon"]["provenance"]);
+    assert_eq!((gnomon["schema"].as_u64(), gnomon["version"].as_str()), (Some(1), Some(env!("CARGO_PKG_VERSION"))));
+    let command: Vec<&str> = told["command"].as_array().unwrap().iter().filter_map(|word| word.as_str()).collect();
+    assert_eq!(command[1..], ["run", "--seed", "5", "x.yaml"]);
+    let sum = Command::new("sha256sum").arg("/bin/true").output().unwrap().stdout;
+    let sum = String::from_utf8(sum).unwrap().split_whitespace().next().unwrap().to_owned();
+    assert_eq!(told["programs"]["/bin/true"]["sha256"], sum.as_str());
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    assert_eq!(told["kernel"], kernel.trim());
+    let log = fs::read_to_string(out.join("gnomon.log")).unwrap();
+    for part in ["run --seed 5 x.yaml", &format!("program /bin/true: SHA-256 {sum}"), kernel.trim()] {
+        assert!(log.contains(part), "'{part}' is not in {log}");
+    }
+    assert!(gnomon["memory"]["peak_pss_bytes"].as_u64() > Some(1 << 20), "{}", gnomon["memory"]);
+}
+
 #[test]
 fn an_existing_data_directory_is_refused_and_kept() {
     let directory = experiment("general", "general");
@@ -401,7 +440,7 @@ fn endless_with(signals: &str, directory: &Path, loop_body: &str) -> Running {
     let mut run = Running(command.spawn().unwrap());
     let mut line = String::new();
     BufReader::new(run.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-    assert!(line.contains("network: given up"), "{line}");
+    assert!(line.contains("Gnomon "), "{line}");
     run
 }
 

@@ -82,9 +82,27 @@ fn equal_flags_give_equal_files_and_the_summary_says_what_to_do() {
     assert!(first.stdout.contains("16 hosts, 14 of them with tor"), "{}", first.stdout);
     assert!(first.stdout.contains("cd net\n  gnomon run gnomon.yaml"), "{}", first.stdout);
     let files = tree(&folder.join("net"));
+    for (name, bytes) in &files {
+        let text = String::from_utf8_lossy(bytes);
+        assert!(!text.contains(folder.to_str().expect("text")), "{name} names a place of this machine");
+    }
+    let experiment = String::from_utf8_lossy(&files["gnomon.yaml"]);
+    assert!(experiment.contains("path: \"tor\"") && experiment.contains("path: \"gnomon-traffic\""), "{experiment}");
     fs::rename(folder.join("net"), folder.join("old")).expect("moved");
     made(&folder, &["--seed", "5", "net"]);
     assert!(files == tree(&folder.join("net")), "files differ");
+}
+
+#[test]
+fn a_changed_profile_is_not_called_by_its_name_alone() {
+    let folder = folder("tor-new-changed");
+    let profile = |arguments: &[&str], net: &str| {
+        made(&folder, &[arguments, &[net]].concat());
+        let json = read(&folder.join(net).join("template/tor-network.json"));
+        serde_json::from_str::<serde_json::Value>(&json).expect("JSON")["profile"].as_str().expect("a name").to_owned()
+    };
+    assert_eq!(profile(&["--seed", "3"], "seed"), "tiny");
+    assert_eq!(profile(&["--exits", "3"], "exits"), "tiny, changed");
 }
 
 /// How busy relays will be, and which of them too much depends on, is known before anything runs.

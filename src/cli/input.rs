@@ -4,6 +4,9 @@ use base::input::{bounded, into_text};
 use scenario::{Environment, Overrides, Plan};
 use std::path::{Path, PathBuf};
 
+/// Where distributions put servers, which is not in every user's PATH.
+pub const SYSTEM_FOLDERS: &[&str] = &["/usr/sbin", "/usr/local/sbin", "/usr/bin", "/usr/local/bin"];
+
 /// What experiments from standard input are called in messages.
 const STANDARD_INPUT: &str = "standard input";
 
@@ -38,6 +41,8 @@ fn environment() -> Result<Environment, String> {
         current_dir,
         home: std::env::var_os("HOME").map(PathBuf::from),
         path: std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default(),
+        own: std::env::current_exe().ok().and_then(|path| path.parent().map(PathBuf::from)),
+        system: SYSTEM_FOLDERS.iter().map(PathBuf::from).collect(),
         routing_threads: std::thread::available_parallelism().map_or(1, usize::from),
     })
 }

@@ -135,6 +135,7 @@ impl Launch {
             policy: self.policy,
             progress: self.progress,
             log: self.log,
+            command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
             notices,
             debug_hosts: self.debug_hosts,
             pause: pause_for_debugger,

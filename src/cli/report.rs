@@ -60,7 +60,7 @@ fn write_unexpected(text: &mut String, summary: &Summary) {
     let _ = writeln!(text, "gnomon: {count} of {} guests in an unexpected final state:", summary.guests.len());
     for guest in unexpected(summary).take(LISTED) {
         let _ = write!(text, "  {}: {}: {}; expected {}", guest.host, guest.path, guest.state, guest.expected);
-        if let Some(path) = output_file(&summary.data_directory, guest, GuestFile::Stderr) {
+        if let Some(path) = telling_file(&summary.data_directory, guest) {
             let _ = write!(text, "; see {}", path.display());
         }
         if let Some(doing) = &guest.doing {
@@ -132,7 +132,7 @@ fn write_repeatability(text: &mut String, summary: &Summary) {
     }
 }
 
-/// Processor time by what it was spent on, and the memory that the run took from the machine.
+/// Processor time by what it was spent on, and the memory of the process.
 fn write_costs(text: &mut String, summary: &Summary) {
     let (cpu, memory) = (&summary.stats.gnomon.cpu, &summary.stats.gnomon.memory);
     let _ = write!(
@@ -142,14 +142,14 @@ fn write_costs(text: &mut String, summary: &Summary) {
     );
     // Shares come from samples: of a short run they say little.
     match cpu.overhead().filter(|_| cpu.guest_s >= 0.1) {
-        Some(ratio) => _ = writeln!(text, " ({ratio:.2} times what guests need)"),
+        Some(ratio) => _ = writeln!(text, " ({ratio:.2} times what the programs themselves took)"),
         None => text.push('\n'),
     }
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-    let _ = write!(text, "memory: {:.0} MiB of the machine's at most", mib(memory.peak_used_bytes));
+    let _ = write!(text, "memory: {:.0} MiB at most", mib(memory.peak_pss_bytes));
     let guests = summary.guests.iter().filter(|guest| guest.pid.is_some()).count();
     if guests > 1 {
-        let _ = write!(text, ", {:.2} MiB per guest", mib(memory.peak_used_bytes) / guests as f64);
+        let _ = write!(text, ", {:.2} MiB per guest", mib(memory.peak_pss_bytes) / guests as f64);
     }
     text.push('\n');
 }
@@ -169,6 +169,13 @@ impl std::fmt::Display for Significant {
             v => write!(f, "{v:.2}"),
         }
     }
+}
+
+/// The output in which a guest is likely to have said what was wrong: standard error, unless it wrote to standard output alone, as tor does.
+fn telling_file(data_directory: &Path, guest: &FinalGuest) -> Option<PathBuf> {
+    let has_text = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|file| file.len() > 0);
+    let files = [GuestFile::Stderr, GuestFile::Stdout].map(|file| output_file(data_directory, guest, file));
+    files.iter().flatten().find(|path| has_text(path)).or(files[0].as_ref()).cloned()
 }
 
 /// Where a guest's output lies; None for one that never started. Such files are named after the program that was loaded, which

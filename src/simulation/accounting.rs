@@ -103,7 +103,7 @@ struct Samples {
 #[derive(Debug)]
 pub struct Accounting {
     shared: Arc<Shared>,
-    sampler: Option<JoinHandle<(Samples, u64)>>,
+    sampler: Option<JoinHandle<(Samples, Memory)>>,
     baseline_available: u64,
     before: ProcessUsage,
     at_events: ProcessUsage,
@@ -148,9 +148,11 @@ impl Accounting {
         let after = usage();
         self.shared.ended.store(true, Ordering::Relaxed);
         let sampled = self.sampler.take().and_then(|sampler| sampler.join().ok());
-        let (samples, lowest) = sampled.unwrap_or((Samples::default(), self.baseline_available));
-        let lowest = lowest.min(available_memory());
+        let (samples, mut seen) = sampled.unwrap_or((Samples::default(), Memory::new(self.baseline_available)));
+        seen.look();
+        let lowest = seen.lowest_available;
         let memory = MemoryStats {
+            peak_pss_bytes: seen.peak_pss,
             baseline_available_bytes: self.baseline_available,
             lowest_available_bytes: lowest,
             peak_used_bytes: self.baseline_available.saturating_sub(lowest),
@@ -159,8 +161,34 @@ impl Accounting {
     }
 }
 
-/// Runs until the end is announced: how often workers were seen at what, and the least memory that was available.
-fn sample(shared: &Shared, mut lowest: u64) -> (Samples, u64) {
+/// What was seen of memory, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Memory {
+    lowest_available: u64,
+    peak_pss: u64,
+    /// Resident memory when `peak_pss` was last looked at.
+    resident_then: u64,
+}
+
+impl Memory {
+    fn new(available: u64) -> Memory {
+        Memory { lowest_available: available, ..Memory::default() }
+    }
+
+    fn look(&mut self) {
+        self.lowest_available = self.lowest_available.min(available_memory());
+        // Reading the proportional size walks all page tables: only where there may be a new peak.
+        let resident = recorder::usage::resident_bytes();
+        if resident > self.resident_then + self.resident_then / 50 {
+            self.resident_then = resident;
+            self.peak_pss = self.peak_pss.max(recorder::usage::proportional_bytes());
+        }
+    }
+}
+
+/// Runs until the end is announced: how often workers were seen at what, and what was seen of memory.
+fn sample(shared: &Shared, baseline_available: u64) -> (Samples, Memory) {
+    let mut memory = Memory::new(baseline_available);
     let mut samples = Samples::default();
     let clock = WallClock::start();
     while !shared.ended.load(Ordering::Relaxed) {
@@ -178,11 +206,11 @@ fn sample(shared: &Shared, mut lowest: u64) -> (Samples, u64) {
         }
         samples.rounds += 1;
         if samples.rounds.is_multiple_of(SAMPLES_PER_MEMORY.into()) {
-            lowest = lowest.min(available_memory());
+            memory.look();
         }
     }
     samples.elapsed = clock.elapsed();
-    (samples, lowest)
+    (samples, memory)
 }
 
 /// Guests, kernel and stack get the wall time in which they were seen; the engine, which also waits, what is left of the processor

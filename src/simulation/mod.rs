@@ -4,6 +4,7 @@ mod accounting;
 mod computing;
 mod host;
 mod monitor;
+mod provenance;
 mod standstill;
 mod summary;
 mod tap;
@@ -65,6 +66,8 @@ pub struct RunOptions {
     pub policy: engine::Policy,
     pub progress: Progress,
     pub log: LogTarget,
+    /// The command line, for those who read the results.
+    pub command: Vec<String>,
     /// Remarks of the preparation, for the log.
     pub notices: Vec<(Level, String)>,
     /// Stop before the first guest of these hosts.
@@ -105,6 +108,10 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     let log = Log::new(level(plan.general.log_level), log_hosts(plan));
     let mut writer = log_writer(plan, &options, &log)?;
     let mut main_log = log.worker();
+    let provenance = provenance::of(plan, &options.command);
+    for line in provenance::lines(&provenance) {
+        record!(main_log, Level::Info, None::<SimTime>, None::<HostId>, "{line}");
+    }
     for (level, notice) in &options.notices {
         record!(main_log, *level, None::<SimTime>, None::<HostId>, "{notice}");
     }
@@ -157,6 +164,7 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     losses.note("tables", monitor.finish(summary::simulated_time(plan, &outcome)));
     losses.all.extend(failures.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
     let mut summary = summary::conclude(plan, hosts, &outcome, costs, &mut losses, clock.elapsed());
+    summary.stats.gnomon.provenance = provenance;
     log_unexpected(&summary, plan, options.log, &mut main_log);
     for (cause, seen) in summary.interferences.iter() {
         let sentence = cause.sentence(seen);

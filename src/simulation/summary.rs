@@ -287,6 +287,7 @@ fn fill_stats(
 ) {
     let counters = guest::counters();
     let gnomon = &mut stats.gnomon;
+    gnomon.schema = recorder::stats::SCHEMA;
     gnomon.version = env!("CARGO_PKG_VERSION").to_owned();
     gnomon.seed = plan.general.seed.into();
     gnomon.digest = digest.to_owned();

@@ -26,7 +26,10 @@ pub struct ObjectStats {
 /// What Shadow does not know.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct GnomonStats {
+    /// The version of this form: grows when a member changes its meaning or goes.
+    pub schema: u32,
     pub version: String,
+    pub provenance: Provenance,
     pub seed: u64,
     /// The run's digest in hexadecimal.
     pub digest: String,
@@ -51,6 +54,31 @@ pub struct GnomonStats {
     pub cpu: CpuStats,
     pub memory: MemoryStats,
 }
+
+/// What ran, where.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Provenance {
+    /// The command line that started the run.
+    pub command: Vec<String>,
+    /// The release of the machine's kernel.
+    pub kernel: String,
+    /// The name of the machine's processor, and how many of them the process could use.
+    pub processor: String,
+    pub processors: u64,
+    /// The programs of the experiment, by the path of the file that was executed.
+    pub programs: BTreeMap<String, ProgramStats>,
+}
+
+/// A program's file.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct ProgramStats {
+    /// In hexadecimal, as sha256sum(1) prints it.
+    pub sha256: String,
+    pub bytes: u64,
+}
+
+/// The version of `sim-stats.json`.
+pub const SCHEMA: u32 = 1;
 
 /// Processor time of the whole process, in seconds, by what it was spent on: shares are sampled, sums are what the kernel counted.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
@@ -77,9 +105,13 @@ impl CpuStats {
     }
 }
 
-/// The machine's memory, by MemAvailable of /proc/meminfo: everything that the run takes is in it, and what others take meanwhile.
+/// Memory: the process's own, and the machine's by MemAvailable of /proc/meminfo, in which is everything that the run takes, and what
+/// others take and give back meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct MemoryStats {
+    /// The process's proportional set size (Pss of /proc/self/smaps_rollup) at its largest: each page that is mapped counts once. It is looked
+    /// at when resident memory has grown by a fiftieth.
+    pub peak_pss_bytes: u64,
     pub baseline_available_bytes: u64,
     pub lowest_available_bytes: u64,
     /// The difference of the two.

@@ -112,6 +112,12 @@ pub fn resident_bytes() -> u64 {
     fs::read_to_string("/proc/self/status").map_or(0, |status| field(&status, "VmRSS") * 1024)
 }
 
+/// The memory of this process in which each page counts once, however often it is mapped (Pss of proc(5)'s smaps_rollup): in bytes; 0
+/// where /proc does not tell. It takes some 15 ms for each GiB.
+pub fn proportional_bytes() -> u64 {
+    fs::read_to_string("/proc/self/smaps_rollup").map_or(0, |rollup| field(&rollup, "Pss") * 1024)
+}
+
 /// How many descriptors this process may have open (RLIMIT_NOFILE's soft limit); None where /proc does not tell. Pools of
 /// output files are sized by it.
 pub fn open_file_limit() -> Option<u64> {

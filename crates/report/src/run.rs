@@ -102,14 +102,26 @@ pub struct SimStats {
     pub digest: Option<String>,
     pub simulated_s: Option<f64>,
     pub wall_s: Option<f64>,
-    /// Available before the run less available at the worst moment.
+    /// Of the process, each page once; of runs that do not tell, what the machine had available before less what it had at the worst moment.
     pub peak_memory_bytes: Option<f64>,
     /// Of the simulator's process.
     pub peak_resident_bytes: Option<f64>,
     /// Available before the run, to which memory in use is compared.
     pub baseline_available_bytes: Option<f64>,
+    pub provenance: Provenance,
     /// CPU time by what it was spent in, in the file's order.
     pub cpu: Vec<(String, f64)>,
+}
+
+/// What ran, where; empty for what a run does not tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Provenance {
+    pub version: String,
+    pub command: String,
+    pub kernel: String,
+    pub processor: String,
+    /// SHA-256 of the programs' files, by path.
+    pub programs: BTreeMap<String, String>,
 }
 
 /// A row of progress.csv.
@@ -182,6 +194,8 @@ pub struct TorLog {
     pub host: String,
     /// When it was at 100 % for the first time.
     pub bootstrapped_s: Option<f64>,
+    /// As tor noted it in its state file, such as "Tor 0.4.9.11".
+    pub version: Option<String>,
     /// The last percentage.
     pub percent: u8,
     /// Texts of warnings and errors, with how often each came.
@@ -316,7 +330,12 @@ impl Run {
         known.filter(|time| time.is_finite()).fold(progress, f64::max)
     }
 
-    /// Whether the run came to its end and said so.
+    /// When the run was to end, where that is known.
+    pub fn stop_s(&self) -> Option<f64> {
+        self.config.as_ref().and_then(|config| config.stop_time_s)
+    }
+
+    /// Whether the run ended and said so; somebody may have stopped it before its end.
     pub fn is_finished(&self) -> bool {
         self.stats.is_some()
     }

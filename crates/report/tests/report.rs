@@ -542,3 +542,30 @@ fn circuits_are_laid_beside_the_relays_weights() {
     assert_eq!(row(&page, "guard1")[1..], ["50.0 %", "60.0 %", "0 %", "0 %", "100 %"]);
     assert!(page.contains("shares of weight and of 10 circuits"));
 }
+
+#[test]
+fn runs_say_what_they_are_results_of_and_whether_they_were_stopped() {
+    let folder = folder("provenance");
+    let data = folder.join("run.data");
+    bare(&data, 1);
+    traffic(&data, &transfer(100.0, 1.0));
+    let stats = r#"{"gnomon":{"seed":1,"schema":1,"version":"9.8.7","simulated_ns":240000000000,"wall_ns":60000000000,
+        "provenance":{"command":["gnomon","run","x.yaml"],"kernel":"6.1.2","processor":"A CPU","programs":{"/usr/sbin/tor":{"sha256":"ab12","bytes":3}}},
+        "memory":{"peak_pss_bytes":104857600,"peak_used_bytes":900}}}"#;
+    write(&data.join("sim-stats.json"), stats);
+    write(&data.join("hosts/client1/tor.1001.stdout"), "Jan 01 00:01:30.000 [notice] Bootstrapped 100% (done): Done\n");
+    write(&data.join("hosts/client1/state"), "# tor's\nTorVersion Tor 0.4.9.11\n");
+    let page = page(&report_on(&[data], &folder.join("report")));
+    assert_eq!(row(&page, "State"), ["stopped at 240 s of 10.0 min"]);
+    for (name, text) in [
+        ("Gnomon", "9.8.7"),
+        ("Command", "gnomon run x.yaml"),
+        ("Kernel", "6.1.2"),
+        ("Processor", "A CPU"),
+        ("SHA-256 of /usr/sbin/tor", "ab12"),
+        ("tor, as it says", "Tor 0.4.9.11"),
+    ] {
+        assert_eq!(row(&page, name), [text]);
+    }
+    assert_eq!(row(&page, "Peak memory in use"), ["100 MiB"]);
+}

@@ -13,6 +13,10 @@ pub struct Environment {
     pub home: Option<PathBuf>,
     /// The directories of `PATH`, in order.
     pub path: Vec<PathBuf>,
+    /// The directory of Gnomon itself, where programs that belong to it (gnomon-...) are looked for before `PATH`.
+    pub own: Option<PathBuf>,
+    /// Directories that are looked in after `PATH`: where servers are, which is not in every user's.
+    pub system: Vec<PathBuf>,
     /// How many threads may compute routes; the plan does not depend on it.
     pub routing_threads: usize,
 }
@@ -31,14 +35,16 @@ impl Environment {
         self.current_dir.join(self.expand(written))
     }
 
-    /// Finds an executable: a bare name in `PATH`, anything with a slash as a path. The result is absolute, and leads
+    /// Finds an executable: a bare name in `PATH` and the system's directories, anything with a slash as a path. The result is absolute, and leads
     /// through the symbolic links that were named: a script sees by which name it was called. The error says what was tried.
     pub fn find_executable(&self, written: &str) -> Result<PathBuf, String> {
         if written.is_empty() {
             return Err("the path is empty; name a program, such as /usr/bin/curl".into());
         }
         if !written.contains('/') {
-            let found = self.path.iter().map(|dir| self.current_dir.join(dir).join(written)).find(|p| is_executable(p));
+            let own = self.own.iter().filter(|_| written.starts_with("gnomon-"));
+            let places = own.chain(&self.path).chain(&self.system);
+            let found = places.map(|dir| self.current_dir.join(dir).join(written)).find(|p| is_executable(p));
             return found.ok_or_else(|| {
                 format!("no program '{written}' in PATH ({}); install it, or give its full path", self.show_path())
             });
@@ -78,6 +84,7 @@ mod tests {
             home: Some("/bin/..".into()),
             path: vec!["/nonexistent".into(), "/bin".into()],
             routing_threads: 1,
+            ..Environment::default()
         }
     }
 

@@ -5,7 +5,8 @@ mod common;
 use base::{Bandwidth, ByteSize, HostId, SimDuration, SimTime};
 use common::{environment, read, read_with, scratch};
 use scenario::{
-    FinalState, GraphSource, LogLevel, NetworkModel, OpenFiles, Overrides, Plan, QueueDiscipline, StraceMode, load,
+    Environment, FinalState, GraphSource, LogLevel, NetworkModel, OpenFiles, Overrides, Plan, QueueDiscipline,
+    StraceMode, load,
 };
 use std::io::Write;
 use std::net::Ipv4Addr;
@@ -284,4 +285,18 @@ fn hosts_have_ipv6_addresses_where_the_experiment_says_so() {
         let error = read(&text(", ipv6: true", &format!(", ip6_addr: {bad}"))).unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
     }
+}
+
+#[test]
+fn gnomons_own_programs_come_first_and_the_systems_folders_last() {
+    let folder = scratch("own-programs");
+    for name in ["gnomon-x", "sh", "server"] {
+        std::fs::copy("/bin/true", folder.join(name)).expect("a program");
+    }
+    let own = Environment { own: Some(folder.clone()), ..environment("/usr".into()) };
+    assert_eq!(own.find_executable("gnomon-x"), Ok(folder.join("gnomon-x")));
+    assert!(own.find_executable("server").is_err(), "others' names are not looked for beside Gnomon");
+    let system = Environment { system: vec![folder.clone()], ..environment("/usr".into()) };
+    assert_eq!(system.find_executable("server"), Ok(folder.join("server")));
+    assert_eq!(system.find_executable("sh"), Ok("/bin/sh".into()));
 }

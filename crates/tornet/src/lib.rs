@@ -41,12 +41,12 @@ pub use spec::{Amount, ClientCounts, GuardPolicy, LinkClass, RelayCounts, Schedu
 
 use std::path::PathBuf;
 
-/// The programs that hosts run, as absolute paths.
+/// The programs that hosts run: names that a run looks up, or absolute paths.
 #[derive(Clone, Debug)]
 pub struct Programs {
     pub tor: PathBuf,
     pub traffic: PathBuf,
-    /// Needed where bridges speak obfs4.
+    /// Needed where bridges speak obfs4; an absolute path, since tor looks nothing up.
     pub obfs4proxy: Option<PathBuf>,
 }
 

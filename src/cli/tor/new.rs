@@ -73,6 +73,7 @@ fn spec(matches: &ArgMatches, model: &Model) -> Result<Spec, Error> {
             profile.ok_or_else(unknown)?.spec()
         }
     };
+    let begun = spec.clone();
     if let Some(total) = matches.get_one::<u32>("relays") {
         let given = ["guards", "exits", "guard-exits", "middles"].map(|name| matches.get_one(name).copied());
         let counts = tornet::relays_by_role(model, *total, given)?;
@@ -119,6 +120,9 @@ fn spec(matches: &ArgMatches, model: &Model) -> Result<Spec, Error> {
         spec.client_links = links.cloned().collect();
     }
     spec.server_names &= !matches.get_flag("server-addresses");
+    if spec != (Spec { seed: spec.seed, ..begun }) {
+        spec.profile += ", changed";
+    }
     Ok(spec)
 }
 

@@ -1,19 +1,22 @@
 //! The programs that a Tor network needs, found where they usually are.
 
+use crate::cli::input::SYSTEM_FOLDERS;
 use std::path::{Path, PathBuf};
 use tornet::{Error, Programs, Spec, Transport};
 
 /// What the traffic program is called, beside Gnomon or in PATH.
 const TRAFFIC: &str = "gnomon-traffic";
-/// Where distributions put servers, which is not in every user's PATH.
-const SYSTEM_FOLDERS: &[&str] = &["/usr/sbin", "/usr/local/sbin", "/usr/bin", "/usr/local/bin"];
 
-/// The programs as absolute paths, or the one message that says what is missing. `tor` is the user's: a path, or a name to look up.
+/// How experiments name the programs, or the one message that says what is missing. Programs that a run will find by their names are
+/// named so, since the experiment may be run on another machine. `tor` is the user's: a path, or a name to look up.
 pub fn of(spec: &Spec, tor: Option<&Path>) -> Result<Programs, Error> {
-    let traffic = beside_gnomon(TRAFFIC).or_else(|| find(TRAFFIC)).ok_or_else(|| {
-        missing(&format!("{TRAFFIC} is neither beside gnomon nor in PATH; 'make build' leaves both in bin/"))
-    })?;
+    if beside_gnomon(TRAFFIC).or_else(|| find(TRAFFIC)).is_none() {
+        return Err(missing(&format!(
+            "{TRAFFIC} is neither beside gnomon nor in PATH; 'make build' leaves both in bin/"
+        )));
+    }
     let obfs4proxy = match spec.transport {
+        // tor itself starts it, and looks nothing up.
         Transport::Obfs4 if spec.relays.bridges > 0 => Some(find("obfs4proxy").ok_or_else(|| {
             missing(
                 "obfs4proxy, which bridges need, is not in PATH; install it (Debian: apt install obfs4proxy), or give \
@@ -22,20 +25,22 @@ pub fn of(spec: &Spec, tor: Option<&Path>) -> Result<Programs, Error> {
         })?),
         _ => None,
     };
-    Ok(Programs { tor: find_tor(tor.unwrap_or(Path::new("tor")))?, traffic, obfs4proxy })
+    Ok(Programs { tor: find_tor(tor.unwrap_or(Path::new("tor")))?, traffic: TRAFFIC.into(), obfs4proxy })
 }
 
+/// A name stays one; a path, which is of the user's own making, becomes absolute.
 fn find_tor(tor: &Path) -> Result<PathBuf, Error> {
     let name = tor.display();
     if tor.components().count() > 1 {
         let absolute = std::path::absolute(tor).ok().filter(|path| path.is_file());
         return absolute.ok_or_else(|| missing(&format!("--tor {name}: there is no such program")));
     }
-    find(tor).ok_or_else(|| {
-        missing(&format!(
+    match find(tor) {
+        Some(_) => Ok(tor.to_path_buf()),
+        None => Err(missing(&format!(
             "{name} is neither in PATH nor in /usr/sbin; install it (Debian: apt install tor), or give --tor PROGRAM"
-        ))
-    })
+        ))),
+    }
 }
 
 fn missing(text: &str) -> Error {

@@ -82,7 +82,15 @@ fn head(status: &Status) -> String {
         State::Stopped => "stopped before its end",
         State::Finished => "finished",
     };
-    format!("{}, seed {}: {simulated}; {state}\n", status.profile, status.seed)
+    let mut text = format!("{}, seed {}: {simulated}", status.profile, status.seed);
+    if let Some(wall) = status.wall_s {
+        let _ = write!(text, " in {}", span(wall));
+    }
+    let _ = write!(text, "; {state}");
+    if let Some(left) = status.left_s {
+        let _ = write!(text, "; {} left at the speed of the last minute", span(left));
+    }
+    text + "\n"
 }
 
 fn role_row(role: &RoleStatus) -> String {
@@ -122,6 +130,15 @@ fn transfer_row(transfer: &TransferStatus) -> String {
 
 fn seconds(seconds: f64) -> String {
     if seconds < 10.0 { format!("{seconds:.3} s") } else { format!("{seconds:.1} s") }
+}
+
+/// Wall time, in round numbers.
+fn span(seconds: f64) -> String {
+    match seconds {
+        s if s < 120.0 => format!("{s:.0} s"),
+        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
 }
 
 fn bytes(bytes: u64) -> String {

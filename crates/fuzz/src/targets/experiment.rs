@@ -9,6 +9,7 @@ pub fn run(data: &[u8]) {
         home: None,
         path: vec!["/usr/bin".into(), "/bin".into()],
         routing_threads: 1,
+        ..Environment::default()
     };
     match load("experiment.yaml", text, &environment, &Overrides::default()) {
         Ok(plan) => assert!(!format!("{plan:?}").is_empty()),

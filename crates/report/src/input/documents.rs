@@ -1,7 +1,7 @@
 //! The documents of a data directory: processed-config.yaml, tor-network.json, sim-stats.json. Each is read leniently: a
 //! member that is missing or of another form is missing in the report.
 
-use crate::run::{Bandwidths, Config, Network, NetworkHost, Role, SimStats};
+use crate::run::{Bandwidths, Config, Network, NetworkHost, Provenance, Role, SimStats};
 use base::StartDate;
 use saphyr::{LoadableYamlNode, Yaml};
 use serde::Deserialize;
@@ -123,11 +123,28 @@ pub fn stats(text: &str) -> Result<SimStats, String> {
         digest: find("digest").and_then(Value::as_str).map(str::to_owned),
         simulated_s: number("simulated_s").or_else(|| number("simulated_ns").map(|ns| ns / 1e9)),
         wall_s: number("wall_s").or_else(|| number("wall_ns").map(|ns| ns / 1e9)),
-        peak_memory_bytes: memory("peak_used_bytes").filter(is_measured),
+        peak_memory_bytes: memory("peak_pss_bytes")
+            .filter(is_measured)
+            .or(memory("peak_used_bytes").filter(is_measured)),
         peak_resident_bytes: number("max_resident_bytes").filter(is_measured),
         baseline_available_bytes: memory("baseline_available_bytes").filter(is_measured),
+        provenance: provenance(find("provenance"), find("version")),
         cpu: cpu.collect(),
     })
+}
+
+fn provenance(told: Option<&Value>, version: Option<&Value>) -> Provenance {
+    let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+    let of = |key: &str| told.and_then(|told| told.get(key));
+    let words = of("command").and_then(Value::as_array).into_iter().flatten();
+    let programs = of("programs").and_then(Value::as_object).into_iter().flatten();
+    Provenance {
+        version: text(version),
+        command: words.filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
+        kernel: text(of("kernel")),
+        processor: text(of("processor")),
+        programs: programs.map(|(path, program)| (path.clone(), text(program.get("sha256")))).collect(),
+    }
 }
 
 #[cfg(test)]

@@ -234,10 +234,18 @@ fn read_host(run: &Run, host: &str, folder: &Path) -> HostFacts {
             _ => {}
         }
     }
+    let version = tor_version(folder);
+    facts.tors.iter_mut().for_each(|tor| tor.version.clone_from(&version));
     if facts.tors.is_empty() {
         facts.tors.extend(facts.watched_tor.take());
     }
     facts
+}
+
+/// "TorVersion Tor 0.4.9.11" in tor's state file.
+fn tor_version(folder: &Path) -> Option<String> {
+    let text = base::input::text(&folder.join("state"), LONGEST_DOCUMENT).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("TorVersion ")).map(str::to_owned)
 }
 
 /// Whose output a file is: "EXE.PID.stdout" by its name, gnomon-traffic's under another name by how it begins.

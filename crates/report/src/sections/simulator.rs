@@ -1,8 +1,9 @@
 //! What the runs themselves took: wall time, memory, CPU time.
 
-use super::{Context, Section};
+use super::{Context, Section, Table};
 use crate::chart::{Along, Axis, Bar, BarSeries, Bars, Chart, Figure, Ink, Plot, Point, Series, Unit};
-use crate::run::{Progress, Run};
+use crate::run::{Progress, Provenance, Run};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Parts of the CPU time in the order of the figure: names in sim-stats.json, and in the legend.
 const CPU_PARTS: [(&str, &str); 5] = [
@@ -29,7 +30,49 @@ pub fn section(context: &Context) -> Section {
     section.figures.extend(used_memory(context));
     section.figures.extend(resident_memory(context));
     section.figures.extend(cpu_split(context));
+    section.tables.extend(provenance(context));
     section
+}
+
+/// What ran, where: a row per fact, a column per run.
+fn provenance(context: &Context) -> Option<Table> {
+    let runs: Vec<&Run> = context.runs().collect();
+    let told: Vec<Option<&Provenance>> =
+        runs.iter().map(|run| run.stats.as_ref().map(|stats| &stats.provenance)).collect();
+    let mut facts: Vec<(String, Vec<String>)> = Vec::new();
+    let mut add = |name: &str, of: &dyn Fn(&Provenance) -> String| {
+        facts.push((name.to_owned(), told.iter().map(|told| told.map_or_else(String::new, of)).collect()));
+    };
+    add("Gnomon", &|told| told.version.clone());
+    add("Command", &|told| told.command.clone());
+    add("Kernel", &|told| told.kernel.clone());
+    add("Processor", &|told| told.processor.clone());
+    let programs: BTreeSet<&String> = told.iter().flatten().flat_map(|told| told.programs.keys()).collect();
+    for path in programs {
+        add(&format!("SHA-256 of {path}"), &|told| told.programs.get(path).cloned().unwrap_or_default());
+    }
+    facts.push(("tor, as it says".to_owned(), runs.iter().map(|run| tor_versions(run)).collect()));
+    facts.retain(|(_, cells)| cells.iter().any(|cell| !cell.is_empty()));
+    (!facts.is_empty()).then(|| Table {
+        title: "What ran, where".into(),
+        header: [String::new()].into_iter().chain(runs.iter().map(|run| run.label.clone())).collect(),
+        rows: facts.into_iter().map(|(name, cells)| [name].into_iter().chain(cells).collect()).collect(),
+        text_columns: 1 + runs.len(),
+    })
+}
+
+/// The versions of a run's tors, with their number where there are several.
+fn tor_versions(run: &Run) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    run.tors
+        .iter()
+        .filter_map(|tor| tor.version.as_deref())
+        .for_each(|version| *counts.entry(version).or_default() += 1);
+    let name = |(version, count): (&&str, &usize)| match counts.len() {
+        1 => (*version).to_owned(),
+        _ => format!("{count} of {version}"),
+    };
+    counts.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
 fn lines(context: &Context, point: impl Fn(&Run, &Progress) -> Point) -> Vec<Series> {

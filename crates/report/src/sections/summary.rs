@@ -111,7 +111,11 @@ fn seed(run: &Run) -> Option<String> {
 
 fn state(run: &Run) -> Option<String> {
     let end = Unit::Seconds.show(run.end_s());
-    Some(if run.is_finished() { "finished".into() } else { format!("not finished, last sign at {end}") })
+    Some(match run.stop_s() {
+        _ if !run.is_finished() => format!("not finished, last sign at {end}"),
+        Some(stop_s) if run.end_s() < stop_s => format!("stopped at {end} of {}", Unit::Seconds.show(stop_s)),
+        _ => "finished".into(),
+    })
 }
 
 fn bootstrapped(run: &Run) -> Option<String> {

@@ -18,6 +18,7 @@ pub fn environment(dir: PathBuf) -> Environment {
         current_dir: dir,
         path: vec!["/bin".into(), "/usr/bin".into()],
         routing_threads: 2,
+        ..Environment::default()
     }
 }
 

@@ -24,15 +24,24 @@ const LONGEST_LINE: u64 = 1 << 20;
 /// Notable log lines that are told, most frequent first.
 const TOLD_MESSAGES: usize = 10;
 
+/// The version of the status as JSON.
+const SCHEMA: u32 = 1;
+
 /// Where a run stands.
 #[derive(Debug, Serialize)]
 pub struct Status {
+    /// The version of this form: grows when a member changes its meaning or goes.
+    pub schema: u32,
     pub profile: String,
     pub seed: u64,
     /// Seconds of simulated time so far; None before the first row of `progress.csv`.
     pub simulated_s: Option<f64>,
     /// Seconds of simulated time that the experiment wants.
     pub stop_s: Option<f64>,
+    /// Seconds of wall time so far, and those that are left at the speed of the last minute; None for what is not known yet, and the latter
+    /// for runs that have ended.
+    pub wall_s: Option<f64>,
+    pub left_s: Option<f64>,
     pub state: State,
     pub roles: Vec<RoleStatus>,
     pub transfers: Vec<TransferStatus>,
@@ -152,14 +161,19 @@ impl Status {
         messages.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         messages.truncate(TOLD_MESSAGES);
         log.messages = messages;
-        let (simulated_s, stop_s) = (simulated_s(data), network.stop_s);
+        let (progress, stop_s) = (progress(data), network.stop_s);
+        let simulated_s = progress.last().map(|row| row.0);
         let is_early = simulated_s.zip(stop_s).is_some_and(|(simulated, stop)| simulated < stop);
+        let has_ended = data.join("sim-stats.json").is_file();
         Ok(Status {
+            schema: SCHEMA,
+            wall_s: progress.last().map(|row| row.1),
+            left_s: if has_ended { None } else { stop_s.and_then(|stop_s| left_s(&progress, stop_s)) },
             profile: network.profile,
             seed: network.seed,
             simulated_s,
             stop_s,
-            state: match (data.join("sim-stats.json").is_file(), is_early) {
+            state: match (has_ended, is_early) {
                 (false, _) => State::Running,
                 (true, true) => State::Stopped,
                 (true, false) => State::Finished,
@@ -265,11 +279,24 @@ fn start_date(data: &Path) -> StartDate {
     value.and_then(|date| StartDate::parse(date).ok()).unwrap_or_default()
 }
 
-/// The last row of `progress.csv`, which a running run appends to.
-fn simulated_s(data: &Path) -> Option<f64> {
-    let text = input::text(&data.join("progress.csv"), LONGEST_DOCUMENT).ok()?;
-    let complete = &text[..=text.rfind('\n')?];
-    complete.lines().last()?.split(',').next()?.parse().ok()
+/// (simulated, wall) seconds of the rows of `progress.csv`, which a running run appends to.
+fn progress(data: &Path) -> Vec<(f64, f64)> {
+    let text = input::text(&data.join("progress.csv"), LONGEST_DOCUMENT).unwrap_or_default();
+    let complete = text.rfind('\n').map_or("", |end| &text[..end]);
+    let row = |line: &str| {
+        let mut fields = line.split(',').map(str::parse);
+        Some((fields.next()?.ok()?, fields.next()?.ok()?))
+    };
+    complete.lines().filter_map(row).collect()
+}
+
+/// Wall time to the end at the speed of the last minute; None while nothing moves.
+fn left_s(progress: &[(f64, f64)], stop_s: f64) -> Option<f64> {
+    const RECENT_S: f64 = 60.0;
+    let last = progress.last()?;
+    let first = progress.iter().find(|row| row.1 >= last.1 - RECENT_S)?;
+    let speed = (last.0 - first.0) / (last.1 - first.1);
+    (speed.is_finite() && speed > 0.0).then(|| (stop_s - last.0).max(0.0) / speed)
 }
 
 #[cfg(test)]
@@ -320,6 +347,8 @@ mod tests {
         let data = run();
         let status = Status::read(data.path()).expect("a status");
         assert_eq!((status.simulated_s, status.stop_s, status.state), (Some(20.5), Some(180.0), State::Running));
+        // 10 s of simulated time in the last second of wall time.
+        assert_eq!((status.wall_s, status.left_s), (Some(2.0), Some(15.95)));
         let guards = &status.roles[0];
         assert_eq!((guards.role.as_str(), guards.tors, guards.started, guards.bootstrapped), ("guard", 2, 2, 1));
         assert_eq!(guards.bootstrapped_s, Some(Spread { first: 40.5, median: 40.5, last: 40.5 }));
@@ -336,7 +365,8 @@ mod tests {
         fs::write(data.path().join("progress.csv"), "sim_s,wall_s\n10.5,1\n180,2\n").expect("a file");
         let status = Status::read(data.path()).expect("a status");
         assert_eq!(status.state, State::Finished);
-        assert!(status.json().contains("\"state\": \"finished\""));
+        assert_eq!(status.left_s, None);
+        assert!(status.json().contains("\"state\": \"finished\"") && status.json().contains("\"schema\": 1"));
     }
 
     #[test]
