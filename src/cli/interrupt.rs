@@ -68,10 +68,10 @@ impl Interrupts {
         let _ = self.waiting_for.thread_unblock();
     }
 
-    /// Starts the thread that waits. From now on the process ends by a second signal only.
-    pub fn watch(&self) -> io::Result<()> {
+    /// Starts the thread that waits. From now on the process ends by a second signal only; the first one's message says `what` it does.
+    pub fn watch(&self, what: &'static str) -> io::Result<()> {
         let (set, state) = (self.waiting_for, Arc::clone(&self.state));
-        std::thread::Builder::new().name("signals".into()).spawn(move || wait(&set, &state))?;
+        std::thread::Builder::new().name("signals".into()).spawn(move || wait(&set, &state, what))?;
         Ok(())
     }
 
@@ -86,13 +86,13 @@ impl Interrupts {
     }
 }
 
-fn wait(set: &SigSet, state: &State) {
+fn wait(set: &SigSet, state: &State, what: &str) {
     let Ok(first) = set.wait() else { return };
     FIRST.store(first as i32, Ordering::Relaxed);
     guest::end_computing();
     state.stop.store(true, Ordering::Relaxed);
     let start = if Terminal::is_terminal() { "\r\x1b[K" } else { "" };
-    let message = format!("{start}gnomon: stopping with the recordings kept; {first} once more ends it at once");
+    let message = format!("{start}gnomon: {what}; {first} once more ends it at once");
     let _ = writeln!(io::stderr(), "{message}");
     let Ok(second) = set.wait() else { return };
     end_by(second);

@@ -122,7 +122,7 @@ impl Launch {
             Debugging::Pause => pause_for_debugger("before the first guest starts"),
             Debugging::Guest(..) => guest::meet_debugger(),
         }
-        interrupts.watch().map_err(|error| failed("start a thread", &error))?;
+        interrupts.watch("stopping with the recordings kept").map_err(|error| failed("start a thread", &error))?;
         let summary = simulation::run(plan, self.options(plan, directory, notices), interrupts.stop())
             .map_err(|error| Failure::Run(error.to_string()))?;
         Ok(Finished { summary, signal: interrupts.signal() })

@@ -10,6 +10,7 @@ mod summary;
 mod tap;
 mod worker;
 
+pub use accounting::available_memory;
 pub use summary::{FinalGuest, GuestState, RunError, Summary, Verdict};
 
 use accounting::{Accounting, LiveProcesses};
