@@ -32,11 +32,13 @@ pub(super) fn start_of(ctx: &Ctx<'_>, dirfd: u64) -> Result<Vec<u8>, Errno> {
 /// The directory entry that a call is about to create. EEXIST when there is one.
 fn new_name(ctx: &mut Ctx<'_>, dirfd: u64, address: u64, directory: bool) -> Result<Target, Outcome> {
     let path = ctx.path_argument(address)?;
-    let target = ctx.walk(dirfd, &path, false)?;
+    // What is there is in the way, with a slash behind its name or not.
+    let (name, slash) = without_slashes(&path);
+    let target = ctx.walk(dirfd, name, false)?;
     if target.node.is_some() {
         return Err(Errno::EEXIST.into());
     }
-    if target.slash && !directory {
+    if slash && !directory {
         return Err(Errno::ENOENT.into());
     }
     ctx.demand_new(&target.path)?;
@@ -661,6 +663,9 @@ pub fn utimensat(ctx: &mut Ctx<'_>, [dirfd, path, times, flags, ..]: [u64; 6]) -
         [ctx.process.memory.read_value(times)?, ctx.process.memory.read_value(times + 16)?]
     };
     let path = (path != 0 || dirfd as i32 == AT_FDCWD).then_some(path);
+    if path.is_none() && flags as u32 != 0 {
+        return Err(Errno::EINVAL.into());
+    }
     set_times(ctx, dirfd, path, times, flags as u32)
 }
 

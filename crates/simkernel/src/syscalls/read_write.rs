@@ -392,7 +392,7 @@ pub fn sendfile(ctx: &mut Ctx<'_>, [out, input, offset, count, ..]: [u64; 6]) ->
         address => Some(ctx.process.memory.read_value::<u64>(address)?),
     };
     let input = ctx.file(input)?;
-    if !ctx.kernel.files[input].readable() {
+    if ctx.kernel.files[input].status & O_PATH != 0 || !ctx.kernel.files[input].readable() {
         return Err(Errno::EBADF.into());
     }
     if position.is_some() && !ctx.kernel.files[input].kind.seekable() {
@@ -551,6 +551,9 @@ pub fn copy_file_range(ctx: &mut Ctx<'_>, [input, from, out, to, count, flags]: 
         return Err(Errno::EFBIG.into());
     }
     demand_apart(ctx, (input, start), (out, target), count)?;
+    // What there is now: a file that is copied behind its own end would never end.
+    let from_here = start.unwrap_or_else(|| file_offset(ctx, input));
+    let count = count.min(ctx.kernel.regular_size(input)?.saturating_sub(from_here) + ctx.thread.call.progress);
     let result = copy(ctx, (input, start), (out, target), count);
     finish_copy(ctx, result, &[(from, start), (to, target)])
 }

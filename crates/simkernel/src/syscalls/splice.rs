@@ -10,7 +10,7 @@ use crate::ids::FileId;
 use crate::outcome::{Outcome, SysResult};
 use crate::user_io::{UserBuffers, VecSink};
 use crate::wait::Events;
-use linux_abi::fs::{MAX_RW_COUNT, O_APPEND, SPLICE_F_GIFT, SPLICE_F_MORE, SPLICE_F_MOVE, SPLICE_F_NONBLOCK};
+use linux_abi::fs::{MAX_RW_COUNT, O_APPEND, O_PATH, SPLICE_F_GIFT, SPLICE_F_MORE, SPLICE_F_MOVE, SPLICE_F_NONBLOCK};
 use linux_abi::{Errno, Signal};
 
 const KNOWN_FLAGS: u32 = SPLICE_F_MOVE | SPLICE_F_NONBLOCK | SPLICE_F_MORE | SPLICE_F_GIFT;
@@ -53,6 +53,12 @@ pub fn splice(ctx: &mut Ctx<'_>, [input, input_offset, output, output_offset, le
     }
     if flags & !KNOWN_FLAGS != 0 {
         return Err(Errno::EINVAL.into());
+    }
+    for fd in [input, output] {
+        let id = ctx.file(fd)?;
+        if ctx.kernel.files[id].status & O_PATH != 0 {
+            return Err(Errno::EBADF.into());
+        }
     }
     let has_place = |ctx: &Ctx<'_>, fd, offset| Ok::<_, Errno>(offset != 0 && pipe_end(ctx, ctx.file(fd)?).is_some());
     if has_place(ctx, input, input_offset)? || has_place(ctx, output, output_offset)? {
