@@ -158,4 +158,12 @@ fn failures_and_mistakes_are_told() {
     assert!(output.stdout.contains("net seed 2: failed with status 2"), "{}", output.stdout);
     assert!(output.stderr.contains("is newer than net/seed-1.data"), "{}", output.stderr);
     assert!(network.join("seed-1.data").is_dir() && !network.join("seed-2.data").exists());
+    // What no run has written is not removed for one.
+    fs::write(network.join("gnomon.yaml"), experiment).unwrap();
+    fs::create_dir(network.join("seed-3.data")).unwrap();
+    fs::write(network.join("seed-3.data/thesis.txt"), "years of work").unwrap();
+    let output = run(&["net", "--seeds", "3"]);
+    assert_eq!(output.code(), 1, "{}", output.stdout);
+    assert!(output.stdout.contains("'net/seed-3.data' exists, and no run has written it"), "{}", output.stdout);
+    assert_eq!(read(&network.join("seed-3.data/thesis.txt")), "years of work");
 }

@@ -46,10 +46,6 @@ impl Sample {
         Some(self.0[below] + rest * (self.0[above] - self.0[below]))
     }
 
-    pub fn median(&self) -> Option<f64> {
-        self.quantile(0.5)
-    }
-
     pub fn mean(&self) -> Option<f64> {
         if self.is_empty() { None } else { Some(self.0.iter().sum::<f64>() / self.0.len() as f64) }
     }
@@ -140,7 +136,7 @@ mod tests {
         let sample = Sample::new(vec![4.0, 1.0, 3.0, 2.0]);
         assert_eq!(sample.quantile(0.0), Some(1.0));
         assert_eq!(sample.quantile(1.0), Some(4.0));
-        assert_eq!(sample.median(), Some(2.5));
+        assert_eq!(sample.quantile(0.5), Some(2.5));
         // numpy.quantile([1, 2, 3, 4], 0.9) = 3.7
         assert!(close(sample.quantile(0.9).unwrap(), 3.7));
         assert_eq!(sample.mean(), Some(2.5));

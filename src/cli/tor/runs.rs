@@ -362,9 +362,7 @@ impl Task {
             return Ok(State::Complete(EARLIER));
         }
         log.set_len(0)?;
-        if self.data().exists() {
-            fs::remove_dir_all(self.data())?;
-        }
+        self.remove_incomplete()?;
         let mut command = std::process::Command::new(std::env::current_exe()?);
         command.args(["run", "--quiet", "--seed", &self.seed.to_string(), "--parallelism", &workers.to_string()]);
         command.arg("--data-directory").arg(format!("seed-{}.data", self.seed)).args(options);
@@ -372,6 +370,18 @@ impl Task {
         // The lock is the open file's, so it lasts as long as the run has it.
         command.stdout(log.try_clone()?).stderr(log);
         Ok(State::Running(command.spawn()?, WallClock::start()))
+    }
+
+    /// Makes room for a run. Only what a run has written is removed.
+    fn remove_incomplete(&self) -> io::Result<()> {
+        let data = self.data();
+        if !data.exists() {
+            return Ok(());
+        }
+        if [CONFIG, "gnomon.log"].iter().any(|name| data.join(name).is_file()) {
+            return fs::remove_dir_all(data);
+        }
+        Err(io::Error::other(format!("'{}' exists, and no run has written it: move it away", data.display())))
     }
 
     fn finish(&self, ended: std::process::ExitStatus) -> State {

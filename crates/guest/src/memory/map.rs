@@ -359,17 +359,7 @@ impl AddressSpace {
     fn add_placement(&mut self, start: u64, image: Arc<Image>, name: &[u8]) {
         let (name, end) = (self.names.number(name), start + image.mapped_bytes);
         let prot = PROT_READ | PROT_EXEC;
-        self.vmas.insert(Vma {
-            start,
-            end,
-            prot,
-            shared: false,
-            sealed: false,
-            wiped: false,
-            grows: false,
-            object: 0,
-            kind: VmaKind::Image(name),
-        });
+        self.vmas.insert(Vma::private(start, end, prot, VmaKind::Image(name)));
         self.placements.push(Placement { start, image, fresh: true });
     }
 
@@ -443,17 +433,7 @@ impl AddressSpace {
     fn set_vmas(&mut self, start: u64, end: u64, prot: u8, kind: Option<VmaKind>) {
         let kind = kind.or_else(|| self.vmas.find(start).map(|(_, vma)| vma.kind)).unwrap_or(VmaKind::Anonymous);
         self.vmas.remove(start, end);
-        self.vmas.insert(Vma {
-            start,
-            end,
-            prot,
-            shared: false,
-            sealed: false,
-            wiped: false,
-            grows: false,
-            object: 0,
-            kind,
-        });
+        self.vmas.insert(Vma::private(start, end, prot, kind));
     }
 
     /// Whether the store holds only zeroes for a range of the pack: a gap between its parts.
@@ -563,17 +543,7 @@ impl AddressSpace {
             if self.vmas.overlaps(old, new) || self.open_heap(old, new).is_err() {
                 return self.heap_end;
             }
-            self.vmas.insert(Vma {
-                start: old,
-                end: new,
-                prot: PROT_READ | PROT_WRITE,
-                shared: false,
-                sealed: false,
-                wiped: false,
-                grows: false,
-                object: 0,
-                kind: VmaKind::Heap,
-            });
+            self.vmas.insert(Vma::private(old, new, PROT_READ | PROT_WRITE, VmaKind::Heap));
         } else if new < old {
             self.vmas.remove(new, old);
             if self.give_up(new, old).is_err() {

@@ -190,17 +190,7 @@ impl AddressSpace {
         if real::guard_ranges(0, &guards) {
             guards.iter().for_each(|(from, to)| space.real.set(*from, *to, RealKind::Guarded));
         }
-        space.vmas.insert(Vma {
-            start: end - STACK_BYTES,
-            end,
-            prot: PROT_READ | PROT_WRITE,
-            shared: false,
-            sealed: false,
-            wiped: false,
-            grows: false,
-            object: 0,
-            kind: VmaKind::Stack,
-        });
+        space.vmas.insert(Vma::private(end - STACK_BYTES, end, PROT_READ | PROT_WRITE, VmaKind::Stack));
         Some(space)
     }
 

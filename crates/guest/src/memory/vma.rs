@@ -40,6 +40,11 @@ pub struct Vma {
 }
 
 impl Vma {
+    /// Memory of one process alone, as mappings begin: nothing was asked of it by mseal, madvise or MAP_GROWSDOWN.
+    pub(crate) fn private(start: u64, end: u64, prot: u8, kind: VmaKind) -> Vma {
+        Vma { start, end, prot, shared: false, sealed: false, wiped: false, grows: false, object: 0, kind }
+    }
+
     /// The number in its host of the memory that it shares; 0 when it is private.
     pub fn object(&self) -> u32 {
         self.object
@@ -243,17 +248,7 @@ mod tests {
     use super::*;
 
     fn anonymous(start: u64, end: u64, prot: u8) -> Vma {
-        Vma {
-            start,
-            end,
-            prot,
-            shared: false,
-            sealed: false,
-            wiped: false,
-            grows: false,
-            object: 0,
-            kind: VmaKind::Anonymous,
-        }
+        Vma::private(start, end, prot, VmaKind::Anonymous)
     }
 
     fn shape(list: &VmaList) -> Vec<(u64, u64, u8)> {

@@ -1,8 +1,7 @@
 //! How variants differ from the first one, by runs of the same seed.
 
-use super::transfers::{self, Byte};
-use super::{Context, Section, Table, relays, throughput};
-use crate::bins::Bins;
+use super::transfers::Byte;
+use super::{Context, Section, Table, relays, summary, throughput};
 use crate::chart::Unit;
 use crate::paired::{Difference, SIGNIFICANCE, adjusted};
 use crate::run::Run;
@@ -83,36 +82,19 @@ fn quantities<'c>(context: &'c Context) -> Vec<Quantity<'c>> {
     let mut add = |name: String, unit, of_run: Box<dyn Fn(&Run) -> Option<f64> + 'c>| {
         all.push(Quantity { name, unit, of_run });
     };
-    add(
-        "Failed transfers".into(),
-        Unit::Share,
-        Box::new(|run| {
-            let count = context.transfers(run).count();
-            let failed = context.transfers(run).filter(|transfer| transfer.error.is_some()).count();
-            (count > 0).then(|| failed as f64 / count as f64)
-        }),
-    );
-    for (class, behaviours) in transfers::classes(context) {
-        for behaviour in &behaviours {
-            let kind = if behaviours.len() > 1 { format!("{}, {behaviour}", class.name()) } else { class.name() };
-            for byte in [Byte::First, Byte::Last] {
-                for (quantile, called) in [(0.5, "median"), (0.9, "90th percentile")] {
-                    let (class, behaviour) = (class.clone(), behaviour.clone());
-                    let of_run =
-                        move |run: &Run| transfers::sample(context, run, &class, &behaviour, byte).quantile(quantile);
-                    add(format!("{}, {kind}, {called}", byte.title()), Unit::Seconds, Box::new(of_run));
-                }
+    add("Failed transfers".into(), Unit::Share, Box::new(|run| summary::failed_share(context, run, None)));
+    for kind in summary::kinds(context) {
+        for byte in [Byte::First, Byte::Last] {
+            for (quantile, called) in [(0.5, "median"), (0.9, "90th percentile")] {
+                let name = format!("{}, {}, {called}", byte.title(), kind.name);
+                let kind = kind.clone();
+                add(name, Unit::Seconds, Box::new(move |run| kind.quantile(context, run, byte, quantile)));
             }
         }
     }
-    let rate = |run: &Run, bins: &Bins| {
-        let window = context.window(run);
-        let span = window.end - window.start;
-        (span > 0.0).then(|| bins.between(window.start, window.end) * 8.0 / span)
-    };
-    let goodput = move |run: &Run| rate(run, run.payload.as_ref()?);
+    let goodput = |run: &Run| summary::rate(context, run, run.payload.as_ref()?);
     add("Goodput of all transfers, mean".into(), Unit::BitsPerSecond, Box::new(goodput));
-    let traffic = move |run: &Run| rate(run, &throughput::relay_traffic(run)?);
+    let traffic = |run: &Run| summary::rate(context, run, &throughput::relay_traffic(run)?);
     add("Traffic that relays sent, mean".into(), Unit::BitsPerSecond, Box::new(traffic));
     add("Relay utilisation, mean".into(), Unit::Share, Box::new(|run| relays::mean_utilisation(context, run)));
     all
@@ -166,9 +148,8 @@ pub fn section(context: &Context) -> Option<Section> {
 
 fn table(first: &Subject, second: &Subject, found: &[Compared]) -> Table {
     let of_variant = found.iter().filter(|compared| compared.second == second.label);
-    let p = |p: Option<f64>| {
-        p.map_or_else(|| "\u{2013}".into(), |p| if p < 0.0001 { "< 0.0001".into() } else { format!("{p:.4}") })
-    };
+    let unknown = || summary::UNKNOWN.to_owned();
+    let p = |p: Option<f64>| p.map_or_else(unknown, |p| if p < 0.0001 { "< 0.0001".into() } else { format!("{p:.4}") });
     let row = |compared: &Compared| {
         let (unit, difference) = (compared.unit, &compared.difference);
         let signed = |value: f64, text: String| if value > 0.0 { format!("+{text}") } else { text };
@@ -190,8 +171,8 @@ fn table(first: &Subject, second: &Subject, found: &[Compared]) -> Table {
             unit.show(difference.first),
             unit.show(difference.second),
             shown,
-            difference.relative().map_or_else(String::new, |share| format!("{:+.1} %", share * 100.0)),
-            difference.effect.map_or_else(String::new, |effect| format!("{effect:.2}")),
+            difference.relative().map_or_else(unknown, |share| format!("{:+.1} %", share * 100.0)),
+            difference.effect.map_or_else(unknown, |effect| format!("{effect:.2}")),
             p(difference.p),
             p(compared.p_adjusted),
             p(Some(difference.p_permutation)),

@@ -19,7 +19,7 @@ pub struct Row {
 }
 
 /// Stands where a run does not tell.
-const UNKNOWN: &str = "\u{2013}";
+pub(super) const UNKNOWN: &str = "\u{2013}";
 
 pub fn rows(context: &Context) -> Vec<Row> {
     let texts: [(&str, fn(&Run) -> Option<String>); 4] =
@@ -37,12 +37,12 @@ pub fn rows(context: &Context) -> Vec<Row> {
     for kind in kinds(context) {
         for byte in [Byte::First, Byte::Last] {
             let name = format!("{}, {}, median", byte.title(), kind.name);
-            rows.push(number_row(context, &name, Unit::Seconds, |run| kind.median(context, run, byte)));
+            rows.push(number_row(context, &name, Unit::Seconds, |run| kind.quantile(context, run, byte, 0.5)));
         }
     }
-    let goodput = |run: &Run| rate(context, run, run.payload.clone()?);
+    let goodput = |run: &Run| rate(context, run, run.payload.as_ref()?);
     rows.push(number_row(context, "Goodput of all transfers, mean", Unit::BitsPerSecond, goodput));
-    let traffic = |run: &Run| rate(context, run, throughput::relay_traffic(run)?);
+    let traffic = |run: &Run| rate(context, run, &throughput::relay_traffic(run)?);
     rows.push(number_row(context, "Traffic that relays sent, mean", Unit::BitsPerSecond, traffic));
     rows.push(number_row(context, "Relay utilisation, mean", Unit::Share, |run| {
         relays::mean_utilisation(context, run)
@@ -148,7 +148,7 @@ fn transfers_of(context: &Context, subject: &Subject) -> String {
 }
 
 /// Of all behaviours, or of one.
-fn failed_share(context: &Context, run: &Run, behaviour: Option<&str>) -> Option<f64> {
+pub(super) fn failed_share(context: &Context, run: &Run, behaviour: Option<&str>) -> Option<f64> {
     let is_meant = |transfer: &&Transfer| behaviour.is_none_or(|behaviour| *transfer.behaviour == *behaviour);
     let all = context.transfers(run).filter(is_meant).count();
     let failed = context.transfers(run).filter(is_meant).filter(|transfer| transfer.error.is_some()).count();
@@ -159,14 +159,15 @@ fn behaviours(context: &Context) -> BTreeSet<Arc<str>> {
     context.runs().flat_map(|run| context.transfers(run)).map(|transfer| Arc::clone(&transfer.behaviour)).collect()
 }
 
-/// Transfers with medians of their own: a class, and where it has several behaviours one of them.
-struct Kind {
-    name: String,
+/// Transfers with quantiles of their own: a class, and where it has several behaviours one of them.
+#[derive(Clone)]
+pub(super) struct Kind {
+    pub(super) name: String,
     class: Class,
     behaviour: Arc<str>,
 }
 
-fn kinds(context: &Context) -> Vec<Kind> {
+pub(super) fn kinds(context: &Context) -> Vec<Kind> {
     let mut kinds = Vec::new();
     for (class, behaviours) in transfers::classes(context) {
         for behaviour in &behaviours {
@@ -178,21 +179,21 @@ fn kinds(context: &Context) -> Vec<Kind> {
 }
 
 impl Kind {
-    fn median(&self, context: &Context, run: &Run, byte: Byte) -> Option<f64> {
-        transfers::sample(context, run, &self.class, &self.behaviour, byte).median()
+    pub(super) fn quantile(&self, context: &Context, run: &Run, byte: Byte, quantile: f64) -> Option<f64> {
+        transfers::sample(context, run, &self.class, &self.behaviour, byte).quantile(quantile)
     }
 
     /// "50 KiB 0.66 s/0.86 s" of the only subject.
     fn medians(&self, context: &Context) -> Option<String> {
         let subject = context.subjects.first()?;
-        let median = |byte| subject.estimate(|run| self.median(context, run, byte));
+        let median = |byte| subject.estimate(|run| self.quantile(context, run, byte, 0.5));
         let (first, last) = (median(Byte::First)?, median(Byte::Last)?);
         Some(format!("{} {}/{}", self.name, show(Unit::Seconds, &first), show(Unit::Seconds, &last)))
     }
 }
 
 /// Bits per second within the window.
-fn rate(context: &Context, run: &Run, bins: crate::bins::Bins) -> Option<f64> {
+pub(super) fn rate(context: &Context, run: &Run, bins: &crate::bins::Bins) -> Option<f64> {
     let window = context.window(run);
     let span = window.end - window.start;
     (span > 0.0).then(|| bins.between(window.start, window.end) * 8.0 / span)
