@@ -124,6 +124,19 @@ fn the_summary_foretells_load_and_balance() {
     assert!(!even.contains("notice: "), "{even}");
 }
 
+/// Without a rate it is the public network's, and what follows is the folder.
+#[test]
+fn relays_that_go_away_are_told() {
+    let folder = folder("tor-new-churn");
+    let told = made(&folder, &["--scale", "0.005", "--churn", "usual"]).stdout;
+    let line = told.lines().find(|line| line.starts_with("churn: ")).unwrap_or_else(|| panic!("{told}"));
+    assert!(line.contains("2.0 % of the relays go away in an hour (the public network: 2 %)"), "{line}");
+    let often = made(&folder, &["--churn=5", "often"]).stdout;
+    assert!(often.contains("churn: 500.0 %") && often.contains(" of 6 do"), "{often}");
+    refused(&folder, &["--churn=-1"], "the share of the relays that go away within an hour");
+    refused(&folder, &["--churn=many"], "--churn");
+}
+
 /// The experiment is one for Gnomon, whatever stands in for tor.
 #[test]
 fn every_profile_is_an_experiment_that_gnomon_accepts() {

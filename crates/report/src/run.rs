@@ -78,6 +78,19 @@ pub struct NetworkHost {
     pub nickname: Option<String>,
     /// Of the circuits' entry, middle and exit positions, as weights and flags say; relays only.
     pub expected_shares: Option<[f64; 3]>,
+    /// When its tor was away, in the order of time.
+    pub outages: Vec<Outage>,
+}
+
+/// A time without a relay, as the experiment had it. In seconds of simulated time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outage {
+    /// "restart", "crash", "leave" or "vanish".
+    pub why: String,
+    /// When its tor had ended.
+    pub ended_s: f64,
+    /// When the next one started; None where none did.
+    pub until_s: Option<f64>,
 }
 
 /// What a host is in the network, in the order in which tables list them.
@@ -300,7 +313,24 @@ impl Transfer {
     }
 }
 
+impl TorLog {
+    /// Adds what the same host's next tor says, after an outage.
+    pub fn go_on(&mut self, next: TorLog) {
+        self.bootstrapped_s = self.bootstrapped_s.or(next.bootstrapped_s);
+        self.percent = self.percent.max(next.percent);
+        for (text, count) in next.warnings {
+            *self.warnings.entry(text).or_insert(0) += count;
+        }
+    }
+}
+
 impl Run {
+    /// Outages of relays, with their hosts.
+    pub fn outages(&self) -> impl Iterator<Item = (&str, &Outage)> {
+        let hosts = self.network.iter().flat_map(|network| &network.hosts);
+        hosts.flat_map(|(name, host)| host.outages.iter().map(|outage| (name.as_str(), outage)))
+    }
+
     pub fn role(&self, host: &str) -> Role {
         match &self.network {
             Some(network) => network.hosts.get(host).map_or(Role::Other, |host| host.role),

@@ -1,5 +1,6 @@
 //! `gnomon.yaml` and `tor-network.json`: when which program starts where, and who is who.
 
+use crate::churn::Outage;
 use crate::graph::Nodes;
 use crate::network::{Behaviour, Host, Network, Role};
 use crate::spec::{Amount, FIRST_CONSENSUS};
@@ -135,11 +136,20 @@ fn host_entry(network: &Network, host: &Host, nodes: &Nodes, programs: &Programs
     );
     if host.role.runs_tor() {
         let shared = torrc::shared_name(host.role);
-        let _ = writeln!(
-            text,
-            "    - {{ <<: *tor, start_time: {}, args: [--hush, --defaults-torrc, ../../conf/{shared}, -f, torrc] }}",
-            seconds(times.tor_s)
-        );
+        let arguments = format!("args: [--hush, --defaults-torrc, ../../conf/{shared}, -f, torrc]");
+        let mut start_s = Some(times.tor_s);
+        for outage in &host.outages {
+            let Some(from_s) = std::mem::replace(&mut start_s, outage.until_s) else { break };
+            let _ = writeln!(
+                text,
+                "    - {{ <<: *tor, start_time: {}, {}, {arguments} }}",
+                seconds(from_s),
+                end_of_tor(outage)
+            );
+        }
+        if let Some(from_s) = start_s {
+            let _ = writeln!(text, "    - {{ <<: *tor, start_time: {}, {arguments} }}", seconds(from_s));
+        }
     }
     match host.role {
         Role::Server => {
@@ -169,6 +179,13 @@ fn host_entry(network: &Network, host: &Host, nodes: &Nodes, programs: &Programs
     text
 }
 
+/// How a relay's tor ends when it goes away.
+fn end_of_tor(outage: &Outage) -> String {
+    let (signal, state) =
+        if outage.why.is_orderly() { ("SIGINT", "{ exited: 0 }") } else { ("SIGKILL", "{ signaled: SIGKILL }") };
+    format!("shutdown_time: {}, shutdown_signal: {signal}, expected_final_state: {state}", seconds(outage.from_s))
+}
+
 fn seconds(seconds: f64) -> String {
     format!("{} ms", (seconds * 1000.0).round())
 }
@@ -183,12 +200,21 @@ pub(crate) fn network_json(network: &Network) -> String {
         .hosts
         .iter()
         .map(|host| {
+            let outages = host.outages.iter().map(|outage| {
+                json!({
+                    "why": outage.why.name(),
+                    "from_s": outage.from_s,
+                    "ended_s": outage.ended_s,
+                    "until_s": outage.until_s,
+                })
+            });
             let entry = json!({
                 "role": host.role.name(),
                 "weight": (host.weight > 0).then_some(host.weight),
                 "expected_shares": of_position.get(host.name.as_str()),
                 "bandwidth_up_bits": host.up.bits_per_sec(),
                 "bandwidth_down_bits": host.down.bits_per_sec(),
+                "outages": (!host.outages.is_empty()).then(|| outages.collect::<Vec<_>>()),
                 "behaviour": host.role.behaviour().map(Behaviour::name),
                 "nickname": host.identity.as_ref().map(|_| host.name.as_str()),
                 "fingerprint": host.identity.as_ref().map(|identity| identity.fingerprint.as_str()),
@@ -205,6 +231,7 @@ pub(crate) fn network_json(network: &Network) -> String {
         "bootstrap_end_s": network.spec.bootstrap.as_secs_f64(),
         "measure_from_s": network.spec.bootstrap.as_secs_f64() + network.spec.settle.as_secs_f64(),
         "expected_utilisation": expected.map(|expected| expected.utilisation),
+        "churn_per_hour": network.spec.churn,
         "stop_s": network.spec.total.as_secs_f64(),
         "hosts": hosts,
     });

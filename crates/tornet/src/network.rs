@@ -1,6 +1,7 @@
 //! The network that a `Spec` leads to: every host with its role, place, line, address and keys. Pure data, from which
 //! `experiment`, `torrc` and `traffic` write files.
 
+use crate::churn::{self, Outage};
 use crate::geography::Geography;
 use crate::keys::{AuthorityKeys, Obfs4State, OnionKeys, RelayIdentity};
 use crate::model::Model;
@@ -133,6 +134,8 @@ pub struct Host {
     pub authority: Option<AuthorityKeys>,
     pub onion: Option<OnionKeys>,
     pub obfs4: Option<Obfs4State>,
+    /// When it is away, in the order of time.
+    pub outages: Vec<Outage>,
 }
 
 /// All hosts, in the order of `Role`.
@@ -166,6 +169,7 @@ impl Network {
         let mut hosts = relays(&spec, model, &seeds)?;
         hosts.extend(edges(&spec, model, &seeds));
         give_addresses(&mut hosts);
+        churn::apply(&mut hosts, &spec, &seeds);
         Ok(Network { spec, source: model.source.clone(), geography: model.geography.clone(), hosts })
     }
 
@@ -191,6 +195,7 @@ fn host(role: Role, number: u32, attachment: Attachment, up: Bandwidth, down: Ba
         authority: None,
         onion: None,
         obfs4: None,
+        outages: Vec::new(),
     }
 }
 

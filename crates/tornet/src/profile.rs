@@ -62,6 +62,7 @@ pub(crate) fn base_spec() -> Spec {
         users_per_client: 100,
         load: None,
         guard_policy: GuardPolicy::Fresh,
+        churn: None,
         bulk_size: ByteSize(5 * MIB),
         performance_sizes: vec![ByteSize(50 * KIB), ByteSize(MIB), ByteSize(5 * MIB)],
         bootstrap: SimDuration::from_secs(300),

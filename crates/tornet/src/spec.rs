@@ -1,6 +1,6 @@
 //! What network is wanted: the few numbers from which everything else follows, and the rules that they must keep.
 
-use crate::Error;
+use crate::{Error, churn};
 use base::{Bandwidth, ByteSize, SimDuration, StartDate};
 
 /// How many authorities and relays, by what the authorities will vote them to be.
@@ -121,6 +121,8 @@ pub struct Spec {
     /// How much Markov clients load the network, 1 being as much as the public network is loaded; None for what so many users ask for.
     pub load: Option<f64>,
     pub guard_policy: GuardPolicy,
+    /// What share of the relays go away within an hour; None for relays that stay.
+    pub churn: Option<f64>,
     /// The size of what bulk clients fetch.
     pub bulk_size: ByteSize,
     /// The sizes that performance clients fetch.
@@ -208,6 +210,16 @@ impl Spec {
             return Err(Error::input(format!(
                 "{} relays cannot make a circuit of three hops; give at least 3 guards, exits, guard-exits and middles together",
                 relays.relays()
+            )));
+        }
+        if let Some(rate) = self.churn
+            && !(rate > 0.0 && rate <= churn::HIGHEST_RATE)
+        {
+            return Err(Error::input(format!(
+                "a churn of {rate}: it is the share of the relays that go away within an hour; give a number up to {}, or --churn alone for \
+                 the public network's, {}",
+                churn::HIGHEST_RATE,
+                churn::PUBLIC_RATE
             )));
         }
         Ok(())

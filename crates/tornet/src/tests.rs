@@ -149,6 +149,7 @@ fn impossible_networks_are_refused_with_what_to_give() {
     refused(|spec| spec.clients.web = 60_000, "too many");
     refused(|spec| spec.load = Some(1.0), "--markov-clients 1");
     refused(|spec| (spec.clients.markov, spec.load) = (1, Some(0.0)), "a number up to 10");
+    refused(|spec| spec.churn = Some(0.0), "or --churn alone for the public network's, 0.02");
     refused(|spec| spec.settle = base::SimDuration::from_secs(105), "a shorter --settle");
 }
 
@@ -169,6 +170,29 @@ fn clients_that_end_are_expected_to_and_others_to_run() {
     assert_eq!(tiny.matches("expected_final_state: { exited: 0 }").count(), 5);
     let endless = Spec { amount: Amount::Endless, ..quick("tiny") };
     assert!(!text(&files(endless), "gnomon.yaml").contains("exited"));
+}
+
+/// In options that Shadow has too.
+#[test]
+fn relays_that_go_away_are_processes_one_after_the_other() {
+    let spec = Spec { churn: Some(10.0), total: base::SimDuration::from_secs(600), ..quick("bridges-onions") };
+    let network = network(spec.clone());
+    let yaml = text(&Files::of(&network, &programs(), "gnomon tor new"), "gnomon.yaml");
+    let (mut orderly, mut abrupt, mut starts) = (0, 0, 0);
+    for host in &network.hosts {
+        let stays = matches!(host.role, Role::Authority | Role::Bridge | Role::Server | Role::Client(_));
+        assert!(!stays || host.outages.is_empty(), "{} goes away", host.name);
+        starts += usize::from(host.role.runs_tor());
+        for outage in &host.outages {
+            *(if outage.why.is_orderly() { &mut orderly } else { &mut abrupt }) += 1;
+            starts += usize::from(outage.until_s.is_some());
+        }
+    }
+    assert!(orderly > 0 && abrupt > 0, "{orderly}, {abrupt}");
+    assert_eq!(yaml.matches("shutdown_signal: SIGINT, expected_final_state: { exited: 0 }").count(), orderly);
+    assert_eq!(yaml.matches("shutdown_signal: SIGKILL, expected_final_state: { signaled: SIGKILL }").count(), abrupt);
+    assert_eq!(yaml.matches("<<: *tor").count(), starts);
+    assert!(!text(&files(Spec { churn: None, ..spec }), "gnomon.yaml").contains("shutdown"));
 }
 
 #[test]

@@ -38,6 +38,9 @@ pub const COUNTS: &[Count] = &[
     count("onion-services", "Onion services", |spec| &mut spec.onion_services),
 ];
 
+/// `tornet::churn::PUBLIC_RATE`, as it would be typed.
+const PUBLIC_CHURN: &str = "0.02";
+
 const MOST: i64 = 60_000;
 
 pub fn new() -> Command {
@@ -168,6 +171,15 @@ fn settings() -> Vec<Arg> {
             .value_parser(["kist", "vanilla"]),
         value("tor", "PROGRAM", "The tor to run, such as one of your own, in place of the one in PATH")
             .value_parser(value_parser!(PathBuf)),
+        value(
+            "churn",
+            "RATE",
+            "Let relays go away and come back, this share of them within an hour; without a RATE as in the public network (0.02)",
+        )
+        .num_args(0..=1)
+        .require_equals(true)
+        .default_missing_value(PUBLIC_CHURN)
+        .value_parser(value_parser!(f64)),
         value("transport", "NAME", "What bridges speak").value_parser(["obfs4", "plain"]),
     ]
 }

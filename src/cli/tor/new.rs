@@ -8,6 +8,7 @@ use clap::ArgMatches;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use tornet::balance::{self, Lopsided};
+use tornet::churn::{self, Departure};
 use tornet::load::{self, Expectation};
 use tornet::{Amount, Behaviour, Error, Files, GuardPolicy, Model, Network, Role, Scheduler, Sources, Spec, Transport};
 
@@ -106,6 +107,7 @@ fn spec(matches: &ArgMatches, model: &Model) -> Result<Spec, Error> {
     if let Some(name) = matches.get_one::<String>("guard-policy") {
         spec.guard_policy = if name == "kept" { GuardPolicy::Kept } else { GuardPolicy::Fresh };
     }
+    spec.churn = matches.get_one("churn").copied().or(spec.churn);
     if let Some(name) = matches.get_one::<String>("transport") {
         spec.transport = if name == "plain" { Transport::Plain } else { Transport::Obfs4 };
     }
@@ -188,6 +190,9 @@ fn summary(network: &Network, model: &Model, folder: &Path) -> String {
     if let Some(expected) = &expected {
         text += &told_load(expected);
     }
+    if let Some(rate) = spec.churn {
+        text += &told_churn(network, rate);
+    }
     let _ = writeln!(text, "a run takes some {}", cost(spec, expected.as_ref()));
     if spec.relays.authorities < balance::MEASURING_AUTHORITIES {
         text += "notice: with fewer than 3 authorities, tor does not use measured bandwidths: all relays count alike\n";
@@ -210,6 +215,29 @@ fn told_load(expected: &Expectation) -> String {
     );
     if let Some((host, utilisation)) = expected.busiest {
         let _ = write!(text, "; most of {}, {:.0} %", host.name, 100.0 * utilisation);
+    }
+    text + "\n"
+}
+
+/// How many relays go away, and how.
+fn told_churn(network: &Network, rate: f64) -> String {
+    let away = network.hosts.iter().filter(|host| !host.outages.is_empty()).count();
+    let mut text = format!(
+        "churn: {:.1} % of the relays go away in an hour (the public network: {:.0} %); here {away} of {} do",
+        100.0 * rate,
+        100.0 * churn::PUBLIC_RATE,
+        network.spec.relays.relays()
+    );
+    for (why, what) in [
+        (Departure::Restart, "restarted"),
+        (Departure::Crash, "crashed"),
+        (Departure::Leave, "left"),
+        (Departure::Vanish, "vanished"),
+    ] {
+        let count = network.hosts.iter().flat_map(|host| &host.outages).filter(|outage| outage.why == why).count();
+        if count > 0 {
+            let _ = write!(text, ", {what}: {count}");
+        }
     }
     text + "\n"
 }

@@ -47,6 +47,13 @@ fn table(status: &Status) -> String {
     for role in &status.roles {
         text += &role_row(role);
     }
+    if status.outages > 0 {
+        let _ = writeln!(
+            text,
+            "\nrelays went away {} times, as the experiment wants; {} are away",
+            status.outages, status.away
+        );
+    }
     if status.transfers.is_empty() {
         text += "\nno transfers yet\n";
     } else {

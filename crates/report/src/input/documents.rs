@@ -1,7 +1,7 @@
 //! The documents of a data directory: processed-config.yaml, tor-network.json, sim-stats.json. Each is read leniently: a
 //! member that is missing or of another form is missing in the report.
 
-use crate::run::{Bandwidths, Config, Network, NetworkHost, Provenance, Role, SimStats};
+use crate::run::{Bandwidths, Config, Network, NetworkHost, Outage, Provenance, Role, SimStats};
 use base::StartDate;
 use saphyr::{LoadableYamlNode, Yaml};
 use serde::Deserialize;
@@ -87,17 +87,27 @@ struct HostFile {
     behaviour: Option<String>,
     nickname: Option<String>,
     expected_shares: Option<[f64; 3]>,
+    outages: Option<Vec<OutageFile>>,
+}
+
+#[derive(Deserialize)]
+struct OutageFile {
+    why: String,
+    ended_s: f64,
+    until_s: Option<f64>,
 }
 
 /// Reads tor-network.json.
 pub fn network(text: &str) -> Result<Network, String> {
     let file: NetworkFile = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let outage = |file: OutageFile| Outage { why: file.why, ended_s: file.ended_s, until_s: file.until_s };
     let host = |host: HostFile| NetworkHost {
         role: Role::from_name(&host.role),
         bandwidths: Bandwidths { up: host.bandwidth_up_bits, down: host.bandwidth_down_bits },
         behaviour: host.behaviour,
         nickname: host.nickname,
         expected_shares: host.expected_shares,
+        outages: host.outages.into_iter().flatten().map(outage).collect(),
     };
     Ok(Network {
         profile: file.profile,

@@ -234,6 +234,19 @@ fn read_host(run: &Run, host: &str, folder: &Path) -> HostFacts {
             _ => {}
         }
     }
+    let has_outages = run.outages().any(|(name, _)| name == host);
+    if has_outages {
+        // Each of its tors has a log of its own, in the order of their numbers.
+        facts.tors = facts
+            .tors
+            .into_iter()
+            .reduce(|mut first, next| {
+                first.go_on(next);
+                first
+            })
+            .into_iter()
+            .collect();
+    }
     let version = tor_version(folder);
     facts.tors.iter_mut().for_each(|tor| tor.version.clone_from(&version));
     if facts.tors.is_empty() {

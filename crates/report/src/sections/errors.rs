@@ -3,12 +3,16 @@
 use super::{Context, Section, Table, join};
 use crate::bins::Bins;
 use crate::chart::{Along, Axis, Bar, BarSeries, Bars, Chart, Figure, Ink, Plot, Point, Series, Unit};
-use crate::run::{Run, Transfer};
+use crate::run::{Role, Run, Transfer};
 use crate::subject::Subject;
 use std::collections::BTreeMap;
 
 /// More kinds of errors than this are shown as one.
 const MOST_KINDS: usize = 12;
+/// The behaviour that is comparable with OnionPerf's.
+pub const MEASURING: &str = "performance";
+/// A round band around what Tor Metrics shows as "timeouts and failures of downloading files over Tor".
+pub const PUBLIC_FAILURES: &str = "0.5 to 3 %";
 const OTHER_KINDS: &str = "others";
 /// Intervals of the figure over time: fewer than pixels, so that shares are of many transfers.
 const MOST_INTERVALS: usize = 30;
@@ -20,15 +24,79 @@ pub fn section(context: &Context) -> Section {
     if transfers == 0 {
         return section;
     }
+    section.texts.extend(public_value(context));
+    section.tables.extend(outages(context));
     let kinds = kinds(context);
     if kinds.is_empty() {
-        section.texts.push(format!("None of {transfers} transfers failed."));
+        section.texts.insert(0, format!("None of {transfers} transfers failed."));
         return section;
     }
     section.figures.push(by_kind(context, &kinds));
     section.figures.push(over_time(context));
     section.tables.push(table(context, &kinds));
     section
+}
+
+/// What a client that measures has in place of the public network's.
+fn public_value(context: &Context) -> Option<String> {
+    let is_measuring = |transfer: &&Transfer| &*transfer.behaviour == MEASURING;
+    context.runs().find(|run| run.network.is_some())?;
+    let mut cells = Vec::new();
+    for subject in &context.subjects {
+        let share = subject.estimate(|run| {
+            let all = context.transfers(run).filter(is_measuring).count();
+            let failed =
+                context.transfers(run).filter(is_measuring).filter(|transfer| transfer.error.is_some()).count();
+            (all > 0).then(|| failed as f64 / all as f64)
+        });
+        if let Some(share) = share {
+            let shown = match share.error {
+                Some(error) => Unit::Share.show_with_error(share.mean, error),
+                None => Unit::Share.show(share.mean),
+            };
+            cells.push(if context.is_comparison() { format!("{}: {shown}", subject.title()) } else { shown });
+        }
+    }
+    (!cells.is_empty()).then(|| {
+        format!(
+            "Of the transfers of measuring clients failed {}. On the public network {} of OnionPerf\u{2019}s do, by time limit or otherwise, in \
+             times without an attack.",
+            cells.join("; "),
+            PUBLIC_FAILURES
+        )
+    })
+}
+
+/// What was wrong with relays, by the experiment's own plan.
+fn outages(context: &Context) -> Option<Table> {
+    context.runs().find(|run| run.outages().next().is_some())?;
+    let mut rows = Vec::new();
+    for why in ["restart", "crash", "leave", "vanish"] {
+        let count = |run: &Run| run.outages().filter(|(_, outage)| outage.why == why).count().to_string();
+        rows.push([why.to_owned()].into_iter().chain(context.runs().map(count)).collect());
+    }
+    let away = |run: &Run| Unit::Share.show(away(context, run));
+    rows.push(["relays\u{2019} time away".to_owned()].into_iter().chain(context.runs().map(away)).collect());
+    let labels = context.runs().map(|run| run.label.clone());
+    Some(Table {
+        title: "Relays that went away".into(),
+        header: ["Why".to_owned()].into_iter().chain(labels).collect(),
+        rows,
+        text_columns: 1,
+    })
+}
+
+/// The share of the window that relays were away, on average over those of circuits.
+fn away(context: &Context, run: &Run) -> f64 {
+    let window = context.window(run);
+    let carries = |host: &&String| matches!(run.role(host), Role::Guard | Role::Exit | Role::GuardExit | Role::Middle);
+    let relays = run.hosts.iter().filter(carries).count();
+    let spans = run.outages().map(|(_, outage)| {
+        let until = outage.until_s.unwrap_or(window.end).min(window.end);
+        (until - outage.ended_s.max(window.start)).max(0.0)
+    });
+    let all = (window.end - window.start) * relays as f64;
+    if all > 0.0 { spans.sum::<f64>() / all } else { 0.0 }
 }
 
 fn kind(transfer: &Transfer) -> Option<String> {

@@ -43,6 +43,9 @@ pub struct Status {
     pub wall_s: Option<f64>,
     pub left_s: Option<f64>,
     pub state: State,
+    /// How often a relay has gone away so far, as the experiment wants it, and how many are away.
+    pub outages: usize,
+    pub away: usize,
     pub roles: Vec<RoleStatus>,
     pub transfers: Vec<TransferStatus>,
     pub log: LogStatus,
@@ -124,6 +127,13 @@ struct NetworkFile {
 struct HostEntry {
     role: String,
     behaviour: Option<String>,
+    outages: Option<Vec<OutageEntry>>,
+}
+
+#[derive(Deserialize)]
+struct OutageEntry {
+    ended_s: f64,
+    until_s: Option<f64>,
 }
 
 /// The order in which roles are told; those of clients come last, by behaviour.
@@ -164,11 +174,17 @@ impl Status {
         let (progress, stop_s) = (progress(data), network.stop_s);
         let simulated_s = progress.last().map(|row| row.0);
         let is_early = simulated_s.zip(stop_s).is_some_and(|(simulated, stop)| simulated < stop);
+        let outages = network.hosts.values().flat_map(|host| host.outages.iter().flatten());
+        let past: Vec<&OutageEntry> =
+            outages.filter(|outage| simulated_s.is_some_and(|now| outage.ended_s <= now)).collect();
+        let is_away = |outage: &OutageEntry| outage.until_s.zip(simulated_s).is_none_or(|(until, now)| until > now);
         let has_ended = data.join("sim-stats.json").is_file();
         Ok(Status {
             schema: SCHEMA,
             wall_s: progress.last().map(|row| row.1),
             left_s: if has_ended { None } else { stop_s.and_then(|stop_s| left_s(&progress, stop_s)) },
+            outages: past.len(),
+            away: past.iter().filter(|outage| is_away(outage)).count(),
             profile: network.profile,
             seed: network.seed,
             simulated_s,
