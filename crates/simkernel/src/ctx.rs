@@ -112,6 +112,10 @@ impl Ctx<'_> {
 
     /// Gives a new open file a descriptor; the file is closed again when there is none left (EMFILE).
     pub fn install(&mut self, file: FileId, cloexec: bool) -> Result<u64, Errno> {
+        if let Some(fd) = self.thread.reserved_fd() {
+            self.fds_mut().replace(fd, file, cloexec);
+            return Ok(u64::from(fd));
+        }
         let limit = self.process.limits.soft(RLIMIT_NOFILE);
         match self.fds_mut().allocate(file, 0, cloexec, limit) {
             Ok(fd) => Ok(u64::from(fd)),

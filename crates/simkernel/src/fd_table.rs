@@ -6,6 +6,8 @@ use crate::ids::FileId;
 use linux_abi::Errno;
 
 const FREE: FileId = FileId(u32::MAX);
+/// The number belongs to a call that has no file for it yet.
+const RESERVED: FileId = FileId(u32::MAX - 1);
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
@@ -13,11 +15,28 @@ struct Slot {
     cloexec: bool,
 }
 
-#[derive(Clone, Debug, Default)]
+impl Slot {
+    fn is_open(&self) -> bool {
+        self.file != FREE && self.file != RESERVED
+    }
+}
+
+#[derive(Debug, Default)]
 pub struct FdTable {
     slots: Vec<Slot>,
     /// Every number below this is in use.
     lowest_free: usize,
+}
+
+/// What calls have reserved is theirs: it is free in the copy.
+impl Clone for FdTable {
+    fn clone(&self) -> Self {
+        let mut copy = FdTable { slots: self.slots.clone(), lowest_free: self.lowest_free };
+        for index in 0..copy.slots.len() {
+            copy.cancel(index as u32);
+        }
+        copy
+    }
 }
 
 impl FdTable {
@@ -25,7 +44,7 @@ impl FdTable {
     #[inline]
     pub fn get(&self, fd: u64) -> Result<FileId, Errno> {
         match self.slots.get(fd as u32 as usize) {
-            Some(slot) if slot.file != FREE => Ok(slot.file),
+            Some(slot) if slot.is_open() => Ok(slot.file),
             _ => Err(Errno::EBADF),
         }
     }
@@ -43,6 +62,23 @@ impl FdTable {
             self.lowest_free = index + 1;
         }
         Ok(index as u32)
+    }
+
+    /// Takes the lowest free number for a file that comes later, by [`replace`](Self::replace): until then it is nobody's descriptor. EMFILE.
+    pub fn reserve(&mut self, limit: u64) -> Result<u32, Errno> {
+        self.allocate(RESERVED, 0, false, limit)
+    }
+
+    pub fn is_reserved(&self, fd: u32) -> bool {
+        self.slots.get(fd as usize).is_some_and(|slot| slot.file == RESERVED)
+    }
+
+    /// Gives back a number that was reserved, if no file has come.
+    pub fn cancel(&mut self, fd: u32) {
+        if self.is_reserved(fd) {
+            self.slots[fd as usize].file = FREE;
+            self.lowest_free = self.lowest_free.min(fd as usize);
+        }
     }
 
     /// Puts a file at a given number and returns the file that was there.
@@ -90,7 +126,7 @@ impl FdTable {
 
     /// Descriptors in use with their files, in rising order.
     pub fn iter(&self) -> impl Iterator<Item = (u32, FileId)> + '_ {
-        self.slots.iter().enumerate().filter(|(_, s)| s.file != FREE).map(|(i, s)| (i as u32, s.file))
+        self.slots.iter().enumerate().filter(|(_, s)| s.is_open()).map(|(i, s)| (i as u32, s.file))
     }
 
     /// Removes every descriptor for which `gone` says so (its number and close-on-exec bit), and returns their files.
@@ -98,7 +134,7 @@ impl FdTable {
         let mut files = Vec::new();
         for index in 0..self.slots.len() {
             let slot = self.slots[index];
-            if slot.file != FREE && gone(index as u32, slot.cloexec) {
+            if slot.is_open() && gone(index as u32, slot.cloexec) {
                 self.slots[index].file = FREE;
                 self.lowest_free = self.lowest_free.min(index);
                 files.push(slot.file);
@@ -147,5 +183,24 @@ mod tests {
         let mut table = FdTable::default();
         table.allocate(FileId(3), 0, false, 10).unwrap();
         assert_eq!(table.get(0xffff_ffff_0000_0000), Ok(FileId(3)));
+    }
+
+    #[test]
+    fn a_reserved_number_is_no_descriptor_and_nobody_elses() {
+        let mut table = FdTable::default();
+        table.allocate(FileId(9), 0, false, 1024).unwrap();
+        assert_eq!(table.reserve(1024), Ok(1));
+        assert_eq!(table.get(1), Err(Errno::EBADF));
+        assert_eq!(table.remove(1), Err(Errno::EBADF));
+        assert_eq!(table.allocate(FileId(8), 0, false, 1024), Ok(2));
+        assert_eq!(table.iter().map(|(fd, _)| fd).collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(table.clone().allocate(FileId(7), 0, false, 1024), Ok(1));
+        assert_eq!(table.reserve(3), Err(Errno::EMFILE));
+        assert_eq!(table.replace(1, FileId(7), true), None);
+        table.cancel(1);
+        assert_eq!(table.get(1), Ok(FileId(7)));
+        assert_eq!(table.reserve(1024), Ok(3));
+        table.cancel(3);
+        assert_eq!(table.allocate(FileId(6), 0, false, 1024), Ok(3));
     }
 }

@@ -1,22 +1,26 @@
-//! The open files of a call that waits.
+//! The open files of a call that waits, and the descriptor that it will return.
 //!
 //! On Linux a call looks its descriptors up once and holds the files behind them until it is over. A thread that closes or
 //! replaces such a descriptor meanwhile takes the number away, not the file: the call goes on and completes, and the file's peers
 //! notice nothing before. Calls are executed again here (decision 9), so what they hold stands in the thread.
 
 use crate::ctx::Ctx;
+use crate::fd_table::FdTable;
 use crate::ids::FileId;
 use crate::kernel::Kernel;
+use crate::shared::Key;
 use crate::thread::Thread;
-use linux_abi::nr;
 use linux_abi::process::P_PIDFD;
+use linux_abi::sysinfo::RLIMIT_NOFILE;
+use linux_abi::{Errno, nr};
 
-/// A reference to an open file, which a call in progress has.
+/// What a call in progress has.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Held {
-    file: FileId,
-    /// The descriptor that means this file for the rest of the call; None for a file that is only kept open.
-    fd: Option<u32>,
+pub(crate) enum Held {
+    /// A reference to an open file, and the descriptor that means it for the rest of the call; None for a file that is only kept open.
+    File { file: FileId, fd: Option<u32> },
+    /// A number for the descriptor that it makes, which nobody else gets meanwhile.
+    Number { table: Key<FdTable>, fd: u32 },
 }
 
 /// Which arguments of a call that may wait are descriptors. Those of `poll` and `select` are looked up again each time that the call
@@ -41,7 +45,18 @@ impl Thread {
     /// The file that a descriptor means for the call in progress, whatever has become of it meanwhile.
     #[inline]
     pub(crate) fn held_file(&self, fd: u64) -> Option<FileId> {
-        self.held.iter().find(|held| held.fd == Some(fd as u32)).map(|held| held.file)
+        self.held.iter().find_map(|held| match held {
+            Held::File { file, fd: Some(of) } if *of == fd as u32 => Some(*file),
+            _ => None,
+        })
+    }
+
+    /// The number that the call in progress has for the descriptor that it makes, if it has one yet.
+    pub(crate) fn reserved_fd(&self) -> Option<u32> {
+        self.held.iter().find_map(|held| match held {
+            Held::Number { fd, .. } => Some(*fd),
+            Held::File { .. } => None,
+        })
     }
 }
 
@@ -69,7 +84,19 @@ impl Ctx<'_> {
 
     /// Keeps a file, by a reference that the call has already, until the call is over; `fd` means it until then, if given.
     pub(crate) fn take_over(&mut self, file: FileId, fd: Option<u64>) {
-        self.thread.held.push(Held { file, fd: fd.map(|fd| fd as u32) });
+        self.thread.held.push(Held::File { file, fd: fd.map(|fd| fd as u32) });
+    }
+
+    /// The number for the descriptor that the call in progress makes: the lowest that is free when the call first asks. As on Linux, where it is
+    /// taken before the call waits. EMFILE.
+    pub(crate) fn reserve_fd(&mut self) -> Result<u32, Errno> {
+        if let Some(fd) = self.thread.reserved_fd() {
+            return Ok(fd);
+        }
+        let limit = self.process.limits.soft(RLIMIT_NOFILE);
+        let fd = self.fds_mut().reserve(limit)?;
+        self.thread.held.push(Held::Number { table: self.fds_key(), fd });
+        Ok(fd)
     }
 
     /// The call in progress is over.
@@ -83,7 +110,10 @@ impl Kernel {
     /// Gives up what a thread's call has held.
     pub(crate) fn release_held(&mut self, thread: &mut Thread) {
         for held in std::mem::take(&mut thread.held) {
-            self.release_file(held.file);
+            match held {
+                Held::File { file, .. } => self.release_file(file),
+                Held::Number { table, fd } => self.shared.fds[table].cancel(fd),
+            }
         }
     }
 }

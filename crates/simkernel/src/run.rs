@@ -116,8 +116,8 @@ impl Kernel {
         }
         let now = ctx.now;
         if let Some(status) = process.ending {
-            self.end_process(process, thread, status, now);
             self.executing = None;
+            self.end_process(process, thread, status, now);
             return Some(space);
         }
         match turn {
@@ -597,8 +597,11 @@ impl Kernel {
         std::mem::take(&mut self.exits)
     }
 
-    /// Whether a process lives.
+    /// Whether a process lives. The one whose turn it is is not in the table.
     pub fn is_alive(&self, pid: Pid) -> bool {
-        self.processes.get(pid.0).is_some_and(|process| process.zombie.is_none())
+        match self.processes.get(pid.0) {
+            Some(process) => process.zombie.is_none(),
+            None => self.executing.is_some_and(|(executing, _)| executing == pid),
+        }
     }
 }

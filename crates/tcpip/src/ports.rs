@@ -4,7 +4,8 @@ use crate::addr::Endpoint;
 use crate::socket::Settings;
 use base::Rng;
 use base::map::FastMap;
-use std::net::IpAddr;
+use smallvec::SmallVec;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// What a socket holds of its port; given back with [`PortTable::release`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,10 +16,14 @@ pub(crate) enum Hold {
     /// By a connection that shares the port of its listener or outlives its socket.
     Shared {
         port: u16,
+        place: u16,
         reuse: bool,
     },
     /// By connect(2) without bind: only the four-tuple must be unique.
-    Connected(u16),
+    Connected {
+        port: u16,
+        place: u16,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -34,16 +39,42 @@ struct Binding {
 
 #[derive(Default, Debug)]
 struct PortUse {
-    bindings: Vec<Binding>,
+    bindings: Box<[Binding]>,
+    /// By local address.
+    connections: SmallVec<[Connections; 1]>,
+}
+
+/// How many connections hold a port at one address, a place in [`PortTable::addresses`].
+#[derive(Clone, Copy, Debug)]
+struct Connections {
+    place: u16,
     shared: u32,
     shared_without_reuse: u32,
     connected: u32,
+}
+
+impl PortUse {
+    fn at(&mut self, place: u16) -> &mut Connections {
+        let known = self.connections.iter().position(|connections| connections.place == place);
+        let index = known.unwrap_or_else(|| {
+            self.connections.push(Connections { place, shared: 0, shared_without_reuse: 0, connected: 0 });
+            self.connections.len() - 1
+        });
+        &mut self.connections[index]
+    }
+
+    fn is_shared(&self) -> bool {
+        self.connections.iter().any(|connections| connections.shared > 0)
+    }
 }
 
 /// TCP's and UDP's rules differ in one thing: two UDP sockets with SO_REUSEADDR may always share.
 #[derive(Debug)]
 pub(crate) struct PortTable {
     ports: FastMap<u16, PortUse>,
+    /// Local addresses that connections ever had, and the place of each: a connection is one of very many, an address of few.
+    addresses: Vec<IpAddr>,
+    places: FastMap<IpAddr, u16>,
     stream: bool,
     /// Taken at this address alone, and by no socket.
     reserved: Option<Endpoint>,
@@ -59,9 +90,28 @@ fn overlaps(a: (IpAddr, bool), b: (IpAddr, bool)) -> bool {
     }
 }
 
+const ANY: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+
 impl PortTable {
     pub fn new(stream: bool) -> Self {
-        PortTable { ports: FastMap::default(), stream, reserved: None }
+        PortTable {
+            ports: FastMap::default(),
+            addresses: Vec::new(),
+            places: FastMap::default(),
+            stream,
+            reserved: None,
+        }
+    }
+
+    /// The place of an address; of all that are too many, one that stands for any.
+    fn place_of(&mut self, addr: IpAddr) -> u16 {
+        *self.places.entry(addr).or_insert_with(|| {
+            let place = u16::try_from(self.addresses.len()).unwrap_or(u16::MAX);
+            if place < u16::MAX {
+                self.addresses.push(addr);
+            }
+            place
+        })
     }
 
     /// Keeps an endpoint from programs; the port stays free at other addresses, all of them together included.
@@ -75,10 +125,12 @@ impl PortTable {
             return true;
         }
         let Some(used) = self.ports.get(&port) else { return false };
-        if used.shared + used.connected > 0
-            && (!settings.reuse_address || used.shared_without_reuse + used.connected > 0)
-            && !settings.reuse_port
-        {
+        let by_connection = |used: &Connections| {
+            let local = self.addresses.get(used.place as usize).copied().unwrap_or(ANY);
+            overlaps((addr, settings.v6_only), (local, false))
+                && (!settings.reuse_address || used.shared_without_reuse + used.connected > 0)
+        };
+        if !settings.reuse_port && used.connections.iter().any(by_connection) {
             return true;
         }
         used.bindings.iter().any(|other| {
@@ -116,23 +168,32 @@ impl PortTable {
             reuse_port: settings.reuse_port,
             listening: false,
         };
-        self.ports.entry(port).or_default().bindings.push(binding);
-        Some(port)
-    }
-
-    /// Takes an ephemeral port for a connection; `unique` says whether its four-tuple is free.
-    pub fn connect(&mut self, range: (u16, u16), rng: &mut Rng, mut unique: impl FnMut(u16) -> bool) -> Option<u16> {
-        let free = |used: &PortUse| used.bindings.is_empty() && used.shared == 0;
-        let port = candidates(range, rng, 0).find(|port| self.ports.get(port).is_none_or(free) && unique(*port))?;
-        self.ports.entry(port).or_default().connected += 1;
-        Some(port)
-    }
-
-    pub fn share(&mut self, port: u16, reuse: bool) -> Hold {
         let used = self.ports.entry(port).or_default();
+        used.bindings = used.bindings.iter().copied().chain([binding]).collect();
+        Some(port)
+    }
+
+    /// Takes an ephemeral port for a connection from `addr`; `unique` says whether its four-tuple is free.
+    pub fn connect(
+        &mut self,
+        addr: IpAddr,
+        range: (u16, u16),
+        rng: &mut Rng,
+        mut unique: impl FnMut(u16) -> bool,
+    ) -> Option<(u16, Hold)> {
+        let free = |used: &PortUse| used.bindings.is_empty() && !used.is_shared();
+        let port = candidates(range, rng, 0).find(|port| self.ports.get(port).is_none_or(free) && unique(*port))?;
+        let place = self.place_of(addr);
+        self.ports.entry(port).or_default().at(place).connected += 1;
+        Some((port, Hold::Connected { port, place }))
+    }
+
+    pub fn share(&mut self, local: Endpoint, reuse: bool) -> Hold {
+        let place = self.place_of(local.addr);
+        let used = self.ports.entry(local.port).or_default().at(place);
         used.shared += 1;
         used.shared_without_reuse += u32::from(!reuse);
-        Hold::Shared { port, reuse }
+        Hold::Shared { port: local.port, place, reuse }
     }
 
     /// Notes that a bound socket listens no more.
@@ -173,19 +234,23 @@ impl PortTable {
     pub fn release(&mut self, hold: Hold, index: u32) {
         let port = match hold {
             Hold::None => return,
-            Hold::Bound(port) | Hold::Connected(port) | Hold::Shared { port, .. } => port,
+            Hold::Bound(port) | Hold::Connected { port, .. } | Hold::Shared { port, .. } => port,
         };
         let Some(used) = self.ports.get_mut(&port) else { return };
         match hold {
             Hold::None => {}
-            Hold::Bound(_) => used.bindings.retain(|binding| binding.index != index),
-            Hold::Connected(_) => used.connected -= 1,
-            Hold::Shared { reuse, .. } => {
-                used.shared -= 1;
-                used.shared_without_reuse -= u32::from(!reuse);
+            Hold::Bound(_) => {
+                used.bindings = used.bindings.iter().filter(|binding| binding.index != index).copied().collect();
+            }
+            Hold::Connected { place, .. } => used.at(place).connected -= 1,
+            Hold::Shared { place, reuse, .. } => {
+                let at = used.at(place);
+                at.shared -= 1;
+                at.shared_without_reuse -= u32::from(!reuse);
             }
         }
-        if used.bindings.is_empty() && used.shared == 0 && used.connected == 0 {
+        used.connections.retain(|at| at.shared + at.connected > 0);
+        if used.bindings.is_empty() && used.connections.is_empty() {
             self.ports.remove(&port);
         }
     }

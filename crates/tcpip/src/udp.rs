@@ -119,7 +119,8 @@ impl UdpSocket {
 
     /// How well this socket fits a datagram: `None` if not at all, more for a connected socket (compute_score).
     pub fn score(&self, local: Endpoint, from: Endpoint) -> Option<u32> {
-        if self.peer.is_some_and(|peer| peer != from) {
+        // Connected to port 0 means any of the peer's.
+        if self.peer.is_some_and(|peer| peer.addr != from.addr || (peer.port != 0 && peer.port != from.port)) {
             return None;
         }
         if !self.local.addr.is_unspecified() && self.local.addr != local.addr {

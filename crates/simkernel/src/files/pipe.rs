@@ -3,7 +3,7 @@
 
 use crate::ids::FileId;
 use crate::kernel::Kernel;
-use crate::user_io::{ByteSink, ByteSource, VecSink};
+use crate::user_io::{ByteSink, ByteSource};
 use crate::wait::Events;
 use linux_abi::Errno;
 use smallvec::SmallVec;
@@ -36,6 +36,8 @@ struct Page {
     bytes: Box<[u8; PAGE]>,
     /// Written in packet mode: read alone, and what is not read is lost.
     packet: bool,
+    /// It came by splice or tee: nothing is appended.
+    foreign: bool,
     start: usize,
     end: usize,
 }
@@ -46,6 +48,8 @@ pub struct Pipe {
     spare: SmallVec<[Box<[u8; PAGE]>; SPARE_PAGES]>,
     max_pages: usize,
     bytes: usize,
+    /// User and group of who made it, where it has no file system's name.
+    pub owner: (u32, u32),
     /// Open files that can read, and those that can write. A FIFO may have several, an anonymous pipe one of each.
     readers: SmallVec<[FileId; 1]>,
     writers: SmallVec<[FileId; 1]>,
@@ -61,6 +65,7 @@ impl Default for Pipe {
             spare: SmallVec::new(),
             max_pages: DEFAULT_PAGES,
             bytes: 0,
+            owner: (0, 0),
             readers: SmallVec::new(),
             writers: SmallVec::new(),
             opened_readers: 0,
@@ -154,7 +159,7 @@ impl Pipe {
     fn write(&mut self, source: &mut dyn ByteSource, packet: bool) -> Result<usize, Errno> {
         let before = self.bytes;
         let tail = source.remaining() % PAGE;
-        let merges = |page: &&mut Page| tail > 0 && page.end + tail <= PAGE && !page.packet;
+        let merges = |page: &&mut Page| tail > 0 && page.end + tail <= PAGE && !page.packet && !page.foreign;
         if let Some(page) = self.pages.back_mut().filter(merges) {
             if source.take(&mut page.bytes[page.end..page.end + tail]) < tail {
                 return Err(Errno::EFAULT);
@@ -169,10 +174,60 @@ impl Pipe {
                 let done = self.bytes - before;
                 return if done == 0 { Err(Errno::EFAULT) } else { Ok(done) };
             }
-            self.pages.push_back(Page { bytes, packet, start: 0, end: want });
+            self.pages.push_back(Page { bytes, packet, foreign: false, start: 0, end: want });
             self.bytes += want;
         }
         Ok(self.bytes - before)
+    }
+
+    /// Takes bytes as pages of their own, the first of which ends where a page of their file does, `offset` bytes into it: as splice hands over
+    /// pages of files. What fits.
+    fn take_pages(&mut self, mut bytes: &[u8], offset: usize) -> usize {
+        let before = bytes.len();
+        let mut room = PAGE - offset % PAGE;
+        while !bytes.is_empty() && !self.is_full() {
+            let (part, rest) = bytes.split_at(room.min(bytes.len()));
+            let mut page = self.empty_page();
+            page[..part.len()].copy_from_slice(part);
+            self.pages.push_back(Page { bytes: page, packet: false, foreign: true, start: 0, end: part.len() });
+            self.bytes += part.len();
+            (bytes, room) = (rest, PAGE);
+        }
+        before - bytes.len()
+    }
+
+    /// At most `max` bytes as they lie in pages, as many as `places` of these (`splice_pipe_to_pipe`, `link_pipe`): a copy, which is not one's
+    /// to append to unless the whole page goes.
+    fn copy_pages(&self, max: usize, places: usize, moves: bool) -> Vec<Page> {
+        let (mut copies, mut left) = (Vec::new(), max);
+        for page in self.pages.iter().take(places) {
+            if left == 0 {
+                break;
+            }
+            let len = (page.end - page.start).min(left);
+            let whole = moves && page.start + len == page.end;
+            let (start, end, foreign) = (page.start, page.start + len, page.foreign || !whole);
+            copies.push(Page { bytes: page.bytes.clone(), packet: page.packet, foreign, start, end });
+            left -= len;
+        }
+        copies
+    }
+
+    /// Drops the next bytes, which have gone elsewhere. Unlike a read it leaves the rest of a packet.
+    fn skip(&mut self, count: usize) {
+        let mut left = count.min(self.bytes);
+        self.bytes -= left;
+        while let Some(page) = self.pages.front_mut().filter(|_| left > 0) {
+            let len = (page.end - page.start).min(left);
+            page.start += len;
+            left -= len;
+            if page.start == page.end {
+                let page = self.pages.pop_front().expect("the page just looked at");
+                if self.spare.len() < SPARE_PAGES {
+                    self.spare.push(page.bytes);
+                }
+            }
+        }
     }
 
     /// Bytes that whole free pages take.
@@ -241,8 +296,41 @@ impl Kernel {
     }
 
     /// Drops bytes that were peeked and have gone elsewhere.
-    pub(crate) fn pipe_consume(&mut self, end: PipeEnd, count: usize) -> Result<(), Errno> {
-        self.pipe_read(end, &mut VecSink::new(count)).map(|_| ())
+    pub(crate) fn pipe_consume(&mut self, end: PipeEnd, count: usize) {
+        let pipe = &mut self.pipes[end.pipe.0 as usize];
+        let was_full = pipe.is_full();
+        pipe.skip(count);
+        if was_full && !pipe.is_full() {
+            self.notify_pipe_writers(end.pipe, Events::WRITABLE);
+        }
+    }
+
+    /// Hands at most `max` bytes from one pipe to another, page by page as far as there is room, and keeps them in the first unless it `moves`
+    /// them. How many that were.
+    pub(crate) fn pipe_hand_over(&mut self, from: PipeEnd, to: PipeEnd, max: usize, moves: bool) -> usize {
+        let target = &self.pipes[to.pipe.0 as usize];
+        let places = target.max_pages.saturating_sub(target.pages.len());
+        let copies = self.pipes[from.pipe.0 as usize].copy_pages(max, places, moves);
+        let done = copies.iter().map(|page| page.end - page.start).sum();
+        let target = &mut self.pipes[to.pipe.0 as usize];
+        target.pages.extend(copies);
+        target.bytes += done;
+        if moves {
+            self.pipe_consume(from, done);
+        }
+        if done > 0 {
+            self.notify_pipe_readers(to.pipe, Events::READABLE);
+        }
+        done
+    }
+
+    /// Hands bytes to a pipe as pages of their own; `offset` is where they begin in their file. How many fitted.
+    pub(crate) fn pipe_take_pages(&mut self, to: PipeEnd, bytes: &[u8], offset: u64) -> usize {
+        let done = self.pipes[to.pipe.0 as usize].take_pages(bytes, offset as usize % PAGE);
+        if done > 0 {
+            self.notify_pipe_readers(to.pipe, Events::READABLE);
+        }
+        done
     }
 
     /// EPIPE without readers, EAGAIN when nothing fits. What fits is moved: it may be less than all.
@@ -316,6 +404,7 @@ impl Kernel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::user_io::VecSink;
 
     fn write(pipe: &mut Pipe, len: usize) -> usize {
         pipe.write(&mut &vec![7; len][..], false).unwrap()

@@ -71,7 +71,7 @@ pub struct Queue {
     files: Vec<FileId>,
     pub mode: u32,
     pub owner: Caller,
-    linked: bool,
+    pub linked: bool,
 }
 
 impl Queue {

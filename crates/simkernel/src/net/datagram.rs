@@ -54,11 +54,37 @@ pub(super) fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> S
         return Err(Errno::EOPNOTSUPP.into());
     }
     let socket = ctx.inet(file)?;
-    let to = destination(ctx, socket.family, socket.kind, message.name)?;
+    if socket.corked.is_some() {
+        return append(ctx, file, message);
+    }
+    let (family, kind) = (socket.family, socket.kind);
+    let to = destination(ctx, family, kind, message.name)?;
+    if to.is_none() && kind == Kind::Udp {
+        let peer = ctx.kernel.net.stack.datagram_peer(id).map_err(errno)?.ok_or(Errno::EDESTADDRREQ)?;
+        if family == Family::V6 && peer.is_ipv4() && !message.name.is_empty() {
+            // AF_UNSPEC means the peer, and leaves the way of IPv4 out of account (`udpv6_sendmsg`).
+            return Err(Errno::ENETUNREACH.into());
+        }
+    }
+    let socket = ctx.inet(file)?;
     let (id, timeout) = (socket.id, socket.send_timeout);
     let own = socket.kept.get(SOL_UDP, UDP_SEGMENT).filter(|size| *size > 0);
     let segment = parse_control(message.control)?.or(own.map(|size| size as usize));
-    match send_segments(ctx, id, message, to, segment) {
+    if message.flags & MSG_PROBE != 0 {
+        // The way is looked up, nothing is sent (`ip_make_skb`).
+        return Ok(message.data.total() as u64);
+    }
+    let sent = if corks(ctx, file, message.flags)? {
+        let may = ctx.kernel.net.stack.check_sending(id, to).map_err(errno);
+        if may.is_ok() {
+            ctx.inet_mut(file)?.corked = Some(Box::new(Corked { bytes: Vec::new(), to }));
+            return append(ctx, file, message);
+        }
+        may.map(|()| 0)
+    } else {
+        send_segments(ctx, id, message, to, segment)
+    };
+    match sent {
         Err(Errno::EAGAIN) => {
             let blocking = ctx.blocking(file, message.flags, timeout);
             wait(ctx, file, Events::WRITABLE, blocking, 0)
@@ -67,6 +93,56 @@ pub(super) fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> S
             ctx.kernel.settle_sockets();
             Ok(result? as u64)
         }
+    }
+}
+
+/// A datagram in the making: what calls with MSG_MORE, or under UDP_CORK, have given so far.
+#[derive(Clone, Debug)]
+pub struct Corked {
+    bytes: Vec<u8>,
+    /// As the first of them said.
+    to: Option<SocketAddr>,
+}
+
+fn corks(ctx: &Ctx<'_>, file: FileId, flags: u32) -> Result<bool, Errno> {
+    let socket = ctx.inet(file)?;
+    Ok(socket.kind == Kind::Udp && (flags & MSG_MORE != 0 || socket.kept.get(SOL_UDP, UDP_CORK) == Some(1)))
+}
+
+/// Adds to the datagram in the making, and sends it unless more is to come. What fails loses all of it (`udp_flush_pending_frames`).
+fn append(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> SysResult {
+    let total = message.data.total();
+    let goes_on = corks(ctx, file, message.flags)?;
+    let room = if ctx.inet(file)?.family == Family::V4 { MAX_PAYLOAD - 20 } else { MAX_PAYLOAD };
+    if message.flags & MSG_PROBE == 0 {
+        let mut bytes = vec![0; total];
+        let got = message.data.source(&ctx.process.memory).take(&mut bytes);
+        let socket = ctx.inet_mut(file)?;
+        let Some(corked) = &mut socket.corked else { return Ok(0) };
+        corked.bytes.extend_from_slice(&bytes);
+        let failed = if got < total { Some(Errno::EFAULT) } else { None };
+        if let Some(failed) = failed.or((corked.bytes.len() > room).then_some(Errno::EMSGSIZE)) {
+            socket.corked = None;
+            return Err(failed.into());
+        }
+    }
+    if !goes_on {
+        uncork(ctx, file)?;
+    }
+    Ok(total as u64)
+}
+
+/// Sends the datagram in the making, if there is one.
+pub(super) fn uncork(ctx: &mut Ctx<'_>, file: FileId) -> Result<(), Errno> {
+    let socket = ctx.inet_mut(file)?;
+    let id = socket.id;
+    let Some(corked) = socket.corked.take() else { return Ok(()) };
+    let sent = ctx.kernel.net.stack.send_to(id, corked.bytes.into(), corked.to);
+    ctx.kernel.settle_sockets();
+    match sent {
+        // The queue was looked at when it was begun.
+        Ok(_) | Err(tcpip::SocketError::WouldBlock) => Ok(()),
+        Err(error) => Err(errno(error)),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Internet sockets: creation, names, connecting, accepting, shutting down (net/ipv4/af_inet.c).
 
 use super::address::{self, RawAddress};
+use super::datagram::Corked;
 use super::options::Kept;
 use super::{Blocking, errno};
 use crate::ctx::Ctx;
@@ -13,7 +14,6 @@ use linux_abi::Errno;
 use linux_abi::capability::CAP_NET_BIND_SERVICE;
 use linux_abi::fs::O_NONBLOCK;
 use linux_abi::socket::*;
-use linux_abi::sysinfo::RLIMIT_NOFILE;
 use std::net::SocketAddr;
 use tcpip::{Family, OptionName, Shutdown, SocketId, SocketOption, TcpState};
 
@@ -24,6 +24,8 @@ pub enum Phase {
     /// A connect has begun whose end no call has told yet.
     Connecting,
     Connected,
+    /// Shut down before connect(2) had come to its end: nothing but a connect to no address helps.
+    Disconnecting,
 }
 
 /// What a socket carries.
@@ -96,6 +98,8 @@ pub struct InetSocket {
     /// Options that only the kernel itself looks at.
     pub kept: Kept,
     pub stamp: Stamp,
+    /// UDP: a datagram that is not complete yet.
+    pub corked: Option<Box<Corked>>,
 }
 
 impl InetSocket {
@@ -112,6 +116,7 @@ impl InetSocket {
             send_timeout: None,
             kept: Kept::default(),
             stamp: Stamp::default(),
+            corked: None,
         }
     }
 }
@@ -159,12 +164,12 @@ pub fn select_protocol(family: Family, kind: i32, protocol: i32) -> Result<Kind,
     }
 }
 
-/// socket(2) for AF_INET and AF_INET6; `kind` without its flags.
 /// Whether there are sockets of this type and protocol. EPROTONOSUPPORT, ESOCKTNOSUPPORT.
 pub fn check_type(family: Family, kind: i32, protocol: i32) -> Result<(), Errno> {
     select_protocol(family, kind, protocol).map(|_| ())
 }
 
+/// socket(2) for AF_INET and AF_INET6; `kind` without its flags.
 pub fn socket(ctx: &mut Ctx<'_>, family: Family, kind: i32, protocol: i32, nonblocking: bool) -> Result<FileId, Errno> {
     let kind = select_protocol(family, kind, protocol)?;
     let stack = &mut ctx.kernel.net.stack;
@@ -245,6 +250,7 @@ pub fn connect(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
     }
     match phase {
         Phase::Connected => Err(Errno::EISCONN.into()),
+        Phase::Disconnecting => Err(Errno::EINVAL.into()),
         Phase::Connecting if ctx.thread.wake == Wake::First => await_handshake(ctx, file, Errno::EALREADY),
         Phase::Connecting => await_handshake(ctx, file, Errno::EINPROGRESS),
         Phase::Unconnected => {
@@ -299,13 +305,11 @@ fn handshaking(ctx: &mut Ctx<'_>, id: SocketId) -> Result<bool, Errno> {
 /// accept(2), accept4(2); `flags` are SOCK_NONBLOCK and SOCK_CLOEXEC. The new descriptor, and its peer's name.
 pub fn accept(ctx: &mut Ctx<'_>, file: FileId, flags: i32) -> Result<(u64, RawAddress), Outcome> {
     let listener = ctx.inet(file)?.clone();
-    // As Linux: without a free descriptor the connection stays in the queue. The entry holds no reference yet.
-    let limit = ctx.process.limits.soft(RLIMIT_NOFILE);
-    let fd = ctx.fds_mut().allocate(file, 0, flags & SOCK_CLOEXEC != 0, limit)?;
+    // As Linux: without a free descriptor the connection stays in the queue.
+    let fd = ctx.reserve_fd()?;
     let child = match ctx.kernel.net.stack.accept(listener.id) {
         Ok(child) => child,
         Err(error) => {
-            ctx.fds_mut().remove(u64::from(fd))?;
             if error != tcpip::SocketError::WouldBlock {
                 return Err(errno(error).into());
             }
@@ -332,13 +336,18 @@ pub fn shutdown(ctx: &mut Ctx<'_>, file: FileId, how: i32) -> SysResult {
         SHUT_RDWR => Shutdown::Both,
         _ => return Err(Errno::EINVAL.into()),
     };
-    if phase == Phase::Connecting
-        && ctx.kernel.net.stack.tcp_info(ctx.now, id).map_err(errno)?.state == TcpState::SynSent
-    {
-        ctx.kernel.net.stack.disconnect(ctx.now, id).map_err(errno)?;
-        ctx.inet_mut(file)?.phase = Phase::Unconnected;
-        ctx.kernel.settle_sockets();
-        return Ok(0);
+    if phase == Phase::Connecting {
+        let state = ctx.kernel.net.stack.tcp_info(ctx.now, id).map_err(errno)?.state;
+        ctx.inet_mut(file)?.phase = match state {
+            TcpState::SynSent => Phase::Unconnected,
+            TcpState::SynReceived | TcpState::Close => Phase::Disconnecting,
+            _ => Phase::Connected,
+        };
+        if state == TcpState::SynSent {
+            ctx.kernel.net.stack.disconnect(ctx.now, id).map_err(errno)?;
+            ctx.kernel.settle_sockets();
+            return Ok(0);
+        }
     }
     let result = ctx.kernel.net.stack.shutdown(ctx.now, id, how);
     ctx.kernel.settle_sockets();

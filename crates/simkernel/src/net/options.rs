@@ -281,8 +281,15 @@ pub(super) fn set_number(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i3
     if option == TCP_INQ && level == SOL_TCP && !(0..=1).contains(&number) {
         return Err(Errno::EINVAL);
     }
-    let accepted = accept_kept(entry, number)?;
+    let mut accepted = accept_kept(entry, number)?;
+    if level == SOL_TCP && option == TCP_FASTOPEN {
+        // A queue of connections, whose length the system bounds (`fastopen_queue_tune`).
+        accepted = accepted.min(ctx.kernel.net.stack.config().somaxconn as i32);
+    }
     ctx.inet_mut(file)?.kept.set(level, option, accepted);
+    if level == SOL_UDP && option == UDP_CORK && accepted == 0 {
+        super::datagram::uncork(ctx, file)?;
+    }
     Ok(())
 }
 

@@ -114,6 +114,9 @@ fn place(ctx: &mut Ctx<'_>, file: FileId, new: u64, cloexec: bool) -> SysResult 
     if u64::from(new) >= ctx.process.limits.soft(RLIMIT_NOFILE) {
         return Err(Errno::EBADF.into());
     }
+    if ctx.fds().is_reserved(new) {
+        return Err(Errno::EBUSY.into());
+    }
     ctx.kernel.files.acquire(file);
     if let Some(old) = ctx.fds_mut().replace(new, file, cloexec) {
         release(ctx, old);
@@ -316,6 +319,8 @@ pub fn pipe2(ctx: &mut Ctx<'_>, [out, flags, ..]: [u64; 6]) -> SysResult {
         return Err(Errno::EINVAL.into());
     }
     let pipe = ctx.kernel.new_pipe();
+    let who = ctx.credentials();
+    ctx.kernel.pipes[pipe.0 as usize].owner = (who.user.fs, who.group.fs);
     let mut ends = [FileId(0); 2];
     for (i, file) in ends.iter_mut().enumerate() {
         let end = PipeEnd { pipe, reads: i == 0, writes: i == 1 };

@@ -465,6 +465,10 @@ fn finish_fifo(ctx: &mut Ctx<'_>, flags: u32) -> SysResult {
         }
         return Ok(ctx.install(file, flags & O_CLOEXEC != 0)?);
     }
+    if let Err(errno) = ctx.reserve_fd() {
+        ctx.kernel.release_file(file);
+        return Err(errno.into());
+    }
     ctx.watch(file, Events::READABLE | Events::WRITABLE);
     let outcome = ctx.block(Restart::Sys);
     match outcome {

@@ -112,11 +112,7 @@ pub(super) fn process_mrelease(ctx: &mut Ctx<'_>, [fd, flags, ..]: [u64; 6]) -> 
         return Err(Errno::EINVAL.into());
     }
     let pid = pid_behind(ctx, fd)?;
-    if ctx.kernel.is_alive(pid) || pid == ctx.process.pid {
-        Err(Errno::EINVAL.into())
-    } else {
-        Err(Errno::ESRCH.into())
-    }
+    if ctx.kernel.is_alive(pid) { Err(Errno::EINVAL.into()) } else { Err(Errno::ESRCH.into()) }
 }
 
 /// pidfd_getfd(2).

@@ -7,7 +7,7 @@ use crate::net;
 use crate::outcome::{Outcome, SysResult};
 use crate::user_io::{ByteSource, UserBuffers, VecSink};
 use crate::wait::Events;
-use linux_abi::fs::{MAX_RW_COUNT, O_APPEND, O_PATH, SEEK_CUR, SEEK_DATA, SEEK_END, SEEK_HOLE, SEEK_SET};
+use linux_abi::fs::{IN_ACCESS, MAX_RW_COUNT, O_APPEND, O_PATH, SEEK_CUR, SEEK_DATA, SEEK_END, SEEK_HOLE, SEEK_SET};
 use linux_abi::fs::{RWF_APPEND, RWF_DSYNC, RWF_HIPRI, RWF_NOWAIT, RWF_SYNC};
 use linux_abi::{Errno, Signal};
 
@@ -31,7 +31,17 @@ pub fn write(ctx: &mut Ctx<'_>, [fd, address, len, ..]: [u64; 6]) -> SysResult {
 pub fn readv(ctx: &mut Ctx<'_>, [fd, vector, count, ..]: [u64; 6]) -> SysResult {
     demand_access(ctx, fd, false)?;
     let buffers = UserBuffers::vector(&ctx.process.memory, vector, count)?;
-    read_into(ctx, fd, &buffers, None)
+    read_vector(ctx, fd, &buffers, None)
+}
+
+/// Who reads by a vector has accessed the file also where there was nothing (`vfs_readv`).
+fn read_vector(ctx: &mut Ctx<'_>, fd: u64, buffers: &UserBuffers, position: Option<u64>) -> SysResult {
+    let done = read_into(ctx, fd, buffers, position)?;
+    if done == 0 {
+        let file = ctx.file(fd)?;
+        ctx.kernel.open_file_event(file, IN_ACCESS);
+    }
+    Ok(done)
 }
 
 /// writev(2).
@@ -58,7 +68,7 @@ pub fn preadv(ctx: &mut Ctx<'_>, [fd, vector, count, position, ..]: [u64; 6]) ->
     let position = checked_position(ctx, fd, position)?;
     demand_access(ctx, fd, false)?;
     let buffers = UserBuffers::vector(&ctx.process.memory, vector, count)?;
-    read_into(ctx, fd, &buffers, Some(position))
+    read_vector(ctx, fd, &buffers, Some(position))
 }
 
 /// pwritev(2).
@@ -78,7 +88,7 @@ pub fn preadv2(ctx: &mut Ctx<'_>, args: [u64; 6]) -> SysResult {
             return Err(Errno::EAGAIN.into());
         }
     }
-    read_into(ctx, args[0], &buffers, position)
+    read_vector(ctx, args[0], &buffers, position)
 }
 
 /// pwritev2(2).

@@ -14,6 +14,7 @@ use linux_abi::fs::{MAX_RW_COUNT, O_APPEND, O_PATH, SPLICE_F_GIFT, SPLICE_F_MORE
 use linux_abi::{Errno, Signal};
 
 const KNOWN_FLAGS: u32 = SPLICE_F_MOVE | SPLICE_F_NONBLOCK | SPLICE_F_MORE | SPLICE_F_GIFT;
+const PAGE_BYTES: u64 = 4096;
 /// Bytes moved in one step.
 const CHUNK: usize = 64 << 10;
 
@@ -70,10 +71,9 @@ pub fn splice(ctx: &mut Ctx<'_>, [input, input_offset, output, output_offset, le
     }
     let (from_pipe, to_pipe) = (pipe_end(ctx, input), pipe_end(ctx, output));
     let len = len.min(MAX_RW_COUNT) as usize;
-    // Between pipes, one that does not wait is enough for both.
-    let pipes = from_pipe.is_some() && to_pipe.is_some();
-    let either = ctx.kernel.files[input].nonblocking() || ctx.kernel.files[output].nonblocking();
-    let nonblocking = flags & SPLICE_F_NONBLOCK != 0 || pipes && either;
+    // A pipe that does not wait is enough, on either side.
+    let of_pipe = |end: Option<PipeEnd>, file| end.is_some() && ctx.kernel.files[file].nonblocking();
+    let nonblocking = flags & SPLICE_F_NONBLOCK != 0 || of_pipe(from_pipe, input) || of_pipe(to_pipe, output);
     match (from_pipe, to_pipe) {
         (Some(from), Some(to)) if from.pipe == to.pipe => Err(Errno::EINVAL.into()),
         (Some(from), _) => drain(ctx, (input, from), (output, output_offset), len, nonblocking),
@@ -124,11 +124,19 @@ fn drain(
         }
         let result = match ctx.kernel.files[output].kind {
             FileKind::Snapshot(_) => write_bytes(ctx, output, &bytes),
+            FileKind::Pipe(to) if !ctx.kernel.pipes[to.pipe.0 as usize].has_readers() => Err(Errno::EPIPE),
+            FileKind::Pipe(to) => match ctx.kernel.pipe_hand_over(from, to, len - done, true) {
+                0 => Err(Errno::EAGAIN),
+                moved => {
+                    done += moved;
+                    continue;
+                }
+            },
             _ => ctx.kernel.try_write(output, &mut &bytes[..], position.map(|p| p + done as u64), ctx.now),
         };
         match result {
             Ok(written) => {
-                ctx.kernel.pipe_consume(from, written)?;
+                ctx.kernel.pipe_consume(from, written);
                 done += written;
             }
             Err(Errno::EAGAIN) if done > 0 => break Ok(0),
@@ -169,6 +177,12 @@ fn fill(
     if !gives_pages(&ctx.kernel.files[input].kind) {
         return Err(Errno::EINVAL.into());
     }
+    let from = position.unwrap_or(match &ctx.kernel.files[input].kind {
+        FileKind::Regular(file) => file.offset,
+        _ => 0,
+    });
+    // The first page holds what its page of the file does from there on.
+    let room = room - (from % PAGE_BYTES) as usize;
     let mut chunk = VecSink::new(len.min(room).min(CHUNK));
     match ctx.kernel.try_read(input, &mut chunk, position) {
         Ok(_) => {}
@@ -178,7 +192,7 @@ fn fill(
         }
         Err(errno) => return Err(errno.into()),
     }
-    let done = ctx.kernel.pipe_write(to, &mut &chunk.data[..], false)?;
+    let done = ctx.kernel.pipe_take_pages(to, &chunk.data, from);
     finish(ctx, done, Ok(0), address, position)
 }
 
@@ -224,11 +238,10 @@ pub fn tee(ctx: &mut Ctx<'_>, [input, output, len, flags, ..]: [u64; 6]) -> SysR
     if source.is_empty() {
         return Ok(0);
     }
-    let bytes = source.peek(len.min(target.room() as u64) as usize);
-    if bytes.is_empty() {
-        return wait_unless(ctx, output, Events::WRITABLE, nonblocking);
+    match ctx.kernel.pipe_hand_over(from, to, len.min(MAX_RW_COUNT) as usize, false) {
+        0 => wait_unless(ctx, output, Events::WRITABLE, nonblocking),
+        done => Ok(done as u64),
     }
-    Ok(ctx.kernel.pipe_write(to, &mut &bytes[..], false)? as u64)
 }
 
 /// vmsplice(2): as readv and writev, on pipes alone; what is written is as much as there is room for.

@@ -120,7 +120,9 @@ fn stat_open(ctx: &mut Ctx<'_>, id: FileId) -> Result<Stat, Errno> {
         }
         FileKind::Output(output) => ctx.kernel.shown_output(*output).into_os_string().into_vec(),
         FileKind::Pipe(end) => {
-            return Ok(synthetic_stat(start, ANONYMOUS_NUMBERS * 2 + u64::from(end.pipe.0), S_IFIFO | 0o600, 0));
+            let (st_uid, st_gid) = ctx.kernel.pipes[end.pipe.0 as usize].owner;
+            let stat = synthetic_stat(start, ANONYMOUS_NUMBERS * 2 + u64::from(end.pipe.0), S_IFIFO | 0o600, 0);
+            return Ok(Stat { st_uid, st_gid, ..stat });
         }
         FileKind::Inet(_) | FileKind::Netlink(_) | FileKind::Unix(_) => {
             let (st_uid, st_gid) = match &ctx.kernel.files[id].kind {
@@ -132,8 +134,9 @@ fn stat_open(ctx: &mut Ctx<'_>, id: FileId) -> Result<Stat, Errno> {
         }
         FileKind::Namespace(namespace) => return Ok(namespace_stat(ctx, *namespace)),
         FileKind::Queue(open) => {
-            let mode = ctx.kernel.ipc.queues.get(open.queue).mode;
-            return Ok(synthetic_stat(start, number, S_IFREG | mode, 80));
+            let queue = ctx.kernel.ipc.queues.get(open.queue);
+            let (mode, st_nlink) = (queue.mode, u64::from(queue.linked));
+            return Ok(Stat { st_nlink, ..synthetic_stat(start, number, S_IFREG | mode, 80) });
         }
         FileKind::Inotify(_)
         | FileKind::Event(_)

@@ -34,6 +34,9 @@ fn is_alphanumeric(c: u8) -> bool {
 impl Pair {
     /// The master writes: what fits is taken, and goes through the discipline as far as that has room.
     pub(super) fn write_input(&mut self, data: &[u8]) -> usize {
+        if self.master_stopped {
+            return 0;
+        }
         let fits = data.len().min(WIRE_BYTES - self.incoming.len());
         self.incoming.extend(&data[..fits]);
         self.pump();
@@ -43,10 +46,12 @@ impl Pair {
     /// Moves what waits into the discipline.
     pub(super) fn pump(&mut self) {
         let before = self.incoming.len();
+        self.arrived = Some(self.outgoing.len());
         while !self.incoming.is_empty() && self.make_room() {
             let Some(c) = self.incoming.pop_front() else { break };
             self.receive(c);
         }
+        self.arrived = None;
         if self.incoming.len() < before {
             self.show_echoes();
             self.effects.master |= Events::WRITABLE;

@@ -167,11 +167,15 @@ fn of_flow(ctx: &mut Ctx<'_>, file: TtyFile, request: u32, arg: u64) -> SysResul
             pair.flush_input();
             pair.flush_output();
         }
-        (TCXONC, TCOOFF) if !by_master && !pair.stopped_by_call => {
+        (TCXONC, TCOOFF | TCOON) if by_master => {
+            pair.master_stopped = arg == TCOOFF;
+            pair.effects.master |= crate::wait::Events::WRITABLE;
+        }
+        (TCXONC, TCOOFF) if !pair.stopped_by_call => {
             pair.stop_output();
             pair.stopped_by_call = true;
         }
-        (TCXONC, TCOON) if !by_master && pair.stopped_by_call => {
+        (TCXONC, TCOON) if pair.stopped_by_call => {
             pair.stopped_by_call = false;
             pair.start_output();
         }

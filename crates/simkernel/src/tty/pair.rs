@@ -94,6 +94,11 @@ pub struct Pair {
     /// Output is stopped, and it was by TCXONC rather than by a character.
     pub(super) stopped: bool,
     pub(super) stopped_by_call: bool,
+    /// The master has stopped what it writes itself.
+    pub(super) master_stopped: bool,
+    /// While the discipline takes what the master has written: how much of `outgoing` was there before. The rest is on its way, and a signal
+    /// from the keyboard flushes it.
+    pub(super) arrived: Option<usize>,
     pub(super) effects: Effects,
 }
 
@@ -126,6 +131,8 @@ impl Pair {
             start_column: 0,
             stopped: false,
             stopped_by_call: false,
+            master_stopped: false,
+            arrived: None,
             effects: Effects::default(),
         }
     }
@@ -179,7 +186,7 @@ impl Pair {
         Events::READABLE.when(!self.outgoing.is_empty() || status)
             | Events::PRI.when(status)
             | Events::HUP.when(self.slave_closed)
-            | Events::WRITABLE.when(self.incoming.len() < WIRE_BYTES)
+            | Events::WRITABLE.when(self.incoming.len() < WIRE_BYTES && !self.master_stopped)
     }
 
     /// Bytes that the master can read now, as its discipline counts them.
@@ -189,7 +196,7 @@ impl Pair {
 
     /// Forgets what is between the terminal and the master's discipline.
     pub(super) fn flush_output(&mut self) {
-        self.outgoing.truncate(DISCIPLINE_BYTES - 1);
+        self.outgoing.truncate(self.arrived.unwrap_or(usize::MAX).min(DISCIPLINE_BYTES - 1));
         self.effects.slave |= Events::WRITABLE;
         self.tell_packet(TIOCPKT_FLUSHWRITE, 0);
     }

@@ -36,11 +36,17 @@ fn credentials(ctx: &Ctx<'_>) -> Ucred {
     Ucred { pid: ctx.process.pid.0 as i32, uid: who.user.effective, gid: who.group.effective }
 }
 
+/// Whose a socket is, as fstat(2) tells.
+fn owner(ctx: &Ctx<'_>) -> (u32, u32) {
+    let who = ctx.credentials();
+    (who.user.fs, who.group.fs)
+}
+
 /// socket(2).
 pub fn socket(ctx: &mut Ctx<'_>, kind: i32, protocol: i32, nonblocking: bool) -> Result<FileId, Errno> {
     let kind = kind_of(kind, protocol)?;
-    let own = credentials(ctx);
-    let id = ctx.kernel.unix.insert(UnixSocket::new(kind, own));
+    let socket = UnixSocket::new(kind, credentials(ctx), owner(ctx));
+    let id = ctx.kernel.unix.insert(socket);
     Ok(ctx.kernel.open_unix(id, status(nonblocking)))
 }
 
@@ -48,7 +54,8 @@ pub fn socket(ctx: &mut Ctx<'_>, kind: i32, protocol: i32, nonblocking: bool) ->
 pub fn pair(ctx: &mut Ctx<'_>, kind: i32, protocol: i32, nonblocking: bool) -> Result<[FileId; 2], Errno> {
     let kind = kind_of(kind, protocol)?;
     let own = credentials(ctx);
-    let ids = [(); 2].map(|()| ctx.kernel.unix.insert(UnixSocket::new(kind, own)));
+    let owner = owner(ctx);
+    let ids = [(); 2].map(|()| ctx.kernel.unix.insert(UnixSocket::new(kind, own, owner)));
     for (id, peer) in [(ids[0], ids[1]), (ids[1], ids[0])] {
         let socket = ctx.kernel.unix_socket_mut(id)?;
         socket.peer = Some(peer);
@@ -107,7 +114,7 @@ pub fn connect(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
     let own = credentials(ctx);
     let listener = ctx.kernel.unix_socket(target)?;
     let (server_name, server) = (listener.name.clone(), listener.credentials);
-    let mut accepted = UnixSocket::new(kind, server);
+    let mut accepted = UnixSocket::new(kind, server, listener.owner);
     accepted.name = server_name;
     accepted.phase = Phase::Connected;
     accepted.peer = Some(id);
@@ -166,10 +173,8 @@ fn connect_datagram(ctx: &mut Ctx<'_>, id: UnixId, name: &[u8]) -> SysResult {
 /// accept(2), accept4(2): a new descriptor, and the peer's name.
 pub fn accept(ctx: &mut Ctx<'_>, file: FileId, flags: i32) -> Result<(u64, RawAddress), Outcome> {
     let id = ctx.kernel.unix_id(file)?;
-    let limit = ctx.process.limits.soft(linux_abi::sysinfo::RLIMIT_NOFILE);
-    // Whether there is a descriptor left is asked first (`__sys_accept4_file`). The entry holds no reference.
-    let probe = ctx.fds_mut().allocate(file, 0, false, limit)?;
-    ctx.fds_mut().remove(u64::from(probe))?;
+    // As Linux: without a free descriptor the connection stays in the queue (`__sys_accept4_file`).
+    let fd = ctx.reserve_fd()?;
     let socket = ctx.kernel.unix_socket_mut(id)?;
     let timeout = socket.recv_timeout;
     if !socket.kind.connects() {
@@ -185,15 +190,9 @@ pub fn accept(ctx: &mut Ctx<'_>, file: FileId, flags: i32) -> Result<(u64, RawAd
         return crate::net::wait(ctx, file, Events::READABLE, blocking, 0).map(|_| (0, RawAddress::new()));
     };
     let new = ctx.kernel.open_unix(accepted, status(flags & SOCK_NONBLOCK != 0));
-    // As Linux: without a free descriptor the connection stays in the queue.
-    let fd = match ctx.fds_mut().allocate(new, 0, flags & SOCK_CLOEXEC != 0, limit) {
-        Ok(fd) => fd,
-        Err(errno) => {
-            ctx.kernel.unix_socket_mut(accepted)?.file = None;
-            ctx.kernel.files.remove(new);
-            return Err(errno.into());
-        }
-    };
+    let owner = owner(ctx);
+    ctx.kernel.unix_socket_mut(accepted)?.owner = owner;
+    ctx.fds_mut().replace(fd, new, flags & SOCK_CLOEXEC != 0);
     if let Phase::Listening { waiting, .. } = &mut ctx.kernel.unix_socket_mut(id)?.phase {
         waiting.pop_front();
     }

@@ -117,7 +117,7 @@ pub struct UnixSocket {
 }
 
 impl UnixSocket {
-    fn new(kind: Kind, credentials: Ucred) -> Self {
+    fn new(kind: Kind, credentials: Ucred, owner: (u32, u32)) -> Self {
         UnixSocket {
             kind,
             serial: 0,
@@ -134,7 +134,7 @@ impl UnixSocket {
             read_shut: false,
             write_shut: false,
             error: None,
-            owner: (credentials.uid, credentials.gid),
+            owner,
             credentials,
             peer_credentials: NOBODY,
             recv_timeout: None,
@@ -207,6 +207,15 @@ impl UnixSockets {
         self.get(self.get(id)?.peer?)
     }
 
+    /// A socket is closed: who reads later what it has sent before it was bound learns its name all the same (`unix_copy_addr`).
+    fn leave_name(&mut self, sender: UnixId, name: &RawAddress) {
+        for (_, socket) in self.slab.iter_mut() {
+            for packet in socket.inbox.iter_mut().filter(|packet| packet.sender == sender && packet.from.is_empty()) {
+                packet.from = name.clone();
+            }
+        }
+    }
+
     /// The name of the peer that a socket has or had, empty when it has none. ENOTCONN.
     fn peer_name_of(&self, id: UnixId) -> Result<RawAddress, Errno> {
         let socket = self.get(id).ok_or(Errno::EBADF)?;
@@ -265,13 +274,18 @@ impl Kernel {
         let Some(socket) = self.unix.get_mut(id) else { return };
         let (key, name) = (socket.key.take(), socket.name.clone());
         let (peer, connects) = (socket.peer, socket.kind.connects());
-        let unread = !socket.inbox.is_empty();
+        // An empty message in front does not count (`unix_release_sock`).
+        let unread = socket.inbox.iter().enumerate().any(|(place, packet)| place > 0 || !packet.data.is_empty());
+        let unheard = socket.charged > 0;
         let inbox = std::mem::take(&mut socket.inbox);
         let phase = std::mem::replace(&mut socket.phase, Phase::Unconnected);
         if let Some(key) = key {
             self.unix.names.remove(&key);
         }
         self.unix.slab.remove(id.place as usize);
+        if unheard && !name.is_empty() {
+            self.unix.leave_name(id, &name);
+        }
         if let Some(peer) = peer
             && let Some(other) = self.unix.get_mut(peer).filter(|other| other.peer == Some(id))
         {

@@ -77,7 +77,11 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
         SO_BSDCOMPAT | SO_CNX_ADVICE => {}
         SO_LINGER if len < size_of::<Linger>() => return Err(Errno::EINVAL.into()),
         SO_REUSEPORT if number != 0 => return Err(Errno::EOPNOTSUPP.into()),
-        SO_LINGER | SO_PRIORITY | SO_RCVLOWAT | SO_MARK => socket.kept.set(SOL_SOCKET, option, number),
+        SO_RCVLOWAT => {
+            let low = if number < 0 { i32::MAX } else { number.max(1) };
+            socket.kept.set(SOL_SOCKET, option, low);
+        }
+        SO_LINGER | SO_PRIORITY | SO_MARK => socket.kept.set(SOL_SOCKET, option, number),
         SO_TYPE | SO_ERROR | SO_PROTOCOL | SO_DOMAIN | SO_ACCEPTCONN | SO_PEERCRED | SO_PEERPIDFD => {
             return Err(Errno::ENOPROTOOPT.into());
         }

@@ -376,8 +376,7 @@ fn recv_stream(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, wanted: &Incoming<'_
         if !end {
             let timeout = ctx.kernel.unix_socket(id)?.recv_timeout;
             let blocking = ctx.blocking(file, wanted.flags, timeout);
-            message.count = wait(ctx, file, Events::READABLE, blocking, done)? as usize;
-            return Ok(message);
+            wait(ctx, file, Events::READABLE, blocking, done)?;
         }
     }
     message.count = done;
@@ -450,10 +449,13 @@ impl Kernel {
         Ok(taken)
     }
 
-    /// `try_read` of a stream; descriptors that came along are closed. EINVAL for other types, which give whole messages.
+    /// `try_read`; descriptors that came along are closed. A message gives what there is room for.
     pub(crate) fn unix_read(&mut self, id: UnixId, sink: &mut dyn ByteSink) -> Result<usize, Errno> {
         let socket = self.unix_socket(id)?;
-        if socket.kind != Kind::Stream || !matches!(socket.phase, Phase::Connected) {
+        if socket.kind != Kind::Stream {
+            return self.read_message(id, sink);
+        }
+        if !matches!(socket.phase, Phase::Connected) {
             return Err(Errno::EINVAL);
         }
         let taken = self.take_stream(id, sink, false)?;
@@ -464,6 +466,26 @@ impl Kernel {
             return Err(Errno::EAGAIN);
         }
         Ok(taken.bytes)
+    }
+
+    fn read_message(&mut self, id: UnixId, sink: &mut dyn ByteSink) -> Result<usize, Errno> {
+        let socket = self.unix_socket_mut(id)?;
+        let connects = socket.kind.connects();
+        if connects && !matches!(socket.phase, Phase::Connected) {
+            return Err(Errno::ENOTCONN);
+        }
+        if let Some(error) = socket.error.take() {
+            return Err(error);
+        }
+        let (shut, file) = (socket.read_shut, socket.file);
+        let Some(packet) = socket.inbox.front_mut() else {
+            let waits = file.is_some_and(|file| !self.files[file].nonblocking());
+            return if shut && (connects || waits) { Ok(0) } else { Err(Errno::EAGAIN) };
+        };
+        let count = packet.data.len().min(sink.remaining());
+        let given = sink.put(&packet.data[..count]);
+        take_front(self, id);
+        if given < count { Err(Errno::EFAULT) } else { Ok(count) }
     }
 
     /// What a reader of an empty inbox finds: an error, the end (true), or nothing yet.

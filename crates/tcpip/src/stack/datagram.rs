@@ -86,6 +86,11 @@ impl Stack {
         Ok(len)
     }
 
+    /// The IP address that connect(2) has named, if it has.
+    pub fn datagram_peer(&mut self, id: SocketId) -> Result<Option<IpAddr>, SocketError> {
+        Ok(self.udp(id)?.peer.map(|peer| peer.addr))
+    }
+
     /// What `send_to` looks at before the bytes are there: its errors but `MessageTooLong`.
     pub fn check_sending(&mut self, id: SocketId, to: Option<SocketAddr>) -> Result<(), SocketError> {
         let remote = self.receiver(id, to)?;

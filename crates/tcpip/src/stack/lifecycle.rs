@@ -73,7 +73,7 @@ impl Stack {
         conn.finish();
         let hold = match hold {
             // The record takes over what the connection held; a bound socket keeps its own.
-            Hold::Shared { .. } | Hold::Connected(_) => {
+            Hold::Shared { .. } | Hold::Connected { .. } => {
                 if let Kind::Tcp(socket) = &mut self.slots[index as usize].kind {
                     socket.hold = Hold::None;
                 }

@@ -89,7 +89,7 @@ impl Stack {
     fn give_up_chosen_port(&mut self, id: SocketId) {
         let Ok(socket) = self.tcp(id) else { return };
         let Role::Connection(conn) = &mut socket.role else { return };
-        if conn.state != State::Closed || matches!(socket.hold, Hold::Bound(_)) {
+        if conn.state != State::Closed || (matches!(socket.hold, Hold::Bound(_)) && socket.asked.port != 0) {
             return;
         }
         let (error, ended) = (conn.error.take(), conn.read_closed());
@@ -228,11 +228,11 @@ impl Stack {
         self.tcp_ports.release(hold, id.index);
         self.tcp(id)?.hold = Hold::None;
         let (table, rng, connections) = (&mut self.tcp_ports, &mut self.rng, &self.connections);
-        let port = table.connect(self.config.ephemeral_ports, rng, |port| {
+        let port = table.connect(addr, self.config.ephemeral_ports, rng, |port| {
             !connections.contains_key(&FourTuple { local: Endpoint::new(addr, port), remote })
         });
-        let port = port.ok_or(SocketError::AddressNotAvailable)?;
-        self.tcp(id)?.hold = Hold::Connected(port);
+        let (port, hold) = port.ok_or(SocketError::AddressNotAvailable)?;
+        self.tcp(id)?.hold = hold;
         Ok(FourTuple { local: Endpoint::new(addr, port), remote })
     }
 
@@ -281,11 +281,13 @@ impl Stack {
         }
         self.retire(id.index);
         let socket = self.tcp(id)?;
+        let was_idle = matches!(socket.role, Role::Idle);
         socket.read_shut = false;
         socket.role = Role::Idle;
         socket.error = error;
         socket.local.addr = socket.asked.addr;
-        if socket.asked.port == 0 {
+        // What was closed already has nothing more to give up (`tcp_disconnect`).
+        if socket.asked.port == 0 && !was_idle {
             // getsockname(2) goes on to tell it.
             let hold = std::mem::replace(&mut socket.hold, Hold::None);
             self.tcp_ports.release(hold, id.index);
@@ -543,7 +545,8 @@ impl Stack {
                 let connected = |conn: &&mut Connection| !matches!(conn.state, State::SynSent | State::Closed);
                 socket.connection().filter(connected).map(|conn| conn.tuple.remote)
             }
-            Some(Kind::Udp(socket)) => socket.peer,
+            // One that was connected to port 0 has a peer for all but this (`inet_getname`).
+            Some(Kind::Udp(socket)) => socket.peer.filter(|peer| peer.port != 0),
             _ => return Err(SocketError::BadSocket),
         };
         let family = self.settings_mut(id)?.family;
