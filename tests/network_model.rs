@@ -5,7 +5,7 @@ mod common;
 use common::{compile, folder, run_well, tree, wrote};
 use std::fs;
 
-/// Two hosts 20 ms apart on 1 Mbit/s; `LOSS` and `JITTER` are the way's.
+/// Two hosts 20 ms apart on 1 Mbit/s; `LOSS` and `JITTER` are the way's, `STEP` the graph's.
 const EXPERIMENT: &str = r#"
 general: { stop_time: 5 s, data_directory: run.data }
 experimental: { network_model: MODEL }
@@ -13,7 +13,7 @@ network:
   graph:
     type: gml
     inline: |
-      graph [
+      graph [ STEP
         node [ id 0 host_bandwidth_down "1 Mbit" host_bandwidth_up "1 Mbit" ]
         node [ id 1 host_bandwidth_down "1 Mbit" host_bandwidth_up "1 Mbit" ]
         edge [ source 0 target 1 latency "20 ms" jitter "JITTER" packet_loss LOSS ]
@@ -32,11 +32,23 @@ hosts:
 "#;
 
 /// When datagrams of these sizes come, in microseconds since they were sent, and their sizes.
-fn arrivals(name: &str, model: &str, (loss, jitter): (&str, &str), sizes: &[usize]) -> Vec<(u64, usize)> {
+fn arrivals(name: &str, model: &str, way: (&str, &str), sizes: &[usize]) -> Vec<(u64, usize)> {
+    arrivals_with("", name, model, way, sizes)
+}
+
+/// With an attribute of the whole graph.
+fn arrivals_with(
+    step: &str,
+    name: &str,
+    model: &str,
+    (loss, jitter): (&str, &str),
+    sizes: &[usize],
+) -> Vec<(u64, usize)> {
     let folder = folder(&format!("network-model/{name}-{model}"));
     let program = compile("tests/guest-programs/network/burst.c", &folder);
     let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
-    let values = [("PROGRAM", program.to_str().expect("UTF-8")), ("MODEL", model), ("LOSS", loss), ("JITTER", jitter)];
+    let program = program.to_str().expect("UTF-8");
+    let values = [("PROGRAM", program), ("MODEL", model), ("LOSS", loss), ("JITTER", jitter), ("STEP", step)];
     let text =
         values.iter().fold(EXPERIMENT.replace("SIZES", &sizes.join(" ")), |text, (from, to)| text.replace(from, to));
     fs::write(folder.join("burst.yaml"), text).expect("the experiment's file");
@@ -77,6 +89,32 @@ fn only_gnomon_knows_jitter() {
     assert!((21_025..31_025).contains(&first("gnomon")), "{}", first("gnomon"));
 }
 
+/// Packets with jitters of their own overtake each other; a delay that drifts keeps their order, and Shadow's model has none.
+#[test]
+fn jitter_with_a_step_drifts() {
+    let sizes: Vec<usize> = (100..250).collect();
+    let order = |came: &[(u64, usize)]| came.iter().map(|(_, size)| *size).collect::<Vec<usize>>();
+    let independent = arrivals("own-jitter", "gnomon", ("0.0", "10 ms"), &sizes);
+    assert_ne!(order(&independent), sizes);
+    let step = "jitter_step \"50 ms\"";
+    let drifting = arrivals_with(step, "drift", "gnomon", ("0.0", "10 ms"), &sizes);
+    assert_eq!(order(&drifting), sizes);
+    // A packet of 100 bytes takes 1,024 us, each further one 8 more.
+    let delays: Vec<u64> = drifting
+        .iter()
+        .scan(0, |sent, (at, size)| {
+            *sent += (size + 28) as u64 * 8;
+            Some(at - *sent)
+        })
+        .collect();
+    assert!(delays.iter().all(|delay| (20_000..=30_000).contains(delay)), "{delays:?}");
+    // By a fifth of the time that has passed at most; where it falls, the line at the end keeps packets as far apart as they were.
+    assert!(delays.windows(2).all(|pair| pair[0].abs_diff(pair[1]) <= 500), "{delays:?}");
+    assert!(delays.iter().max().unwrap() - delays.iter().min().unwrap() > 500, "{delays:?}");
+    let shadow = arrivals_with(step, "drift", "shadow", ("0.0", "10 ms"), &[100]);
+    assert_eq!(shadow, [(20_000, 100)]);
+}
+
 /// Hosts with their addresses: three at the sender's node, of which one is in another network, and one elsewhere.
 const LISTENERS: [(&str, u32, &str); 4] =
     [("near", 1, "11.0.0.3"), ("near-elsewhere", 1, "11.0.9.3"), ("far", 0, "11.0.0.4"), ("sender", 1, "11.0.0.2")];
@@ -88,7 +126,7 @@ fn hears(name: &str, address: &str) -> Vec<&'static str> {
     let program = program.to_str().expect("UTF-8");
     let (head, _) = EXPERIMENT.split_once("hosts:").expect("hosts");
     let ways = "edge [ source 1 target 1 latency \"1 ms\" ]\n        edge [ source 0 target 1";
-    let mut text = head.replace("MODEL", "gnomon").replace("LOSS", "0.0").replace("JITTER", "0 ms");
+    let mut text = head.replace("STEP", "").replace("MODEL", "gnomon").replace("LOSS", "0.0").replace("JITTER", "0 ms");
     text = text.replace("edge [ source 0 target 1", ways) + "hosts:\n";
     for (name, node, own) in LISTENERS {
         let mut processes = format!("{{ path: {program}, args: from, expected_final_state: running }}");

@@ -46,6 +46,7 @@ fn relays_that_go_away_come_back_as_who_they_were_and_break_what_was_on_them() {
         ["--voting-interval", "1 min"],
         ["--duration", "6 min"],
         ["--bulk-size", "2 MiB"],
+        ["--paths", "varied"],
         ["--churn=10", "--server-addresses"],
     ];
     let network = Network::new(&folder("tor-churn"), arguments.as_flattened());

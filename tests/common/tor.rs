@@ -63,9 +63,10 @@ impl Network {
 
     /// Makes every way in its graph take so long, in milliseconds, and lose nothing.
     pub fn set_latencies(&self, latency_ms: u64) {
-        let same = |line: &str| match line.split_once(" latency \"") {
-            Some((edge, _)) => format!("{edge} latency \"{latency_ms} ms\" ]\n"),
-            None => format!("{line}\n"),
+        let same = |line: &str| match line.trim_start().split(' ').next() {
+            Some("latency") => format!("    latency \"{latency_ms} ms\"\n"),
+            Some("jitter" | "packet_loss") => String::new(),
+            _ => format!("{line}\n"),
         };
         self.change("network.gml", |graph| graph.lines().map(same).collect());
     }

@@ -206,6 +206,7 @@ impl Parts {
             model: self.experimental.network_model,
             routing: if self.network.use_shortest_path { Routing::ShortestPath } else { Routing::DirectEdges },
             bootstrap_end: SimTime::ZERO + self.general.bootstrap_end_time,
+            seed: u64::from(self.general.seed),
             threads: environment.routing_threads.max(1),
         };
         match Topology::build(graph, &attachments, rules) {

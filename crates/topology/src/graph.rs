@@ -1,7 +1,7 @@
 //! The network graph as the experiment states it: nodes and edges with their attributes, read from GML and checked.
 //!
 //! Attributes (those of Shadow 3): graph `directed`; node `id`, `label`, `host_bandwidth_down`, `host_bandwidth_up`; edge
-//! `source`, `target`, `label`, `latency` (> 0), `jitter`, `packet_loss` (0 to 1). Keys are matched without regard to case,
+//! `source`, `target`, `label`, `latency` (> 0), `jitter`, `packet_loss` (0 to 1); and Gnomon's own of the graph, `jitter_step`. Keys are matched without regard to case,
 //! as GML has it; any other attribute is allowed and ignored, since graphs come from tools that add their own.
 
 use crate::error::TopologyError;
@@ -55,6 +55,8 @@ pub struct Graph {
     pub directed: bool,
     pub nodes: Vec<Node>,
     pub edges: Vec<Edge>,
+    /// How long a way's delay takes from one value of its jitter to the next; zero where each packet has a value of its own.
+    pub jitter_step: SimDuration,
     index_of_id: FastMap<u32, u32>,
 }
 
@@ -127,6 +129,7 @@ fn reject_second_graph(scanner: &mut Scanner<'_>) -> Result<(), TopologyError> {
 #[derive(Default)]
 struct Reader {
     directed: Option<(bool, Pos)>,
+    jitter_step: Option<(SimDuration, Pos)>,
     nodes: Vec<Node>,
     index_of_id: FastMap<u32, (u32, u32)>,
     edges: Vec<Edge>,
@@ -144,10 +147,20 @@ impl Reader {
                     return Err(at.error(format!("expected '[' after '{k}' but found {}", other.describe())));
                 }
                 (k, value) if k.eq_ignore_ascii_case("directed") => self.set_directed(pos, at, value)?,
+                (k, value) if k.eq_ignore_ascii_case("jitter_step") => self.set_jitter_step(pos, at, value)?,
                 (_, Token::Open) => scanner.skip_list(at)?,
                 (k, value) => require_value(k, at, &value)?,
             }
         }
+    }
+
+    fn set_jitter_step(&mut self, pos: Pos, at: Pos, value: Token<'_>) -> Result<(), TopologyError> {
+        if let Some((_, first)) = self.jitter_step {
+            return Err(duplicate(pos, "jitter_step", first));
+        }
+        let step = quantity(Some((at, value)), "jitter_step", "50 ms", parse_duration)?;
+        self.jitter_step = step.map(|(_, step)| (step, pos));
+        Ok(())
     }
 
     fn set_directed(&mut self, pos: Pos, at: Pos, value: Token<'_>) -> Result<(), TopologyError> {
@@ -222,6 +235,7 @@ impl Reader {
             directed: self.directed.is_some_and(|(d, _)| d),
             nodes: self.nodes,
             edges: self.edges,
+            jitter_step: self.jitter_step.map_or(SimDuration::ZERO, |(step, _)| step),
             index_of_id: self.index_of_id.into_iter().map(|(id, (index, _))| (id, index)).collect(),
         })
     }
@@ -334,6 +348,17 @@ mod tests {
 
     fn error(text: &str) -> String {
         Graph::parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn jitter_may_have_a_step() {
+        let nodes = "node [ id 0 ] edge [ source 0 target 0 latency \"1 ms\" jitter \"1 ms\" ]";
+        let step = |text: &str| Graph::parse(&format!("graph [ {text} {nodes} ]")).map(|graph| graph.jitter_step);
+        assert_eq!(step(""), Ok(SimDuration::ZERO));
+        assert_eq!(step("jitter_step \"50 ms\""), Ok(SimDuration::from_millis(50)));
+        assert!(error("graph [ jitter_step [ ]").contains("'jitter_step' must be a string such as \"50 ms\""));
+        let twice = format!("graph [ jitter_step \"1 ms\"\njitter_step \"2 ms\" {nodes} ]");
+        assert!(error(&twice).contains("'jitter_step' is given twice (first on line 1)"), "{}", error(&twice));
     }
 
     #[test]

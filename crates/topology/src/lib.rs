@@ -7,6 +7,7 @@
 //!
 //! The rules stand in `docs/network-model.md`; those of routes in `routing`. A host's packets to itself never come here.
 
+mod drift;
 mod error;
 mod gml;
 mod graph;

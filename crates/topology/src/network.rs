@@ -1,5 +1,6 @@
 //! The network of one experiment: hosts attached to nodes, ways between them, and the bounds that the engine's windows need.
 
+use crate::drift::Drift;
 use crate::error::TopologyError;
 use crate::graph::Graph;
 use crate::path::{Fate, Loss, Path};
@@ -37,6 +38,8 @@ pub struct Rules {
     pub routing: Routing,
     /// Until then nothing is lost and bandwidth is unlimited; latency and jitter hold from the start.
     pub bootstrap_end: SimTime,
+    /// From which jitter that drifts follows.
+    pub seed: u64,
     /// How many threads may compute routes. The result does not depend on it.
     pub threads: usize,
 }
@@ -53,6 +56,8 @@ pub struct Topology {
     min_incoming: Vec<SimDuration>,
     min_latency: SimDuration,
     model: NetworkModel,
+    /// None where each packet's jitter is its own.
+    drift: Option<Drift>,
     bootstrap_end: SimTime,
 }
 
@@ -78,8 +83,19 @@ impl Topology {
         let min_incoming_of_row = min_incoming(&matrix, &shared);
         let min_incoming: Vec<SimDuration> = row_of_host.iter().map(|&row| min_incoming_of_row[row as usize]).collect();
         let min_latency = min_incoming.iter().copied().min().unwrap_or(SimDuration::MAX);
-        let Rules { model, bootstrap_end, .. } = rules;
-        Ok(Topology { matrix, row_of_host, hosts_of_row, links, min_incoming, min_latency, model, bootstrap_end })
+        let Rules { model, bootstrap_end, seed, .. } = rules;
+        let drift = (!graph.jitter_step.is_zero()).then_some(Drift { seed, step: graph.jitter_step });
+        Ok(Topology {
+            matrix,
+            row_of_host,
+            hosts_of_row,
+            links,
+            min_incoming,
+            min_latency,
+            model,
+            drift,
+            bootstrap_end,
+        })
     }
 
     pub fn host_count(&self) -> usize {
@@ -107,6 +123,10 @@ impl Topology {
         if self.model == NetworkModel::Shadow {
             path.jitter = SimDuration::ZERO;
             path.loss = if has_payload { path.loss } else { Loss::NEVER };
+        }
+        if let (Some(drift), false) = (&self.drift, path.jitter.is_zero()) {
+            path.latency = path.latency + drift.delay(from, to, now, path.jitter);
+            path.jitter = SimDuration::ZERO;
         }
         if self.is_bootstrapping(now) { Fate::Arrives(path.delay(rng)) } else { path.fate(rng) }
     }
@@ -189,7 +209,7 @@ mod tests {
         edge [ source 20 target 10 latency \"20 ms\" jitter \"5 ms\" ] ]";
 
     fn rules(bootstrap_end: SimTime) -> Rules {
-        Rules { model: NetworkModel::Gnomon, routing: Routing::ShortestPath, bootstrap_end, threads: 1 }
+        Rules { model: NetworkModel::Gnomon, routing: Routing::ShortestPath, bootstrap_end, seed: 1, threads: 1 }
     }
 
     fn at(node_id: u32) -> Attachment {
@@ -250,6 +270,26 @@ mod tests {
         for _ in 0..100 {
             assert_eq!(fate(1, 0, true), Fate::Arrives(SimDuration::from_millis(20)));
         }
+    }
+
+    #[test]
+    fn jitter_with_a_step_keeps_the_order_of_packets() {
+        let graph = GRAPH.replace("directed 1", "directed 1 jitter_step \"20 ms\"");
+        let hosts: Vec<Attachment> = [10, 20].map(at).to_vec();
+        let topology = Topology::build(&Graph::parse(&graph).unwrap(), &hosts, rules(SimTime::ZERO)).unwrap();
+        let mut rng = SeedTree::new(1).stream("a", "link");
+        let mut untouched = rng.clone();
+        let arrival =
+            |ms: u64| match topology.fate(HostId(1), HostId(0), SimTime::from_nanos(ms * 1_000_000), true, &mut rng) {
+                Fate::Arrives(delay) => SimTime::from_nanos(ms * 1_000_000) + delay,
+                Fate::Lost => panic!("nothing is lost on this way"),
+            };
+        let arrivals: Vec<SimTime> = (0..2_000).map(arrival).collect();
+        assert!(arrivals.is_sorted());
+        let delays: Vec<u64> = arrivals.iter().zip(0..).map(|(at, ms)| at.as_nanos() - ms * 1_000_000).collect();
+        assert!(delays.iter().all(|delay| (20_000_000..=25_000_000).contains(delay)));
+        assert!(delays.iter().any(|delay| *delay > 24_000_000) && delays.iter().any(|delay| *delay < 20_500_000));
+        assert_eq!(rng.next_u64(), untouched.next_u64(), "no draw from the sender's stream");
     }
 
     #[test]

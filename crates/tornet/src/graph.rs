@@ -1,6 +1,7 @@
 //! The network graph (GML): a node per place and kind of line that some host is attached to, and an edge for each pair.
 
 use crate::network::{Attachment, Network};
+use crate::paths::{self, JITTER_STEP_MS, PathModel};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -22,46 +23,48 @@ impl Nodes {
     }
 
     fn label(network: &Network, attachment: Attachment) -> String {
-        let place = &network.geography.places[attachment.place].code;
-        match attachment.link {
-            None => place.clone(),
-            Some(link) => format!("{place} {}", network.spec.client_links[link].name),
+        let mut label = network.geography.places[attachment.place].code.clone();
+        if network.spec.paths == PathModel::Varied {
+            let _ = write!(label, " {}", attachment.site + 1);
         }
+        if let Some(link) = attachment.link {
+            let _ = write!(label, " {}", network.spec.client_links[link].name);
+        }
+        label
     }
 
-    /// Latency of the host's own line in milliseconds, and its loss.
-    fn line(network: &Network, attachment: Attachment) -> (f64, f64) {
-        attachment.link.map_or((0.0, 0.0), |link| {
-            let class = &network.spec.client_links[link];
-            (class.latency.as_nanos() as f64 / 1e6, class.loss)
-        })
-    }
-
+    /// In the form that Shadow's reader wants: a line for each key, no comments, no numbers of packets lost but with a point.
     pub(crate) fn gml(&self, network: &Network) -> String {
-        let mut text = String::from(
-            "# Written by gnomon tor new. Nodes are countries, and the kinds of lines of homes in them.\ngraph [\n  directed 0\n",
-        );
+        let (about, step) = match network.spec.paths {
+            PathModel::Even => ("Nodes are countries, and the kinds of lines of homes in them.", String::new()),
+            PathModel::Varied => (
+                "Nodes are sites in countries, and the kinds of lines of homes at them. jitter_step is Gnomon's own: delays drift from one \
+                 value to the next in this time.",
+                format!("  jitter_step \"{JITTER_STEP_MS} ms\"\n"),
+            ),
+        };
+        let mut text = format!("graph [\n  directed 0\n  comment \"Written by gnomon tor new. {about}\"\n{step}");
         for (attachment, id) in &self.0 {
             let label = Self::label(network, *attachment);
             let _ = writeln!(
                 text,
-                "  node [ id {id} label \"{label}\" host_bandwidth_down \"1 Gbit\" host_bandwidth_up \"1 Gbit\" ]"
+                "  node [\n    id {id}\n    label \"{label}\"\n    host_bandwidth_down \"1 Gbit\"\n    host_bandwidth_up \"1 Gbit\"\n  ]"
             );
         }
         for (from, from_id) in &self.0 {
             for (to, to_id) in self.0.range(from..) {
-                let ((from_ms, from_loss), (to_ms, to_loss)) = (Self::line(network, *from), Self::line(network, *to));
-                let latency = network.geography.latency_ms(from.place, to.place) + from_ms + to_ms;
-                let _ = write!(
-                    text,
-                    "  edge [ source {from_id} target {to_id} latency \"{} us\"",
-                    (latency * 1000.0).round()
-                );
-                let loss = 1.0 - (1.0 - from_loss) * (1.0 - to_loss);
-                if loss > 0.0 {
-                    let _ = write!(text, " packet_loss {loss:.6}");
+                let way = paths::way(network, *from, *to);
+                let us = |ms: f64| (ms * 1000.0).round();
+                let latency = us(way.latency_ms);
+                let _ =
+                    writeln!(text, "  edge [\n    source {from_id}\n    target {to_id}\n    latency \"{latency} us\"");
+                if us(way.jitter_ms) > 0.0 {
+                    let _ = writeln!(text, "    jitter \"{} us\"", us(way.jitter_ms));
                 }
-                text += " ]\n";
+                if way.loss > 0.0 {
+                    let _ = writeln!(text, "    packet_loss {:.6}", way.loss);
+                }
+                text += "  ]\n";
             }
         }
         text + "]\n"

@@ -5,6 +5,7 @@ use crate::churn::{self, Outage};
 use crate::geography::Geography;
 use crate::keys::{AuthorityKeys, Obfs4State, OnionKeys, RelayIdentity};
 use crate::model::Model;
+use crate::paths::{self, PathModel};
 use crate::spec::{LinkClass, Spec, Transport};
 use crate::{Error, sample};
 use base::{Bandwidth, SeedTree};
@@ -115,6 +116,8 @@ impl Role {
 pub struct Attachment {
     /// Index of the geography's place.
     pub place: usize,
+    /// Which of the place's sites.
+    pub site: u8,
     /// Index of the spec's client links; None for hosts in data centres, which are right at the place.
     pub link: Option<usize>,
 }
@@ -169,6 +172,11 @@ impl Network {
         let mut hosts = relays(&spec, model, &seeds)?;
         hosts.extend(edges(&spec, model, &seeds));
         give_addresses(&mut hosts);
+        if spec.paths == PathModel::Varied {
+            for host in &mut hosts {
+                host.attachment.site = seeds.stream(&host.name, "site").below(paths::SITES) as u8;
+            }
+        }
         churn::apply(&mut hosts, &spec, &seeds);
         Ok(Network { spec, source: model.source.clone(), geography: model.geography.clone(), hosts })
     }
@@ -204,7 +212,7 @@ fn relays(spec: &Spec, model: &Model, seeds: &SeedTree) -> Result<Vec<Host>, Err
     let mut hosts = Vec::new();
     let mut places = seeds.stream("", "authorities' places");
     for number in 1..=spec.relays.authorities {
-        let attachment = Attachment { place: model.authority_place(&mut places), link: None };
+        let attachment = Attachment { place: model.authority_place(&mut places), site: 0, link: None };
         let mut authority = host(Role::Authority, number, attachment, AUTHORITY_BANDWIDTH, AUTHORITY_BANDWIDTH);
         authority.weight = AUTHORITY_WEIGHT;
         hosts.push(authority);
@@ -222,7 +230,8 @@ fn relays(spec: &Spec, model: &Model, seeds: &SeedTree) -> Result<Vec<Host>, Err
         let chosen = sample::relays(model, role, count as usize, &mut rng)?;
         for (number, relay) in (1..).zip(chosen) {
             let bandwidth = spec.relay_bandwidth.unwrap_or(relay.bandwidth).max(LEAST_RELAY_BANDWIDTH);
-            let mut host = host(role, number, Attachment { place: relay.place, link: None }, bandwidth, bandwidth);
+            let mut host =
+                host(role, number, Attachment { place: relay.place, site: 0, link: None }, bandwidth, bandwidth);
             host.weight = match spec.relay_bandwidth {
                 Some(bandwidth) => bandwidth.bits_per_sec() / 8000,
                 None => relay.weight,
@@ -240,7 +249,7 @@ fn edges(spec: &Spec, model: &Model, seeds: &SeedTree) -> Vec<Host> {
     for (role, count) in [(Role::OnionService, spec.onion_services), (Role::Server, spec.servers)] {
         let mut rng = seeds.stream("", role.name());
         for number in 1..=count {
-            let attachment = Attachment { place: model.server_place(&mut rng), link: None };
+            let attachment = Attachment { place: model.server_place(&mut rng), site: 0, link: None };
             hosts.push(host(role, number, attachment, server.up, server.down));
         }
     }
@@ -259,7 +268,7 @@ fn edges(spec: &Spec, model: &Model, seeds: &SeedTree) -> Vec<Host> {
             let place = model.user_place(&mut rng);
             let link = pick_link(&spec.client_links, &mut rng);
             let class = &spec.client_links[link];
-            let attachment = Attachment { place, link: Some(link) };
+            let attachment = Attachment { place, site: 0, link: Some(link) };
             hosts.push(host(Role::Client(behaviour), number, attachment, class.up, class.down));
         }
     }

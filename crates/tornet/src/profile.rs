@@ -1,5 +1,6 @@
 //! Named networks: where a `Spec` begins before flags change it.
 
+use crate::paths::PathModel;
 use crate::spec::{Amount, ClientCounts, GuardPolicy, LinkClass, RelayCounts, Scheduler, Spec, Transport};
 use base::{Bandwidth, ByteSize, SimDuration};
 
@@ -63,6 +64,7 @@ pub(crate) fn base_spec() -> Spec {
         load: None,
         guard_policy: GuardPolicy::Fresh,
         churn: None,
+        paths: PathModel::Even,
         bulk_size: ByteSize(5 * MIB),
         performance_sizes: vec![ByteSize(50 * KIB), ByteSize(MIB), ByteSize(5 * MIB)],
         bootstrap: SimDuration::from_secs(300),
@@ -113,6 +115,7 @@ fn paper_small() -> Spec {
         servers: 20,
         users_per_client: 10,
         load: Some(1.0),
+        paths: PathModel::Varied,
         bootstrap: SimDuration::from_secs(1800),
         settle: SETTLE,
         total: SimDuration::from_secs(3600),

@@ -4,6 +4,7 @@
 //! tor client stands for many; a measuring client and a server for every ten of these clients.
 
 use crate::model::Model;
+use crate::paths::PathModel;
 use crate::profile::{SETTLE, base_spec};
 use crate::spec::{ClientCounts, RelayCounts, Spec};
 use crate::{Error, Role};
@@ -42,6 +43,7 @@ pub fn scaled(model: &Model, scale: f64, users_per_client: u32) -> Result<Spec, 
         servers: helpers,
         users_per_client,
         load: Some(1.0),
+        paths: PathModel::Varied,
         settle: SETTLE,
         ..base_spec()
     })

@@ -1,5 +1,6 @@
 //! What network is wanted: the few numbers from which everything else follows, and the rules that they must keep.
 
+use crate::paths::PathModel;
 use crate::{Error, churn};
 use base::{Bandwidth, ByteSize, SimDuration, StartDate};
 
@@ -123,6 +124,8 @@ pub struct Spec {
     pub guard_policy: GuardPolicy,
     /// What share of the relays go away within an hour; None for relays that stay.
     pub churn: Option<f64>,
+    /// Latency, jitter and loss between hosts.
+    pub paths: PathModel,
     /// The size of what bulk clients fetch.
     pub bulk_size: ByteSize,
     /// The sizes that performance clients fetch.

@@ -1,7 +1,9 @@
 //! Whole networks: what must hold for every one.
 
 use crate::balance::{self, Position};
-use crate::{Amount, Error, Files, GuardPolicy, Model, Network, Programs, Role, Spec, Transport, profile, scaled};
+use crate::{
+    Amount, Error, Files, GuardPolicy, Model, Network, PathModel, Programs, Role, Spec, Transport, profile, scaled,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -170,6 +172,28 @@ fn clients_that_end_are_expected_to_and_others_to_run() {
     assert_eq!(tiny.matches("expected_final_state: { exited: 0 }").count(), 5);
     let endless = Spec { amount: Amount::Endless, ..quick("tiny") };
     assert!(!text(&files(endless), "gnomon.yaml").contains("exited"));
+}
+
+/// Shadow's reader wants a line for each key, knows no comments, and takes no loss for a whole number.
+#[test]
+fn the_graph_is_one_that_shadow_reads() {
+    for paths in [PathModel::Even, PathModel::Varied] {
+        let graph = text(&files(Spec { paths, ..quick("tiny") }), "network.gml");
+        assert!(graph.starts_with("graph [\n") && graph.ends_with("  ]\n]\n"), "{graph}");
+        for line in graph.lines().skip(1) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let is_fine = match words.as_slice() {
+                ["]"] | ["node" | "edge", "["] => true,
+                ["packet_loss", loss] => loss.contains('.'),
+                [_, number] => number.parse::<u64>().is_ok() || number.starts_with('"'),
+                [_, text, .., end] => text.starts_with('"') && end.ends_with('"'),
+                _ => false,
+            };
+            assert!(is_fine, "{line}");
+        }
+        assert_eq!(graph.contains("jitter_step"), paths == PathModel::Varied);
+        assert_eq!(graph.contains("    jitter "), paths == PathModel::Varied);
+    }
 }
 
 /// In options that Shadow has too.

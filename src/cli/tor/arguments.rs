@@ -180,6 +180,12 @@ fn settings() -> Vec<Arg> {
         .require_equals(true)
         .default_missing_value(PUBLIC_CHURN)
         .value_parser(value_parser!(f64)),
+        value(
+            "paths",
+            "NAME",
+            "What packets meet between hosts: 'even' is one latency for each two countries, 'varied' a spread of them, jitter and loss",
+        )
+        .value_parser(["even", "varied"]),
         value("transport", "NAME", "What bridges speak").value_parser(["obfs4", "plain"]),
     ]
 }

@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use tornet::balance::{self, Lopsided};
 use tornet::churn::{self, Departure};
 use tornet::load::{self, Expectation};
-use tornet::{Amount, Behaviour, Error, Files, GuardPolicy, Model, Network, Role, Scheduler, Sources, Spec, Transport};
+use tornet::{
+    Amount, Behaviour, Error, Files, GuardPolicy, Model, Network, PathModel, Role, Scheduler, Sources, Spec, Transport,
+};
 
 pub fn main(matches: &ArgMatches) -> u8 {
     match generate(matches) {
@@ -106,6 +108,9 @@ fn spec(matches: &ArgMatches, model: &Model) -> Result<Spec, Error> {
     }
     if let Some(name) = matches.get_one::<String>("guard-policy") {
         spec.guard_policy = if name == "kept" { GuardPolicy::Kept } else { GuardPolicy::Fresh };
+    }
+    if let Some(name) = matches.get_one::<String>("paths") {
+        spec.paths = if name == "even" { PathModel::Even } else { PathModel::Varied };
     }
     spec.churn = matches.get_one("churn").copied().or(spec.churn);
     if let Some(name) = matches.get_one::<String>("transport") {

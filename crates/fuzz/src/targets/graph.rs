@@ -21,7 +21,7 @@ pub fn run(data: &[u8]) {
         .map(|node| Attachment { node_id: node.id, bandwidth_up: speed, bandwidth_down: node.bandwidth_down.or(speed) })
         .collect();
     for routing in [Routing::ShortestPath, Routing::DirectEdges] {
-        let rules = Rules { model: NetworkModel::Gnomon, routing, bootstrap_end: SimTime::ZERO, threads: 1 };
+        let rules = Rules { model: NetworkModel::Gnomon, routing, bootstrap_end: SimTime::ZERO, seed: 1, threads: 1 };
         let Ok(topology) = Topology::build(&graph, &hosts, rules) else { continue };
         let mut dice = SeedTree::new(1).stream("", "fuzz");
         for (from, to) in (0..hosts.len()).flat_map(|from| (0..hosts.len()).map(move |to| (from, to))) {

@@ -6,6 +6,7 @@ use crate::network::Role;
 use base::Bandwidth;
 
 const LATENCIES: &str = include_str!("../../data/latencies.csv");
+const SPREADS: &str = include_str!("../../data/spreads.csv");
 const USERS: &str = include_str!("../../data/users.csv");
 const RELAYS: &str = include_str!("../../data/relays.csv");
 
@@ -17,7 +18,7 @@ pub(super) const NETWORK: FullNetwork =
 impl Model {
     /// The public Tor network of 2021.
     pub fn public() -> Model {
-        let geography = Geography::parse(LATENCIES).expect("the built-in latencies are well formed");
+        let geography = Geography::parse(LATENCIES, SPREADS).expect("the built-in latencies are well formed");
         let mut users = vec![0.0; geography.places.len()];
         for (place, clients) in rows(USERS).map(|fields| (fields[0], fields[1])) {
             users[place_of(&geography, place)] = clients.parse().expect("a number of clients");
