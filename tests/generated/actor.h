@@ -588,6 +588,8 @@ static void say_value(struct writing *w, char kind, long number, long value)
         say(w, "id %d", i);
     } else if (kind == 'z') {
         say(w, "ok");
+    } else if (kind == 'n') {
+        say(w, value ? "not 0" : "0");
     } else {
         say(w, "%ld", value);
     }

@@ -524,6 +524,9 @@ int main(int count, char **arguments)
     long first = atol(rest[1]), end = first + atol(rest[2]);
     if (private)
         go_private();
+    /* Programs may look at the folder above theirs: there is the board and nothing else, whatever the simulator puts beside a guest. */
+    CHECK(mkdir("w", 0755));
+    CHECK(chdir("w"));
     char path[PATH_MAX + 8];
     if (!getcwd(path, PATH_MAX))
         die("getcwd");

@@ -379,12 +379,25 @@ impl Credentials {
         reaches(self.user.effective) || reaches(self.user.real) || self.can(CAP_KILL)
     }
 
-    /// Whether a process may be looked into, ptrace(2), "Ptrace access mode checking", with the ids of the file system.
+    /// Whether a process may be looked into by way of its files, ptrace(2), "Ptrace access mode checking", PTRACE_MODE_FSCREDS.
     pub fn may_look_into(&self, target: &Credentials, dumpable: bool) -> bool {
+        self.may_examine([self.user.fs, self.group.fs], target, dumpable)
+    }
+
+    /// The same by way of a call that names it: PTRACE_MODE_REALCREDS.
+    pub fn may_attach_to(&self, target: &Credentials, dumpable: bool) -> bool {
+        self.may_examine([self.user.real, self.group.real], target, dumpable)
+    }
+
+    fn may_examine(&self, [user, group]: [u32; 2], target: &Credentials, dumpable: bool) -> bool {
         let same = |ids: Ids, id: u32| id == ids.real && id == ids.effective && id == ids.saved;
-        let own = same(target.user, self.user.fs) && same(target.group, self.group.fs);
-        let covered = target.capabilities.permitted & !self.capabilities.permitted == 0;
-        self.can(CAP_SYS_PTRACE) || (own && dumpable && covered)
+        let own = same(target.user, user) && same(target.group, group);
+        self.can(CAP_SYS_PTRACE) || (own && dumpable && self.covers(target))
+    }
+
+    /// Whether whoever acts as `target` could do nothing that these could not (`cap_issubset`).
+    pub fn covers(&self, target: &Credentials) -> bool {
+        target.capabilities.permitted & !self.capabilities.permitted == 0
     }
 }
 

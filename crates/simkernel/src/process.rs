@@ -126,6 +126,8 @@ pub struct Process {
     pub trace: Option<Trace>,
     /// Set when the process is over: it ends before any of its threads runs on.
     pub ending: Option<ExitStatus>,
+    /// The nice value of its main thread when that ended.
+    pub nice_at_end: i32,
     /// It ended in a way that dumps core, and its limit lets it: wait(2), WCOREDUMP.
     pub dumped: bool,
     /// What `mlock` locked of its memory.
@@ -205,6 +207,7 @@ impl Process {
             debugged: None,
             trace: None,
             ending: None,
+            nice_at_end: 0,
             dumped: false,
             io_priority: 0,
             dumpable: true,

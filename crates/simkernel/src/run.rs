@@ -147,6 +147,7 @@ impl Kernel {
     ) {
         let mut ctx = Ctx { kernel: self, process: &mut process, thread: &mut thread, now };
         ctx.end_other_threads();
+        ctx.note_end_of_main();
         if ctx.thread.state != ThreadState::Dead {
             ctx.leave_memory();
             ctx.kernel.tasks -= 1;
@@ -558,9 +559,17 @@ impl Ctx<'_> {
         self.kernel.tasks -= 1;
         self.thread.state = ThreadState::Dead;
         let tid = self.thread.tid;
+        self.note_end_of_main();
         self.process.threads.retain(|other| *other != tid);
         if self.process.threads.is_empty() {
             self.process.ending = Some(ExitStatus::Exited(status & 0xff));
+        }
+    }
+
+    /// What others may still ask of the main thread.
+    fn note_end_of_main(&mut self) {
+        if self.thread.tid == self.process.pid.main_thread() {
+            self.process.nice_at_end = self.thread.nice;
         }
     }
 
@@ -584,7 +593,9 @@ impl Ctx<'_> {
                 self.kernel.forget_waits(&mut thread);
                 self.kernel.release_held(&mut thread);
                 self.kernel.tasks -= 1;
-                Ctx { kernel: self.kernel, process: self.process, thread: &mut thread, now: self.now }.leave_memory();
+                let mut ended = Ctx { kernel: self.kernel, process: self.process, thread: &mut thread, now: self.now };
+                ended.note_end_of_main();
+                ended.leave_memory();
             }
         }
         self.process.threads.push(own);

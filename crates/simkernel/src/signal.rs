@@ -43,7 +43,9 @@ impl PendingSignals {
     /// Adds one. Standard signals (1 to 31) are held once; real-time ones queue.
     pub fn add(&mut self, info: Siginfo) {
         let signal = info.si_signo as u32;
-        if signal < 32 && self.set.contains(signal) {
+        // A timer's is added although one was taken back that still shows.
+        let is_there = |queue: &[Siginfo]| queue.iter().any(|other| other.si_signo == info.si_signo);
+        if signal < 32 && self.set.contains(signal) && (info.si_code != SI_TIMER || is_there(&self.queue)) {
             return;
         }
         self.set.insert(signal);
@@ -52,17 +54,27 @@ impl PendingSignals {
 
     /// Takes the lowest-numbered one that `mask` does not hold back.
     pub fn take(&mut self, mask: SigSet) -> Option<Siginfo> {
-        let open = self.set.without(mask);
-        if open.is_empty() {
-            return None;
+        loop {
+            let open = self.set.without(mask);
+            if open.is_empty() {
+                return None;
+            }
+            let signal = open.0.trailing_zeros() + 1;
+            let at = self.queue.iter().position(|info| info.si_signo as u32 == signal);
+            let info = at.map(|at| self.queue.remove(at));
+            if !self.queue.iter().any(|other| other.si_signo as u32 == signal) {
+                self.set.remove(signal);
+            }
+            if info.is_some() {
+                return info;
+            }
         }
-        let signal = open.0.trailing_zeros() + 1;
-        let at = self.queue.iter().position(|info| info.si_signo as u32 == signal)?;
-        let info = self.queue.remove(at);
-        if !self.queue.iter().any(|other| other.si_signo as u32 == signal) {
-            self.set.remove(signal);
-        }
-        Some(info)
+    }
+
+    /// Takes back a timer's signal: the timer was deleted, or set anew. It shows until somebody would take it
+    /// (`posixtimer_deliver_signal`).
+    pub fn forget_timer(&mut self, timer: u32) {
+        self.queue.retain(|info| info.si_code != SI_TIMER || info.si_timer() != timer);
     }
 
     /// How many wait.
@@ -108,12 +120,34 @@ pub struct ThreadSignals {
     pub saved_mask: Option<SigSet>,
 }
 
+impl ThreadSignals {
+    /// Whether `sigtimedwait` takes a signal, of which `at_once` says that it has no time to wait unless it is held back.
+    pub(crate) fn awaits(&self, signal: u32, at_once: bool) -> bool {
+        self.awaited.contains(signal) && !(at_once && !self.blocked.contains(signal))
+    }
+}
+
 /// Signals whose default action is to do nothing: SIGCHLD, SIGCONT, SIGURG, SIGWINCH.
 pub const IGNORED_BY_DEFAULT: SigSet = SigSet(1 << 16 | 1 << 17 | 1 << 22 | 1 << 27);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn signals_of_timers_can_be_taken_back() {
+        let mut pending = PendingSignals::default();
+        let of_timer = |id| Siginfo::timer(Signal::SIGUSR1, id, 0, 0);
+        pending.add(of_timer(3));
+        pending.forget_timer(3);
+        assert!(pending.set.contains(10) && !pending.has_timer(3));
+        pending.add(of_timer(4));
+        assert_eq!(pending.take(SigSet::EMPTY).map(|info| info.si_timer()), Some(4));
+        pending.add(of_timer(3));
+        pending.forget_timer(3);
+        assert_eq!(pending.take(SigSet::EMPTY).map(|info| info.si_signo), None);
+        assert!(pending.set.is_empty());
+    }
 
     #[test]
     fn standard_signals_merge_and_real_time_ones_queue() {

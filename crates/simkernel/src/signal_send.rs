@@ -60,12 +60,14 @@ impl Kernel {
             }
             return;
         }
-        let find = |wanted: fn(&Thread, u32) -> bool| {
+        let find = |wanted: &dyn Fn(&Thread, u32) -> bool| {
             let mut threads = process.threads.iter().copied();
             threads.find(|tid| self.threads.get(tid.0).is_some_and(|thread| wanted(thread, signal)))
         };
-        let waiter = find(|thread, signal| thread.signals.awaited.contains(signal)).filter(|_| !left);
-        let taker = if left { Some(main) } else { find(|thread, signal| !thread.signals.blocked.contains(signal)) };
+        let at_once = is_handled_at_once(self.handlers_of(process), signal);
+        let awaits = |thread: &Thread, signal| thread.signals.awaits(signal, at_once);
+        let waiter = find(&awaits).filter(|_| !left);
+        let taker = if left { Some(main) } else { find(&|thread, signal| !thread.signals.blocked.contains(signal)) };
         // One that all threads hold back is kept even if it is ignored: that may change before they let it through.
         if ignored && waiter.is_none() && taker.is_some() {
             return;
@@ -91,9 +93,10 @@ impl Kernel {
             }
             return;
         }
+        let at_once = is_handled_at_once(self.handlers_of(process), signal);
         let Some(thread) = self.threads.get_mut(tid.0) else { return };
         let held = thread.signals.blocked.contains(signal);
-        let awaited = thread.signals.awaited.contains(signal);
+        let awaited = thread.signals.awaits(signal, at_once);
         if ignored && !held && !awaited {
             return;
         }
@@ -135,6 +138,13 @@ impl Kernel {
             }
         }
     }
+}
+
+/// Whether a signal that is not held back has no time to wait for somebody who awaits it: it is dropped, or ends the process without a core
+/// (`sig_ignored` and `complete_signal` look at what was held back before the wait).
+pub(crate) fn is_handled_at_once(handlers: &Handlers, signal: u32) -> bool {
+    let ends = || Signal::from_raw(signal as i32).is_some_and(|signal| signal.default_action() == DefaultAction::Terminate);
+    handlers.ignores(signal) || handlers.of(signal).handler == 0 && ends()
 }
 
 /// Whether a signal ends a process that has no handler for it.

@@ -67,7 +67,8 @@ pub fn write(w: &mut Writer) {
             let other = w.any_fd();
             let (one, two, kind) = (w.pid(), w.pid(), w.below(9));
             let kind = if kind == 7 { 0 } else { kind };
-            let order = if kind == 0 { "" } else { ":z" };
+            // Which of two different things comes first is no promise; what nobody has used yet (5, 6) may be there or not.
+            let order = if matches!(kind, 5 | 6) { ":z" } else { ":n" };
             w.line(&format!("kcmp{order} {one} {two} {kind} {fd} {other}"));
         }
         _ => {

@@ -174,6 +174,7 @@ impl FileKind {
             FileKind::Regular(file) => file.offset,
             FileKind::Snapshot(snapshot) => snapshot.offset,
             FileKind::Directory(directory) => directory.position as u64,
+            FileKind::Queue(open) => open.offset,
             _ => 0,
         }
     }
@@ -187,14 +188,45 @@ impl FileKind {
                 | FileKind::Snapshot(_)
                 | FileKind::Device(_)
                 | FileKind::Output(_)
+                | FileKind::Queue(_)
         )
+    }
+
+    /// Whether calls may name a position in it, be it that there is nothing to read or write there (FMODE_PREAD).
+    pub fn takes_positions(&self) -> bool {
+        self.seekable() || matches!(self, FileKind::Process(_) | FileKind::Namespace(_))
+    }
+
+    /// Whether Linux has it as a file as those of disks are. Those of the simulation's own count as what they show.
+    pub fn is_file(&self) -> bool {
+        use FileKind::{Namespace, Process, Queue, Regular, Snapshot};
+        matches!(self, Regular(_) | Snapshot(_) | Queue(_) | Process(_) | Namespace(_))
+    }
+
+    /// Whether `mmap` takes it, once the mapping's place is known. Files that are made as they are read cannot be mapped.
+    pub fn is_mappable(&self) -> bool {
+        match self {
+            FileKind::Regular(_) | FileKind::Device(Device::Zero) => true,
+            FileKind::Snapshot(snapshot) => !snapshot.is_of_kernel(),
+            _ => false,
+        }
+    }
+
+    /// Whether it lies where programs may: pipes, sockets, `/proc` and whatever has no name are mounted without that.
+    pub fn is_executable(&self) -> bool {
+        match self {
+            FileKind::Regular(_) | FileKind::Directory(_) | FileKind::Device(_) | FileKind::Output(_) => true,
+            FileKind::Terminal(_) | FileKind::Name(_) => true,
+            FileKind::Snapshot(snapshot) => !snapshot.is_of_kernel(),
+            _ => false,
+        }
     }
 
     /// Whether there is anything to read in it at all, or to write: others refuse before they look at buffers.
     pub fn has_contents(&self, writing: bool) -> bool {
-        use FileKind::{Epoll, Inotify, Namespace, Process, Signals, Timer};
+        use FileKind::{Epoll, Inotify, Namespace, Process, Queue, Signals, Timer};
         let silent = matches!(self, Epoll(_) | Process(_) | Namespace(_));
-        let deaf = matches!(self, Timer(_) | Signals(_) | Inotify(_));
+        let deaf = matches!(self, Timer(_) | Signals(_) | Inotify(_) | Queue(_));
         !(silent || writing && deaf)
     }
 
@@ -231,7 +263,7 @@ pub enum MappingSource {
 }
 
 impl Kernel {
-    /// What a mapping of this file shows. ENODEV for kinds that cannot be mapped.
+    /// What a mapping of this file shows. ENODEV for kinds that cannot be mapped. A socket shows nothing: a file without a byte.
     pub fn mapping_source(&mut self, id: FileId) -> Result<MappingSource, Errno> {
         match &self.files[id].kind {
             FileKind::Regular(file) => {
@@ -243,6 +275,11 @@ impl Kernel {
                 Ok(MappingSource::Bytes { bytes: file.content.clone(), name: file.path.clone() })
             }
             FileKind::Device(Device::Zero) => Ok(MappingSource::Zero),
+            FileKind::Inet(_) => {
+                let nothing = rustix::fs::memfd_create("socket", rustix::fs::MemfdFlags::CLOEXEC);
+                let file = File::from(nothing.map_err(crate::vfs::errno)?);
+                Ok(MappingSource::Real { file, name: self.describe_file(id) })
+            }
             _ => Err(Errno::ENODEV),
         }
     }

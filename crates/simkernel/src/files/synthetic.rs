@@ -24,6 +24,11 @@ impl Snapshot {
             || [&b"/mounts"[..], b"/mountinfo"].iter().any(|name| rest.ends_with(name))
     }
 
+    /// Whether it is made as it is read: a file of `/proc` or `/sys`.
+    pub fn is_of_kernel(&self) -> bool {
+        self.path.starts_with(b"/proc/") || self.path.starts_with(b"/sys/")
+    }
+
     pub fn read(&mut self, sink: &mut dyn ByteSink, position: Option<u64>) -> Result<usize, Errno> {
         let start = position.unwrap_or(self.offset);
         let rest = self.content.get(start as usize..).unwrap_or(&[]);

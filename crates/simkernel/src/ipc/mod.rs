@@ -164,8 +164,15 @@ impl<T: Keyed> Ids<T> {
         self.things.remove(&place(id)).ok_or(Errno::EINVAL)
     }
 
-    /// What the `get` calls do with a key: the thing that has it, or None when a new one is to be made. ENOENT, EEXIST, EACCES.
-    pub fn look_up(&self, key: i32, flags: u32, caller: Caller) -> Result<Option<i32>, Errno> {
+    /// What the `get` calls do with a key: the thing that has it, or None when a new one is to be made. ENOENT, EEXIST, EINVAL for one that
+    /// does not fit what the caller wants, EACCES: in this order (`ipcget_public`).
+    pub fn look_up(
+        &self,
+        key: i32,
+        flags: u32,
+        caller: Caller,
+        fits: impl FnOnce(&T) -> bool,
+    ) -> Result<Option<i32>, Errno> {
         let Some(id) = self.find(key) else {
             return if key == IPC_PRIVATE || flags & IPC_CREAT != 0 { Ok(None) } else { Err(Errno::ENOENT) };
         };
@@ -173,7 +180,11 @@ impl<T: Keyed> Ids<T> {
             return Err(Errno::EEXIST);
         }
         let wanted = (flags >> 6 | flags >> 3 | flags) & 7;
-        check(self.get(id)?.perm(), caller, wanted)?;
+        let thing = self.get(id)?;
+        if !fits(thing) {
+            return Err(Errno::EINVAL);
+        }
+        check(thing.perm(), caller, wanted)?;
         Ok(Some(id))
     }
 }
@@ -231,16 +242,16 @@ mod tests {
     #[test]
     fn keys_find_what_exists() {
         let mut ids = Ids::default();
-        assert_eq!(ids.look_up(7, 0, ROOT), Err(Errno::ENOENT));
-        assert_eq!(ids.look_up(7, IPC_CREAT | IPC_EXCL, ROOT), Ok(None));
+        assert_eq!(ids.look_up(7, 0, ROOT, |_| true), Err(Errno::ENOENT));
+        assert_eq!(ids.look_up(7, IPC_CREAT | IPC_EXCL, ROOT, |_| true), Ok(None));
         let id = ids.insert(thing(7)).unwrap();
-        assert_eq!(ids.look_up(7, IPC_CREAT, ROOT), Ok(Some(id)));
-        assert_eq!(ids.look_up(7, IPC_CREAT | IPC_EXCL, ROOT), Err(Errno::EEXIST));
-        assert_eq!(ids.look_up(IPC_PRIVATE, 0, ROOT), Ok(None));
+        assert_eq!(ids.look_up(7, IPC_CREAT, ROOT, |_| true), Ok(Some(id)));
+        assert_eq!(ids.look_up(7, IPC_CREAT | IPC_EXCL, ROOT, |_| true), Err(Errno::EEXIST));
+        assert_eq!(ids.look_up(IPC_PRIVATE, 0, ROOT, |_| true), Ok(None));
         let (group, other) = (Caller { uid: 5, gid: 0 }, Caller { uid: 5, gid: 5 });
-        assert_eq!(ids.look_up(7, 0o400, group), Ok(Some(id)));
-        assert_eq!(ids.look_up(7, 0o200, group), Err(Errno::EACCES));
-        assert_eq!(ids.look_up(7, 0o400, other), Err(Errno::EACCES));
+        assert_eq!(ids.look_up(7, 0o400, group, |_| true), Ok(Some(id)));
+        assert_eq!(ids.look_up(7, 0o200, group, |_| true), Err(Errno::EACCES));
+        assert_eq!(ids.look_up(7, 0o400, other, |_| true), Err(Errno::EACCES));
         assert_eq!(check_owner(ids.get(id).unwrap().perm(), other), Err(Errno::EPERM));
     }
 }

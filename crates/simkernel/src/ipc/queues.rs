@@ -18,6 +18,9 @@ pub const HARD_BYTES: i64 = 16 << 20;
 /// What the kernel needs for each message, which RLIMIT_MSGQUEUE counts (`struct msg_msg`, `struct posix_msg_tree_node`).
 const BYTES_PER_MESSAGE: u64 = 48 + 48;
 
+/// How long the file of a new queue seems to be (FILENT_SIZE).
+const FILE_BYTES: u64 = 80;
+
 /// A place in the slab of queues.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct QueueId(pub u32);
@@ -70,6 +73,8 @@ pub struct Queue {
     /// Open files of it.
     files: Vec<FileId>,
     pub mode: u32,
+    /// How long its file seems to be, whatever can be read of it.
+    pub file_bytes: u64,
     pub owner: Caller,
     pub linked: bool,
 }
@@ -223,6 +228,7 @@ impl Queues {
             registration: None,
             files: Vec::new(),
             mode,
+            file_bytes: FILE_BYTES,
             owner,
             linked: true,
         }) as u32);

@@ -25,6 +25,9 @@ const BLOCK_BYTES: i32 = 4096;
 /// What the random generator has, `/proc/sys/kernel/random/entropy_avail`.
 const ENTROPY_BITS: i32 = 256;
 
+/// A way of `fallocate` since Linux 6.17, which no file system here has.
+const FALLOC_FL_WRITE_ZEROES: u32 = 0x80;
+
 /// Flags that F_SETFL can change.
 const SETTABLE: u32 = O_APPEND | O_NONBLOCK | O_ASYNC | O_DIRECT | O_NOATIME;
 
@@ -186,14 +189,20 @@ pub fn fcntl(ctx: &mut Ctx<'_>, [fd, command, arg, ..]: [u64; 6]) -> SysResult {
 fn set_status(ctx: &mut Ctx<'_>, id: FileId, wanted: u32) -> Result<(), Errno> {
     let file = &ctx.kernel.files[id];
     let (status, takes_signals) = (file.status, file.kind.sends_signals());
+    // Pipes have packets, and files of a disk may be read without a cache.
+    let takes_direct = match &file.kind {
+        FileKind::Regular(file) => !file.is_memory(),
+        FileKind::Pipe(_) | FileKind::Output(_) => true,
+        _ => false,
+    };
     if wanted & O_NOATIME != 0 && status & O_NOATIME == 0 {
-        let owner = match &file.kind {
-            FileKind::Regular(_) => Some(crate::vfs::permission::Permissions::from(&ctx.kernel.regular_stat(id)?)),
-            _ => None,
-        };
-        if owner.is_some_and(|owner| !owner.is_owned_by(ctx.credentials())) {
+        let owner = crate::vfs::permission::Permissions::from(&super::stat::stat_open(ctx, id)?);
+        if !owner.is_owned_by(ctx.credentials()) {
             return Err(Errno::EPERM);
         }
+    }
+    if wanted & O_DIRECT != 0 && !takes_direct {
+        return Err(Errno::EINVAL);
     }
     let settable = if takes_signals { SETTABLE } else { SETTABLE & !O_ASYNC };
     let file = &mut ctx.kernel.files[id];
@@ -268,6 +277,11 @@ pub fn ioctl(ctx: &mut Ctx<'_>, [fd, request, arg, ..]: [u64; 6]) -> SysResult {
                     // Behind the end it is negative; what does not fit is cut off.
                     let offset = file.offset;
                     let left = ctx.kernel.regular_size(id)?.wrapping_sub(offset);
+                    ctx.process.memory.write_value(arg, &(left as i32))?;
+                    return Ok(0);
+                }
+                FileKind::Queue(open) => {
+                    let left = ctx.kernel.ipc.queues.get(open.queue).file_bytes.wrapping_sub(open.offset);
                     ctx.process.memory.write_value(arg, &(left as i32))?;
                     return Ok(0);
                 }
@@ -383,7 +397,8 @@ pub fn sync_file_range(ctx: &mut Ctx<'_>, [fd, from, bytes, flags, ..]: [u64; 6]
         return Err(Errno::EINVAL.into());
     }
     match ctx.kernel.files[id].kind {
-        FileKind::Regular(_) | FileKind::Directory(_) | FileKind::Output(_) => Ok(0),
+        FileKind::Regular(_) | FileKind::Directory(_) | FileKind::Output(_) | FileKind::Snapshot(_) => Ok(0),
+        FileKind::Queue(_) | FileKind::Process(_) | FileKind::Namespace(_) => Ok(0),
         FileKind::Name(_) => Err(Errno::EBADF.into()),
         _ => Err(Errno::ESPIPE.into()),
     }
@@ -399,7 +414,8 @@ pub fn syncfs(ctx: &mut Ctx<'_>, [fd, ..]: [u64; 6]) -> SysResult {
 pub fn fsync(ctx: &mut Ctx<'_>, [fd, ..]: [u64; 6]) -> SysResult {
     let id = ctx.file(fd)?;
     match ctx.kernel.files[id].kind {
-        FileKind::Regular(_) | FileKind::Directory(_) | FileKind::Output(_) => Ok(0),
+        FileKind::Regular(_) | FileKind::Directory(_) | FileKind::Output(_) | FileKind::Snapshot(_) => Ok(0),
+        FileKind::Queue(_) | FileKind::Process(_) | FileKind::Namespace(_) => Ok(0),
         FileKind::Name(_) => Err(Errno::EBADF.into()),
         _ => Err(Errno::EINVAL.into()),
     }
@@ -419,8 +435,17 @@ pub fn ftruncate(ctx: &mut Ctx<'_>, [fd, size, ..]: [u64; 6]) -> SysResult {
     if ctx.kernel.files[id].status & O_PATH != 0 {
         return Err(Errno::EBADF.into());
     }
-    if !matches!(ctx.kernel.files[id].kind, FileKind::Regular(_)) || !ctx.kernel.files[id].writable() {
-        return Err(Errno::EINVAL.into());
+    match &ctx.kernel.files[id].kind {
+        _ if !ctx.kernel.files[id].writable() => return Err(Errno::EINVAL.into()),
+        FileKind::Regular(_) => {}
+        // It says how long the queue's file is, and nothing else.
+        FileKind::Queue(open) => {
+            let queue = open.queue;
+            ctx.kernel.ipc.queues.get_mut(queue).file_bytes = size;
+            return Ok(0);
+        }
+        FileKind::Process(_) => return Err(Errno::EOPNOTSUPP.into()),
+        _ => return Err(Errno::EINVAL.into()),
     }
     ctx.demand_file_size(size)?;
     ctx.kernel.regular_truncate(id, size, ctx.now)?;
@@ -436,24 +461,26 @@ pub fn fallocate(ctx: &mut Ctx<'_>, [fd, mode, offset, len, ..]: [u64; 6]) -> Sy
     if offset > i64::MAX as u64 || len == 0 || len > i64::MAX as u64 {
         return Err(Errno::EINVAL.into());
     }
-    // The order of `vfs_fallocate`.
     let mode = mode as u32;
     let (punches, zeroes) = (mode & FALLOC_FL_PUNCH_HOLE != 0, mode & FALLOC_FL_ZERO_RANGE != 0);
-    let is_known = mode & !(FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE) == 0;
-    if !is_known || punches && (zeroes || mode & FALLOC_FL_KEEP_SIZE == 0) {
-        return Err(Errno::EOPNOTSUPP.into());
-    }
+    demand_mode(mode)?;
     if !ctx.kernel.files[id].writable() {
         return Err(Errno::EBADF.into());
     }
     match ctx.kernel.files[id].kind {
         FileKind::Regular(_) => {}
         FileKind::Pipe(_) => return Err(Errno::ESPIPE.into()),
-        FileKind::Queue(_) => return Err(Errno::EOPNOTSUPP.into()),
+        FileKind::Queue(_) | FileKind::Process(_) => return Err(Errno::EOPNOTSUPP.into()),
         _ => return Err(Errno::ENODEV.into()),
     }
     let end = offset.checked_add(len).filter(|end| *end <= i64::MAX as u64).ok_or(Errno::EFBIG)?;
-    if zeroes && matches!(&ctx.kernel.files[id].kind, FileKind::Regular(file) if file.is_memory()) {
+    if ctx.kernel.is_memory(id) {
+        demand_memory_mode(ctx, id, mode, end)?;
+    } else if mode & (FALLOC_FL_COLLAPSE_RANGE | FALLOC_FL_INSERT_RANGE) != 0 {
+        // Not had here, but whole blocks it must be in any case.
+        let whole = (offset | len).is_multiple_of(BLOCK_BYTES as u64);
+        return Err(if whole { Errno::EOPNOTSUPP } else { Errno::EINVAL }.into());
+    } else if mode & !(FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE) != 0 {
         return Err(Errno::EOPNOTSUPP.into());
     }
     if mode & (FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE) == 0 && ctx.kernel.regular_size(id)? < end {
@@ -467,6 +494,31 @@ pub fn fallocate(ctx: &mut Ctx<'_>, [fd, mode, offset, len, ..]: [u64; 6]) -> Sy
     }
     ctx.kernel.open_file_event(id, IN_MODIFY);
     Ok(0)
+}
+
+/// Whether there is such a way of allocating, whatever the file (`vfs_fallocate` looks at that first). EOPNOTSUPP.
+fn demand_mode(mode: u32) -> Result<(), Errno> {
+    let keeps = mode & FALLOC_FL_KEEP_SIZE != 0;
+    let is_known = match mode & !FALLOC_FL_KEEP_SIZE {
+        0 | FALLOC_FL_ZERO_RANGE | FALLOC_FL_UNSHARE_RANGE => true,
+        FALLOC_FL_PUNCH_HOLE => keeps,
+        FALLOC_FL_COLLAPSE_RANGE | FALLOC_FL_INSERT_RANGE | FALLOC_FL_WRITE_ZEROES => !keeps,
+        _ => false,
+    };
+    if is_known { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
+}
+
+/// What files of memory take, and what their seals leave of it (`shmem_fallocate`). EOPNOTSUPP, EPERM.
+fn demand_memory_mode(ctx: &mut Ctx<'_>, id: FileId, mode: u32, end: u64) -> Result<(), Errno> {
+    if mode & !(FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE) != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let seals = ctx.kernel.seals(id)?;
+    let sealed = match mode & FALLOC_FL_PUNCH_HOLE {
+        0 => seals & F_SEAL_GROW != 0 && end > ctx.kernel.regular_size(id)?,
+        _ => seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE) != 0,
+    };
+    if sealed { Err(Errno::EPERM) } else { Ok(()) }
 }
 
 /// Makes a part of a file zeroes, as far as the file goes: a hole where the machine's file system has such, or else written ones, which no
@@ -518,7 +570,8 @@ pub fn readahead(ctx: &mut Ctx<'_>, [fd, _, bytes, ..]: [u64; 6]) -> SysResult {
     if !ctx.kernel.files[id].readable() {
         return Err(Errno::EBADF.into());
     }
-    let regular = matches!(ctx.kernel.files[id].kind, FileKind::Regular(_) | FileKind::Snapshot(_));
+    use FileKind::{Namespace, Queue, Regular, Snapshot};
+    let regular = matches!(ctx.kernel.files[id].kind, Regular(_) | Snapshot(_) | Queue(_) | Namespace(_));
     if regular && bytes <= i64::MAX as u64 { Ok(0) } else { Err(Errno::EINVAL.into()) }
 }
 

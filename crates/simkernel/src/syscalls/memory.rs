@@ -50,6 +50,9 @@ pub(super) fn mmap(ctx: &mut Ctx<'_>, [address, bytes, prot, flags, fd, offset]:
     if !known {
         return Err(Errno::EINVAL.into());
     }
+    if file.is_none() && kind == MAP_SHARED && flags & MAP_GROWSDOWN != 0 {
+        return Err(Errno::EINVAL.into());
+    }
     if kind == MAP_SHARED_VALIDATE && flags & !(MAP_LEGACY | MAP_SHARED_VALIDATE) != 0 {
         return Err(Errno::EOPNOTSUPP.into());
     }
@@ -130,12 +133,25 @@ pub(super) fn mseal(ctx: &mut Ctx<'_>, [address, bytes, flags, ..]: [u64; 6]) ->
     ctx.process.memory.seal(address, bytes).map(|()| 0).map_err(|e| errno(e).into())
 }
 
-/// Maps an open file, after the checks of mmap(2), "EACCES".
+/// Maps an open file, after what `do_mmap` looks at. EACCES, EPERM, ENODEV, EINVAL.
 fn map_file(ctx: &mut Ctx<'_>, file: crate::FileId, request: MapRequest<'_>, offset: u64) -> SysResult {
     let open = &ctx.kernel.files[file];
     let writes = request.shared && request.prot & guest::PROT_WRITE != 0;
     if !open.readable() || (writes && !open.writable()) {
         return Err(Errno::EACCES.into());
+    }
+    if request.prot & guest::PROT_EXEC != 0 && !open.kind.is_executable() {
+        return Err(Errno::EPERM.into());
+    }
+    let is_socket = crate::net::is_socket(&open.kind);
+    if !is_socket && !open.kind.is_mappable() {
+        return Err(Errno::ENODEV.into());
+    }
+    if matches!(request.backing, Backing::Growing) {
+        return Err(Errno::EINVAL.into());
+    }
+    if is_socket {
+        demand_socket_mapping(ctx, file, &request)?;
     }
     if writes && is_sealed(ctx, file) {
         return Err(Errno::EPERM.into());
@@ -154,6 +170,19 @@ fn map_file(ctx: &mut Ctx<'_>, file: crate::FileId, request: MapRequest<'_>, off
         crate::files::MappingSource::Zero => memory.mmap(region, &request),
     };
     result.map_err(|e| errno(e).into())
+}
+
+/// Sockets of TCP can be mapped for reading (`tcp_mmap`), which shows nothing until TCP_ZEROCOPY_RECEIVE, others cannot. Sockets are asked once
+/// what was there before is gone (`mmap_region`). ENODEV, EPERM.
+fn demand_socket_mapping(ctx: &mut Ctx<'_>, file: crate::FileId, request: &MapRequest<'_>) -> Result<(), Errno> {
+    let is_tcp = matches!(&ctx.kernel.files[file].kind, FileKind::Inet(socket) if socket.is_stream);
+    if is_tcp && request.prot & guest::PROT_WRITE == 0 {
+        return Ok(());
+    }
+    if request.fixed {
+        munmap(ctx, [request.hint, request.bytes, 0, 0, 0, 0]).map_err(|_| Errno::ENOMEM)?;
+    }
+    Err(if is_tcp { Errno::EPERM } else { Errno::ENODEV })
 }
 
 /// Whether a memfd takes no writes any more.

@@ -4,7 +4,7 @@
 use super::system::named_process;
 use super::wait::pid_behind;
 use crate::ctx::Ctx;
-use crate::ids::{FileId, Pid};
+use crate::ids::{Pid, Tid};
 use crate::outcome::SysResult;
 use crate::user_io::UserBuffers;
 use guest::AddressSpace;
@@ -53,10 +53,11 @@ fn copy_memory(ctx: &mut Ctx<'_>, [pid, own, own_count, other, count, flags]: [u
     let is_own = pid as u32 == ctx.process.pid.0;
     let target = if is_own { Some(&*ctx.process) } else { ctx.kernel.processes.get(pid as u32) };
     let target = target.filter(|process| process.zombie.is_none()).ok_or(Errno::ESRCH)?;
-    if !is_own && !ctx.credentials().may_look_into(&target.credentials, target.dumpable) {
+    let space = target.space;
+    // One's own memory may be had whoever else has it (`mm_access`).
+    if space != ctx.process.space && !ctx.credentials().may_attach_to(&target.credentials, target.dumpable) {
         return Err(Errno::EPERM.into());
     }
-    let space = target.space;
     let caller: &AddressSpace = &ctx.process.memory;
     let memory = if is_own { Some(caller) } else { ctx.kernel.shared.memory(target) };
     // A process that shares the caller's memory has none of its own in the pool while the caller executes.
@@ -125,7 +126,7 @@ pub(super) fn pidfd_getfd(ctx: &mut Ctx<'_>, [pidfd, fd, flags, ..]: [u64; 6]) -
         ctx.file(fd)?
     } else {
         let process = ctx.kernel.processes.get(pid.0).filter(|process| process.zombie.is_none()).ok_or(Errno::ESRCH)?;
-        if !ctx.credentials().may_look_into(&process.credentials, process.dumpable) {
+        if !ctx.credentials().may_attach_to(&process.credentials, process.dumpable) {
             return Err(Errno::EPERM.into());
         }
         ctx.kernel.shared.file(process, fd as u32).ok_or(Errno::EBADF)?
@@ -143,33 +144,38 @@ pub(super) fn kcmp(ctx: &mut Ctx<'_>, [first, second, kind, index1, index2, _]: 
     const SIGHAND: i32 = 4;
     const IO: i32 = 5;
     const SYSVSEM: i32 = 6;
-    let find = |ctx: &Ctx<'_>, pid: u64| -> Result<Pid, Errno> {
-        super::process::process_of_thread(ctx, pid as u32).ok_or(Errno::ESRCH)
+    let find = |pid: u64| -> Result<(Tid, Pid), Errno> {
+        let pid_of = super::process::process_of_thread(ctx, pid as u32).ok_or(Errno::ESRCH)?;
+        Ok((Tid(pid as u32), pid_of))
     };
-    let pids = [find(ctx, first)?, find(ctx, second)?];
-    for pid in pids {
+    let tasks = [find(first)?, find(second)?];
+    for (_, pid) in tasks {
         let other = ctx.kernel.processes.get(pid.0).filter(|_| pid != ctx.process.pid);
-        if other.is_some_and(|other| !ctx.credentials().may_look_into(&other.credentials, other.dumpable)) {
+        if other.is_some_and(|other| !ctx.credentials().may_attach_to(&other.credentials, other.dumpable)) {
             return Err(Errno::EPERM.into());
         }
     }
-    let number = |pid: Pid, index: u64| -> Result<u64, Errno> {
+    let number = |(tid, pid): (Tid, Pid), index: u64| -> Result<u64, Errno> {
         let process = if pid == ctx.process.pid { Some(&*ctx.process) } else { ctx.kernel.processes.get(pid.0) };
         let process = process.ok_or(Errno::ESRCH)?;
+        // Threads can have descriptors and a working directory of their own.
+        let own = if tid == ctx.thread.tid { Some(&*ctx.thread) } else { ctx.kernel.threads.get(tid.0) };
+        let fds = own.and_then(|thread| thread.own_fds).unwrap_or(process.fds);
+        let place = own.and_then(|thread| thread.own_place).unwrap_or(process.place);
         Ok(match kind as i32 {
             FILE => {
-                let FileId(file) = ctx.file_of(pid, index as u32).map_err(|_| Errno::EBADF)?;
-                file.into()
+                let file = ctx.kernel.shared.fds.get(fds).and_then(|fds| fds.get((index as u32).into()).ok());
+                file.ok_or(Errno::EBADF)?.0.into()
             }
             VM => process.space.number().into(),
-            FILES => process.fds.number().into(),
-            FS => process.place.number().into(),
+            FILES => fds.number().into(),
+            FS => place.number().into(),
             SIGHAND => process.handlers.number().into(),
             IO | SYSVSEM => pid.0.into(),
             _ => return Err(Errno::EINVAL),
         })
     };
-    let (a, b) = (number(pids[0], index1)?, number(pids[1], index2)?);
+    let (a, b) = (number(tasks[0], index1)?, number(tasks[1], index2)?);
     Ok(match a.cmp(&b) {
         std::cmp::Ordering::Equal => 0,
         std::cmp::Ordering::Less => 1,

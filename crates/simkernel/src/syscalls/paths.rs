@@ -29,8 +29,15 @@ pub(super) fn start_of(ctx: &Ctx<'_>, dirfd: u64) -> Result<Vec<u8>, Errno> {
     }
 }
 
-/// The directory entry that a call is about to create. EEXIST when there is one.
+/// The directory entry that a call is about to create. EEXIST when there is one, EACCES where the caller may create none.
 fn new_name(ctx: &mut Ctx<'_>, dirfd: u64, address: u64, directory: bool) -> Result<Target, Outcome> {
+    let target = free_name(ctx, dirfd, address, directory)?;
+    ctx.demand_new(&target.path)?;
+    Ok(target)
+}
+
+/// As `new_name`, before rights are looked at.
+fn free_name(ctx: &mut Ctx<'_>, dirfd: u64, address: u64, directory: bool) -> Result<Target, Outcome> {
     let path = ctx.path_argument(address)?;
     // What is there is in the way, with a slash behind its name or not.
     let (name, slash) = without_slashes(&path);
@@ -41,7 +48,6 @@ fn new_name(ctx: &mut Ctx<'_>, dirfd: u64, address: u64, directory: bool) -> Res
     if slash && !directory {
         return Err(Errno::ENOENT.into());
     }
-    ctx.demand_new(&target.path)?;
     Ok(target)
 }
 
@@ -126,20 +132,23 @@ pub fn linkat(ctx: &mut Ctx<'_>, [from_fd, from, to_fd, to, flags, _]: [u64; 6])
         return Err(Errno::EPERM.into());
     }
     if from.is_empty() && flags & AT_EMPTY_PATH != 0 {
-        let target = new_name(ctx, to_fd, to, false)?;
         let id = ctx.file(from_fd)?;
+        let target = new_name(ctx, to_fd, to, false)?;
         return link_open_file(ctx, id, &target.path);
     }
     let (path, node) = existing(ctx, from_fd, &from, flags & AT_SYMLINK_FOLLOW != 0)?;
-    let target = new_name(ctx, to_fd, to, false)?;
+    let target = free_name(ctx, to_fd, to, false)?;
     if let (Node::Synthetic(Synthetic::Descriptor { pid, fd }), true) = (&node, flags & AT_SYMLINK_FOLLOW != 0) {
         let id = ctx.file_of(*pid, *fd)?;
+        ctx.demand_new(&target.path)?;
         return link_open_file(ctx, id, &target.path);
     }
+    // Whether the file may have another name is asked before whether the folder may have another file (`do_linkat`).
+    demand_link(ctx, &path, &node)?;
+    ctx.demand_new(&target.path)?;
     if node.is_directory() {
         return Err(Errno::EPERM.into());
     }
-    demand_link(ctx, &path, &node)?;
     let node = ctx.changeable(&path, node).map_err(|_| Errno::EXDEV)?;
     ctx.kernel.vfs.link(&path, &node, &target.path, ctx.now)?;
     let number = ctx.kernel.vfs.identities.of(&node.stat);

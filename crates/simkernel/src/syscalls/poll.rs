@@ -291,11 +291,12 @@ pub(super) fn epoll_pwait2(ctx: &mut Ctx<'_>, [epoll, events, max, timeout, mask
 }
 
 fn epoll_until(ctx: &mut Ctx<'_>, epoll: u64, events: u64, max: u64, timeout: Option<SimDuration>) -> SysResult {
+    // The order of `do_epoll_wait`.
+    let instance = ctx.file(epoll)?;
     let max = max as i32;
     if max <= 0 || max as usize > i32::MAX as usize / size_of::<EpollEvent>() {
         return Err(Errno::EINVAL.into());
     }
-    let instance = ctx.file(epoll)?;
     ctx.kernel.epoll(instance)?;
     ctx.deadline_after(timeout);
     ctx.show_signals();

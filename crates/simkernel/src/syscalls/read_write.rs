@@ -174,7 +174,7 @@ fn checked_position(ctx: &Ctx<'_>, fd: u64, position: u64) -> Result<u64, Errno>
     if ctx.kernel.files[id].status & O_PATH != 0 {
         return Err(Errno::EBADF);
     }
-    if !ctx.kernel.files[id].kind.seekable() {
+    if !ctx.kernel.files[id].kind.takes_positions() {
         return Err(Errno::ESPIPE);
     }
     Ok(position)
@@ -329,6 +329,7 @@ pub fn lseek(ctx: &mut Ctx<'_>, [fd, offset, whence, ..]: [u64; 6]) -> SysResult
         }
         FileKind::Snapshot(snapshot) => (snapshot.offset, snapshot.content.len() as u64),
         FileKind::Directory(directory) => (directory.position as u64, 0),
+        FileKind::Queue(open) => (open.offset, ctx.kernel.ipc.queues.get(open.queue).file_bytes),
         FileKind::Device(_)
         | FileKind::Signals(_)
         | FileKind::Timer(_)
@@ -359,6 +360,7 @@ pub fn lseek(ctx: &mut Ctx<'_>, [fd, offset, whence, ..]: [u64; 6]) -> SysResult
     match &mut ctx.kernel.files[id].kind {
         FileKind::Regular(file) => file.offset = target,
         FileKind::Snapshot(snapshot) => snapshot.offset = target,
+        FileKind::Queue(open) => open.offset = target,
         FileKind::Directory(directory) => {
             directory.position = target as usize;
             if target == 0 {
@@ -405,7 +407,7 @@ pub fn sendfile(ctx: &mut Ctx<'_>, [out, input, offset, count, ..]: [u64; 6]) ->
     if ctx.kernel.files[input].status & O_PATH != 0 || !ctx.kernel.files[input].readable() {
         return Err(Errno::EBADF.into());
     }
-    if position.is_some() && !ctx.kernel.files[input].kind.seekable() {
+    if position.is_some() && !ctx.kernel.files[input].kind.takes_positions() {
         return Err(Errno::ESPIPE.into());
     }
     if position.is_some_and(|position| position > i64::MAX as u64) {
@@ -524,10 +526,26 @@ fn finish_copy(ctx: &mut Ctx<'_>, result: SysResult, offsets: &[(u64, Option<u64
     finish_partial(done as usize, result)
 }
 
+/// A number for the file system of what counts as a file: nothing is copied from one to another.
+fn file_system_of(kind: &FileKind) -> u8 {
+    match kind {
+        FileKind::Regular(file) => file.is_memory().into(),
+        FileKind::Snapshot(snapshot) if snapshot.path.starts_with(b"/proc/") => 2,
+        FileKind::Snapshot(snapshot) if snapshot.path.starts_with(b"/sys/") => 3,
+        FileKind::Queue(_) => 4,
+        FileKind::Process(_) => 5,
+        FileKind::Namespace(_) => 6,
+        _ => 0,
+    }
+}
+
 /// copy_file_range(2).
 pub fn copy_file_range(ctx: &mut Ctx<'_>, [input, from, out, to, count, flags]: [u64; 6]) -> SysResult {
     // The order of `generic_copy_file_checks`.
     let (input, out) = (ctx.file(input)?, ctx.file(out)?);
+    if [input, out].iter().any(|id| ctx.kernel.files[*id].status & O_PATH != 0) {
+        return Err(Errno::EBADF.into());
+    }
     let position = |address| match address {
         0 => Ok(None),
         address => ctx.process.memory.read_value::<u64>(address).map(Some),
@@ -540,13 +558,13 @@ pub fn copy_file_range(ctx: &mut Ctx<'_>, [input, from, out, to, count, flags]: 
     if files.iter().any(|file| matches!(file.kind, FileKind::Directory(_))) {
         return Err(Errno::EISDIR.into());
     }
-    let [FileKind::Regular(source), FileKind::Regular(copy_of)] = files.map(|file| &file.kind) else {
+    if files.iter().any(|file| !file.kind.is_file()) {
         return Err(Errno::EINVAL.into());
-    };
+    }
     if !files[0].readable() || !files[1].writable() || files[1].status & O_APPEND != 0 {
         return Err(Errno::EBADF.into());
     }
-    if source.is_memory() != copy_of.is_memory() {
+    if file_system_of(&files[0].kind) != file_system_of(&files[1].kind) {
         return Err(Errno::EXDEV.into());
     }
     let positions = [start, target].into_iter().flatten();
@@ -555,6 +573,11 @@ pub fn copy_file_range(ctx: &mut Ctx<'_>, [input, from, out, to, count, flags]: 
     }
     if positions.clone().any(|position| position > i64::MAX as u64) {
         return Err(Errno::EINVAL.into());
+    }
+    if !matches!(ctx.kernel.files[input].kind, FileKind::Regular(_)) {
+        // Only queues are longer than nothing, and of what is no file of a disk nothing can be moved.
+        let is_queue = matches!(ctx.kernel.files[input].kind, FileKind::Queue(_));
+        return if is_queue && count > 0 { Err(Errno::EINVAL.into()) } else { Ok(0) };
     }
     let most = if ctx.kernel.is_memory(out) { i64::MAX as u64 } else { LAST_ON_DISK };
     if target.unwrap_or_else(|| file_offset(ctx, out)) >= most {

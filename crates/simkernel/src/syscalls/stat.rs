@@ -104,7 +104,7 @@ fn namespace_stat(ctx: &Ctx<'_>, namespace: Namespace) -> Stat {
 }
 
 /// `stat` of an open file.
-fn stat_open(ctx: &mut Ctx<'_>, id: FileId) -> Result<Stat, Errno> {
+pub(super) fn stat_open(ctx: &mut Ctx<'_>, id: FileId) -> Result<Stat, Errno> {
     let (number, start) = (ANONYMOUS_NUMBERS + u64::from(id.0), ctx.kernel.config.start_date);
     let path = match &ctx.kernel.files[id].kind {
         FileKind::Regular(_) => return ctx.kernel.regular_stat(id),
@@ -136,14 +136,15 @@ fn stat_open(ctx: &mut Ctx<'_>, id: FileId) -> Result<Stat, Errno> {
         FileKind::Queue(open) => {
             let queue = ctx.kernel.ipc.queues.get(open.queue);
             let (mode, st_nlink) = (queue.mode, u64::from(queue.linked));
-            return Ok(Stat { st_nlink, ..synthetic_stat(start, number, S_IFREG | mode, 80) });
+            return Ok(Stat { st_nlink, ..synthetic_stat(start, number, S_IFREG | mode, queue.file_bytes) });
         }
+        // A file of a kind that is not told.
+        FileKind::Process(_) => return Ok(synthetic_stat(start, number, 0o700, 0)),
         FileKind::Inotify(_)
         | FileKind::Event(_)
         | FileKind::Timer(_)
         | FileKind::Signals(_)
-        | FileKind::Epoll(_)
-        | FileKind::Process(_) => {
+        | FileKind::Epoll(_) => {
             return Ok(synthetic_stat(start, number, 0o600, 0));
         }
     };

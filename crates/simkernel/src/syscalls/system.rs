@@ -1,7 +1,7 @@
 //! What the system says about itself: uname, sysinfo, limits, usage, scheduling; and getrandom. Values are fixed and documented
 //! here, so that a run does not depend on the machine.
 
-use crate::credentials::Ids;
+use crate::credentials::{Credentials, Ids};
 use crate::ctx::Ctx;
 use crate::family::INIT;
 use crate::ids::Pid;
@@ -193,12 +193,12 @@ pub(super) fn sched_setaffinity(ctx: &mut Ctx<'_>, [pid, bytes, address, ..]: [u
     if first[0] & 1 == 0 { Err(Errno::EINVAL.into()) } else { Ok(0) }
 }
 
-/// Others' threads are scheduled by their users and by root. EPERM.
+/// Others' threads are scheduled by their users, if those could do whatever these can, and by root. EPERM.
 fn demand_scheduling(ctx: &Ctx<'_>, tid: u64) -> Result<(), Errno> {
     let Some(thread) = ctx.kernel.threads.get(tid as u32) else { return Ok(()) };
     let (own, user) = (ctx.credentials().user.effective, thread.credentials.user);
     let same = own == user.effective || own == user.real;
-    if same || ctx.credentials().can(CAP_SYS_NICE) { Ok(()) } else { Err(Errno::EPERM) }
+    if same && ctx.credentials().covers(&thread.credentials) || ctx.credentials().can(CAP_SYS_NICE) { Ok(()) } else { Err(Errno::EPERM) }
 }
 
 /// ESRCH for the number of no thread of the host. Process 1 is known, though nothing of it can be changed; and processes that have ended, until
@@ -253,29 +253,32 @@ pub(super) fn rr_interval(ctx: &mut Ctx<'_>, [pid, address, ..]: [u64; 6]) -> Sy
 /// getpriority(2): the raw call shows 20 less the nice value, of the thread that counts most.
 pub(super) fn getpriority(ctx: &mut Ctx<'_>, [which, who, ..]: [u64; 6]) -> SysResult {
     let mut best = None;
-    each_of_priority(ctx, which, who, |thread, _| best = best.max(Some(20 - thread.nice)))?;
+    each_of_priority(ctx, which, who, |ranked| best = best.max(Some(20 - *ranked.nice)))?;
     Ok(best.ok_or(Errno::ESRCH)? as u64)
 }
 
 /// setpriority(2): kept, without effect: guests take no simulated time. EPERM for threads of others, EACCES for more than
-/// RLIMIT_NICE allows.
+/// RLIMIT_NICE allows, EPERM for those that may do more than the caller (`set_one_prio`).
 pub(super) fn setpriority(ctx: &mut Ctx<'_>, [which, who, nice, ..]: [u64; 6]) -> SysResult {
     let nice = (nice as i32).clamp(-20, 19);
-    let own = ctx.credentials().user.effective;
-    let privileged = ctx.credentials().can(CAP_SYS_NICE);
-    if which as i32 == PRIO_PROCESS && who as u32 == INIT.0 && !privileged && own != 0 {
+    let own = Arc::clone(&ctx.thread.credentials);
+    let (id, privileged) = (own.user.effective, own.can(CAP_SYS_NICE));
+    let is_init = which as i32 == PRIO_PROCESS && who as u32 == INIT.0;
+    if is_init && !privileged && (id != 0 || !own.covers(&Credentials::default())) {
         return Err(Errno::EPERM.into());
     }
     let mut result = Err(Errno::ESRCH);
-    each_of_priority(ctx, which, who, |thread, most| {
-        let user = thread.credentials.user;
-        let allowed = i64::from(20 - nice) <= most as i64;
-        if !privileged && own != user.real && own != user.effective {
+    each_of_priority(ctx, which, who, |ranked| {
+        let user = ranked.credentials.user;
+        let allowed = i64::from(20 - nice) <= ranked.most as i64;
+        if !privileged && id != user.real && id != user.effective {
             result = Err(Errno::EPERM);
-        } else if !privileged && nice < thread.nice && !allowed {
+        } else if !privileged && nice < *ranked.nice && !allowed {
             result = Err(Errno::EACCES);
+        } else if !privileged && !own.covers(ranked.credentials) {
+            result = Err(Errno::EPERM);
         } else {
-            thread.nice = nice;
+            *ranked.nice = nice;
             if result == Err(Errno::ESRCH) {
                 result = Ok(0);
             }
@@ -286,12 +289,21 @@ pub(super) fn setpriority(ctx: &mut Ctx<'_>, [which, who, nice, ..]: [u64; 6]) -
 
 const PRIO_PROCESS: i32 = 0;
 
-/// The threads that the two calls name: one, those of a group's processes, or all of a user, each with its process's RLIMIT_NICE.
+/// A thread whose priority is asked for or changed.
+struct Ranked<'a> {
+    nice: &'a mut i32,
+    credentials: &'a Credentials,
+    /// Its process's RLIMIT_NICE.
+    most: u64,
+}
+
+/// The threads that the two calls name: one, those of a group's processes, or all of a user. A process that has ended counts by its number
+/// until somebody has waited for it.
 fn each_of_priority(
     ctx: &mut Ctx<'_>,
     which: u64,
     who: u64,
-    mut visit: impl FnMut(&mut Thread, u64),
+    mut visit: impl FnMut(Ranked<'_>),
 ) -> Result<(), Errno> {
     const PROCESS: i32 = PRIO_PROCESS;
     const GROUP: i32 = 1;
@@ -315,16 +327,26 @@ fn each_of_priority(
         }
         _ => return Err(Errno::EINVAL),
     };
+    let of_thread = |thread: &mut Thread, most: u64, visit: &mut dyn FnMut(Ranked<'_>)| {
+        visit(Ranked { nice: &mut thread.nice, credentials: &thread.credentials, most });
+    };
     for tid in tids {
         if tid == ctx.thread.tid.0 {
-            visit(ctx.thread, ctx.process.limits.soft(RLIMIT_NICE));
+            of_thread(ctx.thread, ctx.process.limits.soft(RLIMIT_NICE), &mut visit);
             continue;
         }
-        let Some(thread) = ctx.kernel.threads.get_mut(tid) else { continue };
-        let process =
-            if thread.pid == ctx.process.pid { Some(&*ctx.process) } else { ctx.kernel.processes.get(thread.pid.0) };
-        let most = process.map_or(0, |process| process.limits.soft(RLIMIT_NICE));
-        visit(thread, most);
+        if let Some(thread) = ctx.kernel.threads.get_mut(tid) {
+            let own = thread.pid == ctx.process.pid;
+            let process = if own { Some(&*ctx.process) } else { ctx.kernel.processes.get(thread.pid.0) };
+            of_thread(thread, process.map_or(0, |process| process.limits.soft(RLIMIT_NICE)), &mut visit);
+            continue;
+        }
+        let own = tid == ctx.process.pid.0;
+        let ended = if own { Some(&mut *ctx.process) } else { ctx.kernel.processes.get_mut(tid) };
+        if let Some(process) = ended {
+            let most = process.limits.soft(RLIMIT_NICE);
+            visit(Ranked { nice: &mut process.nice_at_end, credentials: &process.credentials, most });
+        }
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ pub(super) fn msgget(ctx: &mut Ctx<'_>, [key, flags, ..]: [u64; 6]) -> SysResult
     let (key, flags, caller) = (key as i32, flags as u32, ctx.ipc_caller());
     let now = ctx.real_seconds();
     let queues = &mut ctx.kernel.ipc.messages;
-    if let Some(id) = queues.ids.look_up(key, flags, caller)? {
+    if let Some(id) = queues.ids.look_up(key, flags, caller, |_| true)? {
         return Ok(id as u64);
     }
     Ok(queues.create(key, flags, caller, now)? as u64)

@@ -20,9 +20,8 @@ pub(super) fn semget(ctx: &mut Ctx<'_>, [key, count, flags, ..]: [u64; 6]) -> Sy
     let caller = ctx.ipc_caller();
     let now = ctx.real_seconds();
     let sets = &mut ctx.kernel.ipc.semaphores;
-    if let Some(id) = sets.ids.look_up(key, flags, caller)? {
-        let fits = sets.ids.get(id)?.semaphores.len() >= count;
-        return if fits { Ok(id as u64) } else { Err(Errno::EINVAL.into()) };
+    if let Some(id) = sets.ids.look_up(key, flags, caller, |set| set.semaphores.len() >= count)? {
+        return Ok(id as u64);
     }
     if count == 0 {
         return Err(Errno::EINVAL.into());

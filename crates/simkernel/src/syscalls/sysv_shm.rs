@@ -15,9 +15,8 @@ pub(super) fn shmget(ctx: &mut Ctx<'_>, [key, bytes, flags, ..]: [u64; 6]) -> Sy
     let caller = ctx.ipc_caller();
     let now = ctx.real_seconds();
     let segments = &mut ctx.kernel.ipc.segments;
-    if let Some(id) = segments.ids.look_up(key, flags, caller)? {
-        let fits = segments.ids.get(id)?.data.shm_segsz >= bytes;
-        return if fits { Ok(id as u64) } else { Err(Errno::EINVAL.into()) };
+    if let Some(id) = segments.ids.look_up(key, flags, caller, |segment| segment.data.shm_segsz >= bytes)? {
+        return Ok(id as u64);
     }
     if bytes == 0 || bytes > BYTES_MAX {
         return Err(Errno::EINVAL.into());

@@ -357,7 +357,8 @@ pub(super) fn timer_settime(ctx: &mut Ctx<'_>, [id, flags, new, old, ..]: [u64; 
         (_, true) => Some(moment_of(ctx.kernel.config.start_date, clock, value)),
         (_, false) => Some(of_timer + SimDuration::from_nanos(value)),
     };
-    let generation = timer.generation;
+    let (generation, thread) = (timer.generation, timer.thread);
+    forget_signal(ctx, id as u32, thread);
     if measures_computing {
         ctx.process.arm_cpu_timers();
     } else {
@@ -402,9 +403,24 @@ pub(super) fn timer_getoverrun(ctx: &mut Ctx<'_>, [id, ..]: [u64; 6]) -> SysResu
     Ok(posix_timer(ctx.process, id as u32).ok_or(Errno::EINVAL)?.overrun.into())
 }
 
+/// What a timer has sent and nobody has taken yet is not for what it is from now on.
+fn forget_signal(ctx: &mut Ctx<'_>, id: u32, thread: Option<Tid>) {
+    ctx.process.pending.forget_timer(id);
+    match thread {
+        Some(tid) if tid == ctx.thread.tid => ctx.thread.signals.pending.forget_timer(id),
+        Some(tid) => {
+            if let Some(thread) = ctx.kernel.threads.get_mut(tid.0) {
+                thread.signals.pending.forget_timer(id);
+            }
+        }
+        None => {}
+    }
+}
+
 /// timer_delete(2).
 pub(super) fn timer_delete(ctx: &mut Ctx<'_>, [id, ..]: [u64; 6]) -> SysResult {
-    ctx.process.posix_timers.by_id.remove(&(id as u32)).ok_or(Errno::EINVAL)?;
+    let timer = ctx.process.posix_timers.by_id.remove(&(id as u32)).ok_or(Errno::EINVAL)?;
+    forget_signal(ctx, id as u32, timer.thread);
     ctx.process.arm_cpu_timers();
     Ok(0)
 }

@@ -77,11 +77,13 @@ pub(super) fn waitid(ctx: &mut Ctx<'_>, [kind, id, info, options, usage, _]: [u6
         }
         _ => return Err(Errno::EINVAL.into()),
     };
+    // Who says itself that it does not wait is told that there is no news, by nothing else than that (`kernel_waitid`).
+    let asks = options & WNOHANG != 0;
     if nonblocking {
         options |= WNOHANG;
     }
     let news = wait(ctx, wanted, options)?;
-    if news.is_none() && nonblocking {
+    if news.is_none() && nonblocking && !asks {
         return Err(Errno::EAGAIN.into());
     }
     if let Some(news) = &news
@@ -212,7 +214,8 @@ pub(super) fn pidfd_open(ctx: &mut Ctx<'_>, [pid, flags, ..]: [u64; 6]) -> SysRe
     let pid = Pid(pid as u32);
     if pid != ctx.process.pid && ctx.kernel.processes.get(pid.0).is_none() {
         let of_thread = ctx.kernel.threads.get(pid.0).is_some();
-        return Err(if of_thread { Errno::EINVAL } else { Errno::ESRCH }.into());
+        // Another thread than the main one is no process (`pidfd_prepare`).
+        return Err(if of_thread { Errno::ENOENT } else { Errno::ESRCH }.into());
     }
     Ok(open_pidfd(ctx, pid, O_RDWR | flags)?)
 }
