@@ -33,6 +33,10 @@ const NO_SPLICE: &str = "terminals are not spliced; programs read and write them
 const NO_RIGHT: &str = "AT_EMPTY_PATH asks who opened a descriptor, whatever the path";
 const READS: &[&str] = &["read", "readv", "pread64", "preadv", "preadv2", "splice"];
 
+const LISTED: &str = "ext4: the position of a folder that was listed is a hash, to which reading and seeking add";
+const FAULTED: &str = "ext4 of newer kernels makes a file as long as the place of a write that faults";
+const OVERLAPPING: &str = "what overlaps is copied within the cache's pages as the processor happens to do it";
+
 const KNOWN: &[Known] = &[
     after("{q0 q0 q0 q1}", known(&["poll", "ppoll", "select", "pselect6", "epoll_wait"], ["", "0"], "", TICK)),
     after("{q0 q0 q0 q1}", known(&["read", "readv"], ["8", "-EAGAIN"], "", TICK)),
@@ -42,26 +46,20 @@ const KNOWN: &[Known] = &[
         known(&["write", "pwrite64"], ["", ""], " %0x", "a file's private mapping does not grow with the file"),
     ),
     known(&["linkat"], ["-ENOENT", "-ENOTDIR"], " 0x1", NO_RIGHT),
-    known(&["ioctl"], ["0", "-ENOTTY"], " 0x541b ", "queues are no files of 80 bytes"),
     known(&["ioctl"], ["0 [", "0 [ 0 ]"], " 0x5411 ", "a connection that failed or was reset has nothing left to send"),
-    known(&["lseek"], ["", "-ESPIPE"], "", "queues have no position"),
-    known(
-        READS,
-        ["-EINVAL", "-EISDIR"],
-        "",
-        "ext4: the position of a folder that was listed is a hash, which reading adds to",
-    ),
+    known(READS, ["-EINVAL", "-EISDIR"], "", LISTED),
     known(&["lseek"], ["", ""], " 3", "what fallocate made is data to ext4, a hole here"),
     known(&["lseek"], ["", ""], " 4", "what fallocate made is data to ext4, a hole here"),
-    known(&["mremap"], ["%", "-EFAULT"], " 3 ", "since Linux 6.17 several mappings move at once"),
-    known(&["mremap"], ["%", "-EFAULT"], " 7 ", "since Linux 6.17 several mappings move at once"),
-    known(&["mremap"], ["-EFAULT", "%"], " 3 ", "locking and advice split mappings, which shows when they are moved"),
-    known(&["fstat"], ["0 [ mode 700 ", "0 [ mode 600 "], "", "descriptors of processes are files since Linux 6.9"),
+    after(" getdents64 ", known(&["lseek"], ["", ""], " 1", LISTED)),
 ];
 
 /// Why a program may print something else as a guest; None if nothing explains it.
 pub fn reason(program: &[String], native: &str, guest: &str) -> Option<&'static str> {
+    let printed = guest;
     let (native, guest) = native.lines().zip(guest.lines()).find(|(native, guest)| native != guest)?;
+    if let (Some(native), Some(guest)) = (left(native), left(guest)) {
+        return reason_of_files(program, printed, native, guest);
+    }
     let (number, native) = result(native)?;
     let (other, guest) = result(guest)?;
     if number != other {
@@ -87,6 +85,37 @@ fn without_inodes(shown: &str) -> String {
     let mut parts = shown.split("inode ");
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |text, part| text + "inode" + part.trim_start_matches(|c: char| c.is_ascii_digit()))
+}
+
+/// Of a file that was left: all but its length and contents, and these.
+fn left(text: &str) -> Option<(&str, u64, &str)> {
+    let (head, rest) = text.trim_start().strip_prefix("left ")?.split_once(" size ")?;
+    let (size, hash) = rest.split_once(" hash ")?;
+    Some((head, size.parse().ok()?, hash))
+}
+
+/// Why a file may have been left longer, or with something else in it. What was `printed` until then is alike.
+fn reason_of_files(
+    program: &[String],
+    printed: &str,
+    native: (&str, u64, &str),
+    guest: (&str, u64, &str),
+) -> Option<&'static str> {
+    let returned = |calls: &[&str], fits: &dyn Fn(&str, &str) -> bool| {
+        printed.lines().filter_map(result).any(|(number, result)| {
+            let line = program.get(number).map_or("", String::as_str);
+            line.split(' ').nth(1).is_some_and(|call| calls.contains(&call)) && fits(line, result)
+        })
+    };
+    let moves = |result: &str| result.starts_with(|c: char| ('1'..='9').contains(&c));
+    match native.0 == guest.0 {
+        true if native.1 > guest.1 && returned(&["write"], &|_, result| result == "-EFAULT") => Some(FAULTED),
+        true if native.1 != guest.1 => None,
+        true if returned(&["sendfile"], &|_, result| moves(result)) => Some(OVERLAPPING),
+        // From memory that shows the file that is written.
+        true if returned(&["write"], &|line, result| line.contains(" %") && moves(result)) => Some(OVERLAPPING),
+        _ => None,
+    }
 }
 
 /// The number of a line and what it returned, at once or later.

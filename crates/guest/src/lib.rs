@@ -42,8 +42,8 @@ pub use image::{Composed, ElfError, ElfHeader, FileKey, Image, PAGE, Segment};
 pub use loader::{Program, StartArguments, StartError};
 pub use memory::show_to_perf;
 pub use memory::{
-    AddressSpace, Backing, Fault, MapError, MapRequest, MoveRequest, PROT_EXEC, PROT_READ, PROT_WRITE, Shortage, Vma,
-    VmaKind, for_growth, limit_memory, shortage,
+    AddressSpace, Backing, Fault, MapError, MapRequest, Marks, MoveRequest, PROT_EXEC, PROT_READ, PROT_WRITE, Shortage,
+    Vma, VmaKind, for_growth, limit_memory, shortage,
 };
 pub use preempt::{Stopwatch, end_computing, is_ending};
 pub use registers::{Registers, SIGNAL_XSAVE_BYTES};

@@ -29,9 +29,15 @@ impl LockedRanges {
         *self = LockedRanges::default();
     }
 
+    /// The locked parts of a range, in order.
+    pub fn parts(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> {
+        let cut = move |range: &(u64, u64)| (range.0.max(start), range.1.min(end));
+        self.ranges.iter().map(cut).filter(|part| part.0 < part.1)
+    }
+
     /// Locked bytes in a range.
     pub fn within(&self, start: u64, end: u64) -> u64 {
-        self.ranges.iter().map(|range| range.1.min(end).saturating_sub(range.0.max(start))).sum()
+        self.parts(start, end).map(|part| part.1 - part.0).sum()
     }
 
     pub fn bytes(&self) -> u64 {
@@ -52,5 +58,6 @@ mod tests {
         locked.remove(0x2000, 0x3000);
         assert_eq!((locked.bytes(), locked.within(0x2000, 0x4000)), (0x3000, 0x1000));
         assert_eq!(locked.within(0x2000, 0x3000), 0);
+        assert!(locked.parts(0x1800, 0x3800).eq([(0x1800, 0x2000), (0x3000, 0x3800)]));
     }
 }

@@ -123,7 +123,7 @@ pub struct ThreadSignals {
 impl ThreadSignals {
     /// Whether `sigtimedwait` takes a signal, of which `at_once` says that it has no time to wait unless it is held back.
     pub(crate) fn awaits(&self, signal: u32, at_once: bool) -> bool {
-        self.awaited.contains(signal) && !(at_once && !self.blocked.contains(signal))
+        self.awaited.contains(signal) && (self.blocked.contains(signal) || !at_once)
     }
 }
 

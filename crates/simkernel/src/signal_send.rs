@@ -143,7 +143,8 @@ impl Kernel {
 /// Whether a signal that is not held back has no time to wait for somebody who awaits it: it is dropped, or ends the process without a core
 /// (`sig_ignored` and `complete_signal` look at what was held back before the wait).
 pub(crate) fn is_handled_at_once(handlers: &Handlers, signal: u32) -> bool {
-    let ends = || Signal::from_raw(signal as i32).is_some_and(|signal| signal.default_action() == DefaultAction::Terminate);
+    let ends =
+        || Signal::from_raw(signal as i32).is_some_and(|signal| signal.default_action() == DefaultAction::Terminate);
     handlers.ignores(signal) || handlers.of(signal).handler == 0 && ends()
 }
 

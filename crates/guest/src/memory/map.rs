@@ -5,7 +5,7 @@ use super::parked::Parked;
 use super::perf;
 use super::real::{self, RealKind, RealMap};
 use super::turns;
-use super::vma::{Vma, VmaKind};
+use super::vma::{Marks, Vma, VmaKind};
 use super::{AddressSpace, Block, HEAP_GUARD_BYTES, PROT_EXEC, PROT_READ, PROT_WRITE, Placement};
 use crate::arena::{BLOCK_BYTES, HostRegion};
 use crate::copy;
@@ -210,7 +210,7 @@ impl AddressSpace {
                 VmaKind::File { name: self.names.number(name), offset }
             }
         };
-        self.vmas.insert(Vma { start, end, prot, shared, sealed: false, wiped: false, grows, object, kind });
+        self.vmas.insert(Vma { start, end, prot, shared, sealed: false, marks: Marks::NONE, grows, object, kind });
         Ok(())
     }
 
@@ -619,14 +619,12 @@ impl AddressSpace {
     /// `madvise(MADV_REMOVE)`: a hole in what shared memory shows.
     ///
     /// # Errors
-    /// NoMemory when part of the range is not mapped, Invalid for private memory, Access where it may not be written.
+    /// NoMemory when part of the range is not mapped, Access for private memory and for files that are not open for writing.
     pub fn punch(&mut self, address: u64, bytes: u64) -> Result<(), MapError> {
         let parts: Vec<Vma> = self.vmas.parts(address, address + bytes).collect();
         for part in &parts {
-            if !part.shared {
-                return Err(MapError::Invalid);
-            }
-            if part.prot & PROT_WRITE == 0 || !real::punch(part.start, part.end - part.start) {
+            // What the rights are now does not matter, only what they could be.
+            if !part.shared || !real::punch(part.start, part.end - part.start) {
                 return Err(MapError::Access);
             }
         }
@@ -645,9 +643,16 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// `madvise(MADV_WIPEONFORK)` and `MADV_KEEPONFORK`: whether children find zeroes in what is mapped in a range.
-    pub fn wipe_on_fork(&mut self, address: u64, bytes: u64, wiped: bool) {
-        self.vmas.wipe_on_fork(address, address + bytes, wiped);
+    /// Takes marks from what is mapped in a range, then gives it others: advice that is kept, and locks.
+    pub fn mark(&mut self, address: u64, bytes: u64, lost: Marks, given: Marks) {
+        self.vmas.mark(address, address.saturating_add(bytes), lost, given);
+    }
+
+    /// Whether the last page of a part of one mapping can be had: a file that is mapped may end before it.
+    pub fn ends_in_its_file(&self, start: u64, end: u64) -> bool {
+        let last = end - PAGE;
+        let shows_file = |map: &RealMap| matches!(map.kind, RealKind::File { prot } if prot & PROT_READ != 0);
+        end - start < PAGE || !self.real.parts(last, end).first().is_some_and(shows_file) || real::can_fetch(last)
     }
 
     pub(super) fn demand_unsealed(&self, start: u64, end: u64) -> Result<(), MapError> {

@@ -28,7 +28,7 @@ pub use remap::MoveRequest;
 pub use room::{Shortage, for_growth, shortage};
 pub(crate) use strings::Strings;
 pub(crate) use turns::{is_fixed_range, leave_fixed};
-pub use vma::{PROT_EXEC, PROT_READ, PROT_WRITE, Vma, VmaKind};
+pub use vma::{Marks, PROT_EXEC, PROT_READ, PROT_WRITE, Vma, VmaKind};
 
 use crate::arena::{BLOCK_BYTES, HostRegion};
 use crate::copy;
@@ -228,8 +228,8 @@ impl AddressSpace {
             blocks: self.blocks.clone(),
             fixed: self.fixed,
             takes_turns: true,
-            wipes: self.vmas.iter().any(|vma| vma.wiped),
-            vmas: self.vmas.clone(),
+            wipes: self.vmas.iter().any(|vma| vma.marks.has(Marks::WIPED)),
+            vmas: self.vmas.unlocked(),
             real: self.real.clone(),
             names: self.names.clone(),
             placements: self.placements.clone(),
@@ -295,7 +295,7 @@ impl AddressSpace {
             self.show_fixed();
         }
         if std::mem::take(&mut self.wipes) {
-            for vma in self.vmas.iter().filter(|vma| vma.wiped) {
+            for vma in self.vmas.iter().filter(|vma| vma.marks.has(Marks::WIPED)) {
                 real::discard(vma.start, vma.end - vma.start);
             }
         }

@@ -297,6 +297,7 @@ pub(crate) fn protect(start: u64, bytes: u64, prot: u8) -> bool {
     unsafe { libc::mprotect(start as *mut _, bytes as usize, i32::from(prot)) == 0 }
 }
 
+const MADV_POPULATE_READ: i32 = 22;
 const MADV_POPULATE_WRITE: i32 = 23;
 const MADV_GUARD_INSTALL: i32 = 102;
 const MADV_GUARD_REMOVE: i32 = 103;
@@ -380,6 +381,12 @@ pub(crate) fn punch(start: u64, bytes: u64) -> bool {
     advise(start, bytes, libc::MADV_REMOVE)
 }
 
+/// Whether the page at an address can be read: not where a file that is mapped there has ended. Pages of files that are mapped stay with the
+/// kernel in any case.
+pub(crate) fn can_fetch(page: u64) -> bool {
+    advise(page, PAGE, MADV_POPULATE_READ) || std::io::Error::last_os_error().raw_os_error() != Some(libc::EFAULT)
+}
+
 /// What a move leaves where the memory was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leaving {
@@ -441,18 +448,19 @@ fn move_piece(from: u64, to: u64, bytes: u64, leaving: Leaving) -> bool {
     address as u64 == to
 }
 
-/// Moves a shared mapping, resized, over what lies at `to`, and leaves a hole; with `from_bytes` 0 the mapping stays, and is doubled. False
-/// when the kernel refuses.
-pub(crate) fn remap(from: u64, from_bytes: u64, to: u64, to_bytes: u64) -> bool {
+/// Moves a mapping, resized, over what lies at `to`; with `from_bytes` 0 a shared mapping stays, and is doubled. False when the kernel
+/// refuses.
+pub(crate) fn remap(from: u64, from_bytes: u64, to: u64, to_bytes: u64, leaving: Leaving) -> bool {
     counters::count_map_call();
     let _guard = lock_map();
+    let keeps = if leaving == Leaving::Mappings { libc::MREMAP_DONTUNMAP } else { 0 };
     // SAFETY: source and target belong to the calling address space, which knows what it maps there.
     let address = unsafe {
         libc::mremap(
             from as *mut libc::c_void,
             from_bytes as usize,
             to_bytes as usize,
-            libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED,
+            libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | keeps,
             to as *mut libc::c_void,
         )
     };

@@ -2,9 +2,9 @@
 
 use super::access::{Opening, PLAIN, real_rights};
 use super::map::{Backing, MapError, MapRequest};
-use super::real::{self, Piece, RealKind, RealMap};
+use super::real::{self, Leaving, Piece, RealKind, RealMap};
 use super::touched;
-use super::vma::{Vma, VmaKind};
+use super::vma::{LOCKS, Marks, Vma, VmaKind};
 use super::{AddressSpace, PROT_READ};
 use crate::arena::HostRegion;
 use crate::copy;
@@ -29,7 +29,8 @@ pub struct MoveRequest {
 
 impl AddressSpace {
     /// `mremap(2)`: grows and shrinks in place where it can; otherwise private memory moves by copying, shared memory by its mapping.
-    /// With `old_bytes` 0 shared memory is mapped once more; with `keep` private memory stays mapped, empty (MREMAP_DONTUNMAP).
+    /// With `old_bytes` 0 shared memory is mapped once more; with `keep` what is moved stays mapped, without its private pages
+    /// (MREMAP_DONTUNMAP). What only moves, to a given place, may be several mappings with gaps between them (since Linux 6.17).
     ///
     /// # Errors
     /// As Linux; NoMemory also for shared memory that would have to grow in place.
@@ -50,27 +51,52 @@ impl AddressSpace {
         if keep && (!may_move || old_bytes != new_bytes) {
             return Err(MapError::Invalid);
         }
+        let whole = MoveRequest { old_bytes, new_bytes, ..*request };
+        match to.filter(|_| old_bytes == new_bytes) {
+            Some(to) => self.move_several(region, &whole, to),
+            None => self.move_one(region, &whole),
+        }
+    }
+
+    /// Moves all mappings of a range, each as far from the others as it was (`remap_move`). Those before one that cannot be moved are moved.
+    fn move_several(&mut self, region: &mut HostRegion, whole: &MoveRequest, to: u64) -> Result<u64, MapError> {
+        let end = whole.old.checked_add(whole.old_bytes).ok_or(MapError::Invalid)?;
+        let parts: Vec<Vma> = self.vmas.parts(whole.old, end).collect();
+        if parts.first().is_none_or(|first| first.start > whole.old) {
+            return Err(MapError::Fault);
+        }
+        for part in parts {
+            let (old, bytes) = (part.start, part.end - part.start);
+            let to = Some(to + (old - whole.old));
+            self.move_one(region, &MoveRequest { old, old_bytes: bytes, new_bytes: bytes, to, ..*whole })?;
+        }
+        Ok(to)
+    }
+
+    /// The rest of `mremap`, for one mapping; sizes are whole pages.
+    fn move_one(&mut self, region: &mut HostRegion, request: &MoveRequest) -> Result<u64, MapError> {
+        let &MoveRequest { old, old_bytes, new_bytes, may_move, keep, to } = request;
         let vma = *self.vmas.find(old).ok_or(MapError::Fault)?.1;
+        if vma.sealed {
+            return Err(MapError::NotPermitted);
+        }
         if old_bytes == 0 && !(vma.shared && may_move) {
             return Err(MapError::Invalid);
         }
-        if keep && (vma.shared || vma.kind != VmaKind::Anonymous) {
+        if keep && matches!(vma.kind, VmaKind::Image(_)) {
             return Err(MapError::Invalid);
         }
         // What only shrinks may reach beyond its mapping, into others or nothing.
         let shrinks = to.is_none() && !keep && old_bytes != 0 && new_bytes <= old_bytes;
-        let old_bytes = match to {
-            // What is not moved goes first, whatever it is part of (`mremap_to`).
-            Some(_) if new_bytes < old_bytes => {
-                self.demand_unsealed(old, old + old_bytes)?;
-                self.munmap(old + new_bytes, old_bytes - new_bytes)?;
-                new_bytes
-            }
-            _ => old_bytes,
-        };
-        if old_bytes > vma.end - old && !shrinks {
+        if old_bytes.min(new_bytes) > vma.end - old && !shrinks {
             return Err(MapError::Fault);
         }
+        if to.is_some() && new_bytes < old_bytes {
+            // What is not moved goes first, whatever it is part of (`mremap_to`).
+            self.demand_unsealed(old, old + old_bytes)?;
+            self.munmap(old + new_bytes, old_bytes - new_bytes)?;
+        }
+        let old_bytes = if shrinks { old_bytes } else { old_bytes.min(new_bytes) };
         if old.checked_add(old_bytes).is_none() {
             return Err(MapError::Invalid);
         }
@@ -93,16 +119,22 @@ impl AddressSpace {
         let request = MoveRequest { old_bytes, new_bytes, ..*request };
         let shows_file = |map: &RealMap| matches!(map.kind, RealKind::File { .. });
         let is_file = self.real.parts(old, old + old_bytes).first().is_some_and(shows_file);
-        if vma.shared || is_file {
-            self.move_file(region, &vma, &request)
+        let new = if vma.shared || is_file {
+            self.move_file(region, &vma, &request)?
         } else {
-            self.move_mapping(region, &vma, &request)
+            self.move_mapping(region, &vma, &request)?
+        };
+        // What was asked of it goes along; what stays is not locked.
+        self.vmas.mark(new, new + new_bytes, Marks::NONE, vma.marks);
+        if keep {
+            self.vmas.mark(old, old + old_bytes, LOCKS, Marks::NONE);
         }
+        Ok(new)
     }
 
     /// Moves a mapping of a file or of shared memory, or doubles it when `old_bytes` is 0.
     fn move_file(&mut self, region: &mut HostRegion, vma: &Vma, request: &MoveRequest) -> Result<u64, MapError> {
-        let &MoveRequest { old, old_bytes, new_bytes, to, .. } = request;
+        let &MoveRequest { old, old_bytes, new_bytes, to, keep, .. } = request;
         let new = match to {
             Some(to) if !to.checked_add(new_bytes).is_some_and(|end| self.owns(to, end)) => {
                 return Err(MapError::NoMemory);
@@ -113,12 +145,13 @@ impl AddressSpace {
             }
             None => self.find_free(region, new_bytes)?,
         };
-        if !real::remap(old, old_bytes, new, new_bytes) {
+        let leaving = if keep { Leaving::Mappings } else { Leaving::Hole };
+        if !real::remap(old, old_bytes, new, new_bytes, leaving) {
             return Err(MapError::NoMemory);
         }
         let moved = vma.from(old);
         self.real.set(new, new + new_bytes, RealKind::File { prot: real_rights(moved.prot) });
-        if old_bytes > 0 {
+        if old_bytes > 0 && !keep {
             if !real::map_plain(old, old_bytes) {
                 return Err(MapError::NoMemory);
             }
@@ -161,7 +194,10 @@ impl AddressSpace {
         }
         self.copy_contents(old, new, old_bytes.min(new_bytes), vma.kind);
         if keep {
-            real::discard(old, old_bytes);
+            // The bytes of a small file were copied, and have no other place.
+            if !matches!(vma.kind, VmaKind::File { .. }) {
+                real::discard(old, old_bytes);
+            }
             if vma.prot & PROT_READ == 0 {
                 // It was opened to be copied.
                 self.apply(old, old + old_bytes, PLAIN, vma.prot)?;

@@ -22,6 +22,47 @@ pub enum VmaKind {
     },
 }
 
+/// What was asked of a mapping beside its rights. Memory of which something else was asked is another mapping, as it is in Linux.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Marks(u16);
+
+impl Marks {
+    pub const NONE: Marks = Marks(0);
+    /// MADV_WIPEONFORK: children find zeroes.
+    pub const WIPED: Marks = Marks(1);
+    /// MADV_RANDOM.
+    pub const RANDOM: Marks = Marks(1 << 1);
+    /// MADV_SEQUENTIAL.
+    pub const SEQUENTIAL: Marks = Marks(1 << 2);
+    /// MADV_DONTFORK.
+    pub const NOT_FORKED: Marks = Marks(1 << 3);
+    /// MADV_DONTDUMP.
+    pub const NOT_DUMPED: Marks = Marks(1 << 4);
+    /// MADV_HUGEPAGE.
+    pub const HUGE: Marks = Marks(1 << 5);
+    /// MADV_NOHUGEPAGE.
+    pub const NOT_HUGE: Marks = Marks(1 << 6);
+    /// Locked, mlock(2).
+    pub const LOCKED: Marks = Marks(1 << 7);
+    /// Locked page by page as it is touched (MLOCK_ONFAULT).
+    pub const LOCKED_WHEN_TOUCHED: Marks = Marks(1 << 8);
+
+    pub const fn with(self, more: Marks) -> Marks {
+        Marks(self.0 | more.0)
+    }
+
+    pub const fn without(self, less: Marks) -> Marks {
+        Marks(self.0 & !less.0)
+    }
+
+    pub const fn has(self, mark: Marks) -> bool {
+        self.0 & mark.0 != 0
+    }
+}
+
+/// What mlock(2) asks for, in either way.
+pub(crate) const LOCKS: Marks = Marks::LOCKED.with(Marks::LOCKED_WHEN_TOUCHED);
+
 /// One mapping, `[start, end)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vma {
@@ -31,8 +72,7 @@ pub struct Vma {
     pub shared: bool,
     /// By mseal(2): neither its place nor its rights change any more.
     pub(crate) sealed: bool,
-    /// By MADV_WIPEONFORK: children find zeroes.
-    pub(crate) wiped: bool,
+    pub(crate) marks: Marks,
     /// By MAP_GROWSDOWN: it grows where it is touched below its start.
     pub(crate) grows: bool,
     pub(crate) object: u32,
@@ -42,7 +82,7 @@ pub struct Vma {
 impl Vma {
     /// Memory of one process alone, as mappings begin: nothing was asked of it by mseal, madvise or MAP_GROWSDOWN.
     pub(crate) fn private(start: u64, end: u64, prot: u8, kind: VmaKind) -> Vma {
-        Vma { start, end, prot, shared: false, sealed: false, wiped: false, grows: false, object: 0, kind }
+        Vma { start, end, prot, shared: false, sealed: false, marks: Marks::NONE, grows: false, object: 0, kind }
     }
 
     /// The number in its host of the memory that it shares; 0 when it is private.
@@ -66,7 +106,7 @@ impl Vma {
             && self.prot == next.prot
             && self.shared == next.shared
             && self.sealed == next.sealed
-            && self.wiped == next.wiped
+            && self.marks == next.marks
             && self.grows == next.grows
             && self.object == next.object
             && same_kind
@@ -190,12 +230,22 @@ impl VmaList {
         }
     }
 
-    /// Says whether children find zeroes in `[start, end)`.
-    pub(crate) fn wipe_on_fork(&mut self, start: u64, end: u64, wiped: bool) {
+    /// A copy for a child, which inherits no locks.
+    pub(crate) fn unlocked(&self) -> VmaList {
+        let mut list = self.clone();
+        list.mark(0, u64::MAX, LOCKS, Marks::NONE);
+        list
+    }
+
+    /// Takes marks from what is mapped in `[start, end)`, then gives it others.
+    pub(crate) fn mark(&mut self, start: u64, end: u64, lost: Marks, given: Marks) {
         let parts: Vec<Vma> = self.parts(start, end).collect();
-        for part in parts.into_iter().filter(|part| part.wiped != wiped) {
-            self.remove(part.start, part.end);
-            self.insert(Vma { wiped, ..part });
+        for part in parts {
+            let marks = part.marks.without(lost).with(given);
+            if marks != part.marks {
+                self.remove(part.start, part.end);
+                self.insert(Vma { marks, ..part });
+            }
         }
     }
 
@@ -270,6 +320,19 @@ mod tests {
         assert!(!list.protect(25, 35, 1));
         list.remove(0, 100);
         assert!(shape(&list).is_empty());
+    }
+
+    #[test]
+    fn marks_split_mappings_and_join_them_again() {
+        let mut list = VmaList::default();
+        list.insert(anonymous(10, 30, 3));
+        list.mark(15, 20, Marks::NONE, Marks::LOCKED);
+        list.mark(18, 25, Marks::SEQUENTIAL, Marks::RANDOM);
+        let starts = |list: &VmaList| list.iter().map(|vma| vma.start).collect::<Vec<_>>();
+        assert_eq!(starts(&list), [10, 15, 18, 20, 25]);
+        list.mark(0, 40, Marks::LOCKED, Marks::NONE);
+        list.mark(18, 25, Marks::RANDOM, Marks::NONE);
+        assert_eq!(starts(&list), [10]);
     }
 
     #[test]

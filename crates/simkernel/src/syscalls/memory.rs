@@ -3,7 +3,7 @@
 use crate::ctx::Ctx;
 use crate::files::FileKind;
 use crate::outcome::SysResult;
-use guest::{Backing, MapError, MapRequest, MoveRequest, PAGE, VmaKind};
+use guest::{Backing, MapError, MapRequest, Marks, MoveRequest, PAGE, VmaKind};
 use linux_abi::Errno;
 use linux_abi::capability::CAP_IPC_LOCK;
 use linux_abi::fs::{F_SEAL_FUTURE_WRITE, F_SEAL_WRITE, O_PATH};
@@ -88,7 +88,7 @@ pub(super) fn mmap(ctx: &mut Ctx<'_>, [address, bytes, prot, flags, fd, offset]:
     };
     let end = start + bytes.next_multiple_of(PAGE);
     if locks {
-        ctx.process.locked.add(start, end);
+        set_locked(ctx, start, end, Marks::LOCKED);
     } else {
         ctx.process.locked.remove(start, end);
     }
@@ -258,11 +258,15 @@ pub(super) fn mremap(ctx: &mut Ctx<'_>, [old, old_bytes, new_bytes, flags, to, _
     let more = new_bytes.saturating_sub(old_bytes);
     check_room(ctx, more, false)?;
     ctx.demand_growth(more, false)?;
-    let locked = ctx.process.locked.within(old, old.saturating_add(old_bytes)) > 0;
+    let (old_bytes, new_bytes) = (old_bytes.next_multiple_of(PAGE), new_bytes.next_multiple_of(PAGE));
+    let old_end = old.saturating_add(old_bytes);
+    let locked: Vec<(u64, u64)> = ctx.process.locked.parts(old, old_end).collect();
     let start = ctx.process.memory.mremap(&mut ctx.kernel.region, &request).map_err(errno)?;
-    ctx.process.locked.remove(old, old.saturating_add(old_bytes.next_multiple_of(PAGE)));
-    if locked {
-        ctx.process.locked.add(start, start + new_bytes.next_multiple_of(PAGE));
+    ctx.process.locked.remove(old, old_end);
+    for (from, to) in locked {
+        // One that gets longer or shorter is locked as a whole.
+        let to = if old_bytes == new_bytes { start + (to - old) } else { start + new_bytes };
+        ctx.process.locked.add(start + (from - old), to);
     }
     Ok(start)
 }
@@ -323,19 +327,43 @@ fn advise_part(ctx: &mut Ctx<'_>, vma: &guest::Vma, start: u64, end: u64, advice
     match advice {
         MADV_DONTNEED | MADV_FREE | MADV_REMOVE | MADV_COLD | MADV_PAGEOUT if is_locked(ctx) => Err(Errno::EINVAL),
         MADV_DONTNEED => ctx.process.memory.discard(start, bytes).map_err(errno),
-        // What has no pages of a file cannot lose them.
+        // What has no pages of a file cannot lose them, and copies of pages are not the file's.
         MADV_REMOVE if !vma.shared && !is_file => Err(Errno::EINVAL),
         MADV_REMOVE => ctx.process.memory.punch(start, bytes).map_err(errno),
         MADV_FREE if vma.shared || is_file => Err(Errno::EINVAL),
         MADV_POPULATE_READ if lacks(guest::PROT_READ) => Err(Errno::EINVAL),
         MADV_POPULATE_WRITE if lacks(guest::PROT_WRITE) => Err(Errno::EINVAL),
+        MADV_POPULATE_READ | MADV_POPULATE_WRITE if !ctx.process.memory.ends_in_its_file(start, end) => {
+            Err(Errno::EFAULT)
+        }
         MADV_WIPEONFORK if vma.shared || is_file => Err(Errno::EINVAL),
-        MADV_WIPEONFORK | MADV_KEEPONFORK => {
-            ctx.process.memory.wipe_on_fork(start, bytes, advice == MADV_WIPEONFORK);
+        _ => {
+            if let Some((lost, given)) = marks_of(advice) {
+                ctx.process.memory.mark(start, bytes, lost, given);
+            }
             Ok(())
         }
-        _ => Ok(()),
     }
+}
+
+/// What advice is kept of a mapping: what it loses, and what it is given then.
+fn marks_of(advice: i32) -> Option<(Marks, Marks)> {
+    const ORDER: Marks = Marks::RANDOM.with(Marks::SEQUENTIAL);
+    const SIZE: Marks = Marks::HUGE.with(Marks::NOT_HUGE);
+    Some(match advice {
+        MADV_NORMAL => (ORDER, Marks::NONE),
+        MADV_RANDOM => (ORDER, Marks::RANDOM),
+        MADV_SEQUENTIAL => (ORDER, Marks::SEQUENTIAL),
+        MADV_DONTFORK => (Marks::NONE, Marks::NOT_FORKED),
+        MADV_DOFORK => (Marks::NOT_FORKED, Marks::NONE),
+        MADV_DONTDUMP => (Marks::NONE, Marks::NOT_DUMPED),
+        MADV_DODUMP => (Marks::NOT_DUMPED, Marks::NONE),
+        MADV_HUGEPAGE => (SIZE, Marks::HUGE),
+        MADV_NOHUGEPAGE => (SIZE, Marks::NOT_HUGE),
+        MADV_WIPEONFORK => (Marks::NONE, Marks::WIPED),
+        MADV_KEEPONFORK => (Marks::WIPED, Marks::NONE),
+        _ => return None,
+    })
 }
 
 /// msync(2): shared mappings are of real files, whose pages the real kernel keeps coherent.
@@ -353,13 +381,6 @@ pub(super) fn msync(ctx: &mut Ctx<'_>, [address, bytes, flags, ..]: [u64; 6]) ->
     if flags & INVALIDATE != 0 && is_locked { Err(Errno::EBUSY.into()) } else { Ok(0) }
 }
 
-/// The pages of a range that must be mapped. EINVAL, ENOMEM.
-fn page_range(ctx: &Ctx<'_>, address: u64, bytes: u64) -> Result<(u64, u64), Errno> {
-    let start = address & !(PAGE - 1);
-    let end = address.checked_add(bytes).and_then(|end| end.checked_next_multiple_of(PAGE)).ok_or(Errno::EINVAL)?;
-    if start == end || ctx.process.memory.is_mapped(start, end - start) { Ok((start, end)) } else { Err(Errno::ENOMEM) }
-}
-
 /// RLIMIT_MEMLOCK, for those that CAP_IPC_LOCK does not free of it. EPERM where nothing may be locked, else `error`.
 fn demand_lock_room(ctx: &Ctx<'_>, more: u64, error: Errno) -> Result<(), Errno> {
     let limit = ctx.process.limits.soft(RLIMIT_MEMLOCK);
@@ -374,16 +395,29 @@ fn demand_lock_room(ctx: &Ctx<'_>, more: u64, error: Errno) -> Result<(), Errno>
 /// mlock(2): nothing is ever swapped, but what is locked counts. Locking fetches pages: ENOMEM where none can be had for want of rights,
 /// with the range locked all the same.
 pub(super) fn mlock(ctx: &mut Ctx<'_>, [address, bytes, ..]: [u64; 6]) -> SysResult {
-    let (start, end) = lock(ctx, address, bytes)?;
-    let barred = |vma: &guest::Vma| start < end && vma.start < end && start < vma.end && vma.prot == 0;
-    if ctx.process.memory.mappings().any(barred) { Err(Errno::ENOMEM.into()) } else { Ok(0) }
+    let (start, end) = lock(ctx, address, bytes, Marks::LOCKED)?;
+    let memory = &ctx.process.memory;
+    let in_range = |vma: &&guest::Vma| start < end && vma.start < end && start < vma.end;
+    let barred = |vma: &guest::Vma| vma.prot == 0 || !memory.ends_in_its_file(vma.start.max(start), vma.end.min(end));
+    if memory.mappings().filter(in_range).any(barred) { Err(Errno::ENOMEM.into()) } else { Ok(0) }
 }
 
-fn lock(ctx: &mut Ctx<'_>, address: u64, bytes: u64) -> Result<(u64, u64), Errno> {
-    let start = address & !(PAGE - 1);
+/// Locks a range, and marks it so.
+fn set_locked(ctx: &mut Ctx<'_>, start: u64, end: u64, how: Marks) {
+    ctx.process.locked.add(start, end);
+    ctx.process.memory.mark(start, end - start, LOCKS, how);
+}
+
+const LOCKS: Marks = Marks::LOCKED.with(Marks::LOCKED_WHEN_TOUCHED);
+
+/// The pages around a range. EINVAL.
+fn whole_pages(address: u64, bytes: u64) -> Result<(u64, u64), Errno> {
     let end = address.checked_add(bytes).and_then(|end| end.checked_next_multiple_of(PAGE)).ok_or(Errno::EINVAL)?;
-    demand_lock_room(ctx, (end - start) - ctx.process.locked.within(start, end), Errno::ENOMEM)?;
-    // What lies before the first gap is locked all the same (`apply_vma_lock_flags`).
+    Ok((address & !(PAGE - 1), end))
+}
+
+/// Where nothing is mapped first in a range, or its end. What lies before is locked and unlocked all the same (`apply_vma_lock_flags`).
+fn first_gap(ctx: &Ctx<'_>, start: u64, end: u64) -> u64 {
     let mut at = start;
     for vma in ctx.process.memory.mappings().filter(|vma| vma.end > start) {
         if vma.start > at || at >= end {
@@ -391,7 +425,14 @@ fn lock(ctx: &mut Ctx<'_>, address: u64, bytes: u64) -> Result<(u64, u64), Errno
         }
         at = vma.end.min(end);
     }
-    ctx.process.locked.add(start, at);
+    at
+}
+
+fn lock(ctx: &mut Ctx<'_>, address: u64, bytes: u64, how: Marks) -> Result<(u64, u64), Errno> {
+    let (start, end) = whole_pages(address, bytes)?;
+    demand_lock_room(ctx, (end - start) - ctx.process.locked.within(start, end), Errno::ENOMEM)?;
+    let at = first_gap(ctx, start, end);
+    set_locked(ctx, start, at, how);
     if at < end { Err(Errno::ENOMEM) } else { Ok((start, end)) }
 }
 
@@ -403,15 +444,17 @@ pub(super) fn mlock2(ctx: &mut Ctx<'_>, [address, bytes, flags, ..]: [u64; 6]) -
     }
     match flags {
         0 => mlock(ctx, [address, bytes, 0, 0, 0, 0]),
-        _ => Ok(lock(ctx, address, bytes).map(|_| 0)?),
+        _ => Ok(lock(ctx, address, bytes, LOCKS).map(|_| 0)?),
     }
 }
 
 /// munlock(2).
 pub(super) fn munlock(ctx: &mut Ctx<'_>, [address, bytes, ..]: [u64; 6]) -> SysResult {
-    let (start, end) = page_range(ctx, address, bytes)?;
-    ctx.process.locked.remove(start, end);
-    Ok(0)
+    let (start, end) = whole_pages(address, bytes)?;
+    let at = first_gap(ctx, start, end);
+    ctx.process.locked.remove(start, at);
+    ctx.process.memory.mark(start, at - start, LOCKS, Marks::NONE);
+    if at < end { Err(Errno::ENOMEM.into()) } else { Ok(0) }
 }
 
 /// mlockall(2).
@@ -425,7 +468,8 @@ pub(super) fn mlockall(ctx: &mut Ctx<'_>, [flags, ..]: [u64; 6]) -> SysResult {
     let new = if flags & MCL_CURRENT != 0 { bytes - ctx.process.locked.bytes().min(bytes) } else { 0 };
     demand_lock_room(ctx, new, Errno::ENOMEM)?;
     if flags & MCL_CURRENT != 0 {
-        ranges.into_iter().for_each(|(start, end)| ctx.process.locked.add(start, end));
+        let how = if flags & MCL_ONFAULT != 0 { LOCKS } else { Marks::LOCKED };
+        ranges.into_iter().for_each(|(start, end)| set_locked(ctx, start, end, how));
     }
     ctx.process.locked.future = flags & MCL_FUTURE != 0;
     Ok(0)
@@ -434,5 +478,6 @@ pub(super) fn mlockall(ctx: &mut Ctx<'_>, [flags, ..]: [u64; 6]) -> SysResult {
 /// munlockall(2).
 pub(super) fn munlockall(ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
     ctx.process.locked.clear();
+    ctx.process.memory.mark(0, u64::MAX, LOCKS, Marks::NONE);
     Ok(0)
 }

@@ -140,11 +140,7 @@ pub(super) fn stat_open(ctx: &mut Ctx<'_>, id: FileId) -> Result<Stat, Errno> {
         }
         // A file of a kind that is not told.
         FileKind::Process(_) => return Ok(synthetic_stat(start, number, 0o700, 0)),
-        FileKind::Inotify(_)
-        | FileKind::Event(_)
-        | FileKind::Timer(_)
-        | FileKind::Signals(_)
-        | FileKind::Epoll(_) => {
+        FileKind::Inotify(_) | FileKind::Event(_) | FileKind::Timer(_) | FileKind::Signals(_) | FileKind::Epoll(_) => {
             return Ok(synthetic_stat(start, number, 0o600, 0));
         }
     };

@@ -198,7 +198,11 @@ fn demand_scheduling(ctx: &Ctx<'_>, tid: u64) -> Result<(), Errno> {
     let Some(thread) = ctx.kernel.threads.get(tid as u32) else { return Ok(()) };
     let (own, user) = (ctx.credentials().user.effective, thread.credentials.user);
     let same = own == user.effective || own == user.real;
-    if same && ctx.credentials().covers(&thread.credentials) || ctx.credentials().can(CAP_SYS_NICE) { Ok(()) } else { Err(Errno::EPERM) }
+    if same && ctx.credentials().covers(&thread.credentials) || ctx.credentials().can(CAP_SYS_NICE) {
+        Ok(())
+    } else {
+        Err(Errno::EPERM)
+    }
 }
 
 /// ESRCH for the number of no thread of the host. Process 1 is known, though nothing of it can be changed; and processes that have ended, until
@@ -299,12 +303,7 @@ struct Ranked<'a> {
 
 /// The threads that the two calls name: one, those of a group's processes, or all of a user. A process that has ended counts by its number
 /// until somebody has waited for it.
-fn each_of_priority(
-    ctx: &mut Ctx<'_>,
-    which: u64,
-    who: u64,
-    mut visit: impl FnMut(Ranked<'_>),
-) -> Result<(), Errno> {
+fn each_of_priority(ctx: &mut Ctx<'_>, which: u64, who: u64, mut visit: impl FnMut(Ranked<'_>)) -> Result<(), Errno> {
     const PROCESS: i32 = PRIO_PROCESS;
     const GROUP: i32 = 1;
     const USER: i32 = 2;
