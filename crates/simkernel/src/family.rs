@@ -202,7 +202,8 @@ impl Kernel {
     /// Lets the threads of a process that wait for children look again.
     fn wake_parent(&mut self, parent: Pid) {
         let key = FutexKey::Other { queue: Queue::Children, number: parent.0.into() };
-        for waiter in self.futexes.take(key, usize::MAX, u32::MAX) {
+        // Who has come last is woken first (`add_wait_queue`).
+        for waiter in self.futexes.take(key, usize::MAX, u32::MAX).into_iter().rev() {
             self.wake(waiter.tid, Wake::Ready);
         }
     }

@@ -69,6 +69,13 @@ impl FdTable {
         self.allocate(RESERVED, 0, false, limit)
     }
 
+    /// EMFILE where no number below `limit` is free.
+    pub fn demand_room(&self, limit: u64) -> Result<(), Errno> {
+        let free = self.slots.iter().skip(self.lowest_free).position(|slot| slot.file == FREE);
+        let lowest = free.map_or(self.slots.len().max(self.lowest_free), |steps| self.lowest_free + steps);
+        if (lowest as u64) < limit { Ok(()) } else { Err(Errno::EMFILE) }
+    }
+
     pub fn is_reserved(&self, fd: u32) -> bool {
         self.slots.get(fd as usize).is_some_and(|slot| slot.file == RESERVED)
     }

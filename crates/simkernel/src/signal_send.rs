@@ -47,9 +47,10 @@ impl Kernel {
         let main = process.pid.main_thread();
         let is_handled = self.handlers_of(process).handled().contains(signal);
         let can_take = |thread: &Thread| thread.state != ThreadState::Dead && !thread.signals.blocked.contains(signal);
-        // A timer's is for who runs (`posixtimer_get_target`).
+        // A timer's is for who runs (`posixtimer_get_target`); programs can send what looks like one.
+        let of_timer = info.si_code == SI_TIMER && process.posix_timers.by_id.contains_key(&info.si_timer());
         let left = is_handled
-            && info.si_code != SI_TIMER
+            && !of_timer
             && caller.as_ref().is_some_and(|thread| thread.tid != main)
             && self.threads.get(main.0).is_some_and(can_take);
         process.signal_taker = left.then_some(main);

@@ -4,8 +4,10 @@
 use crate::ids::FileId;
 use crate::kernel::Kernel;
 use crate::user_io::{ByteSink, ByteSource};
+use crate::vfs::permission::Permissions;
 use crate::wait::Events;
 use linux_abi::Errno;
+use linux_abi::fs::S_IFIFO;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
@@ -48,8 +50,7 @@ pub struct Pipe {
     spare: SmallVec<[Box<[u8; PAGE]>; SPARE_PAGES]>,
     max_pages: usize,
     bytes: usize,
-    /// User and group of who made it, where it has no file system's name.
-    pub owner: (u32, u32),
+    pub permissions: Permissions,
     /// Open files that can read, and those that can write. A FIFO may have several, an anonymous pipe one of each.
     readers: SmallVec<[FileId; 1]>,
     writers: SmallVec<[FileId; 1]>,
@@ -65,7 +66,7 @@ impl Default for Pipe {
             spare: SmallVec::new(),
             max_pages: DEFAULT_PAGES,
             bytes: 0,
-            owner: (0, 0),
+            permissions: Permissions { mode: S_IFIFO | 0o600, user: 0, group: 0 },
             readers: SmallVec::new(),
             writers: SmallVec::new(),
             opened_readers: 0,

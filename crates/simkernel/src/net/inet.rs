@@ -3,11 +3,13 @@
 use super::address::{self, RawAddress};
 use super::datagram::Corked;
 use super::options::Kept;
-use super::{Blocking, errno};
+use super::{Blocking, SOCKET_MODE, errno};
+use crate::credentials::Credentials;
 use crate::ctx::Ctx;
 use crate::files::FileKind;
 use crate::ids::FileId;
 use crate::outcome::{Outcome, SysResult};
+use crate::vfs::permission::Permissions;
 use crate::wait::{Events, Wake};
 use base::{SimDuration, SimTime};
 use linux_abi::Errno;
@@ -88,9 +90,7 @@ pub struct InetSocket {
     /// TCP; datagrams otherwise.
     pub is_stream: bool,
     pub phase: Phase,
-    /// The user who made it, and the group.
-    pub owner: u32,
-    pub group: u32,
+    pub permissions: Permissions,
     /// SO_RCVTIMEO; None waits without end.
     pub recv_timeout: Option<SimDuration>,
     /// SO_SNDTIMEO; None waits without end.
@@ -103,15 +103,14 @@ pub struct InetSocket {
 }
 
 impl InetSocket {
-    fn new(id: SocketId, family: Family, kind: Kind, [owner, group]: [u32; 2]) -> Self {
+    fn new(id: SocketId, family: Family, kind: Kind, who: &Credentials) -> Self {
         InetSocket {
             id,
             family,
             kind,
             is_stream: kind == Kind::Tcp,
             phase: Phase::Unconnected,
-            owner,
-            group,
+            permissions: Permissions::nameless(SOCKET_MODE, who),
             recv_timeout: None,
             send_timeout: None,
             kept: Kept::default(),
@@ -180,9 +179,8 @@ pub fn socket(ctx: &mut Ctx<'_>, family: Family, kind: i32, protocol: i32, nonbl
         Kind::Raw(protocol) => stack.raw_socket(family, protocol),
     };
     let status = if nonblocking { O_NONBLOCK } else { 0 };
-    let who = ctx.credentials();
-    let owner = [who.user.fs, who.group.fs];
-    Ok(ctx.kernel.open_inet(InetSocket::new(id, family, kind, owner), status))
+    let socket = InetSocket::new(id, family, kind, ctx.credentials());
+    Ok(ctx.kernel.open_inet(socket, status))
 }
 
 /// bind(2).
@@ -317,8 +315,8 @@ pub fn accept(ctx: &mut Ctx<'_>, file: FileId, flags: i32) -> Result<(u64, RawAd
             return super::wait(ctx, file, Events::READABLE, blocking, 0).map(|_| (0, RawAddress::new()));
         }
     };
-    let (owner, group) = (ctx.credentials().user.fs, ctx.credentials().group.fs);
-    let socket = InetSocket { id: child, phase: Phase::Connected, owner, group, ..listener };
+    let permissions = Permissions::nameless(SOCKET_MODE, ctx.credentials());
+    let socket = InetSocket { id: child, phase: Phase::Connected, permissions, ..listener };
     let status = if flags & SOCK_NONBLOCK != 0 { O_NONBLOCK } else { 0 };
     let opened = ctx.kernel.open_inet(socket, status);
     ctx.fds_mut().replace(fd, opened, flags & SOCK_CLOEXEC != 0);

@@ -49,7 +49,7 @@ pub fn internet(net: &Network, files: &FileTable, now: SimTime) -> Vec<Entry> {
     let entry = |listed: Listed| {
         let file = net.file(listed.id);
         let user = match file.and_then(|file| files.get(file)).map(|file| &file.kind) {
-            Some(FileKind::Inet(socket)) => socket.owner,
+            Some(FileKind::Inet(socket)) => socket.permissions.user,
             _ => 0,
         };
         Entry { inode: file.map_or(0, inode), user, listed }

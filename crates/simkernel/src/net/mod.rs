@@ -33,11 +33,14 @@ use base::{SimDuration, SimTime};
 use bytes::{Bytes, BytesMut};
 use inet::InetSocket;
 use linux_abi::Errno;
-use linux_abi::fs::O_RDWR;
+use linux_abi::fs::{O_RDWR, S_IFSOCK};
 use message::{Incoming, Message, Outgoing};
 use std::collections::BTreeSet;
 use std::fmt;
 use tcpip::{Packet, Readiness, SendFlags, SocketError, SocketId, Stack, StackCounters};
+
+/// Of a new socket, as fstat(2) shows it.
+pub(crate) const SOCKET_MODE: u32 = S_IFSOCK | 0o777;
 
 /// The most that one chunk of a stream's send queue holds: larger ones would be memory mappings of their own.
 const CHUNK: usize = 64 << 10;

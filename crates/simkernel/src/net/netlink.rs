@@ -5,13 +5,14 @@ use super::address::RawAddress;
 use super::interfaces::{ETHERNET_INDEX, LOOPBACK_INDEX};
 use super::message::{Incoming, Message, Outgoing};
 use super::options::{Kept, write_answer};
-use super::{Blocking, address, rtnetlink, sock_diag, wait};
+use super::{Blocking, SOCKET_MODE, address, rtnetlink, sock_diag, wait};
 use crate::ctx::Ctx;
 use crate::files::{FileKind, OpenFile};
 use crate::ids::FileId;
 use crate::kernel::Kernel;
 use crate::outcome::{Outcome, SysResult};
 use crate::user_io::{ByteSink, ByteSource};
+use crate::vfs::permission::Permissions;
 use crate::wait::Events;
 use linux_abi::Errno;
 use linux_abi::fs::{O_NONBLOCK, O_RDWR};
@@ -39,6 +40,7 @@ pub struct NetlinkSocket {
     /// Its address; 0 before bind.
     pub port: u32,
     queue: VecDeque<Vec<u8>>,
+    pub permissions: Permissions,
     /// Flags of the socket level and of SOL_NETLINK, without effect.
     kept: Kept,
 }
@@ -129,7 +131,8 @@ pub fn socket(ctx: &mut Ctx<'_>, kind: i32, protocol: i32, nonblocking: bool) ->
         return Err(Errno::EPROTONOSUPPORT);
     }
     let status = O_RDWR | if nonblocking { O_NONBLOCK } else { 0 };
-    let socket = NetlinkSocket { kind, protocol, port: 0, queue: VecDeque::new(), kept: Kept::default() };
+    let permissions = Permissions::nameless(SOCKET_MODE, ctx.credentials());
+    let socket = NetlinkSocket { kind, protocol, port: 0, queue: VecDeque::new(), permissions, kept: Kept::default() };
     Ok(ctx.kernel.files.insert(OpenFile::new(FileKind::Netlink(Box::new(socket)), status)))
 }
 

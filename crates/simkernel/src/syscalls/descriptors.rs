@@ -10,6 +10,7 @@ use crate::namespaces;
 use crate::net;
 use crate::outcome::{Outcome, SysResult};
 use crate::tty;
+use crate::vfs::permission::Permissions;
 use crate::vfs::synthetic::Device;
 use crate::wait::Wake;
 use linux_abi::capability::CAP_SYS_RESOURCE;
@@ -333,8 +334,7 @@ pub fn pipe2(ctx: &mut Ctx<'_>, [out, flags, ..]: [u64; 6]) -> SysResult {
         return Err(Errno::EINVAL.into());
     }
     let pipe = ctx.kernel.new_pipe();
-    let who = ctx.credentials();
-    ctx.kernel.pipes[pipe.0 as usize].owner = (who.user.fs, who.group.fs);
+    ctx.kernel.pipes[pipe.0 as usize].permissions = Permissions::nameless(S_IFIFO | 0o600, ctx.credentials());
     let mut ends = [FileId(0); 2];
     for (i, file) in ends.iter_mut().enumerate() {
         let end = PipeEnd { pipe, reads: i == 0, writes: i == 1 };

@@ -18,6 +18,7 @@ use crate::vfs::{RealNode, as_path, errno};
 use crate::wait::{Events, Wake};
 use linux_abi::Errno;
 use linux_abi::fs::*;
+use linux_abi::sysinfo::RLIMIT_NOFILE;
 use rustix::fs::{MemfdFlags, Mode, OFlags};
 use std::os::fd::OwnedFd;
 
@@ -94,6 +95,9 @@ fn open_at(ctx: &mut Ctx<'_>, dirfd: u64, path: Vec<u8>, flags: u32, mode: u32, 
     if ctx.thread.call.progress != 0 {
         return finish_fifo(ctx, flags);
     }
+    // Whether there is a descriptor left is asked before the path is walked (`do_sys_openat2`).
+    let limit = ctx.process.limits.soft(RLIMIT_NOFILE);
+    ctx.fds().demand_room(limit)?;
     if flags & O_PATH == 0 && flags & O_TMPFILE == O_TMPFILE {
         return open_unnamed(ctx, dirfd, &path, flags, mode);
     }

@@ -123,7 +123,10 @@ pub(super) fn pidfd_getfd(ctx: &mut Ctx<'_>, [pidfd, fd, flags, ..]: [u64; 6]) -
     }
     let pid = pid_behind(ctx, pidfd)?;
     let file = if pid == ctx.process.pid {
-        ctx.file(fd)?
+        // The main thread's, whoever asks.
+        let main = ctx.kernel.threads.get(pid.0).and_then(|main| main.own_fds);
+        let key = if ctx.thread.tid.0 == pid.0 { ctx.fds_key() } else { main.unwrap_or(ctx.process.fds) };
+        ctx.kernel.shared.fds[key].get(fd)?
     } else {
         let process = ctx.kernel.processes.get(pid.0).filter(|process| process.zombie.is_none()).ok_or(Errno::ESRCH)?;
         if !ctx.credentials().may_attach_to(&process.credentials, process.dumpable) {

@@ -2,6 +2,7 @@
 
 use crate::ctx::Ctx;
 use crate::files::FileKind;
+use crate::ids::FileId;
 use crate::outcome::{Outcome, SysResult};
 use crate::tty::TtyId;
 use crate::vfs::mounts::is_below;
@@ -495,6 +496,8 @@ enum Subject {
     Path(Vec<u8>, RealNode),
     Open(Vec<u8>, RealNode),
     Terminal(TtyId, Permissions),
+    /// A pipe, a socket, a queue.
+    Nameless(FileId, Permissions),
     /// Something whose attributes nobody keeps.
     Other(Permissions),
 }
@@ -503,7 +506,9 @@ impl Subject {
     fn permissions(&self, ctx: &mut Ctx<'_>) -> Permissions {
         match self {
             Subject::Path(_, node) | Subject::Open(_, node) => Permissions::from(&ctx.kernel.vfs.stat(node)),
-            Subject::Terminal(_, permissions) | Subject::Other(permissions) => *permissions,
+            Subject::Terminal(_, permissions) | Subject::Nameless(_, permissions) | Subject::Other(permissions) => {
+                *permissions
+            }
         }
     }
 
@@ -515,7 +520,7 @@ impl Subject {
                 Ok(Some((path, node)))
             }
             Subject::Open(path, node) => Ok(Some((path, node))),
-            Subject::Terminal(..) | Subject::Other(_) => Ok(None),
+            Subject::Terminal(..) | Subject::Nameless(..) | Subject::Other(_) => Ok(None),
         }
     }
 }
@@ -565,9 +570,18 @@ fn open_subject(ctx: &mut Ctx<'_>, fd: u64) -> Result<Subject, Outcome> {
             let (mode, (user, group)) = pair.map_or((0, (0, 0)), |pair| (pair.mode, pair.owner));
             return Ok(Subject::Terminal(tty, Permissions { mode: S_IFCHR | mode, user, group }));
         }
+        FileKind::Event(_)
+        | FileKind::Timer(_)
+        | FileKind::Signals(_)
+        | FileKind::Epoll(_)
+        | FileKind::Inotify(_)
+        | FileKind::Process(_) => return Err(Errno::EOPNOTSUPP.into()),
+        FileKind::Namespace(_) => return Err(Errno::EPERM.into()),
         _ => {
-            let who = ctx.credentials();
-            return Ok(Subject::Other(Permissions { mode: S_IFREG, user: who.user.fs, group: who.group.fs }));
+            if let Some(permissions) = ctx.kernel.nameless(id) {
+                return Ok(Subject::Nameless(id, permissions));
+            }
+            return Ok(Subject::Other(Permissions::nameless(S_IFREG, ctx.credentials())));
         }
     };
     let node = ctx.lookup(&path)?;
@@ -618,6 +632,10 @@ fn set_mode(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, mode: u64, flags: 
             tell(ctx, &path, &node.stat, IN_ATTRIB);
         }
         Subject::Terminal(tty, _) => ctx.kernel.terminals.set_mode(tty, mode),
+        Subject::Nameless(id, permissions) => {
+            let mode = permissions.mode & S_IFMT | mode & 0o7777;
+            ctx.kernel.change_nameless(id, Permissions { mode, ..permissions });
+        }
         Subject::Other(_) => {}
     }
     Ok(0)
@@ -652,6 +670,11 @@ fn set_owner(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, uid: u64, gid: u6
     subject.permissions(ctx).demand_owner(ctx.credentials(), user, group)?;
     if let Subject::Terminal(tty, _) = subject {
         ctx.kernel.terminals.set_owner(tty, uid as u32, gid as u32);
+        return Ok(0);
+    }
+    if let Subject::Nameless(id, before) = subject {
+        let (user, group) = (user.unwrap_or(before.user), group.unwrap_or(before.group));
+        ctx.kernel.change_nameless(id, Permissions { mode: before.without_privileges(), user, group });
         return Ok(0);
     }
     if let Some((path, node)) = subject.for_change(ctx)? {

@@ -120,7 +120,16 @@ fn drain(
                 raise_broken_pipe(ctx, output);
                 break Err(Errno::EPIPE.into());
             }
-            break if wait { wait_unless(ctx, input, Events::READABLE, nonblocking) } else { Ok(0) };
+            if wait {
+                break wait_unless(ctx, input, Events::READABLE, nonblocking);
+            }
+            // Another pipe is waited for also where nothing is left to give it (`opipe_prep`).
+            let is_full = |to: PipeEnd| ctx.kernel.pipes[to.pipe.0 as usize].room() == 0;
+            break if done == 0 && pipe_end(ctx, output).is_some_and(is_full) {
+                wait_unless(ctx, output, Events::WRITABLE, nonblocking)
+            } else {
+                Ok(0)
+            };
         }
         let result = match ctx.kernel.files[output].kind {
             FileKind::Snapshot(_) => write_bytes(ctx, output, &bytes),
@@ -235,7 +244,7 @@ pub fn tee(ctx: &mut Ctx<'_>, [input, output, len, flags, ..]: [u64; 6]) -> SysR
         ctx.raise(Signal::SIGPIPE);
         return Err(Errno::EPIPE.into());
     }
-    if source.is_empty() {
+    if target.room() > 0 && source.is_empty() {
         return Ok(0);
     }
     match ctx.kernel.pipe_hand_over(from, to, len.min(MAX_RW_COUNT) as usize, false) {

@@ -4,12 +4,14 @@ use super::paths::start_of;
 use crate::ctx::Ctx;
 use crate::files::FileKind;
 use crate::ids::FileId;
+use crate::ipc::queues::Queue;
 use crate::kernel::Kernel;
 use crate::namespaces::Namespace;
 use crate::net::listing::{ANONYMOUS_NUMBERS, inode};
 use crate::outcome::{Outcome, SysResult};
 use crate::vfs::identity::synthetic_stat;
 use crate::vfs::list::Entry;
+use crate::vfs::permission::Permissions;
 use crate::vfs::synthetic;
 use crate::vfs::walk::Node;
 use linux_abi::Errno;
@@ -119,25 +121,21 @@ pub(super) fn stat_open(ctx: &mut Ctx<'_>, id: FileId) -> Result<Stat, Errno> {
             return Ok(ctx.with_vfs(|_, view| synthetic::stat(view, path.as_bytes(), &node)));
         }
         FileKind::Output(output) => ctx.kernel.shown_output(*output).into_os_string().into_vec(),
-        FileKind::Pipe(end) => {
-            let (st_uid, st_gid) = ctx.kernel.pipes[end.pipe.0 as usize].owner;
-            let stat = synthetic_stat(start, ANONYMOUS_NUMBERS * 2 + u64::from(end.pipe.0), S_IFIFO | 0o600, 0);
-            return Ok(Stat { st_uid, st_gid, ..stat });
-        }
-        FileKind::Inet(_) | FileKind::Netlink(_) | FileKind::Unix(_) => {
-            let (st_uid, st_gid) = match &ctx.kernel.files[id].kind {
-                FileKind::Inet(socket) => (socket.owner, socket.group),
-                FileKind::Unix(socket) => ctx.kernel.unix.owner(*socket),
-                _ => (0, 0),
+        FileKind::Pipe(_) | FileKind::Inet(_) | FileKind::Netlink(_) | FileKind::Unix(_) | FileKind::Queue(_) => {
+            let (number, st_nlink, size) = match &ctx.kernel.files[id].kind {
+                FileKind::Pipe(end) => (ANONYMOUS_NUMBERS * 2 + u64::from(end.pipe.0), 1, 0),
+                FileKind::Queue(open) => {
+                    let queue = ctx.kernel.ipc.queues.get(open.queue);
+                    (number, u64::from(queue.linked), queue.file_bytes)
+                }
+                _ => (number, 1, 0),
             };
-            return Ok(Stat { st_uid, st_gid, ..synthetic_stat(start, number, S_IFSOCK | 0o777, 0) });
+            let Some(Permissions { mode, user, group }) = ctx.kernel.nameless(id) else {
+                return Err(Errno::EBADF);
+            };
+            return Ok(Stat { st_uid: user, st_gid: group, st_nlink, ..synthetic_stat(start, number, mode, size) });
         }
         FileKind::Namespace(namespace) => return Ok(namespace_stat(ctx, *namespace)),
-        FileKind::Queue(open) => {
-            let queue = ctx.kernel.ipc.queues.get(open.queue);
-            let (mode, st_nlink) = (queue.mode, u64::from(queue.linked));
-            return Ok(Stat { st_nlink, ..synthetic_stat(start, number, S_IFREG | mode, queue.file_bytes) });
-        }
         // A file of a kind that is not told.
         FileKind::Process(_) => return Ok(synthetic_stat(start, number, 0o700, 0)),
         FileKind::Inotify(_) | FileKind::Event(_) | FileKind::Timer(_) | FileKind::Signals(_) | FileKind::Epoll(_) => {
@@ -149,6 +147,41 @@ pub(super) fn stat_open(ctx: &mut Ctx<'_>, id: FileId) -> Result<Stat, Errno> {
 }
 
 impl Kernel {
+    /// Mode and owner of an open file that has no name: a pipe, a socket, a queue. None for others.
+    pub(crate) fn nameless(&mut self, id: FileId) -> Option<Permissions> {
+        match &self.files[id].kind {
+            FileKind::Pipe(end) => Some(self.pipes[end.pipe.0 as usize].permissions),
+            FileKind::Inet(socket) => Some(socket.permissions),
+            FileKind::Netlink(socket) => Some(socket.permissions),
+            FileKind::Unix(socket) => self.unix.permissions(*socket).copied(),
+            FileKind::Queue(open) => {
+                let Queue { mode, owner, .. } = self.ipc.queues.get(open.queue);
+                Some(Permissions { mode: S_IFREG | mode, user: owner.uid, group: owner.gid })
+            }
+            _ => None,
+        }
+    }
+
+    /// chmod(2) and chown(2) of such a file.
+    pub(crate) fn change_nameless(&mut self, id: FileId, changed: Permissions) {
+        match &mut self.files[id].kind {
+            FileKind::Pipe(end) => self.pipes[end.pipe.0 as usize].permissions = changed,
+            FileKind::Inet(socket) => socket.permissions = changed,
+            FileKind::Netlink(socket) => socket.permissions = changed,
+            FileKind::Unix(socket) => {
+                if let Some(permissions) = self.unix.permissions(*socket) {
+                    *permissions = changed;
+                }
+            }
+            FileKind::Queue(open) => {
+                let queue = self.ipc.queues.get_mut(open.queue);
+                queue.mode = changed.mode & 0o7777;
+                (queue.owner.uid, queue.owner.gid) = (changed.user, changed.group);
+            }
+            _ => {}
+        }
+    }
+
     /// What `/proc/PID/fd/N` shows of an open file.
     pub(crate) fn describe_file(&self, id: FileId) -> Vec<u8> {
         match &self.files[id].kind {

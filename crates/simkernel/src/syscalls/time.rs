@@ -475,9 +475,10 @@ pub(super) fn timerfd_settime(ctx: &mut Ctx<'_>, [fd, flags, new, old, ..]: [u64
         CLOCK_REALTIME | CLOCK_REALTIME_ALARM | CLOCK_TAI => ctx.real_time(),
         _ => now.uptime_nanos(),
     };
-    let late = late.checked_sub(value).filter(|_| value != 0 && flags & ABSTIME != 0 && interval != 0);
+    let late = late.checked_sub(value).filter(|_| value != 0 && flags & ABSTIME != 0);
     let expires = match (value, flags & ABSTIME != 0) {
         (0, _) => None,
+        _ if late.is_some() && interval == 0 => None,
         _ if late.is_some() => late.map(|late| now + SimDuration::from_nanos(interval - late % interval)),
         (_, true) => Some(moment_of(ctx.kernel.config.start_date, clock, value).max(now)),
         (_, false) => Some(now + SimDuration::from_nanos(value)),
@@ -485,7 +486,7 @@ pub(super) fn timerfd_settime(ctx: &mut Ctx<'_>, [fd, flags, new, old, ..]: [u64
     ctx.kernel.set_timerfd(file, expires, interval)?;
     if let Some(late) = late {
         // It would have expired so often by now.
-        ctx.kernel.expire_timerfd(file, late / interval + 1);
+        ctx.kernel.expire_timerfd(file, late.checked_div(interval).unwrap_or(0) + 1);
     }
     if old != 0 {
         ctx.process.memory.write_value(old, &before)?;

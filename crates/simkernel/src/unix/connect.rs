@@ -4,9 +4,10 @@ use super::names::{self, shown};
 use super::{Kind, Phase, UnixId, UnixSocket};
 use crate::ctx::Ctx;
 use crate::ids::FileId;
-use crate::net::Blocking;
 use crate::net::address::{self, RawAddress};
+use crate::net::{Blocking, SOCKET_MODE};
 use crate::outcome::{Outcome, Restart, SysResult};
+use crate::vfs::permission::Permissions;
 use crate::wait::Events;
 use linux_abi::Errno;
 use linux_abi::fs::O_NONBLOCK;
@@ -36,16 +37,15 @@ fn credentials(ctx: &Ctx<'_>) -> Ucred {
     Ucred { pid: ctx.process.pid.0 as i32, uid: who.user.effective, gid: who.group.effective }
 }
 
-/// Whose a socket is, as fstat(2) tells.
-fn owner(ctx: &Ctx<'_>) -> (u32, u32) {
-    let who = ctx.credentials();
-    (who.user.fs, who.group.fs)
+/// Of a new socket, as fstat(2) shows them.
+fn permissions(ctx: &Ctx<'_>) -> Permissions {
+    Permissions::nameless(SOCKET_MODE, ctx.credentials())
 }
 
 /// socket(2).
 pub fn socket(ctx: &mut Ctx<'_>, kind: i32, protocol: i32, nonblocking: bool) -> Result<FileId, Errno> {
     let kind = kind_of(kind, protocol)?;
-    let socket = UnixSocket::new(kind, credentials(ctx), owner(ctx));
+    let socket = UnixSocket::new(kind, credentials(ctx), permissions(ctx));
     let id = ctx.kernel.unix.insert(socket);
     Ok(ctx.kernel.open_unix(id, status(nonblocking)))
 }
@@ -54,8 +54,8 @@ pub fn socket(ctx: &mut Ctx<'_>, kind: i32, protocol: i32, nonblocking: bool) ->
 pub fn pair(ctx: &mut Ctx<'_>, kind: i32, protocol: i32, nonblocking: bool) -> Result<[FileId; 2], Errno> {
     let kind = kind_of(kind, protocol)?;
     let own = credentials(ctx);
-    let owner = owner(ctx);
-    let ids = [(); 2].map(|()| ctx.kernel.unix.insert(UnixSocket::new(kind, own, owner)));
+    let permissions = permissions(ctx);
+    let ids = [(); 2].map(|()| ctx.kernel.unix.insert(UnixSocket::new(kind, own, permissions)));
     for (id, peer) in [(ids[0], ids[1]), (ids[1], ids[0])] {
         let socket = ctx.kernel.unix_socket_mut(id)?;
         socket.peer = Some(peer);
@@ -114,7 +114,7 @@ pub fn connect(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
     let own = credentials(ctx);
     let listener = ctx.kernel.unix_socket(target)?;
     let (server_name, server) = (listener.name.clone(), listener.credentials);
-    let mut accepted = UnixSocket::new(kind, server, listener.owner);
+    let mut accepted = UnixSocket::new(kind, server, listener.permissions);
     accepted.name = server_name;
     accepted.phase = Phase::Connected;
     accepted.peer = Some(id);
@@ -190,8 +190,8 @@ pub fn accept(ctx: &mut Ctx<'_>, file: FileId, flags: i32) -> Result<(u64, RawAd
         return crate::net::wait(ctx, file, Events::READABLE, blocking, 0).map(|_| (0, RawAddress::new()));
     };
     let new = ctx.kernel.open_unix(accepted, status(flags & SOCK_NONBLOCK != 0));
-    let owner = owner(ctx);
-    ctx.kernel.unix_socket_mut(accepted)?.owner = owner;
+    let permissions = permissions(ctx);
+    ctx.kernel.unix_socket_mut(accepted)?.permissions = permissions;
     ctx.fds_mut().replace(fd, new, flags & SOCK_CLOEXEC != 0);
     if let Phase::Listening { waiting, .. } = &mut ctx.kernel.unix_socket_mut(id)?.phase {
         waiting.pop_front();

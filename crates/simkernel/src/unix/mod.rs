@@ -14,6 +14,7 @@ use crate::ids::FileId;
 use crate::kernel::Kernel;
 use crate::net::address::RawAddress;
 use crate::net::options::Kept;
+use crate::vfs::permission::Permissions;
 use crate::wait::Events;
 use base::SimDuration;
 use linux_abi::Errno;
@@ -106,8 +107,7 @@ pub struct UnixSocket {
     recv_buffer: usize,
     read_shut: bool,
     write_shut: bool,
-    /// User and group of who made it.
-    owner: (u32, u32),
+    permissions: Permissions,
     error: Option<Errno>,
     credentials: Ucred,
     peer_credentials: Ucred,
@@ -117,7 +117,7 @@ pub struct UnixSocket {
 }
 
 impl UnixSocket {
-    fn new(kind: Kind, credentials: Ucred, owner: (u32, u32)) -> Self {
+    fn new(kind: Kind, credentials: Ucred, permissions: Permissions) -> Self {
         UnixSocket {
             kind,
             serial: 0,
@@ -134,7 +134,7 @@ impl UnixSocket {
             read_shut: false,
             write_shut: false,
             error: None,
-            owner,
+            permissions,
             credentials,
             peer_credentials: NOBODY,
             recv_timeout: None,
@@ -184,9 +184,9 @@ pub struct UnixSockets {
 }
 
 impl UnixSockets {
-    /// User and group of a socket's maker.
-    pub fn owner(&self, id: UnixId) -> (u32, u32) {
-        self.get(id).map_or((0, 0), |socket| socket.owner)
+    /// Mode and owner of a socket.
+    pub(crate) fn permissions(&mut self, id: UnixId) -> Option<&mut Permissions> {
+        self.get_mut(id).map(|socket| &mut socket.permissions)
     }
 
     fn insert(&mut self, mut socket: UnixSocket) -> UnixId {

@@ -22,6 +22,11 @@ impl From<&Stat> for Permissions {
 }
 
 impl Permissions {
+    /// Of a pipe or socket without a name, which belongs to who makes it.
+    pub fn nameless(mode: u32, who: &Credentials) -> Self {
+        Permissions { mode, user: who.user.fs, group: who.group.fs }
+    }
+
     fn is_directory(&self) -> bool {
         self.mode & S_IFMT == S_IFDIR
     }
