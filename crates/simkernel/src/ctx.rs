@@ -13,7 +13,7 @@ use crate::signal::SigSet;
 use crate::thread::{Thread, ThreadState};
 use crate::wait::{Events, Watcher};
 use base::{SimDuration, SimTime};
-use linux_abi::fs::O_APPEND;
+use linux_abi::fs::{O_APPEND, O_PATH};
 use linux_abi::signal::{SI_KERNEL, SI_TIMER, SI_USER, Siginfo};
 use linux_abi::sysinfo::{RLIM_INFINITY, RLIMIT_FSIZE, RLIMIT_NOFILE};
 use linux_abi::{Errno, Signal};
@@ -108,6 +108,12 @@ impl Ctx<'_> {
             return Ok(file);
         }
         self.fds().get(fd)
+    }
+
+    /// As `file`, for calls that want more than a place (O_PATH). EBADF.
+    pub fn opened(&self, fd: u64) -> Result<FileId, Errno> {
+        let file = self.file(fd)?;
+        if self.kernel.files[file].status & O_PATH != 0 { Err(Errno::EBADF) } else { Ok(file) }
     }
 
     /// Gives a new open file a descriptor; the file is closed again when there is none left (EMFILE).

@@ -131,7 +131,7 @@ pub(crate) fn create(ctx: &mut Ctx<'_>, fd: u64, set: SigSet, status: u32, cloex
         ctx.kernel.signalfds.insert(file);
         return Ok(ctx.install(file, cloexec)?);
     }
-    let file = ctx.file(fd)?;
+    let file = ctx.opened(fd)?;
     let FileKind::Signals(present) = &mut ctx.kernel.files[file].kind else {
         return Err(Outcome::Errno(Errno::EINVAL));
     };

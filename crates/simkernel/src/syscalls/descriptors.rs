@@ -547,7 +547,7 @@ fn clear(ctx: &mut Ctx<'_>, id: FileId, offset: u64, end: u64) -> Result<(), Err
 /// cachestat(2): what a file has is cached and written.
 pub fn cachestat(ctx: &mut Ctx<'_>, [fd, range, out, flags, ..]: [u64; 6]) -> SysResult {
     const PAGE: u64 = 4096;
-    let id = ctx.file(fd)?;
+    let id = ctx.opened(fd)?;
     let [offset, len]: [u64; 2] = ctx.process.memory.read_value(range)?;
     if flags != 0 {
         return Err(Errno::EINVAL.into());

@@ -30,7 +30,7 @@ pub(super) fn inotify_init1(ctx: &mut Ctx<'_>, [flags, ..]: [u64; 6]) -> SysResu
 
 /// The instance behind a descriptor. EBADF, EINVAL.
 fn instance<'a>(ctx: &'a mut Ctx<'_>, fd: u64) -> Result<&'a mut Inotify, Errno> {
-    let file = ctx.file(fd)?;
+    let file = ctx.opened(fd)?;
     match &mut ctx.kernel.files[file].kind {
         FileKind::Inotify(instance) => Ok(instance),
         _ => Err(Errno::EINVAL),
@@ -58,7 +58,7 @@ pub(super) fn inotify_add_watch(ctx: &mut Ctx<'_>, [fd, path, mask, ..]: [u64; 6
 /// inotify_rm_watch(2).
 pub(super) fn inotify_rm_watch(ctx: &mut Ctx<'_>, [fd, wd, ..]: [u64; 6]) -> SysResult {
     instance(ctx, fd)?.remove(wd as i32)?;
-    let file = ctx.file(fd)?;
+    let file = ctx.opened(fd)?;
     ctx.kernel.notify(file, crate::wait::Events::READABLE);
     Ok(0)
 }

@@ -247,11 +247,8 @@ pub(super) fn epoll_ctl(ctx: &mut Ctx<'_>, [epoll, op, fd, event, ..]: [u64; 6])
         EPOLL_CTL_DEL => EpollEvent::new_zeroed(),
         _ => ctx.process.memory.read_value(event)?,
     };
-    let instance = ctx.file(epoll)?;
-    let file = ctx.file(fd)?;
-    if is_place(ctx, file) {
-        return Err(Errno::EBADF.into());
-    }
+    let instance = ctx.opened(epoll)?;
+    let file = ctx.opened(fd)?;
     if !ctx.kernel.files[file].kind.pollable() {
         return Err(Errno::EPERM.into());
     }
@@ -292,7 +289,7 @@ pub(super) fn epoll_pwait2(ctx: &mut Ctx<'_>, [epoll, events, max, timeout, mask
 
 fn epoll_until(ctx: &mut Ctx<'_>, epoll: u64, events: u64, max: u64, timeout: Option<SimDuration>) -> SysResult {
     // The order of `do_epoll_wait`.
-    let instance = ctx.file(epoll)?;
+    let instance = ctx.opened(epoll)?;
     let max = max as i32;
     if max <= 0 || max as usize > i32::MAX as usize / size_of::<EpollEvent>() {
         return Err(Errno::EINVAL.into());

@@ -29,7 +29,7 @@ pub(super) fn no_ring(ctx: &mut Ctx<'_>, [fd, ..]: [u64; 6]) -> SysResult {
 
 /// setns(2).
 pub(super) fn setns(ctx: &mut Ctx<'_>, [fd, kinds, ..]: [u64; 6]) -> SysResult {
-    let file = ctx.file(fd)?;
+    let file = ctx.opened(fd)?;
     crate::namespaces::enter(ctx, file, kinds)
 }
 

@@ -440,7 +440,7 @@ pub(super) fn timerfd_create(ctx: &mut Ctx<'_>, [clock, flags, ..]: [u64; 6]) ->
 }
 
 fn timerfd<'a>(ctx: &'a mut Ctx<'_>, fd: u64) -> Result<&'a mut TimerFd, Errno> {
-    let file = ctx.file(fd)?;
+    let file = ctx.opened(fd)?;
     match &mut ctx.kernel.files[file].kind {
         FileKind::Timer(timer) => Ok(timer),
         _ => Err(Errno::EINVAL),
@@ -465,7 +465,7 @@ pub(super) fn timerfd_settime(ctx: &mut Ctx<'_>, [fd, flags, new, old, ..]: [u64
     if flags & !(ABSTIME | CANCEL_ON_SET) != 0 {
         return Err(Errno::EINVAL.into());
     }
-    let file = ctx.file(fd)?;
+    let file = ctx.opened(fd)?;
     let now = ctx.now;
     let (before, clock) = {
         let timer = timerfd(ctx, fd)?;
