@@ -51,7 +51,7 @@ impl Kernel {
         let of_timer = info.si_code == SI_TIMER && process.posix_timers.by_id.contains_key(&info.si_timer());
         let left = is_handled
             && !of_timer
-            && caller.as_ref().is_some_and(|thread| thread.tid != main)
+            && caller.as_ref().is_none_or(|thread| thread.tid != main)
             && self.threads.get(main.0).is_some_and(can_take);
         process.signal_taker = left.then_some(main);
         if !left && caller.is_some_and(|thread| !thread.signals.blocked.contains(signal)) {

@@ -4,6 +4,7 @@ use super::paths::{existing, start_of};
 use crate::ctx::Ctx;
 use crate::exec::Caller;
 use crate::files::FileKind;
+use crate::ids::FileId;
 use crate::kernel::Kernel;
 use crate::outcome::SysResult;
 use crate::vfs::permission::Permissions;
@@ -11,7 +12,7 @@ use crate::vfs::synthetic::{Synthetic, View};
 use crate::vfs::walk::{Node, Target, check_text};
 use crate::vfs::{New, RealNode, Vfs, parent};
 use linux_abi::Errno;
-use linux_abi::capability::{CAP_DAC_OVERRIDE, CAP_FOWNER};
+use linux_abi::capability::{CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID};
 use linux_abi::fs::*;
 use std::sync::Arc;
 
@@ -63,6 +64,21 @@ impl Ctx<'_> {
     /// Whether a descriptor is one of O_PATH, which may be of anything.
     fn is_place(&self, fd: u64) -> bool {
         fd as i32 != AT_FDCWD && self.file(fd).is_ok_and(|id| matches!(self.kernel.files[id].kind, FileKind::Name(_)))
+    }
+
+    /// The caller changes what a file holds: it loses the bits that lend rights.
+    pub(crate) fn drop_lent_rights(&mut self, id: FileId) -> Result<(), Errno> {
+        let is_regular = matches!(self.kernel.files[id].kind, FileKind::Regular(_));
+        if !is_regular || self.credentials().can(CAP_FSETID) {
+            return Ok(());
+        }
+        let stat = self.kernel.regular_stat(id)?;
+        let old = Permissions::from(&stat);
+        let mode = old.after_write(self.credentials());
+        if mode != old.mode {
+            self.kernel.vfs.identities.attributes(stat.st_ino).mode = Some(mode & 0o7777);
+        }
+        Ok(())
     }
 
     /// What is at an absolute path of the host, whatever the caller's root and rights.

@@ -448,6 +448,7 @@ pub fn ftruncate(ctx: &mut Ctx<'_>, [fd, size, ..]: [u64; 6]) -> SysResult {
         _ => return Err(Errno::EINVAL.into()),
     }
     ctx.demand_file_size(size)?;
+    ctx.drop_lent_rights(id)?;
     ctx.kernel.regular_truncate(id, size, ctx.now)?;
     Ok(0)
 }
@@ -486,6 +487,7 @@ pub fn fallocate(ctx: &mut Ctx<'_>, [fd, mode, offset, len, ..]: [u64; 6]) -> Sy
     if mode & (FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE) == 0 && ctx.kernel.regular_size(id)? < end {
         ctx.demand_file_size(end)?;
     }
+    ctx.drop_lent_rights(id)?;
     if punches || zeroes {
         clear(ctx, id, offset, end)?;
     }

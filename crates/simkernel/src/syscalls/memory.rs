@@ -322,7 +322,7 @@ fn advise(ctx: &mut Ctx<'_>, address: u64, end: u64, advice: i32) -> Result<(), 
 fn advise_part(ctx: &mut Ctx<'_>, vma: &guest::Vma, start: u64, end: u64, advice: i32) -> Result<(), Errno> {
     let is_file = matches!(vma.kind, VmaKind::File { .. });
     let is_locked = |ctx: &Ctx<'_>| ctx.process.locked.within(start, end) > 0;
-    let lacks = |right: u8| vma.prot & (right | guest::PROT_WRITE) == 0;
+    let lacks = |right: u8| vma.prot & right == 0;
     let bytes = end - start;
     match advice {
         MADV_DONTNEED | MADV_FREE | MADV_REMOVE | MADV_COLD | MADV_PAGEOUT if is_locked(ctx) => Err(Errno::EINVAL),

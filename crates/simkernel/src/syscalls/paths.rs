@@ -796,6 +796,11 @@ pub fn truncate(ctx: &mut Ctx<'_>, [path, size, ..]: [u64; 6]) -> SysResult {
     ctx.demand_file_size(size)?;
     let number = ctx.kernel.vfs.identities.of(&node.stat);
     ctx.break_leases(number, O_WRONLY)?;
+    let old = Permissions::from(&ctx.kernel.vfs.stat(&node));
+    let mode = old.after_write(ctx.credentials());
+    if mode != old.mode {
+        ctx.kernel.vfs.set_mode(&node.stat, mode, ctx.now);
+    }
     ctx.kernel.vfs.truncate(&path, &node, size, ctx.now)?;
     tell(ctx, &path, &node.stat, IN_MODIFY);
     Ok(0)

@@ -14,6 +14,9 @@ use linux_abi::{Errno, Signal};
 /// The longest file of ext4 with blocks of 4 KiB, which guests are told that they have.
 const LAST_ON_DISK: u64 = ((1 << 32) - 1) << 12;
 
+/// The longest file of a file system that says nothing of it, as that of queues.
+const LAST_OF_QUEUES: u64 = i32::MAX as u64;
+
 /// Bytes that one step of `sendfile` or `copy_file_range` moves.
 const COPY_CHUNK: usize = 64 << 10;
 
@@ -248,6 +251,9 @@ pub(crate) fn write_from(ctx: &mut Ctx<'_>, fd: u64, buffers: &UserBuffers, posi
     }
     let nonblocking = file.nonblocking();
     let stream = file.kind.is_stream();
+    if buffers.total() > 0 {
+        ctx.drop_lent_rights(id)?;
+    }
     let room = ctx.limit_write(id, position, buffers.total() as u64)?;
     loop {
         let done = ctx.thread.call.progress as usize;
@@ -417,6 +423,11 @@ pub fn sendfile(ctx: &mut Ctx<'_>, [out, input, offset, count, ..]: [u64; 6]) ->
     if !ctx.kernel.files[out].writable() {
         return Err(Errno::EBADF.into());
     }
+    if let FileKind::Queue(open) = &ctx.kernel.files[input].kind
+        && position.unwrap_or(open.offset) >= LAST_OF_QUEUES
+    {
+        return Err(Errno::EOVERFLOW.into());
+    }
     let appends = ctx.kernel.files[out].status & O_APPEND != 0;
     if appends || !matches!(ctx.kernel.files[input].kind, FileKind::Regular(_) | FileKind::Snapshot(_)) {
         return Err(Errno::EINVAL.into());
@@ -466,6 +477,9 @@ fn copy(
     count: u64,
 ) -> SysResult {
     let count = count.min(MAX_RW_COUNT);
+    if count > 0 {
+        ctx.drop_lent_rights(out)?;
+    }
     while ctx.thread.call.progress < count {
         let done = ctx.thread.call.progress;
         let room = match ctx.limit_write(out, to.map(|position| position + done), count - done) {

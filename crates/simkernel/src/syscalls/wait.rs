@@ -213,7 +213,7 @@ pub(super) fn pidfd_open(ctx: &mut Ctx<'_>, [pid, flags, ..]: [u64; 6]) -> SysRe
     }
     let pid = Pid(pid as u32);
     if pid != ctx.process.pid && ctx.kernel.processes.get(pid.0).is_none() {
-        let of_thread = ctx.kernel.threads.get(pid.0).is_some();
+        let of_thread = pid.0 == ctx.thread.tid.0 || ctx.kernel.threads.get(pid.0).is_some();
         // Another thread than the main one is no process (`pidfd_prepare`).
         return Err(if of_thread { Errno::ENOENT } else { Errno::ESRCH }.into());
     }

@@ -124,7 +124,8 @@ fn write_steps(ctx: &mut Ctx<'_>, id: FileId, file: TtyFile, buffers: &UserBuffe
             return Ok(done as u64);
         }
         let got = source.take(&mut step[..want]);
-        if got == 0 {
+        // A step that cannot be had whole is not written at all (`iterate_tty_write`).
+        if got < want {
             return finish_partial(done, Err(Errno::EFAULT.into()));
         }
         let pair = ctx.kernel.terminals.of_mut(file);

@@ -3,7 +3,7 @@
 use crate::credentials::Credentials;
 use linux_abi::Errno;
 use linux_abi::capability::*;
-use linux_abi::fs::{R_OK, S_IFDIR, S_IFMT, S_ISGID, S_ISUID, S_ISVTX, S_IXGRP, Stat, X_OK};
+use linux_abi::fs::{R_OK, S_IFDIR, S_IFMT, S_IFREG, S_ISGID, S_ISUID, S_ISVTX, S_IXGRP, Stat, X_OK};
 
 const ANY_EXECUTE: u32 = 0o111;
 
@@ -88,6 +88,15 @@ impl Permissions {
         if self.is_directory() { self.mode } else { self.mode & !(S_ISUID | group) }
     }
 
+    /// The mode once somebody has changed the content: without the bits that would lend rights to what is there now (`file_remove_privs`).
+    pub fn after_write(&self, who: &Credentials) -> u32 {
+        if self.mode & S_IFMT != S_IFREG || who.can(CAP_FSETID) {
+            return self.mode;
+        }
+        let group = if who.is_member(self.group) { 0 } else { S_ISGID };
+        self.without_privileges() & !group
+    }
+
     /// Owner and mode of a new file in this directory: one with the set-group-id bit hands on its group, and directories the bit too.
     pub fn of_new(&self, who: &Credentials, mode: u32) -> Permissions {
         let new = Permissions { mode, user: who.user.fs, group: who.group.fs };
@@ -107,7 +116,7 @@ impl Permissions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linux_abi::fs::{S_IFREG, W_OK};
+    use linux_abi::fs::W_OK;
 
     fn file(mode: u32) -> Permissions {
         Permissions { mode: S_IFREG | mode, user: 5, group: 7 }
