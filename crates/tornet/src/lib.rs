@@ -31,7 +31,9 @@ mod torrc;
 mod traffic;
 
 use base::SeedTree;
-pub use collector::Sources;
+pub use collector::{
+    Archives, NetworkStats, Progress, Sources, Staged, StagedRelay, StagedRelays, stage, staged_names,
+};
 pub use error::Error;
 pub use files::Files;
 pub use geography::{Geography, Place};

@@ -2,7 +2,7 @@
 
 use base::quantity::{parse_bandwidth, parse_byte_size, parse_duration};
 use base::{Bandwidth, ByteSize, SimDuration};
-use clap::{Arg, ArgAction, Command, value_parser};
+use clap::{Arg, ArgAction, ArgGroup, Command, value_parser};
 use std::path::PathBuf;
 use tornet::{Amount, LinkClass, Spec};
 
@@ -42,6 +42,8 @@ pub const COUNTS: &[Count] = &[
 const PUBLIC_CHURN: &str = "0.02";
 
 const MOST: i64 = 60_000;
+/// What relays are taken from, if not from the built-in model.
+const SOURCE: &str = "source";
 
 pub fn new() -> Command {
     let about = "Write a private Tor network as an experiment: keys, torrc files, topology, traffic";
@@ -60,8 +62,9 @@ pub fn new() -> Command {
         )
         .next_help_heading("Where to begin (everything below overrides it)")
         .args(beginnings())
-        .next_help_heading("The public network from files in CollecTor's formats, in place of the built-in model")
+        .next_help_heading("The public network from files of the Tor project, in place of the built-in model")
         .args(sources())
+        .group(ArgGroup::new(SOURCE).args(["staged", "consensus"]))
         .next_help_heading("How many")
         .arg(
             value("relays", "N", "Relays, by role as in the public network where the following do not say")
@@ -101,16 +104,18 @@ fn beginnings() -> Vec<Arg> {
 fn sources() -> Vec<Arg> {
     let file = |name, help| value(name, "FILE", help).value_parser(value_parser!(PathBuf));
     let more = |name, help| file(name, help).requires("consensus");
+    let either = |name, help| file(name, help).requires(SOURCE);
     vec![
-        file("consensus", "A consensus: relays, flags and weights"),
+        file("staged", "A month that 'gnomon tor stage', or tornettools, has staged: relayinfo_staging_...json"),
+        file("consensus", "Or a consensus: relays, flags and weights"),
         more("descriptors", "Server descriptors, a file or a folder of files: what relays can carry; can be repeated")
             .action(ArgAction::Append),
         more("bandwidths", "A bandwidth file, whose weights replace the consensus'"),
-        more(
+        either(
             "geoip",
             "Countries of addresses, as in tor's file geoip; without, relays are spread as in the built-in model",
         ),
-        more("users", "Users by country: userstats-relay-country.csv of Tor Metrics"),
+        either("users", "Users by country: userinfo_staging_...json, or userstats-relay-country.csv of Tor Metrics"),
     ]
 }
 

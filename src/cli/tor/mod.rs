@@ -1,10 +1,11 @@
-//! `gnomon tor`: private Tor networks. `new` writes one as an experiment, `run` runs several with several seeds, `status`
+//! `gnomon tor`: private Tor networks. `stage` averages a month of the public network, `new` writes a network as an experiment, `run` runs several with several seeds, `status`
 //! tells how a run of one stands.
 
 mod arguments;
 mod new;
 mod programs;
 mod runs;
+mod stage;
 mod status;
 
 use clap::{ArgMatches, Command};
@@ -14,13 +15,14 @@ pub fn command() -> Command {
         .about("Make private Tor networks of real tor, and see how they fare")
         .subcommand_required(true)
         .disable_help_subcommand(true)
-        .subcommands([arguments::new(), runs::command(), status::command()])
+        .subcommands([stage::command(), arguments::new(), runs::command(), status::command()])
 }
 
 pub fn main(matches: &ArgMatches) -> u8 {
     match matches.subcommand() {
         Some(("new", matches)) => new::main(matches),
         Some(("run", matches)) => runs::main(matches),
+        Some(("stage", matches)) => stage::main(matches),
         Some(("status", matches)) => status::main(matches),
         _ => unreachable!("clap knows the commands"),
     }

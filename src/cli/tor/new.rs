@@ -51,8 +51,12 @@ fn generate(matches: &ArgMatches) -> Result<String, Error> {
 
 /// The public network as it is built in, or as the user's files have it.
 fn model(matches: &ArgMatches) -> Result<Model, Error> {
-    let Some(consensus) = matches.get_one::<PathBuf>("consensus") else { return Ok(Model::public()) };
     let file = |name| matches.get_one::<PathBuf>(name).cloned();
+    let seed = matches.get_one("seed").copied().unwrap_or(1);
+    if let Some(staged) = file("staged") {
+        return Model::staged(&staged, file("users").as_deref(), file("geoip").as_deref(), seed);
+    }
+    let Some(consensus) = matches.get_one::<PathBuf>("consensus") else { return Ok(Model::public()) };
     let sources = Sources {
         consensus: consensus.clone(),
         descriptors: matches.get_many("descriptors").map(|paths| paths.cloned().collect()).unwrap_or_default(),
@@ -60,7 +64,7 @@ fn model(matches: &ArgMatches) -> Result<Model, Error> {
         geoip: file("geoip"),
         users: file("users"),
     };
-    Model::read(&sources, matches.get_one("seed").copied().unwrap_or(1))
+    Model::read(&sources, seed)
 }
 
 /// The profile or the scale, as the other flags change it.

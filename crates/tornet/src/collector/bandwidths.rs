@@ -5,12 +5,21 @@ use crate::Error;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Weights by fingerprint.
-pub(super) fn read(path: &Path) -> Result<BTreeMap<String, u64>, Error> {
-    parse(path, &text(path)?)
+/// A bandwidth file.
+#[derive(Debug)]
+pub(super) struct Bandwidths {
+    /// When it was made, in seconds since 1970.
+    pub made: u64,
+    /// By fingerprint.
+    pub weights: BTreeMap<String, u64>,
 }
 
-fn parse(path: &Path, text: &str) -> Result<BTreeMap<String, u64>, Error> {
+/// Weights by fingerprint.
+pub(super) fn read(path: &Path) -> Result<BTreeMap<String, u64>, Error> {
+    Ok(parse(path, &text(path)?)?.weights)
+}
+
+pub(super) fn parse(path: &Path, text: &str) -> Result<Bandwidths, Error> {
     let mut lines = Line::all(path, text).filter(|line| !line.text.starts_with('@'));
     let empty = || {
         Error::input(format!(
@@ -19,9 +28,9 @@ fn parse(path: &Path, text: &str) -> Result<BTreeMap<String, u64>, Error> {
         ))
     };
     let first = lines.next().ok_or_else(empty)?;
-    if first.text.parse::<u64>().is_err() {
-        return Err(first.wrong("the seconds since 1970 at which the file was made, with which bandwidth files begin"));
-    }
+    let made = first.text.parse().map_err(|_| {
+        first.wrong("the seconds since 1970 at which the file was made, with which bandwidth files begin")
+    })?;
     let mut weights = BTreeMap::new();
     for line in lines.filter(|line| line.text.contains("node_id=")) {
         let field =
@@ -38,5 +47,5 @@ fn parse(path: &Path, text: &str) -> Result<BTreeMap<String, u64>, Error> {
             path.display()
         )));
     }
-    Ok(weights)
+    Ok(Bandwidths { made, weights })
 }

@@ -40,7 +40,7 @@ pub(super) fn read(path: &Path) -> Result<Consensus, Error> {
     parse(path, &text(path)?)
 }
 
-fn parse(path: &Path, text: &str) -> Result<Consensus, Error> {
+pub(super) fn parse(path: &Path, text: &str) -> Result<Consensus, Error> {
     let mut lines = Line::all(path, text).filter(|line| !line.text.starts_with('@'));
     let whole = |expected: &str| Error::input(format!("{}: {expected}", path.display()));
     let first = lines

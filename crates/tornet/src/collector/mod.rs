@@ -3,19 +3,29 @@
 //! A consensus says which relays there are, with which flags and weights; server descriptors add what each can carry, a bandwidth file
 //! other weights, a table of address ranges the countries, and the estimates of users where these are. What is not given is taken
 //! from the built-in model. Roles are decided as tornettools does.
+//!
+//! `stage` reads a month of such documents instead of those of an hour, and leaves a file (`staged`) from which networks are sampled.
 
 mod bandwidths;
 mod consensus;
 mod descriptors;
+mod documents;
 mod geoip;
 mod lines;
+mod stage;
+mod staged;
 mod users;
+
+pub use documents::Progress;
+pub use stage::{Archives, stage, staged_names};
+pub use staged::{NetworkStats, Staged, StagedRelay, StagedRelays};
 
 use crate::model::{FullNetwork, Model, ModelRelay};
 use crate::network::Role;
 use crate::{Error, SeedTree, sample};
 use base::Bandwidth;
 use consensus::Entry;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 /// The user's files.
@@ -60,7 +70,7 @@ impl Model {
             };
             // Those that nobody would choose, or that carry nothing, are left out, as in tornettools.
             let (Some(weight @ 1..), Some(bandwidth)) = (weight, capacity) else { continue };
-            relays.push(ModelRelay { role: role(entry), place: places.of(entry), bandwidth, weight });
+            relays.push(ModelRelay { role: role(entry), place: places.of(Some(entry.address), None), bandwidth, weight });
         }
         if relays.is_empty() {
             return Err(no_relays(&sources.consensus, consensus.entries.len()));
@@ -108,9 +118,11 @@ struct Places<'a> {
 }
 
 impl Places<'_> {
-    fn of(&mut self, entry: &Entry) -> usize {
-        let code = self.countries.as_ref().and_then(|countries| countries.of(entry.address));
-        let place = code.and_then(|code| self.public.geography.index(code));
+    /// By the country that is `known`, or else that of the address.
+    fn of(&mut self, address: Option<Ipv4Addr>, known: Option<&str>) -> usize {
+        let by_address = || self.countries.as_ref()?.of(address?).map(str::to_owned);
+        let code = known.map(str::to_ascii_uppercase).or_else(by_address);
+        let place = code.and_then(|code| self.public.geography.index(&code));
         place.unwrap_or_else(|| {
             let weights: Vec<f64> = self.public.relays.iter().map(|relay| relay.weight as f64).collect();
             self.public.relays[sample::weighted(&weights, &mut self.rng)].place
