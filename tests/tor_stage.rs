@@ -55,7 +55,7 @@ fn json(path: &Path) -> Value {
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;
-    if values.len() % 2 == 1 { values[half] } else { (values[half - 1] + values[half]) / 2.0 }
+    if !values.len().is_multiple_of(2) { values[half] } else { (values[half - 1] + values[half]) / 2.0 }
 }
 
 fn is_near(value: &Value, expected: f64) -> bool {
@@ -67,7 +67,8 @@ fn is_near(value: &Value, expected: f64) -> bool {
 fn a_month_of_archives_is_averaged() {
     let folder = folder("tor-stage");
     let month = three_days(&folder);
-    let sources = ["--consensuses", CONSENSUSES, "--descriptors", DESCRIPTORS, "--users", "users.csv", "--geoip", "geoip"];
+    let sources =
+        ["--consensuses", CONSENSUSES, "--descriptors", DESCRIPTORS, "--users", "users.csv", "--geoip", "geoip"];
     let text = staged(&folder, &sources);
     assert!(text.contains("staged 72 consensuses, 2026-10-01 to 2026-10-03: 190 relays"), "{text}");
     assert!(text.contains(&format!("gnomon tor new --staged ./{RELAYS} --users ./{USERS} --scale 0.01 net")), "{text}");
@@ -112,7 +113,10 @@ fn a_month_of_archives_is_averaged() {
 fn bandwidth_files_replace_weights() {
     let folder = folder("tor-stage-bandwidths");
     let month = three_days(&folder);
-    staged(&folder, &["--consensuses", CONSENSUSES, "--descriptors", DESCRIPTORS, "--bandwidths", BANDWIDTHS, "-o", "out"]);
+    staged(
+        &folder,
+        &["--consensuses", CONSENSUSES, "--descriptors", DESCRIPTORS, "--bandwidths", BANDWIDTHS, "-o", "out"],
+    );
     let file = json(&folder.join("out").join(RELAYS));
     let seen = &month.relays[..199];
     let total: u64 = seen.iter().map(|relay| relay.weight).sum();
@@ -158,7 +162,8 @@ fn new(folder: &Path, arguments: &[&str]) -> Output {
 fn networks_are_sampled_from_what_was_staged() {
     let folder = folder("tor-stage-new");
     three_days(&folder);
-    let sources = ["--consensuses", CONSENSUSES, "--descriptors", DESCRIPTORS, "--users", "users.csv", "--geoip", "geoip"];
+    let sources =
+        ["--consensuses", CONSENSUSES, "--descriptors", DESCRIPTORS, "--users", "users.csv", "--geoip", "geoip"];
     staged(&folder, &sources);
     let made = |seed: &str, net: &str| {
         let output = new(&folder, &["--staged", RELAYS, "--users", USERS, "--scale", "0.1", "--seed", seed, net]);
@@ -205,6 +210,67 @@ fn files_of_tornettools_will_do() {
     assert_eq!(networks[0], networks[1]);
 }
 
+/// The whole way of an experiment: from a month of archives to results that take little room.
+#[test]
+fn a_month_is_staged_generated_run_and_archived() {
+    let folder = folder("tor-stage-way");
+    if find_program("tor").is_none() {
+        return common::leave_out("there is no tor");
+    }
+    three_days(&folder);
+    let sources =
+        ["--consensuses", CONSENSUSES, "--descriptors", DESCRIPTORS, "--users", "users.csv", "--geoip", "geoip"];
+    staged(&folder, &sources);
+    let well = |arguments: &[&str]| {
+        let output = capture(gnomon().args(arguments).current_dir(&folder));
+        assert_eq!(output.code(), 0, "{arguments:?}: {}{}", output.stdout, output.stderr);
+        output.stdout
+    };
+    well(&["tor", "new", "--staged", RELAYS, "--users", USERS, "net"]);
+    let cannot = capture(gnomon().args(["tor", "archive", "net"]).current_dir(&folder));
+    assert_eq!(cannot.code(), 2, "it has not run");
+    assert!(cannot.stderr.contains("'net' is no data directory of a run, and has none in it"), "{}", cannot.stderr);
+    well(&["tor", "run", "net"]);
+    let data = folder.join("net/seed-1.data");
+    well(&["report", "--tables-only", "-o", "before", "net/seed-1.data"]);
+    let before = common::tree(&folder.join("before"));
+    let transfers = String::from_utf8_lossy(&before["tables/transfers.csv"]).lines().count();
+    assert!(transfers > 20, "{transfers} lines of transfers");
+    let hosts = common::tree(&data.join("hosts"));
+    // A program of its own folder may call a file as tor does.
+    fs::create_dir_all(data.join("hosts/server1/files")).expect("a folder");
+    fs::write(data.join("hosts/server1/files/lock"), "mine").expect("a file");
+    let text = well(&["tor", "archive", "net"]);
+    assert!(
+        text.starts_with("net/seed-1.data: ") && text.contains("tables in net/seed-1.data/report/tables"),
+        "{text}"
+    );
+    assert!(!data.join("hosts").exists() && !data.join("gnomon.log").exists() && data.join("gnomon.log.xz").is_file());
+    let packed = fs::metadata(data.join("hosts.tar.xz")).expect("an archive").len();
+    let unpacked: usize = hosts.values().map(Vec::len).sum();
+    assert!(packed * 4 < unpacked as u64, "{packed} of {unpacked} bytes");
+    let tables = common::tree(&data.join("report/tables"));
+    assert!(tables["transfers.csv"] == before["tables/transfers.csv"], "the tables have changed");
+    // Nothing is run again, or archived again, and a report says what to do first.
+    assert!(well(&["tor", "run", "net"]).contains("1 complete already, 0 to do"));
+    assert!(well(&["tor", "archive", "net/seed-1.data"]).contains("archived already"));
+    let report = capture(gnomon().args(["report", "net/seed-1.data"]).current_dir(&folder));
+    assert_eq!(report.code(), 2);
+    let advice = "tar -C net/seed-1.data -xJf net/seed-1.data/hosts.tar.xz";
+    assert!(report.stderr.contains(advice), "{}", report.stderr);
+    let words: Vec<&str> = advice.split(' ').collect();
+    assert!(capture(Command::new(words[0]).args(&words[1..]).current_dir(&folder)).status.success());
+    assert_eq!(read(&data.join("hosts/server1/files/lock")), "mine");
+    let again = common::tree(&data.join("hosts"));
+    for (name, bytes) in &hosts {
+        let own = name.split('/').nth(1).unwrap_or_default();
+        let left_out = own.starts_with("cached-") || ["keys", "lock", "diff-cache"].contains(&own);
+        assert!(left_out != (again.get(name) == Some(bytes)), "{name}");
+    }
+    well(&["report", "--tables-only", "-o", "after", "net/seed-1.data"]);
+    assert!(common::tree(&folder.join("after"))["tables/transfers.csv"] == before["tables/transfers.csv"]);
+}
+
 #[test]
 fn mistakes_are_told_with_their_places() {
     let folder = folder("tor-stage-refused");
@@ -212,10 +278,16 @@ fn mistakes_are_told_with_their_places() {
     let all = ["--consensuses", CONSENSUSES, "--descriptors", DESCRIPTORS];
     let consensuses = |path: &'static str| ["--consensuses", path, "--descriptors", DESCRIPTORS];
     refused(&folder, &consensuses("nowhere"), &["nowhere cannot be read"]);
-    refused(&folder, &consensuses(DESCRIPTORS), &["/server-descriptors-2026-10/", ":2: expected 'network-status-version 3'"]);
-    refused(&folder, &["--consensuses", CONSENSUSES, CONSENSUSES, "--descriptors", DESCRIPTORS], &[
-        "-consensus: another consensus of the same hour was read already",
-    ]);
+    refused(
+        &folder,
+        &consensuses(DESCRIPTORS),
+        &["/server-descriptors-2026-10/", ":2: expected 'network-status-version 3'"],
+    );
+    refused(
+        &folder,
+        &["--consensuses", CONSENSUSES, CONSENSUSES, "--descriptors", DESCRIPTORS],
+        &["-consensus: another consensus of the same hour was read already"],
+    );
     fs::create_dir(folder.join("empty")).expect("a folder");
     refused(&folder, &consensuses("empty"), &["empty: no consensus in there"]);
     let other = ["--consensuses", CONSENSUSES, "--descriptors", "old"];
@@ -240,12 +312,19 @@ fn mistakes_are_told_with_their_places() {
         (text.replacen("\"schema\": 1", "\"schema\": 2", 1), "has schema 2, and this version of Gnomon reads 1"),
         (text.replacen("\"weight\"", "\"wait\"", 1), ": missing field `weight`; relayinfo_staging_...json"),
         (text.replacen("\"exit_frequency\": 0.0", "\"exit_frequency\": 7.0", 1), "that is not from 0 to 1"),
-        (text.replace("\"bandwidth_capacity\": ", "\"bandwidth_capacity\": 0, \"was\": "), "none of its 190 relays ran"),
+        (
+            text.replace("\"bandwidth_capacity\": ", "\"bandwidth_capacity\": 0, \"was\": "),
+            "none of its 190 relays ran",
+        ),
     ] {
         fs::write(folder.join("wrong.json"), wrong).expect("a file");
         let output = new(&folder, &["--staged", "wrong.json", "net"]);
         assert_eq!(output.code(), 2, "{message}: {}", output.stderr);
-        assert!(output.stderr.contains("wrong.json") && output.stderr.contains(message), "{message}: {}", output.stderr);
+        assert!(
+            output.stderr.contains("wrong.json") && output.stderr.contains(message),
+            "{message}: {}",
+            output.stderr
+        );
     }
     let output = new(&folder, &["--staged", RELAYS, "--consensus", "c", "net"]);
     assert_eq!(output.code(), 2, "one source only");

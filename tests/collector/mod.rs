@@ -130,7 +130,9 @@ impl Month {
                  w Bandwidth={}\np {policy}\n",
                 BASE64_NOPAD.encode(&relay.identity),
                 // A new one with each descriptor, every 18 hours.
-                BASE64_NOPAD.encode(&Numbers(u64::from(relay.identity[0]) << 32 | index as u64 * 1000 + hour / 18).bytes::<20>()),
+                BASE64_NOPAD.encode(
+                    &Numbers((u64::from(relay.identity[0]) << 32) | (index as u64 * 1000 + hour / 18)).bytes::<20>()
+                ),
                 at(valid_after - 7 * HOUR + index as u64),
                 relay.address(),
                 relay.flags(hour, self.hours),
@@ -168,7 +170,9 @@ impl Month {
             let date = date_and_time((BEGIN + day * 24 * HOUR) as i64);
             let date = date.split(' ').next().expect("a date");
             let german = if day >= 31 { 100_000 } else { 400 - 100 * (day % 2) };
-            for (country, users) in [("", 1000), ("??", 50), ("de", german), ("us", 300), ("fr", 1000 - 300 - german.min(600))] {
+            for (country, users) in
+                [("", 1000), ("??", 50), ("de", german), ("us", 300), ("fr", 1000 - 300 - german.min(600))]
+            {
                 text += &format!("{date},{country},{users},,,80\n");
             }
         }
@@ -204,7 +208,7 @@ impl Relay {
     }
 
     pub fn is_listed(&self, hour: u64) -> bool {
-        self.kind != Kind::EverySecond || hour % 2 == 0
+        self.kind != Kind::EverySecond || hour.is_multiple_of(2)
     }
 
     pub fn is_guard(&self, hour: u64, hours: u64) -> bool {

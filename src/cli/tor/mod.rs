@@ -1,6 +1,7 @@
-//! `gnomon tor`: private Tor networks. `stage` averages a month of the public network, `new` writes a network as an experiment, `run` runs several with several seeds, `status`
-//! tells how a run of one stands.
+//! `gnomon tor`: private Tor networks. `stage` averages a month of the public network, `new` writes a network as an experiment, `run` runs
+//! several with several seeds, `status` tells how a run of one stands, `archive` compresses what runs left.
 
+mod archive;
 mod arguments;
 mod new;
 mod programs;
@@ -15,11 +16,12 @@ pub fn command() -> Command {
         .about("Make private Tor networks of real tor, and see how they fare")
         .subcommand_required(true)
         .disable_help_subcommand(true)
-        .subcommands([stage::command(), arguments::new(), runs::command(), status::command()])
+        .subcommands([stage::command(), arguments::new(), runs::command(), status::command(), archive::command()])
 }
 
 pub fn main(matches: &ArgMatches) -> u8 {
     match matches.subcommand() {
+        Some(("archive", matches)) => archive::main(matches),
         Some(("new", matches)) => new::main(matches),
         Some(("run", matches)) => runs::main(matches),
         Some(("stage", matches)) => stage::main(matches),

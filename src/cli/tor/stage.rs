@@ -24,9 +24,8 @@ pub fn command() -> Command {
             .value_parser(value_parser!(PathBuf))
             .help(help)
     };
-    let file = |name, help| {
-        Arg::new(name).long(name).value_name("FILE").value_parser(value_parser!(PathBuf)).help(help)
-    };
+    let file =
+        |name, help| Arg::new(name).long(name).value_name("FILE").value_parser(value_parser!(PathBuf)).help(help);
     Command::new("stage")
         .about("Average a month of the public network's documents, to sample networks from")
         .before_help(

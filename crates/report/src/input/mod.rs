@@ -133,6 +133,9 @@ pub fn read(directory: &Path, label: &str) -> Result<Run> {
     Ok(run)
 }
 
+/// What `gnomon tor archive` makes of the folder 'hosts'.
+const ARCHIVE: &str = "hosts.tar.xz";
+
 /// The folders under `hosts`, by name; refuses a directory that no run has written.
 fn host_folders(directory: &Path) -> Result<Vec<(String, PathBuf)>> {
     let refuse = |why: &str| {
@@ -147,6 +150,13 @@ fn host_folders(directory: &Path) -> Result<Vec<(String, PathBuf)>> {
     }
     let is_run = ["processed-config.yaml", "sim-stats.json"].iter().any(|name| directory.join(name).is_file());
     let hosts = directory.join("hosts");
+    if is_run && !hosts.is_dir() && directory.join(ARCHIVE).is_file() {
+        let (directory, tables) = (directory.display(), directory.join("report").join("tables"));
+        return Err(Error::Input(format!(
+            "'{directory}' is archived; unpack it with 'tar -C {directory} -xJf {directory}/{ARCHIVE}', or read the tables in {}",
+            tables.display()
+        )));
+    }
     if !is_run || !hosts.is_dir() {
         return Err(refuse("it lacks 'processed-config.yaml' or the folder 'hosts'"));
     }

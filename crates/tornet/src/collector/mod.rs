@@ -70,7 +70,12 @@ impl Model {
             };
             // Those that nobody would choose, or that carry nothing, are left out, as in tornettools.
             let (Some(weight @ 1..), Some(bandwidth)) = (weight, capacity) else { continue };
-            relays.push(ModelRelay { role: role(entry), place: places.of(Some(entry.address), None), bandwidth, weight });
+            relays.push(ModelRelay {
+                role: role(entry),
+                place: places.of(Some(entry.address), None),
+                bandwidth,
+                weight,
+            });
         }
         if relays.is_empty() {
             return Err(no_relays(&sources.consensus, consensus.entries.len()));

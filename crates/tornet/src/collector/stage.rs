@@ -302,7 +302,7 @@ pub(super) fn median(values: &mut [f64]) -> f64 {
     let half = values.len() / 2;
     match values.len() {
         0 => 0.0,
-        length if length % 2 == 1 => values[half],
+        length if !length.is_multiple_of(2) => values[half],
         _ => f64::midpoint(values[half - 1], values[half]),
     }
 }
