@@ -169,6 +169,28 @@ fn a_modelled_processor_takes_time_for_work_by_its_speed() {
     assert!(read(&lab.join("run.data/gnomon.log")).contains("cpu_speed: computing takes simulated time on 3 hosts"));
 }
 
+/// A host's own cost of calls is the same in every run, and holds up nobody else.
+#[test]
+fn calls_take_as_long_as_their_host_says() {
+    let copies = "path: dd, args: if=/dev/zero of=/dev/null bs=1 count=1000";
+    let lab = lab("call-latency", 10, "", &[("usual", &[copies]), ("slow", &[copies])]);
+    let experiment = read(&lab.join("experiment.yaml"));
+    let slow = experiment.replace("  slow:\n", "  slow:\n    host_options: { call_latency: 1 ms }\n");
+    fs::write(lab.join("experiment.yaml"), slow).unwrap();
+    let took = |host: &str| -> f64 {
+        let said = read(&lab.join(format!("run.data/hosts/{host}/dd.1000.stderr")));
+        let seconds = said.lines().last().and_then(|line| line.split(", ").find_map(|part| part.strip_suffix(" s")));
+        seconds.unwrap_or_else(|| panic!("{host}: {said}")).parse().expect("seconds")
+    };
+    run(&lab, &["--parallelism", "1"]);
+    let first = digest(&lab.join("run.data"));
+    // A read and a write for each byte; and some to begin with.
+    assert!((2.0..2.1).contains(&took("slow")) && took("usual") < 0.001, "{} and {} s", took("slow"), took("usual"));
+    assert_eq!(computing(&lab, "reproducible"), true);
+    run(&lab, &["--parallelism", "2"]);
+    assert_eq!(digest(&lab.join("run.data")), first);
+}
+
 #[test]
 fn what_the_processor_is_asked_on_a_modelled_one_is_answered() {
     // Two, so that each has to wait for the other: by their exit status they say whether all was well.

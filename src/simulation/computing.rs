@@ -1,8 +1,9 @@
 //! What guests' computing costs, from the experiment's options: budgets, pre-emption, the speed of hosts' processors.
 
+use base::SimDuration;
 use base::wall::WallClock;
 use scenario::{CpuSpeed, HostPlan, Plan};
-use simkernel::host::ComputingRules;
+use simkernel::host::{CallCost, ComputingRules};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ const MODEL_TICK: Duration = Duration::from_millis(4);
 /// The rules for one host.
 pub fn rules(plan: &Plan, host: &HostPlan) -> ComputingRules {
     let options = &plan.experimental;
-    let wall = |time: base::SimDuration| Duration::from_nanos(time.as_nanos());
+    let wall = |time: SimDuration| Duration::from_nanos(time.as_nanos());
     let defaults = ComputingRules { speed: host.options.cpu_speed.map(relative), ..ComputingRules::default() };
     if options.native_preemption_enabled {
         let interval = wall(options.native_preemption_native_interval);
@@ -22,6 +23,19 @@ pub fn rules(plan: &Plan, host: &HostPlan) -> ComputingRules {
         return ComputingRules { budget: Some(interval), interval, first_nap: nap, last_nap: nap, ..defaults };
     }
     ComputingRules { budget: options.compute_budget.map(wall), ..defaults }
+}
+
+/// What calls cost on one host: what its own option says, or the whole experiment's.
+pub fn call_cost(plan: &Plan, host: &HostPlan) -> Option<CallCost> {
+    // As the experiment's usual costs are to each other.
+    const LOOKS_PER_CALL: u64 = 100;
+    let own = host.options.call_latency.filter(|latency| !latency.is_zero());
+    let of_host =
+        own.map(|each| CallCost { each, look: SimDuration::from_nanos((each.as_nanos() / LOOKS_PER_CALL).max(1)) });
+    of_host.or(plan.general.model_unblocked_syscall_latency.then_some(CallCost {
+        each: plan.experimental.unblocked_syscall_latency,
+        look: plan.experimental.unblocked_vdso_latency,
+    }))
 }
 
 /// How often workers look.

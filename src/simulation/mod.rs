@@ -25,7 +25,7 @@ use recorder::{
 };
 use scenario::{FinalState, HostPlan, NetworkModel, Plan, ProcessPlan, QueueDiscipline, UserPlan};
 use simkernel::exec::ProcessSpec;
-use simkernel::host::{Addresses, CallCost, NetworkSettings};
+use simkernel::host::{Addresses, NetworkSettings};
 use simkernel::{Credentials, DebugTarget, HostConfig, HostName, HostNames, Kernel};
 use standstill::Watch;
 use std::collections::BTreeSet;
@@ -336,10 +336,7 @@ fn build_host(
         host_dir: folder.path().to_path_buf(),
         hosts: names.clone(),
         network: network_settings,
-        call_cost: plan.general.model_unblocked_syscall_latency.then_some(CallCost {
-            each: plan.experimental.unblocked_syscall_latency,
-            look: plan.experimental.unblocked_vdso_latency,
-        }),
+        call_cost: computing::call_cost(plan, host),
         crash_reports: options.crash_reports,
         computing: computing::rules(plan, host),
         debug: options.debug.as_ref().filter(|(id, _)| *id == host.id).map(|(_, target)| target.clone()),

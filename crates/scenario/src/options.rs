@@ -153,6 +153,8 @@ section! {
     HostOptions in "host_option_defaults" {
         address_space: Option<ByteSize> = "null", Works, None,
             "How many addresses a host's processes have together, of 64 TiB for all hosts; a browser with all its processes takes 8 TiB; null: as many as other hosts";
+        call_latency: Option<SimDuration> = "null", Works, None,
+            "How long a system call takes on a host whose processor is slow or busy (a read of a clock a hundredth of it), which two runs repeat; null: as general.model_unblocked_syscall_latency says";
         cpu_speed: Option<CpuSpeed> = "null", Works, None,
             "How fast a host's processor is: against this machine's (0.5), or its clock rate (1.2 GHz). Guests' computing then takes simulated time as measured, and two runs differ; null: it takes none";
         log_level: Option<LogLevel> = "null", Works, None,
@@ -276,6 +278,7 @@ mod tests {
             ("network.ipv6", "false"),
             ("network.use_shortest_path", "true"),
             ("host_option_defaults.address_space", "null"),
+            ("host_option_defaults.call_latency", "null"),
             ("host_option_defaults.cpu_speed", "null"),
             ("host_option_defaults.log_level", "null"),
             ("host_option_defaults.open_files", "1024"),

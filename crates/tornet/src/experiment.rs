@@ -52,6 +52,10 @@ impl Times {
             }
             Role::OnionService => Times { tor_s: first, traffic_s: 1.0, begin_s: 0.0 },
             Role::Server => Times { tor_s: 0.0, traffic_s: 1.0, begin_s: 0.0 },
+            // Their start takes longer.
+            _ if host.call_latency.is_some() => {
+                Times { tor_s: between(AUTHORITIES_START, 2.0 * AUTHORITIES_START), traffic_s: 0.0, begin_s: 0.0 }
+            }
             _ => Times { tor_s: between(RELAYS_START.0, RELAYS_START.1), traffic_s: 0.0, begin_s: 0.0 },
         }
     }
@@ -126,13 +130,15 @@ fn quoted(path: &Path) -> String {
 
 fn host_entry(network: &Network, host: &Host, nodes: &Nodes, programs: &Programs) -> String {
     let times = Times::of(network, host);
+    let options = host.call_latency.map(|latency| format!("    host_options: {{ call_latency: {} }}\n", time(latency)));
     let mut text = format!(
-        "  {}:\n    network_node_id: {}\n    ip_addr: {}\n    bandwidth_up: {}\n    bandwidth_down: {}\n    processes:\n",
+        "  {}:\n    network_node_id: {}\n    ip_addr: {}\n    bandwidth_up: {}\n    bandwidth_down: {}\n{}    processes:\n",
         host.name,
         nodes.id(host.attachment),
         host.address,
         quantity::exact_bandwidth(host.up),
-        quantity::exact_bandwidth(host.down)
+        quantity::exact_bandwidth(host.down),
+        options.unwrap_or_default()
     );
     if host.role.runs_tor() {
         let shared = torrc::shared_name(host.role);
@@ -215,6 +221,7 @@ pub(crate) fn network_json(network: &Network) -> String {
                 "bandwidth_up_bits": host.up.bits_per_sec(),
                 "bandwidth_down_bits": host.down.bits_per_sec(),
                 "outages": (!host.outages.is_empty()).then(|| outages.collect::<Vec<_>>()),
+                "call_latency_s": host.call_latency.map(SimDuration::as_secs_f64),
                 "behaviour": host.role.behaviour().map(Behaviour::name),
                 "nickname": host.identity.as_ref().map(|_| host.name.as_str()),
                 "fingerprint": host.identity.as_ref().map(|identity| identity.fingerprint.as_str()),

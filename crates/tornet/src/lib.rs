@@ -21,6 +21,7 @@ pub mod load;
 mod markov;
 mod model;
 mod network;
+pub mod overload;
 mod paths;
 mod profile;
 mod sample;

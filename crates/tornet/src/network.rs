@@ -7,8 +7,8 @@ use crate::keys::{AuthorityKeys, Obfs4State, OnionKeys, RelayIdentity};
 use crate::model::Model;
 use crate::paths::{self, PathModel};
 use crate::spec::{LinkClass, Spec, Transport};
-use crate::{Error, sample};
-use base::{Bandwidth, SeedTree};
+use crate::{Error, overload, sample};
+use base::{Bandwidth, SeedTree, SimDuration};
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -139,6 +139,8 @@ pub struct Host {
     pub obfs4: Option<Obfs4State>,
     /// When it is away, in the order of time.
     pub outages: Vec<Outage>,
+    /// How long a system call takes there, of relays that are overloaded.
+    pub call_latency: Option<SimDuration>,
 }
 
 /// All hosts, in the order of `Role`.
@@ -178,6 +180,7 @@ impl Network {
             }
         }
         churn::apply(&mut hosts, &spec, &seeds);
+        overload::apply(&mut hosts, &spec, &seeds);
         Ok(Network { spec, source: model.source.clone(), geography: model.geography.clone(), hosts })
     }
 
@@ -204,6 +207,7 @@ fn host(role: Role, number: u32, attachment: Attachment, up: Bandwidth, down: Ba
         onion: None,
         obfs4: None,
         outages: Vec::new(),
+        call_latency: None,
     }
 }
 

@@ -64,6 +64,7 @@ pub(crate) fn base_spec() -> Spec {
         load: None,
         guard_policy: GuardPolicy::Fresh,
         churn: None,
+        overloaded: None,
         paths: PathModel::Even,
         bulk_size: ByteSize(5 * MIB),
         performance_sizes: vec![ByteSize(50 * KIB), ByteSize(MIB), ByteSize(5 * MIB)],

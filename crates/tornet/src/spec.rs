@@ -1,7 +1,7 @@
 //! What network is wanted: the few numbers from which everything else follows, and the rules that they must keep.
 
 use crate::paths::PathModel;
-use crate::{Error, churn};
+use crate::{Error, churn, overload};
 use base::{Bandwidth, ByteSize, SimDuration, StartDate};
 
 /// How many authorities and relays, by what the authorities will vote them to be.
@@ -124,6 +124,8 @@ pub struct Spec {
     pub guard_policy: GuardPolicy,
     /// What share of the relays go away within an hour; None for relays that stay.
     pub churn: Option<f64>,
+    /// What share of the relays are asked for more than their processors can do; None for none.
+    pub overloaded: Option<f64>,
     /// Latency, jitter and loss between hosts.
     pub paths: PathModel,
     /// The size of what bulk clients fetch.
@@ -214,6 +216,19 @@ impl Spec {
                 "{} relays cannot make a circuit of three hops; give at least 3 guards, exits, guard-exits and middles together",
                 relays.relays()
             )));
+        }
+        if let Some(share) = self.overloaded {
+            if !(share > 0.0 && share <= 1.0) {
+                return Err(Error::input(format!(
+                    "{share} of the relays overloaded: give a share above 0 and up to 1, such as --overloaded 0.1"
+                )));
+            }
+            if self.relay_bandwidth.is_some_and(|line| !overload::can_be(line)) {
+                return Err(Error::input(format!(
+                    "no relay can be overloaded by its processor on a line that is so slow; give a --relay-bandwidth of {:.1} Mbit/s or more",
+                    overload::SLOWEST_LINE.bits_per_sec() as f64 / 1e6
+                )));
+            }
         }
         if let Some(rate) = self.churn
             && !(rate > 0.0 && rate <= churn::HIGHEST_RATE)

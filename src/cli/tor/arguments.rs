@@ -186,6 +186,12 @@ fn settings() -> Vec<Arg> {
         .default_missing_value(PUBLIC_CHURN)
         .value_parser(value_parser!(f64)),
         value(
+            "overloaded",
+            "SHARE",
+            "Let this share of the relays have processors that manage a quarter of their line (Shadow cannot run such networks)",
+        )
+        .value_parser(value_parser!(f64)),
+        value(
             "paths",
             "NAME",
             "What packets meet between hosts: 'even' is one latency for each two countries, 'varied' a spread of them, jitter and loss",

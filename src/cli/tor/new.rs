@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use tornet::balance::{self, Lopsided};
 use tornet::churn::{self, Departure};
 use tornet::load::{self, Expectation};
+use tornet::overload;
 use tornet::{
     Amount, Behaviour, Error, Files, GuardPolicy, Model, Network, PathModel, Role, Scheduler, Sources, Spec, Transport,
 };
@@ -116,6 +117,7 @@ fn spec(matches: &ArgMatches, model: &Model) -> Result<Spec, Error> {
     if let Some(name) = matches.get_one::<String>("paths") {
         spec.paths = if name == "even" { PathModel::Even } else { PathModel::Varied };
     }
+    spec.overloaded = matches.get_one("overloaded").copied().or(spec.overloaded);
     spec.churn = matches.get_one("churn").copied().or(spec.churn);
     if let Some(name) = matches.get_one::<String>("transport") {
         spec.transport = if name == "plain" { Transport::Plain } else { Transport::Obfs4 };
@@ -201,6 +203,16 @@ fn summary(network: &Network, model: &Model, folder: &Path) -> String {
     }
     if let Some(rate) = spec.churn {
         text += &told_churn(network, rate);
+    }
+    let slow: Vec<&str> =
+        network.hosts.iter().filter(|host| host.call_latency.is_some()).map(|host| host.name.as_str()).collect();
+    if !slow.is_empty() {
+        let _ = writeln!(
+            text,
+            "overloaded: {} can send {:.0} % of their lines, as fast as their processors are",
+            slow.join(", "),
+            100.0 * overload::CAPACITY
+        );
     }
     let _ = writeln!(text, "a run takes some {}", cost(spec, expected.as_ref()));
     if spec.relays.authorities < balance::MEASURING_AUTHORITIES {
