@@ -126,3 +126,43 @@ fn markov_clients_take_a_circuit_for_each_flow() {
     assert_eq!((streams, circuits.len()), (40, flows.len()), "streams; circuits and flows");
     assert!(flows.len() > 1 && flows.len() < 30, "{} flows", flows.len());
 }
+
+/// What an exit sent, in bits a second, while all clients fetch what they can.
+fn sent_by_exit(name: &str, more: &[&str]) -> f64 {
+    let arguments = [
+        ["--guards", "3"],
+        ["--exits", "1"],
+        ["--guard-exits", "0"],
+        ["--middles", "3"],
+        ["--web-clients", "0"],
+        ["--performance-clients", "0"],
+        ["--bulk-clients", "8"],
+        ["--relay-bandwidth", "30 Mbit"],
+        ["--client-link", "line:200 Mbit:200 Mbit:1 ms"],
+        ["--amount", "endless"],
+        ["--duration", "2 min"],
+    ];
+    let arguments = [arguments.as_flattened(), more].concat();
+    let run = Network::new(&folder(&format!("tor-model/{name}")), &arguments).run(&[]);
+    for relay in run.hosts_that_are(&["guard", "exit", "middle"]) {
+        assert!(run.log(relay).contains("Bootstrapped 100%"), "{relay}");
+    }
+    let table = read(&run.data.join("host-traffic.csv"));
+    let columns: Vec<&str> = table.lines().next().expect("a header").split(',').collect();
+    let column = |name: &str| columns.iter().position(|column| *column == name).expect("a column");
+    let (time, host, sent) = (column("time_s"), column("host"), column("tx_bytes"));
+    let rows = table.lines().skip(1).map(|line| line.split(',').collect::<Vec<&str>>());
+    let seconds = |row: &[&str]| row[time].parse::<f64>().expect("a time");
+    let its = rows.filter(|row| row[host] == "exit1" && seconds(row) > 90.0);
+    its.map(|row| row[sent].parse::<f64>().expect("bytes")).sum::<f64>() * 8.0 / 30.0
+}
+
+/// With few busy connections a call does three times as much as among the many of a loaded network, for which its length is made.
+#[test]
+fn overloaded_relays_come_up_and_carry_less_than_their_line() {
+    let usual = sent_by_exit("usual", &[]);
+    let slow = sent_by_exit("overloaded", &["--overloaded", "1"]);
+    println!("{:.1} Mbit/s of 30, with slow processors {:.1}", usual / 1e6, slow / 1e6);
+    assert!(usual > 22e6, "{usual}");
+    assert!((3e6..usual * 0.75).contains(&slow), "{slow}, {usual}");
+}

@@ -131,11 +131,11 @@ fn overloaded_relays_are_named() {
     let line = told.lines().find(|line| line.starts_with("overloaded: ")).unwrap_or_else(|| panic!("{told}"));
     assert!(line.contains(" can send 25 % of their lines") && line.matches(", ").count() == 2, "{line}");
     let yaml = read(&folder.join("net/gnomon.yaml"));
-    assert_eq!(yaml.matches("host_options: { call_latency: 1056 us }\n    processes:").count(), 2, "{yaml}");
+    assert_eq!(yaml.matches("host_options: { call_latency: 360 us }\n    processes:").count(), 2, "{yaml}");
     let checked = capture(gnomon().args(["check", "gnomon.yaml"]).current_dir(folder.join("net")));
     assert_eq!(checked.code(), 0, "{}", checked.stderr);
     refused(&folder.join("net"), &["--overloaded", "2"], "give a share above 0 and up to 1");
-    refused(&folder.join("net"), &["--overloaded", "1", "--relay-bandwidth", "1 Mbit"], "26.4 Mbit/s or more");
+    refused(&folder.join("net"), &["--overloaded", "1", "--relay-bandwidth", "1 Mbit"], "9.0 Mbit/s or more");
 }
 
 /// Without a rate it is the public network's, and what follows is the folder.

@@ -4,7 +4,8 @@
 //! what the public network is like (`model`, or `collector` from files of the Tor project), `Network::build` lays hosts out, gives
 //! them addresses and keys (`network`, `sample`, `keys`), and `Files::of` writes them down (`experiment`, `graph`, `torrc`, `traffic`).
 //! `balance` and `load` say
-//! before a run how circuits will spread over the relays, and how busy these will be; `churn` draws when they go away. Everything is a function of spec and model. `status` reads what a run left.
+//! before a run how circuits will spread over the relays, and how busy these will be; `churn` draws when they go away, `overload` which
+//! of them are slow, `paths` what packets meet between hosts. Everything is a function of spec and model. `status` reads what a run left.
 //!
 //! The crate reads the files that it is told to read, and nothing of the environment; the binary finds programs.
 
