@@ -11,6 +11,9 @@ pub struct LockedRanges {
 
 impl LockedRanges {
     pub fn add(&mut self, start: u64, end: u64) {
+        if start >= end {
+            return;
+        }
         self.remove(start, end);
         let at = self.ranges.partition_point(|range| range.0 < start);
         self.ranges.insert(at, (start, end));

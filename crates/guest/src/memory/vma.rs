@@ -239,6 +239,9 @@ impl VmaList {
 
     /// Takes marks from what is mapped in `[start, end)`, then gives it others.
     pub(crate) fn mark(&mut self, start: u64, end: u64, lost: Marks, given: Marks) {
+        if start >= end {
+            return;
+        }
         let parts: Vec<Vma> = self.parts(start, end).collect();
         for part in parts {
             let marks = part.marks.without(lost).with(given);
@@ -329,6 +332,8 @@ mod tests {
         list.mark(15, 20, Marks::NONE, Marks::LOCKED);
         list.mark(18, 25, Marks::SEQUENTIAL, Marks::RANDOM);
         let starts = |list: &VmaList| list.iter().map(|vma| vma.start).collect::<Vec<_>>();
+        assert_eq!(starts(&list), [10, 15, 18, 20, 25]);
+        list.mark(12, 12, Marks::NONE, Marks::LOCKED);
         assert_eq!(starts(&list), [10, 15, 18, 20, 25]);
         list.mark(0, 40, Marks::LOCKED, Marks::NONE);
         list.mark(18, 25, Marks::RANDOM, Marks::NONE);

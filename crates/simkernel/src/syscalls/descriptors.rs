@@ -414,8 +414,7 @@ pub fn syncfs(ctx: &mut Ctx<'_>, [fd, ..]: [u64; 6]) -> SysResult {
 pub fn fsync(ctx: &mut Ctx<'_>, [fd, ..]: [u64; 6]) -> SysResult {
     let id = ctx.file(fd)?;
     match ctx.kernel.files[id].kind {
-        FileKind::Regular(_) | FileKind::Directory(_) | FileKind::Output(_) | FileKind::Snapshot(_) => Ok(0),
-        FileKind::Queue(_) | FileKind::Process(_) | FileKind::Namespace(_) => Ok(0),
+        FileKind::Regular(_) | FileKind::Directory(_) | FileKind::Output(_) => Ok(0),
         FileKind::Name(_) => Err(Errno::EBADF.into()),
         _ => Err(Errno::EINVAL.into()),
     }
