@@ -39,13 +39,21 @@ const OVERLAPPING: &str = "what overlaps is copied within the cache's pages as t
 
 const KNOWN: &[Known] = &[
     after("{q0 q0 q0 q1}", known(&["poll", "ppoll", "select", "pselect6", "epoll_wait"], ["", "0"], "", TICK)),
+    after("\"/dev/", known(&["setxattr"], ["0", "-EOPNOTSUPP"], "\"trusted.", "files in /dev keep no attributes")),
+    known(&["linkat"], ["-ENOENT", ""], " 0x1", NO_RIGHT),
+    known(&["lseek"], ["9223372036854775807", ""], " 2", "ext4: positions in folders are hashes"),
+    known(
+        &["recvmsg", "readv"],
+        ["-EFAULT", ""],
+        "!b",
+        "Linux joins segments in one buffer, of which a call copies all or nothing",
+    ),
     after("{q0 q0 q0 q1}", known(&["read", "readv"], ["8", "-EAGAIN"], "", TICK)),
     after("/dev/ptmx", known(&["splice"], ["", "-EINVAL"], "", NO_SPLICE)),
     after(
         " 0x12 $",
         known(&["write", "pwrite64"], ["", ""], " %0x", "a file's private mapping does not grow with the file"),
     ),
-    known(&["linkat"], ["-ENOENT", "-ENOTDIR"], " 0x1", NO_RIGHT),
     known(&["ioctl"], ["0 [", "0 [ 0 ]"], " 0x5411 ", "a connection that failed or was reset has nothing left to send"),
     known(READS, ["-EINVAL", "-EISDIR"], "", LISTED),
     known(&["lseek"], ["", ""], " 3", "what fallocate made is data to ext4, a hole here"),

@@ -69,7 +69,12 @@ impl Ids {
 
     /// setresuid(2), setresgid(2). EPERM.
     fn set_three(self, [real, effective, saved]: [Option<u32>; 3], privileged: bool) -> Result<Ids, Errno> {
-        if [real, effective, saved] == [None; 3] {
+        // What would change nothing leaves the id for files alone (`__sys_setresuid`).
+        let differs = |new: Option<u32>, from: &[u32]| new.is_some_and(|new| from.iter().any(|old| *old != new));
+        let changes = differs(real, &[self.real])
+            || differs(effective, &[self.effective, self.fs])
+            || differs(saved, &[self.saved]);
+        if !changes {
             return Ok(self);
         }
         if !privileged && [real, effective, saved].into_iter().flatten().any(|id| !self.has(id)) {

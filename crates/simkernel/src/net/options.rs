@@ -559,6 +559,8 @@ pub(super) fn as_number(value: SocketOption) -> i32 {
         | SocketOption::MtuDiscover(value)
         | SocketOption::MtuDiscover6(value)
         | SocketOption::WindowClamp(value) => value as i32,
+        // Not at all was asked for by any negative number.
+        SocketOption::Linger2(SimDuration::ZERO) => -1,
         SocketOption::KeepIdle(time) | SocketOption::KeepInterval(time) | SocketOption::Linger2(time) => seconds(time),
         SocketOption::UserTimeout(time) => i32::try_from(time.as_millis()).unwrap_or(i32::MAX),
         SocketOption::Linger(linger) => linger.is_some().into(),

@@ -1,6 +1,6 @@
 //! Sending and receiving on TCP sockets (net/ipv4/tcp.c, `tcp_sendmsg` and `tcp_recvmsg`).
 
-use super::message::{Incoming, Message, Outgoing, push_control};
+use super::message::{Incoming, Message, Outgoing, controls, push_control};
 use super::{Blocking, CHUNK, Network, errno, progress, set_progress, wait};
 use crate::ctx::Ctx;
 use crate::ids::FileId;
@@ -11,7 +11,7 @@ use base::SimTime;
 use bytes::Bytes;
 use linux_abi::socket::*;
 use linux_abi::{Errno, Signal};
-use tcpip::{OptionName, Readiness, SendFlags, SocketId, SocketOption};
+use tcpip::{OptionName, Readiness, SendFlags, SocketId, SocketOption, TcpState};
 
 /// The control message of TCP_INQ.
 const TCP_CM_INQ: i32 = TCP_INQ;
@@ -80,6 +80,12 @@ pub(super) fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> S
     }
     let socket = ctx.inet(file)?;
     let (id, timeout) = (socket.id, socket.send_timeout);
+    if !message.control.is_empty() {
+        let state = ctx.kernel.net.stack.tcp_info(ctx.now, id).map_err(errno)?.state;
+        if matches!(state, TcpState::Established | TcpState::CloseWait) {
+            check_control(message.control)?;
+        }
+    }
     let total = message.data.total();
     loop {
         let before = progress(ctx);
@@ -116,6 +122,18 @@ pub(super) fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> S
             return wait(ctx, file, Events::WRITABLE, blocking, done);
         }
     }
+}
+
+/// What may stand beside the bytes of a stream, where it has no effect (`sock_cmsg_send`). EINVAL.
+fn check_control(control: &[u8]) -> Result<(), Errno> {
+    for entry in controls(control) {
+        let (level, kind, _) = entry?;
+        let known = matches!(kind, SCM_RIGHTS | SCM_CREDENTIALS | SO_MARK | SO_PRIORITY | SO_TIMESTAMPING);
+        if level == SOL_SOCKET && !known {
+            return Err(Errno::EINVAL);
+        }
+    }
+    Ok(())
 }
 
 /// recv(2) and its relatives on a stream.

@@ -33,6 +33,7 @@ fn instance<'a>(ctx: &'a mut Ctx<'_>, fd: u64) -> Result<&'a mut Inotify, Errno>
     let file = ctx.opened(fd)?;
     match &mut ctx.kernel.files[file].kind {
         FileKind::Inotify(instance) => Ok(instance),
+        FileKind::Name(_) => Err(Errno::EBADF),
         _ => Err(Errno::EINVAL),
     }
 }

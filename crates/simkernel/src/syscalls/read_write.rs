@@ -63,6 +63,9 @@ pub fn pread64(ctx: &mut Ctx<'_>, [fd, address, len, position, ..]: [u64; 6]) ->
 /// pwrite64(2).
 pub fn pwrite64(ctx: &mut Ctx<'_>, [fd, address, len, position, ..]: [u64; 6]) -> SysResult {
     let position = checked_position(ctx, fd, position)?;
+    if position.saturating_add(len) > i64::MAX as u64 && ctx.kernel.files[ctx.file(fd)?].writable() {
+        return Err(Errno::EINVAL.into());
+    }
     write_from(ctx, fd, &UserBuffers::single(address, len), Some(position))
 }
 

@@ -83,6 +83,9 @@ impl Walk<'_, '_> {
             }
         }
         self.check_devices(&at)?;
+        if path.ends_with(b"/") && self.ctx.lookup(&at).is_ok_and(|node| !node.is_directory()) {
+            return Err(Errno::ENOTDIR);
+        }
         Ok(if at.is_empty() { b"/".to_vec() } else { at })
     }
 

@@ -157,13 +157,12 @@ impl super::Pair {
         let was_full = self.output_room() == 0;
         let taken = self.outgoing.len().min(sink.remaining() - bytes.len());
         bytes.extend(self.outgoing.iter().take(taken));
-        if sink.put(&bytes) < bytes.len() {
-            return Err(Errno::EFAULT);
-        }
+        // What cannot be stored is lost (`iterate_tty_read`).
+        let done = sink.put(&bytes);
         self.outgoing.drain(..taken);
         if was_full && self.output_room() > 0 {
             self.effects.slave |= Events::WRITABLE;
         }
-        Ok(bytes.len())
+        if done < bytes.len() && done == 0 { Err(Errno::EFAULT) } else { Ok(done) }
     }
 }

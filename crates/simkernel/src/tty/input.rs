@@ -412,17 +412,15 @@ impl Pair {
     pub(super) fn read_input(&mut self, sink: &mut dyn ByteSink) -> Result<usize, Errno> {
         let (bytes, taken) =
             if self.is_canonical() { self.line_part(sink.remaining()) } else { self.queued(sink.remaining()) };
+        // What cannot be stored is lost (`iterate_tty_read`).
         let done = sink.put(&bytes);
-        if done < bytes.len() {
-            return Err(Errno::EFAULT);
-        }
         self.cells.drain(..taken);
         self.complete = self.complete.saturating_sub(taken);
         if self.is_canonical() && done > 0 && sink.remaining() == 0 {
             self.skip_end_of_file();
         }
         self.pump();
-        Ok(done)
+        if done < bytes.len() && done == 0 { Err(Errno::EFAULT) } else { Ok(done) }
     }
 
     fn queued(&self, max: usize) -> (Vec<u8>, usize) {

@@ -20,7 +20,7 @@ use base::SimDuration;
 use linux_abi::Errno;
 use linux_abi::fs::O_RDWR;
 use linux_abi::ioctl::{SIOCATMARK, SIOCINQ, SIOCOUTQ};
-use linux_abi::socket::Ucred;
+use linux_abi::socket::{Linger, Ucred};
 use slab::Slab;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
@@ -114,6 +114,8 @@ pub struct UnixSocket {
     recv_timeout: Option<SimDuration>,
     send_timeout: Option<SimDuration>,
     kept: Kept,
+    /// SO_LINGER, without effect.
+    linger: Linger,
 }
 
 impl UnixSocket {
@@ -140,6 +142,7 @@ impl UnixSocket {
             recv_timeout: None,
             send_timeout: None,
             kept: Kept::default(),
+            linger: Linger::default(),
         }
     }
 

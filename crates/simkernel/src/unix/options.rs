@@ -81,7 +81,14 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
             let low = if number < 0 { i32::MAX } else { number.max(1) };
             socket.kept.set(SOL_SOCKET, option, low);
         }
-        SO_LINGER | SO_PRIORITY | SO_MARK => socket.kept.set(SOL_SOCKET, option, number),
+        SO_LINGER => {
+            let time: i32 = ctx.process.memory.read_value(value + 4)?;
+            let socket = ctx.kernel.unix_socket_mut(id)?;
+            let before = socket.linger.l_linger;
+            let l_linger = if number != 0 { time } else { before };
+            socket.linger = Linger { l_onoff: i32::from(number != 0), l_linger };
+        }
+        SO_PRIORITY | SO_MARK => socket.kept.set(SOL_SOCKET, option, number),
         SO_TYPE | SO_ERROR | SO_PROTOCOL | SO_DOMAIN | SO_ACCEPTCONN | SO_PEERCRED | SO_PEERPIDFD => {
             return Err(Errno::ENOPROTOOPT.into());
         }
@@ -124,7 +131,7 @@ fn answer(ctx: &mut Ctx<'_>, file: FileId, option: i32) -> Result<SmallVec<[u8; 
         SO_RCVTIMEO | SO_RCVTIMEO_NEW => return Ok(timeval(socket.recv_timeout)),
         SO_SNDTIMEO | SO_SNDTIMEO_NEW => return Ok(timeval(socket.send_timeout)),
         SO_PEERCRED => return Ok(SmallVec::from_slice(socket.peer_credentials.as_bytes())),
-        SO_LINGER => return Ok(SmallVec::from_slice(Linger::default().as_bytes())),
+        SO_LINGER => return Ok(SmallVec::from_slice(socket.linger.as_bytes())),
         SO_RCVLOWAT => socket.kept.get(SOL_SOCKET, SO_RCVLOWAT).unwrap_or(1),
         SO_SNDLOWAT => 1,
         SO_PRIORITY | SO_MARK => socket.kept.get(SOL_SOCKET, option).unwrap_or(0),
