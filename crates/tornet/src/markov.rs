@@ -8,10 +8,12 @@ use std::fmt::Write;
 const STREAMS: &str = include_str!("../data/streams.csv");
 const PACKETS: &str = include_str!("../data/packets.csv");
 
+// Keys are of nodes or of edges: igraph, by which tgen reads graphs, knows none for all.
 const HEAD: &str = "\
 <?xml version='1.0' encoding='utf-8'?>
 <graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">
-<key id=\"type\" for=\"all\" attr.name=\"type\" attr.type=\"string\"/>
+<key id=\"type\" for=\"node\" attr.name=\"type\" attr.type=\"string\"/>
+<key id=\"kind\" for=\"edge\" attr.name=\"type\" attr.type=\"string\"/>
 <key id=\"name\" for=\"node\" attr.name=\"name\" attr.type=\"string\"/>
 <key id=\"weight\" for=\"edge\" attr.name=\"weight\" attr.type=\"double\"/>
 <key id=\"distribution\" for=\"edge\" attr.name=\"distribution\" attr.type=\"string\"/>
@@ -56,7 +58,7 @@ fn graphml(table: &str) -> String {
                 let _ = write!(
                     text,
                     "<edge source=\"{from}\" target=\"{to}\">{}{}",
-                    data("type", kind),
+                    data("kind", kind),
                     data("weight", weight)
                 );
                 if !distribution.is_empty() {
