@@ -145,7 +145,10 @@ fn sent_by_exit(name: &str, more: &[&str]) -> f64 {
     let arguments = [arguments.as_flattened(), more].concat();
     let run = Network::new(&folder(&format!("tor-model/{name}")), &arguments).run(&[]);
     for relay in run.hosts_that_are(&["guard", "exit", "middle"]) {
-        assert!(run.log(relay).contains("Bootstrapped 100%"), "{relay}");
+        // Within the first minute, so before the load begins.
+        let log = run.log(relay);
+        let up = log.lines().find(|line| line.contains("Bootstrapped 100%"));
+        assert!(up.is_some_and(|line| line.starts_with("Jan 01 00:00:")), "{relay}: {up:?}");
     }
     let table = read(&run.data.join("host-traffic.csv"));
     let columns: Vec<&str> = table.lines().next().expect("a header").split(',').collect();

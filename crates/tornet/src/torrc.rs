@@ -98,6 +98,10 @@ pub(crate) fn of_host(network: &Network, host: &Host) -> String {
             let _ = writeln!(text, "BandwidthRate {rate} bytes\nBandwidthBurst {rate} bytes");
         }
     }
+    if host.call_latency.is_some() {
+        // It starts as early as authorities.
+        text += &first_fetch(AUTHORITIES_START);
+    }
     if host.role == Role::Client(Behaviour::Onion) && !guards(network).is_empty() {
         text += "# A user of onion services has guards of its own.\nUseEntryGuards 1\n";
     }
