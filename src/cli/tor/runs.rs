@@ -31,7 +31,7 @@ const STATS: &str = "sim-stats.json";
 
 const EARLIER: &str = "complete, by an earlier call";
 
-/// A tor with what belongs to it, on the safe side: 4.5 to 7 MiB are usual.
+/// A tor with what belongs to it, on the safe side: 4.5 to 7 MiB are usual. It counts until a run of the network has been measured.
 const BYTES_PER_HOST: u64 = 12 << 20;
 
 /// So often the runs are looked at, and progress is told where no terminal shows it.
@@ -179,7 +179,7 @@ impl Batch {
         }
         let cores = num_cpus::get().max(1);
         let waiting = tasks.iter().filter(|task| matches!(task.state, State::Waiting)).count();
-        let largest = tasks.iter().map(|task| task.hosts * BYTES_PER_HOST).max().unwrap_or(0).max(1);
+        let largest = tasks.iter().map(|task| memory(&tasks, task)).max().unwrap_or(0).max(1);
         let carried = usize::try_from(available_memory() / largest).unwrap_or(usize::MAX).max(1);
         let jobs = jobs.map_or_else(|| cores.min(carried), |jobs| jobs as usize).min(waiting.max(1));
         Ok(Batch { tasks, options, jobs, workers: (cores / jobs).max(1) })
@@ -412,6 +412,14 @@ impl Task {
         stats["simulated_ns"].as_u64().is_some_and(|simulated| simulated >= stop.as_nanos()) && !lost
     }
 
+    /// What it took at most, if it is complete and says so.
+    fn peak_bytes(&self) -> Option<u64> {
+        matches!(self.state, State::Complete(_)).then_some(())?;
+        let stats = fs::read_to_string(self.data().join(STATS)).ok()?;
+        let stats: serde_json::Value = serde_json::from_str(&stats).ok()?;
+        stats["gnomon"]["memory"]["peak_pss_bytes"].as_u64()
+    }
+
     /// How far it is in simulated time.
     fn progress(&self) -> String {
         let table = fs::read_to_string(self.data().join("progress.csv")).unwrap_or_default();
@@ -431,6 +439,12 @@ impl State {
             State::Elsewhere => "is being run by another call".into(),
         }
     }
+}
+
+/// The memory that a run will take at most: a quarter more than the most that one of the same network took, or as many hosts usually take.
+fn memory(tasks: &[Task], task: &Task) -> u64 {
+    let measured = tasks.iter().filter(|other| other.folder == task.folder).filter_map(Task::peak_bytes).max();
+    measured.map_or(task.hosts * BYTES_PER_HOST, |bytes| bytes.saturating_add(bytes / 4))
 }
 
 /// The last words of a log, and where to find the others.
@@ -461,5 +475,24 @@ mod tests {
         for bad in ["", "a", "3-1", "1-", "-1", "1,,2", "1-99999"] {
             assert!(seeds(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn memory_is_what_a_complete_run_of_the_same_network_took() {
+        let folder = tempfile::tempdir().unwrap();
+        let task = |seed, state| Task {
+            folder: folder.path().to_path_buf(),
+            experiment: EXPERIMENTS[0],
+            seed,
+            hosts: 10,
+            state,
+        };
+        let waiting = [task(1, State::Waiting), task(2, State::Waiting)];
+        assert_eq!(memory(&waiting, &waiting[1]), 10 * BYTES_PER_HOST);
+        fs::create_dir(waiting[0].data()).unwrap();
+        fs::write(waiting[0].data().join(STATS), r#"{"gnomon": {"memory": {"peak_pss_bytes": 400}}}"#).unwrap();
+        assert_eq!(memory(&waiting, &waiting[1]), 10 * BYTES_PER_HOST, "it is not complete");
+        let one_complete = [task(1, State::Complete(EARLIER)), task(2, State::Waiting)];
+        assert_eq!(memory(&one_complete, &one_complete[1]), 500);
     }
 }
