@@ -33,8 +33,9 @@ fn shape(line: &str) -> String {
     let mut shape = String::new();
     for c in line.chars() {
         let c = if c.is_ascii_digit() { '#' } else { c };
-        let is_more = shape.ends_with('#') && (c == '#' || c == '.');
-        if !is_more && !(c == ' ' && shape.ends_with(' ')) {
+        let is_more_of_a_number = shape.ends_with('#') && (c == '#' || c == '.');
+        let is_more_space = shape.ends_with(' ') && c == ' ';
+        if !is_more_of_a_number && !is_more_space {
             shape.push(c);
         }
     }
