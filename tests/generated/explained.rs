@@ -42,6 +42,7 @@ const KNOWN: &[Known] = &[
     after("\"/dev/", known(&["setxattr"], ["0", "-EOPNOTSUPP"], "\"trusted.", "files in /dev keep no attributes")),
     known(&["linkat"], ["-ENOENT", ""], " 0x1", NO_RIGHT),
     known(&["lseek"], ["9223372036854775807", ""], " 2", "ext4: positions in folders are hashes"),
+    after("openat -100 \".", known(&["lseek"], ["-EINVAL", ""], " 2", "ext4: positions in folders are hashes")),
     known(
         &["recvmsg", "readv"],
         ["-EFAULT", ""],

@@ -304,9 +304,7 @@ fn stack_value(form: &Form, level: i32, option: i32, number: i32) -> Result<Sock
             SO_SNDBUFFORCE | SO_RCVBUFFORCE => make(number.max(0) as u32),
             _ => make(number as u32),
         },
-        Form::Number(make) if level == SOL_TCP && option == TCP_NOTSENT_LOWAT => {
-            make(if number == 0 { u32::MAX } else { number as u32 })
-        }
+        Form::Number(make) if level == SOL_TCP && option == TCP_NOTSENT_LOWAT => make(number as u32),
         Form::Number(make) if level == SOL_TCP && option == TCP_DEFER_ACCEPT => {
             make(whole_retransmissions(number.max(0) as u32))
         }

@@ -66,6 +66,7 @@ pub fn openat2(ctx: &mut Ctx<'_>, [dirfd, path, how, size, ..]: [u64; 6]) -> Sys
     if how.resolve == 0 {
         return open_path(ctx, dirfd, path, how.flags as u32, how.mode as u32);
     }
+    super::resolve::check(how.resolve)?;
     let path = ctx.path_argument(path)?;
     let resolved = super::resolve::resolve(ctx, dirfd, &path, how.flags as u32, how.resolve)?;
     if how.flags as u32 & O_CREAT != 0 && super::paths::without_slashes(&path).1 && !super::paths::is_special(&path) {

@@ -16,12 +16,15 @@ const LINKS_MAX: usize = 40;
 const KNOWN: u64 =
     RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH | RESOLVE_IN_ROOT | RESOLVE_CACHED;
 
+/// Restrictions that exclude each other are found before the path is read (`build_open_flags`). EINVAL.
+pub(super) fn check(resolve: u64) -> Result<(), Errno> {
+    let both = RESOLVE_BENEATH | RESOLVE_IN_ROOT;
+    if resolve & !KNOWN != 0 || resolve & both == both { Err(Errno::EINVAL) } else { Ok(()) }
+}
+
 /// The absolute path, without links, that a restricted walk leads to. EINVAL, ELOOP, EXDEV, EAGAIN, and the errors of walks.
 pub(super) fn resolve(ctx: &mut Ctx<'_>, dirfd: u64, path: &[u8], flags: u32, resolve: u64) -> Result<Vec<u8>, Errno> {
     let has = |flag| resolve & flag != 0;
-    if resolve & !KNOWN != 0 || (has(RESOLVE_BENEATH) && has(RESOLVE_IN_ROOT)) {
-        return Err(Errno::EINVAL);
-    }
     if has(RESOLVE_CACHED) && flags & (O_TRUNC | O_CREAT | O_TMPFILE) != 0 {
         return Err(Errno::EAGAIN);
     }
