@@ -20,7 +20,7 @@ fn network(folder: &Path, name: &str, fetches: u32, latency: &str) -> PathBuf {
     let behaviour = format!("{{ kind: performance, sizes: [50 KiB], every: 2 s, count: {fetches} }}");
     fs::write(network.join("traffic.yaml"), format!("servers: [\"server:80\"]\nbehaviours: [{behaviour}]\n")).unwrap();
     let experiment = format!(
-        "general: {{ stop_time: 1 h }}
+        "general: {{ stop_time: 3 h }}
 network:
   graph:
     type: gml
@@ -47,7 +47,7 @@ hosts:
 fn is_complete(run: &Path) -> bool {
     let stats = fs::read_to_string(run.join("sim-stats.json")).unwrap_or_default();
     let stats: serde_json::Value = serde_json::from_str(&stats).unwrap_or_default();
-    stats["gnomon"]["simulated_ns"] == 3_600_000_000_000u64
+    stats["gnomon"]["simulated_ns"] == 10_800_000_000_000u64
 }
 
 /// The complete runs of both networks.
@@ -62,8 +62,8 @@ fn what_is_complete_is_not_run_again() {
     for name in ["near", "far"] {
         let _ = fs::remove_dir_all(folder.join(name));
     }
-    network(&folder, "near", 1500, "10 ms");
-    network(&folder, "far", 1500, "40 ms");
+    network(&folder, "near", 5000, "10 ms");
+    network(&folder, "far", 5000, "40 ms");
     let command = || {
         // No wrapper, which would be what signals reach.
         let mut command = Command::new(env!("CARGO_BIN_EXE_gnomon"));

@@ -210,9 +210,8 @@ impl AddressSpace {
         code.truncate(readable);
         self.hide_tamed(begin, &mut code);
         // Most pages hold none: to follow their code would take longer than all else.
-        let shows = |instruction: &Instruction| {
-            !traps(instruction) && !matches!(instruction.mnemonic(), Mnemonic::Syscall | Mnemonic::Sysenter)
-        };
+        // Intel's processors execute sysenter in 64-bit programs.
+        let shows = |instruction: &Instruction| !traps(instruction) && instruction.mnemonic() != Mnemonic::Syscall;
         let in_page = CONTEXT_BYTES..CONTEXT_BYTES + PAGE as usize;
         let suspects = all_candidates(&code).into_iter().filter(|offset| in_page.contains(offset));
         let suspects: Vec<usize> = suspects.filter(|offset| may_be_special(&code, begin, *offset, shows)).collect();
