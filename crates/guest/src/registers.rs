@@ -1,20 +1,20 @@
 //! The machine state of a guest thread while it does not run.
 
-/// General registers, in the order in which [`crate::switch`] stores them.
+/// General registers. The arguments of a system call come first, in its order: whoever needs them all copies them as they lie.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Registers {
+    pub rdi: u64,
+    pub rsi: u64,
+    pub rdx: u64,
+    pub r10: u64,
+    pub r8: u64,
+    pub r9: u64,
     pub rax: u64,
     pub rbx: u64,
     pub rcx: u64,
-    pub rdx: u64,
-    pub rsi: u64,
-    pub rdi: u64,
     pub rbp: u64,
     pub rsp: u64,
-    pub r8: u64,
-    pub r9: u64,
-    pub r10: u64,
     pub r11: u64,
     pub r12: u64,
     pub r13: u64,

@@ -122,12 +122,12 @@ impl Vcpu {
 
     /// Executes the guest until it needs the simulated kernel, or has computed as long as the worker allows. `cpuid` and `xgetbv` are
     /// answered here.
-    #[inline]
+    #[inline(always)]
     pub fn run(&mut self, worker: &mut Worker) -> Exit {
         self.execute(worker, worker.patience)
     }
 
-    #[inline]
+    #[inline(always)]
     fn execute(&mut self, worker: &mut Worker, ticks: u32) -> Exit {
         worker.state.ticks_left = ticks;
         loop {

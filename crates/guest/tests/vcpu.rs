@@ -93,6 +93,25 @@ fn the_time_stamp_counter_is_the_simulators() {
 }
 
 #[test]
+fn flags_survive_an_exit_exactly() {
+    // pushfq; pop rbx; syscall
+    let mut m = machine(41, &[0x9c, 0x5b, 0x0f, 0x05]);
+    const FIXED: u64 = 0x202;
+    // Every subset of the flags that user code may hold (CF PF AF ZF SF, DF OF, NT, AC ID).
+    let all = [0x1, 0x4, 0x10, 0x40, 0x80, 0x400, 0x800, 0x4000, 0x4_0000, 0x20_0000];
+    for subset in 0..1u64 << all.len() {
+        let flags = all.iter().enumerate().filter(|(i, _)| subset >> i & 1 != 0).map(|(_, flag)| flag).sum::<u64>();
+        let registers = m.vcpu.registers_mut();
+        (registers.rip, registers.rflags, registers.rbx) = (m.code, flags | FIXED, 0);
+        assert_eq!(m.vcpu.run(&mut m.worker), Exit::Syscall);
+        let registers = m.vcpu.registers();
+        assert_eq!(registers.rbx, flags | FIXED, "on the way in");
+        assert_eq!(registers.rflags & !0x1_0000, flags | FIXED, "on the way out");
+    }
+    m.space.release(&mut m.region);
+}
+
+#[test]
 fn extended_state_survives_an_exit_exactly() {
     let mut m = machine(6, &[0x0f, 0x05, 0x0f, 0x05]);
     let mut area = [0u8; SIGNAL_XSAVE_BYTES];
@@ -353,7 +372,10 @@ fn the_state_in_which_a_loop_rests_does_not_depend_on_the_moment() {
         let memory: [u32; 3] = m.space.read_value(flag).unwrap();
         rests.push((rest.rip - m.code, rest.rcx, rest.rdx, memory[0]));
         // Whoever rests there can be proven again at once.
-        assert!(matches!(prove_spin(&mut m.vcpu, &mut m.worker, &m.space, 4096), Proof::Spins(again) if again == spin));
+        match prove_spin(&mut m.vcpu, &mut m.worker, &m.space, 4096) {
+            Proof::Spins(again) => assert_eq!(again, spin),
+            other => panic!("{other:?} at {:#x}", m.vcpu.registers().rip - m.code),
+        }
         assert_eq!(*m.vcpu.registers(), rest);
         m.space.release(&mut m.region);
     }

@@ -319,7 +319,7 @@ impl Ctx<'_> {
     }
 
     /// Executes the guest until it needs the kernel, or has computed for some time.
-    #[inline]
+    #[inline(always)]
     fn run_guest(&mut self, worker: &mut Worker) -> Exit {
         let exit = if self.process.spins_expected == 0 && self.kernel.config.computing.speed.is_none() {
             self.thread.vcpu.run(worker)
