@@ -47,7 +47,12 @@ impl Times {
             Role::Authority => Times { tor_s: AUTHORITIES_START, traffic_s: 0.0, begin_s: 0.0 },
             Role::Client(_) => {
                 let tor_s = between(first, bootstrap - CLIENTS_BEFORE_LOAD_S);
-                let spread = (network.spec.total.as_secs_f64() - bootstrap).min(60.0) / 6.0;
+                let load = network.spec.total.as_secs_f64() - bootstrap;
+                let spread = match network.spec.amount {
+                    // They do the same once a minute: all together would measure one moment of each.
+                    Amount::Endless if torrc::measures(host.role) => load.min(60.0),
+                    _ => load.min(60.0) / 6.0,
+                };
                 Times { tor_s, traffic_s: bootstrap, begin_s: between(0.0, spread) }
             }
             Role::OnionService => Times { tor_s: first, traffic_s: 1.0, begin_s: 0.0 },

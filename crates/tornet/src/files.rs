@@ -27,7 +27,8 @@ impl Files {
         files.add("template/conf/no-countries", "");
         files.add("template/conf/bandwidths", bandwidths(network));
         if network.spec.clients.markov > 0 {
-            files.add("template/conf/flows.graphml", markov::flows(load::flows_per_s(network)));
+            files
+                .add("template/conf/flows.graphml", markov::flows(&load::warm_up(network), load::flows_per_s(network)));
             files.add("template/conf/streams.graphml", markov::streams());
             files.add("template/conf/packets.graphml", markov::packets());
         }

@@ -1,6 +1,7 @@
 //! How much clients will ask of a network, and how busy that makes its relays: reckoned before anything has run.
 
 use crate::balance::Shares;
+use crate::markov::Phase;
 use crate::network::{Host, Network, Role};
 use crate::spec::{Amount, Spec};
 
@@ -13,18 +14,34 @@ pub const PUBLIC_UTILISATION: f64 = 0.475;
 const FLOWS_PER_USER_S: f64 = 1.88 / 600.0;
 
 /// What a flow of the built-in Markov models has transferred, both ways, so long after its begin where nothing holds it up: (seconds,
-/// bytes). The mean of 3,000 flows drawn from `data/streams.csv` and `packets.csv`, whose streams are given up after ten minutes.
-const FLOW_BYTES: [(f64, f64); 9] = [
+/// bytes). The mean of 13,000 flows drawn from `data/streams.csv` and `packets.csv`, whose streams are given up after ten minutes.
+const FLOW_BYTES: [(f64, f64); 20] = [
     (0.0, 0.0),
-    (60.0, 1.44e6),
-    (120.0, 2.00e6),
-    (180.0, 2.25e6),
-    (300.0, 2.50e6),
-    (600.0, 2.74e6),
+    (5.0, 0.34e6),
+    (10.0, 0.51e6),
+    (20.0, 0.79e6),
+    (30.0, 1.03e6),
+    (40.0, 1.23e6),
+    (60.0, 1.54e6),
+    (80.0, 1.76e6),
+    (100.0, 1.93e6),
+    (120.0, 2.05e6),
+    (150.0, 2.19e6),
+    (180.0, 2.30e6),
+    (240.0, 2.45e6),
+    (300.0, 2.55e6),
+    (450.0, 2.69e6),
+    (600.0, 2.77e6),
     (720.0, 3.00e6),
-    (1800.0, 3.23e6),
-    (86_400.0, 3.23e6),
+    (1200.0, 3.13e6),
+    (1800.0, 3.17e6),
+    (86_400.0, 3.18e6),
 ];
+
+/// How clients begin more flows at first, so that the load is there after a minute. A network that has always been in use has circuits that are
+/// minutes old, which make half of its load; without them it would take half an hour to grow. In each phase so many times the
+/// flows that clients begin later, for so many seconds on average: (times, seconds).
+const WARM_UP: [(f64, f64); 2] = [(3.9, 25.0), (1.33, 400.0)];
 
 /// What relays send on each of three hops for a byte of payload: cells, TLS, TCP, IP, acknowledgements, tor's own traffic. Measured.
 const SENT_PER_BYTE: f64 = 1.15;
@@ -67,7 +84,7 @@ pub fn expectation<'a>(network: &Network, shares: &[Shares<'a>]) -> Option<Expec
     Some(Expectation { payload: 8.0 * bytes_per_s, capacity, utilisation, busiest })
 }
 
-/// How many flows each Markov client begins in a second: as many as its users, or as many as bring relays to the load that is wanted.
+/// How many flows each Markov client begins in a second, once warm: as many as its users, or as many as bring relays to the load that is wanted.
 pub(crate) fn flows_per_s(network: &Network) -> f64 {
     let spec = &network.spec;
     match spec.load {
@@ -81,24 +98,45 @@ pub(crate) fn flows_per_s(network: &Network) -> f64 {
     }
 }
 
-/// What a Markov client transfers for each flow that it begins, on average over the time that figures are about: less than a flow's
-/// all, since some of the flows of that time have begun a short while ago.
+/// In which phases clients begin more flows than later. None where they end after a fixed number.
+pub(crate) fn warm_up(network: &Network) -> Vec<Phase> {
+    if network.spec.amount != Amount::Endless {
+        return Vec::new();
+    }
+    let steady = flows_per_s(network);
+    let mut phases = WARM_UP.map(|(times, seconds)| Phase { flows_per_s: times * steady, seconds });
+    // Each client has a flow at once, whatever its rate. With many clients that do little these are a good part of the warm-up's.
+    phases[0].flows_per_s = (phases[0].flows_per_s - 1.0 / phases[0].seconds).max(phases[1].flows_per_s);
+    phases.to_vec()
+}
+
+/// What a Markov client transfers for each flow that it begins once warm, on average over the time that figures are about.
 fn bytes_per_flow(spec: &Spec) -> f64 {
     let (from, until) = (spec.settle.as_secs_f64(), spec.total.saturating_sub(spec.bootstrap).as_secs_f64());
-    // A moment's rate of bytes is the rate of flows times what a flow has transferred since the load began; so this is the mean of
-    // `FLOW_BYTES` from the one time to the other, where it goes in straight lines.
-    let area = |end: f64| -> f64 {
-        FLOW_BYTES
-            .windows(2)
-            .map(|pair| {
-                let [(t0, b0), (t1, b1)] = [pair[0], pair[1]];
-                let t = end.clamp(t0, t1);
-                let b = b0 + (b1 - b0) * (t - t0) / (t1 - t0);
-                (t - t0) * (b0 + b) / 2.0
-            })
-            .sum()
-    };
-    (area(until) - area(from)) / (until - from).max(1.0)
+    const STEPS: u32 = 64;
+    let step = (until - from) / f64::from(STEPS);
+    let middles = (0..STEPS).map(|number| from + (f64::from(number) + 0.5) * step);
+    middles.map(load_after).sum::<f64>() / f64::from(STEPS)
+}
+
+/// The bytes a second of clients that have loaded the network for so long, if they begin a flow a second once warm.
+fn load_after(seconds: f64) -> f64 {
+    // Of the clients in a phase, as many leave it in a second as its length says. So the rate of flows is 1 and a multiple of an
+    // exponential for each phase, and the load is that multiplied, moment by moment, with what a flow transfers at its age then.
+    let [(first, t1), (second, t2)] = WARM_UP;
+    let slow = (second - 1.0) * t2 / (t2 - t1);
+    let fast = first - 1.0 - slow;
+    let mut load = 0.0;
+    for pair in FLOW_BYTES.windows(2) {
+        let [(begin, before), (end, after)] = [pair[0], pair[1]];
+        let end_so_far = end.min(seconds);
+        if end_so_far <= begin {
+            break;
+        }
+        let of_phase = |t: f64| t * (((end_so_far - seconds) / t).exp() - ((begin - seconds) / t).exp());
+        load += (after - before) / (end - begin) * (end_so_far - begin + fast * of_phase(t1) + slow * of_phase(t2));
+    }
+    load
 }
 
 /// What all relays but authorities and bridges can send, in bits per second.
@@ -122,7 +160,6 @@ fn of_others(spec: &Spec) -> f64 {
 mod tests {
     use super::*;
     use crate::{Model, profile, scaled};
-    use base::SimDuration;
 
     fn laid_out(spec: Spec) -> Network {
         Network::without_keys(spec, &Model::public()).expect("a network")
@@ -149,17 +186,31 @@ mod tests {
         assert!((0.25..0.4).contains(&expected.utilisation), "{}", expected.utilisation);
     }
 
+    /// Without the warm-up it would be 0.48 of what it is in the end after a minute, 0.64 after two and 0.80 after five. Streams that are silent
+    /// for as long as the models allow, ten minutes, make a step there.
     #[test]
-    fn a_flow_counts_for_as_much_as_it_has_had_time_for() {
-        let spec = |settle: u64, load: u64| Spec {
-            settle: SimDuration::from_secs(settle),
-            bootstrap: SimDuration::from_secs(100),
-            total: SimDuration::from_secs(100 + load),
-            ..profile("tiny").expect("a profile").spec()
+    fn the_load_is_there_after_a_minute_and_stays() {
+        let in_the_end = FLOW_BYTES[FLOW_BYTES.len() - 1].1;
+        for second in 60..7200 {
+            let share = load_after(f64::from(second)) / in_the_end;
+            assert!((share - 1.0).abs() < 0.06, "{share:.3} of the load after {second} s");
+        }
+        let begin = load_after(10.0) / in_the_end;
+        assert!((0.3..0.7).contains(&begin), "{begin:.3} after 10 s");
+    }
+
+    /// Clients that do little begin no more flows than those that do much: the one that each has at once counts.
+    #[test]
+    fn the_warm_up_is_the_same_for_many_clients_and_for_few() {
+        let flows_in_the_first_phase = |clients: u32| {
+            let small = profile("paper-small").expect("a profile").spec();
+            let clients = crate::spec::ClientCounts { markov: clients, ..small.clients };
+            let network = laid_out(Spec { clients, ..small });
+            let phase = warm_up(&network)[0];
+            f64::from(clients.markov) * (1.0 + phase.flows_per_s * phase.seconds)
         };
-        assert!((bytes_per_flow(&spec(0, 60)) - 0.72e6).abs() < 1.0);
-        assert!((bytes_per_flow(&spec(60, 120)) - 1.72e6).abs() < 1.0);
-        assert!((bytes_per_flow(&spec(3600, 7200)) - 3.23e6).abs() < 1.0);
+        let (few, many) = (flows_in_the_first_phase(20), flows_in_the_first_phase(200));
+        assert!((few / many - 1.0).abs() < 1e-6, "{few} and {many}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The Markov models that many-user clients follow, written as GraphML for `gnomon-traffic` and tgen.
 //!
-//! A client's flows (a circuit each) come with exponential gaps, whose rate `load` gives; a flow's streams and
+//! A client's flows (a circuit each) come with exponential gaps, whose rates `load` gives; a flow's streams and
 //! a stream's packets follow the hidden Markov models of `data/`.
 
 use std::fmt::Write;
@@ -36,13 +36,33 @@ pub(crate) fn packets() -> String {
     graphml(PACKETS)
 }
 
-/// When the flows of a client begin that begins so many in a second. The models' unit is the microsecond.
-pub(crate) fn flows(flows_per_s: f64) -> String {
-    let rate = flows_per_s / 1e6;
-    graphml(&format!(
-        "node,s0,state,start\nnode,s1,state,generate\nnode,o1,observation,+\nedge,s0,s1,transition,1,,\nedge,s1,s1,transition,1,,\n\
-         edge,s1,o1,emission,1,exponential,param_rate={rate:e}\n"
-    ))
+/// When the flows of a client begin: in each phase so many in a second, for so many seconds on average and for a time that differs between
+/// clients, then `steady_per_s` for good. The models' unit is the microsecond.
+pub(crate) fn flows(phases: &[Phase], steady_per_s: f64) -> String {
+    let mut table = String::from("node,s0,state,start\nnode,o1,observation,+\nedge,s0,s1,transition,1,,\n");
+    let steady = Phase { flows_per_s: steady_per_s, seconds: f64::INFINITY };
+    for (number, phase) in (1..).zip(phases.iter().chain([&steady])) {
+        let _ = writeln!(table, "node,s{number},state,generate");
+        // One of so many flows is the phase's last. A phase in which less than one would begin has one.
+        let last = (1.0 / (phase.flows_per_s * phase.seconds)).min(1.0);
+        if last < 1.0 {
+            let _ = writeln!(table, "edge,s{number},s{number},transition,{},,", 1.0 - last);
+        }
+        if last > 0.0 {
+            let _ = writeln!(table, "edge,s{number},s{},transition,{last},,", number + 1);
+        }
+        let rate = phase.flows_per_s / 1e6;
+        let _ = writeln!(table, "edge,s{number},o1,emission,1,exponential,param_rate={rate:e}");
+    }
+    graphml(&table)
+}
+
+/// A time in which a client begins flows at a rate of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Phase {
+    pub flows_per_s: f64,
+    /// The mean over clients.
+    pub seconds: f64,
 }
 
 /// A table of nodes and edges as GraphML.

@@ -30,7 +30,7 @@ pub const PROFILES: &[Profile] = &[
     Profile {
         name: "paper-small",
         about: "the small network of the literature: 20 web servers, 18 relays and 3 authorities, 230 clients (200 Markov, 30 \
-                performance), loaded as the public network; a simulated hour, of which 30 minutes bootstrap and 5 settle",
+                performance), loaded as the public network; a simulated hour, of which 30 minutes bootstrap and 2 settle",
         spec: paper_small,
     },
     Profile {
@@ -47,8 +47,8 @@ pub fn profile(name: &str) -> Option<&'static Profile> {
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
-/// Until queues, windows and streams that go on for minutes are what they stay.
-pub(crate) const SETTLE: SimDuration = SimDuration::from_secs(300);
+/// Until the load, queues and windows are what they stay (`load::WARM_UP`), and a minute more.
+pub(crate) const SETTLE: SimDuration = SimDuration::from_secs(120);
 
 /// What profiles and models share.
 pub(crate) fn base_spec() -> Spec {

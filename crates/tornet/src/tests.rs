@@ -1,6 +1,7 @@
 //! Whole networks: what must hold for every one.
 
 use crate::balance::{self, Position};
+use crate::network::{Behaviour, Host};
 use crate::{
     Amount, Error, Files, GuardPolicy, Model, Network, PathModel, Programs, Role, Spec, Transport, profile, scaled,
 };
@@ -315,4 +316,21 @@ fn tor_takes_the_configurations() {
         assert!(output.status.success() && said.contains("Configuration was valid"), "{}: {said}", host.name);
     }
     assert!(kinds.len() >= 7, "{kinds:?}");
+}
+
+/// In step with each other they would measure one size after the other, each at one moment of a minute.
+#[test]
+fn at_every_moment_clients_measure_each_of_the_sizes() {
+    let network = laid_out(spec("paper-small"));
+    let clients: Vec<&Host> = network.with_role(Role::Client(Behaviour::Performance)).collect();
+    let (mut firsts, mut thirds) = (BTreeMap::new(), [0; 3]);
+    for client in &clients {
+        let begin_s = crate::experiment::Times::of(&network, client).begin_s;
+        let text = crate::traffic::of_client(&network, client, Behaviour::Performance, begin_s);
+        let first = text.split("sizes: [").nth(1).and_then(|rest| rest.split(',').next()).expect("a size").to_owned();
+        *firsts.entry(first).or_insert(0) += 1;
+        thirds[(begin_s / 20.0) as usize] += 1;
+    }
+    assert_eq!(firsts.into_values().collect::<Vec<_>>(), [10, 10, 10]);
+    assert!(thirds.iter().all(|count| *count >= 4), "{thirds:?} begin in the first, second and third 20 s");
 }

@@ -25,7 +25,7 @@ pub(crate) fn of_client(network: &Network, host: &Host, behaviour: Behaviour, be
         let _ = writeln!(text, "  - \"{server}\"");
     }
     text += "behaviours:\n";
-    for line in behaviours(network, behaviour) {
+    for line in behaviours(network, host, behaviour) {
         let _ = writeln!(text, "  - {{ {line} }}");
     }
     text
@@ -44,14 +44,20 @@ fn servers(network: &Network, behaviour: Behaviour) -> Vec<String> {
 }
 
 /// The entries of `behaviours`. Clients that end fetch every measured size besides what is their own, and pause little.
-fn behaviours(network: &Network, behaviour: Behaviour) -> Vec<String> {
+fn behaviours(network: &Network, host: &Host, behaviour: Behaviour) -> Vec<String> {
     let spec = &network.spec;
     let (times, pause, every) = match spec.amount {
         Amount::Endless => (None, "[1 s, 60 s]", "60 s"),
         Amount::Times(times) => (Some(times as usize), "[1 s, 5 s]", "10 s"),
     };
     let count = |each: usize| times.map_or(String::new(), |times| format!(", count: {}", times * each));
-    let sizes: Vec<String> = spec.performance_sizes.iter().map(|size| bytes(*size)).collect();
+    let mut sizes: Vec<String> = spec.performance_sizes.iter().map(|size| bytes(*size)).collect();
+    if spec.amount == Amount::Endless && !sizes.is_empty() {
+        // Each begins with another size, so that all sizes are measured all the time.
+        let alike = network.with_role(host.role).take_while(|other| other.name != host.name).count();
+        let first = alike % sizes.len();
+        sizes.rotate_left(first);
+    }
     let performance =
         |count: String| format!("kind: performance, sizes: [{}], every: {every}{count}", sizes.join(", "));
     let own = match behaviour {
