@@ -160,12 +160,13 @@ fn sent_by_exit(name: &str, more: &[&str]) -> f64 {
     its.map(|row| row[sent].parse::<f64>().expect("bytes")).sum::<f64>() * 8.0 / 30.0
 }
 
-/// With few busy connections a call does three times as much as among the many of a loaded network, for which its length is made.
+/// With few busy connections a call does more than among the many of a loaded network, for which its length is made. With the length of calls that suits other
+/// relays, an exit sends more than half of its line.
 #[test]
 fn overloaded_relays_come_up_and_carry_less_than_their_line() {
     let usual = sent_by_exit("usual", &[]);
     let slow = sent_by_exit("overloaded", &["--overloaded", "1"]);
     println!("{:.1} Mbit/s of 30, with slow processors {:.1}", usual / 1e6, slow / 1e6);
     assert!(usual > 22e6, "{usual}");
-    assert!((3e6..usual * 0.75).contains(&slow), "{slow}, {usual}");
+    assert!((3e6..usual * 0.5).contains(&slow), "{slow}, {usual}");
 }

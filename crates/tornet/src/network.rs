@@ -180,8 +180,10 @@ impl Network {
             }
         }
         churn::apply(&mut hosts, &spec, &seeds);
-        overload::apply(&mut hosts, &spec, &seeds);
-        Ok(Network { spec, source: model.source.clone(), geography: model.geography.clone(), hosts })
+        let source = model.source.clone();
+        let mut network = Network { spec, source, geography: model.geography.clone(), hosts };
+        overload::apply(&mut network, &seeds);
+        Ok(network)
     }
 
     pub fn with_role(&self, role: Role) -> impl Iterator<Item = &Host> {

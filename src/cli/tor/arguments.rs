@@ -179,7 +179,8 @@ fn settings() -> Vec<Arg> {
         value(
             "churn",
             "RATE",
-            "Let relays go away and come back, this share of them within an hour; without a RATE as in the public network (0.02)",
+            "Let relays go away and come back, this share of them within an hour; without a RATE as in the public network (0.02). \
+             Where clients make a --load, some relays are --overloaded then",
         )
         .num_args(0..=1)
         .require_equals(true)
@@ -188,7 +189,8 @@ fn settings() -> Vec<Arg> {
         value(
             "overloaded",
             "SHARE",
-            "Let this share of the relays have processors that manage a quarter of their line (Shadow cannot run such networks)",
+            "Let this share of the relays have processors that manage a quarter of their line (Shadow cannot run such networks); with \
+             --churn and a --load 0.03 unless given; 0 is none",
         )
         .value_parser(value_parser!(f64)),
         value(

@@ -117,12 +117,15 @@ fn spec(matches: &ArgMatches, model: &Model) -> Result<Spec, Error> {
     if let Some(name) = matches.get_one::<String>("paths") {
         spec.paths = if name == "even" { PathModel::Even } else { PathModel::Varied };
     }
-    spec.overloaded = matches.get_one("overloaded").copied().or(spec.overloaded);
     spec.churn = matches.get_one("churn").copied().or(spec.churn);
     if let Some(name) = matches.get_one::<String>("transport") {
         spec.transport = if name == "plain" { Transport::Plain } else { Transport::Obfs4 };
     }
     spec.relay_bandwidth = matches.get_one("relay-bandwidth").copied().or(spec.relay_bandwidth);
+    spec.overloaded = match matches.get_one::<f64>("overloaded") {
+        Some(share) => Some(*share).filter(|share| *share != 0.0),
+        None => spec.overloaded.or_else(|| overload::with_churn(&spec)),
+    };
     if let Some(bandwidth) = matches.get_one("server-bandwidth") {
         (spec.server_link.up, spec.server_link.down) = (*bandwidth, *bandwidth);
     }
