@@ -147,3 +147,45 @@ fn a_broadcast_reaches_the_hosts_of_its_node() {
     assert_eq!(hears("everybody", "255.255.255.255"), ["near", "near-elsewhere", "sender"]);
     assert_eq!(hears("network", "11.0.0.255"), ["near", "sender"]);
 }
+
+/// Two hosts 20 ms apart; NAGLE is whether the rule holds.
+const TRICKLE: &str = r#"
+general: { stop_time: 5 s, data_directory: run.data }
+experimental: { tcp_nagle: NAGLE }
+network:
+  graph:
+    type: gml
+    inline: |
+      graph [
+        node [ id 0 host_bandwidth_down "1 Gbit" host_bandwidth_up "1 Gbit" ]
+        edge [ source 0 target 0 latency "20 ms" ]
+      ]
+hosts:
+  receiver:
+    network_node_id: 0
+    ip_addr: 11.0.0.1
+    processes:
+    - { path: PROGRAM, args: from }
+  sender:
+    network_node_id: 0
+    ip_addr: 11.0.0.2
+    processes:
+    - { path: PROGRAM, args: to 11.0.0.1 }
+"#;
+
+/// As on Linux the first small write leaves at once, and the others together when it is acknowledged; without the rule all leave at once.
+#[test]
+fn small_writes_wait_for_acknowledgements_unless_told_not_to() {
+    let come = |nagle: &str| {
+        let folder = folder(&format!("network-model/nagle-{nagle}"));
+        let program = compile("tests/guest-programs/network/trickle.c", &folder);
+        let text = TRICKLE.replace("PROGRAM", program.to_str().expect("UTF-8")).replace("NAGLE", nagle);
+        fs::write(folder.join("trickle.yaml"), text).expect("the experiment's file");
+        run_well(&folder, "trickle.yaml", &[]);
+        let lines = wrote(&folder.join("run.data/hosts"), "receiver", "stdout");
+        let last = lines.lines().last().and_then(|line| line.split_once(' ')).expect("a time and a size");
+        last.0.parse::<u64>().expect("a time")
+    };
+    assert!((40_000..41_000).contains(&come("true")), "a round trip");
+    assert!(come("false") < 100, "nothing waits");
+}

@@ -301,6 +301,7 @@ fn network_settings(plan: &Plan, names: &[HostName]) -> NetworkSettings {
     settings.stack.send_buffer = bytes(options.socket_send_buffer);
     settings.stack.recv_autotune = options.socket_recv_autotune;
     settings.stack.send_autotune = options.socket_send_autotune;
+    settings.stack.nagle = options.tcp_nagle;
     settings
 }
 

@@ -218,6 +218,8 @@ section! {
             "The wall time without progress after which it is told which host and program the run waits for; null: never";
         strace_logging_mode: StraceMode = "off", Works, None,
             "Whether every guest's system calls are logged to a file";
+        tcp_nagle: bool = "true", Works, None,
+            "Whether a small TCP segment waits for the acknowledgement of another, as on Linux, where a program has not set TCP_NODELAY; Shadow has no such rule";
         unblocked_syscall_latency: SimDuration = "1 us", Works, None,
             "How long a system call takes when general.model_unblocked_syscall_latency is set";
         unblocked_vdso_latency: SimDuration = "10 ns", Works, None,
@@ -306,6 +308,7 @@ mod tests {
             ("experimental.soil_registers", "false"),
             ("experimental.standstill_after", "10 sec"),
             ("experimental.strace_logging_mode", "off"),
+            ("experimental.tcp_nagle", "true"),
             ("experimental.unblocked_syscall_latency", "1 us"),
             ("experimental.unblocked_vdso_latency", "10 ns"),
             ("experimental.use_cpu_pinning", "true"),

@@ -36,6 +36,8 @@ pub struct Config {
     pub recv_autotune: bool,
     /// Growth of send buffers with the congestion window, up to `send_buffer_max`.
     pub send_autotune: bool,
+    /// Whether a small segment waits for the acknowledgement of another (Nagle's rule), as on Linux, without TCP_NODELAY.
+    pub nagle: bool,
     /// tcp_rmem[2].
     pub recv_buffer_max: u32,
     /// tcp_wmem[2].
@@ -143,6 +145,7 @@ impl Config {
             send_buffer: 16_384,
             recv_autotune: true,
             send_autotune: true,
+            nagle: true,
             recv_buffer_max: 33_554_432,
             send_buffer_max: 4_194_304,
             udp_recv_buffer: 212_992,

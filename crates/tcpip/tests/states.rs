@@ -467,8 +467,8 @@ fn retransmission_gives_up_after_fifteen_minutes() {
 
 #[test]
 fn nagle_waits_no_delay_does_not_and_a_cork_holds() {
-    let data_segments = |options: &[SocketOption]| {
-        let mut net = net();
+    let data_segments_with = |nagle: bool, options: &[SocketOption]| {
+        let mut net = Net::with(Link::new(ms(10), 100, 1_000_000), 1, |config| config.nagle = nagle);
         let (client, _server) = net.establish();
         let now = net.now;
         for option in options {
@@ -482,9 +482,12 @@ fn nagle_waits_no_delay_does_not_and_a_cork_holds() {
         let trace = net.trace.as_ref().unwrap();
         trace.iter().filter(|(_, side, packet)| *side == 0 && !packet.payload.is_empty()).count()
     };
+    let data_segments = |options: &[SocketOption]| data_segments_with(true, options);
     assert_eq!(data_segments(&[]), 2);
     assert_eq!(data_segments(&[SocketOption::NoDelay(true)]), 5);
     assert_eq!(data_segments(&[SocketOption::Cork(true)]), 0);
+    assert_eq!(data_segments_with(false, &[]), 5, "no rule, nothing waits");
+    assert_eq!(data_segments_with(false, &[SocketOption::Cork(true)]), 0);
 }
 
 #[test]

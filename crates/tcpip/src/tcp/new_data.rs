@@ -224,10 +224,11 @@ impl Connection {
     /// 3.7.4, with Minshall's modification).
     fn holds_partial(&self, nagle: Nagle) -> bool {
         let small = self.snd.small_end > self.snd.una && self.snd.small_end <= self.snd.nxt;
+        let waits = self.config.nagle && !self.settings.no_delay;
         match nagle {
             Nagle::Push => false,
             Nagle::Cork => true,
-            Nagle::Usual => self.settings.cork || (!self.settings.no_delay && !self.board.is_empty() && small),
+            Nagle::Usual => self.settings.cork || (waits && !self.board.is_empty() && small),
         }
     }
 
