@@ -34,7 +34,6 @@ const NO_RIGHT: &str = "AT_EMPTY_PATH asks who opened a descriptor, whatever the
 const READS: &[&str] = &["read", "readv", "pread64", "preadv", "preadv2", "splice"];
 
 const LISTED: &str = "ext4: the position of a folder that was listed is a hash, to which reading and seeking add";
-const FAULTED: &str = "ext4 of newer kernels makes a file as long as the place of a write that faults";
 const OVERLAPPING: &str = "what overlaps is copied within the cache's pages as the processor happens to do it";
 
 const KNOWN: &[Known] = &[
@@ -118,7 +117,6 @@ fn reason_of_files(
     };
     let moves = |result: &str| result.starts_with(|c: char| ('1'..='9').contains(&c));
     match native.0 == guest.0 {
-        true if native.1 > guest.1 && returned(&["write"], &|_, result| result == "-EFAULT") => Some(FAULTED),
         true if native.1 != guest.1 => None,
         true if returned(&["sendfile"], &|_, result| moves(result)) => Some(OVERLAPPING),
         // From memory that shows the file that is written.

@@ -56,6 +56,10 @@ fn compare(sides: &Sides, seed: u64, first: u64, count: u64, findings: &Path, ta
         let mut all = tally.lock().expect("a tally");
         all.programs += 1;
         all.lines += programs[place].len() as u64;
+        // Whoever asks for a single program wants to see it.
+        if programs.len() == 1 && !matches!(verdict, Verdict::Differs { .. }) {
+            println!("{verdict:?}\n{}", sides.show(&programs[place]));
+        }
         match verdict {
             Verdict::Alike => all.alike += 1,
             Verdict::Unstable => all.unstable += 1,

@@ -80,7 +80,7 @@ impl AddressSpace {
         if vma.sealed {
             return Err(MapError::NotPermitted);
         }
-        if old_bytes == 0 && !(vma.shared && may_move) {
+        if old_bytes == 0 && !vma.shared {
             return Err(MapError::Invalid);
         }
         if keep && matches!(vma.kind, VmaKind::Image(_)) {
@@ -141,6 +141,8 @@ impl AddressSpace {
             }
             Some(to) => {
                 self.munmap(to, new_bytes)?;
+                // What is mapped once more may have lain in the way.
+                self.vmas.find(old).ok_or(MapError::Fault)?;
                 to
             }
             None => self.find_free(region, new_bytes)?,

@@ -4,6 +4,7 @@ use super::FileKind;
 use crate::ctx::Ctx;
 use crate::ids::{FileId, Pid, Tid};
 use crate::kernel::Kernel;
+use crate::tty::Side;
 use crate::wait::Events;
 use linux_abi::fs::{F_OWNER_PGRP, F_OWNER_PID, F_OWNER_TID, FOwnerEx, O_ASYNC};
 use linux_abi::signal::{POLL_IN, POLL_OUT, SI_KERNEL, Siginfo};
@@ -81,16 +82,44 @@ impl Ctx<'_> {
     }
 }
 
+impl Ctx<'_> {
+    /// Turns O_ASYNC of a file that sends signals on or off, by descriptor `fd`. ENOTTY for terminals that were hung up.
+    pub(crate) fn set_async(&mut self, id: FileId, fd: i32, on: bool) -> Result<(), Errno> {
+        let file = &mut self.kernel.files[id];
+        if let FileKind::Terminal(terminal) = file.kind {
+            if terminal.hung {
+                return Err(Errno::ENOTTY);
+            }
+            // Terminals tell somebody, whoever was asked for or not (`__tty_fasync`).
+            if on && file.signals.recipient == Recipient::Nobody {
+                let foreground = self.kernel.terminals.of(terminal).foreground;
+                let group = foreground.filter(|_| terminal.side == Side::Slave);
+                file.signals.recipient = group.map_or(Recipient::Process(self.process.pid), Recipient::Group);
+            }
+        }
+        file.status &= !O_ASYNC;
+        if on {
+            file.status |= O_ASYNC;
+            file.signals.fd = fd;
+        }
+        Ok(())
+    }
+}
+
 impl Kernel {
-    /// A file with O_ASYNC became ready.
+    /// A file with O_ASYNC became ready. Terminals say themselves when they tell.
     #[cold]
     pub(crate) fn send_io_signal(&mut self, id: FileId, events: Events) {
+        use FileKind::{Inet, Inotify, Netlink, Pipe, Unix};
+        if matches!(self.files[id].kind, Pipe(_) | Inet(_) | Unix(_) | Netlink(_) | Inotify(_)) {
+            self.tell_by_signal(id, events);
+        }
+    }
+
+    /// Sends the signal of a file, if it has O_ASYNC.
+    pub(crate) fn tell_by_signal(&mut self, id: FileId, events: Events) {
         let file = &self.files[id];
-        let kinds = matches!(
-            file.kind,
-            FileKind::Pipe(_) | FileKind::Inet(_) | FileKind::Unix(_) | FileKind::Netlink(_) | FileKind::Terminal(_)
-        );
-        if !kinds || file.status & O_ASYNC == 0 {
+        if file.status & O_ASYNC == 0 {
             return;
         }
         let sent = file.signals;

@@ -5,6 +5,7 @@
 pub mod async_io;
 pub mod epoll;
 pub mod eventfd;
+pub mod fifo;
 pub mod inotify;
 pub mod output;
 pub mod pipe;
@@ -27,7 +28,7 @@ use crate::vfs::synthetic::Device;
 use crate::wait::{Events, WaitQueue};
 use base::SimTime;
 use linux_abi::Errno;
-use linux_abi::fs::{O_ACCMODE, O_DIRECT, O_NONBLOCK, O_PATH, O_RDONLY, O_RDWR, O_WRONLY};
+use linux_abi::fs::{O_ACCMODE, O_DIRECT, O_NONBLOCK, O_PATH, O_RDONLY, O_RDWR, O_WRONLY, Stat};
 use slab::Slab;
 use std::fs::File;
 use std::ops::{Index, IndexMut};
@@ -45,6 +46,20 @@ pub struct OpenFile {
     pub signals: async_io::Async,
 }
 
+/// What an open file of O_PATH is of.
+#[derive(Debug)]
+pub struct Place {
+    pub path: Vec<u8>,
+    /// What it was when its name was removed.
+    pub gone: Option<Box<Stat>>,
+}
+
+impl Place {
+    pub fn new(path: Vec<u8>) -> Self {
+        Place { path, gone: None }
+    }
+}
+
 #[derive(Debug)]
 pub enum FileKind {
     Regular(Box<regular::RegularFile>),
@@ -52,7 +67,7 @@ pub enum FileKind {
     Snapshot(Box<synthetic::Snapshot>),
     Device(Device),
     /// O_PATH: a name, and nothing that could be read.
-    Name(Vec<u8>),
+    Name(Place),
     /// A place in `Kernel::outputs`.
     Output(u32),
     Pipe(pipe::PipeEnd),
@@ -230,10 +245,11 @@ impl FileKind {
         !(silent || writing && deaf)
     }
 
-    /// Whether it can tell of its readiness by signals (O_ASYNC): for others that flag does not stay set.
+    /// Whether it can tell of its readiness by signals (O_ASYNC): others cannot be asked to.
     pub fn sends_signals(&self) -> bool {
-        use FileKind::{Device, Inet, Inotify, Netlink, Pipe, Terminal, Unix};
-        matches!(self, Pipe(_) | Inet(_) | Netlink(_) | Unix(_) | Terminal(_) | Inotify(_) | Device(_))
+        use FileKind::{Inet, Inotify, Netlink, Pipe, Terminal, Unix};
+        matches!(self, Pipe(_) | Inet(_) | Netlink(_) | Unix(_) | Terminal(_) | Inotify(_))
+            || matches!(self, FileKind::Device(Device::Random | Device::Urandom))
     }
 
     /// Whether a write that moves a part waits for room and goes on.

@@ -1,6 +1,7 @@
 //! Pipes and FIFOs, with Linux's own buffering: a ring of pages, into the last of which small writes are merged (fs/pipe.c).
 //! What fits and what blocks therefore agrees with Linux to the byte.
 
+use super::fifo::Fifo;
 use crate::ids::FileId;
 use crate::kernel::Kernel;
 use crate::user_io::{ByteSink, ByteSource};
@@ -51,6 +52,8 @@ pub struct Pipe {
     max_pages: usize,
     bytes: usize,
     pub permissions: Permissions,
+    /// The file in front of it, if it has a name.
+    pub fifo: Option<Box<Fifo>>,
     /// Open files that can read, and those that can write. A FIFO may have several, an anonymous pipe one of each.
     readers: SmallVec<[FileId; 1]>,
     writers: SmallVec<[FileId; 1]>,
@@ -67,6 +70,7 @@ impl Default for Pipe {
             max_pages: DEFAULT_PAGES,
             bytes: 0,
             permissions: Permissions { mode: S_IFIFO | 0o600, user: 0, group: 0 },
+            fifo: None,
             readers: SmallVec::new(),
             writers: SmallVec::new(),
             opened_readers: 0,
@@ -389,8 +393,8 @@ impl Kernel {
         pipe.writers.retain(|f| *f != file);
         let (readers, writers) = (pipe.has_readers(), pipe.has_writers());
         if !readers && !writers {
-            self.pipes.remove(end.pipe.0 as usize);
-            self.vfs.forget_fifo(end.pipe);
+            let pipe = self.pipes.remove(end.pipe.0 as usize);
+            self.close_fifo(pipe.fifo);
             return;
         }
         if end.reads && !readers {

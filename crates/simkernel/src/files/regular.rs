@@ -5,16 +5,22 @@
 use crate::ids::FileId;
 use crate::kernel::Kernel;
 use crate::user_io::{ByteSink, ByteSource};
-use crate::vfs::errno;
+use crate::vfs::mounts::is_below;
+use crate::vfs::{RealNode, errno};
 use base::SimTime;
 use linux_abi::Errno;
-use linux_abi::fs::{IN_ACCESS, IN_MODIFY, O_APPEND, Stat};
+use linux_abi::fs::{
+    F_SEAL_FUTURE_WRITE, F_SEAL_GROW, F_SEAL_WRITE, IN_ACCESS, IN_MODIFY, O_APPEND, S_IFDIR, S_IFMT, Stat,
+};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::FileKind;
 
 /// Bytes moved by one real read or write.
 const CHUNK: usize = 256 << 10;
+
+/// What Linux writes at once into a file of memory.
+const PAGE_BYTES: u64 = 4096;
 
 #[derive(Debug)]
 pub struct RegularFile {
@@ -187,7 +193,28 @@ impl Kernel {
                 break;
             }
         }
-        if done == 0 { Err(Errno::EFAULT) } else { Ok(done) }
+        if done == 0 { Err(self.write_of_nothing(id, start, source.remaining())) } else { Ok(done) }
+    }
+
+    /// What follows if none of `bytes` can be had of the writer's memory: since Linux 6.16 the file is made ready first, so it grows to where
+    /// they would have gone, and its seals have their say.
+    fn write_of_nothing(&mut self, id: FileId, start: u64, bytes: usize) -> Errno {
+        let grow_to = |kernel: &mut Self| -> Result<(), Errno> {
+            let size = kernel.regular_size(id)?;
+            if kernel.is_memory(id) {
+                let seals = kernel.seals(id)?;
+                let page = PAGE_BYTES - start % PAGE_BYTES;
+                let is_grown = start + page.min(bytes as u64) > size;
+                if seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE) != 0 || (seals & F_SEAL_GROW != 0 && is_grown) {
+                    return Err(Errno::EPERM);
+                }
+            }
+            if start > size {
+                rustix::fs::ftruncate(kernel.real_descriptor(id)?, start).map_err(errno)?;
+            }
+            Ok(())
+        };
+        grow_to(self).err().unwrap_or(Errno::EFAULT)
     }
 
     pub fn regular_size(&mut self, id: FileId) -> Result<u64, Errno> {
@@ -209,11 +236,12 @@ impl Kernel {
     }
 
     /// A name is about to vanish: open files at this real path keep their descriptor from now on. Whether there are any.
-    pub(crate) fn pin_open_files(&mut self, real: &[u8], last_name: bool) -> Result<bool, Errno> {
-        let mut found = false;
+    pub(crate) fn pin_open_files(&mut self, node: &RealNode, last_name: bool) -> Result<bool, Errno> {
+        let real = &node.path;
+        let mut found = self.vfs.fifo(&node.stat).is_some();
         for (_, file) in self.files.iter_mut() {
             let FileKind::Regular(file) = &mut file.kind else { continue };
-            if file.pinned.is_some() || file.real != real {
+            if file.pinned.is_some() || file.real != *real {
                 continue;
             }
             found = true;
@@ -225,15 +253,35 @@ impl Kernel {
     }
 
     /// A file or directory moved: open files at or below it are reopened at the new place (`real` paths), and shown there.
-    pub(crate) fn move_open_files(&mut self, real: [&[u8]; 2], shown: [&[u8]; 2]) {
-        let ([from, to], [old, new]) = (real, shown);
+    /// With `exchange` those at the new place come to the old one.
+    pub(crate) fn move_open_files(&mut self, real: [&[u8]; 2], shown: [&[u8]; 2], exchange: bool) {
+        let forth = (real, shown);
+        let back = ([real[1], real[0]], [shown[1], shown[0]]);
         for (_, file) in self.files.iter_mut() {
             let FileKind::Regular(file) = &mut file.kind else { continue };
-            if file.pinned.is_none() && crate::vfs::mounts::is_below(&file.real, from) {
-                file.real = [to, &file.real[from.len()..]].concat();
-                if crate::vfs::mounts::is_below(&file.path, old) {
-                    file.path = [new, &file.path[old.len()..]].concat();
-                }
+            if file.pinned.is_some() {
+                continue;
+            }
+            let ([from, to], [old, new]) = match () {
+                () if is_below(&file.real, real[0]) => forth,
+                () if exchange && is_below(&file.real, real[1]) => back,
+                () => continue,
+            };
+            file.real = [to, &file.real[from.len()..]].concat();
+            if is_below(&file.path, old) {
+                file.path = [new, &file.path[old.len()..]].concat();
+            }
+        }
+    }
+
+    /// A name was removed: places that were opened by it keep what was there, as it was (`stat`, still with that name).
+    pub(crate) fn leave_places(&mut self, path: &[u8], stat: Stat) {
+        let is_directory = stat.st_mode & S_IFMT == S_IFDIR;
+        let st_nlink = if is_directory { 0 } else { stat.st_nlink.saturating_sub(1) };
+        for (_, file) in self.files.iter_mut() {
+            let FileKind::Name(place) = &mut file.kind else { continue };
+            if place.gone.is_none() && place.path == path {
+                place.gone = Some(Box::new(Stat { st_nlink, ..stat }));
             }
         }
     }

@@ -26,11 +26,14 @@ const BLOCK_BYTES: i32 = 4096;
 /// What the random generator has, `/proc/sys/kernel/random/entropy_avail`.
 const ENTROPY_BITS: i32 = 256;
 
+/// How long a file can be on ext4, in blocks of 4 KiB: only `fallocate` has to be told, where it does not ask the machine.
+const LONGEST_FILE_BYTES: u64 = 0xffff_ffff * 4096;
+
 /// A way of `fallocate` since Linux 6.17, which no file system here has.
 const FALLOC_FL_WRITE_ZEROES: u32 = 0x80;
 
-/// Flags that F_SETFL can change.
-const SETTABLE: u32 = O_APPEND | O_NONBLOCK | O_ASYNC | O_DIRECT | O_NOATIME;
+/// Flags that F_SETFL can change, beside O_ASYNC.
+const SETTABLE: u32 = O_APPEND | O_NONBLOCK | O_DIRECT | O_NOATIME;
 
 /// close(2). The number is free at once, even where the file waits for its peer.
 pub fn close(ctx: &mut Ctx<'_>, [fd, ..]: [u64; 6]) -> SysResult {
@@ -142,8 +145,7 @@ pub fn fcntl(ctx: &mut Ctx<'_>, [fd, command, arg, ..]: [u64; 6]) -> SysResult {
         F_GETFL => Ok(ctx.kernel.files[id].status.into()),
         _ if ctx.kernel.files[id].status & O_PATH != 0 => Err(Errno::EBADF.into()),
         F_SETFL => {
-            set_status(ctx, id, arg as u32)?;
-            ctx.kernel.files[id].signals.fd = fd as i32;
+            set_status(ctx, id, fd as i32, arg as u32)?;
             Ok(0)
         }
         F_SETOWN => {
@@ -187,7 +189,7 @@ pub fn fcntl(ctx: &mut Ctx<'_>, [fd, command, arg, ..]: [u64; 6]) -> SysResult {
 }
 
 /// F_SETFL. EPERM for who wants a file of somebody else to keep its time of access; EINVAL for O_DIRECT where there is none.
-fn set_status(ctx: &mut Ctx<'_>, id: FileId, wanted: u32) -> Result<(), Errno> {
+fn set_status(ctx: &mut Ctx<'_>, id: FileId, fd: i32, wanted: u32) -> Result<(), Errno> {
     let file = &ctx.kernel.files[id];
     let (status, takes_signals) = (file.status, file.kind.sends_signals());
     // Pipes have packets, and files of a disk may be read without a cache.
@@ -205,9 +207,11 @@ fn set_status(ctx: &mut Ctx<'_>, id: FileId, wanted: u32) -> Result<(), Errno> {
     if wanted & O_DIRECT != 0 && !takes_direct {
         return Err(Errno::EINVAL);
     }
-    let settable = if takes_signals { SETTABLE } else { SETTABLE & !O_ASYNC };
+    if takes_signals && (wanted ^ status) & O_ASYNC != 0 {
+        ctx.set_async(id, fd, wanted & O_ASYNC != 0)?;
+    }
     let file = &mut ctx.kernel.files[id];
-    file.status = status & !settable | wanted & settable;
+    file.status = file.status & !SETTABLE | wanted & SETTABLE;
     Ok(())
 }
 
@@ -251,9 +255,13 @@ pub fn ioctl(ctx: &mut Ctx<'_>, [fd, request, arg, ..]: [u64; 6]) -> SysResult {
         }
         FIOASYNC => {
             let on: i32 = ctx.process.memory.read_value(arg)?;
-            let file = &mut ctx.kernel.files[id];
-            file.status = if on != 0 { file.status | O_ASYNC } else { file.status & !O_ASYNC };
-            file.signals.fd = fd as i32;
+            let file = &ctx.kernel.files[id];
+            if (on != 0) != (file.status & O_ASYNC != 0) {
+                if !file.kind.sends_signals() {
+                    return Err(Errno::ENOTTY.into());
+                }
+                ctx.set_async(id, fd as i32, on != 0)?;
+            }
             Ok(0)
         }
         FIGETBSZ if !matches!(ctx.kernel.files[id].kind, FileKind::Terminal(_) | FileKind::Snapshot(_)) => {
@@ -473,7 +481,8 @@ pub fn fallocate(ctx: &mut Ctx<'_>, [fd, mode, offset, len, ..]: [u64; 6]) -> Sy
         FileKind::Queue(_) | FileKind::Process(_) => return Err(Errno::EOPNOTSUPP.into()),
         _ => return Err(Errno::ENODEV.into()),
     }
-    let end = offset.checked_add(len).filter(|end| *end <= i64::MAX as u64).ok_or(Errno::EFBIG)?;
+    let longest = if ctx.kernel.is_memory(id) { i64::MAX as u64 } else { LONGEST_FILE_BYTES };
+    let end = offset.checked_add(len).filter(|end| *end <= longest).ok_or(Errno::EFBIG)?;
     if ctx.kernel.is_memory(id) {
         demand_memory_mode(ctx, id, mode, end)?;
     } else if mode & (FALLOC_FL_COLLAPSE_RANGE | FALLOC_FL_INSERT_RANGE) != 0 {

@@ -6,7 +6,7 @@ use crate::exec::Caller;
 use crate::files::pipe::PipeEnd;
 use crate::files::regular::RegularFile;
 use crate::files::synthetic::{Directory, Snapshot};
-use crate::files::{FileKind, OpenFile};
+use crate::files::{FileKind, OpenFile, Place};
 use crate::ids::{FileId, Pid};
 use crate::namespaces;
 use crate::outcome::{Outcome, Restart, SysResult};
@@ -120,12 +120,12 @@ fn open_at(ctx: &mut Ctx<'_>, dirfd: u64, path: Vec<u8>, flags: u32, mode: u32, 
             if flags & O_DIRECTORY != 0 && !node.is_directory() {
                 return Err(Errno::ENOTDIR.into());
             }
-            FileKind::Name(target.path)
+            FileKind::Name(Place::new(target.path))
         }
         Some(node @ Node::Real(fifo)) if fifo.kind() == S_IFIFO && flags & O_DIRECTORY == 0 => {
             ctx.demand(&target.path, node, wanted(flags))?;
-            let node = fifo;
-            return open_fifo(ctx, &node.path.clone(), flags);
+            let node = fifo.clone();
+            return open_fifo(ctx, target.path, node, flags);
         }
         Some(Node::Synthetic(Synthetic::Descriptor { pid, fd })) => {
             ctx.demand_look(&target.path)?;
@@ -425,15 +425,17 @@ fn access(flags: u32) -> (bool, bool) {
 }
 
 /// Opens a FIFO: without O_NONBLOCK the call waits until the other end is open too, fifo(7).
-fn open_fifo(ctx: &mut Ctx<'_>, real: &[u8], flags: u32) -> SysResult {
+fn open_fifo(ctx: &mut Ctx<'_>, path: Vec<u8>, node: RealNode, flags: u32) -> SysResult {
     let (reads, writes) = access(flags);
-    let known = ctx.kernel.vfs.fifo(real);
+    let known = ctx.kernel.vfs.fifo(&node.stat);
     let has_readers = known.is_some_and(|pipe| ctx.kernel.pipes[pipe.0 as usize].has_readers());
     if writes && !reads && flags & O_NONBLOCK != 0 && !has_readers {
         return Err(Errno::ENXIO.into());
     }
-    let pipe = known.unwrap_or_else(|| ctx.kernel.new_pipe());
-    ctx.kernel.vfs.remember_fifo(real, pipe);
+    let pipe = match known {
+        Some(pipe) => pipe,
+        None => ctx.kernel.new_fifo(path, &node)?,
+    };
     let end = PipeEnd { pipe, reads, writes };
     let file = ctx.kernel.files.insert(OpenFile::new(FileKind::Pipe(end), visible_status(flags)));
     ctx.kernel.attach_pipe_end(end, file);

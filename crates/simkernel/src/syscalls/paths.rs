@@ -25,7 +25,11 @@ pub(super) fn start_of(ctx: &Ctx<'_>, dirfd: u64) -> Result<Vec<u8>, Errno> {
     }
     match &ctx.kernel.files[ctx.file(dirfd)?].kind {
         FileKind::Directory(directory) => Ok(directory.path.clone()),
-        FileKind::Name(path) => Ok(path.clone()),
+        FileKind::Name(place) => match &place.gone {
+            None => Ok(place.path.clone()),
+            Some(stat) if stat.st_mode & S_IFMT == S_IFDIR => Err(Errno::ENOENT),
+            Some(_) => Err(Errno::ENOTDIR),
+        },
         _ => Err(Errno::ENOTDIR),
     }
 }
@@ -244,9 +248,11 @@ fn remove(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, directory: bool) -> SysResul
     }
     let node = ctx.changeable(&path, node)?;
     let last = node.stat.st_nlink <= 1;
-    let in_use = ctx.kernel.pin_open_files(&node.path, last)?;
+    let in_use = ctx.kernel.pin_open_files(&node, last)?;
     let number = ctx.kernel.vfs.identities.of(&node.stat);
+    let left = ctx.kernel.vfs.stat(&node);
     ctx.kernel.vfs.remove(&path, &node, in_use, ctx.now)?;
+    ctx.kernel.leave_places(&path, left);
     ctx.kernel.removal_event(&path, number, directory, last || directory, in_use);
     Ok(0)
 }
@@ -317,10 +323,8 @@ pub fn renameat2(ctx: &mut Ctx<'_>, [from_fd, from, to_fd, to, flags, _]: [u64; 
         }
     }
     let (before, after) = ctx.kernel.vfs.rename(&source, &node, &target.path, exchange, ctx.now)?;
-    ctx.kernel.move_open_files([&before, &after], [&source, &target.path]);
-    if directory {
-        move_directories(ctx, &source, &target.path);
-    }
+    ctx.kernel.move_open_files([&before, &after], [&source, &target.path], exchange);
+    move_places(ctx, &source, &target.path, exchange);
     let number = ctx.kernel.vfs.identities.of(&node.stat);
     ctx.kernel.move_event(&source, &target.path, number, directory);
     match replaced {
@@ -367,29 +371,36 @@ fn replace(ctx: &mut Ctx<'_>, path: &[u8], old: &RealNode, by_directory: bool) -
     if !ctx.kernel.vfs.writable(path) {
         return Err(Errno::EROFS);
     }
+    let left = ctx.kernel.vfs.stat(old);
     if by_directory {
-        return ctx.kernel.vfs.remove(path, old, false, ctx.now).map(|()| false);
+        ctx.kernel.vfs.remove(path, old, false, ctx.now)?;
+        ctx.kernel.leave_places(path, left);
+        return Ok(false);
     }
     let last = old.stat.st_nlink <= 1;
-    let in_use = ctx.kernel.pin_open_files(&old.path, last)?;
+    let in_use = ctx.kernel.pin_open_files(old, last)?;
+    ctx.kernel.leave_places(path, left);
     if old.writable && last && !in_use {
         ctx.kernel.vfs.forget(old.stat.st_dev, old.stat.st_ino);
     }
     Ok(in_use)
 }
 
-/// Working directories and open directories at or below one that moved go with it.
-fn move_directories(ctx: &mut Ctx<'_>, from: &[u8], to: &[u8]) {
+/// What is known by its path and lies at or below what moved goes with it: working directories, open directories and places.
+fn move_places(ctx: &mut Ctx<'_>, from: &[u8], to: &[u8], exchange: bool) {
     let moved = |path: &mut Vec<u8>| {
         if is_below(path, from) {
             *path = [to, &path[from.len()..]].concat();
+        } else if exchange && is_below(path, to) {
+            *path = [from, &path[to.len()..]].concat();
         }
     };
     ctx.kernel.shared.places.iter_mut().for_each(|place| moved(&mut place.cwd));
+    ctx.kernel.pipes.iter_mut().filter_map(|(_, pipe)| pipe.fifo.as_mut()).for_each(|fifo| moved(&mut fifo.path));
     for (_, file) in ctx.kernel.files.iter_mut() {
         match &mut file.kind {
             FileKind::Directory(directory) => moved(&mut directory.path),
-            FileKind::Name(path) => moved(path),
+            FileKind::Name(place) if place.gone.is_none() => moved(&mut place.path),
             _ => {}
         }
     }
@@ -564,6 +575,12 @@ fn open_subject(ctx: &mut Ctx<'_>, fd: u64) -> Result<Subject, Outcome> {
         }
         FileKind::Directory(directory) => directory.path.clone(),
         FileKind::Name(_) => return Err(Errno::EBADF.into()),
+        FileKind::Pipe(end) if let Some((path, node)) = ctx.kernel.fifo_of(*end)? => {
+            if node.writable {
+                return Ok(Subject::Open(path, node));
+            }
+            path
+        }
         FileKind::Terminal(file) if file.is_named_after_number() => {
             let tty = file.tty;
             let pair = ctx.kernel.terminals.get(tty);

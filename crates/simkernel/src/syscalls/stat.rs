@@ -111,9 +111,13 @@ pub(super) fn stat_open(ctx: &mut Ctx<'_>, id: FileId) -> Result<Stat, Errno> {
     let path = match &ctx.kernel.files[id].kind {
         FileKind::Regular(_) => return ctx.kernel.regular_stat(id),
         FileKind::Directory(directory) => directory.path.clone(),
-        FileKind::Name(path) => path.clone(),
+        FileKind::Name(place) if let Some(stat) = &place.gone => return Ok(**stat),
+        FileKind::Name(place) => place.path.clone(),
         FileKind::Snapshot(snapshot) => snapshot.path.clone(),
         FileKind::Device(device) => synthetic::device_path(*device),
+        FileKind::Pipe(end) if let Some((_, node)) = ctx.kernel.fifo_of(*end)? => {
+            return Ok(ctx.kernel.vfs.stat(&node));
+        }
         FileKind::Terminal(file) if !file.is_named_after_number() => ctx.kernel.describe_file(id),
         FileKind::Terminal(file) => {
             let path = format!("/dev/pts/{}", file.tty);
@@ -191,10 +195,12 @@ impl Kernel {
             FileKind::Regular(file) => file.path.clone(),
             FileKind::Directory(directory) if directory.path.is_empty() => b"/".to_vec(),
             FileKind::Directory(directory) => directory.path.clone(),
-            FileKind::Name(path) => path.clone(),
+            FileKind::Name(place) if place.gone.is_some() => [&place.path[..], b" (deleted)"].concat(),
+            FileKind::Name(place) => place.path.clone(),
             FileKind::Snapshot(snapshot) => snapshot.path.clone(),
             FileKind::Device(device) => synthetic::device_path(*device),
             FileKind::Output(output) => self.shown_output(*output).into_os_string().into_vec(),
+            FileKind::Pipe(end) if let Some(fifo) = &self.pipes[end.pipe.0 as usize].fifo => fifo.shown(),
             FileKind::Pipe(end) => format!("pipe:[{}]", ANONYMOUS_NUMBERS * 2 + u64::from(end.pipe.0)).into_bytes(),
             FileKind::Inet(_) | FileKind::Netlink(_) | FileKind::Unix(_) => {
                 format!("socket:[{}]", inode(id)).into_bytes()

@@ -139,6 +139,7 @@ fn write_steps(ctx: &mut Ctx<'_>, id: FileId, file: TtyFile, buffers: &UserBuffe
         let done = done + moved;
         ctx.thread.call.progress = done as u64;
         if moved < got {
+            pair.wants_room[usize::from(file.side == Side::Slave)] = true;
             if ctx.kernel.files[id].nonblocking() {
                 return finish_partial(done, Err(Errno::EAGAIN.into()));
             }
@@ -161,7 +162,7 @@ impl super::Pair {
         let done = sink.put(&bytes);
         self.outgoing.drain(..taken);
         if was_full && self.output_room() > 0 {
-            self.effects.slave |= Events::WRITABLE;
+            self.has_room(Side::Slave);
         }
         if done < bytes.len() && done == 0 { Err(Errno::EFAULT) } else { Ok(done) }
     }

@@ -8,7 +8,7 @@ use crate::kernel::Kernel;
 use crate::outcome::SysResult;
 use crate::wait::Events;
 use linux_abi::Errno;
-use linux_abi::fs::{O_ACCMODE, O_CLOEXEC, O_NOCTTY, O_WRONLY};
+use linux_abi::fs::{O_ACCMODE, O_ASYNC, O_CLOEXEC, O_NOCTTY, O_WRONLY};
 
 /// What everyone learns who waits for a terminal that is gone.
 const GONE: Events = Events(Events::READABLE.0 | Events::WRITABLE.0 | Events::HUP.0 | Events::ERR.0);
@@ -96,6 +96,7 @@ impl Kernel {
             if let FileKind::Terminal(file) = &mut self.files[*slave].kind {
                 file.hung = true;
             }
+            self.files[*slave].status &= !O_ASYNC;
         }
         self.hang_up_session(tty);
         for file in slaves.into_iter().chain(master) {
@@ -114,6 +115,20 @@ impl Kernel {
         }
         for slave in slaves {
             self.notify(slave, to_slave);
+        }
+        self.tell_sides(tty);
+    }
+
+    /// Sends the signals of the files that have O_ASYNC.
+    fn tell_sides(&mut self, tty: TtyId) {
+        let Some(pair) = self.terminals.pairs.get_mut(&tty) else { return };
+        for (side, events) in std::mem::take(&mut pair.effects.told) {
+            let Some(pair) = self.terminals.pairs.get(&tty) else { return };
+            let files = match side {
+                Side::Master => pair.master.into_iter().collect(),
+                Side::Slave => pair.slaves.clone(),
+            };
+            files.into_iter().for_each(|file| self.tell_by_signal(file, events));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! From the master to the terminal: the line discipline N_TTY, as termios(3) describes it and Linux does it.
 
+use super::Side;
 use super::output::is_control;
 use super::pair::{Cell, DISCIPLINE_BYTES, Echo, Pair, WIRE_BYTES};
 use crate::user_io::ByteSink;
@@ -54,9 +55,10 @@ impl Pair {
         self.arrived = None;
         if self.incoming.len() < before {
             self.show_echoes();
-            self.effects.master |= Events::WRITABLE;
+            self.has_room(Side::Master);
             if !self.is_canonical() && !self.cells.is_empty() {
                 self.effects.slave |= Events::READABLE;
+                self.effects.told.push((Side::Slave, Events::READABLE));
             }
         }
     }
@@ -191,7 +193,7 @@ impl Pair {
     pub(super) fn start_output(&mut self) {
         if self.stopped && !self.stopped_by_call {
             self.stopped = false;
-            self.effects.slave |= Events::WRITABLE;
+            self.has_room(Side::Slave);
             self.tell_packet(TIOCPKT_START, TIOCPKT_STOP);
         }
     }
@@ -239,7 +241,7 @@ impl Pair {
     /// TCFLSH of input: also what has not come as far as the discipline.
     pub(super) fn flush_input(&mut self) {
         self.incoming.clear();
-        self.effects.master |= Events::WRITABLE;
+        self.has_room(Side::Master);
         self.forget_input();
     }
 
@@ -282,6 +284,7 @@ impl Pair {
         self.put(byte, true);
         self.complete = self.cells.len();
         self.effects.slave |= Events::READABLE;
+        self.effects.told.push((Side::Slave, Events::READABLE));
     }
 
     fn receive_literal_next(&mut self) {

@@ -169,7 +169,7 @@ fn of_flow(ctx: &mut Ctx<'_>, file: TtyFile, request: u32, arg: u64) -> SysResul
         }
         (TCXONC, TCOOFF | TCOON) if by_master => {
             pair.master_stopped = arg == TCOOFF;
-            pair.effects.master |= crate::wait::Events::WRITABLE;
+            pair.has_room(Side::Master);
         }
         (TCXONC, TCOOFF) if !pair.stopped_by_call => {
             pair.stop_output();
@@ -236,20 +236,19 @@ impl Pair {
     /// Forgets what the master could read.
     fn flush_shown(&mut self) {
         self.outgoing.clear();
-        self.effects.slave |= crate::wait::Events::WRITABLE;
+        self.has_room(Side::Slave);
     }
 
     /// Forgets what the master has written and the terminal's discipline has not taken.
     fn flush_unheard(&mut self) {
         self.incoming.clear();
-        self.effects.master |= crate::wait::Events::WRITABLE;
+        self.has_room(Side::Master);
     }
 
     /// Shows a character past stopped output, as TCIOFF and TCION do. Nothing for a disabled one.
     fn send_character(&mut self, c: u8) {
         if c != DISABLED_CHAR {
-            self.outgoing.push_back(c);
-            self.effects.master |= crate::wait::Events::READABLE;
+            self.show(&[c]);
         }
     }
 }

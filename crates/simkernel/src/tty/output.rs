@@ -1,5 +1,6 @@
 //! From the terminal to its master: output processing (OPOST) and echoes.
 
+use super::Side;
 use super::pair::{DISCIPLINE_BYTES, Echo, Pair, WIRE_BYTES};
 use crate::wait::Events;
 use linux_abi::tty::*;
@@ -27,9 +28,13 @@ impl Pair {
         if self.stopped { 0 } else { (DISCIPLINE_BYTES - 1 + WIRE_BYTES).saturating_sub(self.outgoing.len()) }
     }
 
-    fn show(&mut self, bytes: &[u8]) {
+    pub(super) fn show(&mut self, bytes: &[u8]) {
         self.outgoing.extend(bytes);
         self.effects.master |= Events::READABLE;
+        // What is shown in one go arrives in one go.
+        if !self.effects.told.contains(&(Side::Master, Events::READABLE)) && !bytes.is_empty() {
+            self.effects.told.push((Side::Master, Events::READABLE));
+        }
     }
 
     /// A second or later byte of a character in UTF-8, where the terminal knows of that.

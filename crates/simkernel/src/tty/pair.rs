@@ -1,6 +1,6 @@
 //! The state of a pseudo-terminal pair.
 
-use super::settings;
+use super::{Side, settings};
 use crate::ids::{FileId, Pid};
 use crate::wait::Events;
 use base::SimTime;
@@ -47,6 +47,8 @@ pub struct Effects {
     /// Events for the files of either side.
     pub master: Events,
     pub slave: Events,
+    /// What is told by signal to files with O_ASYNC, in this order.
+    pub told: SmallVec<[(Side, Events); 1]>,
 }
 
 /// A terminal and its master.
@@ -99,6 +101,8 @@ pub struct Pair {
     /// While the discipline takes what the master has written: how much of `outgoing` was there before. The rest is on its way, and a signal
     /// from the keyboard flushes it.
     pub(super) arrived: Option<usize>,
+    /// A write by master or slave found no room: who tells by signal does so when there is some.
+    pub(super) wants_room: [bool; 2],
     pub(super) effects: Effects,
 }
 
@@ -133,6 +137,7 @@ impl Pair {
             stopped_by_call: false,
             master_stopped: false,
             arrived: None,
+            wants_room: [false; 2],
             effects: Effects::default(),
         }
     }
@@ -157,6 +162,18 @@ impl Pair {
     /// Whether `c` is this special character: a disabled one is none.
     pub(super) fn is_special(&self, c: u8, place: usize) -> bool {
         c != DISABLED_CHAR && c == self.termios.c_cc[place]
+    }
+
+    /// A side can write again.
+    pub(super) fn has_room(&mut self, side: Side) {
+        let (events, place) = match side {
+            Side::Master => (&mut self.effects.master, 0),
+            Side::Slave => (&mut self.effects.slave, 1),
+        };
+        *events |= Events::WRITABLE;
+        if std::mem::take(&mut self.wants_room[place]) {
+            self.effects.told.push((side, Events::WRITABLE));
+        }
     }
 
     /// Something that packet mode tells the master.
@@ -197,7 +214,7 @@ impl Pair {
     /// Forgets what is between the terminal and the master's discipline.
     pub(super) fn flush_output(&mut self) {
         self.outgoing.truncate(self.arrived.unwrap_or(usize::MAX).min(DISCIPLINE_BYTES - 1));
-        self.effects.slave |= Events::WRITABLE;
+        self.has_room(Side::Slave);
         self.tell_packet(TIOCPKT_FLUSHWRITE, 0);
     }
 }

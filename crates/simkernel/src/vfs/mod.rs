@@ -66,7 +66,7 @@ pub struct Vfs {
     pub xattrs: FastMap<u64, BTreeMap<Vec<u8>, Vec<u8>>>,
     pub descriptors: Descriptors,
     /// FIFOs that are open, by real path.
-    fifos: BTreeMap<Vec<u8>, PipeId>,
+    fifos: BTreeMap<(u64, u64), PipeId>,
     serials: u64,
 }
 
@@ -266,7 +266,6 @@ impl Vfs {
             if (directory || node.stat.st_nlink <= 1) && !in_use {
                 self.forget(node.stat.st_dev, node.stat.st_ino);
             }
-            self.fifos.remove(&node.path);
         }
         self.hide_lower(path)?;
         self.touch_parent(path, now);
@@ -302,9 +301,6 @@ impl Vfs {
         let real = self.place(to)?;
         let flags = if exchange { RenameFlags::EXCHANGE } else { RenameFlags::empty() };
         rustix::fs::renameat_with(CWD, &source.path[..], CWD, &real[..], flags).map_err(errno_in_run)?;
-        if let Some(pipe) = self.fifos.remove(&source.path) {
-            self.fifos.insert(real.clone(), pipe);
-        }
         let number = self.identities.of(&source.stat);
         self.identities.change(number, now);
         if !exchange {
@@ -406,18 +402,19 @@ impl Vfs {
     }
 
     /// The pipe behind an open FIFO.
-    pub fn fifo(&self, real: &[u8]) -> Option<PipeId> {
-        self.fifos.get(real).copied()
+    pub fn fifo(&self, stat: &rustix::fs::Stat) -> Option<PipeId> {
+        self.fifos.get(&(stat.st_dev, stat.st_ino)).copied()
     }
 
-    pub fn remember_fifo(&mut self, real: &[u8], pipe: PipeId) {
-        self.fifos.insert(real.to_vec(), pipe);
+    pub fn remember_fifo(&mut self, stat: &rustix::fs::Stat, pipe: PipeId) {
+        self.fifos.insert((stat.st_dev, stat.st_ino), pipe);
     }
 
     /// A FIFO's last end was closed.
-    pub(crate) fn forget_fifo(&mut self, pipe: PipeId) {
-        if !self.fifos.is_empty() {
-            self.fifos.retain(|_, open| *open != pipe);
+    pub(crate) fn forget_fifo(&mut self, stat: &rustix::fs::Stat) {
+        self.fifos.remove(&(stat.st_dev, stat.st_ino));
+        if stat.st_nlink == 0 {
+            self.forget(stat.st_dev, stat.st_ino);
         }
     }
 }

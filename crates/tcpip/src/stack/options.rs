@@ -64,6 +64,9 @@ impl Stack {
     pub fn set_option(&mut self, now: SimTime, id: SocketId, option: SocketOption) -> Result<(), SocketError> {
         let most = (self.config.send_argument_max, self.config.recv_argument_max);
         let largest = self.config.recv_buffer_max;
+        if matches!(option, SocketOption::V6Only(_)) {
+            self.give_up_chosen_port(id);
+        }
         let bound = self.slot_mut(id).is_some() && self.hold_of(id.index) != Hold::None;
         let slot = self.slot_mut(id).ok_or(SocketError::BadSocket)?;
         if bound && matches!(option, SocketOption::V6Only(_)) {

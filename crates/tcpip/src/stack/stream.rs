@@ -86,7 +86,7 @@ impl Stack {
     }
 
     /// A connection that has ended keeps no port that it did not ask for, and leaves a socket that can be bound (`tcp_set_state`).
-    fn give_up_chosen_port(&mut self, id: SocketId) {
+    pub(super) fn give_up_chosen_port(&mut self, id: SocketId) {
         let Ok(socket) = self.tcp(id) else { return };
         let Role::Connection(conn) = &mut socket.role else { return };
         if conn.state != State::Closed || (matches!(socket.hold, Hold::Bound(_)) && socket.asked.port != 0) {
@@ -96,8 +96,8 @@ impl Stack {
         socket.error = socket.error.take().or(error);
         socket.read_shut |= ended;
         let hold = std::mem::replace(&mut socket.hold, Hold::None);
-        // getsockname(2) goes on to tell the port.
-        (socket.role, socket.local.addr) = (Role::Idle, socket.asked.addr);
+        // getsockname(2) goes on to tell address and port.
+        socket.role = Role::Idle;
         self.tcp_ports.release(hold, id.index);
     }
 
