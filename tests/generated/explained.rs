@@ -34,11 +34,15 @@ const NO_RIGHT: &str = "AT_EMPTY_PATH asks who opened a descriptor, whatever the
 const READS: &[&str] = &["read", "readv", "pread64", "preadv", "preadv2", "splice"];
 
 const LISTED: &str = "ext4: the position of a folder that was listed is a hash, to which reading and seeking add";
+const HELD: &str =
+    "a splice that waits for its input holds the pipe's lock, and whoever reads or writes the pipe waits for that";
 const OVERLAPPING: &str = "what overlaps is copied within the cache's pages as the processor happens to do it";
+
+/// What a call "returns" that ended its actor.
+const GONE: &str = "actor";
 
 const KNOWN: &[Known] = &[
     after("{q0 q0 q0 q1}", known(&["poll", "ppoll", "select", "pselect6", "epoll_wait"], ["", "0"], "", TICK)),
-    after("\"/dev/", known(&["setxattr"], ["0", "-EOPNOTSUPP"], "\"trusted.", "files in /dev keep no attributes")),
     known(&["linkat"], ["-ENOENT", ""], " 0x1", NO_RIGHT),
     known(&["lseek"], ["9223372036854775807", ""], " 2", "ext4: positions in folders are hashes"),
     after("openat -100 \".", known(&["lseek"], ["-EINVAL", ""], " 2", "ext4: positions in folders are hashes")),
@@ -59,17 +63,21 @@ const KNOWN: &[Known] = &[
     known(&["lseek"], ["", ""], " 3", "what fallocate made is data to ext4, a hole here"),
     known(&["lseek"], ["", ""], " 4", "what fallocate made is data to ext4, a hole here"),
     after(" getdents64 ", known(&["lseek"], ["", ""], " 1", LISTED)),
+    after(" getdents64 ", known(&["splice"], ["-EINVAL", GONE], "", LISTED)),
 ];
 
 /// Why a program may print something else as a guest; None if nothing explains it.
 pub fn reason(program: &[String], native: &str, guest: &str) -> Option<&'static str> {
     let printed = guest;
     let (native, guest) = native.lines().zip(guest.lines()).find(|(native, guest)| native != guest)?;
+    if waits_for_splice(program, printed, native) {
+        return Some(HELD);
+    }
     if let (Some(native), Some(guest)) = (left(native), left(guest)) {
         return reason_of_files(program, printed, native, guest);
     }
     let (number, native) = result(native)?;
-    let (other, guest) = result(guest)?;
+    let (other, guest) = result(guest).unwrap_or((number, guest.trim_start()));
     if number != other {
         return None;
     }
@@ -86,6 +94,17 @@ pub fn reason(program: &[String], native: &str, guest: &str) -> Option<&'static 
             && program[..=number].iter().any(|line| line.contains(known.after))
     };
     KNOWN.iter().find(fits).map(|known| known.reason)
+}
+
+/// Whether a call natively waits, but not as a guest, while a splice waits that holds the lock of a pipe.
+fn waits_for_splice(program: &[String], printed: &str, native: &str) -> bool {
+    let waiting = |line: &str| line.trim_start().strip_suffix(" blocks")?.parse::<usize>().ok();
+    let Some(waits) = waiting(native) else { return false };
+    let ended = |number: usize| printed.lines().any(|line| line.trim_start().starts_with(&format!("{number} then")));
+    printed.lines().filter_map(waiting).any(|number| {
+        let is_splice = program.get(number).is_some_and(|line| line.split(' ').nth(1) == Some("splice"));
+        number < waits && is_splice && !ended(number)
+    })
 }
 
 /// What a call shows, but for the numbers of files.

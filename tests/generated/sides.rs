@@ -20,7 +20,7 @@ pub enum Verdict {
 }
 
 /// Native runs of a program that differs, beside the first: busy machines make programs differ that are alike.
-const NATIVE_AGAIN: usize = 3;
+const NATIVE_AGAIN: usize = 9;
 
 pub struct Sides {
     folder: PathBuf,

@@ -135,6 +135,7 @@ impl Kernel {
     /// Removes a process that ended for good.
     pub(crate) fn forget_process(&mut self, process: Box<Process>) {
         self.family.remove(&process);
+        self.shared.handlers.release(process.handlers);
         self.tasks -= 1;
     }
 
@@ -286,11 +287,11 @@ impl Kernel {
         }
     }
 
-    /// Gives up what a process may share with others: descriptors, directory, handlers; and its memory.
+    /// Gives up what a process may share with others: descriptors, directory; and its memory. Its handlers it has until somebody has
+    /// waited for it (`release_task`).
     pub(crate) fn release_parts(&mut self, process: &mut Process) {
         self.release_fds(std::mem::replace(&mut process.fds, Key::NONE), process.pid);
         self.shared.places.release(std::mem::replace(&mut process.place, Key::NONE));
-        self.shared.handlers.release(std::mem::replace(&mut process.handlers, Key::NONE));
         self.release_memory(process);
     }
 

@@ -13,6 +13,8 @@ pub fn write(w: &mut Writer) {
         5..=7 => limits(w),
         8 => {
             let (which, who, nice) = (w.below(4), w.pick(&["0", "#0"]), w.pick(&[-20, 5, 19, 40]));
+            // A process's number may be a user's as well, on one of the sides.
+            let who = if which == 2 && who == "#0" { "1001" } else { who };
             w.line(&format!("setpriority {which} {who} {nice}"));
             w.line(&format!("getpriority {which} {who}"));
         }

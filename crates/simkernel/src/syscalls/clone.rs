@@ -209,6 +209,7 @@ fn start_process(ctx: &mut Ctx<'_>, args: &CloneArgs) -> SysResult {
     }
     if let Err(outcome) = describe_child(ctx, args, &mut child) {
         ctx.kernel.release_parts(&mut child);
+        ctx.kernel.shared.handlers.release(child.handlers);
         return Err(outcome);
     }
     if ctx.process.trace.is_some() {

@@ -81,7 +81,7 @@ pub(super) fn record_lock(ctx: &mut Ctx<'_>, fd: u64, command: i32, address: u64
     let of_file = matches!(command, F_OFD_GETLK | F_OFD_SETLK | F_OFD_SETLKW);
     let owner = if of_file { Owner::File(id) } else { Owner::Process(ctx.process.pid) };
     let asks = matches!(command, F_GETLK | F_OFD_GETLK);
-    if command == F_GETLK && i32::from(flock.l_type) == F_UNLCK {
+    if command == F_GETLK && !matches!(i32::from(flock.l_type), F_RDLCK | F_WRLCK) {
         return Err(Errno::EINVAL.into());
     }
     let lock = requested(ctx, id, &flock, owner)?;
@@ -116,11 +116,6 @@ pub(super) fn record_lock(ctx: &mut Ctx<'_>, fd: u64, command: i32, address: u64
 
 /// The range and kind that a `struct flock` asks for.
 fn requested(ctx: &mut Ctx<'_>, id: FileId, flock: &Flock, owner: Owner) -> Result<Lock, Outcome> {
-    let exclusive = match i32::from(flock.l_type) {
-        F_RDLCK | F_UNLCK => false,
-        F_WRLCK => true,
-        _ => return Err(Errno::EINVAL.into()),
-    };
     let base = match i32::from(flock.l_whence) {
         SEEK_SET => 0,
         SEEK_CUR => match &ctx.kernel.files[id].kind {
@@ -131,6 +126,11 @@ fn requested(ctx: &mut Ctx<'_>, id: FileId, flock: &Flock, owner: Owner) -> Resu
         _ => return Err(Errno::EINVAL.into()),
     };
     let (start, end) = range(base, flock.l_start, flock.l_len)?;
+    let exclusive = match i32::from(flock.l_type) {
+        F_RDLCK | F_UNLCK => false,
+        F_WRLCK => true,
+        _ => return Err(Errno::EINVAL.into()),
+    };
     Ok(Lock { owner, start, end, exclusive })
 }
 

@@ -190,10 +190,10 @@ pub(super) fn kcmp(ctx: &mut Ctx<'_>, [first, second, kind, index1, index2, _]: 
 /// handlers with one (`check_unshare_flags`). Who leaves a thread group leaves its memory, and with that its handlers.
 fn is_shared(ctx: &Ctx<'_>, flags: u64) -> bool {
     let leaves_memory = flags & (CLONE_THREAD | CLONE_VM) != 0;
-    let mut others = ctx.kernel.processes.iter().filter(|other| other.zombie.is_none());
     let own = &*ctx.process;
     own.threads.len() > 1
-        || others.any(|other| other.handlers == own.handlers || leaves_memory && other.space == own.space)
+        || ctx.kernel.shared.handlers.users(own.handlers) > 1
+        || leaves_memory && ctx.kernel.processes.iter().any(|other| other.space == own.space)
 }
 
 /// unshare(2): descriptors, working directory and semaphore adjustments. There is one namespace of each kind per host, and none can be

@@ -1,7 +1,7 @@
 //! Calls on names: making, removing, moving and linking files and directories, and their attributes.
 
 use crate::ctx::Ctx;
-use crate::files::FileKind;
+use crate::files::{FileKind, Place};
 use crate::ids::FileId;
 use crate::outcome::{Outcome, SysResult};
 use crate::tty::TtyId;
@@ -138,37 +138,43 @@ pub fn linkat(ctx: &mut Ctx<'_>, [from_fd, from, to_fd, to, flags, _]: [u64; 6])
     }
     if from.is_empty() && flags & AT_EMPTY_PATH != 0 {
         let id = ctx.file(from_fd)?;
-        let target = new_name(ctx, to_fd, to, false)?;
+        let target = free_name(ctx, to_fd, to, false)?;
         return link_open_file(ctx, id, &target.path);
     }
     let (path, node) = existing(ctx, from_fd, &from, flags & AT_SYMLINK_FOLLOW != 0)?;
     let target = free_name(ctx, to_fd, to, false)?;
     if let (Node::Synthetic(Synthetic::Descriptor { pid, fd }), true) = (&node, flags & AT_SYMLINK_FOLLOW != 0) {
         let id = ctx.file_of(*pid, *fd)?;
-        ctx.demand_new(&target.path)?;
         return link_open_file(ctx, id, &target.path);
     }
+    link_node(ctx, &path, node, &target.path)
+}
+
+/// Gives what lies at a path one more name.
+fn link_node(ctx: &mut Ctx<'_>, path: &[u8], node: Node, to: &[u8]) -> SysResult {
     // Whether the file may have another name is asked before whether the folder may have another file (`do_linkat`).
-    demand_link(ctx, &path, &node)?;
-    ctx.demand_new(&target.path)?;
+    demand_link(ctx, path, &node)?;
+    ctx.demand_new(to)?;
     if node.is_directory() {
         return Err(Errno::EPERM.into());
     }
-    let node = ctx.changeable(&path, node).map_err(|_| Errno::EXDEV)?;
-    ctx.kernel.vfs.link(&path, &node, &target.path, ctx.now)?;
+    let node = ctx.changeable(path, node).map_err(|_| Errno::EXDEV)?;
+    ctx.kernel.vfs.link(path, &node, to, ctx.now)?;
     let number = ctx.kernel.vfs.identities.of(&node.stat);
-    ctx.kernel.self_event(&path, number, IN_ATTRIB);
-    ctx.kernel.name_event(&target.path, IN_CREATE);
+    ctx.kernel.self_event(path, number, IN_ATTRIB);
+    ctx.kernel.name_event(to, IN_CREATE);
     Ok(0)
 }
 
 /// Gives an open file one more name, or its first one (O_TMPFILE).
-fn link_open_file(ctx: &mut Ctx<'_>, id: crate::ids::FileId, to: &[u8]) -> SysResult {
-    let FileKind::Regular(file) = &ctx.kernel.files[id].kind else { return Err(Errno::EXDEV.into()) };
-    if !file.in_run {
-        return Err(Errno::EXDEV.into());
-    }
+fn link_open_file(ctx: &mut Ctx<'_>, id: FileId, to: &[u8]) -> SysResult {
+    let file = match &ctx.kernel.files[id].kind {
+        FileKind::Regular(file) if file.in_run => file,
+        FileKind::Name(_) | FileKind::Directory(_) | FileKind::Pipe(_) => return link_place(ctx, id, to),
+        _ => return Err(Errno::EXDEV.into()),
+    };
     let number = file.number;
+    ctx.demand_new(to)?;
     let fd = ctx.kernel.real_descriptor(id)?.try_clone_to_owned().map_err(|e| crate::machine::io_errno(&e))?;
     let real = ctx.kernel.vfs.link_unnamed(std::os::fd::AsFd::as_fd(&fd), to, ctx.now)?;
     if let FileKind::Regular(file) = &mut ctx.kernel.files[id].kind
@@ -179,6 +185,28 @@ fn link_open_file(ctx: &mut Ctx<'_>, id: crate::ids::FileId, to: &[u8]) -> SysRe
     ctx.kernel.self_event(to, number, IN_ATTRIB);
     ctx.kernel.name_event(to, IN_CREATE);
     Ok(0)
+}
+
+/// Gives what an open file is of, and has a name already, one more.
+fn link_place(ctx: &mut Ctx<'_>, id: FileId, to: &[u8]) -> SysResult {
+    let path = match &ctx.kernel.files[id].kind {
+        FileKind::Name(Place { gone: Some(stat), .. }) => {
+            let is_directory = stat.st_mode & S_IFMT == S_IFDIR;
+            return Err(if is_directory { Errno::EPERM } else { Errno::ENOENT }.into());
+        }
+        FileKind::Name(place) => place.path.clone(),
+        FileKind::Directory(directory) => directory.path.clone(),
+        FileKind::Pipe(end) => match ctx.kernel.fifo_of(*end)? {
+            Some((path, node)) if node.stat.st_nlink > 0 => path,
+            Some(_) => return Err(Errno::ENOENT.into()),
+            None => return Err(Errno::EXDEV.into()),
+        },
+        _ => return Err(Errno::EXDEV.into()),
+    };
+    match ctx.lookup(&path)? {
+        node @ Node::Real(_) => link_node(ctx, &path, node, to),
+        Node::Synthetic(_) => Err(Errno::EXDEV.into()),
+    }
 }
 
 /// Who gives a file of somebody else another name must be able to read and write it, and it may lend no rights: proc_sys_fs(5),

@@ -422,6 +422,11 @@ pub fn sendfile(ctx: &mut Ctx<'_>, [out, input, offset, count, ..]: [u64; 6]) ->
     if position.is_some_and(|position| position > i64::MAX as u64) {
         return Err(Errno::EINVAL.into());
     }
+    // Where the input would end is looked at before there is an output.
+    let start = position.unwrap_or_else(|| file_offset(ctx, input));
+    if start.checked_add(count).is_none_or(|end| end > i64::MAX as u64) {
+        return Err(Errno::EINVAL.into());
+    }
     let out = ctx.file(out)?;
     if !ctx.kernel.files[out].writable() {
         return Err(Errno::EBADF.into());

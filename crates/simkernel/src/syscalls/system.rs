@@ -309,12 +309,14 @@ fn each_of_priority(ctx: &mut Ctx<'_>, which: u64, who: u64, mut visit: impl FnM
     const USER: i32 = 2;
     let who = who as u32;
     let threads_of = |process: &Process| process.threads.iter().map(|tid| tid.0).collect::<Vec<_>>();
-    let all = || ctx.kernel.processes.iter().chain([&*ctx.process]);
+    // In the order of their numbers; a group's newest process comes first, and the last mistake is the one that is told.
+    let mut all: Vec<&Process> = ctx.kernel.processes.iter().chain([&*ctx.process]).collect();
+    all.sort_by_key(|process| process.pid);
     let tids: Vec<u32> = match which as i32 {
         PROCESS => vec![if who == 0 { ctx.thread.tid.0 } else { who }],
         GROUP => {
             let group = if who == 0 { ctx.process.group } else { Pid(who) };
-            all().filter(|process| process.group == group).flat_map(threads_of).collect()
+            all.into_iter().rev().filter(|process| process.group == group).flat_map(threads_of).collect()
         }
         USER => {
             let user = if who == 0 { ctx.credentials().user.real } else { who };
@@ -322,7 +324,7 @@ fn each_of_priority(ctx: &mut Ctx<'_>, which: u64, who: u64, mut visit: impl FnM
                 Some(thread) => thread.credentials.user.real == user,
                 None => *tid == ctx.thread.tid.0 && ctx.credentials().user.real == user,
             };
-            all().flat_map(threads_of).filter(is_of_user).collect()
+            all.into_iter().flat_map(threads_of).filter(is_of_user).collect()
         }
         _ => return Err(Errno::EINVAL),
     };

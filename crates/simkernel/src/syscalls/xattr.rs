@@ -5,11 +5,12 @@ use super::paths::start_of;
 use crate::ctx::Ctx;
 use crate::files::FileKind;
 use crate::outcome::{Outcome, SysResult};
+use crate::vfs::synthetic::{self, Synthetic};
 use crate::vfs::walk::Node;
 use crate::vfs::{RealNode, errno};
 use linux_abi::Errno;
 use linux_abi::capability::CAP_SYS_ADMIN;
-use linux_abi::fs::{AT_FDCWD, IN_ATTRIB, R_OK, S_IFDIR, S_IFREG, S_ISVTX, W_OK};
+use linux_abi::fs::{AT_FDCWD, IN_ATTRIB, IN_ISDIR, R_OK, S_IFDIR, S_IFREG, S_ISVTX, W_OK};
 
 const HERE: u64 = AT_FDCWD as u64;
 const NAME_MAX: usize = 255;
@@ -20,17 +21,41 @@ const REPLACE: u32 = 2;
 /// What a call is about.
 struct Subject {
     path: Vec<u8>,
-    /// None for what is on no disk: it has no attributes.
-    node: Option<RealNode>,
+    /// None for what has no attributes.
+    holder: Option<Holder>,
+}
+
+/// What keeps attributes.
+enum Holder {
+    Real(RealNode),
+    /// A device below `/dev`, by its inode number.
+    Device(u64),
+}
+
+impl Holder {
+    fn of(ctx: &mut Ctx<'_>, path: &[u8], node: Node) -> Option<Self> {
+        match node {
+            Node::Real(node) => Some(Holder::Real(node)),
+            Node::Synthetic(device @ Synthetic::Device(_)) => {
+                Some(Holder::Device(ctx.with_vfs(|_, view| synthetic::stat(view, path, &device)).st_ino))
+            }
+            Node::Synthetic(_) => None,
+        }
+    }
+
+    fn number(&self, ctx: &mut Ctx<'_>) -> u64 {
+        match self {
+            Holder::Real(node) => ctx.kernel.vfs.identities.of(&node.stat),
+            Holder::Device(number) => *number,
+        }
+    }
 }
 
 fn by_path(ctx: &mut Ctx<'_>, path: u64, follow: bool) -> Result<Subject, Outcome> {
     let path = ctx.path_argument(path)?;
     let target = ctx.walk(HERE, &path, follow)?;
-    match target.node.ok_or(Errno::ENOENT)? {
-        Node::Real(node) => Ok(Subject { path: target.path, node: Some(node) }),
-        Node::Synthetic(_) => Ok(Subject { path: target.path, node: None }),
-    }
+    let holder = Holder::of(ctx, &target.path, target.node.ok_or(Errno::ENOENT)?);
+    Ok(Subject { path: target.path, holder })
 }
 
 fn by_descriptor(ctx: &mut Ctx<'_>, fd: u64) -> Result<Subject, Outcome> {
@@ -39,19 +64,19 @@ fn by_descriptor(ctx: &mut Ctx<'_>, fd: u64) -> Result<Subject, Outcome> {
         FileKind::Regular(file) => {
             let (path, real, writable) = (file.path.clone(), file.real.clone(), file.in_run);
             let stat = rustix::fs::fstat(ctx.kernel.real_descriptor(id)?).map_err(|e| Outcome::from(errno(e)))?;
-            Ok(Subject { path, node: Some(RealNode { path: real, stat, writable }) })
+            Ok(Subject { path, holder: Some(Holder::Real(RealNode { path: real, stat, writable })) })
         }
-        FileKind::Directory(_) => {
-            let path = start_of(ctx, fd)?;
-            let node = ctx.walk(HERE, if path.is_empty() { b"/" } else { &path }, false)?.node;
-            let node = match node {
-                Some(Node::Real(node)) => Some(node),
-                _ => None,
+        FileKind::Directory(_) | FileKind::Device(_) => {
+            let path = match &ctx.kernel.files[id].kind {
+                FileKind::Device(device) => synthetic::device_path(*device),
+                _ => start_of(ctx, fd)?,
             };
-            Ok(Subject { path, node })
+            let node = ctx.walk(HERE, if path.is_empty() { b"/" } else { &path }, false)?.node;
+            let holder = node.and_then(|node| Holder::of(ctx, &path, node));
+            Ok(Subject { path, holder })
         }
         FileKind::Name(_) => Err(Errno::EBADF.into()),
-        _ => Ok(Subject { path: Vec::new(), node: None }),
+        _ => Ok(Subject { path: Vec::new(), holder: None }),
     }
 }
 
@@ -63,14 +88,17 @@ fn name_argument(ctx: &Ctx<'_>, address: u64) -> Result<Vec<u8>, Outcome> {
 
 /// Which names there are, and who may use them on what (`xattr_permission`, then `xattr_resolve_name`). EPERM, ENODATA, EACCES,
 /// EOPNOTSUPP, EINVAL.
-fn check_name(ctx: &mut Ctx<'_>, name: &[u8], path: &[u8], node: &RealNode, changes: bool) -> Result<(), Errno> {
+fn check_name(ctx: &mut Ctx<'_>, name: &[u8], path: &[u8], holder: &Holder, changes: bool) -> Result<(), Errno> {
     let hidden = if changes { Errno::EPERM } else { Errno::ENODATA };
     let class = [&b"user."[..], b"trusted.", b"security."].into_iter().find(|class| name.starts_with(class));
     match class {
         Some(b"trusted.") if !ctx.credentials().can(CAP_SYS_ADMIN) => return Err(hidden),
         Some(b"security.") if changes => ctx.credentials().demand(CAP_SYS_ADMIN)?,
-        Some(b"user.") if !matches!(node.kind(), S_IFREG | S_IFDIR) => return Err(hidden),
         Some(b"user.") => {
+            let Holder::Real(node) = holder else { return Err(hidden) };
+            if !matches!(node.kind(), S_IFREG | S_IFDIR) {
+                return Err(hidden);
+            }
             let permissions = ctx.permissions(path, &Node::Real(node.clone()));
             let is_shared = node.kind() == S_IFDIR && permissions.mode & S_ISVTX != 0;
             if changes && is_shared && !permissions.is_owned_by(ctx.credentials()) {
@@ -79,7 +107,11 @@ fn check_name(ctx: &mut Ctx<'_>, name: &[u8], path: &[u8], node: &RealNode, chan
             permissions.demand(ctx.credentials(), if changes { W_OK } else { R_OK })?;
         }
         None if !name.starts_with(b"system.") => {
-            ctx.demand(path, &Node::Real(node.clone()), if changes { W_OK } else { R_OK })?;
+            let node = match holder {
+                Holder::Real(node) => Node::Real(node.clone()),
+                Holder::Device(_) => ctx.lookup(path)?,
+            };
+            ctx.demand(path, &node, if changes { W_OK } else { R_OK })?;
         }
         _ => {}
     }
@@ -139,10 +171,10 @@ pub(super) fn fsetxattr(ctx: &mut Ctx<'_>, [fd, name, value, bytes, flags, _]: [
 }
 
 fn set(ctx: &mut Ctx<'_>, subject: Subject, Given { name, content, flags }: Given) -> SysResult {
-    let node = subject.node.ok_or(without_attributes(&name, true))?;
-    check_name(ctx, &name, &subject.path, &node, true)?;
-    let node = writable(ctx, &subject.path, &node)?;
-    let number = ctx.kernel.vfs.identities.of(&node.stat);
+    let holder = subject.holder.ok_or(without_attributes(&name, true))?;
+    check_name(ctx, &name, &subject.path, &holder, true)?;
+    let holder = writable(ctx, &subject.path, &holder)?;
+    let number = holder.number(ctx);
     let attributes = ctx.kernel.vfs.xattrs.entry(number).or_default();
     match attributes.contains_key(&name) {
         true if flags & CREATE != 0 => return Err(Errno::EEXIST.into()),
@@ -150,18 +182,25 @@ fn set(ctx: &mut Ctx<'_>, subject: Subject, Given { name, content, flags }: Give
         _ => {}
     }
     attributes.insert(name, content);
-    changed(ctx, &subject.path, &node, number);
+    changed(ctx, &subject.path, &holder, number);
     Ok(0)
 }
 
 /// The file where it can be changed. EROFS.
-fn writable(ctx: &mut Ctx<'_>, path: &[u8], node: &RealNode) -> Result<RealNode, Errno> {
-    if node.writable { Ok(node.clone()) } else { ctx.kernel.vfs.for_change(path, node) }
+fn writable(ctx: &mut Ctx<'_>, path: &[u8], holder: &Holder) -> Result<Holder, Errno> {
+    match holder {
+        Holder::Device(number) => Ok(Holder::Device(*number)),
+        Holder::Real(node) if node.writable => Ok(Holder::Real(node.clone())),
+        Holder::Real(node) => ctx.kernel.vfs.for_change(path, node).map(Holder::Real),
+    }
 }
 
-fn changed(ctx: &mut Ctx<'_>, path: &[u8], node: &RealNode, number: u64) {
-    ctx.kernel.vfs.identities.change(number, ctx.now);
-    let kind = if node.kind() == S_IFDIR { linux_abi::fs::IN_ISDIR } else { 0 };
+fn changed(ctx: &mut Ctx<'_>, path: &[u8], holder: &Holder, number: u64) {
+    let mut kind = 0;
+    if let Holder::Real(node) = holder {
+        ctx.kernel.vfs.identities.change(number, ctx.now);
+        kind = if node.kind() == S_IFDIR { IN_ISDIR } else { 0 };
+    }
     ctx.kernel.file_event(path, number, IN_ATTRIB | kind);
 }
 
@@ -190,9 +229,9 @@ fn get(ctx: &mut Ctx<'_>, subject: &Subject, name: Vec<u8>, value: u64, bytes: u
     if name.starts_with(b"system.posix_acl_") {
         return Err(Errno::ENODATA.into());
     }
-    let node = subject.node.as_ref().ok_or(without_attributes(&name, false))?;
-    check_name(ctx, &name, &subject.path, node, false)?;
-    let number = ctx.kernel.vfs.identities.of(&node.stat);
+    let holder = subject.holder.as_ref().ok_or(without_attributes(&name, false))?;
+    check_name(ctx, &name, &subject.path, holder, false)?;
+    let number = holder.number(ctx);
     let content = ctx.kernel.vfs.xattrs.get(&number).and_then(|all| all.get(&name)).ok_or(Errno::ENODATA)?;
     answer(ctx, content, value, bytes)
 }
@@ -227,8 +266,8 @@ pub(super) fn flistxattr(ctx: &mut Ctx<'_>, [fd, list, bytes, ..]: [u64; 6]) -> 
 }
 
 fn show(ctx: &mut Ctx<'_>, subject: &Subject, list: u64, bytes: u64) -> SysResult {
-    let Some(node) = &subject.node else { return Ok(0) };
-    let number = ctx.kernel.vfs.identities.of(&node.stat);
+    let Some(holder) = &subject.holder else { return Ok(0) };
+    let number = holder.number(ctx);
     let names = ctx.kernel.vfs.xattrs.get(&number).into_iter().flat_map(|all| all.keys());
     let text: Vec<u8> = names.flat_map(|name| name.iter().copied().chain([0])).collect();
     answer(ctx, &text, list, bytes)
@@ -256,15 +295,17 @@ pub(super) fn fremovexattr(ctx: &mut Ctx<'_>, [fd, name, ..]: [u64; 6]) -> SysRe
 }
 
 fn remove(ctx: &mut Ctx<'_>, subject: &Subject, name: Vec<u8>) -> SysResult {
-    let node = subject.node.as_ref().ok_or(without_attributes(&name, true))?;
-    check_name(ctx, &name, &subject.path, node, true)?;
-    if !ctx.kernel.vfs.writable(&subject.path) && !node.writable {
+    let holder = subject.holder.as_ref().ok_or(without_attributes(&name, true))?;
+    check_name(ctx, &name, &subject.path, holder, true)?;
+    if let Holder::Real(node) = holder
+        && !ctx.kernel.vfs.writable(&subject.path)
+        && !node.writable
+    {
         return Err(Errno::EROFS.into());
     }
-    let number = ctx.kernel.vfs.identities.of(&node.stat);
+    let number = holder.number(ctx);
     let removed = ctx.kernel.vfs.xattrs.get_mut(&number).and_then(|all| all.remove(&name));
     removed.ok_or(Errno::ENODATA)?;
-    let node = node.clone();
-    changed(ctx, &subject.path, &node, number);
+    changed(ctx, &subject.path, holder, number);
     Ok(0)
 }

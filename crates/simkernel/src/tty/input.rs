@@ -417,9 +417,9 @@ impl Pair {
             if self.is_canonical() { self.line_part(sink.remaining()) } else { self.queued(sink.remaining()) };
         // What cannot be stored is lost (`iterate_tty_read`).
         let done = sink.put(&bytes);
-        self.cells.drain(..taken);
+        let ended = self.cells.drain(..taken).next_back().is_some_and(|cell| cell.ends);
         self.complete = self.complete.saturating_sub(taken);
-        if self.is_canonical() && done > 0 && sink.remaining() == 0 {
+        if self.is_canonical() && done > 0 && !ended && sink.remaining() == 0 {
             self.skip_end_of_file();
         }
         self.pump();
@@ -449,7 +449,8 @@ impl Pair {
         (bytes, taken)
     }
 
-    /// A read that ended exactly in front of VEOF's mark takes the mark too: the next one must not seem to be the file's end.
+    /// A read that ended within a line, exactly in front of VEOF's mark, takes the mark too: the next one must not seem to be the
+    /// file's end.
     fn skip_end_of_file(&mut self) {
         if self.complete > 0 && self.cells[0] == (Cell { byte: DISABLED_CHAR, ends: true }) {
             self.cells.pop_front();
