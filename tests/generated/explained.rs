@@ -137,7 +137,7 @@ fn reason_of_files(
     let moves = |result: &str| result.starts_with(|c: char| ('1'..='9').contains(&c));
     match native.0 == guest.0 {
         true if native.1 != guest.1 => None,
-        true if returned(&["sendfile"], &|_, result| moves(result)) => Some(OVERLAPPING),
+        true if returned(&["sendfile", "splice"], &|_, result| moves(result)) => Some(OVERLAPPING),
         // From memory that shows the file that is written.
         true if returned(&["write"], &|line, result| line.contains(" %") && moves(result)) => Some(OVERLAPPING),
         _ => None,

@@ -229,6 +229,8 @@ pub(crate) struct Settings {
     pub recv_errors: [bool; 2],
     pub mtu_discover: [u8; 2],
     pub dont_fragment6: bool,
+    /// TCP_QUICKACK was turned off before there was a connection.
+    pub interactive: bool,
 }
 
 /// IP_PMTUDISC_DONT, IP_PMTUDISC_WANT (the default), IP_PMTUDISC_DO, IP_PMTUDISC_PROBE.

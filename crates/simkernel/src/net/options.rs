@@ -5,17 +5,20 @@ use super::inet::{InetSocket, Kind};
 use super::interfaces::{ETHERNET_INDEX, LOOPBACK_INDEX};
 use super::listing::{cookie, memory_of};
 use super::{address, errno, inet, ipv6_options, raw_options};
+use crate::credentials::Credentials;
 use crate::ctx::Ctx;
 use crate::ids::FileId;
 use crate::outcome::{Outcome, SysResult};
 use base::SimDuration;
 use guest::AddressSpace;
 use linux_abi::Errno;
+use linux_abi::capability::{CAP_NET_ADMIN, CAP_NET_RAW};
 use linux_abi::net::TcpInfo;
 use linux_abi::socket::*;
 use linux_abi::time::Timeval;
 use smallvec::SmallVec;
 use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
 use tcpip::{CongestionControl, Family, OptionName, SocketId, SocketOption, TcpState};
 use zerocopy::IntoBytes;
 
@@ -254,10 +257,27 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
     Ok(0)
 }
 
+/// What only some may ask of any socket (`sk_setsockopt`): priorities beyond the usual, marks, buffers beyond the limits, traces. EPERM,
+/// EACCES.
+pub(crate) fn demand_rights(who: &Credentials, option: i32, number: i32) -> Result<(), Errno> {
+    const USUAL_PRIORITIES: RangeInclusive<i32> = 0..=6;
+    let administers = who.can(CAP_NET_ADMIN);
+    match option {
+        SO_PRIORITY if USUAL_PRIORITIES.contains(&number) => Ok(()),
+        SO_PRIORITY | SO_MARK if !administers && !who.can(CAP_NET_RAW) => Err(Errno::EPERM),
+        SO_SNDBUFFORCE | SO_RCVBUFFORCE if !administers => Err(Errno::EPERM),
+        SO_DEBUG if number != 0 && !administers => Err(Errno::EACCES),
+        _ => Ok(()),
+    }
+}
+
 /// The options whose value is a number.
 pub(super) fn set_number(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, number: i32) -> Result<(), Errno> {
     let socket = ctx.inet(file)?;
     let id = socket.id;
+    if level == SOL_SOCKET {
+        demand_rights(ctx.credentials(), option, number)?;
+    }
     if level == SOL_IP {
         match option {
             IP_TOS => return set_in_stack(ctx, id, SocketOption::TypeOfService(number as u8)),

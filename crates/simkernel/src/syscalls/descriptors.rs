@@ -23,6 +23,8 @@ use rustix::fs::SealFlags;
 
 /// A block of a file system, in bytes: FIGETBSZ.
 const BLOCK_BYTES: i32 = 4096;
+/// The same of `/dev/pts`, where `/dev/ptmx` leads too.
+const TERMINAL_BLOCK_BYTES: i32 = 1024;
 /// What the random generator has, `/proc/sys/kernel/random/entropy_avail`.
 const ENTROPY_BITS: i32 = 256;
 
@@ -264,7 +266,12 @@ pub fn ioctl(ctx: &mut Ctx<'_>, [fd, request, arg, ..]: [u64; 6]) -> SysResult {
             }
             Ok(0)
         }
-        FIGETBSZ if !matches!(ctx.kernel.files[id].kind, FileKind::Terminal(_) | FileKind::Snapshot(_)) => {
+        FIGETBSZ if let FileKind::Terminal(file) = ctx.kernel.files[id].kind => {
+            let bytes = if file.controlling { BLOCK_BYTES } else { TERMINAL_BLOCK_BYTES };
+            ctx.process.memory.write_value(arg, &bytes)?;
+            Ok(0)
+        }
+        FIGETBSZ if !matches!(ctx.kernel.files[id].kind, FileKind::Snapshot(_)) => {
             ctx.process.memory.write_value(arg, &BLOCK_BYTES)?;
             Ok(0)
         }

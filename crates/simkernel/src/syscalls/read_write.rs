@@ -436,14 +436,16 @@ pub fn sendfile(ctx: &mut Ctx<'_>, [out, input, offset, count, ..]: [u64; 6]) ->
     {
         return Err(Errno::EOVERFLOW.into());
     }
-    let appends = ctx.kernel.files[out].status & O_APPEND != 0;
+    let to_pipe = matches!(ctx.kernel.files[out].kind, FileKind::Pipe(_));
+    if to_pipe && matches!(ctx.kernel.files[input].kind, FileKind::Inet(_) | FileKind::Unix(_)) {
+        return super::splice::send_to_pipe(ctx, input, out, count);
+    }
+    let appends = !to_pipe && ctx.kernel.files[out].status & O_APPEND != 0;
     if appends || !matches!(ctx.kernel.files[input].kind, FileKind::Regular(_) | FileKind::Snapshot(_)) {
         return Err(Errno::EINVAL.into());
     }
     let nonblocking = ctx.kernel.files[out].nonblocking();
-    if let FileKind::Pipe(end) = ctx.kernel.files[out].kind
-        && count > 0
-    {
+    if let FileKind::Pipe(end) = ctx.kernel.files[out].kind {
         // Room is there before anything is read (`splice_file_to_pipe`).
         let pipe = &ctx.kernel.pipes[end.pipe.0 as usize];
         if !pipe.has_readers() {

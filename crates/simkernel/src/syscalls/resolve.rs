@@ -32,7 +32,9 @@ pub(super) fn resolve(ctx: &mut Ctx<'_>, dirfd: u64, path: &[u8], flags: u32, re
         return Err(Errno::ENOENT);
     }
     let follow = flags & O_NOFOLLOW == 0 && flags & (O_CREAT | O_EXCL) != O_CREAT | O_EXCL;
-    let start = start_of(ctx, dirfd)?;
+    // The folder of an absolute path is looked at only where it is the root.
+    let from_root = path.starts_with(b"/") && !has(RESOLVE_IN_ROOT);
+    let start = if from_root { Vec::new() } else { start_of(ctx, dirfd)? };
     let start = if start == b"/" { Vec::new() } else { start };
     Walk { ctx, start, resolve, follow, links: 0 }.run(path)
 }

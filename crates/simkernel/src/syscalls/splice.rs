@@ -82,6 +82,13 @@ pub fn splice(ctx: &mut Ctx<'_>, [input, input_offset, output, output_offset, le
     }
 }
 
+/// sendfile(2) from a socket to a pipe, which is a splice.
+pub(super) fn send_to_pipe(ctx: &mut Ctx<'_>, input: FileId, output: FileId, count: u64) -> SysResult {
+    let to = pipe_end(ctx, output).ok_or(Errno::EINVAL)?;
+    let nonblocking = ctx.kernel.files[output].nonblocking();
+    fill(ctx, (input, 0), (output, to), count.min(MAX_RW_COUNT) as usize, nonblocking)
+}
+
 /// An offset argument: null for the file's own. EINVAL where there are no positions.
 fn offset(ctx: &Ctx<'_>, file: FileId, address: u64) -> Result<Option<u64>, Outcome> {
     if address == 0 {
@@ -181,6 +188,9 @@ fn fill(
     let room = pipe.room();
     if room == 0 {
         return wait_unless(ctx, output, Events::WRITABLE, nonblocking || ctx.kernel.files[output].nonblocking());
+    }
+    if len == 0 {
+        return Ok(0);
     }
     // Whether the input can give anything is asked last (`splice_file_to_pipe`).
     if !gives_pages(&ctx.kernel.files[input].kind) {

@@ -247,6 +247,9 @@ fn set_one(ctx: &mut Ctx<'_>, id: i32, number: i32, value: i32) -> SysResult {
         return Err(Errno::ERANGE.into());
     }
     let (pid, now) = (ctx.process.pid, ctx.real_seconds());
+    // Whether there is such a semaphore is asked before who may change it (`semctl_setval`).
+    let count = ctx.kernel.ipc.semaphores.ids.get(id)?.semaphores.len();
+    usize::try_from(number).ok().filter(|number| *number < count).ok_or(Errno::EINVAL)?;
     let set = set_of(ctx, id, WRITE)?;
     let number = usize::try_from(number).ok().filter(|n| *n < set.semaphores.len()).ok_or(Errno::EINVAL)?;
     set.set(number, value, pid);

@@ -66,6 +66,9 @@ pub fn bind(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
         Parsed::Path(path) => {
             let place = new_place(ctx, path)?;
             if is_bound {
+                // Its file is made, and removed again.
+                ctx.kernel.name_event(&place.path, linux_abi::fs::IN_CREATE);
+                ctx.kernel.name_event(&place.path, linux_abi::fs::IN_DELETE);
                 return Err(Errno::EINVAL.into());
             }
             (bind_path(ctx, path, place)?, address_of(path, true))

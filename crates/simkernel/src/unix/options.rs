@@ -3,7 +3,7 @@
 use super::{Kind, Phase};
 use crate::ctx::Ctx;
 use crate::ids::{FileId, Pid};
-use crate::net::options::{read_timeout, write_answer};
+use crate::net::options::{demand_rights, read_timeout, write_answer};
 use crate::outcome::SysResult;
 use crate::syscalls::open_pidfd;
 use base::SimDuration;
@@ -65,6 +65,7 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
         return Err(Errno::EINVAL.into());
     }
     let number: i32 = ctx.process.memory.read_value(value)?;
+    demand_rights(ctx.credentials(), option, number)?;
     let limits = ctx.kernel.net.stack.config();
     let most = if option == SO_SNDBUF { limits.send_argument_max } else { limits.recv_argument_max };
     let forced = matches!(option, SO_SNDBUFFORCE | SO_RCVBUFFORCE);

@@ -51,6 +51,7 @@ impl Stack {
             hop_limit: 64,
             recv_errors: [false; 2],
             mtu_discover: [PMTUDISC_WANT; 2],
+            interactive: false,
             dont_fragment6: false,
         }
     }
@@ -132,7 +133,7 @@ impl Stack {
             OptionName::RecvLowWater => SocketOption::RecvLowWater(s.recv_low_water),
             OptionName::NoDelay => SocketOption::NoDelay(s.no_delay),
             OptionName::Cork => SocketOption::Cork(s.cork),
-            OptionName::QuickAck => SocketOption::QuickAck(conn.is_none_or(|conn| !conn.acks.interactive)),
+            OptionName::QuickAck => SocketOption::QuickAck(conn.map_or(!s.interactive, |conn| !conn.acks.interactive)),
             OptionName::KeepIdle => SocketOption::KeepIdle(SimDuration::from_secs(s.keep_idle.into())),
             OptionName::KeepInterval => SocketOption::KeepInterval(SimDuration::from_secs(s.keep_interval.into())),
             OptionName::KeepCount => SocketOption::KeepCount(s.keep_count),
@@ -216,7 +217,7 @@ fn store(s: &mut Settings, option: SocketOption, most: (u32, u32)) -> Result<(),
         SocketOption::RecvLowWater(bytes) => s.recv_low_water = bytes.max(1),
         SocketOption::NoDelay(on) => s.no_delay = on,
         SocketOption::Cork(on) => s.cork = on,
-        SocketOption::QuickAck(_) => {}
+        SocketOption::QuickAck(on) => s.interactive = !on,
         SocketOption::KeepIdle(idle) => {
             in_range(seconds(idle), 1, 32_767)?;
             s.keep_idle = whole_seconds(idle);
