@@ -54,6 +54,11 @@ impl Kernel {
             && caller.as_ref().is_none_or(|thread| thread.tid != main)
             && self.threads.get(main.0).is_some_and(can_take);
         process.signal_taker = left.then_some(main);
+        let held_by = |thread: &Thread| thread.signals.blocked.contains(signal);
+        let main_holds = match &caller {
+            Some(own) if own.tid == main => held_by(own),
+            _ => self.threads.get(main.0).is_some_and(held_by),
+        };
         if !left && caller.is_some_and(|thread| !thread.signals.blocked.contains(signal)) {
             if !ignored {
                 process.pending.add(info);
@@ -69,8 +74,8 @@ impl Kernel {
         let awaits = |thread: &Thread, signal| thread.signals.awaits(signal, at_once);
         let waiter = find(&awaits).filter(|_| !left);
         let taker = if left { Some(main) } else { find(&|thread, signal| !thread.signals.blocked.contains(signal)) };
-        // One that all threads hold back is kept even if it is ignored: that may change before they let it through.
-        if ignored && waiter.is_none() && taker.is_some() {
+        // One that the main thread holds back is kept even if it is ignored (`sig_ignored`), and interrupts who does not hold it back.
+        if ignored && waiter.is_none() && taker.is_some() && !main_holds {
             return;
         }
         process.pending.add(info);

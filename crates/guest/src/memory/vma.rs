@@ -90,6 +90,11 @@ impl Vma {
         self.object
     }
 
+    /// mlock(2) locked it, for whichever of the processes that share it.
+    pub fn is_locked(&self) -> bool {
+        self.marks.has(Marks::LOCKED)
+    }
+
     /// Whether it grows downwards where it is touched.
     pub fn grows(&self) -> bool {
         self.grows

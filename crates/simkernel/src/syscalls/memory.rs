@@ -321,11 +321,12 @@ fn advise(ctx: &mut Ctx<'_>, address: u64, end: u64, advice: i32) -> Result<(), 
 /// Advice on a part of one mapping. EINVAL, EACCES.
 fn advise_part(ctx: &mut Ctx<'_>, vma: &guest::Vma, start: u64, end: u64, advice: i32) -> Result<(), Errno> {
     let is_file = matches!(vma.kind, VmaKind::File { .. });
-    let is_locked = |ctx: &Ctx<'_>| ctx.process.locked.within(start, end) > 0;
+    // Also by another process that shares the memory.
+    let is_locked = vma.is_locked();
     let lacks = |right: u8| vma.prot & right == 0;
     let bytes = end - start;
     match advice {
-        MADV_DONTNEED | MADV_FREE | MADV_REMOVE | MADV_COLD | MADV_PAGEOUT if is_locked(ctx) => Err(Errno::EINVAL),
+        MADV_DONTNEED | MADV_FREE | MADV_REMOVE | MADV_COLD | MADV_PAGEOUT if is_locked => Err(Errno::EINVAL),
         MADV_DONTNEED => ctx.process.memory.discard(start, bytes).map_err(errno),
         // What has no pages of a file cannot lose them, and copies of pages are not the file's.
         MADV_REMOVE if !vma.shared && !is_file => Err(Errno::EINVAL),
@@ -374,11 +375,13 @@ pub(super) fn msync(ctx: &mut Ctx<'_>, [address, bytes, flags, ..]: [u64; 6]) ->
     if address % PAGE != 0 || flags & !(ASYNC | INVALIDATE | SYNC) != 0 || flags & (ASYNC | SYNC) == ASYNC | SYNC {
         return Err(Errno::EINVAL.into());
     }
-    if !ctx.process.memory.is_mapped(address, bytes) {
-        return Err(Errno::ENOMEM.into());
+    // Gaps are told at the end.
+    let end = address.saturating_add(bytes);
+    let mut parts = ctx.process.memory.mappings().filter(|vma| vma.start < end && address < vma.end);
+    if flags & INVALIDATE != 0 && parts.any(guest::Vma::is_locked) {
+        return Err(Errno::EBUSY.into());
     }
-    let is_locked = ctx.process.locked.within(address, address.saturating_add(bytes)) > 0;
-    if flags & INVALIDATE != 0 && is_locked { Err(Errno::EBUSY.into()) } else { Ok(0) }
+    if ctx.process.memory.is_mapped(address, bytes) { Ok(0) } else { Err(Errno::ENOMEM.into()) }
 }
 
 /// RLIMIT_MEMLOCK, for those that CAP_IPC_LOCK does not free of it. EPERM where nothing may be locked, else `error`.
