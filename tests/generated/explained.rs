@@ -77,7 +77,8 @@ pub fn reason(program: &[String], native: &str, guest: &str) -> Option<&'static 
         return reason_of_files(program, printed, native, guest);
     }
     let (number, native) = result(native)?;
-    let (other, guest) = result(guest).unwrap_or((number, guest.trim_start()));
+    let ended = if guest.contains(" ends actor ") { GONE } else { guest.trim_start() };
+    let (other, guest) = result(guest).unwrap_or((number, ended));
     if number != other {
         return None;
     }

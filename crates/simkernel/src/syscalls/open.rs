@@ -157,7 +157,10 @@ fn open_at(ctx: &mut Ctx<'_>, dirfd: u64, path: Vec<u8>, flags: u32, mode: u32, 
         }
         None if flags & O_CREAT == 0 => return Err(Errno::ENOENT.into()),
         None if target.slash => return Err(Errno::EISDIR.into()),
-        None => create(ctx, target, mode)?,
+        None => {
+            let file = create(ctx, target, mode)?;
+            return install(ctx, file, status, flags & !O_TRUNC);
+        }
     };
     install(ctx, file, status, flags)
 }
@@ -186,6 +189,11 @@ fn install(ctx: &mut Ctx<'_>, kind: FileKind, status: u32, flags: u32) -> SysRes
     let file = ctx.kernel.files.insert(OpenFile::new(kind, status));
     let fd = ctx.install(file, flags & O_CLOEXEC != 0)?;
     ctx.kernel.open_file_event(file, IN_OPEN);
+    // What was there is cut off once it is open.
+    let cuts = flags & O_TRUNC != 0 && flags & O_TMPFILE != O_TMPFILE;
+    if cuts && matches!(ctx.kernel.files[file].kind, FileKind::Regular(_)) {
+        ctx.kernel.open_file_event(file, IN_MODIFY);
+    }
     Ok(fd)
 }
 
@@ -241,7 +249,6 @@ fn open_real(ctx: &mut Ctx<'_>, path: &[u8], node: &RealNode, flags: u32) -> Res
         rustix::fs::ftruncate(&fd, 0).map_err(errno)?;
         let number = ctx.kernel.vfs.identities.of(&node.stat);
         ctx.kernel.vfs.identities.touch(number, ctx.now);
-        ctx.kernel.file_event(path, number, IN_MODIFY);
     }
     Ok(regular(ctx, path, node, fd, writes))
 }

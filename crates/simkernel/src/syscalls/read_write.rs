@@ -437,8 +437,8 @@ pub fn sendfile(ctx: &mut Ctx<'_>, [out, input, offset, count, ..]: [u64; 6]) ->
         return Err(Errno::EOVERFLOW.into());
     }
     let to_pipe = matches!(ctx.kernel.files[out].kind, FileKind::Pipe(_));
-    if to_pipe && matches!(ctx.kernel.files[input].kind, FileKind::Inet(_) | FileKind::Unix(_)) {
-        return super::splice::send_to_pipe(ctx, input, out, count);
+    if to_pipe && matches!(ctx.kernel.files[input].kind, FileKind::Regular(_) | FileKind::Inet(_) | FileKind::Unix(_)) {
+        return super::splice::send_to_pipe(ctx, (input, offset), out, count);
     }
     let appends = !to_pipe && ctx.kernel.files[out].status & O_APPEND != 0;
     if appends || !matches!(ctx.kernel.files[input].kind, FileKind::Regular(_) | FileKind::Snapshot(_)) {
@@ -512,7 +512,8 @@ fn copy(
             }
             Err(errno) => return Err(errno.into()),
         };
-        if from.is_none() {
+        // One open file has one offset, which the write has moved.
+        if from.is_none() && (input != out || to.is_some()) {
             advance_offset(ctx, input, written as u64);
         }
         ctx.thread.call.progress += written as u64;

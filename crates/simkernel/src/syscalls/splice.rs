@@ -82,11 +82,11 @@ pub fn splice(ctx: &mut Ctx<'_>, [input, input_offset, output, output_offset, le
     }
 }
 
-/// sendfile(2) from a socket to a pipe, which is a splice.
-pub(super) fn send_to_pipe(ctx: &mut Ctx<'_>, input: FileId, output: FileId, count: u64) -> SysResult {
+/// sendfile(2) to a pipe, which is a splice; `offset` is the address of the input's, or 0.
+pub(super) fn send_to_pipe(ctx: &mut Ctx<'_>, (input, offset): (FileId, u64), output: FileId, count: u64) -> SysResult {
     let to = pipe_end(ctx, output).ok_or(Errno::EINVAL)?;
     let nonblocking = ctx.kernel.files[output].nonblocking();
-    fill(ctx, (input, 0), (output, to), count.min(MAX_RW_COUNT) as usize, nonblocking)
+    fill(ctx, (input, offset), (output, to), count.min(MAX_RW_COUNT) as usize, nonblocking)
 }
 
 /// An offset argument: null for the file's own. EINVAL where there are no positions.
@@ -110,7 +110,7 @@ fn drain(
     nonblocking: bool,
 ) -> SysResult {
     let position = offset(ctx, output, address)?;
-    if ctx.kernel.files[output].status & O_APPEND != 0 {
+    if pipe_end(ctx, output).is_none() && ctx.kernel.files[output].status & O_APPEND != 0 {
         return Err(Errno::EINVAL.into());
     }
     let mut done = 0;
