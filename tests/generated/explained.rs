@@ -53,7 +53,7 @@ const KNOWN: &[Known] = &[
         "Linux joins segments in one buffer, of which a call copies all or nothing",
     ),
     after("{q0 q0 q0 q1}", known(&["read", "readv"], ["8", "-EAGAIN"], "", TICK)),
-    after("/dev/ptmx", known(&["splice"], ["", "-EINVAL"], "", NO_SPLICE)),
+    after("/dev/ptmx", known(&["splice", "sendfile"], ["", "-EINVAL"], "", NO_SPLICE)),
     after(
         " 0x12 $",
         known(&["write", "pwrite64"], ["", ""], " %0x", "a file's private mapping does not grow with the file"),

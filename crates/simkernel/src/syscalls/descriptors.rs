@@ -181,7 +181,10 @@ pub fn fcntl(ctx: &mut Ctx<'_>, [fd, command, arg, ..]: [u64; 6]) -> SysResult {
         F_SETSIG | F_NOTIFY => Err(Errno::EINVAL.into()),
         F_SETLEASE => {
             ctx.set_lease(id, arg as i32)?;
-            ctx.kernel.files[id].signals.fd = fd as i32;
+            // Whoever holds one is told by signal (`lease_setup`, `lease_modify`).
+            let file = &mut ctx.kernel.files[id];
+            file.signals.fd = fd as i32;
+            file.status = if arg as i32 == F_UNLCK { file.status & !O_ASYNC } else { file.status | O_ASYNC };
             Ok(0)
         }
         F_GETSIG => Ok(ctx.kernel.files[id].signals.signal as u64),

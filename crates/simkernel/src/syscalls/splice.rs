@@ -206,7 +206,9 @@ fn fill(
     match ctx.kernel.try_read(input, &mut chunk, position) {
         Ok(_) => {}
         Err(Errno::EAGAIN) => {
-            let nonblocking = ctx.kernel.files[input].nonblocking();
+            // Streams of Unix sockets also heed what was asked of the call (`unix_stream_splice_read`).
+            let heeds = ctx.kernel.is_unix_stream(input);
+            let nonblocking = heeds && nonblocking || ctx.kernel.files[input].nonblocking();
             return wait_unless(ctx, input, Events::READABLE, nonblocking);
         }
         Err(errno) => return Err(errno.into()),

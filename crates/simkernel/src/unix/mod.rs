@@ -228,6 +228,11 @@ impl UnixSockets {
 }
 
 impl Kernel {
+    /// Whether an open file is a stream of Unix sockets.
+    pub(crate) fn is_unix_stream(&self, file: FileId) -> bool {
+        self.unix_id(file).and_then(|id| self.unix_socket(id)).is_ok_and(|socket| socket.kind == Kind::Stream)
+    }
+
     /// The Unix socket behind an open file. ENOTSOCK.
     fn unix_id(&self, file: FileId) -> Result<UnixId, Errno> {
         match self.files[file].kind {
