@@ -190,7 +190,7 @@ fn settings() -> Vec<Arg> {
             "overloaded",
             "SHARE",
             "Let this share of the relays have processors that manage a quarter of their line (Shadow cannot run such networks); with \
-             --churn and a --load 0.03 unless given; 0 is none",
+             --churn and a --load 0.02 unless given; 0 is none",
         )
         .value_parser(value_parser!(f64)),
         value(
