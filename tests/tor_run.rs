@@ -17,7 +17,7 @@ fn network(folder: &Path, name: &str, fetches: u32, latency: &str) -> PathBuf {
     let traffic = traffic.display();
     let network = folder.join(name);
     fs::create_dir_all(&network).unwrap();
-    let behaviour = format!("{{ kind: performance, sizes: [50 KiB], every: 2 s, count: {fetches} }}");
+    let behaviour = format!("{{ kind: performance, sizes: [200 KiB], every: 2 s, count: {fetches} }}");
     fs::write(network.join("traffic.yaml"), format!("servers: [\"server:80\"]\nbehaviours: [{behaviour}]\n")).unwrap();
     let experiment = format!(
         "general: {{ stop_time: 3 h }}

@@ -12,12 +12,16 @@ import re
 import select
 import struct
 import sys
+import tempfile
 import termios
 import time
 
 PATIENCE_S = 10
 # What a person needs to press the next key: whoever reads the terminal has got it by then.
 PAUSE_S = 0.15
+# A folder that ends with the session.
+FOLDER = tempfile.TemporaryDirectory()
+PRIVATE = FOLDER.name
 
 
 class Session:
@@ -29,7 +33,9 @@ class Session:
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
             keep = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}
             fixed = {"TERM": "xterm", "PS1": "$ ", "HOME": "/nonexistent", "LC_ALL": "C", "INPUTRC": "/dev/null"}
-            os.execvpe(argv[0], argv, {**keep, **fixed, "HISTFILE": "", "LESSHISTFILE": "-"})
+            # tmux's socket: the usual folder may be another user's, left by an earlier run.
+            own = {"HISTFILE": "", "LESSHISTFILE": "-", "TMUX_TMPDIR": PRIVATE}
+            os.execvpe(argv[0], argv, {**keep, **fixed, **own})
 
     def read(self):
         try:

@@ -63,18 +63,18 @@ impl Public {
 enum Form {
     /// Our own: quantities by name, in seconds and shares.
     Sample,
-    /// Quartiles of downloads by day, in milliseconds.
+    /// Quartiles of downloads by day.
     Downloads,
     /// Shares of downloads that failed, by day.
     Failures,
-    /// Quartiles of round trips by day, in milliseconds.
+    /// Quartiles of round trips by day.
     Latencies,
     /// Advertised and used bandwidth by day.
     Bandwidth,
 }
 
 const KNOWN: &str = "Tor Metrics' torperf.csv (date,filesize,source,server,q1,md,q3), torperf-failures.csv \
-                     (date,filesize,source,server,timeouts,failures), onionperf-latencies.csv (date,source,server,low,q1,md,q3,high) and bandwidth.csv \
+                     (date,source,server,timeouts,failures), onionperf-latencies.csv (date,source,server,low,q1,md,q3,high) and bandwidth.csv \
                      (date,advbw,bwhist)";
 
 impl Form {
@@ -83,7 +83,7 @@ impl Form {
         Some(match () {
             () if has(&["quantity", "q1", "md", "q3"]) => Form::Sample,
             () if has(&["date", "filesize", "source", "server", "q1", "md", "q3"]) => Form::Downloads,
-            () if has(&["date", "filesize", "source", "server", "timeouts", "failures"]) => Form::Failures,
+            () if has(&["date", "source", "server", "timeouts", "failures"]) => Form::Failures,
             () if has(&["date", "source", "server", "q1", "md", "q3"]) => Form::Latencies,
             () if has(&["date", "advbw", "bwhist"]) => Form::Bandwidth,
             () => return None,
@@ -150,6 +150,12 @@ fn read(file: &str, text: &str) -> Result<BTreeMap<Quantity, Quartiles>> {
     let (_, header) = lines.next().ok_or_else(|| wrong("it has no table"))?;
     let header: Vec<&str> = header.split(',').map(str::trim).collect();
     let form = Form::of(&header).ok_or_else(|| wrong("its columns are none that are known"))?;
+    let is_throughput = |name: &str| name.contains("throughput");
+    if form == Form::Latencies
+        && (is_throughput(file) || text.lines().any(|line| line.starts_with('#') && is_throughput(line)))
+    {
+        return Err(wrong("throughputs have the columns of latencies, and are not used"));
+    }
     let rows = lines.map(|(line, text)| {
         let fields: Vec<&str> = text.split(',').map(str::trim).collect();
         let row = Row { file, line, header: &header, fields };
@@ -189,11 +195,16 @@ fn of_days(form: Form, rows: &[Row]) -> Result<BTreeMap<Quantity, Quartiles>> {
     let has_all = rows.iter().filter(is_public).any(|row| row.text("source").is_empty());
     let is_meant =
         |row: &&Row| is_public(row) && (form == Form::Bandwidth || !has_all || row.text("source").is_empty());
+    // Tor Metrics says milliseconds and serves seconds of some tables: no median of a day is below 60 ms or above 60 s.
+    let medians = rows.iter().filter_map(|row| row.number("md").ok().flatten()).collect();
+    let second = if Sample::new(medians).quantile(0.5).is_some_and(|median| median >= 60.0) { 1e3 } else { 1.0 };
     let mut days: BTreeMap<Quantity, Days> = BTreeMap::new();
     for row in rows.iter().filter(is_meant) {
         let (quantity, values) = match form {
-            Form::Downloads => (Quantity::LastByte(row.bytes()?), row.quartiles()?.map(|ms| ms.map(|ms| ms / 1e3))),
-            Form::Latencies => (Quantity::RoundTrip, row.quartiles()?.map(|ms| ms.map(|ms| ms / 1e3))),
+            Form::Downloads => {
+                (Quantity::LastByte(row.bytes()?), row.quartiles()?.map(|times| times.map(|time| time / second)))
+            }
+            Form::Latencies => (Quantity::RoundTrip, row.quartiles()?.map(|times| times.map(|time| time / second))),
             Form::Failures => (Quantity::FailedShare, failures(row)?.map(|share| [share; 3])),
             Form::Bandwidth | Form::Sample => {
                 let used = row.number("advbw")?.filter(|can| *can > 0.0).zip(row.number("bwhist")?);
@@ -291,9 +302,25 @@ mod tests {
     }
 
     #[test]
-    fn latencies_are_told_from_downloads() {
+    fn latencies_are_told_from_downloads_and_throughputs() {
         let text = "date,source,server,low,q1,md,q3,high\n2023-01-01,,public,100,200,300,400,900\n";
         assert_eq!((only(text).0, only(text).1.median), (Quantity::RoundTrip, 0.3));
+        let told = read("onionperf-throughput.csv", text).unwrap_err().to_string();
+        assert!(told.contains("throughputs have the columns of latencies"), "{told}");
+        assert!(
+            read("t.csv", &format!("# URL: https://metrics.torproject.org/onionperf-throughput.csv\n{text}")).is_err()
+        );
+    }
+
+    #[test]
+    fn times_may_be_seconds_and_failures_without_a_size() {
+        let seconds = "date,filesize,source,server,q1,md,q3\n2023-01-01,51200,,public,0.5,1,2\n";
+        assert_eq!(only(seconds).1.median, 1.0);
+        let shares = "date,source,server,timeouts,failures\n2023-01-01,,public,0.01,0.02\n";
+        assert_eq!(
+            only(shares),
+            (Quantity::FailedShare, Quartiles { q1: 0.03, median: 0.03, q3: 0.03, dates: "2023-01-01".into() })
+        );
     }
 
     #[test]

@@ -209,7 +209,8 @@ pub(crate) struct Settings {
     pub keep_count: u32,
     /// In milliseconds; 0 is none.
     pub user_timeout: u32,
-    pub syn_count: u32,
+    /// 0 is the system's value.
+    pub syn_count: u8,
     pub defer_accept: u32,
     pub max_segment: u32,
     /// 0 is the system's value.

@@ -101,7 +101,7 @@ pub fn line(context: &Context, quantity: Quantity) -> Option<Series> {
     let public = context.public.get(quantity)?;
     let quarters = [(public.q1, 0.25), (public.median, 0.5), (public.q3, 0.75)];
     let points = quarters.map(|(x, y)| Point { x, y, interval: None }).to_vec();
-    Some(Series::line(format!("public Tor, {}: quartiles", public.dates), Ink::dashed(6, 2), points))
+    Some(Series::line(format!("public Tor {}: quartiles", public.dates), Ink::dashed(6, 2), points))
 }
 
 #[cfg(test)]

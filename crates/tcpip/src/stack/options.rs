@@ -138,7 +138,7 @@ impl Stack {
             OptionName::KeepInterval => SocketOption::KeepInterval(SimDuration::from_secs(s.keep_interval.into())),
             OptionName::KeepCount => SocketOption::KeepCount(s.keep_count),
             OptionName::UserTimeout => SocketOption::UserTimeout(s.user_timeout()),
-            OptionName::SynCount => SocketOption::SynCount(s.syn_count),
+            OptionName::SynCount => SocketOption::SynCount(s.syn_count.into()),
             OptionName::DeferAccept => SocketOption::DeferAccept(s.defer_accept),
             OptionName::MaxSegment => {
                 let unconnected = if s.max_segment > 0 { s.max_segment } else { 536 };
@@ -235,7 +235,7 @@ fn store(s: &mut Settings, option: SocketOption, most: (u32, u32)) -> Result<(),
         }
         SocketOption::SynCount(count) => {
             in_range(u64::from(count), 1, 127)?;
-            s.syn_count = count;
+            s.syn_count = u8::try_from(count).unwrap_or(u8::MAX);
         }
         SocketOption::DeferAccept(seconds) => s.defer_accept = seconds,
         SocketOption::MaxSegment(mss) => {

@@ -297,7 +297,8 @@ impl Connection {
         match self.state {
             _ if !user.is_zero() && self.timers.timeouts > 0 && elapsed >= user => true,
             State::SynSent => {
-                let limit = if self.settings.syn_count > 0 { self.settings.syn_count } else { config.syn_retries };
+                let limit =
+                    if self.settings.syn_count > 0 { self.settings.syn_count.into() } else { config.syn_retries };
                 self.timers.timeouts >= limit + config.syn_linear_timeouts
             }
             State::SynReceived => self.timers.timeouts >= config.synack_retries,
