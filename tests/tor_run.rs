@@ -116,7 +116,7 @@ fn what_is_complete_is_not_run_again() {
     report.args(words.split_whitespace().skip(1)).current_dir(&folder);
     assert_eq!(capture(&mut report).code(), 0, "{advice}");
     let table = read(&folder.join("results/tables/differences.csv"));
-    let line = table.lines().find(|line| line.contains("Time to first byte, 50 KiB, median")).expect("a comparison");
+    let line = table.lines().find(|line| line.contains("Time to first byte, 200 KiB, median")).expect("a comparison");
     assert!(line.starts_with("near,far,") && line.ends_with(",true"), "{line}");
 }
 
