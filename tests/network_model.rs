@@ -5,10 +5,10 @@ mod common;
 use common::{compile, folder, run_well, tree, wrote};
 use std::fs;
 
-/// Two hosts 20 ms apart on 1 Mbit/s; `LOSS` and `JITTER` are the way's, `STEP` the graph's.
+/// Two hosts 20 ms apart on 1 Mbit/s; `LOSS` and `JITTER` are the way's, `STEP` the graph's, `OPTIONS` the experiment's.
 const EXPERIMENT: &str = r#"
 general: { stop_time: 5 s, data_directory: run.data }
-experimental: { network_model: MODEL }
+experimental: { OPTIONS }
 network:
   graph:
     type: gml
@@ -31,6 +31,17 @@ hosts:
     - { path: PROGRAM, args: to 11.0.0.1 SIZES }
 "#;
 
+/// What the receiver of a program in `tests/guest-programs/network` writes, in the experiment with these values.
+fn received(name: &str, source: &str, values: &[(&str, &str)]) -> String {
+    let folder = folder(&format!("network-model/{name}"));
+    let program = compile(&format!("tests/guest-programs/network/{source}"), &folder);
+    let text = EXPERIMENT.replace("PROGRAM", program.to_str().expect("UTF-8"));
+    let text = values.iter().fold(text, |text, (from, to)| text.replace(from, to));
+    fs::write(folder.join("pair.yaml"), text).expect("the experiment's file");
+    run_well(&folder, "pair.yaml", &[]);
+    wrote(&folder.join("run.data/hosts"), "receiver", "stdout")
+}
+
 /// When datagrams of these sizes come, in microseconds since they were sent, and their sizes.
 fn arrivals(name: &str, model: &str, way: (&str, &str), sizes: &[usize]) -> Vec<(u64, usize)> {
     arrivals_with("", name, model, way, sizes)
@@ -44,16 +55,11 @@ fn arrivals_with(
     (loss, jitter): (&str, &str),
     sizes: &[usize],
 ) -> Vec<(u64, usize)> {
-    let folder = folder(&format!("network-model/{name}-{model}"));
-    let program = compile("tests/guest-programs/network/burst.c", &folder);
     let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
-    let program = program.to_str().expect("UTF-8");
-    let values = [("PROGRAM", program), ("MODEL", model), ("LOSS", loss), ("JITTER", jitter), ("STEP", step)];
-    let text =
-        values.iter().fold(EXPERIMENT.replace("SIZES", &sizes.join(" ")), |text, (from, to)| text.replace(from, to));
-    fs::write(folder.join("burst.yaml"), text).expect("the experiment's file");
-    run_well(&folder, "burst.yaml", &[]);
-    let lines = wrote(&folder.join("run.data/hosts"), "receiver", "stdout");
+    let options = format!("network_model: {model}");
+    let values =
+        [("OPTIONS", &*options), ("LOSS", loss), ("JITTER", jitter), ("STEP", step), ("SIZES", &sizes.join(" "))];
+    let lines = received(&format!("{name}-{model}"), "burst.c", &values);
     let of = |line: &str| {
         let (time, size) = line.split_once(' ').expect("two numbers");
         (time.parse::<u64>().expect("a time") - 1_000_000, size.parse().expect("a size"))
@@ -126,7 +132,7 @@ fn hears(name: &str, address: &str) -> Vec<&'static str> {
     let program = program.to_str().expect("UTF-8");
     let (head, _) = EXPERIMENT.split_once("hosts:").expect("hosts");
     let ways = "edge [ source 1 target 1 latency \"1 ms\" ]\n        edge [ source 0 target 1";
-    let mut text = head.replace("STEP", "").replace("MODEL", "gnomon").replace("LOSS", "0.0").replace("JITTER", "0 ms");
+    let mut text = head.replace("STEP", "").replace("OPTIONS", "").replace("LOSS", "0.0").replace("JITTER", "0 ms");
     text = text.replace("edge [ source 0 target 1", ways) + "hosts:\n";
     for (name, node, own) in LISTENERS {
         let mut processes = format!("{{ path: {program}, args: from, expected_final_state: running }}");
@@ -148,44 +154,18 @@ fn a_broadcast_reaches_the_hosts_of_its_node() {
     assert_eq!(hears("network", "11.0.0.255"), ["near", "sender"]);
 }
 
-/// Two hosts 20 ms apart; NAGLE is whether the rule holds.
-const TRICKLE: &str = r#"
-general: { stop_time: 5 s, data_directory: run.data }
-experimental: { tcp_nagle: NAGLE }
-network:
-  graph:
-    type: gml
-    inline: |
-      graph [
-        node [ id 0 host_bandwidth_down "1 Gbit" host_bandwidth_up "1 Gbit" ]
-        edge [ source 0 target 0 latency "20 ms" ]
-      ]
-hosts:
-  receiver:
-    network_node_id: 0
-    ip_addr: 11.0.0.1
-    processes:
-    - { path: PROGRAM, args: from }
-  sender:
-    network_node_id: 0
-    ip_addr: 11.0.0.2
-    processes:
-    - { path: PROGRAM, args: to 11.0.0.1 }
-"#;
-
 /// As on Linux the first small write leaves at once, and the others together when it is acknowledged; without the rule all leave at once.
 #[test]
 fn small_writes_wait_for_acknowledgements_unless_told_not_to() {
-    let come = |nagle: &str| {
-        let folder = folder(&format!("network-model/nagle-{nagle}"));
-        let program = compile("tests/guest-programs/network/trickle.c", &folder);
-        let text = TRICKLE.replace("PROGRAM", program.to_str().expect("UTF-8")).replace("NAGLE", nagle);
-        fs::write(folder.join("trickle.yaml"), text).expect("the experiment's file");
-        run_well(&folder, "trickle.yaml", &[]);
-        let lines = wrote(&folder.join("run.data/hosts"), "receiver", "stdout");
+    let last_after = |nagle: &str| {
+        let options = format!("tcp_nagle: {nagle}");
+        let values = [("OPTIONS", &*options), ("LOSS", "0.0"), ("JITTER", "0 ms"), ("STEP", ""), ("SIZES", "")];
+        let lines = received(&format!("nagle-{nagle}"), "trickle.c", &values);
         let last = lines.lines().last().and_then(|line| line.split_once(' ')).expect("a time and a size");
         last.0.parse::<u64>().expect("a time")
     };
-    assert!((40_000..41_000).contains(&come("true")), "a round trip");
-    assert!(come("false") < 100, "nothing waits");
+    // An acknowledgement of 52 bytes, and 452 bytes of what waited, each 20 ms under way and 8 us a byte on its line.
+    assert_eq!(last_after("true"), 40_000 + 8 * (52 + 452));
+    // At most the time of the four on the line.
+    assert!(last_after("false") <= 8 * 4 * 152, "nothing waits");
 }

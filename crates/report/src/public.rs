@@ -232,24 +232,32 @@ fn failures(row: &Row) -> Result<Option<f64>> {
 
 #[derive(Default)]
 struct Days {
+    dates: Vec<String>,
     values: [Vec<f64>; 3],
-    first: String,
-    last: String,
 }
 
 impl Days {
     fn add(&mut self, date: &str, values: [f64; 3]) {
+        self.dates.push(date.to_owned());
         self.values.iter_mut().zip(values).for_each(|(all, value)| all.push(value));
-        if self.first.is_empty() || date < self.first.as_str() {
-            date.clone_into(&mut self.first);
-        }
-        if date > self.last.as_str() {
-            date.clone_into(&mut self.last);
-        }
     }
 
-    fn quartiles(self, is_single: bool) -> Option<Quartiles> {
-        let dates = if self.first == self.last { self.first } else { format!("{} to {}", self.first, self.last) };
+    /// Several values of a day, by size or source, become their mean.
+    fn by_day(&mut self) {
+        let mut days: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        for (date, value) in self.dates.iter().zip(&self.values[1]) {
+            days.entry(date).or_default().push(*value);
+        }
+        let means: Vec<f64> = days.into_values().map(|day| day.iter().sum::<f64>() / day.len() as f64).collect();
+        self.values = [means.clone(), means.clone(), means];
+    }
+
+    fn quartiles(mut self, is_single: bool) -> Option<Quartiles> {
+        if is_single {
+            self.by_day();
+        }
+        let (first, last) = (self.dates.iter().min()?, self.dates.iter().max()?);
+        let dates = if first == last { first.clone() } else { format!("{first} to {last}") };
         let samples = self.values.map(Sample::new);
         let at = if is_single { [0.25, 0.5, 0.75] } else { [0.5; 3] };
         Some(Quartiles {
@@ -294,6 +302,9 @@ mod tests {
         let shares = "date,filesize,source,server,timeouts,failures\n2023-01-01,51200,,public,0.01,0\n\
                       2023-01-02,51200,,public,0.01,0.01\n2023-01-03,51200,,public,0,0.03\n";
         assert_eq!(only(shares).1.median, 0.02);
+        let sizes = "date,filesize,source,server,timeouts,failures\n2023-01-01,51200,,public,0.01,0\n\
+                     2023-01-01,1048576,,public,0.03,0\n";
+        assert_eq!(only(sizes).1.q1, 0.02, "a day has one share");
         let counts = "date,filesize,source,server,timeouts,failures,requests\n2023-01-01,51200,,public,1,2,200\n";
         assert_eq!(only(counts).1.median, 0.015);
         let bandwidth = "date,advbw,bwhist\n2023-01-01,400,100\n2023-01-02,400,200\n2023-01-03,400,300\n";

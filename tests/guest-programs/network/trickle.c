@@ -24,7 +24,8 @@ int main(int argc, char **argv) {
             if (!begun) begun = now();
             printf("%ld %zd\n", now() - begun, n);
         }
-        return 0;
+        fflush(stdout);
+        pause();
     }
     sleep(1);
     inet_pton(AF_INET, argv[2], &at.sin_addr);
