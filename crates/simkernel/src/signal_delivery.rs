@@ -102,14 +102,24 @@ fn default_action(ctx: &mut Ctx<'_>, info: &Siginfo) {
 pub(crate) fn fault(ctx: &mut Ctx<'_>, fault: &FaultInfo) {
     let Some(signal) = Signal::from_raw(fault.signal) else { return };
     let info = Siginfo::fault(signal, fault_code(ctx, fault), fault.address);
-    let disposition = ctx.handlers().of(fault.signal as u32);
-    let held = ctx.thread.signals.blocked.contains(fault.signal as u32);
-    if disposition.handler == SIG_DFL || disposition.handler == SIG_IGN || held {
-        ctx.crash(&info, Cause::Fault(*fault));
-        return;
-    }
     let cr2 = if fault.trap_number == 14 { fault.address } else { 0 };
-    run_handler(ctx, &info, &disposition, (fault.trap_number | fault.error_code << 32, cr2));
+    force(ctx, &info, Cause::Fault(*fault), (fault.trap_number | fault.error_code << 32, cr2));
+}
+
+/// Delivers a signal that follows from what the thread has just done. Held back or ignored it ends the process, and takes the handler with
+/// it, from all that share it (`force_sig_info_to_task`).
+fn force(ctx: &mut Ctx<'_>, info: &Siginfo, cause: Cause, trap: (u64, u64)) {
+    let signal = info.si_signo as u32;
+    let held = ctx.thread.signals.blocked.contains(signal);
+    if held || ctx.handlers().of(signal).handler == SIG_IGN {
+        ctx.handlers_mut().of_mut(signal).handler = SIG_DFL;
+    }
+    let disposition = ctx.handlers().of(signal);
+    if disposition.handler == SIG_DFL {
+        ctx.crash(info, cause);
+    } else {
+        run_handler(ctx, info, &disposition, trap);
+    }
 }
 
 /// An instruction that the thread may not execute (a general protection fault): SIGSEGV without an address.
@@ -155,14 +165,10 @@ fn run_handler(ctx: &mut Ctx<'_>, info: &Siginfo, disposition: &Disposition, tra
 /// A stack that cannot take a signal's frame is a SIGSEGV, which its handler may get on another stack; that of SIGSEGV itself ends the process.
 fn no_room_for_frame(ctx: &mut Ctx<'_>, number: i32) {
     let info = Siginfo::new(Signal::SIGSEGV, SI_KERNEL);
-    let signal = info.si_signo as u32;
-    let disposition = ctx.handlers().of(signal);
-    let unhandled = matches!(disposition.handler, SIG_DFL | SIG_IGN) || ctx.thread.signals.blocked.contains(signal);
-    if number == info.si_signo || unhandled {
-        ctx.crash(&info, Cause::NoRoomForFrame(number));
-    } else {
-        run_handler(ctx, &info, &disposition, (0, 0));
+    if number == info.si_signo {
+        ctx.handlers_mut().of_mut(number as u32).handler = SIG_DFL;
     }
+    force(ctx, &info, Cause::NoRoomForFrame(number), (0, 0));
 }
 
 fn push_frame(ctx: &mut Ctx<'_>, info: &Siginfo, disposition: &Disposition, trap: (u64, u64)) -> Option<()> {
@@ -248,7 +254,7 @@ fn context(r: &guest::Registers, rip: u64) -> Sigcontext {
 /// `rt_sigreturn(2)`: the handler's `ret` has popped the frame's first word.
 pub(crate) fn sigreturn(ctx: &mut Ctx<'_>) {
     if restore_frame(ctx).is_none() {
-        ctx.crash(&Siginfo::new(Signal::SIGSEGV, SI_KERNEL), Cause::BadFrame);
+        force(ctx, &Siginfo::new(Signal::SIGSEGV, SI_KERNEL), Cause::BadFrame, (0, 0));
     }
 }
 
