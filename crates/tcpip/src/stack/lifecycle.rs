@@ -58,7 +58,7 @@ impl Stack {
         let settings = conn.settings.clone();
         let asked = Endpoint::any(settings.family);
         let role = Role::Connection(Box::new(conn));
-        let socket = TcpSocket { settings, local, asked, hold, role, error: None, read_shut: false };
+        let socket = TcpSocket { role, ..TcpSocket::new(settings, local, asked, hold) };
         let id = self.insert(Kind::Tcp(Box::new(socket)));
         self.connections.insert(tuple, id.index);
         id.index

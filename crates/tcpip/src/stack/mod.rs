@@ -32,7 +32,7 @@ use crate::packet::Packet;
 use crate::ports::{Hold, PortTable};
 use crate::socket::{Readiness, Settings, SocketId};
 use crate::sysctl::SysctlError;
-use crate::tcp::connection::Connection;
+use crate::tcp::connection::{Connection, State};
 use crate::tcp::listen::Listener;
 use crate::tcp::time_wait::TimeWait;
 use crate::timers::{Entry, TimerHeap};
@@ -129,6 +129,19 @@ enum Role {
 }
 
 impl TcpSocket {
+    fn new(settings: Settings, local: Endpoint, asked: Endpoint, hold: Hold) -> Self {
+        TcpSocket { settings, local, asked, hold, role: Role::Idle, error: None, read_shut: false }
+    }
+
+    /// Whether it neither listens nor is connected or about to be.
+    fn has_no_connection(&self) -> bool {
+        match &self.role {
+            Role::Idle => true,
+            Role::Listener(_) => false,
+            Role::Connection(conn) => conn.state == State::Closed,
+        }
+    }
+
     fn connection(&mut self) -> Option<&mut Connection> {
         match &mut self.role {
             Role::Connection(conn) => Some(conn),

@@ -72,15 +72,9 @@ impl Stack {
             return Some(id.index);
         }
         let backlog = self.config.somaxconn;
-        let socket = TcpSocket {
-            settings: Settings { no_delay: true, ..self.tcp_settings(Family::V4) },
-            local: tuple.local,
-            asked: tuple.local,
-            hold: Hold::None,
-            error: None,
-            read_shut: false,
-            role: Role::Listener(Listener::new(backlog)),
-        };
+        let settings = Settings { no_delay: true, ..self.tcp_settings(Family::V4) };
+        let role = Role::Listener(Listener::new(backlog));
+        let socket = TcpSocket { role, ..TcpSocket::new(settings, tuple.local, tuple.local, Hold::None) };
         let id = self.insert(Kind::Tcp(Box::new(socket)));
         self.service.listener = Some(id);
         Some(id.index)

@@ -19,9 +19,7 @@ impl Stack {
     pub fn tcp_socket(&mut self, family: Family) -> SocketId {
         let settings = self.tcp_settings(family);
         let any = Endpoint::any(family);
-        let (hold, role) = (Hold::None, Role::Idle);
-        let socket = TcpSocket { settings, local: any, asked: any, hold, role, error: None, read_shut: false };
-        self.insert(Kind::Tcp(Box::new(socket)))
+        self.insert(Kind::Tcp(Box::new(TcpSocket::new(settings, any, any, Hold::None))))
     }
 
     /// bind(2). Errors: `AddressNotAvailable` for an address that is not this host's, `AddressInUse`, `InvalidArgument` if
@@ -47,7 +45,7 @@ impl Stack {
         let slot = self.slots.get_mut(id.index as usize).filter(|slot| slot.generation == id.generation);
         let (local, hold) = match slot.map(|slot| &mut slot.kind) {
             Some(Kind::Tcp(socket)) => {
-                if socket.hold != Hold::None || !matches!(socket.role, Role::Idle) {
+                if socket.hold != Hold::None || !socket.has_no_connection() {
                     return Err(SocketError::InvalidArgument);
                 }
                 let (table, rng) = (&mut self.tcp_ports, &mut self.rng);
@@ -85,19 +83,18 @@ impl Stack {
         Ok(())
     }
 
-    /// A connection that has ended keeps no port that it did not ask for, and leaves a socket that can be bound (`tcp_set_state`).
+    /// A connection that has ended keeps no port that it did not ask for, and leaves a socket that can be bound (`tcp_set_state`). What it has
+    /// received can be read all the same.
     pub(super) fn give_up_chosen_port(&mut self, id: SocketId) {
         let Ok(socket) = self.tcp(id) else { return };
         let Role::Connection(conn) = &mut socket.role else { return };
-        if conn.state != State::Closed || (matches!(socket.hold, Hold::Bound(_)) && socket.asked.port != 0) {
+        let has_asked = matches!(socket.hold, Hold::Bound(_)) && socket.asked.port != 0;
+        if conn.state != State::Closed || conn.gave_up_port || has_asked {
             return;
         }
-        let (error, ended) = (conn.error.take(), conn.read_closed());
-        socket.error = socket.error.take().or(error);
-        socket.read_shut |= ended;
-        let hold = std::mem::replace(&mut socket.hold, Hold::None);
         // getsockname(2) goes on to tell address and port.
-        socket.role = Role::Idle;
+        conn.gave_up_port = true;
+        let hold = std::mem::replace(&mut socket.hold, Hold::None);
         self.tcp_ports.release(hold, id.index);
     }
 
@@ -281,13 +278,17 @@ impl Stack {
         }
         self.retire(id.index);
         let socket = self.tcp(id)?;
-        let was_idle = matches!(socket.role, Role::Idle);
+        let gave_up = match &socket.role {
+            Role::Idle => true,
+            Role::Listener(_) => false,
+            Role::Connection(conn) => conn.gave_up_port,
+        };
         socket.read_shut = false;
         socket.role = Role::Idle;
         socket.error = error;
         socket.local.addr = socket.asked.addr;
         // What was closed already has nothing more to give up (`tcp_disconnect`).
-        if socket.asked.port == 0 && !was_idle {
+        if socket.asked.port == 0 && !gave_up {
             // getsockname(2) goes on to tell it.
             let hold = std::mem::replace(&mut socket.hold, Hold::None);
             self.tcp_ports.release(hold, id.index);

@@ -208,6 +208,8 @@ pub(crate) struct Connection {
     pub read_shut: bool,
     /// No descriptor refers to it any more.
     pub orphan: bool,
+    /// It has ended, and its socket has given up the port that the connection was given: what was bound since is not the connection's.
+    pub gave_up_port: bool,
     /// connect(2) has told the program that it is connected.
     pub connect_reported: bool,
     /// The listener that will be given this connection.
@@ -339,6 +341,7 @@ impl Connection {
             error: None,
             read_shut: false,
             orphan: false,
+            gave_up_port: false,
             connect_reported: true,
             parent: None,
             wants_transmit: true,
