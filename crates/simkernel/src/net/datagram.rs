@@ -4,7 +4,7 @@ use super::address::RawAddress;
 use super::inet::Kind;
 use super::message::{Incoming, Message, Outgoing, controls, push_control};
 use super::options::Kept;
-use super::{Blocking, Network, address, errno, interfaces, wait};
+use super::{Blocking, Network, address, errno, interfaces, stamp, wait};
 use crate::ctx::Ctx;
 use crate::ids::FileId;
 use crate::outcome::{Outcome, SysResult};
@@ -13,7 +13,6 @@ use crate::wait::Events;
 use linux_abi::Errno;
 use linux_abi::sockaddr::{SockaddrIn, SockaddrIn6};
 use linux_abi::socket::*;
-use linux_abi::time::{Timespec, Timeval};
 use std::net::{IpAddr, SocketAddr};
 use tcpip::{ErrorReport, Family, Readiness, Received, SocketId};
 use zerocopy::{FromBytes, IntoBytes};
@@ -263,24 +262,9 @@ pub(super) fn recv(ctx: &mut Ctx<'_>, file: FileId, wanted: &Incoming<'_>) -> Re
     let start = ctx.kernel.config.start_date;
     let socket = ctx.inet_mut(file)?;
     socket.stamp.received(&socket.kept, received.at);
-    stamp(&socket.kept, start.unix_nanos(received.at), wanted.control_space, &mut message);
+    stamp::tell(&socket.kept, start.unix_nanos(received.at), wanted.control_space, &mut message);
     describe(socket.family, &socket.kept, index, &received, wanted.control_space, &mut message);
     Ok(message)
-}
-
-/// SO_TIMESTAMP and SO_TIMESTAMPNS: when it came, in nanoseconds of the Unix epoch.
-fn stamp(kept: &Kept, nanos: u64, space: usize, message: &mut Message) {
-    if space == 0 || kept.is_empty() {
-        return;
-    }
-    let (secs, rest) = ((nanos / 1_000_000_000) as i64, (nanos % 1_000_000_000) as i64);
-    if kept.get(SOL_SOCKET, SO_TIMESTAMPNS) == Some(1) {
-        let time = Timespec { tv_sec: secs, tv_nsec: rest };
-        push_control(message, space, SOL_SOCKET, SO_TIMESTAMPNS, time.as_bytes());
-    } else if kept.get(SOL_SOCKET, SO_TIMESTAMP) == Some(1) {
-        let time = Timeval { tv_sec: secs, tv_usec: rest / 1000 };
-        push_control(message, space, SOL_SOCKET, SO_TIMESTAMP, time.as_bytes());
-    }
 }
 
 /// recvmsg(2) with MSG_ERRQUEUE (`ip_recv_error`, `ipv6_recv_error`): the oldest error, with what is known of the datagram and where
@@ -345,7 +329,7 @@ fn recv_now(ctx: &mut Ctx<'_>, id: SocketId, wanted: &Incoming<'_>) -> Result<Re
 /// IPV6_PKTINFO for both (`udpv6_recvmsg`). `index` is the interface that it came in by; what a host sends to itself goes round the
 /// loopback interface, whatever its address.
 fn describe(family: Family, kept: &Kept, index: i32, received: &Received, space: usize, message: &mut Message) {
-    if space == 0 || kept.is_empty() {
+    if kept.is_empty() {
         return;
     }
     let on = |level, option| kept.get(level, option) == Some(1);

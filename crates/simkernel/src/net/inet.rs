@@ -3,6 +3,7 @@
 use super::address::{self, RawAddress};
 use super::datagram::Corked;
 use super::options::Kept;
+use super::stamp::Stamp;
 use super::{Blocking, SOCKET_MODE, errno};
 use crate::credentials::Credentials;
 use crate::ctx::Ctx;
@@ -11,7 +12,7 @@ use crate::ids::FileId;
 use crate::outcome::{Outcome, SysResult};
 use crate::vfs::permission::Permissions;
 use crate::wait::{Events, Wake};
-use base::{SimDuration, SimTime};
+use base::SimDuration;
 use linux_abi::Errno;
 use linux_abi::capability::CAP_NET_BIND_SERVICE;
 use linux_abi::fs::O_NONBLOCK;
@@ -39,45 +40,6 @@ pub enum Kind {
     Echo,
     /// raw(7): packets of one protocol.
     Raw(u8),
-}
-
-/// What SIOCGSTAMP tells of the last datagram that was read (`sock_gettstamp`). The first question only makes the socket keep it.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Stamp {
-    keeps: bool,
-    last: Option<Came>,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Came {
-    /// Before the socket kept it.
-    Unknown,
-    At(SimTime),
-}
-
-impl Stamp {
-    /// A datagram was read. One with SO_TIMESTAMP beside it leaves nothing here.
-    pub fn received(&mut self, kept: &Kept, at: SimTime) {
-        if [SO_TIMESTAMP, SO_TIMESTAMPNS].iter().any(|option| kept.get(SOL_SOCKET, *option) == Some(1)) {
-            return;
-        }
-        if self.keeps {
-            self.last = Some(Came::At(at));
-        } else if self.last.is_none() {
-            self.last = Some(Came::Unknown);
-        }
-    }
-
-    /// The moment; that of the question where nobody knows. ENOENT when nothing was read.
-    pub fn get(&mut self, now: SimTime) -> Result<SimTime, Errno> {
-        self.keeps = true;
-        let at = match self.last.ok_or(Errno::ENOENT)? {
-            Came::At(at) => at,
-            Came::Unknown => now,
-        };
-        self.last = Some(Came::At(at));
-        Ok(at)
-    }
 }
 
 #[derive(Clone, Debug)]

@@ -18,6 +18,7 @@ pub mod options;
 pub mod raw_options;
 pub mod rtnetlink;
 pub mod sock_diag;
+pub mod stamp;
 pub mod stream;
 
 use crate::ctx::Ctx;

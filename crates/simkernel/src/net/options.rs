@@ -4,7 +4,7 @@
 use super::inet::{InetSocket, Kind};
 use super::interfaces::{ETHERNET_INDEX, LOOPBACK_INDEX};
 use super::listing::{cookie, memory_of};
-use super::{address, errno, inet, ipv6_options, raw_options};
+use super::{address, errno, inet, ipv6_options, raw_options, stamp};
 use crate::credentials::Credentials;
 use crate::ctx::Ctx;
 use crate::ids::FileId;
@@ -101,6 +101,8 @@ const KEPT_OPTIONS: &[KeptOption] = &[
     (SOL_SOCKET, SO_RXQ_OVFL, 0, 0, 1),
     (SOL_SOCKET, SO_TIMESTAMP, 0, 0, 1),
     (SOL_SOCKET, SO_TIMESTAMPNS, 0, 0, 1),
+    (SOL_SOCKET, SO_TIMESTAMP_NEW, 0, 0, 1),
+    (SOL_SOCKET, SO_TIMESTAMPNS_NEW, 0, 0, 1),
     (SOL_SOCKET, SO_PRIORITY, 0, i32::MIN, i32::MAX),
     (SOL_SOCKET, SO_MARK, 0, i32::MIN, i32::MAX),
     (SOL_SOCKET, SO_INCOMING_CPU, -1, i32::MIN, i32::MAX),
@@ -306,7 +308,12 @@ pub(super) fn set_number(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i3
         // A queue of connections, whose length the system bounds (`fastopen_queue_tune`).
         accepted = accepted.min(ctx.kernel.net.stack.config().somaxconn as i32);
     }
-    ctx.inet_mut(file)?.kept.set(level, option, accepted);
+    let kept = &mut ctx.inet_mut(file)?.kept;
+    if level == SOL_SOCKET && stamp::is_option(option) {
+        stamp::set(kept, option, accepted != 0);
+    } else {
+        kept.set(level, option, accepted);
+    }
     if level == SOL_UDP && option == UDP_CORK && accepted == 0 {
         super::datagram::uncork(ctx, file)?;
     }

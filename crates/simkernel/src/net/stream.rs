@@ -1,12 +1,13 @@
 //! Sending and receiving on TCP sockets (net/ipv4/tcp.c, `tcp_sendmsg` and `tcp_recvmsg`).
 
+use super::inet::Phase;
 use super::message::{Incoming, Message, Outgoing, controls, push_control};
-use super::{Blocking, CHUNK, Network, errno, progress, set_progress, wait};
+use super::{Blocking, CHUNK, Network, errno, progress, set_progress, stamp, wait};
 use crate::ctx::Ctx;
 use crate::ids::FileId;
 use crate::outcome::{Outcome, SysResult};
 use crate::user_io::{ByteSink, ByteSource};
-use crate::wait::Events;
+use crate::wait::{Events, Wake};
 use base::SimTime;
 use bytes::Bytes;
 use linux_abi::socket::*;
@@ -152,7 +153,13 @@ pub(super) fn recv(ctx: &mut Ctx<'_>, file: FileId, wanted: &Incoming<'_>) -> Re
     let target = recv_target(ctx, id, flags, len)?;
     let count = recv_at_least(ctx, file, wanted, id, target, ctx.blocking(file, flags, timeout))?;
     let mut message = Message { count, ..Message::default() };
-    if tells_inq && wanted.control_space > 0 {
+    if count > 0 && stamp::is_wanted(&ctx.inet(file)?.kept) {
+        // Segments are joined as they come, and have the time of the last one (`tcp_try_coalesce`).
+        let since = ctx.kernel.net.stack.tcp_info(ctx.now, id).map_err(errno)?.last_data_recv;
+        let nanos = ctx.kernel.config.start_date.unix_nanos(ctx.now) - since.as_nanos();
+        stamp::tell(&ctx.inet(file)?.kept, nanos, wanted.control_space, &mut message);
+    }
+    if tells_inq {
         let stack = &mut ctx.kernel.net.stack;
         // Behind the last byte one more says that the end waits to be read (`tcp_inq_hint`).
         let inq = match stack.readable_bytes(id) as u32 {
@@ -189,6 +196,9 @@ fn recv_at_least(
         if before > 0 && nothing_follows(ctx, id) {
             return Ok(before);
         }
+        if was_dissolved(ctx, file) {
+            return Err(Errno::EPIPE.into());
+        }
         let result = recv_now(ctx, id, wanted, before, peek);
         let moved = ctx.kernel.settle_sockets();
         let done = match result {
@@ -211,6 +221,13 @@ fn recv_at_least(
             return wait(ctx, file, Events::READABLE, blocking, done).map(|done| done as usize);
         }
     }
+}
+
+/// Whether somebody has dissolved the connection on which the call waits (`sk_wait_event`): who would wait for bytes learns that alone, and the
+/// socket's error stays for the next call. Where there is no connection at first, nobody waits.
+pub(crate) fn was_dissolved(ctx: &mut Ctx<'_>, file: FileId) -> bool {
+    ctx.thread.wake != Wake::First
+        && ctx.inet(file).is_ok_and(|socket| socket.is_stream && socket.phase == Phase::Unconnected)
 }
 
 /// Whether a stream has ended, or failed, behind bytes that were taken. The next call tells how.

@@ -7,6 +7,7 @@ use crate::ctx::Ctx;
 use crate::files::FileKind;
 use crate::files::pipe::PipeEnd;
 use crate::ids::FileId;
+use crate::net::stream::was_dissolved;
 use crate::outcome::{Outcome, SysResult};
 use crate::user_io::{UserBuffers, VecSink};
 use crate::wait::Events;
@@ -203,6 +204,9 @@ fn fill(
     // The first page holds what its page of the file does from there on.
     let room = room - (from % PAGE_BYTES) as usize;
     let mut chunk = VecSink::new(len.min(room).min(CHUNK));
+    if was_dissolved(ctx, input) {
+        return Err(Errno::EPIPE.into());
+    }
     match ctx.kernel.try_read(input, &mut chunk, position) {
         Ok(_) => {}
         Err(Errno::EAGAIN) => {

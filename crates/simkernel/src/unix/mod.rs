@@ -16,7 +16,7 @@ use crate::net::address::RawAddress;
 use crate::net::options::Kept;
 use crate::vfs::permission::Permissions;
 use crate::wait::Events;
-use base::SimDuration;
+use base::{SimDuration, SimTime};
 use linux_abi::Errno;
 use linux_abi::fs::O_RDWR;
 use linux_abi::ioctl::{SIOCATMARK, SIOCINQ, SIOCOUTQ};
@@ -85,6 +85,8 @@ struct Packet {
     from: RawAddress,
     sender: UnixId,
     charge: usize,
+    /// When it was sent, if its receiver wanted to know then, or was read first.
+    at: Option<SimTime>,
 }
 
 #[derive(Debug)]

@@ -4,6 +4,7 @@ use super::{Kind, Phase};
 use crate::ctx::Ctx;
 use crate::ids::{FileId, Pid};
 use crate::net::options::{demand_rights, read_timeout, write_answer};
+use crate::net::stamp;
 use crate::outcome::SysResult;
 use crate::syscalls::open_pidfd;
 use base::SimDuration;
@@ -18,8 +19,8 @@ use zerocopy::IntoBytes;
 const MIN_SEND: usize = 4608;
 const MIN_RECV: usize = 2304;
 
-/// Flags that are kept and have no effect, but for SO_PASSCRED and SO_PASSPIDFD.
-const FLAGS: [i32; 19] = [
+/// Flags that are kept and have no effect, but for SO_PASSCRED, SO_PASSPIDFD and those of times.
+const FLAGS: [i32; 21] = [
     SO_PASSCRED,
     SO_REUSEADDR,
     SO_REUSEPORT,
@@ -30,6 +31,8 @@ const FLAGS: [i32; 19] = [
     SO_DONTROUTE,
     SO_TIMESTAMP,
     SO_TIMESTAMPNS,
+    SO_TIMESTAMP_NEW,
+    SO_TIMESTAMPNS_NEW,
     SO_NO_CHECK,
     SO_PASSSEC,
     SO_RXQ_OVFL,
@@ -93,6 +96,7 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
         SO_TYPE | SO_ERROR | SO_PROTOCOL | SO_DOMAIN | SO_ACCEPTCONN | SO_PEERCRED | SO_PEERPIDFD => {
             return Err(Errno::ENOPROTOOPT.into());
         }
+        flag if stamp::is_option(flag) => stamp::set(&mut socket.kept, flag, number != 0),
         flag if FLAGS.contains(&flag) => socket.kept.set(SOL_SOCKET, option, i32::from(number != 0)),
         _ => return Err(Errno::ENOPROTOOPT.into()),
     }

@@ -9,7 +9,7 @@ use crate::ids::FileId;
 use crate::kernel::Kernel;
 use crate::net::address::RawAddress;
 use crate::net::message::{Incoming, Message, Outgoing, controls, push_control};
-use crate::net::{Blocking, progress, set_progress, wait};
+use crate::net::{Blocking, progress, set_progress, stamp, wait};
 use crate::outcome::{Outcome, Restart, SysResult};
 use crate::user_io::{ByteSink, ByteSource};
 use crate::wait::{Events, Wake};
@@ -201,8 +201,11 @@ impl Kernel {
             self.files.acquire(*file);
         }
         self.unix_socket_mut(sender)?.charged += charge;
-        let packet = Packet { data, start: 0, rights: Rights::from_slice(rights), credentials, from, sender, charge };
-        self.unix_socket_mut(to)?.inbox.push_back(packet);
+        let now = self.now;
+        let receiver = self.unix_socket_mut(to)?;
+        let at = stamp::is_wanted(&receiver.kept).then_some(now);
+        let rights = Rights::from_slice(rights);
+        receiver.inbox.push_back(Packet { data, start: 0, rights, credentials, from, sender, charge, at });
         self.notify_unix(to, Events::READABLE);
         Ok(())
     }
@@ -500,6 +503,7 @@ impl Kernel {
 
 fn recv_message(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, wanted: &Incoming<'_>) -> Result<Message, Outcome> {
     let peek = wanted.flags & MSG_PEEK != 0;
+    let start = ctx.kernel.config.start_date;
     let socket = ctx.kernel.unix_socket_mut(id)?;
     if let Some(error) = socket.error.take() {
         // Messages, unlike bytes, come after it (`__skb_try_recv_datagram`).
@@ -525,6 +529,11 @@ fn recv_message(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, wanted: &Incoming<'
         if wanted.flags & MSG_TRUNC != 0 {
             message.count = len;
         }
+    }
+    if stamp::is_wanted(&socket.kept) {
+        // Who has asked for it since it was sent learns when it was first read.
+        let nanos = start.unix_nanos(*packet.at.get_or_insert(ctx.now));
+        stamp::tell(&socket.kept, nanos, wanted.control_space, &mut message);
     }
     let credentials = packet.credentials;
     let rights = if peek { packet.rights.clone() } else { std::mem::take(&mut packet.rights) };
