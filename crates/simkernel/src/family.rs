@@ -88,6 +88,12 @@ impl Family {
         self.pidfds.remove(&(pid, file));
     }
 
+    /// The open descriptors of a process.
+    fn watchers(&self, pid: Pid) -> Vec<FileId> {
+        let all = (pid, FileId(0))..=(pid, FileId(u32::MAX));
+        self.pidfds.range(all).map(|(_, file)| *file).collect()
+    }
+
     /// Whether a child still has something to tell.
     pub(crate) fn set_reportable(&mut self, parent: Pid, child: Pid, reportable: bool) {
         if reportable {
@@ -112,8 +118,7 @@ impl Kernel {
         self.tasks += 1;
         self.orphan_children(&process);
         let (pid, group, session) = (process.pid, process.group, process.session);
-        let watchers = (pid, FileId(0))..=(pid, FileId(u32::MAX));
-        let watchers: Vec<FileId> = self.family.pidfds.range(watchers).map(|(_, file)| *file).collect();
+        let watchers = self.family.watchers(pid);
         let reaped = self.report_end(&process);
         let parent = process.parent;
         if reaped {
@@ -137,6 +142,9 @@ impl Kernel {
         self.family.remove(&process);
         self.shared.handlers.release(process.handlers);
         self.tasks -= 1;
+        for file in self.family.watchers(process.pid) {
+            self.notify(file, Events::READABLE | Events::HUP);
+        }
     }
 
     /// Signals the parent that its child ended. Whether nobody will wait for it, wait(2), "NOTES".

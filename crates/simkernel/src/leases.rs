@@ -88,13 +88,21 @@ impl Kernel {
 
     /// Other open files on the same inode: how many there are, and how many of all can write.
     fn openings(&mut self, own: FileId, number: u64) -> (usize, usize) {
+        let queue_of = |kind: &FileKind| match kind {
+            FileKind::Queue(open) => Some(open.queue),
+            _ => None,
+        };
+        let own_queue = queue_of(&self.files[own].kind);
         let (mut others, mut writers) = (0, 0);
         for (id, file) in self.files.iter_mut() {
-            let FileKind::Regular(regular) = &file.kind else { continue };
-            if regular.number == number {
+            let (is_same, is_memory) = match &file.kind {
+                FileKind::Regular(regular) => (regular.number == number, regular.is_memory()),
+                kind => (own_queue.is_some() && queue_of(kind) == own_queue, false),
+            };
+            if is_same {
                 others += usize::from(id != own);
                 // memfd_create(2) opens for writing without being counted.
-                writers += usize::from(file.writable() && !regular.is_memory());
+                writers += usize::from(file.writable() && !is_memory);
             }
         }
         (others, writers)
@@ -104,12 +112,16 @@ impl Kernel {
 impl Ctx<'_> {
     /// F_SETLEASE. EINVAL, EACCES, EAGAIN.
     pub(crate) fn set_lease(&mut self, file: FileId, kind: i32) -> Result<(), Errno> {
-        if !matches!(self.kernel.files[file].kind, FileKind::Regular(_)) || !matches!(kind, F_RDLCK | F_WRLCK | F_UNLCK)
-        {
+        if !matches!(kind, F_RDLCK | F_WRLCK | F_UNLCK) {
             return Err(Errno::EINVAL);
         }
+        let owner = match self.kernel.files[file].kind {
+            FileKind::Regular(_) => self.kernel.regular_stat(file)?.st_uid,
+            // A queue is a file, too.
+            FileKind::Queue(_) => self.kernel.nameless(file).map_or(0, |permissions| permissions.user),
+            _ => return Err(Errno::EINVAL),
+        };
         let number = self.kernel.lock_number(file);
-        let owner = self.kernel.regular_stat(file)?.st_uid;
         if owner != self.credentials().user.fs && !self.credentials().can(CAP_LEASE) {
             return Err(Errno::EACCES);
         }

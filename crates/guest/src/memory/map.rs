@@ -519,6 +519,9 @@ impl AddressSpace {
         if part.prot == prot {
             return Ok(());
         }
+        if prot & PROT_WRITE != 0 && part.marks.has(Marks::NEVER_WRITTEN) {
+            return Err(MapError::Access);
+        }
         let refused = if part.shared { MapError::Access } else { MapError::NoMemory };
         self.apply(part.start, part.end, part.prot, prot).map_err(|_| refused)
     }
@@ -624,7 +627,8 @@ impl AddressSpace {
         let parts: Vec<Vma> = self.vmas.parts(address, address + bytes).collect();
         for part in &parts {
             // What the rights are now does not matter, only what they could be.
-            if !part.shared || !real::punch(part.start, part.end - part.start) {
+            let writable = part.shared && !part.marks.has(Marks::NEVER_WRITTEN);
+            if !writable || !real::punch(part.start, part.end - part.start) {
                 return Err(MapError::Access);
             }
         }

@@ -46,6 +46,8 @@ impl Marks {
     pub const LOCKED: Marks = Marks(1 << 7);
     /// Locked page by page as it is touched (MLOCK_ONFAULT).
     pub const LOCKED_WHEN_TOUCHED: Marks = Marks(1 << 8);
+    /// It shows a file that is not open for writing: it cannot be given that right (no VM_MAYWRITE).
+    pub const NEVER_WRITTEN: Marks = Marks(1 << 9);
 
     pub const fn with(self, more: Marks) -> Marks {
         Marks(self.0 | more.0)

@@ -321,7 +321,10 @@ impl Kernel {
                 let queue = self.ipc.queues.get(open.queue);
                 Events::READABLE.when(!queue.is_empty()) | Events::WRITABLE.when(!queue.is_full())
             }
-            FileKind::Process(pid) => Events::READABLE.when(!self.is_alive(*pid)),
+            FileKind::Process(pid) => {
+                let waits = self.processes.get(pid.0).is_some_and(|process| process.zombie.is_some());
+                Events::READABLE.when(!self.is_alive(*pid)) | Events::HUP.when(!self.is_alive(*pid) && !waits)
+            }
             FileKind::Regular(_)
             | FileKind::Directory(_)
             | FileKind::Snapshot(_)

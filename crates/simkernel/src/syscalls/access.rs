@@ -1,6 +1,7 @@
 //! What the calling thread may do with names: walks with its rights, permission checks for the calls on files, and access(2).
 
 use super::paths::{existing, start_of};
+use super::stat::stat_open;
 use crate::ctx::Ctx;
 use crate::exec::Caller;
 use crate::files::FileKind;
@@ -187,10 +188,20 @@ pub fn faccessat2(ctx: &mut Ctx<'_>, [dirfd, path, mode, flags, ..]: [u64; 6]) -
 fn check_access(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, mode: u32, flags: u32) -> SysResult {
     let path = ctx.path_argument(path)?;
     let (path, node) = if path.is_empty() && flags & AT_EMPTY_PATH != 0 {
-        if dirfd as i32 != AT_FDCWD {
-            ctx.file(dirfd)?;
-        }
-        let Ok(path) = start_of(ctx, dirfd) else { return Ok(0) };
+        let open = if dirfd as i32 == AT_FDCWD { None } else { Some(ctx.file(dirfd)?) };
+        let Ok(path) = start_of(ctx, dirfd) else {
+            if mode & X_OK != 0 && open.is_some_and(|id| matches!(ctx.kernel.files[id].kind, FileKind::Process(_))) {
+                // Their file system is mounted without execution.
+                return Err(Errno::EACCES.into());
+            }
+            // What has no name has a mode all the same.
+            let stat = open.map(|id| stat_open(ctx, id)).transpose()?;
+            let permissions = stat.map(|stat| Permissions::from(&stat));
+            return permissions
+                .map_or(Ok(()), |has| has.demand(ctx.credentials(), mode))
+                .map(|()| 0)
+                .map_err(Into::into);
+        };
         let node = ctx.lookup(&path)?;
         (path, node)
     } else {

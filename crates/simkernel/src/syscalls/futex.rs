@@ -143,7 +143,12 @@ fn wake(ctx: &mut Ctx<'_>, address: u64, op: u32, count: u32, bitset: u32) -> Sy
     }
     demand_word(ctx, address, is_private(op))?;
     let key = ctx.futex_key(address, is_private(op));
-    Ok(ctx.wake_queue(key, count as usize, bitset))
+    Ok(ctx.wake_queue(key, one_at_least(count), bitset))
+}
+
+/// How many a wake is about: Linux counts the first one before it looks at the number (`futex_wake`).
+pub(super) fn one_at_least(count: u32) -> usize {
+    (count as i32).max(1) as usize
 }
 
 /// A futex that processes may share is found by the memory behind it, which must be there. EFAULT.
@@ -288,7 +293,7 @@ fn wake_op(
         _ => old ^ operand,
     })?;
     let (key, key2) = (ctx.futex_key(address, is_private(op)), ctx.futex_key(address2, is_private(op)));
-    let mut woken = ctx.wake_queue(key, wake1 as usize, FUTEX_BITSET_MATCH_ANY);
+    let mut woken = ctx.wake_queue(key, one_at_least(wake1), FUTEX_BITSET_MATCH_ANY);
     let (old, compared) = (old as i32, compared as i32);
     let holds = match comparison {
         FUTEX_OP_CMP_EQ => old == compared,
@@ -299,7 +304,7 @@ fn wake_op(
         _ => old >= compared,
     };
     if holds {
-        woken += ctx.wake_queue(key2, wake2 as usize, FUTEX_BITSET_MATCH_ANY);
+        woken += ctx.wake_queue(key2, one_at_least(wake2), FUTEX_BITSET_MATCH_ANY);
     }
     Ok(woken)
 }

@@ -1,6 +1,6 @@
 //! futex_waitv, futex_wait, futex_wake, futex_requeue: the calls that have a flag word of their own (Linux 5.16 and 6.7).
 
-use super::futex::{demand_word, requeue, wait};
+use super::futex::{demand_word, one_at_least, requeue, wait};
 use crate::ctx::Ctx;
 use crate::futex::FutexWaiter;
 use crate::outcome::{Outcome, Restart, SysResult};
@@ -102,7 +102,9 @@ pub(super) fn futex_wake(ctx: &mut Ctx<'_>, [address, mask, count, flags, ..]: [
     }
     demand_word(ctx, address, private)?;
     let key = ctx.futex_key(address, private);
-    Ok(ctx.wake_queue(key, (count as i32).max(0) as usize, mask as u32))
+    // This call, unlike the older ones, knows what none is (FLAGS_STRICT).
+    let count = if count as u32 == 0 { 0 } else { one_at_least(count as u32) };
+    Ok(ctx.wake_queue(key, count, mask as u32))
 }
 
 /// futex_requeue(2): two waiters that name the words, how many to wake and to move.

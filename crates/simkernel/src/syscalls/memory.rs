@@ -156,6 +156,7 @@ fn map_file(ctx: &mut Ctx<'_>, file: crate::FileId, request: MapRequest<'_>, off
     if writes && is_sealed(ctx, file) {
         return Err(Errno::EPERM.into());
     }
+    let never_written = request.shared && !ctx.kernel.files[file].writable();
     let source = ctx.kernel.mapping_source(file)?;
     let memory = &mut ctx.process.memory;
     let region = &mut ctx.kernel.region;
@@ -169,7 +170,12 @@ fn map_file(ctx: &mut Ctx<'_>, file: crate::FileId, request: MapRequest<'_>, off
         }
         crate::files::MappingSource::Zero => memory.mmap(region, &request),
     };
-    result.map_err(|e| errno(e).into())
+    let start = result.map_err(errno)?;
+    if never_written {
+        // The real file may be open for more than the guest's is.
+        memory.mark(start, request.bytes, Marks::NONE, Marks::NEVER_WRITTEN);
+    }
+    Ok(start)
 }
 
 /// Sockets of TCP can be mapped for reading (`tcp_mmap`), which shows nothing until TCP_ZEROCOPY_RECEIVE, others cannot. Sockets are asked once

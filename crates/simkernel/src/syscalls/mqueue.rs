@@ -62,6 +62,7 @@ pub(super) fn mq_open(ctx: &mut Ctx<'_>, [name, flags, mode, attr, ..]: [u64; 6]
                 _ => return Err(Errno::EINVAL.into()),
             };
             ipc::check(&ctx.kernel.ipc.queues.get(queue).perm(), caller, rights)?;
+            ctx.break_leases(crate::vfs::synthetic::number(&[b"/", &name[..]].concat()), flags)?;
             queue
         }
     };

@@ -13,7 +13,7 @@ use crate::outcome::{Outcome, Restart, SysResult};
 use crate::tty::{self, Side};
 use crate::vfs::permission::Permissions;
 use crate::vfs::synthetic::{self, Device, Synthetic};
-use crate::vfs::walk::{Node, Target};
+use crate::vfs::walk::{Node, Target, check_text};
 use crate::vfs::{RealNode, as_path, errno};
 use crate::wait::{Events, Wake};
 use linux_abi::Errno;
@@ -96,7 +96,8 @@ fn open_at(ctx: &mut Ctx<'_>, dirfd: u64, path: Vec<u8>, flags: u32, mode: u32, 
     if ctx.thread.call.progress != 0 {
         return finish_fifo(ctx, flags);
     }
-    // Whether there is a descriptor left is asked before the path is walked (`do_sys_openat2`).
+    // Whether there is a descriptor left is asked before the path is walked, once that has been read (`do_sys_openat2`).
+    check_text(&path)?;
     let limit = ctx.process.limits.soft(RLIMIT_NOFILE);
     ctx.fds().demand_room(limit)?;
     if flags & O_PATH == 0 && flags & O_TMPFILE == O_TMPFILE {
