@@ -10,6 +10,7 @@ use crate::family::Family;
 use crate::files::inotify::Watchers;
 use crate::files::output::Output;
 use crate::files::pipe::Pipe;
+use crate::files::spliced::Spliced;
 use crate::files::{FileKind, FileTable, OpenFile};
 use crate::futex::Futexes;
 use crate::host::HostConfig;
@@ -59,6 +60,7 @@ pub struct Kernel {
     pub(crate) tasks: u64,
     pub files: FileTable,
     pub pipes: Slab<Pipe>,
+    pub(crate) spliced: Spliced,
     pub terminals: Terminals,
     /// Signals that the process that executes has caused to itself in a way that cannot reach it.
     pub(crate) own_signals: Vec<Siginfo>,
@@ -137,6 +139,7 @@ impl Kernel {
             tasks: 0,
             files: FileTable::default(),
             pipes: Slab::new(),
+            spliced: Spliced::default(),
             terminals: Terminals::default(),
             own_signals: Vec::new(),
             executing: None,

@@ -11,6 +11,7 @@ pub mod output;
 pub mod pipe;
 pub mod regular;
 pub mod signalfd;
+pub(crate) mod spliced;
 pub mod synthetic;
 pub mod timerfd;
 

@@ -2,6 +2,7 @@
 //! What fits and what blocks therefore agrees with Linux to the byte.
 
 use super::fifo::Fifo;
+use super::spliced::{Change, FilePlace, follow};
 use crate::ids::FileId;
 use crate::kernel::Kernel;
 use crate::user_io::{ByteSink, ByteSource};
@@ -12,7 +13,7 @@ use linux_abi::fs::S_IFIFO;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
-const PAGE: usize = 4096;
+pub(super) const PAGE: usize = 4096;
 /// Pages of a new pipe (64 KiB).
 const DEFAULT_PAGES: usize = 16;
 /// `/proc/sys/fs/pipe-max-size`, in pages.
@@ -41,6 +42,8 @@ struct Page {
     packet: bool,
     /// It came by splice or tee: nothing is appended.
     foreign: bool,
+    /// It is a file's.
+    file: Option<FilePlace>,
     start: usize,
     end: usize,
 }
@@ -179,26 +182,38 @@ impl Pipe {
                 let done = self.bytes - before;
                 return if done == 0 { Err(Errno::EFAULT) } else { Ok(done) };
             }
-            self.pages.push_back(Page { bytes, packet, foreign: false, start: 0, end: want });
+            self.pages.push_back(Page { bytes, packet, foreign: false, file: None, start: 0, end: want });
             self.bytes += want;
         }
         Ok(self.bytes - before)
     }
 
-    /// Takes bytes as pages of their own, the first of which ends where a page of their file does, `offset` bytes into it: as splice hands over
-    /// pages of files. What fits.
-    fn take_pages(&mut self, mut bytes: &[u8], offset: usize) -> usize {
+    /// Takes bytes as pages of their own, the first of which ends where a page of their file does: as splice hands over pages of files.
+    /// `offset` is where the bytes begin in their file, `place` says whose the page at an offset is. What fits.
+    fn take_pages(&mut self, mut bytes: &[u8], offset: u64, place: impl Fn(u64) -> Option<FilePlace>) -> usize {
         let before = bytes.len();
-        let mut room = PAGE - offset % PAGE;
+        let mut room = PAGE - offset as usize % PAGE;
         while !bytes.is_empty() && !self.is_full() {
             let (part, rest) = bytes.split_at(room.min(bytes.len()));
             let mut page = self.empty_page();
             page[..part.len()].copy_from_slice(part);
-            self.pages.push_back(Page { bytes: page, packet: false, foreign: true, start: 0, end: part.len() });
+            let file = place(offset + (before - bytes.len()) as u64);
+            self.pages.push_back(Page { bytes: page, packet: false, foreign: true, file, start: 0, end: part.len() });
             self.bytes += part.len();
             (bytes, room) = (rest, PAGE);
         }
         before - bytes.len()
+    }
+
+    /// A file has changed. Whether any file's pages lie here.
+    pub(super) fn follow(&mut self, number: u64, change: Change<'_>) -> bool {
+        for page in &mut self.pages {
+            let Some(place) = page.file.filter(|place| place.number == number) else { continue };
+            if !follow(place, &mut page.bytes[..page.end], change) {
+                page.file = None;
+            }
+        }
+        self.pages.iter().any(|page| page.file.is_some())
     }
 
     /// At most `max` bytes as they lie in pages, as many as `places` of these (`splice_pipe_to_pipe`, `link_pipe`): a copy, which is not one's
@@ -212,7 +227,7 @@ impl Pipe {
             let len = (page.end - page.start).min(left);
             let whole = moves && page.start + len == page.end;
             let (start, end, foreign) = (page.start, page.start + len, page.foreign || !whole);
-            copies.push(Page { bytes: page.bytes.clone(), packet: page.packet, foreign, start, end });
+            copies.push(Page { bytes: page.bytes.clone(), packet: page.packet, foreign, file: page.file, start, end });
             left -= len;
         }
         copies
@@ -320,6 +335,9 @@ impl Kernel {
         let target = &mut self.pipes[to.pipe.0 as usize];
         target.pages.extend(copies);
         target.bytes += done;
+        if self.spliced.has(from.pipe) {
+            self.spliced.add(to.pipe);
+        }
         if moves {
             self.pipe_consume(from, done);
         }
@@ -329,9 +347,15 @@ impl Kernel {
         done
     }
 
-    /// Hands bytes to a pipe as pages of their own; `offset` is where they begin in their file. How many fitted.
-    pub(crate) fn pipe_take_pages(&mut self, to: PipeEnd, bytes: &[u8], offset: u64) -> usize {
-        let done = self.pipes[to.pipe.0 as usize].take_pages(bytes, offset as usize % PAGE);
+    /// Hands bytes to a pipe as pages of their own; `offset` is where they begin in their file, `place` says whose a page is. How many fitted.
+    pub(super) fn pipe_take_pages(
+        &mut self,
+        to: PipeEnd,
+        bytes: &[u8],
+        offset: u64,
+        place: impl Fn(u64) -> Option<FilePlace>,
+    ) -> usize {
+        let done = self.pipes[to.pipe.0 as usize].take_pages(bytes, offset, place);
         if done > 0 {
             self.notify_pipe_readers(to.pipe, Events::READABLE);
         }

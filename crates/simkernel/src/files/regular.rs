@@ -15,6 +15,7 @@ use linux_abi::fs::{
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::FileKind;
+use super::spliced::Change;
 
 /// Bytes moved by one real read or write.
 const CHUNK: usize = 256 << 10;
@@ -185,7 +186,11 @@ impl Kernel {
             }
             let fd = self.real_descriptor(id)?;
             match rustix::io::pwrite(fd, &scratch[..got], start + done as u64) {
-                Ok(written) => done += written,
+                Ok(written) => {
+                    let number = self.regular(id)?.number;
+                    self.file_changed(number, Change::Written { at: start + done as u64, bytes: &scratch[..written] });
+                    done += written;
+                }
                 Err(_) if done > 0 => break,
                 Err(error) => return Err(errno(error)),
             }
@@ -230,6 +235,7 @@ impl Kernel {
     pub(crate) fn regular_truncate(&mut self, id: FileId, size: u64, now: SimTime) -> Result<(), Errno> {
         rustix::fs::ftruncate(self.real_descriptor(id)?, size).map_err(errno)?;
         let number = self.regular(id)?.number;
+        self.file_changed(number, Change::Cleared { from: size, to: u64::MAX });
         self.vfs.identities.touch(number, now);
         self.open_file_event(id, IN_MODIFY);
         Ok(())

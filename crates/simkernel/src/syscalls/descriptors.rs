@@ -4,6 +4,7 @@ use crate::ctx::Ctx;
 use crate::files::FileKind;
 use crate::files::eventfd::EventFd;
 use crate::files::pipe::PipeEnd;
+use crate::files::spliced::Change;
 use crate::files::{OpenFile, pipe::Pipe};
 use crate::ids::FileId;
 use crate::namespaces;
@@ -508,6 +509,8 @@ pub fn fallocate(ctx: &mut Ctx<'_>, [fd, mode, offset, len, ..]: [u64; 6]) -> Sy
     ctx.drop_lent_rights(id)?;
     if punches || zeroes {
         clear(ctx, id, offset, end)?;
+        let number = ctx.kernel.lock_number(id);
+        ctx.kernel.file_changed(number, Change::Cleared { from: offset, to: end });
     }
     if mode & FALLOC_FL_KEEP_SIZE == 0 && ctx.kernel.regular_size(id)? < end {
         ctx.kernel.regular_truncate(id, end, ctx.now)?;

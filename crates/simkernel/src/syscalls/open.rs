@@ -5,6 +5,7 @@ use crate::ctx::Ctx;
 use crate::exec::Caller;
 use crate::files::pipe::PipeEnd;
 use crate::files::regular::RegularFile;
+use crate::files::spliced::Change;
 use crate::files::synthetic::{Directory, Snapshot};
 use crate::files::{FileKind, OpenFile, Place};
 use crate::ids::{FileId, Pid};
@@ -250,6 +251,7 @@ fn open_real(ctx: &mut Ctx<'_>, path: &[u8], node: &RealNode, flags: u32) -> Res
         rustix::fs::ftruncate(&fd, 0).map_err(errno)?;
         let number = ctx.kernel.vfs.identities.of(&node.stat);
         ctx.kernel.vfs.identities.touch(number, ctx.now);
+        ctx.kernel.file_changed(number, Change::Cleared { from: 0, to: u64::MAX });
     }
     Ok(regular(ctx, path, node, fd, writes))
 }

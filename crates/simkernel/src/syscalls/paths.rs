@@ -1,6 +1,7 @@
 //! Calls on names: making, removing, moving and linking files and directories, and their attributes.
 
 use crate::ctx::Ctx;
+use crate::files::spliced::Change;
 use crate::files::{FileKind, Place};
 use crate::ids::FileId;
 use crate::outcome::{Outcome, SysResult};
@@ -853,6 +854,7 @@ pub fn truncate(ctx: &mut Ctx<'_>, [path, size, ..]: [u64; 6]) -> SysResult {
         ctx.kernel.vfs.set_mode(&node.stat, mode, ctx.now);
     }
     ctx.kernel.vfs.truncate(&path, &node, size, ctx.now)?;
+    ctx.kernel.file_changed(number, Change::Cleared { from: size, to: u64::MAX });
     tell(ctx, &path, &node.stat, IN_MODIFY);
     Ok(0)
 }

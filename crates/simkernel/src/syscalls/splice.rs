@@ -217,7 +217,7 @@ fn fill(
         }
         Err(errno) => return Err(errno.into()),
     }
-    let done = ctx.kernel.pipe_take_pages(to, &chunk.data, from);
+    let done = ctx.kernel.pipe_take_file(to, input, &chunk.data, from)?;
     finish(ctx, done, Ok(0), address, position)
 }
 
