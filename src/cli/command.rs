@@ -145,9 +145,9 @@ pub fn execution_flags() -> [Arg; 7] {
         Arg::new("policy")
             .long("policy")
             .value_name("POLICY")
-            .value_parser(["stealing", "static"])
-            .default_value("stealing")
-            .help("Whether idle workers take hosts from others, or each keeps its own"),
+            .value_parser(engine::Policy::NAMES.map(|(name, _)| name))
+            .default_value(engine::Policy::NAMES[0].0)
+            .help("Which worker runs a host: idle ones take from others' lists, of which the longest come first or not; each keeps its own; or one runs all. No result depends on it"),
         Arg::new("no-crash-reports")
             .long("no-crash-reports")
             .action(ArgAction::SetTrue)

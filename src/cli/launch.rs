@@ -80,10 +80,9 @@ pub struct Finished {
 impl Launch {
     /// Reads the flags of `command::execution_flags`.
     pub fn new(matches: &ArgMatches, plan: &Plan, lifetime: Lifetime) -> Result<Launch, String> {
-        let policy = match matches.get_one::<String>("policy").map(String::as_str) {
-            Some("static") => engine::Policy::Static,
-            _ => engine::Policy::Stealing,
-        };
+        let named = matches.get_one::<String>("policy").map_or("", String::as_str);
+        let known = engine::Policy::NAMES.iter().find(|(name, _)| *name == named);
+        let policy = known.map_or_else(engine::Policy::default, |(_, policy)| *policy);
         let log = if matches.get_flag("show-log") { LogTarget::Stdout } else { LogTarget::DataDirectory };
         let debug_hosts = debug_hosts(matches, plan)?;
         if matches.get_flag("perf") {

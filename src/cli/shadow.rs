@@ -91,7 +91,7 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
         lifetime: Lifetime::Kept,
         log: LogTarget::ShadowStdout,
         progress: progress(&plan),
-        policy: engine::Policy::Stealing,
+        policy: engine::Policy::Steal,
         debug_hosts: launch::debug_hosts(matches, &plan)?,
         debugging: if matches.get_flag("gdb") { Debugging::Pause } else { Debugging::Off },
         crash_reports: true,

@@ -5,7 +5,7 @@ use super::tap::Tap;
 use super::worker::SimWorker;
 use base::map::FastMap;
 use base::{HostId, Rng, SimDuration, SimTime};
-use engine::{EventKey, EventQueue, Outbox};
+use engine::{EventKey, EventQueue, Outbox, Progress};
 use interface::{Counters, Departure, Frame, Interface, Verdict};
 use recorder::log::Level;
 use recorder::{Traffic, TrafficMeter, record};
@@ -83,6 +83,13 @@ fn traffic(counters: Counters) -> Traffic {
     }
 }
 
+/// The moment at which a host was interrupted in the midst of a window, when it began, and where time had moved to.
+#[derive(Debug, Clone, Copy)]
+struct Interrupted {
+    began: SimTime,
+    now: SimTime,
+}
+
 pub struct SimHost {
     pub id: HostId,
     pub name: String,
@@ -100,6 +107,11 @@ pub struct SimHost {
     links_random: Rng,
     events: EventQueue<HostEvent>,
     output_limit_told: bool,
+    /// Where it goes on once its worker has what another one had.
+    interrupted: Option<Interrupted>,
+    /// What the host had done when the last window began, and what it did in it.
+    cost_before: u64,
+    cost: u64,
     /// When what guests wrote goes to the files at the latest.
     next_flush: SimTime,
 }
@@ -129,6 +141,9 @@ impl SimHost {
             links_random,
             events: EventQueue::new(id),
             output_limit_told: false,
+            interrupted: None,
+            cost_before: 0,
+            cost: 0,
             next_flush: SimTime::ZERO + OUTPUT_DELAY,
         }
     }
@@ -227,14 +242,25 @@ impl SimHost {
         self.kernel.signal_process(pid, linux_abi::signal::Siginfo::kill(signal, linux_abi::signal::SI_USER, 0, 0));
     }
 
-    /// Runs everything that can happen at this moment.
-    fn settle(&mut self, mut now: SimTime, horizon: SimTime, outbox: &mut Outbox<InFlight>, worker: &mut SimWorker) {
+    /// Runs everything that can happen at this moment. False when it was interrupted.
+    fn settle(
+        &mut self,
+        moment: Interrupted,
+        horizon: SimTime,
+        outbox: &mut Outbox<InFlight>,
+        worker: &mut SimWorker,
+    ) -> bool {
+        let mut now = moment.now;
         loop {
             worker.activity.set(Doing::Kernel);
             let until =
                 [Some(horizon), self.events.next_time(), self.interface.next_deadline(), self.next_completion()];
             let until = until.into_iter().flatten().min().unwrap_or(horizon);
-            now = self.kernel.run_threads(&mut worker.guest, now, until);
+            let Some(came_to) = self.kernel.run_threads(&mut worker.guest, now, until) else {
+                self.interrupted = Some(Interrupted { now, ..moment });
+                return false;
+            };
+            now = came_to;
             worker.activity.set(Doing::Stack);
             let woke = self.kernel.settle_network(now);
             self.record_loopback(worker);
@@ -266,6 +292,19 @@ impl SimHost {
                 report.pid.0,
                 report.message
             );
+        }
+        true
+    }
+
+    /// Events, and turns of threads, as a measure of what its windows cost.
+    fn work_done(&self) -> u64 {
+        self.events_handled + self.kernel.turns
+    }
+
+    fn flush_outputs(&mut self, now: SimTime) {
+        if now >= self.next_flush {
+            self.next_flush = now + OUTPUT_DELAY;
+            self.kernel.flush_outputs();
         }
     }
 
@@ -384,8 +423,18 @@ impl engine::Host for SimHost {
         self.events.push(key, HostEvent::Arrival(message));
     }
 
-    fn run_until(&mut self, horizon: SimTime, outbox: &mut Outbox<InFlight>, worker: &mut SimWorker) {
+    fn run_until(&mut self, horizon: SimTime, outbox: &mut Outbox<InFlight>, worker: &mut SimWorker) -> Progress {
         worker.activity.set(Doing::Stack);
+        if let Some(moment) = self.interrupted.take() {
+            if !self.settle(moment, horizon, outbox, worker) {
+                worker.activity.set(Doing::Engine);
+                return Progress::Waits;
+            }
+            self.flush_outputs(moment.began);
+        } else {
+            self.kernel.used_fixed = false;
+            self.cost_before = self.work_done();
+        }
         while let Some(next) = self.next_time().filter(|time| *time < horizon) {
             // Where calls take time, threads have come further than some timers that they set.
             let now = next.max(self.kernel.now);
@@ -394,15 +443,25 @@ impl engine::Host for SimHost {
             }
             self.kernel.fire_timers(now);
             self.catch_up(now, worker);
-            self.settle(now, horizon, outbox, worker);
-            if now >= self.next_flush {
-                self.next_flush = now + OUTPUT_DELAY;
-                self.kernel.flush_outputs();
+            if !self.settle(Interrupted { began: now, now }, horizon, outbox, worker) {
+                worker.activity.set(Doing::Engine);
+                return Progress::Waits;
             }
+            self.flush_outputs(now);
         }
+        self.cost = self.work_done() - self.cost_before;
         if let Some(meter) = &self.traffic {
             meter.publish(traffic(self.interface.counters()));
         }
         worker.activity.set(Doing::Engine);
+        Progress::Done
+    }
+
+    fn expects_exclusive(&self) -> bool {
+        self.interrupted.is_some() || self.kernel.used_fixed
+    }
+
+    fn last_cost(&self) -> u64 {
+        self.cost
     }
 }

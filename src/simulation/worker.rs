@@ -74,4 +74,12 @@ impl engine::Worker for SimWorker {
     fn window_ended(&mut self, _round: u64, _start: SimTime) {
         self.log.hand_over();
     }
+
+    fn take_exclusive(&mut self) -> bool {
+        self.guest.take_fixed()
+    }
+
+    fn give_up_exclusive(&mut self) {
+        self.guest.leave();
+    }
 }

@@ -16,11 +16,12 @@ fn main() {
     let (work, seconds) = (argument(0) as u32, argument(5));
     let incoming = vec![SimDuration::from_millis(5); hosts as usize];
     let (spread, wait) = (20_000_000, wait_ms * 1_000_000);
-    let plan = Arc::new(phold::Plan { hosts, balls_per_host: balls, incoming, spread, grain: 1, wait, work });
+    let plan =
+        Arc::new(phold::Plan { hosts, balls_per_host: balls, incoming, spread, grain: 1, wait, work, exclusive_of: 0 });
     println!("{hosts} hosts, {balls} balls each, mean wait {wait_ms} ms, least latency 5 ms, {seconds} s simulated");
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     for workers in (0..).map(|n| 1 << n).take_while(|n| *n <= processors) {
-        for policy in [Policy::Static, Policy::Stealing] {
+        for policy in [Policy::Static, Policy::Steal, Policy::StealLongest] {
             measure(
                 &plan,
                 Config { workers, policy, stop_time: SimTime::from_nanos(seconds * 1_000_000_000), runahead: None },

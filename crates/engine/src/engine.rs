@@ -16,14 +16,32 @@ pub const MAX_WORKERS: usize = 1024;
 /// No window is wider, however far away the other hosts are: window ends are where a run is watched and stopped.
 const LONGEST_WINDOW: SimDuration = SimDuration::from_millis(100);
 
-/// Which worker runs a host that is due.
+/// Which worker runs a host that is due. What happens does not depend on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     /// Its home worker, or one that has run out of hosts and comes first.
     #[default]
-    Stealing,
+    Steal,
+    /// The same, and every worker's list begins with the hosts that cost most in their last windows ([`Host::last_cost`]).
+    StealLongest,
     /// Always its home worker: host number modulo the number of workers.
     Static,
+    /// There is one worker, however many are asked for.
+    Serial,
+}
+
+impl Policy {
+    /// All of them, by the names that users know them by.
+    pub const NAMES: [(&str, Policy); 4] = [
+        ("steal", Policy::Steal),
+        ("steal-longest", Policy::StealLongest),
+        ("static", Policy::Static),
+        ("serial", Policy::Serial),
+    ];
+
+    pub(crate) fn steals(self) -> bool {
+        matches!(self, Policy::Steal | Policy::StealLongest)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -79,12 +97,15 @@ impl<H: Host> Engine<H> {
     ///
     /// # Errors
     /// When the numbers disagree, a latency is zero without a `runahead`, or the number of workers is out of range.
-    pub fn new(config: Config, hosts: Vec<H>, incoming_latencies: &[SimDuration]) -> Result<Self, Error> {
+    pub fn new(mut config: Config, hosts: Vec<H>, incoming_latencies: &[SimDuration]) -> Result<Self, Error> {
         if hosts.len() != incoming_latencies.len() {
             return Err(Error::LookaheadCount { hosts: hosts.len(), lookaheads: incoming_latencies.len() });
         }
         if !(1..=MAX_WORKERS).contains(&config.workers) {
             return Err(Error::Workers { asked: config.workers });
+        }
+        if config.policy == Policy::Serial {
+            config.workers = 1;
         }
         let floor = config.runahead.unwrap_or_default().as_nanos().min(TIME_LIMIT_NS);
         let reach_of = |(index, latency): (usize, &SimDuration)| {
@@ -113,7 +134,7 @@ impl<H: Host> Engine<H> {
     ) -> (Vec<H>, Result<Outcome, Error>) {
         let Config { workers, policy, stop_time, .. } = self.config;
         let stop_time = stop_time.as_nanos().min(TIME_LIMIT_NS);
-        let shared = Shared::new(self.hosts, self.reach, workers, policy == Policy::Stealing, stop_time, stop);
+        let shared = Shared::new(self.hosts, self.reach, workers, policy, stop_time, stop);
         let ends = run_workers(&shared, &setup, &mut on_window);
         let (hosts, failure) = shared.into_parts();
         let outcome = Outcome {

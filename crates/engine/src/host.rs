@@ -3,6 +3,16 @@
 use crate::outbox::Outbox;
 use base::{HostId, SimTime};
 
+/// How far a host has come when it gives its worker back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It has handled every event before the horizon.
+    Done,
+    /// It needs what its worker could not take ([`Worker::take_exclusive`]). It is run again, in the same window and with the same
+    /// horizon, by a worker that has it, and goes on where it was.
+    Waits,
+}
+
 /// A simulated machine, as far as the engine sees it. One worker at a time holds it; which one changes between windows.
 pub trait Host: Send {
     /// What hosts send each other.
@@ -18,7 +28,23 @@ pub trait Host: Send {
     fn deliver(&mut self, arrival: SimTime, from: HostId, sequence: u64, message: Self::Message);
 
     /// Handles every event before `horizon`, including those that handling adds, and none at or after it.
-    fn run_until(&mut self, horizon: SimTime, outbox: &mut Outbox<Self::Message>, worker: &mut Self::Worker);
+    fn run_until(
+        &mut self,
+        horizon: SimTime,
+        outbox: &mut Outbox<Self::Message>,
+        worker: &mut Self::Worker,
+    ) -> Progress;
+
+    /// Whether the host will probably need what one worker at a time can have: it did in its last window. A wrong answer costs time, and
+    /// changes nothing else.
+    fn expects_exclusive(&self) -> bool {
+        false
+    }
+
+    /// What the last window cost, in any unit that all hosts share: [`Policy::StealLongest`](crate::Policy) runs the dearest first.
+    fn last_cost(&self) -> u64 {
+        0
+    }
 }
 
 /// The state of one worker: log buffers, guest machinery of its thread, scratch space.
@@ -28,6 +54,14 @@ pub trait Worker {
     fn window_ended(&mut self, round: u64, start: SimTime) {
         let _ = (round, start);
     }
+
+    /// Takes what one worker at a time can have and some hosts need, unless another worker has it; whether it is this worker's now.
+    fn take_exclusive(&mut self) -> bool {
+        true
+    }
+
+    /// Lets other workers have it. The worker has run its hosts of the round.
+    fn give_up_exclusive(&mut self) {}
 }
 
 impl Worker for () {}

@@ -7,7 +7,8 @@
 //!    `T + lookahead(h)`, capped at the stop time: nobody can send anything before `T`, and nothing travels to `h` faster than
 //!    its own smallest incoming latency, which is its lookahead.
 //! 2. Every worker delivers the last round's messages to the hosts that it is home to, lists those with an event before their
-//!    horizon, runs them, and then, under [`Policy::Stealing`], runs hosts of other lists that nobody has begun.
+//!    horizon, runs them, and then, under [`Policy::Steal`], runs hosts of other lists that nobody has begun. Hosts that need what
+//!    one worker at a time can have are left to the one that has it ([`Progress::Waits`]); nobody sleeps for it.
 //! 3. At the round's one barrier the workers agree on the next `T`.
 //!
 //! # Rules of the model
@@ -32,12 +33,13 @@ mod outbox;
 mod queue;
 mod shared;
 mod stats;
+mod waiting;
 mod worker;
 mod worklist;
 
 pub use engine::{Config, Ending, Engine, MAX_WORKERS, Outcome, Policy, WindowEnd};
 pub use error::Error;
-pub use host::{Host, Worker};
+pub use host::{Host, Progress, Worker};
 pub use outbox::Outbox;
 pub use queue::{Event, EventKey, EventQueue};
 pub use stats::{Totals, WorkerStats};

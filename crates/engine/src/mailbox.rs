@@ -22,8 +22,18 @@ pub struct Envelope<M> {
 #[derive(Debug)]
 pub struct Parcel<M> {
     pub messages: Vec<Envelope<M>>,
-    /// Hosts that the sender ran, with the time of their next event.
-    pub ran: Vec<(HostId, Nanos)>,
+    /// Hosts that the sender ran.
+    pub ran: Vec<Ran>,
+}
+
+/// What became of a host in a round.
+#[derive(Clone, Copy, Debug)]
+pub struct Ran {
+    pub host: HostId,
+    /// The time of its next event.
+    pub next: Nanos,
+    /// See [`Host::last_cost`](crate::Host::last_cost).
+    pub cost: u64,
 }
 
 impl<M> Parcel<M> {

@@ -1,11 +1,13 @@
 //! What all workers of one run see.
 
 use crate::barrier::Barrier;
+use crate::engine::Policy;
 use crate::error::Error;
 use crate::host::Host;
 use crate::index::{NEVER, Nanos};
 use crate::mailbox::{Mailboxes, lock};
 use crate::stats::Totals;
+use crate::waiting::Waiting;
 use crate::worklist::WorkList;
 use base::HostId;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -38,7 +40,9 @@ pub struct Shared<'a, H: Host> {
     pub lists: Vec<WorkList>,
     pub mailboxes: Mailboxes<H::Message>,
     pub barrier: Barrier,
-    pub stealing: bool,
+    pub policy: Policy,
+    /// Hosts of this round that wait for what another worker has. Empty between rounds.
+    pub waiting: Waiting,
     /// Nothing happens from here on, ns.
     pub stop_time: Nanos,
     reports: [Vec<Report>; 2],
@@ -72,7 +76,7 @@ impl<'a, H: Host> Shared<'a, H> {
         hosts: Vec<H>,
         reach: Arc<[Reach]>,
         workers: usize,
-        stealing: bool,
+        policy: Policy,
         stop_time: Nanos,
         stop: &'a AtomicBool,
     ) -> Self {
@@ -84,7 +88,8 @@ impl<'a, H: Host> Shared<'a, H> {
             lists: (0..workers).map(|_| WorkList::with_capacity(largest_list)).collect(),
             mailboxes: Mailboxes::new(workers),
             barrier: Barrier::new(workers),
-            stealing,
+            policy,
+            waiting: Waiting::default(),
             stop_time,
             reports: [reports(), reports()],
             stop,
@@ -135,6 +140,10 @@ impl<'a, H: Host> Shared<'a, H> {
             *failure = Some(error);
         }
         self.failed.store(true, Ordering::Relaxed);
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
     }
 
     /// Hands the hosts back, with what went wrong.

@@ -5,11 +5,11 @@
 //! it, after), so the lock on a host is never waited for.
 
 use crate::barrier::SPINS;
-use crate::engine::WindowEnd;
+use crate::engine::{Policy, WindowEnd};
 use crate::error::Error;
-use crate::host::{Host, Worker};
+use crate::host::{Host, Progress, Worker};
 use crate::index::{DueIndex, NEVER, Nanos};
-use crate::mailbox::{Parcel, lock};
+use crate::mailbox::{Parcel, Ran, lock};
 use crate::outbox::Outbox;
 use crate::shared::Shared;
 use crate::stats::{Totals, WorkerStats};
@@ -38,6 +38,11 @@ pub struct WorkerLoop<'a, H: Host> {
     /// Per sender, what its parcel held when the round began.
     inbox: Vec<Parcel<H::Message>>,
     due: Vec<u32>,
+    /// Per own host, what its last window cost; empty where nobody asks.
+    costs: Vec<u64>,
+    /// Own hosts that wait for what another worker has, where hosts stay with their workers.
+    kept_back: Vec<u32>,
+    at_end: bool,
     /// The earliest event of the hosts run in this round.
     ran_earliest: Nanos,
     /// The host whose code runs, for the report of a panic.
@@ -50,6 +55,7 @@ impl<'a, H: Host> WorkerLoop<'a, H> {
     pub fn new(id: usize, shared: &'a Shared<'a, H>) -> Self {
         let workers = shared.workers();
         let own = shared.reach.iter().skip(id).step_by(workers);
+        let costs = if shared.policy == Policy::StealLongest { own.len() } else { 0 };
         WorkerLoop {
             id,
             shared,
@@ -57,6 +63,9 @@ impl<'a, H: Host> WorkerLoop<'a, H> {
             outbox: Outbox::new(shared.reach.clone(), workers),
             inbox: (0..workers).map(|_| Parcel::new()).collect(),
             due: Vec::new(),
+            costs: vec![0; costs],
+            kept_back: Vec::new(),
+            at_end: false,
             ran_earliest: NEVER,
             current: None,
             stats: WorkerStats::default(),
@@ -151,8 +160,12 @@ impl<'a, H: Host> WorkerLoop<'a, H> {
             } else {
                 std::mem::swap(parcel, &mut self.shared.mailboxes.between(from, self.id, round));
             }
-            for (host, next) in parcel.ran.drain(..) {
-                self.index.set(host.index() / workers, next);
+            for ran in parcel.ran.drain(..) {
+                let place = ran.host.index() / workers;
+                self.index.set(place, ran.next);
+                if let Some(cost) = self.costs.get_mut(place) {
+                    *cost = ran.cost;
+                }
             }
         }
         for parcel in &mut self.inbox {
@@ -175,6 +188,10 @@ impl<'a, H: Host> WorkerLoop<'a, H> {
         let (id, workers, due) = (self.id, self.shared.workers(), &mut self.due);
         due.clear();
         let others = self.index.due(start, |local| due.push((local * workers + id) as u32));
+        if self.shared.policy == Policy::StealLongest {
+            // Stable: equals stay in their order.
+            due.sort_by_key(|host| std::cmp::Reverse(self.costs[*host as usize / workers]));
+        }
         self.shared.lists[id].publish(round, due);
         others
     }
@@ -184,9 +201,58 @@ impl<'a, H: Host> WorkerLoop<'a, H> {
         self.ran_earliest = NEVER;
         while let Claim::Entry(host) = self.shared.lists[self.id].claim(round) {
             self.run_host(host, start, state);
+            self.run_waiting(start, state);
         }
-        if self.shared.stealing {
+        if self.shared.policy.steals() {
             self.steal(round, start, state);
+        }
+        self.at_end = true;
+        self.finish_waiting(start, state);
+        self.at_end = false;
+    }
+
+    /// Runs the hosts that wait, if this worker can have what they need.
+    fn run_waiting(&mut self, start: Nanos, state: &mut H::Worker) {
+        if !self.shared.waiting.is_empty() && self.is_first_for_exclusive() && state.take_exclusive() {
+            while let Some(host) = self.shared.waiting.pop() {
+                self.run_host(host, start, state);
+            }
+        }
+    }
+
+    /// The last of a round: nothing waits any more, or waits for a worker that will look again.
+    fn finish_waiting(&mut self, start: Nanos, state: &mut H::Worker) {
+        for host in std::mem::take(&mut self.kept_back) {
+            while !state.take_exclusive() {
+                if self.shared.has_failed() {
+                    return;
+                }
+                std::thread::yield_now();
+            }
+            self.run_host(host, start, state);
+        }
+        loop {
+            self.run_waiting(start, state);
+            state.give_up_exclusive();
+            // What another worker left here while this one had the thing is nobody else's to run. If another has it by now, that one looks.
+            if self.shared.waiting.is_empty() || !state.take_exclusive() {
+                return;
+            }
+        }
+    }
+
+    /// Whether this worker takes the exclusive thing as soon as a host needs it; the others do so when they have nothing else to do. So
+    /// it hardly changes hands, and with it what processors have in their caches.
+    fn is_first_for_exclusive(&self) -> bool {
+        self.id == 0 || self.at_end
+    }
+
+    /// Leaves a host to whoever can have what it needs.
+    fn leave_waiting(&mut self, host: u32) {
+        if self.shared.policy.steals() {
+            self.shared.waiting.push(host);
+        } else {
+            self.kept_back.push(host);
         }
     }
 
@@ -201,7 +267,7 @@ impl<'a, H: Host> WorkerLoop<'a, H> {
                     match self.shared.lists[victim].claim(round) {
                         Claim::Entry(host) => {
                             self.run_host(host, start, state);
-                            self.stats.hosts_stolen += 1;
+                            self.run_waiting(start, state);
                         }
                         Claim::Empty => break,
                         Claim::NotYet => {
@@ -222,18 +288,29 @@ impl<'a, H: Host> WorkerLoop<'a, H> {
         let id = HostId(host);
         let reach = self.shared.reach[id.index()];
         let horizon = (start + reach.lookahead).min(self.shared.stop_time);
-        self.current = Some(id);
         let mut slot = lock(&self.shared.slots[id.index()]);
+        if slot.host.expects_exclusive() && !(self.is_first_for_exclusive() && state.take_exclusive()) {
+            drop(slot);
+            return self.leave_waiting(host);
+        }
+        self.current = Some(id);
         self.outbox.begin_host(id, slot.sent);
-        slot.host.run_until(SimTime::from_nanos(horizon), &mut self.outbox, state);
+        let progress = slot.host.run_until(SimTime::from_nanos(horizon), &mut self.outbox, state);
         slot.sent = self.outbox.sequence();
+        if progress == Progress::Waits {
+            drop(slot);
+            self.current = None;
+            return self.leave_waiting(host);
+        }
+        let cost = slot.host.last_cost();
         let next = self.event_time(slot.host.next_event());
         assert!(next >= horizon, "{id} left an event at {next} ns undone, in a window up to {horizon} ns");
         drop(slot);
         self.current = None;
         self.ran_earliest = self.ran_earliest.min(next);
-        self.outbox.parcels[reach.home as usize].ran.push((id, next));
+        self.outbox.parcels[reach.home as usize].ran.push(Ran { host: id, next, cost });
         self.stats.hosts_run += 1;
+        self.stats.hosts_stolen += u64::from(reach.home as usize != self.id);
     }
 
     /// Gives each other worker its parcel; the own one stays where it is.

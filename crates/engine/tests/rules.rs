@@ -1,7 +1,9 @@
 //! The rules of the model, one by one, on a host whose behaviour each test writes down.
 
 use base::{HostId, SimDuration, SimTime};
-use engine::{Config, Ending, Engine, Error, EventKey, EventQueue, Host, Outbox, Outcome, Policy, WindowEnd, Worker};
+use engine::{
+    Config, Ending, Engine, Error, EventKey, EventQueue, Host, Outbox, Outcome, Policy, Progress, WindowEnd, Worker,
+};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -53,7 +55,7 @@ impl Host for Scripted {
         self.queue.push(EventKey { time, class: 1, source, sequence }, message);
     }
 
-    fn run_until(&mut self, horizon: SimTime, outbox: &mut Outbox<&'static str>, worker: &mut Recorder) {
+    fn run_until(&mut self, horizon: SimTime, outbox: &mut Outbox<&'static str>, worker: &mut Recorder) -> Progress {
         worker.hosts.push(self.id);
         self.horizons.push(horizon);
         while let Some(event) = self.queue.pop_before(horizon) {
@@ -61,6 +63,7 @@ impl Host for Scripted {
             let mut actions = Actions { id: self.id, queue: &mut self.queue, outbox };
             (self.script)(&mut actions, event.key.time, event.event);
         }
+        Progress::Done
     }
 }
 
@@ -81,7 +84,7 @@ impl Worker for Recorder {
 fn quiet(_: &mut Actions<'_, '_>, _: SimTime, _: &'static str) {}
 
 fn config(workers: usize) -> Config {
-    Config { workers, policy: Policy::Stealing, stop_time: ms(1000), runahead: None }
+    Config { workers, policy: Policy::Steal, stop_time: ms(1000), runahead: None }
 }
 
 fn run(config: Config, hosts: Vec<Scripted>, latencies_ms: &[u64]) -> (Vec<Scripted>, Result<Outcome, Error>) {
@@ -213,7 +216,9 @@ fn a_host_that_leaves_events_behind_is_reported() {
             Some(ms(3))
         }
         fn deliver(&mut self, _: SimTime, _: HostId, _: u64, _: ()) {}
-        fn run_until(&mut self, _: SimTime, _: &mut Outbox<()>, _: &mut ()) {}
+        fn run_until(&mut self, _: SimTime, _: &mut Outbox<()>, _: &mut ()) -> Progress {
+            Progress::Done
+        }
     }
     let engine = Engine::new(config(2), vec![Lazy], &[SimDuration::from_millis(1)]).unwrap();
     let (_, outcome) = engine.run(&AtomicBool::new(false), |_| Ok(()), |_| ());

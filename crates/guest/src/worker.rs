@@ -179,8 +179,20 @@ impl Worker {
         }
     }
 
-    /// Stops executing a host: gives up the fixed addresses that it holds, so that guests at the same addresses on other workers can
-    /// run.
+    /// Takes the fixed addresses, at which the programs lie that are linked to them, unless another worker has them; whether it has them now.
+    pub fn take_fixed(&mut self) -> bool {
+        self.holds_fixed = self.holds_fixed || memory::take_fixed(self.number());
+        self.holds_fixed
+    }
+
+    /// Gives up the fixed addresses if another worker sleeps until it can have them.
+    pub fn leave_to_sleepers(&mut self) {
+        if self.holds_fixed && memory::are_sleepers() {
+            self.leave();
+        }
+    }
+
+    /// Gives up the fixed addresses, so that guests at the same addresses on other workers can run.
     pub fn leave(&mut self) {
         if std::mem::take(&mut self.holds_fixed) {
             memory::leave_fixed();

@@ -91,6 +91,12 @@ pub struct Kernel {
     pub(crate) scratch: Vec<u8>,
     /// Threads that can go on, in the order in which they became able to.
     pub runnable: VecDeque<Tid>,
+    /// The first of `runnable` waits for the fixed addresses: see [`Kernel::run_threads`].
+    pub(crate) waits_for_fixed: bool,
+    /// How often threads were given the processor.
+    pub turns: u64,
+    /// Threads of programs at fixed addresses have run, or were about to; whoever asks sets it back.
+    pub used_fixed: bool,
     /// What `getrandom` and `/dev/urandom` give out.
     pub random: Rng,
     /// Threads that rest in loops until something changes, in the order in which they came to it.
@@ -160,6 +166,9 @@ impl Kernel {
             outputs_refused: 0,
             scratch: Vec::new(),
             runnable: VecDeque::new(),
+            waits_for_fixed: false,
+            used_fixed: false,
+            turns: 0,
             random,
             spinners: Vec::new(),
             moment: Moment::new(SimTime::ZERO),

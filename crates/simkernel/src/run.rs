@@ -13,7 +13,7 @@ use crate::syscalls;
 use crate::thread::{Thread, ThreadState};
 use crate::wait::Wake;
 use base::{SimDuration, SimTime};
-use guest::{CLOCK_CALLS, Exit, FaultInfo, Worker};
+use guest::{CLOCK_CALLS, Exit, FaultInfo, Worker, are_fixed_programs};
 use linux_abi::nr;
 use linux_abi::signal::Signal;
 use linux_abi::sysinfo::RLIMIT_STACK;
@@ -40,13 +40,27 @@ pub(crate) enum Turn {
 impl Kernel {
     /// Executes runnable threads until none is left, or many loopback packets wait to be recorded. Simulated time stands still
     /// meanwhile, unless calls take time: then it moves, to the returned moment, at which packets leave and all else goes on.
-    pub fn run_threads(&mut self, worker: &mut Worker, now: SimTime, until: SimTime) -> SimTime {
-        self.now = now;
-        self.until = until;
-        if self.moment.at != now {
-            self.moment.move_to(now);
+    ///
+    /// None when the next thread needs the fixed addresses that another worker holds: the same is to be called again, before anything else
+    /// happens on the host, by a worker that has them ([`Worker::take_fixed`]).
+    pub fn run_threads(&mut self, worker: &mut Worker, now: SimTime, until: SimTime) -> Option<SimTime> {
+        if !std::mem::take(&mut self.waits_for_fixed) {
+            self.now = now;
+            self.until = until;
+            if self.moment.at != now {
+                self.moment.move_to(now);
+            }
         }
         while let Some(tid) = self.runnable.pop_front() {
+            if are_fixed_programs() && self.needs_fixed(tid) {
+                self.used_fixed = true;
+                if !worker.take_fixed() {
+                    self.runnable.push_front(tid);
+                    self.waits_for_fixed = true;
+                    return None;
+                }
+            }
+            self.turns += 1;
             let ran = self.run_thread(tid, worker, self.now);
             if let Some(space) = ran.filter(|_| !self.spinners.is_empty()) {
                 self.rouse_spinners(tid, space);
@@ -55,8 +69,19 @@ impl Kernel {
                 break;
             }
         }
-        worker.leave();
-        self.now
+        worker.leave_to_sleepers();
+        Some(self.now)
+    }
+
+    /// Whether a thread's program is one at fixed addresses.
+    fn needs_fixed(&self, tid: Tid) -> bool {
+        let Some(process) = self.threads.get(tid.0).and_then(|thread| self.processes.get(thread.pid.0)) else {
+            return false;
+        };
+        self.shared
+            .spaces
+            .get(process.space)
+            .is_some_and(|space| space.as_ref().is_some_and(|space| space.needs_fixed()))
     }
 
     /// When something happens on this host that its threads may notice.

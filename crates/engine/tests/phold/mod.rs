@@ -2,9 +2,9 @@
 //! random host. Each host folds what it handles, in the order in which it does, into a digest.
 
 use base::{HostId, Rng, SeedTree, SimDuration, SimTime};
-use engine::{Config, Engine, EventKey, EventQueue, Host, Outbox, Outcome};
+use engine::{Config, Engine, EventKey, EventQueue, Host, Outbox, Outcome, Progress, Worker};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 pub const TIMER: u8 = 0;
 pub const ARRIVAL: u8 = 1;
@@ -24,6 +24,8 @@ pub struct Plan {
     pub wait: u64,
     /// Multiply-adds per event, in place of work.
     pub work: u32,
+    /// Of so many hosts one needs what one worker at a time can have, for every other ball; 0: none does.
+    pub exclusive_of: u32,
 }
 
 impl Plan {
@@ -33,8 +35,31 @@ impl Plan {
     }
 }
 
+/// What a worker lends: here, the thing that one worker at a time can have.
+pub struct Token {
+    holder: Arc<AtomicUsize>,
+    /// Counted from 1.
+    worker: usize,
+}
+
+impl Worker for Token {
+    fn take_exclusive(&mut self) -> bool {
+        match self.holder.compare_exchange(0, self.worker, Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(_) => true,
+            Err(holder) => holder == self.worker,
+        }
+    }
+
+    fn give_up_exclusive(&mut self) {
+        let _ = self.holder.compare_exchange(self.worker, 0, Ordering::SeqCst, Ordering::SeqCst);
+    }
+}
+
 pub struct Phold {
     plan: Arc<Plan>,
+    /// The ball that waits for what another worker had.
+    interrupted: Option<engine::Event<u64>>,
+    used_exclusive: bool,
     id: HostId,
     rng: Rng,
     queue: EventQueue<u64>,
@@ -46,6 +71,8 @@ impl Phold {
     pub fn new(plan: &Arc<Plan>, id: HostId, seed: u64) -> Self {
         let mut host = Phold {
             plan: plan.clone(),
+            interrupted: None,
+            used_exclusive: false,
             id,
             rng: SeedTree::new(seed).stream(&id.to_string(), "phold"),
             queue: EventQueue::new(id),
@@ -57,6 +84,10 @@ impl Phold {
             host.queue.schedule(SimTime::ZERO + wait, TIMER, u64::from(id.0) << 32 | u64::from(ball));
         }
         host
+    }
+
+    fn is_exclusive(&self) -> bool {
+        self.plan.exclusive_of > 0 && self.id.0.is_multiple_of(self.plan.exclusive_of)
     }
 
     fn wait(&mut self) -> SimDuration {
@@ -76,7 +107,7 @@ impl Phold {
 
 impl Host for Phold {
     type Message = u64;
-    type Worker = ();
+    type Worker = Token;
 
     fn next_event(&self) -> Option<SimTime> {
         self.queue.next_time()
@@ -86,8 +117,17 @@ impl Host for Phold {
         self.queue.push(EventKey { time: arrival, class: ARRIVAL, source: from, sequence }, ball);
     }
 
-    fn run_until(&mut self, horizon: SimTime, outbox: &mut Outbox<u64>, _: &mut ()) {
-        while let Some(event) = self.queue.pop_before(horizon) {
+    fn run_until(&mut self, horizon: SimTime, outbox: &mut Outbox<u64>, worker: &mut Token) -> Progress {
+        self.used_exclusive = self.interrupted.is_some();
+        while let Some(event) = self.interrupted.take().or_else(|| self.queue.pop_before(horizon)) {
+            if self.is_exclusive() && event.event % 2 == 0 {
+                if !worker.take_exclusive() {
+                    self.interrupted = Some(event);
+                    return Progress::Waits;
+                }
+                self.used_exclusive = true;
+                assert_eq!(worker.holder.load(Ordering::SeqCst), worker.worker, "it is this worker's");
+            }
             self.fold(event.key, event.event);
             let now = event.key.time;
             if event.key.class == ARRIVAL {
@@ -102,13 +142,25 @@ impl Host for Phold {
                 outbox.send(to, now + self.plan.latency(self.id, to), event.event);
             }
         }
+        Progress::Done
+    }
+
+    fn expects_exclusive(&self) -> bool {
+        self.used_exclusive
+    }
+
+    fn last_cost(&self) -> u64 {
+        self.handled % 7
     }
 }
 
 /// Runs the plan; the hosts in the end, and how it went.
 pub fn run(plan: &Arc<Plan>, seed: u64, config: Config) -> (Vec<Phold>, Outcome) {
     let hosts = (0..plan.hosts).map(|id| Phold::new(plan, HostId(id), seed)).collect();
+    let holder = Arc::new(AtomicUsize::new(0));
     let engine = Engine::new(config, hosts, &plan.incoming).expect("a sound configuration");
-    let (hosts, outcome) = engine.run(&AtomicBool::new(false), |_| Ok(()), |_| ());
+    let (hosts, outcome) =
+        engine.run(&AtomicBool::new(false), |worker| Ok(Token { holder: holder.clone(), worker: worker + 1 }), |_| ());
+    assert_eq!(holder.load(Ordering::SeqCst), 0, "given up in the end");
     (hosts, outcome.expect("no failure"))
 }

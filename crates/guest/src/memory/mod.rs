@@ -27,7 +27,8 @@ pub use perf::show_to_perf;
 pub use remap::MoveRequest;
 pub use room::{Shortage, for_growth, shortage};
 pub(crate) use strings::Strings;
-pub(crate) use turns::{is_fixed_range, leave_fixed};
+pub use turns::are_fixed_programs;
+pub(crate) use turns::{are_sleepers, is_fixed_range, leave_fixed, take_fixed};
 pub use vma::{Marks, PROT_EXEC, PROT_READ, PROT_WRITE, Vma, VmaKind};
 
 use crate::arena::{BLOCK_BYTES, HostRegion};
@@ -271,15 +272,23 @@ impl AddressSpace {
     /// gives up fixed addresses ([`Worker::leave`]).
     #[inline]
     pub fn enter(&mut self, worker: &mut Worker) {
-        if self.takes_turns || worker.holds_fixed {
+        if self.takes_turns {
             self.take_turn(worker);
         }
+    }
+
+    /// Whether [`AddressSpace::enter`] may have to wait for a worker who has the fixed addresses.
+    #[inline]
+    pub fn needs_fixed(&self) -> bool {
+        self.fixed.is_some()
     }
 
     /// In the midst of long computing: guests at the same fixed addresses on other workers may execute before this one goes on.
     pub fn let_others_run(&mut self, worker: &mut Worker) {
         if worker.holds_fixed && self.fixed.is_some() {
             turns::pass_fixed(self.id, worker.number());
+        } else {
+            worker.leave_to_sleepers();
         }
     }
 
@@ -287,9 +296,7 @@ impl AddressSpace {
         for block in self.blocks.iter().filter_map(|block| block.shared.as_ref()) {
             block.enter(self.id);
         }
-        if self.fixed.is_none() {
-            worker.leave();
-        } else if !worker.holds_fixed || !turns::is_fixed_resident(self.id) {
+        if self.fixed.is_some() && (!worker.holds_fixed || !turns::is_fixed_resident(self.id)) {
             turns::enter_fixed(self.id, worker.number());
             worker.holds_fixed = true;
             self.show_fixed();

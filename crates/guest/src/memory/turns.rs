@@ -2,8 +2,9 @@
 //!
 //! Two kinds share. Twins of `fork(2)` share the blocks of their arena; they belong to one host, which one worker executes at a
 //! time, so their lock is never waited for. Programs that are linked to fixed addresses share those with all others of their kind
-//! in the process, on any worker: a worker holds the fixed addresses while it runs such a program, and others wait. Nobody waits
-//! for the fixed addresses while holding something that their holder could need, so the wait ends.
+//! in the process, on any worker: a worker holds the fixed addresses while it runs such programs. Others leave theirs to it, where
+//! they can; where they cannot (a program is replaced by one at fixed addresses in the midst of its turn), they sleep until the
+//! holder has come to the end of a host. Nobody sleeps while holding something that the holder could need, so the wait ends.
 //!
 //! A turn is two moves of page tables (`real::move_range`). Its price depends on the number of real mappings, not on the memory.
 
@@ -11,7 +12,7 @@ use super::parked::{Parked, Spare};
 use super::real;
 use crate::arena::PARKING_START;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Nobody: no address space has this number.
@@ -191,17 +192,19 @@ impl SharedBlock {
 
 /// Who uses the fixed addresses of this process.
 static FIXED: Mutex<FixedAddresses> =
-    Mutex::new(FixedAddresses { seats: Seats::new(NOBODY), holder: NOBODY, waiting: 0, taken: 0, spares: Vec::new() });
+    Mutex::new(FixedAddresses { seats: Seats::new(NOBODY), taken: 0, spares: Vec::new() });
+static FIXED_PROGRAMS: AtomicBool = AtomicBool::new(false);
+/// The worker that may run what is resident. Changes under the lock of `FIXED`.
+static FIXED_HOLDER: AtomicU64 = AtomicU64::new(NOBODY);
+/// Workers that sleep until they can have the fixed addresses. Changes under the lock of `FIXED`.
+static FIXED_SLEEPERS: AtomicU32 = AtomicU32::new(0);
 /// The same as in `FIXED`, to be read without its lock. While a worker holds the fixed addresses, it alone changes this.
 static FIXED_RESIDENT: AtomicU64 = AtomicU64::new(NOBODY);
 static FIXED_FREED: Condvar = Condvar::new();
 
 struct FixedAddresses {
     seats: Seats,
-    /// The worker that may run what is resident.
-    holder: u64,
-    /// Workers that wait for them, and how often they were taken.
-    waiting: u32,
+    /// How often somebody entered them.
     taken: u64,
     /// What twins left, the latest last, for twins of the same families.
     spares: Vec<Spare>,
@@ -219,6 +222,13 @@ pub(crate) fn is_fixed_range(start: u64, bytes: u64) -> bool {
 pub(super) fn add_fixed(number: u64, start: u64, parked: Parked) {
     let bytes = parked.bytes();
     lock(&FIXED).seats.add(number, start, bytes, Some(parked));
+    FIXED_PROGRAMS.store(true, Ordering::Relaxed);
+}
+
+/// Whether this process has, or had, programs at fixed addresses.
+#[inline]
+pub fn are_fixed_programs() -> bool {
+    FIXED_PROGRAMS.load(Ordering::Relaxed)
 }
 
 /// A copy of what lies at fixed addresses, which `Parked::copy_of` explains. `layout` tells what is mapped.
@@ -253,27 +263,49 @@ pub(super) fn enter_fixed(number: u64, holder: u64) {
 }
 
 fn enter_locked(mut fixed: MutexGuard<'_, FixedAddresses>, number: u64, holder: u64) {
-    fixed.waiting += 1;
-    while fixed.holder != NOBODY && fixed.holder != holder {
+    FIXED_SLEEPERS.fetch_add(1, Ordering::SeqCst);
+    while !may_hold(holder) {
         fixed = FIXED_FREED.wait(fixed).unwrap_or_else(PoisonError::into_inner);
     }
-    fixed.waiting -= 1;
+    FIXED_SLEEPERS.fetch_sub(1, Ordering::SeqCst);
     fixed.taken += 1;
-    fixed.holder = holder;
+    FIXED_HOLDER.store(holder, Ordering::SeqCst);
     fixed.seats.bring_home(number);
     FIXED_RESIDENT.store(number, Ordering::Release);
 }
 
+fn may_hold(worker: u64) -> bool {
+    let holder = FIXED_HOLDER.load(Ordering::SeqCst);
+    holder == NOBODY || holder == worker
+}
+
+/// Makes a worker the holder, unless another one is; without waiting for a turn that another one takes.
+pub(crate) fn take_fixed(worker: u64) -> bool {
+    if !may_hold(worker) {
+        return false;
+    }
+    let _fixed = lock(&FIXED);
+    let may_hold = may_hold(worker);
+    if may_hold {
+        FIXED_HOLDER.store(worker, Ordering::SeqCst);
+    }
+    may_hold
+}
+
+pub(crate) fn are_sleepers() -> bool {
+    FIXED_SLEEPERS.load(Ordering::SeqCst) > 0
+}
+
 /// As `leave_fixed` and then `enter_fixed` by their holder, but somebody who waits for them has them in between.
 pub(super) fn pass_fixed(number: u64, holder: u64) {
-    let mut fixed = lock(&FIXED);
-    if fixed.waiting == 0 {
+    if !are_sleepers() {
         return;
     }
-    fixed.holder = NOBODY;
+    let mut fixed = lock(&FIXED);
+    FIXED_HOLDER.store(NOBODY, Ordering::SeqCst);
     let taken = fixed.taken;
     FIXED_FREED.notify_one();
-    while fixed.taken == taken && fixed.waiting > 0 {
+    while fixed.taken == taken && are_sleepers() {
         // Who waits takes them as soon as the lock is free.
         drop(fixed);
         std::thread::yield_now();
@@ -284,7 +316,8 @@ pub(super) fn pass_fixed(number: u64, holder: u64) {
 
 /// Lets other workers have the fixed addresses, which the caller holds.
 pub(crate) fn leave_fixed() {
-    lock(&FIXED).holder = NOBODY;
+    let _fixed = lock(&FIXED);
+    FIXED_HOLDER.store(NOBODY, Ordering::SeqCst);
     FIXED_FREED.notify_one();
 }
 
