@@ -58,14 +58,6 @@ pub fn command() -> Command {
                 .help("Whether times to first and last byte count from the start of a transfer or from its request, as tgentools does"),
         )
         .arg(
-            Arg::new("public")
-                .long("public")
-                .value_name("FILE")
-                .action(ArgAction::Append)
-                .value_parser(value_parser!(PathBuf))
-                .help("A CSV file of Tor Metrics, whose values of the public network take the place of those of 2019; can be repeated"),
-        )
-        .arg(
             Arg::new("tables-only")
                 .long("tables-only")
                 .action(ArgAction::SetTrue)
@@ -100,7 +92,6 @@ fn request(matches: &ArgMatches) -> Request {
         from_s: matches.get_one::<f64>("from").copied(),
         until_s: matches.get_one::<f64>("until").copied(),
         tables_only: matches.get_flag("tables-only"),
-        public: all(matches, "public"),
     }
 }
 

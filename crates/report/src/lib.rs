@@ -2,7 +2,7 @@
 //!
 //! Owns everything between a data directory (as Gnomon or Shadow leave it, also half-written) and the report: reading
 //! (`input`), what is known of a run (`run`), statistics (`maths`, `bins`), what is compared (`subject`, `groups`), figures
-//! (`chart`), the public network's values (`public`), what the report says (`sections`, `page`), and tables for other programs (`tables`). Knows nothing of how runs are executed. The binary calls
+//! (`chart`), what the report says (`sections`, `page`), and tables for other programs (`tables`). Knows nothing of how runs are executed. The binary calls
 //! `write` and prints what it returns.
 
 mod bins;
@@ -14,7 +14,6 @@ mod maths;
 mod output;
 mod page;
 mod paired;
-mod public;
 mod run;
 mod sections;
 mod subject;
@@ -45,8 +44,6 @@ pub struct Request {
     pub until_s: Option<f64>,
     /// Neither page nor figures.
     pub tables_only: bool,
-    /// Files of Tor Metrics whose values of the public network replace built-in ones.
-    pub public: Vec<PathBuf>,
 }
 
 /// A report that was written.
@@ -69,7 +66,6 @@ pub fn write(request: &Request) -> Result<Written> {
         since: request.since,
         from_s: request.from_s,
         until_s: request.until_s,
-        public: public::Public::new(&request.public)?,
     };
     let data = tables::all(&context);
     let folder = plan.output.join(tables::FOLDER);

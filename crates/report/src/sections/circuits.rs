@@ -1,9 +1,8 @@
 //! How long circuits took to build.
 
-use super::{Context, Section, Table, join, public, transfers};
+use super::{Context, Section, Table, join, transfers};
 use crate::chart::{Along, Axis, Chart, Figure, Ink, Plot, Unit};
 use crate::maths::Sample;
-use crate::public::Quantity;
 use crate::run::{Circuit, Run};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +30,6 @@ pub fn section(context: &Context) -> Section {
     let count: usize =
         context.runs().flat_map(|run| purposes.iter().map(|name| sample(context, run, name).len())).sum();
     if !series.is_empty() {
-        series.extend(public::line(context, Quantity::CircuitBuild));
         let only = if purposes.len() == 1 { format!(", purpose {}", purposes[0]) } else { String::new() };
         section.figures.push(Figure {
             id: "circuit-build-time".into(),

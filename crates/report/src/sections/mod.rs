@@ -5,7 +5,6 @@ mod bootstrap;
 mod circuits;
 pub mod differences;
 mod errors;
-mod public;
 mod relays;
 mod simulator;
 mod summary;
@@ -16,7 +15,6 @@ pub use relays::utilisations;
 pub use summary::{Row, lines as summary_lines, rows as summary_rows};
 
 use crate::chart::Figure;
-use crate::public::Public;
 use crate::run::{Run, Transfer};
 use crate::subject::Subject;
 use std::ops::Range;
@@ -29,8 +27,6 @@ pub struct Context<'a> {
     /// Simulated seconds, where the user chose other than the moment at which the network has settled and the end of the run.
     pub from_s: Option<f64>,
     pub until_s: Option<f64>,
-    /// What the public network showed.
-    pub public: Public,
 }
 
 /// From which moment times to first and last byte count.
@@ -78,8 +74,7 @@ pub fn all(context: &Context) -> Vec<Section> {
         bootstrap::section(context),
         simulator::section(context),
     ];
-    let first = differences::section(context).into_iter().chain(public::section(context));
-    first.chain(sections).collect()
+    differences::section(context).into_iter().chain(sections).collect()
 }
 
 impl<'a> Context<'a> {

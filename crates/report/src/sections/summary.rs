@@ -2,7 +2,7 @@
 
 use super::balance::{self, Position};
 use super::transfers::{self, Byte, Class};
-use super::{Context, relays, simulator, throughput};
+use super::{Context, errors, relays, simulator, throughput};
 use crate::chart::Unit;
 use crate::maths::Estimate;
 use crate::run::{Run, Transfer};
@@ -34,6 +34,7 @@ pub fn rows(context: &Context) -> Vec<Row> {
         let of_run = |run: &Run| failed_share(context, run, Some(behaviour));
         rows.push(number_row(context, &format!("Failed transfers, {behaviour}"), Unit::Share, of_run));
     }
+    rows.push(public_failures(context));
     for kind in kinds(context) {
         for byte in [Byte::First, Byte::Last] {
             let name = format!("{}, {}, median", byte.title(), kind.name);
@@ -93,7 +94,7 @@ fn number_row(context: &Context, name: &str, unit: Unit, of_run: impl Fn(&Run) -
 }
 
 /// "1.23 s", or "1.23 ± 0.12 s".
-pub(super) fn show(unit: Unit, estimate: &Estimate) -> String {
+fn show(unit: Unit, estimate: &Estimate) -> String {
     match estimate.error {
         Some(error) => unit.show_with_error(estimate.mean, error),
         None => unit.show(estimate.mean),
@@ -153,6 +154,16 @@ pub(super) fn failed_share(context: &Context, run: &Run, behaviour: Option<&str>
     let all = context.transfers(run).filter(is_meant).count();
     let failed = context.transfers(run).filter(is_meant).filter(|transfer| transfer.error.is_some()).count();
     (all > 0).then(|| failed as f64 / all as f64)
+}
+
+/// Beside the share of measuring clients' transfers that failed, the public network's.
+fn public_failures(context: &Context) -> Row {
+    let measures = |run: &Run| run.network.is_some() && failed_share(context, run, Some(errors::MEASURING)).is_some();
+    let cell = |subject: &Subject| {
+        if subject.runs.iter().any(|run| measures(run)) { errors::PUBLIC_FAILURES } else { UNKNOWN }
+    };
+    let cells = context.subjects.iter().map(|subject| cell(subject).to_owned()).collect();
+    Row { name: format!("Failed transfers, {}, on the public network", errors::MEASURING), cells }
 }
 
 fn behaviours(context: &Context) -> BTreeSet<Arc<str>> {

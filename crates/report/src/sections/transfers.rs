@@ -1,9 +1,8 @@
 //! Times to first and last byte, by size, direction and behaviour.
 
-use super::{Context, Section, Since, Table, errors, join, public, size_name, slug};
+use super::{Context, Section, Since, Table, join, size_name, slug};
 use crate::chart::{Along, Axis, Chart, Figure, Ink, Plot, ScaleKind, Series, Unit};
 use crate::maths::{Estimate, Sample};
-use crate::public::Quantity;
 use crate::run::{Direction, Run, Transfer};
 use crate::subject::Subject;
 use std::collections::{BTreeMap, BTreeSet};
@@ -206,7 +205,6 @@ fn figure(context: &Context, class: &Class, behaviours: &BTreeSet<Arc<str>>, byt
     if series.is_empty() {
         return None;
     }
-    series.extend(public_line(context, class, behaviours, byte));
     let whose = match (behaviours.first(), behaviours.len()) {
         (Some(one), 1) if !matches!(class.size, Size::Any(_)) => format!(", {one} clients"),
         _ => String::new(),
@@ -227,14 +225,6 @@ fn figure(context: &Context, class: &Class, behaviours: &BTreeSet<Arc<str>>, byt
             moment: None,
         }),
     })
-}
-
-/// The public network's quartiles beside a figure that shows the same.
-fn public_line(context: &Context, class: &Class, behaviours: &BTreeSet<Arc<str>>, byte: Byte) -> Option<Series> {
-    let Size::Bytes(bytes) = class.size else { return None };
-    let is_same = class.direction == Direction::Download && byte == Byte::Last && context.since == Since::Start;
-    let measures = behaviours.iter().any(|behaviour| &**behaviour == errors::MEASURING);
-    (is_same && measures).then(|| public::line(context, Quantity::LastByte(bytes))).flatten()
 }
 
 /// A linear axis from zero where the values are of one size, a logarithmic one where they are not.
