@@ -1,9 +1,13 @@
 //! `gnomon report RUN...`: a page of results from data directories.
 
 use super::{complain, show, status};
-use ::report::{Group, Request, Since};
+use ::report::{Group, PublicSource, Request, Since};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::path::PathBuf;
+
+/// The words that `--public` knows besides files.
+const BUILT_IN: &str = "built-in";
+const NONE: &str = "none";
 
 pub fn command() -> Command {
     Command::new("report")
@@ -58,6 +62,17 @@ pub fn command() -> Command {
                 .help("Whether times to first and last byte count from the start of a transfer or from its request, as tgentools does"),
         )
         .arg(
+            Arg::new("public")
+                .long("public")
+                .value_name("FILE")
+                .action(ArgAction::Append)
+                .default_value(BUILT_IN)
+                .help(
+                    "What is laid beside figures of Tor networks: a CSV file of Tor Metrics (torperf.csv, torperf-failures.csv, onionperf-latencies.csv, \
+                     onionperf-buildtimes.csv, onionperf-throughput.csv, bandwidth.csv), once for each; or 'built-in', measurements of 2019; or 'none'",
+                ),
+        )
+        .arg(
             Arg::new("tables-only")
                 .long("tables-only")
                 .action(ArgAction::SetTrue)
@@ -89,10 +104,17 @@ fn request(matches: &ArgMatches) -> Request {
         groups: all(matches, "group"),
         output: matches.get_one::<PathBuf>("output").cloned(),
         since: if since == Some("request") { Since::Request } else { Since::Start },
+        public: public(&all::<String>(matches, "public")),
         from_s: matches.get_one::<f64>("from").copied(),
         until_s: matches.get_one::<f64>("until").copied(),
         tables_only: matches.get_flag("tables-only"),
     }
+}
+
+/// A file of such a name is named "./none".
+fn public(words: &[String]) -> Vec<PublicSource> {
+    let sources = words.iter().filter(|word| *word != NONE);
+    sources.map(|word| if word == BUILT_IN { PublicSource::BuiltIn } else { PublicSource::File(word.into()) }).collect()
 }
 
 fn all<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str) -> Vec<T> {
@@ -133,6 +155,20 @@ mod tests {
         );
         assert_eq!(request.groups, [Group { label: "g".into(), runs: vec!["c".into(), "d".into()] }]);
         assert_eq!(request.output, Some("out".into()));
+    }
+
+    #[test]
+    fn the_public_network_comes_from_the_sample_from_files_or_not_at_all() {
+        let public = |words: &[&str]| {
+            let words = ["report", "a"].iter().chain(words);
+            request(&command().try_get_matches_from(words).unwrap()).public
+        };
+        assert_eq!(public(&[]), [PublicSource::BuiltIn]);
+        assert_eq!(public(&["--public", "none"]), []);
+        let files = ["torperf.csv", "bandwidth.csv"].map(|name| PublicSource::File(name.into()));
+        assert_eq!(public(&["--public", "torperf.csv", "--public", "bandwidth.csv"]), files);
+        let both = [PublicSource::BuiltIn, PublicSource::File("torperf.csv".into())];
+        assert_eq!(public(&["--public", "built-in", "--public", "torperf.csv"]), both);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `gnomon report`: from data directories of runs to a page of results, with figures and their data as files beside it.
 //!
 //! Owns everything between a data directory (as Gnomon or Shadow leave it, also half-written) and the report: reading
-//! (`input`), what is known of a run (`run`), statistics (`maths`, `bins`), what is compared (`subject`, `groups`), figures
+//! (`input`), what is known of a run (`run`) and of the public network (`public`), statistics (`maths`, `bins`), what is compared (`subject`, `groups`), figures
 //! (`chart`), what the report says (`sections`, `page`), and tables for other programs (`tables`). Knows nothing of how runs are executed. The binary calls
 //! `write` and prints what it returns.
 
@@ -14,6 +14,7 @@ mod maths;
 mod output;
 mod page;
 mod paired;
+mod public;
 mod run;
 mod sections;
 mod subject;
@@ -22,6 +23,7 @@ mod tables;
 pub use error::{Error, Result};
 pub use groups::Group;
 pub use input::read as read_run;
+pub use public::Source as PublicSource;
 pub use sections::Since;
 
 use sections::Context;
@@ -39,6 +41,8 @@ pub struct Request {
     /// Where the report goes; by default `report` in the data directory of the only run, or in the current directory.
     pub output: Option<PathBuf>,
     pub since: Since,
+    /// What the figures have beside them of the public network; nothing where it is empty. Later sources win over earlier ones.
+    pub public: Vec<PublicSource>,
     /// The span that distributions are about, in simulated seconds; by default from when the network has settled to the end.
     pub from_s: Option<f64>,
     pub until_s: Option<f64>,
@@ -60,10 +64,12 @@ pub struct Written {
 /// Reads the runs and writes the report.
 pub fn write(request: &Request) -> Result<Written> {
     let plan = groups::Plan::new(request)?;
+    let public = public::Public::read(&request.public)?;
     let runs = plan.read()?;
     let context = Context {
         subjects: plan.subjects(&runs),
         since: request.since,
+        public,
         from_s: request.from_s,
         until_s: request.until_s,
     };

@@ -15,7 +15,7 @@ fn row(page: &str, name: &str) -> String {
 }
 
 #[test]
-fn a_relay_that_went_away_is_one_tor_and_is_told_beside_the_public_networks_failures() {
+fn a_relay_that_went_away_is_one_tor_and_its_time_away_is_told() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report-outages");
     let _ = fs::remove_dir_all(&folder);
     let data = folder.join("run.data");
@@ -42,6 +42,4 @@ fn a_relay_that_went_away_is_one_tor_and_is_told_beside_the_public_networks_fail
     assert!(after.contains("Something new"), "what the second tor warned of");
     assert_eq!((row(&after, "leave"), row(&after, "crash")), ("leave 1".to_owned(), "crash 0".to_owned()));
     assert_eq!(row(&after, "relays’ time away"), "relays’ time away 10.0 %");
-    assert!(row(&after, "Failed transfers, performance, on the public network").ends_with("0.5 to 3 %"));
-    assert!(after.contains("Of the transfers of measuring clients failed "));
 }

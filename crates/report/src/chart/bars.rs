@@ -1,6 +1,6 @@
 //! Drawing horizontal bars.
 
-use super::plot::axis_title;
+use super::plot::{axis_title, reference_name};
 use super::scale::Scale;
 use super::svg::{Anchor, Key, LABEL_SIZE, SMALL_SIZE, Svg, TICK_SIZE, WIDTH};
 use super::{Bar, Bars, Figure, Unit, text};
@@ -28,6 +28,11 @@ pub fn draw(figure: &Figure, bars: &Bars) -> String {
     let bottom = top + row_height * names.len() as f64 + ROW_GAP / 2.0;
     let wanted = ((right - left) / 62.0) as usize;
     let scale = Scale::new(&bars.axis, 0.0, reach, wanted).place(left, right);
+    if let Some(reference) = &bars.reference {
+        let [low, middle, high] = reference.quartiles.map(|value| scale.at(value));
+        svg.reference_band((low, top), (high, bottom));
+        svg.reference_line(&[(middle, top), (middle, bottom)], "");
+    }
     for (value, label) in &scale.ticks {
         svg.grid_line((scale.at(*value), top), (scale.at(*value), bottom), false);
         svg.text(scale.at(*value), bottom + 14.0, Anchor::Middle, TICK_SIZE, label);
@@ -49,6 +54,7 @@ fn legend(bars: &Bars) -> Vec<(Key, String)> {
         entries.extend(bars.series.iter().map(|series| (Key::Box(series.ink), series.name.clone())));
     }
     entries.extend(bars.mark.iter().map(|mark| (Key::Mark, mark.name.clone())));
+    entries.extend(bars.reference.iter().map(|reference| (Key::Reference, reference_name(reference))));
     entries
 }
 
@@ -61,6 +67,8 @@ fn largest(bars: &Bars) -> f64 {
         let single = row.map(Bar::reach).fold(0.0, f64::max);
         largest = largest.max(if bars.is_stacked { sum } else { single });
     }
+    let reference = bars.reference.as_ref().map_or(0.0, |reference| reference.quartiles[2]);
+    let largest = largest.max(reference);
     if largest > 0.0 { largest } else { 1.0 }
 }
 

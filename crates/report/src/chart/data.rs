@@ -1,13 +1,13 @@
 //! The CSV form of figures: a header with units, a row per point or bar, numbers in base units.
 
-use super::{Bars, Plot};
+use super::{Along, Bars, Plot, Reference};
 
 pub fn of_plot(plot: &Plot) -> String {
     let mut table = Table::default();
     let has_intervals = plot.series.iter().flat_map(|series| &series.points).any(|point| point.interval.is_some());
     let interval_column = match plot.interval {
-        super::Along::X => plot.x.column,
-        super::Along::Y => plot.y.column,
+        Along::X => plot.x.column,
+        Along::Y => plot.y.column,
     };
     let mut header = vec!["series".to_owned(), plot.x.column.to_owned(), plot.y.column.to_owned()];
     if has_intervals {
@@ -23,7 +23,26 @@ pub fn of_plot(plot: &Plot) -> String {
             table.row(row);
         }
     }
+    if let Some(reference) = &plot.reference {
+        for (share, value) in &reference.quantiles {
+            let share_cell = if reference.is_distribution { number(*share) } else { String::new() };
+            let name = if reference.is_distribution { reference.name.clone() } else { quantile_name(reference, *share) };
+            let mut row = match plot.interval {
+                Along::X => vec![name, number(*value), share_cell],
+                Along::Y => vec![name, share_cell, number(*value)],
+            };
+            if has_intervals {
+                row.extend(ends(None));
+            }
+            table.row(row);
+        }
+    }
     table.text()
+}
+
+/// "public Tor, 2019, 25 %".
+fn quantile_name(reference: &Reference, share: f64) -> String {
+    format!("{}, {} %", reference.name, number(share * 100.0))
 }
 
 pub fn of_bars(bars: &Bars) -> String {
@@ -49,6 +68,17 @@ pub fn of_bars(bars: &Bars) -> String {
             }
             table.row(row);
         }
+    }
+    for (share, value) in bars.reference.iter().flat_map(|reference| &reference.quantiles) {
+        let reference = bars.reference.as_ref().expect("its quantiles are there");
+        let mut row = vec![reference.name.clone(), format!("{} %", number(share * 100.0)), number(*value)];
+        if has_intervals {
+            row.extend(ends(None));
+        }
+        if bars.mark.is_some() {
+            row.push(String::new());
+        }
+        table.row(row);
     }
     table.text()
 }
@@ -100,6 +130,7 @@ mod tests {
             interval: Along::Y,
             names_at_ends: false,
             moment: None,
+            reference: None,
         };
         let expected =
             "series,time_s,rate_bit_per_s,low_rate_bit_per_s,high_rate_bit_per_s\n\"a, b\",0.5,10,9,11\nc,0.3,1,,\n";
@@ -120,6 +151,7 @@ mod tests {
             }],
             is_stacked: false,
             mark: Some(Mark { name: "95th percentile".into(), column: "utilisation_p95" }),
+            reference: None,
         };
         assert_eq!(super::of_bars(&bars), "series,relay,utilisation,utilisation_p95\nrun,r1,0.5,0.9\n");
     }

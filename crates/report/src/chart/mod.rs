@@ -51,6 +51,20 @@ pub struct Plot {
     pub names_at_ends: bool,
     /// A moment of the x axis that matters, with its name.
     pub moment: Option<(f64, &'static str)>,
+    /// What is known from elsewhere of the values along `interval`.
+    pub reference: Option<Reference>,
+}
+
+/// Values measured elsewhere, to lay the figure's own beside: a band between the quartiles, a line at the median.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reference {
+    pub name: String,
+    /// (share, value): ascending, with the shares of a quarter, the half and three quarters among them.
+    pub quantiles: Vec<(f64, f64)>,
+    /// First quartile, median, third quartile.
+    pub quartiles: [f64; 3],
+    /// Whether the other axis is that of shares, so that the quantiles have places in the plot.
+    pub is_distribution: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +122,7 @@ pub struct Bars {
     pub is_stacked: bool,
     /// What the small mark on a bar is, for the legend.
     pub mark: Option<Mark>,
+    pub reference: Option<Reference>,
 }
 
 #[derive(Clone, Debug)]

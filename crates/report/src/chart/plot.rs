@@ -4,7 +4,7 @@ use super::ink::Colour;
 use super::scale::Scale;
 use super::svg::{Anchor, Key, LABEL_SIZE, SMALL_SIZE, Svg, TICK_SIZE, WIDTH};
 use super::text;
-use super::{Along, Axis, Figure, Plot, ScaleKind, Series};
+use super::{Along, Axis, Figure, Plot, Reference, ScaleKind, Series};
 
 const PLOT_HEIGHT: f64 = 210.0;
 const RIGHT_MARGIN: f64 = 14.0;
@@ -35,9 +35,18 @@ pub fn draw(figure: &Figure, plot: &Plot) -> String {
     let top = heading + legend + 6.0;
     let frame = Frame { left, right, top, bottom: top + PLOT_HEIGHT };
     let (x, y) = (x.place(frame.left, frame.right), y.place(frame.bottom, frame.top));
+    if let Some(reference) = &plot.reference {
+        draw_reference_band(&mut svg, reference, plot.interval, &frame, &x, &y);
+    }
     draw_axes(&mut svg, plot, &frame, &x, &y);
     if let Some((at, name)) = plot.moment.filter(|(at, _)| x.from < *at && *at < x.to) {
         draw_moment(&mut svg, &frame, x.at(at), name);
+    }
+    if let Some(reference) = &plot.reference {
+        draw_reference_lines(&mut svg, reference, plot.interval, &frame, &x, &y);
+        if names_at_ends {
+            svg.muted(frame.right - 4.0, frame.top + 11.0, Anchor::End, SMALL_SIZE, &reference_name(reference));
+        }
     }
     let drawn: Vec<Vec<(f64, f64)>> = plot.series.iter().map(|series| places(series, &x, &y)).collect();
     for series in &plot.series {
@@ -77,8 +86,38 @@ fn legend(plot: &Plot) -> Vec<(Key, String)> {
         [one] => entries.push((Key::Line(one.ink), one.name.clone())),
         many => entries.push((Key::Line(many[0].ink), format!("{} others", many.len()))),
     }
+    entries.extend(plot.reference.iter().map(|reference| (Key::Reference, reference_name(reference))));
     // One line needs no explanation beyond the title.
     if entries.len() < 2 { Vec::new() } else { entries }
+}
+
+/// For the legend.
+pub fn reference_name(reference: &Reference) -> String {
+    format!("{} (quartiles)", reference.name)
+}
+
+/// Below everything else: what lies between the quartiles.
+fn draw_reference_band(svg: &mut Svg, reference: &Reference, along: Along, frame: &Frame, x: &Scale, y: &Scale) {
+    let [low, _, high] = reference.quartiles;
+    match along {
+        Along::X => svg.reference_band((x.at(low), frame.top), (x.at(high), frame.bottom)),
+        Along::Y => svg.reference_band((frame.left, y.at(high)), (frame.right, y.at(low))),
+    }
+}
+
+fn draw_reference_lines(svg: &mut Svg, reference: &Reference, along: Along, frame: &Frame, x: &Scale, y: &Scale) {
+    let [_, middle, _] = reference.quartiles;
+    match along {
+        Along::X => svg.reference_line(&[(x.at(middle), frame.top), (x.at(middle), frame.bottom)], ""),
+        Along::Y => svg.reference_line(&[(frame.left, y.at(middle)), (frame.right, y.at(middle))], &reference.name),
+    }
+    if reference.is_distribution && along == Along::X {
+        // Beyond the axes a quantile has no place.
+        let inside = |(_, value): &&(f64, f64)| x.from <= *value && *value <= x.to;
+        let places: Vec<(f64, f64)> =
+            reference.quantiles.iter().filter(inside).map(|(share, value)| (x.at(*value), y.at(*share))).collect();
+        svg.reference_curve(&places, &reference.name);
+    }
 }
 
 fn scales(plot: &Plot) -> (Scale, Scale) {
@@ -97,6 +136,9 @@ fn scales(plot: &Plot) -> (Scale, Scale) {
                 add(high);
             }
         }
+        // The quartiles are to be seen, also where all values lie on one side of them.
+        let quartiles = plot.reference.iter().filter(|_| plot.interval == along).flat_map(|one| one.quartiles);
+        quartiles.for_each(&mut add);
         if range.0 > range.1 { (1.0, 10.0) } else { range }
     };
     let (x_least, x_most) = ends(Along::X, |point| point.x, &plot.x);

@@ -1,7 +1,7 @@
 //! Writing SVG: the frame that all figures share, and elements with the classes by which a page changes their colours.
 //!
 //! Classes: `paper` the background, `t` text, `m` muted text, `g` grid, `a` axes, `c0`... the palette's strokes, `f` beside
-//! `c0`... for what is filled instead.
+//! `c0`... for what is filled instead, `p` what was measured elsewhere.
 
 use super::Figure;
 use super::ink::Ink;
@@ -19,6 +19,8 @@ const INK: &str = "#1c1c1c";
 const MUTED: &str = "#5f5f5f";
 const GRID: &str = "#e4e4e4";
 const AXIS: &str = "#8a8a8a";
+/// A grey that no series has.
+const REFERENCE: &str = "#6b6b6b";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
@@ -39,6 +41,8 @@ pub enum Key {
     Box(Ink),
     /// The small mark on bars.
     Mark,
+    /// A band with a line in it.
+    Reference,
 }
 
 impl Svg {
@@ -93,6 +97,35 @@ impl Svg {
         let _ = writeln!(
             self.body,
             "<path class=\"a\" d=\"M{x:.1} {top:.1}V{bottom:.1}\" stroke=\"{AXIS}\" stroke-width=\"1\" stroke-dasharray=\"2 3\" fill=\"none\"/>"
+        );
+    }
+
+    /// What lies between two values that were measured elsewhere; the corners are the upper left and the lower right one.
+    pub fn reference_band(&mut self, (left, top): (f64, f64), (right, bottom): (f64, f64)) {
+        let (width, height) = (right - left, bottom - top);
+        let _ = writeln!(
+            self.body,
+            "<rect class=\"f p\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{REFERENCE}\" \
+             fill-opacity=\"0.16\"/>"
+        );
+    }
+
+    /// A value that was measured elsewhere.
+    pub fn reference_line(&mut self, points: &[(f64, f64)], name: &str) {
+        self.reference(points, name, 1.2, "");
+    }
+
+    /// A distribution that was measured elsewhere, through the quantiles that are known.
+    pub fn reference_curve(&mut self, points: &[(f64, f64)], name: &str) {
+        self.reference(points, name, 1.2, " stroke-dasharray=\"1 3\" stroke-linecap=\"round\"");
+    }
+
+    fn reference(&mut self, points: &[(f64, f64)], name: &str, width: f64, more: &str) {
+        let _ = writeln!(
+            self.body,
+            "<polyline class=\"p\" data-name=\"{}\" points=\"{}\" stroke=\"{REFERENCE}\" stroke-width=\"{width}\" fill=\"none\"{more}/>",
+            escape(name),
+            place_list(points)
         );
     }
 
@@ -160,6 +193,10 @@ impl Svg {
             match key {
                 Key::Line(ink) => self.sample(x, y - 3.8, SAMPLE, *ink),
                 Key::Box(ink) => self.bar((x + 5.0, y - 9.0), (10.0, 10.0), *ink, ""),
+                Key::Reference => {
+                    self.reference_band((x + 2.0, y - 9.5), (x + SAMPLE - 2.0, y + 1.0));
+                    self.reference_line(&[(x + SAMPLE / 2.0, y - 9.5), (x + SAMPLE / 2.0, y + 1.0)], "");
+                }
                 Key::Mark => self.stroke((x + 10.0, y - 10.0), (x + 10.0, y + 1.5), 1.6),
             }
             self.text(x + SAMPLE + 5.0, y, Anchor::Start, SMALL_SIZE, &name);

@@ -180,6 +180,8 @@ fn take(stream: &Stream<'_>, behaviour: &str, facts: &mut HostFacts, names: &mut
             request_s: stream.request_s,
             first_byte_s: first,
             last_byte_s,
+            // Its log has no times in between.
+            goodput_bits_per_s: None,
             end_s,
             verified: error.is_none(),
             is_retry: false,

@@ -70,6 +70,7 @@ fn figure(context: &Context, mut series: Vec<Series>, what: &str, subtitle: &str
             interval: Along::Y,
             names_at_ends: true,
             moment: None,
+            reference: None,
         }),
     }
 }

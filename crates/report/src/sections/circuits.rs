@@ -1,8 +1,9 @@
 //! How long circuits took to build.
 
-use super::{Context, Section, Table, join, transfers};
+use super::{Context, Section, Table, join, public, transfers};
 use crate::chart::{Along, Axis, Chart, Figure, Ink, Plot, Unit};
 use crate::maths::Sample;
+use crate::public::Quantity;
 use crate::run::{Circuit, Run};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,6 +46,7 @@ pub fn section(context: &Context) -> Section {
                 interval: Along::X,
                 names_at_ends: false,
                 moment: None,
+                reference: public::reference(context, Quantity::CircuitBuild, true),
             }),
         });
     }
@@ -56,13 +58,22 @@ pub fn section(context: &Context) -> Section {
 /// are known.
 pub fn of_users<'r>(context: &Context, run: &'r Run) -> impl Iterator<Item = &'r Circuit> + use<'r> {
     let is_of_user = |circuit: &&Circuit| {
-        let purpose = &*circuit.purpose;
-        (purpose == "GENERAL" || purpose.starts_with("CONFLUX"))
+        is_of_user(&circuit.purpose)
             && circuit.error.is_none()
             && circuit.path.len() == 3
             && circuit.path.iter().all(|relay| !relay.is_empty())
     };
     circuits(context, run).filter(is_of_user)
+}
+
+fn is_of_user(purpose: &str) -> bool {
+    purpose == "GENERAL" || purpose.starts_with("CONFLUX")
+}
+
+/// Of users' circuits, as OnionPerf measures them: without those of clients that launch many at once.
+pub fn build_times_of_users(context: &Context, run: &Run) -> Sample {
+    let meant = circuits(context, run).filter(|circuit| is_of_user(&circuit.purpose) && !circuit.is_of_many);
+    Sample::new(meant.filter_map(|circuit| circuit.build_s).collect())
 }
 
 /// Circuits that were begun within the window.

@@ -82,7 +82,7 @@ fn quantities<'c>(context: &'c Context) -> Vec<Quantity<'c>> {
     let mut add = |name: String, unit, of_run: Box<dyn Fn(&Run) -> Option<f64> + 'c>| {
         all.push(Quantity { name, unit, of_run });
     };
-    add("Failed transfers".into(), Unit::Share, Box::new(|run| summary::failed_share(context, run, None)));
+    add("Failed transfers".into(), Unit::Share, Box::new(|run| summary::failed_share(context, run, |_| true)));
     for kind in summary::kinds(context) {
         for byte in [Byte::First, Byte::Last] {
             for (quantile, called) in [(0.5, "median"), (0.9, "90th percentile")] {

@@ -1,18 +1,15 @@
 //! What went wrong with transfers: where, why, and when.
 
-use super::{Context, Section, Table, join};
+use super::{Context, Section, Table, join, public};
 use crate::bins::Bins;
 use crate::chart::{Along, Axis, Bar, BarSeries, Bars, Chart, Figure, Ink, Plot, Point, Series, Unit};
+use crate::public::Quantity;
 use crate::run::{Role, Run, Transfer};
 use crate::subject::Subject;
 use std::collections::BTreeMap;
 
 /// More kinds of errors than this are shown as one.
 const MOST_KINDS: usize = 12;
-/// The behaviour that is comparable with OnionPerf's.
-pub const MEASURING: &str = "performance";
-/// A round band around what Tor Metrics shows as "timeouts and failures of downloading files over Tor".
-pub const PUBLIC_FAILURES: &str = "0.5 to 3 %";
 const OTHER_KINDS: &str = "others";
 /// Intervals of the figure over time: fewer than pixels, so that shares are of many transfers.
 const MOST_INTERVALS: usize = 30;
@@ -24,7 +21,6 @@ pub fn section(context: &Context) -> Section {
     if transfers == 0 {
         return section;
     }
-    section.texts.extend(public_value(context));
     section.tables.extend(outages(context));
     let kinds = kinds(context);
     if kinds.is_empty() {
@@ -35,36 +31,6 @@ pub fn section(context: &Context) -> Section {
     section.figures.push(over_time(context));
     section.tables.push(table(context, &kinds));
     section
-}
-
-/// What a client that measures has in place of the public network's.
-fn public_value(context: &Context) -> Option<String> {
-    let is_measuring = |transfer: &&Transfer| &*transfer.behaviour == MEASURING;
-    context.runs().find(|run| run.network.is_some())?;
-    let mut cells = Vec::new();
-    for subject in &context.subjects {
-        let share = subject.estimate(|run| {
-            let all = context.transfers(run).filter(is_measuring).count();
-            let failed =
-                context.transfers(run).filter(is_measuring).filter(|transfer| transfer.error.is_some()).count();
-            (all > 0).then(|| failed as f64 / all as f64)
-        });
-        if let Some(share) = share {
-            let shown = match share.error {
-                Some(error) => Unit::Share.show_with_error(share.mean, error),
-                None => Unit::Share.show(share.mean),
-            };
-            cells.push(if context.is_comparison() { format!("{}: {shown}", subject.title()) } else { shown });
-        }
-    }
-    (!cells.is_empty()).then(|| {
-        format!(
-            "Of the transfers of measuring clients failed {}. On the public network {} of OnionPerf\u{2019}s do, by time limit or otherwise, in \
-             times without an attack.",
-            cells.join("; "),
-            PUBLIC_FAILURES
-        )
-    })
 }
 
 /// What was wrong with relays, by the experiment's own plan.
@@ -166,6 +132,7 @@ fn by_kind(context: &Context, kinds: &[String]) -> Figure {
             series: context.subjects.iter().map(bars_of).collect(),
             is_stacked: false,
             mark: None,
+            reference: None,
         }),
     }
 }
@@ -190,6 +157,7 @@ fn over_time(context: &Context) -> Figure {
             interval: Along::Y,
             names_at_ends: context.is_comparison(),
             moment: context.bootstrap_moment(),
+            reference: public::reference(context, Quantity::Failures, false),
         }),
     }
 }

@@ -5,6 +5,8 @@ mod bootstrap;
 mod circuits;
 pub mod differences;
 mod errors;
+mod probes;
+pub mod public;
 mod relays;
 mod simulator;
 mod summary;
@@ -15,6 +17,7 @@ pub use relays::utilisations;
 pub use summary::{Row, lines as summary_lines, rows as summary_rows};
 
 use crate::chart::Figure;
+use crate::public::Public;
 use crate::run::{Run, Transfer};
 use crate::subject::Subject;
 use std::ops::Range;
@@ -24,6 +27,8 @@ use std::ops::Range;
 pub struct Context<'a> {
     pub subjects: Vec<Subject<'a>>,
     pub since: Since,
+    /// What was measured of the public network.
+    pub public: Public,
     /// Simulated seconds, where the user chose other than the moment at which the network has settled and the end of the run.
     pub from_s: Option<f64>,
     pub until_s: Option<f64>,
@@ -74,7 +79,8 @@ pub fn all(context: &Context) -> Vec<Section> {
         bootstrap::section(context),
         simulator::section(context),
     ];
-    differences::section(context).into_iter().chain(sections).collect()
+    let first = [public::section(context), differences::section(context)];
+    first.into_iter().flatten().chain(sections).collect()
 }
 
 impl<'a> Context<'a> {
@@ -94,6 +100,11 @@ impl<'a> Context<'a> {
 
     pub fn runs(&self) -> impl Iterator<Item = &'a Run> + use<'_, 'a> {
         self.subjects.iter().flat_map(|subject| subject.runs.iter().copied())
+    }
+
+    /// Whether any run is of a Tor network, rather than of other programs alone.
+    pub fn has_relays(&self) -> bool {
+        self.runs().any(|run| run.hosts.iter().any(|host| run.role(host).is_relay()))
     }
 
     pub fn has_groups(&self) -> bool {

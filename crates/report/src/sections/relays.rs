@@ -1,9 +1,10 @@
 //! How busy relays were: what they sent over what they could have sent.
 
 use super::throughput::of_run;
-use super::{Context, Section, join};
+use super::{Context, Section, join, public};
 use crate::chart::{Along, Axis, Bar, BarSeries, Bars, Chart, Figure, Ink, Mark, Plot, Unit};
 use crate::maths::Sample;
+use crate::public::Quantity;
 use crate::run::{Role, Run};
 
 /// More relays than this are shown as a distribution.
@@ -83,6 +84,7 @@ fn bars(context: &Context, run: &Run, utilisations: &[Utilisation]) -> Figure {
             }],
             is_stacked: false,
             mark: Some(Mark { name: "95th percentile".into(), column: "utilisation_p95" }),
+            reference: public::reference(context, Quantity::Utilisation, false),
         }),
     }
 }
@@ -106,6 +108,7 @@ fn distribution(context: &Context) -> Figure {
             interval: Along::X,
             names_at_ends: false,
             moment: None,
+            reference: public::reference(context, Quantity::Utilisation, false),
         }),
     }
 }

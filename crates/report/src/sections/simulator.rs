@@ -94,6 +94,7 @@ fn speed(context: &Context) -> Option<Figure> {
             interval: Along::Y,
             names_at_ends: context.runs().count() > 1,
             moment: None,
+            reference: None,
         }),
     })
 }
@@ -148,6 +149,7 @@ fn memory(
             interval: Along::Y,
             names_at_ends: context.runs().count() > 1,
             moment: context.bootstrap_moment(),
+            reference: None,
         }),
     })
 }
@@ -189,6 +191,7 @@ fn cpu_split(context: &Context) -> Option<Figure> {
             series: CPU_PARTS.iter().enumerate().map(part).collect(),
             is_stacked: true,
             mark: None,
+            reference: None,
         }),
     })
 }

@@ -2,7 +2,8 @@
 
 use super::balance::{self, Position};
 use super::transfers::{self, Byte, Class};
-use super::{Context, errors, relays, simulator, throughput};
+use super::public::{self, Verdict};
+use super::{Context, relays, simulator, throughput};
 use crate::chart::Unit;
 use crate::maths::Estimate;
 use crate::run::{Run, Transfer};
@@ -28,13 +29,13 @@ pub fn rows(context: &Context) -> Vec<Row> {
     rows.push(number_row(context, "Last tor bootstrapped after", Unit::Seconds, last_bootstrapped));
     let transfers = context.subjects.iter().map(|subject| transfers_of(context, subject));
     rows.push(Row { name: "Transfers".into(), cells: transfers.collect() });
-    rows.push(number_row(context, "Failed transfers", Unit::Share, |run| failed_share(context, run, None)));
+    rows.push(number_row(context, "Failed transfers", Unit::Share, |run| failed_share(context, run, |_| true)));
     let behaviours = behaviours(context);
     for behaviour in behaviours.iter().filter(|_| behaviours.len() > 1) {
-        let of_run = |run: &Run| failed_share(context, run, Some(behaviour));
+        let of_run = |run: &Run| failed_share(context, run, |other| *other == **behaviour);
         rows.push(number_row(context, &format!("Failed transfers, {behaviour}"), Unit::Share, of_run));
     }
-    rows.push(public_failures(context));
+    rows.extend(public_row(context));
     for kind in kinds(context) {
         for byte in [Byte::First, Byte::Last] {
             let name = format!("{}, {}, median", byte.title(), kind.name);
@@ -94,7 +95,7 @@ fn number_row(context: &Context, name: &str, unit: Unit, of_run: impl Fn(&Run) -
 }
 
 /// "1.23 s", or "1.23 ± 0.12 s".
-fn show(unit: Unit, estimate: &Estimate) -> String {
+pub(super) fn show(unit: Unit, estimate: &Estimate) -> String {
     match estimate.error {
         Some(error) => unit.show_with_error(estimate.mean, error),
         None => unit.show(estimate.mean),
@@ -148,22 +149,30 @@ fn transfers_of(context: &Context, subject: &Subject) -> String {
     format!("{done} done, {failed} failed, {verified} verified{retries}")
 }
 
-/// Of all behaviours, or of one.
-pub(super) fn failed_share(context: &Context, run: &Run, behaviour: Option<&str>) -> Option<f64> {
-    let is_meant = |transfer: &&Transfer| behaviour.is_none_or(|behaviour| *transfer.behaviour == *behaviour);
-    let all = context.transfers(run).filter(is_meant).count();
-    let failed = context.transfers(run).filter(is_meant).filter(|transfer| transfer.error.is_some()).count();
-    (all > 0).then(|| failed as f64 / all as f64)
+/// Of the transfers whose behaviour is meant.
+pub(super) fn failed_share(context: &Context, run: &Run, is_meant: impl Fn(&str) -> bool) -> Option<f64> {
+    let (mut failed, mut all) = (0u32, 0u32);
+    for transfer in context.transfers(run).filter(|transfer| is_meant(&transfer.behaviour)) {
+        all += 1;
+        failed += u32::from(transfer.error.is_some());
+    }
+    (all > 0).then(|| f64::from(failed) / f64::from(all))
 }
 
-/// Beside the share of measuring clients' transfers that failed, the public network's.
-fn public_failures(context: &Context) -> Row {
-    let measures = |run: &Run| run.network.is_some() && failed_share(context, run, Some(errors::MEASURING)).is_some();
+/// How many quantities lie among the public network's; the section on them has each.
+fn public_row(context: &Context) -> Option<Row> {
+    let all = public::all(context);
     let cell = |subject: &Subject| {
-        if subject.runs.iter().any(|run| measures(run)) { errors::PUBLIC_FAILURES } else { UNKNOWN }
+        let of_subject = all.iter().filter(|one| one.subject == subject.title());
+        let verdicts: Vec<Verdict> = of_subject.map(public::Compared::verdict).collect();
+        let count = |wanted| verdicts.iter().filter(|verdict| **verdict == wanted).count();
+        let told = [(Verdict::Within, "within"), (Verdict::Below, "below"), (Verdict::Above, "above")];
+        let told = told.into_iter().map(|(verdict, name)| (count(verdict), name)).filter(|(count, _)| *count > 0);
+        let told: Vec<String> = told.map(|(count, name)| format!("{count} {name}")).collect();
+        if told.is_empty() { UNKNOWN.into() } else { told.join(", ") }
     };
-    let cells = context.subjects.iter().map(|subject| cell(subject).to_owned()).collect();
-    Row { name: format!("Failed transfers, {}, on the public network", errors::MEASURING), cells }
+    let cells = context.subjects.iter().map(cell).collect();
+    (!all.is_empty()).then(|| Row { name: "Figures beside the public quartiles".into(), cells })
 }
 
 fn behaviours(context: &Context) -> BTreeSet<Arc<str>> {

@@ -49,6 +49,7 @@ fn plot(context: &Context, label: &str, column: &'static str, series: Vec<Series
         interval: Along::Y,
         names_at_ends,
         moment: context.bootstrap_moment(),
+        reference: None,
     })
 }
 

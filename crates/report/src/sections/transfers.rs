@@ -1,6 +1,6 @@
 //! Times to first and last byte, by size, direction and behaviour.
 
-use super::{Context, Section, Since, Table, join, size_name, slug};
+use super::{Context, Section, Since, Table, join, probes, public, size_name, slug};
 use crate::chart::{Along, Axis, Chart, Figure, Ink, Plot, ScaleKind, Series, Unit};
 use crate::maths::{Estimate, Sample};
 use crate::run::{Direction, Run, Transfer};
@@ -78,6 +78,14 @@ impl Class {
         match self.direction {
             Direction::Download => size,
             Direction::Upload => format!("{size} upload"),
+        }
+    }
+
+    /// The size of downloads of one size.
+    pub fn downloaded_bytes(&self) -> Option<u64> {
+        match (&self.size, self.direction) {
+            (Size::Bytes(bytes), Direction::Download) => Some(*bytes),
+            _ => None,
         }
     }
 
@@ -165,6 +173,7 @@ pub fn section(context: &Context) -> Section {
     section.tables.extend(differences(context, &classes));
     // First and last byte of one class side by side.
     section.figures.sort_by_key(|figure| figure.id.split_once('-').map(|(_, class)| class.to_owned()).map(order));
+    section.figures.extend(probes::ALL.iter().filter_map(|probe| probes::figure(context, *probe)));
     section
 }
 
@@ -223,6 +232,8 @@ fn figure(context: &Context, class: &Class, behaviours: &BTreeSet<Arc<str>>, byt
             interval: Along::X,
             names_at_ends: false,
             moment: None,
+            reference: public::counterpart(context, class, byte)
+                .and_then(|quantity| public::reference(context, quantity, true)),
         }),
     })
 }

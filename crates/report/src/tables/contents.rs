@@ -2,7 +2,7 @@
 
 use super::{Column, Table, Values};
 use crate::run::{Direction, Run};
-use crate::sections::{Context, differences, utilisations};
+use crate::sections::{Context, differences, public, utilisations};
 use std::sync::Arc;
 
 const IN_WINDOW: &str = "whether it began in the span that the report's distributions are about";
@@ -225,6 +225,30 @@ pub fn relays(context: &Context) -> Table {
         }),
     ]);
     Table { name: "relays", about: "All relays, authorities and bridges.", columns }
+}
+
+pub fn public(context: &Context) -> Table {
+    let rows = public::all(context);
+    let columns = vec![
+        text(&rows, "subject", "the run or group, as the report calls it", |row| Some(row.subject.as_str().into())),
+        text(&rows, "quantity", "what is compared, as the page calls it, in base units", |row| {
+            Some(row.name.as_str().into())
+        }),
+        number(&rows, "value", "its median or share; of a group, the mean over runs", |row| Some(row.value.mean)),
+        number(&rows, "error", "half the 95 % confidence interval of a group's value", |row| row.value.error),
+        number(&rows, "q1", "first quartile here, where the quantity has one", |row| row.quartiles.map(|both| both.0)),
+        number(&rows, "q3", "third quartile here, where the quantity has one", |row| row.quartiles.map(|both| both.1)),
+        number(&rows, "public_q1", "first quartile of the public network", |row| Some(row.public.quartiles()[0])),
+        number(&rows, "public_median", "median of the public network", |row| Some(row.public.quartiles()[1])),
+        number(&rows, "public_q3", "third quartile of the public network", |row| Some(row.public.quartiles()[2])),
+        text(&rows, "measured", "where and when the public values were measured", |row| {
+            Some(row.public.label.as_str().into())
+        }),
+        text(&rows, "verdict", "whether the value lies below, within or above the public quartiles", |row| {
+            Some(row.verdict().name().into())
+        }),
+    ];
+    Table { name: "public", about: "Values of runs and groups beside those of the public Tor network.", columns }
 }
 
 pub fn differences(context: &Context) -> Table {

@@ -72,6 +72,7 @@ pub fn all(context: &Context) -> Vec<Table> {
         contents::circuits(context),
         contents::relays(context),
         contents::differences(context),
+        contents::public(context),
     ]
 }
 
