@@ -21,7 +21,7 @@ class Opened(unittest.TestCase):
 
     def test_tables_have_all_rows(self):
         results = self.results
-        self.assertEqual(results.tables, ["runs", "transfers", "circuits", "relays", "differences"])
+        self.assertEqual(results.tables, ["runs", "transfers", "circuits", "relays", "differences", "public"])
         self.assertEqual(results.runs["seed"].to_list(), [1, 2, 3])
         self.assertEqual(results.runs["finished"].to_list(), [True] * 3)
         self.assertEqual(results.transfers.height, results.runs["transfers"].sum())

@@ -90,6 +90,11 @@ class Results:
         """A row for each quantity in which a group is compared with the first one, by runs of the same seed."""
         return self.table("differences")
 
+    @cached_property
+    def public(self) -> pl.DataFrame:
+        """A row for each quantity of a run or group beside that of the public network."""
+        return self.table("public")
+
     def about(self, name: str) -> pl.DataFrame:
         """The columns of a table: name, type, and what they mean."""
         if name not in self._resources:

@@ -5,7 +5,7 @@
 //! renamed, by one step, before it is removed.
 
 use crate::cli::{complain, show, status};
-use ::report::Request;
+use ::report::{PublicSource, Request};
 use clap::{Arg, ArgMatches, Command, value_parser};
 use lzma_rust2::{XzOptions, XzWriterMt};
 use std::fs::{self, File};
@@ -113,7 +113,8 @@ fn archive(run: &Path) -> Result<String, Failure> {
         }
         return if packed.exists() { Ok("archived already".to_owned()) } else { Err(bad("has no folder 'hosts'")) };
     }
-    let request = Request { runs: vec![run.to_path_buf()], tables_only: true, ..Request::default() };
+    let public = vec![PublicSource::BuiltIn];
+    let request = Request { runs: vec![run.to_path_buf()], tables_only: true, public, ..Request::default() };
     let tables = ::report::write(&request).map_err(|error| {
         let code = if error.is_bad_input() { status::BAD_INPUT } else { status::FAILED };
         Failure(format!("its tables cannot be written, so nothing was archived: {error}"), code)

@@ -85,7 +85,8 @@ fn draw_row(svg: &mut Svg, bars: &Bars, index: usize, row_top: f64, thickness: f
             svg.bar((from, y), (to - from, thickness - gap), series.ink, &told);
             draw_marks(svg, bar, y, thickness, scale);
             if !bars.is_stacked && thickness >= 9.0 {
-                let end = if is_free_behind(bar, &shown, scale) { value } else { bar.reach() };
+                let is_clear = is_free_behind(bar, &shown, scale) && !meets_reference(bars, value, &shown, scale);
+                let end = if is_clear { value } else { bar.reach() };
                 let base = y + thickness / 2.0 + 3.7;
                 svg.muted(scale.at(end) + 5.0, base, Anchor::Start, SMALL_SIZE - 0.5, &shown);
             }
@@ -99,6 +100,14 @@ fn draw_row(svg: &mut Svg, bars: &Bars, index: usize, row_top: f64, thickness: f
 fn is_free_behind(bar: Bar, shown: &str, scale: &Scale) -> bool {
     let (Some(value), Some(mark), None) = (bar.value, bar.mark, bar.interval) else { return false };
     mark < value || scale.at(mark) - scale.at(value) > text::width(shown, SMALL_SIZE, false) + 12.0
+}
+
+/// Whether the bar's value, behind its end, would lie on the reference's band.
+fn meets_reference(bars: &Bars, value: f64, shown: &str, scale: &Scale) -> bool {
+    let Some(reference) = &bars.reference else { return false };
+    let (from, to) = (scale.at(value), scale.at(value) + text::width(shown, SMALL_SIZE, false) + 8.0);
+    let [low, _, high] = reference.quartiles.map(|value| scale.at(value));
+    from < high && low < to
 }
 
 fn draw_marks(svg: &mut Svg, bar: Bar, y: f64, thickness: f64, scale: &Scale) {

@@ -26,7 +26,8 @@ pub fn of_plot(plot: &Plot) -> String {
     if let Some(reference) = &plot.reference {
         for (share, value) in &reference.quantiles {
             let share_cell = if reference.is_distribution { number(*share) } else { String::new() };
-            let name = if reference.is_distribution { reference.name.clone() } else { quantile_name(reference, *share) };
+            let name =
+                if reference.is_distribution { reference.name.clone() } else { quantile_name(reference, *share) };
             let mut row = match plot.interval {
                 Along::X => vec![name, number(*value), share_cell],
                 Along::Y => vec![name, share_cell, number(*value)],

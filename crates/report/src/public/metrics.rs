@@ -30,11 +30,14 @@ pub fn read(path: &Path) -> Result<BTreeMap<Quantity, Distribution>> {
         () if rows.has(&["date", "advbw", "bwhist"]) => utilisation(&rows, &mut all)?,
         () => {
             let columns = rows.columns.join(",");
-            return Err(rows.wrong(&format!("the columns '{columns}' are those of no file that is known here; {KNOWN_FILES}")));
+            return Err(
+                rows.wrong(&format!("the columns '{columns}' are those of no file that is known here; {KNOWN_FILES}"))
+            );
         }
     }
     if all.is_empty() {
-        return Err(rows.wrong("it has no row with values of the public internet; fetch a span with measurements, server=public"));
+        return Err(rows
+            .wrong("it has no row with values of the public internet; fetch a span with measurements, server=public"));
     }
     Ok(all)
 }
@@ -196,7 +199,8 @@ fn failures(rows: &Rows, all: &mut BTreeMap<Quantity, Distribution>) -> Result<(
         // Files that are served have shares, those behind them counts.
         let requests = if rows.has(&["requests"]) { row.number("requests")?.unwrap_or(0.0) } else { 1.0 };
         if timeouts + failures > requests * (1.0 + 1e-9) {
-            return Err(row.wrong(&format!("{timeouts} timeouts and {failures} failures are more than all {requests} requests")));
+            return Err(row
+                .wrong(&format!("{timeouts} timeouts and {failures} failures are more than all {requests} requests")));
         }
         if requests > 0.0 {
             let sums = by_day.entry(date).or_default();

@@ -114,11 +114,13 @@ pub fn all(context: &Context) -> Vec<Compared> {
     add(Quantity::CircuitBuild, "Circuit build time", Unit::Seconds, &|run| {
         Values::of(circuits::build_times_of_users(context, run))
     });
-    add(Quantity::Failures, "Failed transfers of measuring clients", Unit::Share, &|run| {
-        Values { typical: summary::failed_share(context, run, is_like_onionperf), quartiles: None }
+    add(Quantity::Failures, "Failed transfers of measuring clients", Unit::Share, &|run| Values {
+        typical: summary::failed_share(context, run, is_like_onionperf),
+        quartiles: None,
     });
-    add(Quantity::Utilisation, "Relay capacity in use", Unit::Share, &|run| {
-        Values { typical: relays::capacity_in_use(context, run), quartiles: None }
+    add(Quantity::Utilisation, "Relay capacity in use", Unit::Share, &|run| Values {
+        typical: relays::capacity_in_use(context, run),
+        quartiles: None,
     });
     all
 }
@@ -176,7 +178,7 @@ pub fn section(context: &Context) -> Option<Section> {
             .into(),
     });
     section.texts.extend(sources(&all));
-    section.tables.push(table(&all));
+    section.tables.push(table(context, &all));
     Some(section)
 }
 
@@ -194,27 +196,35 @@ fn sources(all: &[Compared]) -> Vec<String> {
     told.into_iter().map(|(about, names)| format!("{}: {about}.", names.join("; "))).collect()
 }
 
-fn table(all: &[Compared]) -> Table {
+/// Columns that would say the same in every row are left out.
+fn table(context: &Context, all: &[Compared]) -> Table {
+    let is_one_measurement = all.iter().all(|one| one.public.label == all[0].public.label);
+    let (by_run, by_label) = (context.is_comparison(), !is_one_measurement);
     let with_quartiles = |unit: Unit, shown: String, quartiles: Option<(f64, f64)>| match quartiles {
         Some((low, high)) => format!("{shown} ({} to {})", unit.show(low), unit.show(high)),
         None => shown,
     };
     let row = |one: &Compared| {
         let [low, middle, high] = one.public.quartiles();
-        vec![
-            one.name.clone(),
-            one.subject.clone(),
-            one.verdict_text(),
-            with_quartiles(one.unit, summary::show(one.unit, &one.value), one.quartiles),
-            with_quartiles(one.unit, one.unit.show(middle), Some((low, high))),
-            one.public.label.clone(),
-        ]
+        let mut row = vec![one.name.clone()];
+        row.extend(by_run.then(|| one.subject.clone()));
+        row.push(one.verdict_text());
+        row.push(with_quartiles(one.unit, summary::show(one.unit, &one.value), one.quartiles));
+        row.push(with_quartiles(one.unit, one.unit.show(middle), Some((low, high))));
+        row.extend(by_label.then(|| one.public.label.clone()));
+        row
     };
+    let public =
+        if is_one_measurement { all[0].public.label.replacen('p', "P", 1) } else { "Public network".to_owned() };
+    let mut header = vec!["Quantity".to_owned()];
+    header.extend(by_run.then(|| "Run".to_owned()));
+    header.extend(["Verdict".to_owned(), "Here".to_owned(), public]);
+    header.extend(by_label.then(|| "Measured".to_owned()));
     Table {
         title: "Typical values and quartiles".into(),
-        header: ["Quantity", "Run", "Verdict", "Here", "Public network", "Measured"].map(str::to_owned).to_vec(),
+        header,
         rows: all.iter().map(row).collect(),
-        text_columns: 3,
+        text_columns: if by_run { 3 } else { 2 },
     }
 }
 

@@ -1,8 +1,8 @@
 //! The numbers one wants first: a row per quantity, a column per subject; and a few lines of them for the terminal.
 
 use super::balance::{self, Position};
-use super::transfers::{self, Byte, Class};
 use super::public::{self, Verdict};
+use super::transfers::{self, Byte, Class};
 use super::{Context, relays, simulator, throughput};
 use crate::chart::Unit;
 use crate::maths::Estimate;

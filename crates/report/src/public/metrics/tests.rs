@@ -1,7 +1,8 @@
 use super::*;
 
 /// As Tor Metrics writes before each table.
-const COMMENTS: &str = "#\n# The Tor Project\n#\n# URL: https://metrics.torproject.org/FILE?start=2026-10-01&end=2026-10-31\n#\n";
+const COMMENTS: &str =
+    "#\n# The Tor Project\n#\n# URL: https://metrics.torproject.org/FILE?start=2026-10-01&end=2026-10-31\n#\n";
 
 fn read_text(name: &str, text: &str) -> Result<BTreeMap<Quantity, Distribution>> {
     let folder = tempfile::tempdir().unwrap();
@@ -90,10 +91,16 @@ fn mistakes_are_told_with_file_line_and_remedy() {
         let text = refused(&format!("{header}2026-10-01,51200,a,public,1,2,3\n{row}\n"));
         assert!(text.contains("torperf.csv:4: ") && text.contains(what) && text.contains("; fetch"), "{text}");
     }
-    assert!(refused("a,b\n1,2\n").contains("the columns 'a,b' are those of no file that is known here; known are torperf.csv"));
+    assert!(
+        refused("a,b\n1,2\n")
+            .contains("the columns 'a,b' are those of no file that is known here; known are torperf.csv")
+    );
     assert!(refused("").contains("known are torperf.csv"));
     assert!(refused("<html>\n<p>Not found</p>\n").contains("known are torperf.csv"));
-    assert!(refused(&format!("{header}2026-10-01,51200,a,onion,1,2,3\n")).contains("no row with values of the public internet"));
+    assert!(
+        refused(&format!("{header}2026-10-01,51200,a,onion,1,2,3\n"))
+            .contains("no row with values of the public internet")
+    );
     let more = "date,source,server,timeouts,failures,requests\n2026-10-01,a,public,3,4,5\n";
     assert!(refused(more).contains(":2: 3 timeouts and 4 failures are more than all 5 requests"));
     assert!(read(Path::new("/nowhere/torperf.csv")).unwrap_err().to_string().contains("/nowhere/torperf.csv"));
