@@ -1,3 +1,5 @@
+//! Each file of Tor Metrics in small, and every mistake in one.
+
 use super::*;
 
 /// As Tor Metrics writes before each table.
