@@ -337,6 +337,9 @@ mod tests {
         assert_eq!(reaches(&[&before[..], &access, &before].concat()), ["accesses relative to GS in generated code"]);
         assert_eq!(reaches(&[&before[..], &access, &[0xc3, 0, 0]].concat()).len(), 1);
         assert_eq!(reaches(&[&before[..], &access].concat()).len(), 1);
+        // lsl eax, [rcx] in code.
+        let limit = [0x0f, 0x03, 0x01];
+        assert_eq!(reaches(&[&before[..], &limit, &before].concat()), ["lsl in generated code"]);
         assert_eq!(reaches(&[0x0f, 0x05, 0x0f, 0x31, 0x0f, 0xae, 0xe8, 0xc3]), [""; 0], "syscall, rdtsc, lfence");
     }
 
@@ -363,6 +366,7 @@ mod tests {
             (lines, "0f 03 00 00 03 00 00 00 00 00 00 00 02 00 00 00 00 00 00 00 00 00 00 00"),
             (scopes, "0f 03 00 33 00 00 0f 03 01 33 00 00 3c 05 00 00 00 00 02 00 00 02 00 15"),
             (zeroes, "65 40 03 01 a0 00 00 00 33 db 49 bc a5 4a 02 01 6a 10 00 00 e8 2f 9b 7f"),
+            (zeroes, "0f 03 01 0d 0f 03 01 50 03 00 00 bb 38 00 00 00 49 bc ed c1 02 01 6a 10 00 00 e8 ac f0 7f c5 50"),
         ] {
             let code: Vec<u8> = [before, " ", from].concat().split_whitespace().map(hex).collect();
             assert_eq!(reaches(&code), [""; 0], "{from}");

@@ -104,6 +104,22 @@ fn pages_need_nothing_from_elsewhere() {
     assert!(!page.contains("<link") && !page.contains("<script src"));
 }
 
+/// What was measured stands there once per run; what was set, once if all agree.
+#[test]
+fn runs_that_took_equally_long_each_say_so() {
+    let folder = folder("equally-long");
+    let runs: Vec<PathBuf> = [1, 2].iter().map(|seed| folder.join(format!("{seed}.data"))).collect();
+    for (seed, run) in (1..).zip(&runs) {
+        bare(run, seed);
+    }
+    let groups = vec![Group { label: "both".into(), runs }];
+    let request = Request { groups, output: Some(folder.join("out")), ..Request::default() };
+    let page = page(&report::write(&request).unwrap());
+    assert_eq!(row(&page, "Simulated in wall time"), ["10.0 min in 60.0 s, 10.0 min in 60.0 s"]);
+    assert_eq!(row(&page, "Seed"), ["1, 2"]);
+    assert_eq!(row(&page, "State"), ["finished"]);
+}
+
 #[test]
 fn the_same_run_gives_the_same_bytes() {
     let folder = folder("same");

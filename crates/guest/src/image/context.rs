@@ -37,7 +37,8 @@ pub(crate) fn instruction_around(code: &[u8], address: u64, at: usize, certainty
             let sensible: Vec<&Way> = ways.iter().filter(|way| way.is_sensible).collect();
             let half = |ways: &[&Way]| led(ways) >= ways.len().div_ceil(2);
             // Behind constants, any place may be where code is entered.
-            let is_led_to = sensible.is_empty() || (half(&all) && half(&sensible));
+            let is_entered = sensible.is_empty() && !is_hardly_first(&last);
+            let is_led_to = is_entered || (!sensible.is_empty() && half(&all) && half(&sensible));
             is_led_to && is_followed_by_sense(code, address, &last, FOLLOWING)
         }
         Certainty::Code => led(&all) >= STARTS && makes_sense(code, address, &last),
@@ -136,6 +137,11 @@ fn is_odd(code: &[u8], start: usize, instruction: &Instruction) -> bool {
     let touches_memory = instruction.op_kinds().any(|kind| kind == OpKind::Memory);
     let is_idle_rex = bytes.get(prefixes) == Some(&REX_ALONE) && !registers().any(needs_rex);
     prefixes > 0 && (is_idle_rex || (touches_memory && registers().any(is_stack)))
+}
+
+/// Whether no program enters its code at such an instruction: one that first takes a selector for `lsl` from memory.
+fn is_hardly_first(instruction: &Instruction) -> bool {
+    instruction.mnemonic() == Mnemonic::Lsl && instruction.op1_kind() == OpKind::Memory
 }
 
 /// Whether what precedes and follows an instruction is what programs hold.

@@ -64,7 +64,7 @@ pub fn rows(context: &Context) -> Vec<Row> {
         let unused = |run: &Run| balance::unused(context, run, position);
         rows.push(text_row(context, &format!("{name}: relays without a circuit"), &unused));
     }
-    rows.push(text_row(context, "Simulated in wall time", &|run| times(run)));
+    rows.push(each_row(context, "Simulated in wall time", &|run| times(run)));
     rows.push(number_row(context, "Simulated seconds per second", Unit::Count, speed));
     rows.push(number_row(context, "Peak memory in use", Unit::Bytes, peak_memory));
     rows.push(number_row(context, "Peak memory in use, per tor", Unit::Bytes, memory_per_tor));
@@ -76,15 +76,33 @@ pub fn rows(context: &Context) -> Vec<Row> {
     rows
 }
 
-/// A row of texts: what all runs of a subject say, or each.
+/// A row of texts: what all runs of a subject say, once, or what each says.
 fn text_row(context: &Context, name: &str, of_run: &dyn Fn(&Run) -> Option<String>) -> Row {
     let cell = |subject: &Subject| {
-        let mut texts: Vec<String> =
-            subject.runs.iter().map(|run| of_run(run).unwrap_or_else(|| UNKNOWN.into())).collect();
-        texts.dedup();
-        texts.join(if texts.iter().any(|text| text.contains(',')) { "; " } else { ", " })
+        let mut texts = texts(subject, of_run);
+        if texts.windows(2).all(|pair| pair[0] == pair[1]) {
+            texts.truncate(1);
+        }
+        list(&texts)
     };
     Row { name: name.to_owned(), cells: context.subjects.iter().map(cell).collect() }
+}
+
+/// A row of texts that are each run's own, as what was measured is: equal ones stand there as often as they are.
+fn each_row(context: &Context, name: &str, of_run: &dyn Fn(&Run) -> Option<String>) -> Row {
+    let cell = |subject: &Subject| {
+        let texts = texts(subject, of_run);
+        if texts.iter().all(|text| text == UNKNOWN) { UNKNOWN.into() } else { list(&texts) }
+    };
+    Row { name: name.to_owned(), cells: context.subjects.iter().map(cell).collect() }
+}
+
+fn texts(subject: &Subject, of_run: &dyn Fn(&Run) -> Option<String>) -> Vec<String> {
+    subject.runs.iter().map(|run| of_run(run).unwrap_or_else(|| UNKNOWN.into())).collect()
+}
+
+fn list(texts: &[String]) -> String {
+    texts.join(if texts.iter().any(|text| text.contains(',')) { "; " } else { ", " })
 }
 
 /// A row of numbers: a run's, or a group's mean with its interval.
