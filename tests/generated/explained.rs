@@ -29,6 +29,8 @@ const fn after(after: &'static str, known: Known) -> Known {
 
 const TICK: &str =
     "a timer of a nanosecond has expired by the next call of Linux; here time stands still until somebody waits";
+const DATE: &str =
+    "how often a timer of the real-time clock has expired since 1970 is a matter of the date, which is simulated";
 const NO_SPLICE: &str = "terminals are not spliced; programs read and write them instead";
 const NO_RIGHT: &str = "AT_EMPTY_PATH asks who opened a descriptor, whatever the path";
 const READS: &[&str] = &["read", "readv", "pread64", "preadv", "preadv2", "splice"];
@@ -53,6 +55,7 @@ const KNOWN: &[Known] = &[
         "Linux joins segments in one buffer, of which a call copies all or nothing",
     ),
     after("{q0 q0 q0 q1}", known(&["read", "readv"], ["8", "-EAGAIN"], "", TICK)),
+    after(" 3 {q500000 q7 q1000000 ", known(&["read", "readv"], ["8", "8"], "", DATE)),
     after("/dev/ptmx", known(&["splice", "sendfile"], ["", "-EINVAL"], "", NO_SPLICE)),
     after(
         " 0x12 $",

@@ -132,10 +132,11 @@ impl Ctx<'_> {
         }
     }
 
-    /// Takes the next signal that `held` does not hold back: the thread's own ones first. A timer's says how often the timer expired while
-    /// it waited.
-    pub(crate) fn take_signal(&mut self, held: SigSet) -> Option<Siginfo> {
-        let mut info = self.thread.signals.pending.take(held).or_else(|| self.process.pending.take(held))?;
+    /// Takes the next signal that `held` does not hold back: the thread's own ones first, then the process's that are not `left` to another.
+    /// A timer's says how often the timer expired while it waited.
+    pub(crate) fn take_signal(&mut self, held: SigSet, left: SigSet) -> Option<Siginfo> {
+        let of_process = SigSet(held.0 | left.0);
+        let mut info = self.thread.signals.pending.take(held).or_else(|| self.process.pending.take(of_process))?;
         if info.si_code == SI_TIMER
             && let Some(timer) = posix_timer(self.process, info.si_timer())
         {

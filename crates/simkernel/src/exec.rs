@@ -18,7 +18,7 @@ use crate::vfs::synthetic::Device;
 use base::SimTime;
 use guest::{AddressSpace, Program, StartArguments, StartError};
 use linux_abi::fs::{O_APPEND, O_RDONLY, O_WRONLY, R_OK};
-use linux_abi::signal::SIG_IGN;
+use linux_abi::signal::{SIG_IGN, SS_AUTODISARM, SS_DISABLE, StackT};
 use linux_abi::sysinfo::RLIMIT_NOFILE;
 use linux_abi::{Errno, Signal};
 use std::fs::File;
@@ -279,7 +279,9 @@ impl Ctx<'_> {
         self.become_main_thread();
         self.adopt_program_credentials(credentials, secure, resolved.file);
         self.thread.vcpu = vcpu;
-        self.thread.altstack = Default::default();
+        // Place and size of the signal stack go, that it is to be disarmed stays (`setup_new_exec`).
+        let ss_flags = SS_DISABLE | self.thread.altstack.ss_flags & SS_AUTODISARM;
+        self.thread.altstack = StackT { ss_flags, ..StackT::default() };
         self.thread.rseq = None;
         self.thread.recent.clear();
         self.thread.name = short_name(path);

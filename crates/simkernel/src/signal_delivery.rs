@@ -32,8 +32,8 @@ pub(crate) fn is_on(stack: &StackT, rsp: u64) -> bool {
 /// ended; rax then still has to be decided.
 pub(crate) fn deliver(ctx: &mut Ctx<'_>, mut interrupted: Option<Restart>) {
     loop {
-        let left = SigSet(ctx.thread.signals.blocked.0 | ctx.left_to_another());
-        let next = ctx.take_signal(left);
+        let left = SigSet(ctx.left_to_another());
+        let next = ctx.take_signal(ctx.thread.signals.blocked, left);
         let Some(info) = next else { break };
         let signal = info.si_signo as u32;
         let disposition = ctx.handlers().of(signal);

@@ -53,7 +53,7 @@ pub(crate) fn read(ctx: &mut Ctx<'_>, id: FileId, set: SigSet, buffers: &UserBuf
     let others = SigSet(!set.0);
     let mut done = 0;
     while done < room {
-        let Some(info) = ctx.take_signal(others) else {
+        let Some(info) = ctx.take_signal(others, SigSet::EMPTY) else {
             break;
         };
         let mut sink = buffers.sink(&ctx.process.memory);

@@ -14,7 +14,7 @@ use linux_abi::Errno;
 use linux_abi::sockaddr::{SockaddrIn, SockaddrIn6};
 use linux_abi::socket::*;
 use std::net::{IpAddr, SocketAddr};
-use tcpip::{ErrorReport, Family, Readiness, Received, SocketId};
+use tcpip::{ErrorReport, Family, OptionName, Readiness, Received, SocketId, SocketOption};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// The largest payload of a datagram, over IPv6; the stack knows what IPv4 has room for.
@@ -57,7 +57,7 @@ pub(super) fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> S
         return append(ctx, file, message);
     }
     let (family, kind) = (socket.family, socket.kind);
-    let to = destination(ctx, family, kind, message.name)?;
+    let to = destination(ctx, id, (family, kind), message.name)?;
     if to.is_none() && kind == Kind::Udp {
         let peer = ctx.kernel.net.stack.datagram_peer(id).map_err(errno)?.ok_or(Errno::EDESTADDRREQ)?;
         if family == Family::V6 && peer.is_ipv4() && !message.name.is_empty() {
@@ -145,7 +145,19 @@ pub(super) fn uncork(ctx: &mut Ctx<'_>, file: FileId) -> Result<(), Errno> {
     }
 }
 
-fn destination(ctx: &Ctx<'_>, family: Family, kind: Kind, name: &[u8]) -> Result<Option<SocketAddr>, Errno> {
+fn destination(
+    ctx: &mut Ctx<'_>,
+    id: SocketId,
+    (family, kind): (Family, Kind),
+    name: &[u8],
+) -> Result<Option<SocketAddr>, Errno> {
+    if family == Family::V6 && kind == Kind::Udp && address::family(name) == Some(AF_INET) {
+        // Whether it speaks IPv4 at all is asked before the address is read (`udpv6_sendmsg`).
+        let only = ctx.kernel.net.stack.option(id, OptionName::V6Only).map_err(errno)?;
+        if only == SocketOption::V6Only(true) {
+            return Err(Errno::ENETUNREACH);
+        }
+    }
     let Some(to) = address::for_datagram(name, family)? else { return Ok(None) };
     if to.port() == 0 && kind == Kind::Udp {
         return Err(Errno::EINVAL);

@@ -207,7 +207,7 @@ fn wanted(flags: u32) -> u32 {
 
 /// An open file on what a walk found. EACCES, EPERM (O_NOATIME on a file of somebody else).
 fn open_node(ctx: &mut Ctx<'_>, path: &[u8], node: &Node, flags: u32) -> Result<FileKind, Errno> {
-    let misused = node.is_directory() && wants_write(flags);
+    let misused = node.is_directory() && (wants_write(flags) || flags & O_CREAT != 0);
     if !misused && !node.is_link() && (flags & O_DIRECTORY == 0 || node.is_directory()) {
         ctx.demand(path, node, wanted(flags))?;
         if flags & O_NOATIME != 0 && !ctx.permissions(path, node).is_owned_by(ctx.credentials()) {
@@ -343,7 +343,7 @@ fn open_synthetic(path: Vec<u8>, node: Synthetic, flags: u32) -> Result<FileKind
         return Err(Errno::ENOTDIR);
     }
     match node {
-        _ if directory && wants_write(flags) => Err(Errno::EISDIR),
+        _ if directory && (wants_write(flags) || flags & O_CREAT != 0) => Err(Errno::EISDIR),
         Synthetic::Directory(_) | Synthetic::Descriptors(_) | Synthetic::Threads(_) => {
             Ok(FileKind::Directory(Box::new(Directory { path, entries: None, position: 0 })))
         }

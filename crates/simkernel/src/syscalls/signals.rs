@@ -136,7 +136,7 @@ pub(super) fn rt_sigtimedwait(ctx: &mut Ctx<'_>, [set, info, timeout, set_bytes,
     let open = wanted.without(ctx.thread.signals.blocked);
     let fatal = (1..=64).filter(|signal| open.contains(*signal) && is_handled_at_once(ctx.handlers(), *signal));
     let others = SigSet(fatal.fold(!wanted.0, |set, signal| set | 1 << (signal - 1)));
-    let found = ctx.take_signal(others);
+    let found = ctx.take_signal(others, SigSet::EMPTY);
     if let Some(found) = found {
         if info != 0 {
             ctx.process.memory.write_value(info, &found)?;
@@ -197,7 +197,7 @@ pub(super) fn sigaltstack(ctx: &mut Ctx<'_>, [new, old, ..]: [u64; 6]) -> SysRes
             return Err(Errno::EINVAL.into());
         }
         ctx.thread.altstack = if mode == SS_DISABLE {
-            StackT { ss_flags: SS_DISABLE, ..StackT::default() }
+            StackT { ss_flags: stack.ss_flags, ..StackT::default() }
         } else if stack.ss_size < MINSIGSTKSZ {
             return Err(Errno::ENOMEM.into());
         } else {
@@ -205,8 +205,9 @@ pub(super) fn sigaltstack(ctx: &mut Ctx<'_>, [new, old, ..]: [u64; 6]) -> SysRes
         };
     }
     if old != 0 {
-        let flags = if present.ss_size == 0 { SS_DISABLE } else { u32::from(on_it) | present.ss_flags & SS_AUTODISARM };
-        ctx.process.memory.write_value(old, &StackT { ss_flags: flags, ..present })?;
+        let state = if present.ss_size == 0 { SS_DISABLE } else { u32::from(on_it) };
+        let ss_flags = state | present.ss_flags & SS_AUTODISARM;
+        ctx.process.memory.write_value(old, &StackT { ss_flags, ..present })?;
     }
     Ok(0)
 }

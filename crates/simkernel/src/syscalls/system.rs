@@ -308,7 +308,10 @@ fn each_of_priority(ctx: &mut Ctx<'_>, which: u64, who: u64, mut visit: impl FnM
     const GROUP: i32 = 1;
     const USER: i32 = 2;
     let who = who as u32;
-    let threads_of = |process: &Process| process.threads.iter().map(|tid| tid.0).collect::<Vec<_>>();
+    let threads_of = |process: &Process| match process.zombie {
+        Some(_) => vec![process.pid.0],
+        None => process.threads.iter().map(|tid| tid.0).collect(),
+    };
     // In the order of their numbers; a group's newest process comes first, and the last mistake is the one that is told.
     let mut all: Vec<&Process> = ctx.kernel.processes.iter().chain([&*ctx.process]).collect();
     all.sort_by_key(|process| process.pid);
@@ -322,7 +325,8 @@ fn each_of_priority(ctx: &mut Ctx<'_>, which: u64, who: u64, mut visit: impl FnM
             let user = if who == 0 { ctx.credentials().user.real } else { who };
             let is_of_user = |tid: &u32| match ctx.kernel.threads.get(*tid) {
                 Some(thread) => thread.credentials.user.real == user,
-                None => *tid == ctx.thread.tid.0 && ctx.credentials().user.real == user,
+                None if *tid == ctx.thread.tid.0 => ctx.credentials().user.real == user,
+                None => ctx.kernel.processes.get(*tid).is_some_and(|ended| ended.credentials.user.real == user),
             };
             all.into_iter().flat_map(threads_of).filter(is_of_user).collect()
         }

@@ -371,7 +371,9 @@ fn recv_stream(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, wanted: &Incoming<'_
     if !peek {
         set_progress(ctx, done);
     }
-    if done < target && taken.emptied {
+    // Who only looks does not wait for more (`unix_stream_read_generic`).
+    let seen = peek && taken.credentials.is_some();
+    if done < target && taken.emptied && !seen {
         let end = match ctx.kernel.ended(id) {
             Err(_) if done > 0 => true,
             other => other?,
@@ -401,7 +403,8 @@ struct Taken {
 }
 
 impl Kernel {
-    /// Reads bytes until the sink is full, the inbox empty, or a message with descriptors was reached (it is the last of the call).
+    /// Reads bytes until the sink is full, the inbox empty, or a message with descriptors was reached (it is the last of the call). Who wants
+    /// nothing gets the descriptors of the first message all the same.
     /// Messages of different senders are not joined when the reader asked who they are.
     fn take_stream(&mut self, id: UnixId, sink: &mut dyn ByteSink, peek: bool) -> Result<Taken, Errno> {
         let mut taken = Taken::default();
@@ -410,7 +413,7 @@ impl Kernel {
         let socket = self.unix.get_mut(id).ok_or(Errno::EBADF)?;
         let checks = socket.kept.get(SOL_SOCKET, SO_PASSCRED) == Some(1);
         let first = socket.inbox.front().map(|packet| (packet.sender, packet.from.clone()));
-        while sink.remaining() > 0 {
+        while sink.remaining() > 0 || taken.credentials.is_none() {
             let Some(packet) = socket.inbox.get_mut(index) else { break };
             if checks && taken.credentials.is_some_and(|credentials| credentials != packet.credentials) {
                 break;
