@@ -280,14 +280,18 @@ impl Kernel {
         }
     }
 
-    /// A name was removed: places that were opened by it keep what was there, as it was (`stat`, still with that name).
+    /// A name was removed: places and folders that were opened by it keep what was there, as it was (`stat`, still with that name).
     pub(crate) fn leave_places(&mut self, path: &[u8], stat: Stat) {
         let is_directory = stat.st_mode & S_IFMT == S_IFDIR;
         let st_nlink = if is_directory { 0 } else { stat.st_nlink.saturating_sub(1) };
         for (_, file) in self.files.iter_mut() {
-            let FileKind::Name(place) = &mut file.kind else { continue };
-            if place.gone.is_none() && place.path == path {
-                place.gone = Some(Box::new(Stat { st_nlink, ..stat }));
+            let (of, gone) = match &mut file.kind {
+                FileKind::Name(place) => (&place.path, &mut place.gone),
+                FileKind::Directory(directory) => (&directory.path, &mut directory.gone),
+                _ => continue,
+            };
+            if gone.is_none() && of == path {
+                *gone = Some(Box::new(Stat { st_nlink, ..stat }));
             }
         }
     }

@@ -5,6 +5,7 @@ use crate::user_io::{ByteSink, ByteSource};
 use crate::vfs::list::Entry;
 use crate::vfs::synthetic::Device;
 use linux_abi::Errno;
+use linux_abi::fs::Stat;
 
 const CHUNK: usize = 4096;
 
@@ -50,6 +51,14 @@ pub struct Directory {
     pub path: Vec<u8>,
     pub entries: Option<Vec<Entry>>,
     pub position: usize,
+    /// What it was when it was removed. What has its name since is another one.
+    pub gone: Option<Box<Stat>>,
+}
+
+impl Directory {
+    pub fn new(path: Vec<u8>) -> Self {
+        Directory { path, entries: None, position: 0, gone: None }
+    }
 }
 
 impl Kernel {

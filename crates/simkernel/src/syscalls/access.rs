@@ -54,12 +54,24 @@ impl Ctx<'_> {
     /// As `walk`, but a last name that is too long is no error yet.
     pub(crate) fn walk_to_name(&mut self, dirfd: u64, path: &[u8], follow: bool) -> Result<Target, Errno> {
         check_text(path)?;
+        if let (Some(above), Some(rest)) = (self.above_gone(dirfd), path.strip_prefix(b"..").filter(starts_over)) {
+            let rest = [b".", rest].concat();
+            return self.with_vfs(|vfs, view| vfs.walk_to_name(view, &above, &rest, follow));
+        }
         let start = if path.starts_with(b"/") { Vec::new() } else { start_of(self, dirfd)? };
         if self.is_place(dirfd) && !path.starts_with(b"/") && self.lookup(&start).is_ok_and(|node| !node.is_directory())
         {
             return Err(Errno::ENOTDIR);
         }
         self.with_vfs(|vfs, view| vfs.walk_to_name(view, &start, path, follow))
+    }
+
+    /// The folder in which an open folder was that is removed: it is found by `..` alone.
+    fn above_gone(&self, fd: u64) -> Option<Vec<u8>> {
+        match &self.kernel.files[self.file(fd).ok()?].kind {
+            FileKind::Directory(directory) => directory.gone.as_ref().map(|_| parent(&directory.path).to_vec()),
+            _ => None,
+        }
     }
 
     /// Whether a descriptor is one of O_PATH, which may be of anything.
@@ -157,6 +169,11 @@ impl Ctx<'_> {
             Node::Synthetic(_) => Err(Errno::EPERM),
         }
     }
+}
+
+/// Whether what follows a component of a path begins another one.
+fn starts_over(rest: &&[u8]) -> bool {
+    rest.is_empty() || rest.starts_with(b"/")
 }
 
 /// access(2).

@@ -233,7 +233,7 @@ fn open_real(ctx: &mut Ctx<'_>, path: &[u8], node: &RealNode, flags: u32) -> Res
     match node.kind() {
         S_IFDIR if wants_write(flags) || flags & O_CREAT != 0 => return Err(Errno::EISDIR),
         S_IFDIR => {
-            return Ok(FileKind::Directory(Box::new(Directory { path: path.to_vec(), entries: None, position: 0 })));
+            return Ok(FileKind::Directory(Box::new(Directory::new(path.to_vec()))));
         }
         _ if flags & O_DIRECTORY != 0 => return Err(Errno::ENOTDIR),
         S_IFLNK => return Err(Errno::ELOOP),
@@ -345,7 +345,7 @@ fn open_synthetic(path: Vec<u8>, node: Synthetic, flags: u32) -> Result<FileKind
     match node {
         _ if directory && (wants_write(flags) || flags & O_CREAT != 0) => Err(Errno::EISDIR),
         Synthetic::Directory(_) | Synthetic::Descriptors(_) | Synthetic::Threads(_) => {
-            Ok(FileKind::Directory(Box::new(Directory { path, entries: None, position: 0 })))
+            Ok(FileKind::Directory(Box::new(Directory::new(path))))
         }
         Synthetic::Terminal(..) => Err(Errno::ENXIO),
         Synthetic::Device(device) => Ok(FileKind::Device(device)),
@@ -380,7 +380,8 @@ fn reopen(ctx: &mut Ctx<'_>, pid: Pid, fd: u32, flags: u32) -> SysResult {
             }
         }
         FileKind::Directory(directory) => {
-            FileKind::Directory(Box::new(Directory { path: directory.path.clone(), entries: None, position: 0 }))
+            let (path, gone) = (directory.path.clone(), directory.gone.clone());
+            FileKind::Directory(Box::new(Directory { gone, ..Directory::new(path) }))
         }
         FileKind::Snapshot(snapshot) => FileKind::Snapshot(Box::new(Snapshot {
             path: snapshot.path.clone(),

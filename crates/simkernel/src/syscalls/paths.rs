@@ -25,6 +25,7 @@ pub(super) fn start_of(ctx: &Ctx<'_>, dirfd: u64) -> Result<Vec<u8>, Errno> {
         return Ok(ctx.place().cwd.clone());
     }
     match &ctx.kernel.files[ctx.file(dirfd)?].kind {
+        FileKind::Directory(directory) if directory.gone.is_some() => Err(Errno::ENOENT),
         FileKind::Directory(directory) => Ok(directory.path.clone()),
         FileKind::Name(place) => match &place.gone {
             None => Ok(place.path.clone()),
@@ -196,6 +197,7 @@ fn link_place(ctx: &mut Ctx<'_>, id: FileId, to: &[u8]) -> SysResult {
             return Err(if is_directory { Errno::EPERM } else { Errno::ENOENT }.into());
         }
         FileKind::Name(place) => place.path.clone(),
+        FileKind::Directory(directory) if directory.gone.is_some() => return Err(Errno::EPERM.into()),
         FileKind::Directory(directory) => directory.path.clone(),
         FileKind::Pipe(end) => match ctx.kernel.fifo_of(*end)? {
             Some((path, node)) if node.stat.st_nlink > 0 => path,
@@ -434,7 +436,7 @@ fn move_places(ctx: &mut Ctx<'_>, from: &[u8], to: &[u8], exchange: bool) {
     ctx.kernel.pipes.iter_mut().filter_map(|(_, pipe)| pipe.fifo.as_mut()).for_each(|fifo| moved(&mut fifo.path));
     for (_, file) in ctx.kernel.files.iter_mut() {
         match &mut file.kind {
-            FileKind::Directory(directory) => moved(&mut directory.path),
+            FileKind::Directory(directory) if directory.gone.is_none() => moved(&mut directory.path),
             FileKind::Name(place) if place.gone.is_none() => moved(&mut place.path),
             _ => {}
         }
@@ -608,6 +610,7 @@ fn open_subject(ctx: &mut Ctx<'_>, fd: u64) -> Result<Subject, Outcome> {
             let stat = rustix::fs::fstat(fd).map_err(|e| Outcome::from(crate::vfs::errno(e)))?;
             return Ok(Subject::Open(path, RealNode { path: real, stat, writable: true }));
         }
+        FileKind::Directory(directory) if directory.gone.is_some() => return Err(Errno::ENOENT.into()),
         FileKind::Directory(directory) => directory.path.clone(),
         FileKind::Name(_) => return Err(Errno::EBADF.into()),
         FileKind::Pipe(end) if let Some((path, node)) = ctx.kernel.fifo_of(*end)? => {

@@ -110,6 +110,7 @@ pub(super) fn stat_open(ctx: &mut Ctx<'_>, id: FileId) -> Result<Stat, Errno> {
     let (number, start) = (ANONYMOUS_NUMBERS + u64::from(id.0), ctx.kernel.config.start_date);
     let path = match &ctx.kernel.files[id].kind {
         FileKind::Regular(_) => return ctx.kernel.regular_stat(id),
+        FileKind::Directory(directory) if let Some(stat) = &directory.gone => return Ok(**stat),
         FileKind::Directory(directory) => directory.path.clone(),
         FileKind::Name(place) if let Some(stat) = &place.gone => return Ok(**stat),
         FileKind::Name(place) => place.path.clone(),
@@ -194,6 +195,7 @@ impl Kernel {
             }
             FileKind::Regular(file) => file.path.clone(),
             FileKind::Directory(directory) if directory.path.is_empty() => b"/".to_vec(),
+            FileKind::Directory(directory) if directory.gone.is_some() => [&directory.path[..], b" (deleted)"].concat(),
             FileKind::Directory(directory) => directory.path.clone(),
             FileKind::Name(place) if place.gone.is_some() => [&place.path[..], b" (deleted)"].concat(),
             FileKind::Name(place) => place.path.clone(),
@@ -283,6 +285,9 @@ fn list_directory(ctx: &mut Ctx<'_>, [fd, out, size, ..]: [u64; 6], push: PushEn
         return Err(Errno::EBADF.into());
     }
     let FileKind::Directory(directory) = &ctx.kernel.files[id].kind else { return Err(Errno::ENOTDIR.into()) };
+    if directory.gone.is_some() {
+        return Err(Errno::ENOENT.into());
+    }
     if directory.entries.is_none() {
         let entries = read_entries(ctx, fd)?;
         let FileKind::Directory(directory) = &mut ctx.kernel.files[id].kind else { return Err(Errno::ENOTDIR.into()) };
