@@ -148,7 +148,7 @@ impl Inotify {
     }
 
     /// `inotify_add_watch` on a file: the watch's number.
-    pub fn add(&mut self, path: &[u8], number: u64, mask: u32) -> Result<i32, Errno> {
+    pub fn add(&mut self, path: Option<&[u8]>, number: u64, mask: u32) -> Result<i32, Errno> {
         let kept = mask & (ALL_EVENTS | IN_ONESHOT | IN_EXCL_UNLINK);
         let known = self.watches.iter_mut().find(|(_, watch)| watch.number == number);
         if let Some((wd, watch)) = known {
@@ -162,7 +162,7 @@ impl Inotify {
             return Err(Errno::ENOSPC);
         }
         self.last += 1;
-        self.watches.insert(self.last, Watch { path: Some(path.to_vec()), number, mask: kept });
+        self.watches.insert(self.last, Watch { path: path.map(<[u8]>::to_vec), number, mask: kept });
         Ok(self.last)
     }
 
@@ -285,7 +285,9 @@ impl Kernel {
         match &self.files[id].kind {
             super::FileKind::Regular(file) => {
                 let (path, number, unlinked) = (file.path.clone(), file.number, file.unlinked);
-                self.tell(&path, number, mask, true, unlinked);
+                // Files of memory lie in no folder.
+                let to_parent = !file.is_memory();
+                self.tell(&path, number, mask, to_parent, unlinked);
             }
             super::FileKind::Directory(directory) => {
                 let path = directory.path.clone();
@@ -312,7 +314,7 @@ impl Kernel {
         let mask = if file.writable() { IN_CLOSE_WRITE } else { IN_CLOSE_NOWRITE };
         match &file.kind {
             super::FileKind::Regular(regular) => {
-                self.tell(&regular.path, regular.number, mask, true, regular.unlinked);
+                self.tell(&regular.path, regular.number, mask, !regular.is_memory(), regular.unlinked);
                 let number = regular.number;
                 let same = |other: &super::OpenFile| matches!(&other.kind, super::FileKind::Regular(other) if other.number == number);
                 if regular.unlinked && !self.files.iter_mut().any(|(_, other)| same(other)) {
@@ -438,8 +440,8 @@ mod tests {
     #[test]
     fn a_directory_hears_of_a_file_before_the_file_does() {
         let mut instance = Inotify::default();
-        assert_eq!(instance.add(b"/d", 5, IN_OPEN), Ok(1));
-        assert_eq!(instance.add(b"/d/f", 6, IN_OPEN | IN_MODIFY), Ok(2));
+        assert_eq!(instance.add(Some(b"/d"), 5, IN_OPEN), Ok(1));
+        assert_eq!(instance.add(Some(b"/d/f"), 6, IN_OPEN | IN_MODIFY), Ok(2));
         assert!(instance.tell(&change(b"/d/f", 6, IN_OPEN)));
         assert!(!instance.tell(&change(b"/e/f", 7, IN_OPEN)));
         assert_eq!(instance.available(), 32 + 16);
@@ -450,7 +452,7 @@ mod tests {
     #[test]
     fn equal_events_merge_and_too_many_are_one_overflow() {
         let mut instance = Inotify::default();
-        instance.add(b"/f", 6, IN_MODIFY | IN_ACCESS).unwrap();
+        instance.add(Some(b"/f"), 6, IN_MODIFY | IN_ACCESS).unwrap();
         for _ in 0..3 {
             instance.tell(&change(b"/f", 6, IN_MODIFY));
         }
@@ -465,14 +467,14 @@ mod tests {
     #[test]
     fn watches_are_added_to_replaced_and_used_once() {
         let mut instance = Inotify::default();
-        assert_eq!(instance.add(b"/f", 6, IN_MODIFY), Ok(1));
-        assert_eq!(instance.add(b"/f", 6, IN_OPEN | IN_MASK_ADD), Ok(1));
-        assert_eq!(instance.add(b"/f", 6, IN_OPEN | IN_MASK_CREATE), Err(Errno::EEXIST));
+        assert_eq!(instance.add(Some(b"/f"), 6, IN_MODIFY), Ok(1));
+        assert_eq!(instance.add(Some(b"/f"), 6, IN_OPEN | IN_MASK_ADD), Ok(1));
+        assert_eq!(instance.add(Some(b"/f"), 6, IN_OPEN | IN_MASK_CREATE), Err(Errno::EEXIST));
         instance.tell(&change(b"/f", 6, IN_MODIFY));
-        assert_eq!(instance.add(b"/f", 6, IN_OPEN | IN_ONESHOT), Ok(1));
+        assert_eq!(instance.add(Some(b"/f"), 6, IN_OPEN | IN_ONESHOT), Ok(1));
         instance.tell(&change(b"/f", 6, IN_OPEN));
         assert_eq!(words(&mut instance), [(1, IN_MODIFY), (1, IN_OPEN), (1, IN_IGNORED)]);
-        assert_eq!((instance.remove(1), instance.add(b"/f", 6, IN_OPEN)), (Err(Errno::EINVAL), Ok(2)));
+        assert_eq!((instance.remove(1), instance.add(Some(b"/f"), 6, IN_OPEN)), (Err(Errno::EINVAL), Ok(2)));
         assert_eq!(
             (check_mask(0), check_mask(IN_MASK_ADD | IN_MASK_CREATE | IN_OPEN)),
             (Err(Errno::EINVAL), Err(Errno::EINVAL))

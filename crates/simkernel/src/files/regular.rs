@@ -233,11 +233,17 @@ impl Kernel {
     }
 
     pub(crate) fn regular_truncate(&mut self, id: FileId, size: u64, now: SimTime) -> Result<(), Errno> {
+        self.truncate_silently(id, size, now)?;
+        self.open_file_event(id, IN_MODIFY);
+        Ok(())
+    }
+
+    /// The same where who watches the file is told by the caller.
+    pub(crate) fn truncate_silently(&mut self, id: FileId, size: u64, now: SimTime) -> Result<(), Errno> {
         rustix::fs::ftruncate(self.real_descriptor(id)?, size).map_err(errno)?;
         let number = self.regular(id)?.number;
         self.file_changed(number, Change::Cleared { from: size, to: u64::MAX });
         self.vfs.identities.touch(number, now);
-        self.open_file_event(id, IN_MODIFY);
         Ok(())
     }
 

@@ -3,10 +3,12 @@
 use crate::ctx::Ctx;
 use crate::files::inotify::{INSTANCES_MAX, Inotify, check_mask};
 use crate::files::{FileKind, OpenFile};
+use crate::ids::Pid;
 use crate::outcome::SysResult;
+use crate::vfs::synthetic::Synthetic;
 use crate::vfs::walk::Node;
 use linux_abi::Errno;
-use linux_abi::fs::{AT_FDCWD, IN_DONT_FOLLOW, IN_ONLYDIR, O_CLOEXEC, O_NONBLOCK, O_RDONLY};
+use linux_abi::fs::{AT_FDCWD, IN_DONT_FOLLOW, IN_ONLYDIR, O_CLOEXEC, O_NONBLOCK, O_RDONLY, R_OK};
 
 /// inotify_init(2).
 pub(super) fn inotify_init(ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
@@ -49,11 +51,23 @@ pub(super) fn inotify_add_watch(ctx: &mut Ctx<'_>, [fd, path, mask, ..]: [u64; 6
     if mask & IN_ONLYDIR != 0 && !node.is_directory() {
         return Err(Errno::ENOTDIR.into());
     }
-    let number = match &node {
-        Node::Real(node) => ctx.kernel.vfs.identities.of(&node.stat),
-        Node::Synthetic(_) => crate::vfs::synthetic::number(&target.path),
+    ctx.demand(&target.path, &node, R_OK)?;
+    let (number, watched) = match &node {
+        Node::Real(node) => (ctx.kernel.vfs.identities.of(&node.stat), Some(target.path)),
+        Node::Synthetic(Synthetic::Descriptor { pid, fd }) if let Some(of) = file_behind(ctx, *pid, *fd) => of,
+        Node::Synthetic(_) => (crate::vfs::synthetic::number(&target.path), Some(target.path)),
     };
-    Ok(instance(ctx, fd)?.add(&target.path, number, mask)? as u64)
+    Ok(instance(ctx, fd)?.add(watched.as_deref(), number, mask)? as u64)
+}
+
+/// Number and path, if it has one still, of the regular file that a process has behind a descriptor: a link below `/proc` leads to it.
+fn file_behind(ctx: &Ctx<'_>, pid: Pid, fd: u32) -> Option<(u64, Option<Vec<u8>>)> {
+    let own = pid == ctx.process.pid;
+    let process = if own { &*ctx.process } else { ctx.kernel.processes.get(pid.0)? };
+    match &ctx.kernel.files[ctx.kernel.shared.file(process, fd)?].kind {
+        FileKind::Regular(file) => Some((file.number, (!file.unlinked).then(|| file.path.clone()))),
+        _ => None,
+    }
 }
 
 /// inotify_rm_watch(2).

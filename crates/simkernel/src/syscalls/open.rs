@@ -412,7 +412,8 @@ fn reopen(ctx: &mut Ctx<'_>, pid: Pid, fd: u32, flags: u32) -> SysResult {
 /// A second open file on one that has no name.
 fn reopen_pinned(ctx: &mut Ctx<'_>, id: FileId, flags: u32) -> Result<FileKind, Errno> {
     if flags & O_TRUNC != 0 {
-        ctx.kernel.regular_truncate(id, 0, ctx.now)?;
+        // `install` tells of it, once it is open.
+        ctx.kernel.truncate_silently(id, 0, ctx.now)?;
     }
     let fd = ctx.kernel.real_descriptor(id)?.try_clone_to_owned().map_err(|e| crate::machine::io_errno(&e))?;
     let serial = ctx.kernel.vfs.new_serial();
