@@ -46,10 +46,10 @@ impl Kernel {
         Ok(Some((fifo.path.clone(), RealNode { path: fifo.real.clone(), stat, writable: fifo.in_run })))
     }
 
-    /// The last end of a pipe was closed; `fifo` is the file in front of it.
-    pub(super) fn close_fifo(&mut self, fifo: Option<Box<Fifo>>) {
+    /// The last end of `pipe` was closed; `fifo` is the file in front of it.
+    pub(super) fn close_fifo(&mut self, pipe: PipeId, fifo: Option<Box<Fifo>>) {
         if let Some(Ok(stat)) = fifo.map(|fifo| rustix::fs::fstat(&fifo.fd)) {
-            self.vfs.forget_fifo(&stat);
+            self.vfs.forget_fifo(&stat, pipe);
         }
     }
 }

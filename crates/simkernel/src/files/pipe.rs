@@ -418,7 +418,7 @@ impl Kernel {
         let (readers, writers) = (pipe.has_readers(), pipe.has_writers());
         if !readers && !writers {
             let pipe = self.pipes.remove(end.pipe.0 as usize);
-            self.close_fifo(pipe.fifo);
+            self.close_fifo(end.pipe, pipe.fifo);
             return;
         }
         if end.reads && !readers {

@@ -411,8 +411,9 @@ impl Vfs {
     }
 
     /// A FIFO's last end was closed.
-    pub(crate) fn forget_fifo(&mut self, stat: &rustix::fs::Stat) {
-        self.fifos.remove(&(stat.st_dev, stat.st_ino));
+    pub(crate) fn forget_fifo(&mut self, stat: &rustix::fs::Stat, pipe: PipeId) {
+        // One of the machine's that was copied for a change has two files.
+        self.fifos.retain(|_, known| *known != pipe);
         if stat.st_nlink == 0 {
             self.forget(stat.st_dev, stat.st_ino);
         }

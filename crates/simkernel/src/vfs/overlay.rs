@@ -6,8 +6,8 @@ use super::permission::Permissions;
 use super::synthetic::{Synthetic, View};
 use super::{RealNode, Vfs, as_path, errno, parent, walk};
 use linux_abi::Errno;
-use linux_abi::fs::{S_IFDIR, S_IFLNK, S_IFREG};
-use rustix::fs::{CWD, Mode, OFlags};
+use linux_abi::fs::{S_IFDIR, S_IFIFO, S_IFLNK, S_IFREG};
+use rustix::fs::{CWD, FileType, Mode, OFlags};
 use std::io::Write;
 
 impl Vfs {
@@ -115,10 +115,20 @@ impl Vfs {
                 rustix::fs::symlink(text, &real[..]).map_err(errno)?;
                 real
             }
+            S_IFIFO => {
+                let real = self.place(path)?;
+                let mode = Mode::from_raw_mode(node.stat.st_mode & 0o777 | 0o600);
+                rustix::fs::mknodat(CWD, &real[..], FileType::Fifo, mode, 0).map_err(errno)?;
+                real
+            }
             _ => return Err(Errno::EROFS),
         };
         let copy = walk::real_node(&real, true)?.ok_or(Errno::EIO)?;
         self.inherit(&copy, node, lower);
+        if let Some(pipe) = self.fifo(&node.stat) {
+            // Who opens it from now on meets those that have it open.
+            self.remember_fifo(&copy.stat, pipe);
+        }
         self.forget_known();
         Ok(copy)
     }

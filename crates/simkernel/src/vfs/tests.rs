@@ -187,6 +187,26 @@ fn overlays_show_the_machine_and_keep_changes_private() {
 }
 
 #[test]
+fn fifos_of_the_machine_are_changed_in_private() {
+    let mut run = Run::new();
+    std::fs::create_dir_all(&run.root).unwrap();
+    let path = run.root.join("fifo");
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, Mode::from_raw_mode(0o640), 0).unwrap();
+    let path = path.to_str().unwrap().to_owned();
+    let lower = run.real(&path);
+    let pipe = PipeId(7);
+    run.vfs.remember_fifo(&lower.stat, pipe);
+    let copy = run.vfs.for_change(path.as_bytes(), &lower).unwrap();
+    assert!(copy.writable && copy.kind() == S_IFIFO);
+    assert_eq!(run.vfs.stat(&copy).st_mode, S_IFIFO | 0o640);
+    assert_eq!(run.real(&path).path, copy.path);
+    // It is one pipe for those who came before and after, until its last end is closed.
+    assert_eq!([&lower, &copy].map(|node| run.vfs.fifo(&node.stat)), [Some(pipe); 2]);
+    run.vfs.forget_fifo(&lower.stat, pipe);
+    assert_eq!([&lower, &copy].map(|node| run.vfs.fifo(&node.stat)), [None; 2]);
+}
+
+#[test]
 fn settings_of_the_machine_are_changed_in_private() {
     let mut run = Run::new();
     run.vfs.create(b"/etc/new", &new(0o640)).unwrap();
