@@ -1,6 +1,6 @@
 //! Writing the report's files.
 
-use crate::chart::{Figure, to_png};
+use crate::chart::{Figure, to_pdf, to_png};
 use crate::error::{Error, Result};
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What a report consists of besides `index.html`.
-const EXTENSIONS: [&str; 3] = ["svg", "png", "csv"];
+const EXTENSIONS: [&str; 4] = ["svg", "pdf", "png", "csv"];
+/// Figures with their captions, for LaTeX.
+const CAPTIONS: &str = "figures.tex";
 
 /// Writes page and figures into `folder`, which is made where it does not exist; figures of an earlier report that this one
 /// does not have are removed. Returns the page's path.
@@ -17,6 +19,12 @@ pub fn write(folder: &Path, page: &str, figures: &[&Figure]) -> Result<PathBuf> 
     let path = folder.join("index.html");
     remove_old_figures(folder, &path);
     write_figures(folder, figures)?;
+    let captions = folder.join(CAPTIONS);
+    if figures.is_empty() {
+        let _ = fs::remove_file(&captions);
+    } else {
+        fs::write(&captions, in_latex(figures)).map_err(|error| Error::io("write", &captions, error))?;
+    }
     fs::write(&path, page).map_err(|error| Error::io("write", &path, error))?;
     Ok(path)
 }
@@ -31,6 +39,42 @@ fn remove_old_figures(folder: &Path, page: &Path) {
             let _ = fs::remove_file(folder.join(format!("{id}.{extension}")));
         }
     }
+}
+
+/// All figures as LaTeX has them, to copy from.
+fn in_latex(figures: &[&Figure]) -> String {
+    let mut text =
+        "% Figures of a report of Gnomon, with their captions: copy what is wanted. Needs \\usepackage{graphicx}.\n"
+            .to_owned();
+    for figure in figures {
+        text += &format!(
+            "\n\\begin{{figure}}\n  \\centering\n  \\includegraphics[width=\\columnwidth]{{{id}.pdf}}\n  \\caption{{{caption}}}\n  \\label{{fig:{id}}}\n\\end{{figure}}\n",
+            id = figure.id,
+            caption = latex(&format!("{}. {}", figure.title, figure.full_caption())),
+        );
+    }
+    text
+}
+
+/// Text as LaTeX reads it.
+fn latex(text: &str) -> String {
+    let mut escaped = String::new();
+    for sign in text.chars() {
+        match sign {
+            '&' | '%' | '$' | '#' | '_' | '{' | '}' => escaped.extend(['\\', sign]),
+            '\\' => escaped += "\\textbackslash{}",
+            '~' => escaped += "\\textasciitilde{}",
+            '^' => escaped += "\\textasciicircum{}",
+            '\u{2009}' | '\u{202f}' => escaped += "\\,",
+            '\u{a0}' => escaped.push('~'),
+            '\u{2013}' => escaped += "--",
+            '\u{2212}' => escaped += "$-$",
+            '\u{b1}' => escaped += "$\\pm$",
+            '\u{b5}' | '\u{3bc}' => escaped += "$\\mu$",
+            _ => escaped.push(sign),
+        }
+    }
+    escaped
 }
 
 /// Figures whose ids come again, as names do that differ in punctuation only, get a number.
@@ -64,9 +108,9 @@ fn write_figures(folder: &Path, figures: &[&Figure]) -> Result<()> {
 
 fn write_figure(folder: &Path, figure: &Figure) -> Result<()> {
     let svg = figure.to_svg();
-    for (extension, content) in
-        EXTENSIONS.into_iter().zip([svg.clone().into_bytes(), to_png(&svg), figure.to_csv().into_bytes()])
-    {
+    let pdf = to_pdf(&svg, &figure.title, &figure.full_caption());
+    let contents = [svg.clone().into_bytes(), pdf, to_png(&svg), figure.to_csv().into_bytes()];
+    for (extension, content) in EXTENSIONS.into_iter().zip(contents) {
         let path = folder.join(format!("{}.{extension}", figure.id));
         fs::write(&path, content).map_err(|error| Error::io("write", &path, error))?;
     }

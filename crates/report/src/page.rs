@@ -107,7 +107,7 @@ fn figure(page: &mut String, figure: &Figure) {
         let _ = write!(page, "{} ", escape(&figure.caption));
     }
     page.push_str("<span class=\"files\">");
-    for extension in ["png", "svg", "csv"] {
+    for extension in ["pdf", "png", "svg", "csv"] {
         let _ = write!(page, "<a href=\"{id}.{extension}\">{}</a> ", extension.to_uppercase());
     }
     page.push_str("</span></figcaption>\n</figure>\n");

@@ -1,4 +1,4 @@
-//! Figures: one description of what is shown, from which SVG, PNG and CSV follow.
+//! Figures: one description of what is shown, from which SVG, PDF, PNG and CSV follow.
 //!
 //! A `Figure` knows nothing of runs. Data stay in base units (seconds, bytes, bits per second, shares of 1); axes choose how
 //! to show them, and CSV files hold them as they are, with the unit in the column's name.
@@ -6,6 +6,7 @@
 mod bars;
 mod data;
 mod ink;
+mod pdf;
 mod plot;
 mod png;
 mod scale;
@@ -14,6 +15,7 @@ mod text;
 mod unit;
 
 pub use ink::{COLOURS, Ink};
+pub use pdf::to_pdf;
 pub use png::to_png;
 pub use svg::escape;
 pub use text::FONTS;
@@ -201,6 +203,16 @@ impl Figure {
             Chart::Plot(plot) => plot::draw(self, plot),
             Chart::Bars(bars) => bars::draw(self, bars),
         }
+    }
+
+    /// What stands below a figure in a paper: subtitle and caption, as sentences.
+    pub fn full_caption(&self) -> String {
+        let sentence = |text: &str| match text.trim() {
+            "" => String::new(),
+            text if text.ends_with(['.', '!', '?']) => text.to_owned(),
+            text => format!("{text}."),
+        };
+        [sentence(&self.subtitle), sentence(&self.caption)].join(" ").trim().to_owned()
     }
 
     /// The figure's data, one row per point or bar.

@@ -18,14 +18,19 @@ fn fonts() -> Arc<usvg::fontdb::Database> {
     Arc::clone(database)
 }
 
+/// An SVG document as shapes.
+pub(super) fn tree_of(svg: &str) -> usvg::Tree {
+    let options = usvg::Options { fontdb: fonts(), font_family: "Inter".to_owned(), ..usvg::Options::default() };
+    usvg::Tree::from_str(svg, &options).expect("figures are well-formed SVG")
+}
+
 /// Draws an SVG document.
 ///
 /// # Panics
 ///
 /// On documents that are no SVG: figures are made by this crate.
 pub fn to_png(svg: &str) -> Vec<u8> {
-    let options = usvg::Options { fontdb: fonts(), font_family: "Inter".to_owned(), ..usvg::Options::default() };
-    let tree = usvg::Tree::from_str(svg, &options).expect("figures are well-formed SVG");
+    let tree = tree_of(svg);
     let size = tree.size();
     let pixels = |length: f32| (length * PIXELS_PER_UNIT).ceil() as u32;
     let mut picture = tiny_skia::Pixmap::new(pixels(size.width()), pixels(size.height())).expect("figures have a size");
