@@ -1,7 +1,7 @@
 //! Times to first and last byte, by size, direction and behaviour.
 
 use super::{Context, Section, Since, Table, join, probes, public, size_name, slug};
-use crate::chart::{Along, Axis, Chart, Figure, Ink, Plot, ScaleKind, Series, Unit};
+use crate::chart::{Along, Axis, Chart, Figure, Ink, Plot, Point, ScaleKind, Series, Unit};
 use crate::maths::{Estimate, Sample};
 use crate::run::{Direction, Run, Transfer};
 use crate::subject::Subject;
@@ -162,6 +162,9 @@ pub fn section(context: &Context) -> Section {
         };
         for (class, behaviours) in &classes {
             section.figures.extend(figure(context, class, behaviours, byte));
+            if byte == Byte::Last {
+                section.figures.extend(tail(context, class, behaviours));
+            }
             for behaviour in behaviours {
                 table.rows.extend(
                     context.subjects.iter().filter_map(|subject| row(context, subject, class, behaviour, byte)),
@@ -196,16 +199,79 @@ fn about(context: &Context) -> String {
     format!("Of finished transfers, {begin}. Failed ones are in the section on errors.{left_out}")
 }
 
+/// What a subject's line of a behaviour, the index-th of so many, is called and drawn with.
+fn line_of(context: &Context, subject: &Subject, behaviour: &str, index: usize, of: usize) -> (String, Ink) {
+    match (context.is_comparison(), of) {
+        (true, 1) => (subject.title(), Ink::solid(subject.colour)),
+        (true, _) => (format!("{}, {behaviour}", subject.title()), Ink::dashed(subject.colour, index)),
+        (false, _) => (behaviour.to_owned(), Ink::dashed(index, index)),
+    }
+}
+
+/// Fewer transfers tell nothing of one in a hundred.
+const TAIL_TRANSFERS: usize = 200;
+/// A tail has so many points at most, evenly over its logarithm.
+const TAIL_POINTS: usize = 200;
+
+/// The slow ones: the share of transfers that took longer than some time, both on logarithmic axes.
+fn tail(context: &Context, class: &Class, behaviours: &BTreeSet<Arc<str>>) -> Option<Figure> {
+    let mut series = Vec::new();
+    let mut count = 0;
+    for subject in &context.subjects {
+        for (index, behaviour) in behaviours.iter().enumerate() {
+            let of_run = |run: &Run| sample(context, run, class, behaviour, Byte::Last);
+            let all: Vec<f64> = subject.runs.iter().flat_map(|run| of_run(run).values().to_vec()).collect();
+            if all.len() >= TAIL_TRANSFERS {
+                count += all.len();
+                let (name, ink) = line_of(context, subject, behaviour, index, behaviours.len());
+                series.push(Series::steps(name, ink, tail_points(&Sample::new(all))));
+            }
+        }
+    }
+    if series.is_empty() {
+        return None;
+    }
+    let x = Axis::new(Byte::Last.title(), Byte::Last.column(), Unit::Seconds).scaled(ScaleKind::Log);
+    Some(Figure {
+        id: format!("{}-{}-tail", Byte::Last.id(), class.id()),
+        title: format!("{}, {}, the slowest", Byte::Last.title(), class.name()),
+        subtitle: format!("{count} transfers, runs together"),
+        caption: "The share of transfers that took longer; both axes are logarithmic.".into(),
+        chart: Chart::Plot(Plot {
+            x,
+            y: Axis::new("Share that took longer", "fraction_longer", Unit::Fraction).scaled(ScaleKind::Log).to(1.0),
+            series,
+            interval: Along::X,
+            names_at_ends: false,
+            moment: None,
+            reference: None,
+        }),
+    })
+}
+
+/// For each time, the share of values that are larger; not for the largest, which has no logarithm.
+fn tail_points(sample: &Sample) -> Vec<Point> {
+    let values = sample.values();
+    let count = values.len();
+    let mut points: Vec<Point> = Vec::new();
+    let step = (count as f64).ln() / TAIL_POINTS as f64;
+    let mut next = 0.0;
+    for (index, value) in values[..count - 1].iter().enumerate() {
+        let longer = (count - 1 - index) as f64 / count as f64;
+        if -longer.ln() >= next {
+            points.push(Point::at(*value, longer));
+            next = -longer.ln() + step;
+        }
+    }
+    points
+}
+
 fn figure(context: &Context, class: &Class, behaviours: &BTreeSet<Arc<str>>, byte: Byte) -> Option<Figure> {
     let mut series: Vec<Series> = Vec::new();
     let mut count = 0;
     for subject in &context.subjects {
         for (index, behaviour) in behaviours.iter().enumerate() {
-            let (name, ink) = match (context.is_comparison(), behaviours.len()) {
-                (true, 1) => (subject.title(), Ink::solid(subject.colour)),
-                (true, _) => (format!("{}, {behaviour}", subject.title()), Ink::dashed(subject.colour, index)),
-                (false, _) => (behaviour.to_string(), Ink::dashed(index, index)),
-            };
+            let (name, ink) = line_of(context, subject, behaviour, index, behaviours.len());
             let of_run = |run: &Run| sample(context, run, class, behaviour, byte);
             count += subject.runs.iter().map(|run| of_run(run).len()).sum::<usize>();
             series.extend(subject.distribution(name, ink, of_run));
@@ -320,6 +386,15 @@ fn seconds(estimate: &Estimate) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tails_count_what_took_longer() {
+        let points = tail_points(&Sample::new((1..=1000).map(f64::from).collect()));
+        assert_eq!((points[0].x, points[0].y), (1.0, 0.999));
+        assert_eq!(points.last().map(|point| (point.x, point.y)), Some((999.0, 0.001)), "one of a thousand");
+        assert!(points.len() <= TAIL_POINTS && points.windows(2).all(|pair| pair[0].y > pair[1].y), "{}", points.len());
+        assert!(points.iter().any(|point| point.x == 900.0 || (point.y - 0.1).abs() < 0.005), "near one in ten");
+    }
 
     #[test]
     fn differences_are_relative_and_say_whether_intervals_meet() {
