@@ -538,3 +538,16 @@ CASE(vectors)
         close(fd);
     }
 }
+
+/* Files of memory lie in no folder, not in the root either. */
+CASE(files_of_memory)
+{
+    int fd = watcher(), file;
+
+    MUST(inotify_add_watch(fd, "/", IN_MODIFY | IN_CLOSE_WRITE | IN_CREATE));
+    file = MUST(memfd_create("shared", MFD_CLOEXEC));
+    MUST(write(file, "abc", 3));
+    MUST(close(file));
+    show_events("a watch of the root", fd);
+    close(fd);
+}

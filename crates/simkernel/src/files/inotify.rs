@@ -285,7 +285,9 @@ impl Kernel {
         match &self.files[id].kind {
             super::FileKind::Regular(file) => {
                 let (path, number, unlinked) = (file.path.clone(), file.number, file.unlinked);
-                self.tell(&path, number, mask, true, unlinked);
+                // Files of memory lie in no folder.
+                let to_parent = !file.is_memory();
+                self.tell(&path, number, mask, to_parent, unlinked);
             }
             super::FileKind::Directory(directory) => {
                 let path = directory.path.clone();
@@ -312,7 +314,7 @@ impl Kernel {
         let mask = if file.writable() { IN_CLOSE_WRITE } else { IN_CLOSE_NOWRITE };
         match &file.kind {
             super::FileKind::Regular(regular) => {
-                self.tell(&regular.path, regular.number, mask, true, regular.unlinked);
+                self.tell(&regular.path, regular.number, mask, !regular.is_memory(), regular.unlinked);
                 let number = regular.number;
                 let same = |other: &super::OpenFile| matches!(&other.kind, super::FileKind::Regular(other) if other.number == number);
                 if regular.unlinked && !self.files.iter_mut().any(|(_, other)| same(other)) {
