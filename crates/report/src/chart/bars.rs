@@ -82,7 +82,7 @@ fn draw_row(svg: &mut Svg, bars: &Bars, index: usize, row_top: f64, thickness: f
             let (from, to) = (scale.at(begin), scale.at(begin + value));
             // Side by side, bars need a hair's breadth between them.
             let gap = if bars.is_stacked { 0.0 } else { 0.6 };
-            svg.bar((from, y), (to - from, thickness - gap), series.ink, &told);
+            svg.bar((from, y), (to - from, thickness - gap), series.ink, &told, &series.name);
             draw_marks(svg, bar, y, thickness, scale);
             if !bars.is_stacked && thickness >= 9.0 {
                 let is_clear = is_free_behind(bar, &shown, scale) && !meets_reference(bars, value, &shown, scale);

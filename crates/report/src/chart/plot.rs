@@ -36,27 +36,34 @@ pub fn draw(figure: &Figure, plot: &Plot) -> String {
     let frame = Frame { left, right, top, bottom: top + PLOT_HEIGHT };
     let (x, y) = (x.place(frame.left, frame.right), y.place(frame.bottom, frame.top));
     if let Some(reference) = &plot.reference {
+        svg.begin("d", &reference_name(reference));
         draw_reference_band(&mut svg, reference, plot.interval, &frame, &x, &y);
+        svg.end();
     }
     draw_axes(&mut svg, plot, &frame, &x, &y);
     if let Some((at, name)) = plot.moment.filter(|(at, _)| x.from < *at && *at < x.to) {
         draw_moment(&mut svg, &frame, x.at(at), name);
     }
     if let Some(reference) = &plot.reference {
+        svg.begin("d", &reference_name(reference));
         draw_reference_lines(&mut svg, reference, plot.interval, &frame, &x, &y);
+        svg.end();
         if names_at_ends {
             svg.muted(frame.right - 4.0, frame.top + 11.0, Anchor::End, SMALL_SIZE, &reference_name(reference));
         }
     }
     let drawn: Vec<Vec<(f64, f64)>> = plot.series.iter().map(|series| places(series, &x, &y)).collect();
+    let faint = plot.series.iter().filter(|series| series.ink.colour == Colour::Faint).count();
+    svg.begin("d", "");
     for series in &plot.series {
-        draw_band(&mut svg, series, plot.interval, &x, &y);
+        draw_band(&mut svg, series, plot.interval, &x, &y, &legend_name(series, faint));
     }
     for (series, places) in plot.series.iter().zip(&drawn) {
         let is_one_of_many = series.ink.colour == Colour::Faint || series.key.is_some();
         let width = if is_one_of_many { 1.0 } else { 1.8 };
-        svg.series_line(places, series.ink, width, &series.name);
+        svg.series_line(places, series.ink, width, &series.name, &legend_name(series, faint));
     }
+    svg.end();
     if names_at_ends {
         name_ends(&mut svg, plot, &frame, &drawn);
     }
@@ -84,11 +91,20 @@ fn legend(plot: &Plot) -> Vec<(Key, String)> {
     match faint.as_slice() {
         [] => {}
         [one] => entries.push((Key::Line(one.ink), one.name.clone())),
-        many => entries.push((Key::Line(many[0].ink), format!("{} others", many.len()))),
+        many => entries.push((Key::Line(many[0].ink), legend_name(many[0], many.len()))),
     }
     entries.extend(plot.reference.iter().map(|reference| (Key::Reference, reference_name(reference))));
     // One line needs no explanation beyond the title.
     if entries.len() < 2 { Vec::new() } else { entries }
+}
+
+/// What the legend calls a series, of a plot with so many faint ones.
+fn legend_name(series: &Series, faint: usize) -> String {
+    match &series.key {
+        _ if series.ink.colour == Colour::Faint && faint > 1 => format!("{faint} others"),
+        Some(key) => key.clone(),
+        None => series.name.clone(),
+    }
 }
 
 /// For the legend.
@@ -147,6 +163,8 @@ fn scales(plot: &Plot) -> (Scale, Scale) {
 }
 
 fn draw_axes(svg: &mut Svg, plot: &Plot, frame: &Frame, x: &Scale, y: &Scale) {
+    // The page's script draws others where it shows a part.
+    svg.begin("ticks", "");
     for value in &x.minor {
         svg.grid_line((x.at(*value), frame.top), (x.at(*value), frame.bottom), true);
     }
@@ -162,6 +180,7 @@ fn draw_axes(svg: &mut Svg, plot: &Plot, frame: &Frame, x: &Scale, y: &Scale) {
         svg.grid_line((frame.left, y.at(*value)), (frame.right, y.at(*value)), false);
         svg.text(frame.left - 5.0, y.at(*value) + 4.0, Anchor::End, TICK_SIZE, label);
     }
+    svg.end();
     svg.axis_line((frame.left, frame.bottom), (frame.right, frame.bottom));
     svg.axis_line((frame.left, frame.top), (frame.left, frame.bottom));
     let middle = (frame.left + frame.right) / 2.0;
@@ -206,7 +225,7 @@ fn places(series: &Series, x: &Scale, y: &Scale) -> Vec<(f64, f64)> {
     places
 }
 
-fn draw_band(svg: &mut Svg, series: &Series, along: Along, x: &Scale, y: &Scale) {
+fn draw_band(svg: &mut Svg, series: &Series, along: Along, x: &Scale, y: &Scale, of: &str) {
     let with = series.points.iter().filter_map(|point| Some((point, point.interval?)));
     let (mut there, mut back) = (Vec::new(), Vec::new());
     for (point, (low, high)) in with {
@@ -222,7 +241,7 @@ fn draw_band(svg: &mut Svg, series: &Series, along: Along, x: &Scale, y: &Scale)
     }
     if there.len() > 1 {
         there.extend(back.into_iter().rev());
-        svg.band(&there, series.ink);
+        svg.band(&there, series.ink, of);
     }
 }
 
@@ -238,8 +257,10 @@ fn name_ends(svg: &mut Svg, plot: &Plot, frame: &Frame, drawn: &[Vec<(f64, f64)>
     let wanted: Vec<f64> = ends.iter().map(|(y, _)| *y).collect();
     let rows = spread(&wanted, NAME_ROW, frame.top + 2.0, frame.bottom);
     for ((end, series), row) in ends.iter().zip(rows) {
-        svg.series_line(&[(frame.right, *end), (frame.right + 6.0, row)], series.ink, 1.2, "");
+        svg.series_line(&[(frame.right, *end), (frame.right + 6.0, row)], series.ink, 1.2, "", &series.name);
+        svg.begin("e", &series.name);
         svg.text(frame.right + 9.0, row + 4.0, Anchor::Start, SMALL_SIZE, &end_name(series));
+        svg.end();
     }
 }
 

@@ -136,16 +136,17 @@ impl Svg {
         );
     }
 
-    /// A series' line; `name` and the places of points are what the page's script shows.
-    pub fn series_line(&mut self, points: &[(f64, f64)], ink: Ink, width: f64, name: &str) {
+    /// A series' line; `name` and the places of points are what the page's script shows, `of` whose it is in the legend.
+    pub fn series_line(&mut self, points: &[(f64, f64)], ink: Ink, width: f64, name: &str, of: &str) {
         if points.is_empty() {
             return;
         }
         let _ = writeln!(
             self.body,
-            "<polyline class=\"{}\" data-name=\"{}\" points=\"{}\" stroke=\"{}\" stroke-width=\"{width}\" fill=\"none\" stroke-linejoin=\"round\"{}/>",
+            "<polyline class=\"{}\" data-name=\"{}\"{} points=\"{}\" stroke=\"{}\" stroke-width=\"{width}\" fill=\"none\" stroke-linejoin=\"round\"{}/>",
             ink.class(),
             escape(name),
+            belongs(of),
             place_list(points),
             ink.hex(),
             ink.dash_attribute()
@@ -153,22 +154,24 @@ impl Svg {
     }
 
     /// The area of a confidence interval.
-    pub fn band(&mut self, outline: &[(f64, f64)], ink: Ink) {
+    pub fn band(&mut self, outline: &[(f64, f64)], ink: Ink, of: &str) {
         let _ = writeln!(
             self.body,
-            "<polygon class=\"f {}\" points=\"{}\" fill=\"{}\" fill-opacity=\"0.22\"/>",
+            "<polygon class=\"f {}\"{} points=\"{}\" fill=\"{}\" fill-opacity=\"0.22\"/>",
             ink.class(),
+            belongs(of),
             place_list(outline),
             ink.hex()
         );
     }
 
     /// A bar; `told` appears when the mouse is on it.
-    pub fn bar(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), ink: Ink, told: &str) {
+    pub fn bar(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), ink: Ink, told: &str, of: &str) {
         let _ = writeln!(
             self.body,
-            "<rect class=\"f {}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{}\"><title>{}</title></rect>",
+            "<rect class=\"f {}\"{} x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{}\"><title>{}</title></rect>",
             ink.class(),
+            belongs(of),
             ink.hex(),
             escape(told)
         );
@@ -184,15 +187,17 @@ impl Svg {
         const ROW: f64 = 16.0;
         const SAMPLE: f64 = 20.0;
         let (mut x, mut y) = (left, top + 11.0);
-        for (key, name) in entries {
-            let name = text::shorten(name, SMALL_SIZE, right - left - SAMPLE - 5.0);
+        for (key, of) in entries {
+            let name = text::shorten(of, SMALL_SIZE, right - left - SAMPLE - 5.0);
             let width = SAMPLE + 5.0 + text::width(&name, SMALL_SIZE, false);
             if x > left && x + width > right {
                 (x, y) = (left, y + ROW);
             }
+            // What the page's script switches on and off.
+            self.begin("e", of);
             match key {
                 Key::Line(ink) => self.sample(x, y - 3.8, SAMPLE, *ink),
-                Key::Box(ink) => self.bar((x + 5.0, y - 9.0), (10.0, 10.0), *ink, ""),
+                Key::Box(ink) => self.bar((x + 5.0, y - 9.0), (10.0, 10.0), *ink, "", ""),
                 Key::Reference => {
                     self.reference_band((x + 2.0, y - 9.5), (x + SAMPLE - 2.0, y + 1.0));
                     self.reference_line(&[(x + SAMPLE / 2.0, y - 9.5), (x + SAMPLE / 2.0, y + 1.0)], "");
@@ -200,6 +205,7 @@ impl Svg {
                 Key::Mark => self.stroke((x + 10.0, y - 10.0), (x + 10.0, y + 1.5), 1.6),
             }
             self.text(x + SAMPLE + 5.0, y, Anchor::Start, SMALL_SIZE, &name);
+            self.end();
             x += width + 14.0;
         }
         if entries.is_empty() { 0.0 } else { y - top + 7.0 }
@@ -213,6 +219,15 @@ impl Svg {
             ink.hex(),
             ink.dash_attribute()
         );
+    }
+
+    /// Begins a group of a class for the page's script, of what the legend calls so.
+    pub fn begin(&mut self, class: &str, of: &str) {
+        let _ = writeln!(self.body, "<g class=\"{class}\"{}>", belongs(of));
+    }
+
+    pub fn end(&mut self) {
+        self.body.push_str("</g>\n");
     }
 
     /// Title and subtitle; returns the height that they took.
@@ -258,6 +273,11 @@ fn place_list(points: &[(f64, f64)]) -> String {
 /// A coordinate to a tenth of a pixel, without a needless ".0".
 fn tenth(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
+}
+
+/// Whose something is, by its name in the legend, for the page's script.
+fn belongs(of: &str) -> String {
+    if of.is_empty() { String::new() } else { format!(" data-of=\"{}\"", escape(of)) }
 }
 
 /// For text and attributes of XML and HTML.
