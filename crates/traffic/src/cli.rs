@@ -6,6 +6,7 @@ use crate::client::{self, Outcome};
 use crate::config::{self, BadInput, Peer};
 use crate::monitor::{self, Watch};
 use crate::output::Output;
+use crate::phold;
 use crate::quantity;
 use crate::server::{self, Settings};
 use lexopt::Arg;
@@ -40,10 +41,11 @@ fn dispatch(args: Vec<OsString>) -> Result<u8, BadInput> {
             Some("server") => serve(parser),
             Some("client") => run_client(parser),
             Some("monitor") => watch(parser),
+            Some("phold") => hold(parser),
             Some("check") => check(parser),
             Some("help") => show(&help_topic(&mut parser)?),
             _ => {
-                let known = ["server", "client", "monitor", "check", "help"];
+                let known = ["server", "client", "monitor", "phold", "check", "help"];
                 let word = word.to_string_lossy();
                 Err(BadInput::one(format!("'{word}' is no command{}", config::remedy(&word, &known))))
             }
@@ -53,7 +55,7 @@ fn dispatch(args: Vec<OsString>) -> Result<u8, BadInput> {
             show(&format!("gnomon-traffic {}\n", env!("CARGO_PKG_VERSION")))
         }
         Some(arg) => Err(bad(arg.unexpected())),
-        None => Err(BadInput::one("say what to do: server, client, monitor, check or help")),
+        None => Err(BadInput::one("say what to do: server, client, monitor, phold, check or help")),
     }
 }
 
@@ -189,6 +191,59 @@ fn watch(mut parser: lexopt::Parser) -> Result<u8, BadInput> {
         Ok(()) => Ok(SUCCESS),
         Err(error) => Ok(failed(&error)),
     }
+}
+
+fn hold(mut parser: lexopt::Parser) -> Result<u8, BadInput> {
+    let (mut peers, mut hosts, mut number) = (None, None, None);
+    let mut settings = phold::Settings {
+        peers: String::new(),
+        hosts: 0,
+        number: 0,
+        messages: 1,
+        seed: 1,
+        shape: 1.5,
+        port: 9000,
+        delay: Duration::from_secs(1),
+        duration: Duration::from_secs(60),
+    };
+    while let Some(arg) = parser.next().map_err(bad)? {
+        match arg {
+            Arg::Short('h') | Arg::Long("help") => return show(&help::phold()),
+            Arg::Long("peers") => peers = Some(text(&mut parser)?),
+            Arg::Long("hosts") => hosts = Some(value(&mut parser, "hosts", number_of)?),
+            Arg::Long("number") => number = Some(value(&mut parser, "number", number_of)?),
+            Arg::Long("messages") => settings.messages = value(&mut parser, "messages", number_of)?,
+            Arg::Long("seed") => settings.seed = value(&mut parser, "seed", number_of)?,
+            Arg::Long("shape") => settings.shape = value(&mut parser, "shape", number_of)?,
+            Arg::Long("port") => settings.port = value(&mut parser, "port", number_of)?,
+            Arg::Long("delay") => settings.delay = value(&mut parser, "delay", quantity::duration)?,
+            Arg::Long("duration") => settings.duration = value(&mut parser, "duration", quantity::duration)?,
+            arg => return Err(bad(arg.unexpected())),
+        }
+    }
+    let (Some(peers), Some(hosts), Some(number)) = (peers, hosts, number) else {
+        return Err(BadInput::one(
+            "say among whom: --peers BASE --hosts N --number I; see 'gnomon-traffic phold --help'",
+        ));
+    };
+    (settings.peers, settings.hosts, settings.number) = (peers, hosts, number);
+    if settings.hosts < 2 {
+        return Err(BadInput::one("--hosts: messages go round among 2 hosts or more"));
+    }
+    if !(1..=settings.hosts).contains(&settings.number) {
+        return Err(BadInput::one(format!("--number: hosts are numbered from 1 to {}", settings.hosts)));
+    }
+    if !(settings.shape > 0.0 && settings.shape.is_finite()) {
+        return Err(BadInput::one("--shape: a number above 0 belongs here, such as 1.5"));
+    }
+    match phold::run(&settings, &mut Output::stdout()) {
+        Ok(()) => Ok(SUCCESS),
+        Err(error) => Ok(failed(&error)),
+    }
+}
+
+fn number_of<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("'{text}' is no number that can stand here"))
 }
 
 fn event_names(text: &str) -> Result<Vec<String>, String> {

@@ -1,7 +1,7 @@
 //! `gnomon-traffic`: an ordinary Linux program that generates traffic and measures it, as a guest or on a real network.
 //!
 //! A server answers with bytes that follow from a seed (`server`), clients fetch them as their behaviours say and write a line per
-//! transfer (`client`), and a monitor writes what a tor's control port tells (`monitor`). Each is one thread around one epoll
+//! transfer (`client`), a monitor writes what a tor's control port tells (`monitor`), and messages go round among many hosts (`phold`). Each is one thread around one epoll
 //! instance, small enough to run a thousand times on one machine. The crate knows no other crate of Gnomon, and nothing of the
 //! simulator. `docs/traffic.md` describes it for users.
 
@@ -18,6 +18,7 @@ mod markov;
 mod monitor;
 mod output;
 mod pace;
+mod phold;
 mod quantity;
 mod random;
 mod server;

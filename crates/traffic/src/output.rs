@@ -133,6 +133,11 @@ pub struct Totals {
     pub events: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
+    /// Messages that came, and that left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handled: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sent: Option<u64>,
 }
 
 /// Where lines go.

@@ -3,13 +3,14 @@
 use crate::config::OPTIONS;
 use std::fmt::Write;
 
-pub const TOPICS: &[&str] = &["server", "client", "monitor", "config", "output"];
+pub const TOPICS: &[&str] = &["server", "client", "monitor", "phold", "config", "output"];
 
 pub fn topic(name: &str) -> Option<String> {
     Some(match name {
         "server" => server(),
         "client" | "check" => client(),
         "monitor" => monitor(),
+        "phold" => phold(),
         "config" => CONFIG.into(),
         "output" => OUTPUT.into(),
         _ => return None,
@@ -26,6 +27,7 @@ Commands:
   server    answer downloads, uploads and Markov streams
   client    fetch from servers as web, bulk, performance or Markov clients do, directly or over SOCKS5
   monitor   log the events of a tor's control port
+  phold     send messages round among many hosts, some of which have much to do
   check     read a client's configuration and say what is wrong with it
   help      explain a command, or one of: config (the client's file), output (the lines that are written)
 
@@ -99,6 +101,28 @@ Usage: gnomon-traffic monitor [OPTIONS]
       --wait TIME                  how long to try to connect (default 60 s)
       --duration TIME              how long to watch (default: until tor ends)
   -h, --help                       this text
+"
+    .into()
+}
+
+pub fn phold() -> String {
+    "Sends messages round among many hosts: PHOLD, which measures simulators
+
+Usage: gnomon-traffic phold --peers BASE --hosts N --number I [OPTIONS]
+
+      --peers BASE                 the hosts are BASE1 to BASEN; or, if BASE is an IPv4 address, have that and the following ones
+      --hosts N                    how many there are
+      --number I                   which of them this one is, from 1
+      --messages N                 messages that this host sends at the start (default 1)
+      --seed N                     weights, which are the same on all hosts, and destinations follow from it (default 1)
+      --shape F                    of the Pareto distribution of weights; the smaller, the more unequal (default 1.5)
+      --port PORT                  the hosts' UDP port (default 9000)
+      --delay TIME                 send the first messages so long after the start (default 1 s)
+      --duration TIME              end so long after the start (default 60 s)
+  -h, --help                       this text
+
+Whoever receives a message sends one on, at once, to another host that is drawn by weight. The last line says how many
+came ('handled') and left ('sent').
 "
     .into()
 }
