@@ -2,13 +2,14 @@
 //!
 //! Owns everything between a data directory (as Gnomon or Shadow leave it, also half-written) and the report: reading
 //! (`input`), what is known of a run (`run`) and of the public network (`public`), statistics (`maths`, `bins`), what is compared (`subject`, `groups`), figures
-//! (`chart`), what the report says (`sections`, `page`), and tables for other programs (`tables`). Knows nothing of how runs are executed. The binary calls
+//! (`chart`), what the report says (`sections`, `page`), and tables for other programs (`tables`). `chart`, `html` and `Estimate` also serve other pages of results. Knows nothing of how runs are executed. The binary calls
 //! `write` and prints what it returns.
 
 mod bins;
-mod chart;
+pub mod chart;
 mod error;
 mod groups;
+pub mod html;
 mod input;
 mod maths;
 mod output;
@@ -23,6 +24,8 @@ mod tables;
 pub use error::{Error, Result};
 pub use groups::Group;
 pub use input::read as read_run;
+pub use maths::{CONFIDENCE, Estimate, critical_t};
+pub use output::write_figures;
 pub use public::Source as PublicSource;
 pub use sections::Since;
 

@@ -90,8 +90,8 @@ pub fn make_ids_unique<'a>(figures: impl Iterator<Item = &'a mut Figure>) {
     }
 }
 
-/// Draws on several threads: pictures are most of a report's time.
-fn write_figures(folder: &Path, figures: &[&Figure]) -> Result<()> {
+/// Writes each figure's files into `folder`, which must exist. Draws on several threads: pictures are most of a report's time.
+pub fn write_figures(folder: &Path, figures: &[&Figure]) -> Result<()> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {

@@ -1,30 +1,14 @@
 //! The page: one HTML file that needs nothing else, with every figure as SVG in it.
 
-use crate::chart::{COLOURS, FONTS, Figure};
+use crate::html::{document, escape, figure, table};
 use crate::run::Run;
 use crate::sections::{Context, Row, Section, Since, Table};
 use crate::tables;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use std::fmt::Write;
-
-const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
 
 /// Writes the page.
 pub fn write(context: &Context, summary: &[Row], sections: &[Section], data: &[tables::Table]) -> String {
     let mut page = String::with_capacity(1 << 20);
-    let title = title(context);
-    let _ = write!(
-        page,
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
-         content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n\
-         <title>{title}</title>\n<style>\n{}{STYLE}{}</style>\n</head>\n<body>\n<header>\n<h1>{title}</h1>\n",
-        fonts(),
-        colours()
-    );
-    navigation(&mut page, sections);
-    page.push_str("</header>\n<main>\n");
     summary_section(&mut page, context, summary);
     for part in sections {
         section(&mut page, part);
@@ -32,44 +16,23 @@ pub fn write(context: &Context, summary: &[Row], sections: &[Section], data: &[t
     tables_section(&mut page, data);
     method(&mut page, context);
     damage(&mut page, context);
-    let _ = write!(page, "</main>\n<div id=\"tip\" hidden></div>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n");
-    page
+    document(&title(context), &navigation(sections), &page)
 }
 
 fn title(context: &Context) -> String {
     let labels: Vec<&str> = context.subjects.iter().map(|subject| subject.label.as_str()).collect();
-    escape(&match labels.as_slice() {
+    match labels.as_slice() {
         [one] => format!("Report on {one}"),
         several => format!("Comparison of {}", several.join(", ")),
-    })
-}
-
-fn fonts() -> String {
-    let face = |(weight, data): &(u32, &[u8])| {
-        format!(
-            "@font-face{{font-family:Inter;font-weight:{weight};src:url(data:font/ttf;base64,{})}}\n",
-            STANDARD.encode(data)
-        )
-    };
-    FONTS.iter().map(face).collect()
-}
-
-/// The palette on dark pages.
-fn colours() -> String {
-    let mut rules = String::from("@media (prefers-color-scheme: dark) {\n");
-    for (index, (_, dark)) in COLOURS.iter().enumerate() {
-        let _ =
-            writeln!(rules, "svg .c{index} {{ stroke: {dark}; }} svg .f.c{index} {{ fill: {dark}; stroke: none; }}");
     }
-    rules + "}\n"
 }
 
-fn navigation(page: &mut String, sections: &[Section]) {
-    page.push_str("<nav aria-label=\"Sections\"><a href=\"#summary\">Summary</a>");
+fn navigation(sections: &[Section]) -> String {
+    let mut links = String::from("<a href=\"#summary\">Summary</a>");
     for section in sections {
-        let _ = write!(page, " <a href=\"#{}\">{}</a>", section.id, escape(section.title));
+        let _ = write!(links, " <a href=\"#{}\">{}</a>", section.id, escape(section.title));
     }
-    page.push_str(" <a href=\"#data\">Data</a> <a href=\"#method\">Method and inputs</a></nav>\n");
+    links + " <a href=\"#data\">Data</a> <a href=\"#method\">Method and inputs</a>"
 }
 
 fn summary_section(page: &mut String, context: &Context, rows: &[Row]) {
@@ -93,52 +56,11 @@ fn section(page: &mut String, section: &Section) {
     }
     if !section.figures.is_empty() {
         page.push_str("<div class=\"figures\">\n");
-        section.figures.iter().for_each(|one| figure(page, one));
+        section.figures.iter().for_each(|one| figure(page, "", one));
         page.push_str("</div>\n");
     }
     section.tables.iter().for_each(|one| table(page, one));
     page.push_str("</section>\n");
-}
-
-fn figure(page: &mut String, figure: &Figure) {
-    let id = &figure.id;
-    let _ = write!(page, "<figure id=\"{id}\">\n{}<figcaption>", figure.to_svg());
-    if !figure.caption.is_empty() {
-        let _ = write!(page, "{} ", escape(&figure.caption));
-    }
-    page.push_str("<span class=\"files\">");
-    for extension in ["pdf", "png", "svg", "csv"] {
-        let _ = write!(page, "<a href=\"{id}.{extension}\">{}</a> ", extension.to_uppercase());
-    }
-    page.push_str("</span></figcaption>\n</figure>\n");
-}
-
-fn table(page: &mut String, table: &Table) {
-    if table.rows.is_empty() {
-        return;
-    }
-    page.push_str("<div class=\"table\"><table>\n");
-    if !table.title.is_empty() {
-        let _ = writeln!(page, "<caption>{}</caption>", escape(&table.title));
-    }
-    let class = |column: usize| if column < table.text_columns { "" } else { " class=\"n\"" };
-    page.push_str("<thead><tr>");
-    for (column, name) in table.header.iter().enumerate() {
-        let _ = write!(page, "<th scope=\"col\"{}>{}</th>", class(column), escape(name));
-    }
-    page.push_str("</tr></thead>\n<tbody>\n");
-    for row in &table.rows {
-        page.push_str("<tr>");
-        for (column, cell) in row.iter().enumerate() {
-            let (tag, scope) = if column == 0 { ("th", " scope=\"row\"") } else { ("td", "") };
-            // Short texts stay in one line where numbers follow: rows of one height are compared more easily.
-            let stays = column < table.text_columns && table.text_columns < row.len() && cell.chars().count() <= 28;
-            let class = if stays { " class=\"s\"" } else { class(column) };
-            let _ = write!(page, "<{tag}{scope}{class}>{}</{tag}>", escape(cell));
-        }
-        page.push_str("</tr>\n");
-    }
-    page.push_str("</tbody>\n</table></div>\n");
 }
 
 /// Where the data lie that everything else is made of.
@@ -271,9 +193,4 @@ fn damage(page: &mut String, context: &Context) {
     let text_columns = header.len();
     table(page, &Table { title: String::new(), header, rows, text_columns });
     page.push_str("</section>\n");
-}
-
-/// Text for HTML.
-fn escape(text: &str) -> String {
-    crate::chart::escape(text)
 }

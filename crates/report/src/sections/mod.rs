@@ -57,7 +57,8 @@ pub struct Section {
     pub missing: Vec<String>,
 }
 
-#[derive(Debug)]
+/// A table of a page.
+#[derive(Clone, Debug)]
 pub struct Table {
     pub title: String,
     pub header: Vec<String>,
