@@ -23,6 +23,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("traffic", &[]),
     ("tornet", &["base"]),
     ("report", &["base"]),
+    // Its pages are made of the report's parts.
+    ("lab", &["report"]),
     // Tests of both by scripts of others; nobody knows it.
     ("packetdrill", &["base", "guest", "linux-abi", "simkernel", "tcpip"]),
     // Gives all that reads foreign bytes bytes of any kind; nobody knows it.

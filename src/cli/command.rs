@@ -16,7 +16,16 @@ pub fn gnomon() -> Command {
         .subcommand_required(true)
         .disable_help_subcommand(true)
         .args_override_self(true)
-        .subcommands([run(), check(), exec(), super::tor::command(), super::report_page::command(), shadow(), help()])
+        .subcommands([
+            run(),
+            check(),
+            exec(),
+            super::tor::command(),
+            super::report_page::command(),
+            super::lab::command(),
+            shadow(),
+            help(),
+        ])
 }
 
 fn run() -> Command {

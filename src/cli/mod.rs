@@ -1,6 +1,6 @@
 //! The command line: what the user asks for, in Gnomon's own words or in Shadow's, and what is answered.
 //!
-//! `gnomon` has the commands `run`, `check`, `exec`, `tor`, `report`, `help` and `shadow`; called under the name `shadow`, the program takes
+//! `gnomon` has the commands `run`, `check`, `exec`, `tor`, `report`, `lab`, `help` and `shadow`; called under the name `shadow`, the program takes
 //! that simulator's command line instead. Everything that is wrong with the input is told before anything runs, with exit
 //! status 2 (1 under the name `shadow`).
 
@@ -10,6 +10,7 @@ mod exec;
 mod gdb;
 mod input;
 mod interrupt;
+mod lab;
 mod launch;
 mod limits;
 mod options;
@@ -58,6 +59,7 @@ fn dispatch(args: Vec<OsString>) -> u8 {
         Some(("exec", matches)) => exec::main(matches),
         Some(("tor", matches)) => tor::main(matches),
         Some(("report", matches)) => report_page::main(matches),
+        Some(("lab", matches)) => lab::main(matches),
         Some(("help", matches)) => topics::main(matches.get_one::<String>("topic").map(String::as_str)),
         _ => unreachable!("clap knows the commands"),
     }

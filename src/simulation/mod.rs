@@ -4,7 +4,7 @@ mod accounting;
 mod computing;
 mod host;
 mod monitor;
-mod provenance;
+pub mod provenance;
 mod standstill;
 mod summary;
 mod tap;

@@ -16,13 +16,18 @@ pub fn of(plan: &Plan, command: &[String]) -> Provenance {
         // A file that can no longer be read is told when it is to be started.
         programs.entry(name).or_insert_with(|| program(&process.executable).unwrap_or_default());
     }
+    Provenance { programs, ..of_machine(command) }
+}
+
+/// Of a command that runs no programs itself.
+pub fn of_machine(command: &[String]) -> Provenance {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     Provenance {
         command: command.to_vec(),
         kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
         processor: processor(&read("/proc/cpuinfo")),
         processors: std::thread::available_parallelism().map_or(0, |count| count.get() as u64),
-        programs,
+        programs: BTreeMap::new(),
     }
 }
 

@@ -1,0 +1,131 @@
+//! What is measured: cases, each an experiment with options of `gnomon run`, in a setting.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// For tests of the laboratories themselves: seconds.
+    Smallest,
+    /// All laboratories within ten minutes on two processors.
+    Small,
+    /// The published sizes, as far as memory allows.
+    Full,
+}
+
+impl Size {
+    pub const NAMES: [(&str, Size); 3] = [("smallest", Size::Smallest), ("small", Size::Small), ("full", Size::Full)];
+
+    pub fn name(self) -> &'static str {
+        Size::NAMES.into_iter().find(|(_, size)| *size == self).expect("each has a name").0
+    }
+}
+
+/// Under what conditions laboratories work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    pub size: Size,
+    /// How often each case is measured.
+    pub repetitions: u32,
+    /// Processors that the runs can use.
+    pub processors: usize,
+    /// Memory that is free for them.
+    pub memory_bytes: u64,
+}
+
+impl Setting {
+    /// Numbers of workers to compare: 1, 2, 4 and so on, no more than there are processors nor than `most`.
+    pub fn workers(&self, most: usize) -> Vec<usize> {
+        let most = most.min(self.processors.max(1));
+        std::iter::successors(Some(1), |workers| Some(workers * 2)).take_while(|workers| *workers <= most).collect()
+    }
+
+    /// Why a claim about so many workers cannot be decided here; none if it can.
+    pub fn lacks_processors(&self, needed: usize) -> Option<String> {
+        (self.processors < needed).then(|| {
+            format!("the claim is about {needed} workers, and this machine has {} processors", self.processors)
+        })
+    }
+}
+
+/// Something to be measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// Its name among the cases of its laboratory, fit for a file: lower-case letters, digits and hyphens.
+    pub key: String,
+    /// What distinguishes it, by the name of a column; all cases of a laboratory have the same names.
+    pub factors: Vec<(&'static str, String)>,
+    pub experiment: Experiment,
+    /// Of `gnomon run`.
+    pub options: Vec<String>,
+    /// What a run takes at most, roughly.
+    pub memory_bytes: u64,
+}
+
+/// What runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Experiment {
+    /// The text of an experiment file.
+    File(String),
+    /// A Tor network: a name for its folder, and options of `gnomon tor new`. Its programs may end otherwise than was expected.
+    Tor { name: String, options: Vec<String> },
+}
+
+impl Case {
+    /// Which worker runs which host, and how many workers there are, as options.
+    pub fn scheduled(policy: &str, workers: usize) -> Vec<String> {
+        ["--policy", policy, "--parallelism", &workers.to_string()].map(str::to_owned).to_vec()
+    }
+
+    /// Changes with everything that a run of the case depends on but programs and machine.
+    pub fn fingerprint(&self) -> String {
+        hexadecimal(&format!("{}\n{}", self.options.join("\n"), self.experiment.fingerprint()))
+    }
+}
+
+impl Experiment {
+    /// Changes with the experiment.
+    pub fn fingerprint(&self) -> String {
+        match self {
+            Experiment::File(text) => hexadecimal(text),
+            Experiment::Tor { options, .. } => hexadecimal(&options.join("\n")),
+        }
+    }
+}
+
+fn hexadecimal(text: &str) -> String {
+    format!("{:016x}", xxh3_64(text.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setting(processors: usize) -> Setting {
+        Setting { size: Size::Small, repetitions: 3, processors, memory_bytes: 0 }
+    }
+
+    #[test]
+    fn workers_double_up_to_the_processors() {
+        assert_eq!(setting(6).workers(64), [1, 2, 4]);
+        assert_eq!(setting(6).workers(2), [1, 2]);
+        assert_eq!(setting(1).workers(64), [1]);
+        assert_eq!(setting(4).lacks_processors(4), None);
+        assert!(setting(2).lacks_processors(4).is_some_and(|why| why.contains("2 processors")));
+    }
+
+    #[test]
+    fn a_fingerprint_changes_with_experiment_and_options() {
+        let case = |options: &[&str], text: &str| Case {
+            key: "k".into(),
+            factors: Vec::new(),
+            experiment: Experiment::File(text.into()),
+            options: options.iter().map(|option| (*option).to_owned()).collect(),
+            memory_bytes: 0,
+        };
+        let first = case(&["a"], "b").fingerprint();
+        assert_eq!(first, case(&["a"], "b").fingerprint());
+        assert_ne!(first, case(&["a"], "c").fingerprint());
+        assert_ne!(first, case(&["c"], "b").fingerprint());
+    }
+}

@@ -1,0 +1,71 @@
+//! Texts of experiment files.
+
+use std::fmt::Write;
+
+/// One host on which a program that only waits is started so many times within the first simulated second; all still wait at the end.
+pub fn waiting(processes: u32) -> String {
+    let mut text = String::from(
+        "# Made by gnomon lab: so many copies of a program that waits.\n\
+         general: { stop_time: 2 s, heartbeat_interval: null }\n\
+         network: { graph: { type: 1_gbit_switch } }\n\
+         hosts:\n  host:\n    network_node_id: 0\n    processes:\n",
+    );
+    for _ in 0..processes {
+        text += "    - { path: sleep, args: '1000', start_time: 1 s, expected_final_state: running }\n";
+    }
+    text
+}
+
+/// PHOLD between hosts that are all 50 ms apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Phold {
+    pub hosts: u32,
+    /// That each host sends at the start.
+    pub messages: u32,
+    /// For how long messages travel, in simulated seconds.
+    pub seconds: u32,
+}
+
+impl Phold {
+    pub fn text(self) -> String {
+        let Phold { hosts, messages, seconds } = self;
+        let stop = seconds + 2;
+        let mut text = format!(
+            "# Made by gnomon lab: PHOLD with {hosts} hosts and {messages} messages of each.
+general: {{ stop_time: {stop} s, heartbeat_interval: null }}
+network:
+  graph:
+    type: gml
+    inline: |
+      graph [
+        node [ id 0 host_bandwidth_down \"1 Gbit\" host_bandwidth_up \"1 Gbit\" ]
+        edge [ source 0 target 0 latency \"50 ms\" ]
+      ]
+hosts:
+"
+        );
+        let end = seconds + 1;
+        for number in 1..=hosts {
+            let address = std::net::Ipv4Addr::from(0x0a01_0000 + number);
+            let _ = writeln!(
+                text,
+                "  node{number}: {{ network_node_id: 0, ip_addr: {address}, processes: [{{ path: gnomon-traffic, args: 'phold --peers \
+                 10.1.0.1 --hosts {hosts} --number {number} --messages {messages} --delay 1s --duration {end}s' }}] }}"
+            );
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn experiments_have_the_programs_they_name() {
+        assert_eq!(waiting(7).matches("path: sleep").count(), 7);
+        let text = Phold { hosts: 300, messages: 2, seconds: 5 }.text();
+        assert_eq!(text.matches("path: gnomon-traffic").count(), 300);
+        assert!(text.contains("node300: { network_node_id: 0, ip_addr: 10.1.1.44,"), "{text}");
+    }
+}

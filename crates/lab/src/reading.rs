@@ -1,0 +1,148 @@
+//! What is read of a run's `sim-stats.json`, and the quantities that follow from it.
+
+use report::chart::Unit;
+use serde_json::Value;
+
+/// A run's figures.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reading {
+    pub wall_s: f64,
+    pub simulated_s: f64,
+    pub hosts: f64,
+    pub guests: f64,
+    pub events: f64,
+    /// Packets that arrived.
+    pub packets: f64,
+    /// By worker: the share of its time in which it waited for others.
+    pub waiting: Vec<f64>,
+    /// The process's proportional set size, and what the machine had less; both at their largest.
+    pub peak_pss_bytes: f64,
+    pub peak_used_bytes: f64,
+    /// Gnomon's version, the kernel and the processor.
+    pub machine: String,
+}
+
+/// Something that is computed of a reading; not a number where a run does not have it.
+#[derive(Clone, Copy, Debug)]
+pub struct Quantity {
+    /// The column in tables, with its unit.
+    pub column: &'static str,
+    pub name: &'static str,
+    pub unit: Unit,
+    pub of: fn(&Reading) -> f64,
+}
+
+pub const WALL: Quantity =
+    Quantity { column: "wall_s", name: "run time", unit: Unit::Seconds, of: |reading| reading.wall_s };
+pub const PACE: Quantity = Quantity {
+    column: "simulated_per_wall",
+    name: "simulated over real time",
+    unit: Unit::Fraction,
+    of: |reading| reading.simulated_s / reading.wall_s,
+};
+pub const WAITING: Quantity = Quantity {
+    column: "waiting_mean",
+    name: "share of time that workers wait",
+    unit: Unit::Share,
+    of: |reading| reading.waiting.iter().sum::<f64>() / reading.waiting.len() as f64,
+};
+/// The difference between the worker that waits most and the one that waits least.
+pub const WAITING_SPREAD: Quantity = Quantity {
+    column: "waiting_spread",
+    name: "spread of waiting over workers",
+    unit: Unit::Share,
+    of: |reading| {
+        let (least, most) = reading.waiting.iter().fold((f64::NAN, f64::NAN), |(a, b), w| (a.min(*w), b.max(*w)));
+        most - least
+    },
+};
+pub const PSS: Quantity =
+    Quantity { column: "peak_pss_bytes", name: "memory", unit: Unit::Bytes, of: |reading| reading.peak_pss_bytes };
+pub const USED: Quantity = Quantity {
+    column: "peak_used_bytes",
+    name: "memory that the machine had less",
+    unit: Unit::Bytes,
+    of: |reading| reading.peak_used_bytes,
+};
+
+pub const GUESTS: Quantity =
+    Quantity { column: "guests", name: "programs", unit: Unit::Count, of: |reading| reading.guests };
+
+const COUNTS: [Quantity; 5] = [
+    Quantity { column: "simulated_s", name: "simulated time", unit: Unit::Seconds, of: |reading| reading.simulated_s },
+    Quantity { column: "hosts", name: "hosts", unit: Unit::Count, of: |reading| reading.hosts },
+    GUESTS,
+    Quantity { column: "events", name: "events", unit: Unit::Count, of: |reading| reading.events },
+    Quantity { column: "packets", name: "packets", unit: Unit::Count, of: |reading| reading.packets },
+];
+
+/// All, in the order of tables.
+pub fn quantities() -> impl Iterator<Item = Quantity> {
+    [WALL, PACE, WAITING, WAITING_SPREAD, PSS, USED].into_iter().chain(COUNTS)
+}
+
+impl Reading {
+    /// None if the text is no `sim-stats.json` of Gnomon.
+    pub fn of(text: &str) -> Option<Reading> {
+        let stats: Value = serde_json::from_str(text).ok()?;
+        let stats = &stats["gnomon"];
+        let number = |value: &Value| value.as_f64();
+        let count = |value: &Value| value.as_f64().unwrap_or(0.0);
+        let (provenance, memory) = (&stats["provenance"], &stats["memory"]);
+        let word = |value: &Value| value.as_str().unwrap_or("unknown").to_owned();
+        Some(Reading {
+            wall_s: number(&stats["wall_ns"])? / 1e9,
+            simulated_s: number(&stats["simulated_ns"])? / 1e9,
+            hosts: count(&stats["hosts"]),
+            guests: count(&stats["guests"]),
+            events: count(&stats["events"]),
+            packets: count(&stats["network"]["packets_delivered"]),
+            waiting: stats["workers"].as_array().into_iter().flatten().map(waiting_share).collect(),
+            peak_pss_bytes: count(&memory["peak_pss_bytes"]),
+            peak_used_bytes: count(&memory["peak_used_bytes"]),
+            machine: format!(
+                "Gnomon {}, Linux {}, {} processors: {}",
+                word(&stats["version"]),
+                word(&provenance["kernel"]),
+                count(&provenance["processors"]),
+                word(&provenance["processor"])
+            ),
+        })
+    }
+}
+
+fn waiting_share(worker: &Value) -> f64 {
+    let part = |name: &str| worker[name].as_f64().unwrap_or(0.0);
+    let waiting = part("waiting_ns");
+    waiting / (waiting + part("running_ns") + part("delivering_ns"))
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// A `sim-stats.json` of a run with two workers, of which the second waited for half of its time.
+    pub fn stats(wall_s: f64, pss: u64) -> String {
+        let worker = |running: u64, waiting: u64| serde_json::json!({"running_ns": running, "delivering_ns": 0, "waiting_ns": waiting});
+        serde_json::json!({"gnomon": {
+            "version": "1.2.3",
+            "provenance": {"kernel": "6.1", "processor": "A CPU", "processors": 2},
+            "wall_ns": (wall_s * 1e9) as u64, "simulated_ns": 60_000_000_000u64,
+            "hosts": 10, "guests": 10, "events": 100, "network": {"packets_delivered": 90},
+            "workers": [worker(100, 0), worker(50, 50)],
+            "memory": {"peak_pss_bytes": pss, "peak_used_bytes": 7},
+        }})
+        .to_string()
+    }
+
+    #[test]
+    fn quantities_follow_from_a_runs_counters() {
+        let reading = Reading::of(&stats(4.0, 1000)).expect("figures");
+        let value = |quantity: Quantity| (quantity.of)(&reading);
+        assert_eq!((value(WALL), value(PACE), value(PSS)), (4.0, 15.0, 1000.0));
+        assert_eq!((value(WAITING), value(WAITING_SPREAD)), (0.25, 0.5));
+        assert_eq!(reading.machine, "Gnomon 1.2.3, Linux 6.1, 2 processors: A CPU");
+        assert_eq!(Reading::of("{}"), None);
+        assert_eq!(Reading::of("no JSON"), None);
+    }
+}

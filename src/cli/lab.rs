@@ -1,0 +1,359 @@
+//! `gnomon lab NAME...`: repeats published experiments, and writes a page with their numbers beside those of this machine.
+//!
+//! Each run is a child process. Its `sim-stats.json` is kept with the fingerprint of what was run, and what is there already is not run
+//! again. Children write their messages to one log, which they keep locked while they live: a call that was killed may leave a run
+//! behind, and the next one waits for its end, since two at once would disturb each other's times.
+
+use crate::cli::interrupt::Interrupts;
+use crate::cli::{complain, report, show, status};
+use crate::simulation::{available_memory, provenance};
+use crate::terminal::Terminal;
+use ::lab::{Experiment, Failure, LABS, Lab, Request, Runner, Setting, Size, Task, Written};
+use base::wall::WallClock;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+const ALL: &str = "all";
+const LOG: &str = "lab.log";
+const STATS: &str = "sim-stats.json";
+/// So often a run is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+pub fn command() -> Command {
+    let names = LABS.iter().map(|lab| format!("  {:<13}{}\n", lab.name, lab.about)).collect::<String>();
+    Command::new("lab")
+        .about("Repeat published experiments; a page with the published numbers, ours, and a verdict for each claim")
+        .before_help("Examples:\n  gnomon lab                            the list\n  gnomon lab loader\n  gnomon lab all --size small -o results\n  gnomon lab all --report-only -o results")
+        .after_help(format!(
+            "Laboratories:\n{names}  {ALL:<13}all of them\n\nWhat was run already, with the same DIR and size, is not run again; to repeat it, remove DIR. Exit status: 0 \
+             all runs are there, 1 some failed, 2 bad input, 128 and the signal's number when interrupted. More: docs/lab.md"
+        ))
+        .arg(Arg::new("name").value_name("NAME").num_args(0..).value_parser(name).help("Which; the list without it"))
+        .arg(
+            Arg::new("output")
+                .long("output")
+                .short('o')
+                .value_name("DIR")
+                .default_value("lab")
+                .value_parser(value_parser!(PathBuf))
+                .help("Where everything goes: DIR/index.html, DIR/NAME/measurements.csv, figures"),
+        )
+        .arg(
+            Arg::new("size")
+                .long("size")
+                .value_name("SIZE")
+                .default_value("small")
+                .value_parser(Size::NAMES.map(|(name, _)| name))
+                .hide_possible_values(true)
+                .help("'small': all within ten minutes on two cores; 'full': the published sizes, as far as memory allows"),
+        )
+        .arg(
+            Arg::new("repeat")
+                .long("repeat")
+                .value_name("N")
+                .default_value("3")
+                .value_parser(value_parser!(u32).range(1..=1000))
+                .help("How often each case is measured; intervals need 2 or more"),
+        )
+        .arg(
+            Arg::new("report-only")
+                .long("report-only")
+                .action(ArgAction::SetTrue)
+                .help("Run nothing: write the page of what there is"),
+        )
+        .args_override_self(true)
+}
+
+fn name(text: &str) -> Result<String, String> {
+    if text == ALL || ::lab::find(text).is_some() {
+        return Ok(text.to_owned());
+    }
+    let names: Vec<&str> = LABS.iter().map(|lab| lab.name).collect();
+    Err(format!("there are {} and {ALL}", names.join(", ")))
+}
+
+pub fn main(matches: &ArgMatches) -> u8 {
+    let names: Vec<&String> = matches.get_many("name").into_iter().flatten().collect();
+    if names.is_empty() {
+        show(&list());
+        return status::SUCCESS;
+    }
+    let request = request(matches, &names);
+    let runner = Interrupts::block(false).and_then(|interrupts| Children::new(interrupts, &request));
+    let mut runner = match runner {
+        Ok(runner) => runner,
+        Err(error) => {
+            complain(&format!("'{}': {error}", request.output.display()));
+            return status::FAILED;
+        }
+    };
+    let written = match ::lab::run(&request, &mut runner) {
+        Ok(written) => written,
+        Err(error) => {
+            complain(&error);
+            return status::FAILED;
+        }
+    };
+    runner.terminal.clear();
+    show(&summary(&written));
+    if written.is_interrupted {
+        show("interrupted: the same command goes on with what is missing\n");
+        return report::interrupted_status(runner.interrupts.signal());
+    }
+    written.failures.iter().for_each(|failure| complain(failure));
+    if written.failures.is_empty() { status::SUCCESS } else { status::FAILED }
+}
+
+fn list() -> String {
+    let line = |lab: &Lab| format!("  {:<13}{}\n", lab.name, lab.about);
+    let lines: String = LABS.iter().map(line).collect();
+    format!(
+        "Laboratories, which repeat published experiments:\n{lines}\nRun one with 'gnomon lab NAME', all with 'gnomon lab all'.\n"
+    )
+}
+
+fn request(matches: &ArgMatches, names: &[&String]) -> Request {
+    let is_wanted = |lab: &Lab| names.iter().any(|name| *name == ALL || *name == lab.name);
+    let size = matches.get_one::<String>("size").expect("it has a default");
+    let (_, size) = Size::NAMES.into_iter().find(|(name, _)| name == size).expect("clap knows the sizes");
+    let command: Vec<String> = std::env::args().collect();
+    let machine = provenance::of_machine(&command);
+    let memory = available_memory();
+    let row = |name: &str, value: String| (name.to_owned(), value);
+    Request {
+        labs: LABS.iter().filter(|lab| is_wanted(lab)).collect(),
+        setting: Setting {
+            size,
+            repetitions: *matches.get_one("repeat").expect("it has a default"),
+            processors: usize::try_from(machine.processors).unwrap_or(1),
+            // A tenth stays for others.
+            memory_bytes: memory / 10 * 9,
+        },
+        report_only: matches.get_flag("report-only"),
+        output: matches.get_one::<PathBuf>("output").expect("it has a default").clone(),
+        provenance: vec![
+            row("Gnomon", env!("CARGO_PKG_VERSION").to_owned()),
+            row("command", command.join(" ")),
+            row("kernel", format!("Linux {}", machine.kernel)),
+            row("processor", format!("{} × {}", machine.processors, machine.processor)),
+            row("free memory", format!("{:.1} GiB", memory as f64 / f64::from(1 << 30))),
+        ],
+    }
+}
+
+/// A line for each claim, and where the page is.
+fn summary(written: &Written) -> String {
+    let mut text = String::new();
+    for (lab, judgements) in &written.judgements {
+        text += &format!("{}\n", lab.name);
+        for judgement in judgements {
+            text += &format!("  {:<12}  {}\n", judgement.verdict.name(), judgement.claim.statement);
+        }
+    }
+    text + &format!("page  {}\n", written.page.display())
+}
+
+/// Runs as child processes, one after the other.
+struct Children {
+    interrupts: Interrupts,
+    output: PathBuf,
+    /// Locked; none where nothing is to be run.
+    log: Option<File>,
+    terminal: Terminal,
+}
+
+impl Children {
+    fn new(interrupts: Interrupts, request: &Request) -> io::Result<Children> {
+        fs::create_dir_all(&request.output)?;
+        let output = fs::canonicalize(&request.output)?;
+        let mut children = Children { interrupts, output, log: None, terminal: Terminal::stderr() };
+        if !request.report_only {
+            children.interrupts.watch("stopping; what was not measured yet is left out")?;
+            children.log = Some(children.lock()?);
+        }
+        Ok(children)
+    }
+
+    /// Waits for runs that an earlier call has left behind.
+    fn lock(&self) -> io::Result<File> {
+        let log = File::options().create(true).append(true).open(self.output.join(LOG))?;
+        let mut is_told = false;
+        loop {
+            match log.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::Error(error)) => return Err(error),
+                Err(TryLockError::WouldBlock) if self.is_stopped() => return Err(io::Error::other("interrupted")),
+                Err(TryLockError::WouldBlock) => {}
+            }
+            if !std::mem::replace(&mut is_told, true) {
+                complain(&format!("another call still measures in '{}'; waiting for its end", self.output.display()));
+            }
+            std::thread::sleep(LOOK);
+        }
+        log.set_len(0)?;
+        Ok(log)
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.interrupts.stop().load(Ordering::Relaxed)
+    }
+
+    /// Where a task's files are, without what follows the last point.
+    fn place(&self, task: &Task) -> PathBuf {
+        self.output.join(task.lab.name).join("runs").join(format!("{}-{}", task.case.key, task.repetition))
+    }
+
+    fn measure(&mut self, task: &Task) -> Result<String, Failure> {
+        let place = self.place(task);
+        fs::create_dir_all(place.parent().expect("a folder"))
+            .map_err(|error| failed("its folder cannot be made", &error))?;
+        let (folder, file) = self.experiment(task)?;
+        let data = place.with_extension("data");
+        remove(&data).map_err(|error| failed("what an earlier run left cannot be removed", &error))?;
+        let mut arguments: Vec<String> = ["run", "--quiet", "--data-directory"].map(str::to_owned).to_vec();
+        arguments.push(data.display().to_string());
+        arguments.extend(task.case.options.iter().cloned());
+        arguments.push(file);
+        let ended = self.execute(task, &folder, &arguments)?;
+        // Tors and their clients may end otherwise than was expected, and the run counts all the same.
+        let tolerated = matches!(task.case.experiment, Experiment::Tor { .. }) && ended.code() == Some(1);
+        if !ended.success() && !tolerated {
+            return Err(Failure::Run(self.last_words(ended)));
+        }
+        let text = fs::read_to_string(data.join(STATS)).map_err(|error| failed("it left no sim-stats.json", &error))?;
+        let stats: Value = serde_json::from_str(&text).map_err(|error| Failure::Run(error.to_string()))?;
+        if !stats["gnomon"]["interferences"]["recording"].is_null() {
+            return Err(Failure::Run("not all could be recorded: is the disk full?".to_owned()));
+        }
+        let kept = json!({"fingerprint": task.case.fingerprint(), "stats": stats});
+        keep(&place.with_extension("json"), &kept.to_string())
+            .map_err(|error| failed("its result cannot be kept", &error))?;
+        remove(&data).map_err(|error| failed("its data cannot be removed", &error))?;
+        Ok(text)
+    }
+
+    /// Where to run the task's experiment, and its file there. Networks are made when they are first needed.
+    fn experiment(&mut self, task: &Task) -> Result<(PathBuf, String), Failure> {
+        let failed = |error: io::Error| Failure::Run(format!("its experiment cannot be written: {error}"));
+        let experiment = &task.case.experiment;
+        match experiment {
+            Experiment::File(text) => {
+                let folder = self.output.join(task.lab.name).join("experiments");
+                let file = format!("{}.yaml", experiment.fingerprint());
+                fs::create_dir_all(&folder).and_then(|()| fs::write(folder.join(&file), text)).map_err(failed)?;
+                Ok((folder, file))
+            }
+            Experiment::Tor { name, options } => {
+                let networks = self.output.join("networks");
+                let folder = networks.join(format!("{name}-{}", experiment.fingerprint()));
+                if !folder.exists() {
+                    let unfinished = folder.with_extension("new");
+                    fs::create_dir_all(&networks).and_then(|()| remove(&unfinished)).map_err(failed)?;
+                    let mut arguments: Vec<String> = ["tor", "new"].map(str::to_owned).to_vec();
+                    arguments.extend(options.iter().cloned());
+                    arguments.push(unfinished.display().to_string());
+                    let ended = self.execute(task, &networks, &arguments)?;
+                    if !ended.success() {
+                        return Err(Failure::Run(self.last_words(ended)));
+                    }
+                    fs::rename(&unfinished, &folder).map_err(failed)?;
+                }
+                Ok((folder, "gnomon.yaml".to_owned()))
+            }
+        }
+    }
+
+    /// Runs this program with other arguments to its end, or to a signal's.
+    fn execute(&mut self, task: &Task, folder: &Path, arguments: &[String]) -> Result<ExitStatus, Failure> {
+        let failed = |error: io::Error| Failure::Run(format!("it cannot be started: {error}"));
+        let log = self.log.as_ref().expect("runs are made with the log open");
+        let mut command = std::process::Command::new(std::env::current_exe().map_err(failed)?);
+        command.args(arguments).current_dir(folder).stdin(Stdio::null());
+        // The lock is the open file's, so it lasts as long as the run has it.
+        command.stdout(log.try_clone().map_err(failed)?).stderr(log.try_clone().map_err(failed)?);
+        let mut child = command.spawn().map_err(failed)?;
+        let clock = WallClock::start();
+        loop {
+            if let Some(ended) = child.try_wait().map_err(failed)? {
+                return if self.is_stopped() { Err(Failure::Interrupted) } else { Ok(ended) };
+            }
+            if self.is_stopped() {
+                if let Ok(pid) = i32::try_from(child.id()) {
+                    // It may have ended by itself.
+                    let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
+                }
+                let _ = child.wait();
+                return Err(Failure::Interrupted);
+            }
+            if Terminal::is_terminal() {
+                let line = format!("{}: {:.0} s", title(task), clock.elapsed().as_secs_f64());
+                let line: String = line.chars().take(self.terminal.width()).collect();
+                self.terminal.redraw(&line);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// How a child ended, with the last line of the log.
+    fn last_words(&self, ended: ExitStatus) -> String {
+        let log = self.output.join(LOG);
+        let text = fs::read(&log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+        let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+        format!("{ended}: {last} ({})", log.display())
+    }
+}
+
+impl Runner for Children {
+    fn earlier(&mut self, task: &Task) -> Option<String> {
+        let text = fs::read_to_string(self.place(task).with_extension("json")).ok()?;
+        let kept: Value = serde_json::from_str(&text).ok()?;
+        (kept["fingerprint"] == task.case.fingerprint()).then(|| kept["stats"].to_string())
+    }
+
+    fn run(&mut self, task: &Task) -> Result<String, Failure> {
+        if self.is_stopped() {
+            return Err(Failure::Interrupted);
+        }
+        let clock = WallClock::start();
+        let result = self.measure(task);
+        self.terminal.clear();
+        let seconds = clock.elapsed().as_secs_f64();
+        match &result {
+            Ok(_) => show(&format!("{}: done in {seconds:.1} s\n", title(task))),
+            Err(Failure::Run(why)) => show(&format!("{}: failed: {why}\n", title(task))),
+            Err(Failure::Interrupted) => {}
+        }
+        result
+    }
+}
+
+fn title(task: &Task) -> String {
+    format!("{} of {}, {} {}, repetition {}", task.number, task.total, task.lab.name, task.case.key, task.repetition)
+}
+
+fn failed(what: &str, error: &io::Error) -> Failure {
+    Failure::Run(format!("{what}: {error}"))
+}
+
+/// Removes a folder, if it is there.
+fn remove(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Writes a file as a whole or not at all: half a result would count as one.
+fn keep(path: &Path, text: &str) -> io::Result<()> {
+    let unfinished = path.with_extension("json.new");
+    fs::write(&unfinished, text)?;
+    fs::rename(unfinished, path)
+}
