@@ -6,7 +6,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak tcp-stall tcp-linux goodput packetdrill bench build lint fmt clean
+.PHONY: help demo test soak tcp-stall tcp-linux goodput packetdrill bench lab build lint fmt clean
 
 cache := $(or $(GNOMON_CACHE),$(or $(XDG_CACHE_HOME),$(if $(HOME),$(HOME)/.cache,$(CURDIR)/target))/gnomon)
 export CARGO_TARGET_DIR ?= $(cache)/target-$(shell printf '%s' '$(CURDIR)' | cksum | cut -d ' ' -f 1)
@@ -55,6 +55,11 @@ bench: ## measure, with the native figures of this machine beside each
 	@tools/install-packages build bench
 	@$(MAKE) --no-print-directory build
 	@tools/bench
+
+lab: ## repeat published experiments in ten minutes, and judge their claims: lab.data/index.html
+	@tools/install-packages build demo
+	@$(MAKE) --no-print-directory build
+	bin/gnomon lab all --size small -o lab.data
 
 build: ## leave the programs at bin/gnomon and bin/gnomon-traffic
 	@tools/check-rust

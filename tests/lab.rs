@@ -1,0 +1,138 @@
+//! `gnomon lab`: the smallest size, which measures in a moment; killed and gone on with; traffic's PHOLD as a guest.
+
+mod common;
+
+use base::wall::WallClock;
+use common::{capture, digest, folder, gnomon, read, run_well};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+fn arguments(repetitions: &str) -> [&str; 8] {
+    ["lab", "phold", "--size", "smallest", "--repeat", repetitions, "-o", "results"]
+}
+
+/// The results that are kept, with the moment at which each was written.
+fn results(folder: &Path) -> BTreeMap<PathBuf, SystemTime> {
+    let Ok(entries) = fs::read_dir(folder.join("results/phold/runs")) else { return BTreeMap::new() };
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let kept = paths.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
+    kept.map(|path| (path.clone(), path.metadata().expect("a result").modified().expect("a time"))).collect()
+}
+
+/// The number of rows of the table of measurements.
+fn rows(folder: &Path) -> usize {
+    read(&folder.join("results/phold/measurements.csv")).lines().count() - 1
+}
+
+#[test]
+fn a_lab_that_was_killed_goes_on_where_it_was() {
+    let folder = folder("lab-phold");
+    // No wrapper, which would be what signals reach.
+    let mut first = Command::new(env!("CARGO_BIN_EXE_gnomon"));
+    first.args(arguments("2")).current_dir(&folder).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut first = first.spawn().expect("the program");
+    let begun = WallClock::start();
+    while results(&folder).is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no run ends");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    first.kill().expect("it still runs");
+    first.wait().expect("an end");
+    let known = results(&folder);
+    assert!(!folder.join("results/index.html").exists(), "all runs were faster than the signal");
+
+    // What is there can be shown, and nothing is run for it.
+    let shown = capture(gnomon().args(arguments("2")).arg("--report-only").current_dir(&folder));
+    assert_eq!(shown.code(), 0, "{}{}", shown.stdout, shown.stderr);
+    let some = rows(&folder);
+    assert!(shown.stdout.contains("undecided") && some == known.len(), "{}", shown.stdout);
+
+    let second = capture(gnomon().args(arguments("2")).current_dir(&folder));
+    assert_eq!(second.code(), 0, "{}{}", second.stdout, second.stderr);
+    let now = results(&folder);
+    for (path, written) in &known {
+        assert_eq!(now.get(path), Some(written), "{} was measured again", path.display());
+    }
+    assert!(now.len() > known.len() && rows(&folder) == now.len(), "{now:?}");
+    let page = read(&folder.join("results/index.html"));
+    for text in ["id=\"phold\"", "id=\"phold-time\"", "Tracey", "undecided", "lab phold --size smallest"] {
+        assert!(page.contains(text), "{text}");
+    }
+    assert!(folder.join("results/phold/phold-time.png").is_file());
+
+    // All are there: nothing is run.
+    let third = capture(gnomon().args(arguments("2")).current_dir(&folder));
+    assert!(third.code() == 0 && !third.stdout.contains("done in"), "{}", third.stdout);
+    assert_eq!(results(&folder), now);
+}
+
+#[test]
+fn a_run_that_fails_is_told_and_not_kept() {
+    let folder = folder("lab-failure");
+    let result = capture(gnomon().args(arguments("1")).current_dir(&folder));
+    assert_eq!(result.code(), 0, "{}", result.stderr);
+    let experiment = fs::read_dir(folder.join("results/phold/experiments")).expect("a folder").next();
+    let experiment = experiment.expect("an experiment").expect("an entry").path();
+    fs::remove_dir_all(folder.join("results/phold/runs")).expect("runs");
+    fs::remove_file(&experiment).expect("a file");
+    // No experiment can be written there.
+    fs::create_dir(&experiment).expect("a folder in a file's place");
+    let result = capture(gnomon().args(arguments("1")).current_dir(&folder));
+    assert_eq!(result.code(), 1, "{}{}", result.stdout, result.stderr);
+    assert!(result.stderr.contains("its experiment cannot be written"), "{}", result.stderr);
+    assert!(results(&folder).is_empty());
+    assert!(read(&folder.join("results/index.html")).contains("class=\"missing\">Failed: "));
+}
+
+#[test]
+fn labs_are_listed_and_unknown_ones_refused() {
+    let list = capture(gnomon().arg("lab"));
+    assert_eq!(list.code(), 0);
+    for name in ["loader", "phold", "tor-threads", "tor-large"] {
+        assert!(list.stdout.contains(name), "{}", list.stdout);
+    }
+    let refused = capture(gnomon().args(["lab", "fold"]));
+    assert!(refused.code() == 2 && refused.stderr.contains("there are loader, phold"), "{}", refused.stderr);
+}
+
+/// Messages neither vanish nor multiply, some hosts have much more to do than others, and workers change nothing.
+#[test]
+fn phold_keeps_its_messages_and_is_the_same_on_any_workers() {
+    const HOSTS: usize = 20;
+    const MESSAGES: usize = 3;
+    let folder = folder("phold");
+    let traffic = Path::new(env!("CARGO_BIN_EXE_gnomon")).with_file_name("gnomon-traffic");
+    assert!(traffic.is_file(), "{}: cargo build --release -p traffic", traffic.display());
+    let mut experiment = String::from(
+        "general: { stop_time: 20 s }\nnetwork:\n  graph:\n    type: gml\n    inline: |\n      graph [\n        node [ id 0 \
+         host_bandwidth_down \"1 Gbit\" host_bandwidth_up \"1 Gbit\" ]\n        edge [ source 0 target 0 latency \"100 ms\" ]\n      ]\nhosts:\n",
+    );
+    for number in 1..=HOSTS {
+        experiment += &format!(
+            "  node{number}: {{ network_node_id: 0, processes: [{{ path: {}, args: phold --peers node --hosts {HOSTS} --number {number} \
+             --messages {MESSAGES} --seed 5 --delay 1s --duration 11s }}] }}\n",
+            traffic.display()
+        );
+    }
+    fs::write(folder.join("phold.yaml"), experiment).expect("a file");
+    run_well(&folder, "phold.yaml", &["-q", "-d", "one.data", "--policy", "static", "--parallelism", "1"]);
+    run_well(&folder, "phold.yaml", &["-q", "-d", "two.data", "--policy", "steal", "--parallelism", "2"]);
+    assert_eq!(digest(&folder.join("one.data")), digest(&folder.join("two.data")));
+    let counts: Vec<(u64, u64)> = (1..=HOSTS)
+        .map(|number| {
+            let text = read(&folder.join(format!("one.data/hosts/node{number}/gnomon-traffic.1000.stdout")));
+            let line: serde_json::Value = serde_json::from_str(text.lines().last().expect("lines")).expect("JSON");
+            (line["handled"].as_u64().expect("a number"), line["sent"].as_u64().expect("a number"))
+        })
+        .collect();
+    let (handled, sent): (u64, u64) = counts.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    // Ten seconds of hops of 100 ms, and what is under way at the end.
+    let population = (HOSTS * MESSAGES) as u64;
+    assert_eq!(sent - handled, population, "{counts:?}");
+    assert!((population * 98..=population * 100).contains(&handled), "{handled}");
+    let most = counts.iter().map(|one| one.0).max().expect("hosts");
+    assert!(most > 2 * handled / HOSTS as u64, "{counts:?}");
+}
