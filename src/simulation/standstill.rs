@@ -65,6 +65,8 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.pulse.ended.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
+            // Nor does a short run wait for its next look.
+            thread.thread().unpark();
             let _ = thread.join();
         }
     }
@@ -84,7 +86,7 @@ impl Watcher {
         let mut tell_after = self.after;
         let mut stopping: Option<WallClock> = None;
         while !self.pulse.ended.load(Ordering::Relaxed) {
-            std::thread::sleep(LOOK);
+            std::thread::park_timeout(LOOK);
             let now = self.pulse.rounds.load(Ordering::Relaxed);
             if now != rounds {
                 if tell_after != self.after {

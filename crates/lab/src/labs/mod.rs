@@ -14,7 +14,7 @@ use crate::measurements::Measurements;
 use crate::page::shown;
 use crate::reading::Quantity;
 use report::Estimate;
-use report::chart::{Figure, Point};
+use report::chart::{Bar, Figure, Point};
 use report::html::Table;
 
 /// A laboratory.
@@ -74,6 +74,15 @@ fn cell(measurements: &Measurements, key: &str, quantity: Quantity) -> String {
 fn point(x: f64, values: &[f64]) -> Option<Point> {
     let estimate = Estimate::of(values)?;
     estimate.mean.is_finite().then(|| Point { x, y: estimate.mean, interval: estimate.low().zip(estimate.high()) })
+}
+
+/// A bar with its interval; empty if nothing was measured.
+fn bar(values: &[f64]) -> Bar {
+    point(0.0, values).map_or_else(Bar::default, |point| Bar {
+        value: Some(point.y),
+        interval: point.interval,
+        mark: None,
+    })
 }
 
 fn words(header: &[&str]) -> Vec<String> {

@@ -44,7 +44,7 @@ fn loads(setting: &Setting) -> Loads {
     let load = |hosts, messages, seconds| Phold { hosts, messages, seconds };
     match setting.size {
         Size::Smallest => Loads { usual: load(12, 2, 3), hosts: &[], messages: &[] },
-        Size::Small => Loads { usual: load(100, 10, 20), hosts: &[25, 100, 400], messages: &[2, 10, 40] },
+        Size::Small => Loads { usual: load(100, 10, 60), hosts: &[25, 100, 400], messages: &[2, 10, 40] },
         Size::Full => Loads { usual: load(1000, 10, 60), hosts: &[250, 1000, 4000], messages: &[1, 10, 100] },
     }
 }

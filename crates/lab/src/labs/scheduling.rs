@@ -1,11 +1,11 @@
 //! What the laboratories of scheduling share: runs by policy and number of workers.
 
-use super::{cell, point, words};
+use super::{bar, cell, words};
 use crate::measurements::Measurements;
 use crate::page::shown;
 use crate::reading::{PACE, Quantity, WAITING, WAITING_SPREAD, WALL};
 use report::Estimate;
-use report::chart::{Along, Axis, Chart, Figure, Ink, Plot, ScaleKind, Series, Unit};
+use report::chart::{Axis, BarSeries, Bars, Chart, Figure, Ink, Unit};
 use report::html::Table;
 
 /// Runs that differ in policy and workers only.
@@ -23,23 +23,25 @@ impl Grid<'_> {
         self.measurements.ratios(&(self.key)(policy, 1), &(self.key)(policy, workers), WALL)
     }
 
-    fn plot(&self, id: &str, title: &str, y: Axis, of: &dyn Fn(&str, usize) -> Vec<f64>) -> Figure {
-        let line = |(index, policy): (usize, &&'static str)| {
-            let points = self.workers.iter().filter_map(|workers| point(*workers as f64, &of(policy, *workers)));
-            Series::line((*policy).to_owned(), Ink::dashed(index, index), points.collect())
+    fn bars(&self, id: &str, title: &str, axis: Axis, of: &dyn Fn(&str, usize) -> Vec<f64>) -> Figure {
+        let series = |(index, policy): (usize, &&'static str)| BarSeries {
+            name: (*policy).to_owned(),
+            ink: Ink::solid(index),
+            bars: self.workers.iter().map(|workers| bar(&of(policy, *workers))).collect(),
         };
+        let named = |workers: &usize| if *workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") };
         Figure {
             id: id.to_owned(),
             title: title.to_owned(),
             subtitle: "by number of workers and policy".to_owned(),
             caption: "Means over repetitions with 95 % intervals.".to_owned(),
-            chart: Chart::Plot(Plot {
-                x: Axis::new("Workers", "workers", Unit::Count).scaled(ScaleKind::Linear).from(0.0),
-                y,
-                series: self.policies.iter().enumerate().map(line).collect(),
-                interval: Along::Y,
-                names_at_ends: false,
-                moment: None,
+            chart: Chart::Bars(Bars {
+                axis: axis.from(0.0),
+                category_column: "workers",
+                categories: self.workers.iter().map(named).collect(),
+                series: self.policies.iter().enumerate().map(series).collect(),
+                is_stacked: false,
+                mark: None,
             }),
         }
     }
@@ -51,17 +53,17 @@ impl Grid<'_> {
         };
         let id = |name: &str| format!("{prefix}-{name}");
         vec![
-            self.plot(&id("time"), "Run time", Axis::new("Run time", "wall_s", Unit::Seconds).from(0.0), &values(WALL)),
-            self.plot(
+            self.bars(&id("time"), "Run time", Axis::new("Run time", "wall_s", Unit::Seconds), &values(WALL)),
+            self.bars(
                 &id("speed-up"),
                 "Speed-up against one worker",
-                Axis::new("Times as fast", "speed_up", Unit::Fraction).from(0.0),
+                Axis::new("Times as fast", "speed_up", Unit::Fraction),
                 &|policy, workers| self.speed_up(policy, workers),
             ),
-            self.plot(
+            self.bars(
                 &id("waiting"),
                 "Share of time that workers wait for others",
-                Axis::new("Waiting", "waiting_mean", Unit::Share).from(0.0),
+                Axis::new("Waiting", "waiting_mean", Unit::Share),
                 &values(WAITING),
             ),
         ]

@@ -31,6 +31,9 @@ pub fn draw(figure: &Figure, plot: &Plot) -> String {
     let left = 26.0 + y.ticks.iter().map(|(_, label)| text::width(label, TICK_SIZE, false)).fold(0.0, f64::max) + 4.0;
     let widest = named(plot).map(|series| text::width(&end_name(series), SMALL_SIZE, false)).fold(0.0, f64::max);
     let right = WIDTH - RIGHT_MARGIN - if names_at_ends { widest + 10.0 } else { 0.0 };
+    // A wide number at the axis's end stays on the paper.
+    let last = x.ticks.last().filter(|(value, _)| *value >= x.to).map_or("", |(_, label)| label);
+    let right = right.min(WIDTH - text::width(last, TICK_SIZE, false) / 2.0 - 1.0);
     let legend = if names_at_ends { 0.0 } else { svg.legend(heading, left, WIDTH - RIGHT_MARGIN, &legend(plot)) };
     let top = heading + legend + 6.0;
     let frame = Frame { left, right, top, bottom: top + PLOT_HEIGHT };
