@@ -167,6 +167,7 @@ fn plot(
             interval: Along::Y,
             names_at_ends: false,
             moment: None,
+            reference: None,
         }),
     }
 }

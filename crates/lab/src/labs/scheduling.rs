@@ -42,6 +42,7 @@ impl Grid<'_> {
                 series: self.policies.iter().enumerate().map(series).collect(),
                 is_stacked: false,
                 mark: None,
+                reference: None,
             }),
         }
     }

@@ -165,6 +165,7 @@ fn figure(sizes: &[u32], measurements: &Measurements) -> Figure {
             }],
             is_stacked: false,
             mark: None,
+            reference: None,
         }),
     }
 }
