@@ -4,6 +4,7 @@ mod accounting;
 mod computing;
 mod host;
 mod monitor;
+mod processors;
 pub mod provenance;
 mod standstill;
 mod summary;
@@ -141,7 +142,7 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     let failures: Arc<Mutex<Vec<String>>> = Arc::default();
     let mut losses = Losses::default();
     let pins = plan.experimental.use_cpu_pinning;
-    let processors = if pins { worker::processors_for(options.workers) } else { Vec::new() };
+    let processors = if pins { processors::processors_for(options.workers) } else { Vec::new() };
     let register = accounting.workers().register();
     let tick = computing::tick(plan);
     let soils = plan.experimental.soil_registers;

@@ -6,14 +6,28 @@
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// What those who arrive write lies apart from what those who wait read: else each arrival would take the line from all spinners.
 #[derive(Debug)]
 pub struct Barrier {
     workers: u32,
     spins: u32,
-    arrived: AtomicU32,
+    arrived: Apart<AtomicU32>,
     /// Counts the meetings; sleepers wait for it to change.
-    generation: AtomicU32,
-    sleepers: AtomicU32,
+    generation: Apart<AtomicU32>,
+    sleepers: Apart<AtomicU32>,
+}
+
+/// On cache lines of its own. Processors fetch lines in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Apart<T>(pub T);
+
+impl<T> std::ops::Deref for Apart<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
 }
 
 /// Some 5 to 20 microseconds, by the processor's idea of a pause.
@@ -25,9 +39,9 @@ impl Barrier {
         Barrier {
             workers: workers as u32,
             spins: if workers <= processors { SPINS } else { 0 },
-            arrived: AtomicU32::new(0),
-            generation: AtomicU32::new(0),
-            sleepers: AtomicU32::new(0),
+            arrived: Apart::default(),
+            generation: Apart::default(),
+            sleepers: Apart::default(),
         }
     }
 
@@ -56,7 +70,7 @@ impl Barrier {
         // SeqCst here and in `sleep`: either this sees the sleeper, or the sleeper sees the new generation.
         self.generation.fetch_add(1, Ordering::SeqCst);
         if self.sleepers.load(Ordering::SeqCst) > 0 {
-            atomic_wait::wake_all(&self.generation);
+            atomic_wait::wake_all(&*self.generation);
         }
         true
     }

@@ -4,6 +4,7 @@
 //! emptied, so buffers circulate and nothing is allocated once they have grown. Two parities let a fast worker hand over a
 //! round's mail while a slow one still reads that of the round before.
 
+use crate::barrier::Apart;
 use crate::index::Nanos;
 use base::HostId;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -46,12 +47,12 @@ impl<M> Parcel<M> {
 #[derive(Debug)]
 pub struct Mailboxes<M> {
     workers: usize,
-    boxes: Vec<Mutex<Parcel<M>>>,
+    boxes: Vec<Apart<Mutex<Parcel<M>>>>,
 }
 
 impl<M> Mailboxes<M> {
     pub fn new(workers: usize) -> Self {
-        Mailboxes { workers, boxes: (0..2 * workers * workers).map(|_| Mutex::new(Parcel::new())).collect() }
+        Mailboxes { workers, boxes: (0..2 * workers * workers).map(|_| Apart(Mutex::new(Parcel::new()))).collect() }
     }
 
     /// The box that `from` fills at the end of `round` and `to` empties at the beginning of the next.
