@@ -29,10 +29,13 @@ mod error;
 mod host;
 mod index;
 mod mailbox;
+#[cfg(test)]
+mod many_threads;
 mod outbox;
 mod queue;
 mod shared;
 mod stats;
+mod sync;
 mod waiting;
 mod worker;
 mod worklist;

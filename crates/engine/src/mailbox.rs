@@ -6,8 +6,8 @@
 
 use crate::barrier::Apart;
 use crate::index::Nanos;
+use crate::sync::{Mutex, MutexGuard, lock};
 use base::HostId;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// One message on its way.
 #[derive(Debug)]
@@ -60,9 +60,4 @@ impl<M> Mailboxes<M> {
         let parity = (round % 2) as usize;
         lock(&self.boxes[(parity * self.workers + to) * self.workers + from])
     }
-}
-
-/// Locks without regard to poison: a panic ends the run by itself, and the data is read no more.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

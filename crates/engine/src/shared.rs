@@ -5,8 +5,9 @@ use crate::engine::Policy;
 use crate::error::Error;
 use crate::host::Host;
 use crate::index::{NEVER, Nanos};
-use crate::mailbox::{Mailboxes, lock};
+use crate::mailbox::Mailboxes;
 use crate::stats::Totals;
+use crate::sync::lock;
 use crate::waiting::Waiting;
 use crate::worklist::WorkList;
 use base::HostId;
@@ -89,7 +90,7 @@ impl<'a, H: Host> Shared<'a, H> {
             mailboxes: Mailboxes::new(workers),
             barrier: Barrier::new(workers),
             policy,
-            waiting: Waiting::default(),
+            waiting: Waiting::new(),
             stop_time,
             reports: [reports(), reports()],
             stop,

@@ -9,10 +9,12 @@ use crate::engine::{Policy, WindowEnd};
 use crate::error::Error;
 use crate::host::{Host, Progress, Worker};
 use crate::index::{DueIndex, NEVER, Nanos};
-use crate::mailbox::{Parcel, Ran, lock};
+use crate::mailbox::{Parcel, Ran};
 use crate::outbox::Outbox;
 use crate::shared::Shared;
 use crate::stats::{Totals, WorkerStats};
+use crate::sync::lock;
+use crate::waiting::Holder;
 use crate::worklist::Claim;
 use base::wall::WallClock;
 use base::{HostId, SimTime};
@@ -213,10 +215,9 @@ impl<'a, H: Host> WorkerLoop<'a, H> {
 
     /// Runs the hosts that wait, if this worker can have what they need.
     fn run_waiting(&mut self, start: Nanos, state: &mut H::Worker) {
-        if !self.shared.waiting.is_empty() && self.is_first_for_exclusive() && state.take_exclusive() {
-            while let Some(host) = self.shared.waiting.pop() {
-                self.run_host(host, start, state);
-            }
+        if self.is_first_for_exclusive() {
+            let shared = self.shared;
+            shared.waiting.run(&mut InRound { worker: self, start, state });
         }
     }
 
@@ -231,14 +232,8 @@ impl<'a, H: Host> WorkerLoop<'a, H> {
             }
             self.run_host(host, start, state);
         }
-        loop {
-            self.run_waiting(start, state);
-            state.give_up_exclusive();
-            // What another worker left here while this one had the thing is nobody else's to run. If another has it by now, that one looks.
-            if self.shared.waiting.is_empty() || !state.take_exclusive() {
-                return;
-            }
-        }
+        let shared = self.shared;
+        shared.waiting.finish(&mut InRound { worker: self, start, state });
     }
 
     /// Whether this worker takes the exclusive thing as soon as a host needs it; the others do so when they have nothing else to do. So
@@ -330,6 +325,27 @@ impl<'a, H: Host> WorkerLoop<'a, H> {
 
     fn totals(&self) -> Totals {
         Totals { hosts_run: self.stats.hosts_run, messages_sent: self.stats.messages_sent }
+    }
+}
+
+/// A worker in the midst of a round.
+struct InRound<'w, 'a, H: Host> {
+    worker: &'w mut WorkerLoop<'a, H>,
+    start: Nanos,
+    state: &'w mut H::Worker,
+}
+
+impl<H: Host> Holder for InRound<'_, '_, H> {
+    fn take(&mut self) -> bool {
+        self.state.take_exclusive()
+    }
+
+    fn give_up(&mut self) {
+        self.state.give_up_exclusive();
+    }
+
+    fn run(&mut self, host: u32) {
+        self.worker.run_host(host, self.start, self.state);
     }
 }
 

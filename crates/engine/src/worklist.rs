@@ -1,6 +1,6 @@
 //! The hosts that one worker has to run in a window, from which it and thieves take.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Filled by its owner once per round, then taken from by anyone, each entry once. Aligned so that owners do not share lines.
 #[derive(Debug)]
@@ -57,36 +57,5 @@ impl WorkList {
             place if place < len => Claim::Entry(self.entries[place].load(Ordering::Relaxed)),
             _ => Claim::Empty,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn entries_are_for_their_round_only() {
-        let list = WorkList::with_capacity(2);
-        assert_eq!(list.claim(0), Claim::NotYet);
-        list.publish(0, &[5, 6]);
-        assert_eq!([list.claim(0), list.claim(0), list.claim(0)], [Claim::Entry(5), Claim::Entry(6), Claim::Empty]);
-        assert_eq!(list.claim(1), Claim::NotYet);
-        list.publish(1, &[7]);
-        assert_eq!([list.claim(1), list.claim(1)], [Claim::Entry(7), Claim::Empty]);
-    }
-
-    #[test]
-    fn each_entry_is_claimed_once_by_any_number_of_threads() {
-        let list = WorkList::with_capacity(10_000);
-        let entries: Vec<u32> = (0..10_000).collect();
-        list.publish(3, &entries);
-        let claim_all =
-            || std::iter::from_fn(|| if let Claim::Entry(e) = list.claim(3) { Some(e) } else { None }).collect();
-        let mut claimed: Vec<u32> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..4).map(|_| scope.spawn(claim_all)).collect();
-            threads.into_iter().flat_map(|t| -> Vec<u32> { t.join().unwrap() }).collect()
-        });
-        claimed.sort_unstable();
-        assert_eq!(claimed, entries);
     }
 }
