@@ -72,12 +72,21 @@ impl Ctx<'_> {
     /// others any more, prctl(2), PR_SET_DUMPABLE.
     pub fn set_credentials(&mut self, new: Credentials) {
         if new.is_guarded_after(&self.thread.credentials) {
-            self.process.dumpable = false;
+            self.set_dumpable(false);
             self.thread.parent_death_signal = 0;
         }
         self.thread.credentials = Arc::new(new);
         if self.thread.tid == self.process.pid.main_thread() {
             self.process.credentials = Arc::clone(&self.thread.credentials);
+        }
+    }
+
+    /// PR_SET_DUMPABLE: the memory's, whoever has it.
+    pub fn set_dumpable(&mut self, dumpable: bool) {
+        self.process.dumpable = dumpable;
+        let space = self.process.space;
+        for other in self.kernel.processes.iter_mut().filter(|other| other.space == space) {
+            other.dumpable = dumpable;
         }
     }
 

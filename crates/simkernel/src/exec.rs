@@ -302,7 +302,7 @@ impl Ctx<'_> {
         let readable = file.demand(&self.thread.credentials, R_OK).is_ok();
         let (user, group) = (new.user, new.group);
         self.set_credentials(new);
-        self.process.dumpable = readable && user.effective == user.real && group.effective == group.real;
+        self.set_dumpable(readable && user.effective == user.real && group.effective == group.real);
         if secure {
             self.thread.parent_death_signal = 0;
         }

@@ -71,9 +71,20 @@ impl FdTable {
 
     /// EMFILE where no number below `limit` is free.
     pub fn demand_room(&self, limit: u64) -> Result<(), Errno> {
-        let free = self.slots.iter().skip(self.lowest_free).position(|slot| slot.file == FREE);
-        let lowest = free.map_or(self.slots.len().max(self.lowest_free), |steps| self.lowest_free + steps);
-        if (lowest as u64) < limit { Ok(()) } else { Err(Errno::EMFILE) }
+        let lowest = self.free().next();
+        if lowest.is_some_and(|fd| (fd as u64) < limit) { Ok(()) } else { Err(Errno::EMFILE) }
+    }
+
+    /// The free numbers, the lowest first, without end.
+    fn free(&self) -> impl Iterator<Item = usize> {
+        (self.lowest_free..).filter(|&fd| self.slots.get(fd).is_none_or(|slot| slot.file == FREE))
+    }
+
+    /// The numbers that the next two files get. EMFILE where there are no two below `limit`.
+    pub fn next_two(&self, limit: u64) -> Result<[u32; 2], Errno> {
+        let mut free = self.free();
+        let two = [free.next(), free.next()].map(|fd| fd.filter(|fd| (*fd as u64) < limit).ok_or(Errno::EMFILE));
+        Ok([two[0]? as u32, two[1]? as u32])
     }
 
     pub fn is_reserved(&self, fd: u32) -> bool {

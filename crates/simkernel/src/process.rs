@@ -134,6 +134,7 @@ pub struct Process {
     pub locked: LockedRanges,
     /// What `ioprio_set` set.
     pub io_priority: u16,
+    /// As that of all processes with the same memory.
     pub dumpable: bool,
     /// Those of its main thread, for everyone who asks about the process.
     pub credentials: Arc<Credentials>,

@@ -467,6 +467,30 @@ pub(crate) fn remap(from: u64, from_bytes: u64, to: u64, to_bytes: u64, leaving:
     address as u64 == to
 }
 
+/// Maps what follows the shared mapping that ends at `end` behind it, over what lies there. False when the kernel refuses.
+pub(crate) fn extend(end: u64, bytes: u64) -> bool {
+    if !room::for_mappings(SPLIT) {
+        return false;
+    }
+    counters::count_map_call();
+    let _guard = lock_map();
+    // The last page is mapped once more elsewhere, with what follows, for only so nothing foreign can come to lie between.
+    let (last, wanted) = ((end - PAGE) as *mut libc::c_void, (PAGE + bytes) as usize);
+    // SAFETY: the last page stays as it is, and the kernel chooses the place of the new mapping.
+    let twin = unsafe { libc::mremap(last, 0, wanted, libc::MREMAP_MAYMOVE) };
+    if twin == libc::MAP_FAILED {
+        return false;
+    }
+    // SAFETY: the twin is this function's, and the caller owns the place behind the old mapping.
+    unsafe {
+        let (rest, bytes) = (twin.byte_add(PAGE as usize), bytes as usize);
+        let kind = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+        let moved = libc::mremap(rest, bytes, bytes, kind, end as *mut libc::c_void);
+        libc::munmap(twin, if moved == libc::MAP_FAILED { wanted } else { PAGE as usize });
+        moved as u64 == end
+    }
+}
+
 /// Undoes a move that was begun: what has arrived at `to` goes back.
 fn move_back(from: u64, to: u64, bytes: u64) {
     for (start, end, _) in mappings(to, to + bytes) {

@@ -33,7 +33,7 @@ impl AddressSpace {
     /// (MREMAP_DONTUNMAP). What only moves, to a given place, may be several mappings with gaps between them (since Linux 6.17).
     ///
     /// # Errors
-    /// As Linux; NoMemory also for shared memory that would have to grow in place.
+    /// As Linux; NoMemory also for private memory of a file that would have to grow in place.
     pub fn mremap(&mut self, region: &mut HostRegion, request: &MoveRequest) -> Result<u64, MapError> {
         let &MoveRequest { old, may_move, keep, to, .. } = request;
         let (old_bytes, new_bytes) = (page_up(request.old_bytes), page_up(request.new_bytes));
@@ -168,7 +168,13 @@ impl AddressSpace {
 
     fn grow_in_place(&mut self, vma: &Vma, from: u64, to: u64) -> Result<bool, MapError> {
         let fits = vma.end == from && self.owns(from, to) && !self.vmas.overlaps(from, to);
-        if !fits || vma.kind != VmaKind::Anonymous || vma.shared || self.in_heap_zone(from, to) {
+        if !fits || self.in_heap_zone(from, to) {
+            return Ok(false);
+        }
+        if vma.shared {
+            return self.grow_shared(vma, from, to);
+        }
+        if vma.kind != VmaKind::Anonymous {
             return Ok(false);
         }
         self.reuse.mapped(from, to);
@@ -176,6 +182,21 @@ impl AddressSpace {
         self.make_plain(from, to, opening)?;
         self.apply(from, to, PLAIN, vma.prot)?;
         self.vmas.insert(Vma { start: from, end: to, ..*vma });
+        Ok(true)
+    }
+
+    /// Shared memory and files show what follows; behind their ends is what raises SIGBUS.
+    fn grow_shared(&mut self, vma: &Vma, from: u64, to: u64) -> Result<bool, MapError> {
+        let shows_file = |map: &RealMap| matches!(map.kind, RealKind::File { .. });
+        if !self.real.parts(from - PAGE, from).first().is_some_and(shows_file) {
+            return Ok(false);
+        }
+        self.reuse.mapped(from, to);
+        if !real::extend(from, to - from) {
+            return Err(MapError::NoMemory);
+        }
+        self.real.set(from, to, RealKind::File { prot: real_rights(vma.prot) });
+        self.vmas.insert(Vma { start: from, end: to, ..vma.from(from) });
         Ok(true)
     }
 

@@ -790,15 +790,17 @@ fn set_times(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, times: [Timespec;
     if times.iter().all(|time| time.tv_nsec == UTIME_OMIT) {
         return Ok(0);
     }
-    let subject = subject(ctx, dirfd, path, flags)?;
-    let mut parsed = [NewTime::Same; 2];
-    for (time, out) in times.iter().zip(&mut parsed) {
-        *out = match time.tv_nsec {
-            UTIME_NOW => NewTime::Now,
-            UTIME_OMIT => NewTime::Same,
-            _ => NewTime::At(file_time(*time)?),
-        };
-    }
+    let parsed = times.map(new_time);
+    let subject = match subject(ctx, dirfd, path, flags) {
+        // What has no times at all is looked at behind the times themselves (`vfs_utimes`).
+        Err(Outcome::Errno(Errno::EOPNOTSUPP | Errno::EROFS | Errno::EPERM))
+            if parsed.contains(&Err(Errno::EINVAL)) =>
+        {
+            return Err(Errno::EINVAL.into());
+        }
+        subject => subject?,
+    };
+    let parsed = [parsed[0]?, parsed[1]?];
     demand_times(ctx, &subject, times)?;
     if let Some((path, node)) = subject.for_change(ctx)? {
         ctx.kernel.vfs.set_times(&node.stat, parsed[0], parsed[1], ctx.now);
@@ -810,6 +812,15 @@ fn set_times(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, times: [Timespec;
         tell(ctx, &path, &node.stat, mask);
     }
     Ok(0)
+}
+
+/// What becomes of a file's time. EINVAL.
+fn new_time(time: Timespec) -> Result<NewTime, Errno> {
+    match time.tv_nsec {
+        UTIME_NOW => Ok(NewTime::Now),
+        UTIME_OMIT => Ok(NewTime::Same),
+        _ => file_time(time).map(NewTime::At),
+    }
 }
 
 /// Nanoseconds of the Unix epoch, which a file's time may precede. EINVAL.

@@ -255,7 +255,7 @@ pub(super) fn prctl(ctx: &mut Ctx<'_>, [option, a, b, c, d, _]: [u64; 6]) -> Sys
             Ok(0)
         }
         PR_SET_DUMPABLE if a <= 1 => {
-            ctx.process.dumpable = a == 1;
+            ctx.set_dumpable(a == 1);
             Ok(0)
         }
         PR_GET_DUMPABLE => Ok(ctx.process.dumpable.into()),

@@ -16,6 +16,7 @@ use crate::user_io::UserBuffers;
 use linux_abi::Errno;
 use linux_abi::fs::{IOV_MAX, O_PATH};
 use linux_abi::socket::*;
+use linux_abi::sysinfo::RLIMIT_NOFILE;
 use linux_abi::time::Timespec;
 
 /// The families that the kernel's tables have room for (AF_MAX).
@@ -79,11 +80,21 @@ fn read_name(ctx: &Ctx<'_>, address: u64, len: u64) -> Result<RawAddress, Outcom
 
 /// socketpair(2).
 pub fn socketpair(ctx: &mut Ctx<'_>, [family, kind, protocol, out, ..]: [u64; 6]) -> SysResult {
+    let (family, flags) = (family as i32, kind as i32 & !SOCK_TYPE_MASK);
+    if flags & !(SOCK_CLOEXEC | SOCK_NONBLOCK) != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    // The descriptors are taken and told before anything is known of the sockets, and not taken back from where they were told.
+    let numbers = ctx.fds().next_two(ctx.process.limits.soft(RLIMIT_NOFILE))?;
+    ctx.process.memory.write_value(out, &numbers.map(|fd| fd as i32))?;
+    if !(0..FAMILIES_MAX).contains(&family) {
+        return Err(Errno::EAFNOSUPPORT.into());
+    }
     let (kind, nonblocking, cloexec) = split_type(kind as i32)?;
-    let files = match family as i32 {
+    let files = match family {
         AF_UNIX => unix::pair(ctx, kind, protocol as i32, nonblocking)?,
         AF_INET | AF_INET6 => {
-            let of = if family as i32 == AF_INET { tcpip::Family::V4 } else { tcpip::Family::V6 };
+            let of = if family == AF_INET { tcpip::Family::V4 } else { tcpip::Family::V6 };
             inet::check_type(of, kind, protocol as i32)?;
             return Err(Errno::EOPNOTSUPP.into());
         }
