@@ -143,7 +143,7 @@ fn assert_report(run: &Run, transfers: &[Transfer]) {
 fn column(file: &Path, index: usize) -> Vec<f64> {
     let text = read(file);
     let field = |line: &str| line.split(',').nth(index).and_then(|field| field.parse().ok());
-    let own = text.lines().skip(1).filter(|line| !line.starts_with("public Tor"));
+    let own = text.lines().skip(1).filter(|line| !line.trim_start_matches('"').starts_with("public Tor"));
     own.map(|line| field(line).unwrap_or_else(|| panic!("{line}"))).collect()
 }
 
