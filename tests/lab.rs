@@ -66,7 +66,16 @@ fn a_lab_that_was_killed_goes_on_where_it_was() {
     // All are there: nothing is run.
     let third = capture(gnomon().args(arguments("2")).current_dir(&folder));
     assert!(third.code() == 0 && !third.stdout.contains("done in"), "{}", third.stdout);
+    assert!(!third.stderr.contains("another build"), "{}", third.stderr);
     assert_eq!(results(&folder), now);
+
+    // What another build has measured is shown, and called that.
+    let path = now.keys().next().expect("a result");
+    let other = read(path).replace("\"program\":\"", "\"program\":\"0");
+    fs::write(path, other).expect("a file");
+    let fourth = capture(gnomon().args(arguments("2")).arg("--report-only").current_dir(&folder));
+    assert_eq!(fourth.code(), 0, "{}{}", fourth.stdout, fourth.stderr);
+    assert!(fourth.stderr.contains("1 results are of another build"), "{}", fourth.stderr);
 }
 
 #[test]

@@ -104,6 +104,13 @@ pub fn main(matches: &ArgMatches) -> u8 {
     };
     runner.terminal.clear();
     show(&summary(&written));
+    if runner.of_others > 0 {
+        complain(&format!(
+            "{} results are of another build of Gnomon; to measure this one, give another -o, or remove '{}'",
+            runner.of_others,
+            request.output.display()
+        ));
+    }
     if written.is_interrupted {
         show("interrupted: the same command goes on with what is missing\n");
         return report::interrupted_status(runner.interrupts.signal());
@@ -168,13 +175,18 @@ struct Children {
     /// Locked; none where nothing is to be run.
     log: Option<File>,
     terminal: Terminal,
+    /// The SHA-256 of this program, and how many results are there that another build measured.
+    program: String,
+    of_others: usize,
 }
 
 impl Children {
     fn new(interrupts: Interrupts, request: &Request) -> io::Result<Children> {
         fs::create_dir_all(&request.output)?;
         let output = fs::canonicalize(&request.output)?;
-        let mut children = Children { interrupts, output, log: None, terminal: Terminal::stderr() };
+        let program = provenance::program(&std::env::current_exe()?)?.sha256;
+        let terminal = Terminal::stderr();
+        let mut children = Children { interrupts, output, log: None, terminal, program, of_others: 0 };
         if !request.report_only {
             children.interrupts.watch("stopping; what was not measured yet is left out")?;
             children.log = Some(children.lock()?);
@@ -233,7 +245,7 @@ impl Children {
         if !stats["gnomon"]["interferences"]["recording"].is_null() {
             return Err(Failure::Run("not all could be recorded: is the disk full?".to_owned()));
         }
-        let kept = json!({"fingerprint": task.case.fingerprint(), "stats": stats});
+        let kept = json!({"fingerprint": task.case.fingerprint(), "program": self.program, "stats": stats});
         keep(&place.with_extension("json"), &kept.to_string())
             .map_err(|error| failed("its result cannot be kept", &error))?;
         remove(&data).map_err(|error| failed("its data cannot be removed", &error))?;
@@ -315,7 +327,11 @@ impl Runner for Children {
     fn earlier(&mut self, task: &Task) -> Option<String> {
         let text = fs::read_to_string(self.place(task).with_extension("json")).ok()?;
         let kept: Value = serde_json::from_str(&text).ok()?;
-        (kept["fingerprint"] == task.case.fingerprint()).then(|| kept["stats"].to_string())
+        if kept["fingerprint"] != task.case.fingerprint() {
+            return None;
+        }
+        self.of_others += usize::from(kept["program"] != self.program);
+        Some(kept["stats"].to_string())
     }
 
     fn run(&mut self, task: &Task) -> Result<String, Failure> {

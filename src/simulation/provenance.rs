@@ -42,7 +42,7 @@ pub fn lines(provenance: &Provenance) -> Vec<String> {
     lines
 }
 
-fn program(path: &Path) -> std::io::Result<ProgramStats> {
+pub fn program(path: &Path) -> std::io::Result<ProgramStats> {
     let mut file = File::open(path)?;
     let (mut hash, mut bytes, mut buffer) = (Sha256::new(), 0, vec![0; 1 << 16]);
     loop {

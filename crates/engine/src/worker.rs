@@ -44,7 +44,6 @@ pub struct WorkerLoop<'a, H: Host> {
     costs: Vec<u64>,
     /// Own hosts that wait for what another worker has, where hosts stay with their workers.
     kept_back: Vec<u32>,
-    at_end: bool,
     /// The earliest event of the hosts run in this round.
     ran_earliest: Nanos,
     /// The host whose code runs, for the report of a panic.
@@ -67,7 +66,6 @@ impl<'a, H: Host> WorkerLoop<'a, H> {
             due: Vec::new(),
             costs: vec![0; costs],
             kept_back: Vec::new(),
-            at_end: false,
             ran_earliest: NEVER,
             current: None,
             stats: WorkerStats::default(),
@@ -208,17 +206,13 @@ impl<'a, H: Host> WorkerLoop<'a, H> {
         if self.shared.policy.steals() {
             self.steal(round, start, state);
         }
-        self.at_end = true;
         self.finish_waiting(start, state);
-        self.at_end = false;
     }
 
     /// Runs the hosts that wait, if this worker can have what they need.
     fn run_waiting(&mut self, start: Nanos, state: &mut H::Worker) {
-        if self.is_first_for_exclusive() {
-            let shared = self.shared;
-            shared.waiting.run(&mut InRound { worker: self, start, state });
-        }
+        let shared = self.shared;
+        shared.waiting.run(&mut InRound { worker: self, start, state });
     }
 
     /// The last of a round: nothing waits any more, or waits for a worker that will look again.
@@ -234,12 +228,6 @@ impl<'a, H: Host> WorkerLoop<'a, H> {
         }
         let shared = self.shared;
         shared.waiting.finish(&mut InRound { worker: self, start, state });
-    }
-
-    /// Whether this worker takes the exclusive thing as soon as a host needs it; the others do so when they have nothing else to do. So
-    /// it hardly changes hands, and with it what processors have in their caches.
-    fn is_first_for_exclusive(&self) -> bool {
-        self.id == 0 || self.at_end
     }
 
     /// Leaves a host to whoever can have what it needs.
@@ -284,7 +272,7 @@ impl<'a, H: Host> WorkerLoop<'a, H> {
         let reach = self.shared.reach[id.index()];
         let horizon = (start + reach.lookahead).min(self.shared.stop_time);
         let mut slot = lock(&self.shared.slots[id.index()]);
-        if slot.host.expects_exclusive() && !(self.is_first_for_exclusive() && state.take_exclusive()) {
+        if slot.host.expects_exclusive() && !state.take_exclusive() {
             drop(slot);
             return self.leave_waiting(host);
         }
