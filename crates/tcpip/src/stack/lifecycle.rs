@@ -21,7 +21,7 @@ impl Stack {
     /// The same, where new data leaves by the rules of a write.
     pub(super) fn sync_with(&mut self, now: SimTime, index: u32, nagle: Nagle, amount: Amount) {
         let Some(conn) = self.connection_at(index) else { return };
-        if conn.wants_transmit {
+        if conn.wants_transmit || conn.acks.now {
             self.transmit(now, index, nagle, amount);
         }
         self.count_throttled(index);

@@ -375,6 +375,7 @@ impl Stack {
     /// The write has ended: what it left is pushed, unless it is too little (tcp_push).
     fn write_ends(&mut self, now: SimTime, index: u32, more: bool) {
         let Some(conn) = self.connection_at(index) else { return };
+        conn.snd.more_announced = more && conn.not_sent() > 0;
         if conn.not_sent() > 0 {
             if !more || conn.must_push() {
                 conn.mark_push();

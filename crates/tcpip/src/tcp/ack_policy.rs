@@ -39,7 +39,8 @@ pub(crate) struct AckPolicy {
     pub interactive: bool,
     /// The delay of the next one; zero before the first data.
     pub delay: SimDuration,
-    pub last_data_at: SimTime,
+    /// When data came last, or the connection was made; unknown where SYNs have crossed.
+    pub last_data_at: Option<SimTime>,
     pub last_heard_at: SimTime,
     /// One is due now.
     pub now: bool,
@@ -62,7 +63,7 @@ impl AckPolicy {
             quick: 0,
             interactive: false,
             delay: SimDuration::ZERO,
-            last_data_at: now,
+            last_data_at: Some(now),
             last_heard_at: now,
             now: false,
             scheduled: false,
@@ -75,16 +76,22 @@ impl AckPolicy {
         }
     }
 
+    /// How long ago data came; where that is unknown, when the host was started.
+    pub fn since_data(&self, now: SimTime) -> SimDuration {
+        self.last_data_at.map_or(SimDuration::from_nanos(now.uptime_nanos()), |at| now.saturating_since(at))
+    }
+
     pub fn established(&mut self, now: SimTime) {
         self.last_heard_at = now;
-        self.last_data_at = now;
+        self.last_data_at = Some(now);
     }
 }
 
 impl Connection {
     pub fn ack_now(&mut self) {
         self.acks.now = true;
-        self.wants_transmit = true;
+        // It takes along what waits, but for what more was announced for (MSG_MORE); on Linux it takes nothing.
+        self.wants_transmit |= !self.snd.more_announced;
     }
 
     /// As many quick acknowledgements as half the window has segments (tcp_incr_quickack).
@@ -144,7 +151,7 @@ impl Connection {
         self.acks.scheduled = true;
         self.measure_segment(arrival);
         self.measure_fill(now);
-        let gap = now.saturating_since(self.acks.last_data_at);
+        let gap = self.acks.since_data(now);
         let half = |time: SimDuration| SimDuration::from_nanos(time.as_nanos() / 2);
         if self.acks.delay.is_zero() {
             self.more_quick_acks();
@@ -157,7 +164,7 @@ impl Connection {
             // The sender has been silent for long: it may be in slow start again.
             self.more_quick_acks();
         }
-        self.acks.last_data_at = now;
+        self.acks.last_data_at = Some(now);
         if arrival.len >= OPENING_MIN {
             self.open_further(arrival, self.rcv.queue.memory());
         }
@@ -301,7 +308,7 @@ impl Connection {
 
     /// Data of ours leaves: soon after data of theirs, it makes the connection interactive (tcp_event_data_sent).
     pub fn data_left(&mut self, now: SimTime) {
-        if now.saturating_since(self.acks.last_data_at) < self.acks.delay {
+        if self.acks.since_data(now) < self.acks.delay {
             self.acks.interactive = true;
         }
     }

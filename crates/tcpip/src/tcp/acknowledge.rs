@@ -74,7 +74,11 @@ impl Connection {
                 }
             }
             self.snd.wl1 = seq;
-            self.snd.window = scaled;
+            if scaled != self.snd.window {
+                self.snd.window = scaled;
+                self.rcv.predicts = false;
+                self.predict();
+            }
             self.snd.max_window = self.snd.max_window.max(scaled);
         }
     }

@@ -76,6 +76,8 @@ pub(crate) struct SendState {
     /// The next number to send.
     pub nxt: u64,
     pub queue: SendQueue,
+    /// The last write announced more (MSG_MORE), and its end waits for that.
+    pub more_announced: bool,
     /// The program has shut its side: a FIN follows the queue.
     pub fin_queued: bool,
     /// The peer's window, in bytes from `una`.
@@ -121,6 +123,8 @@ pub(crate) struct RecvState {
     pub mss: u32,
     /// The payload of each segment of the train that is being taken; 0 where one segment is.
     pub train_mss: u16,
+    /// The next segment's header is known, if it is like those before (pred_flags).
+    pub predicts: bool,
     /// Where the peer's FIN stands.
     pub fin_at: Option<u64>,
     pub fin_received: bool,
@@ -214,7 +218,7 @@ pub(crate) struct Connection {
     pub connect_reported: bool,
     /// The listener that will be given this connection.
     pub parent: Option<SocketId>,
-    /// `poll` may have something to send.
+    /// `poll` may have something to send. Where only an acknowledgement is owed (`acks.now`), nothing else leaves.
     pub wants_transmit: bool,
     /// Conditions that became true since the stack last looked.
     pub events: Readiness,
@@ -291,6 +295,7 @@ impl Connection {
                 una: iss,
                 nxt: iss,
                 queue: SendQueue::new(iss + 1),
+                more_announced: false,
                 fin_queued: false,
                 window: 0,
                 wl1: 0,
@@ -317,6 +322,7 @@ impl Connection {
                 scale: if scaling_enabled { sizing.scale(&config) } else { 0 },
                 mss: 536.min(mss),
                 train_mss: 0,
+                predicts: false,
                 fin_at: None,
                 fin_received: false,
                 fin_read: false,

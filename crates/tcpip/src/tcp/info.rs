@@ -225,7 +225,7 @@ impl Connection {
             lost: self.board.lost,
             retrans: self.board.retransmitted,
             last_data_sent: now.saturating_since(self.snd.last_sent_at),
-            last_data_recv: now.saturating_since(self.acks.last_data_at),
+            last_data_recv: self.acks.since_data(now),
             last_ack_recv: now.saturating_since(self.acks.last_heard_at),
             pmtu: match self.interface {
                 // IPv4 routes cap it (ip_dst_mtu_maybe_forward), IPv6 routes have the interface's.

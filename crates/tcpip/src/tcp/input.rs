@@ -59,6 +59,8 @@ impl Connection {
         if flags.contains(TcpFlags::ACK) {
             let seq = self.rcv.irs;
             self.establish(now);
+            // The window of this segment is not scaled, that of the next one may be (tcp_finish_connect).
+            self.rcv.predicts = self.snd.scale == 0;
             self.on_ack(now, header, seq, 0);
             self.ack_now();
         } else {
@@ -95,7 +97,13 @@ impl Connection {
         if completes && !self.complete_handshake(now, header) {
             return Reply::Reset;
         }
-        if !self.on_ack(now, header, seq, payload.len()) {
+        if self.is_predicted(header, seq, payload.len()) {
+            self.timers.keepalive_probes = 0;
+            self.snd.wl1 = seq;
+        } else if self.on_ack(now, header, seq, payload.len()) {
+            // What waits is looked at (tcp_data_snd_check).
+            self.wants_transmit |= self.snd.more_announced;
+        } else {
             return Reply::Nothing;
         }
         if completes && self.parent.is_some() {
@@ -194,12 +202,17 @@ impl Connection {
         }
         let shut = self.snd.fin_queued;
         self.establish(now);
+        if self.parent.is_none() {
+            // Of SYNs that crossed Linux does not keep the time: what is sent at once answers nothing.
+            self.acks.last_data_at = None;
+        }
         // What a request for a connection did is not the connection's (tcp_create_openreq_child).
         self.counters.segments_out = 0;
         // The window of the final acknowledgement is scaled, that of the SYN was not, and belongs to the request where there was one.
         self.snd.window = u32::from(header.window) << self.snd.scale;
         let before = if self.parent.is_some() { 0 } else { self.snd.max_window };
         self.snd.max_window = before.max(self.snd.window);
+        self.rcv.predicts = true;
         if shut {
             self.state = State::FinWait1;
         }
@@ -260,6 +273,7 @@ impl Connection {
         if header.flags.contains(TcpFlags::FIN) {
             self.rcv.fin_at = Some(data_end);
             if seq > next {
+                self.rcv.predicts = false;
                 self.rcv.queue.report(seq, data_end + 1);
             }
         }
@@ -296,7 +310,7 @@ impl Connection {
     }
 
     /// What has come with this header, and what it occupies.
-    fn arrival(&self, header: &TcpHeader, len: usize) -> Arrival {
+    pub(super) fn arrival(&self, header: &TcpHeader, len: usize) -> Arrival {
         let train_mss = usize::from(self.rcv.train_mss);
         let headers = header.len() + if self.tuple.family() == Family::V6 { 40 } else { 20 };
         let footprint = match self.interface {
@@ -320,6 +334,7 @@ impl Connection {
             self.events |= Readiness::READABLE;
             return;
         }
+        self.rcv.predicts = false;
         self.counters.out_of_order_in += self.rcv.segments_of(arrival.len);
         self.acks.scheduled = true;
         let (held, end) = (self.rcv.queue.memory(), seq + payload.len() as u64);
@@ -356,6 +371,7 @@ impl Connection {
             }
         }
         self.note_data(now, arrival);
+        self.predict();
         if self.is_readable() {
             self.events |= Readiness::READABLE;
         }

@@ -13,6 +13,7 @@ pub(crate) mod listen;
 pub(crate) mod new_data;
 pub(crate) mod output;
 pub(crate) mod pacing;
+mod prediction;
 pub(crate) mod rate;
 pub(crate) mod recovery;
 pub(crate) mod recv_queue;

@@ -331,6 +331,7 @@ impl Connection {
             at = stop;
         }
         self.snd.nxt = at;
+        self.snd.more_announced &= end < self.snd.queue.tail();
         // As Linux, after each train: what the window still lets leave counts as a reason for a larger buffer.
         self.make_room();
         self.timers.note_sent(now);
@@ -342,7 +343,9 @@ impl Connection {
         self.note_window_use(self.board.in_flight() >= self.cc.cwnd());
         self.counters.bytes_sent += u64::from(len);
         self.counters.data_segments_out += if len > 0 { segments } else { 0 };
-        self.data_left(now);
+        if len > 0 {
+            self.data_left(now);
+        }
         let header = self.data_header(now, start, end, fin, push);
         Departure { header, payload, mss: if segments > 1 { mss as u16 } else { 0 }, not_before: now }
     }

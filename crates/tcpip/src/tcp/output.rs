@@ -33,7 +33,8 @@ impl Connection {
         let mut departure = match self.state {
             State::Closed => None,
             State::SynSent | State::SynReceived => self.poll_handshake(now),
-            _ => self.poll_stream(now, nagle, amount),
+            _ if self.wants_transmit => self.poll_stream(now, nagle, amount),
+            _ => self.poll_probes(now),
         };
         match &mut departure {
             Some(departure) => {

@@ -246,6 +246,7 @@ impl Connection {
                 window = offered.div_ceil(step) * step;
             }
         }
+        self.rcv.predicts &= window >= step;
         self.rcv.window = window;
         self.rcv.wup = self.rcv.queue.next();
         (window.min(65_535 << self.rcv.scale) >> self.rcv.scale) as u16
