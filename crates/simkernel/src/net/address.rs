@@ -58,6 +58,10 @@ pub fn internet(bytes: &[u8], of: Family) -> Result<SocketAddr, Errno> {
             if bytes.len() < SIN6_LEN_RFC2133 {
                 return Err(Errno::EINVAL);
             }
+            // What another family would say of its address is no matter here.
+            if family(bytes) != Some(AF_INET6) {
+                return Err(Errno::EAFNOSUPPORT);
+            }
             let SockAddr::V6(address) = SockAddr::parse(bytes)? else { return Err(Errno::EAFNOSUPPORT) };
             // Which link is meant has to be said (RFC 4007 section 6).
             if address.ip().is_unicast_link_local() && address.scope_id() == 0 {
@@ -160,6 +164,8 @@ mod tests {
         long.resize(28, 0);
         assert_eq!(internet(&long, Family::V6), Err(Errno::EAFNOSUPPORT));
         assert_eq!(for_bind(&long, Family::V6), Err(Errno::EAFNOSUPPORT));
+        let too_long_for_unix = [&1u16.to_ne_bytes()[..], &[b'x'; 109]].concat();
+        assert_eq!(internet(&too_long_for_unix, Family::V6), Err(Errno::EAFNOSUPPORT));
         assert_eq!(for_datagram(&old, Family::V6), Ok(Some("11.0.0.2:80".parse().unwrap())));
         assert_eq!(for_datagram_connect(&old, Family::V6), Ok("11.0.0.2:80".parse().unwrap()));
         assert_eq!(for_datagram_connect(&good, Family::V4), Err(Errno::EAFNOSUPPORT));
