@@ -148,12 +148,18 @@ fn capacity(network: &Network) -> f64 {
 
 /// Bytes a second of all clients but Markov's that load the relays of circuits to servers.
 fn of_others(spec: &Spec) -> f64 {
-    let sizes = &spec.performance_sizes;
-    let mean = sizes.iter().map(|size| size.0 as f64).sum::<f64>() / sizes.len().max(1) as f64;
     let clients = &spec.clients;
     f64::from(clients.web) * WEB_BYTES / WEB_PERIOD_S
         + f64::from(clients.bulk) * BULK_BYTES_PER_S
-        + f64::from(clients.performance + clients.bridge) * mean / MEASURING_PERIOD_S
+        + f64::from(clients.performance + clients.bridge) * mean_probe(spec) / MEASURING_PERIOD_S
+}
+
+/// Bytes that a measuring client fetches at a time, on average.
+fn mean_probe(spec: &Spec) -> f64 {
+    let weight = |index: usize| spec.performance_weights.get(index).copied().unwrap_or(1.0);
+    let sizes = || spec.performance_sizes.iter().enumerate();
+    let all: f64 = sizes().map(|(index, _)| weight(index)).sum();
+    sizes().map(|(index, size)| weight(index) * size.0 as f64).sum::<f64>() / all.max(f64::MIN_POSITIVE)
 }
 
 #[cfg(test)]

@@ -47,6 +47,10 @@ pub fn profile(name: &str) -> Option<&'static Profile> {
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
+/// How often measuring clients fetch 50 KiB, 1 MiB and 5 MiB: the odds of OnionPerf (`model.py`), and of tornettools' performance clients
+/// (`generate_tgen.py`). Torperf, before them, fetched 50 KiB twelve times an hour, 1 MiB twice and 5 MiB once.
+const PERFORMANCE_WEIGHTS: [f64; 3] = [12.0, 2.0, 1.0];
+
 /// Until the load, queues and windows are what they stay (`load::WARM_UP`), and a minute more.
 pub(crate) const SETTLE: SimDuration = SimDuration::from_secs(120);
 
@@ -68,6 +72,7 @@ pub(crate) fn base_spec() -> Spec {
         paths: PathModel::Even,
         bulk_size: ByteSize(5 * MIB),
         performance_sizes: vec![ByteSize(50 * KIB), ByteSize(MIB), ByteSize(5 * MIB)],
+        performance_weights: PERFORMANCE_WEIGHTS.to_vec(),
         bootstrap: SimDuration::from_secs(300),
         settle: SimDuration::ZERO,
         total: SimDuration::from_secs(3600),

@@ -31,7 +31,7 @@ pub struct ClientCounts {
     pub web: u32,
     /// 5 MiB back to back.
     pub bulk: u32,
-    /// 50 KiB, 1 MiB and 5 MiB, one every 60 s: what measures.
+    /// 50 KiB, 1 MiB or 5 MiB, one every 60 s: what measures.
     pub performance: u32,
     /// Streams and packets from Markov models.
     pub markov: u32,
@@ -132,6 +132,8 @@ pub struct Spec {
     pub bulk_size: ByteSize,
     /// The sizes that performance clients fetch.
     pub performance_sizes: Vec<ByteSize>,
+    /// How often each of these is fetched, in relation to the others; empty for one after the other. Clients that end fetch them so in any case.
+    pub performance_weights: Vec<f64>,
     /// When clients begin to load the network.
     pub bootstrap: SimDuration,
     /// How long clients load the network before figures count.
@@ -273,6 +275,14 @@ impl Spec {
                     "a load of {load}: 1 is the public network's; give a number up to 10"
                 )));
             }
+        }
+        let (sizes, weights) = (self.performance_sizes.len(), &self.performance_weights);
+        if !weights.is_empty() && weights.len() != sizes {
+            return Err(Error::input(format!(
+                "{} weights for the {sizes} sizes that measuring clients fetch; give --performance-weights as many numbers as \
+                 --performance-sizes has sizes",
+                weights.len()
+            )));
         }
         if self.clients.total() == 0 {
             return Err(Error::input("no client, so nothing would happen; give for example --web-clients 10"));

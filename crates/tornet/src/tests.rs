@@ -318,10 +318,24 @@ fn tor_takes_the_configurations() {
     assert!(kinds.len() >= 7, "{kinds:?}");
 }
 
+/// As OnionPerf and tornettools have it: 12:2:1. Clients that end measure each size.
+#[test]
+fn measuring_clients_draw_sizes_by_onionperfs_odds() {
+    let of_first = |network: &Network| {
+        let client = network.with_role(Role::Client(Behaviour::Performance)).next().expect("a client");
+        crate::traffic::of_client(network, client, Behaviour::Performance, 0.0)
+    };
+    let text = of_first(&laid_out(spec("paper-small")));
+    assert!(text.contains("sizes: [50 KiB, 1 MiB, 5 MiB], weights: [12, 2, 1], every: 60 s"), "{text}");
+    assert!(!of_first(&laid_out(spec("tiny"))).contains("weights"));
+    let wrong = Spec { performance_weights: vec![1.0, 2.0], ..spec("paper-small") };
+    assert!(wrong.check().is_err_and(|error| error.to_string().contains("2 weights for the 3 sizes")));
+}
+
 /// In step with each other they would measure one size after the other, each at one moment of a minute.
 #[test]
-fn at_every_moment_clients_measure_each_of_the_sizes() {
-    let network = laid_out(spec("paper-small"));
+fn at_every_moment_clients_measure_each_of_the_sizes_that_come_in_turn() {
+    let network = laid_out(Spec { performance_weights: Vec::new(), ..spec("paper-small") });
     let clients: Vec<&Host> = network.with_role(Role::Client(Behaviour::Performance)).collect();
     let (mut firsts, mut thirds) = (BTreeMap::new(), [0; 3]);
     for client in &clients {

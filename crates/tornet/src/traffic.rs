@@ -52,14 +52,20 @@ fn behaviours(network: &Network, host: &Host, behaviour: Behaviour) -> Vec<Strin
     };
     let count = |each: usize| times.map_or(String::new(), |times| format!(", count: {}", times * each));
     let mut sizes: Vec<String> = spec.performance_sizes.iter().map(|size| bytes(*size)).collect();
+    let mut weights = String::new();
     if spec.amount == Amount::Endless && !sizes.is_empty() {
-        // Each begins with another size, so that all sizes are measured all the time.
-        let alike = network.with_role(host.role).take_while(|other| other.name != host.name).count();
-        let first = alike % sizes.len();
-        sizes.rotate_left(first);
+        if spec.performance_weights.is_empty() {
+            // Each begins with another size, so that all sizes are measured all the time.
+            let alike = network.with_role(host.role).take_while(|other| other.name != host.name).count();
+            let first = alike % sizes.len();
+            sizes.rotate_left(first);
+        } else {
+            let numbers: Vec<String> = spec.performance_weights.iter().map(f64::to_string).collect();
+            weights = format!(", weights: [{}]", numbers.join(", "));
+        }
     }
     let performance =
-        |count: String| format!("kind: performance, sizes: [{}], every: {every}{count}", sizes.join(", "));
+        |count: String| format!("kind: performance, sizes: [{}]{weights}, every: {every}{count}", sizes.join(", "));
     let own = match behaviour {
         Behaviour::Web => format!("kind: web, size: 320 KiB, pause: {pause}{}", count(3)),
         Behaviour::Bulk => format!("kind: bulk, size: {}{}", bytes(spec.bulk_size), count(1)),

@@ -142,6 +142,14 @@ fn traffic() -> Vec<Arg> {
         value("performance-sizes", "SIZES", "What measuring clients fetch, with commas between")
             .value_delimiter(',')
             .value_parser(byte_size),
+        value(
+            "performance-weights",
+            "WEIGHTS",
+            "How often they fetch each size, in relation to the others, with commas between (12,2,1: 50 KiB, 1 MiB, 5 MiB); other \
+             --performance-sizes without weights come in turn",
+        )
+        .value_delimiter(',')
+        .value_parser(weight),
         value("users-per-client", "N", "How many users each Markov client stands for (100)")
             .value_parser(value_parser!(u32).range(1..)),
         value("load", "F", "How much Markov clients load the network: 1 is as much as the public one is loaded")
@@ -219,6 +227,13 @@ fn byte_size(text: &str) -> Result<ByteSize, String> {
     match parse_byte_size(text) {
         Ok(ByteSize(0)) => Err("a size of 0 gives nothing to fetch".to_owned()),
         size => size.map_err(|error| error.to_string()),
+    }
+}
+
+fn weight(text: &str) -> Result<f64, String> {
+    match text.trim().parse() {
+        Ok(weight) if f64::is_finite(weight) && weight > 0.0 => Ok(weight),
+        _ => Err("a number above 0 belongs here".to_owned()),
     }
 }
 

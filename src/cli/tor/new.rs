@@ -131,6 +131,10 @@ fn spec(matches: &ArgMatches, model: &Model) -> Result<Spec, Error> {
     }
     if let Some(sizes) = matches.get_many("performance-sizes") {
         spec.performance_sizes = sizes.copied().collect();
+        spec.performance_weights.clear();
+    }
+    if let Some(weights) = matches.get_many("performance-weights") {
+        spec.performance_weights = weights.copied().collect();
     }
     if let Some(links) = matches.get_many("client-link") {
         spec.client_links = links.cloned().collect();
