@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -255,6 +255,68 @@ fn help_begins_with_examples_and_tells_exit_codes() {
     let unknown = gnomon(directory.path(), &["help", "nonsense"]);
     assert_eq!(unknown.status, 2);
     assert!(unknown.err.contains("exit-codes"), "{}", unknown.err);
+}
+
+/// What follows `gnomon help` in a text, up to the first word that can be no topic's, with its last words left out one by one.
+fn topics_named(text: &str) -> Vec<Vec<&str>> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let mut found = Vec::new();
+    for pair in 0..words.len().saturating_sub(2) {
+        if !words[pair].ends_with("gnomon") || words[pair + 1] != "help" {
+            continue;
+        }
+        let mut topic = Vec::new();
+        for word in words[pair + 2..].iter().take(2) {
+            let name = word.trim_end_matches(|end: char| !end.is_ascii_alphanumeric());
+            if name.is_empty() || !name.chars().all(|letter| letter.is_ascii_lowercase() || letter == '-') {
+                break;
+            }
+            topic.push(name);
+            if name.len() < word.len() {
+                break;
+            }
+        }
+        found.extend((!topic.is_empty()).then_some(topic));
+    }
+    found
+}
+
+/// Whatever page or message says `gnomon help TOPIC`: there is that topic.
+#[test]
+fn topics_that_are_named_anywhere_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut folders = ["src", "crates", "docs", "examples"].map(|name| root.join(name)).to_vec();
+    let mut texts: Vec<PathBuf> = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"].map(|name| root.join(name)).to_vec();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder").flatten() {
+            let path = entry.path();
+            let is_text =
+                path.extension().is_some_and(|ending| ["rs", "md", "txt", "yaml"].iter().any(|own| ending == *own));
+            match path.is_dir() {
+                true => folders.push(path),
+                false if is_text => texts.push(path),
+                false => {}
+            }
+        }
+    }
+    let directory = experiment("general", "general");
+    let mut named = 0;
+    for path in texts {
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        for topic in topics_named(&text) {
+            let page = gnomon(directory.path(), &[&["help"], topic.as_slice()].concat());
+            assert!(
+                page.status == 0 && page.out.len() > 100,
+                "{}: gnomon help {topic:?}: {}",
+                path.display(),
+                page.err
+            );
+            named += 1;
+        }
+    }
+    assert!(named >= 5, "{named} topics are named");
+    let own = gnomon(directory.path(), &["help", "tor", "new"]);
+    assert!(own.out.contains("--scale") && own.out.contains("Profiles:"), "{}", own.out);
 }
 
 #[test]

@@ -128,7 +128,12 @@ fn help() -> Command {
     Command::new("help")
         .about("Explain a command or a topic")
         .after_help(format!("Topics: {}", topics::names().collect::<Vec<_>>().join(", ")))
-        .arg(Arg::new("topic").value_name("TOPIC").help("A command or a topic; the list without it"))
+        .arg(
+            Arg::new("topic")
+                .value_name("TOPIC")
+                .num_args(0..)
+                .help("A command, such as 'run' or 'tor new', or a topic; the list without it"),
+        )
 }
 
 fn file() -> Arg {

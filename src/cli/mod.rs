@@ -60,7 +60,10 @@ fn dispatch(args: Vec<OsString>) -> u8 {
         Some(("tor", matches)) => tor::main(matches),
         Some(("report", matches)) => report_page::main(matches),
         Some(("lab", matches)) => lab::main(matches),
-        Some(("help", matches)) => topics::main(matches.get_one::<String>("topic").map(String::as_str)),
+        Some(("help", matches)) => {
+            let words = matches.get_many::<String>("topic").unwrap_or_default();
+            topics::main(&words.map(String::as_str).collect::<Vec<_>>())
+        }
         _ => unreachable!("clap knows the commands"),
     }
 }

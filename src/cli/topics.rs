@@ -18,39 +18,49 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     TOPICS.into_iter().map(|(name, ..)| name)
 }
 
-/// `gnomon help [TOPIC]`.
-pub fn main(topic: Option<&str>) -> u8 {
-    let Some(topic) = topic else {
+/// `gnomon help [TOPIC]`; a command's command is a topic of two words.
+pub fn main(words: &[&str]) -> u8 {
+    if words.is_empty() {
         show(&overview());
         return status::SUCCESS;
-    };
-    if let Some(text) = text(topic) {
+    }
+    if let Some(text) = text(words) {
         show(&text);
         return status::SUCCESS;
     }
-    complain(&format!(
-        "no help about '{topic}'; topics are run, check, exec, shadow, {}",
-        names().collect::<Vec<_>>().join(", ")
-    ));
+    let mut topics = commands(&command::gnomon(), "");
+    topics.extend(names().map(str::to_owned));
+    complain(&format!("no help about '{}'; topics are {}", words.join(" "), topics.join(", ")));
     status::BAD_INPUT
 }
 
-fn text(topic: &str) -> Option<String> {
-    match topic {
-        "options" => Some(options_text()),
-        "shadow" => Some(include_str!("topics/shadow.txt").into()),
-        _ => TOPICS
-            .into_iter()
-            .find(|(name, ..)| *name == topic)
-            .map(|(_, _, text)| text.into())
-            .or_else(|| of_command(topic)),
+/// All commands, each followed by its own: 'tor', 'tor new'.
+fn commands(command: &clap::Command, before: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    for command in command.get_subcommands() {
+        let name = format!("{before}{}", command.get_name());
+        all.push(name.clone());
+        all.extend(commands(command, &format!("{name} ")));
+    }
+    all
+}
+
+fn text(words: &[&str]) -> Option<String> {
+    match words {
+        ["options"] => Some(options_text()),
+        ["shadow"] => Some(include_str!("topics/shadow.txt").into()),
+        [topic] if let Some((_, _, text)) = TOPICS.into_iter().find(|(name, ..)| name == topic) => Some(text.into()),
+        _ => of_command(words),
     }
 }
 
-fn of_command(name: &str) -> Option<String> {
+fn of_command(words: &[&str]) -> Option<String> {
     let mut gnomon = command::gnomon();
     gnomon.build();
-    let command = gnomon.find_subcommand_mut(name)?;
+    let mut command = &mut gnomon;
+    for word in words {
+        command = command.find_subcommand_mut(word)?;
+    }
     Some(command.render_long_help().to_string())
 }
 
@@ -97,10 +107,23 @@ mod tests {
 
     #[test]
     fn every_topic_has_a_text() {
-        for name in names().chain(["run", "check", "exec", "shadow", "help"]) {
-            assert!(text(name).is_some_and(|text| text.len() > 100), "{name}");
+        let commands = commands(&command::gnomon(), "");
+        assert!(commands.iter().any(|name| name == "tor new"), "{commands:?}");
+        for name in commands.into_iter().chain(names().map(str::to_owned)) {
+            let words: Vec<&str> = name.split(' ').collect();
+            assert!(text(&words).is_some_and(|text| text.len() > 100), "{name}");
         }
-        assert_eq!(text("nonsense"), None);
+        assert_eq!(text(&["nonsense"]), None);
+        assert_eq!(text(&["tor", "nonsense"]), None);
+        assert_eq!(text(&["data", "new"]), None);
+    }
+
+    #[test]
+    fn the_overview_names_all_commands() {
+        let overview = overview();
+        for name in commands(&command::gnomon(), "") {
+            assert!(overview.contains(&format!("\n  {name} ")) || name == "tor", "{name}");
+        }
     }
 
     #[test]
@@ -114,7 +137,7 @@ mod tests {
     #[test]
     fn texts_fit_an_eighty_column_terminal() {
         for name in names().filter(|name| *name != "options") {
-            for line in text(name).unwrap_or_default().lines().chain(overview().lines()) {
+            for line in text(&[name]).unwrap_or_default().lines().chain(overview().lines()) {
                 assert!(line.chars().count() <= 80, "{name}: {line}");
             }
         }
