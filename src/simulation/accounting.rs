@@ -22,18 +22,48 @@ pub enum Doing {
     Stack = 2,
 }
 
-/// A worker's mark of what it does.
+/// A worker's mark of what it does, and what it was seen doing.
 #[derive(Clone, Debug, Default)]
-pub struct Activity(Arc<AtomicU8>);
+pub struct Activity(Arc<Marks>);
+
+#[derive(Debug, Default)]
+struct Marks {
+    doing: AtomicU8,
+    seen: [AtomicU64; 3],
+}
+
+/// Wall time in which a worker was seen in guests, kernel and stack, since the start, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    pub guest: u64,
+    pub kernel: u64,
+    pub stack: u64,
+}
 
 impl Activity {
     #[inline]
     pub fn set(&self, doing: Doing) {
-        self.0.store(doing as u8, Ordering::Relaxed);
+        self.0.doing.store(doing as u8, Ordering::Relaxed);
+    }
+
+    pub fn seen(&self) -> Seen {
+        let [guest, kernel, stack] = self.0.seen.each_ref().map(|seen| seen.load(Ordering::Relaxed));
+        Seen { guest, kernel, stack }
+    }
+
+    /// Counts the time since the last look for what the worker does now. Called by one thread only.
+    fn look(&self, is_in_guest: bool, elapsed: Duration) {
+        let index = match (is_in_guest, self.get()) {
+            (true, _) => 0,
+            (false, Doing::Kernel) => 1,
+            (false, Doing::Stack) => 2,
+            (false, Doing::Engine) => return,
+        };
+        self.0.seen[index].fetch_add(elapsed.as_nanos() as u64, Ordering::Relaxed);
     }
 
     pub fn get(&self) -> Doing {
-        match self.0.load(Ordering::Relaxed) {
+        match self.0.doing.load(Ordering::Relaxed) {
             1 => Doing::Kernel,
             2 => Doing::Stack,
             _ => Doing::Engine,
@@ -83,27 +113,25 @@ impl Workers {
     }
 }
 
+impl std::ops::Add for Seen {
+    type Output = Seen;
+
+    fn add(self, other: Seen) -> Seen {
+        Seen { guest: self.guest + other.guest, kernel: self.kernel + other.kernel, stack: self.stack + other.stack }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Shared {
     workers: Workers,
     ended: AtomicBool,
 }
 
-/// Samples per kind.
-#[derive(Clone, Copy, Debug, Default)]
-struct Samples {
-    guest: u64,
-    kernel: u64,
-    stack: u64,
-    elapsed: Duration,
-    rounds: u64,
-}
-
 /// The sampling of one run.
 #[derive(Debug)]
 pub struct Accounting {
     shared: Arc<Shared>,
-    sampler: Option<JoinHandle<(Samples, Memory)>>,
+    sampler: Option<JoinHandle<Memory>>,
     baseline_available: u64,
     before: ProcessUsage,
     at_events: ProcessUsage,
@@ -148,16 +176,17 @@ impl Accounting {
         let after = usage();
         self.shared.ended.store(true, Ordering::Relaxed);
         let sampled = self.sampler.take().and_then(|sampler| sampler.join().ok());
-        let (samples, mut seen) = sampled.unwrap_or((Samples::default(), Memory::new(self.baseline_available)));
-        seen.look();
-        let lowest = seen.lowest_available;
+        let mut memory = sampled.unwrap_or(Memory::new(self.baseline_available));
+        memory.look();
+        let seen = self.shared.workers.lock().iter().fold(Seen::default(), |sum, (_, activity)| sum + activity.seen());
+        let lowest = memory.lowest_available;
         let memory = MemoryStats {
-            peak_pss_bytes: seen.peak_pss,
+            peak_pss_bytes: memory.peak_pss,
             baseline_available_bytes: self.baseline_available,
             lowest_available_bytes: lowest,
             peak_used_bytes: self.baseline_available.saturating_sub(lowest),
         };
-        (split(&samples, &self.before, &self.at_events, &after), memory)
+        (split(seen, &self.before, &self.at_events, &after), memory)
     }
 }
 
@@ -186,40 +215,32 @@ impl Memory {
     }
 }
 
-/// Runs until the end is announced: how often workers were seen at what, and what was seen of memory.
-fn sample(shared: &Shared, baseline_available: u64) -> (Samples, Memory) {
+/// Looks at the workers until the end is announced; what was seen of memory.
+fn sample(shared: &Shared, baseline_available: u64) -> Memory {
     let mut memory = Memory::new(baseline_available);
-    let mut samples = Samples::default();
     let clock = WallClock::start();
+    let (mut rounds, mut looked) = (0u32, Duration::ZERO);
     while !shared.ended.load(Ordering::Relaxed) {
         std::thread::sleep(SAMPLE);
+        let now = clock.elapsed();
+        let elapsed = now.saturating_sub(std::mem::replace(&mut looked, now));
         for (probe, activity) in shared.workers.lock().iter() {
-            if probe.is_in_guest() {
-                samples.guest += 1;
-                continue;
-            }
-            match activity.get() {
-                Doing::Kernel => samples.kernel += 1,
-                Doing::Stack => samples.stack += 1,
-                Doing::Engine => {}
-            }
+            activity.look(probe.is_in_guest(), elapsed);
         }
-        samples.rounds += 1;
-        if samples.rounds.is_multiple_of(SAMPLES_PER_MEMORY.into()) {
+        rounds += 1;
+        if rounds.is_multiple_of(SAMPLES_PER_MEMORY) {
             memory.look();
         }
     }
-    samples.elapsed = clock.elapsed();
-    (samples, memory)
+    memory
 }
 
 /// Guests, kernel and stack get the wall time in which they were seen; the engine, which also waits, what is left of the processor
 /// time. When processors were short, all shrink alike.
-fn split(samples: &Samples, before: &ProcessUsage, at_events: &ProcessUsage, after: &ProcessUsage) -> CpuStats {
+fn split(seen: Seen, before: &ProcessUsage, at_events: &ProcessUsage, after: &ProcessUsage) -> CpuStats {
     let of = |usage: &ProcessUsage| (usage.user + usage.system).as_secs_f64();
     let events = of(after) - of(at_events);
-    let each = samples.elapsed.as_secs_f64() / samples.rounds.max(1) as f64;
-    let [guest, kernel, stack] = [samples.guest, samples.kernel, samples.stack].map(|count| count as f64 * each);
+    let [guest, kernel, stack] = [seen.guest, seen.kernel, seen.stack].map(|nanos| nanos as f64 / 1e9);
     let busy = guest + kernel + stack;
     let scale = if busy > events { events / busy } else { 1.0 };
     CpuStats {
@@ -242,13 +263,13 @@ mod tests {
         ProcessUsage { user: Duration::from_secs(seconds), ..ProcessUsage::default() }
     }
 
-    fn samples(guest: u64, kernel: u64, stack: u64) -> Samples {
-        Samples { guest, kernel, stack, elapsed: Duration::from_secs(10), rounds: 1000 }
+    fn seen(guest_s: u64, kernel_s: u64, stack_s: u64) -> Seen {
+        Seen { guest: guest_s * 1_000_000_000, kernel: kernel_s * 1_000_000_000, stack: stack_s * 1_000_000_000 }
     }
 
     #[test]
     fn what_is_not_seen_at_hosts_is_the_engine_s() {
-        let cpu = split(&samples(1000, 300, 200), &used(0), &used(1), &used(17));
+        let cpu = split(seen(10, 3, 2), &used(0), &used(1), &used(17));
         let rounded = [cpu.guest_s, cpu.kernel_s, cpu.stack_s, cpu.engine_s, cpu.other_s, cpu.total_s];
         assert_eq!(rounded.map(|seconds| (seconds * 1000.0).round()), [10e3, 3e3, 2e3, 1e3, 1e3, 17e3]);
         assert_eq!(cpu.overhead().map(|ratio| (ratio * 100.0).round()), Some(170.0));
@@ -256,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_machine_without_time_shrinks_all_shares() {
-        let cpu = split(&samples(1000, 500, 500), &used(0), &used(0), &used(10));
+        let cpu = split(seen(10, 5, 5), &used(0), &used(0), &used(10));
         assert_eq!((cpu.guest_s.round(), cpu.kernel_s.round(), cpu.stack_s.round()), (5.0, 3.0, 3.0));
         assert!(cpu.engine_s.abs() < 1e-9);
     }

@@ -22,7 +22,8 @@ use interface::{Discipline, Interface, Model};
 use monitor::Monitor;
 use recorder::log::{Level, LogHost};
 use recorder::{
-    Capture, DataDirectory, HostDirectory, Log, LogFormat, LogWriter, OutputPool, TrafficBoard, TrafficMeter, record,
+    Capture, DataDirectory, HostDirectory, Log, LogFormat, LogWriter, OutputPool, TrafficBoard, TrafficMeter,
+    WindowBoard, record,
 };
 use scenario::{FinalState, HostPlan, NetworkModel, Plan, ProcessPlan, QueueDiscipline, UserPlan};
 use simkernel::exec::ProcessSpec;
@@ -145,14 +146,16 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     let processors = if pins { processors::processors_for(options.workers) } else { Vec::new() };
     let register = accounting.workers().register();
     let tick = computing::tick(plan);
+    let windows = WindowBoard::new(options.workers);
     let soils = plan.experimental.soil_registers;
     let setup = |index: usize| {
+        let processor = processors.get(index).copied();
         let mut worker =
-            SimWorker::new(log.worker(), failures.clone(), processors.get(index).copied(), tick, &register)?;
+            SimWorker::new(index, log.worker(), windows.clone(), failures.clone(), processor, tick, &register)?;
         worker.guest.set_soiling(soils);
         Ok(worker)
     };
-    let mut monitor = Monitor::new(plan, &options, clock, board, live)?;
+    let mut monitor = Monitor::new(plan, &options, clock, board, windows.clone(), live)?;
     accounting.start();
     let (hosts, outcome) = simulation.run(stop, setup, |end| {
         watch.beat(end.complete_until);

@@ -6,9 +6,10 @@ use crate::terminal::Terminal;
 use base::wall::WallClock;
 use base::{HostId, SimDuration, SimTime};
 use recorder::log::Level;
-use recorder::{HostTraffic, MemInfo, ProcessUsage, ProgressTable, TrafficBoard, record};
+use recorder::{HostTraffic, MemInfo, ProcessUsage, ProgressTable, TrafficBoard, WindowBoard, record};
 use scenario::Plan;
 use std::io::Write;
+use std::path::PathBuf;
 
 /// What is shown and written while the run goes on.
 pub struct Monitor {
@@ -22,6 +23,10 @@ pub struct Monitor {
     progress_table: ProgressTable,
     progress_rows: u64,
     host_traffic: Option<HostTraffic>,
+    directory: PathBuf,
+    windows: WindowBoard,
+    /// When the windows are written next, in seconds of wall time.
+    windows_due: u64,
     live: LiveProcesses,
     /// The first failure to write.
     failure: Option<recorder::Error>,
@@ -31,6 +36,9 @@ pub struct Monitor {
 const REDRAW_MS: u128 = 200;
 const LINE_MS: u128 = 5_000;
 
+/// How often the table of windows is written, so that a run which is killed leaves one; it is written as a whole.
+const WINDOWS_INTERVAL_S: u64 = 30;
+
 impl Monitor {
     /// # Errors
     /// When the tables cannot be written.
@@ -39,6 +47,7 @@ impl Monitor {
         options: &RunOptions,
         clock: WallClock,
         board: Option<TrafficBoard>,
+        windows: WindowBoard,
         live: LiveProcesses,
     ) -> recorder::Result<Monitor> {
         let directory = options.directory.path();
@@ -56,6 +65,9 @@ impl Monitor {
             progress_table: ProgressTable::create(directory)?,
             progress_rows: 0,
             host_traffic,
+            directory: directory.to_path_buf(),
+            windows,
+            windows_due: WINDOWS_INTERVAL_S,
             live,
             failure: None,
         })
@@ -111,6 +123,12 @@ impl Monitor {
                 self.failure.get_or_insert(error);
             }
         }
+        if wall.as_secs() >= self.windows_due {
+            self.windows_due = wall.as_secs() + WINDOWS_INTERVAL_S;
+            if let Err(error) = self.windows.write(&self.directory) {
+                self.failure.get_or_insert(error);
+            }
+        }
     }
 
     /// The run has ended, at `end` of simulated time.
@@ -122,6 +140,7 @@ impl Monitor {
         if let Some(mut table) = self.host_traffic.take() {
             table.finish(end)?;
         }
+        self.windows.write(&self.directory)?;
         let (wall, resident) = (self.clock.elapsed(), recorder::usage::resident_bytes());
         self.progress_table.row(end, wall, available_memory(), resident, self.live.get())?;
         self.failure.map_or(Ok(()), Err)

@@ -307,8 +307,10 @@ fn fill_stats(
             hosts_executed: worker.hosts_run,
             hosts_stolen: worker.hosts_stolen,
             running_ns: worker.running.as_nanos() as u64,
+            stealing_ns: worker.stealing.as_nanos() as u64,
             delivering_ns: worker.delivering.as_nanos() as u64,
             waiting_ns: worker.waiting.as_nanos() as u64,
+            logging_ns: worker.ending.as_nanos() as u64,
         })
         .collect();
 }

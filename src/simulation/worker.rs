@@ -1,9 +1,9 @@
 //! What each worker lends to the hosts that it runs: the machinery that executes guests, its part of the log, open files.
 
-use super::accounting::Activity;
+use super::accounting::{Activity, Seen};
 use super::processors::stay_on;
 use base::SimTime;
-use recorder::{OutputPool, WorkerLog};
+use recorder::{OutputPool, Window, WindowBoard, WorkerLog};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +16,10 @@ pub struct SimWorker {
     pub outputs: OutputPool,
     /// What this worker does, for the accounting of processor time.
     pub activity: Activity,
+    number: usize,
+    windows: WindowBoard,
+    /// What it had been seen doing when its last window ended.
+    seen: Seen,
     failures: Arc<Mutex<Vec<String>>>,
 }
 
@@ -25,7 +29,9 @@ impl SimWorker {
     /// # Errors
     /// When the machine cannot run guests; the text says what it lacks.
     pub fn new(
+        number: usize,
         log: WorkerLog,
+        windows: WindowBoard,
         failures: Arc<Mutex<Vec<String>>>,
         processor: Option<usize>,
         tick: Duration,
@@ -37,7 +43,8 @@ impl SimWorker {
         let mut guest = guest::Worker::new().map_err(|error| error.to_string())?;
         guest.set_tick(tick);
         let activity = register(guest.probe());
-        Ok(SimWorker { guest, log, activity, outputs: OutputPool::new(OUTPUT_DESCRIPTORS), failures })
+        let outputs = OutputPool::new(OUTPUT_DESCRIPTORS);
+        Ok(SimWorker { guest, log, activity, number, windows, seen: Seen::default(), outputs, failures })
     }
 
     /// Notes a failure to record.
@@ -47,8 +54,27 @@ impl SimWorker {
 }
 
 impl engine::Worker for SimWorker {
-    fn window_ended(&mut self, _round: u64, _start: SimTime) {
+    fn window_ended(&mut self, round: u64, start: SimTime, costs: &engine::WindowCosts) {
         self.log.hand_over();
+        let seen = self.activity.seen();
+        let before = std::mem::replace(&mut self.seen, seen);
+        let nanos = |duration: Duration| duration.as_nanos() as u64;
+        let window = Window {
+            first: round,
+            windows: 1,
+            start,
+            hosts_run: costs.hosts_run,
+            hosts_stolen: costs.hosts_stolen,
+            running: nanos(costs.running),
+            stealing: nanos(costs.stealing),
+            delivering: nanos(costs.delivering),
+            waiting: nanos(costs.waiting),
+            logging: nanos(costs.ending),
+            guest: seen.guest - before.guest,
+            kernel: seen.kernel - before.kernel,
+            stack: seen.stack - before.stack,
+        };
+        self.windows.push(self.number, &window);
     }
 
     fn take_exclusive(&mut self) -> bool {

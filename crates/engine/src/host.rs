@@ -1,6 +1,7 @@
 //! What the engine asks of its user: hosts, and what each worker keeps for them.
 
 use crate::outbox::Outbox;
+use crate::stats::WindowCosts;
 use base::{HostId, SimTime};
 
 /// How far a host has come when it gives its worker back.
@@ -50,9 +51,10 @@ pub trait Host: Send {
 /// The state of one worker: log buffers, guest machinery of its thread, scratch space.
 pub trait Worker {
     /// The worker has run its last host of window `round` (counted from 0), which began at `start`. When the engine's window
-    /// callback is called next, every worker has returned from this. Later windows produce nothing before their own start.
-    fn window_ended(&mut self, round: u64, start: SimTime) {
-        let _ = (round, start);
+    /// callback is called next, every worker has returned from this. Later windows produce nothing before their own start. `costs` is
+    /// wall time.
+    fn window_ended(&mut self, round: u64, start: SimTime, costs: &WindowCosts) {
+        let _ = (round, start, costs);
     }
 
     /// Takes what one worker at a time can have and some hosts need, unless another worker has it; whether it is this worker's now.

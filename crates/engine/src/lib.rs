@@ -45,4 +45,4 @@ pub use error::Error;
 pub use host::{Host, Progress, Worker};
 pub use outbox::Outbox;
 pub use queue::{Event, EventKey, EventQueue};
-pub use stats::{Totals, WorkerStats};
+pub use stats::{Totals, WindowCosts, WorkerStats};

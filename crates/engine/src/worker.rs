@@ -12,7 +12,7 @@ use crate::index::{DueIndex, NEVER, Nanos};
 use crate::mailbox::{Parcel, Ran};
 use crate::outbox::Outbox;
 use crate::shared::Shared;
-use crate::stats::{Totals, WorkerStats};
+use crate::stats::{Totals, WindowCosts, WorkerStats};
 use crate::sync::lock;
 use crate::waiting::Holder;
 use crate::worklist::Claim;
@@ -49,6 +49,7 @@ pub struct WorkerLoop<'a, H: Host> {
     /// The host whose code runs, for the report of a panic.
     current: Option<HostId>,
     stats: WorkerStats,
+    window: WindowCosts,
     lap: Lap,
 }
 
@@ -69,6 +70,7 @@ impl<'a, H: Host> WorkerLoop<'a, H> {
             ran_earliest: NEVER,
             current: None,
             stats: WorkerStats::default(),
+            window: WindowCosts::default(),
             lap: Lap { clock: WallClock::start(), marked: Duration::ZERO },
         }
     }
@@ -90,9 +92,9 @@ impl<'a, H: Host> WorkerLoop<'a, H> {
         let mut last_window = 0;
         for round in 0.. {
             self.shared.report(self.id, round, next, self.totals());
-            self.lap.mark();
+            let ending = self.lap.mark();
             self.shared.barrier.wait();
-            self.stats.waiting += self.lap.mark();
+            self.window = WindowCosts { ending, waiting: self.lap.mark(), ..WindowCosts::default() };
             let agreement = self.shared.agreement(round);
             if let Some(on_window) = on_window.as_mut() {
                 let complete_until = SimTime::from_nanos(agreement.start.min(self.shared.stop_time));
@@ -141,13 +143,12 @@ impl<'a, H: Host> WorkerLoop<'a, H> {
             self.collect_mail(round - 1);
         }
         let others = self.list_due(round, start);
-        self.stats.delivering += self.lap.mark();
+        self.window.delivering = self.lap.mark();
         self.run_due(round, start, state);
-        self.stats.running += self.lap.mark();
         self.hand_over(round);
-        state.window_ended(round, SimTime::from_nanos(start));
-        self.stats.rounds += 1;
-        self.stats.delivering += self.lap.mark();
+        self.window.delivering += self.lap.mark();
+        self.stats.add(&self.window);
+        state.window_ended(round, SimTime::from_nanos(start), &self.window);
         others.min(self.ran_earliest).min(self.outbox.earliest_arrival())
     }
 
@@ -203,10 +204,12 @@ impl<'a, H: Host> WorkerLoop<'a, H> {
             self.run_host(host, start, state);
             self.run_waiting(start, state);
         }
+        self.window.running = self.lap.mark();
         if self.shared.policy.steals() {
             self.steal(round, start, state);
         }
         self.finish_waiting(start, state);
+        self.window.stealing = self.lap.mark();
     }
 
     /// Runs the hosts that wait, if this worker can have what they need.
@@ -292,8 +295,8 @@ impl<'a, H: Host> WorkerLoop<'a, H> {
         self.current = None;
         self.ran_earliest = self.ran_earliest.min(next);
         self.outbox.parcels[reach.home as usize].ran.push(Ran { host: id, next, cost });
-        self.stats.hosts_run += 1;
-        self.stats.hosts_stolen += u64::from(reach.home as usize != self.id);
+        self.window.hosts_run += 1;
+        self.window.hosts_stolen += u64::from(reach.home as usize != self.id);
     }
 
     /// Gives each other worker its parcel; the own one stays where it is.

@@ -2,7 +2,8 @@
 
 use base::{HostId, SimDuration, SimTime};
 use engine::{
-    Config, Ending, Engine, Error, EventKey, EventQueue, Host, Outbox, Outcome, Policy, Progress, WindowEnd, Worker,
+    Config, Ending, Engine, Error, EventKey, EventQueue, Host, Outbox, Outcome, Policy, Progress, WindowCosts,
+    WindowEnd, Worker,
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -76,7 +77,7 @@ struct Recorder {
 }
 
 impl Worker for Recorder {
-    fn window_ended(&mut self, _: u64, _: SimTime) {
+    fn window_ended(&mut self, _: u64, _: SimTime, _: &WindowCosts) {
         self.windows.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -114,7 +114,8 @@ impl Reading {
 fn waiting_share(worker: &Value) -> f64 {
     let part = |name: &str| worker[name].as_f64().unwrap_or(0.0);
     let waiting = part("waiting_ns");
-    waiting / (waiting + part("running_ns") + part("delivering_ns"))
+    let working = ["running_ns", "stealing_ns", "delivering_ns", "logging_ns"].map(part);
+    waiting / (waiting + working.iter().sum::<f64>())
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ pub mod progress;
 pub mod series;
 pub mod stats;
 pub mod usage;
+pub mod windows;
 
 pub use capture::{Capture, Direction};
 pub use data_directory::{DataDirectory, GuestFile, HostDirectory};
@@ -25,3 +26,4 @@ pub use progress::ProgressMeter;
 pub use series::{HostTraffic, ProgressTable, Traffic, TrafficBoard, TrafficMeter};
 pub use stats::SimStats;
 pub use usage::{MemInfo, ProcessUsage};
+pub use windows::{Window, WindowBoard};

@@ -179,12 +179,16 @@ pub struct MemoryMapStats {
 pub struct WorkerStats {
     pub hosts_executed: u64,
     pub hosts_stolen: u64,
-    /// Running hosts: guests, simulated kernel and network stack.
+    /// Running hosts of its own list: guests, simulated kernel and network stack.
     pub running_ns: u64,
+    /// Running other workers' hosts, and looking for them.
+    pub stealing_ns: u64,
     /// Delivering other hosts' packets.
     pub delivering_ns: u64,
     /// Waiting for other workers.
     pub waiting_ns: u64,
+    /// Handing over what was logged.
+    pub logging_ns: u64,
 }
 
 impl SimStats {

@@ -19,6 +19,8 @@ pub struct Run {
     pub network: Option<Network>,
     pub stats: Option<SimStats>,
     pub progress: Vec<Progress>,
+    /// In the order of workers, and of time.
+    pub windows: Vec<Window>,
     pub traffic: Option<HostTraffic>,
     /// Payload that arrived through transfers, in bytes.
     pub payload: Option<Bins>,
@@ -145,6 +147,32 @@ pub struct Progress {
     pub available_bytes: f64,
     pub resident_bytes: f64,
     pub processes: f64,
+}
+
+/// A row of windows.parquet: what successive windows took of one worker, in seconds of wall time where nothing else is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Window {
+    pub worker: usize,
+    pub windows: u64,
+    /// Of simulated time.
+    pub start_s: f64,
+    /// Hosts of its own list.
+    pub running_s: f64,
+    /// Other workers' hosts, and looking for them.
+    pub stealing_s: f64,
+    pub delivering_s: f64,
+    pub waiting_s: f64,
+    pub logging_s: f64,
+    /// Of running and stealing, by samples.
+    pub guest_s: f64,
+    pub kernel_s: f64,
+    pub stack_s: f64,
+}
+
+impl Window {
+    pub fn wall_s(&self) -> f64 {
+        self.running_s + self.stealing_s + self.delivering_s + self.waiting_s + self.logging_s
+    }
 }
 
 /// Of host-traffic.csv: bytes by host.

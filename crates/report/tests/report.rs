@@ -355,9 +355,14 @@ fn a_run_without_tor_says_what_is_missing() {
     bare(&data, 1);
     let written = report_on(&[data], &folder.join("report"));
     let page = page(&written);
-    for thing in
-        ["output of gnomon-traffic or tgen", "a log of tor", "host-traffic.csv", "progress.csv", "circuit events"]
-    {
+    for thing in [
+        "output of gnomon-traffic or tgen",
+        "a log of tor",
+        "host-traffic.csv",
+        "progress.csv",
+        "windows.parquet",
+        "circuit events",
+    ] {
         assert!(page.contains(&format!("<p class=\"missing\">No run has {thing}")), "{thing}");
     }
     assert_eq!(row(&page, "Hosts"), ["1: 1 client"]);

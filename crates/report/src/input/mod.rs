@@ -9,6 +9,7 @@ mod oniontrace;
 mod tables;
 mod tgen;
 mod tor_log;
+mod windows;
 
 use crate::bins::Bins;
 use crate::error::{Error, Result};
@@ -114,6 +115,7 @@ pub fn read(directory: &Path, label: &str) -> Result<Run> {
     run.network = document(directory, "tor-network.json", documents::network, &mut run.damage);
     run.stats = document(directory, "sim-stats.json", documents::stats, &mut run.damage);
     run.progress = tables::progress(&directory.join("progress.csv"), &mut run.damage);
+    run.windows = windows::read(directory, &mut run.damage);
     run.hosts = folders.iter().map(|(name, _)| name.clone()).collect();
     let interval_s = run.config.as_ref().and_then(|config| config.traffic_interval_s).unwrap_or(1.0);
     let interval_s = interval_s.max(SHORTEST_INTERVAL_S);

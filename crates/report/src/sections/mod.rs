@@ -12,6 +12,7 @@ mod simulator;
 mod summary;
 mod throughput;
 mod transfers;
+mod workers;
 
 pub use relays::utilisations;
 pub use summary::{Row, lines as summary_lines, rows as summary_rows};
@@ -79,6 +80,7 @@ pub fn all(context: &Context) -> Vec<Section> {
         balance::section(context),
         bootstrap::section(context),
         simulator::section(context),
+        workers::section(context),
     ];
     let first = [public::section(context), differences::section(context)];
     first.into_iter().flatten().chain(sections).collect()

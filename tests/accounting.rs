@@ -1,0 +1,91 @@
+//! What a run tells of its workers' time: the table of windows, and what the report draws of it.
+
+mod common;
+
+use common::{capture, folder, gnomon, read, run_well, stats};
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+/// Hosts that send messages round, 50 ms apart.
+fn experiment(seconds: u32) -> String {
+    let stop = seconds + 2;
+    let mut text = format!(
+        "general: {{ stop_time: {stop} s, heartbeat_interval: null }}\n\
+         network:\n  graph:\n    type: gml\n    inline: |\n      graph [\n        \
+         node [ id 0 host_bandwidth_down \"1 Gbit\" host_bandwidth_up \"1 Gbit\" ]\n        \
+         edge [ source 0 target 0 latency \"50 ms\" ]\n      ]\nhosts:\n"
+    );
+    for number in 1..=8 {
+        let _ = writeln!(
+            text,
+            "  node{number}: {{ network_node_id: 0, ip_addr: 10.1.0.{number}, processes: [{{ path: gnomon-traffic, args: 'phold --peers \
+             10.1.0.1 --hosts 8 --number {number} --messages 20 --delay 1s --duration {}s' }}] }}",
+            seconds + 1
+        );
+    }
+    text
+}
+
+#[test]
+fn a_run_says_what_its_workers_time_went_into() {
+    let folder = folder("accounting");
+    fs::write(folder.join("phold.yaml"), experiment(20)).expect("a file");
+    for workers in ["1", "2"] {
+        run_well(&folder, "phold.yaml", &["--parallelism", workers, "-d", &format!("workers{workers}")]);
+    }
+    let run = report::read_run(&folder.join("workers2"), "two").expect("a run");
+    assert!(run.damage.is_empty(), "{:?}", run.damage);
+    let stats = stats(&folder.join("workers2"));
+    for worker in 0..2 {
+        let rows: Vec<_> = run.windows.iter().filter(|window| window.worker == worker).collect();
+        let windows: u64 = rows.iter().map(|window| window.windows).sum();
+        assert_eq!(stats["gnomon"]["windows"], windows, "each window is in a row");
+        assert!(rows.is_sorted_by(|a, b| a.start_s < b.start_s), "in their order");
+        let counted = &stats["gnomon"]["workers"][worker];
+        let same = |name: &str, sum: f64| {
+            let told = counted[name].as_f64().expect("a number") / 1e9;
+            assert!((told - sum).abs() < 1e-6, "{name}: {told} is not the sum {sum}");
+        };
+        same("running_ns", rows.iter().map(|window| window.running_s).sum());
+        same("stealing_ns", rows.iter().map(|window| window.stealing_s).sum());
+        same("waiting_ns", rows.iter().map(|window| window.waiting_s).sum());
+        // The parts are all that there is.
+        let wall = stats["gnomon"]["wall_ns"].as_f64().expect("a number") / 1e9;
+        let parts: f64 = rows.iter().map(|window| window.wall_s()).sum();
+        assert!(parts > 0.3 * wall && parts < wall, "{parts} of {wall}");
+    }
+    let sampled: f64 = run.windows.iter().map(|window| window.guest_s + window.kernel_s + window.stack_s).sum();
+    let run_for: f64 = run.windows.iter().map(|window| window.running_s + window.stealing_s).sum();
+    assert!(sampled > 0.3 * run_for && sampled < 1.7 * run_for, "samples see {sampled} of {run_for}");
+
+    let output = capture(gnomon().args(["report", "workers1", "workers2", "-o", "report"]).current_dir(&folder));
+    assert_eq!(output.code(), 0, "{}", output.stderr);
+    let table = |name: &str| read(&folder.join("report").join(name));
+    let rows = |name: &str| table(name).lines().count() - 1;
+    assert_eq!(rows("workers.csv"), 3 * 6, "three workers, by what they did: {}", table("workers.csv"));
+    assert_eq!(rows("workers-speed.csv"), 2, "{}", table("workers-speed.csv"));
+    assert!(rows("pace.csv") > 20 && rows("workers-waiting.csv") > 20);
+}
+
+#[test]
+fn a_damaged_table_is_told_and_costs_nothing_else() {
+    let folder = folder("accounting-damaged");
+    fs::write(folder.join("phold.yaml"), experiment(1)).expect("a file");
+    run_well(&folder, "phold.yaml", &["-d", "data"]);
+    let path = folder.join("data/windows.parquet");
+    let whole = fs::read(&path).expect("a file");
+    let spoilt = |bytes: &[u8]| {
+        fs::write(&path, bytes).expect("a file");
+        let run = report::read_run(Path::new(&folder.join("data")), "one").expect("a run");
+        assert!(run.windows.is_empty() && run.stats.is_some());
+        assert!(run.damage.iter().any(|damage| damage.file.contains("windows.parquet")), "{:?}", run.damage);
+    };
+    spoilt(&whole[..whole.len() / 2]);
+    spoilt(b"");
+    let mut torn = whole.clone();
+    torn[4..40].fill(0xff);
+    let tail = torn.len() - 40;
+    torn[tail..tail + 20].fill(0x7f);
+    spoilt(&torn);
+}
