@@ -89,3 +89,29 @@ fn a_damaged_table_is_told_and_costs_nothing_else() {
     torn[tail..tail + 20].fill(0x7f);
     spoilt(&torn);
 }
+
+#[test]
+fn a_traced_run_has_each_packet_in_its_log() {
+    let folder = folder("accounting-trace");
+    fs::write(folder.join("phold.yaml"), experiment(2)).expect("a file");
+    let log = |name: &str, arguments: &[&str]| {
+        run_well(&folder, "phold.yaml", &[&["-d", name, "--log-level", "trace"], arguments].concat());
+        let text = read(&folder.join(name).join("gnomon.log"));
+        // What is said of the machine and of this call, before the first event.
+        text.lines().filter(|line| !line.starts_with("n/a")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let one = log("one", &["--parallelism", "1"]);
+    let count = |word: &str| one.iter().filter(|line| line.contains(&format!("] {word} 10.1.0."))).count() as u64;
+    let network = &stats(&folder.join("one"))["gnomon"]["network"];
+    assert_eq!(network["packets_sent"], count("sent"));
+    assert_eq!(network["packets_delivered"], count("received"));
+    assert!(count("sent") > 1000);
+    assert!(one == log("two", &["--parallelism", "2"]), "the order does not depend on workers");
+
+    // The logger that laboratories compare with has the same lines in some order.
+    let mut at_once = log("at-once", &["--parallelism", "2", "--log-at-once"]);
+    let mut sorted = one.clone();
+    at_once.sort();
+    sorted.sort();
+    assert!(at_once == sorted);
+}

@@ -20,6 +20,7 @@ use std::io::Write;
 pub struct Launch {
     pub lifetime: Lifetime,
     pub log: LogTarget,
+    pub log_at_once: bool,
     pub progress: Progress,
     pub policy: engine::Policy,
     pub debug_hosts: BTreeSet<HostId>,
@@ -92,6 +93,7 @@ impl Launch {
         Ok(Launch {
             lifetime,
             log,
+            log_at_once: matches.get_flag("log-at-once"),
             progress: Progress::Off,
             policy,
             debug_hosts,
@@ -134,6 +136,7 @@ impl Launch {
             policy: self.policy,
             progress: self.progress,
             log: self.log,
+            log_at_once: self.log_at_once,
             command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
             notices,
             debug_hosts: self.debug_hosts,

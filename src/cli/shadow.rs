@@ -92,6 +92,7 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
         log: LogTarget::ShadowStdout,
         progress: progress(&plan),
         policy: engine::Policy::Steal,
+        log_at_once: false,
         debug_hosts: launch::debug_hosts(matches, &plan)?,
         debugging: if matches.get_flag("gdb") { Debugging::Pause } else { Debugging::Off },
         crash_reports: true,

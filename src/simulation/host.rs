@@ -209,7 +209,7 @@ impl SimHost {
     /// Gives the kernel what the host has by `until`.
     fn take_deliveries(&mut self, now: SimTime, until: Option<SimTime>, worker: &mut SimWorker) {
         while let Some(packet) = until.and_then(|until| self.interface.poll_delivery(until)) {
-            self.tap.inbound(now, &packet, worker);
+            self.tap.inbound(self.id, now, &packet, worker);
             self.kernel.receive_packet(now, packet);
         }
     }
@@ -347,8 +347,8 @@ impl SimHost {
                 }
             }
             while let Some(departure) = self.interface.poll_departure(now) {
-                self.tap.outbound(now, &departure.packet, worker);
-                self.depart(departure, outbox);
+                self.tap.outbound(self.id, now, &departure.packet, worker);
+                self.depart(departure, outbox, worker);
             }
             // What a queue has dropped makes room for more at once.
             if !self.complete(now) {
@@ -369,14 +369,14 @@ impl SimHost {
     }
 
     /// Carries a packet to the interface that it is for, unless the network loses it.
-    fn depart(&mut self, departure: Departure, outbox: &mut Outbox<InFlight>) {
+    fn depart(&mut self, departure: Departure, outbox: &mut Outbox<InFlight>, worker: &mut SimWorker) {
         let dst = departure.packet.ip.dst;
         if let Some(to) = self.network.host_at.get(&dst).copied() {
-            self.carry(to, departure, outbox);
+            self.carry(to, departure, outbox, worker);
         } else if self.kernel.net.stack.config().is_broadcast(dst) {
             let network = self.network.clone();
             for to in network.topology.neighbours(self.id) {
-                self.carry(to, departure.clone(), outbox);
+                self.carry(to, departure.clone(), outbox, worker);
             }
         } else {
             self.gone.unroutable += 1;
@@ -384,7 +384,7 @@ impl SimHost {
     }
 
     /// Each segment of a train has a fate of its own; those that arrive one after the other do so together.
-    fn carry(&mut self, to: HostId, mut departure: Departure, outbox: &mut Outbox<InFlight>) {
+    fn carry(&mut self, to: HostId, mut departure: Departure, outbox: &mut Outbox<InFlight>, worker: &mut SimWorker) {
         let (segments, has_payload) = (departure.packet.segments(), !departure.packet.payload.is_empty());
         let mut draw = || self.network.topology.fate(self.id, to, departure.at, has_payload, &mut self.links_random);
         let mut fate = draw();
@@ -394,18 +394,28 @@ impl SimHost {
             fate = runs.pop().map_or(fate, |last| last[0]);
             for run in runs {
                 if let Some(part) = departure.split(run.len()) {
-                    self.carry_one(to, part, run[0], outbox);
+                    self.carry_one(to, part, run[0], outbox, worker);
                 }
             }
         }
-        self.carry_one(to, departure, fate, outbox);
+        self.carry_one(to, departure, fate, outbox, worker);
     }
 
-    fn carry_one(&mut self, to: HostId, departure: Departure, fate: Fate, outbox: &mut Outbox<InFlight>) {
+    fn carry_one(
+        &mut self,
+        to: HostId,
+        departure: Departure,
+        fate: Fate,
+        outbox: &mut Outbox<InFlight>,
+        worker: &mut SimWorker,
+    ) {
         let Departure { at, packet, serialized } = departure;
         match fate {
             Fate::Arrives(delay) => outbox.send(to, at + delay, InFlight { packet, serialized }),
-            Fate::Lost => self.gone.lost += packet.segments() as u64,
+            Fate::Lost => {
+                self.gone.lost += packet.segments() as u64;
+                Tap::lost(self.id, at, &packet, worker);
+            }
         }
     }
 }

@@ -69,6 +69,8 @@ pub struct RunOptions {
     pub policy: engine::Policy,
     pub progress: Progress,
     pub log: LogTarget,
+    /// Write each record of the log as it is made, under one lock, in whatever order: to be compared with.
+    pub log_at_once: bool,
     /// The command line, for those who read the results.
     pub command: Vec<String>,
     /// Remarks of the preparation, for the log.
@@ -245,7 +247,11 @@ fn log_writer(plan: &Plan, options: &RunOptions, log: &Log) -> Result<LogWriter,
     };
     let errors = plan.experimental.report_errors_to_stderr;
     let errors = errors.then(|| Box::new(std::io::stderr()) as Box<dyn Write + Send>);
-    Ok(LogWriter::new(log, format, out, errors))
+    let mut writer = LogWriter::new(log, format, out, errors);
+    if options.log_at_once {
+        writer.write_at_once();
+    }
+    Ok(writer)
 }
 
 /// Where hosts show their traffic, by heartbeat interval; none without one. Windows may be as long as the shortest interval, no longer.

@@ -5,7 +5,9 @@ use super::worker::SimWorker;
 use base::{HostId, SimTime};
 use recorder::log::Level;
 use recorder::{Capture, Direction, HostDigest, OutputPool, record};
-use tcpip::Packet;
+use std::fmt;
+use std::net::SocketAddr;
+use tcpip::{Packet, Transport};
 
 /// One host's observer.
 #[derive(Debug)]
@@ -26,7 +28,8 @@ impl Tap {
     }
 
     /// A packet or a train that leaves the host.
-    pub fn outbound(&mut self, now: SimTime, packet: &Packet, worker: &mut SimWorker) {
+    pub fn outbound(&mut self, host: HostId, now: SimTime, packet: &Packet, worker: &mut SimWorker) {
+        record!(worker.log, Level::Trace, now, host, "sent {}", Shown(packet));
         for_each_segment(packet, |packet| {
             self.digest(now, packet);
             write(&mut self.eth0, packet, now, Direction::Outbound, worker);
@@ -34,10 +37,16 @@ impl Tap {
     }
 
     /// One that has come. It is in its sender's digest.
-    pub fn inbound(&mut self, now: SimTime, packet: &Packet, worker: &mut SimWorker) {
+    pub fn inbound(&mut self, host: HostId, now: SimTime, packet: &Packet, worker: &mut SimWorker) {
+        record!(worker.log, Level::Trace, now, host, "received {}", Shown(packet));
         if self.eth0.is_some() {
             for_each_segment(packet, |packet| write(&mut self.eth0, packet, now, Direction::Inbound, worker));
         }
+    }
+
+    /// One that has left the host, and that the network loses.
+    pub fn lost(host: HostId, now: SimTime, packet: &Packet, worker: &mut SimWorker) {
+        record!(worker.log, Level::Trace, now, host, "lost {}", Shown(packet));
     }
 
     /// One of the host to itself, which takes no time and no line.
@@ -57,6 +66,31 @@ impl Tap {
     /// Ends the captures.
     pub fn close(&mut self, pool: &mut OutputPool) -> impl Iterator<Item = recorder::Result<()>> {
         [self.eth0.take(), self.lo.take()].into_iter().flatten().map(|capture| capture.close(pool))
+    }
+}
+
+/// A packet as the log names it: addresses with ports, protocol, length.
+struct Shown<'a>(&'a Packet);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let packet = self.0;
+        let (src, dst) = (packet.src(), packet.dst());
+        let ports = |f: &mut fmt::Formatter<'_>, from, to, name| {
+            let (from, to) = (SocketAddr::new(src, from), SocketAddr::new(dst, to));
+            write!(f, "{from} > {to} {name}")
+        };
+        match &packet.transport {
+            Transport::Tcp(tcp) => ports(f, tcp.src_port, tcp.dst_port, "tcp")?,
+            Transport::Udp(udp) => ports(f, udp.src_port, udp.dst_port, "udp")?,
+            Transport::Icmp(_) | Transport::Icmp6(_) => write!(f, "{src} > {dst} icmp")?,
+            Transport::Raw { protocol } => write!(f, "{src} > {dst} protocol {protocol}")?,
+        }
+        write!(f, ", {} bytes", packet.wire_len())?;
+        match packet.segments() {
+            1 => Ok(()),
+            segments => write!(f, " in {segments} packets"),
+        }
     }
 }
 

@@ -2,7 +2,8 @@
 //! the host), so that their order depends on the plan and the seed alone.
 //!
 //! [`Log`] is what all share (levels, host names). Each worker pushes into its own [`WorkerLog`] and hands it over at the end
-//! of a window; the one [`LogWriter`] writes what can no longer be preceded by anything.
+//! of a window; the one [`LogWriter`] writes what can no longer be preceded by anything. [`LogWriter::write_at_once`] makes it the logger that
+//! this one is compared with.
 
 mod record;
 mod writer;
@@ -14,7 +15,8 @@ use base::wall::WallClock;
 use base::{HostId, SimTime};
 use record::{Record, ThreadTag};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use writer::AtOnce;
 
 /// Logs a message in a [`WorkerLog`] if its level is wanted; the message is formatted only then.
 ///
@@ -46,12 +48,15 @@ struct Shared {
     /// What workers handed over and the writer has not fetched. Locked once per worker and window with records.
     inbox: Mutex<Vec<Record>>,
     clock: WallClock,
+    /// Where each record is written as it is made, if it is.
+    at_once: OnceLock<Mutex<AtOnce>>,
 }
 
 impl Log {
     /// A log that keeps records up to `level`; `hosts` by their ids, each with its own level or none.
     pub fn new(level: Level, hosts: Vec<LogHost>) -> Log {
-        Log { shared: Arc::new(Shared { level, hosts, inbox: Mutex::default(), clock: WallClock::start() }) }
+        let (inbox, clock, at_once) = (Mutex::default(), WallClock::start(), OnceLock::new());
+        Log { shared: Arc::new(Shared { level, hosts, inbox, clock, at_once }) }
     }
 
     /// A buffer for the calling thread: its name and id go into the records, so call it on the thread that will push.
@@ -98,7 +103,7 @@ impl WorkerLog {
         place: &'static Place,
         message: fmt::Arguments<'_>,
     ) {
-        self.records.push(Record {
+        let record = Record {
             level,
             time,
             host,
@@ -106,7 +111,11 @@ impl WorkerLog {
             message: fmt::format(message),
             wall: self.shared.clock.elapsed(),
             thread: Arc::clone(&self.thread),
-        });
+        };
+        match self.shared.at_once.get() {
+            None => self.records.push(record),
+            Some(out) => out.lock().unwrap_or_else(PoisonError::into_inner).write(&record, &self.shared.hosts),
+        }
     }
 
     /// Hands the records to the writer: at the end of a window, before another worker may take over this one's hosts.

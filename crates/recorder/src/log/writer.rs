@@ -1,10 +1,11 @@
 //! The one writer of the log.
 
 use super::record::Level;
-use super::{Log, LogFormat, Record};
+use super::{Log, LogFormat, LogHost, Record};
 use base::SimTime;
 use std::fmt;
 use std::io::{self, Write};
+use std::sync::{Mutex, PoisonError};
 
 /// Merges what workers hand over and writes it. One thread owns it: the one that drives the windows.
 pub struct LogWriter {
@@ -35,6 +36,14 @@ impl LogWriter {
         LogWriter { log: log.clone(), format, out, errors, pending: Vec::new(), text: String::new() }
     }
 
+    /// From now on whoever makes a record writes it, under one lock for all: the order is that of real time, and another in each run. That
+    /// is how simulators logged before; it is here to be measured.
+    pub fn write_at_once(&mut self) {
+        let out = std::mem::replace(&mut self.out, Box::new(io::sink()));
+        let at_once = AtOnce { format: self.format, out, text: String::new(), failure: None };
+        let _ = self.log.shared.at_once.set(Mutex::new(at_once));
+    }
+
     /// Writes every record that is earlier than `watermark`. The caller knows that no host will log anything earlier any
     /// more: it is the earliest moment at which any host's next window begins.
     pub fn advance(&mut self, watermark: SimTime) -> io::Result<()> {
@@ -50,7 +59,11 @@ impl LogWriter {
     pub fn finish(&mut self) -> io::Result<()> {
         self.pending.append(&mut self.log.inbox());
         let ready = std::mem::take(&mut self.pending);
-        self.write(ready)
+        self.write(ready)?;
+        let Some(at_once) = self.log.shared.at_once.get() else { return Ok(()) };
+        let mut at_once = at_once.lock().unwrap_or_else(PoisonError::into_inner);
+        at_once.failure.take().map_or(Ok(()), Err)?;
+        at_once.out.flush()
     }
 
     fn write(&mut self, mut records: Vec<Record>) -> io::Result<()> {
@@ -73,6 +86,31 @@ impl LogWriter {
     }
 }
 
+/// What those who make records share where each is written at once.
+pub(super) struct AtOnce {
+    format: LogFormat,
+    out: Box<dyn Write + Send>,
+    text: String,
+    /// The first, which the writer tells at the end.
+    failure: Option<io::Error>,
+}
+
+impl AtOnce {
+    pub(super) fn write(&mut self, record: &Record, hosts: &[LogHost]) {
+        self.text.clear();
+        record.write_line(&mut self.text, self.format, hosts);
+        if let Err(error) = self.out.write_all(self.text.as_bytes()) {
+            self.failure.get_or_insert(error);
+        }
+    }
+}
+
+impl fmt::Debug for AtOnce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AtOnce").field("format", &self.format).finish_non_exhaustive()
+    }
+}
+
 impl Drop for LogWriter {
     /// A run that fails still shows its last records; an error in writing them has nowhere to go.
     fn drop(&mut self) {
@@ -83,11 +121,11 @@ impl Drop for LogWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::{LogHost, WorkerLog};
+    use crate::log::WorkerLog;
     use crate::record;
     use base::HostId;
     use std::net::IpAddr;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     #[derive(Clone, Default)]
     struct Sink(Arc<Mutex<Vec<u8>>>);
@@ -192,5 +230,26 @@ mod tests {
         writer.finish().unwrap();
         assert_eq!(errors.text(), "Error: guest died\n");
         assert_eq!(out.text().lines().count(), 2);
+    }
+
+    #[test]
+    fn a_log_that_is_written_at_once_has_every_record() {
+        let log = log(Level::Info);
+        let (mut writer, out, _) = writer(&log);
+        writer.write_at_once();
+        std::thread::scope(|scope| {
+            for host in 0..3 {
+                let mut worker = log.worker();
+                scope.spawn(move || {
+                    for number in 0..100 {
+                        record!(worker, Level::Info, SimTime::from_nanos(number), HostId(host), "number {number}");
+                    }
+                });
+            }
+        });
+        writer.finish().unwrap();
+        let text = out.text();
+        assert_eq!(text.lines().count(), 300);
+        assert_eq!(text.lines().filter(|line| line.ends_with("number 99")).count(), 3);
     }
 }
