@@ -115,3 +115,27 @@ fn a_traced_run_has_each_packet_in_its_log() {
     sorted.sort();
     assert!(at_once == sorted);
 }
+
+#[test]
+fn a_run_with_one_worker_foretells_its_time_with_more() {
+    let folder = folder("accounting-forecast");
+    fs::write(folder.join("phold.yaml"), experiment(20)).expect("a file");
+    run_well(&folder, "phold.yaml", &["-d", "one", "--parallelism", "1", "--forecast"]);
+    let stats = &stats(&folder.join("one"))["gnomon"];
+    let foretold: Vec<(u64, u64)> = stats["forecast"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|entry| (entry["workers"].as_u64().expect("a number"), entry["wall_ns"].as_u64().expect("a number")))
+        .collect();
+    assert_eq!(foretold.iter().map(|(workers, _)| *workers).collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 64]);
+    let wall = stats["wall_ns"].as_u64().expect("a number");
+    assert!(foretold[0].1.abs_diff(wall) < wall / 50, "with one it takes what it took: {foretold:?}, {wall}");
+    assert!(foretold[1].1 < wall && 3 * foretold[1].1 > wall, "two share the work, but not perfectly: {foretold:?}");
+    let log = read(&folder.join("one/gnomon.log"));
+    assert!(log.contains("with 16 workers"), "{log}");
+    let refused =
+        capture(gnomon().args(["run", "--parallelism", "2", "--forecast", "phold.yaml"]).current_dir(&folder));
+    assert_eq!(refused.code(), 2);
+    assert!(refused.stderr.contains("--parallelism 1"), "{}", refused.stderr);
+}

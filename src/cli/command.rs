@@ -145,7 +145,7 @@ fn value(name: &'static str, placeholder: &'static str, default: &'static str, h
 }
 
 /// How a run is executed and watched, which changes nothing of its result.
-pub fn execution_flags() -> [Arg; 8] {
+pub fn execution_flags() -> [Arg; 9] {
     [
         Arg::new("show-log")
             .long("show-log")
@@ -162,6 +162,10 @@ pub fn execution_flags() -> [Arg; 8] {
             .value_parser(engine::Policy::NAMES.map(|(name, _)| name))
             .default_value(engine::Policy::NAMES[0].0)
             .help("Which worker runs a host: idle ones take from others' lists, of which the longest come first or not; each keeps its own; or one runs all. No result depends on it"),
+        Arg::new("forecast")
+            .long("forecast")
+            .action(ArgAction::SetTrue)
+            .help("With '--parallelism 1': reckon how long the run would take with 2 to 64 workers; in the log and in sim-stats.json"),
         // For 'gnomon lab phold', which compares loggers.
         Arg::new("log-at-once").long("log-at-once").action(ArgAction::SetTrue).hide(true),
         Arg::new("no-crash-reports")

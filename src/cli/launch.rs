@@ -21,6 +21,8 @@ pub struct Launch {
     pub lifetime: Lifetime,
     pub log: LogTarget,
     pub log_at_once: bool,
+    /// Reckon how long the run would take with more workers.
+    pub forecast: bool,
     pub progress: Progress,
     pub policy: engine::Policy,
     pub debug_hosts: BTreeSet<HostId>,
@@ -86,6 +88,10 @@ impl Launch {
         let policy = known.map_or_else(engine::Policy::default, |(_, policy)| *policy);
         let log = if matches.get_flag("show-log") { LogTarget::Stdout } else { LogTarget::DataDirectory };
         let debug_hosts = debug_hosts(matches, plan)?;
+        let forecast = matches.get_flag("forecast");
+        if forecast && workers(plan) != 1 {
+            return Err("--forecast reckons from a run with one worker: add '--parallelism 1'".to_owned());
+        }
         if matches.get_flag("perf") {
             guest::show_to_perf();
         }
@@ -94,6 +100,7 @@ impl Launch {
             lifetime,
             log,
             log_at_once: matches.get_flag("log-at-once"),
+            forecast,
             progress: Progress::Off,
             policy,
             debug_hosts,
@@ -137,6 +144,7 @@ impl Launch {
             progress: self.progress,
             log: self.log,
             log_at_once: self.log_at_once,
+            forecast: self.forecast,
             command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
             notices,
             debug_hosts: self.debug_hosts,

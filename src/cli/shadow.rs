@@ -93,6 +93,7 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
         progress: progress(&plan),
         policy: engine::Policy::Steal,
         log_at_once: false,
+        forecast: false,
         debug_hosts: launch::debug_hosts(matches, &plan)?,
         debugging: if matches.get_flag("gdb") { Debugging::Pause } else { Debugging::Off },
         crash_reports: true,

@@ -2,7 +2,7 @@
 
 use super::accounting::{Doing, LiveProcesses};
 use super::tap::Tap;
-use super::worker::SimWorker;
+use super::worker::{SimWorker, lock};
 use base::map::FastMap;
 use base::{HostId, Rng, SimDuration, SimTime};
 use engine::{EventKey, EventQueue, Outbox, Progress};
@@ -420,24 +420,10 @@ impl SimHost {
     }
 }
 
-impl engine::Host for SimHost {
-    type Message = InFlight;
-    type Worker = SimWorker;
-
-    fn next_event(&self) -> Option<SimTime> {
-        self.next_time()
-    }
-
-    fn deliver(&mut self, arrival: SimTime, from: HostId, sequence: u64, message: InFlight) {
-        let key = EventKey { time: arrival, class: CLASS_PACKET, source: from, sequence };
-        self.events.push(key, HostEvent::Arrival(message));
-    }
-
-    fn run_until(&mut self, horizon: SimTime, outbox: &mut Outbox<InFlight>, worker: &mut SimWorker) -> Progress {
-        worker.activity.set(Doing::Stack);
+impl SimHost {
+    fn run_window(&mut self, horizon: SimTime, outbox: &mut Outbox<InFlight>, worker: &mut SimWorker) -> Progress {
         if let Some(moment) = self.interrupted.take() {
             if !self.settle(moment, horizon, outbox, worker) {
-                worker.activity.set(Doing::Engine);
                 return Progress::Waits;
             }
             self.flush_outputs(moment.began);
@@ -454,7 +440,6 @@ impl engine::Host for SimHost {
             self.kernel.fire_timers(now);
             self.catch_up(now, worker);
             if !self.settle(Interrupted { began: now, now }, horizon, outbox, worker) {
-                worker.activity.set(Doing::Engine);
                 return Progress::Waits;
             }
             self.flush_outputs(now);
@@ -463,8 +448,34 @@ impl engine::Host for SimHost {
         if let Some(meter) = &self.traffic {
             meter.publish(traffic(self.interface.counters()));
         }
-        worker.activity.set(Doing::Engine);
         Progress::Done
+    }
+}
+
+impl engine::Host for SimHost {
+    type Message = InFlight;
+    type Worker = SimWorker;
+
+    fn next_event(&self) -> Option<SimTime> {
+        self.next_time()
+    }
+
+    fn deliver(&mut self, arrival: SimTime, from: HostId, sequence: u64, message: InFlight) {
+        let key = EventKey { time: arrival, class: CLASS_PACKET, source: from, sequence };
+        self.events.push(key, HostEvent::Arrival(message));
+    }
+
+    fn run_until(&mut self, horizon: SimTime, outbox: &mut Outbox<InFlight>, worker: &mut SimWorker) -> Progress {
+        if let Some(forecast) = &worker.forecast {
+            lock(forecast).begin();
+        }
+        worker.activity.set(Doing::Stack);
+        let progress = self.run_window(horizon, outbox, worker);
+        worker.activity.set(Doing::Engine);
+        if let Some(forecast) = &worker.forecast {
+            lock(forecast).end(self.id, self.kernel.used_fixed);
+        }
+        progress
     }
 
     fn expects_exclusive(&self) -> bool {

@@ -2,6 +2,7 @@
 
 mod accounting;
 mod computing;
+mod forecast;
 mod host;
 mod monitor;
 mod processors;
@@ -17,6 +18,7 @@ pub use summary::{FinalGuest, GuestState, RunError, Summary, Verdict};
 use accounting::{Accounting, LiveProcesses};
 use base::wall::WallClock;
 use base::{HostId, SeedTree, SimDuration, SimTime};
+use forecast::Forecast;
 use host::{Guest, Network, SimHost};
 use interface::{Discipline, Interface, Model};
 use monitor::Monitor;
@@ -67,6 +69,8 @@ pub struct RunOptions {
     pub directory: DataDirectory,
     pub workers: usize,
     pub policy: engine::Policy,
+    /// Reckon how long the run would take with more workers; only with one.
+    pub forecast: bool,
     pub progress: Progress,
     pub log: LogTarget,
     /// Write each record of the log as it is made, under one lock, in whatever order: to be compared with.
@@ -148,6 +152,10 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     let processors = if pins { processors::processors_for(options.workers) } else { Vec::new() };
     let register = accounting.workers().register();
     let tick = computing::tick(plan);
+    let forecast = options.forecast.then(|| {
+        let forecast = Forecast::new(options.policy, plan.hosts.len(), engine::cost_of_meeting());
+        Arc::new(Mutex::new(forecast))
+    });
     let windows = WindowBoard::new(options.workers);
     let soils = plan.experimental.soil_registers;
     let setup = |index: usize| {
@@ -155,6 +163,7 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
         let mut worker =
             SimWorker::new(index, log.worker(), windows.clone(), failures.clone(), processor, tick, &register)?;
         worker.guest.set_soiling(soils);
+        worker.forecast.clone_from(&forecast);
         Ok(worker)
     };
     let mut monitor = Monitor::new(plan, &options, clock, board, windows.clone(), live)?;
@@ -172,6 +181,19 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     losses.all.extend(failures.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
     let mut summary = summary::conclude(plan, hosts, &outcome, costs, &mut losses, clock.elapsed());
     summary.stats.gnomon.provenance = provenance;
+    if let Some(forecast) = forecast {
+        summary.foretell(&worker::lock(&forecast));
+        for foretold in &summary.stats.gnomon.forecast {
+            let (workers, wall) = (foretold.workers, foretold.wall_ns as f64 / 1e9);
+            record!(
+                main_log,
+                Level::Info,
+                plan.stop_time(),
+                None::<HostId>,
+                "forecast: {wall:.2} s with {workers} workers"
+            );
+        }
+    }
     log_unexpected(&summary, plan, options.log, &mut main_log);
     for (cause, seen) in summary.interferences.iter() {
         let sentence = cause.sentence(seen);

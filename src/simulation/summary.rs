@@ -1,11 +1,12 @@
 //! What a run amounts to: guests' final states, counters, the digest.
 
+use super::forecast::Forecast;
 use super::host::{Guest, SimHost};
 use super::{Losses, is_expected};
 use base::interference::Interference;
 use base::{Cause, Interferences, SimTime};
 use recorder::stats::{
-    ComputingStats, CpuStats, InterferenceStats, MemoryStats, NetworkStats, SimStats, WorkerStats, add,
+    ComputingStats, CpuStats, ForecastStats, InterferenceStats, MemoryStats, NetworkStats, SimStats, WorkerStats, add,
 };
 use recorder::{OutputPool, RunDigest};
 use scenario::Plan;
@@ -87,6 +88,17 @@ impl Summary {
         let new = (losses.all.len() as u64).saturating_sub(known);
         self.interferences.note_many(Cause::Recording, new, || losses.all[0].clone());
         fill_interferences(&mut self.stats, &self.interferences);
+    }
+
+    /// Adds how long the run would have taken with other numbers of workers: what is outside of windows stays as it was.
+    pub(super) fn foretell(&mut self, forecast: &Forecast) {
+        let one = forecast.results().next().map_or(Duration::ZERO, |(_, spent)| spent);
+        let outside = self.wall.saturating_sub(one);
+        let whole = |(workers, spent): (usize, Duration)| ForecastStats {
+            workers: workers as u64,
+            wall_ns: (outside + spent).as_nanos() as u64,
+        };
+        self.stats.gnomon.forecast = forecast.results().map(whole).collect();
     }
 
     /// One sentence per guest in an unexpected final state.

@@ -1,10 +1,11 @@
 //! What each worker lends to the hosts that it runs: the machinery that executes guests, its part of the log, open files.
 
 use super::accounting::{Activity, Seen};
+use super::forecast::Forecast;
 use super::processors::stay_on;
 use base::SimTime;
 use recorder::{OutputPool, Window, WindowBoard, WorkerLog};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Real descriptors that one worker may keep open for captures and logs.
@@ -20,6 +21,8 @@ pub struct SimWorker {
     windows: WindowBoard,
     /// What it had been seen doing when its last window ended.
     seen: Seen,
+    /// Where the run's time with more workers is reckoned.
+    pub forecast: Option<Arc<Mutex<Forecast>>>,
     failures: Arc<Mutex<Vec<String>>>,
 }
 
@@ -44,13 +47,28 @@ impl SimWorker {
         guest.set_tick(tick);
         let activity = register(guest.probe());
         let outputs = OutputPool::new(OUTPUT_DESCRIPTORS);
-        Ok(SimWorker { guest, log, activity, number, windows, seen: Seen::default(), outputs, failures })
+        Ok(SimWorker {
+            guest,
+            log,
+            activity,
+            number,
+            windows,
+            seen: Seen::default(),
+            outputs,
+            forecast: None,
+            failures,
+        })
     }
 
     /// Notes a failure to record.
     pub fn fail(&mut self, message: String) {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(message);
     }
+}
+
+/// Of what nobody else locks while a worker runs.
+pub fn lock(forecast: &Mutex<Forecast>) -> MutexGuard<'_, Forecast> {
+    forecast.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl engine::Worker for SimWorker {
@@ -75,6 +93,9 @@ impl engine::Worker for SimWorker {
             stack: seen.stack - before.stack,
         };
         self.windows.push(self.number, &window);
+        if let Some(forecast) = &self.forecast {
+            lock(forecast).window_ended(costs);
+        }
     }
 
     fn take_exclusive(&mut self) -> bool {

@@ -1,14 +1,17 @@
 //! Setting up and running an experiment's hosts.
 
+use crate::barrier::Barrier;
 use crate::error::Error;
 use crate::host::Host;
 use crate::index::{NEVER, TIME_LIMIT_NS};
 use crate::shared::{Reach, Shared};
 use crate::stats::{Totals, WorkerStats};
 use crate::worker::{WorkerEnd, WorkerLoop};
+use base::wall::WallClock;
 use base::{HostId, SimDuration, SimTime};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// The most workers that one run may have.
 pub const MAX_WORKERS: usize = 1024;
@@ -144,6 +147,22 @@ impl<H: Host> Engine<H> {
         };
         (hosts, failure.map_or(Ok(outcome), Err))
     }
+}
+
+/// What the end of a round costs two workers on this machine, when both come at once; zero where there is one processor.
+pub fn cost_of_meeting() -> Duration {
+    const MEETINGS: u32 = 20_000;
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        return Duration::ZERO;
+    }
+    let barrier = Barrier::new(2);
+    let meet = || (0..MEETINGS).for_each(|_| barrier.wait());
+    let clock = WallClock::start();
+    std::thread::scope(|scope| {
+        scope.spawn(meet);
+        meet();
+    });
+    clock.elapsed() / MEETINGS
 }
 
 /// Runs worker 0 on this thread and the others on their own.

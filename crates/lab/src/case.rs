@@ -77,6 +77,9 @@ impl Case {
         ["--policy", policy, "--parallelism", &workers.to_string()].map(str::to_owned).to_vec()
     }
 
+    /// The option by which a run with one worker foretells its time with more.
+    pub const FORECAST: &str = "--forecast";
+
     /// Changes with everything that a run of the case depends on but programs and machine.
     pub fn fingerprint(&self) -> String {
         hexadecimal(&format!("{}\n{}", self.options.join("\n"), self.experiment.fingerprint()))

@@ -2,6 +2,7 @@
 
 use report::chart::Unit;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// A run's figures.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,6 +16,8 @@ pub struct Reading {
     pub packets: f64,
     /// By worker: the share of its time in which it waited for others.
     pub waiting: Vec<f64>,
+    /// Of a run with one worker: how long it would take with others, in seconds, by their number.
+    pub forecast: BTreeMap<usize, f64>,
     /// The process's proportional set size, and what the machine had less; both at their largest.
     pub peak_pss_bytes: f64,
     pub peak_used_bytes: f64,
@@ -98,6 +101,7 @@ impl Reading {
             events: count(&stats["events"]),
             packets: count(&stats["network"]["packets_delivered"]),
             waiting: stats["workers"].as_array().into_iter().flatten().map(waiting_share).collect(),
+            forecast: stats["forecast"].as_array().into_iter().flatten().filter_map(foretold).collect(),
             peak_pss_bytes: count(&memory["peak_pss_bytes"]),
             peak_used_bytes: count(&memory["peak_used_bytes"]),
             machine: format!(
@@ -109,6 +113,12 @@ impl Reading {
             ),
         })
     }
+}
+
+/// (workers, run time in seconds).
+fn foretold(entry: &Value) -> Option<(usize, f64)> {
+    let workers = usize::try_from(entry["workers"].as_u64()?).ok()?;
+    Some((workers, entry["wall_ns"].as_f64()? / 1e9))
 }
 
 fn waiting_share(worker: &Value) -> f64 {
@@ -131,6 +141,7 @@ pub mod tests {
             "wall_ns": (wall_s * 1e9) as u64, "simulated_ns": 60_000_000_000u64,
             "hosts": 10, "guests": 10, "events": 100, "network": {"packets_delivered": 90},
             "workers": [worker(100, 0), worker(50, 50)],
+            "forecast": [{"workers": 2, "wall_ns": 2_000_000_000u64}],
             "memory": {"peak_pss_bytes": pss, "peak_used_bytes": 7},
         }})
         .to_string()
@@ -143,6 +154,7 @@ pub mod tests {
         assert_eq!((value(WALL), value(PACE), value(PSS)), (4.0, 15.0, 1000.0));
         assert_eq!((value(WAITING), value(WAITING_SPREAD)), (0.25, 0.5));
         assert_eq!(reading.machine, "Gnomon 1.2.3, Linux 6.1, 2 processors: A CPU");
+        assert_eq!(reading.forecast, BTreeMap::from([(2, 2.0)]));
         assert_eq!(Reading::of("{}"), None);
         assert_eq!(Reading::of("no JSON"), None);
     }

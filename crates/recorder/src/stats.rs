@@ -50,6 +50,9 @@ pub struct GnomonStats {
     pub memory_map_calls: MemoryMapStats,
     /// By worker.
     pub workers: Vec<WorkerStats>,
+    /// How long the run would take with other numbers of workers, where that was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub forecast: Vec<ForecastStats>,
     pub max_resident_bytes: u64,
     pub cpu: CpuStats,
     pub memory: MemoryStats,
@@ -189,6 +192,14 @@ pub struct WorkerStats {
     pub waiting_ns: u64,
     /// Handing over what was logged.
     pub logging_ns: u64,
+}
+
+/// The run with another number of workers, as its schedule foretells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct ForecastStats {
+    pub workers: u64,
+    /// Of the whole run.
+    pub wall_ns: u64,
 }
 
 impl SimStats {

@@ -1,6 +1,6 @@
 //! `phold`: what stealing of work saves where hosts have very unequally much to do.
 
-use super::scheduling::Grid;
+use super::scheduling::{Forecast, Grid};
 use super::{Findings, Lab, PAPER, words};
 use crate::case::{Case, Experiment, Setting, Size};
 use crate::claim::{Bound, Claim, Judgement, Source};
@@ -45,8 +45,8 @@ fn loads(setting: &Setting) -> Loads {
     let load = |hosts, messages, seconds| Phold { hosts, messages, seconds };
     match setting.size {
         Size::Smallest => Loads { usual: load(12, 2, 3), hosts: &[], messages: &[] },
-        Size::Small => Loads { usual: load(100, 10, 30), hosts: &[25, 100, 400], messages: &[2, 10, 40] },
-        Size::Full => Loads { usual: load(1000, 10, 60), hosts: &[250, 1000, 4000], messages: &[1, 10, 100] },
+        Size::Small => Loads { usual: load(100, 10, 30), hosts: &[25, 100, 320], messages: &[2, 10, 40] },
+        Size::Full => Loads { usual: load(1000, 10, 60), hosts: &[320, 1000, 4000], messages: &[1, 10, 100] },
     }
 }
 
@@ -68,8 +68,17 @@ fn usual_workers(setting: &Setting) -> usize {
     *setting.workers(4).last().expect("one worker at least")
 }
 
+/// The load that is foretold for more workers: with 320 hosts, where there is such a one.
+fn foretold(loads: &Loads) -> Phold {
+    let others = loads.others();
+    others.into_iter().find(|load| load.hosts == 320).unwrap_or(loads.usual)
+}
+
 /// How the log is written, with the option for it. All records are made: two for each message.
 const LOGGERS: [(&str, &[&str]); 2] = [("buffers", &[]), ("one lock", &["--log-at-once"])];
+
+/// The key of the run with one worker that foretells its time with more.
+const FORETELLS: &str = "forecast";
 
 /// The factor that says what is logged, and how.
 const LOG: &str = "log";
@@ -113,6 +122,10 @@ fn cases(setting: &Setting) -> Vec<Case> {
     for load in loads.others() {
         all.extend([STATIC, STEAL].map(|policy| case(load, policy, workers)));
     }
+    let mut one = case(foretold(&loads), STEAL, 1);
+    one.key = FORETELLS.to_owned();
+    one.options.push(Case::FORECAST.to_owned());
+    all.push(one);
     all.extend(LOGGERS.map(|logger| logger_case(loads.usual, logger, workers)));
     all
 }
@@ -133,14 +146,19 @@ fn findings(setting: &Setting, measurements: &Measurements) -> Findings {
         loads.usual.messages,
         super::cell(measurements, &key(loads.usual, "serial", 1), WALL)
     );
+    let (load, most) = (foretold(&loads), usual_workers(setting));
+    let named = format!("{} hosts, {} messages of each", load.hosts, load.messages);
+    let measured = [(most, key(load, STEAL, most))];
+    let forecast = Forecast { measurements, prefix: "phold", load: &named, one: FORETELLS, measured: &measured };
     Findings {
         notes: vec![usual],
         judgements: judgements(setting, measurements, &loads),
-        figures: grid.figures("phold"),
+        figures: grid.figures("phold").into_iter().chain(forecast.figure()).collect(),
         tables: vec![
             grid.table(),
             loads_table(setting, measurements, &loads),
             loggers_table(setting, measurements, &loads),
+            forecast.table(),
         ],
     }
 }

@@ -1,11 +1,11 @@
 //! What the laboratories of scheduling share: runs by policy and number of workers.
 
-use super::{bar, cell, words};
+use super::{bar, cell, point, words};
 use crate::measurements::Measurements;
 use crate::page::shown;
 use crate::reading::{PACE, Quantity, WAITING, WAITING_SPREAD, WALL};
 use report::Estimate;
-use report::chart::{Axis, BarSeries, Bars, Chart, Figure, Ink, Unit};
+use report::chart::{Along, Axis, BarSeries, Bars, Chart, Figure, Ink, Plot, Point, Series, Unit};
 use report::html::Table;
 
 /// Runs that differ in policy and workers only.
@@ -106,6 +106,99 @@ impl Grid<'_> {
             ]),
             rows,
             text_columns: 1,
+        }
+    }
+}
+
+/// The numbers of workers that a forecast is about; see `src/simulation/forecast.rs`.
+const FORETOLD: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
+
+/// A run with one worker that foretold how long it would take with more, beside runs that had them.
+pub struct Forecast<'a> {
+    pub measurements: &'a Measurements,
+    /// Begins the figure's id.
+    pub prefix: &'a str,
+    /// What ran.
+    pub load: &'a str,
+    /// The key of the run with one worker.
+    pub one: &'a str,
+    /// The keys of those with so many workers.
+    pub measured: &'a [(usize, String)],
+}
+
+impl Forecast<'_> {
+    /// Run times with so many workers, by repetition.
+    fn foretold(&self, workers: usize) -> Vec<f64> {
+        self.measurements.paired(self.one, self.one, |run, _| run.forecast.get(&workers).copied().unwrap_or(f64::NAN))
+    }
+
+    fn speed_up(&self, workers: usize) -> Vec<f64> {
+        let of = |run: &crate::reading::Reading| run.forecast.get(&workers).map_or(f64::NAN, |wall| run.wall_s / wall);
+        self.measurements.paired(self.one, self.one, |run, _| of(run))
+    }
+
+    /// The forecast over what was measured.
+    pub fn accuracy(&self, workers: usize) -> Vec<f64> {
+        let Some((_, key)) = self.measured.iter().find(|(number, _)| *number == workers) else { return Vec::new() };
+        let ratio = |wall: Option<&f64>, measured: f64| wall.map_or(f64::NAN, |wall| wall / measured);
+        self.measurements.paired(self.one, key, |one, run| ratio(one.forecast.get(&workers), run.wall_s))
+    }
+
+    pub fn figure(&self) -> Option<Figure> {
+        let line = |name: &str, points: Vec<Point>| Series::line(name.to_owned(), Ink::solid(0), points);
+        let foretold = FORETOLD.iter().filter_map(|workers| point(*workers as f64, &self.speed_up(*workers)));
+        let measured = self
+            .measured
+            .iter()
+            .filter_map(|(workers, key)| point(*workers as f64, &self.measurements.ratios(self.one, key, WALL)));
+        let mut series = vec![line("foretold", foretold.collect()), line("measured", measured.collect())];
+        series[1].ink = Ink::solid(1);
+        series.retain(|series| !series.points.is_empty());
+        (!series.is_empty()).then(|| Figure {
+            id: format!("{}-forecast", self.prefix),
+            title: "Speed-up against one worker, as a run with one foretells it".to_owned(),
+            subtitle: self.load.to_owned(),
+            caption: "Each window's hosts, with what each took, dealt out again to more workers, and what meeting costs. What processors take from \
+                      each other in caches and memory is not in it."
+                .to_owned(),
+            chart: Chart::Plot(Plot {
+                x: Axis::new("Workers", "workers", Unit::Count).from(0.0),
+                y: Axis::new("Times as fast", "speed_up", Unit::Fraction).from(0.0),
+                names_at_ends: series.len() > 1,
+                series,
+                interval: Along::Y,
+                moment: None,
+                reference: None,
+            }),
+        })
+    }
+
+    pub fn table(&self) -> Table {
+        let shown = |unit, values: &[f64]| {
+            let estimate = Estimate::of(values).filter(|found| found.mean.is_finite());
+            estimate.map_or_else(|| "–".to_owned(), |found| shown(unit, found.mean, found.error))
+        };
+        let row = |workers: &usize| {
+            let measured = self.measured.iter().find(|(number, _)| number == workers);
+            vec![
+                workers.to_string(),
+                shown(Unit::Seconds, &self.foretold(*workers)),
+                shown(Unit::Fraction, &self.speed_up(*workers)),
+                measured.map_or_else(|| "–".to_owned(), |(_, key)| cell(self.measurements, key, WALL)),
+                shown(Unit::Fraction, &self.accuracy(*workers)),
+            ]
+        };
+        Table {
+            title: format!("Foretold by a run with one worker: {}", self.load),
+            header: words(&[
+                "Workers",
+                "Run time, foretold",
+                "Speed-up, foretold",
+                "Run time, measured",
+                "Foretold over measured",
+            ]),
+            rows: FORETOLD.iter().map(row).collect(),
+            text_columns: 0,
         }
     }
 }

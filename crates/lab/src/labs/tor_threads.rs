@@ -1,6 +1,6 @@
 //! `tor-threads`: a small Tor network over workers and policies.
 
-use super::scheduling::Grid;
+use super::scheduling::{Forecast, Grid};
 use super::{Findings, Lab, PAPER, THESIS};
 use crate::case::{Case, Experiment, Setting, Size};
 use crate::claim::{Bound, Claim, Judgement, Publication, Source};
@@ -56,20 +56,31 @@ fn cases(setting: &Setting) -> Vec<Case> {
     };
     let parallel = workers(setting).into_iter().filter(|workers| *workers > 1);
     let parallel = parallel.flat_map(|workers| policies(setting).iter().map(move |policy| (*policy, workers)));
-    std::iter::once((STATIC, 1)).chain(parallel).map(|(policy, workers)| case(policy, workers)).collect()
+    let mut all: Vec<Case> =
+        std::iter::once((STEAL, 1)).chain(parallel).map(|(policy, workers)| case(policy, workers)).collect();
+    all[0].options.push(Case::FORECAST.to_owned());
+    all
 }
 
 fn findings(setting: &Setting, measurements: &Measurements) -> Findings {
     let workers = workers(setting);
     let grid = Grid { measurements, policies: policies(setting), workers: &workers, key: &key };
+    let measured: Vec<(usize, String)> = workers.iter().map(|workers| (*workers, key(STEAL, *workers))).collect();
+    let forecast = Forecast {
+        measurements,
+        prefix: "tor-threads",
+        load: profile(setting),
+        one: &key(STEAL, 1),
+        measured: &measured,
+    };
     Findings {
         notes: vec![
             "Claims that compare 'steal' with 'static' are judged with the most workers that this machine has processors for, up to 8."
                 .to_owned(),
         ],
         judgements: judgements(setting, measurements),
-        figures: grid.figures("tor-threads"),
-        tables: vec![grid.table()],
+        figures: grid.figures("tor-threads").into_iter().chain(forecast.figure()).collect(),
+        tables: vec![grid.table(), forecast.table()],
     }
 }
 

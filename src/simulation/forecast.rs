@@ -1,0 +1,165 @@
+//! How long a run with one worker would have taken with more: each window's hosts, with what each took, are dealt out again as the
+//! engine deals them.
+//!
+//! A schedule on paper knows what one processor after the other would do, and what meeting costs; it does not know what processors
+//! take from each other in caches and memory.
+
+use base::wall::WallClock;
+use engine::{Policy, WindowCosts};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+/// The numbers of workers that are forecast.
+pub const WORKERS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
+
+/// What taking a host from a list costs beside running it, in nanoseconds: one atomic addition, and a lock that nobody holds.
+const CLAIM: u64 = 40;
+
+/// A host that ran in a window.
+#[derive(Clone, Copy, Debug)]
+struct Ran {
+    host: u32,
+    nanos: u64,
+    /// Needed what one worker at a time can have.
+    is_exclusive: bool,
+}
+
+/// The schedules of one run.
+#[derive(Debug)]
+pub struct Forecast {
+    policy: Policy,
+    /// What a meeting of two workers costs.
+    pair: u64,
+    clock: WallClock,
+    began: Duration,
+    window: Vec<Ran>,
+    /// By host, what its last window took, for the policy that orders by it.
+    last: Vec<u64>,
+    /// By number of workers, the time of all windows so far.
+    spent: [u64; WORKERS.len()],
+}
+
+impl Forecast {
+    pub fn new(policy: Policy, hosts: usize, pair: Duration) -> Forecast {
+        let (clock, began) = (WallClock::start(), Duration::ZERO);
+        let pair = pair.as_nanos() as u64;
+        Forecast { policy, pair, clock, began, window: Vec::new(), last: vec![0; hosts], spent: [0; WORKERS.len()] }
+    }
+
+    /// A host begins to run.
+    pub fn begin(&mut self) {
+        self.began = self.clock.elapsed();
+    }
+
+    /// It has run, or cannot go on.
+    pub fn end(&mut self, host: base::HostId, is_exclusive: bool) {
+        let nanos = self.clock.elapsed().saturating_sub(self.began).as_nanos() as u64;
+        self.window.push(Ran { host: host.0, nanos, is_exclusive });
+    }
+
+    /// All hosts of the window have run.
+    pub fn window_ended(&mut self, costs: &WindowCosts) {
+        if self.policy == Policy::StealLongest {
+            self.window.sort_by_key(|ran| Reverse(self.last[ran.host as usize]));
+        } else {
+            self.window.sort_by_key(|ran| ran.host);
+        }
+        // Messages and lists are each worker's own.
+        let shared = (costs.delivering + costs.ending).as_nanos() as u64;
+        for (spent, workers) in self.spent.iter_mut().zip(WORKERS) {
+            // Whoever arrives takes the counter's line from who came before.
+            let meeting = if workers > 1 { self.pair * workers as u64 / 2 } else { 0 };
+            *spent += schedule(&self.window, workers, self.policy) + shared / workers as u64 + meeting;
+        }
+        for ran in self.window.drain(..) {
+            self.last[ran.host as usize] = ran.nanos;
+        }
+    }
+
+    /// (workers, the time that all windows would have taken).
+    pub fn results(&self) -> impl Iterator<Item = (usize, Duration)> + '_ {
+        WORKERS.into_iter().zip(self.spent.map(Duration::from_nanos))
+    }
+}
+
+/// When the last worker is done with a window's hosts.
+fn schedule(window: &[Ran], workers: usize, policy: Policy) -> u64 {
+    if workers == 1 {
+        return window.iter().map(|ran| ran.nanos + CLAIM).sum();
+    }
+    let mut lists: Vec<Vec<u64>> = vec![Vec::new(); workers];
+    // Hosts that exclude each other run one after the other, on the worker that comes first.
+    let mut exclusive: Option<(usize, usize)> = None;
+    for ran in window {
+        let home = ran.host as usize % workers;
+        match exclusive {
+            Some((home, place)) if ran.is_exclusive => lists[home][place] += ran.nanos + CLAIM,
+            _ => {
+                if ran.is_exclusive {
+                    exclusive = Some((home, lists[home].len()));
+                }
+                lists[home].push(ran.nanos + CLAIM);
+            }
+        }
+    }
+    if !matches!(policy, Policy::Steal | Policy::StealLongest) {
+        return lists.iter().map(|list| list.iter().sum()).max().unwrap_or(0);
+    }
+    let mut left: usize = lists.iter().map(Vec::len).sum();
+    let mut taken = vec![0; workers];
+    let mut free: BinaryHeap<Reverse<(u64, usize)>> = (0..workers).map(|worker| Reverse((0, worker))).collect();
+    let mut end = 0;
+    while left > 0 {
+        let Some(Reverse((at, worker))) = free.pop() else { break };
+        let mut order = (worker..workers).chain(0..worker);
+        let Some(victim) = order.find(|victim| taken[*victim] < lists[*victim].len()) else { break };
+        let done = at + lists[victim][taken[victim]];
+        taken[victim] += 1;
+        left -= 1;
+        end = end.max(done);
+        free.push(Reverse((done, worker)));
+    }
+    end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ran(costs: &[u64]) -> Vec<Ran> {
+        let host = |(host, nanos): (usize, &u64)| Ran { host: host as u32, nanos: nanos - CLAIM, is_exclusive: false };
+        costs.iter().enumerate().map(host).collect()
+    }
+
+    #[test]
+    fn idle_workers_take_what_is_left() {
+        let window = ran(&[1000, 100, 1000, 100, 1000, 100]);
+        assert_eq!(schedule(&window, 1, Policy::Steal), 3300);
+        assert_eq!(schedule(&window, 2, Policy::Static), 3000);
+        // The second is through its own at 300 and takes the others' second; at 1000 the first takes the third.
+        assert_eq!(schedule(&window, 2, Policy::Steal), 2000);
+        assert_eq!(schedule(&window, 64, Policy::Steal), 1000);
+    }
+
+    #[test]
+    fn hosts_that_exclude_each_other_follow_one_another() {
+        let mut window = ran(&[1000, 1000, 1000, 1000]);
+        window[0].is_exclusive = true;
+        window[3].is_exclusive = true;
+        assert_eq!(schedule(&window, 4, Policy::Steal), 2000);
+        assert_eq!(schedule(&window, 4, Policy::Static), 2000);
+    }
+
+    #[test]
+    fn meetings_cost_more_the_more_come() {
+        let mut forecast = Forecast::new(Policy::Steal, 2, Duration::from_nanos(100));
+        forecast.window = ran(&[1000, 1000]);
+        forecast.window_ended(&WindowCosts { delivering: Duration::from_nanos(640), ..WindowCosts::default() });
+        let results: Vec<(usize, u64)> =
+            forecast.results().map(|(workers, spent)| (workers, spent.as_nanos() as u64)).collect();
+        assert_eq!(results[0], (1, 2640));
+        assert_eq!(results[1], (2, 1000 + 320 + 100));
+        assert_eq!(results[6], (64, 1000 + 10 + 3200));
+    }
+}
