@@ -48,6 +48,7 @@ const KNOWN: &[Known] = &[
     known(&["linkat"], ["-ENOENT", ""], " 0x1", NO_RIGHT),
     known(&["lseek"], ["9223372036854775807", ""], " 2", "ext4: positions in folders are hashes"),
     after("openat -100 \".", known(&["lseek"], ["-EINVAL", ""], " 2", "ext4: positions in folders are hashes")),
+    after("openat2 -100 \".", known(&["lseek"], ["-EINVAL", ""], " 2", "ext4: positions in folders are hashes")),
     known(
         &["recvmsg", "readv"],
         ["-EFAULT", ""],
@@ -97,7 +98,28 @@ pub fn reason(program: &[String], native: &str, guest: &str) -> Option<&'static 
             && line.contains(known.with)
             && program[..=number].iter().any(|line| line.contains(known.after))
     };
+    let count = |result: &str| result.split(' ').next().map(str::to_owned);
+    if READS.contains(&call)
+        && count(native) == count(guest)
+        && program[..number].iter().any(|line| sends_to_itself(program, line))
+    {
+        return Some(OVERLAPPING);
+    }
     KNOWN.iter().find(fits).map(|known| known.reason)
+}
+
+/// Whether a line sends a file's bytes to the same file, opened once more.
+fn sends_to_itself(program: &[String], line: &str) -> bool {
+    let mut words = line.split(' ').skip(1);
+    if words.next().and_then(|call| call.split(':').next()) != Some("sendfile") {
+        return false;
+    }
+    let mut name = || {
+        let opened: usize = words.next()?.strip_prefix('$')?.parse().ok()?;
+        program.get(opened)?.split('"').nth(1)
+    };
+    let out = name();
+    out.is_some() && out == name()
 }
 
 /// Whether a call natively waits, but not as a guest, while a splice waits that holds the lock of a pipe.

@@ -189,7 +189,7 @@ mod tests {
 
     fn queue() -> MessageQueue {
         let mut queues = MessageQueues::default();
-        let id = queues.create(1, 0o600, Caller { uid: 0, gid: 0 }, 0).unwrap();
+        let id = queues.create(1, 0o600, Caller::ROOT, 0).unwrap();
         queues.ids.remove(id).unwrap()
     }
 

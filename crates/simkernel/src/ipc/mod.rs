@@ -29,11 +29,26 @@ pub struct Ipc {
     pub queues: queues::Queues,
 }
 
-/// Who asks for something: effective ids.
+/// Who asks for something: effective ids, and what capabilities allow beyond them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Caller {
     pub uid: u32,
     pub gid: u32,
+    /// Has all rights to all things: CAP_IPC_OWNER.
+    pub owns_all: bool,
+    /// May change and remove all things: CAP_SYS_ADMIN.
+    pub administers: bool,
+    /// May have more than limits say: CAP_SYS_RESOURCE.
+    pub exceeds_limits: bool,
+}
+
+#[cfg(test)]
+impl Caller {
+    pub const ROOT: Caller = Caller { uid: 0, gid: 0, owns_all: true, administers: true, exceeds_limits: true };
+
+    pub fn of_user(uid: u32, gid: u32) -> Caller {
+        Caller { uid, gid, owns_all: false, administers: false, exceeds_limits: false }
+    }
 }
 
 /// The right to read, in the bits of one class of users.
@@ -50,7 +65,7 @@ pub trait Keyed {
 /// EACCES unless the caller has these rights to it.
 pub fn check(perm: &IpcPerm, caller: Caller, rights: u32) -> Result<(), Errno> {
     let class = match () {
-        () if caller.uid == 0 => return Ok(()),
+        () if caller.owns_all => return Ok(()),
         () if caller.uid == perm.uid || caller.uid == perm.cuid => perm.mode >> 6,
         () if caller.gid == perm.gid || caller.gid == perm.cgid => perm.mode >> 3,
         () => perm.mode,
@@ -60,7 +75,7 @@ pub fn check(perm: &IpcPerm, caller: Caller, rights: u32) -> Result<(), Errno> {
 
 /// EPERM unless the caller may change or remove it.
 pub fn check_owner(perm: &IpcPerm, caller: Caller) -> Result<(), Errno> {
-    let owns = caller.uid == 0 || caller.uid == perm.uid || caller.uid == perm.cuid;
+    let owns = caller.administers || caller.uid == perm.uid || caller.uid == perm.cuid;
     if owns { Ok(()) } else { Err(Errno::EPERM) }
 }
 
@@ -206,7 +221,7 @@ pub fn new_perm(key: i32, flags: u32, caller: Caller) -> IpcPerm {
 mod tests {
     use super::*;
 
-    const ROOT: Caller = Caller { uid: 0, gid: 0 };
+    const ROOT: Caller = Caller::ROOT;
 
     #[derive(Debug)]
     struct Thing(IpcPerm);
@@ -248,7 +263,7 @@ mod tests {
         assert_eq!(ids.look_up(7, IPC_CREAT, ROOT, |_| true), Ok(Some(id)));
         assert_eq!(ids.look_up(7, IPC_CREAT | IPC_EXCL, ROOT, |_| true), Err(Errno::EEXIST));
         assert_eq!(ids.look_up(IPC_PRIVATE, 0, ROOT, |_| true), Ok(None));
-        let (group, other) = (Caller { uid: 5, gid: 0 }, Caller { uid: 5, gid: 5 });
+        let (group, other) = (Caller::of_user(5, 0), Caller::of_user(5, 5));
         assert_eq!(ids.look_up(7, 0o400, group, |_| true), Ok(Some(id)));
         assert_eq!(ids.look_up(7, 0o200, group, |_| true), Err(Errno::EACCES));
         assert_eq!(ids.look_up(7, 0o400, other, |_| true), Err(Errno::EACCES));

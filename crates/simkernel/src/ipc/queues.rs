@@ -265,7 +265,7 @@ impl Queues {
 mod tests {
     use super::*;
 
-    const ROOT: Caller = Caller { uid: 0, gid: 0 };
+    const ROOT: Caller = Caller::ROOT;
 
     fn attr(messages: i64, bytes: i64) -> MqAttr {
         MqAttr { mq_maxmsg: messages, mq_msgsize: bytes, ..MqAttr::default() }

@@ -247,7 +247,7 @@ mod tests {
 
     fn set(values: &[i32]) -> SemaphoreSet {
         let mut sets = SemaphoreSets::default();
-        let id = sets.create(1, values.len(), 0o600, Caller { uid: 0, gid: 0 }, 0).unwrap();
+        let id = sets.create(1, values.len(), 0o600, Caller::ROOT, 0).unwrap();
         let mut set = sets.ids.remove(id).unwrap();
         for (semaphore, value) in set.semaphores.iter_mut().zip(values) {
             semaphore.value = *value;

@@ -199,6 +199,10 @@ fn recv_at_least(
         if was_dissolved(ctx, file) {
             return Err(Errno::EPIPE.into());
         }
+        if wanted.data.total() == 0 && ctx.thread.wake != Wake::First {
+            // Who wants no byte waits once, and does not look what for (`tcp_recvmsg_locked`).
+            return Ok(0);
+        }
         let result = recv_now(ctx, id, wanted, before, peek);
         let moved = ctx.kernel.settle_sockets();
         let done = match result {

@@ -12,7 +12,7 @@ use crate::kernel::Kernel;
 use crate::outcome::{Outcome, Restart, SysResult};
 use crate::user_io::ByteSink;
 use crate::wait::{Events, Wake};
-use linux_abi::capability::CAP_FOWNER;
+use linux_abi::capability::{CAP_DAC_OVERRIDE, CAP_FOWNER};
 use linux_abi::fs::{NAME_MAX, O_ACCMODE, O_CREAT, O_EXCL, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY};
 use linux_abi::ipc::MqAttr;
 use linux_abi::signal::{SI_MESGQ, SIGEV_NONE, SIGEV_SIGNAL, SIGEV_THREAD, Sigevent, Siginfo};
@@ -49,7 +49,6 @@ pub(super) fn mq_open(ctx: &mut Ctx<'_>, [name, flags, mode, attr, ..]: [u64; 6]
     let flags = flags as u32;
     let attr = if attr == 0 { None } else { Some(ctx.process.memory.read_value::<MqAttr>(attr)?) };
     let name = name_argument(ctx, name)?;
-    let caller = ctx.ipc_caller();
     let queue = match ctx.kernel.ipc.queues.find(&name) {
         None if flags & O_CREAT == 0 => return Err(Errno::ENOENT.into()),
         None => create(ctx, &name, mode as u32, attr)?,
@@ -61,6 +60,8 @@ pub(super) fn mq_open(ctx: &mut Ctx<'_>, [name, flags, mode, attr, ..]: [u64; 6]
                 O_RDWR => READ | WRITE,
                 _ => return Err(Errno::EINVAL.into()),
             };
+            // Queues are files: what a capability allows is that of files.
+            let caller = ipc::Caller { owns_all: ctx.credentials().can(CAP_DAC_OVERRIDE), ..ctx.ipc_caller() };
             ipc::check(&ctx.kernel.ipc.queues.get(queue).perm(), caller, rights)?;
             ctx.break_leases(crate::vfs::synthetic::number(&[b"/", &name[..]].concat()), flags)?;
             queue
@@ -76,7 +77,7 @@ fn create(ctx: &mut Ctx<'_>, name: &[u8], mode: u32, attr: Option<MqAttr>) -> Re
     let caller = ctx.ipc_caller();
     let usual = MqAttr { mq_maxmsg: DEFAULT_MESSAGES, mq_msgsize: DEFAULT_BYTES, ..MqAttr::default() };
     let attr = attr.unwrap_or(usual);
-    if caller.uid != 0 && (attr.mq_maxmsg > DEFAULT_MESSAGES || attr.mq_msgsize > DEFAULT_BYTES) {
+    if !caller.exceeds_limits && (attr.mq_maxmsg > DEFAULT_MESSAGES || attr.mq_msgsize > DEFAULT_BYTES) {
         return Err(Errno::EINVAL);
     }
     let mode = mode & 0o777 & !ctx.place().umask;

@@ -436,6 +436,11 @@ pub fn sendfile(ctx: &mut Ctx<'_>, [out, input, offset, count, ..]: [u64; 6]) ->
     {
         return Err(Errno::EOVERFLOW.into());
     }
+    let is_regular = |file: FileId| matches!(ctx.kernel.files[file].kind, FileKind::Regular(_));
+    let is_on_disk = is_regular(input) && !ctx.kernel.is_memory(input) || is_regular(out) && !ctx.kernel.is_memory(out);
+    if is_on_disk && start >= LAST_ON_DISK && start + count > LAST_ON_DISK {
+        return Err(Errno::EOVERFLOW.into());
+    }
     let to_pipe = matches!(ctx.kernel.files[out].kind, FileKind::Pipe(_));
     if to_pipe && matches!(ctx.kernel.files[input].kind, FileKind::Regular(_) | FileKind::Inet(_) | FileKind::Unix(_)) {
         return super::splice::send_to_pipe(ctx, (input, offset), out, count);

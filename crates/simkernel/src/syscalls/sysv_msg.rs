@@ -194,7 +194,7 @@ fn set(ctx: &mut Ctx<'_>, id: i32, address: u64) -> SysResult {
     let (caller, now) = (ctx.ipc_caller(), ctx.real_seconds());
     let queue = ctx.kernel.ipc.messages.ids.get_mut(id)?;
     ipc::check_owner(queue.perm(), caller)?;
-    if wanted.msg_qbytes > QUEUE_MAX && caller.uid != 0 {
+    if wanted.msg_qbytes > QUEUE_MAX && !caller.exceeds_limits {
         return Err(Errno::EPERM.into());
     }
     ipc::set_perm(queue.perm_mut(), &wanted.msg_perm);

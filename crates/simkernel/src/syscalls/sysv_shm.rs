@@ -6,6 +6,7 @@ use crate::ipc::{self, Keyed, READ, WRITE};
 use crate::outcome::SysResult;
 use guest::{AddressSpace, Backing, MapRequest, PROT_EXEC, PROT_READ, PROT_WRITE, VmaKind};
 use linux_abi::Errno;
+use linux_abi::capability::{CAP_IPC_OWNER, CAP_SYS_ADMIN, CAP_SYS_RESOURCE};
 use linux_abi::ipc::*;
 
 /// shmget(2).
@@ -203,6 +204,13 @@ fn change(ctx: &mut Ctx<'_>, id: i32, command: i32, address: u64) -> SysResult {
 impl Ctx<'_> {
     /// Whose rights decide about System V objects and POSIX queues.
     pub(crate) fn ipc_caller(&self) -> ipc::Caller {
-        ipc::Caller { uid: self.credentials().user.effective, gid: self.credentials().group.effective }
+        let who = self.credentials();
+        ipc::Caller {
+            uid: who.user.effective,
+            gid: who.group.effective,
+            owns_all: who.can(CAP_IPC_OWNER),
+            administers: who.can(CAP_SYS_ADMIN),
+            exceeds_limits: who.can(CAP_SYS_RESOURCE),
+        }
     }
 }
