@@ -6,6 +6,9 @@ use common::tor::{Network, Run};
 use common::{capture, folder, gnomon, read};
 use serde_json::Value;
 
+/// When clocks begin: 2000-01-01, in Unix time.
+const START: f64 = 946_684_800.0;
+
 /// Outages of relays by host, as the experiment has them.
 fn outages(run: &Run) -> Vec<(String, Value)> {
     let network: Value = serde_json::from_str(&read(&run.data.join("tor-network.json"))).expect("JSON");
@@ -84,6 +87,14 @@ fn relays_that_go_away_come_back_as_who_they_were_and_break_what_was_on_them() {
         .map(|line| format!("{}: {}", line["error"]["stage"], line["error"]["reason"]))
         .collect();
     println!("{} of {} transfers failed: {failed:?}", failed.len(), transfers.len());
+    // What breaks does so when a relay goes, within what it takes the news to come to the client.
+    let broken = transfers.iter().filter(|line| line["error"]["reason"] == "eof");
+    for line in broken {
+        let end_s = line["start"].as_f64().expect("a time") - START + line["end"].as_f64().expect("a time");
+        let of_relay = outages.iter().map(|(_, outage)| outage["ended_s"].as_f64().expect("a time"));
+        let since = of_relay.map(|ended_s| end_s - ended_s).filter(|since| *since > -0.01).fold(f64::MAX, f64::min);
+        assert!(since < 5.0, "broken off {since} s after a relay went: {line}");
+    }
     assert!(!failed.is_empty() && failed.len() < transfers.len() / 2, "{} of {}", failed.len(), transfers.len());
     let status = capture(gnomon().args(["tor", "status", "--json"]).arg(&run.data));
     let status: Value = serde_json::from_str(&status.stdout).expect("JSON");

@@ -7,6 +7,7 @@
 use crate::model::Model;
 use crate::network::{Host, Network, Role};
 use crate::spec::Spec;
+use base::Rng;
 
 /// A place in a circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +131,26 @@ pub const LARGEST_SHARE: f64 = 0.25;
 
 /// With fewer, the consensus has no measured bandwidths (dir-spec, consensus method 17).
 pub const MEASURING_AUTHORITIES: u32 = 3;
+
+/// Among how many draws the fairest is chosen.
+const DRAWS: usize = 256;
+
+/// Draws `count` relays, given by their shares of the positions, by chance but so that together they have about `share` of each position:
+/// of many draws the one that comes closest. In a small network a relay can have a third of a position or a hundredth, so that without
+/// this it would be chance how many circuits what befalls one relay in twenty is about.
+pub(crate) fn fair_draw(relays: &[[f64; 3]], count: usize, share: f64, rng: &mut Rng) -> Vec<usize> {
+    let mut draw = || {
+        let mut candidates: Vec<usize> = (0..relays.len()).collect();
+        let drawn: Vec<usize> = (0..count.min(candidates.len()))
+            .map(|_| candidates.swap_remove(rng.below(candidates.len() as u64) as usize))
+            .collect();
+        let of_position = |position| drawn.iter().map(|relay| relays[*relay][position]).sum::<f64>();
+        let distance: f64 = (0..Position::ALL.len()).map(|position| (of_position(position) - share).powi(2)).sum();
+        (distance, drawn)
+    };
+    let draws: Vec<(f64, Vec<usize>)> = (0..DRAWS).map(|_| draw()).collect();
+    draws.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, drawn)| drawn).unwrap_or_default()
+}
 
 /// The shares of all relays of the consensus. Those of a position add up to 1, where anybody has it.
 pub fn shares(network: &Network) -> Vec<Shares<'_>> {

@@ -179,9 +179,9 @@ impl Network {
                 host.attachment.site = seeds.stream(&host.name, "site").below(paths::SITES) as u8;
             }
         }
-        churn::apply(&mut hosts, &spec, &seeds);
         let source = model.source.clone();
         let mut network = Network { spec, source, geography: model.geography.clone(), hosts };
+        churn::apply(&mut network, &seeds);
         overload::apply(&mut network, &seeds);
         Ok(network)
     }

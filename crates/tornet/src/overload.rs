@@ -34,9 +34,6 @@ pub const CAPACITY: f64 = 0.25;
 /// middle relay a twentieth: of all transfers half to one and a half times the relays' share, if these have as much of each position.
 pub const PUBLIC_SHARE: f64 = 0.02;
 
-/// Among how many draws the one is chosen that has the share of the circuits that is wanted.
-const DRAWS: usize = 256;
-
 /// Longer calls would make a tor's start last longer than the network waits for it.
 const LONGEST_CALL: SimDuration = SimDuration::from_millis(2);
 
@@ -68,18 +65,9 @@ pub(crate) fn apply(network: &mut Network, seeds: &SeedTree) {
         .filter(|(_, _, call)| *call <= LONGEST_CALL)
         .collect();
     let mut rng = seeds.stream("", "overloaded relays");
-    let mut draw = || {
-        let mut candidates: Vec<&(String, [f64; 3], SimDuration)> = relays.iter().collect();
-        let drawn: Vec<_> = (0..wanted.min(candidates.len()))
-            .map(|_| candidates.swap_remove(rng.below(candidates.len() as u64) as usize))
-            .collect();
-        let of_position = |position| drawn.iter().map(|(_, shares, _)| shares[position]).sum::<f64>();
-        let distance: f64 = (0..Position::ALL.len()).map(|position| (of_position(position) - share).powi(2)).sum();
-        (distance, drawn)
-    };
-    let draws: Vec<_> = (0..DRAWS).map(|_| draw()).collect();
-    let closest = draws.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
-    for (name, _, call) in closest.into_iter().flat_map(|(_, drawn)| drawn) {
+    let shares: Vec<[f64; 3]> = relays.iter().map(|(_, shares, _)| *shares).collect();
+    for (name, _, call) in balance::fair_draw(&shares, wanted, share, &mut rng).into_iter().map(|index| &relays[index])
+    {
         let host = network.hosts.iter_mut().find(|host| host.name == *name).expect("it is from this list");
         host.call_latency = Some(*call);
     }

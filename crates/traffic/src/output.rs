@@ -65,6 +65,8 @@ pub struct Transfer {
     pub first_byte: Option<f64>,
     pub tenths: Vec<f64>,
     pub last_byte: Option<f64>,
+    /// When the attempt ended, well or not.
+    pub end: f64,
     pub verified: bool,
     pub error: Option<Failure>,
     /// 1 for the first attempt, more for retries.

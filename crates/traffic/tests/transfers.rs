@@ -200,6 +200,7 @@ fn a_connection_that_ends_early_is_recorded_with_what_came() {
     assert!((49_000..50_000).contains(&received), "{transfer}");
     assert_eq!(transfer["tenths"].as_array().expect("a list").len(), 4);
     assert!(transfer["last_byte"].is_null());
+    assert!(seconds(&transfer["end"]) >= seconds(&transfer["tenths"][3]), "{transfer}");
 }
 
 #[test]
@@ -208,6 +209,7 @@ fn silence_is_a_stall_and_slowness_a_timeout() {
     let base = ["--socks", &proxy.address, "--server", "server1:80", "--count", "1"];
     let run = client(&[&base[..], &["--stall", "50 ms"]].concat());
     assert_eq!(error(run.transfer(), "socks"), "stall");
+    assert!(seconds(&run.transfer()["end"]) >= 0.05, "{}", run.transfer());
     let run = client(&[&base[..], &["--timeout", "50 ms"]].concat());
     assert_eq!(error(run.transfer(), "socks"), "timeout");
 }

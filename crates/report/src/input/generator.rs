@@ -45,6 +45,8 @@ struct TransferRecord {
     request: Option<f64>,
     first_byte: Option<f64>,
     last_byte: Option<f64>,
+    /// Earlier versions did not write it.
+    end: Option<f64>,
     #[serde(default)]
     tenths: Vec<Option<f64>>,
     #[serde(default)]
@@ -65,8 +67,6 @@ enum DirectionRecord {
 struct ErrorRecord {
     stage: String,
     reason: String,
-    /// When it failed, where it says so.
-    at: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -120,8 +120,8 @@ fn take(record: Record, facts: &mut HostFacts, names: &mut Names) {
 
 fn take_transfer(record: &TransferRecord, facts: &mut HostFacts, names: &mut Names) {
     let start_s = clock::from_unix(facts.start, record.start);
-    let failed_at = record.error.as_ref().and_then(|error| error.at);
-    let signs = [record.request, record.first_byte, record.last_byte, failed_at];
+    // A transfer that failed ended after the last sign of it: a minute after, where it waited for its time limit.
+    let signs = [record.request, record.first_byte, record.last_byte, record.end];
     let reached = record.tenths.iter().chain(&signs).flatten().copied().fold(0.0, f64::max);
     let direction = match record.direction {
         DirectionRecord::Download => Direction::Download,
@@ -198,7 +198,7 @@ mod tests {
     }
 
     const DONE: &str = r#"{"kind":"transfer","id":7,"behaviour":"web","server":"server3:80","direction":"download","bytes":1000,"received":1000,"sent":120,"start":946685100.123456,"connect":0.000012,"socks":0.413,"request":0.4131,"first_byte":0.812,"tenths":[0.9,1,1.1,1.2,1.3,1.4,1.5,1.6,1.7,2.310],"last_byte":2.310,"verified":true,"error":null}"#;
-    const FAILED: &str = r#"{"kind":"transfer","id":8,"behaviour":"web","server":"server3:80","direction":"download","bytes":1000,"received":250,"sent":120,"start":946685200.0,"connect":0.1,"socks":null,"request":0.2,"first_byte":0.5,"tenths":[0.6,0.7],"last_byte":null,"verified":false,"error":{"stage":"transfer","reason":"timeout","detail":"no byte for 15 s"},"attempt":2}"#;
+    const FAILED: &str = r#"{"kind":"transfer","id":8,"behaviour":"web","server":"server3:80","direction":"download","bytes":1000,"received":250,"sent":120,"start":946685200.0,"connect":0.1,"socks":null,"request":0.2,"first_byte":0.5,"tenths":[0.6,0.7],"last_byte":null,"end":15.7,"verified":false,"error":{"stage":"transfer","reason":"timeout","detail":"no byte for 15 s"},"attempt":2}"#;
 
     #[test]
     fn transfers_are_read_with_their_times() {
@@ -213,6 +213,7 @@ mod tests {
         assert!((done.end_s - 302.433456).abs() < 1e-9);
         let error = failed.error.as_ref().unwrap();
         assert_eq!((&*error.stage, &*error.reason, failed.is_done()), ("transfer", "timeout", false));
+        assert!((failed.end_s - 415.7).abs() < 1e-9, "{}", failed.end_s);
         assert!(failed.is_retry && !done.is_retry);
         assert_eq!((done.goodput_bits_per_s, facts.payload.total()), (None, 1250.0));
         assert_eq!(facts.payload.between(400.0, 402.0), 250.0);

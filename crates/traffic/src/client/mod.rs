@@ -327,7 +327,7 @@ impl<'a> Client<'a> {
     fn conclude(&mut self, token: usize, failure: Option<Failure>) {
         let Some(mut transfer) = self.transfers.remove(&token) else { return };
         transfer.count_sent();
-        transfer.record.error = failure;
+        transfer.ended(failure);
         let Transfer { order, record, .. } = transfer;
         self.record(order, record);
     }

@@ -403,6 +403,12 @@ impl Transfer {
         Ok(Some(Progress::Done))
     }
 
+    /// Notes how the attempt ended, and that it did so now.
+    pub fn ended(&mut self, failure: Option<Failure>) {
+        self.record.end = clock::seconds(clock::now() - self.began);
+        self.record.error = failure;
+    }
+
     /// Brings the record up to date with the connection.
     pub fn count_sent(&mut self) {
         if self.record.request.is_some() || matches!(self.stage, Stage::Stream(_) | Stage::Upload(_) | Stage::Head) {
