@@ -87,12 +87,13 @@ fn relays_that_go_away_come_back_as_who_they_were_and_break_what_was_on_them() {
         .map(|line| format!("{}: {}", line["error"]["stage"], line["error"]["reason"]))
         .collect();
     println!("{} of {} transfers failed: {failed:?}", failed.len(), transfers.len());
-    // What breaks does so when a relay goes, within what it takes the news to come to the client.
+    // What breaks does so when a relay goes, within what it takes the news to come to the client. The experiment has a second for the clean-up
+    // of those that end in order.
     let broken = transfers.iter().filter(|line| line["error"]["reason"] == "eof");
     for line in broken {
         let end_s = line["start"].as_f64().expect("a time") - START + line["end"].as_f64().expect("a time");
         let of_relay = outages.iter().map(|(_, outage)| outage["ended_s"].as_f64().expect("a time"));
-        let since = of_relay.map(|ended_s| end_s - ended_s).filter(|since| *since > -0.01).fold(f64::MAX, f64::min);
+        let since = of_relay.map(|ended_s| end_s - ended_s).filter(|since| *since > -1.0).fold(f64::MAX, f64::min);
         assert!(since < 5.0, "broken off {since} s after a relay went: {line}");
     }
     assert!(!failed.is_empty() && failed.len() < transfers.len() / 2, "{} of {}", failed.len(), transfers.len());

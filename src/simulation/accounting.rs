@@ -121,9 +121,24 @@ impl std::ops::Add for Seen {
     }
 }
 
+/// The process's memory as it was last looked at, each page counted once (`Pss`), in bytes; for those who look from other threads.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryInUse(Arc<AtomicU64>);
+
+impl MemoryInUse {
+    pub fn get(&self) -> u64 {
+        match self.0.load(Ordering::Relaxed) {
+            // Before the first look.
+            0 => recorder::usage::proportional_bytes(),
+            bytes => bytes,
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Shared {
     workers: Workers,
+    memory: MemoryInUse,
     ended: AtomicBool,
 }
 
@@ -162,6 +177,10 @@ impl Accounting {
         self.shared.workers.clone()
     }
 
+    pub fn memory(&self) -> MemoryInUse {
+        self.shared.memory.clone()
+    }
+
     /// The first event is near.
     pub fn start(&mut self) {
         self.at_events = usage();
@@ -177,7 +196,7 @@ impl Accounting {
         self.shared.ended.store(true, Ordering::Relaxed);
         let sampled = self.sampler.take().and_then(|sampler| sampler.join().ok());
         let mut memory = sampled.unwrap_or(Memory::new(self.baseline_available));
-        memory.look();
+        memory.look(&self.shared.memory);
         let seen = self.shared.workers.lock().iter().fold(Seen::default(), |sum, (_, activity)| sum + activity.seen());
         let lowest = memory.lowest_available;
         let memory = MemoryStats {
@@ -195,7 +214,7 @@ impl Accounting {
 struct Memory {
     lowest_available: u64,
     peak_pss: u64,
-    /// Resident memory when `peak_pss` was last looked at.
+    /// Resident memory when the proportional size was last looked at.
     resident_then: u64,
 }
 
@@ -204,13 +223,15 @@ impl Memory {
         Memory { lowest_available: available, ..Memory::default() }
     }
 
-    fn look(&mut self) {
+    fn look(&mut self, in_use: &MemoryInUse) {
         self.lowest_available = self.lowest_available.min(available_memory());
-        // Reading the proportional size walks all page tables: only where there may be a new peak.
+        // Reading the proportional size walks all page tables: only where much has changed.
         let resident = recorder::usage::resident_bytes();
-        if resident > self.resident_then + self.resident_then / 50 {
+        if resident.abs_diff(self.resident_then) > self.resident_then / 50 {
             self.resident_then = resident;
-            self.peak_pss = self.peak_pss.max(recorder::usage::proportional_bytes());
+            let proportional = recorder::usage::proportional_bytes();
+            in_use.0.store(proportional, Ordering::Relaxed);
+            self.peak_pss = self.peak_pss.max(proportional);
         }
     }
 }
@@ -229,7 +250,7 @@ fn sample(shared: &Shared, baseline_available: u64) -> Memory {
         }
         rounds += 1;
         if rounds.is_multiple_of(SAMPLES_PER_MEMORY) {
-            memory.look();
+            memory.look(&shared.memory);
         }
     }
     memory

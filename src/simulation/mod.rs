@@ -166,7 +166,7 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
         worker.forecast.clone_from(&forecast);
         Ok(worker)
     };
-    let mut monitor = Monitor::new(plan, &options, clock, board, windows.clone(), live)?;
+    let mut monitor = Monitor::new(plan, &options, clock, board, windows.clone(), live, accounting.memory())?;
     accounting.start();
     let (hosts, outcome) = simulation.run(stop, setup, |end| {
         watch.beat(end.complete_until);

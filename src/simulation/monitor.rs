@@ -1,12 +1,12 @@
 //! Watches a run from its window ends: progress on the terminal, heartbeats in the log, tables in the data directory.
 
-use super::accounting::{LiveProcesses, available_memory};
+use super::accounting::{LiveProcesses, MemoryInUse, available_memory};
 use super::{LogTarget, Progress, RunOptions};
 use crate::terminal::Terminal;
 use base::wall::WallClock;
 use base::{HostId, SimDuration, SimTime};
 use recorder::log::Level;
-use recorder::{HostTraffic, MemInfo, ProcessUsage, ProgressTable, TrafficBoard, WindowBoard, record};
+use recorder::{HostTraffic, MachineUse, MemInfo, ProcessUsage, ProgressTable, TrafficBoard, WindowBoard, record};
 use scenario::Plan;
 use std::io::Write;
 use std::path::PathBuf;
@@ -28,6 +28,7 @@ pub struct Monitor {
     /// When the windows are written next, in seconds of wall time.
     windows_due: u64,
     live: LiveProcesses,
+    memory: MemoryInUse,
     /// The first failure to write.
     failure: Option<recorder::Error>,
 }
@@ -49,6 +50,7 @@ impl Monitor {
         board: Option<TrafficBoard>,
         windows: WindowBoard,
         live: LiveProcesses,
+        memory: MemoryInUse,
     ) -> recorder::Result<Monitor> {
         let directory = options.directory.path();
         let names = || plan.hosts.iter().map(|host| host.name.clone()).collect();
@@ -69,6 +71,7 @@ impl Monitor {
             windows,
             windows_due: WINDOWS_INTERVAL_S,
             live,
+            memory,
             failure: None,
         })
     }
@@ -109,6 +112,16 @@ impl Monitor {
         }
     }
 
+    /// What the run takes of the machine now.
+    fn machine(&self) -> MachineUse {
+        MachineUse {
+            available_bytes: available_memory(),
+            proportional_bytes: self.memory.get(),
+            resident_bytes: recorder::usage::resident_bytes(),
+            processes: self.live.get(),
+        }
+    }
+
     fn write_tables(&mut self, now: SimTime) {
         if let Some(table) = &mut self.host_traffic
             && let Err(error) = table.advance(now)
@@ -118,8 +131,7 @@ impl Monitor {
         let wall = self.clock.elapsed();
         if wall.as_secs() >= self.progress_rows {
             self.progress_rows = wall.as_secs() + 1;
-            let resident = recorder::usage::resident_bytes();
-            if let Err(error) = self.progress_table.row(now, wall, available_memory(), resident, self.live.get()) {
+            if let Err(error) = self.progress_table.row(now, wall, self.machine()) {
                 self.failure.get_or_insert(error);
             }
         }
@@ -141,8 +153,8 @@ impl Monitor {
             table.finish(end)?;
         }
         self.windows.write(&self.directory)?;
-        let (wall, resident) = (self.clock.elapsed(), recorder::usage::resident_bytes());
-        self.progress_table.row(end, wall, available_memory(), resident, self.live.get())?;
+        let (wall, machine) = (self.clock.elapsed(), self.machine());
+        self.progress_table.row(end, wall, machine)?;
         self.failure.map_or(Ok(()), Err)
     }
 }

@@ -182,6 +182,18 @@ impl HostTraffic {
     }
 }
 
+/// What a run takes of the machine at a moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MachineUse {
+    /// What the whole machine has left (MemAvailable).
+    pub available_bytes: u64,
+    /// Of the process, each page once (Pss); as it was when it last changed by much.
+    pub proportional_bytes: u64,
+    /// Of the process, each page as often as it is mapped (VmRSS).
+    pub resident_bytes: u64,
+    pub processes: u64,
+}
+
 /// `progress.csv`: simulated against wall time, and memory.
 #[derive(Debug)]
 pub struct ProgressTable(Table);
@@ -190,15 +202,19 @@ impl ProgressTable {
     /// # Errors
     /// When the file cannot be written.
     pub fn create(directory: &Path) -> Result<ProgressTable> {
-        let header = "sim_s,wall_s,mem_available_bytes,rss_bytes,processes";
+        let header = "sim_s,wall_s,mem_available_bytes,rss_bytes,pss_bytes,processes";
         Ok(ProgressTable(Table::create(directory.join("progress.csv"), header)?))
     }
 
     /// # Errors
     /// When the file cannot be written.
-    pub fn row(&mut self, now: SimTime, wall: Duration, available: u64, resident: u64, processes: u64) -> Result<()> {
+    pub fn row(&mut self, now: SimTime, wall: Duration, machine: MachineUse) -> Result<()> {
         let simulated = now.as_nanos() as f64 / 1e9;
-        self.0.row(&format_args!("{simulated},{:.3},{available},{resident},{processes}", wall.as_secs_f64()))?;
+        let MachineUse { available_bytes, proportional_bytes, resident_bytes, processes } = machine;
+        self.0.row(&format_args!(
+            "{simulated},{:.3},{available_bytes},{resident_bytes},{proportional_bytes},{processes}",
+            wall.as_secs_f64()
+        ))?;
         self.0.flush()
     }
 }
@@ -258,9 +274,10 @@ mod tests {
     fn progress_rows_have_the_header_s_columns() {
         let directory = tempfile::tempdir().unwrap();
         let mut table = ProgressTable::create(directory.path()).unwrap();
-        table.row(seconds(2), Duration::from_millis(1500), 7, 8, 9).unwrap();
+        let machine = MachineUse { available_bytes: 7, resident_bytes: 8, proportional_bytes: 6, processes: 9 };
+        table.row(seconds(2), Duration::from_millis(1500), machine).unwrap();
         let text = std::fs::read_to_string(directory.path().join("progress.csv")).unwrap();
         let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines, ["sim_s,wall_s,mem_available_bytes,rss_bytes,processes", "2,1.500,7,8,9"]);
+        assert_eq!(lines, ["sim_s,wall_s,mem_available_bytes,rss_bytes,pss_bytes,processes", "2,1.500,7,8,6,9"]);
     }
 }

@@ -121,8 +121,6 @@ pub struct SimStats {
     pub peak_memory_bytes: Option<f64>,
     /// Of the simulator's process.
     pub peak_resident_bytes: Option<f64>,
-    /// Available before the run, to which memory in use is compared.
-    pub baseline_available_bytes: Option<f64>,
     pub provenance: Provenance,
     /// CPU time by what it was spent in, in the file's order.
     pub cpu: Vec<(String, f64)>,
@@ -144,7 +142,9 @@ pub struct Provenance {
 pub struct Progress {
     pub simulated_s: f64,
     pub wall_s: f64,
-    pub available_bytes: f64,
+    /// Of the simulator's process, each page once; earlier versions do not tell.
+    pub in_use_bytes: Option<f64>,
+    /// Of the simulator's process, each page as often as it is mapped.
     pub resident_bytes: f64,
     pub processes: f64,
 }

@@ -90,6 +90,11 @@ fn a_made_up_run_gets_every_section_and_file() {
         assert!(page.contains(&format!("<figure id=\"{id}\">")), "{id}");
     }
     assert!(page.len() < 1_000_000, "{} bytes", page.len());
+    // Memory over time is the process's own: from 40 to 140 MB, and neither what it has mapped several times nor what the machine has left.
+    let memory = fs::read_to_string(data.join("report/memory.csv")).unwrap();
+    let last =
+        memory.lines().last().and_then(|row| row.split(',').next_back()).and_then(|cell| cell.parse::<f64>().ok());
+    assert!(last.is_some_and(|bytes| (bytes - 140e6).abs() < 1e6), "{memory}");
 }
 
 #[test]

@@ -137,7 +137,6 @@ pub fn stats(text: &str) -> Result<SimStats, String> {
             .filter(is_measured)
             .or(memory("peak_used_bytes").filter(is_measured)),
         peak_resident_bytes: number("max_resident_bytes").filter(is_measured),
-        baseline_available_bytes: memory("baseline_available_bytes").filter(is_measured),
         provenance: provenance(find("provenance"), find("version")),
         cpu: cpu.collect(),
     })
@@ -213,6 +212,6 @@ mod tests {
         .unwrap();
         assert_eq!((new.simulated_s, new.wall_s, new.peak_memory_bytes), (Some(7.0), Some(3.5), Some(900.0)));
         let names: Vec<&str> = new.cpu.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!((names, new.baseline_available_bytes), (vec!["guest", "kernel", "total"], Some(1000.0)));
+        assert_eq!(names, ["guest", "kernel", "total"]);
     }
 }

@@ -39,15 +39,16 @@ fn add(table: &mut std::collections::BTreeMap<String, Bins>, host: &str, width_s
 pub fn progress(path: &Path, damage: &mut Vec<Damage>) -> Vec<Progress> {
     let name = "progress.csv";
     let mut rows = Vec::new();
-    let names = ["sim_s", "wall_s", "mem_available_bytes", "rss_bytes", "processes"];
+    let names = ["sim_s", "wall_s", "rss_bytes", "processes"];
     let Some((mut reader, columns)) = open(path, name, &names, damage) else { return rows };
+    let in_use = reader.byte_headers().ok().and_then(|header| header.iter().position(|column| column == b"pss_bytes"));
     each_row(&mut reader, name, damage, |row| {
         rows.push(Progress {
             simulated_s: number(row, columns[0])?,
             wall_s: number(row, columns[1])?,
-            available_bytes: number(row, columns[2])?,
-            resident_bytes: number(row, columns[3])?,
-            processes: number(row, columns[4])?,
+            in_use_bytes: in_use.and_then(|column| number(row, column)),
+            resident_bytes: number(row, columns[2])?,
+            processes: number(row, columns[3])?,
         });
         Some(())
     });
@@ -142,12 +143,18 @@ mod tests {
 
     #[test]
     fn columns_may_be_in_any_order_and_more() {
-        let (_folder, path) = file("wall_s,sim_s,new,processes,rss_bytes,mem_available_bytes\n1,2,x,14,100,1000\n");
+        let (_folder, path) = file("wall_s,sim_s,new,processes,rss_bytes,pss_bytes\n1,2,x,14,100,80\n");
+        let (_other, earlier) = file("sim_s,wall_s,mem_available_bytes,rss_bytes,processes\n2,1,1000,100,14\n");
         let mut damage = Vec::new();
-        let rows = progress(&path, &mut damage);
-        let expected =
-            Progress { simulated_s: 2.0, wall_s: 1.0, available_bytes: 1000.0, resident_bytes: 100.0, processes: 14.0 };
-        assert_eq!(rows, [expected]);
+        let told = Progress {
+            simulated_s: 2.0,
+            wall_s: 1.0,
+            in_use_bytes: Some(80.0),
+            resident_bytes: 100.0,
+            processes: 14.0,
+        };
+        assert_eq!(progress(&path, &mut damage), [told]);
+        assert_eq!(progress(&earlier, &mut damage), [Progress { in_use_bytes: None, ..told }]);
         assert!(damage.is_empty());
     }
 

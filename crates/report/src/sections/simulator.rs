@@ -18,14 +18,8 @@ pub fn section(context: &Context) -> Section {
     let mut section = Section { id: "simulator", title: "The simulation itself", ..Section::default() };
     section.missing.extend(context.missing("progress.csv", |run| run.progress.is_empty()));
     section.missing.extend(context.missing("CPU times in sim-stats.json", |run| cpu_total(run).is_none()));
-    let disturbed = context.labels_of(is_memory_disturbed);
-    if !disturbed.is_empty() {
-        section.missing.push(format!(
-            "During {} more memory was available than before: other programs on the machine gave some back, and the numbers of \
-             memory in use are too low.",
-            disturbed.join(", ")
-        ));
-    }
+    let tells_memory = |run: &Run| run.progress.iter().any(|row| row.in_use_bytes.is_some());
+    section.missing.extend(context.missing("memory in use in progress.csv", |run| !tells_memory(run)));
     section.figures.extend(speed(context));
     section.figures.extend(used_memory(context));
     section.figures.extend(resident_memory(context));
@@ -99,27 +93,16 @@ fn speed(context: &Context) -> Option<Figure> {
     })
 }
 
-/// Available memory before the run, in bytes: as the run noted it, or by the first row of a run that goes on.
-fn baseline(run: &Run) -> Option<f64> {
-    let noted = run.stats.as_ref().and_then(|stats| stats.baseline_available_bytes);
-    noted.or(run.progress.first().map(|row| row.available_bytes))
-}
-
 fn used_memory(context: &Context) -> Option<Figure> {
-    let used = |run: &Run, row: &Progress| {
-        let before = baseline(run).unwrap_or(row.available_bytes);
-        Point::at(row.simulated_s, (before - row.available_bytes).max(0.0))
+    let of_run = |run: &Run| {
+        let point = |row: &Progress| Some(Point::at(row.simulated_s, row.in_use_bytes?));
+        run.progress.iter().filter_map(point).collect()
     };
-    let caption = "What the whole machine had available before the run, less what it had during it: everything that the run took, \
-                   and whatever else took or freed memory meanwhile.";
-    memory(
-        context,
-        "memory",
-        "Memory in use over time",
-        "available before the run less available during it",
-        caption,
-        lines(context, used),
-    )
+    let series: Vec<Series> = context.subjects.iter().flat_map(|subject| subject.line_per_run(of_run)).collect();
+    let series = series.into_iter().filter(|series| !series.points.is_empty()).collect();
+    let caption = "As the kernel counts it for the simulator's process with all guests (Pss): each page that it has mapped counts once. What \
+                   other programs on the machine do changes nothing.";
+    memory(context, "memory", "Memory in use over time", "of the simulator's process, each page once", caption, series)
 }
 
 fn resident_memory(context: &Context) -> Option<Figure> {
@@ -152,12 +135,6 @@ fn memory(
             reference: None,
         }),
     })
-}
-
-/// Whether more memory was available during the run than before it: something else on the machine gave some back.
-fn is_memory_disturbed(run: &Run) -> bool {
-    const NOISE_BYTES: f64 = 64e6;
-    baseline(run).is_some_and(|before| run.progress.iter().any(|row| row.available_bytes > before + NOISE_BYTES))
 }
 
 /// Of a run that told its CPU times; programs on whose machine they cannot be measured tell zeroes.
