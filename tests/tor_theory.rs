@@ -39,9 +39,9 @@ const DELAYED_S: f64 = 0.040;
 const SMALL: [u64; 6] = [100, 100, 5 << 10, 10 << 10, 25 << 10, 50 << 10];
 const LARGE: [u64; 3] = [320 << 10, 1 << 20, 5 << 20];
 
-/// Runs a network with this latency and congestion control (`cc_alg`: 0 for fixed windows, 2 for Vegas): a client for the small files, and
+/// Runs a network with this latency and congestion control (`fixed` windows, or `vegas`): a client for the small files, and
 /// one for each of the large ones, so that each of these has a circuit of its own. No two fetch at the same time.
-fn measure(name: &str, latency_ms: u64, cc_alg: u32) -> Run {
+fn measure(name: &str, latency_ms: u64, congestion_control: &str) -> Run {
     let counts = "--authorities 1 --guards 1 --middles 1 --exits 1 --guard-exits 0 --servers 1 --web-clients 0 --bulk-clients 0 \
                   --performance-clients 4";
     let mut arguments: Vec<&str> = counts.split_whitespace().collect();
@@ -55,12 +55,9 @@ fn measure(name: &str, latency_ms: u64, cc_alg: u32) -> Run {
     ]);
     // EntryNodes wants guards.
     arguments.extend(["--guard-policy", "kept", "--duration", "6 min"]);
+    arguments.extend(["--congestion-control", congestion_control]);
     let network = Network::new(&folder(&format!("tor-theory/{name}")), &arguments);
     network.set_latencies(latency_ms);
-    network.change("template/conf/authority.torrc", |torrc| {
-        assert!(torrc.contains("cc_alg=2"), "{torrc}");
-        torrc.replace("cc_alg=2", &format!("cc_alg={cc_alg}"))
-    });
     // Otherwise a system call takes a microsecond.
     network.change("gnomon.yaml", |text| {
         text.replace("model_unblocked_syscall_latency: true", "model_unblocked_syscall_latency: false")
@@ -186,7 +183,7 @@ const SLOWEST_ROUND: f64 = 10.0;
 fn downloads_on_an_idle_network_take_what_latencies_and_congestion_control_make_of_them() {
     for latency_ms in [30, 50] {
         let latency_s = latency_ms as f64 / 1e3;
-        let run = measure(&format!("vegas-{latency_ms}"), latency_ms, 2);
+        let run = measure(&format!("vegas-{latency_ms}"), latency_ms, "vegas");
         check_small(&run, latency_s);
         let paper = Paper { latency_s };
         for transfer in large(&run) {
@@ -222,7 +219,7 @@ fn rounds(cells: u64, largest: f64) -> f64 {
 fn fixed_windows_carry_500_cells_per_round_trip() {
     let latency_ms = 50;
     let latency_s = latency_ms as f64 / 1e3;
-    let run = measure("fixed", latency_ms, 0);
+    let run = measure("fixed", latency_ms, "fixed");
     check_small(&run, latency_s);
     let paper = Paper { latency_s };
     for transfer in &large(&run)[1..] {

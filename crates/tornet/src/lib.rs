@@ -5,13 +5,14 @@
 //! them addresses and keys (`network`, `sample`, `keys`), and `Files::of` writes them down (`experiment`, `graph`, `torrc`, `traffic`).
 //! `balance` and `load` say
 //! before a run how circuits will spread over the relays, and how busy these will be; `churn` draws when they go away, `overload` which
-//! of them are slow, `paths` what packets meet between hosts. Everything is a function of spec and model. `status` reads what a run left.
+//! of them are slow, `paths` what packets meet between hosts; `cost` says what a run will take of the machine. Everything is a function of spec and model. `status` reads what a run left.
 //!
 //! The crate reads the files that it is told to read, and nothing of the environment; the binary finds programs.
 
 pub mod balance;
 pub mod churn;
 mod collector;
+pub mod cost;
 mod error;
 mod experiment;
 mod files;
@@ -44,7 +45,9 @@ pub use network::{Attachment, Behaviour, Host, Network, Role};
 pub use paths::PathModel;
 pub use profile::{PROFILES, Profile, profile};
 pub use scale::{relays_by_role, scaled};
-pub use spec::{Amount, ClientCounts, GuardPolicy, LinkClass, RelayCounts, Scheduler, Spec, Transport};
+pub use spec::{
+    Amount, ClientCounts, CongestionControl, GuardPolicy, LinkClass, RelayCounts, Scheduler, Spec, Transport,
+};
 
 use std::path::PathBuf;
 

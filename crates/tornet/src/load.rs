@@ -139,6 +139,15 @@ fn load_after(seconds: f64) -> f64 {
     load
 }
 
+/// How long the network would have to be under its full load to carry what it carries from the bootstrap to the end, in seconds.
+pub(crate) fn full_load_s(spec: &Spec) -> f64 {
+    let until = spec.total.saturating_sub(spec.bootstrap).as_secs_f64();
+    let full = FLOW_BYTES[FLOW_BYTES.len() - 1].1;
+    const STEPS: u32 = 256;
+    let step = until / f64::from(STEPS);
+    (0..STEPS).map(|number| (load_after((f64::from(number) + 0.5) * step) / full).min(1.0) * step).sum()
+}
+
 /// What all relays but authorities and bridges can send, in bits per second.
 fn capacity(network: &Network) -> f64 {
     let carries = |role| matches!(role, Role::Guard | Role::Exit | Role::GuardExit | Role::Middle);

@@ -1,7 +1,9 @@
 //! Named networks: where a `Spec` begins before flags change it.
 
 use crate::paths::PathModel;
-use crate::spec::{Amount, ClientCounts, GuardPolicy, LinkClass, RelayCounts, Scheduler, Spec, Transport};
+use crate::spec::{
+    Amount, ClientCounts, CongestionControl, GuardPolicy, LinkClass, RelayCounts, Scheduler, Spec, Transport,
+};
 use base::{Bandwidth, ByteSize, SimDuration};
 
 /// A profile, as listed in the help.
@@ -79,6 +81,7 @@ pub(crate) fn base_spec() -> Spec {
         voting_interval: SimDuration::from_secs(300),
         start_date: base::StartDate::default(),
         scheduler: Scheduler::Kist,
+        congestion_control: CongestionControl::Vegas,
         transport: Transport::Obfs4,
         client_links: client_links(),
         server_link: link("server", 1000, 1000, 0, 0.0, 1.0),

@@ -68,6 +68,15 @@ impl Scheduler {
     }
 }
 
+/// How much tors have on its way in a circuit at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CongestionControl {
+    /// As much as the path takes (proposal 324), as on the public network since 2022.
+    Vegas,
+    /// 1,000 cells, and 500 of a stream, as tor had it before.
+    Fixed,
+}
+
 /// How clients choose guards that are no single user: those that stand for many, and those that measure the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuardPolicy {
@@ -145,6 +154,7 @@ pub struct Spec {
     /// When clocks begin: a whole number of voting intervals after a midnight.
     pub start_date: StartDate,
     pub scheduler: Scheduler,
+    pub congestion_control: CongestionControl,
     pub transport: Transport,
     /// What clients are attached by; at least one.
     pub client_links: Vec<LinkClass>,

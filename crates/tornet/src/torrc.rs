@@ -6,7 +6,7 @@
 
 use crate::experiment::{AUTHORITIES_START, RELAYS_START};
 use crate::network::{Behaviour, Host, Network, Role};
-use crate::spec::{FIRST_CONSENSUS, GuardPolicy, Scheduler, Transport};
+use crate::spec::{CongestionControl, FIRST_CONSENSUS, GuardPolicy, Scheduler, Transport};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -194,7 +194,10 @@ fn authority(network: &Network) -> String {
         }
         let _ = writeln!(text, "TestingDirAuthVote{flag}IsStrict 1");
     }
-    text += CONSENSUS_PARAMETERS;
+    text += match network.spec.congestion_control {
+        CongestionControl::Vegas => VEGAS,
+        CongestionControl::Fixed => FIXED_WINDOWS,
+    };
     text
 }
 
@@ -283,5 +286,6 @@ const ONION_SERVICE: &str =
     "ClientOnly 1\nSocksPort 0\nHiddenServiceDir /proc/self/cwd/onion-service\nHiddenServicePort 80 127.0.0.1:80\n";
 
 /// As the public network's consensus has it; tor's own default is the old fixed window.
-const CONSENSUS_PARAMETERS: &str =
-    "# Congestion control by Vegas, as in the public network.\nConsensusParams cc_alg=2\n";
+const VEGAS: &str = "# Congestion control by Vegas, as in the public network.\nConsensusParams cc_alg=2\n";
+const FIXED_WINDOWS: &str =
+    "# Windows of a fixed size, as in the public network before 2022.\nConsensusParams cc_alg=0\n";

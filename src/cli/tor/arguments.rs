@@ -182,6 +182,12 @@ fn settings() -> Vec<Arg> {
             .value_parser(bandwidth),
         value("scheduler", "NAME", "How tor's relays and clients choose what to write next")
             .value_parser(["kist", "vanilla"]),
+        value(
+            "congestion-control",
+            "NAME",
+            "How much tors have on its way in a circuit: 'vegas' finds out, as on the public network; 'fixed' is 1,000 cells, as before 2022",
+        )
+        .value_parser(["vegas", "fixed"]),
         value("tor", "PROGRAM", "The tor to run, such as one of your own, in place of the one in PATH")
             .value_parser(value_parser!(PathBuf)),
         value(

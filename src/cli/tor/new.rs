@@ -9,10 +9,12 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use tornet::balance::{self, Lopsided};
 use tornet::churn::{self, Departure};
+use tornet::cost::{self, Cost};
 use tornet::load::{self, Expectation};
 use tornet::overload;
 use tornet::{
-    Amount, Behaviour, Error, Files, GuardPolicy, Model, Network, PathModel, Role, Scheduler, Sources, Spec, Transport,
+    Amount, Behaviour, CongestionControl, Error, Files, GuardPolicy, Model, Network, PathModel, Role, Scheduler,
+    Sources, Spec, Transport,
 };
 
 pub fn main(matches: &ArgMatches) -> u8 {
@@ -106,6 +108,9 @@ fn spec(matches: &ArgMatches, model: &Model) -> Result<Spec, Error> {
     set(matches, "amount", &mut spec.amount);
     if let Some(name) = matches.get_one::<String>("scheduler") {
         spec.scheduler = if name == "vanilla" { Scheduler::Vanilla } else { Scheduler::Kist };
+    }
+    if let Some(name) = matches.get_one::<String>("congestion-control") {
+        spec.congestion_control = if name == "fixed" { CongestionControl::Fixed } else { CongestionControl::Vegas };
     }
     spec.load = matches.get_one("load").copied().or(spec.load);
     if spec.clients.markov == 0 && matches.get_one::<f64>("load").is_none() {
@@ -221,7 +226,7 @@ fn summary(network: &Network, model: &Model, folder: &Path) -> String {
             100.0 * overload::CAPACITY
         );
     }
-    let _ = writeln!(text, "a run takes some {}", cost(spec, expected.as_ref()));
+    let _ = writeln!(text, "a run takes some {}", told_cost(&cost::of_run(spec, expected.as_ref())));
     if spec.relays.authorities < balance::MEASURING_AUTHORITIES {
         text += "notice: with fewer than 3 authorities, tor does not use measured bandwidths: all relays count alike\n";
     }
@@ -288,24 +293,13 @@ fn told_lopsided(network: &Network, model: &Model, found: &Lopsided) -> String {
     text + "\n"
 }
 
-/// What a run takes, roughly: figures of runs of the profiles on a machine of 2026.
-fn cost(spec: &Spec, expected: Option<&Expectation>) -> String {
-    const MIB_PER_TOR: f64 = 20.0;
-    const MIB_BESIDES: f64 = 150.0;
-    const CPU_S_PER_TOR: f64 = 0.15;
-    const CPU_S_PER_TOR_AND_HOUR: f64 = 0.5;
-    const CPU_S_PER_MIB: f64 = 0.075;
-    let traffic_mib = match (spec.amount, expected) {
-        (Amount::Times(times), _) => f64::from(times) * f64::from(spec.clients.total()) * 6.0,
-        (Amount::Endless, expected) => {
-            let bits = expected.map_or(0.0, |expected| expected.payload);
-            bits / 8.0 / f64::from(1 << 20) * (spec.total.as_secs_f64() - spec.bootstrap.as_secs_f64())
-        }
+/// What a run takes, as it is told.
+fn told_cost(cost: &Cost) -> String {
+    let gib = cost.memory_bytes / f64::from(1 << 30);
+    let time = match cost.processor_s {
+        seconds if seconds < 120.0 => format!("{seconds:.0} s"),
+        seconds if seconds < 7200.0 => format!("{:.0} min", seconds / 60.0),
+        seconds => format!("{:.1} h", seconds / 3600.0),
     };
-    let tors = f64::from(spec.tors());
-    let hours = spec.total.as_secs_f64() / 3600.0;
-    let cpu_s = tors * (CPU_S_PER_TOR + CPU_S_PER_TOR_AND_HOUR * hours) + traffic_mib * CPU_S_PER_MIB;
-    let memory_gib = (MIB_BESIDES + MIB_PER_TOR * tors) / 1024.0;
-    let time = if cpu_s < 120.0 { format!("{cpu_s:.0} s") } else { format!("{:.0} min", cpu_s / 60.0) };
-    format!("{memory_gib:.1} GiB of memory and {time} of processor time")
+    format!("{gib:.1} GiB of memory and {time} of processor time")
 }

@@ -29,7 +29,9 @@ fn quantity(name: &str, bytes: &str) -> (Quantity, &'static str) {
     match name {
         "download" => (
             Quantity::Download(bytes.parse().expect("downloads have a size")),
-            "OnionPerf\u{2019}s downloads from the public internet in 2019, all vantage points together",
+            "OnionPerf\u{2019}s downloads from the public internet in 2019, all vantage points together; tor had windows of a fixed size then, with \
+             which large downloads take longer (congestion control came in 2022: networks of \u{2018}gnomon tor new --congestion-control fixed\u{2019} \
+             are as tor was)",
         ),
         "round-trip" => (Quantity::RoundTrip, "OnionPerf, 2019, downloads of all sizes"),
         "circuit-build" => (Quantity::CircuitBuild, "OnionPerf, 2019, to the third hop"),
