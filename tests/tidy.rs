@@ -22,7 +22,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     // A program of its own, which also runs where no simulator is.
     ("traffic", &[]),
     ("tornet", &["base"]),
-    ("report", &["base"]),
+    // It knows what warnings of tor mean.
+    ("report", &["base", "tornet"]),
     // Its pages are made of the report's parts.
     ("lab", &["report"]),
     // Tests of both by scripts of others; nobody knows it.

@@ -90,6 +90,10 @@ fn a_made_up_run_gets_every_section_and_file() {
         assert!(page.contains(&format!("<figure id=\"{id}\">")), "{id}");
     }
     assert!(page.len() < 1_000_000, "{} bytes", page.len());
+    assert!(
+        page.contains("Every such network gives it: programs are root on their simulated hosts"),
+        "tor's warnings are explained"
+    );
     // Memory over time is the process's own: from 40 to 140 MB, and neither what it has mapped several times nor what the machine has left.
     let memory = fs::read_to_string(data.join("report/memory.csv")).unwrap();
     let last =

@@ -32,6 +32,7 @@ mod spec;
 pub mod status;
 mod torrc;
 mod traffic;
+pub mod warnings;
 
 use base::SeedTree;
 pub use collector::{

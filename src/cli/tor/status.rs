@@ -5,6 +5,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::fmt::Write;
 use std::path::PathBuf;
 use tornet::status::{RoleStatus, State, Status, TransferStatus};
+use tornet::warnings;
 
 /// Names that are listed of tors that are behind.
 const LISTED: usize = 5;
@@ -74,6 +75,15 @@ fn table(status: &Status) -> String {
     );
     for (message, count) in &log.messages {
         let _ = writeln!(text, "{count:>8}  {}", shortened(message));
+        if let Some(known) = warnings::known(message) {
+            let _ = writeln!(text, "          ({})", known.why);
+        }
+    }
+    if !log.expected.is_empty() {
+        text += "every such network gives, and nothing follows from it:\n";
+    }
+    for warning in &log.expected {
+        let _ = writeln!(text, "{:>8}  {}\n          ({})", warning.times, warning.text, warning.why);
     }
     text
 }

@@ -104,6 +104,15 @@ fn unfinished(runs: &[&Run]) -> Option<Table> {
     })
 }
 
+/// In a sentence, of warnings that are known.
+fn meaning(warning: &str) -> String {
+    match tornet::warnings::known(warning) {
+        Some(known) if known.is_expected => format!("Every such network gives it: {}", known.why),
+        Some(known) => known.why.to_owned(),
+        None => String::new(),
+    }
+}
+
 fn warnings(runs: &[&Run]) -> Option<Table> {
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for tor in runs.iter().flat_map(|run| &run.tors) {
@@ -122,11 +131,11 @@ fn warnings(runs: &[&Run]) -> Option<Table> {
         } else {
             "Warnings of tor".into()
         },
-        header: ["Warning", "Times", "Tors"].map(str::to_owned).to_vec(),
+        header: ["Warning", "What it means", "Times", "Tors"].map(str::to_owned).to_vec(),
         rows: rows
             .iter()
-            .map(|(text, (times, tors))| vec![(*text).to_owned(), times.to_string(), tors.to_string()])
+            .map(|(text, (times, tors))| vec![(*text).to_owned(), meaning(text), times.to_string(), tors.to_string()])
             .collect(),
-        text_columns: 1,
+        text_columns: 2,
     })
 }

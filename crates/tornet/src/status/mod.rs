@@ -102,6 +102,16 @@ pub struct TransferStatus {
     pub errors: BTreeMap<String, usize>,
 }
 
+/// A kind of warning that every private network gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ExpectedWarning {
+    /// What is in its text.
+    pub text: &'static str,
+    pub times: usize,
+    /// What it means, in a sentence.
+    pub why: &'static str,
+}
+
 /// What tors complained about.
 #[derive(Debug, Default, Serialize)]
 pub struct LogStatus {
@@ -109,6 +119,8 @@ pub struct LogStatus {
     pub warnings: usize,
     /// Warnings that every tor of a testing network gives.
     pub expected_warnings: usize,
+    /// These by kind, the most frequent first.
+    pub expected: Vec<ExpectedWarning>,
     pub errors: usize,
     /// The most frequent of both, without the expected ones: text with numbers left out, and how often.
     pub messages: Vec<(String, usize)>,
@@ -147,6 +159,7 @@ impl Status {
         let mut transfers = Transfers::default();
         let mut messages: BTreeMap<String, usize> = BTreeMap::new();
         let mut log = LogStatus::default();
+        let mut expected: BTreeMap<&str, ExpectedWarning> = BTreeMap::new();
         for (name, host) in &network.hosts {
             let files = outputs(&data.join("hosts").join(name))?;
             for file in files.iter().filter(|file| is_output_of(file, "gnomon-traffic")) {
@@ -160,7 +173,10 @@ impl Status {
                 tor.read(open(file)?, start).map_err(Error::reading(file))?;
             }
             log.warnings += tor.warnings;
-            log.expected_warnings += tor.expected_warnings;
+            for (part, (times, known)) in std::mem::take(&mut tor.expected) {
+                log.expected_warnings += times;
+                expected.entry(part).or_insert(ExpectedWarning { text: part, times: 0, why: known.why }).times += times;
+            }
             log.errors += tor.errors;
             for (message, count) in std::mem::take(&mut tor.messages) {
                 *messages.entry(message).or_default() += count;
@@ -171,6 +187,8 @@ impl Status {
         messages.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         messages.truncate(TOLD_MESSAGES);
         log.messages = messages;
+        log.expected = expected.into_values().collect();
+        log.expected.sort_by(|a, b| b.times.cmp(&a.times).then(a.text.cmp(b.text)));
         let (progress, stop_s) = (progress(data), network.stop_s);
         let simulated_s = progress.last().map(|row| row.0);
         let is_early = simulated_s.zip(stop_s).is_some_and(|(simulated, stop)| simulated < stop);
@@ -398,6 +416,8 @@ mod tests {
     fn warnings_that_every_testing_network_gives_are_counted_apart() {
         let status = Status::read(run().path()).expect("a status");
         assert_eq!((status.log.warnings, status.log.expected_warnings, status.log.errors), (1, 1, 0));
+        let [expected] = &status.log.expected[..] else { panic!("{:?}", status.log.expected) };
+        assert!(expected.times == 1 && !expected.why.is_empty(), "{expected:?}");
         assert_eq!(status.log.messages[0].1, 1);
         assert!(status.log.messages[0].0.starts_with("Client asked me to extend back"), "{:?}", status.log.messages);
     }

@@ -1,23 +1,10 @@
 //! What one tor's log says: how far it is, and what it complained about.
 
 use super::LONGEST_LINE;
+use crate::warnings::{self, Known};
 use base::StartDate;
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
-
-/// What is in warnings that every tor of a private network gives, and that mean nothing.
-const EXPECTED: &[&str] = &[
-    "is relative and will resolve to",
-    "You have used DirAuthority",
-    "TestingTorNetwork is set",
-    "Your log may contain sensitive information",
-    "You are running Tor as root",
-    "Fixing permissions on directory",
-    "ControlPort is open, but no authentication method",
-    "sr-state",
-    "approved-routers",
-    "Your application (using socks5",
-];
 
 #[derive(Debug, Default)]
 pub(super) struct TorLog {
@@ -26,7 +13,8 @@ pub(super) struct TorLog {
     /// Seconds of simulated time at which it was at 100 %.
     pub bootstrapped_s: Option<f64>,
     pub warnings: usize,
-    pub expected_warnings: usize,
+    /// Warnings that every private network gives, and how often each came.
+    pub expected: BTreeMap<&'static str, (usize, &'static Known)>,
     pub errors: usize,
     /// Warnings and errors with numbers left out, without the expected ones, and how often each came.
     pub messages: BTreeMap<String, usize>,
@@ -51,7 +39,9 @@ impl TorLog {
         let Some((time, rest)) = line.split_once(" [") else { return };
         let Some((level, message)) = rest.split_once("] ") else { return };
         match level {
-            "warn" if EXPECTED.iter().any(|part| message.contains(part)) => self.expected_warnings += 1,
+            "warn" if let Some(known) = warnings::known(message).filter(|known| known.is_expected) => {
+                self.expected.entry(known.part).or_insert((0, known)).0 += 1;
+            }
             "warn" | "err" => {
                 *(if level == "warn" { &mut self.warnings } else { &mut self.errors }) += 1;
                 *self.messages.entry(without_numbers(message.trim_end())).or_default() += 1;
