@@ -89,6 +89,8 @@ pub struct NetworkHost {
 pub struct Outage {
     /// "restart", "crash", "leave" or "vanish".
     pub why: String,
+    /// When its tor was told to go: one that ends in order makes no new circuits from then on.
+    pub from_s: f64,
     /// When its tor had ended.
     pub ended_s: f64,
     /// When the next one started; None where none did.

@@ -93,6 +93,7 @@ struct HostFile {
 #[derive(Deserialize)]
 struct OutageFile {
     why: String,
+    from_s: Option<f64>,
     ended_s: f64,
     until_s: Option<f64>,
 }
@@ -100,7 +101,12 @@ struct OutageFile {
 /// Reads tor-network.json.
 pub fn network(text: &str) -> Result<Network, String> {
     let file: NetworkFile = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let outage = |file: OutageFile| Outage { why: file.why, ended_s: file.ended_s, until_s: file.until_s };
+    let outage = |file: OutageFile| Outage {
+        why: file.why,
+        from_s: file.from_s.unwrap_or(file.ended_s),
+        ended_s: file.ended_s,
+        until_s: file.until_s,
+    };
     let host = |host: HostFile| NetworkHost {
         role: Role::from_name(&host.role),
         bandwidths: Bandwidths { up: host.bandwidth_up_bits, down: host.bandwidth_down_bits },

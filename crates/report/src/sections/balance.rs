@@ -3,7 +3,7 @@
 use super::{Context, Section, Table, circuits, relays};
 use crate::chart::Unit;
 use crate::maths;
-use crate::run::Run;
+use crate::run::{Outage, Run};
 use std::collections::BTreeMap;
 
 /// The relays that a table lists, those with the largest shares.
@@ -37,6 +37,11 @@ pub fn section(context: &Context) -> Section {
          Networks in which these differ measure something else than their weights say."
             .into(),
     );
+    if runs.iter().any(|run| run.outages().next().is_some()) {
+        section.texts.push(
+            "Relays went away meanwhile: at each circuit\u{2019}s moment, shares are those among the relays that were there.".into(),
+        );
+    }
     if let [run] = runs[..] {
         section.tables.push(table(context, run));
     }
@@ -61,9 +66,49 @@ fn relays_of<'a>(context: &Context, run: &'a Run) -> Vec<Relay<'a>> {
         let expected = entry.expected_shares?;
         let name = entry.nickname.as_deref().unwrap_or(host);
         let found = counts.get(name).copied().unwrap_or_default().map(|count| count / total);
-        Some(Relay { host, expected, found })
+        Some((Relay { host, expected, found }, entry.outages.as_slice()))
     };
-    network.hosts.iter().filter_map(relay).collect()
+    let (mut relays, outages): (Vec<Relay>, Vec<&[Outage]>) = network.hosts.iter().filter_map(relay).unzip();
+    let moments: Vec<f64> = circuits::of_users(context, run).map(|circuit| circuit.at_s).collect();
+    let shares: Vec<[f64; 3]> = relays.iter().map(|relay| relay.expected).collect();
+    for (relay, expected) in relays.iter_mut().zip(shares_while_there(&shares, &outages, moments)) {
+        relay.expected = expected;
+    }
+    relays
+}
+
+/// What share of the circuits that were built at these moments relays are expected to have in each position, where only those that are
+/// there at a circuit's moment can be in it.
+fn shares_while_there(shares: &[[f64; 3]], outages: &[&[Outage]], mut moments: Vec<f64>) -> Vec<[f64; 3]> {
+    let mut changes: Vec<f64> = outages
+        .iter()
+        .flat_map(|own| *own)
+        .flat_map(|outage| [Some(outage.from_s), outage.until_s])
+        .flatten()
+        .collect();
+    changes.sort_by(f64::total_cmp);
+    moments.sort_by(f64::total_cmp);
+    let all = moments.len() as f64;
+    let mut expected = vec![[0.0; 3]; shares.len()];
+    let mut begin = 0;
+    for end in
+        changes.into_iter().map(|change| moments.partition_point(|moment| *moment < change)).chain([moments.len()])
+    {
+        let Some(moment) = moments[begin..end.max(begin)].first().copied() else { continue };
+        let is_there = |own: &&[Outage]| {
+            !own.iter().any(|outage| outage.from_s <= moment && outage.until_s.is_none_or(|until| moment < until))
+        };
+        let there: Vec<bool> = outages.iter().map(is_there).collect();
+        for position in 0..3 {
+            let sum: f64 =
+                shares.iter().zip(&there).filter(|(_, there)| **there).map(|(share, _)| share[position]).sum();
+            for (relay, _) in there.iter().enumerate().filter(|(_, there)| **there && sum > 0.0) {
+                expected[relay][position] += shares[relay][position] / sum * (end - begin) as f64 / all;
+            }
+        }
+        begin = end;
+    }
+    expected
 }
 
 /// Pearson's correlation of the share of circuits with the share of the weight, over the relays that may have the position.
@@ -118,5 +163,29 @@ fn table(context: &Context, run: &Run) -> Table {
         header: header.map(str::to_owned).to_vec(),
         rows: relays[..listed].iter().map(row).collect(),
         text_columns: 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outage(from_s: f64, until_s: Option<f64>) -> Outage {
+        Outage { why: "vanish".into(), from_s, ended_s: from_s, until_s }
+    }
+
+    /// Of three exits the largest goes for the second half of the circuits, and the smallest for a moment without any.
+    #[test]
+    fn relays_that_are_away_have_no_share_and_the_others_have_theirs() {
+        let shares = [[0.0, 0.0, 0.5], [0.0, 0.0, 0.3], [1.0, 1.0, 0.2]];
+        let (largest, smallest) = ([outage(2.0, Some(9.0))], [outage(3.1, Some(3.2))]);
+        let outages: [&[Outage]; 3] = [&largest, &[], &smallest];
+        let found = shares_while_there(&shares, &outages, vec![4.0, 0.5, 3.0, 1.0]);
+        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a}, not {b}");
+        close(found[0][2], 0.25);
+        close(found[1][2], 0.15 + 0.3);
+        close(found[2][2], 0.1 + 0.2);
+        close(found[2][0], 1.0);
+        assert_eq!(shares_while_there(&shares, &[&[], &[], &[]], vec![1.0]), shares);
     }
 }
