@@ -48,11 +48,14 @@ impl Barrier {
         }
     }
 
-    /// Returns when all workers have arrived. What each wrote before is seen by all after.
-    pub fn wait(&self) {
+    /// Returns when all workers have arrived. The last of them calls `close` before anybody goes on. What each wrote before is seen by
+    /// `close`, and by all after.
+    pub fn meet(&self, close: impl FnOnce()) {
         // Nobody can complete this meeting before the arrival below, so this is its generation.
         let generation = self.generation.load(Ordering::Acquire);
-        if self.arrive() {
+        if self.count() {
+            close();
+            self.release();
             return;
         }
         for _ in 0..self.spins {
@@ -66,9 +69,18 @@ impl Barrier {
 
     /// Counts one arrival without waiting; whether it was the last.
     pub fn arrive(&self) -> bool {
-        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 < self.workers {
-            return false;
+        let is_last = self.count();
+        if is_last {
+            self.release();
         }
+        is_last
+    }
+
+    fn count(&self) -> bool {
+        self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.workers
+    }
+
+    fn release(&self) {
         self.arrived.store(0, Ordering::Relaxed);
         self.generation.fetch_add(1, Ordering::Release);
         // Here and in `sleep`: either this sees the sleeper, or the sleeper sees the new generation.
@@ -76,7 +88,6 @@ impl Barrier {
         if self.sleepers.load(Ordering::Relaxed) > 0 {
             wake_all(&*self.generation);
         }
-        true
     }
 
     fn sleep(&self, generation: u32) {

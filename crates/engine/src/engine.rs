@@ -4,6 +4,7 @@ use crate::barrier::Barrier;
 use crate::error::Error;
 use crate::host::Host;
 use crate::index::{NEVER, TIME_LIMIT_NS};
+use crate::peers::{Peers, Ranks};
 use crate::shared::{Reach, Shared};
 use crate::stats::{Totals, WorkerStats};
 use crate::worker::{WorkerEnd, WorkerLoop};
@@ -70,6 +71,8 @@ pub enum Ending {
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub ending: Ending,
+    /// Why the other ranks of the run could not be reached any more, which interrupted it.
+    pub lost: Option<String>,
     /// The start of the last window that ran.
     pub last_window: SimTime,
     /// In the order of the workers' numbers.
@@ -91,6 +94,7 @@ pub struct WindowEnd {
 pub struct Engine<H: Host> {
     config: Config,
     hosts: Vec<H>,
+    ranks: Ranks,
     reach: Arc<[Reach]>,
 }
 
@@ -100,8 +104,22 @@ impl<H: Host> Engine<H> {
     ///
     /// # Errors
     /// When the numbers disagree, a latency is zero without a `runahead`, or the number of workers is out of range.
-    pub fn new(mut config: Config, hosts: Vec<H>, incoming_latencies: &[SimDuration]) -> Result<Self, Error> {
-        if hosts.len() != incoming_latencies.len() {
+    pub fn new(config: Config, hosts: Vec<H>, incoming_latencies: &[SimDuration]) -> Result<Self, Error> {
+        let ranks = Ranks::alone(hosts.len());
+        Engine::with_ranks(config, hosts, incoming_latencies, ranks)
+    }
+
+    /// The same for one of several ranks: `hosts` are those of this rank alone, the latencies those of all.
+    ///
+    /// # Errors
+    /// As [`Engine::new`].
+    pub fn with_ranks(
+        mut config: Config,
+        hosts: Vec<H>,
+        incoming_latencies: &[SimDuration],
+        ranks: Ranks,
+    ) -> Result<Self, Error> {
+        if ranks.of_host.len() != incoming_latencies.len() || ranks.own_hosts().count() != hosts.len() {
             return Err(Error::LookaheadCount { hosts: hosts.len(), lookaheads: incoming_latencies.len() });
         }
         if !(1..=MAX_WORKERS).contains(&config.workers) {
@@ -111,15 +129,20 @@ impl<H: Host> Engine<H> {
             config.workers = 1;
         }
         let floor = config.runahead.unwrap_or_default().as_nanos().min(TIME_LIMIT_NS);
+        let mut places = vec![0; ranks.count];
         let reach_of = |(index, latency): (usize, &SimDuration)| {
+            let rank = ranks.of_host[index] as usize;
+            let place = places[rank];
+            places[rank] += 1;
+            let home = if rank == ranks.own { place as usize % config.workers } else { config.workers + rank };
             let incoming_latency = latency.as_nanos().min(TIME_LIMIT_NS);
             match incoming_latency.max(floor).min(LONGEST_WINDOW.as_nanos()) {
                 0 => Err(Error::ZeroLookahead { host: HostId(index as u32) }),
-                lookahead => Ok(Reach { incoming_latency, lookahead, home: (index % config.workers) as u32 }),
+                lookahead => Ok(Reach { incoming_latency, lookahead, home: home as u32, place }),
             }
         };
         let reach = incoming_latencies.iter().enumerate().map(reach_of).collect::<Result<_, _>>()?;
-        Ok(Engine { config, hosts, reach })
+        Ok(Engine { config, hosts, ranks, reach })
     }
 
     /// Runs until nothing is left to happen before the stop time, or until the end of the window in which `stop` is set.
@@ -133,15 +156,27 @@ impl<H: Host> Engine<H> {
         self,
         stop: &AtomicBool,
         setup: impl Fn(usize) -> Result<H::Worker, String> + Sync,
+        on_window: impl FnMut(&WindowEnd),
+    ) -> (Vec<H>, Result<Outcome, Error>) {
+        self.run_with(stop, setup, on_window, None)
+    }
+
+    /// The same with the other ranks, if there are any. The hosts that come back are those of this rank.
+    pub fn run_with(
+        self,
+        stop: &AtomicBool,
+        setup: impl Fn(usize) -> Result<H::Worker, String> + Sync,
         mut on_window: impl FnMut(&WindowEnd),
+        peers: Option<&dyn Peers<H::Message>>,
     ) -> (Vec<H>, Result<Outcome, Error>) {
         let Config { workers, policy, stop_time, .. } = self.config;
         let stop_time = stop_time.as_nanos().min(TIME_LIMIT_NS);
-        let shared = Shared::new(self.hosts, self.reach, workers, policy, stop_time, stop);
+        let shared = Shared::new(self.hosts, self.reach, &self.ranks, peers, workers, policy, stop_time, stop);
         let ends = run_workers(&shared, &setup, &mut on_window);
-        let (hosts, failure) = shared.into_parts();
+        let (hosts, failure, lost) = shared.into_parts();
         let outcome = Outcome {
             ending: if ends[0].halted { Ending::Interrupted } else { Ending::Complete },
+            lost,
             last_window: SimTime::from_nanos(ends[0].last_window),
             workers: ends.iter().map(|end| end.stats).collect(),
         };
@@ -156,7 +191,7 @@ pub fn cost_of_meeting() -> Duration {
         return Duration::ZERO;
     }
     let barrier = Barrier::new(2);
-    let meet = || (0..MEETINGS).for_each(|_| barrier.wait());
+    let meet = || (0..MEETINGS).for_each(|_| barrier.meet(|| ()));
     let clock = WallClock::start();
     std::thread::scope(|scope| {
         scope.spawn(meet);

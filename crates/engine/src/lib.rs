@@ -32,6 +32,7 @@ mod mailbox;
 #[cfg(test)]
 mod many_threads;
 mod outbox;
+mod peers;
 mod queue;
 mod shared;
 mod stats;
@@ -43,6 +44,8 @@ mod worklist;
 pub use engine::{Config, Ending, Engine, MAX_WORKERS, Outcome, Policy, WindowEnd, cost_of_meeting};
 pub use error::Error;
 pub use host::{Host, Progress, Worker};
+pub use mailbox::Envelope;
 pub use outbox::Outbox;
+pub use peers::{Peers, Ranks, Standing};
 pub use queue::{Event, EventKey, EventQueue};
 pub use stats::{Totals, WindowCosts, WorkerStats};

@@ -12,9 +12,11 @@ use base::HostId;
 /// One message on its way.
 #[derive(Debug)]
 pub struct Envelope<M> {
+    /// ns.
     pub arrival: Nanos,
     pub from: HostId,
     pub to: HostId,
+    /// How many messages its sender had sent before.
     pub sequence: u64,
     pub message: M,
 }
@@ -30,7 +32,8 @@ pub struct Parcel<M> {
 /// What became of a host in a round.
 #[derive(Clone, Copy, Debug)]
 pub struct Ran {
-    pub host: HostId,
+    /// Its place among the hosts of this rank.
+    pub place: u32,
     /// The time of its next event.
     pub next: Nanos,
     /// See [`Host::last_cost`](crate::Host::last_cost).

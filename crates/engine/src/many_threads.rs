@@ -9,14 +9,19 @@ fn nobody_passes_before_all_have_come() {
     for workers in [1, 2, 3, 7] {
         let barrier = Barrier::new(workers);
         let count = AtomicU64::new(0);
+        let closed = AtomicU64::new(0);
         std::thread::scope(|scope| {
             for _ in 0..workers {
                 scope.spawn(|| {
                     for round in 1..=2_000 {
                         count.fetch_add(1, Ordering::Relaxed);
-                        barrier.wait();
+                        barrier.meet(|| {
+                            assert_eq!(count.load(Ordering::Relaxed), round * workers as u64);
+                            closed.fetch_add(1, Ordering::Relaxed);
+                        });
+                        assert_eq!(closed.load(Ordering::Relaxed), round, "closed by one, before anybody goes on");
                         assert_eq!(count.load(Ordering::Relaxed), round * workers as u64);
-                        barrier.wait();
+                        barrier.meet(|| ());
                     }
                 });
             }

@@ -6,7 +6,7 @@ use crate::shared::Reach;
 use base::{HostId, SimTime};
 use std::sync::Arc;
 
-/// Messages of the hosts that one worker runs in a round, sorted by the worker that is home to the target.
+/// Messages of the hosts that one worker runs in a round, sorted by the worker that is home to the target, or the rank that has it.
 #[derive(Debug)]
 pub struct Outbox<M> {
     reach: Arc<[Reach]>,
@@ -20,10 +20,10 @@ pub struct Outbox<M> {
 }
 
 impl<M> Outbox<M> {
-    pub(crate) fn new(reach: Arc<[Reach]>, workers: usize) -> Self {
+    pub(crate) fn new(reach: Arc<[Reach]>, parcels: usize) -> Self {
         Outbox {
             reach,
-            parcels: (0..workers).map(|_| Parcel::new()).collect(),
+            parcels: (0..parcels).map(|_| Parcel::new()).collect(),
             window_start: 0,
             source: HostId(0),
             sequence: 0,

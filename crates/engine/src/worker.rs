@@ -56,13 +56,13 @@ pub struct WorkerLoop<'a, H: Host> {
 impl<'a, H: Host> WorkerLoop<'a, H> {
     pub fn new(id: usize, shared: &'a Shared<'a, H>) -> Self {
         let workers = shared.workers();
-        let own = shared.reach.iter().skip(id).step_by(workers);
+        let own = shared.ids.iter().skip(id).step_by(workers).map(|host| shared.reach[host.index()]);
         let costs = if shared.policy == Policy::StealLongest { own.len() } else { 0 };
         WorkerLoop {
             id,
             shared,
             index: DueIndex::new(own.map(|reach| reach.lookahead)),
-            outbox: Outbox::new(shared.reach.clone(), workers),
+            outbox: Outbox::new(shared.reach.clone(), workers + shared.ranks()),
             inbox: (0..workers).map(|_| Parcel::new()).collect(),
             due: Vec::new(),
             costs: vec![0; costs],
@@ -93,7 +93,13 @@ impl<'a, H: Host> WorkerLoop<'a, H> {
         for round in 0.. {
             self.shared.report(self.id, round, next, self.totals());
             let ending = self.lap.mark();
-            self.shared.barrier.wait();
+            let shared = self.shared;
+            shared.barrier.meet(|| {
+                self.guarded(|_| {
+                    shared.agree_with_peers(round);
+                    Some(())
+                });
+            });
             self.window = WindowCosts { ending, waiting: self.lap.mark(), ..WindowCosts::default() };
             let agreement = self.shared.agreement(round);
             if let Some(on_window) = on_window.as_mut() {
@@ -128,10 +134,10 @@ impl<'a, H: Host> WorkerLoop<'a, H> {
 
     fn load_index(&mut self) -> Option<Nanos> {
         let workers = self.shared.workers();
-        for host in (self.id..self.shared.slots.len()).step_by(workers) {
-            self.current = Some(HostId(host as u32));
-            let next = lock(&self.shared.slots[host]).host.next_event();
-            self.index.set(host / workers, self.event_time(next));
+        for place in (self.id..self.shared.slots.len()).step_by(workers) {
+            self.current = Some(self.shared.ids[place]);
+            let next = lock(&self.shared.slots[place]).host.next_event();
+            self.index.set(place / workers, self.event_time(next));
         }
         self.current = None;
         Some(self.index.earliest())
@@ -162,16 +168,19 @@ impl<'a, H: Host> WorkerLoop<'a, H> {
                 std::mem::swap(parcel, &mut self.shared.mailboxes.between(from, self.id, round));
             }
             for ran in parcel.ran.drain(..) {
-                let place = ran.host.index() / workers;
+                let place = ran.place as usize / workers;
                 self.index.set(place, ran.next);
                 if let Some(cost) = self.costs.get_mut(place) {
                     *cost = ran.cost;
                 }
             }
         }
+        if self.shared.peers.is_some() {
+            self.inbox[self.id].messages.append(&mut lock(&self.shared.foreign[self.id]));
+        }
         for parcel in &mut self.inbox {
             for envelope in parcel.messages.drain(..) {
-                let to = envelope.to.index();
+                let to = self.shared.reach[envelope.to.index()].place as usize;
                 self.current = Some(envelope.to);
                 let arrival = SimTime::from_nanos(envelope.arrival);
                 let mut slot = lock(&self.shared.slots[to]);
@@ -271,10 +280,10 @@ impl<'a, H: Host> WorkerLoop<'a, H> {
     }
 
     fn run_host(&mut self, host: u32, start: Nanos, state: &mut H::Worker) {
-        let id = HostId(host);
+        let id = self.shared.ids[host as usize];
         let reach = self.shared.reach[id.index()];
         let horizon = (start + reach.lookahead).min(self.shared.stop_time);
-        let mut slot = lock(&self.shared.slots[id.index()]);
+        let mut slot = lock(&self.shared.slots[host as usize]);
         if slot.host.expects_exclusive() && !state.take_exclusive() {
             drop(slot);
             return self.leave_waiting(host);
@@ -294,15 +303,22 @@ impl<'a, H: Host> WorkerLoop<'a, H> {
         drop(slot);
         self.current = None;
         self.ran_earliest = self.ran_earliest.min(next);
-        self.outbox.parcels[reach.home as usize].ran.push(Ran { host: id, next, cost });
+        self.outbox.parcels[reach.home as usize].ran.push(Ran { place: host, next, cost });
         self.window.hosts_run += 1;
         self.window.hosts_stolen += u64::from(reach.home as usize != self.id);
     }
 
-    /// Gives each other worker its parcel; the own one stays where it is.
+    /// Gives each other worker its parcel, and each other rank its messages; the own parcel stays where it is.
     fn hand_over(&mut self, round: u64) {
+        let workers = self.shared.workers();
         for (to, parcel) in self.outbox.parcels.iter_mut().enumerate() {
-            if to != self.id {
+            if to >= workers {
+                if let (Some(peers), false) = (self.shared.peers, parcel.messages.is_empty())
+                    && let Err(reason) = peers.send(to - workers, &mut parcel.messages)
+                {
+                    self.shared.lose(reason);
+                }
+            } else if to != self.id {
                 std::mem::swap(parcel, &mut self.shared.mailboxes.between(self.id, to, round));
             }
         }

@@ -57,7 +57,7 @@ fn nobody_passes_the_barrier_before_all_have_come_and_nobody_sleeps_on() {
         let go = |shared: &(Barrier, AtomicUsize)| {
             for meeting in 1..=2 {
                 shared.1.fetch_add(1, Ordering::Relaxed);
-                shared.0.wait();
+                shared.0.meet(|| ());
                 // Nobody is two meetings ahead.
                 let come = shared.1.load(Ordering::Relaxed);
                 assert!(come == 2 * meeting || come == 2 * meeting + 1, "{come} at meeting {meeting}");

@@ -37,9 +37,9 @@ impl Plan {
 
 /// What a worker lends: here, the thing that one worker at a time can have.
 pub struct Token {
-    holder: Arc<AtomicUsize>,
+    pub holder: Arc<AtomicUsize>,
     /// Counted from 1.
-    worker: usize,
+    pub worker: usize,
 }
 
 impl Worker for Token {
