@@ -42,4 +42,9 @@ fn a_relay_that_went_away_is_one_tor_and_its_time_away_is_told() {
     assert!(after.contains("Something new"), "what the second tor warned of");
     assert_eq!((row(&after, "leave"), row(&after, "crash")), ("leave 1".to_owned(), "crash 0".to_owned()));
     assert_eq!(row(&after, "relays’ time away"), "relays’ time away 10.0 %");
+    // The made-up transfers fail when they like: those of two minutes or so in 600 s.
+    let told = row(&after, "failed transfers that ended within 30 s of a relay");
+    let (some, all) = told.rsplit_once("relay ").and_then(|(_, counts)| counts.split_once(" of ")).expect("two counts");
+    let (some, all): (f64, f64) = (some.parse().expect("a number"), all.parse().expect("a number"));
+    assert!(some > 0.0 && some < 0.3 * all, "{told}");
 }

@@ -14,6 +14,11 @@ const OTHER_KINDS: &str = "others";
 /// Intervals of the figure over time: fewer than pixels, so that shares are of many transfers.
 const MOST_INTERVALS: usize = 30;
 
+/// A relay that ends first sends what it has, so that its clients learn of it seconds later.
+const NEWS_S: f64 = 30.0;
+/// For the end of those that end in order, a second for the clean-up is reckoned.
+const EARLY_S: f64 = 1.0;
+
 pub fn section(context: &Context) -> Section {
     let mut section = Section { id: "errors", title: "Errors", ..Section::default() };
     section.missing.extend(context.missing("output of gnomon-traffic or tgen", |run| run.generators == 0));
@@ -43,6 +48,13 @@ fn outages(context: &Context) -> Option<Table> {
     }
     let away = |run: &Run| Unit::Share.show(away(context, run));
     rows.push(["relays\u{2019} time away".to_owned()].into_iter().chain(context.runs().map(away)).collect());
+    let broken = |run: &Run| broken_by_outages(context, run);
+    rows.push(
+        [format!("failed transfers that ended within {NEWS_S} s of a relay")]
+            .into_iter()
+            .chain(context.runs().map(broken))
+            .collect(),
+    );
     let labels = context.runs().map(|run| run.label.clone());
     Some(Table {
         title: "Relays that went away".into(),
@@ -50,6 +62,15 @@ fn outages(context: &Context) -> Option<Table> {
         rows,
         text_columns: 1,
     })
+}
+
+/// How many of the transfers that failed ended when a relay did, or when its clients had heard of it: "3 of 12".
+fn broken_by_outages(context: &Context, run: &Run) -> String {
+    let failed: Vec<&Transfer> = context.transfers(run).filter(|transfer| transfer.error.is_some()).collect();
+    let is_of_outage = |transfer: &&&Transfer| {
+        run.outages().any(|(_, outage)| (outage.ended_s - EARLY_S..outage.ended_s + NEWS_S).contains(&transfer.end_s))
+    };
+    format!("{} of {}", failed.iter().filter(is_of_outage).count(), failed.len())
 }
 
 /// The share of the window that relays were away, on average over those of circuits.
