@@ -18,7 +18,7 @@ const MIB_BESIDES: f64 = 30.0;
 /// Of a tor that relays nothing.
 const MIB_PER_CLIENT: f64 = 3.5;
 /// Of a relay, times the square root of their number: buffers of the connections with each other.
-const MIB_PER_RELAY: f64 = 1.4;
+const MIB_PER_RELAY: f64 = 1.9;
 
 /// To start, and to follow the consensuses.
 const CPU_S_PER_TOR: f64 = 0.15;
@@ -91,7 +91,8 @@ mod tests {
             ("nine relays of 20 Mbit/s", times(1800, 2160, few(20)), 97.0, 230.0),
             ("paper-small, 210 s", small(210), 306.0, 1215.0),
             ("paper-small, 190 s", small(190), 288.0, 1235.0),
-            ("scale 0.02, 153 s", times(90, 153, with(158, 160, large)), 1413.0, 3570.0),
+            ("scale 0.02, 153 s", times(90, 153, with(158, 160, large.clone())), 1413.0, 3570.0),
+            ("scale 0.02, 238 s", times(90, 238, with(158, 200, large)), 3728.0, 4969.0),
         ];
         for (name, spec, processor_s, mib) in measured {
             let cost = of(spec);
