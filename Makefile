@@ -61,11 +61,12 @@ lab: ## repeat published experiments in ten minutes, and judge their claims: lab
 	@$(MAKE) --no-print-directory build
 	bin/gnomon lab all --size small -o lab.data
 
-build: ## leave the programs at bin/gnomon and bin/gnomon-traffic
+build: ## leave the programs at bin/gnomon and bin/gnomon-traffic, and what guests may load beside them
 	@tools/check-rust
-	cargo build --release -p gnomon -p traffic $(CARGO_FLAGS)
+	cargo build --release -p gnomon -p traffic -p cheap-crypto $(CARGO_FLAGS)
 	@mkdir -p bin
 	@install -m 755 "$(CARGO_TARGET_DIR)/release/gnomon" "$(CARGO_TARGET_DIR)/release/gnomon-traffic" bin
+	@install -m 644 "$(CARGO_TARGET_DIR)/release/libgnomon_cheap_crypto.so" bin
 
 lint: ## clippy and rustfmt, changing nothing
 	@tools/check-rust clippy fmt

@@ -407,7 +407,7 @@ fn build_host(
         sim.tap.capture(create("eth0")?, create("lo")?);
     }
     for process in &host.processes {
-        sim.add_guest(guest_of(process, &working_directory), process.start_time, process.shutdown_time);
+        sim.add_guest(guest_of(process, &working_directory, plan), process.start_time, process.shutdown_time);
     }
     Ok(sim)
 }
@@ -422,11 +422,16 @@ fn discipline(plan: &Plan, host: &HostPlan) -> Discipline {
     }
 }
 
-fn guest_of(process: &ProcessPlan, working_directory: &Path) -> Guest {
+fn guest_of(process: &ProcessPlan, working_directory: &Path, plan: &Plan) -> Guest {
     use std::os::unix::ffi::OsStrExt;
     let mut environment: Vec<Vec<u8>> =
         process.environment.iter().map(|(name, value)| format!("{name}={value}").into_bytes()).collect();
     environment.extend(login_variables(process));
+    if let Some(library) = &plan.cheap_crypto_library {
+        preload(&mut environment, library);
+        let replaced = plan.experimental.cheap_crypto.name().unwrap_or_default();
+        environment.push(format!("GNOMON_CHEAP_CRYPTO={replaced}").into_bytes());
+    }
     let credentials = process
         .user
         .as_ref()
@@ -448,6 +453,22 @@ fn guest_of(process: &ProcessPlan, working_directory: &Path) -> Guest {
         ended: None,
         started_at: process.start_time,
         failed: None,
+    }
+}
+
+/// Has the loader take `library` beside those that the experiment names, ld.so(8). It comes last: what an experiment puts before libcrypto
+/// goes before this too.
+fn preload(environment: &mut Vec<Vec<u8>>, library: &Path) {
+    use std::os::unix::ffi::OsStrExt;
+    const VARIABLE: &[u8] = b"LD_PRELOAD=";
+    let given = environment.iter_mut().find(|entry| entry.starts_with(VARIABLE));
+    match given {
+        Some(entry) if entry.len() > VARIABLE.len() => {
+            entry.push(b':');
+            entry.extend(library.as_os_str().as_bytes());
+        }
+        Some(entry) => entry.extend(library.as_os_str().as_bytes()),
+        None => environment.push([VARIABLE, library.as_os_str().as_bytes()].concat()),
     }
 }
 

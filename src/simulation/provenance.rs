@@ -16,7 +16,10 @@ pub fn of(plan: &Plan, command: &[String]) -> Provenance {
         // A file that can no longer be read is told when it is to be started.
         programs.entry(name).or_insert_with(|| program(&process.executable).unwrap_or_default());
     }
-    Provenance { programs, ..of_machine(command) }
+    if let Some(library) = &plan.cheap_crypto_library {
+        programs.insert(library.display().to_string(), program(library).unwrap_or_default());
+    }
+    Provenance { programs, cheap_crypto: plan.experimental.cheap_crypto.name(), ..of_machine(command) }
 }
 
 /// Of a command that runs no programs itself.
@@ -27,6 +30,7 @@ pub fn of_machine(command: &[String]) -> Provenance {
         kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
         processor: processor(&read("/proc/cpuinfo")),
         processors: std::thread::available_parallelism().map_or(0, |count| count.get() as u64),
+        cheap_crypto: None,
         programs: BTreeMap::new(),
     }
 }
@@ -37,6 +41,13 @@ pub fn lines(provenance: &Provenance) -> Vec<String> {
         format!("Gnomon {}: {}", env!("CARGO_PKG_VERSION"), provenance.command.join(" ")),
         format!("Linux {}, {} processors: {}", provenance.kernel, provenance.processors, provenance.processor),
     ];
+    lines.extend(provenance.cheap_crypto.map(|replaced| {
+        let what = if replaced == "all" { "tor's relay cells and of TLS 1.3" } else { "tor's relay cells" };
+        format!(
+            "experimental.cheap_crypto: {replaced}: the ciphers of {what} are replaced on all hosts by cheap ones, which protect nothing; \
+             processor time says nothing about real programs"
+        )
+    }));
     let program = |(path, program): (&String, &ProgramStats)| format!("program {path}: SHA-256 {}", program.sha256);
     lines.extend(provenance.programs.iter().map(program));
     lines

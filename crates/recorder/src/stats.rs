@@ -68,7 +68,9 @@ pub struct Provenance {
     /// The name of the machine's processor, and how many of them the process could use.
     pub processor: String,
     pub processors: u64,
-    /// The programs of the experiment, by the path of the file that was executed.
+    /// Which ciphers were replaced by cheap ones: `cells` or `all`; null when none was.
+    pub cheap_crypto: Option<&'static str>,
+    /// The programs of the experiment, and the library that replaces ciphers, by the path of the file that was executed.
     pub programs: BTreeMap<String, ProgramStats>,
 }
 

@@ -135,6 +135,8 @@ pub struct Provenance {
     pub command: String,
     pub kernel: String,
     pub processor: String,
+    /// Which ciphers were replaced by cheap ones.
+    pub cheap_crypto: String,
     /// SHA-256 of the programs' files, by path.
     pub programs: BTreeMap<String, String>,
 }

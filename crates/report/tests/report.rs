@@ -582,7 +582,7 @@ fn runs_say_what_they_are_results_of_and_whether_they_were_stopped() {
     bare(&data, 1);
     traffic(&data, &transfer(100.0, 1.0));
     let stats = r#"{"gnomon":{"seed":1,"schema":1,"version":"9.8.7","simulated_ns":240000000000,"wall_ns":60000000000,
-        "provenance":{"command":["gnomon","run","x.yaml"],"kernel":"6.1.2","processor":"A CPU","programs":{"/usr/sbin/tor":{"sha256":"ab12","bytes":3}}},
+        "provenance":{"command":["gnomon","run","x.yaml"],"kernel":"6.1.2","processor":"A CPU","cheap_crypto":"cells","programs":{"/usr/sbin/tor":{"sha256":"ab12","bytes":3}}},
         "memory":{"peak_pss_bytes":104857600,"peak_used_bytes":900}}}"#;
     write(&data.join("sim-stats.json"), stats);
     write(&data.join("hosts/client1/tor.1001.stdout"), "Jan 01 00:01:30.000 [notice] Bootstrapped 100% (done): Done\n");
@@ -594,6 +594,7 @@ fn runs_say_what_they_are_results_of_and_whether_they_were_stopped() {
         ("Command", "gnomon run x.yaml"),
         ("Kernel", "6.1.2"),
         ("Processor", "A CPU"),
+        ("Ciphers replaced by cheap ones", "cells"),
         ("SHA-256 of /usr/sbin/tor", "ab12"),
         ("tor, as it says", "Tor 0.4.9.11"),
     ] {

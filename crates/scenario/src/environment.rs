@@ -13,7 +13,7 @@ pub struct Environment {
     pub home: Option<PathBuf>,
     /// The directories of `PATH`, in order.
     pub path: Vec<PathBuf>,
-    /// The directory of Gnomon itself, where programs that belong to it (gnomon-...) are looked for before `PATH`.
+    /// The directory of Gnomon itself, where programs that belong to it (gnomon-...) are looked for before `PATH`, and libraries.
     pub own: Option<PathBuf>,
     /// Directories that are looked in after `PATH`: where servers are, which is not in every user's.
     pub system: Vec<PathBuf>,
@@ -60,6 +60,18 @@ impl Environment {
             Ok(_) if !is_executable(&path) => Err(format!("'{shown}' is not executable; run 'chmod +x {shown}'")),
             Ok(_) => Ok(path),
         }
+    }
+
+    /// Finds a library of Gnomon's, which lies beside it; absolute. The error says what to do.
+    pub fn find_own_library(&self, name: &str) -> Result<PathBuf, String> {
+        let path = self.own.as_ref().map(|own| self.current_dir.join(own).join(name));
+        path.filter(|path| path.is_file()).ok_or_else(|| {
+            let place = self.own.as_ref().map_or_else(String::new, |own| format!(" ({})", own.display()));
+            format!(
+                "needs {name} beside gnomon{place}, and it is not there; 'make build' leaves it in bin/, \
+                     'cargo build --release -p cheap-crypto' in the folder of built programs"
+            )
+        })
     }
 
     fn show_path(&self) -> String {

@@ -23,6 +23,9 @@ use topology::{Attachment, Graph, Routing, Rules, Topology, TopologyError};
 /// An experiment of 60,000 hosts with all their programs has some 100 MB.
 pub const LONGEST_EXPERIMENT: ByteSize = ByteSize(256 << 20);
 
+/// What `experimental.cheap_crypto` needs, beside Gnomon.
+const CHEAP_CRYPTO_LIBRARY: &str = "libgnomon_cheap_crypto.so";
+
 /// Reads an experiment file. Its name in messages is the path as given.
 pub fn load_file(path: &Path, environment: &Environment, overrides: &Overrides) -> Result<Plan, ScenarioError> {
     let name = path.display().to_string();
@@ -155,6 +158,7 @@ impl Parts {
         let addresses6 = address::assign_v6(&mut reader, &self.hosts, &addresses, self.network.ipv6);
         let addresses = addresses.into_iter().zip(addresses6).collect();
         let template_directory = self.template_directory(&mut reader, environment);
+        let cheap_crypto_library = self.cheap_crypto_library(&mut reader, environment);
         let topology = match &graph {
             Some(graph) if reader.is_clean() => self.attach(&mut reader, graph, environment),
             _ => None,
@@ -173,6 +177,7 @@ impl Parts {
             hosts: host_plans(self.hosts, addresses, processes, &topology),
             graph,
             topology,
+            cheap_crypto_library,
             data_directory: environment.absolute(&self.general.data_directory),
             template_directory,
             data_directory_place: reader.option_place("general.data_directory", self.general_pos),
@@ -193,6 +198,23 @@ impl Parts {
             reader.problem_at(place, KEY, message);
         }
         Some(path)
+    }
+
+    fn cheap_crypto_library(&self, reader: &mut Reader, environment: &Environment) -> Option<PathBuf> {
+        const KEY: &str = "experimental.cheap_crypto";
+        self.experimental.cheap_crypto.name()?;
+        match environment.find_own_library(CHEAP_CRYPTO_LIBRARY) {
+            Ok(path) if !path.as_os_str().as_encoded_bytes().iter().any(|byte| b": ".contains(byte)) => Some(path),
+            found => {
+                let message = found.map_or_else(|message| message, |path| {
+                    let path = path.display();
+                    format!("loaders take no library from a folder with a space or a colon in its name ('{path}'); move Gnomon")
+                });
+                let place = reader.option_place(KEY, self.general_pos);
+                reader.problem_at(place, KEY, message);
+                None
+            }
+        }
     }
 
     fn attach(&self, reader: &mut Reader, graph: &Graph, environment: &Environment) -> Option<Topology> {

@@ -3,7 +3,7 @@
 //! `processed-config.yaml` all follow from it.
 
 use crate::setting::{
-    CpuSpeed, Kind, LogLevel, OpenFiles, QueueDiscipline, Scalar, Scheduler, Setting, StraceMode, Sysctls,
+    CheapCrypto, CpuSpeed, Kind, LogLevel, OpenFiles, QueueDiscipline, Scalar, Scheduler, Setting, StraceMode, Sysctls,
 };
 use base::{ByteSize, SimDuration, StartDate};
 use topology::NetworkModel;
@@ -175,6 +175,8 @@ section! {
 section! {
     /// `experimental`.
     Experimental in "experimental" {
+        cheap_crypto: CheapCrypto = "off", Works, None,
+            "Whether OpenSSL's ciphers are replaced on all hosts by cheap ones of the same form, which protect nothing: 'cells' those of tor's relay cells, 'all' those of TLS 1.3 too (docs/cheap-crypto.md). Nothing may be concluded about processors then";
         coalescing: SimDuration = "100 us", Works, None,
             "How long consecutive segments of one write may take their line and still arrive as one, as network cards and Linux's GRO hand them on (docs/network-model.md); 0: each by itself";
         compute_budget: Option<SimDuration> = "10 sec", Works, None,
@@ -242,7 +244,7 @@ section! {
             NoEffect("system calls are intercepted without preloading a library"), None,
             "Whether a library that intercepts libc would be preloaded";
         use_preload_openssl_crypto: bool = "false",
-            NoEffect("OpenSSL runs unmodified"), None,
+            NoEffect("experimental.cheap_crypto is what replaces OpenSSL's ciphers"), None,
             "Whether OpenSSL's AES would be skipped";
         use_preload_openssl_rng: bool = "true",
             NoEffect("all sources of randomness are simulated, so OpenSSL runs unmodified"), None,
@@ -288,6 +290,7 @@ mod tests {
             ("host_option_defaults.pcap_enabled", "false"),
             ("host_option_defaults.qdisc", "null"),
             ("host_option_defaults.sysctl", "null"),
+            ("experimental.cheap_crypto", "off"),
             ("experimental.coalescing", "100 us"),
             ("experimental.compute_budget", "10 sec"),
             ("experimental.interface_qdisc", "fifo"),

@@ -25,6 +25,8 @@ pub struct Plan {
     pub topology: Topology,
     /// What the experiment asks for that has no effect here; each to be shown once.
     pub notices: Vec<String>,
+    /// The library that all processes load first for `experimental.cheap_crypto`: absolute, and exists.
+    pub cheap_crypto_library: Option<PathBuf>,
     /// `general.data_directory` made absolute.
     pub data_directory: PathBuf,
     /// `general.template_directory` made absolute; exists and is a directory.
@@ -116,6 +118,7 @@ impl PartialEq for Plan {
             hosts,
             topology,
             notices,
+            cheap_crypto_library,
             data_directory,
             template_directory,
             data_directory_place: _,
@@ -128,6 +131,7 @@ impl PartialEq for Plan {
             && *hosts == other.hosts
             && *topology == other.topology
             && *notices == other.notices
+            && *cheap_crypto_library == other.cheap_crypto_library
             && *data_directory == other.data_directory
             && *template_directory == other.template_directory
     }

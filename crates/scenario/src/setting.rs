@@ -335,6 +335,27 @@ pub enum QueueDiscipline {
     Fq,
 }
 
+/// Which of OpenSSL's ciphers are replaced by cheap ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheapCrypto {
+    Off,
+    /// Those of tor's relay cells.
+    Cells,
+    /// Those of records of TLS 1.3 too.
+    All,
+}
+
+impl CheapCrypto {
+    /// What experiments, reports and the library that guests load call it; None for nothing.
+    pub fn name(self) -> Option<&'static str> {
+        match self {
+            CheapCrypto::Off => None,
+            CheapCrypto::Cells => Some("cells"),
+            CheapCrypto::All => Some("all"),
+        }
+    }
+}
+
 /// Whether guests' system calls are logged, and whether without what differs between runs of other simulators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StraceMode {
@@ -353,6 +374,11 @@ choice!(LogLevel {
 choice!(Scheduler {
     "thread-per-core" => Scheduler::ThreadPerCore,
     "thread-per-host" => Scheduler::ThreadPerHost,
+});
+choice!(CheapCrypto {
+    "off" => CheapCrypto::Off,
+    "cells" => CheapCrypto::Cells,
+    "all" => CheapCrypto::All,
 });
 choice!(StraceMode {
     "off" => StraceMode::Off,

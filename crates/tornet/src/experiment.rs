@@ -90,6 +90,12 @@ pub(crate) fn yaml(network: &Network, programs: &Programs, nodes: &Nodes, how: &
         spec.seed,
         start_date(spec.start_date)
     );
+    if let Some(what) = &spec.cheap_crypto {
+        let _ = write!(
+            text,
+            "experimental:\n  # Ciphers that protect nothing: no conclusions about processor time. Only Gnomon knows this.\n  cheap_crypto: {what}\n\n"
+        );
+    }
     text += "network:\n  # The graph has an edge for every pair.\n  use_shortest_path: false\n  graph:\n    type: gml\n    file:\n      path: network.gml\n\n";
     text += &templates(programs);
     text += "hosts:\n";

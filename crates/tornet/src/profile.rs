@@ -82,6 +82,7 @@ pub(crate) fn base_spec() -> Spec {
         start_date: base::StartDate::default(),
         scheduler: Scheduler::Kist,
         congestion_control: CongestionControl::Vegas,
+        cheap_crypto: None,
         transport: Transport::Obfs4,
         client_links: client_links(),
         server_link: link("server", 1000, 1000, 0, 0.0, 1.0),

@@ -155,6 +155,8 @@ pub struct Spec {
     pub start_date: StartDate,
     pub scheduler: Scheduler,
     pub congestion_control: CongestionControl,
+    /// Which ciphers the experiment has replaced by cheap ones: a value of its `cheap_crypto`. None for none.
+    pub cheap_crypto: Option<String>,
     pub transport: Transport,
     /// What clients are attached by; at least one.
     pub client_links: Vec<LinkClass>,

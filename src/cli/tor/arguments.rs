@@ -191,6 +191,16 @@ fn settings() -> Vec<Arg> {
         value("tor", "PROGRAM", "The tor to run, such as one of your own, in place of the one in PATH")
             .value_parser(value_parser!(PathBuf)),
         value(
+            "cheap-crypto",
+            "WHAT",
+            "Replace ciphers by cheap ones that protect nothing, to save processor time: of relay cells ('cells'), of TLS too ('all', \
+             without a WHAT). Such a run says nothing about processors, and Shadow cannot make it",
+        )
+        .num_args(0..=1)
+        .require_equals(true)
+        .default_missing_value("all")
+        .value_parser(["cells", "all"]),
+        value(
             "churn",
             "RATE",
             "Let relays go away and come back, this share of them within an hour; without a RATE as in the public network (0.02). \

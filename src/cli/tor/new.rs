@@ -112,6 +112,7 @@ fn spec(matches: &ArgMatches, model: &Model) -> Result<Spec, Error> {
     if let Some(name) = matches.get_one::<String>("congestion-control") {
         spec.congestion_control = if name == "fixed" { CongestionControl::Fixed } else { CongestionControl::Vegas };
     }
+    spec.cheap_crypto = matches.get_one::<String>("cheap-crypto").cloned();
     spec.load = matches.get_one("load").copied().or(spec.load);
     if spec.clients.markov == 0 && matches.get_one::<f64>("load").is_none() {
         spec.load = None;

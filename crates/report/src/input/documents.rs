@@ -158,6 +158,7 @@ fn provenance(told: Option<&Value>, version: Option<&Value>) -> Provenance {
         command: words.filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
         kernel: text(of("kernel")),
         processor: text(of("processor")),
+        cheap_crypto: text(of("cheap_crypto")),
         programs: programs.map(|(path, program)| (path.clone(), text(program.get("sha256")))).collect(),
     }
 }

@@ -41,6 +41,7 @@ fn provenance(context: &Context) -> Option<Table> {
     add("Command", &|told| told.command.clone());
     add("Kernel", &|told| told.kernel.clone());
     add("Processor", &|told| told.processor.clone());
+    add("Ciphers replaced by cheap ones", &|told| told.cheap_crypto.clone());
     let programs: BTreeSet<&String> = told.iter().flatten().flat_map(|told| told.programs.keys()).collect();
     for path in programs {
         add(&format!("SHA-256 of {path}"), &|told| told.programs.get(path).cloned().unwrap_or_default());
