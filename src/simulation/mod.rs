@@ -1,6 +1,7 @@
 //! A run: from a validated plan to hosts, through the engine, to what is left in the data directory.
 
 mod accounting;
+mod cheap_crypto;
 mod computing;
 mod forecast;
 mod host;
@@ -113,6 +114,9 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     guest::map_arenas().map_err(|error| RunError::Machine(error.to_string()))?;
     let directory = &options.directory;
     directory.write_processed_config(&plan.processed_config_yaml())?;
+    if let Some((name, library)) = cheap_crypto::link(plan) {
+        directory.link(name, library)?;
+    }
 
     let log = Log::new(level(plan.general.log_level), log_hosts(plan));
     let mut writer = log_writer(plan, &options, &log)?;
@@ -384,6 +388,7 @@ fn build_host(
         open_files: host.options.open_files.0.into(),
     };
     let working_directory = config.shown(folder.path());
+    let run = config.shown(options.directory.path());
     let mut kernel = Kernel::new(config);
     kernel.net.stack.watch_loopback();
     let link = plan.topology.link(host.id);
@@ -407,7 +412,7 @@ fn build_host(
         sim.tap.capture(create("eth0")?, create("lo")?);
     }
     for process in &host.processes {
-        sim.add_guest(guest_of(process, &working_directory, plan), process.start_time, process.shutdown_time);
+        sim.add_guest(guest_of(process, &working_directory, plan, &run), process.start_time, process.shutdown_time);
     }
     Ok(sim)
 }
@@ -422,16 +427,12 @@ fn discipline(plan: &Plan, host: &HostPlan) -> Discipline {
     }
 }
 
-fn guest_of(process: &ProcessPlan, working_directory: &Path, plan: &Plan) -> Guest {
+fn guest_of(process: &ProcessPlan, working_directory: &Path, plan: &Plan, run: &Path) -> Guest {
     use std::os::unix::ffi::OsStrExt;
     let mut environment: Vec<Vec<u8>> =
         process.environment.iter().map(|(name, value)| format!("{name}={value}").into_bytes()).collect();
     environment.extend(login_variables(process));
-    if let Some(library) = &plan.cheap_crypto_library {
-        preload(&mut environment, library);
-        let replaced = plan.experimental.cheap_crypto.name().unwrap_or_default();
-        environment.push(format!("GNOMON_CHEAP_CRYPTO={replaced}").into_bytes());
-    }
+    cheap_crypto::prepare(&mut environment, plan, run);
     let credentials = process
         .user
         .as_ref()
@@ -453,22 +454,6 @@ fn guest_of(process: &ProcessPlan, working_directory: &Path, plan: &Plan) -> Gue
         ended: None,
         started_at: process.start_time,
         failed: None,
-    }
-}
-
-/// Has the loader take `library` beside those that the experiment names, ld.so(8). It comes last: what an experiment puts before libcrypto
-/// goes before this too.
-fn preload(environment: &mut Vec<Vec<u8>>, library: &Path) {
-    use std::os::unix::ffi::OsStrExt;
-    const VARIABLE: &[u8] = b"LD_PRELOAD=";
-    let given = environment.iter_mut().find(|entry| entry.starts_with(VARIABLE));
-    match given {
-        Some(entry) if entry.len() > VARIABLE.len() => {
-            entry.push(b':');
-            entry.extend(library.as_os_str().as_bytes());
-        }
-        Some(entry) => entry.extend(library.as_os_str().as_bytes()),
-        None => environment.push([VARIABLE, library.as_os_str().as_bytes()].concat()),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::record::Record;
 use libc::c_void;
 
 /// What takes the place of a context's cipher.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub enum Kind {
     /// Nothing.
     Original,
@@ -19,8 +19,8 @@ pub enum Kind {
     Counter { key: Key, counter: Counter },
     /// tor's single blocks.
     Blocks { key: Key },
-    /// A cipher with a tag, of libssl's.
-    Records(Records),
+    /// A cipher with a tag, of libssl's: there are fewer of these than of circuits, and they are larger.
+    Records(Box<Records>),
 }
 
 /// A direction of a connection.
@@ -36,7 +36,7 @@ pub struct Records {
     pub tag_len: usize,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct State {
     pub kind: Kind,
     /// What the program was told to be using, with the length of its key in bytes.
@@ -85,8 +85,8 @@ impl State {
 }
 
 impl Records {
-    pub fn new(encrypts: bool) -> Records {
-        Records { key: None, encrypts, record: None, tag: [0; BLOCK], tag_len: 0 }
+    pub fn new(encrypts: bool) -> Box<Records> {
+        Box::new(Records { key: None, encrypts, record: None, tag: [0; BLOCK], tag_len: 0 })
     }
 }
 
@@ -146,7 +146,7 @@ pub unsafe fn copy(to: *mut Ctx, from: *const Ctx) {
     // SAFETY: the caller's.
     unsafe {
         let (Some(state), Some(set)) = (state(from), original::EVP_CIPHER_CTX_set_app_data()) else { return };
-        set(to, Box::into_raw(Box::new(*state)).cast());
+        set(to, Box::into_raw(Box::new(state.clone())).cast());
     }
 }
 

@@ -214,15 +214,17 @@ unsafe fn update(
                 true
             }
             Kind::Blocks { key } => blocks(key, to, from, size, decrypts),
-            Kind::Records(Records { key: Some(key), record: Some(record), encrypts, .. }) => {
-                match (to.is_null(), *encrypts) {
-                    (true, _) => record.header(std::slice::from_raw_parts(from, size)),
-                    (false, true) => record.encrypt(key, from, to, size),
-                    (false, false) => record.decrypt(key, from, to, size),
+            Kind::Records(records) => match &mut **records {
+                Records { key: Some(key), record: Some(record), encrypts, .. } => {
+                    match (to.is_null(), *encrypts) {
+                        (true, _) => record.header(std::slice::from_raw_parts(from, size)),
+                        (false, true) => record.encrypt(key, from, to, size),
+                        (false, false) => record.decrypt(key, from, to, size),
+                    }
+                    true
                 }
-                true
-            }
-            Kind::Records(_) => false,
+                _ => false,
+            },
         };
         *written = if done { len } else { 0 };
         Some(c_int::from(done))

@@ -84,6 +84,16 @@ impl DataDirectory {
         self.write("sim-stats.json", stats.to_json().as_bytes())
     }
 
+    /// Makes `name` in the directory a symbolic link, in place of what may be there.
+    pub fn link(&self, name: &str, target: &Path) -> Result<()> {
+        let path = self.path.join(name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+            _ => std::os::unix::fs::symlink(target, &path),
+        }
+        .map_err(|error| Error::io("make the link", &path, error))
+    }
+
     /// Writes a whole file of the run beside the known ones.
     pub fn write(&self, name: &str, content: &[u8]) -> Result<()> {
         let path = self.path.join(name);

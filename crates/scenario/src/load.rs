@@ -204,12 +204,8 @@ impl Parts {
         const KEY: &str = "experimental.cheap_crypto";
         self.experimental.cheap_crypto.name()?;
         match environment.find_own_library(CHEAP_CRYPTO_LIBRARY) {
-            Ok(path) if !path.as_os_str().as_encoded_bytes().iter().any(|byte| b": ".contains(byte)) => Some(path),
-            found => {
-                let message = found.map_or_else(|message| message, |path| {
-                    let path = path.display();
-                    format!("loaders take no library from a folder with a space or a colon in its name ('{path}'); move Gnomon")
-                });
+            Ok(path) => Some(path),
+            Err(message) => {
                 let place = reader.option_place(KEY, self.general_pos);
                 reader.problem_at(place, KEY, message);
                 None
