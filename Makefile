@@ -25,8 +25,8 @@ test: ## pass all tests and lints
 	@tools/install-packages build test
 	@tools/check-rust clippy fmt
 	cargo fmt --all --check
-	cargo test --workspace --release $(CARGO_FLAGS)
-	cargo clippy --workspace --release --all-targets $(CARGO_FLAGS) -- -D warnings
+	cargo test --workspace --release $$(tools/mpi-features) $(CARGO_FLAGS)
+	cargo clippy --workspace --release --all-targets $$(tools/mpi-features) $(CARGO_FLAGS) -- -D warnings
 
 soak: ## look for mistakes for SOAK_MINUTES (60): generated programs, bytes of any kind
 	@tools/install-packages build test
@@ -61,17 +61,18 @@ lab: ## repeat published experiments in ten minutes, and judge their claims: lab
 	@$(MAKE) --no-print-directory build
 	bin/gnomon lab all --size small -o lab.data
 
-build: ## leave the programs at bin/gnomon and bin/gnomon-traffic, and what guests may load beside them
+build: ## leave gnomon and gnomon-traffic in bin, with gnomon-ranks where there is MPI, and what guests may load
 	@tools/check-rust
-	cargo build --release -p gnomon -p traffic -p cheap-crypto $(CARGO_FLAGS)
+	cargo build --release -p gnomon -p traffic -p cheap-crypto -p ranks $$(tools/mpi-features) $(CARGO_FLAGS)
 	@mkdir -p bin
 	@install -m 755 "$(CARGO_TARGET_DIR)/release/gnomon" "$(CARGO_TARGET_DIR)/release/gnomon-traffic" bin
 	@install -m 644 "$(CARGO_TARGET_DIR)/release/libgnomon_cheap_crypto.so" bin
+	@[ -z "$$(tools/mpi-features)" ] || install -m 755 "$(CARGO_TARGET_DIR)/release/gnomon-ranks" bin
 
 lint: ## clippy and rustfmt, changing nothing
 	@tools/check-rust clippy fmt
 	cargo fmt --all --check
-	cargo clippy --workspace --release --all-targets $(CARGO_FLAGS) -- -D warnings
+	cargo clippy --workspace --release --all-targets $$(tools/mpi-features) $(CARGO_FLAGS) -- -D warnings
 
 fmt: ## format the sources
 	@tools/check-rust fmt

@@ -19,6 +19,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("symbols", &[]),
     ("simkernel", &["base", "linux-abi", "guest", "symbols", "tcpip"]),
     ("recorder", &["base"]),
+    // MPI, and the way to it.
+    ("ranks", &["base"]),
     // A program of its own, which also runs where no simulator is.
     ("traffic", &[]),
     ("tornet", &["base"]),

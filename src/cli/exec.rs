@@ -1,7 +1,7 @@
 //! `gnomon exec PROGRAM ARGS…`: an experiment of one host and one program, made in memory.
 
 use super::launch::{Debugging, Failure, Finished, Launch};
-use super::{complain, gdb, input, options, report, status};
+use super::{complain, gdb, input, options, ranks, report, status};
 use crate::sandbox::Lifetime;
 use crate::simulation::{GuestState, Verdict};
 use base::Cause;
@@ -39,13 +39,14 @@ pub fn main(matches: &ArgMatches) -> u8 {
             failure.tell();
             match failure {
                 Failure::Input(_) => status::BAD_INPUT,
-                Failure::Run(_) => GNOMON_FAILED,
+                Failure::Run(_) | Failure::Elsewhere => GNOMON_FAILED,
             }
         }
     }
 }
 
 fn run(matches: &ArgMatches) -> Result<u8, Failure> {
+    ranks::refuse("gnomon exec")?;
     let text = experiment(matches).map_err(Failure::Input)?;
     let debugged = matches.get_flag("gdb");
     if debugged && !gdb::is_under_gdb(matches) {

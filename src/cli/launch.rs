@@ -3,9 +3,11 @@
 
 use super::interrupt::{self, Interrupts};
 use super::limits::{self, Notice};
+use super::ranks;
 use crate::sandbox::{self, Lifetime};
 use crate::simulation::{self, LogTarget, Progress, RunOptions, Summary};
 use crate::terminal::Terminal;
+use ::ranks::Link;
 use base::HostId;
 use clap::ArgMatches;
 use recorder::{DataDirectory, Level};
@@ -52,14 +54,17 @@ pub enum Failure {
     Input(String),
     /// The machine cannot run it, or the run broke off.
     Run(String),
+    /// Another process of the run tells why.
+    Elsewhere,
 }
 
 impl Failure {
     /// Tells the user. What is wrong with the input names its place at the beginning of the line, where editors look for it.
     pub fn tell(&self) {
         let _ = match self {
-            Failure::Input(text) => writeln!(std::io::stderr(), "{text}"),
-            Failure::Run(text) => writeln!(std::io::stderr(), "gnomon: {text}"),
+            Failure::Input(text) => writeln!(std::io::stderr(), "{}{text}", ranks::prefix()),
+            Failure::Run(text) => writeln!(std::io::stderr(), "{}gnomon: {text}", ranks::prefix()),
+            Failure::Elsewhere => Ok(()),
         };
     }
 }
@@ -68,6 +73,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Input(text) | Failure::Run(text) => f.write_str(text),
+            Failure::Elsewhere => f.write_str("another rank tells why"),
         }
     }
 }
@@ -113,15 +119,28 @@ impl Launch {
 
     /// Executes the plan. Call it once, while the process has one thread: the process is not the same afterwards.
     pub fn run(self, plan: &Plan) -> Result<Finished, Failure> {
-        plan.check_data_directory().map_err(|error| Failure::Input(error.to_string()))?;
+        let link = ranks::connect()?;
+        let checked = match link.as_ref().map(Link::place) {
+            // Rank 0 looks for all.
+            Some(place) if place.rank > 0 => Ok(()),
+            _ => plan.check_data_directory().map_err(|error| error.to_string()),
+        };
+        match &link {
+            Some(link) => ranks::greet(link, plan, checked.err())?,
+            None => checked.map_err(Failure::Input)?,
+        }
         let stops_for_gdb = matches!(self.debugging, Debugging::Guest(..));
         let interrupts = Interrupts::block(stops_for_gdb).map_err(|error| failed("block signals", &error))?;
         let guests = plan.hosts.iter().map(|host| host.processes.len()).sum();
         let mut notices = limits::raise(guests);
         let network = sandbox::leave_network(None).map_err(|error| Failure::Run(error.to_string()))?;
         notices.push((Level::Info, format!("network: {network}")));
-        let directory =
-            create_data_directory(plan, &|| !interrupts.are_pending()).inspect_err(|_| interrupts.obey())?;
+        let create = || create_data_directory(plan, &|| !interrupts.are_pending());
+        let directory = match &link {
+            Some(link) => ranks::data_directory(link, create),
+            None => create(),
+        };
+        let directory = directory.inspect_err(|_| interrupts.obey())?;
         let files = sandbox::confine_writes(directory.path(), self.lifetime)
             .map_err(|error| Failure::Run(error.to_string()))?;
         notices.push((files_level(&files), format!("files: {files}")));
@@ -131,12 +150,12 @@ impl Launch {
             Debugging::Guest(..) => guest::meet_debugger(),
         }
         interrupts.watch("stopping with the recordings kept").map_err(|error| failed("start a thread", &error))?;
-        let summary = simulation::run(plan, self.options(plan, directory, notices), interrupts.stop())
+        let summary = simulation::run(plan, self.options(plan, directory, notices, link), interrupts.stop())
             .map_err(|error| Failure::Run(error.to_string()))?;
         Ok(Finished { summary, signal: interrupts.signal() })
     }
 
-    fn options(self, plan: &Plan, directory: DataDirectory, notices: Vec<Notice>) -> RunOptions {
+    fn options(self, plan: &Plan, directory: DataDirectory, notices: Vec<Notice>, link: Option<Link>) -> RunOptions {
         RunOptions {
             directory,
             workers: workers(plan),
@@ -157,6 +176,7 @@ impl Launch {
                 Debugging::Guest(host, target) => Some((host, target)),
                 Debugging::Off | Debugging::Pause => None,
             },
+            link,
         }
     }
 }

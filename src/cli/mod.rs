@@ -14,6 +14,7 @@ mod lab;
 mod launch;
 mod limits;
 mod options;
+mod ranks;
 mod report;
 mod report_page;
 mod run;

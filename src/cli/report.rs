@@ -1,7 +1,7 @@
 //! What is told about a finished run: how it went, and its exit status.
 
 use super::launch::Finished;
-use super::status;
+use super::{ranks, status};
 use crate::simulation::{FinalGuest, Summary, Verdict};
 use base::Cause;
 use recorder::GuestFile;
@@ -21,6 +21,7 @@ pub fn status_of(finished: &Finished) -> u8 {
         Verdict::Success if summary.interferences.get(Cause::Recording).is_some() => status::FAILED,
         Verdict::Success => status::SUCCESS,
         Verdict::Failed => status::FAILED,
+        Verdict::Interrupted if summary.lost.is_some() => status::FAILED,
         Verdict::Interrupted => interrupted_status(finished.signal),
     }
 }
@@ -33,6 +34,7 @@ pub fn interrupted_status(signal: Option<i32>) -> u8 {
 /// Tells how the run went, on standard error.
 pub fn conclude(finished: &Finished, quiet: bool) {
     let summary = &finished.summary;
+    tell_lost(finished);
     let mut text = String::new();
     if summary.verdict == Verdict::Failed {
         write_unexpected(&mut text, summary);
@@ -48,6 +50,18 @@ pub fn conclude(finished: &Finished, quiet: bool) {
         write_summary(&mut text, summary);
     }
     let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// Tells that other processes of the run have gone, if they have.
+pub fn tell_lost(finished: &Finished) {
+    if let Some(lost) = &finished.summary.lost {
+        let simulated = finished.summary.simulated;
+        let text = format!(
+            "{}gnomon: {lost}: the run ended at {simulated} of simulated time; what was recorded until then is kept\n",
+            ranks::prefix()
+        );
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    }
 }
 
 /// The guests in an unexpected final state.

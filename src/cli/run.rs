@@ -1,7 +1,7 @@
 //! `gnomon run FILE`.
 
 use super::launch::{Debugging, Failure, Finished, Launch};
-use super::{gdb, input, options, report, status};
+use super::{gdb, input, options, ranks, report, status};
 use crate::sandbox::Lifetime;
 use crate::simulation::Progress;
 use crate::terminal::Terminal;
@@ -12,14 +12,19 @@ use std::path::PathBuf;
 pub fn main(matches: &ArgMatches) -> u8 {
     match run(matches) {
         Ok(finished) => {
-            report::conclude(&finished, matches.get_flag("quiet"));
-            report::status_of(&finished)
+            if ranks::prefix().is_empty() {
+                report::conclude(&finished, matches.get_flag("quiet"));
+                return report::status_of(&finished);
+            }
+            // The first of several processes tells the results of all.
+            report::tell_lost(&finished);
+            if finished.summary.lost.is_some() { status::FAILED } else { status::SUCCESS }
         }
         Err(failure) => {
             failure.tell();
             match failure {
                 Failure::Input(_) => status::BAD_INPUT,
-                Failure::Run(_) => status::FAILED,
+                Failure::Run(_) | Failure::Elsewhere => status::FAILED,
             }
         }
     }

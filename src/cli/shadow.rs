@@ -5,7 +5,7 @@
 
 use super::launch::{self, Debugging, Finished, Launch};
 use super::options::{Style, flags, overrides};
-use super::{command, input, report, status};
+use super::{command, input, ranks, report, status};
 use crate::sandbox::Lifetime;
 use crate::simulation::{LogTarget, Progress, Verdict};
 use crate::terminal::Terminal;
@@ -100,6 +100,7 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
         strace_live: false,
         show_outputs: false,
     };
+    ranks::refuse("shadow").map_err(|failure| failure.to_string())?;
     let finished = launch.run(&plan).map_err(|failure| failure.to_string())?;
     verdict(&finished)?;
     say("** Shadow completed successfully");

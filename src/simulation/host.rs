@@ -20,9 +20,9 @@ use topology::{Fate, Topology};
 /// A packet between two hosts' interfaces.
 #[derive(Debug)]
 pub struct InFlight {
-    packet: Packet,
+    pub packet: Packet,
     /// How long its sender's line took for it.
-    serialized: SimDuration,
+    pub serialized: SimDuration,
 }
 
 /// What a host has in its queue. Classes order what happens at one moment: packets first, as the engine delivers them, then the
@@ -112,6 +112,8 @@ pub struct SimHost {
     /// What the host had done when the last window began, and what it did in it.
     cost_before: u64,
     cost: u64,
+    /// All that was recorded goes to the files with each window: other processes of the run rely on this one no longer than that.
+    pub records_windows: bool,
     /// When what guests wrote goes to the files at the latest.
     next_flush: SimTime,
 }
@@ -144,6 +146,7 @@ impl SimHost {
             interrupted: None,
             cost_before: 0,
             cost: 0,
+            records_windows: false,
             next_flush: SimTime::ZERO + OUTPUT_DELAY,
         }
     }
@@ -443,6 +446,10 @@ impl SimHost {
                 return Progress::Waits;
             }
             self.flush_outputs(now);
+        }
+        if self.records_windows {
+            self.kernel.write_out_outputs();
+            self.tap.flush(horizon, worker);
         }
         self.cost = self.work_done() - self.cost_before;
         if let Some(meter) = &self.traffic {

@@ -3,30 +3,37 @@
 mod accounting;
 mod cheap_crypto;
 mod computing;
+mod count;
 mod forecast;
 mod host;
 mod monitor;
+mod part;
+mod partition;
 mod processors;
 pub mod provenance;
+mod ranks;
 mod standstill;
 mod summary;
 mod tap;
 mod worker;
 
+pub use self::ranks::machine;
 pub use accounting::available_memory;
 pub use summary::{FinalGuest, GuestState, RunError, Summary, Verdict};
 
+use self::ranks::{Others, RankPeers};
+use ::ranks::Link;
 use accounting::{Accounting, LiveProcesses};
 use base::wall::WallClock;
 use base::{HostId, SeedTree, SimDuration, SimTime};
 use forecast::Forecast;
-use host::{Guest, Network, SimHost};
+use host::{Guest, InFlight, Network, SimHost};
 use interface::{Discipline, Interface, Model};
-use monitor::Monitor;
+use monitor::{Monitor, Shown};
 use recorder::log::{Level, LogHost};
 use recorder::{
     Capture, DataDirectory, HostDirectory, Log, LogFormat, LogWriter, OutputPool, TrafficBoard, TrafficMeter,
-    WindowBoard, record,
+    TrafficRows, WindowBoard, record,
 };
 use scenario::{FinalState, HostPlan, NetworkModel, Plan, ProcessPlan, QueueDiscipline, UserPlan};
 use simkernel::exec::ProcessSpec;
@@ -37,7 +44,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use worker::SimWorker;
@@ -94,6 +101,15 @@ pub struct RunOptions {
     pub show_outputs: bool,
     /// The guest that a debugger is to stop at.
     pub debug: Option<(HostId, DebugTarget)>,
+    /// The other processes of the run.
+    pub link: Option<Link>,
+}
+
+impl RunOptions {
+    /// Whether this process writes what there is once for the run.
+    fn is_first(&self) -> bool {
+        self.link.as_ref().is_none_or(|link| link.place().rank == 0)
+    }
 }
 
 /// Real descriptors that all hosts together may keep open for guests' files.
@@ -113,32 +129,40 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     }
     guest::map_arenas().map_err(|error| RunError::Machine(error.to_string()))?;
     let directory = &options.directory;
-    directory.write_processed_config(&plan.processed_config_yaml())?;
-    if let Some((name, library)) = cheap_crypto::link(plan) {
-        directory.link(name, library)?;
+    let is_first = options.is_first();
+    if is_first {
+        directory.write_processed_config(&plan.processed_config_yaml())?;
+        if let Some((name, library)) = cheap_crypto::link(plan) {
+            directory.link(name, library)?;
+        }
     }
 
     let log = Log::new(level(plan.general.log_level), log_hosts(plan));
     let mut writer = log_writer(plan, &options, &log)?;
     let mut main_log = log.worker();
     let provenance = provenance::of(plan, &options.command);
-    for line in provenance::lines(&provenance) {
+    let lines = if is_first { provenance::lines(&provenance) } else { Vec::new() };
+    for line in lines {
         record!(main_log, Level::Info, None::<SimTime>, None::<HostId>, "{line}");
     }
-    for (level, notice) in &options.notices {
+    for (level, notice) in options.notices.iter().filter(|(level, _)| is_first || *level <= Level::Warning) {
         record!(main_log, *level, None::<SimTime>, None::<HostId>, "{notice}");
     }
-    if let Some(warning) = computing::warning(plan) {
+    if let Some(warning) = computing::warning(plan).filter(|_| is_first) {
         record!(main_log, Level::Warning, None::<SimTime>, None::<HostId>, "{warning}");
     }
-    for notice in &plan.notices {
+    for notice in plan.notices.iter().filter(|_| is_first) {
         record!(main_log, Level::Info, None::<SimTime>, None::<HostId>, "{notice}");
     }
     main_log.hand_over();
 
     let board = traffic_board(plan);
     let live = LiveProcesses::default();
-    let hosts = build_hosts(plan, &options, board.as_ref(), &live)?;
+    let ranks = match &options.link {
+        Some(link) => self::ranks::open(link, plan, &provenance)?,
+        None => engine::Ranks::alone(plan.hosts.len()),
+    };
+    let hosts = build_hosts(plan, &options, board.as_ref(), &live, &ranks)?;
     let latencies: Vec<SimDuration> =
         plan.hosts.iter().map(|host| plan.topology.min_incoming_latency(host.id)).collect();
     let config = engine::Config {
@@ -147,8 +171,8 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
         stop_time: plan.stop_time(),
         runahead: None,
     };
-    let simulation =
-        engine::Engine::new(config, hosts, &latencies).map_err(|error| RunError::Simulator(error.to_string()))?;
+    let simulation = engine::Engine::with_ranks(config, hosts, &latencies, ranks)
+        .map_err(|error| RunError::Simulator(error.to_string()))?;
 
     let failures: Arc<Mutex<Vec<String>>> = Arc::default();
     let mut losses = Losses::default();
@@ -170,20 +194,50 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
         worker.forecast.clone_from(&forecast);
         Ok(worker)
     };
-    let mut monitor = Monitor::new(plan, &options, clock, board, windows.clone(), live, accounting.memory())?;
+    let (rows, others) = (TrafficRows::default(), Others::default());
+    let peers = |link| RankPeers::new(link, log.clone(), rows.clone(), live.clone(), others.clone(), stop);
+    let peers = options.link.as_ref().map(peers);
+    let shown = Shown { board, rows, windows: windows.clone(), live, others, memory: accounting.memory() };
+    let mut monitor = Monitor::new(plan, &options, clock, shown)?;
     accounting.start();
-    let (hosts, outcome) = simulation.run(stop, setup, |end| {
+    let on_window = |end: &engine::WindowEnd| {
         watch.beat(end.complete_until);
         monitor.window(end, &mut main_log);
-        losses.note("the log", writer.advance(end.complete_until));
-    });
+        // Other ranks send what is handed over to the first one.
+        if is_first {
+            losses.note("the log", writer.advance(end.complete_until));
+        }
+    };
+    let as_peers = peers.as_ref().map(|peers| peers as &dyn engine::Peers<InFlight>);
+    let (hosts, outcome) = simulation.run_with(stop, setup, on_window, as_peers);
     drop(watch);
     let costs = accounting.finish();
     main_log.hand_over();
-    let outcome = outcome.map_err(|error| RunError::Simulator(error.to_string()))?;
-    losses.note("tables", monitor.finish(summary::simulated_time(plan, &outcome)));
+    let mut outcome = outcome.map_err(|error| RunError::Simulator(error.to_string()))?;
+    let simulated = summary::simulated_time(plan, &outcome);
+    losses.note("tables", monitor.count_rest(simulated));
     losses.all.extend(failures.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
-    let mut summary = summary::conclude(plan, hosts, &outcome, costs, &mut losses, clock.elapsed());
+    let mut part = part::gather(plan, hosts, &outcome, costs, &mut losses, simulated);
+    let mut parts = Vec::new();
+    if let Some(peers) = peers.filter(|_| outcome.lost.is_none()) {
+        part.losses = std::mem::take(&mut losses.all);
+        match peers.close(&mut part, options.workers) {
+            Ok(all) => parts = all,
+            // Recordings are complete, but for what the others would have added.
+            Err(error) => (outcome.lost, outcome.ending) = (Some(error.to_string()), engine::Ending::Interrupted),
+        }
+    }
+    if parts.is_empty() {
+        parts.push(part);
+    }
+    losses.note("tables", monitor.finish(simulated));
+    let mut summary = summary::conclude(plan, parts, &outcome, &mut losses, clock.elapsed());
+    if !is_first {
+        // The first rank tells everything, if it is there.
+        losses.note("the log", writer.finish());
+        end(options.link, &outcome);
+        return Ok(summary);
+    }
     summary.stats.gnomon.provenance = provenance;
     if let Some(forecast) = forecast {
         summary.foretell(&worker::lock(&forecast));
@@ -208,7 +262,40 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     summary.lose(&losses);
     losses.note("sim-stats.json", directory.write_sim_stats(&summary.stats));
     summary.lose(&losses);
+    end(options.link, &outcome);
     Ok(summary)
+}
+
+/// Takes leave of the other ranks, unless they are lost.
+fn end(link: Option<Link>, outcome: &engine::Outcome) {
+    if let Some(link) = link.filter(|_| outcome.lost.is_none()) {
+        link.end();
+    }
+}
+
+/// A file that is made when something is written to it.
+struct Lazy {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl Lazy {
+    fn new(path: PathBuf) -> Lazy {
+        Lazy { path, file: None }
+    }
+}
+
+impl Write for Lazy {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.file.is_none() {
+            self.file = Some(File::create(&self.path)?);
+        }
+        self.file.as_mut().map_or(Ok(0), |file| file.write(bytes))
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.as_mut().map_or(Ok(()), File::flush)
+    }
 }
 
 /// What could not be recorded, each with its file and the reason.
@@ -262,6 +349,11 @@ fn log_hosts(plan: &Plan) -> Vec<LogHost> {
 
 fn log_writer(plan: &Plan, options: &RunOptions, log: &Log) -> Result<LogWriter, RunError> {
     let (format, out): (_, Box<dyn Write + Send>) = match options.log {
+        // The first rank writes what this one hands over; but the last of it, should the two be parted.
+        _ if !options.is_first() => {
+            let rank = options.link.as_ref().map_or(0, |link| link.place().rank);
+            (LogFormat::Plain, Box::new(Lazy::new(options.directory.path().join(format!("gnomon.log.rank-{rank}")))))
+        }
         LogTarget::Stdout => (LogFormat::Plain, Box::new(std::io::stdout())),
         LogTarget::ShadowStdout => (LogFormat::Shadow, Box::new(std::io::stdout())),
         LogTarget::DataDirectory => {
@@ -271,7 +363,7 @@ fn log_writer(plan: &Plan, options: &RunOptions, log: &Log) -> Result<LogWriter,
             (LogFormat::Plain, Box::new(std::io::BufWriter::new(file)))
         }
     };
-    let errors = plan.experimental.report_errors_to_stderr;
+    let errors = plan.experimental.report_errors_to_stderr && options.is_first();
     let errors = errors.then(|| Box::new(std::io::stderr()) as Box<dyn Write + Send>);
     let mut writer = LogWriter::new(log, format, out, errors);
     if options.log_at_once {
@@ -292,6 +384,7 @@ fn build_hosts(
     options: &RunOptions,
     board: Option<&TrafficBoard>,
     live: &LiveProcesses,
+    ranks: &engine::Ranks,
 ) -> Result<Vec<SimHost>, RunError> {
     let names: HostNames =
         plan.hosts.iter().map(|host| HostName { name: host.name.clone(), addresses: addresses_of(host) }).collect();
@@ -306,11 +399,13 @@ fn build_hosts(
         let text = "hosts ask for more addresses (address_space) than the 64 TiB that there are for all of them";
         RunError::Machine(text.to_owned())
     })?;
-    for (host, region) in plan.hosts.iter().zip(regions) {
+    let own = |host: &HostPlan| ranks.of_host[host.id.index()] as usize == ranks.own;
+    for (host, region) in plan.hosts.iter().zip(regions).filter(|(host, _)| own(host)) {
         let folder = options.directory.create_host(&host.name)?;
         let mut built = build_host(plan, host, &folder, &names, &settings, &network, seeds, &mut pool, options)?;
         built.traffic = board.map(|board| TrafficMeter::new(board.clone(), host.id));
         built.live = live.clone();
+        built.records_windows = ranks.count > 1;
         built.kernel.region = region;
         built.pause_before_start = options.debug_hosts.contains(&host.id).then_some(options.pause);
         hosts.push(built);

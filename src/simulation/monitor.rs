@@ -1,15 +1,28 @@
 //! Watches a run from its window ends: progress on the terminal, heartbeats in the log, tables in the data directory.
 
 use super::accounting::{LiveProcesses, MemoryInUse, available_memory};
+use super::ranks::Others;
 use super::{LogTarget, Progress, RunOptions};
 use crate::terminal::Terminal;
 use base::wall::WallClock;
 use base::{HostId, SimDuration, SimTime};
 use recorder::log::Level;
-use recorder::{HostTraffic, MachineUse, MemInfo, ProcessUsage, ProgressTable, TrafficBoard, WindowBoard, record};
+use recorder::{
+    HostTraffic, MachineUse, MemInfo, ProcessUsage, ProgressTable, TrafficBoard, TrafficRows, WindowBoard, record,
+};
 use scenario::Plan;
 use std::io::Write;
 use std::path::PathBuf;
+
+/// Where others show what is watched.
+pub struct Shown {
+    pub board: Option<TrafficBoard>,
+    pub rows: TrafficRows,
+    pub windows: WindowBoard,
+    pub live: LiveProcesses,
+    pub others: Others,
+    pub memory: MemoryInUse,
+}
 
 /// What is shown and written while the run goes on.
 pub struct Monitor {
@@ -20,7 +33,8 @@ pub struct Monitor {
     heartbeat: Option<SimDuration>,
     next_heartbeat: SimTime,
     drawn_ms: u128,
-    progress_table: ProgressTable,
+    /// None where another process of the run has it.
+    progress_table: Option<ProgressTable>,
     progress_rows: u64,
     host_traffic: Option<HostTraffic>,
     directory: PathBuf,
@@ -28,6 +42,7 @@ pub struct Monitor {
     /// When the windows are written next, in seconds of wall time.
     windows_due: u64,
     live: LiveProcesses,
+    others: Others,
     memory: MemoryInUse,
     /// The first failure to write.
     failure: Option<recorder::Error>,
@@ -43,34 +58,33 @@ const WINDOWS_INTERVAL_S: u64 = 30;
 impl Monitor {
     /// # Errors
     /// When the tables cannot be written.
-    pub fn new(
-        plan: &Plan,
-        options: &RunOptions,
-        clock: WallClock,
-        board: Option<TrafficBoard>,
-        windows: WindowBoard,
-        live: LiveProcesses,
-        memory: MemoryInUse,
-    ) -> recorder::Result<Monitor> {
+    pub fn new(plan: &Plan, options: &RunOptions, clock: WallClock, shown: Shown) -> recorder::Result<Monitor> {
+        let Shown { board, rows, windows, live, others, memory } = shown;
+        let is_first = options.is_first();
         let directory = options.directory.path();
         let names = || plan.hosts.iter().map(|host| host.name.clone()).collect();
-        let host_traffic = board.map(|board| HostTraffic::create(directory, board, names())).transpose()?;
+        let create = |board| match &options.link {
+            None => HostTraffic::create(directory, board, names()),
+            Some(_) => HostTraffic::of_several(Some(directory).filter(|_| is_first), rows, board, names()),
+        };
+        let host_traffic = board.map(create).transpose()?;
         Ok(Monitor {
             clock,
             meter: recorder::ProgressMeter::new(plan.stop_time(), plan.hosts.len()),
-            progress: options.progress,
+            progress: if is_first { options.progress } else { Progress::Off },
             terminal: Terminal::stderr(),
             // They describe this machine and this run of it: only Shadow's own log has them.
-            heartbeat: plan.general.heartbeat_interval.filter(|_| options.log == LogTarget::ShadowStdout),
+            heartbeat: plan.general.heartbeat_interval.filter(|_| is_first && options.log == LogTarget::ShadowStdout),
             next_heartbeat: SimTime::ZERO,
             drawn_ms: 0,
-            progress_table: ProgressTable::create(directory)?,
+            progress_table: is_first.then(|| ProgressTable::create(directory)).transpose()?,
             progress_rows: 0,
             host_traffic,
             directory: directory.to_path_buf(),
             windows,
             windows_due: WINDOWS_INTERVAL_S,
             live,
+            others,
             memory,
             failure: None,
         })
@@ -117,8 +131,8 @@ impl Monitor {
         MachineUse {
             available_bytes: available_memory(),
             proportional_bytes: self.memory.get(),
-            resident_bytes: recorder::usage::resident_bytes(),
-            processes: self.live.get(),
+            resident_bytes: recorder::usage::resident_bytes() + self.others.resident_bytes(),
+            processes: self.live.get() + self.others.processes(),
         }
     }
 
@@ -129,13 +143,16 @@ impl Monitor {
             self.failure.get_or_insert(error);
         }
         let wall = self.clock.elapsed();
-        if wall.as_secs() >= self.progress_rows {
+        if wall.as_secs() >= self.progress_rows && self.progress_table.is_some() {
             self.progress_rows = wall.as_secs() + 1;
-            if let Err(error) = self.progress_table.row(now, wall, self.machine()) {
+            let machine = self.machine();
+            if let Some(table) = &mut self.progress_table
+                && let Err(error) = table.row(now, wall, machine)
+            {
                 self.failure.get_or_insert(error);
             }
         }
-        if wall.as_secs() >= self.windows_due {
+        if wall.as_secs() >= self.windows_due && self.progress_table.is_some() {
             self.windows_due = wall.as_secs() + WINDOWS_INTERVAL_S;
             if let Err(error) = self.windows.write(&self.directory) {
                 self.failure.get_or_insert(error);
@@ -143,18 +160,28 @@ impl Monitor {
         }
     }
 
-    /// The run has ended, at `end` of simulated time.
+    /// The run has ended, at `end` of simulated time: counts what is left, before processes of the run hear of each other the last time.
+    ///
+    /// # Errors
+    /// When a table could not be written.
+    pub fn count_rest(&mut self, end: SimTime) -> recorder::Result<()> {
+        self.terminal.clear();
+        self.host_traffic.as_mut().map_or(Ok(()), |table| table.finish(end))
+    }
+
+    /// Writes what is left.
     ///
     /// # Errors
     /// When a table could not be written.
     pub fn finish(mut self, end: SimTime) -> recorder::Result<()> {
-        self.terminal.clear();
-        if let Some(mut table) = self.host_traffic.take() {
-            table.finish(end)?;
+        if let Some(table) = self.host_traffic.take() {
+            table.close()?;
         }
-        self.windows.write(&self.directory)?;
         let (wall, machine) = (self.clock.elapsed(), self.machine());
-        self.progress_table.row(end, wall, machine)?;
+        if let Some(table) = &mut self.progress_table {
+            self.windows.write(&self.directory)?;
+            table.row(end, wall, machine)?;
+        }
         self.failure.map_or(Ok(()), Err)
     }
 }

@@ -1,21 +1,19 @@
 //! What a run amounts to: guests' final states, counters, the digest.
 
 use super::forecast::Forecast;
-use super::host::{Guest, SimHost};
+use super::part::{GuestPart, HostPart, Part};
 use super::{Losses, is_expected};
 use base::interference::Interference;
 use base::{Cause, Interferences, SimTime};
-use recorder::stats::{
-    ComputingStats, CpuStats, ForecastStats, InterferenceStats, MemoryStats, NetworkStats, SimStats, WorkerStats, add,
-};
-use recorder::{OutputPool, RunDigest};
-use scenario::Plan;
-use simkernel::process::ExitStatus;
+use recorder::RunDigest;
+use recorder::stats::{ComputingStats, ForecastStats, InterferenceStats, MemoryStats, SimStats};
+use scenario::{HostPlan, Plan, ProcessPlan};
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// What became of a guest.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GuestState {
     Running,
     Exited(i32),
@@ -79,6 +77,8 @@ pub struct Summary {
     pub stats: SimStats,
     /// In what the run depended on this machine: empty for one that can be repeated to the bit.
     pub interferences: Interferences,
+    /// Why the other processes of the run were lost, which interrupted it.
+    pub lost: Option<String>,
 }
 
 impl Summary {
@@ -120,12 +120,14 @@ pub enum RunError {
     Recording(String),
     /// A bug.
     Simulator(String),
+    /// Another process of the run has gone.
+    Lost(String),
 }
 
 impl std::fmt::Display for RunError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            RunError::Machine(text) | RunError::Recording(text) => f.write_str(text),
+            RunError::Machine(text) | RunError::Recording(text) | RunError::Lost(text) => f.write_str(text),
             RunError::Simulator(text) => write!(f, "the simulator failed: {text}"),
         }
     }
@@ -144,12 +146,11 @@ pub(super) fn simulated_time(plan: &Plan, outcome: &engine::Outcome) -> SimTime 
     if outcome.ending == engine::Ending::Interrupted { outcome.last_window } else { plan.stop_time() }
 }
 
-/// Ends what hosts still have open, and counts.
+/// What the parts of all processes of the run come to.
 pub(super) fn conclude(
     plan: &Plan,
-    hosts: Vec<SimHost>,
+    parts: Vec<Part>,
     outcome: &engine::Outcome,
-    (cpu, memory): (CpuStats, MemoryStats),
     losses: &mut Losses,
     wall: Duration,
 ) -> Summary {
@@ -160,111 +161,51 @@ pub(super) fn conclude(
     let mut digest = RunDigest::new();
     let mut guests = Vec::new();
     let mut crash_reports = Vec::new();
-    let mut pool = OutputPool::new(64);
-    for mut host in hosts {
-        host.kernel.flush_outputs();
-        host.kernel.look_at_living_code();
-        for closed in host.tap.close(&mut pool) {
-            losses.note("a capture", closed);
+    let mut hosts = Vec::with_capacity(plan.hosts.len());
+    for (rank, part) in parts.into_iter().enumerate() {
+        if rank == 0 {
+            // The machine's memory is that of the first process.
+            stats.gnomon.memory = MemoryStats { peak_pss_bytes: 0, ..part.stats.gnomon.memory };
         }
-        digest_outputs(&mut host, simulated, losses);
-        digest.host(&host.name, &host.tap.digest);
-        guests.extend(host.guests.iter().map(|guest| final_guest(&host, guest)));
-        crash_reports.extend(reports_of(&host));
-        count(&mut stats, &mut interferences, &host);
+        stats.add(part.stats);
+        losses.all.extend(part.losses);
+        hosts.extend(part.hosts);
     }
-    if !plan.experimental.use_syscall_counters {
-        stats.syscalls.clear();
+    // A host of a process that has gone is not there.
+    hosts.sort_by_key(HostPart::id);
+    for part in hosts {
+        let host = &plan.hosts[part.id().index()];
+        digest.host(&host.name, &part.digest);
+        interferences.add(&part.interferences());
+        crash_reports.extend(part.crash_reports);
+        guests.extend(host.processes.iter().zip(part.guests).map(|(process, guest)| final_guest(host, process, guest)));
     }
     let digest = digest.finish();
     note_computing(&mut interferences, &stats.gnomon.computing);
     fill_interferences(&mut stats, &interferences);
     fill_stats(&mut stats, plan, outcome, &digest, wall, simulated);
     stats.gnomon.guests = guests.len() as u64;
-    (stats.gnomon.cpu, stats.gnomon.memory) = (cpu, memory);
     let failed = guests.iter().any(|guest| !guest.as_expected);
     let verdict = match (interrupted, failed) {
         (true, _) => Verdict::Interrupted,
         (false, true) => Verdict::Failed,
         (false, false) => Verdict::Success,
     };
-    let data_directory = plan.data_directory.clone();
-    Summary { verdict, guests, crash_reports, digest, wall, simulated, data_directory, stats, interferences }
+    let (data_directory, lost) = (plan.data_directory.clone(), outcome.lost.clone());
+    Summary { verdict, guests, crash_reports, digest, wall, simulated, data_directory, stats, interferences, lost }
 }
 
-/// Logs of calls are no part of the digest: recording does not change a run.
-fn digest_outputs(host: &mut SimHost, simulated: SimTime, losses: &mut Losses) {
-    let mut index = 0;
-    for output in host.kernel.outputs() {
-        losses.all.extend(output.error.clone());
-        let stream = match output.path.extension().and_then(|extension| extension.to_str()) {
-            Some("stdout") => recorder::Stream::Stdout,
-            Some("stderr") => recorder::Stream::Stderr,
-            _ => continue,
-        };
-        host.tap.digest.output(simulated, index, stream, &output.content_hash());
-        index += 1;
-    }
-}
-
-/// The reports of crashes on a host.
-fn reports_of(host: &SimHost) -> impl Iterator<Item = PathBuf> {
-    let folder = PathBuf::from("hosts").join(&host.name);
-    host.kernel.crashes.iter().filter_map(move |crash| Some(folder.join(crash.report.as_ref()?)))
-}
-
-fn final_guest(host: &SimHost, guest: &Guest) -> FinalGuest {
-    let state = match (&guest.failed, guest.ended, guest.pid) {
-        (Some(why), ..) => GuestState::Failed(why.clone()),
-        (None, Some(ExitStatus::Exited(code)), _) => GuestState::Exited(code),
-        (None, Some(ExitStatus::Signaled(signal)), _) => GuestState::Signaled(signal),
-        (None, None, Some(_)) => GuestState::Running,
-        (None, None, None) => GuestState::NotStarted,
-    };
-    let as_expected = is_expected(guest.expected, &state);
-    let doing = guest.pid.filter(|_| !as_expected).and_then(|pid| host.kernel.doing(pid));
-    let crash = host.kernel.crashes.iter().find(|crash| Some(crash.pid) == guest.pid);
+fn final_guest(host: &HostPlan, process: &ProcessPlan, guest: GuestPart) -> FinalGuest {
+    let expected = process.expected_final_state;
     FinalGuest {
         host: host.name.clone(),
-        path: guest.path.clone(),
-        pid: guest.pid.map(|pid| pid.0),
-        state,
-        expected: guest.expected,
-        as_expected,
-        doing,
-        crash_report: crash.and_then(|crash| crash.report.clone()),
-    }
-}
-
-fn count(stats: &mut SimStats, all: &mut Interferences, host: &SimHost) {
-    let counts = host.interface.counters();
-    let network: &mut NetworkStats = &mut stats.gnomon.network;
-    network.packets_sent += counts.sent;
-    network.packets_delivered += counts.delivered;
-    network.packets_lost += host.gone.lost;
-    network.packets_dropped += counts.dropped + host.gone.unroutable;
-    network.bytes_sent += counts.sent_bytes;
-    network.bytes_delivered += counts.delivered_bytes;
-    stats.gnomon.events += host.events_handled;
-    let (computing, sum) = (host.kernel.computing, &mut stats.gnomon.computing);
-    sum.spins += computing.spins;
-    sum.over_budget += computing.over_budget;
-    sum.preemptions += computing.preemptions;
-    sum.preempted_ns += computing.preempted.as_nanos();
-    sum.charged_ns += computing.charged.as_nanos();
-    all.add(&host.kernel.interferences);
-    stats.gnomon.outputs_refused += host.kernel.outputs_refused;
-    for (number, calls) in &host.kernel.unsupported_calls {
-        add(&mut stats.gnomon.interception.unsupported, &call_name(*number), *calls);
-    }
-    for (what, processes) in &host.kernel.escapes {
-        add(&mut stats.gnomon.interception.escapes, what, *processes);
-    }
-    for (site, times) in host.kernel.missed_sites.values() {
-        add(&mut stats.gnomon.interception.misses, site, *times);
-    }
-    for (number, calls) in host.kernel.call_counts.iter().enumerate().filter(|(_, calls)| **calls > 0) {
-        add(&mut stats.syscalls, &call_name(number as u64), *calls);
+        path: process.path.clone(),
+        pid: guest.pid,
+        as_expected: is_expected(expected, &guest.state),
+        state: guest.state,
+        expected,
+        doing: guest.doing,
+        crash_report: guest.crash_report,
     }
 }
 
@@ -285,10 +226,6 @@ fn fill_interferences(stats: &mut SimStats, all: &Interferences) {
     gnomon.interferences = all.iter().map(entry).collect();
 }
 
-fn call_name(number: u64) -> String {
-    linux_abi::nr::name(number).map_or_else(|| format!("number {number}"), str::to_owned)
-}
-
 fn fill_stats(
     stats: &mut SimStats,
     plan: &Plan,
@@ -297,7 +234,6 @@ fn fill_stats(
     wall: Duration,
     simulated: SimTime,
 ) {
-    let counters = guest::counters();
     let gnomon = &mut stats.gnomon;
     gnomon.schema = recorder::stats::SCHEMA;
     gnomon.version = env!("CARGO_PKG_VERSION").to_owned();
@@ -307,22 +243,4 @@ fn fill_stats(
     gnomon.wall_ns = wall.as_nanos() as u64;
     gnomon.hosts = plan.hosts.len() as u64;
     gnomon.windows = outcome.workers.first().map_or(0, |worker| worker.rounds);
-    gnomon.max_resident_bytes = recorder::ProcessUsage::of_this_process().map_or(0, |usage| usage.max_rss_kib * 1024);
-    let calls: u64 = stats.syscalls.values().sum();
-    gnomon.interception.rewritten = calls.saturating_sub(counters.misses);
-    gnomon.memory_map_calls.map_calls = counters.map_calls;
-    gnomon.memory_map_calls.advise_calls = counters.advise_calls;
-    gnomon.workers = outcome
-        .workers
-        .iter()
-        .map(|worker| WorkerStats {
-            hosts_executed: worker.hosts_run,
-            hosts_stolen: worker.hosts_stolen,
-            running_ns: worker.running.as_nanos() as u64,
-            stealing_ns: worker.stealing.as_nanos() as u64,
-            delivering_ns: worker.delivering.as_nanos() as u64,
-            waiting_ns: worker.waiting.as_nanos() as u64,
-            logging_ns: worker.ending.as_nanos() as u64,
-        })
-        .collect();
 }

@@ -63,6 +63,17 @@ impl Tap {
         self.digest.packet(now, &self.headers, &[&packet.payload]);
     }
 
+    /// Writes what has been captured so far.
+    pub fn flush(&mut self, now: SimTime, worker: &mut SimWorker) {
+        for capture in [&mut self.eth0, &mut self.lo] {
+            if let Some(open) = capture
+                && let Err(error) = open.flush(&mut worker.outputs)
+            {
+                give_up(capture, &error, now, worker);
+            }
+        }
+    }
+
     /// Ends the captures.
     pub fn close(&mut self, pool: &mut OutputPool) -> impl Iterator<Item = recorder::Result<()>> {
         [self.eth0.take(), self.lo.take()].into_iter().flatten().map(|capture| capture.close(pool))
@@ -111,10 +122,15 @@ fn write(capture: &mut Option<Capture>, packet: &Packet, now: SimTime, direction
     let mut bytes = Vec::with_capacity(packet.wire_len());
     packet.emit(&mut bytes);
     if let Err(error) = open.packet(now, direction, &bytes, &[], &mut worker.outputs) {
+        give_up(capture, &error, now, worker);
+    }
+}
+
+/// Ends a capture that cannot be written any more.
+fn give_up(capture: &mut Option<Capture>, error: &recorder::Error, now: SimTime, worker: &mut SimWorker) {
+    worker.fail(error.to_string());
+    record!(worker.log, Level::Error, now, None::<HostId>, "{error}; this capture ends here");
+    if let Some(Err(error)) = capture.take().map(|capture| capture.cut(&mut worker.outputs)) {
         worker.fail(error.to_string());
-        record!(worker.log, Level::Error, now, None::<HostId>, "{error}; this capture ends here");
-        if let Some(Err(error)) = capture.take().map(|capture| capture.cut(&mut worker.outputs)) {
-            worker.fail(error.to_string());
-        }
     }
 }

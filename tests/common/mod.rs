@@ -3,6 +3,7 @@
 // Each test binary uses a part of it.
 #![allow(dead_code)]
 
+pub mod drawn;
 pub mod tor;
 
 use std::collections::BTreeMap;

@@ -50,6 +50,13 @@ impl Cause {
         }
     }
 
+    /// The cause of this name.
+    pub fn from_name(name: &str) -> Option<Cause> {
+        use Cause::{Budget, CpuSpeed, Descriptors, Escape, Files, Memory, Recording, Space};
+        let all = [Budget, CpuSpeed, Memory, Space, Descriptors, Files, Escape, Recording];
+        all.into_iter().find(|cause| cause.name() == name)
+    }
+
     /// What the end of a run says about it.
     pub fn sentence(self, Interference { times, first }: &Interference) -> String {
         match self {

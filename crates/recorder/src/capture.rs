@@ -76,6 +76,8 @@ impl Capture {
         let words = [ENHANCED_PACKET, total, 0, (nanos >> 32) as u32, nanos as u32, kept as u32, length as u32];
         let mut head = [0; 28];
         fill(&mut head, &words);
+        // A run that is killed leaves whole blocks.
+        self.file.make_room(total as usize, pool)?;
         self.file.write(&head, pool)?;
         let mut left = kept;
         for piece in std::iter::once(&headers).chain(payload) {

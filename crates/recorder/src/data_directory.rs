@@ -60,6 +60,32 @@ impl DataDirectory {
         Ok(DataDirectory { path })
     }
 
+    /// The directory that another process of the same run has created, as this one sees it.
+    ///
+    /// # Errors
+    /// When it is not there, or another one is.
+    pub fn join(path: &Path, mark: &str) -> Result<DataDirectory> {
+        let file = path.join(Self::MARK);
+        let found = fs::read_to_string(&file).map_err(|error| Error::io("see the data directory", &file, error))?;
+        if found != mark {
+            return Err(Error::refused("see the data directory", path, "another one is in its place".to_owned()));
+        }
+        Ok(DataDirectory { path: path.to_path_buf() })
+    }
+
+    /// Marks the directory while the processes of a run find it.
+    pub fn mark(&self, mark: &str) -> Result<()> {
+        self.write(Self::MARK, mark.as_bytes())
+    }
+
+    pub fn unmark(&self) -> Result<()> {
+        let file = self.path.join(Self::MARK);
+        fs::remove_file(&file).map_err(|error| Error::io("remove", &file, error))
+    }
+
+    /// The file by which processes see that they see one directory.
+    const MARK: &str = ".ranks";
+
     /// Absolute.
     pub fn path(&self) -> &Path {
         &self.path

@@ -6,6 +6,7 @@
 //! are combined by name, the number of workers cannot matter. It finds differences; it is no proof against forgery.
 
 use base::SimTime;
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
 
 /// Which of a guest's outputs.
@@ -27,7 +28,7 @@ const INLINE: usize = 128;
 const PREFIX: usize = 16 + 1 + 8 + 8 + 8 + 16;
 
 /// The chain of one host's events.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct HostDigest {
     state: u128,
     packets: u64,

@@ -23,7 +23,7 @@ pub use error::{Error, Result};
 pub use log::{Level, Log, LogFormat, LogHost, LogWriter, WorkerLog};
 pub use output::{OutputFile, OutputPool};
 pub use progress::ProgressMeter;
-pub use series::{HostTraffic, MachineUse, ProgressTable, Traffic, TrafficBoard, TrafficMeter};
+pub use series::{HostTraffic, MachineUse, ProgressTable, Traffic, TrafficBoard, TrafficMeter, TrafficRows};
 pub use stats::SimStats;
 pub use usage::{MemInfo, ProcessUsage};
 pub use windows::{Window, WindowBoard};

@@ -6,6 +6,7 @@
 //! this one is compared with.
 
 mod record;
+mod remote;
 mod writer;
 
 pub use record::{Level, LogFormat, LogHost, Place};

@@ -91,6 +91,12 @@ impl OutputFile {
         Ok(())
     }
 
+    /// Writes what is in the buffer if it could not take `bytes` more: these then reach the file together, unless there are more than the
+    /// buffer holds.
+    pub fn make_room(&mut self, bytes: usize, pool: &mut OutputPool) -> Result<()> {
+        if self.buffer.len() + bytes > self.buffer_limit { self.flush(pool) } else { Ok(()) }
+    }
+
     /// Writes what is in the buffer and gives its memory back.
     pub fn flush(&mut self, pool: &mut OutputPool) -> Result<()> {
         if self.buffer.is_empty() {

@@ -3,6 +3,7 @@
 
 use crate::error::{Error, Result};
 use base::{HostId, SimDuration, SimTime};
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -113,10 +114,37 @@ impl TrafficMeter {
     }
 }
 
+/// Rows that wait to be written, by interval and host: those of several processes of a run meet here.
+#[derive(Clone, Debug, Default)]
+pub struct TrafficRows(Arc<Mutex<BTreeMap<(u64, u32), String>>>);
+
+impl TrafficRows {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(u64, u32), String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes away what is here, for another process; nothing if there is none.
+    pub fn take(&self) -> Vec<u8> {
+        let rows = std::mem::take(&mut *self.lock());
+        let rows: Vec<_> = rows.into_iter().collect();
+        if rows.is_empty() { Vec::new() } else { serde_json::to_vec(&rows).expect("rows can be serialised") }
+    }
+
+    /// Adds what another process of this build has taken away. Bytes that are no rows are left out.
+    pub fn put(&self, bytes: &[u8]) {
+        let rows: Vec<((u64, u32), String)> = serde_json::from_slice(bytes).unwrap_or_default();
+        self.lock().extend(rows);
+    }
+}
+
 /// `host-traffic.csv`: what passed each host's interface in each interval of simulated time. Rows of nothing but zeroes are left out.
 #[derive(Debug)]
 pub struct HostTraffic {
-    table: Table,
+    /// None where another process has it.
+    table: Option<Table>,
+    rows: TrafficRows,
+    /// Rows may come from other processes until the next call.
+    waits: bool,
     board: TrafficBoard,
     names: Vec<String>,
     written: Vec<Traffic>,
@@ -130,8 +158,33 @@ impl HostTraffic {
     /// When the file cannot be written.
     pub fn create(directory: &Path, board: TrafficBoard, names: Vec<String>) -> Result<HostTraffic> {
         let table = Table::create(directory.join("host-traffic.csv"), Self::HEADER)?;
+        Ok(HostTraffic::new(Some(table), TrafficRows::default(), false, board, names))
+    }
+
+    /// The same for a run of several processes, of which one has the table: `directory` is given to that one alone. What it has
+    /// counted is written with the next call of [`HostTraffic::advance`], or [`HostTraffic::close`]: by then `rows` has what the others have counted.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn of_several(
+        directory: Option<&Path>,
+        rows: TrafficRows,
+        board: TrafficBoard,
+        names: Vec<String>,
+    ) -> Result<HostTraffic> {
+        let create = |directory: &Path| Table::create(directory.join("host-traffic.csv"), Self::HEADER);
+        Ok(HostTraffic::new(directory.map(create).transpose()?, rows, true, board, names))
+    }
+
+    fn new(
+        table: Option<Table>,
+        rows: TrafficRows,
+        waits: bool,
+        board: TrafficBoard,
+        names: Vec<String>,
+    ) -> HostTraffic {
         let written = vec![Traffic::default(); names.len()];
-        Ok(HostTraffic { table, board, names, written, next: 1 })
+        HostTraffic { table, rows, waits, board, names, written, next: 1 }
     }
 
     /// Everything before `complete_until` has happened: writes the intervals that have ended.
@@ -139,30 +192,59 @@ impl HostTraffic {
     /// # Errors
     /// When the file cannot be written.
     pub fn advance(&mut self, complete_until: SimTime) -> Result<()> {
-        let interval = self.board.interval.as_nanos();
-        let ended = complete_until.as_nanos() / interval;
-        while self.next <= ended {
-            let is_all = self.write_interval(self.next)?;
-            // Then the intervals up to now are empty, and there may be millions: years pass in a moment when nothing happens.
-            self.next = if is_all { ended + 1 } else { self.next + 1 };
+        if self.waits {
+            self.write_rows()?;
+        }
+        self.count(complete_until);
+        if !self.waits {
+            self.write_rows()?;
         }
         Ok(())
     }
 
-    /// The run has ended at `end`: writes the interval that it broke off.
+    fn count(&mut self, complete_until: SimTime) {
+        let interval = self.board.interval.as_nanos();
+        let ended = complete_until.as_nanos() / interval;
+        while self.next <= ended {
+            let is_all = self.count_interval(self.next);
+            // Then the intervals up to now are empty, and there may be millions: years pass in a moment when nothing happens.
+            self.next = if is_all { ended + 1 } else { self.next + 1 };
+        }
+    }
+
+    /// The run has ended at `end`: counts the interval that it broke off.
     ///
     /// # Errors
     /// When the file cannot be written.
     pub fn finish(&mut self, end: SimTime) -> Result<()> {
         self.advance(end)?;
-        self.write_interval(self.next)?;
-        self.table.flush()
+        self.count_interval(self.next);
+        Ok(())
+    }
+
+    /// Writes what is left.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn close(mut self) -> Result<()> {
+        self.write_rows()?;
+        self.table.as_mut().map_or(Ok(()), Table::flush)
+    }
+
+    fn write_rows(&mut self) -> Result<()> {
+        let Some(table) = &mut self.table else { return Ok(()) };
+        let mut rows = self.rows.lock();
+        while let Some((_, row)) = rows.pop_first() {
+            table.row(&row)?;
+        }
+        Ok(())
     }
 
     /// A host that is past the interval has not been more than one window past it, since none is longer than an interval: what had
     /// passed when its present interval began is what passed until the end of this one. Whether nothing has passed later that is not
     /// written.
-    fn write_interval(&mut self, number: u64) -> Result<bool> {
+    fn count_interval(&mut self, number: u64) -> bool {
+        let mut rows = self.rows.lock();
         let mut is_all = true;
         let time = SimDuration::from_nanos(number * self.board.interval.as_nanos()).as_secs_f64();
         for (index, name) in self.names.iter().enumerate() {
@@ -173,12 +255,13 @@ impl HostTraffic {
             if row != Traffic::default() {
                 self.written[index] = total;
                 let Traffic { rx_bytes, tx_bytes, rx_packets, tx_packets, dropped_packets } = row;
-                self.table.row(&format_args!(
-                    "{time},{name},{rx_bytes},{tx_bytes},{rx_packets},{tx_packets},{dropped_packets}"
-                ))?;
+                rows.insert(
+                    (number, index as u32),
+                    format!("{time},{name},{rx_bytes},{tx_bytes},{rx_packets},{tx_packets},{dropped_packets}"),
+                );
             }
         }
-        Ok(is_all)
+        is_all
     }
 }
 
@@ -251,6 +334,7 @@ mod tests {
         b.advance(SimTime::from_nanos(5_500_000_000), || traffic(10));
         b.publish(traffic(70));
         table.finish(SimTime::from_nanos(5_600_000_000)).unwrap();
+        table.close().unwrap();
         let text = std::fs::read_to_string(directory.path().join("host-traffic.csv")).unwrap();
         assert_eq!(
             text.lines().skip(1).collect::<Vec<_>>(),
@@ -266,6 +350,7 @@ mod tests {
         TrafficMeter::new(board, HostId(0)).publish(traffic(10));
         table.advance(seconds(200)).unwrap();
         table.finish(seconds(100 * 365 * 86_400)).unwrap();
+        table.close().unwrap();
         let text = std::fs::read_to_string(directory.path().join("host-traffic.csv")).unwrap();
         assert_eq!(text.lines().skip(1).collect::<Vec<_>>(), ["0.1,a,10,0,1,0,0"]);
     }

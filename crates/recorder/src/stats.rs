@@ -1,6 +1,6 @@
 //! `sim-stats.json`: Shadow's counters in its form, and Gnomon's own beside them.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 pub type Counts = BTreeMap<String, u64>;
 
 /// All counters of a run. The kernel, the workers and the root binary fill their parts.
-#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct SimStats {
     /// Simulated objects by kind, as Shadow counts them.
     pub objects: ObjectStats,
@@ -17,14 +17,15 @@ pub struct SimStats {
     pub gnomon: GnomonStats,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ObjectStats {
     pub alloc_counts: Counts,
     pub dealloc_counts: Counts,
 }
 
 /// What Shadow does not know.
-#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct GnomonStats {
     /// The version of this form: grows when a member changes its meaning or goes.
     pub schema: u32,
@@ -43,13 +44,17 @@ pub struct GnomonStats {
     pub interception: InterceptionStats,
     pub computing: ComputingStats,
     /// In what the run depended on this machine, by cause.
+    #[serde(skip_deserializing)]
     pub interferences: BTreeMap<&'static str, InterferenceStats>,
     /// Writes to standard output and error that were refused for `experimental.output_limit`.
     pub outputs_refused: u64,
     /// Calls of the real kernel on behalf of guests' memory.
     pub memory_map_calls: MemoryMapStats,
-    /// By worker.
+    /// By worker; those of the first rank come first.
     pub workers: Vec<WorkerStats>,
+    /// By rank; empty for a run of one process.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ranks: Vec<RankStats>,
     /// How long the run would take with other numbers of workers, where that was asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub forecast: Vec<ForecastStats>,
@@ -59,7 +64,7 @@ pub struct GnomonStats {
 }
 
 /// What ran, where.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Provenance {
     /// The command line that started the run.
     pub command: Vec<String>,
@@ -69,13 +74,14 @@ pub struct Provenance {
     pub processor: String,
     pub processors: u64,
     /// Which ciphers were replaced by cheap ones: `cells` or `all`; null when none was.
+    #[serde(skip_deserializing)]
     pub cheap_crypto: Option<&'static str>,
     /// The programs of the experiment, and the library that replaces ciphers, by the path of the file that was executed.
     pub programs: BTreeMap<String, ProgramStats>,
 }
 
 /// A program's file.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ProgramStats {
     /// In hexadecimal, as sha256sum(1) prints it.
     pub sha256: String,
@@ -86,7 +92,7 @@ pub struct ProgramStats {
 pub const SCHEMA: u32 = 1;
 
 /// Processor time of the whole process, in seconds, by what it was spent on: shares are sampled, sums are what the kernel counted.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct CpuStats {
     /// Guests' own instructions, with the page faults that they cause.
     pub guest_s: f64,
@@ -104,6 +110,17 @@ pub struct CpuStats {
 }
 
 impl CpuStats {
+    fn add(&mut self, other: &CpuStats) {
+        self.guest_s += other.guest_s;
+        self.kernel_s += other.kernel_s;
+        self.stack_s += other.stack_s;
+        self.engine_s += other.engine_s;
+        self.other_s += other.other_s;
+        self.total_s += other.total_s;
+        self.user_s += other.user_s;
+        self.system_s += other.system_s;
+    }
+
     /// Total time to guests' own, which no simulator can go below; None when guests took none.
     pub fn overhead(&self) -> Option<f64> {
         (self.guest_s > 0.0).then(|| self.total_s / self.guest_s)
@@ -112,7 +129,7 @@ impl CpuStats {
 
 /// Memory: the process's own, and the machine's by MemAvailable of /proc/meminfo, in which is everything that the run takes, and what
 /// others take and give back meanwhile.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct MemoryStats {
     /// The process's proportional set size (Pss of /proc/self/smaps_rollup) at its largest: each page that is mapped counts once. It is looked
     /// at when resident memory has grown by a fiftieth.
@@ -123,7 +140,7 @@ pub struct MemoryStats {
     pub peak_used_bytes: u64,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct NetworkStats {
     pub packets_sent: u64,
     pub packets_delivered: u64,
@@ -135,7 +152,7 @@ pub struct NetworkStats {
     pub bytes_delivered: u64,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct InterceptionStats {
     /// System calls that came through rewritten code.
     pub rewritten: u64,
@@ -148,7 +165,7 @@ pub struct InterceptionStats {
 }
 
 /// Guests that computed without calls, and what became of the run's repeatability.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ComputingStats {
     /// The machine had no say in it (`interferences` is empty): the same plan gives the same bits again.
     pub reproducible: bool,
@@ -164,14 +181,14 @@ pub struct ComputingStats {
 }
 
 /// One cause for which a run may come out another way elsewhere.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct InterferenceStats {
     pub times: u64,
     /// The first time: whom it concerned, and with what.
     pub first: String,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct MemoryMapStats {
     /// `mmap`, `munmap`, `mprotect`, `mremap`.
     pub map_calls: u64,
@@ -179,8 +196,42 @@ pub struct MemoryMapStats {
     pub advise_calls: u64,
 }
 
+impl NetworkStats {
+    fn add(&mut self, other: &NetworkStats) {
+        self.packets_sent += other.packets_sent;
+        self.packets_delivered += other.packets_delivered;
+        self.packets_lost += other.packets_lost;
+        self.packets_dropped += other.packets_dropped;
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_delivered += other.bytes_delivered;
+    }
+}
+
+impl ComputingStats {
+    fn add(&mut self, other: &ComputingStats) {
+        self.spins += other.spins;
+        self.over_budget += other.over_budget;
+        self.preemptions += other.preemptions;
+        self.preempted_ns += other.preempted_ns;
+        self.charged_ns += other.charged_ns;
+    }
+}
+
+/// One process of a run over several.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct RankStats {
+    pub machine: String,
+    pub hosts: u64,
+    pub workers: u64,
+    /// Packets that its hosts sent to hosts of other ranks, and how many bytes they took on the way.
+    pub packets_out: u64,
+    pub bytes_out: u64,
+    /// Wall time in which its windows were done and others' were not, or were being agreed on.
+    pub waiting_ns: u64,
+}
+
 /// Where a worker's wall time went.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct WorkerStats {
     pub hosts_executed: u64,
     pub hosts_stolen: u64,
@@ -197,7 +248,7 @@ pub struct WorkerStats {
 }
 
 /// The run with another number of workers, as its schedule foretells.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ForecastStats {
     pub workers: u64,
     /// Of the whole run.
@@ -210,6 +261,28 @@ impl SimStats {
         let mut text = serde_json::to_string_pretty(self).expect("counters can be serialised");
         text.push('\n');
         text
+    }
+
+    /// Adds what another process of the same run has counted in its own hosts and of itself.
+    pub fn add(&mut self, other: SimStats) {
+        let add_all = |sums: &mut Counts, counts: &Counts| counts.iter().for_each(|(name, n)| add(sums, name, *n));
+        add_all(&mut self.syscalls, &other.syscalls);
+        let (sum, other) = (&mut self.gnomon, other.gnomon);
+        sum.events += other.events;
+        sum.outputs_refused += other.outputs_refused;
+        sum.max_resident_bytes += other.max_resident_bytes;
+        sum.network.add(&other.network);
+        sum.computing.add(&other.computing);
+        sum.interception.rewritten += other.interception.rewritten;
+        add_all(&mut sum.interception.misses, &other.interception.misses);
+        add_all(&mut sum.interception.unsupported, &other.interception.unsupported);
+        add_all(&mut sum.interception.escapes, &other.interception.escapes);
+        sum.memory_map_calls.map_calls += other.memory_map_calls.map_calls;
+        sum.memory_map_calls.advise_calls += other.memory_map_calls.advise_calls;
+        sum.workers.extend(other.workers);
+        sum.cpu.add(&other.cpu);
+        sum.memory.peak_pss_bytes += other.memory.peak_pss_bytes;
+        sum.ranks.extend(other.ranks);
     }
 
     /// Simulated seconds per second of wall time.
@@ -252,6 +325,20 @@ mod tests {
         assert_eq!(json["gnomon"]["network"]["packets_sent"], 9);
         assert_eq!(json["gnomon"]["workers"][0]["running_ns"], 5);
         assert!(text.ends_with("}\n"));
+    }
+
+    #[test]
+    fn what_two_processes_count_is_added() {
+        let mut one = SimStats::default();
+        add(&mut one.syscalls, "read", 3);
+        one.gnomon.network.packets_sent = 9;
+        one.gnomon.workers.push(WorkerStats { running_ns: 5, ..WorkerStats::default() });
+        one.gnomon.cpu.total_s = 1.5;
+        let other: SimStats = serde_json::from_str(&one.to_json()).expect("it reads what it writes");
+        assert_eq!(other, one);
+        one.add(other);
+        assert_eq!((one.syscalls["read"], one.gnomon.network.packets_sent), (6, 18));
+        assert_eq!((one.gnomon.workers.len(), one.gnomon.cpu.total_s), (2, 3.0));
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod stack;
 pub mod sysctl;
 mod tcp;
 mod timers;
+mod transfer;
 mod udp;
 pub mod wire;
 

@@ -55,7 +55,7 @@ pub struct LogHost {
 }
 
 /// Where in the program a record was made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     pub file: &'static str,
     pub line: u32,
@@ -75,8 +75,8 @@ pub enum LogFormat {
 /// The thread that made a record.
 #[derive(Debug)]
 pub(super) struct ThreadTag {
-    tid: u32,
-    name: String,
+    pub(super) tid: u32,
+    pub(super) name: String,
 }
 
 impl ThreadTag {

@@ -24,6 +24,8 @@ const BATCH: usize = 16 << 10;
 pub struct Output {
     pub path: PathBuf,
     buffer: Vec<u8>,
+    /// How much of the buffer is in the file already.
+    in_file: usize,
     /// It is the simulator's own standard error: everything is written at once.
     live: bool,
     /// The simulator's own stream that shows it as well.
@@ -105,14 +107,31 @@ impl Output {
         }
         let seed = (self.hash ^ (self.hash >> 64)) as u64;
         self.hash = xxh3_128_with_seed(&self.buffer, seed);
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::CLOEXEC;
-        let mut rest = &self.buffer[..];
         if self.live {
             // A reader that has gone is no failure.
-            let _ = std::io::stderr().write_all(rest);
+            let _ = std::io::stderr().write_all(&self.buffer);
             self.buffer.clear();
             return;
         }
+        self.write_out();
+        if let Some(shown) = self.shown.filter(|_| !self.reader_is_gone)
+            && let Err(error) = shown.write(&self.buffer)
+        {
+            self.reader_is_gone = true;
+            self.error.get_or_insert(format!("the simulator's own {shown:?}: {error}"));
+        }
+        self.buffer.clear();
+        self.in_file = 0;
+    }
+
+    /// Brings the file up to date. The batch goes on.
+    fn write_out(&mut self) {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::CLOEXEC;
+        let mut rest = &self.buffer[self.in_file..];
+        if rest.is_empty() || self.live {
+            return;
+        }
+        self.in_file = self.buffer.len();
         let result = rustix::fs::open(&self.path, flags, Mode::from_raw_mode(0o644)).and_then(|fd| {
             while !rest.is_empty() {
                 let written = rustix::io::write(&fd, rest)?;
@@ -123,13 +142,6 @@ impl Output {
         if let Err(error) = result {
             self.error.get_or_insert(format!("{}: {error}", self.path.display()));
         }
-        if let Some(shown) = self.shown.filter(|_| !self.reader_is_gone)
-            && let Err(error) = shown.write(&self.buffer)
-        {
-            self.reader_is_gone = true;
-            self.error.get_or_insert(format!("the simulator's own {shown:?}: {error}"));
-        }
-        self.buffer.clear();
     }
 }
 
@@ -155,6 +167,7 @@ impl Kernel {
         self.outputs.push(Output {
             path,
             buffer: Vec::new(),
+            in_file: 0,
             live,
             shown: stream.filter(|_| self.config.show_outputs),
             reader_is_gone: false,
@@ -190,6 +203,13 @@ impl Kernel {
     pub fn flush_outputs(&mut self) {
         for output in &mut self.outputs {
             output.flush();
+        }
+    }
+
+    /// Brings the files up to date for those who look from outside, or after a death; their hashes do not depend on it.
+    pub fn write_out_outputs(&mut self) {
+        for output in &mut self.outputs {
+            output.write_out();
         }
     }
 
