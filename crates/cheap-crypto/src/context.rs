@@ -137,16 +137,17 @@ pub unsafe fn detach(ctx: *mut Ctx) {
     }
 }
 
-/// After libcrypto has copied `from` to `to`, with the pointer to what hangs at `from`.
+/// After libcrypto has copied `from` to `to`, with the pointer to what hangs at `from`: gives `to` its own, or nothing when that failed.
 ///
 /// # Safety
 ///
 /// As of `state`.
-pub unsafe fn copy(to: *mut Ctx, from: *const Ctx) {
+pub unsafe fn copy(to: *mut Ctx, from: *const Ctx, done: bool) {
     // SAFETY: the caller's.
     unsafe {
         let (Some(state), Some(set)) = (state(from), original::EVP_CIPHER_CTX_set_app_data()) else { return };
-        set(to, Box::into_raw(Box::new(state.clone())).cast());
+        let own = if done { Box::into_raw(Box::new(state.clone())) } else { std::ptr::null_mut() };
+        set(to, own.cast());
     }
 }
 

@@ -373,9 +373,7 @@ pub unsafe extern "C" fn EVP_CIPHER_CTX_copy(to: *mut Ctx, from: *const Ctx) -> 
     unsafe {
         context::detach(to);
         let done = original!(EVP_CIPHER_CTX_copy(to, from), 0);
-        if done == 1 {
-            context::copy(to, from);
-        }
+        context::copy(to, from, done == 1);
         done
     }
 }
