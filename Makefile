@@ -25,6 +25,7 @@ test: ## pass all tests and lints
 	@tools/install-packages build test
 	@tools/check-rust clippy fmt
 	cargo fmt --all --check
+	cargo build --release -p cheap-crypto $(CARGO_FLAGS)
 	cargo test --workspace --release $$(tools/mpi-features) $(CARGO_FLAGS)
 	cargo clippy --workspace --release --all-targets $$(tools/mpi-features) $(CARGO_FLAGS) -- -D warnings
 

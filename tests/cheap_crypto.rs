@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Once;
 
-/// Puts the library beside gnomon, where it is looked for. `cargo build` leaves it there too, `cargo test` only where this program is.
+/// Puts the library beside gnomon, where it is looked for. `cargo build -p cheap-crypto` leaves it where this program is, and `make test` calls that.
 fn place_library() {
     static PLACED: Once = Once::new();
     PLACED.call_once(|| {

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// Beside this program: Cargo builds it for tests too, and leaves it there.
+/// Beside this program, where `cargo build` leaves it; `cargo test` builds no library that nothing links.
 fn library() -> PathBuf {
     let path = std::env::current_exe().expect("this program").with_file_name("libgnomon_cheap_crypto.so");
     assert!(path.is_file(), "{}: cargo build --release -p cheap-crypto", path.display());
