@@ -90,7 +90,7 @@ pub fn greet(link: &Link, plan: &Plan, problem: Option<String>) -> Result<(), Fa
         return Ok(());
     };
     if link.place().rank > 0 {
-        return Err(Failure::Elsewhere);
+        return Err(leave_to_first());
     }
     let (here, there) = (&first.machine, &other.machine);
     let what = if other.common.plan != first.common.plan { "experiment (or its defaults)" } else { "build of Gnomon" };
@@ -104,7 +104,7 @@ fn tell_first(link: &Link, all: &[Greeting]) -> Result<(), Failure> {
     let problems = all.iter().enumerate().find_map(|(rank, greeting)| Some((rank, greeting.problem.as_ref()?)));
     match problems {
         None => Ok(()),
-        Some(_) if link.place().rank > 0 => Err(Failure::Elsewhere),
+        Some(_) if link.place().rank > 0 => Err(leave_to_first()),
         Some((0, problem)) => Err(Failure::Input(problem.clone())),
         Some((rank, problem)) => Err(Failure::Input(format!("rank {rank} (on {}): {problem}", all[rank].machine))),
     }
@@ -129,13 +129,19 @@ pub fn data_directory(
     // Path and mark, or what is wrong.
     let told: Result<(PathBuf, String), String> =
         own.as_ref().map(|directory| (directory.path().to_path_buf(), mark)).map_err(ToString::to_string);
-    let all: Vec<Result<(PathBuf, String), String>> = share(link, &told)?;
+    // What is wrong here goes before what became of the others meanwhile.
+    let or_own = |gone: Failure| match &own {
+        Err(Failure::Input(text)) => Failure::Input(text.clone()),
+        Err(Failure::Run(text)) => Failure::Run(text.clone()),
+        _ => gone,
+    };
+    let all: Vec<Result<(PathBuf, String), String>> = share(link, &told).map_err(or_own)?;
     let seen = match &all[0] {
         Ok((path, mark)) if !is_first => DataDirectory::join(path, mark).map_err(|error| error.to_string()),
         _ => own.as_ref().cloned().map_err(ToString::to_string),
     };
     let problem = seen.as_ref().err().cloned();
-    let all: Vec<(String, Option<String>)> = share(link, &(simulation::machine(), problem))?;
+    let all: Vec<(String, Option<String>)> = share(link, &(simulation::machine(), problem)).map_err(or_own)?;
     let blind = all.iter().enumerate().find_map(|(rank, (machine, problem))| Some((rank, machine, problem.as_ref()?)));
     match (own, seen, blind) {
         (Err(failure), ..) if is_first => Err(failure),
@@ -151,8 +157,14 @@ pub fn data_directory(
             )))
         }
         (Err(_), Ok(directory), None) => Ok(directory),
-        _ => Err(Failure::Elsewhere),
+        _ => Err(leave_to_first()),
     }
+}
+
+/// Rank 0 tells what is wrong. It has a moment for that before `mpirun`, which sees this process fail, ends all.
+fn leave_to_first() -> Failure {
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    Failure::Elsewhere
 }
 
 fn share<T: for<'de> Deserialize<'de>>(link: &Link, own: &impl Serialize) -> Result<Vec<T>, Failure> {
