@@ -82,7 +82,8 @@ fn assert_alike(folder: &Path, file: &str, ways: &[(usize, &str, &str)]) {
         }
         assert_eq!(after["syscalls"], before["syscalls"], "{way}");
         assert_eq!(after["gnomon"]["ranks"].as_array().map(Vec::len), Some(*ranks), "{way}");
-        let rest: Vec<String> = tree(&several).into_keys().filter(|path| path.contains("rank")).collect();
+        let rest: Vec<String> =
+            tree(&several).into_keys().filter(|path| path.contains("rank-") && path != "rank-costs.json").collect();
         assert!(rest.is_empty(), "{way}: nothing is left of the ranks: {rest:?}");
     }
 }
@@ -291,6 +292,70 @@ fn a_run_that_is_interrupted_ends_in_order_on_all_ranks() {
     assert_eq!(counted["gnomon"]["hosts"], 8);
     assert_eq!(counted["gnomon"]["ranks"].as_array().map(Vec::len), Some(3));
     captures(&data, 1..=8);
+}
+
+/// Two groups of hosts that send messages among themselves only, by turns in the plan.
+#[test]
+fn hosts_are_divided_by_what_they_cost_and_send_in_an_earlier_run() {
+    if is_missing() {
+        return;
+    }
+    let folder = folder("ranks/divided");
+    let mut text = phold(5);
+    text.truncate(text.find("hosts:").expect("hosts"));
+    text += "hosts:\n";
+    for number in 1..=4 {
+        for group in 1..=2 {
+            let _ = writeln!(
+                text,
+                "  node{number}-{group}: {{ network_node_id: 0, ip_addr: 10.{group}.0.{number}, processes: [{{ path: gnomon-traffic, args: \
+                 'phold --peers 10.{group}.0.1 --hosts 4 --number {number} --messages 20 --delay 200ms --duration 5s', \
+                 expected_final_state: running }}] }}"
+            );
+        }
+    }
+    fs::write(folder.join("groups.yaml"), text).expect("a file");
+    let packets_out = |data: &Path| -> u64 {
+        let ranks = stats(data)["gnomon"]["ranks"].as_array().expect("ranks").clone();
+        ranks.iter().map(|rank| rank["packets_out"].as_u64().expect("a number")).sum()
+    };
+    let first = run_ranks(&folder, "groups.yaml", 2, &["-d", "first"]);
+    assert_eq!(first.code(), 0, "{}", first.stderr);
+    assert!(packets_out(&folder.join("first")) > 1000, "the plan says nothing of groups");
+    let second = run_ranks(&folder, "groups.yaml", 2, &["-d", "second", "--rank-costs", "first"]);
+    assert_eq!(second.code(), 0, "{}", second.stderr);
+    assert_eq!(packets_out(&folder.join("second")), 0, "each group is on one rank");
+    assert_eq!(digest(&folder.join("second")), digest(&folder.join("first")));
+    let hosts = &stats(&folder.join("second"))["gnomon"]["ranks"];
+    assert_eq!((&hosts[0]["hosts"], &hosts[1]["hosts"]), (&4.into(), &4.into()));
+    fs::write(folder.join("phold.yaml"), phold(1)).expect("a file");
+    let other = run_ranks(&folder, "phold.yaml", 2, &["-d", "other", "--rank-costs", "first/rank-costs.json"]);
+    assert!(other.stderr.contains("are of another experiment"), "{}", other.stderr);
+}
+
+/// As on a full disk: no file may have more than so many bytes.
+#[test]
+fn a_rank_that_cannot_write_says_so_and_the_run_fails() {
+    if is_missing() {
+        return;
+    }
+    let folder = folder("ranks/full");
+    let (child, ranks) = start(&folder, 2);
+    let full = capture(Command::new("prlimit").args(["--pid", &ranks[1].1.to_string(), "--fsize=20000:20000"]));
+    assert!(full.status.success(), "{}", full.stderr);
+    let end = || captures(&folder.join("data"), 1..=1)[0];
+    let (clock, before) = (WallClock::start(), end());
+    while end() < before + 2.0 {
+        assert!(clock.elapsed() < Duration::from_secs(60), "the run goes on");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    kill("-INT", ranks[0].1);
+    let output = child.wait_with_output().expect("an end");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(stderr.contains("what the run leaves behind is not complete"), "{stderr}");
+    assert!(stderr.contains("hosts/node") && stderr.contains("eth0.pcap"), "{stderr}");
+    captures(&folder.join("data"), 1..=8);
 }
 
 #[test]

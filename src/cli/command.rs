@@ -40,6 +40,13 @@ fn run() -> Command {
                 .value_name("HOST.PROCESS")
                 .help("Run under gdb and stop where this process begins (its program's name, its number, or NAME.NUMBER)"),
         )
+        .arg(
+            Arg::new("rank-costs")
+                .long("rank-costs")
+                .value_name("DATA")
+                .value_parser(clap::value_parser!(std::path::PathBuf))
+                .help("Under mpirun: divide the hosts by what they cost in this run of several processes (its data directory)"),
+        )
         .args(execution_flags())
         .args(flags(Style::Gnomon))
         .args_override_self(true)

@@ -5,7 +5,7 @@ use super::interrupt::{self, Interrupts};
 use super::limits::{self, Notice};
 use super::ranks;
 use crate::sandbox::{self, Lifetime};
-use crate::simulation::{self, LogTarget, Progress, RunOptions, Summary};
+use crate::simulation::{self, Costs, LogTarget, Progress, RunOptions, Summary};
 use crate::terminal::Terminal;
 use ::ranks::Link;
 use base::HostId;
@@ -35,6 +35,8 @@ pub struct Launch {
     pub strace_live: bool,
     /// Show what guests write on standard output and error.
     pub show_outputs: bool,
+    /// By what the hosts are divided among several processes.
+    pub rank_costs: Option<Costs>,
 }
 
 /// How a debugger takes part.
@@ -114,6 +116,7 @@ impl Launch {
             crash_reports,
             strace_live: false,
             show_outputs: false,
+            rank_costs: None,
         })
     }
 
@@ -177,6 +180,7 @@ impl Launch {
                 Debugging::Off | Debugging::Pause => None,
             },
             link,
+            rank_costs: self.rank_costs,
         }
     }
 }

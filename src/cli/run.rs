@@ -3,7 +3,7 @@
 use super::launch::{Debugging, Failure, Finished, Launch};
 use super::{gdb, input, options, ranks, report, status};
 use crate::sandbox::Lifetime;
-use crate::simulation::Progress;
+use crate::simulation::{Costs, Progress};
 use crate::terminal::Terminal;
 use clap::ArgMatches;
 use scenario::Plan;
@@ -45,6 +45,8 @@ fn run(matches: &ArgMatches) -> Result<Finished, Failure> {
         launch.debugging = Debugging::Guest(host, target);
     }
     launch.progress = progress(matches, &plan);
+    let costs = matches.get_one::<PathBuf>("rank-costs").map(|path| Costs::read(path));
+    launch.rank_costs = costs.transpose().map_err(|error| Failure::Input(format!("--rank-costs: {error}")))?;
     launch.run(&plan)
 }
 

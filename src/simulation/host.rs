@@ -12,6 +12,7 @@ use recorder::{Traffic, TrafficMeter, record};
 use simkernel::exec::ProcessSpec;
 use simkernel::process::{ExitRecord, ExitStatus};
 use simkernel::{Kernel, Pid};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use tcpip::Packet;
@@ -112,6 +113,8 @@ pub struct SimHost {
     /// What the host had done when the last window began, and what it did in it.
     cost_before: u64,
     cost: u64,
+    /// Packets that were carried to each other host, where that is counted.
+    pub sent_to: Option<BTreeMap<HostId, u64>>,
     /// All that was recorded goes to the files with each window: other processes of the run rely on this one no longer than that.
     pub records_windows: bool,
     /// When what guests wrote goes to the files at the latest.
@@ -146,6 +149,7 @@ impl SimHost {
             interrupted: None,
             cost_before: 0,
             cost: 0,
+            sent_to: None,
             records_windows: false,
             next_flush: SimTime::ZERO + OUTPUT_DELAY,
         }
@@ -300,7 +304,7 @@ impl SimHost {
     }
 
     /// Events, and turns of threads, as a measure of what its windows cost.
-    fn work_done(&self) -> u64 {
+    pub fn work_done(&self) -> u64 {
         self.events_handled + self.kernel.turns
     }
 
@@ -414,7 +418,12 @@ impl SimHost {
     ) {
         let Departure { at, packet, serialized } = departure;
         match fate {
-            Fate::Arrives(delay) => outbox.send(to, at + delay, InFlight { packet, serialized }),
+            Fate::Arrives(delay) => {
+                if let Some(sent) = &mut self.sent_to {
+                    *sent.entry(to).or_default() += packet.segments() as u64;
+                }
+                outbox.send(to, at + delay, InFlight { packet, serialized });
+            }
             Fate::Lost => {
                 self.gone.lost += packet.segments() as u64;
                 Tap::lost(self.id, at, &packet, worker);

@@ -19,6 +19,7 @@ mod worker;
 
 pub use self::ranks::machine;
 pub use accounting::available_memory;
+pub use partition::Costs;
 pub use summary::{FinalGuest, GuestState, RunError, Summary, Verdict};
 
 use self::ranks::{Others, RankPeers};
@@ -40,7 +41,7 @@ use simkernel::exec::ProcessSpec;
 use simkernel::host::{Addresses, NetworkSettings};
 use simkernel::{Credentials, DebugTarget, HostConfig, HostName, HostNames, Kernel};
 use standstill::Watch;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
 use std::net::IpAddr;
@@ -103,6 +104,8 @@ pub struct RunOptions {
     pub debug: Option<(HostId, DebugTarget)>,
     /// The other processes of the run.
     pub link: Option<Link>,
+    /// By what the hosts are divided among them.
+    pub rank_costs: Option<Costs>,
 }
 
 impl RunOptions {
@@ -159,7 +162,7 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     let board = traffic_board(plan);
     let live = LiveProcesses::default();
     let ranks = match &options.link {
-        Some(link) => self::ranks::open(link, plan, &provenance)?,
+        Some(link) => self::ranks::open(link, plan, &provenance, options.rank_costs.as_ref())?,
         None => engine::Ranks::alone(plan.hosts.len()),
     };
     let hosts = build_hosts(plan, &options, board.as_ref(), &live, &ranks)?;
@@ -231,6 +234,10 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
         parts.push(part);
     }
     losses.note("tables", monitor.finish(simulated));
+    if options.link.is_some() && is_first {
+        let costs = Costs::of(plan, &parts).to_json();
+        losses.note(partition::FILE, directory.write(partition::FILE, costs.as_bytes()));
+    }
     let mut summary = summary::conclude(plan, parts, &outcome, &mut losses, clock.elapsed());
     if !is_first {
         // The first rank tells everything, if it is there.
@@ -406,6 +413,7 @@ fn build_hosts(
         built.traffic = board.map(|board| TrafficMeter::new(board.clone(), host.id));
         built.live = live.clone();
         built.records_windows = ranks.count > 1;
+        built.sent_to = (ranks.count > 1).then(BTreeMap::new);
         built.kernel.region = region;
         built.pause_before_start = options.debug_hosts.contains(&host.id).then_some(options.pause);
         hosts.push(built);

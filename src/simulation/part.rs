@@ -30,6 +30,10 @@ pub struct HostPart {
     pub guests: Vec<GuestPart>,
     /// Reports of crashes, children of guests included, relative to the data directory.
     pub crash_reports: Vec<PathBuf>,
+    /// Events, and turns of threads.
+    pub cost: u64,
+    /// Packets to other hosts; counted with several ranks.
+    pub sent: Vec<(u32, u64)>,
     /// By the cause's name: how often, and the first time.
     interferences: Vec<(String, u64, String)>,
 }
@@ -115,6 +119,8 @@ fn host_part(host: &SimHost) -> HostPart {
         host: host.id.0,
         digest: host.tap.digest.clone(),
         guests: host.guests.iter().map(|guest| guest_part(host, guest)).collect(),
+        cost: host.work_done(),
+        sent: host.sent_to.iter().flatten().map(|(to, count)| (to.0, *count)).collect(),
         crash_reports: crashes.filter_map(|crash| Some(folder.join(crash.report.as_ref()?))).collect(),
         interferences: host.kernel.interferences.iter().map(interference).collect(),
     }

@@ -6,7 +6,7 @@
 
 use super::host::InFlight;
 use super::part::Part;
-use super::{LiveProcesses, RunError, partition};
+use super::{Costs, LiveProcesses, RunError, partition};
 use base::wall::WallClock;
 use base::{HostId, SimTime};
 use engine::{Envelope, Peers, Standing, Totals};
@@ -50,9 +50,15 @@ impl Others {
 ///
 /// # Errors
 /// When ranks run different programs, or one has gone.
-pub fn open(link: &Link, plan: &Plan, provenance: &Provenance) -> Result<engine::Ranks, RunError> {
+pub fn open(
+    link: &Link,
+    plan: &Plan,
+    provenance: &Provenance,
+    costs: Option<&Costs>,
+) -> Result<engine::Ranks, RunError> {
     let place = link.place();
-    let of_host = if place.rank == 0 { partition::by_processes(plan, place.size) } else { Vec::new() };
+    let is_first = place.rank == 0;
+    let of_host = if is_first { partition::divide(plan, link, costs).map_err(RunError::Machine)? } else { Vec::new() };
     let own = Opening { machine: machine(), provenance: provenance.clone(), of_host };
     let all: Vec<Opening> = share(link, &own)?;
     let first = &all[0];

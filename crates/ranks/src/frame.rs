@@ -16,6 +16,21 @@ pub struct Standing {
     pub sums: [u64; SUMS],
 }
 
+/// Hosts and what they send each other, as METIS has graphs: the edges of host `n` are those from `first[n]` to before `first[n + 1]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Graph {
+    /// How many parts are wanted.
+    pub parts: u32,
+    /// By host, and one more.
+    pub first: Vec<i32>,
+    /// By edge, the host at its other end, which has the same edge.
+    pub neighbours: Vec<i32>,
+    /// By edge.
+    pub packets: Vec<i32>,
+    /// By host, what it costs.
+    pub weights: Vec<i32>,
+}
+
 /// One frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
@@ -27,6 +42,10 @@ pub enum Frame {
     Standing(Standing),
     /// The companion's: the others cannot be reached any more, with the reason.
     Lost(String),
+    /// The simulator's: how shall the hosts be divided?
+    Graph(Graph),
+    /// The companion's answer: by host, its part; none where METIS refused.
+    Parts(Vec<i32>),
     /// The simulator's last: it has come to its end as the others have.
     End,
 }
@@ -36,6 +55,8 @@ const BYTES: u8 = 2;
 const STANDING: u8 = 3;
 const LOST: u8 = 4;
 const END: u8 = 5;
+const GRAPH: u8 = 6;
+const PARTS: u8 = 7;
 
 /// Kind and length.
 pub const HEADER: usize = 1 + 8;
@@ -74,6 +95,16 @@ impl Frame {
                 header(LOST, reason.len(), out);
                 out.extend_from_slice(reason.as_bytes());
             }
+            Frame::Graph(graph) => {
+                let lists = [&graph.first, &graph.neighbours, &graph.packets, &graph.weights];
+                header(GRAPH, 4 + lists.iter().map(|list| 8 + 4 * list.len()).sum::<usize>(), out);
+                out.extend_from_slice(&graph.parts.to_le_bytes());
+                lists.into_iter().for_each(|list| put_list(list, out));
+            }
+            Frame::Parts(parts) => {
+                header(PARTS, 8 + 4 * parts.len(), out);
+                put_list(parts, out);
+            }
             Frame::End => header(END, 0, out),
         }
     }
@@ -99,11 +130,33 @@ impl Frame {
                 Frame::Standing(Standing { next: Some(next).filter(|next| *next != NEVER), halt, sums })
             }
             LOST => Frame::Lost(String::from_utf8_lossy(body).into_owned()),
+            GRAPH => {
+                let parts = short(body)?;
+                let mut rest = body.get(4..).unwrap_or_default();
+                let mut list = || take_list(&mut rest);
+                let (first, neighbours, packets, weights) = (list()?, list()?, list()?, list()?);
+                Frame::Graph(Graph { parts, first, neighbours, packets, weights })
+            }
+            PARTS => Frame::Parts(take_list(&mut &*body)?),
             END => Frame::End,
             _ => return Err(malformed()),
         };
         Ok(Some((frame, HEADER + length)))
     }
+}
+
+fn put_list(list: &[i32], out: &mut Vec<u8>) {
+    out.extend_from_slice(&(list.len() as u64).to_le_bytes());
+    list.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
+}
+
+fn take_list(bytes: &mut &[u8]) -> io::Result<Vec<i32>> {
+    let length = number(bytes)? as usize;
+    let list = length.checked_mul(4).and_then(|length| bytes.get(8..)?.split_at_checked(length));
+    let (list, rest) = list.ok_or_else(malformed)?;
+    *bytes = rest;
+    let value = |bytes: &[u8]| bytes.first_chunk().map_or(0, |bytes| i32::from_le_bytes(*bytes));
+    Ok(list.chunks(4).map(value).collect())
 }
 
 fn number(bytes: &[u8]) -> io::Result<u64> {
@@ -193,6 +246,15 @@ mod tests {
             Frame::Standing(standing),
             Frame::Standing(Standing::default()),
             Frame::Lost("rank 1 has gone".to_owned()),
+            Frame::Graph(Graph {
+                parts: 2,
+                first: vec![0, 1, 2],
+                neighbours: vec![1, 0],
+                packets: vec![7, 7],
+                weights: vec![i32::MAX, 1],
+            }),
+            Frame::Parts(vec![1, 0]),
+            Frame::Parts(Vec::new()),
             Frame::End,
         ]
     }

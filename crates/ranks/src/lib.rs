@@ -13,6 +13,6 @@ pub mod frame;
 mod link;
 mod place;
 
-pub use frame::Standing;
+pub use frame::{Graph, Standing};
 pub use link::Link;
 pub use place::Place;

@@ -1,6 +1,6 @@
 //! The simulator's end of the way to the other ranks.
 
-use crate::frame::{self, Frame, Frames, Standing};
+use crate::frame::{self, Frame, Frames, Graph, Standing};
 use crate::place::Place;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -147,6 +147,29 @@ impl Link {
         self.exchange(Standing::default(), is_stopping, &mut |rank, bytes| all[rank] = bytes.to_vec())?;
         all[self.place.rank] = own.to_vec();
         Ok(all)
+    }
+
+    /// Divides a graph so that its parts cost about the same and few packets go between them; by host, its part. The companion does it
+    /// (METIS), without the other ranks.
+    ///
+    /// # Errors
+    /// When the companion has gone, or METIS refuses the graph.
+    pub fn partition(&self, graph: &Graph) -> Result<Vec<u32>, String> {
+        let mut frame = Vec::new();
+        Frame::Graph(graph.clone()).put(&mut frame);
+        lock(&self.writer).write_all(&frame).map_err(|error| ended(&error))?;
+        let mut reader = lock(&self.reader);
+        loop {
+            match reader.read() {
+                Ok(Some(Frame::Parts(parts))) if parts.len() == graph.weights.len() => {
+                    return Ok(parts.into_iter().map(|part| (part as u32).min(graph.parts - 1)).collect());
+                }
+                Ok(Some(_)) => return Err("METIS cannot divide the hosts by these costs".to_owned()),
+                Ok(None) => return Err(ended(&io::ErrorKind::UnexpectedEof.into())),
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
+                Err(error) => return Err(ended(&error)),
+            }
+        }
     }
 
     /// The run is over on all ranks: waits until the companion has taken its leave of the others.

@@ -5,6 +5,7 @@
 //! one of them has gone. No call of MPI in it waits for another rank.
 
 mod exchange;
+mod partition;
 
 use exchange::Exchange;
 use mpi::Threading;
@@ -53,6 +54,10 @@ fn run() -> io::Result<()> {
                 if write_out(&mut writer, &mut out).is_err() {
                     exchange.leave();
                 }
+            }
+            Ok(Some(Frame::Graph(graph))) => {
+                Frame::Parts(partition::divide(&graph)).put(&mut out);
+                write_out(&mut writer, &mut out)?;
             }
             Ok(Some(Frame::End)) => return Ok(()),
             _ => exchange.leave(),
