@@ -2,35 +2,14 @@
 
 mod common;
 
-use common::{capture, folder, gnomon, read, run_well, stats};
-use std::fmt::Write;
+use common::{capture, folder, gnomon, phold, read, run_well, stats};
 use std::fs;
 use std::path::Path;
-
-/// Hosts that send messages round, 50 ms apart.
-fn experiment(seconds: u32) -> String {
-    let stop = seconds + 2;
-    let mut text = format!(
-        "general: {{ stop_time: {stop} s, heartbeat_interval: null }}\n\
-         network:\n  graph:\n    type: gml\n    inline: |\n      graph [\n        \
-         node [ id 0 host_bandwidth_down \"1 Gbit\" host_bandwidth_up \"1 Gbit\" ]\n        \
-         edge [ source 0 target 0 latency \"50 ms\" ]\n      ]\nhosts:\n"
-    );
-    for number in 1..=8 {
-        let _ = writeln!(
-            text,
-            "  node{number}: {{ network_node_id: 0, ip_addr: 10.1.0.{number}, processes: [{{ path: gnomon-traffic, args: 'phold --peers \
-             10.1.0.1 --hosts 8 --number {number} --messages 20 --delay 1s --duration {}s' }}] }}",
-            seconds + 1
-        );
-    }
-    text
-}
 
 #[test]
 fn a_run_says_what_its_workers_time_went_into() {
     let folder = folder("accounting");
-    fs::write(folder.join("phold.yaml"), experiment(20)).expect("a file");
+    fs::write(folder.join("phold.yaml"), phold(20, 50)).expect("a file");
     for workers in ["1", "2"] {
         run_well(&folder, "phold.yaml", &["--parallelism", workers, "-d", &format!("workers{workers}")]);
     }
@@ -71,7 +50,7 @@ fn a_run_says_what_its_workers_time_went_into() {
 #[test]
 fn a_damaged_table_is_told_and_costs_nothing_else() {
     let folder = folder("accounting-damaged");
-    fs::write(folder.join("phold.yaml"), experiment(1)).expect("a file");
+    fs::write(folder.join("phold.yaml"), phold(1, 50)).expect("a file");
     run_well(&folder, "phold.yaml", &["-d", "data"]);
     let path = folder.join("data/windows.parquet");
     let whole = fs::read(&path).expect("a file");
@@ -93,7 +72,7 @@ fn a_damaged_table_is_told_and_costs_nothing_else() {
 #[test]
 fn a_traced_run_has_each_packet_in_its_log() {
     let folder = folder("accounting-trace");
-    fs::write(folder.join("phold.yaml"), experiment(2)).expect("a file");
+    fs::write(folder.join("phold.yaml"), phold(2, 50)).expect("a file");
     let log = |name: &str, arguments: &[&str]| {
         run_well(&folder, "phold.yaml", &[&["-d", name, "--log-level", "trace"], arguments].concat());
         let text = read(&folder.join(name).join("gnomon.log"));
@@ -119,7 +98,7 @@ fn a_traced_run_has_each_packet_in_its_log() {
 #[test]
 fn a_run_with_one_worker_foretells_its_time_with_more() {
     let folder = folder("accounting-forecast");
-    fs::write(folder.join("phold.yaml"), experiment(20)).expect("a file");
+    fs::write(folder.join("phold.yaml"), phold(20, 50)).expect("a file");
     run_well(&folder, "phold.yaml", &["-d", "one", "--parallelism", "1", "--forecast"]);
     let stats = &stats(&folder.join("one"))["gnomon"];
     let foretold: Vec<(u64, u64)> = stats["forecast"]

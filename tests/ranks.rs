@@ -6,7 +6,8 @@ mod common;
 
 use base::wall::WallClock;
 use common::{
-    Output, capture, digest, drawn, find_program, find_python, folder, gnomon, leave_out, limited, read, root, run_well,
+    Output, capture, digest, drawn, find_program, find_python, folder, gnomon, leave_out, limited, phold, read, root,
+    run_well,
 };
 use common::{set_up, stats, tree};
 use std::fmt::Write;
@@ -98,31 +99,13 @@ fn a_web_site_is_the_same_for_any_number_of_ranks() {
     assert_alike(&folder, "web-demo.yaml", &[(2, "1", "steal"), (2, "2", "static"), (3, "2", "steal-longest")]);
 }
 
-/// Eight hosts that send each other messages at random.
-fn phold(seconds: u64) -> String {
-    let mut text = format!(
-        "general: {{ stop_time: {seconds}s, heartbeat_interval: 1s }}\n\
-         network:\n  graph:\n    type: gml\n    inline: |\n      graph [\n        \
-         node [ id 0 host_bandwidth_down \"1 Gbit\" host_bandwidth_up \"1 Gbit\" ]\n        \
-         edge [ source 0 target 0 latency \"20 ms\" ]\n      ]\nhosts:\n"
-    );
-    for number in 1..=8 {
-        let _ = writeln!(
-            text,
-            "  node{number}: {{ network_node_id: 0, ip_addr: 10.1.0.{number}, processes: [{{ path: gnomon-traffic, args: 'phold --peers \
-             10.1.0.1 --hosts 8 --number {number} --messages 20 --delay 200ms --duration {seconds}s', expected_final_state: running }}] }}"
-        );
-    }
-    text
-}
-
 #[test]
 fn phold_is_the_same_with_every_number_of_workers_and_policy() {
     if is_missing() {
         return;
     }
     let folder = folder("ranks/phold");
-    fs::write(folder.join("phold.yaml"), phold(5)).expect("a file");
+    fs::write(folder.join("phold.yaml"), phold(5, 20)).expect("a file");
     let policies = ["steal", "steal-longest", "static", "serial"];
     let ways: Vec<_> =
         ["1", "2", "3", "8"].into_iter().zip(policies).map(|(workers, policy)| (2, workers, policy)).collect();
@@ -141,7 +124,7 @@ fn programs_at_fixed_addresses_are_the_same_for_any_number_of_ranks() {
     }
     let folder = folder("ranks/python");
     let gossip = root().join("tests/workers/gossip.py");
-    let mut text = phold(8);
+    let mut text = phold(8, 20);
     text.truncate(text.find("hosts:").expect("hosts"));
     text += "hosts:\n";
     for number in 0..6 {
@@ -199,7 +182,7 @@ fn ranks_of(parent: u32) -> Vec<(usize, u32)> {
 
 /// Starts an endless run of ranks and gives it a moment; `mpirun` and the ranks.
 fn start(folder: &Path, ranks: usize) -> (std::process::Child, Vec<(usize, u32)>) {
-    fs::write(folder.join("phold.yaml"), phold(1_000_000)).expect("a file");
+    fs::write(folder.join("phold.yaml"), phold(1_000_000, 20)).expect("a file");
     let mut command = mpirun(ranks).expect("looked for before");
     command
         .args(["run", "phold.yaml", "-d", "data", "--pcap-enabled", "true", "--parallelism", "1"])
@@ -301,7 +284,7 @@ fn hosts_are_divided_by_what_they_cost_and_send_in_an_earlier_run() {
         return;
     }
     let folder = folder("ranks/divided");
-    let mut text = phold(5);
+    let mut text = phold(5, 20);
     text.truncate(text.find("hosts:").expect("hosts"));
     text += "hosts:\n";
     for number in 1..=4 {
@@ -328,7 +311,7 @@ fn hosts_are_divided_by_what_they_cost_and_send_in_an_earlier_run() {
     assert_eq!(digest(&folder.join("second")), digest(&folder.join("first")));
     let hosts = &stats(&folder.join("second"))["gnomon"]["ranks"];
     assert_eq!((&hosts[0]["hosts"], &hosts[1]["hosts"]), (&4.into(), &4.into()));
-    fs::write(folder.join("phold.yaml"), phold(1)).expect("a file");
+    fs::write(folder.join("phold.yaml"), phold(1, 20)).expect("a file");
     let other = run_ranks(&folder, "phold.yaml", 2, &["-d", "other", "--rank-costs", "first/rank-costs.json"]);
     assert!(other.stderr.contains("are of another experiment"), "{}", other.stderr);
 }
@@ -361,7 +344,7 @@ fn a_rank_that_cannot_write_says_so_and_the_run_fails() {
 #[test]
 fn what_is_missing_or_wrong_is_told_once() {
     let folder = folder("ranks/refused");
-    fs::write(folder.join("phold.yaml"), phold(1)).expect("a file");
+    fs::write(folder.join("phold.yaml"), phold(1, 20)).expect("a file");
     let place = [("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "2")];
     // A copy without its companion, as it is built without MPI.
     let alone = folder.join("gnomon");

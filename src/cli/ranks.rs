@@ -168,9 +168,7 @@ fn leave_to_first() -> Failure {
 }
 
 fn share<T: for<'de> Deserialize<'de>>(link: &Link, own: &impl Serialize) -> Result<Vec<T>, Failure> {
-    let own = serde_json::to_vec(own).map_err(|error| Failure::Run(error.to_string()))?;
-    let all = link.share(&own, &|| false).map_err(Failure::Run)?;
-    all.iter().map(|bytes| serde_json::from_slice(bytes).map_err(|error| Failure::Run(error.to_string()))).collect()
+    simulation::share(link, own).map_err(|error| Failure::Run(error.to_string()))
 }
 
 /// Tells builds apart: the hash of this program's file.

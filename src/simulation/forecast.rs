@@ -65,12 +65,13 @@ impl Forecast {
         } else {
             self.window.sort_by_key(|ran| ran.host);
         }
-        // Messages and lists are each worker's own.
+        // Messages, lists and records are each worker's own; one worker writes the log and tables, while the others wait for it.
         let shared = (costs.delivering + costs.ending).as_nanos() as u64;
+        let alone = costs.callback.as_nanos() as u64;
         for (spent, workers) in self.spent.iter_mut().zip(WORKERS) {
             // Whoever arrives takes the counter's line from who came before.
             let meeting = if workers > 1 { self.pair * workers as u64 / 2 } else { 0 };
-            *spent += schedule(&self.window, workers, self.policy) + shared / workers as u64 + meeting;
+            *spent += schedule(&self.window, workers, self.policy) + shared / workers as u64 + alone + meeting;
         }
         for ran in self.window.drain(..) {
             self.last[ran.host as usize] = ran.nanos;
@@ -155,11 +156,12 @@ mod tests {
     fn meetings_cost_more_the_more_come() {
         let mut forecast = Forecast::new(Policy::Steal, 2, Duration::from_nanos(100));
         forecast.window = ran(&[1000, 1000]);
-        forecast.window_ended(&WindowCosts { delivering: Duration::from_nanos(640), ..WindowCosts::default() });
+        let (delivering, callback) = (Duration::from_nanos(640), Duration::from_nanos(7));
+        forecast.window_ended(&WindowCosts { delivering, callback, ..WindowCosts::default() });
         let results: Vec<(usize, u64)> =
             forecast.results().map(|(workers, spent)| (workers, spent.as_nanos() as u64)).collect();
-        assert_eq!(results[0], (1, 2640));
-        assert_eq!(results[1], (2, 1000 + 320 + 100));
-        assert_eq!(results[6], (64, 1000 + 10 + 3200));
+        assert_eq!(results[0], (1, 2647));
+        assert_eq!(results[1], (2, 1000 + 320 + 7 + 100));
+        assert_eq!(results[6], (64, 1000 + 10 + 7 + 3200));
     }
 }

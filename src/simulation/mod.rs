@@ -17,7 +17,7 @@ mod summary;
 mod tap;
 mod worker;
 
-pub use self::ranks::machine;
+pub use self::ranks::{machine, share};
 pub use accounting::available_memory;
 pub use partition::Costs;
 pub use summary::{FinalGuest, GuestState, RunError, Summary, Verdict};

@@ -160,7 +160,7 @@ fn count_process(stats: &mut SimStats, outcome: &engine::Outcome) {
         stealing_ns: worker.stealing.as_nanos() as u64,
         delivering_ns: worker.delivering.as_nanos() as u64,
         waiting_ns: worker.waiting.as_nanos() as u64,
-        logging_ns: worker.ending.as_nanos() as u64,
+        logging_ns: (worker.ending + worker.callback).as_nanos() as u64,
     };
     gnomon.workers = outcome.workers.iter().map(worker).collect();
 }

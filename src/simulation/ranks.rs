@@ -79,7 +79,11 @@ pub fn open(
     Ok(engine::Ranks { own: place.rank, count: place.size, of_host: first.of_host.clone() })
 }
 
-fn share<T: for<'de> Deserialize<'de>>(link: &Link, own: &impl Serialize) -> Result<Vec<T>, RunError> {
+/// Gives every rank what each has to say, in the order of their numbers. Before the run begins.
+///
+/// # Errors
+/// When a rank has gone.
+pub fn share<T: for<'de> Deserialize<'de>>(link: &Link, own: &impl Serialize) -> Result<Vec<T>, RunError> {
     let own = serde_json::to_vec(own).map_err(|error| RunError::Simulator(error.to_string()))?;
     let all = link.share(&own, &|| false).map_err(RunError::Lost)?;
     let read = |bytes: &Vec<u8>| serde_json::from_slice(bytes).map_err(|error| RunError::Simulator(error.to_string()));

@@ -87,7 +87,7 @@ impl engine::Worker for SimWorker {
             stealing: nanos(costs.stealing),
             delivering: nanos(costs.delivering),
             waiting: nanos(costs.waiting),
-            logging: nanos(costs.ending),
+            logging: nanos(costs.ending + costs.callback),
             guest: seen.guest - before.guest,
             kernel: seen.kernel - before.kernel,
             stack: seen.stack - before.stack,

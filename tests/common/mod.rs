@@ -7,6 +7,7 @@ pub mod drawn;
 pub mod tor;
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -154,6 +155,24 @@ pub fn set_up(example: &str, folder: &Path) {
     let output = capture(Command::new(root().join("examples").join(example).join("set-up")).arg(folder));
     assert!(output.status.success(), "setting up {example}: {}", output.stderr);
     eprint!("{}", output.stderr);
+}
+
+/// Eight hosts, so far apart, that send each other messages at random as long as the run lasts.
+pub fn phold(seconds: u64, latency_ms: u64) -> String {
+    let mut text = format!(
+        "general: {{ stop_time: {seconds}s, heartbeat_interval: 1s }}\n\
+         network:\n  graph:\n    type: gml\n    inline: |\n      graph [\n        \
+         node [ id 0 host_bandwidth_down \"1 Gbit\" host_bandwidth_up \"1 Gbit\" ]\n        \
+         edge [ source 0 target 0 latency \"{latency_ms} ms\" ]\n      ]\nhosts:\n"
+    );
+    for number in 1..=8 {
+        let _ = writeln!(
+            text,
+            "  node{number}: {{ network_node_id: 0, ip_addr: 10.1.0.{number}, processes: [{{ path: gnomon-traffic, args: 'phold --peers \
+             10.1.0.1 --hosts 8 --number {number} --messages 20 --delay 200ms --duration {seconds}s', expected_final_state: running }}] }}"
+        );
+    }
+    text
 }
 
 /// `sim-stats.json` of a data directory.

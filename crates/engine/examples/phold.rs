@@ -46,10 +46,11 @@ fn measure(plan: &Arc<phold::Plan>, config: Config) {
         wall * 1e6 / rounds as f64,
     );
     for (id, worker) in outcome.workers.iter().enumerate() {
-        let (running, delivering, waiting) = (worker.running, worker.delivering, worker.waiting);
+        let (running, stealing) = (worker.running, worker.stealing);
+        let (delivering, waiting) = (worker.delivering, worker.waiting);
         let (run, stolen) = (worker.hosts_run, worker.hosts_stolen);
         println!(
-            "  worker {id}: ran {run} hosts ({stolen} stolen) {running:.1?}, delivered {delivering:.1?}, waited {waiting:.1?}"
+            "  worker {id}: ran {run} hosts ({stolen} stolen) {running:.1?}, stole {stealing:.1?}, delivered {delivering:.1?}, waited {waiting:.1?}"
         );
     }
 }

@@ -23,6 +23,8 @@ pub struct WorkerStats {
     pub waiting: Duration,
     /// In [`window_ended`](crate::Worker::window_ended).
     pub ending: Duration,
+    /// In the window callback, which worker 0 calls.
+    pub callback: Duration,
 }
 
 impl WorkerStats {
@@ -35,6 +37,7 @@ impl WorkerStats {
         self.delivering += window.delivering;
         self.waiting += window.waiting;
         self.ending += window.ending;
+        self.callback += window.callback;
     }
 }
 
@@ -43,8 +46,10 @@ impl WorkerStats {
 pub struct WindowCosts {
     /// At the barrier before the window.
     pub waiting: Duration,
-    /// At the end of the window before.
+    /// At the end of the window before, by each worker.
     pub ending: Duration,
+    /// In the callback that follows it.
+    pub callback: Duration,
     pub delivering: Duration,
     pub running: Duration,
     pub stealing: Duration,

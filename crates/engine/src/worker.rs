@@ -109,6 +109,7 @@ impl<'a, H: Host> WorkerLoop<'a, H> {
                     on_window(&end);
                     Some(())
                 });
+                self.window.callback = self.lap.mark();
             }
             let Some(state) = state.as_mut().filter(|_| !agreement.halt && agreement.start < self.shared.stop_time)
             else {

@@ -85,7 +85,7 @@ impl Measurements {
     }
 
     /// Something of two cases' runs, by repetitions that both have.
-    pub fn paired(&self, first: &str, second: &str, of: impl Fn(&Reading, &Reading) -> f64) -> Vec<f64> {
+    pub fn paired<T>(&self, first: &str, second: &str, of: impl Fn(&Reading, &Reading) -> T) -> Vec<T> {
         let other = |repetition: u32| self.readings(second).iter().find(|(other, _)| *other == repetition);
         let pair = |(repetition, reading): &(u32, Reading)| Some(of(reading, &other(*repetition)?.1));
         self.readings(first).iter().filter_map(pair).collect()

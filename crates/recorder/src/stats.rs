@@ -243,7 +243,7 @@ pub struct WorkerStats {
     pub delivering_ns: u64,
     /// Waiting for other workers.
     pub waiting_ns: u64,
-    /// Handing over what was logged.
+    /// Handing over what was logged; worker 0 also writes the log and tables.
     pub logging_ns: u64,
 }
 

@@ -44,7 +44,7 @@ pub struct Window {
     pub delivering: u64,
     /// For other workers, before the window.
     pub waiting: u64,
-    /// Handing over what was logged.
+    /// Handing over what was logged; worker 0 also writes the log and tables.
     pub logging: u64,
     /// Of running and stealing, as samples show it: in guests, in the simulated kernel, in network stacks.
     pub guest: u64,
@@ -158,7 +158,11 @@ const COLUMNS: [Column; 14] = [
         |_, row| row.delivering,
     ),
     ("waiting_ns", "wall time in which it waited for other workers, before the windows, ns", |_, row| row.waiting),
-    ("logging_ns", "wall time for handing over what was logged in the windows before, ns", |_, row| row.logging),
+    (
+        "logging_ns",
+        "wall time for handing over what was logged in the windows before; worker 0 also writes the log and tables, ns",
+        |_, row| row.logging,
+    ),
     ("guest_ns", "of running and stealing: programs' own instructions, by samples of about 2 ms, ns", |_, row| {
         row.guest
     }),

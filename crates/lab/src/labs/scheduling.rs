@@ -110,9 +110,6 @@ impl Grid<'_> {
     }
 }
 
-/// The numbers of workers that a forecast is about; see `src/simulation/forecast.rs`.
-const FORETOLD: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
-
 /// A run with one worker that foretold how long it would take with more, beside runs that had them.
 pub struct Forecast<'a> {
     pub measurements: &'a Measurements,
@@ -127,6 +124,13 @@ pub struct Forecast<'a> {
 }
 
 impl Forecast<'_> {
+    /// The numbers of workers that the run foretells.
+    fn workers(&self) -> Vec<usize> {
+        let all =
+            self.measurements.paired(self.one, self.one, |run, _| run.forecast.keys().copied().collect::<Vec<_>>());
+        all.into_iter().next().unwrap_or_default()
+    }
+
     /// Run times with so many workers, by repetition.
     fn foretold(&self, workers: usize) -> Vec<f64> {
         self.measurements.paired(self.one, self.one, |run, _| run.forecast.get(&workers).copied().unwrap_or(f64::NAN))
@@ -146,7 +150,8 @@ impl Forecast<'_> {
 
     pub fn figure(&self) -> Option<Figure> {
         let line = |name: &str, points: Vec<Point>| Series::line(name.to_owned(), Ink::solid(0), points);
-        let foretold = FORETOLD.iter().filter_map(|workers| point(*workers as f64, &self.speed_up(*workers)));
+        let foretold = self.workers();
+        let foretold = foretold.iter().filter_map(|workers| point(*workers as f64, &self.speed_up(*workers)));
         let measured = self
             .measured
             .iter()
@@ -197,7 +202,7 @@ impl Forecast<'_> {
                 "Run time, measured",
                 "Foretold over measured",
             ]),
-            rows: FORETOLD.iter().map(row).collect(),
+            rows: self.workers().iter().map(row).collect(),
             text_columns: 0,
         }
     }

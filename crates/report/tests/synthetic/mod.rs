@@ -1,9 +1,14 @@
 //! Data directories as runs leave them, made up: formats as gnomon-traffic, tor and the simulator write them, numbers from a
 //! small generator of random numbers.
 
+use parquet::basic::{Repetition, Type as Physical};
+use parquet::data_type::Int64Type;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::Type;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 const EPOCH: f64 = 946_684_800.0;
 
@@ -105,6 +110,7 @@ pub fn write(folder: &Path, network: &Network) {
     fs::write(folder.join("tor-network.json"), description(network, &hosts)).unwrap();
     fs::write(folder.join("sim-stats.json"), stats(network)).unwrap();
     fs::write(folder.join("progress.csv"), progress(network, &mut random)).unwrap();
+    windows(&folder.join("windows.parquet"));
     fs::write(folder.join("host-traffic.csv"), host_traffic(network, &hosts, &mut random)).unwrap();
 }
 
@@ -286,4 +292,54 @@ fn host_traffic(network: &Network, hosts: &[Host], random: &mut Random) -> Strin
         }
     }
     text
+}
+
+/// Two workers' windows of 6 s each for ten minutes, as the simulator writes them: the first waits for a tenth of its time, the second for 35 %.
+fn windows(path: &Path) {
+    const NAMES: [&str; 11] = [
+        "worker",
+        "windows",
+        "start_ns",
+        "running_ns",
+        "stealing_ns",
+        "delivering_ns",
+        "waiting_ns",
+        "logging_ns",
+        "guest_ns",
+        "kernel_ns",
+        "stack_ns",
+    ];
+    let column =
+        |name: &str| Type::primitive_type_builder(name, Physical::INT64).with_repetition(Repetition::REQUIRED).build();
+    let fields = NAMES.iter().map(|name| Arc::new(column(name).unwrap())).collect();
+    let schema = Type::group_type_builder("windows").with_fields(fields).build().unwrap();
+    let mut writer =
+        SerializedFileWriter::new(fs::File::create(path).unwrap(), Arc::new(schema), Arc::default()).unwrap();
+    for worker in 0..2 {
+        let waiting = 25_000_000 * worker;
+        let row = |window: i64| {
+            [
+                worker,
+                1,
+                window * 6_000_000_000,
+                70_000_000 - waiting,
+                0,
+                20_000_000,
+                10_000_000 + waiting,
+                0,
+                40_000_000,
+                5_000_000,
+                0,
+            ]
+        };
+        let mut group = writer.next_row_group().unwrap();
+        for index in 0..NAMES.len() {
+            let values: Vec<i64> = (0..100).map(|window| row(window)[index]).collect();
+            let mut column = group.next_column().unwrap().unwrap();
+            column.typed::<Int64Type>().write_batch(&values, None, None).unwrap();
+            column.close().unwrap();
+        }
+        group.close().unwrap();
+    }
+    writer.close().unwrap();
 }

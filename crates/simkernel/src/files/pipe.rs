@@ -404,7 +404,7 @@ impl Kernel {
         }
     }
 
-    fn notify_pipe_writers(&mut self, pipe: PipeId, events: Events) {
+    pub(crate) fn notify_pipe_writers(&mut self, pipe: PipeId, events: Events) {
         for file in self.pipes[pipe.0 as usize].writers.clone() {
             self.notify(file, events);
         }

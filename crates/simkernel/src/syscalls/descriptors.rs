@@ -13,7 +13,7 @@ use crate::outcome::{Outcome, SysResult};
 use crate::tty;
 use crate::vfs::permission::Permissions;
 use crate::vfs::synthetic::Device;
-use crate::wait::Wake;
+use crate::wait::{Events, Wake};
 use linux_abi::capability::CAP_SYS_RESOURCE;
 use linux_abi::event::{EFD_CLOEXEC, EFD_NONBLOCK, EFD_SEMAPHORE};
 use linux_abi::fs::*;
@@ -172,7 +172,12 @@ pub fn fcntl(ctx: &mut Ctx<'_>, [fd, command, arg, ..]: [u64; 6]) -> SysResult {
         F_GETPIPE_SZ => Ok(pipe_of(ctx, id)?.capacity() as u64),
         F_SETPIPE_SZ => {
             let privileged = ctx.credentials().can(CAP_SYS_RESOURCE);
-            Ok(pipe_of(ctx, id)?.set_capacity(arg as u32 as usize, privileged)? as u64)
+            let capacity = pipe_of(ctx, id)?.set_capacity(arg as u32 as usize, privileged)?;
+            if let FileKind::Pipe(end) = ctx.kernel.files[id].kind {
+                // There may be more room now (`pipe_resize_ring`).
+                ctx.kernel.notify_pipe_writers(end.pipe, Events::WRITABLE);
+            }
+            Ok(capacity as u64)
         }
         F_GET_SEALS | F_ADD_SEALS => seals(ctx, id, command as i32, arg as u32),
         F_SETSIG if arg == 0 || arg <= Signal::MAX as u64 => {

@@ -70,9 +70,6 @@ pub fn openat2(ctx: &mut Ctx<'_>, [dirfd, path, how, size, ..]: [u64; 6]) -> Sys
     super::resolve::check(how.resolve)?;
     let path = ctx.path_argument(path)?;
     let resolved = super::resolve::resolve(ctx, dirfd, &path, how.flags as u32, how.resolve)?;
-    if how.flags as u32 & O_CREAT != 0 && super::paths::without_slashes(&path).1 && !super::paths::is_special(&path) {
-        return Err(Errno::EISDIR.into());
-    }
     open_at(ctx, AT_FDCWD as u64, resolved, how.flags as u32 | O_NOFOLLOW, how.mode as u32, how.flags as u32)
 }
 

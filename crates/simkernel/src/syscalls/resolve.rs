@@ -1,6 +1,6 @@
 //! Walks with the restrictions of openat2(2): no symbolic links, not out of a directory, that directory as the root.
 
-use super::paths::start_of;
+use super::paths::{is_special, start_of, without_slashes};
 use crate::ctx::Ctx;
 use crate::vfs::mounts::is_below;
 use crate::vfs::synthetic::Synthetic;
@@ -36,7 +36,8 @@ pub(super) fn resolve(ctx: &mut Ctx<'_>, dirfd: u64, path: &[u8], flags: u32, re
     let from_root = path.starts_with(b"/") && !has(RESOLVE_IN_ROOT);
     let start = if from_root { Vec::new() } else { start_of(ctx, dirfd)? };
     let start = if start == b"/" { Vec::new() } else { start };
-    Walk { ctx, start, resolve, follow, links: 0 }.run(path)
+    let names_folder = flags & O_CREAT != 0 && without_slashes(path).1 && !is_special(path);
+    Walk { ctx, start, resolve, follow, names_folder, links: 0 }.run(path)
 }
 
 struct Walk<'a, 'b> {
@@ -45,6 +46,8 @@ struct Walk<'a, 'b> {
     resolve: u64,
     /// A link in the last place is followed.
     follow: bool,
+    /// What is to be created is called as only a folder can be: EISDIR, whatever is there (`open_last_lookups`).
+    names_folder: bool,
     links: usize,
 }
 
@@ -71,6 +74,10 @@ impl Walk<'_, '_> {
                 b".." if at == self.start && self.has(RESOLVE_BENEATH) => return Err(Errno::EXDEV),
                 b".." if at == self.start && self.has(RESOLVE_IN_ROOT) => {}
                 b".." => at.truncate(at.iter().rposition(|&byte| byte == b'/').unwrap_or(0)),
+                _ if self.names_folder && rest.is_empty() => {
+                    self.check_devices(&at)?;
+                    return Err(Errno::EISDIR);
+                }
                 _ => {
                     let here = [&at[..], b"/", &name].concat();
                     match self.link_text(&here, rest.is_empty())? {
