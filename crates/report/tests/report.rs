@@ -94,6 +94,15 @@ fn a_made_up_run_gets_every_section_and_file() {
         page.contains("Every such network gives it: programs are root on their simulated hosts"),
         "tor's warnings are explained"
     );
+    // The made-up second worker waits for 35 % of its time, and a window of 6 s takes a tenth of a second.
+    let mean = |file: &str, name: &str| {
+        let table = fs::read_to_string(data.join("report").join(file)).unwrap();
+        let rows = table.lines().skip(1).filter(|row| row.starts_with(name));
+        let values: Vec<f64> = rows.map(|row| row.rsplit(',').next().unwrap().parse().unwrap()).collect();
+        values.iter().sum::<f64>() / values.len() as f64
+    };
+    assert!((mean("workers-waiting.csv", "worker 1,") - 0.35).abs() < 1e-6);
+    assert!((mean("pace.csv", "") - 60.0).abs() < 1e-6, "{}", mean("pace.csv", ""));
     // Memory over time is the process's own: from 40 to 140 MB, and neither what it has mapped several times nor what the machine has left.
     let memory = fs::read_to_string(data.join("report/memory.csv")).unwrap();
     let last =

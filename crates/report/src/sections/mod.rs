@@ -17,7 +17,8 @@ mod workers;
 pub use relays::utilisations;
 pub use summary::{Row, lines as summary_lines, rows as summary_rows};
 
-use crate::chart::Figure;
+use crate::chart::{Axis, Figure, ScaleKind};
+use crate::maths::Sample;
 use crate::public::Public;
 use crate::run::{Run, Transfer};
 use crate::subject::Subject;
@@ -149,6 +150,13 @@ impl<'a> Context<'a> {
     pub fn interval_note(&self) -> &'static str {
         if self.has_groups() { "bands: 95 % confidence over seeds" } else { "" }
     }
+}
+
+/// An axis from zero where the values are of one size, a logarithmic one where they are not.
+fn fitting(axis: Axis, values: impl Iterator<Item = f64>) -> Axis {
+    let sample = Sample::new(values.collect());
+    let (low, high) = (sample.quantile(0.02).unwrap_or(0.0), sample.quantile(1.0).unwrap_or(1.0));
+    if low > 0.0 && high / low > 12.0 { axis.scaled(ScaleKind::Log) } else { axis.from(0.0) }
 }
 
 /// Joins the parts that are not empty.

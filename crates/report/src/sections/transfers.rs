@@ -304,13 +304,10 @@ fn figure(context: &Context, class: &Class, behaviours: &BTreeSet<Arc<str>>, byt
     })
 }
 
-/// A linear axis from zero where the values are of one size, a logarithmic one where they are not.
+/// An axis of durations that fits them, along x.
 pub fn time_axis(label: &str, column: &'static str, series: &[Series]) -> Axis {
-    let values: Vec<f64> = series.iter().flat_map(|series| &series.points).map(|point| point.x).collect();
-    let sample = Sample::new(values);
-    let (low, high) = (sample.quantile(0.02).unwrap_or(0.0), sample.quantile(1.0).unwrap_or(1.0));
-    let axis = Axis::new(label, column, Unit::Seconds);
-    if low > 0.0 && high / low > 12.0 { axis.scaled(ScaleKind::Log) } else { axis.from(0.0) }
+    let values = series.iter().flat_map(|series| &series.points).map(|point| point.x);
+    super::fitting(Axis::new(label, column, Unit::Seconds), values)
 }
 
 fn header() -> Vec<String> {

@@ -119,8 +119,7 @@ fn time(context: &Context) -> Option<Figure> {
 fn width_s(run: &Run) -> f64 {
     let workers = by_worker(run).len().max(1);
     let bins = (run.windows.len() / workers / 4).clamp(1, MOST_POINTS);
-    let last = run.windows.iter().map(|window| window.start_s).fold(0.0, f64::max);
-    (last / bins as f64).max(1e-3)
+    (run.end_s() / bins as f64).max(1e-3)
 }
 
 /// Sums over windows by when they begin.
@@ -189,19 +188,19 @@ fn waiting(context: &Context) -> Option<Figure> {
 /// Simulated seconds for each second of wall time.
 fn pace(context: &Context) -> Option<Figure> {
     let line = |run: &Run| {
-        if run.windows.is_empty() {
-            return Vec::new();
+        let first: Vec<&Window> = run.windows.iter().filter(|window| window.worker == 0).collect();
+        let (mut wall, mut simulated) = (Bins::new(width_s(run)), Bins::new(width_s(run)));
+        for (index, window) in first.iter().enumerate() {
+            let end_s = first.get(index + 1).map_or_else(|| run.end_s(), |next| next.start_s);
+            wall.add(window.start_s, window.wall_s());
+            simulated.add(window.start_s, (end_s - window.start_s).max(0.0));
         }
-        let wall = bins(run, width_s(run), |window| (window.worker == 0).then(|| window.wall_s()));
-        let simulated = Bins::new(wall.width_s());
-        let filled = wall.sums().iter().enumerate().fold(simulated, |mut bins, (index, _)| {
-            bins.add((index as f64 + 0.5) * wall.width_s(), wall.width_s());
-            bins
-        });
-        ratios(&filled, &wall)
+        ratios(&simulated, &wall)
     };
     let series: Vec<Series> = context.subjects.iter().flat_map(|subject| subject.line_per_run(line)).collect();
-    let axis = Axis::new("Simulated over real time", "pace", Unit::Fraction).from(0.0);
+    let axis = Axis::new("Simulated over real time", "pace", Unit::Fraction);
+    // While nothing happens a simulation flies.
+    let axis = super::fitting(axis, series.iter().flat_map(|series| &series.points).map(|point| point.y));
     let caption = "Simulated seconds for each second of wall time; above 1 a run is faster than what it simulates.";
     over_time(context, "pace", "Pace over simulated time", caption, axis, series)
 }

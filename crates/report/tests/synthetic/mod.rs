@@ -110,7 +110,7 @@ pub fn write(folder: &Path, network: &Network) {
     fs::write(folder.join("tor-network.json"), description(network, &hosts)).unwrap();
     fs::write(folder.join("sim-stats.json"), stats(network)).unwrap();
     fs::write(folder.join("progress.csv"), progress(network, &mut random)).unwrap();
-    windows(&folder.join("windows.parquet"));
+    windows(&folder.join("windows.parquet"), network.duration_s);
     fs::write(folder.join("host-traffic.csv"), host_traffic(network, &hosts, &mut random)).unwrap();
 }
 
@@ -294,8 +294,8 @@ fn host_traffic(network: &Network, hosts: &[Host], random: &mut Random) -> Strin
     text
 }
 
-/// Two workers' windows of 6 s each for ten minutes, as the simulator writes them: the first waits for a tenth of its time, the second for 35 %.
-fn windows(path: &Path) {
+/// Two workers' windows of 6 s each as long as the run lasts, as the simulator writes them: the first waits for a tenth of its time, the second for 35 %.
+fn windows(path: &Path, duration_s: f64) {
     const NAMES: [&str; 11] = [
         "worker",
         "windows",
@@ -334,7 +334,7 @@ fn windows(path: &Path) {
         };
         let mut group = writer.next_row_group().unwrap();
         for index in 0..NAMES.len() {
-            let values: Vec<i64> = (0..100).map(|window| row(window)[index]).collect();
+            let values: Vec<i64> = (0..(duration_s / 6.0) as i64).map(|window| row(window)[index]).collect();
             let mut column = group.next_column().unwrap().unwrap();
             column.typed::<Int64Type>().write_batch(&values, None, None).unwrap();
             column.close().unwrap();
