@@ -5,7 +5,8 @@
 //! take from each other in caches and memory.
 
 use base::wall::WallClock;
-use engine::{Policy, WindowCosts};
+use engine::{Meeting, Policy, WindowCosts};
+use guest::Stopwatch;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
@@ -29,10 +30,13 @@ struct Ran {
 #[derive(Debug)]
 pub struct Forecast {
     policy: Policy,
-    /// What a meeting of two workers costs.
-    pair: u64,
+    meeting: Meeting,
+    /// What reckoning has taken, which the run would not have taken without; and of that what it took in the last window.
+    own: Duration,
+    own_last: Duration,
     clock: WallClock,
-    began: Duration,
+    /// What the host that runs takes of the processor; other clocks would trap, and other programs be counted.
+    running: Option<Stopwatch>,
     window: Vec<Ran>,
     /// By host, what its last window took, for the policy that orders by it.
     last: Vec<u64>,
@@ -41,41 +45,65 @@ pub struct Forecast {
 }
 
 impl Forecast {
-    pub fn new(policy: Policy, hosts: usize, pair: Duration) -> Forecast {
-        let (clock, began) = (WallClock::start(), Duration::ZERO);
-        let pair = pair.as_nanos() as u64;
-        Forecast { policy, pair, clock, began, window: Vec::new(), last: vec![0; hosts], spent: [0; WORKERS.len()] }
+    /// Tries out what meetings cost here.
+    pub fn new(policy: Policy, hosts: usize) -> Forecast {
+        let clock = WallClock::start();
+        let meeting = engine::cost_of_meeting();
+        Forecast { own: clock.elapsed(), ..Forecast::with_meeting(policy, hosts, meeting, clock) }
+    }
+
+    fn with_meeting(policy: Policy, hosts: usize, meeting: Meeting, clock: WallClock) -> Forecast {
+        Forecast {
+            policy,
+            meeting,
+            own: Duration::ZERO,
+            own_last: Duration::ZERO,
+            clock,
+            running: None,
+            window: Vec::new(),
+            last: vec![0; hosts],
+            spent: [0; WORKERS.len()],
+        }
     }
 
     /// A host begins to run.
     pub fn begin(&mut self) {
-        self.began = self.clock.elapsed();
+        self.running = Some(Stopwatch::start());
     }
 
     /// It has run, or cannot go on.
     pub fn end(&mut self, host: base::HostId, is_exclusive: bool) {
-        let nanos = self.clock.elapsed().saturating_sub(self.began).as_nanos() as u64;
+        let nanos = self.running.take().map_or(0, |running| running.read().as_nanos() as u64);
         self.window.push(Ran { host: host.0, nanos, is_exclusive });
     }
 
     /// All hosts of the window have run.
     pub fn window_ended(&mut self, costs: &WindowCosts) {
+        let began = self.clock.elapsed();
         if self.policy == Policy::StealLongest {
             self.window.sort_by_key(|ran| Reverse(self.last[ran.host as usize]));
         } else {
             self.window.sort_by_key(|ran| ran.host);
         }
         // Messages, lists and records are each worker's own; one worker writes the log and tables, while the others wait for it.
-        let shared = (costs.delivering + costs.ending).as_nanos() as u64;
+        let ending = costs.ending.saturating_sub(self.own_last);
+        let shared = (costs.delivering + ending).as_nanos() as u64;
         let alone = costs.callback.as_nanos() as u64;
         for (spent, workers) in self.spent.iter_mut().zip(WORKERS) {
-            // Whoever arrives takes the counter's line from who came before.
-            let meeting = if workers > 1 { self.pair * workers as u64 / 2 } else { 0 };
-            *spent += schedule(&self.window, workers, self.policy) + shared / workers as u64 + alone + meeting;
+            let (end, idle) = schedule(&self.window, workers, self.policy);
+            let meeting = if workers > 1 { meet(&self.meeting, workers, idle) } else { 0 };
+            *spent += end + shared / workers as u64 + alone + meeting;
         }
         for ran in self.window.drain(..) {
             self.last[ran.host as usize] = ran.nanos;
         }
+        self.own_last = self.clock.elapsed().saturating_sub(began);
+        self.own += self.own_last;
+    }
+
+    /// What reckoning itself took.
+    pub fn own(&self) -> Duration {
+        self.own
     }
 
     /// (workers, the time that all windows would have taken).
@@ -84,10 +112,17 @@ impl Forecast {
     }
 }
 
-/// When the last worker is done with a window's hosts.
-fn schedule(window: &[Ran], workers: usize, policy: Policy) -> u64 {
+/// What a meeting costs after which the first to come had nothing to do for so long.
+fn meet(meeting: &Meeting, workers: usize, idle: u64) -> u64 {
+    // Whoever arrives takes the counter's line from who came before.
+    let together = meeting.together.as_nanos() as u64 * workers as u64 / 2;
+    if idle > meeting.patience.as_nanos() as u64 { together + meeting.waking.as_nanos() as u64 } else { together }
+}
+
+/// When the last worker is done with a window's hosts, and how long before that the first is.
+fn schedule(window: &[Ran], workers: usize, policy: Policy) -> (u64, u64) {
     if workers == 1 {
-        return window.iter().map(|ran| ran.nanos + CLAIM).sum();
+        return (window.iter().map(|ran| ran.nanos + CLAIM).sum(), 0);
     }
     let mut lists: Vec<Vec<u64>> = vec![Vec::new(); workers];
     // Hosts that exclude each other run one after the other, on the worker that comes first.
@@ -105,7 +140,9 @@ fn schedule(window: &[Ran], workers: usize, policy: Policy) -> u64 {
         }
     }
     if !matches!(policy, Policy::Steal | Policy::StealLongest) {
-        return lists.iter().map(|list| list.iter().sum()).max().unwrap_or(0);
+        let ends = || lists.iter().map(|list| list.iter().sum::<u64>());
+        let end = ends().max().unwrap_or(0);
+        return (end, end - ends().min().unwrap_or(0));
     }
     let mut left: usize = lists.iter().map(Vec::len).sum();
     let mut taken = vec![0; workers];
@@ -121,7 +158,8 @@ fn schedule(window: &[Ran], workers: usize, policy: Policy) -> u64 {
         end = end.max(done);
         free.push(Reverse((done, worker)));
     }
-    end
+    let first = free.peek().map_or(end, |Reverse((at, _))| *at);
+    (end, end - first)
 }
 
 #[cfg(test)]
@@ -136,11 +174,11 @@ mod tests {
     #[test]
     fn idle_workers_take_what_is_left() {
         let window = ran(&[1000, 100, 1000, 100, 1000, 100]);
-        assert_eq!(schedule(&window, 1, Policy::Steal), 3300);
-        assert_eq!(schedule(&window, 2, Policy::Static), 3000);
+        assert_eq!(schedule(&window, 1, Policy::Steal), (3300, 0));
+        assert_eq!(schedule(&window, 2, Policy::Static), (3000, 2700));
         // The second is through its own at 300 and takes the others' second; at 1000 the first takes the third.
-        assert_eq!(schedule(&window, 2, Policy::Steal), 2000);
-        assert_eq!(schedule(&window, 64, Policy::Steal), 1000);
+        assert_eq!(schedule(&window, 2, Policy::Steal), (2000, 700));
+        assert_eq!(schedule(&window, 64, Policy::Steal), (1000, 1000));
     }
 
     #[test]
@@ -148,20 +186,22 @@ mod tests {
         let mut window = ran(&[1000, 1000, 1000, 1000]);
         window[0].is_exclusive = true;
         window[3].is_exclusive = true;
-        assert_eq!(schedule(&window, 4, Policy::Steal), 2000);
-        assert_eq!(schedule(&window, 4, Policy::Static), 2000);
+        assert_eq!(schedule(&window, 4, Policy::Steal).0, 2000);
+        assert_eq!(schedule(&window, 4, Policy::Static).0, 2000);
     }
 
     #[test]
-    fn meetings_cost_more_the_more_come() {
-        let mut forecast = Forecast::new(Policy::Steal, 2, Duration::from_nanos(100));
+    fn meetings_cost_more_the_more_come_and_more_when_somebody_sleeps() {
+        let of = |nanos| Duration::from_nanos(nanos);
+        let meeting = Meeting { together: of(100), waking: of(5000), patience: of(999) };
+        let mut forecast = Forecast::with_meeting(Policy::Steal, 2, meeting, WallClock::start());
         forecast.window = ran(&[1000, 1000]);
-        let (delivering, callback) = (Duration::from_nanos(640), Duration::from_nanos(7));
-        forecast.window_ended(&WindowCosts { delivering, callback, ..WindowCosts::default() });
+        forecast.window_ended(&WindowCosts { delivering: of(640), callback: of(7), ..WindowCosts::default() });
         let results: Vec<(usize, u64)> =
             forecast.results().map(|(workers, spent)| (workers, spent.as_nanos() as u64)).collect();
         assert_eq!(results[0], (1, 2647));
         assert_eq!(results[1], (2, 1000 + 320 + 7 + 100));
-        assert_eq!(results[6], (64, 1000 + 10 + 7 + 3200));
+        assert_eq!(results[6], (64, 1000 + 10 + 7 + 3200 + 5000));
+        assert!(forecast.own() > Duration::ZERO);
     }
 }

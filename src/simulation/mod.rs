@@ -183,10 +183,7 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     let processors = if pins { processors::processors_for(options.workers) } else { Vec::new() };
     let register = accounting.workers().register();
     let tick = computing::tick(plan);
-    let forecast = options.forecast.then(|| {
-        let forecast = Forecast::new(options.policy, plan.hosts.len(), engine::cost_of_meeting());
-        Arc::new(Mutex::new(forecast))
-    });
+    let forecast = options.forecast.then(|| Arc::new(Mutex::new(Forecast::new(options.policy, plan.hosts.len()))));
     let windows = WindowBoard::new(options.workers);
     let soils = plan.experimental.soil_registers;
     let setup = |index: usize| {

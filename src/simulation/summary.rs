@@ -93,7 +93,7 @@ impl Summary {
     /// Adds how long the run would have taken with other numbers of workers: what is outside of windows stays as it was.
     pub(super) fn foretell(&mut self, forecast: &Forecast) {
         let one = forecast.results().next().map_or(Duration::ZERO, |(_, spent)| spent);
-        let outside = self.wall.saturating_sub(one);
+        let outside = self.wall.saturating_sub(one + forecast.own());
         let whole = |(workers, spent): (usize, Duration)| ForecastStats {
             workers: workers as u64,
             wall_ns: (outside + spent).as_nanos() as u64,

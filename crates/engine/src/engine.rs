@@ -1,6 +1,6 @@
 //! Setting up and running an experiment's hosts.
 
-use crate::barrier::Barrier;
+use crate::barrier::{Barrier, SPINS};
 use crate::error::Error;
 use crate::host::Host;
 use crate::index::{NEVER, TIME_LIMIT_NS};
@@ -184,20 +184,35 @@ impl<H: Host> Engine<H> {
     }
 }
 
-/// What the end of a round costs two workers on this machine, when both come at once; zero where there is one processor.
-pub fn cost_of_meeting() -> Duration {
-    const MEETINGS: u32 = 20_000;
+/// What the end of a round costs two workers on this machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Meeting {
+    /// When both come at once.
+    pub together: Duration,
+    /// When the first has gone to sleep and must be woken.
+    pub waking: Duration,
+    /// How long the first waits before it sleeps.
+    pub patience: Duration,
+}
+
+/// Tries it out, in some tenth of a second; zeroes where there is one processor.
+pub fn cost_of_meeting() -> Meeting {
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
-        return Duration::ZERO;
+        return Meeting::default();
     }
-    let barrier = Barrier::new(2);
-    let meet = || (0..MEETINGS).for_each(|_| barrier.meet(|| ()));
+    let meetings = |spins: u32, number: u32| {
+        let barrier = Barrier::with_spins(2, spins);
+        let meet = || (0..number).for_each(|_| barrier.meet(|| ()));
+        let clock = WallClock::start();
+        std::thread::scope(|scope| {
+            scope.spawn(meet);
+            meet();
+        });
+        clock.elapsed() / number
+    };
     let clock = WallClock::start();
-    std::thread::scope(|scope| {
-        scope.spawn(meet);
-        meet();
-    });
-    clock.elapsed() / MEETINGS
+    (0..SPINS).for_each(|_| std::hint::spin_loop());
+    Meeting { patience: clock.elapsed(), together: meetings(SPINS, 20_000), waking: meetings(0, 1_000) }
 }
 
 /// Runs worker 0 on this thread and the others on their own.

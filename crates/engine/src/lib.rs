@@ -41,7 +41,7 @@ mod waiting;
 mod worker;
 mod worklist;
 
-pub use engine::{Config, Ending, Engine, MAX_WORKERS, Outcome, Policy, WindowEnd, cost_of_meeting};
+pub use engine::{Config, Ending, Engine, MAX_WORKERS, Meeting, Outcome, Policy, WindowEnd, cost_of_meeting};
 pub use error::Error;
 pub use host::{Host, Progress, Worker};
 pub use mailbox::Envelope;

@@ -77,8 +77,17 @@ impl Case {
         ["--policy", policy, "--parallelism", &workers.to_string()].map(str::to_owned).to_vec()
     }
 
-    /// The option by which a run with one worker foretells its time with more.
-    pub const FORECAST: &str = "--forecast";
+    /// The same with one worker, which foretells the time with more.
+    pub fn foretelling(mut self) -> Case {
+        self.key = Case::foretelling_key(&self.key);
+        self.options.push("--forecast".to_owned());
+        self
+    }
+
+    /// The key of a case that foretells.
+    pub fn foretelling_key(key: &str) -> String {
+        format!("{key}-forecast")
+    }
 
     /// Changes with everything that a run of the case depends on but programs and machine.
     pub fn fingerprint(&self) -> String {

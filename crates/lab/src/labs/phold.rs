@@ -77,9 +77,6 @@ fn foretold(loads: &Loads) -> Phold {
 /// How the log is written, with the option for it. All records are made: two for each message.
 const LOGGERS: [(&str, &[&str]); 2] = [("buffers", &[]), ("one lock", &["--log-at-once"])];
 
-/// The key of the run with one worker that foretells its time with more.
-const FORETELLS: &str = "forecast";
-
 /// The factor that says what is logged, and how.
 const LOG: &str = "log";
 
@@ -122,10 +119,11 @@ fn cases(setting: &Setting) -> Vec<Case> {
     for load in loads.others() {
         all.extend([STATIC, STEAL].map(|policy| case(load, policy, workers)));
     }
-    let mut one = case(foretold(&loads), STEAL, 1);
-    one.key = FORETELLS.to_owned();
-    one.options.push(Case::FORECAST.to_owned());
-    all.push(one);
+    let load = foretold(&loads);
+    if load != loads.usual {
+        all.push(case(load, STEAL, 1));
+    }
+    all.push(case(load, STEAL, 1).foretelling());
     all.extend(LOGGERS.map(|logger| logger_case(loads.usual, logger, workers)));
     all
 }
@@ -148,8 +146,10 @@ fn findings(setting: &Setting, measurements: &Measurements) -> Findings {
     );
     let (load, most) = (foretold(&loads), usual_workers(setting));
     let named = format!("{} hosts, {} messages of each", load.hosts, load.messages);
-    let measured = [(most, key(load, STEAL, most))];
-    let forecast = Forecast { measurements, prefix: "phold", load: &named, one: FORETELLS, measured: &measured };
+    let mut measured = vec![(1, key(load, STEAL, 1)), (most, key(load, STEAL, most))];
+    measured.dedup();
+    let foretells = Case::foretelling_key(&measured[0].1);
+    let forecast = Forecast { measurements, prefix: "phold", load: &named, foretells: &foretells, measured: &measured };
     Findings {
         notes: vec![usual],
         judgements: judgements(setting, measurements, &loads),

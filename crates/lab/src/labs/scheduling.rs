@@ -3,9 +3,9 @@
 use super::{bar, cell, point, words};
 use crate::measurements::Measurements;
 use crate::page::shown;
-use crate::reading::{PACE, Quantity, WAITING, WAITING_SPREAD, WALL};
+use crate::reading::{PACE, Quantity, Reading, WAITING, WAITING_SPREAD, WALL};
 use report::Estimate;
-use report::chart::{Along, Axis, BarSeries, Bars, Chart, Figure, Ink, Plot, Point, Series, Unit};
+use report::chart::{Along, Axis, BarSeries, Bars, Chart, Figure, Ink, Plot, Point, ScaleKind, Series, Unit};
 use report::html::Table;
 
 /// Runs that differ in policy and workers only.
@@ -117,45 +117,49 @@ pub struct Forecast<'a> {
     pub prefix: &'a str,
     /// What ran.
     pub load: &'a str,
-    /// The key of the run with one worker.
-    pub one: &'a str,
-    /// The keys of those with so many workers.
+    /// The key of the run that foretold.
+    pub foretells: &'a str,
+    /// The keys of those with so many workers; one worker's comes first.
     pub measured: &'a [(usize, String)],
 }
 
 impl Forecast<'_> {
     /// The numbers of workers that the run foretells.
     fn workers(&self) -> Vec<usize> {
-        let all =
-            self.measurements.paired(self.one, self.one, |run, _| run.forecast.keys().copied().collect::<Vec<_>>());
+        let all = self
+            .measurements
+            .paired(self.foretells, self.foretells, |run, _| run.forecast.keys().copied().collect::<Vec<_>>());
         all.into_iter().next().unwrap_or_default()
     }
 
     /// Run times with so many workers, by repetition.
     fn foretold(&self, workers: usize) -> Vec<f64> {
-        self.measurements.paired(self.one, self.one, |run, _| run.forecast.get(&workers).copied().unwrap_or(f64::NAN))
+        self.measurements
+            .paired(self.foretells, self.foretells, |run, _| run.forecast.get(&workers).copied().unwrap_or(f64::NAN))
     }
 
     fn speed_up(&self, workers: usize) -> Vec<f64> {
-        let of = |run: &crate::reading::Reading| run.forecast.get(&workers).map_or(f64::NAN, |wall| run.wall_s / wall);
-        self.measurements.paired(self.one, self.one, |run, _| of(run))
+        let of = |run: &Reading| {
+            let (one, wall) = (run.forecast.get(&1), run.forecast.get(&workers));
+            one.zip(wall).map_or(f64::NAN, |(one, wall)| one / wall)
+        };
+        self.measurements.paired(self.foretells, self.foretells, |run, _| of(run))
     }
 
     /// The forecast over what was measured.
     pub fn accuracy(&self, workers: usize) -> Vec<f64> {
         let Some((_, key)) = self.measured.iter().find(|(number, _)| *number == workers) else { return Vec::new() };
         let ratio = |wall: Option<&f64>, measured: f64| wall.map_or(f64::NAN, |wall| wall / measured);
-        self.measurements.paired(self.one, key, |one, run| ratio(one.forecast.get(&workers), run.wall_s))
+        self.measurements.paired(self.foretells, key, |one, run| ratio(one.forecast.get(&workers), run.wall_s))
     }
 
     pub fn figure(&self) -> Option<Figure> {
         let line = |name: &str, points: Vec<Point>| Series::line(name.to_owned(), Ink::solid(0), points);
         let foretold = self.workers();
         let foretold = foretold.iter().filter_map(|workers| point(*workers as f64, &self.speed_up(*workers)));
-        let measured = self
-            .measured
-            .iter()
-            .filter_map(|(workers, key)| point(*workers as f64, &self.measurements.ratios(self.one, key, WALL)));
+        let measured = self.measured.iter().filter_map(|(workers, key)| {
+            point(*workers as f64, &self.measurements.ratios(&self.measured[0].1, key, WALL))
+        });
         let mut series = vec![line("foretold", foretold.collect()), line("measured", measured.collect())];
         series[1].ink = Ink::solid(1);
         series.retain(|series| !series.points.is_empty());
@@ -167,8 +171,8 @@ impl Forecast<'_> {
                       each other in caches and memory is not in it."
                 .to_owned(),
             chart: Chart::Plot(Plot {
-                x: Axis::new("Workers", "workers", Unit::Count).from(0.0),
-                y: Axis::new("Times as fast", "speed_up", Unit::Fraction).from(0.0),
+                x: Axis::new("Workers", "workers", Unit::Count).scaled(ScaleKind::Log),
+                y: Axis::new("Times as fast", "speed_up", Unit::Fraction).scaled(ScaleKind::Log),
                 names_at_ends: series.len() > 1,
                 series,
                 interval: Along::Y,

@@ -58,7 +58,7 @@ fn cases(setting: &Setting) -> Vec<Case> {
     let parallel = parallel.flat_map(|workers| policies(setting).iter().map(move |policy| (*policy, workers)));
     let mut all: Vec<Case> =
         std::iter::once((STEAL, 1)).chain(parallel).map(|(policy, workers)| case(policy, workers)).collect();
-    all[0].options.push(Case::FORECAST.to_owned());
+    all.push(case(STEAL, 1).foretelling());
     all
 }
 
@@ -70,7 +70,7 @@ fn findings(setting: &Setting, measurements: &Measurements) -> Findings {
         measurements,
         prefix: "tor-threads",
         load: profile(setting),
-        one: &key(STEAL, 1),
+        foretells: &Case::foretelling_key(&key(STEAL, 1)),
         measured: &measured,
     };
     Findings {
