@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 /// The crates and those of the workspace that each may know, in the order in which data flows.
 const MAY_KNOW: &[(&str, &[&str])] = &[
     ("base", &[]),
+    ("probes", &["base"]),
     ("topology", &["base"]),
     ("engine", &["base"]),
     ("tcpip", &["base"]),

@@ -1,0 +1,14 @@
+//! What the layers of a simulated host tell of packets and bytes: the tables of a run's provenance, and one host's part of them.
+//!
+//! [`tables::TABLES`] is the one table of probes. The network stack and the simulated kernel fill rows of these tables; what becomes
+//! of rows (files, histograms, questions) is another crate's.
+
+pub mod choices;
+pub mod level;
+pub mod rows;
+mod table;
+pub mod tables;
+
+pub use level::Level;
+pub use rows::Rows;
+pub use table::{Cell, Cells, Column, Kind, Row, Table};
