@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 const MAY_KNOW: &[(&str, &[&str])] = &[
     ("base", &[]),
     ("probes", &["base"]),
+    // What becomes of the rows.
+    ("provenance", &["base", "probes"]),
     ("topology", &["base"]),
     ("engine", &["base"]),
     ("tcpip", &["base"]),

@@ -1,0 +1,68 @@
+//! Columns of numbers and words, and the Parquet files that they become.
+//!
+//! The pages are encoded here and the rest of a file is the `parquet` crate's: its encoders take several times as long per value, since
+//! they know less of what they get.
+
+mod delta;
+mod dictionary;
+mod file;
+mod hybrid;
+
+pub use file::{File, GROUP_ROWS};
+
+use probes::{Cells, Kind, Table};
+use std::net::IpAddr;
+
+/// The cells of one column, one for each row.
+#[derive(Clone, Debug)]
+pub enum Column {
+    /// Numbers, and the places of words in a choice.
+    Numbers(Vec<u64>),
+    Words(Vec<String>),
+}
+
+/// Rows of a table, column by column.
+#[derive(Clone, Debug)]
+pub struct Columns {
+    pub columns: Vec<Column>,
+}
+
+impl Columns {
+    pub fn new(table: &Table) -> Columns {
+        let column = |kind| match kind {
+            Kind::Ip | Kind::Text => Column::Words(Vec::new()),
+            _ => Column::Numbers(Vec::with_capacity(GROUP_ROWS)),
+        };
+        Columns { columns: table.columns.iter().map(|about| column(about.kind)).collect() }
+    }
+
+    pub fn clear(&mut self) {
+        for column in &mut self.columns {
+            match column {
+                Column::Numbers(numbers) => numbers.clear(),
+                Column::Words(words) => words.clear(),
+            }
+        }
+    }
+}
+
+impl Cells for Columns {
+    #[inline]
+    fn number(&mut self, column: usize, value: u64) {
+        if let Column::Numbers(numbers) = &mut self.columns[column] {
+            numbers.push(value);
+        }
+    }
+
+    fn address(&mut self, column: usize, value: IpAddr) {
+        if let Column::Words(words) = &mut self.columns[column] {
+            words.push(value.to_string());
+        }
+    }
+
+    fn text(&mut self, column: usize, value: &str) {
+        if let Column::Words(words) = &mut self.columns[column] {
+            words.push(value.to_owned());
+        }
+    }
+}

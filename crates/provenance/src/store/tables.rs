@@ -1,0 +1,93 @@
+//! All tables of a record together.
+
+use super::segment::{Segments, Stored};
+use crate::error::Result;
+use probes::Rows;
+use probes::tables::{Cause, Cost, HostName, LayerTime, Link, Mark, Read, Received, Sent, Stream, Tcp, Wake, Write};
+use std::path::Path;
+
+impl Stored for LayerTime {
+    fn combine(&mut self, other: &LayerTime) -> bool {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        true
+    }
+}
+
+impl Stored for Link {
+    fn combine(&mut self, other: &Link) -> bool {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.lost += other.lost;
+        self.dropped += other.dropped;
+        true
+    }
+}
+
+macro_rules! stored {
+    ($($row:ty),+) => { $(impl Stored for $row {})+ };
+}
+
+stored!(Sent, Received, Write, Read, Cause, Wake, Stream, Tcp, Mark, HostName, Cost);
+
+/// What has been written of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableSummary {
+    pub name: &'static str,
+    pub rows: u64,
+    pub bytes: u64,
+}
+
+macro_rules! tables {
+    ($($name:ident: $row:ty),+) => {
+        /// The tables that hosts fill, and those that are known before.
+        #[derive(Debug)]
+        pub struct Tables {
+            $($name: Segments<$row>,)+
+            hosts: Segments<HostName>,
+            costs: Segments<Cost>,
+            notes: Vec<(String, String)>,
+        }
+
+        impl Tables {
+            /// Makes all folders below `store`; `notes` go into each file.
+            pub fn create(store: &Path, notes: Vec<(String, String)>, mut hosts: Vec<HostName>) -> Result<Tables> {
+                let mut tables = Tables {
+                    $($name: Segments::create(store, &notes)?,)+
+                    hosts: Segments::create(store, &notes)?,
+                    costs: Segments::create(store, &notes)?,
+                    notes,
+                };
+                tables.hosts.append(&mut hosts);
+                tables.hosts.close(1, &tables.notes)?;
+                Ok(tables)
+            }
+
+            pub fn append(&mut self, mut rows: Rows) {
+                $(self.$name.append(&mut rows.$name);)+
+            }
+
+            /// Writes a segment of each table that has `limit` rows or more.
+            pub fn close(&mut self, limit: usize) -> Result<()> {
+                $(self.$name.close(limit, &self.notes)?;)+
+                Ok(())
+            }
+
+            pub fn summary(&self) -> Vec<TableSummary> {
+                let mut tables = vec![$(summary(stringify!($name), &self.$name),)+];
+                tables.push(summary("hosts", &self.hosts));
+                tables.push(summary("costs", &self.costs));
+                tables
+            }
+        }
+    };
+}
+
+tables! {
+    sent: Sent, received: Received, writes: Write, reads: Read, causes: Cause, wakes: Wake, streams: Stream, tcp: Tcp,
+    layers: LayerTime, links: Link, marks: Mark
+}
+
+fn summary<R>(name: &'static str, segments: &Segments<R>) -> TableSummary {
+    TableSummary { name, rows: segments.written_rows, bytes: segments.written_bytes }
+}

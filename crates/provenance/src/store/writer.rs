@@ -1,0 +1,66 @@
+//! The thread that writes.
+
+use super::Summary;
+use super::queue::{Message, Queue};
+use super::tables::Tables;
+use crate::error::{Error, Result};
+use probes::Rows;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+
+pub struct Writer {
+    tables: Tables,
+    segment_rows: usize,
+    queue: Arc<Queue>,
+    /// Rows of windows that may not be complete: a worker may be ahead of the others by one.
+    open: BTreeMap<u64, Vec<Rows>>,
+}
+
+impl Writer {
+    pub fn new(tables: Tables, segment_rows: usize, queue: Arc<Queue>) -> Writer {
+        Writer { tables, segment_rows, queue, open: BTreeMap::new() }
+    }
+
+    /// Writes until the end; nothing if it failed, of which the queue knows.
+    pub fn run(mut self) -> Option<Summary> {
+        let queue = self.queue.clone();
+        let ended = catch_unwind(AssertUnwindSafe(|| self.serve()));
+        let bug = || Err(Error::new("write", Path::new(crate::FOLDER), "the thread that writes it has panicked"));
+        ended.unwrap_or_else(|_| bug()).unwrap_or_else(|error| {
+            queue.fail(error);
+            None
+        })
+    }
+
+    fn serve(&mut self) -> Result<Option<Summary>> {
+        loop {
+            match self.queue.pop() {
+                Message::Rows(window, rows) => self.open.entry(window).or_default().push(*rows),
+                Message::Windows(windows) => {
+                    let later = self.open.split_off(&windows);
+                    for window in std::mem::replace(&mut self.open, later).into_values() {
+                        self.window(window)?;
+                    }
+                }
+                Message::Finish => {
+                    for window in std::mem::take(&mut self.open).into_values() {
+                        self.window(window)?;
+                    }
+                    self.tables.close(1)?;
+                    return Ok(Some(Summary { tables: self.tables.summary() }));
+                }
+                Message::Abandon => return Ok(None),
+            }
+        }
+    }
+
+    /// Takes in all rows of a window, of all workers.
+    fn window(&mut self, rows: Vec<Rows>) -> Result<()> {
+        for rows in rows {
+            self.tables.append(rows);
+        }
+        self.tables.close(self.segment_rows)
+    }
+}

@@ -1,0 +1,169 @@
+//! The store: the same files whoever was first, all rows in order, and what stays when it ends early.
+
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::RowAccessor;
+use probes::tables::TABLES;
+use probes::{Level, Rows};
+use provenance::generate::{Generator, Scenario, record};
+use provenance::{Options, RunId, Store};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+fn scenario() -> Scenario {
+    Scenario { packets: 20_000, hosts: 12, ..Scenario::default() }
+}
+
+/// A store of small segments.
+fn store(folder: &Path, generator: &Generator) -> Store {
+    let options = Options { segment_rows: 3_000, ..Options::new(Level::All, RunId::new([7; 8]), generator.hosts()) };
+    Store::create(folder, options).unwrap()
+}
+
+/// All files below a folder.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                found.insert(path.strip_prefix(folder).unwrap().to_path_buf(), fs::read(&path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+/// One row of each table to each worker in turn, the tables of some from behind: as unlike one worker's order as can be.
+fn dealt(mut rows: Rows, workers: usize) -> Vec<Rows> {
+    let mut hands = vec![Rows::default(); workers];
+    macro_rules! deal {
+        ($($name:ident),+) => {$(
+            for (place, row) in rows.$name.drain(..).enumerate() {
+                let hand = &mut hands[place % workers].$name;
+                if place % workers == 1 { hand.insert(0, row) } else { hand.push(row) }
+            }
+        )+};
+    }
+    deal!(sent, received, writes, reads, causes, wakes, streams, tcp, layers, links, marks);
+    hands
+}
+
+fn written_by(workers: usize) -> BTreeMap<PathBuf, Vec<u8>> {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join("record");
+    let mut generator = Generator::new(&scenario());
+    let store = store(&folder, &generator);
+    let mut window = 0;
+    while let Some(rows) = generator.window() {
+        let handles = dealt(rows, workers).into_iter().map(|rows| (store.handle(), rows));
+        if window % 16 == 0 {
+            std::thread::scope(|scope| {
+                for (handle, rows) in handles {
+                    scope.spawn(move || handle.push(window, rows));
+                }
+            });
+        } else {
+            handles.rev().for_each(|(handle, rows)| handle.push(window, rows));
+        }
+        window += 1;
+        // A worker that is ahead must not count.
+        if window % 3 == 0 {
+            store.windows_done(window - 1).unwrap();
+        }
+        store.windows_done(window).unwrap();
+    }
+    store.finish().unwrap();
+    files(&folder)
+}
+
+#[test]
+fn files_are_the_same_for_any_number_of_workers() {
+    let one = written_by(1);
+    assert!(one.keys().filter(|path| path.starts_with("sent")).count() > 8, "several segments");
+    for workers in [2, 3, 8] {
+        let several = written_by(workers);
+        assert_eq!(one.keys().collect::<Vec<_>>(), several.keys().collect::<Vec<_>>());
+        for (path, bytes) in &one {
+            assert!(several[path] == *bytes, "{} differs with {workers} workers", path.display());
+        }
+    }
+}
+
+/// The numbers of a table's first column, file by file.
+fn keys(table: &Path) -> Vec<Vec<u64>> {
+    let mut paths: Vec<PathBuf> = fs::read_dir(table).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "parquet"));
+    paths.sort();
+    let keys = |path: &PathBuf| {
+        let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
+        reader.get_row_iter(None).unwrap().map(|row| row.unwrap().get_ulong(0).unwrap()).collect()
+    };
+    paths.iter().map(keys).collect()
+}
+
+#[test]
+fn every_row_is_there_and_each_file_is_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let summary = record(&scenario(), &folder.path().join("record")).unwrap();
+    assert_eq!(summary.tables.len(), TABLES.len());
+    for table in &summary.tables {
+        let files = keys(&folder.path().join("record").join(table.name));
+        assert!(files.iter().all(|keys| keys.is_sorted()), "{}", table.name);
+        assert_eq!(files.iter().map(Vec::len).sum::<usize>() as u64, table.rows, "{}", table.name);
+        assert!(table.rows > 0 || table.name == "costs", "{}", table.name);
+    }
+    let mut packets = keys(&folder.path().join("record/sent")).concat();
+    let count = packets.len();
+    packets.sort_unstable();
+    packets.dedup();
+    assert_eq!(packets.len(), count);
+}
+
+#[test]
+fn a_store_that_is_given_up_keeps_what_was_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join("record");
+    let mut generator = Generator::new(&scenario());
+    let store = store(&folder, &generator);
+    for window in 0..400 {
+        store.handle().push(window, generator.window().unwrap());
+        store.windows_done(window + 1).unwrap();
+    }
+    drop(store);
+    let sent = keys(&folder.join("sent"));
+    assert!(sent.len() > 1, "a segment was closed");
+    assert!(sent[0].is_empty() && sent[1..].iter().all(|keys| keys.len() >= 3_000));
+}
+
+#[test]
+fn a_record_that_cannot_be_written_ends_the_run_with_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join("record");
+    let mut generator = Generator::new(&scenario());
+    let store = store(&folder, &generator);
+    fs::create_dir(folder.join("sent/00001.parquet.part")).unwrap();
+    let mut window = 0;
+    let error = loop {
+        let Some(rows) = generator.window() else { break store.finish().unwrap_err() };
+        store.handle().push(window, rows);
+        window += 1;
+        if store.windows_done(window).is_err() {
+            // It stays so, and nobody waits for a thread that is gone.
+            assert!(store.windows_done(window).is_err());
+            break store.finish().unwrap_err();
+        }
+    };
+    let text = error.to_string();
+    assert!(text.starts_with("cannot create") && text.contains("sent/00001.parquet.part"), "{text}");
+}
+
+#[test]
+fn a_folder_that_is_there_is_not_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = Store::create(folder.path(), Options::new(Level::All, RunId::default(), Vec::new())).unwrap_err();
+    assert!(error.to_string().contains("File exists"), "{error}");
+}
