@@ -13,14 +13,14 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("provenance", &["base", "probes"]),
     ("topology", &["base"]),
     ("engine", &["base"]),
-    ("tcpip", &["base"]),
+    ("tcpip", &["base", "probes"]),
     // It checks settings of network stacks where they are written.
     ("scenario", &["base", "tcpip", "topology"]),
     ("interface", &["base", "tcpip"]),
     ("linux-abi", &["base"]),
     ("guest", &["base"]),
     ("symbols", &[]),
-    ("simkernel", &["base", "linux-abi", "guest", "symbols", "tcpip"]),
+    ("simkernel", &["base", "linux-abi", "guest", "probes", "symbols", "tcpip"]),
     ("recorder", &["base"]),
     // MPI, and the way to it.
     ("ranks", &["base"]),

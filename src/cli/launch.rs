@@ -11,7 +11,7 @@ use ::ranks::Link;
 use base::HostId;
 use clap::ArgMatches;
 use recorder::{DataDirectory, Level};
-use scenario::Plan;
+use scenario::{Plan, Provenance};
 use simkernel::DebugTarget;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -88,6 +88,21 @@ pub struct Finished {
     pub signal: Option<i32>,
 }
 
+/// Whether this run can leave a record of its packets.
+fn can_record(has_ranks: bool) -> Result<(), String> {
+    if has_ranks {
+        return Err("experimental.provenance: the processes of a run under MPI keep no common record: run it in one process, or with \
+                    '--provenance off'"
+            .to_owned());
+    }
+    if !probes::ENABLED {
+        return Err("experimental.provenance: this gnomon was built without probes: build it with cargo's feature 'probes', or run with \
+                    '--provenance off'"
+            .to_owned());
+    }
+    Ok(())
+}
+
 impl Launch {
     /// Reads the flags of `command::execution_flags`.
     pub fn new(matches: &ArgMatches, plan: &Plan, lifetime: Lifetime) -> Result<Launch, String> {
@@ -123,6 +138,9 @@ impl Launch {
     /// Executes the plan. Call it once, while the process has one thread: the process is not the same afterwards.
     pub fn run(self, plan: &Plan) -> Result<Finished, Failure> {
         let link = ranks::connect()?;
+        if plan.experimental.provenance != Provenance::Off {
+            can_record(link.is_some()).map_err(Failure::Input)?;
+        }
         let checked = match link.as_ref().map(Link::place) {
             // Rank 0 looks for all.
             Some(place) if place.rank > 0 => Ok(()),

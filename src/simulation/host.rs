@@ -7,12 +7,14 @@ use base::map::FastMap;
 use base::{HostId, Rng, SimDuration, SimTime};
 use engine::{EventKey, EventQueue, Outbox, Progress};
 use interface::{Counters, Departure, Frame, Interface, Verdict};
+use probes::Rows;
+use probes::choices::SentFate;
 use recorder::log::Level;
 use recorder::{Traffic, TrafficMeter, record};
 use simkernel::exec::ProcessSpec;
 use simkernel::process::{ExitRecord, ExitStatus};
 use simkernel::{Kernel, Pid};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use tcpip::Packet;
@@ -72,6 +74,11 @@ pub struct Gone {
     pub lost: u64,
     /// To addresses that no host has.
     pub unroutable: u64,
+}
+
+/// The numbers of a packet, or of a train's.
+fn numbers_of(packet: &Packet) -> std::ops::Range<u64> {
+    packet.number..packet.number + packet.segments() as u64
 }
 
 fn traffic(counters: Counters) -> Traffic {
@@ -209,6 +216,10 @@ impl SimHost {
     }
 
     fn arrive(&mut self, in_flight: InFlight, now: SimTime, worker: &mut SimWorker) {
+        if let Some(trace) = self.kernel.net.stack.trace() {
+            let packet = &in_flight.packet;
+            trace.at_router(now, packet.number, packet.segments() as u64, packet.wire_len() as u64);
+        }
         self.interface.receive(now, in_flight.packet, in_flight.serialized);
         self.take_deliveries(now, Some(now), worker);
     }
@@ -217,6 +228,9 @@ impl SimHost {
     fn take_deliveries(&mut self, now: SimTime, until: Option<SimTime>, worker: &mut SimWorker) {
         while let Some(packet) = until.and_then(|until| self.interface.poll_delivery(until)) {
             self.tap.inbound(self.id, now, &packet, worker);
+            if let Some(trace) = self.kernel.net.stack.trace() {
+                trace.passed_router(now, packet.number, packet.segments() as u64);
+            }
             self.kernel.receive_packet(now, packet);
         }
     }
@@ -308,6 +322,23 @@ impl SimHost {
         self.events_handled + self.kernel.turns
     }
 
+    /// Rows of the record go to the worker that executes the host.
+    fn exchange_rows(&mut self, worker: &mut SimWorker) {
+        if let (Some(trace), Some(record)) = (self.kernel.net.stack.trace(), &mut worker.record) {
+            trace.exchange_rows(&mut record.rows);
+        }
+    }
+
+    /// The end of the run: what the host has not told of packets and bytes.
+    pub fn last_rows(&mut self, now: SimTime) -> Rows {
+        let incoming: BTreeSet<u64> = self.interface.incoming().flat_map(numbers_of).collect();
+        let stack = &mut self.kernel.net.stack;
+        stack.finish_trace(now);
+        let Some(trace) = stack.trace() else { return Rows::default() };
+        trace.finish_router(now, |number| incoming.contains(&number));
+        trace.take_rows()
+    }
+
     fn flush_outputs(&mut self, now: SimTime) {
         if now >= self.next_flush {
             self.next_flush = now + OUTPUT_DELAY;
@@ -357,6 +388,11 @@ impl SimHost {
                 self.tap.outbound(self.id, now, &departure.packet, worker);
                 self.depart(departure, outbox, worker);
             }
+            if let Some(trace) = self.kernel.net.stack.trace() {
+                for (number, packets) in self.interface.take_dropped() {
+                    trace.gone(now, number, packets, SentFate::Dropped);
+                }
+            }
             // What a queue has dropped makes room for more at once.
             if !self.complete(now) {
                 return;
@@ -387,6 +423,10 @@ impl SimHost {
             }
         } else {
             self.gone.unroutable += 1;
+            let packet = &departure.packet;
+            if let Some(trace) = self.kernel.net.stack.trace() {
+                trace.gone(departure.at, packet.number, packet.segments() as u64, SentFate::Unroutable);
+            }
         }
     }
 
@@ -417,6 +457,13 @@ impl SimHost {
         worker: &mut SimWorker,
     ) {
         let Departure { at, packet, serialized } = departure;
+        if let Some(trace) = self.kernel.net.stack.trace() {
+            let route = match fate {
+                Fate::Arrives(delay) => Some(delay),
+                Fate::Lost => None,
+            };
+            trace.left(at, packet.number, packet.segments() as u64, to, route);
+        }
         match fate {
             Fate::Arrives(delay) => {
                 if let Some(sent) = &mut self.sent_to {
@@ -486,7 +533,9 @@ impl engine::Host for SimHost {
             lock(forecast).begin();
         }
         worker.activity.set(Doing::Stack);
+        self.exchange_rows(worker);
         let progress = self.run_window(horizon, outbox, worker);
+        self.exchange_rows(worker);
         worker.activity.set(Doing::Engine);
         if let Some(forecast) = &worker.forecast {
             lock(forecast).end(self.id, self.kernel.used_fixed);

@@ -12,6 +12,7 @@ mod partition;
 mod processors;
 pub mod provenance;
 mod ranks;
+mod record;
 mod standstill;
 mod summary;
 mod tap;
@@ -31,6 +32,8 @@ use forecast::Forecast;
 use host::{Guest, InFlight, Network, SimHost};
 use interface::{Discipline, Interface, Model};
 use monitor::{Monitor, Shown};
+use probes::Trace;
+use record::Record;
 use recorder::log::{Level, LogHost};
 use recorder::{
     Capture, DataDirectory, HostDirectory, Log, LogFormat, LogWriter, OutputPool, TrafficBoard, TrafficMeter,
@@ -46,7 +49,7 @@ use std::fs::File;
 use std::io::Write;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use worker::SimWorker;
 
@@ -185,6 +188,8 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     let tick = computing::tick(plan);
     let forecast = options.forecast.then(|| Arc::new(Mutex::new(Forecast::new(options.policy, plan.hosts.len()))));
     let windows = WindowBoard::new(options.workers);
+    let mut record = Record::begin(plan, directory)?;
+    let to_record = record.as_ref().map(Record::for_workers);
     let soils = plan.experimental.soil_registers;
     let setup = |index: usize| {
         let processor = processors.get(index).copied();
@@ -192,6 +197,7 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
             SimWorker::new(index, log.worker(), windows.clone(), failures.clone(), processor, tick, &register)?;
         worker.guest.set_soiling(soils);
         worker.forecast.clone_from(&forecast);
+        worker.record = to_record.as_ref().map(|begin| begin());
         Ok(worker)
     };
     let (rows, others) = (TrafficRows::default(), Others::default());
@@ -207,9 +213,13 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
         if is_first {
             losses.note("the log", writer.advance(end.complete_until));
         }
+        if let Some(Err(error)) = record.as_mut().map(|record| record.window(end.windows)) {
+            losses.note("the record of packets", Err::<(), _>(error));
+            stop.store(true, Ordering::Relaxed);
+        }
     };
     let as_peers = peers.as_ref().map(|peers| peers as &dyn engine::Peers<InFlight>);
-    let (hosts, outcome) = simulation.run_with(stop, setup, on_window, as_peers);
+    let (mut hosts, outcome) = simulation.run_with(stop, setup, on_window, as_peers);
     drop(watch);
     let costs = accounting.finish();
     main_log.hand_over();
@@ -217,6 +227,9 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     let simulated = summary::simulated_time(plan, &outcome);
     losses.note("tables", monitor.count_rest(simulated));
     losses.all.extend(failures.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
+    if let Some(record) = record.take() {
+        losses.note("the record of packets", record.finish(&mut hosts, simulated));
+    }
     let mut part = part::gather(plan, hosts, &outcome, costs, &mut losses, simulated);
     let mut parts = Vec::new();
     if let Some(peers) = peers.filter(|_| outcome.lost.is_none()) {
@@ -491,6 +504,7 @@ fn build_host(
     let run = config.shown(options.directory.path());
     let mut kernel = Kernel::new(config);
     kernel.net.stack.watch_loopback();
+    kernel.net.stack.set_host(host.id);
     let link = plan.topology.link(host.id);
     let interface = Interface::new(interface::Config {
         up: link.up,
@@ -506,6 +520,13 @@ fn build_host(
     });
     let links = seeds.stream(&host.name, "links");
     let mut sim = SimHost::new(host.id, host.name.clone(), kernel, network.clone(), interface, links);
+    if let Some(level) = record::level(plan) {
+        sim.kernel.net.stack.record(Trace::new(host.id, level));
+        sim.interface.watch_drops();
+        if level == probes::Level::All {
+            sim.kernel.record_calls();
+        }
+    }
     if host.options.pcap_enabled {
         let snap = u32::try_from(host.options.pcap_capture_size.0).unwrap_or(u32::MAX);
         let mut create = |name| Capture::create(folder.capture_file(name), name, snap, plan.general.start_date, pool);

@@ -3,6 +3,7 @@
 use super::accounting::{Activity, Seen};
 use super::forecast::Forecast;
 use super::processors::stay_on;
+use super::record::WorkerRecord;
 use base::SimTime;
 use recorder::{OutputPool, Window, WindowBoard, WorkerLog};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,6 +24,8 @@ pub struct SimWorker {
     seen: Seen,
     /// Where the run's time with more workers is reckoned.
     pub forecast: Option<Arc<Mutex<Forecast>>>,
+    /// Where it gathers the rows of the record, if there is one.
+    pub record: Option<WorkerRecord>,
     failures: Arc<Mutex<Vec<String>>>,
 }
 
@@ -56,6 +59,7 @@ impl SimWorker {
             seen: Seen::default(),
             outputs,
             forecast: None,
+            record: None,
             failures,
         })
     }
@@ -74,6 +78,9 @@ pub fn lock(forecast: &Mutex<Forecast>) -> MutexGuard<'_, Forecast> {
 impl engine::Worker for SimWorker {
     fn window_ended(&mut self, round: u64, start: SimTime, costs: &engine::WindowCosts) {
         self.log.hand_over();
+        if let Some(record) = &mut self.record {
+            record.hand_over(round);
+        }
         let seen = self.activity.seen();
         let before = std::mem::replace(&mut self.seen, seen);
         let nanos = |duration: Duration| duration.as_nanos() as u64;

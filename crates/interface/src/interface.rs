@@ -127,6 +127,21 @@ impl Interface {
         self.downlink.receive(now, packet, serialized);
     }
 
+    /// From now on, what the queue before the uplink drops is kept for `take_dropped`.
+    pub fn watch_drops(&mut self) {
+        self.uplink.watch_drops();
+    }
+
+    /// The packets that the queue before the uplink has dropped since last asked: the number of each, and how many it is.
+    pub fn take_dropped(&mut self) -> Vec<(u64, u64)> {
+        self.uplink.take_dropped()
+    }
+
+    /// What has come to the router, and the host does not have yet.
+    pub fn incoming(&self) -> impl Iterator<Item = &Packet> {
+        self.downlink.incoming()
+    }
+
     /// When `poll_delivery` has something to give.
     #[inline]
     pub fn next_delivery(&self) -> Option<SimTime> {

@@ -67,6 +67,8 @@ pub(crate) struct Uplink {
     completions: VecDeque<(SimTime, Completion)>,
     dropped: Vec<Frame>,
     drops: u64,
+    /// What was dropped from the queue since last asked, where somebody asks: numbers, and how many packets.
+    told: Option<Vec<(u64, u64)>>,
     /// When the line takes the next packets from the queue.
     refill_at: Option<SimTime>,
 }
@@ -92,6 +94,7 @@ impl Uplink {
             completions: VecDeque::new(),
             dropped: Vec::new(),
             drops: 0,
+            told: None,
             refill_at: None,
         }
     }
@@ -231,6 +234,9 @@ impl Uplink {
     fn forget_dropped(&mut self, now: SimTime) {
         for frame in self.dropped.drain(..) {
             self.drops += frame.packet.segments() as u64;
+            if let Some(told) = &mut self.told {
+                told.push((frame.packet.number, frame.packet.segments() as u64));
+            }
             if let Some(done) = Completion::of(&frame) {
                 self.completions.push_front((now, done));
             }
@@ -247,6 +253,15 @@ impl Uplink {
     pub(crate) fn poll_completion(&mut self, now: SimTime) -> Option<Completion> {
         self.completions.front().filter(|(at, _)| *at <= now)?;
         self.completions.pop_front().map(|(_, completion)| completion)
+    }
+
+    /// From now on, what the queue drops is kept for `take_dropped`.
+    pub(crate) fn watch_drops(&mut self) {
+        self.told.get_or_insert_default();
+    }
+
+    pub(crate) fn take_dropped(&mut self) -> Vec<(u64, u64)> {
+        self.told.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// How long `bytes` take on this line: what the receiving side wants to know of the sender's.

@@ -8,7 +8,12 @@ pub mod level;
 pub mod rows;
 mod table;
 pub mod tables;
+pub mod trace;
 
 pub use level::Level;
 pub use rows::Rows;
 pub use table::{Cell, Cells, Column, Kind, Row, Table};
+pub use trace::Trace;
+
+/// Whether this build records: without, packets have no numbers, and no layer tells anything.
+pub const ENABLED: bool = cfg!(feature = "probes");

@@ -38,6 +38,16 @@ impl Rows {
         self.len() == 0
     }
 
+    /// An empty one with room for as many rows of packets.
+    #[must_use]
+    pub fn as_large(&self) -> Rows {
+        Rows {
+            sent: Vec::with_capacity(self.sent.len()),
+            received: Vec::with_capacity(self.received.len()),
+            ..Rows::default()
+        }
+    }
+
     /// Takes all of the other's.
     pub fn append(&mut self, other: &mut Rows) {
         self.sent.append(&mut other.sent);

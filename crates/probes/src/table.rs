@@ -63,6 +63,8 @@ pub struct Table {
     pub columns: &'static [Column],
     /// The leading columns by which rows are sorted; together they name a row.
     pub key: usize,
+    /// The columns that the static probe has as its arguments: twelve at most.
+    pub arguments: &'static [&'static str],
 }
 
 /// Takes the cells of a row, one by one, with the place of their column.
@@ -105,11 +107,21 @@ pub trait Row: Clone + Send + 'static {
 
     /// Gives all cells, in order.
     fn cells(&self, cells: &mut impl Cells);
+
+    /// Fires the static probe, for a tracer of the machine (bpftrace, perf) if one listens.
+    fn fire(&self);
+}
+
+/// Adds a row, and fires its probe.
+#[inline]
+pub(crate) fn tell<R: Row>(rows: &mut Vec<R>, row: R) {
+    row.fire();
+    rows.push(row);
 }
 
 /// Declares a table and its row.
 macro_rules! table {
-    ($(#[doc = $text:literal])+ $row:ident = $name:literal, layer $layer:literal, key ($first:ident $(, $second:ident)?)
+    ($(#[doc = $text:literal])+ $row:ident = $name:ident ($($argument:ident),*), layer $layer:literal, key ($first:ident $(, $second:ident)?)
         { $($column:ident: $ty:ty = $kind:expr, $about:literal;)+ }) => {
         $(#[doc = $text])+
         #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,11 +129,12 @@ macro_rules! table {
 
         impl $crate::table::Row for $row {
             const TABLE: $crate::table::Table = $crate::table::Table {
-                name: $name,
+                name: stringify!($name),
                 layer: $layer,
                 text: concat!($($text,)+),
                 columns: &[$($crate::table::Column { name: stringify!($column), kind: $kind, text: $about },)+],
                 key: [stringify!($first) $(, stringify!($second))?].len(),
+                arguments: &[$(stringify!($argument)),*],
             };
 
             #[inline]
@@ -134,6 +147,11 @@ macro_rules! table {
                 let mut at = 0;
                 $($crate::table::Cell::put(&self.$column, at, cells); at += 1;)+
                 let _ = at;
+            }
+
+            #[inline]
+            fn fire(&self) {
+                probe::probe_lazy!(gnomon, $name $(, self.$argument)*);
             }
         }
     };

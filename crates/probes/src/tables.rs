@@ -25,7 +25,7 @@ pub const TABLES: &[Table] = &[
 table! {
     /// A packet, as its sender knows it. Its times follow each other without gap: it was written at `made_ns - socket_ns`, its last bit
     /// left at `made_ns + uplink_ns`, and it reached the last router `route_ns` later.
-    Sent = "sent", layer "uplink", key (packet) {
+    Sent = sent (packet, parent, copy_of, stream, offset, payload, to_host, made_ns, socket_ns, uplink_ns, route_ns, fate), layer "uplink", key (packet) {
         packet: u64 = Kind::Packet, "The packet.";
         parent: u64 = Kind::Packet, "The datagram that it is a fragment of.";
         copy_of: u64 = Kind::Packet, "The packet that carried its first byte before, if it is sent again.";
@@ -48,7 +48,7 @@ table! {
 
 table! {
     /// A packet, as a receiver knows it: one row for each host that it reached. Its times go on where those of `sent` end.
-    Received = "received", layer "downlink", key (packet, host) {
+    Received = received (packet, host, arrived_ns, downlink_ns, reassembly_ns, receive_queue_ns, receive_queue_bytes, read, fate), layer "downlink", key (packet, host) {
         packet: u64 = Kind::Packet, "The packet.";
         host: u64 = Kind::Host, "The host that has it.";
         arrived_ns: u64 = Kind::Time, "When it reached the router before the host.";
@@ -63,7 +63,7 @@ table! {
 
 table! {
     /// Bytes that a program gave to a socket.
-    Write = "writes", layer "socket", key (write) {
+    Write = writes (write, stream, offset, bytes, at_ns, pid, tid, call, address, wake), layer "socket", key (write) {
         write: u64 = Kind::Row, "The row.";
         stream: u64 = Kind::Stream, "The stream.";
         offset: u64 = Kind::Offset, "Where the bytes begin in it; of datagrams, the number of the packet.";
@@ -79,7 +79,7 @@ table! {
 
 table! {
     /// Bytes that a program took from a socket.
-    Read = "reads", layer "receive_queue", key (read) {
+    Read = reads (read, stream, offset, bytes, at_ns, pid, tid, call, address, wake), layer "receive_queue", key (read) {
         read: u64 = Kind::Row, "The row.";
         stream: u64 = Kind::Stream, "The stream.";
         offset: u64 = Kind::Offset, "Where the bytes begin in it; of datagrams, the number of the packet.";
@@ -95,7 +95,7 @@ table! {
 
 table! {
     /// That a write can follow from a read.
-    Cause = "causes", layer "kernel", key (write, read) {
+    Cause = causes (write, read, how), layer "kernel", key (write, read) {
         write: u64 = Kind::Row, "The write.";
         read: u64 = Kind::Row, "The read.";
         how: u64 = Kind::Choice(How::WORDS), "How that is known.";
@@ -104,7 +104,7 @@ table! {
 
 table! {
     /// That a thread which waited was woken.
-    Wake = "wakes", layer "kernel", key (wake) {
+    Wake = wakes (wake, tid, at_ns, by, source), layer "kernel", key (wake) {
         wake: u64 = Kind::Row, "The row.";
         tid: u64 = Kind::Plain, "The thread that was woken.";
         at_ns: u64 = Kind::Time, "When.";
@@ -115,7 +115,7 @@ table! {
 
 table! {
     /// An end of a stream: each end that the run has tells of it when it ends, or at the end of the run.
-    Stream = "streams", layer "socket", key (stream, side) {
+    Stream = streams (stream, side, host, local_port, remote_port, opened_ns, closed_ns, bytes, left_bytes, end), layer "socket", key (stream, side) {
         stream: u64 = Kind::Stream, "The stream.";
         side: u64 = Kind::Choice(Side::WORDS), "Which end tells this.";
         host: u64 = Kind::Host, "Its host.";
@@ -134,7 +134,7 @@ table! {
 
 table! {
     /// What a connection's sender goes by, when one of it has changed, at most once in ten milliseconds.
-    Tcp = "tcp", layer "socket", key (stream, at_ns) {
+    Tcp = tcp (stream, at_ns, cwnd_bytes, srtt_ns, in_flight_bytes), layer "socket", key (stream, at_ns) {
         stream: u64 = Kind::Stream, "The stream that it sends.";
         at_ns: u64 = Kind::Time, "When.";
         cwnd_bytes: u64 = Kind::Bytes, "The congestion window.";
@@ -145,7 +145,7 @@ table! {
 
 table! {
     /// Packets by the time that they spent in a layer: a histogram for each host, layer and second.
-    LayerTime = "layers", layer "summary", key (from_ns, bin) {
+    LayerTime = layers (from_ns, host, layer, latency_bin, packets, bytes), layer "summary", key (from_ns, bin) {
         from_ns: u64 = Kind::Time, "The beginning of the second in which they left the layer.";
         bin: u64 = Kind::Plain, "Host, layer and bin in one number, to sort by: host * 65536 + layer * 4096 + latency_bin.";
         host: u64 = Kind::Host, "The host.";
@@ -158,7 +158,7 @@ table! {
 
 table! {
     /// What went from one host to another, second by second.
-    Link = "links", layer "summary", key (from_ns, pair) {
+    Link = links (from_ns, src, dst, packets, bytes, lost, dropped), layer "summary", key (from_ns, pair) {
         from_ns: u64 = Kind::Time, "The beginning of the second in which it left.";
         pair: u64 = Kind::Plain, "Both hosts in one number, to sort by: src * 4194304 + dst.";
         src: u64 = Kind::Host, "The sender.";
@@ -172,7 +172,7 @@ table! {
 
 table! {
     /// What a program marked, by writing to the simulated device for it.
-    Mark = "marks", layer "kernel", key (mark) {
+    Mark = marks (mark, at_ns, pid, tid, wake), layer "kernel", key (mark) {
         mark: u64 = Kind::Row, "The row.";
         at_ns: u64 = Kind::Time, "When.";
         pid: u64 = Kind::Plain, "The process.";
@@ -184,7 +184,7 @@ table! {
 
 table! {
     /// The experiment's hosts.
-    HostName = "hosts", layer "experiment", key (host) {
+    HostName = hosts (host, up_bits, down_bits), layer "experiment", key (host) {
         host: u64 = Kind::Host, "Its place in the experiment.";
         name: String = Kind::Text, "Its name.";
         address: IpAddr = Kind::Ip, "Its address.";
@@ -195,7 +195,7 @@ table! {
 
 table! {
     /// Processor time of the machine that a sampled packet took in a layer. It differs from run to run, unlike all other tables.
-    Cost = "costs", layer "machine", key (packet, layer) {
+    Cost = costs (packet, layer, host_ns), layer "machine", key (packet, layer) {
         packet: u64 = Kind::Packet, "The packet.";
         layer: u64 = Kind::Choice(Layer::WORDS), "The layer.";
         host_ns: u64 = Kind::MachineTime, "How long.";
@@ -217,6 +217,8 @@ mod tests {
             columns.sort_unstable();
             columns.dedup();
             assert_eq!(columns.len(), table.columns.len(), "{}", table.name);
+            assert!(table.arguments.len() <= 12, "{}", table.name);
+            assert!(table.arguments.iter().all(|name| columns.binary_search(name).is_ok()), "{}", table.name);
             assert!(table.key >= 1 && table.columns.iter().all(|column| column.text.ends_with('.')), "{}", table.name);
         }
     }

@@ -37,7 +37,9 @@ pub use load::{LONGEST_EXPERIMENT, load, load_file};
 pub use options::{Experimental, General, HostOptions, NetworkOptions, OptionSpec, Role, options};
 pub use overrides::Overrides;
 pub use plan::{FinalState, GraphPlan, GraphSource, HostPlan, Plan, ProcessPlan};
-pub use setting::{CheapCrypto, CpuSpeed, Kind, LogLevel, OpenFiles, QueueDiscipline, Scheduler, StraceMode, Sysctls};
+pub use setting::{
+    CheapCrypto, CpuSpeed, Kind, LogLevel, OpenFiles, Provenance, QueueDiscipline, Scheduler, StraceMode, Sysctls,
+};
 pub use signal::Signal;
 pub use topology::NetworkModel;
 pub use users::UserPlan;

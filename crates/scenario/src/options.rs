@@ -3,7 +3,8 @@
 //! `processed-config.yaml` all follow from it.
 
 use crate::setting::{
-    CheapCrypto, CpuSpeed, Kind, LogLevel, OpenFiles, QueueDiscipline, Scalar, Scheduler, Setting, StraceMode, Sysctls,
+    CheapCrypto, CpuSpeed, Kind, LogLevel, OpenFiles, Provenance, QueueDiscipline, Scalar, Scheduler, Setting,
+    StraceMode, Sysctls,
 };
 use base::{ByteSize, SimDuration, StartDate};
 use topology::NetworkModel;
@@ -198,6 +199,8 @@ section! {
             "Whose rules lines, queues, loss and jitter follow: Gnomon's, or those of Shadow 3.3, to compare results with it (docs/network-model.md)";
         output_limit: Option<ByteSize> = "16 GiB", Works, None,
             "How much the programs of a host may write to standard output and error, all together; then there is no space (ENOSPC); null: any";
+        provenance: Provenance = "off", Works, None,
+            "How much of what happens to packets and bytes is recorded below provenance/ in the data directory: 'summary' times by host and layer, 'packets' each packet, 'all' writes, reads and what follows from what, too (docs/provenance.md). The simulation is the same";
         report_errors_to_stderr: bool = "true", Works, None,
             "Whether errors are shown on standard error too";
         runahead: Option<SimDuration> = "1 ms",
@@ -301,6 +304,7 @@ mod tests {
             ("experimental.native_preemption_sim_interval", "10 ms"),
             ("experimental.network_model", "gnomon"),
             ("experimental.output_limit", "17179869184 B"),
+            ("experimental.provenance", "off"),
             ("experimental.report_errors_to_stderr", "true"),
             ("experimental.runahead", "1 ms"),
             ("experimental.scheduler", "thread-per-core"),

@@ -375,10 +375,25 @@ choice!(Scheduler {
     "thread-per-core" => Scheduler::ThreadPerCore,
     "thread-per-host" => Scheduler::ThreadPerHost,
 });
+/// How much of what happens to packets is recorded (`docs/provenance.md`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Provenance {
+    Off,
+    Summary,
+    Packets,
+    All,
+}
+
 choice!(CheapCrypto {
     "off" => CheapCrypto::Off,
     "cells" => CheapCrypto::Cells,
     "all" => CheapCrypto::All,
+});
+choice!(Provenance {
+    "off" => Provenance::Off,
+    "summary" => Provenance::Summary,
+    "packets" => Provenance::Packets,
+    "all" => Provenance::All,
 });
 choice!(StraceMode {
     "off" => StraceMode::Off,

@@ -307,7 +307,7 @@ impl Ctx<'_> {
             return Some(self.nap(time));
         }
         self.now = then;
-        self.kernel.now = then;
+        self.kernel.set_now(then);
         None
     }
 

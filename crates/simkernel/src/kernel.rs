@@ -20,6 +20,7 @@ use crate::leases::Leases;
 use crate::locks::Locks;
 use crate::net::Network;
 use crate::process::{ExitRecord, Process};
+use crate::provenance::Waker;
 use crate::shared::Shared;
 use crate::signal::SigSet;
 use crate::thread::{Thread, ThreadState};
@@ -61,6 +62,10 @@ pub struct Kernel {
     pub files: FileTable,
     pub pipes: Slab<Pipe>,
     pub(crate) spliced: Spliced,
+    /// Somebody looks at calls: a debugger, or the record of the run.
+    pub(crate) watches_calls: bool,
+    pub(crate) records_calls: bool,
+    pub(crate) waker: Waker,
     pub terminals: Terminals,
     /// Signals that the process that executes has caused to itself in a way that cannot reach it.
     pub(crate) own_signals: Vec<Siginfo>,
@@ -136,6 +141,7 @@ impl Kernel {
         let vfs = Vfs::new(&config);
         let net = Network::new(&config);
         let region = HostRegion::new(config.id.0, config.hosts.len() as u32);
+        let watches_calls = config.debug.is_some();
         Kernel {
             config,
             processes: IdTable::default(),
@@ -146,6 +152,9 @@ impl Kernel {
             files: FileTable::default(),
             pipes: Slab::new(),
             spliced: Spliced::default(),
+            watches_calls,
+            records_calls: false,
+            waker: Waker::default(),
             terminals: Terminals::default(),
             own_signals: Vec::new(),
             executing: None,
@@ -202,6 +211,13 @@ impl Kernel {
         self.last_time_stamp
     }
 
+    /// What follows happens at this moment.
+    #[inline]
+    pub(crate) fn set_now(&mut self, now: SimTime) {
+        self.now = now;
+        self.net.stack.set_trace_time(now);
+    }
+
     /// When the earliest timer is due.
     pub fn next_timer(&self) -> Option<SimTime> {
         self.timers.next()
@@ -209,8 +225,9 @@ impl Kernel {
 
     /// Fires every timer that is due at `now`. No thread may be executing.
     pub fn fire_timers(&mut self, now: SimTime) {
-        self.now = now;
+        self.set_now(now);
         self.net.stack.handle_timers(now);
+        self.wakes_by_timer();
         while let Some(kind) = self.timers.pop_due(now) {
             match kind {
                 TimerKind::ThreadDeadline { tid } => self.fire_deadline(tid, now),
@@ -285,11 +302,16 @@ impl Kernel {
                 _ => {}
             }
         }
+        let before =
+            (self.records_calls && matches!(self.files[file].kind, FileKind::Pipe(_))).then(|| self.wakes_by_pipe());
         for tid in woken {
             self.wake(tid, Wake::Ready);
         }
         for (epoll, item) in items {
             self.mark_epoll_ready(epoll, item);
+        }
+        if let Some(before) = before {
+            self.waker = before;
         }
     }
 
@@ -303,6 +325,9 @@ impl Kernel {
         thread.wake = reason;
         self.runnable.push_back(tid);
         self.release_wait(tid);
+        if self.records_calls {
+            self.note_wake(tid);
+        }
         true
     }
 

@@ -45,7 +45,7 @@ impl Kernel {
     /// happens on the host, by a worker that has them ([`Worker::take_fixed`]).
     pub fn run_threads(&mut self, worker: &mut Worker, now: SimTime, until: SimTime) -> Option<SimTime> {
         if !std::mem::take(&mut self.waits_for_fixed) {
-            self.now = now;
+            self.set_now(now);
             self.until = until;
             if self.moment.at != now {
                 self.moment.move_to(now);
@@ -398,7 +398,7 @@ impl Ctx<'_> {
         self.kernel.moment.spree.calls += sum;
         if let Some(cost) = self.kernel.config.call_cost {
             self.now += cost.look.saturating_mul(sum);
-            self.kernel.now = self.now;
+            self.kernel.set_now(self.now);
         }
     }
 
@@ -406,8 +406,8 @@ impl Ctx<'_> {
     /// arguments stay in registers: an array that is copied right after it was written holds up the processor.
     #[inline(always)]
     pub(crate) fn system_call(&mut self, number: u64, args: [u64; 6]) -> Option<Turn> {
-        let result = match (self.process.trace, &self.kernel.config.debug) {
-            (None, None) => syscalls::execute(self, number, args),
+        let result = match (self.process.trace, self.kernel.watches_calls) {
+            (None, false) => syscalls::execute(self, number, args),
             _ => self.execute_watched(number, args),
         };
         if let Some(refusal) = crate::machine::take() {
@@ -467,9 +467,12 @@ impl Ctx<'_> {
         true
     }
 
-    /// Executes a call of a process that has a log, or on a host that a debugger looks at.
+    /// Executes a call of a process that has a log, or on a host that a debugger looks at or whose calls are recorded.
     #[cold]
     fn execute_watched(&mut self, number: u64, args: [u64; 6]) -> SysResult {
+        if self.kernel.records_calls {
+            self.note_call(number, args);
+        }
         let result = match self.process.trace {
             None => syscalls::execute(self, number, args),
             Some(_) => self.execute_traced(number, args),
@@ -552,7 +555,7 @@ impl Ctx<'_> {
             return Some(self.nap(time));
         }
         self.now += time;
-        self.kernel.now = self.now;
+        self.kernel.set_now(self.now);
         None
     }
 

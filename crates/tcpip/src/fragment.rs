@@ -4,6 +4,7 @@ use crate::packet::{Packet, Transport};
 use crate::wire::{ipv4, ipv6};
 use base::{SimDuration, SimTime};
 use bytes::{Bytes, BytesMut};
+use probes::trace::Piece;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -37,7 +38,15 @@ struct Partial {
     since: SimTime,
     pieces: BTreeMap<u16, Bytes>,
     total: Option<usize>,
+    /// The number of the first fragment.
+    first: u64,
+    /// What is recorded of fragments, where anything is.
+    told: Vec<Piece>,
 }
+
+/// What is recorded of fragments of a packet that never became whole.
+#[derive(Debug)]
+pub(crate) struct Expired(pub Vec<Piece>);
 
 /// Source, destination, identification, protocol.
 type Key = (IpAddr, IpAddr, u32, u8);
@@ -46,16 +55,21 @@ type Key = (IpAddr, IpAddr, u32, u8);
 pub(crate) struct Reassembly {
     partial: BTreeMap<Key, Partial>,
     held: usize,
+    expired: Vec<Expired>,
 }
 
 impl Reassembly {
-    /// Takes a fragment; gives the whole packet once it is complete.
-    pub fn push(&mut self, now: SimTime, packet: Packet) -> Option<Packet> {
+    /// Takes a fragment, and what is recorded of it; gives the whole packet once it is complete, with what is recorded of all.
+    pub fn push(&mut self, now: SimTime, packet: Packet, told: Option<Piece>) -> Option<(Packet, Vec<Piece>)> {
         self.expire(now);
         let protocol = packet.transport.protocol();
         let key = (packet.ip.src, packet.ip.dst, packet.ip.id, protocol);
-        let partial =
-            self.partial.entry(key).or_insert_with(|| Partial { since: now, pieces: BTreeMap::new(), total: None });
+        let new = || Partial { since: now, pieces: BTreeMap::new(), total: None, first: 0, told: Vec::new() };
+        let partial = self.partial.entry(key).or_insert_with(new);
+        partial.told.extend(told);
+        if packet.ip.fragment_offset == 0 {
+            partial.first = packet.number;
+        }
         let offset = usize::from(packet.ip.fragment_offset) * 8;
         if !packet.ip.more_fragments {
             partial.total = Some(offset + packet.payload.len());
@@ -66,11 +80,13 @@ impl Reassembly {
         }
         let total = partial.total?;
         let body = join(&partial.pieces, total)?;
+        let (number, told) = (partial.first.saturating_sub(1), std::mem::take(&mut partial.told));
         self.forget(key);
         let mut ip = packet.ip;
         (ip.more_fragments, ip.fragment_offset) = (false, 0);
         ip.id = if ip.is_v6() { 0 } else { ip.id };
-        Packet::parse_transport(ip, protocol, &body).ok()
+        let whole = Packet::parse_transport(ip, protocol, &body).ok()?;
+        Some((Packet { number, ..whole }, told))
     }
 
     fn expire(&mut self, now: SimTime) {
@@ -90,7 +106,20 @@ impl Reassembly {
     fn forget(&mut self, key: Key) {
         if let Some(partial) = self.partial.remove(&key) {
             self.held -= partial.pieces.values().map(Bytes::len).sum::<usize>();
+            if !partial.told.is_empty() {
+                self.expired.push(Expired(partial.told));
+            }
         }
+    }
+
+    /// What is recorded of what was thrown away since last asked.
+    pub fn take_expired(&mut self) -> Vec<Expired> {
+        std::mem::take(&mut self.expired)
+    }
+
+    /// What is recorded of what waits now.
+    pub fn take_all_pieces(&mut self) -> Vec<Expired> {
+        self.partial.values_mut().map(|partial| Expired(std::mem::take(&mut partial.told))).collect()
     }
 }
 

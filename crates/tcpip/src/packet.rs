@@ -52,6 +52,8 @@ pub struct Packet {
     /// A train: TCP segments of so many bytes of payload each (the last may have fewer) that left their host at once, under one
     /// header. 0 is a packet as the wire has it. IP's identification counts up with the segments; PSH and FIN are the last one's.
     pub train_mss: u16,
+    /// Its number in the record of the run (`probes`), which its sender's stack gives it; those of a train count up. 0 before.
+    pub number: u64,
 }
 
 const _: () = assert!(std::mem::size_of::<Packet>() <= 128);
@@ -80,7 +82,7 @@ impl Packet {
 
     /// A packet as the wire has it.
     pub fn new(ip: IpHeader, transport: Transport, payload: Bytes) -> Self {
-        Packet { ip, transport, payload, train_mss: 0 }
+        Packet { ip, transport, payload, train_mss: 0, number: 0 }
     }
 
     /// The total length of the IP packet, in bytes; of a train, of all its packets.
@@ -112,8 +114,14 @@ impl Packet {
         first.flags.remove(TcpFlags::PSH | TcpFlags::FIN);
         header.seq = header.seq.wrapping_add(cut as u32);
         let train_mss = if segments > 1 { self.train_mss } else { 0 };
-        let packet =
-            Packet { ip: self.ip, transport: Transport::Tcp(first), payload: self.payload.split_to(cut), train_mss };
+        let packet = Packet {
+            ip: self.ip,
+            transport: Transport::Tcp(first),
+            payload: self.payload.split_to(cut),
+            train_mss,
+            number: self.number,
+        };
+        self.number += segments as u64;
         self.ip.id = (self.ip.id as u16).wrapping_add(segments as u16).into();
         if self.payload.len() <= mss {
             self.train_mss = 0;
@@ -207,8 +215,9 @@ impl Packet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tcp::{SackBlocks, TcpFlags, TcpOptions, Timestamps};
+    use crate::wire::tcp::{SackBlocks, TcpFlags, TcpOptions, Timestamps, WindowScale};
     use std::net::{Ipv4Addr, Ipv6Addr};
+    use std::num::NonZeroU16;
 
     fn header() -> IpHeader {
         let mut ip = IpHeader::new(Ipv4Addr::new(11, 0, 0, 1), Ipv4Addr::new(11, 0, 0, 2));
@@ -246,8 +255,8 @@ mod tests {
 
     fn over(header: IpHeader, icmp_of: fn(IcmpHeader) -> Transport) {
         let syn = TcpOptions {
-            mss: Some(1460),
-            window_scale: Some(7),
+            mss: NonZeroU16::new(1460),
+            window_scale: Some(WindowScale::new(7)),
             sack_permitted: true,
             timestamps: Some(Timestamps { value: 1, echo: 0 }),
             ..Default::default()

@@ -21,9 +21,10 @@ const DONT_FRAGMENT: u8 = 2;
 const MORE_FRAGMENTS: u8 = 4;
 
 impl Packet {
-    /// Appends all that the packet is: some 40 bytes and the payload.
+    /// Appends all that the packet is: some 50 bytes and the payload.
     pub fn pack(&self, out: &mut Vec<u8>) {
         pack_ip(&self.ip, out);
+        out.extend_from_slice(&self.number.to_le_bytes());
         out.extend_from_slice(&self.train_mss.to_le_bytes());
         out.extend_from_slice(&(self.payload.len() as u32).to_le_bytes());
         match &self.transport {
@@ -49,6 +50,7 @@ impl Packet {
     /// When they are no packet; `bytes` is anywhere then.
     pub fn unpack(bytes: &mut &[u8]) -> Result<Packet, WireError> {
         let ip = unpack_ip(bytes)?;
+        let number = u64::from_le_bytes(take(bytes)?);
         let train_mss = u16::from_le_bytes(take(bytes)?);
         let length = u32::from_le_bytes(take(bytes)?) as usize;
         let [kind] = take(bytes)?;
@@ -72,7 +74,7 @@ impl Packet {
         };
         let (payload, rest) = bytes.split_at_checked(length).ok_or(WireError::Truncated)?;
         *bytes = rest;
-        Ok(Packet { ip, transport, payload: Bytes::copy_from_slice(payload), train_mss })
+        Ok(Packet { ip, transport, payload: Bytes::copy_from_slice(payload), train_mss, number })
     }
 }
 
@@ -125,7 +127,8 @@ fn unpack_icmp(bytes: &mut &[u8]) -> Result<IcmpHeader, WireError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tcp::{SackBlocks, TcpFlags, TcpOptions, Timestamps};
+    use crate::wire::tcp::{SackBlocks, TcpFlags, TcpOptions, Timestamps, WindowScale};
+    use std::num::NonZeroU16;
 
     fn all() -> Vec<Packet> {
         let v4 = IpHeader { id: 0xbeef, ..IpHeader::new([11, 0, 0, 1], [11, 0, 0, 2]) };
@@ -137,8 +140,8 @@ mod tests {
         }
         let stamps = Some(Timestamps { value: 1, echo: u32::MAX });
         let syn = TcpOptions {
-            mss: Some(1460),
-            window_scale: Some(7),
+            mss: NonZeroU16::new(1460),
+            window_scale: Some(WindowScale::new(7)),
             sack_permitted: true,
             timestamps: stamps,
             ..TcpOptions::default()
@@ -162,7 +165,7 @@ mod tests {
             packets.push(Packet::new(ip, tcp(TcpFlags::SYN, syn.clone()), Bytes::new()));
             packets.push(Packet::new(ip, tcp(TcpFlags::ACK | TcpFlags::PSH, ack.clone()), Bytes::from_static(b"odd")));
             let long = tcp(TcpFlags::ACK | TcpFlags::FIN, TcpOptions::default());
-            packets.push(Packet { train_mss: 1448, ..Packet::new(ip, long, train.clone()) });
+            packets.push(Packet { train_mss: 1448, number: 9 << 40 | 7, ..Packet::new(ip, long, train.clone()) });
             let udp = Transport::Udp(UdpHeader { src_port: 53, dst_port: 9 });
             packets.push(Packet::new(ip, udp, Bytes::from_static(b"hello")));
             packets.push(Packet::new(ip, Transport::Icmp(icmp), Bytes::from_static(b"xyz")));

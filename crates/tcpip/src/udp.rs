@@ -9,6 +9,7 @@ use crate::tcp::footprint::Footprint;
 use crate::tcp::send_queue::OVERHEAD;
 use base::SimTime;
 use bytes::Bytes;
+use probes::trace::Piece;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
@@ -57,6 +58,9 @@ pub(crate) struct Datagram {
     /// Hop limit and traffic class.
     pub ttl: u8,
     pub tos: u8,
+    /// The number of the packet, and what is recorded of it, or of its fragments.
+    pub number: u64,
+    pub pieces: Vec<Piece>,
 }
 
 #[derive(Debug)]
@@ -71,6 +75,8 @@ pub(crate) struct UdpSocket {
     pub queue: VecDeque<Datagram>,
     /// What the queue counts against the receive buffer.
     queued: usize,
+    /// The same as bytes of payload.
+    waiting_payload: usize,
     /// What waits for transmission, counted against the send buffer.
     pub in_transit: usize,
     pub error: Option<SocketError>,
@@ -105,6 +111,7 @@ impl UdpSocket {
             peer: None,
             queue: VecDeque::new(),
             queued: 0,
+            waiting_payload: 0,
             in_transit: 0,
             error: None,
             reports: VecDeque::new(),
@@ -134,15 +141,19 @@ impl UdpSocket {
         )
     }
 
+    /// Whether the receive buffer has room for a datagram. An empty one takes any.
+    pub fn has_space_for(&self, datagram: &Datagram) -> bool {
+        self.queued == 0 || self.queued + cost(datagram.bytes.len()) <= self.settings.recv_buffer as usize
+    }
+
     /// Queues a datagram; says whether there was room.
     pub fn deliver(&mut self, datagram: Datagram) -> bool {
-        let cost = cost(datagram.bytes.len());
-        // An empty queue takes any.
-        if self.queued > 0 && self.queued + cost > self.settings.recv_buffer as usize {
+        if !self.has_space_for(&datagram) {
             self.dropped += 1;
             return false;
         }
-        self.queued += cost;
+        self.queued += cost(datagram.bytes.len());
+        self.waiting_payload += datagram.bytes.len();
         self.queue.push_back(datagram);
         true
     }
@@ -152,9 +163,15 @@ impl UdpSocket {
         self.queued
     }
 
+    /// Bytes of payload that wait to be read.
+    pub fn waiting_payload(&self) -> usize {
+        self.waiting_payload
+    }
+
     pub fn take(&mut self) -> Option<Datagram> {
         let datagram = self.queue.pop_front()?;
         self.queued -= cost(datagram.bytes.len());
+        self.waiting_payload -= datagram.bytes.len();
         Some(datagram)
     }
 

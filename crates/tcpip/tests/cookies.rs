@@ -4,6 +4,7 @@ mod common;
 
 use common::{B, Link, Net, addr, ms};
 use std::net::Ipv4Addr;
+use std::num::NonZeroU16;
 use tcpip::wire::ip::IpHeader;
 use tcpip::wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
 use tcpip::{Family, Packet, SocketId, Transport};
@@ -23,7 +24,7 @@ fn flooded(syn_cookies: u32, backlog: i32, count: u8) -> (Net, SocketId) {
             ack: 0,
             flags: TcpFlags::SYN,
             window: 65_535,
-            options: TcpOptions { mss: Some(1460), ..TcpOptions::default() },
+            options: TcpOptions { mss: NonZeroU16::new(1460), ..TcpOptions::default() },
         };
         let ip = IpHeader::new(Ipv4Addr::new(10, 9, 9, last), B);
         net.stacks[1].receive(net.now, Packet::new(ip, Transport::Tcp(syn), bytes::Bytes::new()));

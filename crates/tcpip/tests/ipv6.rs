@@ -53,7 +53,7 @@ fn streams_over_ipv6_have_their_own_mss_and_whole_bytes() {
     assert!(reader.done && reader.got == 500_000);
     let trace = net.trace.take().unwrap();
     assert!(trace.iter().all(|(.., packet)| packet.ip.is_v6() && packet.wire_len() <= 1500));
-    assert_eq!(trace[0].2.tcp().unwrap().options.mss, Some(1440));
+    assert_eq!(trace[0].2.tcp().unwrap().options.mss.map(|mss| mss.get()), Some(1440));
     for (.., packet) in &trace {
         let mut bytes = Vec::new();
         packet.emit(&mut bytes);

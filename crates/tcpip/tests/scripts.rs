@@ -7,11 +7,12 @@ use bytes::Bytes;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tcpip::wire::icmp::IcmpHeader;
 use tcpip::wire::ip::IpHeader;
-use tcpip::wire::tcp::{TcpFlags, TcpHeader, TcpOptions, Timestamps};
+use tcpip::wire::tcp::{TcpFlags, TcpHeader, TcpOptions, Timestamps, WindowScale};
 use tcpip::wire::udp::UdpHeader;
 use tcpip::{
     Config, Family, OptionName, Packet, Readiness, SendFlags, Shutdown, SocketError, SocketId, SocketOption, Stack,
@@ -450,7 +451,7 @@ impl<'a> Host<'a> {
             self.stamp = stamps.value;
             shown.push(format!("ecr={}", stamps.echo));
         }
-        shown.extend(options.window_scale.map(|scale| format!("ws={scale}")));
+        shown.extend(options.window_scale.map(|scale| format!("ws={}", scale.shift())));
         if !options.sack.is_empty() {
             let blocks: Vec<String> = options.sack.as_slice().iter().map(|(a, b)| format!("{a}:{b}")).collect();
             shown.push(format!("blocks={}", blocks.join("+")));
@@ -509,8 +510,8 @@ impl<'a> Host<'a> {
         let (name, value) = word.split_once('=').unwrap_or((word, ""));
         let number = |text: &str| text.parse::<u32>().unwrap_or_else(|_| panic!("{}: {word}", self.case.name()));
         match name {
-            "mss" => options.mss = Some(number(value) as u16),
-            "ws" => options.window_scale = Some(number(value) as u8),
+            "mss" => options.mss = NonZeroU16::new(number(value) as u16),
+            "ws" => options.window_scale = Some(WindowScale::new(number(value) as u8)),
             "sack" => options.sack_permitted = true,
             "ts" => {
                 let (value, less) = value.split_once('-').unwrap_or((value, "0"));

@@ -173,7 +173,8 @@ fn every_packet_of_a_bad_transfer_survives_emit_and_parse() {
         packet.emit(&mut bytes);
         assert_eq!(bytes.len(), packet.wire_len());
         assert!(bytes.len() <= 1500);
-        assert_eq!(tcpip::Packet::parse(&bytes).unwrap(), packet);
+        // The record's number is not on the wire.
+        assert_eq!(tcpip::Packet::parse(&bytes).unwrap(), tcpip::Packet { number: 0, ..packet });
     }
 }
 

@@ -7,9 +7,10 @@ use crate::input::Input;
 use base::{SeedTree, SimDuration, SimTime};
 use bytes::Bytes;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::num::NonZeroU16;
 use tcpip::wire::checksum::Checksum;
 use tcpip::wire::ip::IpHeader;
-use tcpip::wire::tcp::{SackBlocks, TcpFlags, TcpHeader, TcpOptions, Timestamps};
+use tcpip::wire::tcp::{SackBlocks, TcpFlags, TcpHeader, TcpOptions, Timestamps, WindowScale};
 use tcpip::{Config, Family, Packet, SendFlags, Shutdown, SocketId, Stack, Transport};
 
 const OWN: Ipv4Addr = Ipv4Addr::new(11, 0, 0, 1);
@@ -203,7 +204,8 @@ impl World {
         };
         let mut options = TcpOptions::default();
         if extra & 4 != 0 {
-            (options.mss, options.window_scale) = (Some(input.u16()), Some(input.byte()));
+            options.mss = NonZeroU16::new(input.u16());
+            options.window_scale = Some(WindowScale::new(input.byte()));
             options.sack_permitted = extra & 8 != 0;
         }
         if let Some(stamps) = sent.options.timestamps.filter(|_| extra & 16 == 0) {

@@ -76,6 +76,10 @@ impl Line {
         self.arriving.pop_front().map(|(_, packet)| packet)
     }
 
+    pub(crate) fn incoming(&self) -> impl Iterator<Item = &Packet> {
+        self.arriving.iter().map(|(_, packet)| packet)
+    }
+
     pub(crate) fn drops(&self) -> u64 {
         self.drops
     }

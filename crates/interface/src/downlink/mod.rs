@@ -51,6 +51,14 @@ impl Downlink {
         }
     }
 
+    /// What has come to the router and was not given to the host yet.
+    pub(crate) fn incoming(&self) -> Box<dyn Iterator<Item = &Packet> + '_> {
+        match self {
+            Downlink::Line(line) => Box::new(line.incoming()),
+            Downlink::Relay(relay) => Box::new(relay.incoming()),
+        }
+    }
+
     /// Packets that the queue has dropped.
     pub(crate) fn drops(&self) -> u64 {
         match self {

@@ -63,6 +63,10 @@ impl Relay {
         self.delivered.pop_front().map(|(_, packet)| packet)
     }
 
+    pub(crate) fn incoming(&self) -> impl Iterator<Item = &Packet> {
+        self.delivered.iter().chain(&self.held).chain(&self.queue.packets).map(|(_, packet)| packet)
+    }
+
     pub(crate) fn drops(&self) -> u64 {
         self.queue.drops
     }

@@ -403,6 +403,7 @@ impl Kernel {
                 self.output_write(output, source)
             }
             FileKind::Regular(_) => self.regular_write(id, source, position, now),
+            FileKind::Device(Device::Mark) => self.mark_write(source),
             FileKind::Device(device) => synthetic::device_write(*device, source),
             FileKind::Snapshot(_) => synthetic::device_write(Device::Null, source),
             FileKind::Event(event) => {

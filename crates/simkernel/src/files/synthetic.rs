@@ -8,6 +8,8 @@ use linux_abi::Errno;
 use linux_abi::fs::Stat;
 
 const CHUNK: usize = 4096;
+/// The longest label of a mark, in bytes.
+const LABEL: usize = 256;
 
 /// What a synthetic file held when it was opened.
 #[derive(Debug)]
@@ -64,13 +66,26 @@ impl Directory {
 impl Kernel {
     pub(crate) fn device_read(&mut self, device: Device, sink: &mut dyn ByteSink) -> Result<usize, Errno> {
         match device {
-            Device::Null | Device::Tty | Device::Ptmx => Ok(0),
+            Device::Null | Device::Tty | Device::Ptmx | Device::Mark => Ok(0),
             Device::Zero | Device::Full => fill(sink, |_| {}),
             Device::Random | Device::Urandom => {
                 let random = &mut self.random;
                 fill(sink, |chunk| random.fill(chunk))
             }
         }
+    }
+
+    /// A mark: as many bytes as a label has, the rest is forgotten.
+    pub(crate) fn mark_write(&mut self, source: &mut dyn ByteSource) -> Result<usize, Errno> {
+        let done = source.remaining();
+        if self.records_calls {
+            let mut label = [0; LABEL];
+            let label = &mut label[..LABEL.min(done)];
+            let taken = source.take(label);
+            self.note_mark(&label[..taken]);
+        }
+        source.skip(source.remaining());
+        Ok(done)
     }
 }
 

@@ -187,19 +187,19 @@ fn events_of(ready: Readiness) -> Events {
 impl Kernel {
     /// A packet has arrived at `eth0`.
     pub fn receive_packet(&mut self, now: SimTime, packet: Packet) {
-        self.now = now;
+        self.set_now(now);
         self.net.stack.receive(now, packet);
     }
 
     /// Carries loopback traffic and wakes who waits for what happened. Whether anything did.
     pub fn settle_network(&mut self, now: SimTime) -> bool {
-        self.now = now;
+        self.set_now(now);
         self.settle_sockets()
     }
 
     /// The next packet that leaves by `eth0`; the caller asks while its interface has room.
     pub fn poll_transmit(&mut self, now: SimTime) -> Option<Packet> {
-        self.now = now;
+        self.set_now(now);
         let packet = self.net.stack.poll_transmit(now);
         // A datagram that leaves makes room for the next.
         self.settle_sockets();
@@ -209,6 +209,7 @@ impl Kernel {
     /// As `settle_network`, within a call.
     pub(crate) fn settle_sockets(&mut self) -> bool {
         let mut changed = false;
+        let waker = self.records_calls.then_some(self.waker);
         loop {
             while self.net.stack.wants_loopback() {
                 self.net.stack.run_loopback(self.now);
@@ -217,10 +218,16 @@ impl Kernel {
             }
             let Some((id, ready)) = self.net.stack.poll_event() else { break };
             changed = true;
+            if waker.is_some() {
+                self.wakes_by_packet();
+            }
             match self.net.file(id) {
                 Some(file) => self.notify(file, events_of(ready)),
                 None => self.net.resolver.go_on(&mut self.net.stack, self.config.hosts.table(), self.now, id),
             }
+        }
+        if let Some(waker) = waker {
+            self.waker = waker;
         }
         changed
     }

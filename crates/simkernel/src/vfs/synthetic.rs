@@ -69,6 +69,8 @@ pub enum Device {
     Tty,
     /// Opening it makes a new terminal.
     Ptmx,
+    /// What is written to it names what the writer is about, for the record of the run.
+    Mark,
 }
 
 /// What `/dev/pts/N` shows of its terminal.
@@ -109,7 +111,7 @@ impl Synthetic {
     }
 }
 
-const DEVICES: [(&str, Device, u32, u32); 7] = [
+const DEVICES: [(&str, Device, u32, u32); 8] = [
     ("null", Device::Null, 1, 3),
     ("zero", Device::Zero, 1, 5),
     ("full", Device::Full, 1, 7),
@@ -117,6 +119,7 @@ const DEVICES: [(&str, Device, u32, u32); 7] = [
     ("urandom", Device::Urandom, 1, 9),
     ("tty", Device::Tty, 5, 0),
     ("ptmx", Device::Ptmx, 5, 2),
+    ("gnomon-mark", Device::Mark, 10, 242),
 ];
 
 /// The group that reads `/etc/shadow` on Debian.

@@ -8,10 +8,11 @@ use crate::socket::{Readiness, SocketId};
 use crate::tcp::connection::{Connection, Draw, Reply};
 use crate::tcp::new_data::{Amount, Nagle};
 use crate::wire::ip::IpHeader;
-use crate::wire::tcp::{TcpFlags, TcpHeader, TcpOptions, Timestamps};
+use crate::wire::tcp::{TcpFlags, TcpHeader, TcpOptions, Timestamps, WindowScale};
 use base::{Rng, SimDuration, SimTime};
 use bytes::Bytes;
 use std::net::IpAddr;
+use std::num::NonZeroU16;
 
 /// The MSS values that a cookie has room for.
 const MSS_V4: [u16; 4] = [536, 1300, 1440, 1460];
@@ -115,7 +116,7 @@ impl Stack {
             // There is nowhere to put them.
             syn.options = TcpOptions { mss: syn.options.mss, ..TcpOptions::default() };
         }
-        let told = syn.options.mss.unwrap_or(536);
+        let told = syn.options.mss.map_or(536, NonZeroU16::get);
         let data = values(&tuple).iter().rposition(|mss| *mss <= told).unwrap_or(0) as u32;
         let draw =
             Draw { iss: key.cookie(&tuple, syn.seq, minute(now), data), ts_offset: key.offset(&tuple), ip_id: 0 };
@@ -123,8 +124,11 @@ impl Stack {
         let Some(mut answer) = conn.poll(now, Nagle::Usual, Amount::All) else { return };
         let options = &answer.header.options;
         if let (Some(stamps), Some(theirs)) = (&options.timestamps, &syn.options.timestamps) {
-            let scale =
-                if options.window_scale.is_some() { syn.options.window_scale.unwrap_or(0).into() } else { STAMP_SCALE };
+            let scale = if options.window_scale.is_some() {
+                syn.options.window_scale.map_or(0, WindowScale::shift).into()
+            } else {
+                STAMP_SCALE
+            };
             let said = scale | if options.sack_permitted { STAMP_SACK } else { 0 };
             let clock = stamps.value.wrapping_sub(draw.ts_offset);
             let mut value = (clock & !STAMP_BITS) | said;
@@ -184,12 +188,13 @@ impl Stack {
             return true;
         }
         let draw = Draw { iss: cookie, ts_offset: key.offset(&tuple), ip_id: self.rng.next_u32() as u16 };
-        let mut options = TcpOptions { mss: Some(mss), ..TcpOptions::default() };
+        let mut options = TcpOptions { mss: NonZeroU16::new(mss), ..TcpOptions::default() };
         if let Some(stamps) = header.options.timestamps {
             let told = stamps.echo.wrapping_sub(draw.ts_offset);
             options.timestamps = Some(Timestamps { value: stamps.value, echo: 0 });
             options.sack_permitted = told & STAMP_SACK != 0;
-            options.window_scale = (told & STAMP_SCALE != STAMP_SCALE).then_some((told & STAMP_SCALE) as u8);
+            options.window_scale =
+                (told & STAMP_SCALE != STAMP_SCALE).then(|| WindowScale::new((told & STAMP_SCALE) as u8));
         }
         let syn = TcpHeader { seq, flags: TcpFlags::SYN, options, ..header.clone() };
         let Some(mut conn) = self.accept_by(now, tuple, &syn, parent, draw) else { return false };
@@ -207,6 +212,7 @@ impl Stack {
         }
         self.counters.passive_opens += 1;
         self.post(parent.index, Readiness::READABLE);
+        self.note_segment(now, index, u64::from(header.seq) + (1 << 32), header, payload.len());
         self.sync(now, index);
         if reply == Reply::Reset {
             self.send_reset(tuple, header, payload.len());

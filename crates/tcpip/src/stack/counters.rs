@@ -185,6 +185,7 @@ impl Stack {
 
     /// A connection gives up its place: what it counted is kept.
     pub(super) fn retire(&mut self, index: u32) {
+        self.note_removal(index);
         if let Some(counters) = self.connection_at(index).map(|conn: &mut Connection| conn.counters) {
             self.counters.ended.add(&counters);
         }

@@ -195,6 +195,7 @@ impl Stack {
         if packet.wire_len() <= mtu {
             return self.push_charged(id, packet);
         }
+        self.begin_fragments(&packet);
         self.next_fragment_id = self.next_fragment_id.wrapping_add(1);
         let over = Family::of(packet.ip.dst) as usize;
         self.counters.fragments[over].cut += 1;
@@ -202,6 +203,7 @@ impl Stack {
             self.counters.fragments[over].made += 1;
             self.push_charged(id, part);
         }
+        self.end_fragments();
     }
 
     /// Queues a packet at the expense of its socket's send buffer.
@@ -235,7 +237,8 @@ impl Stack {
         let (at, ttl, tos) = (front.at, front.ttl, front.tos);
         if !peek {
             let (over, is_udp) = (Family::of(front.to.addr), socket.carries == Carries::Udp);
-            socket.take();
+            let (carries, taken) = (socket.carries, socket.take());
+            self.note_datagram_read(carries, taken);
             self.counters.udp[over as usize].received += u64::from(is_udp);
         }
         Ok(Received { copied, full, from, to, at, ttl, tos })

@@ -15,6 +15,7 @@ use crate::wire::ipv4;
 use crate::wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
 use base::SimTime;
 use bytes::Bytes;
+use probes::choices::ReceivedFate;
 use std::net::IpAddr;
 
 /// How many segments so much payload is, in a train or alone.
@@ -27,10 +28,17 @@ impl Stack {
     pub fn receive(&mut self, now: SimTime, packet: Packet) {
         if !self.config.owns(packet.ip.dst) && !self.config.is_broadcast(packet.ip.dst) {
             self.counters.not_ours += 1;
+            self.note_arrival(now, &packet);
+            if let Some(trace) = &mut self.trace {
+                trace.came(now, ReceivedFate::NotOurs);
+            }
             return;
         }
         self.count_received(Interface::Ethernet, &packet);
         self.deliver(now, packet);
+        if let Some(trace) = &mut self.trace {
+            trace.is_taken();
+        }
     }
 
     /// Whether a train is for a connection that may take it as a whole.
@@ -49,10 +57,18 @@ impl Stack {
             }
         }
         self.counters.packets_in += packet.segments() as u64;
+        self.note_arrival(now, &packet);
+        self.deliver_one(now, packet);
+        if let Some(trace) = &mut self.trace {
+            trace.came(now, ReceivedFate::Handled);
+        }
+    }
+
+    fn deliver_one(&mut self, now: SimTime, packet: Packet) {
         let packet = if packet.ip.is_fragment() {
             let family = Family::of(packet.ip.dst) as usize;
             self.counters.fragments[family].received += 1;
-            let Some(whole) = self.reassembly.push(now, packet) else { return };
+            let Some(whole) = self.reassemble(now, packet) else { return };
             self.counters.fragments[family].reassembled += 1;
             whole
         } else {
@@ -91,7 +107,9 @@ impl Stack {
                     return self.deliver_to_half_open(now, index, parent, tuple, header, payload);
                 }
                 let len = payload.len();
+                let before = conn.rcv.queue.next();
                 let reply = conn.on_segment(now, header, payload, train_mss);
+                self.note_segment(now, index, before, header, len);
                 self.sync(now, index);
                 if reply == Reply::Reset {
                     self.send_reset(tuple, header, len);
@@ -130,8 +148,11 @@ impl Stack {
         }
         let len = payload.len();
         let Some(conn) = self.connection_at(index) else { return };
+        let before = conn.rcv.queue.next();
         let reply = conn.on_segment(now, header, payload, 0);
-        if conn.state.synchronised() {
+        let joined = conn.state.synchronised();
+        self.note_segment(now, index, before, header, len);
+        if joined && let Some(conn) = self.connection_at(index) {
             conn.parent = None;
             let id = self.id_of(index);
             if let Ok(listener) = self.listener(parent) {
@@ -291,6 +312,7 @@ impl Stack {
         let ip = IpHeader::new(tuple.local.addr, tuple.remote.addr);
         let packet = Packet::new(ip, Transport::Tcp(reset), Bytes::new());
         self.push_packet(self.interface_of(&tuple), packet, None);
+        self.note_refusal();
     }
 
     pub(super) fn interface_of(&self, tuple: &FourTuple) -> Interface {
@@ -339,7 +361,8 @@ impl Stack {
 }
 
 fn datagram(at: SimTime, packet: Packet, from: Endpoint, to: Endpoint) -> Datagram {
-    Datagram { from, to, bytes: packet.payload, at, ttl: packet.ip.ttl, tos: packet.ip.tos }
+    let number = packet.number;
+    Datagram { from, to, bytes: packet.payload, at, ttl: packet.ip.ttl, tos: packet.ip.tos, number, pieces: Vec::new() }
 }
 
 /// A number of the peer's, by which listeners of one group share the load.

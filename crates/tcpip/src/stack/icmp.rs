@@ -53,6 +53,7 @@ impl Stack {
         }
         quoted.truncate(longest - ip.header_len() - icmp::HEADER_LEN);
         self.answer(Packet::new(ip, transport, Bytes::from(quoted)));
+        self.note_refusal();
     }
 
     /// An ICMP message is sent.
@@ -72,9 +73,11 @@ impl Stack {
             self.push_packet(Interface::Ethernet, packet, None);
         } else {
             self.next_fragment_id = self.next_fragment_id.wrapping_add(1);
+            self.begin_fragments(&packet);
             for part in fragment::split(&packet, mtu, self.next_fragment_id) {
                 self.push_packet(Interface::Ethernet, part, None);
             }
+            self.end_fragments();
         }
     }
 

@@ -101,6 +101,7 @@ impl Stack {
     /// The connection is closed: it leaves the map, and the stack if nobody holds it.
     fn connection_ended(&mut self, now: SimTime, index: u32) {
         let id = self.id_of(index);
+        self.note_end(now, index);
         let Some(conn) = self.connection_at(index) else { return };
         let (tuple, orphan, parent) = (conn.tuple, conn.orphan, conn.parent);
         let reset = std::mem::take(&mut conn.recovery.reset_due).then(|| conn.reset_header(now));

@@ -15,6 +15,7 @@ mod icmp;
 mod lifecycle;
 mod listing;
 mod options;
+mod provenance;
 mod raw;
 mod service;
 mod stream;
@@ -39,6 +40,8 @@ use crate::timers::{Entry, TimerHeap};
 use crate::udp::UdpSocket;
 use base::map::FastMap;
 use base::{Rng, SimTime};
+use probes::Trace;
+use provenance::Flows;
 use slab::Slab;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr};
@@ -75,6 +78,13 @@ pub struct Stack {
     next_fragment_id: u32,
     service: service::Service,
     counters: StackCounters,
+    /// The number of the next packet.
+    next_number: u64,
+    /// What is being sent now are fragments of one datagram.
+    fragmenting: bool,
+    trace: Option<Box<Trace>>,
+    /// What is recorded of connections, by their slots.
+    flows: Vec<Option<Box<Flows>>>,
 }
 
 /// A packet or a train on its way to the wire.
@@ -176,6 +186,10 @@ impl Stack {
             next_fragment_id: 0,
             service: service::Service::default(),
             counters: StackCounters::default(),
+            next_number: 1,
+            fragmenting: false,
+            trace: None,
+            flows: Vec::new(),
         }
     }
 

@@ -12,6 +12,7 @@ use crate::wire::ip::IpHeader;
 use crate::wire::{be16, ipv4, ipv6};
 use base::SimTime;
 use bytes::Bytes;
+use probes::choices::ReceivedFate;
 use std::net::{IpAddr, Ipv4Addr};
 
 /// The message that an echo socket sends for what its program wrote: an echo request, with the socket's own identifier.
@@ -110,7 +111,8 @@ impl Stack {
         let bytes = Bytes::from(bytes).slice(skip..);
         for index in wanting {
             let (bytes, ttl, tos) = (bytes.clone(), packet.ip.ttl, packet.ip.tos);
-            self.hand_over(index, Datagram { from, to, bytes, at, ttl, tos });
+            let datagram = Datagram { from, to, bytes, at, ttl, tos, number: packet.number, pieces: Vec::new() };
+            self.hand_over(index, datagram);
         }
         true
     }
@@ -144,12 +146,20 @@ impl Stack {
         let mut bytes = Vec::with_capacity(packet.wire_len());
         packet.emit(&mut bytes);
         let bytes = Bytes::from(bytes).slice(packet.ip.header_len()..);
-        self.hand_over(index, Datagram { from, to, bytes, at, ttl: packet.ip.ttl, tos: packet.ip.tos });
+        let (ttl, tos, number) = (packet.ip.ttl, packet.ip.tos, packet.number);
+        self.hand_over(index, Datagram { from, to, bytes, at, ttl, tos, number, pieces: Vec::new() });
     }
 
     /// Puts a datagram into a socket's queue, or drops it there.
-    pub(super) fn hand_over(&mut self, index: u32, datagram: Datagram) {
+    pub(super) fn hand_over(&mut self, index: u32, mut datagram: Datagram) {
         if let Kind::Udp(socket) = &mut self.slots[index as usize].kind {
+            if let Some(trace) = &mut self.trace {
+                let (now, queued) = (datagram.at, socket.waiting_payload() as u64);
+                if !socket.has_space_for(&datagram) {
+                    trace.came(now, ReceivedFate::NoRoom);
+                }
+                datagram.pieces = trace.take_datagram(now, datagram.bytes.len() as u64, queued);
+            }
             let family = Family::of(datagram.to.addr) as usize;
             if socket.deliver(datagram) {
                 self.post(index, Readiness::READABLE);

@@ -337,7 +337,13 @@ impl Stack {
                 break;
             }
             let first = bytes.len() == len && !how.contains(SendFlags::CONTINUED);
-            conn.append(now, bytes.split_to(room.min(bytes.len())), first);
+            let part = bytes.split_to(room.min(bytes.len()));
+            let told = self.trace.is_some().then(|| part.clone());
+            let Some(conn) = self.connection_at(id.index) else { break };
+            conn.append(now, part, first);
+            if let Some(part) = told {
+                self.note_write(now, id.index, &part);
+            }
             if !bytes.is_empty() || how.contains(SendFlags::CONTINUES) {
                 self.write_goes_on(now, id.index);
             }
@@ -399,6 +405,7 @@ impl Stack {
         peek: bool,
         sink: &mut dyn FnMut(&[u8]) -> usize,
     ) -> Result<usize, SocketError> {
+        let mut head = self.head_of_read(peek);
         let socket = self.tcp(id)?;
         let conn = match &mut socket.role {
             Role::Connection(conn) => conn,
@@ -423,7 +430,13 @@ impl Stack {
         }
         let before = conn.rcv.queue.copied();
         let first = conn.rcv.queue.first_len();
-        let taken = conn.rcv.queue.read(max, peek, sink);
+        let taken = match &mut head {
+            Some(head) => conn.rcv.queue.read(max, peek, &mut |bytes| {
+                head.add(bytes);
+                sink(bytes)
+            }),
+            None => conn.rcv.queue.read(max, peek, sink),
+        };
         // A read of the last byte takes the FIN behind it along.
         conn.rcv.fin_read |= conn.rcv.fin_received && !peek && conn.rcv.queue.ready_bytes() == 0;
         if !peek && taken > 0 && conn.state != State::Closed {
@@ -431,6 +444,9 @@ impl Stack {
             conn.right_size(now, before + first.min(taken) as u64);
             conn.ack_after_read(taken);
             self.sync(now, id.index);
+        }
+        if !peek && taken > 0 {
+            self.note_read(now, id.index, taken, head);
         }
         Ok(taken)
     }

@@ -10,6 +10,7 @@ use crate::udp::Carries;
 use crate::wire::ip::IpHeader;
 use crate::wire::tcp::TcpFlags;
 use base::SimTime;
+use probes::choices::SentFate;
 
 /// While all datagrams in the interface's queues take no more than this, no socket is short of room (half of SOCK_MIN_SNDBUF).
 const CROWDED: usize = 2304;
@@ -35,6 +36,9 @@ impl Stack {
     /// polled: what the same connection has sent behind it is taken back, too.
     pub fn refused(&mut self, now: SimTime, flow: Option<SocketId>, packet: &Packet, truesize: usize) {
         self.count_refused(packet);
+        if let Some(trace) = &mut self.trace {
+            trace.gone(now, packet.number, packet.segments() as u64, SentFate::Refused);
+        }
         let Some(id) = flow.filter(|id| self.slot_mut(*id).is_some()) else { return };
         let (Transport::Tcp(header), Some(conn)) = (&packet.transport, self.connection_at(id.index)) else {
             self.note_datagram_refused(id, packet);
@@ -76,6 +80,7 @@ impl Stack {
     /// Takes out of the queue what this connection has sent from `start` on, which is not sent any more.
     fn take_back(&mut self, id: SocketId, start: u64) {
         let mut freed = 0;
+        let mut taken_back = Vec::new();
         self.outgoing.retain_mut(|departing| {
             let Transport::Tcp(header) = &mut departing.packet.transport else { return true };
             if departing.flow != Some(id) || (header.seq.wrapping_sub(start as u32) as i32) < 0 {
@@ -86,8 +91,13 @@ impl Stack {
                 return true;
             }
             freed += departing.truesize;
+            taken_back.push((departing.packet.number, departing.packet.segments() as u64));
             false
         });
+        if let Some(trace) = &mut self.trace {
+            let now = trace.now();
+            taken_back.iter().for_each(|(number, count)| trace.gone(now, *number, *count, SentFate::TakenBack));
+        }
         if let Some(conn) = self.connection_at(id.index) {
             conn.snd.in_host = conn.snd.in_host.saturating_sub(freed);
         }
@@ -188,11 +198,12 @@ impl Stack {
             let Some(departure) = conn.poll(now, nagle, amount) else { return };
             let header = conn.settings.header(conn.tuple.local.addr, conn.tuple.remote.addr);
             let ip = IpHeader { id: conn.snd.ip_id.wrapping_add(1).into(), ..header };
-            let packet = Packet {
+            let mut packet = Packet {
                 ip,
                 transport: Transport::Tcp(departure.header),
                 payload: departure.payload,
                 train_mss: departure.mss,
+                number: 0,
             };
             conn.snd.ip_id = conn.snd.ip_id.wrapping_add(packet.segments() as u16);
             let (interface, orphans) = (conn.interface, conn.config.orphans_packets);
@@ -203,7 +214,8 @@ impl Stack {
             };
             conn.snd.in_host += cost;
             let owner = Owner { flow: Some(self.id_of(index)), truesize: cost, not_before: departure.not_before };
-            self.push_packet(interface, packet, Some(owner));
+            self.number_segments(now, index, &mut packet);
+            self.queue_packet(interface, packet, Some(owner));
             if amount != Amount::All {
                 return;
             }
@@ -211,7 +223,12 @@ impl Stack {
     }
 
     /// Queues a finished packet.
-    pub(super) fn push_packet(&mut self, interface: Interface, packet: Packet, owner: Option<Owner>) {
+    pub(super) fn push_packet(&mut self, interface: Interface, mut packet: Packet, owner: Option<Owner>) {
+        self.number(interface, &mut packet);
+        self.queue_packet(interface, packet, owner);
+    }
+
+    fn queue_packet(&mut self, interface: Interface, packet: Packet, owner: Option<Owner>) {
         match interface {
             Interface::Loopback => self.loopback.push_back(packet),
             Interface::Ethernet => {

@@ -17,8 +17,9 @@ use crate::addr::{Family, FourTuple, Interface};
 use crate::config::Config;
 use crate::error::SocketError;
 use crate::socket::{Readiness, Settings, SocketId};
-use crate::wire::tcp::{TcpHeader, TcpOptions};
+use crate::wire::tcp::{TcpHeader, TcpOptions, WindowScale};
 use base::{SimDuration, SimTime};
+use std::num::NonZeroU16;
 use std::sync::Arc;
 
 /// RFC 9293 section 3.3.2. Listening and TIME_WAIT are no connections here: see `listen` and `time_wait`.
@@ -363,7 +364,7 @@ impl Connection {
         self.rcv.irs = (1 << 32) + u64::from(syn.seq);
         self.rcv.queue = RecvQueue::new(self.rcv.irs + 1);
         self.rcv.wup = self.rcv.irs + 1;
-        let offered = options.mss.map_or(unnamed_mss(self.tuple.family()), u32::from);
+        let offered = options.mss.map_or(unnamed_mss(self.tuple.family()), |mss| mss.get().into());
         self.snd.mss = self.snd.mss.min(offered.max(48));
         self.snd.window = u32::from(syn.window);
         self.snd.max_window = self.snd.window;
@@ -373,7 +374,7 @@ impl Connection {
         self.scaling_enabled &= options.window_scale.is_some();
         if self.scaling_enabled {
             // RFC 7323 section 2.3: no more than 14.
-            self.snd.scale = options.window_scale.unwrap_or(0).min(14);
+            self.snd.scale = options.window_scale.map_or(0, WindowScale::shift).min(14);
         } else {
             self.rcv.scale = 0;
             self.sizing.forgo_scaling();
@@ -403,9 +404,10 @@ impl Connection {
     pub fn syn_options(&self, now: SimTime) -> TcpOptions {
         // Who has asked first asks again for all, whatever the other SYN said that has crossed ours.
         let asks = self.parent.is_none();
+        let mss = interface_mss(self.tuple.family(), self.interface, &self.config, &self.settings);
         TcpOptions {
-            mss: Some(interface_mss(self.tuple.family(), self.interface, &self.config, &self.settings) as u16),
-            window_scale: self.scaling_enabled.then_some(self.rcv.scale),
+            mss: NonZeroU16::new(mss as u16),
+            window_scale: self.scaling_enabled.then(|| WindowScale::new(self.rcv.scale)),
             sack_permitted: self.sack_enabled || (asks && self.config.sack),
             timestamps: (self.timestamps_enabled || (asks && self.config.timestamps)).then(|| self.stamps(now)),
             ..TcpOptions::default()

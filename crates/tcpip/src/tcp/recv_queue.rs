@@ -83,6 +83,11 @@ impl RecvQueue {
         !self.early.is_empty()
     }
 
+    /// Whether this byte, above `next`, has come.
+    pub fn holds(&self, at: u64) -> bool {
+        self.early.range(..=at).next_back().is_some_and(|(start, held)| at < start + held.bytes.len() as u64)
+    }
+
     /// From the next byte expected to the end of what arrived out of order, in bytes.
     pub fn early_span(&self) -> u64 {
         self.early.last_key_value().map_or(0, |(start, held)| start + held.bytes.len() as u64 - self.next)

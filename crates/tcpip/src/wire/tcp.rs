@@ -2,6 +2,7 @@
 
 use super::{WireError, be16, be32};
 use bitflags::bitflags;
+use std::num::{NonZeroU8, NonZeroU16};
 
 pub const HEADER_LEN: usize = 20;
 
@@ -61,10 +62,26 @@ impl SackBlocks {
     }
 }
 
+/// The shift of a window, kept so that an option without it takes no more room: a packet is small.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WindowScale(NonZeroU8);
+
+impl WindowScale {
+    /// A shift, at most 254: 14 is the largest with a meaning.
+    pub fn new(shift: u8) -> WindowScale {
+        WindowScale(NonZeroU8::MIN.saturating_add(shift))
+    }
+
+    pub fn shift(self) -> u8 {
+        self.0.get() - 1
+    }
+}
+
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TcpOptions {
-    pub mss: Option<u16>,
-    pub window_scale: Option<u8>,
+    /// One of 0 says nothing (tcp_parse_options).
+    pub mss: Option<NonZeroU16>,
+    pub window_scale: Option<WindowScale>,
     pub sack_permitted: bool,
     pub timestamps: Option<Timestamps>,
     pub sack: SackBlocks,
@@ -97,7 +114,7 @@ impl TcpOptions {
 
     /// The order and padding are Linux's: SACK-permitted takes the place of the two NOPs before the timestamps.
     fn emit(&self, out: &mut Vec<u8>) {
-        if let Some(mss) = self.mss {
+        if let Some(mss) = self.mss.map(NonZeroU16::get) {
             out.extend_from_slice(&[2, 4, (mss >> 8) as u8, mss as u8]);
         }
         match (self.timestamps, self.sack_permitted) {
@@ -110,7 +127,7 @@ impl TcpOptions {
             (None, false) => {}
         }
         if let Some(scale) = self.window_scale {
-            out.extend_from_slice(&[1, 3, 3, scale]);
+            out.extend_from_slice(&[1, 3, 3, scale.shift()]);
         }
         if !self.sack.is_empty() {
             out.extend_from_slice(&[1, 1, 5, (2 + 8 * self.sack.len()) as u8]);
@@ -143,8 +160,8 @@ impl TcpOptions {
     /// Options of unknown kind or wrong length are ignored (RFC 9293 section 3.1, MUST-6).
     fn parse_one(&mut self, kind: u8, value: &[u8]) {
         match (kind, value.len()) {
-            (2, 2) => self.mss = Some(be16(value, 0)),
-            (3, 1) => self.window_scale = Some(value[0]),
+            (2, 2) => self.mss = NonZeroU16::new(be16(value, 0)),
+            (3, 1) => self.window_scale = Some(WindowScale::new(value[0])),
             (4, 0) => self.sack_permitted = true,
             (5, n) if n % 8 == 0 && n <= 32 => {
                 for block in value.chunks_exact(8) {

@@ -1,0 +1,119 @@
+//! The record of packets and bytes (`provenance/` in the data directory): from workers to the store, and what hosts tell at the end.
+
+use super::host::SimHost;
+use super::summary::RunError;
+use base::SimTime;
+use probes::tables::HostName;
+use probes::{Level, Rows};
+use provenance::{FOLDER, Handle, Options, RunId, Store};
+use recorder::DataDirectory;
+use scenario::Plan;
+use sha2::{Digest, Sha256};
+use std::net::IpAddr;
+
+/// How much is to be recorded; None for nothing.
+pub fn level(plan: &Plan) -> Option<Level> {
+    match plan.experimental.provenance {
+        scenario::Provenance::Off => None,
+        scenario::Provenance::Summary => Some(Level::Summary),
+        scenario::Provenance::Packets => Some(Level::Packets),
+        scenario::Provenance::All => Some(Level::All),
+    }
+}
+
+/// A run's record.
+#[derive(Debug)]
+pub struct Record {
+    store: Store,
+    windows: u64,
+}
+
+/// A worker's part of it.
+#[derive(Debug)]
+pub struct WorkerRecord {
+    /// Of the window that is under way.
+    pub rows: Rows,
+    handle: Handle,
+}
+
+impl WorkerRecord {
+    /// Hands over what this window has brought.
+    pub fn hand_over(&mut self, window: u64) {
+        if !self.rows.is_empty() {
+            let next = self.rows.as_large();
+            self.handle.push(window, std::mem::replace(&mut self.rows, next));
+        }
+    }
+}
+
+impl Record {
+    /// Begins the record that the plan wants, if it does.
+    ///
+    /// # Errors
+    /// When its files cannot be made.
+    pub fn begin(plan: &Plan, directory: &DataDirectory) -> Result<Option<Record>, RunError> {
+        let Some(level) = level(plan) else { return Ok(None) };
+        let hosts = plan.hosts.iter().map(|host| {
+            let link = plan.topology.link(host.id);
+            HostName {
+                host: host.id.0.into(),
+                name: host.name.clone(),
+                address: IpAddr::V4(host.address),
+                up_bits: link.up.bits_per_sec(),
+                down_bits: link.down.bits_per_sec(),
+            }
+        });
+        let options = Options::new(level, run_id(plan), hosts.collect());
+        let store = Store::create(&directory.path().join(FOLDER), options)
+            .map_err(|error| RunError::Recording(error.to_string()))?;
+        Ok(Some(Record { store, windows: 0 }))
+    }
+
+    /// What makes a worker's part.
+    pub fn for_workers(&self) -> impl Fn() -> WorkerRecord + Sync + use<> {
+        let handle = self.store.handle();
+        move || WorkerRecord { rows: Rows::default(), handle: handle.clone() }
+    }
+
+    /// All workers have come to the end of a window.
+    ///
+    /// # Errors
+    /// When something could not be written.
+    pub fn window(&mut self, windows: u64) -> provenance::Result<()> {
+        self.windows = windows;
+        self.store.windows_done(windows)
+    }
+
+    /// Adds what is under way at the end of the run, and closes the files.
+    ///
+    /// # Errors
+    /// When something could not be written.
+    pub fn finish(self, hosts: &mut [SimHost], now: SimTime) -> provenance::Result<()> {
+        let handle = self.store.handle();
+        for host in hosts {
+            handle.push(self.windows, host.last_rows(now));
+        }
+        self.store.finish().map(drop)
+    }
+}
+
+/// What names the run in the UUIDs of its packets: the experiment and its seed, whatever is recorded and wherever it runs.
+fn run_id(plan: &Plan) -> RunId {
+    let mut hasher = Sha256::new();
+    let mut add = |text: &str| {
+        hasher.update(text.as_bytes());
+        hasher.update([0]);
+    };
+    add(&format!("{} {}", plan.general.seed, plan.stop_time().as_nanos()));
+    for host in &plan.hosts {
+        add(&format!("{} {}", host.name, host.address));
+        for process in &host.processes {
+            add(&format!("{} {}", process.path, process.start_time.as_nanos()));
+            process.argv.iter().for_each(|argument| add(argument));
+        }
+    }
+    let digest = hasher.finalize();
+    let mut first = [0; 8];
+    first.copy_from_slice(&digest[..8]);
+    RunId::new(first)
+}

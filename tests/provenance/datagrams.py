@@ -1,0 +1,20 @@
+"""Datagrams of 8 KB in fragments: 'server' echoes what it gets, 'client' sends forty and counts what comes back."""
+import socket
+import sys
+
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+if sys.argv[1] == "server":
+    sock.bind(("0.0.0.0", 7000))
+    while True:
+        data, peer = sock.recvfrom(65536)
+        sock.sendto(data, peer)
+sock.settimeout(1)
+back = 0
+for number in range(40):
+    sock.sendto(bytes([number]) * 8000, (sys.argv[2], 7000))
+    try:
+        back += sock.recvfrom(65536)[0][0] == number
+    except TimeoutError:
+        pass
+print(back)
+sock.sendto(b"nobody", (sys.argv[2], 7001))
