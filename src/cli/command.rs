@@ -23,6 +23,8 @@ pub fn gnomon() -> Command {
             super::tor::command(),
             super::report_page::command(),
             super::lab::command(),
+            super::provenance::packet_command(),
+            super::provenance::memory_command(),
             shadow(),
             help(),
         ])

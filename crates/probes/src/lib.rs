@@ -12,7 +12,7 @@ pub mod trace;
 
 pub use level::Level;
 pub use rows::Rows;
-pub use table::{Cell, Cells, Column, Kind, Row, Table};
+pub use table::{Cell, Cells, Column, Given, Kind, Row, Table};
 pub use trace::Trace;
 
 /// Whether this build records: without, packets have no numbers, and no layer tells anything.

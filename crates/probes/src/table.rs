@@ -1,6 +1,6 @@
 //! What a table of the record is: its columns with their kinds, and how its rows give their cells.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// What a column holds. Numbers have 64 bits without a sign.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,9 +74,18 @@ pub trait Cells {
     fn text(&mut self, column: usize, value: &str);
 }
 
+/// Gives the cells of a row back, by the place of their column.
+pub trait Given {
+    fn number(&self, column: usize) -> u64;
+    fn text(&self, column: usize) -> &str;
+}
+
 /// What can stand in a cell.
 pub trait Cell {
     fn put(&self, column: usize, cells: &mut impl Cells);
+
+    /// What stands there.
+    fn of(given: &impl Given, column: usize) -> Self;
 }
 
 impl Cell for u64 {
@@ -84,17 +93,30 @@ impl Cell for u64 {
     fn put(&self, column: usize, cells: &mut impl Cells) {
         cells.number(column, *self);
     }
+
+    fn of(given: &impl Given, column: usize) -> u64 {
+        given.number(column)
+    }
 }
 
 impl Cell for IpAddr {
     fn put(&self, column: usize, cells: &mut impl Cells) {
         cells.address(column, *self);
     }
+
+    /// Text that is no address counts as the one that nobody has.
+    fn of(given: &impl Given, column: usize) -> IpAddr {
+        given.text(column).parse().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
+    }
 }
 
 impl Cell for String {
     fn put(&self, column: usize, cells: &mut impl Cells) {
         cells.text(column, self);
+    }
+
+    fn of(given: &impl Given, column: usize) -> String {
+        given.text(column).to_owned()
     }
 }
 
@@ -107,6 +129,9 @@ pub trait Row: Clone + Send + 'static {
 
     /// Gives all cells, in order.
     fn cells(&self, cells: &mut impl Cells);
+
+    /// The row that has these cells.
+    fn of(given: &impl Given) -> Self;
 
     /// Fires the static probe, for a tracer of the machine (bpftrace, perf) if one listens.
     fn fire(&self);
@@ -147,6 +172,11 @@ macro_rules! table {
                 let mut at = 0;
                 $($crate::table::Cell::put(&self.$column, at, cells); at += 1;)+
                 let _ = at;
+            }
+
+            fn of(given: &impl $crate::table::Given) -> $row {
+                let mut at = 0..;
+                $row { $($column: $crate::table::Cell::of(given, at.next().unwrap_or_default()),)+ }
             }
 
             #[inline]

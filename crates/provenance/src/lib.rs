@@ -8,11 +8,13 @@ mod columns;
 mod error;
 pub mod generate;
 mod identity;
+pub mod read;
 mod schema;
 mod store;
 
 pub use error::{Error, Result};
 pub use identity::{Prefix, RunId, host_of, number, uuid};
+pub use read::Record;
 pub use store::{Handle, Options, Store, Summary, TableSummary};
 
 /// The folder of a run's data directory that the record lies in.

@@ -1,9 +1,10 @@
 //! `schema.json`: what a record has, for programs that read it without this crate.
 
 use crate::error::{Error, Result};
+use crate::identity::RunId;
 use crate::store::Options;
 use probes::tables::TABLES;
-use probes::{Kind, Table};
+use probes::{Kind, Level, Table};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -33,6 +34,20 @@ pub fn write(folder: &Path, options: &Options) -> Result<()> {
     let path = folder.join(FILE);
     let text = serde_json::to_string_pretty(&schema).expect("plain values") + "\n";
     fs::write(&path, text).map_err(|cause| Error::io("write", &path, &cause))
+}
+
+/// Which run it is, and what it recorded.
+///
+/// # Errors
+/// When it is no schema of this version.
+pub fn read(text: &[u8]) -> std::result::Result<(RunId, Level), String> {
+    let schema: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    let word = |key: &str| schema[key].as_str().ok_or_else(|| format!("it has no '{key}'"));
+    let version = word("version")?;
+    if version != VERSION {
+        return Err(format!("it is of version '{version}', and this Gnomon reads '{VERSION}'"));
+    }
+    Ok((word("run")?.parse()?, word("level")?.parse()?))
 }
 
 fn table(table: &Table) -> Value {

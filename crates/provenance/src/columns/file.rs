@@ -59,7 +59,7 @@ impl<W: Write + Send> File<W> {
             .collect();
         let about = about.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone())).collect();
         let properties = WriterProperties::builder()
-            .set_compression(Compression::UNCOMPRESSED)
+            .set_compression(Compression::SNAPPY)
             .set_statistics_enabled(EnabledStatistics::Chunk)
             .set_offset_index_disabled(true)
             .set_sorting_columns(Some(sorting))
@@ -187,18 +187,29 @@ struct Chunk {
     /// Where data begins, behind a dictionary.
     data: Option<usize>,
     encodings: Vec<Encoding>,
+    snappy: snap::raw::Encoder,
 }
 
 impl Chunk {
     fn new(described: ColumnDescPtr, rows: usize, statistics: Statistics) -> Chunk {
         let bytes = TrackedWrite::new(Vec::new());
-        Chunk { described, rows, statistics, bytes, raw: 0, data: None, encodings: Vec::new() }
+        Chunk {
+            described,
+            rows,
+            statistics,
+            bytes,
+            raw: 0,
+            data: None,
+            encodings: Vec::new(),
+            snappy: snap::raw::Encoder::new(),
+        }
     }
 
     fn dictionary(&mut self, list: Vec<u8>, values: usize) -> Result<(), ParquetError> {
         let encoding = Encoding::PLAIN;
         self.encodings.push(encoding);
-        self.put(Page::DictionaryPage { buf: list.into(), num_values: values as u32, encoding, is_sorted: false })
+        let page = |buf| Page::DictionaryPage { buf, num_values: values as u32, encoding, is_sorted: false };
+        self.put(page, &list)
     }
 
     fn page(&mut self, bytes: &[u8], rows: usize, encoding: Encoding) -> Result<(), ParquetError> {
@@ -206,19 +217,21 @@ impl Chunk {
             self.data = Some(self.bytes.bytes_written());
             self.encodings.push(encoding);
         }
-        self.put(Page::DataPage {
-            buf: Bytes::copy_from_slice(bytes),
+        let page = |buf| Page::DataPage {
+            buf,
             num_values: rows as u32,
             encoding,
             def_level_encoding: Encoding::RLE,
             rep_level_encoding: Encoding::RLE,
             statistics: None,
-        })
+        };
+        self.put(page, bytes)
     }
 
-    fn put(&mut self, page: Page) -> Result<(), ParquetError> {
-        let size = page.buffer().len();
-        let written = SerializedPageWriter::new(&mut self.bytes).write_page(CompressedPage::new(page, size))?;
+    fn put(&mut self, page: impl FnOnce(Bytes) -> Page, bytes: &[u8]) -> Result<(), ParquetError> {
+        let packed = self.snappy.compress_vec(bytes).map_err(|cause| ParquetError::External(Box::new(cause)))?;
+        let page = page(packed.into());
+        let written = SerializedPageWriter::new(&mut self.bytes).write_page(CompressedPage::new(page, bytes.len()))?;
         self.raw += written.uncompressed_size;
         Ok(())
     }
@@ -227,7 +240,7 @@ impl Chunk {
         let bytes = self.bytes.into_inner()?;
         let data = self.data.unwrap_or(0);
         let metadata = ColumnChunkMetaData::builder(self.described)
-            .set_compression(Compression::UNCOMPRESSED)
+            .set_compression(Compression::SNAPPY)
             .set_encodings(self.encodings)
             .set_total_compressed_size(bytes.len() as i64)
             .set_total_uncompressed_size(self.raw as i64)

@@ -7,11 +7,14 @@ mod delta;
 mod dictionary;
 mod file;
 mod hybrid;
+mod source;
 
 pub use file::{File, GROUP_ROWS};
+pub use source::{Cursor, Source};
 
 use probes::{Cells, Kind, Table};
 use std::net::IpAddr;
+use std::ops::Range;
 
 /// The cells of one column, one for each row.
 #[derive(Clone, Debug)]
@@ -36,11 +39,30 @@ impl Columns {
         Columns { columns: table.columns.iter().map(|about| column(about.kind)).collect() }
     }
 
+    /// Only some of a table's columns, in any order.
+    pub fn some(table: &Table, places: &[usize]) -> Columns {
+        let all = Columns::new(table);
+        Columns { columns: places.iter().map(|place| all.columns[*place].clone()).collect() }
+    }
+
     pub fn clear(&mut self) {
         for column in &mut self.columns {
             match column {
                 Column::Numbers(numbers) => numbers.clear(),
                 Column::Words(words) => words.clear(),
+            }
+        }
+    }
+}
+
+impl Columns {
+    /// Appends rows of another.
+    pub fn extend(&mut self, other: &Columns, rows: Range<usize>) {
+        for (column, other) in self.columns.iter_mut().zip(&other.columns) {
+            match (column, other) {
+                (Column::Numbers(numbers), Column::Numbers(other)) => numbers.extend_from_slice(&other[rows.clone()]),
+                (Column::Words(words), Column::Words(other)) => words.extend_from_slice(&other[rows.clone()]),
+                _ => unreachable!("both are of one table"),
             }
         }
     }

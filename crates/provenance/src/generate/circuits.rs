@@ -216,7 +216,7 @@ impl Circuits {
         let offset = about.written;
         about.written += bytes;
         about.waiting.push_back((offset, bytes, now));
-        let address = about.buffer(offset);
+        let address = about.buffer(offset, true);
         let (id, from, tid) = (about.id, about.from, about.tid_from);
         if self.world.level >= Level::All {
             let write = self.world.write_id(from);
@@ -407,7 +407,7 @@ impl Circuits {
         let about = &mut self.streams[burst.stream];
         about.readable -= burst.bytes;
         about.read += burst.bytes;
-        let (host, tid, id, address) = (about.to, about.tid_to, about.id, about.buffer(burst.offset) + 0x4000);
+        let (host, tid, id, address) = (about.to, about.tid_to, about.id, about.buffer(burst.offset, false));
         let (circuit, hop, is_back) = (about.circuit, about.hop, about.is_back);
         let (mut read, mut wake) = (0, 0);
         if self.all() {

@@ -83,8 +83,9 @@ impl Stream {
     }
 
     /// Where bytes lie in the memory of a program: it has four buffers for each connection.
-    pub fn buffer(&self, offset: u64) -> u64 {
-        let process = 0x1000_0000_0000 + ((self.to as u64) << 32) + (self.tid_to << 20);
+    pub fn buffer(&self, offset: u64, is_write: bool) -> u64 {
+        let (host, tid) = if is_write { (self.from, self.tid_from) } else { (self.to, self.tid_to) };
+        let process = 0x1000_0000_0000 + ((host as u64) << 32) + (tid << 20) + u64::from(!is_write) * 0x4000;
         process + (self.circuit as u64 * 8 + self.hop as u64) * 0x2_0000 + offset / 14_480 % 4 * 0x8000
     }
 

@@ -2,13 +2,15 @@
 //!
 //! What a file has depends on the rows of each window and on nothing else: a table's segment closes at the end of the first window at which
 //! it has [`Options::segment_rows`] rows, in the order of the table's key. So the files are the same for any number of workers, whoever was
-//! first. A segment is written under another name and renamed when it is whole; a run that is killed has all segments that were closed.
+//! first. At the end many segments of a table become one, in which a row is found at once. A segment is written under another name and renamed when it is whole; a run that is killed has all segments that were closed.
 
+mod merge;
 mod queue;
 mod segment;
 mod tables;
 mod writer;
 
+pub use merge::segments;
 pub use tables::TableSummary;
 
 use crate::error::{Error, Result};
@@ -41,9 +43,11 @@ impl Options {
 }
 
 /// What a record has become.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Summary {
     pub tables: Vec<TableSummary>,
+    /// Why segments could not be merged: the record is whole, and slower to look things up in.
+    pub unmerged: Vec<Error>,
 }
 
 /// A record that is being written.

@@ -1,5 +1,6 @@
 //! Rows of one table on their way to files: gathered, brought in the order of the table's key, and written.
 
+use super::merge;
 use crate::columns::{Columns, File, GROUP_ROWS};
 use crate::error::{Error, Result};
 use probes::{Cells, Row, Table};
@@ -13,6 +14,9 @@ pub trait Stored: Row {
     fn combine(&mut self, _other: &Self) -> bool {
         false
     }
+
+    /// Whether the key is a time: then segments follow each other as they are.
+    const BY_TIME: bool = false;
 }
 
 /// A table that is written, by one kind of rows.
@@ -57,6 +61,16 @@ impl<R: Stored> Segments<R> {
         // The next segment is as long.
         self.rows = rows;
         self.rows.clear();
+        Ok(())
+    }
+
+    /// Merges the segments that were written, if there are many.
+    pub fn merge(&mut self, notes: &[(String, String)]) -> Result<()> {
+        if !R::BY_TIME
+            && let Some(bytes) = merge::merge(&self.folder, self.about, notes)?
+        {
+            self.written_bytes = bytes;
+        }
         Ok(())
     }
 

@@ -1,12 +1,14 @@
 //! All tables of a record together.
 
 use super::segment::{Segments, Stored};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use probes::Rows;
 use probes::tables::{Cause, Cost, HostName, LayerTime, Link, Mark, Read, Received, Sent, Stream, Tcp, Wake, Write};
 use std::path::Path;
 
 impl Stored for LayerTime {
+    const BY_TIME: bool = true;
+
     fn combine(&mut self, other: &LayerTime) -> bool {
         self.packets += other.packets;
         self.bytes += other.bytes;
@@ -15,6 +17,8 @@ impl Stored for LayerTime {
 }
 
 impl Stored for Link {
+    const BY_TIME: bool = true;
+
     fn combine(&mut self, other: &Link) -> bool {
         self.packets += other.packets;
         self.bytes += other.bytes;
@@ -71,6 +75,22 @@ macro_rules! tables {
             pub fn close(&mut self, limit: usize) -> Result<()> {
                 $(self.$name.close(limit, &self.notes)?;)+
                 Ok(())
+            }
+
+            /// Merges the segments of all tables that have many, beside each other. What fails leaves its segments as they are.
+            pub fn merge(&mut self) -> Vec<Error> {
+                let notes = &self.notes;
+                let mut failed = Vec::new();
+                std::thread::scope(|scope| {
+                    let merging = [$({
+                        let table = &mut self.$name;
+                        scope.spawn(move || table.merge(notes))
+                    },)+];
+                    for table in merging {
+                        failed.extend(table.join().ok().and_then(Result::err));
+                    }
+                });
+                failed
             }
 
             pub fn summary(&self) -> Vec<TableSummary> {

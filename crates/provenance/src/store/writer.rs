@@ -49,7 +49,8 @@ impl Writer {
                         self.window(window)?;
                     }
                     self.tables.close(1)?;
-                    return Ok(Some(Summary { tables: self.tables.summary() }));
+                    let unmerged = self.tables.merge();
+                    return Ok(Some(Summary { tables: self.tables.summary(), unmerged }));
                 }
                 Message::Abandon => return Ok(None),
             }

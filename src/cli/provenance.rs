@@ -1,0 +1,118 @@
+//! `gnomon packet`, `gnomon memory` and `gnomon export`: answers out of a run's provenance.
+
+use super::{complain, show, status};
+use ::provenance::Record;
+use ::provenance::read::memory::AddressPrefix;
+use ::provenance::read::text;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use std::path::PathBuf;
+
+/// Packets that a list of candidates names.
+const MOST_CANDIDATES: usize = 20;
+
+const STATUS: &str = "Exit status: 0 there is an answer, 1 nothing was found, 2 bad input.";
+
+pub fn packet_command() -> Command {
+    Command::new("packet")
+        .about("Show what became of a packet: the write behind it, copies and fragments, the read that took it, and where it waited")
+        .before_help("Examples:\n  gnomon packet gnomon.data 0140\n  gnomon packet gnomon.data relay3:4711\n  gnomon packet --json gnomon.data @38482906977383")
+        .after_help(STATUS)
+        .arg(run())
+        .arg(Arg::new("packet").value_name("PACKET").required(true).help(
+            "The beginning of its UUID, in hexadecimal digits; or HOST:COUNT, as 'relay3:4711', the 4711th packet that relay3 made; or @NUMBER, as \
+             tables have it",
+        ))
+        .arg(json())
+}
+
+pub fn memory_command() -> Command {
+    Command::new("memory")
+        .about("Show from where in programs' memory bytes were written, and to where they were read")
+        .before_help("Examples:\n  gnomon memory gnomon.data\n  gnomon memory gnomon.data 0x1000a")
+        .after_help(STATUS)
+        .arg(run())
+        .arg(
+            Arg::new("address")
+                .value_name("ADDRESS")
+                .default_value("")
+                .help("The beginning of the addresses, of twelve hexadecimal digits"),
+        )
+        .arg(json())
+}
+
+fn run() -> Arg {
+    Arg::new("run")
+        .value_name("RUN")
+        .value_parser(value_parser!(PathBuf))
+        .required(true)
+        .help("The data directory of a run with --provenance, finished or not")
+}
+
+fn json() -> Arg {
+    Arg::new("json").long("json").action(ArgAction::SetTrue).help("Write JSON instead of text")
+}
+
+/// What went wrong, and its exit status.
+type Failure = (String, u8);
+
+fn bad_input(error: impl std::fmt::Display) -> Failure {
+    (error.to_string(), status::BAD_INPUT)
+}
+
+fn answer(result: Result<String, Failure>) -> u8 {
+    match result {
+        Ok(text) => {
+            show(&text);
+            status::SUCCESS
+        }
+        Err((text, status)) => {
+            complain(&text);
+            status
+        }
+    }
+}
+
+fn open(matches: &ArgMatches) -> Result<Record, Failure> {
+    let run = matches.get_one::<PathBuf>("run").expect("it is required");
+    Record::open(run).map_err(bad_input)
+}
+
+pub fn packet(matches: &ArgMatches) -> u8 {
+    answer(packet_text(matches))
+}
+
+fn packet_text(matches: &ArgMatches) -> Result<String, Failure> {
+    let record = open(matches)?;
+    let word = matches.get_one::<String>("packet").expect("it is required");
+    let numbers = record.numbers(word).map_err(bad_input)?;
+    let mut found = record.packets(numbers, MOST_CANDIDATES + 1).map_err(bad_input)?;
+    if found.len() > 1 {
+        let many = if found.len() > MOST_CANDIDATES { "more than 20".to_owned() } else { found.len().to_string() };
+        let mut text = format!("'{word}' is the beginning of {many} packets; more digits choose one of them:");
+        for sent in found.iter().take(MOST_CANDIDATES) {
+            let uuid = ::provenance::uuid(record.run, sent.packet);
+            text += &format!("\n  {uuid}  {}", text::line(&record, sent));
+        }
+        return Err(bad_input(text));
+    }
+    let sent = found.pop().ok_or_else(|| (format!("no packet '{word}' was recorded"), status::FAILED))?;
+    let tree = record.tree(&sent).map_err(bad_input)?;
+    Ok(if matches.get_flag("json") { format!("{:#}\n", tree.json(&record)) } else { tree.text(&record) })
+}
+
+pub fn memory(matches: &ArgMatches) -> u8 {
+    answer(memory_text(matches))
+}
+
+fn memory_text(matches: &ArgMatches) -> Result<String, Failure> {
+    let record = open(matches)?;
+    let word = matches.get_one::<String>("address").map_or("", String::as_str);
+    let memory = record.memory(AddressPrefix::new(word).map_err(bad_input)?).map_err(bad_input)?;
+    if memory.is_empty() {
+        return Err((
+            format!("nothing was written from, or read to, addresses that begin with '{word}'"),
+            status::FAILED,
+        ));
+    }
+    Ok(if matches.get_flag("json") { format!("{:#}\n", memory.json(&record)) } else { memory.text(&record) })
+}
