@@ -31,6 +31,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("report", &["base", "tornet"]),
     // Its pages are made of the report's parts.
     ("lab", &["report"]),
+    // A program of its own, which links with DuckDB; its tests read records that the other makes.
+    ("view", &["base", "probes", "provenance"]),
     // Tests of both by scripts of others; nobody knows it.
     ("packetdrill", &["base", "guest", "linux-abi", "simkernel", "tcpip"]),
     // Loaded by guests in place of parts of libcrypto; nobody knows it.
@@ -75,7 +77,7 @@ const CORPUS_BYTES: u64 = 1024 * 1024;
 const MACHINE_PATHS: &[(&str, &str)] = &[("/wo", "rk/"), ("/ro", "ot/")];
 
 /// The programs of crates that are not the simulator: they read their own command lines.
-const OTHER_PROGRAMS: &[&str] = &["crates/traffic/src/main.rs", "crates/fuzz/src/main.rs"];
+const OTHER_PROGRAMS: &[&str] = &["crates/traffic/src/main.rs", "crates/fuzz/src/main.rs", "crates/view/src/main.rs"];
 
 /// The crates that may contain unsafe code: guests' memory and machine state, and interfaces in C that tools of others load, and guests.
 const UNSAFE_CRATES: &[&str] = &["crates/guest/", "crates/packetdrill/", "crates/cheap-crypto/"];

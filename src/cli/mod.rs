@@ -1,6 +1,6 @@
 //! The command line: what the user asks for, in Gnomon's own words or in Shadow's, and what is answered.
 //!
-//! `gnomon` has the commands `run`, `check`, `exec`, `tor`, `report`, `lab`, `packet`, `memory`, `export`, `help` and `shadow`; called under the name `shadow`, the program takes
+//! `gnomon` has the commands `run`, `check`, `exec`, `tor`, `report`, `lab`, `packet`, `memory`, `export`, `query`, `help` and `shadow`; called under the name `shadow`, the program takes
 //! that simulator's command line instead. Everything that is wrong with the input is told before anything runs, with exit
 //! status 2 (1 under the name `shadow`).
 
@@ -22,6 +22,7 @@ mod run;
 mod shadow;
 mod topics;
 mod tor;
+mod view;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::{OsStr, OsString};
@@ -64,6 +65,7 @@ fn dispatch(args: Vec<OsString>) -> u8 {
         Some(("lab", matches)) => lab::main(matches),
         Some(("packet", matches)) => provenance::packet(matches),
         Some(("memory", matches)) => provenance::memory(matches),
+        Some(("query", matches)) => view::query(matches),
         Some(("help", matches)) => {
             let words = matches.get_many::<String>("topic").unwrap_or_default();
             topics::main(&words.map(String::as_str).collect::<Vec<_>>())
