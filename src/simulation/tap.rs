@@ -121,7 +121,7 @@ fn write(capture: &mut Option<Capture>, packet: &Packet, now: SimTime, direction
     let Some(open) = capture else { return };
     let mut bytes = Vec::with_capacity(packet.wire_len());
     packet.emit(&mut bytes);
-    if let Err(error) = open.packet(now, direction, &bytes, &[], &mut worker.outputs) {
+    if let Err(error) = open.packet(now, direction, packet.number, &bytes, &[], &mut worker.outputs) {
         give_up(capture, &error, now, worker);
     }
 }

@@ -23,6 +23,7 @@ const SHB_USERAPPL: u16 = 4;
 const IF_NAME: u16 = 2;
 const IF_TSRESOL: u16 = 9;
 const EPB_FLAGS: u16 = 2;
+const EPB_PACKETID: u16 = 5;
 
 /// Which way a packet passed the interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,11 +60,13 @@ impl Capture {
         Ok(Capture { file, snap_len, start_date })
     }
 
-    /// Records a packet that lies in memory as headers and pieces of payload.
+    /// Records a packet that lies in memory as headers and pieces of payload, with its number in the record of the run (`epb_packetid`); 0
+    /// for none.
     pub fn packet(
         &mut self,
         time: SimTime,
         direction: Direction,
+        number: u64,
         headers: &[u8],
         payload: &[&[u8]],
         pool: &mut OutputPool,
@@ -71,7 +74,8 @@ impl Capture {
         let length = headers.len() + payload.iter().map(|piece| piece.len()).sum::<usize>();
         let kept = length.min(self.snap_len as usize);
         let padded = kept.next_multiple_of(4);
-        let total = (32 + padded + 12) as u32;
+        let options = 12 + if number == 0 { 0 } else { 12 };
+        let total = (32 + padded + options) as u32;
         let nanos = self.start_date.unix_nanos(time);
         let words = [ENHANCED_PACKET, total, 0, (nanos >> 32) as u32, nanos as u32, kept as u32, length as u32];
         let mut head = [0; 28];
@@ -85,11 +89,18 @@ impl Capture {
             self.file.write(part, pool)?;
             left -= part.len();
         }
-        let mut tail = [0; 3 + 16];
+        let mut tail = [0; 3 + 28];
         let padding = padded - kept;
-        let options = [u32::from(EPB_FLAGS) | 4 << 16, direction as u32, u32::from(OPT_END), total];
-        fill(&mut tail[padding..padding + 16], &options);
-        self.file.write(&tail[..padding + 16], pool)
+        let flags = [u32::from(EPB_FLAGS) | 4 << 16, direction as u32];
+        let id = [u32::from(EPB_PACKETID) | 8 << 16, number as u32, (number >> 32) as u32];
+        let end = [u32::from(OPT_END), total];
+        let len = padding + options + 4;
+        fill(&mut tail[padding..], &flags);
+        if number != 0 {
+            fill(&mut tail[padding + 8..], &id);
+        }
+        fill(&mut tail[len - 8..], &end);
+        self.file.write(&tail[..len], pool)
     }
 
     /// Writes what is gathered, so that the file can be read while the run goes on.
@@ -211,7 +222,7 @@ mod tests {
             let (front, back) = message.split_at(4);
             let direction = if i % 2 == 0 { Direction::Outbound } else { Direction::Inbound };
             let time = SimTime::from_nanos(1_000_000_001 + i as u64);
-            capture.packet(time, direction, &header, &[front, back], &mut pool).unwrap();
+            capture.packet(time, direction, (3 << 40) + 7, &header, &[front, back], &mut pool).unwrap();
         }
         capture.close(&mut pool).unwrap();
     }
@@ -244,7 +255,8 @@ mod tests {
         assert_eq!(body[8..12], (nanos as u32).to_le_bytes());
         assert_eq!(body[12..16], 30u32.to_le_bytes());
         assert_eq!(body[20..50], [header, message].concat());
-        assert_eq!(body[50..], [0, 0, 2, 0, 4, 0, 2, 0, 0, 0, 0, 0, 0, 0], "padding, then flags: outbound");
+        let (flags, id) = ([2, 0, 4, 0, 2, 0, 0, 0], [5, 0, 8, 0, 7, 0, 0, 0, 0, 3, 0, 0]);
+        assert_eq!(body[50..], [&[0, 0][..], &flags, &id, &[0; 4]].concat(), "padding, outbound, the number, the end");
     }
 
     #[test]
@@ -254,7 +266,7 @@ mod tests {
         let path = temp.path.join("eth0.pcap");
         let mut capture = Capture::create(path.clone(), "eth0", 21, StartDate::default(), &mut pool).unwrap();
         let (header, message) = ping(&[7; 100]);
-        capture.packet(SimTime::ZERO, Direction::Inbound, &header, &[&message, b"more"], &mut pool).unwrap();
+        capture.packet(SimTime::ZERO, Direction::Inbound, 0, &header, &[&message, b"more"], &mut pool).unwrap();
         capture.flush(&mut pool).unwrap();
         let blocks = blocks(&std::fs::read(&path).unwrap());
         let body = &blocks[2].1;

@@ -50,10 +50,15 @@ impl Ctx<'_> {
             _ => WokenBy::Thread,
         };
         self.kernel.waker = Waker { by, source: tid };
-        let looks = matches!(
-            number,
-            nr::epoll_wait | nr::epoll_pwait | nr::epoll_pwait2 | nr::poll | nr::ppoll | nr::select | nr::pselect6
-        );
+        // With a time of zero nobody waits, and what was read before is still being dealt with.
+        let looks = match number {
+            nr::epoll_wait | nr::epoll_pwait => args[3] as i32 != 0,
+            nr::poll => args[2] as i32 != 0,
+            nr::epoll_pwait2 => self.may_wait(args[3]),
+            nr::ppoll => self.may_wait(args[2]),
+            nr::select | nr::pselect6 => self.may_wait(args[4]),
+            _ => false,
+        };
         let call = call_of(number);
         let address = if call.is_some() { self.address_of(number, args) } else { 0 };
         let Some(trace) = self.kernel.net.stack.trace() else { return };
@@ -62,6 +67,11 @@ impl Ctx<'_> {
         }
         let wake = trace.wake_of(tid);
         trace.set_caller(Some(Caller { pid, tid, call: call.unwrap_or(Call::Other), address, wake }));
+    }
+
+    /// Whether a `struct timespec` or `timeval` is anything but zero, or not there.
+    fn may_wait(&self, address: u64) -> bool {
+        address == 0 || self.process.memory.read_value::<[u64; 2]>(address).map_or(true, |time| time != [0, 0])
     }
 
     /// Where the first byte of a call lies.

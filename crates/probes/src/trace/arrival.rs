@@ -186,7 +186,7 @@ impl Trace {
     pub fn datagram_ends(
         &mut self,
         now: SimTime,
-        stream: u64,
+        stream: (u64, u64),
         number: u64,
         bytes: &[u8],
         pieces: &[Piece],

@@ -1,8 +1,9 @@
 //! What follows from what: which reads a write can stem from, as far as the simulated kernel sees.
 //!
-//! A *turn* of a thread begins when it is woken and when it asks what is ready (epoll, poll, select). What it writes in a turn follows from what it
-//! has read in that turn; else from what those have read that woke it; else from anything that its process has read since it last wrote to the
-//! same stream. Where that leaves several, contents decide if they can: proxies hand on most of what they read as it is.
+//! A *turn* of a thread begins when it is woken and when it asks what is ready (epoll, poll, select) and would wait. What it writes in a turn follows
+//! from what it has read in that turn; else from what those have read that woke it; else from anything that its process has read since it last wrote to the
+//! same stream. Where that leaves several, contents decide if they can: proxies hand on most of what they read as it is; and what was read in the same
+//! turn from the connection that is written to is taken for the question to this answer.
 
 use super::{Caller, Trace};
 use crate::choices::{How, WokenBy};
@@ -45,14 +46,15 @@ impl Head {
 #[derive(Debug)]
 struct Recent {
     read: u64,
+    connection: u64,
     head: Head,
     sampled: Pieces,
 }
 
 impl Recent {
-    fn new(read: u64, head: Head) -> Recent {
+    fn new(read: u64, connection: u64, head: Head) -> Recent {
         let sampled = Pieces::of(&head.0, SAMPLED);
-        Recent { read, head, sampled }
+        Recent { read, connection, head, sampled }
     }
 }
 
@@ -106,7 +108,7 @@ impl Trace {
         self.causes.turns.get(&tid).map_or(0, |turn| turn.wake)
     }
 
-    /// A thread asks what is ready: what it does from now on is about that.
+    /// A thread asks what is ready, and would wait for it: what it does from now on is about that.
     pub fn looks_around(&mut self, tid: u64) {
         if let Some(turn) = self.causes.turns.get_mut(&tid) {
             turn.reads.clear();
@@ -149,23 +151,25 @@ impl Trace {
         self.causes.processes.remove(&pid);
     }
 
-    pub(super) fn remember_read(&mut self, read: u64, head: Head) {
+    pub(super) fn remember_read(&mut self, read: u64, connection: u64, head: Head) {
         let (pid, tid) = (self.caller.pid, self.caller.tid);
         if pid == 0 {
             return;
         }
         let turn = self.causes.turns.entry(tid).or_default();
-        // What a call reads on top of what it has read is the same read.
-        turn.reads.push(read);
         let process = self.causes.processes.entry(pid).or_default();
+        if turn.reads.len() == RECENT {
+            turn.reads.remove(0);
+        }
+        turn.reads.push(read);
         if process.recent.len() == RECENT {
             process.recent.pop_front();
         }
-        process.recent.push_back(Recent::new(read, head));
+        process.recent.push_back(Recent::new(read, connection, head));
     }
 
     /// Rows for what a write can follow from; `head` are its first bytes.
-    pub(super) fn find_causes(&mut self, write: u64, stream: u64, head: &[u8]) {
+    pub(super) fn find_causes(&mut self, write: u64, stream: u64, connection: u64, head: &[u8]) {
         let (pid, tid) = (self.caller.pid, self.caller.tid);
         if pid == 0 {
             return;
@@ -195,6 +199,14 @@ impl Trace {
         }
         if let Some(read) = same_bytes(process, &reads, head) {
             tell(&mut self.rows.causes, Cause { write, read, how: How::SameBytes.into() });
+            return;
+        }
+        // An answer goes back where its question came from.
+        let asks = |recent: &&Recent| recent.connection == connection && reads.contains(&recent.read);
+        if how == How::SameTurn
+            && let Some(question) = process.recent.iter().rfind(asks)
+        {
+            tell(&mut self.rows.causes, Cause { write, read: question.read, how: how.into() });
             return;
         }
         let latest = reads.len().saturating_sub(CANDIDATES);
@@ -267,7 +279,7 @@ mod tests {
     use super::*;
 
     fn process(texts: &[&str]) -> Process {
-        let recent = texts.iter().zip(1..).map(|(text, read)| Recent::new(read, Head(text.as_bytes().to_vec())));
+        let recent = texts.iter().zip(1..).map(|(text, read)| Recent::new(read, read, Head(text.as_bytes().to_vec())));
         Process { recent: recent.collect(), ..Process::default() }
     }
 

@@ -49,6 +49,8 @@ struct Carrier {
 #[derive(Debug)]
 pub struct Outflow {
     pub stream: u64,
+    /// What both directions have in common on this host.
+    pub connection: u64,
     /// The sequence number of its first byte.
     pub base: u64,
     opened: SimTime,
@@ -65,9 +67,10 @@ pub struct Outflow {
 }
 
 impl Outflow {
-    pub fn new(now: SimTime, stream: u64, base: u64) -> Outflow {
+    pub fn new(now: SimTime, stream: u64, connection: u64, base: u64) -> Outflow {
         Outflow {
             stream,
+            connection,
             base,
             opened: now,
             written: 0,
@@ -159,6 +162,7 @@ impl Outflow {
 #[derive(Debug)]
 pub struct Inflow {
     pub stream: u64,
+    pub connection: u64,
     /// The sequence number of its first byte.
     pub base: u64,
     opened: SimTime,
@@ -171,8 +175,17 @@ pub struct Inflow {
 }
 
 impl Inflow {
-    pub fn new(now: SimTime, stream: u64, base: u64) -> Inflow {
-        Inflow { stream, base, opened: now, read: 0, whole: 0, early: BTreeMap::new(), ready: VecDeque::new() }
+    pub fn new(now: SimTime, stream: u64, connection: u64, base: u64) -> Inflow {
+        Inflow {
+            stream,
+            connection,
+            base,
+            opened: now,
+            read: 0,
+            whole: 0,
+            early: BTreeMap::new(),
+            ready: VecDeque::new(),
+        }
     }
 }
 
@@ -215,7 +228,7 @@ impl Trace {
     /// A program has taken the next bytes.
     pub fn stream_read(&mut self, now: SimTime, inflow: &mut Inflow, bytes: u64, head: Head) {
         let to = inflow.read + bytes;
-        let read = self.note_read(now, inflow.stream, inflow.read, bytes, head);
+        let read = self.note_read(now, (inflow.stream, inflow.connection), inflow.read, bytes, head);
         inflow.read = to;
         while let Some(first) = inflow.ready.front_mut() {
             if first.end() <= to {

@@ -180,7 +180,16 @@ impl Trace {
     }
 
     /// A program has given bytes to a stream, the first of which are `head`. Gives the number of the row.
-    pub fn note_write(&mut self, now: SimTime, stream: u64, offset: u64, bytes: u64, head: &[u8]) -> u64 {
+    ///
+    /// A stream is named together with its connection.
+    pub fn note_write(
+        &mut self,
+        now: SimTime,
+        (stream, connection): (u64, u64),
+        offset: u64,
+        bytes: u64,
+        head: &[u8],
+    ) -> u64 {
         if !self.keeps_all() {
             return 0;
         }
@@ -200,11 +209,18 @@ impl Trace {
             &mut self.rows.writes,
             Write { write, stream, offset, bytes, at_ns, pid, tid, call: call.into(), address, wake },
         );
-        self.find_causes(write, stream, Head::of(head));
+        self.find_causes(write, stream, connection, Head::of(head));
         write
     }
 
-    fn note_read(&mut self, now: SimTime, stream: u64, offset: u64, bytes: u64, head: Head) -> u64 {
+    fn note_read(
+        &mut self,
+        now: SimTime,
+        (stream, connection): (u64, u64),
+        offset: u64,
+        bytes: u64,
+        head: Head,
+    ) -> u64 {
         if !self.keeps_all() {
             return 0;
         }
@@ -215,7 +231,7 @@ impl Trace {
             &mut self.rows.reads,
             Read { read, stream, offset, bytes, at_ns, pid, tid, call: call.into(), address, wake },
         );
-        self.remember_read(read, head);
+        self.remember_read(read, connection, head);
         read
     }
 

@@ -34,6 +34,16 @@ fn stream_of(packet: &Packet) -> u64 {
     }
 }
 
+/// What datagrams between two endpoints have in common, whichever way they go.
+fn exchange(protocol: u8, from: SocketAddr, to: SocketAddr) -> u64 {
+    stream_of_datagrams(protocol, from.min(to), from.max(to))
+}
+
+fn exchange_of(packet: &Packet) -> u64 {
+    let (from, to) = ends_of(packet);
+    exchange(packet.transport.protocol(), from, to)
+}
+
 /// What is recorded of a connection's two directions.
 #[derive(Debug, Default)]
 pub(super) struct Flows {
@@ -46,7 +56,8 @@ impl Flows {
         let iss = conn.snd.iss;
         let new = || {
             let (local, remote) = ends(conn);
-            Outflow::new(now, stream_of_connection(local, remote, iss as u32), iss + 1)
+            let stream = stream_of_connection(local, remote, iss as u32);
+            Outflow::new(now, stream, stream, iss + 1)
         };
         self.outflow.get_or_insert_with(new)
     }
@@ -55,7 +66,8 @@ impl Flows {
         let irs = conn.rcv.irs;
         let new = || {
             let (local, remote) = ends(conn);
-            Inflow::new(now, stream_of_connection(remote, local, irs as u32), irs + 1)
+            let connection = stream_of_connection(local, remote, conn.snd.iss as u32);
+            Inflow::new(now, stream_of_connection(remote, local, irs as u32), connection, irs + 1)
         };
         self.inflow.get_or_insert_with(new)
     }
@@ -129,7 +141,7 @@ impl Stack {
             ..made_of(packet)
         };
         if parent == 0 && stream != 0 && made.quotes == 0 && !is_copy {
-            trace.note_write(now, stream, made.offset, made.payload, &packet.payload);
+            trace.note_write(now, (stream, exchange_of(packet)), made.offset, made.payload, &packet.payload);
         }
         match interface {
             Interface::Loopback => trace.looped(now, &made, |_, _| (now, 0)),
@@ -145,7 +157,7 @@ impl Stack {
         let (now, stream, quotes) = (trace.now(), stream_of(packet), trace.arriving());
         let made = Made { number, quotes, stream, offset: number, ..made_of(packet) };
         if quotes == 0 {
-            trace.note_write(now, stream, number, made.payload, &packet.payload);
+            trace.note_write(now, (stream, exchange_of(packet)), number, made.payload, &packet.payload);
         }
         trace.fragmented(now, &made);
         trace.set_parent(Some((number, stream)));
@@ -283,7 +295,7 @@ impl Stack {
         let mut flows = self.take_flows(index);
         if let Some(conn) = self.connection_at(index) {
             let outflow = flows.outflow(now, conn);
-            trace.note_write(now, outflow.stream, outflow.written(), bytes.len() as u64, bytes);
+            trace.note_write(now, (outflow.stream, outflow.connection), outflow.written(), bytes.len() as u64, bytes);
             outflow.write(now, bytes.len() as u64);
         }
         self.flows[index as usize] = Some(flows);
@@ -416,7 +428,8 @@ fn note_datagram_end(trace: &mut Trace, now: SimTime, carries: Carries, datagram
     };
     let end =
         |endpoint: crate::addr::Endpoint| SocketAddr::new(endpoint.addr, if has_ports { endpoint.port } else { 0 });
-    let stream = stream_of_datagrams(protocol, end(datagram.from), end(datagram.to));
+    let (from, to) = (end(datagram.from), end(datagram.to));
+    let stream = (stream_of_datagrams(protocol, from, to), exchange(protocol, from, to));
     if !datagram.pieces.is_empty() {
         trace.datagram_ends(now, stream, datagram.number, &datagram.bytes, &datagram.pieces, fate);
     }

@@ -1,13 +1,17 @@
 //! The record of packets and bytes: it changes nothing, is the same for any number of workers, and adds up to the last byte and nanosecond.
 
+mod chains;
+#[path = "../common/mod.rs"]
 mod common;
+mod table;
+mod trees;
 
-use common::{digest, find_python, folder, root, run_well, tree, wrote};
-use parquet::file::reader::{FileReader, SerializedFileReader};
-use parquet::record::Field;
+use common::{digest, find_program, find_python, folder, root, run_well, tree};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use table::{Row, Table, number, word};
 
 /// Hosts with lossy lines; what they run comes behind.
 const NETWORK: &str = r#"
@@ -70,69 +74,28 @@ fn record(folder: &Path, data: &str, level: &str, workers: &str) -> PathBuf {
     folder.join(data)
 }
 
-/// A table as rows of numbers; choices by their words.
-struct Table {
-    rows: Vec<BTreeMap<String, Value>>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-enum Value {
-    Number(u64),
-    Word(String),
-}
-
-type Row = BTreeMap<String, Value>;
-
-fn number(row: &Row, column: &str) -> u64 {
-    match row.get(column) {
-        Some(Value::Number(number)) => *number,
-        other => panic!("{column}: {other:?}"),
-    }
-}
-
-fn word<'a>(row: &'a Row, column: &str) -> &'a str {
-    match row.get(column) {
-        Some(Value::Word(word)) => word,
-        other => panic!("{column}: {other:?}"),
-    }
-}
-
-impl Table {
-    fn read(data: &Path, name: &str) -> Table {
-        let mut files: Vec<PathBuf> =
-            fs::read_dir(data.join("provenance").join(name)).unwrap().map(|entry| entry.unwrap().path()).collect();
-        files.sort();
-        let mut rows = Vec::new();
-        for file in files {
-            let reader = SerializedFileReader::new(File::open(file).unwrap()).unwrap();
-            for row in reader.get_row_iter(None).unwrap() {
-                let cells = row.unwrap().into_columns().into_iter().map(|(name, field)| {
-                    let value = match field {
-                        Field::ULong(number) => Value::Number(number),
-                        Field::Str(word) => Value::Word(word),
-                        other => panic!("{name}: {other:?}"),
-                    };
-                    (name, value)
-                });
-                rows.push(cells.collect());
-            }
+#[test]
+fn captures_name_packets_as_the_record_does() {
+    let Some(tshark) = find_program("tshark") else { return common::leave_out("tshark: tools/install-packages test") };
+    let folder = folder("provenance-captures");
+    fs::write(folder.join("network.yaml"), experiment() + "host_option_defaults: { pcap_enabled: true }\n").unwrap();
+    run_well(&folder, "network.yaml", &["--provenance", "packets"]);
+    let data = folder.join("run.data");
+    let sent = Table::read(&data, "sent");
+    let numbers = sent.by("packet");
+    let mut seen = BTreeSet::new();
+    for file in ["client/eth0.pcap", "other/eth0.pcap", "alone/lo.pcap"] {
+        let shown = Command::new(&tshark)
+            .args(["-r", data.join("hosts").join(file).to_str().unwrap(), "-T", "fields", "-e", "frame.packet_id"])
+            .output()
+            .unwrap();
+        for line in String::from_utf8(shown.stdout).unwrap().lines() {
+            let number = line.parse().unwrap_or_else(|_| panic!("{file}: '{line}'"));
+            assert!(numbers.contains_key(&number), "{file}: {number}");
+            seen.insert(number);
         }
-        Table { rows }
     }
-
-    fn by(&self, column: &str) -> BTreeMap<u64, &Row> {
-        let all: BTreeMap<u64, &Row> = self.rows.iter().map(|row| (number(row, column), row)).collect();
-        assert_eq!(all.len(), self.rows.len(), "{column} names rows");
-        all
-    }
-
-    /// Rows by stream, in the order of their offsets.
-    fn by_stream(&self) -> BTreeMap<u64, Vec<&Row>> {
-        let mut all: BTreeMap<u64, Vec<&Row>> = BTreeMap::new();
-        self.rows.iter().for_each(|row| all.entry(number(row, "stream")).or_default().push(row));
-        all.values_mut().for_each(|rows| rows.sort_by_key(|row| number(row, "offset")));
-        all
-    }
+    assert!(seen.len() > 2000, "{}", seen.len());
 }
 
 #[test]
@@ -231,54 +194,4 @@ fn every_nanosecond_and_every_byte_is_somewhere() {
     }
     assert!(complete >= 8, "{complete}");
     assert!(written.len() > 100);
-}
-
-#[test]
-fn a_tree_has_fragments_copies_and_what_quotes_a_packet() {
-    let folder = folder("provenance-trees");
-    let data = record(&folder, "run", "packets", "1");
-    let (sent, received) = (Table::read(&data, "sent"), Table::read(&data, "received"));
-    let packets = sent.by("packet");
-    let arrived: BTreeMap<u64, &Row> = received.rows.iter().map(|row| (number(row, "packet"), row)).collect();
-
-    // Datagrams of 8 KB: six fragments each, named by their datagram; whole if all came, else the lost one has a name.
-    let (mut whole, mut broken) = (0, 0);
-    for parent in sent.rows.iter().filter(|row| word(row, "fate") == "fragmented") {
-        let number_of = number(parent, "packet");
-        let fragments: Vec<&Row> = sent.rows.iter().filter(|row| number(row, "parent") == number_of).collect();
-        assert_eq!(fragments.len(), 6, "{parent:?}");
-        let fates: Vec<&str> = fragments
-            .iter()
-            .map(|row| arrived.get(&number(row, "packet")).map_or("", |row| word(row, "fate")))
-            .collect();
-        let lost = fragments.iter().filter(|row| word(row, "fate") == "lost").count();
-        let dropped = fates.iter().filter(|fate| **fate == "dropped").count();
-        if lost + dropped == 0 {
-            assert!(fates.iter().all(|fate| *fate == "read"), "{fates:?}");
-            whole += 1;
-        } else {
-            assert!(fates.iter().all(|fate| matches!(*fate, "incomplete" | "dropped" | "")), "{fates:?}");
-            broken += 1;
-        }
-    }
-    let back: usize = wrote(&data.join("hosts"), "other", "stdout").trim().parse().unwrap();
-    assert!(whole >= 2 * back && broken >= 1 && whole + broken >= 40, "{whole} {broken} {back}");
-
-    // Copies name what carried the byte before, on the same stream and at the same place.
-    let copies: Vec<&Row> = sent.rows.iter().filter(|row| number(row, "copy_of") != 0).collect();
-    assert!(copies.len() >= 5, "{}", copies.len());
-    for copy in copies {
-        let original = packets[&number(copy, "copy_of")];
-        assert_eq!(number(original, "stream"), number(copy, "stream"));
-        let (from, to) = (number(original, "offset"), number(original, "offset") + number(original, "payload"));
-        let at = number(copy, "offset");
-        assert!(number(copy, "payload") == 0 || (from..to).contains(&at), "{original:?} {copy:?}");
-        assert!(number(original, "made_ns") <= number(copy, "made_ns"));
-    }
-
-    // The datagram for nobody, and the ICMP message that quotes it.
-    let error = sent.rows.iter().find(|row| number(row, "protocol") == 1).expect("an ICMP message");
-    let quoted = number(error, "quotes");
-    assert_eq!(word(arrived[&quoted], "fate"), "nobody");
-    assert_eq!(number(packets[&quoted], "payload"), 6);
 }
