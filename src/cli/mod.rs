@@ -65,6 +65,7 @@ fn dispatch(args: Vec<OsString>) -> u8 {
         Some(("lab", matches)) => lab::main(matches),
         Some(("packet", matches)) => provenance::packet(matches),
         Some(("memory", matches)) => provenance::memory(matches),
+        Some(("export", matches)) => provenance::export(matches),
         Some(("query", matches)) => view::query(matches),
         Some(("help", matches)) => {
             let words = matches.get_many::<String>("topic").unwrap_or_default();

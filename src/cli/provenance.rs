@@ -2,9 +2,10 @@
 
 use super::{complain, show, status};
 use ::provenance::Record;
+use ::provenance::export::{Part, otlp, perfetto};
 use ::provenance::read::memory::AddressPrefix;
 use ::provenance::read::text;
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
 use std::path::PathBuf;
 
 /// Packets that a list of candidates names.
@@ -38,6 +39,44 @@ pub fn memory_command() -> Command {
                 .help("The beginning of the addresses, of twelve hexadecimal digits"),
         )
         .arg(json())
+}
+
+pub fn export_command() -> Command {
+    Command::new("export")
+        .about("Write a run's packets, and what followed from what, for Perfetto or OpenTelemetry")
+        .before_help("Examples:\n  gnomon export gnomon.data --perfetto run.pftrace --from '10 s' --until '12 s'\n  gnomon export gnomon.data --otlp run.json --host relay3")
+        .after_help("https://ui.perfetto.dev opens the one, collectors of OpenTelemetry take the other. Exit status: 0 it is written, 2 it is not.")
+        .arg(run())
+        .arg(file("perfetto", "A trace in Perfetto's form: a slice for each stay of a packet in a layer, an arrow for each cause"))
+        .arg(file("otlp", "Spans of OpenTelemetry, as OTLP JSON"))
+        .group(ArgGroup::new("form").args(["perfetto", "otlp"]).required(true).multiple(true))
+        .arg(time("from", "Packets that were made at this simulated time or later"))
+        .arg(time("until", "... and at this time or before"))
+        .arg(
+            Arg::new("host")
+                .long("host")
+                .value_name("HOST")
+                .action(ArgAction::Append)
+                .help("Packets that this host made or that go to it; once for each"),
+        )
+        .arg(
+            Arg::new("most")
+                .long("most")
+                .value_name("N")
+                .value_parser(value_parser!(usize))
+                .default_value("200000")
+                .help("Refuse to write more packets than this"),
+        )
+}
+
+fn file(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name("FILE").value_parser(value_parser!(PathBuf)).help(help)
+}
+
+fn time(name: &'static str, help: &'static str) -> Arg {
+    let nanoseconds = |text: &str| base::quantity::parse_duration(text).map(|time| time.as_nanos());
+    let parser = move |text: &str| nanoseconds(text).map_err(|error| error.to_string());
+    Arg::new(name).long(name).value_name("TIME").value_parser(parser).help(help)
 }
 
 fn run() -> Arg {
@@ -115,4 +154,36 @@ fn memory_text(matches: &ArgMatches) -> Result<String, Failure> {
         ));
     }
     Ok(if matches.get_flag("json") { format!("{:#}\n", memory.json(&record)) } else { memory.text(&record) })
+}
+
+pub fn export(matches: &ArgMatches) -> u8 {
+    answer(export_text(matches))
+}
+
+fn export_text(matches: &ArgMatches) -> Result<String, Failure> {
+    let record = open(matches)?;
+    let moment = |name: &str, or: u64| matches.get_one::<u64>(name).copied().unwrap_or(or);
+    let host = |name: &String| {
+        let about = record.hosts.iter().find(|about| about.name == *name);
+        about.map(|about| about.host).ok_or_else(|| bad_input(format!("the run has no host '{name}'")))
+    };
+    let part = Part {
+        made: moment("from", 0)..=moment("until", u64::MAX),
+        hosts: matches.get_many::<String>("host").into_iter().flatten().map(host).collect::<Result<_, _>>()?,
+        most: matches.get_one("most").copied().unwrap_or_default(),
+    };
+    let mut text = String::new();
+    for (name, write) in [("perfetto", perfetto::write as fn(&_, &_, &_) -> _), ("otlp", otlp::write)] {
+        if let Some(file) = matches.get_one::<PathBuf>(name) {
+            let exported = write(&record, &part, file).map_err(bad_input)?;
+            text += &format!(
+                "{name:<10} {}: {} packets, {} stays in layers, {} causes\n",
+                file.display(),
+                exported.packets,
+                exported.slices,
+                exported.causes
+            );
+        }
+    }
+    Ok(text)
 }

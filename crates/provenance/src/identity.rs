@@ -33,6 +33,11 @@ impl RunId {
     pub fn new(digest: [u8; 8]) -> RunId {
         RunId(u64::from_be_bytes(digest) >> (64 - RUN_BITS))
     }
+
+    /// The 60 bits.
+    pub fn bits(self) -> u64 {
+        self.0
+    }
 }
 
 impl fmt::Display for RunId {

@@ -6,6 +6,7 @@
 
 mod columns;
 mod error;
+pub mod export;
 pub mod generate;
 mod identity;
 pub mod read;

@@ -100,13 +100,13 @@ impl Tree {
         let at = self.packets.iter().position(has).unwrap_or(0);
         let (first, last) = (at.saturating_sub(NEIGHBOURS), (at + NEIGHBOURS + 1).min(self.packets.len()));
         if first > 0 {
-            *out += &format!("{indent}... {first} packets before these\n");
+            *out += &format!("{indent}... before these: {first}\n");
         }
         for node in &self.packets[first..last] {
             self.node(record, node, indent, "", out);
         }
         if last < self.packets.len() {
-            *out += &format!("{indent}... {} packets after these\n", self.packets.len() - last);
+            *out += &format!("{indent}... after these: {}\n", self.packets.len() - last);
         }
     }
 
