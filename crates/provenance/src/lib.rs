@@ -10,6 +10,7 @@ pub mod export;
 pub mod generate;
 mod identity;
 pub mod read;
+pub mod reference;
 mod schema;
 mod store;
 
