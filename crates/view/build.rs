@@ -13,7 +13,7 @@ use std::process::{Command, exit};
 const LIBRARY: &str = "libduckdb.so";
 
 fn main() {
-    for file in ["build.rs", "package.json", "package-lock.json"] {
+    for file in ["build.rs", "package.json", "package-lock.json", "page"] {
         println!("cargo:rerun-if-changed={file}");
     }
     let modules = modules();
@@ -23,6 +23,29 @@ fn main() {
     println!("cargo:rustc-link-arg=-Wl,-rpath,$ORIGIN:$ORIGIN/..");
     println!("cargo:rustc-env=VIEW_NODE_MODULES={}", modules.display());
     lay_beside_programs(&library);
+    bundle(&modules);
+}
+
+/// Makes one script and one style sheet of the page's sources.
+fn bundle(modules: &Path) {
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    let mut esbuild = Command::new(modules.join("@esbuild/linux-x64/bin/esbuild"));
+    esbuild.args([
+        "page/page.ts",
+        "page/page.css",
+        "--bundle",
+        "--minify",
+        "--target=es2022",
+        "--charset=utf8",
+        "--log-level=warning",
+    ]);
+    match esbuild.arg(format!("--outdir={}", out.display())).status() {
+        Ok(status) if status.success() => {}
+        Ok(_) => give_up("esbuild could not make the page of crates/view/page"),
+        Err(error) => {
+            give_up(&format!("cannot start {}: {error}", modules.join("@esbuild/linux-x64/bin/esbuild").display()))
+        }
+    }
 }
 
 /// Where what npm installed lies.

@@ -74,6 +74,40 @@ pub fn query(matches: &ArgMatches) -> u8 {
     hand_over(&[OsStr::new("query"), run_of(matches).as_os_str(), OsStr::new(format), &output, OsStr::new(&sql)])
 }
 
+/// What `gnomon view` takes.
+pub fn view_command() -> Command {
+    Command::new("view")
+        .about("Show in a browser where a run's packets waited")
+        .before_help("Examples:\n  gnomon view gnomon.data\n  gnomon view gnomon.data --port 8000\n  gnomon view gnomon.data -o where.html")
+        .after_help(
+            "Prints the page's address and serves it until it is interrupted (Ctrl-C), on this machine only and to whoever knows the address. With \
+             -o it writes one file in place of that, which needs no server and no network, but cannot choose among packets.\n\n\
+             Exit status: 0 the file is written, 2 bad input",
+        )
+        .arg(run())
+        .arg(
+            Arg::new("port")
+                .long("port")
+                .value_name("PORT")
+                .default_value("0")
+                .value_parser(clap::value_parser!(u16))
+                .help("The port of 127.0.0.1; 0 takes any that is free"),
+        )
+        .arg(output("Write the page to this file"))
+}
+
+/// Does `gnomon view`.
+pub fn view(matches: &ArgMatches) -> u8 {
+    let run = run_of(matches).as_os_str();
+    match matches.get_one::<PathBuf>("output") {
+        Some(path) => hand_over(&[OsStr::new("page"), run, path.as_os_str()]),
+        None => {
+            let port = matches.get_one::<u16>("port").copied().unwrap_or(0).to_string();
+            hand_over(&[OsStr::new("serve"), run, OsStr::new(&port)])
+        }
+    }
+}
+
 fn by_extension(extension: &str) -> &str {
     FORMATS.into_iter().find(|format| *format == extension).unwrap_or("table")
 }

@@ -3,13 +3,21 @@
 //! A program of its own, beside `gnomon`: it links with DuckDB, whose library is larger than the simulator. It reads one run's folder
 //! `provenance`, whose tables [`probes::tables::TABLES`] declares, and writes nothing but the one file that it was asked for.
 
+mod brush;
+mod columns;
 pub mod confine;
 mod error;
 mod formats;
 mod json;
+mod memory;
+mod packet;
+pub mod page;
 mod parquet_file;
+mod picture;
 pub mod query;
 pub mod record;
+pub mod server;
+mod totals;
 
 pub use error::{Error, Result};
 pub use formats::Format;

@@ -73,6 +73,14 @@ impl Record {
         &self.run
     }
 
+    /// The same record for another thread.
+    ///
+    /// # Errors
+    /// When DuckDB has no room for it.
+    pub fn another(&self) -> Result<Record> {
+        Ok(Record { run: self.run.clone(), connection: self.connect()? })
+    }
+
     /// Another connection to the same views, for another thread.
     ///
     /// # Errors
