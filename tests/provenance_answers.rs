@@ -307,3 +307,23 @@ fn an_export_is_bounded_and_of_hosts_that_there_are() {
     let told = answer(&["export", "all", "--otlp", "/dev/null", "--host", "relay3", "--until", "2 s"]);
     assert!(told.contains("packets"), "{told}");
 }
+
+#[test]
+fn a_run_records_what_its_filter_keeps() {
+    let folder = TempDir::new().unwrap();
+    let run = |data: &str, filter: &str| {
+        let data = folder.path().join(data);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gnomon"));
+        command.args(["exec", "--provenance", "all", "--provenance-filter", filter, "-d"]).arg(&data);
+        let script = "iperf3 -s -1 >/dev/null & sleep 1; iperf3 -c 127.0.0.1 -n 1M >/dev/null; wait";
+        let output = command.args(["sh", "-c", script]).output().unwrap();
+        (data, output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (data, status, said) = run("kept", "payload > 1000 && to == host");
+    assert_eq!(status, Some(0), "{said}");
+    let sent = provenance::Record::open(&data).unwrap().packets(provenance::read::ANY, usize::MAX).unwrap();
+    assert!(!sent.is_empty() && sent.iter().all(|sent| sent.payload > 1000));
+    let (data, status, said) = run("refused", "payload > to");
+    assert!(said.contains("experimental.provenance_filter: line 1, column 9: '>' is not for (int, string)"), "{said}");
+    assert!(status == Some(2) && !data.exists());
+}

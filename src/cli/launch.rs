@@ -141,6 +141,7 @@ impl Launch {
         if plan.experimental.provenance != Provenance::Off {
             can_record(link.is_some()).map_err(Failure::Input)?;
         }
+        simulation::check_filter(plan).map_err(Failure::Input)?;
         let checked = match link.as_ref().map(Link::place) {
             // Rank 0 looks for all.
             Some(place) if place.rank > 0 => Ok(()),

@@ -64,6 +64,20 @@ pub enum LogTarget {
     ShadowStdout,
 }
 
+/// Whether the plan's filter of packets is one.
+///
+/// # Errors
+/// Where it is not, and why.
+pub fn check_filter(plan: &Plan) -> Result<(), String> {
+    let is_recorded = record::level(plan).is_some_and(|level| level >= probes::Level::Packets);
+    match record::filter(plan)? {
+        Some(_) if !is_recorded => {
+            Err("experimental.provenance_filter: no packets are recorded that it could choose from: add '--provenance packets'".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// How progress is shown on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {

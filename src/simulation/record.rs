@@ -5,7 +5,7 @@ use super::summary::RunError;
 use base::SimTime;
 use probes::tables::HostName;
 use probes::{Level, Rows};
-use provenance::{FOLDER, Handle, Options, RunId, Store};
+use provenance::{FOLDER, Filter, Handle, Options, RunId, Store};
 use recorder::DataDirectory;
 use scenario::Plan;
 use sha2::{Digest, Sha256};
@@ -19,6 +19,15 @@ pub fn level(plan: &Plan) -> Option<Level> {
         scenario::Provenance::Packets => Some(Level::Packets),
         scenario::Provenance::All => Some(Level::All),
     }
+}
+
+/// Which packets are to be recorded; None for all.
+///
+/// # Errors
+/// When the plan's expression is none: where, and what is wrong.
+pub fn filter(plan: &Plan) -> Result<Option<Filter>, String> {
+    let wrong = |error| format!("experimental.provenance_filter: {error}");
+    plan.experimental.provenance_filter.as_ref().map(|text| Filter::new(&text.0)).transpose().map_err(wrong)
 }
 
 /// A run's record.
@@ -63,7 +72,8 @@ impl Record {
                 down_bits: link.down.bits_per_sec(),
             }
         });
-        let options = Options::new(level, run_id(plan), hosts.collect());
+        let mut options = Options::new(level, run_id(plan), hosts.collect());
+        options.filter = filter(plan).map_err(RunError::Recording)?;
         let store = Store::create(&directory.path().join(FOLDER), options)
             .map_err(|error| RunError::Recording(error.to_string()))?;
         Ok(Some(Record { store, windows: 0 }))

@@ -7,6 +7,7 @@
 mod columns;
 mod error;
 pub mod export;
+mod filter;
 pub mod generate;
 mod identity;
 pub mod read;
@@ -15,6 +16,7 @@ mod schema;
 mod store;
 
 pub use error::{Error, Result};
+pub use filter::Filter;
 pub use identity::{Prefix, RunId, host_of, number, uuid};
 pub use read::Record;
 pub use store::{Handle, Options, Store, Summary, TableSummary};

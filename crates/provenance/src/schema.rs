@@ -29,6 +29,7 @@ pub fn write(folder: &Path, options: &Options) -> Result<()> {
         "level": options.level.to_string(),
         "run": options.run.to_string(),
         "hosts": options.hosts.len(),
+        "filter": options.filter.as_ref().map(|filter| filter.text()),
         "tables": TABLES.iter().map(table).collect::<Vec<_>>(),
     });
     let path = folder.join(FILE);

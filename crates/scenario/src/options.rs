@@ -3,8 +3,8 @@
 //! `processed-config.yaml` all follow from it.
 
 use crate::setting::{
-    CheapCrypto, CpuSpeed, Kind, LogLevel, OpenFiles, Provenance, QueueDiscipline, Scalar, Scheduler, Setting,
-    StraceMode, Sysctls,
+    CheapCrypto, CpuSpeed, Expression, Kind, LogLevel, OpenFiles, Provenance, QueueDiscipline, Scalar, Scheduler,
+    Setting, StraceMode, Sysctls,
 };
 use base::{ByteSize, SimDuration, StartDate};
 use topology::NetworkModel;
@@ -201,6 +201,8 @@ section! {
             "How much the programs of a host may write to standard output and error, all together; then there is no space (ENOSPC); null: any";
         provenance: Provenance = "off", Works, None,
             "How much of what happens to packets and bytes is recorded below provenance/ in the data directory: 'summary' times by host and layer, 'packets' each packet, 'all' writes, reads and what follows from what, too (docs/provenance.md). The simulation is the same";
+        provenance_filter: Option<Expression> = "null", Works, None,
+            "Which packets are recorded, as an expression in CEL about the columns of their rows, such as 'host == \"relay3\" && uplink_ns > 1000000' (docs/provenance.md); null: all";
         report_errors_to_stderr: bool = "true", Works, None,
             "Whether errors are shown on standard error too";
         runahead: Option<SimDuration> = "1 ms",
@@ -305,6 +307,7 @@ mod tests {
             ("experimental.network_model", "gnomon"),
             ("experimental.output_limit", "17179869184 B"),
             ("experimental.provenance", "off"),
+            ("experimental.provenance_filter", "null"),
             ("experimental.report_errors_to_stderr", "true"),
             ("experimental.runahead", "1 ms"),
             ("experimental.scheduler", "thread-per-core"),

@@ -29,6 +29,8 @@ pub enum Kind {
     /// Names with values, `name = value, name = value`.
     Assignments,
     Path,
+    /// What another crate reads.
+    Expression,
     Choice(&'static [&'static str]),
     /// One of these, or `null`.
     Nullable(&'static Kind),
@@ -46,6 +48,7 @@ impl Kind {
             Kind::Date => "date",
             Kind::Assignments => "name=value,...",
             Kind::Path => "path",
+            Kind::Expression => "expression",
             Kind::Choice(_) => "choice",
             Kind::Nullable(inner) => inner.value_name(),
         }
@@ -285,6 +288,25 @@ impl Setting for Sysctls {
     }
     fn write(&self) -> String {
         quoted(&self.0.iter().map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// An expression of the Common Expression Language, as written: who evaluates it knows whether it is one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expression(pub String);
+
+impl NotNull for Expression {}
+
+impl Setting for Expression {
+    const KIND: Kind = Kind::Expression;
+    fn read(scalar: Scalar<'_>) -> Result<Self, String> {
+        match scalar.text.trim() {
+            "" => Err("the expression is empty".into()),
+            text => Ok(Expression(text.to_owned())),
+        }
+    }
+    fn write(&self) -> String {
+        quoted(&self.0)
     }
 }
 

@@ -14,6 +14,7 @@ pub use merge::segments;
 pub use tables::TableSummary;
 
 use crate::error::{Error, Result};
+use crate::filter::{Filter, Sift};
 use crate::identity::RunId;
 use crate::schema;
 use probes::tables::HostName;
@@ -34,11 +35,13 @@ pub struct Options {
     pub run: RunId,
     pub hosts: Vec<HostName>,
     pub segment_rows: usize,
+    /// Which packets are recorded, if not all.
+    pub filter: Option<Filter>,
 }
 
 impl Options {
     pub fn new(level: Level, run: RunId, hosts: Vec<HostName>) -> Options {
-        Options { level, run, hosts, segment_rows: SEGMENT_ROWS }
+        Options { level, run, hosts, segment_rows: SEGMENT_ROWS, filter: None }
     }
 }
 
@@ -81,9 +84,10 @@ impl Store {
         fs::create_dir(folder).map_err(|cause| Error::io("create", folder, &cause))?;
         schema::write(folder, &options)?;
         let notes = schema::notes(&options);
+        let sift = options.filter.map(|filter| Sift::new(filter, options.hosts.clone()));
         let tables = tables::Tables::create(folder, notes, options.hosts)?;
         let queue = Arc::new(Queue::default());
-        let writer = writer::Writer::new(tables, options.segment_rows, queue.clone());
+        let writer = writer::Writer::new(tables, options.segment_rows, sift, queue.clone());
         let thread = std::thread::Builder::new().name("provenance".to_owned()).spawn(move || writer.run());
         let thread = thread.map_err(|cause| Error::io("start the thread that writes", folder, &cause))?;
         Ok(Store { queue, folder: folder.to_path_buf(), thread: Some(thread) })

@@ -4,6 +4,7 @@ use super::Summary;
 use super::queue::{Message, Queue};
 use super::tables::Tables;
 use crate::error::{Error, Result};
+use crate::filter::Sift;
 use probes::Rows;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,14 +14,15 @@ use std::sync::Arc;
 pub struct Writer {
     tables: Tables,
     segment_rows: usize,
+    sift: Option<Sift>,
     queue: Arc<Queue>,
     /// Rows of windows that may not be complete: a worker may be ahead of the others by one.
     open: BTreeMap<u64, Vec<Rows>>,
 }
 
 impl Writer {
-    pub fn new(tables: Tables, segment_rows: usize, queue: Arc<Queue>) -> Writer {
-        Writer { tables, segment_rows, queue, open: BTreeMap::new() }
+    pub fn new(tables: Tables, segment_rows: usize, sift: Option<Sift>, queue: Arc<Queue>) -> Writer {
+        Writer { tables, segment_rows, sift, queue, open: BTreeMap::new() }
     }
 
     /// Writes until the end; nothing if it failed, of which the queue knows.
@@ -48,6 +50,9 @@ impl Writer {
                     for window in std::mem::take(&mut self.open).into_values() {
                         self.window(window)?;
                     }
+                    if let Some(sift) = &mut self.sift {
+                        self.tables.append(sift.finish());
+                    }
                     self.tables.close(1)?;
                     let unmerged = self.tables.merge();
                     return Ok(Some(Summary { tables: self.tables.summary(), unmerged }));
@@ -59,8 +64,13 @@ impl Writer {
 
     /// Takes in all rows of a window, of all workers.
     fn window(&mut self, rows: Vec<Rows>) -> Result<()> {
-        for rows in rows {
-            self.tables.append(rows);
+        match &mut self.sift {
+            Some(sift) => {
+                let mut all = Rows::default();
+                rows.into_iter().for_each(|mut rows| all.append(&mut rows));
+                self.tables.append(sift.window(all));
+            }
+            None => rows.into_iter().for_each(|rows| self.tables.append(rows)),
         }
         self.tables.close(self.segment_rows)
     }
