@@ -36,6 +36,8 @@ pub struct File<W: Write + Send = fs::File> {
 struct Encoder {
     lookup: Lookup,
     page: Vec<u8>,
+    /// Where pages of a dictionary end in it, and how many rows they have.
+    ends: Vec<(usize, usize)>,
 }
 
 impl<W: Write + Send> File<W> {
@@ -119,13 +121,7 @@ impl Encoder {
         let statistics = Statistics::int64(Some(smallest as i64), Some(largest as i64), None, Some(0), false);
         let mut chunk = Chunk::new(described, numbers.len(), statistics);
         if self.dictionary_is_shorter(numbers) {
-            let list: Vec<u8> = self.lookup.values.iter().flat_map(|value| value.to_le_bytes()).collect();
-            chunk.dictionary(list, self.lookup.values.len())?;
-            for places in self.lookup.places.chunks(PAGE_ROWS) {
-                self.page.clear();
-                dictionary::encode(places, self.lookup.values.len(), &mut self.page);
-                chunk.page(&self.page, places.len(), Encoding::RLE_DICTIONARY)?;
-            }
+            self.dictionary(&mut chunk)?;
         } else {
             for numbers in numbers.chunks(PAGE_ROWS) {
                 self.page.clear();
@@ -140,12 +136,34 @@ impl Encoder {
         if !self.lookup.fill(numbers) {
             return false;
         }
-        let values = self.lookup.values.len();
+        self.places();
+        8 * self.lookup.values.len() + self.page.len() < delta::size(numbers)
+    }
+
+    /// The data pages of a dictionary, one after the other.
+    fn places(&mut self) {
         self.page.clear();
+        self.ends.clear();
         for places in self.lookup.places.chunks(PAGE_ROWS) {
-            dictionary::encode(places, values, &mut self.page);
+            dictionary::encode(places, self.lookup.values.len(), &mut self.page);
+            self.ends.push((self.page.len(), places.len()));
         }
-        8 * values + self.page.len() < delta::size(numbers)
+    }
+
+    /// Those pages behind the list of numbers.
+    fn dictionary(&self, chunk: &mut Chunk) -> Result<(), ParquetError> {
+        let list: Vec<u8> = self.lookup.values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        chunk.dictionary(list, self.lookup.values.len())?;
+        self.put_places(chunk)
+    }
+
+    fn put_places(&self, chunk: &mut Chunk) -> Result<(), ParquetError> {
+        let mut start = 0;
+        for &(end, rows) in &self.ends {
+            chunk.page(&self.page[start..end], rows, Encoding::RLE_DICTIONARY)?;
+            start = end;
+        }
+        Ok(())
     }
 
     fn words(
@@ -168,11 +186,8 @@ impl Encoder {
             list.extend_from_slice(word.as_bytes());
         }
         chunk.dictionary(list, self.lookup.values.len())?;
-        for places in self.lookup.places.chunks(PAGE_ROWS) {
-            self.page.clear();
-            dictionary::encode(places, self.lookup.values.len(), &mut self.page);
-            chunk.page(&self.page, places.len(), Encoding::RLE_DICTIONARY)?;
-        }
+        self.places();
+        self.put_places(&mut chunk)?;
         chunk.close()
     }
 }
