@@ -10,6 +10,8 @@ use recorder::DataDirectory;
 use scenario::Plan;
 use sha2::{Digest, Sha256};
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// How much is to be recorded; None for nothing.
 pub fn level(plan: &Plan) -> Option<Level> {
@@ -30,11 +32,19 @@ pub fn filter(plan: &Plan) -> Result<Option<Filter>, String> {
     plan.experimental.provenance_filter.as_ref().map(|text| Filter::new(&text.0)).transpose().map_err(wrong)
 }
 
+/// Rows that a worker hands over together, and windows at most: to wake the thread that writes costs more than a window's rows do.
+const BATCH_ROWS: usize = 8192;
+const BATCH_WINDOWS: u64 = 4096;
+
 /// A run's record.
 #[derive(Debug)]
 pub struct Record {
     store: Store,
     windows: u64,
+    /// What the store was told to be complete.
+    told: u64,
+    /// The windows of which each worker has handed over everything.
+    handed_over: Arc<Mutex<Vec<Arc<AtomicU64>>>>,
 }
 
 /// A worker's part of it.
@@ -42,16 +52,39 @@ pub struct Record {
 pub struct WorkerRecord {
     /// Of the window that is under way.
     pub rows: Rows,
+    /// Of windows before it, by their number.
+    batch: Vec<(u64, Rows)>,
+    batch_rows: usize,
     handle: Handle,
+    handed_over: Arc<AtomicU64>,
 }
 
 impl WorkerRecord {
-    /// Hands over what this window has brought.
+    /// Takes in what this window has brought, and hands over what has gathered if it is much.
     pub fn hand_over(&mut self, window: u64) {
         if !self.rows.is_empty() {
             let next = self.rows.as_large();
-            self.handle.push(window, std::mem::replace(&mut self.rows, next));
+            self.batch_rows += self.rows.len();
+            self.batch.push((window, std::mem::replace(&mut self.rows, next)));
         }
+        let is_old = self.batch.first().is_some_and(|(first, _)| window - first >= BATCH_WINDOWS);
+        if self.batch_rows >= BATCH_ROWS || is_old {
+            self.flush();
+        }
+        if self.batch.is_empty() {
+            self.handed_over.store(window + 1, Ordering::Release);
+        }
+    }
+
+    fn flush(&mut self) {
+        self.batch_rows = 0;
+        self.batch.drain(..).for_each(|(window, rows)| self.handle.push(window, rows));
+    }
+}
+
+impl Drop for WorkerRecord {
+    fn drop(&mut self) {
+        self.flush();
     }
 }
 
@@ -76,13 +109,23 @@ impl Record {
         options.filter = filter(plan).map_err(RunError::Recording)?;
         let store = Store::create(&directory.path().join(FOLDER), options)
             .map_err(|error| RunError::Recording(error.to_string()))?;
-        Ok(Some(Record { store, windows: 0 }))
+        Ok(Some(Record { store, windows: 0, told: 0, handed_over: Arc::default() }))
     }
 
     /// What makes a worker's part.
     pub fn for_workers(&self) -> impl Fn() -> WorkerRecord + Sync + use<> {
-        let handle = self.store.handle();
-        move || WorkerRecord { rows: Rows::default(), handle: handle.clone() }
+        let (handle, all) = (self.store.handle(), self.handed_over.clone());
+        move || {
+            let handed_over = Arc::new(AtomicU64::new(0));
+            all.lock().unwrap_or_else(PoisonError::into_inner).push(handed_over.clone());
+            WorkerRecord {
+                rows: Rows::default(),
+                batch: Vec::new(),
+                batch_rows: 0,
+                handle: handle.clone(),
+                handed_over,
+            }
+        }
     }
 
     /// All workers have come to the end of a window.
@@ -91,7 +134,14 @@ impl Record {
     /// When something could not be written.
     pub fn window(&mut self, windows: u64) -> provenance::Result<()> {
         self.windows = windows;
-        self.store.windows_done(windows)
+        let workers = self.handed_over.lock().unwrap_or_else(PoisonError::into_inner);
+        let complete = workers.iter().map(|windows| windows.load(Ordering::Acquire)).min().unwrap_or(0);
+        // Idle windows alone are not worth a word.
+        if complete < self.told + BATCH_WINDOWS / 64 {
+            return Ok(());
+        }
+        self.told = complete;
+        self.store.windows_done(complete)
     }
 
     /// Adds what is under way at the end of the run, and closes the files.

@@ -16,6 +16,53 @@ pub struct Rows {
     pub layers: Vec<LayerTime>,
     pub links: Vec<Link>,
     pub marks: Vec<Mark>,
+    /// Of packets that left, or came, together: they are in no other list.
+    pub sent_trains: Vec<Train<Sent>>,
+    pub received_trains: Vec<Train<Received>>,
+}
+
+/// Packets whose rows follow from that of the first.
+#[derive(Clone, Debug)]
+pub struct Train<R> {
+    pub first: R,
+    pub segments: u32,
+    /// The payload of each, and what the last one has less of it.
+    pub mss: u32,
+    pub last_lacks: u32,
+    /// Flags that only the last one has.
+    pub last_flags: u8,
+}
+
+impl Train<Sent> {
+    /// The row of each packet.
+    pub fn rows(&self) -> impl Iterator<Item = Sent> {
+        (0..u64::from(self.segments)).map(|at| {
+            let is_last = at + 1 == u64::from(self.segments);
+            let lacks = if is_last { u64::from(self.last_lacks) } else { 0 };
+            let flags = if is_last { u64::from(self.last_flags) } else { 0 };
+            let first = &self.first;
+            Sent {
+                packet: first.packet + at,
+                offset: first.offset + at * u64::from(self.mss),
+                payload: first.payload - lacks,
+                bytes: first.bytes - lacks,
+                uplink_queue_bytes: first.uplink_queue_bytes + at * first.bytes,
+                flags: first.flags | flags,
+                ..first.clone()
+            }
+        })
+    }
+}
+
+impl Train<Received> {
+    /// The row of each packet.
+    pub fn rows(&self) -> impl Iterator<Item = Received> {
+        (0..u64::from(self.segments)).map(|at| Received {
+            packet: self.first.packet + at,
+            receive_queue_bytes: self.first.receive_queue_bytes + at * u64::from(self.mss),
+            ..self.first.clone()
+        })
+    }
 }
 
 impl Rows {
@@ -32,6 +79,8 @@ impl Rows {
             + self.layers.len()
             + self.links.len()
             + self.marks.len()
+            + self.sent_trains.iter().map(|train| train.segments as usize).sum::<usize>()
+            + self.received_trains.iter().map(|train| train.segments as usize).sum::<usize>()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -44,8 +93,16 @@ impl Rows {
         Rows {
             sent: Vec::with_capacity(self.sent.len()),
             received: Vec::with_capacity(self.received.len()),
+            sent_trains: Vec::with_capacity(self.sent_trains.len()),
+            received_trains: Vec::with_capacity(self.received_trains.len()),
             ..Rows::default()
         }
+    }
+
+    /// Puts a row for each packet of a train where the others are.
+    pub fn expand(&mut self) {
+        self.sent.extend(std::mem::take(&mut self.sent_trains).iter().flat_map(Train::<Sent>::rows));
+        self.received.extend(std::mem::take(&mut self.received_trains).iter().flat_map(Train::<Received>::rows));
     }
 
     /// Takes all of the other's.
@@ -61,5 +118,7 @@ impl Rows {
         self.layers.append(&mut other.layers);
         self.links.append(&mut other.links);
         self.marks.append(&mut other.marks);
+        self.sent_trains.append(&mut other.sent_trains);
+        self.received_trains.append(&mut other.received_trains);
     }
 }

@@ -18,7 +18,7 @@ fn scenario() -> Scenario {
 
 /// A store of small segments.
 fn store(folder: &Path, generator: &Generator) -> Store {
-    let options = Options { segment_rows: 1_500, ..Options::new(Level::All, RunId::new([7; 8]), generator.hosts()) };
+    let options = Options { segment_rows: 600, ..Options::new(Level::All, RunId::new([7; 8]), generator.hosts()) };
     Store::create(folder, options).unwrap()
 }
 
@@ -201,7 +201,7 @@ fn a_store_that_is_given_up_keeps_what_was_closed() {
     drop(store);
     let sent = keys(&folder.join("sent"));
     assert!(sent.len() > 1, "a segment was closed");
-    assert!(sent[0].is_empty() && sent[1..].iter().all(|keys| keys.len() >= 1_500));
+    assert!(sent[0].is_empty() && sent[1..].iter().all(|keys| keys.len() >= 600));
 }
 
 #[test]

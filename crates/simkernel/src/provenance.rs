@@ -71,7 +71,7 @@ impl Ctx<'_> {
 
     /// Whether a `struct timespec` or `timeval` is anything but zero, or not there.
     fn may_wait(&self, address: u64) -> bool {
-        address == 0 || self.process.memory.read_value::<[u64; 2]>(address).map_or(true, |time| time != [0, 0])
+        address == 0 || self.process.memory.read_value::<[u64; 2]>(address) != Ok([0, 0])
     }
 
     /// Where the first byte of a call lies.

@@ -2,7 +2,8 @@
 
 use super::{Head, Trace};
 use crate::choices::{Layer, ReceivedFate};
-use crate::table::tell;
+use crate::rows::Train;
+use crate::table::{Row, tell};
 use crate::tables::Received;
 use base::SimTime;
 
@@ -212,29 +213,30 @@ impl Trace {
         let reassembly_ns = whole.min(now).saturating_since(delivered).as_nanos();
         let waits = matches!(fate, ReceivedFate::Read | ReceivedFate::Unread | ReceivedFate::Waiting);
         let receive_queue_ns = if waits { now.saturating_since(whole).as_nanos() } else { 0 };
-        let each = bytes / segments.max(1);
-        for at in 0..segments {
-            self.spent(Layer::Downlink, downlink_ns, each);
-            if waits {
-                self.spent(Layer::Reassembly, reassembly_ns, each);
-                self.spent(Layer::ReceiveQueue, receive_queue_ns, each);
-            }
-            if self.keeps_packets() {
-                tell(
-                    &mut self.rows.received,
-                    Received {
-                        packet: number + at,
-                        host: self.host,
-                        arrived_ns: arrived.as_nanos(),
-                        downlink_ns,
-                        reassembly_ns,
-                        receive_queue_ns,
-                        receive_queue_bytes: queued + at * mss,
-                        read,
-                        fate: fate.into(),
-                    },
-                );
-            }
+        self.histograms.add(Layer::Downlink, downlink_ns, segments, bytes);
+        if waits {
+            self.histograms.add(Layer::Reassembly, reassembly_ns, segments, bytes);
+            self.histograms.add(Layer::ReceiveQueue, receive_queue_ns, segments, bytes);
         }
+        if !self.keeps_packets() {
+            return;
+        }
+        let first = Received {
+            packet: number,
+            host: self.host,
+            arrived_ns: arrived.as_nanos(),
+            downlink_ns,
+            reassembly_ns,
+            receive_queue_ns,
+            receive_queue_bytes: queued,
+            read,
+            fate: fate.into(),
+        };
+        if segments == 1 {
+            return tell(&mut self.rows.received, first);
+        }
+        let train = Train { first, segments: segments as u32, mss: mss as u32, last_lacks: 0, last_flags: 0 };
+        train.rows().for_each(|row| row.fire());
+        self.rows.received_trains.push(train);
     }
 }

@@ -19,6 +19,8 @@ const HEAD: usize = 512;
 const RECENT: usize = 64;
 /// Candidates of one write at most: the latest.
 const CANDIDATES: usize = 16;
+/// What a write could follow from, the next one to its stream can, too: so many of the latest.
+const KEPT: usize = 4;
 /// Marks of a process that are remembered.
 const MARKS: usize = 1024;
 /// Contents are compared by pieces of so many bytes, which is a word.
@@ -73,8 +75,8 @@ struct Turn {
 #[derive(Debug, Default)]
 struct Process {
     recent: VecDeque<Recent>,
-    /// The last read when it last wrote to each stream.
-    written: FastMap<u64, u64>,
+    /// For each stream the last read when it last wrote to it, and what that could follow from.
+    written: FastMap<u64, (u64, Vec<u64>)>,
     /// Marks, the latest last, with what had been read for each.
     marks: VecDeque<(String, Vec<u64>)>,
 }
@@ -176,7 +178,7 @@ impl Trace {
         }
         let Some(process) = self.causes.processes.get_mut(&pid) else { return };
         let Some(last) = process.recent.back().map(|recent| recent.read) else { return };
-        let since = process.written.insert(stream, last).unwrap_or(0);
+        let (since, before) = process.written.remove(&stream).unwrap_or_default();
         let turn = self.causes.turns.get(&tid);
         let (reads, how) = match turn {
             Some(turn) if turn.is_marked => {
@@ -189,9 +191,12 @@ impl Trace {
             Some(turn) if !turn.inherited.is_empty() => (turn.inherited.clone(), How::Wake),
             _ => {
                 let new = process.recent.iter().map(|recent| recent.read).filter(|read| *read > since);
-                (new.collect(), How::Candidate)
+                // What was read before may not have left with the last write.
+                (before.into_iter().chain(new).collect(), How::Candidate)
             }
         };
+        let kept = reads.len().saturating_sub(KEPT);
+        process.written.insert(stream, (last, reads[kept..].to_vec()));
         if let [read] = reads[..] {
             // A single read that could have been is no proof.
             tell(&mut self.rows.causes, Cause { write, read, how: how.into() });

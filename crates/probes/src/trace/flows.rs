@@ -1,6 +1,6 @@
 //! Streams at their two ends: what was written when, which packets carried it, what arrived and waits to be read.
 
-use super::{Head, Piece, Trace};
+use super::{Head, Piece, Trace, Written};
 use crate::choices::{End, ReceivedFate, Side};
 use crate::table::tell;
 use crate::tables::Stream;
@@ -108,10 +108,17 @@ impl Outflow {
         }
     }
 
-    /// When the byte before `end` was written; now, for what holds no byte of the program's.
-    pub fn written_at(&self, now: SimTime, end: u64) -> SimTime {
-        let at = self.writes.partition_point(|(until, _)| *until < end);
-        self.writes.get(at).filter(|_| end <= self.written).map_or(now, |(_, at)| *at)
+    /// The writes that these bytes are of.
+    pub fn written_between(&self, start: u64, end: u64) -> Written {
+        let first = self.writes.partition_point(|(until, _)| *until <= start);
+        let mut writes = Written::new();
+        for write in self.writes.iter().skip(first) {
+            writes.push(*write);
+            if write.0 >= end {
+                break;
+            }
+        }
+        writes
     }
 
     /// Notes that packets from `number` on carry the bytes from `start` on, if they are the first to do so.

@@ -13,9 +13,9 @@ use causes::Causes;
 pub use causes::Head;
 pub use flows::{Inflow, Outflow, stream_of_connection, stream_of_datagrams};
 pub use histogram::bin_of;
-pub use sending::Made;
+pub use sending::{Made, Written};
 
-use crate::choices::{Call, Layer};
+use crate::choices::Call;
 use crate::level::Level;
 use crate::rows::Rows;
 use crate::table::tell;
@@ -256,14 +256,10 @@ impl Trace {
         self.links.drain().for_each(|(to, count)| tell(links, count.row(from_ns, host, to)));
     }
 
-    fn spent(&mut self, layer: Layer, nanos: u64, bytes: u64) {
-        self.histograms.add(layer, nanos, 1, bytes);
-    }
-
     /// The end of the run: what waits in the interface has its rows.
     pub fn finish(&mut self, now: SimTime) {
         self.advance(now);
-        self.give_up_waiting();
+        self.give_up_waiting(now);
         self.close_second();
     }
 }

@@ -2,9 +2,11 @@
 
 use super::Trace;
 use crate::choices::{Layer, SentFate};
-use crate::table::tell;
+use crate::rows::Train;
+use crate::table::{Row, tell};
 use crate::tables::{Link, Sent};
 use base::{HostId, SimDuration, SimTime};
+use smallvec::SmallVec;
 
 /// A packet, or a train of segments with numbers that count up, that the stack has just made.
 #[derive(Clone, Debug, Default)]
@@ -30,17 +32,74 @@ impl Made {
     pub fn segments(&self) -> u64 {
         if self.mss == 0 { 1 } else { self.payload.div_ceil(self.mss).max(1) }
     }
+
+    /// Its packets, one by one.
+    pub fn each(self) -> impl Iterator<Item = Made> {
+        let (segments, mss) = (self.segments(), self.mss);
+        (0..segments).map(move |at| {
+            let is_last = at + 1 == segments;
+            Made {
+                number: self.number + at,
+                offset: self.offset + at * mss,
+                payload: if is_last { self.payload - at * mss } else { mss },
+                flags: if is_last { self.flags } else { self.flags & !LAST_FLAGS },
+                mss: 0,
+                ..self.clone()
+            }
+        })
+    }
+
+    /// Of all of it, as IP packets.
+    fn bytes(&self) -> u64 {
+        self.payload + self.segments() * self.headers
+    }
 }
 
 /// PSH and FIN, which only a train's last segment has.
 const LAST_FLAGS: u8 = 0x09;
 
-/// A packet that has been made and has not left.
+/// A packet or a train that has been made and has not left.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    number: u64,
-    /// None once it has left.
-    sent: Option<Sent>,
+    made: Made,
+    at: SimTime,
+    queue_bytes: u64,
+    /// Where writes ended that its bytes are of, and when they were.
+    written: Written,
+    /// The packet that carried its first byte before.
+    copy_of: u64,
+}
+
+/// Ends of writes in a stream, ascending, with their times.
+pub type Written = SmallVec<[(u64, SimTime); 1]>;
+
+impl Waiting {
+    fn end(&self) -> u64 {
+        self.made.number + self.made.segments()
+    }
+
+    /// Cuts so many packets off its beginning, of which it has more.
+    fn split(&mut self, packets: u64) -> Waiting {
+        let (mss, bytes) = (self.made.mss, packets * (self.made.mss + self.made.headers));
+        let first = Waiting {
+            made: Made {
+                payload: packets * mss,
+                flags: self.made.flags & !LAST_FLAGS,
+                mss: if packets == 1 { 0 } else { mss },
+                ..self.made.clone()
+            },
+            written: self.written.clone(),
+            ..*self
+        };
+        self.made.number += packets;
+        self.made.offset += packets * mss;
+        self.made.payload -= packets * mss;
+        self.queue_bytes += bytes;
+        if self.made.payload <= mss {
+            self.made.mss = 0;
+        }
+        first
+    }
 }
 
 /// What a second carried to one host.
@@ -60,149 +119,155 @@ impl LinkCount {
 }
 
 impl Trace {
-    /// The stack has made packets for `eth0`. `history` gives, for each segment by its place in its stream (first byte, end), when its
-    /// last byte was written and which packet carried its first byte before.
-    pub fn made(&mut self, now: SimTime, made: &Made, history: impl FnMut(u64, u64) -> (SimTime, u64)) {
-        let host = self.host;
-        self.each_segment(now, made, history, |trace, sent| {
-            let (number, bytes) = (sent.packet, sent.bytes);
-            let sent = Sent { uplink_queue_bytes: trace.waiting_bytes, to_host: host, ..sent };
-            trace.waiting_bytes += bytes;
-            trace.waiting.push_back(Waiting { number, sent: Some(sent) });
-        });
+    /// The stack has made a packet or a train for `eth0`; what is told of its bytes' writes, and which packet carried the first before.
+    pub fn made(&mut self, now: SimTime, made: Made, written: Written, copy_of: u64) {
+        let bytes = made.bytes();
+        let queue_bytes = self.waiting_bytes;
+        self.waiting_bytes += bytes;
+        self.waiting.push_back(Waiting { made, at: now, queue_bytes, written, copy_of });
     }
 
     /// The stack has made packets that go round the loopback interface, which takes no time.
-    pub fn looped(&mut self, now: SimTime, made: &Made, history: impl FnMut(u64, u64) -> (SimTime, u64)) {
+    pub fn looped(&mut self, now: SimTime, made: Made, written: Written, copy_of: u64) {
         self.advance(now);
-        let host = self.host;
-        self.each_segment(now, made, history, |trace, sent| {
-            trace.push_sent(Sent { to_host: host, fate: SentFate::Looped.into(), ..sent });
-        });
+        let waiting = Waiting { made, at: now, queue_bytes: 0, written, copy_of };
+        self.tell_sent(&waiting, self.host, now, 0, SentFate::Looped);
     }
 
     /// A datagram that goes in fragments, which name it as their parent.
-    pub fn fragmented(&mut self, now: SimTime, made: &Made) {
+    pub fn fragmented(&mut self, now: SimTime, made: Made) {
         self.advance(now);
-        let host = self.host;
-        self.each_segment(
-            now,
-            made,
-            |_, _| (now, 0),
-            |trace, sent| {
-                if trace.keeps_packets() {
-                    tell(&mut trace.rows.sent, Sent { to_host: host, fate: SentFate::Fragmented.into(), ..sent });
-                }
-            },
-        );
-    }
-
-    fn each_segment(
-        &mut self,
-        now: SimTime,
-        made: &Made,
-        mut history: impl FnMut(u64, u64) -> (SimTime, u64),
-        mut each: impl FnMut(&mut Trace, Sent),
-    ) {
-        let segments = made.segments();
-        for at in 0..segments {
-            let is_last = at + 1 == segments;
-            let start = at * made.mss;
-            let payload = if is_last { made.payload - start } else { made.mss };
-            let offset = made.offset + start;
-            let (written, copy_of) = history(offset, offset + payload);
-            let flags = if is_last { made.flags } else { made.flags & !LAST_FLAGS };
-            each(
-                self,
-                Sent {
-                    packet: made.number + at,
-                    parent: made.parent,
-                    copy_of,
-                    quotes: made.quotes,
-                    stream: made.stream,
-                    offset,
-                    payload,
-                    bytes: payload + made.headers,
-                    protocol: made.protocol.into(),
-                    flags: flags.into(),
-                    to_host: 0,
-                    made_ns: now.as_nanos(),
-                    socket_ns: now.saturating_since(written).as_nanos(),
-                    uplink_ns: 0,
-                    uplink_queue_bytes: 0,
-                    route_ns: 0,
-                    fate: SentFate::Waiting.into(),
-                },
-            );
-        }
+        let waiting = Waiting { made, at: now, queue_bytes: 0, written: Written::new(), copy_of: 0 };
+        self.tell_sent(&waiting, self.host, now, 0, SentFate::Fragmented);
     }
 
     /// Packets have left on the line, their last bit at `at`, for `to`; the network takes `route` for them, or loses them. Those that
     /// go to several hosts have the row of the first.
     pub fn left(&mut self, at: SimTime, number: u64, segments: u64, to: HostId, route: Option<SimDuration>) {
         self.advance(at);
+        let to = u64::from(to.0);
         let fate = if route.is_some() { SentFate::Carried } else { SentFate::Lost };
-        for number in number..number + segments {
-            let Some(mut sent) = self.take_waiting(number) else { continue };
-            sent.to_host = to.0.into();
-            sent.uplink_ns = at.as_nanos().saturating_sub(sent.made_ns);
-            sent.route_ns = route.map_or(0, SimDuration::as_nanos);
-            sent.fate = fate.into();
-            let count = self.links.entry(sent.to_host).or_default();
-            count.packets += 1;
-            count.bytes += sent.bytes;
-            count.lost += u64::from(route.is_none());
-            self.push_sent(sent);
+        while let Some(waiting) = self.take_waiting(number, segments) {
+            let packets = waiting.made.segments();
+            let count = self.links.entry(to).or_default();
+            count.packets += packets;
+            count.bytes += waiting.made.bytes();
+            count.lost += if route.is_none() { packets } else { 0 };
+            self.tell_sent(&waiting, to, at, route.map_or(0, SimDuration::as_nanos), fate);
         }
     }
 
     /// Packets that do not leave for another host.
     pub fn gone(&mut self, now: SimTime, number: u64, segments: u64, fate: SentFate) {
         self.advance(now);
-        for number in number..number + segments {
-            let Some(mut sent) = self.take_waiting(number) else { continue };
-            sent.uplink_ns = now.as_nanos().saturating_sub(sent.made_ns);
-            sent.fate = fate.into();
+        while let Some(waiting) = self.take_waiting(number, segments) {
             if matches!(fate, SentFate::Refused | SentFate::Dropped) {
-                self.links.entry(sent.to_host).or_default().dropped += 1;
+                self.links.entry(self.host).or_default().dropped += waiting.made.segments();
             }
-            if self.keeps_packets() {
-                tell(&mut self.rows.sent, sent);
-            }
+            self.tell_sent(&waiting, self.host, now, 0, fate);
         }
     }
 
-    fn push_sent(&mut self, sent: Sent) {
-        self.spent(Layer::Socket, sent.socket_ns, sent.bytes);
-        if sent.fate != u64::from(SentFate::Looped) {
-            self.spent(Layer::Uplink, sent.uplink_ns, sent.bytes);
-        }
-        if sent.fate == u64::from(SentFate::Carried) {
-            self.spent(Layer::Route, sent.route_ns, sent.bytes);
-        }
-        if self.keeps_packets() {
-            tell(&mut self.rows.sent, sent);
+    /// Rows for packets that have the same fate, one for each write that their last bytes are of.
+    fn tell_sent(&mut self, waiting: &Waiting, to_host: u64, at: SimTime, route_ns: u64, fate: SentFate) {
+        let Waiting { made, at: made_at, queue_bytes, written, copy_of } = waiting;
+        let uplink_ns = at.saturating_since(*made_at).as_nanos();
+        let (segments, end) = (made.segments(), made.offset + made.payload);
+        let mut told = 0;
+        let mut writes = written.iter();
+        while told < segments {
+            // Segments whose last byte was written by then.
+            let (until, wrote_at) = writes.next().copied().unwrap_or((u64::MAX, *made_at));
+            let done = if until >= end {
+                segments
+            } else {
+                until.saturating_sub(made.offset).checked_div(made.mss).unwrap_or(0)
+            };
+            if done <= told {
+                continue;
+            }
+            let (packets, is_last) = (done - told, done == segments);
+            let offset = made.offset + told * made.mss;
+            let payload = if is_last { end - offset } else { packets * made.mss };
+            let each = if packets == 1 { payload } else { made.mss };
+            let common = if is_last && packets == 1 { made.flags } else { made.flags & !LAST_FLAGS };
+            let first = Sent {
+                packet: made.number + told,
+                parent: made.parent,
+                copy_of: if told == 0 { *copy_of } else { 0 },
+                quotes: made.quotes,
+                stream: made.stream,
+                offset,
+                payload: each,
+                bytes: each + made.headers,
+                protocol: made.protocol.into(),
+                flags: common.into(),
+                to_host,
+                made_ns: made_at.as_nanos(),
+                socket_ns: made_at.saturating_since(wrote_at).as_nanos(),
+                uplink_ns,
+                uplink_queue_bytes: queue_bytes + told * (made.mss + made.headers),
+                route_ns,
+                fate: fate.into(),
+            };
+            let bytes = payload + packets * made.headers;
+            if matches!(fate, SentFate::Carried | SentFate::Lost | SentFate::Looped) {
+                self.histograms.add(Layer::Socket, first.socket_ns, packets, bytes);
+            }
+            if matches!(fate, SentFate::Carried | SentFate::Lost) {
+                self.histograms.add(Layer::Uplink, uplink_ns, packets, bytes);
+            }
+            if fate == SentFate::Carried {
+                self.histograms.add(Layer::Route, route_ns, packets, bytes);
+            }
+            told = done;
+            if !self.keeps_packets() {
+                continue;
+            }
+            if packets == 1 {
+                tell(&mut self.rows.sent, first);
+                continue;
+            }
+            let train = Train {
+                first,
+                segments: packets as u32,
+                mss: made.mss as u32,
+                last_lacks: (packets * made.mss - payload) as u32,
+                last_flags: if is_last { made.flags & LAST_FLAGS } else { 0 },
+            };
+            train.rows().for_each(|row| row.fire());
+            self.rows.sent_trains.push(train);
         }
     }
 
-    /// Most are the first that wait.
-    fn take_waiting(&mut self, number: u64) -> Option<Sent> {
+    /// The next of these packets that wait, as far as they were made together. Most are the first that wait.
+    fn take_waiting(&mut self, number: u64, segments: u64) -> Option<Waiting> {
+        let end = number + segments;
         let at = match self.waiting.front() {
-            Some(first) if first.number == number => 0,
-            _ => self.waiting.binary_search_by_key(&number, |waiting| waiting.number).ok()?,
+            Some(first) if first.end() > number => 0,
+            _ => self.waiting.partition_point(|waiting| waiting.end() <= number),
         };
-        let sent = self.waiting[at].sent.take()?;
-        self.waiting_bytes -= sent.bytes;
-        while self.waiting.front().is_some_and(|waiting| waiting.sent.is_none()) {
-            self.waiting.pop_front();
+        let found = self.waiting.get_mut(at).filter(|found| found.made.number < end)?;
+        if found.made.number < number {
+            // What is before it stays.
+            let before = found.split(number - found.made.number);
+            self.waiting.insert(at, before);
+            return self.take_waiting(number, segments);
         }
-        Some(sent)
+        let taken = if found.end() > end {
+            Some(found.split(end - found.made.number))
+        } else if at == 0 {
+            self.waiting.pop_front()
+        } else {
+            self.waiting.remove(at)
+        }?;
+        self.waiting_bytes -= taken.made.bytes();
+        Some(taken)
     }
 
-    pub(super) fn give_up_waiting(&mut self) {
-        let waiting = std::mem::take(&mut self.waiting);
-        if self.keeps_packets() {
-            self.rows.sent.extend(waiting.into_iter().filter_map(|waiting| waiting.sent));
+    pub(super) fn give_up_waiting(&mut self, now: SimTime) {
+        for waiting in std::mem::take(&mut self.waiting) {
+            self.tell_sent(&waiting, self.host, now.max(waiting.at), 0, SentFate::Waiting);
         }
     }
 }

@@ -75,6 +75,7 @@ impl Sift {
 
     /// Takes all rows of a window; gives those that are kept for certain.
     pub fn window(&mut self, mut rows: Rows) -> Rows {
+        rows.expand();
         let mut kept = Rows { layers: rows.layers, links: rows.links, marks: rows.marks, ..Rows::default() };
         for sent in rows.sent.drain(..) {
             self.now = self.now.max(sent.made_ns);

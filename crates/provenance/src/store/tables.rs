@@ -68,6 +68,7 @@ macro_rules! tables {
             }
 
             pub fn append(&mut self, mut rows: Rows) {
+                rows.expand();
                 $(self.$name.append(&mut rows.$name);)+
             }
 

@@ -13,7 +13,7 @@ use base::{HostId, SimTime};
 use probes::Trace;
 use probes::choices::{End, ReceivedFate};
 use probes::tables::Tcp;
-use probes::trace::{Head, Inflow, Made, Outflow, first_number, stream_of_connection, stream_of_datagrams};
+use probes::trace::{Head, Inflow, Made, Outflow, Written, first_number, stream_of_connection, stream_of_datagrams};
 use std::net::SocketAddr;
 
 fn ends_of(packet: &Packet) -> (SocketAddr, SocketAddr) {
@@ -144,8 +144,8 @@ impl Stack {
             trace.note_write(now, (stream, exchange_of(packet)), made.offset, made.payload, &packet.payload);
         }
         match interface {
-            Interface::Loopback => trace.looped(now, &made, |_, _| (now, 0)),
-            Interface::Ethernet => trace.made(now, &made, |_, _| (now, 0)),
+            Interface::Loopback => trace.looped(now, made, Written::new(), 0),
+            Interface::Ethernet => trace.made(now, made, Written::new(), 0),
         }
     }
 
@@ -159,7 +159,7 @@ impl Stack {
         if quotes == 0 {
             trace.note_write(now, (stream, exchange_of(packet)), number, made.payload, &packet.payload);
         }
-        trace.fragmented(now, &made);
+        trace.fragmented(now, made);
         trace.set_parent(Some((number, stream)));
     }
 
@@ -197,14 +197,24 @@ impl Stack {
             } else {
                 0
             };
-            let history = |start: u64, end: u64| {
-                if end == start { (now, repeats) } else { (outflow.written_at(now, end), outflow.carrier_of(start)) }
+            let (start, end) = (made.offset, made.offset + made.payload);
+            let (number, payload, mss) = (made.number, made.payload, made.mss);
+            let copy_of = if payload == 0 { repeats } else { outflow.carrier_of(start) };
+            let written = if payload == 0 { Written::new() } else { outflow.written_between(start, end) };
+            let mut tell = |made, copy_of| match conn.interface {
+                Interface::Loopback => trace.looped(now, made, written.clone(), copy_of),
+                Interface::Ethernet => trace.made(now, made, written.clone(), copy_of),
             };
-            match conn.interface {
-                Interface::Loopback => trace.looped(now, &made, history),
-                Interface::Ethernet => trace.made(now, &made, history),
+            if copy_of != 0 && mss != 0 {
+                // Each of them has an original of its own.
+                made.each().for_each(|one| {
+                    let copy_of = outflow.carrier_of(one.offset);
+                    tell(one, copy_of);
+                });
+            } else {
+                tell(made, copy_of);
             }
-            outflow.carry(made.offset, made.payload, made.number, made.mss);
+            outflow.carry(start, payload, number, mss);
         }
         self.flows[index as usize] = Some(flows);
         self.trace = Some(trace);
