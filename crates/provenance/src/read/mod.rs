@@ -114,7 +114,12 @@ impl Record {
         let mut found = Vec::new();
         for path in segments(&self.folder.join(table.name))? {
             let source = Source::open(&path, table)?;
+            let before = found.len();
             for group in 0..source.groups() {
+                // What follows in this file has larger keys.
+                if found.len() - before >= most {
+                    break;
+                }
                 let can_have = |(column, range): &(usize, RangeInclusive<u64>)| {
                     let (smallest, largest) = source.bounds(group, *column);
                     smallest <= *range.end() && largest >= *range.start()

@@ -1,7 +1,7 @@
 //! Rows of one table on their way to files: gathered, brought in the order of the table's key, and written.
 
 use super::merge;
-use crate::columns::{Columns, File, GROUP_ROWS};
+use crate::columns::{Columns, File, GROUP_ROWS, Turner};
 use crate::error::{Error, Result};
 use probes::{Cells, Row, Table};
 use std::fs;
@@ -77,11 +77,10 @@ impl<R: Stored> Segments<R> {
         let failed = |cause| Error::parquet("write", &part, &cause);
         let mut file = File::create(to, self.about, notes).map_err(failed)?;
         let mut columns = Columns::new(self.about);
+        let mut turner = Turner::default();
         for group in order(rows).chunks(GROUP_ROWS) {
             columns.clear();
-            for &place in group {
-                rows[place as usize].cells(&mut columns);
-            }
+            turner.turn(group.iter().map(|&place| &rows[place as usize]), &mut columns);
             file.group(&columns).map_err(failed)?;
         }
         self.written_bytes += file.close().map_err(failed)?;
