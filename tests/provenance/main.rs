@@ -3,6 +3,7 @@
 mod chains;
 #[path = "../common/mod.rs"]
 mod common;
+mod onion;
 mod table;
 mod trees;
 
