@@ -47,8 +47,8 @@ export interface Colours {
   layers: string[]; heat: (share: number) => [number, number, number];
 }
 
-const LIGHT_STOPS = [[222, 235, 247], [158, 202, 225], [66, 146, 198], [8, 81, 156], [5, 30, 70]] as const;
-const DARK_STOPS = [[32, 44, 66], [45, 85, 140], [40, 140, 160], [120, 195, 120], [253, 231, 100]] as const;
+const LIGHT_STOPS = [[150, 195, 228], [90, 158, 208], [40, 115, 180], [8, 75, 145], [5, 30, 70]] as const;
+const DARK_STOPS = [[52, 92, 150], [48, 125, 178], [52, 165, 165], [140, 205, 115], [253, 231, 100]] as const;
 
 function along(stops: readonly (readonly [number, number, number])[]) {
   return (share: number): [number, number, number] => {
@@ -61,7 +61,7 @@ function along(stops: readonly (readonly [number, number, number])[]) {
 
 export function colours(dark: boolean): Colours {
   return dark
-    ? { dark, text: "#e8eaed", soft: "#a3abb5", line: "#3a424c", ground: "#181c21", accent: "#ffb454", grey: [52, 58, 66],
+    ? { dark, text: "#e8eaed", soft: "#a3abb5", line: "#3a424c", ground: "#181c21", accent: "#ffb454", grey: [44, 49, 56],
         layers: ["#5aa9e6", "#f2b134", "#9aa3ad", "#ff7a4d", "#d68fc4", "#3cc49a"], heat: along(DARK_STOPS) }
     : { dark, text: "#1c2126", soft: "#5b6670", line: "#d5dae0", ground: "#ffffff", accent: "#b34700", grey: [228, 231, 235],
         layers: ["#0a6ebd", "#c98a00", "#7d8791", "#d1450c", "#b5549c", "#0a8f68"], heat: along(LIGHT_STOPS) };

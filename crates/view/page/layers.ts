@@ -29,7 +29,7 @@ export class Heat extends View {
   private high = PAIRS;
 
   constructor() {
-    super("heat", "Time in each layer, over the run", "Darker is more packets. Drag a rectangle to see only those packets everywhere; arrow keys move the chosen time, Escape clears.");
+    super("heat", "Time in each layer, over the run", "The stronger the colour, the more packets. Drag a rectangle to see only those packets everywhere; arrow keys move the chosen time, Escape clears.");
     this.canvas.addEventListener("pointerdown", (event) => this.down(event));
     this.canvas.addEventListener("pointermove", (event) => this.moved(event));
     this.canvas.addEventListener("pointerup", (event) => this.up(event));

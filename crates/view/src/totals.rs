@@ -1,7 +1,8 @@
 //! What all views draw, summed up over the packets of a brush in one pass.
 
 use crate::brush::Brush;
-use crate::columns::{BINS, Columns, FATES, LAYERS, TICKS, bin_ns};
+use crate::columns::{BINS, Columns, FATES, LAYERS, RECEIVED, TICKS, bin_ns};
+use probes::choices::ReceivedFate;
 use std::num::NonZero;
 use std::ops::Range;
 use std::thread;
@@ -13,6 +14,7 @@ const HEAT: usize = HEAT_COLUMNS * BINS;
 
 /// Rows that are judged at once.
 const BLOCK: usize = 4096;
+const READ: u8 = RECEIVED + ReceivedFate::Read as u8;
 /// The slowest packets that are listed.
 const SLOWEST: usize = 60;
 
@@ -31,7 +33,7 @@ pub struct Totals {
     pub heat: Vec<u32>,
     pub flows: Vec<FlowTotals>,
     pub fates: [u64; FATES],
-    /// Rows with the longest time in all layers, or in the brush's one: the time and the row, the slowest first.
+    /// Rows with the longest time in all layers, or in the brush's one, the slowest first: twice the time (and one, if it was read) and the row.
     pub slowest: Vec<(u64, u32)>,
 }
 
@@ -90,6 +92,8 @@ impl Totals {
                     rank += times[bin] & mask;
                 }
                 totals.fates[columns.fates[row] as usize & (FATES - 1)] += 1;
+                // Of equals, one that a program read tells more than one that the stack took.
+                rank = rank << 1 | u64::from(columns.fates[row] == READ);
                 if rank > floor {
                     totals.slowest.push((rank, row as u32));
                     if totals.slowest.len() >= 8 * SLOWEST {
@@ -219,7 +223,7 @@ mod tests {
         }
         assert_eq!(totals.fates.iter().sum::<u64>(), totals.packets);
         let slowest = kept.iter().map(|row| bin_ns(columns.bins[0][*row] as usize)).max();
-        assert_eq!(totals.slowest.first().map(|(ns, _)| *ns), slowest);
+        assert_eq!(totals.slowest.first().map(|(rank, _)| *rank >> 1), slowest);
         assert_eq!(totals.slowest.len(), SLOWEST);
     }
 
