@@ -66,6 +66,9 @@ const BLOBS: &[&str] = &[
     // Fonts: text in PNG files must not depend on the machine's.
     "crates/report/assets/Inter-400.ttf",
     "crates/report/assets/Inter-600.ttf",
+    // What the page of a run's provenance looks like.
+    "docs/view-dark.png",
+    "docs/view-light.png",
 ];
 
 /// Inputs of the fuzzer, which are bytes of any kind; each short, and not many.

@@ -16,11 +16,12 @@ export class Hosts extends View {
   private hover: Node | undefined;
   private readonly slider = h("input", { type: "range", min: 0, max: 15, step: 1, value: 0, "aria-label": "Which part of the run", input: () => this.slide() });
   private readonly label = h("output", {});
+  private readonly whole = h("button", { click: () => this.at.change((state) => { state.time = undefined; }) }, "show the whole run");
 
   constructor() {
     super("hosts", "Hosts", "Discs grow with the time that packets spend at a host (not on the way between hosts), in the colour of the layer that has most of it. Click a host to see its packets; the slider takes a sixteenth of the run.");
     this.body.append(h("div", { class: "slider" }, this.slider,
-      this.label, h("button", { click: () => this.at.change((state) => { state.time = undefined; }) }, "whole run")));
+      this.label, this.whole));
     this.canvas.classList.add("choosable");
     this.canvas.addEventListener("mousemove", (event) => this.over(this.find(event)));
     this.canvas.addEventListener("mouseleave", () => this.over(undefined));
@@ -36,6 +37,7 @@ export class Hosts extends View {
 
   override show(shown: Parameters<View["show"]>[0]): void {
     const { time } = shown.state;
+    this.whole.hidden = !time;
     this.slider.disabled = !shown.source.live;
     if (time) this.slider.value = String(Math.round((time[0] / TICKS) * 16));
     this.label.textContent = time ? `${seconds(time[0] * shown.about.tick_ns)} to ${seconds((time[1] + 1) * shown.about.tick_ns)}` : "whole run";
@@ -90,7 +92,7 @@ export class Hosts extends View {
       pen.disc(node.x, node.y, node.radius, node.ns > 0 ? (colours.layers[node.layer] ?? "") : colours.line, node.host === centre ? colours.text : undefined);
     }
     const taken: [number, number][] = [];
-    const named = [...this.nodes].sort((a, b) => b.ns - a.ns).slice(0, 40).concat(this.nodes.filter((node) => node.host === centre));
+    const named = this.nodes.filter((node) => node.ns > 0 || this.nodes.length <= 40).sort((a, b) => b.ns - a.ns).concat(this.nodes.filter((node) => node.host === centre));
     for (const node of named) {
       const right = node.x >= width / 2;
       // Where names would lie on each other, the first stays: the one with more time.

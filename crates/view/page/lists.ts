@@ -4,28 +4,35 @@ import { type Cell, ListView } from "./card.ts";
 import type { FlowRow, Place, SlowRow } from "./data.ts";
 import { count, h, seconds, span, words } from "./dom.ts";
 import type { Pen } from "./pen.ts";
+import type { Sort } from "./state.ts";
 
 const sum = (numbers: number[]) => numbers.reduce((all, number) => all + number, 0);
+
+const NEXT: Record<Sort, Sort> = { lines: "mean", mean: "total", total: "lines" };
+const ORDER: Record<Sort, string> = { lines: "lines, by time per packet", mean: "all layers, by time per packet", total: "all layers, by time of all packets" };
+/** Lines with the queues before them: what fills sockets and receive queues elsewhere. */
+const LINES = ["uplink", "downlink"];
 
 /** Host and layer, by the time that packets spent there. */
 export class Places extends ListView {
   private places: Place[] = [];
   private most = 1;
-  private readonly order = h("button", { class: "order", click: () => this.at.change((state) => { state.sort = state.sort === "mean" ? "total" : "mean"; }) });
+  private readonly order = h("button", { class: "order", click: () => this.at.change((state) => { state.sort = NEXT[state.sort]; }) });
 
   constructor() {
-    super("places", "Where did time go?", "Each row is a layer of a host. Click one to see only what passed there, the slowest packets first.");
+    super("places", "Where did time go?", "Hosts' lines with their queues; behind a slow one, sockets and receive queues fill on other hosts, which the button shows too. Click a row to see only what passed there, the slowest packets first.");
     this.tools.append(this.order);
   }
 
   override show(shown: Parameters<ListView["show"]>[0]): void {
-    const mean = shown.state.sort === "mean";
+    const { sort } = shown.state, mean = sort !== "total";
+    const lines = LINES.map((name) => shown.about.layers.indexOf(name));
     // The mean of very few packets says little.
     const few = Math.max(1, shown.picture.packets / 20_000);
     const weight = ([, , ns, packets]: Place) => (mean ? (packets < few ? 0 : ns / packets) : ns);
-    this.places = shown.picture.places.filter(([, , ns]) => ns > 0).sort((a, b) => weight(b) - weight(a)).slice(0, 14);
+    this.places = shown.picture.places.filter(([, layer, ns]) => ns > 0 && (sort !== "lines" || lines.includes(layer))).sort((a, b) => weight(b) - weight(a)).slice(0, 14);
     this.most = Math.max(...this.places.map(weight), 1);
-    this.order.textContent = mean ? "by time per packet" : "by time of all packets";
+    this.order.textContent = ORDER[sort];
     this.order.title = "Change the order";
     super.show(shown);
   }
@@ -50,9 +57,8 @@ export class Places extends ListView {
     const [host, layer, ns, packets] = this.places[place]!;
     const { colours, about, state } = this.at, at = this.columns(width);
     pen.text(`${this.at.name(host)} · ${words(about.layers[layer] ?? "")}`, at.name, y, colours.text, { widest: at.bar - at.name - 8 });
-    const weight = state.sort === "mean" ? ns / packets : ns;
+    const mean = state.sort !== "total", weight = mean ? ns / packets : ns;
     pen.rect(at.bar, y - 7, Math.max(1, ((at.mean - 74 - at.bar) * weight) / this.most), 14, colours.layers[layer] ?? "");
-    const mean = state.sort === "mean";
     pen.text(span(ns / packets), at.mean, y, colours.text, { align: "right", bold: mean });
     pen.text(span(ns), at.total, y, colours.text, { align: "right", bold: !mean });
     pen.text(count(packets), at.packets, y, colours.soft, { align: "right" });

@@ -32,7 +32,8 @@ let shownBrush = "{}";
 
 const prefersDark = matchMedia("(prefers-color-scheme: dark)");
 const isDark = () => (state.theme ? state.theme === "dark" : prefersDark.matches);
-const name = (host: number) => about.hosts[host]?.name ?? about.hosts.find((known) => known.host === host)?.name ?? `host ${host}`;
+const names = new Map<number, string>();
+const name = (host: number) => names.get(host) ?? `host ${host}`;
 
 function change(how: (state: State) => void): void {
   const before = write(state);
@@ -137,6 +138,7 @@ async function main(): Promise<void> {
   app?.append(h("header", { class: "top" }, title, chips, theme), told, fates, h("main", {}, ...views.map((view) => view.section), sql.section));
   const [known, first] = await Promise.all([from.about(), from.first()]);
   about = known;
+  for (const { host, name } of about.hosts) names.set(host, name);
   whole = picture = first;
   title.textContent = about.run;
   document.title = `${about.run}: where did these bytes wait?`;

@@ -1,5 +1,6 @@
 // What is looked at. It lives in the address, so that a link shows the same.
 
+export type Sort = "lines" | "mean" | "total";
 export type Range = [number, number];
 
 export interface State {
@@ -13,7 +14,8 @@ export interface State {
   packet?: string | undefined;
   /** Base in hexadecimal digits, and bits. */
   memory?: [string, number] | undefined;
-  sort: "total" | "mean";
+  /** Which places are listed: lines with their queues, by time per packet; or all, by time per packet or in all. */
+  sort: Sort;
   theme?: string | undefined;
   sql?: string | undefined;
 }
@@ -42,7 +44,7 @@ export function read(hash: string, layers: string[]): State {
     fates: words.get("fate")?.split(",").map(Number).filter(Number.isFinite),
     packet: /^\d+$/.test(words.get("packet") ?? "") ? words.get("packet")! : undefined,
     memory: base && /^[0-9a-f]+$/.test(base) ? [base, Number(bits) || 0] : undefined,
-    sort: words.get("sort") === "total" ? "total" : "mean",
+    sort: (["mean", "total"] as const).find((sort) => sort === words.get("sort")) ?? "lines",
     theme: words.get("theme") ?? undefined,
     sql: words.get("sql") ?? undefined,
   };
@@ -62,7 +64,7 @@ export function write(state: State): string {
   set("fate", state.fates?.join(","));
   set("packet", state.packet);
   set("memory", state.memory?.join(":"));
-  if (state.sort === "total") set("sort", "total");
+  if (state.sort !== "lines") set("sort", state.sort);
   set("theme", state.theme);
   set("sql", state.sql);
   return words.toString();

@@ -88,10 +88,12 @@ export class Story extends View {
     const { about } = this.at, all = asked.stays.reduce((sum, stay) => sum + stay.ns, 0);
     const longest = [...asked.stays].sort((a, b) => b.ns - a.ns)[0]!;
     const where = `${words(about.layers[longest.layer] ?? "")} of ${this.at.name(longest.host)}`;
+    const { host, layer } = this.at.state, chosen = asked.stays.find((stay) => stay.host === host && about.layers[stay.layer] === layer);
+    const there = chosen && chosen !== longest ? ` It spent ${span(chosen.ns)} in the ${words(layer ?? "")} of ${this.at.name(chosen.host)}.` : "";
     const fate = words(String(asked.row["received_fate"] ?? asked.row["fate"]));
     return [
       `Packet ${this.label(asked.row)}, ${bytes(number(asked.row, "bytes"))} from ${this.at.name(number(asked.row, "from_host"))} to ${this.at.name(asked.stays[5]!.host)}, waited longest in the `,
-      h("strong", {}, where), `: ${span(longest.ns)} of ${span(all)}, ${Math.round((100 * longest.ns) / Math.max(all, 1))} %. It was ${fate}.`,
+      h("strong", {}, where), `: ${span(longest.ns)} of ${span(all)}, ${Math.round((100 * longest.ns) / Math.max(all, 1))} %.${there} It was ${fate}.`,
     ];
   }
 

@@ -50,7 +50,7 @@ fn serve(run: &Path, port: &str) -> Result<()> {
     let folder = record::folder(run)?;
     let door = Door::open(port)?;
     confine::confine(&folder)?;
-    println!("{}", door.address());
+    writeln!(io::stdout(), "{}", door.address())?;
     serve_page(door, run)
 }
 
