@@ -100,7 +100,7 @@ fn a_run_that_fails_is_told_and_not_kept() {
 fn labs_are_listed_and_unknown_ones_refused() {
     let list = capture(gnomon().arg("lab"));
     assert_eq!(list.code(), 0);
-    for name in ["loader", "phold", "tor-threads", "tor-large"] {
+    for name in ["loader", "phold", "tor-threads", "tor-large", "provenance"] {
         assert!(list.stdout.contains(name), "{}", list.stdout);
     }
     let refused = capture(gnomon().args(["lab", "fold"]));

@@ -4,6 +4,7 @@
 
 mod loader;
 mod phold;
+mod provenance;
 mod scheduling;
 mod tor_large;
 mod tor_threads;
@@ -43,7 +44,7 @@ pub struct Findings {
 }
 
 /// All laboratories.
-pub const LABS: &[Lab] = &[loader::LAB, phold::LAB, tor_threads::LAB, tor_large::LAB];
+pub const LABS: &[Lab] = &[loader::LAB, phold::LAB, tor_threads::LAB, tor_large::LAB, provenance::LAB];
 
 /// The laboratory of that name.
 pub fn find(name: &str) -> Option<&'static Lab> {
