@@ -242,7 +242,13 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     losses.note("tables", monitor.count_rest(simulated));
     losses.all.extend(failures.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
     if let Some(record) = record.take() {
-        losses.note("the record of packets", record.finish(&mut hosts, simulated));
+        let finished = record.finish(&mut hosts, simulated);
+        for error in finished.iter().flatten() {
+            let text =
+                format!("the record of packets is whole, but slower to ask, since its segments stay apart: {error}");
+            record!(main_log, Level::Warning, simulated, None::<HostId>, "{text}");
+        }
+        losses.note("the record of packets", finished.map(drop));
     }
     let mut part = part::gather(plan, hosts, &outcome, costs, &mut losses, simulated);
     let mut parts = Vec::new();

@@ -144,16 +144,16 @@ impl Record {
         self.store.windows_done(complete)
     }
 
-    /// Adds what is under way at the end of the run, and closes the files.
+    /// Adds what is under way at the end of the run, and closes the files; why tables stay in segments, which only makes them slower to ask.
     ///
     /// # Errors
     /// When something could not be written.
-    pub fn finish(self, hosts: &mut [SimHost], now: SimTime) -> provenance::Result<()> {
+    pub fn finish(self, hosts: &mut [SimHost], now: SimTime) -> provenance::Result<Vec<provenance::Error>> {
         let handle = self.store.handle();
         for host in hosts {
             handle.push(self.windows, host.last_rows(now));
         }
-        self.store.finish().map(drop)
+        self.store.finish().map(|summary| summary.unmerged)
     }
 }
 
