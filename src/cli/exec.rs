@@ -142,6 +142,10 @@ fn inherited(name: &str) -> Result<String, String> {
 /// The exit status, and a word to the user where the program's own is none.
 fn conclude(plan: &Plan, finished: &Finished) -> u8 {
     let summary = &finished.summary;
+    if report::could_not_record(finished) {
+        complain(&report::not_recorded(summary).unwrap_or_default());
+        return GNOMON_FAILED;
+    }
     if summary.verdict == Verdict::Interrupted {
         return report::interrupted_status(finished.signal);
     }

@@ -21,9 +21,16 @@ pub fn status_of(finished: &Finished) -> u8 {
         Verdict::Success if summary.interferences.get(Cause::Recording).is_some() => status::FAILED,
         Verdict::Success => status::SUCCESS,
         Verdict::Failed => status::FAILED,
-        Verdict::Interrupted if summary.lost.is_some() => status::FAILED,
+        Verdict::Interrupted if summary.lost.is_some() || could_not_record(finished) => status::FAILED,
         Verdict::Interrupted => interrupted_status(finished.signal),
     }
+}
+
+/// Whether it was not interrupted by anybody, but ended since it could not record what it was asked to.
+pub fn could_not_record(finished: &Finished) -> bool {
+    let summary = &finished.summary;
+    let is_short = summary.verdict == Verdict::Interrupted && finished.signal.is_none();
+    is_short && summary.interferences.get(Cause::Recording).is_some()
 }
 
 /// 128 and the signal's number, as shells have it.
@@ -39,17 +46,19 @@ pub fn conclude(finished: &Finished, quiet: bool) {
     if summary.verdict == Verdict::Failed {
         write_unexpected(&mut text, summary);
     }
-    if let Some(lost) = summary.interferences.get(Cause::Recording) {
-        let _ = writeln!(
-            text,
-            "gnomon: {}; make room, or raise 'ulimit -f', and run it again",
-            Cause::Recording.sentence(lost)
-        );
+    if let Some(told) = not_recorded(summary) {
+        let _ = writeln!(text, "gnomon: {told}");
     }
     if !quiet {
-        write_summary(&mut text, summary);
+        write_summary(&mut text, finished);
     }
     let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// That what the run leaves behind is not complete, and what to do; None if it is.
+pub fn not_recorded(summary: &Summary) -> Option<String> {
+    let lost = Cause::Recording.sentence(summary.interferences.get(Cause::Recording)?);
+    Some(format!("{lost}; make room, raise 'ulimit -f' or record less, and run it again"))
 }
 
 /// Tells that other processes of the run have gone, if they have.
@@ -90,12 +99,14 @@ fn write_unexpected(text: &mut String, summary: &Summary) {
     }
 }
 
-fn write_summary(text: &mut String, summary: &Summary) {
+fn write_summary(text: &mut String, finished: &Finished) {
+    let summary = &finished.summary;
     let simulated = summary.simulated.as_nanos() as f64 / 1e9;
     let wall = summary.wall.as_secs_f64();
     let how = match summary.verdict {
         Verdict::Success => "done",
         Verdict::Failed => "failed",
+        Verdict::Interrupted if could_not_record(finished) => "failed",
         Verdict::Interrupted => "interrupted",
     };
     let _ = write!(text, "{how}: {simulated} s simulated in {}", seconds(summary.wall));

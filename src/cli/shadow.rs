@@ -117,16 +117,16 @@ fn progress(plan: &Plan) -> Progress {
 }
 
 fn verdict(finished: &Finished) -> Result<(), String> {
+    let lost = finished.summary.interferences.get(Cause::Recording).map(|lost| Cause::Recording.sentence(lost));
     match finished.summary.verdict {
-        Verdict::Success => match finished.summary.interferences.get(Cause::Recording) {
-            Some(lost) => Err(Cause::Recording.sentence(lost)),
-            None => Ok(()),
-        },
+        Verdict::Success => lost.map_or(Ok(()), Err),
         Verdict::Failed => {
             let count = report::unexpected(&finished.summary).count();
             Err(format!("{count} managed processes in unexpected final state"))
         }
-        Verdict::Interrupted => Err("interrupted".into()),
+        Verdict::Interrupted => {
+            Err(lost.filter(|_| report::could_not_record(finished)).unwrap_or_else(|| "interrupted".into()))
+        }
     }
 }
 

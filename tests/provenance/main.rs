@@ -1,5 +1,6 @@
 //! The record of packets and bytes: it changes nothing, is the same for any number of workers, and adds up to the last byte and nanosecond.
 
+mod broken_off;
 mod chains;
 #[path = "../common/mod.rs"]
 mod common;

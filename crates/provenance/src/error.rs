@@ -1,4 +1,4 @@
-//! The one error of this crate: what could not be done with a record, where, why, and what to do.
+//! The one error of this crate: what could not be done with a record, where and why.
 
 use parquet::errors::ParquetError;
 use std::fmt;
@@ -15,13 +15,11 @@ pub struct Error {
     action: &'static str,
     path: PathBuf,
     cause: Arc<str>,
-    full: bool,
 }
 
 impl Error {
     pub(crate) fn io(action: &'static str, path: &Path, cause: &io::Error) -> Error {
-        let full = cause.kind() == io::ErrorKind::StorageFull;
-        Error { action, path: path.to_path_buf(), cause: cause.to_string().into(), full }
+        Error::new(action, path, cause)
     }
 
     pub(crate) fn parquet(action: &'static str, path: &Path, cause: &ParquetError) -> Error {
@@ -30,11 +28,11 @@ impl Error {
         {
             return Error::io(action, path, cause);
         }
-        Error { action, path: path.to_path_buf(), cause: cause.to_string().into(), full: false }
+        Error::new(action, path, cause)
     }
 
     pub(crate) fn new(action: &'static str, path: &Path, cause: impl fmt::Display) -> Error {
-        Error { action, path: path.to_path_buf(), cause: cause.to_string().into(), full: false }
+        Error { action, path: path.to_path_buf(), cause: cause.to_string().into() }
     }
 
     /// The file or folder that it is about.
@@ -45,11 +43,7 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot {} '{}': {}", self.action, self.path.display(), self.cause)?;
-        if self.full {
-            write!(f, "; make room, or record less with --provenance summary or --provenance-filter")?;
-        }
-        Ok(())
+        write!(f, "cannot {} '{}': {}", self.action, self.path.display(), self.cause)
     }
 }
 
