@@ -82,6 +82,31 @@ fn every_request_is_found_again_behind_two_proxies() {
     assert_eq!((asked, served.len()), (REQUESTS, REQUESTS));
 }
 
+#[test]
+fn what_a_process_has_read_is_behind_what_another_writes_that_waited_for_its_end() {
+    let python = find_python().expect("python3: tools/install-packages test");
+    let folder = folder("provenance-ends");
+    let script = root().join("tests/provenance/ends.py");
+    let mut exec = common::gnomon();
+    exec.args(["exec", "--provenance", "all", "-d", "run.data", &python]).arg(script).current_dir(&folder);
+    let output = common::capture(&mut exec);
+    assert_eq!(output.code(), 0, "{}", output.stderr);
+    let [writes, reads, causes] = ["writes", "reads", "causes"].map(|name| Table::read(&folder.join("run.data"), name));
+    // The answer is of another process than the read of its question.
+    for (bytes, asked) in [(6, 8), (7, 9)] {
+        let write = writes.rows.iter().find(|row| number(row, "bytes") == bytes).expect("an answer");
+        let read = reads.rows.iter().find(|row| number(row, "bytes") == asked).expect("a question");
+        assert_ne!(number(write, "pid"), number(read, "pid"));
+        let causes: Vec<(u64, &str)> = causes
+            .rows
+            .iter()
+            .filter(|row| number(row, "write") == number(write, "write"))
+            .map(|row| (number(row, "read"), word(row, "how")))
+            .collect();
+        assert_eq!(causes, [(number(read, "read"), "wake")]);
+    }
+}
+
 /// The hosts' numbers follow their names.
 const SHOP: u64 = 3;
 

@@ -176,10 +176,15 @@ impl Trace {
         if pid == 0 {
             return;
         }
-        let Some(process) = self.causes.processes.get_mut(&pid) else { return };
-        let Some(last) = process.recent.back().map(|recent| recent.read) else { return };
-        let (since, before) = process.written.remove(&stream).unwrap_or_default();
         let turn = self.causes.turns.get(&tid);
+        // A process that has read nothing can go on for another that has.
+        let is_about_reads = turn.is_some_and(|turn| !turn.reads.is_empty() || !turn.inherited.is_empty());
+        if !is_about_reads && !self.causes.processes.contains_key(&pid) {
+            return;
+        }
+        let process = self.causes.processes.entry(pid).or_default();
+        let last = process.recent.back().map_or(0, |recent| recent.read);
+        let (since, before) = process.written.remove(&stream).unwrap_or_default();
         let (reads, how) = match turn {
             Some(turn) if turn.is_marked => {
                 let mark = |read: &u64| Cause { write, read: *read, how: How::Mark.into() };
