@@ -1,9 +1,13 @@
 //! The record of packets and bytes: it changes nothing, is the same for any number of workers, and adds up to the last byte and nanosecond.
 
+mod answers;
 mod broken_off;
 mod chains;
 #[path = "../common/mod.rs"]
 mod common;
+mod companion;
+mod exports;
+mod notes;
 mod onion;
 mod table;
 mod trees;

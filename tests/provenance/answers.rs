@@ -1,15 +1,14 @@
-//! Questions about a record, from outside: `gnomon packet`, `gnomon memory` and `gnomon export`, on a record that was generated.
+//! Questions about a record, from outside: `gnomon packet` and `gnomon memory`, and what `gnomon export` refuses, on a record that was generated.
 
 use provenance::generate::{Scenario, record};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 use tempfile::TempDir;
 
 /// A data directory with a record of all, and one with a summary only.
-fn runs() -> &'static TempDir {
+pub fn runs() -> &'static TempDir {
     static RUNS: OnceLock<TempDir> = OnceLock::new();
     RUNS.get_or_init(|| {
         let folder = TempDir::new().unwrap();
@@ -29,7 +28,7 @@ fn gnomon(args: &[&str]) -> Output {
     command.args(args).current_dir(runs().path()).output().unwrap()
 }
 
-fn answer(args: &[&str]) -> String {
+pub fn answer(args: &[&str]) -> String {
     let output = gnomon(args);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
@@ -174,127 +173,6 @@ fn a_record_of_another_version_is_not_guessed_at() {
     assert!(asks(folder.path()).contains("'gnomon-provenance/99', and this Gnomon reads"), "{}", asks(folder.path()));
     schema("{");
     assert!(asks(folder.path()).contains("schema.json"));
-}
-
-/// The fields of a protobuf message, by number: whole numbers, or bytes.
-enum Field<'a> {
-    Number(u64),
-    Bytes(&'a [u8]),
-}
-
-fn fields(mut bytes: &[u8]) -> Vec<(u64, Field<'_>)> {
-    fn varint(bytes: &mut &[u8]) -> u64 {
-        let mut value = 0;
-        for place in 0.. {
-            let (first, rest) = bytes.split_first().unwrap();
-            *bytes = rest;
-            value |= u64::from(first & 0x7f) << (7 * place);
-            if *first < 0x80 {
-                break;
-            }
-        }
-        value
-    }
-    let mut found = Vec::new();
-    while !bytes.is_empty() {
-        let tag = varint(&mut bytes);
-        let field = match tag & 7 {
-            0 => Field::Number(varint(&mut bytes)),
-            1 => {
-                let (now, rest) = bytes.split_at(8);
-                bytes = rest;
-                Field::Number(u64::from_le_bytes(now.try_into().unwrap()))
-            }
-            2 => {
-                let length = varint(&mut bytes) as usize;
-                let (now, rest) = bytes.split_at(length);
-                bytes = rest;
-                Field::Bytes(now)
-            }
-            other => panic!("wire type {other}"),
-        };
-        found.push((tag >> 3, field));
-    }
-    found
-}
-
-fn numbers(fields: &[(u64, Field)], number: u64) -> Vec<u64> {
-    let of = |(field, value): &(u64, Field)| match value {
-        Field::Number(value) if *field == number => Some(*value),
-        _ => None,
-    };
-    fields.iter().filter_map(of).collect()
-}
-
-#[test]
-fn perfetto_gets_a_slice_for_each_stay_and_an_arrow_for_each_cause() {
-    let folder = TempDir::new().unwrap();
-    let file = folder.path().join("trace");
-    let told = answer(&["export", "all", "--perfetto", file.to_str().unwrap(), "--until", "3 s"]);
-    let bytes = std::fs::read(&file).unwrap();
-    let (mut open, mut tracks, mut slices, mut arrows, mut last) =
-        (BTreeMap::new(), BTreeSet::new(), 0, BTreeMap::new(), 0);
-    for (number, packet) in fields(&bytes) {
-        let Field::Bytes(packet) = packet else { panic!("a trace is of packets") };
-        assert_eq!(number, 1);
-        let packet = fields(packet);
-        for (number, message) in &packet {
-            let Field::Bytes(message) = message else { continue };
-            let message = fields(message);
-            if *number == 60 {
-                tracks.insert(numbers(&message, 1)[0]);
-                continue;
-            }
-            let at = numbers(&packet, 8)[0];
-            assert!(at >= last, "events come in order");
-            last = at;
-            let track = numbers(&message, 11)[0];
-            assert!(tracks.contains(&track));
-            let depth: &mut i32 = open.entry(track).or_default();
-            match numbers(&message, 9)[0] {
-                1 => (*depth, slices) = (*depth + 1, slices + 1),
-                2 => *depth -= 1,
-                _ => {}
-            }
-            assert!((0..=1).contains(depth), "slices of a track do not overlap");
-            numbers(&message, 47).into_iter().for_each(|flow| *arrows.entry(flow).or_insert(0) += 1);
-        }
-    }
-    let causes: Vec<i32> = arrows.iter().filter(|(flow, _)| **flow >> 63 == 1).map(|(_, ends)| *ends).collect();
-    assert!(causes.len() > 100 && causes.iter().all(|ends| *ends == 2), "each arrow has two ends");
-    assert!(told.contains(&format!("{slices} stays in layers, {} causes", causes.len())), "{told}");
-}
-
-#[test]
-fn opentelemetry_gets_spans_whose_parents_and_links_exist() {
-    let folder = TempDir::new().unwrap();
-    let file = folder.path().join("spans.json");
-    let file = file.to_str().unwrap();
-    answer(&["export", "all", "--otlp", file, "--until", "3 s"]);
-    let request: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
-    let mut spans = Vec::new();
-    for host in request["resourceSpans"].as_array().unwrap() {
-        assert_eq!(host["resource"]["attributes"][0]["key"], "service.name");
-        spans.extend(host["scopeSpans"][0]["spans"].as_array().unwrap());
-    }
-    let of = |span: &Value| (span["traceId"].as_str().unwrap().to_owned(), span["spanId"].as_str().unwrap().to_owned());
-    let ids: BTreeSet<_> = spans.iter().map(|span| of(span)).collect();
-    assert_eq!(ids.len(), spans.len());
-    let (mut children, mut links) = (0, 0);
-    for span in spans {
-        assert_eq!((of(span).0.len(), of(span).1.len()), (32, 16));
-        let time = |name: &str| span[name].as_str().unwrap().parse::<u64>().unwrap();
-        assert!(time("startTimeUnixNano") <= time("endTimeUnixNano"));
-        if let Some(parent) = span["parentSpanId"].as_str() {
-            children += 1;
-            assert!(ids.contains(&(of(span).0, parent.to_owned())));
-        }
-        for link in span["links"].as_array().into_iter().flatten() {
-            links += 1;
-            assert!(ids.contains(&of(link)));
-        }
-    }
-    assert!(children > 1000 && links > 100);
 }
 
 #[test]
