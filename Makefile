@@ -67,7 +67,8 @@ build: ## leave gnomon, gnomon-view and gnomon-traffic in bin, with gnomon-ranks
 	@tools/check-rust
 	cargo build --release -p gnomon -p traffic -p cheap-crypto -p ranks -p view $$(tools/mpi-features) $(CARGO_FLAGS)
 	@mkdir -p bin
-	@install -m 755 "$(CARGO_TARGET_DIR)/release/gnomon" "$(CARGO_TARGET_DIR)/release/gnomon-traffic" bin
+	@objcopy --compress-debug-sections "$(CARGO_TARGET_DIR)/release/gnomon" bin/gnomon.new && mv bin/gnomon.new bin/gnomon
+	@install -m 755 "$(CARGO_TARGET_DIR)/release/gnomon-traffic" bin
 	@install -s -m 755 "$(CARGO_TARGET_DIR)/release/gnomon-view" bin
 	@install -m 644 "$(CARGO_TARGET_DIR)/release/libduckdb.so" "$(CARGO_TARGET_DIR)/release/libgnomon_cheap_crypto.so" bin
 	@[ -z "$$(tools/mpi-features)" ] || install -m 755 "$(CARGO_TARGET_DIR)/release/gnomon-ranks" bin

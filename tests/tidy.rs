@@ -15,7 +15,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("engine", &["base"]),
     ("tcpip", &["base", "probes"]),
     // It checks settings of network stacks where they are written.
-    ("scenario", &["base", "tcpip", "topology"]),
+    ("scenario", &["base", "probes", "tcpip", "topology"]),
     ("interface", &["base", "tcpip"]),
     ("linux-abi", &["base"]),
     ("guest", &["base"]),

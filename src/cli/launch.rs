@@ -11,7 +11,7 @@ use ::ranks::Link;
 use base::HostId;
 use clap::ArgMatches;
 use recorder::{DataDirectory, Level};
-use scenario::{Plan, Provenance};
+use scenario::Plan;
 use simkernel::DebugTarget;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -138,7 +138,7 @@ impl Launch {
     /// Executes the plan. Call it once, while the process has one thread: the process is not the same afterwards.
     pub fn run(self, plan: &Plan) -> Result<Finished, Failure> {
         let link = ranks::connect()?;
-        if plan.experimental.provenance != Provenance::Off {
+        if plan.experimental.provenance != probes::Level::Off {
             can_record(link.is_some()).map_err(Failure::Input)?;
         }
         simulation::check_filter(plan).map_err(Failure::Input)?;

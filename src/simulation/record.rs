@@ -15,12 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// How much is to be recorded; None for nothing.
 pub fn level(plan: &Plan) -> Option<Level> {
-    match plan.experimental.provenance {
-        scenario::Provenance::Off => None,
-        scenario::Provenance::Summary => Some(Level::Summary),
-        scenario::Provenance::Packets => Some(Level::Packets),
-        scenario::Provenance::All => Some(Level::All),
-    }
+    Some(plan.experimental.provenance).filter(|level| *level > Level::Off)
 }
 
 /// Which packets are to be recorded; None for all.

@@ -18,3 +18,7 @@ for number in range(40):
         pass
 print(back)
 sock.sendto(b"nobody", (sys.argv[2], 7001))
+# A question for a name, which the simulator answers.
+question = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x04echo\x00\x00\x01\x00\x01"
+sock.sendto(question, ("127.0.0.53", 53))
+assert sock.recvfrom(512)[0][:2] == question[:2]

@@ -200,4 +200,23 @@ fn every_nanosecond_and_every_byte_is_somewhere() {
     }
     assert!(complete >= 8, "{complete}");
     assert!(written.len() > 100);
+
+    // What the router dropped never came down the link, and is not in the histogram of times there.
+    let came = |not: &[&str]| received.rows.iter().filter(|row| !not.contains(&word(row, "fate"))).count() as u64;
+    let layers = Table::read(&data, "layers");
+    let downlink = layers.rows.iter().filter(|row| word(row, "layer") == "downlink");
+    let counted: u64 = downlink.map(|row| number(row, "packets")).sum();
+    assert!(came(&["dropped"]) < came(&[]), "nothing was dropped");
+    assert!((came(&["dropped", "waiting"])..=came(&["dropped"])).contains(&counted), "{counted}");
+
+    // A program that asks for a name writes the question; the answer is the simulator's, whoever called last.
+    let is_asked = |row: &&Row| word(row, "fate") == "looped" && number(row, "protocol") == 17;
+    let pid_of = |row: &Row| {
+        let offset = number(row, "offset");
+        let write = writes_of[&number(row, "stream")].iter().find(|write| number(write, "offset") == offset);
+        number(write.expect("a write"), "pid")
+    };
+    let pids: Vec<u64> = sent.rows.iter().filter(is_asked).map(pid_of).collect();
+    let by_nobody = pids.iter().filter(|pid| **pid == 0).count();
+    assert!(by_nobody >= 1 && 2 * by_nobody == pids.len(), "{pids:?}");
 }

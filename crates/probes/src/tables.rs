@@ -52,7 +52,7 @@ table! {
         packet: u64 = Kind::Packet, "The packet.";
         host: u64 = Kind::Host, "The host that has it.";
         arrived_ns: u64 = Kind::Time, "When it reached the router before the host.";
-        downlink_ns: u64 = Kind::Duration, "From then until the host had it: the router's queue and the line.";
+        downlink_ns: u64 = Kind::Duration, "From then until the host had it: the router's queue and the line. Of a packet that the router dropped or still had: until it did, or the run ended; the histograms leave it out.";
         reassembly_ns: u64 = Kind::Duration, "From then until no byte or fragment before its end was missing.";
         receive_queue_ns: u64 = Kind::Duration, "From then until a program had read its last byte.";
         receive_queue_bytes: u64 = Kind::Bytes, "What could be read from its socket before it.";
@@ -194,7 +194,8 @@ table! {
 }
 
 table! {
-    /// Processor time of the machine that a sampled packet took in a layer. It differs from run to run, unlike all other tables.
+    /// Processor time of the machine that a sampled packet took in a layer. It would differ from run to run, unlike all other tables; no run
+    /// fills it yet.
     Cost = costs (packet, layer, host_ns), layer "machine", key (packet, layer) {
         packet: u64 = Kind::Packet, "The packet.";
         layer: u64 = Kind::Choice(Layer::WORDS), "The layer.";

@@ -7,8 +7,8 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// Bits of a number that count packets of one host.
-pub const COUNT_BITS: u32 = 40;
+pub use probes::trace::COUNT_BITS;
+
 /// Bits of a number.
 const NUMBER_BITS: u32 = 62;
 /// Bits that say which run it is.
@@ -21,7 +21,7 @@ pub fn number(host: u64, count: u64) -> u64 {
 
 /// The host and its count of packets that a number says.
 pub fn host_of(number: u64) -> (u64, u64) {
-    (number >> COUNT_BITS, number & ((1 << COUNT_BITS) - 1))
+    (probes::trace::host_of(number), number & ((1 << COUNT_BITS) - 1))
 }
 
 /// Which run it is: 60 bits that follow from plan and seed.

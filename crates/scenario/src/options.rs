@@ -3,10 +3,11 @@
 //! `processed-config.yaml` all follow from it.
 
 use crate::setting::{
-    CheapCrypto, CpuSpeed, Expression, Kind, LogLevel, OpenFiles, Provenance, QueueDiscipline, Scalar, Scheduler,
-    Setting, StraceMode, Sysctls,
+    CheapCrypto, CpuSpeed, Expression, Kind, LogLevel, OpenFiles, QueueDiscipline, Scalar, Scheduler, Setting,
+    StraceMode, Sysctls,
 };
 use base::{ByteSize, SimDuration, StartDate};
+use probes::Level;
 use topology::NetworkModel;
 
 /// What an option does here.
@@ -199,7 +200,7 @@ section! {
             "Whose rules lines, queues, loss and jitter follow: Gnomon's, or those of Shadow 3.3, to compare results with it (docs/network-model.md)";
         output_limit: Option<ByteSize> = "16 GiB", Works, None,
             "How much the programs of a host may write to standard output and error, all together; then there is no space (ENOSPC); null: any";
-        provenance: Provenance = "off", Works, None,
+        provenance: Level = "off", Works, None,
             "How much of what happens to packets and bytes is recorded below provenance/ in the data directory: 'summary' times by host and layer, 'packets' each packet, 'all' writes, reads and what follows from what, too (docs/provenance.md). The simulation is the same";
         provenance_filter: Option<Expression> = "null", Works, None,
             "Which packets are recorded, as an expression in CEL about the columns of their rows, such as 'host == \"relay3\" && uplink_ns > 1000000' (docs/provenance.md); null: all";

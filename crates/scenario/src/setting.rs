@@ -4,6 +4,7 @@ use crate::suggest::remedy;
 use crate::yaml::{is_null, quoted};
 use base::quantity::{exact_duration, parse_byte_size, parse_duration};
 use base::{ByteSize, SimDuration, StartDate};
+use probes::Level;
 use tcpip::sysctl::SysctlError;
 use topology::NetworkModel;
 
@@ -397,25 +398,18 @@ choice!(Scheduler {
     "thread-per-core" => Scheduler::ThreadPerCore,
     "thread-per-host" => Scheduler::ThreadPerHost,
 });
-/// How much of what happens to packets is recorded (`docs/provenance.md`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Provenance {
-    Off,
-    Summary,
-    Packets,
-    All,
-}
 
 choice!(CheapCrypto {
     "off" => CheapCrypto::Off,
     "cells" => CheapCrypto::Cells,
     "all" => CheapCrypto::All,
 });
-choice!(Provenance {
-    "off" => Provenance::Off,
-    "summary" => Provenance::Summary,
-    "packets" => Provenance::Packets,
-    "all" => Provenance::All,
+// How much of what happens to packets is recorded (`docs/provenance.md`).
+choice!(Level {
+    "off" => Level::Off,
+    "summary" => Level::Summary,
+    "packets" => Level::Packets,
+    "all" => Level::All,
 });
 choice!(StraceMode {
     "off" => StraceMode::Off,

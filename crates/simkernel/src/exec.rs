@@ -310,7 +310,10 @@ impl Ctx<'_> {
 
     /// The thread that executes a program takes its process's number, execve(2), "Effect on process attributes".
     fn become_main_thread(&mut self) {
-        self.thread.tid = self.process.pid.main_thread();
+        let old = std::mem::replace(&mut self.thread.tid, self.process.pid.main_thread());
+        if old != self.thread.tid {
+            self.kernel.note_end(self.process.pid, Some(old));
+        }
         self.process.threads = vec![self.thread.tid];
         // Deadlines that were set under another number would not find it.
         self.thread.armed = SimTime::MAX;

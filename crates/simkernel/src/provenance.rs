@@ -1,7 +1,7 @@
 //! What the kernel tells the record of the run (`probes`): which call of which thread moves bytes, and who wakes whom. Only where all is recorded.
 
 use crate::ctx::Ctx;
-use crate::ids::Tid;
+use crate::ids::{Pid, Tid};
 use crate::kernel::Kernel;
 use linux_abi::nr;
 use probes::choices::{Call, WokenBy};
@@ -100,6 +100,33 @@ impl Kernel {
         let text = String::from_utf8_lossy(label.trim_ascii_end());
         if let Some(trace) = self.net.stack.trace() {
             trace.mark(now, &text);
+        }
+    }
+
+    /// A thread is no more, and without one more its process.
+    pub(crate) fn note_end(&mut self, pid: Pid, tid: Option<Tid>) {
+        if !self.records_calls {
+            return;
+        }
+        if let Some(trace) = self.net.stack.trace() {
+            match tid {
+                Some(tid) => trace.thread_ended(tid.0.into()),
+                None => trace.process_ended(pid.0.into()),
+            }
+        }
+    }
+
+    /// Until [`Kernel::resume_doing`] all is the simulator's own doing, such as an answer to a question for names; gives who did it before.
+    pub(crate) fn note_own_doing(&mut self) -> Option<Caller> {
+        if !self.records_calls {
+            return None;
+        }
+        self.net.stack.trace().map(|trace| trace.swap_caller(Caller::default()))
+    }
+
+    pub(crate) fn resume_doing(&mut self, caller: Option<Caller>) {
+        if let (Some(caller), Some(trace)) = (caller, self.net.stack.trace()) {
+            trace.swap_caller(caller);
         }
     }
 

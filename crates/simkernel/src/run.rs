@@ -188,7 +188,11 @@ impl Kernel {
         }
         self.leave_terminal(&mut process, true);
         self.own_signals.clear();
+        let pid = process.pid;
+        // Who waits for it follows from what it read.
         self.conclude_process(process, status);
+        self.note_end(pid, Some(thread.tid));
+        self.note_end(pid, None);
     }
 }
 
@@ -591,6 +595,8 @@ impl Ctx<'_> {
         self.process.threads.retain(|other| *other != tid);
         if self.process.threads.is_empty() {
             self.process.ending = Some(ExitStatus::Exited(status & 0xff));
+        } else {
+            self.kernel.note_end(self.process.pid, Some(tid));
         }
     }
 
@@ -624,6 +630,7 @@ impl Ctx<'_> {
                 let mut ended = Ctx { kernel: self.kernel, process: self.process, thread: &mut thread, now: self.now };
                 ended.note_end_of_main();
                 ended.leave_memory();
+                ended.kernel.note_end(ended.process.pid, Some(tid));
             }
         }
         self.process.threads.push(own);

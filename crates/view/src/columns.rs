@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn bins_of_the_summary_fall_into_those_of_packets() {
         for ns in (1..3_000_000u64).step_by(11) {
-            assert_eq!(bin_of_summary(provenance::generate::latency_bin(ns)), bin(ns), "{ns}");
+            assert_eq!(bin_of_summary(probes::trace::bin_of(ns)), bin(ns), "{ns}");
         }
     }
 }

@@ -45,6 +45,12 @@ impl Piece {
         self.offset + self.payload
     }
 
+    /// For what came before it, and then for a program, in nanoseconds.
+    fn waited(&self, now: SimTime, fate: ReceivedFate) -> (u64, u64) {
+        let reassembly_ns = self.whole.min(now).saturating_since(self.arrival.delivered).as_nanos();
+        (reassembly_ns, if waits(fate) { now.saturating_since(self.whole).as_nanos() } else { 0 })
+    }
+
     /// Cuts off the segments that end at or before this place.
     pub(super) fn split_to(&mut self, to: u64) -> Option<Piece> {
         let mss = self.arrival.mss;
@@ -65,6 +71,11 @@ impl Piece {
         self.queued = 0;
         Some(first)
     }
+}
+
+/// Whether what became so of a packet had it wait for a program.
+fn waits(fate: ReceivedFate) -> bool {
+    matches!(fate, ReceivedFate::Read | ReceivedFate::Unread | ReceivedFate::Waiting)
 }
 
 /// A packet or a train at the router before the host.
@@ -88,12 +99,12 @@ impl Trace {
         while let Some(mut first) = self.at_router.pop_front() {
             let ahead = number.wrapping_sub(first.number);
             if ahead >= first.segments {
-                self.dropped_at_router(now, first.number, first);
+                self.left_at_router(now, first, ReceivedFate::Dropped);
                 continue;
             }
             let arrived = first.at;
             if ahead > 0 {
-                self.dropped_at_router(now, first.number, AtRouter { segments: ahead, ..first });
+                self.left_at_router(now, AtRouter { segments: ahead, ..first }, ReceivedFate::Dropped);
             }
             let done = ahead + segments;
             if done < first.segments {
@@ -106,11 +117,11 @@ impl Trace {
         }
     }
 
-    fn dropped_at_router(&mut self, now: SimTime, number: u64, what: AtRouter) {
-        let AtRouter { segments, bytes, at, .. } = what;
-        let bytes = bytes * segments;
-        let arrival = Arrival { number, segments, mss: 0, bytes, arrived: at, delivered: now };
-        self.push_piece(now, &Piece { whole: now, ..arrival.piece(0, 0) }, ReceivedFate::Dropped, 0);
+    /// What the router dropped or still has never came down the link, so it has a row and no place among the times on the way.
+    fn left_at_router(&mut self, now: SimTime, what: AtRouter, fate: ReceivedFate) {
+        let AtRouter { number, segments, bytes, at } = what;
+        let arrival = Arrival { number, segments, mss: 0, bytes: bytes * segments, arrived: at, delivered: now };
+        self.push_received(now, &Piece { whole: now, ..arrival.piece(0, 0) }, fate, 0);
     }
 
     /// The end of the run: what is still between the router and the host, by their numbers; the rest was dropped.
@@ -118,9 +129,7 @@ impl Trace {
         for what in std::mem::take(&mut self.at_router) {
             for number in what.number..what.number + what.segments {
                 let fate = if is_there(number) { ReceivedFate::Waiting } else { ReceivedFate::Dropped };
-                let arrival =
-                    Arrival { number, segments: 1, mss: 0, bytes: what.bytes, arrived: what.at, delivered: now };
-                self.push_piece(now, &Piece { whole: now, ..arrival.piece(0, 0) }, fate, 0);
+                self.left_at_router(now, AtRouter { number, segments: 1, ..what }, fate);
             }
         }
     }
@@ -207,20 +216,24 @@ impl Trace {
     }
 
     pub(super) fn push_piece(&mut self, now: SimTime, piece: &Piece, fate: ReceivedFate, read: u64) {
-        let Piece { arrival, whole, queued, .. } = *piece;
-        let Arrival { number, segments, mss, bytes, arrived, delivered } = arrival;
-        let downlink_ns = delivered.saturating_since(arrived).as_nanos();
-        let reassembly_ns = whole.min(now).saturating_since(delivered).as_nanos();
-        let waits = matches!(fate, ReceivedFate::Read | ReceivedFate::Unread | ReceivedFate::Waiting);
-        let receive_queue_ns = if waits { now.saturating_since(whole).as_nanos() } else { 0 };
-        self.histograms.add(Layer::Downlink, downlink_ns, segments, bytes);
-        if waits {
+        let Arrival { segments, bytes, arrived, delivered, .. } = piece.arrival;
+        self.histograms.add(Layer::Downlink, delivered.saturating_since(arrived).as_nanos(), segments, bytes);
+        if waits(fate) {
+            let (reassembly_ns, receive_queue_ns) = piece.waited(now, fate);
             self.histograms.add(Layer::Reassembly, reassembly_ns, segments, bytes);
             self.histograms.add(Layer::ReceiveQueue, receive_queue_ns, segments, bytes);
         }
+        self.push_received(now, piece, fate, read);
+    }
+
+    fn push_received(&mut self, now: SimTime, piece: &Piece, fate: ReceivedFate, read: u64) {
         if !self.keeps_packets() {
             return;
         }
+        let Piece { arrival, queued, .. } = *piece;
+        let Arrival { number, segments, mss, arrived, delivered, .. } = arrival;
+        let downlink_ns = delivered.saturating_since(arrived).as_nanos();
+        let (reassembly_ns, receive_queue_ns) = piece.waited(now, fate);
         let first = Received {
             packet: number,
             host: self.host,

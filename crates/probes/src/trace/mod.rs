@@ -27,7 +27,7 @@ use sending::{LinkCount, Waiting};
 use std::collections::VecDeque;
 
 /// Bits of a number that count on one host.
-const COUNT_BITS: u32 = 40;
+pub const COUNT_BITS: u32 = 40;
 
 /// The first number of a host's packets, and of each kind of its rows.
 pub fn first_number(host: HostId) -> u64 {
@@ -149,6 +149,11 @@ impl Trace {
     pub fn set_caller(&mut self, caller: Option<Caller>) {
         self.caller = caller.unwrap_or_default();
         self.calls += 1;
+    }
+
+    /// The same for a while within a call; gives on whose account it was.
+    pub fn swap_caller(&mut self, caller: Caller) -> Caller {
+        std::mem::replace(&mut self.caller, caller)
     }
 
     /// What follows happens at this moment.

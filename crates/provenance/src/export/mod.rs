@@ -6,7 +6,7 @@ pub mod perfetto;
 use crate::error::{Error, Result};
 use crate::identity::{COUNT_BITS, host_of};
 use crate::read::{ANY, Record};
-use base::map::FastMap;
+use base::map::{FastMap, FastSet};
 use probes::Level;
 use probes::choices::Layer;
 use probes::tables::{Cause, Read, Received, Sent, Write};
@@ -15,6 +15,12 @@ use std::path::Path;
 
 /// Packets that are exported unless more are asked for: viewers have trouble with more.
 pub const MOST_PACKETS: usize = 200_000;
+
+/// The IP protocol's number.
+const TCP: u64 = 6;
+
+/// A packet's first byte was written with an earlier call than its last, or with the same: hardly so much earlier.
+const WRITTEN_BEFORE_NS: u64 = 10_000_000_000;
 
 /// What is exported.
 #[derive(Clone, Debug)]
@@ -61,7 +67,6 @@ struct Slice {
 
 fn gather(record: &Record, part: &Part, file: &Path) -> Result<Rows> {
     record.demand(Level::Packets, "packets")?;
-    let of_part = |host: u64| part.hosts.is_empty() || part.hosts.contains(&host);
     let made = ("made_ns", part.made.clone());
     let mut sent: Vec<Sent> = Vec::new();
     let mut add = |rows: Vec<Sent>| sent.extend(rows);
@@ -95,20 +100,76 @@ fn gather(record: &Record, part: &Part, file: &Path) -> Result<Rows> {
             }
         }
     }
-    // What a program did in this time, and a little later: its packets may have waited.
-    let at = [("at_ns", *part.made.start()..=part.made.end().saturating_add(10_000_000_000))];
     let mut rows = Rows { sent, received, writes: Vec::new(), reads: Vec::new(), causes: Vec::new() };
     if record.level >= Level::All {
-        rows.writes = record.rows(ANY, &at, usize::MAX)?;
-        rows.reads = record.rows(ANY, &at, usize::MAX)?;
-        rows.writes.retain(|write| of_part(host_of(write.write).0));
-        rows.reads.retain(|read| of_part(host_of(read.read).0));
-        rows.causes = record.rows(ANY, &[], usize::MAX)?;
-        let has_write = |id: u64| rows.writes.binary_search_by_key(&id, |write| write.write).is_ok();
-        let has_read = |id: u64| rows.reads.binary_search_by_key(&id, |read| read.read).is_ok();
-        rows.causes.retain(|cause| has_write(cause.write) && has_read(cause.read));
+        rows.add_causes(record)?;
     }
     Ok(rows)
+}
+
+impl Rows {
+    /// What programs wrote of these packets, which reads took them, and which write follows from which of those reads.
+    fn add_causes(&mut self, record: &Record) -> Result<()> {
+        let carried = Carried::by(&self.sent);
+        let written = self.sent.iter().map(|sent| sent.made_ns.saturating_sub(sent.socket_ns)).min().unwrap_or(0);
+        let made = self.sent.iter().map(|sent| sent.made_ns).max().unwrap_or(0);
+        let at = [("at_ns", written.saturating_sub(WRITTEN_BEFORE_NS)..=made)];
+        self.writes = record.rows(ANY, &at, usize::MAX)?;
+        self.writes.retain(|write| carried.has(write));
+
+        let mut taken: Vec<u64> =
+            self.received.values().flatten().map(|received| received.read).filter(|read| *read != 0).collect();
+        taken.sort_unstable();
+        taken.dedup();
+        if let (Some(first), Some(last)) = (taken.first(), taken.last()) {
+            self.reads = record.rows(*first..=*last, &[("at_ns", written..=u64::MAX)], usize::MAX)?;
+            self.reads.retain(|read| taken.binary_search(&read.read).is_ok());
+        }
+        self.causes = record.rows(ANY, &[], usize::MAX)?;
+        let has_write = |id: u64| self.writes.binary_search_by_key(&id, |write| write.write).is_ok();
+        let has_read = |id: u64| self.reads.binary_search_by_key(&id, |read| read.read).is_ok();
+        self.causes.retain(|cause| has_write(cause.write) && has_read(cause.read));
+        Ok(())
+    }
+}
+
+/// The bytes of streams that packets carried.
+struct Carried {
+    /// By stream, from where to where, in order and apart.
+    spans: FastMap<u64, Vec<(u64, u64)>>,
+    /// Datagrams: stream, and the number of the whole packet.
+    datagrams: FastSet<(u64, u64)>,
+}
+
+impl Carried {
+    fn by(sent: &[Sent]) -> Carried {
+        let mut carried = Carried { spans: FastMap::default(), datagrams: FastSet::default() };
+        for sent in sent {
+            if sent.protocol == TCP {
+                carried.spans.entry(sent.stream).or_default().push((sent.offset, sent.offset + sent.payload));
+            } else {
+                carried.datagrams.insert((sent.stream, sent.offset));
+            }
+        }
+        for spans in carried.spans.values_mut() {
+            spans.sort_unstable();
+            spans.dedup_by(|next, last| {
+                let goes_on = next.0 <= last.1;
+                last.1 = if goes_on { last.1.max(next.1) } else { last.1 };
+                goes_on
+            });
+        }
+        carried
+    }
+
+    /// Whether one of the packets carried something of a write.
+    fn has(&self, write: &Write) -> bool {
+        let Some(spans) = self.spans.get(&write.stream) else {
+            return self.datagrams.contains(&(write.stream, write.offset));
+        };
+        let first = spans.partition_point(|(_, end)| *end <= write.offset);
+        spans.get(first).is_some_and(|(start, _)| *start < write.offset + write.bytes)
+    }
 }
 
 impl Rows {
@@ -137,5 +198,33 @@ impl Rows {
             }
         }
         slices
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::{Scenario, record};
+
+    #[test]
+    fn a_part_has_the_writes_and_reads_of_its_packets_alone() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let scenario = Scenario { packets: 20_000, hosts: 8, loss: 0.02, level: Level::All, ..Scenario::default() };
+        record(&scenario, &folder.path().join(crate::FOLDER)).unwrap();
+        let record = Record::open(folder.path()).unwrap();
+        let all = gather(&record, &Part::default(), folder.path()).unwrap();
+        let end = all.sent.iter().map(|sent| sent.made_ns).max().unwrap() / 10;
+        let part = gather(&record, &Part { made: 0..=end, ..Part::default() }, folder.path()).unwrap();
+
+        let has = |sent: &Sent, write: &Write| {
+            let is_within = sent.offset < write.offset + write.bytes && write.offset < sent.offset + sent.payload;
+            sent.stream == write.stream && if sent.protocol == TCP { is_within } else { sent.offset == write.offset }
+        };
+        let carried = all.writes.iter().filter(|write| part.sent.iter().any(|sent| has(sent, write))).count();
+        assert_eq!(part.writes.len(), carried);
+        let taken = |read: u64| part.received.values().flatten().any(|received| received.read == read);
+        assert!(!part.reads.is_empty() && part.reads.iter().all(|read| taken(read.read)));
+        assert!(part.writes.len() * 5 < all.writes.len() && part.reads.len() * 5 < all.reads.len());
+        assert!(!part.causes.is_empty() && part.causes.len() * 5 < all.causes.len());
     }
 }

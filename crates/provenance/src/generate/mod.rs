@@ -10,8 +10,6 @@ mod streams;
 mod tally;
 mod world;
 
-pub use tally::latency_bin;
-
 use crate::error::Result;
 use crate::identity::RunId;
 use crate::store::{Options, Store, Summary};

@@ -3,14 +3,9 @@
 use base::map::FastMap;
 use probes::choices::Layer;
 use probes::tables::{LayerTime, Link};
+use probes::trace::bin_of;
 
 const SECOND: u64 = 1_000_000_000;
-
-/// Which bin a time in a layer falls into: sixteen for each power of two of nanoseconds.
-pub fn latency_bin(ns: u64) -> u64 {
-    let octave = u64::from(u64::BITS - ns.leading_zeros());
-    if octave < 5 { ns } else { (octave - 4) * 16 + (ns >> (octave - 5) & 15) }
-}
 
 /// What has been counted and is in no row yet.
 #[derive(Default)]
@@ -22,7 +17,7 @@ pub struct Tally {
 impl Tally {
     /// A packet of `bytes` left a layer of `host` at `at`, after `ns`.
     pub fn layer(&mut self, host: u64, layer: Layer, at: u64, ns: u64, bytes: u64) {
-        let bin = host * 65536 + u64::from(layer) * 4096 + latency_bin(ns);
+        let bin = host * 65536 + u64::from(layer) * 4096 + bin_of(ns);
         let counted = self.layers.entry((at / SECOND * SECOND, bin)).or_default();
         counted.0 += 1;
         counted.1 += bytes;
@@ -55,22 +50,5 @@ impl Tally {
             !ended
         });
         (layers, links)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::latency_bin;
-
-    #[test]
-    fn bins_rise_without_gap_and_double_every_sixteen() {
-        let mut before = 0;
-        for ns in 1..100_000u64 {
-            let bin = latency_bin(ns);
-            assert!(bin == before || bin == before + 1, "{ns}");
-            before = bin;
-        }
-        assert_eq!(latency_bin(2_000_000) - latency_bin(1_000_000), 16);
-        assert!(latency_bin(u64::MAX) < 4096);
     }
 }

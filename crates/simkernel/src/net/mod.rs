@@ -213,7 +213,7 @@ impl Kernel {
         loop {
             while self.net.stack.wants_loopback() {
                 self.net.stack.run_loopback(self.now);
-                self.net.resolver.answer_datagrams(&mut self.net.stack, self.config.hosts.table());
+                self.answer_names();
                 changed = true;
             }
             let Some((id, ready)) = self.net.stack.poll_event() else { break };
@@ -223,13 +223,23 @@ impl Kernel {
             }
             match self.net.file(id) {
                 Some(file) => self.notify(file, events_of(ready)),
-                None => self.net.resolver.go_on(&mut self.net.stack, self.config.hosts.table(), self.now, id),
+                None => {
+                    let caller = self.note_own_doing();
+                    self.net.resolver.go_on(&mut self.net.stack, self.config.hosts.table(), self.now, id);
+                    self.resume_doing(caller);
+                }
             }
         }
         if let Some(waker) = waker {
             self.waker = waker;
         }
         changed
+    }
+
+    fn answer_names(&mut self) {
+        let caller = self.note_own_doing();
+        self.net.resolver.answer_datagrams(&mut self.net.stack, self.config.hosts.table());
+        self.resume_doing(caller);
     }
 
     pub(crate) fn poll_inet(&mut self, id: SocketId) -> Events {
