@@ -229,7 +229,7 @@ impl AddressSpace {
             blocks: self.blocks.clone(),
             fixed: self.fixed,
             takes_turns: true,
-            wipes: self.vmas.iter().any(|vma| vma.marks.has(Marks::WIPED)),
+            wipes: self.vmas.iter().any(|vma| vma.marks.has(Marks::WIPED) || vma.marks.has(Marks::NOT_FORKED)),
             vmas: self.vmas.unlocked(),
             real: self.real.clone(),
             names: self.names.clone(),
@@ -304,6 +304,11 @@ impl AddressSpace {
         if std::mem::take(&mut self.wipes) {
             for vma in self.vmas.iter().filter(|vma| vma.marks.has(Marks::WIPED)) {
                 real::discard(vma.start, vma.end - vma.start);
+            }
+            let left_out = self.vmas.iter().filter(|vma| vma.marks.has(Marks::NOT_FORKED));
+            for (start, bytes) in left_out.map(|vma| (vma.start, vma.end - vma.start)).collect::<Vec<_>>() {
+                // What is sealed stays.
+                let _ = self.munmap(start, bytes);
             }
         }
     }
@@ -507,6 +512,19 @@ impl AddressSpace {
 
     fn placement_around(&self, address: u64) -> Option<&Placement> {
         self.placements.iter().find(|p| address >= p.start && address - p.start < p.image.mapped_bytes)
+    }
+
+    /// How many bytes from `address` on the guest has mapped for reading, `length` at most; the processor lets it read more.
+    pub fn mapped_for_reading(&self, address: u64, length: u64) -> u64 {
+        let end = address.saturating_add(length);
+        let mut at = address;
+        while at < end {
+            match self.vmas.find(at) {
+                Some((_, vma)) if vma.prot & PROT_READ != 0 => at = vma.end,
+                _ => break,
+            }
+        }
+        at.min(end) - address
     }
 
     /// How many bytes from `address` on may be accessed with all rights in `prot`, `length` at most.

@@ -99,8 +99,8 @@ pub(super) fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> S
 #[derive(Clone, Debug)]
 pub struct Corked {
     bytes: Vec<u8>,
-    /// As the first of them said.
-    to: Option<SocketAddr>,
+    /// As the first of them said, or connect(2) since.
+    pub(super) to: Option<SocketAddr>,
 }
 
 fn corks(ctx: &Ctx<'_>, file: FileId, flags: u32) -> Result<bool, Errno> {
@@ -136,7 +136,7 @@ pub(super) fn uncork(ctx: &mut Ctx<'_>, file: FileId) -> Result<(), Errno> {
     let socket = ctx.inet_mut(file)?;
     let id = socket.id;
     let Some(corked) = socket.corked.take() else { return Ok(()) };
-    let sent = ctx.kernel.net.stack.send_to(id, corked.bytes.into(), corked.to);
+    let sent = ctx.kernel.net.stack.send_begun(id, corked.bytes.into(), corked.to);
     ctx.kernel.settle_sockets();
     match sent {
         // The queue was looked at when it was begun.

@@ -206,6 +206,10 @@ pub fn connect(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
         }
         address::check_reachable(&ctx.kernel.config, to.ip())?;
         ctx.kernel.net.stack.connect(ctx.now, id, to).map_err(errno)?;
+        if let (Some(corked), Family::V4) = (&mut ctx.inet_mut(file)?.corked, of) {
+            // It keeps its way where a datagram in the making has its own (`__ip4_datagram_connect`).
+            corked.to = None;
+        }
         return Ok(0);
     }
     match phase {

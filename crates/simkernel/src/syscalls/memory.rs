@@ -381,8 +381,13 @@ pub(super) fn msync(ctx: &mut Ctx<'_>, [address, bytes, flags, ..]: [u64; 6]) ->
     if address % PAGE != 0 || flags & !(ASYNC | INVALIDATE | SYNC) != 0 || flags & (ASYNC | SYNC) == ASYNC | SYNC {
         return Err(Errno::EINVAL.into());
     }
+    let Some(end) = bytes.checked_next_multiple_of(PAGE).and_then(|bytes| address.checked_add(bytes)) else {
+        return Err(Errno::ENOMEM.into());
+    };
+    if end == address {
+        return Ok(0);
+    }
     // Gaps are told at the end.
-    let end = address.saturating_add(bytes);
     let mut parts = ctx.process.memory.mappings().filter(|vma| vma.start < end && address < vma.end);
     if flags & INVALIDATE != 0 && parts.any(guest::Vma::is_locked) {
         return Err(Errno::EBUSY.into());

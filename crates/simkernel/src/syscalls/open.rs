@@ -166,7 +166,8 @@ fn open_at(ctx: &mut Ctx<'_>, dirfd: u64, path: Vec<u8>, flags: u32, mode: u32, 
 
 /// Who may open a file waits for those that hold leases on it.
 fn wait_for_leases(ctx: &mut Ctx<'_>, path: &[u8], node: &Node, flags: u32) -> Result<(), Outcome> {
-    if ctx.kernel.leases.is_empty() {
+    // What should be a directory and is none is found before (`do_open`).
+    if ctx.kernel.leases.is_empty() || flags & O_DIRECTORY != 0 {
         return Ok(());
     }
     let Node::Real(real) = node else { return Ok(()) };

@@ -71,7 +71,9 @@ fn copy_memory(ctx: &mut Ctx<'_>, [pid, own, own_count, other, count, flags]: [u
             let read = caller.read_partial(mine.iov_base, part);
             memory.write_parked(theirs.iov_base, &part[..read])
         } else {
-            let read = memory.read_parked(theirs.iov_base, part);
+            // Pages that are mapped for writing alone are not read for others, whatever the processor would do (`check_vma_flags`).
+            let readable = memory.mapped_for_reading(theirs.iov_base, bytes as u64) as usize;
+            let read = memory.read_parked(theirs.iov_base, &mut part[..readable]);
             caller.write_partial(mine.iov_base, &part[..read])
         };
         done += copied as u64;

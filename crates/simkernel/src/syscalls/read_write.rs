@@ -445,10 +445,6 @@ pub fn sendfile(ctx: &mut Ctx<'_>, [out, input, offset, count, ..]: [u64; 6]) ->
     if to_pipe && matches!(ctx.kernel.files[input].kind, FileKind::Regular(_) | FileKind::Inet(_) | FileKind::Unix(_)) {
         return super::splice::send_to_pipe(ctx, (input, offset), out, count);
     }
-    let appends = !to_pipe && ctx.kernel.files[out].status & O_APPEND != 0;
-    if appends || !matches!(ctx.kernel.files[input].kind, FileKind::Regular(_) | FileKind::Snapshot(_)) {
-        return Err(Errno::EINVAL.into());
-    }
     let nonblocking = ctx.kernel.files[out].nonblocking();
     if let FileKind::Pipe(end) = ctx.kernel.files[out].kind {
         // Room is there before anything is read (`splice_file_to_pipe`).
@@ -460,6 +456,13 @@ pub fn sendfile(ctx: &mut Ctx<'_>, [out, input, offset, count, ..]: [u64; 6]) ->
         if pipe.room() == 0 && ctx.thread.call.progress == 0 {
             return Err(if nonblocking { Errno::EAGAIN.into() } else { wait_for(ctx, out, Events::WRITABLE) });
         }
+        if count == 0 {
+            return Ok(0);
+        }
+    }
+    let appends = !to_pipe && ctx.kernel.files[out].status & O_APPEND != 0;
+    if appends || !matches!(ctx.kernel.files[input].kind, FileKind::Regular(_) | FileKind::Snapshot(_)) {
+        return Err(Errno::EINVAL.into());
     }
     let result = copy(ctx, (input, position), (out, None), count);
     let result = match result {
@@ -492,9 +495,6 @@ fn copy(
     count: u64,
 ) -> SysResult {
     let count = count.min(MAX_RW_COUNT);
-    if count > 0 {
-        ctx.drop_lent_rights(out)?;
-    }
     while ctx.thread.call.progress < count {
         let done = ctx.thread.call.progress;
         let room = match ctx.limit_write(out, to.map(|position| position + done), count - done) {
@@ -508,6 +508,9 @@ fn copy(
         };
         if ctx.kernel.try_read(input, &mut chunk, Some(start))? == 0 {
             break;
+        }
+        if done == 0 {
+            ctx.drop_lent_rights(out)?;
         }
         let written = match ctx.kernel.try_write(out, &mut &chunk.data[..], to.map(|p| p + done), ctx.now) {
             Ok(written) => written,

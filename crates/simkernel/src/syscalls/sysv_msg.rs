@@ -80,11 +80,14 @@ pub(super) fn msgrcv(ctx: &mut Ctx<'_>, [id, address, bytes, kind, flags, _]: [u
         return Err(Errno::EINVAL.into());
     }
     let wanted = wanted(kind as i64, flags)?;
+    let is_cut_short = |message: &Message| message.text.len() as u64 > bytes;
     let most = if flags & MSG_NOERROR != 0 { usize::MAX } else { bytes as usize };
     let (caller, pid, now) = (ctx.ipc_caller(), ctx.process.pid, ctx.real_seconds());
     let queue = ctx.kernel.ipc.messages.ids.get_mut(id)?;
     ipc::check(&queue.data.msg_perm, caller, READ)?;
     match queue.receive(wanted, most, pid, now) {
+        // A copy has room for all of it, or is none (`copy_msg`).
+        Ok(message) if matches!(wanted, Wanted::Place(_)) && is_cut_short(&message) => Err(Errno::EINVAL.into()),
         Ok(message) => {
             let senders = queue.take_senders();
             senders.into_iter().for_each(|tid| {

@@ -4,7 +4,7 @@ use crate::ctx::Ctx;
 use crate::ipc::segments::{self, BYTES_MAX, PAGE, SEGMENTS_MAX};
 use crate::ipc::{self, Keyed, READ, WRITE};
 use crate::outcome::SysResult;
-use guest::{AddressSpace, Backing, MapRequest, PROT_EXEC, PROT_READ, PROT_WRITE, VmaKind};
+use guest::{AddressSpace, Backing, MapRequest, Marks, PROT_EXEC, PROT_READ, PROT_WRITE, VmaKind};
 use linux_abi::Errno;
 use linux_abi::capability::{CAP_IPC_OWNER, CAP_SYS_ADMIN, CAP_SYS_RESOURCE};
 use linux_abi::ipc::*;
@@ -57,6 +57,9 @@ pub(super) fn shmat(ctx: &mut Ctx<'_>, [id, address, flags, ..]: [u64; 6]) -> Sy
         backing: Backing::File { file: &segment.file, offset: 0, name: &segment.name() },
     };
     let start = ctx.process.memory.mmap(&mut ctx.kernel.region, &request).map_err(super::memory::errno)?;
+    if !writes {
+        ctx.process.memory.mark(start, bytes, Marks::NONE, Marks::NEVER_WRITTEN);
+    }
     let object = ctx.process.memory.shared_identity(start).map(|(object, _)| object);
     let now = ctx.real_seconds();
     let segment = ctx.kernel.ipc.segments.ids.get_mut(id)?;

@@ -404,7 +404,8 @@ struct Taken {
 
 impl Kernel {
     /// Reads bytes until the sink is full, the inbox empty, or a message with descriptors was reached (it is the last of the call). Who wants
-    /// nothing gets the descriptors of the first message all the same.
+    /// nothing gets the descriptors of the first message all the same; who only looks sees those of the next message that has some, however far
+    /// behind (`unix_stream_read_generic`).
     /// Messages of different senders are not joined when the reader asked who they are.
     fn take_stream(&mut self, id: UnixId, sink: &mut dyn ByteSink, peek: bool) -> Result<Taken, Errno> {
         let mut taken = Taken::default();
@@ -413,7 +414,7 @@ impl Kernel {
         let socket = self.unix.get_mut(id).ok_or(Errno::EBADF)?;
         let checks = socket.kept.get(SOL_SOCKET, SO_PASSCRED) == Some(1);
         let first = socket.inbox.front().map(|packet| (packet.sender, packet.from.clone()));
-        while sink.remaining() > 0 || taken.credentials.is_none() {
+        while sink.remaining() > 0 || taken.credentials.is_none() || peek {
             let Some(packet) = socket.inbox.get_mut(index) else { break };
             if checks && taken.credentials.is_some_and(|credentials| credentials != packet.credentials) {
                 break;

@@ -31,6 +31,13 @@ pub struct Received {
     pub tos: u8,
 }
 
+/// Since when a datagram is in the making.
+#[derive(Clone, Copy)]
+enum Begun {
+    Now,
+    Before,
+}
+
 impl Stack {
     /// socket(2) with SOCK_DGRAM.
     pub fn udp_socket(&mut self, family: Family) -> SocketId {
@@ -63,12 +70,34 @@ impl Stack {
     /// sendto(2): one datagram, to `to` or to the peer. Errors: `DestinationRequired`, `MessageTooLong` above 65,507 bytes (IPv6:
     /// 65,527), routing errors; then a pending one (e.g. `ConnectionRefused`), `BrokenPipe`, `WouldBlock` when the send buffer is full.
     pub fn send_to(&mut self, id: SocketId, bytes: Bytes, to: Option<SocketAddr>) -> Result<usize, SocketError> {
+        self.send_datagram(id, bytes, to, Begun::Now)
+    }
+
+    /// The same for a datagram that was begun by an earlier call, when `check_sending` was: whatever has happened since, it goes
+    /// (`ip_append_data` asks only with the first part).
+    pub fn send_begun(&mut self, id: SocketId, bytes: Bytes, to: Option<SocketAddr>) -> Result<usize, SocketError> {
+        self.send_datagram(id, bytes, to, Begun::Before)
+    }
+
+    fn send_datagram(
+        &mut self,
+        id: SocketId,
+        bytes: Bytes,
+        to: Option<SocketAddr>,
+        begun: Begun,
+    ) -> Result<usize, SocketError> {
         let remote = self.receiver(id, to)?;
         let carries = self.udp(id)?.carries;
         if bytes.len() > max_payload(Family::of(remote.addr)) {
             return Err(SocketError::MessageTooLong);
         }
-        let (interface, source) = self.way_to(id, remote)?;
+        let (interface, source) = match begun {
+            Begun::Now => self.way_to(id, remote)?,
+            Begun::Before => {
+                let bound = self.udp(id)?.local.addr;
+                self.route_from(bound, remote.addr)?
+            }
+        };
         let socket = self.udp(id)?;
         let ip = socket.settings.header(source, remote.addr);
         let len = bytes.len();

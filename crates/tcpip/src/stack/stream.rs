@@ -12,7 +12,7 @@ use crate::tcp::new_data::{Amount, Nagle};
 use crate::udp::Carries;
 use base::SimTime;
 use bytes::Bytes;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 impl Stack {
     /// socket(2) with SOCK_STREAM.
@@ -150,7 +150,8 @@ impl Stack {
         }
     }
 
-    /// An address that a program gave as a destination. The unspecified one means this host, as on Linux.
+    /// An address that a program gave as a destination. The unspecified one means this host, as on Linux: of IPv4 by the address that the
+    /// socket is bound to (`ip_route_output_key_hash_rcu`), else by the loopback interface's.
     pub(super) fn destination(&mut self, id: SocketId, addr: SocketAddr) -> Result<Endpoint, SocketError> {
         let mut remote = Endpoint::from(addr);
         if remote.addr.is_ipv6() && remote.addr.is_unspecified() && self.speaks_old(id) {
@@ -159,9 +160,21 @@ impl Stack {
         }
         self.settings_mut(id)?.admits(remote.addr)?;
         if remote.addr.is_unspecified() {
-            remote.addr = Family::of(remote.addr).localhost();
+            let bound = self.bound_to(id).filter(|own| own.is_ipv4() && remote.addr.is_ipv4());
+            let own = bound.filter(|own| self.is_local(*own));
+            remote.addr = own.unwrap_or(Family::of(remote.addr).localhost());
         }
         Ok(remote)
+    }
+
+    /// The address of a socket, if it has one.
+    fn bound_to(&mut self, id: SocketId) -> Option<IpAddr> {
+        let local = match &self.slot_mut(id)?.kind {
+            Kind::Tcp(socket) => socket.local.addr,
+            Kind::Udp(socket) => socket.local.addr,
+            Kind::TimeWait(..) => return None,
+        };
+        Some(local).filter(|local| !local.is_unspecified())
     }
 
     /// Whether a socket of IPv6 is at an address of IPv4.
