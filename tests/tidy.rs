@@ -27,6 +27,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     // A program of its own, which also runs where no simulator is.
     ("traffic", &[]),
     ("tornet", &["base"]),
+    // Tor's protocol.
+    ("onion", &[]),
     // It knows what warnings of tor mean.
     ("report", &["base", "tornet"]),
     // Its pages are made of the report's parts.

@@ -1,0 +1,151 @@
+//! The X.509 certificates of a relay: of its RSA identity by itself, and of its TLS key by its identity. Only what tor looks at is in
+//! them.
+
+use rsa::pkcs1::DecodeRsaPublicKey;
+use rsa::traits::PublicKeyParts;
+use rsa::{Pkcs1v15Sign, RsaPublicKey};
+use sha2::{Digest, Sha256};
+use x509_cert::Certificate;
+use x509_cert::der::{Decode, Encode};
+
+/// 1.2.840.113549.1.1.1 (rsaEncryption), 1.2.840.113549.1.1.11 (sha256WithRSAEncryption), 2.5.4.3 (commonName).
+const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 1];
+const RSA_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 11];
+const COMMON_NAME: &[u8] = &[0x55, 4, 3];
+
+/// What a certificate says.
+pub(super) struct Subject<'a> {
+    pub serial: &'a [u8],
+    pub issuer: &'a str,
+    pub name: &'a str,
+    /// An RSA key in PKCS #1's DER.
+    pub key: &'a [u8],
+    /// Seconds since 1970.
+    pub from_s: u64,
+    pub until_s: u64,
+}
+
+impl Subject<'_> {
+    /// The certificate in DER. `sign` signs a SHA-256 by PKCS #1 version 1.5.
+    pub fn sign(&self, sign: impl Fn(&[u8; 32]) -> Vec<u8>) -> Vec<u8> {
+        let algorithm = sequence(&[object(RSA_SHA256), tagged(5, &[])]);
+        let mut serial = self.serial.to_vec();
+        // Positive, and not longer than it must be.
+        serial[0] = serial[0] & 0x7f | 0x40;
+        let name =
+            |text: &str| sequence(&[tagged(0x31, &sequence(&[object(COMMON_NAME), tagged(0x0c, text.as_bytes())]))]);
+        let key = sequence(&[sequence(&[object(RSA), tagged(5, &[])]), tagged(3, &[&[0], self.key].concat())]);
+        let certificate = sequence(&[
+            tagged(0xa0, &tagged(2, &[2])),
+            tagged(2, &serial),
+            algorithm.clone(),
+            name(self.issuer),
+            sequence(&[time(self.from_s), time(self.until_s)]),
+            name(self.name),
+            key,
+        ]);
+        let signature = sign(&Sha256::digest(&certificate).into());
+        sequence(&[certificate, algorithm, tagged(3, &[&[0], &signature[..]].concat())])
+    }
+}
+
+fn tagged(tag: u8, content: &[u8]) -> Vec<u8> {
+    let length = content.len();
+    let mut out = vec![tag];
+    match length {
+        0..0x80 => out.push(length as u8),
+        0x80..0x100 => out.extend_from_slice(&[0x81, length as u8]),
+        _ => out.extend_from_slice(&[0x82, (length >> 8) as u8, length as u8]),
+    }
+    out.extend_from_slice(content);
+    out
+}
+
+fn sequence(parts: &[Vec<u8>]) -> Vec<u8> {
+    tagged(0x30, &parts.concat())
+}
+
+fn object(identifier: &[u8]) -> Vec<u8> {
+    tagged(6, identifier)
+}
+
+/// UTCTime until 2049, GeneralizedTime from 2050 on (RFC 5280, section 4.1.2.5).
+fn time(time_s: u64) -> Vec<u8> {
+    let (year, month, day) = date(time_s / 86_400);
+    let second = time_s % 86_400;
+    let rest = format!("{month:02}{day:02}{:02}{:02}{:02}Z", second / 3600, second / 60 % 60, second % 60);
+    match year {
+        ..2050 => tagged(0x17, format!("{:02}{rest}", year % 100).as_bytes()),
+        _ => tagged(0x18, format!("{year:04}{rest}").as_bytes()),
+    }
+}
+
+/// Year, month and day of a day since 1970 in the Gregorian calendar.
+fn date(days: u64) -> (u64, u64, u64) {
+    // Years begin in March, and eras of 400 years in the year 0.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (era * 400 + year + u64::from(month <= 2), month, day)
+}
+
+/// PKCS #1's prefix of a SHA-256 (RFC 8017, section 9.2).
+pub(crate) const SHA256_PREFIX: [u8; 19] =
+    [0x30, 0x31, 0x30, 0x0d, 6, 9, 0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2, 1, 5, 0, 4, 0x20];
+
+/// A certificate of an RSA key by itself.
+pub(super) struct SelfSigned {
+    pub key: RsaPublicKey,
+    /// In PKCS #1's DER.
+    pub key_der: Vec<u8>,
+    /// Seconds since 1970.
+    pub from_s: u64,
+    pub until_s: u64,
+}
+
+/// Why a certificate of the identity is none.
+pub(super) enum Flaw {
+    Malformed,
+    Signature,
+}
+
+/// Reads a certificate of an RSA identity, which has 1,024 bits, by itself.
+pub(super) fn read_identity(bytes: &[u8]) -> Result<SelfSigned, Flaw> {
+    let certificate = Certificate::from_der(bytes).map_err(|_| Flaw::Malformed)?;
+    let content = certificate.tbs_certificate();
+    let key_der = content.subject_public_key_info().subject_public_key.as_bytes().ok_or(Flaw::Malformed)?.to_vec();
+    let key = RsaPublicKey::from_pkcs1_der(&key_der).map_err(|_| Flaw::Malformed)?;
+    if key.size() != 128 || certificate.signature_algorithm() != content.signature() {
+        return Err(Flaw::Malformed);
+    }
+    let signed = content.to_der().map_err(|_| Flaw::Malformed)?;
+    let signature = certificate.signature().as_bytes().ok_or(Flaw::Malformed)?;
+    let hashed = [&SHA256_PREFIX[..], &Sha256::digest(&signed)].concat();
+    key.verify(Pkcs1v15Sign::new_unprefixed(), &hashed, signature).map_err(|_| Flaw::Signature)?;
+    let validity = content.validity();
+    let seconds = |time: x509_cert::time::Time| time.to_unix_duration().as_secs();
+    Ok(SelfSigned { key, key_der, from_s: seconds(validity.not_before), until_s: seconds(validity.not_after) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::date;
+
+    #[test]
+    fn days_have_dates() {
+        let dates = [
+            (0, (1970, 1, 1)),
+            (10_957, (2000, 1, 1)),
+            (11_016, (2000, 2, 29)),
+            (20_781, (2026, 11, 24)),
+            (47_541, (2100, 3, 1)),
+        ];
+        for (days, expected) in dates {
+            assert_eq!(date(days), expected);
+        }
+    }
+}
