@@ -199,11 +199,11 @@ pub fn connect(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
     }
     if !is_stream {
         ctx.kernel.net.stack.bind_for_sending(id).map_err(errno)?;
-        let to = address::for_datagram_connect(name, of)?;
         let only = ctx.kernel.net.stack.option(id, OptionName::V6Only).map_err(errno)?;
-        if to.is_ipv4() && of == Family::V6 && only == SocketOption::V6Only(true) {
+        if family == AF_INET && of == Family::V6 && only == SocketOption::V6Only(true) {
             return Err(Errno::EAFNOSUPPORT.into());
         }
+        let to = address::for_datagram_connect(name, of)?;
         address::check_reachable(&ctx.kernel.config, to.ip())?;
         ctx.kernel.net.stack.connect(ctx.now, id, to).map_err(errno)?;
         if let (Some(corked), Family::V4) = (&mut ctx.inet_mut(file)?.corked, of) {
