@@ -4,7 +4,7 @@ use crate::certificates::PeerIdentity;
 use crate::certificates::SHA256_PREFIX;
 use ed25519_dalek::{Signer, SigningKey};
 use rand_core_keys::{TryCryptoRng, TryRng};
-use rsa::pkcs1::{DecodeRsaPrivateKey, EncodeRsaPrivateKey, EncodeRsaPublicKey};
+use rsa::pkcs1::{DecodeRsaPrivateKey, EncodeRsaPrivateKey, EncodeRsaPublicKey, LineEnding};
 use rsa::traits::PublicKeyParts;
 use rsa::{Pkcs1v15Sign, RsaPrivateKey};
 use sha1::Sha1;
@@ -38,11 +38,20 @@ impl fmt::Display for NoIdentity {
 
 impl std::error::Error for NoIdentity {}
 
+/// Bits of an RSA identity.
+const IDENTITY_BITS: usize = 1024;
+
+/// A fresh RSA identity as tor keeps it, of random bytes, which `fill` gives.
+pub fn make_identity(fill: impl FnMut(&mut [u8])) -> String {
+    let key = RsaPrivateKey::new(&mut Random(fill), IDENTITY_BITS).expect("a size that tor uses");
+    key.to_pkcs1_pem(LineEnding::LF).expect("a complete key").to_string()
+}
+
 impl RelayKeys {
     /// The RSA identity as tor keeps it (`keys/secret_id_key`), and others of random bytes, which `fill` gives.
     pub fn make(secret_id_key: &str, mut fill: impl FnMut(&mut [u8])) -> Result<RelayKeys, NoIdentity> {
         let rsa = RsaPrivateKey::from_pkcs1_pem(secret_id_key).map_err(|_| NoIdentity)?;
-        if rsa.size() != 128 {
+        if rsa.size() != IDENTITY_BITS / 8 {
             return Err(NoIdentity);
         }
         let mut seed = || {
@@ -133,7 +142,6 @@ impl<F: FnMut(&mut [u8])> TryCryptoRng for Random<F> {}
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use rsa::pkcs1::LineEnding;
     use std::sync::OnceLock;
 
     /// Keys that follow from a number below 5. Making them takes long.
@@ -150,8 +158,7 @@ pub(crate) mod tests {
                 *byte = (state >> 33) as u8;
             }
         };
-        let rsa = rsa::RsaPrivateKey::new(&mut Random(&mut fill), 1024).expect("a key");
-        let pem = rsa.to_pkcs1_pem(LineEnding::LF).expect("a complete key");
+        let pem = make_identity(&mut fill);
         RelayKeys::make(&pem, fill).expect("an identity")
     }
 

@@ -6,7 +6,7 @@ use ed25519_dalek::{Signature, VerifyingKey};
 
 /// The number of the method.
 pub(super) const METHOD: u16 = 3;
-/// What both ends let TLS derive the shared secret from, with the initiator's Ed25519 identity as context.
+/// What both ends let TLS derive the shared secret from, with the SHA-256 of the initiator's RSA identity as context.
 pub const EXPORTER: &[u8] = b"EXPORTER FOR TOR TLS CLIENT BINDING AUTH0003";
 /// Random bytes in it, so that no two are alike.
 pub(super) const RANDOM: usize = 24;

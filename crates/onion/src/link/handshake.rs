@@ -229,7 +229,7 @@ impl Handshake {
             responder_log: self.received.clone().finalize().into(),
             initiator_log: self.sent.clone().finalize().into(),
             tls_certificate: tls.certificate,
-            tls_secret: (tls.export)(&local.identity.ed25519),
+            tls_secret: (tls.export)(&local.identity.rsa_digest),
         };
         let random = self.random[..authenticate::RANDOM].try_into().expect("fewer than there are");
         let body = facts.write(random, local.sign);
@@ -246,7 +246,7 @@ impl Handshake {
             responder_log: self.sent.clone().finalize().into(),
             initiator_log: self.received.clone().finalize().into(),
             tls_certificate: tls.certificate,
-            tls_secret: (tls.export)(&peer.ed25519),
+            tls_secret: (tls.export)(&peer.rsa_digest),
         };
         if !facts.is_proven_by(body, &key) {
             return Err(Error::NotProven);
