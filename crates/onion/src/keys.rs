@@ -23,6 +23,8 @@ pub struct RelayKeys {
     pub(crate) signing: SigningKey,
     pub(crate) authentication: SigningKey,
     onion: StaticSecret,
+    /// Authorities want to see one, though nobody begins circuits with it any more (proposal 350).
+    tap: RsaPrivateKey,
     link: RsaPrivateKey,
 }
 
@@ -61,8 +63,10 @@ impl RelayKeys {
         };
         let [identity, signing, authentication] = [seed(), seed(), seed()].map(|seed| SigningKey::from_bytes(&seed));
         let onion = StaticSecret::from(seed());
-        let link = RsaPrivateKey::new(&mut Random(fill), LINK_BITS).expect("a usual size");
-        Ok(RelayKeys { rsa, identity, signing, authentication, onion, link })
+        let mut random = Random(fill);
+        let tap = RsaPrivateKey::new(&mut random, IDENTITY_BITS).expect("a size that tor uses");
+        let link = RsaPrivateKey::new(&mut random, LINK_BITS).expect("a usual size");
+        Ok(RelayKeys { rsa, identity, signing, authentication, onion, tap, link })
     }
 
     /// As others know it.
@@ -96,6 +100,22 @@ impl RelayKeys {
 
     pub(crate) fn link_public_der(&self) -> Vec<u8> {
         self.link.to_public_key().to_pkcs1_der().expect("a complete key").into_vec()
+    }
+
+    pub(crate) fn tap_public_der(&self) -> Vec<u8> {
+        self.tap.to_public_key().to_pkcs1_der().expect("a complete key").into_vec()
+    }
+
+    /// The old onion key's word for both identities (dir-spec, "onion-key-crosscert").
+    pub(crate) fn tap_certificate(&self) -> Vec<u8> {
+        let PeerIdentity { rsa_fingerprint, ed25519, .. } = self.public();
+        let said = [&rsa_fingerprint[..], &ed25519].concat();
+        self.tap.sign(Pkcs1v15Sign::new_unprefixed(), &said).expect("shorter than the key")
+    }
+
+    #[cfg(test)]
+    pub(crate) fn rsa_public(&self) -> rsa::RsaPublicKey {
+        self.rsa.to_public_key()
     }
 
     pub(crate) fn rsa_public_der(&self) -> Vec<u8> {

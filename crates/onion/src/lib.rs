@@ -6,6 +6,8 @@
 pub mod cell;
 pub mod certificates;
 pub mod circuit;
+mod date;
+pub mod descriptor;
 pub mod handshake;
 pub mod keys;
 pub mod link;

@@ -28,17 +28,30 @@ pub(super) fn sign(
     until_s: u64,
     names_signer: bool,
 ) -> Vec<u8> {
+    let signer = key.verifying_key();
+    certificate(kind, key_type, subject, until_s, names_signer.then_some(&signer), |bytes| key.sign(bytes).to_bytes())
+}
+
+/// A certificate that names a signer, if it is to name one.
+pub(super) fn certificate(
+    kind: u8,
+    key_type: KeyType,
+    subject: &[u8; 32],
+    until_s: u64,
+    signer: Option<&VerifyingKey>,
+    sign: impl FnOnce(&[u8]) -> [u8; SIGNATURE],
+) -> Vec<u8> {
     let mut certificate = vec![1, kind];
     certificate.extend_from_slice(&hours(until_s).to_be_bytes());
     certificate.push(key_type as u8);
     certificate.extend_from_slice(subject);
-    certificate.push(u8::from(names_signer));
-    if names_signer {
+    certificate.push(u8::from(signer.is_some()));
+    if let Some(signer) = signer {
         certificate.extend_from_slice(&[0, 32, SIGNED_WITH, 0]);
-        certificate.extend_from_slice(key.verifying_key().as_bytes());
+        certificate.extend_from_slice(signer.as_bytes());
     }
-    let signature = key.sign(&certificate);
-    certificate.extend_from_slice(&signature.to_bytes());
+    let signature = sign(&certificate);
+    certificate.extend_from_slice(&signature);
     certificate
 }
 

@@ -124,6 +124,12 @@ impl RelayKeys {
         Certificates { tls, responder: all((kind::LINK, link)), initiator: all((kind::AUTHENTICATION, authentication)) }
     }
 
+    /// The Ed25519 identity's word for the signing key.
+    pub(crate) fn signing_certificate(&self, until_s: u64) -> Vec<u8> {
+        let key = self.signing.verifying_key().to_bytes();
+        sign(&self.identity, kind::SIGNING, KeyType::Ed25519, &key, until_s, true)
+    }
+
     /// The RSA identity's word for the Ed25519 one (cert-spec, "Cross-certifying Ed25519 with RSA").
     fn cross_certificate(&self, until_s: u64) -> Vec<u8> {
         let mut certificate = self.identity.verifying_key().to_bytes().to_vec();
@@ -133,6 +139,11 @@ impl RelayKeys {
         certificate.extend_from_slice(&signature);
         certificate
     }
+}
+
+/// A certificate of an Ed25519 key by whoever signs, whom it does not name.
+pub(crate) fn signed_by(kind: u8, subject: &[u8; 32], until_s: u64, sign: impl FnOnce(&[u8]) -> [u8; 64]) -> Vec<u8> {
+    ed25519::certificate(kind, KeyType::Ed25519, subject, until_s, None, sign)
 }
 
 fn cross_digest(signed: &[u8]) -> [u8; 32] {

@@ -1,6 +1,7 @@
 //! The X.509 certificates of a relay: of its RSA identity by itself, and of its TLS key by its identity. Only what tor looks at is in
 //! them.
 
+use crate::date;
 use rsa::pkcs1::DecodeRsaPublicKey;
 use rsa::traits::PublicKeyParts;
 use rsa::{Pkcs1v15Sign, RsaPublicKey};
@@ -71,26 +72,13 @@ fn object(identifier: &[u8]) -> Vec<u8> {
 
 /// UTCTime until 2049, GeneralizedTime from 2050 on (RFC 5280, section 4.1.2.5).
 fn time(time_s: u64) -> Vec<u8> {
-    let (year, month, day) = date(time_s / 86_400);
+    let (year, month, day) = date::of_day(time_s / 86_400);
     let second = time_s % 86_400;
     let rest = format!("{month:02}{day:02}{:02}{:02}{:02}Z", second / 3600, second / 60 % 60, second % 60);
     match year {
         ..2050 => tagged(0x17, format!("{:02}{rest}", year % 100).as_bytes()),
         _ => tagged(0x18, format!("{year:04}{rest}").as_bytes()),
     }
-}
-
-/// Year, month and day of a day since 1970 in the Gregorian calendar.
-fn date(days: u64) -> (u64, u64, u64) {
-    // Years begin in March, and eras of 400 years in the year 0.
-    let days = days + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (era * 400 + year + u64::from(month <= 2), month, day)
 }
 
 /// PKCS #1's prefix of a SHA-256 (RFC 8017, section 9.2).
@@ -129,23 +117,4 @@ pub(super) fn read_identity(bytes: &[u8]) -> Result<SelfSigned, Flaw> {
     let validity = content.validity();
     let seconds = |time: x509_cert::time::Time| time.to_unix_duration().as_secs();
     Ok(SelfSigned { key, key_der, from_s: seconds(validity.not_before), until_s: seconds(validity.not_after) })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::date;
-
-    #[test]
-    fn days_have_dates() {
-        let dates = [
-            (0, (1970, 1, 1)),
-            (10_957, (2000, 1, 1)),
-            (11_016, (2000, 2, 29)),
-            (20_781, (2026, 11, 24)),
-            (47_541, (2100, 3, 1)),
-        ];
-        for (days, expected) in dates {
-            assert_eq!(date(days), expected);
-        }
-    }
 }
