@@ -381,10 +381,10 @@ pub(super) fn msync(ctx: &mut Ctx<'_>, [address, bytes, flags, ..]: [u64; 6]) ->
     if address % PAGE != 0 || flags & !(ASYNC | INVALIDATE | SYNC) != 0 || flags & (ASYNC | SYNC) == ASYNC | SYNC {
         return Err(Errno::EINVAL.into());
     }
-    let Some(end) = bytes.checked_next_multiple_of(PAGE).and_then(|bytes| address.checked_add(bytes)) else {
-        return Err(Errno::ENOMEM.into());
-    };
-    if end == address {
+    // What is rounded up to all of memory is rounded to none of it, as on Linux.
+    let bytes = bytes.wrapping_add(PAGE - 1) & !(PAGE - 1);
+    let end = address.checked_add(bytes).ok_or(Errno::ENOMEM)?;
+    if bytes == 0 {
         return Ok(0);
     }
     // Gaps are told at the end.
