@@ -2,10 +2,12 @@
 
 mod common;
 
-use common::{Output, capture, compile, folder, gnomon, limited, root};
+use common::{Output, capture, capture_within, compile, folder, gnomon, limited, root};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 
 /// Cases that are known to print something else as a guest: program, case, reason. Each must differ, or it leaves this list.
 const KNOWN_DIFFERENCES: &[(&str, &str, &str)] = &[];
@@ -67,6 +69,20 @@ fn every_program_is_compared() {
     assert_eq!(sources, PROGRAMS, "a program is missing in the list above, or has gone");
     println!("{cases} cases in {} programs", sources.len());
     assert!(cases >= LEAST_CASES, "{cases} cases");
+}
+
+/// A process that outlives a program with its output open made a whole suite wait for ever.
+#[test]
+fn what_a_program_leaves_behind_is_killed_and_named() {
+    let left = std::panic::catch_unwind(|| {
+        capture_within(Duration::from_millis(200), Command::new("sh").args(["-c", "sleep 4321 & echo $!"]));
+    });
+    let message = *left.expect_err("a failure").downcast::<String>().expect("a message");
+    assert!(message.contains("has ended, but not sleep ("), "{message}");
+    let pid = message.split(['(', ')']).find(|part| part.parse::<u32>().is_ok()).expect("a number");
+    // It may be a zombie until somebody waits for it.
+    let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    assert!(!line.contains("4321"), "{line}");
 }
 
 #[test]

@@ -9,8 +9,13 @@ pub mod tor;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
+use std::io::Read;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 /// No run of a test takes longer in wall time, in seconds; a hanging one becomes a failure.
 const LIMIT_S: &str = "300";
@@ -30,14 +35,61 @@ impl Output {
     }
 }
 
-/// Runs a command to its end, with nothing on standard input.
+/// How long what a command started may hold its output longer than the command itself.
+const HELD: Duration = Duration::from_secs(30);
+
+/// Runs a command to its end, with nothing on standard input. What it leaves behind with its output open is killed, and a failure.
 pub fn capture(command: &mut Command) -> Output {
-    let output = command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    Output {
-        status: output.status,
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-    }
+    capture_within(HELD, command)
+}
+
+/// As `capture`, with another patience for what is left behind.
+pub fn capture_within(held: Duration, command: &mut Command) -> Output {
+    let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let (stdout, stderr) = (child.stdout.take().expect("a pipe"), child.stderr.take().expect("a pipe"));
+    let pipes = [pipe_of(&stdout), pipe_of(&stderr)];
+    let (stdout, stderr) = (read_all(stdout), read_all(stderr));
+    let status = child.wait().expect("an end");
+    let text = |bytes: mpsc::Receiver<Vec<u8>>| match bytes.recv_timeout(held) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(_) => panic!("{command:?} has ended, but not {}", kill_holders(&pipes)),
+    };
+    Output { status, stdout: text(stdout), stderr: text(stderr) }
+}
+
+/// Reads to the end in a thread, since of two pipes either may be full.
+fn read_all(mut pipe: impl Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.read_to_end(&mut bytes).expect("a pipe can be read");
+        // Nobody waits for it any longer if the test has failed.
+        let _ = sender.send(bytes);
+    });
+    receiver
+}
+
+/// What /proc calls a pipe.
+fn pipe_of(pipe: &impl AsRawFd) -> PathBuf {
+    fs::read_link(format!("/proc/self/fd/{}", pipe.as_raw_fd())).expect("an open file")
+}
+
+/// Kills the other processes that have one of these pipes, which nobody can have but what was started with them; returns their names.
+fn kill_holders(pipes: &[PathBuf]) -> String {
+    let own = std::process::id();
+    let processes =
+        fs::read_dir("/proc").expect("/proc").flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let holds = |pid: &u32| {
+        let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        *pid != own && files.filter_map(|file| fs::read_link(file.path()).ok()).any(|file| pipes.contains(&file))
+    };
+    let holders: Vec<u32> = processes.filter(holds).collect();
+    let name = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let names = holders.iter().map(|pid| format!("{} ({pid})", name(pid).trim_end())).collect::<Vec<_>>().join(", ");
+    let pids = holders.iter().map(u32::to_string);
+    Command::new("kill").arg("-KILL").args(pids).status().expect("kill");
+    names
 }
 
 /// A command that is killed at the limit. It has the usual niceness, where the tests may give it that: programs ask for it, and guests have it.

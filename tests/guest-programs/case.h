@@ -318,13 +318,11 @@ static inline void scratch(void)
     MUST(chdir(case_scratch_dir));
 }
 
-/* Undoes what a case may have changed in the process, so that order is free. */
-static inline void case_clean_up(void)
+/* All signals do what they do by default, and none is blocked. */
+static inline void case_reset_signals(void)
 {
-    struct itimerval stopped = { { 0, 0 }, { 0, 0 } };
     sigset_t none;
 
-    setitimer(ITIMER_REAL, &stopped, NULL);
     for (int number = 1; number < NSIG; number++) {
         /* 32 and 33 belong to libc's threads. */
         if (number != SIGKILL && number != SIGSTOP && number != 32 && number != 33)
@@ -332,6 +330,15 @@ static inline void case_clean_up(void)
     }
     sigemptyset(&none);
     pthread_sigmask(SIG_SETMASK, &none, NULL);
+}
+
+/* Undoes what a case may have changed in the process, so that order is free. */
+static inline void case_clean_up(void)
+{
+    struct itimerval stopped = { { 0, 0 }, { 0, 0 } };
+
+    setitimer(ITIMER_REAL, &stopped, NULL);
+    case_reset_signals();
     for (int fd = 3; fd < SWEPT_DESCRIPTORS; fd++)
         close(fd);
     umask(022);
@@ -381,6 +388,8 @@ int main(int argc, char **argv)
         return 2;
     }
     umask(022);
+    /* Whoever started this may ignore some: nohup(1), a shell for what it runs in the background. */
+    case_reset_signals();
     for (int i = 0; i < case_count; i++) {
         if (case_wanted(cases[i].name, argc, argv)) {
             case_run(&cases[i]);

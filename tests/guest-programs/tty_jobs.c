@@ -61,6 +61,16 @@ static void wait_for_session(void)
     gate_wait(answer[0]);
 }
 
+/* Gives the terminal to a group, from the background too, as a shell does. */
+static int give_terminal(pid_t group)
+{
+    void (*old)(int) = signal(SIGTTOU, SIG_IGN);
+    int ret = tcsetpgrp(slave, group);
+
+    signal(SIGTTOU, old);
+    return ret;
+}
+
 /* Starts a member of the session in a group of its own. */
 static pid_t job_start(int foreground, int (*body)(void *), void *argument)
 {
@@ -69,28 +79,24 @@ static pid_t job_start(int foreground, int (*body)(void *), void *argument)
     fflush(stdout);
     pid = MUST(fork());
     if (pid == 0) {
+        /* Whatever becomes of its session, a job holds the standard output of the tests no longer. */
+        alarm(20);
         setpgid(0, 0);
-        if (foreground) {
-            signal(SIGTTOU, SIG_IGN);
-            tcsetpgrp(slave, getpid());
-            signal(SIGTTOU, SIG_DFL);
-        }
+        if (foreground)
+            give_terminal(getpid());
         fflush(stdout);
         _exit(body(argument));
     }
     setpgid(pid, pid);
+    /* The job may have been faster: then this is done from the background. */
     if (foreground)
-        MUST(tcsetpgrp(slave, pid));
+        MUST(give_terminal(pid));
     return pid;
 }
 
-/* Takes the terminal back, as a shell does. */
 static void take_back(void)
 {
-    void (*old)(int) = signal(SIGTTOU, SIG_IGN);
-
-    MUST(tcsetpgrp(slave, getpgrp()));
-    signal(SIGTTOU, old);
+    MUST(give_terminal(getpgrp()));
 }
 
 static void job_state(const char *what, pid_t pid)
