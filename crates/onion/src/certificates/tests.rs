@@ -1,3 +1,5 @@
+//! Certificates as they are made, and with what spoils them.
+
 use super::*;
 use crate::keys::tests::keys;
 use sha2::{Digest, Sha256};

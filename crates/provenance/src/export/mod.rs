@@ -224,7 +224,9 @@ mod tests {
         assert_eq!(part.writes.len(), carried);
         let taken = |read: u64| part.received.values().flatten().any(|received| received.read == read);
         assert!(!part.reads.is_empty() && part.reads.iter().all(|read| taken(read.read)));
-        assert!(part.writes.len() * 5 < all.writes.len() && part.reads.len() * 5 < all.reads.len());
-        assert!(!part.causes.is_empty() && part.causes.len() * 5 < all.causes.len());
+        // The first tenth of the time has more than a tenth of the packets, since circuits begin then.
+        let sizes = |rows: &Rows| [rows.writes.len(), rows.reads.len(), rows.causes.len()];
+        let (of_part, of_all) = (sizes(&part), sizes(&all));
+        assert!(of_part.iter().zip(of_all).all(|(part, all)| *part > 0 && part * 3 < all), "{of_part:?} of {of_all:?}");
     }
 }
