@@ -29,6 +29,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("tornet", &["base"]),
     // Tor's protocol.
     ("onion", &[]),
+    // A program of its own.
+    ("relay", &["onion"]),
     // It knows what warnings of tor mean.
     ("report", &["base", "tornet"]),
     // Its pages are made of the report's parts.

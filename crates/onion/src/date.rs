@@ -1,7 +1,7 @@
 //! Dates of the Gregorian calendar.
 
 /// Year, month and day of a day since 1970.
-pub(crate) fn of_day(days: u64) -> (u64, u64, u64) {
+pub fn of_day(days: u64) -> (u64, u64, u64) {
     // Years begin in March, and eras of 400 years in the year 0.
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);

@@ -6,7 +6,7 @@
 pub mod cell;
 pub mod certificates;
 pub mod circuit;
-mod date;
+pub mod date;
 pub mod descriptor;
 pub mod handshake;
 pub mod keys;

@@ -1,0 +1,86 @@
+//! Who this relay is: its keys, which stay the same when it starts again, and what it shows of them.
+
+use crate::clock::since_1970;
+use onion::certificates::{Certificates, PeerIdentity};
+use onion::keys::{RelayKeys, make_identity};
+use onion::link::Local;
+use rand_chacha::ChaCha20Rng;
+use rand_core::{RngCore, SeedableRng};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::io::{self, Read};
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+
+pub struct Own {
+    pub keys: RelayKeys,
+    pub identity: PeerIdentity,
+    pub certificates: Certificates,
+    /// Of the certificate for TLS.
+    pub tls_digest: [u8; 32],
+    addresses: [IpAddr; 1],
+}
+
+/// From which all keys but the RSA identity follow.
+const SEED: &str = "gnomon_relay_seed";
+
+impl Own {
+    /// Reads `keys/secret_id_key`, as tor keeps it, and makes what is missing.
+    pub fn load(data_directory: &Path, address: Ipv4Addr, random: &mut ChaCha20Rng) -> Result<Own, String> {
+        let folder = data_directory.join("keys");
+        let named = |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        fs::create_dir_all(&folder).map_err(|error| named(&folder, &error))?;
+        let file = folder.join("secret_id_key");
+        let secret_id_key = kept(&file, || make_identity(|bytes| random.fill_bytes(bytes)).into_bytes())
+            .and_then(|bytes| String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into()))
+            .map_err(|error| named(&file, &error))?;
+        let seed_file = folder.join(SEED);
+        let seed = kept(&seed_file, || {
+            let mut seed = [0; 32];
+            random.fill_bytes(&mut seed);
+            seed.to_vec()
+        })
+        .map_err(|error| named(&seed_file, &error))?;
+        let seed: [u8; 32] = seed.try_into().map_err(|_| named(&seed_file, &"not 32 bytes; remove it for new keys"))?;
+        let mut from_seed = ChaCha20Rng::from_seed(seed);
+        let keys = RelayKeys::make(&secret_id_key, |bytes| from_seed.fill_bytes(bytes))
+            .map_err(|error| named(&file, &error))?;
+        let mut names = [0; 32];
+        random.fill_bytes(&mut names);
+        let certificates = keys.certificates(since_1970().as_secs(), names);
+        let tls_digest = Sha256::digest(&certificates.tls).into();
+        Ok(Own { identity: keys.public(), keys, certificates, tls_digest, addresses: [address.into()] })
+    }
+
+    /// For a link's handshake.
+    pub fn local<'a>(&'a self, sign: &'a dyn Fn(&[u8]) -> [u8; 64]) -> Local<'a> {
+        Local {
+            identity: &self.identity,
+            responder_certificates: &self.certificates.responder,
+            initiator_certificates: &self.certificates.initiator,
+            sign,
+            addresses: &self.addresses,
+            designs: &[],
+        }
+    }
+}
+
+/// Random numbers of the system's.
+pub fn random() -> Result<ChaCha20Rng, String> {
+    let mut seed = [0; 32];
+    let file = "/dev/urandom";
+    fs::File::open(file).and_then(|mut file| file.read_exact(&mut seed)).map_err(|error| format!("{file}: {error}"))?;
+    Ok(ChaCha20Rng::from_seed(seed))
+}
+
+/// A file's bytes, written first if there is none.
+fn kept(file: &Path, make: impl FnOnce() -> Vec<u8>) -> io::Result<Vec<u8>> {
+    match fs::read(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let bytes = make();
+            fs::write(file, &bytes)?;
+            Ok(bytes)
+        }
+        result => result,
+    }
+}

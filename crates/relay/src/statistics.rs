@@ -1,0 +1,40 @@
+//! A line of JSON each second about what the relay holds.
+
+use serde::Serialize;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+
+#[derive(Debug, Serialize)]
+pub struct Line {
+    /// Seconds since 1970, with parts.
+    pub time: f64,
+    pub channels: usize,
+    /// Whose other end is a relay that has proven who it is.
+    pub relays: usize,
+    pub circuits: usize,
+    pub streams: usize,
+    /// Cells that wait in all circuits' queues.
+    pub cells_queued: usize,
+    /// Open files, sockets among them.
+    pub descriptors: usize,
+}
+
+pub struct Statistics {
+    file: File,
+    pub due_ms: u64,
+}
+
+impl Statistics {
+    pub fn open(path: &Path) -> Result<Statistics, String> {
+        let file = OpenOptions::new().create(true).append(true).open(path);
+        Ok(Statistics { file: file.map_err(|error| format!("{}: {error}", path.display()))?, due_ms: 0 })
+    }
+
+    pub fn write(&mut self, line: &Line, now_ms: u64) -> Result<(), String> {
+        self.due_ms = (now_ms / 1000 + 1) * 1000;
+        let mut text = serde_json::to_string(line).expect("numbers");
+        text.push('\n');
+        self.file.write_all(text.as_bytes()).map_err(|error| format!("statistics: {error}"))
+    }
+}

@@ -1,0 +1,88 @@
+//! TLS as relays speak it: who a peer is follows from its CERTS cell, so any certificate is taken here.
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, ServerName, UnixTime};
+use rustls::{
+    ClientConfig, ClientConnection, Connection, DigitallySignedStruct, Error, ServerConfig, ServerConnection,
+    SignatureScheme,
+};
+use std::sync::Arc;
+
+/// Plain bytes that a connection takes before they are written: little, since what is taken cannot be scheduled any more.
+pub const BUFFER: usize = 16 * 1024;
+
+/// What connections of a relay share.
+pub struct Tls {
+    client: Arc<ClientConfig>,
+    server: Arc<ServerConfig>,
+}
+
+impl Tls {
+    /// `certificate` in DER, its key in PKCS #1's DER.
+    pub fn new(certificate: &[u8], key: Vec<u8>) -> Result<Tls, Error> {
+        let provider = Arc::new(ring::default_provider());
+        let client = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
+        let verifier = Arc::new(Anybody(provider.clone()));
+        let mut client = client.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
+        client.resumption = rustls::client::Resumption::disabled();
+        client.enable_sni = false;
+        let server = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+        let chain = vec![CertificateDer::from(certificate.to_vec())];
+        let key = PrivateKeyDer::Pkcs1(PrivatePkcs1KeyDer::from(key));
+        let mut server = server.with_no_client_auth().with_single_cert(chain, key)?;
+        server.send_tls13_tickets = 0;
+        Ok(Tls { client: Arc::new(client), server: Arc::new(server) })
+    }
+
+    pub fn initiate(&self) -> Connection {
+        let name = ServerName::try_from("www.example.com").expect("a name");
+        let mut connection = ClientConnection::new(self.client.clone(), name).expect("settings that fit each other");
+        connection.set_buffer_limit(Some(4 * BUFFER));
+        connection.into()
+    }
+
+    pub fn respond(&self) -> Connection {
+        let mut connection = ServerConnection::new(self.server.clone()).expect("settings that fit each other");
+        connection.set_buffer_limit(Some(4 * BUFFER));
+        connection.into()
+    }
+}
+
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

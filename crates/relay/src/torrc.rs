@@ -1,0 +1,216 @@
+//! Settings in the files and options that tor takes, of which a relay needs a few; the others are left to tor.
+
+use crate::policy::Policy;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+/// Files that include each other without end are given up at this depth, as tor does.
+const DEEPEST: usize = 31;
+
+/// A directory authority.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Authority {
+    pub name: String,
+    /// Where it takes descriptors over HTTP.
+    pub directory: SocketAddr,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    pub nickname: String,
+    pub address: Ipv4Addr,
+    pub or_port: u16,
+    pub data_directory: PathBuf,
+    pub contact: String,
+    /// Bytes per second, which the descriptor says.
+    pub bandwidth_rate: u64,
+    pub bandwidth_burst: u64,
+    pub policy: Policy,
+    pub authorities: Vec<Authority>,
+    /// It tells nobody of itself if this is not so.
+    pub publishes: bool,
+    pub statistics: Option<PathBuf>,
+}
+
+/// What tor takes for `BandwidthRate` when nothing is said: 1 GByte.
+const BANDWIDTH: u64 = 1 << 30;
+
+/// Reads tor's arguments and the files that they name.
+pub fn read(mut arguments: lexopt::Parser) -> Result<Settings, String> {
+    use lexopt::prelude::*;
+    let (mut defaults, mut file, mut given) = (None, None, Vec::new());
+    let wrong = |error: lexopt::Error| error.to_string();
+    while let Some(argument) = arguments.next().map_err(wrong)? {
+        match argument {
+            Long("defaults-torrc") => defaults = Some(PathBuf::from(arguments.value().map_err(wrong)?)),
+            Short('f') => file = Some(PathBuf::from(arguments.value().map_err(wrong)?)),
+            Long("hush" | "quiet") => {}
+            Long(name) => {
+                let name = name.to_owned();
+                given.push((name, arguments.value().map_err(wrong)?.string().map_err(wrong)?));
+            }
+            other => return Err(other.unexpected().to_string()),
+        }
+    }
+    let mut lines = Vec::new();
+    for file in [defaults, file].into_iter().flatten() {
+        read_file(&file, 0, &mut lines)?;
+    }
+    let given = given.into_iter().map(|(name, value)| Line { at: format!("--{name}"), name, value });
+    settings(lines.into_iter().chain(given))
+}
+
+struct Line {
+    /// For messages.
+    at: String,
+    name: String,
+    value: String,
+}
+
+fn read_file(path: &Path, depth: usize, lines: &mut Vec<Line>) -> Result<(), String> {
+    if depth > DEEPEST {
+        return Err(format!("{}: files include each other more than {DEEPEST} times", path.display()));
+    }
+    let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    for (number, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        let (name, value) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let value = value.trim().trim_matches('"').to_owned();
+        match name {
+            "" => {}
+            "%include" => read_file(Path::new(&value), depth + 1, lines)?,
+            _ => lines.push(Line { at: format!("{}:{}", path.display(), number + 1), name: name.to_owned(), value }),
+        }
+    }
+    Ok(())
+}
+
+fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
+    let (mut nickname, mut address, mut or_port) = ("Unnamed".to_owned(), None, None);
+    let mut settings = Settings {
+        nickname: String::new(),
+        address: Ipv4Addr::UNSPECIFIED,
+        or_port: 0,
+        data_directory: ".".into(),
+        contact: String::new(),
+        bandwidth_rate: BANDWIDTH,
+        bandwidth_burst: BANDWIDTH,
+        policy: Policy::default(),
+        authorities: Vec::new(),
+        publishes: true,
+        statistics: None,
+    };
+    let mut lets_out = None;
+    for Line { at, name, value } in lines {
+        let wrong = |what: &str| format!("{at}: {name} {value}: {what}");
+        // Options have any case in tor.
+        match name.to_ascii_lowercase().as_str() {
+            "nickname" => nickname = value,
+            "address" => address = Some(value.parse().map_err(|_| wrong("an IPv4 address is needed"))?),
+            "orport" => {
+                let port = value.split_whitespace().next().unwrap_or_default();
+                let port = port.rsplit(':').next().and_then(|port| port.parse().ok()).filter(|port| *port != 0);
+                or_port = Some(port.ok_or_else(|| wrong("a port is needed"))?);
+            }
+            "datadirectory" => settings.data_directory = value.into(),
+            "contactinfo" => settings.contact = value,
+            "bandwidthrate" => settings.bandwidth_rate = bytes(&value).ok_or_else(|| wrong("bytes are needed"))?,
+            "bandwidthburst" => settings.bandwidth_burst = bytes(&value).ok_or_else(|| wrong("bytes are needed"))?,
+            "exitpolicy" => settings.policy.add(&value).map_err(|error| format!("{at}: {error}"))?,
+            "exitrelay" => lets_out = Some(value != "0"),
+            "publishserverdescriptor" => settings.publishes = value != "0",
+            "statisticsfile" => settings.statistics = Some(value.into()),
+            "dirauthority" | "dirserver" => {
+                settings.authorities.push(authority(&value).ok_or_else(|| wrong("NAME ... ADDRESS:PORT FINGERPRINT"))?);
+            }
+            _ => {}
+        }
+    }
+    if lets_out == Some(false) || (lets_out.is_none() && !settings.policy.is_exit()) {
+        settings.policy = Policy::default();
+    }
+    let missing = |what: &str| format!("{what} is missing in the torrc");
+    Ok(Settings {
+        nickname,
+        address: address.ok_or_else(|| missing("Address"))?,
+        or_port: or_port.ok_or_else(|| missing("ORPort"))?,
+        ..settings
+    })
+}
+
+/// `NAME [orport=PORT] [v3ident=...] ADDRESS:PORT FINGERPRINT`.
+fn authority(value: &str) -> Option<Authority> {
+    let mut words = value.split_whitespace();
+    let name = words.next()?.to_owned();
+    let directory = words.find(|word| !word.contains('='))?.parse().ok()?;
+    Some(Authority { name, directory })
+}
+
+/// A number and tor's names for multiples of bytes and bits.
+fn bytes(value: &str) -> Option<u64> {
+    let digits = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
+    let number: u64 = value[..digits].parse().ok()?;
+    let unit = value[digits..].trim().to_ascii_lowercase();
+    let (unit, divisor) = if unit.ends_with("bit") || unit.ends_with("bits") {
+        (unit.trim_end_matches('s').trim_end_matches("bit"), 8)
+    } else {
+        (unit.trim_end_matches('s').trim_end_matches("byte"), 1)
+    };
+    let shift = match unit {
+        "" | "b" => 0,
+        "k" | "kb" => 10,
+        "m" | "mb" => 20,
+        "g" | "gb" => 30,
+        "t" | "tb" => 40,
+        _ => return None,
+    };
+    number.checked_mul(1 << shift).map(|number| number / divisor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str) -> Result<Settings, String> {
+        let folder = tempfile::TempDir::new().unwrap();
+        let (file, more) = (folder.path().join("torrc"), folder.path().join("more"));
+        fs::write(&file, format!("%include {}\n{text}", more.display())).unwrap();
+        fs::write(more, "ORPort 9001 IPv4Only\nContactInfo somebody # a remark\n").unwrap();
+        read(lexopt::Parser::from_args(["-f".into(), file.into_os_string(), "--Nickname".into(), "me".into()]))
+    }
+
+    #[test]
+    fn files_of_tor_are_read() {
+        let settings = read_text(
+            "address 20.0.0.1\nBandwidthRate 10 MBytes\nBandwidthBurst 80 KBits\nSchedulers KIST\nExitRelay 1\nExitPolicy accept *:80\n\
+             DirAuthority one orport=9001 v3ident=AB 100.0.0.1:8080 CD EF\n",
+        )
+        .unwrap();
+        assert_eq!((settings.nickname.as_str(), settings.or_port), ("me", 9001));
+        assert_eq!((settings.bandwidth_rate, settings.bandwidth_burst), (10 << 20, 10 << 10));
+        assert_eq!(settings.contact, "somebody");
+        assert!(settings.policy.is_exit());
+        let directory = "100.0.0.1:8080".parse().unwrap();
+        assert_eq!(settings.authorities, [Authority { name: "one".to_owned(), directory }]);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_its_line() {
+        for (text, message) in [
+            ("Address here", ":2: Address here: an IPv4 address is needed"),
+            ("\nORPort none", ":3: ORPort none: a port is needed"),
+            ("ExitPolicy allow *:*", ":2: 'allow *:*': a rule begins with accept or reject"),
+            ("BandwidthRate much", ":2: BandwidthRate much: bytes are needed"),
+            ("", "Address is missing in the torrc"),
+        ] {
+            let error = read_text(text).unwrap_err();
+            assert!(error.ends_with(message), "{error}");
+        }
+        let folder = tempfile::TempDir::new().unwrap();
+        let file = folder.path().join("torrc");
+        fs::write(&file, format!("%include {}\n", file.display())).unwrap();
+        let error = read(lexopt::Parser::from_args(["-f".into(), file.into_os_string()])).unwrap_err();
+        assert!(error.contains("include each other"), "{error}");
+    }
+}
