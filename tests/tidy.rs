@@ -84,7 +84,8 @@ const CORPUS_BYTES: u64 = 1024 * 1024;
 const MACHINE_PATHS: &[(&str, &str)] = &[("/wo", "rk/"), ("/ro", "ot/")];
 
 /// The programs of crates that are not the simulator: they read their own command lines.
-const OTHER_PROGRAMS: &[&str] = &["crates/traffic/src/main.rs", "crates/fuzz/src/main.rs", "crates/view/src/main.rs"];
+const OTHER_PROGRAMS: &[&str] =
+    &["crates/relay/src/main.rs", "crates/traffic/src/main.rs", "crates/fuzz/src/main.rs", "crates/view/src/main.rs"];
 
 /// The crates that may contain unsafe code: guests' memory and machine state, and interfaces in C that tools of others load, and guests.
 const UNSAFE_CRATES: &[&str] = &["crates/guest/", "crates/packetdrill/", "crates/cheap-crypto/"];

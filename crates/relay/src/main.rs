@@ -1,61 +1,7 @@
-//! A relay of Tor: an ordinary Linux program of one thread, started as tor is.
-
-mod channel;
-mod circuit;
-mod clock;
-mod log;
-mod own;
-mod policy;
-mod relay;
-mod resolver;
-mod statistics;
-mod stream;
-mod tls;
-mod torrc;
-mod upload;
+//! The program `gnomon-relay`: hands the command line to the library.
 
 use std::process::ExitCode;
 
-const HELP: &str = "\
-A relay of Tor whose connections to other relays are an experiment's
-
-Usage: gnomon-relay [--defaults-torrc FILE] [-f FILE] [--hush] [--OPTION VALUE]...
-
-Files and options are tor's. Those that count here: Nickname, Address, ORPort, DataDirectory, ContactInfo, BandwidthRate,
-BandwidthBurst, ExitRelay, ExitPolicy, DirAuthority, PublishServerDescriptor. Others are left to tor.
-
-Its own:
-      --StatisticsFile FILE  Append a line of JSON each second: channels, circuits, streams, cells that wait
-  -h, --help                 Print help
-  -V, --version              Print version
-
-It is an exit or a middle relay. Its keys are DataDirectory/keys/secret_id_key, as tor's, and gnomon_relay_seed, from which all
-others follow; what is missing is made.
-";
-
 fn main() -> ExitCode {
-    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
-    if arguments.iter().any(|argument| argument == "-h" || argument == "--help") {
-        print!("{HELP}");
-        return ExitCode::SUCCESS;
-    }
-    if arguments.iter().any(|argument| argument == "-V" || argument == "--version") {
-        println!("gnomon-relay {}", env!("CARGO_PKG_VERSION"));
-        return ExitCode::SUCCESS;
-    }
-    let settings = match torrc::read(lexopt::Parser::from_args(arguments)) {
-        Ok(settings) => settings,
-        Err(error) => {
-            eprintln!("gnomon-relay: {error}");
-            return ExitCode::from(2);
-        }
-    };
-    match relay::Relay::new(settings).and_then(|mut relay| relay.run()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            log::warn(&error);
-            eprintln!("gnomon-relay: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    relay::main(std::env::args_os().skip(1).collect())
 }

@@ -197,7 +197,12 @@ impl Relay {
                 (STREAM, key) => self.stream_ready(key),
                 (_, key) => {
                     let now = self.clock.ms();
+                    let was_known = self.is_known();
                     self.uploads[key].ready(now);
+                    if self.is_known() && !was_known {
+                        // What reads tor's logs waits for this line.
+                        log::notice("Bootstrapped 100% (done): Done");
+                    }
                 }
             },
         }
@@ -215,6 +220,11 @@ impl Relay {
                 self.close_channel(key, &error.to_string());
             }
         }
+    }
+
+    /// All authorities have its descriptor.
+    fn is_known(&self) -> bool {
+        self.uploads.iter().all(|upload| upload.is_known)
     }
 
     fn random(&mut self) -> [u8; 32] {
@@ -504,7 +514,8 @@ impl Relay {
             }
             M::BEGIN if message.stream == 0 || stream.is_some() => return Err("a stream that is there already"),
             M::BEGIN => self.begin(key, message),
-            M::BEGIN_DIR => self.end(key, message.stream, EndReason::NotDirectory),
+            M::BEGIN_DIR if message.stream == 0 || stream.is_some() => return Err("a stream that is there already"),
+            M::BEGIN_DIR => self.begin_directory(key, message.stream),
             M::RESOLVE => self.resolve(key, message),
             M::DATA => {
                 if let Some(body) = self.circuits[key].deliver(digest) {
@@ -617,6 +628,22 @@ impl Relay {
         self.ask(&begin.host, Asker::Stream { key: stream, serial, port: begin.port });
     }
 
+    /// A question to the directory goes to an authority, each to the next: what they say is signed, and nothing has to be kept here.
+    fn begin_directory(&mut self, key: usize, number: u16) {
+        let serial = self.fresh_serial();
+        let authorities = &self.settings.authorities;
+        if !self.settings.is_directory || authorities.is_empty() {
+            return self.end(key, number, EndReason::NotDirectory);
+        }
+        let address = authorities[serial as usize % authorities.len()].directory;
+        let mut stream = Stream::new(key, number);
+        stream.is_of_directory = true;
+        let stream = self.streams.insert(stream);
+        self.stream_serials.insert(stream, serial);
+        self.circuits[key].streams.insert(number, stream);
+        self.connect_stream(stream, address);
+    }
+
     fn resolve(&mut self, key: usize, message: &Message<'_>) {
         let name = message.body.split(|byte| *byte == 0).next().unwrap_or_default();
         let serial = self.circuit_serials[&key];
@@ -667,7 +694,11 @@ impl Relay {
             self.forget_stream(key);
             return self.say(circuit, message::Command::END, number, &body);
         }
-        let socket = TcpStream::connect(SocketAddr::from((address, port)));
+        self.connect_stream(key, SocketAddr::from((address, port)));
+    }
+
+    fn connect_stream(&mut self, key: usize, address: SocketAddr) {
+        let socket = TcpStream::connect(address);
         let registered = socket.and_then(|mut socket| {
             let interest = Interest::READABLE | Interest::WRITABLE;
             self.poll.registry().register(&mut socket, token(STREAM, key), interest)?;
@@ -690,7 +721,8 @@ impl Relay {
             let Ok(peer) = socket.peer_addr() else { return };
             stream.is_connected = true;
             let (circuit, number) = (stream.circuit, stream.number);
-            self.say(circuit, message::Command::CONNECTED, number, &message::connected(peer.ip(), TTL_S));
+            let body = if stream.is_of_directory { Vec::new() } else { message::connected(peer.ip(), TTL_S) };
+            self.say(circuit, message::Command::CONNECTED, number, &body);
         }
         self.write_stream(key);
         self.read_stream(key);
@@ -805,7 +837,7 @@ fn describe(settings: &Settings, own: &Own, uptime_s: u64) -> String {
         bandwidth_observed: settings.bandwidth_rate,
         contact: &settings.contact,
         exit_policy: &settings.policy.lines(),
-        is_directory: false,
+        is_directory: settings.is_directory && !settings.authorities.is_empty(),
     };
     descriptor.sign(&own.keys, since_1970().as_secs())
 }

@@ -18,6 +18,8 @@ pub struct Stream {
     /// None while a name is being looked up.
     pub socket: Option<TcpStream>,
     pub is_connected: bool,
+    /// Goes to a directory authority rather than where the client says.
+    pub is_of_directory: bool,
     /// Data cells that may still be sent to the client.
     pub package: u32,
     /// Bytes for the socket.
@@ -43,6 +45,7 @@ impl Stream {
             number,
             socket: None,
             is_connected: false,
+            is_of_directory: false,
             package: STREAM_WINDOW,
             out: VecDeque::new(),
             delivered: 0,

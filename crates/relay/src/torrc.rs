@@ -31,6 +31,8 @@ pub struct Settings {
     /// It tells nobody of itself if this is not so.
     pub publishes: bool,
     pub statistics: Option<PathBuf>,
+    /// It passes questions to the directory on to an authority.
+    pub is_directory: bool,
 }
 
 /// What tor takes for `BandwidthRate` when nothing is said: 1 GByte.
@@ -100,6 +102,7 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
         authorities: Vec::new(),
         publishes: true,
         statistics: None,
+        is_directory: true,
     };
     let mut lets_out = None;
     for Line { at, name, value } in lines {
@@ -120,6 +123,7 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
             "exitpolicy" => settings.policy.add(&value).map_err(|error| format!("{at}: {error}"))?,
             "exitrelay" => lets_out = Some(value != "0"),
             "publishserverdescriptor" => settings.publishes = value != "0",
+            "dircache" => settings.is_directory = value != "0",
             "statisticsfile" => settings.statistics = Some(value.into()),
             "dirauthority" | "dirserver" => {
                 settings.authorities.push(authority(&value).ok_or_else(|| wrong("NAME ... ADDRESS:PORT FINGERPRINT"))?);

@@ -20,11 +20,21 @@ pub struct Upload {
     /// When something is to be done: begin, or give up.
     pub due_ms: u64,
     retry_ms: u64,
+    /// The authority has taken it once.
+    pub is_known: bool,
 }
 
 impl Upload {
     pub fn new(authority: Authority) -> Upload {
-        Upload { authority, socket: None, unsent: Vec::new(), answer: Vec::new(), due_ms: 0, retry_ms: FIRST_RETRY_MS }
+        Upload {
+            authority,
+            socket: None,
+            unsent: Vec::new(),
+            answer: Vec::new(),
+            due_ms: 0,
+            retry_ms: FIRST_RETRY_MS,
+            is_known: false,
+        }
     }
 
     /// Begins, or gives up what takes too long; the socket is to be watched if there is a new one.
@@ -93,6 +103,7 @@ impl Upload {
         let line = answer.lines().next().unwrap_or_default();
         if line.split_whitespace().nth(1) == Some("200") {
             log::notice(format_args!("Authority {} has taken our descriptor.", self.authority.name));
+            self.is_known = true;
             (self.socket, self.due_ms, self.retry_ms) = (None, now_ms + AGAIN_MS, FIRST_RETRY_MS);
         } else {
             log::warn(format_args!("Authority {} refuses our descriptor: {line}", self.authority.name));

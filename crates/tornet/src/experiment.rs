@@ -98,6 +98,10 @@ pub(crate) fn yaml(network: &Network, programs: &Programs, nodes: &Nodes, how: &
     }
     text += "network:\n  # The graph has an edge for every pair.\n  use_shortest_path: false\n  graph:\n    type: gml\n    file:\n      path: network.gml\n\n";
     text += &templates(programs);
+    if network.has_gnomon_relays() {
+        text += &relay_template(programs);
+    }
+    text += "\n";
     text += "hosts:\n";
     for host in &network.hosts {
         text += &host_entry(network, host, nodes, programs);
@@ -131,8 +135,12 @@ fn templates(programs: &Programs) -> String {
     format!(
         "x-tor: &tor\n  path: {tor}\n  environment: {ALLOCATOR}\n  expected_final_state: running\n\
          x-server: &server\n  path: {traffic}\n  args: [server, --listen, \"0.0.0.0:{SERVER_PORT}\"]\n  expected_final_state: running\n\
-         x-client: &client\n  path: {traffic}\n  args: [client, traffic.yaml]\n\n"
+         x-client: &client\n  path: {traffic}\n  args: [client, traffic.yaml]\n"
     )
+}
+
+fn relay_template(programs: &Programs) -> String {
+    format!("x-relay: &relay\n  path: {}\n  expected_final_state: running\n", quoted(&programs.relay))
 }
 
 fn quoted(path: &Path) -> String {
@@ -154,18 +162,19 @@ fn host_entry(network: &Network, host: &Host, nodes: &Nodes, programs: &Programs
     if host.role.runs_tor() {
         let shared = torrc::shared_name(host.role);
         let arguments = format!("args: [--hush, --defaults-torrc, ../../conf/{shared}, -f, torrc]");
+        let program = if network.is_gnomon_relay(host) { "relay" } else { "tor" };
         let mut start_s = Some(times.tor_s);
         for outage in &host.outages {
             let Some(from_s) = std::mem::replace(&mut start_s, outage.until_s) else { break };
             let _ = writeln!(
                 text,
-                "    - {{ <<: *tor, start_time: {}, {}, {arguments} }}",
+                "    - {{ <<: *{program}, start_time: {}, {}, {arguments} }}",
                 seconds(from_s),
                 end_of_tor(outage)
             );
         }
         if let Some(from_s) = start_s {
-            let _ = writeln!(text, "    - {{ <<: *tor, start_time: {}, {arguments} }}", seconds(from_s));
+            let _ = writeln!(text, "    - {{ <<: *{program}, start_time: {}, {arguments} }}", seconds(from_s));
         }
     }
     match host.role {

@@ -47,7 +47,7 @@ pub use paths::PathModel;
 pub use profile::{PROFILES, Profile, profile};
 pub use scale::{relays_by_role, scaled};
 pub use spec::{
-    Amount, ClientCounts, CongestionControl, GuardPolicy, LinkClass, RelayCounts, Scheduler, Spec, Transport,
+    Amount, ClientCounts, CongestionControl, GuardPolicy, LinkClass, RelayCounts, RelayKind, Scheduler, Spec, Transport,
 };
 
 use std::path::PathBuf;
@@ -57,6 +57,8 @@ use std::path::PathBuf;
 pub struct Programs {
     pub tor: PathBuf,
     pub traffic: PathBuf,
+    /// Needed where relays are Gnomon's.
+    pub relay: PathBuf,
     /// Needed where bridges speak obfs4; an absolute path, since tor looks nothing up.
     pub obfs4proxy: Option<PathBuf>,
 }

@@ -6,7 +6,7 @@ use crate::geography::Geography;
 use crate::keys::{AuthorityKeys, Obfs4State, OnionKeys, RelayIdentity};
 use crate::model::Model;
 use crate::paths::{self, PathModel};
-use crate::spec::{LinkClass, Spec, Transport};
+use crate::spec::{LinkClass, RelayKind, Spec, Transport};
 use crate::{Error, overload, sample};
 use base::{Bandwidth, SeedTree, SimDuration};
 use std::net::Ipv4Addr;
@@ -181,6 +181,7 @@ impl Network {
         }
         let source = model.source.clone();
         let mut network = Network { spec, source, geography: model.geography.clone(), hosts };
+        network.check_relay_kind()?;
         churn::apply(&mut network, &seeds);
         overload::apply(&mut network, &seeds);
         Ok(network)
@@ -188,6 +189,36 @@ impl Network {
 
     pub fn with_role(&self, role: Role) -> impl Iterator<Item = &Host> {
         self.hosts.iter().filter(move |host| host.role == role)
+    }
+
+    /// Whether a host runs `gnomon-relay` in place of tor.
+    pub fn is_gnomon_relay(&self, host: &Host) -> bool {
+        let is_relay = matches!(host.role, Role::Guard | Role::Exit | Role::GuardExit | Role::Middle);
+        is_relay
+            && match &self.spec.relay_kind {
+                RelayKind::Tor => false,
+                RelayKind::Gnomon => true,
+                RelayKind::GnomonOn(names) => names.contains(&host.name),
+            }
+    }
+
+    pub fn has_gnomon_relays(&self) -> bool {
+        self.hosts.iter().any(|host| self.is_gnomon_relay(host))
+    }
+
+    /// Each host that is to be ours must be there, and be one that can.
+    fn check_relay_kind(&self) -> Result<(), Error> {
+        let RelayKind::GnomonOn(names) = &self.spec.relay_kind else { return Ok(()) };
+        for name in names {
+            if !self.hosts.iter().any(|host| host.name == *name && self.is_gnomon_relay(host)) {
+                let relays = self.hosts.iter().find(|host| host.role == Role::Middle || host.role == Role::Guard);
+                let example = relays.map_or("guard1", |host| host.name.as_str());
+                return Err(Error::input(format!(
+                    "--relay-kind: {name} is no guard, middle relay or exit of this network; give names such as {example}"
+                )));
+            }
+        }
+        Ok(())
     }
 
     pub fn count(&self, mut wanted: impl FnMut(Role) -> bool) -> usize {

@@ -2,7 +2,7 @@
 
 use crate::paths::PathModel;
 use crate::spec::{
-    Amount, ClientCounts, CongestionControl, GuardPolicy, LinkClass, RelayCounts, Scheduler, Spec, Transport,
+    Amount, ClientCounts, CongestionControl, GuardPolicy, LinkClass, RelayCounts, RelayKind, Scheduler, Spec, Transport,
 };
 use base::{Bandwidth, ByteSize, SimDuration};
 
@@ -80,6 +80,7 @@ pub(crate) fn base_spec() -> Spec {
         total: SimDuration::from_secs(3600),
         voting_interval: SimDuration::from_secs(300),
         start_date: base::StartDate::default(),
+        relay_kind: RelayKind::Tor,
         scheduler: Scheduler::Kist,
         congestion_control: CongestionControl::Vegas,
         cheap_crypto: None,

@@ -68,6 +68,16 @@ impl Scheduler {
     }
 }
 
+/// Which program guards, middle relays and exits run; authorities and bridges always run tor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RelayKind {
+    Tor,
+    /// `gnomon-relay`.
+    Gnomon,
+    /// `gnomon-relay` on hosts of these names, tor on the others.
+    GnomonOn(Vec<String>),
+}
+
 /// How much tors have on its way in a circuit at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CongestionControl {
@@ -153,6 +163,7 @@ pub struct Spec {
     pub voting_interval: SimDuration,
     /// When clocks begin: a whole number of voting intervals after a midnight.
     pub start_date: StartDate,
+    pub relay_kind: RelayKind,
     pub scheduler: Scheduler,
     pub congestion_control: CongestionControl,
     /// Which ciphers the experiment has replaced by cheap ones: a value of its `cheap_crypto`. None for none.

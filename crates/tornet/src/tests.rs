@@ -24,6 +24,7 @@ fn programs() -> Programs {
     Programs {
         tor: PathBuf::from("/usr/sbin/tor"),
         traffic: PathBuf::from("/opt/gnomon-traffic"),
+        relay: PathBuf::from("/opt/gnomon-relay"),
         obfs4proxy: Some(PathBuf::from("/usr/bin/obfs4proxy")),
     }
 }

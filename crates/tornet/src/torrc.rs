@@ -166,6 +166,16 @@ fn common(network: &Network) -> String {
     text
 }
 
+/// All tors hold onion services' descriptors; gnomon-relay holds none.
+fn hidden_service_directories(network: &Network) -> String {
+    if !network.has_gnomon_relays() {
+        return "TestingDirAuthVoteHSDir *\n".to_owned();
+    }
+    let tors = network.hosts.iter().filter(|host| !network.is_gnomon_relay(host));
+    let named: Vec<&str> = tors.filter_map(|host| Some(host.identity.as_ref()?.fingerprint.as_str())).collect();
+    format!("TestingDirAuthVoteHSDir {}\nTestingDirAuthVoteHSDirIsStrict 1\n", named.join(","))
+}
+
 fn authority(network: &Network) -> String {
     let fingerprints = |wanted: fn(Role) -> bool| -> String {
         let of = network.hosts.iter().filter(|host| wanted(host.role));
@@ -183,7 +193,7 @@ fn authority(network: &Network) -> String {
          TestingV3AuthInitialVotingInterval {} seconds\nTestingV3AuthInitialVoteDelay 5 seconds\nTestingV3AuthInitialDistDelay 5 seconds\n\
          V3AuthVotingInterval {} seconds\nV3AuthVoteDelay 10 seconds\nV3AuthDistDelay 10 seconds\n\
          # Weights of relays, and who gets which flag.\n\
-         V3BandwidthsFile /proc/self/cwd/../../conf/bandwidths\nTestingDirAuthVoteHSDir *\n",
+         V3BandwidthsFile /proc/self/cwd/../../conf/bandwidths\n",
         seconds(FIRST_CONSENSUS),
         seconds(network.spec.voting_interval)
     );
@@ -194,10 +204,16 @@ fn authority(network: &Network) -> String {
         }
         let _ = writeln!(text, "TestingDirAuthVote{flag}IsStrict 1");
     }
+    text += &hidden_service_directories(network);
     text += match network.spec.congestion_control {
         CongestionControl::Vegas => VEGAS,
         CongestionControl::Fixed => FIXED_WINDOWS,
     };
+    if network.has_gnomon_relays() {
+        // Behind the parameters; tors warn of ConfluxEnabled.
+        text.truncate(text.trim_end().len());
+        text += " cfx_enabled=0\n# gnomon-relay knows no conflux.\n";
+    }
     text
 }
 

@@ -180,6 +180,13 @@ fn settings() -> Vec<Arg> {
         value("server-bandwidth", "BANDWIDTH", "The line of each server and onion service").value_parser(bandwidth),
         value("relay-bandwidth", "BANDWIDTH", "The line of each relay, in place of the model's")
             .value_parser(bandwidth),
+        value(
+            "relay-kind",
+            "KIND",
+            "What guards, middle relays and exits run: 'tor', 'gnomon' (gnomon-relay, Gnomon's own), or 'gnomon:HOST,HOST...' for \
+             gnomon-relay on these hosts and tor on the others",
+        )
+        .value_parser(relay_kind),
         value("scheduler", "NAME", "How tor's relays and clients choose what to write next")
             .value_parser(["kist", "vanilla"]),
         value(
@@ -286,5 +293,16 @@ fn link(text: &str) -> Result<LinkClass, String> {
     match (0.0..1.0).contains(&link.loss) && link.weight > 0.0 && link.weight.is_finite() {
         true => Ok(link),
         false => Err("the loss is from 0 to below 1, the weight above 0".to_owned()),
+    }
+}
+
+fn relay_kind(text: &str) -> Result<String, String> {
+    let names = text.strip_prefix("gnomon:");
+    let is_list = names.is_some_and(|names| names.split(',').all(|name| !name.is_empty()));
+    match text {
+        "tor" | "gnomon" => Ok(text.to_owned()),
+        _ if is_list => Ok(text.to_owned()),
+        _ => Err("give 'tor', 'gnomon', or 'gnomon:' and hosts with commas between them, such as gnomon:exit1,middle1"
+            .to_owned()),
     }
 }

@@ -13,8 +13,8 @@ use tornet::cost::{self, Cost};
 use tornet::load::{self, Expectation};
 use tornet::overload;
 use tornet::{
-    Amount, Behaviour, CongestionControl, Error, Files, GuardPolicy, Model, Network, PathModel, Role, Scheduler,
-    Sources, Spec, Transport,
+    Amount, Behaviour, CongestionControl, Error, Files, GuardPolicy, Model, Network, PathModel, RelayKind, Role,
+    Scheduler, Sources, Spec, Transport,
 };
 
 pub fn main(matches: &ArgMatches) -> u8 {
@@ -106,6 +106,13 @@ fn spec(matches: &ArgMatches, model: &Model) -> Result<Spec, Error> {
     }
     set(matches, "bulk-size", &mut spec.bulk_size);
     set(matches, "amount", &mut spec.amount);
+    if let Some(kind) = matches.get_one::<String>("relay-kind") {
+        spec.relay_kind = match kind.as_str() {
+            "tor" => RelayKind::Tor,
+            "gnomon" => RelayKind::Gnomon,
+            names => RelayKind::GnomonOn(names.trim_start_matches("gnomon:").split(',').map(str::to_owned).collect()),
+        };
+    }
     if let Some(name) = matches.get_one::<String>("scheduler") {
         spec.scheduler = if name == "vanilla" { Scheduler::Vanilla } else { Scheduler::Kist };
     }

@@ -2,18 +2,23 @@
 
 use crate::cli::input::SYSTEM_FOLDERS;
 use std::path::{Path, PathBuf};
-use tornet::{Error, Programs, Spec, Transport};
+use tornet::{Error, Programs, RelayKind, Spec, Transport};
 
 /// What the traffic program is called, beside Gnomon or in PATH.
 const TRAFFIC: &str = "gnomon-traffic";
+/// And the relays that are not tor.
+const RELAY: &str = "gnomon-relay";
 
 /// How experiments name the programs, or the one message that says what is missing. Programs that a run will find by their names are
 /// named so, since the experiment may be run on another machine. `tor` is the user's: a path, or a name to look up.
 pub fn of(spec: &Spec, tor: Option<&Path>) -> Result<Programs, Error> {
-    if beside_gnomon(TRAFFIC).or_else(|| find(TRAFFIC)).is_none() {
-        return Err(missing(&format!(
-            "{TRAFFIC} is neither beside gnomon nor in PATH; 'make build' leaves both in bin/"
-        )));
+    let is_needed = [true, spec.relay_kind != RelayKind::Tor];
+    for (program, _) in [TRAFFIC, RELAY].into_iter().zip(is_needed).filter(|(_, is_needed)| *is_needed) {
+        if beside_gnomon(program).or_else(|| find(program)).is_none() {
+            return Err(missing(&format!(
+                "{program} is neither beside gnomon nor in PATH; 'make build' leaves both in bin/"
+            )));
+        }
     }
     let obfs4proxy = match spec.transport {
         // tor itself starts it, and looks nothing up.
@@ -25,7 +30,12 @@ pub fn of(spec: &Spec, tor: Option<&Path>) -> Result<Programs, Error> {
         })?),
         _ => None,
     };
-    Ok(Programs { tor: find_tor(tor.unwrap_or(Path::new("tor")))?, traffic: TRAFFIC.into(), obfs4proxy })
+    Ok(Programs {
+        tor: find_tor(tor.unwrap_or(Path::new("tor")))?,
+        traffic: TRAFFIC.into(),
+        relay: RELAY.into(),
+        obfs4proxy,
+    })
 }
 
 /// A name stays one; a path, which is of the user's own making, becomes absolute.

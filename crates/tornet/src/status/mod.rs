@@ -169,7 +169,7 @@ impl Status {
                 continue;
             }
             let mut tor = TorLog::default();
-            for file in files.iter().filter(|file| is_output_of(file, "tor")) {
+            for file in files.iter().filter(|file| is_output_of(file, "tor") || is_output_of(file, "gnomon-relay")) {
                 tor.read(open(file)?, start).map_err(Error::reading(file))?;
             }
             log.warnings += tor.warnings;

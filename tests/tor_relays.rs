@@ -1,0 +1,67 @@
+//! `gnomon-relay` in each position of a private network beside unmodified tor, and as all of its relays: every download is complete, tor
+//! warns of nothing that it does not warn of among its own kind, and runs repeat to the bit.
+
+mod common;
+
+use common::tor::Network;
+use common::{capture, folder, gnomon};
+
+/// What such a network of tors alone makes tor say, which follows from its size.
+const OF_SMALL_NETWORKS: [&str; 2] = [
+    "Client asked me to extend back to the previous hop",
+    "connection_edge_process_relay_cell (away from origin) failed",
+];
+
+/// Runs the tiny network with these relays as ours; returns the run's digest.
+fn run(name: &str, kind: &str, workers: &[u32]) -> String {
+    let network = Network::new(&folder(&format!("tor-relays/{name}")), &["--profile", "tiny", "--relay-kind", kind]);
+    let mut digests = Vec::new();
+    for workers in workers {
+        let run = network.run(&["--parallelism", &workers.to_string()]);
+        let transfers = run.transfers();
+        assert!(transfers.len() >= 30, "{kind}: {} downloads", transfers.len());
+        let status = capture(gnomon().args(["tor", "status"]).arg(&run.data)).stdout;
+        assert!(!status.contains("not there"), "{kind}:\n{status}");
+        let mut lines = status.lines().skip_while(|line| !line.starts_with("tor's logs")).skip(1);
+        let warnings = lines.by_ref().take_while(|line| !line.starts_with("every such network"));
+        let ours = |line: &&str| {
+            let is_count = line.trim_start().starts_with(|c: char| c.is_ascii_digit());
+            is_count && !OF_SMALL_NETWORKS.iter().any(|usual| line.contains(usual))
+        };
+        let unusual: Vec<&str> = warnings.filter(ours).collect();
+        assert!(unusual.is_empty(), "{kind}: {unusual:?}");
+        digests.push(run.digest());
+    }
+    assert!(digests.iter().all(|digest| *digest == digests[0]), "{kind}: {digests:?}");
+    digests.remove(0)
+}
+
+#[test]
+fn guards_lead_clients_in() {
+    run("guards", "gnomon:guard1,guard2", &[1]);
+}
+
+#[test]
+fn middle_relays_and_exits_stand_between_tors() {
+    run("exits", "gnomon:middle1,exit1,exit2", &[1]);
+}
+
+#[test]
+fn a_network_of_them_alone_repeats_with_any_number_of_workers() {
+    run("all", "gnomon", &[1, 2, 8]);
+}
+
+#[test]
+fn hosts_that_cannot_be_ours_are_refused() {
+    let folder = folder("tor-relays/refused");
+    for host in ["nobody", "authority1", "webclient1"] {
+        let mut command = gnomon();
+        command.args(["tor", "new", "--relay-kind", &format!("gnomon:{host}"), "net"]).current_dir(&folder);
+        let output = capture(&mut command);
+        assert_ne!(output.code(), 0);
+        let message = format!(
+            "--relay-kind: {host} is no guard, middle relay or exit of this network; give names such as guard1"
+        );
+        assert!(output.stderr.contains(&message), "{}", output.stderr);
+    }
+}
