@@ -4,7 +4,8 @@
 mod common;
 
 use common::tor::Network;
-use common::{capture, folder, gnomon};
+use common::{capture, folder, gnomon, read};
+use serde_json::Value;
 
 /// What such a network of tors alone makes tor say, which follows from its size.
 const OF_SMALL_NETWORKS: [&str; 2] = [
@@ -12,10 +13,15 @@ const OF_SMALL_NETWORKS: [&str; 2] = [
     "connection_edge_process_relay_cell (away from origin) failed",
 ];
 
-/// Runs the tiny network with these relays as ours; returns the run's digest.
-fn run(name: &str, kind: &str, workers: &[u32]) -> String {
-    let network = Network::new(&folder(&format!("tor-relays/{name}")), &["--profile", "tiny", "--relay-kind", kind]);
-    let mut digests = Vec::new();
+/// Runs the tiny network with these relays as ours; returns the most channels to relays that guard1 had, if all are ours.
+fn run(name: &str, kind: &str, more: &[&str], workers: &[u32]) -> u64 {
+    let arguments = [&["--profile", "tiny", "--relay-kind", kind], more].concat();
+    let network = Network::new(&folder(&format!("tor-relays/{name}")), &arguments);
+    let is_all = kind == "gnomon";
+    if is_all {
+        network.change_host("guard1", "-f, torrc", "-f, torrc, --StatisticsFile, statistics");
+    }
+    let (mut digests, mut most) = (Vec::new(), 0);
     for workers in workers {
         let run = network.run(&["--parallelism", &workers.to_string()]);
         let transfers = run.transfers();
@@ -30,25 +36,44 @@ fn run(name: &str, kind: &str, workers: &[u32]) -> String {
         };
         let unusual: Vec<&str> = warnings.filter(ours).collect();
         assert!(unusual.is_empty(), "{kind}: {unusual:?}");
+        if is_all {
+            most = read(&run.data.join("hosts/guard1/statistics"))
+                .lines()
+                .map(channels)
+                .max()
+                .expect("a line each second");
+        }
         digests.push(run.digest());
     }
     assert!(digests.iter().all(|digest| *digest == digests[0]), "{kind}: {digests:?}");
-    digests.remove(0)
+    most
+}
+
+/// To relays, of a line of statistics.
+fn channels(line: &str) -> u64 {
+    let line: Value = serde_json::from_str(line).expect("JSON");
+    line["relays"].as_u64().expect("a number")
 }
 
 #[test]
 fn guards_lead_clients_in() {
-    run("guards", "gnomon:guard1,guard2", &[1]);
+    run("guards", "gnomon:guard1,guard2", &[], &[1]);
 }
 
 #[test]
 fn middle_relays_and_exits_stand_between_tors() {
-    run("exits", "gnomon:middle1,exit1,exit2", &[1]);
+    run("exits", "gnomon:middle1,exit1,exit2", &[], &[1]);
 }
 
 #[test]
 fn a_network_of_them_alone_repeats_with_any_number_of_workers() {
-    run("all", "gnomon", &[1, 2, 8]);
+    let shared = run("all", "gnomon", &[], &[1, 2, 8]);
+    // One to each of the others, and to authorities: perhaps a second where both ends began.
+    assert!((3..=20).contains(&shared), "{shared}");
+    let own = run("pctcp", "gnomon", &["--link-design", "pctcp"], &[1, 2]);
+    assert!(own > shared, "{own} connections with one for each circuit, {shared} without");
+    let fair = run("ewma", "gnomon", &["--circuit-scheduler", "ewma"], &[1, 2]);
+    assert!((3..=20).contains(&fair), "{fair}");
 }
 
 #[test]

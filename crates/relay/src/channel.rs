@@ -2,6 +2,7 @@
 
 use crate::circuit::{Circuit, Side};
 use crate::clock::since_1970;
+use crate::design::{CircuitScheduler, LinkDesign, Recent, Turns};
 use crate::own::Own;
 use crate::tls::BUFFER;
 use mio::net::TcpStream;
@@ -11,9 +12,9 @@ use onion::link::{EXPORTER, Established, Handshake, Local, Role, Tls};
 use rustls::Connection;
 use sha2::{Digest, Sha256};
 use slab::Slab;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::io::{self, Read, Write};
-use std::net::IpAddr;
+use std::net::SocketAddr;
 
 /// What a channel does once it is open, for circuits that wait for it.
 #[derive(Debug)]
@@ -35,7 +36,7 @@ pub struct Channel {
     state: State,
     /// This end opened it, and chooses circuit ids of the upper half.
     pub initiated: bool,
-    address: IpAddr,
+    pub address: SocketAddr,
     /// Whom a circuit asked for.
     pub wanted: Option<PeerWanted>,
     /// Proven.
@@ -47,7 +48,9 @@ pub struct Channel {
     /// Cells of the link itself, which go before those of circuits.
     first: Vec<u8>,
     /// Circuits with cells for this channel, in the order of their turns.
-    active: VecDeque<(usize, Side)>,
+    active: Turns,
+    /// What was agreed with the other end.
+    pub design: LinkDesign,
 }
 
 /// Who must be at the other end.
@@ -84,7 +87,13 @@ pub struct News {
 const UPPER_HALF: CircuitId = 1 << 31;
 
 impl Channel {
-    pub fn new(socket: TcpStream, session: Connection, address: IpAddr, wanted: Option<PeerWanted>) -> Channel {
+    pub fn new(
+        socket: TcpStream,
+        session: Connection,
+        address: SocketAddr,
+        wanted: Option<PeerWanted>,
+        scheduler: CircuitScheduler,
+    ) -> Channel {
         Channel {
             socket,
             session,
@@ -98,7 +107,8 @@ impl Channel {
             next_id: 1,
             received: Vec::new(),
             first: Vec::new(),
-            active: VecDeque::new(),
+            active: Turns::new(scheduler),
+            design: LinkDesign::Vanilla,
         }
     }
 
@@ -131,8 +141,13 @@ impl Channel {
     }
 
     /// A circuit has cells for this channel.
-    pub fn activate(&mut self, circuit: usize, side: Side) {
-        self.active.push_back((circuit, side));
+    pub fn activate(&mut self, circuit: usize, side: Side, recent: Recent) {
+        self.active.add((circuit, side), recent);
+    }
+
+    /// Nothing waits for the socket.
+    pub fn has_written_all(&self) -> bool {
+        self.first.is_empty() && !self.session.wants_write()
     }
 
     /// Reads all that has come.
@@ -209,14 +224,14 @@ impl Channel {
                     .export_keying_material([0; 32], EXPORTER, Some(identity))
                     .expect("a session whose handshake is over")
             };
-            let tls = Tls { certificate, export: &export, peer: self.address };
+            let tls = Tls { certificate, export: &export, peer: self.address.ip() };
             let sign = |bytes: &[u8]| own.keys.authenticate(bytes);
             let local: Local<'_> = own.local(&sign);
             let now_s = since_1970().as_secs();
             let end = handshake
                 .receive(&mut self.received, &local, &tls, now_s, &mut self.first)
                 .map_err(|error| error.to_string())?;
-            if let Some(Established { peer, .. }) = end {
+            if let Some(Established { peer, design, .. }) = end {
                 match (&self.wanted, &peer) {
                     (Some(wanted), Some(peer)) if !wanted.is(peer) => {
                         return Err("another relay than was asked for".to_owned());
@@ -224,6 +239,7 @@ impl Channel {
                     _ => {}
                 }
                 self.peer = peer;
+                self.design = LinkDesign::agreed(design);
                 self.state = State::Open;
                 news.opened = true;
             }
@@ -253,7 +269,13 @@ impl Channel {
     }
 
     /// Writes until the socket takes no more; circuits whose queues have become short are added to `drained`.
-    pub fn write(&mut self, own_key: usize, circuits: &mut Slab<Circuit>, drained: &mut Vec<usize>) -> io::Result<()> {
+    pub fn write(
+        &mut self,
+        own_key: usize,
+        now_ms: u64,
+        circuits: &mut Slab<Circuit>,
+        drained: &mut Vec<usize>,
+    ) -> io::Result<()> {
         loop {
             while self.session.wants_write() {
                 match self.session.write_tls(&mut self.socket) {
@@ -273,7 +295,7 @@ impl Channel {
             }
             let mut bytes = std::mem::take(&mut self.first);
             while bytes.len() < BUFFER && self.is_open() {
-                let Some((key, side)) = self.active.pop_front() else { break };
+                let Some((key, side)) = self.active.next() else { break };
                 // A circuit that has gone leaves its turns behind, and another may have its place.
                 let Some(circuit) = circuits.get_mut(key) else { continue };
                 let Some((_, id)) = circuit.end_at(side).filter(|(channel, _)| *channel == own_key) else { continue };
@@ -287,10 +309,12 @@ impl Channel {
                     IdWidth::Four,
                     Cell { circuit: id, command: queued.command, body: &queued.body[..] },
                 );
+                queue.recent.add_cell(now_ms);
                 if queue.cells.is_empty() {
                     queue.is_active = false;
                 } else {
-                    self.active.push_back((key, side));
+                    let recent = queue.recent;
+                    self.active.add((key, side), recent);
                 }
                 if side == Side::Client && circuit.is_to_resume() {
                     drained.push(key);

@@ -1,5 +1,6 @@
 //! A circuit at this relay: where it comes from and goes to, its cipher, its cells on the way, its windows.
 
+use crate::design::Recent;
 use onion::cell::{BODY, CircuitId, Command};
 use onion::circuit::layer::Layer;
 use onion::circuit::message::{self, Message};
@@ -35,6 +36,8 @@ pub struct Queue {
     pub cells: VecDeque<Queued>,
     /// It has a turn on its channel.
     pub is_active: bool,
+    /// How much it has sent.
+    pub recent: Recent,
 }
 
 pub struct Circuit {
@@ -88,6 +91,11 @@ impl Circuit {
             Side::Client => &mut self.to_client,
             Side::Exit => &mut self.to_exit,
         }
+    }
+
+    /// Cells of late, of the way that has more.
+    pub fn recent_cells(&self, now_ms: u64) -> f64 {
+        self.to_client.recent.cells(now_ms).max(self.to_exit.recent.cells(now_ms))
     }
 
     pub fn queued(&self) -> usize {

@@ -3,6 +3,7 @@
 mod channel;
 mod circuit;
 mod clock;
+mod design;
 mod log;
 mod own;
 mod policy;
@@ -26,6 +27,10 @@ Files and options are tor's. Those that count here: Nickname, Address, ORPort, D
 BandwidthBurst, ExitRelay, ExitPolicy, DirAuthority, DirCache, PublishServerDescriptor. Others are left to tor.
 
 Its own:
+      --LinkDesign NAME      What lies between it and its like: 'vanilla' (all circuits share a connection), or 'pctcp' (a
+                             connection for each circuit) where both ends know it
+      --CircuitScheduler NAME
+                             Which circuit's cell is next: 'round-robin', or 'ewma' (who has sent least of late)
       --StatisticsFile FILE  Append a line of JSON each second: channels, circuits, streams, cells that wait
   -h, --help                 Print help
   -V, --version              Print version

@@ -1,6 +1,7 @@
 //! Who this relay is: its keys, which stay the same when it starts again, and what it shows of them.
 
 use crate::clock::since_1970;
+use crate::design::LinkDesign;
 use onion::certificates::{Certificates, PeerIdentity};
 use onion::keys::{RelayKeys, make_identity};
 use onion::link::Local;
@@ -19,6 +20,8 @@ pub struct Own {
     /// Of the certificate for TLS.
     pub tls_digest: [u8; 32],
     addresses: [IpAddr; 1],
+    /// What it offers to others of its kind.
+    design: LinkDesign,
 }
 
 /// From which all keys but the RSA identity follow.
@@ -26,7 +29,12 @@ const SEED: &str = "gnomon_relay_seed";
 
 impl Own {
     /// Reads `keys/secret_id_key`, as tor keeps it, and makes what is missing.
-    pub fn load(data_directory: &Path, address: Ipv4Addr, random: &mut ChaCha20Rng) -> Result<Own, String> {
+    pub fn load(
+        data_directory: &Path,
+        address: Ipv4Addr,
+        design: LinkDesign,
+        random: &mut ChaCha20Rng,
+    ) -> Result<Own, String> {
         let folder = data_directory.join("keys");
         let named = |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         fs::create_dir_all(&folder).map_err(|error| named(&folder, &error))?;
@@ -49,7 +57,7 @@ impl Own {
         random.fill_bytes(&mut names);
         let certificates = keys.certificates(since_1970().as_secs(), names);
         let tls_digest = Sha256::digest(&certificates.tls).into();
-        Ok(Own { identity: keys.public(), keys, certificates, tls_digest, addresses: [address.into()] })
+        Ok(Own { identity: keys.public(), keys, certificates, tls_digest, addresses: [address.into()], design })
     }
 
     /// For a link's handshake.
@@ -60,7 +68,7 @@ impl Own {
             initiator_certificates: &self.certificates.initiator,
             sign,
             addresses: &self.addresses,
-            designs: &[],
+            designs: self.design.offers(),
         }
     }
 }

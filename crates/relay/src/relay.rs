@@ -3,6 +3,7 @@
 use crate::channel::{Came, Channel, News, PeerWanted, Waiting};
 use crate::circuit::{Circuit, Side};
 use crate::clock::{Clock, since_1970};
+use crate::design::LinkDesign;
 use crate::log;
 use crate::own::{self, Own};
 use crate::resolver::{Answer, Resolver};
@@ -80,7 +81,7 @@ impl Relay {
     pub fn new(settings: Settings) -> Result<Relay, String> {
         let wrong = |error: io::Error| error.to_string();
         let mut random = own::random()?;
-        let own = Own::load(&settings.data_directory, settings.address, &mut random)?;
+        let own = Own::load(&settings.data_directory, settings.address, settings.design, &mut random)?;
         let tls = Tls::new(&own.certificates.tls, own.keys.link_der()).map_err(|error| error.to_string())?;
         let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, settings.or_port));
         let mut listener = TcpListener::bind(address).map_err(|error| format!("listening at {address}: {error}"))?;
@@ -177,6 +178,11 @@ impl Relay {
             circuits: self.circuits.len(),
             streams: self.streams.len(),
             cells_queued: self.circuits.iter().map(|(_, circuit)| circuit.queued()).sum(),
+            ewma_most: self
+                .circuits
+                .iter()
+                .map(|(_, circuit)| circuit.recent_cells(self.clock.ms()))
+                .fold(0.0, f64::max),
             descriptors: std::fs::read_dir("/proc/self/fd").map_or(0, |files| files.count().saturating_sub(1)),
         }
     }
@@ -210,15 +216,17 @@ impl Relay {
 
     /// Writes what events have left, until nothing follows any more.
     fn settle(&mut self) {
+        let now = self.clock.ms();
         loop {
             while let Some(circuit) = self.to_resume.pop() {
                 self.resume(circuit);
             }
             let Some(key) = self.to_write.pop_first() else { return };
             let Some(channel) = self.channels.get_mut(key) else { continue };
-            if let Err(error) = channel.write(key, &mut self.circuits, &mut self.to_resume) {
+            if let Err(error) = channel.write(key, now, &mut self.circuits, &mut self.to_resume) {
                 self.close_channel(key, &error.to_string());
             }
+            self.close_if_done(key);
         }
     }
 
@@ -246,7 +254,7 @@ impl Relay {
             match self.listener.accept() {
                 Ok((socket, from)) => {
                     let session = self.tls.respond();
-                    self.add_channel(Channel::new(socket, session, from.ip(), None));
+                    self.add_channel(Channel::new(socket, session, from, None, self.settings.scheduler));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -292,8 +300,28 @@ impl Relay {
         if let (Some(peer), None) = (channel.peer, channel.wanted) {
             self.by_identity.entry(peer.rsa_fingerprint).or_default().push(key);
         }
-        for Waiting { circuit, create } in waiting {
-            self.create(key, circuit, &create);
+        let (design, address, wanted) = (channel.design, channel.address, channel.wanted);
+        for (place, Waiting { circuit, create }) in waiting.into_iter().enumerate() {
+            let own = match (design, wanted) {
+                (LinkDesign::Pctcp, Some(wanted)) if place > 0 => Some(self.connect(address, wanted)),
+                _ => None,
+            };
+            match own {
+                None => self.create(key, circuit, &create),
+                Some(Some(other)) => self.channels[other].waiting.push(Waiting { circuit, create }),
+                Some(None) => self.close_circuit(circuit, Some(DestroyReason::ConnectFailed), None),
+            }
+        }
+    }
+
+    /// A connection of one circuit goes with it.
+    fn close_if_done(&mut self, key: usize) {
+        let is_done = |channel: &Channel| {
+            let is_own = channel.initiated && channel.design == LinkDesign::Pctcp;
+            is_own && channel.circuits.is_empty() && channel.waiting.is_empty() && channel.has_written_all()
+        };
+        if self.channels.get(key).is_some_and(is_done) {
+            self.close_channel(key, "its circuit has ended");
         }
     }
 
@@ -425,7 +453,8 @@ impl Relay {
         let Some((channel, _)) = circuit.end_at(side) else { return };
         match circuit.push(side, command, body) {
             Some(true) => {
-                self.channels[channel].activate(key, side);
+                let recent = circuit.queue(side).recent;
+                self.channels[channel].activate(key, side, recent);
                 self.to_write.insert(channel);
             }
             Some(false) => {}
@@ -447,7 +476,10 @@ impl Relay {
         let found = self.channels.get_mut(key).and_then(|channel| channel.circuits.remove(&came.circuit));
         match found {
             Some((circuit, Side::Client)) => self.close_circuit(circuit, None, Some(DestroyReason::Destroyed)),
-            Some((circuit, Side::Exit)) => self.truncated(circuit, DestroyReason::Destroyed),
+            Some((circuit, Side::Exit)) => {
+                self.to_write.insert(key);
+                self.truncated(circuit, DestroyReason::Destroyed);
+            }
             None => {}
         }
     }
@@ -475,8 +507,8 @@ impl Relay {
                 channel.circuits.remove(&id);
                 if let Some(reason) = reason {
                     channel.send(id, Command::DESTROY, &[reason as u8]);
-                    self.to_write.insert(channel_key);
                 }
+                self.to_write.insert(channel_key);
             }
         }
         for channel in self.channels.iter_mut().map(|(_, channel)| channel) {
@@ -571,10 +603,18 @@ impl Relay {
             (None, None) => false,
         };
         let known = self.by_identity.get(&wanted.fingerprint).into_iter().flatten().copied();
+        // A connection that belongs to a circuit is nobody else's.
+        let is_free = |channel: &Channel| channel.design == LinkDesign::Vanilla;
         let channel = known
-            .filter(|channel| fits(&self.channels[*channel]))
-            .max_by_key(|channel| self.channels[*channel].is_open());
-        let channel = channel.or_else(|| self.connect(&extend, wanted));
+            .map(|key| (key, &self.channels[key]))
+            .filter(|(_, channel)| fits(channel) && is_free(channel))
+            .max_by_key(|(_, channel)| channel.is_open());
+        let address = extend.addresses.iter().find(|(address, port)| address.is_ipv4() && *port != 0);
+        let channel = match (channel, address) {
+            (Some((channel, _)), _) => Some(channel),
+            (None, Some(address)) => self.connect(SocketAddr::from(*address), wanted),
+            (None, None) => None,
+        };
         match channel {
             Some(channel) if self.channels[channel].is_open() => self.create(channel, key, &create),
             Some(channel) => self.channels[channel].waiting.push(Waiting { circuit: key, create }),
@@ -583,11 +623,10 @@ impl Relay {
         Ok(())
     }
 
-    fn connect(&mut self, extend: &Extend2, wanted: PeerWanted) -> Option<usize> {
-        let address = extend.addresses.iter().find(|(address, port)| address.is_ipv4() && *port != 0)?;
-        let socket = TcpStream::connect(SocketAddr::from(*address)).ok()?;
+    fn connect(&mut self, address: SocketAddr, wanted: PeerWanted) -> Option<usize> {
+        let socket = TcpStream::connect(address).ok()?;
         let session = self.tls.initiate();
-        let key = self.add_channel(Channel::new(socket, session, address.0, Some(wanted)))?;
+        let key = self.add_channel(Channel::new(socket, session, address, Some(wanted), self.settings.scheduler))?;
         self.by_identity.entry(wanted.fingerprint).or_default().push(key);
         Some(key)
     }

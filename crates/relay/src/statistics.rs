@@ -16,6 +16,8 @@ pub struct Line {
     pub streams: usize,
     /// Cells that wait in all circuits' queues.
     pub cells_queued: usize,
+    /// Cells that the busiest circuit has sent one way of late, by an exponential mean with a half-life of 30 s.
+    pub ewma_most: f64,
     /// Open files, sockets among them.
     pub descriptors: usize,
 }

@@ -1,5 +1,6 @@
 //! Settings in the files and options that tor takes, of which a relay needs a few; the others are left to tor.
 
+use crate::design::{CircuitScheduler, LinkDesign};
 use crate::policy::Policy;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -33,6 +34,8 @@ pub struct Settings {
     pub statistics: Option<PathBuf>,
     /// It passes questions to the directory on to an authority.
     pub is_directory: bool,
+    pub design: LinkDesign,
+    pub scheduler: CircuitScheduler,
 }
 
 /// What tor takes for `BandwidthRate` when nothing is said: 1 GByte.
@@ -103,6 +106,8 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
         publishes: true,
         statistics: None,
         is_directory: true,
+        design: LinkDesign::default(),
+        scheduler: CircuitScheduler::default(),
     };
     let mut lets_out = None;
     for Line { at, name, value } in lines {
@@ -124,6 +129,10 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
             "exitrelay" => lets_out = Some(value != "0"),
             "publishserverdescriptor" => settings.publishes = value != "0",
             "dircache" => settings.is_directory = value != "0",
+            "linkdesign" => settings.design = LinkDesign::read(&value).ok_or_else(|| wrong("vanilla or pctcp"))?,
+            "circuitscheduler" => {
+                settings.scheduler = CircuitScheduler::read(&value).ok_or_else(|| wrong("round-robin or ewma"))?;
+            }
             "statisticsfile" => settings.statistics = Some(value.into()),
             "dirauthority" | "dirserver" => {
                 settings.authorities.push(authority(&value).ok_or_else(|| wrong("NAME ... ADDRESS:PORT FINGERPRINT"))?);

@@ -139,6 +139,13 @@ fn templates(programs: &Programs) -> String {
     )
 }
 
+/// Options that tor does not have, behind the others.
+fn relay_options(network: &Network) -> String {
+    let options = [("LinkDesign", &network.spec.link_design), ("CircuitScheduler", &network.spec.circuit_scheduler)];
+    let given = options.iter().filter_map(|(name, value)| Some(format!(", --{name}, {}", value.as_ref()?)));
+    given.collect()
+}
+
 fn relay_template(programs: &Programs) -> String {
     format!("x-relay: &relay\n  path: {}\n  expected_final_state: running\n", quoted(&programs.relay))
 }
@@ -161,8 +168,11 @@ fn host_entry(network: &Network, host: &Host, nodes: &Nodes, programs: &Programs
     );
     if host.role.runs_tor() {
         let shared = torrc::shared_name(host.role);
-        let arguments = format!("args: [--hush, --defaults-torrc, ../../conf/{shared}, -f, torrc]");
-        let program = if network.is_gnomon_relay(host) { "relay" } else { "tor" };
+        let (program, own) = match network.is_gnomon_relay(host) {
+            true => ("relay", relay_options(network)),
+            false => ("tor", String::new()),
+        };
+        let arguments = format!("args: [--hush, --defaults-torrc, ../../conf/{shared}, -f, torrc{own}]");
         let mut start_s = Some(times.tor_s);
         for outage in &host.outages {
             let Some(from_s) = std::mem::replace(&mut start_s, outage.until_s) else { break };

@@ -81,6 +81,8 @@ pub(crate) fn base_spec() -> Spec {
         voting_interval: SimDuration::from_secs(300),
         start_date: base::StartDate::default(),
         relay_kind: RelayKind::Tor,
+        link_design: None,
+        circuit_scheduler: None,
         scheduler: Scheduler::Kist,
         congestion_control: CongestionControl::Vegas,
         cheap_crypto: None,

@@ -164,6 +164,9 @@ pub struct Spec {
     /// When clocks begin: a whole number of voting intervals after a midnight.
     pub start_date: StartDate,
     pub relay_kind: RelayKind,
+    /// What lies between two `gnomon-relay`s, and which circuit's cell is next there: values of its options. None for its own.
+    pub link_design: Option<String>,
+    pub circuit_scheduler: Option<String>,
     pub scheduler: Scheduler,
     pub congestion_control: CongestionControl,
     /// Which ciphers the experiment has replaced by cheap ones: a value of its `cheap_crypto`. None for none.

@@ -187,6 +187,18 @@ fn settings() -> Vec<Arg> {
              gnomon-relay on these hosts and tor on the others",
         )
         .value_parser(relay_kind),
+        value(
+            "link-design",
+            "NAME",
+            "What lies between two gnomon-relays: 'vanilla', a connection that all circuits share, or 'pctcp', one for each circuit",
+        )
+        .value_parser(["vanilla", "pctcp"]),
+        value(
+            "circuit-scheduler",
+            "NAME",
+            "Which circuit's cell a gnomon-relay sends next: by 'round-robin', or 'ewma', of who has sent least of late",
+        )
+        .value_parser(["round-robin", "ewma"]),
         value("scheduler", "NAME", "How tor's relays and clients choose what to write next")
             .value_parser(["kist", "vanilla"]),
         value(

@@ -113,6 +113,13 @@ fn spec(matches: &ArgMatches, model: &Model) -> Result<Spec, Error> {
             names => RelayKind::GnomonOn(names.trim_start_matches("gnomon:").split(',').map(str::to_owned).collect()),
         };
     }
+    spec.link_design = matches.get_one::<String>("link-design").cloned();
+    spec.circuit_scheduler = matches.get_one::<String>("circuit-scheduler").cloned();
+    if spec.relay_kind == RelayKind::Tor && (spec.link_design.is_some() || spec.circuit_scheduler.is_some()) {
+        return Err(Error::Input(
+            "--link-design and --circuit-scheduler are of gnomon-relay; give --relay-kind gnomon too".to_owned(),
+        ));
+    }
     if let Some(name) = matches.get_one::<String>("scheduler") {
         spec.scheduler = if name == "vanilla" { Scheduler::Vanilla } else { Scheduler::Kist };
     }

@@ -1,0 +1,187 @@
+//! What lies between two relays of ours, and which circuit's cell is next: the experiment's settings.
+
+use crate::circuit::Side;
+use onion::link;
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, VecDeque};
+
+/// Agreed for each connection between two that know it; towards all others circuits share a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LinkDesign {
+    /// All circuits share one connection.
+    #[default]
+    Vanilla,
+    /// Each circuit has a connection of its own (AlSabah and Goldberg, "PCTCP", CCS 2013), with TLS as IMUX's authors evaluated it.
+    Pctcp,
+}
+
+/// Its number in the private versions of the link protocol.
+const PCTCP: link::Design = link::Design(1);
+
+impl LinkDesign {
+    pub fn read(name: &str) -> Option<LinkDesign> {
+        match name {
+            "vanilla" => Some(LinkDesign::Vanilla),
+            "pctcp" => Some(LinkDesign::Pctcp),
+            _ => None,
+        }
+    }
+
+    /// What to offer in VERSIONS.
+    pub fn offers(self) -> &'static [link::Design] {
+        match self {
+            LinkDesign::Vanilla => &[],
+            LinkDesign::Pctcp => &[PCTCP],
+        }
+    }
+
+    /// What was agreed.
+    pub fn agreed(design: Option<link::Design>) -> LinkDesign {
+        if design == Some(PCTCP) { LinkDesign::Pctcp } else { LinkDesign::Vanilla }
+    }
+}
+
+/// Which circuit of a connection is next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CircuitScheduler {
+    #[default]
+    RoundRobin,
+    /// The one that has sent least of late (Tang and Goldberg, "An Improved Algorithm for Tor Circuit Scheduling", CCS 2010).
+    Ewma,
+}
+
+impl CircuitScheduler {
+    pub fn read(name: &str) -> Option<CircuitScheduler> {
+        match name {
+            "round-robin" => Some(CircuitScheduler::RoundRobin),
+            "ewma" => Some(CircuitScheduler::Ewma),
+            _ => None,
+        }
+    }
+}
+
+/// After this long a cell counts half, in milliseconds: `CircuitPriorityHalflifeMsec` of the public network's consensus.
+const HALF_LIFE_MS: f64 = 30_000.0;
+
+/// How much a circuit has sent of late, scaled so that it need not be decayed: a cell counts twice as much as one a half-life before,
+/// and only comparisons matter. It is finite for 1,023 half-lives, eight hours.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Recent(f64);
+
+impl Recent {
+    pub fn add_cell(&mut self, now_ms: u64) {
+        self.0 += (now_ms as f64 / HALF_LIFE_MS).min(1000.0).exp2();
+    }
+
+    /// In cells as they count now.
+    pub fn cells(self, now_ms: u64) -> f64 {
+        self.0 * (-(now_ms as f64) / HALF_LIFE_MS).max(-1000.0).exp2()
+    }
+}
+
+/// A circuit that has cells, and how much it had sent when it was put there: it changes with its turns alone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Turn {
+    recent: Recent,
+    /// Equals go in the order in which they came.
+    serial: u64,
+    circuit: (usize, Side),
+}
+
+impl Eq for Turn {}
+
+impl Ord for Turn {
+    fn cmp(&self, other: &Turn) -> Ordering {
+        self.recent.0.total_cmp(&other.recent.0).then(self.serial.cmp(&other.serial))
+    }
+}
+
+impl PartialOrd for Turn {
+    fn partial_cmp(&self, other: &Turn) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Circuits with cells for a connection.
+#[derive(Debug)]
+pub struct Turns {
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    RoundRobin(VecDeque<(usize, Side)>),
+    Ewma(BinaryHeap<Reverse<Turn>>, u64),
+}
+
+impl Turns {
+    pub fn new(scheduler: CircuitScheduler) -> Turns {
+        let kind = match scheduler {
+            CircuitScheduler::RoundRobin => Kind::RoundRobin(VecDeque::new()),
+            CircuitScheduler::Ewma => Kind::Ewma(BinaryHeap::new(), 0),
+        };
+        Turns { kind }
+    }
+
+    pub fn add(&mut self, circuit: (usize, Side), recent: Recent) {
+        match &mut self.kind {
+            Kind::RoundRobin(turns) => turns.push_back(circuit),
+            Kind::Ewma(turns, serial) => {
+                *serial += 1;
+                turns.push(Reverse(Turn { recent, serial: *serial, circuit }));
+            }
+        }
+    }
+
+    pub fn next(&mut self) -> Option<(usize, Side)> {
+        match &mut self.kind {
+            Kind::RoundRobin(turns) => turns.pop_front(),
+            Kind::Ewma(turns, _) => turns.pop().map(|Reverse(turn)| turn.circuit),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lets circuits 0 and 1, which always have cells, take turns, 1 having sent `before` cells at 0 s; who had them at `at_ms`.
+    fn turns(scheduler: CircuitScheduler, before: usize, at_ms: u64, count: usize) -> Vec<usize> {
+        let mut recent = [Recent::default(); 2];
+        (0..before).for_each(|_| recent[1].add_cell(0));
+        let mut turns = Turns::new(scheduler);
+        (0..2).for_each(|circuit| turns.add((circuit, Side::Exit), recent[circuit]));
+        let mut had = Vec::new();
+        for _ in 0..count {
+            let (circuit, side) = turns.next().unwrap();
+            recent[circuit].add_cell(at_ms);
+            turns.add((circuit, side), recent[circuit]);
+            had.push(circuit);
+        }
+        had
+    }
+
+    #[test]
+    fn round_robin_takes_them_in_order() {
+        assert_eq!(turns(CircuitScheduler::RoundRobin, 100, 0, 6), [0, 1, 0, 1, 0, 1]);
+    }
+
+    #[test]
+    fn who_has_sent_least_of_late_is_next() {
+        let ahead = |before, at_ms| {
+            turns(CircuitScheduler::Ewma, before, at_ms, 200).iter().take_while(|had| **had == 0).count()
+        };
+        assert_eq!(ahead(64, 0), 65, "a tie goes to who came first");
+        assert_eq!(ahead(64, 30_000), 33, "half of them are forgotten");
+        assert_eq!(ahead(64, 60_000), 17);
+        let had = turns(CircuitScheduler::Ewma, 64, 0, 200);
+        assert!(had[65..].chunks(2).all(|two| two.iter().sum::<usize>() == 1), "then they take turns");
+    }
+
+    #[test]
+    fn a_mean_is_what_it_says() {
+        let mut recent = Recent::default();
+        (0..10).for_each(|_| recent.add_cell(30_000));
+        assert!((recent.cells(30_000) - 10.0).abs() < 1e-9 && (recent.cells(90_000) - 2.5).abs() < 1e-9);
+    }
+}
