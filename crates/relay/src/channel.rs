@@ -12,7 +12,7 @@ use onion::link::{EXPORTER, Established, Handshake, Local, Role, Tls};
 use rustls::Connection;
 use sha2::{Digest, Sha256};
 use slab::Slab;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 
@@ -41,7 +41,7 @@ pub struct Channel {
     pub wanted: Option<PeerWanted>,
     /// Proven.
     pub peer: Option<PeerIdentity>,
-    pub circuits: HashMap<CircuitId, (usize, Side)>,
+    pub circuits: BTreeMap<CircuitId, (usize, Side)>,
     pub waiting: Vec<Waiting>,
     next_id: CircuitId,
     received: Vec<u8>,
@@ -102,7 +102,7 @@ impl Channel {
             address,
             wanted,
             peer: None,
-            circuits: HashMap::new(),
+            circuits: BTreeMap::new(),
             waiting: Vec::new(),
             next_id: 1,
             received: Vec::new(),

@@ -171,11 +171,11 @@ mod tests {
         let ahead = |before, at_ms| {
             turns(CircuitScheduler::Ewma, before, at_ms, 200).iter().take_while(|had| **had == 0).count()
         };
-        assert_eq!(ahead(64, 0), 65, "a tie goes to who came first");
-        assert_eq!(ahead(64, 30_000), 33, "half of them are forgotten");
-        assert_eq!(ahead(64, 60_000), 17);
+        assert_eq!(ahead(64, 0), 64, "a tie goes to who came first");
+        assert_eq!(ahead(64, 30_000), 32, "half of them are forgotten");
+        assert_eq!(ahead(64, 60_000), 16);
         let had = turns(CircuitScheduler::Ewma, 64, 0, 200);
-        assert!(had[65..].chunks(2).all(|two| two.iter().sum::<usize>() == 1), "then they take turns");
+        assert!(had[64..].chunks(2).all(|two| two.iter().sum::<usize>() == 1), "then they take turns");
     }
 
     #[test]

@@ -21,7 +21,7 @@ use onion::handshake::{HopKeys, Kind, fast, ntor, ntor_v3};
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
 use slab::Slab;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -62,12 +62,12 @@ pub struct Relay {
     listener: TcpListener,
     channels: Slab<Channel>,
     /// Channels to relays, open or opening, by the RSA identity that is proven or asked for.
-    by_identity: HashMap<[u8; 20], Vec<usize>>,
+    by_identity: BTreeMap<[u8; 20], Vec<usize>>,
     circuits: Slab<Circuit>,
     streams: Slab<Stream>,
     /// Serial numbers of what has a place in the slabs, by place.
-    circuit_serials: HashMap<usize, u64>,
-    stream_serials: HashMap<usize, u64>,
+    circuit_serials: BTreeMap<usize, u64>,
+    stream_serials: BTreeMap<usize, u64>,
     serial: u64,
     resolver: Resolver<Asker>,
     uploads: Vec<Upload>,
@@ -111,11 +111,11 @@ impl Relay {
             poll,
             listener,
             channels: Slab::new(),
-            by_identity: HashMap::new(),
+            by_identity: BTreeMap::new(),
             circuits: Slab::new(),
             streams: Slab::new(),
-            circuit_serials: HashMap::new(),
-            stream_serials: HashMap::new(),
+            circuit_serials: BTreeMap::new(),
+            stream_serials: BTreeMap::new(),
             serial: 0,
             resolver,
             uploads,

@@ -1,7 +1,7 @@
 //! Names to addresses without waiting: /etc/hosts, then the first name server of /etc/resolv.conf over UDP (RFC 1035).
 
 use mio::net::UdpSocket;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -31,10 +31,10 @@ struct Asked<T> {
 }
 
 pub struct Resolver<T> {
-    hosts: HashMap<String, Ipv4Addr>,
+    hosts: BTreeMap<String, Ipv4Addr>,
     server: SocketAddr,
     pub socket: UdpSocket,
-    asked: HashMap<u16, Asked<T>>,
+    asked: BTreeMap<u16, Asked<T>>,
 }
 
 impl<T> Resolver<T> {
@@ -45,7 +45,7 @@ impl<T> Resolver<T> {
         let any: IpAddr =
             if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { std::net::Ipv6Addr::UNSPECIFIED.into() };
         let socket = UdpSocket::bind((any, 0).into())?;
-        Ok(Resolver { hosts: read_hosts(&hosts), server: (server, 53).into(), socket, asked: HashMap::new() })
+        Ok(Resolver { hosts: read_hosts(&hosts), server: (server, 53).into(), socket, asked: BTreeMap::new() })
     }
 
     /// Answers at once what is an address or in /etc/hosts, and asks for the rest; `number` is random.
@@ -107,8 +107,8 @@ fn server_of(text: &str) -> Option<IpAddr> {
     text.lines().find_map(|line| line.trim().strip_prefix("nameserver")?.trim().parse().ok())
 }
 
-fn read_hosts(text: &str) -> HashMap<String, Ipv4Addr> {
-    let mut hosts = HashMap::new();
+fn read_hosts(text: &str) -> BTreeMap<String, Ipv4Addr> {
+    let mut hosts = BTreeMap::new();
     for line in text.lines() {
         let mut words = line.split('#').next().unwrap_or_default().split_whitespace();
         let Some(Ok(address)) = words.next().map(str::parse::<Ipv4Addr>) else { continue };
