@@ -232,11 +232,8 @@ impl Channel {
                 .receive(&mut self.received, &local, &tls, now_s, &mut self.first)
                 .map_err(|error| error.to_string())?;
             if let Some(Established { peer, design, .. }) = end {
-                match (&self.wanted, &peer) {
-                    (Some(wanted), Some(peer)) if !wanted.is(peer) => {
-                        return Err("another relay than was asked for".to_owned());
-                    }
-                    _ => {}
+                if self.wanted.is_some_and(|wanted| !peer.is_some_and(|peer| wanted.is(&peer))) {
+                    return Err("another relay than was asked for".to_owned());
                 }
                 self.peer = peer;
                 self.design = LinkDesign::agreed(design);

@@ -467,8 +467,10 @@ impl Relay {
 
     /// Sends a message of this relay's to the client.
     fn say(&mut self, key: usize, command: message::Command, stream: u16, body: &[u8]) {
+        // What was said before may have been too much, and have ended it.
+        let Some(circuit) = self.circuits.get_mut(key) else { return };
         let random = &mut self.random;
-        let body = self.circuits[key].seal(&Message { command, stream, body }, |filling| random.fill_bytes(filling));
+        let body = circuit.seal(&Message { command, stream, body }, |filling| random.fill_bytes(filling));
         self.push(key, Side::Client, Command::RELAY, body);
     }
 
@@ -553,9 +555,11 @@ impl Relay {
                 if let Some(body) = self.circuits[key].deliver(digest) {
                     self.say(key, M::SENDME, 0, &body);
                 }
-                if let Some(stream) = stream.filter(|stream| !self.streams[*stream].is_ending) {
-                    self.streams[stream].deliver(message.body);
-                    self.write_stream(stream);
+                if let Some(key) = stream
+                    && let Some(stream) = self.streams.get_mut(key)
+                {
+                    stream.deliver(message.body)?;
+                    self.write_stream(key);
                 }
             }
             M::END => {

@@ -66,10 +66,14 @@ impl Stream {
         }
     }
 
-    /// Takes a data cell's bytes from the client.
-    pub fn deliver(&mut self, bytes: &[u8]) {
+    /// Takes a data cell's bytes from the client, which may not send more than its window, however slow the socket is.
+    pub fn deliver(&mut self, bytes: &[u8]) -> Result<(), &'static str> {
+        if self.delivered == STREAM_WINDOW {
+            return Err("more data of a stream than its window");
+        }
         self.out.extend(bytes);
         self.delivered += 1;
+        Ok(())
     }
 
     /// Writes what the socket takes.
@@ -98,5 +102,36 @@ impl Stream {
         let due = self.delivered / STREAM_STEP;
         self.delivered %= STREAM_STEP;
         due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_ignores_the_window_is_stopped_while_the_socket_is_slow() {
+        let mut stream = Stream::new(0, 1);
+        for _ in 0..STREAM_WINDOW {
+            stream.deliver(&[7; 498]).unwrap();
+            stream.write().unwrap();
+            assert_eq!(stream.take_due(), 0, "nothing is allowed before something is written");
+        }
+        assert!(stream.deliver(&[7]).is_err());
+        stream.out.clear();
+        assert_eq!(stream.take_due(), STREAM_WINDOW / STREAM_STEP);
+        assert!(stream.deliver(&[7]).is_ok());
+    }
+
+    #[test]
+    fn a_quick_socket_lets_a_client_go_on() {
+        let mut stream = Stream::new(0, 1);
+        let mut allowed = 0;
+        for _ in 0..3 * STREAM_WINDOW {
+            stream.deliver(&[7]).unwrap();
+            stream.out.clear();
+            allowed += stream.take_due();
+        }
+        assert_eq!(allowed, 3 * STREAM_WINDOW / STREAM_STEP);
     }
 }
