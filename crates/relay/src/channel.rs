@@ -3,6 +3,7 @@
 use crate::circuit::{Circuit, Side};
 use crate::clock::since_1970;
 use crate::design::{CircuitScheduler, LinkDesign, Recent, Turns};
+use crate::kernel::Sending;
 use crate::own::Own;
 use crate::tls::BUFFER;
 use mio::net::TcpStream;
@@ -15,6 +16,7 @@ use slab::Slab;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 
 /// What a channel does once it is open, for circuits that wait for it.
 #[derive(Debug)]
@@ -85,6 +87,9 @@ pub struct News {
 
 /// Circuit ids that the initiator of a channel takes.
 const UPPER_HALF: CircuitId = 1 << 31;
+
+/// Bytes of a cell and of its part of TLS, as tor's KIST counts them.
+const CELL_ON_THE_WIRE: usize = cell::CELL + 29;
 
 impl Channel {
     pub fn new(
@@ -265,71 +270,109 @@ impl Channel {
         Ok(())
     }
 
-    /// Writes until the socket takes no more; circuits whose queues have become short are added to `drained`.
-    pub fn write(
+    /// Hands TLS's bytes to the socket; whether it took them all.
+    fn flush(&mut self) -> io::Result<bool> {
+        while self.session.wants_write() {
+            match self.session.write_tls(&mut self.socket) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(_) => {}
+                Err(error)
+                    if error.kind() == io::ErrorKind::WouldBlock || error.kind() == io::ErrorKind::NotConnected =>
+                {
+                    return Ok(false);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Puts the next circuit's cell behind what is to go first; whether there was one. A circuit whose queue has become short is added
+    /// to `drained`.
+    pub fn take_turn(
         &mut self,
         own_key: usize,
         now_ms: u64,
         circuits: &mut Slab<Circuit>,
         drained: &mut Vec<usize>,
+    ) -> bool {
+        while let Some((key, side)) = self.active.next() {
+            // A circuit that has gone leaves its turns behind, and another may have its place.
+            let Some(circuit) = circuits.get_mut(key) else { continue };
+            let Some((_, id)) = circuit.end_at(side).filter(|(channel, _)| *channel == own_key) else { continue };
+            let queue = circuit.queue(side);
+            let Some(queued) = queue.cells.pop_front() else {
+                queue.is_active = false;
+                continue;
+            };
+            let cell = Cell { circuit: id, command: queued.command, body: &queued.body[..] };
+            cell::put(&mut self.first, IdWidth::Four, cell);
+            queue.recent.add_cell(now_ms);
+            if queue.cells.is_empty() {
+                queue.is_active = false;
+            } else {
+                let recent = queue.recent;
+                self.active.add((key, side), recent);
+            }
+            if side == Side::Client && circuit.is_to_resume() {
+                drained.push(key);
+            }
+            return true;
+        }
+        false
+    }
+
+    /// Writes until the socket takes no more, with cells of circuits if `with_circuits`; circuits whose queues have become short are
+    /// added to `drained`.
+    pub fn write(
+        &mut self,
+        own_key: usize,
+        with_circuits: bool,
+        now_ms: u64,
+        circuits: &mut Slab<Circuit>,
+        drained: &mut Vec<usize>,
     ) -> io::Result<()> {
         loop {
-            while self.session.wants_write() {
-                match self.session.write_tls(&mut self.socket) {
-                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                    Ok(_) => {}
-                    Err(error)
-                        if error.kind() == io::ErrorKind::WouldBlock || error.kind() == io::ErrorKind::NotConnected =>
-                    {
-                        return Ok(());
-                    }
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            if matches!(self.state, State::Tls) {
+            if !self.flush()? || matches!(self.state, State::Tls) {
                 return Ok(());
             }
-            let mut bytes = std::mem::take(&mut self.first);
-            while bytes.len() < BUFFER && self.is_open() {
-                let Some((key, side)) = self.active.next() else { break };
-                // A circuit that has gone leaves its turns behind, and another may have its place.
-                let Some(circuit) = circuits.get_mut(key) else { continue };
-                let Some((_, id)) = circuit.end_at(side).filter(|(channel, _)| *channel == own_key) else { continue };
-                let queue = circuit.queue(side);
-                let Some(queued) = queue.cells.pop_front() else {
-                    queue.is_active = false;
-                    continue;
-                };
-                cell::put(
-                    &mut bytes,
-                    IdWidth::Four,
-                    Cell { circuit: id, command: queued.command, body: &queued.body[..] },
-                );
-                queue.recent.add_cell(now_ms);
-                if queue.cells.is_empty() {
-                    queue.is_active = false;
-                } else {
-                    let recent = queue.recent;
-                    self.active.add((key, side), recent);
-                }
-                if side == Side::Client && circuit.is_to_resume() {
-                    drained.push(key);
-                }
-            }
-            if bytes.is_empty() {
-                return Ok(());
-            }
-            let mut rest = &bytes[..];
-            while !rest.is_empty() {
-                let count = self.session.writer().write(rest)?;
-                rest = &rest[count..];
-                if count == 0 {
-                    // What it does not take now goes first the next time.
-                    self.first = rest.to_vec();
+            while with_circuits && self.is_open() && self.first.len() < BUFFER {
+                if !self.take_turn(own_key, now_ms, circuits, drained) {
                     break;
                 }
             }
+            if self.first.is_empty() {
+                return Ok(());
+            }
+            // What TLS does not take now goes the next time.
+            let mut taken = 0;
+            while taken < self.first.len() {
+                match self.session.writer().write(&self.first[taken..])? {
+                    0 => break,
+                    count => taken += count,
+                }
+            }
+            self.first.drain(..taken);
         }
+    }
+
+    /// Circuits may have cells for it, and it can take them.
+    pub fn is_pending(&self) -> bool {
+        self.is_open() && !self.active.is_empty()
+    }
+
+    /// Whose turn is next has sent this much.
+    pub fn next_recent(&self) -> Recent {
+        self.active.next_recent()
+    }
+
+    /// Cells that may be handed to the kernel now: none while it has not taken what was handed to it before.
+    pub fn kist_allowance(&self) -> usize {
+        if !self.has_written_all() {
+            return 0;
+        }
+        // A kernel that does not tell gets what it takes.
+        Sending::of(self.socket.as_fd()).map_or(usize::MAX, |sending| sending.limit() as usize / CELL_ON_THE_WIRE)
     }
 }

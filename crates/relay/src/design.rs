@@ -60,6 +60,42 @@ impl CircuitScheduler {
     }
 }
 
+/// When cells are handed to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writing {
+    /// All that a socket takes, one connection after the other.
+    Vanilla,
+    /// Each interval, as much as TCP can send soon, by the turns of the circuits of all connections.
+    Kist { interval_ms: u64 },
+}
+
+/// Between two of KIST's runs, in milliseconds, if the torrc says nothing: tor's since 0.4.8.
+pub const KIST_INTERVAL_MS: u64 = 2;
+
+/// Which connection is next when KIST runs: the one whose next circuit has sent least; of equals the one that had its turn longest ago.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ChannelTurn {
+    pub recent: Recent,
+    pub serial: u64,
+    pub channel: usize,
+    /// Cells that it may still be given in this run.
+    pub allowance: usize,
+}
+
+impl Eq for ChannelTurn {}
+
+impl Ord for ChannelTurn {
+    fn cmp(&self, other: &ChannelTurn) -> Ordering {
+        self.recent.0.total_cmp(&other.recent.0).then(self.serial.cmp(&other.serial))
+    }
+}
+
+impl PartialOrd for ChannelTurn {
+    fn partial_cmp(&self, other: &ChannelTurn) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 /// After this long a cell counts half, in milliseconds: `CircuitPriorityHalflifeMsec` of the public network's consensus.
 const HALF_LIFE_MS: f64 = 30_000.0;
 
@@ -130,6 +166,22 @@ impl Turns {
                 *serial += 1;
                 turns.push(Reverse(Turn { recent, serial: *serial, circuit }));
             }
+        }
+    }
+
+    /// Nobody has a turn.
+    pub fn is_empty(&self) -> bool {
+        match &self.kind {
+            Kind::RoundRobin(turns) => turns.is_empty(),
+            Kind::Ewma(turns, _) => turns.is_empty(),
+        }
+    }
+
+    /// How much has been sent by who is next; for round robin nothing counts.
+    pub fn next_recent(&self) -> Recent {
+        match &self.kind {
+            Kind::RoundRobin(_) => Recent::default(),
+            Kind::Ewma(turns, _) => turns.peek().map(|Reverse(turn)| turn.recent).unwrap_or_default(),
         }
     }
 

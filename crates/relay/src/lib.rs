@@ -4,6 +4,7 @@ mod channel;
 mod circuit;
 mod clock;
 mod design;
+mod kernel;
 mod log;
 mod own;
 mod policy;
@@ -24,7 +25,8 @@ A relay of Tor whose connections to other relays are an experiment's
 Usage: gnomon-relay [--defaults-torrc FILE] [-f FILE] [--hush] [--OPTION VALUE]...
 
 Files and options are tor's. Those that count here: Nickname, Address, ORPort, DataDirectory, ContactInfo, BandwidthRate,
-BandwidthBurst, ExitRelay, ExitPolicy, DirAuthority, DirCache, PublishServerDescriptor. Others are left to tor.
+BandwidthBurst, ExitRelay, ExitPolicy, DirAuthority, DirCache, PublishServerDescriptor, Schedulers (KIST or Vanilla),
+KISTSchedRunInterval. Others are left to tor.
 
 Its own:
       --LinkDesign NAME      What lies between it and its like: 'vanilla' (all circuits share a connection), or 'pctcp' (a
@@ -35,8 +37,8 @@ Its own:
   -h, --help                 Print help
   -V, --version              Print version
 
-It is a guard, a middle relay or an exit. Questions to the directory go on to an authority. Its keys are DataDirectory/keys/secret_id_key, as tor's, and gnomon_relay_seed, from which all
-others follow; what is missing is made.
+It is a guard, a middle relay or an exit. Questions to the directory go on to an authority. Its keys are
+DataDirectory/keys/secret_id_key, as tor's, and gnomon_relay_seed, from which all others follow; what is missing is made.
 ";
 
 /// Runs until it is ended by a signal, or cannot go on; `arguments` without the program's name.

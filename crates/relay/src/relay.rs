@@ -3,7 +3,7 @@
 use crate::channel::{Came, Channel, News, PeerWanted, Waiting};
 use crate::circuit::{Circuit, Side};
 use crate::clock::{Clock, since_1970};
-use crate::design::LinkDesign;
+use crate::design::{ChannelTurn, LinkDesign, Writing};
 use crate::log;
 use crate::own::{self, Own};
 use crate::resolver::{Answer, Resolver};
@@ -21,7 +21,8 @@ use onion::handshake::{HopKeys, Kind, fast, ntor, ntor_v3};
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
 use slab::Slab;
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -75,6 +76,9 @@ pub struct Relay {
     /// Channels that have something to write, and circuits whose streams may go on.
     to_write: BTreeSet<usize>,
     to_resume: Vec<usize>,
+    /// Channels with circuits' cells that wait for KIST, and when it ran last.
+    pending: BTreeSet<usize>,
+    kist_ran_ms: u64,
 }
 
 impl Relay {
@@ -122,6 +126,8 @@ impl Relay {
             statistics,
             to_write: BTreeSet::new(),
             to_resume: Vec::new(),
+            pending: BTreeSet::new(),
+            kist_ran_ms: 0,
         })
     }
 
@@ -167,6 +173,7 @@ impl Relay {
             self.statistics = Some(statistics);
         }
         self.settle();
+        due.extend(self.kist_due_ms());
         Ok(due.into_iter().min().map(|due| Duration::from_millis(due.saturating_sub(now).max(1))))
     }
 
@@ -216,18 +223,73 @@ impl Relay {
 
     /// Writes what events have left, until nothing follows any more.
     fn settle(&mut self) {
+        loop {
+            self.write_all();
+            if !self.run_kist() {
+                return;
+            }
+        }
+    }
+
+    fn write_all(&mut self) {
         let now = self.clock.ms();
+        let is_vanilla = self.settings.writing == Writing::Vanilla;
         loop {
             while let Some(circuit) = self.to_resume.pop() {
                 self.resume(circuit);
             }
             let Some(key) = self.to_write.pop_first() else { return };
             let Some(channel) = self.channels.get_mut(key) else { continue };
-            if let Err(error) = channel.write(key, now, &mut self.circuits, &mut self.to_resume) {
+            if let Err(error) = channel.write(key, is_vanilla, now, &mut self.circuits, &mut self.to_resume) {
                 self.close_channel(key, &error.to_string());
+            } else if !is_vanilla && channel.is_pending() {
+                self.pending.insert(key);
             }
             self.close_if_done(key);
         }
+    }
+
+    /// When KIST is to run next.
+    fn kist_due_ms(&self) -> Option<u64> {
+        match self.settings.writing {
+            Writing::Kist { interval_ms } if !self.pending.is_empty() => Some(self.kist_ran_ms + interval_ms),
+            _ => None,
+        }
+    }
+
+    /// Readies cells of all circuits by their turns, as many as the kernel can send soon, if it is time to; whether there is
+    /// something to write now.
+    fn run_kist(&mut self) -> bool {
+        let now = self.clock.ms();
+        if self.kist_due_ms().is_none_or(|due| due > now) {
+            return false;
+        }
+        self.kist_ran_ms = now;
+        let mut turns = BinaryHeap::new();
+        self.pending.retain(|key| self.channels.get(*key).is_some_and(Channel::is_pending));
+        for key in &self.pending {
+            let channel = &self.channels[*key];
+            let allowance = channel.kist_allowance();
+            let turn =
+                ChannelTurn { recent: channel.next_recent(), serial: turns.len() as u64, channel: *key, allowance };
+            turns.push(Reverse(turn));
+        }
+        let mut serial = turns.len() as u64;
+        while let Some(Reverse(turn)) = turns.pop() {
+            if turn.allowance == 0 {
+                continue;
+            }
+            let channel = &mut self.channels[turn.channel];
+            if !channel.take_turn(turn.channel, now, &mut self.circuits, &mut self.to_resume) {
+                self.pending.remove(&turn.channel);
+                continue;
+            }
+            self.to_write.insert(turn.channel);
+            serial += 1;
+            let recent = channel.next_recent();
+            turns.push(Reverse(ChannelTurn { recent, serial, allowance: turn.allowance - 1, ..turn }));
+        }
+        !self.to_write.is_empty()
     }
 
     /// All authorities have its descriptor.
@@ -329,6 +391,7 @@ impl Relay {
         let Some(mut channel) = self.channels.try_remove(key) else { return };
         let _ = self.poll.registry().deregister(&mut channel.socket);
         self.to_write.remove(&key);
+        self.pending.remove(&key);
         for channels in self.by_identity.values_mut() {
             channels.retain(|other| *other != key);
         }

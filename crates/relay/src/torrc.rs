@@ -1,6 +1,6 @@
 //! Settings in the files and options that tor takes, of which a relay needs a few; the others are left to tor.
 
-use crate::design::{CircuitScheduler, LinkDesign};
+use crate::design::{CircuitScheduler, KIST_INTERVAL_MS, LinkDesign, Writing};
 use crate::policy::Policy;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -36,6 +36,7 @@ pub struct Settings {
     pub is_directory: bool,
     pub design: LinkDesign,
     pub scheduler: CircuitScheduler,
+    pub writing: Writing,
 }
 
 /// What tor takes for `BandwidthRate` when nothing is said: 1 GByte.
@@ -108,8 +109,9 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
         is_directory: true,
         design: LinkDesign::default(),
         scheduler: CircuitScheduler::default(),
+        writing: Writing::Vanilla,
     };
-    let mut lets_out = None;
+    let (mut lets_out, mut is_kist, mut interval_ms) = (None, true, KIST_INTERVAL_MS);
     for Line { at, name, value } in lines {
         let wrong = |what: &str| format!("{at}: {name} {value}: {what}");
         // Options have any case in tor.
@@ -133,6 +135,15 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
             "circuitscheduler" => {
                 settings.scheduler = CircuitScheduler::read(&value).ok_or_else(|| wrong("round-robin or ewma"))?;
             }
+            "schedulers" => is_kist = is_kist_first(&value).ok_or_else(|| wrong("KIST or Vanilla is needed"))?,
+            "kistschedruninterval" => {
+                // 0 leaves it to the consensus, which is not read here, and that to the default.
+                interval_ms = match milliseconds(&value) {
+                    Some(0) => KIST_INTERVAL_MS,
+                    Some(ms @ 2..=100) => ms,
+                    _ => return Err(wrong("2 to 100 msec are needed")),
+                };
+            }
             "statisticsfile" => settings.statistics = Some(value.into()),
             "dirauthority" | "dirserver" => {
                 settings.authorities.push(authority(&value).ok_or_else(|| wrong("NAME ... ADDRESS:PORT FINGERPRINT"))?);
@@ -142,6 +153,9 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
     }
     if lets_out == Some(false) || (lets_out.is_none() && !settings.policy.is_exit()) {
         settings.policy = Policy::default();
+    }
+    if is_kist {
+        settings.writing = Writing::Kist { interval_ms };
     }
     let missing = |what: &str| format!("{what} is missing in the torrc");
     Ok(Settings {
@@ -158,6 +172,25 @@ fn authority(value: &str) -> Option<Authority> {
     let name = words.next()?.to_owned();
     let directory = words.find(|word| !word.contains('='))?.parse().ok()?;
     Some(Authority { name, directory })
+}
+
+/// Whether KIST comes first in tor's list of what to use; KISTLite, KIST without the kernel, is passed over.
+fn is_kist_first(list: &str) -> Option<bool> {
+    list.split(',').find_map(|name| match name.trim().to_ascii_lowercase().as_str() {
+        "kist" => Some(true),
+        "vanilla" => Some(false),
+        _ => None,
+    })
+}
+
+/// A number, with or without `msec`.
+fn milliseconds(value: &str) -> Option<u64> {
+    value.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ').parse().ok().filter(|_| {
+        matches!(
+            value.trim_start_matches(|c: char| c.is_ascii_digit()).trim(),
+            "" | "msec" | "millisecond" | "milliseconds"
+        )
+    })
 }
 
 /// A number and tor's names for multiples of bytes and bits.
@@ -196,7 +229,7 @@ mod tests {
     #[test]
     fn files_of_tor_are_read() {
         let settings = read_text(
-            "address 20.0.0.1\nBandwidthRate 10 MBytes\nBandwidthBurst 80 KBits\nSchedulers KIST\nExitRelay 1\nExitPolicy accept *:80\n\
+            "address 20.0.0.1\nBandwidthRate 10 MBytes\nBandwidthBurst 80 KBits\nSchedulers KIST\nKISTSchedRunInterval 7 msec\nExitRelay 1\nExitPolicy accept *:80\n\
              DirAuthority one orport=9001 v3ident=AB 100.0.0.1:8080 CD EF\n",
         )
         .unwrap();
@@ -204,6 +237,11 @@ mod tests {
         assert_eq!((settings.bandwidth_rate, settings.bandwidth_burst), (10 << 20, 10 << 10));
         assert_eq!(settings.contact, "somebody");
         assert!(settings.policy.is_exit());
+        assert_eq!(settings.writing, Writing::Kist { interval_ms: 7 });
+        let vanilla = read_text("Address 20.0.0.1\nSchedulers KISTLite, vanilla,KIST\n").unwrap();
+        assert_eq!(vanilla.writing, Writing::Vanilla);
+        let usual = read_text("Address 20.0.0.1\n").unwrap();
+        assert_eq!(usual.writing, Writing::Kist { interval_ms: 2 });
         let directory = "100.0.0.1:8080".parse().unwrap();
         assert_eq!(settings.authorities, [Authority { name: "one".to_owned(), directory }]);
     }
@@ -215,6 +253,9 @@ mod tests {
             ("\nORPort none", ":3: ORPort none: a port is needed"),
             ("ExitPolicy allow *:*", ":2: 'allow *:*': a rule begins with accept or reject"),
             ("BandwidthRate much", ":2: BandwidthRate much: bytes are needed"),
+            ("Schedulers fast", ":2: Schedulers fast: KIST or Vanilla is needed"),
+            ("KISTSchedRunInterval 1 s", ":2: KISTSchedRunInterval 1 s: 2 to 100 msec are needed"),
+            ("KISTSchedRunInterval 101", ":2: KISTSchedRunInterval 101: 2 to 100 msec are needed"),
             ("", "Address is missing in the torrc"),
         ] {
             let error = read_text(text).unwrap_err();

@@ -1,0 +1,93 @@
+//! What the kernel says of a TCP connection that is being sent to: the one place of this crate that needs `unsafe`.
+#![allow(unsafe_code, reason = "neither the standard library nor mio asks for TCP_INFO and SIOCOUTQNSD")]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// What of tcp(7)'s TCP_INFO and SIOCOUTQNSD says how much can be sent at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sending {
+    /// The congestion window, in segments.
+    pub window: u32,
+    /// Segments that were sent and not yet acknowledged.
+    pub unacknowledged: u32,
+    /// Bytes of a segment.
+    pub segment: u32,
+    /// Bytes in the kernel that were not yet sent.
+    pub unsent: u32,
+}
+
+/// `linux/sockios.h`'s, which libc lacks.
+const SIOCOUTQNSD: libc::c_ulong = 0x894b;
+
+impl Sending {
+    pub fn of(socket: BorrowedFd<'_>) -> io::Result<Sending> {
+        let mut info = std::mem::MaybeUninit::<libc::tcp_info>::zeroed();
+        let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+        // SAFETY: the kernel writes at most `length` bytes to `info`, which has as many, and to `length`.
+        let got = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                info.as_mut_ptr().cast(),
+                &raw mut length,
+            )
+        };
+        if got != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: it is made of integers, all of which were zero at least.
+        let info = unsafe { info.assume_init() };
+        let mut unsent: libc::c_int = 0;
+        // SAFETY: the kernel writes one int.
+        if unsafe { libc::ioctl(socket.as_raw_fd(), SIOCOUTQNSD as _, &raw mut unsent) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Sending {
+            window: info.tcpi_snd_cwnd,
+            unacknowledged: info.tcpi_unacked,
+            segment: info.tcpi_snd_mss,
+            unsent: u32::try_from(unsent).unwrap_or_default(),
+        })
+    }
+
+    /// Bytes that KIST lets the kernel have besides what it has: what it can send now, and a window for when that is acknowledged
+    /// (Jansen and others, "KIST: Kernel-Informed Socket Transport for Tor", TOPS 2018, with tor's factor of 1).
+    pub fn limit(self) -> u64 {
+        let space = u64::from(self.window.saturating_sub(self.unacknowledged)) * u64::from(self.segment);
+        let window = u64::from(self.window) * u64::from(self.segment);
+        (space + window).saturating_sub(self.unsent.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_window_may_wait_behind_what_can_be_sent() {
+        let idle = Sending { window: 10, unacknowledged: 0, segment: 1000, unsent: 0 };
+        assert_eq!(idle.limit(), 20_000);
+        assert_eq!(Sending { unacknowledged: 4, ..idle }.limit(), 16_000);
+        assert_eq!(Sending { unacknowledged: 10, unsent: 9_000, ..idle }.limit(), 1_000);
+        assert_eq!(Sending { unacknowledged: 12, unsent: 10_001, ..idle }.limit(), 0, "too much is there already");
+    }
+
+    #[test]
+    fn the_kernel_tells() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let sending = Sending::of(sender.as_fd()).unwrap();
+        assert!(sending.window >= 1 && sending.segment >= 500, "{sending:?}");
+        assert_eq!(sending.unsent, 0);
+        // Nobody reads: what the receiver has no room for stays unsent.
+        sender.set_nonblocking(true).unwrap();
+        while sender.write(&[0; 65_536]).is_ok() {}
+        assert!(Sending::of(sender.as_fd()).unwrap().unsent > 0);
+        assert!(Sending::of(std::fs::File::open("/dev/null").unwrap().as_fd()).is_err());
+    }
+}
