@@ -87,8 +87,10 @@ const MACHINE_PATHS: &[(&str, &str)] = &[("/wo", "rk/"), ("/ro", "ot/")];
 const OTHER_PROGRAMS: &[&str] =
     &["crates/relay/src/main.rs", "crates/traffic/src/main.rs", "crates/fuzz/src/main.rs", "crates/view/src/main.rs"];
 
-/// The crates that may contain unsafe code: guests' memory and machine state, and interfaces in C that tools of others load, and guests.
-const UNSAFE_CRATES: &[&str] = &["crates/guest/", "crates/packetdrill/", "crates/cheap-crypto/"];
+/// Where unsafe code may be: guests' memory and machine state, interfaces in C that tools of others load, and guests, and what a relay
+/// asks the kernel about its connections.
+const UNSAFE_PLACES: [&str; 4] =
+    ["crates/guest/", "crates/packetdrill/", "crates/cheap-crypto/", "crates/relay/src/kernel.rs"];
 
 struct File {
     /// Relative to the repository, with `/`.
@@ -241,8 +243,8 @@ fn has_unsafe(line: &str) -> bool {
 }
 
 #[test]
-fn unsafe_code_is_in_three_crates() {
-    let may = |file: &File| UNSAFE_CRATES.iter().any(|folder| file.name.starts_with(folder));
+fn unsafe_code_is_where_it_may_be() {
+    let may = |file: &File| UNSAFE_PLACES.iter().any(|place| file.name.starts_with(place));
     let is_elsewhere = |file: &&File| file.is_rust() && !may(file) && file.name != "tests/tidy.rs";
     let mut problems = Vec::new();
     for file in files().iter().filter(is_elsewhere) {
@@ -250,7 +252,7 @@ fn unsafe_code_is_in_three_crates() {
             problems.push(format!("{}:{}: {}", file.name, number + 1, line.trim()));
         }
     }
-    report("unsafe code outside the crates that may have it", problems);
+    report("unsafe code where it may not be", problems);
 }
 
 #[test]

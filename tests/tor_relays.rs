@@ -57,7 +57,7 @@ fn channels(line: &str) -> u64 {
 
 #[test]
 fn guards_lead_clients_in() {
-    run("guards", "gnomon:guard1,guard2", &[], &[1]);
+    run("guards", "gnomon:guard1,guard2", &["--scheduler", "vanilla"], &[1]);
 }
 
 #[test]

@@ -199,7 +199,7 @@ fn settings() -> Vec<Arg> {
             "Which circuit's cell a gnomon-relay sends next: by 'round-robin', or 'ewma', of who has sent least of late",
         )
         .value_parser(["round-robin", "ewma"]),
-        value("scheduler", "NAME", "How tor's relays and clients choose what to write next")
+        value("scheduler", "NAME", "How relays and clients, tor's and gnomon-relays, choose what to write next")
             .value_parser(["kist", "vanilla"]),
         value(
             "congestion-control",
