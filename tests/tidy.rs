@@ -46,6 +46,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
         "fuzz",
         &[
             "base",
+            "onion",
             "topology",
             "scenario",
             "tcpip",

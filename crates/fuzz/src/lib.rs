@@ -43,6 +43,8 @@ pub const TARGETS: &[Target] = &[
     target("graph_xz", targets::graph_xz::run, 3000, 2048),
     target("markov", targets::markov::run, 5000, 4096),
     kernel("netlink", targets::netlink::run, 3000, 1024),
+    target("onion_cells", targets::onion_cells::run, 20_000, 2048),
+    target("onion_link", targets::onion_link::run, 1000, 4096),
     target("packets", targets::packets::run, 5000, 4096),
     target("results", targets::results::run, 500, 8192),
     target("symbols", targets::symbols::run, 1000, 16 << 10),

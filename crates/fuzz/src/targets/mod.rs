@@ -9,6 +9,8 @@ pub mod graph_xz;
 mod machine;
 pub mod markov;
 pub mod netlink;
+pub mod onion_cells;
+pub mod onion_link;
 pub mod packets;
 pub mod results;
 pub mod symbols;
