@@ -72,30 +72,6 @@ pub enum Writing {
 /// Between two of KIST's runs, in milliseconds, if the torrc says nothing: tor's since 0.4.8.
 pub const KIST_INTERVAL_MS: u64 = 2;
 
-/// Which connection is next when KIST runs: the one whose next circuit has sent least; of equals the one that had its turn longest ago.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ChannelTurn {
-    pub recent: Recent,
-    pub serial: u64,
-    pub channel: usize,
-    /// Cells that it may still be given in this run.
-    pub allowance: usize,
-}
-
-impl Eq for ChannelTurn {}
-
-impl Ord for ChannelTurn {
-    fn cmp(&self, other: &ChannelTurn) -> Ordering {
-        self.recent.0.total_cmp(&other.recent.0).then(self.serial.cmp(&other.serial))
-    }
-}
-
-impl PartialOrd for ChannelTurn {
-    fn partial_cmp(&self, other: &ChannelTurn) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
 /// After this long a cell counts half, in milliseconds: `CircuitPriorityHalflifeMsec` of the public network's consensus.
 const HALF_LIFE_MS: f64 = 30_000.0;
 
@@ -115,28 +91,34 @@ impl Recent {
     }
 }
 
-/// A circuit that has cells, and how much it had sent when it was put there: it changes with its turns alone.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Turn {
-    recent: Recent,
-    /// Equals go in the order in which they came.
-    serial: u64,
-    circuit: (usize, Side),
+/// Whose turn it is: who has sent least; of equals, who came first.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn<T> {
+    /// How much had been sent when it was put there.
+    pub recent: Recent,
+    pub serial: u64,
+    pub whose: T,
 }
 
-impl Eq for Turn {}
-
-impl Ord for Turn {
-    fn cmp(&self, other: &Turn) -> Ordering {
+impl<T> Ord for Turn<T> {
+    fn cmp(&self, other: &Turn<T>) -> Ordering {
         self.recent.0.total_cmp(&other.recent.0).then(self.serial.cmp(&other.serial))
     }
 }
 
-impl PartialOrd for Turn {
-    fn partial_cmp(&self, other: &Turn) -> Option<Ordering> {
+impl<T> PartialOrd for Turn<T> {
+    fn partial_cmp(&self, other: &Turn<T>) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
+
+impl<T> PartialEq for Turn<T> {
+    fn eq(&self, other: &Turn<T>) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl<T> Eq for Turn<T> {}
 
 /// Circuits with cells for a connection.
 #[derive(Debug)]
@@ -147,7 +129,7 @@ pub struct Turns {
 #[derive(Debug)]
 enum Kind {
     RoundRobin(VecDeque<(usize, Side)>),
-    Ewma(BinaryHeap<Reverse<Turn>>, u64),
+    Ewma(BinaryHeap<Reverse<Turn<(usize, Side)>>>, u64),
 }
 
 impl Turns {
@@ -164,7 +146,7 @@ impl Turns {
             Kind::RoundRobin(turns) => turns.push_back(circuit),
             Kind::Ewma(turns, serial) => {
                 *serial += 1;
-                turns.push(Reverse(Turn { recent, serial: *serial, circuit }));
+                turns.push(Reverse(Turn { recent, serial: *serial, whose: circuit }));
             }
         }
     }
@@ -188,7 +170,7 @@ impl Turns {
     pub fn next(&mut self) -> Option<(usize, Side)> {
         match &mut self.kind {
             Kind::RoundRobin(turns) => turns.pop_front(),
-            Kind::Ewma(turns, _) => turns.pop().map(|Reverse(turn)| turn.circuit),
+            Kind::Ewma(turns, _) => turns.pop().map(|Reverse(turn)| turn.whose),
         }
     }
 }

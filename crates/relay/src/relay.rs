@@ -3,7 +3,7 @@
 use crate::channel::{Came, Channel, News, PeerWanted, Waiting};
 use crate::circuit::{Circuit, Side};
 use crate::clock::{Clock, since_1970};
-use crate::design::{ChannelTurn, LinkDesign, Writing};
+use crate::design::{LinkDesign, Turn, Writing};
 use crate::log;
 use crate::own::{self, Own};
 use crate::resolver::{Answer, Resolver};
@@ -265,29 +265,27 @@ impl Relay {
             return false;
         }
         self.kist_ran_ms = now;
-        let mut turns = BinaryHeap::new();
         self.pending.retain(|key| self.channels.get(*key).is_some_and(Channel::is_pending));
-        for key in &self.pending {
+        // Channels, with the cells that each may still be given in this run.
+        let mut turns = BinaryHeap::new();
+        for (serial, key) in (0..).zip(&self.pending) {
             let channel = &self.channels[*key];
-            let allowance = channel.kist_allowance();
-            let turn =
-                ChannelTurn { recent: channel.next_recent(), serial: turns.len() as u64, channel: *key, allowance };
-            turns.push(Reverse(turn));
+            let whose = (*key, channel.kist_allowance());
+            turns.push(Reverse(Turn { recent: channel.next_recent(), serial, whose }));
         }
         let mut serial = turns.len() as u64;
-        while let Some(Reverse(turn)) = turns.pop() {
-            if turn.allowance == 0 {
+        while let Some(Reverse(Turn { whose: (key, allowance), .. })) = turns.pop() {
+            if allowance == 0 {
                 continue;
             }
-            let channel = &mut self.channels[turn.channel];
-            if !channel.take_turn(turn.channel, now, &mut self.circuits, &mut self.to_resume) {
-                self.pending.remove(&turn.channel);
+            let channel = &mut self.channels[key];
+            if !channel.take_turn(key, now, &mut self.circuits, &mut self.to_resume) {
+                self.pending.remove(&key);
                 continue;
             }
-            self.to_write.insert(turn.channel);
+            self.to_write.insert(key);
+            turns.push(Reverse(Turn { recent: channel.next_recent(), serial, whose: (key, allowance - 1) }));
             serial += 1;
-            let recent = channel.next_recent();
-            turns.push(Reverse(ChannelTurn { recent, serial, allowance: turn.allowance - 1, ..turn }));
         }
         !self.to_write.is_empty()
     }
