@@ -4,6 +4,8 @@
 mod authenticate;
 mod handshake;
 mod netinfo;
+pub mod order;
+pub mod private;
 mod versions;
 
 pub use authenticate::EXPORTER;

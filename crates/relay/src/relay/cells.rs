@@ -1,0 +1,199 @@
+//! Cells of circuits: making and ending them, and what goes through.
+
+use super::Relay;
+use crate::channel::Came;
+use crate::circuit::{Circuit, Side};
+use crate::log;
+use crate::own::Own;
+use onion::cell::{BODY, CircuitId, Command};
+use onion::circuit::message::{self, DestroyReason, LONGEST, Message};
+use onion::handshake::{HopKeys, Kind, fast, ntor, ntor_v3};
+use rand_core::RngCore;
+
+impl Relay {
+    pub(super) fn cell(&mut self, key: usize, came: Came) {
+        match came.command {
+            Command::CREATE_FAST | Command::CREATE2 => self.answer_create(key, &came),
+            Command::CREATED2 => self.created(key, &came),
+            Command::RELAY | Command::RELAY_EARLY => self.relay(key, came),
+            Command::DESTROY => self.destroyed(key, &came),
+            // Padding, and what tor may say that changes nothing here.
+            _ => {}
+        }
+    }
+
+    pub(super) fn answer_create(&mut self, key: usize, came: &Came) {
+        let Some(channel) = self.channels.get(key) else { return };
+        let answer = if !channel.is_theirs(came.circuit) || channel.circuits.contains_key(&came.circuit) {
+            Err(DestroyReason::Protocol)
+        } else {
+            self.handshake(came).ok_or(DestroyReason::Protocol)
+        };
+        let channel = &mut self.channels[key];
+        match answer {
+            Ok((command, body, keys)) => {
+                let circuit = self.circuits.insert(Circuit::new((key, came.circuit), &keys));
+                channel.circuits.insert(came.circuit, (circuit, Side::Client));
+                channel.send(came.circuit, command, &body);
+                let serial = self.fresh_serial();
+                self.circuit_serials.insert(circuit, serial);
+            }
+            Err(reason) => channel.send(came.circuit, Command::DESTROY, &[reason as u8]),
+        }
+        self.to_write.insert(key);
+    }
+
+    pub(super) fn create(&mut self, channel_key: usize, key: usize, create: &[u8]) {
+        let channel = &mut self.channels[channel_key];
+        let Some(id): Option<CircuitId> = channel.fresh_id() else {
+            return self.close_circuit(key, Some(DestroyReason::ResourceLimit), None);
+        };
+        channel.circuits.insert(id, (key, Side::Exit));
+        channel.send(id, Command::CREATE2, create);
+        self.circuits[key].next = Some((channel_key, id));
+        self.to_write.insert(channel_key);
+    }
+
+    pub(super) fn handshake(&mut self, came: &Came) -> Option<(Command, Vec<u8>, HopKeys)> {
+        let random = self.random();
+        let Own { keys, identity, .. } = &self.own;
+        if came.command == Command::CREATE_FAST {
+            let ours = random[..fast::PART].try_into().expect("fewer than there are");
+            let (body, keys) = fast::answer(came.body.first_chunk()?, ours);
+            return Some((Command::CREATED_FAST, body.to_vec(), keys));
+        }
+        let (kind, data) = message::read_create2(&came.body[..])?;
+        let (answer, keys) = match Kind::from_number(kind)? {
+            Kind::Ntor => {
+                let (answer, keys) = ntor::answer(data, &identity.rsa_fingerprint, keys.onion(), random).ok()?;
+                (answer.to_vec(), keys)
+            }
+            Kind::NtorV3 => {
+                let request = ntor_v3::Request::read(data, &identity.ed25519, keys.onion()).ok()?;
+                // No extensions: flow control is by windows.
+                request.answer(&[0], random).ok()?
+            }
+        };
+        Some((Command::CREATED2, message::created2(&answer), keys))
+    }
+
+    /// The next relay has answered.
+    pub(super) fn created(&mut self, key: usize, came: &Came) {
+        let found = self.channels.get(key).and_then(|channel| channel.circuits.get(&came.circuit)).copied();
+        let Some((circuit, Side::Exit)) = found else { return };
+        let Some(answer) = message::read_created2(&came.body[..]).filter(|answer| answer.len() + 2 <= LONGEST) else {
+            return self.close_circuit(circuit, Some(DestroyReason::Protocol), Some(DestroyReason::Protocol));
+        };
+        if !std::mem::replace(&mut self.circuits[circuit].is_extending, false) {
+            return self.close_circuit(circuit, Some(DestroyReason::Protocol), Some(DestroyReason::Protocol));
+        }
+        self.say(circuit, message::Command::EXTENDED2, 0, &message::created2(answer));
+    }
+
+    pub(super) fn relay(&mut self, key: usize, Came { circuit: id, command, mut body }: Came) {
+        let found = self.channels.get(key).and_then(|channel| channel.circuits.get(&id)).copied();
+        // Cells of a circuit that has just ended are still on their way.
+        let Some((key, side)) = found else { return };
+        let circuit = &mut self.circuits[key];
+        if side == Side::Exit {
+            circuit.layer.backward.crypt(&mut body);
+            return self.push(key, Side::Client, Command::RELAY, body);
+        }
+        circuit.layer.forward.crypt(&mut body);
+        if let Some(digest) = circuit.layer.forward.recognize(&body) {
+            let result = match Message::read(&body) {
+                Some(message) => self.message(key, command, &message, &digest),
+                None => Err("a message that is longer than its cell"),
+            };
+            if let Err(why) = result {
+                log::notice(format_args!("A circuit is closed for {why}."));
+                self.close_circuit(key, Some(DestroyReason::Protocol), Some(DestroyReason::Protocol));
+            }
+        } else if circuit.next.is_some() {
+            self.push(key, Side::Exit, command, body);
+        } else {
+            // For nobody.
+            self.close_circuit(key, Some(DestroyReason::Protocol), None);
+        }
+    }
+
+    pub(super) fn push(&mut self, key: usize, side: Side, command: Command, body: Box<[u8; BODY]>) {
+        let circuit = &mut self.circuits[key];
+        let Some((channel, _)) = circuit.end_at(side) else { return };
+        match circuit.push(side, command, body) {
+            Some(true) => {
+                let recent = circuit.queue(side).recent;
+                self.channels[channel].activate(key, side, recent);
+                self.to_write.insert(channel);
+            }
+            Some(false) => {}
+            None => {
+                log::notice("A circuit is closed for more cells than its windows allow.");
+                self.close_circuit(key, Some(DestroyReason::ResourceLimit), Some(DestroyReason::ResourceLimit));
+            }
+        }
+    }
+
+    /// Sends a message of this relay's to the client.
+    pub(super) fn say(&mut self, key: usize, command: message::Command, stream: u16, body: &[u8]) {
+        // What was said before may have been too much, and have ended it.
+        let Some(circuit) = self.circuits.get_mut(key) else { return };
+        let random = &mut self.random;
+        let body = circuit.seal(&Message { command, stream, body }, |filling| random.fill_bytes(filling));
+        self.push(key, Side::Client, Command::RELAY, body);
+    }
+
+    pub(super) fn destroyed(&mut self, key: usize, came: &Came) {
+        let found = self.channels.get_mut(key).and_then(|channel| channel.circuits.remove(&came.circuit));
+        match found {
+            Some((circuit, Side::Client)) => self.close_circuit(circuit, None, Some(DestroyReason::Destroyed)),
+            Some((circuit, Side::Exit)) => {
+                self.to_write.insert(key);
+                self.truncated(circuit, DestroyReason::Destroyed);
+            }
+            None => {}
+        }
+    }
+
+    /// The circuit ends here now; its client may extend it elsewhere.
+    pub(super) fn truncated(&mut self, key: usize, reason: DestroyReason) {
+        let circuit = &mut self.circuits[key];
+        circuit.next = None;
+        circuit.queue(Side::Exit).cells.clear();
+        circuit.queue(Side::Exit).is_active = false;
+        if std::mem::replace(&mut circuit.is_extending, false) {
+            return self.close_circuit(key, Some(reason), None);
+        }
+        self.say(key, message::Command::TRUNCATED, 0, &[reason as u8]);
+    }
+
+    /// Ends a circuit, with words for both sides where they are still to be told.
+    pub(super) fn close_circuit(
+        &mut self,
+        key: usize,
+        to_client: Option<DestroyReason>,
+        to_exit: Option<DestroyReason>,
+    ) {
+        let Some(circuit) = self.circuits.try_remove(key) else { return };
+        self.circuit_serials.remove(&key);
+        for (end, reason) in [(Some(circuit.prev), to_client), (circuit.next, to_exit)] {
+            let Some((channel_key, id)) = end else { continue };
+            let Some(channel) = self.channels.get_mut(channel_key) else { continue };
+            if channel.circuits.get(&id).is_some_and(|(circuit, _)| *circuit == key) {
+                channel.circuits.remove(&id);
+                if let Some(reason) = reason {
+                    channel.send(id, Command::DESTROY, &[reason as u8]);
+                }
+                self.to_write.insert(channel_key);
+            }
+        }
+        for channel in self.channels.iter_mut().map(|(_, channel)| channel) {
+            if circuit.is_extending {
+                channel.waiting.retain(|waiting| waiting.circuit != key);
+            }
+        }
+        for stream in circuit.streams.values() {
+            self.drop_stream(*stream);
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! The relay: what comes on its sockets, and what follows from it.
+
+mod cells;
+mod links;
+mod messages;
+mod streams;
+
+use crate::channel::Channel;
+use crate::circuit::Circuit;
+use crate::clock::{Clock, since_1970};
+use crate::design::{Turn, Writing};
+use crate::log;
+use crate::own::{self, Own};
+use crate::resolver::Resolver;
+use crate::statistics::{Line, Statistics};
+use crate::stream::Stream;
+use crate::tls::Tls;
+use crate::torrc::Settings;
+use crate::upload::Upload;
+use mio::net::TcpListener;
+use mio::{Events, Interest, Poll, Token};
+use onion::descriptor::{Descriptor, PROTOCOLS};
+use rand_chacha::ChaCha20Rng;
+use rand_core::RngCore;
+use slab::Slab;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+const LISTENER: Token = Token(0);
+const RESOLVER: Token = Token(1);
+/// What a token stands for, behind the two above: kind and place.
+const CHANNEL: usize = 0;
+const STREAM: usize = 1;
+const UPLOAD: usize = 2;
+const KINDS: usize = 3;
+
+fn token(kind: usize, key: usize) -> Token {
+    Token(2 + key * KINDS + kind)
+}
+
+/// For how long a client may remember an address, in seconds.
+const TTL_S: u32 = 60;
+/// Cells of one stream that are read at once.
+const BATCH: usize = 32;
+
+/// Who waits for an address.
+#[derive(Clone, Copy, Debug)]
+enum Asker {
+    /// A stream that connects to this port then; its serial number, since streams come and go.
+    Stream { key: usize, serial: u64, port: u16 },
+    /// A RESOLVE on a circuit.
+    Circuit { key: usize, serial: u64, number: u16 },
+}
+
+pub struct Relay {
+    settings: Settings,
+    own: Own,
+    tls: Tls,
+    clock: Clock,
+    random: ChaCha20Rng,
+    poll: Poll,
+    listener: TcpListener,
+    channels: Slab<Channel>,
+    /// Channels to relays, open or opening, by the RSA identity that is proven or asked for.
+    by_identity: BTreeMap<[u8; 20], Vec<usize>>,
+    circuits: Slab<Circuit>,
+    streams: Slab<Stream>,
+    /// Serial numbers of what has a place in the slabs, by place.
+    circuit_serials: BTreeMap<usize, u64>,
+    stream_serials: BTreeMap<usize, u64>,
+    serial: u64,
+    resolver: Resolver<Asker>,
+    uploads: Vec<Upload>,
+    statistics: Option<Statistics>,
+    /// Channels that have something to write, and circuits whose streams may go on.
+    to_write: BTreeSet<usize>,
+    to_resume: Vec<usize>,
+    /// Channels with circuits' cells that wait for KIST, and when it ran last.
+    pending: BTreeSet<usize>,
+    kist_ran_ms: u64,
+}
+
+impl Relay {
+    pub fn new(settings: Settings) -> Result<Relay, String> {
+        let wrong = |error: io::Error| error.to_string();
+        let mut random = own::random()?;
+        let own = Own::load(&settings.data_directory, settings.address, settings.design, &mut random)?;
+        let tls = Tls::new(&own.certificates.tls, own.keys.link_der()).map_err(|error| error.to_string())?;
+        let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, settings.or_port));
+        let mut listener = TcpListener::bind(address).map_err(|error| format!("listening at {address}: {error}"))?;
+        let mut resolver = Resolver::new().map_err(wrong)?;
+        let poll = Poll::new().map_err(wrong)?;
+        poll.registry().register(&mut listener, LISTENER, Interest::READABLE).map_err(wrong)?;
+        poll.registry().register(&mut resolver.socket, RESOLVER, Interest::READABLE).map_err(wrong)?;
+        let uploads = if settings.publishes {
+            settings.authorities.iter().cloned().map(Upload::new).collect()
+        } else {
+            Vec::new()
+        };
+        let statistics = settings.statistics.as_deref().map(Statistics::open).transpose()?;
+        log::notice(format_args!(
+            "gnomon-relay {} is {} at {}:{}.",
+            env!("CARGO_PKG_VERSION"),
+            settings.nickname,
+            settings.address,
+            settings.or_port
+        ));
+        Ok(Relay {
+            settings,
+            own,
+            tls,
+            clock: Clock::start(),
+            random,
+            poll,
+            listener,
+            channels: Slab::new(),
+            by_identity: BTreeMap::new(),
+            circuits: Slab::new(),
+            streams: Slab::new(),
+            circuit_serials: BTreeMap::new(),
+            stream_serials: BTreeMap::new(),
+            serial: 0,
+            resolver,
+            uploads,
+            statistics,
+            to_write: BTreeSet::new(),
+            to_resume: Vec::new(),
+            pending: BTreeSet::new(),
+            kist_ran_ms: 0,
+        })
+    }
+
+    pub fn run(&mut self) -> Result<(), String> {
+        let mut events = Events::with_capacity(1024);
+        loop {
+            let timeout = self.go_on()?;
+            match self.poll.poll(&mut events, timeout) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                result => result.map_err(|error| error.to_string())?,
+            }
+            for event in &events {
+                self.event(event.token());
+            }
+            self.settle();
+        }
+    }
+
+    /// What is due by time; returns how long nothing is.
+    fn go_on(&mut self) -> Result<Option<Duration>, String> {
+        let now = self.clock.ms();
+        let mut due: Vec<u64> = Vec::new();
+        for index in 0..self.uploads.len() {
+            let (settings, own, uptime) = (&self.settings, &self.own, now / 1000);
+            let socket = self.uploads[index].go_on(now, || describe(settings, own, uptime));
+            if let Some(socket) = socket {
+                let interest = Interest::READABLE | Interest::WRITABLE;
+                self.poll
+                    .registry()
+                    .register(socket, token(UPLOAD, index), interest)
+                    .map_err(|error| error.to_string())?;
+            }
+            due.push(self.uploads[index].due_ms);
+        }
+        let mut answered = Vec::new();
+        due.extend(self.resolver.go_on(now, &mut answered));
+        self.answered(answered);
+        if let Some(mut statistics) = self.statistics.take() {
+            if statistics.due_ms <= now {
+                statistics.write(&self.line(), now)?;
+            }
+            due.push(statistics.due_ms);
+            self.statistics = Some(statistics);
+        }
+        self.settle();
+        due.extend(self.kist_due_ms());
+        Ok(due.into_iter().min().map(|due| Duration::from_millis(due.saturating_sub(now).max(1))))
+    }
+
+    fn line(&self) -> Line {
+        Line {
+            time: since_1970().as_secs_f64(),
+            channels: self.channels.len(),
+            relays: self.channels.iter().filter(|(_, channel)| channel.peer.is_some()).count(),
+            circuits: self.circuits.len(),
+            streams: self.streams.len(),
+            cells_queued: self.circuits.iter().map(|(_, circuit)| circuit.queued()).sum(),
+            ewma_most: self
+                .circuits
+                .iter()
+                .map(|(_, circuit)| circuit.recent_cells(self.clock.ms()))
+                .fold(0.0, f64::max),
+            descriptors: std::fs::read_dir("/proc/self/fd").map_or(0, |files| files.count().saturating_sub(1)),
+        }
+    }
+
+    fn event(&mut self, Token(number): Token) {
+        match Token(number) {
+            LISTENER => self.accept(),
+            RESOLVER => {
+                let mut answered = Vec::new();
+                self.resolver.receive(&mut answered);
+                self.answered(answered);
+            }
+            _ => match ((number - 2) % KINDS, (number - 2) / KINDS) {
+                (CHANNEL, key) => {
+                    self.to_write.insert(key);
+                    self.read_channel(key);
+                }
+                (STREAM, key) => self.stream_ready(key),
+                (_, key) => {
+                    let now = self.clock.ms();
+                    let was_known = self.is_known();
+                    self.uploads[key].ready(now);
+                    if self.is_known() && !was_known {
+                        // What reads tor's logs waits for this line.
+                        log::notice("Bootstrapped 100% (done): Done");
+                    }
+                }
+            },
+        }
+    }
+
+    /// Writes what events have left, until nothing follows any more.
+    fn settle(&mut self) {
+        loop {
+            self.write_all();
+            if !self.run_kist() {
+                return;
+            }
+        }
+    }
+
+    fn write_all(&mut self) {
+        let now = self.clock.ms();
+        let is_vanilla = self.settings.writing == Writing::Vanilla;
+        loop {
+            while let Some(circuit) = self.to_resume.pop() {
+                self.resume(circuit);
+            }
+            let Some(key) = self.to_write.pop_first() else { return };
+            let Some(channel) = self.channels.get_mut(key) else { continue };
+            if let Err(error) = channel.write(key, is_vanilla, now, &mut self.circuits, &mut self.to_resume) {
+                self.close_channel(key, &error.to_string());
+            } else if !is_vanilla && channel.is_pending() {
+                self.pending.insert(key);
+            }
+            self.close_if_done(key);
+        }
+    }
+
+    /// When KIST is to run next.
+    fn kist_due_ms(&self) -> Option<u64> {
+        match self.settings.writing {
+            Writing::Kist { interval_ms } if !self.pending.is_empty() => Some(self.kist_ran_ms + interval_ms),
+            _ => None,
+        }
+    }
+
+    /// Readies cells of all circuits by their turns, as many as the kernel can send soon, if it is time to; whether there is
+    /// something to write now.
+    fn run_kist(&mut self) -> bool {
+        let now = self.clock.ms();
+        if self.kist_due_ms().is_none_or(|due| due > now) {
+            return false;
+        }
+        self.kist_ran_ms = now;
+        self.pending.retain(|key| self.channels.get(*key).is_some_and(Channel::is_pending));
+        // Channels, with the cells that each may still be given in this run.
+        let mut turns = BinaryHeap::new();
+        for (serial, key) in (0..).zip(&self.pending) {
+            let channel = &self.channels[*key];
+            let whose = (*key, channel.kist_allowance());
+            turns.push(Reverse(Turn { recent: channel.next_recent(), serial, whose }));
+        }
+        let mut serial = turns.len() as u64;
+        while let Some(Reverse(Turn { whose: (key, allowance), .. })) = turns.pop() {
+            if allowance == 0 {
+                continue;
+            }
+            let channel = &mut self.channels[key];
+            if !channel.take_turn(key, now, &mut self.circuits, &mut self.to_resume) {
+                self.pending.remove(&key);
+                continue;
+            }
+            self.to_write.insert(key);
+            turns.push(Reverse(Turn { recent: channel.next_recent(), serial, whose: (key, allowance - 1) }));
+            serial += 1;
+        }
+        !self.to_write.is_empty()
+    }
+
+    /// All authorities have its descriptor.
+    fn is_known(&self) -> bool {
+        self.uploads.iter().all(|upload| upload.is_known)
+    }
+
+    fn random(&mut self) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        self.random.fill_bytes(&mut bytes);
+        bytes
+    }
+
+    fn fresh_serial(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
+    }
+}
+
+/// What this relay says of itself.
+fn describe(settings: &Settings, own: &Own, uptime_s: u64) -> String {
+    let descriptor = Descriptor {
+        nickname: &settings.nickname,
+        address: settings.address,
+        or_port: settings.or_port,
+        platform: concat!("gnomon-relay ", env!("CARGO_PKG_VERSION"), " on Linux"),
+        protocols: PROTOCOLS,
+        uptime_s,
+        bandwidth_rate: settings.bandwidth_rate,
+        bandwidth_burst: settings.bandwidth_burst,
+        // As tor says at the beginning: authorities of a network like this have weights of their own.
+        bandwidth_observed: settings.bandwidth_rate,
+        contact: &settings.contact,
+        exit_policy: &settings.policy.lines(),
+        is_directory: settings.is_directory && !settings.authorities.is_empty(),
+    };
+    descriptor.sign(&own.keys, since_1970().as_secs())
+}

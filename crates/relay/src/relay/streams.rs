@@ -1,0 +1,228 @@
+//! Streams of clients through this relay.
+
+use super::{Asker, BATCH, Relay, STREAM, TTL_S, token};
+use crate::resolver::Answer;
+use crate::stream::{Stream, Taken};
+use mio::Interest;
+use mio::net::TcpStream;
+use onion::circuit::message::{self, Begin, EndReason, LONGEST, Message, Resolved};
+use rand_core::RngCore;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+impl Relay {
+    pub(super) fn end(&mut self, key: usize, number: u16, reason: EndReason) {
+        self.say(key, message::Command::END, number, &message::end(reason, None));
+    }
+
+    pub(super) fn begin(&mut self, key: usize, message: &Message<'_>) {
+        let Some(begin) = Begin::read(message.body) else {
+            return self.end(key, message.stream, EndReason::TorProtocol);
+        };
+        // A client that has no other relay in between would be known to its destination's relay.
+        if self.channels[self.circuits[key].prev.0].peer.is_none() {
+            return self.end(key, message.stream, EndReason::TorProtocol);
+        }
+        if !self.settings.policy.is_exit() {
+            return self.end(key, message.stream, EndReason::ExitPolicy);
+        }
+        let stream = self.streams.insert(Stream::new(key, message.stream));
+        let serial = self.fresh_serial();
+        self.stream_serials.insert(stream, serial);
+        self.circuits[key].streams.insert(message.stream, stream);
+        self.ask(&begin.host, Asker::Stream { key: stream, serial, port: begin.port });
+    }
+
+    /// A question to the directory goes to an authority, each to the next: what they say is signed, and nothing has to be kept here.
+    pub(super) fn begin_directory(&mut self, key: usize, number: u16) {
+        let serial = self.fresh_serial();
+        let authorities = &self.settings.authorities;
+        if !self.settings.is_directory || authorities.is_empty() {
+            return self.end(key, number, EndReason::NotDirectory);
+        }
+        let address = authorities[serial as usize % authorities.len()].directory;
+        let mut stream = Stream::new(key, number);
+        stream.is_of_directory = true;
+        let stream = self.streams.insert(stream);
+        self.stream_serials.insert(stream, serial);
+        self.circuits[key].streams.insert(number, stream);
+        self.connect_stream(stream, address);
+    }
+
+    pub(super) fn resolve(&mut self, key: usize, message: &Message<'_>) {
+        let name = message.body.split(|byte| *byte == 0).next().unwrap_or_default();
+        let serial = self.circuit_serials[&key];
+        match std::str::from_utf8(name) {
+            Ok(name) => self.ask(&name.to_ascii_lowercase(), Asker::Circuit { key, serial, number: message.stream }),
+            Err(_) => self.say(
+                key,
+                message::Command::RESOLVED,
+                message.stream,
+                &message::resolved(&[(Resolved::Error, TTL_S)]),
+            ),
+        }
+    }
+
+    pub(super) fn ask(&mut self, name: &str, asker: Asker) {
+        let (number, now) = (self.random.next_u32() as u16, self.clock.ms());
+        if let Err(answer) = self.resolver.ask(name, number, now, asker) {
+            self.answered(vec![answer]);
+        }
+    }
+
+    pub(super) fn answered(&mut self, answers: Vec<(Asker, Answer)>) {
+        for (asker, answer) in answers {
+            match asker {
+                Asker::Stream { key, serial, port } if self.stream_serials.get(&key) == Some(&serial) => {
+                    self.found(key, answer, port);
+                }
+                Asker::Circuit { key, serial, number } if self.circuit_serials.get(&key) == Some(&serial) => {
+                    let answer = match answer {
+                        Answer::Address(address) => Resolved::Address(address.into()),
+                        Answer::None => Resolved::Error,
+                        Answer::Silence => Resolved::TransientError,
+                    };
+                    self.say(key, message::Command::RESOLVED, number, &message::resolved(&[(answer, TTL_S)]));
+                }
+                // Nobody waits for it any more.
+                _ => {}
+            }
+        }
+    }
+
+    /// A stream's address is found, or not.
+    pub(super) fn found(&mut self, key: usize, answer: Answer, port: u16) {
+        let Answer::Address(address) = answer else { return self.fail_stream(key, EndReason::ResolveFailed) };
+        if !self.settings.policy.accepts(address, port) {
+            let (circuit, number) = (self.streams[key].circuit, self.streams[key].number);
+            let body = message::end(EndReason::ExitPolicy, Some((IpAddr::V4(address), TTL_S)));
+            self.forget_stream(key);
+            return self.say(circuit, message::Command::END, number, &body);
+        }
+        self.connect_stream(key, SocketAddr::from((address, port)));
+    }
+
+    pub(super) fn connect_stream(&mut self, key: usize, address: SocketAddr) {
+        let socket = TcpStream::connect(address);
+        let registered = socket.and_then(|mut socket| {
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            self.poll.registry().register(&mut socket, token(STREAM, key), interest)?;
+            Ok(socket)
+        });
+        match registered {
+            Ok(socket) => self.streams[key].socket = Some(socket),
+            Err(error) => self.fail_stream(key, reason_of(&error)),
+        }
+    }
+
+    pub(super) fn stream_ready(&mut self, key: usize) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        let Some(socket) = &stream.socket else { return };
+        if !stream.is_connected {
+            match socket.take_error() {
+                Ok(None) => {}
+                Ok(Some(error)) | Err(error) => return self.fail_stream(key, reason_of(&error)),
+            }
+            let Ok(peer) = socket.peer_addr() else { return };
+            stream.is_connected = true;
+            let (circuit, number) = (stream.circuit, stream.number);
+            let body = if stream.is_of_directory { Vec::new() } else { message::connected(peer.ip(), TTL_S) };
+            self.say(circuit, message::Command::CONNECTED, number, &body);
+        }
+        self.write_stream(key);
+        self.read_stream(key);
+    }
+
+    /// Writes what a client has sent, and asks for more.
+    pub(super) fn write_stream(&mut self, key: usize) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        if let Err(error) = stream.write() {
+            return self.fail_stream(key, reason_of(&error));
+        }
+        if stream.is_ending {
+            if stream.has_written_all() || !stream.is_connected {
+                self.drop_stream(key);
+            }
+            return;
+        }
+        let (due, circuit, number) = (stream.take_due(), stream.circuit, stream.number);
+        for _ in 0..due {
+            self.say(circuit, message::Command::SENDME, number, &[]);
+        }
+    }
+
+    /// Reads what the windows and the circuit's queue have room for.
+    pub(super) fn read_stream(&mut self, key: usize) {
+        let mut buffer = [0; BATCH * LONGEST];
+        loop {
+            let Some(stream) = self.streams.get_mut(key).filter(|stream| !stream.is_ending) else { return };
+            let (circuit, number) = (stream.circuit, stream.number);
+            let room = self.circuits[circuit].room().min(stream.package as usize).min(BATCH);
+            if room == 0 {
+                self.circuits[circuit].is_blocked = true;
+                return;
+            }
+            match stream.read(&mut buffer[..room * LONGEST]) {
+                Ok(Taken::Bytes(count)) => {
+                    for part in buffer[..count].chunks(LONGEST) {
+                        self.streams[key].package -= 1;
+                        self.say(circuit, message::Command::DATA, number, part);
+                        if !self.circuits.contains(circuit) {
+                            return;
+                        }
+                    }
+                }
+                Ok(Taken::Nothing) => return,
+                Ok(Taken::End) => return self.fail_stream(key, EndReason::Done),
+                Err(error) => return self.fail_stream(key, reason_of(&error)),
+            }
+        }
+    }
+
+    /// Lets a circuit's streams go on.
+    pub(super) fn resume(&mut self, key: usize) {
+        let Some(circuit) = self.circuits.get_mut(key) else { return };
+        circuit.is_blocked = false;
+        let streams: Vec<usize> = circuit.streams.values().copied().collect();
+        for stream in streams {
+            self.read_stream(stream);
+        }
+    }
+
+    /// Ends a stream from this side.
+    pub(super) fn fail_stream(&mut self, key: usize, reason: EndReason) {
+        let stream = &self.streams[key];
+        let (circuit, number, told) = (stream.circuit, stream.number, stream.is_ending);
+        self.forget_stream(key);
+        if !told {
+            self.end(circuit, number, reason);
+        }
+    }
+
+    pub(super) fn forget_stream(&mut self, key: usize) {
+        let stream = &self.streams[key];
+        let (number, told) = (stream.number, stream.is_ending);
+        if let Some(circuit) = self.circuits.get_mut(stream.circuit).filter(|_| !told) {
+            circuit.streams.remove(&number);
+        }
+        self.drop_stream(key);
+    }
+
+    pub(super) fn drop_stream(&mut self, key: usize) {
+        let Some(mut stream) = self.streams.try_remove(key) else { return };
+        self.stream_serials.remove(&key);
+        if let Some(socket) = &mut stream.socket {
+            let _ = self.poll.registry().deregister(socket);
+        }
+    }
+}
+
+fn reason_of(error: &io::Error) -> EndReason {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => EndReason::ConnectRefused,
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => EndReason::ConnectionReset,
+        io::ErrorKind::TimedOut => EndReason::Timeout,
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => EndReason::NoRoute,
+        _ => EndReason::Misc,
+    }
+}
