@@ -5,6 +5,7 @@ use onion::cell::{BODY, CircuitId, Command};
 use onion::circuit::layer::Layer;
 use onion::circuit::message::{self, Message};
 use onion::handshake::HopKeys;
+use onion::link::private::Label;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Data cells that may be under way on a circuit, and how many one SENDME allows again (tor-spec, "Circuit-level flow control").
@@ -59,6 +60,8 @@ pub struct Circuit {
     expected: VecDeque<[u8; 20]>,
     /// Data cells from the client since the last SENDME.
     delivered: u32,
+    /// What its client uses it for, as the guard knows.
+    pub label: Option<Label>,
 }
 
 impl Circuit {
@@ -75,6 +78,7 @@ impl Circuit {
             package: CIRCUIT_WINDOW,
             expected: VecDeque::new(),
             delivered: 0,
+            label: None,
         }
     }
 
@@ -90,6 +94,14 @@ impl Circuit {
         match side {
             Side::Client => &mut self.to_client,
             Side::Exit => &mut self.to_exit,
+        }
+    }
+
+    /// What was sent that way.
+    pub fn recent(&self, side: Side) -> Recent {
+        match side {
+            Side::Client => self.to_client.recent,
+            Side::Exit => self.to_exit.recent,
         }
     }
 

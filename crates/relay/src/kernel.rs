@@ -61,6 +61,16 @@ impl Sending {
     }
 }
 
+/// Bytes in the kernel that were not yet sent or not yet acknowledged: SIOCOUTQ, which is TIOCOUTQ for sockets (tcp(7)).
+pub fn queued(socket: BorrowedFd<'_>) -> io::Result<usize> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the kernel writes one int.
+    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(usize::try_from(bytes).unwrap_or_default())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,8 +3,10 @@
 mod channel;
 mod circuit;
 mod clock;
+mod connection;
 mod design;
 mod kernel;
+mod labels;
 mod log;
 mod own;
 mod policy;

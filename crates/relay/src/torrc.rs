@@ -1,7 +1,11 @@
 //! Settings in the files and options that tor takes, of which a relay needs a few; the others are left to tor.
 
-use crate::design::{CircuitScheduler, KIST_INTERVAL_MS, LinkDesign, Writing};
+use crate::design::imux::{Limits, TAU};
+use crate::design::{By, CircuitScheduler, ConnectionScheduler, KIST_INTERVAL_MS, LinkDesign, Writing};
+use crate::labels;
 use crate::policy::Policy;
+use onion::link::private::Label;
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -17,7 +21,7 @@ pub struct Authority {
     pub directory: SocketAddr,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     pub nickname: String,
     pub address: Ipv4Addr,
@@ -37,6 +41,21 @@ pub struct Settings {
     pub design: LinkDesign,
     pub scheduler: CircuitScheduler,
     pub writing: Writing,
+    /// Which of IMUX's connections takes a cell.
+    pub connection_scheduler: ConnectionScheduler,
+    pub imux: Limits,
+    /// Which circuits IMUX counts, and which Torchestra takes for heavy.
+    pub active_by: By,
+    pub torchestra_by: By,
+    /// What clients use their circuits for, by address.
+    pub labels: BTreeMap<Ipv4Addr, Label>,
+}
+
+impl Settings {
+    /// Whether a channel of this design deals cells to its connections, and not circuits.
+    pub fn deals_cells(&self, design: LinkDesign) -> bool {
+        design == LinkDesign::Imux && self.connection_scheduler.is_by_cell()
+    }
 }
 
 /// What tor takes for `BandwidthRate` when nothing is said: 1 GByte.
@@ -110,6 +129,11 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
         design: LinkDesign::default(),
         scheduler: CircuitScheduler::default(),
         writing: Writing::Vanilla,
+        connection_scheduler: ConnectionScheduler::default(),
+        imux: Limits { conn_limit: open_files_limit(), tau: TAU, per_channel: usize::MAX },
+        active_by: By::Opened,
+        torchestra_by: By::Label,
+        labels: BTreeMap::new(),
     };
     let (mut lets_out, mut is_kist, mut interval_ms) = (None, true, KIST_INTERVAL_MS);
     for Line { at, name, value } in lines {
@@ -131,7 +155,33 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
             "exitrelay" => lets_out = Some(value != "0"),
             "publishserverdescriptor" => settings.publishes = value != "0",
             "dircache" => settings.is_directory = value != "0",
-            "linkdesign" => settings.design = LinkDesign::read(&value).ok_or_else(|| wrong("vanilla or pctcp"))?,
+            "linkdesign" => {
+                settings.design = LinkDesign::read(&value).ok_or_else(|| wrong("vanilla, pctcp, torchestra or imux"))?
+            }
+            "connectionscheduler" => {
+                settings.connection_scheduler = ConnectionScheduler::read(&value)
+                    .ok_or_else(|| wrong("circuit-rr, cell-rr, ewma-mapping, shortest-queue or kist"))?;
+            }
+            "connlimit" => {
+                let limit: usize =
+                    value.parse().ok().filter(|limit| *limit >= 32).ok_or_else(|| wrong("32 or more"))?;
+                // Tor wants as many at least; here there are no more.
+                settings.imux.conn_limit = limit;
+            }
+            "imuxtau" => {
+                settings.imux.tau =
+                    value.parse().ok().filter(|tau| *tau > 0.0 && *tau <= 1.0).ok_or_else(|| wrong("0 to 1"))?;
+            }
+            "imuxchannelconnections" => {
+                settings.imux.per_channel =
+                    value.parse().ok().filter(|most| *most > 0).ok_or_else(|| wrong("a number of connections"))?;
+            }
+            "imuxactive" => settings.active_by = By::read(&value).ok_or_else(|| wrong("opened, ewma or label"))?,
+            "torchestraheavy" => {
+                settings.torchestra_by =
+                    By::read(&value).filter(|by| *by != By::Opened).ok_or_else(|| wrong("ewma or label"))?;
+            }
+            "clientlabels" => settings.labels = labels::read(Path::new(&value))?,
             "circuitscheduler" => {
                 settings.scheduler = CircuitScheduler::read(&value).ok_or_else(|| wrong("round-robin or ewma"))?;
             }
@@ -164,6 +214,14 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
         or_port: or_port.ok_or_else(|| missing("ORPort"))?,
         ..settings
     })
+}
+
+/// Files that this process may have open, as the system says; tor's 15,000 where it does not.
+fn open_files_limit() -> usize {
+    const UNKNOWN: usize = 15_000;
+    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(UNKNOWN)
 }
 
 /// `NAME [orport=PORT] [v3ident=...] ADDRESS:PORT FINGERPRINT`.

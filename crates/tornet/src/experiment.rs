@@ -6,7 +6,7 @@ use crate::network::{Behaviour, Host, Network, Role};
 use crate::spec::{Amount, FIRST_CONSENSUS};
 use crate::torrc;
 use crate::traffic::SERVER_PORT;
-use crate::{Programs, balance, load};
+use crate::{Programs, balance, load, relay_options};
 use base::{SeedTree, SimDuration, StartDate, quantity};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -139,13 +139,6 @@ fn templates(programs: &Programs) -> String {
     )
 }
 
-/// Options that tor does not have, behind the others.
-fn relay_options(network: &Network) -> String {
-    let options = [("LinkDesign", &network.spec.link_design), ("CircuitScheduler", &network.spec.circuit_scheduler)];
-    let given = options.iter().filter_map(|(name, value)| Some(format!(", --{name}, {}", value.as_ref()?)));
-    given.collect()
-}
-
 fn relay_template(programs: &Programs) -> String {
     format!("x-relay: &relay\n  path: {}\n  expected_final_state: running\n", quoted(&programs.relay))
 }
@@ -169,7 +162,7 @@ fn host_entry(network: &Network, host: &Host, nodes: &Nodes, programs: &Programs
     if host.role.runs_tor() {
         let shared = torrc::shared_name(host.role);
         let (program, own) = match network.is_gnomon_relay(host) {
-            true => ("relay", relay_options(network)),
+            true => ("relay", relay_options::of_host(network, host)),
             false => ("tor", String::new()),
         };
         let arguments = format!("args: [--hush, --defaults-torrc, ../../conf/{shared}, -f, torrc{own}]");

@@ -2,7 +2,7 @@
 
 use crate::graph::Nodes;
 use crate::network::{Host, Network, Role};
-use crate::{Error, Programs, experiment, load, markov, torrc, traffic};
+use crate::{Error, Programs, experiment, load, markov, relay_options, torrc, traffic};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
@@ -26,6 +26,9 @@ impl Files {
         }
         files.add("template/conf/no-countries", "");
         files.add("template/conf/bandwidths", bandwidths(network));
+        if let Some(labels) = relay_options::labels(network) {
+            files.add("template/conf/client-labels", labels);
+        }
         if network.spec.clients.markov > 0 {
             files
                 .add("template/conf/flows.graphml", markov::flows(&load::warm_up(network), load::flows_per_s(network)));

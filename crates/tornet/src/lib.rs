@@ -26,6 +26,7 @@ mod network;
 pub mod overload;
 mod paths;
 mod profile;
+mod relay_options;
 mod sample;
 mod scale;
 mod spec;
@@ -45,6 +46,7 @@ pub use model::{FullNetwork, Model, ModelRelay};
 pub use network::{Attachment, Behaviour, Host, Network, Role};
 pub use paths::PathModel;
 pub use profile::{PROFILES, Profile, profile};
+pub use relay_options::RelayOption;
 pub use scale::{relays_by_role, scaled};
 pub use spec::{
     Amount, ClientCounts, CongestionControl, GuardPolicy, LinkClass, RelayCounts, RelayKind, Scheduler, Spec, Transport,

@@ -7,7 +7,7 @@ use crate::keys::{AuthorityKeys, Obfs4State, OnionKeys, RelayIdentity};
 use crate::model::Model;
 use crate::paths::{self, PathModel};
 use crate::spec::{LinkClass, RelayKind, Spec, Transport};
-use crate::{Error, overload, sample};
+use crate::{Error, overload, relay_options, sample};
 use base::{Bandwidth, SeedTree, SimDuration};
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -208,7 +208,10 @@ impl Network {
 
     /// Each host that is to be ours must be there, and be one that can.
     fn check_relay_kind(&self) -> Result<(), Error> {
-        let RelayKind::GnomonOn(names) = &self.spec.relay_kind else { return Ok(()) };
+        let names = match &self.spec.relay_kind {
+            RelayKind::GnomonOn(names) => &names[..],
+            _ => &[],
+        };
         for name in names {
             if !self.hosts.iter().any(|host| host.name == *name && self.is_gnomon_relay(host)) {
                 let relays = self.hosts.iter().find(|host| host.role == Role::Middle || host.role == Role::Guard);
@@ -218,7 +221,7 @@ impl Network {
                 )));
             }
         }
-        Ok(())
+        relay_options::check(self)
     }
 
     pub fn count(&self, mut wanted: impl FnMut(Role) -> bool) -> usize {

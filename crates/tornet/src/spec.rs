@@ -1,6 +1,7 @@
 //! What network is wanted: the few numbers from which everything else follows, and the rules that they must keep.
 
 use crate::paths::PathModel;
+use crate::relay_options::RelayOption;
 use crate::{Error, churn, overload};
 use base::{Bandwidth, ByteSize, SimDuration, StartDate};
 
@@ -164,9 +165,8 @@ pub struct Spec {
     /// When clocks begin: a whole number of voting intervals after a midnight.
     pub start_date: StartDate,
     pub relay_kind: RelayKind,
-    /// What lies between two `gnomon-relay`s, and which circuit's cell is next there: values of its options. None for its own.
-    pub link_design: Option<String>,
-    pub circuit_scheduler: Option<String>,
+    /// What `gnomon-relay`s are told besides.
+    pub relay_options: Vec<RelayOption>,
     pub scheduler: Scheduler,
     pub congestion_control: CongestionControl,
     /// Which ciphers the experiment has replaced by cheap ones: a value of its `cheap_crypto`. None for none.

@@ -81,6 +81,8 @@ pub fn new() -> Command {
         .args(traffic())
         .next_help_heading("How hosts are attached, and how tor is set")
         .args(settings())
+        .next_help_heading("What lies between gnomon-relays")
+        .args(relays())
 }
 
 /// The profiles, a line each.
@@ -187,18 +189,6 @@ fn settings() -> Vec<Arg> {
              gnomon-relay on these hosts and tor on the others",
         )
         .value_parser(relay_kind),
-        value(
-            "link-design",
-            "NAME",
-            "What lies between two gnomon-relays: 'vanilla', a connection that all circuits share, or 'pctcp', one for each circuit",
-        )
-        .value_parser(["vanilla", "pctcp"]),
-        value(
-            "circuit-scheduler",
-            "NAME",
-            "Which circuit's cell a gnomon-relay sends next: by 'round-robin', or 'ewma', of who has sent least of late",
-        )
-        .value_parser(["round-robin", "ewma"]),
         value("scheduler", "NAME", "How relays and clients, tor's and gnomon-relays, choose what to write next")
             .value_parser(["kist", "vanilla"]),
         value(
@@ -244,6 +234,78 @@ fn settings() -> Vec<Arg> {
         .value_parser(["even", "varied"]),
         value("transport", "NAME", "What bridges speak").value_parser(["obfs4", "plain"]),
     ]
+}
+
+/// Flags for `gnomon-relay`: the flag, the relay's option, and what it takes.
+pub const RELAY_OPTIONS: [(&str, &str, Takes); 8] = [
+    ("link-design", "LinkDesign", Takes::One(&["vanilla", "pctcp", "torchestra", "imux"])),
+    ("circuit-scheduler", "CircuitScheduler", Takes::One(&["round-robin", "ewma"])),
+    (
+        "connection-scheduler",
+        "ConnectionScheduler",
+        Takes::One(&["circuit-rr", "cell-rr", "ewma-mapping", "shortest-queue", "kist"]),
+    ),
+    ("conn-limit", "ConnLimit", Takes::Number(32)),
+    ("imux-active", "ImuxActive", Takes::One(&["opened", "ewma", "label"])),
+    ("imux-channel-connections", "ImuxChannelConnections", Takes::Number(1)),
+    ("torchestra-heavy", "TorchestraHeavy", Takes::One(&["ewma", "label"])),
+    ("relay-statistics", "StatisticsFile", Takes::Name),
+];
+
+/// What an option of `gnomon-relay` may be.
+#[derive(Clone, Copy, Debug)]
+pub enum Takes {
+    One(&'static [&'static str]),
+    /// A whole number, this or more.
+    Number(usize),
+    /// Of a file in the host's folder.
+    Name,
+}
+
+impl Takes {
+    fn check(self, text: &str) -> Result<String, String> {
+        let (value, hosts) = text.split_once(':').unwrap_or((text, "all"));
+        let names = |names: &[&str]| format!("'{value}' is none of {}", names.join(", "));
+        match self {
+            Takes::One(known) if !known.contains(&value) => Err(names(known)),
+            Takes::Number(least) if !value.parse().is_ok_and(|number: usize| number >= least) => {
+                Err(format!("a whole number from {least} on belongs here"))
+            }
+            Takes::Name
+                if !value.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) || value.is_empty() =>
+            {
+                Err("a file's name of letters, digits, '-', '_' and '.' belongs here".to_owned())
+            }
+            _ if hosts.split(',').any(str::is_empty) => {
+                Err("behind the colon are hosts with commas between them, such as exit1,middle1".to_owned())
+            }
+            _ => Ok(text.to_owned()),
+        }
+    }
+}
+
+/// What lies between relays of Gnomon's own; each for all of them, or for some: VALUE:HOST,HOST...
+fn relays() -> Vec<Arg> {
+    let helps = [
+        "What lies between two gnomon-relays: 'vanilla', a connection that all circuits share; 'pctcp', one for each circuit; \
+         'torchestra', one for light and one for heavy circuits; 'imux', as many as active circuits want",
+        "Which circuit's cell a gnomon-relay sends next: by 'round-robin', or 'ewma', of who has sent least of late",
+        "Which of imux's connections takes a cell: circuits are dealt out ('circuit-rr', 'ewma-mapping'), or cells ('cell-rr', \
+         'shortest-queue', 'kist')",
+        "Sockets that a gnomon-relay has at most [default: what the system allows]",
+        "Which circuits imux counts: all that are 'opened', those that have sent much ('ewma'), those of clients by 'label'",
+        "Connections that an imux channel has at most [default: as Algorithm 1 says]",
+        "Which circuits torchestra takes for heavy: of bulk clients, by 'label', or those that send more than others ('ewma')",
+        "Let gnomon-relays write a line of JSON each second to this file in their folders",
+    ];
+    let each = RELAY_OPTIONS.iter().zip(helps);
+    each.map(|((flag, _, takes), help)| {
+        let takes = *takes;
+        value(flag, "VALUE[:HOST,...]", help)
+            .action(ArgAction::Append)
+            .value_parser(move |text: &str| takes.check(text))
+    })
+    .collect()
 }
 
 fn value(name: &'static str, placeholder: &'static str, help: &'static str) -> Arg {

@@ -1,6 +1,6 @@
 //! `gnomon tor new DIR`: writes a private Tor network as an experiment.
 
-use super::arguments::{self, COUNTS};
+use super::arguments::{self, COUNTS, RELAY_OPTIONS};
 use super::programs;
 use crate::cli::{complain, options, show, status};
 use base::{SimDuration, StartDate, quantity};
@@ -13,8 +13,8 @@ use tornet::cost::{self, Cost};
 use tornet::load::{self, Expectation};
 use tornet::overload;
 use tornet::{
-    Amount, Behaviour, CongestionControl, Error, Files, GuardPolicy, Model, Network, PathModel, RelayKind, Role,
-    Scheduler, Sources, Spec, Transport,
+    Amount, Behaviour, CongestionControl, Error, Files, GuardPolicy, Model, Network, PathModel, RelayKind, RelayOption,
+    Role, Scheduler, Sources, Spec, Transport,
 };
 
 pub fn main(matches: &ArgMatches) -> u8 {
@@ -113,12 +113,9 @@ fn spec(matches: &ArgMatches, model: &Model) -> Result<Spec, Error> {
             names => RelayKind::GnomonOn(names.trim_start_matches("gnomon:").split(',').map(str::to_owned).collect()),
         };
     }
-    spec.link_design = matches.get_one::<String>("link-design").cloned();
-    spec.circuit_scheduler = matches.get_one::<String>("circuit-scheduler").cloned();
-    if spec.relay_kind == RelayKind::Tor && (spec.link_design.is_some() || spec.circuit_scheduler.is_some()) {
-        return Err(Error::Input(
-            "--link-design and --circuit-scheduler are of gnomon-relay; give --relay-kind gnomon too".to_owned(),
-        ));
+    spec.relay_options = relay_options(matches);
+    if let (RelayKind::Tor, Some(option)) = (&spec.relay_kind, spec.relay_options.first()) {
+        return Err(Error::Input(format!("--{} is of gnomon-relay; give --relay-kind gnomon too", option.flag)));
     }
     if let Some(name) = matches.get_one::<String>("scheduler") {
         spec.scheduler = if name == "vanilla" { Scheduler::Vanilla } else { Scheduler::Kist };
@@ -317,4 +314,19 @@ fn told_cost(cost: &Cost) -> String {
         seconds => format!("{:.1} h", seconds / 3600.0),
     };
     format!("{gib:.1} GiB of memory and {time} of processor time")
+}
+
+/// What is said of `gnomon-relay`s, each for all or, behind a colon, for some.
+fn relay_options(matches: &ArgMatches) -> Vec<RelayOption> {
+    let mut options = Vec::new();
+    for (flag, name, _) in RELAY_OPTIONS {
+        for value in matches.get_many::<String>(flag).into_iter().flatten() {
+            let (value, hosts) = match value.split_once(':') {
+                Some((value, hosts)) => (value, Some(hosts.split(',').map(str::to_owned).collect())),
+                None => (value.as_str(), None),
+            };
+            options.push(RelayOption { flag, name, value: value.to_owned(), hosts });
+        }
+    }
+    options
 }

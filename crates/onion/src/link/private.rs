@@ -6,11 +6,11 @@
 use crate::cell::{self, BODY, Cell, CircuitId, Command, IdWidth, TooLong};
 
 /// The first cell behind the handshake, of who opened the connection: which channel it belongs to ([`Joining`]).
-pub const CHANNEL: Command = Command(224);
+pub const CHANNEL: Command = Command(101);
 /// The last cell but [`CLOSING_CONN_END`] that its sender puts on this connection (IMUX, section 4.1).
-pub const CLOSING_CONN_BEGIN: Command = Command(225);
+pub const CLOSING_CONN_BEGIN: Command = Command(102);
 /// Answers it: nothing of its sender follows on this connection.
-pub const CLOSING_CONN_END: Command = Command(226);
+pub const CLOSING_CONN_END: Command = Command(103);
 /// What a circuit is for, as the guard knows it; one byte ([`Label`]).
 pub const LABEL: Command = Command(100);
 
@@ -39,8 +39,7 @@ impl Joining {
     }
 
     pub fn read(body: &[u8]) -> Option<Joining> {
-        let body: &[u8; 11] = body.try_into().ok()?;
-        let (number, rest) = body.split_first_chunk()?;
+        let (number, rest) = body.first_chunk::<11>()?.split_first_chunk()?;
         let is_senders = match rest[0] {
             0 => false,
             1 => true,

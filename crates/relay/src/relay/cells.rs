@@ -1,46 +1,74 @@
 //! Cells of circuits: making and ending them, and what goes through.
 
 use super::Relay;
-use crate::channel::Came;
 use crate::circuit::{Circuit, Side};
+use crate::connection::Came;
 use crate::log;
 use crate::own::Own;
 use onion::cell::{BODY, CircuitId, Command};
 use onion::circuit::message::{self, DestroyReason, LONGEST, Message};
 use onion::handshake::{HopKeys, Kind, fast, ntor, ntor_v3};
+use onion::link::private::{self, Label};
 use rand_core::RngCore;
+use std::net::IpAddr;
 
 impl Relay {
-    pub(super) fn cell(&mut self, key: usize, came: Came) {
+    /// A cell that came for a circuit of this channel, put in order first where several connections make it.
+    pub(super) fn circuit_cell(&mut self, key: usize, came: Came) {
+        let Some(channel) = self.channels.get_mut(key) else { return };
+        let is_theirs = channel.is_theirs(came.circuit);
+        let (Some(numbered), Some(number)) = (&mut channel.numbered, came.number) else { return self.cell(key, came) };
+        let mut in_order = Vec::new();
+        let what = (came.command, came.body);
+        if let Err(disorder) = numbered.order.receive(came.circuit, is_theirs, number, what, &mut in_order) {
+            log::warn(format_args!("A channel to a relay is closed for {disorder}."));
+            return self.close_channel(key, &disorder.to_string());
+        }
+        for (command, body) in in_order {
+            self.cell(key, Came { circuit: came.circuit, command, number: None, body });
+        }
+    }
+
+    fn cell(&mut self, key: usize, came: Came) {
         match came.command {
             Command::CREATE_FAST | Command::CREATE2 => self.answer_create(key, &came),
             Command::CREATED2 => self.created(key, &came),
             Command::RELAY | Command::RELAY_EARLY => self.relay(key, came),
             Command::DESTROY => self.destroyed(key, &came),
+            private::LABEL => {
+                // Only relays of ours are believed.
+                let channel = self.channels.get(key).filter(|channel| channel.numbered.is_some());
+                let found = channel.and_then(|channel| channel.circuits.get(&came.circuit)).copied();
+                if let (Some((circuit, Side::Client)), Some(label)) = (found, Label::read(&came.body[..])) {
+                    self.labelled(circuit, label);
+                }
+            }
             // Padding, and what tor may say that changes nothing here.
             _ => {}
         }
     }
 
-    pub(super) fn answer_create(&mut self, key: usize, came: &Came) {
+    fn answer_create(&mut self, key: usize, came: &Came) {
         let Some(channel) = self.channels.get(key) else { return };
-        let answer = if !channel.is_theirs(came.circuit) || channel.circuits.contains_key(&came.circuit) {
-            Err(DestroyReason::Protocol)
-        } else {
-            self.handshake(came).ok_or(DestroyReason::Protocol)
-        };
-        let channel = &mut self.channels[key];
-        match answer {
-            Ok((command, body, keys)) => {
-                let circuit = self.circuits.insert(Circuit::new((key, came.circuit), &keys));
-                channel.circuits.insert(came.circuit, (circuit, Side::Client));
-                channel.send(came.circuit, command, &body);
-                let serial = self.fresh_serial();
-                self.circuit_serials.insert(circuit, serial);
-            }
-            Err(reason) => channel.send(came.circuit, Command::DESTROY, &[reason as u8]),
+        if let Some((circuit, _)) = channel.circuits.get(&came.circuit) {
+            return self.close_circuit(*circuit, Some(DestroyReason::Protocol), Some(DestroyReason::Protocol));
         }
-        self.to_write.insert(key);
+        let label = match (channel.peer, channel.address.ip()) {
+            (None, IpAddr::V4(address)) => self.settings.labels.get(&address).copied(),
+            _ => None,
+        };
+        let answer = if channel.is_theirs(came.circuit) { self.handshake(came) } else { None };
+        let Some((command, body, keys)) = answer else {
+            return self.destroy(key, came.circuit, DestroyReason::Protocol);
+        };
+        let mut made = Circuit::new((key, came.circuit), &keys);
+        made.label = label;
+        let circuit = self.circuits.insert(made);
+        let serial = self.fresh_serial();
+        self.circuit_serials.insert(circuit, serial);
+        self.channels[key].circuits.insert(came.circuit, (circuit, Side::Client));
+        self.pin(key, came.circuit);
+        self.send(key, (circuit, Side::Client), came.circuit, command, &body);
     }
 
     pub(super) fn create(&mut self, channel_key: usize, key: usize, create: &[u8]) {
@@ -49,9 +77,51 @@ impl Relay {
             return self.close_circuit(key, Some(DestroyReason::ResourceLimit), None);
         };
         channel.circuits.insert(id, (key, Side::Exit));
-        channel.send(id, Command::CREATE2, create);
         self.circuits[key].next = Some((channel_key, id));
-        self.to_write.insert(channel_key);
+        self.pin(channel_key, id);
+        self.send(channel_key, (key, Side::Exit), id, Command::CREATE2, create);
+        self.hand_label_on(key);
+    }
+
+    /// Sends a cell that makes a circuit: before those of other circuits, or where cells are numbered by its turn.
+    fn send(&mut self, channel_key: usize, (key, side): (usize, Side), id: CircuitId, command: Command, body: &[u8]) {
+        let channel = &self.channels[channel_key];
+        if channel.numbered.is_some() {
+            let mut whole = Box::new([0; BODY]);
+            whole[..body.len()].copy_from_slice(body);
+            return self.push(key, side, command, whole);
+        }
+        if let Some(connection) = channel.connections.first() {
+            self.connections[*connection].put(id, command, None, body);
+            self.to_write.insert(*connection);
+        }
+    }
+
+    /// Tells the other end of a channel that a circuit is over.
+    pub(super) fn destroy(&mut self, channel_key: usize, id: CircuitId, reason: DestroyReason) {
+        let Some(channel) = self.channels.get_mut(channel_key) else { return };
+        let pin = channel.numbered.as_ref().and_then(|numbered| numbered.pins.get(&id).copied());
+        channel.remove_circuit(id);
+        let is_usable = |key: &usize| self.connections.get(*key).is_some_and(|connection| connection.is_usable());
+        let connection = pin.into_iter().chain(channel.connections.iter().copied()).find(is_usable);
+        let (Some(connection), number) = (match &mut channel.numbered {
+            None => (connection, None),
+            Some(numbered) => {
+                if connection.is_none() {
+                    numbered.unsaid.push((id, reason));
+                    return;
+                }
+                match numbered.order.send(id, Command::DESTROY) {
+                    // It was said already.
+                    None => return,
+                    number => (connection, number),
+                }
+            }
+        }) else {
+            return;
+        };
+        self.connections[connection].put(id, Command::DESTROY, number, &[reason as u8]);
+        self.to_write.insert(connection);
     }
 
     pub(super) fn handshake(&mut self, came: &Came) -> Option<(Command, Vec<u8>, HopKeys)> {
@@ -90,7 +160,7 @@ impl Relay {
         self.say(circuit, message::Command::EXTENDED2, 0, &message::created2(answer));
     }
 
-    pub(super) fn relay(&mut self, key: usize, Came { circuit: id, command, mut body }: Came) {
+    pub(super) fn relay(&mut self, key: usize, Came { circuit: id, command, mut body, .. }: Came) {
         let found = self.channels.get(key).and_then(|channel| channel.circuits.get(&id)).copied();
         // Cells of a circuit that has just ended are still on their way.
         let Some((key, side)) = found else { return };
@@ -123,8 +193,7 @@ impl Relay {
         match circuit.push(side, command, body) {
             Some(true) => {
                 let recent = circuit.queue(side).recent;
-                self.channels[channel].activate(key, side, recent);
-                self.to_write.insert(channel);
+                self.activate(channel, key, side, recent);
             }
             Some(false) => {}
             None => {
@@ -143,15 +212,27 @@ impl Relay {
         self.push(key, Side::Client, Command::RELAY, body);
     }
 
-    pub(super) fn destroyed(&mut self, key: usize, came: &Came) {
-        let found = self.channels.get_mut(key).and_then(|channel| channel.circuits.remove(&came.circuit));
+    fn destroyed(&mut self, key: usize, came: &Came) {
+        let Some(channel) = self.channels.get_mut(key) else { return };
+        let found = channel.remove_circuit(came.circuit);
+        if channel.numbered.is_some() {
+            // Both ends say it.
+            self.destroy(key, came.circuit, DestroyReason::Destroyed);
+        }
         match found {
             Some((circuit, Side::Client)) => self.close_circuit(circuit, None, Some(DestroyReason::Destroyed)),
             Some((circuit, Side::Exit)) => {
-                self.to_write.insert(key);
+                self.write_soon(key);
                 self.truncated(circuit, DestroyReason::Destroyed);
             }
             None => {}
+        }
+    }
+
+    /// A channel's connections may have to be closed, or to write.
+    pub(super) fn write_soon(&mut self, channel: usize) {
+        if let Some(channel) = self.channels.get(channel) {
+            self.to_write.extend(&channel.connections);
         }
     }
 
@@ -180,11 +261,11 @@ impl Relay {
             let Some((channel_key, id)) = end else { continue };
             let Some(channel) = self.channels.get_mut(channel_key) else { continue };
             if channel.circuits.get(&id).is_some_and(|(circuit, _)| *circuit == key) {
-                channel.circuits.remove(&id);
-                if let Some(reason) = reason {
-                    channel.send(id, Command::DESTROY, &[reason as u8]);
+                match reason {
+                    Some(reason) => self.destroy(channel_key, id, reason),
+                    None => drop(channel.remove_circuit(id)),
                 }
-                self.to_write.insert(channel_key);
+                self.write_soon(channel_key);
             }
         }
         for channel in self.channels.iter_mut().map(|(_, channel)| channel) {

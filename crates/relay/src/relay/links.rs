@@ -1,78 +1,273 @@
-//! Connections and channels: how they come, carry circuits and go.
+//! Connections and channels: how they come, are known, and go.
 
-use super::{CHANNEL, Relay, token};
-use crate::channel::{Channel, News, PeerWanted, Waiting};
+use super::{CONNECTION, Lane, Relay, token};
+use crate::channel::{Channel, Numbered, Waiting};
 use crate::circuit::Side;
+use crate::connection::{Came, Connection, News, PeerWanted};
 use crate::design::LinkDesign;
 use crate::log;
 use mio::Interest;
 use mio::net::TcpStream;
+use onion::cell::Command;
 use onion::circuit::message::DestroyReason;
+use onion::link::private::{self, Joining};
+use rand_core::RngCore;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 
+/// Connections.
 impl Relay {
     pub(super) fn accept(&mut self) {
+        self.accept_later = false;
         loop {
+            if self.sockets() >= self.settings.imux.conn_limit {
+                // Others wait in the kernel's queue until there is room.
+                self.accept_later = true;
+                return;
+            }
             match self.listener.accept() {
                 Ok((socket, from)) => {
                     let session = self.tls.respond();
-                    self.add_channel(Channel::new(socket, session, from, None, self.settings.scheduler));
+                    self.add_connection(Connection::new(socket, session, from, None, self.settings.scheduler));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return log::warn(format_args!("accepting a connection: {error}")),
+                Err(error) => {
+                    self.accept_later = true;
+                    return log::warn(format_args!("accepting a connection: {error}"));
+                }
             }
         }
     }
 
-    pub(super) fn add_channel(&mut self, mut channel: Channel) -> Option<usize> {
-        let entry = self.channels.vacant_entry();
+    /// Sockets and files that are open, nearly.
+    pub(super) fn sockets(&self) -> usize {
+        const ALWAYS: usize = 8;
+        self.connections.len() + self.streams.len() + ALWAYS
+    }
+
+    fn add_connection(&mut self, mut connection: Connection) -> Option<usize> {
+        let serial = self.fresh_serial();
+        let entry = self.connections.vacant_entry();
         let key = entry.key();
         let interest = Interest::READABLE | Interest::WRITABLE;
         // Cells have one size and are written in batches: waiting for more would only delay them.
-        let _ = channel.socket.set_nodelay(true);
-        if let Err(error) = self.poll.registry().register(&mut channel.socket, token(CHANNEL, key), interest) {
+        let _ = connection.socket.set_nodelay(true);
+        if let Err(error) = self.poll.registry().register(&mut connection.socket, token(CONNECTION, key), interest) {
             log::warn(format_args!("watching a connection: {error}"));
             return None;
         }
-        entry.insert(channel);
+        connection.serial = serial;
+        entry.insert(connection);
         self.to_write.insert(key);
         Some(key)
     }
 
-    pub(super) fn connect(&mut self, address: SocketAddr, wanted: PeerWanted) -> Option<usize> {
-        let socket = TcpStream::connect(address).ok()?;
+    /// Begins a connection of this channel.
+    pub(super) fn open_connection(&mut self, channel_key: usize, wanted: PeerWanted) -> bool {
+        let address = self.channels[channel_key].address;
+        if self.sockets() >= self.settings.imux.conn_limit {
+            return false;
+        }
+        let Ok(socket) = TcpStream::connect(address) else { return false };
         let session = self.tls.initiate();
-        let key = self.add_channel(Channel::new(socket, session, address, Some(wanted), self.settings.scheduler))?;
-        self.by_identity.entry(wanted.fingerprint).or_default().push(key);
-        Some(key)
+        let connection = Connection::new(socket, session, address, Some(wanted), self.settings.scheduler);
+        let Some(key) = self.add_connection(connection) else { return false };
+        self.connections[key].channel = Some(channel_key);
+        self.channels[channel_key].opening.push(key);
+        true
     }
 
-    pub(super) fn read_channel(&mut self, key: usize) {
+    pub(super) fn read_connection(&mut self, key: usize) {
         let random = self.random();
-        let Some(channel) = self.channels.get_mut(key) else { return };
-        let News { opened, cells, end } = channel.read(&self.own, random);
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        let News { opened, cells, end } = connection.read(&self.own, random);
         if opened {
-            self.opened(key);
+            self.connection_opened(key);
         }
         for came in cells {
-            self.cell(key, came);
+            let Some(connection) = self.connections.get(key) else { return };
+            match (came.circuit, connection.channel) {
+                (0, _) => self.link_cell(key, &came),
+                (_, Some(channel)) => self.circuit_cell(channel, came),
+                (_, None) => return self.connection_ended(key, "a circuit's cell on a connection without channel"),
+            }
         }
         if let Some(why) = end {
-            self.close_channel(key, &why);
+            self.connection_ended(key, &why);
+        }
+    }
+
+    fn connection_opened(&mut self, key: usize) {
+        let connection = &self.connections[key];
+        let (peer, design, address) = (connection.peer, connection.design, connection.address);
+        match connection.channel {
+            Some(channel) => self.own_connection_opened(key, channel),
+            // Its first cell says to which it belongs.
+            None if design.is_numbered() => {}
+            None => {
+                let channel = self.channels.insert(Channel::from(peer, address, design));
+                self.connections[key].channel = Some(channel);
+                self.channels[channel].connections.push(key);
+                self.identify(channel);
+            }
+        }
+    }
+
+    fn own_connection_opened(&mut self, key: usize, channel_key: usize) {
+        let connection = &self.connections[key];
+        let (peer, design) = (connection.peer, connection.design);
+        let channel = &mut self.channels[channel_key];
+        channel.opening.retain(|other| *other != key);
+        let is_first = !channel.is_open() && channel.numbered.is_none();
+        if is_first {
+            (channel.peer, channel.design) = (peer, design);
+            if design.is_numbered() {
+                let number = self.random.next_u64();
+                channel.numbered = Some(Numbered::new(number, true, self.settings.scheduler));
+            }
+        } else if channel.design != design || channel.peer != peer {
+            return self.remove_connection(key);
+        }
+        channel.connections.push(key);
+        if let Some(numbered) = &channel.numbered {
+            let (number, is_senders) = (numbered.number, channel.initiated);
+            let body = Joining { number, is_senders, or_port: self.settings.or_port }.write();
+            self.connections[key].put(0, private::CHANNEL, None, &body);
+            self.to_write.insert(key);
+        }
+        if is_first {
+            self.channel_opened(channel_key);
+        } else {
+            self.deal(channel_key);
+        }
+    }
+
+    /// A cell of a connection itself.
+    fn link_cell(&mut self, key: usize, came: &Came) {
+        let connection = &mut self.connections[key];
+        if !connection.design.is_numbered() {
+            // Padding, and what tor may say that changes nothing here.
+            return;
+        }
+        let closing = &mut connection.closing;
+        match came.command {
+            private::CHANNEL if connection.channel.is_none() => match Joining::read(&came.body[..]) {
+                Some(joining) => self.join(key, joining),
+                None => self.connection_ended(key, "a CHANNEL cell that cannot be read"),
+            },
+            private::CLOSING_CONN_BEGIN if connection.channel.is_some() && !closing.was_asked => {
+                closing.was_asked = true;
+                connection.put(0, private::CLOSING_CONN_END, None, &[]);
+                self.to_write.insert(key);
+                self.asked_to_close(key);
+            }
+            private::CLOSING_CONN_END if closing.has_begun && !closing.was_answered => {
+                closing.was_answered = true;
+                self.to_write.insert(key);
+            }
+            Command::PADDING => {}
+            command => self.connection_ended(key, &format!("{command:?} at the wrong time")),
+        }
+    }
+
+    /// A connection that the other end has opened says which channel it is of; its peer is proven, so only who made the channel, or whom
+    /// it was made to, can mean it.
+    fn join(&mut self, key: usize, joining: Joining) {
+        let connection = &self.connections[key];
+        let (peer, design, mut address) = (connection.peer, connection.design, connection.address);
+        let is_meant = |channel: &Channel| {
+            let number = channel.numbered.as_ref().map(|numbered| numbered.number);
+            channel.peer == peer && channel.initiated != joining.is_senders && number == Some(joining.number)
+        };
+        let fingerprint = peer.map(|peer| peer.rsa_fingerprint).unwrap_or_default();
+        let known = self.by_identity.get(&fingerprint).into_iter().flatten().copied();
+        let found = known.into_iter().find(|channel| is_meant(&self.channels[*channel]));
+        address.set_port(joining.or_port);
+        let channel = match found {
+            Some(channel) => channel,
+            None if joining.is_senders => {
+                let mut channel = Channel::from(peer, address, design);
+                channel.numbered = Some(Numbered::new(joining.number, false, self.settings.scheduler));
+                let channel = self.channels.insert(channel);
+                self.identify(channel);
+                channel
+            }
+            // It has ended meanwhile.
+            None => return self.connection_ended(key, "of a channel that is not there"),
+        };
+        self.connections[key].channel = Some(channel);
+        self.channels[channel].connections.push(key);
+        self.deal(channel);
+        self.close_if_too_many(channel, key);
+    }
+
+    /// A connection is over, by agreement or not.
+    pub(super) fn connection_ended(&mut self, key: usize, why: &str) {
+        let Some(connection) = self.connections.get(key) else { return };
+        let channel = connection.channel.filter(|_| !connection.is_closed());
+        match channel.and_then(|key| Some((key, self.channels.get(key)?))) {
+            // Cells may be missing.
+            Some((channel, at)) if at.connections.contains(&key) || !at.is_open() => self.close_channel(channel, why),
+            _ => self.remove_connection(key),
+        }
+    }
+
+    pub(super) fn remove_connection(&mut self, key: usize) {
+        let Some(mut connection) = self.connections.try_remove(key) else { return };
+        let _ = self.poll.registry().deregister(&mut connection.socket);
+        self.to_write.remove(&key);
+        self.pending.remove(&Lane::Own(key));
+        if let Some(channel) = connection.channel.and_then(|channel| self.channels.get_mut(channel)) {
+            channel.connections.retain(|other| *other != key);
+            channel.opening.retain(|other| *other != key);
+        }
+    }
+
+    /// A connection of one circuit goes with it, and one that both ends have agreed to close.
+    pub(super) fn close_if_done(&mut self, key: usize) {
+        let Some(connection) = self.connections.get(key) else { return };
+        if connection.is_closed() {
+            return self.remove_connection(key);
+        }
+        let is_done = |channel: &Channel| {
+            let is_own = channel.initiated && channel.design == LinkDesign::Pctcp;
+            is_own && channel.circuits.is_empty() && channel.waiting.is_empty() && connection.has_written_all()
+        };
+        if let Some(channel) = connection.channel.filter(|channel| is_done(&self.channels[*channel])) {
+            self.close_channel(channel, "its circuit has ended");
+        }
+    }
+}
+
+/// Channels.
+impl Relay {
+    pub(super) fn connect(&mut self, address: SocketAddr, wanted: PeerWanted) -> Option<usize> {
+        let channel = self.channels.insert(Channel::to(wanted, address));
+        if !self.open_connection(channel, wanted) {
+            self.channels.remove(channel);
+            return None;
+        }
+        self.by_identity.entry(wanted.fingerprint).or_default().push(channel);
+        Some(channel)
+    }
+
+    /// A channel that the other end has opened can be found by who that is.
+    fn identify(&mut self, channel: usize) {
+        if let Some(peer) = self.channels[channel].peer {
+            self.by_identity.entry(peer.rsa_fingerprint).or_default().push(channel);
         }
     }
 
     /// Circuits that waited for it can go on.
-    pub(super) fn opened(&mut self, key: usize) {
+    fn channel_opened(&mut self, key: usize) {
         let channel = &mut self.channels[key];
         let waiting = std::mem::take(&mut channel.waiting);
-        if let (Some(peer), None) = (channel.peer, channel.wanted) {
-            self.by_identity.entry(peer.rsa_fingerprint).or_default().push(key);
-        }
         let (design, address, wanted) = (channel.design, channel.address, channel.wanted);
+        if let (LinkDesign::Torchestra, Some(wanted)) = (design, wanted) {
+            self.open_connection(key, wanted);
+        }
         for (place, Waiting { circuit, create }) in waiting.into_iter().enumerate() {
             let own = match (design, wanted) {
                 (LinkDesign::Pctcp, Some(wanted)) if place > 0 => Some(self.connect(address, wanted)),
@@ -86,22 +281,13 @@ impl Relay {
         }
     }
 
-    /// A connection of one circuit goes with it.
-    pub(super) fn close_if_done(&mut self, key: usize) {
-        let is_done = |channel: &Channel| {
-            let is_own = channel.initiated && channel.design == LinkDesign::Pctcp;
-            is_own && channel.circuits.is_empty() && channel.waiting.is_empty() && channel.has_written_all()
-        };
-        if self.channels.get(key).is_some_and(is_done) {
-            self.close_channel(key, "its circuit has ended");
-        }
-    }
-
     pub(super) fn close_channel(&mut self, key: usize, why: &str) {
-        let Some(mut channel) = self.channels.try_remove(key) else { return };
-        let _ = self.poll.registry().deregister(&mut channel.socket);
-        self.to_write.remove(&key);
-        self.pending.remove(&key);
+        let Some(channel) = self.channels.try_remove(key) else { return };
+        for connection in channel.connections.iter().chain(&channel.opening) {
+            self.remove_connection(*connection);
+        }
+        self.to_pool.remove(&key);
+        self.pending.remove(&Lane::Pool(key));
         for channels in self.by_identity.values_mut() {
             channels.retain(|other| *other != key);
         }

@@ -1,7 +1,8 @@
 //! Messages of clients to this relay.
 
 use super::Relay;
-use crate::channel::{Channel, PeerWanted, Waiting};
+use crate::channel::{Channel, Waiting};
+use crate::connection::PeerWanted;
 use crate::design::LinkDesign;
 use crate::stream::{STREAM_STEP, STREAM_WINDOW};
 use onion::cell::Command;
@@ -23,9 +24,8 @@ impl Relay {
             M::EXTEND2 => return Err("an EXTEND2 that is not RELAY_EARLY"),
             M::TRUNCATE => {
                 if let Some((channel, id)) = self.circuits[key].next {
-                    self.channels[channel].circuits.remove(&id);
-                    self.channels[channel].send(id, Command::DESTROY, &[DestroyReason::Requested as u8]);
-                    self.to_write.insert(channel);
+                    self.destroy(channel, id, DestroyReason::Requested);
+                    self.write_soon(channel);
                     self.truncated(key, DestroyReason::Requested);
                 }
             }
@@ -91,7 +91,7 @@ impl Relay {
         };
         let known = self.by_identity.get(&wanted.fingerprint).into_iter().flatten().copied();
         // A connection that belongs to a circuit is nobody else's.
-        let is_free = |channel: &Channel| channel.design == LinkDesign::Vanilla;
+        let is_free = |channel: &Channel| channel.design != LinkDesign::Pctcp;
         let channel = known
             .map(|key| (key, &self.channels[key]))
             .filter(|(_, channel)| fits(channel) && is_free(channel))

@@ -1,14 +1,16 @@
 //! The relay: what comes on its sockets, and what follows from it.
 
 mod cells;
+mod connections;
 mod links;
 mod messages;
 mod streams;
+mod writing;
 
 use crate::channel::Channel;
 use crate::circuit::Circuit;
 use crate::clock::{Clock, since_1970};
-use crate::design::{Turn, Writing};
+use crate::connection::Connection;
 use crate::log;
 use crate::own::{self, Own};
 use crate::resolver::Resolver;
@@ -23,8 +25,7 @@ use onion::descriptor::{Descriptor, PROTOCOLS};
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
 use slab::Slab;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -32,7 +33,7 @@ use std::time::Duration;
 const LISTENER: Token = Token(0);
 const RESOLVER: Token = Token(1);
 /// What a token stands for, behind the two above: kind and place.
-const CHANNEL: usize = 0;
+const CONNECTION: usize = 0;
 const STREAM: usize = 1;
 const UPLOAD: usize = 2;
 const KINDS: usize = 3;
@@ -55,6 +56,15 @@ enum Asker {
     Circuit { key: usize, serial: u64, number: u16 },
 }
 
+/// Circuits that take turns with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Lane {
+    /// For this connection.
+    Own(usize),
+    /// For any connection of this channel.
+    Pool(usize),
+}
+
 pub struct Relay {
     settings: Settings,
     own: Own,
@@ -63,6 +73,7 @@ pub struct Relay {
     random: ChaCha20Rng,
     poll: Poll,
     listener: TcpListener,
+    connections: Slab<Connection>,
     channels: Slab<Channel>,
     /// Channels to relays, open or opening, by the RSA identity that is proven or asked for.
     by_identity: BTreeMap<[u8; 20], Vec<usize>>,
@@ -75,12 +86,17 @@ pub struct Relay {
     resolver: Resolver<Asker>,
     uploads: Vec<Upload>,
     statistics: Option<Statistics>,
-    /// Channels that have something to write, and circuits whose streams may go on.
+    /// Connections that have something to write, channels with cells for any of theirs, and circuits whose streams may go on.
     to_write: BTreeSet<usize>,
+    to_pool: BTreeSet<usize>,
     to_resume: Vec<usize>,
-    /// Channels with circuits' cells that wait for KIST, and when it ran last.
-    pending: BTreeSet<usize>,
+    /// Where circuits' cells wait for KIST, and when it ran last.
+    pending: BTreeSet<Lane>,
     kist_ran_ms: u64,
+    /// When IMUX looked at its channels last.
+    managed_ms: u64,
+    /// No more sockets could be taken.
+    accept_later: bool,
 }
 
 impl Relay {
@@ -116,6 +132,7 @@ impl Relay {
             random,
             poll,
             listener,
+            connections: Slab::new(),
             channels: Slab::new(),
             by_identity: BTreeMap::new(),
             circuits: Slab::new(),
@@ -127,9 +144,12 @@ impl Relay {
             uploads,
             statistics,
             to_write: BTreeSet::new(),
+            to_pool: BTreeSet::new(),
             to_resume: Vec::new(),
             pending: BTreeSet::new(),
             kist_ran_ms: 0,
+            managed_ms: 0,
+            accept_later: false,
         })
     }
 
@@ -174,7 +194,11 @@ impl Relay {
             due.push(statistics.due_ms);
             self.statistics = Some(statistics);
         }
+        if self.managing_due_ms().is_some_and(|due| due <= now) {
+            self.manage();
+        }
         self.settle();
+        due.extend(self.managing_due_ms());
         due.extend(self.kist_due_ms());
         Ok(due.into_iter().min().map(|due| Duration::from_millis(due.saturating_sub(now).max(1))))
     }
@@ -205,9 +229,9 @@ impl Relay {
                 self.answered(answered);
             }
             _ => match ((number - 2) % KINDS, (number - 2) / KINDS) {
-                (CHANNEL, key) => {
+                (CONNECTION, key) => {
                     self.to_write.insert(key);
-                    self.read_channel(key);
+                    self.read_connection(key);
                 }
                 (STREAM, key) => self.stream_ready(key),
                 (_, key) => {
@@ -221,75 +245,6 @@ impl Relay {
                 }
             },
         }
-    }
-
-    /// Writes what events have left, until nothing follows any more.
-    fn settle(&mut self) {
-        loop {
-            self.write_all();
-            if !self.run_kist() {
-                return;
-            }
-        }
-    }
-
-    fn write_all(&mut self) {
-        let now = self.clock.ms();
-        let is_vanilla = self.settings.writing == Writing::Vanilla;
-        loop {
-            while let Some(circuit) = self.to_resume.pop() {
-                self.resume(circuit);
-            }
-            let Some(key) = self.to_write.pop_first() else { return };
-            let Some(channel) = self.channels.get_mut(key) else { continue };
-            if let Err(error) = channel.write(key, is_vanilla, now, &mut self.circuits, &mut self.to_resume) {
-                self.close_channel(key, &error.to_string());
-            } else if !is_vanilla && channel.is_pending() {
-                self.pending.insert(key);
-            }
-            self.close_if_done(key);
-        }
-    }
-
-    /// When KIST is to run next.
-    fn kist_due_ms(&self) -> Option<u64> {
-        match self.settings.writing {
-            Writing::Kist { interval_ms } if !self.pending.is_empty() => Some(self.kist_ran_ms + interval_ms),
-            _ => None,
-        }
-    }
-
-    /// Readies cells of all circuits by their turns, as many as the kernel can send soon, if it is time to; whether there is
-    /// something to write now.
-    fn run_kist(&mut self) -> bool {
-        let now = self.clock.ms();
-        if self.kist_due_ms().is_none_or(|due| due > now) {
-            return false;
-        }
-        self.kist_ran_ms = now;
-        self.pending.retain(|key| self.channels.get(*key).is_some_and(Channel::is_pending));
-        // Channels, with the cells that each may still be given in this run.
-        let mut turns = BinaryHeap::new();
-        for (serial, key) in (0..).zip(&self.pending) {
-            let channel = &self.channels[*key];
-            let whose = (*key, channel.kist_allowance());
-            turns.push(Reverse(Turn { recent: channel.next_recent(), serial, whose }));
-        }
-        let mut serial = turns.len() as u64;
-        while let Some(Reverse(Turn { whose: (key, allowance), .. })) = turns.pop() {
-            if allowance == 0 {
-                continue;
-            }
-            let channel = &mut self.channels[key];
-            if !channel.take_turn(key, now, &mut self.circuits, &mut self.to_resume) {
-                self.pending.remove(&key);
-                continue;
-            }
-            self.to_write.insert(key);
-            turns.push(Reverse(Turn { recent: channel.next_recent(), serial, whose: (key, allowance - 1) }));
-            serial += 1;
-        }
-        !self.to_write.is_empty()
     }
 
     /// All authorities have its descriptor.

@@ -1,76 +1,9 @@
-//! What lies between two relays of ours, and which circuit's cell is next: the experiment's settings.
+//! Turns: how much circuits and connections have sent of late, and who is next.
 
+use super::CircuitScheduler;
 use crate::circuit::Side;
-use onion::link;
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
-
-/// Agreed for each connection between two that know it; towards all others circuits share a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LinkDesign {
-    /// All circuits share one connection.
-    #[default]
-    Vanilla,
-    /// Each circuit has a connection of its own (AlSabah and Goldberg, "PCTCP", CCS 2013), with TLS as IMUX's authors evaluated it.
-    Pctcp,
-}
-
-/// Its number in the private versions of the link protocol.
-const PCTCP: link::Design = link::Design(1);
-
-impl LinkDesign {
-    pub fn read(name: &str) -> Option<LinkDesign> {
-        match name {
-            "vanilla" => Some(LinkDesign::Vanilla),
-            "pctcp" => Some(LinkDesign::Pctcp),
-            _ => None,
-        }
-    }
-
-    /// What to offer in VERSIONS.
-    pub fn offers(self) -> &'static [link::Design] {
-        match self {
-            LinkDesign::Vanilla => &[],
-            LinkDesign::Pctcp => &[PCTCP],
-        }
-    }
-
-    /// What was agreed.
-    pub fn agreed(design: Option<link::Design>) -> LinkDesign {
-        if design == Some(PCTCP) { LinkDesign::Pctcp } else { LinkDesign::Vanilla }
-    }
-}
-
-/// Which circuit of a connection is next.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CircuitScheduler {
-    #[default]
-    RoundRobin,
-    /// The one that has sent least of late (Tang and Goldberg, "An Improved Algorithm for Tor Circuit Scheduling", CCS 2010).
-    Ewma,
-}
-
-impl CircuitScheduler {
-    pub fn read(name: &str) -> Option<CircuitScheduler> {
-        match name {
-            "round-robin" => Some(CircuitScheduler::RoundRobin),
-            "ewma" => Some(CircuitScheduler::Ewma),
-            _ => None,
-        }
-    }
-}
-
-/// When cells are handed to the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Writing {
-    /// All that a socket takes, one connection after the other.
-    Vanilla,
-    /// Each interval, as much as TCP can send soon, by the turns of the circuits of all connections.
-    Kist { interval_ms: u64 },
-}
-
-/// Between two of KIST's runs, in milliseconds, if the torrc says nothing: tor's since 0.4.8.
-pub const KIST_INTERVAL_MS: u64 = 2;
 
 /// After this long a cell counts half, in milliseconds: `CircuitPriorityHalflifeMsec` of the public network's consensus.
 const HALF_LIFE_MS: f64 = 30_000.0;
@@ -83,6 +16,11 @@ pub struct Recent(f64);
 impl Recent {
     pub fn add_cell(&mut self, now_ms: u64) {
         self.0 += (now_ms as f64 / HALF_LIFE_MS).min(1000.0).exp2();
+    }
+
+    /// Who has sent less is before who has sent more.
+    pub fn compare(self, other: Recent) -> Ordering {
+        self.0.total_cmp(&other.0)
     }
 
     /// In cells as they count now.
@@ -102,7 +40,7 @@ pub struct Turn<T> {
 
 impl<T> Ord for Turn<T> {
     fn cmp(&self, other: &Turn<T>) -> Ordering {
-        self.recent.0.total_cmp(&other.recent.0).then(self.serial.cmp(&other.serial))
+        self.recent.compare(other.recent).then(self.serial.cmp(&other.serial))
     }
 }
 
@@ -120,7 +58,7 @@ impl<T> PartialEq for Turn<T> {
 
 impl<T> Eq for Turn<T> {}
 
-/// Circuits with cells for a connection.
+/// Circuits with cells for a connection, or for any of a channel's.
 #[derive(Debug)]
 pub struct Turns {
     kind: Kind,
@@ -164,6 +102,14 @@ impl Turns {
         match &self.kind {
             Kind::RoundRobin(_) => Recent::default(),
             Kind::Ewma(turns, _) => turns.peek().map(|Reverse(turn)| turn.recent).unwrap_or_default(),
+        }
+    }
+
+    /// Takes all turns away.
+    pub fn clear(&mut self) {
+        match &mut self.kind {
+            Kind::RoundRobin(turns) => turns.clear(),
+            Kind::Ewma(turns, _) => turns.clear(),
         }
     }
 

@@ -1,0 +1,345 @@
+//! A connection to another relay or a client: TLS, the link's handshake, then cells.
+
+use crate::clock::since_1970;
+use crate::design::{CircuitScheduler, LinkDesign, Recent, Turns};
+use crate::kernel::Sending;
+use crate::own::Own;
+use crate::tls::BUFFER;
+use mio::net::TcpStream;
+use onion::cell::{self, BODY, Cell, CircuitId, Command, IdWidth};
+use onion::certificates::PeerIdentity;
+use onion::link::{EXPORTER, Established, Handshake, Local, Role, Tls, private};
+use rustls::Connection as Session;
+use sha2::{Digest, Sha256};
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+
+enum State {
+    Tls,
+    Link(Box<Handshake>),
+    Open,
+}
+
+pub struct Connection {
+    pub socket: TcpStream,
+    session: Session,
+    state: State,
+    /// This end opened it.
+    pub initiated: bool,
+    pub address: SocketAddr,
+    /// Whom a circuit asked for.
+    pub wanted: Option<PeerWanted>,
+    /// Proven.
+    pub peer: Option<PeerIdentity>,
+    /// What was agreed with the other end.
+    pub design: LinkDesign,
+    /// The channel that it belongs to, once that is known.
+    pub channel: Option<usize>,
+    /// Circuits that have cells for this connection alone, in the order of their turns.
+    pub lane: Turns,
+    /// Cells of circuits that it was given of late, and when the last.
+    pub recent: Recent,
+    pub last_used_ms: u64,
+    pub closing: Closing,
+    /// Rises with each connection of the relay.
+    pub serial: u64,
+    received: Vec<u8>,
+    /// Cells that are not yet TLS's.
+    out: Vec<u8>,
+    /// The socket took less than there was.
+    is_blocked: bool,
+}
+
+/// How far two ends have got in closing one connection of a channel that goes on (IMUX, section 4.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Closing {
+    /// This end has said CLOSING_CONN_BEGIN; the other has answered.
+    pub has_begun: bool,
+    pub was_answered: bool,
+    /// The other end has said it, and was answered.
+    pub was_asked: bool,
+}
+
+impl Closing {
+    /// Nothing may be put on the connection any more.
+    pub fn is_closing(self) -> bool {
+        self.has_begun || self.was_asked
+    }
+
+    /// Nothing more will come.
+    fn is_over(self) -> bool {
+        self.is_closing() && (self.was_answered || !self.has_begun)
+    }
+}
+
+/// Who must be at the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerWanted {
+    pub fingerprint: [u8; 20],
+    pub ed25519: Option<[u8; 32]>,
+}
+
+impl PeerWanted {
+    pub fn is(&self, peer: &PeerIdentity) -> bool {
+        self.fingerprint == peer.rsa_fingerprint && self.ed25519.is_none_or(|ed25519| ed25519 == peer.ed25519)
+    }
+}
+
+/// A cell that came; of the connection itself if its circuit is 0.
+#[derive(Clone, Debug)]
+pub struct Came {
+    pub circuit: CircuitId,
+    pub command: Command,
+    /// Where several connections make a channel.
+    pub number: Option<u64>,
+    pub body: Box<[u8; BODY]>,
+}
+
+/// What reading brought.
+#[derive(Debug, Default)]
+pub struct News {
+    pub opened: bool,
+    pub cells: Vec<Came>,
+    /// Why it is over.
+    pub end: Option<String>,
+}
+
+/// Bytes of a cell and of its part of TLS, as tor's KIST counts them.
+const CELL_ON_THE_WIRE: usize = cell::CELL + 29;
+
+impl Connection {
+    pub fn new(
+        socket: TcpStream,
+        session: Session,
+        address: SocketAddr,
+        wanted: Option<PeerWanted>,
+        scheduler: CircuitScheduler,
+    ) -> Connection {
+        Connection {
+            socket,
+            session,
+            state: State::Tls,
+            initiated: wanted.is_some(),
+            address,
+            wanted,
+            peer: None,
+            design: LinkDesign::Vanilla,
+            channel: None,
+            lane: Turns::new(scheduler),
+            recent: Recent::default(),
+            last_used_ms: 0,
+            closing: Closing::default(),
+            serial: 0,
+            received: Vec::new(),
+            out: Vec::new(),
+            is_blocked: false,
+        }
+    }
+
+    pub fn is_open(&self) -> bool {
+        matches!(self.state, State::Open)
+    }
+
+    /// Cells of circuits may be put on it.
+    pub fn is_usable(&self) -> bool {
+        self.is_open() && !self.closing.is_closing()
+    }
+
+    /// It is closed by agreement, and all is said.
+    pub fn is_closed(&self) -> bool {
+        self.closing.is_over() && self.has_written_all()
+    }
+
+    /// Puts a cell behind what is to be written.
+    pub fn put(&mut self, circuit: CircuitId, command: Command, number: Option<u64>, body: &[u8]) {
+        match number {
+            Some(number) => private::put(&mut self.out, circuit, command, number, body),
+            None => cell::put(&mut self.out, IdWidth::Four, Cell { circuit, command, body }),
+        }
+    }
+
+    /// Nothing waits for the socket.
+    pub fn has_written_all(&self) -> bool {
+        self.out.is_empty() && !self.session.wants_write()
+    }
+
+    /// Bytes of cells that are not yet TLS's.
+    pub fn buffered(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Another cell would not wait behind more than a buffer's.
+    pub fn has_room(&self) -> bool {
+        self.is_usable() && !self.is_blocked && self.out.len() < BUFFER
+    }
+
+    /// Reads all that has come.
+    pub fn read(&mut self, own: &Own, random: [u8; 32]) -> News {
+        let mut news = News::default();
+        loop {
+            match self.session.read_tls(&mut self.socket) {
+                Ok(0) => {
+                    news.end = Some("closed by its peer".to_owned());
+                    break;
+                }
+                Ok(_) => {}
+                Err(error)
+                    if error.kind() == io::ErrorKind::WouldBlock || error.kind() == io::ErrorKind::NotConnected =>
+                {
+                    break;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    news.end = Some(error.to_string());
+                    break;
+                }
+            }
+            if let Err(error) = self.session.process_new_packets() {
+                news.end = Some(format!("TLS: {error}"));
+                break;
+            }
+            if let Err(error) = self.take_plain() {
+                news.end = Some(error.to_string());
+                break;
+            }
+            if let Err(error) = self.advance(own, random, &mut news) {
+                news.end = Some(error);
+                break;
+            }
+        }
+        news
+    }
+
+    fn take_plain(&mut self) -> io::Result<()> {
+        let mut buffer = [0; 4096];
+        loop {
+            match self.session.reader().read(&mut buffer) {
+                // The end of TLS: the socket's follows.
+                Ok(0) => return Ok(()),
+                Ok(count) => self.received.extend_from_slice(&buffer[..count]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn advance(&mut self, own: &Own, random: [u8; 32], news: &mut News) -> Result<(), String> {
+        if matches!(self.state, State::Tls) && !self.session.is_handshaking() {
+            let role = if self.initiated { Role::Initiator { authenticates: true } } else { Role::Responder };
+            let handshake =
+                Handshake::begin(role, &own.local(&|bytes| own.keys.authenticate(bytes)), random, &mut self.out);
+            self.state = State::Link(Box::new(handshake));
+        }
+        if let State::Link(handshake) = &mut self.state {
+            let certificate = if self.initiated {
+                let shown = self
+                    .session
+                    .peer_certificates()
+                    .and_then(|chain| chain.first())
+                    .ok_or("a peer without certificate")?;
+                Sha256::digest(shown).into()
+            } else {
+                own.tls_digest
+            };
+            let session = &self.session;
+            let export = |identity: &[u8; 32]| {
+                session
+                    .export_keying_material([0; 32], EXPORTER, Some(identity))
+                    .expect("a session whose handshake is over")
+            };
+            let tls = Tls { certificate, export: &export, peer: self.address.ip() };
+            let sign = |bytes: &[u8]| own.keys.authenticate(bytes);
+            let local: Local<'_> = own.local(&sign);
+            let now_s = since_1970().as_secs();
+            let end = handshake
+                .receive(&mut self.received, &local, &tls, now_s, &mut self.out)
+                .map_err(|error| error.to_string())?;
+            if let Some(Established { peer, design, .. }) = end {
+                if self.wanted.is_some_and(|wanted| !peer.is_some_and(|peer| wanted.is(&peer))) {
+                    return Err("another relay than was asked for".to_owned());
+                }
+                self.peer = peer;
+                // Who has not proven to be a relay is a client, whatever it offers.
+                self.design = if peer.is_some() { LinkDesign::agreed(design) } else { LinkDesign::Vanilla };
+                self.state = State::Open;
+                news.opened = true;
+            }
+        }
+        if self.is_open() {
+            self.take_cells(news)?;
+        }
+        Ok(())
+    }
+
+    fn take_cells(&mut self, news: &mut News) -> Result<(), String> {
+        let mut taken = 0;
+        loop {
+            let bytes = &self.received[taken..];
+            let next = if self.design.is_numbered() {
+                private::take(bytes)
+            } else {
+                cell::take(bytes, IdWidth::Four).map(|next| next.map(|(cell, length)| (cell, None, length)))
+            };
+            let Some((cell, number, length)) = next.map_err(|error| error.to_string())? else { break };
+            taken += length;
+            // What tor says of a link in cells of other lengths changes nothing here.
+            if let Ok(body) = cell.body.try_into() {
+                news.cells.push(Came { circuit: cell.circuit, command: cell.command, number, body: Box::new(body) });
+            }
+        }
+        self.received.drain(..taken);
+        Ok(())
+    }
+
+    /// Hands what there is to TLS and the socket; whether they took it all.
+    pub fn flush(&mut self) -> io::Result<bool> {
+        self.is_blocked = false;
+        loop {
+            while self.session.wants_write() {
+                match self.session.write_tls(&mut self.socket) {
+                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                    Ok(_) => {}
+                    Err(error)
+                        if error.kind() == io::ErrorKind::WouldBlock || error.kind() == io::ErrorKind::NotConnected =>
+                    {
+                        self.is_blocked = true;
+                        return Ok(false);
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            if self.out.is_empty() || matches!(self.state, State::Tls) {
+                return Ok(true);
+            }
+            // What TLS does not take now goes the next time.
+            let mut taken = 0;
+            while taken < self.out.len() {
+                match self.session.writer().write(&self.out[taken..])? {
+                    0 => break,
+                    count => taken += count,
+                }
+            }
+            self.out.drain(..taken);
+        }
+    }
+
+    /// Cells that may be handed to the kernel now: none while it has not taken what was handed to it before.
+    pub fn kist_allowance(&self) -> usize {
+        if !self.has_written_all() {
+            return 0;
+        }
+        self.kist_limit()
+    }
+
+    /// Cells that KIST would give the kernel, were it to take them. A kernel that does not tell gets what it takes.
+    pub fn kist_limit(&self) -> usize {
+        Sending::of(self.socket.as_fd()).map_or(usize::MAX, |sending| sending.limit() as usize / CELL_ON_THE_WIRE)
+    }
+
+    /// Bytes that wait here and in the kernel, unsent or unacknowledged (SIOCOUTQ).
+    pub fn queue_bytes(&self) -> usize {
+        self.out.len() + crate::kernel::queued(self.socket.as_fd()).unwrap_or_default()
+    }
+}
