@@ -13,15 +13,25 @@ const OF_SMALL_NETWORKS: [&str; 2] = [
     "connection_edge_process_relay_cell (away from origin) failed",
 ];
 
-/// Runs the tiny network with these relays as ours; returns the most channels to relays that guard1 had, if all are ours.
-fn run(name: &str, kind: &str, more: &[&str], workers: &[u32]) -> u64 {
+/// The most that guard1 had at once, if all relays are ours.
+#[derive(Debug, Default)]
+struct Most {
+    /// Channels to relays, and their connections.
+    channels: u64,
+    connections: u64,
+    /// Connections of one channel.
+    of_channel: u64,
+}
+
+/// Runs the tiny network with these relays as ours.
+fn run(name: &str, kind: &str, more: &[&str], workers: &[u32]) -> Most {
     let arguments = [&["--profile", "tiny", "--relay-kind", kind], more].concat();
     let network = Network::new(&folder(&format!("tor-relays/{name}")), &arguments);
     let is_all = kind == "gnomon";
     if is_all {
         network.change_host("guard1", "-f, torrc", "-f, torrc, --StatisticsFile, statistics");
     }
-    let (mut digests, mut most) = (Vec::new(), 0);
+    let (mut digests, mut most) = (Vec::new(), Most::default());
     for workers in workers {
         let run = network.run(&["--parallelism", &workers.to_string()]);
         let transfers = run.transfers();
@@ -37,11 +47,9 @@ fn run(name: &str, kind: &str, more: &[&str], workers: &[u32]) -> u64 {
         let unusual: Vec<&str> = warnings.filter(ours).collect();
         assert!(unusual.is_empty(), "{kind}: {unusual:?}");
         if is_all {
-            most = read(&run.data.join("hosts/guard1/statistics"))
-                .lines()
-                .map(channels)
-                .max()
-                .expect("a line each second");
+            let text = read(&run.data.join("hosts/guard1/statistics"));
+            assert!(text.lines().count() > 100, "a line each second");
+            text.lines().for_each(|line| most.take(line));
         }
         digests.push(run.digest());
     }
@@ -49,10 +57,16 @@ fn run(name: &str, kind: &str, more: &[&str], workers: &[u32]) -> u64 {
     most
 }
 
-/// To relays, of a line of statistics.
-fn channels(line: &str) -> u64 {
-    let line: Value = serde_json::from_str(line).expect("JSON");
-    line["relays"].as_u64().expect("a number")
+impl Most {
+    /// Counts a line of statistics.
+    fn take(&mut self, line: &str) {
+        let line: Value = serde_json::from_str(line).expect("JSON");
+        let by_channel = line["by_channel"].as_array().expect("a list");
+        let connections = || by_channel.iter().map(|channel| channel["connections"].as_u64().expect("a number"));
+        self.channels = self.channels.max(by_channel.len() as u64);
+        self.connections = self.connections.max(connections().sum());
+        self.of_channel = self.of_channel.max(connections().max().unwrap_or_default());
+    }
 }
 
 #[test]
@@ -69,16 +83,69 @@ fn middle_relays_and_exits_stand_between_tors() {
 fn a_network_of_them_alone_repeats_with_any_number_of_workers() {
     let shared = run("all", "gnomon", &[], &[1, 2, 8]);
     // One to each of the others, and to authorities: perhaps a second where both ends began.
-    assert!((3..=20).contains(&shared), "{shared}");
+    assert!((3..=20).contains(&shared.channels), "{shared:?}");
+    assert_eq!(shared.of_channel, 1, "{shared:?}");
     let own = run("pctcp", "gnomon", &["--link-design", "pctcp"], &[1, 2]);
-    assert!(own > shared, "{own} connections with one for each circuit, {shared} without");
+    assert!(own.channels > shared.channels, "{own:?} with one for each circuit, {shared:?} without");
     let fair = run("ewma", "gnomon", &["--circuit-scheduler", "ewma"], &[1, 2]);
-    assert!((3..=20).contains(&fair), "{fair}");
+    assert!((3..=20).contains(&fair.channels), "{fair:?}");
+}
+
+#[test]
+fn torchestra_has_two_connections_to_each_relay() {
+    for heavy in ["label", "ewma"] {
+        let options = ["--link-design", "torchestra", "--torchestra-heavy", heavy, "--circuit-scheduler", "ewma"];
+        let most = run(&format!("torchestra-{heavy}"), "gnomon", &options, &[1, 2]);
+        assert_eq!(most.of_channel, 2, "{most:?}");
+    }
+}
+
+#[test]
+fn imux_shares_its_sockets_among_channels_by_each_scheduler() {
+    for (connections, writing, active) in [
+        ("circuit-rr", "vanilla", "opened"),
+        ("cell-rr", "vanilla", "label"),
+        ("ewma-mapping", "kist", "ewma"),
+        ("shortest-queue", "vanilla", "opened"),
+        ("kist", "kist", "opened"),
+    ] {
+        let options = [
+            ["--link-design", "imux"],
+            ["--connection-scheduler", connections],
+            ["--scheduler", writing],
+            ["--imux-active", active],
+            ["--conn-limit", "64"],
+            ["--circuit-scheduler", "ewma"],
+        ];
+        let workers: &[u32] = if connections == "cell-rr" { &[1, 2, 8] } else { &[1, 2] };
+        let most = run(&format!("imux-{connections}"), "gnomon", options.as_flattened(), workers);
+        // Three clients have it as their guard, whose connections count besides.
+        assert!(most.of_channel > 2 && most.connections <= 64, "{connections}: {most:?}");
+    }
+}
+
+#[test]
+fn some_relays_may_have_another_design() {
+    let options = ["--link-design", "imux", "--link-design", "pctcp:exit1", "--link-design", "vanilla:middle1"];
+    let most = run("mixed", "gnomon", &options, &[1, 2]);
+    assert!(most.of_channel > 1, "{most:?}");
 }
 
 #[test]
 fn hosts_that_cannot_be_ours_are_refused() {
     let folder = folder("tor-relays/refused");
+    for (options, message) in [
+        (["--link-design", "imux:authority1"], "--link-design: authority1 runs no gnomon-relay in this network"),
+        (["--conn-limit", "7"], "a whole number from 32 on belongs here"),
+        (["--link-design", "imux:"], "behind the colon are hosts with commas between them"),
+        (["--imux-active", "all"], "'all' is none of opened, ewma, label"),
+    ] {
+        let mut command = gnomon();
+        command.args(["tor", "new", "--relay-kind", "gnomon"]).args(options).arg("net").current_dir(&folder);
+        let output = capture(&mut command);
+        assert_ne!(output.code(), 0);
+        assert!(output.stderr.contains(message), "{}", output.stderr);
+    }
     for host in ["nobody", "authority1", "webclient1"] {
         let mut command = gnomon();
         command.args(["tor", "new", "--relay-kind", &format!("gnomon:{host}"), "net"]).current_dir(&folder);

@@ -2,7 +2,7 @@
 
 use crate::clock::since_1970;
 use crate::design::{CircuitScheduler, LinkDesign, Recent, Turns};
-use crate::kernel::Sending;
+use crate::kernel::{self, Sending};
 use crate::own::Own;
 use crate::tls::BUFFER;
 use mio::net::TcpStream;
@@ -338,8 +338,13 @@ impl Connection {
         Sending::of(self.socket.as_fd()).map_or(usize::MAX, |sending| sending.limit() as usize / CELL_ON_THE_WIRE)
     }
 
+    /// Segments that the kernel has sent again.
+    pub fn retransmissions(&self) -> u64 {
+        kernel::retransmitted(self.socket.as_fd()).map_or(0, u64::from)
+    }
+
     /// Bytes that wait here and in the kernel, unsent or unacknowledged (SIOCOUTQ).
     pub fn queue_bytes(&self) -> usize {
-        self.out.len() + crate::kernel::queued(self.socket.as_fd()).unwrap_or_default()
+        self.out.len() + kernel::queued(self.socket.as_fd()).unwrap_or_default()
     }
 }

@@ -20,25 +20,34 @@ pub struct Sending {
 /// `linux/sockios.h`'s, which libc lacks.
 const SIOCOUTQNSD: libc::c_ulong = 0x894b;
 
+fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<libc::tcp_info> {
+    let mut info = std::mem::MaybeUninit::<libc::tcp_info>::zeroed();
+    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to `info`, which has as many, and to `length`.
+    let got = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    if got != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it is made of integers, all of which were zero at least.
+    Ok(unsafe { info.assume_init() })
+}
+
+/// Segments that a connection has sent again since it began.
+pub fn retransmitted(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    Ok(tcp_info(socket)?.tcpi_total_retrans)
+}
+
 impl Sending {
     pub fn of(socket: BorrowedFd<'_>) -> io::Result<Sending> {
-        let mut info = std::mem::MaybeUninit::<libc::tcp_info>::zeroed();
-        let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes to `info`, which has as many, and to `length`.
-        let got = unsafe {
-            libc::getsockopt(
-                socket.as_raw_fd(),
-                libc::IPPROTO_TCP,
-                libc::TCP_INFO,
-                info.as_mut_ptr().cast(),
-                &raw mut length,
-            )
-        };
-        if got != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: it is made of integers, all of which were zero at least.
-        let info = unsafe { info.assume_init() };
+        let info = tcp_info(socket)?;
         let mut unsent: libc::c_int = 0;
         // SAFETY: the kernel writes one int.
         if unsafe { libc::ioctl(socket.as_raw_fd(), SIOCOUTQNSD as _, &raw mut unsent) } != 0 {

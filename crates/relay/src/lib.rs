@@ -31,11 +31,21 @@ BandwidthBurst, ExitRelay, ExitPolicy, DirAuthority, DirCache, PublishServerDesc
 KISTSchedRunInterval. Others are left to tor.
 
 Its own:
-      --LinkDesign NAME      What lies between it and its like: 'vanilla' (all circuits share a connection), or 'pctcp' (a
-                             connection for each circuit) where both ends know it
+      --LinkDesign NAME      What lies between it and its like, where both ends know it: 'vanilla' (all circuits share a connection),
+                             'pctcp' (a connection for each circuit), 'torchestra' (one for light circuits, one for heavy ones), or
+                             'imux' (as many as circuits that are active want)
       --CircuitScheduler NAME
                              Which circuit's cell is next: 'round-robin', or 'ewma' (who has sent least of late)
-      --StatisticsFile FILE  Append a line of JSON each second: channels, circuits, streams, cells that wait
+      --ConnectionScheduler NAME
+                             Which of imux's connections takes it: 'circuit-rr', 'cell-rr', 'ewma-mapping', 'shortest-queue', 'kist'
+      --ConnLimit N          Sockets that it has open at most [default: what the system allows]
+      --ImuxTau T            The part of them that imux may take [default: 0.9]
+      --ImuxChannelConnections N
+                             Connections that a channel of imux has at most [default: as its algorithm says]
+      --ImuxActive HOW       Which circuits imux counts: 'opened', 'ewma' or 'label' [default: opened]
+      --TorchestraHeavy HOW  Which circuits torchestra takes for heavy: by 'label' or 'ewma' [default: label]
+      --ClientLabels FILE    Lines 'ADDRESS web' or 'ADDRESS bulk': what a guard tells other relays of its clients' circuits
+      --StatisticsFile FILE  Append a line of JSON each second: channels, connections, circuits, streams, cells that wait
   -h, --help                 Print help
   -V, --version              Print version
 

@@ -12,14 +12,35 @@ pub struct Line {
     pub channels: usize,
     /// Whose other end is a relay that has proven who it is.
     pub relays: usize,
+    /// Connections of all channels, with those that are being opened or closed.
+    pub connections: usize,
+    /// Connections made and taken since the relay began.
+    pub connections_ever: u64,
+    /// The channels to relays, in the order in which they came.
+    pub by_channel: Vec<ChannelLine>,
     pub circuits: usize,
     pub streams: usize,
     /// Cells that wait in all circuits' queues.
     pub cells_queued: usize,
+    /// Cells that came and wait for others of their circuits that took another connection.
+    pub cells_held: usize,
+    /// Segments that the kernel has sent again on the connections that are open now.
+    pub retransmissions: u64,
     /// Cells that the busiest circuit has sent one way of late, by an exponential mean with a half-life of 30 s.
     pub ewma_most: f64,
     /// Open files, sockets among them.
     pub descriptors: usize,
+}
+
+/// A channel to a relay.
+#[derive(Debug, Serialize)]
+pub struct ChannelLine {
+    /// The first eight digits of the relay's fingerprint.
+    pub peer: String,
+    pub connections: usize,
+    pub circuits: usize,
+    /// Those that IMUX counts.
+    pub active: usize,
 }
 
 pub struct Statistics {

@@ -59,6 +59,7 @@ impl Relay {
             return None;
         }
         connection.serial = serial;
+        self.connections_ever += 1;
         entry.insert(connection);
         self.to_write.insert(key);
         Some(key)

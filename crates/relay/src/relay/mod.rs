@@ -14,7 +14,7 @@ use crate::connection::Connection;
 use crate::log;
 use crate::own::{self, Own};
 use crate::resolver::Resolver;
-use crate::statistics::{Line, Statistics};
+use crate::statistics::{ChannelLine, Line, Statistics};
 use crate::stream::Stream;
 use crate::tls::Tls;
 use crate::torrc::Settings;
@@ -97,6 +97,7 @@ pub struct Relay {
     managed_ms: u64,
     /// No more sockets could be taken.
     accept_later: bool,
+    connections_ever: u64,
 }
 
 impl Relay {
@@ -150,6 +151,7 @@ impl Relay {
             kist_ran_ms: 0,
             managed_ms: 0,
             accept_later: false,
+            connections_ever: 0,
         })
     }
 
@@ -208,9 +210,18 @@ impl Relay {
             time: since_1970().as_secs_f64(),
             channels: self.channels.len(),
             relays: self.channels.iter().filter(|(_, channel)| channel.peer.is_some()).count(),
+            connections: self.connections.len(),
+            connections_ever: self.connections_ever,
+            by_channel: self.channel_lines(),
             circuits: self.circuits.len(),
             streams: self.streams.len(),
             cells_queued: self.circuits.iter().map(|(_, circuit)| circuit.queued()).sum(),
+            cells_held: self
+                .channels
+                .iter()
+                .filter_map(|(_, channel)| Some(channel.numbered.as_ref()?.order.held()))
+                .sum(),
+            retransmissions: self.connections.iter().map(|(_, connection)| connection.retransmissions()).sum(),
             ewma_most: self
                 .circuits
                 .iter()
@@ -218,6 +229,19 @@ impl Relay {
                 .fold(0.0, f64::max),
             descriptors: std::fs::read_dir("/proc/self/fd").map_or(0, |files| files.count().saturating_sub(1)),
         }
+    }
+
+    fn channel_lines(&self) -> Vec<ChannelLine> {
+        let line = |channel: &Channel| {
+            let peer = channel.peer?;
+            Some(ChannelLine {
+                peer: peer.rsa_fingerprint[..4].iter().map(|byte| format!("{byte:02X}")).collect(),
+                connections: channel.connections.len(),
+                circuits: channel.circuits.len(),
+                active: self.active_on(channel),
+            })
+        };
+        self.channels.iter().filter_map(|(_, channel)| line(channel)).collect()
     }
 
     fn event(&mut self, Token(number): Token) {
