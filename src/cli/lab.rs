@@ -31,7 +31,7 @@ pub fn command() -> Command {
     let names = LABS.iter().map(|lab| format!("  {:<13}{}\n", lab.name, lab.about)).collect::<String>();
     Command::new("lab")
         .about("Repeat published experiments; a page with the published numbers, ours, and a verdict for each claim")
-        .before_help("Examples:\n  gnomon lab                            the list\n  gnomon lab loader\n  gnomon lab all --size small -o results\n  gnomon lab all --report-only -o results")
+        .before_help("Examples:\n  gnomon lab                            the list\n  gnomon lab loader\n  gnomon lab imux 7 --scale 0.2 --seeds 5\n  gnomon lab all --size small -o results\n  gnomon lab all --report-only -o results")
         .after_help(format!(
             "Laboratories:\n{names}  {ALL:<13}all of them\n\nWhat was run already, with the same DIR and size, is not run again; to repeat it, remove DIR. Exit status: 0 \
              all runs are there, 1 some failed, 2 bad input, 128 and the signal's number when interrupted. More: docs/lab.md"
@@ -59,9 +59,17 @@ pub fn command() -> Command {
             Arg::new("repeat")
                 .long("repeat")
                 .value_name("N")
+                .visible_alias("seeds")
                 .default_value("3")
                 .value_parser(value_parser!(u32).range(1..=1000))
-                .help("How often each case is measured; intervals need 2 or more"),
+                .help("How often each case is measured, networks with another seed each time; intervals need 2 or more"),
+        )
+        .arg(
+            Arg::new("scale")
+                .long("scale")
+                .value_name("F")
+                .value_parser(scale)
+                .help("Of imux: the share of the published network, such as 0.2, in place of what goes with the size"),
         )
         .arg(
             Arg::new("report-only")
@@ -72,12 +80,24 @@ pub fn command() -> Command {
         .args_override_self(true)
 }
 
+/// Whether a laboratory has a figure of that name.
+fn is_figure(text: &str) -> bool {
+    LABS.iter().any(|lab| ::lab::figures(lab.name).contains(&text))
+}
+
 fn name(text: &str) -> Result<String, String> {
-    if text == ALL || ::lab::find(text).is_some() {
+    if text == ALL || ::lab::find(text).is_some() || is_figure(text) {
         return Ok(text.to_owned());
     }
     let names: Vec<&str> = LABS.iter().map(|lab| lab.name).collect();
     Err(format!("there are {} and {ALL}", names.join(", ")))
+}
+
+fn scale(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|scale| (0.01..=1.0).contains(scale))
+        .ok_or_else(|| "a number from 0.01 to 1 belongs here".to_owned())
 }
 
 pub fn main(matches: &ArgMatches) -> u8 {
@@ -85,6 +105,10 @@ pub fn main(matches: &ArgMatches) -> u8 {
     if names.is_empty() {
         show(&list());
         return status::SUCCESS;
+    }
+    if names.iter().all(|name| is_figure(name)) {
+        complain("a figure's number follows its laboratory's name, as in 'gnomon lab imux 7'");
+        return status::BAD_INPUT;
     }
     let request = request(matches, &names);
     let runner = Interrupts::block(false).and_then(|interrupts| Children::new(interrupts, &request));
@@ -143,6 +167,8 @@ fn request(matches: &ArgMatches, names: &[&String]) -> Request {
             processors: usize::try_from(machine.processors).unwrap_or(1),
             // A tenth stays for others.
             memory_bytes: memory / 10 * 9,
+            scale: matches.get_one("scale").copied(),
+            figures: names.iter().filter(|name| is_figure(name)).map(|name| (*name).clone()).collect(),
         },
         report_only: matches.get_flag("report-only"),
         output: matches.get_one::<PathBuf>("output").expect("it has a default").clone(),
@@ -236,7 +262,7 @@ impl Children {
         arguments.push(file);
         let ended = self.execute(task, &folder, &arguments)?;
         // Tors and their clients may end otherwise than was expected, and the run counts all the same.
-        let tolerated = matches!(task.case.experiment, Experiment::Tor { .. }) && ended.code() == Some(1);
+        let tolerated = !matches!(task.case.experiment, Experiment::File(_)) && ended.code() == Some(1);
         if !ended.success() && !tolerated {
             return Err(Failure::Run(self.last_words(ended)));
         }
@@ -245,6 +271,11 @@ impl Children {
         if !stats["gnomon"]["interferences"]["recording"].is_null() {
             return Err(Failure::Run("not all could be recorded: is the disk full?".to_owned()));
         }
+        let mut stats = stats;
+        if let Experiment::Downloads { .. } = &task.case.experiment {
+            stats["downloads"] = downloads(&data).map_err(Failure::Run)?;
+        }
+        let text = stats.to_string();
         let kept = json!({"fingerprint": task.case.fingerprint(), "program": self.program, "stats": stats});
         keep(&place.with_extension("json"), &kept.to_string())
             .map_err(|error| failed("its result cannot be kept", &error))?;
@@ -263,9 +294,14 @@ impl Children {
                 fs::create_dir_all(&folder).and_then(|()| fs::write(folder.join(&file), text)).map_err(failed)?;
                 Ok((folder, file))
             }
-            Experiment::Tor { name, options } => {
+            Experiment::Tor { name, options } | Experiment::Downloads { name, options } => {
                 let networks = self.output.join("networks");
-                let folder = networks.join(format!("{name}-{}", experiment.fingerprint()));
+                let mut options = options.clone();
+                let mut folder = networks.join(format!("{name}-{}", experiment.fingerprint()));
+                if let Experiment::Downloads { .. } = experiment {
+                    options.extend(["--seed".to_owned(), task.repetition.to_string()]);
+                    folder = networks.join(format!("{name}-{}-{}", experiment.fingerprint(), task.repetition));
+                }
                 if !folder.exists() {
                     let unfinished = folder.with_extension("new");
                     fs::create_dir_all(&networks).and_then(|()| remove(&unfinished)).map_err(failed)?;
@@ -357,6 +393,25 @@ fn title(task: &Task) -> String {
 
 fn failed(what: &str, error: &io::Error) -> Failure {
     Failure::Run(format!("{what}: {error}"))
+}
+
+/// What a run's clients fetched while figures count, by what they do.
+fn downloads(data: &Path) -> Result<Value, String> {
+    let downloads = ::report::downloads::of_run(data).map_err(|error| error.to_string())?;
+    let mut by_behaviour = serde_json::Map::new();
+    for download in downloads {
+        let of =
+            by_behaviour.entry(download.behaviour).or_insert_with(|| json!({"first_s": [], "last_s": [], "failed": 0}));
+        match (download.first_byte_s, download.last_byte_s) {
+            (Some(first_s), Some(last_s)) if download.is_complete => {
+                for (name, value) in [("first_s", first_s), ("last_s", last_s)] {
+                    of[name].as_array_mut().expect("made so").push(json!(value));
+                }
+            }
+            _ => of["failed"] = json!(of["failed"].as_u64().unwrap_or(0) + 1),
+        }
+    }
+    Ok(Value::Object(by_behaviour))
 }
 
 /// Removes a folder, if it is there.

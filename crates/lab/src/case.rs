@@ -22,7 +22,7 @@ impl Size {
 }
 
 /// Under what conditions laboratories work.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
     pub size: Size,
     /// How often each case is measured.
@@ -31,6 +31,10 @@ pub struct Setting {
     pub processors: usize,
     /// Memory that is free for them.
     pub memory_bytes: u64,
+    /// Of laboratories with a size of their own: the share of the published network; none for what goes with the size.
+    pub scale: Option<f64>,
+    /// Of laboratories with several figures: which; all if none is named.
+    pub figures: Vec<String>,
 }
 
 impl Setting {
@@ -69,6 +73,8 @@ pub enum Experiment {
     File(String),
     /// A Tor network: a name for its folder, and options of `gnomon tor new`. Its programs may end otherwise than was expected.
     Tor { name: String, options: Vec<String> },
+    /// A Tor network whose seed is the repetition's number, and of whose run the downloads count.
+    Downloads { name: String, options: Vec<String> },
 }
 
 impl Case {
@@ -100,7 +106,7 @@ impl Experiment {
     pub fn fingerprint(&self) -> String {
         match self {
             Experiment::File(text) => hexadecimal(text),
-            Experiment::Tor { options, .. } => hexadecimal(&options.join("\n")),
+            Experiment::Tor { options, .. } | Experiment::Downloads { options, .. } => hexadecimal(&options.join("\n")),
         }
     }
 }
@@ -114,7 +120,7 @@ mod tests {
     use super::*;
 
     fn setting(processors: usize) -> Setting {
-        Setting { size: Size::Small, repetitions: 3, processors, memory_bytes: 0 }
+        Setting { size: Size::Small, repetitions: 3, processors, memory_bytes: 0, scale: None, figures: Vec::new() }
     }
 
     #[test]

@@ -23,6 +23,28 @@ pub struct Reading {
     pub peak_used_bytes: f64,
     /// Gnomon's version, the kernel and the processor.
     pub machine: String,
+    /// Where downloads count: what clients waited for, by what they do.
+    pub downloads: BTreeMap<String, Downloads>,
+}
+
+/// The downloads of clients of one kind.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Downloads {
+    /// From the beginning to the first and to the last byte, in seconds, ascending; of those that were complete.
+    pub first_s: Vec<f64>,
+    pub last_s: Vec<f64>,
+    pub failed: f64,
+}
+
+impl Downloads {
+    fn of(value: &Value) -> Downloads {
+        let list = |name: &str| {
+            let mut list: Vec<f64> = value[name].as_array().into_iter().flatten().filter_map(Value::as_f64).collect();
+            list.sort_by(f64::total_cmp);
+            list
+        };
+        Downloads { first_s: list("first_s"), last_s: list("last_s"), failed: value["failed"].as_f64().unwrap_or(0.0) }
+    }
 }
 
 /// Something that is computed of a reading; not a number where a run does not have it.
@@ -88,6 +110,7 @@ impl Reading {
     /// None if the text is no `sim-stats.json` of Gnomon.
     pub fn of(text: &str) -> Option<Reading> {
         let stats: Value = serde_json::from_str(text).ok()?;
+        let downloads = &stats["downloads"];
         let stats = &stats["gnomon"];
         let number = |value: &Value| value.as_f64();
         let count = |value: &Value| value.as_f64().unwrap_or(0.0);
@@ -111,6 +134,12 @@ impl Reading {
                 count(&provenance["processors"]),
                 word(&provenance["processor"])
             ),
+            downloads: downloads
+                .as_object()
+                .into_iter()
+                .flatten()
+                .map(|(behaviour, value)| (behaviour.clone(), Downloads::of(value)))
+                .collect(),
         })
     }
 }

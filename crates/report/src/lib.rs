@@ -7,6 +7,7 @@
 
 mod bins;
 pub mod chart;
+pub mod downloads;
 mod error;
 mod groups;
 pub mod html;

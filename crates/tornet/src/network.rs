@@ -269,7 +269,9 @@ fn relays(spec: &Spec, model: &Model, seeds: &SeedTree) -> Result<Vec<Host>, Err
         let mut rng = seeds.stream("", role.name());
         let chosen = sample::relays(model, role, count as usize, &mut rng)?;
         for (number, relay) in (1..).zip(chosen) {
-            let bandwidth = spec.relay_bandwidth.unwrap_or(relay.bandwidth).max(LEAST_RELAY_BANDWIDTH);
+            let bits =
+                spec.relay_bandwidth.unwrap_or(relay.bandwidth).bits_per_sec() as f64 * spec.relay_bandwidth_factor;
+            let bandwidth = Bandwidth::from_bits_per_sec(bits.round() as u64).max(LEAST_RELAY_BANDWIDTH);
             let mut host =
                 host(role, number, Attachment { place: relay.place, site: 0, link: None }, bandwidth, bandwidth);
             host.weight = match spec.relay_bandwidth {

@@ -89,6 +89,7 @@ pub(crate) fn base_spec() -> Spec {
         client_links: client_links(),
         server_link: link("server", 1000, 1000, 0, 0.0, 1.0),
         relay_bandwidth: None,
+        relay_bandwidth_factor: 1.0,
         server_names: true,
     }
 }

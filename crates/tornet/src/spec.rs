@@ -177,6 +177,8 @@ pub struct Spec {
     pub server_link: LinkClass,
     /// The bandwidth of every relay; None for the model's distribution.
     pub relay_bandwidth: Option<Bandwidth>,
+    /// What the bandwidth of every relay is multiplied by; weights stay.
+    pub relay_bandwidth_factor: f64,
     /// Whether clients name servers, so that exits ask the resolver, or give their addresses.
     pub server_names: bool,
 }
@@ -244,6 +246,9 @@ impl Spec {
                 "{} relays cannot make a circuit of three hops; give at least 3 guards, exits, guard-exits and middles together",
                 relays.relays()
             )));
+        }
+        if !(self.relay_bandwidth_factor > 0.0 && self.relay_bandwidth_factor <= 1000.0) {
+            return Err(Error::input("--relay-bandwidth-factor is above 0 and at most 1000".to_owned()));
         }
         if let Some(share) = self.overloaded {
             if !(share > 0.0 && share <= 1.0) {

@@ -182,6 +182,8 @@ fn settings() -> Vec<Arg> {
         value("server-bandwidth", "BANDWIDTH", "The line of each server and onion service").value_parser(bandwidth),
         value("relay-bandwidth", "BANDWIDTH", "The line of each relay, in place of the model's")
             .value_parser(bandwidth),
+        value("relay-bandwidth-factor", "F", "Multiply the line of each relay by this; weights stay as they are")
+            .value_parser(value_parser!(f64)),
         value(
             "relay-kind",
             "KIND",

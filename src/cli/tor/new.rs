@@ -138,6 +138,7 @@ fn spec(matches: &ArgMatches, model: &Model) -> Result<Spec, Error> {
     if let Some(name) = matches.get_one::<String>("transport") {
         spec.transport = if name == "plain" { Transport::Plain } else { Transport::Obfs4 };
     }
+    set(matches, "relay-bandwidth-factor", &mut spec.relay_bandwidth_factor);
     spec.relay_bandwidth = matches.get_one("relay-bandwidth").copied().or(spec.relay_bandwidth);
     spec.overloaded = match matches.get_one::<f64>("overloaded") {
         Some(share) => Some(*share).filter(|share| *share != 0.0),

@@ -2,6 +2,7 @@
 //!
 //! A new one is a file with a `LAB` and a line in `LABS`.
 
+mod imux;
 mod loader;
 mod phold;
 mod provenance;
@@ -44,7 +45,12 @@ pub struct Findings {
 }
 
 /// All laboratories.
-pub const LABS: &[Lab] = &[loader::LAB, phold::LAB, tor_threads::LAB, tor_large::LAB, provenance::LAB];
+pub const LABS: &[Lab] = &[loader::LAB, phold::LAB, tor_threads::LAB, tor_large::LAB, provenance::LAB, imux::LAB];
+
+/// Figures that a laboratory can be asked for one by one; none for most.
+pub fn figures(lab: &str) -> &'static [&'static str] {
+    if lab == imux::LAB.name { &imux::FIGURES } else { &[] }
+}
 
 /// The laboratory of that name.
 pub fn find(name: &str) -> Option<&'static Lab> {

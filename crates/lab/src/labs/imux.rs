@@ -1,0 +1,566 @@
+//! `imux`: designs of what lies between two relays of Tor, by what clients wait for.
+
+use super::{Findings, Lab, cell, point, words};
+use crate::case::{Case, Experiment, Setting, Size};
+use crate::claim::{Bound, Claim, Judgement, Publication, Source};
+use crate::measurements::Measurements;
+use crate::page::shown;
+use crate::reading::{Downloads, Reading, WALL};
+use report::Estimate;
+use report::chart::{Along, Axis, Chart, Figure, Ink, Plot, Point, Series, Unit};
+use report::html::Table;
+
+pub const LAB: Lab = Lab {
+    name: "imux",
+    title: "Connections between relays: vanilla, Torchestra, PCTCP and IMUX",
+    about: "downloads through a Tor network by the design of the connections between relays",
+    publications: &[&PAPER],
+    published: "Patched tors of 2014 (0.2.5.2-alpha) in a simulated network of 500 relays, 1,350 web, 150 bulk and 300 measuring clients. With round robin, IMUX \
+                lets half of the web downloads take at least 12 % less time than vanilla, 29 % of them more than 20 % less; the upper quartile falls from \
+                4.5 to 3.3 s. Torchestra and PCTCP are as vanilla. IMUX by EWMA mapping and by shortest queue is worse than vanilla. With KIST all are \
+                faster, and IMUX has later first bytes for 40 % and faster bulk downloads for 87 %.",
+    measured: "The same numbers of clients for each relay, in networks of 'gnomon tor new' whose relays are gnomon-relays (docs/relays.md) and whose clients are \
+               today's tor, with fixed windows as in 2014, circuits by EWMA, and circuits' labels from the experiment. Relays' lines are the built-in \
+               model's times one factor, which was chosen once for vanilla's upper quartile of web. Each repetition is a network of another seed, \
+               which all designs share.",
+    cases,
+    findings,
+};
+
+const PAPER: Publication = Publication {
+    short: "Geddes, Jansen and Hopper 2014",
+    authors: "John Geddes, Rob Jansen and Nicholas Hopper",
+    title: "IMUX: Managing Tor Connections from Two to Infinity, and Beyond",
+    place: "Workshop on Privacy in the Electronic Society, 2014",
+};
+
+/// Figures that can be asked for one by one.
+pub const FIGURES: [&str; 3] = ["5", "7", "8"];
+
+/// What relays' lines are multiplied by, so that the upper quartile of vanilla's web downloads is the published 4.5 s at scale 0.1. It
+/// was chosen once, with seeds that the laboratory's figures do not use, and nothing else was.
+const LINES: &str = "0.06";
+
+/// A design, and the figures that show it.
+struct Design {
+    key: &'static str,
+    title: &'static str,
+    figures: &'static [&'static str],
+    options: &'static [&'static str],
+}
+
+const VANILLA: &str = "vanilla";
+const DESIGNS: [Design; 10] = [
+    Design {
+        key: VANILLA,
+        title: "vanilla",
+        figures: &["5", "7", "8"],
+        options: &["--scheduler=vanilla", "--link-design=vanilla"],
+    },
+    Design {
+        key: "torchestra",
+        title: "Torchestra",
+        figures: &["7"],
+        options: &["--scheduler=vanilla", "--link-design=torchestra"],
+    },
+    Design { key: "pctcp", title: "PCTCP", figures: &["7"], options: &["--scheduler=vanilla", "--link-design=pctcp"] },
+    Design {
+        key: "imux",
+        title: "IMUX",
+        figures: &["5", "7"],
+        options: &["--scheduler=vanilla", "--link-design=imux", "--connection-scheduler=circuit-rr"],
+    },
+    Design {
+        key: "imux-ewma",
+        title: "IMUX, EWMA mapping",
+        figures: &["5"],
+        options: &["--scheduler=vanilla", "--link-design=imux", "--connection-scheduler=ewma-mapping"],
+    },
+    Design {
+        key: "imux-shortest",
+        title: "IMUX, shortest queue",
+        figures: &["5"],
+        options: &["--scheduler=vanilla", "--link-design=imux", "--connection-scheduler=shortest-queue"],
+    },
+    Design {
+        key: "vanilla-kist",
+        title: "vanilla, KIST",
+        figures: &["8"],
+        options: &["--scheduler=kist", "--link-design=vanilla"],
+    },
+    Design {
+        key: "torchestra-kist",
+        title: "Torchestra, KIST",
+        figures: &["8"],
+        options: &["--scheduler=kist", "--link-design=torchestra"],
+    },
+    Design {
+        key: "pctcp-kist",
+        title: "PCTCP, KIST",
+        figures: &["8"],
+        options: &["--scheduler=kist", "--link-design=pctcp"],
+    },
+    Design {
+        key: "imux-kist",
+        title: "IMUX, KIST",
+        figures: &["8"],
+        options: &["--scheduler=kist", "--link-design=imux", "--connection-scheduler=kist"],
+    },
+];
+
+/// What clients do, and which of their times a figure is about.
+#[derive(Clone, Copy)]
+enum Times {
+    First,
+    Web,
+    Bulk,
+}
+
+impl Times {
+    fn of(self, reading: &Reading) -> Vec<f64> {
+        let of = |behaviour: &str| reading.downloads.get(behaviour);
+        let mut times = match self {
+            Times::First => reading.downloads.values().flat_map(|of: &Downloads| of.first_s.iter().copied()).collect(),
+            Times::Web => of("web").map(|of| of.last_s.clone()).unwrap_or_default(),
+            Times::Bulk => of("bulk").map(|of| of.last_s.clone()).unwrap_or_default(),
+        };
+        times.sort_by(f64::total_cmp);
+        times
+    }
+}
+
+/// The value below which a share of them lies, linear between neighbours; not a number if there are none.
+fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
+    let place = share * last as f64;
+    let (below, rest) = (place.floor() as usize, place.fract());
+    sorted[below] + rest * (sorted[(below + 1).min(last)] - sorted[below])
+}
+
+/// Per cents at which two distributions are compared.
+fn shares() -> impl Iterator<Item = f64> {
+    (1..100).map(|percent| f64::from(percent) / 100.0)
+}
+
+/// At which share of the quantiles the first's are below so many times the second's.
+fn share_below(first: &[f64], second: &[f64], times: f64) -> f64 {
+    if first.is_empty() || second.is_empty() {
+        return f64::NAN;
+    }
+    let is_below = |share: &f64| quantile(first, *share) <= times * quantile(second, *share);
+    shares().filter(is_below).count() as f64 / shares().count() as f64
+}
+
+fn is_shown(setting: &Setting, design: &Design) -> bool {
+    let wanted = |figure: &&str| match setting.size {
+        _ if !setting.figures.is_empty() => setting.figures.iter().any(|wanted| wanted == figure),
+        Size::Full => true,
+        _ => *figure == "7",
+    };
+    design.figures.iter().any(|figure| wanted(figure))
+}
+
+fn scale(setting: &Setting) -> f64 {
+    setting.scale.unwrap_or(match setting.size {
+        Size::Smallest => 0.01,
+        Size::Small => 0.1,
+        Size::Full => 1.0,
+    })
+}
+
+/// Options of `gnomon tor new` for a network of that share of the published one.
+fn network(setting: &Setting) -> Vec<String> {
+    let scale = scale(setting);
+    let count = |published: f64| ((published * scale).round() as u64).max(1).to_string();
+    let (bootstrap, settle, total) = match setting.size {
+        Size::Smallest => ("75s", "5s", "110s"),
+        Size::Small => ("120s", "60s", "300s"),
+        Size::Full => ("300s", "300s", "2400s"),
+    };
+    let options = [
+        ("--profile", "tiny".to_owned()),
+        ("--relays", count(500.0)),
+        ("--web-clients", count(1350.0)),
+        ("--bulk-clients", count(150.0)),
+        ("--performance-clients", count(300.0)),
+        ("--performance-weights", "1,1,1".to_owned()),
+        ("--servers", count(500.0)),
+        ("--amount", "endless".to_owned()),
+        ("--bootstrap", bootstrap.to_owned()),
+        ("--settle", settle.to_owned()),
+        ("--duration", total.to_owned()),
+        ("--congestion-control", "fixed".to_owned()),
+        ("--paths", "varied".to_owned()),
+        ("--relay-bandwidth-factor", LINES.to_owned()),
+        ("--relay-kind", "gnomon".to_owned()),
+        ("--circuit-scheduler", "ewma".to_owned()),
+        ("--conn-limit", "1024".to_owned()),
+        ("--imux-active", "label".to_owned()),
+    ];
+    options.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
+}
+
+/// A case's key: a share of the published network in thousandths is part of it.
+fn key(setting: &Setting, design: &str) -> String {
+    format!("{design}-{}", (scale(setting) * 1000.0).round())
+}
+
+fn cases(setting: &Setting) -> Vec<Case> {
+    let case = |design: &Design| Case {
+        key: key(setting, design.key),
+        factors: vec![("design", design.key.to_owned()), ("scale", scale(setting).to_string())],
+        experiment: Experiment::Downloads {
+            name: format!("imux-{}", design.key),
+            options: network(setting)
+                .into_iter()
+                .chain(design.options.iter().map(|option| (*option).to_owned()))
+                .collect(),
+        },
+        options: vec!["--parallelism".to_owned(), setting.processors.max(1).to_string()],
+        memory_bytes: ((scale(setting) * 16.0 + 0.5) * f64::from(1 << 30)) as u64,
+    };
+    DESIGNS.iter().filter(|design| is_shown(setting, design)).map(case).collect()
+}
+
+fn findings(setting: &Setting, measurements: &Measurements) -> Findings {
+    let shown: Vec<&Design> = DESIGNS.iter().filter(|design| is_shown(setting, design)).collect();
+    let study = Study { setting, measurements };
+    let figures = FIGURES.iter().flat_map(|figure| study.figures(figure, &shown)).collect();
+    Findings {
+        notes: vec![format!(
+            "A network of {} of the published one. A claim about the share of downloads is judged by quantiles: at which share of 1 % to 99 % of the \
+             distribution one design's time is below the other's.",
+            scale(setting)
+        )],
+        judgements: study.judgements(&shown),
+        figures,
+        tables: vec![study.table(&shown)],
+    }
+}
+
+struct Study<'a> {
+    setting: &'a Setting,
+    measurements: &'a Measurements,
+}
+
+impl Study<'_> {
+    /// Of each repetition: something of the times of two designs.
+    fn paired(&self, first: &str, second: &str, times: Times, of: impl Fn(&[f64], &[f64]) -> f64) -> Vec<f64> {
+        let keys = [first, second].map(|design| key(self.setting, design));
+        self.measurements.paired(&keys[0], &keys[1], |a, b| of(&times.of(a), &times.of(b)))
+    }
+
+    fn times(&self, design: &str, times: Times) -> Vec<Vec<f64>> {
+        let key = key(self.setting, design);
+        self.measurements.paired(&key, &key, |reading, _| times.of(reading))
+    }
+
+    /// Three plots, as published: first byte, web, bulk.
+    fn figures(&self, figure: &str, shown: &[&Design]) -> Vec<Figure> {
+        let designs: Vec<&&Design> = shown.iter().filter(|design| design.figures.contains(&figure)).collect();
+        if designs.len() < 2 {
+            return Vec::new();
+        }
+        let kinds = [
+            ("first-byte", "Time to first byte, all clients", Times::First),
+            ("web", "Time to last byte of 320 KiB, web clients", Times::Web),
+            ("bulk", "Time to last byte of 5 MiB, bulk clients", Times::Bulk),
+        ];
+        let kinds = kinds.into_iter();
+        kinds
+            .map(|(id, title, times)| {
+                let series = designs.iter().enumerate().map(|(at, design)| self.series(at, design, times));
+                Figure {
+                    id: format!("imux-{figure}-{id}"),
+                    title: format!("Figure {figure}: {title}"),
+                    subtitle: "share of the downloads, by the design of connections between relays".to_owned(),
+                    caption: "Each quantile's mean over the repetitions, with 95 % intervals at some.".to_owned(),
+                    chart: Chart::Plot(Plot {
+                        x: Axis::new("Time", "time_s", Unit::Seconds),
+                        y: Axis::new("Share of downloads", "share", Unit::Share).from(0.0),
+                        series: series.filter(|series| !series.points.is_empty()).collect(),
+                        interval: Along::X,
+                        names_at_ends: false,
+                        moment: None,
+                        reference: None,
+                    }),
+                }
+            })
+            .collect()
+    }
+
+    fn series(&self, at: usize, design: &Design, times: Times) -> Series {
+        let runs = self.times(design.key, times);
+        let at_share = |(place, share): (usize, f64)| {
+            let values: Vec<f64> = runs.iter().map(|times| quantile(times, share)).collect();
+            let found = point(0.0, &values)?;
+            let interval = found.interval.filter(|_| (place + 1) % 10 == 0);
+            Some(Point { x: found.y, y: share, interval })
+        };
+        Series {
+            name: design.title.to_owned(),
+            key: None,
+            ink: Ink::solid(at),
+            is_step: false,
+            points: shares().enumerate().filter_map(at_share).collect(),
+        }
+    }
+
+    fn table(&self, designs: &[&Design]) -> Table {
+        let value = |design: &str, times: Times, share: f64| {
+            let values: Vec<f64> = self.times(design, times).iter().map(|times| quantile(times, share)).collect();
+            let found = Estimate::of(&values).filter(|found| found.mean.is_finite());
+            found.map_or_else(|| "–".to_owned(), |found| shown(Unit::Seconds, found.mean, found.error))
+        };
+        let failed = |design: &str| {
+            let key = key(self.setting, design);
+            let share = |reading: &Reading| {
+                let failed: f64 = reading.downloads.values().map(|of| of.failed).sum();
+                let done: f64 = reading.downloads.values().map(|of| of.last_s.len() as f64).sum();
+                failed / (failed + done)
+            };
+            let values = self.measurements.paired(&key, &key, |reading, _| share(reading));
+            let found = Estimate::of(&values).filter(|found| found.mean.is_finite());
+            found.map_or_else(|| "–".to_owned(), |found| shown(Unit::Share, found.mean, found.error))
+        };
+        let row = |design: &&Design| {
+            vec![
+                design.title.to_owned(),
+                value(design.key, Times::First, 0.5),
+                value(design.key, Times::Web, 0.5),
+                value(design.key, Times::Web, 0.75),
+                value(design.key, Times::Bulk, 0.5),
+                failed(design.key),
+                cell(self.measurements, &key(self.setting, design.key), WALL),
+            ]
+        };
+        Table {
+            title: "Medians and the upper quartile of downloads, downloads that failed, and time of a run".to_owned(),
+            header: words(&["Design", "First byte", "Web", "Web, upper quartile", "Bulk", "Failed", "Run time"]),
+            rows: designs.iter().map(row).collect(),
+            text_columns: 1,
+        }
+    }
+
+    fn judgements(&self, designs: &[&Design]) -> Vec<Judgement> {
+        let is_there = |key: &str| designs.iter().any(|design| design.key == key);
+        let obstacle =
+            || (scale(self.setting) < 0.2).then(|| "such a network is too small for a verdict: --scale 0.2".to_owned());
+        let claim = |passage, statement: &str, published: &str, bound, unit| Claim {
+            statement: statement.to_owned(),
+            published: published.to_owned(),
+            source: Source { publication: &PAPER, passage },
+            bound,
+            unit,
+        };
+        let ratio_at = |share: f64| move |a: &[f64], b: &[f64]| quantile(a, share) / quantile(b, share);
+        let faster = |by: f64| move |a: &[f64], b: &[f64]| share_below(a, b, 1.0 - by);
+        let mut all = Vec::new();
+        let mut add = |first: &str, second: &str, times, of: &dyn Fn(&[f64], &[f64]) -> f64, claim: Claim| {
+            if is_there(first) && is_there(second) {
+                all.push(claim.judge(&self.paired(first, second, times, of), obstacle()));
+            }
+        };
+        let seven = "section 5.4, Figure 7";
+        add(
+            "imux",
+            VANILLA,
+            Times::Web,
+            &faster(0.12),
+            claim(
+                seven,
+                "With IMUX at least half of the web downloads take 12 % less than with vanilla",
+                "half",
+                Bound::AtLeast(0.5),
+                Unit::Share,
+            ),
+        );
+        add(
+            "imux",
+            VANILLA,
+            Times::Web,
+            &faster(0.2),
+            claim(
+                seven,
+                "With IMUX at least 29 % of the web downloads take 20 % less",
+                "29 %",
+                Bound::AtLeast(0.29),
+                Unit::Share,
+            ),
+        );
+        add(
+            "imux",
+            VANILLA,
+            Times::Web,
+            &ratio_at(0.75),
+            claim(
+                seven,
+                "With IMUX the upper quartile of web downloads is at most 3.3/4.5 of vanilla's",
+                "4.5 to 3.3 s: 0.73",
+                Bound::AtMost(3.3 / 4.5),
+                Unit::Fraction,
+            ),
+        );
+        add(
+            "imux",
+            VANILLA,
+            Times::Bulk,
+            &faster(0.1),
+            claim(
+                seven,
+                "With IMUX at least a tenth of the bulk downloads take 10 % less",
+                "10 to 12 % for 10 %",
+                Bound::AtLeast(0.1),
+                Unit::Share,
+            ),
+        );
+        add(
+            "imux",
+            VANILLA,
+            Times::First,
+            &faster(0.2),
+            claim(
+                seven,
+                "With IMUX at least 26 % of the first bytes come 20 % sooner than with vanilla",
+                "20 to 23 % for 26 %",
+                Bound::AtLeast(0.26),
+                Unit::Share,
+            ),
+        );
+        for (other, title) in [("torchestra", "Torchestra"), ("pctcp", "PCTCP")] {
+            add(
+                "imux",
+                other,
+                Times::First,
+                &faster(0.2),
+                claim(
+                    seven,
+                    &format!("With IMUX at least 11 % of the first bytes come 20 % sooner than with {title}"),
+                    "11 %",
+                    Bound::AtLeast(0.11),
+                    Unit::Share,
+                ),
+            );
+            add(
+                other,
+                VANILLA,
+                Times::Web,
+                &ratio_at(0.5),
+                claim(
+                    seven,
+                    &format!("{title} is as vanilla: its median of web downloads is within a twentieth"),
+                    "identical",
+                    Bound::Between(0.95, 1.05),
+                    Unit::Fraction,
+                ),
+            );
+        }
+        let five = "section 5.4, Figure 5";
+        for (other, title) in [("imux-ewma", "EWMA mapping"), ("imux-shortest", "shortest queue")] {
+            add(
+                other,
+                VANILLA,
+                Times::Web,
+                &ratio_at(0.5),
+                claim(
+                    five,
+                    &format!("IMUX by {title} is worse than vanilla: its median of web downloads is larger"),
+                    "worse",
+                    Bound::AtLeast(1.0),
+                    Unit::Fraction,
+                ),
+            );
+            add(
+                "imux",
+                other,
+                Times::Web,
+                &ratio_at(0.5),
+                claim(
+                    five,
+                    &format!("IMUX by round robin is better than by {title}: its median of web downloads is smaller"),
+                    "better",
+                    Bound::AtMost(1.0),
+                    Unit::Fraction,
+                ),
+            );
+        }
+        let eight = "section 5.4, Figure 8";
+        add(
+            "vanilla-kist",
+            VANILLA,
+            Times::Web,
+            &ratio_at(0.5),
+            claim(
+                eight,
+                "With KIST downloads are faster: vanilla's median of web downloads is smaller with it",
+                "improved",
+                Bound::AtMost(1.0),
+                Unit::Fraction,
+            ),
+        );
+        add(
+            "imux-kist",
+            "vanilla-kist",
+            Times::First,
+            &|a, b| 1.0 - share_below(a, b, 1.0),
+            claim(
+                eight,
+                "With KIST, IMUX has later first bytes than vanilla for at least 40 %",
+                "40 %",
+                Bound::AtLeast(0.4),
+                Unit::Share,
+            ),
+        );
+        add(
+            "imux-kist",
+            "vanilla-kist",
+            Times::Bulk,
+            &faster(0.1),
+            claim(
+                eight,
+                "With KIST, IMUX's bulk downloads take 10 % less than vanilla's for at least 87 %",
+                "10 to 28 % for 87 %",
+                Bound::AtLeast(0.87),
+                Unit::Share,
+            ),
+        );
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distributions_are_compared_by_quantiles() {
+        let vanilla: Vec<f64> = (1..=100).map(f64::from).collect();
+        let half: Vec<f64> = vanilla.iter().map(|time| if *time <= 50.0 { time * 0.5 } else { *time }).collect();
+        assert_eq!(quantile(&[1.0, 3.0], 0.5), 2.0);
+        assert!((share_below(&half, &vanilla, 0.8) - 0.5).abs() < 0.02);
+        assert_eq!(share_below(&vanilla, &vanilla, 1.0), 1.0);
+        assert_eq!(share_below(&vanilla, &vanilla, 0.9), 0.0);
+        assert!(share_below(&[], &vanilla, 1.0).is_nan() && quantile(&[], 0.5).is_nan());
+    }
+
+    #[test]
+    fn figures_choose_designs() {
+        let setting = |size, figures: &[&str]| Setting {
+            size,
+            repetitions: 1,
+            processors: 2,
+            memory_bytes: 1 << 40,
+            scale: Some(0.2),
+            figures: figures.iter().map(|figure| (*figure).to_owned()).collect(),
+        };
+        let keys = |setting: &Setting| cases(setting).into_iter().map(|case| case.key).collect::<Vec<_>>();
+        assert_eq!(keys(&setting(Size::Small, &[])), ["vanilla-200", "torchestra-200", "pctcp-200", "imux-200"]);
+        assert_eq!(keys(&setting(Size::Small, &["5"])).len(), 4);
+        assert_eq!(keys(&setting(Size::Full, &[])).len(), DESIGNS.len());
+        let options = network(&setting(Size::Small, &[]));
+        assert!(
+            options.contains(&"--relays=100".to_owned()) && options.contains(&"--web-clients=270".to_owned()),
+            "{options:?}"
+        );
+    }
+}
