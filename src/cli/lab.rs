@@ -107,7 +107,7 @@ pub fn main(matches: &ArgMatches) -> u8 {
         return status::SUCCESS;
     }
     if names.iter().all(|name| is_figure(name)) {
-        complain("a figure's number follows its laboratory's name, as in 'gnomon lab imux 7'");
+        complain(&"a figure's number follows its laboratory's name, as in 'gnomon lab imux 7'");
         return status::BAD_INPUT;
     }
     let request = request(matches, &names);
