@@ -109,7 +109,8 @@ mod tests {
     fn means_are_of_circuits_that_have_been_measured() {
         let fresh = Vegas::new(VegasParameters::of_exit(&ConsensusParameters::default()), 31);
         let mut used = fresh.clone();
-        (0..124).for_each(|_| drop(used.sent(0)));
+        let due = (0..124).filter(|_| used.sent(0)).count();
+        assert_eq!(due, 4);
         used.acknowledged(80_000, LocalQueue::default()).unwrap();
         let congestion = Congestion::of([&fresh, &used].into_iter());
         // Windows of 124 and 155 cells.
