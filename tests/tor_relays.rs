@@ -4,7 +4,7 @@
 mod common;
 
 use common::tor::Network;
-use common::{capture, folder, gnomon, read};
+use common::{capture, find_program, folder, gnomon, leave_out, read};
 use serde_json::Value;
 use std::path::Path;
 
@@ -148,6 +148,30 @@ fn some_relays_may_have_another_design() {
     let options = ["--link-design", "imux", "--link-design", "pctcp:exit1", "--link-design", "vanilla:middle1"];
     let most = run("mixed", "gnomon", &options, &[1, 2]);
     assert!(most.of_channel > 1, "{most:?}");
+}
+
+#[test]
+fn a_client_that_reads_slowly_stops_its_stream_and_misses_nothing() {
+    if find_program("curl").is_none() {
+        return leave_out("curl is needed");
+    }
+    let arguments = ["--profile", "tiny", "--relay-kind", "gnomon"];
+    let network = Network::new(&folder("tor-relays/slow"), &arguments);
+    let exits = ["exit1", "exit2", "guardexit1"];
+    for exit in exits {
+        network.change_host(exit, "-f, torrc", "-f, torrc, --StatisticsFile, statistics");
+    }
+    // More than the sockets between tor and curl have room for; and the same without tor.
+    let slowly = "-q -sS --socks5-hostname 127.0.0.1:9050 --limit-rate 500K -o body http://server1/20MiB";
+    for (host, arguments) in [("webclient1", slowly), ("server2", "-q -sS -o body http://server1/20MiB")] {
+        let fetch = format!("processes:\n    - {{ path: curl, args: '{arguments}', start_time: 80 s }}");
+        network.change_host(host, "processes:", &fetch);
+    }
+    let run = network.run(&["--parallelism", "1"]);
+    let heard: u64 = exits.iter().map(|exit| most_of(&run.data, exit, "xoff_heard")).sum();
+    assert!(heard > 0, "no XOFF of a client that reads slowly");
+    let body = |host: &str| std::fs::read(run.data.join("hosts").join(host).join("body")).unwrap();
+    assert!(body("webclient1") == body("server2"), "what came through tor is something else");
 }
 
 #[test]

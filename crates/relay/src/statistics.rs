@@ -23,6 +23,8 @@ pub struct Line {
     pub streams: usize,
     #[serde(flatten)]
     pub congestion: Congestion,
+    #[serde(flatten)]
+    pub stops: Stops,
     /// Cells that wait in all circuits' queues.
     pub cells_queued: usize,
     /// Cells that came and wait for others of their circuits that took another connection.
@@ -44,6 +46,14 @@ pub struct ChannelLine {
     pub circuits: usize,
     /// Those that IMUX counts.
     pub active: usize,
+}
+
+/// Streams of circuits with congestion control that were stopped, since the relay began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Stops {
+    /// XOFFs for clients, and from them.
+    pub xoff_sent: u64,
+    pub xoff_heard: u64,
 }
 
 /// Of circuits with congestion control that end here; means are 0 where there is nothing to take them of.

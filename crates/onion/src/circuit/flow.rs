@@ -44,13 +44,8 @@ impl FlowParameters {
     }
 }
 
-/// XOFF's body: its version.
+/// XOFF's body: its version. tor does not look at it.
 pub const XOFF: [u8; 1] = [0];
-
-/// Whether an XOFF can be understood.
-pub fn is_xoff(body: &[u8]) -> bool {
-    body.first() == Some(&0)
-}
 
 /// Whoever has sent XOFF wants more, or tells how fast a socket takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -274,7 +269,6 @@ mod tests {
         assert_eq!(Xon::read(&[1, 1, 2, 3, 4]), None);
         assert_eq!(Xon::read(&[0, 1, 2, 3]), None);
         assert_eq!(Xon::read(&[]), None);
-        assert!(is_xoff(&XOFF) && !is_xoff(&[1]) && !is_xoff(&[]));
     }
 
     #[test]

@@ -175,10 +175,6 @@ impl Vegas {
         self.round_trip
     }
 
-    pub fn in_slow_start(&self) -> bool {
-        self.in_slow_start
-    }
-
     /// A data cell is sent; whether it makes a SENDME due, which must name it then.
     pub fn sent(&mut self, now_us: u64) -> bool {
         self.inflight += 1;

@@ -65,6 +65,7 @@ impl Relay {
             }
             M::XOFF | M::XON => {
                 let goes_on = stream.is_some_and(|key| self.streams[key].flow.heed(message.command, message.body));
+                self.stops.xoff_heard += u64::from(message.command == M::XOFF);
                 self.to_resume.extend(goes_on.then_some(key));
             }
             _ => {}

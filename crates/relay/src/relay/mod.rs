@@ -15,7 +15,7 @@ use crate::log;
 use crate::own::{self, Own};
 use crate::parameters::Parameters;
 use crate::resolver::Resolver;
-use crate::statistics::{ChannelLine, Congestion, Line, Statistics};
+use crate::statistics::{ChannelLine, Congestion, Line, Statistics, Stops};
 use crate::stream::Stream;
 use crate::tls::Tls;
 use crate::torrc::Settings;
@@ -96,6 +96,7 @@ pub struct Relay {
     /// Streams whose clients have told a rate, and when they may go on.
     paced: BTreeSet<usize>,
     paced_ms: u64,
+    stops: Stops,
     /// Where circuits' cells wait for KIST, and when it ran last.
     pending: BTreeSet<Lane>,
     kist_ran_ms: u64,
@@ -157,6 +158,7 @@ impl Relay {
             to_resume: Vec::new(),
             paced: BTreeSet::new(),
             paced_ms: 0,
+            stops: Stops::default(),
             pending: BTreeSet::new(),
             kist_ran_ms: 0,
             managed_ms: 0,
@@ -232,6 +234,7 @@ impl Relay {
             circuits: self.circuits.len(),
             streams: self.streams.len(),
             congestion: Congestion::of(self.circuits.iter().filter_map(|(_, circuit)| circuit.flow.vegas())),
+            stops: self.stops,
             cells_queued: self.circuits.iter().map(|(_, circuit)| circuit.queued()).sum(),
             cells_held: self
                 .channels

@@ -150,6 +150,7 @@ impl Relay {
         }
         let (circuit, number) = (stream.circuit, stream.number);
         for (command, body) in stream.told(has_come, written, self.clock.us()) {
+            self.stops.xoff_sent += u64::from(command == message::Command::XOFF);
             self.say(circuit, command, number, &body);
         }
     }
