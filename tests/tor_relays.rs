@@ -4,8 +4,9 @@
 mod common;
 
 use common::tor::Network;
-use common::{capture, folder, gnomon, read};
+use common::{capture, find_program, folder, gnomon, leave_out, read};
 use serde_json::Value;
+use std::path::Path;
 
 /// What such a network of tors alone makes tor say, which follows from its size.
 const OF_SMALL_NETWORKS: [&str; 2] = [
@@ -13,14 +14,16 @@ const OF_SMALL_NETWORKS: [&str; 2] = [
     "connection_edge_process_relay_cell (away from origin) failed",
 ];
 
-/// The most that guard1 had at once, if all relays are ours.
+/// The most that there was at once, if all relays are ours.
 #[derive(Debug, Default)]
 struct Most {
-    /// Channels to relays, and their connections.
+    /// Channels of guard1 to relays, and their connections.
     channels: u64,
     connections: u64,
     /// Connections of one channel.
     of_channel: u64,
+    /// Circuits with congestion control that ended at the first exit.
+    controlled: u64,
 }
 
 /// Runs the tiny network with these relays as ours.
@@ -29,7 +32,9 @@ fn run(name: &str, kind: &str, more: &[&str], workers: &[u32]) -> Most {
     let network = Network::new(&folder(&format!("tor-relays/{name}")), &arguments);
     let is_all = kind == "gnomon";
     if is_all {
-        network.change_host("guard1", "-f, torrc", "-f, torrc, --StatisticsFile, statistics");
+        for host in ["guard1", "exit1"] {
+            network.change_host(host, "-f, torrc", "-f, torrc, --StatisticsFile, statistics");
+        }
     }
     let (mut digests, mut most) = (Vec::new(), Most::default());
     for workers in workers {
@@ -50,6 +55,7 @@ fn run(name: &str, kind: &str, more: &[&str], workers: &[u32]) -> Most {
             let text = read(&run.data.join("hosts/guard1/statistics"));
             assert!(text.lines().count() > 100, "a line each second");
             text.lines().for_each(|line| most.take(line));
+            most.controlled = most_of(&run.data, "exit1", "controlled");
         }
         digests.push(run.digest());
     }
@@ -69,6 +75,16 @@ impl Most {
     }
 }
 
+/// The largest number of that name in a host's statistics, which have a line each second.
+fn most_of(data: &Path, host: &str, name: &str) -> u64 {
+    let statistics = read(&data.join("hosts").join(host).join("statistics"));
+    let number = |line: &str| {
+        let line: Value = serde_json::from_str(line).expect("JSON");
+        line[name].as_u64().expect("a number")
+    };
+    statistics.lines().map(number).max().expect("a line each second")
+}
+
 #[test]
 fn guards_lead_clients_in() {
     run("guards", "gnomon:guard1,guard2", &["--scheduler", "vanilla"], &[1]);
@@ -85,10 +101,13 @@ fn a_network_of_them_alone_repeats_with_any_number_of_workers() {
     // One to each of the others, and to authorities: perhaps a second where both ends began.
     assert!((3..=20).contains(&shared.channels), "{shared:?}");
     assert_eq!(shared.of_channel, 1, "{shared:?}");
+    assert!(shared.controlled > 0, "clients ask for congestion control as the consensus says");
     let own = run("pctcp", "gnomon", &["--link-design", "pctcp"], &[1, 2]);
     assert!(own.channels > shared.channels, "{own:?} with one for each circuit, {shared:?} without");
     let fair = run("ewma", "gnomon", &["--circuit-scheduler", "ewma"], &[1, 2]);
     assert!((3..=20).contains(&fair.channels), "{fair:?}");
+    let fixed = run("fixed", "gnomon", &["--congestion-control", "fixed"], &[1, 2]);
+    assert_eq!(fixed.controlled, 0, "windows of a fixed size");
 }
 
 #[test]
@@ -129,6 +148,30 @@ fn some_relays_may_have_another_design() {
     let options = ["--link-design", "imux", "--link-design", "pctcp:exit1", "--link-design", "vanilla:middle1"];
     let most = run("mixed", "gnomon", &options, &[1, 2]);
     assert!(most.of_channel > 1, "{most:?}");
+}
+
+#[test]
+fn a_client_that_reads_slowly_stops_its_stream_and_misses_nothing() {
+    if find_program("curl").is_none() {
+        return leave_out("curl is needed");
+    }
+    let arguments = ["--profile", "tiny", "--relay-kind", "gnomon"];
+    let network = Network::new(&folder("tor-relays/slow"), &arguments);
+    let exits = ["exit1", "exit2", "guardexit1"];
+    for exit in exits {
+        network.change_host(exit, "-f, torrc", "-f, torrc, --StatisticsFile, statistics");
+    }
+    // More than the sockets between tor and curl have room for; and the same without tor.
+    let slowly = "-q -sS --socks5-hostname 127.0.0.1:9050 --limit-rate 500K -o body http://server1/20MiB";
+    for (host, arguments) in [("webclient1", slowly), ("server2", "-q -sS -o body http://server1/20MiB")] {
+        let fetch = format!("processes:\n    - {{ path: curl, args: '{arguments}', start_time: 80 s }}");
+        network.change_host(host, "processes:", &fetch);
+    }
+    let run = network.run(&["--parallelism", "1"]);
+    let heard: u64 = exits.iter().map(|exit| most_of(&run.data, exit, "xoff_heard")).sum();
+    assert!(heard > 0, "no XOFF of a client that reads slowly");
+    let body = |host: &str| std::fs::read(run.data.join("hosts").join(host).join("body")).unwrap();
+    assert!(body("webclient1") == body("server2"), "what came through tor is something else");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::fmt::Write;
 use std::net::Ipv4Addr;
 
 /// Of the protocols' parts those that are spoken here.
-pub const PROTOCOLS: &str = "Cons=1-2 Desc=1-2 DirCache=2 FlowCtrl=1 Link=4-5 LinkAuth=3 Microdesc=1-2 Relay=2-4";
+pub const PROTOCOLS: &str = "Cons=1-2 Desc=1-2 DirCache=2 FlowCtrl=1-2 Link=4-5 LinkAuth=3 Microdesc=1-2 Relay=2-4";
 
 /// How long the signing key and the onion key's word for the identity hold, in seconds.
 const HOLDS_S: u64 = 30 * 86_400;

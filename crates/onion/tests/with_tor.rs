@@ -5,6 +5,7 @@ use onion::cell::{self, BODY, Cell, Command, IdWidth};
 use onion::certificates::{Certificates, PeerIdentity};
 use onion::circuit::layer::Layer;
 use onion::circuit::message::{self, Extend2, Message};
+use onion::handshake::extensions::{Request, Response};
 use onion::handshake::{HopKeys, Kind, fast, ntor, ntor_v3};
 use onion::keys::{RelayKeys, make_identity};
 use onion::link::{EXPORTER, Established, Handshake, Local, Role, Tls};
@@ -345,12 +346,12 @@ fn tor_understands_all_of_it() {
     let mut second = Circuit::new(1 << 31 | 2, &keys);
     assert!(second.ask(&mut link).starts_with("HTTP/1.0 "));
     let about = ntor_v3::Relay { ed25519: peer.ed25519, onion_key };
-    let (client, request) = ntor_v3::Client::begin(about, &[0], random());
+    let (client, request) = ntor_v3::Client::begin(about, &Request { congestion_control: true }.write(), random());
     link.send(1 << 31 | 3, Command::CREATE2, &message::create2(Kind::NtorV3.number(), &request));
     let (_, command, body) = link.next();
     assert_eq!(command, Command::CREATED2, "{body:?}");
     let (said, keys) = client.finish(message::read_created2(&body).expect("an answer")).expect("tor's proof");
-    assert_eq!(said, [0], "no extensions");
+    assert_eq!(Response::read(&said, 31), Some(Response { sendme_inc: Some(31) }), "{said:?}");
     let mut third = Circuit::new(1 << 31 | 3, &keys);
     assert!(third.ask(&mut link).starts_with("HTTP/1.0 "));
 

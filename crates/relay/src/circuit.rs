@@ -1,22 +1,20 @@
-//! A circuit at this relay: where it comes from and goes to, its cipher, its cells on the way, its windows.
+//! A circuit at this relay: where it comes from and goes to, its cipher, its cells on the way.
 
 use crate::design::Recent;
+use crate::flow::CircuitFlow;
 use onion::cell::{BODY, CircuitId, Command};
 use onion::circuit::layer::Layer;
 use onion::circuit::message::{self, Message};
+use onion::circuit::vegas::LocalQueue;
 use onion::handshake::HopKeys;
 use onion::link::private::Label;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Data cells that may be under way on a circuit, and how many one SENDME allows again (tor-spec, "Circuit-level flow control").
-pub const CIRCUIT_WINDOW: u32 = 1000;
-pub const CIRCUIT_STEP: u32 = 100;
-
-/// Cells of a queue at which its streams are read no more, and at which they are again (C tor's marks).
+/// Cells of a queue at which its streams are read no more, and at which they are again: defaults of tor's `cellq_high` and `cellq_low`.
 const HIGH: usize = 256;
-const LOW: usize = 128;
-/// Cells of a queue that no honest circuit reaches: both windows, and some for control.
-const MOST: usize = 4 * CIRCUIT_WINDOW as usize;
+const LOW: usize = 10;
+/// Cells of a queue that no honest circuit reaches: the default of tor's `circ_max_cell_queue_size`.
+const MOST: usize = 50_000;
 
 /// Which way from this relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -52,20 +50,19 @@ pub struct Circuit {
     to_exit: Queue,
     /// By the client's number.
     pub streams: BTreeMap<u16, usize>,
+    /// Which of them goes on first the next time.
+    turn: usize,
     /// Streams wait for the queue or for the window.
     pub is_blocked: bool,
-    /// Data cells that may still be sent to the client.
-    pub package: u32,
-    /// Digests that its SENDMEs must name.
-    expected: VecDeque<[u8; 20]>,
-    /// Data cells from the client since the last SENDME.
-    delivered: u32,
+    /// The queue to the client has reached the high mark, and not yet the low one.
+    is_full: bool,
+    pub flow: CircuitFlow,
     /// What its client uses it for, as the guard knows.
     pub label: Option<Label>,
 }
 
 impl Circuit {
-    pub fn new(prev: (usize, CircuitId), keys: &HopKeys) -> Circuit {
+    pub fn new(prev: (usize, CircuitId), keys: &HopKeys, flow: CircuitFlow) -> Circuit {
         Circuit {
             prev,
             next: None,
@@ -74,10 +71,10 @@ impl Circuit {
             to_client: Queue::default(),
             to_exit: Queue::default(),
             streams: BTreeMap::new(),
+            turn: 0,
             is_blocked: false,
-            package: CIRCUIT_WINDOW,
-            expected: VecDeque::new(),
-            delivered: 0,
+            is_full: false,
+            flow,
             label: None,
         }
     }
@@ -116,12 +113,27 @@ impl Circuit {
 
     /// Data cells that streams may add now.
     pub fn room(&self) -> usize {
-        HIGH.saturating_sub(self.to_client.cells.len()).min(self.package as usize)
+        if self.is_full { 0 } else { HIGH.saturating_sub(self.to_client.cells.len()).min(self.flow.room()) }
     }
 
-    /// Streams that wait can go on.
-    pub fn is_to_resume(&self) -> bool {
-        self.is_blocked && self.package > 0 && self.to_client.cells.len() <= LOW
+    /// Streams in the order in which they go on, which is another one each time, so that none is always last.
+    pub fn streams_by_turns(&mut self) -> Vec<usize> {
+        let mut streams: Vec<usize> = self.streams.values().copied().collect();
+        self.turn += 1;
+        let first = self.turn % streams.len().max(1);
+        streams.rotate_left(first);
+        streams
+    }
+
+    /// Whether streams that wait can go on, now that a cell has left the queue to the client.
+    pub fn is_to_resume(&mut self) -> bool {
+        self.is_full &= self.to_client.cells.len() > LOW;
+        self.is_blocked && self.room() > 0
+    }
+
+    /// The queue to the client, as congestion control wants to know it.
+    pub fn local_queue(&self) -> LocalQueue {
+        LocalQueue { cells: self.to_client.cells.len(), is_blocked: self.is_full }
     }
 
     /// Queues a cell; returns whether its channel must be told, or nothing if there are too many.
@@ -131,41 +143,20 @@ impl Circuit {
             return None;
         }
         queue.cells.push_back(Queued { command, body });
-        Some(!std::mem::replace(&mut queue.is_active, true))
+        let is_news = !std::mem::replace(&mut queue.is_active, true);
+        self.is_full |= self.to_client.cells.len() >= HIGH;
+        Some(is_news)
     }
 
     /// Makes a cell for the client of this relay's own message.
-    pub fn seal(&mut self, message: &Message<'_>, fill: impl FnOnce(&mut [u8])) -> Box<[u8; BODY]> {
+    pub fn seal(&mut self, message: &Message<'_>, now_us: u64, fill: impl FnOnce(&mut [u8])) -> Box<[u8; BODY]> {
         let mut body = Box::new(message.write(fill));
         let digest = self.layer.backward.seal(&mut body);
         if message.command == message::Command::DATA {
-            self.package -= 1;
-            if self.package.is_multiple_of(CIRCUIT_STEP) {
-                self.expected.push_back(digest);
-            }
+            self.flow.sent(digest, now_us);
         }
         self.layer.backward.crypt(&mut body);
         body
-    }
-
-    /// Counts a data cell from the client; when a SENDME is due, its body.
-    pub fn deliver(&mut self, digest: &[u8; 20]) -> Option<[u8; 23]> {
-        self.delivered += 1;
-        if self.delivered == CIRCUIT_STEP {
-            self.delivered = 0;
-            return Some(message::sendme(digest));
-        }
-        None
-    }
-
-    /// A SENDME of the client, which must name the cell that made it due.
-    pub fn allow(&mut self, body: &[u8]) -> Result<(), &'static str> {
-        let expected = self.expected.pop_front().ok_or("a SENDME that was not due")?;
-        if message::read_sendme(body) != Some(expected) {
-            return Err("a SENDME that names another cell");
-        }
-        self.package += CIRCUIT_STEP;
-        Ok(())
     }
 }
 
@@ -175,26 +166,13 @@ mod tests {
     use onion::handshake::fast;
 
     fn circuit() -> Circuit {
-        Circuit::new((0, 1), &fast::answer(&[1; 20], [2; 20]).1)
+        Circuit::new((0, 1), &fast::answer(&[1; 20], [2; 20]).1, CircuitFlow::fixed())
     }
 
     fn data(circuit: &mut Circuit) {
         let message = Message { command: message::Command::DATA, stream: 1, body: &[7] };
-        let body = circuit.seal(&message, |_| {});
+        let body = circuit.seal(&message, 0, |_| {});
         circuit.push(Side::Client, Command::RELAY, body).expect("room");
-    }
-
-    #[test]
-    fn a_sendme_must_be_due_and_name_its_cell() {
-        let mut circuit = circuit();
-        assert!(circuit.allow(&message::sendme(&[0; 20])).is_err(), "nothing was sent");
-        (0..CIRCUIT_STEP).for_each(|_| data(&mut circuit));
-        let digest = circuit.expected[0];
-        assert!(circuit.allow(&message::sendme(&digest)).is_ok());
-        assert_eq!(circuit.package, CIRCUIT_WINDOW);
-        assert!(circuit.allow(&message::sendme(&digest)).is_err(), "named twice");
-        (0..CIRCUIT_STEP).for_each(|_| data(&mut circuit));
-        assert!(circuit.allow(&message::sendme(&digest)).is_err(), "of another cell");
     }
 
     #[test]
@@ -203,19 +181,17 @@ mod tests {
         (0..HIGH).for_each(|_| data(&mut circuit));
         assert_eq!(circuit.room(), 0);
         circuit.is_blocked = true;
-        assert!(!circuit.is_to_resume());
+        assert_eq!(circuit.local_queue(), LocalQueue { cells: HIGH, is_blocked: true });
+        circuit.to_client.cells.truncate(LOW + 1);
+        assert!(!circuit.is_to_resume(), "not before the low mark");
+        assert_eq!(circuit.room(), 0);
         circuit.to_client.cells.truncate(LOW);
         assert!(circuit.is_to_resume());
+        assert_eq!(circuit.local_queue(), LocalQueue { cells: LOW, is_blocked: false });
+        assert_eq!(circuit.room(), HIGH - LOW);
         let push = |circuit: &mut Circuit| circuit.push(Side::Exit, Command::RELAY, Box::new([0; BODY]));
         assert_eq!(push(&mut circuit), Some(true));
         (1..MOST).for_each(|_| assert_eq!(push(&mut circuit), Some(false)));
         assert_eq!(push(&mut circuit), None);
-    }
-
-    #[test]
-    fn each_hundredth_data_cell_makes_a_sendme_due() {
-        let mut circuit = circuit();
-        let due: Vec<_> = (0..250u32).filter(|at| circuit.deliver(&[*at as u8; 20]).is_some()).collect();
-        assert_eq!(due, [99, 199]);
     }
 }

@@ -17,6 +17,11 @@ impl Clock {
     pub fn ms(&self) -> u64 {
         self.began.elapsed().as_millis() as u64
     }
+
+    /// As precise as round trips are measured.
+    pub fn us(&self) -> u64 {
+        self.began.elapsed().as_micros() as u64
+    }
 }
 
 /// Since 1970.

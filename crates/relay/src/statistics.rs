@@ -1,5 +1,6 @@
 //! A line of JSON each second about what the relay holds.
 
+use onion::circuit::vegas::Vegas;
 use serde::Serialize;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -20,6 +21,10 @@ pub struct Line {
     pub by_channel: Vec<ChannelLine>,
     pub circuits: usize,
     pub streams: usize,
+    #[serde(flatten)]
+    pub congestion: Congestion,
+    #[serde(flatten)]
+    pub stops: Stops,
     /// Cells that wait in all circuits' queues.
     pub cells_queued: usize,
     /// Cells that came and wait for others of their circuits that took another connection.
@@ -43,6 +48,48 @@ pub struct ChannelLine {
     pub active: usize,
 }
 
+/// Streams of circuits with congestion control that were stopped, since the relay began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Stops {
+    /// XOFFs for clients, and from them.
+    pub xoff_sent: u64,
+    pub xoff_heard: u64,
+}
+
+/// Of circuits with congestion control that end here; means are 0 where there is nothing to take them of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Congestion {
+    /// How many there are.
+    pub controlled: usize,
+    /// The mean of their windows, in cells.
+    pub window_mean: f64,
+    /// The means of their mean and of their shortest round trips, in milliseconds.
+    pub round_trip_ms: f64,
+    pub round_trip_least_ms: f64,
+}
+
+impl Congestion {
+    pub fn of<'a>(circuits: impl Iterator<Item = &'a Vegas>) -> Congestion {
+        let (mut controlled, mut measured, mut window, mut round_trip_us, mut least_us) = (0, 0, 0, 0, 0);
+        for vegas in circuits {
+            controlled += 1;
+            window += vegas.window();
+            if let Some(trip) = vegas.round_trip() {
+                measured += 1;
+                round_trip_us += trip.mean_us;
+                least_us += trip.least_us;
+            }
+        }
+        let mean = |sum: u64, count: usize| sum as f64 / count.max(1) as f64;
+        Congestion {
+            controlled,
+            window_mean: mean(window, controlled),
+            round_trip_ms: mean(round_trip_us, measured) / 1000.0,
+            round_trip_least_ms: mean(least_us, measured) / 1000.0,
+        }
+    }
+}
+
 pub struct Statistics {
     file: File,
     pub due_ms: u64,
@@ -59,5 +106,26 @@ impl Statistics {
         let mut text = serde_json::to_string(line).expect("numbers");
         text.push('\n');
         self.file.write_all(text.as_bytes()).map_err(|error| format!("statistics: {error}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onion::circuit::vegas::{LocalQueue, VegasParameters};
+    use onion::consensus::ConsensusParameters;
+
+    #[test]
+    fn means_are_of_circuits_that_have_been_measured() {
+        let fresh = Vegas::new(VegasParameters::of_exit(&ConsensusParameters::default()), 31);
+        let mut used = fresh.clone();
+        let due = (0..124).filter(|_| used.sent(0)).count();
+        assert_eq!(due, 4);
+        used.acknowledged(80_000, LocalQueue::default()).unwrap();
+        let congestion = Congestion::of([&fresh, &used].into_iter());
+        // Windows of 124 and 155 cells.
+        let expected = Congestion { controlled: 2, window_mean: 139.5, round_trip_ms: 80.0, round_trip_least_ms: 80.0 };
+        assert_eq!(congestion, expected);
+        assert_eq!(Congestion::of(std::iter::empty()), Congestion::default());
     }
 }

@@ -1,5 +1,6 @@
 //! How a client and a relay agree on a circuit's keys (tor-spec, "CREATE and CREATED cells"): the relay's side, and the client's.
 
+pub mod extensions;
 pub mod fast;
 pub mod ntor;
 pub mod ntor_v3;

@@ -3,10 +3,12 @@
 use super::Relay;
 use crate::circuit::{Circuit, Side};
 use crate::connection::Came;
+use crate::flow::CircuitFlow;
 use crate::log;
 use crate::own::Own;
 use onion::cell::{BODY, CircuitId, Command};
 use onion::circuit::message::{self, DestroyReason, LONGEST, Message};
+use onion::handshake::extensions::{Request, Response};
 use onion::handshake::{HopKeys, Kind, fast, ntor, ntor_v3};
 use onion::link::private::{self, Label};
 use rand_core::RngCore;
@@ -58,10 +60,10 @@ impl Relay {
             _ => None,
         };
         let answer = if channel.is_theirs(came.circuit) { self.handshake(came) } else { None };
-        let Some((command, body, keys)) = answer else {
+        let Some((command, body, keys, flow)) = answer else {
             return self.destroy(key, came.circuit, DestroyReason::Protocol);
         };
-        let mut made = Circuit::new((key, came.circuit), &keys);
+        let mut made = Circuit::new((key, came.circuit), &keys, flow);
         made.label = label;
         let circuit = self.circuits.insert(made);
         let serial = self.fresh_serial();
@@ -124,27 +126,31 @@ impl Relay {
         self.to_write.insert(connection);
     }
 
-    pub(super) fn handshake(&mut self, came: &Came) -> Option<(Command, Vec<u8>, HopKeys)> {
+    pub(super) fn handshake(&mut self, came: &Came) -> Option<(Command, Vec<u8>, HopKeys, CircuitFlow)> {
         let random = self.random();
         let Own { keys, identity, .. } = &self.own;
         if came.command == Command::CREATE_FAST {
             let ours = random[..fast::PART].try_into().expect("fewer than there are");
             let (body, keys) = fast::answer(came.body.first_chunk()?, ours);
-            return Some((Command::CREATED_FAST, body.to_vec(), keys));
+            return Some((Command::CREATED_FAST, body.to_vec(), keys, CircuitFlow::fixed()));
         }
         let (kind, data) = message::read_create2(&came.body[..])?;
-        let (answer, keys) = match Kind::from_number(kind)? {
+        let (answer, keys, flow) = match Kind::from_number(kind)? {
             Kind::Ntor => {
                 let (answer, keys) = ntor::answer(data, &identity.rsa_fingerprint, keys.onion(), random).ok()?;
-                (answer.to_vec(), keys)
+                (answer.to_vec(), keys, CircuitFlow::fixed())
             }
             Kind::NtorV3 => {
                 let request = ntor_v3::Request::read(data, &identity.ed25519, keys.onion()).ok()?;
-                // No extensions: flow control is by windows.
-                request.answer(&[0], random).ok()?
+                let (flow, sendme_inc) = match Request::read(&request.message)?.congestion_control {
+                    true => CircuitFlow::negotiate(&self.parameters.current),
+                    false => (CircuitFlow::fixed(), None),
+                };
+                let (answer, keys) = request.answer(&Response { sendme_inc }.write(), random).ok()?;
+                (answer, keys, flow)
             }
         };
-        Some((Command::CREATED2, message::created2(&answer), keys))
+        Some((Command::CREATED2, message::created2(&answer), keys, flow))
     }
 
     /// The next relay has answered.
@@ -208,7 +214,8 @@ impl Relay {
         // What was said before may have been too much, and have ended it.
         let Some(circuit) = self.circuits.get_mut(key) else { return };
         let random = &mut self.random;
-        let body = circuit.seal(&Message { command, stream, body }, |filling| random.fill_bytes(filling));
+        let message = Message { command, stream, body };
+        let body = circuit.seal(&message, self.clock.us(), |filling| random.fill_bytes(filling));
         self.push(key, Side::Client, Command::RELAY, body);
     }
 

@@ -52,8 +52,6 @@ impl Relay {
         let entry = self.connections.vacant_entry();
         let key = entry.key();
         let interest = Interest::READABLE | Interest::WRITABLE;
-        // Cells have one size and are written in batches: waiting for more would only delay them.
-        let _ = connection.socket.set_nodelay(true);
         if let Err(error) = self.poll.registry().register(&mut connection.socket, token(CONNECTION, key), interest) {
             log::warn(format_args!("watching a connection: {error}"));
             return None;

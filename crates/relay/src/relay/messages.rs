@@ -4,7 +4,6 @@ use super::Relay;
 use crate::channel::{Channel, Waiting};
 use crate::connection::PeerWanted;
 use crate::design::LinkDesign;
-use crate::stream::{STREAM_STEP, STREAM_WINDOW};
 use onion::cell::Command;
 use onion::circuit::message::{self, DestroyReason, Extend2, Message};
 use std::net::SocketAddr;
@@ -35,36 +34,39 @@ impl Relay {
             M::BEGIN_DIR => self.begin_directory(key, message.stream),
             M::RESOLVE => self.resolve(key, message),
             M::DATA => {
-                if let Some(body) = self.circuits[key].deliver(digest) {
+                if let Some(body) = self.circuits[key].flow.deliver(digest) {
                     self.say(key, M::SENDME, 0, &body);
                 }
                 if let Some(key) = stream
                     && let Some(stream) = self.streams.get_mut(key)
                 {
                     stream.deliver(message.body)?;
-                    self.write_stream(key);
+                    self.write_stream(key, true);
                 }
             }
             M::END => {
                 if let Some(stream) = stream {
                     self.circuits[key].streams.remove(&message.stream);
                     self.streams[stream].is_ending = true;
-                    self.write_stream(stream);
+                    self.write_stream(stream, false);
                 }
             }
             M::SENDME if message.stream == 0 => {
-                self.circuits[key].allow(message.body)?;
+                let circuit = &mut self.circuits[key];
+                let queue = circuit.local_queue();
+                circuit.flow.allow(message.body, queue, self.clock.us())?;
                 self.to_resume.push(key);
             }
             M::SENDME => {
                 if let Some(stream) = stream {
-                    let stream = &mut self.streams[stream];
-                    stream.package += STREAM_STEP;
-                    if stream.package > STREAM_WINDOW {
-                        return Err("a SENDME of a stream that was not due");
-                    }
+                    self.streams[stream].flow.allow()?;
                     self.to_resume.push(key);
                 }
+            }
+            M::XOFF | M::XON => {
+                let goes_on = stream.is_some_and(|key| self.streams[key].flow.heed(message.command, message.body));
+                self.stops.xoff_heard += u64::from(message.command == M::XOFF);
+                self.to_resume.extend(goes_on.then_some(key));
             }
             _ => {}
         }

@@ -13,8 +13,9 @@ use crate::clock::{Clock, since_1970};
 use crate::connection::Connection;
 use crate::log;
 use crate::own::{self, Own};
+use crate::parameters::Parameters;
 use crate::resolver::Resolver;
-use crate::statistics::{ChannelLine, Line, Statistics};
+use crate::statistics::{ChannelLine, Congestion, Line, Statistics, Stops};
 use crate::stream::Stream;
 use crate::tls::Tls;
 use crate::torrc::Settings;
@@ -36,7 +37,8 @@ const RESOLVER: Token = Token(1);
 const CONNECTION: usize = 0;
 const STREAM: usize = 1;
 const UPLOAD: usize = 2;
-const KINDS: usize = 3;
+const PARAMETERS: usize = 3;
+const KINDS: usize = 4;
 
 fn token(kind: usize, key: usize) -> Token {
     Token(2 + key * KINDS + kind)
@@ -85,11 +87,16 @@ pub struct Relay {
     serial: u64,
     resolver: Resolver<Asker>,
     uploads: Vec<Upload>,
+    parameters: Parameters,
     statistics: Option<Statistics>,
     /// Connections that have something to write, channels with cells for any of theirs, and circuits whose streams may go on.
     to_write: BTreeSet<usize>,
     to_pool: BTreeSet<usize>,
     to_resume: Vec<usize>,
+    /// Streams whose clients have told a rate, and when they may go on.
+    paced: BTreeSet<usize>,
+    paced_ms: u64,
+    stops: Stops,
     /// Where circuits' cells wait for KIST, and when it ran last.
     pending: BTreeSet<Lane>,
     kist_ran_ms: u64,
@@ -117,6 +124,7 @@ impl Relay {
         } else {
             Vec::new()
         };
+        let parameters = Parameters::new(settings.authorities.clone(), own.identity.rsa_fingerprint[0]);
         let statistics = settings.statistics.as_deref().map(Statistics::open).transpose()?;
         log::notice(format_args!(
             "gnomon-relay {} is {} at {}:{}.",
@@ -143,10 +151,14 @@ impl Relay {
             serial: 0,
             resolver,
             uploads,
+            parameters,
             statistics,
             to_write: BTreeSet::new(),
             to_pool: BTreeSet::new(),
             to_resume: Vec::new(),
+            paced: BTreeSet::new(),
+            paced_ms: 0,
+            stops: Stops::default(),
             pending: BTreeSet::new(),
             kist_ran_ms: 0,
             managed_ms: 0,
@@ -186,6 +198,11 @@ impl Relay {
             }
             due.push(self.uploads[index].due_ms);
         }
+        if let Some(socket) = self.parameters.go_on(now) {
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            self.poll.registry().register(socket, token(PARAMETERS, 0), interest).map_err(|error| error.to_string())?;
+        }
+        due.extend(self.parameters.due_ms);
         let mut answered = Vec::new();
         due.extend(self.resolver.go_on(now, &mut answered));
         self.answered(answered);
@@ -196,6 +213,7 @@ impl Relay {
             due.push(statistics.due_ms);
             self.statistics = Some(statistics);
         }
+        due.extend(self.go_on_by_rate(now));
         if self.managing_due_ms().is_some_and(|due| due <= now) {
             self.manage();
         }
@@ -215,6 +233,8 @@ impl Relay {
             by_channel: self.channel_lines(),
             circuits: self.circuits.len(),
             streams: self.streams.len(),
+            congestion: Congestion::of(self.circuits.iter().filter_map(|(_, circuit)| circuit.flow.vegas())),
+            stops: self.stops,
             cells_queued: self.circuits.iter().map(|(_, circuit)| circuit.queued()).sum(),
             cells_held: self
                 .channels
@@ -258,6 +278,7 @@ impl Relay {
                     self.read_connection(key);
                 }
                 (STREAM, key) => self.stream_ready(key),
+                (PARAMETERS, _) => self.parameters.ready(self.clock.ms(), since_1970().as_secs()),
                 (_, key) => {
                     let now = self.clock.ms();
                     let was_known = self.is_known();

@@ -5,6 +5,7 @@ use crate::resolver::Answer;
 use crate::stream::{Stream, Taken};
 use mio::Interest;
 use mio::net::TcpStream;
+use onion::circuit::flow::REFILL_MS;
 use onion::circuit::message::{self, Begin, EndReason, LONGEST, Message, Resolved};
 use rand_core::RngCore;
 use std::io;
@@ -26,7 +27,8 @@ impl Relay {
         if !self.settings.policy.is_exit() {
             return self.end(key, message.stream, EndReason::ExitPolicy);
         }
-        let stream = self.streams.insert(Stream::new(key, message.stream));
+        let flow = self.circuits[key].flow.stream();
+        let stream = self.streams.insert(Stream::new(key, message.stream, flow));
         let serial = self.fresh_serial();
         self.stream_serials.insert(stream, serial);
         self.circuits[key].streams.insert(message.stream, stream);
@@ -41,7 +43,7 @@ impl Relay {
             return self.end(key, number, EndReason::NotDirectory);
         }
         let address = authorities[serial as usize % authorities.len()].directory;
-        let mut stream = Stream::new(key, number);
+        let mut stream = Stream::new(key, number, self.circuits[key].flow.stream());
         stream.is_of_directory = true;
         let stream = self.streams.insert(stream);
         self.stream_serials.insert(stream, serial);
@@ -129,64 +131,98 @@ impl Relay {
             let body = if stream.is_of_directory { Vec::new() } else { message::connected(peer.ip(), TTL_S) };
             self.say(circuit, message::Command::CONNECTED, number, &body);
         }
-        self.write_stream(key);
-        self.read_stream(key);
+        self.write_stream(key, false);
+        self.read_stream(key, usize::MAX);
     }
 
-    /// Writes what a client has sent, and asks for more.
-    pub(super) fn write_stream(&mut self, key: usize) {
+    /// Writes what a client has sent, of which something has come or not, and tells it how that goes.
+    pub(super) fn write_stream(&mut self, key: usize, has_come: bool) {
         let Some(stream) = self.streams.get_mut(key) else { return };
-        if let Err(error) = stream.write() {
-            return self.fail_stream(key, reason_of(&error));
-        }
+        let written = match stream.write() {
+            Ok(written) => written,
+            Err(error) => return self.fail_stream(key, reason_of(&error)),
+        };
         if stream.is_ending {
             if stream.has_written_all() || !stream.is_connected {
                 self.drop_stream(key);
             }
             return;
         }
-        let (due, circuit, number) = (stream.take_due(), stream.circuit, stream.number);
-        for _ in 0..due {
-            self.say(circuit, message::Command::SENDME, number, &[]);
+        let (circuit, number) = (stream.circuit, stream.number);
+        for (command, body) in stream.told(has_come, written, self.clock.us()) {
+            self.stops.xoff_sent += u64::from(command == message::Command::XOFF);
+            self.say(circuit, command, number, &body);
         }
     }
 
-    /// Reads what the windows and the circuit's queue have room for.
-    pub(super) fn read_stream(&mut self, key: usize) {
+    /// Reads what flow control and the circuit's queue have room for, at most so many cells; how many it was.
+    pub(super) fn read_stream(&mut self, key: usize, most: usize) -> usize {
         let mut buffer = [0; BATCH * LONGEST];
-        loop {
-            let Some(stream) = self.streams.get_mut(key).filter(|stream| !stream.is_ending) else { return };
+        let (now, mut cells) = (self.clock.ms(), 0);
+        while cells < most {
+            let Some(stream) = self.streams.get_mut(key).filter(|stream| !stream.is_ending) else { break };
             let (circuit, number) = (stream.circuit, stream.number);
-            let room = self.circuits[circuit].room().min(stream.package as usize).min(BATCH);
+            let room = self.circuits[circuit].room().min(BATCH).min(most - cells);
+            let room = (room * LONGEST).min(stream.flow.room(now));
             if room == 0 {
                 self.circuits[circuit].is_blocked = true;
-                return;
+                if stream.flow.is_paced() {
+                    self.pace(key, now);
+                }
+                break;
             }
-            match stream.read(&mut buffer[..room * LONGEST]) {
+            let end = match stream.read(&mut buffer[..room]) {
                 Ok(Taken::Bytes(count)) => {
                     for part in buffer[..count].chunks(LONGEST) {
-                        self.streams[key].package -= 1;
+                        self.streams[key].flow.sent(part.len());
                         self.say(circuit, message::Command::DATA, number, part);
                         if !self.circuits.contains(circuit) {
-                            return;
+                            return cells;
                         }
+                        cells += 1;
                     }
+                    continue;
                 }
-                Ok(Taken::Nothing) => return,
-                Ok(Taken::End) => return self.fail_stream(key, EndReason::Done),
-                Err(error) => return self.fail_stream(key, reason_of(&error)),
-            }
+                Ok(Taken::Nothing) => break,
+                Ok(Taken::End) => EndReason::Done,
+                Err(error) => reason_of(&error),
+            };
+            self.fail_stream(key, end);
         }
+        cells
     }
 
-    /// Lets a circuit's streams go on.
+    /// Lets a circuit's streams go on: each gets an equal part of what there is room for, and those that want more again, as in tor.
     pub(super) fn resume(&mut self, key: usize) {
         let Some(circuit) = self.circuits.get_mut(key) else { return };
         circuit.is_blocked = false;
-        let streams: Vec<usize> = circuit.streams.values().copied().collect();
-        for stream in streams {
-            self.read_stream(stream);
+        let mut streams = circuit.streams_by_turns();
+        while let Some(circuit) = self.circuits.get_mut(key).filter(|_| !streams.is_empty()) {
+            let share = circuit.room().div_ceil(streams.len());
+            if share == 0 {
+                circuit.is_blocked = true;
+                return;
+            }
+            streams.retain(|stream| self.read_stream(*stream, share) == share);
         }
+    }
+
+    /// A stream waits until its rate lets it go on.
+    fn pace(&mut self, key: usize, now_ms: u64) {
+        if self.paced.is_empty() {
+            self.paced_ms = now_ms + REFILL_MS;
+        }
+        self.paced.insert(key);
+    }
+
+    /// Lets streams with a rate go on if it is time to; returns when it is next.
+    pub(super) fn go_on_by_rate(&mut self, now_ms: u64) -> Option<u64> {
+        if self.paced_ms <= now_ms {
+            for key in std::mem::take(&mut self.paced) {
+                self.read_stream(key, usize::MAX);
+            }
+        }
+        (!self.paced.is_empty()).then_some(self.paced_ms)
     }
 
     /// Ends a stream from this side.

@@ -1,0 +1,134 @@
+//! The parameters of the network, which an authority tells with the consensus (dir-spec, "Consensus status documents").
+
+use crate::http::Exchange;
+use crate::log;
+use crate::torrc::Authority;
+use mio::net::TcpStream;
+use onion::consensus::{Consensus, ConsensusParameters, LONGEST_PREAMBLE};
+
+/// Until authorities have agreed on a first consensus, they are asked again after this long, and later when it failed, in milliseconds.
+const AGAIN_MS: u64 = 10_000;
+const AGAIN_LATER_MS: u64 = 60_000;
+/// An authority that does not answer in that time has failed.
+const PATIENCE_MS: u64 = 60_000;
+/// After a consensus has become stale, the next one is asked for after this long at least, and up to 256 steps later, so that not all
+/// relays ask at once; in milliseconds.
+const STALE_MS: u64 = 5_000;
+const STEP_MS: u64 = 100;
+
+/// Asks one authority after the other.
+pub struct Parameters {
+    authorities: Vec<Authority>,
+    /// Who is asked next.
+    next: usize,
+    /// When this relay asks among all.
+    step: u8,
+    exchange: Option<Exchange>,
+    /// When something is to be done: ask, or give up. Nothing without authorities.
+    pub due_ms: Option<u64>,
+    is_known: bool,
+    /// Those of the latest consensus; before it is there, those that all relays begin with.
+    pub current: ConsensusParameters,
+}
+
+impl Parameters {
+    /// `place` tells relays from each other: its identity's first byte.
+    pub fn new(authorities: Vec<Authority>, place: u8) -> Parameters {
+        Parameters {
+            next: place.into(),
+            step: place,
+            exchange: None,
+            due_ms: (!authorities.is_empty()).then_some(0),
+            authorities,
+            is_known: false,
+            current: ConsensusParameters::default(),
+        }
+    }
+
+    /// Asks, or gives up what takes too long; the socket is to be watched if there is a new one.
+    pub fn go_on(&mut self, now_ms: u64) -> Option<&mut TcpStream> {
+        if self.due_ms.is_none_or(|due_ms| due_ms > now_ms) {
+            return None;
+        }
+        if self.exchange.is_some() {
+            self.fail(now_ms, "no answer");
+            return None;
+        }
+        let authority = self.authorities[self.next % self.authorities.len()].directory;
+        self.next += 1;
+        let request = format!("GET /tor/status-vote/current/consensus-microdesc HTTP/1.0\r\nHost: {authority}\r\n\r\n");
+        self.due_ms = Some(now_ms + PATIENCE_MS);
+        match Exchange::begin(authority, request.into_bytes(), LONGEST_PREAMBLE) {
+            Ok(exchange) => self.exchange = Some(exchange),
+            Err(error) => self.fail(now_ms, &error.to_string()),
+        }
+        self.exchange.as_mut().map(|exchange| &mut exchange.socket)
+    }
+
+    /// The socket can do something; `now_s` counts from 1970.
+    pub fn ready(&mut self, now_ms: u64, now_s: u64) {
+        let Some(exchange) = &mut self.exchange else { return };
+        match exchange.go_on() {
+            Ok(false) => {}
+            Ok(true) => match exchange.body().map(|body| Consensus::read(&body)) {
+                Ok(Some(consensus)) => self.take(consensus, now_ms, now_s),
+                Ok(None) => self.fail(now_ms, "an answer that is no consensus"),
+                // There is none yet.
+                Err(line) => self.fail(now_ms, &line),
+            },
+            Err(error) => self.fail(now_ms, &error.to_string()),
+        }
+    }
+
+    fn take(&mut self, consensus: Consensus, now_ms: u64, now_s: u64) {
+        let wait_ms = match consensus.fresh_until_s.checked_sub(now_s) {
+            Some(fresh_s) => fresh_s * 1000 + STALE_MS + u64::from(self.step) * STEP_MS,
+            None => AGAIN_LATER_MS,
+        };
+        (self.exchange, self.is_known, self.due_ms) = (None, true, Some(now_ms + wait_ms));
+        self.current = consensus.parameters;
+    }
+
+    fn fail(&mut self, now_ms: u64, why: &str) {
+        self.exchange = None;
+        if self.is_known {
+            log::notice(format_args!("No new consensus: {why}; trying again in {} s.", AGAIN_LATER_MS / 1000));
+        }
+        self.due_ms = Some(now_ms + if self.is_known { AGAIN_LATER_MS } else { AGAIN_MS });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parameters() -> Parameters {
+        let authority = |name: &str| Authority { name: name.to_owned(), directory: "127.0.0.1:9".parse().unwrap() };
+        Parameters::new(vec![authority("one"), authority("two")], 3)
+    }
+
+    #[test]
+    fn the_next_consensus_is_asked_for_when_this_one_is_stale() {
+        let mut parameters = parameters();
+        assert_eq!(parameters.due_ms, Some(0));
+        let read = ConsensusParameters::read("cc_alg=0").unwrap();
+        let consensus = Consensus { fresh_until_s: 1_300, parameters: read.clone() };
+        parameters.take(consensus.clone(), 7_000, 1_000);
+        assert_eq!(parameters.current, read);
+        assert_eq!(parameters.due_ms, Some(7_000 + 300_000 + 5_000 + 300));
+        parameters.take(consensus, 7_000, 1_301);
+        assert_eq!(parameters.due_ms, Some(67_000));
+    }
+
+    #[test]
+    fn a_failure_is_tried_again_and_changes_nothing() {
+        let mut parameters = parameters();
+        parameters.fail(1_000, "silence");
+        assert_eq!(parameters.due_ms, Some(11_000));
+        parameters.is_known = true;
+        parameters.fail(1_000, "silence");
+        assert_eq!(parameters.due_ms, Some(61_000));
+        assert_eq!(parameters.current, ConsensusParameters::default());
+        assert_eq!(Parameters::new(Vec::new(), 1).due_ms, None);
+    }
+}
