@@ -29,8 +29,10 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("tornet", &["base"]),
     // Tor's protocol.
     ("onion", &[]),
+    // What programs that speak it share.
+    ("onion-program", &["onion"]),
     // A program of its own.
-    ("relay", &["onion"]),
+    ("relay", &["onion", "onion-program"]),
     // It knows what warnings of tor mean.
     ("report", &["base", "tornet"]),
     // Its pages are made of the report's parts.

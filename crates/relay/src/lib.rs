@@ -2,22 +2,20 @@
 
 mod channel;
 mod circuit;
-mod clock;
 mod connection;
 mod design;
 mod kernel;
 mod labels;
-mod log;
 mod own;
 mod policy;
 mod relay;
 mod resolver;
 mod statistics;
 mod stream;
-mod tls;
 mod torrc;
 mod upload;
 
+use onion_program::{clock, log, tls};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
