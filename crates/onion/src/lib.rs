@@ -8,6 +8,7 @@ pub mod certificates;
 pub mod circuit;
 pub mod date;
 pub mod descriptor;
+pub mod directory;
 pub mod handshake;
 pub mod keys;
 pub mod link;

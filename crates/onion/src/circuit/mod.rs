@@ -1,4 +1,5 @@
-//! Circuits: what a relay does with the cells of one.
+//! Circuits: what relays and clients do with the cells of one.
 
 pub mod layer;
 pub mod message;
+pub mod route;
