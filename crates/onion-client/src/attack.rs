@@ -4,6 +4,8 @@
 pub enum Kind {
     /// Circuits through the victim, between varying others, which stay open.
     Circuits,
+    /// Connections to the victim, as of many clients, each with a circuit; through a proxy, it does not know whose.
+    Sybils,
     /// Streams through the victim as exit, which stay idle.
     Streams,
     /// Circuits through the victim that send just enough to count as active.
@@ -14,6 +16,7 @@ impl Kind {
     pub fn read(name: &str) -> Option<Kind> {
         match name {
             "circuits" => Some(Kind::Circuits),
+            "sybils" => Some(Kind::Sybils),
             "streams" => Some(Kind::Streams),
             "active" => Some(Kind::Active),
             _ => None,

@@ -31,8 +31,9 @@ UseEntryGuards, MaxCircuitDirtiness, EnforceDistinctSubnets, SocksTimeout, Circu
 MaxClientCircuitsPending, Socks5Proxy. Others are left to tor.
 
 Attacks on a relay of a network that is one's own:
-      --Attack KIND          'circuits' through the victim between varying others, which stay open; 'streams' through it as
-                             exit, which stay idle; 'active' circuits, which send just enough to count as active
+      --Attack KIND          'circuits' through the victim between varying others, which stay open; 'sybils', connections to it
+                             as of many clients (with Socks5Proxy, through Tor itself); 'streams' through it as exit, which
+                             stay idle; 'active' circuits, which send just enough to count as active
       --AttackVictim RELAY   Nickname or fingerprint
       --AttackCount N        How many begin each time [default: 1000]
       --AttackEvery TIME     ... [default: 6 seconds]

@@ -94,7 +94,7 @@ fn take(settings: &mut Settings, attack: &mut Attack, kind: &mut Option<Kind>, l
         "circuitstreamtimeout" => settings.stream_timeout_ms = Some(time()?).filter(|ms| *ms > 0),
         "circuitbuildtimeout" => settings.build_timeout_ms = time()?.max(1),
         "maxclientcircuitspending" => settings.most_pending = number()?,
-        "attack" => *kind = Some(Kind::read(value).ok_or_else(|| wrong("circuits, streams or active"))?),
+        "attack" => *kind = Some(Kind::read(value).ok_or_else(|| wrong("circuits, sybils, streams or active"))?),
         "attackvictim" => attack.victim = value.clone(),
         "attackcount" => attack.count = number()?,
         "attackevery" => attack.every_ms = time()?.max(1),
@@ -146,7 +146,7 @@ mod tests {
         for (text, message) in [
             ("SocksPort here", ":2: SocksPort here: ADDRESS:PORT is needed, IPv4"),
             ("MaxCircuitDirtiness long", ":2: MaxCircuitDirtiness long: a time is needed, such as 10 seconds"),
-            ("Attack people", ":2: Attack people: circuits, streams or active"),
+            ("Attack people", ":2: Attack people: circuits, sybils, streams or active"),
             ("Attack circuits", "AttackVictim is missing: the nickname or fingerprint of a relay"),
             ("DirAuthority two 1.2.3.4:80 AB", "orport=, v3ident= and a fingerprint of 40 digits are needed"),
         ] {

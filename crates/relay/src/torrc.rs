@@ -9,7 +9,7 @@ use onion_program::torrc::{Line, authority};
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use onion_program::torrc::Authority;
 

@@ -102,17 +102,20 @@ impl Client {
     fn attack_by_circuit(&mut self, kind: Kind, victim: &Rc<Relay>) {
         let Some((before, behind)) = self.beside(kind, victim) else { return };
         let path = match kind {
-            Kind::Circuits | Kind::Active => [&before, victim, &behind],
-            Kind::Streams => [&before, &behind, victim],
+            Kind::Circuits | Kind::Active => vec![&before, victim, &behind],
+            Kind::Sybils => vec![victim],
+            Kind::Streams => vec![&before, &behind, victim],
         };
-        let hops = path.into_iter().map(|relay| Hop::from(&**relay)).collect();
+        let hops: Vec<Hop> = path.into_iter().map(|relay| Hop::from(&**relay)).collect();
         self.attacker.as_mut().expect("it attacks").begun += 1;
-        if self.add_circuit(Purpose::Attack, hops, None).is_none() {
+        let channel = if kind == Kind::Sybils { self.connect(&hops[0]) } else { self.channel_to(&hops[0]) };
+        let begun = channel.and_then(|channel| self.add_circuit_on(channel, Purpose::Attack, hops, None));
+        if begun.is_none() {
             self.attack_circuit_gone();
         }
     }
 
-    /// Two other relays: others each time, except that circuits that are to count as active are of one channel.
+    /// Two other relays: others each time, except that circuits that are to count as active are of one channel, whose share they raise.
     fn beside(&mut self, kind: Kind, victim: &Rc<Relay>) -> Option<(Rc<Relay>, Rc<Relay>)> {
         let attacker = self.attacker.as_mut()?;
         if let Some(beside) = attacker.beside.clone() {
@@ -143,7 +146,7 @@ impl Client {
         let Some(attacker) = &mut self.attacker else { return };
         attacker.built += 1;
         match attacker.wanted.kind {
-            Kind::Circuits => self.circuits.get_mut(&serial).expect("just built").fall_silent(),
+            Kind::Circuits | Kind::Sybils => self.circuits.get_mut(&serial).expect("just built").fall_silent(),
             Kind::Active => {}
             Kind::Streams => {
                 let streams = attacker.to_begin.min(STREAMS_EACH);
@@ -209,7 +212,12 @@ impl Client {
         let of_attack = self.circuits.iter().filter(|(_, circuit)| circuit.purpose == Purpose::Attack);
         let serials: Vec<u64> = of_attack.map(|(serial, _)| *serial).collect();
         for serial in serials {
+            let channel = self.circuits.get(&serial).map(|circuit| circuit.channel);
             self.close_circuit(serial, true, "the attack is over");
+            let is_sybils = self.attacker.as_ref().is_some_and(|attacker| attacker.wanted.kind == Kind::Sybils);
+            if let Some(channel) = channel.filter(|_| is_sybils) {
+                self.close_channel(channel, "the attack is over");
+            }
         }
     }
 }

@@ -18,6 +18,11 @@ impl Client {
         if let Some((serial, _)) = self.channels.iter().find(|(_, channel)| channel.is_to(hop)) {
             return Some(*serial);
         }
+        self.connect(hop)
+    }
+
+    /// A channel to a relay of its own.
+    pub(super) fn connect(&mut self, hop: &Hop) -> Option<u64> {
         let proxy = self.settings.proxy;
         let address = SocketAddr::V4(proxy.unwrap_or(hop.address));
         let serial = self.fresh_serial();

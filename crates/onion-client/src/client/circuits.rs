@@ -68,8 +68,19 @@ impl Client {
 
     /// A circuit over these hops; begins at once if the channel is there.
     pub(super) fn add_circuit(&mut self, purpose: Purpose, hops: Vec<Hop>, exit: Option<Rc<Relay>>) -> Option<u64> {
+        let channel = self.channel_to(&hops[0])?;
+        self.add_circuit_on(channel, purpose, hops, exit)
+    }
+
+    /// The same over a channel to the first hop.
+    pub(super) fn add_circuit_on(
+        &mut self,
+        channel_serial: u64,
+        purpose: Purpose,
+        hops: Vec<Hop>,
+        exit: Option<Rc<Relay>>,
+    ) -> Option<u64> {
         let now = self.clock.ms();
-        let channel_serial = self.channel_to(&hops[0])?;
         let serial = self.fresh_serial();
         self.circuits.insert(serial, Box::new(Circuit::new(purpose, channel_serial, hops, exit, now)));
         self.timers.set(now + self.settings.build_timeout_ms, Due::Circuit(serial));

@@ -1,3 +1,5 @@
+//! Consensuses and certificates of authorities whose keys follow from numbers.
+
 use super::*;
 use crate::keys::make_identity;
 use data_encoding::{BASE64, BASE64_NOPAD, HEXUPPER};
