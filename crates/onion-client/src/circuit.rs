@@ -6,6 +6,7 @@ use onion::cell::{BODY, CircuitId, Command};
 use onion::circuit::message::{self, Extend2, Message};
 use onion::circuit::route::Route;
 use onion::handshake::{Kind, fast, ntor};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddrV4;
 use std::rc::Rc;
@@ -223,8 +224,8 @@ impl Circuit {
         for _ in 0..=self.streams.len() {
             let number = self.next_stream;
             self.next_stream = self.next_stream.checked_add(1).unwrap_or(1);
-            if !self.streams.contains_key(&number) {
-                self.streams.insert(number, owner);
+            if let Entry::Vacant(place) = self.streams.entry(number) {
+                place.insert(owner);
                 return Some(number);
             }
         }

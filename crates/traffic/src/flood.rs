@@ -170,11 +170,7 @@ impl Flooder {
             ("250", Some("EXTENDED"), Some(number)) => drop(self.open.insert(number.to_owned())),
             ("250", ..) if self.relays.is_none() => self.relays = read_relays(&self.listed, &self.flood.victim),
             ("CIRC", Some(number), Some("BUILT")) if self.open.contains(number) => self.built += 1,
-            ("CIRC", Some(number), Some("FAILED" | "CLOSED")) => {
-                if self.open.remove(number) {
-                    self.failed += 1;
-                }
-            }
+            ("CIRC", Some(number), Some("FAILED" | "CLOSED")) => self.failed += u64::from(self.open.remove(number)),
             (status, ..) if status.starts_with(['4', '5']) => self.refused += 1,
             _ => {}
         }

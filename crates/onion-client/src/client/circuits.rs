@@ -47,8 +47,8 @@ impl Client {
             self.ask_for_second();
             return false;
         }
-        let is_pending = |circuit: &&Box<Circuit>| circuit.purpose == Purpose::General && !circuit.is_open;
-        if self.circuits.values().filter(is_pending).count() >= self.settings.most_pending {
+        let pending = self.circuits.values().filter(|one| one.purpose == Purpose::General && !one.is_open);
+        if pending.count() >= self.settings.most_pending {
             return false;
         }
         let Some(path) = self.path(port) else { return false };
@@ -311,10 +311,9 @@ impl Client {
         self.ports.retain(|_, asked| *asked + PREDICTED_MS > now);
         let ports: Vec<u16> = self.ports.keys().copied().collect();
         for port in ports {
-            let is_ready = |circuit: &&Box<Circuit>| {
-                circuit.is_clean() && circuit.exit.as_ref().is_some_and(|exit| choice::lets_out(exit, port))
-            };
-            if self.circuits.values().filter(is_ready).count() < CLEAN {
+            let lets_out = |exit: &Option<Rc<Relay>>| exit.as_ref().is_some_and(|exit| choice::lets_out(exit, port));
+            let ready = self.circuits.values().filter(|circuit| circuit.is_clean() && lets_out(&circuit.exit));
+            if ready.count() < CLEAN {
                 self.launch(port, None);
                 return self.ask_for_second();
             }
