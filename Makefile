@@ -62,13 +62,13 @@ lab: ## repeat published experiments in ten minutes, and judge their claims: lab
 	@$(MAKE) --no-print-directory build
 	bin/gnomon lab all --size small -o lab.data
 
-build: ## leave gnomon, gnomon-view, gnomon-traffic and gnomon-relay in bin, with gnomon-ranks where there is MPI, and what guests may load
+build: ## leave gnomon, gnomon-view, gnomon-traffic, gnomon-relay and gnomon-onion-client in bin, with gnomon-ranks where there is MPI, and what guests may load
 	@tools/install-packages build
 	@tools/check-rust
-	cargo build --release -p gnomon -p traffic -p relay -p cheap-crypto -p ranks -p view $$(tools/mpi-features) $(CARGO_FLAGS)
+	cargo build --release -p gnomon -p traffic -p relay -p onion-client -p cheap-crypto -p ranks -p view $$(tools/mpi-features) $(CARGO_FLAGS)
 	@mkdir -p bin
 	@objcopy --compress-debug-sections "$(CARGO_TARGET_DIR)/release/gnomon" bin/gnomon.new && mv bin/gnomon.new bin/gnomon
-	@install -m 755 "$(CARGO_TARGET_DIR)/release/gnomon-traffic" "$(CARGO_TARGET_DIR)/release/gnomon-relay" bin
+	@install -m 755 "$(CARGO_TARGET_DIR)/release/gnomon-traffic" "$(CARGO_TARGET_DIR)/release/gnomon-relay" "$(CARGO_TARGET_DIR)/release/gnomon-onion-client" bin
 	@install -s -m 755 "$(CARGO_TARGET_DIR)/release/gnomon-view" bin
 	@install -m 644 "$(CARGO_TARGET_DIR)/release/libduckdb.so" "$(CARGO_TARGET_DIR)/release/libgnomon_cheap_crypto.so" bin
 	@[ -z "$$(tools/mpi-features)" ] || install -m 755 "$(CARGO_TARGET_DIR)/release/gnomon-ranks" bin

@@ -29,8 +29,12 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("tornet", &["base"]),
     // Tor's protocol.
     ("onion", &[]),
+    // What programs that speak it share.
+    ("onion-program", &["onion"]),
     // A program of its own.
-    ("relay", &["onion"]),
+    ("relay", &["onion", "onion-program"]),
+    // A program of its own.
+    ("onion-client", &["onion", "onion-program"]),
     // It knows what warnings of tor mean.
     ("report", &["base", "tornet"]),
     // Its pages are made of the report's parts.
@@ -85,8 +89,13 @@ const CORPUS_BYTES: u64 = 1024 * 1024;
 const MACHINE_PATHS: &[(&str, &str)] = &[("/wo", "rk/"), ("/ro", "ot/")];
 
 /// The programs of crates that are not the simulator: they read their own command lines.
-const OTHER_PROGRAMS: &[&str] =
-    &["crates/relay/src/main.rs", "crates/traffic/src/main.rs", "crates/fuzz/src/main.rs", "crates/view/src/main.rs"];
+const OTHER_PROGRAMS: &[&str] = &[
+    "crates/onion-client/src/main.rs",
+    "crates/relay/src/main.rs",
+    "crates/traffic/src/main.rs",
+    "crates/fuzz/src/main.rs",
+    "crates/view/src/main.rs",
+];
 
 /// Where unsafe code may be: guests' memory and machine state, interfaces in C that tools of others load, and guests, and what a relay
 /// asks the kernel about its connections.

@@ -8,12 +8,6 @@ use common::{capture, find_program, folder, gnomon, leave_out, read};
 use serde_json::Value;
 use std::path::Path;
 
-/// What such a network of tors alone makes tor say, which follows from its size.
-const OF_SMALL_NETWORKS: [&str; 2] = [
-    "Client asked me to extend back to the previous hop",
-    "connection_edge_process_relay_cell (away from origin) failed",
-];
-
 /// The most that there was at once, if all relays are ours.
 #[derive(Debug, Default)]
 struct Most {
@@ -41,15 +35,7 @@ fn run(name: &str, kind: &str, more: &[&str], workers: &[u32]) -> Most {
         let run = network.run(&["--parallelism", &workers.to_string()]);
         let transfers = run.transfers();
         assert!(transfers.len() >= 30, "{kind}: {} downloads", transfers.len());
-        let status = capture(gnomon().args(["tor", "status"]).arg(&run.data)).stdout;
-        assert!(!status.contains("not there"), "{kind}:\n{status}");
-        let mut lines = status.lines().skip_while(|line| !line.starts_with("tor's logs")).skip(1);
-        let warnings = lines.by_ref().take_while(|line| !line.starts_with("every such network"));
-        let ours = |line: &&str| {
-            let is_count = line.trim_start().starts_with(|c: char| c.is_ascii_digit());
-            is_count && !OF_SMALL_NETWORKS.iter().any(|usual| line.contains(usual))
-        };
-        let unusual: Vec<&str> = warnings.filter(ours).collect();
+        let unusual = run.unusual_warnings();
         assert!(unusual.is_empty(), "{kind}: {unusual:?}");
         if is_all {
             let text = read(&run.data.join("hosts/guard1/statistics"));
@@ -136,7 +122,7 @@ fn imux_shares_its_sockets_among_channels_by_each_scheduler() {
             ["--conn-limit", "64"],
             ["--circuit-scheduler", "ewma"],
         ];
-        let workers: &[u32] = if connections == "cell-rr" { &[1, 2, 8] } else { &[1, 2] };
+        let workers: &[u32] = if connections == "circuit-rr" { &[1, 2, 8] } else { &[2] };
         let most = run(&format!("imux-{connections}"), "gnomon", options.as_flattened(), workers);
         // Three clients have it as their guard, whose connections count besides.
         assert!(most.of_channel > 2 && most.connections <= 64, "{connections}: {most:?}");

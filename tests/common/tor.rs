@@ -6,6 +6,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// What a network of few relays makes tor say, which follows from its size.
+const OF_SMALL_NETWORKS: [&str; 2] = [
+    "Client asked me to extend back to the previous hop",
+    "connection_edge_process_relay_cell (away from origin) failed",
+];
+
 /// A generated network that has not run yet, or may run again.
 pub struct Network {
     /// Holds `gnomon.yaml`, `network.gml` and `template`.
@@ -101,6 +107,19 @@ impl Network {
 }
 
 impl Run {
+    /// Kinds of warnings in the logs of tors that a small network of tors alone does not have, as `gnomon tor status` counts them.
+    pub fn unusual_warnings(&self) -> Vec<String> {
+        let status = capture(gnomon().args(["tor", "status"]).arg(&self.data)).stdout;
+        assert!(!status.contains("not there"), "{status}");
+        let mut lines = status.lines().skip_while(|line| !line.starts_with("tor's logs")).skip(1);
+        let warnings = lines.by_ref().take_while(|line| !line.starts_with("every such network"));
+        let is_unusual = |line: &&str| {
+            let is_count = line.trim_start().starts_with(|c: char| c.is_ascii_digit());
+            is_count && !OF_SMALL_NETWORKS.iter().any(|usual| line.contains(usual))
+        };
+        warnings.filter(is_unusual).map(str::to_owned).collect()
+    }
+
     /// Names of hosts of one of these roles; of all for none.
     pub fn hosts_that_are(&self, roles: &[&str]) -> Vec<&str> {
         let wanted = |host: &Value| roles.is_empty() || host["role"].as_str().is_some_and(|role| roles.contains(&role));

@@ -9,6 +9,7 @@ pub mod circuit;
 pub mod consensus;
 pub mod date;
 pub mod descriptor;
+pub mod directory;
 pub mod handshake;
 pub mod keys;
 pub mod link;

@@ -2,14 +2,12 @@
 
 mod channel;
 mod circuit;
-mod clock;
 mod connection;
 mod design;
 mod flow;
 mod http;
 mod kernel;
 mod labels;
-mod log;
 mod own;
 mod parameters;
 mod policy;
@@ -17,10 +15,10 @@ mod relay;
 mod resolver;
 mod statistics;
 mod stream;
-mod tls;
 mod torrc;
 mod upload;
 
+use onion_program::{clock, log, tls};
 use std::ffi::OsString;
 use std::process::ExitCode;
 

@@ -9,9 +9,11 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use sha2::{Digest, Sha256};
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
+
+pub use onion_program::random::from_system as random;
 
 pub struct Own {
     pub keys: RelayKeys,
@@ -71,14 +73,6 @@ impl Own {
             designs: self.design.offers(),
         }
     }
-}
-
-/// Random numbers of the system's.
-pub fn random() -> Result<ChaCha20Rng, String> {
-    let mut seed = [0; 32];
-    let file = "/dev/urandom";
-    fs::File::open(file).and_then(|mut file| file.read_exact(&mut seed)).map_err(|error| format!("{file}: {error}"))?;
-    Ok(ChaCha20Rng::from_seed(seed))
 }
 
 /// A file's bytes, written first if there is none.

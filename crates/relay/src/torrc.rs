@@ -5,21 +5,13 @@ use crate::design::{By, CircuitScheduler, ConnectionScheduler, KIST_INTERVAL_MS,
 use crate::labels;
 use crate::policy::Policy;
 use onion::link::private::Label;
+use onion_program::torrc::{Line, authority};
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-/// Files that include each other without end are given up at this depth, as tor does.
-const DEEPEST: usize = 31;
-
-/// A directory authority.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Authority {
-    pub name: String,
-    /// Where it takes descriptors over HTTP.
-    pub directory: SocketAddr,
-}
+pub use onion_program::torrc::Authority;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -62,53 +54,8 @@ impl Settings {
 const BANDWIDTH: u64 = 1 << 30;
 
 /// Reads tor's arguments and the files that they name.
-pub fn read(mut arguments: lexopt::Parser) -> Result<Settings, String> {
-    use lexopt::prelude::*;
-    let (mut defaults, mut file, mut given) = (None, None, Vec::new());
-    let wrong = |error: lexopt::Error| error.to_string();
-    while let Some(argument) = arguments.next().map_err(wrong)? {
-        match argument {
-            Long("defaults-torrc") => defaults = Some(PathBuf::from(arguments.value().map_err(wrong)?)),
-            Short('f') => file = Some(PathBuf::from(arguments.value().map_err(wrong)?)),
-            Long("hush" | "quiet") => {}
-            Long(name) => {
-                let name = name.to_owned();
-                given.push((name, arguments.value().map_err(wrong)?.string().map_err(wrong)?));
-            }
-            other => return Err(other.unexpected().to_string()),
-        }
-    }
-    let mut lines = Vec::new();
-    for file in [defaults, file].into_iter().flatten() {
-        read_file(&file, 0, &mut lines)?;
-    }
-    let given = given.into_iter().map(|(name, value)| Line { at: format!("--{name}"), name, value });
-    settings(lines.into_iter().chain(given))
-}
-
-struct Line {
-    /// For messages.
-    at: String,
-    name: String,
-    value: String,
-}
-
-fn read_file(path: &Path, depth: usize, lines: &mut Vec<Line>) -> Result<(), String> {
-    if depth > DEEPEST {
-        return Err(format!("{}: files include each other more than {DEEPEST} times", path.display()));
-    }
-    let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    for (number, line) in text.lines().enumerate() {
-        let line = line.split('#').next().unwrap_or_default().trim();
-        let (name, value) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        let value = value.trim().trim_matches('"').to_owned();
-        match name {
-            "" => {}
-            "%include" => read_file(Path::new(&value), depth + 1, lines)?,
-            _ => lines.push(Line { at: format!("{}:{}", path.display(), number + 1), name: name.to_owned(), value }),
-        }
-    }
-    Ok(())
+pub fn read(arguments: lexopt::Parser) -> Result<Settings, String> {
+    settings(onion_program::torrc::read(arguments)?.into_iter())
 }
 
 fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
@@ -224,14 +171,6 @@ fn open_files_limit() -> usize {
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(UNKNOWN)
 }
 
-/// `NAME [orport=PORT] [v3ident=...] ADDRESS:PORT FINGERPRINT`.
-fn authority(value: &str) -> Option<Authority> {
-    let mut words = value.split_whitespace();
-    let name = words.next()?.to_owned();
-    let directory = words.find(|word| !word.contains('='))?.parse().ok()?;
-    Some(Authority { name, directory })
-}
-
 /// Whether KIST comes first in tor's list of what to use; KISTLite, KIST without the kernel, is passed over.
 fn is_kist_first(list: &str) -> Option<bool> {
     list.split(',').find_map(|name| match name.trim().to_ascii_lowercase().as_str() {
@@ -300,8 +239,8 @@ mod tests {
         assert_eq!(vanilla.writing, Writing::Vanilla);
         let usual = read_text("Address 20.0.0.1\n").unwrap();
         assert_eq!(usual.writing, Writing::Kist { interval_ms: 2 });
-        let directory = "100.0.0.1:8080".parse().unwrap();
-        assert_eq!(settings.authorities, [Authority { name: "one".to_owned(), directory }]);
+        let found: Vec<_> = settings.authorities.iter().map(|one| (one.name.as_str(), one.directory)).collect();
+        assert_eq!(found, [("one", "100.0.0.1:8080".parse().unwrap())]);
     }
 
     #[test]
@@ -319,10 +258,5 @@ mod tests {
             let error = read_text(text).unwrap_err();
             assert!(error.ends_with(message), "{error}");
         }
-        let folder = tempfile::TempDir::new().unwrap();
-        let file = folder.path().join("torrc");
-        fs::write(&file, format!("%include {}\n", file.display())).unwrap();
-        let error = read(lexopt::Parser::from_args(["-f".into(), file.into_os_string()])).unwrap_err();
-        assert!(error.contains("include each other"), "{error}");
     }
 }

@@ -99,7 +99,10 @@ pub(crate) fn yaml(network: &Network, programs: &Programs, nodes: &Nodes, how: &
     text += "network:\n  # The graph has an edge for every pair.\n  use_shortest_path: false\n  graph:\n    type: gml\n    file:\n      path: network.gml\n\n";
     text += &templates(programs);
     if network.has_gnomon_relays() {
-        text += &relay_template(programs);
+        text += &own_template("relay", &programs.relay);
+    }
+    if network.has_gnomon_clients() {
+        text += &own_template("onion-client", &programs.client);
     }
     text += "\n";
     text += "hosts:\n";
@@ -139,8 +142,9 @@ fn templates(programs: &Programs) -> String {
     )
 }
 
-fn relay_template(programs: &Programs) -> String {
-    format!("x-relay: &relay\n  path: {}\n  expected_final_state: running\n", quoted(&programs.relay))
+/// What hosts share that run a program of Gnomon's in place of tor.
+fn own_template(name: &str, program: &Path) -> String {
+    format!("x-{name}: &{name}\n  path: {}\n  expected_final_state: running\n", quoted(program))
 }
 
 fn quoted(path: &Path) -> String {
@@ -161,9 +165,10 @@ fn host_entry(network: &Network, host: &Host, nodes: &Nodes, programs: &Programs
     );
     if host.role.runs_tor() {
         let shared = torrc::shared_name(host.role);
-        let (program, own) = match network.is_gnomon_relay(host) {
-            true => ("relay", relay_options::of_host(network, host)),
-            false => ("tor", String::new()),
+        let (program, own) = match (network.is_gnomon_relay(host), network.is_gnomon_client(host)) {
+            (true, _) => ("relay", relay_options::of_host(network, host)),
+            (_, true) => ("onion-client", String::new()),
+            _ => ("tor", String::new()),
         };
         let arguments = format!("args: [--hush, --defaults-torrc, ../../conf/{shared}, -f, torrc{own}]");
         let mut start_s = Some(times.tor_s);

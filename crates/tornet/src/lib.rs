@@ -49,7 +49,8 @@ pub use profile::{PROFILES, Profile, profile};
 pub use relay_options::RelayOption;
 pub use scale::{relays_by_role, scaled};
 pub use spec::{
-    Amount, ClientCounts, CongestionControl, GuardPolicy, LinkClass, RelayCounts, RelayKind, Scheduler, Spec, Transport,
+    Amount, ClientCounts, CongestionControl, GuardPolicy, LinkClass, ProgramKind, RelayCounts, Scheduler, Spec,
+    Transport,
 };
 
 use std::path::PathBuf;
@@ -61,6 +62,8 @@ pub struct Programs {
     pub traffic: PathBuf,
     /// Needed where relays are Gnomon's.
     pub relay: PathBuf,
+    /// Needed where clients are Gnomon's.
+    pub client: PathBuf,
     /// Needed where bridges speak obfs4; an absolute path, since tor looks nothing up.
     pub obfs4proxy: Option<PathBuf>,
 }

@@ -6,7 +6,7 @@ use crate::geography::Geography;
 use crate::keys::{AuthorityKeys, Obfs4State, OnionKeys, RelayIdentity};
 use crate::model::Model;
 use crate::paths::{self, PathModel};
-use crate::spec::{LinkClass, RelayKind, Spec, Transport};
+use crate::spec::{LinkClass, ProgramKind, Spec, Transport};
 use crate::{Error, overload, relay_options, sample};
 use base::{Bandwidth, SeedTree, SimDuration};
 use std::net::Ipv4Addr;
@@ -181,7 +181,7 @@ impl Network {
         }
         let source = model.source.clone();
         let mut network = Network { spec, source, geography: model.geography.clone(), hosts };
-        network.check_relay_kind()?;
+        network.check_kinds()?;
         churn::apply(&mut network, &seeds);
         overload::apply(&mut network, &seeds);
         Ok(network)
@@ -194,12 +194,18 @@ impl Network {
     /// Whether a host runs `gnomon-relay` in place of tor.
     pub fn is_gnomon_relay(&self, host: &Host) -> bool {
         let is_relay = matches!(host.role, Role::Guard | Role::Exit | Role::GuardExit | Role::Middle);
-        is_relay
-            && match &self.spec.relay_kind {
-                RelayKind::Tor => false,
-                RelayKind::Gnomon => true,
-                RelayKind::GnomonOn(names) => names.contains(&host.name),
-            }
+        is_relay && self.spec.relay_kind.is_gnomon_on(&host.name)
+    }
+
+    /// Whether a host runs `gnomon-onion-client` in place of tor.
+    pub fn is_gnomon_client(&self, host: &Host) -> bool {
+        use Behaviour::{Bulk, Markov, Performance, Web};
+        let is_client = matches!(host.role, Role::Client(Web | Bulk | Performance | Markov));
+        is_client && self.spec.client_kind.is_gnomon_on(&host.name)
+    }
+
+    pub fn has_gnomon_clients(&self) -> bool {
+        self.hosts.iter().any(|host| self.is_gnomon_client(host))
     }
 
     pub fn has_gnomon_relays(&self) -> bool {
@@ -207,21 +213,36 @@ impl Network {
     }
 
     /// Each host that is to be ours must be there, and be one that can.
-    fn check_relay_kind(&self) -> Result<(), Error> {
-        let names = match &self.spec.relay_kind {
-            RelayKind::GnomonOn(names) => &names[..],
-            _ => &[],
-        };
+    fn check_kinds(&self) -> Result<(), Error> {
+        let is_relay = |host: &Host| self.is_gnomon_relay(host);
+        let is_client = |host: &Host| self.is_gnomon_client(host);
+        self.check_kind("--relay-kind", &self.spec.relay_kind, is_relay, "guard, middle relay or exit")?;
+        let what = "client of servers that enters by guards (web, bulk, performance, markov)";
+        self.check_kind("--client-kind", &self.spec.client_kind, is_client, what)?;
+        relay_options::check(self)
+    }
+
+    fn check_kind(
+        &self,
+        flag: &str,
+        kind: &ProgramKind,
+        is_ours: impl Fn(&Host) -> bool,
+        what: &str,
+    ) -> Result<(), Error> {
+        let ProgramKind::GnomonOn(names) = kind else { return Ok(()) };
         for name in names {
-            if !self.hosts.iter().any(|host| host.name == *name && self.is_gnomon_relay(host)) {
-                let relays = self.hosts.iter().find(|host| host.role == Role::Middle || host.role == Role::Guard);
-                let example = relays.map_or("guard1", |host| host.name.as_str());
+            if !self.hosts.iter().any(|host| host.name == *name && is_ours(host)) {
+                let is_example = |host: &&Host| match flag {
+                    "--relay-kind" => host.role == Role::Middle || host.role == Role::Guard,
+                    _ => matches!(host.role, Role::Client(_)),
+                };
+                let example = self.hosts.iter().find(is_example).map_or("guard1", |host| host.name.as_str());
                 return Err(Error::input(format!(
-                    "--relay-kind: {name} is no guard, middle relay or exit of this network; give names such as {example}"
+                    "{flag}: {name} is no {what} of this network; give names such as {example}"
                 )));
             }
         }
-        relay_options::check(self)
+        Ok(())
     }
 
     pub fn count(&self, mut wanted: impl FnMut(Role) -> bool) -> usize {

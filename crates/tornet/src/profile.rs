@@ -2,7 +2,8 @@
 
 use crate::paths::PathModel;
 use crate::spec::{
-    Amount, ClientCounts, CongestionControl, GuardPolicy, LinkClass, RelayCounts, RelayKind, Scheduler, Spec, Transport,
+    Amount, ClientCounts, CongestionControl, GuardPolicy, LinkClass, ProgramKind, RelayCounts, Scheduler, Spec,
+    Transport,
 };
 use base::{Bandwidth, ByteSize, SimDuration};
 
@@ -80,7 +81,8 @@ pub(crate) fn base_spec() -> Spec {
         total: SimDuration::from_secs(3600),
         voting_interval: SimDuration::from_secs(300),
         start_date: base::StartDate::default(),
-        relay_kind: RelayKind::Tor,
+        relay_kind: ProgramKind::Tor,
+        client_kind: ProgramKind::Tor,
         relay_options: Vec::new(),
         scheduler: Scheduler::Kist,
         congestion_control: CongestionControl::Vegas,

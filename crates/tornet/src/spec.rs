@@ -69,14 +69,25 @@ impl Scheduler {
     }
 }
 
-/// Which program guards, middle relays and exits run; authorities and bridges always run tor.
+/// Which program relays run, or clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RelayKind {
+pub enum ProgramKind {
     Tor,
-    /// `gnomon-relay`.
+    /// Gnomon's own.
     Gnomon,
-    /// `gnomon-relay` on hosts of these names, tor on the others.
+    /// Gnomon's own on hosts of these names, tor on the others.
     GnomonOn(Vec<String>),
+}
+
+impl ProgramKind {
+    /// Whether a host that can run Gnomon's own program does.
+    pub fn is_gnomon_on(&self, host: &str) -> bool {
+        match self {
+            ProgramKind::Tor => false,
+            ProgramKind::Gnomon => true,
+            ProgramKind::GnomonOn(names) => names.iter().any(|name| name == host),
+        }
+    }
 }
 
 /// How much tors have on its way in a circuit at a time.
@@ -164,7 +175,10 @@ pub struct Spec {
     pub voting_interval: SimDuration,
     /// When clocks begin: a whole number of voting intervals after a midnight.
     pub start_date: StartDate,
-    pub relay_kind: RelayKind,
+    /// `gnomon-relay` for guards, middle relays and exits; authorities and bridges always run tor.
+    pub relay_kind: ProgramKind,
+    /// `gnomon-onion-client` for clients that visit servers and enter by guards; the others always run tor.
+    pub client_kind: ProgramKind,
     /// What `gnomon-relay`s are told besides.
     pub relay_options: Vec<RelayOption>,
     pub scheduler: Scheduler,

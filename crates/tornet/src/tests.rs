@@ -25,6 +25,7 @@ fn programs() -> Programs {
         tor: PathBuf::from("/usr/sbin/tor"),
         traffic: PathBuf::from("/opt/gnomon-traffic"),
         relay: PathBuf::from("/opt/gnomon-relay"),
+        client: PathBuf::from("/opt/gnomon-onion-client"),
         obfs4proxy: Some(PathBuf::from("/usr/bin/obfs4proxy")),
     }
 }

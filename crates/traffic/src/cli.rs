@@ -4,6 +4,7 @@ mod help;
 
 use crate::client::{self, Outcome};
 use crate::config::{self, BadInput, Peer};
+use crate::flood::{self, Flood};
 use crate::monitor::{self, Watch};
 use crate::output::Output;
 use crate::phold;
@@ -42,10 +43,11 @@ fn dispatch(args: Vec<OsString>) -> Result<u8, BadInput> {
             Some("client") => run_client(parser),
             Some("monitor") => watch(parser),
             Some("phold") => hold(parser),
+            Some("flood") => flood(parser),
             Some("check") => check(parser),
             Some("help") => show(&help_topic(&mut parser)?),
             _ => {
-                let known = ["server", "client", "monitor", "phold", "check", "help"];
+                let known = ["server", "client", "monitor", "phold", "flood", "check", "help"];
                 let word = word.to_string_lossy();
                 Err(BadInput::one(format!("'{word}' is no command{}", config::remedy(&word, &known))))
             }
@@ -55,7 +57,7 @@ fn dispatch(args: Vec<OsString>) -> Result<u8, BadInput> {
             show(&format!("gnomon-traffic {}\n", env!("CARGO_PKG_VERSION")))
         }
         Some(arg) => Err(bad(arg.unexpected())),
-        None => Err(BadInput::one("say what to do: server, client, monitor, phold, check or help")),
+        None => Err(BadInput::one("say what to do: server, client, monitor, phold, flood, check or help")),
     }
 }
 
@@ -237,6 +239,45 @@ fn hold(mut parser: lexopt::Parser) -> Result<u8, BadInput> {
         return Err(BadInput::one("--shape: a number above 0 belongs here, such as 1.5"));
     }
     match phold::run(&settings, &mut Output::stdout()) {
+        Ok(()) => Ok(SUCCESS),
+        Err(error) => Ok(failed(&error)),
+    }
+}
+
+fn flood(mut parser: lexopt::Parser) -> Result<u8, BadInput> {
+    let mut victim = None;
+    let mut flood = Flood {
+        control: Peer { host: "127.0.0.1".into(), port: 9051 },
+        password: None,
+        victim: String::new(),
+        count: 1000,
+        every: Duration::from_secs(6),
+        start: Duration::from_secs(1800),
+        stop: Duration::from_secs(3600),
+        seed: 1,
+    };
+    while let Some(arg) = parser.next().map_err(bad)? {
+        match arg {
+            Arg::Short('h') | Arg::Long("help") => return show(&help::flood()),
+            Arg::Long("control") => {
+                flood.control = value(&mut parser, "control", |text| Peer::parse(text, Some(9051)))?;
+            }
+            Arg::Long("control-password") => flood.password = Some(text(&mut parser)?),
+            Arg::Long("victim") => victim = Some(text(&mut parser)?),
+            Arg::Long("count") => flood.count = value(&mut parser, "count", number_of)?,
+            Arg::Long("every") => flood.every = value(&mut parser, "every", quantity::duration)?,
+            Arg::Long("start") => flood.start = value(&mut parser, "start", quantity::duration)?,
+            Arg::Long("stop") => flood.stop = value(&mut parser, "stop", quantity::duration)?,
+            Arg::Long("seed") => flood.seed = value(&mut parser, "seed", number_of)?,
+            arg => return Err(bad(arg.unexpected())),
+        }
+    }
+    flood.victim = victim
+        .ok_or_else(|| BadInput::one("say through whom: --victim NICKNAME; see 'gnomon-traffic flood --help'"))?;
+    if flood.every.is_zero() || flood.stop <= flood.start {
+        return Err(BadInput::one("--every is more than 0, and --stop is after --start"));
+    }
+    match flood::run(flood, &mut Output::stdout()) {
         Ok(()) => Ok(SUCCESS),
         Err(error) => Ok(failed(&error)),
     }

@@ -3,12 +3,16 @@
 
 pub mod circuits;
 
-/// An asynchronous event, such as "CIRC" with what stands behind the word.
+/// An asynchronous event, such as "CIRC" with what stands behind the word; or, once events come, a reply to what was said besides, by
+/// its status ("250", "552"), and a line of its data ([`DATA`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     pub name: String,
     pub text: String,
 }
+
+/// What events are called that are lines of a reply's data.
+pub const DATA: &str = "data";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -29,8 +33,9 @@ pub struct Control {
     /// What the port said about authentication.
     methods: Vec<String>,
     cookie_file: Option<String>,
-    /// Inside a reply's data, which ends with a line of one dot.
+    /// Inside data, which ends with a line of one dot; of a reply, or of an event.
     in_data: bool,
+    of_reply: bool,
 }
 
 /// A line is never longer; circuits' paths are a few hundred bytes.
@@ -47,6 +52,7 @@ impl Control {
             methods: Vec::new(),
             cookie_file: None,
             in_data: false,
+            of_reply: false,
         };
         ("PROTOCOLINFO 1\r\n".into(), control)
     }
@@ -74,16 +80,24 @@ impl Control {
     fn line(&mut self, line: &str, send: &mut String, events: &mut Vec<Event>) -> Result<(), String> {
         if self.in_data {
             self.in_data = line != ".";
+            if self.in_data && self.of_reply && self.is_ready() {
+                events.push(Event { name: DATA.into(), text: line.into() });
+            }
             return Ok(());
         }
         let (Some(status), Some(separator), Some(text)) = (line.get(..3), line.get(3..4), line.get(4..)) else {
             return Err(format!("'{line}' is no reply of a control port"));
         };
         self.in_data = separator == "+";
+        self.of_reply = status != "650";
         match (status, separator) {
             ("650", _) => {
                 let (name, text) = text.split_once(' ').unwrap_or((text, ""));
                 events.push(Event { name: name.into(), text: text.into() });
+                Ok(())
+            }
+            (_, " ") if self.is_ready() => {
+                events.push(Event { name: status.into(), text: text.into() });
                 Ok(())
             }
             ("250", "-") => {
@@ -220,6 +234,16 @@ mod tests {
         let names: Vec<&str> = events.iter().map(|event| event.name.as_str()).collect();
         assert_eq!(names, ["BW", "NS", "OK"]);
         assert_eq!(events[0].text, "12 34");
+    }
+
+    #[test]
+    fn replies_come_with_their_data_once_events_come() {
+        let (_, mut control) = Control::begin("CIRC".into(), None);
+        feed(&mut control, "250-AUTH METHODS=NULL\r\n250 OK\r\n250 OK\r\n250 OK\r\n").expect("replies");
+        let replies = "250+ns/all=\r\nr one\r\ns Running\r\n.\r\n250 OK\r\n552 No such router\r\n";
+        let (_, events) = feed(&mut control, replies).expect("replies");
+        let told: Vec<(&str, &str)> = events.iter().map(|event| (event.name.as_str(), event.text.as_str())).collect();
+        assert_eq!(told, [(DATA, "r one"), (DATA, "s Running"), ("250", "OK"), ("552", "No such router")]);
     }
 
     #[test]

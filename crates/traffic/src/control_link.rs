@@ -57,6 +57,13 @@ impl ControlLink {
         clock::now() + RETRY
     }
 
+    /// Says something once events come; it leaves with the next [`ControlLink::drive`].
+    pub fn send(&mut self, text: &str) {
+        if self.open.as_ref().is_some_and(|(_, control)| control.is_ready()) {
+            self.outbox.extend_from_slice(text.as_bytes());
+        }
+    }
+
     /// Does what can be done and appends events. Returns when to connect again if the connection is gone.
     pub fn drive(&mut self, scratch: &mut [u8], events: &mut Vec<Event>) -> Option<Time> {
         match self.exchange(scratch, events) {

@@ -29,6 +29,14 @@ pub enum Line<'a> {
         written: u64,
     },
     Stream(&'a TorStream),
+    /// Of a flood: all until now.
+    Circuits {
+        at: f64,
+        begun: u64,
+        refused: u64,
+        built: u64,
+        failed: u64,
+    },
     Event {
         at: f64,
         event: &'a str,
@@ -133,6 +141,9 @@ pub struct Totals {
     pub requests: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<u64>,
+    /// Circuits of a flood that were built.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub circuits: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
     /// Messages that came, and that left.

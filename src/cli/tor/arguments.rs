@@ -190,7 +190,14 @@ fn settings() -> Vec<Arg> {
             "What guards, middle relays and exits run: 'tor', 'gnomon' (gnomon-relay, Gnomon's own), or 'gnomon:HOST,HOST...' for \
              gnomon-relay on these hosts and tor on the others",
         )
-        .value_parser(relay_kind),
+        .value_parser(program_kind),
+        value(
+            "client-kind",
+            "KIND",
+            "What web, bulk, performance and Markov clients run: 'tor', 'gnomon' (gnomon-onion-client, light, without control port), or \
+             'gnomon:HOST,HOST...' for it on these hosts and tor on the others",
+        )
+        .value_parser(program_kind),
         value("scheduler", "NAME", "How relays and clients, tor's and gnomon-relays, choose what to write next")
             .value_parser(["kist", "vanilla"]),
         value(
@@ -372,7 +379,7 @@ fn link(text: &str) -> Result<LinkClass, String> {
     }
 }
 
-fn relay_kind(text: &str) -> Result<String, String> {
+fn program_kind(text: &str) -> Result<String, String> {
     let names = text.strip_prefix("gnomon:");
     let is_list = names.is_some_and(|names| names.split(',').all(|name| !name.is_empty()));
     match text {

@@ -13,8 +13,8 @@ use tornet::cost::{self, Cost};
 use tornet::load::{self, Expectation};
 use tornet::overload;
 use tornet::{
-    Amount, Behaviour, CongestionControl, Error, Files, GuardPolicy, Model, Network, PathModel, RelayKind, RelayOption,
-    Role, Scheduler, Sources, Spec, Transport,
+    Amount, Behaviour, CongestionControl, Error, Files, GuardPolicy, Model, Network, PathModel, ProgramKind,
+    RelayOption, Role, Scheduler, Sources, Spec, Transport,
 };
 
 pub fn main(matches: &ArgMatches) -> u8 {
@@ -106,15 +106,10 @@ fn spec(matches: &ArgMatches, model: &Model) -> Result<Spec, Error> {
     }
     set(matches, "bulk-size", &mut spec.bulk_size);
     set(matches, "amount", &mut spec.amount);
-    if let Some(kind) = matches.get_one::<String>("relay-kind") {
-        spec.relay_kind = match kind.as_str() {
-            "tor" => RelayKind::Tor,
-            "gnomon" => RelayKind::Gnomon,
-            names => RelayKind::GnomonOn(names.trim_start_matches("gnomon:").split(',').map(str::to_owned).collect()),
-        };
-    }
+    set_kind(matches, "relay-kind", &mut spec.relay_kind);
+    set_kind(matches, "client-kind", &mut spec.client_kind);
     spec.relay_options = relay_options(matches);
-    if let (RelayKind::Tor, Some(option)) = (&spec.relay_kind, spec.relay_options.first()) {
+    if let (ProgramKind::Tor, Some(option)) = (&spec.relay_kind, spec.relay_options.first()) {
         return Err(Error::Input(format!("--{} is of gnomon-relay; give --relay-kind gnomon too", option.flag)));
     }
     if let Some(name) = matches.get_one::<String>("scheduler") {
@@ -177,6 +172,16 @@ fn set<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str, field
     if let Some(value) = matches.get_one::<T>(name) {
         *field = value.clone();
     }
+}
+
+/// What relays or clients run.
+fn set_kind(matches: &ArgMatches, name: &str, field: &mut ProgramKind) {
+    let Some(kind) = matches.get_one::<String>(name) else { return };
+    *field = match kind.as_str() {
+        "tor" => ProgramKind::Tor,
+        "gnomon" => ProgramKind::Gnomon,
+        names => ProgramKind::GnomonOn(names.trim_start_matches("gnomon:").split(',').map(str::to_owned).collect()),
+    };
 }
 
 /// How the experiment was made, for its head: without the folder, which may be moved.

@@ -2,21 +2,22 @@
 
 use crate::cli::input::SYSTEM_FOLDERS;
 use std::path::{Path, PathBuf};
-use tornet::{Error, Programs, RelayKind, Spec, Transport};
+use tornet::{Error, ProgramKind, Programs, Spec, Transport};
 
 /// What the traffic program is called, beside Gnomon or in PATH.
 const TRAFFIC: &str = "gnomon-traffic";
-/// And the relays that are not tor.
+/// And relays and clients that are not tor.
 const RELAY: &str = "gnomon-relay";
+const CLIENT: &str = "gnomon-onion-client";
 
 /// How experiments name the programs, or the one message that says what is missing. Programs that a run will find by their names are
 /// named so, since the experiment may be run on another machine. `tor` is the user's: a path, or a name to look up.
 pub fn of(spec: &Spec, tor: Option<&Path>) -> Result<Programs, Error> {
-    let is_needed = [true, spec.relay_kind != RelayKind::Tor];
-    for (program, _) in [TRAFFIC, RELAY].into_iter().zip(is_needed).filter(|(_, is_needed)| *is_needed) {
+    let is_needed = [true, spec.relay_kind != ProgramKind::Tor, spec.client_kind != ProgramKind::Tor];
+    for (program, _) in [TRAFFIC, RELAY, CLIENT].into_iter().zip(is_needed).filter(|(_, is_needed)| *is_needed) {
         if beside_gnomon(program).or_else(|| find(program)).is_none() {
             return Err(missing(&format!(
-                "{program} is neither beside gnomon nor in PATH; 'make build' leaves both in bin/"
+                "{program} is neither beside gnomon nor in PATH; 'make build' leaves it in bin/"
             )));
         }
     }
@@ -34,6 +35,7 @@ pub fn of(spec: &Spec, tor: Option<&Path>) -> Result<Programs, Error> {
         tor: find_tor(tor.unwrap_or(Path::new("tor")))?,
         traffic: TRAFFIC.into(),
         relay: RELAY.into(),
+        client: CLIENT.into(),
         obfs4proxy,
     })
 }

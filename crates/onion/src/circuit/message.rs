@@ -181,6 +181,11 @@ impl Begin {
     }
 }
 
+/// BEGIN's body of a client that wants IPv4: without flags.
+pub fn begin(host: &str, port: u16) -> Vec<u8> {
+    format!("{host}:{port}\0").into_bytes()
+}
+
 /// CONNECTED's body: the address and for how long it may be remembered, in seconds.
 pub fn connected(address: IpAddr, ttl_s: u32) -> Vec<u8> {
     let mut body = Vec::with_capacity(25);

@@ -151,6 +151,9 @@ struct OutageEntry {
 /// The order in which roles are told; those of clients come last, by behaviour.
 const ROLES: &[&str] = &["authority", "guard", "exit", "guard-exit", "middle", "bridge", "onion-service"];
 
+/// What hosts run as tor, all with logs of tor's form.
+const TORS: [&str; 3] = ["tor", "gnomon-relay", "gnomon-onion-client"];
+
 impl Status {
     /// Reads the data directory of a run, finished or not.
     pub fn read(data: &Path) -> Result<Status, Error> {
@@ -169,7 +172,8 @@ impl Status {
                 continue;
             }
             let mut tor = TorLog::default();
-            for file in files.iter().filter(|file| is_output_of(file, "tor") || is_output_of(file, "gnomon-relay")) {
+            let is_log = |file: &&PathBuf| TORS.iter().any(|program| is_output_of(file, program));
+            for file in files.iter().filter(is_log) {
                 tor.read(open(file)?, start).map_err(Error::reading(file))?;
             }
             log.warnings += tor.warnings;

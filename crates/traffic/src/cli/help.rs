@@ -3,7 +3,7 @@
 use crate::config::OPTIONS;
 use std::fmt::Write;
 
-pub const TOPICS: &[&str] = &["server", "client", "monitor", "phold", "config", "output"];
+pub const TOPICS: &[&str] = &["server", "client", "monitor", "phold", "flood", "config", "output"];
 
 pub fn topic(name: &str) -> Option<String> {
     Some(match name {
@@ -11,6 +11,7 @@ pub fn topic(name: &str) -> Option<String> {
         "client" | "check" => client(),
         "monitor" => monitor(),
         "phold" => phold(),
+        "flood" => flood(),
         "config" => CONFIG.into(),
         "output" => OUTPUT.into(),
         _ => return None,
@@ -28,6 +29,7 @@ Commands:
   client    fetch from servers as web, bulk, performance or Markov clients do, directly or over SOCKS5
   monitor   log the events of a tor's control port
   phold     send messages round among many hosts, some of which have much to do
+  flood     have a tor build many circuits through one relay: an attack on a network of one's own
   check     read a client's configuration and say what is wrong with it
   help      explain a command, or one of: config (the client's file), output (the lines that are written)
 
@@ -127,6 +129,27 @@ came ('handled') and left ('sent').
     .into()
 }
 
+pub fn flood() -> String {
+    "Has a tor build circuits through one relay, between varying others, over its control port
+
+Usage: gnomon-traffic flood --victim RELAY [OPTIONS]
+
+      --victim RELAY               nickname, or $FINGERPRINT
+      --count N                    circuits each time (default 1000)
+      --every TIME                 how often (default 6 s)
+      --start TIME                 begin so long after the start (default 1800 s)
+      --stop TIME                  close all of them and end so long after the start (default 3600 s)
+      --seed N                     the relays beside the victim follow from it (default 1)
+      --control HOST:PORT          tor's control port (default 127.0.0.1:9051)
+      --control-password WORD      its password; without one, a cookie is found through the port itself
+  -h, --help                       this text
+
+A line each time says how many were begun, refused by tor, built, and failed until then. docs/attacks.md explains what
+that does to relays.
+"
+    .into()
+}
+
 const CONFIG: &str = "The client's configuration, in YAML
 
 socks: 127.0.0.1:9050        # absent: direct connections
@@ -155,6 +178,7 @@ circuit     when a circuit of tor was built or failed (client with a control por
 bandwidth   each second, bytes that tor read and wrote (monitor)
 stream      when one of tor's streams changes (monitor with --events STREAM)
 event       any other event of the control port (monitor)
+circuits    each time that circuits are begun (flood)
 request     after each request (server with --log)
 end         once, last: totals
 

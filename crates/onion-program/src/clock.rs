@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-/// Counts milliseconds since the relay began.
+/// Counts milliseconds since the program began.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     began: Instant,

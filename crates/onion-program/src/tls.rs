@@ -12,34 +12,48 @@ use std::sync::Arc;
 /// Plain bytes that a connection takes before they are written: little, since what is taken cannot be scheduled any more.
 pub const BUFFER: usize = 16 * 1024;
 
-/// What connections of a relay share.
+/// What connections share that a program opens.
+pub struct Initiator(Arc<ClientConfig>);
+
+impl Initiator {
+    pub fn new() -> Result<Initiator, Error> {
+        let provider = Arc::new(ring::default_provider());
+        let client = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
+        let verifier = Arc::new(Anybody(provider));
+        let mut client = client.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
+        client.resumption = rustls::client::Resumption::disabled();
+        client.enable_sni = false;
+        Ok(Initiator(Arc::new(client)))
+    }
+
+    pub fn initiate(&self) -> Connection {
+        let name = ServerName::try_from("www.example.com").expect("a name");
+        let mut connection = ClientConnection::new(self.0.clone(), name).expect("settings that fit each other");
+        connection.set_buffer_limit(Some(4 * BUFFER));
+        connection.into()
+    }
+}
+
+/// What connections share of a program that also takes them.
 pub struct Tls {
-    client: Arc<ClientConfig>,
+    initiator: Initiator,
     server: Arc<ServerConfig>,
 }
 
 impl Tls {
     /// `certificate` in DER, its key in PKCS #1's DER.
     pub fn new(certificate: &[u8], key: Vec<u8>) -> Result<Tls, Error> {
-        let provider = Arc::new(ring::default_provider());
-        let client = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
-        let verifier = Arc::new(Anybody(provider.clone()));
-        let mut client = client.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
-        client.resumption = rustls::client::Resumption::disabled();
-        client.enable_sni = false;
-        let server = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+        let server = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()?;
         let chain = vec![CertificateDer::from(certificate.to_vec())];
         let key = PrivateKeyDer::Pkcs1(PrivatePkcs1KeyDer::from(key));
         let mut server = server.with_no_client_auth().with_single_cert(chain, key)?;
         server.send_tls13_tickets = 0;
-        Ok(Tls { client: Arc::new(client), server: Arc::new(server) })
+        Ok(Tls { initiator: Initiator::new()?, server: Arc::new(server) })
     }
 
     pub fn initiate(&self) -> Connection {
-        let name = ServerName::try_from("www.example.com").expect("a name");
-        let mut connection = ClientConnection::new(self.client.clone(), name).expect("settings that fit each other");
-        connection.set_buffer_limit(Some(4 * BUFFER));
-        connection.into()
+        self.initiator.initiate()
     }
 
     pub fn respond(&self) -> Connection {
