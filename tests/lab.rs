@@ -100,11 +100,30 @@ fn a_run_that_fails_is_told_and_not_kept() {
 fn labs_are_listed_and_unknown_ones_refused() {
     let list = capture(gnomon().arg("lab"));
     assert_eq!(list.code(), 0);
-    for name in ["loader", "phold", "tor-threads", "tor-large", "provenance"] {
+    for name in ["loader", "phold", "tor-threads", "tor-large", "provenance", "imux"] {
         assert!(list.stdout.contains(name), "{}", list.stdout);
     }
     let refused = capture(gnomon().args(["lab", "fold"]));
     assert!(refused.code() == 2 && refused.stderr.contains("there are loader, phold"), "{}", refused.stderr);
+    let alone = capture(gnomon().args(["lab", "7"]));
+    assert!(alone.code() == 2 && alone.stderr.contains("gnomon lab imux 7"), "{}", alone.stderr);
+}
+
+/// Two designs of connections between relays, each in a network of a few: downloads come in, and no verdict is given on so few.
+#[test]
+fn designs_of_connections_are_compared_by_downloads() {
+    let folder = folder("lab-imux");
+    let figure = ["lab", "imux", "7", "--size", "smallest", "--seeds", "1", "-o", "results"];
+    let made = capture(gnomon().args(figure).current_dir(&folder));
+    assert_eq!(made.code(), 0, "{}{}", made.stdout, made.stderr);
+    let page = read(&folder.join("results/index.html"));
+    for text in ["id=\"imux-7-web\"", "id=\"imux-7-first-byte\"", "Geddes", "undecided: such a network is too small"] {
+        assert!(page.contains(text), "{text}");
+    }
+    let data = read(&folder.join("results/imux/imux-7-web.csv"));
+    for design in ["vanilla", "Torchestra", "PCTCP", "IMUX"] {
+        assert!(data.contains(design), "{design} has no download:\n{data}");
+    }
 }
 
 /// Messages neither vanish nor multiply, some hosts have much more to do than others, and workers change nothing.
