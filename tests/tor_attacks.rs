@@ -8,10 +8,10 @@ use common::read;
 use common::tor::{Network, Run};
 use serde_json::Value;
 
-/// When the attacks of these tests begin and stop, in seconds of simulated time: the attacker starts at about 58 s.
-const CALM_S: f64 = 85.0;
+/// Until when there is calm, and from when on again, in seconds of simulated time: the attacker starts after 49 s.
+const CALM_S: f64 = 80.0;
 const OVER_S: f64 = 125.0;
-/// As options of a client that starts between 50 and 60 s.
+/// As options of that client.
 const TIMES: &str = "--AttackEvery, 5, --AttackStart, 35, --AttackStop, 60";
 
 /// A network whose relays are Gnomon's and tell of themselves; its second web client attacks with these options.
