@@ -103,7 +103,13 @@ mod tests {
     use super::*;
 
     fn parameters() -> Parameters {
-        let authority = |name: &str| Authority { name: name.to_owned(), directory: "127.0.0.1:9".parse().unwrap() };
+        let authority = |name: &str| Authority {
+            name: name.to_owned(),
+            directory: "127.0.0.1:9".parse().unwrap(),
+            or_port: None,
+            fingerprint: None,
+            v3_identity: None,
+        };
         Parameters::new(vec![authority("one"), authority("two")], 3)
     }
 
