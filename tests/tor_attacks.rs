@@ -91,12 +91,10 @@ fn a_tor_makes_such_circuits_by_its_control_port() {
 fn sybils_reach_a_victim_through_tor_itself() {
     let network = attacked("sybils", &[], "--Log, notice stdout");
     // Beside the client whose SOCKS port they use.
-    let sybils = format!(
-        "    - {{ <<: *onion-client, start_time: 64 s, args: [--hush, --defaults-torrc, ../../conf/client.torrc, -f, torrc, --SocksPort, \"0\", \
+    let sybils = "    - { <<: *onion-client, start_time: 64 s, args: [--hush, --defaults-torrc, ../../conf/client.torrc, -f, torrc, --SocksPort, \"0\", \
          --DataDirectory, sybils, --Socks5Proxy, \"127.0.0.1:9050\", --Attack, sybils, --AttackVictim, guard2, --AttackCount, \"10\", \
-         --AttackEvery, \"5\", --AttackStart, \"30\", --AttackStop, \"55\"] }}\n    - {{ <<: *client"
-    );
-    network.change_host("webclient2", "    - { <<: *client", &sybils);
+         --AttackEvery, \"5\", --AttackStart, \"30\", --AttackStop, \"55\"] }\n    - { <<: *client";
+    network.change_host("webclient2", "    - { <<: *client", sybils);
     let run = network.run(&["--parallelism", "2"]);
     run.transfers();
     let [before, during, after] = most(&run, "guard2", number("channels"));
