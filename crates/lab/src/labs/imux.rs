@@ -157,7 +157,7 @@ fn is_shown(setting: &Setting, design: &Design) -> bool {
         Size::Full => true,
         _ => *figure == "7",
     };
-    design.figures.iter().any(|figure| wanted(figure))
+    design.figures.iter().any(wanted)
 }
 
 fn scale(setting: &Setting) -> f64 {
