@@ -53,7 +53,7 @@ pub fn command() -> Command {
                 .default_value("small")
                 .value_parser(Size::NAMES.map(|(name, _)| name))
                 .hide_possible_values(true)
-                .help("'small': all within ten minutes on two cores; 'full': the published sizes, as far as memory allows"),
+                .help("'small': all but imux within ten minutes on two cores; 'full': the published sizes, as far as memory allows"),
         )
         .arg(
             Arg::new("repeat")

@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::xxh3_64;
 pub enum Size {
     /// For tests of the laboratories themselves: seconds.
     Smallest,
-    /// All laboratories within ten minutes on two processors.
+    /// All laboratories but `imux` within ten minutes on two processors.
     Small,
     /// The published sizes, as far as memory allows.
     Full,
