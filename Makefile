@@ -57,7 +57,7 @@ bench: ## measure, with the native figures of this machine beside each
 	@$(MAKE) --no-print-directory build
 	@tools/bench
 
-lab: ## repeat published experiments in half an hour or so, and judge their claims: lab.data/index.html
+lab: ## repeat published experiments, and judge their claims: lab.data/index.html
 	@tools/install-packages build demo
 	@$(MAKE) --no-print-directory build
 	bin/gnomon lab all --size small -o lab.data
