@@ -278,6 +278,21 @@ fn every_crate_inherits_the_lints() {
     report("lints", problems);
 }
 
+/// `cargo test` builds a crate's programs only if the crate has integration tests, and other tests look for them beside gnomon.
+#[test]
+fn every_program_has_tests_of_its_own() {
+    let mut problems = Vec::new();
+    let files = files();
+    for file in files.iter().filter(|file| file.name.ends_with("/Cargo.toml")) {
+        let manifest: toml::Table = file.text().parse().expect("a manifest");
+        let tests = file.name.replace("Cargo.toml", "tests/");
+        if manifest.contains_key("bin") && !files.iter().any(|file| file.name.starts_with(&tests)) {
+            problems.push(format!("{}: a program without {tests}", file.name));
+        }
+    }
+    report("programs without tests", problems);
+}
+
 /// The environment and the command line are inputs of a run that no plan shows: only the program's own package reads them.
 #[test]
 fn crates_do_not_read_the_environment() {
