@@ -6,7 +6,7 @@ use onion::cell::{self, Cell, CircuitId, Command, IdWidth};
 use onion::certificates::PeerIdentity;
 use onion::link::{EXPORTER, Established, Handshake, Local, Role, Tls};
 use onion_program::clock::since_1970;
-use onion_program::tls::BUFFER;
+use onion_program::tls::{self, BUFFER, is_later};
 use rustls::Connection;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -259,7 +259,10 @@ impl Channel {
             }
         }
         loop {
-            if matches!(self.state, State::Proxy { .. }) || !self.flush()? || matches!(self.state, State::Tls) {
+            if matches!(self.state, State::Proxy { .. })
+                || !tls::write(&mut self.session, &mut self.socket)?
+                || matches!(self.state, State::Tls)
+            {
                 return Ok(());
             }
             if self.out.is_empty() {
@@ -273,23 +276,4 @@ impl Channel {
             self.out.drain(..count);
         }
     }
-
-    /// Hands TLS's bytes to the socket; whether it took them all.
-    fn flush(&mut self) -> io::Result<bool> {
-        while self.session.wants_write() {
-            match self.session.write_tls(&mut self.socket) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(_) => {}
-                Err(error) if is_later(&error) => return Ok(false),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(true)
-    }
-}
-
-/// It will go on when the socket says so.
-pub fn is_later(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::NotConnected)
 }

@@ -1,6 +1,6 @@
 //! What is known of the network: the consensus that a majority of the authorities has signed, and the microdescriptors that it names.
 
-use onion::directory::{Consensus, Entry, KeyCertificate, Microdescriptor, SignedConsensus, Weights};
+use onion::directory::{Consensus, Entry, KeyCertificate, Microdescriptor, Preamble, SignedConsensus, Weights};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -71,7 +71,7 @@ impl Network {
     /// Takes a consensus; an error says why it is not used.
     pub fn take_consensus(&mut self, text: &str, now_s: u64) -> Result<(), String> {
         let signed = SignedConsensus::read(text).ok_or("a consensus that cannot be read")?;
-        let Consensus { valid_after_s, valid_until_s, .. } = signed.consensus;
+        let Preamble { valid_after_s, valid_until_s, .. } = signed.consensus.preamble;
         if valid_until_s + GRACE_S < now_s {
             return Err("a consensus that is too old".to_owned());
         }
@@ -113,7 +113,8 @@ impl Network {
     fn adopt(&mut self, consensus: Consensus) {
         let known: BTreeMap<[u8; 32], &Rc<Relay>> =
             self.current.iter().flat_map(|current| &current.relays).map(|relay| (relay.more.digest, relay)).collect();
-        let Consensus { valid_after_s, fresh_until_s, valid_until_s, weights, relays } = consensus;
+        let Consensus { preamble: Preamble { valid_after_s, fresh_until_s, valid_until_s, .. }, weights, relays } =
+            consensus;
         let mut coming =
             Current { valid_after_s, fresh_until_s, valid_until_s, weights, relays: Vec::new(), missing: Vec::new() };
         for entry in relays.into_iter().filter(|entry| entry.flags.running && entry.flags.valid) {
@@ -197,7 +198,7 @@ impl Current {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use onion::directory::{Flags, Ports};
+    use onion::directory::{ConsensusParameters, Flags, Ports};
     use std::net::Ipv4Addr;
 
     /// A relay that is everything, but for what a test changes.
@@ -240,10 +241,9 @@ pub mod tests {
     fn a_new_consensus_keeps_what_is_known_and_asks_for_the_rest() {
         let (old, other) = (relay(1, |_, _| {}), relay(2, |_, _| {}));
         let mut network = network(vec![old.clone()]);
+        let parameters = ConsensusParameters::default();
         let consensus = Consensus {
-            valid_after_s: 1300,
-            fresh_until_s: 1600,
-            valid_until_s: 2200,
+            preamble: Preamble { valid_after_s: 1300, fresh_until_s: 1600, valid_until_s: 2200, parameters },
             weights: Weights::default(),
             relays: vec![old.entry.clone(), other.entry.clone()],
         };

@@ -7,10 +7,33 @@ use rustls::{
     ClientConfig, ClientConnection, Connection, DigitallySignedStruct, Error, ServerConfig, ServerConnection,
     SignatureScheme,
 };
+use std::io::{self, Write};
 use std::sync::Arc;
 
 /// Plain bytes that a connection takes before they are written: little, since what is taken cannot be scheduled any more.
 pub const BUFFER: usize = 16 * 1024;
+
+/// Hands TLS's bytes to the socket; whether it took them all, or says later that it can take more.
+///
+/// # Errors
+/// The socket's.
+pub fn write(session: &mut Connection, socket: &mut impl Write) -> io::Result<bool> {
+    while session.wants_write() {
+        match session.write_tls(socket) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(_) => {}
+            Err(error) if is_later(&error) => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}
+
+/// It will go on when the socket says so.
+pub fn is_later(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::NotConnected)
+}
 
 /// What connections share that a program opens.
 pub struct Initiator(Arc<ClientConfig>);

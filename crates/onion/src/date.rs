@@ -40,11 +40,6 @@ pub fn read_time(text: &str) -> Option<u64> {
     Some(day_of(year, month, day)? * 86_400 + hour * 3600 + minute * 60 + second)
 }
 
-/// The same of `2000-01-31` and `23:59:59`.
-pub fn seconds(date: &str, time: &str) -> Option<u64> {
-    read_time(&format!("{date} {time}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::{day_of, of_day, read_time};

@@ -6,7 +6,6 @@
 pub mod cell;
 pub mod certificates;
 pub mod circuit;
-pub mod consensus;
 pub mod date;
 pub mod descriptor;
 pub mod directory;

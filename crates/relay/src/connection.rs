@@ -4,7 +4,7 @@ use crate::clock::since_1970;
 use crate::design::{CircuitScheduler, LinkDesign, Recent, Turns};
 use crate::kernel::{self, Sending};
 use crate::own::Own;
-use crate::tls::BUFFER;
+use crate::tls::{self, BUFFER};
 use mio::net::TcpStream;
 use onion::cell::{self, BODY, Cell, CircuitId, Command, IdWidth};
 use onion::certificates::PeerIdentity;
@@ -104,6 +104,10 @@ pub struct News {
     /// Why it is over.
     pub end: Option<String>,
 }
+
+/// Bytes of a record of TLS, at most: as many as a chunk of tor's buffers holds. With more, a peer would have to wait for more of them before
+/// it can read the first; and where a write ends decides what Nagle's rule holds back.
+const RECORD: usize = 4056;
 
 /// Bytes of a cell and of its part of TLS, as tor's KIST counts them.
 const CELL_ON_THE_WIRE: usize = cell::CELL + 29;
@@ -296,31 +300,15 @@ impl Connection {
     pub fn flush(&mut self) -> io::Result<bool> {
         self.is_blocked = false;
         loop {
-            while self.session.wants_write() {
-                match self.session.write_tls(&mut self.socket) {
-                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                    Ok(_) => {}
-                    Err(error)
-                        if error.kind() == io::ErrorKind::WouldBlock || error.kind() == io::ErrorKind::NotConnected =>
-                    {
-                        self.is_blocked = true;
-                        return Ok(false);
-                    }
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) => return Err(error),
-                }
+            if !tls::write(&mut self.session, &mut self.socket)? {
+                self.is_blocked = true;
+                return Ok(false);
             }
             if self.out.is_empty() || matches!(self.state, State::Tls) {
                 return Ok(true);
             }
-            // What TLS does not take now goes the next time.
-            let mut taken = 0;
-            while taken < self.out.len() {
-                match self.session.writer().write(&self.out[taken..])? {
-                    0 => break,
-                    count => taken += count,
-                }
-            }
+            // Each record is written by itself.
+            let taken = self.session.writer().write(&self.out[..self.out.len().min(RECORD)])?;
             self.out.drain(..taken);
         }
     }

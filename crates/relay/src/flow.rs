@@ -4,7 +4,7 @@
 use onion::circuit::flow::{FlowParameters, Receiving, Sending, Tell, XOFF, Xon};
 use onion::circuit::message::{self, Command, LONGEST};
 use onion::circuit::vegas::{self, LocalQueue, Vegas, VegasParameters};
-use onion::consensus::ConsensusParameters;
+use onion::directory::ConsensusParameters;
 use std::collections::VecDeque;
 
 /// Data cells that may be under way on a circuit, and how many one SENDME allows again (tor-spec, "Circuit-level flow control").

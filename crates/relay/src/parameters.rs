@@ -4,7 +4,7 @@ use crate::http::Exchange;
 use crate::log;
 use crate::torrc::Authority;
 use mio::net::TcpStream;
-use onion::consensus::{Consensus, ConsensusParameters, LONGEST_PREAMBLE};
+use onion::directory::{ConsensusParameters, LONGEST_PREAMBLE, Preamble};
 
 /// Until authorities have agreed on a first consensus, they are asked again after this long, and later when it failed, in milliseconds.
 const AGAIN_MS: u64 = 10_000;
@@ -70,7 +70,7 @@ impl Parameters {
         let Some(exchange) = &mut self.exchange else { return };
         match exchange.go_on() {
             Ok(false) => {}
-            Ok(true) => match exchange.body().map(|body| Consensus::read(&body)) {
+            Ok(true) => match exchange.body().map(|body| Preamble::read(&body)) {
                 Ok(Some(consensus)) => self.take(consensus, now_ms, now_s),
                 Ok(None) => self.fail(now_ms, "an answer that is no consensus"),
                 // There is none yet.
@@ -80,7 +80,7 @@ impl Parameters {
         }
     }
 
-    fn take(&mut self, consensus: Consensus, now_ms: u64, now_s: u64) {
+    fn take(&mut self, consensus: Preamble, now_ms: u64, now_s: u64) {
         let wait_ms = match consensus.fresh_until_s.checked_sub(now_s) {
             Some(fresh_s) => fresh_s * 1000 + STALE_MS + u64::from(self.step) * STEP_MS,
             None => AGAIN_LATER_MS,
@@ -118,7 +118,8 @@ mod tests {
         let mut parameters = parameters();
         assert_eq!(parameters.due_ms, Some(0));
         let read = ConsensusParameters::read("cc_alg=0").unwrap();
-        let consensus = Consensus { fresh_until_s: 1_300, parameters: read.clone() };
+        let consensus =
+            Preamble { valid_after_s: 1_000, fresh_until_s: 1_300, valid_until_s: 1_900, parameters: read.clone() };
         parameters.take(consensus.clone(), 7_000, 1_000);
         assert_eq!(parameters.current, read);
         assert_eq!(parameters.due_ms, Some(7_000 + 300_000 + 5_000 + 300));

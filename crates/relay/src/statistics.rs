@@ -113,7 +113,7 @@ impl Statistics {
 mod tests {
     use super::*;
     use onion::circuit::vegas::{LocalQueue, VegasParameters};
-    use onion::consensus::ConsensusParameters;
+    use onion::directory::ConsensusParameters;
 
     #[test]
     fn means_are_of_circuits_that_have_been_measured() {

@@ -2,7 +2,7 @@
 //! stream's bytes too slowly sends XOFF, and XON with how fast it does when it has written them.
 
 use super::vegas::mean;
-use crate::consensus::ConsensusParameters;
+use crate::directory::ConsensusParameters;
 
 /// Bytes of a cell by which tor reckons limits: of its newer format, which has less room.
 const CELL_LEAST: u32 = 488;

@@ -3,7 +3,7 @@
 //! shortest round trip over the mean one; the rest of the window waits in queues. The window grows while few cells wait, and shrinks
 //! when many do, or when the queue to the next relay is full.
 
-use crate::consensus::ConsensusParameters;
+use crate::directory::ConsensusParameters;
 use std::collections::VecDeque;
 use std::fmt;
 

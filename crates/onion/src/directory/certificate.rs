@@ -49,7 +49,8 @@ impl KeyCertificate {
         let digest = Sha1::digest(&text[..end]);
         identity_key.verify(Pkcs1v15Sign::new_unprefixed(), &digest, &signature).ok()?;
         let signing = Sha1::digest(&signing_der).into();
-        let certificate = KeyCertificate { identity, signing, key, expires_s: date::seconds(day, time)? };
+        let certificate =
+            KeyCertificate { identity, signing, key, expires_s: date::read_time(&format!("{day} {time}"))? };
         (named == identity).then_some(certificate)
     }
 }

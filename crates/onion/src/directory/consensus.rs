@@ -1,7 +1,6 @@
 //! The consensus in the flavour `microdesc` (dir-spec, "Vote and consensus status documents"; "The microdescriptor consensus").
 
-use super::{KeyCertificate, bytes, fingerprint, object};
-use crate::date;
+use super::{KeyCertificate, Preamble, bytes, fingerprint, object};
 use rsa::Pkcs1v15Sign;
 use sha2::{Digest, Sha256};
 use std::net::Ipv4Addr;
@@ -112,10 +111,7 @@ impl Weights {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Consensus {
-    /// Seconds since 1970.
-    pub valid_after_s: u64,
-    pub fresh_until_s: u64,
-    pub valid_until_s: u64,
+    pub preamble: Preamble,
     pub weights: Weights,
     pub relays: Vec<Entry>,
 }
@@ -186,16 +182,12 @@ impl Signature {
 
 impl Consensus {
     fn read(text: &str) -> Option<Consensus> {
-        let (mut valid_after_s, mut fresh_until_s, mut valid_until_s) = (None, None, None);
+        let preamble = Preamble::read(text)?;
         let mut weights = Weights::default();
-        let time = |text: &str| text.split_once(' ').and_then(|(day, time)| date::seconds(day, time));
         let (mut relays, mut open): (Vec<Entry>, Option<Unfinished>) = (Vec::new(), None);
         for line in text.lines() {
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
             match word {
-                "valid-after" => valid_after_s = time(rest),
-                "fresh-until" => fresh_until_s = time(rest),
-                "valid-until" => valid_until_s = time(rest),
                 "r" => {
                     relays.extend(open.take().and_then(Unfinished::finish));
                     open = Unfinished::begin(rest);
@@ -206,9 +198,7 @@ impl Consensus {
             }
         }
         relays.extend(open.and_then(Unfinished::finish));
-        let (valid_after_s, fresh_until_s, valid_until_s) = (valid_after_s?, fresh_until_s?, valid_until_s?);
-        let is_ordered = valid_after_s < fresh_until_s && fresh_until_s <= valid_until_s;
-        is_ordered.then_some(Consensus { valid_after_s, fresh_until_s, valid_until_s, weights, relays })
+        Some(Consensus { preamble, weights, relays })
     }
 }
 

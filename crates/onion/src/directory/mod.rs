@@ -1,15 +1,17 @@
-//! What directory authorities say of relays, as clients read it (dir-spec): the consensus in the flavour `microdesc`, the certificates
+//! What directory authorities say of relays, as clients and relays read it (dir-spec): the consensus in the flavour `microdesc`, the certificates
 //! of the keys that sign it, and microdescriptors, which hold what a consensus leaves out.
 
 mod certificate;
 mod consensus;
 mod microdescriptor;
 mod ports;
+mod preamble;
 
 pub use certificate::KeyCertificate;
 pub use consensus::{Consensus, Entry, Flags, SignedConsensus, Weights};
 pub use microdescriptor::Microdescriptor;
 pub use ports::Ports;
+pub use preamble::{ConsensusParameters, LONGEST_PREAMBLE, Preamble};
 
 use data_encoding::BASE64;
 

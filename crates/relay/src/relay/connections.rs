@@ -9,6 +9,7 @@ use crate::design::torchestra::{self, Load};
 use crate::design::{By, ConnectionScheduler, LinkDesign, Recent, mapping};
 use onion::cell::CircuitId;
 use onion::link::private::{self, Label};
+use std::collections::BTreeMap;
 
 /// Between two times at which circuits are dealt to connections by what they send, in milliseconds.
 const MAPPING_MS: u64 = 10;
@@ -35,9 +36,15 @@ impl Relay {
                 numbered.heavy.insert(id, is_heavy);
                 usable[usize::from(is_heavy).min(usable.len() - 1)]
             }
+            // Who has fewest, of equals the next in turn.
             (_, ConnectionScheduler::CircuitRoundRobin) => {
+                let mut circuits: BTreeMap<usize, usize> = BTreeMap::new();
+                numbered.pins.values().for_each(|key| *circuits.entry(*key).or_default() += 1);
+                let first = numbered.dealt;
                 numbered.dealt += 1;
-                usable[(numbered.dealt - 1) % usable.len()]
+                let places = (0..usable.len()).map(|step| (first + step) % usable.len());
+                let least = places.min_by_key(|at| circuits.get(&usable[*at]).copied().unwrap_or(0));
+                usable[least.unwrap_or(0)]
             }
             // It has sent nothing.
             _ => {
@@ -97,7 +104,12 @@ impl Relay {
             (LinkDesign::Torchestra, _) => {
                 heavy.iter().map(|is_heavy| usize::from(*is_heavy).min(usable.len() - 1)).collect()
             }
-            (_, ConnectionScheduler::CircuitRoundRobin) => (0..ids.len()).map(|at| at % usable.len()).collect(),
+            (_, ConnectionScheduler::CircuitRoundRobin) => {
+                let place = |key: &usize| usable.iter().position(|usable| usable == key);
+                let pins = channel.numbered.as_ref().map(|numbered| &numbered.pins);
+                let before: Vec<Option<usize>> = ids.iter().map(|id| pins?.get(id).and_then(place)).collect();
+                mapping::deal(&before, usable.len())
+            }
             _ => {
                 let of_circuits: Vec<Recent> = channel
                     .circuits
@@ -249,7 +261,9 @@ impl Relay {
 
     fn most_connections(&self, key: usize, all_active: usize) -> usize {
         let channel = imux::Channel { connections: self.count(key), active: self.active_on(&self.channels[key]) };
-        imux::most_connections(&self.settings.imux, channel, all_active, self.sockets())
+        // What is being closed counts no longer, or all channels would make room for the same one.
+        let closing = self.connections.iter().filter(|(_, connection)| connection.closing.is_closing()).count();
+        imux::most_connections(&self.settings.imux, channel, all_active, self.sockets() - closing)
     }
 
     /// A connection that the other end has opened is closed again if the channel has more than it may.

@@ -93,6 +93,8 @@ pub struct Relay {
     to_write: BTreeSet<usize>,
     to_pool: BTreeSet<usize>,
     to_resume: Vec<usize>,
+    /// Streams whose sockets may have something to read.
+    to_read: BTreeSet<usize>,
     /// Streams whose clients have told a rate, and when they may go on.
     paced: BTreeSet<usize>,
     paced_ms: u64,
@@ -156,6 +158,7 @@ impl Relay {
             to_write: BTreeSet::new(),
             to_pool: BTreeSet::new(),
             to_resume: Vec::new(),
+            to_read: BTreeSet::new(),
             paced: BTreeSet::new(),
             paced_ms: 0,
             stops: Stops::default(),
@@ -178,6 +181,7 @@ impl Relay {
             for event in &events {
                 self.event(event.token());
             }
+            self.read_streams();
             self.settle();
         }
     }
@@ -220,6 +224,9 @@ impl Relay {
         self.settle();
         due.extend(self.managing_due_ms());
         due.extend(self.kist_due_ms());
+        if !self.to_read.is_empty() {
+            return Ok(Some(Duration::ZERO));
+        }
         Ok(due.into_iter().min().map(|due| Duration::from_millis(due.saturating_sub(now).max(1))))
     }
 

@@ -2,13 +2,12 @@
 
 use super::{Asker, BATCH, Relay, STREAM, TTL_S, token};
 use crate::resolver::Answer;
-use crate::stream::{Stream, Taken};
+use crate::stream::{Stream, reason_of};
 use mio::Interest;
 use mio::net::TcpStream;
 use onion::circuit::flow::REFILL_MS;
 use onion::circuit::message::{self, Begin, EndReason, LONGEST, Message, Resolved};
 use rand_core::RngCore;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 impl Relay {
@@ -132,7 +131,10 @@ impl Relay {
             self.say(circuit, message::Command::CONNECTED, number, &body);
         }
         self.write_stream(key, false);
-        self.read_stream(key, usize::MAX);
+        if let Some(stream) = self.streams.get_mut(key) {
+            stream.note_readable();
+            self.to_read.insert(key);
+        }
     }
 
     /// Writes what a client has sent, of which something has come or not, and tells it how that goes.
@@ -155,41 +157,64 @@ impl Relay {
         }
     }
 
-    /// Reads what flow control and the circuit's queue have room for, at most so many cells; how many it was.
-    pub(super) fn read_stream(&mut self, key: usize, most: usize) -> usize {
-        let mut buffer = [0; BATCH * LONGEST];
-        let (now, mut cells) = (self.clock.ms(), 0);
-        while cells < most {
-            let Some(stream) = self.streams.get_mut(key).filter(|stream| !stream.is_ending) else { break };
-            let (circuit, number) = (stream.circuit, stream.number);
-            let room = self.circuits[circuit].room().min(BATCH).min(most - cells);
-            let room = (room * LONGEST).min(stream.flow.room(now));
-            if room == 0 {
-                self.circuits[circuit].is_blocked = true;
-                if stream.flow.is_paced() {
-                    self.pace(key, now);
-                }
-                break;
-            }
-            let end = match stream.read(&mut buffer[..room]) {
-                Ok(Taken::Bytes(count)) => {
-                    for part in buffer[..count].chunks(LONGEST) {
-                        self.streams[key].flow.sent(part.len());
-                        self.say(circuit, message::Command::DATA, number, part);
-                        if !self.circuits.contains(circuit) {
-                            return cells;
-                        }
-                        cells += 1;
-                    }
-                    continue;
-                }
-                Ok(Taken::Nothing) => break,
-                Ok(Taken::End) => EndReason::Done,
-                Err(error) => reason_of(&error),
-            };
-            self.fail_stream(key, end);
+    /// Reads streams whose sockets may have something, each once and no more than a batch: others get their turns, and what was read is
+    /// sent, before it is read again, as in tor.
+    pub(super) fn read_streams(&mut self) {
+        for key in std::mem::take(&mut self.to_read) {
+            self.read_stream(key);
         }
-        cells
+    }
+
+    fn read_stream(&mut self, key: usize) {
+        let mut buffer = [0; BATCH * LONGEST];
+        let room = self.room(key);
+        let Some(stream) = self.streams.get_mut(key).filter(|stream| stream.is_readable) else { return };
+        if room > 0 {
+            stream.fill(&mut buffer[..room.min(BATCH * LONGEST)]);
+            if stream.is_readable {
+                self.to_read.insert(key);
+            }
+            self.package(key, usize::MAX);
+        }
+    }
+
+    /// Bytes that a stream may send now; if there are none, it goes on later.
+    fn room(&mut self, key: usize) -> usize {
+        let now = self.clock.ms();
+        let Some(stream) = self.streams.get_mut(key).filter(|stream| !stream.is_ending) else { return 0 };
+        let circuit = &mut self.circuits[stream.circuit];
+        let room = if circuit.room() == 0 { 0 } else { stream.flow.room(now) };
+        if room == 0 {
+            circuit.is_blocked = true;
+            if stream.flow.is_paced() {
+                self.pace(key, now);
+            }
+        }
+        room
+    }
+
+    /// Sends what was read of a stream, as far as there is room, at most so many cells; how many it was.
+    fn package(&mut self, key: usize, most: usize) -> usize {
+        for cells in 0..most {
+            let Some(stream) = self.streams.get(key).filter(|stream| !stream.is_ending) else { return cells };
+            if let Some(reason) = stream.end() {
+                self.fail_stream(key, reason);
+                return cells;
+            }
+            if !stream.has_to_say() {
+                return cells;
+            }
+            let room = self.room(key);
+            if room == 0 {
+                return cells;
+            }
+            let stream = &mut self.streams[key];
+            let part = stream.take(room.min(LONGEST));
+            stream.flow.sent(part.len());
+            let (circuit, number) = (stream.circuit, stream.number);
+            self.say(circuit, message::Command::DATA, number, &part);
+        }
+        most
     }
 
     /// Lets a circuit's streams go on: each gets an equal part of what there is room for, and those that want more again, as in tor.
@@ -197,13 +222,15 @@ impl Relay {
         let Some(circuit) = self.circuits.get_mut(key) else { return };
         circuit.is_blocked = false;
         let mut streams = circuit.streams_by_turns();
+        self.to_read.extend(streams.iter().filter(|stream| self.streams[**stream].is_readable));
+        streams.retain(|stream| self.streams[*stream].has_to_say());
         while let Some(circuit) = self.circuits.get_mut(key).filter(|_| !streams.is_empty()) {
             let share = circuit.room().div_ceil(streams.len());
             if share == 0 {
                 circuit.is_blocked = true;
                 return;
             }
-            streams.retain(|stream| self.read_stream(*stream, share) == share);
+            streams.retain(|stream| self.package(*stream, share) == share);
         }
     }
 
@@ -219,7 +246,8 @@ impl Relay {
     pub(super) fn go_on_by_rate(&mut self, now_ms: u64) -> Option<u64> {
         if self.paced_ms <= now_ms {
             for key in std::mem::take(&mut self.paced) {
-                self.read_stream(key, usize::MAX);
+                self.to_read.insert(key);
+                self.package(key, usize::MAX);
             }
         }
         (!self.paced.is_empty()).then_some(self.paced_ms)
@@ -250,15 +278,5 @@ impl Relay {
         if let Some(socket) = &mut stream.socket {
             let _ = self.poll.registry().deregister(socket);
         }
-    }
-}
-
-fn reason_of(error: &io::Error) -> EndReason {
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused => EndReason::ConnectRefused,
-        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => EndReason::ConnectionReset,
-        io::ErrorKind::TimedOut => EndReason::Timeout,
-        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => EndReason::NoRoute,
-        _ => EndReason::Misc,
     }
 }

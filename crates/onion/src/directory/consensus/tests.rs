@@ -83,7 +83,7 @@ fn text() -> String {
 #[test]
 fn relays_weights_and_times_are_read() {
     let authority = Authority::new(1);
-    let Consensus { valid_after_s, valid_until_s, weights, relays, .. } =
+    let Consensus { preamble: Preamble { valid_after_s, valid_until_s, .. }, weights, relays } =
         SignedConsensus::read(&(text() + &authority.sign(&text()))).unwrap().consensus;
     assert_eq!((valid_after_s, valid_until_s), (946_684_830, 946_685_700));
     assert_eq!((weights.wgd, weights.wgm, weights.wmd, weights.wmm), (10_000, 4000, 10_000, 10_000));
