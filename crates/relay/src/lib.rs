@@ -46,6 +46,7 @@ Its own:
       --ImuxActive HOW       Which circuits imux counts: 'opened', 'ewma' or 'label' [default: opened]
       --TorchestraHeavy HOW  Which circuits torchestra takes for heavy: by 'label' or 'ewma' [default: label]
       --ClientLabels FILE    Lines 'ADDRESS web' or 'ADDRESS bulk': what a guard tells other relays of its clients' circuits
+      --TCPNoDelay 0|1       Send on connections without Nagle's rule, by which tor sends [default: 0]
       --StatisticsFile FILE  Append a line of JSON each second: channels, connections, circuits, streams, cells that wait
   -h, --help                 Print help
   -V, --version              Print version

@@ -33,6 +33,8 @@ pub struct Settings {
     pub design: LinkDesign,
     pub scheduler: CircuitScheduler,
     pub writing: Writing,
+    /// Connections send without Nagle's rule (TCP_NODELAY), by which tor's send.
+    pub no_delay: bool,
     /// Which of IMUX's connections takes a cell.
     pub connection_scheduler: ConnectionScheduler,
     pub imux: Limits,
@@ -76,6 +78,7 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
         design: LinkDesign::default(),
         scheduler: CircuitScheduler::default(),
         writing: Writing::Vanilla,
+        no_delay: false,
         connection_scheduler: ConnectionScheduler::default(),
         imux: Limits { conn_limit: open_files_limit(), tau: TAU, per_channel: usize::MAX },
         active_by: By::Opened,
@@ -141,6 +144,7 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
                     _ => return Err(wrong("2 to 100 msec are needed")),
                 };
             }
+            "tcpnodelay" => settings.no_delay = value != "0",
             "statisticsfile" => settings.statistics = Some(value.into()),
             "dirauthority" | "dirserver" => {
                 settings.authorities.push(authority(&value).ok_or_else(|| wrong("NAME ... ADDRESS:PORT FINGERPRINT"))?);

@@ -56,6 +56,11 @@ impl Relay {
             log::warn(format_args!("watching a connection: {error}"));
             return None;
         }
+        if self.settings.no_delay
+            && let Err(error) = connection.socket.set_nodelay(true)
+        {
+            log::warn(format_args!("TCP_NODELAY: {error}"));
+        }
         connection.serial = serial;
         self.connections_ever += 1;
         entry.insert(connection);
