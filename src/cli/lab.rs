@@ -8,7 +8,7 @@ use crate::cli::interrupt::Interrupts;
 use crate::cli::{complain, report, show, status};
 use crate::simulation::{available_memory, provenance};
 use crate::terminal::Terminal;
-use ::lab::{Experiment, Failure, LABS, Lab, Request, Runner, Setting, Size, Task, Written};
+use ::lab::{Clients, Experiment, Failure, LABS, Lab, Request, Runner, Setting, Size, Task, Written};
 use base::wall::WallClock;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use nix::sys::signal::{Signal, kill};
@@ -70,6 +70,15 @@ pub fn command() -> Command {
                 .value_name("F")
                 .value_parser(scale)
                 .help("Of imux: the share of the published network, such as 0.2, in place of what goes with the size"),
+        )
+        .arg(
+            Arg::new("clients")
+                .long("clients")
+                .value_name("KIND")
+                .default_value(Clients::default().name())
+                .value_parser(Clients::NAMES.map(|(name, _)| name))
+                .hide_possible_values(true)
+                .help("Of imux: clients run 'tor', or 'light' ones, gnomon-onion-client, which take less memory and time"),
         )
         .arg(
             Arg::new("report-only")
@@ -168,6 +177,10 @@ fn request(matches: &ArgMatches, names: &[&String]) -> Request {
             // A tenth stays for others.
             memory_bytes: memory / 10 * 9,
             scale: matches.get_one("scale").copied(),
+            clients: matches
+                .get_one::<String>("clients")
+                .and_then(|name| Clients::NAMES.into_iter().find(|(known, _)| known == name))
+                .map_or_else(Clients::default, |(_, clients)| clients),
             figures: names.iter().filter(|name| is_figure(name)).map(|name| (*name).clone()).collect(),
         },
         report_only: matches.get_flag("report-only"),

@@ -35,6 +35,8 @@ pub struct Setting {
     pub scale: Option<f64>,
     /// Of laboratories with several figures: which; all if none is named.
     pub figures: Vec<String>,
+    /// Of laboratories that load Tor networks with clients that stay the same: what these run.
+    pub clients: Clients,
 }
 
 impl Setting {
@@ -49,6 +51,24 @@ impl Setting {
         (self.processors < needed).then(|| {
             format!("the claim is about {needed} workers, and this machine has {} processors", self.processors)
         })
+    }
+}
+
+/// What clients of a Tor network run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clients {
+    /// The tor of this machine.
+    #[default]
+    Tor,
+    /// `gnomon-onion-client`, which takes less memory and time.
+    Light,
+}
+
+impl Clients {
+    pub const NAMES: [(&str, Clients); 2] = [("tor", Clients::Tor), ("light", Clients::Light)];
+
+    pub fn name(self) -> &'static str {
+        Clients::NAMES.into_iter().find(|(_, clients)| *clients == self).expect("each has a name").0
     }
 }
 
@@ -120,7 +140,15 @@ mod tests {
     use super::*;
 
     fn setting(processors: usize) -> Setting {
-        Setting { size: Size::Small, repetitions: 3, processors, memory_bytes: 0, scale: None, figures: Vec::new() }
+        Setting {
+            size: Size::Small,
+            repetitions: 3,
+            processors,
+            memory_bytes: 0,
+            scale: None,
+            figures: Vec::new(),
+            clients: Clients::Tor,
+        }
     }
 
     #[test]

@@ -154,6 +154,7 @@ mod tests {
             memory_bytes: 1 << 30,
             scale: None,
             figures: Vec::new(),
+            clients: crate::case::Clients::Tor,
         };
         let mut all = Measurements::new(vec![case("a", 1), case("b", 1), case("c", 2 << 30)], &setting);
         assert_eq!(all.runs(&setting), 4);

@@ -190,6 +190,7 @@ mod tests {
             memory_bytes: 8 << 30,
             scale: None,
             figures: Vec::new(),
+            clients: crate::case::Clients::Tor,
         };
         let request = Request {
             labs: LABS.iter().collect(),
@@ -230,6 +231,7 @@ mod tests {
             memory_bytes: 8 << 30,
             scale: None,
             figures: Vec::new(),
+            clients: crate::case::Clients::Tor,
         };
         let labs = vec![&LABS[0]];
         let output = folder.path().to_path_buf();

@@ -1,7 +1,7 @@
 //! `imux`: designs of what lies between two relays of Tor, by what clients wait for.
 
 use super::{Findings, Lab, cell, point, words};
-use crate::case::{Case, Experiment, Setting, Size};
+use crate::case::{Case, Clients, Experiment, Setting, Size};
 use crate::claim::{Bound, Claim, Judgement, Publication, Source};
 use crate::measurements::Measurements;
 use crate::page::shown;
@@ -20,7 +20,7 @@ pub const LAB: Lab = Lab {
                 4.5 to 3.3 s. Torchestra and PCTCP are as vanilla. IMUX by EWMA mapping and by shortest queue is worse than vanilla. With KIST all are \
                 faster, and IMUX has later first bytes for 40 % and faster bulk downloads for 87 %.",
     measured: "The same numbers of clients for each relay, in networks of 'gnomon tor new' whose relays are gnomon-relays (docs/relays.md) and whose clients are \
-               today's tor, with fixed windows as in 2014, circuits by EWMA, and circuits' labels from the experiment. Relays' lines are the built-in \
+               today's tor or light ones (--clients), with fixed windows as in 2014, circuits by EWMA, and circuits' labels from the experiment. Relays' lines are the built-in \
                model's times one factor, which was chosen once for vanilla's upper quartile of web. Each repetition is a network of another seed, \
                which all designs share.",
     cases,
@@ -197,18 +197,24 @@ fn network(setting: &Setting) -> Vec<String> {
         ("--conn-limit", "1024".to_owned()),
         ("--imux-active", "label".to_owned()),
     ];
-    options.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
+    let clients = (setting.clients == Clients::Light).then(|| "--client-kind=gnomon".to_owned());
+    options.into_iter().map(|(name, value)| format!("{name}={value}")).chain(clients).collect()
 }
 
-/// A case's key: a share of the published network in thousandths is part of it.
+/// A case's key: a share of the published network in thousandths is part of it, and what clients are if they are not tor.
 fn key(setting: &Setting, design: &str) -> String {
-    format!("{design}-{}", (scale(setting) * 1000.0).round())
+    let clients = if setting.clients == Clients::Light { "-light" } else { "" };
+    format!("{design}-{}{clients}", (scale(setting) * 1000.0).round())
 }
 
 fn cases(setting: &Setting) -> Vec<Case> {
     let case = |design: &Design| Case {
         key: key(setting, design.key),
-        factors: vec![("design", design.key.to_owned()), ("scale", scale(setting).to_string())],
+        factors: vec![
+            ("design", design.key.to_owned()),
+            ("scale", scale(setting).to_string()),
+            ("clients", setting.clients.name().to_owned()),
+        ],
         experiment: Experiment::Downloads {
             name: format!("imux-{}", design.key),
             options: network(setting)
@@ -228,9 +234,13 @@ fn findings(setting: &Setting, measurements: &Measurements) -> Findings {
     let figures = FIGURES.iter().flat_map(|figure| study.figures(figure, &shown)).collect();
     Findings {
         notes: vec![format!(
-            "A network of {} of the published one. A claim about the share of downloads is judged by quantiles: at which share of 1 % to 99 % of the \
+            "A network of {} of the published one, whose clients are {}. A claim about the share of downloads is judged by quantiles: at which share of 1 % to 99 % of the \
              distribution one design's time is below the other's.",
-            scale(setting)
+            scale(setting),
+            match setting.clients {
+                Clients::Tor => "today's tor",
+                Clients::Light => "gnomon-onion-clients",
+            }
         )],
         judgements: study.judgements(&shown),
         figures,
@@ -552,11 +562,15 @@ mod tests {
             memory_bytes: 1 << 40,
             scale: Some(0.2),
             figures: figures.iter().map(|figure| (*figure).to_owned()).collect(),
+            clients: Clients::Tor,
         };
         let keys = |setting: &Setting| cases(setting).into_iter().map(|case| case.key).collect::<Vec<_>>();
         assert_eq!(keys(&setting(Size::Small, &[])), ["vanilla-200", "torchestra-200", "pctcp-200", "imux-200"]);
         assert_eq!(keys(&setting(Size::Small, &["5"])).len(), 4);
         assert_eq!(keys(&setting(Size::Full, &[])).len(), DESIGNS.len());
+        let light = Setting { clients: Clients::Light, ..setting(Size::Small, &[]) };
+        assert_eq!(keys(&light)[0], "vanilla-200-light");
+        assert!(network(&light).contains(&"--client-kind=gnomon".to_owned()));
         let options = network(&setting(Size::Small, &[]));
         assert!(
             options.contains(&"--relays=100".to_owned()) && options.contains(&"--web-clients=270".to_owned()),

@@ -222,6 +222,7 @@ mod tests {
             memory_bytes: 1 << 50,
             scale: None,
             figures: Vec::new(),
+            clients: crate::case::Clients::Tor,
         };
         let cases = cases(&setting);
         let options = match &cases.last().expect("cases").experiment {
@@ -240,6 +241,7 @@ mod tests {
             memory_bytes: 20 << 30,
             scale: None,
             figures: Vec::new(),
+            clients: crate::case::Clients::Tor,
         };
         assert_eq!(sizes(&setting), [100, 800, 22_499, 56_898]);
         assert_eq!(Measurements::new(cases(&setting), &setting).runs(&setting), 2);
