@@ -42,9 +42,11 @@ fn shape(line: &str) -> String {
     shape.trim().to_owned()
 }
 
-/// In order, but for lines that tell of runs as they begin and end: which one is first depends on the machine.
+/// In order, but for lines that tell of runs as they begin and end: which one is first depends on the machine. Those that say how far
+/// runs are that take long come on slow machines alone.
 fn shapes<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let mut shapes: Vec<String> = lines.map(shape).filter(|line| !line.is_empty()).collect();
+    let is_progress = |line: &str| line.starts_with("# of # complete; ");
+    let mut shapes: Vec<String> = lines.map(shape).filter(|line| !line.is_empty() && !is_progress(line)).collect();
     shapes.sort_by_key(|line| {
         if line.contains(": begins") || line.contains(": complete after") { line.clone() } else { String::new() }
     });
