@@ -112,6 +112,13 @@ const RECORD: usize = 4056;
 /// Bytes of a cell and of its part of TLS, as tor's KIST counts them.
 const CELL_ON_THE_WIRE: usize = cell::CELL + 29;
 
+/// Frees a buffer that holds nothing any more: most connections are idle at a time, and a relay may have thousands.
+fn give_back(buffer: &mut Vec<u8>) {
+    if buffer.is_empty() {
+        *buffer = Vec::new();
+    }
+}
+
 impl Connection {
     pub fn new(
         socket: TcpStream,
@@ -293,6 +300,7 @@ impl Connection {
             }
         }
         self.received.drain(..taken);
+        give_back(&mut self.received);
         Ok(())
     }
 
@@ -310,6 +318,7 @@ impl Connection {
             // Each record is written by itself.
             let taken = self.session.writer().write(&self.out[..self.out.len().min(RECORD)])?;
             self.out.drain(..taken);
+            give_back(&mut self.out);
         }
     }
 
