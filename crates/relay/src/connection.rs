@@ -1,7 +1,7 @@
 //! A connection to another relay or a client: TLS, the link's handshake, then cells.
 
 use crate::clock::since_1970;
-use crate::design::{CircuitScheduler, LinkDesign, Recent, Turns};
+use crate::design::{CircuitScheduler, KistFormula, LinkDesign, Recent, Turns};
 use crate::kernel::{self, Sending};
 use crate::own::Own;
 use crate::tls::{self, BUFFER};
@@ -110,7 +110,7 @@ pub struct News {
 const RECORD: usize = 4056;
 
 /// Bytes of a cell and of its part of TLS, as tor's KIST counts them.
-const CELL_ON_THE_WIRE: usize = cell::CELL + 29;
+pub const CELL_ON_THE_WIRE: usize = cell::CELL + 29;
 
 /// Frees a buffer that holds nothing any more: most connections are idle at a time, and a relay may have thousands.
 fn give_back(buffer: &mut Vec<u8>) {
@@ -323,16 +323,20 @@ impl Connection {
     }
 
     /// Cells that may be handed to the kernel now: none while it has not taken what was handed to it before.
-    pub fn kist_allowance(&self) -> usize {
+    pub fn kist_allowance(&self, formula: KistFormula) -> usize {
         if !self.has_written_all() {
             return 0;
         }
-        self.kist_limit()
+        self.kist_limit(formula)
     }
 
     /// Cells that KIST would give the kernel, were it to take them. A kernel that does not tell gets what it takes.
-    pub fn kist_limit(&self) -> usize {
-        Sending::of(self.socket.as_fd()).map_or(usize::MAX, |sending| sending.limit() as usize / CELL_ON_THE_WIRE)
+    pub fn kist_limit(&self, formula: KistFormula) -> usize {
+        let limit = match formula {
+            KistFormula::Of2014 => kernel::limit_2014(self.socket.as_fd()),
+            KistFormula::Of2018 => Sending::of(self.socket.as_fd()).map(Sending::limit),
+        };
+        limit.map_or(usize::MAX, |limit| limit as usize / CELL_ON_THE_WIRE)
     }
 
     /// Segments that the kernel has sent again.

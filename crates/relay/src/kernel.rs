@@ -70,6 +70,29 @@ impl Sending {
     }
 }
 
+/// Bytes that KIST of 2014 gives the kernel: what its buffer has room for, and TCP can send at once (Jansen and others, "Never Been KIST", USENIX
+/// Security 2014; the code that IMUX was evaluated with).
+pub fn limit_2014(socket: BorrowedFd<'_>) -> io::Result<u64> {
+    let info = tcp_info(socket)?;
+    let (mut buffer, mut length): (libc::c_int, _) = (0, size_of::<libc::c_int>() as libc::socklen_t);
+    // SAFETY: the kernel writes at most `length` bytes to `buffer`, which has as many, and to `length`.
+    let got = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_SNDBUF,
+            (&raw mut buffer).cast(),
+            &raw mut length,
+        )
+    };
+    if got != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let room = u64::try_from(buffer).unwrap_or_default().saturating_sub(queued(socket)? as u64);
+    let window = u64::from(info.tcpi_snd_cwnd.saturating_sub(info.tcpi_unacked)) * u64::from(info.tcpi_snd_mss);
+    Ok(room.min(window))
+}
+
 /// Bytes in the kernel that were not yet sent or not yet acknowledged: SIOCOUTQ, which is TIOCOUTQ for sockets (tcp(7)).
 pub fn queued(socket: BorrowedFd<'_>) -> io::Result<usize> {
     let mut bytes: libc::c_int = 0;
@@ -103,10 +126,14 @@ mod tests {
         let sending = Sending::of(sender.as_fd()).unwrap();
         assert!(sending.window >= 1 && sending.segment >= 500, "{sending:?}");
         assert_eq!(sending.unsent, 0);
+        let window = u64::from(sending.window) * u64::from(sending.segment);
+        let limit = limit_2014(sender.as_fd()).unwrap();
+        assert!(limit > 0 && limit <= window, "{limit} of {window}");
         // Nobody reads: what the receiver has no room for stays unsent.
         sender.set_nonblocking(true).unwrap();
         while sender.write(&[0; 65_536]).is_ok() {}
         assert!(Sending::of(sender.as_fd()).unwrap().unsent > 0);
+        assert!(limit_2014(sender.as_fd()).unwrap() < limit, "its buffer is full, or its window");
         assert!(Sending::of(std::fs::File::open("/dev/null").unwrap().as_fd()).is_err());
     }
 }

@@ -47,6 +47,7 @@ Its own:
       --TorchestraHeavy HOW  Which circuits torchestra takes for heavy: by 'label' or 'ewma' [default: label]
       --ClientLabels FILE    Lines 'ADDRESS web' or 'ADDRESS bulk': what a guard tells other relays of its clients' circuits
       --TCPNoDelay 0|1       Send on connections without Nagle's rule, by which tor sends [default: 0]
+      --KISTFormula YEAR     How KIST reckons: '2018' as tor, each 2 ms; '2014' as first published, each 10 ms [default: 2018]
       --StatisticsFile FILE  Append a line of JSON each second: channels, connections, circuits, streams, cells that wait
   -h, --help                 Print help
   -V, --version              Print version

@@ -1,7 +1,7 @@
 //! Settings in the files and options that tor takes, of which a relay needs a few; the others are left to tor.
 
 use crate::design::imux::{Limits, TAU};
-use crate::design::{By, CircuitScheduler, ConnectionScheduler, KIST_INTERVAL_MS, LinkDesign, Writing};
+use crate::design::{By, CircuitScheduler, ConnectionScheduler, KistFormula, LinkDesign, Writing};
 use crate::labels;
 use crate::policy::Policy;
 use onion::link::private::Label;
@@ -85,7 +85,7 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
         torchestra_by: By::Label,
         labels: BTreeMap::new(),
     };
-    let (mut lets_out, mut is_kist, mut interval_ms) = (None, true, KIST_INTERVAL_MS);
+    let (mut lets_out, mut is_kist, mut interval_ms, mut formula) = (None, true, None, KistFormula::default());
     for Line { at, name, value } in lines {
         let wrong = |what: &str| format!("{at}: {name} {value}: {what}");
         // Options have any case in tor.
@@ -139,12 +139,13 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
             "kistschedruninterval" => {
                 // 0 leaves it to the consensus, which is not read here, and that to the default.
                 interval_ms = match milliseconds(&value) {
-                    Some(0) => KIST_INTERVAL_MS,
-                    Some(ms @ 2..=100) => ms,
+                    Some(0) => None,
+                    Some(ms @ 2..=100) => Some(ms),
                     _ => return Err(wrong("2 to 100 msec are needed")),
                 };
             }
             "tcpnodelay" => settings.no_delay = value != "0",
+            "kistformula" => formula = KistFormula::read(&value).ok_or_else(|| wrong("2014 or 2018"))?,
             "statisticsfile" => settings.statistics = Some(value.into()),
             "dirauthority" | "dirserver" => {
                 settings.authorities.push(authority(&value).ok_or_else(|| wrong("NAME ... ADDRESS:PORT FINGERPRINT"))?);
@@ -156,7 +157,8 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
         settings.policy = Policy::default();
     }
     if is_kist {
-        settings.writing = Writing::Kist { interval_ms };
+        let interval_ms = interval_ms.unwrap_or_else(|| formula.interval_ms());
+        settings.writing = Writing::Kist { interval_ms, formula };
     }
     let missing = |what: &str| format!("{what} is missing in the torrc");
     Ok(Settings {
@@ -238,11 +240,13 @@ mod tests {
         assert_eq!((settings.bandwidth_rate, settings.bandwidth_burst), (10 << 20, 10 << 10));
         assert_eq!(settings.contact, "somebody");
         assert!(settings.policy.is_exit());
-        assert_eq!(settings.writing, Writing::Kist { interval_ms: 7 });
+        assert_eq!(settings.writing, Writing::Kist { interval_ms: 7, formula: KistFormula::Of2018 });
         let vanilla = read_text("Address 20.0.0.1\nSchedulers KISTLite, vanilla,KIST\n").unwrap();
         assert_eq!(vanilla.writing, Writing::Vanilla);
         let usual = read_text("Address 20.0.0.1\n").unwrap();
-        assert_eq!(usual.writing, Writing::Kist { interval_ms: 2 });
+        assert_eq!(usual.writing, Writing::Kist { interval_ms: 2, formula: KistFormula::Of2018 });
+        let first = read_text("Address 20.0.0.1\nKISTFormula 2014\n").unwrap();
+        assert_eq!(first.writing, Writing::Kist { interval_ms: 10, formula: KistFormula::Of2014 });
         let found: Vec<_> = settings.authorities.iter().map(|one| (one.name.as_str(), one.directory)).collect();
         assert_eq!(found, [("one", "100.0.0.1:8080".parse().unwrap())]);
     }
@@ -256,6 +260,7 @@ mod tests {
             ("BandwidthRate much", ":2: BandwidthRate much: bytes are needed"),
             ("Schedulers fast", ":2: Schedulers fast: KIST or Vanilla is needed"),
             ("KISTSchedRunInterval 1 s", ":2: KISTSchedRunInterval 1 s: 2 to 100 msec are needed"),
+            ("KISTFormula 2020", ":2: KISTFormula 2020: 2014 or 2018"),
             ("KISTSchedRunInterval 101", ":2: KISTSchedRunInterval 101: 2 to 100 msec are needed"),
             ("", "Address is missing in the torrc"),
         ] {

@@ -246,7 +246,7 @@ fn settings() -> Vec<Arg> {
 }
 
 /// Flags for `gnomon-relay`: the flag, the relay's option, and what it takes.
-pub const RELAY_OPTIONS: [(&str, &str, Takes); 8] = [
+pub const RELAY_OPTIONS: [(&str, &str, Takes); 9] = [
     ("link-design", "LinkDesign", Takes::One(&["vanilla", "pctcp", "torchestra", "imux"])),
     ("circuit-scheduler", "CircuitScheduler", Takes::One(&["round-robin", "ewma"])),
     (
@@ -254,6 +254,7 @@ pub const RELAY_OPTIONS: [(&str, &str, Takes); 8] = [
         "ConnectionScheduler",
         Takes::One(&["circuit-rr", "cell-rr", "ewma-mapping", "shortest-queue", "kist"]),
     ),
+    ("kist-formula", "KISTFormula", Takes::One(&["2014", "2018"])),
     ("conn-limit", "ConnLimit", Takes::Number(32)),
     ("imux-active", "ImuxActive", Takes::One(&["opened", "ewma", "label"])),
     ("imux-channel-connections", "ImuxChannelConnections", Takes::Number(1)),
@@ -301,6 +302,7 @@ fn relays() -> Vec<Arg> {
         "Which circuit's cell a gnomon-relay sends next: by 'round-robin', or 'ewma', of who has sent least of late",
         "Which of imux's connections takes a cell: circuits are dealt out ('circuit-rr', 'ewma-mapping'), or cells ('cell-rr', \
          'shortest-queue', 'kist')",
+        "How gnomon-relays' KIST reckons: as tor's ('2018', the default), or as first published ('2014')",
         "Sockets that a gnomon-relay has at most [default: what the system allows]",
         "Which circuits imux counts: all that are 'opened', those that have sent much ('ewma'), those of clients by 'label'",
         "Connections that an imux channel has at most [default: as Algorithm 1 says]",

@@ -1,10 +1,12 @@
 //! What lies between two relays of ours, which circuit's cell is next and which connection takes it: the experiment's settings.
 
 pub mod imux;
+mod kist;
 pub mod mapping;
 pub mod torchestra;
 mod turns;
 
+pub use kist::{KistFormula, Tokens};
 pub use turns::{Recent, Turn, Turns};
 
 use onion::link;
@@ -134,11 +136,8 @@ pub enum Writing {
     /// All that a socket takes, one connection after the other.
     Vanilla,
     /// Each interval, as much as TCP can send soon, by the turns of the circuits of all connections.
-    Kist { interval_ms: u64 },
+    Kist { interval_ms: u64, formula: KistFormula },
 }
-
-/// Between two of KIST's runs, in milliseconds, if the torrc says nothing: tor's since 0.4.8.
-pub const KIST_INTERVAL_MS: u64 = 2;
 
 #[cfg(test)]
 mod tests {

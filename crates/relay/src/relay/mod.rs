@@ -11,6 +11,7 @@ use crate::channel::Channel;
 use crate::circuit::Circuit;
 use crate::clock::{Clock, since_1970};
 use crate::connection::Connection;
+use crate::design::Tokens;
 use crate::log;
 use crate::own::{self, Own};
 use crate::parameters::Parameters;
@@ -102,6 +103,8 @@ pub struct Relay {
     /// Where circuits' cells wait for KIST, and when it ran last.
     pending: BTreeSet<Lane>,
     kist_ran_ms: u64,
+    /// What KIST of 2014 may still write.
+    kist_tokens: Tokens,
     /// When IMUX looked at its channels last.
     managed_ms: u64,
     /// No more sockets could be taken.
@@ -164,6 +167,7 @@ impl Relay {
             stops: Stops::default(),
             pending: BTreeSet::new(),
             kist_ran_ms: 0,
+            kist_tokens: Tokens::default(),
             managed_ms: 0,
             accept_later: false,
             connections_ever: 0,

@@ -2,7 +2,8 @@
 
 use super::{Lane, Relay};
 use crate::circuit::{Queued, Side};
-use crate::design::{ConnectionScheduler, Recent, Turn, Writing};
+use crate::connection::CELL_ON_THE_WIRE;
+use crate::design::{ConnectionScheduler, KistFormula, Recent, Turn, Writing};
 use crate::tls::BUFFER;
 use onion::cell::CircuitId;
 use onion::link::private;
@@ -115,9 +116,9 @@ impl Relay {
             let connection = self.connections.get(*key).filter(|connection| connection.is_usable())?;
             let queued = if scheduler == ConnectionScheduler::ShortestQueue { connection.queue_bytes() } else { 0 };
             let allowance = match scheduler {
-                _ if is_kist => connection.kist_allowance(),
+                _ if is_kist => connection.kist_allowance(self.kist_formula()),
                 ConnectionScheduler::Kist => {
-                    connection.kist_limit().saturating_sub(connection.buffered() / private::CELL)
+                    connection.kist_limit(self.kist_formula()).saturating_sub(connection.buffered() / private::CELL)
                 }
                 _ => 0,
             };
@@ -224,10 +225,17 @@ impl Relay {
         }
     }
 
+    fn kist_formula(&self) -> KistFormula {
+        match self.settings.writing {
+            Writing::Kist { formula, .. } => formula,
+            Writing::Vanilla => KistFormula::default(),
+        }
+    }
+
     /// When KIST is to run next.
     pub(super) fn kist_due_ms(&self) -> Option<u64> {
         match self.settings.writing {
-            Writing::Kist { interval_ms } if !self.pending.is_empty() => Some(self.kist_ran_ms + interval_ms),
+            Writing::Kist { interval_ms, .. } if !self.pending.is_empty() => Some(self.kist_ran_ms + interval_ms),
             _ => None,
         }
     }
@@ -249,6 +257,10 @@ impl Relay {
             return false;
         }
         self.kist_ran_ms = now;
+        let formula = self.kist_formula();
+        if let Writing::Kist { interval_ms, formula: KistFormula::Of2014 } = self.settings.writing {
+            self.kist_tokens.fill(self.settings.bandwidth_rate, interval_ms, now);
+        }
         for lane in self.pending.clone() {
             if let Lane::Own(key) = lane {
                 self.map_if_due(key);
@@ -265,7 +277,7 @@ impl Relay {
             let serial = turns.len() as u64;
             takers.push(match lane {
                 Lane::Own(key) => {
-                    vec![Taker { connection: key, queued: 0, allowance: self.connections[key].kist_allowance() }]
+                    vec![Taker { connection: key, queued: 0, allowance: self.connections[key].kist_allowance(formula) }]
                 }
                 Lane::Pool(key) => self.takers(key, true),
             });
@@ -279,6 +291,9 @@ impl Relay {
                 Lane::Pool(channel) => self.choose(channel, &takers[at]),
             };
             let Some(taker) = taker else { continue };
+            if formula == KistFormula::Of2014 && !self.kist_tokens.take(CELL_ON_THE_WIRE) {
+                break;
+            }
             let Some((id, queued)) = self.next_cell(lane) else {
                 self.pending.remove(&lane);
                 continue;
