@@ -88,7 +88,7 @@ fn a_network_of_them_alone_repeats_with_any_number_of_workers() {
     assert!((3..=20).contains(&shared.channels), "{shared:?}");
     assert_eq!(shared.of_channel, 1, "{shared:?}");
     assert!(shared.controlled > 0, "clients ask for congestion control as the consensus says");
-    let own = run("pctcp", "gnomon", &["--link-design", "pctcp"], &[1, 2]);
+    let own = run("pctcp", "gnomon", &["--link-design", "pctcp", "--kist-formula", "2014"], &[1, 2]);
     assert!(own.channels > shared.channels, "{own:?} with one for each circuit, {shared:?} without");
     let fair = run("ewma", "gnomon", &["--circuit-scheduler", "ewma"], &[1, 2]);
     assert!((3..=20).contains(&fair.channels), "{fair:?}");
