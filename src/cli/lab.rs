@@ -75,10 +75,9 @@ pub fn command() -> Command {
             Arg::new("clients")
                 .long("clients")
                 .value_name("KIND")
-                .default_value(Clients::default().name())
                 .value_parser(Clients::NAMES.map(|(name, _)| name))
                 .hide_possible_values(true)
-                .help("Of imux: clients run 'tor', or 'light' ones, gnomon-onion-client, which take less memory and time"),
+                .help("Of imux: clients run 'tor', or 'light' ones, gnomon-onion-client, which take less memory and time [default: light, with --size full tor]"),
         )
         .arg(
             Arg::new("report-only")
@@ -180,7 +179,7 @@ fn request(matches: &ArgMatches, names: &[&String]) -> Request {
             clients: matches
                 .get_one::<String>("clients")
                 .and_then(|name| Clients::NAMES.into_iter().find(|(known, _)| known == name))
-                .map_or_else(Clients::default, |(_, clients)| clients),
+                .map_or_else(|| Clients::usual(size), |(_, clients)| clients),
             figures: names.iter().filter(|name| is_figure(name)).map(|name| (*name).clone()).collect(),
         },
         report_only: matches.get_flag("report-only"),

@@ -55,10 +55,9 @@ impl Setting {
 }
 
 /// What clients of a Tor network run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clients {
     /// The tor of this machine.
-    #[default]
     Tor,
     /// `gnomon-onion-client`, which takes less memory and time.
     Light,
@@ -66,6 +65,11 @@ pub enum Clients {
 
 impl Clients {
     pub const NAMES: [(&str, Clients); 2] = [("tor", Clients::Tor), ("light", Clients::Light)];
+
+    /// Where nothing else is asked for.
+    pub fn usual(size: Size) -> Clients {
+        if size == Size::Full { Clients::Tor } else { Clients::Light }
+    }
 
     pub fn name(self) -> &'static str {
         Clients::NAMES.into_iter().find(|(_, clients)| *clients == self).expect("each has a name").0
