@@ -87,14 +87,18 @@ fn a_tor_makes_such_circuits_by_its_control_port() {
     assert!(last["built"].as_u64() >= Some(100), "{last}");
 }
 
-#[test]
-fn sybils_reach_a_victim_through_tor_itself() {
-    let network = attacked("sybils", &[], "--Log, notice stdout");
-    // Beside the client whose SOCKS port they use.
+/// A client that attacks through the SOCKS port of the one beside it.
+fn add_sybils(network: &Network) {
     let sybils = "    - { <<: *onion-client, start_time: 64 s, args: [--hush, --defaults-torrc, ../../conf/client.torrc, -f, torrc, --SocksPort, \"0\", \
          --DataDirectory, sybils, --Socks5Proxy, \"127.0.0.1:9050\", --Attack, sybils, --AttackVictim, guard2, --AttackCount, \"10\", \
          --AttackEvery, \"5\", --AttackStart, \"30\", --AttackStop, \"55\"] }\n    - { <<: *client";
     network.change_host("webclient2", "    - { <<: *client", sybils);
+}
+
+#[test]
+fn sybils_reach_a_victim_through_tor_itself() {
+    let network = attacked("sybils", &["--network-reentry"], "--Log, notice stdout");
+    add_sybils(&network);
     let run = network.run(&["--parallelism", "2"]);
     run.transfers();
     let [before, during, after] = most(&run, "guard2", number("channels"));
@@ -133,4 +137,120 @@ fn circuits_that_send_a_little_count_as_active() {
     };
     let most = text.lines().map(active).max().expect("a line");
     assert!(most >= 20, "{most} active circuits of one channel");
+}
+
+/// The most that the victim had of something before an attack, during it and at the end, with these defences.
+fn defended(name: &str, attack: &str, more: &[&str], what: &'static str) -> ([f64; 3], Run) {
+    let run = attacked(&format!("defence-{name}"), more, attack).run(&["--parallelism", "2"]);
+    (most(&run, "middle1", number(what)), run)
+}
+
+#[test]
+fn circuits_are_refused_by_the_address_and_by_the_relay_that_they_come_from() {
+    let flood = "--Attack, circuits, --AttackVictim, middle1, --AttackCount, 100";
+    let ([before, open, _], _) = defended("none", flood, &[], "circuits");
+    assert!(open > before + 400.0, "{before}, {open} circuits without defence");
+
+    let dos = ["Enabled=1", "MinConnections=1", "Rate=0.5", "Burst=10"].map(|end| format!("DoSCircuitCreation{end}"));
+    let flags: Vec<&str> = dos.iter().flat_map(|option| ["--defence", option]).collect();
+    let network = attacked("defence-address", &flags, flood);
+    // What else the attacker's host wants of the network is refused as well.
+    network.change_host("webclient2", "expected_final_state: { exited: 0 }", "expected_final_state: running");
+    let run = network.run(&["--parallelism", "2"]);
+    let [before, by_address, _] = most(&run, "middle1", number("circuits"));
+    assert!(
+        by_address < before + 0.3 * (open - before),
+        "{before}, {by_address} circuits where relays count by address"
+    );
+    let refused = |relay: &&str| most(&run, relay, number("refused_circuits"))[2];
+    let relays = ["guard1", "guard2", "exit1", "exit2", "guardexit1"];
+    assert!(relays.iter().map(refused).sum::<f64>() > 100.0, "those that the attacker enters by refuse");
+
+    let flags = ["--defence", "ChannelCircuitRate=1:middle1", "--defence", "ChannelCircuitBurst=15:middle1"];
+    let ([before, by_relay, _], _) = defended("relay", flood, &flags, "circuits");
+    assert!(by_relay < before + 0.5 * (open - before), "{before}, {by_relay} circuits where it counts by relay");
+}
+
+#[test]
+fn an_address_has_so_many_connections() {
+    let sybils = "--Attack, sybils, --AttackVictim, middle1, --AttackCount, 10";
+    let ([before, open, _], _) = defended("connections-none", sybils, &[], "channels");
+    assert!(open > before + 40.0, "{before}, {open} channels without defence");
+    let flags = ["--defence", "DoSConnectionEnabled=1", "--defence", "DoSConnectionMaxConcurrentCount=5"];
+    let ([before, few, _], run) = defended("connections", sybils, &flags, "channels");
+    assert!(few <= before + 6.0, "{before}, {few} channels");
+    run.transfers();
+    // As many as begin at once are too many, too.
+    let flags = ["--defence", "DoSConnectionEnabled=1", "--defence", "DoSConnectionConnectBurst=12"];
+    let flags = [&flags[..], &["--defence", "DoSConnectionConnectRate=0.1"]].concat();
+    let ([before, few, _], _) = defended("connects", sybils, &flags, "channels");
+    assert!(few <= before + 20.0, "{before}, {few} channels");
+}
+
+#[test]
+fn exits_let_nobody_into_the_network_again() {
+    for (name, more) in [("consensus", &[][..]), ("option", &["--network-reentry", "--defence", "NetworkReentry=0"])] {
+        let network = attacked(&format!("defence-reentry-{name}"), more, "--Log, notice stdout");
+        add_sybils(&network);
+        let run = network.run(&["--parallelism", "2"]);
+        run.transfers();
+        let [before, during, _] = most(&run, "guard2", number("channels"));
+        assert!(during <= before + 5.0, "{name}: channels: {before}, {during}");
+    }
+}
+
+#[test]
+fn what_is_idle_is_closed_when_sockets_become_few() {
+    let flood = "--Attack, circuits, --AttackVictim, middle1, --AttackCount, 30";
+    let few = ["--link-design", "pctcp", "--conn-limit", "96:middle1"];
+    let ([before, full, _], _) = defended("sockets-none", flood, &few, "connections");
+    // Eight of the 96 are not connections.
+    assert!(before < 60.0 && full == 88.0, "{before}, {full} connections without defence");
+    let flags = [&few[..], &["--defence", "DisableOOSCheck=0"]].concat();
+    let ([_, fewer, _], run) = defended("sockets", flood, &flags, "connections");
+    assert!(fewer < 88.0, "{fewer} connections: there is always one for who comes next");
+    assert!(run.stdout("middle1", "gnomon-relay").contains("Sockets were few"));
+    run.transfers();
+}
+
+#[test]
+fn puzzles_make_circuits_dear() {
+    // A thirtieth of a processor, so that the test has little to compute.
+    let flood = "--PuzzleRate, 30000, --Attack, circuits, --AttackVictim, middle1, --AttackCount, 30";
+    let flags = ["--defence", "PuzzleEffort=30000:middle1"];
+    let ([before, few, _], run) = defended("puzzles", flood, &flags, "circuits");
+    assert!(few < before + 60.0, "{before}, {few} circuits; 150 without defence");
+    // Who wants few circuits has them.
+    run.transfers();
+    // Who solves nothing has none.
+    let network = attacked("defence-puzzles-unsolved", &[], flood);
+    network.change_host("middle1", "-f, torrc", "-f, torrc, --PuzzleEffort, \"30000\"");
+    let [_, none, _] = most(&network.run(&["--parallelism", "2"]), "middle1", number("circuits"));
+    assert!(none < 5.0, "{none} circuits");
+}
+
+#[test]
+fn circuits_are_no_longer_than_their_relay_early_cells() {
+    let long = "--Attack, circuits, --AttackVictim, middle1, --AttackCount, 10, --AttackHops, 12";
+    let ([before, many, _], _) = defended("early-none", long, &["--defence", "MaxRelayEarly=0"], "circuits");
+    assert!(many > before + 150.0, "{before}, {many} circuits: each goes through it four times");
+    let ([before, few, _], run) = defended("early", long, &[], "circuits");
+    assert!(few < before + 60.0, "{before}, {few} circuits");
+    assert!(told(&run).contains("0 built"), "{}", told(&run));
+}
+
+#[test]
+fn handshakes_that_never_end_are_given_up() {
+    let silence = "--Attack, handshakes, --AttackVictim, middle1, --AttackCount, 30";
+    let forever = ["--defence", "HandshakeTimeout=0"];
+    let ([before, many, after], _) = defended("handshakes-none", silence, &forever, "connections");
+    assert!(many > before + 130.0 && after < before + 20.0, "connections: {before}, {many}, {after}");
+    let ([before, few, _], run) =
+        defended("handshakes-time", silence, &["--defence", "HandshakeTimeout=4"], "connections");
+    assert!(few < before + 50.0, "connections: {before}, {few}");
+    run.transfers();
+    let flags = [&forever[..], &["--defence", "MaxHandshakes=20"]].concat();
+    let ([before, few, _], run) = defended("handshakes-count", silence, &flags, "connections");
+    assert!(few < before + 35.0, "connections: {before}, {few}");
+    run.transfers();
 }

@@ -287,6 +287,9 @@ impl Children {
         if let Experiment::Downloads { .. } = &task.case.experiment {
             stats["downloads"] = downloads(&data).map_err(Failure::Run)?;
         }
+        if let Experiment::Victim { relay, .. } = &task.case.experiment {
+            stats["victim"] = of_relay(&data, relay).map_err(Failure::Run)?;
+        }
         let text = stats.to_string();
         let kept = json!({"fingerprint": task.case.fingerprint(), "program": self.program, "stats": stats});
         keep(&place.with_extension("json"), &kept.to_string())
@@ -306,11 +309,13 @@ impl Children {
                 fs::create_dir_all(&folder).and_then(|()| fs::write(folder.join(&file), text)).map_err(failed)?;
                 Ok((folder, file))
             }
-            Experiment::Tor { name, options } | Experiment::Downloads { name, options } => {
+            Experiment::Tor { name, options }
+            | Experiment::Downloads { name, options }
+            | Experiment::Victim { name, options, .. } => {
                 let networks = self.output.join("networks");
                 let mut options = options.clone();
                 let mut folder = networks.join(format!("{name}-{}", experiment.fingerprint()));
-                if let Experiment::Downloads { .. } = experiment {
+                if !matches!(experiment, Experiment::Tor { .. }) {
                     options.extend(["--seed".to_owned(), task.repetition.to_string()]);
                     folder = networks.join(format!("{name}-{}-{}", experiment.fingerprint(), task.repetition));
                 }
@@ -424,6 +429,35 @@ fn downloads(data: &Path) -> Result<Value, String> {
         }
     }
     Ok(Value::Object(by_behaviour))
+}
+
+/// Seconds of a relay's statistics that are put together.
+const TOGETHER_S: f64 = 10.0;
+
+/// What a relay has written of itself each second, put together: [from, bytes relayed per second, most descriptors, most circuits].
+fn of_relay(data: &Path, relay: &str) -> Result<Value, String> {
+    let path = data.join("hosts").join(relay).join("statistics");
+    let text = fs::read_to_string(&path).map_err(|error| format!("'{}': {error}", path.display()))?;
+    let mut moments: Vec<Value> = Vec::new();
+    let (mut began, mut last, mut most) = (None, None, (0.0_f64, 0.0_f64));
+    for line in text.lines() {
+        let line: Value = serde_json::from_str(line).map_err(|error| format!("'{}': {error}", path.display()))?;
+        let number = |name: &str| line[name].as_f64().ok_or_else(|| format!("'{}': no {name}", path.display()));
+        let (time, relayed) = (number("time")?, number("relayed_bytes")?);
+        most = (most.0.max(number("descriptors")?), most.1.max(number("circuits")?));
+        let (start, so_far) = *began.get_or_insert((time, relayed));
+        if time - start >= TOGETHER_S {
+            // Experiments begin at a midnight.
+            let from_s = start.rem_euclid(86_400.0);
+            moments.push(json!([from_s, (relayed - so_far) / (time - start), most.0, most.1]));
+            (began, most) = (Some((time, relayed)), (0.0, 0.0));
+        }
+        last = Some(time);
+    }
+    match last {
+        Some(_) => Ok(Value::from(moments)),
+        None => Err(format!("'{}' is empty", path.display())),
+    }
 }
 
 /// Removes a folder, if it is there.

@@ -72,7 +72,7 @@ fn readers_of_files_take_anything() {
 
 #[test]
 fn the_network_takes_anything() {
-    replay_confined(&["dns", "onion_cells", "onion_link", "packets"]);
+    replay_confined(&["dns", "onion_cells", "onion_directory", "onion_link", "onion_numbered", "packets"]);
 }
 
 #[test]

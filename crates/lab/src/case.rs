@@ -99,6 +99,8 @@ pub enum Experiment {
     Tor { name: String, options: Vec<String> },
     /// A Tor network whose seed is the repetition's number, and of whose run the downloads count.
     Downloads { name: String, options: Vec<String> },
+    /// The same, of whose run counts what a relay says of itself.
+    Victim { name: String, options: Vec<String>, relay: &'static str },
 }
 
 impl Case {
@@ -130,7 +132,9 @@ impl Experiment {
     pub fn fingerprint(&self) -> String {
         match self {
             Experiment::File(text) => hexadecimal(text),
-            Experiment::Tor { options, .. } | Experiment::Downloads { options, .. } => hexadecimal(&options.join("\n")),
+            Experiment::Tor { options, .. }
+            | Experiment::Downloads { options, .. }
+            | Experiment::Victim { options, .. } => hexadecimal(&options.join("\n")),
         }
     }
 }

@@ -25,6 +25,33 @@ pub struct Reading {
     pub machine: String,
     /// Where downloads count: what clients waited for, by what they do.
     pub downloads: BTreeMap<String, Downloads>,
+    /// Where a relay's statistics count: what it said, by time.
+    pub victim: Vec<Moment>,
+}
+
+/// What a relay has done and has, over some seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Moment {
+    /// Where the seconds begin, in simulated time.
+    pub from_s: f64,
+    /// Bytes that it relayed for others, per second.
+    pub relayed_bytes_per_s: f64,
+    /// The most descriptors, and circuits.
+    pub descriptors: f64,
+    pub circuits: f64,
+}
+
+impl Moment {
+    /// An array of four numbers, as the members are.
+    fn of(value: &Value) -> Option<Moment> {
+        let number = |at: usize| value[at].as_f64();
+        Some(Moment {
+            from_s: number(0)?,
+            relayed_bytes_per_s: number(1)?,
+            descriptors: number(2)?,
+            circuits: number(3)?,
+        })
+    }
 }
 
 /// The downloads of clients of one kind.
@@ -111,6 +138,7 @@ impl Reading {
     pub fn of(text: &str) -> Option<Reading> {
         let stats: Value = serde_json::from_str(text).ok()?;
         let downloads = &stats["downloads"];
+        let victim = stats["victim"].as_array().into_iter().flatten().filter_map(Moment::of).collect();
         let stats = &stats["gnomon"];
         let number = |value: &Value| value.as_f64();
         let count = |value: &Value| value.as_f64().unwrap_or(0.0);
@@ -140,6 +168,7 @@ impl Reading {
                 .flatten()
                 .map(|(behaviour, value)| (behaviour.clone(), Downloads::of(value)))
                 .collect(),
+            victim,
         })
     }
 }

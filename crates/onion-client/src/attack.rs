@@ -10,6 +10,8 @@ pub enum Kind {
     Streams,
     /// Circuits through the victim that send just enough to count as active.
     Active,
+    /// Connections to the victim that never say anything.
+    Handshakes,
 }
 
 impl Kind {
@@ -19,6 +21,7 @@ impl Kind {
             "sybils" => Some(Kind::Sybils),
             "streams" => Some(Kind::Streams),
             "active" => Some(Kind::Active),
+            "handshakes" => Some(Kind::Handshakes),
             _ => None,
         }
     }
@@ -37,6 +40,8 @@ pub struct Attack {
     pub stop_ms: u64,
     /// Where streams go, `HOST:PORT`.
     pub target: String,
+    /// Of circuits.
+    pub hops: usize,
 }
 
 impl Default for Attack {
@@ -50,6 +55,7 @@ impl Default for Attack {
             start_ms: 1_800_000,
             stop_ms: 3_600_000,
             target: String::new(),
+            hops: 3,
         }
     }
 }

@@ -40,6 +40,8 @@ pub struct Channel {
     next_id: CircuitId,
     received: Vec<u8>,
     out: Vec<u8>,
+    /// How much of it TLS has: an attack's end leaves so much that its rest is not moved for each record.
+    out_taken: usize,
     /// For the proxy, before TLS.
     plain: Vec<u8>,
 }
@@ -83,6 +85,7 @@ impl Channel {
             next_id: 1,
             received: Vec::new(),
             out: Vec::new(),
+            out_taken: 0,
             plain,
         }
     }
@@ -115,7 +118,7 @@ impl Channel {
 
     /// Cells that streams may add now.
     pub fn room(&self) -> usize {
-        HIGH.saturating_sub(self.out.len()) / cell::CELL
+        HIGH.saturating_sub(self.out.len() - self.out_taken) / cell::CELL
     }
 
     /// Reads some of what has come, and is to be called again until nothing is there.
@@ -265,15 +268,21 @@ impl Channel {
             {
                 return Ok(());
             }
-            if self.out.is_empty() {
+            let rest = &self.out[self.out_taken..];
+            if rest.is_empty() {
+                self.out_taken = 0;
+                self.out.clear();
                 // A burst's room is given back.
                 if self.out.capacity() > HIGH {
                     self.out = Vec::new();
                 }
                 return Ok(());
             }
-            let count = self.session.writer().write(&self.out[..self.out.len().min(BUFFER)])?;
-            self.out.drain(..count);
+            self.out_taken += self.session.writer().write(&rest[..rest.len().min(BUFFER)])?;
+            if self.out_taken >= HIGH && self.out_taken >= self.out.len() / 2 {
+                self.out.drain(..self.out_taken);
+                self.out_taken = 0;
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::socks::Isolation;
 use onion::cell::{BODY, CircuitId, Command};
 use onion::circuit::message::{self, Extend2, Message};
 use onion::circuit::route::Route;
-use onion::handshake::{Kind, fast, ntor};
+use onion::handshake::{Kind, fast, ntor, puzzle};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddrV4;
@@ -23,12 +23,20 @@ pub struct Hop {
     pub ed25519: Option<[u8; 32]>,
     /// Of authorities that no consensus has named yet, nothing is known.
     onion_key: Option<[u8; 32]>,
+    /// What a circuit must have cost; 0 for nothing.
+    puzzle_effort: u32,
 }
 
 impl Hop {
     /// What torrc says of an authority.
     pub fn authority(address: SocketAddrV4, fingerprint: [u8; 20]) -> Hop {
-        Hop { address, fingerprint, ed25519: None, onion_key: None }
+        Hop { address, fingerprint, ed25519: None, onion_key: None, puzzle_effort: 0 }
+    }
+
+    /// A relay that asks for a puzzle's solution of this effort first.
+    pub fn asking_for(mut self, puzzle_effort: u32) -> Hop {
+        self.puzzle_effort = puzzle_effort;
+        self
     }
 }
 
@@ -39,6 +47,7 @@ impl From<&Relay> for Hop {
             fingerprint: relay.entry.fingerprint,
             ed25519: relay.more.ed25519,
             onion_key: Some(relay.more.onion_key),
+            puzzle_effort: 0,
         }
     }
 }
@@ -103,6 +112,8 @@ pub struct Circuit {
 pub struct Outgoing {
     pub command: Command,
     pub body: Vec<u8>,
+    /// Attempts that a puzzle took.
+    pub attempts: u64,
 }
 
 impl Circuit {
@@ -152,31 +163,42 @@ impl Circuit {
         self.route.hops().saturating_sub(1)
     }
 
+    /// Whether the next hop asks for a puzzle's solution.
+    pub fn has_puzzle(&self) -> bool {
+        self.ahead.front().is_some_and(|hop| hop.puzzle_effort > 0)
+    }
+
     /// The cell that goes on to the next hop; nothing when all are reached. `random` is for its handshake.
-    pub fn go_on(&mut self, random: [u8; 32], fill: impl FnOnce(&mut [u8])) -> Option<Outgoing> {
+    pub fn go_on(&mut self, random: [u8; 32], now_s: u64, fill: impl FnOnce(&mut [u8])) -> Option<Outgoing> {
         let hop = self.ahead.pop_front()?;
         let Some(onion_key) = hop.onion_key else {
             // For a first hop alone: TLS protects it.
             let part: [u8; fast::PART] = random[..fast::PART].try_into().expect("fewer than there are");
             self.handshake = Some(Handshake::Fast(part));
-            return Some(Outgoing { command: Command::CREATE_FAST, body: part.to_vec() });
+            return Some(Outgoing { command: Command::CREATE_FAST, body: part.to_vec(), attempts: 0 });
         };
         let (client, request) = ntor::Client::begin(ntor::Relay { fingerprint: hop.fingerprint, onion_key }, random);
         self.handshake = Some(Handshake::Ntor(Box::new(client)));
+        let (kind, data, attempts) = match hop.puzzle_effort {
+            0 => (Kind::Ntor.number(), request.to_vec(), 0),
+            effort => {
+                let (solved, attempts) = puzzle::solve(&request, effort, now_s);
+                (puzzle::NUMBER, solved.to_vec(), attempts)
+            }
+        };
         if self.route.hops() == 0 {
-            let body = message::create2(Kind::Ntor.number(), &request);
-            return Some(Outgoing { command: Command::CREATE2, body });
+            return Some(Outgoing { command: Command::CREATE2, body: message::create2(kind, &data), attempts });
         }
         let extend = Extend2 {
             addresses: vec![((*hop.address.ip()).into(), hop.address.port())],
             fingerprint: hop.fingerprint,
             ed25519: hop.ed25519,
-            handshake: Kind::Ntor.number(),
-            data: request.to_vec(),
+            handshake: kind,
+            data,
         };
         let message = Message { command: message::Command::EXTEND2, stream: 0, body: &extend.write() };
         let (body, _) = self.route.seal(self.route.hops() - 1, &message, fill);
-        Some(Outgoing { command: Command::RELAY_EARLY, body: body.to_vec() })
+        Some(Outgoing { command: Command::RELAY_EARLY, body: body.to_vec(), attempts })
     }
 
     /// The answer of a hop: CREATED_FAST's or CREATED2's body, or EXTENDED2's.
@@ -264,11 +286,11 @@ mod tests {
     fn built() -> (Circuit, Layer) {
         let hop = Hop::authority("100.0.0.1:9001".parse().unwrap(), [1; 20]);
         let mut circuit = Circuit::new(Purpose::General, 0, vec![hop], None, 0);
-        let create = circuit.go_on([7; 32], |_| {}).unwrap();
+        let create = circuit.go_on([7; 32], 0, |_| {}).unwrap();
         assert_eq!(create.command, Command::CREATE_FAST);
         let (answer, keys) = fast::answer(create.body.first_chunk().unwrap(), [9; 20]);
         circuit.answered(Command::CREATED_FAST, &answer).unwrap();
-        assert!(circuit.is_open && circuit.go_on([7; 32], |_| {}).is_none());
+        assert!(circuit.is_open && circuit.go_on([7; 32], 0, |_| {}).is_none());
         (circuit, Layer::new(&keys))
     }
 
@@ -277,7 +299,7 @@ mod tests {
         let (one, other) = (relay(1, |_, _| {}), relay(2, |_, _| {}));
         let hops = vec![Hop::from(&*one), Hop::from(&*other)];
         let mut circuit = Circuit::new(Purpose::General, 0, hops, None, 0);
-        assert_eq!(circuit.go_on([7; 32], |_| {}).unwrap().command, Command::CREATE2);
+        assert_eq!(circuit.go_on([7; 32], 0, |_| {}).unwrap().command, Command::CREATE2);
         assert!(circuit.answered(Command::CREATED_FAST, &[0; 40]).is_err(), "another handshake's answer");
         assert!(circuit.answered(Command::CREATED2, &[0; BODY]).is_err(), "and to none that is there");
         assert!(!circuit.is_open);

@@ -30,10 +30,16 @@ Files and options are tor's. Those that count here: SocksPort, DataDirectory, Di
 UseEntryGuards, MaxCircuitDirtiness, EnforceDistinctSubnets, SocksTimeout, CircuitStreamTimeout, CircuitBuildTimeout,
 MaxClientCircuitsPending, Socks5Proxy. Others are left to tor.
 
+Its own:
+      --PuzzleEffort N[:RELAY,...]
+                             Solve a puzzle of this effort for each circuit to these relays, or to all; can be repeated
+      --PuzzleRate N         Attempts at a puzzle per second, since computing takes no simulated time [default: 1000000]
+
 Attacks on a relay of a network that is one's own:
       --Attack KIND          'circuits' through the victim between varying others, which stay open; 'sybils', connections to it
                              as of many clients (with Socks5Proxy, through Tor itself); 'streams' through it as exit, which
-                             stay idle; 'active' circuits, which send just enough to count as active
+                             stay idle; 'active' circuits, which send just enough to count as active; 'handshakes', connections
+                             that never say anything
       --AttackVictim RELAY   Nickname or fingerprint
       --AttackCount N        How many begin each time [default: 1000]
       --AttackEvery TIME     ... [default: 6 seconds]
@@ -41,6 +47,7 @@ Attacks on a relay of a network that is one's own:
       --AttackStop TIME      When all of it is given up again [default: 3600 seconds]
       --AttackTarget HOST:PORT
                              Where streams go
+      --AttackHops N         Of circuits; beyond three they go through the same three again [default: 3]
   -h, --help                 Print help
   -V, --version              Print version
 

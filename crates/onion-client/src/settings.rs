@@ -29,6 +29,19 @@ pub struct Settings {
     /// Connections to relays go through it.
     pub proxy: Option<SocketAddrV4>,
     pub attack: Option<Attack>,
+    /// What circuits must have cost, by the relays that ask for it; no names for all.
+    pub puzzles: Vec<(u32, Vec<String>)>,
+    /// Attempts at a puzzle per second.
+    pub puzzle_rate: u64,
+}
+
+impl Settings {
+    /// What a relay asks for; the last that concerns it counts.
+    pub fn puzzle_of(&self, nickname: &str) -> u32 {
+        let concerns =
+            |(_, relays): &&(u32, Vec<String>)| relays.is_empty() || relays.iter().any(|name| name == nickname);
+        self.puzzles.iter().rev().find(concerns).map_or(0, |(effort, _)| *effort)
+    }
 }
 
 impl Default for Settings {
@@ -47,6 +60,8 @@ impl Default for Settings {
             most_pending: 32,
             proxy: None,
             attack: None,
+            puzzles: Vec::new(),
+            puzzle_rate: 1_000_000,
         }
     }
 }
@@ -94,13 +109,23 @@ fn take(settings: &mut Settings, attack: &mut Attack, kind: &mut Option<Kind>, l
         "circuitstreamtimeout" => settings.stream_timeout_ms = Some(time()?).filter(|ms| *ms > 0),
         "circuitbuildtimeout" => settings.build_timeout_ms = time()?.max(1),
         "maxclientcircuitspending" => settings.most_pending = number()?,
-        "attack" => *kind = Some(Kind::read(value).ok_or_else(|| wrong("circuits, sybils, streams or active"))?),
+        "attack" => {
+            *kind = Some(Kind::read(value).ok_or_else(|| wrong("circuits, sybils, streams, active or handshakes"))?)
+        }
         "attackvictim" => attack.victim = value.clone(),
         "attackcount" => attack.count = number()?,
         "attackevery" => attack.every_ms = time()?.max(1),
         "attackstart" => attack.start_ms = time()?,
         "attackstop" => attack.stop_ms = time()?,
         "attacktarget" => attack.target = value.clone(),
+        "attackhops" => attack.hops = number()?.max(1),
+        "puzzleeffort" => {
+            let (effort, relays) = value.split_once(':').unwrap_or((value, ""));
+            let effort = effort.parse().map_err(|_| wrong("an effort is needed, or EFFORT:RELAY,RELAY..."))?;
+            let relays = relays.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+            settings.puzzles.push((effort, relays));
+        }
+        "puzzlerate" => settings.puzzle_rate = number()?.max(1) as u64,
         _ => {}
     }
     Ok(())
@@ -146,7 +171,7 @@ mod tests {
         for (text, message) in [
             ("SocksPort here", ":2: SocksPort here: ADDRESS:PORT is needed, IPv4"),
             ("MaxCircuitDirtiness long", ":2: MaxCircuitDirtiness long: a time is needed, such as 10 seconds"),
-            ("Attack people", ":2: Attack people: circuits, sybils, streams or active"),
+            ("Attack people", ":2: Attack people: circuits, sybils, streams, active or handshakes"),
             ("Attack circuits", "AttackVictim is missing: the nickname or fingerprint of a relay"),
             ("DirAuthority two 1.2.3.4:80 AB", "orport=, v3ident= and a fingerprint of 40 digits are needed"),
         ] {

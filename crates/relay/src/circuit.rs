@@ -59,6 +59,10 @@ pub struct Circuit {
     pub flow: CircuitFlow,
     /// What its client uses it for, as the guard knows.
     pub label: Option<Label>,
+    /// When a cell of it came last, where that matters.
+    pub used_ms: u64,
+    /// RELAY_EARLY cells of its client.
+    pub early_cells: u32,
 }
 
 impl Circuit {
@@ -76,6 +80,8 @@ impl Circuit {
             is_full: false,
             flow,
             label: None,
+            used_ms: 0,
+            early_cells: 0,
         }
     }
 

@@ -3,6 +3,7 @@
 mod channel;
 mod circuit;
 mod connection;
+mod defence;
 mod design;
 mod flow;
 mod http;
@@ -29,7 +30,7 @@ Usage: gnomon-relay [--defaults-torrc FILE] [-f FILE] [--hush] [--OPTION VALUE].
 
 Files and options are tor's. Those that count here: Nickname, Address, ORPort, DataDirectory, ContactInfo, BandwidthRate,
 BandwidthBurst, ExitRelay, ExitPolicy, DirAuthority, DirCache, PublishServerDescriptor, Schedulers (KIST or Vanilla),
-KISTSchedRunInterval. Others are left to tor.
+KISTSchedRunInterval, DisableOOSCheck, DoSCircuitCreation... and DoSConnection.... Others are left to tor.
 
 Its own:
       --LinkDesign NAME      What lies between it and its like, where both ends know it: 'vanilla' (all circuits share a connection),
@@ -48,6 +49,13 @@ Its own:
       --ClientLabels FILE    Lines 'ADDRESS web' or 'ADDRESS bulk': what a guard tells other relays of its clients' circuits
       --TCPNoDelay 0|1       Send on connections without Nagle's rule, by which tor sends [default: 0]
       --KISTFormula YEAR     How KIST reckons: '2018' as tor, each 2 ms; '2014' as first published, each 10 ms [default: 2018]
+      --ChannelCircuitRate N, --ChannelCircuitBurst N
+                             Circuits that another relay may create per second, and at once [default: any number]
+      --NetworkReentry WHAT  Whether an exit lets streams to relays out: '0', '1', or 'auto', as the consensus says [default: auto]
+      --PuzzleEffort N       Attempts that a circuit must have cost its client (docs/attacks.md) [default: 0]
+      --MaxRelayEarly N      RELAY_EARLY cells of a circuit; 0 for any number [default: 8]
+      --HandshakeTimeout T   How long a connection's handshake may take; 0 for ever [default: 60 seconds]
+      --MaxHandshakes N      Handshakes that may be unfinished, the oldest is given up; 0 for any number [default: 0]
       --StatisticsFile FILE  Append a line of JSON each second: channels, connections, circuits, streams, cells that wait
   -h, --help                 Print help
   -V, --version              Print version

@@ -5,12 +5,16 @@ use crate::log;
 use crate::torrc::Authority;
 use mio::net::TcpStream;
 use onion::directory::{ConsensusParameters, LONGEST_PREAMBLE, Preamble};
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
 
 /// Until authorities have agreed on a first consensus, they are asked again after this long, and later when it failed, in milliseconds.
 const AGAIN_MS: u64 = 10_000;
 const AGAIN_LATER_MS: u64 = 60_000;
 /// An authority that does not answer in that time has failed.
 const PATIENCE_MS: u64 = 60_000;
+/// Bytes of a consensus that are kept where its relays matter: the public network's has some 2 MB.
+const LONGEST: usize = 16 << 20;
 /// After a consensus has become stale, the next one is asked for after this long at least, and up to 256 steps later, so that not all
 /// relays ask at once; in milliseconds.
 const STALE_MS: u64 = 5_000;
@@ -29,12 +33,17 @@ pub struct Parameters {
     is_known: bool,
     /// Those of the latest consensus; before it is there, those that all relays begin with.
     pub current: ConsensusParameters,
+    /// Whether the relays of the consensus matter too, and where these and the authorities take connections.
+    wants_relays: bool,
+    relays: BTreeSet<SocketAddr>,
 }
 
 impl Parameters {
     /// `place` tells relays from each other: its identity's first byte.
-    pub fn new(authorities: Vec<Authority>, place: u8) -> Parameters {
+    pub fn new(authorities: Vec<Authority>, place: u8, wants_relays: bool) -> Parameters {
         Parameters {
+            relays: of_authorities(&authorities),
+            wants_relays,
             next: place.into(),
             step: place,
             exchange: None,
@@ -58,7 +67,8 @@ impl Parameters {
         self.next += 1;
         let request = format!("GET /tor/status-vote/current/consensus-microdesc HTTP/1.0\r\nHost: {authority}\r\n\r\n");
         self.due_ms = Some(now_ms + PATIENCE_MS);
-        match Exchange::begin(authority, request.into_bytes(), LONGEST_PREAMBLE) {
+        let most = if self.wants_relays { LONGEST } else { LONGEST_PREAMBLE };
+        match Exchange::begin(authority, request.into_bytes(), most) {
             Ok(exchange) => self.exchange = Some(exchange),
             Err(error) => self.fail(now_ms, &error.to_string()),
         }
@@ -70,14 +80,25 @@ impl Parameters {
         let Some(exchange) = &mut self.exchange else { return };
         match exchange.go_on() {
             Ok(false) => {}
-            Ok(true) => match exchange.body().map(|body| Preamble::read(&body)) {
-                Ok(Some(consensus)) => self.take(consensus, now_ms, now_s),
+            Ok(true) => match exchange.body().map(|body| Preamble::read(&body).zip(Some(body))) {
+                Ok(Some((consensus, body))) => {
+                    if self.wants_relays {
+                        self.relays = of_authorities(&self.authorities);
+                        self.relays.extend(relays(&body));
+                    }
+                    self.take(consensus, now_ms, now_s);
+                }
                 Ok(None) => self.fail(now_ms, "an answer that is no consensus"),
                 // There is none yet.
                 Err(line) => self.fail(now_ms, &line),
             },
             Err(error) => self.fail(now_ms, &error.to_string()),
         }
+    }
+
+    /// Whether a relay of the consensus, or an authority, takes connections there.
+    pub fn has_relay_at(&self, address: SocketAddr) -> bool {
+        self.relays.contains(&address)
     }
 
     fn take(&mut self, consensus: Preamble, now_ms: u64, now_s: u64) {
@@ -98,6 +119,26 @@ impl Parameters {
     }
 }
 
+fn of_authorities(authorities: &[Authority]) -> BTreeSet<SocketAddr> {
+    let both = |one: &Authority| {
+        let link = one.or_port.map(|port| SocketAddr::new(one.directory.ip(), port));
+        std::iter::once(one.directory).chain(link).collect::<Vec<_>>()
+    };
+    authorities.iter().flat_map(both).collect()
+}
+
+/// Addresses of relays: their lines end with address, ORPort and DirPort (dir-spec, "Router status entries").
+fn relays(consensus: &str) -> impl Iterator<Item = SocketAddr> {
+    let lines = consensus.lines().filter(|line| line.starts_with("r "));
+    lines.flat_map(|line| {
+        let mut words = line.rsplit(' ');
+        let ports = [words.next(), words.next()].map(|word| word.and_then(|word| word.parse::<u16>().ok()));
+        let address = words.next().and_then(|word| word.parse::<IpAddr>().ok());
+        let ports = ports.into_iter().flatten().filter(|port| *port != 0);
+        ports.filter_map(move |port| Some(SocketAddr::new(address?, port)))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,7 +151,7 @@ mod tests {
             fingerprint: None,
             v3_identity: None,
         };
-        Parameters::new(vec![authority("one"), authority("two")], 3)
+        Parameters::new(vec![authority("one"), authority("two")], 3, true)
     }
 
     #[test]
@@ -136,6 +177,16 @@ mod tests {
         parameters.fail(1_000, "silence");
         assert_eq!(parameters.due_ms, Some(61_000));
         assert_eq!(parameters.current, ConsensusParameters::default());
-        assert_eq!(Parameters::new(Vec::new(), 1).due_ms, None);
+        assert_eq!(Parameters::new(Vec::new(), 1, false).due_ms, None);
+    }
+
+    #[test]
+    fn relays_are_known_by_their_addresses() {
+        let text = "network-status-version 3 microdesc\nr one AAAA 2000-01-01 00:00:00 11.0.0.1 9001 0\nm BBBB\nr two AAAA 2000-01-01 \
+                    00:00:00 11.0.0.2 443 80\nr broken\n";
+        let found: Vec<String> = relays(text).map(|address| address.to_string()).collect();
+        assert_eq!(found, ["11.0.0.1:9001", "11.0.0.2:80", "11.0.0.2:443"]);
+        assert!(parameters().has_relay_at("127.0.0.1:9".parse().unwrap()), "an authority");
+        assert!(!parameters().has_relay_at("11.0.0.1:9001".parse().unwrap()));
     }
 }

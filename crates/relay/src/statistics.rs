@@ -21,6 +21,12 @@ pub struct Line {
     pub by_channel: Vec<ChannelLine>,
     pub circuits: usize,
     pub streams: usize,
+    /// Bytes in the bodies of RELAY cells that were passed on from one end of a circuit to the other, both ways, since the relay began. Cells
+    /// that this relay answers itself are not in it, nor RELAY_EARLY, so circuits that are built and say nothing add nothing.
+    pub relayed_bytes: u64,
+    /// Circuits and connections that were refused for going beyond their rates, since the relay began.
+    pub refused_circuits: u64,
+    pub refused_connections: u64,
     #[serde(flatten)]
     pub congestion: Congestion,
     #[serde(flatten)]

@@ -1,5 +1,6 @@
 //! Settings in the files and options that tor takes, of which a relay needs a few; the others are left to tor.
 
+use crate::defence::{Defences, Rate};
 use crate::design::imux::{Limits, TAU};
 use crate::design::{By, CircuitScheduler, ConnectionScheduler, KistFormula, LinkDesign, Writing};
 use crate::labels;
@@ -43,6 +44,9 @@ pub struct Settings {
     pub torchestra_by: By,
     /// What clients use their circuits for, by address.
     pub labels: BTreeMap<Ipv4Addr, Label>,
+    pub defences: Defences,
+    /// ConnLimit was given: the system is asked for as many.
+    pub wants_sockets: bool,
 }
 
 impl Settings {
@@ -84,6 +88,8 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
         active_by: By::Opened,
         torchestra_by: By::Label,
         labels: BTreeMap::new(),
+        defences: Defences::default(),
+        wants_sockets: false,
     };
     let (mut lets_out, mut is_kist, mut interval_ms, mut formula) = (None, true, None, KistFormula::default());
     for Line { at, name, value } in lines {
@@ -117,6 +123,7 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
                     value.parse().ok().filter(|limit| *limit >= 32).ok_or_else(|| wrong("32 or more"))?;
                 // Tor wants as many at least; here there are no more.
                 settings.imux.conn_limit = limit;
+                settings.wants_sockets = true;
             }
             "imuxtau" => {
                 settings.imux.tau =
@@ -150,7 +157,7 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
             "dirauthority" | "dirserver" => {
                 settings.authorities.push(authority(&value).ok_or_else(|| wrong("NAME ... ADDRESS:PORT FINGERPRINT"))?);
             }
-            _ => {}
+            name => defence(&mut settings.defences, name, &value).map_err(wrong)?,
         }
     }
     if lets_out == Some(false) || (lets_out.is_none() && !settings.policy.is_exit()) {
@@ -167,6 +174,57 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
         or_port: or_port.ok_or_else(|| missing("ORPort"))?,
         ..settings
     })
+}
+
+/// An option that defends; others change nothing. The error says what is needed.
+fn defence(defences: &mut Defences, name: &str, value: &str) -> Result<(), &'static str> {
+    let number = || value.parse::<u32>().map_err(|_| "a number is needed");
+    let time = || onion_program::torrc::milliseconds(value).ok_or("a time is needed, such as 10 seconds");
+    let rate = || value.parse::<f64>().ok().filter(|rate| rate.is_finite() && *rate >= 0.0).ok_or("a number is needed");
+    let flag = || match value {
+        "0" => Ok(Some(false)),
+        "1" => Ok(Some(true)),
+        "auto" => Ok(None),
+        _ => Err("0, 1 or auto"),
+    };
+    let refuses = || match value {
+        "1" => Ok(false),
+        "2" => Ok(true),
+        _ => Err("1 (nothing) or 2 (refuse) is needed"),
+    };
+    let (circuits, connections) = (&mut defences.circuits, &mut defences.connections);
+    let of_relays = defences.of_relays.unwrap_or(Rate { per_s: 0.0, burst: 0.0 });
+    match name {
+        "doscircuitcreationenabled" => defences.circuits_enabled = flag()?,
+        "doscircuitcreationminconnections" => circuits.least_connections = number()? as usize,
+        "doscircuitcreationrate" => circuits.rate.per_s = rate()?,
+        "doscircuitcreationburst" => circuits.rate.burst = rate()?,
+        "doscircuitcreationdefensetype" => circuits.refuses = refuses()?,
+        "doscircuitcreationdefensetimeperiod" => circuits.period_ms = time()?,
+        "dosconnectionenabled" => defences.connections_enabled = flag()?,
+        "dosconnectionmaxconcurrentcount" => connections.most = number()? as usize,
+        "dosconnectiondefensetype" => connections.refuses = refuses()?,
+        "dosconnectionconnectrate" => connections.rate.per_s = rate()?,
+        "dosconnectionconnectburst" => connections.rate.burst = rate()?,
+        "dosconnectionconnectdefensetimeperiod" => connections.period_ms = time()?,
+        "channelcircuitrate" => {
+            let per_s = rate()?;
+            defences.of_relays = (per_s > 0.0).then(|| Rate { per_s, burst: of_relays.burst.max(per_s).max(1.0) });
+        }
+        "channelcircuitburst" => {
+            let burst = rate()?.max(1.0);
+            // Without a rate the burst is all that there ever is: the rate may follow.
+            defences.of_relays = Some(Rate { burst, ..of_relays });
+        }
+        "networkreentry" => defences.reentry = flag()?,
+        "disableooscheck" => defences.closes_idle = flag()? == Some(false),
+        "puzzleeffort" => defences.puzzle_effort = number()?,
+        "maxrelayearly" => defences.relay_early = Some(number()?).filter(|most| *most > 0),
+        "handshaketimeout" => defences.handshake_ms = Some(time()?).filter(|ms| *ms > 0),
+        "maxhandshakes" => defences.handshakes = Some(number()? as usize).filter(|most| *most > 0),
+        _ => {}
+    }
+    Ok(())
 }
 
 /// Files that this process may have open, as the system says; tor's 15,000 where it does not.

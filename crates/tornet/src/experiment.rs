@@ -6,7 +6,7 @@ use crate::network::{Behaviour, Host, Network, Role};
 use crate::spec::{Amount, FIRST_CONSENSUS};
 use crate::torrc;
 use crate::traffic::SERVER_PORT;
-use crate::{Programs, balance, load, relay_options};
+use crate::{Programs, attack, balance, load, relay_options};
 use base::{SeedTree, SimDuration, StartDate, quantity};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -167,7 +167,7 @@ fn host_entry(network: &Network, host: &Host, nodes: &Nodes, programs: &Programs
         let shared = torrc::shared_name(host.role);
         let (program, own) = match (network.is_gnomon_relay(host), network.is_gnomon_client(host)) {
             (true, _) => ("relay", relay_options::of_host(network, host)),
-            (_, true) => ("onion-client", String::new()),
+            (_, true) => ("onion-client", relay_options::of_client(network) + &attack::of_host(network, host)),
             _ => ("tor", String::new()),
         };
         let arguments = format!("args: [--hush, --defaults-torrc, ../../conf/{shared}, -f, torrc{own}]");

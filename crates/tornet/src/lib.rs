@@ -9,6 +9,7 @@
 //!
 //! The crate reads the files that it is told to read, and nothing of the environment; the binary finds programs.
 
+mod attack;
 pub mod balance;
 pub mod churn;
 mod collector;
@@ -35,6 +36,7 @@ mod torrc;
 mod traffic;
 pub mod warnings;
 
+pub use attack::Attack;
 use base::SeedTree;
 pub use collector::{
     Archives, NetworkStats, Progress, Sources, Staged, StagedRelay, StagedRelays, stage, staged_names,

@@ -7,7 +7,7 @@ use crate::keys::{AuthorityKeys, Obfs4State, OnionKeys, RelayIdentity};
 use crate::model::Model;
 use crate::paths::{self, PathModel};
 use crate::spec::{LinkClass, ProgramKind, Spec, Transport};
-use crate::{Error, overload, relay_options, sample};
+use crate::{Error, attack, overload, relay_options, sample};
 use base::{Bandwidth, SeedTree, SimDuration};
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -83,7 +83,7 @@ impl Role {
     }
 
     /// Whether other hosts name it by its fingerprint.
-    fn has_identity(self) -> bool {
+    pub(crate) fn has_identity(self) -> bool {
         matches!(self, Role::Authority | Role::Guard | Role::Exit | Role::GuardExit | Role::Middle | Role::Bridge)
     }
 
@@ -219,7 +219,8 @@ impl Network {
         self.check_kind("--relay-kind", &self.spec.relay_kind, is_relay, "guard, middle relay or exit")?;
         let what = "client of servers that enters by guards (web, bulk, performance, markov)";
         self.check_kind("--client-kind", &self.spec.client_kind, is_client, what)?;
-        relay_options::check(self)
+        relay_options::check(self)?;
+        attack::check(self)
     }
 
     fn check_kind(

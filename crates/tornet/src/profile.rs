@@ -84,6 +84,8 @@ pub(crate) fn base_spec() -> Spec {
         relay_kind: ProgramKind::Tor,
         client_kind: ProgramKind::Tor,
         relay_options: Vec::new(),
+        network_reentry: false,
+        attack: None,
         scheduler: Scheduler::Kist,
         congestion_control: CongestionControl::Vegas,
         cheap_crypto: None,

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::network::{Behaviour, Host, Network, Role};
+use serde_json::Value;
 use std::fmt::Write as _;
 
 /// A setting. The last that concerns a host counts.
@@ -10,7 +11,7 @@ pub struct RelayOption {
     /// Which flag of `gnomon tor new` it came by, for messages.
     pub flag: &'static str,
     /// Its name in `gnomon-relay`.
-    pub name: &'static str,
+    pub name: String,
     pub value: String,
     /// Which hosts it is for; None for all.
     pub hosts: Option<Vec<String>>,
@@ -25,13 +26,30 @@ pub(crate) fn of_host(network: &Network, host: &Host) -> String {
     let mut text = String::new();
     for (at, option) in options().enumerate() {
         if !options().skip(at + 1).any(|later| later.name == option.name) {
-            let _ = write!(text, ", --{}, {}", option.name, option.value);
+            let _ = write!(text, ", --{}, {}", option.name, word(&option.value));
         }
     }
     if has_labels(network) {
         let _ = write!(text, ", --ClientLabels, {LABELS}");
     }
     text
+}
+
+/// What a client is told of what relays ask for.
+pub(crate) fn of_client(network: &Network) -> String {
+    let mut text = String::new();
+    for option in network.spec.relay_options.iter().filter(|option| option.name == "PuzzleEffort") {
+        let hosts = option.hosts.as_ref().map_or(String::new(), |hosts| format!(":{}", hosts.join(",")));
+        let _ = write!(text, ", --PuzzleEffort, {}", word(&format!("{}{hosts}", option.value)));
+    }
+    text
+}
+
+/// A word of a list in YAML, between quotation marks where it must be.
+fn word(text: &str) -> String {
+    let is_plain = text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+    if is_plain { text.to_owned() } else { Value::from(text).to_string() }
 }
 
 fn concerns(option: &RelayOption, host: &Host) -> bool {

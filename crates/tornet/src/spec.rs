@@ -1,5 +1,6 @@
 //! What network is wanted: the few numbers from which everything else follows, and the rules that they must keep.
 
+use crate::attack::Attack;
 use crate::paths::PathModel;
 use crate::relay_options::RelayOption;
 use crate::{Error, churn, overload};
@@ -181,6 +182,10 @@ pub struct Spec {
     pub client_kind: ProgramKind,
     /// What `gnomon-relay`s are told besides.
     pub relay_options: Vec<RelayOption>,
+    /// Exits let streams to relays out.
+    pub network_reentry: bool,
+    /// What some clients do to a relay.
+    pub attack: Option<Attack>,
     pub scheduler: Scheduler,
     pub congestion_control: CongestionControl,
     /// Which ciphers the experiment has replaced by cheap ones: a value of its `cheap_crypto`. None for none.

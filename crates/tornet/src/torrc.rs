@@ -209,6 +209,10 @@ fn authority(network: &Network) -> String {
         CongestionControl::Vegas => VEGAS,
         CongestionControl::Fixed => FIXED_WINDOWS,
     };
+    if network.spec.network_reentry {
+        text.truncate(text.trim_end().len());
+        text += " allow-network-reentry=1\n";
+    }
     if network.has_gnomon_relays() {
         // Behind the parameters; tors warn of ConfluxEnabled.
         text.truncate(text.trim_end().len());

@@ -83,6 +83,8 @@ pub fn new() -> Command {
         .args(settings())
         .next_help_heading("What lies between gnomon-relays")
         .args(relays())
+        .next_help_heading("Attacks on a relay, by clients of Gnomon's own")
+        .args(attacks())
 }
 
 /// The profiles, a line each.
@@ -198,6 +200,10 @@ fn settings() -> Vec<Arg> {
              'gnomon:HOST,HOST...' for it on these hosts and tor on the others",
         )
         .value_parser(program_kind),
+        Arg::new("network-reentry")
+            .long("network-reentry")
+            .action(ArgAction::SetTrue)
+            .help("Let exits carry streams to relays, as before 2021: 'allow-network-reentry=1' in the consensus"),
         value("scheduler", "NAME", "How relays and clients, tor's and gnomon-relays, choose what to write next")
             .value_parser(["kist", "vanilla"]),
         value(
@@ -260,6 +266,34 @@ pub const RELAY_OPTIONS: [(&str, &str, Takes); 9] = [
     ("imux-channel-connections", "ImuxChannelConnections", Takes::Number(1)),
     ("torchestra-heavy", "TorchestraHeavy", Takes::One(&["ewma", "label"])),
     ("relay-statistics", "StatisticsFile", Takes::Name),
+    (DEFENCE, "", Takes::Defence),
+];
+
+/// The flag whose values name options themselves: NAME=VALUE.
+pub const DEFENCE: &str = "defence";
+
+/// Options of `gnomon-relay` that defend, and an example of what each may be.
+const DEFENCES: [(&str, &str); 20] = [
+    ("DoSCircuitCreationEnabled", "1"),
+    ("DoSCircuitCreationMinConnections", "3"),
+    ("DoSCircuitCreationRate", "3"),
+    ("DoSCircuitCreationBurst", "90"),
+    ("DoSCircuitCreationDefenseType", "2"),
+    ("DoSCircuitCreationDefenseTimePeriod", "1 hour"),
+    ("DoSConnectionEnabled", "1"),
+    ("DoSConnectionMaxConcurrentCount", "100"),
+    ("DoSConnectionDefenseType", "2"),
+    ("DoSConnectionConnectRate", "20"),
+    ("DoSConnectionConnectBurst", "40"),
+    ("DoSConnectionConnectDefenseTimePeriod", "1 day"),
+    ("ChannelCircuitRate", "5"),
+    ("ChannelCircuitBurst", "50"),
+    ("NetworkReentry", "1"),
+    ("DisableOOSCheck", "0"),
+    ("PuzzleEffort", "100000"),
+    ("MaxRelayEarly", "8"),
+    ("HandshakeTimeout", "60 seconds"),
+    ("MaxHandshakes", "100"),
 ];
 
 /// What an option of `gnomon-relay` may be.
@@ -270,6 +304,8 @@ pub enum Takes {
     Number(usize),
     /// Of a file in the host's folder.
     Name,
+    /// One of `DEFENCES` and its value.
+    Defence,
 }
 
 impl Takes {
@@ -285,6 +321,12 @@ impl Takes {
                 if !value.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) || value.is_empty() =>
             {
                 Err("a file's name of letters, digits, '-', '_' and '.' belongs here".to_owned())
+            }
+            Takes::Defence
+                if !DEFENCES.iter().any(|(name, _)| value.split_once('=').is_some_and(|(given, _)| given == *name)) =>
+            {
+                let known: Vec<String> = DEFENCES.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                Err(format!("'{value}' is none of {}", known.join(", ")))
             }
             _ if hosts.split(',').any(str::is_empty) => {
                 Err("behind the colon are hosts with commas between them, such as exit1,middle1".to_owned())
@@ -308,6 +350,8 @@ fn relays() -> Vec<Arg> {
         "Connections that an imux channel has at most [default: as Algorithm 1 says]",
         "Which circuits torchestra takes for heavy: of bulk clients, by 'label', or those that send more than others ('ewma')",
         "Let gnomon-relays write a line of JSON each second to this file in their folders",
+        "NAME=VALUE: let gnomon-relays defend themselves (docs/attacks.md); can be repeated. With PuzzleEffort, gnomon-onion-clients solve \
+         the puzzles",
     ];
     let each = RELAY_OPTIONS.iter().zip(helps);
     each.map(|((flag, _, takes), help)| {
@@ -317,6 +361,31 @@ fn relays() -> Vec<Arg> {
             .value_parser(move |text: &str| takes.check(text))
     })
     .collect()
+}
+
+/// What some `gnomon-onion-client`s do to a relay.
+fn attacks() -> Vec<Arg> {
+    let kinds = ["circuits", "sybils", "streams", "active", "handshakes"];
+    let of = |name, placeholder, help| value(name, placeholder, help).requires("attack");
+    let attack = move |text: &str| {
+        match text.split_once(':') {
+        Some((kind, hosts)) if kinds.contains(&kind) && hosts.split(',').all(|host| !host.is_empty()) => Ok(text.to_owned()),
+        _ => Err("such as circuits:webclient1: one of circuits, sybils, streams, active and handshakes, a colon, and the clients that attack".to_owned()),
+    }
+    };
+    vec![
+        value("attack", "KIND:HOST,...", "Which attack these clients make (docs/attacks.md): 'circuits', 'sybils', 'streams', 'active' or 'handshakes'")
+            .value_parser(attack)
+            .requires("attack-victim"),
+        of("attack-victim", "RELAY", "On which relay"),
+        of("attack-count", "N", "How many circuits or streams begin each time [default: 1000]")
+            .value_parser(value_parser!(u32).range(1..)),
+        of("attack-every", "TIME", "The time between two such [default: 6 s]").value_parser(duration),
+        of("attack-start", "TIME", "When it begins [default: 30 min]").value_parser(duration),
+        of("attack-stop", "TIME", "When it ends [default: 60 min]").value_parser(duration),
+        of("attack-target", "HOST:PORT", "Where the streams of 'streams' go"),
+        of("attack-hops", "N", "Hops of the circuits of 'circuits' [default: 3]").value_parser(value_parser!(u32).range(1..)),
+    ]
 }
 
 fn value(name: &'static str, placeholder: &'static str, help: &'static str) -> Arg {

@@ -13,7 +13,7 @@ use tornet::cost::{self, Cost};
 use tornet::load::{self, Expectation};
 use tornet::overload;
 use tornet::{
-    Amount, Behaviour, CongestionControl, Error, Files, GuardPolicy, Model, Network, PathModel, ProgramKind,
+    Amount, Attack, Behaviour, CongestionControl, Error, Files, GuardPolicy, Model, Network, PathModel, ProgramKind,
     RelayOption, Role, Scheduler, Sources, Spec, Transport,
 };
 
@@ -109,6 +109,8 @@ fn spec(matches: &ArgMatches, model: &Model) -> Result<Spec, Error> {
     set_kind(matches, "relay-kind", &mut spec.relay_kind);
     set_kind(matches, "client-kind", &mut spec.client_kind);
     spec.relay_options = relay_options(matches);
+    spec.attack = attack(matches);
+    spec.network_reentry = matches.get_flag("network-reentry");
     if let (ProgramKind::Tor, Some(option)) = (&spec.relay_kind, spec.relay_options.first()) {
         return Err(Error::Input(format!("--{} is of gnomon-relay; give --relay-kind gnomon too", option.flag)));
     }
@@ -322,6 +324,23 @@ fn told_cost(cost: &Cost) -> String {
     format!("{gib:.1} GiB of memory and {time} of processor time")
 }
 
+/// What clients do to a relay; times are those of IMUX's section 3.3 where none are given.
+fn attack(matches: &ArgMatches) -> Option<Attack> {
+    let (kind, hosts) = matches.get_one::<String>("attack")?.split_once(':')?;
+    let time = |name, usual_s| matches.get_one(name).copied().unwrap_or(SimDuration::from_secs(usual_s));
+    Some(Attack {
+        kind: kind.to_owned(),
+        hosts: hosts.split(',').map(str::to_owned).collect(),
+        victim: matches.get_one::<String>("attack-victim")?.clone(),
+        count: matches.get_one("attack-count").copied(),
+        every: matches.get_one("attack-every").copied(),
+        start: time("attack-start", 1800),
+        stop: time("attack-stop", 3600),
+        target: matches.get_one("attack-target").cloned(),
+        hops: matches.get_one("attack-hops").copied(),
+    })
+}
+
 /// What is said of `gnomon-relay`s, each for all or, behind a colon, for some.
 fn relay_options(matches: &ArgMatches) -> Vec<RelayOption> {
     let mut options = Vec::new();
@@ -331,7 +350,11 @@ fn relay_options(matches: &ArgMatches) -> Vec<RelayOption> {
                 Some((value, hosts)) => (value, Some(hosts.split(',').map(str::to_owned).collect())),
                 None => (value.as_str(), None),
             };
-            options.push(RelayOption { flag, name, value: value.to_owned(), hosts });
+            let (name, value) = match value.split_once('=') {
+                Some((name, value)) if flag == arguments::DEFENCE => (name, value),
+                _ => (name, value),
+            };
+            options.push(RelayOption { flag, name: name.to_owned(), value: value.to_owned(), hosts });
         }
     }
     options

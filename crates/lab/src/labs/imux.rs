@@ -1,6 +1,6 @@
 //! `imux`: designs of what lies between two relays of Tor, by what clients wait for.
 
-use super::{Findings, Lab, cell, point, words};
+use super::{Findings, Lab, cell, imux_attack, point, words};
 use crate::case::{Case, Clients, Experiment, Setting, Size};
 use crate::claim::{Bound, Claim, Judgement, Publication, Source};
 use crate::measurements::Measurements;
@@ -27,7 +27,7 @@ pub const LAB: Lab = Lab {
     findings,
 };
 
-const PAPER: Publication = Publication {
+pub(super) const PAPER: Publication = Publication {
     short: "Geddes, Jansen and Hopper 2014",
     authors: "John Geddes, Rob Jansen and Nicholas Hopper",
     title: "IMUX: Managing Tor Connections from Two to Infinity, and Beyond",
@@ -35,7 +35,7 @@ const PAPER: Publication = Publication {
 };
 
 /// Figures that can be asked for one by one.
-pub const FIGURES: [&str; 3] = ["5", "7", "8"];
+pub const FIGURES: [&str; 5] = ["5", "7", "8", imux_attack::FIGURES[0], imux_attack::FIGURES[1]];
 
 /// What relays' lines are multiplied by, so that the upper quartile of vanilla's web downloads is near the published 4.5 s. It was
 /// chosen once, at scale 0.1, by two seeds that the laboratory's figures do not use (4.55 and 3.57 s), and nothing else was.
@@ -225,12 +225,17 @@ fn cases(setting: &Setting) -> Vec<Case> {
         options: vec!["--parallelism".to_owned(), setting.processors.max(1).to_string()],
         memory_bytes: ((scale(setting) * 16.0 + 0.5) * f64::from(1 << 30)) as u64,
     };
-    DESIGNS.iter().filter(|design| is_shown(setting, design)).map(case).collect()
+    let designs = DESIGNS.iter().filter(|design| is_shown(setting, design)).map(case);
+    designs.chain(imux_attack::cases(setting)).collect()
 }
 
 fn findings(setting: &Setting, measurements: &Measurements) -> Findings {
     let shown: Vec<&Design> = DESIGNS.iter().filter(|design| is_shown(setting, design)).collect();
     let study = Study { setting, measurements };
+    let attack = imux_attack::findings(setting, measurements);
+    if shown.is_empty() {
+        return attack;
+    }
     let figures = FIGURES.iter().flat_map(|figure| study.figures(figure, &shown)).collect();
     Findings {
         notes: vec![format!(
@@ -246,6 +251,7 @@ fn findings(setting: &Setting, measurements: &Measurements) -> Findings {
         figures,
         tables: vec![study.table(&shown)],
     }
+    .and(attack)
 }
 
 struct Study<'a> {
@@ -567,7 +573,7 @@ mod tests {
         let keys = |setting: &Setting| cases(setting).into_iter().map(|case| case.key).collect::<Vec<_>>();
         assert_eq!(keys(&setting(Size::Small, &[])), ["vanilla-200", "torchestra-200", "pctcp-200", "imux-200"]);
         assert_eq!(keys(&setting(Size::Small, &["5"])).len(), 4);
-        assert_eq!(keys(&setting(Size::Full, &[])).len(), DESIGNS.len());
+        assert_eq!(keys(&setting(Size::Full, &[])).len(), DESIGNS.len() + 4);
         let light = Setting { clients: Clients::Light, ..setting(Size::Small, &[]) };
         assert_eq!(keys(&light)[0], "vanilla-200-light");
         assert!(network(&light).contains(&"--client-kind=gnomon".to_owned()));

@@ -3,6 +3,7 @@
 //! A new one is a file with a `LAB` and a line in `LABS`.
 
 mod imux;
+mod imux_attack;
 mod loader;
 mod phold;
 mod provenance;
@@ -42,6 +43,17 @@ pub struct Findings {
     pub judgements: Vec<Judgement>,
     pub figures: Vec<Figure>,
     pub tables: Vec<Table>,
+}
+
+impl Findings {
+    /// These, and then the others.
+    fn and(mut self, others: Findings) -> Findings {
+        self.notes.extend(others.notes);
+        self.judgements.extend(others.judgements);
+        self.figures.extend(others.figures);
+        self.tables.extend(others.tables);
+        self
+    }
 }
 
 /// All laboratories.

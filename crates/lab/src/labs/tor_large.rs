@@ -227,7 +227,7 @@ mod tests {
         let cases = cases(&setting);
         let options = match &cases.last().expect("cases").experiment {
             Experiment::Tor { options, .. } => options.join(" "),
-            Experiment::File(_) | Experiment::Downloads { .. } => unreachable!("Tor networks"),
+            _ => unreachable!("Tor networks"),
         };
         assert!(options.starts_with("--relays 1998 --servers 5100 --web-clients 49800 "), "{options}");
     }

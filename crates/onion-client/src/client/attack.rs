@@ -5,9 +5,11 @@ use crate::attack::{Attack, CELL_EVERY_MS, Kind};
 use crate::choice::{self, Position};
 use crate::circuit::{Hop, Owner, Purpose};
 use crate::network::Relay;
+use mio::net::TcpStream;
 use onion::circuit::message::{self, Message};
 use onion_program::clock::since_1970;
 use onion_program::log;
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 /// Streams that share a circuit.
@@ -30,6 +32,8 @@ pub struct Attacker {
     built: u64,
     failed: u64,
     streams: u64,
+    /// Connections on which nothing is said.
+    silent: Vec<TcpStream>,
 }
 
 impl Attacker {
@@ -46,6 +50,7 @@ impl Attacker {
             built: 0,
             failed: 0,
             streams: 0,
+            silent: Vec::new(),
         }
     }
 }
@@ -101,13 +106,23 @@ impl Client {
 
     fn attack_by_circuit(&mut self, kind: Kind, victim: &Rc<Relay>) {
         let Some((before, behind)) = self.beside(kind, victim) else { return };
+        let attacker = self.attacker.as_mut().expect("it attacks");
+        attacker.begun += 1;
         let path = match kind {
+            Kind::Handshakes => {
+                let address = SocketAddr::from((victim.entry.address, victim.entry.or_port));
+                return match TcpStream::connect(address) {
+                    Ok(silent) => attacker.silent.push(silent),
+                    Err(_) => attacker.failed += 1,
+                };
+            }
             Kind::Circuits | Kind::Active => vec![&before, victim, &behind],
             Kind::Sybils => vec![victim],
             Kind::Streams => vec![&before, &behind, victim],
         };
-        let hops: Vec<Hop> = path.into_iter().map(|relay| Hop::from(&**relay)).collect();
-        self.attacker.as_mut().expect("it attacks").begun += 1;
+        // Long ones go through the same three again and again.
+        let length = if kind == Kind::Circuits { attacker.wanted.hops } else { path.len() };
+        let hops: Vec<Hop> = path.into_iter().cycle().take(length).map(|relay| self.hop(relay)).collect();
         let channel = if kind == Kind::Sybils { self.connect(&hops[0]) } else { self.channel_to(&hops[0]) };
         let begun = channel.and_then(|channel| self.add_circuit_on(channel, Purpose::Attack, hops, None));
         if begun.is_none() {
@@ -147,7 +162,7 @@ impl Client {
         attacker.built += 1;
         match attacker.wanted.kind {
             Kind::Circuits | Kind::Sybils => self.circuits.get_mut(&serial).expect("just built").fall_silent(),
-            Kind::Active => {}
+            Kind::Active | Kind::Handshakes => {}
             Kind::Streams => {
                 let streams = attacker.to_begin.min(STREAMS_EACH);
                 attacker.to_begin -= streams;
@@ -203,6 +218,7 @@ impl Client {
     fn end_attack(&mut self) {
         let victim = self.attacker.as_mut().map(|attacker| {
             attacker.is_over = true;
+            attacker.silent.clear();
             attacker.wanted.victim.clone()
         });
         if let Some(victim) = victim.and_then(|victim| self.network.named(&victim)) {

@@ -2,7 +2,7 @@
 
 use super::{Client, Due};
 use crate::choice::{self, are_close};
-use crate::circuit::{Circuit, Hop, Owner, Purpose};
+use crate::circuit::{Circuit, Hop, Outgoing, Owner, Purpose};
 use crate::network::Relay;
 use crate::socks::Isolation;
 use onion::cell::{BODY, Cell, Command};
@@ -52,7 +52,7 @@ impl Client {
             return false;
         }
         let Some(path) = self.path(port) else { return false };
-        let hops = path.iter().map(|relay| Hop::from(&**relay)).collect();
+        let hops = path.iter().map(|relay| self.hop(relay)).collect();
         let [_, _, exit] = path;
         match self.add_circuit(Purpose::General, hops, Some(exit)) {
             Some(serial) => {
@@ -112,16 +112,44 @@ impl Client {
         let random = self.random();
         let fill = &mut self.random;
         let Some(circuit) = self.circuits.get_mut(&serial) else { return };
-        match circuit.go_on(random, |bytes| fill.fill_bytes(bytes)) {
-            Some(outgoing) => {
-                let (channel, id) = (circuit.channel, circuit.id.expect("it has begun"));
-                if let Some(channel) = self.channels.get_mut(&channel) {
-                    channel.send(id, outgoing.command, &outgoing.body);
-                }
-                self.to_write.insert(channel);
+        if circuit.has_puzzle() && self.puzzles.is_busy() {
+            return self.puzzles.wait(serial);
+        }
+        let now_s = since_1970().as_secs();
+        match circuit.go_on(random, now_s, |bytes| fill.fill_bytes(bytes)) {
+            Some(outgoing) if outgoing.attempts > 0 => {
+                // Computing takes no time in a simulation.
+                let takes_ms = outgoing.attempts.saturating_mul(1000) / self.settings.puzzle_rate;
+                self.puzzles.solving = Some((serial, outgoing));
+                self.timers.set(self.clock.ms() + takes_ms, Due::Puzzle);
             }
+            Some(outgoing) => self.send_handshake(serial, &outgoing),
             None => self.complete(serial),
         }
+    }
+
+    fn send_handshake(&mut self, serial: u64, outgoing: &Outgoing) {
+        let Some(circuit) = self.circuits.get(&serial) else { return };
+        let (channel, id) = (circuit.channel, circuit.id.expect("it has begun"));
+        if let Some(channel) = self.channels.get_mut(&channel) {
+            channel.send(id, outgoing.command, &outgoing.body);
+        }
+        self.to_write.insert(channel);
+    }
+
+    /// A puzzle is solved, and the next can be looked at.
+    pub(super) fn puzzle_solved(&mut self) {
+        if let Some((serial, outgoing)) = self.puzzles.solving.take() {
+            self.send_handshake(serial, &outgoing);
+        }
+        while let Some(serial) = self.puzzles.next() {
+            self.go_on(serial);
+        }
+    }
+
+    /// A relay as a circuit's hop.
+    pub(super) fn hop(&self, relay: &Relay) -> Hop {
+        Hop::from(relay).asking_for(self.settings.puzzle_of(&relay.entry.nickname))
     }
 
     fn complete(&mut self, serial: u64) {

@@ -1,10 +1,11 @@
 //! The event loop, and what belongs to all of it. `channels` reads and writes connections to relays, `circuits` builds circuits and takes their cells,
-//! `streams` serves programs, `directory` keeps the network known, `attack` attacks.
+//! `streams` serves programs, `directory` keeps the network known, `attack` attacks, `puzzles` pays for circuits.
 
 mod attack;
 mod channels;
 mod circuits;
 mod directory;
+mod puzzles;
 mod streams;
 
 use crate::channel::Channel;
@@ -22,6 +23,7 @@ use mio::{Events, Interest, Poll, Token};
 use onion_program::clock::Clock;
 use onion_program::tls::Initiator;
 use onion_program::{log, random};
+use puzzles::Puzzles;
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,6 +46,8 @@ enum Due {
     /// Circuits are built ahead, as tor does it each second.
     Second,
     Attack,
+    /// A puzzle is solved.
+    Puzzle,
 }
 
 pub struct Client {
@@ -78,6 +82,7 @@ pub struct Client {
     failures: (u64, u32),
     directory: Directory,
     attacker: Option<Attacker>,
+    puzzles: Puzzles,
     /// What was said of the bootstrap, in hundredths.
     progress: u8,
 }
@@ -126,6 +131,7 @@ impl Client {
             failures: (0, 0),
             directory: Directory::default(),
             attacker,
+            puzzles: Puzzles::default(),
             progress: 0,
         };
         if client.listener.is_some() {
@@ -177,6 +183,7 @@ impl Client {
             Due::Directory => self.advance_directory(),
             Due::Second => self.second(),
             Due::Attack => self.attack(),
+            Due::Puzzle => self.puzzle_solved(),
         }
     }
 

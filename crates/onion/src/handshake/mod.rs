@@ -4,6 +4,7 @@ pub mod extensions;
 pub mod fast;
 pub mod ntor;
 pub mod ntor_v3;
+pub mod puzzle;
 
 use sha1::{Digest, Sha1};
 use std::fmt;

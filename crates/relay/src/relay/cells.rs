@@ -2,6 +2,7 @@
 
 use super::Relay;
 use crate::circuit::{Circuit, Side};
+use crate::clock::since_1970;
 use crate::connection::Came;
 use crate::flow::CircuitFlow;
 use crate::log;
@@ -9,7 +10,7 @@ use crate::own::Own;
 use onion::cell::{BODY, CircuitId, Command};
 use onion::circuit::message::{self, DestroyReason, LONGEST, Message};
 use onion::handshake::extensions::{Request, Response};
-use onion::handshake::{HopKeys, Kind, fast, ntor, ntor_v3};
+use onion::handshake::{HopKeys, Kind, fast, ntor, ntor_v3, puzzle};
 use onion::link::private::{self, Label};
 use rand_core::RngCore;
 use std::net::IpAddr;
@@ -55,6 +56,10 @@ impl Relay {
         if let Some((circuit, _)) = channel.circuits.get(&came.circuit) {
             return self.close_circuit(*circuit, Some(DestroyReason::Protocol), Some(DestroyReason::Protocol));
         }
+        if self.refuses_circuit(key) {
+            return self.destroy(key, came.circuit, DestroyReason::ResourceLimit);
+        }
+        let Some(channel) = self.channels.get(key) else { return };
         let label = match (channel.peer, channel.address.ip()) {
             (None, IpAddr::V4(address)) => self.settings.labels.get(&address).copied(),
             _ => None,
@@ -64,7 +69,7 @@ impl Relay {
             return self.destroy(key, came.circuit, DestroyReason::Protocol);
         };
         let mut made = Circuit::new((key, came.circuit), &keys, flow);
-        made.label = label;
+        (made.label, made.used_ms) = (label, self.clock.ms());
         let circuit = self.circuits.insert(made);
         let serial = self.fresh_serial();
         self.circuit_serials.insert(circuit, serial);
@@ -135,7 +140,13 @@ impl Relay {
             return Some((Command::CREATED_FAST, body.to_vec(), keys, CircuitFlow::fixed()));
         }
         let (kind, data) = message::read_create2(&came.body[..])?;
-        let (answer, keys, flow) = match Kind::from_number(kind)? {
+        let effort = self.settings.defences.puzzle_effort;
+        let (kind, data) = match kind {
+            puzzle::NUMBER => (Kind::Ntor, self.puzzles.take(data, effort, since_1970().as_secs())?),
+            _ if effort > 0 => return None,
+            _ => (Kind::from_number(kind)?, data),
+        };
+        let (answer, keys, flow) = match kind {
             Kind::Ntor => {
                 let (answer, keys) = ntor::answer(data, &identity.rsa_fingerprint, keys.onion(), random).ok()?;
                 (answer.to_vec(), keys, CircuitFlow::fixed())
@@ -170,10 +181,18 @@ impl Relay {
         let found = self.channels.get(key).and_then(|channel| channel.circuits.get(&id)).copied();
         // Cells of a circuit that has just ended are still on their way.
         let Some((key, side)) = found else { return };
+        let now = if self.settings.defences.closes_idle { self.clock.ms() } else { 0 };
         let circuit = &mut self.circuits[key];
+        circuit.used_ms = now.max(circuit.used_ms);
         if side == Side::Exit {
             circuit.layer.backward.crypt(&mut body);
+            self.relayed_bytes += BODY as u64;
             return self.push(key, Side::Client, Command::RELAY, body);
+        }
+        circuit.early_cells += u32::from(command == Command::RELAY_EARLY);
+        if self.settings.defences.relay_early.is_some_and(|most| circuit.early_cells > most) {
+            log::notice("A circuit is closed for too many RELAY_EARLY cells.");
+            return self.close_circuit(key, Some(DestroyReason::Protocol), Some(DestroyReason::Protocol));
         }
         circuit.layer.forward.crypt(&mut body);
         if let Some(digest) = circuit.layer.forward.recognize(&body) {
@@ -186,6 +205,7 @@ impl Relay {
                 self.close_circuit(key, Some(DestroyReason::Protocol), Some(DestroyReason::Protocol));
             }
         } else if circuit.next.is_some() {
+            self.relayed_bytes += if command == Command::RELAY { BODY as u64 } else { 0 };
             self.push(key, Side::Exit, command, body);
         } else {
             // For nobody.
@@ -236,9 +256,9 @@ impl Relay {
         }
     }
 
-    /// A channel's connections may have to be closed, or to write.
+    /// A channel's connection may have to be closed, or to write. One of several has been noted with what it has to write.
     pub(super) fn write_soon(&mut self, channel: usize) {
-        if let Some(channel) = self.channels.get(channel) {
+        if let Some(channel) = self.channels.get(channel).filter(|channel| channel.numbered.is_none()) {
             self.to_write.extend(&channel.connections);
         }
     }
@@ -275,10 +295,8 @@ impl Relay {
                 self.write_soon(channel_key);
             }
         }
-        for channel in self.channels.iter_mut().map(|(_, channel)| channel) {
-            if circuit.is_extending {
-                channel.waiting.retain(|waiting| waiting.circuit != key);
-            }
+        if circuit.is_extending {
+            self.waits_no_more(key);
         }
         for stream in circuit.streams.values() {
             self.drop_stream(*stream);

@@ -80,6 +80,17 @@ impl Relay {
         }
     }
 
+    /// A channel's connections, or what its circuits are for, have changed: it is dealt anew once for all that has come by then.
+    pub(super) fn deal_soon(&mut self, channel_key: usize) {
+        self.to_deal.insert(channel_key);
+    }
+
+    pub(super) fn deal_all(&mut self) {
+        while let Some(channel) = self.to_deal.pop_first() {
+            self.deal(channel);
+        }
+    }
+
     /// Deals a channel's circuits to its connections anew, with the turns that they have.
     pub(super) fn deal(&mut self, channel_key: usize) {
         let now = self.clock.ms();
@@ -175,7 +186,7 @@ impl Relay {
         let prev = circuit.prev.0;
         let is_torchestra = |channel: &Channel| channel.design == LinkDesign::Torchestra;
         if self.settings.torchestra_by == By::Label && self.channels.get(prev).is_some_and(is_torchestra) {
-            self.deal(prev);
+            self.deal_soon(prev);
         }
         self.hand_label_on(key);
     }
@@ -206,6 +217,7 @@ impl Relay {
     pub(super) fn manage(&mut self) {
         self.managed_ms = self.clock.ms();
         let all_active = self.all_active();
+        self.all_active = all_active;
         let keys: Vec<usize> = self
             .channels
             .iter()
@@ -239,6 +251,9 @@ impl Relay {
     }
 
     fn all_active(&self) -> usize {
+        if self.settings.active_by == By::Opened {
+            return self.circuits.len();
+        }
         let now = self.clock.ms();
         self.circuits.iter().filter(|(_, circuit)| self.is_active(circuit, now)).count()
     }
@@ -254,6 +269,9 @@ impl Relay {
 
     /// A channel's circuits that IMUX counts.
     pub(super) fn active_on(&self, channel: &Channel) -> usize {
+        if self.settings.active_by == By::Opened {
+            return channel.circuits.len();
+        }
         let now = self.clock.ms();
         let circuits = channel.circuits.values().filter_map(|(key, _)| self.circuits.get(*key));
         circuits.filter(|circuit| self.is_active(circuit, now)).count()
@@ -270,7 +288,8 @@ impl Relay {
     pub(super) fn close_if_too_many(&mut self, channel_key: usize, connection: usize) {
         let channel = &self.channels[channel_key];
         let may_close = channel.design == LinkDesign::Imux && self.usable(channel).len() > 1;
-        if may_close && self.count(channel_key) > self.most_connections(channel_key, self.all_active()) {
+        // All are counted once a second, not for each connection.
+        if may_close && self.count(channel_key) > self.most_connections(channel_key, self.all_active) {
             self.begin_closing(channel_key, connection);
         }
     }
@@ -307,7 +326,7 @@ impl Relay {
         if let Some(numbered) = &mut self.channels[channel_key].numbered {
             numbered.may_open = true;
         }
-        self.deal(channel_key);
+        self.deal_soon(channel_key);
     }
 
     /// The other end closes a connection. If this end is closing one as well, who made the channel may open some.
@@ -322,6 +341,6 @@ impl Relay {
         if let Some(numbered) = &mut self.channels[key].numbered {
             numbered.may_open = may_open;
         }
-        self.deal(key);
+        self.deal_soon(key);
     }
 }

@@ -27,6 +27,8 @@ impl Relay {
                 return;
             }
             match self.listener.accept() {
+                // Closed at once.
+                Ok((_, from)) if !self.admits(from.ip()) => {}
                 Ok((socket, from)) => {
                     let session = self.tls.respond();
                     self.add_connection(Connection::new(socket, session, from, None, self.settings.scheduler));
@@ -35,7 +37,10 @@ impl Relay {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.accept_later = true;
-                    return log::warn(format_args!("accepting a connection: {error}"));
+                    if !self.has_no_more_sockets(&error) {
+                        log::warn(format_args!("accepting a connection: {error}"));
+                    }
+                    return;
                 }
             }
         }
@@ -65,6 +70,7 @@ impl Relay {
         self.connections_ever += 1;
         entry.insert(connection);
         self.to_write.insert(key);
+        self.handshake_begins(key);
         Some(key)
     }
 
@@ -74,7 +80,13 @@ impl Relay {
         if self.sockets() >= self.settings.imux.conn_limit {
             return false;
         }
-        let Ok(socket) = TcpStream::connect(address) else { return false };
+        let socket = match TcpStream::connect(address) {
+            Ok(socket) => socket,
+            Err(error) => {
+                self.has_no_more_sockets(&error);
+                return false;
+            }
+        };
         let session = self.tls.initiate();
         let connection = Connection::new(socket, session, address, Some(wanted), self.settings.scheduler);
         let Some(key) = self.add_connection(connection) else { return false };
@@ -106,7 +118,12 @@ impl Relay {
     fn connection_opened(&mut self, key: usize) {
         let connection = &self.connections[key];
         let (peer, design, address) = (connection.peer, connection.design, connection.address);
-        match connection.channel {
+        let (initiated, serial) = (connection.initiated, connection.serial);
+        self.handshake_ends(initiated, serial);
+        if peer.is_none() && !initiated && !self.client_came(key) {
+            return self.remove_connection(key);
+        }
+        match self.connections[key].channel {
             Some(channel) => self.own_connection_opened(key, channel),
             // Its first cell says to which it belongs.
             None if design.is_numbered() => {}
@@ -144,7 +161,7 @@ impl Relay {
         if is_first {
             self.channel_opened(channel_key);
         } else {
-            self.deal(channel_key);
+            self.deal_soon(channel_key);
         }
     }
 
@@ -203,7 +220,7 @@ impl Relay {
         };
         self.connections[key].channel = Some(channel);
         self.channels[channel].connections.push(key);
-        self.deal(channel);
+        self.deal_soon(channel);
         self.close_if_too_many(channel, key);
     }
 
@@ -223,6 +240,8 @@ impl Relay {
         let _ = self.poll.registry().deregister(&mut connection.socket);
         self.to_write.remove(&key);
         self.pending.remove(&Lane::Own(key));
+        self.handshake_ends(connection.initiated, connection.serial);
+        self.connection_gone(key);
         if let Some(channel) = connection.channel.and_then(|channel| self.channels.get_mut(channel)) {
             channel.connections.retain(|other| *other != key);
             channel.opening.retain(|other| *other != key);
@@ -285,17 +304,42 @@ impl Relay {
         }
     }
 
+    fn forget_identity(&mut self, key: usize, channel: &Channel) {
+        let wanted = channel.wanted.map(|wanted| wanted.fingerprint);
+        let proven = channel.peer.map(|peer| peer.rsa_fingerprint);
+        for fingerprint in wanted.into_iter().chain(proven) {
+            let Some(channels) = self.by_identity.get_mut(&fingerprint) else { continue };
+            channels.retain(|other| *other != key);
+            if channels.is_empty() {
+                self.by_identity.remove(&fingerprint);
+            }
+        }
+    }
+
+    /// A circuit that waited for a channel is over. A connection of its own that is not yet there is not needed any more.
+    pub(super) fn waits_no_more(&mut self, circuit: usize) {
+        let mut needless = Vec::new();
+        for (key, channel) in self.channels.iter_mut().filter(|(_, channel)| !channel.waiting.is_empty()) {
+            channel.waiting.retain(|waiting| waiting.circuit != circuit);
+            let is_own = self.settings.design == LinkDesign::Pctcp && channel.initiated && !channel.is_open();
+            if is_own && channel.waiting.is_empty() && channel.circuits.is_empty() {
+                needless.push(key);
+            }
+        }
+        for key in needless {
+            self.close_channel(key, "its circuit has ended");
+        }
+    }
+
     pub(super) fn close_channel(&mut self, key: usize, why: &str) {
         let Some(channel) = self.channels.try_remove(key) else { return };
         for connection in channel.connections.iter().chain(&channel.opening) {
             self.remove_connection(*connection);
         }
         self.to_pool.remove(&key);
+        self.to_deal.remove(&key);
         self.pending.remove(&Lane::Pool(key));
-        for channels in self.by_identity.values_mut() {
-            channels.retain(|other| *other != key);
-        }
-        self.by_identity.retain(|_, channels| !channels.is_empty());
+        self.forget_identity(key, &channel);
         if !channel.waiting.is_empty() {
             log::notice(format_args!("A connection to another relay came to nothing: {why}"));
         }

@@ -2,6 +2,7 @@
 
 mod cells;
 mod connections;
+mod defences;
 mod links;
 mod messages;
 mod streams;
@@ -11,6 +12,7 @@ use crate::channel::Channel;
 use crate::circuit::Circuit;
 use crate::clock::{Clock, since_1970};
 use crate::connection::Connection;
+use crate::defence::Usage;
 use crate::design::Tokens;
 use crate::log;
 use crate::own::{self, Own};
@@ -21,9 +23,11 @@ use crate::stream::Stream;
 use crate::tls::Tls;
 use crate::torrc::Settings;
 use crate::upload::Upload;
+use defences::Guarding;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 use onion::descriptor::{Descriptor, PROTOCOLS};
+use onion::handshake::puzzle;
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
 use slab::Slab;
@@ -93,6 +97,8 @@ pub struct Relay {
     /// Connections that have something to write, channels with cells for any of theirs, and circuits whose streams may go on.
     to_write: BTreeSet<usize>,
     to_pool: BTreeSet<usize>,
+    /// Channels whose circuits are to be dealt to their connections anew, before anything is written.
+    to_deal: BTreeSet<usize>,
     to_resume: Vec<usize>,
     /// Streams whose sockets may have something to read.
     to_read: BTreeSet<usize>,
@@ -105,11 +111,16 @@ pub struct Relay {
     kist_ran_ms: u64,
     /// What KIST of 2014 may still write.
     kist_tokens: Tokens,
-    /// When IMUX looked at its channels last.
+    /// When IMUX looked at its channels last, and how many circuits it counted then.
     managed_ms: u64,
+    all_active: usize,
     /// No more sockets could be taken.
     accept_later: bool,
     connections_ever: u64,
+    relayed_bytes: u64,
+    usage: Usage,
+    guarding: Guarding,
+    puzzles: puzzle::Taken,
 }
 
 impl Relay {
@@ -129,7 +140,8 @@ impl Relay {
         } else {
             Vec::new()
         };
-        let parameters = Parameters::new(settings.authorities.clone(), own.identity.rsa_fingerprint[0]);
+        let parameters =
+            Parameters::new(settings.authorities.clone(), own.identity.rsa_fingerprint[0], settings.policy.is_exit());
         let statistics = settings.statistics.as_deref().map(Statistics::open).transpose()?;
         log::notice(format_args!(
             "gnomon-relay {} is {} at {}:{}.",
@@ -160,6 +172,7 @@ impl Relay {
             statistics,
             to_write: BTreeSet::new(),
             to_pool: BTreeSet::new(),
+            to_deal: BTreeSet::new(),
             to_resume: Vec::new(),
             to_read: BTreeSet::new(),
             paced: BTreeSet::new(),
@@ -169,12 +182,18 @@ impl Relay {
             kist_ran_ms: 0,
             kist_tokens: Tokens::default(),
             managed_ms: 0,
+            all_active: 0,
             accept_later: false,
             connections_ever: 0,
+            relayed_bytes: 0,
+            usage: Usage::default(),
+            guarding: Guarding::default(),
+            puzzles: puzzle::Taken::default(),
         })
     }
 
     pub fn run(&mut self) -> Result<(), String> {
+        self.ask_for_sockets();
         let mut events = Events::with_capacity(1024);
         loop {
             let timeout = self.go_on()?;
@@ -222,6 +241,8 @@ impl Relay {
             self.statistics = Some(statistics);
         }
         due.extend(self.go_on_by_rate(now));
+        due.extend(self.give_handshakes_up());
+        self.close_idle();
         if self.managing_due_ms().is_some_and(|due| due <= now) {
             self.manage();
         }
@@ -244,6 +265,9 @@ impl Relay {
             by_channel: self.channel_lines(),
             circuits: self.circuits.len(),
             streams: self.streams.len(),
+            relayed_bytes: self.relayed_bytes,
+            refused_circuits: self.usage.refused_circuits,
+            refused_connections: self.usage.refused_connections,
             congestion: Congestion::of(self.circuits.iter().filter_map(|(_, circuit)| circuit.flow.vegas())),
             stops: self.stops,
             cells_queued: self.circuits.iter().map(|(_, circuit)| circuit.queued()).sum(),

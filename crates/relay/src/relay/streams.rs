@@ -100,7 +100,14 @@ impl Relay {
             self.forget_stream(key);
             return self.say(circuit, message::Command::END, number, &body);
         }
-        self.connect_stream(key, SocketAddr::from((address, port)));
+        let address = SocketAddr::from((address, port));
+        if self.sockets() > self.settings.imux.conn_limit {
+            return self.fail_stream(key, EndReason::ResourceLimit);
+        }
+        if self.is_reentry(address) {
+            return self.fail_stream(key, EndReason::ConnectRefused);
+        }
+        self.connect_stream(key, address);
     }
 
     pub(super) fn connect_stream(&mut self, key: usize, address: SocketAddr) {

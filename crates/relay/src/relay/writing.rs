@@ -24,6 +24,7 @@ impl Relay {
     /// Writes what events have left, until nothing follows any more.
     pub(super) fn settle(&mut self) {
         loop {
+            self.deal_all();
             self.write_all();
             if self.accept_later && self.sockets() < self.settings.imux.conn_limit {
                 self.accept();

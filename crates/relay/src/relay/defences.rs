@@ -1,0 +1,202 @@
+//! Defences where they meet sockets and circuits: who is let in, what is closed when sockets become few, where streams may not go.
+
+use super::Relay;
+use crate::channel::Channel;
+use crate::defence::thresholds;
+use crate::log;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use onion::circuit::message::EndReason;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+/// What was used so lately is not idle, in milliseconds.
+const BUSY_MS: u64 = 1000;
+
+/// A connection whose handshake is not over.
+#[derive(Clone, Copy, Debug)]
+struct Handshaking {
+    connection: usize,
+    since_ms: u64,
+}
+
+/// What defences know of connections.
+#[derive(Debug, Default)]
+pub struct Guarding {
+    /// By who began them (others, this end) and their serial number, which rises with time.
+    handshaking: BTreeMap<(bool, u64), Handshaking>,
+    /// Addresses of the connections of clients.
+    clients: BTreeMap<usize, IpAddr>,
+}
+
+/// What can be closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Idle {
+    Stream(usize),
+    Channel(usize),
+}
+
+/// Connections.
+impl Relay {
+    /// Whether a connection from this address is taken.
+    pub(super) fn admits(&mut self, address: IpAddr) -> bool {
+        let limits = &self.settings.defences;
+        let is_enabled = limits.connections_enabled.unwrap_or_else(|| self.is_in_consensus("DoSConnectionEnabled"));
+        !is_enabled || !self.usage.refuses_connection(&limits.connections, address, self.clock.ms())
+    }
+
+    fn is_in_consensus(&self, parameter: &str) -> bool {
+        self.parameters.current.get(parameter, 0, 0..=1) == 1
+    }
+
+    /// A connection has begun; if too many of others have not got further, the oldest of them is given up.
+    pub(super) fn handshake_begins(&mut self, connection: usize) {
+        let (serial, initiated) = (self.connections[connection].serial, self.connections[connection].initiated);
+        let begun = Handshaking { connection, since_ms: self.clock.ms() };
+        self.guarding.handshaking.insert((initiated, serial), begun);
+        let Some(most) = self.settings.defences.handshakes.filter(|_| !initiated) else { return };
+        let others = || self.guarding.handshaking.range((false, 0)..(true, 0));
+        if others().count() > most
+            && let Some((_, Handshaking { connection, .. })) = others().next()
+        {
+            self.connection_ended(*connection, "too many handshakes are unfinished");
+        }
+    }
+
+    /// It is over, or the connection is.
+    pub(super) fn handshake_ends(&mut self, initiated: bool, serial: u64) {
+        self.guarding.handshaking.remove(&(initiated, serial));
+    }
+
+    /// Gives up what has taken too long; returns when that is to be looked at next.
+    pub(super) fn give_handshakes_up(&mut self) -> Option<u64> {
+        let patience_ms = self.settings.defences.handshake_ms?;
+        let now = self.clock.ms();
+        loop {
+            let oldest = [false, true].map(|initiated| {
+                self.guarding.handshaking.range((initiated, 0)..=(initiated, u64::MAX)).next().map(|(_, one)| *one)
+            });
+            let oldest = oldest.into_iter().flatten().min_by_key(|one| one.since_ms)?;
+            if oldest.since_ms + patience_ms > now {
+                return Some(oldest.since_ms + patience_ms);
+            }
+            self.connection_ended(oldest.connection, "its handshake takes too long");
+        }
+    }
+
+    /// A connection is open whose other end has not proven to be a relay; whether it may stay. Its address may have begun more at a time than it
+    /// may have.
+    pub(super) fn client_came(&mut self, connection: usize) -> bool {
+        let address = self.connections[connection].address.ip();
+        if !self.admits(address) {
+            return false;
+        }
+        self.guarding.clients.insert(connection, address);
+        self.usage.connected(&self.settings.defences, address, self.clock.ms());
+        true
+    }
+
+    pub(super) fn connection_gone(&mut self, connection: usize) {
+        if let Some(address) = self.guarding.clients.remove(&connection) {
+            self.usage.disconnected(address);
+        }
+    }
+}
+
+/// Circuits and streams.
+impl Relay {
+    /// Whether a circuit that comes by this channel is one too many.
+    pub(super) fn refuses_circuit(&mut self, channel: usize) -> bool {
+        let now = self.clock.ms();
+        let limits = &self.settings.defences;
+        let Channel { peer, address, .. } = &self.channels[channel];
+        match (peer, limits.of_relays) {
+            (Some(peer), Some(rate)) => self.usage.refuses_circuit_from(rate, peer.rsa_fingerprint, now),
+            (Some(_), None) => false,
+            (None, _) => {
+                let is_enabled =
+                    limits.circuits_enabled.unwrap_or_else(|| self.is_in_consensus("DoSCircuitCreationEnabled"));
+                is_enabled && self.usage.refuses_circuit_of(limits, address.ip(), now)
+            }
+        }
+    }
+
+    /// Whether a stream would enter the network again, and must not: sybils of an attack would be nobody's, and exits be blamed.
+    pub(super) fn is_reentry(&self, address: SocketAddr) -> bool {
+        let is_allowed =
+            self.settings.defences.reentry.unwrap_or_else(|| self.is_in_consensus("allow-network-reentry"));
+        !is_allowed && self.parameters.has_relay_at(address)
+    }
+}
+
+/// Sockets.
+impl Relay {
+    /// Asks the system for as many descriptors as ConnLimit says, as tor does: what a process may have at first is often less than it may ask for.
+    pub(super) fn ask_for_sockets(&self) {
+        /// Descriptors that are no sockets of others: files, epoll, standard streams.
+        const OTHERS: u64 = 32;
+        if !self.settings.wants_sockets {
+            return;
+        }
+        let wanted = self.settings.imux.conn_limit as u64 + OTHERS;
+        if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+            && soft < wanted
+            && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, wanted.min(hard), hard)
+        {
+            log::warn(format_args!("The limit of open files stays at {soft}: {error}"));
+        }
+    }
+
+    /// The system has no more descriptors for this process, whatever ConnLimit says: from now on there are as many as there are. Said once.
+    pub(super) fn has_no_more_sockets(&mut self, error: &io::Error) -> bool {
+        let is_limit = error.raw_os_error() == Some(libc::EMFILE);
+        if is_limit {
+            let has = self.sockets();
+            log::warn(format_args!(
+                "The system lets this relay have no more than {has} sockets, fewer than ConnLimit {}: others wait from now on. Raise the limit \
+                 of open files (ulimit -n), or lower ConnLimit.",
+                self.settings.imux.conn_limit
+            ));
+            self.settings.imux.conn_limit = has;
+        }
+        is_limit
+    }
+
+    /// Near the limit, closes what was idle for longest, as far as tor's low mark (`DisableOOSCheck 0`).
+    pub(super) fn close_idle(&mut self) {
+        let (high, low) = thresholds(self.settings.imux.conn_limit);
+        if !self.settings.defences.closes_idle || self.sockets() < high {
+            return;
+        }
+        let now = self.clock.ms();
+        let mut idle = self.by_use();
+        idle.retain(|(used_ms, _)| used_ms + BUSY_MS <= now);
+        idle.sort_unstable();
+        let before = self.sockets();
+        for (_, what) in idle {
+            if self.sockets() <= low {
+                break;
+            }
+            match what {
+                Idle::Stream(key) if self.streams.contains(key) => self.fail_stream(key, EndReason::ResourceLimit),
+                Idle::Stream(_) => {}
+                Idle::Channel(key) => self.close_channel(key, "sockets are few, and it was idle"),
+            }
+        }
+        log::notice(format_args!("Sockets were few: of {before}, {} are left.", self.sockets()));
+    }
+
+    /// Channels and streams with the time of their circuits' last cell.
+    fn by_use(&self) -> Vec<(u64, Idle)> {
+        let circuit_ms = |key: &usize| self.circuits.get(*key).map_or(0, |circuit| circuit.used_ms);
+        let channel_ms = |channel: &Channel| {
+            let of_circuits = channel.circuits.values().map(|(key, _)| circuit_ms(key)).max();
+            let of_connections = channel.connections.iter().map(|key| self.connections[*key].last_used_ms).max();
+            of_circuits.max(of_connections).unwrap_or(0)
+        };
+        let channels = self.channels.iter().filter(|(_, channel)| channel.is_open() && channel.waiting.is_empty());
+        let streams = self.streams.iter().filter(|(_, stream)| stream.socket.is_some() && !stream.is_ending);
+        let of_channels = channels.map(|(key, channel)| (channel_ms(channel), Idle::Channel(key)));
+        of_channels.chain(streams.map(|(key, stream)| (circuit_ms(&stream.circuit), Idle::Stream(key)))).collect()
+    }
+}
