@@ -24,6 +24,7 @@ mod loader;
 mod memory;
 mod preempt;
 mod registers;
+mod sampling;
 mod signal_stack;
 mod spin;
 mod switch;
@@ -46,6 +47,7 @@ pub use memory::{
     Vma, VmaKind, are_fixed_programs, for_growth, limit_memory, shortage,
 };
 pub use preempt::{Stopwatch, end_computing, is_ending};
+pub use sampling::{OwnStack, Sample, SampledAt, Sampling, thread_time};
 pub use registers::{Registers, SIGNAL_XSAVE_BYTES};
 pub use spin::{Proof, Spin, prove_spin};
 pub use switch::CLOCK_CALLS;

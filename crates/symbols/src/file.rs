@@ -1,6 +1,8 @@
-//! One ELF file: its functions by address, its lines, its unwind tables. Addresses are those that it is linked at.
+//! One ELF file: its functions by address, its lines; its unwind tables. Addresses are those that it is linked at.
 
+use crate::python::PythonFile;
 use addr2line::Loader;
+use gimli::{BaseAddresses, CieOrFde, EhFrame, LittleEndian, UnwindSection};
 use object::elf::FileHeader64;
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection, ObjectSymbol, SymbolKind};
@@ -23,12 +25,21 @@ struct Symbol {
     name: String,
 }
 
+/// What is needed of a file to find callers.
+pub(crate) struct UnwindFile {
+    pub(crate) sections: framehop::ExplicitModuleSectionInfo<Bytes>,
+    /// Where an interpreter of Python has what leads to its frames, if the file is one.
+    pub(crate) python: Option<PythonFile>,
+}
+
+/// What is needed of a file to name addresses.
 pub(crate) struct SymbolFile {
     /// By start.
     symbols: Vec<Symbol>,
+    /// Functions by the unwind tables, by start: of code that has no names.
+    ranges: Vec<Range<u64>>,
     /// Where lines come from: the file itself, or the one with its debug information.
     lines: Option<Loader>,
-    pub(crate) unwind: framehop::ExplicitModuleSectionInfo<Bytes>,
 }
 
 /// Part of a file in memory, or a section that was stored compressed.
@@ -42,6 +53,41 @@ impl Deref for Bytes {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
         &self.data[self.range.clone()]
+    }
+}
+
+impl UnwindFile {
+    /// Reads a file. None when it is no ELF file of this machine.
+    pub(crate) fn read(path: &Path) -> Option<UnwindFile> {
+        let data: Arc<[u8]> = std::fs::read(path).ok()?.into();
+        let elf = Elf::parse(&*data).ok()?;
+        Some(UnwindFile { sections: unwind_sections(&elf, &data), python: PythonFile::of(&elf) })
+    }
+
+    /// Whether the code at an address is `rt_sigreturn(2)`, as the end of a signal handler returns to.
+    pub(crate) fn returns_from_signal(&self, address: u64) -> bool {
+        const CALLS: [&[u8]; 2] = [&[0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05], &[0xb8, 15, 0, 0, 0, 0x0f, 0x05]];
+        let (Some(text), Some(range)) = (&self.sections.text, &self.sections.text_svma) else { return false };
+        let code = address.checked_sub(range.start).and_then(|at| text.get(usize::try_from(at).ok()?..));
+        code.is_some_and(|code| CALLS.iter().any(|call| code.starts_with(call)))
+    }
+}
+
+impl PythonFile {
+    fn of(elf: &Elf<'_>) -> Option<PythonFile> {
+        let symbols = || elf.symbols().chain(elf.dynamic_symbols());
+        let address = |wanted: &str| {
+            let found = symbols().find(|symbol| symbol.is_definition() && symbol.name() == Ok(wanted));
+            found.map(|symbol| symbol.address())
+        };
+        let (runtime, version) = (address("_PyRuntime")?, address("Py_Version")?);
+        let mut evaluation: Vec<Range<u64>> = symbols()
+            .filter(|symbol| symbol.name().is_ok_and(|name| name.starts_with("_PyEval_EvalFrameDefault")))
+            .map(|symbol| symbol.address()..symbol.address().saturating_add(symbol.size()))
+            .collect();
+        evaluation.sort_by_key(|range| range.start);
+        evaluation.dedup();
+        Some(PythonFile { runtime, version, evaluation })
     }
 }
 
@@ -62,8 +108,8 @@ impl SymbolFile {
         symbols.dedup_by_key(|symbol| symbol.start);
         let has_lines = elf.section_by_name(".debug_line").is_some();
         let lines = if has_lines { Some(path.to_path_buf()) } else { debug_file };
-        let unwind = unwind_sections(&elf, &data);
-        Some(SymbolFile { symbols, lines: lines.and_then(|path| Loader::new(path).ok()), unwind })
+        let lines = lines.and_then(|path| Loader::new(path).ok());
+        Some(SymbolFile { symbols, ranges: unwind_ranges(&elf), lines })
     }
 
     /// The function around an address, and its start.
@@ -74,12 +120,10 @@ impl SymbolFile {
         candidates.filter(|symbol| address < symbol.end).map(|symbol| (symbol.name.as_str(), symbol.start)).next()
     }
 
-    /// Whether the code at an address is `rt_sigreturn(2)`, as the end of a signal handler returns to.
-    pub(crate) fn returns_from_signal(&self, address: u64) -> bool {
-        const CALLS: [&[u8]; 2] = [&[0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05], &[0xb8, 15, 0, 0, 0, 0x0f, 0x05]];
-        let (Some(text), Some(range)) = (&self.unwind.text, &self.unwind.text_svma) else { return false };
-        let code = address.checked_sub(range.start).and_then(|at| text.get(usize::try_from(at).ok()?..));
-        code.is_some_and(|code| CALLS.iter().any(|call| code.starts_with(call)))
+    /// The function around an address by the unwind tables: where it begins.
+    pub(crate) fn range_start(&self, address: u64) -> Option<u64> {
+        let behind = self.ranges.partition_point(|range| range.start <= address);
+        self.ranges[..behind].last().filter(|range| address < range.end).map(|range| range.start)
     }
 
     /// The functions around an address by the debug information, the innermost first: (name, file, line).
@@ -151,6 +195,26 @@ fn unwind_sections(elf: &Elf<'_>, data: &Arc<[u8]>) -> framehop::ExplicitModuleS
         debug_frame: bytes(".debug_frame"),
         ..Default::default()
     }
+}
+
+/// The functions that `.eh_frame` knows.
+fn unwind_ranges(elf: &Elf<'_>) -> Vec<Range<u64>> {
+    let Some(section) = elf.section_by_name(".eh_frame") else { return Vec::new() };
+    let Ok(data) = section.uncompressed_data() else { return Vec::new() };
+    let tables = EhFrame::new(&data, LittleEndian);
+    let text = elf.section_by_name(".text").map_or(0, |text| text.address());
+    let bases = BaseAddresses::default().set_eh_frame(section.address()).set_text(text);
+    let mut ranges = Vec::new();
+    let mut entries = tables.entries(&bases);
+    while let Ok(Some(entry)) = entries.next() {
+        if let CieOrFde::Fde(partial) = entry
+            && let Ok(fde) = partial.parse(|tables, bases, offset| tables.cie_from_offset(bases, offset))
+        {
+            ranges.push(fde.initial_address()..fde.initial_address().saturating_add(fde.len()));
+        }
+    }
+    ranges.sort_by_key(|range| range.start);
+    ranges
 }
 
 fn section_bytes(elf: &ElfFile64<'_, Endianness>, data: &Arc<[u8]>, name: &str) -> Option<Bytes> {

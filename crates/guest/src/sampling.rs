@@ -1,0 +1,329 @@
+//! Samples of what a worker executes, each so much processor time after the one before: what a profiler is made of.
+//!
+//! A perf event of the kernel's own clock of a task (no hardware counter, no privilege) or, where there is none, a timer of the thread's
+//! processor time sends the thread a signal. In a guest's code the handler leaves the guest by the way of pre-emption
+//! ([`crate::Exit::Sampled`]), so that whoever serves the guest can look at it in peace; in the simulator it copies what lies on the stack. Either
+//! way it notes the moment, by the thread's processor time. Nothing of it changes what guests do: not even their patience is spent.
+
+use crate::preempt::{Timer, is_guest_code, unblock};
+use crate::registers::Registers;
+use crate::switch::{EXIT_SAMPLED, SAMPLED, clock_call_at};
+use crate::traps::{leave_guest, raw_syscall, worker_of_handler};
+use crate::worker::Worker;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Debuggers pass it on without a word.
+pub(crate) const SAMPLE_SIGNAL: i32 = libc::SIGPROF;
+/// Samples that can wait; the time of further ones is added to the last.
+const RING: usize = 8;
+/// Words that are copied of the simulator's own stack.
+const OWN_WORDS: usize = 1024;
+
+const IN_GUEST: u8 = 0;
+const IN_DOOR: u8 = 1;
+const IN_SIMULATOR: u8 = 2;
+
+/// Samples of one worker that were not taken yet, written by its signal handler and read by its thread.
+pub(crate) struct SampleRing {
+    used: usize,
+    /// The thread's processor time at the sample before, in nanoseconds.
+    last_ns: u64,
+    /// Where the thread's own stack ends.
+    stack_end: u64,
+    entries: [Entry; RING],
+}
+
+struct Entry {
+    at_ns: u64,
+    place: u8,
+    rip: u64,
+    rsp: u64,
+    rbp: u64,
+    words: usize,
+    stack: [u64; OWN_WORDS],
+}
+
+/// What raises the signals of samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sampling {
+    /// A perf event; `kernel`: also while the machine's kernel works for the thread.
+    PerfEvent { kernel: bool },
+    /// A timer, which kernels look at with each of their own ticks, some hundred times a second.
+    Timer,
+}
+
+#[derive(Debug)]
+pub(crate) enum Sampler {
+    /// Ends with its descriptor.
+    PerfEvent { _event: OwnedFd },
+    Timer { _timer: Timer },
+}
+
+/// One sample.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// The thread's processor time since the sample before.
+    pub weight: Duration,
+    pub at: SampledAt,
+}
+
+/// What was executed.
+#[derive(Clone, Debug)]
+pub enum SampledAt {
+    /// The guest, which stands where its vcpu says.
+    Guest,
+    /// The entry of calls, which the guest had called with these registers (rip, rsp and rbp count), and which may have answered by itself.
+    Door(Registers),
+    /// The simulator.
+    Simulator(Box<OwnStack>),
+}
+
+/// The simulator's own stack when a sample was taken.
+#[derive(Clone, Debug, Default)]
+pub struct OwnStack {
+    pub rip: u64,
+    pub rsp: u64,
+    pub rbp: u64,
+    /// What lay at `rsp` and above.
+    pub words: Vec<u64>,
+}
+
+impl OwnStack {
+    /// The word at an address, if it was copied.
+    pub fn word(&self, address: u64) -> Option<u64> {
+        let at = address.checked_sub(self.rsp).filter(|at| at % 8 == 0)?;
+        self.words.get(usize::try_from(at / 8).ok()?).copied()
+    }
+}
+
+/// The calling thread's processor time.
+pub fn thread_time() -> Duration {
+    Duration::from_nanos(thread_time_ns())
+}
+
+/// Without libc, for the handler.
+fn thread_time_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let arguments = [libc::CLOCK_THREAD_CPUTIME_ID as u64, &raw mut time as u64, 0, 0, 0];
+    // SAFETY: a valid place for the result; it cannot fail for this clock.
+    unsafe { raw_syscall(libc::SYS_clock_gettime, arguments) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The signal's handler. It touches no thread-local and makes one system call, so it may return into a guest.
+pub(crate) extern "C" fn sample(_signal: i32, _info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let Some(worker) = worker_of_handler() else { return };
+    // SAFETY: the ring is never freed, and the thread's normal flow, which is suspended, holds no reference to it across what can be
+    // interrupted but by `take_sample`, during which signals are blocked.
+    let Some(ring) = (unsafe { worker.samples.as_mut() }) else { return };
+    // SAFETY: the kernel passes a valid pointer.
+    let saved = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+    let register = |saved: &[i64; 23], index: i32| saved[index as usize] as u64;
+    let (rip, rsp, rbp) =
+        (register(saved, libc::REG_RIP), register(saved, libc::REG_RSP), register(saved, libc::REG_RBP));
+    let (r11, rcx) = (register(saved, libc::REG_R11), register(saved, libc::REG_RCX));
+    let place = match (worker.in_guest != 0 && worker.stepping == 0, is_guest_code(rip)) {
+        (true, true) => IN_GUEST,
+        (true, false) => IN_DOOR,
+        (false, _) => IN_SIMULATOR,
+    };
+    if place == IN_GUEST {
+        leave_guest(worker, saved, EXIT_SAMPLED);
+    }
+    let selector = std::mem::replace(&mut worker.selector, 0);
+    let at_ns = thread_time_ns();
+    worker.selector = selector;
+    worker.notices.fetch_or(SAMPLED, Ordering::Relaxed);
+    let is_full = ring.used == RING;
+    let index = if is_full { RING - 1 } else { ring.used };
+    let entry = &mut ring.entries[index];
+    entry.at_ns = at_ns;
+    if is_full {
+        return;
+    }
+    ring.used += 1;
+    (entry.place, entry.rip, entry.rsp, entry.rbp, entry.words) = (place, rip, rsp, rbp, 0);
+    if place == IN_DOOR {
+        // Both hold the guest's return address in turn; neither does in the switch, which is seldom met.
+        entry.rip = if clock_call_at(rip).is_some() || !is_guest_code(rcx) { r11 } else { rcx };
+    } else if place == IN_SIMULATOR && rsp % 8 == 0 && rsp < ring.stack_end && ring.stack_end - rsp <= STACK_MAX {
+        let words = (((ring.stack_end - rsp) / 8) as usize).min(OWN_WORDS);
+        entry.words = words;
+        // SAFETY: the thread's own stack is mapped from its top, where it is now, to its end.
+        unsafe { std::ptr::copy_nonoverlapping(rsp as *const u64, entry.stack.as_mut_ptr(), words) };
+    }
+}
+
+/// No thread of the simulator has a larger stack; another distance means that the stack is not the thread's.
+const STACK_MAX: u64 = 1 << 30;
+
+/// `struct perf_event_attr` as its first version had it, perf_event_open(2).
+#[repr(C)]
+#[derive(Default)]
+struct PerfEvent {
+    kind: u32,
+    bytes: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup_events: u32,
+    breakpoint_type: u32,
+    config1: u64,
+}
+
+impl Sampler {
+    /// From now on the calling thread gets a signal after each `period` of its processor time.
+    fn start(period: Duration) -> io::Result<(Sampler, Sampling)> {
+        unblock(SAMPLE_SIGNAL);
+        for kernel in [true, false] {
+            if let Ok(event) = perf_event(period, kernel) {
+                return Ok((Sampler::PerfEvent { _event: event }, Sampling::PerfEvent { kernel }));
+            }
+        }
+        let timer = Timer::new(libc::CLOCK_THREAD_CPUTIME_ID, SAMPLE_SIGNAL, 0)?;
+        timer.set(period, period);
+        Ok((Sampler::Timer { _timer: timer }, Sampling::Timer))
+    }
+}
+
+fn perf_event(period: Duration, kernel: bool) -> io::Result<OwnedFd> {
+    const PERF_TYPE_SOFTWARE: u32 = 1;
+    const PERF_COUNT_SW_TASK_CLOCK: u64 = 1;
+    const DISABLED: u64 = 1;
+    const EXCLUDE_KERNEL: u64 = 1 << 5;
+    const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+    const PERF_FLAG_FD_CLOEXEC: u64 = 8;
+    const PERF_EVENT_IOC_ENABLE: libc::c_ulong = 0x2400;
+    const F_SETSIG: i32 = 10;
+    const F_SETOWN_EX: i32 = 15;
+    const F_OWNER_TID: i32 = 0;
+    let attributes = PerfEvent {
+        kind: PERF_TYPE_SOFTWARE,
+        bytes: size_of::<PerfEvent>() as u32,
+        config: PERF_COUNT_SW_TASK_CLOCK,
+        sample_period: period.as_nanos() as u64,
+        flags: DISABLED | EXCLUDE_HYPERVISOR | if kernel { 0 } else { EXCLUDE_KERNEL },
+        wakeup_events: 1,
+        ..PerfEvent::default()
+    };
+    let check = |result: i64| if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) };
+    // SAFETY: valid arguments; a descriptor that was just made belongs to nobody else. The owner is this thread.
+    unsafe {
+        let opened =
+            libc::syscall(libc::SYS_perf_event_open, &raw const attributes, 0, -1i32, -1i32, PERF_FLAG_FD_CLOEXEC);
+        let event = OwnedFd::from_raw_fd(check(opened)? as i32);
+        let owner: [i32; 2] = [F_OWNER_TID, libc::gettid()];
+        let fd = event.as_raw_fd();
+        check(libc::fcntl(fd, F_SETSIG, SAMPLE_SIGNAL).into())?;
+        check(libc::fcntl(fd, F_SETOWN_EX, owner.as_ptr()).into())?;
+        check(libc::fcntl(fd, libc::F_SETFL, libc::O_ASYNC | libc::O_NONBLOCK).into())?;
+        check(libc::ioctl(fd, PERF_EVENT_IOC_ENABLE, 0).into())?;
+        Ok(event)
+    }
+}
+
+/// Where the calling thread's stack ends.
+fn stack_end() -> u64 {
+    // SAFETY: attributes of the calling thread, freed after they were read.
+    unsafe {
+        let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
+        let (mut start, mut bytes) = (std::ptr::null_mut(), 0);
+        if libc::pthread_getattr_np(libc::pthread_self(), &mut attributes) != 0 {
+            return 0;
+        }
+        libc::pthread_attr_getstack(&attributes, &mut start, &mut bytes);
+        libc::pthread_attr_destroy(&mut attributes);
+        start as u64 + bytes as u64
+    }
+}
+
+impl Worker {
+    /// From now on there is a sample after each `period` of this thread's processor time. Once for each worker.
+    ///
+    /// # Errors
+    /// When the machine has neither perf events nor timers of processor time for it.
+    pub fn start_sampling(&mut self, period: Duration) -> io::Result<Sampling> {
+        const EMPTY: Entry = Entry { at_ns: 0, place: 0, rip: 0, rsp: 0, rbp: 0, words: 0, stack: [0; OWN_WORDS] };
+        let ring = SampleRing { used: 0, last_ns: thread_time_ns(), stack_end: stack_end(), entries: [EMPTY; RING] };
+        // Never freed, as the state that points to it.
+        self.state.samples = Box::leak(Box::new(ring));
+        let (sampler, means) = Sampler::start(period)?;
+        self.sampler = Some(sampler);
+        Ok(means)
+    }
+
+    /// Whether samples wait, or there was a tick.
+    #[inline]
+    pub fn has_notices(&self) -> bool {
+        self.state.notices.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether samples wait to be taken.
+    #[inline]
+    pub fn has_samples(&self) -> bool {
+        self.state.notices.load(Ordering::Relaxed) & SAMPLED != 0
+    }
+
+    /// Takes all samples that wait, the oldest first. With none it is empty.
+    #[cold]
+    pub fn take_samples(&mut self) -> Vec<Sample> {
+        let _blocked = Blocked::new();
+        self.state.notices.fetch_and(!SAMPLED, Ordering::Relaxed);
+        // SAFETY: the ring is never freed, and its other user is the handler of a signal that is blocked.
+        let Some(ring) = (unsafe { self.state.samples.as_mut() }) else { return Vec::new() };
+        let used = std::mem::take(&mut ring.used);
+        let mut taken = Vec::with_capacity(used);
+        for entry in &ring.entries[..used] {
+            let (rip, rsp, rbp) = (entry.rip, entry.rsp, entry.rbp);
+            let weight = Duration::from_nanos(entry.at_ns.saturating_sub(ring.last_ns));
+            ring.last_ns = entry.at_ns;
+            let at = match entry.place {
+                IN_GUEST => SampledAt::Guest,
+                IN_DOOR => SampledAt::Door(Registers { rip, rsp, rbp, ..Registers::default() }),
+                _ => SampledAt::Simulator(Box::new(OwnStack {
+                    rip,
+                    rsp,
+                    rbp,
+                    words: entry.stack[..entry.words].to_vec(),
+                })),
+            };
+            taken.push(Sample { weight, at });
+        }
+        taken
+    }
+
+    /// Ends sampling; the processor time since the last sample.
+    pub fn end_sampling(&mut self) -> Duration {
+        self.sampler = None;
+        // SAFETY: as above; no signal comes any more.
+        let last = unsafe { self.state.samples.as_ref() }.map_or(0, |ring| ring.last_ns);
+        Duration::from_nanos(thread_time_ns().saturating_sub(last))
+    }
+}
+
+/// Keeps the signal of samples from the calling thread as long as it lives.
+struct Blocked(libc::sigset_t);
+
+impl Blocked {
+    fn new() -> Blocked {
+        // SAFETY: zeroed sets are valid; the calls change this thread's mask only.
+        unsafe {
+            let (mut set, mut before): (libc::sigset_t, libc::sigset_t) = (std::mem::zeroed(), std::mem::zeroed());
+            libc::sigaddset(&mut set, SAMPLE_SIGNAL);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &set, &mut before);
+            Blocked(before)
+        }
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        // SAFETY: the mask that was there before.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
+    }
+}
