@@ -44,6 +44,7 @@ fn run(matches: &ArgMatches) -> Result<Finished, Failure> {
         }
         launch.debugging = Debugging::Guest(host, target);
     }
+    launch.profile = matches.get_one::<f64>("profile").copied();
     launch.progress = progress(matches, &plan);
     let costs = matches.get_one::<PathBuf>("rank-costs").map(|path| Costs::read(path));
     launch.rank_costs = costs.transpose().map_err(|error| Failure::Input(format!("--rank-costs: {error}")))?;
