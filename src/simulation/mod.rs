@@ -256,6 +256,7 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
         }
         losses.note("the record of packets", finished.map(drop));
     }
+    let written = profiler.as_ref().map_or_else(Vec::new, |_| hosts.iter().flat_map(profile::written).collect());
     let process_ns = (costs.0.total_s * 1e9) as u64;
     let mut part = part::gather(plan, hosts, &outcome, costs, &mut losses, simulated);
     let mut parts = Vec::new();
@@ -300,7 +301,7 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     if let Some(profiler) = profiled {
         let path = directory.path();
         summary.profile = Some(path.join(::profile::FOLDER));
-        losses.note("the profile", profiler.finish(plan, path, process_ns, &summary.digest));
+        losses.note("the profile", profiler.finish(plan, path, process_ns, &written, &summary.digest));
     }
     log_unexpected(&summary, plan, options.log, &mut main_log);
     for (cause, seen) in summary.interferences.iter() {

@@ -1,8 +1,9 @@
 //! The profile of a run (`profile/` in the data directory): from workers' samples to what `gnomon profile` reads.
 
 use super::accounting::Doing;
+use super::host::SimHost;
 use super::summary::RunError;
-use ::profile::{About, Collector, Frame, Name, Namer, Place, Recorder, Sample, Times};
+use ::profile::{About, Collector, Frame, Name, Namer, OutputMark, Place, Recorder, Sample, Times};
 use base::{HostId, SimTime};
 use guest::{OwnStack, Sampling};
 use recorder::log::Level;
@@ -86,7 +87,7 @@ impl Profiler {
     }
 
     /// Writes what is left.
-    pub fn finish(self, plan: &Plan, directory: &Path, process_ns: u64, digest: &str) -> Result<(), ::profile::Error> {
+    pub fn finish(self, plan: &Plan, directory: &Path, process_ns: u64, written: &[OutputMark], digest: &str) -> Result<(), ::profile::Error> {
         let about = About {
             rate: self.rate,
             means: self.means().0.to_owned(),
@@ -97,8 +98,18 @@ impl Profiler {
             ..About::default()
         };
         let hosts = plan.hosts.iter().map(|host| directory.join("hosts").join(&host.name)).collect();
-        self.recorder.finish(about, &mut Names { files: BTreeMap::new(), maps: BTreeMap::new(), hosts })
+        self.recorder.finish(about, written, &mut Names { files: BTreeMap::new(), maps: BTreeMap::new(), hosts })
     }
+}
+
+/// When a host's guests wrote to standard output and error.
+pub fn written(host: &SimHost) -> Vec<OutputMark> {
+    let outputs = host.kernel.outputs();
+    let mark = |mark: &simkernel::profiling::OutputMark| {
+        let path = outputs.get(mark.output as usize)?.path.file_name()?.to_string_lossy().into_owned();
+        Some(OutputMark { host: host.id.0, file: path, end: mark.end, time_ns: mark.at.as_nanos() })
+    };
+    host.kernel.output_marks().iter().filter_map(mark).collect()
 }
 
 /// What a worker makes of samples.

@@ -20,7 +20,7 @@ mod tables;
 pub use error::{Error, Result};
 pub use page::{Request, Written, write};
 pub use read::{Function, FunctionId, Kind, Printed, Profile, Row};
-pub use record::{About, Collector, Frame, Name, Namer, Place, Recorder, Sample, Times};
+pub use record::{About, Collector, Frame, Name, Namer, OutputMark, Place, Recorder, Sample, Times};
 pub use rules::Rules;
 pub use tables::Part;
 

@@ -82,7 +82,10 @@ fn read(request: &Request) -> Result<Vec<Subject>> {
     let single = request.runs.iter().map(|run| (short(run), vec![run.clone()]));
     let mut subjects = Vec::new();
     for (name, runs) in single.chain(request.groups.iter().cloned()) {
-        let profiles: Vec<Profile> = runs.iter().map(|run| Profile::read(run)).collect::<Result<_>>()?;
+        let mut profiles: Vec<Profile> = runs.iter().map(|run| Profile::read(run)).collect::<Result<_>>()?;
+        if request.rules.needs_lines() {
+            profiles.iter_mut().try_for_each(Profile::read_printed)?;
+        }
         let spans = |profile: &Profile| request.rules.phases.iter().filter_map(|phase| phase.in_run(profile)).collect();
         let spans: Vec<Vec<Span>> = profiles.iter().map(spans).collect();
         subjects.push(Subject { name, profiles, spans });

@@ -4,6 +4,7 @@ use crate::columns::{Values, read_table};
 use crate::error::{Error, Result};
 use crate::record::{About, Place, VERSION};
 use base::map::FastMap;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// What kind of function it is.
@@ -31,6 +32,13 @@ pub struct Function {
     /// Its source; empty where that is not known.
     pub file: String,
     pub line: u32,
+}
+
+impl Function {
+    /// Whether it is the simulator's own, and comes from one of these sources.
+    fn is_of(&self, sources: &[&str]) -> bool {
+        self.kind == Kind::Simulator && sources.iter().any(|source| self.file.contains(source))
+    }
 }
 
 pub type FunctionId = u32;
@@ -79,10 +87,14 @@ pub struct Profile {
 /// What `python3 -X perf` calls its trampolines: they stand for functions that the interpreter itself tells of.
 const TRAMPOLINE: &str = "py::";
 
-/// The simulator's functions that lead to those that do something: of the stack that they are on, only what follows them is told.
-const WAYS: [&str; 3] = ["simkernel::run::", "engine::worker::", "gnomon::simulation::host::"];
-/// What is the network's in the simulator.
-const NETWORK: [&str; 2] = ["tcpip::", "interface::"];
+/// Sources of the simulator's functions that lead to those that do something: of the stack that they are on, only what follows them is told.
+const WAYS: [&str; 4] =
+    ["crates/simkernel/src/run.rs", "crates/engine/src/", "src/simulation/host.rs", "src/simulation/worker.rs"];
+/// Sources of what is the network's in the simulator.
+const NETWORK: [&str; 2] = ["crates/tcpip/", "crates/interface/"];
+/// Sources of what takes the profile itself.
+const PROFILER: [&str; 4] =
+    ["crates/simkernel/src/profiling.rs", "src/simulation/profile.rs", "crates/guest/src/sampling.rs", "crates/profile/src/"];
 
 /// Stacks as the run has left them: the caller of each and its frame, and the functions of each frame, the outermost first.
 struct StackTable {
@@ -189,7 +201,7 @@ impl Profile {
         };
         let leads = |id: &FunctionId| {
             let function = function(id);
-            function.kind == Kind::Simulator && WAYS.iter().any(|way| function.name.contains(way))
+            function.is_of(&WAYS)
         };
         let behind = stack.iter().rposition(leads).map_or(0, |at| at + 1);
         let keep = |(at, id): &(usize, FunctionId)| {
@@ -201,13 +213,14 @@ impl Profile {
 
     /// Where the simulator was, by its own functions.
     fn place(&self, place: Place, stack: u32) -> Place {
-        let is_network = |id: &FunctionId| {
-            let function = &self.functions[*id as usize];
-            let name = function.name.trim_start_matches('<');
-            function.kind == Kind::Simulator && NETWORK.iter().any(|start| name.starts_with(start))
+        let has = |sources: &[&str]| {
+            self.stacks[stack as usize].iter().any(|id| self.functions[*id as usize].is_of(sources))
         };
-        let in_stack = place == Place::Kernel && self.stacks[stack as usize].iter().any(is_network);
-        if in_stack { Place::Stack } else { place }
+        match place {
+            Place::Kernel | Place::Stack if has(&PROFILER) => Place::Engine,
+            Place::Kernel if has(&NETWORK) => Place::Stack,
+            _ => place,
+        }
     }
 
     fn read_rows(&mut self, path: &Path, table: &StackTable) -> Result<()> {
@@ -232,17 +245,49 @@ impl Profile {
                 2 => Place::Stack,
                 _ => Place::Engine,
             };
+            let place = self.place(place, stack);
+            // What takes the profile does so for nobody.
+            let of_guests = |id: Option<u32>| id.filter(|_| place != Place::Engine);
             self.rows.push(Row {
-                host: id(0, row),
-                process: id(1, row),
-                thread: id(2, row),
-                program: id(3, row),
+                host: of_guests(id(0, row)),
+                process: of_guests(id(1, row)),
+                thread: of_guests(id(2, row)),
+                program: of_guests(id(3, row)),
                 time_ns: columns[4][row] as u64,
                 weight_ns: columns[5][row] as u64,
-                place: self.place(place, stack),
+                place,
                 is_whole: columns[7][row] != 0,
                 stack,
             });
+        }
+        Ok(())
+    }
+
+    /// Reads what guests have printed, which phases may begin with.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read_printed(&mut self) -> Result<()> {
+        let path = self.directory.join(crate::FOLDER).join("outputs.parquet");
+        let [hosts, ends, times] = integers(&path, ["host", "end", "time_ns"])?;
+        let [files] = texts(&path, ["file"])?;
+        let mut marks: BTreeMap<(i64, String), Vec<(usize, i64)>> = BTreeMap::new();
+        for (index, file) in files.into_iter().enumerate() {
+            marks.entry((hosts[index], file)).or_default().push((ends[index] as usize, times[index]));
+        }
+        for ((host, file), marks) in marks {
+            let Some(name) = self.about.hosts.get(host as usize) else { continue };
+            let path = self.directory.join("hosts").join(name).join(file);
+            let bytes = std::fs::read(&path).map_err(|error| Error::io("read", &path, error))?;
+            let mut end = 0;
+            for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+                end += line.len();
+                // Printed when its last byte was written.
+                let mark = marks.partition_point(|(until, _)| *until < end);
+                let Some((_, time)) = marks.get(mark) else { break };
+                let line = String::from_utf8_lossy(line).trim_end().to_owned();
+                self.printed.push(Printed { host: host as u32, time_ns: *time as u64, line });
+            }
         }
         Ok(())
     }

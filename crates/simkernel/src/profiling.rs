@@ -18,6 +18,8 @@ use symbols::{Frame, PlacedFile, Python, PythonCode, Registers, Tables, WalkCach
 const FRAMES_MAX: usize = 1_000;
 /// Programs of a host whose files are known at one time.
 const PROGRAMS_MAX: usize = 64;
+/// Moments of writing that are kept of a host, the first ones.
+const OUTPUT_MARKS_MAX: usize = 1 << 16;
 /// What is read of a stack at once.
 const STACK_BYTES: usize = 16 << 10;
 
@@ -92,6 +94,16 @@ pub struct ThreadSample {
     pub own: Option<Box<OwnStack>>,
 }
 
+/// Until when a guest had written so much of an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputMark {
+    /// Which of the kernel's outputs.
+    pub output: u32,
+    /// How long it was then, in bytes.
+    pub end: u64,
+    pub at: SimTime,
+}
+
 /// One host's samples, and what is needed to make them.
 #[derive(Debug)]
 pub struct Profiling {
@@ -100,6 +112,7 @@ pub struct Profiling {
     /// By the number of the address space.
     programs: FastMap<u64, ProfiledProgram>,
     samples: Vec<ThreadSample>,
+    outputs: Vec<OutputMark>,
     /// What was read of the stack last.
     stack: Vec<u8>,
     frames: Vec<Frame>,
@@ -112,8 +125,18 @@ impl Profiling {
             cache: WalkCache::default(),
             programs: FastMap::default(),
             samples: Vec::new(),
+            outputs: Vec::new(),
             stack: Vec::new(),
             frames: Vec::new(),
+        }
+    }
+
+    /// A guest has written: one mark for each output and moment.
+    pub(crate) fn note_output(&mut self, output: u32, end: u64, at: SimTime) {
+        match self.outputs.last_mut() {
+            Some(last) if (last.output, last.at) == (output, at) => last.end = end,
+            _ if self.outputs.len() < OUTPUT_MARKS_MAX => self.outputs.push(OutputMark { output, end, at }),
+            _ => {}
         }
     }
 }
@@ -200,6 +223,11 @@ impl Kernel {
     /// From now on samples of workers that execute the host's threads are kept.
     pub fn profile(&mut self, files: ProfiledFiles) {
         self.profiling = Some(Box::new(Profiling::new(files)));
+    }
+
+    /// When guests wrote to standard output and error.
+    pub fn output_marks(&self) -> &[OutputMark] {
+        self.profiling.as_ref().map_or(&[], |profiling| &profiling.outputs)
     }
 
     /// The samples since this was last asked.

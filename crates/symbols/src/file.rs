@@ -3,14 +3,15 @@
 use crate::python::PythonFile;
 use addr2line::Loader;
 use gimli::{BaseAddresses, CieOrFde, EhFrame, LittleEndian, UnwindSection};
-use object::elf::FileHeader64;
 use object::read::elf::ElfFile64;
-use object::{Endianness, Object, ObjectSection, ObjectSymbol, SymbolKind};
+use object::{Endianness, Object, ObjectSection, ObjectSymbol, ReadCache, SymbolKind};
+use std::fs::File;
 use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-type Elf<'a> = ElfFile64<'a, Endianness>;
+/// A file of which only what is asked for is read.
+type Elf<'a> = ElfFile64<'a, Endianness, &'a ReadCache<File>>;
 
 /// Where distributions keep debug information apart from programs, by build id.
 const DEBUG_FILES: &str = "/usr/lib/debug/.build-id";
@@ -28,6 +29,8 @@ struct Symbol {
 /// What is needed of a file to find callers.
 pub(crate) struct UnwindFile {
     pub(crate) sections: framehop::ExplicitModuleSectionInfo<Bytes>,
+    /// Where execution begins.
+    entry: u64,
     /// Where an interpreter of Python has what leads to its frames, if the file is one.
     pub(crate) python: Option<PythonFile>,
 }
@@ -42,26 +45,33 @@ pub(crate) struct SymbolFile {
     lines: Option<Loader>,
 }
 
-/// Part of a file in memory, or a section that was stored compressed.
+/// A section.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Bytes {
-    data: Arc<[u8]>,
-    range: Range<usize>,
-}
+pub(crate) struct Bytes(Arc<[u8]>);
 
 impl Deref for Bytes {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        &self.data[self.range.clone()]
+        &self.0
     }
 }
 
 impl UnwindFile {
     /// Reads a file. None when it is no ELF file of this machine.
     pub(crate) fn read(path: &Path) -> Option<UnwindFile> {
-        let data: Arc<[u8]> = std::fs::read(path).ok()?.into();
-        let elf = Elf::parse(&*data).ok()?;
-        Some(UnwindFile { sections: unwind_sections(&elf, &data), python: PythonFile::of(&elf) })
+        let cache = ReadCache::new(File::open(path).ok()?);
+        let elf = Elf::parse(&cache).ok()?;
+        // Others' tables of symbols are not worth looking through.
+        let is_python = path.file_name().is_some_and(|name| name.to_string_lossy().contains("python"));
+        let python = if is_python { PythonFile::of(&elf) } else { None };
+        Some(UnwindFile { sections: unwind_sections(&elf), entry: elf.entry(), python })
+    }
+
+    /// Whether an address lies in what is executed first, which nothing has called, though some tables do not say so.
+    pub(crate) fn begins(&self, address: u64) -> bool {
+        // `_start` of any C library is no longer.
+        const BYTES: u64 = 64;
+        self.entry != 0 && address.wrapping_sub(self.entry) < BYTES
     }
 
     /// Whether the code at an address is `rt_sigreturn(2)`, as the end of a signal handler returns to.
@@ -94,12 +104,13 @@ impl PythonFile {
 impl SymbolFile {
     /// Reads a file. None when it is no ELF file of this machine.
     pub(crate) fn read(path: &Path) -> Option<SymbolFile> {
-        let data: Arc<[u8]> = std::fs::read(path).ok()?.into();
-        let elf = Elf::parse(&*data).ok()?;
+        let cache = ReadCache::new(File::open(path).ok()?);
+        let elf = Elf::parse(&cache).ok()?;
         let debug_file = debug_file(&elf);
         let mut symbols = functions(&elf);
-        if let Some(bytes) = debug_file.as_ref().and_then(|path| std::fs::read(path).ok())
-            && let Ok(debug) = Elf::parse(&*bytes)
+        let debug_cache = debug_file.as_ref().and_then(|path| File::open(path).ok()).map(ReadCache::new);
+        if let Some(cache) = &debug_cache
+            && let Ok(debug) = Elf::parse(cache)
         {
             symbols.extend(functions(&debug));
         }
@@ -178,12 +189,15 @@ fn debug_file(elf: &Elf<'_>) -> Option<PathBuf> {
     path.is_file().then_some(path)
 }
 
-fn unwind_sections(elf: &Elf<'_>, data: &Arc<[u8]>) -> framehop::ExplicitModuleSectionInfo<Bytes> {
+fn unwind_sections(elf: &Elf<'_>) -> framehop::ExplicitModuleSectionInfo<Bytes> {
     let range = |name: &str| {
         let section = elf.section_by_name(name)?;
         Some(section.address()..section.address().saturating_add(section.size()))
     };
-    let bytes = |name: &str| section_bytes(elf, data, name);
+    let bytes = |name: &str| {
+        let data = elf.section_by_name(name)?.uncompressed_data().ok()?;
+        Some(Bytes(data.into()))
+    };
     framehop::ExplicitModuleSectionInfo {
         text_svma: range(".text"),
         text: bytes(".text"),
@@ -215,19 +229,6 @@ fn unwind_ranges(elf: &Elf<'_>) -> Vec<Range<u64>> {
     }
     ranges.sort_by_key(|range| range.start);
     ranges
-}
-
-fn section_bytes(elf: &ElfFile64<'_, Endianness>, data: &Arc<[u8]>, name: &str) -> Option<Bytes> {
-    let section: object::read::elf::ElfSection<'_, '_, FileHeader64<Endianness>> = elf.section_by_name(name)?;
-    let plain = section.compressed_file_range().ok()?.format == object::CompressionFormat::None;
-    if plain {
-        let (start, bytes) = section.file_range()?;
-        let range = usize::try_from(start).ok()?..usize::try_from(start.checked_add(bytes)?).ok()?;
-        return data.get(range.clone()).map(|_| Bytes { data: data.clone(), range });
-    }
-    let unpacked: Arc<[u8]> = section.uncompressed_data().ok()?.into();
-    let range = 0..unpacked.len();
-    Some(Bytes { data: unpacked, range })
 }
 
 #[cfg(test)]

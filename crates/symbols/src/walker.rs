@@ -92,6 +92,9 @@ impl Walker {
         }
         while frames.len() < most {
             let index = self.load(address.address_for_lookup());
+            if index.is_some_and(|index| self.begins(index, address.address_for_lookup())) {
+                return true;
+            }
             let interrupted = self.interrupted_by_signal(address.address(), registers.sp(), &mut read);
             if let Some(interrupted) = interrupted {
                 registers = UnwindRegsX86_64::new(interrupted.rip, interrupted.rsp, interrupted.rbp);
@@ -116,6 +119,11 @@ impl Walker {
             address = next;
         }
         false
+    }
+
+    fn begins(&self, index: usize, address: u64) -> bool {
+        let file = self.read[index].as_ref().and_then(|file| file.as_ref());
+        file.is_some_and(|file| file.begins(address.wrapping_sub(self.files[index].bias)))
     }
 
     /// What a signal handler that returns to `address` has interrupted, with the stack at `rsp` then: the kernel's frame says it, whatever

@@ -72,6 +72,16 @@ pub struct Name {
     pub line: u32,
 }
 
+/// Until when a guest had written so many bytes of an output file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputMark {
+    pub host: u32,
+    /// The file's name in the host's folder.
+    pub file: String,
+    pub end: u64,
+    pub time_ns: u64,
+}
+
 /// Gives names at the end of a run.
 pub trait Namer {
     /// Of an address in a file, the innermost function first: several where functions were inlined. At least one.
@@ -195,7 +205,7 @@ impl Recorder {
     ///
     /// # Errors
     /// When something could not be written.
-    pub fn finish(self, mut about: About, namer: &mut dyn Namer) -> Result<()> {
+    pub fn finish(self, mut about: About, written: &[OutputMark], namer: &mut dyn Namer) -> Result<()> {
         let shared = &*self.0;
         let path = |name: &str| shared.folder.join(name);
         let failed = |name: &str, error: std::io::Error| Error::io("write", &path(name), error);
@@ -210,6 +220,8 @@ impl Recorder {
         let (frames, stacks) = tree::tables(collected.iter().map(|one| (one.worker, &one.tree)), namer);
         write_table(&path("frames.parquet"), "frames", &frames).map_err(|error| failed("frames.parquet", error))?;
         write_table(&path("stacks.parquet"), "stacks", &stacks).map_err(|error| failed("stacks.parquet", error))?;
+        let outputs = output_table(written);
+        write_table(&path("outputs.parquet"), "outputs", &outputs).map_err(|error| failed("outputs.parquet", error))?;
         about.version = VERSION;
         about.programs = std::mem::take(&mut lock(&shared.programs).list);
         about.times.workers_ns = collected.iter().map(|one| one.time_ns).sum();
@@ -218,6 +230,16 @@ impl Recorder {
         let text = serde_json::to_string_pretty(&about).map_err(|error| failed("profile.json", error.into()))?;
         std::fs::write(path("profile.json"), text + "\n").map_err(|error| failed("profile.json", error))
     }
+}
+
+fn output_table(written: &[OutputMark]) -> [(&'static str, Values); 4] {
+    let numbers = |of: fn(&OutputMark) -> u64| Values::Integers(written.iter().map(|mark| of(mark) as i64).collect());
+    [
+        ("host", numbers(|mark| mark.host.into())),
+        ("file", Values::Texts(written.iter().map(|mark| mark.file.clone()).collect())),
+        ("end", numbers(|mark| mark.end)),
+        ("time_ns", numbers(|mark| mark.time_ns)),
+    ]
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -9,7 +9,7 @@ mod yaml;
 use crate::error::{Error, Result};
 use crate::read::{Function, Kind, Profile};
 use pattern::Pattern;
-pub(crate) use phases::{Moment, Phase, Span};
+pub(crate) use phases::{Phase, Span};
 use std::path::Path;
 use yaml::Node;
 
@@ -193,6 +193,11 @@ impl Rules {
             .map(|(role, _)| role.as_str())
     }
 
+    /// Whether phases begin or end with lines that guests print.
+    pub(crate) fn needs_lines(&self) -> bool {
+        self.phases.iter().any(Phase::needs_lines)
+    }
+
     pub fn has_roles(&self) -> bool {
         !self.roles.is_empty()
     }
@@ -262,7 +267,7 @@ mod tests {
         assert!(error("use: torr\n").contains("my.yaml:1:6: no supplied rules are called so"));
         assert!(error("roles: [a]\n").contains("my.yaml:1:8"));
         assert!(error("groups: [\n").starts_with("my.yaml:"));
-        assert!(error("phases:\n- {name: x, from: 3 parsecs}\n").contains("my.yaml:2:18"));
+        assert!(error("phases:\n- {name: x, from: 3 parsecs}\n").contains("my.yaml:2:19"));
         assert!(Rules::load("nowhere.yaml").unwrap_err().to_string().contains("supplied rules are called ipv8 and tor"));
     }
 

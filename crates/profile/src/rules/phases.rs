@@ -49,6 +49,10 @@ impl Phase {
         Ok(Phase { name, from, until })
     }
 
+    pub(super) fn needs_lines(&self) -> bool {
+        [&self.from, &self.until].into_iter().flatten().any(|moment| matches!(moment, Moment::Printed { .. }))
+    }
+
     /// Where it lies in a run; None where it begins with a line that nobody printed.
     pub(crate) fn in_run(&self, profile: &Profile) -> Option<Span> {
         let from_ns = self.from.as_ref().map_or(Some(0), |moment| moment.in_run(profile))?;
