@@ -89,7 +89,7 @@ impl LiveProcesses {
     }
 }
 
-/// How often workers are looked at, and the machine's memory.
+/// How often workers are looked at on the average, and the machine's memory.
 const SAMPLE: Duration = Duration::from_millis(2);
 const SAMPLES_PER_MEMORY: u32 = 50;
 
@@ -242,7 +242,9 @@ fn sample(shared: &Shared, baseline_available: u64) -> Memory {
     let clock = WallClock::start();
     let (mut rounds, mut looked) = (0u32, Duration::ZERO);
     while !shared.ended.load(Ordering::Relaxed) {
-        std::thread::sleep(SAMPLE);
+        // At intervals of many lengths: workers that are interrupted for a profile are so at even ones.
+        let length = rounds.wrapping_mul(2_654_435_761) >> 22;
+        std::thread::sleep(SAMPLE - Duration::from_micros(512) + Duration::from_micros(length.into()));
         let now = clock.elapsed();
         let elapsed = now.saturating_sub(std::mem::replace(&mut looked, now));
         for (probe, activity) in shared.workers.lock().iter() {

@@ -198,7 +198,7 @@ impl WorkerProfile {
 
     /// The simulator's own functions, the outermost first: the file's number, and the address in it.
     fn own_stack(&mut self, own: &OwnStack) -> Vec<(usize, u64)> {
-        let start = Registers { rip: own.rip, rsp: own.rsp, rbp: own.rbp };
+        let start = Registers { rip: own.rip, rsp: own.rsp, rbp: own.rbp, general: None };
         let mut frames = Vec::new();
         self.walker.walk(&mut self.cache, start, OWN_FRAMES, &|address| own.word(address), &mut frames);
         let place = |frame: &symbols::Frame| {
@@ -281,7 +281,8 @@ impl Namer for Names {
             let function = match (symbol, place.range) {
                 (Some(symbol), _) => plain(&symbol),
                 (None, Some(start)) => format!("{name}+{start:#x}"),
-                (None, None) => format!("{name}+?"),
+                // Of code that nothing is known of, the page tells enough.
+                (None, None) => format!("{name}+{:#x}", address & !0xfff),
             };
             names.push(Name { function, module: module(), ..Name::default() });
         }

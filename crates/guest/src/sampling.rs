@@ -7,15 +7,15 @@
 
 use crate::preempt::{Timer, is_guest_code, unblock};
 use crate::registers::Registers;
-use crate::switch::{EXIT_SAMPLED, SAMPLED, clock_call_at};
+use crate::switch::{EXIT_SAMPLED, SAMPLED, WorkerState, clock_call_at};
 use crate::traps::{leave_guest, raw_syscall, worker_of_handler};
 use crate::worker::Worker;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::atomic::Ordering;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 use std::time::Duration;
 
-/// Debuggers pass it on without a word.
+/// The timer's. Debuggers pass it on without a word.
 pub(crate) const SAMPLE_SIGNAL: i32 = libc::SIGPROF;
 /// Samples that can wait; the time of further ones is added to the last.
 const RING: usize = 8;
@@ -28,6 +28,8 @@ const IN_SIMULATOR: u8 = 2;
 
 /// Samples of one worker that were not taken yet, written by its signal handler and read by its thread.
 pub(crate) struct SampleRing {
+    /// Its thread reads it at this moment: what comes now is added to the next sample.
+    is_read: AtomicBool,
     used: usize,
     /// The thread's processor time at the sample before, in nanoseconds.
     last_ns: u64,
@@ -113,14 +115,27 @@ fn thread_time_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// The signal's handler. It touches no thread-local and makes one system call, so it may return into a guest.
-pub(crate) extern "C" fn sample(_signal: i32, _info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    let Some(worker) = worker_of_handler() else { return };
-    // SAFETY: the ring is never freed, and the thread's normal flow, which is suspended, holds no reference to it across what can be
-    // interrupted but by `take_sample`, during which signals are blocked.
+/// The handler of the timer's signal.
+pub(crate) extern "C" fn tick(_signal: i32, _info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    if let Some(worker) = worker_of_handler() {
+        // SAFETY: the kernel passes a valid pointer.
+        sample(worker, unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs });
+    }
+}
+
+/// Whether a SIGTRAP is that of a perf event.
+pub(crate) fn is_sample(info: &libc::siginfo_t) -> bool {
+    const TRAP_PERF: i32 = 6;
+    info.si_signo == libc::SIGTRAP && info.si_code == TRAP_PERF
+}
+
+/// For the handlers of signals. It touches no thread-local and makes one system call, so they may return into a guest.
+pub(crate) fn sample(worker: &mut WorkerState, saved: &mut [i64; 23]) {
+    // SAFETY: the ring is never freed. The thread's normal flow, which is suspended, reads it only where it says so.
     let Some(ring) = (unsafe { worker.samples.as_mut() }) else { return };
-    // SAFETY: the kernel passes a valid pointer.
-    let saved = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+    if ring.is_read.load(Ordering::Relaxed) {
+        return;
+    }
     let register = |saved: &[i64; 23], index: i32| saved[index as usize] as u64;
     let (rip, rsp, rbp) =
         (register(saved, libc::REG_RIP), register(saved, libc::REG_RSP), register(saved, libc::REG_RBP));
@@ -179,51 +194,40 @@ struct PerfEvent {
 impl Sampler {
     /// From now on the calling thread gets a signal after each `period` of its processor time.
     fn start(period: Duration) -> io::Result<(Sampler, Sampling)> {
-        unblock(SAMPLE_SIGNAL);
         for kernel in [true, false] {
             if let Ok(event) = perf_event(period, kernel) {
                 return Ok((Sampler::PerfEvent { _event: event }, Sampling::PerfEvent { kernel }));
             }
         }
+        unblock(SAMPLE_SIGNAL);
         let timer = Timer::new(libc::CLOCK_THREAD_CPUTIME_ID, SAMPLE_SIGNAL, 0)?;
         timer.set(period, period);
         Ok((Sampler::Timer { _timer: timer }, Sampling::Timer))
     }
 }
 
+/// An event whose signal is delivered where the thread returns from the interrupt, without another one: Linux 5.13 has it.
 fn perf_event(period: Duration, kernel: bool) -> io::Result<OwnedFd> {
     const PERF_TYPE_SOFTWARE: u32 = 1;
     const PERF_COUNT_SW_TASK_CLOCK: u64 = 1;
-    const DISABLED: u64 = 1;
     const EXCLUDE_KERNEL: u64 = 1 << 5;
     const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+    const REMOVE_ON_EXEC: u64 = 1 << 36;
+    const SIGTRAP: u64 = 1 << 37;
     const PERF_FLAG_FD_CLOEXEC: u64 = 8;
-    const PERF_EVENT_IOC_ENABLE: libc::c_ulong = 0x2400;
-    const F_SETSIG: i32 = 10;
-    const F_SETOWN_EX: i32 = 15;
-    const F_OWNER_TID: i32 = 0;
     let attributes = PerfEvent {
         kind: PERF_TYPE_SOFTWARE,
         bytes: size_of::<PerfEvent>() as u32,
         config: PERF_COUNT_SW_TASK_CLOCK,
         sample_period: period.as_nanos() as u64,
-        flags: DISABLED | EXCLUDE_HYPERVISOR | if kernel { 0 } else { EXCLUDE_KERNEL },
-        wakeup_events: 1,
+        flags: EXCLUDE_HYPERVISOR | SIGTRAP | REMOVE_ON_EXEC | if kernel { 0 } else { EXCLUDE_KERNEL },
         ..PerfEvent::default()
     };
-    let check = |result: i64| if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) };
-    // SAFETY: valid arguments; a descriptor that was just made belongs to nobody else. The owner is this thread.
+    // SAFETY: valid arguments; a descriptor that was just made belongs to nobody else.
     unsafe {
         let opened =
             libc::syscall(libc::SYS_perf_event_open, &raw const attributes, 0, -1i32, -1i32, PERF_FLAG_FD_CLOEXEC);
-        let event = OwnedFd::from_raw_fd(check(opened)? as i32);
-        let owner: [i32; 2] = [F_OWNER_TID, libc::gettid()];
-        let fd = event.as_raw_fd();
-        check(libc::fcntl(fd, F_SETSIG, SAMPLE_SIGNAL).into())?;
-        check(libc::fcntl(fd, F_SETOWN_EX, owner.as_ptr()).into())?;
-        check(libc::fcntl(fd, libc::F_SETFL, libc::O_ASYNC | libc::O_NONBLOCK).into())?;
-        check(libc::ioctl(fd, PERF_EVENT_IOC_ENABLE, 0).into())?;
-        Ok(event)
+        if opened < 0 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(opened as i32)) }
     }
 }
 
@@ -249,7 +253,7 @@ impl Worker {
     /// When the machine has neither perf events nor timers of processor time for it.
     pub fn start_sampling(&mut self, period: Duration) -> io::Result<Sampling> {
         const EMPTY: Entry = Entry { at_ns: 0, place: 0, rip: 0, rsp: 0, rbp: 0, words: 0, stack: [0; OWN_WORDS] };
-        let ring = SampleRing { used: 0, last_ns: thread_time_ns(), stack_end: stack_end(), entries: [EMPTY; RING] };
+        let ring = SampleRing { is_read: AtomicBool::new(false), used: 0, last_ns: thread_time_ns(), stack_end: stack_end(), entries: [EMPTY; RING] };
         // Never freed, as the state that points to it.
         self.state.samples = Box::leak(Box::new(ring));
         let (sampler, means) = Sampler::start(period)?;
@@ -272,10 +276,12 @@ impl Worker {
     /// Takes all samples that wait, the oldest first. With none it is empty.
     #[cold]
     pub fn take_samples(&mut self) -> Vec<Sample> {
-        let _blocked = Blocked::new();
-        self.state.notices.fetch_and(!SAMPLED, Ordering::Relaxed);
-        // SAFETY: the ring is never freed, and its other user is the handler of a signal that is blocked.
+        // SAFETY: the ring is never freed.
         let Some(ring) = (unsafe { self.state.samples.as_mut() }) else { return Vec::new() };
+        // The handler keeps away meanwhile.
+        ring.is_read.store(true, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        self.state.notices.fetch_and(!SAMPLED, Ordering::Relaxed);
         let used = std::mem::take(&mut ring.used);
         let mut taken = Vec::with_capacity(used);
         for entry in &ring.entries[..used] {
@@ -294,6 +300,8 @@ impl Worker {
             };
             taken.push(Sample { weight, at });
         }
+        compiler_fence(Ordering::SeqCst);
+        ring.is_read.store(false, Ordering::Relaxed);
         taken
     }
 
@@ -303,27 +311,5 @@ impl Worker {
         // SAFETY: as above; no signal comes any more.
         let last = unsafe { self.state.samples.as_ref() }.map_or(0, |ring| ring.last_ns);
         Duration::from_nanos(thread_time_ns().saturating_sub(last))
-    }
-}
-
-/// Keeps the signal of samples from the calling thread as long as it lives.
-struct Blocked(libc::sigset_t);
-
-impl Blocked {
-    fn new() -> Blocked {
-        // SAFETY: zeroed sets are valid; the calls change this thread's mask only.
-        unsafe {
-            let (mut set, mut before): (libc::sigset_t, libc::sigset_t) = (std::mem::zeroed(), std::mem::zeroed());
-            libc::sigaddset(&mut set, SAMPLE_SIGNAL);
-            libc::pthread_sigmask(libc::SIG_BLOCK, &set, &mut before);
-            Blocked(before)
-        }
-    }
-}
-
-impl Drop for Blocked {
-    fn drop(&mut self) {
-        // SAFETY: the mask that was there before.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
     }
 }

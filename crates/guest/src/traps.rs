@@ -72,7 +72,7 @@ pub(crate) fn install() {
         }
         // Calls of the simulator that a tick interrupts go on.
         set_handler(preempt::TICK_SIGNAL, preempt::tick, libc::SA_RESTART as u64, mask);
-        set_handler(sampling::SAMPLE_SIGNAL, sampling::sample, libc::SA_RESTART as u64, mask);
+        set_handler(sampling::SAMPLE_SIGNAL, sampling::tick, libc::SA_RESTART as u64, mask);
     });
 }
 
@@ -217,7 +217,17 @@ pub(crate) unsafe fn open_all(worker: &mut WorkerState) {
 extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel passes valid pointers that live on this stack until the handler returns.
     let (info, context) = unsafe { (&*info, &mut *context.cast::<libc::ucontext_t>()) };
-    let Some(worker) = worker_of_handler() else { die(signal, info, context, None) };
+    let Some(worker) = worker_of_handler() else {
+        if sampling::is_sample(info) {
+            // Of a worker that has just ended.
+            return;
+        }
+        die(signal, info, context, None)
+    };
+    if sampling::is_sample(info) {
+        sampling::sample(worker, &mut context.uc_mcontext.gregs);
+        return;
+    }
     let in_guest = worker.in_guest != 0;
     if in_guest && signal == libc::SIGTRAP && info.si_code == TRAP_TRACE && worker.stepping != 0 {
         let saved = &mut context.uc_mcontext.gregs;

@@ -133,10 +133,10 @@ impl Profiling {
 
     /// A guest has written: one mark for each output and moment.
     pub(crate) fn note_output(&mut self, output: u32, end: u64, at: SimTime) {
-        match self.outputs.last_mut() {
-            Some(last) if (last.output, last.at) == (output, at) => last.end = end,
-            _ if self.outputs.len() < OUTPUT_MARKS_MAX => self.outputs.push(OutputMark { output, end, at }),
-            _ => {}
+        if let Some(last) = self.outputs.last_mut().filter(|last| (last.output, last.at) == (output, at)) {
+            last.end = end;
+        } else if self.outputs.len() < OUTPUT_MARKS_MAX {
+            self.outputs.push(OutputMark { output, end, at });
         }
     }
 }
@@ -219,6 +219,11 @@ impl ProfiledProgram {
     }
 }
 
+/// The general registers as DWARF numbers them.
+fn by_dwarf(r: &guest::Registers) -> [u64; 16] {
+    [r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15]
+}
+
 impl Kernel {
     /// From now on samples of workers that execute the host's threads are kept.
     pub fn profile(&mut self, files: ProfiledFiles) {
@@ -256,16 +261,14 @@ impl Ctx<'_> {
         let Some(mut profiling) = self.kernel.profiling.take() else { return };
         for sample in samples {
             let registers = self.thread.vcpu.registers();
-            let (registers, doing, own) = match sample.at {
+            let (at, doing, own) = match sample.at {
                 SampledAt::Guest => (registers, Doing::Program, None),
                 SampledAt::Door(ref door) => (door, Doing::Program, None),
                 SampledAt::Simulator(own) => (registers, doing, Some(own)),
             };
-            let start = Registers {
-                rip: self.process.memory.code_address(registers.rip),
-                rsp: registers.rsp,
-                rbp: registers.rbp,
-            };
+            let rip = self.process.memory.code_address(at.rip);
+            let general = std::ptr::eq(at, registers).then(|| by_dwarf(registers));
+            let start = Registers { rip, rsp: at.rsp, rbp: at.rbp, general };
             let (program, stack, is_whole) = self.stack_of(&mut profiling, start);
             profiling.samples.push(ThreadSample {
                 pid: self.process.pid,

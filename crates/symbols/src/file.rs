@@ -2,7 +2,10 @@
 
 use crate::python::PythonFile;
 use addr2line::Loader;
-use gimli::{BaseAddresses, CieOrFde, EhFrame, LittleEndian, UnwindSection};
+use gimli::{
+    BaseAddresses, CfaRule, CieOrFde, EhFrame, EhFrameHdr, EvaluationResult, LittleEndian, RegisterRule, UnwindContext,
+    UnwindSection, Value,
+};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection, ObjectSymbol, ReadCache, SymbolKind};
 use std::fs::File;
@@ -67,6 +70,45 @@ impl UnwindFile {
         Some(UnwindFile { sections: unwind_sections(&elf), entry: elf.entry(), python })
     }
 
+    /// The caller of the function around an address by the row of `.eh_frame` for it, with rsp and rbp as they are there. `register` knows
+    /// registers by their numbers in DWARF, `read` gives the eight bytes at an address.
+    pub(crate) fn caller(
+        &self,
+        address: u64,
+        register: &dyn Fn(u16) -> Option<u64>,
+        read: &mut dyn FnMut(u64) -> Option<u64>,
+    ) -> Option<(u64, u64, u64)> {
+        let sections = &self.sections;
+        let (frames, index) = (sections.eh_frame.as_ref()?, sections.eh_frame_hdr.as_ref()?);
+        let start = |range: &Option<Range<u64>>| range.as_ref().map_or(0, |range| range.start);
+        let bases = BaseAddresses::default()
+            .set_eh_frame(start(&sections.eh_frame_svma))
+            .set_eh_frame_hdr(start(&sections.eh_frame_hdr_svma))
+            .set_text(start(&sections.text_svma));
+        let tables = EhFrame::new(frames, LittleEndian);
+        let index = EhFrameHdr::new(index, LittleEndian).parse(&bases, 8).ok()?;
+        let fde = index.table()?.fde_for_address(&tables, &bases, address, EhFrame::cie_from_offset).ok()?;
+        let mut context = UnwindContext::new();
+        let row = fde.unwind_info_for_address(&tables, &bases, &mut context, address).ok()?;
+        let cfa = match row.cfa() {
+            CfaRule::RegisterAndOffset { register: base, offset } => register(base.0)?.wrapping_add_signed(*offset),
+            CfaRule::Expression(expression) => {
+                evaluate(expression.get(&tables).ok()?, fde.cie().encoding(), register, read)?
+            }
+        };
+        let saved = |number: u16| match row.register(gimli::Register(number)) {
+            RegisterRule::Offset(offset) => Some(cfa.wrapping_add_signed(offset)),
+            _ => None,
+        };
+        const RETURN_ADDRESS: u16 = 16;
+        let caller = read(saved(RETURN_ADDRESS)?)?;
+        let rbp = match saved(RBP) {
+            Some(at) => read(at)?,
+            None => register(RBP)?,
+        };
+        Some((caller, cfa, rbp))
+    }
+
     /// Whether an address lies in what is executed first, which nothing has called, though some tables do not say so.
     pub(crate) fn begins(&self, address: u64) -> bool {
         // `_start` of any C library is no longer.
@@ -80,6 +122,38 @@ impl UnwindFile {
         let (Some(text), Some(range)) = (&self.sections.text, &self.sections.text_svma) else { return false };
         let code = address.checked_sub(range.start).and_then(|at| text.get(usize::try_from(at).ok()?..));
         code.is_some_and(|code| CALLS.iter().any(|call| code.starts_with(call)))
+    }
+}
+
+/// Numbers of registers in DWARF.
+pub(crate) const RBP: u16 = 6;
+pub(crate) const RSP: u16 = 7;
+
+/// What an expression of unwind tables comes to.
+fn evaluate(
+    expression: gimli::Expression<gimli::EndianSlice<'_, LittleEndian>>,
+    encoding: gimli::Encoding,
+    register: &dyn Fn(u16) -> Option<u64>,
+    read: &mut dyn FnMut(u64) -> Option<u64>,
+) -> Option<u64> {
+    let mut evaluation = expression.evaluation(encoding);
+    let mut result = evaluation.evaluate().ok()?;
+    loop {
+        result = match result {
+            EvaluationResult::Complete => break,
+            EvaluationResult::RequiresRegister { register: wanted, .. } => {
+                evaluation.resume_with_register(Value::Generic(register(wanted.0)?)).ok()?
+            }
+            EvaluationResult::RequiresMemory { address, .. } => {
+                evaluation.resume_with_memory(Value::Generic(read(address)?)).ok()?
+            }
+            _ => return None,
+        };
+    }
+    match evaluation.result().first()?.location {
+        gimli::Location::Address { address } => Some(address),
+        gimli::Location::Value { value } => value.to_u64(u64::MAX).ok(),
+        _ => None,
     }
 }
 

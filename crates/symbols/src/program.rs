@@ -24,6 +24,8 @@ pub struct Registers {
     pub rip: u64,
     pub rsp: u64,
     pub rbp: u64,
+    /// All general registers by their numbers in DWARF, where they are known: rax, rdx, rcx, rbx, rsi, rdi, rbp, rsp, r8 to r15.
+    pub general: Option<[u64; 16]>,
 }
 
 /// A function, and how far into it an address lies.
@@ -162,7 +164,7 @@ mod tests {
     fn a_stack_that_cannot_be_read_has_one_frame() {
         let mut program = Program::new(vec![own_file()]);
         let rip = a_function_with_a_name as fn(u64) -> u64 as usize as u64;
-        let start = Registers { rip, rsp: 64, rbp: 128 };
+        let start = Registers { rip, rsp: 64, rbp: 128, general: None };
         assert_eq!(program.backtrace(start, 10, |_| None).len(), 1);
         assert_eq!(program.backtrace(Registers::default(), 10, |_| None).len(), 1);
     }

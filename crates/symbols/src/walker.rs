@@ -3,7 +3,7 @@
 //! [`Tables`] are shared by all who walk stacks of the same files, so each file is read once; a [`Walker`] knows where the files of one program
 //! lie.
 
-use crate::file::{Bytes, UnwindFile};
+use crate::file::{Bytes, RBP, RSP, UnwindFile};
 use crate::program::{Frame, PlacedFile, Registers};
 use crate::python::PythonFile;
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
@@ -78,6 +78,7 @@ impl Walker {
         frames: &mut Vec<Frame>,
     ) -> bool {
         let mut registers = UnwindRegsX86_64::new(start.rip, start.rsp, start.rbp);
+        let mut general = start.general;
         let mut read = |address: u64| read(address).ok_or(());
         let mut address = FrameAddress::from_instruction_pointer(start.rip);
         frames.push(Frame { address: start.rip, is_return: false });
@@ -98,6 +99,7 @@ impl Walker {
             let interrupted = self.interrupted_by_signal(address.address(), registers.sp(), &mut read);
             if let Some(interrupted) = interrupted {
                 registers = UnwindRegsX86_64::new(interrupted.rip, interrupted.rsp, interrupted.rbp);
+                general = None;
                 address = FrameAddress::from_instruction_pointer(interrupted.rip);
                 frames.push(Frame { address: interrupted.rip, is_return: false });
                 continue;
@@ -108,17 +110,53 @@ impl Walker {
                     registers = left;
                     caller
                 }
-                None => match self.unwinder.unwind_frame(address, &mut registers, &mut cache.0, &mut read) {
-                    Ok(Some(caller)) => caller,
-                    Ok(None) => return true,
-                    Err(_) => return false,
-                },
+                None => {
+                    let mut left = registers;
+                    let by_rule = self.unwinder.unwind_frame(address, &mut left, &mut cache.0, &mut read);
+                    let is_sure = matches!(by_rule, Ok(Some(caller)) if self.index_at(caller.wrapping_sub(1)).is_some());
+                    let exact = if is_sure { None } else { self.unwind_exactly(index, address, &registers, general, &mut read) };
+                    match (exact, by_rule) {
+                        (Some((caller, exact)), _) => {
+                            registers = exact;
+                            caller
+                        }
+                        (None, Ok(Some(caller))) => {
+                            registers = left;
+                            caller
+                        }
+                        (None, Ok(None)) => return true,
+                        (None, Err(_)) => return false,
+                    }
+                }
             };
+            general = None;
             let Some(next) = FrameAddress::from_return_address(caller) else { return true };
             frames.push(Frame { address: caller, is_return: true });
             address = next;
         }
         false
+    }
+
+    /// The caller by all that the file's tables say: rules about other registers than rsp and rbp, and expressions, as hand-written code has
+    /// them. Only a caller that lies in a file is taken.
+    fn unwind_exactly(
+        &self,
+        index: Option<usize>,
+        address: FrameAddress,
+        registers: &UnwindRegsX86_64,
+        general: Option<[u64; 16]>,
+        read: &mut impl FnMut(u64) -> Result<u64, ()>,
+    ) -> Option<(u64, UnwindRegsX86_64)> {
+        let (placed, file) = (&self.files[index?], self.read[index?].as_ref()?.as_ref()?);
+        let register = |number: u16| match (number, general) {
+            (RSP, _) => Some(registers.sp()),
+            (RBP, _) => Some(registers.bp()),
+            (_, general) => general?.get(usize::from(number)).copied(),
+        };
+        let linked = address.address_for_lookup().wrapping_sub(placed.bias);
+        let (caller, rsp, rbp) = file.caller(linked, &register, &mut |at| read(at).ok())?;
+        self.index_at(caller.wrapping_sub(1))?;
+        Some((caller, UnwindRegsX86_64::new(caller, rsp, rbp)))
     }
 
     fn begins(&self, index: usize, address: u64) -> bool {
@@ -144,7 +182,7 @@ impl Walker {
             return None;
         }
         let mut word = |offset: u64| read(rsp.wrapping_add(offset)).ok();
-        Some(Registers { rip: word(RIP)?, rsp: word(RSP)?, rbp: word(RBP)? })
+        Some(Registers { rip: word(RIP)?, rsp: word(RSP)?, rbp: word(RBP)?, general: None })
     }
 
     /// The interpreters of Python among the files: where each lies, and what it says.

@@ -84,6 +84,7 @@ impl Rules {
     pub fn parse(name: &str, text: &str) -> Result<Rules> {
         let root = yaml::parse(name, text)?;
         let mut rules = Rules::default();
+        let mut supplied_roles = Vec::new();
         for (key, value) in root.map(&["use", "groups", "roles", "phases"])? {
             match key.text {
                 "use" => {
@@ -96,6 +97,7 @@ impl Rules {
                     // Own groups come first.
                     let shift = rules.groups.len();
                     used.entries.iter_mut().for_each(|entry| entry.group += shift);
+                    supplied_roles.append(&mut used.roles);
                     rules.groups.append(&mut used.groups);
                     rules.entries.append(&mut used.entries);
                 }
@@ -112,6 +114,8 @@ impl Rules {
                 }
             }
         }
+        // Own roles come first, too.
+        rules.roles.append(&mut supplied_roles);
         rules.merge_groups();
         Ok(rules)
     }
