@@ -225,7 +225,7 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     let peers = options.link.as_ref().map(peers);
     let shown = Shown { board, rows, windows: windows.clone(), live, others, memory: accounting.memory() };
     let mut monitor = Monitor::new(plan, &options, clock, shown)?;
-    accounting.start();
+    accounting.start(options.profile.is_some());
     let on_window = |end: &engine::WindowEnd| {
         watch.beat(end.complete_until);
         monitor.window(end, &mut main_log);

@@ -11,6 +11,7 @@ use crate::switch::{EXIT_SAMPLED, SAMPLED, WorkerState, clock_call_at};
 use crate::traps::{leave_guest, raw_syscall, worker_of_handler};
 use crate::worker::Worker;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 use std::time::Duration;
@@ -33,8 +34,8 @@ pub(crate) struct SampleRing {
     used: usize,
     /// The thread's processor time at the sample before, in nanoseconds.
     last_ns: u64,
-    /// Where the thread's own stack ends.
-    stack_end: u64,
+    /// Where the thread's own stack lies.
+    stack: Range<u64>,
     entries: [Entry; RING],
 }
 
@@ -152,7 +153,7 @@ pub(crate) fn sample(worker: &mut WorkerState, saved: &mut [i64; 23]) {
     let at_ns = thread_time_ns();
     worker.selector = selector;
     worker.notices.fetch_or(SAMPLED, Ordering::Relaxed);
-    let is_full = ring.used == RING;
+    let is_full = ring.used >= RING;
     let index = if is_full { RING - 1 } else { ring.used };
     let entry = &mut ring.entries[index];
     entry.at_ns = at_ns;
@@ -164,16 +165,14 @@ pub(crate) fn sample(worker: &mut WorkerState, saved: &mut [i64; 23]) {
     if place == IN_DOOR {
         // Both hold the guest's return address in turn; neither does in the switch, which is seldom met.
         entry.rip = if clock_call_at(rip).is_some() || !is_guest_code(rcx) { r11 } else { rcx };
-    } else if place == IN_SIMULATOR && rsp % 8 == 0 && rsp < ring.stack_end && ring.stack_end - rsp <= STACK_MAX {
-        let words = (((ring.stack_end - rsp) / 8) as usize).min(OWN_WORDS);
+    } else if place == IN_SIMULATOR && rsp % 8 == 0 && ring.stack.contains(&rsp) {
+        // Not on the stack of another handler, of which nothing is known.
+        let words = (((ring.stack.end - rsp) / 8) as usize).min(OWN_WORDS);
         entry.words = words;
         // SAFETY: the thread's own stack is mapped from its top, where it is now, to its end.
         unsafe { std::ptr::copy_nonoverlapping(rsp as *const u64, entry.stack.as_mut_ptr(), words) };
     }
 }
-
-/// No thread of the simulator has a larger stack; another distance means that the stack is not the thread's.
-const STACK_MAX: u64 = 1 << 30;
 
 /// `struct perf_event_attr` as its first version had it, perf_event_open(2).
 #[repr(C)]
@@ -231,18 +230,18 @@ fn perf_event(period: Duration, kernel: bool) -> io::Result<OwnedFd> {
     }
 }
 
-/// Where the calling thread's stack ends.
-fn stack_end() -> u64 {
+/// Where the calling thread's stack lies.
+fn own_stack() -> Range<u64> {
     // SAFETY: attributes of the calling thread, freed after they were read.
     unsafe {
         let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
         let (mut start, mut bytes) = (std::ptr::null_mut(), 0);
         if libc::pthread_getattr_np(libc::pthread_self(), &mut attributes) != 0 {
-            return 0;
+            return 0..0;
         }
         libc::pthread_attr_getstack(&attributes, &mut start, &mut bytes);
         libc::pthread_attr_destroy(&mut attributes);
-        start as u64 + bytes as u64
+        start as u64..start as u64 + bytes as u64
     }
 }
 
@@ -253,7 +252,7 @@ impl Worker {
     /// When the machine has neither perf events nor timers of processor time for it.
     pub fn start_sampling(&mut self, period: Duration) -> io::Result<Sampling> {
         const EMPTY: Entry = Entry { at_ns: 0, place: 0, rip: 0, rsp: 0, rbp: 0, words: 0, stack: [0; OWN_WORDS] };
-        let ring = SampleRing { is_read: AtomicBool::new(false), used: 0, last_ns: thread_time_ns(), stack_end: stack_end(), entries: [EMPTY; RING] };
+        let ring = SampleRing { is_read: AtomicBool::new(false), used: 0, last_ns: thread_time_ns(), stack: own_stack(), entries: [EMPTY; RING] };
         // Never freed, as the state that points to it.
         self.state.samples = Box::leak(Box::new(ring));
         let (sampler, means) = Sampler::start(period)?;

@@ -68,7 +68,8 @@ pub(crate) fn install() {
         let bit = |signal: i32| 1u64 << (signal - 1);
         let mask = bit(preempt::TICK_SIGNAL) | bit(sampling::SAMPLE_SIGNAL);
         for signal in SIGNALS {
-            set_handler(signal, handler, libc::SA_NODEFER as u64, mask);
+            // Calls that a sample interrupts go on.
+            set_handler(signal, handler, (libc::SA_NODEFER | libc::SA_RESTART) as u64, mask);
         }
         // Calls of the simulator that a tick interrupts go on.
         set_handler(preempt::TICK_SIGNAL, preempt::tick, libc::SA_RESTART as u64, mask);
