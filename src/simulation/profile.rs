@@ -87,7 +87,14 @@ impl Profiler {
     }
 
     /// Writes what is left.
-    pub fn finish(self, plan: &Plan, directory: &Path, process_ns: u64, written: &[OutputMark], digest: &str) -> Result<(), ::profile::Error> {
+    pub fn finish(
+        self,
+        plan: &Plan,
+        directory: &Path,
+        process_ns: u64,
+        written: &[OutputMark],
+        digest: &str,
+    ) -> Result<(), ::profile::Error> {
         let about = About {
             rate: self.rate,
             means: self.means().0.to_owned(),
@@ -275,7 +282,12 @@ impl Namer for Names {
             // The symbol table has the functions that are not inlined, with all that a compiler has made of their names.
             let function = if index == outermost { symbol.clone().or(line.function) } else { line.function };
             let function = plain(&function.unwrap_or_else(|| "??".to_owned()));
-            names.push(Name { function, module: module(), file: line.file.unwrap_or_default(), line: line.line.unwrap_or(0) });
+            names.push(Name {
+                function,
+                module: module(),
+                file: line.file.unwrap_or_default(),
+                line: line.line.unwrap_or(0),
+            });
         }
         if names.is_empty() {
             let function = match (symbol, place.range) {
@@ -298,7 +310,8 @@ impl Namer for Names {
 
 /// A name without the hash at its end by which Rust tells crates apart.
 fn plain(name: &str) -> String {
-    let is_hash = |end: &str| end.len() == 17 && end.starts_with('h') && end[1..].bytes().all(|b| b.is_ascii_hexdigit());
+    let is_hash =
+        |end: &str| end.len() == 17 && end.starts_with('h') && end[1..].bytes().all(|b| b.is_ascii_hexdigit());
     match name.rsplit_once("::") {
         Some((start, end)) if is_hash(end) => start.to_owned(),
         _ => name.to_owned(),

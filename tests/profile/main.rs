@@ -15,9 +15,11 @@ fn experiment(folder: &Path, rounds: u32) -> String {
     let python = find_python().expect("python3: tools/install-packages test");
     let script = root().join("tests/profile/shares.py");
     let (native, script) = (native.display(), script.display());
-    let host = |name: &str, process: String| format!("  {name}: {{ network_node_id: 0, processes: [{{ {process} }}] }}\n");
+    let host =
+        |name: &str, process: String| format!("  {name}: {{ network_node_id: 0, processes: [{{ {process} }}] }}\n");
     [
-        "general: { stop_time: 60 s, data_directory: run.data }\nnetwork: { graph: { type: 1_gbit_switch } }\nhosts:\n".to_owned(),
+        "general: { stop_time: 60 s, data_directory: run.data }\nnetwork: { graph: { type: 1_gbit_switch } }\nhosts:\n"
+            .to_owned(),
         host("threads", format!("path: {native}, args: '{rounds} 2 0'")),
         host("twins", format!("path: {native}, args: '{rounds} 0 1'")),
         host("snake", format!("path: {python}, args: '{script} {}'", rounds / 8)),
@@ -29,7 +31,10 @@ fn experiment(folder: &Path, rounds: u32) -> String {
 fn shares(profile: &Profile, host: &str) -> [f64; 3] {
     let in_function = |row: &Row, wanted: &str| profile.stack(row).any(|function| function.name == wanted);
     let rows = || {
-        profile.rows.iter().filter(|row| profile.host(row) == host && row.place == Place::Program && in_function(row, "work"))
+        profile
+            .rows
+            .iter()
+            .filter(|row| profile.host(row) == host && row.place == Place::Program && in_function(row, "work"))
     };
     let sum = |name: &str| rows().filter(|row| in_function(row, name)).map(|row| row.weight_ns as f64).sum::<f64>();
     let parts = ["sixty", "thirty", "ten"].map(sum);
@@ -105,10 +110,18 @@ fn page_and_exports(folder: &Path, data: &Path) {
     let file = folder.join("stacks.txt");
     tell(&["--export", "collapsed", "-o", file.to_str().unwrap(), run]);
     let text = std::fs::read_to_string(&file).unwrap();
-    assert!(text.lines().any(|line| line.starts_with("snake;python") && line.contains(";sixty (shares.py:14);spin (shares.py:7)")), "{text}");
+    assert!(
+        text.lines()
+            .any(|line| line.starts_with("snake;python") && line.contains(";sixty (shares.py:14);spin (shares.py:7)")),
+        "{text}"
+    );
     let output = capture(gnomon().args(["profile", "--host", "nobody", run]));
     assert_eq!(output.code(), 2);
-    assert!(output.stderr.contains("no host is called 'nobody'; there are: snake, threads, twins"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("no host is called 'nobody'; there are: snake, threads, twins"),
+        "{}",
+        output.stderr
+    );
     if let Some(go) = common::find_program("go") {
         agrees_with_go(&go, folder, run);
     }
@@ -117,7 +130,16 @@ fn page_and_exports(folder: &Path, data: &Path) {
 /// `go tool pprof -top` comes to the sums of our tables.
 fn agrees_with_go(go: &Path, folder: &Path, run: &str) {
     let file = folder.join("cpu.pb");
-    let output = capture(gnomon().args(["profile", "--part", "program", "--export", "pprof", "-o", file.to_str().unwrap(), run]));
+    let output = capture(gnomon().args([
+        "profile",
+        "--part",
+        "program",
+        "--export",
+        "pprof",
+        "-o",
+        file.to_str().unwrap(),
+        run,
+    ]));
     assert_eq!(output.code(), 0, "{}", output.stderr);
     let top = capture(Command::new(go).args(["tool", "pprof", "-top", "-unit=ms"]).arg(&file).env("HOME", folder));
     let line = top.stdout.lines().find(|line| line.ends_with(" sixty (shares)"));

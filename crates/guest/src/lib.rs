@@ -47,8 +47,8 @@ pub use memory::{
     Vma, VmaKind, are_fixed_programs, for_growth, limit_memory, shortage,
 };
 pub use preempt::{Stopwatch, end_computing, is_ending};
-pub use sampling::{OwnStack, Sample, SampledAt, Sampling, thread_time};
 pub use registers::{Registers, SIGNAL_XSAVE_BYTES};
+pub use sampling::{OwnStack, Sample, SampledAt, Sampling, thread_time};
 pub use spin::{Proof, Spin, prove_spin};
 pub use switch::CLOCK_CALLS;
 pub use vcpu::{Exit, FaultInfo, Vcpu};

@@ -61,8 +61,12 @@ pub enum Sampling {
 #[derive(Debug)]
 pub(crate) enum Sampler {
     /// Ends with its descriptor.
-    PerfEvent { _event: OwnedFd },
-    Timer { _timer: Timer },
+    PerfEvent {
+        _event: OwnedFd,
+    },
+    Timer {
+        _timer: Timer,
+    },
 }
 
 /// One sample.
@@ -252,7 +256,13 @@ impl Worker {
     /// When the machine has neither perf events nor timers of processor time for it.
     pub fn start_sampling(&mut self, period: Duration) -> io::Result<Sampling> {
         const EMPTY: Entry = Entry { at_ns: 0, place: 0, rip: 0, rsp: 0, rbp: 0, words: 0, stack: [0; OWN_WORDS] };
-        let ring = SampleRing { is_read: AtomicBool::new(false), used: 0, last_ns: thread_time_ns(), stack: own_stack(), entries: [EMPTY; RING] };
+        let ring = SampleRing {
+            is_read: AtomicBool::new(false),
+            used: 0,
+            last_ns: thread_time_ns(),
+            stack: own_stack(),
+            entries: [EMPTY; RING],
+        };
         // Never freed, as the state that points to it.
         self.state.samples = Box::leak(Box::new(ring));
         let (sampler, means) = Sampler::start(period)?;

@@ -101,7 +101,13 @@ impl Drawing<'_> {
             } else {
                 name.chars().take(room - 1).chain(['…']).collect()
             };
-            let _ = write!(self.svg, "<text x=\"{:.2}\" y=\"{:.1}\" fill=\"#111\">{}</text>", x + 2.0, y + 12.0, escape(&text));
+            let _ = write!(
+                self.svg,
+                "<text x=\"{:.2}\" y=\"{:.1}\" fill=\"#111\">{}</text>",
+                x + 2.0,
+                y + 12.0,
+                escape(&text)
+            );
         }
         self.svg.push_str("</g>\n");
         let mut at = x;

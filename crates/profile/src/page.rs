@@ -101,7 +101,12 @@ fn read(request: &Request) -> Result<Vec<Subject>> {
         Err(Error::Input(format!("no {what} is called '{wanted}'; there are: {some}")))
     };
     let of_all = |subject: &Subject, name: &dyn Fn(&Profile, &Row) -> String| -> Vec<String> {
-        subject.profiles.iter().flat_map(|profile| profile.rows.iter().map(|row| name(profile, row)).collect::<BTreeSet<_>>()).filter(|name| !name.is_empty()).collect()
+        subject
+            .profiles
+            .iter()
+            .flat_map(|profile| profile.rows.iter().map(|row| name(profile, row)).collect::<BTreeSet<_>>())
+            .filter(|name| !name.is_empty())
+            .collect()
     };
     let rules = &request.rules;
     seen(&request.host, &|one| of_all(one, &|profile, row| profile.host(row).to_owned()), "host")?;
@@ -262,7 +267,10 @@ impl View<'_> {
             first.means
         )];
         if subject.profiles.len() > 1 {
-            texts.push("± is half the width of a 95 % confidence interval from Student’s t distribution, over the runs.".to_owned());
+            texts.push(
+                "± is half the width of a 95 % confidence interval from Student’s t distribution, over the runs."
+                    .to_owned(),
+            );
         }
         let cut: u64 = subject.profiles.iter().map(|profile| profile.about.cut).sum();
         if cut > 0 {
@@ -292,19 +300,35 @@ impl View<'_> {
         let counted = |time: fn(&Profile) -> u64| -> Vec<f64> {
             subject.profiles.iter().map(|profile| time(profile) as f64).collect()
         };
-        rows.push(vec!["workers, as the machine counts".to_owned(), self.time(counted(|p| p.about.times.workers_ns)), String::new()]);
-        rows.push(vec!["the whole process".to_owned(), self.time(counted(|p| p.about.times.process_ns)), String::new()]);
+        rows.push(vec![
+            "workers, as the machine counts".to_owned(),
+            self.time(counted(|p| p.about.times.workers_ns)),
+            String::new(),
+        ]);
+        rows.push(vec![
+            "the whole process".to_owned(),
+            self.time(counted(|p| p.about.times.process_ns)),
+            String::new(),
+        ]);
         let share = |fits: &dyn Fn(&Row) -> bool| {
             let guests = everything.iter().map(|one| one.filtered(|row| row.place != Place::Engine));
             let shares = guests.map(|one| one.filtered(fits).rows.len() as f64 / one.rows.len().max(1) as f64);
             shown(estimate(shares.collect()), Unit::Share)
         };
-        rows.push(vec!["samples outside the engine with a host".to_owned(), String::new(), share(&|row| row.host.is_some())]);
+        rows.push(vec![
+            "samples outside the engine with a host".to_owned(),
+            String::new(),
+            share(&|row| row.host.is_some()),
+        ]);
         let whole = everything.iter().map(|one| {
             let stacks = one.filtered(|row| row.process.is_some());
             stacks.filtered(|row| row.is_whole).rows.len() as f64 / stacks.rows.len().max(1) as f64
         });
-        rows.push(vec!["stacks followed to their beginning".to_owned(), String::new(), shown(estimate(whole.collect()), Unit::Share)]);
+        rows.push(vec![
+            "stacks followed to their beginning".to_owned(),
+            String::new(),
+            shown(estimate(whole.collect()), Unit::Share),
+        ]);
         let header = ["Where".to_owned(), self.time_head(), "share".to_owned()].to_vec();
         Table { title: "Processor time".to_owned(), header, rows, text_columns: 1 }
     }
@@ -315,9 +339,8 @@ impl View<'_> {
         let mut sums: BTreeMap<(String, String), Vec<[f64; 2]>> = BTreeMap::new();
         for (index, selection) in selections.iter().enumerate() {
             let profile = selection.profile;
-            let by = selection.by(|row| {
-                (profile.host(row).to_owned(), profile.program(row).to_owned(), row.place == Place::Program)
-            });
+            let by = selection
+                .by(|row| (profile.host(row).to_owned(), profile.program(row).to_owned(), row.place == Place::Program));
             for ((host, program, is_program), ns) in by {
                 let sums = sums.entry((host, program)).or_insert_with(|| vec![[0.0; 2]; selections.len()]);
                 sums[index][usize::from(!is_program)] += ns as f64;
@@ -332,8 +355,18 @@ impl View<'_> {
             vec![host, program, column(0), column(1)]
         });
         let more = if left_out > 0 { format!(" ({left_out} more are not shown)") } else { String::new() };
-        let header = ["Host".to_owned(), "program".to_owned(), format!("program's {}", self.time_head()), "in the simulator for it".to_owned()];
-        Table { title: format!("Hosts and their programs{more}"), header: header.to_vec(), rows: rows.collect(), text_columns: 2 }
+        let header = [
+            "Host".to_owned(),
+            "program".to_owned(),
+            format!("program's {}", self.time_head()),
+            "in the simulator for it".to_owned(),
+        ];
+        Table {
+            title: format!("Hosts and their programs{more}"),
+            header: header.to_vec(),
+            rows: rows.collect(),
+            text_columns: 2,
+        }
     }
 
     /// Functions by what they take themselves.
@@ -359,7 +392,13 @@ impl View<'_> {
             };
             vec![name, time(0), share(0), time(1), share(1)]
         });
-        let header = ["Function".to_owned(), format!("own {}", self.time_head()), "own".into(), format!("total {}", self.time_head()), "total".into()];
+        let header = [
+            "Function".to_owned(),
+            format!("own {}", self.time_head()),
+            "own".into(),
+            format!("total {}", self.time_head()),
+            "total".into(),
+        ];
         Table { title: "Functions".to_owned(), header: header.to_vec(), rows: rows.collect(), text_columns: 1 }
     }
 

@@ -93,8 +93,12 @@ const WAYS: [&str; 4] =
 /// Sources of what is the network's in the simulator.
 const NETWORK: [&str; 2] = ["crates/tcpip/", "crates/interface/"];
 /// Sources of what takes the profile itself.
-const PROFILER: [&str; 4] =
-    ["crates/simkernel/src/profiling.rs", "src/simulation/profile.rs", "crates/guest/src/sampling.rs", "crates/profile/src/"];
+const PROFILER: [&str; 4] = [
+    "crates/simkernel/src/profiling.rs",
+    "src/simulation/profile.rs",
+    "crates/guest/src/sampling.rs",
+    "crates/profile/src/",
+];
 
 /// Stacks as the run has left them: the caller of each and its frame, and the functions of each frame, the outermost first.
 struct StackTable {
@@ -121,7 +125,11 @@ impl Profile {
             Err(error) => return Err(Error::io("read", &path, error)),
         };
         let about: About = serde_json::from_str(&text).map_err(|error| {
-            Error::Input(format!("{}:{}: {error}: run the experiment again with --profile", path.display(), error.line()))
+            Error::Input(format!(
+                "{}:{}: {error}: run the experiment again with --profile",
+                path.display(),
+                error.line()
+            ))
         })?;
         if about.version != VERSION {
             let version = about.version;
@@ -196,9 +204,8 @@ impl Profile {
     fn shown(&self, stack: Vec<FunctionId>) -> Vec<FunctionId> {
         let function = |id: &FunctionId| &self.functions[*id as usize];
         let has_python = stack.iter().any(|id| function(id).kind == Kind::Python);
-        let is_trampoline = |function: &Function| {
-            has_python && function.kind == Kind::Made && function.name.starts_with(TRAMPOLINE)
-        };
+        let is_trampoline =
+            |function: &Function| has_python && function.kind == Kind::Made && function.name.starts_with(TRAMPOLINE);
         let leads = |id: &FunctionId| {
             let function = function(id);
             function.is_of(&WAYS)
@@ -213,9 +220,8 @@ impl Profile {
 
     /// Where the simulator was, by its own functions.
     fn place(&self, place: Place, stack: u32) -> Place {
-        let has = |sources: &[&str]| {
-            self.stacks[stack as usize].iter().any(|id| self.functions[*id as usize].is_of(sources))
-        };
+        let has =
+            |sources: &[&str]| self.stacks[stack as usize].iter().any(|id| self.functions[*id as usize].is_of(sources));
         match place {
             Place::Kernel | Place::Stack if has(&PROFILER) => Place::Engine,
             Place::Kernel if has(&NETWORK) => Place::Stack,
@@ -224,8 +230,7 @@ impl Profile {
     }
 
     fn read_rows(&mut self, path: &Path, table: &StackTable) -> Result<()> {
-        let names =
-            ["host", "process", "thread", "program", "time_ns", "weight_ns", "place", "whole", "stack"];
+        let names = ["host", "process", "thread", "program", "time_ns", "weight_ns", "place", "whole", "stack"];
         let columns: [Vec<i64>; 9] = integers(path, names)?;
         let id = |column: usize, row: usize| u32::try_from(columns[column][row]).ok();
         let (mut known, mut places) = (FastMap::default(), FastMap::default());
@@ -322,7 +327,10 @@ fn integers<const N: usize>(path: &Path, names: [&str; N]) -> Result<[Vec<i64>; 
     let columns: [Vec<i64>; N] = std::array::from_fn(|_| columns.next().unwrap_or_default());
     let rows = columns.first().map_or(0, Vec::len);
     if columns.iter().any(|column| column.len() != rows) {
-        return Err(Error::Input(format!("{}: its columns differ in length: run the experiment again", path.display())));
+        return Err(Error::Input(format!(
+            "{}: its columns differ in length: run the experiment again",
+            path.display()
+        )));
     }
     Ok(columns)
 }

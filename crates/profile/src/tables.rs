@@ -19,7 +19,8 @@ pub enum Part {
 }
 
 impl Part {
-    pub const NAMES: [(&'static str, Part); 3] = [("program", Part::Program), ("guests", Part::Guests), ("all", Part::All)];
+    pub const NAMES: [(&'static str, Part); 3] =
+        [("program", Part::Program), ("guests", Part::Guests), ("all", Part::All)];
 
     pub(crate) fn has(self, row: &Row) -> bool {
         match self {
@@ -94,7 +95,8 @@ impl<'a> Selection<'a> {
             let seen: BTreeSet<&str> = stack.iter().map(|id| labels[*id as usize].as_str()).collect();
             seen.into_iter().for_each(|name| sums.entry(name).or_default().1 += weight);
         }
-        let sum = |(name, (own_ns, total_ns)): (&str, (u64, u64))| FunctionSum { name: name.to_owned(), own_ns, total_ns };
+        let sum =
+            |(name, (own_ns, total_ns)): (&str, (u64, u64))| FunctionSum { name: name.to_owned(), own_ns, total_ns };
         let mut list: Vec<FunctionSum> = sums.into_iter().map(sum).collect();
         list.sort_by(|a, b| b.own_ns.cmp(&a.own_ns).then(b.total_ns.cmp(&a.total_ns)).then(a.name.cmp(&b.name)));
         list

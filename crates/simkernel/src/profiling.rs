@@ -69,9 +69,14 @@ pub enum Doing {
 #[derive(Clone, Debug)]
 pub enum StackFrame {
     /// In a file, at an address as it was linked: one that belongs to the call where the function has called another.
-    Code { file: Arc<CodeFile>, address: u64 },
+    Code {
+        file: Arc<CodeFile>,
+        address: u64,
+    },
     /// Where no file lies: in code that the program has made.
-    Made { address: u64 },
+    Made {
+        address: u64,
+    },
     Python(Arc<PythonCode>),
 }
 
@@ -307,12 +312,10 @@ impl Ctx<'_> {
             }
         };
         profiling.frames.clear();
-        let is_whole =
-            program.walker.walk(&mut profiling.cache, start, FRAMES_MAX, &word, &mut profiling.frames);
+        let is_whole = program.walker.walk(&mut profiling.cache, start, FRAMES_MAX, &word, &mut profiling.frames);
         let read = |address: u64, bytes: &mut [u8]| memory.read(address, bytes).is_ok();
         let fs_base = self.thread.vcpu.registers().fs_base;
-        let evaluations =
-            program.python.as_mut().map_or_else(Vec::new, |python| python.evaluations(&read, fs_base));
+        let evaluations = program.python.as_mut().map_or_else(Vec::new, |python| python.evaluations(&read, fs_base));
         (program.name.clone(), program.merged(&profiling.frames, evaluations), is_whole)
     }
 

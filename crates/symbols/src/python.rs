@@ -143,7 +143,8 @@ impl Offsets {
         if told.iter().any(|offset| *offset > 1 << 20) {
             return None;
         }
-        let [head, next, threads, thread_next, id, current, previous, code, owner, filename, name, qualified, line] = told;
+        let [head, next, threads, thread_next, id, current, previous, code, owner, filename, name, qualified, line] =
+            told;
         Some(Offsets {
             interpreters_head: head,
             interpreter_next: next,
@@ -313,9 +314,10 @@ fn text(offsets: &Offsets, read: ReadMemory<'_>, at: u64) -> Option<String> {
     let length = u64::from_le_bytes(head[16..24].try_into().ok()?).min(LONGEST_NAME) as usize;
     let state = u32::from_le_bytes(head[32..36].try_into().ok()?);
     // Bit fields: whether it is interned (2 bits, 8 or 16 where threads run free), the bytes of a sign (3), compact, ASCII.
-    let (width, flags) = [2, 8, 16].into_iter().map(|at| (state >> at & 7, state >> (at + 3))).find(|(width, flags)| {
-        matches!(width, 1 | 2 | 4) && flags & 1 != 0
-    })?;
+    let (width, flags) = [2, 8, 16]
+        .into_iter()
+        .map(|at| (state >> at & 7, state >> (at + 3)))
+        .find(|(width, flags)| matches!(width, 1 | 2 | 4) && flags & 1 != 0)?;
     let start = at + if flags & 2 != 0 { offsets.ascii_header } else { offsets.compact_header };
     let mut bytes = vec![0; length * width as usize];
     if !read(start, &mut bytes) {
@@ -370,7 +372,12 @@ mod tests {
         memory.0.insert(0x3000 + 136, 0x7777);
         memory.0.insert(0x3000 + 56, 0x4000);
         memory.0.insert(0x4000, 0x5000);
-        let frames = [(0x5000, 0xa000, 0x5100, 0u64), (0x5100, 0xa400, 0x5200, 0), (0x5200, 1, 0x5300, 3), (0x5300, 0xa800, 0, 0)];
+        let frames = [
+            (0x5000, 0xa000, 0x5100, 0u64),
+            (0x5100, 0xa400, 0x5200, 0),
+            (0x5200, 1, 0x5300, 3),
+            (0x5300, 0xa800, 0, 0),
+        ];
         for (at, code, previous, owner) in frames {
             (0..10).for_each(|index| _ = memory.0.insert(at + 8 * index, 0));
             memory.0.insert(at, code);

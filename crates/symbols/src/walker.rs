@@ -113,8 +113,13 @@ impl Walker {
                 None => {
                     let mut left = registers;
                     let by_rule = self.unwinder.unwind_frame(address, &mut left, &mut cache.0, &mut read);
-                    let is_sure = matches!(by_rule, Ok(Some(caller)) if self.index_at(caller.wrapping_sub(1)).is_some());
-                    let exact = if is_sure { None } else { self.unwind_exactly(index, address, &registers, general, &mut read) };
+                    let is_sure =
+                        matches!(by_rule, Ok(Some(caller)) if self.index_at(caller.wrapping_sub(1)).is_some());
+                    let exact = if is_sure {
+                        None
+                    } else {
+                        self.unwind_exactly(index, address, &registers, general, &mut read)
+                    };
                     match (exact, by_rule) {
                         (Some((caller, exact)), _) => {
                             registers = exact;
@@ -212,12 +217,7 @@ impl Walker {
             let file = self.tables.get(&placed.path);
             if let Some(file) = &file {
                 let sections = file.sections.clone();
-                self.unwinder.add_module(Module::new(
-                    placed.name.clone(),
-                    placed.range.clone(),
-                    placed.bias,
-                    sections,
-                ));
+                self.unwinder.add_module(Module::new(placed.name.clone(), placed.range.clone(), placed.bias, sections));
             }
             self.read[index] = Some(file);
         }

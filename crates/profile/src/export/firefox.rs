@@ -22,7 +22,8 @@ pub(super) fn write(selection: &Selection<'_>) -> std::io::Result<Vec<u8>> {
         (Kind::Call, profile.add_category("System call", CategoryColor::LightRed)),
         (Kind::Simulator, profile.add_category("Simulator", CategoryColor::Green)),
     ];
-    let category = |kind: Kind| categories.iter().find(|(known, _)| *known == kind).map_or(categories[0].1, |(_, c)| *c);
+    let category =
+        |kind: Kind| categories.iter().find(|(known, _)| *known == kind).map_or(categories[0].1, |(_, c)| *c);
     let frames: Vec<FrameInfo> = source
         .functions
         .iter()
@@ -39,7 +40,8 @@ pub(super) fn write(selection: &Selection<'_>) -> std::io::Result<Vec<u8>> {
     rows.sort_by_key(|row| row.time_ns);
     for row in rows {
         let process = *processes.entry((row.host, row.process)).or_insert_with(|| {
-            let number = row.host.map_or(0, |host| (host + 1).wrapping_mul(HOST_SHIFT)).wrapping_add(row.process.unwrap_or(0));
+            let number =
+                row.host.map_or(0, |host| (host + 1).wrapping_mul(HOST_SHIFT)).wrapping_add(row.process.unwrap_or(0));
             let name = match (row.host, row.process) {
                 (Some(_), Some(process)) => format!("{}: {} ({process})", source.host(row), source.program(row)),
                 (Some(_), None) => format!("{}: host", source.host(row)),

@@ -136,7 +136,8 @@ pub(super) fn write(selection: &Selection<'_>) -> Vec<u8> {
         let mapping = modules.binary_search(&function.module.as_str()).map_or(0, |at| at as u64 + 1);
         locations.push(Location { id, mapping, lines: vec![Line { function: id, line: start_line }] });
     }
-    let (host, program, thread, time) = (texts.id("host"), texts.id("program"), texts.id("thread"), texts.id("time_ns"));
+    let (host, program, thread, time) =
+        (texts.id("host"), texts.id("program"), texts.id("thread"), texts.id("time_ns"));
     let samples = selection.rows.iter().map(|row| {
         let text = |key, text| Label { key, text, number: 0 };
         let number = |key, number| Label { key, text: 0, number };

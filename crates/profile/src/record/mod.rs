@@ -36,12 +36,26 @@ pub enum Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
     /// In a file, at an address as it was linked.
-    Code { path: &'a str, address: u64 },
+    Code {
+        path: &'a str,
+        address: u64,
+    },
     /// As above, in the simulator's own.
-    Own { path: &'a str, address: u64 },
+    Own {
+        path: &'a str,
+        address: u64,
+    },
     /// Where no file lies, in a process.
-    Made { host: u32, process: u32, address: u64 },
-    Python { name: &'a str, file: &'a str, line: u32 },
+    Made {
+        host: u32,
+        process: u32,
+        address: u64,
+    },
+    Python {
+        name: &'a str,
+        file: &'a str,
+        line: u32,
+    },
     /// What the simulator was asked for: a system call, by name.
     Call(&'static str),
 }

@@ -127,10 +127,7 @@ impl Tree {
 type Columns = Vec<(&'static str, Values)>;
 
 /// The tables of functions and stacks of all workers.
-pub(super) fn tables<'a>(
-    trees: impl Iterator<Item = (usize, &'a Tree)>,
-    namer: &mut dyn Namer,
-) -> (Columns, Columns) {
+pub(super) fn tables<'a>(trees: impl Iterator<Item = (usize, &'a Tree)>, namer: &mut dyn Namer) -> (Columns, Columns) {
     let (mut ids, mut kinds, mut positions, mut lines) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut functions, mut modules, mut files) = (Vec::new(), Vec::new(), Vec::new());
     let (mut stacks, mut parents, mut stack_frames) = (Vec::new(), Vec::new(), Vec::new());

@@ -91,7 +91,9 @@ impl Rules {
                     let supplied = value.text()?;
                     let known = SUPPLIED.iter().find(|(name, _)| *name == supplied);
                     let Some((name, text)) = known else {
-                        return Err(value.wrong("no supplied rules are called so: use 'ipv8' or 'tor', or leave it out"));
+                        return Err(
+                            value.wrong("no supplied rules are called so: use 'ipv8' or 'tor', or leave it out")
+                        );
                     };
                     let mut used = Rules::parse(name, text)?;
                     // Own groups come first.
@@ -142,7 +144,8 @@ impl Rules {
                 return Err(node.wrong("the entry fits nothing: give it 'function', 'module', 'file' or 'call'"));
             }
             if !entry.call.is_empty() && has_functions {
-                return Err(node.wrong("'call' stands alone: make an entry of the same name for 'function', 'module' and 'file'"));
+                return Err(node
+                    .wrong("'call' stands alone: make an entry of the same name for 'function', 'module' and 'file'"));
             }
             entry.group = own.groups.len();
             own.groups.push(name);
@@ -177,7 +180,8 @@ impl Rules {
 
     /// The group of each stack of a profile; the number of groups where none fits.
     pub fn groups_of(&self, profile: &Profile) -> Vec<usize> {
-        let of_function: Vec<Option<usize>> = profile.functions.iter().map(|function| self.group_of(function)).collect();
+        let of_function: Vec<Option<usize>> =
+            profile.functions.iter().map(|function| self.group_of(function)).collect();
         let of_stack = |stack: &Vec<u32>| stack.iter().rev().find_map(|id| of_function[*id as usize]);
         profile.stacks.iter().map(|stack| of_stack(stack).unwrap_or(self.groups.len())).collect()
     }
@@ -247,7 +251,11 @@ mod tests {
             &[native("send_cell", "tor"), native("AES", "libcrypto.so.3"), native("memcpy", "libc.so.6")],
             &[native("AES", "libcrypto.so.3"), native("send_cell", "tor")],
             &[native("main", "tor")],
-            &[native("send_cell", "tor"), function(Kind::Call, "sendto", "system call"), function(Kind::Simulator, "send_x", "gnomon")],
+            &[
+                native("send_cell", "tor"),
+                function(Kind::Call, "sendto", "system call"),
+                function(Kind::Simulator, "send_x", "gnomon"),
+            ],
         ]);
         assert_eq!(rules.groups, ["crypto", "net", "calls"]);
         assert_eq!(rules.groups_of(&profile), [0, 1, 3, 2]);
@@ -255,7 +263,11 @@ mod tests {
 
     #[test]
     fn own_groups_come_before_supplied_ones_and_roles_name_hosts() {
-        let rules = Rules::parse("r", "use: tor\ngroups:\n- {name: mine, function: x}\nroles:\n  relay: [relay*, guard?]\n  rest: '*'\n").unwrap();
+        let rules = Rules::parse(
+            "r",
+            "use: tor\ngroups:\n- {name: mine, function: x}\nroles:\n  relay: [relay*, guard?]\n  rest: '*'\n",
+        )
+        .unwrap();
         assert_eq!(rules.groups[0], "mine");
         assert!(rules.groups.len() > 5, "{:?}", rules.groups);
         assert_eq!([rules.role_of("guard1"), rules.role_of("guard12")], [Some("relay"), Some("rest")]);
@@ -264,7 +276,11 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_its_place_and_a_remedy() {
         let error = |text: &str| Rules::parse("my.yaml", text).unwrap_err().to_string();
-        assert!(error("groups:\n- {nam: x}\n").starts_with("my.yaml:2:4: 'nam' is not known here"), "{}", error("groups:\n- {nam: x}\n"));
+        assert!(
+            error("groups:\n- {nam: x}\n").starts_with("my.yaml:2:4: 'nam' is not known here"),
+            "{}",
+            error("groups:\n- {nam: x}\n")
+        );
         assert!(error("groups:\n- {function: x}\n").contains("my.yaml:2:3: an entry of 'groups' needs a 'name'"));
         assert!(error("groups:\n- {name: x}\n").contains("fits nothing"));
         assert!(error("groups: 7\n").contains("my.yaml:1:9: a list is needed here"));
@@ -272,7 +288,9 @@ mod tests {
         assert!(error("roles: [a]\n").contains("my.yaml:1:8"));
         assert!(error("groups: [\n").starts_with("my.yaml:"));
         assert!(error("phases:\n- {name: x, from: 3 parsecs}\n").contains("my.yaml:2:19"));
-        assert!(Rules::load("nowhere.yaml").unwrap_err().to_string().contains("supplied rules are called ipv8 and tor"));
+        assert!(
+            Rules::load("nowhere.yaml").unwrap_err().to_string().contains("supplied rules are called ipv8 and tor")
+        );
     }
 
     #[test]

@@ -18,7 +18,10 @@ pub(crate) struct Phase {
 pub(crate) enum Moment {
     At(u64),
     /// When a host's guest first prints a line that fits.
-    Printed { host: Pattern, line: Pattern },
+    Printed {
+        host: Pattern,
+        line: Pattern,
+    },
 }
 
 /// A phase of one run, in nanoseconds of simulated time.
