@@ -45,12 +45,13 @@ fn shares(profile: &Profile, host: &str) -> [f64; 3] {
 #[test]
 fn a_profile_changes_nothing_and_tells_known_shares() {
     let folder = folder("profile-shares");
-    let experiment = experiment(&folder, 1_000);
-    run_well(&folder, &experiment, &["--parallelism", "1"]);
+    std::fs::write(folder.join("experiment.yaml"), experiment(&folder, 1_000)).unwrap();
+    let experiment = "experiment.yaml";
+    run_well(&folder, experiment, &["--parallelism", "1"]);
     let data = folder.join("run.data");
     let plain = digest(&data);
     for workers in ["1", "2", "3"] {
-        run_well(&folder, &experiment, &["--profile=4000", "--parallelism", workers]);
+        run_well(&folder, experiment, &["--profile=4000", "--parallelism", workers]);
         assert_eq!(digest(&data), plain, "{workers} workers");
         let profile = Profile::read(&data).unwrap();
         let samples = profile.rows.len();

@@ -234,8 +234,7 @@ impl Profile {
         let columns: [Vec<i64>; 9] = integers(path, names)?;
         let id = |column: usize, row: usize| u32::try_from(columns[column][row]).ok();
         let (mut known, mut places) = (FastMap::default(), FastMap::default());
-        for row in 0..columns[0].len() {
-            let number = columns[8][row];
+        for (row, number) in columns[8].iter().copied().enumerate() {
             let stack = match places.get(&number) {
                 Some(place) => *place,
                 None => {

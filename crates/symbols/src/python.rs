@@ -397,7 +397,7 @@ mod tests {
             runtime: 0x1000,
             version: 0x500,
             offsets: None,
-            evaluation: vec![0x100..0x200],
+            evaluation: std::iter::once(0x100..0x200).collect(),
             codes: BTreeMap::new(),
             threads: BTreeMap::new(),
         };

@@ -33,7 +33,7 @@ impl Entry {
     fn fits(&self, function: &Function) -> bool {
         let any = |patterns: &[Pattern], text: &str| patterns.is_empty() || patterns.iter().any(|one| one.fits(text));
         let is_call = function.kind == Kind::Call;
-        if is_call != !self.call.is_empty() {
+        if is_call == self.call.is_empty() {
             return false;
         }
         match is_call {
