@@ -51,6 +51,7 @@ fn a_profile_changes_nothing_and_tells_known_shares() {
     let data = folder.join("run.data");
     let plain = digest(&data);
     for workers in ["1", "2", "3"] {
+        std::fs::remove_dir_all(&data).unwrap();
         run_well(&folder, experiment, &["--profile=4000", "--parallelism", workers]);
         assert_eq!(digest(&data), plain, "{workers} workers");
         let profile = Profile::read(&data).unwrap();
