@@ -143,7 +143,7 @@ fn agrees_with_go(go: &Path, folder: &Path, run: &str) {
         run,
     ]));
     assert_eq!(output.code(), 0, "{}", output.stderr);
-    let top = capture(Command::new(go).args(["tool", "pprof", "-top", "-unit=ms"]).arg(&file).env("HOME", folder));
+    let top = capture(Command::new(go).args(["tool", "pprof", "-top", "-unit=ms"]).arg(&file));
     let line = top.stdout.lines().find(|line| line.ends_with(" sixty (shares)"));
     let line = line.unwrap_or_else(|| panic!("{}\n{}", top.stdout, top.stderr));
     let flat: f64 = line.split_whitespace().next().unwrap().trim_end_matches("ms").parse().unwrap();
