@@ -38,6 +38,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     // It knows what warnings of tor mean.
     ("report", &["base", "tornet"]),
     // Its pages are made of the report's parts.
+    ("profile", &["base", "report"]),
+    // Its pages are made of the report's parts.
     ("lab", &["report"]),
     // A program of its own, which links with DuckDB; its tests read records that the other makes.
     ("view", &["base", "probes", "provenance"]),

@@ -22,6 +22,7 @@ pub fn gnomon() -> Command {
             exec(),
             super::tor::command(),
             super::report_page::command(),
+            super::profile::command(),
             super::lab::command(),
             super::provenance::packet_command(),
             super::provenance::memory_command(),
@@ -46,6 +47,16 @@ fn run() -> Command {
                 .help("Run under gdb and stop where this process begins (its program's name, its number, or NAME.NUMBER)"),
         )
         .arg(
+            Arg::new("profile")
+                .long("profile")
+                .value_name("RATE")
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("1000")
+                .value_parser(profile_rate)
+                .help("Take samples of where processor time goes, so many for each second of it [1000 without RATE]; 'gnomon profile' shows them"),
+        )
+        .arg(
             Arg::new("rank-costs")
                 .long("rank-costs")
                 .value_name("DATA")
@@ -55,6 +66,14 @@ fn run() -> Command {
         .args(execution_flags())
         .args(flags(Style::Gnomon))
         .args_override_self(true)
+}
+
+/// Samples for each second of processor time.
+fn profile_rate(text: &str) -> Result<f64, String> {
+    const MOST: f64 = 20_000.0;
+    let rate: Option<f64> = text.parse().ok();
+    rate.filter(|rate| (1.0..=MOST).contains(rate))
+        .ok_or_else(|| format!("it is a number of samples for each second of processor time, from 1 to {MOST}"))
 }
 
 fn check() -> Command {

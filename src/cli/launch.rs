@@ -35,6 +35,8 @@ pub struct Launch {
     pub strace_live: bool,
     /// Show what guests write on standard output and error.
     pub show_outputs: bool,
+    /// Take so many samples for each second of processor time.
+    pub profile: Option<f64>,
     /// By what the hosts are divided among several processes.
     pub rank_costs: Option<Costs>,
 }
@@ -131,6 +133,7 @@ impl Launch {
             crash_reports,
             strace_live: false,
             show_outputs: false,
+            profile: None,
             rank_costs: None,
         })
     }
@@ -140,6 +143,10 @@ impl Launch {
         let link = ranks::connect()?;
         if plan.experimental.provenance != probes::Level::Off {
             can_record(link.is_some()).map_err(Failure::Input)?;
+        }
+        if self.profile.is_some() && link.is_some() {
+            let text = "--profile: the processes of a run under MPI keep no common profile: run it in one process, or without --profile";
+            return Err(Failure::Input(text.to_owned()));
         }
         simulation::check_filter(plan).map_err(Failure::Input)?;
         let checked = match link.as_ref().map(Link::place) {
@@ -198,6 +205,7 @@ impl Launch {
                 Debugging::Guest(host, target) => Some((host, target)),
                 Debugging::Off | Debugging::Pause => None,
             },
+            profile: self.profile,
             link,
             rank_costs: self.rank_costs,
         }

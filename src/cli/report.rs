@@ -131,6 +131,9 @@ fn write_summary(text: &mut String, finished: &Finished) {
     write_crashes(text, summary);
     write_repeatability(text, summary);
     write_costs(text, summary);
+    if summary.profile.is_some() {
+        let _ = writeln!(text, "profile: gnomon profile {}", summary.data_directory.display());
+    }
     let _ = writeln!(text, "digest: {}", summary.digest);
     let _ = writeln!(text, "data: {}", summary.data_directory.display());
 }

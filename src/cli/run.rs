@@ -34,7 +34,12 @@ fn run(matches: &ArgMatches) -> Result<Finished, Failure> {
     let file = matches.get_one::<PathBuf>("file").expect("clap requires it");
     let plan = input::plan(file, &options::overrides(matches)).map_err(Failure::Input)?;
     let mut launch = Launch::new(matches, &plan, Lifetime::Kept).map_err(Failure::Input)?;
+    launch.profile = matches.get_one::<f64>("profile").copied();
     if let Some(text) = matches.get_one::<String>("gdb") {
+        if launch.profile.is_some() {
+            let text = "--profile: a debugger takes the signals of samples: leave out --profile, or --gdb";
+            return Err(Failure::Input(text.to_owned()));
+        }
         let (host, target) = gdb::target(text, &plan).map_err(Failure::Input)?;
         if file.as_os_str() == "-" {
             return Err(Failure::Input("--gdb: gdb reads standard input: give the experiment as a file".into()));

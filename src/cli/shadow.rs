@@ -99,6 +99,7 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
         crash_reports: true,
         strace_live: false,
         show_outputs: false,
+        profile: None,
         rank_costs: None,
     };
     ranks::refuse("shadow").map_err(|failure| failure.to_string())?;

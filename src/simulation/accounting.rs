@@ -89,9 +89,10 @@ impl LiveProcesses {
     }
 }
 
-/// How often workers are looked at, and the machine's memory.
+/// How often workers are looked at on the average, and the machine's memory.
 const SAMPLE: Duration = Duration::from_millis(2);
-const SAMPLES_PER_MEMORY: u32 = 50;
+const RARE_SAMPLE: Duration = Duration::from_millis(8);
+const MEMORY: Duration = Duration::from_millis(100);
 
 /// The workers that have introduced themselves, for those who look at them from outside.
 #[derive(Clone, Debug, Default)]
@@ -181,13 +182,14 @@ impl Accounting {
         self.shared.memory.clone()
     }
 
-    /// The first event is near.
-    pub fn start(&mut self) {
+    /// The first event is near. A run that is profiled is looked at less often: its samples tell more.
+    pub fn start(&mut self, is_profiled: bool) {
+        let interval = if is_profiled { RARE_SAMPLE } else { SAMPLE };
         self.at_events = usage();
         let (shared, baseline) = (self.shared.clone(), self.baseline_available);
         let thread = std::thread::Builder::new().name("accounting".to_owned());
         // Without the thread the shares are not known; the run is none the worse.
-        self.sampler = thread.spawn(move || sample(&shared, baseline)).ok();
+        self.sampler = thread.spawn(move || sample(&shared, baseline, interval)).ok();
     }
 
     /// The last event is past.
@@ -237,19 +239,21 @@ impl Memory {
 }
 
 /// Looks at the workers until the end is announced; what was seen of memory.
-fn sample(shared: &Shared, baseline_available: u64) -> Memory {
+fn sample(shared: &Shared, baseline_available: u64, interval: Duration) -> Memory {
     let mut memory = Memory::new(baseline_available);
     let clock = WallClock::start();
     let (mut rounds, mut looked) = (0u32, Duration::ZERO);
     while !shared.ended.load(Ordering::Relaxed) {
-        std::thread::sleep(SAMPLE);
+        // At intervals of many lengths: workers that are interrupted for a profile are so at even ones.
+        let length = rounds.wrapping_mul(2_654_435_761) >> 22;
+        std::thread::sleep(interval - Duration::from_micros(512) + Duration::from_micros(length.into()));
         let now = clock.elapsed();
         let elapsed = now.saturating_sub(std::mem::replace(&mut looked, now));
         for (probe, activity) in shared.workers.lock().iter() {
             activity.look(probe.is_in_guest(), elapsed);
         }
         rounds += 1;
-        if rounds.is_multiple_of(SAMPLES_PER_MEMORY) {
+        if rounds.is_multiple_of((MEMORY.as_micros() / interval.as_micros()) as u32) {
             memory.look(&shared.memory);
         }
     }

@@ -273,16 +273,18 @@ impl SimHost {
     ) -> bool {
         let mut now = moment.now;
         loop {
-            worker.activity.set(Doing::Kernel);
+            worker.turn_to(Doing::Kernel, self.id, now);
             let until =
                 [Some(horizon), self.events.next_time(), self.interface.next_deadline(), self.next_completion()];
             let until = until.into_iter().flatten().min().unwrap_or(horizon);
             let Some(came_to) = self.kernel.run_threads(&mut worker.guest, now, until) else {
                 self.interrupted = Some(Interrupted { now, ..moment });
+                self.exchange_samples(worker);
                 return false;
             };
             now = came_to;
-            worker.activity.set(Doing::Stack);
+            worker.turn_to(Doing::Stack, self.id, now);
+            self.exchange_samples(worker);
             let woke = self.kernel.settle_network(now);
             self.record_loopback(worker);
             self.transmit(now, outbox, worker);
@@ -326,6 +328,14 @@ impl SimHost {
     fn exchange_rows(&mut self, worker: &mut SimWorker) {
         if let (Some(trace), Some(record)) = (self.kernel.net.stack.trace(), &mut worker.record) {
             trace.exchange_rows(&mut record.rows);
+        }
+    }
+
+    /// Samples of threads go to the worker that executes the host.
+    #[inline]
+    fn exchange_samples(&mut self, worker: &mut SimWorker) {
+        if let Some(profile) = &mut worker.profile {
+            profile.take_threads(self.id, &mut self.kernel);
         }
     }
 
@@ -532,11 +542,11 @@ impl engine::Host for SimHost {
         if let Some(forecast) = &worker.forecast {
             lock(forecast).begin();
         }
-        worker.activity.set(Doing::Stack);
+        worker.turn_to(Doing::Stack, self.id, self.kernel.now);
         self.exchange_rows(worker);
         let progress = self.run_window(horizon, outbox, worker);
         self.exchange_rows(worker);
-        worker.activity.set(Doing::Engine);
+        worker.turn_to(Doing::Engine, self.id, self.kernel.now);
         if let Some(forecast) = &worker.forecast {
             lock(forecast).end(self.id, self.kernel.used_fixed);
         }

@@ -10,6 +10,7 @@ mod monitor;
 mod part;
 mod partition;
 mod processors;
+mod profile;
 pub mod provenance;
 mod ranks;
 mod record;
@@ -42,6 +43,7 @@ use recorder::{
 use scenario::{FinalState, HostPlan, NetworkModel, Plan, ProcessPlan, QueueDiscipline, UserPlan};
 use simkernel::exec::ProcessSpec;
 use simkernel::host::{Addresses, NetworkSettings};
+use simkernel::profiling::ProfiledFiles;
 use simkernel::{Credentials, DebugTarget, HostConfig, HostName, HostNames, Kernel};
 use standstill::Watch;
 use std::collections::{BTreeMap, BTreeSet};
@@ -119,6 +121,8 @@ pub struct RunOptions {
     pub show_outputs: bool,
     /// The guest that a debugger is to stop at.
     pub debug: Option<(HostId, DebugTarget)>,
+    /// Take so many samples for each second of processor time.
+    pub profile: Option<f64>,
     /// The other processes of the run.
     pub link: Option<Link>,
     /// By what the hosts are divided among them.
@@ -204,6 +208,7 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     let windows = WindowBoard::new(options.workers);
     let mut record = Record::begin(plan, directory)?;
     let to_record = record.as_ref().map(Record::for_workers);
+    let profiler = options.profile.map(|rate| profile::Profiler::begin(directory, rate)).transpose()?;
     let soils = plan.experimental.soil_registers;
     let setup = |index: usize| {
         let processor = processors.get(index).copied();
@@ -212,6 +217,7 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
         worker.guest.set_soiling(soils);
         worker.forecast.clone_from(&forecast);
         worker.record = to_record.as_ref().map(|begin| begin());
+        worker.profile = profiler.as_ref().map(|profiler| profiler.worker(index, &mut worker.guest)).transpose()?;
         Ok(worker)
     };
     let (rows, others) = (TrafficRows::default(), Others::default());
@@ -219,7 +225,7 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     let peers = options.link.as_ref().map(peers);
     let shown = Shown { board, rows, windows: windows.clone(), live, others, memory: accounting.memory() };
     let mut monitor = Monitor::new(plan, &options, clock, shown)?;
-    accounting.start();
+    accounting.start(options.profile.is_some());
     let on_window = |end: &engine::WindowEnd| {
         watch.beat(end.complete_until);
         monitor.window(end, &mut main_log);
@@ -250,6 +256,8 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
         }
         losses.note("the record of packets", finished.map(drop));
     }
+    let written = profiler.as_ref().map_or_else(Vec::new, |_| hosts.iter().flat_map(profile::written).collect());
+    let process_ns = (costs.0.total_s * 1e9) as u64;
     let mut part = part::gather(plan, hosts, &outcome, costs, &mut losses, simulated);
     let mut parts = Vec::new();
     if let Some(peers) = peers.filter(|_| outcome.lost.is_none()) {
@@ -268,6 +276,7 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
         let costs = Costs::of(plan, &parts).to_json();
         losses.note(partition::FILE, directory.write(partition::FILE, costs.as_bytes()));
     }
+    let profiled = profiler.map(|profiler| profiler.warn(&mut main_log));
     let mut summary = summary::conclude(plan, parts, &outcome, &mut losses, clock.elapsed());
     if !is_first {
         // The first rank tells everything, if it is there.
@@ -288,6 +297,11 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
                 "forecast: {wall:.2} s with {workers} workers"
             );
         }
+    }
+    if let Some(profiler) = profiled {
+        let path = directory.path();
+        summary.profile = Some(path.join(::profile::FOLDER));
+        losses.note("the profile", profiler.finish(plan, path, process_ns, &written, &summary.digest));
     }
     log_unexpected(&summary, plan, options.log, &mut main_log);
     for (cause, seen) in summary.interferences.iter() {
@@ -436,6 +450,7 @@ fn build_hosts(
         let text = "hosts ask for more addresses (address_space) than the 64 TiB that there are for all of them";
         RunError::Machine(text.to_owned())
     })?;
+    let profiled = options.profile.map(|_| ProfiledFiles::default());
     let own = |host: &HostPlan| ranks.of_host[host.id.index()] as usize == ranks.own;
     for (host, region) in plan.hosts.iter().zip(regions).filter(|(host, _)| own(host)) {
         let folder = options.directory.create_host(&host.name)?;
@@ -446,6 +461,9 @@ fn build_hosts(
         built.sent_to = (ranks.count > 1).then(BTreeMap::new);
         built.kernel.region = region;
         built.pause_before_start = options.debug_hosts.contains(&host.id).then_some(options.pause);
+        if let Some(files) = &profiled {
+            built.kernel.profile(files.clone());
+        }
         hosts.push(built);
     }
     Ok(hosts)

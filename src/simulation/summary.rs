@@ -77,6 +77,8 @@ pub struct Summary {
     pub stats: SimStats,
     /// In what the run depended on this machine: empty for one that can be repeated to the bit.
     pub interferences: Interferences,
+    /// Where its profile lies, if one was taken.
+    pub profile: Option<PathBuf>,
     /// Why the other processes of the run were lost, which interrupted it.
     pub lost: Option<String>,
 }
@@ -192,7 +194,19 @@ pub(super) fn conclude(
         (false, false) => Verdict::Success,
     };
     let (data_directory, lost) = (plan.data_directory.clone(), outcome.lost.clone());
-    Summary { verdict, guests, crash_reports, digest, wall, simulated, data_directory, stats, interferences, lost }
+    Summary {
+        verdict,
+        guests,
+        crash_reports,
+        digest,
+        wall,
+        simulated,
+        data_directory,
+        stats,
+        interferences,
+        profile: None,
+        lost,
+    }
 }
 
 fn final_guest(host: &HostPlan, process: &ProcessPlan, guest: GuestPart) -> FinalGuest {

@@ -1,10 +1,11 @@
 //! What each worker lends to the hosts that it runs: the machinery that executes guests, its part of the log, open files.
 
-use super::accounting::{Activity, Seen};
+use super::accounting::{Activity, Doing, Seen};
 use super::forecast::Forecast;
 use super::processors::stay_on;
+use super::profile::WorkerProfile;
 use super::record::WorkerRecord;
-use base::SimTime;
+use base::{HostId, SimTime};
 use recorder::{OutputPool, Window, WindowBoard, WorkerLog};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,6 +27,8 @@ pub struct SimWorker {
     pub forecast: Option<Arc<Mutex<Forecast>>>,
     /// Where it gathers the rows of the record, if there is one.
     pub record: Option<WorkerRecord>,
+    /// What it makes of samples, if some are taken.
+    pub profile: Option<WorkerProfile>,
     failures: Arc<Mutex<Vec<String>>>,
 }
 
@@ -60,8 +63,25 @@ impl SimWorker {
             outputs,
             forecast: None,
             record: None,
+            profile: None,
             failures,
         })
+    }
+
+    /// Does something else from now on, of a host at a moment. Samples that wait were taken in what it did until now.
+    #[inline]
+    pub fn turn_to(&mut self, doing: Doing, host: HostId, now: SimTime) {
+        if self.guest.has_samples() {
+            self.note_samples(host, now);
+        }
+        self.activity.set(doing);
+    }
+
+    #[cold]
+    fn note_samples(&mut self, host: HostId, now: SimTime) {
+        if let Some(profile) = &mut self.profile {
+            profile.take_own(&mut self.guest, self.activity.get(), host, now);
+        }
     }
 
     /// Notes a failure to record.
@@ -73,6 +93,14 @@ impl SimWorker {
 /// Of what nobody else locks while a worker runs.
 pub fn lock(forecast: &Mutex<Forecast>) -> MutexGuard<'_, Forecast> {
     forecast.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Drop for SimWorker {
+    fn drop(&mut self) {
+        if let Some(profile) = self.profile.take() {
+            profile.end(&mut self.guest);
+        }
+    }
 }
 
 impl engine::Worker for SimWorker {

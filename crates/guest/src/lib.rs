@@ -24,6 +24,7 @@ mod loader;
 mod memory;
 mod preempt;
 mod registers;
+mod sampling;
 mod signal_stack;
 mod spin;
 mod switch;
@@ -47,6 +48,7 @@ pub use memory::{
 };
 pub use preempt::{Stopwatch, end_computing, is_ending};
 pub use registers::{Registers, SIGNAL_XSAVE_BYTES};
+pub use sampling::{OwnStack, Sample, SampledAt, Sampling, thread_time};
 pub use spin::{Proof, Spin, prove_spin};
 pub use switch::CLOCK_CALLS;
 pub use vcpu::{Exit, FaultInfo, Vcpu};

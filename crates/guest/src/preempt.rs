@@ -9,7 +9,7 @@
 
 use crate::arena::ARENAS_END;
 use crate::debugger;
-use crate::switch::EXIT_PREEMPTED;
+use crate::switch::{EXIT_PREEMPTED, TICKED};
 use crate::traps::{leave_guest, worker_of_handler};
 use crate::worker::Worker;
 use std::io;
@@ -43,7 +43,7 @@ pub(crate) extern "C" fn tick(_signal: i32, info: *mut libc::siginfo_t, context:
         worker.answers.fetch_add(1, Ordering::Release);
         return;
     }
-    worker.ticked.store(true, Ordering::Relaxed);
+    worker.notices.fetch_or(TICKED, Ordering::Relaxed);
     if worker.in_guest == 0 || !is_guest_code(saved[libc::REG_RIP as usize] as u64) {
         return;
     }
@@ -92,26 +92,38 @@ pub fn is_ending() -> bool {
     ENDING.load(Ordering::Relaxed)
 }
 
+/// Lets a signal through to the calling thread.
+pub(crate) fn unblock(signal: i32) {
+    // SAFETY: a zeroed set is valid; the calls change this thread's mask only.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigaddset(&mut set, signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
+    }
+}
+
 /// A worker's timers.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     period: Duration,
     ticks: Option<Timer>,
     short: Option<Timer>,
+    /// What the short timer was last set to.
+    short_run: Duration,
 }
 
 #[derive(Debug)]
-struct Timer(libc::timer_t);
+pub(crate) struct Timer(libc::timer_t);
 
 impl Timer {
-    /// A timer that sends the calling thread its signal.
-    fn new(clock: libc::clockid_t, value: usize) -> io::Result<Timer> {
+    /// A timer that sends the calling thread a signal.
+    pub(crate) fn new(clock: libc::clockid_t, signal: i32, value: usize) -> io::Result<Timer> {
         let mut timer: libc::timer_t = std::ptr::null_mut();
         // SAFETY: a zeroed sigevent is valid, and so is the place for the result; gettid has no preconditions.
         let result = unsafe {
             let mut event: libc::sigevent = std::mem::zeroed();
             event.sigev_notify = libc::SIGEV_THREAD_ID;
-            event.sigev_signo = TICK_SIGNAL;
+            event.sigev_signo = signal;
             event.sigev_value.sival_ptr = value as *mut libc::c_void;
             event.sigev_notify_thread_id = libc::gettid();
             libc::timer_create(clock, &mut event, &mut timer)
@@ -119,7 +131,7 @@ impl Timer {
         if result == 0 { Ok(Timer(timer)) } else { Err(io::Error::last_os_error()) }
     }
 
-    fn set(&self, first: Duration, then: Duration) {
+    pub(crate) fn set(&self, first: Duration, then: Duration) {
         let spec =
             |time: Duration| libc::timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };
         let times = libc::itimerspec { it_interval: spec(then), it_value: spec(first) };
@@ -139,13 +151,8 @@ impl Timers {
     /// Ticks come after each `period` of the calling thread's processor time from now on.
     pub(crate) fn start(&mut self, period: Duration) -> io::Result<()> {
         if self.ticks.is_none() {
-            // SAFETY: a zeroed set is valid; the calls change this thread's mask only.
-            unsafe {
-                let mut set: libc::sigset_t = std::mem::zeroed();
-                libc::sigaddset(&mut set, TICK_SIGNAL);
-                libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
-            }
-            self.ticks = Some(Timer::new(libc::CLOCK_THREAD_CPUTIME_ID, TICK)?);
+            unblock(TICK_SIGNAL);
+            self.ticks = Some(Timer::new(libc::CLOCK_THREAD_CPUTIME_ID, TICK_SIGNAL, TICK)?);
         }
         if let Some(timer) = &self.ticks {
             timer.set(period, period);
@@ -205,7 +212,8 @@ impl Worker {
     /// Whether there was a tick since this was last asked: something to be done every 20 ms or so can be done now.
     #[inline]
     pub fn take_tick(&self) -> bool {
-        self.state.ticked.load(Ordering::Relaxed) && self.state.ticked.swap(false, Ordering::Relaxed)
+        self.state.notices.load(Ordering::Relaxed) & TICKED != 0
+            && self.state.notices.fetch_and(!TICKED, Ordering::Relaxed) & TICKED != 0
     }
 
     /// Guests come back after so many ticks at the latest. Without this, they are never interrupted; nor are they under a debugger,
@@ -223,11 +231,19 @@ impl Worker {
     pub fn limit_next_run(&mut self, time: Duration) {
         if self.timers.short.is_none() {
             // Without that timer the other one does it, later.
-            self.timers.short = Timer::new(libc::CLOCK_MONOTONIC, SHORT).ok();
+            self.timers.short = Timer::new(libc::CLOCK_MONOTONIC, TICK_SIGNAL, SHORT).ok();
         }
         if let Some(timer) = &self.timers.short {
             self.state.short_armed = 1;
             timer.set(time.max(Duration::from_nanos(1)), Duration::ZERO);
+        }
+        self.timers.short_run = time;
+    }
+
+    /// Sets the limit of an execution once more that was interrupted for a sample: its timer may have come to its end meanwhile.
+    pub(crate) fn renew_limit(&mut self) {
+        if self.state.short_armed != 0 {
+            self.limit_next_run(self.timers.short_run);
         }
     }
 }

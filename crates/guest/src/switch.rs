@@ -13,9 +13,10 @@
 //! what is its own, whatever the simulator and its libraries have used in between.
 
 use crate::registers::{EXTENDED_AVX, EXTENDED_FULL, Registers, USER_FLAGS, VectorRegisters, XsaveArea};
+use crate::sampling::SampleRing;
 use std::arch::{asm, global_asm, naked_asm};
 use std::mem::offset_of;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicU8, AtomicU64};
 
 /// Why a guest came back, as the doors store it.
 pub(crate) const EXIT_SYSCALL: u32 = 0;
@@ -25,6 +26,7 @@ pub(crate) const EXIT_PREEMPTED: u32 = 3;
 pub(crate) const EXIT_STEPPED: u32 = 4;
 pub(crate) const EXIT_VSYSCALL: u32 = 5;
 pub(crate) const EXIT_LOST_GS: u32 = 6;
+pub(crate) const EXIT_SAMPLED: u32 = 7;
 
 /// A guest thread's state as the switch sees it. The first member of [`crate::Vcpu`].
 #[repr(C, align(64))]
@@ -74,8 +76,10 @@ pub(crate) struct WorkerState {
     pub(crate) answers: AtomicU64,
     /// Ticks of the worker's timer that the guest may still execute through (see `preempt`).
     pub(crate) ticks_left: u32,
-    /// There was a tick, in a guest or not.
-    pub(crate) ticked: AtomicBool,
+    /// What there is to be looked at: `TICKED` after a tick, in a guest or not, `SAMPLED` where samples wait.
+    pub(crate) notices: AtomicU8,
+    /// Where samples of what the worker executes wait (see `sampling`); null where none are taken.
+    pub(crate) samples: *mut SampleRing,
     /// The guest is to come back at the next signal of the short timer.
     pub(crate) short_armed: u8,
     /// A guest had loaded GS, and a handler has taken it back.
@@ -91,6 +95,10 @@ pub(crate) struct WorkerState {
     /// Always [`SEAL`]: what runs over the end of this, or comes from behind it, changes it first.
     pub(crate) seal: u64,
 }
+
+/// The bits of `WorkerState::notices`.
+pub(crate) const TICKED: u8 = 1;
+pub(crate) const SAMPLED: u8 = 2;
 
 /// Some number that nobody writes by chance.
 pub(crate) const SEAL: u64 = 0x7e55_e11a_57a7_e0f5;

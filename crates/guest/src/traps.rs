@@ -9,10 +9,11 @@
 use crate::copy;
 use crate::preempt;
 use crate::registers::USER_FLAGS;
+use crate::sampling;
 use crate::signal_stack;
 use crate::switch::{
-    EXIT_EMULATE, EXIT_FAULT, EXIT_LOST_GS, EXIT_STEPPED, EXIT_SYSCALL, EXIT_VSYSCALL, FaultRecord, WorkerState,
-    clock_call_at, door_addresses,
+    EXIT_EMULATE, EXIT_FAULT, EXIT_LOST_GS, EXIT_STEPPED, EXIT_SYSCALL, EXIT_VSYSCALL, FaultRecord, TICKED,
+    WorkerState, clock_call_at, door_addresses,
 };
 use crate::vsyscall;
 use std::arch::{asm, global_asm};
@@ -63,13 +64,16 @@ pub(crate) const EMULATE_LENGTH_SHIFT: u32 = 24;
 pub(crate) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // No tick within a handler of traps: it would look like one in the guest.
-        let mask = 1u64 << (preempt::TICK_SIGNAL - 1);
+        // No tick and no sample within a handler of traps: it would look like one in the guest. Nor within each other.
+        let bit = |signal: i32| 1u64 << (signal - 1);
+        let mask = bit(preempt::TICK_SIGNAL) | bit(sampling::SAMPLE_SIGNAL);
         for signal in SIGNALS {
-            set_handler(signal, handler, libc::SA_NODEFER as u64, mask);
+            // Calls that a sample interrupts go on.
+            set_handler(signal, handler, (libc::SA_NODEFER | libc::SA_RESTART) as u64, mask);
         }
         // Calls of the simulator that a tick interrupts go on.
-        set_handler(preempt::TICK_SIGNAL, preempt::tick, libc::SA_RESTART as u64, 0);
+        set_handler(preempt::TICK_SIGNAL, preempt::tick, libc::SA_RESTART as u64, mask);
+        set_handler(sampling::SAMPLE_SIGNAL, sampling::tick, libc::SA_RESTART as u64, mask);
     });
 }
 
@@ -142,7 +146,7 @@ pub(crate) fn worker_of_handler() -> Option<&'static mut WorkerState> {
         unsafe { asm!("mov gs, {:e}", "wrgsbase {}", in(reg) 0, in(reg) own, options(nostack, preserves_flags)) };
         worker.gs_lost = 1;
         // Whoever looks at ticks looks at that.
-        worker.ticked.store(true, Ordering::Relaxed);
+        worker.notices.fetch_or(TICKED, Ordering::Relaxed);
     }
     Some(worker)
 }
@@ -214,7 +218,17 @@ pub(crate) unsafe fn open_all(worker: &mut WorkerState) {
 extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel passes valid pointers that live on this stack until the handler returns.
     let (info, context) = unsafe { (&*info, &mut *context.cast::<libc::ucontext_t>()) };
-    let Some(worker) = worker_of_handler() else { die(signal, info, context, None) };
+    let Some(worker) = worker_of_handler() else {
+        if sampling::is_sample(info) {
+            // Of a worker that has just ended.
+            return;
+        }
+        die(signal, info, context, None)
+    };
+    if sampling::is_sample(info) {
+        sampling::sample(worker, &mut context.uc_mcontext.gregs);
+        return;
+    }
     let in_guest = worker.in_guest != 0;
     if in_guest && signal == libc::SIGTRAP && info.si_code == TRAP_TRACE && worker.stepping != 0 {
         let saved = &mut context.uc_mcontext.gregs;

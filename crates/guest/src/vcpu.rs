@@ -4,8 +4,8 @@ use crate::cpu;
 use crate::memory::{SLED_EMULATE_BYTES, SLED_SYSCALL_BYTES, SYSCALL_BYTES};
 use crate::registers::*;
 use crate::switch::{
-    self, EXIT_EMULATE, EXIT_LOST_GS, EXIT_PREEMPTED, EXIT_STEPPED, EXIT_SYSCALL, EXIT_VSYSCALL, FaultRecord,
-    SwitchState,
+    self, EXIT_EMULATE, EXIT_LOST_GS, EXIT_PREEMPTED, EXIT_SAMPLED, EXIT_STEPPED, EXIT_SYSCALL, EXIT_VSYSCALL,
+    FaultRecord, SwitchState,
 };
 use crate::traps::{self, USER_CODE_SEGMENT, USER_STACK_SEGMENT};
 use crate::worker::{self, Worker};
@@ -35,6 +35,9 @@ pub enum Exit {
     LostGs(FaultInfo),
     /// It has computed through so many ticks of its worker's timer without any of the others. When this comes depends on the machine.
     Preempted { ticks: u32 },
+    /// It was interrupted for a sample ([`Worker::take_sample`]) and knows nothing of it: it is to [go on](Vcpu::go_on) on the same worker
+    /// before anything else is done with it.
+    Sampled,
 }
 
 /// A step that has become a run ends with this tick, and no other step with the first.
@@ -124,12 +127,19 @@ impl Vcpu {
     /// answered here.
     #[inline(always)]
     pub fn run(&mut self, worker: &mut Worker) -> Exit {
+        worker.state.ticks_left = worker.patience;
+        self.execute(worker, worker.patience)
+    }
+
+    /// As [`run`](Self::run), after [`Exit::Sampled`]: what the worker allowed for this execution is what was left of it.
+    #[cold]
+    pub fn go_on(&mut self, worker: &mut Worker) -> Exit {
+        worker.renew_limit();
         self.execute(worker, worker.patience)
     }
 
     #[inline(always)]
     fn execute(&mut self, worker: &mut Worker, ticks: u32) -> Exit {
-        worker.state.ticks_left = ticks;
         loop {
             self.sanitize_flags();
             if worker.state.open != 0 {
@@ -144,11 +154,14 @@ impl Vcpu {
             // make it do stays within what guests may do (see the crate's documentation on isolation).
             unsafe { switch::enter(&mut self.state) };
             worker.check_state();
-            worker.state.short_armed = 0;
+            let kind = worker.state.exit_kind;
+            if kind != EXIT_SAMPLED {
+                worker.state.short_armed = 0;
+            }
             if self.state.extended == EXTENDED_FULL {
                 self.take_full_state(worker);
             }
-            match worker.state.exit_kind {
+            match kind {
                 EXIT_SYSCALL => {
                     worker.note_miss();
                     return Exit::Syscall;
@@ -161,6 +174,7 @@ impl Vcpu {
                 EXIT_PREEMPTED | EXIT_STEPPED => {
                     return Exit::Preempted { ticks: ticks - worker.state.ticks_left };
                 }
+                EXIT_SAMPLED => return Exit::Sampled,
                 EXIT_VSYSCALL => return Exit::Vsyscall { number: worker.state.emulate_info.into() },
                 EXIT_LOST_GS => return Exit::LostGs(worker.state.fault.into()),
                 _ => return Exit::Fault(worker.state.fault.into()),
@@ -177,6 +191,7 @@ impl Vcpu {
         worker.state.step_frame = [registers.rip, USER_CODE_SEGMENT, flags, registers.rsp, USER_STACK_SEGMENT];
         registers.rip = switch::step_entry();
         worker.state.stepping = 1;
+        worker.state.ticks_left = STEP_TICKS;
         let exit = self.execute(worker, STEP_TICKS);
         let stepped = worker.state.exit_kind == EXIT_STEPPED;
         worker.state.stepping = 0;

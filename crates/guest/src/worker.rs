@@ -5,6 +5,7 @@ use crate::image::PAGE;
 use crate::memory;
 use crate::preempt::{self, Timers};
 use crate::registers::XsaveArea;
+use crate::sampling::Sampler;
 use crate::signal_stack::SignalStack;
 use crate::switch::{CLOCK_CALLS, SEAL, WorkerState, door_addresses};
 use crate::traps;
@@ -45,6 +46,8 @@ pub struct Worker {
     misses: FastMap<u64, u64>,
     signal_stack: SignalStack,
     pub(crate) timers: Timers,
+    /// What interrupts the thread for samples.
+    pub(crate) sampler: Option<Sampler>,
     /// How many ticks a guest may execute through.
     pub(crate) patience: u32,
     /// What the clocks were set to.
@@ -99,7 +102,8 @@ impl Worker {
             seen_at: Default::default(),
             answers: Default::default(),
             ticks_left: 0,
-            ticked: Default::default(),
+            notices: Default::default(),
+            samples: std::ptr::null_mut(),
             short_armed: 0,
             gs_lost: 0,
             stepping: 0,
@@ -118,6 +122,7 @@ impl Worker {
             misses: FastMap::default(),
             signal_stack,
             timers: Timers::default(),
+            sampler: None,
             patience: u32::MAX,
             clocks_shown: (0, 0),
             holds_fixed: false,
@@ -346,6 +351,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.leave();
         self.timers.stop();
+        self.sampler = None;
         // SAFETY: undoes `arm` on the same thread (a worker is not `Send`) before the blocks it points to are freed.
         unsafe {
             libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, 0u64, 0u64, 0u64, 0u64);

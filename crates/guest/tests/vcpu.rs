@@ -581,3 +581,31 @@ fn what_follows_a_trapped_cpuid_is_answered_too() {
     let Exit::Fault(fault) = m.vcpu.run(&mut m.worker) else { panic!() };
     assert!(matches!(m.space.pass_trap(&mut m.vcpu, &fault), Passed::No));
 }
+
+#[test]
+fn a_guest_goes_on_after_samples_and_keeps_its_patience() {
+    // 1: inc rax; jmp 1b
+    let mut m = machine(40, &[0x48, 0xff, 0xc0, 0xeb, 0xfb]);
+    m.worker.set_tick(std::time::Duration::from_millis(20));
+    m.worker.set_patience(2);
+    m.worker.start_sampling(std::time::Duration::from_millis(1)).unwrap();
+    let mut exit = m.vcpu.run(&mut m.worker);
+    let (mut samples, mut weight) = (0, std::time::Duration::ZERO);
+    while exit == Exit::Sampled {
+        let before = m.vcpu.registers().rax;
+        assert!((m.code..m.code + 5).contains(&m.vcpu.registers().rip));
+        assert!(m.worker.has_samples());
+        let taken = m.worker.take_samples();
+        assert!(matches!(taken.last(), Some(Sample { at: SampledAt::Guest, .. })), "{taken:?}");
+        weight += taken.iter().map(|sample| sample.weight).sum::<std::time::Duration>();
+        samples += taken.len();
+        assert!(samples < 10_000, "two ticks do not end it");
+        exit = m.vcpu.go_on(&mut m.worker);
+        assert!(m.vcpu.registers().rax >= before);
+    }
+    assert_eq!(exit, Exit::Preempted { ticks: 2 });
+    assert!(samples > 2, "{samples}");
+    let rest = m.worker.end_sampling();
+    assert!(weight > rest && weight < std::time::Duration::from_secs(10), "{weight:?}, {rest:?}");
+    m.space.release(&mut m.region);
+}

@@ -10,6 +10,7 @@ use crate::ctx::Ctx;
 use crate::host::ComputingRules;
 use crate::ids::Tid;
 use crate::kernel::Kernel;
+use crate::profiling::Doing;
 use crate::run::{SENDING_DELAY, Turn};
 use crate::shared::{Key, Space};
 use crate::spree::Spree;
@@ -159,11 +160,22 @@ impl Ctx<'_> {
             worker.limit_next_run(SHORT_RUN);
         }
         if self.kernel.config.computing.speed.is_none() {
-            return self.thread.vcpu.run(worker);
+            return match self.thread.vcpu.run(worker) {
+                Exit::Sampled => self.go_on_after_samples(worker),
+                exit => exit,
+            };
         }
         let stopwatch = Stopwatch::start();
-        let exit = self.thread.vcpu.run(worker);
-        let owed = self.kernel.config.computing.charge(stopwatch.read());
+        let mut exit = self.thread.vcpu.run(worker);
+        let mut used = stopwatch.read();
+        while exit == Exit::Sampled {
+            // What taking a sample takes is not the program's.
+            self.note_samples(worker, Doing::Program);
+            let stopwatch = Stopwatch::start();
+            exit = self.thread.vcpu.go_on(worker);
+            used += stopwatch.read();
+        }
+        let owed = self.kernel.config.computing.charge(used);
         self.thread.computing.owed = self.thread.computing.owed.saturating_add(owed);
         self.process.computed = self.process.computed.saturating_add(owed);
         self.kernel.computing.charged = self.kernel.computing.charged.saturating_add(owed);

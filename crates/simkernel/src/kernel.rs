@@ -20,6 +20,7 @@ use crate::leases::Leases;
 use crate::locks::Locks;
 use crate::net::Network;
 use crate::process::{ExitRecord, Process};
+use crate::profiling::Profiling;
 use crate::provenance::Waker;
 use crate::shared::Shared;
 use crate::signal::SigSet;
@@ -66,6 +67,8 @@ pub struct Kernel {
     pub(crate) watches_calls: bool,
     pub(crate) records_calls: bool,
     pub(crate) waker: Waker,
+    /// Samples for a profile; None where none are taken.
+    pub(crate) profiling: Option<Box<Profiling>>,
     pub terminals: Terminals,
     /// Signals that the process that executes has caused to itself in a way that cannot reach it.
     pub(crate) own_signals: Vec<Siginfo>,
@@ -155,6 +158,7 @@ impl Kernel {
             watches_calls,
             records_calls: false,
             waker: Waker::default(),
+            profiling: None,
             terminals: Terminals::default(),
             own_signals: Vec::new(),
             executing: None,

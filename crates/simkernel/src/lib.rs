@@ -34,6 +34,7 @@ mod namespaces;
 pub mod net;
 pub mod outcome;
 pub mod process;
+pub mod profiling;
 mod provenance;
 mod recent_calls;
 mod run;

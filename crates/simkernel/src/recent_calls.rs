@@ -67,6 +67,11 @@ impl RecentCalls {
         (self.next, self.kept) = (0, 0);
     }
 
+    /// The last one that began.
+    pub fn last(&self) -> Option<&RecentCall> {
+        self.ring.get(self.next.checked_sub(1)?)
+    }
+
     /// The calls, the oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &RecentCall> {
         let (newer, older) = self.ring[..self.kept].split_at(self.next.min(self.kept));

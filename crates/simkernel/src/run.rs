@@ -139,6 +139,10 @@ impl Kernel {
             }
             ctx.debug_after_turn();
         }
+        if worker.has_samples() {
+            let doing = ctx.last_call();
+            ctx.note_samples(worker, doing);
+        }
         let now = ctx.now;
         if let Some(status) = process.ending {
             self.executing = None;
@@ -292,11 +296,17 @@ impl Ctx<'_> {
                     let value = self.kernel.random.next_u64();
                     self.thread.vcpu.complete_random(value);
                 }
+                // `run_guest` has let it go on.
+                Exit::Sampled => {}
                 Exit::Preempted { ticks } => {
                     if let Some(turn) = self.preempted(worker, ticks, began) {
                         return turn;
                     }
                 }
+            }
+            if worker.has_samples() {
+                let doing = self.done_after(&exit);
+                self.note_samples(worker, doing);
             }
             if self.kernel.net.stack.loopback_seen() >= LOOPBACK_SEEN_MAX {
                 return Turn::Again;
@@ -351,7 +361,10 @@ impl Ctx<'_> {
     #[inline(always)]
     fn run_guest(&mut self, worker: &mut Worker) -> Exit {
         let exit = if self.process.spins_expected == 0 && self.kernel.config.computing.speed.is_none() {
-            self.thread.vcpu.run(worker)
+            match self.thread.vcpu.run(worker) {
+                Exit::Sampled => self.go_on_after_samples(worker),
+                exit => exit,
+            }
         } else {
             self.run_watched(worker)
         };

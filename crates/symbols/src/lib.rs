@@ -6,6 +6,10 @@
 mod file;
 mod instruction;
 mod program;
+mod python;
+mod walker;
 
 pub use instruction::{INSTRUCTION_BYTES_MAX, disassemble};
 pub use program::{Frame, Function, Line, Place, PlacedFile, Program, Registers};
+pub use python::{Python, PythonCode};
+pub use walker::{Tables, WalkCache, Walker};

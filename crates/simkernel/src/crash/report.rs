@@ -193,7 +193,7 @@ impl<'a> Report<'a> {
     fn backtrace(&mut self, thread: &Thread) {
         let memory = &self.process.memory;
         let r = thread.vcpu.registers();
-        let start = symbols::Registers { rip: memory.code_address(r.rip), rsp: r.rsp, rbp: r.rbp };
+        let start = symbols::Registers { rip: memory.code_address(r.rip), rsp: r.rsp, rbp: r.rbp, general: None };
         let frames = self.program.backtrace(start, FRAMES_MAX, |address| memory.read_value(address).ok());
         // A recursion is one line, however deep it is.
         let mut runs: Vec<(usize, usize)> = Vec::new();

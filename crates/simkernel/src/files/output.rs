@@ -182,6 +182,7 @@ impl Kernel {
 
     /// ENOSPC beyond the limit, EPIPE where nobody reads any more.
     pub(crate) fn output_write(&mut self, output: u32, source: &mut dyn ByteSource) -> Result<usize, Errno> {
+        let number = output;
         let output = &mut self.outputs[output as usize];
         if output.reader_is_gone {
             return Err(Errno::EPIPE);
@@ -196,6 +197,10 @@ impl Kernel {
         }
         let done = output.append(source, usize::try_from(room).unwrap_or(usize::MAX))?;
         self.output_bytes += done as u64;
+        let end = output.size;
+        if let Some(profiling) = &mut self.profiling {
+            profiling.note_output(number, end, self.now);
+        }
         Ok(done)
     }
 
