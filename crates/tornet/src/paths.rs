@@ -60,6 +60,13 @@ pub(crate) fn way(network: &Network, from: Attachment, to: Attachment) -> Way {
 
 /// Without lines.
 fn core(network: &Network, from: Attachment, to: Attachment) -> Way {
+    let way = usual_core(network, from, to);
+    let is_between_centres = from.link.is_none() && to.link.is_none();
+    let loss = network.spec.core_loss.filter(|_| is_between_centres).unwrap_or(way.loss);
+    Way { loss, ..way }
+}
+
+fn usual_core(network: &Network, from: Attachment, to: Attachment) -> Way {
     let geography = &network.geography;
     let median_ms = geography.latency_ms(from.place, to.place);
     if network.spec.paths == PathModel::Even {
@@ -146,6 +153,22 @@ mod tests {
         assert!(network.hosts.iter().all(|host| host.attachment.site == 0));
         let way = way(&network, at(&network, "DE", 0), at(&network, "FR", 0));
         assert_eq!(way, Way { latency_ms: 15.3, jitter_ms: 0.0, loss: 0.0 });
+    }
+
+    #[test]
+    fn another_loss_is_that_of_all_ways_but_those_of_clients() {
+        let spec = profile("tiny").expect("a profile").spec();
+        for paths in [PathModel::Even, PathModel::Varied] {
+            let spec = Spec { core_loss: Some(0.01), paths, ..spec.clone() };
+            let network = Network::without_keys(spec, &Model::public()).expect("a network");
+            for from in &network.hosts {
+                for to in &network.hosts {
+                    let loss = way(&network, from.attachment, to.attachment).loss;
+                    let is_client = from.attachment.link.is_some() || to.attachment.link.is_some();
+                    assert!((loss == 0.01) != is_client, "{} {}: {loss}", from.name, to.name);
+                }
+            }
+        }
     }
 
     #[test]

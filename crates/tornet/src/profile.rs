@@ -73,6 +73,7 @@ pub(crate) fn base_spec() -> Spec {
         churn: None,
         overloaded: None,
         paths: PathModel::Even,
+        core_loss: None,
         bulk_size: ByteSize(5 * MIB),
         performance_sizes: vec![ByteSize(50 * KIB), ByteSize(MIB), ByteSize(5 * MIB)],
         performance_weights: PERFORMANCE_WEIGHTS.to_vec(),

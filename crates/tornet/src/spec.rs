@@ -160,6 +160,8 @@ pub struct Spec {
     pub overloaded: Option<f64>,
     /// Latency, jitter and loss between hosts.
     pub paths: PathModel,
+    /// The share of packets that ways lose between hosts that are no clients; none for what `paths` says.
+    pub core_loss: Option<f64>,
     /// The size of what bulk clients fetch.
     pub bulk_size: ByteSize,
     /// The sizes that performance clients fetch.
@@ -268,6 +270,11 @@ impl Spec {
         }
         if !(self.relay_bandwidth_factor > 0.0 && self.relay_bandwidth_factor <= 1000.0) {
             return Err(Error::input("--relay-bandwidth-factor is above 0 and at most 1000".to_owned()));
+        }
+        if self.core_loss.is_some_and(|share| !(0.0..1.0).contains(&share)) {
+            return Err(Error::input(
+                "--core-loss is a share of the packets, 0 or more and less than 1: 0.01".to_owned(),
+            ));
         }
         if let Some(share) = self.overloaded {
             if !(share > 0.0 && share <= 1.0) {

@@ -247,6 +247,8 @@ fn settings() -> Vec<Arg> {
             "What packets meet between hosts: 'even' is one latency for each two countries, 'varied' a spread of them, jitter and loss",
         )
         .value_parser(["even", "varied"]),
+        value("core-loss", "SHARE", "Lose this share of the packets on each way between hosts that are no clients, in place of what --paths says")
+            .value_parser(value_parser!(f64)),
         value("transport", "NAME", "What bridges speak").value_parser(["obfs4", "plain"]),
     ]
 }

@@ -131,6 +131,7 @@ fn spec(matches: &ArgMatches, model: &Model) -> Result<Spec, Error> {
     if let Some(name) = matches.get_one::<String>("paths") {
         spec.paths = if name == "even" { PathModel::Even } else { PathModel::Varied };
     }
+    spec.core_loss = matches.get_one("core-loss").copied().or(spec.core_loss);
     spec.churn = matches.get_one("churn").copied().or(spec.churn);
     if let Some(name) = matches.get_one::<String>("transport") {
         spec.transport = if name == "plain" { Transport::Plain } else { Transport::Obfs4 };
