@@ -387,6 +387,7 @@ mod tests {
             memory_bytes: 1 << 40,
             scale: None,
             figures: figures.iter().map(|figure| (*figure).to_owned()).collect(),
+            clients: crate::case::Clients::Light,
         }
     }
 
