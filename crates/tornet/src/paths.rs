@@ -165,7 +165,7 @@ mod tests {
                 for to in &network.hosts {
                     let loss = way(&network, from.attachment, to.attachment).loss;
                     let is_client = from.attachment.link.is_some() || to.attachment.link.is_some();
-                    assert!((loss == 0.01) != is_client, "{} {}: {loss}", from.name, to.name);
+                    assert!(((loss - 0.01).abs() < 1e-12) != is_client, "{} {}: {loss}", from.name, to.name);
                 }
             }
         }
