@@ -247,14 +247,18 @@ fn settings() -> Vec<Arg> {
             "What packets meet between hosts: 'even' is one latency for each two countries, 'varied' a spread of them, jitter and loss",
         )
         .value_parser(["even", "varied"]),
-        value("core-loss", "SHARE", "Lose this share of the packets on each way between hosts that are no clients, in place of what --paths says")
-            .value_parser(value_parser!(f64)),
+        value(
+            "core-loss",
+            "SHARE",
+            "Lose this share of the packets on each way between hosts that are no clients, in place of what --paths says",
+        )
+        .value_parser(value_parser!(f64)),
         value("transport", "NAME", "What bridges speak").value_parser(["obfs4", "plain"]),
     ]
 }
 
 /// Flags for `gnomon-relay`: the flag, the relay's option, and what it takes.
-pub const RELAY_OPTIONS: [(&str, &str, Takes); 9] = [
+pub const RELAY_OPTIONS: [(&str, &str, Takes); 10] = [
     ("link-design", "LinkDesign", Takes::One(&["vanilla", "pctcp", "torchestra", "imux"])),
     ("circuit-scheduler", "CircuitScheduler", Takes::One(&["round-robin", "ewma"])),
     (

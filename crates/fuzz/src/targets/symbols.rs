@@ -13,7 +13,9 @@ pub fn run(data: &[u8]) {
     for address in [0, 0x1000, 0x1010, 0x1040, 0x1100, 0x2000, 0x40_1000] {
         let address = BIAS + address;
         program.place(&Frame { address, is_return: address & 0x10 != 0 });
-        let start = Registers { rip: address, rsp: 0x2000, rbp: 0x2040 };
+        // Rules of hand-written code look at the others too.
+        let general = (address & 0x10 == 0).then(|| std::array::from_fn(|number| address ^ (number as u64) << 8));
+        let start = Registers { rip: address, rsp: 0x2000, rbp: 0x2040, general };
         let stack = |at: u64| (0x2000..0x3000).contains(&at).then(|| BIAS + (at & 0xfff).wrapping_mul(0x11));
         assert!(program.backtrace(start, FRAMES, stack).len() <= FRAMES);
     }
