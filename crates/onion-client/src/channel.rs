@@ -146,7 +146,7 @@ impl Channel {
             Err(error) => return Err(error.to_string()),
         }
         self.session.process_new_packets().map_err(|error| format!("TLS: {error}"))?;
-        self.take_plain().map_err(|error| error.to_string())?;
+        tls::take_plain(&mut self.session, &mut self.received).map_err(|error| error.to_string())?;
         self.advance(random, news)?;
         if self.is_open() {
             news.cells = self.take_cells()?;
@@ -182,19 +182,6 @@ impl Channel {
             self.plain.extend_from_slice(&[5, 1, 0, 1]);
             self.plain.extend_from_slice(&self.address.ip().octets());
             self.plain.extend_from_slice(&self.address.port().to_be_bytes());
-        }
-    }
-
-    fn take_plain(&mut self) -> io::Result<()> {
-        let mut buffer = [0; 4096];
-        loop {
-            match self.session.reader().read(&mut buffer) {
-                // The end of TLS: the socket's follows.
-                Ok(0) => return Ok(()),
-                Ok(count) => self.received.extend_from_slice(&buffer[..count]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(error),
-            }
         }
     }
 

@@ -7,7 +7,7 @@ use rustls::{
     ClientConfig, ClientConnection, Connection, DigitallySignedStruct, Error, ServerConfig, ServerConnection,
     SignatureScheme,
 };
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 /// Plain bytes that a connection takes before they are written: little, since what is taken cannot be scheduled any more.
@@ -28,6 +28,23 @@ pub fn write(session: &mut Connection, socket: &mut impl Write) -> io::Result<bo
         }
     }
     Ok(true)
+}
+
+/// Puts what TLS has decrypted behind `received`.
+///
+/// # Errors
+/// TLS', where the peer ended without saying so.
+pub fn take_plain(session: &mut Connection, received: &mut Vec<u8>) -> io::Result<()> {
+    let mut buffer = [0; 4096];
+    loop {
+        match session.reader().read(&mut buffer) {
+            // The end of TLS: the socket's follows.
+            Ok(0) => return Ok(()),
+            Ok(count) => received.extend_from_slice(&buffer[..count]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// It will go on when the socket says so.

@@ -8,7 +8,6 @@
 //! them at the end.
 
 mod columns;
-mod error;
 pub mod export;
 mod flame;
 mod page;
@@ -17,7 +16,8 @@ mod record;
 pub mod rules;
 mod tables;
 
-pub use error::{Error, Result};
+pub use report::{Error, Result};
+
 pub use page::{Request, Written, write};
 pub use read::{Function, FunctionId, Kind, Printed, Profile, Row};
 pub use record::{About, Collector, Frame, Name, Namer, OutputMark, Place, Recorder, Sample, Times};

@@ -1,6 +1,5 @@
 //! The page of one or several profiles, and what is told on the terminal.
 
-use crate::error::{Error, Result};
 use crate::export::Format;
 use crate::flame::{self, Node};
 use crate::read::{Profile, Row};
@@ -10,6 +9,7 @@ use crate::tables::{Part, Selection};
 use report::Estimate;
 use report::chart::{Axis, Bar, BarSeries, Bars, Chart, Figure, Ink, ScaleKind, Unit};
 use report::html::{self, Table};
+use report::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
@@ -477,7 +477,7 @@ impl View<'_> {
                 unit: Unit::Share,
                 scale: ScaleKind::Linear,
                 from: Some(0.0),
-                to: None,
+                to: Some(1.0),
             };
             let bars = Bars {
                 axis,
@@ -491,7 +491,10 @@ impl View<'_> {
             Some(Figure {
                 id: format!("groups-{index}"),
                 title: format!("Groups of functions: {}", subject.name),
-                subtitle: format!("{} runs", subject.profiles.len()),
+                subtitle: match subject.profiles.len() {
+                    1 => "one run".to_owned(),
+                    runs => format!("{runs} runs"),
+                },
                 caption: String::new(),
                 chart: Chart::Bars(bars),
             })

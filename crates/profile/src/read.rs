@@ -1,9 +1,9 @@
 //! Reading a run's profile.
 
 use crate::columns::{Values, read_table};
-use crate::error::{Error, Result};
 use crate::record::{About, Place, VERSION};
 use base::map::FastMap;
+use report::{Error, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

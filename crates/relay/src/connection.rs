@@ -11,7 +11,7 @@ use onion::certificates::PeerIdentity;
 use onion::link::{EXPORTER, Established, Handshake, Local, Role, Tls, private};
 use rustls::Connection as Session;
 use sha2::{Digest, Sha256};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
@@ -210,7 +210,7 @@ impl Connection {
                 news.end = Some(format!("TLS: {error}"));
                 break;
             }
-            if let Err(error) = self.take_plain() {
+            if let Err(error) = tls::take_plain(&mut self.session, &mut self.received) {
                 news.end = Some(error.to_string());
                 break;
             }
@@ -220,19 +220,6 @@ impl Connection {
             }
         }
         news
-    }
-
-    fn take_plain(&mut self) -> io::Result<()> {
-        let mut buffer = [0; 4096];
-        loop {
-            match self.session.reader().read(&mut buffer) {
-                // The end of TLS: the socket's follows.
-                Ok(0) => return Ok(()),
-                Ok(count) => self.received.extend_from_slice(&buffer[..count]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(error),
-            }
-        }
     }
 
     fn advance(&mut self, own: &Own, random: [u8; 32], news: &mut News) -> Result<(), String> {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why there is no report.
+/// Why there is no report, or no profile.
 #[derive(Debug)]
 pub enum Error {
     /// Something that the user gave does not make sense; the text holds the remedy.
@@ -16,8 +16,8 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn io(action: &'static str, path: &Path, cause: io::Error) -> Error {
-        Error::Io { action, path: path.to_path_buf(), cause }
+    pub fn io(action: &'static str, path: &Path, cause: impl Into<io::Error>) -> Error {
+        Error::Io { action, path: path.to_path_buf(), cause: cause.into() }
     }
 
     /// Whether other arguments would help (rather than another disk).

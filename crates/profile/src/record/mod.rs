@@ -6,8 +6,8 @@
 mod tree;
 
 use crate::columns::{TableWriter, Values, write_table};
-use crate::error::{Error, Result};
 use base::map::FastMap;
+use report::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};

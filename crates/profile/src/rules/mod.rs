@@ -6,10 +6,10 @@ mod pattern;
 mod phases;
 mod yaml;
 
-use crate::error::{Error, Result};
 use crate::read::{Function, Kind, Profile};
 use pattern::Pattern;
 pub(crate) use phases::{Phase, Span};
+use report::{Error, Result};
 use std::path::Path;
 use yaml::Node;
 

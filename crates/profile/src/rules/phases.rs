@@ -2,8 +2,8 @@
 
 use super::pattern::Pattern;
 use super::yaml::Node;
-use crate::error::Result;
 use crate::read::Profile;
+use report::Result;
 
 /// A part of a run.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,6 +1,6 @@
 //! YAML whose mistakes are told with file, line and column.
 
-use crate::error::{Error, Result};
+use report::{Error, Result};
 use saphyr::{LoadableYamlNode, MarkedYaml, Scalar, YamlData};
 
 /// A place in a text.

@@ -77,7 +77,7 @@ impl CircuitScheduler {
 /// Which of IMUX's connections takes a cell (IMUX, section 4.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ConnectionScheduler {
-    /// Circuits are dealt out to connections in turn, and dealt anew when a connection comes or goes.
+    /// Circuits are dealt out to connections in turn; when a connection comes or goes, no more move than must.
     #[default]
     CircuitRoundRobin,
     /// Cells go to connections in turn, past those that take none.

@@ -29,6 +29,7 @@ pub const COLOURS: [(&str, &str); 7] = [
 ];
 pub const FAINT: &str = "#b4b4b4";
 
+const SHADES: [&str; 3] = ["", "0.55", "0.3"];
 const DASHES: [&str; 4] = ["", "6 3", "2 2", "9 3 2 3"];
 
 impl Ink {
@@ -60,13 +61,25 @@ impl Ink {
         }
     }
 
-    /// The attribute of a dashed stroke, or nothing. Colours that come again have the next dash.
-    pub fn dash_attribute(&self) -> String {
-        let rounds = match self.colour {
+    /// How often all colours were taken before this one.
+    fn rounds(&self) -> usize {
+        match self.colour {
             Colour::Palette(index) => index / COLOURS.len(),
             Colour::Faint => 0,
-        };
-        match DASHES[(self.dash + rounds) % DASHES.len()] {
+        }
+    }
+
+    /// The attribute of a lighter box, or nothing. Colours that come again are lighter.
+    pub fn shade_attribute(&self) -> String {
+        match SHADES[self.rounds() % SHADES.len()] {
+            "" => String::new(),
+            shade => format!(" fill-opacity=\"{shade}\""),
+        }
+    }
+
+    /// The attribute of a dashed stroke, or nothing. Colours that come again have the next dash.
+    pub fn dash_attribute(&self) -> String {
+        match DASHES[(self.dash + self.rounds()) % DASHES.len()] {
             "" => String::new(),
             dash => format!(" stroke-dasharray=\"{dash}\""),
         }
@@ -78,9 +91,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_series_than_colours_differ_in_their_dashes() {
+    fn more_series_than_colours_differ_in_their_dashes_and_shades() {
         let (first, again) = (Ink::solid(0), Ink::solid(COLOURS.len()));
         assert_eq!(first.class(), again.class());
         assert_ne!(first.dash_attribute(), again.dash_attribute());
+        assert_ne!(first.shade_attribute(), again.shade_attribute());
     }
 }

@@ -169,10 +169,11 @@ impl Svg {
     pub fn bar(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), ink: Ink, told: &str, of: &str) {
         let _ = writeln!(
             self.body,
-            "<rect class=\"f {}\"{} x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{}\"><title>{}</title></rect>",
+            "<rect class=\"f {}\"{} x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{}\"{}><title>{}</title></rect>",
             ink.class(),
             belongs(of),
             ink.hex(),
+            ink.shade_attribute(),
             escape(told)
         );
     }
