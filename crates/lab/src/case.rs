@@ -106,7 +106,7 @@ pub enum Experiment {
 impl Case {
     /// Which worker runs which host, and how many workers there are, as options.
     pub fn scheduled(policy: &str, workers: usize) -> Vec<String> {
-        ["--policy", policy, "--parallelism", &workers.to_string()].map(str::to_owned).to_vec()
+        ["--policy", policy, PARALLELISM, &workers.to_string()].map(str::to_owned).to_vec()
     }
 
     /// The same with one worker, which foretells the time with more.
@@ -121,13 +121,28 @@ impl Case {
         format!("{key}-forecast")
     }
 
-    /// Changes with everything that a run of the case depends on but programs and machine.
+    /// Changes with everything that a run of the case depends on but programs and machine. How many workers there are does not
+    /// count where only simulated times are judged, so that such measurements may be gone on with on another machine.
     pub fn fingerprint(&self) -> String {
-        hexadecimal(&format!("{}\n{}", self.options.join("\n"), self.experiment.fingerprint()))
+        let mut options = self.options.clone();
+        if self.experiment.is_all_simulated()
+            && let Some(at) = options.iter().position(|option| option == PARALLELISM)
+        {
+            options.drain(at..(at + 2).min(options.len()));
+        }
+        hexadecimal(&format!("{}\n{}", options.join("\n"), self.experiment.fingerprint()))
     }
 }
 
+/// The option of `gnomon run` for the number of workers.
+pub const PARALLELISM: &str = "--parallelism";
+
 impl Experiment {
+    /// Whether all that is judged of its runs are simulated times, which are the same for any number of workers.
+    fn is_all_simulated(&self) -> bool {
+        matches!(self, Experiment::Downloads { .. } | Experiment::Victim { .. })
+    }
+
     /// Changes with the experiment.
     pub fn fingerprint(&self) -> String {
         match self {
@@ -181,5 +196,18 @@ mod tests {
         assert_eq!(first, case(&["a"], "b").fingerprint());
         assert_ne!(first, case(&["a"], "c").fingerprint());
         assert_ne!(first, case(&["c"], "b").fingerprint());
+    }
+
+    #[test]
+    fn workers_are_no_part_of_a_fingerprint_of_simulated_times() {
+        let options = || vec!["--relays=9".to_owned()];
+        let fingerprint = |experiment: Experiment, workers: usize| {
+            let options = Case::scheduled("steal", workers);
+            Case { key: "k".into(), factors: Vec::new(), experiment, options, memory_bytes: 0 }.fingerprint()
+        };
+        let downloads = || Experiment::Downloads { name: "n".into(), options: options() };
+        let paced = || Experiment::Tor { name: "n".into(), options: options() };
+        assert_eq!(fingerprint(downloads(), 1), fingerprint(downloads(), 2));
+        assert_ne!(fingerprint(paced(), 1), fingerprint(paced(), 2));
     }
 }

@@ -1,7 +1,7 @@
 //! `imux`: designs of what lies between two relays of Tor, by what clients wait for.
 
 use super::{Findings, Lab, cell, imux_attack, point, words};
-use crate::case::{Case, Clients, Experiment, Setting, Size};
+use crate::case::{Case, Clients, Experiment, PARALLELISM, Setting, Size};
 use crate::claim::{Bound, Claim, Judgement, Publication, Source};
 use crate::measurements::Measurements;
 use crate::page::shown;
@@ -248,7 +248,7 @@ fn cases(setting: &Setting) -> Vec<Case> {
                 .chain(design.options.iter().map(|option| (*option).to_owned()))
                 .collect(),
         },
-        options: vec!["--parallelism".to_owned(), setting.processors.max(1).to_string()],
+        options: vec![PARALLELISM.to_owned(), setting.processors.max(1).to_string()],
         memory_bytes: ((scale(setting) * 16.0 + 0.5) * f64::from(1 << 30)) as u64,
     };
     let designs = DESIGNS.iter().filter(|design| is_shown(setting, design)).map(case);

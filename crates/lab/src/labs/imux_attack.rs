@@ -2,7 +2,7 @@
 
 use super::imux::PAPER;
 use super::{Findings, cell, point, words};
-use crate::case::{Case, Experiment, Setting, Size};
+use crate::case::{Case, Experiment, PARALLELISM, Setting, Size};
 use crate::claim::{Bound, Claim, Judgement, Source};
 use crate::measurements::Measurements;
 use crate::page::shown;
@@ -153,7 +153,7 @@ pub fn cases(setting: &Setting) -> Vec<Case> {
             options: options(setting, design),
             relay: VICTIM,
         },
-        options: vec!["--parallelism".to_owned(), setting.processors.max(1).to_string()],
+        options: vec![PARALLELISM.to_owned(), setting.processors.max(1).to_string()],
         memory_bytes: (circuits * 12e3 + f64::from(1 << 30)) as u64,
     };
     DESIGNS.iter().filter(|design| is_shown(setting, design)).map(case).collect()
