@@ -6,7 +6,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak tcp-stall tcp-linux goodput packetdrill bench lab build lint fmt clean
+.PHONY: help demo test soak tcp-stall tcp-linux goodput packetdrill bench lab lab-profile build lint fmt clean
 
 cache := $(or $(GNOMON_CACHE),$(or $(XDG_CACHE_HOME),$(if $(HOME),$(HOME)/.cache,$(CURDIR)/target))/gnomon)
 export CARGO_TARGET_DIR ?= $(cache)/target-$(shell printf '%s' '$(CURDIR)' | cksum | cut -d ' ' -f 1)
@@ -61,6 +61,11 @@ lab: ## repeat published experiments, and judge their claims: lab.data/index.htm
 	@tools/install-packages build demo
 	@$(MAKE) --no-print-directory build
 	bin/gnomon lab all --size small -o lab.data
+
+lab-profile: ## profile onion routing by role and hops, with pyipv8 from PyPI: lab.data/index.html
+	@tools/install-packages build demo lab-profile
+	@$(MAKE) --no-print-directory build
+	bin/gnomon lab onion-profile --size small --repeat 5 -o lab.data
 
 build: ## leave gnomon, gnomon-view, gnomon-traffic, gnomon-relay and gnomon-onion-client in bin, with gnomon-ranks where there is MPI, and what guests may load
 	@tools/install-packages build

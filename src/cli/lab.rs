@@ -8,7 +8,7 @@ use crate::cli::interrupt::Interrupts;
 use crate::cli::{complain, report, show, status};
 use crate::simulation::{available_memory, provenance};
 use crate::terminal::Terminal;
-use ::lab::{Clients, Experiment, Failure, LABS, Lab, Request, Runner, Setting, Size, Task, Written};
+use ::lab::{Clients, Experiment, Failure, LABS, Lab, Packages, Request, Runner, Setting, Size, Task, Written};
 use base::wall::WallClock;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use nix::sys::signal::{Signal, kill};
@@ -265,16 +265,19 @@ impl Children {
         let place = self.place(task);
         fs::create_dir_all(place.parent().expect("a folder"))
             .map_err(|error| failed("its folder cannot be made", &error))?;
-        let (folder, file) = self.experiment(task)?;
+        let (folder, file) = self.experiment(task, &task.case.experiment)?;
         let data = place.with_extension("data");
         remove(&data).map_err(|error| failed("what an earlier run left cannot be removed", &error))?;
         let mut arguments: Vec<String> = ["run", "--quiet", "--data-directory"].map(str::to_owned).to_vec();
         arguments.push(data.display().to_string());
         arguments.extend(task.case.options.iter().cloned());
+        if task.case.experiment.is_seeded_by_run() {
+            arguments.extend(["--seed".to_owned(), task.repetition.to_string()]);
+        }
         arguments.push(file);
         let ended = self.execute(task, &folder, &arguments)?;
         // Tors and their clients may end otherwise than was expected, and the run counts all the same.
-        let tolerated = !matches!(task.case.experiment, Experiment::File(_)) && ended.code() == Some(1);
+        let tolerated = task.case.experiment.may_end_otherwise() && ended.code() == Some(1);
         if !ended.success() && !tolerated {
             return Err(Failure::Run(self.last_words(ended)));
         }
@@ -290,6 +293,9 @@ impl Children {
         if let Experiment::Victim { relay, .. } = &task.case.experiment {
             stats["victim"] = of_relay(&data, relay).map_err(Failure::Run)?;
         }
+        if let Experiment::Profiled { rules, .. } = &task.case.experiment {
+            stats["profile"] = profile(&data, task.lab, rules).map_err(Failure::Run)?;
+        }
         let text = stats.to_string();
         let kept = json!({"fingerprint": task.case.fingerprint(), "program": self.program, "stats": stats});
         keep(&place.with_extension("json"), &kept.to_string())
@@ -299,15 +305,29 @@ impl Children {
     }
 
     /// Where to run the task's experiment, and its file there. Networks are made when they are first needed.
-    fn experiment(&mut self, task: &Task) -> Result<(PathBuf, String), Failure> {
+    fn experiment(&mut self, task: &Task, experiment: &Experiment) -> Result<(PathBuf, String), Failure> {
         let failed = |error: io::Error| Failure::Run(format!("its experiment cannot be written: {error}"));
-        let experiment = &task.case.experiment;
+        let written = |output: &Path, text: &str| {
+            let folder = output.join(task.lab.name).join("experiments");
+            let file = format!("{}.yaml", experiment.fingerprint());
+            fs::create_dir_all(&folder).and_then(|()| fs::write(folder.join(&file), text)).map_err(failed)?;
+            Ok((folder, file))
+        };
         match experiment {
-            Experiment::File(text) => {
-                let folder = self.output.join(task.lab.name).join("experiments");
-                let file = format!("{}.yaml", experiment.fingerprint());
-                fs::create_dir_all(&folder).and_then(|()| fs::write(folder.join(&file), text)).map_err(failed)?;
-                Ok((folder, file))
+            Experiment::File(text) => written(&self.output, text),
+            Experiment::Profiled { experiment, .. } => self.experiment(task, experiment),
+            Experiment::Python { packages, programs, text } => {
+                let python = self.python(task, packages)?;
+                // A folder of their own: Python lists it, so what else lies there would be part of the experiment.
+                let folder = self.output.join(task.lab.name).join("programs");
+                fs::create_dir_all(&folder).map_err(failed)?;
+                for program in *programs {
+                    keep(&folder.join(program.file), program.text).map_err(failed)?;
+                }
+                let places = [("{python}", &python), ("{programs}", &folder)];
+                let placed =
+                    |text: String, (name, path): &(&str, &PathBuf)| text.replace(name, &path.display().to_string());
+                written(&self.output, &places.iter().fold(text.clone(), placed))
             }
             Experiment::Tor { name, options }
             | Experiment::Downloads { name, options }
@@ -336,11 +356,61 @@ impl Children {
         }
     }
 
+    /// A Python that has the packages, in a virtual environment that is made when it is first needed.
+    fn python(&mut self, task: &Task, packages: &Packages) -> Result<PathBuf, Failure> {
+        let written = |error: io::Error| Failure::Run(format!("packages of Python cannot be installed: {error}"));
+        let folder = self.output.join("python").join(packages.name);
+        let (python, done) = (folder.join("bin").join("python3"), folder.join("requirements.txt"));
+        if fs::read_to_string(&done).is_ok_and(|text| text == packages.requirements) {
+            return Ok(python);
+        }
+        remove(&folder).map_err(written)?;
+        fs::create_dir_all(&folder).map_err(written)?;
+        let wanted = folder.join("wanted.txt");
+        fs::write(&wanted, packages.requirements).map_err(written)?;
+        let text = |path: &Path| path.display().to_string();
+        let steps: [(&Path, Vec<String>); 2] = [
+            (Path::new("python3"), ["-m", "venv", &text(&folder)].map(str::to_owned).to_vec()),
+            (
+                &python,
+                ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", &text(&wanted)]
+                    .map(str::to_owned)
+                    .to_vec(),
+            ),
+        ];
+        for (program, arguments) in steps {
+            let ended = self.execute_program(task, program, &folder, &arguments).map_err(|failure| match failure {
+                Failure::Run(why) => Failure::Run(format!("'{}': {why}", program.display())),
+                other => other,
+            })?;
+            if !ended.success() {
+                return Err(Failure::Run(format!(
+                    "{}; it takes python3 with venv and pip (Debian: python3-venv), libsodium23, and PyPI or a mirror of it: {}",
+                    self.last_words(ended),
+                    packages.requirements.trim().replace('\n', ", ")
+                )));
+            }
+        }
+        fs::rename(&wanted, &done).map_err(written)?;
+        Ok(python)
+    }
+
     /// Runs this program with other arguments to its end, or to a signal's.
     fn execute(&mut self, task: &Task, folder: &Path, arguments: &[String]) -> Result<ExitStatus, Failure> {
+        let own = std::env::current_exe().map_err(|error| Failure::Run(format!("it cannot be started: {error}")))?;
+        self.execute_program(task, &own, folder, arguments)
+    }
+
+    fn execute_program(
+        &mut self,
+        task: &Task,
+        program: &Path,
+        folder: &Path,
+        arguments: &[String],
+    ) -> Result<ExitStatus, Failure> {
         let failed = |error: io::Error| Failure::Run(format!("it cannot be started: {error}"));
         let log = self.log.as_ref().expect("runs are made with the log open");
-        let mut command = std::process::Command::new(std::env::current_exe().map_err(failed)?);
+        let mut command = std::process::Command::new(program);
         command.args(arguments).current_dir(folder).stdin(Stdio::null());
         // The lock is the open file's, so it lasts as long as the run has it.
         command.stdout(log.try_clone().map_err(failed)?).stderr(log.try_clone().map_err(failed)?);
@@ -429,6 +499,21 @@ fn downloads(data: &Path) -> Result<Value, String> {
         }
     }
     Ok(Value::Object(by_behaviour))
+}
+
+/// What a run's profile says of groups of functions and of calls.
+fn profile(data: &Path, lab: &Lab, rules: &str) -> Result<Value, String> {
+    let rules = ::profile::Rules::parse(lab.name, rules).map_err(|error| error.to_string())?;
+    let found = ::profile::summary(data, &rules).map_err(|error| error.to_string())?;
+    let groups = found.groups.iter().map(|one| json!([one.role, one.phase, one.group, one.ns]));
+    let calls = found.calls.iter().map(|one| json!([one.call, one.ns]));
+    Ok(json!({
+        "groups": groups.collect::<Vec<Value>>(),
+        "calls": calls.collect::<Vec<Value>>(),
+        "programs_ns": found.programs_ns,
+        "kernel_ns": found.kernel_ns,
+        "engine_ns": found.engine_ns,
+    }))
 }
 
 /// Seconds of a relay's statistics that are put together.

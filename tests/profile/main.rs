@@ -71,8 +71,13 @@ fn a_profile_changes_nothing_and_tells_known_shares() {
         let of_threads: Vec<&&Row> = outside.iter().filter(|row| row.process.is_some()).collect();
         let whole = of_threads.iter().filter(|row| row.is_whole).count();
         assert!(part(whole, of_threads.len()) >= 0.95, "{whole} of {} stacks are whole", of_threads.len());
-        let (weights, counted) = (profile.weight_ns() as f64, profile.about.times.workers_ns as f64);
-        assert!((weights / counted - 1.0).abs() < 0.02, "{weights} of {counted} ns");
+        let weigh =
+            |of: &dyn Fn(&Row) -> bool| profile.rows.iter().filter(|row| of(row)).map(|row| row.weight_ns).sum::<u64>();
+        let is_sampled = |row: &Row| !profile.stack(row).any(|function| function.name.starts_with("(threads"));
+        let times = &profile.about.times;
+        for (weights, counted) in [(weigh(&is_sampled), times.workers_ns), (weigh(&|_| true), times.process_ns)] {
+            assert!((weights as f64 / counted as f64 - 1.0).abs() < 0.02, "{weights} of {counted} ns");
+        }
     }
     names_and_calls(&data);
     page_and_exports(&folder, &data);
@@ -154,6 +159,115 @@ fn agrees_with_go(go: &Path, folder: &Path, run: &str) {
     let own: u64 = profile.rows.iter().filter(innermost).map(|row| row.weight_ns).sum();
     assert!((flat - own as f64 / 1e6).abs() < 0.02, "{flat} ms and {own} ns");
     assert_eq!(Part::NAMES.len(), 3);
+}
+
+/// Interpreters of this machine: those at fixed addresses and elsewhere, with and without trampolines for perf.
+fn pythons() -> Vec<(String, String)> {
+    let mut all = vec![("python".to_owned(), find_python().expect("python3: tools/install-packages test"))];
+    if Path::new("/usr/bin/python3").exists() {
+        all.push(("debian".to_owned(), "/usr/bin/python3".to_owned()));
+    }
+    let with_trampolines: Vec<(String, String)> = all
+        .iter()
+        .filter(|(_, path)| {
+            // Without that option, which 3.12 brought, it is taken for one of somebody's own.
+            let told = capture(Command::new(path).args([
+                "-X",
+                "perf",
+                "-c",
+                "import sys; print(sys.version_info >= (3, 12))",
+            ]));
+            told.stdout.trim() == "True"
+        })
+        .map(|(name, path)| (format!("{name}perf"), format!("{path}\n-X perf")))
+        .collect();
+    all.extend(with_trampolines);
+    all
+}
+
+/// Within 2 points of 60, 30 and 10 % at 10,000 samples of each host; threads, twins, and whatever Python.
+#[test]
+fn shares_are_within_two_points_at_ten_thousand_samples() {
+    let folder = folder("profile-points");
+    let native = compile_with(root().join("tests/profile/shares.c").to_str().unwrap(), &folder, &["-O2", "-pthread"]);
+    let script = root().join("tests/profile/shares.py");
+    let mut experiment = String::from(
+        "general: { stop_time: 600 s, data_directory: run.data }\nnetwork: { graph: { type: 1_gbit_switch } }\nhosts:\n",
+    );
+    let mut hosts: Vec<String> = Vec::new();
+    let mut host = |name: &str, path: &str, arguments: String| {
+        hosts.push(name.to_owned());
+        experiment +=
+            &format!("  {name}: {{ network_node_id: 0, processes: [{{ path: {path}, args: '{arguments}' }}] }}\n");
+    };
+    let native = native.display().to_string();
+    host("threads", &native, "3000 2 0".to_owned());
+    host("twins", &native, "4500 0 1".to_owned());
+    for (name, path) in pythons() {
+        let (path, options) = path.split_once('\n').unwrap_or((&path, ""));
+        host(&name, path, format!("{options} {} 250", script.display()).trim_start().to_owned());
+    }
+    std::fs::write(folder.join("experiment.yaml"), &experiment).unwrap();
+    run_well(&folder, "experiment.yaml", &["--profile=8000", "--parallelism", "2"]);
+    let profile = Profile::read(&folder.join("run.data")).unwrap();
+    for host in &hosts {
+        let samples =
+            profile.rows.iter().filter(|row| profile.host(row) == host && row.place == Place::Program).count();
+        assert!(samples > 2_000, "{host}: {samples} samples");
+        // On a machine that is faster than the numbers of rounds reckon with, fewer samples tell as much less.
+        let tolerance = 0.02 * (10_000.0 / samples as f64).sqrt().max(1.0);
+        let shares = shares(&profile, host);
+        for (share, expected) in shares.into_iter().zip([0.6, 0.3, 0.1]) {
+            assert!((share - expected).abs() < tolerance, "{host}: {shares:?} of {samples} samples");
+        }
+        println!("{host}: {shares:.3?} of {samples} samples");
+    }
+}
+
+/// Refuses perf events to the program that will be executed, as containers do.
+fn without_perf_events(command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+    // Of seccomp(2): load the call's number, and answer perf_event_open with EACCES.
+    let answer = libc::SECCOMP_RET_ERRNO | libc::EACCES as u32;
+    let statement = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
+    let filter = [
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_perf_event_open as u32),
+        statement(libc::BPF_RET | libc::BPF_K, 0, 0, answer),
+        statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    // SAFETY: the closure makes two system calls with memory of its own, and nothing else.
+    unsafe {
+        command.pre_exec(move || {
+            let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
+            let refused = libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
+                || libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) != 0;
+            if refused { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+        });
+    }
+}
+
+#[test]
+fn where_perf_events_are_refused_a_timer_takes_samples_and_it_is_said() {
+    let folder = folder("profile-timer");
+    std::fs::write(folder.join("experiment.yaml"), experiment(&folder, 500)).unwrap();
+    run_well(&folder, "experiment.yaml", &[]);
+    let data = folder.join("run.data");
+    let plain = digest(&data);
+    std::fs::remove_dir_all(&data).unwrap();
+    let mut command = gnomon();
+    without_perf_events(command.args(["run", "--profile", "experiment.yaml"]).current_dir(&folder));
+    let output = capture(&mut command);
+    assert_eq!(output.code(), 0, "{}", output.stderr);
+    assert_eq!(digest(&data), plain);
+    let log = common::read(&data.join("gnomon.log"));
+    assert!(log.contains("timers of processor time, since the machine refuses perf events"), "{log}");
+    let profile = Profile::read(&data).unwrap();
+    assert!(profile.about.means.starts_with("timers of processor time"), "{}", profile.about.means);
+    let samples = profile.rows.iter().filter(|row| row.place == Place::Program).count();
+    assert!(samples > 50, "{samples} samples");
+    let shares = shares(&profile, "threads");
+    assert!((shares[0] - 0.6).abs() < 0.25, "{shares:?} of {samples} samples");
 }
 
 #[test]

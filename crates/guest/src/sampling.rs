@@ -1,4 +1,4 @@
-//! Samples of what a worker executes, each so much processor time after the one before: what a profiler is made of.
+//! Samples of what a worker executes, so much of its processor time apart on average: what a profiler is made of.
 //!
 //! A perf event of the kernel's own clock of a task (no hardware counter, no privilege) or, where there is none, a timer of the thread's
 //! processor time sends the thread a signal. In a guest's code the handler leaves the guest by the way of pre-emption
@@ -12,7 +12,7 @@ use crate::traps::{leave_guest, raw_syscall, worker_of_handler};
 use crate::worker::Worker;
 use std::io;
 use std::ops::Range;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 use std::time::Duration;
 
@@ -36,7 +36,37 @@ pub(crate) struct SampleRing {
     last_ns: u64,
     /// Where the thread's own stack lies.
     stack: Range<u64>,
+    jitter: Option<Jitter>,
     entries: [Entry; RING],
+}
+
+/// Draws each period anew, from half to one and a half times the mean: programs that do something as regularly as samples are taken would
+/// otherwise be met at the same places again and again.
+struct Jitter {
+    event: i32,
+    mean_ns: u64,
+    /// Of Marsaglia's xorshift generator, "Xorshift RNGs", 2003; not 0.
+    state: u64,
+}
+
+impl Jitter {
+    fn period_ns(&mut self) -> u64 {
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        self.mean_ns / 2 + (self.state >> 32) * self.mean_ns / (1 << 32)
+    }
+
+    /// From now on the event counts to another period. For the handler: without libc, without waiting.
+    fn renew(&mut self) {
+        /// `_IOW('$', 4, __u64)` of linux/perf_event.h.
+        const PERF_EVENT_IOC_PERIOD: u64 = 0x4008_2404;
+        let period = self.period_ns();
+        // SAFETY: a valid place for the period. If it is refused, the period stays.
+        unsafe {
+            raw_syscall(libc::SYS_ioctl, [self.event as u64, PERF_EVENT_IOC_PERIOD, &raw const period as u64, 0, 0]);
+        }
+    }
 }
 
 struct Entry {
@@ -62,7 +92,7 @@ pub enum Sampling {
 pub(crate) enum Sampler {
     /// Ends with its descriptor.
     PerfEvent {
-        _event: OwnedFd,
+        event: OwnedFd,
     },
     Timer {
         _timer: Timer,
@@ -155,6 +185,9 @@ pub(crate) fn sample(worker: &mut WorkerState, saved: &mut [i64; 23]) {
     }
     let selector = std::mem::replace(&mut worker.selector, 0);
     let at_ns = thread_time_ns();
+    if let Some(jitter) = &mut ring.jitter {
+        jitter.renew();
+    }
     worker.selector = selector;
     worker.notices.fetch_or(SAMPLED, Ordering::Relaxed);
     let is_full = ring.used >= RING;
@@ -199,7 +232,7 @@ impl Sampler {
     fn start(period: Duration) -> io::Result<(Sampler, Sampling)> {
         for kernel in [true, false] {
             if let Ok(event) = perf_event(period, kernel) {
-                return Ok((Sampler::PerfEvent { _event: event }, Sampling::PerfEvent { kernel }));
+                return Ok((Sampler::PerfEvent { event }, Sampling::PerfEvent { kernel }));
             }
         }
         unblock(SAMPLE_SIGNAL);
@@ -250,7 +283,7 @@ fn own_stack() -> Range<u64> {
 }
 
 impl Worker {
-    /// From now on there is a sample after each `period` of this thread's processor time. Once for each worker.
+    /// From now on there are samples of this thread, `period` of its processor time apart on average. Once for each worker.
     ///
     /// # Errors
     /// When the machine has neither perf events nor timers of processor time for it.
@@ -261,11 +294,17 @@ impl Worker {
             used: 0,
             last_ns: thread_time_ns(),
             stack: own_stack(),
+            jitter: None,
             entries: [EMPTY; RING],
         };
         // Never freed, as the state that points to it.
-        self.state.samples = Box::leak(Box::new(ring));
+        let ring = Box::leak(Box::new(ring));
         let (sampler, means) = Sampler::start(period)?;
+        if let Sampler::PerfEvent { event } = &sampler {
+            let (event, mean_ns) = (event.as_raw_fd(), period.as_nanos() as u64);
+            ring.jitter = Some(Jitter { event, mean_ns, state: ring.last_ns | 1 });
+        }
+        self.state.samples = ring;
         self.sampler = Some(sampler);
         Ok(means)
     }
@@ -316,9 +355,15 @@ impl Worker {
 
     /// Ends sampling; the processor time since the last sample.
     pub fn end_sampling(&mut self) -> Duration {
+        // SAFETY: the ring is never freed.
+        let ring = unsafe { self.state.samples.as_mut() };
+        let last = ring.map_or(0, |ring| {
+            // The handler keeps away from now on: the event's descriptor may soon be another's.
+            ring.is_read.store(true, Ordering::Relaxed);
+            compiler_fence(Ordering::SeqCst);
+            ring.last_ns
+        });
         self.sampler = None;
-        // SAFETY: as above; no signal comes any more.
-        let last = unsafe { self.state.samples.as_ref() }.map_or(0, |ring| ring.last_ns);
         Duration::from_nanos(thread_time_ns().saturating_sub(last))
     }
 }

@@ -101,6 +101,27 @@ pub enum Experiment {
     Downloads { name: String, options: Vec<String> },
     /// The same, of whose run counts what a relay says of itself.
     Victim { name: String, options: Vec<String>, relay: &'static str },
+    /// An experiment file whose programs are in Python. In its text, `{python}` stands for an interpreter that has the packages, and
+    /// `{programs}` for the folder with the programs. The repetition's number is the seed.
+    Python { packages: &'static Packages, programs: &'static [Program], text: String },
+    /// One of the others, of whose profile counts how long groups of functions took, by these rules.
+    Profiled { experiment: Box<Experiment>, rules: String },
+}
+
+/// Packages of Python, which pip installs.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Packages {
+    /// Of lower-case letters, digits, points and hyphens.
+    pub name: &'static str,
+    /// As pip reads it, a line for each, with versions.
+    pub requirements: &'static str,
+}
+
+/// A file of an experiment's own.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Program {
+    pub file: &'static str,
+    pub text: &'static str,
 }
 
 impl Case {
@@ -143,6 +164,24 @@ impl Experiment {
         matches!(self, Experiment::Downloads { .. } | Experiment::Victim { .. })
     }
 
+    /// Whether its programs may end otherwise than was expected: tors and their clients do.
+    pub fn may_end_otherwise(&self) -> bool {
+        match self {
+            Experiment::File(_) | Experiment::Python { .. } => false,
+            Experiment::Tor { .. } | Experiment::Downloads { .. } | Experiment::Victim { .. } => true,
+            Experiment::Profiled { experiment, .. } => experiment.may_end_otherwise(),
+        }
+    }
+
+    /// Whether the repetition's number is the seed of its run.
+    pub fn is_seeded_by_run(&self) -> bool {
+        match self {
+            Experiment::Python { .. } => true,
+            Experiment::Profiled { experiment, .. } => experiment.is_seeded_by_run(),
+            _ => false,
+        }
+    }
+
     /// Changes with the experiment.
     pub fn fingerprint(&self) -> String {
         match self {
@@ -150,6 +189,14 @@ impl Experiment {
             Experiment::Tor { options, .. }
             | Experiment::Downloads { options, .. }
             | Experiment::Victim { options, .. } => hexadecimal(&options.join("\n")),
+            Experiment::Python { packages, programs, text } => {
+                let programs = programs.iter().map(|program| program.text);
+                let all: Vec<&str> = [packages.requirements, text].into_iter().chain(programs).collect();
+                hexadecimal(&all.join("\n"))
+            }
+            Experiment::Profiled { experiment, rules } => {
+                hexadecimal(&format!("{}\n{rules}", experiment.fingerprint()))
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ mod measurements;
 mod page;
 mod reading;
 
-pub use case::{Case, Clients, Experiment, Setting, Size};
+pub use case::{Case, Clients, Experiment, Packages, Program, Setting, Size};
 pub use claim::{Bound, Claim, Judgement, Publication, Source, Verdict};
 pub use error::{Error, Result};
 pub use labs::{Findings, LABS, Lab, figures, find};

@@ -27,6 +27,11 @@ pub struct Reading {
     pub downloads: BTreeMap<String, Downloads>,
     /// Where a relay's statistics count: what it said, by time.
     pub victim: Vec<Moment>,
+    /// Where a profile counts: processor time in seconds, by role, phase and group of functions.
+    pub profile: BTreeMap<[String; 3], f64>,
+    /// What Gnomon itself took for each call of programs, in seconds; and programs, Gnomon for programs, the engine.
+    pub calls: BTreeMap<String, f64>,
+    pub parts: [f64; 3],
 }
 
 /// What a relay has done and has, over some seconds.
@@ -138,6 +143,13 @@ impl Reading {
     pub fn of(text: &str) -> Option<Reading> {
         let stats: Value = serde_json::from_str(text).ok()?;
         let downloads = &stats["downloads"];
+        let profile = &stats["profile"];
+        let rows = |name: &str| profile[name].as_array().into_iter().flatten();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let seconds = |value: &Value| value.as_f64().unwrap_or(0.0) / 1e9;
+        let groups = rows("groups").map(|row| ([0, 1, 2].map(|at| text(&row[at])), seconds(&row[3]))).collect();
+        let calls = rows("calls").map(|row| (text(&row[0]), seconds(&row[1]))).collect();
+        let parts = ["programs_ns", "kernel_ns", "engine_ns"].map(|name| seconds(&profile[name]));
         let victim = stats["victim"].as_array().into_iter().flatten().filter_map(Moment::of).collect();
         let stats = &stats["gnomon"];
         let number = |value: &Value| value.as_f64();
@@ -169,6 +181,9 @@ impl Reading {
                 .map(|(behaviour, value)| (behaviour.clone(), Downloads::of(value)))
                 .collect(),
             victim,
+            profile: groups,
+            calls,
+            parts,
         })
     }
 }

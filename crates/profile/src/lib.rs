@@ -2,7 +2,7 @@
 //!
 //! Two halves. While a run goes on, [`Recorder`] takes samples of its workers, keeps each stack once and writes what a data directory has in
 //! `profile/` (`record`, `columns`). Afterwards [`Profile`] reads that (`read`), `rules` says which functions belong together, which hosts have which
-//! role and what the phases of a run are, `tables` sums up, `flame` draws, `page` puts it on a page, `export` writes it for other programs.
+//! role and what the phases of a run are, `tables` sums up, `summary` is a run in a few numbers, `flame` draws, `page` puts it on a page, `export` writes it for other programs.
 //!
 //! Knows nothing of how guests are executed, how stacks are followed or how addresses get names: whoever records gives it frames, and names for
 //! them at the end.
@@ -14,6 +14,7 @@ mod page;
 mod read;
 mod record;
 pub mod rules;
+mod summary;
 mod tables;
 
 pub use report::{Error, Result};
@@ -22,6 +23,7 @@ pub use page::{Request, Written, write};
 pub use read::{Function, FunctionId, Kind, Printed, Profile, Row};
 pub use record::{About, Collector, Frame, Name, Namer, OutputMark, Place, Recorder, Sample, Times};
 pub use rules::Rules;
+pub use summary::{CallTime, GroupTime, Summary, summary};
 pub use tables::Part;
 
 /// The folder in a data directory.

@@ -243,9 +243,12 @@ impl View<'_> {
             html::table(&mut main, &self.overview(subject));
             html::table(&mut main, &self.hosts(subject));
             html::table(&mut main, &self.groups(subject));
-            let own = format!("groups-{index}");
+            let own = ["groups", "pies"].map(|kind| format!("{kind}-{index}"));
             main.push_str("<div class=\"figures\">\n");
-            figures.iter().filter(|figure| figure.id == own).for_each(|figure| html::figure(&mut main, "", figure));
+            figures
+                .iter()
+                .filter(|figure| own.contains(&figure.id))
+                .for_each(|figure| html::figure(&mut main, "", figure));
             main.push_str("</div>\n");
             html::table(&mut main, &self.functions(subject));
             html::table(&mut main, &self.calls(subject));
@@ -488,18 +491,19 @@ impl View<'_> {
                 mark: None,
                 reference: None,
             };
-            Some(Figure {
-                id: format!("groups-{index}"),
+            let figure = |kind: &str, chart: Chart| Figure {
+                id: format!("{kind}-{index}"),
                 title: format!("Groups of functions: {}", subject.name),
                 subtitle: match subject.profiles.len() {
                     1 => "one run".to_owned(),
                     runs => format!("{runs} runs"),
                 },
                 caption: String::new(),
-                chart: Chart::Bars(bars),
-            })
+                chart,
+            };
+            Some([figure("groups", Chart::Bars(bars.clone())), figure("pies", Chart::Pies(bars))])
         };
-        self.subjects.iter().enumerate().filter_map(figure).collect()
+        self.subjects.iter().enumerate().filter_map(figure).flatten().collect()
     }
 
     /// The unit that times of flame graphs are followed by, and what nanoseconds are multiplied by.

@@ -87,6 +87,9 @@ pub struct Profile {
 /// What `python3 -X perf` calls its trampolines: they stand for functions that the interpreter itself tells of.
 const TRAMPOLINE: &str = "py::";
 
+/// What stands for threads that no samples are taken of.
+const OTHER_THREADS: &str = "(threads that are no workers: the start, writers of logs and files)";
+
 /// Sources of the simulator's functions that lead to those that do something: of the stack that they are on, only what follows them is told.
 const WAYS: [&str; 4] =
     ["crates/simkernel/src/run.rs", "crates/engine/src/", "src/simulation/host.rs", "src/simulation/worker.rs"];
@@ -143,7 +146,37 @@ impl Profile {
         let [ids, parents, frame_ids] = integers(&folder.join("stacks.parquet"), ["stack", "parent", "frame"])?;
         let nodes = ids.into_iter().zip(parents.into_iter().zip(frame_ids)).collect();
         profile.read_rows(&folder.join("samples.parquet"), &StackTable { nodes, frames })?;
+        profile.add_other_threads();
         Ok(profile)
+    }
+
+    /// One sample for the processor time that the process took without its workers, so that all weigh what the machine counted.
+    fn add_other_threads(&mut self) {
+        let others = self.about.times.process_ns.saturating_sub(self.about.times.workers_ns);
+        if others == 0 {
+            return;
+        }
+        let function = Function {
+            kind: Kind::Simulator,
+            name: OTHER_THREADS.to_owned(),
+            module: "gnomon".to_owned(),
+            file: String::new(),
+            line: 0,
+        };
+        let stack = vec![self.functions.len() as FunctionId];
+        self.functions.push(function);
+        self.stacks.push(stack);
+        self.rows.push(Row {
+            host: None,
+            process: None,
+            thread: None,
+            program: None,
+            time_ns: 0,
+            weight_ns: others,
+            place: Place::Engine,
+            is_whole: true,
+            stack: self.stacks.len() as u32 - 1,
+        });
     }
 
     /// The functions of each frame, the outermost first.

@@ -5,6 +5,7 @@
 mod imux;
 mod imux_attack;
 mod loader;
+mod onion_profile;
 mod phold;
 mod provenance;
 mod scheduling;
@@ -57,7 +58,8 @@ impl Findings {
 }
 
 /// All laboratories.
-pub const LABS: &[Lab] = &[loader::LAB, phold::LAB, tor_threads::LAB, tor_large::LAB, provenance::LAB, imux::LAB];
+pub const LABS: &[Lab] =
+    &[loader::LAB, phold::LAB, tor_threads::LAB, tor_large::LAB, provenance::LAB, imux::LAB, onion_profile::LAB];
 
 /// Figures that a laboratory can be asked for one by one; none for most.
 pub fn figures(lab: &str) -> &'static [&'static str] {

@@ -48,7 +48,7 @@ pub fn draw(figure: &Figure, bars: &Bars) -> String {
     svg.finish(figure, bottom + 41.0, "")
 }
 
-fn legend(bars: &Bars) -> Vec<(Key, String)> {
+pub fn legend(bars: &Bars) -> Vec<(Key, String)> {
     let mut entries = Vec::new();
     if bars.series.len() > 1 {
         entries.extend(bars.series.iter().map(|series| (Key::Box(series.ink), series.name.clone())));

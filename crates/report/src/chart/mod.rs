@@ -7,6 +7,7 @@ mod bars;
 mod data;
 mod ink;
 mod pdf;
+mod pies;
 mod plot;
 mod png;
 mod scale;
@@ -39,6 +40,8 @@ pub struct Figure {
 pub enum Chart {
     Plot(Plot),
     Bars(Bars),
+    /// A pie for each category, of the series' parts in it; intervals and marks are left to the data.
+    Pies(Bars),
 }
 
 /// Lines over two axes.
@@ -202,6 +205,7 @@ impl Figure {
         match &self.chart {
             Chart::Plot(plot) => plot::draw(self, plot),
             Chart::Bars(bars) => bars::draw(self, bars),
+            Chart::Pies(bars) => pies::draw(self, bars),
         }
     }
 
@@ -219,7 +223,7 @@ impl Figure {
     pub fn to_csv(&self) -> String {
         match &self.chart {
             Chart::Plot(plot) => data::of_plot(plot),
-            Chart::Bars(bars) => data::of_bars(bars),
+            Chart::Bars(bars) | Chart::Pies(bars) => data::of_bars(bars),
         }
     }
 

@@ -178,6 +178,50 @@ impl Svg {
         );
     }
 
+    /// A pie's slice between two places on its edge, clockwise, which is that share of the whole.
+    #[expect(clippy::too_many_arguments, reason = "a shape, how it looks and what it tells")]
+    pub fn slice(
+        &mut self,
+        (x, y): (f64, f64),
+        radius: f64,
+        from: (f64, f64),
+        to: (f64, f64),
+        share: f64,
+        ink: Ink,
+        told: &str,
+        of: &str,
+    ) {
+        let arc = |(x, y): (f64, f64), is_large: bool| {
+            format!("A{radius:.1} {radius:.1} 0 {} 1 {x:.2} {y:.2}", u8::from(is_large))
+        };
+        // An arc from a place to itself is none.
+        let path = if share > 0.9999 {
+            let (top, bottom) = ((x, y - radius), (x, y + radius));
+            format!("M{:.2} {:.2}{}{}Z", top.0, top.1, arc(bottom, false), arc(top, false))
+        } else {
+            format!("M{x:.2} {y:.2}L{:.2} {:.2}{}Z", from.0, from.1, arc(to, share > 0.5))
+        };
+        let _ = writeln!(
+            self.body,
+            "<path class=\"f {}\"{} d=\"{path}\" fill=\"{}\"{} stroke=\"#ffffff\" stroke-width=\"0.8\"><title>{}</title></path>",
+            ink.class(),
+            belongs(of),
+            ink.hex(),
+            ink.shade_attribute(),
+            escape(told)
+        );
+    }
+
+    /// Text in the middle of something coloured: white, with a dark edge, so that it can be read on any colour.
+    pub fn text_on_colour(&mut self, x: f64, y: f64, size: f64, content: &str) {
+        let _ = writeln!(
+            self.body,
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" font-size=\"{size}\" font-weight=\"600\" fill=\"#ffffff\" stroke=\"{INK}\" \
+             stroke-width=\"2\" stroke-linejoin=\"round\" paint-order=\"stroke\">{}</text>",
+            escape(content)
+        );
+    }
+
     /// A short strong line: the mark of a bar, the ends of an interval.
     pub fn stroke(&mut self, from: (f64, f64), to: (f64, f64), width: f64) {
         self.line(from, to, "k", INK, width);

@@ -39,6 +39,8 @@ impl Unit {
 
     /// A single value in words: "1.25 s", "12.3 Mbit/s", "45 %". The space does not break.
     pub fn show(self, value: f64) -> String {
+        // A sum over nothing is -0.0, which is no less than 0.
+        let value = value + 0.0;
         let (factor, symbol) = self.for_value(value);
         let number = match self {
             Unit::Count if value.fract() == 0.0 => grouped(value),
@@ -50,6 +52,7 @@ impl Unit {
 
     /// A value with what it may be off: "1.25 ± 0.04 s", both with the digits of the value.
     pub fn show_with_error(self, value: f64, error: f64) -> String {
+        let value = value + 0.0;
         let (factor, symbol) = self.for_value(value);
         let decimals = decimals(value * factor, 3);
         with_symbol(format!("{:.decimals$} ± {:.decimals$}", value * factor, error * factor), symbol)
@@ -58,6 +61,7 @@ impl Unit {
     fn for_value(self, value: f64) -> (f64, &'static str) {
         match self {
             // A single duration is read more easily with its own unit than an axis is.
+            Unit::Seconds if value != 0.0 && value.abs() < 1e-3 => (1e6, "µs"),
             Unit::Seconds if value.abs() < 0.1 => (1e3, "ms"),
             Unit::Seconds if value.abs() < 600.0 => (1.0, "s"),
             _ => self.for_axis(value.abs()),
@@ -109,6 +113,8 @@ mod tests {
         assert_eq!(Unit::Seconds.show(1.2345), "1.23\u{a0}s");
         assert_eq!(Unit::Seconds.show(0.0123), "12.3\u{a0}ms");
         assert_eq!(Unit::Seconds.show(0.75), "0.750\u{a0}s");
+        assert_eq!(Unit::Seconds.show(0.000_043_21), "43.2\u{a0}µs");
+        assert_eq!(Unit::Share.show(-0.0), "0\u{a0}%");
         assert_eq!(Unit::Seconds.show(3600.0), "60.0\u{a0}min");
         assert_eq!(Unit::BitsPerSecond.show(12_345_678.0), "12.3\u{a0}Mbit/s");
         assert_eq!(Unit::Bytes.show(1536.0), "1.50\u{a0}KiB");
