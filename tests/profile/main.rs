@@ -224,29 +224,6 @@ fn shares_are_within_two_points_at_ten_thousand_samples() {
     }
 }
 
-/// Refuses perf events to the program that will be executed, as containers do.
-fn without_perf_events(command: &mut Command) {
-    use std::os::unix::process::CommandExt;
-    // Of seccomp(2): load the call's number, and answer perf_event_open with EACCES.
-    let answer = libc::SECCOMP_RET_ERRNO | libc::EACCES as u32;
-    let statement = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
-    let filter = [
-        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-        statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_perf_event_open as u32),
-        statement(libc::BPF_RET | libc::BPF_K, 0, 0, answer),
-        statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
-    ];
-    // SAFETY: the closure makes two system calls with memory of its own, and nothing else.
-    unsafe {
-        command.pre_exec(move || {
-            let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
-            let refused = libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
-                || libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) != 0;
-            if refused { Err(std::io::Error::last_os_error()) } else { Ok(()) }
-        });
-    }
-}
-
 #[test]
 fn where_perf_events_are_refused_a_timer_takes_samples_and_it_is_said() {
     let folder = folder("profile-timer");
@@ -255,8 +232,9 @@ fn where_perf_events_are_refused_a_timer_takes_samples_and_it_is_said() {
     let data = folder.join("run.data");
     let plain = digest(&data);
     std::fs::remove_dir_all(&data).unwrap();
-    let mut command = gnomon();
-    without_perf_events(command.args(["run", "--profile", "experiment.yaml"]).current_dir(&folder));
+    let refusing = compile_with(root().join("tests/profile/no_perf_events.c").to_str().unwrap(), &folder, &["-O1"]);
+    let mut command = Command::new(refusing);
+    command.arg(env!("CARGO_BIN_EXE_gnomon")).args(["run", "--profile", "experiment.yaml"]).current_dir(&folder);
     let output = capture(&mut command);
     assert_eq!(output.code(), 0, "{}", output.stderr);
     assert_eq!(digest(&data), plain);
