@@ -100,7 +100,7 @@ fn a_run_that_fails_is_told_and_not_kept() {
 fn labs_are_listed_and_unknown_ones_refused() {
     let list = capture(gnomon().arg("lab"));
     assert_eq!(list.code(), 0);
-    for name in ["loader", "phold", "tor-threads", "tor-large", "provenance", "imux"] {
+    for name in ["loader", "phold", "tor-threads", "tor-large", "provenance", "imux", "onion-profile"] {
         assert!(list.stdout.contains(name), "{}", list.stdout);
     }
     let refused = capture(gnomon().args(["lab", "fold"]));
@@ -163,4 +163,42 @@ fn phold_keeps_its_messages_and_is_the_same_on_any_workers() {
     assert!((population * 98..=population * 100).contains(&handled), "{handled}");
     let most = counts.iter().map(|one| one.0).max().expect("hosts");
     assert!(most > 2 * handled / HOSTS as u64, "{counts:?}");
+}
+
+/// Tunnels of pyipv8, which comes from PyPI: every packet arrives, in each version, and each role has its groups of functions.
+#[test]
+fn onion_routing_is_profiled_by_role_and_hops() {
+    let folder = folder("lab-onion-profile");
+    let command = ["lab", "onion-profile", "--size", "smallest", "--repeat", "1", "-o", "results"];
+    let made = capture(gnomon().args(command).current_dir(&folder));
+    let log = read(&folder.join("results/lab.log"));
+    assert_eq!(made.code(), 0, "{}{}{log}", made.stdout, made.stderr);
+    assert!(made.stdout.contains("undecided     pyipv8 3.2: the seeder"), "{}", made.stdout);
+    let page = read(&folder.join("results/index.html"));
+    for text in [
+        "id=\"onion-profile-shares-ipv8-2\"",
+        "id=\"onion-profile-pies-ipv8-3\"",
+        "Stokkink",
+        "gain of pipelining",
+        "guard exits",
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
+    for case in ["ipv8-2", "ipv8-3", "ipv8-3-rust"] {
+        let kept: serde_json::Value =
+            serde_json::from_str(&read(&folder.join(format!("results/onion-profile/runs/{case}-1.json")))).unwrap();
+        let groups = kept["stats"]["profile"]["groups"].as_array().unwrap();
+        let seconds = |role: &str, hops: &str, group: &str| -> f64 {
+            let fits = |row: &&serde_json::Value| row[0] == role && row[1] == hops && row[2] == group;
+            groups.iter().filter(fits).map(|row| row[3].as_f64().unwrap()).sum::<f64>() / 1e9
+        };
+        for hops in ["0", "1", "2", "3"] {
+            assert!(seconds("seeder", hops, "other") > 0.0, "{case}, {hops} hops: {groups:?}");
+        }
+        if case != "ipv8-3-rust" {
+            for (role, hops) in [("seeder", "0"), ("seeder", "3"), ("relay", "2"), ("exit", "1")] {
+                assert!(seconds(role, hops, "crypto") > 0.0, "{case}, {role}, {hops} hops: {groups:?}");
+            }
+        }
+    }
 }

@@ -7,7 +7,7 @@
                                             sends so many packets through a circuit of each length, and says when
 
 Peers find each other by IPv8's own introductions, which begin at the host 'tracker'. A circuit of 0 hops ends where it begins: the
-seeder encrypts what it sends, gets it by the loopback, decrypts it, and sends it to the sink as an exit would.
+seeder encrypts what it sends, and an exit in the same process decrypts it and sends it to the sink.
 
 In the environment, ENDPOINT=rust takes pyipv8 3's endpoint in Rust.
 """
@@ -27,6 +27,7 @@ from ipv8.peerdiscovery.discovery import RandomWalk
 from ipv8.peerdiscovery.network import Network
 
 PORT = 8090
+OWN_EXIT_PORT = 8091
 SINK_PORT = 9000
 FLAGS = {"relay": {PEER_FLAG_RELAY}, "exit": {PEER_FLAG_RELAY, PEER_FLAG_EXIT_BT}, "seeder": set(), "tracker": set()}
 # Packets are sent so many at once, and so many seconds apart: less than receivers' buffers hold.
@@ -38,17 +39,17 @@ BUILDING_S = 20
 SETTLING_S = 2
 
 
-def address_of(host):
-    return UDPv4Address(socket.gethostbyname(host), PORT)
+def address_of(host, port=PORT):
+    return UDPv4Address(socket.gethostbyname(host), port)
 
 
-async def community_of(role):
+async def community_of(role, port=PORT):
     if os.environ.get("ENDPOINT") == "rust":
         from ipv8_rust_tunnels import Endpoint
 
-        endpoint = Endpoint(PORT, "0.0.0.0", worker_threads=1)
+        endpoint = Endpoint(port, "0.0.0.0", worker_threads=1)
     else:
-        endpoint = UDPEndpoint(PORT, "0.0.0.0")
+        endpoint = UDPEndpoint(port, "0.0.0.0")
     await endpoint.open()
     settings = TunnelSettings()
     settings.my_peer = Peer(default_eccrypto.generate_key("curve25519"))
@@ -58,7 +59,7 @@ async def community_of(role):
     settings.peer_flags = FLAGS[role]
     settings.remove_tunnel_delay = 0
     community = TunnelCommunity(settings)
-    community.my_peer.address = address_of(socket.gethostname())
+    community.my_peer.address = address_of(socket.gethostname(), port)
     community.my_estimated_lan = community.my_estimated_wan = community.my_peer.address
     if hasattr(endpoint, "apply_settings"):
         endpoint.apply_settings()
@@ -78,8 +79,6 @@ async def discover(community, role):
 
 async def circuit_of(community, hops):
     """A circuit of so many hops, the last an exit, no relay twice."""
-    if hops == 0:
-        return circuit_to_itself(community)
     while True:
         exits = community.get_candidates(PEER_FLAG_EXIT_BT)
         if exits and len(community.get_candidates(PEER_FLAG_RELAY)) > hops:
@@ -93,42 +92,40 @@ async def circuit_of(community, hops):
         await asyncio.sleep(1)
 
 
-def circuit_to_itself(community):
-    """A circuit whose only hop is this peer, which is its exit, too."""
+def circuit_to(own_exit, community):
+    """A circuit whose only hop is an exit in this process, with the keys that an introduction would have agreed on."""
     number = random.getrandbits(32)
     keys = community.crypto.generate_session_keys(os.urandom(64))
-    own = community.my_peer
+
+    def peer(of):
+        return Peer(of.my_peer.public_key.key_to_bin(), of.my_peer.address)
+
     circuit = Circuit(number, 1)
-    circuit.add_hop(Hop(Peer(own.public_key.key_to_bin(), own.address), keys, [PEER_FLAG_EXIT_BT]))
-    community.settings.peer_flags = {PEER_FLAG_RELAY, PEER_FLAG_EXIT_BT}
+    circuit.add_hop(Hop(peer(own_exit), keys, [PEER_FLAG_EXIT_BT]))
     community.circuits[number] = circuit
-    last = Peer(own.public_key.key_to_bin(), UDPv4Address("127.0.0.1", PORT))
-    community.exit_sockets[number] = TunnelExitSocket(number, Hop(last, keys), community)
+    own_exit.exit_sockets[number] = TunnelExitSocket(number, Hop(peer(community), keys), own_exit)
     return circuit
 
 
 async def seed(community, packets, size, lengths):
     sink = UDPv4Address(socket.gethostbyname("sink"), SINK_PORT)
+    own_exit = await community_of("exit", OWN_EXIT_PORT)
     # Exits let only pass what could be BitTorrent's: here uTP's data.
     data = b"\x01\x00" + random.randbytes(size - 2)
     for place, hops in enumerate(lengths, 1):
-        circuit = await circuit_of(community, hops)
-        # Its own packets come back by the loopback.
-        target = circuit.hop.address if hops else UDPv4Address("127.0.0.1", PORT)
+        circuit = await circuit_of(community, hops) if hops else circuit_to(own_exit, community)
+        target, number = circuit.hop.address, circuit.circuit_id
         # The first packet opens the exit's sockets.
-        community.send_data(target, circuit.circuit_id, sink, ("0.0.0.0", 0), data)
+        community.send_data(target, number, sink, ("0.0.0.0", 0), data)
         await asyncio.sleep(1)
         print(f"circuit {place} of {hops} hops begins", flush=True)
-        for number in range(packets):
-            community.send_data(target, circuit.circuit_id, sink, ("0.0.0.0", 0), data)
-            if number % BURST == BURST - 1:
+        for sent in range(1, packets + 1):
+            community.send_data(target, number, sink, ("0.0.0.0", 0), data)
+            if sent % BURST == 0:
                 await asyncio.sleep(PAUSE_S)
         await asyncio.sleep(SETTLING_S)
         print(f"circuit {place} of {hops} hops ends", flush=True)
-        await community.remove_circuit(circuit.circuit_id, destroy=1 if hops else False)
-        if not hops:
-            await community.remove_exit_socket(circuit.circuit_id)
-            community.settings.peer_flags = FLAGS["seeder"]
+        await community.remove_circuit(number, destroy=1)
         await asyncio.sleep(SETTLING_S)
 
 

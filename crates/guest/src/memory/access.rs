@@ -17,6 +17,7 @@ use super::map::MapError;
 use super::real::{self, Piece, RealKind, RealMap};
 use super::reuse::KEPT_BYTES;
 use super::touched;
+use super::touched_pages;
 use super::vma::{Vma, VmaKind};
 use super::{AddressSpace, PROT_EXEC, PROT_READ, PROT_WRITE};
 use crate::copy;
@@ -59,7 +60,7 @@ impl AddressSpace {
             match part.kind {
                 RealKind::Freed { .. } => {
                     if bytes <= KEPT_BYTES {
-                        copy::clear(part.start, bytes);
+                        touched_pages::clear(part.start, bytes);
                     } else {
                         real::discard(part.start, bytes);
                     }

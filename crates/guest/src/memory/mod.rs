@@ -18,6 +18,7 @@ mod reuse;
 mod room;
 mod strings;
 mod touched;
+mod touched_pages;
 mod turns;
 mod vma;
 

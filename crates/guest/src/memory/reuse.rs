@@ -2,8 +2,8 @@
 //!
 //! On Linux what is given up faults at once, and so it does here, at the price of a call of the real kernel (`access`). A process that
 //! has mapped anew often enough what it had just given up is *warm*. What it gives up then stays as it is for some more of its calls, and
-//! is cleared by hand when it is mapped again; and what it maps stays closed until it is touched. So a loop that maps, touches a part and
-//! gives up makes no call at all. A fault ends that: who meets one may look for more. Everything follows from what the process itself does:
+//! is cleared by hand, as far as it was touched (`touched_pages`), when it is mapped again; and what it maps stays closed until it is touched.
+//! So a loop that maps, touches a part and gives up makes no call that changes a map. A fault ends that: who meets one may look for more. Everything follows from what the process itself does:
 //! runs do not depend on it.
 
 /// So many mappings in what was just given up, without many others, make a process warm.

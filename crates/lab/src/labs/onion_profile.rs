@@ -89,7 +89,8 @@ const HOPS: [u32; 4] = [0, 1, 2, 3];
 const CIRCUITS: [u32; 8] = [0, 1, 2, 3, 3, 2, 1, 0];
 const CRYPTO: &str = "crypto";
 const NETWORKING: &str = "networking";
-const GROUPS: [&str; 3] = [CRYPTO, NETWORKING, "other"];
+const OTHER: &str = "other";
+const GROUPS: [&str; 3] = [CRYPTO, NETWORKING, OTHER];
 const SEEDER: &str = "seeder";
 const RELAY: &str = "relay";
 const EXIT: &str = "exit";
@@ -250,7 +251,7 @@ fn findings(setting: &Setting, measurements: &Measurements) -> Findings {
         notes: vec![format!(
             "{} packets of {BYTES} bytes through each circuit, of which there are two of each length: 0, 1, 2, 3, 3, 2, 1, 0 hops. Times are processor time of this machine, with what the simulated kernel takes for the \
              programs. 'The tunnels’ code' is what the three groups have together; the interpreter’s event loop is outside of it, as in the publication. \
-             Functions of the endpoint in Rust have no names, so that it has totals only.",
+             Functions of the endpoint in Rust have no names: all that it does is ‘other’.",
             packets(setting)
         )],
         judgements: study.judgements(),
@@ -307,10 +308,7 @@ impl Study<'_> {
                     judge(claim(statement, published, "Tables I and II", Bound::AtLeast(0.5), Unit::Share), values);
                 }
             }
-            let total = |reading: &Reading, hops| match variant.has_groups {
-                true => tunnels(reading, SEEDER, hops),
-                false => whole(reading, SEEDER, hops),
-            };
+            let total = |reading: &Reading, hops| tunnels(reading, SEEDER, hops);
             judge(
                 claim(
                     format!("{title}: the seeder’s time for a packet falls from 1 to 3 hops"),
@@ -322,10 +320,7 @@ impl Study<'_> {
                 ratio(&total, 3, 1),
             );
             for (role, from) in [(RELAY, 2), (EXIT, 1)] {
-                let total = |reading: &Reading, hops| match variant.has_groups {
-                    true => tunnels(reading, role, hops) / passages(role, hops),
-                    false => whole(reading, role, hops) / passages(role, hops),
-                };
+                let total = |reading: &Reading, hops| tunnels(reading, role, hops) / passages(role, hops);
                 judge(
                     claim(
                         format!(
@@ -466,7 +461,8 @@ impl Study<'_> {
             for role in [SEEDER, RELAY, EXIT, "sink"] {
                 for hops in HOPS.into_iter().filter(|hops| passages(role, *hops) > 0.0) {
                     let packets = count * passages(role, hops);
-                    let of_group = |group: &'static str| match variant.has_groups && role != "sink" {
+                    let is_told = |group: &str| variant.has_groups || group == OTHER;
+                    let of_group = |group: &'static str| match is_told(group) && role != "sink" {
                         true => self
                             .shown(Unit::Seconds, variant.key, |reading| seconds(reading, role, hops, group) / packets),
                         false => "–".to_owned(),
