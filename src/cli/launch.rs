@@ -5,7 +5,7 @@ use super::interrupt::{self, Interrupts};
 use super::limits::{self, Notice};
 use super::ranks;
 use crate::sandbox::{self, Lifetime};
-use crate::simulation::{self, Costs, LogTarget, Progress, RunOptions, Summary};
+use crate::simulation::{self, Costs, LogTarget, ProfileKind, Progress, RunOptions, Summary};
 use crate::terminal::Terminal;
 use ::ranks::Link;
 use base::HostId;
@@ -35,8 +35,8 @@ pub struct Launch {
     pub strace_live: bool,
     /// Show what guests write on standard output and error.
     pub show_outputs: bool,
-    /// Take so many samples for each second of processor time.
-    pub profile: Option<f64>,
+    /// Say where processor time goes, or instructions.
+    pub profile: Option<ProfileKind>,
     /// By what the hosts are divided among several processes.
     pub rank_costs: Option<Costs>,
 }

@@ -20,7 +20,9 @@ pub use report::{Error, Result};
 
 pub use page::{Request, Written, write};
 pub use read::{Function, FunctionId, Kind, Printed, Profile, Row};
-pub use record::{About, Collector, Frame, Name, Namer, OutputMark, Place, Recorder, Sample, Times};
+pub use record::{
+    About, Collector, Frame, Name, Namer, OutputMark, Place, Recorder, Sample, Stack, Steps, Times, Unit,
+};
 pub use rules::Rules;
 pub use tables::Part;
 

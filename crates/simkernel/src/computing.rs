@@ -6,6 +6,7 @@
 //! what it reads has run: this is the same in every run. The budget is a safety net beneath that: who exceeds it makes the run
 //! depend on the machine, which is reported and counted.
 
+use crate::counting::{Interval, ends_interval};
 use crate::ctx::Ctx;
 use crate::host::ComputingRules;
 use crate::ids::Tid;
@@ -155,6 +156,20 @@ impl Ctx<'_> {
     /// Executes a guest that is expected to wait in a loop, or whose computing takes time.
     #[cold]
     pub(crate) fn run_watched(&mut self, worker: &mut Worker) -> Exit {
+        if self.kernel.counts_instructions() {
+            if let Some(exit) = self.run_counted(worker) {
+                return exit;
+            }
+            let exit = self.run_free(worker);
+            if ends_interval(&exit) {
+                self.thread.interval = Interval::Begins;
+            }
+            return exit;
+        }
+        self.run_free(worker)
+    }
+
+    fn run_free(&mut self, worker: &mut Worker) -> Exit {
         if self.process.spins_expected > 0 {
             self.process.spins_expected -= 1;
             worker.limit_next_run(SHORT_RUN);

@@ -9,6 +9,7 @@
 pub mod by_hand;
 pub mod clock;
 pub mod computing;
+pub mod counting;
 mod cpu_timers;
 pub mod crash;
 pub mod credentials;

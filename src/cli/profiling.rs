@@ -1,0 +1,92 @@
+//! What `gnomon run --profile` says: samples or single steps, and how many of them.
+
+use crate::simulation::ProfileKind;
+use base::SimTime;
+use base::quantity::parse_duration;
+use simkernel::counting::CountingRules;
+
+pub const HELP: &str = "Record where processor time goes, for 'gnomon profile': by so many samples for each second of it [1000 without RATE]; or \
+                        'steps', which counts instructions one by one, the same in every run, up to a budget for each host [1000000], \
+                        from a simulated time on: --profile=steps, --profile=steps:5000000, --profile=steps:5000000,from=30s";
+
+/// Samples for each second of processor time.
+const MOST_SAMPLES: f64 = 20_000.0;
+const STEPS: &str = "steps";
+/// Instructions of each host: some two to five seconds of real time.
+const BUDGET: u64 = 1_000_000;
+/// The least that is of any use, and what takes a host hours.
+const BUDGETS: std::ops::RangeInclusive<u64> = 1_000..=10_000_000_000;
+
+pub fn kind(text: &str) -> Result<ProfileKind, String> {
+    match text.strip_prefix(STEPS) {
+        Some(rest) => steps(rest).map(ProfileKind::Instructions),
+        None => rate(text).map(|rate| ProfileKind::Samples { rate }),
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate: Option<f64> = text.parse().ok();
+    rate.filter(|rate| (1.0..=MOST_SAMPLES).contains(rate)).ok_or_else(|| {
+        format!("it is a number of samples for each second of processor time, from 1 to {MOST_SAMPLES}, or 'steps', as in --profile=steps")
+    })
+}
+
+/// What follows the word.
+fn steps(text: &str) -> Result<CountingRules, String> {
+    let usage = || {
+        let (least, most) = BUDGETS.into_inner();
+        format!(
+            "steps have a budget of {least} to {most} instructions for each host, and a simulated time to begin at: write steps, \
+             steps:5000000, steps:5000000,from=30s or steps,from=30s"
+        )
+    };
+    let mut rules = CountingRules { budget: BUDGET, from: SimTime::ZERO };
+    let (budget, from) = match text.split_once(',') {
+        Some((budget, from)) => (budget, Some(from)),
+        None => (text, None),
+    };
+    if !budget.is_empty() {
+        let number: Option<u64> = budget.strip_prefix(':').and_then(|number| number.parse().ok());
+        rules.budget = number.filter(|number| BUDGETS.contains(number)).ok_or_else(usage)?;
+    }
+    if let Some(from) = from {
+        let time = from.strip_prefix("from=").ok_or_else(usage)?;
+        rules.from = SimTime::ZERO + parse_duration(time).map_err(|error| error.to_string())?;
+    }
+    Ok(rules)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::SimDuration;
+
+    #[test]
+    fn samples_and_steps_are_told_apart() {
+        assert_eq!(kind("1000"), Ok(ProfileKind::Samples { rate: 1000.0 }));
+        let steps = |budget, seconds| {
+            let from = SimTime::ZERO + SimDuration::from_secs(seconds);
+            Ok(ProfileKind::Instructions(CountingRules { budget, from }))
+        };
+        assert_eq!(kind("steps"), steps(BUDGET, 0));
+        assert_eq!(kind("steps:5000"), steps(5_000, 0));
+        assert_eq!(kind("steps:5000,from=30s"), steps(5_000, 30));
+        assert_eq!(kind("steps,from=2 min"), steps(BUDGET, 120));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_what_to_write() {
+        for (text, told) in [
+            ("0", "from 1 to 20000, or 'steps'"),
+            ("step", "or 'steps', as in --profile=steps"),
+            ("steps:", "write steps, steps:5000000"),
+            ("steps:10", "1000 to 10000000000 instructions"),
+            ("steps5000", "write steps, steps:5000000"),
+            ("steps:5000,30s", "from=30s"),
+            ("steps,from=soon", "write a time such as"),
+        ] {
+            let error = kind(text).unwrap_err();
+            assert!(error.contains(told), "{text}: {error}");
+        }
+    }
+}
