@@ -50,7 +50,7 @@ fn run() -> Command {
         .arg(
             Arg::new("profile")
                 .long("profile")
-                .value_name("RATE|steps")
+                .value_name("RATE|costs|steps")
                 .num_args(0..=1)
                 .require_equals(true)
                 .default_missing_value("1000")

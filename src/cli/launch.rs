@@ -13,6 +13,7 @@ use clap::ArgMatches;
 use recorder::{DataDirectory, Level};
 use scenario::Plan;
 use simkernel::DebugTarget;
+use simkernel::intervals::ProcessorModel;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io::Write;
@@ -149,6 +150,7 @@ impl Launch {
             return Err(Failure::Input(text.to_owned()));
         }
         simulation::check_filter(plan).map_err(Failure::Input)?;
+        let model = simulation::processor_model(plan).map_err(Failure::Input)?;
         let checked = match link.as_ref().map(Link::place) {
             // Rank 0 looks for all.
             Some(place) if place.rank > 0 => Ok(()),
@@ -179,12 +181,19 @@ impl Launch {
             Debugging::Guest(..) => guest::meet_debugger(),
         }
         interrupts.watch("stopping with the recordings kept").map_err(|error| failed("start a thread", &error))?;
-        let summary = simulation::run(plan, self.options(plan, directory, notices, link), interrupts.stop())
+        let summary = simulation::run(plan, self.options(plan, directory, notices, model, link), interrupts.stop())
             .map_err(|error| Failure::Run(error.to_string()))?;
         Ok(Finished { summary, signal: interrupts.signal() })
     }
 
-    fn options(self, plan: &Plan, directory: DataDirectory, notices: Vec<Notice>, link: Option<Link>) -> RunOptions {
+    fn options(
+        self,
+        plan: &Plan,
+        directory: DataDirectory,
+        notices: Vec<Notice>,
+        processor_model: Option<ProcessorModel>,
+        link: Option<Link>,
+    ) -> RunOptions {
         RunOptions {
             directory,
             workers: workers(plan),
@@ -206,6 +215,7 @@ impl Launch {
                 Debugging::Off | Debugging::Pause => None,
             },
             profile: self.profile,
+            processor_model,
             link,
             rank_costs: self.rank_costs,
         }

@@ -5,29 +5,41 @@ use base::SimTime;
 use base::quantity::parse_duration;
 use simkernel::counting::CountingRules;
 
-pub const HELP: &str = "Record where processor time goes, for 'gnomon profile': by so many samples for each second of it [1000 without RATE]; or \
-                        'steps', which counts instructions one by one, the same in every run, up to a budget for each host [1000000], \
+pub const HELP: &str = "Record where processor time goes, for 'gnomon profile': by so many samples for each second of it [1000 without RATE], \
+                        with 'costs' (--profile=costs, --profile=costs:RATE) also what computing takes between two system calls, for 'gnomon profile --costs'; or 'steps', which counts instructions one by one, the same in every run, up to a budget for each host [500000], \
                         from a simulated time on: --profile=steps, --profile=steps:5000000, --profile=steps:5000000,from=30s";
 
 /// Samples for each second of processor time.
 const MOST_SAMPLES: f64 = 20_000.0;
 const STEPS: &str = "steps";
-/// Instructions of each host: some two to five seconds of real time.
-const BUDGET: u64 = 1_000_000;
+const COSTS: &str = "costs";
+/// Samples for each second where nobody says how many.
+const RATE: f64 = 1_000.0;
+/// Instructions of each host: some seconds of real time.
+const BUDGET: u64 = 500_000;
 /// The least that is of any use, and what takes a host hours.
 const BUDGETS: std::ops::RangeInclusive<u64> = 1_000..=10_000_000_000;
 
 pub fn kind(text: &str) -> Result<ProfileKind, String> {
     match text.strip_prefix(STEPS) {
         Some(rest) => steps(rest).map(ProfileKind::Instructions),
-        None => rate(text).map(|rate| ProfileKind::Samples { rate }),
+        None => samples(text),
     }
+}
+
+fn samples(text: &str) -> Result<ProfileKind, String> {
+    let (rate, costs) = match text.strip_prefix(COSTS) {
+        Some("") => (RATE, true),
+        Some(rest) => (rate(rest.strip_prefix(':').unwrap_or(rest))?, true),
+        None => (rate(text)?, false),
+    };
+    Ok(ProfileKind::Samples { rate, costs })
 }
 
 fn rate(text: &str) -> Result<f64, String> {
     let rate: Option<f64> = text.parse().ok();
     rate.filter(|rate| (1.0..=MOST_SAMPLES).contains(rate)).ok_or_else(|| {
-        format!("it is a number of samples for each second of processor time, from 1 to {MOST_SAMPLES}, or 'steps', as in --profile=steps")
+        format!("it is a number of samples for each second of processor time, from 1 to {MOST_SAMPLES}, as in --profile=4000 and --profile=costs:4000, or 'costs', or 'steps'")
     })
 }
 
@@ -63,7 +75,9 @@ mod tests {
 
     #[test]
     fn samples_and_steps_are_told_apart() {
-        assert_eq!(kind("1000"), Ok(ProfileKind::Samples { rate: 1000.0 }));
+        assert_eq!(kind("1000"), Ok(ProfileKind::Samples { rate: 1000.0, costs: false }));
+        assert_eq!(kind("costs"), Ok(ProfileKind::Samples { rate: 1000.0, costs: true }));
+        assert_eq!(kind("costs:250"), Ok(ProfileKind::Samples { rate: 250.0, costs: true }));
         let steps = |budget, seconds| {
             let from = SimTime::ZERO + SimDuration::from_secs(seconds);
             Ok(ProfileKind::Instructions(CountingRules { budget, from }))
@@ -77,8 +91,9 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused_with_what_to_write() {
         for (text, told) in [
-            ("0", "from 1 to 20000, or 'steps'"),
-            ("step", "or 'steps', as in --profile=steps"),
+            ("0", "from 1 to 20000, as in --profile=4000"),
+            ("step", "or 'costs', or 'steps'"),
+            ("costs:0", "from 1 to 20000"),
             ("steps:", "write steps, steps:5000000"),
             ("steps:10", "1000 to 10000000000 instructions"),
             ("steps5000", "write steps, steps:5000000"),

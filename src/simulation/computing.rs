@@ -1,9 +1,12 @@
 //! What guests' computing costs, from the experiment's options: budgets, pre-emption, the speed of hosts' processors.
 
+use ::profile::costs::{self, Cost, Costs};
 use base::SimDuration;
 use base::wall::WallClock;
+use linux_abi::nr;
 use scenario::{CpuSpeed, HostPlan, Plan};
 use simkernel::host::{CallCost, ComputingRules};
+use simkernel::intervals::{self, ProcessorModel, ProgramModel};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -35,6 +38,34 @@ pub fn call_cost(plan: &Plan, host: &HostPlan) -> Option<CallCost> {
     of_host.or(plan.general.model_unblocked_syscall_latency.then_some(CallCost {
         each: plan.experimental.unblocked_syscall_latency,
         look: plan.experimental.unblocked_vdso_latency,
+    }))
+}
+
+/// What computing costs by `experimental.cpu_model`.
+///
+/// # Errors
+/// When the file says what makes no sense, with its place.
+pub fn processor_model(plan: &Plan) -> Result<Option<ProcessorModel>, String> {
+    let Some(path) = &plan.cpu_model else { return Ok(None) };
+    let costs = Costs::load(path, &|name| nr::number(name).is_some()).map_err(|error| error.to_string())?;
+    let number = |name: &str| match name {
+        costs::START => Some(intervals::START),
+        _ => nr::number(name).map(|number| number as u16),
+    };
+    let program = |list: &[Cost]| {
+        let mut model = ProgramModel { mean_ns: costs::mean(list.iter()), ..ProgramModel::default() };
+        for cost in list {
+            if let (Some(from), Some(to)) = (number(&cost.from), number(&cost.to)) {
+                let times = cost.times.clone().into_boxed_slice();
+                model.pairs.entry((from, to)).or_default().push((intervals::size_class(cost.bytes), times));
+            }
+        }
+        model.pairs.values_mut().for_each(|sizes| sizes.sort_by_key(|(size, _)| *size));
+        model
+    };
+    Ok(Some(ProcessorModel {
+        programs: costs.programs.iter().map(|(name, list)| (name.clone(), program(list))).collect(),
+        mean_ns: costs::mean(costs.programs.values().flatten()),
     }))
 }
 

@@ -21,6 +21,7 @@ mod worker;
 
 pub use self::ranks::{machine, share};
 pub use accounting::available_memory;
+pub use computing::processor_model;
 pub use partition::Costs;
 pub use profile::ProfileKind;
 pub use summary::{FinalGuest, GuestState, RunError, Summary, Verdict};
@@ -44,6 +45,7 @@ use recorder::{
 use scenario::{FinalState, HostPlan, NetworkModel, Plan, ProcessPlan, QueueDiscipline, UserPlan};
 use simkernel::exec::ProcessSpec;
 use simkernel::host::{Addresses, NetworkSettings};
+use simkernel::intervals::ProcessorModel;
 use simkernel::profiling::ProfiledFiles;
 use simkernel::{Credentials, DebugTarget, HostConfig, HostName, HostNames, Kernel};
 use standstill::Watch;
@@ -124,6 +126,8 @@ pub struct RunOptions {
     pub debug: Option<(HostId, DebugTarget)>,
     /// Say where processor time goes, or instructions.
     pub profile: Option<ProfileKind>,
+    /// What computing costs, where the plan has it take simulated time by a model.
+    pub processor_model: Option<ProcessorModel>,
     /// The other processes of the run.
     pub link: Option<Link>,
     /// By what the hosts are divided among them.
@@ -454,6 +458,8 @@ fn build_hosts(
         RunError::Machine(text.to_owned())
     })?;
     let profiled = options.profile.map(|_| ProfiledFiles::default());
+    let measures = matches!(options.profile, Some(ProfileKind::Samples { costs: true, .. }));
+    let model = options.processor_model.clone().map(Arc::new);
     let own = |host: &HostPlan| ranks.of_host[host.id.index()] as usize == ranks.own;
     for (host, region) in plan.hosts.iter().zip(regions).filter(|(host, _)| own(host)) {
         let folder = options.directory.create_host(&host.name)?;
@@ -469,6 +475,12 @@ fn build_hosts(
             if let Some(ProfileKind::Instructions(rules)) = options.profile {
                 built.kernel.count_instructions(rules);
             }
+        }
+        if measures {
+            built.kernel.measure_intervals();
+        }
+        if let Some(model) = &model {
+            built.kernel.model_processor(model.clone());
         }
         hosts.push(built);
     }

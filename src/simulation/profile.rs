@@ -3,6 +3,7 @@
 use super::accounting::Doing;
 use super::host::SimHost;
 use super::summary::RunError;
+use ::profile::costs::MeasuredCost;
 use ::profile::{
     About, Collector, Frame, Name, Namer, OutputMark, Place, Recorder, Sample, Stack, Steps, Times, Unit,
 };
@@ -13,6 +14,7 @@ use recorder::{WorkerLog, record};
 use scenario::Plan;
 use simkernel::Kernel;
 use simkernel::counting::{Counted, CountingRules};
+use simkernel::intervals::{self, MeasuredIntervals};
 use simkernel::profiling::{Doing as Done, StackFrame, ThreadSample};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,8 +31,8 @@ const EMULATION: &str = "emulated instruction";
 /// What a profile is made of.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ProfileKind {
-    /// So many samples for each second of processor time.
-    Samples { rate: f64 },
+    /// So many samples for each second of processor time; `costs`: what computing takes between calls is measured, too.
+    Samples { rate: f64, costs: bool },
     /// Instructions, counted one by one.
     Instructions(CountingRules),
 }
@@ -58,7 +60,7 @@ impl Profiler {
     /// # Errors
     /// When the machine has no means for it.
     pub fn worker(&self, number: usize, guest: &mut guest::Worker) -> Result<Option<WorkerProfile>, String> {
-        let ProfileKind::Samples { rate } = self.kind else { return Ok(None) };
+        let ProfileKind::Samples { rate, .. } = self.kind else { return Ok(None) };
         let began = guest::thread_time();
         let means = guest.start_sampling(Duration::from_secs_f64(1.0 / rate)).map_err(|error| {
             format!("--profile: this machine lets nobody take samples (perf_event_open, timer_create): {error}; run without it")
@@ -137,7 +139,10 @@ impl Profiler {
             ..About::default()
         };
         match self.kind {
-            ProfileKind::Samples { rate } => {
+            ProfileKind::Samples { rate, costs } => {
+                if costs {
+                    ::profile::costs::record(directory, &taken.costs())?;
+                }
                 (about.rate, about.means) = (rate, self.means().0.to_owned());
                 about.times = Times { process_ns, ..Times::default() };
             }
@@ -161,6 +166,7 @@ impl Profiler {
 pub struct Taken {
     written: Vec<OutputMark>,
     counted: Vec<(HostId, Counted)>,
+    measured: Vec<MeasuredIntervals>,
 }
 
 impl Taken {
@@ -169,8 +175,34 @@ impl Taken {
         for host in hosts {
             taken.written.extend(written(host));
             taken.counted.push((host.id, host.kernel.take_counted()));
+            taken.measured.push(host.kernel.take_measured());
         }
         taken
+    }
+
+    /// What computing costs, over all hosts.
+    fn costs(&self) -> Vec<MeasuredCost> {
+        let mut sums = BTreeMap::new();
+        for measured in &self.measured {
+            for (kind, times) in &measured.kinds {
+                let program = &measured.programs[kind.program as usize];
+                for (class, (count, time)) in &times.classes {
+                    let sum: &mut (u64, u64) =
+                        sums.entry((program, kind.from, kind.to, kind.size, *class)).or_default();
+                    *sum = (sum.0 + count, sum.1 + time);
+                }
+            }
+        }
+        let cost = |((program, from, to, size, _), (count, time_ns)): ((&Arc<str>, u16, u16, u8, u16), _)| MeasuredCost {
+            program: program.to_string(),
+            from: call_name(from),
+            to: call_name(to),
+            bytes: intervals::least_of_class(size),
+            count,
+            time_ns,
+        };
+        // Numbers without a name are no calls: no program depends on what they take.
+        sums.into_iter().map(cost).filter(|cost| !cost.from.is_empty() && !cost.to.is_empty()).collect()
     }
 
     fn steps(&self, plan: &Plan, rules: &CountingRules) -> Steps {
@@ -186,6 +218,14 @@ impl Taken {
             steps.used_up.extend(totals.used_up.map(|at| (name(), at.as_nanos())));
         }
         steps
+    }
+}
+
+/// A call's name, or what stands for it where a thread begins; empty for a number without a call.
+fn call_name(number: u16) -> String {
+    match number {
+        intervals::START => ::profile::costs::START.to_owned(),
+        _ => linux_abi::nr::name(number.into()).unwrap_or_default().to_owned(),
     }
 }
 

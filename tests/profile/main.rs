@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod steps;
 
 use common::{capture, compile_with, digest, find_python, folder, gnomon, root, run_well};
 use profile::{Kind, Part, Place, Profile, Row};

@@ -8,6 +8,7 @@
 //! them at the end.
 
 mod columns;
+pub mod costs;
 pub mod export;
 mod flame;
 mod page;
@@ -15,6 +16,7 @@ mod read;
 mod record;
 pub mod rules;
 mod tables;
+mod yaml;
 
 pub use report::{Error, Result};
 

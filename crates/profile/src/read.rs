@@ -317,7 +317,7 @@ impl Profile {
     }
 }
 
-fn integers<const N: usize>(path: &Path, names: [&str; N]) -> Result<[Vec<i64>; N]> {
+pub(crate) fn integers<const N: usize>(path: &Path, names: [&str; N]) -> Result<[Vec<i64>; N]> {
     let columns = read_table(path, &names).map_err(|error| Error::io("read", path, error))?;
     let mut columns = columns.into_iter().map(|values| match values {
         Values::Integers(values) => values,
@@ -334,7 +334,7 @@ fn integers<const N: usize>(path: &Path, names: [&str; N]) -> Result<[Vec<i64>; 
     Ok(columns)
 }
 
-fn texts<const N: usize>(path: &Path, names: [&str; N]) -> Result<[Vec<String>; N]> {
+pub(crate) fn texts<const N: usize>(path: &Path, names: [&str; N]) -> Result<[Vec<String>; N]> {
     let columns = read_table(path, &names).map_err(|error| Error::io("read", path, error))?;
     let mut columns = columns.into_iter().map(|values| match values {
         Values::Texts(values) => values,

@@ -5,8 +5,8 @@
 //! it. Callers are followed from the stack at the interval's beginning, call by call, and looked for anew where a return leads elsewhere than
 //! its call said. Clocks are not answered at the door meanwhile, so that looking at one ends an interval in all runs alike.
 //!
-//! A host has a budget. It is spent in equal parts: all intervals are counted until the first is used up, one of two during the second, one of
-//! four during the third, so that the last of them reaches as far as runs go. What is counted weighs for those that were not.
+//! A host has a budget. All intervals are counted until half of it is used up; of the other half, one of two is during its first twentieth, one
+//! of four during the second, and so on, so that the last of them reaches as far as runs go. What is counted weighs for those that were not.
 
 use crate::ctx::Ctx;
 use crate::ids::{Pid, Tid};
@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use symbols::{Frame, PythonCode, Registers, WalkCache};
 
-/// Parts of a host's budget: half as many intervals are counted in each as in the one before.
+/// Parts of the second half of a host's budget: half as many intervals are counted in each as in the one before.
 const PARTS: u64 = 20;
 /// An interval takes so much of the budget at most.
 const INTERVAL_SHARE: u64 = 8;
@@ -171,12 +171,13 @@ impl Counting {
             return None;
         }
         self.counted.totals.intervals += 1;
-        let part = self.used.saturating_mul(PARTS) / self.rules.budget.max(1);
+        let half = self.rules.budget / 2;
+        let part = (self.used.max(half) - half) * PARTS / (self.rules.budget - half).max(1);
         if part >= PARTS {
             self.counted.totals.used_up.get_or_insert(now);
             return None;
         }
-        let weight = 1 << part;
+        let weight = if self.used < half { 1 } else { 2 << part };
         (weight == 1 || self.random.next_u64() % weight == 0).then_some(weight)
     }
 
@@ -255,6 +256,8 @@ impl Ctx<'_> {
         let counting = profiling.counting.as_deref_mut()?;
         let progress = match std::mem::take(&mut self.thread.interval) {
             Interval::Counted(progress) => Some(progress),
+            // The call is made again, and nothing else executed.
+            Interval::Begins if self.thread.between.is_paid() => None,
             Interval::Begins => counting.choose(self.now).map(|weight| {
                 counting.counted.totals.counted += 1;
                 Box::new(Progress::new(self.now, weight, (counting.rules.budget / INTERVAL_SHARE).max(1)))

@@ -20,6 +20,7 @@ use crate::leases::Leases;
 use crate::locks::Locks;
 use crate::net::Network;
 use crate::process::{ExitRecord, Process};
+use crate::intervals::Intervals;
 use crate::profiling::Profiling;
 use crate::provenance::Waker;
 use crate::shared::Shared;
@@ -69,6 +70,8 @@ pub struct Kernel {
     pub(crate) waker: Waker,
     /// Samples for a profile; None where none are taken.
     pub(crate) profiling: Option<Box<Profiling>>,
+    /// What is measured, or modelled, of what threads execute between two calls.
+    pub(crate) intervals: Option<Box<Intervals>>,
     /// What threads execute between two calls is looked at, or takes time.
     pub(crate) watches_intervals: bool,
     pub terminals: Terminals,
@@ -162,6 +165,7 @@ impl Kernel {
             records_calls: false,
             waker: Waker::default(),
             profiling: None,
+            intervals: None,
             watches_intervals,
             terminals: Terminals::default(),
             own_signals: Vec::new(),

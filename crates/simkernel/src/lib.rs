@@ -24,6 +24,7 @@ pub mod futex;
 mod held;
 pub mod host;
 pub mod ids;
+pub mod intervals;
 pub mod ipc;
 pub mod kernel;
 mod leases;

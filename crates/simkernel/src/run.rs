@@ -319,7 +319,7 @@ impl Ctx<'_> {
                     return Turn::Over;
                 }
             }
-            if self.kernel.moment.spree.calls >= limit && !self.kernel.config.time_moves() {
+            if self.kernel.moment.spree.calls >= limit && !self.kernel.time_moves() {
                 return self.take_time(spree, before);
             }
         }
@@ -494,6 +494,9 @@ impl Ctx<'_> {
             None => syscalls::execute(self, number, args),
             Some(_) => self.execute_traced(number, args),
         };
+        if self.kernel.intervals.is_some() && result != Err(Outcome::Block) {
+            self.begin_interval(number, result.as_ref().ok().copied());
+        }
         if self.kernel.config.debug.is_some() && !matches!(result, Err(Outcome::Block | Outcome::Errno(_))) {
             self.debug_after_call(number);
         }

@@ -2,6 +2,7 @@
 
 use crate::computing::Computing;
 use crate::counting::Interval;
+use crate::intervals::Between;
 use crate::credentials::Credentials;
 use crate::fd_table::FdTable;
 use crate::futex::FutexKey;
@@ -107,6 +108,7 @@ pub struct Thread {
     pub computing: Computing,
     /// Where it stands between two calls, where that is of interest.
     pub(crate) interval: Interval,
+    pub(crate) between: Between,
     /// The deadline of a call that is restarted by ERESTART_RESTARTBLOCK.
     pub resumed_deadline: Option<SimTime>,
     /// The restart kind of a call that a signal ended, while a stop keeps the thread from deciding what becomes of the call.
@@ -158,6 +160,7 @@ impl Thread {
             spin: None,
             computing: Computing::default(),
             interval: Interval::default(),
+            between: Between::default(),
             resumed_deadline: None,
             interrupted: None,
             robust_list: 0,

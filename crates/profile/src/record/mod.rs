@@ -125,6 +125,16 @@ pub enum Unit {
     Instructions,
 }
 
+impl Unit {
+    /// What tables call a quantity of it.
+    pub(crate) fn noun(self) -> &'static str {
+        match self {
+            Unit::Nanoseconds => "time",
+            Unit::Instructions => "instructions",
+        }
+    }
+}
+
 /// How much was counted, where instructions were: sums over all hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Steps {

@@ -1,7 +1,7 @@
 //! Phases of a run: by simulated time, or by lines that guests print.
 
 use super::pattern::Pattern;
-use super::yaml::Node;
+use crate::yaml::Node;
 use crate::read::Profile;
 use report::Result;
 
