@@ -5,7 +5,7 @@ use super::interrupt::{self, Interrupts};
 use super::limits::{self, Notice};
 use super::ranks;
 use crate::sandbox::{self, Lifetime};
-use crate::simulation::{self, Costs, LogTarget, ProfileKind, Progress, RunOptions, Summary};
+use crate::simulation::{self, Costs, CpuModel, LogTarget, ProfileKind, Progress, RunOptions, Summary};
 use crate::terminal::Terminal;
 use ::ranks::Link;
 use base::HostId;
@@ -13,7 +13,6 @@ use clap::ArgMatches;
 use recorder::{DataDirectory, Level};
 use scenario::Plan;
 use simkernel::DebugTarget;
-use simkernel::intervals::ProcessorModel;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io::Write;
@@ -150,7 +149,7 @@ impl Launch {
             return Err(Failure::Input(text.to_owned()));
         }
         simulation::check_filter(plan).map_err(Failure::Input)?;
-        let model = simulation::processor_model(plan).map_err(Failure::Input)?;
+        let model = CpuModel::load(plan).map_err(Failure::Input)?;
         let checked = match link.as_ref().map(Link::place) {
             // Rank 0 looks for all.
             Some(place) if place.rank > 0 => Ok(()),
@@ -191,7 +190,7 @@ impl Launch {
         plan: &Plan,
         directory: DataDirectory,
         notices: Vec<Notice>,
-        processor_model: Option<ProcessorModel>,
+        cpu_model: Option<CpuModel>,
         link: Option<Link>,
     ) -> RunOptions {
         RunOptions {
@@ -215,7 +214,7 @@ impl Launch {
                 Debugging::Off | Debugging::Pause => None,
             },
             profile: self.profile,
-            processor_model,
+            cpu_model,
             link,
             rank_costs: self.rank_costs,
         }

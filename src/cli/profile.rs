@@ -80,6 +80,13 @@ pub fn command() -> Command {
                 .help("Write what computing costs between two system calls, over all runs, for experimental.cpu_model (of runs with --profile=costs)"),
         )
         .arg(
+            Arg::new("per-host")
+                .long("per-host")
+                .action(ArgAction::SetTrue)
+                .requires("costs")
+                .help("With --costs: of each host's programs by themselves, where one program has several roles"),
+        )
+        .arg(
             Arg::new("export")
                 .long("export")
                 .value_name("FORMAT")
@@ -91,7 +98,7 @@ pub fn command() -> Command {
 
 pub fn main(matches: &ArgMatches) -> u8 {
     if let Some(file) = matches.get_one::<PathBuf>("costs") {
-        return match costs(file, &all(matches, "run")) {
+        return match costs(file, &all(matches, "run"), matches.get_flag("per-host")) {
             Ok(text) => {
                 show(&text);
                 status::SUCCESS
@@ -114,8 +121,8 @@ fn failed(error: &::profile::Error) -> u8 {
 }
 
 /// Writes the file of costs; what there is to be said of it.
-fn costs(file: &Path, runs: &[PathBuf]) -> ::profile::Result<String> {
-    let costs = Costs::of_runs(runs)?;
+fn costs(file: &Path, runs: &[PathBuf], per_host: bool) -> ::profile::Result<String> {
+    let costs = Costs::of_runs(runs, per_host)?;
     std::fs::write(file, costs.to_yaml(runs)).map_err(|error| ::profile::Error::io("write", file, error))?;
     let kinds: usize = costs.programs.values().map(Vec::len).sum();
     let mut text = String::new();
@@ -124,7 +131,10 @@ fn costs(file: &Path, runs: &[PathBuf]) -> ::profile::Result<String> {
         let mean = mean(list.iter());
         text += &format!("{program}: {intervals} intervals of {} kinds, {mean} ns on average\n", list.len());
     }
-    text += &format!("written: {} ({kinds} kinds); an experiment takes it as 'experimental: {{ cpu_model: FILE }}'\n", file.display());
+    text += &format!(
+        "written: {} ({kinds} kinds); an experiment takes it as 'experimental: {{ cpu_model: FILE }}'\n",
+        file.display()
+    );
     Ok(text)
 }
 

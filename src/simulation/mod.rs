@@ -21,7 +21,7 @@ mod worker;
 
 pub use self::ranks::{machine, share};
 pub use accounting::available_memory;
-pub use computing::processor_model;
+pub use computing::CpuModel;
 pub use partition::Costs;
 pub use profile::ProfileKind;
 pub use summary::{FinalGuest, GuestState, RunError, Summary, Verdict};
@@ -45,7 +45,6 @@ use recorder::{
 use scenario::{FinalState, HostPlan, NetworkModel, Plan, ProcessPlan, QueueDiscipline, UserPlan};
 use simkernel::exec::ProcessSpec;
 use simkernel::host::{Addresses, NetworkSettings};
-use simkernel::intervals::ProcessorModel;
 use simkernel::profiling::ProfiledFiles;
 use simkernel::{Credentials, DebugTarget, HostConfig, HostName, HostNames, Kernel};
 use standstill::Watch;
@@ -127,7 +126,7 @@ pub struct RunOptions {
     /// Say where processor time goes, or instructions.
     pub profile: Option<ProfileKind>,
     /// What computing costs, where the plan has it take simulated time by a model.
-    pub processor_model: Option<ProcessorModel>,
+    pub cpu_model: Option<CpuModel>,
     /// The other processes of the run.
     pub link: Option<Link>,
     /// By what the hosts are divided among them.
@@ -459,7 +458,6 @@ fn build_hosts(
     })?;
     let profiled = options.profile.map(|_| ProfiledFiles::default());
     let measures = matches!(options.profile, Some(ProfileKind::Samples { costs: true, .. }));
-    let model = options.processor_model.clone().map(Arc::new);
     let own = |host: &HostPlan| ranks.of_host[host.id.index()] as usize == ranks.own;
     for (host, region) in plan.hosts.iter().zip(regions).filter(|(host, _)| own(host)) {
         let folder = options.directory.create_host(&host.name)?;
@@ -479,8 +477,8 @@ fn build_hosts(
         if measures {
             built.kernel.measure_intervals();
         }
-        if let Some(model) = &model {
-            built.kernel.model_processor(model.clone());
+        if let Some(model) = &options.cpu_model {
+            built.kernel.model_processor(model.of_host(&host.name));
         }
         hosts.push(built);
     }

@@ -4,9 +4,7 @@ use super::accounting::Doing;
 use super::host::SimHost;
 use super::summary::RunError;
 use ::profile::costs::MeasuredCost;
-use ::profile::{
-    About, Collector, Frame, Name, Namer, OutputMark, Place, Recorder, Sample, Stack, Steps, Times, Unit,
-};
+use ::profile::{About, Collector, Frame, Name, Namer, OutputMark, Place, Recorder, Sample, Stack, Steps, Times, Unit};
 use base::{HostId, SimTime};
 use guest::{OwnStack, Sampling};
 use recorder::log::Level;
@@ -166,7 +164,7 @@ impl Profiler {
 pub struct Taken {
     written: Vec<OutputMark>,
     counted: Vec<(HostId, Counted)>,
-    measured: Vec<MeasuredIntervals>,
+    measured: Vec<(String, MeasuredIntervals)>,
 }
 
 impl Taken {
@@ -175,25 +173,27 @@ impl Taken {
         for host in hosts {
             taken.written.extend(written(host));
             taken.counted.push((host.id, host.kernel.take_counted()));
-            taken.measured.push(host.kernel.take_measured());
+            taken.measured.push((host.kernel.config.name.clone(), host.kernel.take_measured()));
         }
         taken
     }
 
-    /// What computing costs, over all hosts.
+    /// What computing costs, by host and program.
     fn costs(&self) -> Vec<MeasuredCost> {
         let mut sums = BTreeMap::new();
-        for measured in &self.measured {
+        for (host, measured) in &self.measured {
             for (kind, times) in &measured.kinds {
                 let program = &measured.programs[kind.program as usize];
                 for (class, (count, time)) in &times.classes {
                     let sum: &mut (u64, u64) =
-                        sums.entry((program, kind.from, kind.to, kind.size, *class)).or_default();
+                        sums.entry((host, program, kind.from, kind.to, kind.size, *class)).or_default();
                     *sum = (sum.0 + count, sum.1 + time);
                 }
             }
         }
-        let cost = |((program, from, to, size, _), (count, time_ns)): ((&Arc<str>, u16, u16, u8, u16), _)| MeasuredCost {
+        type Kind<'a> = (&'a String, &'a Arc<str>, u16, u16, u8, u16);
+        let cost = |((host, program, from, to, size, _), (count, time_ns)): (Kind<'_>, _)| MeasuredCost {
+            host: host.clone(),
             program: program.to_string(),
             from: call_name(from),
             to: call_name(to),

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 /// An experiment with a host for each command line.
 fn experiment(folder: &Path, hosts: &[(&str, String)]) -> String {
-    let mut text = "general: { stop_time: 60 s, data_directory: run.data }\nnetwork: { graph: { type: 1_gbit_switch } }\nhosts:\n".to_owned();
+    let mut text =
+        "general: { stop_time: 60 s, data_directory: run.data }\nnetwork: { graph: { type: 1_gbit_switch } }\nhosts:\n"
+            .to_owned();
     for (name, command) in hosts {
         let (path, arguments) = command.split_once(' ').unwrap_or((command, ""));
         text += &format!("  {name}: {{ network_node_id: 0, processes: [{{ path: {path}, args: '{arguments}' }}] }}\n");
@@ -139,8 +141,9 @@ fn shown(data: &Path) {
 /// The functions of the table of differences.
 fn changed(folder: &Path, before: &Path, after: &Path) -> Vec<String> {
     let page = folder.join("page");
-    let output =
-        capture(gnomon().arg("profile").args(["-o", page.to_str().unwrap()]).arg(before).arg(after).current_dir(folder));
+    let output = capture(
+        gnomon().arg("profile").args(["-o", page.to_str().unwrap()]).arg(before).arg(after).current_dir(folder),
+    );
     assert_eq!(output.code(), 0, "{}", output.stderr);
     let table = output.stdout.split("Functions that differ, ").nth(1).unwrap_or_else(|| panic!("{}", output.stdout));
     let rows = table.lines().skip(2).take_while(|line| !line.is_empty());
@@ -161,7 +164,7 @@ fn a_function_that_was_changed_is_all_that_differs() {
     };
     let (before, same, after) = (run("1", &[], 1), run("2", &[], 1), run("3", &["-DCHANGED"], 2));
     assert_eq!(changed(&folder, &before, &same), [""; 0]);
-    assert_eq!(changed(&folder, &before, &after), ["check (layers.py:21)", "check (layers)"]);
+    assert_eq!(changed(&folder, &before, &after), ["check (layers.py:20)", "check (layers)"]);
 }
 
 #[test]
@@ -176,7 +179,10 @@ fn what_makes_no_sense_is_refused() {
     for (arguments, told) in [
         (vec!["run", "--profile=steps:7", "experiment.yaml"], "write steps, steps:5000000, steps:5000000,from=30s"),
         (vec!["run", "--profile=steps,from=soon", "experiment.yaml"], "write a time such as \"10 ms\""),
-        (vec!["run", "--profile=steps", "fast.yaml"], "cpu_speed of host 'one' makes that simulated time: leave out cpu_speed"),
+        (
+            vec!["run", "--profile=steps", "fast.yaml"],
+            "cpu_speed of host 'one' makes that simulated time: leave out cpu_speed",
+        ),
         (vec!["profile", "steps.data", "samples.data"], "make both with the same --profile"),
     ] {
         let output = capture(gnomon().args(&arguments).current_dir(&folder));

@@ -6,6 +6,7 @@
 
 use crate::columns::{Values, write_table};
 use crate::read::{integers, texts};
+use crate::rules::Pattern;
 use crate::yaml::{self, Node};
 use report::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +25,7 @@ pub const START: &str = "start";
 /// So many intervals that a run measured, all of one kind and about as long as each other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MeasuredCost {
+    pub host: String,
     /// The program's file, without its folder.
     pub program: String,
     /// The calls before and after, by name.
@@ -44,6 +46,7 @@ pub fn record(data_directory: &Path, rows: &[MeasuredCost]) -> Result<()> {
     let numbers = |of: fn(&MeasuredCost) -> u64| Values::Integers(rows.iter().map(|row| of(row) as i64).collect());
     let names = |of: fn(&MeasuredCost) -> &String| Values::Texts(rows.iter().map(|row| of(row).clone()).collect());
     let columns = [
+        ("host", names(|row| &row.host)),
         ("program", names(|row| &row.program)),
         ("from", names(|row| &row.from)),
         ("to", names(|row| &row.to)),
@@ -67,9 +70,10 @@ pub struct Cost {
     pub times: Vec<u64>,
 }
 
-/// What computing costs, by program.
+/// What computing costs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
+    /// By program: the name of its file, or of hosts (`*` and `?` stand for others' signs), a slash and that name.
     pub programs: BTreeMap<String, Vec<Cost>>,
 }
 
@@ -85,15 +89,16 @@ pub fn mean<'a>(costs: impl Iterator<Item = &'a Cost>) -> u64 {
 }
 
 impl Costs {
-    /// Sums up what runs have measured.
+    /// Sums up what runs have measured, of each program, or of each program on each host.
     ///
     /// # Errors
     /// When one has measured nothing, or cannot be read.
-    pub fn of_runs(runs: &[PathBuf]) -> Result<Costs> {
+    pub fn of_runs(runs: &[PathBuf], per_host: bool) -> Result<Costs> {
         let mut kinds: BTreeMap<(String, String, String, u64), Vec<(u64, u64)>> = BTreeMap::new();
         for run in runs {
             for row in measured(run)? {
-                let times = kinds.entry((row.program, row.from, row.to, row.bytes)).or_default();
+                let program = if per_host { format!("{}/{}", row.host, row.program) } else { row.program };
+                let times = kinds.entry((program, row.from, row.to, row.bytes)).or_default();
                 times.push((row.count, row.time_ns));
             }
         }
@@ -103,6 +108,19 @@ impl Costs {
             costs.programs.entry(program).or_default().push(Cost { from, to, bytes, count, times: parts(classes) });
         }
         Ok(costs)
+    }
+
+    /// What counts on a host: by programs' names, those that say which hosts they are about before those that do not.
+    pub fn on_host(&self, host: &str) -> BTreeMap<&str, &str> {
+        let mut known = BTreeMap::new();
+        for key in self.programs.keys() {
+            match key.rsplit_once('/') {
+                Some((hosts, program)) if Pattern::new(hosts).fits(host) => _ = known.insert(program, key.as_str()),
+                Some(_) => {}
+                None => _ = known.entry(key.as_str()).or_insert(key.as_str()),
+            }
+        }
+        known
     }
 
     /// The file, with `runs` as where it comes from.
@@ -159,7 +177,9 @@ impl Costs {
                     let cost = cost(&entry, is_call)?;
                     if !known.insert((cost.from.clone(), cost.to.clone(), cost.bytes)) {
                         let Cost { from, to, bytes, .. } = &cost;
-                        let text = format!("from {from} to {to} with {bytes} bytes was there before: leave one of the two out");
+                        let text = format!(
+                            "from {from} to {to} with {bytes} bytes was there before: leave one of the two out"
+                        );
                         return Err(entry.wrong(&text));
                     }
                     costs_of.push(cost);
@@ -191,7 +211,8 @@ fn cost(entry: &Node<'_>, is_call: &dyn Fn(&str) -> bool) -> Result<Cost> {
             "bytes" => {
                 cost.bytes = value.number()?;
                 if cost.bytes != 0 && !cost.bytes.is_power_of_two() {
-                    return Err(value.wrong("sizes are powers of two, from which on they count, or 0 for calls that move nothing"));
+                    return Err(value
+                        .wrong("sizes are powers of two, from which on they count, or 0 for calls that move nothing"));
                 }
             }
             "count" => cost.count = value.number()?,
@@ -221,10 +242,11 @@ fn measured(run: &Path) -> Result<Vec<MeasuredCost>> {
         )));
     }
     let [bytes, counts, times] = integers(&path, ["bytes", "count", "time_ns"])?;
-    let [programs, from, to] = texts(&path, ["program", "from", "to"])?;
-    let rows = programs.into_iter().zip(from).zip(to).enumerate();
+    let [hosts, programs, from, to] = texts(&path, ["host", "program", "from", "to"])?;
+    let rows = hosts.into_iter().zip(programs).zip(from).zip(to).enumerate();
     Ok(rows
-        .map(|(index, ((program, from), to))| MeasuredCost {
+        .map(|(index, (((host, program), from), to))| MeasuredCost {
+            host,
             program,
             from,
             to,
@@ -282,14 +304,26 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back() {
-        let cost = |from: &str, bytes| Cost { from: from.into(), to: "write".into(), bytes, count: 7, times: vec![5, 9] };
+        let cost =
+            |from: &str, bytes| Cost { from: from.into(), to: "write".into(), bytes, count: 7, times: vec![5, 9] };
         let costs = Costs {
-            programs: [("python3.11".to_owned(), vec![cost(START, 0), cost("recvfrom", 1024)]), ("a: b".to_owned(), vec![cost("read", 1)])]
-                .into(),
+            programs: [
+                ("python3.11".to_owned(), vec![cost(START, 0), cost("recvfrom", 1024)]),
+                ("a: b".to_owned(), vec![cost("read", 1)]),
+            ]
+            .into(),
         };
         let text = costs.to_yaml(&["run.data".into()]);
         assert_eq!(Costs::parse("f", &text, &is_call).unwrap(), costs, "{text}");
         assert_eq!(mean(costs.programs.values().flatten()), 7);
+    }
+
+    #[test]
+    fn a_program_of_some_hosts_comes_before_that_of_all() {
+        let text = "version: 1\nprograms:\n  p: []\n  q: [{ from: read, to: write, times: [1] }]\n  relay*/p: []\n";
+        let costs = Costs::parse("f", text, &is_call).unwrap();
+        assert_eq!(costs.on_host("relay12"), [("p", "relay*/p"), ("q", "q")].into());
+        assert_eq!(costs.on_host("exit"), [("p", "p"), ("q", "q")].into());
     }
 
     #[test]
@@ -306,7 +340,10 @@ mod tests {
             (entry("{ from: read, to: write, times: [-1] }"), "a whole number is needed here"),
             (entry("{ from: read, to: write, bytes: 1000, times: [1] }"), "sizes are powers of two"),
             (entry("{ from: read, to: write, time: 5 }"), "'time' is not known here: write one of from, to"),
-            (entry("{ from: read, to: write, times: [1] }\n  - { from: read, to: write, times: [2] }"), "was there before"),
+            (
+                entry("{ from: read, to: write, times: [1] }\n  - { from: read, to: write, times: [2] }"),
+                "was there before",
+            ),
             ("version: 1\nprograms: [\n".to_owned(), "this is no YAML"),
         ] {
             let error = Costs::parse("f", &text, &is_call).unwrap_err().to_string();

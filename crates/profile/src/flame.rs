@@ -132,7 +132,6 @@ impl Drawing<'_> {
     }
 }
 
-
 /// A warm colour that depends on the name alone.
 fn colour(name: &str) -> String {
     let hash = name.bytes().fold(2_166_136_261u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(16_777_619));

@@ -292,8 +292,7 @@ impl View<'_> {
     fn texts(&self, subject: &Subject) -> Vec<String> {
         let first = &subject.profiles[0].about;
         let samples: u64 = subject.profiles.iter().map(|profile| profile.rows.len() as u64).sum();
-        let counted: Vec<&Steps> =
-            subject.profiles.iter().filter_map(|profile| profile.about.steps.as_ref()).collect();
+        let counted: Vec<&Steps> = subject.profiles.iter().filter_map(|profile| profile.about.steps.as_ref()).collect();
         if !counted.is_empty() {
             return counted_texts(&counted);
         }
@@ -495,7 +494,12 @@ impl View<'_> {
             let rows = rows.into_iter().take(self.request.top).map(|(change, name)| {
                 let sign = if change > 0.0 { "+" } else { "" };
                 let shown = |value: f64| Unit::Count.show(value);
-                vec![name.clone(), shown(of(&before, name)), shown(of(&after, name)), format!("{sign}{}", shown(change))]
+                vec![
+                    name.clone(),
+                    shown(of(&before, name)),
+                    shown(of(&after, name)),
+                    format!("{sign}{}", shown(change)),
+                ]
             });
             let header = ["Function", &first.name, &other.name, "change"].map(str::to_owned).to_vec();
             let title = format!("Functions that differ, {} after {}", other.name, first.name);

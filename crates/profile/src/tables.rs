@@ -107,7 +107,8 @@ impl<'a> Selection<'a> {
         let mut sums = BTreeMap::new();
         for (stack, weight) in self.stacks() {
             let functions = || stack.iter().map(|id| &self.profile.functions[*id as usize]);
-            let function = functions().rfind(|function| function.kind == Kind::Python).or_else(|| functions().next_back());
+            let function =
+                functions().rfind(|function| function.kind == Kind::Python).or_else(|| functions().next_back());
             *sums.entry(function.map_or_else(|| NOTHING.to_owned(), label)).or_default() += weight;
         }
         sums

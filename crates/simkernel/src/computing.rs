@@ -208,7 +208,7 @@ impl Ctx<'_> {
         worker.set_patience(FIRST_TICKS);
         let turn = self.let_pass(owed, began);
         if turn.is_some() {
-            if ends_interval(exit) && self.kernel.has_model() {
+            if ends_interval(exit) {
                 self.thread.between.pay(self.thread.vcpu.registers().rip);
             }
             // What it was about to do comes after that. A fault happens again by itself, and so does a call by the vsyscall page.

@@ -427,20 +427,17 @@ impl Stepping<'_> {
     fn find_callers(&mut self) {
         let registers = self.vcpu.registers();
         let rip = self.memory.code_address(registers.rip);
-        let start =
-            Registers { rip, rsp: registers.rsp, rbp: registers.rbp, general: Some(by_dwarf(registers)) };
+        let start = Registers { rip, rsp: registers.rsp, rbp: registers.rbp, general: Some(by_dwarf(registers)) };
         let memory = self.memory;
         let mut frames = Vec::new();
         let read = |address: u64| memory.read_value(address).ok();
         let is_whole = self.program.walker.walk(self.cache, start, FRAMES_MAX, &read, &mut frames);
         self.progress.is_whole &= is_whole;
         let callers = frames.into_iter().skip(1).rev();
-        self.progress.callers =
-            callers.map(|frame| Caller { frame, slot: None, stack: 0, evaluated: None }).collect();
+        self.progress.callers = callers.map(|frame| Caller { frame, slot: None, stack: 0, evaluated: None }).collect();
         let fs_base = self.vcpu.registers().fs_base;
         let bytes = |address: u64, bytes: &mut [u8]| memory.read(address, bytes).is_ok();
-        self.progress.python =
-            self.program.python.as_mut().and_then(|python| python.current_frame(&bytes, fs_base));
+        self.progress.python = self.program.python.as_mut().and_then(|python| python.current_frame(&bytes, fs_base));
         let rip = self.vcpu.registers().rip;
         let evaluates = self.instruction(rip).evaluates;
         self.assemble(evaluates);
@@ -468,8 +465,9 @@ impl Stepping<'_> {
         let python = self.program.python.as_mut();
         let mut evaluations =
             python.map_or_else(Vec::new, |python| python.evaluations(&bytes, fs_base)).into_iter().rev().peekable();
-        let is_python =
-            |program: &ProfiledProgram, frame: &Frame| program.python.as_ref().is_some_and(|python| python.evaluates(frame));
+        let is_python = |program: &ProfiledProgram, frame: &Frame| {
+            program.python.as_ref().is_some_and(|python| python.evaluates(frame))
+        };
         let evaluating = self.progress.callers.iter().filter(|caller| is_python(self.program, &caller.frame)).count();
         let mut left = evaluating + usize::from(evaluates);
         let mut stack = 0;

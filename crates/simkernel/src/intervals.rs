@@ -73,7 +73,7 @@ pub struct MeasuredIntervals {
 /// What intervals take on a modelled processor, by program.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProcessorModel {
-    pub programs: BTreeMap<String, ProgramModel>,
+    pub programs: BTreeMap<String, Arc<ProgramModel>>,
     /// For programs that are not there: nanoseconds.
     pub mean_ns: u64,
 }
@@ -131,9 +131,9 @@ impl Between {
 #[derive(Debug, Default)]
 pub(crate) struct Intervals {
     /// Programs that were met: their files, and where a model has them.
-    programs: Vec<(Vec<u8>, Option<ProgramModel>)>,
+    programs: Vec<(Vec<u8>, Option<Arc<ProgramModel>>)>,
     measured: Option<MeasuredIntervals>,
-    model: Option<(Arc<ProcessorModel>, Rng)>,
+    model: Option<(ProcessorModel, Rng)>,
     counts: ModelCounts,
 }
 
@@ -198,7 +198,7 @@ impl Kernel {
     }
 
     /// From now on computing takes simulated time as a model says.
-    pub fn model_processor(&mut self, model: Arc<ProcessorModel>) {
+    pub fn model_processor(&mut self, model: ProcessorModel) {
         let random = self.config.seeds.stream(&self.config.name, "processor model");
         self.intervals_mut().model = Some((model, random));
     }
@@ -267,9 +267,8 @@ impl Ctx<'_> {
         /// Where `struct msghdr` has its vector.
         const VECTOR: u64 = 16;
         let memory = &self.process.memory;
-        let total = |at: u64, count: u64| {
-            UserBuffers::vector(memory, at, count).map_or(0, |buffers| buffers.total() as u64)
-        };
+        let total =
+            |at: u64, count: u64| UserBuffers::vector(memory, at, count).map_or(0, |buffers| buffers.total() as u64);
         match u32::try_from(number) {
             Ok(nr::write | nr::pwrite64 | nr::sendto) => third,
             Ok(nr::writev | nr::pwritev) => total(second, third),
@@ -330,9 +329,9 @@ mod tests {
     fn intervals() -> Intervals {
         let pairs = [((1, 2), vec![(0, Box::from([500])), (4, Box::from([100, 200])), (8, Box::from([900]))])];
         let program = ProgramModel { mean_ns: 70, pairs: pairs.into_iter().collect() };
-        let model = ProcessorModel { programs: [("known".to_owned(), program)].into(), mean_ns: 3 };
+        let model = ProcessorModel { programs: [("known".to_owned(), Arc::new(program))].into(), mean_ns: 3 };
         let random = SeedTree::new(1).stream("host", "processor model");
-        Intervals { model: Some((Arc::new(model), random)), ..Intervals::default() }
+        Intervals { model: Some((model, random)), ..Intervals::default() }
     }
 
     #[test]
@@ -341,14 +340,15 @@ mod tests {
         let known = intervals.program(b"/usr/bin/known");
         let other = intervals.program(b"/usr/bin/other");
         assert_eq!((known, other, intervals.program(b"/usr/bin/known")), (0, 1, 0));
-        let mut draw = |program, from, size| {
-            intervals.draw(&IntervalKind { program, from, to: 2, size }).as_nanos()
-        };
+        let mut draw = |program, from, size| intervals.draw(&IntervalKind { program, from, to: 2, size }).as_nanos();
         let drawn: Vec<u64> = (0..100).map(|_| draw(known, 1, 4)).collect();
         assert!(drawn.contains(&100) && drawn.contains(&200) && drawn.iter().all(|ns| [100, 200].contains(ns)));
         assert_eq!((draw(known, 1, 8), draw(known, 1, 20), draw(known, 1, 6), draw(known, 1, 1)), (900, 900, 900, 500));
         assert_eq!((draw(known, 7, 4), draw(other, 1, 4)), (70, LEAST));
         let counts = intervals.counts;
-        assert_eq!((counts.intervals, counts.other_sizes, counts.unknown_pairs, counts.unknown_programs), (106, 3, 1, 1));
+        assert_eq!(
+            (counts.intervals, counts.other_sizes, counts.unknown_pairs, counts.unknown_programs),
+            (106, 3, 1, 1)
+        );
     }
 }

@@ -2,12 +2,12 @@
 
 use crate::computing::Computing;
 use crate::counting::Interval;
-use crate::intervals::Between;
 use crate::credentials::Credentials;
 use crate::fd_table::FdTable;
 use crate::futex::FutexKey;
 use crate::held::Held;
 use crate::ids::{FileId, Pid, Tid};
+use crate::intervals::Between;
 use crate::ipc::messages::Message;
 use crate::locks::Lock;
 use crate::outcome::Restart;

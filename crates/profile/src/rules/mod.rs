@@ -6,12 +6,11 @@ mod pattern;
 mod phases;
 
 use crate::read::{Function, Kind, Profile};
-use pattern::Pattern;
-pub(crate) use phases::{Phase, Span};
 use crate::yaml::{self, Node};
+pub(crate) use pattern::Pattern;
+pub(crate) use phases::{Phase, Span};
 use report::{Error, Result};
 use std::path::Path;
-
 
 /// The rules that are supplied, by name.
 pub const SUPPLIED: [(&str, &str); 2] = [("ipv8", include_str!("ipv8.yaml")), ("tor", include_str!("tor.yaml"))];
