@@ -5,16 +5,17 @@ use base::SimTime;
 use base::quantity::parse_duration;
 use simkernel::counting::CountingRules;
 
-pub const HELP: &str = "Record where processor time goes, for 'gnomon profile': by so many samples for each second of it [1000 without RATE], \
-                        with 'costs' (--profile=costs, --profile=costs:RATE) also what computing takes between two system calls, for 'gnomon profile --costs'; or 'steps', which counts instructions one by one, the same in every run, up to a budget for each host [500000], \
-                        from a simulated time on: --profile=steps, --profile=steps:5000000, --profile=steps:5000000,from=30s";
+pub const HELP: &str = "Record where processor time goes, for 'gnomon profile': by so many samples for each second of it [1000 without RATE]; with \
+                        'costs' (--profile=costs, --profile=costs:RATE) also what computing takes between two system calls, for \
+                        'gnomon profile --costs'; or by 'steps', which counts instructions one by one, the same in every run, up to a \
+                        budget for each host [500000], from a simulated time on: --profile=steps, --profile=steps:5000000, --profile=steps:5000000,from=30s";
 
 /// Samples for each second of processor time.
 const MOST_SAMPLES: f64 = 20_000.0;
 const STEPS: &str = "steps";
 const COSTS: &str = "costs";
-/// Samples for each second where nobody says how many.
-const RATE: f64 = 1_000.0;
+/// Samples for each second where nobody says how many, with costs: each lengthens the interval that it falls into.
+const RATE_WITH_COSTS: f64 = 100.0;
 /// Instructions of each host: some seconds of real time.
 const BUDGET: u64 = 500_000;
 /// The least that is of any use, and what takes a host hours.
@@ -29,8 +30,8 @@ pub fn kind(text: &str) -> Result<ProfileKind, String> {
 
 fn samples(text: &str) -> Result<ProfileKind, String> {
     let (rate, costs) = match text.strip_prefix(COSTS) {
-        Some("") => (RATE, true),
-        Some(rest) => (rate(rest.strip_prefix(':').unwrap_or(rest))?, true),
+        Some("") => (RATE_WITH_COSTS, true),
+        Some(rest) => (rate(rest.strip_prefix(':').unwrap_or_default())?, true),
         None => (rate(text)?, false),
     };
     Ok(ProfileKind::Samples { rate, costs })
@@ -39,7 +40,10 @@ fn samples(text: &str) -> Result<ProfileKind, String> {
 fn rate(text: &str) -> Result<f64, String> {
     let rate: Option<f64> = text.parse().ok();
     rate.filter(|rate| (1.0..=MOST_SAMPLES).contains(rate)).ok_or_else(|| {
-        format!("it is a number of samples for each second of processor time, from 1 to {MOST_SAMPLES}, as in --profile=4000 and --profile=costs:4000, or 'costs', or 'steps'")
+        format!(
+            "it is a number of samples for each second of processor time, from 1 to {MOST_SAMPLES}, as in --profile=4000 and \
+             --profile=costs:4000, or 'costs', or 'steps'"
+        )
     })
 }
 
@@ -76,7 +80,7 @@ mod tests {
     #[test]
     fn samples_and_steps_are_told_apart() {
         assert_eq!(kind("1000"), Ok(ProfileKind::Samples { rate: 1000.0, costs: false }));
-        assert_eq!(kind("costs"), Ok(ProfileKind::Samples { rate: 1000.0, costs: true }));
+        assert_eq!(kind("costs"), Ok(ProfileKind::Samples { rate: 100.0, costs: true }));
         assert_eq!(kind("costs:250"), Ok(ProfileKind::Samples { rate: 250.0, costs: true }));
         let steps = |budget, seconds| {
             let from = SimTime::ZERO + SimDuration::from_secs(seconds);
@@ -94,6 +98,7 @@ mod tests {
             ("0", "from 1 to 20000, as in --profile=4000"),
             ("step", "or 'costs', or 'steps'"),
             ("costs:0", "from 1 to 20000"),
+            ("costs250", "as in --profile=4000 and --profile=costs:4000"),
             ("steps:", "write steps, steps:5000000"),
             ("steps:10", "1000 to 10000000000 instructions"),
             ("steps5000", "write steps, steps:5000000"),

@@ -135,7 +135,11 @@ fn what_makes_no_sense_is_refused() {
     let program = tunnel(&folder);
     let plain = experiment(&folder, &program, 1, "", "plain");
     run_well(&folder, &plain, &["--profile"]);
-    std::fs::write(folder.join("wrong.yaml"), "version: 1\nprograms:\n  p:\n  - { from: reed, to: read, times: [1] }\n").unwrap();
+    std::fs::write(
+        folder.join("wrong.yaml"),
+        "version: 1\nprograms:\n  p:\n  - { from: reed, to: read, times: [1] }\n",
+    )
+    .unwrap();
     let both = "host_option_defaults: { cpu_speed: 0.5 }\nexperimental: { cpu_model: wrong.yaml }";
     experiment(&folder, &program, 1, both, "both");
     experiment(&folder, &program, 1, "experimental: { cpu_model: wrong.yaml }", "mistaken");
@@ -143,7 +147,10 @@ fn what_makes_no_sense_is_refused() {
     for (arguments, told) in [
         (vec!["profile", "--costs", "c.yaml", "plain.data"], "make it with 'gnomon run --profile=costs'"),
         (vec!["profile", "--costs", "c.yaml", "--top", "3", "--rules", "tor", "plain.data"], "cannot be used with"),
-        (vec!["run", "both.yaml"], "host 'sender' has a cpu_speed, which takes computing as this machine measures it: leave out cpu_speed, or cpu_model"),
+        (
+            vec!["run", "both.yaml"],
+            "host 'sender' has a cpu_speed, which takes computing as this machine measures it: leave out cpu_speed, or cpu_model",
+        ),
         (vec!["check", "mistaken.yaml"], "wrong.yaml:4:13: 'reed' is no system call: write one such as recvfrom"),
         (vec!["run", "mistaken.yaml"], "wrong.yaml:4:13: 'reed' is no system call"),
         (vec!["run", "missing.yaml"], "none.yaml'; 'gnomon profile --costs FILE RUN' writes one"),
