@@ -6,7 +6,7 @@ use base::quantity::parse_duration;
 use simkernel::counting::CountingRules;
 
 pub const HELP: &str = "Record where processor time goes, for 'gnomon profile': by so many samples for each second of it [1000 without RATE]; with \
-                        'costs' (--profile=costs, --profile=costs:RATE) also what computing takes between two system calls, for \
+                        'costs' (--profile=costs, --profile=costs:RATE,from=30s) also what computing takes between two system calls, for \
                         'gnomon profile --costs'; or by 'steps', which counts instructions one by one, the same in every run, up to a \
                         budget for each host [500000], from a simulated time on: --profile=steps, --profile=steps:5000000, --profile=steps:5000000,from=30s";
 
@@ -22,29 +22,36 @@ const BUDGET: u64 = 500_000;
 const BUDGETS: std::ops::RangeInclusive<u64> = 1_000..=10_000_000_000;
 
 pub fn kind(text: &str) -> Result<ProfileKind, String> {
-    match text.strip_prefix(STEPS) {
-        Some(rest) => steps(rest).map(ProfileKind::Instructions),
-        None => samples(text),
+    if let Some(rest) = text.strip_prefix(STEPS) {
+        return steps(rest).map(ProfileKind::Instructions);
     }
+    let Some(rest) = text.strip_prefix(COSTS) else {
+        return rate(text).map(|rate| ProfileKind::Samples { rate, costs: None });
+    };
+    let (asked, from) = parts(rest).ok_or_else(rates)??;
+    let rate = asked.map_or(Ok(RATE_WITH_COSTS), rate)?;
+    Ok(ProfileKind::Samples { rate, costs: Some(from) })
 }
 
-fn samples(text: &str) -> Result<ProfileKind, String> {
-    let (rate, costs) = match text.strip_prefix(COSTS) {
-        Some("") => (RATE_WITH_COSTS, true),
-        Some(rest) => (rate(rest.strip_prefix(':').unwrap_or_default())?, true),
-        None => (rate(text)?, false),
-    };
-    Ok(ProfileKind::Samples { rate, costs })
+/// What follows a word: `[:NUMBER][,from=TIME]`. None for anything else.
+fn parts(text: &str) -> Option<Result<(Option<&str>, SimTime), String>> {
+    let (number, from) = text.split_once(',').map_or((text, None), |(number, from)| (number, Some(from)));
+    let number = if number.is_empty() { None } else { Some(number.strip_prefix(':')?) };
+    let Some(from) = from else { return Some(Ok((number, SimTime::ZERO))) };
+    let time = parse_duration(from.strip_prefix("from=")?);
+    Some(time.map(|time| (number, SimTime::ZERO + time)).map_err(|error| error.to_string()))
 }
 
 fn rate(text: &str) -> Result<f64, String> {
     let rate: Option<f64> = text.parse().ok();
-    rate.filter(|rate| (1.0..=MOST_SAMPLES).contains(rate)).ok_or_else(|| {
-        format!(
-            "it is a number of samples for each second of processor time, from 1 to {MOST_SAMPLES}, as in --profile=4000 and \
-             --profile=costs:4000, or 'costs', or 'steps'"
-        )
-    })
+    rate.filter(|rate| (1.0..=MOST_SAMPLES).contains(rate)).ok_or_else(rates)
+}
+
+fn rates() -> String {
+    format!(
+        "it is a number of samples for each second of processor time, from 1 to {MOST_SAMPLES}, as in --profile=4000, \
+         --profile=costs:4000 and --profile=costs:4000,from=30s, or 'costs', or 'steps'"
+    )
 }
 
 /// What follows the word.
@@ -56,20 +63,9 @@ fn steps(text: &str) -> Result<CountingRules, String> {
              steps:5000000, steps:5000000,from=30s or steps,from=30s"
         )
     };
-    let mut rules = CountingRules { budget: BUDGET, from: SimTime::ZERO };
-    let (budget, from) = match text.split_once(',') {
-        Some((budget, from)) => (budget, Some(from)),
-        None => (text, None),
-    };
-    if !budget.is_empty() {
-        let number: Option<u64> = budget.strip_prefix(':').and_then(|number| number.parse().ok());
-        rules.budget = number.filter(|number| BUDGETS.contains(number)).ok_or_else(usage)?;
-    }
-    if let Some(from) = from {
-        let time = from.strip_prefix("from=").ok_or_else(usage)?;
-        rules.from = SimTime::ZERO + parse_duration(time).map_err(|error| error.to_string())?;
-    }
-    Ok(rules)
+    let (number, from) = parts(text).ok_or_else(usage)??;
+    let budget: Option<u64> = number.map_or(Some(BUDGET), |number| number.parse().ok());
+    Ok(CountingRules { budget: budget.filter(|number| BUDGETS.contains(number)).ok_or_else(usage)?, from })
 }
 
 #[cfg(test)]
@@ -79,13 +75,15 @@ mod tests {
 
     #[test]
     fn samples_and_steps_are_told_apart() {
-        assert_eq!(kind("1000"), Ok(ProfileKind::Samples { rate: 1000.0, costs: false }));
-        assert_eq!(kind("costs"), Ok(ProfileKind::Samples { rate: 100.0, costs: true }));
-        assert_eq!(kind("costs:250"), Ok(ProfileKind::Samples { rate: 250.0, costs: true }));
+        assert_eq!(kind("1000"), Ok(ProfileKind::Samples { rate: 1000.0, costs: None }));
+        assert_eq!(kind("costs"), Ok(ProfileKind::Samples { rate: 100.0, costs: Some(SimTime::ZERO) }));
+        assert_eq!(kind("costs:250"), Ok(ProfileKind::Samples { rate: 250.0, costs: Some(SimTime::ZERO) }));
         let steps = |budget, seconds| {
             let from = SimTime::ZERO + SimDuration::from_secs(seconds);
             Ok(ProfileKind::Instructions(CountingRules { budget, from }))
         };
+        let from = SimTime::ZERO + SimDuration::from_secs(3);
+        assert_eq!(kind("costs,from=3s"), Ok(ProfileKind::Samples { rate: 100.0, costs: Some(from) }));
         assert_eq!(kind("steps"), steps(BUDGET, 0));
         assert_eq!(kind("steps:5000"), steps(5_000, 0));
         assert_eq!(kind("steps:5000,from=30s"), steps(5_000, 30));
@@ -98,7 +96,8 @@ mod tests {
             ("0", "from 1 to 20000, as in --profile=4000"),
             ("step", "or 'costs', or 'steps'"),
             ("costs:0", "from 1 to 20000"),
-            ("costs250", "as in --profile=4000 and --profile=costs:4000"),
+            ("costs:250,30s", "costs:4000,from=30s"),
+            ("costs250", "as in --profile=4000, --profile=costs:4000"),
             ("steps:", "write steps, steps:5000000"),
             ("steps:10", "1000 to 10000000000 instructions"),
             ("steps5000", "write steps, steps:5000000"),

@@ -457,7 +457,6 @@ fn build_hosts(
         RunError::Machine(text.to_owned())
     })?;
     let profiled = options.profile.map(|_| ProfiledFiles::default());
-    let measures = matches!(options.profile, Some(ProfileKind::Samples { costs: true, .. }));
     let own = |host: &HostPlan| ranks.of_host[host.id.index()] as usize == ranks.own;
     for (host, region) in plan.hosts.iter().zip(regions).filter(|(host, _)| own(host)) {
         let folder = options.directory.create_host(&host.name)?;
@@ -474,8 +473,8 @@ fn build_hosts(
                 built.kernel.count_instructions(rules);
             }
         }
-        if measures {
-            built.kernel.measure_intervals();
+        if let Some(ProfileKind::Samples { costs: Some(from), .. }) = options.profile {
+            built.kernel.measure_intervals(from);
         }
         if let Some(model) = &options.cpu_model {
             built.kernel.model_processor(model.of_host(&host.name));

@@ -29,8 +29,9 @@ const EMULATION: &str = "emulated instruction";
 /// What a profile is made of.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ProfileKind {
-    /// So many samples for each second of processor time; `costs`: what computing takes between calls is measured, too.
-    Samples { rate: f64, costs: bool },
+    /// So many samples for each second of processor time; `costs`: from when on it is measured, too, what computing takes
+    /// between calls.
+    Samples { rate: f64, costs: Option<SimTime> },
     /// Instructions, counted one by one.
     Instructions(CountingRules),
 }
@@ -138,7 +139,7 @@ impl Profiler {
         };
         match self.kind {
             ProfileKind::Samples { rate, costs } => {
-                if costs {
+                if costs.is_some() {
                     ::profile::costs::record(directory, &taken.costs())?;
                 }
                 (about.rate, about.means) = (rate, self.means().0.to_owned());

@@ -9,7 +9,7 @@ use crate::ctx::Ctx;
 use crate::kernel::Kernel;
 use crate::user_io::UserBuffers;
 use base::map::FastMap;
-use base::{Rng, SimDuration};
+use base::{Rng, SimDuration, SimTime};
 use guest::Exit;
 use linux_abi::nr;
 use std::collections::BTreeMap;
@@ -133,6 +133,8 @@ pub(crate) struct Intervals {
     /// Programs that were met: their files, and where a model has them.
     programs: Vec<(Vec<u8>, Option<Arc<ProgramModel>>)>,
     measured: Option<MeasuredIntervals>,
+    /// From when on it is measured.
+    from: SimTime,
     model: Option<(ProcessorModel, Rng)>,
     counts: ModelCounts,
 }
@@ -192,9 +194,10 @@ impl Kernel {
         self.intervals.get_or_insert_default()
     }
 
-    /// From now on it is measured how long intervals take.
-    pub fn measure_intervals(&mut self) {
-        self.intervals_mut().measured = Some(MeasuredIntervals::default());
+    /// It is to be measured how long intervals take that end at this time or later.
+    pub fn measure_intervals(&mut self, from: SimTime) {
+        let intervals = self.intervals_mut();
+        (intervals.measured, intervals.from) = (Some(MeasuredIntervals::default()), from);
     }
 
     /// From now on computing takes simulated time as a model says.
@@ -256,7 +259,7 @@ impl Ctx<'_> {
         let program = intervals.program(&self.process.exe);
         let size = size_class(moved.max(self.bytes_to_move(number, arguments)));
         let kind = IntervalKind { program, from, to: number.min(u64::from(START) - 1) as u16, size };
-        if let Some(measured) = &mut intervals.measured {
+        if let Some(measured) = intervals.measured.as_mut().filter(|_| self.now >= intervals.from) {
             measured.kinds.entry(kind).or_default().add(before + used);
         }
         intervals.draw(&kind)
