@@ -202,7 +202,8 @@ fn cost(entry: &Node<'_>, is_call: &dyn Fn(&str) -> bool) -> Result<Cost> {
         match key.text {
             "from" | "to" => {
                 let name = value.text()?;
-                if !is_call(name) && !(key.text == "from" && name == START) {
+                let is_start = key.text == "from" && name == START;
+                if !is_start && !is_call(name) {
                     return Err(value.wrong(&format!("'{name}' is no system call: write one such as recvfrom")));
                 }
                 let into = if key.text == "from" { &mut cost.from } else { &mut cost.to };

@@ -178,7 +178,7 @@ impl Counting {
             return None;
         }
         let weight = if self.used < half { 1 } else { 2 << part };
-        (weight == 1 || self.random.next_u64() % weight == 0).then_some(weight)
+        (weight == 1 || self.random.next_u64().is_multiple_of(weight)).then_some(weight)
     }
 
     fn frame(&mut self, frame: StackFrame, pid: Pid) -> Option<u32> {
@@ -476,7 +476,7 @@ impl Stepping<'_> {
         let mut next = |counting: &mut Counting, pid: Pid, stack: u32, left: usize| -> Option<u32> {
             evaluations.peek()?;
             let mut inner = stack;
-            while let Some(codes) = evaluations.next() {
+            for codes in evaluations.by_ref() {
                 for code in codes.into_iter().rev() {
                     inner = counting.stack(inner, StackFrame::Python(code), pid);
                 }
