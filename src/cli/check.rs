@@ -10,7 +10,10 @@ use std::path::{Path, PathBuf};
 pub fn main(matches: &ArgMatches) -> u8 {
     if let Some(file) = matches.get_one::<PathBuf>("file") {
         let plan = input::plan(file, &options::overrides(matches));
-        match plan.and_then(|plan| crate::simulation::check_filter(&plan).map(|()| plan)) {
+        match plan
+            .and_then(|plan| crate::simulation::check_filter(&plan).map(|()| plan))
+            .and_then(|plan| crate::simulation::CpuModel::load(&plan).map(|_| plan))
+        {
             Ok(plan) if matches.get_flag("config") => show(&plan.processed_config_yaml()),
             Ok(plan) => show(&explain(&plan)),
             Err(error) => {

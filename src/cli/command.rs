@@ -2,6 +2,7 @@
 
 use super::gdb::UNDER_GDB;
 use super::options::{Style, flags};
+use super::profiling;
 use super::topics;
 use clap::{Arg, ArgAction, Command};
 
@@ -49,12 +50,12 @@ fn run() -> Command {
         .arg(
             Arg::new("profile")
                 .long("profile")
-                .value_name("RATE")
+                .value_name("RATE|costs|steps")
                 .num_args(0..=1)
                 .require_equals(true)
                 .default_missing_value("1000")
-                .value_parser(profile_rate)
-                .help("Take samples of where processor time goes, so many for each second of it [1000 without RATE]; 'gnomon profile' shows them"),
+                .value_parser(profiling::kind)
+                .help(profiling::HELP),
         )
         .arg(
             Arg::new("rank-costs")
@@ -66,14 +67,6 @@ fn run() -> Command {
         .args(execution_flags())
         .args(flags(Style::Gnomon))
         .args_override_self(true)
-}
-
-/// Samples for each second of processor time.
-fn profile_rate(text: &str) -> Result<f64, String> {
-    const MOST: f64 = 20_000.0;
-    let rate: Option<f64> = text.parse().ok();
-    rate.filter(|rate| (1.0..=MOST).contains(rate))
-        .ok_or_else(|| format!("it is a number of samples for each second of processor time, from 1 to {MOST}"))
 }
 
 fn check() -> Command {

@@ -5,7 +5,7 @@ use super::interrupt::{self, Interrupts};
 use super::limits::{self, Notice};
 use super::ranks;
 use crate::sandbox::{self, Lifetime};
-use crate::simulation::{self, Costs, LogTarget, Progress, RunOptions, Summary};
+use crate::simulation::{self, Costs, CpuModel, LogTarget, ProfileKind, Progress, RunOptions, Summary};
 use crate::terminal::Terminal;
 use ::ranks::Link;
 use base::HostId;
@@ -35,8 +35,8 @@ pub struct Launch {
     pub strace_live: bool,
     /// Show what guests write on standard output and error.
     pub show_outputs: bool,
-    /// Take so many samples for each second of processor time.
-    pub profile: Option<f64>,
+    /// Say where processor time goes, or instructions.
+    pub profile: Option<ProfileKind>,
     /// By what the hosts are divided among several processes.
     pub rank_costs: Option<Costs>,
 }
@@ -149,6 +149,7 @@ impl Launch {
             return Err(Failure::Input(text.to_owned()));
         }
         simulation::check_filter(plan).map_err(Failure::Input)?;
+        let model = CpuModel::load(plan).map_err(Failure::Input)?;
         let checked = match link.as_ref().map(Link::place) {
             // Rank 0 looks for all.
             Some(place) if place.rank > 0 => Ok(()),
@@ -179,12 +180,19 @@ impl Launch {
             Debugging::Guest(..) => guest::meet_debugger(),
         }
         interrupts.watch("stopping with the recordings kept").map_err(|error| failed("start a thread", &error))?;
-        let summary = simulation::run(plan, self.options(plan, directory, notices, link), interrupts.stop())
+        let summary = simulation::run(plan, self.options(plan, directory, notices, model, link), interrupts.stop())
             .map_err(|error| Failure::Run(error.to_string()))?;
         Ok(Finished { summary, signal: interrupts.signal() })
     }
 
-    fn options(self, plan: &Plan, directory: DataDirectory, notices: Vec<Notice>, link: Option<Link>) -> RunOptions {
+    fn options(
+        self,
+        plan: &Plan,
+        directory: DataDirectory,
+        notices: Vec<Notice>,
+        cpu_model: Option<CpuModel>,
+        link: Option<Link>,
+    ) -> RunOptions {
         RunOptions {
             directory,
             workers: workers(plan),
@@ -206,6 +214,7 @@ impl Launch {
                 Debugging::Off | Debugging::Pause => None,
             },
             profile: self.profile,
+            cpu_model,
             link,
             rank_costs: self.rank_costs,
         }

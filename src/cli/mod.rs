@@ -15,6 +15,7 @@ mod launch;
 mod limits;
 mod options;
 mod profile;
+mod profiling;
 mod provenance;
 mod ranks;
 mod report;

@@ -1,10 +1,11 @@
 //! `gnomon profile RUN...`: where processor time went in runs that were profiled.
 
 use super::{complain, show, status};
+use ::profile::costs::{Costs, mean};
 use ::profile::export::Format;
 use ::profile::{Part, Request, Rules};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub fn command() -> Command {
     let text = |name: &'static str, placeholder: &'static str, help: &'static str| {
@@ -71,6 +72,21 @@ pub fn command() -> Command {
                 .help("Rows that tables have"),
         )
         .arg(
+            Arg::new("costs")
+                .long("costs")
+                .value_name("FILE")
+                .value_parser(value_parser!(PathBuf))
+                .conflicts_with_all(["group", "output", "export", "rules", "host", "program", "role", "phase", "per"])
+                .help("Write what computing costs between two system calls, over all runs, for experimental.cpu_model (of runs with --profile=costs)"),
+        )
+        .arg(
+            Arg::new("per-host")
+                .long("per-host")
+                .action(ArgAction::SetTrue)
+                .requires("costs")
+                .help("With --costs: of each host's programs by themselves, where one program has several roles"),
+        )
+        .arg(
             Arg::new("export")
                 .long("export")
                 .value_name("FORMAT")
@@ -81,16 +97,45 @@ pub fn command() -> Command {
 }
 
 pub fn main(matches: &ArgMatches) -> u8 {
+    if let Some(file) = matches.get_one::<PathBuf>("costs") {
+        return match costs(file, &all(matches, "run"), matches.get_flag("per-host")) {
+            Ok(text) => {
+                show(&text);
+                status::SUCCESS
+            }
+            Err(error) => failed(&error),
+        };
+    }
     match request(matches).and_then(|request| ::profile::write(&request)) {
         Ok(written) => {
             show(&format!("{}written: {}\n", written.summary, written.path.display()));
             status::SUCCESS
         }
-        Err(error) => {
-            complain(&error);
-            if error.is_bad_input() { status::BAD_INPUT } else { status::FAILED }
-        }
+        Err(error) => failed(&error),
     }
+}
+
+fn failed(error: &::profile::Error) -> u8 {
+    complain(error);
+    if error.is_bad_input() { status::BAD_INPUT } else { status::FAILED }
+}
+
+/// Writes the file of costs; what there is to be said of it.
+fn costs(file: &Path, runs: &[PathBuf], per_host: bool) -> ::profile::Result<String> {
+    let costs = Costs::of_runs(runs, per_host)?;
+    std::fs::write(file, costs.to_yaml(runs)).map_err(|error| ::profile::Error::io("write", file, error))?;
+    let kinds: usize = costs.programs.values().map(Vec::len).sum();
+    let mut text = String::new();
+    for (program, list) in &costs.programs {
+        let intervals: u64 = list.iter().map(|cost| cost.count).sum();
+        let mean = mean(list.iter());
+        text += &format!("{program}: {intervals} intervals of {} kinds, {mean} ns on average\n", list.len());
+    }
+    text += &format!(
+        "written: {} ({kinds} kinds); an experiment takes it as 'experimental: {{ cpu_model: FILE }}'\n",
+        file.display()
+    );
+    Ok(text)
 }
 
 fn request(matches: &ArgMatches) -> ::profile::Result<Request> {

@@ -130,6 +130,7 @@ fn write_summary(text: &mut String, finished: &Finished) {
     }
     write_crashes(text, summary);
     write_repeatability(text, summary);
+    write_model(text, summary);
     write_costs(text, summary);
     if summary.profile.is_some() {
         let _ = writeln!(text, "profile: gnomon profile {}", summary.data_directory.display());
@@ -158,6 +159,29 @@ fn write_repeatability(text: &mut String, summary: &Summary) {
         }
         let _ = writeln!(text, "not reproducible to the bit: {}", cause.sentence(seen));
     }
+}
+
+/// What computing took by a model, and how much of it the model did not know.
+fn write_model(text: &mut String, summary: &Summary) {
+    let computing = &summary.stats.gnomon.computing;
+    let intervals = computing.modelled_intervals;
+    if intervals == 0 {
+        return;
+    }
+    let (pairs, programs) = (computing.modelled_unknown_pairs, computing.modelled_unknown_programs);
+    let _ = write!(
+        text,
+        "cpu_model: computing took {:.3} s of simulated time, in {intervals} intervals between calls",
+        computing.modelled_ns as f64 / 1e9
+    );
+    if pairs + programs > 0 {
+        let share = 100.0 * (pairs + programs) as f64 / intervals as f64;
+        let _ = write!(
+            text,
+            "; {share:.1} % of them took a mean, since the file lacks their pair of calls ({pairs}) or their program ({programs})"
+        );
+    }
+    text.push('\n');
 }
 
 /// Processor time by what it was spent on, and the memory of the process.

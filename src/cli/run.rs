@@ -3,7 +3,7 @@
 use super::launch::{Debugging, Failure, Finished, Launch};
 use super::{gdb, input, options, ranks, report, status};
 use crate::sandbox::Lifetime;
-use crate::simulation::{Costs, Progress};
+use crate::simulation::{Costs, ProfileKind, Progress};
 use crate::terminal::Terminal;
 use clap::ArgMatches;
 use scenario::Plan;
@@ -34,10 +34,20 @@ fn run(matches: &ArgMatches) -> Result<Finished, Failure> {
     let file = matches.get_one::<PathBuf>("file").expect("clap requires it");
     let plan = input::plan(file, &options::overrides(matches)).map_err(Failure::Input)?;
     let mut launch = Launch::new(matches, &plan, Lifetime::Kept).map_err(Failure::Input)?;
-    launch.profile = matches.get_one::<f64>("profile").copied();
+    launch.profile = matches.get_one::<ProfileKind>("profile").copied();
+    if let (Some(ProfileKind::Instructions(_)), Some(host)) =
+        (launch.profile, plan.hosts.iter().find(|host| host.options.cpu_speed.is_some()))
+    {
+        return Err(Failure::Input(format!(
+            "--profile=steps: single steps take a thousand times as long, and cpu_speed of host '{}' makes that simulated time: leave out \
+             cpu_speed, or write --profile for samples",
+            host.name
+        )));
+    }
     if let Some(text) = matches.get_one::<String>("gdb") {
         if launch.profile.is_some() {
-            let text = "--profile: a debugger takes the signals of samples: leave out --profile, or --gdb";
+            let text =
+                "--profile: a debugger takes the signals of samples and of single steps: leave out --profile, or --gdb";
             return Err(Failure::Input(text.to_owned()));
         }
         let (host, target) = gdb::target(text, &plan).map_err(Failure::Input)?;

@@ -1,10 +1,14 @@
 //! What guests' computing costs, from the experiment's options: budgets, pre-emption, the speed of hosts' processors.
 
+use ::profile::costs::{self, Cost, Costs};
 use base::SimDuration;
 use base::wall::WallClock;
+use linux_abi::nr;
 use scenario::{CpuSpeed, HostPlan, Plan};
 use simkernel::host::{CallCost, ComputingRules};
-use std::sync::OnceLock;
+use simkernel::intervals::{self, ProcessorModel, ProgramModel};
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How much processor time lies between two looks at a guest that does not come back.
@@ -36,6 +40,50 @@ pub fn call_cost(plan: &Plan, host: &HostPlan) -> Option<CallCost> {
         each: plan.experimental.unblocked_syscall_latency,
         look: plan.experimental.unblocked_vdso_latency,
     }))
+}
+
+/// What computing costs by `experimental.cpu_model`.
+#[derive(Clone, Debug)]
+pub struct CpuModel {
+    costs: Costs,
+    programs: BTreeMap<String, Arc<ProgramModel>>,
+}
+
+impl CpuModel {
+    /// The plan's, if it has one.
+    ///
+    /// # Errors
+    /// When the file says what makes no sense, with its place.
+    pub fn load(plan: &Plan) -> Result<Option<CpuModel>, String> {
+        let Some(path) = &plan.cpu_model else { return Ok(None) };
+        let costs = Costs::load(path, &|name| nr::number(name).is_some()).map_err(|error| error.to_string())?;
+        let program = |(key, list): (&String, &Vec<Cost>)| (key.clone(), Arc::new(program_model(list)));
+        let programs = costs.programs.iter().map(program).collect();
+        Ok(Some(CpuModel { costs, programs }))
+    }
+
+    /// What counts on a host.
+    pub fn of_host(&self, host: &str) -> ProcessorModel {
+        let on_host = self.costs.on_host(host);
+        let programs = on_host.iter().map(|(name, key)| ((*name).to_owned(), self.programs[*key].clone())).collect();
+        ProcessorModel { programs, mean_ns: costs::mean(self.costs.programs.values().flatten()) }
+    }
+}
+
+fn program_model(list: &[Cost]) -> ProgramModel {
+    let number = |name: &str| match name {
+        costs::START => Some(intervals::START),
+        _ => nr::number(name).map(|number| number as u16),
+    };
+    let mut model = ProgramModel { mean_ns: costs::mean(list.iter()), ..ProgramModel::default() };
+    for cost in list {
+        if let (Some(from), Some(to)) = (number(&cost.from), number(&cost.to)) {
+            let times = cost.times.clone().into_boxed_slice();
+            model.pairs.entry((from, to)).or_default().push((intervals::size_class(cost.bytes), times));
+        }
+    }
+    model.pairs.values_mut().for_each(|sizes| sizes.sort_by_key(|(size, _)| *size));
+    model
 }
 
 /// How often workers look.

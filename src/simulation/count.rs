@@ -20,6 +20,12 @@ pub fn count(stats: &mut SimStats, host: &SimHost) {
     sum.preemptions += computing.preemptions;
     sum.preempted_ns += computing.preempted.as_nanos();
     sum.charged_ns += computing.charged.as_nanos();
+    let model = host.kernel.model_counts();
+    sum.modelled_ns += model.time.as_nanos();
+    sum.modelled_intervals += model.intervals;
+    sum.modelled_other_sizes += model.other_sizes;
+    sum.modelled_unknown_pairs += model.unknown_pairs;
+    sum.modelled_unknown_programs += model.unknown_programs;
     stats.gnomon.outputs_refused += host.kernel.outputs_refused;
     for (number, calls) in &host.kernel.unsupported_calls {
         add(&mut stats.gnomon.interception.unsupported, &call_name(*number), *calls);

@@ -21,7 +21,9 @@ mod worker;
 
 pub use self::ranks::{machine, share};
 pub use accounting::available_memory;
+pub use computing::CpuModel;
 pub use partition::Costs;
+pub use profile::ProfileKind;
 pub use summary::{FinalGuest, GuestState, RunError, Summary, Verdict};
 
 use self::ranks::{Others, RankPeers};
@@ -121,8 +123,10 @@ pub struct RunOptions {
     pub show_outputs: bool,
     /// The guest that a debugger is to stop at.
     pub debug: Option<(HostId, DebugTarget)>,
-    /// Take so many samples for each second of processor time.
-    pub profile: Option<f64>,
+    /// Say where processor time goes, or instructions.
+    pub profile: Option<ProfileKind>,
+    /// What computing costs, where the plan has it take simulated time by a model.
+    pub cpu_model: Option<CpuModel>,
     /// The other processes of the run.
     pub link: Option<Link>,
     /// By what the hosts are divided among them.
@@ -208,7 +212,7 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     let windows = WindowBoard::new(options.workers);
     let mut record = Record::begin(plan, directory)?;
     let to_record = record.as_ref().map(Record::for_workers);
-    let profiler = options.profile.map(|rate| profile::Profiler::begin(directory, rate)).transpose()?;
+    let profiler = options.profile.map(|kind| profile::Profiler::begin(directory, kind)).transpose()?;
     let soils = plan.experimental.soil_registers;
     let setup = |index: usize| {
         let processor = processors.get(index).copied();
@@ -217,7 +221,9 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
         worker.guest.set_soiling(soils);
         worker.forecast.clone_from(&forecast);
         worker.record = to_record.as_ref().map(|begin| begin());
-        worker.profile = profiler.as_ref().map(|profiler| profiler.worker(index, &mut worker.guest)).transpose()?;
+        if let Some(profiler) = &profiler {
+            worker.profile = profiler.worker(index, &mut worker.guest)?;
+        }
         Ok(worker)
     };
     let (rows, others) = (TrafficRows::default(), Others::default());
@@ -225,7 +231,7 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     let peers = options.link.as_ref().map(peers);
     let shown = Shown { board, rows, windows: windows.clone(), live, others, memory: accounting.memory() };
     let mut monitor = Monitor::new(plan, &options, clock, shown)?;
-    accounting.start(options.profile.is_some());
+    accounting.start(matches!(options.profile, Some(ProfileKind::Samples { .. })));
     let on_window = |end: &engine::WindowEnd| {
         watch.beat(end.complete_until);
         monitor.window(end, &mut main_log);
@@ -256,7 +262,7 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
         }
         losses.note("the record of packets", finished.map(drop));
     }
-    let written = profiler.as_ref().map_or_else(Vec::new, |_| hosts.iter().flat_map(profile::written).collect());
+    let taken = profiler.as_ref().map(|_| profile::Taken::from_hosts(&mut hosts)).unwrap_or_default();
     let process_ns = (costs.0.total_s * 1e9) as u64;
     let mut part = part::gather(plan, hosts, &outcome, costs, &mut losses, simulated);
     let mut parts = Vec::new();
@@ -301,7 +307,7 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     if let Some(profiler) = profiled {
         let path = directory.path();
         summary.profile = Some(path.join(::profile::FOLDER));
-        losses.note("the profile", profiler.finish(plan, path, process_ns, &written, &summary.digest));
+        losses.note("the profile", profiler.finish(plan, path, process_ns, &taken, &summary.digest));
     }
     log_unexpected(&summary, plan, options.log, &mut main_log);
     for (cause, seen) in summary.interferences.iter() {
@@ -463,6 +469,15 @@ fn build_hosts(
         built.pause_before_start = options.debug_hosts.contains(&host.id).then_some(options.pause);
         if let Some(files) = &profiled {
             built.kernel.profile(files.clone());
+            if let Some(ProfileKind::Instructions(rules)) = options.profile {
+                built.kernel.count_instructions(rules);
+            }
+        }
+        if let Some(ProfileKind::Samples { costs: Some(from), .. }) = options.profile {
+            built.kernel.measure_intervals(from);
+        }
+        if let Some(model) = &options.cpu_model {
+            built.kernel.model_processor(model.of_host(&host.name));
         }
         hosts.push(built);
     }

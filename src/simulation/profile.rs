@@ -3,13 +3,16 @@
 use super::accounting::Doing;
 use super::host::SimHost;
 use super::summary::RunError;
-use ::profile::{About, Collector, Frame, Name, Namer, OutputMark, Place, Recorder, Sample, Times};
+use ::profile::costs::MeasuredCost;
+use ::profile::{About, Collector, Frame, Name, Namer, OutputMark, Place, Recorder, Sample, Stack, Steps, Times, Unit};
 use base::{HostId, SimTime};
 use guest::{OwnStack, Sampling};
 use recorder::log::Level;
 use recorder::{WorkerLog, record};
 use scenario::Plan;
 use simkernel::Kernel;
+use simkernel::counting::{Counted, CountingRules};
+use simkernel::intervals::{self, MeasuredIntervals};
 use simkernel::profiling::{Doing as Done, StackFrame, ThreadSample};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,10 +26,20 @@ const OWN_FRAMES: usize = 64;
 const FAULT: &str = "page fault";
 const EMULATION: &str = "emulated instruction";
 
+/// What a profile is made of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ProfileKind {
+    /// So many samples for each second of processor time; `costs`: from when on it is measured, too, what computing takes
+    /// between calls.
+    Samples { rate: f64, costs: Option<SimTime> },
+    /// Instructions, counted one by one.
+    Instructions(CountingRules),
+}
+
 /// Takes the profile of one run.
 pub struct Profiler {
     recorder: Recorder,
-    rate: f64,
+    kind: ProfileKind,
     /// The simulator's own files, where they lie.
     own: Arc<Vec<PlacedFile>>,
     tables: Tables,
@@ -34,30 +47,53 @@ pub struct Profiler {
 }
 
 impl Profiler {
-    /// `rate` is samples for each second of processor time.
-    pub fn begin(directory: &recorder::DataDirectory, rate: f64) -> Result<Profiler, RunError> {
+    pub fn begin(directory: &recorder::DataDirectory, kind: ProfileKind) -> Result<Profiler, RunError> {
         let failed = |error: ::profile::Error| RunError::Recording(error.to_string());
         let recorder = Recorder::create(directory.path()).map_err(failed)?;
         let own = Arc::new(own_files());
-        Ok(Profiler { recorder, rate, own, tables: Tables::default(), means: Arc::default() })
+        Ok(Profiler { recorder, kind, own, tables: Tables::default(), means: Arc::default() })
     }
 
-    /// From now on the calling thread, which is worker `number`, is looked at.
+    /// From now on the calling thread, which is worker `number`, is looked at, where samples are taken.
     ///
     /// # Errors
     /// When the machine has no means for it.
-    pub fn worker(&self, number: usize, guest: &mut guest::Worker) -> Result<WorkerProfile, String> {
+    pub fn worker(&self, number: usize, guest: &mut guest::Worker) -> Result<Option<WorkerProfile>, String> {
+        let ProfileKind::Samples { rate, .. } = self.kind else { return Ok(None) };
         let began = guest::thread_time();
-        let means = guest.start_sampling(Duration::from_secs_f64(1.0 / self.rate)).map_err(|error| {
+        let means = guest.start_sampling(Duration::from_secs_f64(1.0 / rate)).map_err(|error| {
             format!("--profile: this machine lets nobody take samples (perf_event_open, timer_create): {error}; run without it")
         })?;
         *self.means.lock().unwrap_or_else(PoisonError::into_inner) = Some(means);
-        Ok(WorkerProfile {
+        Ok(Some(WorkerProfile {
             collector: Some(self.recorder.collector(number)),
             walker: Walker::new(self.own.to_vec(), &self.tables),
             cache: WalkCache::default(),
             began,
-        })
+        }))
+    }
+
+    /// Takes what was counted of a host.
+    fn add_counted(&self, collector: &mut Collector, host: HostId, counted: &Counted) {
+        // A stack's caller comes before it.
+        let mut stacks = vec![Stack::default()];
+        for (caller, frame) in &counted.stacks {
+            let (frame, pid) = &counted.frames[*frame as usize];
+            stacks.push(collector.under(stacks[*caller as usize], described(frame, host, pid.0)));
+        }
+        for interval in &counted.intervals {
+            let sample = |count: u64| Sample {
+                host: Some(host.0),
+                process: Some((interval.pid.0, interval.tid.0, &interval.program)),
+                time_ns: interval.at.as_nanos(),
+                weight_ns: count * interval.weight,
+                place: Place::Program,
+                is_whole: interval.is_whole,
+            };
+            for (stack, count) in &counted.rows[interval.rows.clone()] {
+                collector.add_at(&sample(*count), stacks[*stack as usize]);
+            }
+        }
     }
 
     /// Says so where samples are not as good as they could be.
@@ -86,37 +122,133 @@ impl Profiler {
         }
     }
 
-    /// Writes what is left.
+    /// Writes what is left; `process_ns` is the processor time of the whole process.
     pub fn finish(
         self,
         plan: &Plan,
         directory: &Path,
         process_ns: u64,
-        written: &[OutputMark],
+        taken: &Taken,
         digest: &str,
     ) -> Result<(), ::profile::Error> {
-        let about = About {
-            rate: self.rate,
-            means: self.means().0.to_owned(),
+        let mut about = About {
             seed: plan.general.seed.into(),
             digest: digest.to_owned(),
             hosts: plan.hosts.iter().map(|host| host.name.clone()).collect(),
-            times: Times { process_ns, ..Times::default() },
             ..About::default()
         };
+        match self.kind {
+            ProfileKind::Samples { rate, costs } => {
+                if costs.is_some() {
+                    ::profile::costs::record(directory, &taken.costs())?;
+                }
+                (about.rate, about.means) = (rate, self.means().0.to_owned());
+                about.times = Times { process_ns, ..Times::default() };
+            }
+            // Nothing of the machine's time is in it, so that it is the same in every run.
+            ProfileKind::Instructions(rules) => {
+                (about.unit, about.means) = (Unit::Instructions, "single steps".to_owned());
+                about.steps = Some(taken.steps(plan, &rules));
+                let mut collector = self.recorder.collector(0);
+                taken.counted.iter().for_each(|(host, counted)| self.add_counted(&mut collector, *host, counted));
+                collector.end(0);
+            }
+        }
+        let written = &taken.written;
         let hosts = plan.hosts.iter().map(|host| directory.join("hosts").join(&host.name)).collect();
         self.recorder.finish(about, written, &mut Names { files: BTreeMap::new(), maps: BTreeMap::new(), hosts })
     }
 }
 
+/// What hosts have for a profile at the end.
+#[derive(Default)]
+pub struct Taken {
+    written: Vec<OutputMark>,
+    counted: Vec<(HostId, Counted)>,
+    measured: Vec<(String, MeasuredIntervals)>,
+}
+
+impl Taken {
+    pub fn from_hosts(hosts: &mut [SimHost]) -> Taken {
+        let mut taken = Taken::default();
+        for host in hosts {
+            taken.written.extend(written(host));
+            taken.counted.push((host.id, host.kernel.take_counted()));
+            taken.measured.push((host.kernel.config.name.clone(), host.kernel.take_measured()));
+        }
+        taken
+    }
+
+    /// What computing costs, by host and program.
+    fn costs(&self) -> Vec<MeasuredCost> {
+        let mut sums = BTreeMap::new();
+        for (host, measured) in &self.measured {
+            for (kind, times) in &measured.kinds {
+                let program = &measured.programs[kind.program as usize];
+                for (class, (count, time)) in &times.classes {
+                    let sum: &mut (u64, u64) =
+                        sums.entry((host, program, kind.from, kind.to, kind.size, *class)).or_default();
+                    *sum = (sum.0 + count, sum.1 + time);
+                }
+            }
+        }
+        type Kind<'a> = (&'a String, &'a Arc<str>, u16, u16, u8, u16);
+        let cost = |((host, program, from, to, size, _), (count, time_ns)): (Kind<'_>, _)| MeasuredCost {
+            host: host.clone(),
+            program: program.to_string(),
+            from: call_name(from),
+            to: call_name(to),
+            bytes: intervals::least_of_class(size),
+            count,
+            time_ns,
+        };
+        // Numbers without a name are no calls: no program depends on what they take.
+        sums.into_iter().map(cost).filter(|cost| !cost.from.is_empty() && !cost.to.is_empty()).collect()
+    }
+
+    fn steps(&self, plan: &Plan, rules: &CountingRules) -> Steps {
+        let mut steps = Steps { budget: rules.budget, from_ns: rules.from.as_nanos(), ..Steps::default() };
+        for (host, counted) in &self.counted {
+            let totals = &counted.totals;
+            steps.intervals += totals.intervals;
+            steps.counted += totals.counted;
+            steps.cut += totals.cut;
+            steps.instructions += totals.instructions;
+            steps.steps += totals.steps;
+            let name = || plan.hosts[host.index()].name.clone();
+            steps.used_up.extend(totals.used_up.map(|at| (name(), at.as_nanos())));
+        }
+        steps
+    }
+}
+
+/// A call's name, or what stands for it where a thread begins; empty for a number without a call.
+fn call_name(number: u16) -> String {
+    match number {
+        intervals::START => ::profile::costs::START.to_owned(),
+        _ => linux_abi::nr::name(number.into()).unwrap_or_default().to_owned(),
+    }
+}
+
 /// When a host's guests wrote to standard output and error.
-pub fn written(host: &SimHost) -> Vec<OutputMark> {
+fn written(host: &SimHost) -> Vec<OutputMark> {
     let outputs = host.kernel.outputs();
     let mark = |mark: &simkernel::profiling::OutputMark| {
         let path = outputs.get(mark.output as usize)?.path.file_name()?.to_string_lossy().into_owned();
         Some(OutputMark { host: host.id.0, file: path, end: mark.end, time_ns: mark.at.as_nanos() })
     };
     host.kernel.output_marks().iter().filter_map(mark).collect()
+}
+
+/// A guest's function as profiles keep it.
+fn described(frame: &StackFrame, host: HostId, process: u32) -> Frame<'_> {
+    match frame {
+        StackFrame::Code { file, address } => {
+            Frame::Code { path: file.path.to_str().unwrap_or(&file.name), address: *address }
+        }
+        StackFrame::Made { address } => Frame::Made { host: host.0, process, address: *address },
+        StackFrame::Python(code) => Frame::Python { name: &code.name, file: &code.file, line: code.line },
+    }
 }
 
 /// What a worker makes of samples.
@@ -149,13 +281,7 @@ impl WorkerProfile {
         };
         let own = sample.own.as_ref().map_or_else(Vec::new, |own| self.own_stack(own));
         let process = sample.pid.0;
-        let guest = sample.stack.iter().rev().map(|frame| match frame {
-            StackFrame::Code { file, address } => {
-                Frame::Code { path: file.path.to_str().unwrap_or(&file.name), address: *address }
-            }
-            StackFrame::Made { address } => Frame::Made { host: host.0, process, address: *address },
-            StackFrame::Python(code) => Frame::Python { name: &code.name, file: &code.file, line: code.line },
-        });
+        let guest = sample.stack.iter().rev().map(|frame| described(frame, host, process));
         let stack = guest.chain(call.map(Frame::Call)).chain(own.iter().filter_map(|(file, address)| {
             let path = self.walker.files()[*file].path.to_str()?;
             Some(Frame::Own { path, address: *address })

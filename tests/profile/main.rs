@@ -2,6 +2,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod costs;
+mod steps;
 
 use common::{capture, compile_with, digest, find_python, folder, gnomon, root, run_well};
 use profile::{Kind, Part, Place, Profile, Row};
@@ -252,7 +254,7 @@ fn where_perf_events_are_refused_a_timer_takes_samples_and_it_is_said() {
 fn what_makes_no_sense_is_refused() {
     let folder = folder("profile-refused");
     for (arguments, told) in [
-        (vec!["run", "--profile=0", "none.yaml"], "from 1 to 20000"),
+        (vec!["run", "--profile=0", "none.yaml"], "from 1 to 20000, as in --profile=4000"),
         (vec!["profile", "nowhere.data"], "it has no profile: make one with 'gnomon run --profile'"),
         (vec!["profile", "--export", "pprof", "nowhere.data"], "it has no profile"),
         (vec!["profile", "--rules", "none.yaml", "nowhere.data"], "supplied rules are called ipv8 and tor"),

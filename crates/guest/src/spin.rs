@@ -10,6 +10,7 @@
 
 use crate::memory::AddressSpace;
 use crate::registers::{Registers, SIGNAL_XSAVE_BYTES};
+use crate::stepping::INSTRUCTION_BYTES;
 use crate::vcpu::{Exit, Vcpu};
 use crate::worker::Worker;
 use iced_x86::{
@@ -19,8 +20,6 @@ use iced_x86::{
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// The longest instruction, Intel SDM volume 2, 2.3.11.
-const INSTRUCTION_BYTES: usize = 15;
 /// Circles of up to this many steps are found at once where the guest is in one.
 const FIRST_POWER: u32 = 64;
 

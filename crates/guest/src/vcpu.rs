@@ -141,50 +141,60 @@ impl Vcpu {
     #[inline(always)]
     fn execute(&mut self, worker: &mut Worker, ticks: u32) -> Exit {
         loop {
-            self.sanitize_flags();
-            if worker.state.open != 0 {
-                // SAFETY: the simulator runs, so the selector allows system calls.
-                unsafe { traps::close(worker.state) };
-            }
-            if worker.soils {
-                // SAFETY: what follows is the entry.
-                unsafe { switch::soil(worker.state.full_mask & worker::AVX512 == worker::AVX512) };
-            }
-            // SAFETY: `worker` proves that this thread is prepared; `self` is exclusively borrowed; what the guest's registers
-            // make it do stays within what guests may do (see the crate's documentation on isolation).
-            unsafe { switch::enter(&mut self.state) };
-            worker.check_state();
-            let kind = worker.state.exit_kind;
-            if kind != EXIT_SAMPLED {
-                worker.state.short_armed = 0;
-            }
-            if self.state.extended == EXTENDED_FULL {
-                self.take_full_state(worker);
-            }
-            match kind {
-                EXIT_SYSCALL => {
-                    worker.note_miss();
-                    return Exit::Syscall;
-                }
-                EXIT_EMULATE => {
-                    if let Some(exit) = self.emulate(worker.state.emulate_info) {
-                        return exit;
-                    }
-                }
-                EXIT_PREEMPTED | EXIT_STEPPED => {
-                    return Exit::Preempted { ticks: ticks - worker.state.ticks_left };
-                }
-                EXIT_SAMPLED => return Exit::Sampled,
-                EXIT_VSYSCALL => return Exit::Vsyscall { number: worker.state.emulate_info.into() },
-                EXIT_LOST_GS => return Exit::LostGs(worker.state.fault.into()),
-                _ => return Exit::Fault(worker.state.fault.into()),
+            self.enter(worker);
+            if let Some(exit) = self.exit(worker, ticks) {
+                return exit;
             }
         }
     }
 
-    /// Executes one instruction; Some when it came back for another reason. An instruction that leads to a door may be followed by
-    /// others.
-    pub(crate) fn step(&mut self, worker: &mut Worker) -> Option<Exit> {
+    /// Executes the guest until it comes back.
+    #[inline(always)]
+    fn enter(&mut self, worker: &mut Worker) {
+        self.sanitize_flags();
+        if worker.state.open != 0 {
+            // SAFETY: the simulator runs, so the selector allows system calls.
+            unsafe { traps::close(worker.state) };
+        }
+        if worker.soils {
+            // SAFETY: what follows is the entry.
+            unsafe { switch::soil(worker.state.full_mask & worker::AVX512 == worker::AVX512) };
+        }
+        // SAFETY: `worker` proves that this thread is prepared; `self` is exclusively borrowed; what the guest's registers
+        // make it do stays within what guests may do (see the crate's documentation on isolation).
+        unsafe { switch::enter(&mut self.state) };
+        worker.check_state();
+        if worker.state.exit_kind != EXIT_SAMPLED {
+            worker.state.short_armed = 0;
+        }
+        if self.state.extended == EXTENDED_FULL {
+            self.take_full_state(worker);
+        }
+    }
+
+    /// Why it has come back; None where that was answered at once.
+    #[inline(always)]
+    fn exit(&mut self, worker: &mut Worker, ticks: u32) -> Option<Exit> {
+        Some(match worker.state.exit_kind {
+            EXIT_SYSCALL => {
+                worker.note_miss();
+                Exit::Syscall
+            }
+            EXIT_EMULATE => return self.emulate(worker.state.emulate_info),
+            EXIT_PREEMPTED | EXIT_STEPPED => Exit::Preempted { ticks: ticks - worker.state.ticks_left },
+            EXIT_SAMPLED => Exit::Sampled,
+            EXIT_VSYSCALL => Exit::Vsyscall { number: worker.state.emulate_info.into() },
+            EXIT_LOST_GS => Exit::LostGs(worker.state.fault.into()),
+            _ => Exit::Fault(worker.state.fault.into()),
+        })
+    }
+
+    /// Executes one instruction, a single round of one that is repeated (`rep`); Some when it came back for another reason, by a call,
+    /// which the instruction was or led to, or by a fault, before it was executed. What is answered without the simulated kernel (`cpuid`) is a step. Where
+    /// clocks are answered at the door ([`Worker::set_looks`]), an instruction that leads there is followed by others.
+    ///
+    /// The guest can see it in flags that it stores (`pushf`): whoever steps such an instruction takes [`Vcpu::TRAP_FLAG`] out of them.
+    pub fn step(&mut self, worker: &mut Worker) -> Option<Exit> {
         self.sanitize_flags();
         let registers = &mut self.state.registers;
         let flags = registers.rflags | traps::TRAP_FLAG;
@@ -192,11 +202,13 @@ impl Vcpu {
         registers.rip = switch::step_entry();
         worker.state.stepping = 1;
         worker.state.ticks_left = STEP_TICKS;
-        let exit = self.execute(worker, STEP_TICKS);
-        let stepped = worker.state.exit_kind == EXIT_STEPPED;
+        self.enter(worker);
         worker.state.stepping = 0;
-        if stepped { None } else { Some(exit) }
+        if worker.state.exit_kind == EXIT_STEPPED { None } else { self.exit(worker, STEP_TICKS) }
     }
+
+    /// The flag that a step sets in RFLAGS.
+    pub const TRAP_FLAG: u64 = traps::TRAP_FLAG;
 
     /// Whether components are in use that [`extended_state`](Self::extended_state) does not show.
     pub(crate) fn uses_avx512(&self) -> bool {

@@ -583,6 +583,27 @@ fn what_follows_a_trapped_cpuid_is_answered_too() {
 }
 
 #[test]
+fn instructions_are_executed_one_by_one() {
+    // mov ecx, 3; lea rsi, [rsp - 128]; mov rdi, rsi; rep movsb; pushfq; pop rax; syscall
+    let code = [0xb9, 3, 0, 0, 0, 0x48, 0x8d, 0x74, 0x24, 0x80, 0x48, 0x89, 0xf7, 0xf3, 0xa4, 0x9c, 0x58, 0x0f, 0x05];
+    let mut m = machine(41, &code);
+    let mut places = Vec::new();
+    let exit = loop {
+        match m.vcpu.step(&mut m.worker) {
+            None => places.push(m.vcpu.registers().rip - m.code),
+            Some(exit) => break exit,
+        }
+    };
+    assert_eq!(places, [5, 10, 13, 13, 13, 15, 16, 17]);
+    assert_eq!((exit, m.vcpu.registers().rip), (Exit::Syscall, m.code + 19));
+    assert_eq!(m.vcpu.registers().rax & Vcpu::TRAP_FLAG, Vcpu::TRAP_FLAG, "whoever steps takes it out");
+    assert_eq!(m.vcpu.registers().r11 & Vcpu::TRAP_FLAG, 0);
+    assert_eq!(m.space.step_kind(m.code + 15), StepKind::PushFlags);
+    assert_eq!(m.space.instruction_address(m.code + 15), Some(m.code + 15));
+    m.space.release(&mut m.region);
+}
+
+#[test]
 fn a_guest_goes_on_after_samples_and_keeps_its_patience() {
     // 1: inc rax; jmp 1b
     let mut m = machine(40, &[0x48, 0xff, 0xc0, 0xeb, 0xfb]);

@@ -2,6 +2,7 @@
 //!
 //! Between two profiles, colours say what has become more (red) and less (blue); widths are the second one's.
 
+use crate::record::Unit;
 use crate::tables::{Selection, label};
 use report::chart::escape;
 use std::collections::BTreeMap;
@@ -49,8 +50,8 @@ impl Node {
     }
 }
 
-/// Draws a tree; `unit` follows a value of nanoseconds.
-pub(crate) fn draw(root: &Node, is_difference: bool, unit: &str) -> String {
+/// Draws a tree of weights in this unit; `per` follows a value of it.
+pub(crate) fn draw(root: &Node, is_difference: bool, unit: Unit, per: &str) -> String {
     let all = root.shown();
     if all <= 0.0 {
         return String::new();
@@ -61,7 +62,7 @@ pub(crate) fn draw(root: &Node, is_difference: bool, unit: &str) -> String {
         "<svg class=\"flame\" viewBox=\"0 0 {WIDTH} {height:.0}\" xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" \
          font-family=\"Inter, sans-serif\" font-size=\"{TEXT}\">\n"
     );
-    let mut drawing = Drawing { svg: &mut svg, all, height, narrowest, is_difference, unit };
+    let mut drawing = Drawing { svg: &mut svg, all, height, narrowest, is_difference, unit, per };
     drawing.node("all", root, 0.0, 0);
     svg.push_str("</svg>\n");
     svg
@@ -73,18 +74,29 @@ struct Drawing<'a> {
     height: f64,
     narrowest: f64,
     is_difference: bool,
-    unit: &'a str,
+    unit: Unit,
+    per: &'a str,
 }
 
 impl Drawing<'_> {
+    fn weight(&self, weight: f64) -> String {
+        let per = self.per;
+        match self.unit {
+            Unit::Nanoseconds if per.is_empty() => format!("{:.3} s", weight / 1e9),
+            Unit::Nanoseconds => format!("{:.3} us{per}", weight / 1e3),
+            Unit::Instructions if per.is_empty() => format!("{weight:.0} instructions"),
+            Unit::Instructions => format!("{weight:.1} instructions{per}"),
+        }
+    }
+
     fn node(&mut self, name: &str, node: &Node, x: f64, depth: usize) {
         let width = node.shown() / self.all * WIDTH;
         let y = self.height - (depth as f64 + 1.0) * ROW - 2.0;
         let share = 100.0 * node.shown() / self.all;
         let colour = if self.is_difference { difference_colour(node, self.all) } else { colour(name) };
-        let mut title = format!("{name}\n{} ({share:.2} %)", time(node.shown(), self.unit));
+        let mut title = format!("{name}\n{} ({share:.2} %)", self.weight(node.shown()));
         if self.is_difference {
-            let _ = write!(title, ", before {}", time(node.weights[0], self.unit));
+            let _ = write!(title, ", before {}", self.weight(node.weights[0]));
         }
         let _ = write!(
             self.svg,
@@ -120,10 +132,6 @@ impl Drawing<'_> {
     }
 }
 
-fn time(ns: f64, unit: &str) -> String {
-    if unit.is_empty() { format!("{:.3} s", ns / 1e9) } else { format!("{:.3} us{unit}", ns / 1e3) }
-}
-
 /// A warm colour that depends on the name alone.
 fn colour(name: &str) -> String {
     let hash = name.bytes().fold(2_166_136_261u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(16_777_619));
@@ -153,11 +161,13 @@ mod tests {
         let profile = profile();
         let mut root = Node::default();
         root.add(&Selection::new(&profile, |row| row.process.is_some()), 1, 1.0);
-        let svg = draw(&root, false, "");
+        let svg = draw(&root, false, Unit::Nanoseconds, "");
         // all, main, a, a called by a, b, the call, what the simulator did.
         assert_eq!(svg.matches("<rect").count(), 7, "{svg}");
         assert!(svg.contains("<title>[sendto]\n") && svg.contains("(8.89 %)"), "{svg}");
-        assert!(draw(&Node::default(), false, "").is_empty());
+        let svg = draw(&root, false, Unit::Instructions, "/cell");
+        assert!(svg.contains("<title>[sendto]\n80.0 instructions/cell"), "{svg}");
+        assert!(draw(&Node::default(), false, Unit::Nanoseconds, "").is_empty());
     }
 
     #[test]
@@ -166,7 +176,7 @@ mod tests {
         let mut root = Node::default();
         root.add(&Selection::new(&profile, |row| row.host == Some(1)), 0, 1.0);
         root.add(&Selection::new(&profile, |row| row.host == Some(0)), 1, 1.0);
-        let svg = draw(&root, true, "");
+        let svg = draw(&root, true, Unit::Nanoseconds, "");
         assert!(svg.contains("hsl(8,85%,60%)"), "{svg}");
         assert!(svg.contains(", before "), "{svg}");
     }

@@ -8,6 +8,7 @@
 //! them at the end.
 
 mod columns;
+pub mod costs;
 pub mod export;
 mod flame;
 mod page;
@@ -16,12 +17,15 @@ mod record;
 pub mod rules;
 mod summary;
 mod tables;
+mod yaml;
 
 pub use report::{Error, Result};
 
 pub use page::{Request, Written, write};
 pub use read::{Function, FunctionId, Kind, Printed, Profile, Row};
-pub use record::{About, Collector, Frame, Name, Namer, OutputMark, Place, Recorder, Sample, Times};
+pub use record::{
+    About, Collector, Frame, Name, Namer, OutputMark, Place, Recorder, Sample, Stack, Steps, Times, Unit,
+};
 pub use rules::Rules;
 pub use summary::{CallTime, GroupTime, Summary, summary};
 pub use tables::Part;

@@ -3,7 +3,7 @@
 use crate::export::Format;
 use crate::flame::{self, Node};
 use crate::read::{Profile, Row};
-use crate::record::Place;
+use crate::record::{Place, Steps, Unit as Weight};
 use crate::rules::{Rules, Span, UNASSIGNED};
 use crate::tables::{Part, Selection};
 use report::Estimate;
@@ -79,7 +79,10 @@ pub fn write(request: &Request) -> Result<Written> {
 }
 
 fn read(request: &Request) -> Result<Vec<Subject>> {
-    let single = request.runs.iter().map(|run| (short(run), vec![run.clone()]));
+    let names: BTreeSet<String> = request.runs.iter().map(|run| short(run)).collect();
+    let is_clear = names.len() == request.runs.len();
+    let name = |run: &PathBuf| if is_clear { short(run) } else { run.display().to_string() };
+    let single = request.runs.iter().map(|run| (name(run), vec![run.clone()]));
     let mut subjects = Vec::new();
     for (name, runs) in single.chain(request.groups.iter().cloned()) {
         let mut profiles: Vec<Profile> = runs.iter().map(|run| Profile::read(run)).collect::<Result<_>>()?;
@@ -89,6 +92,21 @@ fn read(request: &Request) -> Result<Vec<Subject>> {
         let spans = |profile: &Profile| request.rules.phases.iter().filter_map(|phase| phase.in_run(profile)).collect();
         let spans: Vec<Vec<Span>> = profiles.iter().map(spans).collect();
         subjects.push(Subject { name, profiles, spans });
+    }
+    let units: Vec<(&Path, Weight)> = subjects
+        .iter()
+        .flat_map(|subject| &subject.profiles)
+        .map(|profile| (profile.directory.as_path(), profile.about.unit))
+        .collect();
+    if let [(first, unit), rest @ ..] = units.as_slice()
+        && let Some((other, _)) = rest.iter().find(|(_, other)| other != unit)
+    {
+        return Err(Error::Input(format!(
+            "{} and {} cannot be compared: one has samples of processor time, the other counted instructions; make both with the same \
+             --profile",
+            first.display(),
+            other.display()
+        )));
     }
     let seen = |wanted: &Option<String>, known: &dyn Fn(&Subject) -> Vec<String>, what: &str| -> Result<()> {
         let Some(wanted) = wanted else { return Ok(()) };
@@ -187,14 +205,26 @@ impl View<'_> {
         all.into_iter().collect()
     }
 
-    /// Nanoseconds as a table shows them: seconds, or the time for one of a unit.
+    /// What samples weigh, in all runs alike.
+    fn weight(&self) -> Weight {
+        let first = self.subjects.first().and_then(|subject| subject.profiles.first());
+        first.map_or(Weight::default(), |profile| profile.about.unit)
+    }
+
+    /// Weights as a table shows them: seconds or instructions, of all or for one of a unit.
     fn time(&self, values: Vec<f64>) -> String {
         let per = self.request.per.as_ref().map_or(1.0, |(_, count)| *count);
-        shown(estimate(values.into_iter().map(|ns| ns / 1e9 / per).collect()), Unit::Seconds)
+        match self.weight() {
+            Weight::Nanoseconds => {
+                shown(estimate(values.into_iter().map(|ns| ns / 1e9 / per).collect()), Unit::Seconds)
+            }
+            Weight::Instructions => shown(estimate(values.into_iter().map(|count| count / per).collect()), Unit::Count),
+        }
     }
 
     fn time_head(&self) -> String {
-        self.request.per.as_ref().map_or("time".to_owned(), |(unit, _)| format!("time/{unit}"))
+        let noun = self.weight().noun();
+        self.request.per.as_ref().map_or(noun.to_owned(), |(unit, _)| format!("{noun}/{unit}"))
     }
 
     fn export(&self, format: Format) -> Result<Written> {
@@ -225,6 +255,9 @@ impl View<'_> {
                     let _ = writeln!(text, "{}", in_columns(&table));
                 }
             }
+        }
+        for table in self.changes() {
+            let _ = writeln!(text, "{}:\n{}", table.title, in_columns(&table));
         }
         text
     }
@@ -262,6 +295,10 @@ impl View<'_> {
     fn texts(&self, subject: &Subject) -> Vec<String> {
         let first = &subject.profiles[0].about;
         let samples: u64 = subject.profiles.iter().map(|profile| profile.rows.len() as u64).sum();
+        let counted: Vec<&Steps> = subject.profiles.iter().filter_map(|profile| profile.about.steps.as_ref()).collect();
+        if !counted.is_empty() {
+            return counted_texts(&counted);
+        }
         let mut texts = vec![format!(
             "{samples} samples of {} runs, {} per second of processor time asked for, by {}. A sample weighs the processor time since the one before \
              on its worker. Times are processor time of the machine, not simulated.",
@@ -282,8 +319,36 @@ impl View<'_> {
         texts
     }
 
-    /// Where processor time goes, as the machine counts it.
+    /// What was counted, and of how much.
+    fn counts(&self, subject: &Subject) -> Table {
+        let of = |what: &dyn Fn(&Profile, &Steps) -> u64| {
+            let all = subject.profiles.iter();
+            let counts = all.filter_map(|p| p.about.steps.as_ref().map(|steps| what(p, steps) as f64));
+            shown(estimate(counts.collect()), Unit::Count)
+        };
+        let whole = subject.profiles.iter().map(|profile| {
+            let whole = profile.rows.iter().filter(|row| row.is_whole).count();
+            whole as f64 / profile.rows.len().max(1) as f64
+        });
+        let rows = [
+            ("all, with what counted intervals stand for", of(&|profile, _| profile.weight_ns())),
+            ("counted one by one", of(&|_, steps| steps.instructions)),
+            ("intervals between calls", of(&|_, steps| steps.intervals)),
+            ("intervals that were counted", of(&|_, steps| steps.counted)),
+            ("of these broken off as too long", of(&|_, steps| steps.cut)),
+            ("hosts whose budget was used up", of(&|_, steps| steps.used_up.len() as u64)),
+            ("stacks followed to their beginning", shown(estimate(whole.collect()), Unit::Share)),
+        ];
+        let rows = rows.map(|(name, value)| vec![name.to_owned(), value]).to_vec();
+        let header = ["What".to_owned(), "number".to_owned()].to_vec();
+        Table { title: "Instructions".to_owned(), header, rows, text_columns: 1 }
+    }
+
+    /// Where processor time goes, as the machine counts it; or how many instructions were counted.
     fn overview(&self, subject: &Subject) -> Table {
+        if self.weight() == Weight::Instructions {
+            return self.counts(subject);
+        }
         let everything = self.selections(subject, Part::All);
         let all: Vec<f64> = everything.iter().map(|one| one.weight_ns() as f64).collect();
         let row = |name: &str, values: Vec<f64>| {
@@ -405,6 +470,47 @@ impl View<'_> {
         Table { title: "Functions".to_owned(), header: header.to_vec(), rows: rows.collect(), text_columns: 1 }
     }
 
+    /// Of instructions, which do not scatter: the functions that take more or fewer of them than in the first subject. What functions of C take
+    /// that one of Python has called belongs to it.
+    fn changes(&self) -> Vec<Table> {
+        let (Weight::Instructions, [first, others @ ..]) = (self.weight(), self.subjects) else { return Vec::new() };
+        let per = self.request.per.as_ref().map_or(1.0, |(_, count)| *count);
+        let means = |subject: &Subject| -> BTreeMap<String, f64> {
+            let runs = subject.profiles.len() as f64;
+            let mut sums = BTreeMap::new();
+            for selection in self.selections(subject, self.request.part) {
+                for (name, count) in selection.responsible() {
+                    *sums.entry(name).or_default() += count as f64 / runs / per;
+                }
+            }
+            sums
+        };
+        let before = means(first);
+        let table = |other: &Subject| {
+            let after = means(other);
+            let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+            let of = |sums: &BTreeMap<String, f64>, name: &String| sums.get(name).copied().unwrap_or(0.0);
+            let mut rows: Vec<(f64, &String)> =
+                names.into_iter().map(|name| (of(&after, name) - of(&before, name), name)).collect();
+            rows.retain(|(change, _)| *change != 0.0);
+            rows.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()).then(a.1.cmp(b.1)));
+            let rows = rows.into_iter().take(self.request.top).map(|(change, name)| {
+                let sign = if change > 0.0 { "+" } else { "" };
+                let shown = |value: f64| Unit::Count.show(value);
+                vec![
+                    name.clone(),
+                    shown(of(&before, name)),
+                    shown(of(&after, name)),
+                    format!("{sign}{}", shown(change)),
+                ]
+            });
+            let header = ["Function", &first.name, &other.name, "change"].map(str::to_owned).to_vec();
+            let title = format!("Functions that differ, {} after {}", other.name, first.name);
+            Table { title, header, rows: rows.collect(), text_columns: 1 }
+        };
+        others.iter().map(table).collect()
+    }
+
     fn calls(&self, subject: &Subject) -> Table {
         let selections = self.selections(subject, Part::All);
         let mut sums: BTreeMap<String, Vec<[f64; 2]>> = BTreeMap::new();
@@ -474,8 +580,12 @@ impl View<'_> {
                 ink: Ink::solid(at),
                 bars: shares.iter().map(|(_, groups)| bar(&groups[at].1)).collect(),
             });
+            let noun = match self.weight() {
+                Weight::Nanoseconds => "processor time",
+                Weight::Instructions => "instructions",
+            };
             let axis = Axis {
-                label: "Share of processor time".to_owned(),
+                label: format!("Share of {noun}"),
                 column: "share",
                 unit: Unit::Share,
                 scale: ScaleKind::Linear,
@@ -530,7 +640,7 @@ impl View<'_> {
         for class in classes.iter().filter(|class| *class != "(engine)").take(MOST) {
             let mut root = Node::default();
             self.tree(subject, Some(class), 1, &mut root);
-            let svg = flame::draw(&root, false, &unit);
+            let svg = flame::draw(&root, false, self.weight(), &unit);
             if !svg.is_empty() {
                 let _ = writeln!(main, "<h3>{}</h3>\n{svg}", html::escape(class));
             }
@@ -542,7 +652,7 @@ impl View<'_> {
         let (unit, _) = self.scale(1);
         let mut drawn = String::new();
         let mut pair = |name: &str, root: &Node| {
-            let svg = flame::draw(root, true, &unit);
+            let svg = flame::draw(root, true, self.weight(), &unit);
             if !svg.is_empty() {
                 let _ = writeln!(drawn, "<h3>{}</h3>\n{svg}", html::escape(name));
             }
@@ -566,6 +676,9 @@ impl View<'_> {
                 }
                 self.phase_differences(first, &mut pair);
             }
+        }
+        for table in self.changes() {
+            html::table(&mut drawn, &table);
         }
         if !drawn.is_empty() {
             links.push_str("<a href=\"#differences\">Differences</a>");
@@ -591,6 +704,35 @@ impl View<'_> {
             pair(&format!("phase {} after {}", two[1], two[0]), &root);
         }
     }
+}
+
+/// What the page says of instructions that were counted.
+fn counted_texts(runs: &[&Steps]) -> Vec<String> {
+    let sum = |of: fn(&Steps) -> u64| runs.iter().map(|steps| of(steps)).sum::<u64>();
+    let (intervals, counted, cut) = (sum(|s| s.intervals), sum(|s| s.counted), sum(|s| s.cut));
+    let budget = runs.first().map_or(0, |steps| steps.budget);
+    let mut texts = vec![format!(
+        "Instructions of guests, counted one by one in {counted} of {intervals} intervals between system calls, in {} runs, with a budget of \
+         {budget} for each host. They are the same in every run of the same experiment, seed and programs. An interval that was chosen \
+         as one of several weighs for all of them. What the simulator does is not counted.",
+        runs.len()
+    )];
+    if cut > 0 {
+        texts.push(format!(
+            "{cut} intervals were broken off after an eighth of the budget, and what they executed then is missing: with a larger budget \
+             (--profile=steps:BUDGET) more of them is counted."
+        ));
+    }
+    let used_up: BTreeSet<&str> = runs.iter().flat_map(|steps| steps.used_up.keys()).map(String::as_str).collect();
+    if !used_up.is_empty() {
+        let names: Vec<&str> = used_up.into_iter().take(12).collect();
+        texts.push(format!(
+            "Hosts whose budget was used up, so that what came later is missing: {}. Give more (--profile=steps:BUDGET), or begin later \
+             (--profile=steps:BUDGET,from=TIME).",
+            names.join(", ")
+        ));
+    }
+    texts
 }
 
 fn bar(values: &[f64]) -> Bar {

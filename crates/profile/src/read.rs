@@ -1,7 +1,7 @@
 //! Reading a run's profile.
 
 use crate::columns::{Values, read_table};
-use crate::record::{About, Place, VERSION};
+use crate::record::{About, Place, Unit, VERSION};
 use base::map::FastMap;
 use report::{Error, Result};
 use std::collections::BTreeMap;
@@ -153,7 +153,7 @@ impl Profile {
     /// One sample for the processor time that the process took without its workers, so that all weigh what the machine counted.
     fn add_other_threads(&mut self) {
         let others = self.about.times.process_ns.saturating_sub(self.about.times.workers_ns);
-        if others == 0 {
+        if others == 0 || self.about.unit != Unit::Nanoseconds {
             return;
         }
         let function = Function {
@@ -350,7 +350,7 @@ impl Profile {
     }
 }
 
-fn integers<const N: usize>(path: &Path, names: [&str; N]) -> Result<[Vec<i64>; N]> {
+pub(crate) fn integers<const N: usize>(path: &Path, names: [&str; N]) -> Result<[Vec<i64>; N]> {
     let columns = read_table(path, &names).map_err(|error| Error::io("read", path, error))?;
     let mut columns = columns.into_iter().map(|values| match values {
         Values::Integers(values) => values,
@@ -367,7 +367,7 @@ fn integers<const N: usize>(path: &Path, names: [&str; N]) -> Result<[Vec<i64>; 
     Ok(columns)
 }
 
-fn texts<const N: usize>(path: &Path, names: [&str; N]) -> Result<[Vec<String>; N]> {
+pub(crate) fn texts<const N: usize>(path: &Path, names: [&str; N]) -> Result<[Vec<String>; N]> {
     let columns = read_table(path, &names).map_err(|error| Error::io("read", path, error))?;
     let mut columns = columns.into_iter().map(|values| match values {
         Values::Texts(values) => values,

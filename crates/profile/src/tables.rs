@@ -102,6 +102,18 @@ impl<'a> Selection<'a> {
         list
     }
 
+    /// Functions by what they are answerable for: the innermost of Python for what it and functions of C take for it, elsewhere the innermost.
+    pub(crate) fn responsible(&self) -> BTreeMap<String, u64> {
+        let mut sums = BTreeMap::new();
+        for (stack, weight) in self.stacks() {
+            let functions = || stack.iter().map(|id| &self.profile.functions[*id as usize]);
+            let function =
+                functions().rfind(|function| function.kind == Kind::Python).or_else(|| functions().next_back());
+            *sums.entry(function.map_or_else(|| NOTHING.to_owned(), label)).or_default() += weight;
+        }
+        sums
+    }
+
     /// What the simulator takes for each call of programs: its name, in the simulated kernel, in the network stack.
     pub(crate) fn calls(&self) -> Vec<(String, u64, u64)> {
         let mut sums: BTreeMap<&str, [u64; 2]> = BTreeMap::new();

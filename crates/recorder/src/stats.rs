@@ -178,6 +178,13 @@ pub struct ComputingStats {
     pub preempted_ns: u64,
     /// The simulated time that computing took on hosts with a `cpu_speed`.
     pub charged_ns: u64,
+    /// The simulated time that it took by `cpu_model`, in how many intervals between calls, and how many of these the model did not know: their size,
+    /// their pair of calls, their program.
+    pub modelled_ns: u64,
+    pub modelled_intervals: u64,
+    pub modelled_other_sizes: u64,
+    pub modelled_unknown_pairs: u64,
+    pub modelled_unknown_programs: u64,
 }
 
 /// One cause for which a run may come out another way elsewhere.
@@ -214,6 +221,11 @@ impl ComputingStats {
         self.preemptions += other.preemptions;
         self.preempted_ns += other.preempted_ns;
         self.charged_ns += other.charged_ns;
+        self.modelled_ns += other.modelled_ns;
+        self.modelled_intervals += other.modelled_intervals;
+        self.modelled_other_sizes += other.modelled_other_sizes;
+        self.modelled_unknown_pairs += other.modelled_unknown_pairs;
+        self.modelled_unknown_programs += other.modelled_unknown_programs;
     }
 }
 

@@ -159,6 +159,7 @@ impl Parts {
         let addresses = addresses.into_iter().zip(addresses6).collect();
         let template_directory = self.template_directory(&mut reader, environment);
         let cheap_crypto_library = self.cheap_crypto_library(&mut reader, environment);
+        let cpu_model = self.cpu_model(&mut reader, environment);
         let topology = match &graph {
             Some(graph) if reader.is_clean() => self.attach(&mut reader, graph, environment),
             _ => None,
@@ -178,6 +179,7 @@ impl Parts {
             graph,
             topology,
             cheap_crypto_library,
+            cpu_model,
             data_directory: environment.absolute(&self.general.data_directory),
             template_directory,
             data_directory_place: reader.option_place("general.data_directory", self.general_pos),
@@ -196,6 +198,28 @@ impl Parts {
             let message = format!("'{}' {why}; name a directory that can be copied", path.display());
             let place = reader.option_place(KEY, self.general_pos);
             reader.problem_at(place, KEY, message);
+        }
+        Some(path)
+    }
+
+    fn cpu_model(&self, reader: &mut Reader, environment: &Environment) -> Option<PathBuf> {
+        const KEY: &str = "experimental.cpu_model";
+        let path = environment.absolute(self.experimental.cpu_model.as_ref()?);
+        let measured = self.hosts.iter().find(|host| host.options.cpu_speed.is_some());
+        let problem = match measured {
+            Some(host) => Some(format!(
+                "host '{}' has a cpu_speed, which takes computing as this machine measures it: leave out cpu_speed, or cpu_model",
+                host.name
+            )),
+            None if !path.is_file() => Some(format!(
+                "there is no file '{}'; 'gnomon profile --costs FILE RUN' writes one of a run with --profile=costs",
+                path.display()
+            )),
+            None => None,
+        };
+        if let Some(problem) = problem {
+            let place = reader.option_place(KEY, self.general_pos);
+            reader.problem_at(place, KEY, problem);
         }
         Some(path)
     }

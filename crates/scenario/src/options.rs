@@ -183,6 +183,8 @@ section! {
             "How long consecutive segments of one write may take their line and still arrive as one, as network cards and Linux's GRO hand them on (docs/network-model.md); 0: each by itself";
         compute_budget: Option<SimDuration> = "10 sec", Works, None,
             "The processor time that a guest may take between two system calls; beyond it, its computing takes simulated time and the run cannot be repeated to the bit; null: any";
+        cpu_model: Option<String> = "null", Works, None,
+            "A file of what computing costs between two system calls, as 'gnomon profile --costs' writes it (docs/profiling.md): guests' computing then takes simulated time drawn from it by the seed, the same in every run; null: none, or as cpu_speed says";
         interface_qdisc: QueueDiscipline = "fifo", Works, None,
             "The queue discipline of hosts' interfaces: in which order they send what sockets hand over (docs/network-model.md)";
         max_unapplied_cpu_latency: SimDuration = "1 us",
@@ -299,6 +301,7 @@ mod tests {
             ("experimental.cheap_crypto", "off"),
             ("experimental.coalescing", "100 us"),
             ("experimental.compute_budget", "10 sec"),
+            ("experimental.cpu_model", "null"),
             ("experimental.interface_qdisc", "fifo"),
             ("experimental.max_unapplied_cpu_latency", "1 us"),
             ("experimental.memory_limit", "null"),

@@ -27,6 +27,8 @@ pub struct Plan {
     pub notices: Vec<String>,
     /// The library that all processes load first for `experimental.cheap_crypto`: absolute, and exists.
     pub cheap_crypto_library: Option<PathBuf>,
+    /// `experimental.cpu_model` made absolute; a file, and no host has a `cpu_speed`.
+    pub cpu_model: Option<PathBuf>,
     /// `general.data_directory` made absolute.
     pub data_directory: PathBuf,
     /// `general.template_directory` made absolute; exists and is a directory.
@@ -119,6 +121,7 @@ impl PartialEq for Plan {
             topology,
             notices,
             cheap_crypto_library,
+            cpu_model,
             data_directory,
             template_directory,
             data_directory_place: _,
@@ -132,6 +135,7 @@ impl PartialEq for Plan {
             && *topology == other.topology
             && *notices == other.notices
             && *cheap_crypto_library == other.cheap_crypto_library
+            && *cpu_model == other.cpu_model
             && *data_directory == other.data_directory
             && *template_directory == other.template_directory
     }

@@ -6,6 +6,7 @@
 //! what it reads has run: this is the same in every run. The budget is a safety net beneath that: who exceeds it makes the run
 //! depend on the machine, which is reported and counted.
 
+use crate::counting::{Interval, ends_interval};
 use crate::ctx::Ctx;
 use crate::host::ComputingRules;
 use crate::ids::Tid;
@@ -152,18 +153,37 @@ impl ComputingRules {
 }
 
 impl Ctx<'_> {
-    /// Executes a guest that is expected to wait in a loop, or whose computing takes time.
+    /// Executes a guest that is expected to wait in a loop, or whose computing takes time, is measured or is counted.
     #[cold]
     pub(crate) fn run_watched(&mut self, worker: &mut Worker) -> Exit {
+        let counted = if self.kernel.counts_instructions() { self.run_counted(worker) } else { None };
+        let (exit, used) = match counted {
+            Some(exit) => (exit, Duration::ZERO),
+            None => self.run_free(worker),
+        };
+        if ends_interval(&exit) {
+            self.thread.interval = Interval::Begins;
+        }
+        let measured = self.kernel.config.computing.charge(used);
+        let owed = measured.saturating_add(self.end_interval(&exit, used));
+        self.thread.computing.owed = self.thread.computing.owed.saturating_add(owed);
+        self.process.computed = self.process.computed.saturating_add(owed);
+        self.kernel.computing.charged = self.kernel.computing.charged.saturating_add(measured);
+        exit
+    }
+
+    /// Executes it, and measures for how long if somebody wants to know.
+    fn run_free(&mut self, worker: &mut Worker) -> (Exit, Duration) {
         if self.process.spins_expected > 0 {
             self.process.spins_expected -= 1;
             worker.limit_next_run(SHORT_RUN);
         }
-        if self.kernel.config.computing.speed.is_none() {
-            return match self.thread.vcpu.run(worker) {
+        if self.kernel.config.computing.speed.is_none() && !self.kernel.measures_intervals() {
+            let exit = match self.thread.vcpu.run(worker) {
                 Exit::Sampled => self.go_on_after_samples(worker),
                 exit => exit,
             };
+            return (exit, Duration::ZERO);
         }
         let stopwatch = Stopwatch::start();
         let mut exit = self.thread.vcpu.run(worker);
@@ -175,11 +195,7 @@ impl Ctx<'_> {
             exit = self.thread.vcpu.go_on(worker);
             used += stopwatch.read();
         }
-        let owed = self.kernel.config.computing.charge(used);
-        self.thread.computing.owed = self.thread.computing.owed.saturating_add(owed);
-        self.process.computed = self.process.computed.saturating_add(owed);
-        self.kernel.computing.charged = self.kernel.computing.charged.saturating_add(owed);
-        exit
+        (exit, used)
     }
 
     /// A guest has come back that had computed for some time, or that owes time. Some when it does not go on.
@@ -192,6 +208,9 @@ impl Ctx<'_> {
         worker.set_patience(FIRST_TICKS);
         let turn = self.let_pass(owed, began);
         if turn.is_some() {
+            if ends_interval(exit) {
+                self.thread.between.pay(self.thread.vcpu.registers().rip);
+            }
             // What it was about to do comes after that. A fault happens again by itself, and so does a call by the vsyscall page.
             match exit {
                 Exit::Syscall => {

@@ -175,11 +175,6 @@ impl HostConfig {
     pub fn real_seconds(&self, now: SimTime) -> i64 {
         (self.start_date.unix_nanos(now) / 1_000_000_000) as i64
     }
-
-    /// Whether time moves by itself while threads run.
-    pub fn time_moves(&self) -> bool {
-        self.call_cost.is_some() || self.computing.speed.is_some()
-    }
 }
 
 #[derive(Clone, Debug)]

@@ -15,6 +15,7 @@ use crate::files::{FileKind, FileTable, OpenFile};
 use crate::futex::Futexes;
 use crate::host::HostConfig;
 use crate::ids::{FIRST_ID, FileId, IdTable, Pid, Tid};
+use crate::intervals::Intervals;
 use crate::ipc::Ipc;
 use crate::leases::Leases;
 use crate::locks::Locks;
@@ -69,6 +70,10 @@ pub struct Kernel {
     pub(crate) waker: Waker,
     /// Samples for a profile; None where none are taken.
     pub(crate) profiling: Option<Box<Profiling>>,
+    /// What is measured, or modelled, of what threads execute between two calls.
+    pub(crate) intervals: Option<Box<Intervals>>,
+    /// What threads execute between two calls is looked at, or takes time.
+    pub(crate) watches_intervals: bool,
     pub terminals: Terminals,
     /// Signals that the process that executes has caused to itself in a way that cannot reach it.
     pub(crate) own_signals: Vec<Siginfo>,
@@ -145,6 +150,7 @@ impl Kernel {
         let net = Network::new(&config);
         let region = HostRegion::new(config.id.0, config.hosts.len() as u32);
         let watches_calls = config.debug.is_some();
+        let watches_intervals = config.computing.speed.is_some();
         Kernel {
             config,
             processes: IdTable::default(),
@@ -159,6 +165,8 @@ impl Kernel {
             records_calls: false,
             waker: Waker::default(),
             profiling: None,
+            intervals: None,
+            watches_intervals,
             terminals: Terminals::default(),
             own_signals: Vec::new(),
             executing: None,

@@ -9,6 +9,7 @@
 pub mod by_hand;
 pub mod clock;
 pub mod computing;
+pub mod counting;
 mod cpu_timers;
 pub mod crash;
 pub mod credentials;
@@ -23,6 +24,7 @@ pub mod futex;
 mod held;
 pub mod host;
 pub mod ids;
+pub mod intervals;
 pub mod ipc;
 pub mod kernel;
 mod leases;

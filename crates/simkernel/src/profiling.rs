@@ -3,6 +3,7 @@
 //! [`guest::Worker`] takes the samples; here each becomes a stack, while the guest's memory can be read. The kernel keeps them until whoever
 //! executes the host asks ([`Kernel::take_profile`]). Nothing of it changes what guests do or see.
 
+use crate::counting::{Counting, Instruction};
 use crate::ctx::Ctx;
 use crate::ids::{Pid, Tid};
 use crate::kernel::Kernel;
@@ -15,7 +16,7 @@ use std::time::Duration;
 use symbols::{Frame, PlacedFile, Python, PythonCode, Registers, Tables, WalkCache, Walker};
 
 /// Functions of one stack; what leads to further ones is cut off.
-const FRAMES_MAX: usize = 1_000;
+pub(crate) const FRAMES_MAX: usize = 1_000;
 /// Programs of a host whose files are known at one time.
 const PROGRAMS_MAX: usize = 64;
 /// Moments of writing that are kept of a host, the first ones.
@@ -113,7 +114,7 @@ pub struct OutputMark {
 #[derive(Debug)]
 pub struct Profiling {
     files: ProfiledFiles,
-    cache: WalkCache,
+    pub(crate) cache: WalkCache,
     /// By the number of the address space.
     programs: FastMap<u64, ProfiledProgram>,
     samples: Vec<ThreadSample>,
@@ -121,11 +122,14 @@ pub struct Profiling {
     /// What was read of the stack last.
     stack: Vec<u8>,
     frames: Vec<Frame>,
+    /// Where instructions are counted, and no samples taken.
+    pub(crate) counting: Option<Box<Counting>>,
 }
 
 impl Profiling {
     pub fn new(files: ProfiledFiles) -> Profiling {
         Profiling {
+            counting: None,
             files,
             cache: WalkCache::default(),
             programs: FastMap::default(),
@@ -134,6 +138,19 @@ impl Profiling {
             stack: Vec::new(),
             frames: Vec::new(),
         }
+    }
+
+    /// Lends what is known of the program that executes in `memory`, by its file.
+    pub(crate) fn lend_program(&mut self, memory: &AddressSpace, exe: &[u8]) -> ProfiledProgram {
+        let known = self.programs.remove(&memory.id()).filter(|program| program.is_of(memory, exe));
+        known.unwrap_or_else(|| ProfiledProgram::new(memory, exe, &self.files))
+    }
+
+    pub(crate) fn return_program(&mut self, memory: &AddressSpace, program: ProfiledProgram) {
+        if self.programs.len() >= PROGRAMS_MAX {
+            self.programs.clear();
+        }
+        self.programs.insert(memory.id(), program);
     }
 
     /// A guest has written: one mark for each output and moment.
@@ -148,13 +165,15 @@ impl Profiling {
 
 /// A program in memory, for as long as the files in it are the same.
 #[derive(Debug)]
-struct ProfiledProgram {
-    name: Arc<str>,
+pub(crate) struct ProfiledProgram {
+    pub(crate) name: Arc<str>,
     exe: Vec<u8>,
     starts: Vec<u64>,
-    walker: Walker,
+    pub(crate) walker: Walker,
     files: Vec<Arc<CodeFile>>,
-    python: Option<Python>,
+    pub(crate) python: Option<Python>,
+    /// Instructions of its files that were executed one by one, by where they lie.
+    pub(crate) instructions: FastMap<u64, Instruction>,
 }
 
 impl ProfiledProgram {
@@ -173,14 +192,15 @@ impl ProfiledProgram {
         let python = Python::find(&mut walker);
         let starts = memory.placed_images().map(|(start, _)| start).collect();
         let name = String::from_utf8_lossy(exe).into();
-        ProfiledProgram { name, exe: exe.to_vec(), starts, walker, files: code_files, python }
+        let instructions = FastMap::default();
+        ProfiledProgram { name, exe: exe.to_vec(), starts, walker, files: code_files, python, instructions }
     }
 
     fn is_of(&self, memory: &AddressSpace, exe: &[u8]) -> bool {
         self.exe == exe && memory.placed_images().map(|(start, _)| start).eq(self.starts.iter().copied())
     }
 
-    fn frame(&self, frame: &Frame) -> StackFrame {
+    pub(crate) fn frame(&self, frame: &Frame) -> StackFrame {
         let address = frame.address.wrapping_sub(frame.is_return.into());
         match self.walker.index_at(address) {
             Some(index) => {
@@ -225,7 +245,7 @@ impl ProfiledProgram {
 }
 
 /// The general registers as DWARF numbers them.
-fn by_dwarf(r: &guest::Registers) -> [u64; 16] {
+pub(crate) fn by_dwarf(r: &guest::Registers) -> [u64; 16] {
     [r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15]
 }
 
@@ -292,15 +312,7 @@ impl Ctx<'_> {
 
     fn stack_of(&mut self, profiling: &mut Profiling, start: Registers) -> (Arc<str>, Vec<StackFrame>, bool) {
         let memory = &*self.process.memory;
-        let (id, exe) = (memory.id(), &self.process.exe);
-        let is_known = profiling.programs.get(&id).is_some_and(|program| program.is_of(memory, exe));
-        if !is_known {
-            if profiling.programs.len() >= PROGRAMS_MAX {
-                profiling.programs.clear();
-            }
-            profiling.programs.insert(id, ProfiledProgram::new(memory, exe, &profiling.files));
-        }
-        let Some(program) = profiling.programs.get_mut(&id) else { return ("".into(), Vec::new(), false) };
+        let mut program = profiling.lend_program(memory, &self.process.exe);
         profiling.stack.resize(STACK_BYTES, 0);
         let there = memory.read_partial(start.rsp, &mut profiling.stack);
         let stack = &profiling.stack[..there];
@@ -316,7 +328,9 @@ impl Ctx<'_> {
         let read = |address: u64, bytes: &mut [u8]| memory.read(address, bytes).is_ok();
         let fs_base = self.thread.vcpu.registers().fs_base;
         let evaluations = program.python.as_mut().map_or_else(Vec::new, |python| python.evaluations(&read, fs_base));
-        (program.name.clone(), program.merged(&profiling.frames, evaluations), is_whole)
+        let stack = (program.name.clone(), program.merged(&profiling.frames, evaluations), is_whole);
+        profiling.return_program(memory, program);
+        stack
     }
 
     /// What the simulator has done for the thread whose last exit was this one.

@@ -319,7 +319,7 @@ impl Ctx<'_> {
                     return Turn::Over;
                 }
             }
-            if self.kernel.moment.spree.calls >= limit && !self.kernel.config.time_moves() {
+            if self.kernel.moment.spree.calls >= limit && !self.kernel.time_moves() {
                 return self.take_time(spree, before);
             }
         }
@@ -360,7 +360,7 @@ impl Ctx<'_> {
     /// Executes the guest until it needs the kernel, or has computed for some time.
     #[inline(always)]
     fn run_guest(&mut self, worker: &mut Worker) -> Exit {
-        let exit = if self.process.spins_expected == 0 && self.kernel.config.computing.speed.is_none() {
+        let exit = if self.process.spins_expected == 0 && !self.kernel.watches_intervals {
             match self.thread.vcpu.run(worker) {
                 Exit::Sampled => self.go_on_after_samples(worker),
                 exit => exit,
@@ -391,8 +391,8 @@ impl Ctx<'_> {
         // Logs of calls name every one.
         let logged = self.process.trace.is_some();
         let (looks, cost) = match self.kernel.config.call_cost {
-            // Where computing takes time, each look sees another one.
-            _ if logged || self.kernel.config.computing.speed.is_some() => (0, 0),
+            // Where computing takes time, each look sees another one; where intervals between calls are looked at, each ends one.
+            _ if logged || self.kernel.watches_intervals => (0, 0),
             // The turn's last call is an exit in any case, after which the turn can end.
             None => (limit.saturating_sub(self.kernel.moment.spree.calls + 1) as u32, 0),
             Some(cost) => {
@@ -494,6 +494,9 @@ impl Ctx<'_> {
             None => syscalls::execute(self, number, args),
             Some(_) => self.execute_traced(number, args),
         };
+        if self.kernel.intervals.is_some() && result != Err(Outcome::Block) {
+            self.begin_interval(number, result.as_ref().ok().copied());
+        }
         if self.kernel.config.debug.is_some() && !matches!(result, Err(Outcome::Block | Outcome::Errno(_))) {
             self.debug_after_call(number);
         }

@@ -1,11 +1,13 @@
 //! A guest thread: its call in progress, what it waits for, its signals. Its machine state is the vcpu.
 
 use crate::computing::Computing;
+use crate::counting::Interval;
 use crate::credentials::Credentials;
 use crate::fd_table::FdTable;
 use crate::futex::FutexKey;
 use crate::held::Held;
 use crate::ids::{FileId, Pid, Tid};
+use crate::intervals::Between;
 use crate::ipc::messages::Message;
 use crate::locks::Lock;
 use crate::outcome::Restart;
@@ -104,6 +106,9 @@ pub struct Thread {
     /// The loop in which it rests until what that reads has changed.
     pub spin: Option<Box<Spin>>,
     pub computing: Computing,
+    /// Where it stands between two calls, where that is of interest.
+    pub(crate) interval: Interval,
+    pub(crate) between: Between,
     /// The deadline of a call that is restarted by ERESTART_RESTARTBLOCK.
     pub resumed_deadline: Option<SimTime>,
     /// The restart kind of a call that a signal ended, while a stop keeps the thread from deciding what becomes of the call.
@@ -154,6 +159,8 @@ impl Thread {
             sleeping: false,
             spin: None,
             computing: Computing::default(),
+            interval: Interval::default(),
+            between: Between::default(),
             resumed_deadline: None,
             interrupted: None,
             robust_list: 0,

@@ -57,7 +57,7 @@ pub struct Place {
 }
 
 /// One function of a backtrace. The first stands at its address, the others will return there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     pub address: u64,
     pub is_return: bool,

@@ -209,15 +209,8 @@ impl Python {
     /// What the thread whose FS base is `fs_base` evaluates: for each function of C that does, the innermost first. Empty when it is no
     /// thread of Python's, or its frames make no sense at this moment.
     pub fn evaluations(&mut self, read: ReadMemory<'_>, fs_base: u64) -> Vec<Evaluation> {
-        if self.offsets.is_none() {
-            self.offsets = Offsets::find(read, self.runtime, self.version);
-        }
+        let mut frame = self.current_frame(read, fs_base);
         let Some(offsets) = self.offsets else { return Vec::new() };
-        let Some(thread) = self.thread(&offsets, read, fs_base) else { return Vec::new() };
-        let mut frame = word(read, thread + offsets.current_frame);
-        if let (Some(at), Some(offset)) = (frame, offsets.frame_of_c_frame) {
-            frame = word(read, at.wrapping_add(offset));
-        }
         let mut evaluations = Vec::new();
         let mut current = Evaluation::new();
         // One read has all that is needed of a frame.
@@ -249,6 +242,21 @@ impl Python {
             evaluations.push(current);
         }
         evaluations
+    }
+
+    /// Where the frame lies that the thread whose FS base is `fs_base` evaluates, 0 for none: as long as that is the same, so is what
+    /// [`evaluations`](Self::evaluations) tells. None when it is no thread of Python's.
+    pub fn current_frame(&mut self, read: ReadMemory<'_>, fs_base: u64) -> Option<u64> {
+        if self.offsets.is_none() {
+            self.offsets = Offsets::find(read, self.runtime, self.version);
+        }
+        let offsets = self.offsets?;
+        let thread = self.thread(&offsets, read, fs_base)?;
+        let at = word(read, thread + offsets.current_frame)?;
+        match offsets.frame_of_c_frame {
+            Some(offset) if at != 0 => word(read, at.wrapping_add(offset)),
+            _ => Some(at),
+        }
     }
 
     /// The state of a thread.

@@ -470,6 +470,17 @@ impl AddressSpace {
         nearby.unwrap_or(address)
     }
 
+    /// Where the program has the instruction that is executed at an address; None for one that a sled has beside the program's own. A jump
+    /// that leads into a sled, and the one that leads back, stand for the instruction that is executed next.
+    pub fn instruction_address(&self, address: u64) -> Option<u64> {
+        let Some(placement) = self.placement_around(address) else { return Some(address) };
+        let relative = address - placement.start;
+        match placement.image.original_address(relative) {
+            Some(original) => Some(placement.start + original),
+            None => (relative < placement.image.header.span).then_some(address),
+        }
+    }
+
     /// The inverse of [`original_address`](Self::original_address), for code that a signal interrupted in a system call.
     pub fn sled_address(&self, address: u64) -> u64 {
         self.placement_around(address)

@@ -1,5 +1,6 @@
 //! Collapsed stacks, as `flamegraph.pl` and its relatives read them.
 
+use crate::record::Unit;
 use crate::tables::{Selection, label};
 use std::collections::BTreeMap;
 
@@ -19,7 +20,11 @@ pub(super) fn write(selection: &Selection<'_>) -> String {
         let line: Vec<&str> = std::iter::once(head.as_str()).chain(stack).collect();
         *lines.entry(line.join(";")).or_default() += row.weight_ns;
     }
-    lines.into_iter().map(|(stack, ns)| format!("{stack} {}\n", (ns + 500) / 1000)).collect()
+    let shown = |weight: u64| match profile.about.unit {
+        Unit::Nanoseconds => (weight + 500) / 1000,
+        Unit::Instructions => weight,
+    };
+    lines.into_iter().map(|(stack, weight)| format!("{stack} {}\n", shown(weight))).collect()
 }
 
 #[cfg(test)]
@@ -31,6 +36,9 @@ mod tests {
         let mut profile = crate::tables::tests::profile();
         profile.rows.iter_mut().for_each(|row| row.weight_ns *= 1000);
         let text = write(&Selection::new(&profile, |row| row.host != Some(1)));
+        profile.about.unit = Unit::Instructions;
+        let counted = write(&Selection::new(&profile, |row| row.host.is_none()));
+        assert_eq!(counted, "(engine) 100000\n", "instructions are told as they are");
         assert_eq!(text, "(engine) 100\none;prog;main (prog);a (prog) 600\none;prog;main (prog);b (libb.so) 200\n");
     }
 }

@@ -1,6 +1,7 @@
 //! The Firefox Profiler's processed format: a track for each thread of each process, over simulated time.
 
 use crate::read::Kind;
+use crate::record::Unit;
 use crate::tables::{Selection, label};
 use base::map::FastMap;
 use fxprof_processed_profile::{
@@ -55,8 +56,11 @@ pub(super) fn write(selection: &Selection<'_>) -> std::io::Result<Vec<u8>> {
         });
         let stack = source.stacks[row.stack as usize].iter().map(|id| frames[*id as usize].clone());
         let stack = profile.intern_stack_frames(thread, stack);
-        let weight = CpuDelta::from(Duration::from_nanos(row.weight_ns));
-        profile.add_sample(thread, Timestamp::from_nanos_since_reference(row.time_ns), stack, weight, 1);
+        let (time, weight) = match source.about.unit {
+            Unit::Nanoseconds => (CpuDelta::from(Duration::from_nanos(row.weight_ns)), 1),
+            Unit::Instructions => (CpuDelta::ZERO, i32::try_from(row.weight_ns).unwrap_or(i32::MAX)),
+        };
+        profile.add_sample(thread, Timestamp::from_nanos_since_reference(row.time_ns), stack, time, weight);
     }
     profile.set_symbolicated(true);
     serde_json::to_vec(&profile).map_err(std::io::Error::from)

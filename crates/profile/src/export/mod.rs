@@ -9,8 +9,8 @@ use crate::tables::Selection;
 /// What other programs read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// A line for each stack, its functions from the outermost on with semicolons between them, and microseconds: what flame graphs are
-    /// usually made of.
+    /// A line for each stack, its functions from the outermost on with semicolons between them, and microseconds, or instructions:
+    /// what flame graphs are usually made of.
     Collapsed,
     /// A protocol buffer of `github.com/google/pprof`: for `go tool pprof`.
     Pprof,

@@ -1,5 +1,6 @@
 //! pprof's protocol buffer (`profile.proto` of github.com/google/pprof), not compressed.
 
+use crate::record::Unit;
 use crate::tables::{Selection, label};
 use base::map::FastMap;
 use prost::Message;
@@ -116,7 +117,11 @@ impl Texts {
 pub(super) fn write(selection: &Selection<'_>) -> Vec<u8> {
     let profile = selection.profile;
     let mut texts = Texts(vec![String::new()], [(String::new(), 0)].into_iter().collect());
-    let cpu = ValueType { kind: texts.id("cpu"), unit: texts.id("nanoseconds") };
+    let (kind, unit, period) = match profile.about.unit {
+        Unit::Nanoseconds => ("cpu", "nanoseconds", (1e9 / profile.about.rate.max(1.0)) as i64),
+        Unit::Instructions => ("instructions", "count", 1),
+    };
+    let cpu = ValueType { kind: texts.id(kind), unit: texts.id(unit) };
     let count = ValueType { kind: texts.id("samples"), unit: texts.id("count") };
     let mut modules: Vec<&str> = profile.functions.iter().map(|function| function.module.as_str()).collect();
     modules.sort_unstable();
@@ -161,7 +166,7 @@ pub(super) fn write(selection: &Selection<'_>) -> Vec<u8> {
         locations,
         functions,
         period_type: Some(cpu.clone()),
-        period: (1e9 / profile.about.rate.max(1.0)) as i64,
+        period,
         default_sample_type: cpu.kind,
         texts: texts.0,
     };

@@ -9,6 +9,7 @@ use crate::columns::{TableWriter, Values, write_table};
 use base::map::FastMap;
 use report::{Error, Result};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use tree::Tree;
@@ -113,10 +114,51 @@ pub struct Times {
     pub process_ns: u64,
 }
 
+/// What samples weigh.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// Nanoseconds of processor time.
+    #[default]
+    Nanoseconds,
+    /// Instructions of guests.
+    Instructions,
+}
+
+impl Unit {
+    /// What tables call a quantity of it.
+    pub(crate) fn noun(self) -> &'static str {
+        match self {
+            Unit::Nanoseconds => "time",
+            Unit::Instructions => "instructions",
+        }
+    }
+}
+
+/// How much was counted, where instructions were: sums over all hosts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Steps {
+    /// Instructions that each host had, and the simulated time from which on intervals count.
+    pub budget: u64,
+    pub from_ns: u64,
+    /// Intervals between calls that there were; those that were counted, and those of them that were broken off as too long.
+    pub intervals: u64,
+    pub counted: u64,
+    pub cut: u64,
+    /// What was executed one by one: instructions, and steps, of which one that is repeated takes several.
+    pub instructions: u64,
+    pub steps: u64,
+    /// Hosts whose budget was used up, and when, in simulated nanoseconds.
+    pub used_up: BTreeMap<String, u64>,
+}
+
 /// What there is to know of a profile beside its samples, `profile.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct About {
     pub version: u32,
+    /// What samples weigh: what columns and fields with `_ns` in their names hold of it.
+    #[serde(default)]
+    pub unit: Unit,
     /// Samples for each second of processor time, as asked for.
     pub rate: f64,
     /// What raises the signals: a perf event, or a timer.
@@ -132,6 +174,8 @@ pub struct About {
     pub samples: u64,
     /// Samples whose stacks were not kept whole, for want of room.
     pub cut: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<Steps>,
 }
 
 /// The version of what is written here.
@@ -260,6 +304,10 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A stack that a collector knows, and whether it had to be cut. The default is the empty one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stack(u32, bool);
+
 /// One worker's samples.
 #[derive(Debug)]
 pub struct Collector {
@@ -276,7 +324,21 @@ pub struct Collector {
 impl Collector {
     /// Takes a sample, with its stack from the outermost function to the innermost.
     pub fn add<'a>(&mut self, sample: &Sample<'_>, stack: impl Iterator<Item = Frame<'a>>) {
-        let (stack, is_cut) = self.tree.stack(stack);
+        let (stack, is_cut) = self.tree.stack(Stack::default().0, stack);
+        self.add_at(sample, Stack(stack, is_cut));
+    }
+
+    /// The stack of a function that one of another stack has called.
+    pub fn under(&mut self, caller: Stack, frame: Frame<'_>) -> Stack {
+        if caller.1 {
+            return caller;
+        }
+        let (stack, is_cut) = self.tree.stack(caller.0, std::iter::once(frame));
+        Stack(stack, is_cut)
+    }
+
+    /// Takes a sample whose stack is known.
+    pub fn add_at(&mut self, sample: &Sample<'_>, Stack(stack, is_cut): Stack) {
         self.samples += 1;
         self.cut += u64::from(is_cut);
         let program = sample.process.map_or(-1, |(_, _, program)| self.program(program).into());

@@ -35,9 +35,9 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// The node of a stack, the outermost function first, and whether it had to be cut.
-    pub(super) fn stack<'a>(&mut self, frames: impl Iterator<Item = Frame<'a>>) -> (u32, bool) {
-        let mut node = 0;
+    /// The node of a stack that begins with another one, 0 for the empty one: the outermost function first, and whether it had to be cut.
+    pub(super) fn stack<'a>(&mut self, from: u32, frames: impl Iterator<Item = Frame<'a>>) -> (u32, bool) {
+        let mut node = from;
         for frame in frames {
             let Some(next) = self.frame(&frame).and_then(|frame| self.node(node, frame)) else { return (node, true) };
             node = next;
@@ -186,13 +186,13 @@ mod tests {
     fn stacks_share_what_they_have_in_common() {
         let mut tree = Tree::default();
         let frame = |address| Frame::Code { path: "/bin/a", address };
-        let (one, _) = tree.stack([frame(1), frame(2)].into_iter());
-        let (other, _) = tree.stack([frame(1), frame(3)].into_iter());
+        let (one, _) = tree.stack(0, [frame(1), frame(2)].into_iter());
+        let (other, _) = tree.stack(0, [frame(1), frame(3)].into_iter());
         assert_ne!(one, other);
-        assert_eq!(tree.stack([frame(1), frame(2)].into_iter()), (one, false));
+        assert_eq!(tree.stack(0, [frame(1), frame(2)].into_iter()), (one, false));
         assert_eq!(tree.node_list, [(0, 0), (1, 1), (1, 2)]);
-        assert_eq!(tree.stack(std::iter::empty()), (0, false));
+        assert_eq!(tree.stack(0, std::iter::empty()), (0, false));
         // The same place in the simulator is another function.
-        assert_ne!(tree.stack([Frame::Own { path: "/bin/a", address: 1 }].into_iter()).0, 1);
+        assert_ne!(tree.stack(0, [Frame::Own { path: "/bin/a", address: 1 }].into_iter()).0, 1);
     }
 }

@@ -4,14 +4,13 @@
 
 mod pattern;
 mod phases;
-mod yaml;
 
 use crate::read::{Function, Kind, Profile};
-use pattern::Pattern;
+use crate::yaml::{self, Node};
+pub(crate) use pattern::Pattern;
 pub(crate) use phases::{Phase, Span};
 use report::{Error, Result};
 use std::path::Path;
-use yaml::Node;
 
 /// The rules that are supplied, by name.
 pub const SUPPLIED: [(&str, &str); 2] = [("ipv8", include_str!("ipv8.yaml")), ("tor", include_str!("tor.yaml"))];
@@ -82,7 +81,7 @@ impl Rules {
     /// # Errors
     /// Where the text is wrong, and what to do.
     pub fn parse(name: &str, text: &str) -> Result<Rules> {
-        let root = yaml::parse(name, text)?;
+        let root = yaml::parse(name, text, "'groups', 'roles' or 'phases'")?;
         let mut rules = Rules::default();
         let mut supplied_roles = Vec::new();
         for (key, value) in root.map(&["use", "groups", "roles", "phases"])? {

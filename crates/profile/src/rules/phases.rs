@@ -1,8 +1,8 @@
 //! Phases of a run: by simulated time, or by lines that guests print.
 
 use super::pattern::Pattern;
-use super::yaml::Node;
 use crate::read::Profile;
+use crate::yaml::Node;
 use report::Result;
 
 /// A part of a run.

@@ -21,15 +21,15 @@ fn wrong(name: &str, line: usize, column: usize, text: &str) -> Error {
     Error::Input(format!("{name}:{line}:{column}: {text}"))
 }
 
-/// The text's only document.
-pub(crate) fn parse<'a>(name: &str, text: &'a str) -> Result<Node<'a>> {
+/// The text's only document, which has `keys`.
+pub(crate) fn parse<'a>(name: &str, text: &'a str, keys: &str) -> Result<Node<'a>> {
     let documents = MarkedYaml::load_from_str(text).map_err(|error| {
         let at = error.marker();
         wrong(name, at.line(), at.col() + 1, &format!("this is no YAML: {}", error.info()))
     })?;
     match <[MarkedYaml<'a>; 1]>::try_from(documents) {
         Ok([root]) => Ok(node(name, root)),
-        Err(_) => Err(wrong(name, 1, 1, "one document is needed, with 'groups', 'roles' or 'phases'")),
+        Err(_) => Err(wrong(name, 1, 1, &format!("one document is needed, with {keys}"))),
     }
 }
 
@@ -79,6 +79,13 @@ impl<'a> Node<'a> {
             entries.push((Key { text: text.as_ref() }, node(&self.name, value.clone())));
         }
         Ok(entries)
+    }
+
+    pub(crate) fn number(&self) -> Result<u64> {
+        match &self.data {
+            YamlData::Value(Scalar::Integer(number)) if *number >= 0 => Ok(*number as u64),
+            _ => Err(self.wrong("a whole number is needed here, such as 1500")),
+        }
     }
 
     pub(crate) fn text(&self) -> Result<&str> {
