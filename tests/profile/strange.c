@@ -16,7 +16,7 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
-static volatile int flag, alarms, seen_trap_flag;
+static volatile int flag, alarms, traps, seen_trap_flag;
 static jmp_buf away;
 static ucontext_t here, there;
 static char stack[65536];
@@ -43,6 +43,20 @@ static void on_alarm(int signal) {
     (void)signal;
     alarms++;
     note_flags();
+}
+
+static void on_trap(int signal) {
+    (void)signal;
+    traps++;
+}
+
+/* Traps that are the program's own: int3, and int1, whose exception is that of a step. */
+static void trap(void) {
+    signal(SIGTRAP, on_trap);
+    for (int i = 0; i < 10; i++) {
+        __asm__ volatile("int3");
+        __asm__ volatile(".byte 0xf1");
+    }
 }
 
 static void other_stack(void) {
@@ -77,6 +91,7 @@ static uint64_t clocks(void) {
 int main(void) {
     note_flags();
     repeat();
+    trap();
     uint64_t sum = clocks();
     unsigned a, b, c, d;
     __get_cpuid(1, &a, &b, &c, &d);
@@ -107,6 +122,7 @@ int main(void) {
         return 0;
     }
     wait(NULL);
-    printf("%llu, %d alarms, the trap flag was %s\n", (unsigned long long)sum, alarms, seen_trap_flag ? "seen" : "not seen");
+    printf("%llu, %d alarms, %d traps, the trap flag was %s\n", (unsigned long long)sum, alarms, traps,
+           seen_trap_flag ? "seen" : "not seen");
     return 0;
 }

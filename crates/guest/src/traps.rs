@@ -230,7 +230,8 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
         return;
     }
     let in_guest = worker.in_guest != 0;
-    if in_guest && signal == libc::SIGTRAP && info.si_code == TRAP_TRACE && worker.stepping != 0 {
+    if in_guest && worker.stepping != 0 && signal == libc::SIGTRAP && is_step(worker, info, &context.uc_mcontext.gregs)
+    {
         let saved = &mut context.uc_mcontext.gregs;
         if preempt::is_guest_code(saved[libc::REG_RIP as usize] as u64) {
             leave_guest(worker, saved, EXIT_STEPPED);
@@ -246,6 +247,20 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
     } else if !host_trap(worker, signal, context) {
         die(signal, info, context, Some(worker));
     }
+}
+
+/// Whether a trap is the end of a step. Some virtual machines raise the processor's debug exception without saying that a step
+/// was its reason (DR6.BS); another can only be that the guest executed `int1`.
+fn is_step(worker: &WorkerState, info: &libc::siginfo_t, saved: &[i64; 23]) -> bool {
+    const DEBUG_EXCEPTION: i64 = 1;
+    const INT1: u8 = 0xf1;
+    if info.si_code == TRAP_TRACE {
+        return true;
+    }
+    let (stepped, rip) = (worker.step_frame[0], saved[libc::REG_RIP as usize] as u64);
+    saved[libc::REG_TRAPNO as usize] == DEBUG_EXCEPTION
+        // SAFETY: the instruction there was just executed.
+        && !(rip == stepped + 1 && unsafe { (stepped as *const u8).read() } == INT1)
 }
 
 /// A trap while the guest ran: store its registers and leave by `fault_exit`.

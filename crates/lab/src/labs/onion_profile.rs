@@ -226,6 +226,12 @@ fn share(reading: &Reading, role: &str, hops: u32, group: &str) -> f64 {
     seconds(reading, role, hops, group) / tunnels(reading, role, hops)
 }
 
+/// The same for packets alone: what relays and exits do all the time is what they do while circuits of no hops pass them by, for as long.
+fn of_packets(reading: &Reading, role: &str, hops: u32) -> f64 {
+    let background = if role == SEEDER { 0.0 } else { tunnels(reading, role, 0) };
+    tunnels(reading, role, hops) - background
+}
+
 /// All that hosts of a role take, the interpreter's loop and the kernel for it included.
 fn whole(reading: &Reading, role: &str, hops: u32) -> f64 {
     let of = |(key, seconds): (&[String; 3], &f64)| (key[0] == role && key[1] == hops.to_string()).then_some(*seconds);
@@ -320,7 +326,7 @@ impl Study<'_> {
                 ratio(&total, 3, 1),
             );
             for (role, from) in [(RELAY, 2), (EXIT, 1)] {
-                let total = |reading: &Reading, hops| tunnels(reading, role, hops) / passages(role, hops);
+                let total = |reading: &Reading, hops| of_packets(reading, role, hops) / passages(role, hops);
                 judge(
                     claim(
                         format!(
@@ -573,8 +579,10 @@ mod tests {
         let mut groups = Vec::new();
         for hops in HOPS {
             let crypto = f64::from(hops.max(1)) * 1e9;
-            for (role, crypto) in [(SEEDER, crypto), (RELAY, 1e9 * passages(RELAY, hops)), (EXIT, 1e9)] {
-                let scale = if role == RELAY { passages(RELAY, hops) } else { 1.0 };
+            for (role, crypto) in
+                [(SEEDER, crypto), (RELAY, 1e9 * passages(RELAY, hops)), (EXIT, 1e9 * passages(EXIT, hops))]
+            {
+                let scale = if role == SEEDER { 1.0 } else { passages(role, hops) };
                 groups.push(serde_json::json!([role, hops.to_string(), CRYPTO, crypto]));
                 groups.push(serde_json::json!([role, hops.to_string(), NETWORKING, 1e9 * scale]));
                 groups.push(serde_json::json!([role, hops.to_string(), "other", rest * 1e9 * scale]));
