@@ -3,12 +3,13 @@
 use crate::circuit::Hop;
 use mio::net::TcpStream;
 use onion::cell::{self, Cell, CircuitId, Command, IdWidth};
-use onion::certificates::PeerIdentity;
+use onion::certificates::{PeerIdentity, Verified};
 use onion::link::{EXPORTER, Established, Handshake, Local, Role, Tls};
 use onion_program::clock::since_1970;
 use onion_program::tls::{self, BUFFER, is_later};
 use rustls::Connection;
 use sha2::{Digest, Sha256};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::SocketAddrV4;
@@ -122,15 +123,15 @@ impl Channel {
     }
 
     /// Reads some of what has come, and is to be called again until nothing is there.
-    pub fn read(&mut self, random: [u8; 32]) -> News {
+    pub fn read(&mut self, random: [u8; 32], verified: &RefCell<Verified>) -> News {
         let mut news = News::default();
-        if let Err(why) = self.read_some(random, &mut news) {
+        if let Err(why) = self.read_some(random, verified, &mut news) {
             news.end = Some(why);
         }
         news
     }
 
-    fn read_some(&mut self, random: [u8; 32], news: &mut News) -> Result<(), String> {
+    fn read_some(&mut self, random: [u8; 32], verified: &RefCell<Verified>, news: &mut News) -> Result<(), String> {
         if let State::Proxy { .. } = self.state {
             if !self.read_proxy()? {
                 news.is_dry = true;
@@ -147,7 +148,7 @@ impl Channel {
         }
         self.session.process_new_packets().map_err(|error| format!("TLS: {error}"))?;
         tls::take_plain(&mut self.session, &mut self.received).map_err(|error| error.to_string())?;
-        self.advance(random, news)?;
+        self.advance(random, verified, news)?;
         if self.is_open() {
             news.cells = self.take_cells()?;
         }
@@ -185,7 +186,7 @@ impl Channel {
         }
     }
 
-    fn advance(&mut self, random: [u8; 32], news: &mut News) -> Result<(), String> {
+    fn advance(&mut self, random: [u8; 32], verified: &RefCell<Verified>, news: &mut News) -> Result<(), String> {
         let nobody = PeerIdentity { rsa_fingerprint: [0; 20], rsa_digest: [0; 32], ed25519: [0; 32] };
         // Clients say nothing of themselves, and sign nothing.
         let local = Local {
@@ -195,6 +196,7 @@ impl Channel {
             sign: &|_| [0; 64],
             addresses: &[],
             designs: &[],
+            verified,
         };
         if matches!(self.state, State::Tls) && !self.session.is_handshaking() {
             let role = Role::Initiator { authenticates: false };

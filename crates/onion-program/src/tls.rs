@@ -1,8 +1,15 @@
 //! TLS as relays speak it: who a peer is follows from its CERTS cell, so any certificate is taken here.
+//!
+//! Tor's relays sign each handshake with RSA. Programs of ours name a protocol (ALPN, RFC 7301), which tor passes over, and relays of ours that hear it
+//! sign with Ed25519.
 
+use onion::certificates::Certificates;
+use onion::keys::RelayKeys;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 use rustls::{
     ClientConfig, ClientConnection, Connection, DigitallySignedStruct, Error, ServerConfig, ServerConnection,
     SignatureScheme,
@@ -63,6 +70,7 @@ impl Initiator {
         let mut client = client.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
         client.resumption = rustls::client::Resumption::disabled();
         client.enable_sni = false;
+        client.alpn_protocols = vec![QUICK.to_vec()];
         Ok(Initiator(Arc::new(client)))
     }
 
@@ -81,13 +89,23 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// `certificate` in DER, its key in PKCS #1's DER.
-    pub fn new(certificate: &[u8], key: Vec<u8>) -> Result<Tls, Error> {
-        let server = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()?;
-        let chain = vec![CertificateDer::from(certificate.to_vec())];
-        let key = PrivateKeyDer::Pkcs1(PrivatePkcs1KeyDer::from(key));
-        let mut server = server.with_no_client_auth().with_single_cert(chain, key)?;
+    /// A relay's, which shows certificates of these keys.
+    pub fn new(certificates: &Certificates, keys: &RelayKeys) -> Result<Tls, Error> {
+        let provider = Arc::new(ring::default_provider());
+        let certified = |certificate: &[u8], key: PrivateKeyDer<'static>| {
+            let chain = vec![CertificateDer::from(certificate.to_vec())];
+            CertifiedKey::from_der(chain, key, &provider).map(Arc::new)
+        };
+        let shown = Shown {
+            usual: certified(&certificates.tls, PrivateKeyDer::Pkcs1(PrivatePkcs1KeyDer::from(keys.link_der())))?,
+            quick: certified(
+                &certificates.quick,
+                PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(keys.quick_link_der())),
+            )?,
+        };
+        let server = ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
+        let mut server = server.with_no_client_auth().with_cert_resolver(Arc::new(shown));
+        server.alpn_protocols = vec![QUICK.to_vec()];
         server.send_tls13_tickets = 0;
         Ok(Tls { initiator: Initiator::new()?, server: Arc::new(server) })
     }
@@ -100,6 +118,28 @@ impl Tls {
         let mut connection = ServerConnection::new(self.server.clone()).expect("settings that fit each other");
         connection.set_buffer_limit(Some(4 * BUFFER));
         connection.into()
+    }
+}
+
+/// The protocol by whose name an initiator asks for a certificate of an Ed25519 key.
+const QUICK: &[u8] = b"gnomon-relay/1";
+
+/// Whether the responder of this session has shown, or had to show, its certificate of an Ed25519 key.
+pub fn is_quick(session: &Connection) -> bool {
+    session.alpn_protocol() == Some(QUICK)
+}
+
+/// The certificates that a relay shows.
+#[derive(Debug)]
+struct Shown {
+    usual: Arc<CertifiedKey>,
+    quick: Arc<CertifiedKey>,
+}
+
+impl ResolvesServerCert for Shown {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let is_quick = hello.alpn().is_some_and(|mut protocols| protocols.any(|protocol| protocol == QUICK));
+        Some(if is_quick { self.quick.clone() } else { self.usual.clone() })
     }
 }
 

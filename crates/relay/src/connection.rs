@@ -223,10 +223,15 @@ impl Connection {
     }
 
     fn advance(&mut self, own: &Own, random: [u8; 32], news: &mut News) -> Result<(), String> {
+        let is_quick = tls::is_quick(&self.session);
         if matches!(self.state, State::Tls) && !self.session.is_handshaking() {
             let role = if self.initiated { Role::Initiator { authenticates: true } } else { Role::Responder };
-            let handshake =
-                Handshake::begin(role, &own.local(&|bytes| own.keys.authenticate(bytes)), random, &mut self.out);
+            let handshake = Handshake::begin(
+                role,
+                &own.local(is_quick, &|bytes| own.keys.authenticate(bytes)),
+                random,
+                &mut self.out,
+            );
             self.state = State::Link(Box::new(handshake));
         }
         if let State::Link(handshake) = &mut self.state {
@@ -238,7 +243,7 @@ impl Connection {
                     .ok_or("a peer without certificate")?;
                 Sha256::digest(shown).into()
             } else {
-                own.tls_digest
+                own.tls_digest(is_quick)
             };
             let session = &self.session;
             let export = |identity: &[u8; 32]| {
@@ -248,7 +253,7 @@ impl Connection {
             };
             let tls = Tls { certificate, export: &export, peer: self.address.ip() };
             let sign = |bytes: &[u8]| own.keys.authenticate(bytes);
-            let local: Local<'_> = own.local(&sign);
+            let local: Local<'_> = own.local(is_quick, &sign);
             let now_s = since_1970().as_secs();
             let end = handshake
                 .receive(&mut self.received, &local, &tls, now_s, &mut self.out)

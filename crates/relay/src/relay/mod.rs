@@ -128,7 +128,7 @@ impl Relay {
         let wrong = |error: io::Error| error.to_string();
         let mut random = own::random()?;
         let own = Own::load(&settings.data_directory, settings.address, settings.design, &mut random)?;
-        let tls = Tls::new(&own.certificates.tls, own.keys.link_der()).map_err(|error| error.to_string())?;
+        let tls = Tls::new(&own.certificates, &own.keys).map_err(|error| error.to_string())?;
         let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, settings.or_port));
         let mut listener = TcpListener::bind(address).map_err(|error| format!("listening at {address}: {error}"))?;
         let mut resolver = Resolver::new().map_err(wrong)?;
