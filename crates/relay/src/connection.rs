@@ -4,14 +4,12 @@ use crate::clock::since_1970;
 use crate::design::{CircuitScheduler, KistFormula, LinkDesign, Recent, Turns};
 use crate::kernel::{self, Sending};
 use crate::own::Own;
-use crate::tls::{self, BUFFER};
+use crate::tls::{self, BUFFER, Session};
 use mio::net::TcpStream;
 use onion::cell::{self, BODY, Cell, CircuitId, Command, IdWidth};
 use onion::certificates::PeerIdentity;
 use onion::link::{EXPORTER, Established, Handshake, Local, Role, Tls, private};
-use rustls::Connection as Session;
-use sha2::{Digest, Sha256};
-use std::io::{self, Write};
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
@@ -189,30 +187,18 @@ impl Connection {
     pub fn read(&mut self, own: &Own, random: [u8; 32]) -> News {
         let mut news = News::default();
         loop {
-            match self.session.read_tls(&mut self.socket) {
+            match self.session.read(&mut self.socket, &mut self.received) {
                 Ok(0) => {
                     news.end = Some("closed by its peer".to_owned());
                     break;
                 }
                 Ok(_) => {}
-                Err(error)
-                    if error.kind() == io::ErrorKind::WouldBlock || error.kind() == io::ErrorKind::NotConnected =>
-                {
-                    break;
-                }
+                Err(error) if tls::is_later(&error) => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => {
                     news.end = Some(error.to_string());
                     break;
                 }
-            }
-            if let Err(error) = self.session.process_new_packets() {
-                news.end = Some(format!("TLS: {error}"));
-                break;
-            }
-            if let Err(error) = tls::take_plain(&mut self.session, &mut self.received) {
-                news.end = Some(error.to_string());
-                break;
             }
             if let Err(error) = self.advance(own, random, &mut news) {
                 news.end = Some(error);
@@ -223,7 +209,7 @@ impl Connection {
     }
 
     fn advance(&mut self, own: &Own, random: [u8; 32], news: &mut News) -> Result<(), String> {
-        let is_quick = tls::is_quick(&self.session);
+        let is_quick = self.session.is_quick();
         if matches!(self.state, State::Tls) && !self.session.is_handshaking() {
             let role = if self.initiated { Role::Initiator { authenticates: true } } else { Role::Responder };
             let handshake = Handshake::begin(
@@ -236,21 +222,13 @@ impl Connection {
         }
         if let State::Link(handshake) = &mut self.state {
             let certificate = if self.initiated {
-                let shown = self
-                    .session
-                    .peer_certificates()
-                    .and_then(|chain| chain.first())
-                    .ok_or("a peer without certificate")?;
-                Sha256::digest(shown).into()
+                self.session.shown_digest().ok_or("a peer without certificate")?
             } else {
                 own.tls_digest(is_quick)
             };
             let session = &self.session;
-            let export = |identity: &[u8; 32]| {
-                session
-                    .export_keying_material([0; 32], EXPORTER, Some(identity))
-                    .expect("a session whose handshake is over")
-            };
+            let export =
+                |identity: &[u8; 32]| session.export(EXPORTER, identity).expect("a session whose handshake is over");
             let tls = Tls { certificate, export: &export, peer: self.address.ip() };
             let sign = |bytes: &[u8]| own.keys.authenticate(bytes);
             let local: Local<'_> = own.local(is_quick, &sign);
@@ -300,7 +278,7 @@ impl Connection {
     pub fn flush(&mut self) -> io::Result<bool> {
         self.is_blocked = false;
         loop {
-            if !tls::write(&mut self.session, &mut self.socket)? {
+            if !self.session.flush(&mut self.socket)? {
                 self.is_blocked = true;
                 return Ok(false);
             }
@@ -308,7 +286,8 @@ impl Connection {
                 return Ok(true);
             }
             // Each record is written by itself.
-            let taken = self.session.writer().write(&self.out[..self.out.len().min(RECORD)])?;
+            let taken = self.out.len().min(RECORD);
+            self.session.seal(&self.out[..taken])?;
             self.out.drain(..taken);
             give_back(&mut self.out);
         }
