@@ -101,6 +101,10 @@ pub enum Experiment {
     Downloads { name: String, options: Vec<String> },
     /// The same, of whose run counts what a relay says of itself.
     Victim { name: String, options: Vec<String>, relay: &'static str },
+    /// The same again, whose programs run on this machine's own kernel, in real time.
+    NativeVictim { name: String, options: Vec<String>, relay: &'static str },
+    /// So many sockets of this machine's own kernel, opened by `gnomon-traffic sockets`.
+    NativeSockets { count: u64 },
 }
 
 impl Case {
@@ -149,7 +153,9 @@ impl Experiment {
             Experiment::File(text) => hexadecimal(text),
             Experiment::Tor { options, .. }
             | Experiment::Downloads { options, .. }
-            | Experiment::Victim { options, .. } => hexadecimal(&options.join("\n")),
+            | Experiment::Victim { options, .. }
+            | Experiment::NativeVictim { options, .. } => hexadecimal(&options.join("\n")),
+            Experiment::NativeSockets { count } => hexadecimal(&count.to_string()),
         }
     }
 }

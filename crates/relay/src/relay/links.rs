@@ -80,6 +80,7 @@ impl Relay {
         if self.sockets() >= self.settings.imux.conn_limit {
             return false;
         }
+        let began = self.clock.now();
         let socket = match TcpStream::connect(address) {
             Ok(socket) => socket,
             Err(error) => {
@@ -87,6 +88,8 @@ impl Relay {
                 return false;
             }
         };
+        self.opened += 1;
+        self.opening += self.clock.now() - began;
         let session = self.tls.initiate();
         let connection = Connection::new(socket, session, address, Some(wanted), self.settings.scheduler);
         let Some(key) = self.add_connection(connection) else { return false };
