@@ -96,6 +96,13 @@ fn a_network_of_them_alone_repeats_with_any_number_of_workers() {
     assert_eq!(fixed.controlled, 0, "windows of a fixed size");
 }
 
+/// The first connection of two relays has TLS, and each circuit one without.
+#[test]
+fn pctcp_without_tls_lets_circuits_through_on_connections_of_their_own() {
+    let own = run("pctcp-ipsec", "gnomon", &["--link-design", "pctcp-ipsec"], &[1, 2, 8]);
+    assert!(own.channels > 20, "{own:?}");
+}
+
 #[test]
 fn torchestra_has_two_connections_to_each_relay() {
     for heavy in ["label", "ewma"] {

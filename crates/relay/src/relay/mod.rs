@@ -28,6 +28,7 @@ use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 use onion::descriptor::{Descriptor, PROTOCOLS};
 use onion::handshake::puzzle;
+use onion::link::association::{self, Association};
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
 use slab::Slab;
@@ -84,6 +85,8 @@ pub struct Relay {
     channels: Slab<Channel>,
     /// Channels to relays, open or opening, by the RSA identity that is proven or asked for.
     by_identity: BTreeMap<[u8; 20], Vec<usize>>,
+    /// Of channels with TLS, by which others are opened without: these channels, and what both ends know.
+    associations: BTreeMap<association::Name, (usize, Association)>,
     circuits: Slab<Circuit>,
     streams: Slab<Stream>,
     /// Serial numbers of what has a place in the slabs, by place.
@@ -163,6 +166,7 @@ impl Relay {
             connections: Slab::new(),
             channels: Slab::new(),
             by_identity: BTreeMap::new(),
+            associations: BTreeMap::new(),
             circuits: Slab::new(),
             streams: Slab::new(),
             circuit_serials: BTreeMap::new(),
