@@ -109,6 +109,23 @@ fn labs_are_listed_and_unknown_ones_refused() {
     assert!(alone.code() == 2 && alone.stderr.contains("gnomon lab imux 7"), "{}", alone.stderr);
 }
 
+/// Sockets of this machine's own kernel and of the simulated one, by a program that runs natively and as a guest.
+#[test]
+fn memory_of_sockets_is_measured_natively_and_simulated() {
+    let folder = folder("lab-sockets");
+    let figure = ["lab", "imux", "2c", "--size", "smallest", "--repeat", "1", "-o", "results"];
+    let made = capture(gnomon().args(figure).current_dir(&folder));
+    assert_eq!(made.code(), 0, "{}{}", made.stdout, made.stderr);
+    let kept = read(&folder.join("results/imux/runs/sockets-native-1.json"));
+    let kept: serde_json::Value = serde_json::from_str(&kept).expect("JSON");
+    let last = kept["stats"]["sockets"].as_array().and_then(|all| all.last()).expect("sockets");
+    assert_eq!(last[0].as_u64(), Some(2000), "{last}");
+    let page = read(&folder.join("results/index.html"));
+    for text in ["id=\"imux-2c\"", "Memory of each", "undecided: fewer than published were wanted"] {
+        assert!(page.contains(text), "{text}");
+    }
+}
+
 /// Two designs of connections between relays, each in a network of a few: downloads come in, and no verdict is given on so few.
 #[test]
 fn designs_of_connections_are_compared_by_downloads() {

@@ -96,6 +96,13 @@ fn a_network_of_them_alone_repeats_with_any_number_of_workers() {
     assert_eq!(fixed.controlled, 0, "windows of a fixed size");
 }
 
+/// The first connection of two relays has TLS, and each circuit one without.
+#[test]
+fn pctcp_without_tls_lets_circuits_through_on_connections_of_their_own() {
+    let own = run("pctcp-ipsec", "gnomon", &["--link-design", "pctcp-ipsec"], &[1, 2, 8]);
+    assert!(own.channels > 20, "{own:?}");
+}
+
 #[test]
 fn torchestra_has_two_connections_to_each_relay() {
     for heavy in ["label", "ewma"] {
@@ -127,6 +134,31 @@ fn imux_shares_its_sockets_among_channels_by_each_scheduler() {
         // Three clients have it as their guard, whose connections count besides.
         assert!(most.of_channel > 2 && most.connections <= 64, "{connections}: {most:?}");
     }
+}
+
+/// The largest memory of a run whose relays all have this design, and how many connections they had at its end, both ends counted.
+fn memory_and_connections(design: &str) -> (f64, f64) {
+    let options = ["--profile", "tiny", "--relay-kind", "gnomon", "--client-kind", "gnomon", "--link-design", design];
+    let more = ["--conn-limit", "1024", "--relay-statistics", "statistics"];
+    let network = Network::new(&folder(&format!("tor-relays/memory-{design}")), &[&options[..], &more].concat());
+    let run = network.run(&["--parallelism", "1"]);
+    let stats: Value = serde_json::from_str(&read(&run.data.join("sim-stats.json"))).expect("JSON");
+    let hosts = std::fs::read_dir(run.data.join("hosts")).expect("hosts").map(|host| host.expect("a host").path());
+    let connections = hosts.filter_map(|host| {
+        let text = std::fs::read_to_string(host.join("statistics")).ok()?;
+        let last: Value = serde_json::from_str(text.lines().last()?).expect("JSON");
+        last["connections"].as_f64()
+    });
+    (stats["gnomon"]["memory"]["peak_pss_bytes"].as_f64().expect("a number"), connections.sum())
+}
+
+#[test]
+fn thousands_of_connections_take_little_memory_as_guests() {
+    let (few, many) = (memory_and_connections("vanilla"), memory_and_connections("imux"));
+    assert!(many.1 > few.1 + 3000.0, "{many:?} beside {few:?}");
+    // With the simulated kernel's sockets and what a relay keeps of each.
+    let each = (many.0 - few.0) / (many.1 - few.1);
+    assert!(each <= 12_000.0, "{each} bytes for each end of a connection");
 }
 
 #[test]

@@ -12,7 +12,15 @@ const STANDARD_INPUT: &str = "standard input";
 
 /// Reads an experiment; `-` is standard input. The error is what to tell the user.
 pub fn plan(file: &Path, overrides: &Overrides) -> Result<Plan, String> {
-    let environment = environment()?;
+    read(file, overrides, environment()?)
+}
+
+/// The same as if `folder` were the current one.
+pub fn plan_in(folder: &Path, file: &Path, overrides: &Overrides) -> Result<Plan, String> {
+    read(&folder.join(file), overrides, Environment { current_dir: folder.to_owned(), ..environment()? })
+}
+
+fn read(file: &Path, overrides: &Overrides, environment: Environment) -> Result<Plan, String> {
     let plan = if file == Path::new("-") {
         scenario::load(STANDARD_INPUT, &standard_input()?, &environment, overrides)
     } else if environment.current_dir.join(file).is_dir() {

@@ -4,6 +4,8 @@
 //! again. Children write their messages to one log, which they keep locked while they live: a call that was killed may leave a run
 //! behind, and the next one waits for its end, since two at once would disturb each other's times.
 
+mod native;
+
 use crate::cli::interrupt::Interrupts;
 use crate::cli::{complain, report, show, status};
 use crate::simulation::{available_memory, provenance};
@@ -265,9 +267,24 @@ impl Children {
         let place = self.place(task);
         fs::create_dir_all(place.parent().expect("a folder"))
             .map_err(|error| failed("its folder cannot be made", &error))?;
-        let (folder, file) = self.experiment(task, &task.case.experiment)?;
         let data = place.with_extension("data");
         remove(&data).map_err(|error| failed("what an earlier run left cannot be removed", &error))?;
+        let stats = match &task.case.experiment {
+            Experiment::NativeVictim { relay, .. } => self.measure_natively(task, relay, &data)?,
+            Experiment::NativeSockets { count } => self.open_natively(task, *count, &data)?,
+            _ => self.simulate(task, &data)?,
+        };
+        let text = stats.to_string();
+        let kept = json!({"fingerprint": task.case.fingerprint(), "program": self.program, "stats": stats});
+        keep(&place.with_extension("json"), &kept.to_string())
+            .map_err(|error| failed("its result cannot be kept", &error))?;
+        remove(&data).map_err(|error| failed("its data cannot be removed", &error))?;
+        Ok(text)
+    }
+
+    /// Runs the task's experiment as guests.
+    fn simulate(&mut self, task: &Task, data: &Path) -> Result<Value, Failure> {
+        let (folder, file) = self.experiment(task, &task.case.experiment)?;
         let mut arguments: Vec<String> = ["run", "--quiet", "--data-directory"].map(str::to_owned).to_vec();
         arguments.push(data.display().to_string());
         arguments.extend(task.case.options.iter().cloned());
@@ -275,7 +292,7 @@ impl Children {
             arguments.extend(["--seed".to_owned(), task.repetition.to_string()]);
         }
         arguments.push(file);
-        let ended = self.execute(task, &folder, &arguments)?;
+        let ended = self.execute_own(task, &folder, &arguments)?;
         // Tors and their clients may end otherwise than was expected, and the run counts all the same.
         let tolerated = task.case.experiment.may_end_otherwise() && ended.code() == Some(1);
         if !ended.success() && !tolerated {
@@ -288,20 +305,52 @@ impl Children {
         }
         let mut stats = stats;
         if let Experiment::Downloads { .. } = &task.case.experiment {
-            stats["downloads"] = downloads(&data).map_err(Failure::Run)?;
+            stats["downloads"] = downloads(data).map_err(Failure::Run)?;
         }
         if let Experiment::Victim { relay, .. } = &task.case.experiment {
-            stats["victim"] = of_relay(&data, relay).map_err(Failure::Run)?;
+            // Experiments begin at a midnight.
+            stats["victim"] = of_relay(data, relay, |time| time.rem_euclid(86_400.0)).map_err(Failure::Run)?;
         }
         if let Experiment::Profiled { rules, .. } = &task.case.experiment {
-            stats["profile"] = profile(&data, task.lab, rules).map_err(Failure::Run)?;
+            stats["profile"] = profile(data, task.lab, rules).map_err(Failure::Run)?;
         }
-        let text = stats.to_string();
-        let kept = json!({"fingerprint": task.case.fingerprint(), "program": self.program, "stats": stats});
-        keep(&place.with_extension("json"), &kept.to_string())
-            .map_err(|error| failed("its result cannot be kept", &error))?;
-        remove(&data).map_err(|error| failed("its data cannot be removed", &error))?;
-        Ok(text)
+        Ok(stats)
+    }
+
+    /// Runs the programs of the task's experiment on this machine's kernel.
+    fn measure_natively(&mut self, task: &Task, relay: &str, data: &Path) -> Result<Value, Failure> {
+        let (folder, file) = self.experiment(task, &task.case.experiment)?;
+        let native = native::prepare(&folder, &file, data).map_err(Failure::Run)?;
+        let clock = WallClock::start();
+        let ended = self.execute(task, "unshare".as_ref(), &folder, &native.arguments)?;
+        if !ended.success() {
+            return Err(Failure::Run(format!("natively: {}", self.last_words(ended))));
+        }
+        let began = fs::read_to_string(&native.began).map_err(|error| failed("it did not begin", &error))?;
+        let began: f64 = began.trim().parse().map_err(|_| Failure::Run(format!("it began at '{began}'")))?;
+        let mut stats = natively(&clock);
+        stats["victim"] = of_relay(data, relay, |time| time - began).map_err(Failure::Run)?;
+        Ok(stats)
+    }
+
+    /// Opens sockets of this machine's kernel.
+    fn open_natively(&mut self, task: &Task, count: u64, data: &Path) -> Result<Value, Failure> {
+        fs::create_dir_all(data).map_err(|error| failed("its folder cannot be made", &error))?;
+        let own = std::env::current_exe().map_err(|error| failed("this program is not found", &error))?;
+        let every = (count / 20).max(2);
+        let command = format!(
+            "exec {} sockets --count {count} --every {every} > sockets",
+            native::quoted(&own.with_file_name("gnomon-traffic").display().to_string())
+        );
+        let clock = WallClock::start();
+        let ended = self.execute(task, "sh".as_ref(), data, &["-c".to_owned(), command])?;
+        if !ended.success() {
+            return Err(Failure::Run(self.last_words(ended)));
+        }
+        let mut stats = natively(&clock);
+        let said = fs::read_to_string(data.join("sockets")).map_err(|error| failed("it said nothing", &error))?;
+        of_sockets(&said, &mut stats).map_err(Failure::Run)?;
+        Ok(stats)
     }
 
     /// Where to run the task's experiment, and its file there. Networks are made when they are first needed.
@@ -314,6 +363,7 @@ impl Children {
             Ok((folder, file))
         };
         match experiment {
+            Experiment::NativeSockets { .. } => Err(Failure::Run("sockets have no experiment".to_owned())),
             Experiment::File(text) => written(&self.output, text),
             Experiment::Profiled { experiment, .. } => self.experiment(task, experiment),
             Experiment::Python { packages, programs, text } => {
@@ -331,7 +381,8 @@ impl Children {
             }
             Experiment::Tor { name, options }
             | Experiment::Downloads { name, options }
-            | Experiment::Victim { name, options, .. } => {
+            | Experiment::Victim { name, options, .. }
+            | Experiment::NativeVictim { name, options, .. } => {
                 let networks = self.output.join("networks");
                 let mut options = options.clone();
                 let mut folder = networks.join(format!("{name}-{}", experiment.fingerprint()));
@@ -345,7 +396,7 @@ impl Children {
                     let mut arguments: Vec<String> = ["tor", "new"].map(str::to_owned).to_vec();
                     arguments.extend(options.iter().cloned());
                     arguments.push(unfinished.display().to_string());
-                    let ended = self.execute(task, &networks, &arguments)?;
+                    let ended = self.execute_own(task, &networks, &arguments)?;
                     if !ended.success() {
                         return Err(Failure::Run(self.last_words(ended)));
                     }
@@ -379,7 +430,7 @@ impl Children {
             ),
         ];
         for (program, arguments) in steps {
-            let ended = self.execute_program(task, program, &folder, &arguments).map_err(|failure| match failure {
+            let ended = self.execute(task, program, &folder, &arguments).map_err(|failure| match failure {
                 Failure::Run(why) => Failure::Run(format!("'{}': {why}", program.display())),
                 other => other,
             })?;
@@ -396,12 +447,13 @@ impl Children {
     }
 
     /// Runs this program with other arguments to its end, or to a signal's.
-    fn execute(&mut self, task: &Task, folder: &Path, arguments: &[String]) -> Result<ExitStatus, Failure> {
-        let own = std::env::current_exe().map_err(|error| Failure::Run(format!("it cannot be started: {error}")))?;
-        self.execute_program(task, &own, folder, arguments)
+    fn execute_own(&mut self, task: &Task, folder: &Path, arguments: &[String]) -> Result<ExitStatus, Failure> {
+        let own = std::env::current_exe().map_err(|error| failed("this program is not found", &error))?;
+        self.execute(task, &own, folder, arguments)
     }
 
-    fn execute_program(
+    /// Runs a program to its end, or to a signal's.
+    fn execute(
         &mut self,
         task: &Task,
         program: &Path,
@@ -519,8 +571,37 @@ fn profile(data: &Path, lab: &Lab, rules: &str) -> Result<Value, String> {
 /// Seconds of a relay's statistics that are put together.
 const TOGETHER_S: f64 = 10.0;
 
-/// What a relay has written of itself each second, put together: [from, bytes relayed per second, most descriptors, most circuits].
-fn of_relay(data: &Path, relay: &str) -> Result<Value, String> {
+/// The beginning of a `sim-stats.json`, of what ran natively.
+fn natively(clock: &WallClock) -> Value {
+    let machine = provenance::of_machine(&[]);
+    json!({"gnomon": {
+        "version": env!("CARGO_PKG_VERSION"),
+        "provenance": {"kernel": machine.kernel, "processor": machine.processor, "processors": machine.processors},
+        "wall_ns": clock.elapsed().as_nanos() as u64,
+        "simulated_ns": 0,
+    }})
+}
+
+/// What `gnomon-traffic sockets` said: [sockets, bytes of the kernel's objects more than without, seconds to open one], and why there were no more.
+fn of_sockets(said: &str, stats: &mut Value) -> Result<(), String> {
+    let (mut sockets, mut first) = (Vec::new(), None);
+    for line in said.lines() {
+        let line: Value = serde_json::from_str(line).map_err(|error| format!("gnomon-traffic sockets: {error}"))?;
+        if let Some(limit) = line["limit"].as_str() {
+            stats["socket_limit"] = json!(limit);
+        }
+        if let (Some(open), Some(slab)) = (line["open"].as_u64(), line["slab"].as_f64()) {
+            let before = *first.get_or_insert(slab);
+            sockets.push(json!([open, slab - before, line["connect"]]));
+        }
+    }
+    stats["sockets"] = Value::from(sockets);
+    Ok(())
+}
+
+/// What a relay has written of itself each second, put together: [from, bytes relayed per second, most descriptors, most circuits, seconds to open a
+/// socket]. `since` makes of seconds since 1970 those since the beginning.
+fn of_relay(data: &Path, relay: &str, since: impl Fn(f64) -> f64) -> Result<Value, String> {
     let path = data.join("hosts").join(relay).join("statistics");
     let text = fs::read_to_string(&path).map_err(|error| format!("'{}': {error}", path.display()))?;
     let mut moments: Vec<Value> = Vec::new();
@@ -530,12 +611,14 @@ fn of_relay(data: &Path, relay: &str) -> Result<Value, String> {
         let number = |name: &str| line[name].as_f64().ok_or_else(|| format!("'{}': no {name}", path.display()));
         let (time, relayed) = (number("time")?, number("relayed_bytes")?);
         most = (most.0.max(number("descriptors")?), most.1.max(number("circuits")?));
-        let (start, so_far) = *began.get_or_insert((time, relayed));
+        let opening = (number("opened")?, number("opening_s")?);
+        let (start, so_far, opened_so_far) = *began.get_or_insert((time, relayed, opening));
         if time - start >= TOGETHER_S {
-            // Experiments begin at a midnight.
-            let from_s = start.rem_euclid(86_400.0);
-            moments.push(json!([from_s, (relayed - so_far) / (time - start), most.0, most.1]));
-            (began, most) = (Some((time, relayed)), (0.0, 0.0));
+            let open_s = (opening.1 - opened_so_far.1) / (opening.0 - opened_so_far.0);
+            let relayed_per_s = (relayed - so_far) / (time - start);
+            // Not a number, where none was opened, becomes null.
+            moments.push(json!([since(start), relayed_per_s, most.0, most.1, open_s]));
+            (began, most) = (Some((time, relayed, opening)), (0.0, 0.0));
         }
         last = Some(time);
     }

@@ -106,6 +106,10 @@ pub enum Experiment {
     Python { packages: &'static Packages, programs: &'static [Program], text: String },
     /// One of the others, of whose profile counts how long groups of functions took, by these rules.
     Profiled { experiment: Box<Experiment>, rules: String },
+    /// The same again, whose programs run on this machine's own kernel, in real time.
+    NativeVictim { name: String, options: Vec<String>, relay: &'static str },
+    /// So many sockets of this machine's own kernel, opened by `gnomon-traffic sockets`.
+    NativeSockets { count: u64 },
 }
 
 /// Packages of Python, which pip installs.
@@ -167,8 +171,11 @@ impl Experiment {
     /// Whether its programs may end otherwise than was expected: tors and their clients do.
     pub fn may_end_otherwise(&self) -> bool {
         match self {
-            Experiment::File(_) | Experiment::Python { .. } => false,
-            Experiment::Tor { .. } | Experiment::Downloads { .. } | Experiment::Victim { .. } => true,
+            Experiment::File(_) | Experiment::Python { .. } | Experiment::NativeSockets { .. } => false,
+            Experiment::Tor { .. }
+            | Experiment::Downloads { .. }
+            | Experiment::Victim { .. }
+            | Experiment::NativeVictim { .. } => true,
             Experiment::Profiled { experiment, .. } => experiment.may_end_otherwise(),
         }
     }
@@ -188,7 +195,9 @@ impl Experiment {
             Experiment::File(text) => hexadecimal(text),
             Experiment::Tor { options, .. }
             | Experiment::Downloads { options, .. }
-            | Experiment::Victim { options, .. } => hexadecimal(&options.join("\n")),
+            | Experiment::Victim { options, .. }
+            | Experiment::NativeVictim { options, .. } => hexadecimal(&options.join("\n")),
+            Experiment::NativeSockets { count } => hexadecimal(&count.to_string()),
             Experiment::Python { packages, programs, text } => {
                 let programs = programs.iter().map(|program| program.text);
                 let all: Vec<&str> = [packages.requirements, text].into_iter().chain(programs).collect();

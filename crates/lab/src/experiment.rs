@@ -16,6 +16,17 @@ pub fn waiting(processes: u32) -> String {
     text
 }
 
+/// One host on which a program opens so many sockets and holds them.
+pub fn sockets(count: u64) -> String {
+    format!(
+        "# Made by gnomon lab: so many sockets, both ends of connections over loopback.\n\
+         general: {{ stop_time: 1 h, heartbeat_interval: null }}\n\
+         network: {{ graph: {{ type: 1_gbit_switch }} }}\n\
+         hosts:\n  host:\n    network_node_id: 0\n    processes:\n    - \
+         {{ path: gnomon-traffic, args: [sockets, --count, \"{count}\", --every, \"{count}\", --hold, \"1 s\"] }}\n"
+    )
+}
+
 /// PHOLD between hosts that are all 50 ms apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Phold {
@@ -64,6 +75,7 @@ mod tests {
     #[test]
     fn experiments_have_the_programs_they_name() {
         assert_eq!(waiting(7).matches("path: sleep").count(), 7);
+        assert!(sockets(70).contains("sockets, --count, \"70\", --every, \"70\""), "{}", sockets(70));
         let text = Phold { hosts: 300, messages: 2, seconds: 5 }.text();
         assert_eq!(text.matches("path: gnomon-traffic").count(), 300);
         assert!(text.contains("node300: { network_node_id: 0, ip_addr: 10.1.1.44,"), "{text}");

@@ -32,6 +32,9 @@ pub struct Reading {
     /// What Gnomon itself took for each call of programs, in seconds; and programs, Gnomon for programs, the engine.
     pub calls: BTreeMap<String, f64>,
     pub parts: [f64; 3],
+    /// Where a kernel's sockets count, by their number; and why there were no more, if there could have been.
+    pub sockets: Vec<Sockets>,
+    pub socket_limit: Option<String>,
 }
 
 /// What a relay has done and has, over some seconds.
@@ -44,10 +47,22 @@ pub struct Moment {
     /// The most descriptors, and circuits.
     pub descriptors: f64,
     pub circuits: f64,
+    /// How long the system took to open a socket, on average; not a number where none was opened.
+    pub open_s: f64,
+}
+
+/// Sockets of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sockets {
+    pub open: f64,
+    /// What the kernel's objects take, less what they took before the first.
+    pub bytes: f64,
+    /// How long a call took that makes a socket and connects it, on average since the entry before.
+    pub connect_s: f64,
 }
 
 impl Moment {
-    /// An array of four numbers, as the members are.
+    /// An array of five numbers, as the members are; the last may be missing.
     fn of(value: &Value) -> Option<Moment> {
         let number = |at: usize| value[at].as_f64();
         Some(Moment {
@@ -55,7 +70,16 @@ impl Moment {
             relayed_bytes_per_s: number(1)?,
             descriptors: number(2)?,
             circuits: number(3)?,
+            open_s: number(4).unwrap_or(f64::NAN),
         })
+    }
+}
+
+impl Sockets {
+    /// An array of three numbers, as the members are; the last may be missing.
+    fn of(value: &Value) -> Option<Sockets> {
+        let number = |at: usize| value[at].as_f64();
+        Some(Sockets { open: number(0)?, bytes: number(1)?, connect_s: number(2).unwrap_or(f64::NAN) })
     }
 }
 
@@ -151,6 +175,8 @@ impl Reading {
         let calls = rows("calls").map(|row| (text(&row[0]), seconds(&row[1]))).collect();
         let parts = ["programs_ns", "kernel_ns", "engine_ns"].map(|name| seconds(&profile[name]));
         let victim = stats["victim"].as_array().into_iter().flatten().filter_map(Moment::of).collect();
+        let sockets = stats["sockets"].as_array().into_iter().flatten().filter_map(Sockets::of).collect();
+        let socket_limit = stats["socket_limit"].as_str().map(str::to_owned);
         let stats = &stats["gnomon"];
         let number = |value: &Value| value.as_f64();
         let count = |value: &Value| value.as_f64().unwrap_or(0.0);
@@ -184,6 +210,8 @@ impl Reading {
             profile: groups,
             calls,
             parts,
+            sockets,
+            socket_limit,
         })
     }
 }

@@ -3,12 +3,11 @@
 use crate::circuit::Hop;
 use mio::net::TcpStream;
 use onion::cell::{self, Cell, CircuitId, Command, IdWidth};
-use onion::certificates::PeerIdentity;
+use onion::certificates::{PeerIdentity, Verified};
 use onion::link::{EXPORTER, Established, Handshake, Local, Role, Tls};
 use onion_program::clock::since_1970;
-use onion_program::tls::{self, BUFFER, is_later};
-use rustls::Connection;
-use sha2::{Digest, Sha256};
+use onion_program::tls::{BUFFER, Session, is_later};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::SocketAddrV4;
@@ -26,7 +25,7 @@ enum State {
 
 pub struct Channel {
     pub socket: TcpStream,
-    session: Connection,
+    session: Session,
     state: State,
     pub address: SocketAddrV4,
     /// Who must be at the other end.
@@ -66,7 +65,7 @@ const HIGH: usize = 32 * cell::CELL;
 
 impl Channel {
     /// With `through_proxy`, `socket` goes to a proxy that is to connect to the relay.
-    pub fn new(socket: TcpStream, session: Connection, hop: &Hop, through_proxy: bool) -> Channel {
+    pub fn new(socket: TcpStream, session: Session, hop: &Hop, through_proxy: bool) -> Channel {
         let (state, plain) = match through_proxy {
             // RFC 1928, without authentication.
             true => (State::Proxy { came: Vec::new(), greeted: false }, vec![5, 1, 0]),
@@ -122,15 +121,15 @@ impl Channel {
     }
 
     /// Reads some of what has come, and is to be called again until nothing is there.
-    pub fn read(&mut self, random: [u8; 32]) -> News {
+    pub fn read(&mut self, random: [u8; 32], verified: &RefCell<Verified>) -> News {
         let mut news = News::default();
-        if let Err(why) = self.read_some(random, &mut news) {
+        if let Err(why) = self.read_some(random, verified, &mut news) {
             news.end = Some(why);
         }
         news
     }
 
-    fn read_some(&mut self, random: [u8; 32], news: &mut News) -> Result<(), String> {
+    fn read_some(&mut self, random: [u8; 32], verified: &RefCell<Verified>, news: &mut News) -> Result<(), String> {
         if let State::Proxy { .. } = self.state {
             if !self.read_proxy()? {
                 news.is_dry = true;
@@ -138,16 +137,14 @@ impl Channel {
             }
             self.state = State::Tls;
         }
-        match self.session.read_tls(&mut self.socket) {
+        match self.session.read(&mut self.socket, &mut self.received) {
             Ok(0) => return Err("closed by its peer".to_owned()),
             Ok(_) => {}
             Err(error) if is_later(&error) => news.is_dry = true,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error.to_string()),
         }
-        self.session.process_new_packets().map_err(|error| format!("TLS: {error}"))?;
-        tls::take_plain(&mut self.session, &mut self.received).map_err(|error| error.to_string())?;
-        self.advance(random, news)?;
+        self.advance(random, verified, news)?;
         if self.is_open() {
             news.cells = self.take_cells()?;
         }
@@ -185,7 +182,7 @@ impl Channel {
         }
     }
 
-    fn advance(&mut self, random: [u8; 32], news: &mut News) -> Result<(), String> {
+    fn advance(&mut self, random: [u8; 32], verified: &RefCell<Verified>, news: &mut News) -> Result<(), String> {
         let nobody = PeerIdentity { rsa_fingerprint: [0; 20], rsa_digest: [0; 32], ed25519: [0; 32] };
         // Clients say nothing of themselves, and sign nothing.
         let local = Local {
@@ -195,21 +192,19 @@ impl Channel {
             sign: &|_| [0; 64],
             addresses: &[],
             designs: &[],
+            verified,
         };
         if matches!(self.state, State::Tls) && !self.session.is_handshaking() {
             let role = Role::Initiator { authenticates: false };
             self.state = State::Link(Box::new(Handshake::begin(role, &local, random, &mut self.out)));
         }
         let State::Link(handshake) = &mut self.state else { return Ok(()) };
-        let shown =
-            self.session.peer_certificates().and_then(|chain| chain.first()).ok_or("a peer without certificate")?;
+        let certificate = self.session.shown_digest().ok_or("a peer without certificate")?;
         let session = &self.session;
-        let export = |identity: &[u8; 32]| {
-            let exported = session.export_keying_material([0; 32], EXPORTER, Some(identity));
-            exported.expect("a session whose handshake is over")
-        };
+        let export =
+            |identity: &[u8; 32]| session.export(EXPORTER, identity).expect("a session whose handshake is over");
         let peer = (*self.address.ip()).into();
-        let tls = Tls { certificate: Sha256::digest(shown).into(), export: &export, peer };
+        let tls = Tls { certificate, export: &export, peer };
         let now_s = since_1970().as_secs();
         let end = handshake.receive(&mut self.received, &local, &tls, now_s, &mut self.out);
         if let Some(Established { peer, .. }) = end.map_err(|error| error.to_string())? {
@@ -250,7 +245,7 @@ impl Channel {
         }
         loop {
             if matches!(self.state, State::Proxy { .. })
-                || !tls::write(&mut self.session, &mut self.socket)?
+                || !self.session.flush(&mut self.socket)?
                 || matches!(self.state, State::Tls)
             {
                 return Ok(());
@@ -265,7 +260,9 @@ impl Channel {
                 }
                 return Ok(());
             }
-            self.out_taken += self.session.writer().write(&rest[..rest.len().min(BUFFER)])?;
+            let record = rest.len().min(BUFFER);
+            self.session.seal(&rest[..record])?;
+            self.out_taken += record;
             if self.out_taken >= HIGH && self.out_taken >= self.out.len() / 2 {
                 self.out.drain(..self.out_taken);
                 self.out_taken = 0;

@@ -14,6 +14,11 @@ impl Clock {
         Clock { began: Instant::now() }
     }
 
+    /// Since the program began, as precise as the system tells.
+    pub fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
     pub fn ms(&self) -> u64 {
         self.began.elapsed().as_millis() as u64
     }

@@ -26,6 +26,8 @@ pub struct RelayKeys {
     /// Authorities want to see one, though nobody begins circuits with it any more (proposal 350).
     tap: RsaPrivateKey,
     link: RsaPrivateKey,
+    /// TLS' key for initiators that take one of Ed25519, which signs thirty times as fast.
+    quick_link: SigningKey,
 }
 
 /// A file that holds no RSA identity.
@@ -66,7 +68,10 @@ impl RelayKeys {
         let mut random = Random(fill);
         let tap = RsaPrivateKey::new(&mut random, IDENTITY_BITS).expect("a size that tor uses");
         let link = RsaPrivateKey::new(&mut random, LINK_BITS).expect("a usual size");
-        Ok(RelayKeys { rsa, identity, signing, authentication, onion, tap, link })
+        let mut seed = [0; 32];
+        (random.0)(&mut seed);
+        let quick_link = SigningKey::from_bytes(&seed);
+        Ok(RelayKeys { rsa, identity, signing, authentication, onion, tap, link, quick_link })
     }
 
     /// As others know it.
@@ -96,6 +101,16 @@ impl RelayKeys {
     /// TLS' private key, in PKCS #1's DER.
     pub fn link_der(&self) -> Vec<u8> {
         self.link.to_pkcs1_der().expect("a complete key").as_bytes().to_vec()
+    }
+
+    /// The private key of [`crate::certificates::Certificates::quick`]'s certificate, in PKCS #8's DER (RFC 8410, section 7).
+    pub fn quick_link_der(&self) -> Vec<u8> {
+        let head = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
+        [&head[..], &self.quick_link.to_bytes()].concat()
+    }
+
+    pub(crate) fn quick_link_public(&self) -> [u8; 32] {
+        self.quick_link.verifying_key().to_bytes()
     }
 
     pub(crate) fn link_public_der(&self) -> Vec<u8> {

@@ -14,6 +14,7 @@ use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, ServerConfig, ServerConnection, SignatureScheme};
 use sha2::{Digest, Sha256};
+use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command as Process, Stdio};
@@ -183,6 +184,7 @@ impl<S: Read + Write> Link<S> {
             sign: &|bytes| own.keys.authenticate(bytes),
             addresses: &[HERE],
             designs: &[],
+            verified: &RefCell::default(),
         };
         let mut out = Vec::new();
         let mut handshake = Handshake::begin(role, &local, random(), &mut out);

@@ -6,6 +6,7 @@ use crate::design::{CircuitScheduler, LinkDesign, Turns};
 use onion::cell::{BODY, CircuitId};
 use onion::certificates::PeerIdentity;
 use onion::circuit::message::DestroyReason;
+use onion::link::association;
 use onion::link::order::Order;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -36,6 +37,8 @@ pub struct Channel {
     pub circuits: BTreeMap<CircuitId, (usize, Side)>,
     pub waiting: Vec<Waiting>,
     next_id: CircuitId,
+    /// Of a channel with TLS by which others are opened without: how these are known.
+    pub association: Option<association::Name>,
     /// Of channels of several connections alone.
     pub numbered: Option<Numbered>,
 }
@@ -94,6 +97,7 @@ impl Channel {
             circuits: BTreeMap::new(),
             waiting: Vec::new(),
             next_id: 1,
+            association: None,
             numbered: None,
         }
     }
@@ -102,6 +106,15 @@ impl Channel {
     pub fn from(peer: Option<PeerIdentity>, address: SocketAddr, design: LinkDesign) -> Channel {
         let nobody = PeerWanted { fingerprint: [0; 20], ed25519: None };
         Channel { initiated: false, wanted: None, peer, design, ..Channel::to(nobody, address) }
+    }
+
+    /// It is there for one circuit, and goes with it.
+    pub fn is_of_circuit(&self) -> bool {
+        match self.design {
+            LinkDesign::Pctcp => true,
+            LinkDesign::PctcpIpsec => self.association.is_none(),
+            _ => false,
+        }
     }
 
     pub fn is_open(&self) -> bool {

@@ -3,28 +3,34 @@
 use crate::clock::since_1970;
 use crate::design::{CircuitScheduler, KistFormula, LinkDesign, Recent, Turns};
 use crate::kernel::{self, Sending};
+use crate::layer::Layer;
 use crate::own::Own;
-use crate::tls::{self, BUFFER};
+use crate::tls::{self, BUFFER, Session};
 use mio::net::TcpStream;
 use onion::cell::{self, BODY, Cell, CircuitId, Command, IdWidth};
 use onion::certificates::PeerIdentity;
+use onion::link::association::{self, ANSWER, TOKEN};
 use onion::link::{EXPORTER, Established, Handshake, Local, Role, Tls, private};
-use rustls::Connection as Session;
-use sha2::{Digest, Sha256};
-use std::io::{self, Write};
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 enum State {
+    /// TLS begins, if it is not a token that comes.
+    Fresh,
     Tls,
     Link(Box<Handshake>),
+    /// A token says whose it is.
+    Token,
     Open,
 }
 
 pub struct Connection {
     pub socket: TcpStream,
-    session: Session,
+    layer: Layer,
     state: State,
+    /// What has to come first on a connection that this end opened by a token.
+    answer: Option<Box<[u8; ANSWER]>>,
     /// This end opened it.
     pub initiated: bool,
     pub address: SocketAddr,
@@ -100,6 +106,10 @@ pub struct Came {
 #[derive(Debug, Default)]
 pub struct News {
     pub opened: bool,
+    /// A token was answered.
+    pub answered: bool,
+    /// A token came, which somebody has to look at before anything else is read.
+    pub token: Option<Box<[u8; TOKEN]>>,
     pub cells: Vec<Came>,
     /// Why it is over.
     pub end: Option<String>,
@@ -127,10 +137,21 @@ impl Connection {
         wanted: Option<PeerWanted>,
         scheduler: CircuitScheduler,
     ) -> Connection {
+        Connection::of(Layer::Tls(session), socket, address, wanted, scheduler)
+    }
+
+    fn of(
+        layer: Layer,
+        socket: TcpStream,
+        address: SocketAddr,
+        wanted: Option<PeerWanted>,
+        scheduler: CircuitScheduler,
+    ) -> Connection {
         Connection {
             socket,
-            session,
+            layer,
             state: State::Tls,
+            answer: None,
             initiated: wanted.is_some(),
             address,
             wanted,
@@ -146,6 +167,45 @@ impl Connection {
             out: Vec::new(),
             is_blocked: false,
         }
+    }
+
+    /// The same, of one that may begin with a token in place of TLS.
+    pub fn of_either_kind(
+        socket: TcpStream,
+        session: Session,
+        address: SocketAddr,
+        scheduler: CircuitScheduler,
+    ) -> Connection {
+        Connection { state: State::Fresh, ..Connection::new(socket, session, address, None, scheduler) }
+    }
+
+    /// A connection that this end opens to a relay with which it has an association, and that can be used at once.
+    pub fn with_token(
+        socket: TcpStream,
+        address: SocketAddr,
+        peer: PeerIdentity,
+        (token, answer): ([u8; TOKEN], [u8; ANSWER]),
+        scheduler: CircuitScheduler,
+    ) -> Connection {
+        Connection {
+            state: State::Open,
+            answer: Some(Box::new(answer)),
+            initiated: true,
+            peer: Some(peer),
+            design: LinkDesign::PctcpIpsec,
+            ..Connection::of(Layer::plain(&token), socket, address, None, scheduler)
+        }
+    }
+
+    /// A token that came is good.
+    pub fn accept(&mut self, peer: PeerIdentity, answer: &[u8; ANSWER]) -> io::Result<()> {
+        (self.peer, self.design, self.state) = (Some(peer), LinkDesign::PctcpIpsec, State::Open);
+        self.layer.seal(answer)
+    }
+
+    /// Of an open connection with TLS: bytes that both ends can derive and nobody else.
+    pub fn export(&self, label: &[u8], context: &[u8]) -> Option<[u8; 32]> {
+        self.layer.session()?.export(label, context)
     }
 
     pub fn is_open(&self) -> bool {
@@ -172,7 +232,7 @@ impl Connection {
 
     /// Nothing waits for the socket.
     pub fn has_written_all(&self) -> bool {
-        self.out.is_empty() && !self.session.wants_write()
+        self.out.is_empty() && !self.layer.wants_write()
     }
 
     /// Bytes of cells that are not yet TLS's.
@@ -188,67 +248,86 @@ impl Connection {
     /// Reads all that has come.
     pub fn read(&mut self, own: &Own, random: [u8; 32]) -> News {
         let mut news = News::default();
+        if self.is_open()
+            && let Err(error) = self.take_cells(&mut news)
+        {
+            // They came behind a token.
+            news.end = Some(error);
+            return news;
+        }
         loop {
-            match self.session.read_tls(&mut self.socket) {
+            if matches!(self.state, State::Fresh) && !self.begins() {
+                break;
+            }
+            match self.layer.read(&mut self.socket, &mut self.received) {
                 Ok(0) => {
                     news.end = Some("closed by its peer".to_owned());
                     break;
                 }
                 Ok(_) => {}
-                Err(error)
-                    if error.kind() == io::ErrorKind::WouldBlock || error.kind() == io::ErrorKind::NotConnected =>
-                {
-                    break;
-                }
+                Err(error) if tls::is_later(&error) => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => {
                     news.end = Some(error.to_string());
                     break;
                 }
             }
-            if let Err(error) = self.session.process_new_packets() {
-                news.end = Some(format!("TLS: {error}"));
-                break;
-            }
-            if let Err(error) = tls::take_plain(&mut self.session, &mut self.received) {
-                news.end = Some(error.to_string());
-                break;
-            }
             if let Err(error) = self.advance(own, random, &mut news) {
                 news.end = Some(error);
+                break;
+            }
+            if news.token.is_some() {
                 break;
             }
         }
         news
     }
 
+    /// Whether the first byte has come, by which a token is known.
+    fn begins(&mut self) -> bool {
+        let mut first = [0];
+        match self.socket.peek(&mut first) {
+            Ok(1) if first[0] == association::FIRST => (self.layer, self.state) = (Layer::plain(&[]), State::Token),
+            Err(error) if tls::is_later(&error) => return false,
+            // What it is, TLS will say.
+            _ => self.state = State::Tls,
+        }
+        true
+    }
+
     fn advance(&mut self, own: &Own, random: [u8; 32], news: &mut News) -> Result<(), String> {
-        if matches!(self.state, State::Tls) && !self.session.is_handshaking() {
+        if matches!(self.state, State::Token)
+            && let Some((token, rest)) = self.received.split_first_chunk()
+        {
+            news.token = Some(Box::new(*token));
+            self.received = rest.to_vec();
+        }
+        if let Layer::Tls(session) = &self.layer
+            && matches!(self.state, State::Tls)
+            && !session.is_handshaking()
+        {
+            let is_quick = session.is_quick();
             let role = if self.initiated { Role::Initiator { authenticates: true } } else { Role::Responder };
-            let handshake =
-                Handshake::begin(role, &own.local(&|bytes| own.keys.authenticate(bytes)), random, &mut self.out);
+            let handshake = Handshake::begin(
+                role,
+                &own.local(is_quick, &|bytes| own.keys.authenticate(bytes)),
+                random,
+                &mut self.out,
+            );
             self.state = State::Link(Box::new(handshake));
         }
-        if let State::Link(handshake) = &mut self.state {
+        if let (State::Link(handshake), Layer::Tls(session)) = (&mut self.state, &self.layer) {
+            let is_quick = session.is_quick();
             let certificate = if self.initiated {
-                let shown = self
-                    .session
-                    .peer_certificates()
-                    .and_then(|chain| chain.first())
-                    .ok_or("a peer without certificate")?;
-                Sha256::digest(shown).into()
+                session.shown_digest().ok_or("a peer without certificate")?
             } else {
-                own.tls_digest
+                own.tls_digest(is_quick)
             };
-            let session = &self.session;
-            let export = |identity: &[u8; 32]| {
-                session
-                    .export_keying_material([0; 32], EXPORTER, Some(identity))
-                    .expect("a session whose handshake is over")
-            };
+            let export =
+                |identity: &[u8; 32]| session.export(EXPORTER, identity).expect("a session whose handshake is over");
             let tls = Tls { certificate, export: &export, peer: self.address.ip() };
             let sign = |bytes: &[u8]| own.keys.authenticate(bytes);
-            let local: Local<'_> = own.local(&sign);
+            let local: Local<'_> = own.local(is_quick, &sign);
             let now_s = since_1970().as_secs();
             let end = handshake
                 .receive(&mut self.received, &local, &tls, now_s, &mut self.out)
@@ -272,6 +351,13 @@ impl Connection {
 
     fn take_cells(&mut self, news: &mut News) -> Result<(), String> {
         let mut taken = 0;
+        if let Some(answer) = &self.answer {
+            let Some(came) = self.received.first_chunk::<ANSWER>() else { return Ok(()) };
+            if *came != **answer {
+                return Err("another relay than the token was for".to_owned());
+            }
+            (self.answer, news.answered, taken) = (None, true, ANSWER);
+        }
         loop {
             let bytes = &self.received[taken..];
             let next = if self.design.is_numbered() {
@@ -295,15 +381,16 @@ impl Connection {
     pub fn flush(&mut self) -> io::Result<bool> {
         self.is_blocked = false;
         loop {
-            if !tls::write(&mut self.session, &mut self.socket)? {
+            if !self.layer.flush(&mut self.socket)? {
                 self.is_blocked = true;
                 return Ok(false);
             }
-            if self.out.is_empty() || matches!(self.state, State::Tls) {
+            if self.out.is_empty() || matches!(self.state, State::Fresh | State::Tls | State::Token) {
                 return Ok(true);
             }
             // Each record is written by itself.
-            let taken = self.session.writer().write(&self.out[..self.out.len().min(RECORD)])?;
+            let taken = self.out.len().min(RECORD);
+            self.layer.seal(&self.out[..taken])?;
             self.out.drain(..taken);
             give_back(&mut self.out);
         }

@@ -40,6 +40,19 @@ fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<libc::tcp_info> {
     Ok(unsafe { info.assume_init() })
 }
 
+/// Bytes of the longest packet on a connection's way, as far as the kernel knows it (IP_MTU, ip(7)).
+pub fn mtu(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    let (mut mtu, mut length): (libc::c_int, _) = (0, size_of::<libc::c_int>() as libc::socklen_t);
+    // SAFETY: the kernel writes at most `length` bytes to `mtu`, which has as many, and to `length`.
+    let got = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_IP, libc::IP_MTU, (&raw mut mtu).cast(), &raw mut length)
+    };
+    if got != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    u32::try_from(mtu).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
 /// Segments that a connection has sent again since it began.
 pub fn retransmitted(socket: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(tcp_info(socket)?.tcpi_total_retrans)
@@ -129,6 +142,7 @@ mod tests {
         let window = u64::from(sending.window) * u64::from(sending.segment);
         let limit = limit_2014(sender.as_fd()).unwrap();
         assert!(limit > 0 && limit <= window, "{limit} of {window}");
+        assert!(mtu(sender.as_fd()).unwrap() >= 576);
         // Nobody reads: what the receiver has no room for stays unsent.
         sender.set_nonblocking(true).unwrap();
         while sender.write(&[0; 65_536]).is_ok() {}

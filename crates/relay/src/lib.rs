@@ -5,10 +5,12 @@ mod circuit;
 mod connection;
 mod defence;
 mod design;
+mod esp;
 mod flow;
 mod http;
 mod kernel;
 mod labels;
+mod layer;
 mod own;
 mod parameters;
 mod policy;
@@ -34,7 +36,8 @@ KISTSchedRunInterval, DisableOOSCheck, DoSCircuitCreation... and DoSConnection..
 
 Its own:
       --LinkDesign NAME      What lies between it and its like, where both ends know it: 'vanilla' (all circuits share a connection),
-                             'pctcp' (a connection for each circuit), 'torchestra' (one for light circuits, one for heavy ones), or
+                             'pctcp' (a connection for each circuit), 'pctcp-ipsec' (the same without TLS, in segments that leave
+                             room for IPsec), 'torchestra' (one for light circuits, one for heavy ones), or
                              'imux' (as many as circuits that are active want)
       --CircuitScheduler NAME
                              Which circuit's cell is next: 'round-robin', or 'ewma' (who has sent least of late)

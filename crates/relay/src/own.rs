@@ -2,12 +2,13 @@
 
 use crate::clock::since_1970;
 use crate::design::LinkDesign;
-use onion::certificates::{Certificates, PeerIdentity};
+use onion::certificates::{Certificates, PeerIdentity, Verified};
 use onion::keys::{RelayKeys, make_identity};
 use onion::link::Local;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use sha2::{Digest, Sha256};
+use std::cell::RefCell;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -19,8 +20,10 @@ pub struct Own {
     pub keys: RelayKeys,
     pub identity: PeerIdentity,
     pub certificates: Certificates,
-    /// Of the certificate for TLS.
-    pub tls_digest: [u8; 32],
+    /// Of the certificates for TLS: the usual one, and that of an Ed25519 key.
+    tls_digests: [[u8; 32]; 2],
+    /// Of peers.
+    verified: RefCell<Verified>,
     addresses: [IpAddr; 1],
     /// What it offers to others of its kind.
     design: LinkDesign,
@@ -58,19 +61,34 @@ impl Own {
         let mut names = [0; 32];
         random.fill_bytes(&mut names);
         let certificates = keys.certificates(since_1970().as_secs(), names);
-        let tls_digest = Sha256::digest(&certificates.tls).into();
-        Ok(Own { identity: keys.public(), keys, certificates, tls_digest, addresses: [address.into()], design })
+        let tls_digests = [&certificates.tls, &certificates.quick].map(|shown| Sha256::digest(shown).into());
+        Ok(Own {
+            identity: keys.public(),
+            keys,
+            certificates,
+            tls_digests,
+            verified: RefCell::default(),
+            addresses: [address.into()],
+            design,
+        })
     }
 
-    /// For a link's handshake.
-    pub fn local<'a>(&'a self, sign: &'a dyn Fn(&[u8]) -> [u8; 64]) -> Local<'a> {
+    /// SHA-256 of the certificate that it has shown.
+    pub fn tls_digest(&self, is_quick: bool) -> [u8; 32] {
+        self.tls_digests[usize::from(is_quick)]
+    }
+
+    /// For a link's handshake; `is_quick` says which certificate a responder has shown.
+    pub fn local<'a>(&'a self, is_quick: bool, sign: &'a dyn Fn(&[u8]) -> [u8; 64]) -> Local<'a> {
+        let Certificates { responder, quick_responder, .. } = &self.certificates;
         Local {
             identity: &self.identity,
-            responder_certificates: &self.certificates.responder,
+            responder_certificates: if is_quick { quick_responder } else { responder },
             initiator_certificates: &self.certificates.initiator,
             sign,
             addresses: &self.addresses,
             designs: self.design.offers(),
+            verified: &self.verified,
         }
     }
 }

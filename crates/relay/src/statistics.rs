@@ -17,6 +17,9 @@ pub struct Line {
     pub connections: usize,
     /// Connections made and taken since the relay began.
     pub connections_ever: u64,
+    /// Sockets that it opened to others since it began, and seconds that the system took for it.
+    pub opened: u64,
+    pub opening_s: f64,
     /// The channels to relays, in the order in which they came.
     pub by_channel: Vec<ChannelLine>,
     pub circuits: usize,

@@ -10,6 +10,7 @@ use crate::output::Output;
 use crate::phold;
 use crate::quantity;
 use crate::server::{self, Settings};
+use crate::sockets;
 use lexopt::Arg;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -44,10 +45,11 @@ fn dispatch(args: Vec<OsString>) -> Result<u8, BadInput> {
             Some("monitor") => watch(parser),
             Some("phold") => hold(parser),
             Some("flood") => flood(parser),
+            Some("sockets") => open_sockets(parser),
             Some("check") => check(parser),
             Some("help") => show(&help_topic(&mut parser)?),
             _ => {
-                let known = ["server", "client", "monitor", "phold", "flood", "check", "help"];
+                let known = ["server", "client", "monitor", "phold", "flood", "sockets", "check", "help"];
                 let word = word.to_string_lossy();
                 Err(BadInput::one(format!("'{word}' is no command{}", config::remedy(&word, &known))))
             }
@@ -57,7 +59,7 @@ fn dispatch(args: Vec<OsString>) -> Result<u8, BadInput> {
             show(&format!("gnomon-traffic {}\n", env!("CARGO_PKG_VERSION")))
         }
         Some(arg) => Err(bad(arg.unexpected())),
-        None => Err(BadInput::one("say what to do: server, client, monitor, phold, flood, check or help")),
+        None => Err(BadInput::one("say what to do: server, client, monitor, phold, flood, sockets, check or help")),
     }
 }
 
@@ -278,6 +280,27 @@ fn flood(mut parser: lexopt::Parser) -> Result<u8, BadInput> {
         return Err(BadInput::one("--every is more than 0, and --stop is after --start"));
     }
     match flood::run(flood, &mut Output::stdout()) {
+        Ok(()) => Ok(SUCCESS),
+        Err(error) => Ok(failed(&error)),
+    }
+}
+
+fn open_sockets(mut parser: lexopt::Parser) -> Result<u8, BadInput> {
+    let mut settings = sockets::Settings { count: 1000, before: 0, every: 1000, hold: Duration::ZERO };
+    while let Some(arg) = parser.next().map_err(bad)? {
+        match arg {
+            Arg::Short('h') | Arg::Long("help") => return show(&help::sockets()),
+            Arg::Long("count") => settings.count = value(&mut parser, "count", number_of)?,
+            Arg::Long("before") => settings.before = value(&mut parser, "before", number_of)?,
+            Arg::Long("every") => settings.every = value(&mut parser, "every", number_of)?,
+            Arg::Long("hold") => settings.hold = value(&mut parser, "hold", quantity::duration)?,
+            arg => return Err(bad(arg.unexpected())),
+        }
+    }
+    if settings.every == 0 {
+        return Err(BadInput::one("--every is more than 0"));
+    }
+    match sockets::run(&settings, &mut Output::stdout()) {
         Ok(()) => Ok(SUCCESS),
         Err(error) => Ok(failed(&error)),
     }

@@ -37,6 +37,20 @@ pub enum Line<'a> {
         built: u64,
         failed: u64,
     },
+    /// Sockets that are open.
+    Sockets {
+        at: f64,
+        open: u64,
+        /// Bytes of the kernel's objects (Slab in /proc/meminfo).
+        #[serde(skip_serializing_if = "Option::is_none")]
+        slab: Option<u64>,
+        /// Mean time of a call that makes a socket and connects it, since the last line.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        connect: Option<f64>,
+        /// Why there are no more.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        limit: Option<String>,
+    },
     Event {
         at: f64,
         event: &'a str,

@@ -259,7 +259,7 @@ fn settings() -> Vec<Arg> {
 
 /// Flags for `gnomon-relay`: the flag, the relay's option, and what it takes.
 pub const RELAY_OPTIONS: [(&str, &str, Takes); 10] = [
-    ("link-design", "LinkDesign", Takes::One(&["vanilla", "pctcp", "torchestra", "imux"])),
+    ("link-design", "LinkDesign", Takes::One(&["vanilla", "pctcp", "pctcp-ipsec", "torchestra", "imux"])),
     ("circuit-scheduler", "CircuitScheduler", Takes::One(&["round-robin", "ewma"])),
     (
         "connection-scheduler",
@@ -346,7 +346,7 @@ impl Takes {
 fn relays() -> Vec<Arg> {
     let helps = [
         "What lies between two gnomon-relays: 'vanilla', a connection that all circuits share; 'pctcp', one for each circuit; \
-         'torchestra', one for light and one for heavy circuits; 'imux', as many as active circuits want",
+         'pctcp-ipsec', the same without TLS; 'torchestra', one for light and one for heavy circuits; 'imux', as many as active circuits want",
         "Which circuit's cell a gnomon-relay sends next: by 'round-robin', or 'ewma', of who has sent least of late",
         "Which of imux's connections takes a cell: circuits are dealt out ('circuit-rr', 'ewma-mapping'), or cells ('cell-rr', \
          'shortest-queue', 'kist')",

@@ -6,6 +6,7 @@ use onion::certificates::{Certificates, PeerIdentity};
 use onion::keys::{RelayKeys, make_identity};
 use onion::link::{Design, Established, Handshake, Local, Role, Tls};
 use sha2::{Digest, Sha256};
+use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::LazyLock;
 
@@ -52,6 +53,7 @@ impl Relay {
             sign: &|bytes| self.keys.authenticate(bytes),
             addresses: &[ADDRESS],
             designs: &[Design(1)],
+            verified: &RefCell::default(),
         })
     }
 

@@ -1,6 +1,6 @@
 //! `imux`: designs of what lies between two relays of Tor, by what clients wait for.
 
-use super::{Findings, Lab, cell, imux_attack, point, words};
+use super::{Findings, Lab, cell, imux_attack, imux_sockets, point, words};
 use crate::case::{Case, Clients, Experiment, PARALLELISM, Setting, Size};
 use crate::claim::{Bound, Claim, Judgement, Publication, Source};
 use crate::measurements::Measurements;
@@ -35,7 +35,16 @@ pub(super) const PAPER: Publication = Publication {
 };
 
 /// Figures that can be asked for one by one.
-pub const FIGURES: [&str; 6] = ["5", "7", "8", LOSS, imux_attack::FIGURES[0], imux_attack::FIGURES[1]];
+pub const FIGURES: [&str; 8] = [
+    "5",
+    "7",
+    "8",
+    LOSS,
+    imux_attack::FIGURES[0],
+    imux_attack::FIGURES[1],
+    imux_sockets::FIGURES[0],
+    imux_sockets::FIGURES[1],
+];
 
 /// What relays' lines are multiplied by, so that the upper quartile of vanilla's web downloads is near the published 4.5 s. It was
 /// chosen once, at scale 0.1, by two seeds that the laboratory's figures do not use (4.55 and 3.57 s), and nothing else was.
@@ -252,13 +261,13 @@ fn cases(setting: &Setting) -> Vec<Case> {
         memory_bytes: ((scale(setting) * 16.0 + 0.5) * f64::from(1 << 30)) as u64,
     };
     let designs = DESIGNS.iter().filter(|design| is_shown(setting, design)).map(case);
-    designs.chain(imux_attack::cases(setting)).collect()
+    designs.chain(imux_attack::cases(setting)).chain(imux_sockets::cases(setting)).collect()
 }
 
 fn findings(setting: &Setting, measurements: &Measurements) -> Findings {
     let shown: Vec<&Design> = DESIGNS.iter().filter(|design| is_shown(setting, design)).collect();
     let study = Study { setting, measurements };
-    let attack = imux_attack::findings(setting, measurements);
+    let attack = imux_attack::findings(setting, measurements).and(imux_sockets::findings(setting, measurements));
     if shown.is_empty() {
         return attack;
     }

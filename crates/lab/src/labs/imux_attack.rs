@@ -147,7 +147,7 @@ pub fn cases(setting: &Setting) -> Vec<Case> {
     let circuits = (times.stop_s - times.start_s) / 6.0 * f64::from(times.count);
     let case = |design: &Design| Case {
         key: key(design),
-        factors: vec![("design", design.key.to_owned()), ("scale", String::new())],
+        factors: vec![("design", design.key.to_owned()), ("scale", String::new()), ("clients", String::new())],
         experiment: Experiment::Victim {
             name: format!("imux-attack-{}", design.key),
             options: options(setting, design),

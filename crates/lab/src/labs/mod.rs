@@ -4,6 +4,7 @@
 
 mod imux;
 mod imux_attack;
+mod imux_sockets;
 mod loader;
 mod onion_profile;
 mod phold;

@@ -52,7 +52,7 @@ impl Client {
         loop {
             let random = self.random();
             let Some(channel) = self.channels.get_mut(&serial) else { return };
-            let News { opened, cells, is_dry, end } = channel.read(random);
+            let News { opened, cells, is_dry, end } = channel.read(random, &self.verified);
             if opened {
                 self.opened(serial);
             }

@@ -20,12 +20,14 @@ use attack::Attacker;
 use directory::Directory;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
+use onion::certificates::Verified;
 use onion_program::clock::Clock;
 use onion_program::tls::Initiator;
 use onion_program::{log, random};
 use puzzles::Puzzles;
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
@@ -55,6 +57,8 @@ pub struct Client {
     clock: Clock,
     random: ChaCha20Rng,
     tls: Initiator,
+    /// Relays' certificates.
+    verified: RefCell<Verified>,
     poll: Poll,
     listener: Option<TcpListener>,
     network: Network,
@@ -112,6 +116,7 @@ impl Client {
             clock: Clock::start(),
             random: random::from_system()?,
             tls: Initiator::new().map_err(|error| error.to_string())?,
+            verified: RefCell::default(),
             poll,
             listener,
             network: Network::new(trusted),

@@ -4,7 +4,7 @@ mod ed25519;
 mod verify;
 mod x509;
 
-pub use verify::{verify_initiator, verify_responder};
+pub use verify::Verified;
 pub(crate) use x509::SHA256_PREFIX;
 
 use crate::keys::RelayKeys;
@@ -65,10 +65,13 @@ impl fmt::Display for CertificateError {
 /// All that a relay shows of itself.
 #[derive(Clone, Debug)]
 pub struct Certificates {
-    /// In DER, for TLS.
+    /// In DER, for TLS: of an RSA key, which tor wants to see.
     pub tls: Vec<u8>,
-    /// For the CERTS cells of a responder, and of an initiator that authenticates.
+    /// The same of an Ed25519 key, for initiators that ask for it.
+    pub quick: Vec<u8>,
+    /// For the CERTS cells of a responder that has shown the former or the latter, and of an initiator that authenticates.
     pub responder: Vec<(u8, Vec<u8>)>,
+    pub quick_responder: Vec<(u8, Vec<u8>)>,
     pub initiator: Vec<(u8, Vec<u8>)>,
 }
 
@@ -91,25 +94,24 @@ impl RelayKeys {
             serial: &random[24..31],
             issuer: own,
             name: own,
-            key: &identity,
+            key: x509::Key::Rsa(&identity),
             from_s: from,
             until_s: now_s + LONG_S,
         };
         let rsa_identity = x509.sign(by_identity);
-        let tls = x509::Subject {
-            serial: &random[23..31],
-            issuer,
-            name: subject,
-            key: &link,
-            from_s: from,
-            until_s: now_s + LONG_S,
-        }
-        .sign(by_identity);
+        let of_link = |key| {
+            let (name, until_s) = (subject, now_s + LONG_S);
+            x509::Subject { serial: &random[23..31], issuer, name, key, from_s: from, until_s }.sign(by_identity)
+        };
+        let tls = of_link(x509::Key::Rsa(&link));
+        let quick = of_link(x509::Key::Ed25519(&self.quick_link_public()));
         let (long, short) = (now_s + LONG_S, now_s + SHORT_S);
         let signing =
             sign(&self.identity, kind::SIGNING, KeyType::Ed25519, &self.signing.verifying_key().to_bytes(), long, true);
-        let tls_digest: [u8; 32] = Sha256::digest(&tls).into();
-        let link = sign(&self.signing, kind::LINK, KeyType::X509, &tls_digest, short, false);
+        let link = |tls: &[u8]| {
+            let digest: [u8; 32] = Sha256::digest(tls).into();
+            (kind::LINK, sign(&self.signing, kind::LINK, KeyType::X509, &digest, short, false))
+        };
         let key = self.authentication.verifying_key().to_bytes();
         let authentication = sign(&self.signing, kind::AUTHENTICATION, KeyType::Ed25519, &key, short, false);
         let cross = self.cross_certificate(long);
@@ -121,7 +123,13 @@ impl RelayKeys {
                 (kind::CROSS, cross.clone()),
             ]
         };
-        Certificates { tls, responder: all((kind::LINK, link)), initiator: all((kind::AUTHENTICATION, authentication)) }
+        Certificates {
+            responder: all(link(&tls)),
+            quick_responder: all(link(&quick)),
+            initiator: all((kind::AUTHENTICATION, authentication)),
+            tls,
+            quick,
+        }
     }
 
     /// The Ed25519 identity's word for the signing key.

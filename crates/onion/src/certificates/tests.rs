@@ -11,8 +11,14 @@ fn certificates_prove_who_shows_them() {
     let keys = keys(1);
     let certificates = keys.certificates(NOW, [5; 32]);
     let tls = Sha256::digest(&certificates.tls).into();
-    assert_eq!(verify_responder(&certificates.responder, &tls, NOW), Ok(keys.public()));
-    let (who, key) = verify_initiator(&certificates.initiator, NOW).expect("good certificates");
+    assert_eq!(Verified::default().responder(&certificates.responder, &tls, NOW), Ok(keys.public()));
+    let quick = Sha256::digest(&certificates.quick).into();
+    assert_eq!(Verified::default().responder(&certificates.quick_responder, &quick, NOW), Ok(keys.public()));
+    assert!(
+        Verified::default().responder(&certificates.quick_responder, &tls, NOW).is_err(),
+        "of the other certificate"
+    );
+    let (who, key) = Verified::default().initiator(&certificates.initiator, NOW).expect("good certificates");
     assert_eq!((who, key), (keys.public(), keys.authentication.verifying_key().to_bytes()));
 }
 
@@ -22,8 +28,8 @@ fn what_is_wrong_with_certificates_is_told() {
     let (keys, others) = (keys(1), keys(2).certificates(NOW, [5; 32]));
     let certificates = keys.certificates(NOW, [5; 32]);
     let tls = Sha256::digest(&certificates.tls).into();
-    let check = |certificates: &[(u8, Vec<u8>)], now| verify_responder(certificates, &tls, now);
-    assert_eq!(verify_responder(&certificates.responder, &[0; 32], NOW), Err(Subject(kind::LINK)));
+    let check = |certificates: &[(u8, Vec<u8>)], now| Verified::default().responder(certificates, &tls, now);
+    assert_eq!(Verified::default().responder(&certificates.responder, &[0; 32], NOW), Err(Subject(kind::LINK)));
     assert_eq!(check(&certificates.responder, NOW + 3 * 86_400), Err(Expired(kind::LINK)));
     assert_eq!(check(&certificates.responder, NOW - 2 * 86_400), Err(Expired(kind::RSA_IDENTITY)));
     assert_eq!(check(&certificates.initiator, NOW), Err(Missing(kind::LINK)));

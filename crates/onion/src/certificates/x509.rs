@@ -9,18 +9,35 @@ use sha2::{Digest, Sha256};
 use x509_cert::Certificate;
 use x509_cert::der::{Decode, Encode};
 
-/// 1.2.840.113549.1.1.1 (rsaEncryption), 1.2.840.113549.1.1.11 (sha256WithRSAEncryption), 2.5.4.3 (commonName).
+/// 1.2.840.113549.1.1.1 (rsaEncryption), 1.2.840.113549.1.1.11 (sha256WithRSAEncryption), 2.5.4.3 (commonName), 1.3.101.112 (Ed25519).
 const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 1];
 const RSA_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 11];
 const COMMON_NAME: &[u8] = &[0x55, 4, 3];
+const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
+
+/// Whose certificate it is.
+pub(super) enum Key<'a> {
+    /// In PKCS #1's DER.
+    Rsa(&'a [u8]),
+    Ed25519(&'a [u8; 32]),
+}
+
+impl Key<'_> {
+    /// SubjectPublicKeyInfo (RFC 3279, section 2.3.1; RFC 8410, section 4).
+    fn info(&self) -> Vec<u8> {
+        match self {
+            Key::Rsa(key) => sequence(&[sequence(&[object(RSA), tagged(5, &[])]), bits(key)]),
+            Key::Ed25519(key) => sequence(&[sequence(&[object(ED25519)]), bits(&key[..])]),
+        }
+    }
+}
 
 /// What a certificate says.
 pub(super) struct Subject<'a> {
     pub serial: &'a [u8],
     pub issuer: &'a str,
     pub name: &'a str,
-    /// An RSA key in PKCS #1's DER.
-    pub key: &'a [u8],
+    pub key: Key<'a>,
     /// Seconds since 1970.
     pub from_s: u64,
     pub until_s: u64,
@@ -35,7 +52,6 @@ impl Subject<'_> {
         serial[0] = serial[0] & 0x7f | 0x40;
         let name =
             |text: &str| sequence(&[tagged(0x31, &sequence(&[object(COMMON_NAME), tagged(0x0c, text.as_bytes())]))]);
-        let key = sequence(&[sequence(&[object(RSA), tagged(5, &[])]), tagged(3, &[&[0], self.key].concat())]);
         let certificate = sequence(&[
             tagged(0xa0, &tagged(2, &[2])),
             tagged(2, &serial),
@@ -43,11 +59,16 @@ impl Subject<'_> {
             name(self.issuer),
             sequence(&[time(self.from_s), time(self.until_s)]),
             name(self.name),
-            key,
+            self.key.info(),
         ]);
         let signature = sign(&Sha256::digest(&certificate).into());
-        sequence(&[certificate, algorithm, tagged(3, &[&[0], &signature[..]].concat())])
+        sequence(&[certificate, algorithm, bits(&signature)])
     }
+}
+
+/// A string of whole bytes.
+fn bits(bytes: &[u8]) -> Vec<u8> {
+    tagged(3, &[&[0], bytes].concat())
 }
 
 fn tagged(tag: u8, content: &[u8]) -> Vec<u8> {

@@ -4,8 +4,9 @@ use super::authenticate::{self, Facts};
 use super::netinfo::Netinfo;
 use super::versions::{self, Design};
 use crate::cell::{self, Cell, Command, IdWidth};
-use crate::certificates::{self, CertificateError, PeerIdentity};
+use crate::certificates::{CertificateError, PeerIdentity, Verified};
 use sha2::{Digest, Sha256};
+use std::cell::RefCell;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -20,6 +21,8 @@ pub struct Local<'a> {
     pub addresses: &'a [IpAddr],
     /// What may lie between this end and a relay of ours, best first.
     pub designs: &'a [Design],
+    /// Peers' certificates that were verified before.
+    pub verified: &'a RefCell<Verified>,
 }
 
 /// What the layer below knows.
@@ -170,7 +173,10 @@ impl Handshake {
                 let certificates = read_certs(cell.body).ok_or(Error::Malformed(Command::CERTS))?;
                 if is_initiator {
                     self.peer = Some(
-                        certificates::verify_responder(&certificates, &tls.certificate, now_s)
+                        local
+                            .verified
+                            .borrow_mut()
+                            .responder(&certificates, &tls.certificate, now_s)
                             .map_err(Error::Certificate)?,
                     );
                 }
@@ -239,7 +245,7 @@ impl Handshake {
 
     fn check(&mut self, body: &[u8], local: &Local<'_>, tls: &Tls<'_>, now_s: u64) -> Result<(), Error> {
         let certificates = self.certificates.as_ref().ok_or(Error::Unexpected(Command::AUTHENTICATE))?;
-        let (peer, key) = certificates::verify_initiator(certificates, now_s).map_err(Error::Certificate)?;
+        let (peer, key) = local.verified.borrow_mut().initiator(certificates, now_s).map_err(Error::Certificate)?;
         let facts = Facts {
             initiator: &peer,
             responder: local.identity,
@@ -305,6 +311,7 @@ mod tests {
         keys: &'static RelayKeys,
         identity: PeerIdentity,
         certificates: Certificates,
+        verified: RefCell<Verified>,
         handshake: Option<Handshake>,
         received: Vec<u8>,
         established: Option<Established>,
@@ -314,7 +321,8 @@ mod tests {
         fn new(number: u64) -> End {
             let keys = keys(number);
             let (identity, certificates) = (keys.public(), keys.certificates(NOW, [number as u8; 32]));
-            End { keys, identity, certificates, handshake: None, received: Vec::new(), established: None }
+            let verified = RefCell::default();
+            End { keys, identity, certificates, verified, handshake: None, received: Vec::new(), established: None }
         }
 
         fn with_local<T>(&mut self, act: impl FnOnce(&mut Option<Handshake>, &mut Vec<u8>, &Local<'_>) -> T) -> T {
@@ -326,6 +334,7 @@ mod tests {
                 sign: &|bytes| keys.authenticate(bytes),
                 addresses: &["1.2.3.4".parse().expect("an address")],
                 designs: &[Design(4)],
+                verified: &self.verified,
             };
             act(&mut self.handshake, &mut self.received, &local)
         }

@@ -1,6 +1,7 @@
 //! How two ends of a TLS connection become a link: versions, certificates, proofs of identity and addresses (tor-spec,
 //! "Negotiating and initializing channels").
 
+pub mod association;
 mod authenticate;
 mod handshake;
 mod netinfo;

@@ -19,6 +19,8 @@ pub enum LinkDesign {
     Vanilla,
     /// Each circuit has a connection of its own (AlSabah and Goldberg, "PCTCP", CCS 2013), with TLS as IMUX's authors evaluated it.
     Pctcp,
+    /// The same without TLS, in segments that leave room for what IPsec puts around them, as it was published.
+    PctcpIpsec,
     /// Two connections, for light and for heavy circuits (Gopal and Heninger, "Torchestra", WPES 2012).
     Torchestra,
     /// As many connections as circuits that are active want, within the relay's limit (Geddes, Jansen and Hopper, "IMUX", WPES 2014).
@@ -26,9 +28,10 @@ pub enum LinkDesign {
 }
 
 /// Each design, its name and its number in the private versions of the link protocol.
-const DESIGNS: [(LinkDesign, &str, &[link::Design]); 4] = [
+const DESIGNS: [(LinkDesign, &str, &[link::Design]); 5] = [
     (LinkDesign::Vanilla, "vanilla", &[]),
     (LinkDesign::Pctcp, "pctcp", &[link::Design(1)]),
+    (LinkDesign::PctcpIpsec, "pctcp-ipsec", &[link::Design(4)]),
     (LinkDesign::Torchestra, "torchestra", &[link::Design(2)]),
     (LinkDesign::Imux, "imux", &[link::Design(3)]),
 ];

@@ -6,15 +6,18 @@ use crate::circuit::Side;
 use crate::connection::{Came, Connection, News, PeerWanted};
 use crate::design::LinkDesign;
 use crate::log;
+use crate::{esp, kernel};
 use mio::Interest;
 use mio::net::TcpStream;
 use onion::cell::Command;
 use onion::circuit::message::DestroyReason;
+use onion::link::association::{self, Association, TOKEN};
 use onion::link::private::{self, Joining};
 use rand_core::RngCore;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 
 /// Connections.
 impl Relay {
@@ -30,8 +33,11 @@ impl Relay {
                 // Closed at once.
                 Ok((_, from)) if !self.admits(from.ip()) => {}
                 Ok((socket, from)) => {
-                    let session = self.tls.respond();
-                    self.add_connection(Connection::new(socket, session, from, None, self.settings.scheduler));
+                    let (session, scheduler) = (self.tls.respond(), self.settings.scheduler);
+                    self.add_connection(match self.settings.design {
+                        LinkDesign::PctcpIpsec => Connection::of_either_kind(socket, session, from, scheduler),
+                        _ => Connection::new(socket, session, from, None, scheduler),
+                    });
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -80,6 +86,7 @@ impl Relay {
         if self.sockets() >= self.settings.imux.conn_limit {
             return false;
         }
+        let began = self.clock.now();
         let socket = match TcpStream::connect(address) {
             Ok(socket) => socket,
             Err(error) => {
@@ -87,6 +94,8 @@ impl Relay {
                 return false;
             }
         };
+        self.opened += 1;
+        self.opening += self.clock.now() - began;
         let session = self.tls.initiate();
         let connection = Connection::new(socket, session, address, Some(wanted), self.settings.scheduler);
         let Some(key) = self.add_connection(connection) else { return false };
@@ -98,9 +107,19 @@ impl Relay {
     pub(super) fn read_connection(&mut self, key: usize) {
         let random = self.random();
         let Some(connection) = self.connections.get_mut(key) else { return };
-        let News { opened, cells, end } = connection.read(&self.own, random);
+        let News { opened, answered, token, cells, end } = connection.read(&self.own, random);
         if opened {
             self.connection_opened(key);
+        }
+        if answered && let Some(connection) = self.connections.get(key) {
+            self.handshake_ends(true, connection.serial);
+        }
+        if let Some(token) = token {
+            return match self.token_came(key, &token) {
+                // What follows it may be there already.
+                Ok(()) => self.read_connection(key),
+                Err(why) => self.connection_ended(key, &why),
+            };
         }
         for came in cells {
             let Some(connection) = self.connections.get(key) else { return };
@@ -132,8 +151,71 @@ impl Relay {
                 self.connections[key].channel = Some(channel);
                 self.channels[channel].connections.push(key);
                 self.identify(channel);
+                if design == LinkDesign::PctcpIpsec {
+                    self.associate(key, channel);
+                }
             }
         }
+    }
+
+    /// A connection of somebody who says that there is an association.
+    fn token_came(&mut self, key: usize, token: &[u8; TOKEN]) -> Result<(), String> {
+        let name = association::named(token).map_err(|refusal| refusal.to_string())?;
+        let (channel, association) = self.associations.get_mut(&name).ok_or("a token of no association")?;
+        let answer = association.accept(token).map_err(|refusal| refusal.to_string())?;
+        let peer = self.channels[*channel].peer.ok_or("an association with nobody")?;
+        let connection = &mut self.connections[key];
+        connection.accept(peer, &answer).map_err(|error| error.to_string())?;
+        let (address, serial) = (connection.address, connection.serial);
+        self.handshake_ends(false, serial);
+        let channel = self.channels.insert(Channel::from(Some(peer), address, LinkDesign::PctcpIpsec));
+        self.connections[key].channel = Some(channel);
+        self.channels[channel].connections.push(key);
+        self.identify(channel);
+        self.to_write.insert(key);
+        Ok(())
+    }
+
+    /// Keys of a channel with TLS, by which others are opened to the same relay without.
+    fn associate(&mut self, key: usize, channel: usize) {
+        let connection = &self.connections[key];
+        let exported = association::CONTEXTS.map(|context| connection.export(association::EXPORTER, context));
+        let [Some(name), Some(initiator), Some(responder)] = exported else { return };
+        let association = Association::new([name, initiator, responder], connection.initiated);
+        self.channels[channel].association = Some(association.name);
+        self.associations.insert(association.name, (channel, association));
+    }
+
+    /// A channel for one circuit, to the relay that this one has an association with, without TLS; it can be used at once.
+    pub(super) fn connect_by_token(&mut self, associated: usize, address: SocketAddr) -> Option<usize> {
+        let channel = &self.channels[associated];
+        let (peer, name) = (channel.peer?, channel.association?);
+        let first = *channel.connections.first()?;
+        if self.sockets() >= self.settings.imux.conn_limit {
+            return None;
+        }
+        let segment = esp::segment(kernel::mtu(self.connections[first].socket.as_fd()).unwrap_or(esp::USUAL_MTU));
+        let began = self.clock.now();
+        let socket = match esp::connect(address, segment) {
+            Ok(socket) => socket,
+            Err(error) => {
+                self.has_no_more_sockets(&error);
+                return None;
+            }
+        };
+        self.opened += 1;
+        self.opening += self.clock.now() - began;
+        let (_, association) = self.associations.get_mut(&name)?;
+        let connection = Connection::with_token(socket, address, peer, association.open(), self.settings.scheduler);
+        let key = self.add_connection(connection)?;
+        let wanted = PeerWanted { fingerprint: peer.rsa_fingerprint, ed25519: Some(peer.ed25519) };
+        let mut channel = Channel::to(wanted, address);
+        (channel.peer, channel.design) = (Some(peer), LinkDesign::PctcpIpsec);
+        channel.connections.push(key);
+        let channel = self.channels.insert(channel);
+        self.connections[key].channel = Some(channel);
+        self.identify(channel);
+        Some(channel)
     }
 
     fn own_connection_opened(&mut self, key: usize, channel_key: usize) {
@@ -157,6 +239,9 @@ impl Relay {
             let body = Joining { number, is_senders, or_port: self.settings.or_port }.write();
             self.connections[key].put(0, private::CHANNEL, None, &body);
             self.to_write.insert(key);
+        }
+        if is_first && design == LinkDesign::PctcpIpsec {
+            self.associate(key, channel_key);
         }
         if is_first {
             self.channel_opened(channel_key);
@@ -255,7 +340,7 @@ impl Relay {
             return self.remove_connection(key);
         }
         let is_done = |channel: &Channel| {
-            let is_own = channel.initiated && channel.design == LinkDesign::Pctcp;
+            let is_own = channel.initiated && channel.is_of_circuit();
             is_own && channel.circuits.is_empty() && channel.waiting.is_empty() && connection.has_written_all()
         };
         if let Some(channel) = connection.channel.filter(|channel| is_done(&self.channels[*channel])) {
@@ -294,10 +379,12 @@ impl Relay {
         for (place, Waiting { circuit, create }) in waiting.into_iter().enumerate() {
             let own = match (design, wanted) {
                 (LinkDesign::Pctcp, Some(wanted)) if place > 0 => Some(self.connect(address, wanted)),
+                (LinkDesign::PctcpIpsec, _) => Some(self.connect_by_token(key, address)),
                 _ => None,
             };
             match own {
                 None => self.create(key, circuit, &create),
+                Some(Some(other)) if self.channels[other].is_open() => self.create(other, circuit, &create),
                 Some(Some(other)) => self.channels[other].waiting.push(Waiting { circuit, create }),
                 Some(None) => self.close_circuit(circuit, Some(DestroyReason::ConnectFailed), None),
             }
@@ -340,6 +427,9 @@ impl Relay {
         self.to_deal.remove(&key);
         self.pending.remove(&Lane::Pool(key));
         self.forget_identity(key, &channel);
+        if let Some(name) = channel.association {
+            self.associations.remove(&name);
+        }
         if !channel.waiting.is_empty() {
             log::notice(format_args!("A connection to another relay came to nothing: {why}"));
         }

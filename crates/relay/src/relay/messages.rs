@@ -3,7 +3,6 @@
 use super::Relay;
 use crate::channel::{Channel, Waiting};
 use crate::connection::PeerWanted;
-use crate::design::LinkDesign;
 use onion::cell::Command;
 use onion::circuit::message::{self, DestroyReason, Extend2, Message};
 use std::net::SocketAddr;
@@ -93,13 +92,17 @@ impl Relay {
         };
         let known = self.by_identity.get(&wanted.fingerprint).into_iter().flatten().copied();
         // A connection that belongs to a circuit is nobody else's.
-        let is_free = |channel: &Channel| channel.design != LinkDesign::Pctcp;
+        let is_free = |channel: &Channel| !channel.is_of_circuit();
         let channel = known
             .map(|key| (key, &self.channels[key]))
             .filter(|(_, channel)| fits(channel) && is_free(channel))
             .max_by_key(|(_, channel)| channel.is_open());
         let address = extend.addresses.iter().find(|(address, port)| address.is_ipv4() && *port != 0);
         let channel = match (channel, address) {
+            (Some((channel, at)), _) if at.association.is_some() => {
+                let address = address.map_or(at.address, |address| SocketAddr::from(*address));
+                self.connect_by_token(channel, address)
+            }
             (Some((channel, _)), _) => Some(channel),
             (None, Some(address)) => self.connect(SocketAddr::from(*address), wanted),
             (None, None) => None,

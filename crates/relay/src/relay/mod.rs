@@ -28,6 +28,7 @@ use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 use onion::descriptor::{Descriptor, PROTOCOLS};
 use onion::handshake::puzzle;
+use onion::link::association::{self, Association};
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
 use slab::Slab;
@@ -84,6 +85,8 @@ pub struct Relay {
     channels: Slab<Channel>,
     /// Channels to relays, open or opening, by the RSA identity that is proven or asked for.
     by_identity: BTreeMap<[u8; 20], Vec<usize>>,
+    /// Of channels with TLS, by which others are opened without: these channels, and what both ends know.
+    associations: BTreeMap<association::Name, (usize, Association)>,
     circuits: Slab<Circuit>,
     streams: Slab<Stream>,
     /// Serial numbers of what has a place in the slabs, by place.
@@ -117,6 +120,8 @@ pub struct Relay {
     /// No more sockets could be taken.
     accept_later: bool,
     connections_ever: u64,
+    opened: u64,
+    opening: Duration,
     relayed_bytes: u64,
     usage: Usage,
     guarding: Guarding,
@@ -128,7 +133,7 @@ impl Relay {
         let wrong = |error: io::Error| error.to_string();
         let mut random = own::random()?;
         let own = Own::load(&settings.data_directory, settings.address, settings.design, &mut random)?;
-        let tls = Tls::new(&own.certificates.tls, own.keys.link_der()).map_err(|error| error.to_string())?;
+        let tls = Tls::new(&own.certificates, &own.keys).map_err(|error| error.to_string())?;
         let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, settings.or_port));
         let mut listener = TcpListener::bind(address).map_err(|error| format!("listening at {address}: {error}"))?;
         let mut resolver = Resolver::new().map_err(wrong)?;
@@ -161,6 +166,7 @@ impl Relay {
             connections: Slab::new(),
             channels: Slab::new(),
             by_identity: BTreeMap::new(),
+            associations: BTreeMap::new(),
             circuits: Slab::new(),
             streams: Slab::new(),
             circuit_serials: BTreeMap::new(),
@@ -185,6 +191,8 @@ impl Relay {
             all_active: 0,
             accept_later: false,
             connections_ever: 0,
+            opened: 0,
+            opening: Duration::ZERO,
             relayed_bytes: 0,
             usage: Usage::default(),
             guarding: Guarding::default(),
@@ -262,6 +270,8 @@ impl Relay {
             relays: self.channels.iter().filter(|(_, channel)| channel.peer.is_some()).count(),
             connections: self.connections.len(),
             connections_ever: self.connections_ever,
+            opened: self.opened,
+            opening_s: self.opening.as_secs_f64(),
             by_channel: self.channel_lines(),
             circuits: self.circuits.len(),
             streams: self.streams.len(),

@@ -3,7 +3,7 @@
 use crate::config::OPTIONS;
 use std::fmt::Write;
 
-pub const TOPICS: &[&str] = &["server", "client", "monitor", "phold", "flood", "config", "output"];
+pub const TOPICS: &[&str] = &["server", "client", "monitor", "phold", "flood", "sockets", "config", "output"];
 
 pub fn topic(name: &str) -> Option<String> {
     Some(match name {
@@ -12,6 +12,7 @@ pub fn topic(name: &str) -> Option<String> {
         "monitor" => monitor(),
         "phold" => phold(),
         "flood" => flood(),
+        "sockets" => sockets(),
         "config" => CONFIG.into(),
         "output" => OUTPUT.into(),
         _ => return None,
@@ -30,6 +31,7 @@ Commands:
   monitor   log the events of a tor's control port
   phold     send messages round among many hosts, some of which have much to do
   flood     have a tor build many circuits through one relay: an attack on a network of one's own
+  sockets   open many TCP sockets, and say what that takes
   check     read a client's configuration and say what is wrong with it
   help      explain a command, or one of: config (the client's file), output (the lines that are written)
 
@@ -150,6 +152,24 @@ that does to relays.
     .into()
 }
 
+pub fn sockets() -> String {
+    "Opens TCP sockets, both ends of connections over loopback, and says what that takes
+
+Usage: gnomon-traffic sockets [OPTIONS]
+
+      --count N     sockets, two for each connection (default 1000)
+      --every N     a line after so many (default 1000)
+      --before N    sockets that lines count besides, which others have (default 0)
+      --hold TIME   how long they stay open when all are there (default 0 s)
+  -h, --help        this text
+
+It asks the system for as many descriptors as it needs, which takes root beyond the hard limit (ulimit -Hn) and ends at
+fs.nr_open; what one process may not have, another opens that it starts. Where no more sockets are given, the last line
+but one says why, and the exit status is 0 all the same.
+"
+    .into()
+}
+
 const CONFIG: &str = "The client's configuration, in YAML
 
 socks: 127.0.0.1:9050        # absent: direct connections
@@ -179,6 +199,7 @@ bandwidth   each second, bytes that tor read and wrote (monitor)
 stream      when one of tor's streams changes (monitor with --events STREAM)
 event       any other event of the control port (monitor)
 circuits    each time that circuits are begun (flood)
+sockets     each time that so many were opened (sockets)
 request     after each request (server with --log)
 end         once, last: totals
 
