@@ -54,9 +54,9 @@ pub struct MeasuredTimes {
 impl MeasuredTimes {
     fn add(&mut self, time: Duration) {
         let ns = time.as_nanos() as u64;
-        // Sixteen classes for each power of two.
+        // Each by itself below 16, then sixteen classes for each power of two.
         let power = 63 - (ns | 16).leading_zeros() as u16;
-        let class = power * 16 + (ns >> (power - 4)) as u16 % 16;
+        let class = if ns < 16 { ns as u16 } else { (power - 3) * 16 + (ns >> (power - 4)) as u16 % 16 };
         let entry = self.classes.entry(class).or_default();
         *entry = (entry.0 + 1, entry.1 + ns);
     }
