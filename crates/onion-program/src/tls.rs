@@ -257,10 +257,7 @@ impl KeyLog for Secrets {
     }
 }
 
-fn export<D: EagerHash>(secret: &[u8], label: &[u8], context: &[u8]) -> [u8; 32]
-where
-    D: Digest,
-{
+fn export<D: EagerHash + Digest>(secret: &[u8], label: &[u8], context: &[u8]) -> [u8; 32] {
     let derived = expand::<D>(secret, label, &D::digest([]), <D as Digest>::output_size());
     expand::<D>(&derived, b"exporter", &D::digest(context), 32).try_into().expect("as long as asked for")
 }

@@ -640,7 +640,7 @@ mod tests {
         let keys = |setting: &Setting| cases(setting).into_iter().map(|case| case.key).collect::<Vec<_>>();
         assert_eq!(keys(&setting(Size::Small, &[])), ["vanilla-200", "torchestra-200", "pctcp-200", "imux-200"]);
         assert_eq!(keys(&setting(Size::Small, &["5"])).len(), 4);
-        assert_eq!(keys(&setting(Size::Full, &[])).len(), DESIGNS.len() + 4);
+        assert_eq!(keys(&setting(Size::Full, &[])).len(), DESIGNS.len() + 4 + 7);
         let light = Setting { clients: Clients::Light, ..setting(Size::Small, &[]) };
         assert_eq!(keys(&light)[0], "vanilla-200-light");
         assert!(network(&light).contains(&"--client-kind=gnomon".to_owned()));

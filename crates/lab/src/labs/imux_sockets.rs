@@ -646,7 +646,7 @@ mod tests {
         let found = findings(&setting, &all);
         assert_eq!(verdicts(&found), ["contradicted", "contradicted", "confirmed", "confirmed"]);
         assert!(found.notes[0].contains("Too many open files"), "{}", found.notes[0]);
-        assert_eq!((found.figures.len(), found.tables[0].rows[1][2].as_str()), (1, "1.95 ± 0.00 KiB"));
+        assert_eq!((found.figures.len(), found.tables[0].rows[1][2].as_str()), (1, "1.95 ± 0.00\u{a0}KiB"));
     }
 
     #[test]
