@@ -55,14 +55,14 @@ fn a_model_repeats_to_the_bit_what_cpu_speed_measures() {
         for hops in 1..=3 {
             let fast = "host_option_defaults: { cpu_speed: 1.0 }";
             let measured = experiment(&folder, &program, hops, fast, &format!("measured{hops}"));
-            measured_speeds[hops - 1].push(throughput(&folder, &measured, &[]).0);
+            measured_speeds[hops as usize - 1].push(throughput(&folder, &measured, &[]).0);
             let plain = experiment(&folder, &program, hops, "", &format!("plain{hops}-{round}"));
             run_well(&folder, &plain, &["--profile=costs"]);
         }
     }
     let mut by_hops = Vec::new();
     for hops in 1..=3 {
-        let speeds = &measured_speeds[hops - 1];
+        let speeds = &measured_speeds[hops as usize - 1];
         let costs = format!("costs{hops}.yaml");
         let runs = [1, 2, 3].map(|round| format!("plain{hops}-{round}.data"));
         let told = write_costs(&folder, &costs, &["--per-host", &runs[0], &runs[1], &runs[2]]);
