@@ -23,6 +23,9 @@ const RING: usize = 8;
 /// Words that are copied of the simulator's own stack.
 const OWN_WORDS: usize = 1024;
 
+/// So many samples in a row are equally far apart.
+const KEPT_PERIODS: u32 = 4;
+
 const IN_GUEST: u8 = 0;
 const IN_DOOR: u8 = 1;
 const IN_SIMULATOR: u8 = 2;
@@ -40,11 +43,13 @@ pub(crate) struct SampleRing {
     entries: [Entry; RING],
 }
 
-/// Draws each period anew, from half to one and a half times the mean: programs that do something as regularly as samples are taken would
+/// Draws periods anew, from half to one and a half times the mean: programs that do something as regularly as samples are taken would
 /// otherwise be met at the same places again and again.
 struct Jitter {
     event: i32,
     mean_ns: u64,
+    /// Samples until the next is drawn. Setting the clock anew costs, and most where it is a virtual machine's.
+    left: u32,
     /// Of Marsaglia's xorshift generator, "Xorshift RNGs", 2003; not 0.
     state: u64,
 }
@@ -57,8 +62,13 @@ impl Jitter {
         self.mean_ns / 2 + (self.state >> 32) * self.mean_ns / (1 << 32)
     }
 
-    /// From now on the event counts to another period. For the handler: without libc, without waiting.
+    /// From now on the event counts to another period, if it is time for one. For the handler: without libc, without waiting.
     fn renew(&mut self) {
+        if self.left > 0 {
+            self.left -= 1;
+            return;
+        }
+        self.left = KEPT_PERIODS - 1;
         /// `_IOW('$', 4, __u64)` of linux/perf_event.h.
         const PERF_EVENT_IOC_PERIOD: u64 = 0x4008_2404;
         let period = self.period_ns();
@@ -302,7 +312,7 @@ impl Worker {
         let (sampler, means) = Sampler::start(period)?;
         if let Sampler::PerfEvent { event } = &sampler {
             let (event, mean_ns) = (event.as_raw_fd(), period.as_nanos() as u64);
-            ring.jitter = Some(Jitter { event, mean_ns, state: ring.last_ns | 1 });
+            ring.jitter = Some(Jitter { event, mean_ns, left: 0, state: ring.last_ns | 1 });
         }
         self.state.samples = ring;
         self.sampler = Some(sampler);
