@@ -324,7 +324,11 @@ impl Children {
         let clock = WallClock::start();
         let ended = self.execute(task, "unshare".as_ref(), &folder, &native.arguments)?;
         if !ended.success() {
-            return Err(Failure::Run(format!("natively: {}", self.last_words(ended))));
+            return Err(Failure::Run(format!(
+                "natively: {}; it takes root, or a kernel that lets users have namespaces (kernel.unprivileged_userns_clone, \
+                 user.max_user_namespaces)",
+                self.last_words(ended)
+            )));
         }
         let began = fs::read_to_string(&native.began).map_err(|error| failed("it did not begin", &error))?;
         let began: f64 = began.trim().parse().map_err(|_| Failure::Run(format!("it began at '{began}'")))?;

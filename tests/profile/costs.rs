@@ -86,8 +86,7 @@ fn a_model_repeats_to_the_bit_what_cpu_speed_measures() {
         let seed = throughput(&folder, &modelled, &["--seed", "7"]).0;
         assert!(seed != speed && (seed / speed - 1.0).abs() < 0.1, "another seed draws others: {seed} and {speed}");
     }
-    // Twice and one and a half times, but for noise.
-    assert!(by_hops[0] > 1.3 * by_hops[1] && by_hops[1] > 1.15 * by_hops[2], "{by_hops:?} of {measured_speeds:?}");
+    assert!(by_hops[0] > 1.5 * by_hops[1] && by_hops[1] > 1.2 * by_hops[2], "{by_hops:?} of {measured_speeds:?}");
 }
 
 /// Counts of intervals are the same in every run; times are the machine's.

@@ -215,19 +215,27 @@ fn hexadecimal(text: &str) -> String {
 }
 
 #[cfg(test)]
+impl Setting {
+    /// For tests: two repetitions on two processors, light clients, and memory for whatever is tried.
+    pub fn tried(size: Size, figures: &[&str]) -> Setting {
+        Setting {
+            size,
+            repetitions: 2,
+            processors: 2,
+            memory_bytes: 1 << 50,
+            scale: None,
+            figures: figures.iter().map(|figure| (*figure).to_owned()).collect(),
+            clients: Clients::Light,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
     fn setting(processors: usize) -> Setting {
-        Setting {
-            size: Size::Small,
-            repetitions: 3,
-            processors,
-            memory_bytes: 0,
-            scale: None,
-            figures: Vec::new(),
-            clients: Clients::Tor,
-        }
+        Setting { processors, ..Setting::tried(Size::Small, &[]) }
     }
 
     #[test]

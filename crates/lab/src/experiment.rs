@@ -27,6 +27,24 @@ pub fn sockets(count: u64) -> String {
     )
 }
 
+/// An experiment up to its hosts, which are all equally far from each other, at node 0. `stop` is in simulated seconds.
+pub fn beginning(about: &str, stop: u32, latency: &str) -> String {
+    format!(
+        "# Made by gnomon lab: {about}.
+general: {{ stop_time: {stop} s, heartbeat_interval: null }}
+network:
+  graph:
+    type: gml
+    inline: |
+      graph [
+        node [ id 0 host_bandwidth_down \"1 Gbit\" host_bandwidth_up \"1 Gbit\" ]
+        edge [ source 0 target 0 latency \"{latency}\" ]
+      ]
+hosts:
+"
+    )
+}
+
 /// PHOLD between hosts that are all 50 ms apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Phold {
@@ -41,20 +59,7 @@ impl Phold {
     pub fn text(self) -> String {
         let Phold { hosts, messages, seconds } = self;
         let stop = seconds + 2;
-        let mut text = format!(
-            "# Made by gnomon lab: PHOLD with {hosts} hosts and {messages} messages of each.
-general: {{ stop_time: {stop} s, heartbeat_interval: null }}
-network:
-  graph:
-    type: gml
-    inline: |
-      graph [
-        node [ id 0 host_bandwidth_down \"1 Gbit\" host_bandwidth_up \"1 Gbit\" ]
-        edge [ source 0 target 0 latency \"50 ms\" ]
-      ]
-hosts:
-"
-        );
+        let mut text = beginning(&format!("PHOLD with {hosts} hosts and {messages} messages of each"), stop, "50 ms");
         let end = seconds + 1;
         for number in 1..=hosts {
             let address = std::net::Ipv4Addr::from(0x0a01_0000 + number);

@@ -147,15 +147,7 @@ mod tests {
             options: Vec::new(),
             memory_bytes,
         };
-        let setting = Setting {
-            size: Size::Small,
-            repetitions: 2,
-            processors: 2,
-            memory_bytes: 1 << 30,
-            scale: None,
-            figures: Vec::new(),
-            clients: crate::case::Clients::Tor,
-        };
+        let setting = Setting { memory_bytes: 1 << 30, ..Setting::tried(Size::Small, &[]) };
         let mut all = Measurements::new(vec![case("a", 1), case("b", 1), case("c", 2 << 30)], &setting);
         assert_eq!(all.runs(&setting), 4);
         for (index, measured) in all.cases_mut().enumerate().filter(|(index, _)| *index < 2) {

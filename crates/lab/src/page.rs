@@ -183,15 +183,7 @@ mod tests {
     #[test]
     fn the_page_has_each_labs_claims_figures_and_troubles() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let setting = Setting {
-            size: Size::Small,
-            repetitions: 2,
-            processors: 2,
-            memory_bytes: 8 << 30,
-            scale: None,
-            figures: Vec::new(),
-            clients: crate::case::Clients::Tor,
-        };
+        let setting = Setting { memory_bytes: 8 << 30, ..Setting::tried(Size::Small, &[]) };
         let request = Request {
             labs: LABS.iter().collect(),
             setting,
@@ -224,15 +216,7 @@ mod tests {
     #[test]
     fn labs_that_nobody_asked_for_and_that_have_no_runs_are_left_out() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let setting = Setting {
-            size: Size::Smallest,
-            repetitions: 1,
-            processors: 1,
-            memory_bytes: 8 << 30,
-            scale: None,
-            figures: Vec::new(),
-            clients: crate::case::Clients::Tor,
-        };
+        let setting = Setting { repetitions: 1, processors: 1, ..Setting::tried(Size::Smallest, &[]) };
         let labs = vec![&LABS[0]];
         let output = folder.path().to_path_buf();
         let request = Request { labs, setting, report_only: false, output, provenance: Vec::new() };

@@ -629,13 +629,9 @@ mod tests {
     #[test]
     fn figures_choose_designs() {
         let setting = |size, figures: &[&str]| Setting {
-            size,
-            repetitions: 1,
-            processors: 2,
-            memory_bytes: 1 << 40,
             scale: Some(0.2),
-            figures: figures.iter().map(|figure| (*figure).to_owned()).collect(),
             clients: Clients::Tor,
+            ..Setting::tried(size, figures)
         };
         let keys = |setting: &Setting| cases(setting).into_iter().map(|case| case.key).collect::<Vec<_>>();
         assert_eq!(keys(&setting(Size::Small, &[])), ["vanilla-200", "torchestra-200", "pctcp-200", "imux-200"]);

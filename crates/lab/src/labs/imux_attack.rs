@@ -379,18 +379,6 @@ impl Study<'_> {
 mod tests {
     use super::*;
 
-    fn setting(size: Size, figures: &[&str]) -> Setting {
-        Setting {
-            size,
-            repetitions: 2,
-            processors: 2,
-            memory_bytes: 1 << 40,
-            scale: None,
-            figures: figures.iter().map(|figure| (*figure).to_owned()).collect(),
-            clients: crate::case::Clients::Light,
-        }
-    }
-
     /// A `sim-stats.json` of a run whose victim relays so much before the attack, and so much while it lasts.
     fn stats(times: Times, before: f64, during: f64) -> String {
         let mut stats: serde_json::Value = serde_json::from_str(&crate::reading::tests::stats(1.0, 1)).unwrap();
@@ -406,10 +394,12 @@ mod tests {
     #[test]
     fn figures_choose_designs() {
         let keys = |setting: &Setting| cases(setting).into_iter().map(|case| case.key).collect::<Vec<_>>();
-        assert_eq!(keys(&setting(Size::Small, &["2b"])), ["attack-vanilla", "attack-pctcp"]);
-        assert_eq!(keys(&setting(Size::Small, &["6"])).len(), 4);
-        assert!(keys(&setting(Size::Small, &[])).is_empty() && keys(&setting(Size::Full, &[])).len() == 4);
-        let options = options(&setting(Size::Full, &["6"]), &DESIGNS[0]);
+        assert_eq!(keys(&Setting::tried(Size::Small, &["2b"])), ["attack-vanilla", "attack-pctcp"]);
+        assert_eq!(keys(&Setting::tried(Size::Small, &["6"])).len(), 4);
+        assert!(
+            keys(&Setting::tried(Size::Small, &[])).is_empty() && keys(&Setting::tried(Size::Full, &[])).len() == 4
+        );
+        let options = options(&Setting::tried(Size::Full, &["6"]), &DESIGNS[0]);
         for option in
             ["--attack-start=1800s", "--attack-stop=3600s", "--attack-count=1000", "--conn-limit=4096:middle1"]
         {
@@ -419,7 +409,7 @@ mod tests {
 
     #[test]
     fn what_a_victim_relays_decides() {
-        let setting = setting(Size::Small, &["6"]);
+        let setting = Setting::tried(Size::Small, &["6"]);
         let mut all = Measurements::new(cases(&setting), &setting);
         let times = Times::of(Size::Small);
         for measured in all.cases_mut() {

@@ -581,18 +581,6 @@ fn plot(
 mod tests {
     use super::*;
 
-    fn setting(size: Size, figures: &[&str]) -> Setting {
-        Setting {
-            size,
-            repetitions: 2,
-            processors: 2,
-            memory_bytes: 1 << 40,
-            scale: None,
-            figures: figures.iter().map(|figure| (*figure).to_owned()).collect(),
-            clients: crate::case::Clients::Light,
-        }
-    }
-
     fn measured(setting: &Setting, of: impl Fn(&str) -> serde_json::Value) -> Measurements {
         let mut all = Measurements::new(cases(setting), setting);
         for measured in all.cases_mut() {
@@ -616,7 +604,7 @@ mod tests {
     #[test]
     fn figures_choose_what_runs() {
         let keys = |size, figures: &[&str]| {
-            cases(&setting(size, figures)).into_iter().map(|case| case.key).collect::<Vec<_>>()
+            cases(&Setting::tried(size, figures)).into_iter().map(|case| case.key).collect::<Vec<_>>()
         };
         assert_eq!(keys(Size::Small, &["3"]), ["opening-native", "opening-simulated"]);
         assert_eq!(keys(Size::Small, &["2c"]).len(), 5);
@@ -635,7 +623,7 @@ mod tests {
 
     #[test]
     fn memory_of_sockets_is_judged_by_number_and_growth() {
-        let setting = setting(Size::Full, &["2c"]);
+        let setting = Setting::tried(Size::Full, &["2c"]);
         let all = measured(&setting, |key| match key.rsplit_once("sockets-simulated-") {
             Some((_, count)) => serde_json::json!({"pss": 1e6 + 2000.0 * count.parse::<f64>().expect("a number")}),
             None => serde_json::json!({
@@ -651,7 +639,7 @@ mod tests {
 
     #[test]
     fn a_relay_is_judged_by_its_regressions_natively() {
-        let setting = setting(Size::Full, &["3"]);
+        let setting = Setting::tried(Size::Full, &["3"]);
         let moment = |at: u32| {
             let share = f64::from(at) / 250.0;
             serde_json::json!([

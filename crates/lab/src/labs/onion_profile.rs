@@ -3,6 +3,7 @@
 use super::{Findings, Lab, bar, point, words};
 use crate::case::{Case, Experiment, PARALLELISM, Packages, Program, Setting, Size};
 use crate::claim::{Bound, Claim, Judgement, Publication, Source};
+use crate::experiment;
 use crate::measurements::Measurements;
 use crate::page::shown;
 use crate::reading::Reading;
@@ -129,24 +130,11 @@ fn packets_of_length(setting: &Setting) -> f64 {
 /// Bytes of each.
 const BYTES: u32 = 1000;
 
-fn experiment(variant: &Variant, packets: u32) -> String {
+fn text_of(variant: &Variant, packets: u32) -> String {
     // Sent, and then a while for building circuits and finding each other.
     let stop = 200 + CIRCUITS.len() as u32 * (packets / 800 + 10);
-    let mut text = format!(
-        "# Made by gnomon lab: tunnels of {} between a seeder and a sink.
-general: {{ stop_time: {stop} s, heartbeat_interval: null }}
-network:
-  graph:
-    type: gml
-    inline: |
-      graph [
-        node [ id 0 host_bandwidth_down \"1 Gbit\" host_bandwidth_up \"1 Gbit\" ]
-        edge [ source 0 target 0 latency \"10 ms\" ]
-      ]
-hosts:
-",
-        variant.title
-    );
+    let about = format!("tunnels of {} between a seeder and a sink", variant.title);
+    let mut text = experiment::beginning(&about, stop, "10 ms");
     let mut host = |name: &str, role: &str, start: u32, state: &str| {
         let _ = writeln!(
             text,
@@ -187,7 +175,7 @@ fn cases(setting: &Setting) -> Vec<Case> {
             experiment: Box::new(Experiment::Python {
                 packages: variant.packages,
                 programs: &[PEER],
-                text: experiment(variant, packets(setting)),
+                text: text_of(variant, packets(setting)),
             }),
             rules: rules(variant),
         },
@@ -560,18 +548,9 @@ impl Study<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::case::Clients;
 
     fn setting() -> Setting {
-        Setting {
-            size: Size::Small,
-            repetitions: 2,
-            processors: 2,
-            memory_bytes: 8 << 30,
-            scale: None,
-            figures: Vec::new(),
-            clients: Clients::Light,
-        }
+        Setting::tried(Size::Small, &[])
     }
 
     /// A run in which the seeder's cryptography grows with the hops, beside so much of the rest.
@@ -627,7 +606,7 @@ mod tests {
 
     #[test]
     fn experiments_have_eight_hosts_and_places_for_python() {
-        let text = experiment(&VARIANTS[0], 10);
+        let text = text_of(&VARIANTS[0], 10);
         assert_eq!(text.matches("network_node_id").count(), 8);
         assert!(
             text.contains("sink, \"88\""),

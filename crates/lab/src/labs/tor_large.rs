@@ -215,15 +215,7 @@ mod tests {
 
     #[test]
     fn networks_have_the_published_shares() {
-        let setting = Setting {
-            size: Size::Full,
-            repetitions: 1,
-            processors: 2,
-            memory_bytes: 1 << 50,
-            scale: None,
-            figures: Vec::new(),
-            clients: crate::case::Clients::Tor,
-        };
+        let setting = Setting::tried(Size::Full, &[]);
         let cases = cases(&setting);
         let options = match &cases.last().expect("cases").experiment {
             Experiment::Tor { options, .. } => options.join(" "),
@@ -234,15 +226,7 @@ mod tests {
 
     #[test]
     fn memory_decides_which_sizes_are_run() {
-        let setting = Setting {
-            size: Size::Full,
-            repetitions: 1,
-            processors: 2,
-            memory_bytes: 20 << 30,
-            scale: None,
-            figures: Vec::new(),
-            clients: crate::case::Clients::Tor,
-        };
+        let setting = Setting { repetitions: 1, memory_bytes: 20 << 30, ..Setting::tried(Size::Full, &[]) };
         assert_eq!(sizes(&setting), [100, 800, 22_499, 56_898]);
         assert_eq!(Measurements::new(cases(&setting), &setting).runs(&setting), 2);
     }

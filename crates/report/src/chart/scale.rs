@@ -1,6 +1,6 @@
 //! From data to a place on an axis, and where an axis has its ticks.
 
-use super::{Axis, ScaleKind};
+use super::{Axis, ScaleKind, Unit};
 
 /// An axis with its ends, its unit, and its place on paper.
 #[derive(Clone, Debug)]
@@ -68,6 +68,8 @@ impl Scale {
         let (low, high) = (self.from * self.factor, self.to * self.factor);
         let span = if high > low { high - low } else { high.abs().max(1.0) };
         let step = nice_step(span / wanted.max(1) as f64, self.symbol);
+        // Of what is counted there are no halves, unless all is about a part of one.
+        let step = if axis.unit == Unit::Count && span >= 2.0 { step.max(1.0) } else { step };
         let low = if axis.from.is_some() { low } else { (low / step + 1e-9).floor() * step };
         let high =
             if axis.to.is_some() { high.max(low + step) } else { ((high / step - 1e-9).ceil() * step).max(low + step) };
@@ -137,7 +139,6 @@ fn plain(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Unit;
     use super::*;
 
     fn labels(scale: &Scale) -> Vec<&str> {
@@ -150,6 +151,16 @@ mod tests {
         let scale = Scale::new(&axis, 0.0, 11.3, 5).place(100.0, 200.0);
         assert_eq!(labels(&scale), ["0.0", "2.5", "5.0", "7.5", "10.0", "12.5"]);
         assert_eq!((scale.at(0.0), scale.at(12.5), scale.at(99.0)), (100.0, 200.0, 200.0));
+    }
+
+    #[test]
+    fn what_is_counted_has_whole_ticks() {
+        let labels = |least: f64, most: f64| -> Vec<String> {
+            let scale = Scale::new(&Axis::new("Hops", "hops", Unit::Count), least, most, 7);
+            scale.ticks.iter().map(|(_, label)| label.clone()).collect()
+        };
+        assert_eq!(labels(0.0, 3.0), ["0", "1", "2", "3"]);
+        assert!(labels(0.0, 0.3).contains(&"0.10".to_owned()));
     }
 
     #[test]
