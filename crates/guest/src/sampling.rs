@@ -48,7 +48,7 @@ pub(crate) struct SampleRing {
 struct Jitter {
     event: i32,
     mean_ns: u64,
-    /// Samples until the next is drawn. Setting the clock anew costs, and most where it is a virtual machine's.
+    /// Samples until the next is drawn: setting the clock anew is a system call.
     left: u32,
     /// Of Marsaglia's xorshift generator, "Xorshift RNGs", 2003; not 0.
     state: u64,
