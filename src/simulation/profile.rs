@@ -25,6 +25,7 @@ const OWN_FRAMES: usize = 64;
 /// What the simulated kernel does for a program beside calls.
 const FAULT: &str = "page fault";
 const EMULATION: &str = "emulated instruction";
+const SWITCH: &str = "switch";
 
 /// What a profile is made of.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -278,6 +279,7 @@ impl WorkerProfile {
             Done::Call(number) => (Place::Kernel, Some(linux_abi::nr::name(number).unwrap_or("unknown call"))),
             Done::Fault => (Place::Kernel, Some(FAULT)),
             Done::Emulation => (Place::Kernel, Some(EMULATION)),
+            Done::Switch => (Place::Kernel, Some(SWITCH)),
         };
         let own = sample.own.as_ref().map_or_else(Vec::new, |own| self.own_stack(own));
         let process = sample.pid.0;

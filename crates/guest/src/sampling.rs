@@ -32,50 +32,67 @@ const IN_SIMULATOR: u8 = 2;
 
 /// Samples of one worker that were not taken yet, written by its signal handler and read by its thread.
 pub(crate) struct SampleRing {
-    /// Its thread reads it at this moment: what comes now is added to the next sample.
-    is_read: AtomicBool,
+    /// Its thread reads it at this moment, or the handler writes it: what comes now is added to the next sample.
+    is_busy: AtomicBool,
     used: usize,
     /// The thread's processor time at the sample before, in nanoseconds.
     last_ns: u64,
     /// Where the thread's own stack lies.
     stack: Range<u64>,
-    jitter: Option<Jitter>,
+    schedule: Option<Schedule>,
     entries: [Entry; RING],
 }
 
-/// Draws periods anew, from half to one and a half times the mean: programs that do something as regularly as samples are taken would
-/// otherwise be met at the same places again and again.
-struct Jitter {
+/// When samples are due, by the thread's processor time: from half to one and a half times the mean apart, since programs that do something
+/// as regularly as samples are taken would otherwise be met at the same places again and again. A signal comes later than its sample was due
+/// where the kernel works for the thread. What is due next does not depend on that: counted from the signal, the end of a long call would
+/// always be as far from the next sample, and what a program does then be seldom met.
+struct Schedule {
     event: i32,
     mean_ns: u64,
-    /// Samples until the next is drawn: setting the clock anew is a system call.
+    /// When the event last began to count to another period.
+    since_ns: u64,
+    period_ns: u64,
+    /// Samples until the next period is drawn: setting the event's clock anew is a system call.
     left: u32,
     /// Of Marsaglia's xorshift generator, "Xorshift RNGs", 2003; not 0.
     state: u64,
 }
 
-impl Jitter {
-    fn period_ns(&mut self) -> u64 {
+impl Schedule {
+    fn draw_ns(&mut self) -> u64 {
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;
         self.state ^= self.state << 17;
         self.mean_ns / 2 + (self.state >> 32) * self.mean_ns / (1 << 32)
     }
 
-    /// From now on the event counts to another period, if it is time for one. For the handler: without libc, without waiting.
-    fn renew(&mut self) {
-        if self.left > 0 {
-            self.left -= 1;
-            return;
-        }
-        self.left = KEPT_PERIODS - 1;
+    /// When the sample that is met now was due. From now on the event counts to another period, if it is time for one. For the handler:
+    /// without libc, without waiting.
+    fn advance(&mut self, now_ns: u64) -> u64 {
         /// `_IOW('$', 4, __u64)` of linux/perf_event.h.
         const PERF_EVENT_IOC_PERIOD: u64 = 0x4008_2404;
-        let period = self.period_ns();
+        /// More than the handler takes, in which the next signal would else come again and again until its stack is full.
+        const LEAST_NS: u64 = 25_000;
+        let late_ns = now_ns.saturating_sub(self.since_ns) % self.period_ns;
+        let was_due_ns = now_ns - late_ns;
+        if self.left > 0 {
+            self.left -= 1;
+            return was_due_ns;
+        }
+        let mut next_ns = was_due_ns + self.draw_ns();
+        while next_ns < now_ns {
+            next_ns += self.draw_ns();
+        }
+        let period = (next_ns - now_ns).max(LEAST_NS);
+        // What is left of a period is not kept for the samples after it.
+        self.left = if period < self.mean_ns / 2 { 0 } else { KEPT_PERIODS - 1 };
+        (self.since_ns, self.period_ns) = (now_ns, period);
         // SAFETY: a valid place for the period. If it is refused, the period stays.
         unsafe {
             raw_syscall(libc::SYS_ioctl, [self.event as u64, PERF_EVENT_IOC_PERIOD, &raw const period as u64, 0, 0]);
         }
+        was_due_ns
     }
 }
 
@@ -178,9 +195,18 @@ pub(crate) fn is_sample(info: &libc::siginfo_t) -> bool {
 pub(crate) fn sample(worker: &mut WorkerState, saved: &mut [i64; 23]) {
     // SAFETY: the ring is never freed. The thread's normal flow, which is suspended, reads it only where it says so.
     let Some(ring) = (unsafe { worker.samples.as_mut() }) else { return };
-    if ring.is_read.load(Ordering::Relaxed) {
+    if ring.is_busy.swap(true, Ordering::Relaxed) {
         return;
     }
+    compiler_fence(Ordering::SeqCst);
+    take(worker, ring, saved);
+    compiler_fence(Ordering::SeqCst);
+    ring.is_busy.store(false, Ordering::Relaxed);
+}
+
+/// Writes the sample into the ring.
+#[inline(always)]
+fn take(worker: &mut WorkerState, ring: &mut SampleRing, saved: &mut [i64; 23]) {
     let register = |saved: &[i64; 23], index: i32| saved[index as usize] as u64;
     let (rip, rsp, rbp) =
         (register(saved, libc::REG_RIP), register(saved, libc::REG_RSP), register(saved, libc::REG_RBP));
@@ -194,9 +220,9 @@ pub(crate) fn sample(worker: &mut WorkerState, saved: &mut [i64; 23]) {
         leave_guest(worker, saved, EXIT_SAMPLED);
     }
     let selector = std::mem::replace(&mut worker.selector, 0);
-    let at_ns = thread_time_ns();
-    if let Some(jitter) = &mut ring.jitter {
-        jitter.renew();
+    let mut at_ns = thread_time_ns();
+    if let Some(schedule) = &mut ring.schedule {
+        at_ns = schedule.advance(at_ns);
     }
     worker.selector = selector;
     worker.notices.fetch_or(SAMPLED, Ordering::Relaxed);
@@ -300,11 +326,11 @@ impl Worker {
     pub fn start_sampling(&mut self, period: Duration) -> io::Result<Sampling> {
         const EMPTY: Entry = Entry { at_ns: 0, place: 0, rip: 0, rsp: 0, rbp: 0, words: 0, stack: [0; OWN_WORDS] };
         let ring = SampleRing {
-            is_read: AtomicBool::new(false),
+            is_busy: AtomicBool::new(false),
             used: 0,
             last_ns: thread_time_ns(),
             stack: own_stack(),
-            jitter: None,
+            schedule: None,
             entries: [EMPTY; RING],
         };
         // Never freed, as the state that points to it.
@@ -312,7 +338,10 @@ impl Worker {
         let (sampler, means) = Sampler::start(period)?;
         if let Sampler::PerfEvent { event } = &sampler {
             let (event, mean_ns) = (event.as_raw_fd(), period.as_nanos() as u64);
-            ring.jitter = Some(Jitter { event, mean_ns, left: 0, state: ring.last_ns | 1 });
+            let since_ns = thread_time_ns();
+            // Golden ratio, so that a small number has high bits too.
+            let state = since_ns.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+            ring.schedule = Some(Schedule { event, mean_ns, since_ns, period_ns: mean_ns, left: 0, state });
         }
         self.state.samples = ring;
         self.sampler = Some(sampler);
@@ -337,7 +366,7 @@ impl Worker {
         // SAFETY: the ring is never freed.
         let Some(ring) = (unsafe { self.state.samples.as_mut() }) else { return Vec::new() };
         // The handler keeps away meanwhile.
-        ring.is_read.store(true, Ordering::Relaxed);
+        ring.is_busy.store(true, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
         self.state.notices.fetch_and(!SAMPLED, Ordering::Relaxed);
         let used = std::mem::take(&mut ring.used);
@@ -359,7 +388,7 @@ impl Worker {
             taken.push(Sample { weight, at });
         }
         compiler_fence(Ordering::SeqCst);
-        ring.is_read.store(false, Ordering::Relaxed);
+        ring.is_busy.store(false, Ordering::Relaxed);
         taken
     }
 
@@ -369,7 +398,7 @@ impl Worker {
         let ring = unsafe { self.state.samples.as_mut() };
         let last = ring.map_or(0, |ring| {
             // The handler keeps away from now on: the event's descriptor may soon be another's.
-            ring.is_read.store(true, Ordering::Relaxed);
+            ring.is_busy.store(true, Ordering::Relaxed);
             compiler_fence(Ordering::SeqCst);
             ring.last_ns
         });

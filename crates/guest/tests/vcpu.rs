@@ -1,6 +1,7 @@
 //! Small pieces of machine code run as guests: every door in and out of a vcpu, and what must survive the way.
 
 use guest::*;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 const PROT_ALL: u8 = PROT_READ | PROT_WRITE | PROT_EXEC;
 
@@ -26,10 +27,12 @@ fn executable() -> MapRequest<'static> {
 }
 
 /// A guest whose code is `code`, at the start of executable memory, with its stack pointer set.
-fn machine(host: u32, code: &[u8]) -> Machine {
+fn machine(code: &[u8]) -> Machine {
+    /// Tests run beside each other in one process, in which no two hosts may have one number.
+    static HOSTS: AtomicU32 = AtomicU32::new(0);
     map_arenas().unwrap();
     let worker = Worker::new().unwrap();
-    let mut region = HostRegion::new(host, 64);
+    let mut region = HostRegion::new(HOSTS.fetch_add(1, Ordering::Relaxed), 256);
     let mut space = AddressSpace::new(&mut region).unwrap();
     let at = space.mmap(&mut region, &executable()).unwrap();
     space.write(at, code).unwrap();
@@ -43,7 +46,7 @@ fn machine(host: u32, code: &[u8]) -> Machine {
 #[test]
 fn a_bare_syscall_in_made_up_code_is_caught_and_counted() {
     // mov eax, 39; syscall; mov ebx, eax; syscall
-    let mut m = machine(0, &[0xb8, 39, 0, 0, 0, 0x0f, 0x05, 0x89, 0xc3, 0x0f, 0x05]);
+    let mut m = machine(&[0xb8, 39, 0, 0, 0, 0x0f, 0x05, 0x89, 0xc3, 0x0f, 0x05]);
     let before = counters().misses;
     m.vcpu.registers_mut().r12 = 0x1234;
     assert_eq!(m.vcpu.run(&mut m.worker), Exit::Syscall);
@@ -59,27 +62,27 @@ fn a_bare_syscall_in_made_up_code_is_caught_and_counted() {
 #[test]
 fn faults_come_back_with_their_signal_and_address() {
     // mov rax, [rdi]
-    let mut m = machine(1, &[0x48, 0x8b, 0x07]);
+    let mut m = machine(&[0x48, 0x8b, 0x07]);
     m.vcpu.registers_mut().rdi = 0x10;
     let Exit::Fault(fault) = m.vcpu.run(&mut m.worker) else { panic!() };
     assert_eq!((fault.signal, fault.code, fault.address, fault.trap_number), (11, 1, 0x10, 14));
     assert_eq!(m.vcpu.registers().rip, m.code);
 
     // xor ecx, ecx; div ecx
-    let mut m = machine(2, &[0x31, 0xc9, 0xf7, 0xf1]);
+    let mut m = machine(&[0x31, 0xc9, 0xf7, 0xf1]);
     let Exit::Fault(fault) = m.vcpu.run(&mut m.worker) else { panic!() };
     assert_eq!((fault.signal, fault.trap_number), (8, 0));
 
-    let mut m = machine(3, &[0x0f, 0x0b]);
+    let mut m = machine(&[0x0f, 0x0b]);
     assert!(matches!(m.vcpu.run(&mut m.worker), Exit::Fault(FaultInfo { signal: 4, .. })));
-    let mut m = machine(4, &[0xcc]);
+    let mut m = machine(&[0xcc]);
     assert!(matches!(m.vcpu.run(&mut m.worker), Exit::Fault(FaultInfo { signal: 5, .. })));
 }
 
 #[test]
 fn the_time_stamp_counter_is_the_simulators() {
     // rdtsc; rdtscp; syscall
-    let mut m = machine(5, &[0x0f, 0x31, 0x0f, 0x01, 0xf9, 0x0f, 0x05]);
+    let mut m = machine(&[0x0f, 0x31, 0x0f, 0x01, 0xf9, 0x0f, 0x05]);
     assert_eq!(m.vcpu.run(&mut m.worker), Exit::ReadTsc);
     m.vcpu.complete_tsc(0x5_0000_0007);
     assert_eq!((m.vcpu.registers().rax, m.vcpu.registers().rdx), (7, 5));
@@ -95,7 +98,7 @@ fn the_time_stamp_counter_is_the_simulators() {
 #[test]
 fn flags_survive_an_exit_exactly() {
     // pushfq; pop rbx; syscall
-    let mut m = machine(41, &[0x9c, 0x5b, 0x0f, 0x05]);
+    let mut m = machine(&[0x9c, 0x5b, 0x0f, 0x05]);
     const FIXED: u64 = 0x202;
     // Every subset of the flags that user code may hold (CF PF AF ZF SF, DF OF, NT, AC ID).
     let all = [0x1, 0x4, 0x10, 0x40, 0x80, 0x400, 0x800, 0x4000, 0x4_0000, 0x20_0000];
@@ -113,7 +116,7 @@ fn flags_survive_an_exit_exactly() {
 
 #[test]
 fn extended_state_survives_an_exit_exactly() {
-    let mut m = machine(6, &[0x0f, 0x05, 0x0f, 0x05]);
+    let mut m = machine(&[0x0f, 0x05, 0x0f, 0x05]);
     let mut area = [0u8; SIGNAL_XSAVE_BYTES];
     area[0..2].copy_from_slice(&0x027fu16.to_le_bytes()); // x87: double precision
     area[4] = 0x80; // one register in use
@@ -167,8 +170,8 @@ fn nothing_of_the_simulators_is_in_use_when_a_guest_begins() {
         println!("this processor does not tell what is in use");
         return;
     }
-    for (host, soils) in [(40, false), (41, true)] {
-        let mut m = machine(host, &code);
+    for soils in [false, true] {
+        let mut m = machine(&code);
         m.worker.set_soiling(soils);
         for round in 0..50 {
             assert_eq!(m.vcpu.run(&mut m.worker), Exit::Syscall);
@@ -202,8 +205,8 @@ fn a_guest_finds_zeroes_in_registers_that_it_is_not_promised() {
         0xc4, 0xe1, 0xfb, 0x93, 0xc1, 0x62, 0xe1, 0xfd, 0x08, 0x7e, 0xc2, 0x62, 0x61, 0xfd, 0x08, 0x7e, 0xfe, 0x62,
         0xf3, 0xfd, 0x48, 0x3b, 0xc1, 0x01, 0xc4, 0xe1, 0xf9, 0x7e, 0xcf, 0xc5, 0xf8, 0x77, 0x0f, 0x05, 0xeb, 0xdc,
     ];
-    for (host, soils) in [(42, false), (43, true)] {
-        let mut m = machine(host, &code);
+    for soils in [false, true] {
+        let mut m = machine(&code);
         m.worker.set_soiling(soils);
         for round in 0..50 {
             assert_eq!(m.vcpu.run(&mut m.worker), Exit::Syscall);
@@ -217,7 +220,7 @@ fn a_guest_finds_zeroes_in_registers_that_it_is_not_promised() {
 
 #[test]
 fn copies_stop_at_the_first_bad_byte() {
-    let m = machine(7, &[]);
+    let m = machine(&[]);
     let data: Vec<u8> = (0..200u8).collect();
     let end = m.code + 8192;
     for length in [1usize, 7, 8, 9, 63, 64, 65, 200] {
@@ -236,7 +239,7 @@ fn copies_stop_at_the_first_bad_byte() {
 
 #[test]
 fn freed_memory_reads_as_zero_and_costs_no_map_call() {
-    let mut m = machine(8, &[]);
+    let mut m = machine(&[]);
     let request = |bytes| MapRequest {
         hint: 0,
         bytes,
@@ -265,7 +268,7 @@ fn freed_memory_reads_as_zero_and_costs_no_map_call() {
 #[test]
 fn a_guest_that_overflows_its_stack_faults() {
     // push rax; jmp -3
-    let mut m = machine(9, &[0x50, 0xeb, 0xfd]);
+    let mut m = machine(&[0x50, 0xeb, 0xfd]);
     let Exit::Fault(fault) = m.vcpu.run(&mut m.worker) else { panic!() };
     assert_eq!(fault.signal, 11);
     let stack = m.space.mappings().find(|vma| vma.kind == VmaKind::Stack).copied().unwrap();
@@ -276,7 +279,7 @@ fn a_guest_that_overflows_its_stack_faults() {
 #[test]
 fn memory_that_is_unmapped_or_without_rights_faults() {
     // mov [rdi], eax
-    let mut m = machine(10, &[0x89, 0x07]);
+    let mut m = machine(&[0x89, 0x07]);
     let request = |prot| MapRequest {
         hint: 0,
         bytes: 64 << 10,
@@ -309,7 +312,7 @@ fn memory_that_is_unmapped_or_without_rights_faults() {
 #[test]
 fn a_guest_that_computes_for_ever_comes_back_after_a_tick() {
     // jmp to itself; rax counts in the second
-    let mut m = machine(20, &[0x48, 0xff, 0xc0, 0xeb, 0xfb]);
+    let mut m = machine(&[0x48, 0xff, 0xc0, 0xeb, 0xfb]);
     m.worker.set_tick(std::time::Duration::from_millis(4));
     m.worker.set_patience(2);
     for _ in 0..3 {
@@ -341,7 +344,7 @@ fn proven(m: &mut Machine) -> (Spin, Registers) {
 #[test]
 fn a_loop_that_waits_for_memory_is_proven_and_goes_on_until_that_changes() {
     // 1: pause; mov eax, [rdi]; test eax, eax; jz 1b; syscall
-    let mut m = machine(21, &[0xf3, 0x90, 0x8b, 0x07, 0x85, 0xc0, 0x74, 0xf8, 0x0f, 0x05]);
+    let mut m = machine(&[0xf3, 0x90, 0x8b, 0x07, 0x85, 0xc0, 0x74, 0xf8, 0x0f, 0x05]);
     let flag = m.vcpu.registers().rsp - 64;
     m.vcpu.registers_mut().rdi = flag;
     let (spin, _) = proven(&mut m);
@@ -362,8 +365,8 @@ fn the_state_in_which_a_loop_rests_does_not_depend_on_the_moment() {
     // 1: inc ecx; and ecx, 63; mov [rdi], ecx; push rcx; pop rdx; inc byte ptr [rdi + 8]; jmp 1b: a circle of 64 and of 256 rounds
     let code = [0xff, 0xc1, 0x83, 0xe1, 0x3f, 0x89, 0x0f, 0x51, 0x5a, 0xfe, 0x47, 0x08, 0xeb, 0xf2];
     let mut rests = Vec::new();
-    for delay in 0..3 {
-        let mut m = machine(22 + delay, &code);
+    for delay in 0..3u32 {
+        let mut m = machine(&code);
         let flag = m.vcpu.registers().rsp - 64;
         m.vcpu.registers_mut().rdi = flag;
         m.vcpu.registers_mut().rcx = u64::from(delay);
@@ -385,13 +388,13 @@ fn the_state_in_which_a_loop_rests_does_not_depend_on_the_moment() {
 #[test]
 fn what_leads_out_of_a_loop_while_it_is_examined_comes_back() {
     // nop; mov rax, [rdi]
-    let mut m = machine(26, &[0x90, 0x48, 0x8b, 0x07]);
+    let mut m = machine(&[0x90, 0x48, 0x8b, 0x07]);
     m.vcpu.registers_mut().rdi = 0x10;
     let proof = prove_spin(&mut m.vcpu, &mut m.worker, &m.space, 100);
     assert!(matches!(proof, Proof::Left(Exit::Fault(FaultInfo { signal: 11, address: 0x10, .. }))), "{proof:?}");
     assert_eq!(m.vcpu.registers().rip, m.code + 1);
     // inc eax; syscall: not executed, so that the call is made as ever.
-    let mut m = machine(27, &[0xff, 0xc0, 0x0f, 0x05]);
+    let mut m = machine(&[0xff, 0xc0, 0x0f, 0x05]);
     assert_eq!(prove_spin(&mut m.vcpu, &mut m.worker, &m.space, 100), Proof::Unknown);
     assert_eq!(m.vcpu.run(&mut m.worker), Exit::Syscall);
     assert_eq!(m.vcpu.registers().rax, 1);
@@ -402,7 +405,7 @@ fn loops_of_string_instructions_are_proven() {
     // 1: mov rdi, rsi; mov ecx, 5; rep stosb; mov rdi, rsi; mov ecx, 5; repe scasb; jmp 1b
     let code =
         [0x48, 0x89, 0xf7, 0xb9, 5, 0, 0, 0, 0xf3, 0xaa, 0x48, 0x89, 0xf7, 0xb9, 5, 0, 0, 0, 0xf3, 0xae, 0xeb, 0xea];
-    let mut m = machine(28, &code);
+    let mut m = machine(&code);
     let area = m.vcpu.registers().rsp - 64;
     m.vcpu.registers_mut().rsi = area;
     m.vcpu.registers_mut().rax = 3;
@@ -418,7 +421,7 @@ fn loops_of_string_instructions_are_proven() {
 fn a_vsyscall_is_a_call_that_can_happen_again() {
     // sub rsp, 8; mov rax, 0xffffffffff600400; call rax; syscall
     let code = [0x48, 0x83, 0xec, 8, 0x48, 0xc7, 0xc0, 0, 4, 0x60, 0xff, 0xff, 0xd0, 0x0f, 0x05];
-    let mut m = machine(30, &code);
+    let mut m = machine(&code);
     let before = m.vcpu.registers().rsp;
     for _ in 0..2 {
         assert_eq!(m.vcpu.run(&mut m.worker), Exit::Vsyscall { number: libc_time() });
@@ -441,7 +444,7 @@ fn a_guest_that_loads_gs_is_noticed_and_does_no_harm() {
     // xor eax, eax; mov gs, eax; mov rax, gs:[0]
     let load = [0x31, 0xc0, 0x8e, 0xe8];
     let access = [0x65, 0x48, 0x8b, 0x04, 0x25, 0, 0, 0, 0];
-    let mut m = machine(31, &[&load[..], &access[..]].concat());
+    let mut m = machine(&[&load[..], &access[..]].concat());
     let Exit::LostGs(fault) = m.vcpu.run(&mut m.worker) else { panic!() };
     assert_eq!((fault.signal, fault.trap_number), (11, 14));
     assert_eq!(m.vcpu.registers().rip, m.code + 4);
@@ -451,7 +454,7 @@ fn a_guest_that_loads_gs_is_noticed_and_does_no_harm() {
     assert!(!matches!(m.vcpu.run(&mut m.worker), Exit::LostGs(_)));
 
     // mov eax, 39; wrgsbase rsp; syscall; syscall
-    let mut m = machine(32, &[0xb8, 39, 0, 0, 0, 0xf3, 0x48, 0x0f, 0xae, 0xdc, 0x0f, 0x05, 0x0f, 0x05]);
+    let mut m = machine(&[0xb8, 39, 0, 0, 0, 0xf3, 0x48, 0x0f, 0xae, 0xdc, 0x0f, 0x05, 0x0f, 0x05]);
     assert!(matches!(m.vcpu.run(&mut m.worker), Exit::LostGs(FaultInfo { signal: 0, .. })));
     assert_eq!(m.vcpu.registers().rip, m.code + 10, "at the call");
     assert!(m.worker.take_lost_gs());
@@ -459,7 +462,7 @@ fn a_guest_that_loads_gs_is_noticed_and_does_no_harm() {
     assert_eq!(m.vcpu.registers().rax, 39);
 
     // wrgsbase rsp; jmp $
-    let mut m = machine(33, &[0xf3, 0x48, 0x0f, 0xae, 0xdc, 0xeb, 0xfe]);
+    let mut m = machine(&[0xf3, 0x48, 0x0f, 0xae, 0xdc, 0xeb, 0xfe]);
     m.worker.set_patience(2);
     assert!(matches!(m.vcpu.run(&mut m.worker), Exit::Preempted { .. }));
     assert!(m.worker.take_lost_gs());
@@ -469,7 +472,7 @@ fn a_guest_that_loads_gs_is_noticed_and_does_no_harm() {
 fn code_of_32_bits_ends_with_a_fault() {
     // An address below 4 GiB is not to be had here: at the target there is nothing, and that is noticed in the other mode.
     // push 0x23; push 0x1000; retfq
-    let mut m = machine(34, &[0x6a, 0x23, 0x68, 0, 0x10, 0, 0, 0x48, 0xcb]);
+    let mut m = machine(&[0x6a, 0x23, 0x68, 0, 0x10, 0, 0, 0x48, 0xcb]);
     let Exit::Fault(fault) = m.vcpu.run(&mut m.worker) else { panic!() };
     assert_eq!((fault.signal, fault.trap_number), (11, 13));
     // The next guest of the worker has 64 bits again: mov rax, -1; syscall
@@ -488,7 +491,7 @@ fn code_is_prepared_when_it_is_executed_for_the_first_time_and_after_changes() {
         &[0x65, 0x48, 0x8b, 0x34, 0x25, 0, 0, 0, 0],
     ]
     .concat();
-    let mut m = machine(37, &[]);
+    let mut m = machine(&[]);
     for round in 0..4 {
         m.space.write(m.code, &code).unwrap();
         m.vcpu.registers_mut().rip = m.code;
@@ -540,7 +543,7 @@ fn code_is_prepared_when_it_is_executed_for_the_first_time_and_after_changes() {
 #[test]
 fn cpuid_in_made_up_code_is_answered_where_the_processor_can_trap_it() {
     // mov eax, 0x80000002; cpuid; syscall
-    let mut m = machine(35, &[0xb8, 2, 0, 0, 0x80, 0x0f, 0xa2, 0x0f, 0x05]);
+    let mut m = machine(&[0xb8, 2, 0, 0, 0x80, 0x0f, 0xa2, 0x0f, 0x05]);
     if traps_cpuid() {
         assert_eq!(m.vcpu.run(&mut m.worker), Exit::TrappedCpuid);
     }
@@ -561,7 +564,7 @@ fn cpuid_in_made_up_code_is_answered_where_the_processor_can_trap_it() {
 fn what_follows_a_trapped_cpuid_is_answered_too() {
     // cpuid; xor ecx, ecx; jmp +1; nop; xgetbv; rdrand rbx; syscall
     let code = [0x0f, 0xa2, 0x31, 0xc9, 0xeb, 1, 0x90, 0x0f, 0x01, 0xd0, 0x48, 0x0f, 0xc7, 0xf3, 0x0f, 0x05];
-    let mut m = machine(36, &code);
+    let mut m = machine(&code);
     if !traps_cpuid() {
         return;
     }
@@ -586,7 +589,7 @@ fn what_follows_a_trapped_cpuid_is_answered_too() {
 fn instructions_are_executed_one_by_one() {
     // mov ecx, 3; lea rsi, [rsp - 128]; mov rdi, rsi; rep movsb; pushfq; pop rax; syscall
     let code = [0xb9, 3, 0, 0, 0, 0x48, 0x8d, 0x74, 0x24, 0x80, 0x48, 0x89, 0xf7, 0xf3, 0xa4, 0x9c, 0x58, 0x0f, 0x05];
-    let mut m = machine(41, &code);
+    let mut m = machine(&code);
     let mut places = Vec::new();
     let exit = loop {
         match m.vcpu.step(&mut m.worker) {
@@ -606,7 +609,7 @@ fn instructions_are_executed_one_by_one() {
 #[test]
 fn a_guest_goes_on_after_samples_and_keeps_its_patience() {
     // 1: inc rax; jmp 1b
-    let mut m = machine(40, &[0x48, 0xff, 0xc0, 0xeb, 0xfb]);
+    let mut m = machine(&[0x48, 0xff, 0xc0, 0xeb, 0xfb]);
     m.worker.set_tick(std::time::Duration::from_millis(20));
     m.worker.set_patience(2);
     m.worker.start_sampling(std::time::Duration::from_millis(1)).unwrap();
@@ -617,7 +620,7 @@ fn a_guest_goes_on_after_samples_and_keeps_its_patience() {
         assert!((m.code..m.code + 5).contains(&m.vcpu.registers().rip));
         assert!(m.worker.has_samples());
         let taken = m.worker.take_samples();
-        assert!(matches!(taken.last(), Some(Sample { at: SampledAt::Guest, .. })), "{taken:?}");
+        assert!(taken.iter().any(|sample| matches!(sample.at, SampledAt::Guest)), "{} samples", taken.len());
         weight += taken.iter().map(|sample| sample.weight).sum::<std::time::Duration>();
         samples += taken.len();
         assert!(samples < 10_000, "two ticks do not end it");

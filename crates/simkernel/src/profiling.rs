@@ -64,6 +64,8 @@ pub enum Doing {
     Fault,
     /// It answered for the processor.
     Emulation,
+    /// It let the thread's program come to its turn: entered and left it, and moved what lies at addresses that others use too.
+    Switch,
 }
 
 /// A function that was being executed.
@@ -289,25 +291,35 @@ impl Ctx<'_> {
             let (at, doing, own) = match sample.at {
                 SampledAt::Guest => (registers, Doing::Program, None),
                 SampledAt::Door(ref door) => (door, Doing::Program, None),
+                SampledAt::Simulator(own) if doing == Doing::Program => (registers, Doing::Switch, Some(own)),
                 SampledAt::Simulator(own) => (registers, doing, Some(own)),
             };
+            if doing == Doing::Switch {
+                // No function of the program has asked for it.
+                let program = profiling.lend_program(&self.process.memory, &self.process.exe);
+                let name = program.name.clone();
+                profiling.return_program(&self.process.memory, program);
+                profiling.samples.push(self.thread_sample(sample.weight, doing, (name, Vec::new(), true), own));
+                continue;
+            }
             let rip = self.process.memory.code_address(at.rip);
             let general = std::ptr::eq(at, registers).then(|| by_dwarf(registers));
             let start = Registers { rip, rsp: at.rsp, rbp: at.rbp, general };
-            let (program, stack, is_whole) = self.stack_of(&mut profiling, start);
-            profiling.samples.push(ThreadSample {
-                pid: self.process.pid,
-                tid: self.thread.tid,
-                program,
-                at: self.now,
-                weight: sample.weight,
-                doing,
-                stack,
-                is_whole,
-                own,
-            });
+            let stack = self.stack_of(&mut profiling, start);
+            profiling.samples.push(self.thread_sample(sample.weight, doing, stack, own));
         }
         self.kernel.profiling = Some(profiling);
+    }
+
+    fn thread_sample(
+        &self,
+        weight: Duration,
+        doing: Doing,
+        (program, stack, is_whole): (Arc<str>, Vec<StackFrame>, bool),
+        own: Option<Box<OwnStack>>,
+    ) -> ThreadSample {
+        let (pid, tid) = (self.process.pid, self.thread.tid);
+        ThreadSample { pid, tid, program, at: self.now, weight, doing, stack, is_whole, own }
     }
 
     fn stack_of(&mut self, profiling: &mut Profiling, start: Registers) -> (Arc<str>, Vec<StackFrame>, bool) {

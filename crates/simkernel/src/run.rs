@@ -6,6 +6,7 @@ use crate::ids::{Pid, Tid};
 use crate::kernel::{Kernel, Report};
 use crate::outcome::{Outcome, Restart, SysResult};
 use crate::process::{ExitRecord, ExitStatus, Process};
+use crate::profiling::Doing;
 use crate::shared::{Key, Memory, Space};
 use crate::signal_delivery;
 use crate::spree::Spree;
@@ -126,6 +127,9 @@ impl Kernel {
             self.tell_continuation(&mut process);
         }
         let mut ctx = Ctx { kernel: self, process: &mut process, thread: &mut thread, now };
+        if worker.has_samples() {
+            ctx.note_samples(worker, Doing::Switch);
+        }
         if ctx.kernel.config.debug.is_some() {
             ctx.debug_before_turn();
         }
@@ -210,6 +214,10 @@ impl Ctx<'_> {
         let began = self.now;
         if let Some(turn) = self.go_on(worker) {
             return turn;
+        }
+        if worker.has_samples() {
+            let doing = self.last_call();
+            self.note_samples(worker, doing);
         }
         loop {
             self.show_clocks(worker, limit);
