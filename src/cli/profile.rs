@@ -1,7 +1,7 @@
 //! `gnomon profile RUN...`: where processor time went in runs that were profiled.
 
 use super::{complain, show, status};
-use ::profile::costs::{Costs, mean};
+use ::profile::costs::{Costs, Unlike, mean, unlike_hosts};
 use ::profile::export::Format;
 use ::profile::{Part, Request, Rules};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
@@ -135,6 +135,14 @@ fn costs(file: &Path, runs: &[PathBuf], per_host: bool) -> ::profile::Result<Str
         "written: {} ({kinds} kinds); an experiment takes it as 'experimental: {{ cpu_model: FILE }}'\n",
         file.display()
     );
+    if let Some(unlike) = unlike_hosts(runs)?.filter(|_| !per_host) {
+        let Unlike { program, from, to, bytes, least, most, share } = unlike;
+        text += &format!(
+            "note: {share} % of the time is of programs that do different things on different hosts: {program} from {from} to {to} with {bytes} \
+             bytes takes {} ns on '{}' and {} ns on '{}'; --per-host keeps them apart\n",
+            least.1, least.0, most.1, most.0
+        );
+    }
     Ok(text)
 }
 

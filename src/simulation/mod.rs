@@ -282,7 +282,7 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
         let costs = Costs::of(plan, &parts).to_json();
         losses.note(partition::FILE, directory.write(partition::FILE, costs.as_bytes()));
     }
-    let profiled = profiler.map(|profiler| profiler.warn(&mut main_log));
+    let profiled = profiler.map(|profiler| profiler.warn(plan, &mut main_log));
     let mut summary = summary::conclude(plan, parts, &outcome, &mut losses, clock.elapsed());
     if !is_first {
         // The first rank tells everything, if it is there.
@@ -473,8 +473,8 @@ fn build_hosts(
                 built.kernel.count_instructions(rules);
             }
         }
-        if let Some(ProfileKind::Samples { costs: Some(from), .. }) = options.profile {
-            built.kernel.measure_intervals(from);
+        if let Some(ProfileKind::Samples { costs: Some(span), .. }) = options.profile {
+            built.kernel.measure_intervals(span);
         }
         if let Some(model) = &options.cpu_model {
             built.kernel.model_processor(model.of_host(&host.name));

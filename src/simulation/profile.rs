@@ -13,7 +13,7 @@ use scenario::Plan;
 use simkernel::Kernel;
 use simkernel::counting::{Counted, CountingRules};
 use simkernel::intervals::{self, MeasuredIntervals};
-use simkernel::profiling::{Doing as Done, StackFrame, ThreadSample};
+use simkernel::profiling::{Doing as Done, Span, StackFrame, ThreadSample};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,9 +30,8 @@ const SWITCH: &str = "switch";
 /// What a profile is made of.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ProfileKind {
-    /// So many samples for each second of processor time; `costs`: from when on it is measured, too, what computing takes
-    /// between calls.
-    Samples { rate: f64, costs: Option<SimTime> },
+    /// So many samples for each second of processor time; `costs`: when it is measured, too, what computing takes between calls.
+    Samples { rate: f64, costs: Option<Span> },
     /// Instructions, counted one by one.
     Instructions(CountingRules),
 }
@@ -97,8 +96,19 @@ impl Profiler {
         }
     }
 
-    /// Says so where samples are not as good as they could be.
-    pub fn warn(self, log: &mut WorkerLog) -> Profiler {
+    /// Says so where samples, or what computing costs, are not as good as they could be.
+    pub fn warn(self, plan: &Plan, log: &mut WorkerLog) -> Profiler {
+        let costs = matches!(self.kind, ProfileKind::Samples { costs: Some(_), .. });
+        if costs && plan.hosts.iter().all(|host| host.options.cpu_speed.is_none()) {
+            record!(
+                log,
+                Level::Info,
+                None::<SimTime>,
+                None::<HostId>,
+                "--profile=costs: computing takes no simulated time in this run, so what it does may come in another order than with a \
+                 cpu_model; with 'host_option_defaults: {{ cpu_speed: 1.0 }}' it comes in the same"
+            );
+        }
         let (text, weak) = self.means();
         if weak {
             record!(log, Level::Warning, None::<SimTime>, None::<HostId>, "--profile: {text}");
@@ -208,7 +218,8 @@ impl Taken {
     }
 
     fn steps(&self, plan: &Plan, rules: &CountingRules) -> Steps {
-        let mut steps = Steps { budget: rules.budget, from_ns: rules.from.as_nanos(), ..Steps::default() };
+        let mut steps = Steps { budget: rules.budget, from_ns: rules.span.from.as_nanos(), ..Steps::default() };
+        steps.until_ns = (rules.span.until != SimTime::MAX).then(|| rules.span.until.as_nanos());
         for (host, counted) in &self.counted {
             let totals = &counted.totals;
             steps.intervals += totals.intervals;

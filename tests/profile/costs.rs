@@ -1,6 +1,6 @@
 //! `gnomon run --profile=costs`, `gnomon profile --costs` and `experimental.cpu_model`: processor time between calls that repeats to the bit.
 
-use crate::common::{capture, compile_with, digest, folder, gnomon, root, run_well};
+use crate::common::{capture, compile_with, digest, find_python, folder, gnomon, root, run_well};
 use std::path::Path;
 
 const PACKETS: u32 = 300;
@@ -10,12 +10,17 @@ fn tunnel(folder: &Path) -> String {
     compile_with(source.to_str().unwrap(), folder, &["-O1"]).display().to_string()
 }
 
-/// A tunnel of so many hops, as `NAME.yaml`; `options` are lines of the experiment.
+/// A tunnel of so many hops, as `NAME.yaml`; `program` is a path, and arguments before the others; `options` are lines of the experiment.
 fn experiment(folder: &Path, program: &str, hops: u32, options: &str, name: &str) -> String {
+    let (path, before) = program.split_once(' ').unwrap_or((program, ""));
     let relays = (1..hops).map(|relay| format!("relay{relay}"));
     let names: Vec<String> = relays.chain(["sink".to_owned()]).collect();
     let host = |name: &str, arguments: String| {
-        format!("  {name}: {{ network_node_id: 0, processes: [{{ path: {program}, args: '{arguments}' }}] }}\n")
+        let arguments = format!("{before} {arguments}");
+        format!(
+            "  {name}: {{ network_node_id: 0, processes: [{{ path: {path}, args: '{}' }}] }}\n",
+            arguments.trim_start()
+        )
     };
     let mut text = format!(
         "general: {{ stop_time: 30 s, data_directory: {name}.data }}\nnetwork: {{ graph: {{ type: 1_gbit_switch }} }}\n{options}\nhosts:\n"
@@ -35,7 +40,9 @@ fn throughput(folder: &Path, experiment: &str, arguments: &[&str]) -> (f64, Stri
     let data = folder.join(experiment.replace(".yaml", ".data"));
     _ = std::fs::remove_dir_all(&data);
     let output = run_well(folder, experiment, arguments);
-    let line = std::fs::read_to_string(data.join("hosts/sink/tunnel.1000.stdout")).unwrap();
+    let written = std::fs::read_dir(data.join("hosts/sink")).unwrap().map(|entry| entry.unwrap().path());
+    let output_of_sink = written.into_iter().find(|path| path.to_string_lossy().ends_with(".1000.stdout")).unwrap();
+    let line = std::fs::read_to_string(output_of_sink).unwrap();
     (line.split(' ').next().unwrap().parse().unwrap(), output.stderr)
 }
 
@@ -87,6 +94,46 @@ fn a_model_repeats_to_the_bit_what_cpu_speed_measures() {
         assert!(seed != speed && (seed / speed - 1.0).abs() < 0.1, "another seed draws others: {seed} and {speed}");
     }
     assert!(by_hops[0] > 1.5 * by_hops[1] && by_hops[1] > 1.2 * by_hops[2], "{by_hops:?} of {measured_speeds:?}");
+}
+
+/// Python on an event loop: one program with another part on each host, measured where computing takes time as it will.
+#[test]
+fn a_model_of_python_is_that_of_each_host() {
+    let folder = folder("profile-costs-python");
+    let python = find_python().expect("python3: tools/install-packages test");
+    let program = format!("{python} {}", root().join("tests/profile/tunnel.py").display());
+    let fast = "host_option_defaults: { cpu_speed: 1.0 }";
+    let mut modelled_speeds = Vec::new();
+    for hops in [1, 3] {
+        // What else the machine does is in the costs of a run as it is in its speed.
+        let (mut measured_speeds, mut runs) = (Vec::new(), Vec::new());
+        for round in 1..=3 {
+            let measured = experiment(&folder, &program, hops, fast, &format!("measured{hops}-{round}"));
+            measured_speeds.push(throughput(&folder, &measured, &["--profile=costs,from=1500ms,until=3s"]).0);
+            runs.push(format!("measured{hops}-{round}.data"));
+        }
+        let runs: Vec<&str> = runs.iter().map(String::as_str).collect();
+        let of_all = write_costs(&folder, "all.yaml", &runs);
+        let told_apart = of_all.contains("--per-host keeps them apart");
+        assert_eq!(told_apart, hops == 3, "the sender encrypts in {hops} layers, others take off one: {of_all}");
+        let costs = format!("costs{hops}.yaml");
+        let by_host = write_costs(&folder, &costs, &[&["--per-host"], &runs[..]].concat());
+        assert!(!by_host.contains("--per-host"), "{by_host}");
+        let options = format!("experimental: {{ cpu_model: {costs} }}");
+        let modelled = experiment(&folder, &program, hops, &options, &format!("modelled{hops}"));
+        let mut told = Vec::new();
+        for workers in ["1", "2"] {
+            let speed = throughput(&folder, &modelled, &["--parallelism", workers]).0;
+            told.push((digest(&folder.join(format!("modelled{hops}.data"))), speed.to_bits()));
+        }
+        assert_eq!(told[0], told[1]);
+        let speed = f64::from_bits(told[0].1);
+        let mean = measured_speeds.len() as f64 / measured_speeds.iter().map(|speed| 1.0 / speed).sum::<f64>();
+        println!("Python, {hops} hops: {speed} bytes/s modelled, {measured_speeds:?} measured");
+        assert!((speed / mean - 1.0).abs() < 0.1, "{hops} hops: {speed} modelled, {measured_speeds:?} measured");
+        modelled_speeds.push(speed);
+    }
+    assert!(modelled_speeds[0] > 1.5 * modelled_speeds[1], "{modelled_speeds:?}");
 }
 
 /// Counts of intervals are the same in every run; times are the machine's.

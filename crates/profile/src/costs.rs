@@ -77,6 +77,56 @@ pub struct Costs {
     pub programs: BTreeMap<String, Vec<Cost>>,
 }
 
+/// Intervals of one kind that take longer on some hosts than on others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unlike {
+    pub program: String,
+    pub from: String,
+    pub to: String,
+    pub bytes: u64,
+    /// The hosts with the least and with the greatest mean, in nanoseconds.
+    pub least: (String, u64),
+    pub most: (String, u64),
+    /// Of all processor time that was measured, how much is in such intervals: percent.
+    pub share: u64,
+}
+
+/// Where one program does different things on different hosts, so that a file without hosts takes what is true of none: if that is much, the kind
+/// in which most of the time is.
+///
+/// # Errors
+/// When a run has measured nothing, or cannot be read.
+pub fn unlike_hosts(runs: &[PathBuf]) -> Result<Option<Unlike>> {
+    /// Fewer intervals of a host say nothing; means that are nearer are alike; a smaller share of the time is not much.
+    const LEAST_COUNT: u64 = 100;
+    const FACTOR: f64 = 1.5;
+    const SHARE: u64 = 10;
+    type Kind = (String, String, String, u64);
+    let mut kinds: BTreeMap<Kind, BTreeMap<String, (u64, u64)>> = BTreeMap::new();
+    for row in runs.iter().map(|run| measured(run)).collect::<Result<Vec<_>>>()?.into_iter().flatten() {
+        let hosts = kinds.entry((row.program, row.from, row.to, row.bytes)).or_default();
+        let sum = hosts.entry(row.host).or_default();
+        *sum = (sum.0 + row.count, sum.1 + row.time_ns);
+    }
+    let time = |hosts: &BTreeMap<String, (u64, u64)>| hosts.values().map(|(_, time)| time).sum::<u64>();
+    let all: u64 = kinds.values().map(time).sum();
+    let mut found: Vec<(u64, Unlike)> = Vec::new();
+    for ((program, from, to, bytes), hosts) in kinds {
+        let known = hosts.iter().filter(|(_, (count, _))| *count >= LEAST_COUNT);
+        let mut means: Vec<(u64, &String)> = known.map(|(host, (count, time))| (time / count, host)).collect();
+        means.sort();
+        let [least, .., most] = means[..] else { continue };
+        if most.0 as f64 >= least.0 as f64 * FACTOR {
+            let named = |(mean, host): (u64, &String)| (host.clone(), mean);
+            let (least, most) = (named(least), named(most));
+            found.push((time(&hosts), Unlike { program, from, to, bytes, least, most, share: 0 }));
+        }
+    }
+    let share = 100 * found.iter().map(|(time, _)| time).sum::<u64>() / all.max(1);
+    let largest = found.into_iter().max_by_key(|(time, _)| *time).filter(|_| share >= SHARE);
+    Ok(largest.map(|(_, unlike)| Unlike { share, ..unlike }))
+}
+
 /// The mean of intervals of several kinds, in nanoseconds.
 pub fn mean<'a>(costs: impl Iterator<Item = &'a Cost>) -> u64 {
     let (mut count, mut sum) = (0.0, 0.0);

@@ -11,7 +11,7 @@
 use crate::ctx::Ctx;
 use crate::ids::{Pid, Tid};
 use crate::kernel::Kernel;
-use crate::profiling::{FRAMES_MAX, ProfiledProgram, Profiling, StackFrame, by_dwarf};
+use crate::profiling::{FRAMES_MAX, ProfiledProgram, Profiling, Span, StackFrame, by_dwarf};
 use base::map::FastMap;
 use base::{Rng, SimTime};
 use guest::{AddressSpace, Exit, StepKind, Vcpu, Worker};
@@ -33,14 +33,14 @@ const FAR: u64 = 1 << 20;
 pub struct CountingRules {
     /// Instructions.
     pub budget: u64,
-    /// Intervals count that begin at this time or later.
-    pub from: SimTime,
+    /// Intervals count that begin in it.
+    pub span: Span,
 }
 
 /// How much was counted of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CountingTotals {
-    /// Intervals that there were, from the time on that the rules say.
+    /// Intervals that there were, in the time that the rules say.
     pub intervals: u64,
     /// Those that were counted, and those of them that were broken off as too long.
     pub counted: u64,
@@ -167,7 +167,7 @@ impl Counting {
 
     /// Of how many intervals one is to be counted that begins now; None when it is none.
     fn choose(&mut self, now: SimTime) -> Option<u64> {
-        if now < self.rules.from {
+        if !self.rules.span.contains(now) {
             return None;
         }
         self.counted.totals.intervals += 1;

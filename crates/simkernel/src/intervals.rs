@@ -7,9 +7,10 @@
 
 use crate::ctx::Ctx;
 use crate::kernel::Kernel;
+use crate::profiling::Span;
 use crate::user_io::UserBuffers;
 use base::map::FastMap;
-use base::{Rng, SimDuration, SimTime};
+use base::{Rng, SimDuration};
 use guest::Exit;
 use linux_abi::nr;
 use std::collections::BTreeMap;
@@ -133,8 +134,8 @@ pub(crate) struct Intervals {
     /// Programs that were met: their files, and where a model has them.
     programs: Vec<(Vec<u8>, Option<Arc<ProgramModel>>)>,
     measured: Option<MeasuredIntervals>,
-    /// From when on it is measured.
-    from: SimTime,
+    /// When it is measured.
+    span: Option<Span>,
     model: Option<(ProcessorModel, Rng)>,
     counts: ModelCounts,
 }
@@ -194,10 +195,10 @@ impl Kernel {
         self.intervals.get_or_insert_default()
     }
 
-    /// It is to be measured how long intervals take that end at this time or later.
-    pub fn measure_intervals(&mut self, from: SimTime) {
+    /// It is to be measured how long intervals take that end in this time.
+    pub fn measure_intervals(&mut self, span: Span) {
         let intervals = self.intervals_mut();
-        (intervals.measured, intervals.from) = (Some(MeasuredIntervals::default()), from);
+        (intervals.measured, intervals.span) = (Some(MeasuredIntervals::default()), Some(span));
     }
 
     /// From now on computing takes simulated time as a model says.
@@ -259,7 +260,9 @@ impl Ctx<'_> {
         let program = intervals.program(&self.process.exe);
         let size = size_class(moved.max(self.bytes_to_move(number, arguments)));
         let kind = IntervalKind { program, from, to: number.min(u64::from(START) - 1) as u16, size };
-        if let Some(measured) = intervals.measured.as_mut().filter(|_| self.now >= intervals.from) {
+        if let Some(measured) =
+            intervals.measured.as_mut().filter(|_| intervals.span.is_some_and(|span| span.contains(self.now)))
+        {
             measured.kinds.entry(kind).or_default().add(before + used);
         }
         intervals.draw(&kind)

@@ -53,6 +53,22 @@ impl ProfiledFiles {
     }
 }
 
+/// Simulated time of which a profile is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    pub from: SimTime,
+    /// No longer in it.
+    pub until: SimTime,
+}
+
+impl Span {
+    pub const ALL: Span = Span { from: SimTime::ZERO, until: SimTime::MAX };
+
+    pub fn contains(&self, time: SimTime) -> bool {
+        self.from <= time && time < self.until
+    }
+}
+
 /// What a worker did for a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doing {

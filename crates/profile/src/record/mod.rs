@@ -138,9 +138,11 @@ impl Unit {
 /// How much was counted, where instructions were: sums over all hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Steps {
-    /// Instructions that each host had, and the simulated time from which on intervals count.
+    /// Instructions that each host had, and the simulated time from which on intervals count, and until when.
     pub budget: u64,
     pub from_ns: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_ns: Option<u64>,
     /// Intervals between calls that there were; those that were counted, and those of them that were broken off as too long.
     pub intervals: u64,
     pub counted: u64,
