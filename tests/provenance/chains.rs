@@ -107,6 +107,53 @@ fn what_a_process_has_read_is_behind_what_another_writes_that_waited_for_its_end
     }
 }
 
+/// gnomon-traffic marks what it asks for, serves and has got; each transfer is found at both ends.
+#[test]
+fn transfers_are_marked_at_both_ends() {
+    const TRANSFERS: usize = 40;
+    let folder = folder("provenance-transfers");
+    let experiment = format!(
+        r#"
+general: {{ stop_time: 300 s }}
+network: {{ graph: {{ type: 1_gbit_switch }} }}
+hosts:
+  client:
+    network_node_id: 0
+    processes:
+    - {{ path: gnomon-traffic, args: client --server server:80 --behaviour bulk --size 60000 --count {TRANSFERS}, start_time: 1 s }}
+    - {{ path: gnomon-traffic, args: client --server server:80 --behaviour bulk --size 60000 --direction upload --seed 2 --count 3, start_time: 1 s }}
+  server:
+    network_node_id: 0
+    processes: [ {{ path: gnomon-traffic, args: 'server --listen 0.0.0.0:80', expected_final_state: running }} ]
+"#
+    );
+    fs::write(folder.join("transfers.yaml"), experiment).unwrap();
+    run_well(&folder, "transfers.yaml", &["--provenance", "all", "-d", "run.data"]);
+    let data = folder.join("run.data");
+    let [writes, reads, causes, marks] = ["writes", "reads", "causes", "marks"].map(|name| Table::read(&data, name));
+    let chains = Chains::new(&writes, &reads, &causes);
+    let (mut downloads, mut uploads, mut got) = (BTreeSet::new(), 0, 0);
+    for mark in &marks.rows {
+        let label = word(mark, "label");
+        got += usize::from(label.starts_with("got "));
+        let Some((_, line)) = label.strip_prefix("ask ").and_then(|rest| rest.split_once(' ')) else { continue };
+        let served = format!("serve {line}");
+        let of_server = marks.rows.iter().find(|mark| word(mark, "label") == served).expect("it is served");
+        if line.starts_with("POST ") {
+            uploads += 1;
+            continue;
+        }
+        let (asked, served) = (number(mark, "mark"), number(of_server, "mark"));
+        let thread = |row: &&&Row| number(row, "tid") == number(mark, "tid");
+        let request = chains.writes.range(asked..).map(|(_, row)| row).find(thread).expect("a write behind the mark");
+        let answers = chains.ends_of(request, |write| number(write, "write") > served);
+        let first = chains.writes.range(served..).next().expect("an answer");
+        assert_eq!(answers.first(), Some(first.0), "{label}");
+        downloads.insert(served);
+    }
+    assert_eq!((downloads.len(), uploads, got), (TRANSFERS, 3, TRANSFERS + 3));
+}
+
 /// The hosts' numbers follow their names.
 const SHOP: u64 = 3;
 

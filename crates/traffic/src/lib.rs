@@ -16,6 +16,7 @@ mod files;
 mod flood;
 mod http;
 mod markov;
+mod marks;
 mod monitor;
 mod output;
 mod pace;

@@ -7,6 +7,7 @@ use crate::clock::{self, Time};
 use crate::config::{Direction, Peer};
 use crate::content::Content;
 use crate::markov::Model;
+use crate::marks::mark;
 use crate::output::{self, Failure};
 use crate::timers::Wake;
 use mio::net::TcpStream;
@@ -326,6 +327,8 @@ impl Transfer {
                 Stage::Stream(Box::new(Stream::new(model.clone(), seed, clock::now()))),
             ),
         };
+        let line = head.split(" HTTP/").next().unwrap_or_default();
+        mark(format_args!("ask {} {line}", self.order.id));
         self.connection.send(head.as_bytes());
         if let Stage::Stream(stream) = &stage {
             self.record.bytes = stream.planned_bytes();
@@ -397,6 +400,7 @@ impl Transfer {
     }
 
     fn done(&mut self, elapsed: f64) -> Result<Option<Progress>, Failure> {
+        mark(format_args!("got {}", self.order.id));
         self.record.last_byte = Some(elapsed);
         self.record.verified = true;
         self.count_sent();

@@ -5,6 +5,7 @@ use super::upload::Upload;
 use crate::clock::{self, Time};
 use crate::content::Content;
 use crate::http::{self, Request};
+use crate::marks::mark;
 use crate::output;
 use crate::quantity;
 use crate::timers::Wake;
@@ -293,6 +294,7 @@ impl Connection {
 
     fn answer(&mut self, request: &Request) {
         let seed = request.seed.unwrap_or(0);
+        mark(format_args!("serve {} {}?seed={seed}", request.method, request.path));
         match (request.method.as_str(), request.path.as_str()) {
             ("GET", "/") => self.reply(200, "text/plain", USAGE, true),
             ("GET" | "HEAD", path) => match quantity::size(&path.trim_start_matches('/').replace("%20", "")) {
