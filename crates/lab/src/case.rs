@@ -134,6 +134,13 @@ impl Case {
         ["--policy", policy, PARALLELISM, &workers.to_string()].map(str::to_owned).to_vec()
     }
 
+    /// How often it runs. Counted instructions are the machine's in nothing, and take long.
+    pub fn repetitions(&self, setting: &Setting) -> u32 {
+        const OF_COUNTED: u32 = 2;
+        let is_counted = self.options.iter().any(|option| option.starts_with("--profile=steps"));
+        if is_counted { setting.repetitions.min(OF_COUNTED) } else { setting.repetitions }
+    }
+
     /// The same with one worker, which foretells the time with more.
     pub fn foretelling(mut self) -> Case {
         self.key = Case::foretelling_key(&self.key);

@@ -136,7 +136,8 @@ fn measure(
     progress: &mut Progress,
 ) {
     for repetition in 1..=setting.repetitions {
-        for measured in measurements.cases_mut().filter(|measured| measured.skipped.is_none()) {
+        let is_run = |case: &Measured| case.skipped.is_none() && repetition <= case.case.repetitions(setting);
+        for measured in measurements.cases_mut().filter(|measured| is_run(measured)) {
             progress.number += usize::from(makes_runs);
             let case = measured.case.clone();
             let task = Task { lab, case: &case, repetition, number: progress.number, total: progress.total };

@@ -45,7 +45,8 @@ impl Measurements {
 
     /// How many runs there are to make.
     pub fn runs(&self, setting: &Setting) -> usize {
-        self.0.iter().filter(|measured| measured.skipped.is_none()).count() * setting.repetitions as usize
+        let is_run = |measured: &&Measured| measured.skipped.is_none();
+        self.0.iter().filter(is_run).map(|measured| measured.case.repetitions(setting) as usize).sum()
     }
 
     /// Whether nothing was run.

@@ -130,34 +130,72 @@ fn packets_of_length(setting: &Setting) -> f64 {
 /// Bytes of each.
 const BYTES: u32 = 1000;
 
-fn text_of(variant: &Variant, packets: u32) -> String {
-    // Sent, and then a while for building circuits and finding each other.
-    let stop = 200 + CIRCUITS.len() as u32 * (packets / 800 + 10);
+/// Lengths of circuits for whose packets instructions are counted, and how many packets: some 350,000 instructions each.
+const COUNTED_CIRCUITS: [u32; 3] = [1, 2, 3];
+const COUNTED_PACKETS: u32 = 2;
+/// Packets through each of these circuits before, and when and how long each is counted, in seconds: as in the program.
+const WARMING: u32 = 30;
+const COUNTED_AFTER_S: f64 = 91.5;
+const COUNTED_S: f64 = 0.2;
+
+/// When the seeder starts, in seconds.
+const SEEDER_START_S: u32 = 3;
+
+/// What the seeder does, and how many packets come to the sink.
+struct Task {
+    arguments: String,
+    arrivals: u32,
+    stop_s: u32,
+    environment: &'static str,
+}
+
+impl Task {
+    fn timed(packets: u32) -> Task {
+        let lengths = CIRCUITS.map(|hops| format!("\"{hops}\"")).join(", ");
+        Task {
+            arguments: format!("{SEEDER}, \"{packets}\", \"{BYTES}\", {lengths}"),
+            // The first packet of each circuit opens the exit's sockets, and does not count.
+            arrivals: CIRCUITS.len() as u32 * (packets + 1),
+            // Sent, and then a while for building circuits and finding each other.
+            stop_s: 200 + CIRCUITS.len() as u32 * (packets / 800 + 10),
+            environment: "",
+        }
+    }
+
+    fn counted() -> Task {
+        let lengths = COUNTED_CIRCUITS.map(|hops| format!("\"{hops}\"")).join(", ");
+        Task {
+            arguments: format!("counted, \"{COUNTED_PACKETS}\", \"{BYTES}\", {lengths}"),
+            arrivals: COUNTED_CIRCUITS.len() as u32 * (WARMING + COUNTED_PACKETS),
+            stop_s: 2 * COUNTED_AFTER_S as u32,
+            environment: ", WALKING: \"30\"",
+        }
+    }
+}
+
+fn text_of(variant: &Variant, task: &Task) -> String {
     let about = format!("tunnels of {} between a seeder and a sink", variant.title);
-    let mut text = experiment::beginning(&about, stop, "10 ms");
+    let mut text = experiment::beginning(&about, task.stop_s, "10 ms");
     let mut host = |name: &str, role: &str, start: u32, state: &str| {
         let _ = writeln!(
             text,
             "  {name}: {{ network_node_id: 0, processes: [{{ path: \"{{python}}\", args: [\"{{programs}}/{}\", {role}], start_time: {start} s, \
-             environment: {{ {}, PYTHONDONTWRITEBYTECODE: \"1\" }}, expected_final_state: {state} }}] }}",
-            PEER.file, variant.environment
+             environment: {{ {}{}, PYTHONDONTWRITEBYTECODE: \"1\" }}, expected_final_state: {state} }}] }}",
+            PEER.file, variant.environment, task.environment
         );
     };
     host("tracker", "tracker", 1, "running");
     (1..=4).for_each(|number| host(&format!("relay{number}"), RELAY, 2, "running"));
     host("exit", EXIT, 2, "running");
-    // The first packet of each circuit opens the exit's sockets, and does not count.
-    let all = CIRCUITS.len() as u32 * (packets + 1);
-    host("sink", &format!("sink, \"{all}\""), 2, "{ exited: 0 }");
-    let lengths = CIRCUITS.map(|hops| format!("\"{hops}\"")).join(", ");
-    host(SEEDER, &format!("{SEEDER}, \"{packets}\", \"{BYTES}\", {lengths}"), 3, "{ exited: 0 }");
+    host("sink", &format!("sink, \"{}\"", task.arrivals), 2, "{ exited: 0 }");
+    host(SEEDER, &task.arguments, SEEDER_START_S, "{ exited: 0 }");
     text
 }
 
 /// The published groups, and a phase for each number of hops.
-fn rules(variant: &Variant) -> String {
+fn rules(variant: &Variant, circuits: &[u32]) -> String {
     let mut text = format!("use: ipv8\n{}phases:\n", variant.groups);
-    for (index, hops) in CIRCUITS.iter().enumerate() {
+    for (index, hops) in circuits.iter().enumerate() {
         let line = |what: &str| format!("{{ host: {SEEDER}, line: \"circuit {} of {hops} hops {what}\" }}", index + 1);
         let _ = writeln!(text, "- {{ name: \"{hops}\", from: {}, until: {} }}", line("begins"), line("ends"));
     }
@@ -165,23 +203,36 @@ fn rules(variant: &Variant) -> String {
 }
 
 fn cases(setting: &Setting) -> Vec<Case> {
-    let options = |rate: u32| {
-        vec![format!("--profile={rate}"), PARALLELISM.to_owned(), setting.processors.clamp(1, 8).to_string()]
+    let options = |profile: &str| {
+        vec![format!("--profile={profile}"), PARALLELISM.to_owned(), setting.processors.clamp(1, 8).to_string()]
     };
-    let ipv8 = |variant: &Variant| Case {
-        key: variant.key.to_owned(),
-        factors: vec![("program", variant.title.to_owned()), ("packets", packets(setting).to_string())],
+    let tunnels = |variant: &Variant, key: String, packets: u32, task: Task, circuits: &[u32], profile: &str| Case {
+        key,
+        factors: vec![("program", variant.title.to_owned()), ("packets", packets.to_string())],
         experiment: Experiment::Profiled {
             experiment: Box::new(Experiment::Python {
                 packages: variant.packages,
                 programs: &[PEER],
-                text: text_of(variant, packets(setting)),
+                text: text_of(variant, &task),
             }),
-            rules: rules(variant),
+            rules: rules(variant, circuits),
         },
-        options: options(4000),
+        options: options(profile),
         memory_bytes: 1 << 30,
     };
+    let timed = |variant: &Variant| {
+        let packets = packets(setting);
+        tunnels(variant, variant.key.to_owned(), packets, Task::timed(packets), &CIRCUITS, "4000")
+    };
+    // Instructions do not depend on the machine's caches. All that there are in this time are counted.
+    let from_ms = (f64::from(SEEDER_START_S) + COUNTED_AFTER_S) * 1e3;
+    let until_ms = from_ms + COUNTED_S * 1e3 * COUNTED_CIRCUITS.len() as f64;
+    let steps = format!("steps:1000000000,from={from_ms}ms,until={until_ms}ms");
+    let counted = |variant: &Variant| {
+        tunnels(variant, counted_key(variant), COUNTED_PACKETS, Task::counted(), &COUNTED_CIRCUITS, &steps)
+    };
+    // Too long for tests.
+    let is_counted = |variant: &&Variant| variant.has_groups && setting.size != Size::Smallest;
     let duration = if setting.size == Size::Smallest { "90s" } else { "180s" };
     let tor = Case {
         key: TOR.to_owned(),
@@ -193,10 +244,20 @@ fn cases(setting: &Setting) -> Vec<Case> {
             }),
             rules: "use: tor\n".to_owned(),
         },
-        options: options(1000),
+        options: options("1000"),
         memory_bytes: 1 << 30,
     };
-    VARIANTS.iter().map(ipv8).chain([tor]).collect()
+    VARIANTS.iter().map(timed).chain([tor]).chain(VARIANTS.iter().filter(is_counted).map(counted)).collect()
+}
+
+/// Of the case in which a variant's instructions are counted.
+fn counted_key(variant: &Variant) -> String {
+    format!("{}-counted", variant.key)
+}
+
+/// Instructions for a packet in each host of a role that it passes.
+fn instructions(reading: &Reading, role: &str, hops: u32) -> f64 {
+    whole(reading, role, hops) * 1e9 / (f64::from(COUNTED_PACKETS) * passages(role, hops))
 }
 
 /// Seconds that a group took in hosts of a role, while circuits had so many hops.
@@ -245,12 +306,13 @@ fn findings(setting: &Setting, measurements: &Measurements) -> Findings {
         notes: vec![format!(
             "{} packets of {BYTES} bytes through each circuit, of which there are two of each length: 0, 1, 2, 3, 3, 2, 1, 0 hops. Times are processor time of this machine, with what the simulated kernel takes for the \
              programs. 'The tunnels’ code' is what the three groups have together; the interpreter’s event loop is outside of it, as in the publication. \
-             Functions of the endpoint in Rust have no names: all that it does is ‘other’.",
+             Functions of the endpoint in Rust have no names: all that it does is ‘other’. Instructions are those of {COUNTED_PACKETS} packets through each circuit, counted one by one \
+             (‘--profile=steps’) after {WARMING} others; the simulator’s own are not among them.",
             packets(setting)
         )],
         judgements: study.judgements(),
         figures: study.shares().into_iter().chain([study.totals()]).collect(),
-        tables: vec![study.published(), study.by_role(), study.tor(), study.calls()],
+        tables: vec![study.published(), study.by_role(), study.counted(), study.tor(), study.calls()],
     }
 }
 
@@ -326,6 +388,23 @@ impl Study<'_> {
                         Unit::Fraction,
                     ),
                     ratio(&total, 3, from),
+                );
+            }
+            for (role, from) in [(RELAY, 2), (EXIT, 1)].into_iter().filter(|_| variant.has_groups) {
+                let statement = format!(
+                    "{title}: the {role}’s instructions for a packet do not change with the hops (3 over {from})"
+                );
+                judge(
+                    claim(
+                        statement,
+                        "no difference (of time)",
+                        "Figures 5 and 6",
+                        Bound::Between(0.9, 1.1),
+                        Unit::Fraction,
+                    ),
+                    each(self.measurements, &counted_key(variant), |reading| {
+                        instructions(reading, role, 3) / instructions(reading, role, from)
+                    }),
                 );
             }
         }
@@ -476,6 +555,35 @@ impl Study<'_> {
         }
     }
 
+    /// Instructions that were counted one by one.
+    fn counted(&self) -> Table {
+        let mut rows = Vec::new();
+        for variant in VARIANTS.iter().filter(|variant| variant.has_groups) {
+            for role in [SEEDER, RELAY, EXIT, "sink"] {
+                for hops in COUNTED_CIRCUITS.into_iter().filter(|hops| passages(role, *hops) > 0.0) {
+                    let key = counted_key(variant);
+                    let packets = f64::from(COUNTED_PACKETS) * passages(role, hops);
+                    let of_group = |group: &'static str| match role {
+                        "sink" => "–".to_owned(),
+                        _ => {
+                            self.shown(Unit::Count, &key, |reading| seconds(reading, role, hops, group) * 1e9 / packets)
+                        }
+                    };
+                    let mut row = vec![variant.title.to_owned(), role.to_owned(), hops.to_string()];
+                    row.extend(GROUPS.map(of_group));
+                    row.push(self.shown(Unit::Count, &key, |reading| instructions(reading, role, hops)));
+                    rows.push(row);
+                }
+            }
+        }
+        Table {
+            title: "Instructions for a packet, in each host that it passes".to_owned(),
+            header: words(&["Program", "Role", "Hops", "Cryptography", "Networking", "Other", "All"]),
+            rows,
+            text_columns: 3,
+        }
+    }
+
     /// Shares of a role's time, for Tor.
     fn tor(&self) -> Table {
         let key = |reading: &Reading, at: usize| -> BTreeSet<String> {
@@ -600,13 +708,18 @@ mod tests {
         };
         // 1/(1 + 1 + 1) of the seeder's at no hop; the exit's gain is that of a third.
         assert!(cell(0, "seeder, 0 hops", 3).starts_with("33."), "{:?}", found.tables[0].rows);
-        assert!(cell(3, "sendto", 1).starts_with("5.0"), "{:?}", found.tables[3].rows);
+        assert!(cell(4, "sendto", 1).starts_with("5.0"), "{:?}", found.tables[4].rows);
+        assert_eq!(
+            verdict("pyipv8 3.2: the exit’s instructions for a packet do not change"),
+            "confirmed",
+            "each packet takes as many in each run of these"
+        );
         assert_eq!(found.figures.len(), 5);
     }
 
     #[test]
     fn experiments_have_eight_hosts_and_places_for_python() {
-        let text = text_of(&VARIANTS[0], 10);
+        let text = text_of(&VARIANTS[0], &Task::timed(10));
         assert_eq!(text.matches("network_node_id").count(), 8);
         assert!(
             text.contains("sink, \"88\""),
@@ -617,6 +730,24 @@ mod tests {
             text.contains("[\"{programs}/ipv8_peer.py\", seeder, \"10\", \"1000\", \"0\", \"1\", \"2\", \"3\", \"3\", \"2\", \"1\", \"0\"]"),
             "{text}"
         );
-        assert_eq!(rules(&VARIANTS[2]).matches("of 3 hops").count(), 4);
+        assert_eq!(rules(&VARIANTS[2], &CIRCUITS).matches("of 3 hops").count(), 4);
+    }
+
+    #[test]
+    fn what_is_counted_is_where_the_program_sends() {
+        for (name, value) in
+            [("COUNTED_AFTER_S", COUNTED_AFTER_S), ("COUNTED_S", COUNTED_S), ("WARMING", f64::from(WARMING))]
+        {
+            assert!(PEER.text.contains(&format!("\n{name} = {value}\n")), "{name}");
+        }
+        let cases = cases(&setting());
+        let counted = cases.iter().find(|case| case.key == "ipv8-3-counted").unwrap();
+        assert_eq!(counted.options[0], "--profile=steps:1000000000,from=94500ms,until=95100ms");
+        assert_eq!(counted.repetitions(&setting()), 2);
+        let text = text_of(&VARIANTS[1], &Task::counted());
+        assert!(
+            text.contains("sink, \"96\"") && text.contains("counted, \"2\", \"1000\", \"1\", \"2\", \"3\""),
+            "{text}"
+        );
     }
 }
