@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 const GUARD_MBIT: u64 = 10;
 /// Clients begin after 75 s and fill the network by then; in seconds.
 const FULL_S: u64 = 85;
-const STOP_S: u64 = 110;
+const STOP_S: u64 = 160;
 
 /// What came of the network with one of the schedulers.
 struct Outcome {

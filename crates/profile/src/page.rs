@@ -300,9 +300,9 @@ impl View<'_> {
             return counted_texts(&counted);
         }
         let mut texts = vec![format!(
-            "{samples} samples of {} runs, {} per second of processor time asked for, by {}. A sample weighs the processor time since the one before \
-             on its worker. Times are processor time of the machine, not simulated.",
-            subject.profiles.len(),
+            "{samples} samples of {}, {} per second of processor time asked for, by {}. A sample weighs the processor time of its worker since the one \
+             before was due. Times are processor time of the machine, not simulated.",
+            runs(subject.profiles.len()),
             first.rate,
             first.means
         )];
@@ -707,15 +707,16 @@ impl View<'_> {
 }
 
 /// What the page says of instructions that were counted.
-fn counted_texts(runs: &[&Steps]) -> Vec<String> {
-    let sum = |of: fn(&Steps) -> u64| runs.iter().map(|steps| of(steps)).sum::<u64>();
+fn counted_texts(steps: &[&Steps]) -> Vec<String> {
+    let sum = |of: fn(&Steps) -> u64| steps.iter().map(|steps| of(steps)).sum::<u64>();
     let (intervals, counted, cut) = (sum(|s| s.intervals), sum(|s| s.counted), sum(|s| s.cut));
-    let budget = runs.first().map_or(0, |steps| steps.budget);
+    let budget = steps.first().map_or(0, |steps| steps.budget);
     let mut texts = vec![format!(
-        "Instructions of guests, counted one by one in {counted} of {intervals} intervals between system calls, in {} runs, with a budget of \
+        "Instructions of guests, counted one by one in {counted} of {intervals} intervals between system calls{}, in {}, with a budget of \
          {budget} for each host. They are the same in every run of the same experiment, seed and programs. An interval that was chosen \
          as one of several weighs for all of them. What the simulator does is not counted.",
-        runs.len()
+        steps.first().map_or_else(String::new, |steps| when(steps)),
+        runs(steps.len())
     )];
     if cut > 0 {
         texts.push(format!(
@@ -723,7 +724,7 @@ fn counted_texts(runs: &[&Steps]) -> Vec<String> {
              (--profile=steps:BUDGET) more of them is counted."
         ));
     }
-    let used_up: BTreeSet<&str> = runs.iter().flat_map(|steps| steps.used_up.keys()).map(String::as_str).collect();
+    let used_up: BTreeSet<&str> = steps.iter().flat_map(|steps| steps.used_up.keys()).map(String::as_str).collect();
     if !used_up.is_empty() {
         let names: Vec<&str> = used_up.into_iter().take(12).collect();
         texts.push(format!(
@@ -733,6 +734,20 @@ fn counted_texts(runs: &[&Steps]) -> Vec<String> {
         ));
     }
     texts
+}
+
+fn runs(number: usize) -> String {
+    if number == 1 { "one run".to_owned() } else { format!("{number} runs") }
+}
+
+/// The simulated time in which instructions were counted; nothing if it is all.
+fn when(steps: &Steps) -> String {
+    let seconds = |ns: u64| format!("{} s", ns as f64 / 1e9);
+    match (steps.from_ns, steps.until_ns) {
+        (0, None) => String::new(),
+        (from, None) => format!(" from {} of simulated time on", seconds(from)),
+        (from, Some(until)) => format!(" from {} to {} of simulated time", seconds(from), seconds(until)),
+    }
 }
 
 fn bar(values: &[f64]) -> Bar {
