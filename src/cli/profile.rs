@@ -135,7 +135,7 @@ fn costs(file: &Path, runs: &[PathBuf], per_host: bool) -> ::profile::Result<Str
         "written: {} ({kinds} kinds); an experiment takes it as 'experimental: {{ cpu_model: FILE }}'\n",
         file.display()
     );
-    if let Some(unlike) = unlike_hosts(runs)?.filter(|_| !per_host) {
+    if !per_host && let Some(unlike) = unlike_hosts(runs)? {
         let Unlike { program, from, to, bytes, least, most, share } = unlike;
         text += &format!(
             "note: {share} % of the time is of programs that do different things on different hosts: {program} from {from} to {to} with {bytes} \
