@@ -50,7 +50,7 @@ pub use memory::{
 pub use preempt::{Stopwatch, end_computing, is_ending};
 pub use registers::{Registers, SIGNAL_XSAVE_BYTES};
 pub use sampling::{OwnStack, Sample, SampledAt, Sampling, thread_time};
-pub use spin::{Proof, Spin, prove_spin};
+pub use spin::{Effort, Proof, Spin, prove_spin};
 pub use stepping::StepKind;
 pub use switch::CLOCK_CALLS;
 pub use vcpu::{Exit, FaultInfo, Vcpu};

@@ -175,7 +175,7 @@ fn cpu_time() -> Duration {
 }
 
 /// A measurement of what a guest computes.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Stopwatch(Duration);
 
 impl Stopwatch {

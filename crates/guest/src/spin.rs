@@ -9,6 +9,7 @@
 //! Whatever the decoder does not vouch for makes the answer `Unknown`, never a wrong proof.
 
 use crate::memory::AddressSpace;
+use crate::preempt::Stopwatch;
 use crate::registers::{Registers, SIGNAL_XSAVE_BYTES};
 use crate::stepping::INSTRUCTION_BYTES;
 use crate::vcpu::{Exit, Vcpu};
@@ -19,7 +20,10 @@ use iced_x86::{
 };
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+/// After so many steps it is looked at how much time they took.
+const TIMED_STEPS: u32 = 32;
 /// Circles of up to this many steps are found at once where the guest is in one.
 const FIRST_POWER: u32 = 64;
 
@@ -50,6 +54,14 @@ impl Spin {
     }
 }
 
+/// What an attempt may cost before it has found a circle. Virtual machines can take six times as long for a step as others.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    pub steps: u32,
+    /// Of the thread's processor time.
+    pub time: Duration,
+}
+
 /// What the attempt has shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proof {
@@ -60,18 +72,17 @@ pub enum Proof {
     Left(Exit),
 }
 
-/// Executes up to about `steps` instructions to find out whether the guest is in a loop that nothing inside it ends. Its address space
-/// must have been entered.
-pub fn prove_spin(vcpu: &mut Vcpu, worker: &mut Worker, space: &AddressSpace, steps: u32) -> Proof {
+/// Executes the guest step by step to find out whether it is in a loop that nothing inside it ends. Its address space must have been entered.
+pub fn prove_spin(vcpu: &mut Vcpu, worker: &mut Worker, space: &AddressSpace, effort: Effort) -> Proof {
     let mut walk = Walk {
         vcpu,
         worker,
         space,
         info: InstructionInfoFactory::new(),
-        steps_left: steps,
+        steps_left: effort.steps,
         overwritten: BTreeMap::new(),
     };
-    let proof = walk.prove();
+    let proof = walk.prove(effort.time);
     space.settle(vcpu, worker);
     match proof {
         Ok(spin) => Proof::Spins(spin),
@@ -112,15 +123,16 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn prove(&mut self) -> Result<Spin, Stop> {
-        let (anchor, period) = self.find_circle()?;
+    fn prove(&mut self, time: Duration) -> Result<Spin, Stop> {
+        let (anchor, period) = self.find_circle(time)?;
         self.steps_left = self.steps_left.saturating_add(2 * period);
         let watched = self.go_round(&anchor, period)?;
         self.watch(watched, period)
     }
 
     /// Brent's algorithm: a state that comes again, and after how many steps.
-    fn find_circle(&mut self) -> Result<(State, u32), Stop> {
+    fn find_circle(&mut self, time: Duration) -> Result<(State, u32), Stop> {
+        let stopwatch = Stopwatch::start();
         let mut anchor = self.state()?;
         let (mut power, mut steps) = (FIRST_POWER, 0);
         loop {
@@ -128,6 +140,9 @@ impl Walk<'_> {
             steps += 1;
             if *self.vcpu.registers() == anchor.registers && self.state()? == anchor && self.is_unwritten() {
                 return Ok((anchor, steps));
+            }
+            if self.steps_left.is_multiple_of(TIMED_STEPS) && stopwatch.read() > time {
+                return Err(Stop::Unknown);
             }
             if steps == power {
                 (anchor, power, steps) = (self.state()?, power.saturating_mul(2), 0);

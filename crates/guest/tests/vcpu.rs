@@ -321,7 +321,7 @@ fn a_guest_that_computes_for_ever_comes_back_after_a_tick() {
         assert!(m.vcpu.registers().rax > before + 1000);
         assert!((m.code..m.code + 5).contains(&m.vcpu.registers().rip));
     }
-    assert_eq!(prove_spin(&mut m.vcpu, &mut m.worker, &m.space, 1000), Proof::Unknown, "it counts");
+    assert_eq!(prove_spin(&mut m.vcpu, &mut m.worker, &m.space, steps(1000)), Proof::Unknown, "it counts");
     // The ticks go on from wherever they were, so they are made so long that none falls into this run unless the short timer fails.
     m.worker.set_tick(std::time::Duration::from_secs(10));
     m.worker.set_patience(1);
@@ -330,12 +330,28 @@ fn a_guest_that_computes_for_ever_comes_back_after_a_tick() {
     m.space.release(&mut m.region);
 }
 
+/// An attempt that only its steps limit.
+fn steps(steps: u32) -> Effort {
+    Effort { steps, time: std::time::Duration::MAX }
+}
+
+#[test]
+fn an_attempt_to_prove_a_loop_ends_with_its_time() {
+    // inc rax; jmp to itself: every step counts.
+    let mut m = machine(&[0x48, 0xff, 0xc0, 0xeb, 0xfb]);
+    let effort = Effort { steps: 1 << 20, time: std::time::Duration::from_millis(1) };
+    assert_eq!(prove_spin(&mut m.vcpu, &mut m.worker, &m.space, effort), Proof::Unknown);
+    let taken = 2 * m.vcpu.registers().rax;
+    assert!((32..1 << 16).contains(&taken), "{taken} steps in a millisecond");
+    m.space.release(&mut m.region);
+}
+
 /// Runs into the loop, is interrupted anywhere in it, and proves it.
 fn proven(m: &mut Machine) -> (Spin, Registers) {
     m.worker.set_tick(std::time::Duration::from_millis(4));
     m.worker.set_patience(1);
     assert!(matches!(m.vcpu.run(&mut m.worker), Exit::Preempted { .. }));
-    match prove_spin(&mut m.vcpu, &mut m.worker, &m.space, 4096) {
+    match prove_spin(&mut m.vcpu, &mut m.worker, &m.space, steps(4096)) {
         Proof::Spins(spin) => (spin, *m.vcpu.registers()),
         other => panic!("{other:?}"),
     }
@@ -375,7 +391,7 @@ fn the_state_in_which_a_loop_rests_does_not_depend_on_the_moment() {
         let memory: [u32; 3] = m.space.read_value(flag).unwrap();
         rests.push((rest.rip - m.code, rest.rcx, rest.rdx, memory[0]));
         // Whoever rests there can be proven again at once.
-        match prove_spin(&mut m.vcpu, &mut m.worker, &m.space, 4096) {
+        match prove_spin(&mut m.vcpu, &mut m.worker, &m.space, steps(4096)) {
             Proof::Spins(again) => assert_eq!(again, spin),
             other => panic!("{other:?} at {:#x}", m.vcpu.registers().rip - m.code),
         }
@@ -390,12 +406,12 @@ fn what_leads_out_of_a_loop_while_it_is_examined_comes_back() {
     // nop; mov rax, [rdi]
     let mut m = machine(&[0x90, 0x48, 0x8b, 0x07]);
     m.vcpu.registers_mut().rdi = 0x10;
-    let proof = prove_spin(&mut m.vcpu, &mut m.worker, &m.space, 100);
+    let proof = prove_spin(&mut m.vcpu, &mut m.worker, &m.space, steps(100));
     assert!(matches!(proof, Proof::Left(Exit::Fault(FaultInfo { signal: 11, address: 0x10, .. }))), "{proof:?}");
     assert_eq!(m.vcpu.registers().rip, m.code + 1);
     // inc eax; syscall: not executed, so that the call is made as ever.
     let mut m = machine(&[0xff, 0xc0, 0x0f, 0x05]);
-    assert_eq!(prove_spin(&mut m.vcpu, &mut m.worker, &m.space, 100), Proof::Unknown);
+    assert_eq!(prove_spin(&mut m.vcpu, &mut m.worker, &m.space, steps(100)), Proof::Unknown);
     assert_eq!(m.vcpu.run(&mut m.worker), Exit::Syscall);
     assert_eq!(m.vcpu.registers().rax, 1);
 }

@@ -17,14 +17,18 @@ use crate::shared::{Key, Space};
 use crate::spree::Spree;
 use crate::thread::ThreadState;
 use base::{SimDuration, SimTime};
-use guest::{Exit, Proof, Shortage, Spin, Stopwatch, Worker, prove_spin};
+use guest::{Effort, Exit, Proof, Shortage, Spin, Stopwatch, Worker, prove_spin};
 use std::time::Duration;
 
 /// Ticks after which a guest that has not come back is looked at first.
 pub(crate) const FIRST_TICKS: u32 = 2;
-/// Instructions that the first attempt to prove a loop may take (about 2.5 us each), and how far later ones go.
+/// Instructions that the first attempt to prove a loop may take (2.5 us each, or 15 on some virtual machines), and how far later ones go.
 const FIRST_STEPS: u32 = 2_048;
 const MOST_STEPS: u32 = 32_768;
+/// An attempt may take so much of the time for which the thread has computed: who computes to a purpose is not slowed by more than a quarter.
+const PROOF_PART: u32 = 8;
+/// As much at least, where a loop is expected.
+const EXPECTED_PROOF: Duration = Duration::from_millis(20);
 /// A process that was found in such a loop is expected to be so again: it is interrupted after this much of wall time.
 const SHORT_RUN: Duration = Duration::from_micros(50);
 /// That expectation, in runs; and what a wrong one takes from it.
@@ -292,11 +296,23 @@ impl Ctx<'_> {
             computing.proofs += 1;
             computing.next_proof = computing.ticks.saturating_mul(2);
         }
-        let proof = prove_spin(&mut self.thread.vcpu, worker, &self.process.memory, steps);
+        let effort = Effort { steps, time: self.time_for_proof(worker, expected) };
+        let proof = prove_spin(&mut self.thread.vcpu, worker, &self.process.memory, effort);
         if expected && matches!(proof, Proof::Unknown) {
             self.process.spins_expected = self.process.spins_expected.saturating_sub(MISTAKE);
         }
         proof
+    }
+
+    /// The last attempt within the budget is not limited: what it does not prove makes the run depend on the machine.
+    fn time_for_proof(&self, worker: &Worker, expected: bool) -> Duration {
+        let computing = &self.thread.computing;
+        let is_last = |budget: Duration| worker.tick().saturating_mul(computing.next_proof) >= budget;
+        if !expected && !self.process.over_budget && self.kernel.config.computing.budget.is_some_and(is_last) {
+            return Duration::MAX;
+        }
+        let part = worker.tick().saturating_mul(computing.ticks) / PROOF_PART;
+        if expected { part.max(EXPECTED_PROOF) } else { part }
     }
 
     fn begin_spin(&mut self, spin: Spin) -> Turn {

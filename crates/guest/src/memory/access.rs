@@ -58,6 +58,9 @@ impl AddressSpace {
         for part in self.real.parts(start, end) {
             let bytes = part.end - part.start;
             match part.kind {
+                RealKind::Freed { .. } if waits && self.closes_anew(part.start, bytes) => {
+                    self.real.set(part.start, part.end, RealKind::Guarded);
+                }
                 RealKind::Freed { .. } => {
                     if bytes <= KEPT_BYTES {
                         touched_pages::clear(part.start, bytes);
@@ -74,6 +77,12 @@ impl AddressSpace {
             }
         }
         Ok(())
+    }
+
+    /// Closes what is mapped again until it is touched, now and then: what is open of it afterwards is what was touched, and if that is little,
+    /// nobody has to ask about the rest any more.
+    fn closes_anew(&mut self, start: u64, bytes: u64) -> bool {
+        bytes <= KEPT_BYTES && touched_pages::is_asked(bytes) && self.reuse.closes_anew() && real::guard(start, bytes)
     }
 
     /// Puts plain memory over mappings that show something else.
@@ -190,7 +199,12 @@ impl AddressSpace {
                 None if kept + piece.bytes() <= KEPT_BYTES => kept += piece.bytes(),
                 // To close it would change the map.
                 None if piece.bytes() > GUARDED_BYTES => real::discard(piece.start, piece.bytes()),
-                Some(kind) if kind.is_closed() => continue,
+                Some(kind) if kind.is_closed() => {
+                    if touched_pages::is_asked(piece.bytes()) {
+                        self.reuse.stayed_closed();
+                    }
+                    continue;
+                }
                 _ => {
                     self.close_piece(&piece)?;
                     continue;

@@ -3,8 +3,9 @@
 //! On Linux what is given up faults at once, and so it does here, at the price of a call of the real kernel (`access`). A process that
 //! has mapped anew often enough what it had just given up is *warm*. What it gives up then stays as it is for some more of its calls, and
 //! is cleared by hand, as far as it was touched (`touched_pages`), when it is mapped again; and what it maps stays closed until it is touched.
-//! So a loop that maps, touches a part and gives up makes no call that changes a map. A fault ends that: who meets one may look for more. Everything follows from what the process itself does:
-//! runs do not depend on it.
+//! So a loop that maps, touches a part and gives up makes no call that changes a map. Now and then what it maps is closed anew, so that
+//! what is open of it is little where it touches little. A fault of its own ends that: who meets one may look for more. Everything follows
+//! from what the process itself does: runs do not depend on it.
 
 /// So many mappings in what was just given up, without many others, make a process warm.
 const WARM: u16 = 200;
@@ -17,6 +18,9 @@ const KEPT_CALLS: u32 = 256;
 const LOOK_CALLS: u32 = 64;
 /// After so many waits without a call that maps or gives up memory, everything faults that should.
 const IDLE_WAITS: u32 = 16;
+/// After the real kernel was asked so often, what is mapped again is closed until it is touched; and so often while that brings nothing.
+const ASKED: u32 = 24;
+const VAIN_CLOSINGS: u8 = 3;
 /// What a warm process may keep of what it gave up in memory, in bytes.
 pub(super) const KEPT_BYTES: u64 = 4 << 20;
 
@@ -31,6 +35,10 @@ pub(super) struct Reuse {
     looked: u32,
     /// Waits since the last of those calls.
     waits: u32,
+    /// How often the real kernel was asked what the process has touched.
+    asked: u32,
+    /// How often something was closed since it last turned out that much of that stays so.
+    vain: u8,
 }
 
 impl Reuse {
@@ -72,6 +80,19 @@ impl Reuse {
         self.calls.wrapping_sub(since) < KEPT_CALLS
     }
 
+    /// The real kernel is about to be asked what was touched: whether the memory is to be closed instead, and so show it the next time.
+    pub(super) fn closes_anew(&mut self) -> bool {
+        self.asked = self.asked.wrapping_add(1);
+        let closes = self.vain < VAIN_CLOSINGS && self.asked.is_multiple_of(ASKED);
+        self.vain += u8::from(closes);
+        closes
+    }
+
+    /// Much of what is given up was never opened.
+    pub(super) fn stayed_closed(&mut self) {
+        self.vain = 0;
+    }
+
     /// Something was not mapped again.
     pub(super) fn mistaken(&mut self) {
         self.warmth /= 2;
@@ -105,6 +126,15 @@ mod tests {
         // One that was given up counts once.
         reuse.mapped(0, 4096);
         assert!(!reuse.is_warm());
+    }
+
+    #[test]
+    fn who_touches_everything_has_little_closed() {
+        let mut reuse = Reuse::default();
+        let closings = |reuse: &mut Reuse| (0..1000).filter(|_| reuse.closes_anew()).count();
+        assert_eq!(closings(&mut reuse), usize::from(VAIN_CLOSINGS));
+        reuse.stayed_closed();
+        assert_eq!(closings(&mut reuse), usize::from(VAIN_CLOSINGS));
     }
 
     #[test]
