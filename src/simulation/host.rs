@@ -8,7 +8,8 @@ use base::{HostId, Rng, SimDuration, SimTime};
 use engine::{EventKey, EventQueue, Outbox, Progress};
 use interface::{Counters, Departure, Frame, Interface, Verdict};
 use probes::Rows;
-use probes::choices::SentFate;
+use probes::choices::{Layer, SentFate};
+use probes::trace::Begun;
 use recorder::log::Level;
 use recorder::{Traffic, TrafficMeter, record};
 use simkernel::exec::ProcessSpec;
@@ -216,22 +217,27 @@ impl SimHost {
     }
 
     fn arrive(&mut self, in_flight: InFlight, now: SimTime, worker: &mut SimWorker) {
+        let (number, segments) = (in_flight.packet.number, in_flight.packet.segments() as u64);
         if let Some(trace) = self.kernel.net.stack.trace() {
-            let packet = &in_flight.packet;
-            trace.at_router(now, packet.number, packet.segments() as u64, packet.wire_len() as u64);
+            trace.at_router(now, number, segments, in_flight.packet.wire_len() as u64);
         }
+        let work = self.begin_work(number);
         self.interface.receive(now, in_flight.packet, in_flight.serialized);
+        self.end_work(work, Layer::Downlink, segments);
         self.take_deliveries(now, Some(now), worker);
     }
 
     /// Gives the kernel what the host has by `until`.
     fn take_deliveries(&mut self, now: SimTime, until: Option<SimTime>, worker: &mut SimWorker) {
         while let Some(packet) = until.and_then(|until| self.interface.poll_delivery(until)) {
+            let (number, segments) = (packet.number, packet.segments() as u64);
             self.tap.inbound(self.id, now, &packet, worker);
             if let Some(trace) = self.kernel.net.stack.trace() {
-                trace.passed_router(now, packet.number, packet.segments() as u64);
+                trace.passed_router(now, number, segments);
             }
+            let work = self.begin_work(number);
             self.kernel.receive_packet(now, packet);
+            self.end_work(work, Layer::Reassembly, segments);
         }
     }
 
@@ -331,6 +337,19 @@ impl SimHost {
         }
     }
 
+    /// A layer begins to work for a packet; Some if that is measured.
+    #[inline]
+    fn begin_work(&mut self, packet: u64) -> Option<Begun> {
+        self.kernel.net.stack.trace().and_then(|trace| trace.begin_work(packet))
+    }
+
+    #[inline]
+    fn end_work(&mut self, work: Option<Begun>, layer: Layer, packets: u64) {
+        if let Some(trace) = self.kernel.net.stack.trace() {
+            trace.end_work(work, layer, packets);
+        }
+    }
+
     /// Samples of threads go to the worker that executes the host.
     #[inline]
     fn exchange_samples(&mut self, worker: &mut SimWorker) {
@@ -384,8 +403,12 @@ impl SimHost {
     fn transmit(&mut self, now: SimTime, outbox: &mut Outbox<InFlight>, worker: &mut SimWorker) {
         loop {
             while let Some(departing) = self.kernel.net.stack.poll_departure() {
-                let flow = departing.flow;
-                match (self.interface.send(now, Frame::from(departing)), flow) {
+                let (flow, number, segments) =
+                    (departing.flow, departing.packet.number, departing.packet.segments() as u64);
+                let work = self.begin_work(number);
+                let verdict = self.interface.send(now, Frame::from(departing));
+                self.end_work(work, Layer::Uplink, segments);
+                match (verdict, flow) {
                     (Verdict::Refused(frame), _) => {
                         let Frame { flow, charge, packet, .. } = *frame;
                         self.kernel.net.stack.refused(now, flow, &packet, charge as usize);
@@ -396,7 +419,10 @@ impl SimHost {
             }
             while let Some(departure) = self.interface.poll_departure(now) {
                 self.tap.outbound(self.id, now, &departure.packet, worker);
+                let (number, segments) = (departure.packet.number, departure.packet.segments() as u64);
+                let work = self.begin_work(number);
                 self.depart(departure, outbox, worker);
+                self.end_work(work, Layer::Route, segments);
             }
             if let Some(trace) = self.kernel.net.stack.trace() {
                 for (number, packets) in self.interface.take_dropped() {

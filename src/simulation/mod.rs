@@ -574,7 +574,11 @@ fn build_host(
     let links = seeds.stream(&host.name, "links");
     let mut sim = SimHost::new(host.id, host.name.clone(), kernel, network.clone(), interface, links);
     if let Some(level) = record::level(plan) {
-        sim.kernel.net.stack.record(Trace::new(host.id, level));
+        let mut trace = Trace::new(host.id, level);
+        if level >= probes::Level::Packets {
+            trace.measure(record::clock());
+        }
+        sim.kernel.net.stack.record(trace);
         sim.interface.watch_drops();
         if level == probes::Level::All {
             sim.kernel.record_calls();

@@ -4,6 +4,7 @@ use super::host::SimHost;
 use super::summary::RunError;
 use base::SimTime;
 use probes::tables::HostName;
+use probes::trace::Clock;
 use probes::{Level, Rows};
 use provenance::{FOLDER, Filter, Handle, Options, RunId, Store};
 use recorder::DataDirectory;
@@ -11,7 +12,7 @@ use scenario::Plan;
 use sha2::{Digest, Sha256};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// How much is to be recorded; None for nothing.
 pub fn level(plan: &Plan) -> Option<Level> {
@@ -25,6 +26,12 @@ pub fn level(plan: &Plan) -> Option<Level> {
 pub fn filter(plan: &Plan) -> Result<Option<Filter>, String> {
     let wrong = |error| format!("experimental.provenance_filter: {error}");
     plan.experimental.provenance_filter.as_ref().map(|text| Filter::new(&text.0)).transpose().map_err(wrong)
+}
+
+/// What a few packets are measured by.
+pub fn clock() -> Clock {
+    static CLOCK: OnceLock<Clock> = OnceLock::new();
+    *CLOCK.get_or_init(|| Clock::new(|| guest::thread_time().as_nanos() as u64))
 }
 
 /// Rows that a worker hands over together, and windows at most: to wake the thread that writes costs more than a window's rows do.

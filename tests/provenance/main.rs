@@ -118,15 +118,44 @@ fn a_record_changes_nothing_and_is_the_same_for_any_number_of_workers() {
     }
     let one = record(&folder, "all-1", "all", "1");
     assert_eq!(digest(&one), without);
-    let files = tree(&one.join("provenance"));
+    // What packets took of the machine is all that may differ.
+    let files_of = |data: &Path| {
+        let mut files = tree(&data.join("provenance"));
+        files.retain(|name, _| !name.starts_with("costs/"));
+        files
+    };
+    let files = files_of(&one);
     assert!(files.len() > 10, "{:?}", files.keys());
+    let measured = measured_packets(&one);
     for workers in ["2", "3", "8"] {
         let data = record(&folder, &format!("all-{workers}"), "all", workers);
         assert_eq!(digest(&data), without);
-        let others = tree(&data.join("provenance"));
+        let others = files_of(&data);
         let names: Vec<&String> = files.keys().filter(|name| files.get(*name) != others.get(*name)).collect();
         assert!(names.is_empty() && files.len() == others.len(), "{workers} workers: {names:?}");
+        assert_eq!(measured_packets(&data), measured);
     }
+}
+
+/// The packets whose costs are on record, each with its layers; the costs are looked at for whether they can be true.
+fn measured_packets(data: &Path) -> BTreeMap<u64, Vec<String>> {
+    let (costs, sent) = (Table::read(data, "costs"), Table::read(data, "sent"));
+    let sent: BTreeSet<u64> = sent.rows.iter().map(|row| number(row, "packet")).collect();
+    let (mut packets, mut sums) = (BTreeMap::<u64, Vec<String>>::new(), BTreeMap::<String, u64>::new());
+    for row in &costs.rows {
+        let (packet, layer) = (number(row, "packet"), word(row, "layer").to_owned());
+        assert!(sent.contains(&packet), "{packet} was never made");
+        *sums.entry(layer.clone()).or_default() += number(row, "host_ns");
+        packets.entry(packet).or_default().push(layer);
+    }
+    assert!((sent.len() / 2000..sent.len() / 100).contains(&packets.len()), "{} of {}", packets.len(), sent.len());
+    let layers: Vec<&str> = sums.keys().map(String::as_str).collect();
+    assert_eq!(layers, ["downlink", "reassembly", "receive_queue", "route", "socket", "uplink"]);
+    for (layer, sum) in &sums {
+        let mean = sum / packets.len() as u64;
+        assert!((1..1_000_000).contains(&mean), "{layer}: {mean} ns for a packet");
+    }
+    packets
 }
 
 #[test]

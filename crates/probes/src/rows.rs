@@ -1,6 +1,6 @@
 //! Rows on their way from hosts to the record.
 
-use crate::tables::{Cause, LayerTime, Link, Mark, Read, Received, Sent, Stream, Tcp, Wake, Write};
+use crate::tables::{Cause, Cost, LayerTime, Link, Mark, Read, Received, Sent, Stream, Tcp, Wake, Write};
 
 /// Rows of all tables that hosts fill, as one worker has gathered them.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +16,7 @@ pub struct Rows {
     pub layers: Vec<LayerTime>,
     pub links: Vec<Link>,
     pub marks: Vec<Mark>,
+    pub costs: Vec<Cost>,
     /// Of packets that left, or came, together: they are in no other list.
     pub sent_trains: Vec<Train<Sent>>,
     pub received_trains: Vec<Train<Received>>,
@@ -79,6 +80,7 @@ impl Rows {
             + self.layers.len()
             + self.links.len()
             + self.marks.len()
+            + self.costs.len()
             + self.sent_trains.iter().map(|train| train.segments as usize).sum::<usize>()
             + self.received_trains.iter().map(|train| train.segments as usize).sum::<usize>()
     }
@@ -118,6 +120,7 @@ impl Rows {
         self.layers.append(&mut other.layers);
         self.links.append(&mut other.links);
         self.marks.append(&mut other.marks);
+        self.costs.append(&mut other.costs);
         self.sent_trains.append(&mut other.sent_trains);
         self.received_trains.append(&mut other.received_trains);
     }

@@ -194,12 +194,12 @@ table! {
 }
 
 table! {
-    /// Processor time of the machine that a sampled packet took in a layer. It would differ from run to run, unlike all other tables; no run
-    /// fills it yet.
+    /// Processor time of the machine that one packet of 256 took in a layer. It differs from run to run, unlike all other tables. A layer that works
+    /// for a packet more than once has as many rows.
     Cost = costs (packet, layer, host_ns), layer "machine", key (packet, layer) {
         packet: u64 = Kind::Packet, "The packet.";
         layer: u64 = Kind::Choice(Layer::WORDS), "The layer.";
-        host_ns: u64 = Kind::MachineTime, "How long.";
+        host_ns: u64 = Kind::MachineTime, "How long; of packets that go together, its share.";
     }
 }
 

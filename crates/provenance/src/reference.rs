@@ -11,9 +11,14 @@ pub fn markdown() -> String {
 
 fn table(table: &Table) -> String {
     let key: Vec<String> = table.columns[..table.key].iter().map(|column| format!("`{}`", column.name)).collect();
+    // Known before the run, it has no probe.
+    let probe = match table.name {
+        "hosts" => String::new(),
+        _ => format!(" Probe: {}.", table.arguments.join(", ")),
+    };
     let text = table.text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut out =
-        format!("### {}\n\n{text} Layer: {}. In the order of {}.\n\n", table.name, table.layer, key.join(", "));
+        format!("### {}\n\n{text} Layer: {}. In the order of {}.{probe}\n\n", table.name, table.layer, key.join(", "));
     out += "| column | holds | what it says |\n| --- | --- | --- |\n";
     for column in table.columns {
         let words = match column.kind {

@@ -194,6 +194,11 @@ impl Inflow {
             ready: VecDeque::new(),
         }
     }
+
+    /// The packet whose bytes are read next, and their number.
+    pub fn first_ready(&self) -> Option<(u64, u64)> {
+        self.ready.front().map(|piece| (piece.arrival.number, piece.payload))
+    }
 }
 
 impl Trace {

@@ -3,6 +3,7 @@
 
 mod arrival;
 mod causes;
+mod cost;
 mod flows;
 mod histogram;
 mod sending;
@@ -11,6 +12,7 @@ use arrival::AtRouter;
 pub use arrival::{Arrival, Piece};
 use causes::Causes;
 pub use causes::Head;
+pub use cost::{Begun, Clock};
 pub use flows::{Inflow, Outflow, stream_of_connection, stream_of_datagrams};
 pub use histogram::bin_of;
 pub use sending::{Made, Written};
@@ -89,6 +91,8 @@ pub struct Trace {
     links: FastMap<u64, LinkCount>,
     /// The second that histograms and links are of.
     second: u64,
+    /// By which a few packets are measured, if they are.
+    clock: Option<Clock>,
 }
 
 impl Trace {
@@ -114,6 +118,7 @@ impl Trace {
             histograms: Histograms::default(),
             links: FastMap::default(),
             second: 0,
+            clock: None,
         }
     }
 

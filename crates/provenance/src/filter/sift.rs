@@ -163,6 +163,7 @@ impl Sift {
         let of_writes = rows.writes.iter().map(|write| write.wake);
         let wakes: FastSet<u64> = of_writes.chain(rows.reads.iter().map(|read| read.wake)).collect();
         let verdicts = &self.verdicts;
+        rows.costs.retain(|cost| verdicts.of(cost.packet) == Verdicts::KEPT);
         rows.wakes.retain(|wake| {
             let by_packet = wake.by == u64::from(WokenBy::Packet);
             wakes.contains(&wake.wake) || by_packet && verdicts.of(wake.source) == Verdicts::KEPT

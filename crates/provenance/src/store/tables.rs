@@ -49,7 +49,6 @@ macro_rules! tables {
         pub struct Tables {
             $($name: Segments<$row>,)+
             hosts: Segments<HostName>,
-            costs: Segments<Cost>,
             notes: Vec<(String, String)>,
         }
 
@@ -59,7 +58,6 @@ macro_rules! tables {
                 let mut tables = Tables {
                     $($name: Segments::create(store, &notes)?,)+
                     hosts: Segments::create(store, &notes)?,
-                    costs: Segments::create(store, &notes)?,
                     notes,
                 };
                 tables.hosts.append(&mut hosts);
@@ -97,7 +95,6 @@ macro_rules! tables {
             pub fn summary(&self) -> Vec<TableSummary> {
                 let mut tables = vec![$(summary(stringify!($name), &self.$name),)+];
                 tables.push(summary("hosts", &self.hosts));
-                tables.push(summary("costs", &self.costs));
                 tables
             }
         }
@@ -106,7 +103,7 @@ macro_rules! tables {
 
 tables! {
     sent: Sent, received: Received, writes: Write, reads: Read, causes: Cause, wakes: Wake, streams: Stream, tcp: Tcp,
-    layers: LayerTime, links: Link, marks: Mark
+    layers: LayerTime, links: Link, marks: Mark, costs: Cost
 }
 
 fn summary<R>(name: &'static str, segments: &Segments<R>) -> TableSummary {

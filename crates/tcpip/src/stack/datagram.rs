@@ -12,6 +12,7 @@ use crate::udp::{Carries, ErrorReport, UdpSocket, cost, max_payload};
 use crate::wire::udp::UdpHeader;
 use base::SimTime;
 use bytes::Bytes;
+use probes::choices::Layer;
 use std::net::{IpAddr, SocketAddr};
 
 /// A datagram that was read.
@@ -254,6 +255,7 @@ impl Stack {
         peek: bool,
         sink: &mut dyn FnMut(&[u8]) -> usize,
     ) -> Result<Received, SocketError> {
+        let work = self.begin_reading_datagram(id).filter(|_| !peek);
         let socket = self.udp(id)?;
         if let Some(error) = socket.error.take() {
             return Err(error);
@@ -268,6 +270,7 @@ impl Stack {
             let (over, is_udp) = (Family::of(front.to.addr), socket.carries == Carries::Udp);
             let (carries, taken) = (socket.carries, socket.take());
             self.note_datagram_read(carries, taken);
+            self.end_work(work, Layer::ReceiveQueue, 1);
             self.counters.udp[over as usize].received += u64::from(is_udp);
         }
         Ok(Received { copied, full, from, to, at, ttl, tos })

@@ -5,15 +5,18 @@ use super::{Kind, Role, Stack};
 use crate::addr::{Family, Interface};
 use crate::fragment::Expired;
 use crate::packet::{Packet, Transport};
+use crate::socket::SocketId;
 use crate::tcp::connection::{Connection, State, extend};
 use crate::udp::{Carries, Datagram};
 use crate::wire::ipv4::PROTOCOL_TCP;
 use crate::wire::tcp::{TcpFlags, TcpHeader};
 use base::{HostId, SimTime};
 use probes::Trace;
-use probes::choices::{End, ReceivedFate};
+use probes::choices::{End, Layer, ReceivedFate};
 use probes::tables::Tcp;
-use probes::trace::{Head, Inflow, Made, Outflow, Written, first_number, stream_of_connection, stream_of_datagrams};
+use probes::trace::{
+    Begun, Head, Inflow, Made, Outflow, Written, first_number, stream_of_connection, stream_of_datagrams,
+};
 use std::net::SocketAddr;
 
 fn ends_of(packet: &Packet) -> (SocketAddr, SocketAddr) {
@@ -111,6 +114,43 @@ impl Stack {
         let number = self.next_number;
         self.next_number += count;
         number
+    }
+
+    /// The packet that has the next number is about to be made; Some if that is measured.
+    #[inline]
+    pub(super) fn begin_making(&self) -> Option<Begun> {
+        self.trace.as_ref()?.begin_work(self.next_number)
+    }
+
+    #[inline]
+    pub(super) fn end_work(&mut self, work: Option<Begun>, layer: Layer, packets: u64) {
+        if let Some(trace) = &mut self.trace {
+            trace.end_work(work, layer, packets);
+        }
+    }
+
+    /// A program is about to read from a connection; Some if the packet whose bytes are first is measured, with the number of those.
+    #[inline]
+    pub(super) fn begin_reading(&self, index: u32) -> Option<(Begun, u64)> {
+        let trace = self.trace.as_ref()?;
+        let (number, bytes) = self.flows.get(index as usize)?.as_ref()?.inflow.as_ref()?.first_ready()?;
+        trace.begin_work(number).map(|work| (work, bytes))
+    }
+
+    /// As `begin_reading`, of a datagram.
+    #[inline]
+    pub(super) fn begin_reading_datagram(&mut self, id: SocketId) -> Option<Begun> {
+        self.trace.as_ref()?;
+        let number = self.udp(id).ok()?.queue.front()?.number;
+        self.trace.as_ref()?.begin_work(number)
+    }
+
+    /// It has read so many bytes.
+    #[inline]
+    pub(super) fn end_reading(&mut self, work: Option<(Begun, u64)>, read: usize) {
+        if let Some((work, bytes)) = work {
+            self.end_work(Some(work), Layer::ReceiveQueue, (read as u64).div_ceil(bytes.max(1)));
+        }
     }
 
     /// Gives a packet that no connection has made its number.

@@ -419,6 +419,7 @@ impl Stack {
         sink: &mut dyn FnMut(&[u8]) -> usize,
     ) -> Result<usize, SocketError> {
         let mut head = self.head_of_read(peek);
+        let work = self.begin_reading(id.index).filter(|_| !peek);
         let socket = self.tcp(id)?;
         let conn = match &mut socket.role {
             Role::Connection(conn) => conn,
@@ -460,6 +461,7 @@ impl Stack {
         }
         if !peek && taken > 0 {
             self.note_read(now, id.index, taken, head);
+            self.end_reading(work, taken);
         }
         Ok(taken)
     }

@@ -10,7 +10,7 @@ use crate::udp::Carries;
 use crate::wire::ip::IpHeader;
 use crate::wire::tcp::TcpFlags;
 use base::SimTime;
-use probes::choices::SentFate;
+use probes::choices::{Layer, SentFate};
 
 /// While all datagrams in the interface's queues take no more than this, no socket is short of room (half of SOCK_MIN_SNDBUF).
 const CROWDED: usize = 2304;
@@ -194,6 +194,7 @@ impl Stack {
     /// Lets everything leave that this connection has and may send.
     pub(super) fn transmit(&mut self, now: SimTime, index: u32, nagle: Nagle, amount: Amount) {
         loop {
+            let work = self.begin_making();
             let Some(conn) = self.connection_at(index) else { return };
             let Some(departure) = conn.poll(now, nagle, amount) else { return };
             let header = conn.settings.header(conn.tuple.local.addr, conn.tuple.remote.addr);
@@ -215,7 +216,9 @@ impl Stack {
             conn.snd.in_host += cost;
             let owner = Owner { flow: Some(self.id_of(index)), truesize: cost, not_before: departure.not_before };
             self.number_segments(now, index, &mut packet);
+            let segments = packet.segments() as u64;
             self.queue_packet(interface, packet, Some(owner));
+            self.end_work(work, Layer::Socket, segments);
             if amount != Amount::All {
                 return;
             }
@@ -224,8 +227,11 @@ impl Stack {
 
     /// Queues a finished packet.
     pub(super) fn push_packet(&mut self, interface: Interface, mut packet: Packet, owner: Option<Owner>) {
+        let work = self.begin_making();
         self.number(interface, &mut packet);
+        let segments = packet.segments() as u64;
         self.queue_packet(interface, packet, owner);
+        self.end_work(work, Layer::Socket, segments);
     }
 
     fn queue_packet(&mut self, interface: Interface, packet: Packet, owner: Option<Owner>) {
