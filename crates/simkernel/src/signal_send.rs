@@ -79,7 +79,10 @@ impl Kernel {
             return;
         }
         process.pending.add(info);
-        self.notify_signalfds(signal);
+        // Who is ended by it at once (`complete_signal`) has no thread left that could read of it.
+        if taker.is_none() || !ends_at_once(self.handlers_of(process), signal) {
+            self.notify_signalfds(signal);
+        }
         if let Some(tid) = waiter {
             self.wake(tid, Wake::Ready);
         } else if let Some(tid) = taker {
@@ -149,9 +152,13 @@ impl Kernel {
 /// Whether a signal that is not held back has no time to wait for somebody who awaits it: it is dropped, or ends the process without a core
 /// (`sig_ignored` and `complete_signal` look at what was held back before the wait).
 pub(crate) fn is_handled_at_once(handlers: &Handlers, signal: u32) -> bool {
-    let ends =
-        || Signal::from_raw(signal as i32).is_some_and(|signal| signal.default_action() == DefaultAction::Terminate);
-    handlers.ignores(signal) || handlers.of(signal).handler == 0 && ends()
+    handlers.ignores(signal) || ends_at_once(handlers, signal)
+}
+
+/// Whether a signal that a thread can take ends its process without a core.
+fn ends_at_once(handlers: &Handlers, signal: u32) -> bool {
+    let ends = |signal: Signal| signal.default_action() == DefaultAction::Terminate;
+    handlers.of(signal).handler == 0 && Signal::from_raw(signal as i32).is_some_and(ends)
 }
 
 /// Whether a signal ends a process that has no handler for it.

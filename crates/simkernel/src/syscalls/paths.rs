@@ -134,9 +134,10 @@ pub fn linkat(ctx: &mut Ctx<'_>, [from_fd, from, to_fd, to, flags, _]: [u64; 6])
     }
     let from = ctx.path_argument(from)?;
     if from.is_empty() && flags & AT_EMPTY_PATH != 0 && from_fd as i32 == AT_FDCWD {
-        new_name(ctx, to_fd, to, false)?;
-        // The working directory.
-        return Err(Errno::EPERM.into());
+        // The working directory, which may have no other name.
+        let (path, node) = existing(ctx, from_fd, b".", false)?;
+        let target = free_name(ctx, to_fd, to, false)?;
+        return link_node(ctx, &path, node, &target.path);
     }
     if from.is_empty() && flags & AT_EMPTY_PATH != 0 {
         let id = ctx.file(from_fd)?;

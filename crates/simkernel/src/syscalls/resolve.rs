@@ -3,7 +3,7 @@
 use super::paths::{is_special, start_of, without_slashes};
 use crate::ctx::Ctx;
 use crate::vfs::mounts::is_below;
-use crate::vfs::synthetic::Synthetic;
+use crate::vfs::synthetic::{Synthetic, is_magic_link};
 use crate::vfs::walk::Node;
 use linux_abi::Errno;
 use linux_abi::fs::*;
@@ -109,7 +109,7 @@ impl Walk<'_, '_> {
                 let text = rustix::fs::readlinkat(CWD, &node.path[..], Vec::new()).map_err(crate::vfs::errno)?;
                 text.into_bytes()
             }
-            Some(Node::Synthetic(Synthetic::Link(_))) if is_magic(path) && self.has(RESOLVE_NO_MAGICLINKS) => {
+            Some(Node::Synthetic(Synthetic::Link(_))) if is_magic_link(path) && self.has(RESOLVE_NO_MAGICLINKS) => {
                 return if last && !self.follow { Ok(None) } else { Err(Errno::ELOOP) };
             }
             Some(Node::Synthetic(Synthetic::Link(text))) => text,
@@ -138,13 +138,6 @@ impl Walk<'_, '_> {
         let system = |path: &[u8]| OTHERS.iter().position(|other| is_below(path, other));
         if self.has(RESOLVE_NO_XDEV) && system(path) != system(&self.start) { Err(Errno::EXDEV) } else { Ok(()) }
     }
-}
-
-/// Links of `/proc` that lead to a file and not to its name; those of descriptors are a kind of their own.
-fn is_magic(path: &[u8]) -> bool {
-    const NAMES: [&[u8]; 3] = [b"/exe", b"/cwd", b"/root"];
-    let Some(rest) = path.strip_prefix(b"/proc/") else { return false };
-    rest.first().is_some_and(u8::is_ascii_digit) && NAMES.iter().any(|name| rest.ends_with(name))
 }
 
 fn components(path: &[u8]) -> VecDeque<Vec<u8>> {

@@ -4,6 +4,7 @@
 //! either abstract or those of socket files, which are known by their inodes, so that renaming one moves the name.
 
 pub mod connect;
+mod garbage;
 pub mod listing;
 pub mod names;
 pub mod options;
@@ -186,6 +187,8 @@ pub struct UnixSockets {
     serials: u64,
     /// The last number that an unnamed `bind` gave out.
     autobound: u32,
+    /// Descriptors in messages that were not read.
+    rights_in_messages: usize,
 }
 
 impl UnixSockets {
@@ -315,6 +318,7 @@ impl Kernel {
         for packet in inbox {
             self.drop_packet(packet);
         }
+        self.collect_unreachable_sockets();
     }
 
     /// Gives a datagram socket another destination, or none: what the one before has sent is lost, and if that was connected to this
@@ -348,6 +352,7 @@ impl Kernel {
 
     /// A message is used up: its sender has room again, files in it that nobody took are closed.
     fn drop_packet(&mut self, mut packet: Packet) {
+        self.unix.rights_in_messages -= packet.rights.len();
         for file in packet.rights.drain(..) {
             self.release_file(file);
         }

@@ -87,19 +87,52 @@ fn closing_with_unread_bytes_resets_the_peer() {
     assert_eq!(m.call(nr::sendto, &[a, data, 1, MSG_NOSIGNAL.into()]), Err(Errno::EPIPE));
 }
 
+/// Sends `x` with a descriptor.
+fn send_descriptor(m: &mut Machine, by: u64, descriptor: u64) {
+    let mut control = vec![0u8; cmsg_space(4)];
+    control[..8].copy_from_slice(&(cmsg_len(4) as u64).to_ne_bytes());
+    control[8..12].copy_from_slice(&SOL_SOCKET.to_ne_bytes());
+    control[12..16].copy_from_slice(&SCM_RIGHTS.to_ne_bytes());
+    control[16..20].copy_from_slice(&(descriptor as i32).to_ne_bytes());
+    let (data, control) = (m.put(b"x"), m.put(&control[..]));
+    let header = message(m, data, 1, control, cmsg_len(4));
+    m.call(nr::sendmsg, &[by, header, 0]).unwrap();
+}
+
+#[test]
+fn sockets_that_only_their_own_messages_hold_are_closed() {
+    let mut m = Machine::new(A);
+    let (a, b) = pair(&mut m, SOCK_STREAM);
+    let (kept, in_message) = pair(&mut m, SOCK_STREAM);
+    let (there, here) = pair(&mut m, SOCK_STREAM);
+    // b lies in its own inbox, with a socket whose other end is kept; `in_message` can still be received.
+    send_descriptor(&mut m, a, b);
+    send_descriptor(&mut m, a, here);
+    send_descriptor(&mut m, kept, in_message);
+    let (receiver, sender) = pair(&mut m, SOCK_STREAM);
+    send_descriptor(&mut m, sender, in_message);
+    for fd in [b, here, in_message] {
+        m.call(nr::close, &[fd]).unwrap();
+    }
+    assert_eq!(m.recv(a, 1, MSG_DONTWAIT), Err(Errno::EAGAIN), "nobody has looked yet");
+    let (one, other) = pair(&mut m, SOCK_STREAM);
+    m.call(nr::close, &[one]).unwrap();
+    assert_eq!(m.recv(a, 1, MSG_DONTWAIT).unwrap(), b"", "an end, and no reset");
+    assert_eq!(m.recv(there, 1, MSG_DONTWAIT).unwrap(), b"");
+    assert_eq!(m.recv(kept, 1, MSG_DONTWAIT), Err(Errno::EAGAIN));
+    m.call(nr::close, &[receiver]).unwrap();
+    assert_eq!(m.recv(kept, 1, MSG_DONTWAIT).unwrap(), b"", "with the message that could be received");
+    for fd in [a, kept, there, sender, other] {
+        m.call(nr::close, &[fd]).unwrap();
+    }
+}
+
 #[test]
 fn descriptors_travel_and_outlive_the_sender() {
     let mut m = Machine::new(A);
     let (a, b) = pair(&mut m, SOCK_STREAM);
     let (far, near) = pair(&mut m, SOCK_STREAM);
-    let mut control = vec![0u8; cmsg_space(4)];
-    control[..8].copy_from_slice(&(cmsg_len(4) as u64).to_ne_bytes());
-    control[8..12].copy_from_slice(&SOL_SOCKET.to_ne_bytes());
-    control[12..16].copy_from_slice(&SCM_RIGHTS.to_ne_bytes());
-    control[16..20].copy_from_slice(&(near as i32).to_ne_bytes());
-    let (data, control) = (m.put(b"x"), m.put(&control[..]));
-    let header = message(&mut m, data, 1, control, cmsg_len(4));
-    m.call(nr::sendmsg, &[a, header, 0]).unwrap();
+    send_descriptor(&mut m, a, near);
     m.call(nr::close, &[near]).unwrap();
     let (data, control) = (m.room(1), m.room(64));
     let header = message(&mut m, data, 1, control, 64);

@@ -205,7 +205,9 @@ impl Kernel {
         let receiver = self.unix_socket_mut(to)?;
         let at = stamp::is_wanted(&receiver.kept).then_some(now);
         let rights = Rights::from_slice(rights);
+        let count = rights.len();
         receiver.inbox.push_back(Packet { data, start: 0, rights, credentials, from, sender, charge, at });
+        self.unix.rights_in_messages += count;
         self.notify_unix(to, Events::READABLE);
         Ok(())
     }
@@ -449,6 +451,8 @@ impl Kernel {
         taken.emptied = index >= socket.inbox.len() && taken.rights.is_empty();
         if peek {
             taken.rights.iter().for_each(|file| self.files.acquire(*file));
+        } else {
+            self.unix.rights_in_messages -= taken.rights.len();
         }
         for packet in used {
             self.drop_packet(packet);
@@ -544,6 +548,7 @@ fn recv_message(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, wanted: &Incoming<'
     if peek {
         rights.iter().for_each(|file| ctx.kernel.files.acquire(*file));
     } else {
+        ctx.kernel.unix.rights_in_messages -= rights.len();
         take_front(ctx.kernel, id);
     }
     let from = ctx.kernel.name_of_sender(sender, from);

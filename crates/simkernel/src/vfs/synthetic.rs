@@ -316,6 +316,13 @@ pub fn is_own_descriptors(view: &View<'_>, path: &[u8]) -> bool {
     own.is_some_and(|own| path.starts_with(own.as_bytes())) && (path.ends_with(b"/fd") || path.ends_with(b"/fdinfo"))
 }
 
+/// Links of `/proc` that lead to a file and not to its name; those of descriptors are a kind of their own.
+pub fn is_magic_link(path: &[u8]) -> bool {
+    const NAMES: [&[u8]; 3] = [b"/exe", b"/cwd", b"/root"];
+    let Some(rest) = path.strip_prefix(b"/proc/") else { return false };
+    rest.first().is_some_and(u8::is_ascii_digit) && NAMES.iter().any(|name| rest.ends_with(name))
+}
+
 /// The inode number of a synthetic file: a function of its path, below the numbers of real files.
 pub fn number(path: &[u8]) -> u64 {
     let mut hasher = FastHasher::default();

@@ -70,6 +70,8 @@ enum Step {
     Nothing,
     Node(Node),
     Link(Vec<u8>),
+    /// A link of `/proc` that leads to what it stands for, and not to its name: nobody asks on the way whether it may be searched.
+    Jump(Vec<u8>),
 }
 
 impl Vfs {
@@ -134,6 +136,21 @@ impl Vfs {
                                 position = 0;
                                 continue;
                             }
+                            Step::Jump(place) => {
+                                links += 1;
+                                if links > MAX_LINKS {
+                                    return Err(Errno::ELOOP);
+                                }
+                                at = root.to_vec();
+                                at.extend_from_slice(place.strip_suffix(b"/").unwrap_or(&place));
+                                let node = self.lookup(view, &at)?.ok_or(Errno::ENOENT)?;
+                                if (!last || slash) && !node.is_directory() {
+                                    return Err(Errno::ENOTDIR);
+                                }
+                                if last {
+                                    return Ok(Target::new(at, Some(node), slash));
+                                }
+                            }
                             Step::Node(node) => {
                                 if (!last || slash) && !node.is_directory() {
                                     return Err(Errno::ENOTDIR);
@@ -155,6 +172,9 @@ impl Vfs {
     fn step(&mut self, view: &View<'_>, path: &[u8], followed: bool) -> Result<Step, Errno> {
         let Some(node) = self.lookup(view, path)? else { return Ok(Step::Nothing) };
         let Some(text) = (if followed { self.link_text(&node)? } else { None }) else { return Ok(Step::Node(node)) };
+        if synthetic::is_magic_link(path) && text.starts_with(b"/") {
+            return Ok(Step::Jump(text));
+        }
         if self.is_lasting(path, &node) {
             self.known_links.insert(path.to_vec(), text.clone());
         }

@@ -130,6 +130,8 @@ struct TcpSocket {
     error: Option<SocketError>,
     /// Reading was shut while there was no connection: an error for who did it, but reads find the end from then on.
     read_shut: bool,
+    /// The same of writing: a connection that is made later can do everything else.
+    write_shut: bool,
 }
 
 enum Role {
@@ -140,7 +142,7 @@ enum Role {
 
 impl TcpSocket {
     fn new(settings: Settings, local: Endpoint, asked: Endpoint, hold: Hold) -> Self {
-        TcpSocket { settings, local, asked, hold, role: Role::Idle, error: None, read_shut: false }
+        TcpSocket { settings, local, asked, hold, role: Role::Idle, error: None, read_shut: false, write_shut: false }
     }
 
     /// Whether it neither listens nor is connected or about to be.

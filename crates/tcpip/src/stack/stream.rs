@@ -296,7 +296,7 @@ impl Stack {
             Role::Listener(_) => false,
             Role::Connection(conn) => conn.gave_up_port,
         };
-        socket.read_shut = false;
+        (socket.read_shut, socket.write_shut) = (false, false);
         socket.role = Role::Idle;
         socket.error = error;
         socket.local.addr = socket.asked.addr;
@@ -326,14 +326,14 @@ impl Stack {
     /// `NotConnected`, or the connection's own error, once.
     pub fn send(&mut self, now: SimTime, id: SocketId, mut bytes: Bytes, how: SendFlags) -> Result<usize, SocketError> {
         let socket = self.tcp(id)?;
-        let left = socket.error.take();
+        let (left, write_shut) = (socket.error.take(), socket.write_shut);
         let Some(conn) = socket.connection() else { return Err(left.unwrap_or(SocketError::BrokenPipe)) };
         if let Some(error) = conn.error.take() {
             return Err(error);
         }
         match conn.state {
             State::SynSent | State::SynReceived => return Err(SocketError::WouldBlock),
-            state if !state.may_send() => return Err(SocketError::BrokenPipe),
+            state if write_shut || !state.may_send() => return Err(SocketError::BrokenPipe),
             _ => {}
         }
         if how.contains(SendFlags::RESUMED) && !bytes.is_empty() && !conn.has_memory(0) {
@@ -512,6 +512,7 @@ impl Stack {
             Kind::Tcp(socket) => match &mut socket.role {
                 Role::Idle => {
                     socket.read_shut |= how.reads();
+                    socket.write_shut |= how.writes();
                     Err(SocketError::NotConnected)
                 }
                 Role::Listener(_) if how.reads() => {
@@ -544,10 +545,16 @@ impl Stack {
                 }
                 Role::Listener(listener) if listener.ready.is_empty() => Readiness::empty(),
                 Role::Listener(_) => Readiness::READABLE,
-                Role::Connection(conn) if socket.read_shut => {
-                    conn.readiness() | Readiness::READABLE | Readiness::READ_HANGUP
+                Role::Connection(conn) => {
+                    let reads = Readiness::READABLE | Readiness::READ_HANGUP;
+                    let shut = match (socket.read_shut, socket.write_shut && conn.state != State::SynSent) {
+                        (false, false) => Readiness::empty(),
+                        (true, false) => reads,
+                        (false, true) => Readiness::WRITABLE,
+                        (true, true) => reads | Readiness::WRITABLE | Readiness::HANGUP,
+                    };
+                    conn.readiness() | shut
                 }
-                Role::Connection(conn) => conn.readiness(),
             },
             _ => Readiness::empty(),
         }

@@ -247,35 +247,51 @@ impl RecvQueue {
         &self.reported
     }
 
-    /// Gives up to `max` bytes to `sink`, which says how many it took; fewer than offered ends it. With `peek` they stay.
+    /// Gives up to `max` bytes to `sink`, which says how many it took; fewer than offered ends it. A buffer of which it refuses a piece stays as a
+    /// whole (skb_copy_datagram_msg). With `peek` all stay.
     pub fn read(&mut self, max: usize, peek: bool, sink: &mut dyn FnMut(&[u8]) -> usize) -> usize {
-        let mut total = 0;
-        let mut at = 0;
-        while total < max {
-            let Some(front) = self.ready.get_mut(at) else { break };
-            let offered = front.bytes.len().min(max - total);
-            let taken = sink(&front.bytes[..offered]).min(offered);
-            total += taken;
-            if peek {
-                at += 1;
-            } else {
-                self.ready_bytes -= taken;
-                if taken == front.bytes.len() {
-                    self.memory -= front.charge();
-                    self.ready.pop_front();
-                } else {
-                    front.bytes.advance(taken);
-                }
+        // Of whole buffers, and of the one that is being read.
+        let (mut total, mut part) = (0, 0);
+        for held in &self.ready {
+            let offered = held.bytes.len().min(max - total - part);
+            if offered == 0 {
+                break;
             }
+            let taken = sink(&held.bytes[..offered]).min(offered);
+            part = if taken == 0 { 0 } else { part + taken };
             if taken < offered {
                 break;
             }
+            if held.footprint.is_some() {
+                total += std::mem::take(&mut part);
+            }
+        }
+        total += part;
+        if !peek {
+            self.consume(total);
+        }
+        total
+    }
+
+    /// The program has read so many bytes.
+    fn consume(&mut self, bytes: usize) {
+        self.ready_bytes -= bytes;
+        let mut left = bytes;
+        while left > 0
+            && let Some(front) = self.ready.front_mut()
+        {
+            if left < front.bytes.len() {
+                front.bytes.advance(left);
+                break;
+            }
+            left -= front.bytes.len();
+            self.memory -= front.charge();
+            self.ready.pop_front();
         }
         if self.ready.is_empty() {
             // An idle connection holds no memory for what it does not have.
             self.ready = VecDeque::new();
         }
-        total
     }
 }
 
@@ -321,6 +337,22 @@ mod tests {
             bytes.len()
         });
         out
+    }
+
+    #[test]
+    fn a_buffer_that_the_reader_refuses_in_the_middle_stays_as_a_whole() {
+        let mut queue = RecvQueue::new(0);
+        for text in [&b"one"[..], b"two"] {
+            queue.push_in_order(Bytes::from_static(text), Footprint::looped(text.len()));
+        }
+        queue.push_in_order(Bytes::from_static(b"three"), Footprint::packed(5));
+        assert_eq!(queue.first_len(), 6, "two that were joined");
+        let mut read_but =
+            |refused: &[u8]| queue.read(20, false, &mut |bytes| if bytes == refused { 0 } else { bytes.len() });
+        assert_eq!(read_but(b"two"), 0);
+        assert_eq!(read_but(b"three"), 6);
+        assert_eq!((queue.ready_bytes(), read_all(&mut queue)), (5, b"three".to_vec()));
+        assert_eq!(queue.memory(), 0);
     }
 
     #[test]
