@@ -57,6 +57,8 @@ pub struct WorkerRecord {
     /// Of windows before it, by their number.
     batch: Vec<(u64, Rows)>,
     batch_rows: usize,
+    /// To be filled.
+    spares: Vec<Rows>,
     handle: Handle,
     handed_over: Arc<AtomicU64>,
 }
@@ -65,7 +67,7 @@ impl WorkerRecord {
     /// Takes in what this window has brought, and hands over what has gathered if it is much.
     pub fn hand_over(&mut self, window: u64) {
         if !self.rows.is_empty() {
-            let next = self.rows.as_large();
+            let next = self.spares.pop().unwrap_or_else(|| self.rows.as_large());
             self.batch_rows += self.rows.len();
             self.batch.push((window, std::mem::replace(&mut self.rows, next)));
         }
@@ -80,7 +82,7 @@ impl WorkerRecord {
 
     fn flush(&mut self) {
         self.batch_rows = 0;
-        self.batch.drain(..).for_each(|(window, rows)| self.handle.push(window, rows));
+        self.handle.push_all(std::mem::take(&mut self.batch), &mut self.spares);
     }
 }
 
@@ -124,6 +126,7 @@ impl Record {
                 rows: Rows::default(),
                 batch: Vec::new(),
                 batch_rows: 0,
+                spares: Vec::new(),
                 handle: handle.clone(),
                 handed_over,
             }

@@ -103,8 +103,10 @@ impl Rows {
 
     /// Puts a row for each packet of a train where the others are.
     pub fn expand(&mut self) {
-        self.sent.extend(std::mem::take(&mut self.sent_trains).iter().flat_map(Train::<Sent>::rows));
-        self.received.extend(std::mem::take(&mut self.received_trains).iter().flat_map(Train::<Received>::rows));
+        self.sent.extend(self.sent_trains.iter().flat_map(Train::<Sent>::rows));
+        self.sent_trains.clear();
+        self.received.extend(self.received_trains.iter().flat_map(Train::<Received>::rows));
+        self.received_trains.clear();
     }
 
     /// Takes all of the other's.

@@ -69,8 +69,16 @@ impl Handle {
     /// Hands over what a worker has gathered in a window, which counts from 0. It waits while the record is far behind.
     /// What follows after the last window, such as connections that are still open, has the next number.
     pub fn push(&self, window: u64, rows: Rows) {
-        if !rows.is_empty() {
-            self.0.push(Message::Rows(window, Box::new(rows)));
+        self.push_all(vec![(window, rows)], &mut Vec::new());
+    }
+
+    /// The same of several windows. Gives as many rows that were emptied, to be filled again, if there are.
+    pub fn push_all(&self, mut windows: Vec<(u64, Rows)>, spares: &mut Vec<Rows>) {
+        windows.retain(|(_, rows)| !rows.is_empty());
+        let count = windows.len();
+        if count > 0 {
+            self.0.push(Message::Rows(windows));
+            self.0.take_spares(count, spares);
         }
     }
 }

@@ -49,6 +49,7 @@ macro_rules! tables {
         pub struct Tables {
             $($name: Segments<$row>,)+
             hosts: Segments<HostName>,
+            expanded: Rows,
             notes: Vec<(String, String)>,
         }
 
@@ -58,6 +59,7 @@ macro_rules! tables {
                 let mut tables = Tables {
                     $($name: Segments::create(store, &notes)?,)+
                     hosts: Segments::create(store, &notes)?,
+                    expanded: Rows::default(),
                     notes,
                 };
                 tables.hosts.append(&mut hosts);
@@ -65,15 +67,34 @@ macro_rules! tables {
                 Ok(tables)
             }
 
-            pub fn append(&mut self, mut rows: Rows) {
-                rows.expand();
+            /// Takes all rows, and leaves the room that they had.
+            pub fn append(&mut self, rows: &mut Rows) {
                 $(self.$name.append(&mut rows.$name);)+
+                // Each packet of a train has a row: that takes much more room.
+                self.expanded.sent_trains.append(&mut rows.sent_trains);
+                self.expanded.received_trains.append(&mut rows.received_trains);
+                self.expanded.expand();
+                self.sent.append(&mut self.expanded.sent);
+                self.received.append(&mut self.expanded.received);
             }
 
             /// Writes a segment of each table that has `limit` rows or more.
             pub fn close(&mut self, limit: usize) -> Result<()> {
                 $(self.$name.close(limit, &self.notes)?;)+
                 Ok(())
+            }
+
+            /// Writes what is left of all tables, beside each other: nothing else is to be done any more.
+            pub fn close_rest(&mut self) -> Result<()> {
+                let notes = &self.notes;
+                std::thread::scope(|scope| {
+                    let closing = [$({
+                        let table = &mut self.$name;
+                        scope.spawn(move || table.close(1, notes))
+                    },)+];
+                    // A panic is one of the thread that writes.
+                    closing.map(|table| table.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).into_iter().collect()
+                })
             }
 
             /// Merges the segments of all tables that have many, beside each other. What fails leaves its segments as they are.

@@ -18,11 +18,13 @@ pub struct Writer {
     queue: Arc<Queue>,
     /// Rows of windows that may not be complete: a worker may be ahead of the others by one.
     open: BTreeMap<u64, Vec<Rows>>,
+    /// What can be filled again.
+    emptied: Vec<Rows>,
 }
 
 impl Writer {
     pub fn new(tables: Tables, segment_rows: usize, sift: Option<Sift>, queue: Arc<Queue>) -> Writer {
-        Writer { tables, segment_rows, sift, queue, open: BTreeMap::new() }
+        Writer { tables, segment_rows, sift, queue, open: BTreeMap::new(), emptied: Vec::new() }
     }
 
     /// Writes until the end; nothing if it failed, of which the queue knows.
@@ -38,8 +40,10 @@ impl Writer {
 
     fn serve(&mut self) -> Result<Option<Summary>> {
         loop {
-            match self.queue.pop() {
-                Message::Rows(window, rows) => self.open.entry(window).or_default().push(*rows),
+            match self.queue.pop(&mut self.emptied) {
+                Message::Rows(windows) => {
+                    windows.into_iter().for_each(|(window, rows)| self.open.entry(window).or_default().push(rows));
+                }
                 Message::Windows(windows) => {
                     let later = self.open.split_off(&windows);
                     for window in std::mem::replace(&mut self.open, later).into_values() {
@@ -51,9 +55,9 @@ impl Writer {
                         self.window(window)?;
                     }
                     if let Some(sift) = &mut self.sift {
-                        self.tables.append(sift.finish());
+                        self.tables.append(&mut sift.finish());
                     }
-                    self.tables.close(1)?;
+                    self.tables.close_rest()?;
                     let unmerged = self.tables.merge();
                     return Ok(Some(Summary { tables: self.tables.summary(), unmerged }));
                 }
@@ -68,9 +72,13 @@ impl Writer {
             Some(sift) => {
                 let mut all = Rows::default();
                 rows.into_iter().for_each(|mut rows| all.append(&mut rows));
-                self.tables.append(sift.window(all));
+                self.tables.append(&mut sift.window(all));
             }
-            None => rows.into_iter().for_each(|rows| self.tables.append(rows)),
+            None => {
+                let mut rows = rows;
+                rows.iter_mut().for_each(|rows| self.tables.append(rows));
+                self.emptied.append(&mut rows);
+            }
         }
         self.tables.close(self.segment_rows)
     }
