@@ -303,10 +303,11 @@ impl Kernel {
         self.release_memory(process);
     }
 
-    /// Gives up descriptors, which are closed with their last user.
+    /// Gives up descriptors, which are closed with their last user: the last one first, since what is left to be done at the end of a call is
+    /// done in this order (`task_work_run`). Who ends with both ends of a connection is seen to close the accepted one.
     pub(crate) fn release_fds(&mut self, key: Key<FdTable>, pid: Pid) {
         if let Some(fds) = self.shared.fds.release(key) {
-            for (_, file) in fds.iter() {
+            for (_, file) in fds.iter().collect::<Vec<_>>().into_iter().rev() {
                 self.close_descriptor(file, pid);
             }
         }

@@ -147,10 +147,11 @@ impl FdTable {
         self.slots.iter().enumerate().filter(|(_, s)| s.is_open()).map(|(i, s)| (i as u32, s.file))
     }
 
-    /// Removes every descriptor for which `gone` says so (its number and close-on-exec bit), and returns their files.
+    /// Removes every descriptor for which `gone` says so (its number and close-on-exec bit), and returns their files in the order in which they
+    /// are closed: the last one first, as what a call leaves for its end (`task_work_run`).
     pub fn drain(&mut self, mut gone: impl FnMut(u32, bool) -> bool) -> Vec<FileId> {
         let mut files = Vec::new();
-        for index in 0..self.slots.len() {
+        for index in (0..self.slots.len()).rev() {
             let slot = self.slots[index];
             if slot.is_open() && gone(index as u32, slot.cloexec) {
                 self.slots[index].file = FREE;
@@ -159,11 +160,6 @@ impl FdTable {
             }
         }
         files
-    }
-
-    /// Removes every descriptor.
-    pub fn take_all(&mut self) -> Vec<FileId> {
-        self.drain(|_, _| true)
     }
 
     /// Removes those that `execve` closes.

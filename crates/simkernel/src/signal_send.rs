@@ -70,11 +70,12 @@ impl Kernel {
             let mut threads = process.threads.iter().copied();
             threads.find(|tid| self.threads.get(tid.0).is_some_and(|thread| wanted(thread, signal)))
         };
-        let at_once = is_handled_at_once(self.handlers_of(process), signal);
+        // One that the main thread holds back is kept even if it is ignored (`sig_ignored`): it is for who waits for it, or interrupts who does
+        // not hold it back.
+        let at_once = is_handled_at_once(self.handlers_of(process), signal) && !(ignored && main_holds);
         let awaits = |thread: &Thread, signal| thread.signals.awaits(signal, at_once);
         let waiter = find(&awaits).filter(|_| !left);
         let taker = if left { Some(main) } else { find(&|thread, signal| !thread.signals.blocked.contains(signal)) };
-        // One that the main thread holds back is kept even if it is ignored (`sig_ignored`), and interrupts who does not hold it back.
         if ignored && waiter.is_none() && taker.is_some() && !main_holds {
             return;
         }

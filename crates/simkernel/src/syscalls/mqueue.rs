@@ -60,9 +60,7 @@ pub(super) fn mq_open(ctx: &mut Ctx<'_>, [name, flags, mode, attr, ..]: [u64; 6]
                 O_RDWR => READ | WRITE,
                 _ => return Err(Errno::EINVAL.into()),
             };
-            // Queues are files: what a capability allows is that of files.
-            let caller = ipc::Caller { owns_all: ctx.credentials().can(CAP_DAC_OVERRIDE), ..ctx.ipc_caller() };
-            ipc::check(&ctx.kernel.ipc.queues.get(queue).perm(), caller, rights)?;
+            ipc::check(&ctx.kernel.ipc.queues.get(queue).perm(), caller(ctx), rights)?;
             ctx.break_leases(crate::vfs::synthetic::number(&[b"/", &name[..]].concat()), flags)?;
             queue
         }
@@ -73,8 +71,15 @@ pub(super) fn mq_open(ctx: &mut Ctx<'_>, [name, flags, mode, attr, ..]: [u64; 6]
     Ok(ctx.install(file, true)?)
 }
 
+/// Queues are files: ids and capabilities are those that count for files.
+fn caller(ctx: &Ctx<'_>) -> ipc::Caller {
+    let who = ctx.credentials();
+    let (uid, gid) = (who.user.fs, who.group.fs);
+    ipc::Caller { uid, gid, owns_all: who.can(CAP_DAC_OVERRIDE), ..ctx.ipc_caller() }
+}
+
 fn create(ctx: &mut Ctx<'_>, name: &[u8], mode: u32, attr: Option<MqAttr>) -> Result<QueueId, Errno> {
-    let caller = ctx.ipc_caller();
+    let caller = caller(ctx);
     let usual = MqAttr { mq_maxmsg: DEFAULT_MESSAGES, mq_msgsize: DEFAULT_BYTES, ..MqAttr::default() };
     let attr = attr.unwrap_or(usual);
     if !caller.exceeds_limits && (attr.mq_maxmsg > DEFAULT_MESSAGES || attr.mq_msgsize > DEFAULT_BYTES) {

@@ -74,6 +74,7 @@ pub fn preadv(ctx: &mut Ctx<'_>, [fd, vector, count, position, ..]: [u64; 6]) ->
     let position = checked_position(ctx, fd, position)?;
     demand_access(ctx, fd, false)?;
     let buffers = UserBuffers::vector(&ctx.process.memory, vector, count)?;
+    demand_place(&buffers, Some(position))?;
     read_vector(ctx, fd, &buffers, Some(position))
 }
 
@@ -82,6 +83,7 @@ pub fn pwritev(ctx: &mut Ctx<'_>, [fd, vector, count, position, ..]: [u64; 6]) -
     let position = checked_position(ctx, fd, position)?;
     demand_access(ctx, fd, true)?;
     let buffers = UserBuffers::vector(&ctx.process.memory, vector, count)?;
+    demand_place(&buffers, Some(position))?;
     write_from(ctx, fd, &buffers, Some(position))
 }
 
@@ -123,11 +125,20 @@ fn flagged(ctx: &mut Ctx<'_>, args: [u64; 6], writing: bool) -> Result<(FileId, 
     let position = if position == u64::MAX { None } else { Some(checked_position(ctx, fd, position)?) };
     let file = demand_access(ctx, fd, writing)?;
     let buffers = UserBuffers::vector(&ctx.process.memory, vector, count)?;
-    buffers.check()?;
-    if position.is_some_and(|position| position.saturating_add(buffers.total() as u64) > i64::MAX as u64) {
-        return Err(Errno::EINVAL.into());
-    }
+    demand_place(&buffers, position)?;
     Ok((file, position, buffers))
+}
+
+/// A vector's buffers, and a place in a file that has room for them behind it, whether it is written there or at the end (`rw_verify_area`).
+/// EFAULT, EINVAL.
+fn demand_place(buffers: &UserBuffers, position: Option<u64>) -> Result<(), Outcome> {
+    buffers.check()?;
+    match position {
+        Some(position) if position.saturating_add(buffers.total() as u64) > i64::MAX as u64 => {
+            Err(Errno::EINVAL.into())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What is looked at before the vector of a call is read (`vfs_readv`, `vfs_writev`). EBADF, EINVAL.
