@@ -152,12 +152,12 @@ impl Kernel {
 
 /// Whether a signal that is not held back has no time to wait for somebody who awaits it: it is dropped, or ends the process without a core
 /// (`sig_ignored` and `complete_signal` look at what was held back before the wait).
-pub(crate) fn is_handled_at_once(handlers: &Handlers, signal: u32) -> bool {
+fn is_handled_at_once(handlers: &Handlers, signal: u32) -> bool {
     handlers.ignores(signal) || ends_at_once(handlers, signal)
 }
 
 /// Whether a signal that a thread can take ends its process without a core.
-fn ends_at_once(handlers: &Handlers, signal: u32) -> bool {
+pub(crate) fn ends_at_once(handlers: &Handlers, signal: u32) -> bool {
     let ends = |signal: Signal| signal.default_action() == DefaultAction::Terminate;
     handlers.of(signal).handler == 0 && Signal::from_raw(signal as i32).is_some_and(ends)
 }

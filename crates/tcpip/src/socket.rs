@@ -80,6 +80,10 @@ impl Shutdown {
     pub(crate) fn writes(self) -> bool {
         self != Shutdown::Read
     }
+    /// Both of these.
+    pub(crate) fn and(self, other: Shutdown) -> Shutdown {
+        if self == other { self } else { Shutdown::Both }
+    }
 }
 
 /// How a connect went that did not fail.

@@ -8,7 +8,7 @@ use crate::ids::{Pid, Tid};
 use crate::outcome::{Outcome, Restart, SysResult};
 use crate::signal::{Disposition, SigSet};
 use crate::signal_delivery;
-use crate::signal_send::is_handled_at_once;
+use crate::signal_send::ends_at_once;
 use linux_abi::capability::CAP_KILL;
 use linux_abi::event::{SFD_CLOEXEC, SFD_NONBLOCK};
 use linux_abi::fs::{O_NONBLOCK, O_RDWR};
@@ -134,7 +134,7 @@ pub(super) fn rt_sigtimedwait(ctx: &mut Ctx<'_>, [set, info, timeout, set_bytes,
     ctx.thread.signals.awaited = SigSet::EMPTY;
     // One that came meanwhile and ends the process is not for the call.
     let open = wanted.without(ctx.thread.signals.blocked);
-    let fatal = (1..=64).filter(|signal| open.contains(*signal) && is_handled_at_once(ctx.handlers(), *signal));
+    let fatal = (1..=64).filter(|signal| open.contains(*signal) && ends_at_once(ctx.handlers(), *signal));
     let others = SigSet(fatal.fold(!wanted.0, |set, signal| set | 1 << (signal - 1)));
     let found = ctx.take_signal(others, SigSet::EMPTY);
     if let Some(found) = found {

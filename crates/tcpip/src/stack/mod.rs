@@ -31,7 +31,7 @@ use crate::error::SocketError;
 use crate::fragment::Reassembly;
 use crate::packet::Packet;
 use crate::ports::{Hold, PortTable};
-use crate::socket::{Readiness, Settings, SocketId};
+use crate::socket::{Readiness, Settings, Shutdown, SocketId};
 use crate::sysctl::SysctlError;
 use crate::tcp::connection::{Connection, State};
 use crate::tcp::listen::Listener;
@@ -128,10 +128,9 @@ struct TcpSocket {
     role: Role,
     /// What a connection that connect(2) dissolved leaves behind for the next call.
     error: Option<SocketError>,
-    /// Reading was shut while there was no connection: an error for who did it, but reads find the end from then on.
-    read_shut: bool,
-    /// The same of writing: a connection that is made later can do everything else.
-    write_shut: bool,
+    /// What was shut while there was no connection: an error for who did it, but reads find the end from then on, and a connection that is made
+    /// later cannot be written to.
+    shut: Option<Shutdown>,
 }
 
 enum Role {
@@ -142,7 +141,12 @@ enum Role {
 
 impl TcpSocket {
     fn new(settings: Settings, local: Endpoint, asked: Endpoint, hold: Hold) -> Self {
-        TcpSocket { settings, local, asked, hold, role: Role::Idle, error: None, read_shut: false, write_shut: false }
+        TcpSocket { settings, local, asked, hold, role: Role::Idle, error: None, shut: None }
+    }
+
+    /// Whether reading and whether writing was shut while there was no connection.
+    fn shut_ways(&self) -> (bool, bool) {
+        (self.shut.is_some_and(Shutdown::reads), self.shut.is_some_and(Shutdown::writes))
     }
 
     /// Whether it neither listens nor is connected or about to be.

@@ -296,7 +296,7 @@ impl Stack {
             Role::Listener(_) => false,
             Role::Connection(conn) => conn.gave_up_port,
         };
-        (socket.read_shut, socket.write_shut) = (false, false);
+        socket.shut = None;
         socket.role = Role::Idle;
         socket.error = error;
         socket.local.addr = socket.asked.addr;
@@ -326,7 +326,7 @@ impl Stack {
     /// `NotConnected`, or the connection's own error, once.
     pub fn send(&mut self, now: SimTime, id: SocketId, mut bytes: Bytes, how: SendFlags) -> Result<usize, SocketError> {
         let socket = self.tcp(id)?;
-        let (left, write_shut) = (socket.error.take(), socket.write_shut);
+        let (left, (_, write_shut)) = (socket.error.take(), socket.shut_ways());
         let Some(conn) = socket.connection() else { return Err(left.unwrap_or(SocketError::BrokenPipe)) };
         if let Some(error) = conn.error.take() {
             return Err(error);
@@ -421,11 +421,12 @@ impl Stack {
         let mut head = self.head_of_read(peek);
         let work = self.begin_reading(id.index).filter(|_| !peek);
         let socket = self.tcp(id)?;
+        let (read_shut, _) = socket.shut_ways();
         let conn = match &mut socket.role {
             Role::Connection(conn) => conn,
             Role::Idle => match socket.error.take() {
                 Some(error) => return Err(error),
-                None if socket.read_shut => return Ok(0),
+                None if read_shut => return Ok(0),
                 None => return Err(SocketError::NotConnected),
             },
             Role::Listener(_) => return Err(SocketError::NotConnected),
@@ -437,7 +438,7 @@ impl Stack {
             }
             if matches!(conn.state, State::SynSent | State::SynReceived) || !conn.read_closed() {
                 // Who shut reading before there was a connection does so for all that follow.
-                return if socket.read_shut { Ok(0) } else { Err(SocketError::WouldBlock) };
+                return if read_shut { Ok(0) } else { Err(SocketError::WouldBlock) };
             }
             conn.rcv.fin_read |= conn.rcv.fin_received && !peek;
             return Ok(0);
@@ -511,8 +512,7 @@ impl Stack {
             }
             Kind::Tcp(socket) => match &mut socket.role {
                 Role::Idle => {
-                    socket.read_shut |= how.reads();
-                    socket.write_shut |= how.writes();
+                    socket.shut = Some(socket.shut.map_or(how, |shut| shut.and(how)));
                     Err(SocketError::NotConnected)
                 }
                 Role::Listener(_) if how.reads() => {
@@ -535,19 +535,19 @@ impl Stack {
     pub fn readiness(&mut self, id: SocketId) -> Readiness {
         match self.slot_mut(id).map(|slot| &mut slot.kind) {
             Some(Kind::Udp(socket)) => socket.readiness(),
-            Some(Kind::Tcp(socket)) => match &mut socket.role {
+            Some(Kind::Tcp(socket)) => match (socket.shut_ways(), &mut socket.role) {
                 // A socket that was never connected counts as hung up (tcp_poll).
-                Role::Idle => {
+                ((read_shut, _), Role::Idle) => {
                     let ready = Readiness::HANGUP | Readiness::WRITABLE;
                     let error = if socket.error.is_some() { Readiness::ERROR } else { Readiness::empty() };
                     let end = Readiness::READABLE | Readiness::READ_HANGUP;
-                    ready | error | if socket.read_shut { end } else { Readiness::empty() }
+                    ready | error | if read_shut { end } else { Readiness::empty() }
                 }
-                Role::Listener(listener) if listener.ready.is_empty() => Readiness::empty(),
-                Role::Listener(_) => Readiness::READABLE,
-                Role::Connection(conn) => {
+                (_, Role::Listener(listener)) if listener.ready.is_empty() => Readiness::empty(),
+                (_, Role::Listener(_)) => Readiness::READABLE,
+                ((read_shut, write_shut), Role::Connection(conn)) => {
                     let reads = Readiness::READABLE | Readiness::READ_HANGUP;
-                    let shut = match (socket.read_shut, socket.write_shut && conn.state != State::SynSent) {
+                    let shut = match (read_shut, write_shut && conn.state != State::SynSent) {
                         (false, false) => Readiness::empty(),
                         (true, false) => reads,
                         (false, true) => Readiness::WRITABLE,
