@@ -189,6 +189,11 @@ pub struct UnixSockets {
     autobound: u32,
     /// Descriptors in messages that were not read.
     rights_in_messages: usize,
+    /// Files that were in messages and are to be closed, and whether somebody does.
+    to_close: VecDeque<FileId>,
+    closing: bool,
+    /// Sockets that were closed since it was looked for those that nobody can receive.
+    closed: usize,
 }
 
 impl UnixSockets {
@@ -318,7 +323,8 @@ impl Kernel {
         for packet in inbox {
             self.drop_packet(packet);
         }
-        self.collect_unreachable_sockets();
+        self.unix.closed += 1;
+        self.close_what_was_in_messages();
     }
 
     /// Gives a datagram socket another destination, or none: what the one before has sent is lost, and if that was connected to this
@@ -353,10 +359,25 @@ impl Kernel {
     /// A message is used up: its sender has room again, files in it that nobody took are closed.
     fn drop_packet(&mut self, mut packet: Packet) {
         self.unix.rights_in_messages -= packet.rights.len();
-        for file in packet.rights.drain(..) {
-            self.release_file(file);
-        }
+        self.unix.to_close.extend(packet.rights.drain(..));
         self.uncharge(packet.sender, packet.charge);
+        self.close_what_was_in_messages();
+    }
+
+    /// One after the other, since messages may hold sockets that hold messages, and so on.
+    fn close_what_was_in_messages(&mut self) {
+        if std::mem::replace(&mut self.unix.closing, true) {
+            return;
+        }
+        loop {
+            while let Some(file) = self.unix.to_close.pop_front() {
+                self.release_file(file);
+            }
+            if !self.collect_unreachable_sockets() {
+                break;
+            }
+        }
+        self.unix.closing = false;
     }
 
     fn uncharge(&mut self, sender: UnixId, charge: usize) {

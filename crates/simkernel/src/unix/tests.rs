@@ -128,6 +128,21 @@ fn sockets_that_only_their_own_messages_hold_are_closed() {
 }
 
 #[test]
+fn messages_may_hold_sockets_that_hold_messages() {
+    let mut m = Machine::new(A);
+    let (near, mut last) = pair(&mut m, SOCK_STREAM);
+    for _ in 0..10_000 {
+        let (sender, holder) = pair(&mut m, SOCK_STREAM);
+        send_descriptor(&mut m, sender, last);
+        m.call(nr::close, &[last]).unwrap();
+        m.call(nr::close, &[sender]).unwrap();
+        last = holder;
+    }
+    m.call(nr::close, &[last]).unwrap();
+    assert_eq!(m.recv(near, 1, MSG_DONTWAIT).unwrap(), b"");
+}
+
+#[test]
 fn descriptors_travel_and_outlive_the_sender() {
     let mut m = Machine::new(A);
     let (a, b) = pair(&mut m, SOCK_STREAM);
