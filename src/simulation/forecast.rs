@@ -34,6 +34,8 @@ pub struct Forecast {
     /// What reckoning has taken, which the run would not have taken without; and of that what it took in the last window.
     own: Duration,
     own_last: Duration,
+    /// What it takes to begin and to end a host's measurement.
+    of_measuring: Duration,
     clock: WallClock,
     /// What the host that runs takes of the processor; other clocks would trap, and other programs be counted.
     running: Option<Stopwatch>,
@@ -49,7 +51,8 @@ impl Forecast {
     pub fn new(policy: Policy, hosts: usize) -> Forecast {
         let clock = WallClock::start();
         let meeting = engine::cost_of_meeting();
-        Forecast { own: clock.elapsed(), ..Forecast::with_meeting(policy, hosts, meeting, clock) }
+        let of_measuring = cost_of_measuring();
+        Forecast { own: clock.elapsed(), of_measuring, ..Forecast::with_meeting(policy, hosts, meeting, clock) }
     }
 
     fn with_meeting(policy: Policy, hosts: usize, meeting: Meeting, clock: WallClock) -> Forecast {
@@ -58,6 +61,7 @@ impl Forecast {
             meeting,
             own: Duration::ZERO,
             own_last: Duration::ZERO,
+            of_measuring: Duration::ZERO,
             clock,
             running: None,
             window: Vec::new(),
@@ -80,6 +84,7 @@ impl Forecast {
     /// All hosts of the window have run.
     pub fn window_ended(&mut self, costs: &WindowCosts) {
         let began = self.clock.elapsed();
+        self.own += self.of_measuring * self.window.len() as u32;
         if self.policy == Policy::StealLongest {
             self.window.sort_by_key(|ran| Reverse(self.last[ran.host as usize]));
         } else {
@@ -110,6 +115,16 @@ impl Forecast {
     pub fn results(&self) -> impl Iterator<Item = (usize, Duration)> + '_ {
         WORKERS.into_iter().zip(self.spent.map(Duration::from_nanos))
     }
+}
+
+/// One reading of a thread's clock for the beginning and one for the end.
+fn cost_of_measuring() -> Duration {
+    const TRIED: u32 = 1_000;
+    let clock = WallClock::start();
+    for _ in 0..TRIED {
+        std::hint::black_box(Stopwatch::start().read());
+    }
+    clock.elapsed() / TRIED
 }
 
 /// What a meeting costs after which the first to come had nothing to do for so long.

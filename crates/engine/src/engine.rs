@@ -24,9 +24,10 @@ const LONGEST_WINDOW: SimDuration = SimDuration::from_millis(100);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     /// Its home worker, or one that has run out of hosts and comes first.
-    #[default]
     Steal,
-    /// The same, and every worker's list begins with the hosts that cost most in their last windows ([`Host::last_cost`]).
+    /// The same, and every worker's list begins with the hosts that cost most in their last windows ([`Host::last_cost`]): who has most to do does
+    /// not begin when the others are done.
+    #[default]
     StealLongest,
     /// Always its home worker: host number modulo the number of workers.
     Static,
@@ -35,10 +36,10 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// All of them, by the names that users know them by.
+    /// All of them, by the names that users know them by; the default comes first.
     pub const NAMES: [(&str, Policy); 4] = [
-        ("steal", Policy::Steal),
         ("steal-longest", Policy::StealLongest),
+        ("steal", Policy::Steal),
         ("static", Policy::Static),
         ("serial", Policy::Serial),
     ];
