@@ -21,6 +21,9 @@ pub(crate) const AUTHORITIES_START: f64 = 1.0;
 /// Relays start within this long, early enough for their descriptors to be in the first votes (at 20 s). They upload a second or
 /// two after their start.
 pub(crate) const RELAYS_START: (f64, f64) = (10.0, 15.0);
+/// So many of them start at one moment. A start keeps a processor busy for a fifth of a second, mostly with making RSA keys, while simulated time
+/// stands still: workers make those of one moment side by side, and those of different moments one after the other.
+const RELAYS_TOGETHER: u32 = 64;
 /// Clients start this long after the first consensus, at the earliest: relays, which they ask for descriptors, have these by then.
 const CLIENTS_AFTER_CONSENSUS_S: f64 = 15.0;
 /// And this long before the bootstrap ends, at the latest.
@@ -40,30 +43,45 @@ impl Times {
     /// Spread by the host's own random stream.
     pub(crate) fn of(network: &Network, host: &Host) -> Times {
         let mut rng = SeedTree::new(network.spec.seed).stream(&host.name, "start times");
-        let mut between = |from: f64, to: f64| ((from + rng.unit() * (to - from).max(0.0)) * 1000.0).round() / 1000.0;
         let bootstrap = network.spec.bootstrap.as_secs_f64();
         let first = FIRST_CONSENSUS.as_secs_f64() + CLIENTS_AFTER_CONSENSUS_S;
         match host.role {
             Role::Authority => Times { tor_s: AUTHORITIES_START, traffic_s: 0.0, begin_s: 0.0 },
             Role::Client(_) => {
-                let tor_s = between(first, bootstrap - CLIENTS_BEFORE_LOAD_S);
+                let tor_s = between(rng.unit(), (first, bootstrap - CLIENTS_BEFORE_LOAD_S));
                 let load = network.spec.total.as_secs_f64() - bootstrap;
                 let spread = match network.spec.amount {
                     // They do the same once a minute: all together would measure one moment of each.
                     Amount::Endless if torrc::measures(host.role) => load.min(60.0),
                     _ => load.min(60.0) / 6.0,
                 };
-                Times { tor_s, traffic_s: bootstrap, begin_s: between(0.0, spread) }
+                Times { tor_s, traffic_s: bootstrap, begin_s: between(rng.unit(), (0.0, spread)) }
             }
             Role::OnionService => Times { tor_s: first, traffic_s: 1.0, begin_s: 0.0 },
             Role::Server => Times { tor_s: 0.0, traffic_s: 1.0, begin_s: 0.0 },
             // Their start takes longer.
             _ if host.call_latency.is_some() => {
-                Times { tor_s: between(AUTHORITIES_START, 2.0 * AUTHORITIES_START), traffic_s: 0.0, begin_s: 0.0 }
+                let tor_s = between(rng.unit(), (AUTHORITIES_START, 2.0 * AUTHORITIES_START));
+                Times { tor_s, traffic_s: 0.0, begin_s: 0.0 }
             }
-            _ => Times { tor_s: between(RELAYS_START.0, RELAYS_START.1), traffic_s: 0.0, begin_s: 0.0 },
+            _ => {
+                let relays = network.spec.relays.relays() + network.spec.relays.bridges;
+                let tor_s = moment(rng.unit(), RELAYS_START, relays.div_ceil(RELAYS_TOGETHER));
+                Times { tor_s, traffic_s: 0.0, begin_s: 0.0 }
+            }
         }
     }
+}
+
+/// Between two times, to a millisecond; `share` is from 0 to 1.
+fn between(share: f64, (from, to): (f64, f64)) -> f64 {
+    ((from + share * (to - from).max(0.0)) * 1000.0).round() / 1000.0
+}
+
+/// One of so many moments that are equally far from each other, the first of which is `from`.
+fn moment(share: f64, (from, to): (f64, f64), moments: u32) -> f64 {
+    let moments = f64::from(moments.max(1));
+    between((share * moments).floor().min(moments - 1.0) / moments, (from, to))
 }
 
 /// The experiment file. `how` is the command line that made it.
