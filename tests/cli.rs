@@ -580,6 +580,20 @@ fn an_interrupt_that_was_ignored_from_the_start_stays_so() {
     assert!(directory.path().join("out/sim-stats.json").is_file());
 }
 
+/// As timeout(1) sends it: to the process, and to its group.
+#[test]
+fn a_signal_that_comes_twice_at_once_counts_once() {
+    let directory = directory();
+    let mut run = endless(directory.path(), "select(undef, undef, undef, 0.001)");
+    run.signal(Signal::SIGTERM);
+    let mut line = String::new();
+    BufReader::new(run.0.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("SIGTERM once more ends it at once"), "{line}");
+    run.signal(Signal::SIGTERM);
+    assert_eq!(run.0.wait().unwrap().code(), Some(143));
+    assert!(directory.path().join("out/sim-stats.json").is_file());
+}
+
 #[test]
 fn the_second_interrupt_ends_a_run_that_does_not_yield() {
     let directory = directory();

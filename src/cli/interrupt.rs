@@ -4,10 +4,15 @@
 //! thread, and one thread waits for them.
 
 use crate::terminal::Terminal;
+use base::wall::WallClock;
 use nix::sys::signal::{SigSet, Signal, raise};
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::time::Duration;
+
+/// The same signal once more within this long belongs to the first.
+const ECHO: Duration = Duration::from_millis(300);
 
 const SIGNALS: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
 
@@ -94,7 +99,15 @@ fn wait(set: &SigSet, state: &State, what: &str) {
     let start = if Terminal::is_terminal() { "\r\x1b[K" } else { "" };
     let message = format!("{start}gnomon: {what}; {first} once more ends it at once");
     let _ = writeln!(io::stderr(), "{message}");
-    let Ok(second) = set.wait() else { return };
+    // timeout(1) and others send one signal to the process, and the same to its group.
+    let since = WallClock::start();
+    let second = loop {
+        match set.wait() {
+            Ok(signal) if signal == first && since.elapsed() < ECHO => {}
+            Ok(signal) => break signal,
+            Err(_) => return,
+        }
+    };
     end_by(second);
 }
 
