@@ -17,8 +17,9 @@ const MIB: f64 = 1_048_576.0;
 const MIB_BESIDES: f64 = 30.0;
 /// Of a tor that relays nothing.
 const MIB_PER_CLIENT: f64 = 3.5;
-/// Of a relay, times the square root of their number: buffers of the connections with each other.
-const MIB_PER_RELAY: f64 = 1.9;
+/// Of a relay, times the square root of their number: connections with each other, and what the public network's load keeps in their buffers.
+const MIB_PER_RELAY: f64 = 0.5;
+const MIB_PER_RELAY_AND_LOAD: f64 = 1.35;
 
 /// To start, and to follow the consensuses.
 const CPU_S_PER_TOR: f64 = 0.15;
@@ -42,7 +43,8 @@ pub fn of_run(spec: &Spec, expected: Option<&Expectation>) -> Cost {
     let relays = f64::from(spec.relays.relays() + spec.relays.bridges).max(1.0);
     let relaying = relays + f64::from(spec.relays.authorities);
     let cpu_s_per_mib = CPU_S_PER_MIB + CPU_S_PER_MIB_AND_LOG_RELAYS * relays.ln();
-    let mib = MIB_BESIDES + MIB_PER_CLIENT * (tors - relaying) + MIB_PER_RELAY * relaying.sqrt() * relaying;
+    let mib_per_relay = MIB_PER_RELAY + MIB_PER_RELAY_AND_LOAD * spec.load.unwrap_or(1.0);
+    let mib = MIB_BESIDES + MIB_PER_CLIENT * (tors - relaying) + mib_per_relay * relaying.sqrt() * relaying;
     Cost {
         memory_bytes: mib * MIB,
         processor_s: tors * (CPU_S_PER_TOR + CPU_S_PER_TOR_AND_HOUR * hours) + payload_mib * cpu_s_per_mib,
@@ -84,6 +86,9 @@ mod tests {
         };
         let small = |total_s| times(90, total_s, with(200, 90, spec("paper-small")));
         let large = scaled(&Model::public(), 0.02, 100).expect("a fair scale");
+        let settle = SimDuration::from_secs(10);
+        let tenth = scaled(&Model::public(), 0.1, 100).expect("a fair scale");
+        let tenth = Spec { load: Some(0.05), settle, ..times(90, 390, tenth) };
         let measured = [
             ("tiny", spec("tiny"), 5.5, 86.0),
             ("bridges-onions", spec("bridges-onions"), 6.7, 111.0),
@@ -93,6 +98,8 @@ mod tests {
             ("paper-small, 190 s", small(190), 288.0, 1235.0),
             ("scale 0.02, 153 s", times(90, 153, with(158, 160, large.clone())), 1413.0, 3570.0),
             ("scale 0.02, 238 s", times(90, 238, with(158, 200, large)), 3728.0, 4969.0),
+            // 2026-11-26, one core of an Intel server.
+            ("scale 0.1, a twentieth of the load", tenth, 3900.0, 13_523.0),
         ];
         for (name, spec, processor_s, mib) in measured {
             let cost = of(spec);
