@@ -21,7 +21,7 @@ pub(crate) const AUTHORITIES_START: f64 = 1.0;
 /// Relays start within this long, early enough for their descriptors to be in the first votes (at 20 s). They upload a second or
 /// two after their start.
 pub(crate) const RELAYS_START: (f64, f64) = (10.0, 15.0);
-/// So many of them start at one moment. A start keeps a processor busy for a fifth of a second, mostly with making RSA keys, while simulated time
+/// So many of them start at one moment, more or less, since each draws its own. A start keeps a processor busy for a fifth of a second, mostly with making RSA keys, while simulated time
 /// stands still: workers make those of one moment side by side, and those of different moments one after the other.
 const RELAYS_TOGETHER: u32 = 64;
 /// Clients start this long after the first consensus, at the earliest: relays, which they ask for descriptors, have these by then.
