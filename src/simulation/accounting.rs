@@ -93,6 +93,8 @@ impl LiveProcesses {
 const SAMPLE: Duration = Duration::from_millis(2);
 const RARE_SAMPLE: Duration = Duration::from_millis(8);
 const MEMORY: Duration = Duration::from_millis(100);
+/// For how many times as long as it took, the process's own memory is not read again.
+const MEMORY_REST: u32 = 50;
 
 /// The workers that have introduced themselves, for those who look at them from outside.
 #[derive(Clone, Debug, Default)]
@@ -198,7 +200,8 @@ impl Accounting {
         self.shared.ended.store(true, Ordering::Relaxed);
         let sampled = self.sampler.take().and_then(|sampler| sampler.join().ok());
         let mut memory = sampled.unwrap_or(Memory::new(self.baseline_available));
-        memory.look(&self.shared.memory);
+        memory.lowest_available = memory.lowest_available.min(available_memory());
+        memory.read(&self.shared.memory);
         let seen = self.shared.workers.lock().iter().fold(Seen::default(), |sum, (_, activity)| sum + activity.seen());
         let lowest = memory.lowest_available;
         let memory = MemoryStats {
@@ -218,6 +221,8 @@ struct Memory {
     peak_pss: u64,
     /// Resident memory when the proportional size was last looked at.
     resident_then: u64,
+    /// When it may be looked at again, since the start of sampling.
+    rests_until: Duration,
 }
 
 impl Memory {
@@ -225,16 +230,24 @@ impl Memory {
         Memory { lowest_available: available, ..Memory::default() }
     }
 
-    fn look(&mut self, in_use: &MemoryInUse) {
+    /// Reading the proportional size walks all page tables while nobody can change a mapping: only where much has changed, and for a small part
+    /// of the time.
+    fn look(&mut self, in_use: &MemoryInUse, clock: &WallClock) {
         self.lowest_available = self.lowest_available.min(available_memory());
-        // Reading the proportional size walks all page tables: only where much has changed.
+        let now = clock.elapsed();
         let resident = recorder::usage::resident_bytes();
-        if resident.abs_diff(self.resident_then) > self.resident_then / 50 {
+        if now >= self.rests_until && resident.abs_diff(self.resident_then) > self.resident_then / 50 {
             self.resident_then = resident;
-            let proportional = recorder::usage::proportional_bytes();
-            in_use.0.store(proportional, Ordering::Relaxed);
-            self.peak_pss = self.peak_pss.max(proportional);
+            self.read(in_use);
+            let then = clock.elapsed();
+            self.rests_until = then + then.saturating_sub(now) * MEMORY_REST;
         }
+    }
+
+    fn read(&mut self, in_use: &MemoryInUse) {
+        let proportional = recorder::usage::proportional_bytes();
+        in_use.0.store(proportional, Ordering::Relaxed);
+        self.peak_pss = self.peak_pss.max(proportional);
     }
 }
 
@@ -254,7 +267,7 @@ fn sample(shared: &Shared, baseline_available: u64, interval: Duration) -> Memor
         }
         rounds += 1;
         if rounds.is_multiple_of((MEMORY.as_micros() / interval.as_micros()) as u32) {
-            memory.look(&shared.memory);
+            memory.look(&shared.memory, &clock);
         }
     }
     memory
