@@ -6,7 +6,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak tcp-stall tcp-linux goodput packetdrill bench lab lab-profile build lint fmt clean
+.PHONY: help demo test soak arti tcp-stall tcp-linux goodput packetdrill bench lab lab-profile build lint fmt clean
 
 cache := $(or $(GNOMON_CACHE),$(or $(XDG_CACHE_HOME),$(if $(HOME),$(HOME)/.cache,$(CURDIR)/target))/gnomon)
 export CARGO_TARGET_DIR ?= $(cache)/target-$(shell printf '%s' '$(CURDIR)' | cksum | cut -d ' ' -f 1)
@@ -33,6 +33,15 @@ soak: ## look for mistakes for SOAK_MINUTES (60): generated programs, bytes of a
 	@tools/install-packages build test
 	@tools/check-rust
 	@tools/soak
+
+arti: ## compile arti, the Tor Project's client in Rust, and test it as a client of private networks
+	@tools/install-packages build test
+	@tools/check-rust
+	CARGO_TARGET_DIR=$(cache)/arti/target cargo install arti --version 2.7.0 --locked --no-default-features \
+		--features tokio,rustls,compression,static-sqlite --root $(cache)/arti
+	@echo 'arti: $(cache)/arti/bin/arti: gnomon tor new --client-kind arti --arti $(cache)/arti/bin/arti'
+	cargo build --release -p traffic -p relay $(CARGO_FLAGS)
+	GNOMON_ARTI=$(cache)/arti/bin/arti cargo test --release --test tor_arti $(CARGO_FLAGS) -- --ignored
 
 tcp-stall: ## let 10,000 TCP connections live over networks that lose and reorder
 	@tools/check-rust

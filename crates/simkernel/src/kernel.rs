@@ -26,6 +26,7 @@ use crate::provenance::Waker;
 use crate::shared::Shared;
 use crate::signal::SigSet;
 use crate::thread::{Thread, ThreadState};
+use crate::time_stamp::TimeStamp;
 use crate::timers::{TimerKind, Timers};
 use crate::tty::Terminals;
 use crate::unix::UnixSockets;
@@ -140,12 +141,13 @@ pub struct Kernel {
     /// Processes that ended, until the host asks.
     pub(crate) exits: Vec<ExitRecord>,
     next_id: u32,
-    last_time_stamp: u64,
+    pub(crate) time_stamp: TimeStamp,
 }
 
 impl Kernel {
     pub fn new(config: HostConfig) -> Self {
         let random = config.seeds.stream(&config.name, "getrandom");
+        let time_stamp = TimeStamp::new(config.seeds.stream(&config.name, "time stamps"));
         let vfs = Vfs::new(&config);
         let net = Network::new(&config);
         let region = HostRegion::new(config.id.0, config.hosts.len() as u32);
@@ -207,7 +209,7 @@ impl Kernel {
             escapes: BTreeMap::new(),
             exits: Vec::new(),
             next_id: FIRST_ID,
-            last_time_stamp: 0,
+            time_stamp,
         }
     }
 
@@ -215,12 +217,6 @@ impl Kernel {
     pub fn new_id(&mut self) -> u32 {
         self.next_id += 1;
         self.next_id - 1
-    }
-
-    /// What the time-stamp counter shows: simulated nanoseconds, and more than at any reading before.
-    pub(crate) fn next_time_stamp(&mut self, now: SimTime) -> u64 {
-        self.last_time_stamp = now.uptime_nanos().max(self.last_time_stamp + 1);
-        self.last_time_stamp
     }
 
     /// What follows happens at this moment.

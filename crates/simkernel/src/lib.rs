@@ -51,6 +51,7 @@ pub mod syscalls;
 #[cfg(test)]
 mod test_machine;
 pub mod thread;
+mod time_stamp;
 pub mod timers;
 pub mod trace;
 pub mod tty;

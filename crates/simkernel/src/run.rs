@@ -293,7 +293,7 @@ impl Ctx<'_> {
                 }
                 Exit::ReadTsc => {
                     self.kernel.moment.spree.calls += 1;
-                    let stamp = self.kernel.next_time_stamp(self.now);
+                    let stamp = self.kernel.time_stamp.read(self.now);
                     self.thread.vcpu.complete_tsc(stamp);
                     if let Some(turn) = self.charge_call(nr::clock_gettime.into(), began) {
                         return turn;

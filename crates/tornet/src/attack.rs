@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::experiment::Times;
 use crate::network::{Host, Network};
+use crate::spec::Instead;
 use base::SimDuration;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -53,7 +54,7 @@ pub(crate) fn of_host(network: &Network, host: &Host) -> String {
 pub(crate) fn check(network: &Network) -> Result<(), Error> {
     let Some(attack) = &network.spec.attack else { return Ok(()) };
     for name in &attack.hosts {
-        if !network.hosts.iter().any(|host| host.name == *name && network.is_gnomon_client(host)) {
+        if !network.hosts.iter().any(|host| host.name == *name && network.other_client(host) == Some(Instead::Gnomon)) {
             return Err(Error::input(format!(
                 "--attack: {name} runs no gnomon-onion-client in this network; give --client-kind gnomon, or gnomon:{name}, too"
             )));

@@ -3,10 +3,10 @@
 use crate::churn::Outage;
 use crate::graph::Nodes;
 use crate::network::{Behaviour, Host, Network, Role};
-use crate::spec::{Amount, FIRST_CONSENSUS};
+use crate::spec::{Amount, FIRST_CONSENSUS, Instead};
 use crate::torrc;
 use crate::traffic::SERVER_PORT;
-use crate::{Programs, attack, balance, load, relay_options};
+use crate::{Programs, arti, attack, balance, load, relay_options};
 use base::{SeedTree, SimDuration, StartDate, quantity};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -117,10 +117,13 @@ pub(crate) fn yaml(network: &Network, programs: &Programs, nodes: &Nodes, how: &
     text += "network:\n  # The graph has an edge for every pair.\n  use_shortest_path: false\n  graph:\n    type: gml\n    file:\n      path: network.gml\n\n";
     text += &templates(programs);
     if network.has_gnomon_relays() {
-        text += &own_template("relay", &programs.relay);
+        text += &other_template("relay", &programs.relay);
     }
-    if network.has_gnomon_clients() {
-        text += &own_template("onion-client", &programs.client);
+    if network.has_clients(Instead::Gnomon) {
+        text += &other_template("onion-client", &programs.client);
+    }
+    if network.has_clients(Instead::Arti) {
+        text += &other_template("arti", &programs.arti);
     }
     text += "\n";
     text += "hosts:\n";
@@ -160,8 +163,8 @@ fn templates(programs: &Programs) -> String {
     )
 }
 
-/// What hosts share that run a program of Gnomon's in place of tor.
-fn own_template(name: &str, program: &Path) -> String {
+/// What hosts share that run another program in place of tor.
+fn other_template(name: &str, program: &Path) -> String {
     format!("x-{name}: &{name}\n  path: {}\n  expected_final_state: running\n", quoted(program))
 }
 
@@ -182,13 +185,18 @@ fn host_entry(network: &Network, host: &Host, nodes: &Nodes, programs: &Programs
         options.unwrap_or_default()
     );
     if host.role.runs_tor() {
-        let shared = torrc::shared_name(host.role);
-        let (program, own) = match (network.is_gnomon_relay(host), network.is_gnomon_client(host)) {
-            (true, _) => ("relay", relay_options::of_host(network, host)),
-            (_, true) => ("onion-client", relay_options::of_client(network) + &attack::of_host(network, host)),
-            _ => ("tor", String::new()),
+        let of_tor = |own: String| {
+            let shared = torrc::shared_name(host.role);
+            format!("args: [--hush, --defaults-torrc, ../../conf/{shared}, -f, torrc{own}]")
         };
-        let arguments = format!("args: [--hush, --defaults-torrc, ../../conf/{shared}, -f, torrc{own}]");
+        let (program, arguments) = match network.other_client(host) {
+            Some(Instead::Gnomon) => {
+                ("onion-client", of_tor(relay_options::of_client(network) + &attack::of_host(network, host)))
+            }
+            Some(Instead::Arti) => ("arti", format!("args: [proxy, --config, ../../conf/{}]", arti::FILE)),
+            None if network.is_gnomon_relay(host) => ("relay", of_tor(relay_options::of_host(network, host))),
+            None => ("tor", of_tor(String::new())),
+        };
         let mut start_s = Some(times.tor_s);
         for outage in &host.outages {
             let Some(from_s) = std::mem::replace(&mut start_s, outage.until_s) else { break };

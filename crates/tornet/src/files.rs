@@ -2,7 +2,7 @@
 
 use crate::graph::Nodes;
 use crate::network::{Host, Network, Role};
-use crate::{Error, Programs, experiment, load, markov, relay_options, torrc, traffic};
+use crate::{Error, Instead, Programs, arti, experiment, load, markov, relay_options, torrc, traffic};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
@@ -23,6 +23,9 @@ impl Files {
         files.add("template/tor-network.json", experiment::network_json(network));
         for shared in torrc::shared(network, programs.obfs4proxy.as_deref()) {
             files.add(format!("template/conf/{}", shared.name), shared.text);
+        }
+        if let Some(text) = arti::configuration(network) {
+            files.add(format!("template/conf/{}", arti::FILE), text);
         }
         files.add("template/conf/no-countries", "");
         files.add("template/conf/bandwidths", bandwidths(network));
@@ -47,7 +50,7 @@ impl Files {
 
     fn add_host(&mut self, network: &Network, host: &Host) {
         let folder = PathBuf::from(format!("template/hosts/{}", host.name));
-        if host.role.runs_tor() {
+        if host.role.runs_tor() && network.other_client(host) != Some(Instead::Arti) {
             self.add(folder.join("torrc"), torrc::of_host(network, host));
         }
         if let Some(identity) = &host.identity {
@@ -57,6 +60,10 @@ impl Files {
             self.add(folder.join("keys/authority_identity_key"), keys.identity_key.as_str());
             self.add(folder.join("keys/authority_signing_key"), keys.signing_key.as_str());
             self.add(folder.join("keys/authority_certificate"), keys.certificate.as_str());
+            // A tor makes its own, which nobody else would know before the run.
+            if network.has_clients(Instead::Arti) {
+                self.add(folder.join("keys/ed25519_master_id_secret_key"), keys.ed25519.secret_file());
+            }
         }
         if let Some(keys) = &host.onion {
             let folder = folder.join(torrc::ONION_FOLDER);

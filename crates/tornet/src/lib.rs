@@ -2,13 +2,14 @@
 //!
 //! The way through the crate: a `Spec` says what is wanted (`spec`, `profile`, or a share of the public network: `scale`), a `Model`
 //! what the public network is like (`model`, or `collector` from files of the Tor project), `Network::build` lays hosts out, gives
-//! them addresses and keys (`network`, `sample`, `keys`), and `Files::of` writes them down (`experiment`, `graph`, `torrc`, `traffic`).
+//! them addresses and keys (`network`, `sample`, `keys`), and `Files::of` writes them down (`experiment`, `graph`, `torrc`, `arti`, `traffic`).
 //! `balance` and `load` say
 //! before a run how circuits will spread over the relays, and how busy these will be; `churn` draws when they go away, `overload` which
 //! of them are slow, `paths` what packets meet between hosts; `cost` says what a run will take of the machine. Everything is a function of spec and model. `status` reads what a run left.
 //!
 //! The crate reads the files that it is told to read, and nothing of the environment; the binary finds programs.
 
+mod arti;
 mod attack;
 pub mod balance;
 pub mod churn;
@@ -51,8 +52,8 @@ pub use profile::{PROFILES, Profile, profile};
 pub use relay_options::RelayOption;
 pub use scale::{relays_by_role, scaled};
 pub use spec::{
-    Amount, ClientCounts, CongestionControl, GuardPolicy, LinkClass, ProgramKind, RelayCounts, Scheduler, Spec,
-    Transport,
+    Amount, ClientCounts, CongestionControl, GuardPolicy, Instead, LinkClass, ProgramKind, RelayCounts, Scheduler,
+    Spec, Transport,
 };
 
 use std::path::PathBuf;
@@ -66,6 +67,8 @@ pub struct Programs {
     pub relay: PathBuf,
     /// Needed where clients are Gnomon's.
     pub client: PathBuf,
+    /// Needed where clients are arti's.
+    pub arti: PathBuf,
     /// Needed where bridges speak obfs4; an absolute path, since tor looks nothing up.
     pub obfs4proxy: Option<PathBuf>,
 }

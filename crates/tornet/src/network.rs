@@ -6,7 +6,7 @@ use crate::geography::Geography;
 use crate::keys::{AuthorityKeys, Obfs4State, OnionKeys, RelayIdentity};
 use crate::model::Model;
 use crate::paths::{self, PathModel};
-use crate::spec::{LinkClass, ProgramKind, Spec, Transport};
+use crate::spec::{Instead, LinkClass, ProgramKind, Spec, Transport};
 use crate::{Error, attack, overload, relay_options, sample};
 use base::{Bandwidth, SeedTree, SimDuration};
 use std::net::Ipv4Addr;
@@ -194,28 +194,29 @@ impl Network {
     /// Whether a host runs `gnomon-relay` in place of tor.
     pub fn is_gnomon_relay(&self, host: &Host) -> bool {
         let is_relay = matches!(host.role, Role::Guard | Role::Exit | Role::GuardExit | Role::Middle);
-        is_relay && self.spec.relay_kind.is_gnomon_on(&host.name)
+        is_relay && self.spec.relay_kind.of(&host.name) == Some(Instead::Gnomon)
     }
 
-    /// Whether a host runs `gnomon-onion-client` in place of tor.
-    pub fn is_gnomon_client(&self, host: &Host) -> bool {
+    /// What a client runs in place of tor.
+    pub fn other_client(&self, host: &Host) -> Option<Instead> {
         use Behaviour::{Bulk, Markov, Performance, Web};
         let is_client = matches!(host.role, Role::Client(Web | Bulk | Performance | Markov));
-        is_client && self.spec.client_kind.is_gnomon_on(&host.name)
+        self.spec.client_kind.of(&host.name).filter(|_| is_client)
     }
 
-    pub fn has_gnomon_clients(&self) -> bool {
-        self.hosts.iter().any(|host| self.is_gnomon_client(host))
+    /// Whether some client runs this.
+    pub fn has_clients(&self, program: Instead) -> bool {
+        self.hosts.iter().any(|host| self.other_client(host) == Some(program))
     }
 
     pub fn has_gnomon_relays(&self) -> bool {
         self.hosts.iter().any(|host| self.is_gnomon_relay(host))
     }
 
-    /// Each host that is to be ours must be there, and be one that can.
+    /// Each host that is to run another program must be there, and be one that can.
     fn check_kinds(&self) -> Result<(), Error> {
         let is_relay = |host: &Host| self.is_gnomon_relay(host);
-        let is_client = |host: &Host| self.is_gnomon_client(host);
+        let is_client = |host: &Host| self.other_client(host).is_some();
         self.check_kind("--relay-kind", &self.spec.relay_kind, is_relay, "guard, middle relay or exit")?;
         let what = "client of servers that enters by guards (web, bulk, performance, markov)";
         self.check_kind("--client-kind", &self.spec.client_kind, is_client, what)?;
@@ -227,12 +228,12 @@ impl Network {
         &self,
         flag: &str,
         kind: &ProgramKind,
-        is_ours: impl Fn(&Host) -> bool,
+        is_other: impl Fn(&Host) -> bool,
         what: &str,
     ) -> Result<(), Error> {
-        let ProgramKind::GnomonOn(names) = kind else { return Ok(()) };
+        let ProgramKind::Instead(_, Some(names)) = kind else { return Ok(()) };
         for name in names {
-            if !self.hosts.iter().any(|host| host.name == *name && is_ours(host)) {
+            if !self.hosts.iter().any(|host| host.name == *name && is_other(host)) {
                 let is_example = |host: &&Host| match flag {
                     "--relay-kind" => host.role == Role::Middle || host.role == Role::Guard,
                     _ => matches!(host.role, Role::Client(_)),

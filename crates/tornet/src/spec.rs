@@ -70,23 +70,31 @@ impl Scheduler {
     }
 }
 
+/// A program in place of tor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Instead {
+    /// Gnomon's own: `gnomon-relay`, or `gnomon-onion-client`.
+    Gnomon,
+    /// The Tor Project's client in Rust.
+    Arti,
+}
+
 /// Which program relays run, or clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProgramKind {
     Tor,
-    /// Gnomon's own.
-    Gnomon,
-    /// Gnomon's own on hosts of these names, tor on the others.
-    GnomonOn(Vec<String>),
+    /// Another on hosts of these names, tor on the others; None for all that can.
+    Instead(Instead, Option<Vec<String>>),
 }
 
 impl ProgramKind {
-    /// Whether a host that can run Gnomon's own program does.
-    pub fn is_gnomon_on(&self, host: &str) -> bool {
+    /// What a host runs in place of tor, if it can.
+    pub fn of(&self, host: &str) -> Option<Instead> {
         match self {
-            ProgramKind::Tor => false,
-            ProgramKind::Gnomon => true,
-            ProgramKind::GnomonOn(names) => names.iter().any(|name| name == host),
+            ProgramKind::Instead(program, names) => {
+                names.as_ref().is_none_or(|names| names.iter().any(|name| name == host)).then_some(*program)
+            }
+            ProgramKind::Tor => None,
         }
     }
 }
@@ -180,7 +188,7 @@ pub struct Spec {
     pub start_date: StartDate,
     /// `gnomon-relay` for guards, middle relays and exits; authorities and bridges always run tor.
     pub relay_kind: ProgramKind,
-    /// `gnomon-onion-client` for clients that visit servers and enter by guards; the others always run tor.
+    /// `gnomon-onion-client` or arti for clients that visit servers and enter by guards; the others always run tor.
     pub client_kind: ProgramKind,
     /// What `gnomon-relay`s are told besides.
     pub relay_options: Vec<RelayOption>,

@@ -3,7 +3,8 @@
 use crate::balance::{self, Position};
 use crate::network::{Behaviour, Host};
 use crate::{
-    Amount, Error, Files, GuardPolicy, Model, Network, PathModel, Programs, Role, Spec, Transport, profile, scaled,
+    Amount, Error, Files, GuardPolicy, Instead, Model, Network, PathModel, ProgramKind, Programs, Role, Spec,
+    Transport, profile, scaled,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ fn programs() -> Programs {
         traffic: PathBuf::from("/opt/gnomon-traffic"),
         relay: PathBuf::from("/opt/gnomon-relay"),
         client: PathBuf::from("/opt/gnomon-onion-client"),
+        arti: PathBuf::from("/opt/arti"),
         obfs4proxy: Some(PathBuf::from("/usr/bin/obfs4proxy")),
     }
 }
@@ -349,4 +351,32 @@ fn at_every_moment_clients_measure_each_of_the_sizes_that_come_in_turn() {
     }
     assert_eq!(firsts.into_values().collect::<Vec<_>>(), [10, 10, 10]);
     assert!(thirds.iter().all(|count| *count >= 4), "{thirds:?} begin in the first, second and third 20 s");
+}
+
+#[test]
+fn arti_is_told_of_the_authorities_and_has_no_control_port() {
+    let named = Some(vec!["perfclient1".to_owned()]);
+    let spec = Spec { client_kind: ProgramKind::Instead(Instead::Arti, named), ..quick("tiny") };
+    let network = network(spec);
+    let files = Files::of(&network, &programs(), "gnomon tor new");
+    let authority = network.with_role(Role::Authority).next().expect("an authority");
+    let keys = authority.authority.as_ref().expect("keys");
+    let configuration = text(&files, "template/conf/arti.toml");
+    let fingerprint = &authority.identity.as_ref().expect("an identity").fingerprint;
+    for part in [&keys.v3_identity, fingerprint, &keys.ed25519.base64(), "100.0.0.1:9001", "127.0.0.1:9050"] {
+        assert!(configuration.contains(part), "{part} is not in: {configuration}");
+    }
+    let path = Path::new("template/hosts/authority1/keys/ed25519_master_id_secret_key");
+    assert!(files.iter().any(|(name, bytes)| name == path && bytes == keys.ed25519.secret_file()));
+    let experiment = text(&files, "gnomon.yaml");
+    assert!(experiment.contains("x-arti: &arti\n  path: \"/opt/arti\""), "{experiment}");
+    assert_eq!(experiment.matches("<<: *arti").count(), 1);
+    assert!(!text(&files, "template/hosts/perfclient1/traffic.yaml").contains("control:"));
+    assert!(text(&files, "template/hosts/perfclient2/traffic.yaml").contains("control:"));
+    let has = |name: &str| files.iter().any(|(path, _)| path == Path::new(name));
+    assert!(!has("template/hosts/perfclient1/torrc") && has("template/hosts/perfclient2/torrc"));
+    let without = self::files(quick("tiny"));
+    assert!(
+        without.iter().all(|(name, _)| !name.ends_with("ed25519_master_id_secret_key") && !name.ends_with("arti.toml"))
+    );
 }

@@ -16,8 +16,8 @@ pub(crate) fn of_client(network: &Network, host: &Host, behaviour: Behaviour, be
     // The models count streams of a circuit: those of a flow share one.
     let isolation = if behaviour == Behaviour::Markov { "flow" } else { "transfer" };
     let _ = writeln!(text, "isolation: {isolation}");
-    // gnomon-onion-client has no control port.
-    if torrc::is_watched(host.role) && !network.is_gnomon_client(host) {
+    // Neither gnomon-onion-client nor arti has tor's control port.
+    if torrc::is_watched(host.role) && network.other_client(host).is_none() {
         let _ = writeln!(text, "control: 127.0.0.1:{}", torrc::CONTROL_PORT);
     }
     let seed = SeedTree::new(network.spec.seed).stream(&host.name, "traffic").next_u64() >> 33;

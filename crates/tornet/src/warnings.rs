@@ -1,4 +1,4 @@
-//! Warnings of tor that private networks bring along, and what each means, in a sentence for whoever counts them.
+//! Warnings of tor, and of arti, that private networks bring along, and what each means, in a sentence for whoever counts them.
 
 /// A warning that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,10 @@ const KNOWN: &[Known] = &[
     expected("sr-state", "an authority has no shared random value of an earlier run"),
     expected("approved-routers", "authorities have no list of relays to approve: they take all"),
     expected("Your application (using", "clients give addresses in place of names (--server-addresses)"),
+    expected(
+        "relays, but only",
+        "arti wants a sample of 60 relays and more to choose guards from, and a small network has fewer",
+    ),
     explained(
         "Client asked me to extend back to the previous hop",
         "harmless: relays test themselves in circuits for which a small network has too few others",

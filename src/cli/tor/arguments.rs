@@ -192,14 +192,16 @@ fn settings() -> Vec<Arg> {
             "What guards, middle relays and exits run: 'tor', 'gnomon' (gnomon-relay, Gnomon's own), or 'gnomon:HOST,HOST...' for \
              gnomon-relay on these hosts and tor on the others",
         )
-        .value_parser(program_kind),
+        .value_parser(relay_kind),
         value(
             "client-kind",
             "KIND",
-            "What web, bulk, performance and Markov clients run: 'tor', 'gnomon' (gnomon-onion-client, light, without control port), or \
-             'gnomon:HOST,HOST...' for it on these hosts and tor on the others",
+            "What web, bulk, performance and Markov clients run: 'tor', 'gnomon' (gnomon-onion-client, light, without control port), 'arti' \
+             (the Tor Project's client in Rust), or 'gnomon:HOST,HOST...', 'arti:HOST,HOST...' for it on these hosts and tor on the others",
         )
-        .value_parser(program_kind),
+        .value_parser(client_kind),
+        value("arti", "PROGRAM", "The arti to run, in place of the one in PATH")
+            .value_parser(value_parser!(PathBuf)),
         Arg::new("network-reentry")
             .long("network-reentry")
             .action(ArgAction::SetTrue)
@@ -456,13 +458,24 @@ fn link(text: &str) -> Result<LinkClass, String> {
     }
 }
 
-fn program_kind(text: &str) -> Result<String, String> {
-    let names = text.strip_prefix("gnomon:");
-    let is_list = names.is_some_and(|names| names.split(',').all(|name| !name.is_empty()));
-    match text {
-        "tor" | "gnomon" => Ok(text.to_owned()),
-        _ if is_list => Ok(text.to_owned()),
-        _ => Err("give 'tor', 'gnomon', or 'gnomon:' and hosts with commas between them, such as gnomon:exit1,middle1"
-            .to_owned()),
-    }
+fn relay_kind(text: &str) -> Result<String, String> {
+    program_kind(text, &["gnomon"]).ok_or_else(|| {
+        "give 'tor', 'gnomon', or 'gnomon:' and hosts with commas between them, such as gnomon:exit1,middle1".to_owned()
+    })
+}
+
+fn client_kind(text: &str) -> Result<String, String> {
+    program_kind(text, &["gnomon", "arti"]).ok_or_else(|| {
+        "give 'tor', 'gnomon', 'arti', or one of the latter, a colon, and hosts with commas between them, such as arti:webclient1"
+            .to_owned()
+    })
+}
+
+/// 'tor', or one of these names, with hosts behind it or not.
+fn program_kind(text: &str, others: &[&str]) -> Option<String> {
+    let is_kind = match text.split_once(':') {
+        Some((program, hosts)) => others.contains(&program) && hosts.split(',').all(|name| !name.is_empty()),
+        None => text == "tor" || others.contains(&text),
+    };
+    is_kind.then(|| text.to_owned())
 }

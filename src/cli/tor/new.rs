@@ -13,8 +13,8 @@ use tornet::cost::{self, Cost};
 use tornet::load::{self, Expectation};
 use tornet::overload;
 use tornet::{
-    Amount, Attack, Behaviour, CongestionControl, Error, Files, GuardPolicy, Model, Network, PathModel, ProgramKind,
-    RelayOption, Role, Scheduler, Sources, Spec, Transport,
+    Amount, Attack, Behaviour, CongestionControl, Error, Files, GuardPolicy, Instead, Model, Network, PathModel,
+    ProgramKind, RelayOption, Role, Scheduler, Sources, Spec, Transport,
 };
 
 pub fn main(matches: &ArgMatches) -> u8 {
@@ -46,7 +46,8 @@ fn generate(matches: &ArgMatches) -> Result<String, Error> {
     let model = model(matches)?;
     let spec = spec(matches, &model)?;
     spec.check()?;
-    let programs = programs::of(&spec, matches.get_one::<PathBuf>("tor").map(PathBuf::as_path))?;
+    let program = |name| matches.get_one::<PathBuf>(name).map(PathBuf::as_path);
+    let programs = programs::of(&spec, program("tor"), program("arti"))?;
     let network = Network::build(spec, &model)?;
     Files::of(&network, &programs, &command_line()).write(folder)?;
     Ok(summary(&network, &model, folder))
@@ -180,10 +181,13 @@ fn set<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str, field
 /// What relays or clients run.
 fn set_kind(matches: &ArgMatches, name: &str, field: &mut ProgramKind) {
     let Some(kind) = matches.get_one::<String>(name) else { return };
-    *field = match kind.as_str() {
-        "tor" => ProgramKind::Tor,
-        "gnomon" => ProgramKind::Gnomon,
-        names => ProgramKind::GnomonOn(names.trim_start_matches("gnomon:").split(',').map(str::to_owned).collect()),
+    let (program, hosts) =
+        kind.split_once(':').map_or((kind.as_str(), None), |(program, hosts)| (program, Some(hosts)));
+    let hosts = hosts.map(|hosts| hosts.split(',').map(str::to_owned).collect());
+    *field = match program {
+        "gnomon" => ProgramKind::Instead(Instead::Gnomon, hosts),
+        "arti" => ProgramKind::Instead(Instead::Arti, hosts),
+        _ => ProgramKind::Tor,
     };
 }
 

@@ -2,7 +2,7 @@
 
 use crate::cli::input::SYSTEM_FOLDERS;
 use std::path::{Path, PathBuf};
-use tornet::{Error, ProgramKind, Programs, Spec, Transport};
+use tornet::{Error, Instead, ProgramKind, Programs, Spec, Transport};
 
 /// What the traffic program is called, beside Gnomon or in PATH.
 const TRAFFIC: &str = "gnomon-traffic";
@@ -11,9 +11,10 @@ const RELAY: &str = "gnomon-relay";
 const CLIENT: &str = "gnomon-onion-client";
 
 /// How experiments name the programs, or the one message that says what is missing. Programs that a run will find by their names are
-/// named so, since the experiment may be run on another machine. `tor` is the user's: a path, or a name to look up.
-pub fn of(spec: &Spec, tor: Option<&Path>) -> Result<Programs, Error> {
-    let is_needed = [true, spec.relay_kind != ProgramKind::Tor, spec.client_kind != ProgramKind::Tor];
+/// named so, since the experiment may be run on another machine. `tor` and `arti` are the user's: a path, or a name to look up.
+pub fn of(spec: &Spec, tor: Option<&Path>, arti: Option<&Path>) -> Result<Programs, Error> {
+    let is_ours = |kind: &ProgramKind| matches!(kind, ProgramKind::Instead(Instead::Gnomon, _));
+    let is_needed = [true, is_ours(&spec.relay_kind), is_ours(&spec.client_kind)];
     for (program, _) in [TRAFFIC, RELAY, CLIENT].into_iter().zip(is_needed).filter(|(_, is_needed)| *is_needed) {
         if beside_gnomon(program).or_else(|| find(program)).is_none() {
             return Err(missing(&format!(
@@ -32,7 +33,15 @@ pub fn of(spec: &Spec, tor: Option<&Path>) -> Result<Programs, Error> {
         _ => None,
     };
     Ok(Programs {
-        tor: find_tor(tor.unwrap_or(Path::new("tor")))?,
+        tor: find_users(tor.unwrap_or(Path::new("tor")), "--tor", "Debian: apt install tor")?,
+        arti: match &spec.client_kind {
+            ProgramKind::Instead(Instead::Arti, _) => find_users(
+                arti.unwrap_or(Path::new("arti")),
+                "--arti",
+                "'make arti' does, as 'cargo install arti', and says where it is",
+            )?,
+            _ => "arti".into(),
+        },
         traffic: TRAFFIC.into(),
         relay: RELAY.into(),
         client: CLIENT.into(),
@@ -40,17 +49,17 @@ pub fn of(spec: &Spec, tor: Option<&Path>) -> Result<Programs, Error> {
     })
 }
 
-/// A name stays one; a path, which is of the user's own making, becomes absolute.
-fn find_tor(tor: &Path) -> Result<PathBuf, Error> {
-    let name = tor.display();
-    if tor.components().count() > 1 {
-        let absolute = std::path::absolute(tor).ok().filter(|path| path.is_file());
-        return absolute.ok_or_else(|| missing(&format!("--tor {name}: there is no such program")));
+/// A program that users may have of their own: a name stays one; a path becomes absolute. `how` says how to install it.
+fn find_users(program: &Path, option: &str, how: &str) -> Result<PathBuf, Error> {
+    let name = program.display();
+    if program.components().count() > 1 {
+        let absolute = std::path::absolute(program).ok().filter(|path| path.is_file());
+        return absolute.ok_or_else(|| missing(&format!("{option} {name}: there is no such program")));
     }
-    match find(tor) {
-        Some(_) => Ok(tor.to_path_buf()),
+    match find(program) {
+        Some(_) => Ok(program.to_path_buf()),
         None => Err(missing(&format!(
-            "{name} is neither in PATH nor in /usr/sbin; install it (Debian: apt install tor), or give --tor PROGRAM"
+            "{name} is neither in PATH nor in /usr/sbin; install it ({how}), or give {option} PROGRAM"
         ))),
     }
 }

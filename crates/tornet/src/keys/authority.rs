@@ -1,6 +1,6 @@
 //! A directory authority's identity and signing keys and the certificate that binds them (dir-spec, "Creating key certificates").
 
-use super::{fingerprint, hex_upper, private_pem, public_der, rsa_key};
+use super::{Ed25519Key, fingerprint, hex_upper, private_pem, public_der, rsa_key};
 use base::date::date_and_time;
 use base::{SeedTree, StartDate};
 use data_encoding::BASE64;
@@ -26,6 +26,8 @@ pub struct AuthorityKeys {
     pub signing_key: String,
     /// The file `keys/authority_certificate`.
     pub certificate: String,
+    /// Its identity as a relay; tor makes one of its own where it finds none.
+    pub ed25519: Ed25519Key,
 }
 
 impl AuthorityKeys {
@@ -37,6 +39,7 @@ impl AuthorityKeys {
             identity_key: private_pem(&identity),
             signing_key: private_pem(&signing),
             certificate: certificate(&identity, &signing, start),
+            ed25519: Ed25519Key::generate(seeds, host, "relay identity, ed25519"),
         }
     }
 }

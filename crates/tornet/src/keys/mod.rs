@@ -5,11 +5,13 @@
 //! has the seed has them.
 
 mod authority;
+mod ed25519;
 mod obfs4;
 mod onion;
 mod relay;
 
 pub use authority::AuthorityKeys;
+pub use ed25519::Ed25519Key;
 pub use obfs4::Obfs4State;
 pub use onion::OnionKeys;
 pub use relay::RelayIdentity;

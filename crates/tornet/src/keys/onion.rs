@@ -1,14 +1,9 @@
 //! An onion service's key and its address (rend-spec-v3, "Encoding onion addresses"; the files are those of `HiddenServiceDir`).
 
+use super::Ed25519Key;
 use base::SeedTree;
 use data_encoding::BASE32_NOPAD;
-use ed25519_dalek::SigningKey;
-use sha2::{Digest, Sha512};
-use sha3::Sha3_256;
-
-/// The files' headers: 32 bytes, padded with zeroes.
-const SECRET_HEADER: &[u8; 32] = b"== ed25519v1-secret: type0 ==\0\0\0";
-const PUBLIC_HEADER: &[u8; 32] = b"== ed25519v1-public: type0 ==\0\0\0";
+use sha3::{Digest, Sha3_256};
 
 #[derive(Clone, Debug)]
 pub struct OnionKeys {
@@ -22,24 +17,9 @@ pub struct OnionKeys {
 
 impl OnionKeys {
     pub fn generate(seeds: &SeedTree, host: &str) -> OnionKeys {
-        let mut seed = [0; 32];
-        seeds.stream(host, "onion service").fill(&mut seed);
-        let public = SigningKey::from_bytes(&seed).verifying_key().to_bytes();
-        OnionKeys {
-            address: address(&public),
-            secret_key: [&SECRET_HEADER[..], &expand(&seed)].concat(),
-            public_key: [&PUBLIC_HEADER[..], &public].concat(),
-        }
+        let key = Ed25519Key::generate(seeds, host, "onion service");
+        OnionKeys { address: address(&key.public), secret_key: key.secret_file(), public_key: key.public_file() }
     }
-}
-
-/// The expanded form in which tor keeps ed25519 keys: the clamped scalar and the prefix for nonces (RFC 8032, section 5.1.5).
-fn expand(seed: &[u8; 32]) -> [u8; 64] {
-    let mut expanded: [u8; 64] = Sha512::digest(seed).into();
-    expanded[0] &= 248;
-    expanded[31] &= 63;
-    expanded[31] |= 64;
-    expanded
 }
 
 pub(super) fn address(public: &[u8; 32]) -> String {

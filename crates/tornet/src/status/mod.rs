@@ -151,8 +151,9 @@ struct OutageEntry {
 /// The order in which roles are told; those of clients come last, by behaviour.
 const ROLES: &[&str] = &["authority", "guard", "exit", "guard-exit", "middle", "bridge", "onion-service"];
 
-/// What hosts run as tor, all with logs of tor's form.
-const TORS: [&str; 3] = ["tor", "gnomon-relay", "gnomon-onion-client"];
+/// What hosts run as tor, and where they log: all in tor's form, but for arti.
+const TORS: [(&str, &str); 4] =
+    [("tor", ".stdout"), ("gnomon-relay", ".stdout"), ("gnomon-onion-client", ".stdout"), ("arti", ".stderr")];
 
 impl Status {
     /// Reads the data directory of a run, finished or not.
@@ -165,14 +166,14 @@ impl Status {
         let mut expected: BTreeMap<&str, ExpectedWarning> = BTreeMap::new();
         for (name, host) in &network.hosts {
             let files = outputs(&data.join("hosts").join(name))?;
-            for file in files.iter().filter(|file| is_output_of(file, "gnomon-traffic")) {
+            for file in files.iter().filter(|file| is_output_of(file, "gnomon-traffic", ".stdout")) {
                 transfers.read(open(file)?, way_of(host)).map_err(Error::reading(file))?;
             }
             if host.role == "server" {
                 continue;
             }
             let mut tor = TorLog::default();
-            let is_log = |file: &&PathBuf| TORS.iter().any(|program| is_output_of(file, program));
+            let is_log = |file: &&PathBuf| TORS.iter().any(|(program, stream)| is_output_of(file, program, stream));
             for file in files.iter().filter(is_log) {
                 tor.read(open(file)?, start).map_err(Error::reading(file))?;
             }
@@ -298,10 +299,10 @@ fn outputs(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 }
 
 /// Whether it is `PROGRAM.PID.stdout`.
-fn is_output_of(file: &Path, program: &str) -> bool {
+fn is_output_of(file: &Path, program: &str, stream: &str) -> bool {
     let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let rest = name.strip_prefix(program).and_then(|rest| rest.strip_prefix('.'));
-    let pid = rest.and_then(|rest| rest.strip_suffix(".stdout"));
+    let pid = rest.and_then(|rest| rest.strip_suffix(stream));
     pid.is_some_and(|pid| !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit()))
 }
 

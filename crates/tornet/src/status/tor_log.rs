@@ -1,4 +1,4 @@
-//! What one tor's log says: how far it is, and what it complained about.
+//! What one tor's log says, or arti's: how far it is, and what it complained about.
 
 use super::LONGEST_LINE;
 use crate::warnings::{self, Known};
@@ -36,25 +36,67 @@ impl TorLog {
     /// A line such as "Jan 01 00:00:30.470 [notice] Bootstrapped 100% (done): Done".
     fn take(&mut self, line: &str, start: StartDate) {
         self.has_started = true;
+        if line.starts_with(|c: char| c.is_ascii_digit()) {
+            return self.take_of_arti(line, start);
+        }
         let Some((time, rest)) = line.split_once(" [") else { return };
         let Some((level, message)) = rest.split_once("] ") else { return };
         match level {
-            "warn" if let Some(known) = warnings::known(message).filter(|known| known.is_expected) => {
-                self.expected.entry(known.part).or_insert((0, known)).0 += 1;
-            }
-            "warn" | "err" => {
-                *(if level == "warn" { &mut self.warnings } else { &mut self.errors }) += 1;
-                *self.messages.entry(without_numbers(message.trim_end())).or_default() += 1;
-            }
+            "warn" => self.warned(message),
+            "err" => self.failed(message),
             _ => {
                 let Some(percent) = bootstrap_percent(message) else { return };
-                self.percent = percent;
-                if percent == 100 && self.bootstrapped_s.is_none() {
-                    self.bootstrapped_s = start.since(time);
-                }
+                self.reached(percent, start.since(time));
             }
         }
     }
+
+    /// A line such as "2000-01-01T00:00:58.125Z  INFO arti::subcommands::proxy: Sufficiently bootstrapped; proxy now functional.". Of how far
+    /// it is before, arti's log says nothing.
+    fn take_of_arti(&mut self, line: &str, start: StartDate) {
+        let mut words = line.splitn(2, ' ');
+        let (Some(time), Some(rest)) = (words.next(), words.next()) else { return };
+        let Some((level, message)) = rest.trim_start().split_once(' ') else { return };
+        match level {
+            "WARN" => self.warned(message),
+            "ERROR" => self.failed(message),
+            _ if message.contains("Sufficiently bootstrapped") => self.reached(100, since(start, time)),
+            _ => {}
+        }
+    }
+
+    fn warned(&mut self, message: &str) {
+        match warnings::known(message).filter(|known| known.is_expected) {
+            Some(known) => self.expected.entry(known.part).or_insert((0, known)).0 += 1,
+            None => {
+                self.warnings += 1;
+                self.note(message);
+            }
+        }
+    }
+
+    fn failed(&mut self, message: &str) {
+        self.errors += 1;
+        self.note(message);
+    }
+
+    fn note(&mut self, message: &str) {
+        *self.messages.entry(without_numbers(message.trim_end())).or_default() += 1;
+    }
+
+    fn reached(&mut self, percent: u32, at_s: Option<f64>) {
+        self.percent = percent;
+        if percent == 100 && self.bootstrapped_s.is_none() {
+            self.bootstrapped_s = at_s;
+        }
+    }
+}
+
+/// Seconds from the start to a moment such as 2000-01-01T00:00:58.125Z.
+fn since(start: StartDate, time: &str) -> Option<f64> {
+    let (second, fraction) = time.strip_suffix('Z')?.split_once('.').unwrap_or((time, "0"));
+    let second = StartDate::parse(second).ok()?.unix_seconds().checked_sub(start.unix_seconds())?;
+    Some(second as f64 + format!("0.{fraction}").parse::<f64>().ok()?)
 }
 
 fn bootstrap_percent(message: &str) -> Option<u32> {
@@ -80,6 +122,20 @@ fn without_numbers(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn logs_of_arti_are_read_too() {
+        let lines = "2000-01-01T00:00:56.354Z  INFO arti::subcommands::proxy: Starting Arti 2.7.0 in proxy mode on 127.0.0.1:9050 ...\n\
+                     2000-01-01T00:00:57Z  WARN tor_netdir: Requested 60 relays, but only 3 were usable, and only 3 were chosen\n\
+                     2000-01-01T00:00:57Z  WARN tor_guardmgr: something else\n\
+                     2000-01-01T00:00:58.125Z  INFO arti::subcommands::proxy: Sufficiently bootstrapped; proxy now functional.\n\
+                     2000-01-01T00:00:59Z ERROR arti: failed\n";
+        let mut log = TorLog::default();
+        log.read(lines.as_bytes(), StartDate::default()).unwrap();
+        assert_eq!((log.percent, log.bootstrapped_s, log.warnings, log.errors), (100, Some(58.125), 1, 1));
+        assert_eq!(log.expected.values().map(|(times, _)| *times).sum::<usize>(), 1);
+        assert_eq!(since(StartDate::default(), "2000-01-01T00:00:58Z"), Some(58.0));
+    }
 
     #[test]
     fn alike_messages_count_together() {
