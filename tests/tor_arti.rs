@@ -31,7 +31,8 @@ fn tors_serve_it_and_runs_repeat_with_any_number_of_workers() {
     for client in run.clients() {
         let log = run.stderr(client, "arti");
         assert!(log.contains("Sufficiently bootstrapped"), "{client}: {log}");
-        let is_unusual = |line: &&str| line.contains(" ERROR ") || line.contains(" WARN ") && !line.contains("relays, but only");
+        let is_unusual =
+            |line: &&str| line.contains(" ERROR ") || line.contains(" WARN ") && !line.contains("relays, but only");
         assert_eq!(log.lines().find(is_unusual), None, "{client}");
     }
 }
@@ -47,7 +48,8 @@ fn relays_of_each_design_serve_it() {
 #[test]
 #[ignore = "needs arti: make arti"]
 fn it_stands_beside_clients_of_tor_with_windows_of_a_fixed_size() {
-    let arguments = ["--client-kind", "arti:webclient1,perfclient2", "--relay-kind", "gnomon", "--congestion-control", "fixed"];
+    let arguments =
+        ["--client-kind", "arti:webclient1,perfclient2", "--relay-kind", "gnomon", "--congestion-control", "fixed"];
     let run = run("mixed", &arguments, &[1, 2]);
     assert_eq!(run.outputs("webclient1", "arti").len(), 1);
     assert_eq!(run.outputs("webclient1", "tor").len(), 0);

@@ -143,8 +143,17 @@ impl Run {
 
     /// The standard output of the program of that name on a host, of which there must be exactly one.
     pub fn stdout(&self, host: &str, program: &str) -> String {
+        self.output(host, program, ".stdout")
+    }
+
+    /// And its standard error.
+    pub fn stderr(&self, host: &str, program: &str) -> String {
+        self.output(host, program, ".stderr")
+    }
+
+    fn output(&self, host: &str, program: &str, stream: &str) -> String {
         let folder = self.data.join("hosts").join(host);
-        let is_its = |name: &str| name.starts_with(&format!("{program}.")) && name.ends_with(".stdout");
+        let is_its = |name: &str| name.starts_with(&format!("{program}.")) && name.ends_with(stream);
         let found: Vec<PathBuf> = fs::read_dir(&folder)
             .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
             .map(|entry| entry.expect("a readable entry").path())

@@ -44,9 +44,9 @@ mod tests {
 
     #[test]
     fn readings_show_the_time_and_vary_whatever_lies_between_them() {
-        for between in [0, 10, 1000, 1_000_000] {
+        for between in [0_u64, 10, 1000, 1_000_000] {
             let mut stamp = time_stamp();
-            let time = |round| SimTime::from_secs(5) + SimDuration::from_nanos(between * round);
+            let time = |round: u64| SimTime::from_nanos(5_000_000_000) + SimDuration::from_nanos(between * round);
             let readings: Vec<u64> = (0..1000).map(|round| stamp.read(time(round))).collect();
             for (round, reading) in (0..).zip(&readings) {
                 let now = time(round).uptime_nanos();
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn whoever_reads_without_end_is_little_ahead() {
         let mut stamp = time_stamp();
-        let at = SimTime::from_secs(5);
+        let at = SimTime::from_nanos(5_000_000_000);
         let readings: Vec<u64> = (0..200_000).map(|_| stamp.read(at)).collect();
         assert!(readings.is_sorted_by(|one, next| one < next));
         assert!(readings[199_999] < at.uptime_nanos() + MOST_AHEAD + 200_000 + LEAST_STEP + STEPS);

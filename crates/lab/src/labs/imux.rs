@@ -35,11 +35,12 @@ pub(super) const PAPER: Publication = Publication {
 };
 
 /// Figures that can be asked for one by one.
-pub const FIGURES: [&str; 8] = [
+pub const FIGURES: [&str; 9] = [
     "5",
     "7",
     "8",
     LOSS,
+    IPSEC,
     imux_attack::FIGURES[0],
     imux_attack::FIGURES[1],
     imux_sockets::FIGURES[0],
@@ -53,6 +54,9 @@ const LINES: &str = "0.06";
 /// The figure that is not the paper's: figure 7's designs where one packet in a hundred is lost between relays.
 const LOSS: &str = "loss";
 
+/// Nor this one: a connection for each circuit with TLS, as the paper evaluated it, and with ESP in its place, as it was proposed for use.
+const IPSEC: &str = "ipsec";
+
 /// A design, and the figures that show it.
 struct Design {
     key: &'static str,
@@ -62,11 +66,11 @@ struct Design {
 }
 
 const VANILLA: &str = "vanilla";
-const DESIGNS: [Design; 13] = [
+const DESIGNS: [Design; 14] = [
     Design {
         key: VANILLA,
         title: "vanilla",
-        figures: &["5", "7", "8"],
+        figures: &["5", "7", "8", IPSEC],
         options: &["--scheduler=vanilla", "--link-design=vanilla"],
     },
     Design {
@@ -75,7 +79,18 @@ const DESIGNS: [Design; 13] = [
         figures: &["7"],
         options: &["--scheduler=vanilla", "--link-design=torchestra"],
     },
-    Design { key: "pctcp", title: "PCTCP", figures: &["7"], options: &["--scheduler=vanilla", "--link-design=pctcp"] },
+    Design {
+        key: "pctcp",
+        title: "PCTCP",
+        figures: &["7", IPSEC],
+        options: &["--scheduler=vanilla", "--link-design=pctcp"],
+    },
+    Design {
+        key: "pctcp-ipsec",
+        title: "PCTCP, ESP in place of TLS",
+        figures: &[IPSEC],
+        options: &["--scheduler=vanilla", "--link-design=pctcp-ipsec"],
+    },
     Design {
         key: "imux",
         title: "IMUX",
@@ -325,6 +340,7 @@ impl Study<'_> {
                     id: format!("imux-{figure}-{id}"),
                     title: match figure {
                         LOSS => format!("One packet in a hundred lost between relays: {title}"),
+                        IPSEC => format!("A connection for each circuit, by TLS or ESP: {title}"),
                         _ => format!("Figure {figure}: {title}"),
                     },
                     subtitle: "share of the downloads, by the design of connections between relays".to_owned(),
