@@ -40,8 +40,8 @@ arti: ## compile arti, the Tor Project's client in Rust, and test it as a client
 	CARGO_TARGET_DIR=$(cache)/arti/target cargo install arti --version 2.7.0 --locked --no-default-features \
 		--features tokio,rustls,compression,static-sqlite --root $(cache)/arti
 	@echo 'arti: $(cache)/arti/bin/arti: gnomon tor new --client-kind arti --arti $(cache)/arti/bin/arti'
-	cargo build --release -p traffic -p relay $(CARGO_FLAGS)
-	GNOMON_ARTI=$(cache)/arti/bin/arti cargo test --release --test tor_arti $(CARGO_FLAGS) -- --ignored
+	cargo build --workspace --release $$(tools/mpi-features) $(CARGO_FLAGS)
+	GNOMON_ARTI=$(cache)/arti/bin/arti cargo test --workspace --release $$(tools/mpi-features) $(CARGO_FLAGS) --test tor_arti -- --ignored
 
 tcp-stall: ## let 10,000 TCP connections live over networks that lose and reorder
 	@tools/check-rust

@@ -530,6 +530,30 @@ CASE(device_zero)
     show("write", write(fd, data, 10));
 }
 
+/* Samba, systemd and container runtimes hold names by O_PATH and open, change or look at them by these later. */
+CASE(path_descriptors_lead_on)
+{
+    char name[64];
+    scratch();
+    MUST(close(MUST(open("f", O_CREAT | O_RDWR, 0600))));
+    int fd = MUST(open("f", O_PATH));
+    snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+    show("read and write", open(name, O_RDWR) < 0 ? -1 : 0);
+    show("truncate", open(name, O_WRONLY | O_TRUNC) < 0 ? -1 : 0);
+    show("create", open(name, O_RDWR | O_CREAT, 0600) < 0 ? -1 : 0);
+    show("directory", open(name, O_RDONLY | O_DIRECTORY));
+    show("no link", open(name, O_RDONLY | O_NOFOLLOW));
+    show("no link, name", open(name, O_PATH | O_NOFOLLOW) < 0 ? -1 : 0);
+    int dir = MUST(open(".", O_PATH | O_DIRECTORY));
+    snprintf(name, sizeof(name), "/proc/self/fd/%d", dir);
+    show("folder", open(name, O_RDONLY | O_DIRECTORY) < 0 ? -1 : 0);
+    show("folder, write", open(name, O_RDWR));
+    show("fchownat", fchownat(fd, "", getuid(), getgid(), AT_EMPTY_PATH));
+    show("fchown", fchown(fd, getuid(), getgid()));
+    show("utimensat", utimensat(fd, "", NULL, AT_EMPTY_PATH));
+    show("futimens", futimens(fd, NULL));
+}
+
 CASE(device_full)
 {
     char data[16];

@@ -143,8 +143,11 @@ impl<'a> Descent<'a> {
         } else if self.header.fixed
             && let Some(last) = instruction.op_count().checked_sub(1)
         {
-            let value = instruction.try_immediate(last).unwrap_or_else(|_| instruction.memory_displacement64());
-            self.taken.push_back(value.wrapping_sub(self.header.linked_at));
+            let has_memory = instruction.op_kinds().any(|kind| kind == OpKind::Memory);
+            let displacement = || has_memory.then(|| instruction.memory_displacement64());
+            if let Some(value) = instruction.try_immediate(last).ok().or_else(displacement) {
+                self.taken.push_back(value.wrapping_sub(self.header.linked_at));
+            }
         }
     }
 
@@ -251,6 +254,18 @@ mod tests {
             span: bytes,
             executable_stack: false,
         }
+    }
+
+    #[test]
+    fn targets_of_branches_are_no_absolute_addresses_in_programs_at_fixed_ones() {
+        // call 0x30; ret. At 0x30 a return; at 0x10, which is as far before 0x30 as the link address, data that would make sense as code.
+        let mut memory = vec![0xcc; 0x60];
+        memory[..6].copy_from_slice(&[0xe8, 0x2b, 0, 0, 0, 0xc3]);
+        memory[0x30] = 0xc3;
+        memory[0x10..0x13].copy_from_slice(&[0x0f, 0xa2, 0xc3]);
+        let header = ElfHeader { linked_at: 0x20, fixed: true, ..header(0x60) };
+        let (found, _) = follow(&memory, &header, &[], vec![0]);
+        assert_eq!(joined(&found), [(0, 6), (0x30, 0x31)]);
     }
 
     #[test]

@@ -126,6 +126,9 @@ fn open_at(ctx: &mut Ctx<'_>, dirfd: u64, path: Vec<u8>, flags: u32, mode: u32, 
             let node = fifo.clone();
             return open_fifo(ctx, target.path, node, flags);
         }
+        Some(Node::Synthetic(Synthetic::Descriptor { .. })) if shown & O_NOFOLLOW != 0 => {
+            return Err(Errno::ELOOP.into());
+        }
         Some(Node::Synthetic(Synthetic::Descriptor { pid, fd })) => {
             ctx.demand_look(&target.path)?;
             return reopen(ctx, *pid, *fd, flags);
@@ -386,6 +389,11 @@ fn reopen(ctx: &mut Ctx<'_>, pid: Pid, fd: u32, flags: u32) -> SysResult {
             content: snapshot.content.clone(),
             offset: 0,
         })),
+        // What it names is opened now.
+        FileKind::Name(place) if place.gone.is_none() => {
+            let (path, flags) = (place.path.clone(), flags & !(O_CREAT | O_EXCL));
+            return open_at(ctx, AT_FDCWD as u64, path, flags | O_NOFOLLOW, 0, flags);
+        }
         FileKind::Device(device) => FileKind::Device(*device),
         FileKind::Output(output) => FileKind::Output(*output),
         FileKind::Terminal(file) => {

@@ -579,7 +579,15 @@ fn subject(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, flags: u32) -> Resu
     let Some(path) = path else { return open_subject(ctx, dirfd) };
     let text = ctx.path_argument(path)?;
     if text.is_empty() && flags & AT_EMPTY_PATH != 0 && dirfd as i32 != AT_FDCWD {
-        return open_subject(ctx, dirfd);
+        // Only these calls reach what a descriptor of O_PATH names.
+        return match &ctx.kernel.files[ctx.file(dirfd)?].kind {
+            FileKind::Name(Place { gone: None, path, .. }) => {
+                let path = path.clone();
+                let (path, node) = existing(ctx, HERE, &path, false)?;
+                path_subject(ctx, path, node)
+            }
+            _ => open_subject(ctx, dirfd),
+        };
     }
     let text = if text.is_empty() && flags & AT_EMPTY_PATH != 0 { b".".to_vec() } else { text };
     let (path, node) = existing(ctx, dirfd, &text, flags & AT_SYMLINK_NOFOLLOW == 0)?;
