@@ -539,8 +539,13 @@ CASE(path_descriptors_lead_on)
     int fd = MUST(open("f", O_PATH));
     snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
     show("read and write", open(name, O_RDWR) < 0 ? -1 : 0);
-    show("truncate", open(name, O_WRONLY | O_TRUNC) < 0 ? -1 : 0);
+    show("cut off", open(name, O_WRONLY | O_TRUNC) < 0 ? -1 : 0);
     show("create", open(name, O_RDWR | O_CREAT, 0600) < 0 ? -1 : 0);
+    struct stat status;
+    show("chmod", chmod(name, 0640));
+    show("truncate", truncate(name, 3));
+    MUST(stat("f", &status));
+    printf("%o, %d bytes\n", status.st_mode, (int)status.st_size);
     show("directory", open(name, O_RDONLY | O_DIRECTORY));
     show("no link", open(name, O_RDONLY | O_NOFOLLOW));
     show("no link, name", open(name, O_PATH | O_NOFOLLOW) < 0 ? -1 : 0);

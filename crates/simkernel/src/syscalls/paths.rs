@@ -64,6 +64,19 @@ pub(super) fn existing(ctx: &mut Ctx<'_>, dirfd: u64, path: &[u8], follow: bool)
     Ok((target.path, target.node.ok_or(Errno::ENOENT)?))
 }
 
+/// The same, and behind `/proc/PID/fd/N` what is open there, as far as it has a name.
+fn behind(ctx: &mut Ctx<'_>, dirfd: u64, path: &[u8], follow: bool) -> Result<(Vec<u8>, Node), Outcome> {
+    let found = existing(ctx, dirfd, path, follow)?;
+    let (true, (_, Node::Synthetic(Synthetic::Descriptor { pid, fd }))) = (follow, &found) else { return Ok(found) };
+    let named = match &ctx.kernel.files[ctx.file_of(*pid, *fd)?].kind {
+        FileKind::Name(Place { gone: None, path, .. }) => path.clone(),
+        FileKind::Regular(file) if file.pinned.is_none() && !file.unlinked => file.path.clone(),
+        FileKind::Directory(directory) if directory.gone.is_none() => directory.path.clone(),
+        _ => return Ok(found),
+    };
+    Ok(existing(ctx, HERE, &named, false)?)
+}
+
 /// mkdir(2).
 pub fn mkdir(ctx: &mut Ctx<'_>, [path, mode, ..]: [u64; 6]) -> SysResult {
     mkdirat(ctx, [HERE, path, mode, 0, 0, 0])
@@ -590,7 +603,7 @@ fn subject(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, flags: u32) -> Resu
         };
     }
     let text = if text.is_empty() && flags & AT_EMPTY_PATH != 0 { b".".to_vec() } else { text };
-    let (path, node) = existing(ctx, dirfd, &text, flags & AT_SYMLINK_NOFOLLOW == 0)?;
+    let (path, node) = behind(ctx, dirfd, &text, flags & AT_SYMLINK_NOFOLLOW == 0)?;
     path_subject(ctx, path, node)
 }
 
@@ -859,7 +872,7 @@ pub fn truncate(ctx: &mut Ctx<'_>, [path, size, ..]: [u64; 6]) -> SysResult {
     if size > i64::MAX as u64 {
         return Err(Errno::EINVAL.into());
     }
-    let (path, node) = existing(ctx, HERE, &path, true)?;
+    let (path, node) = behind(ctx, HERE, &path, true)?;
     if node.is_directory() {
         return Err(Errno::EISDIR.into());
     }
