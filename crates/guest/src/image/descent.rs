@@ -21,6 +21,8 @@ const LONGEST_POINTERS: usize = 64;
 struct Descent<'a> {
     memory: &'a [u8],
     header: &'a ElfHeader,
+    /// Sections with code; empty where the file does not say.
+    sections: &'a [(u64, u64)],
     /// Joined and sorted.
     known: Vec<(u64, u64)>,
     /// A bit for each byte at which an instruction was decoded.
@@ -34,10 +36,11 @@ struct Descent<'a> {
 }
 
 /// Pieces of code outside of the `known` ranges that can be reached from `seeds`, all relative to the first page; and whether they and
-/// the known ones are the lesser part of what can be executed.
+/// the known ones are the lesser part of what can be executed. Of executable segments only the `sections` count, if there are any.
 pub(super) fn follow(
     memory: &[u8],
     header: &ElfHeader,
+    sections: &[(u64, u64)],
     known: &[(u64, u64)],
     seeds: Vec<u64>,
 ) -> (Vec<(u64, u64)>, bool) {
@@ -47,6 +50,7 @@ pub(super) fn follow(
     let mut descent = Descent {
         memory,
         header,
+        sections,
         known,
         seen: vec![0; memory.len() / 64 + 1],
         runs: Vec::new(),
@@ -85,6 +89,11 @@ impl<'a> Descent<'a> {
 
     fn is_seen(&self, at: u64) -> bool {
         self.seen.get(at as usize / 64).is_some_and(|bits| bits & 1 << (at % 64) != 0)
+    }
+
+    fn is_code(&self, at: u64) -> bool {
+        let inside = |(from, to): &(u64, u64)| (*from..*to).contains(&at);
+        self.header.is_code(at) && (self.sections.is_empty() || self.sections.iter().any(inside))
     }
 
     /// The code that can be read on from `at`.
@@ -135,7 +144,7 @@ impl<'a> Descent<'a> {
     }
 
     fn note(&mut self, instruction: &Instruction) {
-        if instruction.op0_kind() == OpKind::NearBranch64 && self.header.is_code(instruction.near_branch64()) {
+        if instruction.op0_kind() == OpKind::NearBranch64 && self.is_code(instruction.near_branch64()) {
             self.todo.push(instruction.near_branch64());
         }
         if instruction.is_ip_rel_memory_operand() {
@@ -161,7 +170,7 @@ impl<'a> Descent<'a> {
             let at = table.wrapping_add(4 * index) as usize;
             let Some(word) = self.memory.get(at..).and_then(|rest| rest.first_chunk()) else { return };
             let target = table.wrapping_add(i32::from_le_bytes(*word) as u64);
-            if !self.header.is_code(target) {
+            if !self.is_code(target) {
                 return;
             }
             self.todo.push(target);
@@ -184,7 +193,7 @@ impl<'a> Descent<'a> {
             if self.left == 0 {
                 return;
             }
-            if self.header.is_code(address) {
+            if self.is_code(address) {
                 self.try_at(address);
             } else if address % 8 == 0 {
                 for target in self.pointers_at(address) {
@@ -208,7 +217,7 @@ impl<'a> Descent<'a> {
             let value = u64::from_le_bytes(word.try_into().unwrap_or_default());
             value.wrapping_sub(self.header.linked_at)
         };
-        words.map(target).take_while(|target| self.header.is_code(*target)).take(LONGEST_POINTERS).collect()
+        words.map(target).take_while(|target| self.is_code(*target)).take(LONGEST_POINTERS).collect()
     }
 
     fn makes_sense(&self, start: u64) -> bool {
@@ -264,8 +273,14 @@ mod tests {
         memory[0x30] = 0xc3;
         memory[0x10..0x13].copy_from_slice(&[0x0f, 0xa2, 0xc3]);
         let header = ElfHeader { linked_at: 0x20, fixed: true, ..header(0x60) };
-        let (found, _) = follow(&memory, &header, &[], vec![0]);
+        let (found, _) = follow(&memory, &header, &[], &[], vec![0]);
         assert_eq!(joined(&found), [(0, 6), (0x30, 0x31)]);
+        // lea 0x30, %eax in place of the call: an address, unless a section says that no code lies there.
+        memory[..7].copy_from_slice(&[0x8d, 0x04, 0x25, 0x30, 0, 0, 0]);
+        memory[7] = 0xc3;
+        memory[0x10..0x13].fill(0xc3);
+        assert_eq!(joined(&follow(&memory, &header, &[], &[], vec![0]).0), [(0, 8), (0x10, 0x11)]);
+        assert_eq!(joined(&follow(&memory, &header, &[(0, 8)], &[], vec![0]).0), [(0, 8)]);
     }
 
     #[test]
@@ -276,12 +291,12 @@ mod tests {
         put(0x20, &[0x48, 0x8d, 0x05, 0x19, 0, 0, 0, 0xff, 0xe0]); // lea rax, 0x40; jmp rax
         put(0x30, &[0x0f, 0xa2, 0xc3]);
         put(0x40, &[0x0f, 0x31, 0xc3]);
-        let (mut runs, is_sparse) = follow(&memory, &header(0x100), &[], vec![0]);
+        let (mut runs, is_sparse) = follow(&memory, &header(0x100), &[], &[], vec![0]);
         runs.sort_unstable();
         assert_eq!(runs, [(0, 8), (0x20, 0x29), (0x30, 0x33), (0x40, 0x43)]);
         assert!(is_sparse);
         // Where functions are known, addresses are not followed.
-        let (mut runs, is_sparse) = follow(&memory, &header(0x100), &[(0x50, 0xe0)], vec![0]);
+        let (mut runs, is_sparse) = follow(&memory, &header(0x100), &[], &[(0x50, 0xe0)], vec![0]);
         runs.sort_unstable();
         assert_eq!((runs, is_sparse), (vec![(0, 8), (0x20, 0x29), (0x30, 0x33)], false));
     }
@@ -298,7 +313,7 @@ mod tests {
         put(0x20, &[0xc3]);
         put(0x30, &[0xc3]);
         put(0x40, &[0xc3]);
-        let (mut runs, _) = follow(&memory, &header(0x100), &[(0x90, 0xf0)], vec![0]);
+        let (mut runs, _) = follow(&memory, &header(0x100), &[], &[(0x90, 0xf0)], vec![0]);
         runs.sort_unstable();
         assert_eq!(runs, [(0, 0x13), (0x20, 0x21), (0x30, 0x31)]);
     }
@@ -306,6 +321,6 @@ mod tests {
     #[test]
     fn seeds_that_lead_nowhere_are_no_code() {
         let memory = vec![0x06; 0x100];
-        assert_eq!(follow(&memory, &header(0x100), &[], vec![0, 0xff, 0x100, u64::MAX]), (vec![], true));
+        assert_eq!(follow(&memory, &header(0x100), &[], &[], vec![0, 0xff, 0x100, u64::MAX]), (vec![], true));
     }
 }

@@ -4,7 +4,7 @@ use super::{IMAGE_BYTES_MAX, PAGE, page_down, page_up, zeroed};
 use gimli::{BaseAddresses, CieOrFde, EhFrame, EhFrameHdr, NativeEndian, UnwindSection};
 use object::elf;
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
-use object::{Endianness, Object, ObjectSection, ObjectSymbol};
+use object::{Endianness, Object, ObjectSection, ObjectSymbol, SectionKind};
 
 /// Why a file cannot be an image. `errno` is what `execve` answers on Linux.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -183,6 +183,16 @@ pub(crate) struct KnownCode {
     pub(crate) is_sparse: bool,
 }
 
+/// Sections with code: executable segments may hold data as well. Empty where the file does not say.
+fn code_sections(file: &ElfFile64<'_, Endianness>, header: &ElfHeader) -> Vec<(u64, u64)> {
+    let is_code = |section: &object::read::elf::ElfSection64<'_, '_, Endianness>| section.kind() == SectionKind::Text;
+    let range = |section: object::read::elf::ElfSection64<'_, '_, Endianness>| {
+        let from = section.address().wrapping_sub(header.linked_at);
+        (from, from.saturating_add(section.size()))
+    };
+    file.sections().filter(is_code).map(range).collect()
+}
+
 /// Where code lies for certain: from symbols, unwind tables and Go's table, and of what can be reached
 /// beside them. A file may lack its section headers, or any of these.
 pub(crate) fn function_ranges(memory: &[u8], data: &[u8], header: &ElfHeader) -> KnownCode {
@@ -207,7 +217,8 @@ pub(crate) fn function_ranges(memory: &[u8], data: &[u8], header: &ElfHeader) ->
     seeds.extend(ranges.iter().map(|(from, _)| *from));
     seeds.retain(|seed| header.is_code(*seed));
     ranges.retain(|(from, to)| from < to && *to <= header.span);
-    let (reached, is_sparse) = super::descent::follow(memory, header, &ranges, seeds);
+    let sections = file.as_ref().map_or(Vec::new(), |file| code_sections(file, header));
+    let (reached, is_sparse) = super::descent::follow(memory, header, &sections, &ranges, seeds);
     ranges.extend(reached);
     ranges.sort_unstable();
     ranges.dedup();

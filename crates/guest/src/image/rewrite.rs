@@ -118,6 +118,9 @@ fn find(memory: &[u8], header: &ElfHeader, code: &KnownCode, out: &mut Rewritten
             let Some(index) = function.index_of(at) else { continue };
             let kind = special(&function.instructions[index]);
             if let Some(kind) = kind.filter(|kind| function.is_sound || !kind.is_rare()) {
+                if function.is_constant(index) {
+                    continue;
+                }
                 let mut near = near_targets(memory, functions, function, at);
                 if kind == Special::Gs {
                     near.extend(function.table_targets.iter().filter(|target| target.abs_diff(at) < NEAR));
@@ -375,6 +378,15 @@ impl Function {
     fn index_of(&self, address: u64) -> Option<usize> {
         let index = self.instructions.partition_point(|instruction| instruction.ip() <= address).checked_sub(1)?;
         (address < self.instructions[index].next_ip()).then_some(index)
+    }
+
+    /// Whether it is what linkage tables keep behind each jump (Mono's, compiled ahead): a constant, which nothing executes.
+    fn is_constant(&self, index: usize) -> bool {
+        let Some(before) = index.checked_sub(1).map(|before| &self.instructions[before]) else { return false };
+        let at = self.instructions[index].ip();
+        before.flow_control() == FlowControl::IndirectBranch
+            && before.is_ip_rel_memory_operand()
+            && self.targets.binary_search(&at).is_err()
     }
 
     fn found(&self, index: usize, kind: Special, near: Vec<u64>) -> Found {
