@@ -120,6 +120,27 @@ fn musl_programs_of_each_linkage_run_side_by_side() {
     compare_all(&folder, &programs, 2);
 }
 
+/// Constants among code, and branches that lead to where only a decoder would see something.
+#[test]
+fn what_only_reads_like_code_stays_as_it_is() {
+    let folder = folder("binaries/data");
+    let kinds: [(&str, &[&str]); 3] = [
+        ("data_in_code", &["-O1", "-s", "-Wl,-z,noseparate-code"]),
+        ("data_in_code", &["-O1", "-s", "-no-pie", "-Wl,-z,noseparate-code"]),
+        ("far_branch", &["-O1", "-s", "-no-pie", "-fcf-protection=none"]),
+    ];
+    let build = |(number, (name, options)): (usize, &(&str, &[&str]))| {
+        build("gcc", &format!("{name}.c"), &folder, &format!("{name}{number}"), options).expect("gcc")
+    };
+    let programs: Vec<PathBuf> = kinds.iter().enumerate().map(build).collect();
+    let processes: Vec<String> = programs.iter().map(|program| process(&[text(program)], &[])).collect();
+    for (program, (output, errors)) in programs.iter().zip(run_twice(&folder, &processes)) {
+        let native = capture(&mut Command::new(program));
+        assert!(native.status.success() && !native.stdout.is_empty(), "{}", program.display());
+        assert_eq!(output, native.stdout, "{}: {errors}", program.display());
+    }
+}
+
 /// What linkers can be told that a loader has to cope with.
 #[test]
 fn programs_of_unusual_layout_run() {

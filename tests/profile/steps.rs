@@ -4,6 +4,7 @@ use crate::common::{capture, compile_with, digest, find_python, folder, gnomon, 
 use profile::{Kind, Profile, Unit};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// An experiment with a host for each command line.
 fn experiment(folder: &Path, hosts: &[(&str, String)]) -> String {
@@ -50,7 +51,11 @@ fn script() -> String {
 #[test]
 fn counts_are_the_same_in_every_run_and_change_nothing() {
     let folder = folder("profile-steps-same");
-    let strange = compiled(&folder, "strange.c", &["-pthread"]);
+    let mut strange = compiled(&folder, "strange.c", &["-pthread"]);
+    if !capture(Command::new("timeout").args(["5", &strange, "traps"])).status.success() {
+        println!("this machine does not come back from an int1: left out");
+        strange += " without-int1";
+    }
     let hosts = [("one", strange.clone()), ("two", strange), ("snake", format!("{} 1 2 1", script()))];
     let experiment = experiment(&folder, &hosts);
     let plain = counted(&folder, &experiment, &[], "plain.data");

@@ -15,7 +15,7 @@ pub(crate) fn configuration(network: &Network) -> Option<String> {
     }
     let mut text = format!(
         "\
-# Settings of every arti of this network. A later line of the same table replaces nothing: change them here, or give a host a file of its own.
+# Settings of every arti of this network; a host that is to have others wants a file of its own.
 
 [application]
 allow_running_as_root = true

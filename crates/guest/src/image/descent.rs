@@ -21,8 +21,8 @@ const LONGEST_POINTERS: usize = 64;
 struct Descent<'a> {
     memory: &'a [u8],
     header: &'a ElfHeader,
-    /// Sections with code; empty where the file does not say.
-    sections: &'a [(u64, u64)],
+    /// Sections with code, joined and sorted; empty where the file does not say.
+    sections: Vec<(u64, u64)>,
     /// Joined and sorted.
     known: Vec<(u64, u64)>,
     /// A bit for each byte at which an instruction was decoded.
@@ -50,7 +50,7 @@ pub(super) fn follow(
     let mut descent = Descent {
         memory,
         header,
-        sections,
+        sections: joined(sections),
         known,
         seen: vec![0; memory.len() / 64 + 1],
         runs: Vec::new(),
@@ -81,10 +81,15 @@ fn joined(ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
     joined
 }
 
+/// Whether one of the ranges, which are joined and sorted, has it.
+fn is_in(ranges: &[(u64, u64)], at: u64) -> bool {
+    let behind = ranges.partition_point(|(from, _)| *from <= at);
+    behind > 0 && at < ranges[behind - 1].1
+}
+
 impl<'a> Descent<'a> {
     fn is_known(&self, at: u64) -> bool {
-        let behind = self.known.partition_point(|(from, _)| *from <= at);
-        behind > 0 && at < self.known[behind - 1].1
+        is_in(&self.known, at)
     }
 
     fn is_seen(&self, at: u64) -> bool {
@@ -92,8 +97,7 @@ impl<'a> Descent<'a> {
     }
 
     fn is_code(&self, at: u64) -> bool {
-        let inside = |(from, to): &(u64, u64)| (*from..*to).contains(&at);
-        self.header.is_code(at) && (self.sections.is_empty() || self.sections.iter().any(inside))
+        self.header.is_code(at) && (self.sections.is_empty() || is_in(&self.sections, at))
     }
 
     /// The code that can be read on from `at`.

@@ -183,14 +183,18 @@ pub(crate) struct KnownCode {
     pub(crate) is_sparse: bool,
 }
 
-/// Sections with code: executable segments may hold data as well. Empty where the file does not say.
+/// Sections with code: executable segments may hold data as well. Empty where the file does not say, or says what cannot be: a program begins
+/// in one.
 fn code_sections(file: &ElfFile64<'_, Endianness>, header: &ElfHeader) -> Vec<(u64, u64)> {
     let is_code = |section: &object::read::elf::ElfSection64<'_, '_, Endianness>| section.kind() == SectionKind::Text;
     let range = |section: object::read::elf::ElfSection64<'_, '_, Endianness>| {
         let from = section.address().wrapping_sub(header.linked_at);
         (from, from.saturating_add(section.size()))
     };
-    file.sections().filter(is_code).map(range).collect()
+    let sections: Vec<(u64, u64)> = file.sections().filter(is_code).map(range).collect();
+    let begins_in = |(from, to): &(u64, u64)| (*from..*to).contains(&header.entry);
+    let is_library = header.entry.wrapping_add(header.linked_at) == 0;
+    if is_library || sections.iter().any(begins_in) { sections } else { Vec::new() }
 }
 
 /// Where code lies for certain: from symbols, unwind tables and Go's table, and of what can be reached

@@ -118,7 +118,7 @@ fn find(memory: &[u8], header: &ElfHeader, code: &KnownCode, out: &mut Rewritten
             let Some(index) = function.index_of(at) else { continue };
             let kind = special(&function.instructions[index]);
             if let Some(kind) = kind.filter(|kind| function.is_sound || !kind.is_rare()) {
-                if function.is_constant(index) {
+                if function.is_linkage || function.is_constant(index) {
                     continue;
                 }
                 let mut near = near_targets(memory, functions, function, at);
@@ -332,6 +332,10 @@ fn enclosing(functions: &[(u64, u64)], at: u64) -> Option<(u64, u64)> {
     functions[..end].iter().rev().take(8).find(|(_, to)| at < *to).copied()
 }
 
+fn jumps_by_pointer(instruction: &Instruction) -> bool {
+    instruction.flow_control() == FlowControl::IndirectBranch && instruction.is_ip_rel_memory_operand()
+}
+
 /// What a table of offsets from its own start leads to, as far as that lies in a function.
 fn table_targets(memory: &[u8], table: u64, range: (u64, u64)) -> impl Iterator<Item = u64> {
     let words = memory.get(table as usize..).unwrap_or(&[]).as_chunks::<4>().0;
@@ -348,7 +352,15 @@ struct Function {
     table_targets: Vec<u64>,
     /// There is nothing in it but what programs hold: no constants, as far as that can be told.
     is_sound: bool,
+    /// It is a table of jumps by way of pointers, with constants between them (Mono's, compiled ahead).
+    is_linkage: bool,
 }
+
+/// A table has so many jumps at least, and one in so many bytes. They are counted by their bytes: decoded, a constant may hide the next jump.
+const LINKAGE_JUMPS: usize = 8;
+const LINKAGE_BYTES: usize = 16;
+/// `jmp *x(%rip)`.
+const JUMP_BY_POINTER: [u8; 2] = [0xff, 0x25];
 
 impl Function {
     fn decode(memory: &[u8], range: (u64, u64)) -> Function {
@@ -369,9 +381,11 @@ impl Function {
         }
         targets.sort_unstable();
         let is_sound = !instructions.iter().any(is_nonsense);
+        let jumps = code.windows(2).filter(|bytes| **bytes == JUMP_BY_POINTER).count();
+        let is_linkage = jumps >= LINKAGE_JUMPS && jumps * LINKAGE_BYTES >= code.len();
         let tables = if jumps_by_register { tables } else { Vec::new() };
         let table_targets = tables.into_iter().flat_map(|table| table_targets(memory, table, range)).collect();
-        Function { range, instructions, targets, table_targets, is_sound }
+        Function { range, instructions, targets, table_targets, is_sound, is_linkage }
     }
 
     /// The instruction that a byte belongs to.
@@ -380,13 +394,11 @@ impl Function {
         (address < self.instructions[index].next_ip()).then_some(index)
     }
 
-    /// Whether it is what linkage tables keep behind each jump (Mono's, compiled ahead): a constant, which nothing executes.
+    /// Whether it is what linkage tables keep behind a jump: a constant, which nothing executes.
     fn is_constant(&self, index: usize) -> bool {
         let Some(before) = index.checked_sub(1).map(|before| &self.instructions[before]) else { return false };
         let at = self.instructions[index].ip();
-        before.flow_control() == FlowControl::IndirectBranch
-            && before.is_ip_rel_memory_operand()
-            && self.targets.binary_search(&at).is_err()
+        jumps_by_pointer(before) && self.targets.binary_search(&at).is_err()
     }
 
     fn found(&self, index: usize, kind: Special, near: Vec<u64>) -> Found {
