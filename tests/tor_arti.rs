@@ -13,15 +13,7 @@ fn run(name: &str, arguments: &[&str], workers: &[u32]) -> Run {
     let arti = std::env::var("GNOMON_ARTI").unwrap_or_else(|_| "arti".to_owned());
     let arguments = [&["--profile", "tiny", "--arti", &arti], arguments].concat();
     let network = Network::new(&folder(&format!("tor-arti/{name}")), &arguments);
-    let runs: Vec<Run> = workers.iter().map(|workers| network.run(&["--parallelism", &workers.to_string()])).collect();
-    for run in &runs {
-        let transfers = run.transfers();
-        assert!(transfers.len() >= 30, "{name}: {} downloads", transfers.len());
-        let unusual = run.unusual_warnings();
-        assert!(unusual.is_empty(), "{name}: {unusual:?}");
-        assert_eq!(run.digest(), runs[0].digest(), "{name}");
-    }
-    runs.into_iter().next_back().expect("a run")
+    network.run_alike(workers)
 }
 
 #[test]

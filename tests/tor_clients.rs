@@ -10,15 +10,7 @@ use common::{capture, folder, gnomon, read};
 fn run(name: &str, arguments: &[&str], workers: &[u32]) -> Run {
     let arguments = [&["--profile", "tiny"], arguments].concat();
     let network = Network::new(&folder(&format!("tor-clients/{name}")), &arguments);
-    let runs: Vec<Run> = workers.iter().map(|workers| network.run(&["--parallelism", &workers.to_string()])).collect();
-    for run in &runs {
-        let transfers = run.transfers();
-        assert!(transfers.len() >= 30, "{name}: {} downloads", transfers.len());
-        let unusual = run.unusual_warnings();
-        assert!(unusual.is_empty(), "{name}: {unusual:?}");
-        assert_eq!(run.digest(), runs[0].digest(), "{name}");
-    }
-    runs.into_iter().next_back().expect("a run")
+    network.run_alike(workers)
 }
 
 #[test]

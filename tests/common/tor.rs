@@ -56,6 +56,21 @@ impl Network {
         self.folder.join(name)
     }
 
+    /// Runs it with each number of workers: the same bits, thirty downloads or more that are all complete, and no warning of tor that a network of tors
+    /// does not give. The last run.
+    pub fn run_alike(&self, workers: &[u32]) -> Run {
+        let name = self.folder.display();
+        let runs: Vec<Run> = workers.iter().map(|count| self.run(&["--parallelism", &count.to_string()])).collect();
+        for run in &runs {
+            let transfers = run.transfers();
+            assert!(transfers.len() >= 30, "{name}: {} downloads", transfers.len());
+            let unusual = run.unusual_warnings();
+            assert!(unusual.is_empty(), "{name}: {unusual:?}");
+            assert_eq!(run.digest(), runs[0].digest(), "{name}");
+        }
+        runs.into_iter().next_back().expect("a run")
+    }
+
     /// Adds lines to one of its files.
     pub fn append(&self, name: &str, lines: &str) {
         self.change(name, |text| text.to_owned() + lines);

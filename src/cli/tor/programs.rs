@@ -35,6 +35,9 @@ pub fn of(spec: &Spec, tor: Option<&Path>, arti: Option<&Path>) -> Result<Progra
     Ok(Programs {
         tor: find_users(tor.unwrap_or(Path::new("tor")), "--tor", "Debian: apt install tor")?,
         arti: match &spec.client_kind {
+            kind if arti.is_some() && !matches!(kind, ProgramKind::Instead(Instead::Arti, _)) => {
+                return Err(missing("--arti is for clients that run it; give --client-kind arti, or arti:HOST, too"));
+            }
             ProgramKind::Instead(Instead::Arti, _) => find_users(
                 arti.unwrap_or(Path::new("arti")),
                 "--arti",
