@@ -103,15 +103,24 @@ fn a_model_of_python_is_that_of_each_host() {
     let python = find_python().expect("python3: tools/install-packages test");
     let program = format!("{python} {}", root().join("tests/profile/tunnel.py").display());
     let fast = "host_option_defaults: { cpu_speed: 1.0 }";
-    let mut modelled_speeds = Vec::new();
-    for hops in [1, 3] {
-        // What else the machine does is in the costs of a run as it is in its speed.
-        let (mut measured_speeds, mut runs) = (Vec::new(), Vec::new());
-        for round in 1..=3 {
-            let measured = experiment(&folder, &program, hops, fast, &format!("measured{hops}-{round}"));
-            measured_speeds.push(throughput(&folder, &measured, &["--profile=costs,from=1500ms,until=3s"]).0);
-            runs.push(format!("measured{hops}-{round}.data"));
+    // What else the machine does slows one host more than another, and the mean of what slowed each is less than what slowed the
+    // whole: so the three fastest runs count, once they are alike.
+    let mut measured = [1, 3].map(|hops| (hops, Vec::<(f64, String)>::new()));
+    for round in 1..=12 {
+        for (hops, runs) in &mut measured {
+            let run = experiment(&folder, &program, *hops, fast, &format!("measured{hops}-{round}"));
+            let speed = throughput(&folder, &run, &["--profile=costs,from=1500ms,until=3s"]).0;
+            runs.push((speed, run.replace(".yaml", ".data")));
+            runs.sort_by(|one, other| other.0.total_cmp(&one.0));
         }
+        if round >= 3 && measured.iter().all(|(_, runs)| runs[0].0 / runs[2].0 < 1.05) {
+            break;
+        }
+    }
+    let mut modelled_speeds = Vec::new();
+    for (hops, mut runs) in measured {
+        runs.truncate(3);
+        let (measured_speeds, runs): (Vec<f64>, Vec<String>) = runs.into_iter().unzip();
         let runs: Vec<&str> = runs.iter().map(String::as_str).collect();
         let of_all = write_costs(&folder, "all.yaml", &runs);
         let told_apart = of_all.contains("--per-host keeps them apart");
