@@ -13,6 +13,9 @@ pub enum CongestionControl {
 /// How many bits of `eth0`'s address are its network's.
 pub const NETWORK_PREFIX: u8 = 24;
 
+/// Everybody on the host's own link (Linux's table `local`).
+const LOOPBACK_BROADCAST: Ipv4Addr = Ipv4Addr::new(127, 255, 255, 255);
+
 /// Sizes in bytes. `new` gives the values of Linux 6.18.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -210,8 +213,13 @@ impl Config {
         }
     }
 
-    /// Whether packets to this address are for everybody on the link.
+    /// Whether packets to this address are for everybody on a link: that of `eth0` or the host's own.
     pub fn is_broadcast(&self, addr: IpAddr) -> bool {
+        addr == LOOPBACK_BROADCAST || self.is_link_broadcast(addr)
+    }
+
+    /// Whether packets to this address are for everybody on the link of `eth0`.
+    pub fn is_link_broadcast(&self, addr: IpAddr) -> bool {
         match addr {
             IpAddr::V4(v4) => v4.is_broadcast() || Some(v4) == self.broadcast,
             IpAddr::V6(_) => false,

@@ -71,6 +71,7 @@ pub(super) fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> S
     let segment = parse_control(message.control)?.or(own.map(|size| size as usize));
     if message.flags & MSG_PROBE != 0 {
         // The way is looked up, nothing is sent (`ip_make_skb`).
+        ctx.kernel.net.stack.check_way(id, to).map_err(errno)?;
         return Ok(message.data.total() as u64);
     }
     let sent = if corks(ctx, file, message.flags)? {

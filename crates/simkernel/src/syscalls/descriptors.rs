@@ -464,6 +464,11 @@ pub fn ftruncate(ctx: &mut Ctx<'_>, [fd, size, ..]: [u64; 6]) -> SysResult {
         // It says how long the queue's file is, and nothing else.
         FileKind::Queue(open) => {
             let queue = open.queue;
+            // Unlike open(2), mq_open(2) does not set O_LARGEFILE (`do_sys_ftruncate`).
+            if size > i32::MAX as u64 {
+                return Err(Errno::EINVAL.into());
+            }
+            ctx.demand_file_size(size)?;
             ctx.kernel.ipc.queues.get_mut(queue).file_bytes = size;
             return Ok(0);
         }

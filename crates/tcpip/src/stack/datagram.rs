@@ -127,6 +127,13 @@ impl Stack {
         self.way_to(id, remote).map(|_| ())
     }
 
+    /// Whether there is a way for a datagram, of which nothing is to be sent (MSG_PROBE): the errors of `send_to` that are about
+    /// addresses.
+    pub fn check_way(&mut self, id: SocketId, to: Option<SocketAddr>) -> Result<(), SocketError> {
+        let remote = self.receiver(id, to)?;
+        self.look_up(id, remote).map(|_| ())
+    }
+
     /// Who a datagram is for. Port 0 is refused where the call names it, not where connect(2) did.
     fn receiver(&mut self, id: SocketId, to: Option<SocketAddr>) -> Result<Endpoint, SocketError> {
         self.bind_for_sending(id)?;
@@ -145,9 +152,7 @@ impl Stack {
 
     /// Interface and source address of a datagram that may be sent now (`sock_alloc_send_pskb`).
     fn way_to(&mut self, id: SocketId, remote: Endpoint) -> Result<(Interface, IpAddr), SocketError> {
-        self.check_broadcast(id, remote.addr)?;
-        let bound = self.udp(id)?.local.addr;
-        let (interface, source) = self.route_from(bound, remote.addr)?;
+        let (interface, source) = self.look_up(id, remote)?;
         let socket = self.udp(id)?;
         if let Some(error) = socket.error.take() {
             return Err(error);
@@ -160,6 +165,13 @@ impl Stack {
             return Err(SocketError::WouldBlock);
         }
         Ok((interface, source))
+    }
+
+    /// Interface and source address of a datagram.
+    fn look_up(&mut self, id: SocketId, remote: Endpoint) -> Result<(Interface, IpAddr), SocketError> {
+        self.check_broadcast(id, remote.addr)?;
+        let bound = self.udp(id)?.local.addr;
+        self.route_from(bound, remote.addr)
     }
 
     /// `PermissionDenied` for a broadcast by a socket that was not set to send any (SO_BROADCAST).

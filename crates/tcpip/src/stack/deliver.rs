@@ -26,7 +26,7 @@ fn segments(len: usize, train_mss: u16) -> u64 {
 impl Stack {
     /// A packet has arrived on `eth0`.
     pub fn receive(&mut self, now: SimTime, packet: Packet) {
-        if !self.config.owns(packet.ip.dst) && !self.config.is_broadcast(packet.ip.dst) {
+        if !self.config.owns(packet.ip.dst) && !self.config.is_link_broadcast(packet.ip.dst) {
             self.counters.not_ours += 1;
             self.note_arrival(now, &packet);
             if let Some(trace) = &mut self.trace {

@@ -167,7 +167,7 @@ impl Stack {
     pub fn run_loopback(&mut self, now: SimTime) {
         while let Some(packet) = self.loopback.pop_front() {
             // A broadcast was seen on `eth0`; this copy passes no interface.
-            if let Some(seen) = self.loopback_seen.as_mut().filter(|_| !self.config.is_broadcast(packet.ip.dst)) {
+            if let Some(seen) = self.loopback_seen.as_mut().filter(|_| !self.config.is_link_broadcast(packet.ip.dst)) {
                 seen.push((now, packet.clone()));
             }
             self.count_received(Interface::Loopback, &packet);
