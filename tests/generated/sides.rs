@@ -4,6 +4,7 @@ use crate::common::{Output, capture, compile_with, folder, gnomon, limited};
 use crate::explained;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::RwLock;
 
 /// What a comparison of one program came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +27,9 @@ pub struct Sides {
     folder: PathBuf,
     runner: PathBuf,
     root: bool,
+    /// Held by whoever compares; alone by whoever looks again at what differs: natively, echoes of terminals come when a worker of the
+    /// kernel has time.
+    quiet: RwLock<()>,
 }
 
 impl Sides {
@@ -35,7 +39,7 @@ impl Sides {
         let runner = compile_with("tests/generated/runner.c", &folder, &["-static-pie"]);
         let root = fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| map.split_whitespace().nth(2) != Some("1"))
             && capture(std::process::Command::new("id").arg("-u")).stdout.trim() == "0";
-        let sides = Sides { folder, runner, root };
+        let sides = Sides { folder, runner, root, quiet: RwLock::new(()) };
         let (_, output) = sides.run_natively(&[vec![]]);
         if output.code() != 0 {
             println!("left out, since there are no namespaces for the native side: {}", output.stderr.trim_end());
@@ -51,11 +55,13 @@ impl Sides {
 
     /// Compares each program.
     pub fn judge(&self, programs: &[Vec<String>]) -> Vec<Verdict> {
+        let comparing = self.quiet.read().expect("nobody panicked");
         let (native, guest) = std::thread::scope(|scope| {
             let native = scope.spawn(|| self.native(programs));
             let guest = self.guest(programs);
             (native.join().expect("the native side"), guest)
         });
+        drop(comparing);
         let judge_one = |place: usize| self.judge_one(&programs[place], &native[place], &guest[place]);
         (0..programs.len()).map(judge_one).collect()
     }
@@ -67,6 +73,7 @@ impl Sides {
         if let Some(reason) = explained::reason(program, native, guest) {
             return Verdict::Explained(reason);
         }
+        let _alone = self.quiet.write().expect("nobody panicked");
         let again = self.native(&vec![program.to_vec(); NATIVE_AGAIN]);
         if again.iter().any(|other| other == guest) {
             return Verdict::Alike;

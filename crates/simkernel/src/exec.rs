@@ -293,6 +293,7 @@ impl Ctx<'_> {
         self.process.barriers = 0;
         self.process.reported.clear();
         self.process.has_execed = true;
+        self.process.execs += 1;
         Ok(())
     }
 

@@ -151,9 +151,12 @@ impl Kernel {
     fn report_end(&mut self, process: &Process) -> bool {
         let Some(parent) = self.processes.get(process.parent.0) else { return true };
         let action = self.shared.handlers[parent.handlers].of(Signal::SIGCHLD.raw() as u32);
-        let usual = process.exit_signal == Signal::SIGCHLD.raw();
+        // A parent that has executed another program since gets the usual one (`do_notify_parent`).
+        let is_stranger = process.execs_of_parent != parent.execs;
+        let exit_signal = if is_stranger { Signal::SIGCHLD.raw() } else { process.exit_signal };
+        let usual = exit_signal == Signal::SIGCHLD.raw();
         let ignored = usual && action.handler == SIG_IGN;
-        if let Some(signal) = Signal::from_raw(process.exit_signal).filter(|_| !ignored) {
+        if let Some(signal) = Signal::from_raw(exit_signal).filter(|_| !ignored) {
             let info = child_info(process).unwrap_or_default();
             self.signal_process(process.parent, Siginfo { si_signo: signal.raw(), ..info });
         }

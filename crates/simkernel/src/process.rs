@@ -102,6 +102,10 @@ pub struct Process {
     pub job: JobControl,
     /// It has executed a program of its own since it was forked.
     pub has_execed: bool,
+    /// Programs that it and those before it have executed.
+    pub execs: u32,
+    /// Those that its parent had executed when it began.
+    pub execs_of_parent: u32,
     /// A thread of its parent that waits until it executes a program or ends (CLONE_VFORK).
     pub vfork_waiter: Option<Tid>,
     /// `prctl(PR_SET_CHILD_SUBREAPER)`: orphans below it become its children.
@@ -193,6 +197,8 @@ impl Process {
             zombie: None,
             job: JobControl::default(),
             has_execed: false,
+            execs: 0,
+            execs_of_parent: 0,
             vfork_waiter: None,
             subreaper: false,
             exe: Vec::new(),
@@ -246,6 +252,8 @@ impl Process {
             spins_expected: self.spins_expected,
             makes_code: self.makes_code,
             reported: self.reported.clone(),
+            execs: self.execs,
+            execs_of_parent: self.execs,
             ..Process::new(pid, self.pid, parts, started)
         }
     }

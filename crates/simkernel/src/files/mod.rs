@@ -213,6 +213,12 @@ impl FileKind {
         self.seekable() || matches!(self, FileKind::Process(_) | FileKind::Namespace(_))
     }
 
+    /// Whether lseek(2) takes it, be it without effect (FMODE_LSEEK).
+    pub fn takes_seeks(&self) -> bool {
+        use FileKind::{Inet, Namespace, Netlink, Pipe, Process, Terminal, Unix};
+        !matches!(self, Pipe(_) | Inet(_) | Netlink(_) | Unix(_) | Terminal(_) | Process(_) | Namespace(_))
+    }
+
     /// Whether Linux has it as a file as those of disks are. Those of the simulation's own count as what they show.
     pub fn is_file(&self) -> bool {
         use FileKind::{Namespace, Process, Queue, Regular, Snapshot};

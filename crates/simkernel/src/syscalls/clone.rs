@@ -202,6 +202,7 @@ fn start_process(ctx: &mut Ctx<'_>, args: &CloneArgs) -> SysResult {
     if args.flags & CLONE_PARENT != 0 {
         child.parent = ctx.process.parent;
         child.exit_signal = ctx.process.exit_signal;
+        child.execs_of_parent = ctx.process.execs_of_parent;
     }
     let mut thread = first_thread(ctx, args, pid.main_thread(), pid);
     if args.flags & CLONE_CHILD_SETTID != 0 {

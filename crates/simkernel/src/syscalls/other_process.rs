@@ -130,9 +130,12 @@ pub(super) fn pidfd_getfd(ctx: &mut Ctx<'_>, [pidfd, fd, flags, ..]: [u64; 6]) -
         let key = if ctx.thread.tid.0 == pid.0 { ctx.fds_key() } else { main.unwrap_or(ctx.process.fds) };
         ctx.kernel.shared.fds[key].get(fd)?
     } else {
-        let process = ctx.kernel.processes.get(pid.0).filter(|process| process.zombie.is_none()).ok_or(Errno::ESRCH)?;
+        let process = ctx.kernel.processes.get(pid.0).ok_or(Errno::ESRCH)?;
         if !ctx.credentials().may_attach_to(&process.credentials, process.dumpable) {
             return Err(Errno::EPERM.into());
+        }
+        if process.zombie.is_some() {
+            return Err(Errno::ESRCH.into());
         }
         ctx.kernel.shared.file(process, fd as u32).ok_or(Errno::EBADF)?
     };

@@ -1,5 +1,6 @@
 //! Reading and writing through descriptors, of whatever kind: the blocking side of `Kernel::try_read` and `try_write`.
 
+use super::splice::{gives_pages, takes_pages};
 use crate::ctx::Ctx;
 use crate::files::{FileKind, signalfd};
 use crate::ids::FileId;
@@ -472,8 +473,14 @@ pub fn sendfile(ctx: &mut Ctx<'_>, [out, input, offset, count, ..]: [u64; 6]) ->
         }
     }
     let appends = !to_pipe && ctx.kernel.files[out].status & O_APPEND != 0;
-    if appends || !matches!(ctx.kernel.files[input].kind, FileKind::Regular(_) | FileKind::Snapshot(_)) {
+    let (from, to) = (&ctx.kernel.files[input].kind, &ctx.kernel.files[out].kind);
+    // Whether the input can give anything is asked only of who wants something, and whether the output takes any once there is some.
+    if appends || !(to_pipe || from.takes_seeks()) || count > 0 && !gives_pages(from) {
         return Err(Errno::EINVAL.into());
+    }
+    if count > 0 && !takes_pages(to) {
+        let has_some = ctx.kernel.try_read(input, &mut VecSink::new(1), Some(start))? > 0;
+        return if has_some { Err(Errno::EINVAL.into()) } else { Ok(0) };
     }
     let result = copy(ctx, (input, position), (out, None), count);
     let result = match result {

@@ -10,6 +10,7 @@ use crate::ids::FileId;
 use crate::net::stream::was_dissolved;
 use crate::outcome::{Outcome, SysResult};
 use crate::user_io::{UserBuffers, VecSink};
+use crate::vfs::synthetic::Device;
 use crate::wait::Events;
 use linux_abi::fs::{MAX_RW_COUNT, O_APPEND, O_PATH, SPLICE_F_GIFT, SPLICE_F_MORE, SPLICE_F_MOVE, SPLICE_F_NONBLOCK};
 use linux_abi::{Errno, Signal};
@@ -35,16 +36,22 @@ fn both(ctx: &Ctx<'_>, input: u64, output: u64) -> Result<(FileId, FileId), Errn
     Ok((input, output))
 }
 
-/// Kinds that splice reads.
-fn gives_pages(kind: &FileKind) -> bool {
-    use FileKind::{Device, Inet, Pipe, Regular, Snapshot, Unix};
-    matches!(kind, Pipe(_) | Regular(_) | Snapshot(_) | Device(_) | Inet(_) | Unix(_))
+/// Kinds that splice reads. Whoever reads nothing from `/dev/null` has nothing to pass on.
+pub(super) fn gives_pages(kind: &FileKind) -> bool {
+    use FileKind::{Inet, Pipe, Regular, Snapshot, Unix};
+    match kind {
+        FileKind::Device(device) => *device != Device::Null,
+        kind => matches!(kind, Pipe(_) | Regular(_) | Snapshot(_) | Inet(_) | Unix(_)),
+    }
 }
 
 /// Kinds that splice writes.
-fn takes_pages(kind: &FileKind) -> bool {
-    use FileKind::{Device, Inet, Output, Pipe, Regular, Snapshot, Unix};
-    matches!(kind, Pipe(_) | Regular(_) | Output(_) | Snapshot(_) | Device(_) | Inet(_) | Unix(_))
+pub(super) fn takes_pages(kind: &FileKind) -> bool {
+    use FileKind::{Inet, Output, Pipe, Regular, Snapshot, Unix};
+    match kind {
+        FileKind::Device(device) => *device != Device::Full,
+        kind => matches!(kind, Pipe(_) | Regular(_) | Output(_) | Snapshot(_) | Inet(_) | Unix(_)),
+    }
 }
 
 /// splice(2).

@@ -21,7 +21,7 @@ use base::{SimDuration, SimTime};
 use linux_abi::Errno;
 use linux_abi::fs::O_RDWR;
 use linux_abi::ioctl::{SIOCATMARK, SIOCINQ, SIOCOUTQ};
-use linux_abi::socket::{Linger, Ucred};
+use linux_abi::socket::{Linger, SO_PASSCRED, SO_PASSPIDFD, SOL_SOCKET, Ucred};
 use slab::Slab;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
@@ -122,6 +122,16 @@ pub struct UnixSocket {
 }
 
 impl UnixSocket {
+    /// Whether an option of SOL_SOCKET is on that makes messages tell something of their senders.
+    fn passes(&self, option: i32) -> bool {
+        self.kept.get(SOL_SOCKET, option) == Some(1)
+    }
+
+    /// Whether messages are to tell who sent them (`unix_may_passcred`).
+    fn wants_senders(&self) -> bool {
+        self.passes(SO_PASSCRED) || self.passes(SO_PASSPIDFD)
+    }
+
     fn new(kind: Kind, credentials: Ucred, permissions: Permissions) -> Self {
         UnixSocket {
             kind,

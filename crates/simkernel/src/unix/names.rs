@@ -8,7 +8,7 @@ use crate::outcome::SysResult;
 use crate::vfs::walk::{Node, Target};
 use linux_abi::Errno;
 use linux_abi::fs::{AT_FDCWD, S_IFSOCK, W_OK};
-use linux_abi::socket::{AF_UNIX, SO_PASSCRED, SO_PASSPIDFD, SOL_SOCKET};
+use linux_abi::socket::AF_UNIX;
 
 /// Bytes before the path.
 const FAMILY: usize = 2;
@@ -112,9 +112,7 @@ pub(super) fn autobind(ctx: &mut Ctx<'_>, id: UnixId) -> Result<(), Errno> {
 /// A socket whose receiver wants to know who sends (SO_PASSCRED, SO_PASSPIDFD) gets a name when it connects or sends
 /// (`unix_may_passcred`).
 pub(super) fn autobind_if_known(ctx: &mut Ctx<'_>, id: UnixId) -> Result<(), Errno> {
-    let socket = ctx.kernel.unix_socket(id)?;
-    let is_on = |option| socket.kept.get(SOL_SOCKET, option) == Some(1);
-    if is_on(SO_PASSCRED) || is_on(SO_PASSPIDFD) { autobind(ctx, id) } else { Ok(()) }
+    if ctx.kernel.unix_socket(id)?.wants_senders() { autobind(ctx, id) } else { Ok(()) }
 }
 
 /// Where a socket's file can be created. EADDRINUSE, ENOENT, EACCES.

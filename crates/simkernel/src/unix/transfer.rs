@@ -26,8 +26,23 @@ type Rights = SmallVec<[FileId; 1]>;
 /// What goes with a message.
 struct Attached {
     rights: Rights,
-    credentials: Ucred,
+    from: Sender,
 }
+
+/// Who sends a message.
+#[derive(Clone, Copy)]
+enum Sender {
+    /// Told if either side wants to know by then (`unix_maybe_add_creds`).
+    Silent(Ucred),
+    /// As the message itself says (SCM_CREDENTIALS).
+    Named(Ucred),
+}
+
+/// The number that stands for a user or group that has none here (fs.overflowuid).
+const OVERFLOW_ID: u32 = 65_534;
+
+/// The sender of a message that neither side wanted to know.
+const UNKNOWN: Ucred = Ucred { pid: 0, uid: OVERFLOW_ID, gid: OVERFLOW_ID };
 
 /// sendto(2), sendmsg(2).
 pub fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> SysResult {
@@ -66,7 +81,7 @@ fn hold_rights(ctx: &mut Ctx<'_>, control: &[u8]) {
 fn attached(ctx: &mut Ctx<'_>, control: &[u8]) -> Result<Attached, Errno> {
     let who = ctx.credentials();
     let own = Ucred { pid: ctx.process.pid.0 as i32, uid: who.user.real, gid: who.group.real };
-    let mut attached = Attached { rights: Rights::new(), credentials: own };
+    let mut attached = Attached { rights: Rights::new(), from: Sender::Silent(own) };
     for part in controls(control) {
         let (level, kind, data) = part?;
         match (level, kind) {
@@ -80,7 +95,7 @@ fn attached(ctx: &mut Ctx<'_>, control: &[u8]) -> Result<Attached, Errno> {
                 }
             }
             (SOL_SOCKET, SCM_CREDENTIALS) => {
-                attached.credentials = claimed(ctx, data)?;
+                attached.from = Sender::Named(claimed(ctx, data)?);
             }
             (SOL_SOCKET, _) => return Err(Errno::EINVAL),
             _ => {}
@@ -128,7 +143,7 @@ fn send_stream(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, message: &Outgoing<'
         }
         let mut source = message.data.source(&ctx.process.memory);
         source.skip(done);
-        match ctx.kernel.push_stream(id, &mut source, &attached.rights, attached.credentials) {
+        match ctx.kernel.push_stream(id, &mut source, &attached.rights, attached.from) {
             Ok(moved) => {
                 set_progress(ctx, done + moved);
                 if done + moved >= message.data.total() {
@@ -152,7 +167,7 @@ impl Kernel {
         id: UnixId,
         source: &mut dyn ByteSource,
         rights: &[FileId],
-        credentials: Ucred,
+        by: Sender,
     ) -> Result<usize, Errno> {
         let socket = self.unix_socket_mut(id)?;
         if socket.write_shut {
@@ -177,7 +192,7 @@ impl Kernel {
                 return if moved > 0 { Ok(moved) } else { Err(Errno::EFAULT) };
             }
             let rights = if moved == 0 { rights } else { &[] };
-            self.deliver(id, peer, data, rights, credentials, from.clone())?;
+            self.deliver(id, peer, data, rights, by, from.clone())?;
             moved += got;
         }
         if moved == 0 && source.remaining() > 0 {
@@ -193,16 +208,23 @@ impl Kernel {
         to: UnixId,
         data: Vec<u8>,
         rights: &[FileId],
-        credentials: Ucred,
+        by: Sender,
         from: RawAddress,
     ) -> Result<(), Errno> {
         let charge = charge(self.unix_socket(sender)?.kind, data.len());
         for file in rights {
             self.files.acquire(*file);
         }
-        self.unix_socket_mut(sender)?.charged += charge;
+        let socket = self.unix_socket_mut(sender)?;
+        socket.charged += charge;
+        let sender_tells = socket.wants_senders();
         let now = self.now;
         let receiver = self.unix_socket_mut(to)?;
+        let credentials = match by {
+            Sender::Silent(own) if sender_tells || receiver.wants_senders() => own,
+            Sender::Silent(_) => UNKNOWN,
+            Sender::Named(named) => named,
+        };
         let at = stamp::is_wanted(&receiver.kept).then_some(now);
         let rights = Rights::from_slice(rights);
         let count = rights.len();
@@ -220,9 +242,9 @@ impl Kernel {
     /// `try_write` of a Unix socket: what fits of a stream, a whole message otherwise.
     pub(crate) fn unix_write(&mut self, id: UnixId, source: &mut dyn ByteSource) -> Result<usize, Errno> {
         let socket = self.unix_socket(id)?;
-        let credentials = socket.credentials;
+        let by = Sender::Silent(socket.credentials);
         if socket.kind == Kind::Stream {
-            return self.push_stream(id, source, &[], credentials);
+            return self.push_stream(id, source, &[], by);
         }
         let to = socket.peer.ok_or(Errno::ENOTCONN)?;
         let mut data = vec![0; source.remaining()];
@@ -230,7 +252,7 @@ impl Kernel {
         if got < data.len() {
             return Err(Errno::EFAULT);
         }
-        self.push_message(id, to, &data, &[], credentials)?;
+        self.push_message(id, to, &data, &[], by)?;
         Ok(got)
     }
 
@@ -241,7 +263,7 @@ impl Kernel {
         to: UnixId,
         data: &[u8],
         rights: &[FileId],
-        credentials: Ucred,
+        by: Sender,
     ) -> Result<(), Errno> {
         let socket = self.unix_socket_mut(id)?;
         if let Some(error) = socket.error.take() {
@@ -271,7 +293,7 @@ impl Kernel {
         if full || !room {
             return Err(Errno::EAGAIN);
         }
-        self.deliver(id, to, data.to_vec(), rights, credentials, from)
+        self.deliver(id, to, data.to_vec(), rights, by, from)
     }
 }
 
@@ -316,7 +338,7 @@ fn send_message(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, message: &Outgoing<
         [] => ctx.kernel.unix_socket(id)?.peer.ok_or(Errno::ENOTCONN)?,
         name => names::find(ctx, kind, name)?,
     };
-    match ctx.kernel.push_message(id, to, &data, &attached.rights, attached.credentials) {
+    match ctx.kernel.push_message(id, to, &data, &attached.rights, attached.from) {
         Ok(()) => Ok(total as u64),
         Err(Errno::EAGAIN) => wait_for_receiver(ctx, file, Some(to), blocking),
         Err(errno) => Err(errno.into()),
@@ -414,7 +436,7 @@ impl Kernel {
         let mut index = 0;
         let mut used = SmallVec::<[Packet; 2]>::new();
         let socket = self.unix.get_mut(id).ok_or(Errno::EBADF)?;
-        let checks = socket.kept.get(SOL_SOCKET, SO_PASSCRED) == Some(1);
+        let checks = socket.passes(SO_PASSCRED);
         let first = socket.inbox.front().map(|packet| (packet.sender, packet.from.clone()));
         while sink.remaining() > 0 || taken.credentials.is_none() || peek {
             let Some(packet) = socket.inbox.get_mut(index) else { break };
@@ -588,12 +610,14 @@ fn take_front(kernel: &mut Kernel, id: UnixId) {
 
 /// SO_PASSPIDFD: a descriptor of the sender's process, or the errno in its place (`scm_pidfd_recv`).
 fn give_process(ctx: &mut Ctx<'_>, id: UnixId, wanted: &Incoming<'_>, message: &mut Message, sender: Ucred) {
-    let passes = ctx.kernel.unix.get(id).is_some_and(|socket| socket.kept.get(SOL_SOCKET, SO_PASSPIDFD) == Some(1));
-    if !passes {
+    if !ctx.kernel.unix.get(id).is_some_and(|socket| socket.passes(SO_PASSPIDFD)) {
         return;
     }
     if wanted.control_space < message.control.len() + size_of::<Cmsghdr>() + size_of::<i32>() {
         message.flags |= MSG_CTRUNC;
+        return;
+    }
+    if sender == UNKNOWN {
         return;
     }
     let fd = open_pidfd_of(ctx, sender.pid).map_or_else(|errno| -errno.raw(), |fd| fd as i32);
@@ -609,7 +633,7 @@ fn finish_control(
     rights: Rights,
     credentials: Option<Ucred>,
 ) {
-    let passes = ctx.kernel.unix.get(id).is_some_and(|socket| socket.kept.get(SOL_SOCKET, SO_PASSCRED) == Some(1));
+    let passes = ctx.kernel.unix.get(id).is_some_and(|socket| socket.passes(SO_PASSCRED));
     if let Some(credentials) = credentials.filter(|_| passes) {
         push_control(
             message,
