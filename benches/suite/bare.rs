@@ -2,7 +2,7 @@
 //! they need. What is left is the cost of `guest` itself.
 
 use crate::child::Loader;
-use guest::{AddressSpace, Backing, Exit, HostRegion, MapRequest, Program, StartArguments, Vcpu, Worker};
+use guest::{AddressSpace, Backing, Exit, HostRegion, MapRequest, Passed, Program, StartArguments, Vcpu, Worker};
 use linux_abi::fs::Stat;
 use linux_abi::{Errno, nr};
 use std::ffi::OsStr;
@@ -67,6 +67,7 @@ impl BareGuest {
                     self.vcpu.complete_tsc(0);
                     continue;
                 }
+                Exit::Fault(fault) if !matches!(self.space.pass_trap(&mut self.vcpu, &fault), Passed::No) => continue,
                 exit => panic!("a guest that starts came back with {exit:?}"),
             }
             let registers = *self.vcpu.registers();

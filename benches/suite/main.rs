@@ -53,6 +53,10 @@ fn main() {
         println!("{}", child::main(&arguments[1..]));
         return;
     }
+    if let Some(unknown) = arguments.iter().find(|argument| argument.starts_with('-') && *argument != "--quick") {
+        eprintln!("no option '{unknown}': there is --quick, which measures less and leaves out 100,000 guests");
+        std::process::exit(2);
+    }
     let extent = Extent { quick: arguments.iter().any(|argument| argument == "--quick") };
     let chosen: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with("--")).collect();
     if let Some(unknown) = chosen.iter().find(|name| SUBJECTS.iter().all(|(subject, _)| subject != **name)) {

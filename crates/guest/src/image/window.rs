@@ -96,7 +96,8 @@ impl Surroundings<'_> {
             Some(3) => Rank::Apart,
             Some(_) => Rank::Far,
         };
-        let possible = !named_in_jump && (self.kind == Special::Gs || traps.last().is_none_or(|last| *last <= 2));
+        // Only accesses relative to GS, which loops are full of, are worth a stub a hundred megabytes away.
+        let possible = !named_in_jump && (self.kind == Special::Gs || traps.last().is_none_or(|last| *last <= 3));
         possible.then_some(Window { from, to, traps, rank })
     }
 
@@ -167,6 +168,9 @@ mod tests {
     fn what_is_named_is_entered_by_traps_or_not_replaced() {
         // mov eax, 1; syscall; ret, with an entry at the call: its byte is a filler.
         assert_eq!(best(&[0xb8, 1, 0, 0, 0, 0x0f, 0x05, 0xc3], &[0x105]), [(0, 2), (0, 3)]);
+        // add esi, 1; mov eax, edi; mov ecx, esi; cpuid; mov edx, eax, round which a loop goes: what begins in the jump is made a trap.
+        let round = [0x83, 0xc6, 1, 0x89, 0xf8, 0x89, 0xf1, 0x0f, 0xa2, 0x89, 0xc2];
+        assert_eq!(best(&round, &[0x100])[0], (0, 4));
         // xor eax, eax; syscall; nop; ret, with entries at the call and behind it.
         assert_eq!(best(&[0x31, 0xc0, 0x0f, 0x05, 0x90, 0xc3], &[0x102, 0x104]), []);
     }
