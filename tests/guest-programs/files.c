@@ -3,6 +3,7 @@
  * forms, offsets, sizes, times, and the device files that every system has.
  */
 #include "case.h"
+#include <sys/xattr.h>
 
 #include <sys/uio.h>
 
@@ -528,6 +529,64 @@ CASE(device_zero)
         sum += data[i];
     number("sum", sum);
     show("write", write(fd, data, 10));
+}
+
+/* Who guards against links on the way opens a directory and goes on from there by its descriptor's link. */
+CASE(descriptors_links_are_ways)
+{
+    scratch();
+    MUST(mkdir("d", 0755));
+    file_make("d/f", "content");
+    file_make("plain", "content");
+    char name[64], other[64], told[64];
+    struct stat status;
+    static const int flags[] = { O_PATH | O_DIRECTORY, O_RDONLY | O_DIRECTORY, O_PATH };
+    for (size_t i = 0; i < COUNT_OF(flags); i++) {
+        int dir = MUST(open("d", flags[i]));
+        snprintf(name, sizeof name, "/proc/self/fd/%d/f", dir);
+        snprintf(other, sizeof other, "/dev/fd/%d/new", dir);
+        show("open", open(name, O_RDONLY) < 0 ? -1 : 0);
+        show("stat", stat(name, &status));
+        show("access", access(name, W_OK));
+        show("create", open(other, O_CREAT | O_EXCL | O_RDWR, 0600) < 0 ? -1 : 0);
+        show("rename", rename(other, "d/renamed"));
+        show("unlink", unlink("d/renamed"));
+        show("mkdir", mkdir(other, 0700));
+        show("rmdir", rmdir(other));
+        show("symlink", symlink("f", other));
+        show("readlink", readlink(other, told, sizeof told));
+        show("unlink", unlink(other));
+        show("link", link(name, other));
+        show("unlink", unlink(other));
+        snprintf(name, sizeof name, "/proc/self/fd/%d/../plain", dir);
+        show("its parent", stat(name, &status));
+        snprintf(name, sizeof name, "/proc/self/fd/%d/f/x", dir);
+        show("below a file", stat(name, &status));
+        snprintf(name, sizeof name, "/proc/self/fd/%d", dir);
+        show("lstat", lstat(name, &status));
+        truth("is link", S_ISLNK(status.st_mode));
+        show("chdir", chdir(name));
+        show("there", access("f", F_OK));
+        show("back", chdir(".."));
+        close(dir);
+    }
+    int file = MUST(open("plain", O_RDONLY));
+    snprintf(name, sizeof name, "/proc/self/fd/%d/x", file);
+    show("through a file", stat(name, &status));
+    snprintf(name, sizeof name, "/proc/self/fd/%d", file);
+    show("no rename out of /proc", rename(name, "moved"));
+    show("setxattr", setxattr(name, "user.a", "1", 1, 0));
+    show("getxattr", getxattr("plain", "user.a", told, sizeof told));
+    show("removexattr", removexattr(name, "user.a"));
+    MUST(unlink("plain"));
+    show("chmod without a name", chmod(name, 0604));
+    MUST(fstat(file, &status));
+    printf("mode: %04o\n", status.st_mode & 07777);
+    int gone = MUST(open("d", O_RDONLY | O_DIRECTORY));
+    MUST(unlink("d/f"));
+    MUST(rmdir("d"));
+    snprintf(name, sizeof name, "/proc/self/fd/%d/f", gone);
+    show("through a directory that is gone", stat(name, &status));
 }
 
 /* Samba, systemd and container runtimes hold names by O_PATH and open, change or look at them by these later. */

@@ -65,7 +65,7 @@ pub(super) fn existing(ctx: &mut Ctx<'_>, dirfd: u64, path: &[u8], follow: bool)
 }
 
 /// The same, and behind `/proc/PID/fd/N` what is open there, as far as it has a name.
-fn behind(ctx: &mut Ctx<'_>, dirfd: u64, path: &[u8], follow: bool) -> Result<(Vec<u8>, Node), Outcome> {
+pub(super) fn behind(ctx: &mut Ctx<'_>, dirfd: u64, path: &[u8], follow: bool) -> Result<(Vec<u8>, Node), Outcome> {
     let found = existing(ctx, dirfd, path, follow)?;
     let (true, (_, Node::Synthetic(Synthetic::Descriptor { pid, fd }))) = (follow, &found) else { return Ok(found) };
     let named = match &ctx.kernel.files[ctx.file_of(*pid, *fd)?].kind {
@@ -326,6 +326,10 @@ pub fn renameat2(ctx: &mut Ctx<'_>, [from_fd, from, to_fd, to, flags, _]: [u64; 
     let to = ctx.path_argument(to)?;
     let (to_name, to_slash) = without_slashes(&to);
     let target = ctx.walk_to_name(to_fd, to_name, false)?;
+    let is_of_kernel = |path: &[u8]| is_below(path, b"/proc") || is_below(path, b"/sys");
+    if is_of_kernel(&source.path) != is_of_kernel(&target.path) {
+        return Err(Errno::EXDEV.into());
+    }
     if is_special(&from) {
         return Err(Errno::EBUSY.into());
     }
@@ -603,8 +607,15 @@ fn subject(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, flags: u32) -> Resu
         };
     }
     let text = if text.is_empty() && flags & AT_EMPTY_PATH != 0 { b".".to_vec() } else { text };
-    let (path, node) = behind(ctx, dirfd, &text, flags & AT_SYMLINK_NOFOLLOW == 0)?;
-    path_subject(ctx, path, node)
+    let follow = flags & AT_SYMLINK_NOFOLLOW == 0;
+    match behind(ctx, dirfd, &text, follow)? {
+        // It has no name any more, or never had one.
+        (_, Node::Synthetic(Synthetic::Descriptor { pid, fd })) if follow => {
+            let id = ctx.file_of(pid, fd)?;
+            file_subject(ctx, id)
+        }
+        (path, node) => path_subject(ctx, path, node),
+    }
 }
 
 fn path_subject(ctx: &mut Ctx<'_>, path: Vec<u8>, node: Node) -> Result<Subject, Outcome> {
@@ -623,6 +634,10 @@ fn path_subject(ctx: &mut Ctx<'_>, path: Vec<u8>, node: Node) -> Result<Subject,
 
 fn open_subject(ctx: &mut Ctx<'_>, fd: u64) -> Result<Subject, Outcome> {
     let id = ctx.file(fd)?;
+    file_subject(ctx, id)
+}
+
+fn file_subject(ctx: &mut Ctx<'_>, id: FileId) -> Result<Subject, Outcome> {
     let path = match &ctx.kernel.files[id].kind {
         FileKind::Regular(file) if !file.in_run => file.path.clone(),
         FileKind::Regular(file) => {

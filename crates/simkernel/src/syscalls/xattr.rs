@@ -1,7 +1,7 @@
 //! Extended attributes, xattr(7). They are kept by the simulation, for files in writable areas; files of the machine have none, and get a
 //! copy of their own when they are given one, where that is possible.
 
-use super::paths::start_of;
+use super::paths::{behind, start_of};
 use crate::ctx::Ctx;
 use crate::files::FileKind;
 use crate::outcome::{Outcome, SysResult};
@@ -53,9 +53,9 @@ impl Holder {
 
 fn by_path(ctx: &mut Ctx<'_>, path: u64, follow: bool) -> Result<Subject, Outcome> {
     let path = ctx.path_argument(path)?;
-    let target = ctx.walk(HERE, &path, follow)?;
-    let holder = Holder::of(ctx, &target.path, target.node.ok_or(Errno::ENOENT)?);
-    Ok(Subject { path: target.path, holder })
+    let (path, node) = behind(ctx, HERE, &path, follow)?;
+    let holder = Holder::of(ctx, &path, node);
+    Ok(Subject { path, holder })
 }
 
 fn by_descriptor(ctx: &mut Ctx<'_>, fd: u64) -> Result<Subject, Outcome> {

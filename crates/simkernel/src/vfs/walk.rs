@@ -4,6 +4,8 @@ use super::mounts::{self, Area, Lower};
 use super::synthetic::{self, Synthetic, View};
 use super::{RealNode, Vfs, errno};
 use crate::credentials::Credentials;
+use crate::files::{FileKind, Place};
+use crate::ids::Pid;
 use base::StartDate;
 use linux_abi::Errno;
 use linux_abi::capability::{CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH};
@@ -65,12 +67,25 @@ impl Target {
     }
 }
 
+/// What a process has open with this number.
+fn open_file<'a>(view: &View<'a>, pid: Pid, fd: u32) -> Option<&'a FileKind> {
+    let id = view.shared.file(view.process(pid.0)?, fd)?;
+    Some(&view.files[id].kind)
+}
+
+/// Whether it is the descriptor of a directory that is gone: there is nothing in it.
+fn was_directory(view: &View<'_>, node: &Node) -> bool {
+    let Node::Synthetic(Synthetic::Descriptor { pid, fd }) = node else { return false };
+    matches!(open_file(view, *pid, *fd), Some(FileKind::Directory(directory)) if directory.gone.is_some())
+}
+
 /// One component of a walk.
 enum Step {
     Nothing,
     Node(Node),
     Link(Vec<u8>),
-    /// A link of `/proc` that leads to what it stands for, and not to its name: nobody asks on the way whether it may be searched.
+    /// A link of `/proc` that leads to what it stands for, at this place, and not to its name: nobody asks on the way whether it may be
+    /// searched.
     Jump(Vec<u8>),
 }
 
@@ -141,8 +156,7 @@ impl Vfs {
                                 if links > MAX_LINKS {
                                     return Err(Errno::ELOOP);
                                 }
-                                at = root.to_vec();
-                                at.extend_from_slice(place.strip_suffix(b"/").unwrap_or(&place));
+                                at = place;
                                 let node = self.lookup(view, &at)?.ok_or(Errno::ENOENT)?;
                                 if (!last || slash) && !node.is_directory() {
                                     return Err(Errno::ENOTDIR);
@@ -153,7 +167,11 @@ impl Vfs {
                             }
                             Step::Node(node) => {
                                 if (!last || slash) && !node.is_directory() {
-                                    return Err(Errno::ENOTDIR);
+                                    return Err(if !last && was_directory(view, &node) {
+                                        Errno::ENOENT
+                                    } else {
+                                        Errno::ENOTDIR
+                                    });
                                 }
                                 if last {
                                     return Ok(Target::new(at, Some(node), slash));
@@ -171,14 +189,31 @@ impl Vfs {
     /// What a walk finds at `path`: a link counts as one if it is to be followed.
     fn step(&mut self, view: &View<'_>, path: &[u8], followed: bool) -> Result<Step, Errno> {
         let Some(node) = self.lookup(view, path)? else { return Ok(Step::Nothing) };
+        if followed
+            && let Node::Synthetic(Synthetic::Descriptor { pid, fd }) = &node
+            && let Some(directory) = self.open_directory(view, *pid, *fd)
+        {
+            return Ok(Step::Jump(directory));
+        }
         let Some(text) = (if followed { self.link_text(&node)? } else { None }) else { return Ok(Step::Node(node)) };
         if synthetic::is_magic_link(path) && text.starts_with(b"/") {
-            return Ok(Step::Jump(text));
+            return Ok(Step::Jump([view.root(), text.strip_suffix(b"/").unwrap_or(&text)].concat()));
         }
         if self.is_lasting(path, &node) {
             self.known_links.insert(path.to_vec(), text.clone());
         }
         Ok(Step::Link(text))
+    }
+
+    /// Where the directory lies that a process has open, or named by O_PATH, with this number.
+    fn open_directory(&mut self, view: &View<'_>, pid: Pid, fd: u32) -> Option<Vec<u8>> {
+        let path = match open_file(view, pid, fd)? {
+            FileKind::Directory(directory) if directory.gone.is_none() => &directory.path,
+            FileKind::Name(Place { gone: None, path }) => path,
+            _ => return None,
+        };
+        let is_directory = self.lookup(view, path).ok().flatten().is_some_and(|node| node.is_directory());
+        is_directory.then(|| path.strip_suffix(b"/").unwrap_or(path).to_vec())
     }
 
     /// The walk ended in a directory that it had already passed.
