@@ -4,7 +4,8 @@
 //! processes that guests start (`processes`), a Tor network (`tor`). The program starts itself again for every measure that needs a fresh process (`child`). A missed target is marked
 //! and does not fail the run. Results also go to a JSON file, whose path is printed last.
 //!
-//! `suite [--quick] [SUBJECT...]`: `--quick` measures less and leaves out 100,000 guests.
+//! `suite --bench [--quick] [SUBJECT...]`: `--quick` measures less and leaves out 100,000 guests. Without `--bench`, as `cargo test` calls it, it
+//! measures nothing and tries whether guests start.
 
 mod bare;
 mod bulk;
@@ -48,9 +49,14 @@ const SUBJECTS: [(&str, fn(&Programs, Extent, &mut Report)); 5] = [
 ];
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let all: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<String> = all.iter().filter(|argument| *argument != "--bench").cloned().collect();
     if arguments.first().is_some_and(|argument| argument == "child") {
         println!("{}", child::main(&arguments[1..]));
+        return;
+    }
+    if arguments.len() == all.len() {
+        namespaces::try_out(&Programs::build());
         return;
     }
     if let Some(unknown) = arguments.iter().find(|argument| argument.starts_with('-') && *argument != "--quick") {

@@ -57,6 +57,17 @@ pub fn measure(programs: &Programs, extent: Extent, report: &mut Report) {
     ));
 }
 
+/// Starts a few guests in each way, and processes of this machine.
+pub fn try_out(programs: &Programs) {
+    let program = programs.path("minimal_pause");
+    let program = program.to_str().expect("a path in UTF-8");
+    let data = DataFolders::new(programs);
+    for mode in DEPTHS.map(|(mode, _)| mode).into_iter().chain(["native"]) {
+        let place = if mode == "native" { "1".to_owned() } else { data.fresh() };
+        println!("{mode}: {}", child(&[mode, program, "3", &place]));
+    }
+}
+
 fn repeat<T>(times: usize, run: impl Fn() -> T) -> Vec<T> {
     (0..times).map(|_| run()).collect()
 }
