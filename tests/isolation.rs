@@ -148,3 +148,17 @@ fn nothing_is_written_outside_the_runs_directory() {
         assert!(folder.join("exec.data/hosts/host/fs").join(&name[1..]).exists(), "{name}");
     }
 }
+
+/// What daemons make in `/dev` (syslog's socket) is their host's own; what is there by itself stays.
+#[test]
+fn names_in_dev_are_the_hosts_own() {
+    let folder = folder("isolation/dev");
+    let script = "mkfifo /dev/gnomon-test && echo /dev/gnomon-t*; mv /dev/gnomon-test /dev/other && ls /dev | grep -c '^other$'; rm /dev/other; \
+                  rm /dev/null 2>&1; mkdir /dev/pts/x 2>&1; echo end > /dev/null; stat -c '%F %a' /dev /dev/null; ls /dev | grep -c '^other$'";
+    let output = exec(&folder, Path::new("/bin/sh"), &["-c", script]);
+    let told: Vec<&str> = output.stdout.lines().collect();
+    assert_eq!(told[..2], ["/dev/gnomon-test", "1"], "{told:?}");
+    assert!(told[2].contains("not permitted") && told[3].contains("ermission denied"), "{told:?}");
+    assert_eq!(told[4..], ["directory 755", "character special file 666", "0"], "{told:?}");
+    assert!(!Path::new("/dev/gnomon-test").exists() && !Path::new("/dev/other").exists());
+}

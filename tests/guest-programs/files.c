@@ -618,6 +618,32 @@ CASE(path_descriptors_lead_on)
     show("futimens", futimens(fd, NULL));
 }
 
+/* cp and tar leave holes out where a file has fewer blocks than its size. */
+CASE(holes_take_no_blocks)
+{
+    scratch();
+    struct stat status;
+    char data[8192];
+    memset(data, 'x', sizeof data);
+    int fd = MUST(open("f", O_CREAT | O_RDWR, 0600));
+    MUST(ftruncate(fd, 1 << 20));
+    MUST(fstat(fd, &status));
+    number("blocks of a hole", status.st_blocks);
+    show("write", pwrite(fd, data, sizeof data, 512 << 10));
+    MUST(fstat(fd, &status));
+    truth("two pages at least", status.st_blocks >= 16);
+    truth("most is a hole", status.st_blocks < 1024);
+    MUST(stat("f", &status));
+    truth("by name, too", status.st_blocks >= 16 && status.st_blocks < 1024);
+    show("first data", lseek(fd, 0, SEEK_DATA));
+    MUST(ftruncate(fd, 0));
+    MUST(lseek(fd, 0, SEEK_SET));
+    for (int i = 0; i < 16; i++)
+        MUST(write(fd, data, sizeof data));
+    MUST(fstat(fd, &status));
+    truth("no hole", status.st_blocks * 512 >= status.st_size);
+}
+
 CASE(device_full)
 {
     char data[16];

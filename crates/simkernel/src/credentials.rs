@@ -103,7 +103,7 @@ pub struct Capabilities {
 impl Capabilities {
     const NONE: Capabilities =
         Capabilities { effective: 0, permitted: 0, inheritable: 0, bounding: ALL_CAPABILITIES, ambient: 0 };
-    const ROOT: Capabilities =
+    pub(crate) const ROOT: Capabilities =
         Capabilities { effective: ALL_CAPABILITIES, permitted: ALL_CAPABILITIES, ..Capabilities::NONE };
 }
 

@@ -6,7 +6,7 @@ use crate::ids::FileId;
 use crate::kernel::Kernel;
 use crate::user_io::{ByteSink, ByteSource};
 use crate::vfs::mounts::is_below;
-use crate::vfs::{RealNode, errno};
+use crate::vfs::{RealNode, data_blocks, errno, has_holes};
 use base::SimTime;
 use linux_abi::Errno;
 use linux_abi::fs::{
@@ -229,7 +229,12 @@ impl Kernel {
     pub(crate) fn regular_stat(&mut self, id: FileId) -> Result<Stat, Errno> {
         let real = rustix::fs::fstat(self.real_descriptor(id)?).map_err(errno)?;
         let in_run = self.regular(id)?.in_run;
-        Ok(self.vfs.identities.present(&real, in_run))
+        let mut stat = self.vfs.identities.present(&real, in_run);
+        if has_holes(&real, in_run) {
+            // The real descriptor's own position is used for nothing else.
+            stat.st_blocks = data_blocks(self.real_descriptor(id)?, stat.st_size as u64);
+        }
+        Ok(stat)
     }
 
     pub(crate) fn regular_truncate(&mut self, id: FileId, size: u64, now: SimTime) -> Result<(), Errno> {

@@ -228,6 +228,11 @@ impl SemaphoreSets {
         Ok(set.waiters.iter().map(|waiter| (waiter.tid, Err(Errno::EIDRM))).collect())
     }
 
+    /// Whether something is to be undone when a process ends.
+    pub fn has_undo(&self, pid: Pid) -> bool {
+        self.ids.iter().any(|(_, set)| set.undo.contains_key(&pid))
+    }
+
     /// A process ended: what it marked with SEM_UNDO is undone. The threads whose calls are over by that.
     pub fn undo_all(&mut self, pid: Pid, now: i64) -> Vec<Served> {
         let mut served = Vec::new();

@@ -26,7 +26,11 @@ const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 const RTA_PRIORITY: u16 = 6;
 const RTA_PREFSRC: u16 = 7;
+const RTA_CACHEINFO: u16 = 12;
 const RTA_TABLE: u16 = 15;
+const RTA_UID: u16 = 25;
+/// `struct rta_cacheinfo`.
+const CACHE_INFO_BYTES: usize = 32;
 const RT_TABLE_MAIN: u8 = 254;
 const RT_TABLE_LOCAL: u8 = 255;
 /// The answer is a route to one address, no entry of a table.
@@ -229,6 +233,9 @@ impl Reply {
         attribute(out, start, RTA_DST, &octets(to));
         attribute(out, start, RTA_OIF, &interface.index.to_ne_bytes());
         attribute(out, start, RTA_PREFSRC, &octets(source));
+        // Programs count on something behind the source (nmap reads all but the last attribute).
+        attribute(out, start, RTA_UID, &0_u32.to_ne_bytes());
+        attribute(out, start, RTA_CACHEINFO, &[0; CACHE_INFO_BYTES]);
         Ok(())
     }
 

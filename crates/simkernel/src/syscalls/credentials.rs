@@ -1,6 +1,6 @@
 //! Users, groups and capabilities: the calls that ask for and change them. The rules stand in `crate::credentials`.
 
-use crate::credentials::{Change, Credentials, Ids, capability_bit};
+use crate::credentials::{Capabilities, Change, Credentials, Ids, capability_bit};
 use crate::ctx::Ctx;
 use crate::outcome::SysResult;
 use linux_abi::Errno;
@@ -188,6 +188,8 @@ pub(super) fn capget(ctx: &mut Ctx<'_>, [address, data, ..]: [u64; 6]) -> SysRes
     let own = tid == 0 || tid as u32 == ctx.thread.tid.0;
     let set = match own {
         true => ctx.credentials().capabilities,
+        // Who started the host, and is no program.
+        false if tid == 1 => Capabilities::ROOT,
         false => ctx.kernel.threads.get(tid as u32).ok_or(Errno::ESRCH)?.credentials.capabilities,
     };
     for word in 0..words {

@@ -179,6 +179,9 @@ pub(super) fn kcmp(ctx: &mut Ctx<'_>, [first, second, kind, index1, index2, _]: 
             FILES => fds.number().into(),
             FS => place.number().into(),
             SIGHAND => process.handlers.number().into(),
+            // Who has set nothing of the kind has none.
+            IO if process.io_priority == 0 => 0,
+            SYSVSEM if !ctx.kernel.ipc.semaphores.has_undo(pid) => 0,
             IO | SYSVSEM => pid.0.into(),
             _ => return Err(Errno::EINVAL),
         })

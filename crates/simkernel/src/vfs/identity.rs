@@ -150,7 +150,7 @@ impl Identities {
             st_rdev: real.st_rdev,
             st_size: real.st_size,
             st_blksize: 4096,
-            st_blocks: (real.st_size + 4095) / 4096 * 8,
+            st_blocks: super::blocks(real.st_size as u64),
             ..Stat::default()
         };
         if writable {

@@ -1,6 +1,6 @@
 //! Directory listings: sorted by name, so that they do not depend on the machine's file system, overlays merged.
 
-use super::mounts::Area;
+use super::mounts::{Area, Lower};
 use super::synthetic::{self, View};
 use super::{Node, RealNode, Vfs, as_path};
 use linux_abi::Errno;
@@ -37,18 +37,41 @@ impl Vfs {
             entries.push(Entry { name: name.to_vec(), number, kind: DT_DIR as u8 });
         }
         match node {
-            Node::Synthetic(_) => entries.extend(synthetic::list(view, path)),
+            Node::Synthetic(_) => {
+                entries.extend(synthetic::list(view, path));
+                entries.extend(self.list_made_beside(path)?);
+            }
             Node::Real(node) => {
-                for (name, found) in self.list_names(path, node)? {
-                    let number = self.identities.number(found.device, found.inode);
-                    let device = self.identities.attributes(number).device;
-                    // The types of directory entries are those of modes, shifted.
-                    let kind = device.map_or(found.kind, |(kind, _)| (kind >> 12) as u8);
-                    entries.push(Entry { name, number, kind });
-                }
+                let names = self.list_names(path, node)?;
+                entries.extend(self.entries(names));
             }
         }
         Ok(entries)
+    }
+
+    fn entries(&mut self, names: BTreeMap<Vec<u8>, Found>) -> Vec<Entry> {
+        let entry = |(name, found): (Vec<u8>, Found)| {
+            let number = self.identities.number(found.device, found.inode);
+            let device = self.identities.attributes(number).device;
+            // The types of directory entries are those of modes, shifted.
+            let kind = device.map_or(found.kind, |(kind, _)| (kind >> 12) as u8);
+            Entry { name, number, kind }
+        };
+        names.into_iter().map(entry).collect()
+    }
+
+    /// What guests have made in a directory whose other entries are made up.
+    fn list_made_beside(&mut self, path: &[u8]) -> Result<Vec<Entry>, Errno> {
+        let mut names = BTreeMap::new();
+        if let (Area::Overlay(overlay), prefix) = self.mounts.find(path)
+            && overlay.lower == Lower::MadeUp
+            && overlay.used
+            && path.len() == prefix
+            && let Some(upper) = super::walk::real_node(&overlay.upper, true)?
+        {
+            read_directory(&upper, &mut names)?;
+        }
+        Ok(self.entries(names))
     }
 
     /// The names in a real directory, overlays merged.

@@ -30,17 +30,19 @@ use base::map::FastMap;
 use descriptors::Descriptors;
 use identity::{Identities, Times};
 use linux_abi::Errno;
-use linux_abi::fs::{S_IFDIR, S_IFIFO, S_IFLNK, S_IFMT, Stat};
+use linux_abi::fs::{S_IFDIR, S_IFIFO, S_IFLNK, S_IFMT, S_IFREG, Stat};
 use mounts::{Area, Mounts, is_below};
 use permission::Permissions;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, SeekFrom};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use synthetic::View;
 pub use walk::{Node, Target};
+
+const PAGE_BYTES: u64 = 4096;
 
 /// A file of the machine.
 #[derive(Clone, Debug)]
@@ -313,6 +315,11 @@ impl Vfs {
 
     pub fn stat(&mut self, node: &RealNode) -> Stat {
         let mut stat = self.identities.present(&node.stat, node.writable);
+        if has_holes(&node.stat, node.writable)
+            && let Ok(file) = rustix::fs::open(&node.path[..], OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+        {
+            stat.st_blocks = data_blocks(&file, stat.st_size as u64);
+        }
         // Some file systems (btrfs, overlays) do not count the directories below a directory, and say 1.
         if node.writable && node.kind() == S_IFDIR && stat.st_nlink < 2 {
             let entries = std::fs::read_dir(as_path(&node.path)).into_iter().flatten().flatten();
@@ -418,6 +425,34 @@ impl Vfs {
             self.forget(stat.st_dev, stat.st_ino);
         }
     }
+}
+
+/// Whether a file of this run may have holes: where its file system counts less than its size.
+pub(crate) fn has_holes(real: &rustix::fs::Stat, writable: bool) -> bool {
+    writable && real.st_mode & S_IFMT == S_IFREG && real.st_blocks < blocks(real.st_size as u64)
+}
+
+/// Blocks of 512 bytes in the pages that hold data: what was written decides, and not what a file system makes of it.
+pub(crate) fn data_blocks(file: impl AsFd, size: u64) -> i64 {
+    let (mut pages, mut at) = (0, 0);
+    while at < size {
+        let start = match rustix::fs::seek(&file, SeekFrom::Data(at)) {
+            Ok(start) => start,
+            Err(rustix::io::Errno::NXIO) => break,
+            Err(_) => return blocks(size),
+        };
+        let end = rustix::fs::seek(&file, SeekFrom::Hole(start)).unwrap_or(size).min(size);
+        // A page counts once, whatever a file system's own blocks are.
+        let first = (start / PAGE_BYTES).max(at.div_ceil(PAGE_BYTES));
+        pages += end.div_ceil(PAGE_BYTES).saturating_sub(first);
+        at = end.max(start + 1);
+    }
+    pages as i64 * (PAGE_BYTES / 512) as i64
+}
+
+/// Blocks of 512 bytes of a file without holes.
+pub(crate) fn blocks(size: u64) -> i64 {
+    (size.div_ceil(PAGE_BYTES) * (PAGE_BYTES / 512)) as i64
 }
 
 #[cfg(test)]

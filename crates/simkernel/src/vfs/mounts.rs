@@ -10,6 +10,8 @@ use std::path::Path;
 pub enum Lower {
     /// Nothing.
     Nothing,
+    /// What is made up.
+    MadeUp,
     /// What others on the machine may change at any time.
     Changing,
     /// What stays as it is during a run.
@@ -17,14 +19,14 @@ pub enum Lower {
 }
 
 /// Places that are made up, and where no file can be made.
-const MADE_UP: [&str; 3] = ["/dev", "/proc", "/sys"];
+const MADE_UP: [&str; 4] = ["/dev/mqueue", "/dev/pts", "/proc", "/sys"];
 
 /// Directories of `/run` that every system has, with their permission bits.
 pub const RUN_DIRECTORIES: [(&str, u32); 2] = [("/run/lock", 0o1777), ("/run/user", 0o755)];
 
 /// Directories that each host has its own writable view of, what of the machine shows through, and the permission bits of those that the
 /// machine has not or that nothing shows through.
-const OVERLAYS: [(&str, Lower, u32); 17] = [
+const OVERLAYS: [(&str, Lower, u32); 18] = [
     ("", Lower::Lasting, 0o755),
     ("/usr", Lower::Lasting, 0o755),
     ("/opt", Lower::Lasting, 0o755),
@@ -41,6 +43,7 @@ const OVERLAYS: [(&str, Lower, u32); 17] = [
     ("/var/spool", Lower::Changing, 0o755),
     ("/var/mail", Lower::Changing, 0o2775),
     ("/run", Lower::Nothing, 0o755),
+    ("/dev", Lower::MadeUp, 0o755),
     ("/dev/shm", Lower::Nothing, 0o1777),
 ];
 
@@ -66,7 +69,7 @@ pub struct Overlay {
 
 impl Overlay {
     pub fn shows_machine(&self) -> bool {
-        self.lower != Lower::Nothing
+        matches!(self.lower, Lower::Changing | Lower::Lasting)
     }
 }
 

@@ -43,7 +43,7 @@ impl Vfs {
             self.mounts.use_overlay(&path[..prefix]);
         }
         let node = walk::real_node(&real, true)?.ok_or(Errno::EIO)?;
-        match if lower == Lower::Nothing { None } else { walk::real_node(path, false)? } {
+        match if matches!(lower, Lower::Nothing | Lower::MadeUp) { None } else { walk::real_node(path, false)? } {
             Some(covered) => self.inherit(&node, &covered, lower),
             None => self.note_permissions(&node.stat, Permissions { mode: S_IFDIR | mode, user: 0, group: 0 }),
         }

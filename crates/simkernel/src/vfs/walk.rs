@@ -271,10 +271,13 @@ impl Vfs {
         if !synthetic::covers(path) {
             return Ok(self.lookup_real(path)?.map(Node::Real));
         }
-        match self.mounts.find(path).0 {
+        let (area, prefix) = self.mounts.find(path);
+        match area {
             Area::Overlay(overlay) if overlay.lower == Lower::Nothing => {
                 return Ok(self.lookup_real(path)?.map(Node::Real));
             }
+            // The directory itself stays as it is, whatever is made in it.
+            Area::Overlay(overlay) if overlay.lower == Lower::MadeUp && path.len() == prefix => {}
             Area::Overlay(_) => {
                 if let Some(node) = self.lookup_upper(path)? {
                     return Ok(Some(Node::Real(node)));
