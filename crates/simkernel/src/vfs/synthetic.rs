@@ -337,6 +337,8 @@ pub fn stat(view: &View<'_>, path: &[u8], node: &Synthetic) -> Stat {
         }
         Synthetic::File(_) => (S_IFREG | proc::file_mode(path), 0),
         Synthetic::Directory(_) if path == b"/dev/mqueue" => (S_IFDIR | 0o1777, 0),
+        // Programs make their own files beside what is made up.
+        Synthetic::Directory(_) if path == b"/dev" => (S_IFDIR | 0o755, 0),
         Synthetic::Descriptors(_) => (S_IFDIR | 0o500, 0),
         Synthetic::Directory(_) | Synthetic::Threads(_) => (S_IFDIR | proc::directory_mode(path), 0),
         Synthetic::Device(_) => (S_IFCHR | 0o666, 0),

@@ -205,8 +205,13 @@ impl Vfs {
         Ok(Step::Link(text))
     }
 
-    /// Where the directory lies that a process has open, or named by O_PATH, with this number.
+    /// Where the directory lies that a process has open, or named by O_PATH, with this number; None for who may not look into it.
     fn open_directory(&mut self, view: &View<'_>, pid: Pid, fd: u32) -> Option<Vec<u8>> {
+        let process = view.process(pid.0)?;
+        let is_own = view.process.is_some_and(|own| own.pid == pid);
+        if !is_own && view.credentials.is_some_and(|who| !who.may_look_into(&process.credentials, process.dumpable)) {
+            return None;
+        }
         let path = match open_file(view, pid, fd)? {
             FileKind::Directory(directory) if directory.gone.is_none() => &directory.path,
             FileKind::Name(Place { gone: None, path }) => path,
