@@ -332,6 +332,14 @@ mod tests {
         let table = [&table[..], &[0x65, 0x8b, 0x0e, 0x8d, 0xa7, 0x0e, 0xe3, 0xa7, 0x0e, 0x77, 0xab, 0x0e, 0xcd, 0xab]]
             .concat();
         assert_eq!(reaches(&[&before[..], &table].concat()), [""; 0]);
+        // An address behind zeroes: the middle of it would be a call by way of GS.
+        let address =
+            [0x60, 0x65, 0xff, 0x14, 0x01, 0x10, 0, 0, 0x33, 0xd2, 0x49, 0xbb, 0, 0x68, 0xfa, 0x14, 0x01, 0x10, 0, 0];
+        assert_eq!(reaches(&[&[0; 80][..], &address, &before].concat()), [""; 0]);
+        // The same call where code goes by, and one of a place that the instruction names, wherever it is.
+        let gs = "accesses relative to GS in generated code";
+        assert_eq!(reaches(&[&before[..], &address[1..5], &before].concat()), [gs]);
+        assert_eq!(reaches(&[&[0; 80][..], &[0x65, 0xff, 0x14, 0x25, 0x10, 0, 0, 0], &before].concat()), [gs]);
         // The same in code, and at its end.
         let access = [0x65, 0x3b, 0x08];
         assert_eq!(reaches(&[&before[..], &access, &before].concat()), ["accesses relative to GS in generated code"]);

@@ -139,9 +139,13 @@ fn is_odd(code: &[u8], start: usize, instruction: &Instruction) -> bool {
     prefixes > 0 && (is_idle_rex || (touches_memory && registers().any(is_stack)))
 }
 
-/// Whether no program enters its code at such an instruction: one that first takes a selector for `lsl` from memory.
+/// Whether no program enters its code at such an instruction: one that first takes a selector for `lsl` from memory, or calls or jumps by
+/// what lies in memory where a register says (`65 ff 14 01` is the middle of an address, too).
 fn is_hardly_first(instruction: &Instruction) -> bool {
+    let goes_elsewhere = matches!(instruction.flow_control(), FlowControl::IndirectCall | FlowControl::IndirectBranch);
+    let is_by_register = instruction.op0_kind() == OpKind::Memory && instruction.memory_base() != Register::None;
     instruction.mnemonic() == Mnemonic::Lsl && instruction.op1_kind() == OpKind::Memory
+        || goes_elsewhere && is_by_register
 }
 
 /// Whether what precedes and follows an instruction is what programs hold.
