@@ -332,13 +332,18 @@ mod tests {
         let table = [&table[..], &[0x65, 0x8b, 0x0e, 0x8d, 0xa7, 0x0e, 0xe3, 0xa7, 0x0e, 0x77, 0xab, 0x0e, 0xcd, 0xab]]
             .concat();
         assert_eq!(reaches(&[&before[..], &table].concat()), [""; 0]);
-        // An address behind zeroes: the middle of it would be a call by way of GS.
-        let address =
-            [0x60, 0x65, 0xff, 0x14, 0x01, 0x10, 0, 0, 0x33, 0xd2, 0x49, 0xbb, 0, 0x68, 0xfa, 0x14, 0x01, 0x10, 0, 0];
-        assert_eq!(reaches(&[&[0; 80][..], &address, &before].concat()), [""; 0]);
+        // Addresses behind zeroes: the middle of one would be a call by way of GS.
+        for lowest in 0..=255 {
+            let address = [lowest, 0x65, 0xff, 0x14, 0x01, 0x10, 0, 0, 0x49, 0x89, 0xc3, 0x49, 0xc1, 0xeb, 0x2f];
+            for zeroes in [63, 64] {
+                let whole = [&vec![0; zeroes][..], &address, &before].concat();
+                assert_eq!(reaches(&whole), [""; 0], "{lowest:#x} behind {zeroes}");
+            }
+        }
+        let call = [0x65, 0xff, 0x14, 0x01];
         // The same call where code goes by, and one of a place that the instruction names, wherever it is.
         let gs = "accesses relative to GS in generated code";
-        assert_eq!(reaches(&[&before[..], &address[1..5], &before].concat()), [gs]);
+        assert_eq!(reaches(&[&before[..], &call, &before].concat()), [gs]);
         assert_eq!(reaches(&[&[0; 80][..], &[0x65, 0xff, 0x14, 0x25, 0x10, 0, 0, 0], &before].concat()), [gs]);
         // The same in code, and at its end.
         let access = [0x65, 0x3b, 0x08];
