@@ -610,3 +610,32 @@ CASE(large_reservations_and_forks)
     number("in the parent", at[(size_t)1 << 39]);
     munmap(at, (size_t)1 << 40);
 }
+
+CASE(sizes_that_wrap_are_none)
+{
+    const size_t sizes[] = { -1UL, -(size_t)PAGE, -(size_t)PAGE + 1 };
+    char *private = map(4 * PAGE, PROT_READ | PROT_WRITE);
+    char *shared = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared[PAGE] = 's';
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+        show_map("private from it", mremap(private, sizes[i], PAGE, MREMAP_MAYMOVE));
+        char *twice = mremap(shared, sizes[i], 2 * PAGE, MREMAP_MAYMOVE);
+        show_map("shared from it", twice);
+        if (twice != MAP_FAILED && twice != shared) {
+            printf("%c\n", twice[PAGE]);
+            munmap(twice, 2 * PAGE);
+        }
+        show("mlock", mlock(private, sizes[i]));
+        show("mlock from the middle of a page", mlock(private + 1, sizes[i]));
+        show("munlock", munlock(private, sizes[i]));
+        show("munlock from the middle of a page", munlock(private + 1, sizes[i]));
+        show("mprotect", mprotect(private, sizes[i], PROT_READ));
+        show("madvise", madvise(private, sizes[i], MADV_DONTNEED));
+        show("msync", msync(private, sizes[i], MS_SYNC));
+        show("munmap", munmap(private, sizes[i]));
+        show_map("mmap", mmap(NULL, sizes[i], PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    }
+    show_map("private to it", mremap(private, PAGE, -1UL, MREMAP_MAYMOVE));
+    munmap(private, 4 * PAGE);
+    munmap(shared, 4 * PAGE);
+}

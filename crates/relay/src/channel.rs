@@ -43,13 +43,54 @@ pub struct Channel {
     pub numbered: Option<Numbered>,
 }
 
+/// Which connection each circuit takes, and how many each has.
+#[derive(Default)]
+pub struct Pins {
+    connections: BTreeMap<CircuitId, usize>,
+    counts: BTreeMap<usize, usize>,
+}
+
+impl Pins {
+    pub fn get(&self, id: CircuitId) -> Option<usize> {
+        self.connections.get(&id).copied()
+    }
+
+    /// How many circuits take a connection.
+    pub fn count(&self, connection: usize) -> usize {
+        self.counts.get(&connection).copied().unwrap_or(0)
+    }
+
+    pub fn insert(&mut self, id: CircuitId, connection: usize) {
+        self.remove(id);
+        self.connections.insert(id, connection);
+        *self.counts.entry(connection).or_default() += 1;
+    }
+
+    pub fn remove(&mut self, id: CircuitId) {
+        let Some(connection) = self.connections.remove(&id) else { return };
+        let count = self.counts.get_mut(&connection).expect("whoever takes it was counted");
+        *count -= 1;
+        if *count == 0 {
+            self.counts.remove(&connection);
+        }
+    }
+}
+
+impl FromIterator<(CircuitId, usize)> for Pins {
+    fn from_iter<T: IntoIterator<Item = (CircuitId, usize)>>(pins: T) -> Pins {
+        let mut all = Pins::default();
+        pins.into_iter().for_each(|(id, connection)| all.insert(id, connection));
+        all
+    }
+}
+
 /// What a channel of several connections has.
 pub struct Numbered {
     /// Its name, by who made it.
     pub number: u64,
     pub order: Order<Box<[u8; BODY]>>,
     /// The connection that each circuit's cells take, where circuits and not cells choose.
-    pub pins: BTreeMap<CircuitId, usize>,
+    pub pins: Pins,
     /// Circuits that Torchestra takes for heavy.
     pub heavy: BTreeMap<CircuitId, bool>,
     /// Circuits with cells for any connection, where cells choose.
@@ -69,7 +110,7 @@ impl Numbered {
         Numbered {
             number,
             order: Order::default(),
-            pins: BTreeMap::new(),
+            pins: Pins::default(),
             heavy: BTreeMap::new(),
             pool: Turns::new(scheduler),
             dealt: 0,
@@ -144,7 +185,7 @@ impl Channel {
     /// A circuit has left it.
     pub fn remove_circuit(&mut self, id: CircuitId) -> Option<(usize, Side)> {
         if let Some(numbered) = &mut self.numbered {
-            numbered.pins.remove(&id);
+            numbered.pins.remove(id);
             numbered.heavy.remove(&id);
         }
         self.circuits.remove(&id)

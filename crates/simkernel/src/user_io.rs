@@ -34,7 +34,7 @@ pub struct UserBuffers {
 }
 
 /// One past the highest address of a program (TASK_SIZE_MAX).
-const USER_END: u64 = (1 << 47) - 4096;
+pub(crate) const USER_END: u64 = (1 << 47) - 4096;
 
 fn is_impossible(address: u64, len: u64) -> bool {
     address.checked_add(len).is_none_or(|end| end > USER_END)

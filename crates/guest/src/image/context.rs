@@ -28,22 +28,21 @@ pub(crate) enum Certainty {
 pub(crate) fn instruction_around(code: &[u8], address: u64, at: usize, certainty: Certainty) -> Option<Instruction> {
     let first = at.saturating_sub(RUN_UP + STARTS);
     let starts = if first == 0 { 0..1 } else { first..first + STARTS };
-    let ways: Vec<Way> = starts.map(|start| Way::from(code, address, start, at)).collect();
-    let led = |ways: &[&Way]| ways.iter().filter(|way| way.found.is_some()).count();
+    let mut ways = Ways::new(code, address, first, at);
+    if certainty == Certainty::Code {
+        let led: Option<Vec<Instruction>> = starts.map(|start| ways.from(start).found).collect();
+        let led = led.filter(|led| led.len() >= STARTS)?;
+        return led.last().copied().filter(|last| makes_sense(code, address, last));
+    }
+    let ways: Vec<Way> = starts.map(|start| ways.from(start)).collect();
     let all: Vec<&Way> = ways.iter().collect();
     let last = ways.iter().rev().find_map(|way| way.found)?;
-    let believed = match certainty {
-        Certainty::Executable => {
-            let sensible: Vec<&Way> = ways.iter().filter(|way| way.is_sensible).collect();
-            let half = |ways: &[&Way]| led(ways) >= ways.len().div_ceil(2);
-            // Behind constants, any place may be where code is entered.
-            let is_entered = sensible.is_empty() && !is_hardly_first(&last);
-            let is_led_to = is_entered || (!sensible.is_empty() && half(&all) && half(&sensible));
-            is_led_to && is_followed_by_sense(code, address, &last, FOLLOWING)
-        }
-        Certainty::Code => led(&all) >= STARTS && makes_sense(code, address, &last),
-    };
-    believed.then_some(last)
+    let sensible: Vec<&Way> = ways.iter().filter(|way| way.is_sensible).collect();
+    let half = |ways: &[&Way]| ways.iter().filter(|way| way.found.is_some()).count() >= ways.len().div_ceil(2);
+    // Behind constants, any place may be where code is entered.
+    let is_entered = sensible.is_empty() && !is_hardly_first(&last);
+    let is_led_to = is_entered || (!sensible.is_empty() && half(&all) && half(&sensible));
+    (is_led_to && is_followed_by_sense(code, address, &last, FOLLOWING)).then_some(last)
 }
 
 /// Whether a byte can be part of a special instruction for which `counts`, if that is code at all.
@@ -61,6 +60,7 @@ pub(crate) fn may_be_special(code: &[u8], address: u64, at: usize, counts: impl 
 }
 
 /// What decoding from some place leads to.
+#[derive(Clone, Copy)]
 struct Way {
     /// The special instruction that the byte in question is part of.
     found: Option<Instruction>,
@@ -68,18 +68,54 @@ struct Way {
     is_sensible: bool,
 }
 
-impl Way {
-    fn from(code: &[u8], address: u64, start: usize, at: usize) -> Way {
-        let mut is_sensible = true;
-        let decoder = Decoder::with_ip(64, &code[start..], address + start as u64, DecoderOptions::NONE);
-        for instruction in decoder {
-            if instruction.next_ip() > address + at as u64 {
-                let is_special = !instruction.is_invalid() && special(&instruction).is_some();
-                return Way { found: is_special.then_some(instruction), is_sensible };
+/// Decoding from places before a byte up to it. Ways fall into step soon, so each place is decoded once for all of them.
+struct Ways<'code> {
+    code: &'code [u8],
+    address: u64,
+    /// The first place, and the byte in question.
+    first: usize,
+    at: usize,
+    decoder: Decoder<'code>,
+    /// By place, from the first on.
+    known: [Option<Way>; CONTEXT_BYTES + 1],
+}
+
+impl<'code> Ways<'code> {
+    fn new(code: &'code [u8], address: u64, first: usize, at: usize) -> Ways<'code> {
+        let decoder = Decoder::with_ip(64, &code[first..], address + first as u64, DecoderOptions::NONE);
+        Ways { code, address, first, at, decoder, known: [None; CONTEXT_BYTES + 1] }
+    }
+
+    fn from(&mut self, start: usize) -> Way {
+        // Decoded in place: to copy what was just written in small pieces takes longer than decoding it.
+        let mut instruction = Instruction::default();
+        let mut passed = [(0, false); CONTEXT_BYTES + 1];
+        let (mut count, mut place) = (0, start - self.first);
+        let end = self.at - self.first;
+        let mut way = loop {
+            if let Some(way) = self.known[place] {
+                break way;
             }
-            is_sensible &= !is_unlikely(code, address, &instruction);
+            if self.decoder.set_position(place).is_err() || !self.decoder.can_decode() {
+                break Way { found: None, is_sensible: false };
+            }
+            self.decoder.set_ip(self.address + (self.first + place) as u64);
+            self.decoder.decode_out(&mut instruction);
+            let next = place + instruction.len();
+            if next > end {
+                let is_special = !instruction.is_invalid() && special(&instruction).is_some();
+                let way = Way { found: is_special.then_some(instruction), is_sensible: true };
+                self.known[place] = Some(way);
+                break way;
+            }
+            passed[count] = (place, !is_unlikely(self.code, self.address, &instruction));
+            (count, place) = (count + 1, next);
+        };
+        for (place, is_sensible) in passed[..count].iter().rev() {
+            way.is_sensible &= is_sensible;
+            self.known[*place] = Some(way);
         }
-        Way { found: None, is_sensible: false }
+        way
     }
 }
 

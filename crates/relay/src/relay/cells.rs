@@ -107,7 +107,7 @@ impl Relay {
     /// Tells the other end of a channel that a circuit is over.
     pub(super) fn destroy(&mut self, channel_key: usize, id: CircuitId, reason: DestroyReason) {
         let Some(channel) = self.channels.get_mut(channel_key) else { return };
-        let pin = channel.numbered.as_ref().and_then(|numbered| numbered.pins.get(&id).copied());
+        let pin = channel.numbered.as_ref().and_then(|numbered| numbered.pins.get(id));
         channel.remove_circuit(id);
         let is_usable = |key: &usize| self.connections.get(*key).is_some_and(|connection| connection.is_usable());
         let connection = pin.into_iter().chain(channel.connections.iter().copied()).find(is_usable);

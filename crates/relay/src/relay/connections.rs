@@ -38,12 +38,10 @@ impl Relay {
             }
             // Who has fewest, of equals the next in turn.
             (_, ConnectionScheduler::CircuitRoundRobin) => {
-                let mut circuits: BTreeMap<usize, usize> = BTreeMap::new();
-                numbered.pins.values().for_each(|key| *circuits.entry(*key).or_default() += 1);
                 let first = numbered.dealt;
                 numbered.dealt += 1;
                 let places = (0..usable.len()).map(|step| (first + step) % usable.len());
-                let least = places.min_by_key(|at| circuits.get(&usable[*at]).copied().unwrap_or(0));
+                let least = places.min_by_key(|at| numbered.pins.count(usable[*at]));
                 usable[least.unwrap_or(0)]
             }
             // It has sent nothing.
@@ -116,9 +114,10 @@ impl Relay {
                 heavy.iter().map(|is_heavy| usize::from(*is_heavy).min(usable.len() - 1)).collect()
             }
             (_, ConnectionScheduler::CircuitRoundRobin) => {
-                let place = |key: &usize| usable.iter().position(|usable| usable == key);
+                let places: BTreeMap<usize, usize> = usable.iter().copied().zip(0..).collect();
                 let pins = channel.numbered.as_ref().map(|numbered| &numbered.pins);
-                let before: Vec<Option<usize>> = ids.iter().map(|id| pins?.get(id).and_then(place)).collect();
+                let place = |id: &CircuitId| places.get(&pins?.get(*id)?).copied();
+                let before: Vec<Option<usize>> = ids.iter().map(place).collect();
                 mapping::deal(&before, usable.len())
             }
             _ => {
@@ -183,12 +182,27 @@ impl Relay {
     pub(super) fn labelled(&mut self, key: usize, label: Label) {
         let Some(circuit) = self.circuits.get_mut(key) else { return };
         circuit.label = Some(label);
-        let prev = circuit.prev.0;
+        let (prev, id) = circuit.prev;
         let is_torchestra = |channel: &Channel| channel.design == LinkDesign::Torchestra;
         if self.settings.torchestra_by == By::Label && self.channels.get(prev).is_some_and(is_torchestra) {
-            self.deal_soon(prev);
+            self.keep_or_deal(prev, id);
         }
         self.hand_label_on(key);
+    }
+
+    /// Deals the circuits of a channel of Torchestra anew if the label that one has got leads it elsewhere.
+    fn keep_or_deal(&mut self, channel_key: usize, id: CircuitId) {
+        let channel = &self.channels[channel_key];
+        let Some(pin) = channel.numbered.as_ref().and_then(|numbered| numbered.pins.get(id)) else {
+            return self.deal_soon(channel_key);
+        };
+        let usable = self.usable(channel);
+        let is_heavy = self.is_labelled_bulk(channel, id);
+        let stays = usable.get(usize::from(is_heavy)).or(usable.last()) == Some(&pin);
+        match &mut self.channels[channel_key].numbered {
+            Some(numbered) if stays => drop(numbered.heavy.insert(id, is_heavy)),
+            _ => self.deal_soon(channel_key),
+        }
     }
 
     pub(super) fn hand_label_on(&mut self, key: usize) {

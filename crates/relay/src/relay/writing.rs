@@ -207,7 +207,7 @@ impl Relay {
             }
             numbered => {
                 let id = self.circuits[key].end_at(side).map(|(_, id)| id);
-                let pin = numbered.as_ref().and_then(|numbered| numbered.pins.get(&id?).copied());
+                let pin = numbered.as_ref().and_then(|numbered| numbered.pins.get(id?));
                 let Some(connection) = pin.or(channel.connections.first().copied()) else { return };
                 let Some(at) = self.connections.get_mut(connection) else { return };
                 at.lane.add((key, side), recent);

@@ -3,6 +3,7 @@
 use crate::ctx::Ctx;
 use crate::files::FileKind;
 use crate::outcome::SysResult;
+use crate::user_io::USER_END;
 use guest::{Backing, MapError, MapRequest, Marks, MoveRequest, PAGE, VmaKind};
 use linux_abi::Errno;
 use linux_abi::capability::CAP_IPC_LOCK;
@@ -201,7 +202,7 @@ fn is_sealed(ctx: &mut Ctx<'_>, file: crate::FileId) -> bool {
 pub(super) fn munmap(ctx: &mut Ctx<'_>, [address, bytes, ..]: [u64; 6]) -> SysResult {
     ctx.look_at_code(address, bytes);
     ctx.process.memory.munmap(address, bytes).map_err(errno)?;
-    ctx.process.locked.remove(address, address.saturating_add(bytes.next_multiple_of(PAGE)));
+    ctx.process.locked.remove(address, address.saturating_add(page_align(bytes)));
     Ok(0)
 }
 
@@ -253,6 +254,11 @@ pub(super) fn mremap(ctx: &mut Ctx<'_>, [old, old_bytes, new_bytes, flags, to, _
         return Err(Errno::EINVAL.into());
     }
     let to = (flags & MREMAP_FIXED != 0).then_some(to);
+    let (old_bytes, new_bytes) = (page_align(old_bytes), page_align(new_bytes));
+    // Since Linux 6.17 (`check_mremap_params`).
+    if new_bytes > USER_END {
+        return Err(Errno::EINVAL.into());
+    }
     let request = MoveRequest {
         old,
         old_bytes,
@@ -264,7 +270,6 @@ pub(super) fn mremap(ctx: &mut Ctx<'_>, [old, old_bytes, new_bytes, flags, to, _
     let more = new_bytes.saturating_sub(old_bytes);
     check_room(ctx, more, false)?;
     ctx.demand_growth(more, false)?;
-    let (old_bytes, new_bytes) = (old_bytes.next_multiple_of(PAGE), new_bytes.next_multiple_of(PAGE));
     let old_end = old.saturating_add(old_bytes);
     let locked: Vec<(u64, u64)> = ctx.process.locked.parts(old, old_end).collect();
     let start = ctx.process.memory.mremap(&mut ctx.kernel.region, &request).map_err(errno)?;
@@ -424,10 +429,16 @@ fn set_locked(ctx: &mut Ctx<'_>, start: u64, end: u64, how: Marks) {
 
 const LOCKS: Marks = Marks::LOCKED.with(Marks::LOCKED_WHEN_TOUCHED);
 
+/// Whole pages for so many bytes (PAGE_ALIGN): of the last page of all numbers, none.
+fn page_align(bytes: u64) -> u64 {
+    bytes.wrapping_add(PAGE - 1) & !(PAGE - 1)
+}
+
 /// The pages around a range. EINVAL.
 fn whole_pages(address: u64, bytes: u64) -> Result<(u64, u64), Errno> {
-    let end = address.checked_add(bytes).and_then(|end| end.checked_next_multiple_of(PAGE)).ok_or(Errno::EINVAL)?;
-    Ok((address & !(PAGE - 1), end))
+    let start = address & !(PAGE - 1);
+    let bytes = page_align(bytes.wrapping_add(address - start));
+    Ok((start, start.checked_add(bytes).ok_or(Errno::EINVAL)?))
 }
 
 /// Where nothing is mapped first in a range, or its end. What lies before is locked and unlocked all the same (`apply_vma_lock_flags`).
