@@ -809,6 +809,33 @@ CASE(peers_are_known_by_their_effective_ids)
     thread_join(thread_start(peer_of_pair, NULL));
 }
 
+static void *groups_of_peers(void *argument)
+{
+    const gid_t groups[] = { 30, 10, 20 }, later[] = { 7 };
+    const int sizes[] = { 16, 12, 11, 4, 0 };
+    gid_t known[4] = { 0 };
+    int single = MUST(socket(AF_UNIX, SOCK_STREAM, 0));
+    socklen_t size = sizeof known;
+
+    (void)argument;
+    MUST(syscall(SYS_setgroups, 3, groups));
+    MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+    MUST(syscall(SYS_setgroups, 1, later));
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+        size = sizes[i];
+        show("SO_PEERGROUPS", getsockopt(pair[0], SOL_SOCKET, SO_PEERGROUPS, known, &size));
+        printf("%u: %u %u %u\n", size, known[0], known[1], known[2]);
+    }
+    show("without a peer", getsockopt(single, SOL_SOCKET, SO_PEERGROUPS, known, &size));
+    show("set", setsockopt(pair[0], SOL_SOCKET, SO_PEERGROUPS, known, sizeof known));
+    return NULL;
+}
+
+CASE(peers_are_known_by_their_groups_of_then)
+{
+    thread_join(thread_start(groups_of_peers, NULL));
+}
+
 static void *send_claims(void *argument)
 {
     static const struct ucred claims[] = { { 0, 0, 0 }, { 0, 1, 3 }, { 0, 2, 4 }, { 0, 3, 5 }, { 0, 9, 3 }, { 0, 1, 9 }, { 1, 1, 3 } };

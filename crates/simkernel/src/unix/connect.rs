@@ -13,6 +13,7 @@ use linux_abi::Errno;
 use linux_abi::fs::O_NONBLOCK;
 use linux_abi::socket::*;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 fn kind_of(kind: i32, protocol: i32) -> Result<Kind, Errno> {
     if protocol != 0 && protocol != AF_UNIX {
@@ -31,10 +32,11 @@ fn status(nonblocking: bool) -> u32 {
     if nonblocking { O_NONBLOCK } else { 0 }
 }
 
-/// What SO_PEERCRED tells the other side: the effective ids, unix(7).
-fn credentials(ctx: &Ctx<'_>) -> Ucred {
+/// What SO_PEERCRED and SO_PEERGROUPS tell the other side: the effective ids, unix(7), and the supplementary groups.
+fn credentials(ctx: &Ctx<'_>) -> (Ucred, Arc<[u32]>) {
     let who = ctx.credentials();
-    Ucred { pid: ctx.process.pid.0 as i32, uid: who.user.effective, gid: who.group.effective }
+    let ids = Ucred { pid: ctx.process.pid.0 as i32, uid: who.user.effective, gid: who.group.effective };
+    (ids, who.groups.clone())
 }
 
 /// Of a new socket, as fstat(2) shows them.
@@ -55,11 +57,11 @@ pub fn pair(ctx: &mut Ctx<'_>, kind: i32, protocol: i32, nonblocking: bool) -> R
     let kind = kind_of(kind, protocol)?;
     let own = credentials(ctx);
     let permissions = permissions(ctx);
-    let ids = [(); 2].map(|()| ctx.kernel.unix.insert(UnixSocket::new(kind, own, permissions)));
+    let ids = [(); 2].map(|()| ctx.kernel.unix.insert(UnixSocket::new(kind, own.clone(), permissions)));
     for (id, peer) in [(ids[0], ids[1]), (ids[1], ids[0])] {
         let socket = ctx.kernel.unix_socket_mut(id)?;
         socket.peer = Some(peer);
-        socket.peer_credentials = own;
+        (socket.peer_credentials, socket.peer_groups) = (own.0, Some(own.1.clone()));
         socket.phase = Phase::Connected;
     }
     Ok(ids.map(|id| ctx.kernel.open_unix(id, status(nonblocking))))
@@ -83,7 +85,7 @@ pub fn listen(ctx: &mut Ctx<'_>, file: FileId, backlog: i32) -> SysResult {
         Phase::Listening { backlog, .. } => *backlog = limit,
         phase @ Phase::Unconnected => *phase = Phase::Listening { backlog: limit, waiting: VecDeque::new() },
     }
-    socket.credentials = own;
+    (socket.credentials, socket.groups) = own;
     Ok(0)
 }
 
@@ -113,18 +115,18 @@ pub fn connect(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
     }
     let own = credentials(ctx);
     let listener = ctx.kernel.unix_socket(target)?;
-    let (server_name, server) = (listener.name.clone(), listener.credentials);
-    let mut accepted = UnixSocket::new(kind, server, listener.permissions);
+    let (server_name, server) = (listener.name.clone(), (listener.credentials, listener.groups.clone()));
+    let mut accepted = UnixSocket::new(kind, server.clone(), listener.permissions);
     accepted.name = server_name;
     accepted.phase = Phase::Connected;
     accepted.peer = Some(id);
-    accepted.peer_credentials = own;
+    (accepted.peer_credentials, accepted.peer_groups) = (own.0, Some(own.1.clone()));
     let accepted = ctx.kernel.unix.insert(accepted);
     let socket = ctx.kernel.unix_socket_mut(id)?;
     socket.phase = Phase::Connected;
     socket.peer = Some(accepted);
-    socket.peer_credentials = server;
-    socket.credentials = own;
+    (socket.peer_credentials, socket.peer_groups) = (server.0, Some(server.1));
+    (socket.credentials, socket.groups) = own;
     if let Phase::Listening { waiting, .. } = &mut ctx.kernel.unix_socket_mut(target)?.phase {
         waiting.push_back(accepted);
     }

@@ -25,6 +25,7 @@ use linux_abi::socket::{Linger, SO_PASSCRED, SO_PASSPIDFD, SOL_SOCKET, Ucred};
 use slab::Slab;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// net.core.wmem_default and rmem_default.
 const DEFAULT_BUFFER: usize = 212_992;
@@ -113,7 +114,11 @@ pub struct UnixSocket {
     permissions: Permissions,
     error: Option<Errno>,
     credentials: Ucred,
+    /// Supplementary groups of whoever made it, connected it or listens.
+    groups: Arc<[u32]>,
     peer_credentials: Ucred,
+    /// None without a peer.
+    peer_groups: Option<Arc<[u32]>>,
     recv_timeout: Option<SimDuration>,
     send_timeout: Option<SimDuration>,
     kept: Kept,
@@ -132,7 +137,7 @@ impl UnixSocket {
         self.passes(SO_PASSCRED) || self.passes(SO_PASSPIDFD)
     }
 
-    fn new(kind: Kind, credentials: Ucred, permissions: Permissions) -> Self {
+    fn new(kind: Kind, (credentials, groups): (Ucred, Arc<[u32]>), permissions: Permissions) -> Self {
         UnixSocket {
             kind,
             serial: 0,
@@ -151,7 +156,9 @@ impl UnixSocket {
             error: None,
             permissions,
             credentials,
+            groups,
             peer_credentials: NOBODY,
+            peer_groups: None,
             recv_timeout: None,
             send_timeout: None,
             kept: Kept::default(),

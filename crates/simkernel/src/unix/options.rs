@@ -93,7 +93,7 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
             socket.linger = Linger { l_onoff: i32::from(number != 0), l_linger };
         }
         SO_PRIORITY | SO_MARK => socket.kept.set(SOL_SOCKET, option, number),
-        SO_TYPE | SO_ERROR | SO_PROTOCOL | SO_DOMAIN | SO_ACCEPTCONN | SO_PEERCRED | SO_PEERPIDFD => {
+        SO_TYPE | SO_ERROR | SO_PROTOCOL | SO_DOMAIN | SO_ACCEPTCONN | SO_PEERCRED | SO_PEERPIDFD | SO_PEERGROUPS => {
             return Err(Errno::ENOPROTOOPT.into());
         }
         flag if stamp::is_option(flag) => stamp::set(&mut socket.kept, flag, number != 0),
@@ -113,6 +113,16 @@ pub fn get(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
     if option == SO_PEERPIDFD {
         let fd = peer_process(ctx, file)?;
         return write_answer(&ctx.process.memory, level, value, len_address, len, &(fd as i32).to_ne_bytes());
+    }
+    if option == SO_PEERGROUPS {
+        let id = ctx.kernel.unix_id(file)?;
+        let groups = ctx.kernel.unix_socket(id)?.peer_groups.clone().ok_or(Errno::ENODATA)?;
+        let groups = groups.as_bytes();
+        if len < groups.len() {
+            ctx.process.memory.write_value(len_address, &(groups.len() as i32))?;
+            return Err(Errno::ERANGE.into());
+        }
+        return write_answer(&ctx.process.memory, level, value, len_address, len, groups);
     }
     let answer = answer(ctx, file, option)?;
     write_answer(&ctx.process.memory, level, value, len_address, len, &answer)

@@ -230,9 +230,11 @@ fn a_message_costs_its_sender_what_the_kernel_allocates() {
 #[test]
 fn places_are_used_again_and_old_ids_find_nothing() {
     let mut sockets = UnixSockets::default();
-    let first = sockets.insert(UnixSocket::new(Kind::Stream, NOBODY, Permissions { mode: 0, user: 0, group: 0 }));
+    let first =
+        sockets.insert(UnixSocket::new(Kind::Stream, (NOBODY, [].into()), Permissions { mode: 0, user: 0, group: 0 }));
     sockets.slab.remove(first.place as usize);
-    let second = sockets.insert(UnixSocket::new(Kind::Stream, NOBODY, Permissions { mode: 0, user: 0, group: 0 }));
+    let second =
+        sockets.insert(UnixSocket::new(Kind::Stream, (NOBODY, [].into()), Permissions { mode: 0, user: 0, group: 0 }));
     assert_eq!(first.place, second.place);
     assert!(sockets.get(first).is_none() && sockets.get(second).is_some());
 }
