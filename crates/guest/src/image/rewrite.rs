@@ -15,7 +15,7 @@ use super::context::{Certainty, instruction_around, is_nonsense};
 use super::elf::{ElfHeader, KnownCode, function_ranges};
 use super::gs::GsAccess;
 use super::sled::{JUMP_BYTES, Sled, SledPages, Stub};
-use super::special::{Special, all_candidates, is_usual, special};
+use super::special::{Special, all_candidates, is_usual, is_usual_opcode, special};
 use super::window::{Rank, Surroundings, Window};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
 
@@ -136,6 +136,10 @@ fn find(memory: &[u8], header: &ElfHeader, code: &KnownCode, out: &mut Rewritten
 /// A special instruction outside of the known functions, in a file that says little of them. What lies around it cannot be moved, since
 /// nothing tells what jumps there, so it will be replaced alone. Only such as occur in programs are believed.
 fn likely(code: &[u8], address: u64, offset: usize) -> Option<Found> {
+    // Whoever has the opcode is among the candidates itself.
+    if !is_usual_opcode(&code[offset..]) {
+        return None;
+    }
     let instruction = instruction_around(code, address, offset, Certainty::Code)?;
     let kind = special(&instruction)?;
     is_usual(&instruction).then(|| Found { instructions: vec![instruction], index: 0, kind, near: Vec::new() })

@@ -65,6 +65,16 @@ pub(crate) fn is_usual(instruction: &Instruction) -> bool {
     matches!(instruction.mnemonic(), Cpuid | Xgetbv | Rdtsc | Rdtscp | Rdrand | Rdseed | Rdpid)
 }
 
+/// Whether bytes are the opcode of one of those.
+pub(crate) fn is_usual_opcode(code: &[u8]) -> bool {
+    match code {
+        [0x0f, 0x01, third, ..] => matches!(third, 0xd0 | 0xf9),
+        [0x0f, 0xc7, third, ..] => *third >= 0xf0,
+        [0x0f, second, ..] => matches!(second, 0x31 | 0xa2),
+        _ => false,
+    }
+}
+
 /// Offsets of bytes that may belong to one of these instructions, its prefixes not counted; of accesses relative to GS, the usual moves.
 pub(crate) fn candidates(code: &[u8]) -> Vec<usize> {
     candidates_with(code, |second| {
@@ -185,6 +195,9 @@ mod tests {
             (&[0x65, 0xff, 0x20], Some(Special::Invalid), "jmp gs:[rax]"),
         ] {
             assert_eq!(of(code), (expected, true), "{name}");
+            let instruction = Decoder::new(64, code, DecoderOptions::NONE).decode();
+            let has_opcode = (0..code.len()).any(|at| is_usual_opcode(&code[at..]));
+            assert_eq!(is_usual(&instruction), has_opcode, "{name}");
         }
         for (code, name) in [
             (&[0x0f, 0xae, 0xe8][..], "lfence"),
