@@ -1,8 +1,9 @@
 //! Settings in the files and options that tor takes, of which a client needs a few; the others are left to tor.
 
 use crate::attack::{Attack, Kind};
-use onion_program::torrc::{Authority, Line, authority, listener, milliseconds};
+use onion_program::torrc::{Authority, Line, authority, flag, listener, meant, milliseconds};
 use std::net::SocketAddrV4;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,11 +90,39 @@ pub fn read(arguments: lexopt::Parser) -> Result<Settings, String> {
     Ok(settings)
 }
 
+/// Options that tor does not have, for messages about those that are written nearly so.
+const OWN_OPTIONS: [&str; 10] = [
+    "Attack",
+    "AttackVictim",
+    "AttackCount",
+    "AttackEvery",
+    "AttackStart",
+    "AttackStop",
+    "AttackTarget",
+    "AttackHops",
+    "PuzzleEffort",
+    "PuzzleRate",
+];
+
+/// Circuits that may be built at a time (tor's `MAX_MAX_CLIENT_CIRCUITS_PENDING`), that an attack may begin each time, and the hops of each.
+const PENDING: RangeInclusive<usize> = 1..=1024;
+const COUNT: RangeInclusive<usize> = 1..=1_000_000;
+const HOPS: RangeInclusive<usize> = 2..=64;
+
 fn take(settings: &mut Settings, attack: &mut Attack, kind: &mut Option<Kind>, line: &Line) -> Result<(), String> {
     let Line { at, name, value } = line;
     let wrong = |what: &str| format!("{at}: {name} {value}: {what}");
     let time = || milliseconds(value).ok_or_else(|| wrong("a time is needed, such as 10 seconds"));
-    let number = || value.parse().map_err(|_| wrong("a number is needed"));
+    let number = || value.parse::<u64>().map_err(|_| wrong("a number is needed"));
+    let within = |range: RangeInclusive<usize>| {
+        let needed = || wrong(&format!("{} to {} are possible", range.start(), range.end()));
+        value.parse().ok().filter(|number| range.contains(number)).ok_or_else(needed)
+    };
+    // With `auto` the consensus decides, which is not asked.
+    let choice = |usual: bool| match value.as_str() {
+        "auto" => Ok(usual),
+        _ => flag(value).ok_or_else(|| wrong("0, 1 or auto")),
+    };
     let address = || listener(value).ok_or_else(|| wrong("ADDRESS:PORT is needed, IPv4"));
     match name.to_ascii_lowercase().as_str() {
         "socksport" => settings.socks = address()?,
@@ -102,31 +131,35 @@ fn take(settings: &mut Settings, attack: &mut Attack, kind: &mut Option<Kind>, l
         "dirauthority" | "dirserver" => {
             settings.authorities.push(authority(value).ok_or_else(|| wrong("NAME ... ADDRESS:PORT FINGERPRINT"))?);
         }
-        "useentryguards" => settings.keeps_guards = value != "0",
+        "useentryguards" => settings.keeps_guards = choice(true)?,
         "maxcircuitdirtiness" => settings.dirtiness_ms = time()?,
-        "enforcedistinctsubnets" => settings.distinct_subnets = value != "0",
+        "enforcedistinctsubnets" => settings.distinct_subnets = choice(true)?,
         "sockstimeout" => settings.socks_timeout_ms = time()?,
         "circuitstreamtimeout" => settings.stream_timeout_ms = Some(time()?).filter(|ms| *ms > 0),
         "circuitbuildtimeout" => settings.build_timeout_ms = time()?.max(1),
-        "maxclientcircuitspending" => settings.most_pending = number()?,
+        "maxclientcircuitspending" => settings.most_pending = within(PENDING)?,
         "attack" => {
             *kind = Some(Kind::read(value).ok_or_else(|| wrong("circuits, sybils, streams, active or handshakes"))?)
         }
         "attackvictim" => attack.victim = value.clone(),
-        "attackcount" => attack.count = number()?,
+        "attackcount" => attack.count = within(COUNT)?,
         "attackevery" => attack.every_ms = time()?.max(1),
         "attackstart" => attack.start_ms = time()?,
         "attackstop" => attack.stop_ms = time()?,
         "attacktarget" => attack.target = value.clone(),
-        "attackhops" => attack.hops = number()?.max(1),
+        "attackhops" => attack.hops = within(HOPS)?,
         "puzzleeffort" => {
             let (effort, relays) = value.split_once(':').unwrap_or((value, ""));
             let effort = effort.parse().map_err(|_| wrong("an effort is needed, or EFFORT:RELAY,RELAY..."))?;
             let relays = relays.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
             settings.puzzles.push((effort, relays));
         }
-        "puzzlerate" => settings.puzzle_rate = number()?.max(1) as u64,
-        _ => {}
+        "puzzlerate" => settings.puzzle_rate = number()?.max(1),
+        _ => {
+            if let Some(own) = meant(name, &OWN_OPTIONS) {
+                return Err(format!("{at}: there is no option {name}: was {own} meant?"));
+            }
+        }
     }
     Ok(())
 }
@@ -172,6 +205,12 @@ mod tests {
             ("SocksPort here", ":2: SocksPort here: ADDRESS:PORT is needed, IPv4"),
             ("MaxCircuitDirtiness long", ":2: MaxCircuitDirtiness long: a time is needed, such as 10 seconds"),
             ("Attack people", ":2: Attack people: circuits, sybils, streams, active or handshakes"),
+            ("MaxClientCircuitsPending 0", "1 to 1024 are possible"),
+            ("AttackHops 99999999999", "2 to 64 are possible"),
+            ("AttackHops 1", "2 to 64 are possible"),
+            ("AttackCount 0", "1 to 1000000 are possible"),
+            ("AttackCuont 1", ":2: there is no option AttackCuont: was AttackCount meant?"),
+            ("UseEntryGuards no", "0, 1 or auto"),
             ("Attack circuits", "AttackVictim is missing: the nickname or fingerprint of a relay"),
             ("DirAuthority two 1.2.3.4:80 AB", "orport=, v3ident= and a fingerprint of 40 digits are needed"),
         ] {

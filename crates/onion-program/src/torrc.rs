@@ -1,5 +1,6 @@
 //! The files and options that tor takes, line by line, and the kinds of values that several programs read.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
@@ -50,10 +51,53 @@ pub fn read(mut arguments: lexopt::Parser) -> Result<Vec<Line>, String> {
     }
     let mut lines = Vec::new();
     for file in [defaults, file].into_iter().flatten() {
-        read_file(&file, 0, &mut lines)?;
+        let mut of_file = Vec::new();
+        read_file(&file, 0, &mut of_file)?;
+        put_before(&mut lines, of_file);
     }
-    lines.extend(given.into_iter().map(|(name, value)| Line { at: format!("--{name}"), name, value }));
+    let given = given.into_iter().map(|(name, value)| Line { at: format!("--{name}"), name, value }).collect();
+    put_before(&mut lines, given);
     Ok(lines)
+}
+
+/// Later lines stand in for all former ones of the same name, lists included, unless the name has a plus sign; a slash takes them away (tor(1)).
+fn put_before(lines: &mut Vec<Line>, later: Vec<Line>) {
+    let bare = |line: &Line| line.name.trim_start_matches(['+', '/']).to_ascii_lowercase();
+    let replaced: BTreeSet<String> = later.iter().filter(|line| !line.name.starts_with('+')).map(bare).collect();
+    lines.retain(|line| !replaced.contains(&line.name.to_ascii_lowercase()));
+    let kept = later.into_iter().filter(|line| !line.name.starts_with('/'));
+    lines.extend(kept.map(|line| Line { name: line.name.trim_start_matches('+').to_owned(), ..line }));
+}
+
+/// One of the options `own`, if `name`, which is none of them, was hardly meant to be anything else.
+pub fn meant<'own>(name: &str, own: &[&'own str]) -> Option<&'own str> {
+    const ERRORS: usize = 2;
+    let name = name.to_ascii_lowercase();
+    own.iter().copied().find(|own| distance(&name, &own.to_ascii_lowercase()) <= ERRORS)
+}
+
+/// How many letters to put in, to take out and to change lead from one name to the other.
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, letter) in one.bytes().enumerate() {
+        let mut before = row[0];
+        row[0] = at + 1;
+        for (place, with) in other.bytes().enumerate() {
+            let changed = before + usize::from(letter != with);
+            before = row[place + 1];
+            row[place + 1] = changed.min(before + 1).min(row[place] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+/// `0` or `1`.
+pub fn flag(value: &str) -> Option<bool> {
+    match value {
+        "0" => Some(false),
+        "1" => Some(true),
+        _ => None,
+    }
 }
 
 fn read_file(path: &Path, depth: usize, lines: &mut Vec<Line>) -> Result<(), String> {
@@ -112,6 +156,9 @@ pub fn fingerprint(text: &str) -> Option<[u8; 20]> {
     Some(bytes)
 }
 
+/// The longest span of time that tor takes, in milliseconds.
+const LONGEST_MS: u64 = i32::MAX as u64 * 1000;
+
 /// A span of time as tor writes it, in milliseconds: a number, and a unit, without which it counts seconds.
 pub fn milliseconds(value: &str) -> Option<u64> {
     let digits = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
@@ -126,7 +173,7 @@ pub fn milliseconds(value: &str) -> Option<u64> {
         "week" => 7 * 86_400_000,
         _ => return None,
     };
-    number.checked_mul(factor)
+    number.checked_mul(factor).filter(|ms| *ms <= LONGEST_MS)
 }
 
 /// `ADDRESS:PORT`, or a port of this host's own loopback address; flags behind it are left to tor. Nothing for port 0, which means
@@ -155,6 +202,20 @@ mod tests {
         let said: Vec<_> = lines.iter().map(|line| (line.name.as_str(), line.value.as_str())).collect();
         assert_eq!(said, [("ORPort", "9001 IPv4Only"), ("Nickname", "me"), ("SocksPort", "0")]);
         assert!(lines[1].at.ends_with("torrc:3") && lines[2].at == "--SocksPort", "{lines:?}");
+    }
+
+    #[test]
+    fn a_torrc_stands_in_for_lists_of_the_defaults() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let (defaults, file) = (folder.path().join("defaults"), folder.path().join("torrc"));
+        fs::write(&defaults, "ExitPolicy accept *:*\nDirAuthority one\nContactInfo me\nLog notice\n").unwrap();
+        fs::write(&file, "exitpolicy reject *:80\nexitpolicy accept *:*\n+DirAuthority two\n/Log\n").unwrap();
+        let arguments = ["--defaults-torrc".into(), defaults.into_os_string(), "-f".into(), file.into_os_string()];
+        let lines = read(lexopt::Parser::from_args(arguments)).unwrap();
+        let said: Vec<_> = lines.iter().map(|line| (line.name.as_str(), line.value.as_str())).collect();
+        let policy = [("exitpolicy", "reject *:80"), ("exitpolicy", "accept *:*"), ("DirAuthority", "two")];
+        assert_eq!(said[..2], [("DirAuthority", "one"), ("ContactInfo", "me")]);
+        assert_eq!(said[2..], policy);
     }
 
     #[test]
@@ -193,6 +254,11 @@ mod tests {
         assert_eq!(milliseconds("120"), Some(120_000));
         assert_eq!(milliseconds("1 msec"), Some(1));
         assert_eq!(milliseconds("2 fortnights"), None);
+        assert_eq!(milliseconds("18446744073709551615 msec"), None);
+        assert_eq!((flag("1"), flag("0"), flag("no"), flag("")), (Some(true), Some(false), None, None));
+        assert_eq!(meant("LinkDesing", &["ImuxTau", "LinkDesign"]), Some("LinkDesign"));
+        assert_eq!(meant("attackcuont", &["AttackCount"]), Some("AttackCount"));
+        assert_eq!(meant("ORPort", &["ImuxTau", "LinkDesign"]), None);
         assert_eq!(listener("127.0.0.1:9050 IsolateSOCKSAuth"), Some(Some("127.0.0.1:9050".parse().unwrap())));
         assert_eq!(listener("9050"), Some(Some("127.0.0.1:9050".parse().unwrap())));
         assert_eq!(listener("0"), Some(None));

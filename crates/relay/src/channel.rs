@@ -191,3 +191,20 @@ impl Channel {
         self.circuits.remove(&id)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pins_are_counted_by_connection() {
+        let mut pins: Pins = [(1, 7), (2, 7), (3, 8)].into_iter().collect();
+        assert_eq!([7, 8, 9].map(|connection| pins.count(connection)), [2, 1, 0]);
+        pins.insert(2, 8);
+        pins.insert(2, 8);
+        pins.remove(1);
+        pins.remove(1);
+        assert_eq!([7, 8].map(|connection| pins.count(connection)), [0, 2]);
+        assert_eq!([1, 2, 3].map(|id| pins.get(id)), [None, Some(8), Some(8)]);
+    }
+}

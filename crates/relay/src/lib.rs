@@ -32,7 +32,7 @@ Usage: gnomon-relay [--defaults-torrc FILE] [-f FILE] [--hush] [--OPTION VALUE].
 
 Files and options are tor's. Those that count here: Nickname, Address, ORPort, DataDirectory, ContactInfo, BandwidthRate,
 BandwidthBurst, ExitRelay, ExitPolicy, DirAuthority, DirCache, PublishServerDescriptor, Schedulers (KIST or Vanilla),
-KISTSchedRunInterval, DisableOOSCheck, DoSCircuitCreation... and DoSConnection.... Others are left to tor.
+KISTSchedRunInterval, DisableOOSCheck, ShutdownWaitLength, DoSCircuitCreation... and DoSConnection.... Others are left to tor.
 
 Its own:
       --LinkDesign NAME      What lies between it and its like, where both ends know it: 'vanilla' (all circuits share a connection),

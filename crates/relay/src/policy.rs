@@ -42,6 +42,18 @@ impl Policy {
         Ok(())
     }
 
+    /// Ends it with tor's default policy, unless its rules decide for every address and port.
+    pub fn complete(&mut self) {
+        let is_whole = |rule: &Rule| rule.network.1 == 0 && *rule.ports.start() <= 1 && *rule.ports.end() == u16::MAX;
+        if self.rules.iter().any(is_whole) {
+            return;
+        }
+        for (first, last) in USUALLY_REJECTED {
+            self.rules.push(Rule { accepts: false, network: (Ipv4Addr::UNSPECIFIED, 0), ports: first..=last });
+        }
+        self.rules.push(Rule { accepts: true, network: (Ipv4Addr::UNSPECIFIED, 0), ports: 1..=u16::MAX });
+    }
+
     pub fn accepts(&self, address: Ipv4Addr, port: u16) -> bool {
         let fits = |rule: &&Rule| rule.ports.contains(&port) && is_within(address, rule.network);
         self.rules.iter().find(fits).is_some_and(|rule| rule.accepts)
@@ -61,6 +73,20 @@ impl Policy {
         lines
     }
 }
+
+/// Ports to which exits of tor connect only if their operators say so: mail, news, file sharing of Windows and others.
+const USUALLY_REJECTED: [(u16, u16); 10] = [
+    (25, 25),
+    (119, 119),
+    (135, 139),
+    (445, 445),
+    (563, 563),
+    (1214, 1214),
+    (4661, 4666),
+    (6346, 6429),
+    (6699, 6699),
+    (6881, 6999),
+];
 
 /// Networks that `private` stands for in tor.
 const PRIVATE: [(Ipv4Addr, u32); 6] = [

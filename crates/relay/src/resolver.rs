@@ -8,6 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// A question is sent this often before it counts as unanswered.
 pub const TRIES: u8 = 3;
+/// So many questions may be unanswered: half of the numbers that there are for them.
+const MOST_ASKED: usize = 1 << 15;
 /// Time between tries, in milliseconds.
 pub const PATIENCE_MS: u64 = 5_000;
 
@@ -55,6 +57,9 @@ impl<T> Resolver<T> {
         }
         if let Some(address) = self.hosts.get(name) {
             return Err((waiting, Answer::Address(*address)));
+        }
+        if self.asked.len() >= MOST_ASKED {
+            return Err((waiting, Answer::Silence));
         }
         while self.asked.contains_key(&number) {
             number = number.wrapping_add(1);
@@ -200,6 +205,28 @@ mod tests {
         for name in ["", "a..b", &"a".repeat(64), &"abc.".repeat(70)] {
             assert_eq!(query(1, name), None, "{name}");
         }
+    }
+
+    #[test]
+    fn there_is_an_end_to_questions() {
+        let mut resolver = Resolver {
+            hosts: BTreeMap::new(),
+            server: (Ipv4Addr::LOCALHOST, 9).into(),
+            socket: UdpSocket::bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap(),
+            asked: BTreeMap::new(),
+        };
+        let mut refused = 0;
+        for question in 0..70_000_u32 {
+            let asked = resolver.ask(&format!("n{question}.example"), question as u16, 0, question);
+            refused += u32::from(asked == Err((question, Answer::Silence)));
+        }
+        assert_eq!((resolver.asked.len(), refused), (MOST_ASKED, 70_000 - MOST_ASKED as u32));
+        let mut answered = Vec::new();
+        for tried in 1..=u64::from(TRIES) {
+            resolver.go_on(tried * PATIENCE_MS, &mut answered);
+        }
+        assert_eq!(answered.len(), MOST_ASKED, "nobody answered");
+        assert!(resolver.ask("again.example", 7, 60_000, 0).is_ok());
     }
 
     #[test]

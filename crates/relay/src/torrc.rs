@@ -6,7 +6,7 @@ use crate::design::{By, CircuitScheduler, ConnectionScheduler, KistFormula, Link
 use crate::labels;
 use crate::policy::Policy;
 use onion::link::private::Label;
-use onion_program::torrc::{Line, authority};
+use onion_program::torrc::{Line, authority, flag, meant};
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::Ipv4Addr;
@@ -47,6 +47,8 @@ pub struct Settings {
     pub defences: Defences,
     /// ConnLimit was given: the system is asked for as many.
     pub wants_sockets: bool,
+    /// How long it goes on when it is asked to end in peace (ShutdownWaitLength).
+    pub farewell_ms: u64,
 }
 
 impl Settings {
@@ -55,6 +57,30 @@ impl Settings {
         design == LinkDesign::Imux && self.connection_scheduler.is_by_cell()
     }
 }
+
+/// Options that tor does not have, for messages about those that are written nearly so.
+const OWN_OPTIONS: [&str; 17] = [
+    "LinkDesign",
+    "ConnectionScheduler",
+    "ImuxTau",
+    "ImuxChannelConnections",
+    "ImuxActive",
+    "TorchestraHeavy",
+    "ClientLabels",
+    "CircuitScheduler",
+    "KISTFormula",
+    "TCPNoDelay",
+    "StatisticsFile",
+    "ChannelCircuitRate",
+    "ChannelCircuitBurst",
+    "NetworkReentry",
+    "PuzzleEffort",
+    "HandshakeTimeout",
+    "MaxHandshakes",
+];
+
+/// The longest nickname of tor's.
+const LONGEST_NICKNAME: usize = 19;
 
 /// What tor takes for `BandwidthRate` when nothing is said: 1 GByte.
 const BANDWIDTH: u64 = 1 << 30;
@@ -90,13 +116,21 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
         labels: BTreeMap::new(),
         defences: Defences::default(),
         wants_sockets: false,
+        farewell_ms: 30_000,
     };
-    let (mut lets_out, mut is_kist, mut interval_ms, mut formula) = (None, true, None, KistFormula::default());
+    let (mut lets_out, mut has_policy) = (None, false);
+    let (mut is_kist, mut interval_ms, mut formula) = (true, None, KistFormula::default());
     for Line { at, name, value } in lines {
         let wrong = |what: &str| format!("{at}: {name} {value}: {what}");
         // Options have any case in tor.
         match name.to_ascii_lowercase().as_str() {
-            "nickname" => nickname = value,
+            "nickname" => {
+                let fits = (1..=LONGEST_NICKNAME).contains(&value.len());
+                if !fits || !value.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+                    return Err(wrong("1 to 19 letters and digits are needed"));
+                }
+                nickname = value;
+            }
             "address" => address = Some(value.parse().map_err(|_| wrong("an IPv4 address is needed"))?),
             "orport" => {
                 let port = value.split_whitespace().next().unwrap_or_default();
@@ -105,14 +139,23 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
             }
             "datadirectory" => settings.data_directory = value.into(),
             "contactinfo" => settings.contact = value,
-            "bandwidthrate" => settings.bandwidth_rate = bytes(&value).ok_or_else(|| wrong("bytes are needed"))?,
-            "bandwidthburst" => settings.bandwidth_burst = bytes(&value).ok_or_else(|| wrong("bytes are needed"))?,
-            "exitpolicy" => settings.policy.add(&value).map_err(|error| format!("{at}: {error}"))?,
-            "exitrelay" => lets_out = Some(value != "0"),
+            "bandwidthrate" => settings.bandwidth_rate = rate(&value).ok_or_else(|| wrong("bytes are needed"))?,
+            "bandwidthburst" => settings.bandwidth_burst = rate(&value).ok_or_else(|| wrong("bytes are needed"))?,
+            "exitpolicy" => {
+                settings.policy.add(&value).map_err(|error| format!("{at}: {error}"))?;
+                has_policy = true;
+            }
+            "exitrelay" if value == "auto" => lets_out = None,
+            "exitrelay" => lets_out = Some(flag(&value).ok_or_else(|| wrong("0, 1 or auto"))?),
+            "shutdownwaitlength" => {
+                settings.farewell_ms = onion_program::torrc::milliseconds(&value)
+                    .ok_or_else(|| wrong("a time is needed, such as 10 seconds"))?;
+            }
             "publishserverdescriptor" => settings.publishes = value != "0",
-            "dircache" => settings.is_directory = value != "0",
+            "dircache" => settings.is_directory = flag(&value).ok_or_else(|| wrong("0 or 1"))?,
             "linkdesign" => {
-                settings.design = LinkDesign::read(&value).ok_or_else(|| wrong("vanilla, pctcp, torchestra or imux"))?
+                settings.design =
+                    LinkDesign::read(&value).ok_or_else(|| wrong("vanilla, pctcp, pctcp-ipsec, torchestra or imux"))?
             }
             "connectionscheduler" => {
                 settings.connection_scheduler = ConnectionScheduler::read(&value)
@@ -138,7 +181,9 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
                 settings.torchestra_by =
                     By::read(&value).filter(|by| *by != By::Opened).ok_or_else(|| wrong("ewma or label"))?;
             }
-            "clientlabels" => settings.labels = labels::read(Path::new(&value))?,
+            "clientlabels" => {
+                settings.labels = labels::read(Path::new(&value)).map_err(|error| format!("{at}: {name}: {error}"))?;
+            }
             "circuitscheduler" => {
                 settings.scheduler = CircuitScheduler::read(&value).ok_or_else(|| wrong("round-robin or ewma"))?;
             }
@@ -151,17 +196,26 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
                     _ => return Err(wrong("2 to 100 msec are needed")),
                 };
             }
-            "tcpnodelay" => settings.no_delay = value != "0",
+            "tcpnodelay" => settings.no_delay = flag(&value).ok_or_else(|| wrong("0 or 1"))?,
             "kistformula" => formula = KistFormula::read(&value).ok_or_else(|| wrong("2014 or 2018"))?,
             "statisticsfile" => settings.statistics = Some(value.into()),
             "dirauthority" | "dirserver" => {
                 settings.authorities.push(authority(&value).ok_or_else(|| wrong("NAME ... ADDRESS:PORT FINGERPRINT"))?);
             }
-            name => defence(&mut settings.defences, name, &value).map_err(wrong)?,
+            known => {
+                if !defence(&mut settings.defences, known, &value).map_err(wrong)?
+                    && let Some(own) = meant(&name, &OWN_OPTIONS)
+                {
+                    return Err(format!("{at}: there is no option {name}: was {own} meant?"));
+                }
+            }
         }
     }
-    if lets_out == Some(false) || (lets_out.is_none() && !settings.policy.is_exit()) {
+    // As tor's `policies_parse_exit_policy_from_options`.
+    if lets_out == Some(false) || (lets_out.is_none() && !has_policy) {
         settings.policy = Policy::default();
+    } else {
+        settings.policy.complete();
     }
     if is_kist {
         let interval_ms = interval_ms.unwrap_or_else(|| formula.interval_ms());
@@ -176,8 +230,8 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
     })
 }
 
-/// An option that defends; others change nothing. The error says what is needed.
-fn defence(defences: &mut Defences, name: &str, value: &str) -> Result<(), &'static str> {
+/// An option that defends; whether it is one. The error says what is needed.
+fn defence(defences: &mut Defences, name: &str, value: &str) -> Result<bool, &'static str> {
     let number = || value.parse::<u32>().map_err(|_| "a number is needed");
     let time = || onion_program::torrc::milliseconds(value).ok_or("a time is needed, such as 10 seconds");
     let rate = || value.parse::<f64>().ok().filter(|rate| rate.is_finite() && *rate >= 0.0).ok_or("a number is needed");
@@ -209,7 +263,8 @@ fn defence(defences: &mut Defences, name: &str, value: &str) -> Result<(), &'sta
         "dosconnectionconnectdefensetimeperiod" => connections.period_ms = time()?,
         "channelcircuitrate" => {
             let per_s = rate()?;
-            defences.of_relays = (per_s > 0.0).then(|| Rate { per_s, burst: of_relays.burst.max(per_s).max(1.0) });
+            let burst = if of_relays.burst > 0.0 { of_relays.burst } else { per_s.max(1.0) };
+            defences.of_relays = (per_s > 0.0).then_some(Rate { per_s, burst });
         }
         "channelcircuitburst" => {
             let burst = rate()?.max(1.0);
@@ -222,9 +277,9 @@ fn defence(defences: &mut Defences, name: &str, value: &str) -> Result<(), &'sta
         "maxrelayearly" => defences.relay_early = Some(number()?).filter(|most| *most > 0),
         "handshaketimeout" => defences.handshake_ms = Some(time()?).filter(|ms| *ms > 0),
         "maxhandshakes" => defences.handshakes = Some(number()? as usize).filter(|most| *most > 0),
-        _ => {}
+        _ => return Ok(false),
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Files that this process may have open, as the system says; tor's 15,000 where it does not.
@@ -254,10 +309,15 @@ fn milliseconds(value: &str) -> Option<u64> {
     })
 }
 
-/// A number and tor's names for multiples of bytes and bits.
+/// Bytes per second that a relay can have: some.
+fn rate(value: &str) -> Option<u64> {
+    bytes(value).filter(|bytes| *bytes > 0)
+}
+
+/// A number, which may have a fraction, and tor's names for multiples of bytes and bits.
 fn bytes(value: &str) -> Option<u64> {
-    let digits = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
-    let number: u64 = value[..digits].parse().ok()?;
+    let digits = value.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(value.len());
+    let number: f64 = value[..digits].parse().ok()?;
     let unit = value[digits..].trim().to_ascii_lowercase();
     let (unit, divisor) = if unit.ends_with("bit") || unit.ends_with("bits") {
         (unit.trim_end_matches('s').trim_end_matches("bit"), 8)
@@ -272,7 +332,8 @@ fn bytes(value: &str) -> Option<u64> {
         "t" | "tb" => 40,
         _ => return None,
     };
-    number.checked_mul(1 << shift).map(|number| number / divisor)
+    let bytes = number * (1_u64 << shift) as f64 / f64::from(divisor);
+    (bytes < (1_u64 << 53) as f64).then_some(bytes as u64)
 }
 
 #[cfg(test)]
@@ -310,12 +371,49 @@ mod tests {
     }
 
     #[test]
+    fn exit_policies_end_with_the_usual_one() {
+        let policy = |text: &str| read_text(&format!("Address 20.0.0.1\n{text}\n")).unwrap().policy;
+        let web = Ipv4Addr::new(60, 0, 0, 1);
+        for (text, web_is_accepted, mail_is_accepted) in [
+            ("", false, false),
+            ("ExitRelay 1", true, false),
+            ("ExitPolicy reject *:25", true, false),
+            ("ExitRelay 1\nExitPolicy accept *:25", true, true),
+            ("ExitRelay 0\nExitPolicy accept *:*", false, false),
+            ("ExitPolicy accept *:25, reject *:*", false, true),
+            ("ExitRelay auto\nExitPolicy accept *:*", true, true),
+        ] {
+            let policy = policy(text);
+            assert_eq!(
+                (policy.accepts(web, 80), policy.accepts(web, 25)),
+                (web_is_accepted, mail_is_accepted),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_burst_may_stand_before_its_rate() {
+        let read = |text: &str| read_text(&format!("Address 20.0.0.1\n{text}\n")).unwrap().defences.of_relays;
+        let both = Some(Rate { per_s: 10.0, burst: 5.0 });
+        assert_eq!(read("ChannelCircuitRate 10\nChannelCircuitBurst 5"), both);
+        assert_eq!(read("ChannelCircuitBurst 5\nChannelCircuitRate 10"), both);
+        assert_eq!(read_text("Address 20.0.0.1\nBandwidthRate 1.5 MB\n").unwrap().bandwidth_rate, 3 << 19);
+    }
+
+    #[test]
     fn what_cannot_be_is_refused_with_its_line() {
         for (text, message) in [
             ("Address here", ":2: Address here: an IPv4 address is needed"),
             ("\nORPort none", ":3: ORPort none: a port is needed"),
             ("ExitPolicy allow *:*", ":2: 'allow *:*': a rule begins with accept or reject"),
             ("BandwidthRate much", ":2: BandwidthRate much: bytes are needed"),
+            ("BandwidthRate 0", ":2: BandwidthRate 0: bytes are needed"),
+            ("ExitRelay no", ":2: ExitRelay no: 0, 1 or auto"),
+            ("DirCache yes", ":2: DirCache yes: 0 or 1"),
+            ("TCPNoDelay false", ":2: TCPNoDelay false: 0 or 1"),
+            ("LinkDesing imux", ":2: there is no option LinkDesing: was LinkDesign meant?"),
+            ("HandshakeTimeout 18446744073709551615 msec", "a time is needed, such as 10 seconds"),
             ("Schedulers fast", ":2: Schedulers fast: KIST or Vanilla is needed"),
             ("KISTSchedRunInterval 1 s", ":2: KISTSchedRunInterval 1 s: 2 to 100 msec are needed"),
             ("KISTFormula 2020", ":2: KISTFormula 2020: 2014 or 2018"),
@@ -324,6 +422,11 @@ mod tests {
         ] {
             let error = read_text(text).unwrap_err();
             assert!(error.ends_with(message), "{error}");
+        }
+        for name in ["", "guard_1", "guard 1", "a2345678901234567890"] {
+            let line = Line { at: "torrc:1".into(), name: "Nickname".into(), value: name.into() };
+            let error = settings([line].into_iter()).unwrap_err();
+            assert_eq!(error, format!("torrc:1: Nickname {name}: 1 to 19 letters and digits are needed"));
         }
     }
 }

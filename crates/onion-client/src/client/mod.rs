@@ -20,10 +20,12 @@ use attack::Attacker;
 use directory::Directory;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
+use nix::sys::signal::Signal;
 use onion::certificates::Verified;
 use onion_program::clock::Clock;
+use onion_program::signals::Signals;
 use onion_program::tls::Initiator;
-use onion_program::{log, random};
+use onion_program::{descriptors, log, random};
 use puzzles::Puzzles;
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
@@ -34,6 +36,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 const LISTENER: Token = Token(0);
+/// No serial number is as large.
+const SIGNALS: Token = Token(usize::MAX);
+/// As many descriptors are asked for, as far as the system gives them.
+const MOST_DESCRIPTORS: u64 = 1 << 20;
 
 /// What is due at a moment; the rest is named by its serial number, which nothing else ever has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,7 +66,11 @@ pub struct Client {
     /// Relays' certificates.
     verified: RefCell<Verified>,
     poll: Poll,
+    signals: Signals,
     listener: Option<TcpListener>,
+    /// Programs wait whose connections could not be taken.
+    accept_later: bool,
+    is_over: bool,
     network: Network,
     guards: Guards,
     // By serial number; boxed, since a map of few would have room for many.
@@ -98,6 +108,10 @@ impl Client {
     pub fn new(settings: Settings) -> Result<Client, String> {
         let wrong = |error: io::Error| error.to_string();
         let poll = Poll::new().map_err(wrong)?;
+        let signals = Signals::register(poll.registry(), SIGNALS).map_err(wrong)?;
+        if let Err(error) = descriptors::ask_for(MOST_DESCRIPTORS) {
+            log::warn(&error);
+        }
         let listener = settings.socks.map(|address| {
             let named = |error: io::Error| format!("listening at {address}: {error}");
             let mut listener = TcpListener::bind(SocketAddr::V4(address)).map_err(named)?;
@@ -118,7 +132,10 @@ impl Client {
             tls: Initiator::new().map_err(|error| error.to_string())?,
             verified: RefCell::default(),
             poll,
+            signals,
             listener,
+            accept_later: false,
+            is_over: false,
             network: Network::new(trusted),
             guards,
             channels: BTreeMap::new(),
@@ -150,7 +167,7 @@ impl Client {
 
     pub fn run(&mut self) -> Result<(), String> {
         let mut events = Events::with_capacity(256);
-        loop {
+        while !self.is_over {
             while let Some(due) = self.timers.due(self.clock.ms()) {
                 self.happen(due);
             }
@@ -164,7 +181,25 @@ impl Client {
             for event in &events {
                 self.event(event.token());
             }
+            if self.accept_later {
+                self.accept();
+            }
             self.settle();
+        }
+        Ok(())
+    }
+
+    /// Does what tor does for a signal, and says so in its words, as far as there is anything to be done.
+    fn heed(&mut self, signal: Signal) {
+        match signal {
+            Signal::SIGINT | Signal::SIGTERM => {
+                log::notice(format_args!("Catching signal {signal}, exiting cleanly."));
+                self.is_over = true;
+            }
+            Signal::SIGHUP => {
+                log::notice("Received reload signal (hup). Settings are read at the start alone: they stay.")
+            }
+            _ => {}
         }
     }
 
@@ -172,6 +207,10 @@ impl Client {
         let serial = token.0 as u64;
         if token == LISTENER {
             self.accept();
+        } else if token == SIGNALS {
+            while let Some(signal) = self.signals.take() {
+                self.heed(signal);
+            }
         } else if self.channels.contains_key(&serial) {
             self.to_write.insert(serial);
             self.read_channel(serial);

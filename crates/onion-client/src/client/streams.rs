@@ -25,6 +25,7 @@ impl Client {
             let Some(listener) = &self.listener else { return };
             match listener.accept() {
                 Ok((mut socket, _)) => {
+                    self.accept_later = false;
                     let serial = self.fresh_serial();
                     let interest = Interest::READABLE | Interest::WRITABLE;
                     if let Err(error) = self.poll.registry().register(&mut socket, Token(serial as usize), interest) {
@@ -37,7 +38,13 @@ impl Client {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return log::warn(format_args!("accepting a connection: {error}")),
+                Err(error) => {
+                    // Nothing will say that others wait. They get their turn when a descriptor is free.
+                    if !std::mem::replace(&mut self.accept_later, true) {
+                        log::warn(format_args!("accepting a connection: {error}; those that wait are taken later"));
+                    }
+                    return;
+                }
             }
         }
     }
@@ -250,12 +257,6 @@ impl Client {
         let stream = self.streams.get_mut(&serial).expect("just found");
         stream.state = State::Open;
         stream.say(&answer(reply::GRANTED));
-        let (early, on) = (std::mem::take(&mut stream.early), stream.on);
-        let Some((circuit, number)) = on else { return };
-        for part in early.chunks(LONGEST) {
-            self.streams.get_mut(&serial).expect("just found").package -= 1;
-            self.say(circuit, message::Command::DATA, number, part);
-        }
         self.write_stream(serial);
         self.read_stream(serial);
     }
@@ -330,7 +331,7 @@ impl Client {
         of().unwrap_or(0)
     }
 
-    /// Reads what a program says, as far as windows and the channel have room for it.
+    /// Sends what a program says, at first what it has said early, as far as windows and the channel have room for it.
     fn read_stream(&mut self, serial: u64) {
         let mut buffer = [0; BATCH * LONGEST];
         loop {
@@ -341,7 +342,15 @@ impl Client {
                 self.blocked.insert(serial);
                 return;
             }
-            match stream.read(&mut buffer[..room * LONGEST]) {
+            let taken = if stream.early.is_empty() {
+                stream.read(&mut buffer[..room * LONGEST])
+            } else {
+                let count = stream.early.len().min(room * LONGEST);
+                buffer[..count].copy_from_slice(&stream.early[..count]);
+                stream.early.drain(..count);
+                Ok(Taken::Bytes(count))
+            };
+            match taken {
                 Ok(Taken::Bytes(count)) => {
                     for part in buffer[..count].chunks(LONGEST) {
                         self.streams.get_mut(&serial).expect("just read").package -= 1;

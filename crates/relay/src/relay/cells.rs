@@ -56,6 +56,9 @@ impl Relay {
         if let Some((circuit, _)) = channel.circuits.get(&came.circuit) {
             return self.close_circuit(*circuit, Some(DestroyReason::Protocol), Some(DestroyReason::Protocol));
         }
+        if self.farewell_ms.is_some() {
+            return self.destroy(key, came.circuit, DestroyReason::Hibernating);
+        }
         if self.refuses_circuit(key) {
             return self.destroy(key, came.circuit, DestroyReason::ResourceLimit);
         }

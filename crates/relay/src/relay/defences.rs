@@ -4,7 +4,6 @@ use super::Relay;
 use crate::channel::Channel;
 use crate::defence::thresholds;
 use crate::log;
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use onion::circuit::message::EndReason;
 use std::collections::BTreeMap;
 use std::io;
@@ -139,11 +138,8 @@ impl Relay {
             return;
         }
         let wanted = self.settings.imux.conn_limit as u64 + OTHERS;
-        if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
-            && soft < wanted
-            && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, wanted.min(hard), hard)
-        {
-            log::warn(format_args!("The limit of open files stays at {soft}: {error}"));
+        if let Err(error) = onion_program::descriptors::ask_for(wanted) {
+            log::warn(&error);
         }
     }
 

@@ -29,7 +29,8 @@ impl Relay {
                 self.accept_later = true;
                 return;
             }
-            match self.listener.accept() {
+            let Some(listener) = &self.listener else { return };
+            match listener.accept() {
                 // Closed at once.
                 Ok((_, from)) if !self.admits(from.ip()) => {}
                 Ok((socket, from)) => {

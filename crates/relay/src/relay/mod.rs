@@ -26,9 +26,11 @@ use crate::upload::Upload;
 use defences::Guarding;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
+use nix::sys::signal::Signal;
 use onion::descriptor::{Descriptor, PROTOCOLS};
 use onion::handshake::puzzle;
 use onion::link::association::{self, Association};
+use onion_program::signals::Signals;
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
 use slab::Slab;
@@ -39,7 +41,9 @@ use std::time::Duration;
 
 const LISTENER: Token = Token(0);
 const RESOLVER: Token = Token(1);
-/// What a token stands for, behind the two above: kind and place.
+const SIGNALS: Token = Token(2);
+/// What a token stands for, behind the three above: kind and place.
+const FIRST: usize = 3;
 const CONNECTION: usize = 0;
 const STREAM: usize = 1;
 const UPLOAD: usize = 2;
@@ -47,7 +51,7 @@ const PARAMETERS: usize = 3;
 const KINDS: usize = 4;
 
 fn token(kind: usize, key: usize) -> Token {
-    Token(2 + key * KINDS + kind)
+    Token(FIRST + key * KINDS + kind)
 }
 
 /// For how long a client may remember an address, in seconds.
@@ -80,7 +84,12 @@ pub struct Relay {
     clock: Clock,
     random: ChaCha20Rng,
     poll: Poll,
-    listener: TcpListener,
+    signals: Signals,
+    /// None when it is about to end.
+    listener: Option<TcpListener>,
+    /// When it ends, if it was asked to end in peace.
+    farewell_ms: Option<u64>,
+    is_over: bool,
     connections: Slab<Connection>,
     channels: Slab<Channel>,
     /// Channels to relays, open or opening, by the RSA identity that is proven or asked for.
@@ -105,6 +114,8 @@ pub struct Relay {
     to_resume: Vec<usize>,
     /// Streams whose sockets may have something to read.
     to_read: BTreeSet<usize>,
+    /// Streams that clients have ended, with bytes that their destinations have not taken, and since when.
+    held: BTreeMap<usize, u64>,
     /// Streams whose clients have told a rate, and when they may go on.
     paced: BTreeSet<usize>,
     paced_ms: u64,
@@ -138,6 +149,7 @@ impl Relay {
         let mut listener = TcpListener::bind(address).map_err(|error| format!("listening at {address}: {error}"))?;
         let mut resolver = Resolver::new().map_err(wrong)?;
         let poll = Poll::new().map_err(wrong)?;
+        let signals = Signals::register(poll.registry(), SIGNALS).map_err(wrong)?;
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE).map_err(wrong)?;
         poll.registry().register(&mut resolver.socket, RESOLVER, Interest::READABLE).map_err(wrong)?;
         let uploads = if settings.publishes {
@@ -162,7 +174,10 @@ impl Relay {
             clock: Clock::start(),
             random,
             poll,
-            listener,
+            signals,
+            listener: Some(listener),
+            farewell_ms: None,
+            is_over: false,
             connections: Slab::new(),
             channels: Slab::new(),
             by_identity: BTreeMap::new(),
@@ -181,6 +196,7 @@ impl Relay {
             to_deal: BTreeSet::new(),
             to_resume: Vec::new(),
             to_read: BTreeSet::new(),
+            held: BTreeMap::new(),
             paced: BTreeSet::new(),
             paced_ms: 0,
             stops: Stops::default(),
@@ -203,7 +219,7 @@ impl Relay {
     pub fn run(&mut self) -> Result<(), String> {
         self.ask_for_sockets();
         let mut events = Events::with_capacity(1024);
-        loop {
+        while !self.is_over {
             let timeout = self.go_on()?;
             match self.poll.poll(&mut events, timeout) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -214,6 +230,35 @@ impl Relay {
             }
             self.read_streams();
             self.settle();
+            self.is_over |= self.farewell_ms.is_some_and(|end| end <= self.clock.ms());
+        }
+        Ok(())
+    }
+
+    /// Does what tor does for a signal, and says so in its words, as far as there is anything to be done.
+    fn heed(&mut self, signal: Signal) {
+        match signal {
+            Signal::SIGINT if self.farewell_ms.is_none() => {
+                let farewell_ms = self.settings.farewell_ms;
+                log::notice(format_args!(
+                    "Interrupt: we have stopped accepting new connections, and will shut down in {} seconds. Interrupt again to exit now.",
+                    farewell_ms / 1000
+                ));
+                self.farewell_ms = Some(self.clock.ms() + farewell_ms);
+                self.listener = None;
+            }
+            Signal::SIGINT | Signal::SIGTERM => {
+                log::notice(format_args!("Catching signal {signal}, exiting cleanly."));
+                self.is_over = true;
+            }
+            Signal::SIGHUP => {
+                log::notice("Received reload signal (hup). Settings are read at the start alone: they stay.")
+            }
+            Signal::SIGUSR1 => match serde_json::to_string(&self.line()) {
+                Ok(line) => log::notice(format_args!("Statistics: {line}")),
+                Err(error) => log::warn(format_args!("Statistics: {error}")),
+            },
+            _ => {}
         }
     }
 
@@ -250,6 +295,8 @@ impl Relay {
         }
         due.extend(self.go_on_by_rate(now));
         due.extend(self.give_handshakes_up());
+        due.extend(self.give_held_up());
+        due.extend(self.farewell_ms);
         self.close_idle();
         if self.managing_due_ms().is_some_and(|due| due <= now) {
             self.manage();
@@ -317,7 +364,12 @@ impl Relay {
                 self.resolver.receive(&mut answered);
                 self.answered(answered);
             }
-            _ => match ((number - 2) % KINDS, (number - 2) / KINDS) {
+            SIGNALS => {
+                while let Some(signal) = self.signals.take() {
+                    self.heed(signal);
+                }
+            }
+            _ => match ((number - FIRST) % KINDS, (number - FIRST) / KINDS) {
                 (CONNECTION, key) => {
                     self.to_write.insert(key);
                     self.read_connection(key);

@@ -10,6 +10,10 @@ use onion::circuit::message::{self, Begin, EndReason, LONGEST, Message, Resolved
 use rand_core::RngCore;
 use std::net::{IpAddr, SocketAddr};
 
+/// What a client has sent before it ended a stream is held for a destination that takes none of it for so long (tor's
+/// `connection_expire_held_open`).
+const HELD_MS: u64 = 15_000;
+
 impl Relay {
     pub(super) fn end(&mut self, key: usize, number: u16, reason: EndReason) {
         self.say(key, message::Command::END, number, &message::end(reason, None));
@@ -22,6 +26,9 @@ impl Relay {
         // A client that has no other relay in between would be known to its destination's relay.
         if self.channels[self.circuits[key].prev.0].peer.is_none() {
             return self.end(key, message.stream, EndReason::TorProtocol);
+        }
+        if self.farewell_ms.is_some() {
+            return self.end(key, message.stream, EndReason::Hibernating);
         }
         if !self.settings.policy.is_exit() {
             return self.end(key, message.stream, EndReason::ExitPolicy);
@@ -54,8 +61,11 @@ impl Relay {
         let name = message.body.split(|byte| *byte == 0).next().unwrap_or_default();
         let serial = self.circuit_serials[&key];
         match std::str::from_utf8(name) {
-            Ok(name) => self.ask(&name.to_ascii_lowercase(), Asker::Circuit { key, serial, number: message.stream }),
-            Err(_) => self.say(
+            // Who is no exit looks nothing up, as tor.
+            Ok(name) if self.settings.policy.is_exit() => {
+                self.ask(&name.to_ascii_lowercase(), Asker::Circuit { key, serial, number: message.stream })
+            }
+            _ => self.say(
                 key,
                 message::Command::RESOLVED,
                 message.stream,
@@ -154,6 +164,8 @@ impl Relay {
         if stream.is_ending {
             if stream.has_written_all() || !stream.is_connected {
                 self.drop_stream(key);
+            } else if written > 0 || !self.held.contains_key(&key) {
+                self.held.insert(key, self.clock.ms());
             }
             return;
         }
@@ -162,6 +174,16 @@ impl Relay {
             self.stops.xoff_sent += u64::from(command == message::Command::XOFF);
             self.say(circuit, command, number, &body);
         }
+    }
+
+    /// Gives up streams that clients have ended and whose destinations take nothing more; returns when that is to be looked at next.
+    pub(super) fn give_held_up(&mut self) -> Option<u64> {
+        let now = self.clock.ms();
+        let late = |(key, since): (&usize, &u64)| (since + HELD_MS <= now).then_some(*key);
+        for key in self.held.iter().filter_map(late).collect::<Vec<usize>>() {
+            self.drop_stream(key);
+        }
+        self.held.values().min().map(|since| since + HELD_MS)
     }
 
     /// Reads streams whose sockets may have something, each once and no more than a batch: others get their turns, and what was read is
@@ -282,6 +304,7 @@ impl Relay {
     pub(super) fn drop_stream(&mut self, key: usize) {
         let Some(mut stream) = self.streams.try_remove(key) else { return };
         self.stream_serials.remove(&key);
+        self.held.remove(&key);
         if let Some(socket) = &mut stream.socket {
             let _ = self.poll.registry().deregister(socket);
         }
