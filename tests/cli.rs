@@ -528,6 +528,10 @@ fn the_first_interrupt_ends_a_run_with_its_recordings() {
             "before the budget of a guest that computes is used up: {body}"
         );
         assert!(directory.path().join("out/sim-stats.json").is_file());
+        // No state is final, and nothing happened at the stop time.
+        let mut log = String::new();
+        run.0.stdout.take().unwrap().read_to_string(&mut log).unwrap();
+        assert!(!log.contains("unexpected final state") && !log.contains("100000:00:00"), "{log}");
     }
 }
 

@@ -107,6 +107,15 @@ fn labs_are_listed_and_unknown_ones_refused() {
     assert!(refused.code() == 2 && refused.stderr.contains("there are loader, phold"), "{}", refused.stderr);
     let alone = capture(gnomon().args(["lab", "7"]));
     assert!(alone.code() == 2 && alone.stderr.contains("gnomon lab imux 7"), "{}", alone.stderr);
+    let folder = folder("lab-refused");
+    for (arguments, what) in
+        [(&["7"][..], "figure 7"), (&["--scale", "0.5"], "--scale"), (&["--clients", "tor"], "--clients")]
+    {
+        let told = capture(gnomon().args(["lab", "loader"]).args(arguments).current_dir(&folder));
+        assert_eq!(told.code(), 2, "{}{}", told.stdout, told.stderr);
+        assert!(told.stderr.contains(&format!("{what} is of imux alone: name imux too")), "{}", told.stderr);
+        assert!(!folder.join("lab").exists(), "nothing is run");
+    }
 }
 
 /// Sockets of this machine's own kernel and of the simulated one, by a program that runs natively and as a guest.

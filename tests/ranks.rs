@@ -363,6 +363,18 @@ fn what_is_missing_or_wrong_is_told_once() {
     let told = capture(gnomon().args(["exec", "true"]).envs(place));
     assert_eq!(told.code(), 2);
     assert!(told.stderr.contains("'gnomon exec' runs in one"), "{}", told.stderr);
+    // What one process alone can do: the first tells it, before anything is read or started.
+    for (arguments, part) in [
+        (&["--forecast", "--parallelism", "1", "phold.yaml"][..], "--forecast: this is one of 2 processes"),
+        (&["--gdb", "node1.gnomon-traffic", "phold.yaml"], "--gdb: this is one of 2 processes"),
+        (&["-"], "standard input: this is one of 2 processes"),
+    ] {
+        let told = capture(limited(&alone).arg("run").args(arguments).envs(place).current_dir(&folder));
+        assert_eq!(told.code(), 2, "{}", told.stderr);
+        assert!(told.stderr.starts_with(part), "{part}: {}", told.stderr);
+        let told = capture(limited(&alone).arg("run").args(arguments).envs(second).current_dir(&folder));
+        assert_eq!((told.code(), told.stderr.as_str()), (1, ""), "the first tells it");
+    }
     // Under mpirun with one process there is nothing to connect.
     run_well(&folder, "phold.yaml", &["-d", "one"]);
     let single = [("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "1")];

@@ -56,6 +56,14 @@ fn what_cannot_work_is_refused_with_one_message() {
         (&["--markov-clients", "2", "--load", "11"], "a number up to 10"),
         (&["--settle", "2 min"], "a shorter --settle"),
         (&["--consensus", "nowhere"], "nowhere cannot be read"),
+        (&["--attack-target", "server1"], "HOST:PORT belongs here, such as server1:80"),
+        (&["--attack-hops", "1"], "1 is not in 2..=64"),
+        (&["--attack-hops", "65"], "65 is not in 2..=64"),
+        (&["--relay-statistics", "torrc"], "'torrc' is what a relay's folder has already"),
+        (&["--relay-statistics", "../torrc"], "a file's name of letters"),
+        (&["--defence", "MaxRelayEarly=x"], "MaxRelayEarly cannot be 'x': a whole number"),
+        (&["--defence", "NetworkReentry=2"], "NetworkReentry cannot be '2': 0, 1 or auto belongs here"),
+        (&["--defence", "HandshakeTimeout=soon"], "HandshakeTimeout cannot be 'soon'"),
     ];
     for (arguments, expected) in cases {
         refused(&folder, arguments, expected);

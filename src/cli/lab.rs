@@ -12,6 +12,7 @@ use crate::simulation::{available_memory, provenance};
 use crate::terminal::Terminal;
 use ::lab::{Clients, Experiment, Failure, LABS, Lab, Packages, Request, Runner, Setting, Size, Task, Written};
 use base::wall::WallClock;
+use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -24,6 +25,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const ALL: &str = "all";
+/// The laboratory that has figures, and options of its own.
+const IMUX: &str = "imux";
 const LOG: &str = "lab.log";
 const STATS: &str = "sim-stats.json";
 /// So often a run is looked at.
@@ -120,6 +123,10 @@ pub fn main(matches: &ArgMatches) -> u8 {
         complain(&"a figure's number follows its laboratory's name, as in 'gnomon lab imux 7'");
         return status::BAD_INPUT;
     }
+    if let Some(text) = only_of_imux(matches, &names) {
+        complain(&text);
+        return status::BAD_INPUT;
+    }
     let request = request(matches, &names);
     let runner = Interrupts::block(false).and_then(|interrupts| Children::new(interrupts, &request));
     let mut runner = match runner {
@@ -151,6 +158,21 @@ pub fn main(matches: &ArgMatches) -> u8 {
     }
     written.failures.iter().for_each(|failure| complain(failure));
     if written.failures.is_empty() { status::SUCCESS } else { status::FAILED }
+}
+
+/// Why a figure or an option would be of no effect: those that only imux has, without imux.
+fn only_of_imux(matches: &ArgMatches, names: &[&String]) -> Option<String> {
+    if names.iter().any(|name| *name == ALL || *name == IMUX) {
+        return None;
+    }
+    let figure = names.iter().find(|name| is_figure(name)).map(|figure| format!("figure {figure}"));
+    // Those that have a default are not given by it.
+    let is_given = |option: &&str| matches.value_source(option) == Some(ValueSource::CommandLine);
+    let what =
+        figure.or_else(|| ["scale", "clients"].into_iter().find(is_given).map(|option| format!("--{option}")))?;
+    Some(format!(
+        "{what} is of {IMUX} alone: name {IMUX} too, as in 'gnomon lab {IMUX} 7 --scale 0.2', or leave {what} out"
+    ))
 }
 
 fn list() -> String {

@@ -34,6 +34,18 @@ pub fn refuse(what: &str) -> Result<(), Failure> {
     )))
 }
 
+/// Refuses what one process alone can do where this is one of several. `why` says what to do, too.
+pub fn refuse_option(option: &str, why: &str) -> Result<(), Failure> {
+    match place() {
+        None => Ok(()),
+        Some(place) if place.rank > 0 => Err(leave_to_first()),
+        Some(place) => Err(Failure::Input(format!(
+            "{option}: this is one of {} processes that mpirun or srun has started, and {why}",
+            place.size
+        ))),
+    }
+}
+
 /// Connects this process with the others, if there are any. Call it before the box closes.
 pub fn connect() -> Result<Option<Link>, Failure> {
     let Some(place) = place() else { return Ok(None) };

@@ -7,7 +7,7 @@ use crate::simulation::{Costs, ProfileKind, Progress};
 use crate::terminal::Terminal;
 use clap::ArgMatches;
 use scenario::Plan;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub fn main(matches: &ArgMatches) -> u8 {
     match run(matches) {
@@ -32,6 +32,7 @@ pub fn main(matches: &ArgMatches) -> u8 {
 
 fn run(matches: &ArgMatches) -> Result<Finished, Failure> {
     let file = matches.get_one::<PathBuf>("file").expect("clap requires it");
+    refuse_among_several(matches, file)?;
     let plan = input::plan(file, &options::overrides(matches)).map_err(Failure::Input)?;
     let mut launch = Launch::new(matches, &plan, Lifetime::Kept).map_err(Failure::Input)?;
     launch.profile = matches.get_one::<ProfileKind>("profile").copied();
@@ -63,6 +64,23 @@ fn run(matches: &ArgMatches) -> Result<Finished, Failure> {
     let costs = matches.get_one::<PathBuf>("rank-costs").map(|path| Costs::read(path));
     launch.rank_costs = costs.transpose().map_err(|error| Failure::Input(format!("--rank-costs: {error}")))?;
     launch.run(&plan)
+}
+
+/// What makes no sense in one of several processes, before it reads its standard input or starts a debugger.
+fn refuse_among_several(matches: &ArgMatches, file: &Path) -> Result<(), Failure> {
+    if matches.get_flag("forecast") {
+        let why = "it reckons from a run in one: run the experiment in one process, or without --forecast";
+        ranks::refuse_option("--forecast", why)?;
+    }
+    if matches.get_one::<String>("gdb").is_some() {
+        let why = "gdb takes one: run the experiment in one process, or without --gdb";
+        ranks::refuse_option("--gdb", why)?;
+    }
+    if file.as_os_str() == "-" {
+        let why = "only the first of them gets what comes here: give the experiment as a file";
+        ranks::refuse_option("standard input", why)?;
+    }
+    Ok(())
 }
 
 /// On a terminal progress is shown unless it is refused; elsewhere only when the experiment asks for it.

@@ -227,7 +227,8 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
         Ok(worker)
     };
     let (rows, others) = (TrafficRows::default(), Others::default());
-    let peers = |link| RankPeers::new(link, log.clone(), rows.clone(), live.clone(), others.clone(), stop);
+    let peers =
+        |link| RankPeers::new(link, log.clone(), rows.clone(), live.clone(), others.clone(), stop, watch.pulse());
     let peers = options.link.as_ref().map(peers);
     let shown = Shown { board, rows, windows: windows.clone(), live, others, memory: accounting.memory() };
     let mut monitor = Monitor::new(plan, &options, clock, shown)?;
@@ -298,7 +299,7 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
             record!(
                 main_log,
                 Level::Info,
-                plan.stop_time(),
+                summary.simulated,
                 None::<HostId>,
                 "forecast: {wall:.2} s with {workers} workers"
             );
@@ -309,10 +310,10 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
         summary.profile = Some(path.join(::profile::FOLDER));
         losses.note("the profile", profiler.finish(plan, path, process_ns, &taken, &summary.digest));
     }
-    log_unexpected(&summary, plan, options.log, &mut main_log);
+    log_unexpected(&summary, options.log, &mut main_log);
     for (cause, seen) in summary.interferences.iter() {
         let sentence = cause.sentence(seen);
-        record!(main_log, Level::Warning, plan.stop_time(), None::<HostId>, "not reproducible to the bit: {sentence}");
+        record!(main_log, Level::Warning, summary.simulated, None::<HostId>, "not reproducible to the bit: {sentence}");
     }
     main_log.hand_over();
     losses.note("the log", writer.finish());
@@ -372,16 +373,20 @@ impl Losses {
     }
 }
 
-/// In Shadow's log unexpected final states are errors; elsewhere the command line tells them on standard error.
-fn log_unexpected(summary: &Summary, plan: &Plan, target: LogTarget, log: &mut recorder::WorkerLog) {
+/// In Shadow's log unexpected final states are errors; elsewhere the command line tells them on standard error. No
+/// state is final where the run was interrupted.
+fn log_unexpected(summary: &Summary, target: LogTarget, log: &mut recorder::WorkerLog) {
+    if summary.verdict == Verdict::Interrupted {
+        return;
+    }
     let level = if target == LogTarget::ShadowStdout { Level::Error } else { Level::Warning };
     let unexpected = summary.unexpected();
     for text in &unexpected {
-        record!(log, level, plan.stop_time(), None::<HostId>, "{text}");
+        record!(log, level, summary.simulated, None::<HostId>, "{text}");
     }
     if !unexpected.is_empty() {
         let count = unexpected.len();
-        record!(log, level, plan.stop_time(), None::<HostId>, "{count} managed processes in unexpected final state");
+        record!(log, level, summary.simulated, None::<HostId>, "{count} managed processes in unexpected final state");
     }
 }
 

@@ -6,6 +6,7 @@
 
 use super::host::InFlight;
 use super::part::Part;
+use super::standstill::Pulse;
 use super::{Costs, LiveProcesses, RunError, partition};
 use base::wall::WallClock;
 use base::{HostId, SimTime};
@@ -104,6 +105,8 @@ pub struct RankPeers<'a> {
     live: LiveProcesses,
     others: Others,
     stop: &'a AtomicBool,
+    /// Whoever waits for the others does not stand still itself.
+    pulse: Arc<Pulse>,
     packets_out: AtomicU64,
     bytes_out: AtomicU64,
     waited_ns: AtomicU64,
@@ -127,6 +130,7 @@ impl<'a> RankPeers<'a> {
         live: LiveProcesses,
         others: Others,
         stop: &'a AtomicBool,
+        pulse: Arc<Pulse>,
     ) -> RankPeers<'a> {
         RankPeers {
             link,
@@ -135,6 +139,7 @@ impl<'a> RankPeers<'a> {
             live,
             others,
             stop,
+            pulse,
             packets_out: AtomicU64::new(0),
             bytes_out: AtomicU64::new(0),
             waited_ns: AtomicU64::new(0),
@@ -222,7 +227,10 @@ impl Peers<InFlight> for RankPeers<'_> {
                 }
             }
         };
-        let all = self.link.exchange(standing, &|| self.stop.load(Ordering::Relaxed), &mut take_in)?;
+        self.pulse.wait_for_others(true);
+        let all = self.link.exchange(standing, &|| self.stop.load(Ordering::Relaxed), &mut take_in);
+        self.pulse.wait_for_others(false);
+        let all = all?;
         self.waited_ns.fetch_add(clock.elapsed().as_nanos() as u64, Ordering::Relaxed);
         let [hosts_run, messages_sent, all_processes, all_resident] = all.sums;
         self.others.0[0].store(all_processes.wrapping_sub(processes), Ordering::Relaxed);

@@ -20,15 +20,25 @@ use symbols::{Frame, PlacedFile, Program};
 const LOOK: Duration = Duration::from_millis(100);
 /// How long a worker has to say where it is.
 const ANSWER: Duration = Duration::from_millis(500);
-/// A run that was asked to stop, and has not come to the end of a round since, is ended after this time.
+/// A run that was asked to stop, and has not come to the end of a round since, is ended after this time, unless it
+/// waits for other processes.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The heartbeat of a run.
 #[derive(Debug, Default)]
-struct Pulse {
+pub struct Pulse {
     rounds: AtomicU64,
     complete_until_ns: AtomicU64,
+    /// All that it waits for is other processes of the run.
+    waits_for_others: AtomicBool,
     ended: AtomicBool,
+}
+
+impl Pulse {
+    /// Whether this process waits for others from now on, whose patience with them (`Link::exchange`) is another.
+    pub fn wait_for_others(&self, waits: bool) {
+        self.waits_for_others.store(waits, Ordering::Relaxed);
+    }
 }
 
 /// The thread that watches one run.
@@ -52,6 +62,11 @@ impl Watch {
         // Without the thread nobody is told anything; the run is none the worse.
         let thread = std::thread::Builder::new().name("standstill".to_owned()).spawn(move || watcher.watch()).ok();
         Watch { pulse, thread }
+    }
+
+    /// For those who know more of what the run waits for.
+    pub fn pulse(&self) -> Arc<Pulse> {
+        Arc::clone(&self.pulse)
     }
 
     /// A round has ended.
@@ -95,7 +110,9 @@ impl Watcher {
                 (rounds, since, tell_after) = (now, WallClock::start(), self.after);
                 stopping = None;
             }
-            if guest::is_ending() {
+            if self.pulse.waits_for_others.load(Ordering::Relaxed) {
+                stopping = None;
+            } else if guest::is_ending() {
                 let clock = stopping.get_or_insert_with(WallClock::start);
                 if clock.elapsed() >= PATIENCE {
                     let seconds = PATIENCE.as_secs();

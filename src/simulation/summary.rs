@@ -9,6 +9,7 @@ use recorder::RunDigest;
 use recorder::stats::{ComputingStats, ForecastStats, InterferenceStats, MemoryStats, SimStats};
 use scenario::{HostPlan, Plan, ProcessPlan};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -87,7 +88,9 @@ impl Summary {
     /// Something could not be recorded: the summary and the statistics say so.
     pub(super) fn lose(&mut self, losses: &Losses) {
         let known = self.interferences.get(Cause::Recording).map_or(0, |known| known.times);
-        let new = (losses.all.len() as u64).saturating_sub(known);
+        // What cannot be written now cannot be a moment later either: the log fails with each window.
+        let distinct: BTreeSet<&String> = losses.all.iter().collect();
+        let new = (distinct.len() as u64).saturating_sub(known);
         self.interferences.note_many(Cause::Recording, new, || losses.all[0].clone());
         fill_interferences(&mut self.stats, &self.interferences);
     }

@@ -79,7 +79,13 @@ impl Cause {
             Cause::Escape => format!(
                 "guests reached this machine by what nothing keeps from them ({times} times, first {first}); docs/instructions.md explains"
             ),
-            Cause::Recording => format!("what the run leaves behind is not complete: {first}"),
+            Cause::Recording => {
+                let more = match times.saturating_sub(1) {
+                    0 => String::new(),
+                    more => format!(", and {more} more"),
+                };
+                format!("what the run leaves behind is not complete: {first}{more}")
+            }
         }
     }
 }
@@ -141,5 +147,12 @@ mod tests {
         let sentences: Vec<String> = all.iter().map(|(cause, seen)| cause.sentence(seen)).collect();
         assert!(sentences[0].contains("no memory left for 2 guests"), "{sentences:?}");
         assert!(sentences[1].contains("(2 times, first a)"), "{sentences:?}");
+    }
+
+    #[test]
+    fn of_what_could_not_be_recorded_the_first_is_named_and_the_others_counted() {
+        let said = |times| Cause::Recording.sentence(&Interference { times, first: "a file: full".into() });
+        assert_eq!(said(1), "what the run leaves behind is not complete: a file: full");
+        assert_eq!(said(3), "what the run leaves behind is not complete: a file: full, and 2 more");
     }
 }

@@ -12,9 +12,12 @@ use std::time::Duration;
 
 /// How often a wait is interrupted to see whether the run was asked to stop.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often a simulator that was asked to stop looks in vain before it gives the others up. `mpirun` kills what does not end within a
-/// second of its signal, so this is less.
-const LOOKS_WHEN_STOPPING: u32 = 10;
+/// How long a simulator that was asked to stop waits before it gives the others up, which first come to the end of
+/// their window. Where `mpirun` itself was asked, it kills what does not end within a second; but then all are told at
+/// once and end their windows early, so nobody waits that long.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// So often does it look in vain.
+const LOOKS_WHEN_STOPPING: u128 = PATIENCE.as_millis() / LOOK.as_millis();
 /// How many bytes for one rank are gathered before they go to the companion, in the midst of a window.
 const EARLY: usize = 64 << 10;
 
@@ -116,7 +119,7 @@ impl Link {
         Frame::Standing(own).put(&mut frames);
         lock(&self.writer).write_all(&frames).map_err(|error| ended(&error))?;
         let mut reader = lock(&self.reader);
-        let mut looks = 0;
+        let mut looks: u128 = 0;
         loop {
             match reader.read() {
                 Ok(Some(Frame::Bytes { rank, bytes })) => take(rank as usize, &bytes),
@@ -124,7 +127,7 @@ impl Link {
                 Ok(Some(Frame::Lost(reason))) => return Err(reason),
                 Ok(_) => return Err(ended(&io::ErrorKind::UnexpectedEof.into())),
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                    looks += u32::from(is_stopping());
+                    looks += u128::from(is_stopping());
                     if looks > LOOKS_WHEN_STOPPING {
                         return Err("the other ranks do not answer, and this one was asked to stop".to_owned());
                     }

@@ -37,6 +37,18 @@ pub struct Run {
     pub damage: Vec<Damage>,
 }
 
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Ending {
+    /// It did not say: it was killed, or still goes on.
+    Unknown,
+    /// Before the time at which it was to end: somebody stopped it, or one of its processes was lost.
+    Stopped {
+        stop_s: f64,
+    },
+    Finished,
+}
+
 /// Of processed-config.yaml.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
@@ -399,9 +411,13 @@ impl Run {
         self.config.as_ref().and_then(|config| config.stop_time_s)
     }
 
-    /// Whether the run ended and said so; somebody may have stopped it before its end.
-    pub fn is_finished(&self) -> bool {
-        self.stats.is_some()
+    /// How far it came of what it was to be.
+    pub fn ending(&self) -> Ending {
+        match self.stop_s() {
+            _ if self.stats.is_none() => Ending::Unknown,
+            Some(stop_s) if self.end_s() < stop_s => Ending::Stopped { stop_s },
+            _ => Ending::Finished,
+        }
     }
 
     /// When bootstrapping counts as over.
@@ -485,5 +501,17 @@ mod tests {
         assert_eq!(run.end_s(), 12.0);
         run.stats = Some(SimStats { simulated_s: Some(60.0), ..SimStats::default() });
         assert_eq!(run.end_s(), 60.0);
+    }
+
+    #[test]
+    fn a_run_that_was_stopped_is_not_finished_though_it_has_statistics() {
+        let mut run = Run::default();
+        assert_eq!(run.ending(), Ending::Unknown);
+        run.stats = Some(SimStats { simulated_s: Some(60.0), ..SimStats::default() });
+        assert_eq!(run.ending(), Ending::Finished, "nothing says that it was to be longer");
+        run.config = Some(Config { stop_time_s: Some(90.0), ..Config::default() });
+        assert_eq!(run.ending(), Ending::Stopped { stop_s: 90.0 });
+        run.config = Some(Config { stop_time_s: Some(60.0), ..Config::default() });
+        assert_eq!(run.ending(), Ending::Finished);
     }
 }

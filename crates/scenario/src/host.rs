@@ -308,10 +308,10 @@ fn read_final_state(reader: &mut Reader, node: &Node, path: &str) -> Option<Fina
                     .value(&entry.value, &path, "SIGKILL", |s| Signal::parse(s.text))
                     .map(FinalState::Signaled);
             }
+            // A program's status has eight bits.
             let read = |s: Scalar<'_>| {
-                s.text
-                    .parse()
-                    .map_err(|_| format!("'{}' is not an exit status; write a whole number such as 0", s.text))
+                let status = s.text.parse::<u8>().map(i32::from);
+                status.map_err(|_| format!("'{}' is not an exit status; write a whole number from 0 to 255", s.text))
             };
             reader.value(&entry.value, &path, "0", read).map(FinalState::Exited)
         }

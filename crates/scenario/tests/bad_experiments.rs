@@ -137,6 +137,12 @@ fn wrong_units_and_values_name_what_is_right() {
         ),
         (
             "args: -c true",
+            "expected_final_state: {exited: 256}",
+            "exp.yaml:11:38: hosts.client.processes[0].expected_final_state.exited: '256' is not an exit status; write \
+             a whole number from 0 to 255",
+        ),
+        (
+            "args: -c true",
             "shutdown_signal: TERM",
             "exp.yaml:11:24: hosts.client.processes[0].shutdown_signal: 'TERM' is no signal; did you mean 'SIGTERM'?",
         ),

@@ -63,8 +63,19 @@ pub(crate) fn check(network: &Network) -> Result<(), Error> {
     if !network.hosts.iter().any(|host| host.name == attack.victim && host.role.has_identity()) {
         return Err(Error::input(format!("--attack-victim: there is no relay {} in this network", attack.victim)));
     }
-    if attack.kind == "streams" && attack.target.is_none() {
-        return Err(Error::input("--attack streams wants --attack-target HOST:PORT, to which streams go"));
+    if attack.kind == "streams" {
+        if attack.target.is_none() {
+            return Err(Error::input("--attack streams wants --attack-target HOST:PORT, to which streams go"));
+        }
+        let is_exit = |host: &&Host| host.role.is_exit();
+        if !network.hosts.iter().filter(is_exit).any(|host| host.name == attack.victim) {
+            // There is one in every network.
+            let example = network.hosts.iter().find(is_exit).map_or("exit1", |host| host.name.as_str());
+            return Err(Error::input(format!(
+                "--attack streams: {} is no exit, so no stream leaves it; name one, such as {example}",
+                attack.victim
+            )));
+        }
     }
     if attack.stop <= attack.start || attack.stop > network.spec.total {
         return Err(Error::input("--attack-stop must be after --attack-start, and not after the experiment's end"));

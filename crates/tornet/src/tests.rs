@@ -3,7 +3,7 @@
 use crate::balance::{self, Position};
 use crate::network::{Behaviour, Host};
 use crate::{
-    Amount, Error, Files, GuardPolicy, Instead, Model, Network, PathModel, ProgramKind, Programs, Role, Spec,
+    Amount, Attack, Error, Files, GuardPolicy, Instead, Model, Network, PathModel, ProgramKind, Programs, Role, Spec,
     Transport, profile, scaled,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -158,6 +158,32 @@ fn impossible_networks_are_refused_with_what_to_give() {
     refused(|spec| (spec.clients.markov, spec.load) = (1, Some(0.0)), "a number up to 10");
     refused(|spec| spec.churn = Some(0.0), "or --churn alone for the public network's, 0.02");
     refused(|spec| spec.settle = base::SimDuration::from_secs(105), "a shorter --settle");
+}
+
+#[test]
+fn streams_attack_exits_alone() {
+    let attacked = |kind: &str, victim: &str, target: Option<&str>| {
+        let mut spec = spec("tiny");
+        spec.client_kind = ProgramKind::Instead(Instead::Gnomon, None);
+        spec.attack = Some(Attack {
+            kind: kind.to_owned(),
+            hosts: vec!["webclient1".to_owned()],
+            victim: victim.to_owned(),
+            count: None,
+            every: None,
+            start: spec.bootstrap,
+            stop: spec.total,
+            target: target.map(str::to_owned),
+            hops: None,
+        });
+        Network::without_keys(spec, &Model::public()).map(|_| ()).map_err(|error| error.to_string())
+    };
+    let target = Some("server1:80");
+    let error = attacked("streams", "middle1", target).expect_err("no exit");
+    assert!(error.contains("middle1 is no exit, so no stream leaves it; name one, such as "), "{error}");
+    assert!(attacked("streams", "exit1", None).expect_err("no target").contains("--attack-target HOST:PORT"));
+    assert_eq!(attacked("streams", "exit1", target), Ok(()));
+    assert_eq!(attacked("circuits", "middle1", None), Ok(()));
 }
 
 #[test]

@@ -280,29 +280,131 @@ pub const RELAY_OPTIONS: [(&str, &str, Takes); 10] = [
 /// The flag whose values name options themselves: NAME=VALUE.
 pub const DEFENCE: &str = "defence";
 
-/// Options of `gnomon-relay` that defend, and an example of what each may be.
-const DEFENCES: [(&str, &str); 20] = [
-    ("DoSCircuitCreationEnabled", "1"),
-    ("DoSCircuitCreationMinConnections", "3"),
-    ("DoSCircuitCreationRate", "3"),
-    ("DoSCircuitCreationBurst", "90"),
-    ("DoSCircuitCreationDefenseType", "2"),
-    ("DoSCircuitCreationDefenseTimePeriod", "1 hour"),
-    ("DoSConnectionEnabled", "1"),
-    ("DoSConnectionMaxConcurrentCount", "100"),
-    ("DoSConnectionDefenseType", "2"),
-    ("DoSConnectionConnectRate", "20"),
-    ("DoSConnectionConnectBurst", "40"),
-    ("DoSConnectionConnectDefenseTimePeriod", "1 day"),
-    ("ChannelCircuitRate", "5"),
-    ("ChannelCircuitBurst", "50"),
-    ("NetworkReentry", "1"),
-    ("DisableOOSCheck", "0"),
-    ("PuzzleEffort", "100000"),
-    ("MaxRelayEarly", "8"),
-    ("HandshakeTimeout", "60 seconds"),
-    ("MaxHandshakes", "100"),
+/// Options of `gnomon-relay` that defend, what each may be, and an example.
+const DEFENCES: [(&str, Value, &str); 20] = [
+    ("DoSCircuitCreationEnabled", Value::Switch, "1"),
+    ("DoSCircuitCreationMinConnections", Value::Count, "3"),
+    ("DoSCircuitCreationRate", Value::Rate, "3"),
+    ("DoSCircuitCreationBurst", Value::Rate, "90"),
+    ("DoSCircuitCreationDefenseType", Value::Answer, "2"),
+    ("DoSCircuitCreationDefenseTimePeriod", Value::Time, "1 hour"),
+    ("DoSConnectionEnabled", Value::Switch, "1"),
+    ("DoSConnectionMaxConcurrentCount", Value::Count, "100"),
+    ("DoSConnectionDefenseType", Value::Answer, "2"),
+    ("DoSConnectionConnectRate", Value::Rate, "20"),
+    ("DoSConnectionConnectBurst", Value::Rate, "40"),
+    ("DoSConnectionConnectDefenseTimePeriod", Value::Time, "1 day"),
+    ("ChannelCircuitRate", Value::Rate, "5"),
+    ("ChannelCircuitBurst", Value::Rate, "50"),
+    ("NetworkReentry", Value::Switch, "1"),
+    ("DisableOOSCheck", Value::Switch, "0"),
+    ("PuzzleEffort", Value::Count, "100000"),
+    ("MaxRelayEarly", Value::Count, "8"),
+    ("HandshakeTimeout", Value::Time, "60 seconds"),
+    ("MaxHandshakes", Value::Count, "100"),
 ];
+
+/// What an option that defends may be: what `gnomon-relay` reads, which ends when it runs if it cannot.
+#[derive(Clone, Copy, Debug)]
+enum Value {
+    /// Off, on, or as the consensus says.
+    Switch,
+    /// Do nothing, or refuse.
+    Answer,
+    Count,
+    /// A number that need not be whole.
+    Rate,
+    /// As tor writes it.
+    Time,
+}
+
+impl Value {
+    fn allows(self, text: &str) -> bool {
+        match self {
+            Value::Switch => matches!(text, "0" | "1" | "auto"),
+            Value::Answer => matches!(text, "1" | "2"),
+            Value::Count => text.parse::<u32>().is_ok(),
+            Value::Rate => text.parse::<f64>().is_ok_and(|rate| rate.is_finite() && rate >= 0.0),
+            Value::Time => is_time_of_tor(text),
+        }
+    }
+
+    fn what(self) -> &'static str {
+        match self {
+            Value::Switch => "0, 1 or auto belongs here",
+            Value::Answer => "1 (nothing) or 2 (refuse) belongs here",
+            Value::Count => "a whole number from 0 to 4294967295 belongs here",
+            Value::Rate => "a number from 0 on belongs here",
+            Value::Time => "a whole number and a unit belong here: msec, seconds, minutes, hours, days or weeks",
+        }
+    }
+}
+
+/// The longest time that tor takes, in milliseconds.
+const LONGEST_MS: u64 = i32::MAX as u64 * 1000;
+
+/// A whole number, and a unit, without which it counts seconds.
+fn is_time_of_tor(text: &str) -> bool {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let unit = text[digits..].trim().to_ascii_lowercase();
+    let factor: u64 = match unit.trim_end_matches('s') {
+        "msec" | "millisecond" => 1,
+        "" | "sec" | "second" => 1000,
+        "min" | "minute" => 60_000,
+        "h" | "hour" => 3_600_000,
+        "day" => 86_400_000,
+        "week" => 7 * 86_400_000,
+        _ => return false,
+    };
+    let milliseconds = text[..digits].parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+    milliseconds.is_some_and(|milliseconds| milliseconds <= LONGEST_MS)
+}
+
+/// NAME=VALUE of one of [`DEFENCES`].
+fn check_defence(text: &str) -> Result<(), String> {
+    let found = text.split_once('=').and_then(|(given, value)| {
+        let (name, kind, example) = DEFENCES.into_iter().find(|(name, ..)| *name == given)?;
+        Some((name, kind, example, value))
+    });
+    match found {
+        None => {
+            let known: Vec<String> = DEFENCES.iter().map(|(name, _, value)| format!("{name}={value}")).collect();
+            Err(format!("'{text}' is none of {}", known.join(", ")))
+        }
+        Some((name, kind, example, value)) if !kind.allows(value) => {
+            Err(format!("{name} cannot be '{value}': {}, such as {name}={example}", kind.what()))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// What a relay's folder has of its own: of the template, of a tor, and of what Gnomon records there.
+const TAKEN: [&str; 12] = [
+    "torrc",
+    "keys",
+    "lock",
+    "state",
+    "stats",
+    "fingerprint",
+    "fingerprint-ed25519",
+    "hashed-fingerprint",
+    "pt_state",
+    "diff-cache",
+    "eth0.pcap",
+    "lo.pcap",
+];
+
+fn is_taken(name: &str) -> bool {
+    // What the program says, and the lists that it keeps of the network.
+    let of_program = ["gnomon-relay.", "cached-", "unverified-"];
+    TAKEN.contains(&name) || of_program.iter().any(|begin| name.starts_with(begin))
+}
+
+/// A name that is no path, and no option.
+fn is_file_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(allowed) && name.len() <= 255
+}
 
 /// What an option of `gnomon-relay` may be.
 #[derive(Clone, Copy, Debug)]
@@ -310,7 +412,7 @@ pub enum Takes {
     One(&'static [&'static str]),
     /// A whole number, this or more.
     Number(usize),
-    /// Of a file in the host's folder.
+    /// Of a file in the host's folder, which has none of that name.
     Name,
     /// One of `DEFENCES` and its value.
     Defence,
@@ -319,27 +421,28 @@ pub enum Takes {
 impl Takes {
     fn check(self, text: &str) -> Result<String, String> {
         let (value, hosts) = text.split_once(':').unwrap_or((text, "all"));
-        let names = |names: &[&str]| format!("'{value}' is none of {}", names.join(", "));
+        self.check_value(value)?;
+        if hosts.split(',').any(str::is_empty) {
+            return Err("behind the colon are hosts with commas between them, such as exit1,middle1".to_owned());
+        }
+        Ok(text.to_owned())
+    }
+
+    fn check_value(self, value: &str) -> Result<(), String> {
         match self {
-            Takes::One(known) if !known.contains(&value) => Err(names(known)),
+            Takes::One(known) if !known.contains(&value) => Err(format!("'{value}' is none of {}", known.join(", "))),
             Takes::Number(least) if !value.parse().is_ok_and(|number: usize| number >= least) => {
                 Err(format!("a whole number from {least} on belongs here"))
             }
-            Takes::Name
-                if !value.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) || value.is_empty() =>
-            {
-                Err("a file's name of letters, digits, '-', '_' and '.' belongs here".to_owned())
+            Takes::Name if !is_file_name(value) => Err(
+                "a file's name of letters, digits, '-', '_' and '.' belongs here, which begins with a letter or a digit"
+                    .to_owned(),
+            ),
+            Takes::Name if is_taken(value) => {
+                Err(format!("'{value}' is what a relay's folder has already: give another name, such as statistics"))
             }
-            Takes::Defence
-                if !DEFENCES.iter().any(|(name, _)| value.split_once('=').is_some_and(|(given, _)| given == *name)) =>
-            {
-                let known: Vec<String> = DEFENCES.iter().map(|(name, value)| format!("{name}={value}")).collect();
-                Err(format!("'{value}' is none of {}", known.join(", ")))
-            }
-            _ if hosts.split(',').any(str::is_empty) => {
-                Err("behind the colon are hosts with commas between them, such as exit1,middle1".to_owned())
-            }
-            _ => Ok(text.to_owned()),
+            Takes::Defence => check_defence(value),
+            _ => Ok(()),
         }
     }
 }
@@ -386,13 +489,15 @@ fn attacks() -> Vec<Arg> {
             .value_parser(attack)
             .requires("attack-victim"),
         of("attack-victim", "RELAY", "On which relay"),
-        of("attack-count", "N", "How many circuits or streams begin each time [default: 1000]")
-            .value_parser(value_parser!(u32).range(1..)),
+        of("attack-count", "N", "How many circuits or streams begin each time, up to 1000000 [default: 1000]")
+            .value_parser(value_parser!(u32).range(1..=1_000_000)),
         of("attack-every", "TIME", "The time between two such [default: 6 s]").value_parser(duration),
         of("attack-start", "TIME", "When it begins [default: 30 min]").value_parser(duration),
         of("attack-stop", "TIME", "When it ends [default: 60 min]").value_parser(duration),
-        of("attack-target", "HOST:PORT", "Where the streams of 'streams' go"),
-        of("attack-hops", "N", "Hops of the circuits of 'circuits' [default: 3]").value_parser(value_parser!(u32).range(1..)),
+        of("attack-target", "HOST:PORT", "Where the streams of 'streams' go").value_parser(target),
+        // One hop alone would not go through the victim.
+        of("attack-hops", "N", "Hops of the circuits of 'circuits', from 2 to 64 [default: 3]")
+            .value_parser(value_parser!(u32).range(2..=64)),
     ]
 }
 
@@ -412,6 +517,15 @@ fn byte_size(text: &str) -> Result<ByteSize, String> {
     match parse_byte_size(text) {
         Ok(ByteSize(0)) => Err("a size of 0 gives nothing to fetch".to_owned()),
         size => size.map_err(|error| error.to_string()),
+    }
+}
+
+/// HOST:PORT, as `gnomon-onion-client` takes it.
+fn target(text: &str) -> Result<String, String> {
+    let is_host = |host: &str| !host.is_empty() && !host.contains(char::is_whitespace);
+    match text.rsplit_once(':') {
+        Some((host, port)) if is_host(host) && port.parse().is_ok_and(|port: u16| port != 0) => Ok(text.to_owned()),
+        _ => Err("HOST:PORT belongs here, such as server1:80".to_owned()),
     }
 }
 
@@ -478,4 +592,71 @@ fn program_kind(text: &str, others: &[&str]) -> Option<String> {
         None => text == "tor" || others.contains(&text),
     };
     is_kind.then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defences_are_what_a_relay_reads() {
+        for (name, _, example) in DEFENCES {
+            let text = format!("{name}={example}:middle1,exit1");
+            assert_eq!(Takes::Defence.check(&text), Ok(text));
+        }
+        for good in [
+            "NetworkReentry=auto",
+            "DoSConnectionConnectRate=0.1",
+            "HandshakeTimeout=0",
+            "HandshakeTimeout=1500 msec",
+            "MaxRelayEarly=0",
+            "PuzzleEffort=4294967295",
+        ] {
+            assert_eq!(Takes::Defence.check(good), Ok(good.to_owned()));
+        }
+        for (bad, expected) in [
+            ("MaxRelayEarly=x", "MaxRelayEarly cannot be 'x': a whole number from 0 to 4294967295 belongs here"),
+            ("MaxRelayEarly=-1", "such as MaxRelayEarly=8"),
+            ("MaxHandshakes=4294967296", "a whole number"),
+            ("PuzzleEffort=1.5", "a whole number"),
+            ("NetworkReentry=2", "NetworkReentry cannot be '2': 0, 1 or auto belongs here"),
+            ("DisableOOSCheck=", "0, 1 or auto"),
+            ("DoSConnectionDefenseType=0", "1 (nothing) or 2 (refuse)"),
+            ("ChannelCircuitRate=-1", "a number from 0 on"),
+            ("ChannelCircuitBurst=nan", "a number from 0 on"),
+            ("DoSCircuitCreationDefenseTimePeriod=1 year", "a whole number and a unit"),
+            ("HandshakeTimeout=1.5", "a whole number and a unit"),
+            ("HandshakeTimeout=18446744073709551615 weeks", "a whole number and a unit"),
+            ("MaxRelayEarly", "is none of DoSCircuitCreationEnabled=1, "),
+            ("MaxRelay=8", "is none of DoSCircuitCreationEnabled=1, "),
+            ("MaxRelayEarly=8:", "behind the colon are hosts"),
+        ] {
+            let error = Takes::Defence.check(bad).expect_err(bad);
+            assert!(error.contains(expected), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn statistics_go_to_a_file_that_the_folder_has_not() {
+        for good in ["statistics", "statistics:middle1", "relay-1.json"] {
+            assert_eq!(Takes::Name.check(good), Ok(good.to_owned()));
+        }
+        for taken in ["torrc", "keys:middle1", "state", "cached-consensus", "eth0.pcap", "gnomon-relay.1000.stdout"] {
+            let error = Takes::Name.check(taken).expect_err(taken);
+            assert!(error.contains("has already"), "{taken}: {error}");
+        }
+        for bad in ["", ".", "..", ".hidden", "-x", "a/b", "../torrc"] {
+            assert!(Takes::Name.check(bad).expect_err(bad).contains("a file's name"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn targets_have_a_port() {
+        for good in ["server1:80", "10.0.0.1:65535", "[::1]:80"] {
+            assert_eq!(target(good), Ok(good.to_owned()));
+        }
+        for bad in ["server1", "server1:", ":80", "server1:http", "server1:65536", "server1:0", "a b:80", ""] {
+            assert!(target(bad).is_err(), "{bad}");
+        }
+    }
 }

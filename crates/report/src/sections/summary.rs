@@ -6,7 +6,7 @@ use super::transfers::{self, Byte, Class};
 use super::{Context, relays, simulator, throughput};
 use crate::chart::Unit;
 use crate::maths::Estimate;
-use crate::run::{Run, Transfer};
+use crate::run::{Ending, Run, Transfer};
 use crate::subject::Subject;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -131,10 +131,10 @@ fn seed(run: &Run) -> Option<String> {
 
 fn state(run: &Run) -> Option<String> {
     let end = Unit::Seconds.show(run.end_s());
-    Some(match run.stop_s() {
-        _ if !run.is_finished() => format!("not finished, last sign at {end}"),
-        Some(stop_s) if run.end_s() < stop_s => format!("stopped at {end} of {}", Unit::Seconds.show(stop_s)),
-        _ => "finished".into(),
+    Some(match run.ending() {
+        Ending::Unknown => format!("not finished, last sign at {end}"),
+        Ending::Stopped { stop_s } => format!("stopped at {end} of {}", Unit::Seconds.show(stop_s)),
+        Ending::Finished => "finished".into(),
     })
 }
 

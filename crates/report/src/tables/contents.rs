@@ -1,7 +1,7 @@
 //! What is in each table: its columns, and how they follow from the runs.
 
 use super::{Column, Table, Values};
-use crate::run::{Direction, Run};
+use crate::run::{Direction, Ending, Run};
 use crate::sections::{Context, differences, public, utilisations};
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ pub fn runs(context: &Context) -> Table {
         integer(&rows, "network_seed", "the seed with which the Tor network was generated", |row| {
             row.run.network.as_ref()?.seed
         }),
-        truth(&rows, "finished", "whether it came to its end", |row| Some(row.run.is_finished())),
+        truth(&rows, "finished", "whether it came to its end", |row| Some(row.run.ending() == Ending::Finished)),
         integer(&rows, "hosts", "simulated hosts", |row| Some(row.run.hosts.len() as u64)),
         number(&rows, "simulated_s", "simulated time, in seconds", |row| Some(row.run.end_s())),
         number(&rows, "wall_s", "time that the run took, in seconds", |row| stats(row, |stats| stats.wall_s)),
