@@ -25,7 +25,6 @@ impl Client {
             let Some(listener) = &self.listener else { return };
             match listener.accept() {
                 Ok((mut socket, _)) => {
-                    self.accept_later = false;
                     let serial = self.fresh_serial();
                     let interest = Interest::READABLE | Interest::WRITABLE;
                     if let Err(error) = self.poll.registry().register(&mut socket, Token(serial as usize), interest) {
@@ -36,7 +35,10 @@ impl Client {
                     self.streams.insert(serial, Box::new(Stream::new(socket, now)));
                     self.timers.set(now + self.settings.socks_timeout_ms, Due::Stream(serial));
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.accept_later = false;
+                    return;
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     // Nothing will say that others wait. They get their turn when a descriptor is free.
