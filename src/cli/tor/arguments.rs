@@ -343,7 +343,8 @@ impl Value {
 /// The longest time that tor takes, in milliseconds.
 const LONGEST_MS: u64 = i32::MAX as u64 * 1000;
 
-/// A whole number, and a unit, without which it counts seconds.
+/// A whole number, and a unit, without which it counts seconds: what `onion_program::torrc::milliseconds` reads in a relay, whose crates the
+/// simulator does not depend on.
 fn is_time_of_tor(text: &str) -> bool {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let unit = text[digits..].trim().to_ascii_lowercase();
