@@ -31,8 +31,9 @@ A relay of Tor whose connections to other relays are an experiment's
 Usage: gnomon-relay [--defaults-torrc FILE] [-f FILE] [--hush] [--OPTION VALUE]...
 
 Files and options are tor's. Those that count here: Nickname, Address, ORPort, DataDirectory, ContactInfo, BandwidthRate,
-BandwidthBurst, ExitRelay, ExitPolicy, DirAuthority, DirCache, PublishServerDescriptor, Schedulers (KIST or Vanilla),
-KISTSchedRunInterval, DisableOOSCheck, ShutdownWaitLength, DoSCircuitCreation... and DoSConnection.... Others are left to tor.
+BandwidthBurst, ExitRelay, ExitPolicy, ExitPolicyRejectPrivate, DirAuthority, DirCache, PublishServerDescriptor, Schedulers (KIST
+or Vanilla), KISTSchedRunInterval, DisableOOSCheck, ShutdownWaitLength, TestingTorNetwork (for that policy alone),
+DoSCircuitCreation... and DoSConnection.... Others are left to tor.
 
 Its own:
       --LinkDesign NAME      What lies between it and its like, where both ends know it: 'vanilla' (all circuits share a connection),

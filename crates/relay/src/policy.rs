@@ -54,6 +54,12 @@ impl Policy {
         self.rules.push(Rule { accepts: true, network: (Ipv4Addr::UNSPECIFIED, 0), ports: 1..=u16::MAX });
     }
 
+    /// Begins it with tor's `ExitPolicyRejectPrivate`: neither private networks nor the relay's own address.
+    pub fn reject_private(&mut self, own: Ipv4Addr) {
+        let rejects = |network| Rule { accepts: false, network, ports: 1..=u16::MAX };
+        self.rules.splice(0..0, PRIVATE.into_iter().chain([(own, 32)]).map(rejects));
+    }
+
     pub fn accepts(&self, address: Ipv4Addr, port: u16) -> bool {
         let fits = |rule: &&Rule| rule.ports.contains(&port) && is_within(address, rule.network);
         self.rules.iter().find(fits).is_some_and(|rule| rule.accepts)
@@ -161,6 +167,20 @@ mod tests {
         assert!(!policy.accepts("192.168.1.1".parse().unwrap(), 80));
         assert!(policy.accepts("60.0.0.1".parse().unwrap(), 80));
         assert_eq!(policy.lines().len(), 7);
+    }
+
+    #[test]
+    fn private_networks_and_the_own_address_are_rejected_first() {
+        let mut policy = Policy::default();
+        policy.add("accept *:*").unwrap();
+        policy.reject_private(Ipv4Addr::new(20, 0, 0, 1));
+        let accepts = |address: &str| policy.accepts(address.parse().unwrap(), 80);
+        assert!(accepts("20.0.0.2"));
+        for address in ["10.1.2.3", "127.0.0.1", "172.31.255.255", "192.168.0.9", "169.254.1.1", "0.1.2.3", "20.0.0.1"] {
+            assert!(!accepts(address), "{address}");
+        }
+        let lines = policy.lines();
+        assert_eq!((lines.len(), lines[6].as_str(), lines[7].as_str()), (8, "reject 20.0.0.1:*", "accept *:*"));
     }
 
     #[test]

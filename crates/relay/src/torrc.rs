@@ -119,6 +119,7 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
         farewell_ms: 30_000,
     };
     let (mut lets_out, mut has_policy) = (None, false);
+    let (mut rejects_private, mut is_testing) = (None, false);
     let (mut is_kist, mut interval_ms, mut formula) = (true, None, KistFormula::default());
     for Line { at, name, value } in lines {
         let wrong = |what: &str| format!("{at}: {name} {value}: {what}");
@@ -147,6 +148,8 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
             }
             "exitrelay" if value == "auto" => lets_out = None,
             "exitrelay" => lets_out = Some(flag(&value).ok_or_else(|| wrong("0, 1 or auto"))?),
+            "exitpolicyrejectprivate" => rejects_private = Some(flag(&value).ok_or_else(|| wrong("0 or 1"))?),
+            "testingtornetwork" => is_testing = flag(&value).ok_or_else(|| wrong("0 or 1"))?,
             "shutdownwaitlength" => {
                 settings.farewell_ms = onion_program::torrc::milliseconds(&value)
                     .ok_or_else(|| wrong("a time is needed, such as 10 seconds"))?;
@@ -211,23 +214,22 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
             }
         }
     }
+    let address = address.ok_or("Address is missing in the torrc")?;
     // As tor's `policies_parse_exit_policy_from_options`.
     if lets_out == Some(false) || (lets_out.is_none() && !has_policy) {
         settings.policy = Policy::default();
     } else {
         settings.policy.complete();
+        if rejects_private.unwrap_or(!is_testing) {
+            settings.policy.reject_private(address);
+        }
     }
     if is_kist {
         let interval_ms = interval_ms.unwrap_or_else(|| formula.interval_ms());
         settings.writing = Writing::Kist { interval_ms, formula };
     }
-    let missing = |what: &str| format!("{what} is missing in the torrc");
-    Ok(Settings {
-        nickname,
-        address: address.ok_or_else(|| missing("Address"))?,
-        or_port: or_port.ok_or_else(|| missing("ORPort"))?,
-        ..settings
-    })
+    let or_port = or_port.ok_or("ORPort is missing in the torrc")?;
+    Ok(Settings { nickname, address, or_port, ..settings })
 }
 
 /// An option that defends; whether it is one. The error says what is needed.
@@ -389,6 +391,20 @@ mod tests {
                 (web_is_accepted, mail_is_accepted),
                 "{text}"
             );
+        }
+    }
+
+    #[test]
+    fn private_networks_are_rejected_unless_it_is_said_otherwise() {
+        for (text, is_accepted) in [
+            ("", false),
+            ("ExitPolicyRejectPrivate 0", true),
+            ("TestingTorNetwork 1", true),
+            ("ExitPolicyRejectPrivate 1\nTestingTorNetwork 1", false),
+        ] {
+            let text = format!("Address 20.0.0.1\nExitPolicy accept *:*\n{text}\n");
+            let policy = read_text(&text).unwrap().policy;
+            assert_eq!(policy.accepts(Ipv4Addr::new(10, 0, 0, 1), 80), is_accepted, "{text}");
         }
     }
 
