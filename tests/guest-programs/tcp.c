@@ -472,3 +472,67 @@ CASE(other_loopback_addresses)
     address.sin_port = htons(port);
     show("connect to 127.1.2.3", connect(other, (struct sockaddr *)&address, sizeof address));
 }
+
+static void bind_without_port(int fd, const char *address)
+{
+    struct sockaddr_in any = loopback(0);
+    int on = 1;
+
+    any.sin_addr.s_addr = inet_addr(address);
+    show("IP_BIND_ADDRESS_NO_PORT", setsockopt(fd, SOL_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on));
+    show("bind", bind(fd, (struct sockaddr *)&any, sizeof any));
+    number("port", port_of(fd));
+    text("address", inet_ntoa(local_address(fd).sin_addr));
+}
+
+CASE(ports_that_connect_takes)
+{
+    struct sockaddr_in other = loopback(0);
+    server = new_listener(5);
+    client = new_socket();
+    bind_without_port(client, "127.0.0.9");
+    bind_without_port(client, "127.0.0.7");
+    MUST(try_connect(client, port_of(server)));
+    truth("port after connect", port_of(client) != 0);
+    text("address after connect", inet_ntoa(local_address(client).sin_addr));
+    show("bind when connected", bind(client, (struct sockaddr *)&other, sizeof other));
+    session = MUST(accept(server, NULL, NULL));
+    struct sockaddr_in peer;
+    socklen_t length = sizeof peer;
+    MUST(getpeername(session, (struct sockaddr *)&peer, &length));
+    text("seen from", inet_ntoa(peer.sin_addr));
+    truth("seen port", ntohs(peer.sin_port) == port_of(client));
+
+    int with_port = new_socket();
+    int on = 1, free = port_of(client) == 20001 ? 20002 : 20001;
+    MUST(setsockopt(with_port, SOL_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on));
+    other.sin_addr.s_addr = inet_addr("127.0.0.8");
+    other.sin_port = htons(free);
+    show("bind to a port", bind(with_port, (struct sockaddr *)&other, sizeof other));
+    number("port", port_of(with_port) == free);
+
+    int listener = new_socket();
+    bind_without_port(listener, "127.0.0.6");
+    show("listen", listen(listener, 1));
+    truth("port of listener", port_of(listener) != 0);
+    text("address of listener", inet_ntoa(local_address(listener).sin_addr));
+    other.sin_addr.s_addr = inet_addr("8.8.8.8");
+    other.sin_port = 0;
+    int foreign = new_socket();
+    MUST(setsockopt(foreign, SOL_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on));
+    show("an address of others", bind(foreign, (struct sockaddr *)&other, sizeof other));
+}
+
+CASE(addresses_outlive_connections)
+{
+    struct sockaddr_in none = { .sin_family = AF_UNSPEC }, own = loopback(0);
+    server = new_listener(5);
+    client = new_socket();
+    own.sin_addr.s_addr = inet_addr("127.0.0.5");
+    MUST(bind(client, (struct sockaddr *)&own, sizeof own));
+    MUST(try_connect(client, port_of(server)));
+    show("connect to nothing", connect(client, (struct sockaddr *)&none, sizeof none));
+    text("address", inet_ntoa(local_address(client).sin_addr));
+    show("connect again", try_connect(client, port_of(server)));
+    text("address", inet_ntoa(local_address(client).sin_addr));
+}

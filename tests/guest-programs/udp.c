@@ -622,3 +622,45 @@ CASE(stamps_are_of_the_arrival)
     long age = (now.tv_sec - came.tv_sec) * 1000 + (now.tv_usec - came.tv_usec) / 1000;
     truth("it has waited", age >= 49 && age < 5000);
 }
+
+static void show_own_address(int fd)
+{
+    struct sockaddr_in own;
+    socklen_t length = sizeof own;
+
+    MUST(getsockname(fd, (struct sockaddr *)&own, &length));
+    text("address", inet_ntoa(own.sin_addr));
+}
+
+CASE(ports_that_sending_takes)
+{
+    struct sockaddr_in own = loopback(0), none = { .sin_family = AF_UNSPEC };
+    int on = 1, receiver = bound_socket();
+    for (int way = 0; way < 2; way++) {
+        int fd = new_socket();
+        MUST(setsockopt(fd, SOL_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on));
+        own.sin_addr.s_addr = inet_addr("127.0.0.9");
+        show("bind", bind(fd, (struct sockaddr *)&own, sizeof own));
+        number("port", port_of(fd));
+        own.sin_addr.s_addr = inet_addr("127.0.0.7");
+        show("bind again", bind(fd, (struct sockaddr *)&own, sizeof own));
+        if (way == 0) {
+            struct sockaddr_in to = loopback(port_of(receiver));
+            show("sendto", sendto(fd, "x", 1, 0, (struct sockaddr *)&to, sizeof to));
+        } else {
+            show("connect", try_connect(fd, port_of(receiver)));
+            show("send", send(fd, "x", 1, 0));
+        }
+        truth("port then", port_of(fd) != 0);
+        show_own_address(fd);
+        show("bind when it has one", bind(fd, (struct sockaddr *)&own, sizeof own));
+        struct sockaddr_in from;
+        socklen_t length = sizeof from;
+        char byte;
+        MUST(recvfrom(receiver, &byte, 1, 0, (struct sockaddr *)&from, &length));
+        text("from", inet_ntoa(from.sin_addr));
+        truth("from that port", ntohs(from.sin_port) == port_of(fd));
+        show("connect to nothing", connect(fd, (struct sockaddr *)&none, sizeof none));
+        show_own_address(fd);
+    }
+}

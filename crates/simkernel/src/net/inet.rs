@@ -149,6 +149,7 @@ pub fn socket(ctx: &mut Ctx<'_>, family: Family, kind: i32, protocol: i32, nonbl
 pub fn bind(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
     let socket = ctx.inet(file)?;
     let (id, family, is_stream, kind) = (socket.id, socket.family, socket.is_stream, socket.kind);
+    let takes_port_later = socket.kept.get(SOL_IP, IP_BIND_ADDRESS_NO_PORT) == Some(1);
     let address = address::for_bind(name, family)?;
     if matches!(kind, Kind::Tcp | Kind::Udp) {
         demand_port(ctx, family, address)?;
@@ -156,7 +157,12 @@ pub fn bind(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
     if is_stream && family == Family::V6 && address.ip().is_multicast() {
         return Err(Errno::EINVAL.into());
     }
-    ctx.kernel.net.stack.bind(id, address).map_err(errno)?;
+    let stack = &mut ctx.kernel.net.stack;
+    if takes_port_later && address.port() == 0 && matches!(kind, Kind::Tcp | Kind::Udp) {
+        stack.bind_address(id, address.ip()).map_err(errno)?;
+    } else {
+        stack.bind(id, address).map_err(errno)?;
+    }
     Ok(0)
 }
 

@@ -62,8 +62,8 @@ impl Stack {
     pub fn bind_for_sending(&mut self, id: SocketId) -> Result<(), SocketError> {
         let socket = self.udp(id)?;
         if socket.hold == Hold::None && !matches!(socket.carries, Carries::Raw(_)) {
-            let any = Endpoint::any(socket.settings.family).to_socket_addr(socket.settings.family);
-            self.bind(id, any).map_err(|_| SocketError::WouldBlock)?;
+            let address = socket.asked.to_socket_addr(socket.settings.family);
+            self.bind(id, address).map_err(|_| SocketError::WouldBlock)?;
         }
         Ok(())
     }

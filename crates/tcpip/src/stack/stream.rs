@@ -25,22 +25,7 @@ impl Stack {
     /// bind(2). Errors: `AddressNotAvailable` for an address that is not this host's, `AddressInUse`, `InvalidArgument` if
     /// bound already or for an IPv4 address and IPV6_V6ONLY.
     pub fn bind(&mut self, id: SocketId, addr: SocketAddr) -> Result<(), SocketError> {
-        let endpoint = Endpoint::from(addr);
-        self.give_up_chosen_port(id);
-        let settings = self.settings_mut(id)?;
-        if settings.family == Family::V6 && self.hold_of(id.index) != Hold::None {
-            // inet6_bind looks at this before it looks at the address.
-            return Err(SocketError::InvalidArgument);
-        }
-        let settings = self.settings_mut(id)?;
-        settings.admits(endpoint.addr).map_err(|error| match error {
-            SocketError::NetworkUnreachable => SocketError::InvalidArgument,
-            other => other,
-        })?;
-        if !endpoint.addr.is_unspecified() && !self.is_local(endpoint.addr) && !self.config.is_broadcast(endpoint.addr)
-        {
-            return Err(SocketError::AddressNotAvailable);
-        }
+        let endpoint = self.check_bind(id, addr)?;
         let range = self.config.ephemeral_ports;
         let slot = self.slots.get_mut(id.index as usize).filter(|slot| slot.generation == id.generation);
         let (local, hold) = match slot.map(|slot| &mut slot.kind) {
@@ -81,6 +66,52 @@ impl Stack {
             self.settings_mut(id)?.v6_only = true;
         }
         Ok(())
+    }
+
+    /// bind(2) with port 0 after IP_BIND_ADDRESS_NO_PORT: connect(2), listen(2) and sendto(2) take the port. Errors as [`bind`](Self::bind).
+    pub fn bind_address(&mut self, id: SocketId, addr: IpAddr) -> Result<(), SocketError> {
+        let endpoint = self.check_bind(id, SocketAddr::new(addr, 0))?;
+        let (local, asked, is_free) = match self.slot_mut(id).map(|slot| &mut slot.kind) {
+            Some(Kind::Tcp(socket)) => {
+                let is_free = socket.hold == Hold::None && socket.has_no_connection();
+                (&mut socket.local, &mut socket.asked, is_free)
+            }
+            Some(Kind::Udp(socket)) => {
+                let is_free = socket.hold == Hold::None;
+                (&mut socket.local, &mut socket.asked, is_free)
+            }
+            _ => return Err(SocketError::BadSocket),
+        };
+        if !is_free {
+            return Err(SocketError::InvalidArgument);
+        }
+        (*local, *asked) = (endpoint, endpoint);
+        if endpoint.addr.is_ipv6() && !endpoint.addr.is_unspecified() {
+            // As inet6_bind: who has an IPv6 address can not speak IPv4.
+            self.settings_mut(id)?.v6_only = true;
+        }
+        Ok(())
+    }
+
+    /// What bind(2) looks at before it takes a port.
+    fn check_bind(&mut self, id: SocketId, addr: SocketAddr) -> Result<Endpoint, SocketError> {
+        let endpoint = Endpoint::from(addr);
+        self.give_up_chosen_port(id);
+        let settings = self.settings_mut(id)?;
+        if settings.family == Family::V6 && self.hold_of(id.index) != Hold::None {
+            // inet6_bind looks at this before it looks at the address.
+            return Err(SocketError::InvalidArgument);
+        }
+        let settings = self.settings_mut(id)?;
+        settings.admits(endpoint.addr).map_err(|error| match error {
+            SocketError::NetworkUnreachable => SocketError::InvalidArgument,
+            other => other,
+        })?;
+        if !endpoint.addr.is_unspecified() && !self.is_local(endpoint.addr) && !self.config.is_broadcast(endpoint.addr)
+        {
+            return Err(SocketError::AddressNotAvailable);
+        }
+        Ok(endpoint)
     }
 
     /// A connection that has ended keeps no port that it did not ask for, and leaves a socket that can be bound (`tcp_set_state`). What it has
@@ -228,8 +259,8 @@ impl Stack {
     /// Source address and port of a new connection; its four-tuple must be free.
     fn choose_tuple(&mut self, now: SimTime, id: SocketId, remote: Endpoint) -> Result<FourTuple, SocketError> {
         let socket = self.tcp(id)?;
-        let (hold, bound, family) = (socket.hold, socket.local, socket.settings.family);
-        let bound_addr = if matches!(hold, Hold::Bound(_)) { bound.addr } else { family.unspecified() };
+        let (hold, bound, asked) = (socket.hold, socket.local, socket.asked);
+        let bound_addr = if matches!(hold, Hold::Bound(_)) { bound.addr } else { asked.addr };
         let (_, addr) = self.route_from(bound_addr, remote.addr)?;
         if let Hold::Bound(port) = hold {
             let tuple = FourTuple { local: Endpoint::new(addr, port), remote };
