@@ -240,7 +240,14 @@ struct Children {
     /// The SHA-256 of this program, and how many results are there that another build measured.
     program: String,
     of_others: usize,
+    /// When many files were removed last.
+    removed: Option<WallClock>,
 }
+
+/// From so many programs on, each of which has two files, a run's folder is many files; and for how long the next run then waits: ext4 passes over
+/// inodes that were deleted less than 5 s ago one by one (`recently_deleted`), which makes 4,000 programs start in 5 s in place of 2.
+const MANY_PROGRAMS: u64 = 500;
+const AFTER_REMOVAL: Duration = Duration::from_secs(6);
 
 impl Children {
     fn new(interrupts: Interrupts, request: &Request) -> io::Result<Children> {
@@ -248,7 +255,7 @@ impl Children {
         let output = fs::canonicalize(&request.output)?;
         let program = provenance::program(&std::env::current_exe()?)?.sha256;
         let terminal = Terminal::stderr();
-        let mut children = Children { interrupts, output, log: None, terminal, program, of_others: 0 };
+        let mut children = Children { interrupts, output, log: None, terminal, program, of_others: 0, removed: None };
         if !request.report_only {
             children.interrupts.watch("stopping; what was not measured yet is left out")?;
             children.log = Some(children.lock()?);
@@ -301,7 +308,17 @@ impl Children {
         keep(&place.with_extension("json"), &kept.to_string())
             .map_err(|error| failed("its result cannot be kept", &error))?;
         remove(&data).map_err(|error| failed("its data cannot be removed", &error))?;
+        let programs = stats["gnomon"]["guests"].as_u64().unwrap_or(0);
+        self.removed = (programs >= MANY_PROGRAMS).then(WallClock::start);
         Ok(text)
+    }
+
+    /// Waits until what the last run has left does not disturb the next one.
+    fn rest(&mut self) {
+        let Some(removed) = self.removed.take() else { return };
+        while removed.elapsed() < AFTER_REMOVAL && !self.is_stopped() {
+            std::thread::sleep(LOOK);
+        }
     }
 
     /// Runs the task's experiment as guests.
@@ -536,6 +553,7 @@ impl Runner for Children {
     }
 
     fn run(&mut self, task: &Task) -> Result<String, Failure> {
+        self.rest();
         if self.is_stopped() {
             return Err(Failure::Interrupted);
         }
