@@ -14,12 +14,16 @@ pub enum Cause {
     CpuSpeed,
     /// A guest was refused memory, or killed, because the machine had none left.
     Memory,
+    /// A guest was refused a mapping because the process had as many as the machine allows.
+    Mappings,
     /// A file could not grow: the disk, a quota or the simulator's own limit of file sizes was reached.
     Space,
     /// The simulator had no descriptor left for a file that a guest wanted.
     Descriptors,
     /// The machine refused a file that it has: no permission for the simulator, an error of the device.
     Files,
+    /// A guest looked into another host's folder while that changed, or changed it while it was looked at.
+    Sharing,
     /// A guest reached the real machine by instructions that nothing keeps from it, or may have.
     Escape,
     /// Something of what the run leaves behind is not complete.
@@ -42,9 +46,11 @@ impl Cause {
             Cause::Budget => "budget",
             Cause::CpuSpeed => "cpu_speed",
             Cause::Memory => "memory",
+            Cause::Mappings => "mappings",
             Cause::Space => "space",
             Cause::Descriptors => "descriptors",
             Cause::Files => "files",
+            Cause::Sharing => "sharing",
             Cause::Escape => "escapes",
             Cause::Recording => "recording",
         }
@@ -52,8 +58,8 @@ impl Cause {
 
     /// The cause of this name.
     pub fn from_name(name: &str) -> Option<Cause> {
-        use Cause::{Budget, CpuSpeed, Descriptors, Escape, Files, Memory, Recording, Space};
-        let all = [Budget, CpuSpeed, Memory, Space, Descriptors, Files, Escape, Recording];
+        use Cause::{Budget, CpuSpeed, Descriptors, Escape, Files, Mappings, Memory, Recording, Sharing, Space};
+        let all = [Budget, CpuSpeed, Memory, Mappings, Space, Descriptors, Files, Sharing, Escape, Recording];
         all.into_iter().find(|cause| cause.name() == name)
     }
 
@@ -68,6 +74,9 @@ impl Cause {
             Cause::Space => format!(
                 "the machine had no room for what guests wrote ({times} times, first {first}); make room, or raise 'ulimit -f' or the quota"
             ),
+            Cause::Mappings => format!(
+                "this process had as many memory mappings as the machine allows ({times} times, first {first}); raise sysctl vm.max_map_count"
+            ),
             Cause::Descriptors => format!(
                 "the simulator had no file descriptor left ({times} times, first {first}); raise 'ulimit -n' or fs.file-max"
             ),
@@ -76,6 +85,9 @@ impl Cause {
                     "the machine refused files ({times} times, first {first}); look at the device, or at its permissions"
                 )
             }
+            Cause::Sharing => format!(
+                "hosts met in each other's files within one window, in an order that workers decide ({times} times, first {first}); let them meet at other times, or by the network"
+            ),
             Cause::Escape => format!(
                 "guests reached this machine by what nothing keeps from them ({times} times, first {first}); docs/instructions.md explains"
             ),

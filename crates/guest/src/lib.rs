@@ -45,7 +45,7 @@ pub use loader::{Program, StartArguments, StartError};
 pub use memory::show_to_perf;
 pub use memory::{
     AddressSpace, Backing, Fault, MapError, MapRequest, Marks, MoveRequest, PROT_EXEC, PROT_READ, PROT_WRITE, Shortage,
-    Vma, VmaKind, are_fixed_programs, for_growth, limit_memory, shortage,
+    Vma, VmaKind, are_fixed_programs, for_growth, limit_memory, mappings_ran_out, shortage,
 };
 pub use preempt::{Stopwatch, end_computing, is_ending};
 pub use registers::{Registers, SIGNAL_XSAVE_BYTES};

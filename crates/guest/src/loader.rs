@@ -3,7 +3,7 @@
 use crate::arena::HostRegion;
 use crate::cpu;
 use crate::image::{ElfError, FileKey, Image, images};
-use crate::memory::{self, AddressSpace, MapError, Strings};
+use crate::memory::{self, AddressSpace, MapError, Strings, ran_out};
 use crate::registers::{FIXED_FLAGS, Registers};
 use crate::vcpu::Vcpu;
 use std::fs::File;
@@ -41,6 +41,8 @@ pub enum StartError {
     FixedAddress,
     /// ENOMEM
     NoMemory,
+    /// ENOMEM: this process has as many mappings as the machine allows.
+    NoMappings,
     /// E2BIG
     TooBig,
 }
@@ -53,6 +55,9 @@ impl std::fmt::Display for StartError {
                 f.write_str("is linked to fixed addresses below 64 KiB or above 1 TiB, where no guest can lie: link it elsewhere or as PIE")
             }
             StartError::NoMemory => f.write_str("does not fit into its host's addresses"),
+            StartError::NoMappings => f.write_str(
+                "finds no room: the run has as many memory mappings as this machine allows; raise the limit by 'sysctl vm.max_map_count=1000000'",
+            ),
             StartError::TooBig => f.write_str("its arguments and environment are larger than a quarter of its stack"),
         }
     }
@@ -62,7 +67,14 @@ impl std::error::Error for StartError {}
 
 impl From<MapError> for StartError {
     fn from(_: MapError) -> Self {
-        StartError::NoMemory
+        StartError::no_room()
+    }
+}
+
+impl StartError {
+    /// Why a program finds no room.
+    fn no_room() -> StartError {
+        if ran_out() { StartError::NoMappings } else { StartError::NoMemory }
     }
 }
 
@@ -114,7 +126,7 @@ impl Program {
         arguments: &StartArguments<'_>,
     ) -> Result<(AddressSpace, Vcpu), StartError> {
         let image_bytes = if self.image.header.fixed { 0 } else { self.image.mapped_bytes() };
-        let mut space = AddressSpace::for_program(region, image_bytes).ok_or(StartError::NoMemory)?;
+        let mut space = AddressSpace::for_program(region, image_bytes).ok_or_else(StartError::no_room)?;
         space.begin_program(self.key, self.interpreter.is_some());
         match self.fill(&mut space, arguments) {
             Ok(registers) => {
@@ -173,7 +185,7 @@ impl Program {
             top -= bytes.len() as u64 + 1;
             let mut with_end = bytes.to_vec();
             with_end.push(0);
-            space.write(top, &with_end).map(|()| top).map_err(|_| StartError::NoMemory)
+            space.write(top, &with_end).map(|()| top).map_err(|_| StartError::no_room())
         };
         let file_name = push(&self.name)?;
         let mut environment =
@@ -185,7 +197,7 @@ impl Program {
         let first_argument = argv.first().copied().unwrap_or(first_variable);
         let platform = push(b"x86_64")?;
         let random = (platform - 16) & !15;
-        space.write(random, &arguments.random).map_err(|_| StartError::NoMemory)?;
+        space.write(random, &arguments.random).map_err(|_| StartError::no_room())?;
 
         let header = &self.image.header;
         let auxiliary = [
@@ -217,7 +229,7 @@ impl Program {
         words.extend(auxiliary.iter().flat_map(|(key, value)| [*key, *value]));
         let rsp = (random - 8 * words.len() as u64) & !15;
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        space.write(rsp, &bytes).map_err(|_| StartError::NoMemory)?;
+        space.write(rsp, &bytes).map_err(|_| StartError::no_room())?;
         space.set_strings(Strings {
             arguments: (first_argument, first_variable),
             environment: (first_variable, file_name),

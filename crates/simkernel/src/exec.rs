@@ -202,6 +202,7 @@ impl Kernel {
 
     fn create_output(&mut self, name: &str) -> Result<FileId, ExecError> {
         let path = self.config.host_dir.join(name);
+        self.config.folders.hide(&path);
         self.open_output(path.clone(), O_WRONLY | O_APPEND).map_err(|errno| cannot_create(&path, errno))
     }
 
@@ -413,6 +414,7 @@ fn errno_of(error: &StartError) -> Errno {
     match error {
         StartError::NotExecutable(_) | StartError::FixedAddress => Errno::ENOEXEC,
         StartError::NoMemory => Errno::ENOMEM,
+        StartError::NoMappings => crate::machine::no_mappings(),
         StartError::TooBig => Errno::E2BIG,
     }
 }

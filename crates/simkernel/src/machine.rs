@@ -56,6 +56,18 @@ pub fn errno_in_run(error: rustix::io::Errno) -> Errno {
     note(if own { Some(Cause::Files) } else { cause_of(errno) }, errno)
 }
 
+/// A host met another one in the run's directory within one window.
+pub fn note_meeting() {
+    REFUSAL.set(Some((Cause::Sharing, Errno::EAGAIN)));
+}
+
+/// ENOMEM, since this process has as many memory mappings as the machine allows.
+pub fn no_mappings() -> Errno {
+    // What the refusal was for is told now.
+    guest::mappings_ran_out();
+    note(Some(Cause::Mappings), Errno::ENOMEM)
+}
+
 /// The refusal that was met since this was asked last.
 #[inline]
 pub(crate) fn take() -> Option<(Cause, Errno)> {
@@ -66,7 +78,8 @@ impl Ctx<'_> {
     /// A call of the guest has met a refusal: the log tells it once for each process and cause, the end of the run once for each cause.
     #[cold]
     pub(crate) fn note_refusal(&mut self, (cause, errno): (Cause, Errno), number: u64, args: [u64; 6]) {
-        let (mut text, result) = (String::new(), Some(errno.to_return()));
+        let is_refused = cause != Cause::Sharing;
+        let (mut text, result) = (String::new(), is_refused.then(|| errno.to_return()));
         let call = Call { number, args: &args, result };
         write_call(&mut text, call, Mode::Standard, &GuestMemory(&self.process.memory));
         if let Some(path) = self.file_written(number, args[0]) {
@@ -74,7 +87,11 @@ impl Ctx<'_> {
         }
         self.interfered(cause, &text);
         if self.process.refusals.insert(cause) {
-            self.report(format!("the machine refused this, and the run is not reproducible to the bit: {text}"));
+            let what = match is_refused {
+                true => "the machine refused this",
+                false => "another host looks at these files or changes them within the same window",
+            };
+            self.report(format!("{what}, and the run is not reproducible to the bit: {text}"));
         }
     }
 

@@ -270,6 +270,7 @@ pub(crate) fn map_shared(start: u64, bytes: u64) -> bool {
 /// Leaves nothing mapped in `[start, start + bytes)`.
 pub(crate) fn unmap(start: u64, bytes: u64) {
     counters::count_map_call();
+    room::changed(bytes);
     let _guard = lock_map();
     // SAFETY: as in `map`; what lay there is given up by its owner.
     unsafe { libc::munmap(start as *mut _, bytes as usize) };
@@ -277,6 +278,7 @@ pub(crate) fn unmap(start: u64, bytes: u64) {
 
 fn map(start: u64, bytes: u64, prot: u8, flags: i32, fd: RawFd, offset: u64) -> bool {
     counters::count_map_call();
+    room::changed(bytes);
     let _guard = lock_map();
     // SAFETY: the range lies in a block of arenas that the calling address space owns (its only caller checks), so nothing of the
     // simulator's is replaced.
@@ -292,6 +294,7 @@ pub(crate) fn protect(start: u64, bytes: u64, prot: u8) -> bool {
         return false;
     }
     counters::count_map_call();
+    room::changed(bytes);
     let _guard = lock_map();
     // SAFETY: as in `map`.
     unsafe { libc::mprotect(start as *mut _, bytes as usize, i32::from(prot)) == 0 }

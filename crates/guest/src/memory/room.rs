@@ -5,17 +5,31 @@
 //! takes some 0.2 us for each. What is given back meanwhile shows in the next measurement.
 
 use super::available;
+use crate::counters::counters;
+use std::cell::Cell;
 use std::io::Read;
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// Mappings that no guest gets: turns need some while they move memory, and the simulator's own threads and buffers.
 const MAPPINGS_KEPT: i64 = 2_000;
 /// The part of what is available that may be used up before it is measured again: others use memory too.
 const BYTES_PART: i64 = 8;
 
+/// After a refusal mappings are counted again once the map was changed so often: by less, hardly more has become free.
+const CHANGES_TO_COUNT_AGAIN: u64 = 32;
+/// Or once it was changed over so many bytes.
+const MANY_BYTES: u64 = 64 * 4096;
+
 static MAPPINGS: Budget = Budget::new();
+/// How often the map had been changed when a mapping was refused last; `u64::MAX` as long as none was.
+static REFUSED_AT: AtomicU64 = AtomicU64::new(u64::MAX);
+
+thread_local! {
+    static RAN_OUT: Cell<bool> = const { Cell::new(false) };
+}
+
 static BYTES: Budget = Budget::new();
 static GROWTH: Budget = Budget::new();
 
@@ -45,10 +59,36 @@ impl Budget {
 
 /// Whether so many mappings more can be made.
 pub(super) fn for_mappings(count: usize) -> bool {
-    MAPPINGS.take(count as i64, || {
-        let left = mappings_limit() - mappings_now() - MAPPINGS_KEPT;
-        (left, left)
-    })
+    let changes = counters().map_calls;
+    let refused_at = REFUSED_AT.load(Ordering::Relaxed);
+    let may_be_there = refused_at == u64::MAX || changes.wrapping_sub(refused_at) >= CHANGES_TO_COUNT_AGAIN;
+    let is_there = may_be_there
+        && MAPPINGS.take(count as i64, || {
+            let left = mappings_limit() - mappings_now() - MAPPINGS_KEPT;
+            REFUSED_AT.store(if left >= count as i64 { u64::MAX } else { changes }, Ordering::Relaxed);
+            (left, left)
+        });
+    if !is_there {
+        RAN_OUT.set(true);
+    }
+    is_there
+}
+
+/// The map was changed over so many bytes: by one change of many pages many mappings can become free.
+pub(super) fn changed(bytes: u64) {
+    if bytes >= MANY_BYTES && REFUSED_AT.load(Ordering::Relaxed) != u64::MAX {
+        REFUSED_AT.store(u64::MAX, Ordering::Relaxed);
+    }
+}
+
+/// Whether a mapping was refused on this thread since it was asked last, because this process has as many as the machine allows.
+pub fn mappings_ran_out() -> bool {
+    RAN_OUT.take()
+}
+
+/// The same, and it can be asked again.
+pub(crate) fn ran_out() -> bool {
+    RAN_OUT.get()
 }
 
 /// Whether so many bytes of memory more can be touched.

@@ -14,6 +14,7 @@ use linux_abi::sysinfo::{RLIM_INFINITY, RLIMIT_AS, RLIMIT_DATA, RLIMIT_MEMLOCK};
 pub(super) fn errno(error: MapError) -> Errno {
     match error {
         MapError::Invalid => Errno::EINVAL,
+        MapError::NoMemory if guest::mappings_ran_out() => crate::machine::no_mappings(),
         MapError::NoMemory => Errno::ENOMEM,
         MapError::Exists => Errno::EEXIST,
         MapError::Access => Errno::EACCES,
