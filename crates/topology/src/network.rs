@@ -174,9 +174,10 @@ fn access_links(graph: &Graph, hosts: &[Attachment], places: &[u32]) -> Result<V
     let link = |(host, (at, &place)): (usize, (&Attachment, &u32))| {
         let node = &graph.nodes[place as usize];
         let missing = |direction| TopologyError::NoBandwidth { host, node_id: node.id, direction };
+        let some = |bandwidth: &Bandwidth| bandwidth.bits_per_sec() > 0;
         Ok(AccessLink {
-            up: at.bandwidth_up.or(node.bandwidth_up).ok_or_else(|| missing("up"))?,
-            down: at.bandwidth_down.or(node.bandwidth_down).ok_or_else(|| missing("down"))?,
+            up: at.bandwidth_up.or(node.bandwidth_up).filter(some).ok_or_else(|| missing("up"))?,
+            down: at.bandwidth_down.or(node.bandwidth_down).filter(some).ok_or_else(|| missing("down"))?,
         })
     };
     hosts.iter().zip(places).enumerate().map(link).collect()
@@ -312,6 +313,11 @@ mod tests {
         assert_eq!(
             Topology::build(&Graph::parse(GRAPH).unwrap(), &[at(30)], rules(SimTime::ZERO)).unwrap_err().to_string(),
             "no up bandwidth: set 'bandwidth_up' here or 'host_bandwidth_up' on node 30"
+        );
+        let none = GRAPH.replace("\"3 Mbit\"", "\"0 bit\"");
+        assert_eq!(
+            Topology::build(&Graph::parse(&none).unwrap(), &[at(20)], rules(SimTime::ZERO)).unwrap_err().to_string(),
+            "no up bandwidth: set 'bandwidth_up' here or 'host_bandwidth_up' on node 20"
         );
     }
 

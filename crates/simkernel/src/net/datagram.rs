@@ -246,10 +246,11 @@ pub(super) fn recv(ctx: &mut Ctx<'_>, file: FileId, wanted: &Incoming<'_>) -> Re
     if wanted.flags & MSG_ERRQUEUE != 0 {
         return recv_report(ctx, file, wanted);
     }
-    if wanted.flags & MSG_OOB != 0 {
+    let socket = ctx.inet(file)?;
+    // UDP does not look at it (`udp_recvmsg`).
+    if wanted.flags & MSG_OOB != 0 && socket.kind != Kind::Udp {
         return Err(Errno::EOPNOTSUPP.into());
     }
-    let socket = ctx.inet(file)?;
     let (id, timeout) = (socket.id, socket.recv_timeout);
     let received = match recv_now(ctx, id, wanted) {
         Err(Errno::EAGAIN) => {

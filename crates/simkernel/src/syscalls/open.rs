@@ -288,7 +288,7 @@ fn create(ctx: &mut Ctx<'_>, target: Target, mode: u32) -> Result<FileKind, Errn
 /// O_TMPFILE: a file in a directory's area that never had a name.
 fn open_unnamed(ctx: &mut Ctx<'_>, dirfd: u64, path: &[u8], flags: u32, mode: u32) -> SysResult {
     let directory = ctx.walk(dirfd, path, true)?;
-    if !directory.node.as_ref().is_some_and(Node::is_directory) {
+    if !directory.node.as_ref().ok_or(Errno::ENOENT)?.is_directory() {
         return Err(Errno::ENOTDIR.into());
     }
     ctx.demand_new(&[&directory.path[..], b"/#"].concat())?;
