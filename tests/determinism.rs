@@ -155,3 +155,60 @@ fn runs_repeat_to_the_bit() {
     let perl = "client1/perl.1000.stdout";
     assert_ne!(first.files[perl], other.files[perl], "a guest's randomness follows the seed");
 }
+
+/// Three hosts that read and write in each other's folders; `{wait}` is how long the writer waits between two lines.
+const SHARING: &str = r#"
+general: { stop_time: 9 s }
+network: { graph: { type: 1_gbit_switch } }
+hosts:
+  reader: { network_node_id: 0, processes: [{ path: sh, args: ['-c', 'for i in 1 2 3 4; do sleep 1; cat ../writer/lines; ls ../writer; done'] }] }
+  writer: { network_node_id: 0, processes: [{ path: sh, args: ['-c', 'sleep {wait}; for i in 1 2 3 4; do echo $i >> lines; sleep 1; done'] }] }
+"#;
+
+#[test]
+fn hosts_that_meet_in_each_other_s_files_are_noticed() {
+    let folder = folder("sharing");
+    for (wait, meets) in [("0.5", false), ("1", true)] {
+        fs::write(folder.join("sharing.yaml"), SHARING.replace("{wait}", wait)).unwrap();
+        let mut digests = Vec::new();
+        for workers in ["1", "2", "2", "3"] {
+            let _ = fs::remove_dir_all(folder.join("gnomon.data"));
+            let output = run_well(&folder, "sharing.yaml", &["-d", "gnomon.data", "--parallelism", workers]);
+            let told = "not reproducible to the bit: hosts met in each other's files within one window";
+            assert_eq!(output.stderr.contains(told), meets, "{wait}: {}", output.stderr);
+            let stats = common::stats(&folder.join("gnomon.data"));
+            let times = &stats["gnomon"]["interferences"]["sharing"]["times"];
+            assert_eq!(times.as_u64().is_some(), meets, "{times}");
+            digests.push(digest(&folder.join("gnomon.data")));
+        }
+        if !meets {
+            assert!(digests.iter().all(|digest| *digest == digests[0]), "{digests:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_run_records_is_no_guest_s_business() {
+    let folder = folder("records");
+    let looks = "ls -a . .. ../..; cat *.strace *.pcap ../../*.log ../../*.csv ../../*.yaml; rm -rf ../../*.log ../../*.csv; ping -c 2 11.0.0.2; ls";
+    let text = format!(
+        "general: {{ stop_time: 5 s }}\nnetwork: {{ graph: {{ type: 1_gbit_switch }} }}\nhosts:\n  \
+         one: {{ network_node_id: 0, processes: [{{ path: sh, args: ['-c', '{looks}'] }}] }}\n  \
+         two: {{ network_node_id: 0, ip_addr: 11.0.0.2, processes: [{{ path: sleep, args: '3' }}] }}\n"
+    );
+    fs::write(folder.join("records.yaml"), text).unwrap();
+    let run = |arguments: &[&str]| {
+        let _ = fs::remove_dir_all(folder.join("gnomon.data"));
+        run_well(&folder, "records.yaml", &[&["-d", "gnomon.data"], arguments].concat());
+        assert!(folder.join("gnomon.data/gnomon.log").is_file() && folder.join("gnomon.data/progress.csv").is_file());
+        digest(&folder.join("gnomon.data"))
+    };
+    let plain = run(&[]);
+    assert_eq!(plain, run(&["--pcap-enabled", "true"]));
+    assert_eq!(plain, run(&["--strace-logging-mode", "standard", "--log-level", "debug"]));
+    // The shell has another name on other systems.
+    let files = tree(&folder.join("gnomon.data/hosts/one"));
+    let (_, shown) = files.iter().find(|(name, _)| name.ends_with(".stdout")).expect("an output");
+    let shown = String::from_utf8_lossy(shown);
+    assert!(shown.contains(".stderr") && !shown.contains(".strace") && !shown.contains("gnomon.log"), "{shown}");
+}

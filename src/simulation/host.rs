@@ -245,6 +245,7 @@ impl SimHost {
         if let Some(pause) = self.pause_before_start.take() {
             pause(&format!("before the first guest of host '{}' starts", self.name));
         }
+        worker.turn_to(Doing::Kernel, self.id, now);
         let guest = &mut self.guests[index];
         guest.started_at = now;
         match self.kernel.spawn(&guest.spec, now) {
@@ -259,6 +260,8 @@ impl SimHost {
                 guest.failed = Some(error.message);
             }
         }
+        self.kernel.note_own_refusal("the files of a program's start");
+        worker.turn_to(Doing::Stack, self.id, now);
     }
 
     fn shut_down(&mut self, index: usize, now: SimTime, worker: &mut SimWorker) {
@@ -570,6 +573,7 @@ impl engine::Host for SimHost {
         }
         worker.turn_to(Doing::Stack, self.id, self.kernel.now);
         self.exchange_rows(worker);
+        self.kernel.vfs.visitor.enter_window(outbox.window_start());
         let progress = self.run_window(horizon, outbox, worker);
         self.exchange_rows(worker);
         worker.turn_to(Doing::Engine, self.id, self.kernel.now);

@@ -46,7 +46,7 @@ use scenario::{FinalState, HostPlan, NetworkModel, Plan, ProcessPlan, QueueDisci
 use simkernel::exec::ProcessSpec;
 use simkernel::host::{Addresses, NetworkSettings};
 use simkernel::profiling::ProfiledFiles;
-use simkernel::{Credentials, DebugTarget, HostConfig, HostName, HostNames, Kernel};
+use simkernel::{Credentials, DebugTarget, Folders, HostConfig, HostName, HostNames, Kernel};
 use standstill::Watch;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -462,10 +462,13 @@ fn build_hosts(
         RunError::Machine(text.to_owned())
     })?;
     let profiled = options.profile.map(|_| ProfiledFiles::default());
+    let folders = Arc::new(Folders::new(&names, |host| ranks.of_host[host.index()] as usize == ranks.own));
+    folders.hide_records(options.directory.path());
     let own = |host: &HostPlan| ranks.of_host[host.id.index()] as usize == ranks.own;
     for (host, region) in plan.hosts.iter().zip(regions).filter(|(host, _)| own(host)) {
         let folder = options.directory.create_host(&host.name)?;
-        let mut built = build_host(plan, host, &folder, &names, &settings, &network, seeds, &mut pool, options)?;
+        let mut built =
+            build_host(plan, host, &folder, &names, &folders, &settings, &network, seeds, &mut pool, options)?;
         built.traffic = board.map(|board| TrafficMeter::new(board.clone(), host.id));
         built.live = live.clone();
         built.records_windows = ranks.count > 1;
@@ -525,6 +528,7 @@ fn build_host(
     host: &HostPlan,
     folder: &HostDirectory,
     names: &HostNames,
+    folders: &Arc<Folders>,
     settings: &NetworkSettings,
     network: &Arc<Network>,
     seeds: SeedTree,
@@ -543,6 +547,7 @@ fn build_host(
         data_dir: options.directory.path().to_path_buf(),
         host_dir: folder.path().to_path_buf(),
         hosts: names.clone(),
+        folders: Arc::clone(folders),
         network: network_settings,
         call_cost: computing::call_cost(plan, host),
         crash_reports: options.crash_reports,
@@ -591,7 +596,10 @@ fn build_host(
     }
     if host.options.pcap_enabled {
         let snap = u32::try_from(host.options.pcap_capture_size.0).unwrap_or(u32::MAX);
-        let mut create = |name| Capture::create(folder.capture_file(name), name, snap, plan.general.start_date, pool);
+        let mut create = |name| {
+            folders.hide(&folder.capture_file(name));
+            Capture::create(folder.capture_file(name), name, snap, plan.general.start_date, pool)
+        };
         sim.tap.capture(create("eth0")?, create("lo")?);
     }
     for process in &host.processes {

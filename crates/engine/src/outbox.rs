@@ -62,6 +62,11 @@ impl<M> Outbox<M> {
         self.parcels[reach.home as usize].messages.push(envelope);
     }
 
+    /// When the window began that is executed: the same for all hosts of all workers.
+    pub fn window_start(&self) -> SimTime {
+        SimTime::from_nanos(self.window_start)
+    }
+
     pub(crate) fn begin_window(&mut self, start: Nanos) {
         self.window_start = start;
         self.earliest_arrival = Nanos::MAX;

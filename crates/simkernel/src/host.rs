@@ -2,6 +2,7 @@
 
 use crate::debug::DebugTarget;
 use crate::net::dns::NameTable;
+use crate::vfs::folders::Folders;
 use base::map::FastSet;
 use base::{HostId, SeedTree, SimDuration, SimTime, StartDate};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -132,13 +133,16 @@ impl HostConfig {
     /// The host `own` among `names`, with a folder of its name below `data_dir` (which is not made): no option is set, no call takes time, nothing
     /// is recorded.
     pub fn plain(id: HostId, own: &HostName, names: &[HostName], data_dir: &Path) -> Self {
+        let hosts: HostNames = names.iter().cloned().collect();
+        let folders = Arc::new(Folders::new(&hosts, |_| true));
         HostConfig {
             id,
             name: own.name.clone(),
             addresses: own.addresses,
             data_dir: data_dir.to_path_buf(),
             host_dir: data_dir.join("hosts").join(&own.name),
-            hosts: names.iter().cloned().collect(),
+            hosts,
+            folders,
             network: NetworkSettings::new(names),
             seeds: SeedTree::new(1),
             start_date: StartDate::default(),
@@ -208,6 +212,8 @@ pub struct HostConfig {
     pub output_limit: Option<u64>,
     /// Log every guest's system calls to a file.
     pub strace: Option<linux_abi::strace::Mode>,
+    /// What the hosts have in common of the run's directory.
+    pub folders: Arc<Folders>,
     /// How many real descriptors this host may keep open between calls.
     pub real_descriptors: usize,
     /// The soft limit of descriptors (RLIMIT_NOFILE) that the experiment's processes begin with.

@@ -69,4 +69,5 @@ pub use kernel::{Kernel, Report};
 pub use outcome::{Outcome, Restart, SysResult};
 pub use process::Process;
 pub use thread::{Thread, ThreadState};
+pub use vfs::folders::Folders;
 pub use wait::{Events, Wake};

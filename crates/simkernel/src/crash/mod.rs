@@ -121,6 +121,7 @@ impl Ctx<'_> {
     /// Writes a file into the host's folder. Whether it could be created; a failure later is noted as with every output.
     pub(crate) fn write_report(&mut self, name: &str, text: &str) -> bool {
         let path = self.kernel.config.host_dir.join(name);
+        self.kernel.config.folders.hide(&path);
         let Ok(file) = self.kernel.open_output(path.clone(), O_WRONLY | O_APPEND) else { return false };
         let mut bytes = text.as_bytes();
         while bytes.remaining() > 0 && self.kernel.try_write(file, &mut bytes, None, self.now).is_ok() {}

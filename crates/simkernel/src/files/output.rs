@@ -148,12 +148,14 @@ impl Output {
 impl Kernel {
     /// Creates an output file, empty, and opens it for a guest. EIO and the like when it cannot be created.
     pub fn open_output(&mut self, path: PathBuf, status: u32) -> Result<FileId, Errno> {
+        self.vfs.changes(path.as_os_str().as_bytes());
         std::fs::File::create(&path).map_err(|e| crate::machine::io_errno(&e))?;
         Ok(self.add_output(path, status, false, None))
     }
 
     /// As `open_output`, for standard output or error of a process of the experiment.
     pub(crate) fn open_standard_output(&mut self, path: PathBuf, stream: Shown) -> Result<FileId, Errno> {
+        self.vfs.changes(path.as_os_str().as_bytes());
         std::fs::File::create(&path).map_err(|e| crate::machine::io_errno(&e))?;
         Ok(self.add_output(path, O_WRONLY | O_APPEND, false, Some(stream)))
     }
@@ -195,7 +197,11 @@ impl Kernel {
             self.outputs_refused += 1;
             return Err(Errno::ENOSPC);
         }
+        let before = output.buffer.len();
         let done = output.append(source, usize::try_from(room).unwrap_or(usize::MAX))?;
+        if output.buffer.len() < before + done {
+            self.vfs.changes(output.path.as_os_str().as_bytes());
+        }
         self.output_bytes += done as u64;
         let end = output.size;
         if let Some(profiling) = &mut self.profiling {
@@ -206,13 +212,23 @@ impl Kernel {
 
     /// Writes everything gathered. Call it at the end of the run, and before anyone looks at the files.
     pub fn flush_outputs(&mut self) {
+        self.note_news_of_outputs();
         for output in &mut self.outputs {
             output.flush();
         }
     }
 
+    /// Files of outputs are about to change, outside of any call.
+    fn note_news_of_outputs(&mut self) {
+        for output in self.outputs.iter().filter(|output| output.buffer.len() > output.in_file && !output.live) {
+            self.vfs.changes(output.path.as_os_str().as_bytes());
+        }
+        self.note_own_refusal("a file of what its programs write to standard output");
+    }
+
     /// Brings the files up to date for those who look from outside, or after a death; their hashes do not depend on it.
     pub fn write_out_outputs(&mut self) {
+        self.note_news_of_outputs();
         for output in &mut self.outputs {
             output.write_out();
         }

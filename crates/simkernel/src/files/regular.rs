@@ -85,6 +85,11 @@ impl Kernel {
         sink: &mut dyn ByteSink,
         position: Option<u64>,
     ) -> Result<usize, Errno> {
+        if let FileKind::Regular(file) = &self.files[id].kind
+            && file.in_run
+        {
+            self.vfs.looks_at(&file.real);
+        }
         let start = match position {
             Some(position) => position,
             None => self.regular(id)?.offset,
@@ -143,6 +148,9 @@ impl Kernel {
     ) -> Result<usize, Errno> {
         if source.remaining() == 0 {
             return Ok(0);
+        }
+        if let FileKind::Regular(file) = &self.files[id].kind {
+            self.vfs.changes(&file.real);
         }
         let append = self.files[id].status & O_APPEND != 0;
         let start = match position {
@@ -245,6 +253,9 @@ impl Kernel {
 
     /// The same where who watches the file is told by the caller.
     pub(crate) fn truncate_silently(&mut self, id: FileId, size: u64, now: SimTime) -> Result<(), Errno> {
+        if let FileKind::Regular(file) = &self.files[id].kind {
+            self.vfs.changes(&file.real);
+        }
         rustix::fs::ftruncate(self.real_descriptor(id)?, size).map_err(errno)?;
         let number = self.regular(id)?.number;
         self.file_changed(number, Change::Cleared { from: size, to: u64::MAX });

@@ -92,6 +92,10 @@ impl Vfs {
         }
         if node.writable || !lower {
             read_directory(node, &mut names)?;
+            if node.writable {
+                self.looks_at(&node.path);
+                names.retain(|name, _| !self.visitor.hides(&[&node.path, &b"/"[..], name].concat()));
+            }
         }
         Ok(names)
     }

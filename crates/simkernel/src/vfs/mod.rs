@@ -4,6 +4,7 @@
 //! Owns paths, identities and the cache of real descriptors. Open files are in `files`; the calls in `syscalls`.
 
 pub mod descriptors;
+pub mod folders;
 pub mod identity;
 pub mod list;
 pub mod mounts;
@@ -26,19 +27,21 @@ use crate::host::HostConfig;
 pub(crate) use crate::machine::errno;
 use crate::machine::errno_in_run;
 use base::SimTime;
-use base::map::FastMap;
+use base::map::{FastMap, FastSet};
 use descriptors::Descriptors;
+use folders::Visitor;
 use identity::{Identities, Times};
 use linux_abi::Errno;
 use linux_abi::fs::{S_IFDIR, S_IFIFO, S_IFLNK, S_IFMT, S_IFREG, Stat};
-use mounts::{Area, Mounts, is_below};
+use mounts::{Area, Mounts};
 use permission::Permissions;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, SeekFrom};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 use synthetic::View;
 pub use walk::{Node, Target};
 
@@ -57,12 +60,14 @@ pub struct RealNode {
 #[derive(Debug)]
 pub struct Vfs {
     mounts: Mounts,
+    /// How the host moves in the run's directory.
+    pub visitor: Visitor,
     /// Directories of the machine that walks have passed.
     known_directories: FastMap<Vec<u8>, Permissions>,
     /// Links of the machine that walks have followed, and their texts.
     known_links: FastMap<Vec<u8>, Vec<u8>>,
     /// Paths in overlays whose lower file was removed: nothing at or below them shows through.
-    hidden: BTreeSet<Vec<u8>>,
+    hidden: FastSet<Vec<u8>>,
     pub identities: Identities,
     /// Extended attributes, by inode number.
     pub xattrs: FastMap<u64, BTreeMap<Vec<u8>, Vec<u8>>>,
@@ -103,14 +108,29 @@ impl Vfs {
     pub fn new(config: &HostConfig) -> Self {
         Vfs {
             mounts: Mounts::new(config),
+            visitor: Visitor::new(Arc::clone(&config.folders), config.id, &config.data_dir, &config.host_dir),
             known_directories: FastMap::default(),
             known_links: FastMap::default(),
-            hidden: BTreeSet::new(),
+            hidden: FastSet::default(),
             identities: Identities::new(config.start_date),
             xattrs: FastMap::default(),
             descriptors: Descriptors::new(config.real_descriptors),
             fifos: BTreeMap::new(),
             serials: 0,
+        }
+    }
+
+    /// The host looks at a file of the machine, where it really lies.
+    pub fn looks_at(&self, real: &[u8]) {
+        if self.visitor.looks_at(real) {
+            crate::machine::note_meeting();
+        }
+    }
+
+    /// The host changes a file, where it really lies.
+    pub fn changes(&self, real: &[u8]) {
+        if self.visitor.changes(real) {
+            crate::machine::note_meeting();
         }
     }
 
@@ -126,7 +146,11 @@ impl Vfs {
     }
 
     fn is_hidden(&self, path: &[u8]) -> bool {
-        !self.hidden.is_empty() && self.hidden.iter().any(|hidden| is_below(path, hidden))
+        if self.hidden.is_empty() {
+            return false;
+        }
+        let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(end, _)| end);
+        ends.chain([path.len()]).any(|end| self.hidden.contains(&path[..end]))
     }
 
     /// Creates a regular file and opens it. The caller knows that nothing is there, and that it may.
@@ -263,6 +287,7 @@ impl Vfs {
             return Err(Errno::ENOTEMPTY);
         }
         if node.writable {
+            self.changes(&node.path);
             let flags = if directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
             rustix::fs::unlinkat(CWD, &node.path[..], flags).map_err(errno_in_run)?;
             if (directory || node.stat.st_nlink <= 1) && !in_use {
@@ -301,6 +326,7 @@ impl Vfs {
         }
         let source = self.for_change(from, node)?;
         let real = self.place(to)?;
+        self.changes(&source.path);
         let flags = if exchange { RenameFlags::EXCHANGE } else { RenameFlags::empty() };
         rustix::fs::renameat_with(CWD, &source.path[..], CWD, &real[..], flags).map_err(errno_in_run)?;
         let number = self.identities.of(&source.stat);

@@ -15,12 +15,17 @@ impl Vfs {
     pub(super) fn place(&mut self, path: &[u8]) -> Result<Vec<u8>, Errno> {
         match self.mounts.find(path) {
             (Area::ReadOnly, _) => Err(Errno::EROFS),
-            (Area::Run, _) => Ok(self.mounts.real(path)),
+            (Area::Run, _) => {
+                let real = self.mounts.real(path);
+                self.changes(&real);
+                Ok(real)
+            }
             (Area::Overlay(overlay), prefix) => {
                 let real = [&overlay.upper[..], &path[prefix..]].concat();
                 if path.len() > prefix {
                     self.create_upper(parent(path))?;
                 }
+                self.changes(&real);
                 Ok(real)
             }
         }
@@ -95,6 +100,7 @@ impl Vfs {
     /// The same file where it can be changed: copied into the private part of an overlay if it still is the machine's.
     pub fn for_change(&mut self, path: &[u8], node: &RealNode) -> Result<RealNode, Errno> {
         if node.writable {
+            self.changes(&node.path);
             return Ok(node.clone());
         }
         let lower = match self.mounts.find(path).0 {

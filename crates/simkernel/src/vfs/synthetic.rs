@@ -134,7 +134,7 @@ const DEVICE_LINKS: [(&str, &str); 4] = [
 
 /// Whether a path is looked up here and nowhere else.
 pub fn covers(path: &[u8]) -> bool {
-    let below = |prefix: &[u8]| super::is_below(path, prefix);
+    let below = |prefix: &[u8]| super::mounts::is_below(path, prefix);
     match path.get(1) {
         Some(b'p') => below(b"/proc"),
         Some(b'd') => below(b"/dev"),

@@ -308,7 +308,14 @@ impl Vfs {
         let (area, prefix) = self.mounts.find(path);
         let overlay = match area {
             Area::ReadOnly => return real_node(path, false),
-            Area::Run => return Ok(real_node(&self.mounts.real(path), true)?.map(|node| self.as_device(node))),
+            Area::Run => {
+                let real = self.mounts.real(path);
+                if self.visitor.hides(&real) {
+                    return Ok(None);
+                }
+                self.looks_at(&real);
+                return Ok(real_node(&real, true)?.map(|node| self.as_device(node)));
+            }
             Area::Overlay(overlay) => overlay,
         };
         let lower = overlay.lower;
@@ -347,7 +354,9 @@ impl Vfs {
     fn lookup_upper(&self, path: &[u8]) -> Result<Option<RealNode>, Errno> {
         match self.mounts.find(path) {
             (Area::Overlay(overlay), prefix) if overlay.used => {
-                let node = real_node(&[&overlay.upper[..], &path[prefix..]].concat(), true)?;
+                let real = [&overlay.upper[..], &path[prefix..]].concat();
+                self.looks_at(&real);
+                let node = real_node(&real, true)?;
                 Ok(node.map(|node| self.as_device(node)))
             }
             _ => Ok(None),
