@@ -151,7 +151,7 @@ fn circuits_are_refused_by_the_address_and_by_the_relay_that_they_come_from() {
     let ([before, open, _], _) = defended("none", flood, &[], "circuits");
     assert!(open > before + 400.0, "{before}, {open} circuits without defence");
 
-    let dos = ["Enabled=1", "MinConnections=1", "Rate=0.5", "Burst=10"].map(|end| format!("DoSCircuitCreation{end}"));
+    let dos = ["Enabled=1", "MinConnections=1", "Rate=1", "Burst=10"].map(|end| format!("DoSCircuitCreation{end}"));
     let flags: Vec<&str> = dos.iter().flat_map(|option| ["--defence", option]).collect();
     let network = attacked("defence-address", &flags, flood);
     // What else the attacker's host wants of the network is refused as well.
@@ -182,7 +182,7 @@ fn an_address_has_so_many_connections() {
     run.transfers();
     // As many as begin at once are too many, too.
     let flags = ["--defence", "DoSConnectionEnabled=1", "--defence", "DoSConnectionConnectBurst=12"];
-    let flags = [&flags[..], &["--defence", "DoSConnectionConnectRate=0.1"]].concat();
+    let flags = [&flags[..], &["--defence", "DoSConnectionConnectRate=1"]].concat();
     let ([before, few, _], _) = defended("connects", sybils, &flags, "channels");
     assert!(few <= before + 20.0, "{before}, {few} channels");
 }
@@ -248,9 +248,13 @@ fn handshakes_that_never_end_are_given_up() {
     let ([before, few, _], run) =
         defended("handshakes-time", silence, &["--defence", "HandshakeTimeout=4"], "connections");
     assert!(few < before + 50.0, "connections: {before}, {few}");
+    let [calm, refused, _] = most(&run, "middle1", number("refused_connections"));
+    assert!(calm < 20.0 && refused > 100.0, "{calm}, {refused} refused connections");
     run.transfers();
     let flags = [&forever[..], &["--defence", "MaxHandshakes=20"]].concat();
     let ([before, few, _], run) = defended("handshakes-count", silence, &flags, "connections");
     assert!(few < before + 35.0, "connections: {before}, {few}");
+    let [_, refused, _] = most(&run, "middle1", number("refused_connections"));
+    assert!(refused > 100.0, "{refused} refused connections");
     run.transfers();
 }

@@ -35,10 +35,12 @@ impl Guards {
     /// Reads those that were drawn before, if there are any.
     pub fn load(data_directory: &Path) -> Result<Guards, String> {
         let file = data_directory.join(FILE);
-        let text = match fs::read_to_string(&file) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        let bytes = match fs::read(&file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             result => result.map_err(|error| format!("{}: {error}", file.display()))?,
         };
+        // Lines that name no relay are passed over, whatever is in them.
+        let text = String::from_utf8_lossy(&bytes);
         let read = text.lines().filter_map(|line| onion_program::torrc::fingerprint(line.split(' ').next()?));
         let sampled = read.map(|fingerprint| Guard { fingerprint, failed_ms: None }).collect();
         Ok(Guards { file, sampled })
@@ -123,6 +125,14 @@ mod tests {
             assert!(guard.entry.flags.guard && guards.sampled.len() == PRIMARY);
             assert_eq!(*first.get_or_insert(guard.entry.fingerprint), guard.entry.fingerprint);
         }
+    }
+
+    #[test]
+    fn a_file_that_is_spoilt_is_read_as_far_as_it_can_be() {
+        let folder = tempfile::TempDir::new().unwrap();
+        fs::write(folder.path().join(FILE), [&b"\xff\xfe\n"[..], &b"AB".repeat(20), b" guard\xff\n"].concat()).unwrap();
+        let read: Vec<_> = Guards::load(folder.path()).unwrap().sampled.iter().map(|guard| guard.fingerprint).collect();
+        assert_eq!(read, [[0xab; 20]]);
     }
 
     #[test]

@@ -135,13 +135,19 @@ impl Talk {
         }
         // Such a name cannot stand in BEGIN.
         let is_name = !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_graphic());
-        if !is_name || port == 0 {
+        if !is_name || port == 0 || is_of_tor(&host) {
             out.extend_from_slice(&answer(reply::FAILURE));
             return Some(Said::Wrong);
         }
         self.inbox = Vec::new();
         Some(Said::Wants(Target { host, port }, self.isolation.take(), behind))
     }
+}
+
+/// Whether a name means something within Tor that this client does not know, onion services and chosen exits: no exit could look it up.
+fn is_of_tor(host: &str) -> bool {
+    let name = host.trim_end_matches('.');
+    name.ends_with(".onion") || name.ends_with(".exit")
 }
 
 /// A reply to CONNECT; the address says nothing, as tor's.
@@ -167,10 +173,10 @@ mod tests {
 
     #[test]
     fn names_with_credentials_are_understood() {
-        let (out, said) = talk(b"\x05\x01\x02\x01\x02ab\x01c\x05\x01\x00\x03\x07A.onion\x01\x02");
+        let (out, said) = talk(b"\x05\x01\x02\x01\x02ab\x01c\x05\x01\x00\x03\x07A.union\x01\x02");
         assert_eq!(out, [5, 2, 1, 0]);
         let isolation: Isolation = Some(b"\x02ab\x01c"[..].into());
-        let target = Target { host: "a.onion".to_owned(), port: 258 };
+        let target = Target { host: "a.union".to_owned(), port: 258 };
         assert_eq!(said, Said::Wants(target, isolation, Vec::new()));
     }
 
@@ -192,5 +198,9 @@ mod tests {
         assert_eq!((said, out[3]), (Said::Wrong, reply::NO_COMMAND));
         assert_eq!(talk(b"\x05\x01\x00\x05\x01\x00\x03\x02a \x00\x50").1, Said::Wrong);
         assert_eq!(talk(b"\x05\x01\x00\x05\x01\x00\x09").1, Said::Wrong);
+        for name in [&b"\x07A.onion"[..], b"\x08b.A.exit", b"\x08a.onion."] {
+            let (out, said) = talk(&[b"\x05\x01\x00\x05\x01\x00\x03", name, b"\x00\x50"].concat());
+            assert_eq!((said, out[3]), (Said::Wrong, reply::FAILURE), "{name:?}");
+        }
     }
 }

@@ -34,7 +34,8 @@ pub struct Stream {
     /// When the exit was asked, and how often any was.
     pub asked_ms: u64,
     pub tries: u32,
-    pub failed_resolves: u32,
+    /// Exits at which the target has failed.
+    pub failures: u32,
     /// The circuit, and the number there.
     pub on: Option<(u64, u16)>,
     /// Data cells that may still be sent.
@@ -64,7 +65,7 @@ impl Stream {
             began_ms: now_ms,
             asked_ms: now_ms,
             tries: 0,
-            failed_resolves: 0,
+            failures: 0,
             on: None,
             package: STREAM_WINDOW,
             early: Vec::new(),

@@ -159,21 +159,24 @@ pub fn fingerprint(text: &str) -> Option<[u8; 20]> {
 /// The longest span of time that tor takes, in milliseconds.
 const LONGEST_MS: u64 = i32::MAX as u64 * 1000;
 
-/// A span of time as tor writes it, in milliseconds: a number, and a unit, without which it counts seconds.
+/// A span of time as tor writes it, in milliseconds: a number, which may have a fraction, and a unit, without which it counts seconds.
 pub fn milliseconds(value: &str) -> Option<u64> {
-    let digits = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
-    let number: u64 = value[..digits].parse().ok()?;
+    let digits = value.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(value.len());
+    let number: f64 = value[..digits].parse().ok()?;
     let unit = value[digits..].trim().to_ascii_lowercase();
-    let factor = match unit.trim_end_matches('s') {
+    let factor: u64 = match unit.trim_end_matches('s') {
         "msec" | "millisecond" => 1,
         "" | "sec" | "second" => 1000,
         "min" | "minute" => 60_000,
         "h" | "hour" => 3_600_000,
         "day" => 86_400_000,
         "week" => 7 * 86_400_000,
+        // A twelfth of a year, as tor has it.
+        "month" => 2_629_728_000,
         _ => return None,
     };
-    number.checked_mul(factor).filter(|ms| *ms <= LONGEST_MS)
+    let ms = number * factor as f64;
+    (ms <= LONGEST_MS as f64).then_some(ms as u64)
 }
 
 /// `ADDRESS:PORT`, or a port of this host's own loopback address; flags behind it are left to tor. Nothing for port 0, which means
@@ -253,7 +256,9 @@ mod tests {
         assert_eq!(milliseconds("10 minutes"), Some(600_000));
         assert_eq!(milliseconds("120"), Some(120_000));
         assert_eq!(milliseconds("1 msec"), Some(1));
-        assert_eq!(milliseconds("2 fortnights"), None);
+        assert_eq!(milliseconds("1.5 minutes"), Some(90_000));
+        assert_eq!(milliseconds("1 month"), Some(2_629_728_000));
+        assert_eq!(["2 fortnights", ".", "1.2.3 days", "minutes"].map(milliseconds), [None; 4]);
         assert_eq!(milliseconds("18446744073709551615 msec"), None);
         assert_eq!((flag("1"), flag("0"), flag("no"), flag("")), (Some(true), Some(false), None, None));
         assert_eq!(meant("LinkDesing", &["ImuxTau", "LinkDesign"]), Some("LinkDesign"));

@@ -63,6 +63,8 @@ pub struct Circuit {
     pub used_ms: u64,
     /// RELAY_EARLY cells of its client.
     pub early_cells: u32,
+    /// Made by CREATE_FAST, which solves no puzzle.
+    pub is_fast: bool,
 }
 
 impl Circuit {
@@ -82,6 +84,7 @@ impl Circuit {
             label: None,
             used_ms: 0,
             early_cells: 0,
+            is_fast: false,
         }
     }
 

@@ -48,6 +48,9 @@ pub struct Connection {
     pub recent: Recent,
     pub last_used_ms: u64,
     pub closing: Closing,
+    /// One more of a channel that has others already: the other end has not yet said anything on it, and may still give it up, so nothing
+    /// that must not be lost is put on it.
+    pub awaits_answer: bool,
     /// Rises with each connection of the relay.
     pub serial: u64,
     received: Vec<u8>,
@@ -162,6 +165,7 @@ impl Connection {
             recent: Recent::default(),
             last_used_ms: 0,
             closing: Closing::default(),
+            awaits_answer: false,
             serial: 0,
             received: Vec::new(),
             out: Vec::new(),
@@ -214,7 +218,7 @@ impl Connection {
 
     /// Cells of circuits may be put on it.
     pub fn is_usable(&self) -> bool {
-        self.is_open() && !self.closing.is_closing()
+        self.is_open() && !self.closing.is_closing() && !self.awaits_answer
     }
 
     /// It is closed by agreement, and all is said.

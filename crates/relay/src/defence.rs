@@ -1,6 +1,7 @@
 //! What a relay refuses so that it is not robbed of what it has little of (`docs/attacks.md`, "Defences"): limits, and who has used how much
 //! of them. Knows no sockets and no cells.
 
+use onion::directory::ConsensusParameters;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -9,10 +10,10 @@ use std::net::IpAddr;
 pub struct Defences {
     /// DoSCircuitCreationEnabled; nothing leaves it to the consensus.
     pub circuits_enabled: Option<bool>,
-    pub circuits: CircuitLimits,
+    pub circuits: CircuitOptions,
     /// DoSConnectionEnabled; nothing leaves it to the consensus.
     pub connections_enabled: Option<bool>,
-    pub connections: ConnectionLimits,
+    pub connections: ConnectionOptions,
     /// ChannelCircuitRate and ChannelCircuitBurst: circuits that another relay may create per second, and at once.
     pub of_relays: Option<Rate>,
     /// NetworkReentry: streams to relays are let out; nothing leaves it to the consensus.
@@ -36,6 +37,33 @@ pub struct Rate {
     pub burst: f64,
 }
 
+/// Options of DoSCircuitCreation...; 0 leaves a number to the consensus, as in tor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CircuitOptions {
+    pub rate: u32,
+    pub burst: u32,
+    pub least_connections: u32,
+    pub defence_type: u32,
+    pub period_ms: u64,
+}
+
+/// Options of DoSConnection...; 0 leaves a number to the consensus, as in tor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionOptions {
+    pub rate: u32,
+    pub burst: u32,
+    pub most: u32,
+    pub defence_type: u32,
+    pub period_ms: u64,
+}
+
+/// What holds for clients' addresses by options, consensus and defaults.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    pub circuits: CircuitLimits,
+    pub connections: ConnectionLimits,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CircuitLimits {
     /// DoSCircuitCreationRate and -Burst.
@@ -52,7 +80,7 @@ pub struct CircuitLimits {
 pub struct ConnectionLimits {
     /// DoSConnectionConnectRate and -Burst.
     pub rate: Rate,
-    /// DoSConnectionMaxConcurrentCount.
+    /// DoSConnectionMaxConcurrentCount: an address with more has no further ones taken.
     pub most: usize,
     /// Of DoSConnectionDefenseType: 2, and not 1, which does nothing.
     pub refuses: bool,
@@ -65,19 +93,9 @@ impl Default for Defences {
     fn default() -> Defences {
         Defences {
             circuits_enabled: None,
-            circuits: CircuitLimits {
-                rate: Rate { per_s: 3.0, burst: 90.0 },
-                least_connections: 3,
-                refuses: true,
-                period_ms: 3_600_000,
-            },
+            circuits: CircuitOptions::default(),
             connections_enabled: None,
-            connections: ConnectionLimits {
-                rate: Rate { per_s: 20.0, burst: 40.0 },
-                most: 100,
-                refuses: true,
-                period_ms: 86_400_000,
-            },
+            connections: ConnectionOptions::default(),
             of_relays: None,
             reentry: None,
             closes_idle: false,
@@ -87,6 +105,63 @@ impl Default for Defences {
             handshake_ms: Some(60_000),
             handshakes: None,
         }
+    }
+}
+
+/// DefenseType: 1 does nothing, 2 refuses.
+const REFUSES: u32 = 2;
+/// The largest number of a consensus.
+const LARGEST: u32 = i32::MAX as u32;
+
+/// What an option says, else the consensus' parameter of this name, else tor's default.
+fn number(consensus: &ConsensusParameters, option: u32, name: &str, default: u32) -> u32 {
+    if option == 0 { consensus.get(name, default, 1..=LARGEST) } else { option }
+}
+
+fn refuses(consensus: &ConsensusParameters, option: u32, name: &str) -> bool {
+    number(consensus, option, name, REFUSES) >= REFUSES
+}
+
+/// The same of a time in milliseconds, which the consensus has in seconds, so many at least.
+fn period_ms(consensus: &ConsensusParameters, option_ms: u64, name: &str, default_s: u32, least_s: u32) -> u64 {
+    let of_consensus = || u64::from(consensus.get(name, default_s, least_s..=LARGEST)) * 1000;
+    if option_ms == 0 { of_consensus() } else { option_ms }
+}
+
+impl CircuitOptions {
+    fn limits(&self, consensus: &ConsensusParameters) -> CircuitLimits {
+        let number = |option, name, default| number(consensus, option, name, default);
+        CircuitLimits {
+            rate: Rate {
+                per_s: number(self.rate, "DoSCircuitCreationRate", 3).into(),
+                burst: number(self.burst, "DoSCircuitCreationBurst", 90).into(),
+            },
+            least_connections: number(self.least_connections, "DoSCircuitCreationMinConnections", 3) as usize,
+            refuses: refuses(consensus, self.defence_type, "DoSCircuitCreationDefenseType"),
+            period_ms: period_ms(consensus, self.period_ms, "DoSCircuitCreationDefenseTimePeriod", 3600, 0),
+        }
+    }
+}
+
+impl ConnectionOptions {
+    fn limits(&self, consensus: &ConsensusParameters) -> ConnectionLimits {
+        let number = |option, name, default| number(consensus, option, name, default);
+        ConnectionLimits {
+            rate: Rate {
+                per_s: number(self.rate, "DoSConnectionConnectRate", 20).into(),
+                burst: number(self.burst, "DoSConnectionConnectBurst", 40).into(),
+            },
+            most: number(self.most, "DoSConnectionMaxConcurrentCount", 100) as usize,
+            refuses: refuses(consensus, self.defence_type, "DoSConnectionDefenseType"),
+            period_ms: period_ms(consensus, self.period_ms, "DoSConnectionConnectDefenseTimePeriod", 86_400, 10),
+        }
+    }
+}
+
+impl Defences {
+    /// What holds now.
+    pub fn limits(&self, consensus: &ConsensusParameters) -> Limits {
+        Limits { circuits: self.circuits.limits(consensus), connections: self.connections.limits(consensus) }
     }
 }
 
@@ -134,13 +209,14 @@ const MOST_ADDRESSES: usize = 4096;
 pub struct Usage {
     addresses: BTreeMap<IpAddr, Address>,
     relays: BTreeMap<[u8; 20], Bucket>,
-    /// Circuits and connections that were refused.
+    /// Circuits, connections and streams that were refused, by whatever limit.
     pub refused_circuits: u64,
     pub refused_connections: u64,
+    pub refused_streams: u64,
 }
 
 impl Usage {
-    fn address(&mut self, limits: &Defences, address: IpAddr, now_ms: u64) -> &mut Address {
+    fn address(&mut self, limits: &Limits, address: IpAddr, now_ms: u64) -> &mut Address {
         if self.addresses.len() >= MOST_ADDRESSES {
             self.addresses.retain(|_, known| {
                 known.connections > 0 || known.circuits_until_ms > now_ms || known.connects_until_ms > now_ms
@@ -156,7 +232,7 @@ impl Usage {
     }
 
     /// A client has connected; to be told of its end too.
-    pub fn connected(&mut self, limits: &Defences, address: IpAddr, now_ms: u64) {
+    pub fn connected(&mut self, limits: &Limits, address: IpAddr, now_ms: u64) {
         let known = self.address(limits, address, now_ms);
         known.connections += 1;
         if !known.connects.take(limits.connections.rate, now_ms) {
@@ -173,13 +249,13 @@ impl Usage {
     /// Whether a connection from this address is to be closed at once.
     pub fn refuses_connection(&mut self, limits: &ConnectionLimits, address: IpAddr, now_ms: u64) -> bool {
         let Some(known) = self.addresses.get(&address).filter(|_| limits.refuses) else { return false };
-        let is_refused = known.connects_until_ms > now_ms || known.connections >= limits.most;
+        let is_refused = known.connects_until_ms > now_ms || known.connections > limits.most;
         self.refused_connections += u64::from(is_refused);
         is_refused
     }
 
     /// A client creates a circuit; whether it is to be refused. Who goes beyond the rate is refused for the whole period, longer if it goes on.
-    pub fn refuses_circuit_of(&mut self, limits: &Defences, address: IpAddr, now_ms: u64) -> bool {
+    pub fn refuses_circuit_of(&mut self, limits: &Limits, address: IpAddr, now_ms: u64) -> bool {
         let of = limits.circuits;
         let known = self.address(limits, address, now_ms);
         if !known.circuits.take(of.rate, now_ms) && known.connections >= of.least_connections {
@@ -211,9 +287,33 @@ mod tests {
 
     const ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(11, 0, 0, 1));
 
+    fn usual() -> Limits {
+        Defences::default().limits(&ConsensusParameters::default())
+    }
+
+    #[test]
+    fn what_no_option_says_the_consensus_says() {
+        let none = usual();
+        let (circuits, connections) = (none.circuits, none.connections);
+        assert_eq!((circuits.rate, circuits.least_connections), (Rate { per_s: 3.0, burst: 90.0 }, 3));
+        assert_eq!((connections.rate, connections.most), (Rate { per_s: 20.0, burst: 40.0 }, 100));
+        assert_eq!((circuits.period_ms, connections.period_ms), (3_600_000, 86_400_000));
+        assert!(circuits.refuses && connections.refuses);
+        let consensus = "DoSCircuitCreationBurst=20 DoSCircuitCreationDefenseType=1 DoSConnectionMaxConcurrentCount=5 \
+                         DoSConnectionConnectDefenseTimePeriod=3";
+        let consensus = ConsensusParameters::read(consensus).unwrap();
+        let options = CircuitOptions { rate: 7, least_connections: 1, ..CircuitOptions::default() };
+        let both = Defences { circuits: options, ..Defences::default() }.limits(&consensus);
+        assert_eq!(both.circuits.rate, Rate { per_s: 7.0, burst: 20.0 });
+        assert_eq!((both.circuits.least_connections, both.circuits.refuses), (1, false));
+        assert_eq!((both.connections.most, both.connections.period_ms), (5, 10_000));
+        let options = CircuitOptions { defence_type: 2, ..options };
+        assert!(Defences { circuits: options, ..Defences::default() }.limits(&consensus).circuits.refuses);
+    }
+
     #[test]
     fn an_address_that_creates_too_many_circuits_is_refused_for_a_time() {
-        let limits = Defences::default();
+        let limits = usual();
         let mut usage = Usage::default();
         let refused = |usage: &mut Usage, now_ms| usage.refuses_circuit_of(&limits, ADDRESS, now_ms);
         (0..200).for_each(|_| assert!(!refused(&mut usage, 0), "it has no connections, so it is let be"));
@@ -223,21 +323,22 @@ mod tests {
         // It has filled meanwhile, and is fuller than what is asked for.
         assert!(!refused(&mut usage, 3_600_010 + 1));
         assert_eq!(usage.refused_circuits, 2);
-        let lenient = Defences { circuits: CircuitLimits { refuses: false, ..limits.circuits }, ..limits.clone() };
+        let lenient = Limits { circuits: CircuitLimits { refuses: false, ..limits.circuits }, ..limits };
         (0..200).for_each(|_| assert!(!usage.refuses_circuit_of(&lenient, ADDRESS, 3_600_012)));
     }
 
     #[test]
     fn an_address_has_so_many_connections_and_no_more() {
-        let limits = Defences::default();
+        let limits = usual();
         let mut usage = Usage::default();
-        for second in 0..100 {
+        // One more than the number, as in tor.
+        for second in 0..=100 {
             assert!(!usage.refuses_connection(&limits.connections, ADDRESS, second * 1000));
             usage.connected(&limits, ADDRESS, second * 1000);
         }
-        assert!(usage.refuses_connection(&limits.connections, ADDRESS, 100_000));
+        assert!(usage.refuses_connection(&limits.connections, ADDRESS, 101_000));
         usage.disconnected(ADDRESS);
-        assert!(!usage.refuses_connection(&limits.connections, ADDRESS, 100_000));
+        assert!(!usage.refuses_connection(&limits.connections, ADDRESS, 101_000));
         // Forty at once are allowed, one more is not.
         (0..41).for_each(|_| {
             usage.connected(&limits, ADDRESS, 200_000);
@@ -259,7 +360,7 @@ mod tests {
 
     #[test]
     fn addresses_that_do_not_matter_are_forgotten() {
-        let limits = Defences::default();
+        let limits = usual();
         let mut usage = Usage::default();
         for number in 0..10_000_u32 {
             usage.connected(&limits, IpAddr::V4(number.into()), 0);

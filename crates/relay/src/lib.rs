@@ -14,6 +14,7 @@ mod layer;
 mod own;
 mod parameters;
 mod policy;
+mod puzzles;
 mod relay;
 mod resolver;
 mod statistics;

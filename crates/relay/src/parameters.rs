@@ -101,6 +101,12 @@ impl Parameters {
         self.relays.contains(&address)
     }
 
+    /// Whether a relay of the consensus, or an authority, has this address.
+    pub fn is_relays(&self, address: IpAddr) -> bool {
+        let ports = SocketAddr::new(address, 0)..=SocketAddr::new(address, u16::MAX);
+        self.relays.range(ports).next().is_some()
+    }
+
     fn take(&mut self, consensus: Preamble, now_ms: u64, now_s: u64) {
         let wait_ms = match consensus.fresh_until_s.checked_sub(now_s) {
             Some(fresh_s) => fresh_s * 1000 + STALE_MS + u64::from(self.step) * STEP_MS,
@@ -188,5 +194,10 @@ mod tests {
         assert_eq!(found, ["11.0.0.1:9001", "11.0.0.2:80", "11.0.0.2:443"]);
         assert!(parameters().has_relay_at("127.0.0.1:9".parse().unwrap()), "an authority");
         assert!(!parameters().has_relay_at("11.0.0.1:9001".parse().unwrap()));
+        let mut parameters = parameters();
+        parameters.relays.extend(relays(text));
+        let are = ["11.0.0.1", "11.0.0.2", "11.0.0.3", "127.0.0.1"]
+            .map(|address| parameters.is_relays(address.parse().unwrap()));
+        assert_eq!(are, [true, true, false, true]);
     }
 }

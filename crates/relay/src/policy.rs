@@ -176,7 +176,8 @@ mod tests {
         policy.reject_private(Ipv4Addr::new(20, 0, 0, 1));
         let accepts = |address: &str| policy.accepts(address.parse().unwrap(), 80);
         assert!(accepts("20.0.0.2"));
-        for address in ["10.1.2.3", "127.0.0.1", "172.31.255.255", "192.168.0.9", "169.254.1.1", "0.1.2.3", "20.0.0.1"] {
+        for address in ["10.1.2.3", "127.0.0.1", "172.31.255.255", "192.168.0.9", "169.254.1.1", "0.1.2.3", "20.0.0.1"]
+        {
             assert!(!accepts(address), "{address}");
         }
         let lines = policy.lines();

@@ -27,9 +27,11 @@ pub struct Line {
     /// Bytes in the bodies of RELAY cells that were passed on from one end of a circuit to the other, both ways, since the relay began. Cells
     /// that this relay answers itself are not in it, nor RELAY_EARLY, so circuits that are built and say nothing add nothing.
     pub relayed_bytes: u64,
-    /// Circuits and connections that were refused for going beyond their rates, since the relay began.
+    /// What defences have refused since the relay began: what went beyond its rate, or lacked a socket; circuits for puzzles that were not solved
+    /// and for too many RELAY_EARLY cells; connections whose handshakes were given up; streams to other relays.
     pub refused_circuits: u64,
     pub refused_connections: u64,
+    pub refused_streams: u64,
     #[serde(flatten)]
     pub congestion: Congestion,
     #[serde(flatten)]

@@ -47,6 +47,8 @@ pub struct Settings {
     pub defences: Defences,
     /// ConnLimit was given: the system is asked for as many.
     pub wants_sockets: bool,
+    /// AccountingMax was given, which is not heeded.
+    pub has_accounting: bool,
     /// How long it goes on when it is asked to end in peace (ShutdownWaitLength).
     pub farewell_ms: u64,
 }
@@ -59,7 +61,7 @@ impl Settings {
 }
 
 /// Options that tor does not have, for messages about those that are written nearly so.
-const OWN_OPTIONS: [&str; 17] = [
+const OWN_OPTIONS: [&str; 18] = [
     "LinkDesign",
     "ConnectionScheduler",
     "ImuxTau",
@@ -75,6 +77,7 @@ const OWN_OPTIONS: [&str; 17] = [
     "ChannelCircuitBurst",
     "NetworkReentry",
     "PuzzleEffort",
+    "MaxRelayEarly",
     "HandshakeTimeout",
     "MaxHandshakes",
 ];
@@ -116,8 +119,10 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
         labels: BTreeMap::new(),
         defences: Defences::default(),
         wants_sockets: false,
+        has_accounting: false,
         farewell_ms: 30_000,
     };
+    let (mut channel_rate, mut channel_burst) = (None, None);
     let (mut lets_out, mut has_policy) = (None, false);
     let (mut rejects_private, mut is_testing) = (None, false);
     let (mut is_kist, mut interval_ms, mut formula) = (true, None, KistFormula::default());
@@ -142,6 +147,11 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
             "contactinfo" => settings.contact = value,
             "bandwidthrate" => settings.bandwidth_rate = rate(&value).ok_or_else(|| wrong("bytes are needed"))?,
             "bandwidthburst" => settings.bandwidth_burst = rate(&value).ok_or_else(|| wrong("bytes are needed"))?,
+            "accountingmax" => {
+                settings.has_accounting = bytes(&value).ok_or_else(|| wrong("bytes are needed"))? > 0;
+            }
+            "channelcircuitrate" => channel_rate = Some(per_second(&value).map_err(wrong)?),
+            "channelcircuitburst" => channel_burst = Some((per_second(&value).map_err(wrong)?, wrong(""))),
             "exitpolicy" => {
                 settings.policy.add(&value).map_err(|error| format!("{at}: {error}"))?;
                 has_policy = true;
@@ -214,6 +224,7 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
             }
         }
     }
+    settings.defences.of_relays = of_relays(channel_rate, channel_burst)?;
     let address = address.ok_or("Address is missing in the torrc")?;
     // As tor's `policies_parse_exit_policy_from_options`.
     if lets_out == Some(false) || (lets_out.is_none() && !has_policy) {
@@ -232,49 +243,53 @@ fn settings(lines: impl Iterator<Item = Line>) -> Result<Settings, String> {
     Ok(Settings { nickname, address, or_port, ..settings })
 }
 
+/// A number per second, which need not be whole.
+fn per_second(value: &str) -> Result<f64, &'static str> {
+    value.parse::<f64>().ok().filter(|rate| rate.is_finite() && *rate >= 0.0).ok_or("a number is needed")
+}
+
+/// What ChannelCircuitRate and ChannelCircuitBurst come to, in whichever order they are given; the burst with its line.
+fn of_relays(rate: Option<f64>, burst: Option<(f64, String)>) -> Result<Option<Rate>, String> {
+    match (rate, burst) {
+        // Without a rate the burst would be all that there ever is.
+        (None, Some((_, line))) => {
+            Err(format!("{line}a burst is of a rate: give ChannelCircuitRate too, such as ChannelCircuitRate 5"))
+        }
+        (Some(per_s), burst) if per_s > 0.0 => {
+            let burst = burst.map_or(per_s, |(burst, _)| burst);
+            Ok(Some(Rate { per_s, burst: burst.max(1.0) }))
+        }
+        _ => Ok(None),
+    }
+}
+
 /// An option that defends; whether it is one. The error says what is needed.
 fn defence(defences: &mut Defences, name: &str, value: &str) -> Result<bool, &'static str> {
     let number = || value.parse::<u32>().map_err(|_| "a number is needed");
     let time = || onion_program::torrc::milliseconds(value).ok_or("a time is needed, such as 10 seconds");
-    let rate = || value.parse::<f64>().ok().filter(|rate| rate.is_finite() && *rate >= 0.0).ok_or("a number is needed");
-    let flag = || match value {
-        "0" => Ok(Some(false)),
-        "1" => Ok(Some(true)),
-        "auto" => Ok(None),
-        _ => Err("0, 1 or auto"),
+    let switch = || match (flag(value), value) {
+        (None, "auto") => Ok(None),
+        (None, _) => Err("0, 1 or auto"),
+        (known, _) => Ok(known),
     };
-    let refuses = || match value {
-        "1" => Ok(false),
-        "2" => Ok(true),
-        _ => Err("1 (nothing) or 2 (refuse) is needed"),
-    };
+    let defence_type =
+        || number().ok().filter(|number| *number <= 2).ok_or("0 (as the consensus says), 1 (nothing) or 2 (refuse)");
     let (circuits, connections) = (&mut defences.circuits, &mut defences.connections);
-    let of_relays = defences.of_relays.unwrap_or(Rate { per_s: 0.0, burst: 0.0 });
     match name {
-        "doscircuitcreationenabled" => defences.circuits_enabled = flag()?,
-        "doscircuitcreationminconnections" => circuits.least_connections = number()? as usize,
-        "doscircuitcreationrate" => circuits.rate.per_s = rate()?,
-        "doscircuitcreationburst" => circuits.rate.burst = rate()?,
-        "doscircuitcreationdefensetype" => circuits.refuses = refuses()?,
+        "doscircuitcreationenabled" => defences.circuits_enabled = switch()?,
+        "doscircuitcreationminconnections" => circuits.least_connections = number()?,
+        "doscircuitcreationrate" => circuits.rate = number()?,
+        "doscircuitcreationburst" => circuits.burst = number()?,
+        "doscircuitcreationdefensetype" => circuits.defence_type = defence_type()?,
         "doscircuitcreationdefensetimeperiod" => circuits.period_ms = time()?,
-        "dosconnectionenabled" => defences.connections_enabled = flag()?,
-        "dosconnectionmaxconcurrentcount" => connections.most = number()? as usize,
-        "dosconnectiondefensetype" => connections.refuses = refuses()?,
-        "dosconnectionconnectrate" => connections.rate.per_s = rate()?,
-        "dosconnectionconnectburst" => connections.rate.burst = rate()?,
+        "dosconnectionenabled" => defences.connections_enabled = switch()?,
+        "dosconnectionmaxconcurrentcount" => connections.most = number()?,
+        "dosconnectiondefensetype" => connections.defence_type = defence_type()?,
+        "dosconnectionconnectrate" => connections.rate = number()?,
+        "dosconnectionconnectburst" => connections.burst = number()?,
         "dosconnectionconnectdefensetimeperiod" => connections.period_ms = time()?,
-        "channelcircuitrate" => {
-            let per_s = rate()?;
-            let burst = if of_relays.burst > 0.0 { of_relays.burst } else { per_s.max(1.0) };
-            defences.of_relays = (per_s > 0.0).then_some(Rate { per_s, burst });
-        }
-        "channelcircuitburst" => {
-            let burst = rate()?.max(1.0);
-            // Without a rate the burst is all that there ever is: the rate may follow.
-            defences.of_relays = Some(Rate { burst, ..of_relays });
-        }
-        "networkreentry" => defences.reentry = flag()?,
-        "disableooscheck" => defences.closes_idle = flag()? == Some(false),
+        "networkreentry" => defences.reentry = switch()?,
+        "disableooscheck" => defences.closes_idle = !flag(value).ok_or("0 or 1")?,
         "puzzleeffort" => defences.puzzle_effort = number()?,
         "maxrelayearly" => defences.relay_early = Some(number()?).filter(|most| *most > 0),
         "handshaketimeout" => defences.handshake_ms = Some(time()?).filter(|ms| *ms > 0),
@@ -411,10 +426,23 @@ mod tests {
     #[test]
     fn a_burst_may_stand_before_its_rate() {
         let read = |text: &str| read_text(&format!("Address 20.0.0.1\n{text}\n")).unwrap().defences.of_relays;
+        assert_eq!(read("ChannelCircuitBurst 5\nChannelCircuitRate 0"), None, "any number");
+        assert_eq!(read("ChannelCircuitRate 0\nChannelCircuitBurst 5"), None);
+        assert_eq!(read("ChannelCircuitRate 0.5"), Some(Rate { per_s: 0.5, burst: 1.0 }));
         let both = Some(Rate { per_s: 10.0, burst: 5.0 });
         assert_eq!(read("ChannelCircuitRate 10\nChannelCircuitBurst 5"), both);
         assert_eq!(read("ChannelCircuitBurst 5\nChannelCircuitRate 10"), both);
         assert_eq!(read_text("Address 20.0.0.1\nBandwidthRate 1.5 MB\n").unwrap().bandwidth_rate, 3 << 19);
+    }
+
+    #[test]
+    fn limits_that_are_0_are_left_to_the_consensus_and_hibernation_to_nobody() {
+        let read = |text: &str| read_text(&format!("Address 20.0.0.1\n{text}\n")).unwrap();
+        let zeros = "DoSCircuitCreationRate 0\nDoSConnectionDefenseType 0\nDoSConnectionMaxConcurrentCount 0";
+        assert_eq!(read(zeros).defences, Defences::default());
+        let some = read("DoSConnectionMaxConcurrentCount 5\nDoSCircuitCreationDefenseTimePeriod 1.5 minutes").defences;
+        assert_eq!((some.connections.most, some.circuits.period_ms), (5, 90_000));
+        assert_eq!(["0", "1 GB"].map(|most| read(&format!("AccountingMax {most}")).has_accounting), [false, true]);
     }
 
     #[test]
@@ -424,6 +452,18 @@ mod tests {
             ("\nORPort none", ":3: ORPort none: a port is needed"),
             ("ExitPolicy allow *:*", ":2: 'allow *:*': a rule begins with accept or reject"),
             ("BandwidthRate much", ":2: BandwidthRate much: bytes are needed"),
+            (
+                "ChannelCircuitBurst 20",
+                ":2: ChannelCircuitBurst 20: a burst is of a rate: give ChannelCircuitRate too, such as ChannelCircuitRate 5",
+            ),
+            ("DisableOOSCheck auto", ":2: DisableOOSCheck auto: 0 or 1"),
+            ("DoSCircuitCreationRate 0.5", ":2: DoSCircuitCreationRate 0.5: a number is needed"),
+            (
+                "DoSConnectionDefenseType 3",
+                ":2: DoSConnectionDefenseType 3: 0 (as the consensus says), 1 (nothing) or 2 (refuse)",
+            ),
+            ("AccountingMax much", ":2: AccountingMax much: bytes are needed"),
+            ("MaxRelayErly 4", ":2: there is no option MaxRelayErly: was MaxRelayEarly meant?"),
             ("BandwidthRate 0", ":2: BandwidthRate 0: bytes are needed"),
             ("ExitRelay no", ":2: ExitRelay no: 0, 1 or auto"),
             ("DirCache yes", ":2: DirCache yes: 0 or 1"),

@@ -284,20 +284,20 @@ pub const DEFENCE: &str = "defence";
 const DEFENCES: [(&str, Value, &str); 20] = [
     ("DoSCircuitCreationEnabled", Value::Switch, "1"),
     ("DoSCircuitCreationMinConnections", Value::Count, "3"),
-    ("DoSCircuitCreationRate", Value::Rate, "3"),
-    ("DoSCircuitCreationBurst", Value::Rate, "90"),
+    ("DoSCircuitCreationRate", Value::Count, "3"),
+    ("DoSCircuitCreationBurst", Value::Count, "90"),
     ("DoSCircuitCreationDefenseType", Value::Answer, "2"),
     ("DoSCircuitCreationDefenseTimePeriod", Value::Time, "1 hour"),
     ("DoSConnectionEnabled", Value::Switch, "1"),
     ("DoSConnectionMaxConcurrentCount", Value::Count, "100"),
     ("DoSConnectionDefenseType", Value::Answer, "2"),
-    ("DoSConnectionConnectRate", Value::Rate, "20"),
-    ("DoSConnectionConnectBurst", Value::Rate, "40"),
+    ("DoSConnectionConnectRate", Value::Count, "20"),
+    ("DoSConnectionConnectBurst", Value::Count, "40"),
     ("DoSConnectionConnectDefenseTimePeriod", Value::Time, "1 day"),
     ("ChannelCircuitRate", Value::Rate, "5"),
     ("ChannelCircuitBurst", Value::Rate, "50"),
     ("NetworkReentry", Value::Switch, "1"),
-    ("DisableOOSCheck", Value::Switch, "0"),
+    ("DisableOOSCheck", Value::Flag, "0"),
     ("PuzzleEffort", Value::Count, "100000"),
     ("MaxRelayEarly", Value::Count, "8"),
     ("HandshakeTimeout", Value::Time, "60 seconds"),
@@ -309,7 +309,9 @@ const DEFENCES: [(&str, Value, &str); 20] = [
 enum Value {
     /// Off, on, or as the consensus says.
     Switch,
-    /// Do nothing, or refuse.
+    /// Off or on.
+    Flag,
+    /// As the consensus says, do nothing, or refuse.
     Answer,
     Count,
     /// A number that need not be whole.
@@ -322,7 +324,8 @@ impl Value {
     fn allows(self, text: &str) -> bool {
         match self {
             Value::Switch => matches!(text, "0" | "1" | "auto"),
-            Value::Answer => matches!(text, "1" | "2"),
+            Value::Flag => matches!(text, "0" | "1"),
+            Value::Answer => matches!(text, "0" | "1" | "2"),
             Value::Count => text.parse::<u32>().is_ok(),
             Value::Rate => text.parse::<f64>().is_ok_and(|rate| rate.is_finite() && rate >= 0.0),
             Value::Time => is_time_of_tor(text),
@@ -332,10 +335,11 @@ impl Value {
     fn what(self) -> &'static str {
         match self {
             Value::Switch => "0, 1 or auto belongs here",
-            Value::Answer => "1 (nothing) or 2 (refuse) belongs here",
+            Value::Flag => "0 or 1 belongs here",
+            Value::Answer => "0 (as the consensus says), 1 (nothing) or 2 (refuse) belongs here",
             Value::Count => "a whole number from 0 to 4294967295 belongs here",
             Value::Rate => "a number from 0 on belongs here",
-            Value::Time => "a whole number and a unit belong here: msec, seconds, minutes, hours, days or weeks",
+            Value::Time => "a number and a unit belong here: msec, seconds, minutes, hours, days, weeks or months",
         }
     }
 }
@@ -343,10 +347,10 @@ impl Value {
 /// The longest time that tor takes, in milliseconds.
 const LONGEST_MS: u64 = i32::MAX as u64 * 1000;
 
-/// A whole number, and a unit, without which it counts seconds: what `onion_program::torrc::milliseconds` reads in a relay, whose crates the
+/// A number, and a unit, without which it counts seconds: what `onion_program::torrc::milliseconds` reads in a relay, whose crates the
 /// simulator does not depend on.
 fn is_time_of_tor(text: &str) -> bool {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let unit = text[digits..].trim().to_ascii_lowercase();
     let factor: u64 = match unit.trim_end_matches('s') {
         "msec" | "millisecond" => 1,
@@ -355,10 +359,10 @@ fn is_time_of_tor(text: &str) -> bool {
         "h" | "hour" => 3_600_000,
         "day" => 86_400_000,
         "week" => 7 * 86_400_000,
+        "month" => 2_629_728_000,
         _ => return false,
     };
-    let milliseconds = text[..digits].parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
-    milliseconds.is_some_and(|milliseconds| milliseconds <= LONGEST_MS)
+    text[..digits].parse::<f64>().is_ok_and(|number| number * factor as f64 <= LONGEST_MS as f64)
 }
 
 /// NAME=VALUE of one of [`DEFENCES`].
@@ -492,7 +496,7 @@ fn attacks() -> Vec<Arg> {
         of("attack-victim", "RELAY", "On which relay"),
         of("attack-count", "N", "How many circuits or streams begin each time, up to 1000000 [default: 1000]")
             .value_parser(value_parser!(u32).range(1..=1_000_000)),
-        of("attack-every", "TIME", "The time between two such [default: 6 s]").value_parser(duration),
+        of("attack-every", "TIME", "The time between two such [default: 6 s]").value_parser(pause),
         of("attack-start", "TIME", "When it begins [default: 30 min]").value_parser(duration),
         of("attack-stop", "TIME", "When it ends [default: 60 min]").value_parser(duration),
         of("attack-target", "HOST:PORT", "Where the streams of 'streams' go").value_parser(target),
@@ -508,6 +512,14 @@ fn value(name: &'static str, placeholder: &'static str, help: &'static str) -> A
 
 fn duration(text: &str) -> Result<SimDuration, String> {
     parse_duration(text).map_err(|error| error.to_string())
+}
+
+/// The time between two of something.
+fn pause(text: &str) -> Result<SimDuration, String> {
+    match duration(text)? {
+        SimDuration::ZERO => Err("a time above 0 belongs here, such as 6s".to_owned()),
+        pause => Ok(pause),
+    }
 }
 
 fn bandwidth(text: &str) -> Result<Bandwidth, String> {
@@ -607,8 +619,11 @@ mod tests {
         }
         for good in [
             "NetworkReentry=auto",
-            "DoSConnectionConnectRate=0.1",
+            "ChannelCircuitRate=0.1",
+            "DoSConnectionDefenseType=0",
             "HandshakeTimeout=0",
+            "HandshakeTimeout=1.5",
+            "DoSCircuitCreationDefenseTimePeriod=1 month",
             "HandshakeTimeout=1500 msec",
             "MaxRelayEarly=0",
             "PuzzleEffort=4294967295",
@@ -621,13 +636,15 @@ mod tests {
             ("MaxHandshakes=4294967296", "a whole number"),
             ("PuzzleEffort=1.5", "a whole number"),
             ("NetworkReentry=2", "NetworkReentry cannot be '2': 0, 1 or auto belongs here"),
-            ("DisableOOSCheck=", "0, 1 or auto"),
-            ("DoSConnectionDefenseType=0", "1 (nothing) or 2 (refuse)"),
+            ("DisableOOSCheck=", "0 or 1"),
+            ("DisableOOSCheck=auto", "0 or 1"),
+            ("DoSCircuitCreationRate=0.5", "a whole number"),
+            ("DoSConnectionDefenseType=3", "1 (nothing) or 2 (refuse)"),
             ("ChannelCircuitRate=-1", "a number from 0 on"),
             ("ChannelCircuitBurst=nan", "a number from 0 on"),
-            ("DoSCircuitCreationDefenseTimePeriod=1 year", "a whole number and a unit"),
-            ("HandshakeTimeout=1.5", "a whole number and a unit"),
-            ("HandshakeTimeout=18446744073709551615 weeks", "a whole number and a unit"),
+            ("DoSCircuitCreationDefenseTimePeriod=1 year", "a number and a unit"),
+            ("HandshakeTimeout=.", "a number and a unit"),
+            ("HandshakeTimeout=18446744073709551615 weeks", "a number and a unit"),
             ("MaxRelayEarly", "is none of DoSCircuitCreationEnabled=1, "),
             ("MaxRelay=8", "is none of DoSCircuitCreationEnabled=1, "),
             ("MaxRelayEarly=8:", "behind the colon are hosts"),
@@ -649,6 +666,12 @@ mod tests {
         for bad in ["", ".", "..", ".hidden", "-x", "a/b", "../torrc"] {
             assert!(Takes::Name.check(bad).expect_err(bad).contains("a file's name"), "{bad}");
         }
+    }
+
+    #[test]
+    fn rounds_of_an_attack_are_apart() {
+        assert_eq!(pause("6 s"), Ok(SimDuration::from_secs(6)));
+        assert!(pause("0s").is_err_and(|error| error.contains("above 0")) && pause("soon").is_err());
     }
 
     #[test]

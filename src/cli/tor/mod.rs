@@ -3,6 +3,7 @@
 
 mod archive;
 mod arguments;
+mod checks;
 mod new;
 mod programs;
 mod runs;

@@ -1,7 +1,7 @@
 //! `gnomon tor new DIR`: writes a private Tor network as an experiment.
 
 use super::arguments::{self, COUNTS, RELAY_OPTIONS};
-use super::programs;
+use super::{checks, programs};
 use crate::cli::{complain, options, show, status};
 use base::{SimDuration, StartDate, quantity};
 use clap::ArgMatches;
@@ -46,9 +46,11 @@ fn generate(matches: &ArgMatches) -> Result<String, Error> {
     let model = model(matches)?;
     let spec = spec(matches, &model)?;
     spec.check()?;
+    checks::options(&spec)?;
     let program = |name| matches.get_one::<PathBuf>(name).map(PathBuf::as_path);
     let programs = programs::of(&spec, program("tor"), program("arti"))?;
     let network = Network::build(spec, &model)?;
+    checks::network(&network)?;
     Files::of(&network, &programs, &command_line()).write(folder)?;
     Ok(summary(&network, &model, folder))
 }
@@ -258,6 +260,9 @@ fn summary(network: &Network, model: &Model, folder: &Path) -> String {
     // Networks whose clients end are for trying, not for measuring.
     for lopsided in balance::lopsided(&shares, model).iter().filter(|_| spec.amount == Amount::Endless) {
         text += &told_lopsided(network, model, lopsided);
+    }
+    for notice in checks::notices(network) {
+        let _ = writeln!(text, "notice: {notice}");
     }
     let _ =
         write!(text, "\nnext:\n  cd {}\n  gnomon run gnomon.yaml\n  gnomon tor status gnomon.data\n", folder.display());

@@ -2,6 +2,7 @@
 
 use super::{Client, Due};
 use crate::attack::{Attack, CELL_EVERY_MS, Kind};
+use crate::channel::Channel;
 use crate::choice::{self, Position};
 use crate::circuit::{Hop, Owner, Purpose};
 use crate::network::Relay;
@@ -34,6 +35,8 @@ pub struct Attacker {
     streams: u64,
     /// Connections on which nothing is said.
     silent: Vec<TcpStream>,
+    /// Channels that would not be there without it.
+    channels: Vec<u64>,
 }
 
 impl Attacker {
@@ -51,6 +54,7 @@ impl Attacker {
             failed: 0,
             streams: 0,
             silent: Vec::new(),
+            channels: Vec::new(),
         }
     }
 }
@@ -123,7 +127,11 @@ impl Client {
         // Long ones go through the same three again and again.
         let length = if kind == Kind::Circuits { attacker.wanted.hops } else { path.len() };
         let hops: Vec<Hop> = path.into_iter().cycle().take(length).map(|relay| self.hop(relay)).collect();
+        let known = self.serial;
         let channel = if kind == Kind::Sybils { self.connect(&hops[0]) } else { self.channel_to(&hops[0]) };
+        if let (Some(channel), Some(attacker)) = (channel.filter(|channel| *channel > known), &mut self.attacker) {
+            attacker.channels.push(channel);
+        }
         let begun = channel.and_then(|channel| self.add_circuit_on(channel, Purpose::Attack, hops, None));
         if begun.is_none() {
             self.attack_circuit_gone();
@@ -228,12 +236,54 @@ impl Client {
         let of_attack = self.circuits.iter().filter(|(_, circuit)| circuit.purpose == Purpose::Attack);
         let serials: Vec<u64> = of_attack.map(|(serial, _)| *serial).collect();
         for serial in serials {
-            let channel = self.circuits.get(&serial).map(|circuit| circuit.channel);
             self.close_circuit(serial, true, "the attack is over");
-            let is_sybils = self.attacker.as_ref().is_some_and(|attacker| attacker.wanted.kind == Kind::Sybils);
-            if let Some(channel) = channel.filter(|_| is_sybils) {
-                self.close_channel(channel, "the attack is over");
+        }
+        self.close_attack_channels();
+    }
+
+    /// Closes the attack's channels, also those whose circuits have ended before, and of those that were not a sybil's alone the ones that
+    /// nothing else of this client uses by now.
+    fn close_attack_channels(&mut self) {
+        let Some(attacker) = &mut self.attacker else { return };
+        let (channels, kind) = (std::mem::take(&mut attacker.channels), attacker.wanted.kind);
+        for serial in channels {
+            let is_idle = |channel: &Channel| channel.circuits.is_empty() && channel.waiting.is_empty();
+            if kind == Kind::Sybils || self.channels.get(&serial).is_some_and(|channel| is_idle(channel)) {
+                self.close_channel(serial, "the attack is over");
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::tests::{network, relay};
+    use crate::settings::Settings;
+    use std::net::{Ipv4Addr, TcpListener};
+
+    #[test]
+    fn channels_go_with_the_attack_that_opened_them() {
+        let (folder, listener) = (tempfile::TempDir::new().unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+        let here = |number| {
+            relay(number, |entry, _| {
+                (entry.address, entry.or_port) = (Ipv4Addr::LOCALHOST, listener.local_addr().unwrap().port());
+            })
+        };
+        for kind in [Kind::Sybils, Kind::Circuits] {
+            let attack = Some(Attack { kind, ..Attack::default() });
+            let data_directory = folder.path().to_owned();
+            let settings = Settings { socks: None, data_directory, attack, ..Settings::default() };
+            let mut client = Client::new(settings).unwrap();
+            client.network = network((1..=4).map(here).collect());
+            let own = client.connect(&client.hop(&here(9))).unwrap();
+            (0..3).for_each(|_| client.attack_by_circuit(kind, &here(1)));
+            let serials: Vec<u64> = client.circuits.keys().copied().collect();
+            assert!(serials.len() == 3 && client.channels.len() > 1);
+            // Nobody has answered in time.
+            client.close_circuit(serials[0], true, "it was not built in time");
+            client.end_attack();
+            assert_eq!(client.channels.keys().collect::<Vec<_>>(), [&own], "{kind:?}");
         }
     }
 }

@@ -18,6 +18,8 @@ const LONGEST_RETRY_MS: u64 = 60_000;
 const PATIENCE_MS: u64 = 60_000;
 /// Data cells of an answer after which more are allowed.
 const STEP: u32 = crate::stream::STREAM_STEP;
+/// Questions that are under way at a time: a `gnomon-relay` takes no more on a circuit.
+const MOST_AT_ONCE: usize = 32;
 
 pub struct Directory {
     circuit: Option<u64>,
@@ -68,7 +70,7 @@ impl Client {
         }
         for need in needs {
             let is_asked = self.fetches.values().any(|fetch| fetch.need == need);
-            if !is_asked {
+            if !is_asked && self.fetches.len() < MOST_AT_ONCE {
                 self.fetch(need, serial);
             }
         }

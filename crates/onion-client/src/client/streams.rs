@@ -16,8 +16,8 @@ const MOST_EARLY: usize = 16 * 1024;
 /// How long an exit may take to answer the first two that are asked, and others, in milliseconds (tor's `compute_retry_timeout`).
 const FIRST_ASKED_MS: u64 = 10_000;
 const LATER_ASKED_MS: u64 = 15_000;
-/// How often a name may be unknown before it is (tor's `MAX_RESOLVE_FAILURES`).
-const MOST_UNRESOLVED: u32 = 3;
+/// At how many exits a target may fail for reasons of its own before it is given up (tor's `MAX_RESOLVE_FAILURES`).
+const MOST_FAILED: u32 = 3;
 
 impl Client {
     pub(super) fn accept(&mut self) {
@@ -270,11 +270,15 @@ impl Client {
             self.leave_circuit(serial, None);
             return self.end_program(serial);
         }
-        if reason == EndReason::ResolveFailed as u8 {
-            stream.failed_resolves += 1;
-        }
-        if is_retriable(reason) && stream.failed_resolves < MOST_UNRESOLVED {
+        stream.failures += u32::from(is_of_target(reason));
+        if is_retriable(reason) && stream.failures < MOST_FAILED {
             return self.look_elsewhere(serial, None);
+        }
+        if stream.failures == MOST_FAILED {
+            log::notice(format_args!(
+                "Have tried resolving or connecting to address '{}' at {MOST_FAILED} different places. Giving up.",
+                stream.target.host
+            ));
         }
         self.leave_circuit(serial, None);
         self.refuse(serial, reply_of(reason));
@@ -396,6 +400,13 @@ fn is_retriable(reason: u8) -> bool {
         .any(|retriable| *retriable as u8 == reason)
 }
 
+/// Whether it is probably the target that fails, and not the exit: others are asked, but not for ever (tor's
+/// `connection_ap_process_end_not_open`).
+fn is_of_target(reason: u8) -> bool {
+    use EndReason as R;
+    [R::ResolveFailed, R::Misc, R::NoRoute].iter().any(|of_target| *of_target as u8 == reason)
+}
+
 /// What a program is told (tor's `stream_end_reason_to_socks5_response`).
 fn reply_of(reason: u8) -> u8 {
     use EndReason as R;
@@ -410,5 +421,20 @@ fn reply_of(reason: u8) -> u8 {
         reply::EXPIRED
     } else {
         reply::FAILURE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fails_everywhere_is_given_up() {
+        for reason in 0..=u8::MAX {
+            let is_counted = is_of_target(reason);
+            assert_eq!(is_counted, [1, 2, 8].contains(&reason), "{reason}");
+            assert!(!is_counted || is_retriable(reason), "{reason}: another exit is asked first");
+        }
+        assert_eq!([1, 2, 8].map(reply_of), [reply::FAILURE, reply::HOST_UNREACHABLE, reply::HOST_UNREACHABLE]);
     }
 }

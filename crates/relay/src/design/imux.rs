@@ -37,6 +37,11 @@ pub fn most_connections(limits: &Limits, channel: Channel, all_active: usize, so
     (most.max(1.0) as usize).min(limits.per_channel.max(1))
 }
 
+/// Connections that other relays open or that are being closed which may take sockets above those that Algorithm 1 deals out.
+pub fn most_newcomers(limits: &Limits) -> usize {
+    ((limits.conn_limit as f64 * (1.0 - limits.tau) / 2.0) as usize).max(1)
+}
+
 /// A connection that may be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {

@@ -73,6 +73,7 @@ impl Relay {
         };
         let mut made = Circuit::new((key, came.circuit), &keys, flow);
         (made.label, made.used_ms) = (label, self.clock.ms());
+        made.is_fast = came.command == Command::CREATE_FAST;
         let circuit = self.circuits.insert(made);
         let serial = self.fresh_serial();
         self.circuit_serials.insert(circuit, serial);
@@ -144,10 +145,16 @@ impl Relay {
         }
         let (kind, data) = message::read_create2(&came.body[..])?;
         let effort = self.settings.defences.puzzle_effort;
-        let (kind, data) = match kind {
-            puzzle::NUMBER => (Kind::Ntor, self.puzzles.take(data, effort, since_1970().as_secs())?),
-            _ if effort > 0 => return None,
-            _ => (Kind::from_number(kind)?, data),
+        let paid = match kind {
+            puzzle::NUMBER => {
+                self.puzzles.take(data, effort, since_1970().as_secs()).map(|request| (Kind::Ntor, request))
+            }
+            _ if effort > 0 => None,
+            _ => Some((Kind::from_number(kind)?, data)),
+        };
+        let Some((kind, data)) = paid else {
+            self.usage.refused_circuits += 1;
+            return None;
         };
         let (answer, keys, flow) = match kind {
             Kind::Ntor => {
@@ -195,6 +202,7 @@ impl Relay {
         circuit.early_cells += u32::from(command == Command::RELAY_EARLY);
         if self.settings.defences.relay_early.is_some_and(|most| circuit.early_cells > most) {
             log::notice("A circuit is closed for too many RELAY_EARLY cells.");
+            self.usage.refused_circuits += 1;
             return self.close_circuit(key, Some(DestroyReason::Protocol), Some(DestroyReason::Protocol));
         }
         circuit.layer.forward.crypt(&mut body);

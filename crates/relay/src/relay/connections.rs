@@ -261,7 +261,9 @@ impl Relay {
     /// Connections of a channel, those being opened too, without those being closed.
     fn count(&self, channel: usize) -> usize {
         let channel = &self.channels[channel];
-        self.usable(channel).len() + channel.opening.len()
+        let stays =
+            |key: &&usize| self.connections.get(**key).is_some_and(|connection| !connection.closing.is_closing());
+        channel.connections.iter().filter(stays).count() + channel.opening.len()
     }
 
     fn all_active(&self) -> usize {
@@ -294,8 +296,12 @@ impl Relay {
     fn most_connections(&self, key: usize, all_active: usize) -> usize {
         let channel = imux::Channel { connections: self.count(key), active: self.active_on(&self.channels[key]) };
         // What is being closed counts no longer, or all channels would make room for the same one.
-        let closing = self.connections.iter().filter(|(_, connection)| connection.closing.is_closing()).count();
-        imux::most_connections(&self.settings.imux, channel, all_active, self.sockets() - closing)
+        imux::most_connections(&self.settings.imux, channel, all_active, self.sockets() - self.closing())
+    }
+
+    /// Connections that are being closed by agreement.
+    pub(super) fn closing(&self) -> usize {
+        self.connections.iter().filter(|(_, connection)| connection.closing.is_closing()).count()
     }
 
     /// A connection that the other end has opened is closed again if the channel has more than it may.

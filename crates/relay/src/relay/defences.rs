@@ -3,6 +3,7 @@
 use super::Relay;
 use crate::channel::Channel;
 use crate::defence::thresholds;
+use crate::design::{LinkDesign, imux};
 use crate::log;
 use onion::circuit::message::EndReason;
 use std::collections::BTreeMap;
@@ -17,6 +18,8 @@ const BUSY_MS: u64 = 1000;
 struct Handshaking {
     connection: usize,
     since_ms: u64,
+    /// Another relay has begun it, by its address.
+    is_relays: bool,
 }
 
 /// What defences know of connections.
@@ -26,6 +29,8 @@ pub struct Guarding {
     handshaking: BTreeMap<(bool, u64), Handshaking>,
     /// Addresses of the connections of clients.
     clients: BTreeMap<usize, IpAddr>,
+    /// When idle ones may be closed again.
+    idle_due_ms: u64,
 }
 
 /// What can be closed.
@@ -39,9 +44,22 @@ enum Idle {
 impl Relay {
     /// Whether a connection from this address is taken.
     pub(super) fn admits(&mut self, address: IpAddr) -> bool {
-        let limits = &self.settings.defences;
-        let is_enabled = limits.connections_enabled.unwrap_or_else(|| self.is_in_consensus("DoSConnectionEnabled"));
+        let defences = &self.settings.defences;
+        let is_enabled = defences.connections_enabled.unwrap_or_else(|| self.is_in_consensus("DoSConnectionEnabled"));
+        let limits = defences.limits(&self.parameters.current);
         !is_enabled || !self.usage.refuses_connection(&limits.connections, address, self.clock.ms())
+    }
+
+    /// Whether no more may be taken for now, although there are sockets. IMUX's connections between relays may have τ of these, and which of
+    /// them are too many is known when they join their channels. Those of others that have not come so far, or are going again, take half of the
+    /// rest at most: it is for clients and streams. Who is next in the kernel's queue nobody can see.
+    pub(super) fn has_too_many_newcomers(&self) -> bool {
+        let imux = &self.settings.imux;
+        if self.settings.design != LinkDesign::Imux || (self.sockets() as f64) < imux.conn_limit as f64 * imux.tau {
+            return false;
+        }
+        let begun = self.guarding.handshaking.range((false, 0)..(true, 0)).filter(|(_, one)| one.is_relays).count();
+        begun + self.closing() >= imux::most_newcomers(imux)
     }
 
     fn is_in_consensus(&self, parameter: &str) -> bool {
@@ -51,13 +69,15 @@ impl Relay {
     /// A connection has begun; if too many of others have not got further, the oldest of them is given up.
     pub(super) fn handshake_begins(&mut self, connection: usize) {
         let (serial, initiated) = (self.connections[connection].serial, self.connections[connection].initiated);
-        let begun = Handshaking { connection, since_ms: self.clock.ms() };
+        let is_relays = self.parameters.is_relays(self.connections[connection].address.ip());
+        let begun = Handshaking { connection, since_ms: self.clock.ms(), is_relays };
         self.guarding.handshaking.insert((initiated, serial), begun);
         let Some(most) = self.settings.defences.handshakes.filter(|_| !initiated) else { return };
         let others = || self.guarding.handshaking.range((false, 0)..(true, 0));
         if others().count() > most
             && let Some((_, Handshaking { connection, .. })) = others().next()
         {
+            self.usage.refused_connections += 1;
             self.connection_ended(*connection, "too many handshakes are unfinished");
         }
     }
@@ -73,12 +93,14 @@ impl Relay {
         let now = self.clock.ms();
         loop {
             let oldest = [false, true].map(|initiated| {
-                self.guarding.handshaking.range((initiated, 0)..=(initiated, u64::MAX)).next().map(|(_, one)| *one)
+                let mut begun = self.guarding.handshaking.range((initiated, 0)..=(initiated, u64::MAX));
+                begun.next().map(|(_, one)| (initiated, *one))
             });
-            let oldest = oldest.into_iter().flatten().min_by_key(|one| one.since_ms)?;
+            let (initiated, oldest) = oldest.into_iter().flatten().min_by_key(|(_, one)| one.since_ms)?;
             if oldest.since_ms + patience_ms > now {
                 return Some(oldest.since_ms + patience_ms);
             }
+            self.usage.refused_connections += u64::from(!initiated);
             self.connection_ended(oldest.connection, "its handshake takes too long");
         }
     }
@@ -91,7 +113,8 @@ impl Relay {
             return false;
         }
         self.guarding.clients.insert(connection, address);
-        self.usage.connected(&self.settings.defences, address, self.clock.ms());
+        let limits = self.settings.defences.limits(&self.parameters.current);
+        self.usage.connected(&limits, address, self.clock.ms());
         true
     }
 
@@ -107,15 +130,16 @@ impl Relay {
     /// Whether a circuit that comes by this channel is one too many.
     pub(super) fn refuses_circuit(&mut self, channel: usize) -> bool {
         let now = self.clock.ms();
-        let limits = &self.settings.defences;
+        let defences = &self.settings.defences;
         let Channel { peer, address, .. } = &self.channels[channel];
-        match (peer, limits.of_relays) {
+        match (peer, defences.of_relays) {
             (Some(peer), Some(rate)) => self.usage.refuses_circuit_from(rate, peer.rsa_fingerprint, now),
             (Some(_), None) => false,
             (None, _) => {
                 let is_enabled =
-                    limits.circuits_enabled.unwrap_or_else(|| self.is_in_consensus("DoSCircuitCreationEnabled"));
-                is_enabled && self.usage.refuses_circuit_of(limits, address.ip(), now)
+                    defences.circuits_enabled.unwrap_or_else(|| self.is_in_consensus("DoSCircuitCreationEnabled"));
+                let limits = defences.limits(&self.parameters.current);
+                is_enabled && self.usage.refuses_circuit_of(&limits, address.ip(), now)
             }
         }
     }
@@ -158,13 +182,18 @@ impl Relay {
         is_limit
     }
 
-    /// Near the limit, closes what was idle for longest, as far as tor's low mark (`DisableOOSCheck 0`).
-    pub(super) fn close_idle(&mut self) {
+    /// Near the limit, closes what was idle for longest, as far as tor's low mark (`DisableOOSCheck 0`), and again when more can have become
+    /// idle; returns when that is, if it is still near the limit.
+    pub(super) fn close_idle(&mut self) -> Option<u64> {
         let (high, low) = thresholds(self.settings.imux.conn_limit);
         if !self.settings.defences.closes_idle || self.sockets() < high {
-            return;
+            return None;
         }
         let now = self.clock.ms();
+        if now < self.guarding.idle_due_ms {
+            return Some(self.guarding.idle_due_ms);
+        }
+        self.guarding.idle_due_ms = now + BUSY_MS;
         let mut idle = self.by_use();
         idle.retain(|(used_ms, _)| used_ms + BUSY_MS <= now);
         idle.sort_unstable();
@@ -179,7 +208,10 @@ impl Relay {
                 Idle::Channel(key) => self.close_channel(key, "sockets are few, and it was idle"),
             }
         }
-        log::notice(format_args!("Sockets were few: of {before}, {} are left.", self.sockets()));
+        if self.sockets() < before {
+            log::notice(format_args!("Sockets were few: of {before}, {} are left.", self.sockets()));
+        }
+        Some(self.guarding.idle_due_ms)
     }
 
     /// Channels and streams with the time of their circuits' last cell.
@@ -194,5 +226,59 @@ impl Relay {
         let streams = self.streams.iter().filter(|(_, stream)| stream.socket.is_some() && !stream.is_ending);
         let of_channels = channels.map(|(key, channel)| (channel_ms(channel), Idle::Channel(key)));
         of_channels.chain(streams.map(|(key, stream)| (circuit_ms(&stream.circuit), Idle::Stream(key)))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Tested;
+
+    #[test]
+    fn handshakes_that_are_given_up_are_counted() {
+        let mut tested = Tested::new(&["--MaxHandshakes", "2", "--HandshakeTimeout", "1 msec"]);
+        for _ in 0..5 {
+            tested.begun();
+        }
+        assert_eq!((tested.relay.connections.len(), tested.relay.usage.refused_connections), (2, 3));
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        assert_eq!(tested.relay.give_handshakes_up(), None);
+        assert_eq!((tested.relay.connections.len(), tested.relay.usage.refused_connections), (0, 5));
+    }
+
+    #[test]
+    fn relays_leave_imux_sockets_for_others() {
+        // Of 64 IMUX may have 57.6, and newcomers three more.
+        let mut tested = Tested::new(&["--LinkDesign", "imux", "--ConnLimit", "64"]);
+        // From the address of an authority.
+        let begun: Vec<usize> = (0..50).map(|_| tested.begun()).collect();
+        assert!(tested.relay.has_too_many_newcomers());
+        for key in &begun[..48] {
+            tested.relay.handshake_ends(false, tested.relay.connections[*key].serial);
+        }
+        assert!(!tested.relay.has_too_many_newcomers(), "two are left");
+        tested.relay.connections[begun[0]].closing.has_begun = true;
+        assert!(tested.relay.has_too_many_newcomers(), "one goes");
+        tested.relay.remove_connection(begun[1]);
+        assert!(!tested.relay.has_too_many_newcomers(), "there are 57 sockets");
+    }
+
+    #[test]
+    fn idle_ones_are_looked_for_once_a_second() {
+        let mut tested = Tested::new(&["--DisableOOSCheck", "0", "--ConnLimit", "32"]);
+        for _ in 0..22 {
+            tested.begun();
+        }
+        assert_eq!(tested.relay.close_idle(), None, "of 32 there are 30");
+        tested.begun();
+        let due = tested.relay.close_idle();
+        assert!(due.is_some_and(|due| due >= super::BUSY_MS));
+        assert_eq!(tested.relay.close_idle(), due, "not again before");
+        // Then, it closes channels that were idle.
+        let channel = tested.channel();
+        tested.open(channel);
+        tested.relay.guarding.idle_due_ms = 0;
+        std::thread::sleep(std::time::Duration::from_millis(super::BUSY_MS));
+        tested.relay.close_idle();
+        assert!(!tested.relay.channels.contains(channel));
     }
 }

@@ -24,7 +24,7 @@ impl Relay {
     pub(super) fn accept(&mut self) {
         self.accept_later = false;
         loop {
-            if self.sockets() >= self.settings.imux.conn_limit {
+            if self.is_full() || self.has_too_many_newcomers() {
                 // Others wait in the kernel's queue until there is room.
                 self.accept_later = true;
                 return;
@@ -59,7 +59,12 @@ impl Relay {
         self.connections.len() + self.streams.len() + ALWAYS
     }
 
-    fn add_connection(&mut self, mut connection: Connection) -> Option<usize> {
+    /// No more sockets can be had.
+    pub(super) fn is_full(&self) -> bool {
+        self.sockets() >= self.settings.imux.conn_limit
+    }
+
+    pub(super) fn add_connection(&mut self, mut connection: Connection) -> Option<usize> {
         let serial = self.fresh_serial();
         let entry = self.connections.vacant_entry();
         let key = entry.key();
@@ -84,7 +89,7 @@ impl Relay {
     /// Begins a connection of this channel.
     pub(super) fn open_connection(&mut self, channel_key: usize, wanted: PeerWanted) -> bool {
         let address = self.channels[channel_key].address;
-        if self.sockets() >= self.settings.imux.conn_limit {
+        if self.is_full() {
             return false;
         }
         let began = self.clock.now();
@@ -122,6 +127,9 @@ impl Relay {
                 Err(why) => self.connection_ended(key, &why),
             };
         }
+        if !cells.is_empty() {
+            self.heard(key);
+        }
         for came in cells {
             let Some(connection) = self.connections.get(key) else { return };
             match (came.circuit, connection.channel) {
@@ -132,6 +140,16 @@ impl Relay {
         }
         if let Some(why) = end {
             self.connection_ended(key, &why);
+        }
+    }
+
+    /// The other end has said something on a connection, so it knows of which channel that is: circuits may take it.
+    fn heard(&mut self, key: usize) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if std::mem::take(&mut connection.awaits_answer)
+            && let Some(channel) = connection.channel
+        {
+            self.deal_soon(channel);
         }
     }
 
@@ -192,7 +210,7 @@ impl Relay {
         let channel = &self.channels[associated];
         let (peer, name) = (channel.peer?, channel.association?);
         let first = *channel.connections.first()?;
-        if self.sockets() >= self.settings.imux.conn_limit {
+        if self.is_full() {
             return None;
         }
         let segment = esp::segment(kernel::mtu(self.connections[first].socket.as_fd()).unwrap_or(esp::USUAL_MTU));
@@ -238,7 +256,9 @@ impl Relay {
         if let Some(numbered) = &channel.numbered {
             let (number, is_senders) = (numbered.number, channel.initiated);
             let body = Joining { number, is_senders, or_port: self.settings.or_port }.write();
-            self.connections[key].put(0, private::CHANNEL, None, &body);
+            let connection = &mut self.connections[key];
+            connection.put(0, private::CHANNEL, None, &body);
+            connection.awaits_answer = !is_first;
             self.to_write.insert(key);
         }
         if is_first && design == LinkDesign::PctcpIpsec {
@@ -246,8 +266,6 @@ impl Relay {
         }
         if is_first {
             self.channel_opened(channel_key);
-        } else {
-            self.deal_soon(channel_key);
         }
     }
 
@@ -304,7 +322,11 @@ impl Relay {
             // It has ended meanwhile.
             None => return self.connection_ended(key, "of a channel that is not there"),
         };
-        self.connections[key].channel = Some(channel);
+        let connection = &mut self.connections[key];
+        connection.channel = Some(channel);
+        // Who has opened it waits for some answer.
+        connection.put(0, Command::PADDING, None, &[]);
+        self.to_write.insert(key);
         self.channels[channel].connections.push(key);
         self.deal_soon(channel);
         self.close_if_too_many(channel, key);
@@ -315,6 +337,8 @@ impl Relay {
         let Some(connection) = self.connections.get(key) else { return };
         let channel = connection.channel.filter(|_| !connection.is_closed());
         match channel.and_then(|key| Some((key, self.channels.get(key)?))) {
+            // Nothing was put on it, and nothing has come.
+            Some((_, at)) if connection.awaits_answer && at.connections.len() > 1 => self.remove_connection(key),
             // Cells may be missing.
             Some((channel, at)) if at.connections.contains(&key) || !at.is_open() => self.close_channel(channel, why),
             _ => self.remove_connection(key),
@@ -387,7 +411,7 @@ impl Relay {
                 None => self.create(key, circuit, &create),
                 Some(Some(other)) if self.channels[other].is_open() => self.create(other, circuit, &create),
                 Some(Some(other)) => self.channels[other].waiting.push(Waiting { circuit, create }),
-                Some(None) => self.close_circuit(circuit, Some(DestroyReason::ConnectFailed), None),
+                Some(None) => self.has_no_connection(circuit),
             }
         }
     }
@@ -446,5 +470,38 @@ impl Relay {
         for waiting in channel.waiting {
             self.close_circuit(waiting.circuit, Some(DestroyReason::ConnectFailed), None);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Tested;
+
+    #[test]
+    fn a_connection_that_carries_nothing_yet_costs_only_itself() {
+        let mut tested = Tested::new(&["--LinkDesign", "imux"]);
+        let channel = tested.channel();
+        let [first, second, third] = [(); 3].map(|()| tested.open(channel));
+        let relay = &mut tested.relay;
+        for more in [second, third] {
+            relay.connections[more].awaits_answer = true;
+            assert!(!relay.connections[more].is_usable(), "no cell is put on it");
+        }
+        relay.connection_ended(second, "the other end has given it up");
+        assert_eq!(relay.channels[channel].connections, [first, third]);
+        relay.heard(third);
+        assert!(relay.connections[third].is_usable() && relay.to_deal.contains(&channel));
+        relay.connection_ended(third, "cells may be missing");
+        assert!(!relay.channels.contains(channel) && relay.connections.is_empty());
+    }
+
+    #[test]
+    fn a_channel_without_another_connection_ends_with_its_last() {
+        let mut tested = Tested::new(&["--LinkDesign", "imux"]);
+        let channel = tested.channel();
+        let only = tested.open(channel);
+        tested.relay.connections[only].awaits_answer = true;
+        tested.relay.connection_ended(only, "nobody is there");
+        assert!(!tested.relay.channels.contains(channel));
     }
 }

@@ -78,6 +78,12 @@ impl Relay {
             return Err("an EXTEND2 of a circuit that goes on already");
         }
         let extend = Extend2::read(body).ok_or("an EXTEND2 that cannot be read")?;
+        if circuit.is_fast && self.settings.defences.puzzle_effort > 0 {
+            // It has cost nothing. Clients need CREATE_FAST to ask the directory, and for no more.
+            self.usage.refused_circuits += 1;
+            self.close_circuit(key, Some(DestroyReason::Protocol), None);
+            return Ok(());
+        }
         let prev_fingerprint = self.channels[circuit.prev.0].peer.map(|peer| peer.rsa_fingerprint);
         if Some(extend.fingerprint) == prev_fingerprint || extend.fingerprint == self.own.identity.rsa_fingerprint {
             return Err("an EXTEND2 to where it comes from");
@@ -110,8 +116,62 @@ impl Relay {
         match channel {
             Some(channel) if self.channels[channel].is_open() => self.create(channel, key, &create),
             Some(channel) => self.channels[channel].waiting.push(Waiting { circuit: key, create }),
-            None => self.close_circuit(key, Some(DestroyReason::ConnectFailed), None),
+            None => self.has_no_connection(key),
         }
         Ok(())
+    }
+
+    /// Ends a circuit for which no connection could be opened.
+    pub(super) fn has_no_connection(&mut self, circuit: usize) {
+        self.usage.refused_circuits += u64::from(self.is_full());
+        self.close_circuit(circuit, Some(DestroyReason::ConnectFailed), None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Tested, WANTED};
+    use super::*;
+    use crate::connection::Came;
+    use onion::cell::BODY;
+
+    #[test]
+    fn circuits_that_have_solved_no_puzzle_go_no_further_and_are_counted() {
+        let extend = [&[2, 0, 6, 127, 0, 0, 1, 0, 9, 2, 20][..], &[8; 20], &[0, 2, 0, 84], &[0; 84]].concat();
+        for (effort, is_fast, is_refused) in [("0", true, false), ("9", false, false), ("9", true, true)] {
+            let mut tested = Tested::new(&["--PuzzleEffort", effort]);
+            let channel = tested.channel();
+            tested.open(channel);
+            let circuit = tested.circuit(channel, 1);
+            tested.relay.circuits[circuit].is_fast = is_fast;
+            tested.relay.extend(circuit, &extend).unwrap();
+            let refused = (!tested.relay.circuits.contains(circuit), tested.relay.usage.refused_circuits);
+            assert_eq!(refused, (is_refused, is_refused.into()), "{effort} {is_fast}");
+        }
+    }
+
+    #[test]
+    fn circuits_that_are_refused_are_counted() {
+        let mut tested = Tested::new(&["--PuzzleEffort", "9", "--MaxRelayEarly", "1", "--ConnLimit", "32"]);
+        let channel = tested.channel();
+        tested.open(channel);
+        let came = |command, body: &[u8]| {
+            let mut whole = Box::new([0; BODY]);
+            whole[..body.len()].copy_from_slice(body);
+            Came { circuit: 1, command, number: None, body: whole }
+        };
+        assert!(tested.relay.handshake(&came(Command::CREATE2, &[0, 2, 0, 84])).is_none(), "it has no puzzle");
+        assert_eq!(tested.relay.usage.refused_circuits, 1);
+        let long = tested.circuit(channel, 1);
+        tested.relay.circuits[long].early_cells = 1;
+        tested.relay.relay(channel, came(Command::RELAY_EARLY, &[]));
+        assert_eq!((tested.relay.circuits.contains(long), tested.relay.usage.refused_circuits), (false, 2));
+        let circuit = tested.circuit(channel, 1);
+        for _ in 0..32 {
+            tested.begun();
+        }
+        assert_eq!(tested.relay.connect(tested.address(), WANTED), None);
+        tested.relay.has_no_connection(circuit);
+        assert_eq!(tested.relay.usage.refused_circuits, 3);
     }
 }

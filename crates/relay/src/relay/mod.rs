@@ -6,6 +6,8 @@ mod defences;
 mod links;
 mod messages;
 mod streams;
+#[cfg(test)]
+mod testing;
 mod writing;
 
 use crate::channel::Channel;
@@ -13,10 +15,11 @@ use crate::circuit::Circuit;
 use crate::clock::{Clock, since_1970};
 use crate::connection::Connection;
 use crate::defence::Usage;
-use crate::design::Tokens;
+use crate::design::{LinkDesign, Tokens};
 use crate::log;
 use crate::own::{self, Own};
 use crate::parameters::Parameters;
+use crate::puzzles::Puzzles;
 use crate::resolver::Resolver;
 use crate::statistics::{ChannelLine, Congestion, Line, Statistics, Stops};
 use crate::stream::Stream;
@@ -28,7 +31,6 @@ use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 use nix::sys::signal::Signal;
 use onion::descriptor::{Descriptor, PROTOCOLS};
-use onion::handshake::puzzle;
 use onion::link::association::{self, Association};
 use onion_program::signals::Signals;
 use rand_chacha::ChaCha20Rng;
@@ -136,7 +138,7 @@ pub struct Relay {
     relayed_bytes: u64,
     usage: Usage,
     guarding: Guarding,
-    puzzles: puzzle::Taken,
+    puzzles: Puzzles,
 }
 
 impl Relay {
@@ -157,8 +159,10 @@ impl Relay {
         } else {
             Vec::new()
         };
-        let parameters =
-            Parameters::new(settings.authorities.clone(), own.identity.rsa_fingerprint[0], settings.policy.is_exit());
+        // Exits let no streams to relays out, and IMUX keeps sockets for others.
+        let wants_relays = settings.policy.is_exit() || settings.design == LinkDesign::Imux;
+        let place = own.identity.rsa_fingerprint[0];
+        let parameters = Parameters::new(settings.authorities.clone(), place, wants_relays);
         let statistics = settings.statistics.as_deref().map(Statistics::open).transpose()?;
         log::notice(format_args!(
             "gnomon-relay {} is {} at {}:{}.",
@@ -167,6 +171,9 @@ impl Relay {
             settings.address,
             settings.or_port
         ));
+        if settings.has_accounting {
+            log::notice("AccountingMax is not heeded: this relay never hibernates.");
+        }
         Ok(Relay {
             settings,
             own,
@@ -212,7 +219,7 @@ impl Relay {
             relayed_bytes: 0,
             usage: Usage::default(),
             guarding: Guarding::default(),
-            puzzles: puzzle::Taken::default(),
+            puzzles: Puzzles::default(),
         })
     }
 
@@ -297,7 +304,7 @@ impl Relay {
         due.extend(self.give_handshakes_up());
         due.extend(self.give_held_up());
         due.extend(self.farewell_ms);
-        self.close_idle();
+        due.extend(self.close_idle());
         if self.managing_due_ms().is_some_and(|due| due <= now) {
             self.manage();
         }
@@ -325,6 +332,7 @@ impl Relay {
             relayed_bytes: self.relayed_bytes,
             refused_circuits: self.usage.refused_circuits,
             refused_connections: self.usage.refused_connections,
+            refused_streams: self.usage.refused_streams,
             congestion: Congestion::of(self.circuits.iter().filter_map(|(_, circuit)| circuit.flow.vegas())),
             stops: self.stops,
             cells_queued: self.circuits.iter().map(|(_, circuit)| circuit.queued()).sum(),

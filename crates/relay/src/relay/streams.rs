@@ -13,6 +13,9 @@ use std::net::{IpAddr, SocketAddr};
 /// What a client has sent before it ended a stream is held for a destination that takes none of it for so long (tor's
 /// `connection_expire_held_open`).
 const HELD_MS: u64 = 15_000;
+/// Questions to the directory that a circuit may have open: tor asks for 500 relays in each, so that a client of the whole network has some
+/// twenty at first, and rarely all on one circuit.
+const MOST_QUESTIONS: usize = 32;
 
 impl Relay {
     pub(super) fn end(&mut self, key: usize, number: u16, reason: EndReason) {
@@ -41,7 +44,8 @@ impl Relay {
         self.ask(&begin.host, Asker::Stream { key: stream, serial, port: begin.port });
     }
 
-    /// A question to the directory goes to an authority, each to the next: what they say is signed, and nothing has to be kept here.
+    /// A question to the directory goes to an authority, each to the next: what they say is signed, and nothing has to be kept here. So each
+    /// takes a socket.
     pub(super) fn begin_directory(&mut self, key: usize, number: u16) {
         let serial = self.fresh_serial();
         let authorities = &self.settings.authorities;
@@ -49,6 +53,12 @@ impl Relay {
             return self.end(key, number, EndReason::NotDirectory);
         }
         let address = authorities[serial as usize % authorities.len()].directory;
+        let streams = self.circuits[key].streams.values();
+        let asked = streams.filter(|stream| self.streams[**stream].is_of_directory).count();
+        if asked >= MOST_QUESTIONS || self.is_full() {
+            self.usage.refused_streams += 1;
+            return self.end(key, number, EndReason::ResourceLimit);
+        }
         let mut stream = Stream::new(key, number, self.circuits[key].flow.stream());
         stream.is_of_directory = true;
         let stream = self.streams.insert(stream);
@@ -112,9 +122,11 @@ impl Relay {
         }
         let address = SocketAddr::from((address, port));
         if self.sockets() > self.settings.imux.conn_limit {
+            self.usage.refused_streams += 1;
             return self.fail_stream(key, EndReason::ResourceLimit);
         }
         if self.is_reentry(address) {
+            self.usage.refused_streams += 1;
             return self.fail_stream(key, EndReason::ConnectRefused);
         }
         self.connect_stream(key, address);
@@ -308,5 +320,28 @@ impl Relay {
         if let Some(socket) = &mut stream.socket {
             let _ = self.poll.registry().deregister(socket);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Tested;
+
+    /// How many of so many questions on a circuit are open, and how many were refused.
+    fn asked(options: &[&str], questions: u16) -> (usize, u64) {
+        let mut tested = Tested::new(options);
+        let channel = tested.channel();
+        tested.open(channel);
+        let circuit = tested.circuit(channel, 1);
+        (1..=questions).for_each(|number| tested.relay.begin_directory(circuit, number));
+        assert_eq!(tested.relay.circuits[circuit].streams.len(), tested.relay.streams.len());
+        (tested.relay.streams.len(), tested.relay.usage.refused_streams)
+    }
+
+    #[test]
+    fn questions_to_the_directory_are_bounded_by_the_circuit_and_by_sockets() {
+        assert_eq!(asked(&[], 40), (super::MOST_QUESTIONS, 8));
+        // Nine of the 32 are something else.
+        assert_eq!(asked(&["--ConnLimit", "32"], 40), (23, 17));
     }
 }
