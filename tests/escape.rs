@@ -258,6 +258,18 @@ fn what_escapes_in_shared_code_is_reported() {
 }
 
 #[test]
+fn code_is_noticed_wherever_a_program_makes_it() {
+    let folder = folder("escape/places");
+    let program = program("places", &folder);
+    for place in ["zeroes", "data", "text", "file", "twice", "segment", "covered", "cut"] {
+        let output = exec(&folder, &program, &[place]);
+        assert_eq!(output.stdout, format!("{place}\ncarried out: 1\n"), "{}", output.stderr);
+        assert_eq!(escapes(&folder), ["rdrand in generated code"], "{place}");
+        assert!(!is_reproducible(&folder), "{place}");
+    }
+}
+
+#[test]
 fn the_document_tells_of_every_attempt() {
     let document = read(&root().join("docs/instructions.md"));
     let rows = document.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| ---"));

@@ -27,9 +27,10 @@ pub enum MadeCode {
 }
 
 impl MadeCode {
-    fn includes(self, prot: u8) -> bool {
-        let writable = prot & PROT_WRITE != 0;
-        prot & PROT_EXEC != 0
+    fn includes(self, vma: &Vma) -> bool {
+        // What is shared can be written to elsewhere.
+        let writable = vma.prot & PROT_WRITE != 0 || vma.shared;
+        vma.prot & PROT_EXEC != 0
             && match self {
                 MadeCode::Any => true,
                 MadeCode::Changeable => writable,
@@ -49,16 +50,50 @@ impl AddressSpace {
     /// looked at.
     pub fn reaches_of_generated_code(&self, from: u64, to: u64, code: MadeCode) -> Vec<&'static str> {
         let mut reaches = Vec::new();
-        let made = |kind: &VmaKind| !matches!(kind, VmaKind::Image(_));
-        for vma in self.mappings().filter(|vma| code.includes(vma.prot) && made(&vma.kind)) {
+        for vma in self.mappings() {
             let (start, end) = (vma.start.max(from & !(PAGE - 1)), vma.end.min(to));
-            for (start, end) in if start < end { self.executable_parts(start, end) } else { Vec::new() } {
+            let parts = match vma.kind {
+                _ if start >= end => Vec::new(),
+                // Nothing tells when it is executed first.
+                VmaKind::Image(_) if vma.prot & PROT_EXEC != 0 => self.made_in_image(start, end),
+                VmaKind::Image(_) => Vec::new(),
+                _ if code.includes(vma) => self.executable_parts(start, end),
+                _ => Vec::new(),
+            };
+            for (start, end) in parts {
                 self.look_at(start, end, vma, &mut reaches);
             }
         }
         reaches.sort_unstable();
         reaches.dedup();
         reaches
+    }
+
+    /// Part of an image is about to get these rights: whether its own code can then be other code, or its data be code, is noted.
+    pub(crate) fn note_code_in_image(&mut self, part: &Vma, prot: u8) {
+        const PARTS: usize = 64;
+        let becomes_code = prot & PROT_EXEC != 0 && part.prot & PROT_EXEC == 0;
+        let becomes_changeable = prot & PROT_WRITE != 0 && (prot | part.prot) & PROT_EXEC != 0;
+        let is_known = self.made_in_images.iter().any(|(from, to)| *from <= part.start && part.end <= *to);
+        if is_known || !(becomes_code || becomes_changeable) {
+            return;
+        }
+        self.made_in_images.push((part.start, part.end));
+        if self.made_in_images.len() > PARTS {
+            let ends =
+                self.made_in_images.iter().fold((u64::MAX, 0), |all, part| (all.0.min(part.0), all.1.max(part.1)));
+            self.made_in_images = vec![ends];
+        }
+    }
+
+    /// Whether the program has made code in its images.
+    pub fn makes_code_in_images(&self) -> bool {
+        !self.made_in_images.is_empty()
+    }
+
+    fn made_in_image(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
+        let parts = self.made_in_images.iter().map(|(from, to)| (start.max(*from), end.min(*to)));
+        parts.filter(|(from, to)| from < to).collect()
     }
 
     /// Puts fillers where instructions were made traps: what lies behind a trap is no instruction.
@@ -76,7 +111,8 @@ impl AddressSpace {
 
     fn look_at(&self, start: u64, end: u64, vma: &Vma, reaches: &mut Vec<&'static str>) {
         // Most of a large reservation was never touched.
-        let touched = if vma.shared { None } else { self.private_pages(start, end) };
+        let is_file = matches!(vma.kind, VmaKind::File { .. });
+        let touched = if vma.shared || is_file { None } else { self.private_pages(start, end) };
         for (from, to) in touched.unwrap_or_else(|| vec![(start, end)]) {
             for at in (from..to).step_by(PIECE) {
                 let begin = at.saturating_sub(CONTEXT_BYTES as u64).max(vma.start);

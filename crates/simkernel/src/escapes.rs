@@ -63,7 +63,8 @@ impl Ctx<'_> {
 
     /// Memory in [from, from + bytes) has become executable.
     pub(crate) fn note_code(&mut self, from: u64, bytes: u64) {
-        if self.process.memory.image_start(from).is_none() {
+        let memory = &self.process.memory;
+        if memory.image_start(from).is_none() || memory.makes_code_in_images() {
             self.process.makes_code = true;
             self.look_at_range(from, bytes, MadeCode::Any);
         }

@@ -522,6 +522,9 @@ impl AddressSpace {
         if prot & PROT_WRITE != 0 && part.marks.has(Marks::NEVER_WRITTEN) {
             return Err(MapError::Access);
         }
+        if matches!(part.kind, VmaKind::Image(_)) {
+            self.note_code_in_image(part, prot);
+        }
         let refused = if part.shared { MapError::Access } else { MapError::NoMemory };
         self.apply(part.start, part.end, part.prot, prot).map_err(|_| refused)
     }

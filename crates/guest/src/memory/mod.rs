@@ -131,6 +131,8 @@ pub struct AddressSpace {
     /// How often memory that was executable got other rights, by its start and in all.
     code_changes: BTreeMap<u64, u32>,
     all_code_changes: u32,
+    /// Parts of images that the program has made executable, or changeable as code: what it puts there is code of its own making.
+    pub(crate) made_in_images: Vec<(u64, u64)>,
     /// How many small files were mapped since the start.
     small_files: u32,
     /// How often pages that were executed were written to.
@@ -181,6 +183,7 @@ impl AddressSpace {
             reuse: Reuse::default(),
             code_changes: BTreeMap::new(),
             all_code_changes: 0,
+            made_in_images: Vec::new(),
             code_turns: RefCell::default(),
             small_files: 0,
             strings: Strings::default(),
@@ -244,6 +247,7 @@ impl AddressSpace {
             reuse: self.reuse.clone(),
             code_changes: self.code_changes.clone(),
             all_code_changes: self.all_code_changes,
+            made_in_images: self.made_in_images.clone(),
             code_turns: self.code_turns.clone(),
             small_files: self.small_files,
             strings: self.strings,

@@ -84,6 +84,9 @@ pub(super) fn mmap(ctx: &mut Ctx<'_>, [address, bytes, prot, flags, fd, offset]:
     if locks {
         demand_lock_room(ctx, bytes, Errno::EAGAIN)?;
     }
+    if request.fixed {
+        ctx.look_at_code(address, bytes);
+    }
     let start = match file {
         Some(file) => map_file(ctx, file, request, offset)?,
         None => ctx.process.memory.mmap(&mut ctx.kernel.region, &request).map_err(errno)?,
@@ -272,6 +275,11 @@ pub(super) fn mremap(ctx: &mut Ctx<'_>, [old, old_bytes, new_bytes, flags, to, _
     check_room(ctx, more, false)?;
     ctx.demand_growth(more, false)?;
     let old_end = old.saturating_add(old_bytes);
+    // What it covers goes, and what is cut off.
+    if let Some(to) = to {
+        ctx.look_at_code(to, new_bytes);
+    }
+    ctx.look_at_code(old, old_bytes);
     let locked: Vec<(u64, u64)> = ctx.process.locked.parts(old, old_end).collect();
     let start = ctx.process.memory.mremap(&mut ctx.kernel.region, &request).map_err(errno)?;
     ctx.process.locked.remove(old, old_end);
@@ -308,6 +316,9 @@ pub(super) fn madvise(ctx: &mut Ctx<'_>, [address, bytes, advice, ..]: [u64; 6])
     if matches!(advice, MADV_MERGEABLE | MADV_UNMERGEABLE) {
         // As a kernel without CONFIG_KSM.
         return Err(Errno::EINVAL.into());
+    }
+    if matches!(advice, MADV_DONTNEED | MADV_FREE | MADV_REMOVE) {
+        ctx.look_at_code(address, bytes);
     }
     advise(ctx, address, address + bytes, advice).map(|()| 0).map_err(Into::into)
 }

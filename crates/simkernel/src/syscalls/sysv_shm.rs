@@ -60,6 +60,9 @@ pub(super) fn shmat(ctx: &mut Ctx<'_>, [id, address, flags, ..]: [u64; 6]) -> Sy
     if !writes {
         ctx.process.memory.mark(start, bytes, Marks::NONE, Marks::NEVER_WRITTEN);
     }
+    if flags & SHM_EXEC != 0 {
+        ctx.note_code(start, bytes);
+    }
     let object = ctx.process.memory.shared_identity(start).map(|(object, _)| object);
     let now = ctx.real_seconds();
     let segment = ctx.kernel.ipc.segments.ids.get_mut(id)?;
@@ -101,6 +104,7 @@ pub(super) fn shmdt(ctx: &mut Ctx<'_>, [address, ..]: [u64; 6]) -> SysResult {
         .map(|vma| (vma.start, vma.end - vma.start))
         .collect();
     for (start, bytes) in parts {
+        ctx.look_at_code(start, bytes);
         ctx.process.memory.munmap(start, bytes).map_err(super::memory::errno)?;
     }
     let (pid, now) = (ctx.process.pid.0 as i32, ctx.real_seconds());

@@ -203,7 +203,7 @@ mod tests {
     fn visitor(folders: &Arc<Folders>, number: u32, name: &str) -> Visitor {
         let run = Path::new("/run.data");
         let mut visitor = Visitor::new(Arc::clone(folders), HostId(number), run, &run.join("hosts").join(name));
-        visitor.enter_window(SimTime::from_secs(1));
+        visitor.enter_window(SimTime::from_nanos(1_000_000_000));
         visitor
     }
 
@@ -215,7 +215,7 @@ mod tests {
         assert!(a.looks_at(b"/run.data/hosts/b") && a.looks_at(b"/run.data/hosts/b/y"));
         assert!(!a.looks_at(b"/run.data/hosts/a/x") && !a.changes(b"/run.data/hosts/a/x"));
         assert!(b.changes(b"/run.data/hosts/b/x"), "the other one has looked");
-        b.enter_window(SimTime::from_secs(2));
+        b.enter_window(SimTime::from_nanos(2_000_000_000));
         assert!(!b.changes(b"/run.data/hosts/b/x") && !b.looks_at(b"/run.data/hosts/a/x"));
     }
 

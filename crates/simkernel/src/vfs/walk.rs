@@ -11,6 +11,7 @@ use linux_abi::Errno;
 use linux_abi::capability::{CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH};
 use linux_abi::fs::{NAME_MAX, PATH_MAX, S_IFDIR, S_IFIFO, S_IFLNK, S_IFMT, X_OK};
 use rustix::fs::{AtFlags, CWD};
+use std::sync::OnceLock;
 
 /// Links followed before ELOOP.
 const MAX_LINKS: usize = 40;
@@ -397,10 +398,47 @@ fn without_history(mut node: RealNode, start_date: StartDate) -> RealNode {
     node
 }
 
+/// File systems in which the machine's kernel tells of itself. Where they are mounted besides `/proc` and `/sys`, as in folders for `chroot`,
+/// guests find nothing.
+const OF_THE_KERNEL: [&str; 14] = [
+    "binfmt_misc",
+    "bpf",
+    "cgroup",
+    "cgroup2",
+    "configfs",
+    "debugfs",
+    "efivarfs",
+    "fusectl",
+    "mqueue",
+    "proc",
+    "pstore",
+    "securityfs",
+    "sysfs",
+    "tracefs",
+];
+
+/// The devices of such file systems that are mounted when it is asked first.
+fn kernel_devices() -> &'static [u64] {
+    static DEVICES: OnceLock<Vec<u64>> = OnceLock::new();
+    DEVICES.get_or_init(|| {
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        mounts.lines().filter_map(kernel_device).collect()
+    })
+}
+
+/// The device of a line of proc_pid_mountinfo(5), if its file system is such a one.
+fn kernel_device(line: &str) -> Option<u64> {
+    let (mount, kind) = line.split_once(" - ")?;
+    OF_THE_KERNEL.contains(&kind.split(' ').next()?).then_some(())?;
+    let (major, minor) = mount.split(' ').nth(2)?.split_once(':')?;
+    Some(rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?))
+}
+
 /// What the machine has at a path; links are not followed.
 pub(super) fn real_node(path: &[u8], writable: bool) -> Result<Option<RealNode>, Errno> {
     let path: &[u8] = if path.is_empty() { b"/" } else { path };
     match rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) if !writable && kernel_devices().contains(&stat.st_dev) => Ok(None),
         Ok(stat) => Ok(Some(RealNode { path: path.to_vec(), stat, writable })),
         Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Ok(None),
         Err(error) => Err(errno(error)),
@@ -411,5 +449,18 @@ impl RealNode {
     /// The S_IFMT part of the mode.
     pub fn kind(&self) -> u32 {
         self.stat.st_mode & S_IFMT
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::kernel_device;
+
+    #[test]
+    fn file_systems_of_the_kernel_are_known_wherever_they_are_mounted() {
+        let line = "42 28 0:25 / /srv/chroot/proc rw,nosuid master:3 - proc proc rw";
+        assert_eq!(kernel_device(line), Some(25));
+        assert_eq!(kernel_device("36 35 8:1 /a /b rw - ext4 /dev/sda1 rw"), None);
+        assert_eq!(kernel_device("nonsense"), None);
     }
 }
