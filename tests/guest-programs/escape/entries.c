@@ -24,6 +24,11 @@ asm(".text\n"
     "begin stamp\n  rdtsc\n part stamp_after\n  mov $3, %eax\n part stamp_end\n  cltq\n  ret\n  end stamp\n"
     "begin identify\n  push %rbx\n  xor %eax, %eax\n part identify_call\n  cpuid\n part identify_after\n  mov $4, %eax\n"
     "  pop %rbx\n  ret\n  end identify\n"
+    /* Data behind a jump that looks like the beginning of an instruction. */
+    "begin data_behind\n  push %rbx\n  mov $1000, %eax\n  jmp 1f\n  .byte 0xa9\n 1: syscall\n  syscall\n  xor %eax, %eax\n"
+    "  xor %ecx, %ecx\n  cpuid\n  xor %edx, %edx\n  pop %rbx\n  mov $9, %eax\n  ret\n  end data_behind\n"
+    "begin data_more\n  mov $1000, %eax\n  cmp $-1, %rdi\n  je 1f\n  ret\n  .byte 217, 94, 101, 119, 58, 66\n"
+    " 1: xchg %rbx, %r8\n  syscall\n  xchg %rbx, %r8\n  ret\n  end data_more\n"
     ".section .text.unlikely, \"ax\", @progbits\n"
     "begin cold\n  mov $1000, %eax\n  jmp long_call\n  end cold\n"
     "begin cold_after\n  mov $6, %eax\n  jmp bare_after\n  end cold_after\n"
@@ -37,7 +42,7 @@ asm(".text\n"
     place(pushed_next, 1) place(pushed_call, 1) place(pushed_after, 1) place(pushed_pop, 1) place(loop_before, 0)     \
     place(twice, 0) place(twice_between, 0) place(twice_call, 0) place(twice_after, 0) place(stamp, 0)                \
     place(stamp_after, 0) place(stamp_end, 0) place(identify, 0) place(identify_call, 1) place(identify_after, 1)     \
-    place(cold, 0) place(cold_after, 0)
+    place(cold, 0) place(cold_after, 0) place(data_behind, 0) place(data_more, 0)
 
 #define DECLARE(name, pushed) extern const char name[];
 PLACES(DECLARE)

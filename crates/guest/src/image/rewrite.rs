@@ -366,6 +366,15 @@ const LINKAGE_BYTES: usize = 16;
 /// `jmp *x(%rip)`.
 const JUMP_BY_POINTER: [u8; 2] = [0xff, 0x25];
 
+/// Of so many branches it is remembered where they lead while a function is decoded.
+const BRANCHES: usize = 8;
+
+/// The first place inside of an instruction to which code before it jumps.
+fn inner_target(instruction: &Instruction, targets: &[u64]) -> Option<u64> {
+    let inside = instruction.ip() + 1..instruction.next_ip();
+    targets.iter().filter(|target| inside.contains(target)).min().copied()
+}
+
 impl Function {
     fn decode(memory: &[u8], range: (u64, u64)) -> Function {
         let code = memory.get(range.0 as usize..range.1 as usize).unwrap_or(&[]);
@@ -373,7 +382,25 @@ impl Function {
         let mut targets = Vec::new();
         let mut tables = Vec::new();
         let mut jumps_by_register = false;
-        for instruction in &mut Decoder::with_ip(64, code, range.0, DecoderOptions::NONE) {
+        // Behind a jump or a return may lie data, up to where code before it has jumped.
+        let mut is_reached = true;
+        let mut decoder = Decoder::with_ip(64, code, range.0, DecoderOptions::NONE);
+        while decoder.can_decode() {
+            let instruction = decoder.decode();
+            if !is_reached {
+                let latest = &targets[targets.len().saturating_sub(BRANCHES)..];
+                is_reached = latest.contains(&instruction.ip());
+                if !is_reached
+                    && let Some(target) = inner_target(&instruction, latest)
+                    && decoder.set_position((target - range.0) as usize).is_ok()
+                {
+                    decoder.set_ip(target);
+                    continue;
+                }
+            }
+            if matches!(instruction.flow_control(), FlowControl::UnconditionalBranch | FlowControl::Return) {
+                is_reached = false;
+            }
             if matches!(instruction.op0_kind(), OpKind::NearBranch64) {
                 targets.push(instruction.near_branch64());
             }

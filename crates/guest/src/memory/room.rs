@@ -25,6 +25,8 @@ const MANY_BYTES: u64 = 64 * 4096;
 static MAPPINGS: Budget = Budget::new();
 /// How often the map had been changed when a mapping was refused last; `u64::MAX` as long as none was.
 static REFUSED_AT: AtomicU64 = AtomicU64::new(u64::MAX);
+/// How many there were then.
+static LEFT_THEN: AtomicI64 = AtomicI64::new(0);
 
 thread_local! {
     static RAN_OUT: Cell<bool> = const { Cell::new(false) };
@@ -61,10 +63,13 @@ impl Budget {
 pub(super) fn for_mappings(count: usize) -> bool {
     let changes = counters().map_calls;
     let refused_at = REFUSED_AT.load(Ordering::Relaxed);
-    let may_be_there = refused_at == u64::MAX || changes.wrapping_sub(refused_at) >= CHANGES_TO_COUNT_AGAIN;
+    let may_be_there = refused_at == u64::MAX
+        || count as i64 <= LEFT_THEN.load(Ordering::Relaxed)
+        || changes.wrapping_sub(refused_at) >= CHANGES_TO_COUNT_AGAIN;
     let is_there = may_be_there
         && MAPPINGS.take(count as i64, || {
             let left = mappings_limit() - mappings_now() - MAPPINGS_KEPT;
+            LEFT_THEN.store(left, Ordering::Relaxed);
             REFUSED_AT.store(if left >= count as i64 { u64::MAX } else { changes }, Ordering::Relaxed);
             (left, left)
         });

@@ -168,7 +168,7 @@ impl Visitor {
         };
         let is_output = !name.contains(&b'/') && (name.ends_with(b".stdout") || name.ends_with(b".stderr"));
         let is_here = self.folders.is_here.get(folder).copied().unwrap_or(true);
-        let folder = &self.folders.folders[folder];
+        let folder = self.folders.folders.get(folder)?;
         Some((if is_output { &folder.outputs } else { &folder.files }, is_here))
     }
 
