@@ -14,7 +14,6 @@ mod layer;
 mod own;
 mod parameters;
 mod policy;
-mod puzzles;
 mod relay;
 mod resolver;
 mod statistics;

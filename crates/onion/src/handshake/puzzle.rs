@@ -3,8 +3,8 @@
 //!
 //! The handshake's data are a head and ntor's request. The head is solved when SHA-256 of [`PROTOCOL`], the head and the request begins with a
 //! number of 64 bits whose product with the effort is below 2^64, so it takes as many attempts as the effort says, on average. The request names
-//! the relay, its onion key and a fresh key of the client, so a solution is good for one relay and one circuit. Relays remember solutions for as
-//! long as their time is accepted.
+//! the relay, its onion key and a fresh key of the client, so a solution is good for one relay and one circuit. Relays remember requests for as
+//! long as a solution could be accepted.
 
 use super::ntor;
 use sha2::{Digest, Sha256};
@@ -42,15 +42,19 @@ fn is_solved(whole: &[u8; REQUEST], effort: u32) -> bool {
     number.checked_mul(effort.into()).is_some()
 }
 
-/// What a relay has taken, so that nothing is taken twice.
+/// A request's last bytes, which are the client's fresh key.
+type Key = [u8; 32];
+
+/// What a relay has taken of late, so that each request pays for itself.
 #[derive(Debug, Default)]
 pub struct Taken {
-    /// By time, and the client's fresh key.
-    solutions: BTreeSet<(u64, [u8; 32])>,
+    /// Requests, whatever time their solutions claimed, and until when they are remembered, in seconds since 1970.
+    requests: BTreeSet<Key>,
+    until: BTreeSet<(u64, Key)>,
 }
 
 impl Taken {
-    /// Ntor's request behind a puzzle that cost this effort at least, is of now, and was not taken before.
+    /// Ntor's request behind a puzzle that cost this effort at least and is of now, if the request was not taken before.
     pub fn take<'a>(&mut self, data: &'a [u8], effort: u32, now_s: u64) -> Option<&'a [u8]> {
         let whole: &[u8; REQUEST] = data.try_into().ok()?;
         let number = |at: usize| u32::from_be_bytes(whole[at..at + 4].try_into().expect("4 bytes"));
@@ -58,10 +62,17 @@ impl Taken {
         if claimed < effort || solved_s.abs_diff(now_s) > PATIENCE_S || !is_solved(whole, claimed) {
             return None;
         }
-        let forgotten = (now_s.saturating_sub(PATIENCE_S), [0; 32]);
-        self.solutions = self.solutions.split_off(&forgotten);
-        let key = whole[REQUEST - 32..].try_into().expect("32 bytes");
-        self.solutions.insert((solved_s, key)).then_some(&data[HEAD..])
+        while let Some((_, key)) = self.until.first().copied().filter(|(until, _)| *until < now_s) {
+            self.until.pop_first();
+            self.requests.remove(&key);
+        }
+        let key = *whole.last_chunk().expect("32 bytes");
+        // A solution may be of as much later, and is good for as long from then on.
+        let is_new = self.requests.insert(key);
+        if is_new {
+            self.until.insert((now_s + 2 * PATIENCE_S, key));
+        }
+        is_new.then_some(&data[HEAD..])
     }
 }
 
@@ -85,7 +96,20 @@ mod tests {
         other[REQUEST - 1] ^= 1;
         assert_eq!(taken.take(&other, 500, NOW_S), None, "it is another request's");
         // Without a price any number will do.
-        assert_eq!(taken.take(&solve(&request, 0, NOW_S + 1).0, 0, NOW_S), Some(&request[..]));
+        let free = [8; ntor::REQUEST];
+        assert_eq!(taken.take(&solve(&free, 0, NOW_S + 1).0, 0, NOW_S), Some(&free[..]));
+    }
+
+    #[test]
+    fn a_request_is_taken_once_whatever_time_its_solution_names() {
+        let mut taken = Taken::default();
+        let request = [7; ntor::REQUEST];
+        let mut take = |solved_s: u64, now_s| taken.take(&solve(&request, 10, solved_s).0, 10, now_s).is_some();
+        assert!(take(NOW_S, NOW_S));
+        assert!(!take(NOW_S, NOW_S) && !take(NOW_S + 1, NOW_S) && !take(NOW_S - 600, NOW_S));
+        assert!(!take(NOW_S + 600, NOW_S + 1200), "it is still remembered");
+        assert!(take(NOW_S + 1201, NOW_S + 1201), "and paid for anew");
+        assert_eq!((taken.requests.len(), taken.until.len()), (1, 1));
     }
 
     #[test]
@@ -103,6 +127,7 @@ mod tests {
             let (solved, _) = solve(&request, 1, NOW_S + second);
             assert!(taken.take(&solved, 1, NOW_S + second).is_some());
         }
-        assert!(taken.solutions.len() <= PATIENCE_S as usize + 1);
+        assert!(taken.requests.len() <= 2 * PATIENCE_S as usize + 1);
+        assert_eq!(taken.requests.len(), taken.until.len());
     }
 }

@@ -19,7 +19,6 @@ use crate::design::{LinkDesign, Tokens};
 use crate::log;
 use crate::own::{self, Own};
 use crate::parameters::Parameters;
-use crate::puzzles::Puzzles;
 use crate::resolver::Resolver;
 use crate::statistics::{ChannelLine, Congestion, Line, Statistics, Stops};
 use crate::stream::Stream;
@@ -31,6 +30,7 @@ use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 use nix::sys::signal::Signal;
 use onion::descriptor::{Descriptor, PROTOCOLS};
+use onion::handshake::puzzle::Taken;
 use onion::link::association::{self, Association};
 use onion_program::signals::Signals;
 use rand_chacha::ChaCha20Rng;
@@ -138,7 +138,7 @@ pub struct Relay {
     relayed_bytes: u64,
     usage: Usage,
     guarding: Guarding,
-    puzzles: Puzzles,
+    puzzles: Taken,
 }
 
 impl Relay {
@@ -219,7 +219,7 @@ impl Relay {
             relayed_bytes: 0,
             usage: Usage::default(),
             guarding: Guarding::default(),
-            puzzles: Puzzles::default(),
+            puzzles: Taken::default(),
         })
     }
 
