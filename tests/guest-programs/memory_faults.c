@@ -434,6 +434,39 @@ CASE(only_executable_memory_executes)
     free(heap);
 }
 
+static char data_page[PAGE] __attribute__((aligned(4096))) = { 0x31, (char)0xc0, (char)0xc3 }; /* xor %eax, %eax; ret */
+static char zero_page[3 * PAGE] __attribute__((aligned(4096)));
+
+static void call_own_data(const char *who)
+{
+    printf("%s:\n", who);
+    calls("data", data_page);
+    calls("zeroes", zero_page + PAGE);
+    writes("data", data_page + 100);
+}
+
+CASE(data_of_a_program_executes_when_it_may)
+{
+    catch_faults(0);
+    memcpy(zero_page + PAGE, code, sizeof code);
+    call_own_data("at the start");
+    MUST(mprotect(data_page, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC));
+    MUST(mprotect(zero_page + PAGE, PAGE, PROT_READ | PROT_EXEC));
+    call_own_data("executable");
+    writes("code", zero_page + PAGE + 100);
+    fflush(stdout);
+    pid_t child = MUST(fork());
+    if (child)
+        MUST(waitpid(child, NULL, 0));
+    MUST(mprotect(data_page, PAGE, PROT_READ | PROT_WRITE));
+    MUST(mprotect(zero_page + PAGE, PAGE, PROT_READ | PROT_WRITE));
+    call_own_data(child ? "data again" : "data again, in a child");
+    writes("zeroes", zero_page + PAGE + 100);
+    fflush(stdout);
+    if (child == 0)
+        _exit(0);
+}
+
 static char *barrier_start;
 static volatile int barrier_hits;
 

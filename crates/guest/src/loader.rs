@@ -147,7 +147,7 @@ impl Program {
             space.place_fixed(self.image.clone(), &self.name)?
         } else {
             let start = space.place(free, self.image.clone(), &self.name)?;
-            space.enforce_read_only(start);
+            space.enforce_segments(start);
             free += self.image.mapped_bytes();
             start
         };

@@ -68,6 +68,15 @@ impl Image {
         writable.map_or(self.header.span, |segment| page_down(segment.address))
     }
 
+    /// Its data behind its last segment that can be executed, with what becomes its zeroes.
+    pub(crate) fn data_range(&self) -> Option<(u64, u64)> {
+        let header = &self.header;
+        let last_code = header.segments.iter().filter(|segment| segment.executable);
+        let code_end = last_code.map(|segment| page_up(segment.address + segment.memory_bytes)).max().unwrap_or(0);
+        let (from, to) = (code_end.max(self.read_only_bytes()), page_up(header.span));
+        (from < to).then_some((from, to))
+    }
+
     /// Pages that every start of the image writes: what ld.so relocates, and small initialised data behind it.
     pub(crate) fn relocated_ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         const SMALL_DATA_BYTES: u64 = 16 << 10;

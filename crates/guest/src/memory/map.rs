@@ -344,7 +344,7 @@ impl AddressSpace {
         if !real::map_file(parked.start(), bytes, 7, false, images().fd(), image.offset) {
             return Err(MapError::NoMemory);
         }
-        real::protect(parked.start(), image.read_only_bytes(), PROT_READ | PROT_EXEC);
+        enforce_segments_at(parked.start(), &image);
         for (from, to) in image.relocated_ranges() {
             real::populate(parked.start() + from, to - from);
         }
@@ -387,13 +387,12 @@ impl AddressSpace {
         }
     }
 
-    /// Makes a program's own constants and code really read-only: one call. (Libraries' stay writable underneath, since each would
-    /// cost every guest two more mappings.)
-    pub(crate) fn enforce_read_only(&mut self, start: u64) {
+    /// Makes a program's own constants and code really read-only, and keeps its data from being executed: two calls. (All of libraries
+    /// stays as it is underneath, since each would cost every guest two more mappings.)
+    pub(crate) fn enforce_segments(&mut self, start: u64) {
         let Some(placement) = self.placements.iter().find(|p| p.start == start) else { return };
-        let bytes = placement.image.read_only_bytes();
         self.real.new_layout();
-        real::protect(start, bytes, PROT_READ | PROT_EXEC);
+        enforce_segments_at(start, &placement.image);
         perf::show(start, &placement.image);
     }
 
@@ -683,6 +682,14 @@ impl AddressSpace {
             at = part.end;
         }
         at >= end
+    }
+}
+
+/// Gives a program's image, which lies at `start`, the rights of its segments, as far as two calls can. What is refused leaves it as it was.
+fn enforce_segments_at(start: u64, image: &Image) {
+    real::protect(start, image.read_only_bytes(), PROT_READ | PROT_EXEC);
+    if let Some((from, to)) = image.data_range() {
+        real::protect(start + from, to - from, PLAIN);
     }
 }
 
