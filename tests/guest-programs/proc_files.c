@@ -5,6 +5,8 @@
 #include "case.h"
 
 #include <net/if.h>
+#include <poll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
@@ -53,6 +55,15 @@ static long field_number(const char *text, const char *name)
     const char *value = field(text, name);
 
     return *value ? strtol(value, NULL, 0) : -1;
+}
+
+static char *map_pages(size_t bytes, int rights)
+{
+    char *at = mmap(NULL, bytes, rights, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (at == MAP_FAILED)
+        printf("mmap: %s\n", errno_name(errno));
+    return at;
 }
 
 CASE(status_agrees_with_calls)
@@ -493,4 +504,117 @@ CASE(directories_of_threads_are_linked)
         MUST(pthread_join(threads[i], NULL) == 0);
     number("descriptors", links_to("/proc/self/fd"));
     number("namespaces", links_to("/proc/self/ns"));
+}
+
+static const char constant_text[8192] = "constant";
+static volatile int watched = 11;
+
+static int __attribute__((noipa)) one(void)
+{
+    return 1;
+}
+
+CASE(memory_is_a_file)
+{
+    char buffer[64] = "";
+    int value = 0, changed = 22;
+    struct stat status;
+    char *volatile nowhere = NULL;
+    int fd = MUST(open("/proc/self/mem", O_RDWR));
+
+    MUST(fstat(fd, &status));
+    number("mode", status.st_mode & 07777);
+    number("size", status.st_size);
+    show("pread", pread(fd, &value, sizeof value, (off_t)(uintptr_t)&watched));
+    number("value", value);
+    show("pwrite", pwrite(fd, &changed, sizeof changed, (off_t)(uintptr_t)&watched));
+    number("changed", watched);
+    /* What the program itself may not write. */
+    show("a constant", pwrite(fd, "K", 1, (off_t)(uintptr_t)constant_text));
+    printf("%s\n", (const char *)(uintptr_t)((volatile uintptr_t[]){ (uintptr_t)constant_text })[0]);
+    char *page = map_pages(3 * 4096, PROT_READ | PROT_WRITE);
+    memset(page, 'p', 3 * 4096);
+    MUST(mprotect(page, 4096, PROT_READ));
+    MUST(munmap(page + 8192, 4096));
+    show("read-only", pwrite(fd, "q", 1, (off_t)(uintptr_t)page + 4095));
+    number("there", page[4095]);
+    show("over two pages", pwrite(fd, "rs", 2, (off_t)(uintptr_t)page + 4095));
+    printf("%c%c\n", page[4095], page[4096]);
+    show("up to a hole", pread(fd, buffer, 64, (off_t)(uintptr_t)page + 8192 - 16));
+    show("a hole", pread(fd, buffer, 64, (off_t)(uintptr_t)page + 8192));
+    show("a hole", pwrite(fd, buffer, 64, (off_t)(uintptr_t)page + 8192));
+    show("nothing", pread(fd, buffer, 16, 0));
+    show("a bad buffer", pread(fd, nowhere, 16, (off_t)(uintptr_t)page));
+    show("no bytes", pread(fd, buffer, 0, 0));
+    /* Its own position. */
+    truth("lseek", lseek(fd, (off_t)(uintptr_t)page, SEEK_SET) == (off_t)(uintptr_t)page);
+    show("read", read(fd, buffer, 8));
+    printf("%.8s\n", buffer);
+    truth("moved", lseek(fd, 0, SEEK_CUR) == (off_t)(uintptr_t)page + 8);
+    show("to the end", lseek(fd, 0, SEEK_END));
+    show("truncate", ftruncate(fd, 0));
+    struct pollfd poll_mem = { .fd = fd, .events = POLLIN | POLLOUT };
+    show("poll", poll(&poll_mem, 1, 0));
+    int ends[2];
+    MUST(pipe(ends));
+    show("splice", splice(fd, &(off_t){ (off_t)(uintptr_t)page }, ends[1], NULL, 16, 0));
+    MUST(write(ends[1], "spliced", 7));
+    show("splice to it", splice(ends[0], NULL, fd, &(off_t){ (off_t)(uintptr_t)page }, 7, 0));
+    show("mmap", mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0) == MAP_FAILED ? -1 : 0);
+    close(fd);
+    fd = MUST(open("/proc/self/mem", O_RDONLY));
+    show("write to what is open for reading", write(fd, "x", 1));
+    close(fd);
+}
+
+/* As compilers write code that they do not make writable. */
+CASE(code_is_written_by_way_of_a_file)
+{
+    static const unsigned char codes[2][6] = { { 0xb8, 42, 0, 0, 0, 0xc3 }, { 0xb8, 43, 0, 0, 0, 0xc3 } }; /* mov $42, %eax; ret */
+    int fd = MUST(open("/proc/self/mem", O_RDWR));
+    char *page = map_pages(4096, PROT_READ | PROT_EXEC);
+
+    for (int i = 0; i < 40; i++) {
+        if (pwrite(fd, codes[i % 2], 6, (off_t)(uintptr_t)page + i % 3 * 64) != 6)
+            show("pwrite", -1);
+        int result = ((int (*)(void))(uintptr_t)(page + i % 3 * 64))();
+        if (result != 42 + i % 2)
+            number("wrong", result);
+    }
+    truth("a function of the program", pwrite(fd, codes[1], 6, (off_t)(uintptr_t)&one) == 6);
+    number("one", one());
+    close(fd);
+}
+
+CASE(memory_of_another_process_is_a_file)
+{
+    int told[2], asked[2], value = 0;
+    char path[64], byte = 0;
+
+    MUST(pipe(told));
+    MUST(pipe(asked));
+    watched = 33;
+    pid_t child = MUST(fork());
+    if (child == 0) {
+        watched = 44;
+        if (write(told[1], "x", 1) != 1 || read(asked[0], &byte, 1) != 1)
+            _exit(1);
+        _exit(watched);
+    }
+    MUST(read(told[0], &byte, 1));
+    snprintf(path, sizeof path, "/proc/%d/mem", child);
+    int fd = MUST(open(path, O_RDWR));
+    show("pread", pread(fd, &value, sizeof value, (off_t)(uintptr_t)&watched));
+    number("value", value);
+    value = 55;
+    show("pwrite", pwrite(fd, &value, sizeof value, (off_t)(uintptr_t)&watched));
+    show("a constant", pwrite(fd, "C", 1, (off_t)(uintptr_t)constant_text));
+    printf("own: %d, %.8s\n", watched, constant_text + 1);
+    MUST(write(asked[1], "x", 1));
+    int status;
+    MUST(waitpid(child, &status, 0));
+    number("the child's", WEXITSTATUS(status));
+    show("of nobody", pread(fd, &value, sizeof value, (off_t)(uintptr_t)&watched));
+    close(fd);
+    show("open", open(path, O_RDWR));
 }

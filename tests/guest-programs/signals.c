@@ -6,6 +6,7 @@
 #include "case.h"
 
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <ucontext.h>
 
 static volatile sig_atomic_t seen;
@@ -711,4 +712,56 @@ CASE(many_signals)
     for (int i = 0; i < 10000; i++)
         raise(SIGUSR1);
     number("seen", seen);
+}
+
+static int spoiled;
+
+/* Changes the frame so that the processor would refuse it, or not. */
+static void spoil(int number, siginfo_t *info, void *context)
+{
+    (void)number;
+    (void)info;
+    mcontext_t *saved = &((ucontext_t *)context)->uc_mcontext;
+    unsigned char *area = (unsigned char *)saved->fpregs;
+    static const short segments[] = { 0x33, 0x30, 0x2b, 0, 8, 0x23 };
+    if (spoiled < 6) {
+        saved->gregs[REG_CSGSFS] = (saved->gregs[REG_CSGSFS] & ~0xffffL) | segments[spoiled];
+        return;
+    }
+    if (spoiled < 10) {
+        static const long stacks[] = { 0x2b, 0x28, 0, 0x33 };
+        saved->gregs[REG_CSGSFS] = (saved->gregs[REG_CSGSFS] & 0xffffffffffffL) | stacks[spoiled - 6] << 48;
+        return;
+    }
+    switch (spoiled) {
+    case 10: saved->fpregs->mxcsr = 0x1fbf; break;
+    case 11: saved->fpregs->mxcsr |= 1u << 31; break;
+    case 12: saved->fpregs->mxcsr |= 1u << 16; break;
+    case 13: area[520] = 1; break;                                       /* compacted */
+    case 14: area[527] = 0x80; break;                                    /* the compacted form itself */
+    case 15: area[528] = 1; break;                                       /* reserved */
+    case 16: area[519] = 0x40; break;                                    /* a component that there is not */
+    case 17: area[575] = 1; break;
+    case 18: saved->fpregs = NULL; break;
+    case 19: saved->fpregs = (fpregset_t)(uintptr_t)8; break;
+    case 20: saved->gregs[REG_RIP] = 1L << 62; break;
+    case 21: ((ucontext_t *)context)->uc_flags &= ~4UL; saved->gregs[REG_CSGSFS] &= 0xffffffffffffL; break;
+    }
+}
+
+CASE(frames_that_the_processor_refuses)
+{
+    for (spoiled = 0; spoiled < 22; spoiled++) {
+        fflush(stdout);
+        pid_t child = MUST(fork());
+        if (child == 0) {
+            struct sigaction action = { .sa_sigaction = spoil, .sa_flags = SA_SIGINFO };
+            sigaction(SIGUSR1, &action, NULL);
+            raise(SIGUSR1);
+            _exit(3);
+        }
+        int status;
+        MUST(waitpid(child, &status, 0));
+        printf("%d: %s %d\n", spoiled, WIFSIGNALED(status) ? "signal" : "exit", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    }
 }

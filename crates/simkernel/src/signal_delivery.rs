@@ -258,6 +258,26 @@ pub(crate) fn sigreturn(ctx: &mut Ctx<'_>) {
     }
 }
 
+/// The privilege of programs, which Linux gives to all segments in a frame.
+const RING: u16 = 3;
+
+/// None for what XRSTOR or FXRSTOR would refuse; without the mark of a whole area only what FXRSTOR knows is left.
+fn check_extended_state(area: &mut [u8; SIGNAL_XSAVE_BYTES]) -> Option<()> {
+    const HEADER: usize = 512;
+    const X87_AND_SSE: u64 = 3;
+    let word = |at: usize| area[at..at + 8].try_into().map(u64::from_le_bytes).unwrap_or_default();
+    let (features, reserved) = (word(HEADER), word(HEADER + 8) | word(HEADER + 16));
+    let mxcsr = u32::from_le_bytes([area[24], area[25], area[26], area[27]]);
+    let is_whole = area[FPX_SW_OFFSET..FPX_SW_OFFSET + 4] == FP_XSTATE_MAGIC1.to_le_bytes();
+    if mxcsr > u16::MAX.into() || (is_whole && (features & !FRAME_FEATURES != 0 || reserved != 0)) {
+        return None;
+    }
+    if !is_whole {
+        area[HEADER..HEADER + 8].copy_from_slice(&X87_AND_SSE.to_le_bytes());
+    }
+    Some(())
+}
+
 fn restore_frame(ctx: &mut Ctx<'_>) -> Option<()> {
     let memory = &ctx.process.memory;
     let frame_at = ctx.thread.vcpu.registers().rsp.wrapping_sub(8);
@@ -268,7 +288,12 @@ fn restore_frame(ctx: &mut Ctx<'_>) -> Option<()> {
     if c.fpstate != 0 {
         let mut bytes = [0u8; SIGNAL_XSAVE_BYTES];
         memory.read(c.fpstate, &mut bytes).ok()?;
+        check_extended_state(&mut bytes)?;
         area = Some(bytes);
+    }
+    let takes_stack = frame.uc.uc_flags & UC_STRICT_RESTORE_SS == 0 || c.ss | RING == USER_STACK_SEGMENT;
+    if c.cs | RING != USER_CODE_SEGMENT || !takes_stack {
+        return None;
     }
     let rip = memory.sled_address(c.rip);
     let r = ctx.thread.vcpu.registers_mut();

@@ -317,7 +317,9 @@ impl AddressSpace {
             Some(RealKind::Store { .. } | RealKind::GuardedStore { .. }) => {
                 // Loaders close the holes between a library's segments before they map those, which are there already.
                 let loses = was & !prot & PROT_WRITE != 0;
-                let gains = prot & !was & PROT_WRITE != 0 || (was == 0 && prot != 0);
+                let gains = prot & !was & (PROT_WRITE | PROT_EXEC) != 0 || (was == 0 && prot != 0);
+                // What is code no more, and was data before.
+                let loses = loses || (was & PROT_WRITE != 0 && was & !prot & PROT_EXEC != 0);
                 return Ok((loses || gains).then(|| real_rights(prot)));
             }
             Some(RealKind::Guarded | RealKind::Closed) => 0,
@@ -450,6 +452,45 @@ impl AddressSpace {
             }
             _ => false,
         }
+    }
+
+    /// Writes for a debugger, whatever rights the guest has, wherever its memory lies now, but not to what others share and may not write.
+    /// Code that was written to is prepared anew. How many bytes were written; `data` lies in one page.
+    pub fn write_forced(&mut self, address: u64, data: &[u8]) -> usize {
+        let written = self.write_parked(address, data);
+        let Some((_, &vma)) = self.vmas.find(address) else { return written };
+        if written == data.len() || vma.prot & PROT_WRITE != 0 || vma.shared {
+            return written;
+        }
+        let page = page_down(address);
+        let present = match self.real.around(address).map(|map| map.kind) {
+            Some(RealKind::Protected { prot } | RealKind::File { prot }) => prot,
+            Some(RealKind::Store { .. }) => PROT_READ | PROT_EXEC,
+            _ => return written,
+        };
+        let is_code = vma.prot & PROT_EXEC != 0;
+        let after = match vma.kind {
+            VmaKind::Image(_) => present,
+            _ if is_code => present & !PROT_EXEC,
+            _ => present,
+        };
+        let copied = self.with_whereabouts(address, |place| {
+            let at = page_down(place);
+            if !real::protect(at, PAGE, PLAIN) {
+                return false;
+            }
+            let copied = copy::copy_bytes(place, data.as_ptr() as u64, data.len() as u64) == 0;
+            real::protect(at, PAGE, after);
+            copied
+        });
+        if after != present {
+            self.note_rights(page, page + PAGE, after);
+        }
+        if matches!(vma.kind, VmaKind::Image(_)) {
+            self.real.new_layout();
+            self.note_code_in_image(&Vma { start: page, end: page + PAGE, ..vma }, PLAIN | PROT_EXEC);
+        }
+        if copied { data.len() } else { written }
     }
 
     /// The protection that is made real. Changes of what is executable are followed for a while.

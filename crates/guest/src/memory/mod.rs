@@ -614,14 +614,32 @@ impl AddressSpace {
         self.in_parts(address, good, |at, offset, bytes| copy::copy_bytes(at, from + offset, bytes))
     }
 
-    /// Copies a range page by page, wherever its pages lie now: how many bytes were copied. `copy` takes the place, the offset in the
-    /// range and the number of bytes, and says how many it could not copy.
-    /// As `read_parked`, whatever rights the guest has.
+    /// As `read_parked`, whatever rights the guest has, as far as it has mapped something.
+    pub fn read_forced(&self, address: u64, buf: &mut [u8]) -> usize {
+        let mapped = self.mapped(address, buf.len() as u64);
+        self.read_code(address, &mut buf[..mapped as usize])
+    }
+
+    /// How many bytes from `address` on are mapped, `length` at most.
+    fn mapped(&self, address: u64, length: u64) -> u64 {
+        let end = address.saturating_add(length);
+        let mut at = address;
+        while at < end
+            && let Some((_, vma)) = self.vmas.find(at)
+        {
+            at = vma.end;
+        }
+        at.min(end) - address
+    }
+
+    /// As `read_forced`, of all that lies there.
     pub(crate) fn read_code(&self, address: u64, buf: &mut [u8]) -> usize {
         let into = buf.as_mut_ptr() as u64;
         self.in_parts(address, buf.len() as u64, |at, offset, bytes| copy::copy_bytes(into + offset, at, bytes))
     }
 
+    /// Copies a range page by page, wherever its pages lie now: how many bytes were copied. `copy` takes the place, the offset in the
+    /// range and the number of bytes, and says how many it could not copy.
     fn in_parts(&self, address: u64, length: u64, copy: impl Fn(u64, u64, u64) -> u64) -> usize {
         let mut done = 0;
         while done < length {
@@ -641,7 +659,7 @@ impl AddressSpace {
     }
 
     /// Lets `access` work at the place where an address of this address space can be found now.
-    fn with_whereabouts<T>(&self, address: u64, access: impl FnOnce(u64) -> T) -> T {
+    pub(super) fn with_whereabouts<T>(&self, address: u64, access: impl FnOnce(u64) -> T) -> T {
         if let Some((start, _)) = self.fixed.filter(|(start, bytes)| address >= *start && address < start + bytes) {
             return turns::with_fixed(self.id, start, address, access);
         }

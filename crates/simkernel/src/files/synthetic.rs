@@ -1,5 +1,6 @@
 //! Open files that exist on no disk: snapshots of `/proc`'s contents, devices, directories.
 
+use crate::ids::Pid;
 use crate::kernel::Kernel;
 use crate::user_io::{ByteSink, ByteSource};
 use crate::vfs::list::Entry;
@@ -11,12 +12,22 @@ const CHUNK: usize = 4096;
 /// The longest label of a mark, in bytes.
 const LABEL: usize = 256;
 
+/// A program that a process executes: another one has other memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Image {
+    pub pid: Pid,
+    /// `Process::execs` meanwhile.
+    pub execs: u32,
+}
+
 /// What a synthetic file held when it was opened.
 #[derive(Debug)]
 pub struct Snapshot {
     pub path: Vec<u8>,
     pub content: Vec<u8>,
     pub offset: u64,
+    /// `/proc/PID/mem`: whose memory is read and written in place of the content.
+    pub memory: Option<Image>,
 }
 
 impl Snapshot {

@@ -17,6 +17,7 @@ mod open;
 mod other_process;
 mod paths;
 mod poll;
+mod proc_memory;
 mod proc_write;
 mod process;
 mod read_write;

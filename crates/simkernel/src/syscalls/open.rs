@@ -6,7 +6,7 @@ use crate::exec::Caller;
 use crate::files::pipe::PipeEnd;
 use crate::files::regular::RegularFile;
 use crate::files::spliced::Change;
-use crate::files::synthetic::{Directory, Snapshot};
+use crate::files::synthetic::{Directory, Image, Snapshot};
 use crate::files::{FileKind, OpenFile, Place};
 use crate::ids::{FileId, Pid};
 use crate::namespaces;
@@ -221,8 +221,22 @@ fn open_node(ctx: &mut Ctx<'_>, path: &[u8], node: &Node, flags: u32) -> Result<
             let node = ctx.changeable(path, node.clone())?;
             open_real(ctx, path, &node, flags)
         }
+        Node::Synthetic(_) if let Some(pid) = synthetic::shown_memory(path) => open_memory(ctx, path, pid),
         Node::Synthetic(node) => open_synthetic(path.to_vec(), node.clone(), flags),
     }
+}
+
+/// `/proc/PID/mem`. EACCES for those who might not trace the process (`proc_mem_open`), ESRCH when it is over.
+fn open_memory(ctx: &Ctx<'_>, path: &[u8], pid: u32) -> Result<FileKind, Errno> {
+    let own = pid == ctx.process.pid.0;
+    let process = if own { Some(&*ctx.process) } else { ctx.kernel.processes.get(pid) };
+    let process = process.filter(|process| process.zombie.is_none()).ok_or(Errno::ESRCH)?;
+    let is_shared = process.space == ctx.process.space;
+    if !is_shared && !ctx.credentials().may_attach_to(&process.credentials, process.dumpable) {
+        return Err(Errno::EACCES);
+    }
+    let memory = Some(Image { pid: process.pid, execs: process.execs });
+    Ok(FileKind::Snapshot(Box::new(Snapshot { path: path.to_vec(), content: Vec::new(), offset: 0, memory })))
 }
 
 fn wants_write(flags: u32) -> bool {
@@ -350,7 +364,9 @@ fn open_synthetic(path: Vec<u8>, node: Synthetic, flags: u32) -> Result<FileKind
         }
         Synthetic::Terminal(..) => Err(Errno::ENXIO),
         Synthetic::Device(device) => Ok(FileKind::Device(device)),
-        Synthetic::File(content) => Ok(FileKind::Snapshot(Box::new(Snapshot { path, content, offset: 0 }))),
+        Synthetic::File(content) => {
+            Ok(FileKind::Snapshot(Box::new(Snapshot { path, content, offset: 0, memory: None })))
+        }
         Synthetic::Link(_) | Synthetic::Descriptor { .. } | Synthetic::Namespace(_) => Err(Errno::ELOOP),
     }
 }
@@ -388,6 +404,7 @@ fn reopen(ctx: &mut Ctx<'_>, pid: Pid, fd: u32, flags: u32) -> SysResult {
             path: snapshot.path.clone(),
             content: snapshot.content.clone(),
             offset: 0,
+            memory: snapshot.memory,
         })),
         // What it names is opened now.
         FileKind::Name(place) if place.gone.is_none() => {

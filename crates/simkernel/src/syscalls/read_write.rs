@@ -1,5 +1,6 @@
 //! Reading and writing through descriptors, of whatever kind: the blocking side of `Kernel::try_read` and `try_write`.
 
+use super::proc_memory;
 use super::splice::{gives_pages, takes_pages};
 use crate::ctx::Ctx;
 use crate::files::{FileKind, signalfd};
@@ -218,6 +219,11 @@ pub(crate) fn read_into(ctx: &mut Ctx<'_>, fd: u64, buffers: &UserBuffers, posit
     if let FileKind::Signals(set) = file.kind {
         return signalfd::read(ctx, id, set, buffers);
     }
+    if let FileKind::Snapshot(shown) = &file.kind
+        && let Some(image) = shown.memory
+    {
+        return proc_memory::read(ctx, id, image, buffers, position);
+    }
     if matches!(file.kind, FileKind::Inotify(_)) {
         return by_parts(ctx, id, buffers, Events::READABLE, |ctx, part| {
             ctx.kernel.try_read(id, &mut part.sink(&ctx.process.memory), None)
@@ -256,7 +262,10 @@ pub(crate) fn write_from(ctx: &mut Ctx<'_>, fd: u64, buffers: &UserBuffers, posi
     if let FileKind::Terminal(tty) = file.kind {
         return crate::tty::write(ctx, id, tty, buffers);
     }
-    if matches!(file.kind, FileKind::Snapshot(_)) {
+    if let FileKind::Snapshot(shown) = &file.kind {
+        if let Some(image) = shown.memory {
+            return proc_memory::write(ctx, id, image, buffers, position);
+        }
         return super::proc_write::write(ctx, id, buffers);
     }
     if matches!(file.kind, FileKind::Event(_)) {
@@ -347,6 +356,10 @@ pub fn lseek(ctx: &mut Ctx<'_>, [fd, offset, whence, ..]: [u64; 6]) -> SysResult
         FileKind::Regular(file) => {
             let current = file.offset;
             (current, ctx.kernel.regular_size(id)?)
+        }
+        // Any address is an offset; there is no end (`mem_lseek`).
+        FileKind::Snapshot(snapshot) if snapshot.memory.is_some() => {
+            return proc_memory::seek(ctx, id, offset as u64, whence as i32);
         }
         FileKind::Snapshot(snapshot) => (snapshot.offset, snapshot.content.len() as u64),
         FileKind::Directory(directory) => (directory.position as u64, 0),

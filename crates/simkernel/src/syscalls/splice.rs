@@ -41,7 +41,8 @@ pub(super) fn gives_pages(kind: &FileKind) -> bool {
     use FileKind::{Inet, Pipe, Regular, Snapshot, Unix};
     match kind {
         FileKind::Device(device) => *device != Device::Null,
-        kind => matches!(kind, Pipe(_) | Regular(_) | Snapshot(_) | Inet(_) | Unix(_)),
+        Snapshot(shown) => shown.memory.is_none(),
+        kind => matches!(kind, Pipe(_) | Regular(_) | Inet(_) | Unix(_)),
     }
 }
 
@@ -50,7 +51,8 @@ pub(super) fn takes_pages(kind: &FileKind) -> bool {
     use FileKind::{Inet, Output, Pipe, Regular, Snapshot, Unix};
     match kind {
         FileKind::Device(device) => *device != Device::Full,
-        kind => matches!(kind, Pipe(_) | Regular(_) | Output(_) | Snapshot(_) | Inet(_) | Unix(_)),
+        Snapshot(shown) => shown.memory.is_none(),
+        kind => matches!(kind, Pipe(_) | Regular(_) | Output(_) | Inet(_) | Unix(_)),
     }
 }
 

@@ -22,7 +22,7 @@ const LINK: u8 = DT_LNK as u8;
 const FILE: u8 = DT_REG as u8;
 
 /// What lies in `/proc/PID`, with the permission bits of files.
-const PROCESS: [(&str, u8, u32); 43] = [
+const PROCESS: [(&str, u8, u32); 44] = [
     ("autogroup", FILE, 0o644),
     ("cgroup", FILE, 0o444),
     ("children", FILE, 0o444),
@@ -41,6 +41,7 @@ const PROCESS: [(&str, u8, u32); 43] = [
     ("limits", FILE, 0o444),
     ("loginuid", FILE, 0o644),
     ("maps", FILE, 0o444),
+    ("mem", FILE, 0o600),
     ("mountinfo", FILE, 0o444),
     ("mounts", FILE, 0o444),
     ("net", DIR, 0o555),
@@ -160,6 +161,8 @@ fn node(view: &View<'_>, process: &Process, tid: u32, what: &[&str]) -> Option<S
         }
         ["children"] => file(children(view, process, tid).into_bytes()),
         ["limits"] => file(limits(process).into_bytes()),
+        // What it holds is asked for by whoever has opened it.
+        ["mem"] => file(Vec::new()),
         ["maps"] => file(memory(view, process).map(proc_memory::maps).unwrap_or_default()),
         ["smaps"] => {
             file(memory(view, process).map(|memory| proc_memory::smaps(memory, &process.locked)).unwrap_or_default())

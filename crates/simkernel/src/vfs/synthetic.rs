@@ -323,6 +323,15 @@ pub fn is_magic_link(path: &[u8]) -> bool {
     rest.first().is_some_and(u8::is_ascii_digit) && NAMES.iter().any(|name| rest.ends_with(name))
 }
 
+/// The number in `/proc/PID/mem` and `/proc/PID/task/TID/mem`.
+pub fn shown_memory(path: &[u8]) -> Option<u32> {
+    let rest = std::str::from_utf8(path.strip_prefix(b"/proc/")?).ok()?;
+    match rest.split('/').collect::<Vec<_>>()[..] {
+        [pid, "mem"] | [pid, "task", _, "mem"] => pid.parse().ok(),
+        _ => None,
+    }
+}
+
 /// The inode number of a synthetic file: a function of its path, below the numbers of real files.
 pub fn number(path: &[u8]) -> u64 {
     let mut hasher = FastHasher::default();
