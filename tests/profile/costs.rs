@@ -101,7 +101,7 @@ fn a_model_repeats_to_the_bit_what_cpu_speed_measures() {
 fn a_model_of_python_is_that_of_each_host() {
     let folder = folder("profile-costs-python");
     let python = find_python().expect("python3: tools/install-packages test");
-    let program = format!("{python} {}", root().join("tests/profile/tunnel.py").display());
+    let program = format!("{python} \"{}\"", root().join("tests/profile/tunnel.py").display());
     let fast = "host_option_defaults: { cpu_speed: 1.0 }";
     // What else the machine does slows one host more than another, and the mean of what slowed each is less than what slowed the
     // whole: so the three fastest runs count, once they are alike.
@@ -198,6 +198,9 @@ fn what_makes_no_sense_is_refused() {
     let program = tunnel(&folder);
     let plain = experiment(&folder, &program, 1, "", "plain");
     run_well(&folder, &plain, &["--profile"]);
+    let idle = experiment(&folder, &program, 1, "", "idle");
+    // Long after all packets.
+    run_well(&folder, &idle, &["--profile=costs,from=29s"]);
     std::fs::write(
         folder.join("wrong.yaml"),
         "version: 1\nprograms:\n  p:\n  - { from: reed, to: read, times: [1] }\n",
@@ -209,6 +212,19 @@ fn what_makes_no_sense_is_refused() {
     experiment(&folder, &program, 1, "experimental: { cpu_model: none.yaml }", "missing");
     for (arguments, told) in [
         (vec!["profile", "--costs", "c.yaml", "plain.data"], "make it with 'gnomon run --profile=costs'"),
+        (
+            vec!["profile", "--costs", "c.yaml", "idle.data"],
+            "idle.data: no intervals were measured between two system calls",
+        ),
+        (
+            vec!["profile", "--costs", "c.yaml", "idle.data", "./idle.data"],
+            "'./idle.data' is named twice: a run counts once",
+        ),
+        (vec!["profile", "--group", "a=plain.data,plain.data"], "'plain.data' is named twice"),
+        (
+            vec!["run", "--profile=costs,from=30s", "plain.yaml"],
+            "--profile: it begins at 30 s, and the run ends at 30 s",
+        ),
         (vec!["profile", "--costs", "c.yaml", "--top", "3", "--rules", "tor", "plain.data"], "cannot be used with"),
         (
             vec!["run", "both.yaml"],

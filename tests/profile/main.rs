@@ -24,7 +24,7 @@ fn experiment(folder: &Path, rounds: u32) -> String {
             .to_owned(),
         host("threads", format!("path: {native}, args: '{rounds} 2 0'")),
         host("twins", format!("path: {native}, args: '{rounds} 0 1'")),
-        host("snake", format!("path: {python}, args: '{script} {}'", rounds / 8)),
+        host("snake", format!("path: {python}, args: '\"{script}\" {}'", rounds / 8)),
     ]
     .concat()
 }
@@ -207,7 +207,7 @@ fn shares_are_within_two_points_at_ten_thousand_samples() {
     host("twins", &native, "4500 0 1".to_owned());
     for (name, path) in pythons() {
         let (path, options) = path.split_once('\n').unwrap_or((&path, ""));
-        host(&name, path, format!("{options} {} 250", script.display()).trim_start().to_owned());
+        host(&name, path, format!("{options} \"{}\" 250", script.display()).trim_start().to_owned());
     }
     std::fs::write(folder.join("experiment.yaml"), &experiment).unwrap();
     run_well(&folder, "experiment.yaml", &["--profile=8000", "--parallelism", "2"]);

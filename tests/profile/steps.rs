@@ -45,7 +45,7 @@ fn compiled(folder: &Path, source: &str, flags: &[&str]) -> String {
 
 fn script() -> String {
     let python = find_python().expect("python3: tools/install-packages test");
-    format!("{python} {}", root().join("tests/profile/layers.py").display())
+    format!("{python} \"{}\"", root().join("tests/profile/layers.py").display())
 }
 
 #[test]

@@ -26,7 +26,7 @@ network:
 hosts:
   shop:
     network_node_id: 0
-    processes: [ {{ path: {python}, args: '{script} serve', expected_final_state: running }} ]
+    processes: [ {{ path: {python}, args: '"{script}" serve', expected_final_state: running }} ]
   proxy:
     network_node_id: 0
     processes: [ {{ path: {nginx}, args: -p . -c nginx.conf -e error.log, expected_final_state: running }} ]
@@ -35,7 +35,7 @@ hosts:
     processes: [ {{ path: {haproxy}, args: -db -f haproxy.cfg, start_time: 1 s, expected_final_state: running }} ]
   client:
     network_node_id: 0
-    processes: [ {{ path: {python}, args: '{script} ask balancer {REQUESTS}', start_time: 2 s }} ]
+    processes: [ {{ path: {python}, args: '"{script}" ask balancer {REQUESTS}', start_time: 2 s }} ]
 "#
     ))
 }

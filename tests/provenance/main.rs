@@ -46,7 +46,7 @@ fn experiment() -> String {
             0,
             vec![format!("path: {python}, args: -u -m http.server --bind 0.0.0.0 80, expected_final_state: running")],
         ),
-        ("echo", 1, vec![format!("path: {python}, args: '{script} server', expected_final_state: running")]),
+        ("echo", 1, vec![format!("path: {python}, args: '\"{script}\" server', expected_final_state: running")]),
         (
             "client",
             1,
@@ -56,7 +56,7 @@ fn experiment() -> String {
                 "path: curl, args: -q -s -S http://web/, start_time: 3 s".to_owned(),
             ],
         ),
-        ("other", 0, vec![format!("path: {python}, args: '{script} client echo', start_time: 2 s")]),
+        ("other", 0, vec![format!("path: {python}, args: '\"{script}\" client echo', start_time: 2 s")]),
         (
             "alone",
             0,
