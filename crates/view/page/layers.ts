@@ -207,7 +207,7 @@ const SHARES = [0.05, 0.25, 0.5, 0.75, 0.95, 1];
 
 export class Boxes extends View {
   constructor() {
-    super("boxes", "Time in each layer", "Boxes hold the middle half of packets that spent time there, whiskers nine tenths, the dot is the longest. Packets that spent none are counted at the right.");
+    super("boxes", "Time in each layer", "Boxes hold the middle half of packets that spent time there, whiskers nine tenths, the dot is the longest. Packets that passed it in no time are counted at the right.");
   }
 
   height(): number {
@@ -256,8 +256,8 @@ export class Boxes extends View {
     const { about, picture } = this.at;
     return [["layer", "packets", "without_time", "p5_ns", "p25_ns", "p50_ns", "p75_ns", "p95_ns", "most_ns"],
       ...about.layers.map((name, layer): Cell[] => {
-        const none = picture.histograms[layer]?.[0] ?? 0;
-        return [name, picture.packets, none, ...(this.quantiles(layer) ?? []).map((bin) => about.bins_ns[bin] ?? 0)];
+        const bins = picture.histograms[layer] ?? [], passed = bins.reduce((sum, found) => sum + found, 0);
+        return [name, passed, bins[0] ?? 0, ...(this.quantiles(layer) ?? []).map((bin) => about.bins_ns[bin] ?? 0)];
       })];
   }
 }

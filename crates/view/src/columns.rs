@@ -1,11 +1,11 @@
 //! What brushing goes over: a few bytes for each packet, read once and kept in memory.
 //!
-//! A row has 17 bytes: its moment (2), its time in each of six layers on a logarithmic scale (6), what became of it (1), its flow (4),
-//! and its number among its host's packets (4). Whatever else is said of a packet follows from its flow, or is asked of the record.
+//! A row has 18 bytes: its moment (2), its time in each of six layers on a logarithmic scale (6), which of them it passed (1), what became
+//! of it (1), its flow (4), and its number among its host's packets (4). Whatever else is said of a packet follows from its flow, or is asked of the record.
 
 use crate::error::{Error, Result};
-use crate::record::Record;
-use arrow::array::{Array, AsArray, RecordBatch};
+use crate::record::{Record, batches};
+use arrow::array::{Array, AsArray, BooleanArray, PrimitiveArray, RecordBatch};
 use arrow::datatypes::{UInt8Type, UInt64Type};
 use base::map::FastMap;
 use probes::choices::{Layer, ReceivedFate, SentFate};
@@ -20,6 +20,9 @@ pub const BINS: usize = 256;
 pub const RECEIVED: u8 = 16;
 /// All codes of what became of packets lie below.
 pub const FATES: usize = 32;
+
+/// In place of what became of a packet on its receivers' side, where none has it.
+const NOWHERE: u8 = u8::MAX;
 
 /// The smallest time that has a bin of its own, as a power of two of nanoseconds.
 const FIRST_OCTAVE: u32 = 7;
@@ -45,6 +48,9 @@ pub struct Columns {
     pub tick_ns: u64,
     pub ticks: Vec<u16>,
     pub bins: [Vec<u8>; LAYERS],
+    /// The layers that the packet passed, a bit for each: those whose histograms count it. Where it was lost or dropped, or still is, it
+    /// has spent time too, which would be no measure of the layer.
+    pub passed: Vec<u8>,
     pub fates: Vec<u8>,
     pub flow: Vec<u32>,
     pub counts: Vec<u32>,
@@ -94,8 +100,8 @@ impl Columns {
         let mut columns = Columns::new(last, usize::try_from(rows).unwrap_or(0));
         let mut known = FastMap::default();
         let mut statement = connection.prepare(&query())?;
-        for batch in statement.stream_arrow([])? {
-            columns.take(&batch, &mut known)?;
+        for batch in batches(&mut statement)?.1 {
+            columns.take(&batch?, &mut known)?;
         }
         Ok(columns)
     }
@@ -106,6 +112,7 @@ impl Columns {
             tick_ns: last_ns / TICKS + 1,
             ticks: Vec::with_capacity(rows),
             bins: std::array::from_fn(|_| Vec::with_capacity(rows)),
+            passed: Vec::with_capacity(rows),
             fates: Vec::with_capacity(rows),
             flow: Vec::with_capacity(rows),
             counts: Vec::with_capacity(rows),
@@ -136,7 +143,6 @@ impl Columns {
         for (place, layer) in layers.iter_mut().enumerate() {
             *layer = number(4 + place)?;
         }
-        let fates = batch.column(10).as_primitive::<UInt8Type>();
         self.ticks.extend(made.values().iter().map(|ns| (ns / self.tick_ns).min(TICKS - 1) as u16));
         for (bins, layer) in self.bins.iter_mut().zip(&layers) {
             if layer.null_count() == 0 {
@@ -145,7 +151,7 @@ impl Columns {
                 bins.extend(layer.iter().map(|ns| bin(ns.unwrap_or(0))));
             }
         }
-        self.fates.extend(fates.values().iter().map(|fate| (*fate).min(FATES as u8 - 1)));
+        self.take_fates(batch, layers[Layer::Reassembly as usize], layers[Layer::ReceiveQueue as usize]);
         self.counts.extend(packets.values().iter().map(|packet| *packet as u32));
         let mut before = (u64::MAX, u64::MAX);
         let mut flow = 0;
@@ -162,14 +168,65 @@ impl Columns {
         }
         Ok(())
     }
+
+    /// What became of packets, and which layers they passed.
+    fn take_fates(&mut self, batch: &RecordBatch, reassembly: &Numbers, receive_queue: &Numbers) {
+        let fates = |place: usize| batch.column(place).as_primitive::<UInt8Type>();
+        let (sent, received) = (fates(10), fates(11));
+        let elsewhere: &BooleanArray = batch.column(12).as_boolean();
+        for row in 0..batch.num_rows() {
+            let (sent, received) = (sent.value(row), received.value(row));
+            let waited = !reassembly.is_null(row) && reassembly.value(row) + receive_queue.value(row) > 0;
+            // Of a packet for several hosts, the sender's layers count with the first.
+            let before = if elsewhere.value(row) { 0 } else { passed_at_sender(sent) };
+            self.passed.push(before | passed_at_receiver(received, waited));
+            let fate = if received == NOWHERE { sent } else { RECEIVED + received };
+            self.fates.push(fate.min(FATES as u8 - 1));
+        }
+    }
 }
 
-/// One row for each packet: where several hosts received it, what the first of them knows.
+type Numbers = PrimitiveArray<UInt64Type>;
+
+const fn bit(layer: Layer) -> u8 {
+    1 << layer as u8
+}
+
+/// The layers that a packet passed on its sender's side, by what became of it there.
+fn passed_at_sender(fate: u8) -> u8 {
+    const CARRIED: u8 = SentFate::Carried as u8;
+    const LOST: u8 = SentFate::Lost as u8;
+    const LOOPED: u8 = SentFate::Looped as u8;
+    match fate {
+        CARRIED => bit(Layer::Socket) | bit(Layer::Uplink) | bit(Layer::Route),
+        LOST => bit(Layer::Socket) | bit(Layer::Uplink),
+        LOOPED => bit(Layer::Socket),
+        _ => 0,
+    }
+}
+
+/// The same on a receiver's side. A packet that waits at the end of the run does so in its socket if it has `waited` there for any time; the
+/// router still has the others.
+fn passed_at_receiver(fate: u8, waited: bool) -> u8 {
+    const WAITING: u8 = ReceivedFate::Waiting as u8;
+    const READ: u8 = ReceivedFate::Read as u8;
+    const UNREAD: u8 = ReceivedFate::Unread as u8;
+    const DROPPED: u8 = ReceivedFate::Dropped as u8;
+    match fate {
+        READ | UNREAD => bit(Layer::Downlink) | bit(Layer::Reassembly) | bit(Layer::ReceiveQueue),
+        WAITING if waited => bit(Layer::Downlink) | bit(Layer::Reassembly) | bit(Layer::ReceiveQueue),
+        WAITING | DROPPED | NOWHERE => 0,
+        _ => bit(Layer::Downlink),
+    }
+}
+
+/// One row for each packet; one for each host that received it, if they are several.
 fn query() -> String {
     let list = |words: &[&str]| words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(", ");
     format!(
         "SELECT s.packet, s.stream, coalesce(r.host, s.to_host), s.made_ns, s.socket_ns, s.uplink_ns, s.route_ns, r.downlink_ns, \
-         r.reassembly_ns, r.receive_queue_ns, coalesce(r.fate + {RECEIVED}::UTINYINT, enum_code(s.fate::ENUM({}))::UTINYINT) \
+         r.reassembly_ns, r.receive_queue_ns, enum_code(s.fate::ENUM({}))::UTINYINT, coalesce(r.fate, {NOWHERE}::UTINYINT), \
+         coalesce(r.host <> s.to_host, false) \
          FROM sent s LEFT JOIN (SELECT packet, host, downlink_ns, reassembly_ns, receive_queue_ns, \
          enum_code(fate::ENUM({}))::UTINYINT AS fate FROM received) r USING (packet)",
         list(SentFate::WORDS),

@@ -10,12 +10,14 @@ mod error;
 mod formats;
 mod json;
 mod memory;
+pub mod output;
 mod packet;
 pub mod page;
 mod parquet_file;
 mod picture;
 pub mod query;
 pub mod record;
+mod reply;
 pub mod server;
 mod totals;
 

@@ -1,7 +1,7 @@
 //! From and to where in programs' memory bytes went: the map of one range of addresses.
 
 use crate::error::Result;
-use crate::record::Record;
+use duckdb::Connection;
 use serde_json::{Value, json};
 
 /// A map has so many parts, two hexadecimal digits of an address.
@@ -13,8 +13,7 @@ const PART_BITS: u32 = 8;
 ///
 /// # Errors
 /// When the record cannot be read.
-pub fn map(record: &Record, base: u64, bits: u32, between: (u64, u64)) -> Result<Value> {
-    let connection = record.connect()?;
+pub fn map(connection: &Connection, base: u64, bits: u32, between: (u64, u64)) -> Result<Value> {
     let both =
         "(SELECT address, bytes, at_ns, 1 AS written FROM writes UNION ALL SELECT address, bytes, at_ns, 0 FROM reads)";
     let (base, bits) = if bits == 0 {

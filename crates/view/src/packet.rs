@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::json;
+use crate::record::batches;
 use duckdb::Connection;
 use serde_json::{Map, Value, json};
 
@@ -37,7 +38,8 @@ pub fn story(connection: &Connection, number: u64) -> Result<Value> {
 fn rows(connection: &Connection, sql: &str) -> Result<Vec<Value>> {
     let mut statement = connection.prepare(sql)?;
     let mut found = Vec::new();
-    for batch in statement.stream_arrow([])? {
+    for batch in batches(&mut statement)?.1 {
+        let batch = batch?;
         for row in 0..batch.num_rows() {
             let cells = batch
                 .schema()

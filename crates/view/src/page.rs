@@ -43,12 +43,12 @@ pub fn whole(record: &Record) -> Result<String> {
 fn data(record: &Record) -> Result<Value> {
     let about = picture::about(record)?;
     let columns = Columns::load(record)?;
+    let connection = record.connect()?;
     let picture = if columns.is_empty() {
-        picture::of_summary(record, columns_tick(&about))?
+        picture::of_summary(&connection, &about)?
     } else {
         picture::of_brush(&columns, &Brush::default())
     };
-    let connection = record.connect()?;
     let mut stories = serde_json::Map::new();
     for slow in picture.about["slowest"].as_array().into_iter().flatten().take(STORIES) {
         if let Some(number) = slow["packet"].as_str()
@@ -61,10 +61,6 @@ fn data(record: &Record) -> Result<Value> {
     let heat: Vec<u32> = picture.heat.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
     let cells: Vec<(usize, u32)> = heat.iter().copied().enumerate().filter(|(_, count)| *count > 0).collect();
     Ok(json!({
-        "about": about, "picture": picture.about, "heat": cells, "stories": stories, "memory": memory::map(record, 0, 0, (0, u64::MAX))?,
+        "about": about, "picture": picture.about, "heat": cells, "stories": stories, "memory": memory::map(&connection, 0, 0, (0, u64::MAX))?,
     }))
-}
-
-fn columns_tick(about: &Value) -> u64 {
-    about["tick_ns"].as_u64().unwrap_or(1)
 }

@@ -3,11 +3,12 @@
 use crate::brush::Brush;
 use crate::columns::{BINS, Columns, LAYERS, RECEIVED, bin_ns, bin_of_summary};
 use crate::error::Result;
-use crate::record::Record;
+use crate::record::{Record, batches};
 use crate::totals::{HEAT_COLUMNS, Totals};
 use arrow::array::AsArray;
 use arrow::datatypes::UInt64Type;
 use base::map::FastMap;
+use duckdb::Connection;
 use probes::choices::{Layer, ReceivedFate, SentFate};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -74,18 +75,19 @@ pub fn about(record: &Record) -> Result<Value> {
     }))
 }
 
-/// The first picture: all packets, out of the histograms of the record.
+/// The first picture: all packets, out of the histograms of the record, of which [`about`] tells.
 ///
 /// # Errors
 /// When the record cannot be read.
-pub fn of_summary(record: &Record, tick_ns: u64) -> Result<Picture> {
-    let connection = record.connect()?;
+pub fn of_summary(connection: &Connection, about: &Value) -> Result<Picture> {
     let mut totals = Totals::new(0);
     let mut places: FastMap<(u64, usize), (u64, u64)> = FastMap::default();
+    let (tick_ns, recorded) = (about["tick_ns"].as_u64().unwrap_or(1), about["packets"].as_u64().unwrap_or(0));
     let column_ns = (tick_ns * crate::columns::TICKS / HEAT_COLUMNS as u64).max(1);
     // Its rows are summed up here: there are nearly as many groups as rows.
     let mut statement = connection.prepare("SELECT from_ns, bin, packets FROM layers")?;
-    for batch in statement.stream_arrow([])? {
+    for batch in batches(&mut statement)?.1 {
+        let batch = batch?;
         let number = |place: usize| batch.column(place).as_primitive::<UInt64Type>().values();
         let (from, bins, packets) = (number(0), number(1), number(2));
         for row in 0..batch.num_rows() {
@@ -95,26 +97,27 @@ pub fn of_summary(record: &Record, tick_ns: u64) -> Result<Picture> {
             let place = places.entry((host, layer)).or_default();
             place.0 += bin_ns(bin) * packets;
             place.1 += packets;
-            // A second of the record is spread over the columns that it covers.
-            let first = from[row] / column_ns;
-            let count = (1_000_000_000 / column_ns).max(1);
-            for column in first..(first + count).min(HEAT_COLUMNS as u64) {
+            // A second of the record is spread over the columns that it covers, of which the last takes what comes behind it.
+            let first = (from[row] / column_ns).min(HEAT_COLUMNS as u64 - 1);
+            let count = (1_000_000_000 / column_ns).clamp(1, HEAT_COLUMNS as u64 - first);
+            for column in first..first + count {
                 let share = packets / count + u64::from(column - first < packets % count);
                 totals.heat[(layer * HEAT_COLUMNS + column as usize) * BINS + bin] += share as u32;
             }
         }
     }
-    totals.packets = places.iter().filter(|((_, layer), _)| *layer == 0).map(|(_, (_, packets))| packets).sum();
-    let links = links(record)?;
+    // Histograms know nothing of packets that never left their host.
+    let left = places.iter().filter(|((_, layer), _)| *layer == 0).map(|(_, (_, packets))| packets).sum();
+    totals.packets = if recorded > 0 { recorded } else { left };
+    let links = links(connection)?;
     let places: BTreeMap<_, _> = places.into_iter().collect();
     let places = places.iter().map(|((host, layer), (ns, packets))| json!([host, layer, ns, packets])).collect();
     Ok(Picture { about: told(&totals, places, links, Vec::new(), Vec::new()), heat: totals.heat_bytes() })
 }
 
-fn links(record: &Record) -> Result<Vec<Value>> {
-    let connection = record.connect()?;
+fn links(connection: &Connection) -> Result<Vec<Value>> {
     let mut statement = connection.prepare(
-        "SELECT src, dst, sum(packets)::UBIGINT AS n, sum(lost + dropped)::UBIGINT FROM links GROUP BY ALL ORDER BY n DESC",
+        "SELECT src, dst, sum(packets)::UBIGINT AS n, sum(lost + dropped)::UBIGINT FROM links GROUP BY ALL ORDER BY n DESC, src, dst",
     )?;
     let mut rows = statement.query([])?;
     let mut found = Vec::new();
@@ -129,18 +132,25 @@ fn links(record: &Record) -> Result<Vec<Value>> {
 pub fn of_brush(columns: &Columns, brush: &Brush) -> Picture {
     let totals = Totals::of(columns, brush);
     let mut places: BTreeMap<(u32, usize), (u64, u64)> = BTreeMap::new();
-    let mut links: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+    let mut links: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
     let mut flows: Vec<(u64, usize)> = Vec::new();
     for (number, (flow, sums)) in columns.flows.iter().zip(&totals.flows).enumerate() {
         if sums.packets == 0 {
             continue;
         }
-        for (layer, ns) in sums.ns.iter().enumerate() {
+        for (layer, (ns, packets)) in
+            sums.ns.iter().zip(&sums.passed).enumerate().filter(|(_, (_, packets))| **packets > 0)
+        {
             let place = places.entry((flow.host(layer), layer)).or_default();
             place.0 += ns;
-            place.1 += sums.packets;
+            place.1 += packets;
         }
-        *links.entry((flow.src, flow.dst)).or_default() += sums.packets;
+        let left = sums.passed[Layer::Uplink as usize];
+        if left + sums.lost > 0 {
+            let link = links.entry((flow.src, flow.dst)).or_default();
+            link.0 += left;
+            link.1 += sums.lost;
+        }
         flows.push((sums.ns.iter().sum(), number));
     }
     flows.sort_unstable_by_key(|&(ns, number)| (std::cmp::Reverse(ns), number));
@@ -156,8 +166,9 @@ pub fn of_brush(columns: &Columns, brush: &Brush) -> Picture {
         json!({ "packet": columns.packet(row).to_string(), "src": flow.src, "dst": flow.dst, "at": at, "ns": ns, "fate": columns.fates[row] })
     });
     let mut links: Vec<_> = links.into_iter().collect();
-    links.sort_by_key(|&(pair, packets)| (std::cmp::Reverse(packets), pair));
-    let links = links.iter().take(LINKS).map(|((src, dst), packets)| json!([src, dst, packets, 0])).collect();
+    links.sort_by_key(|&(pair, (packets, _))| (std::cmp::Reverse(packets), pair));
+    let links =
+        links.iter().take(LINKS).map(|((src, dst), (packets, lost))| json!([src, dst, packets, lost])).collect();
     let places = places.iter().map(|((host, layer), (ns, packets))| json!([host, layer, ns, packets])).collect();
     Picture { about: told(&totals, places, links, flows.collect(), slowest.collect()), heat: totals.heat_bytes() }
 }

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::formats::{Format, Writer};
+use crate::record::batches;
 use duckdb::Connection;
 use serde_json::Value;
 use std::io::Write;
@@ -13,10 +14,10 @@ use std::io::Write;
 pub fn answer(connection: &Connection, sql: &str, format: Format, out: &mut (impl Write + Send)) -> Result<()> {
     let sql = admit(connection, sql)?;
     let mut statement = connection.prepare(&sql)?;
-    let batches = statement.stream_arrow([])?;
-    let mut writer = Writer::new(format, batches.get_schema(), out)?;
+    let (schema, batches) = batches(&mut statement)?;
+    let mut writer = Writer::new(format, schema, out)?;
     for batch in batches {
-        writer.write(&batch)?;
+        writer.write(&batch?)?;
     }
     writer.finish()
 }

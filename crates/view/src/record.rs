@@ -1,7 +1,9 @@
 //! A run's record, open for questions: its tables are views in an empty DuckDB that can reach nothing else.
 
 use crate::error::{Error, Result};
-use duckdb::Connection;
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use duckdb::{Connection, Statement};
 use probes::tables::TABLES;
 use probes::{Kind, Table};
 use std::fs;
@@ -88,6 +90,21 @@ impl Record {
     pub fn connect(&self) -> Result<Connection> {
         Ok(self.connection.try_clone()?)
     }
+}
+
+/// The batches of a statement's answer, as DuckDB makes them, and what columns they have. DuckDB's own iterator panics where one cannot be made: where a segment is
+/// broken, or the question was interrupted.
+///
+/// # Errors
+/// When DuckDB cannot begin.
+pub fn batches(statement: &mut Statement<'_>) -> Result<(SchemaRef, impl Iterator<Item = Result<RecordBatch>>)> {
+    let schema = statement.stream_arrow([])?.get_schema();
+    let statement = &*statement;
+    let batches = std::iter::from_fn(move || {
+        let next = statement.step().map(|batch| batch.map(|columns| RecordBatch::from(&columns)));
+        next.map_err(Error::from).transpose()
+    });
+    Ok((schema, batches))
 }
 
 /// A view of a table's segments; an empty one where the run recorded none.

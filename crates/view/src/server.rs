@@ -7,8 +7,10 @@ use crate::brush::Brush;
 use crate::columns::Columns;
 use crate::error::{Error, Result};
 use crate::formats::Format;
-use crate::record::Record;
+use crate::record::{Record, batches};
+use crate::reply::{Answered, Work};
 use crate::{memory, packet, page, picture, query};
+use duckdb::Connection;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{self, HeaderMap, HeaderValue};
@@ -20,14 +22,18 @@ use serde_json::{Value, json};
 use std::fs::File;
 use std::io::Read;
 use std::net::TcpListener;
-use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 /// The longest question.
 const LONGEST_BODY: usize = 1 << 20;
 /// Rows that the page shows of an answer.
 const SHOWN_ROWS: usize = 500;
+/// Connections at a time.
+const CONNECTIONS: usize = 256;
+/// How long none is taken after one that could not be.
+const REST: Duration = Duration::from_millis(50);
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; \
                       form-action 'none'; frame-ancestors 'none'";
@@ -76,34 +82,53 @@ struct App {
     columns: OnceLock<std::result::Result<Columns, String>>,
 }
 
-/// Serves the page of a run until the process ends.
-///
-/// # Errors
-/// When the record cannot be read.
-pub fn serve(door: Door, run: &Path) -> Result<()> {
-    let record = Record::open(run)?;
-    let about = picture::about(&record)?;
-    let app = App {
-        token: door.token,
-        port: door.port,
-        record: Mutex::new(record),
-        about,
-        begun: Mutex::new(false),
-        beginning: Condvar::new(),
-        columns: OnceLock::new(),
-    };
-    let app = Arc::new(app);
-    let reader = Arc::clone(&app);
-    std::thread::spawn(move || {
-        let _ = reader.columns.set(reader.load().map_err(|error| error.to_string()));
-    });
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    runtime.block_on(async move {
-        let listener = tokio::net::TcpListener::from_std(door.listener)?;
+/// The server of a run's page.
+pub struct Server {
+    listener: TcpListener,
+    app: Arc<App>,
+}
+
+impl Server {
+    /// # Errors
+    /// When the record cannot be read.
+    pub fn new(door: Door, record: Record) -> Result<Server> {
+        let about = picture::about(&record)?;
+        let app = App {
+            token: door.token,
+            port: door.port,
+            record: Mutex::new(record),
+            about,
+            begun: Mutex::new(false),
+            beginning: Condvar::new(),
+            columns: OnceLock::new(),
+        };
+        Ok(Server { listener: door.listener, app: Arc::new(app) })
+    }
+
+    /// Serves the page until the process ends.
+    ///
+    /// # Errors
+    /// When the machine has no room for its threads.
+    pub fn serve(self) -> Result<()> {
+        let reader = Arc::clone(&self.app);
+        std::thread::spawn(move || {
+            let _ = reader.columns.set(reader.load().map_err(|error| error.to_string()));
+        });
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        runtime.block_on(self.accept())
+    }
+
+    async fn accept(self) -> Result<()> {
+        let listener = tokio::net::TcpListener::from_std(self.listener)?;
+        let places = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
-            // A connection that breaks at once is the browser's matter.
-            let Ok((stream, _)) = listener.accept().await else { continue };
-            let app = Arc::clone(&app);
+            let place = Arc::clone(&places).acquire_owned().await.expect("nobody closes it");
+            let Ok((stream, _)) = listener.accept().await else {
+                // It broke at once, which is the browser's matter; or the process has no more descriptors, and the next would fail, too.
+                tokio::time::sleep(REST).await;
+                continue;
+            };
+            let app = Arc::clone(&self.app);
             tokio::spawn(async move {
                 let service = service_fn(move |request| {
                     let app = Arc::clone(&app);
@@ -112,15 +137,16 @@ pub fn serve(door: Door, run: &Path) -> Result<()> {
                 let mut http = http1::Builder::new();
                 http.timer(TokioTimer::new()).header_read_timeout(Duration::from_secs(60));
                 let _ = http.serve_connection(TokioIo::new(stream), service).await;
+                drop(place);
             });
         }
-    })
+    }
 }
 
 /// What is answered: a kind, and bytes.
 type Answer = Result<(&'static str, Vec<u8>)>;
 
-async fn respond(app: Arc<App>, request: Request<Incoming>) -> Response<Full<Bytes>> {
+async fn respond(app: Arc<App>, request: Request<Incoming>) -> Response<Answered> {
     if !app.is_ours(request.headers()) {
         return reply(StatusCode::FORBIDDEN, "text/plain", b"This address is for one page only.\n".to_vec());
     }
@@ -137,20 +163,56 @@ async fn respond(app: Arc<App>, request: Request<Incoming>) -> Response<Full<Byt
         Ok(body) => body.to_bytes(),
         Err(_) => return reply(StatusCode::PAYLOAD_TOO_LARGE, "text/plain", b"The question is too long.\n".to_vec()),
     };
+    let connection = match app.record().connect() {
+        Ok(connection) => connection,
+        Err(error) => return refusal(&error),
+    };
+    if let (&Method::POST, "sql", Some(format)) = (&parts.method, path.as_str(), parameter(&asked, "format")) {
+        return match file(connection, &body, format).await {
+            Ok(body) => response(StatusCode::OK, "application/octet-stream", body),
+            Err(error) => refusal(&error),
+        };
+    }
     // Sums and questions take a thread for a while.
-    let answer = tokio::task::spawn_blocking(move || app.answer(&parts.method, &path, &asked, &body)).await;
-    match answer {
-        Ok(Some(Ok((kind, bytes)))) => reply(StatusCode::OK, kind, bytes),
-        Ok(Some(Err(error))) => {
-            reply(StatusCode::BAD_REQUEST, "text/plain; charset=utf-8", error.to_string().into_bytes())
-        }
-        Ok(None) => reply(StatusCode::NOT_FOUND, "text/plain", b"There is no such page.\n".to_vec()),
-        Err(_) => reply(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", b"The server has a mistake.\n".to_vec()),
+    let work = Work::begin(connection, move |connection| app.answer(connection, &parts.method, &path, &asked, &body));
+    match work.end().await {
+        Some(Some(Ok((kind, bytes)))) => reply(StatusCode::OK, kind, bytes),
+        Some(Some(Err(error))) => refusal(&error),
+        Some(None) => reply(StatusCode::NOT_FOUND, "text/plain", b"There is no such page.\n".to_vec()),
+        None => reply(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", b"The server has a mistake.\n".to_vec()),
     }
 }
 
-fn reply(status: StatusCode, kind: &'static str, bytes: Vec<u8>) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(bytes)));
+/// The answer to a question of the page's box as a file, however long.
+async fn file(connection: Connection, body: &[u8], format: &str) -> Result<Answered> {
+    let sql = question(body)?.to_owned();
+    let format: Format = format.parse()?;
+    if format == Format::Table {
+        return Err(Error::new("tables are for terminals: csv, json, arrow, parquet"));
+    }
+    Answered::parts(connection, move |connection, parts| query::answer(connection, &sql, format, parts)).await
+}
+
+fn question(body: &[u8]) -> Result<&str> {
+    std::str::from_utf8(body).map_err(|_| Error::new("the question is no UTF-8"))
+}
+
+/// A parameter behind a path.
+fn parameter<'a>(asked: &'a str, name: &str) -> Option<&'a str> {
+    let mut pairs = asked.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
+}
+
+fn refusal(error: &Error) -> Response<Answered> {
+    reply(StatusCode::BAD_REQUEST, "text/plain; charset=utf-8", error.to_string().into_bytes())
+}
+
+fn reply(status: StatusCode, kind: &'static str, bytes: Vec<u8>) -> Response<Answered> {
+    response(status, kind, Answered::Whole(Full::new(Bytes::from(bytes))))
+}
+
+fn response(status: StatusCode, kind: &'static str, body: Answered) -> Response<Answered> {
+    let mut response = Response::new(body);
     *response.status_mut() = status;
     let headers = [
         (header::CONTENT_TYPE, kind),
@@ -202,15 +264,9 @@ impl App {
         Columns::load(&record)
     }
 
-    fn answer(&self, method: &Method, path: &str, asked: &str, body: &[u8]) -> Option<Answer> {
+    fn answer(&self, connection: &Connection, method: &Method, path: &str, asked: &str, body: &[u8]) -> Option<Answer> {
         const JSON: &str = "application/json";
-        let parameter = |name: &str| {
-            asked
-                .split('&')
-                .filter_map(|pair| pair.split_once('='))
-                .find(|(key, _)| *key == name)
-                .map(|(_, value)| value)
-        };
+        let parameter = |name: &str| parameter(asked, name);
         let number = |name: &str| parameter(name).and_then(|value| value.parse::<u64>().ok());
         let told = |value: Result<Value>| value.map(|value| (JSON, value.to_string().into_bytes()));
         Some(match (method, path) {
@@ -219,16 +275,16 @@ impl App {
             (&Method::GET, "page.css") => Ok(("text/css; charset=utf-8", page::STYLE.into())),
             (&Method::GET, "about") => told(Ok(self.about.clone())),
             (&Method::GET, "ready") => told(self.ready()),
-            (&Method::GET, "first") => self.first(),
+            (&Method::GET, "first") => self.first(connection),
             (&Method::POST, "brush") => self.brush(body),
-            (&Method::GET, "packet") => told(self.packet(number("packet").unwrap_or(0))),
+            (&Method::GET, "packet") => told(packet::story(connection, number("packet").unwrap_or(0))),
             (&Method::GET, "memory") => {
                 let base = parameter("base").and_then(|base| u64::from_str_radix(base, 16).ok()).unwrap_or(0);
                 let bits = number("bits").unwrap_or(0).min(64) as u32;
                 let between = (number("from").unwrap_or(0), number("to").unwrap_or(u64::MAX));
-                told(self.record().another().and_then(|record| memory::map(&record, base, bits, between)))
+                told(memory::map(connection, base, bits, between))
             }
-            (&Method::POST, "sql") => self.sql(body, parameter("format")),
+            (&Method::POST, "sql") => question(body).and_then(|sql| shown(connection, sql)),
             _ => return None,
         })
     }
@@ -241,9 +297,8 @@ impl App {
         }
     }
 
-    fn first(&self) -> Answer {
-        let record = self.record().another()?;
-        let picture = picture::of_summary(&record, self.about["tick_ns"].as_u64().unwrap_or(1));
+    fn first(&self, connection: &Connection) -> Answer {
+        let picture = picture::of_summary(connection, &self.about);
         *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.beginning.notify_all();
         let picture = picture?;
@@ -260,32 +315,18 @@ impl App {
         };
         Ok(("application/octet-stream", picture::of_brush(columns, &brush).bytes()))
     }
-
-    fn packet(&self, number: u64) -> Result<Value> {
-        let connection = self.record().connect()?;
-        packet::story(&connection, number)
-    }
-
-    /// A question of the page's box: its first rows, or all as a file.
-    fn sql(&self, body: &[u8], format: Option<&str>) -> Answer {
-        let sql = std::str::from_utf8(body).map_err(|_| Error::new("the question is no UTF-8"))?;
-        let connection = self.record().connect()?;
-        let Some(format) = format else { return shown(&connection, sql) };
-        let format: Format = format.parse()?;
-        let mut bytes = Vec::new();
-        query::answer(&connection, sql, format, &mut bytes)?;
-        Ok(("application/octet-stream", bytes))
-    }
 }
 
-fn shown(connection: &duckdb::Connection, sql: &str) -> Answer {
+/// The first rows of the answer to a question of the page's box.
+fn shown(connection: &Connection, sql: &str) -> Answer {
     let sql = query::admit(connection, sql)?;
     let mut statement = connection.prepare(&sql)?;
-    let batches = statement.stream_arrow([])?;
-    let names: Vec<String> = batches.get_schema().fields().iter().map(|field| field.name().clone()).collect();
+    let (schema, batches) = batches(&mut statement)?;
+    let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut more = false;
     'all: for batch in batches {
+        let batch = batch?;
         for row in 0..batch.num_rows() {
             if rows.len() == SHOWN_ROWS {
                 more = true;

@@ -2,7 +2,7 @@
 
 use crate::brush::Brush;
 use crate::columns::{BINS, Columns, FATES, LAYERS, RECEIVED, TICKS, bin_ns};
-use probes::choices::ReceivedFate;
+use probes::choices::{ReceivedFate, SentFate};
 use std::num::NonZero;
 use std::ops::Range;
 use std::thread;
@@ -15,21 +15,26 @@ const HEAT: usize = HEAT_COLUMNS * BINS;
 /// Rows that are judged at once.
 const BLOCK: usize = 4096;
 const READ: u8 = RECEIVED + ReceivedFate::Read as u8;
+/// What becomes of packets that count as lost between hosts, a bit for each code.
+const LOST: u32 = 1 << SentFate::Lost as u32 | 1 << SentFate::Refused as u32 | 1 << SentFate::Dropped as u32;
 /// The slowest packets that are listed.
 const SLOWEST: usize = 60;
 
-/// A flow's packets, and their time in each layer, in nanoseconds by the middles of bins.
+/// A flow's packets, those that passed each layer, and their time in it, in nanoseconds by the middles of bins.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FlowTotals {
     pub ns: [u64; LAYERS],
+    pub passed: [u64; LAYERS],
     pub packets: u64,
+    /// Lost on the way, or refused or dropped by the sender's queue.
+    pub lost: u64,
 }
 
 /// Sums over packets.
 #[derive(Clone, Debug)]
 pub struct Totals {
     pub packets: u64,
-    /// For each layer, column of time and bin: packets.
+    /// For each layer, column of time and bin: packets that passed it.
     pub heat: Vec<u32>,
     pub flows: Vec<FlowTotals>,
     pub fates: [u64; FATES],
@@ -84,14 +89,19 @@ impl Totals {
                 let column = columns.ticks[row] as usize / TICKS_A_COLUMN * BINS;
                 let flow = &mut totals.flows[columns.flow[row] as usize];
                 flow.packets += 1;
+                let passed = columns.passed[row];
                 let mut rank = 0;
                 for (layer, mask) in ranks.iter().enumerate() {
                     let bin = columns.bins[layer][row] as usize;
-                    totals.heat[layer * HEAT + column + bin] += 1;
-                    flow.ns[layer] += times[bin];
+                    let one = passed >> layer & 1;
+                    totals.heat[layer * HEAT + column + bin] += u32::from(one);
+                    flow.ns[layer] += times[bin] * u64::from(one);
+                    flow.passed[layer] += u64::from(one);
                     rank += times[bin] & mask;
                 }
-                totals.fates[columns.fates[row] as usize & (FATES - 1)] += 1;
+                let fate = columns.fates[row] as usize & (FATES - 1);
+                totals.fates[fate] += 1;
+                flow.lost += u64::from(LOST >> fate & 1);
                 // Of equals, one that a program read tells more than one that the stack took.
                 rank = rank << 1 | u64::from(columns.fates[row] == READ);
                 if rank > floor {
@@ -113,6 +123,8 @@ impl Totals {
         self.fates.iter_mut().zip(&other.fates).for_each(|(all, part)| *all += part);
         for (all, part) in self.flows.iter_mut().zip(&other.flows) {
             all.packets += part.packets;
+            all.lost += part.lost;
+            all.passed.iter_mut().zip(&part.passed).for_each(|(all, part)| *all += part);
             all.ns.iter_mut().zip(&part.ns).for_each(|(all, part)| *all += part);
         }
         self.slowest.extend(&other.slowest);
@@ -123,7 +135,7 @@ impl Totals {
         self.slowest.truncate(SLOWEST);
     }
 
-    /// Packets by their time in a layer, all columns of time together.
+    /// Packets that passed a layer by their time in it, all columns of time together.
     pub fn histogram(&self, layer: usize) -> Vec<u64> {
         let mut bins = vec![0u64; BINS];
         for column in self.heat[layer * HEAT..(layer + 1) * HEAT].chunks_exact(BINS) {
@@ -159,6 +171,12 @@ fn choose(columns: &Columns, brush: &Brush, admitted: &[bool], rows: Range<usize
             keep.iter_mut().zip(&bins[rows.clone()]).for_each(|(keep, bin)| *keep &= (from..=to).contains(bin));
         }
     }
+    let passed = brush.passed();
+    if passed != 0 {
+        keep.iter_mut()
+            .zip(&columns.passed[rows.clone()])
+            .for_each(|(keep, layers)| *keep &= layers & passed == passed);
+    }
     if brush.fates != u32::MAX {
         let fates = &columns.fates[rows.clone()];
         keep.iter_mut().zip(fates).for_each(|(keep, fate)| *keep &= brush.fates >> (fate & 31) & 1 != 0);
@@ -179,7 +197,8 @@ mod tests {
     use super::*;
     use crate::columns::{Flow, bin};
 
-    /// Packets `0..count` over three flows, one each nanosecond, the time in layer L of packet N being N * 1000 * (L + 1).
+    /// Packets `0..count` over three flows, one each nanosecond, the time in layer L of packet N being N * 1000 * (L + 1). One in seven ended
+    /// before its downlink.
     fn columns(count: usize) -> Columns {
         let mut columns = Columns::new(count as u64, count);
         columns.flows = (0..3).map(|host| Flow { stream: 1, src: host, dst: host + 1 }).collect();
@@ -188,6 +207,7 @@ mod tests {
             for (layer, bins) in columns.bins.iter_mut().enumerate() {
                 bins.push(bin(row as u64 * 1000 * (layer as u64 + 1)));
             }
+            columns.passed.push(if row % 7 == 0 { 0b000111 } else { 0b111111 });
             columns.fates.push((row % 5) as u8);
             columns.flow.push((row % 3) as u32);
             columns.counts.push(row as u32);
@@ -216,15 +236,31 @@ mod tests {
         assert!(kept.len() > 100);
         assert_eq!(totals.packets, kept.len() as u64);
         assert_eq!(totals.flows.iter().map(|flow| flow.packets).collect::<Vec<_>>(), [0, kept.len() as u64, 0]);
-        let sum = |layer: usize| kept.iter().map(|row| bin_ns(columns.bins[layer][*row] as usize)).sum::<u64>();
+        let (kept, columns) = (&kept, &columns);
+        let passed = |layer: usize| kept.iter().filter(move |row| columns.passed[**row] >> layer & 1 != 0);
+        let sum = |layer: usize| passed(layer).map(|row| bin_ns(columns.bins[layer][*row] as usize)).sum::<u64>();
         assert_eq!(totals.flows[1].ns, std::array::from_fn(sum));
-        for layer in 0..LAYERS {
-            assert_eq!(totals.histogram(layer).iter().sum::<u64>(), totals.packets);
+        let counts: [u64; LAYERS] = std::array::from_fn(|layer| passed(layer).count() as u64);
+        assert!(counts[0] == totals.packets && counts[5] < totals.packets);
+        assert_eq!(totals.flows[1].passed, counts);
+        for (layer, count) in counts.iter().enumerate() {
+            assert_eq!(totals.histogram(layer).iter().sum::<u64>(), *count);
         }
         assert_eq!(totals.fates.iter().sum::<u64>(), totals.packets);
         let slowest = kept.iter().map(|row| bin_ns(columns.bins[0][*row] as usize)).max();
         assert_eq!(totals.slowest.first().map(|(rank, _)| *rank >> 1), slowest);
         assert_eq!(totals.slowest.len(), SLOWEST);
+    }
+
+    #[test]
+    fn a_layer_is_brushed_among_those_that_passed_it() {
+        let columns = columns(7_000);
+        let place = Brush { host: Some((1, Some(3))), ..Brush::default() };
+        let range =
+            Brush { bins: std::array::from_fn(|layer| (0, if layer == 3 { 254 } else { 255 })), ..Brush::default() };
+        assert_eq!(Totals::of(&columns, &range).packets, 6_000);
+        let packets = (0..7_000).filter(|row| row % 7 != 0 && row % 3 == 0).count() as u64;
+        assert_eq!(Totals::of(&columns, &place).packets, packets);
     }
 
     #[test]

@@ -4,8 +4,10 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use provenance::generate::{Scenario, record};
 use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
 /// A generated run of a few thousand packets.
@@ -185,6 +187,81 @@ fn tree(folder: &Path) -> Vec<(PathBuf, u64)> {
     }
     found.sort();
     found
+}
+
+#[test]
+fn a_file_stays_as_it_was_until_the_answer_is_there() {
+    let (folder, run) = run();
+    let out = folder.path().join("keep.csv");
+    let path = out.to_str().expect("UTF-8");
+    fs::write(&out, "mine\n").expect("a file");
+    fs::set_permissions(&out, fs::Permissions::from_mode(0o640)).expect("a file");
+    let before = tree(folder.path());
+    // One fails at once, the other when a part of the answer is there.
+    for sql in [
+        "SELECT nocolumn FROM sent",
+        "SELECT error('enough') FROM range(10000) t(x) WHERE x > 9000 OR error('x') IS NULL",
+    ] {
+        let output = ask_into(&run, "csv", path, sql);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{sql}: {told}");
+        assert!(told.starts_with("gnomon: ") && told.lines().all(|line| !line.contains("panicked")), "{told}");
+        assert_eq!(
+            (fs::read_to_string(&out).expect("a file"), tree(folder.path())),
+            ("mine\n".to_owned(), before.clone())
+        );
+    }
+    assert!(ask_into(&run, "csv", path, "SELECT 7 AS n").status.success());
+    assert_eq!(fs::read_to_string(&out).expect("a file"), "n\n7\n");
+    assert_eq!(fs::metadata(&out).expect("a file").permissions().mode() & 0o777, 0o640);
+    assert_eq!(tree(folder.path()).len(), before.len(), "something was left");
+    // A link leads to the file, and stays; what is no file is written to.
+    let link = folder.path().join("link.csv");
+    std::os::unix::fs::symlink(&out, &link).expect("a link");
+    assert!(ask_into(&run, "csv", link.to_str().expect("UTF-8"), "SELECT 8 AS n").status.success());
+    assert!(link.is_symlink() && fs::read_to_string(&out).expect("a file") == "n\n8\n");
+    let output = ask_into(&run, "csv", "/dev/stdout", "SELECT 9 AS n");
+    assert_eq!((output.status.success(), output.stdout.as_slice()), (true, b"n\n9\n".as_slice()));
+    let output = ask_into(&run, "csv", folder.path().to_str().expect("UTF-8"), "SELECT 9 AS n");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot create"), "a folder");
+}
+
+#[test]
+fn a_page_of_a_broken_record_leaves_the_file_alone() {
+    let (folder, run) = run();
+    let out = folder.path().join("keep.html");
+    fs::write(&out, "mine\n").expect("a file");
+    let segments = fs::read_dir(run.join("provenance/received")).expect("a table");
+    for segment in segments {
+        let path = segment.expect("a segment").path();
+        // The end, which says what is where, stays.
+        let mut bytes = fs::read(&path).expect("a segment");
+        let middle = bytes.len() * 3 / 4;
+        bytes[4..middle].fill(0xff);
+        fs::write(&path, bytes).expect("a segment");
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gnomon-view"));
+    let output = command.arg("page").arg(&run).arg(&out).output().expect("the program");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.starts_with("gnomon: ") && !told.contains("panicked"), "{told}");
+    assert_eq!(fs::read_to_string(&out).expect("a file"), "mine\n");
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 2, "something was left");
+}
+
+#[test]
+fn an_answer_ends_quietly_when_its_reader_has_had_enough() {
+    let (_folder, run) = run();
+    for format in ["csv", "json", "arrow", "parquet"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gnomon-view"));
+        command.arg("query").arg(&run).args([format, "-", "SELECT range FROM range(3000000)"]);
+        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program");
+        let mut some = [0; 4];
+        process.stdout.take().expect("a pipe").read_exact(&mut some).expect("the beginning");
+        let output = process.wait_with_output().expect("an end");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), told.as_ref()), (Some(0), ""), "{format}");
+    }
 }
 
 #[test]

@@ -1,11 +1,16 @@
 //! The page's server: who may ask, what is answered, and the page as one file.
 
+#[path = "records/mod.rs"]
+mod records;
+
+use probes::choices::{ReceivedFate, SentFate};
 use provenance::generate::{Scenario, record};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// A server for a generated run, until it is dropped.
@@ -49,7 +54,11 @@ fn server() -> Server {
     std::fs::create_dir(&run).expect("a folder");
     let scenario = Scenario { packets: 20_000, hosts: 20, ..Scenario::default() };
     record(&scenario, &run.join(provenance::FOLDER)).expect("a record");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_gnomon-view"));
+    serve(folder, run, Command::new(env!("CARGO_BIN_EXE_gnomon-view")))
+}
+
+/// A server for `run`, which `command` starts.
+fn serve(folder: TempDir, run: PathBuf, mut command: Command) -> Server {
     let mut process = command.arg("serve").arg(&run).arg("0").stdout(Stdio::piped()).spawn().expect("the program");
     let mut line = String::new();
     BufReader::new(process.stdout.take().expect("a pipe")).read_line(&mut line).expect("an address");
@@ -69,7 +78,9 @@ impl Server {
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").expect("a head") + 4;
         let head = String::from_utf8(bytes[..end].to_vec()).expect("UTF-8");
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-        Reply { status, head, body: bytes[end..].to_vec() }
+        let is_chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
+        let body = if is_chunked { joined(&bytes[end..]) } else { bytes[end..].to_vec() };
+        Reply { status, head, body }
     }
 
     fn with_host(&self, path: &str, host: &str, more: &str) -> Reply {
@@ -89,11 +100,57 @@ impl Server {
         ))
     }
 
+    /// Begins a question and leaves its answer.
+    fn begin(&self, path: &str, body: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("a connection");
+        let (token, port, length) = (&self.token, self.port, body.len());
+        write!(
+            stream,
+            "POST /{token}/{path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: {length}\r\n\r\n{body}"
+        )
+        .expect("a request");
+        stream
+    }
+
+    /// The processor time that it has taken, in hundredths of seconds.
+    fn processor_time(&self) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id())).expect("a process");
+        let (_, rest) = text.rsplit_once(") ").expect("a name");
+        rest.split(' ').skip(11).take(2).map(|time| time.parse::<u64>().expect("a number")).sum()
+    }
+
+    /// Waits until the process works, or until it rests.
+    fn wait_until(&self, works: bool) {
+        for _ in 0..600 {
+            let before = self.processor_time();
+            std::thread::sleep(Duration::from_millis(100));
+            if (self.processor_time() > before + 2) == works {
+                return;
+            }
+        }
+        panic!("a minute later, the server {}", if works { "does not work" } else { "still works" });
+    }
+
     fn wait_until_ready(&self) {
         assert_eq!(self.get("first").status, 200);
         while self.get("ready").json()["ready"] != true {
             std::thread::yield_now();
         }
+    }
+}
+
+/// A body that came in chunks.
+fn joined(mut bytes: &[u8]) -> Vec<u8> {
+    let mut all = Vec::new();
+    loop {
+        let end = bytes.windows(2).position(|two| two == b"\r\n").expect("a size");
+        let size = std::str::from_utf8(&bytes[..end]).ok().and_then(|size| usize::from_str_radix(size, 16).ok());
+        let size = size.expect("a size");
+        if size == 0 {
+            return all;
+        }
+        all.extend(&bytes[end + 2..end + 2 + size]);
+        bytes = &bytes[end + 4 + size..];
     }
 }
 
@@ -199,9 +256,127 @@ fn pictures_agree_with_the_record() {
     let longest = count(&format!("{} AND packet = {number}", sql.replace("count(*)", "max(downlink_ns)")));
     let most = count(&sql.replace("count(*)", "max(downlink_ns)"));
     assert!(most - longest <= most / 8, "{longest} is not among the slowest, {most}");
-    for wrong in ["", "[", "{\"time\": 3}", "{\"layers\": {\"moon\": [1, 2]}}"] {
+    for wrong in [
+        "",
+        "[",
+        "{\"time\": 3}",
+        "{\"layers\": {\"moon\": [1, 2]}}",
+        "{\"host\": -1}",
+        "{\"tme\": [1, 2]}",
+        "{\"fates\": [\"x\"]}",
+        "{\"flow\": 4294967296}",
+    ] {
         assert_eq!(server.post("brush", wrong).status, 400, "{wrong}");
     }
+}
+
+#[test]
+fn both_pictures_count_what_passed_a_layer() {
+    let (folder, run) = records::of_every_fate();
+    let server = serve(folder, run, Command::new(env!("CARGO_BIN_EXE_gnomon-view")));
+    let first = server.get("first").picture();
+    server.wait_until_ready();
+    let all = server.post("brush", "{}").picture();
+    // Bins of the histograms fall into those of packets, so that times are the same, too.
+    for part in ["packets", "places", "links", "histograms"] {
+        assert_eq!(first[part], all[part], "{part}");
+    }
+    let counted = |picture: &Value, host: u32, layer: usize| {
+        let places = picture["places"].as_array().expect("places");
+        places
+            .iter()
+            .find(|place| place[0] == host && place[1] == layer)
+            .map_or(0, |place| place[3].as_u64().expect("packets"))
+    };
+    let (near, far) = (|layer| counted(&all, 0, layer), |layer| counted(&all, 1, layer));
+    // Of twelve carried packets the router has dropped two and kept one; of nine at the host, programs took or may take six.
+    assert_eq!([near(0), near(1), near(2), far(3), far(4), far(5)], [15, 14, 12, 9, 6, 6]);
+    // One went round.
+    assert_eq!([near(3), near(4), near(5)], [1, 1, 1]);
+    // Two were lost, two refused, and one dropped by the queue.
+    assert_eq!(all["links"], json!([[0, 1, 14, 2], [0, 0, 0, 3]]));
+    let fate = |code: usize| all["fates"][code].as_u64().expect("packets");
+    assert_eq!((fate(SentFate::Lost as usize), fate(16 + ReceivedFate::Incomplete as usize)), (2, 2));
+    // A click on a place shows those that it counts.
+    for (layer, name) in ["downlink", "reassembly", "receive_queue"].iter().enumerate() {
+        let picture = server.post("brush", &json!({ "host": 1, "layer": name }).to_string()).picture();
+        assert_eq!(picture["packets"], far(3 + layer), "{name}");
+    }
+    let picture = server.post("brush", &json!({ "fates": [16 + ReceivedFate::Dropped as u64] }).to_string()).picture();
+    assert_eq!((counted(&picture, 0, 2), counted(&picture, 1, 3)), (2, 0));
+    assert_eq!(picture["histograms"][3].as_array().expect("bins").iter().filter_map(Value::as_u64).sum::<u64>(), 0);
+}
+
+#[test]
+fn generated_runs_have_the_same_links_in_both_pictures() {
+    let server = server();
+    let first = server.get("first").picture();
+    server.wait_until_ready();
+    let all = server.post("brush", "{}").picture();
+    assert_eq!(first["links"], all["links"]);
+    assert!(all["links"].as_array().expect("links").iter().any(|link| link[3].as_u64() > Some(0)));
+}
+
+#[test]
+fn a_question_ends_when_who_asked_has_gone() {
+    let server = server();
+    server.wait_until_ready();
+    server.wait_until(false);
+    let endless = "SELECT count(*) FROM range(10000000) a, range(1000000) b";
+    for path in ["sql", "sql?format=csv"] {
+        let asking = server.begin(path, endless);
+        server.wait_until(true);
+        drop(asking);
+        server.wait_until(false);
+    }
+}
+
+#[test]
+fn long_answers_go_out_as_they_are_made() {
+    let server = server();
+    server.wait_until_ready();
+    let mut asking = server.begin("sql?format=csv", "SELECT range AS number FROM range(100000000000)");
+    let mut some = vec![0; 4 << 20];
+    asking.read_exact(&mut some).expect("the beginning of an answer");
+    assert!(some.starts_with(b"HTTP/1.1 200 ") && some.windows(8).any(|part| part == b"\n100000\n"));
+    // It waits for its reader, and ends with it.
+    server.wait_until(false);
+    drop(asking);
+    server.wait_until(false);
+    let all = server.post("sql?format=json", "SELECT range AS number FROM range(100000)").json();
+    assert_eq!((all.as_array().map(Vec::len), &all[99_999]["number"]), (Some(100_000), &json!(99_999)));
+    assert_eq!(server.post("sql?format=table", "SELECT 1").status, 400);
+    assert_eq!(server.post("sql?format=csv", "SELECT nothing").status, 400);
+}
+
+#[test]
+fn connections_without_end_leave_the_processor_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = folder.path().join("run");
+    std::fs::create_dir(&run).expect("a folder");
+    record(&Scenario { packets: 1_000, hosts: 10, ..Scenario::default() }, &run.join(provenance::FOLDER))
+        .expect("a record");
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 64; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_gnomon-view")]);
+    let server = serve(folder, run, command);
+    server.wait_until_ready();
+    let open = || TcpStream::connect(("127.0.0.1", server.port)).expect("a connection");
+    let connections: Vec<TcpStream> = (0..100).map(|_| open()).collect();
+    server.wait_until(false);
+    drop(connections);
+    assert_eq!(server.get("about").status, 200);
+}
+
+#[test]
+fn a_broken_record_is_told_in_place_of_an_address() {
+    let (folder, run) = records::of_every_fate();
+    records::truncate(&run, "sent");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gnomon-view"));
+    let output = command.arg("serve").arg(&run).arg("0").output().expect("the program");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{told}");
+    assert!(told.starts_with("gnomon: ") && told.contains("sent"), "{told}");
+    drop(folder);
 }
 
 #[test]
