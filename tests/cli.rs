@@ -99,6 +99,47 @@ fn bad_experiments_are_refused_with_file_line_and_remedy() {
     refused("general", "general", &["--debug-hosts", "alice,carol"], &["--debug-hosts:", "no host 'carol'"]);
 }
 
+/// What only a run can judge has its place in the file, too, or the flag that it came by.
+#[test]
+fn what_a_run_cannot_do_names_the_line_that_wants_it() {
+    let filter = |text: &str| format!("experimental:\n  provenance: all\n  provenance_filter: {text}\nnetwork:\n");
+    for (text, told) in [
+        ("hst == 1", "x.yaml:6:22: experimental.provenance_filter: line 1, column 1: there is no 'hst'"),
+        (
+            "host == \"bop\"",
+            "x.yaml:6:22: experimental.provenance_filter: line 1, column 9: there is no host 'bop'; did you mean 'bob'?",
+        ),
+        ("fate in [\"lost\", \"carreid\"]", "line 1, column 18: 'carreid' is no fate; did you mean 'carried'?"),
+    ] {
+        refused("network:\n", &filter(text), &[], &[told]);
+        let checked = gnomon(experiment("network:\n", &filter(text)).path(), &["check", "x.yaml"]);
+        assert!(checked.status == 2 && checked.err.contains(told), "{}", checked.err);
+    }
+    let flag = ["--provenance", "packets", "--provenance-filter", "to == \"carol\""];
+    let told = "--provenance-filter: experimental.provenance_filter: line 1, column 7: there is no host 'carol'; there are alice, bob";
+    refused("general", "general", &flag, &[told]);
+    let told = "--provenance-filter: experimental.provenance_filter: no packets are recorded that it could choose from";
+    refused("general", "general", &["--provenance-filter", "true"], &[told]);
+    for late in ["--profile=costs,from=10s", "--profile=steps,from=1min"] {
+        refused("general", "general", &[late], &["--profile: it begins at ", "and the run ends at 10 sec"]);
+    }
+}
+
+/// A capture that has met a limit, as it meets a full disk.
+#[test]
+fn a_run_that_could_not_record_all_has_failed() {
+    let script =
+        "for i in $(seq 200); do dd if=/dev/zero bs=60000 count=1 2> /dev/null > /dev/udp/127.0.0.1/9; done; true";
+    let process = format!("/bin/bash\n      args: [-c, \"{script}\"]\n    host_options: {{pcap_enabled: true}}");
+    let directory = experiment("/bin/true", &process);
+    // In units of 1 KiB: enough for copies of programs that guests execute, and not for 12 MB of packets.
+    let run = "ulimit -f 8000; \"$0\" run x.yaml";
+    let answer = self::run(Path::new("bash"), directory.path(), &["-c", run, env!("CARGO_BIN_EXE_gnomon")]);
+    assert_eq!(answer.status, 1, "{}", answer.err);
+    assert!(answer.err.contains("what the run leaves behind is not complete"), "{}", answer.err);
+    assert!(answer.err.contains("\nfailed: ") && !answer.err.contains("done: "), "{}", answer.err);
+}
+
 /// Some programs, tor among them, say on standard output what is wrong.
 #[test]
 fn a_failure_names_the_output_that_has_its_reason() {

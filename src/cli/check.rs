@@ -1,5 +1,6 @@
 //! `gnomon check FILE`: validates and explains, and with `--sandbox` tries the box that a run would be in.
 
+use super::origin::Origin;
 use super::{complain, input, launch, options, show, status};
 use crate::sandbox::{self, Lifetime, Network};
 use clap::ArgMatches;
@@ -11,7 +12,7 @@ pub fn main(matches: &ArgMatches) -> u8 {
     if let Some(file) = matches.get_one::<PathBuf>("file") {
         let plan = input::plan(file, &options::overrides(matches));
         match plan
-            .and_then(|plan| crate::simulation::check_filter(&plan).map(|()| plan))
+            .and_then(|plan| check_filter(&plan, &Origin::new(Some(file), matches)).map(|()| plan))
             .and_then(|plan| crate::simulation::CpuModel::load(&plan).map(|_| plan))
         {
             Ok(plan) if matches.get_flag("config") => show(&plan.processed_config_yaml()),
@@ -26,6 +27,10 @@ pub fn main(matches: &ArgMatches) -> u8 {
         Some(way) => try_sandbox(Network::from_name(way)),
         None => status::SUCCESS,
     }
+}
+
+fn check_filter(plan: &Plan, origin: &Origin) -> Result<(), String> {
+    crate::simulation::check_filter(plan).map_err(|problem| origin.tell(&problem))
 }
 
 fn explain(plan: &Plan) -> String {

@@ -149,6 +149,9 @@ fn conclude(plan: &Plan, finished: &Finished) -> u8 {
     if summary.verdict == Verdict::Interrupted {
         return report::interrupted_status(finished.signal);
     }
+    if let Some(told) = summary.none_chosen() {
+        complain(&told);
+    }
     let Some(guest) = summary.guests.first() else { return GNOMON_FAILED };
     if summary.interferences.get(Cause::Memory).is_some() {
         complain(&format!("{}: there was not enough memory (see --memory-limit)", guest.path));

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub const SYSTEM_FOLDERS: &[&str] = &["/usr/sbin", "/usr/local/sbin", "/usr/bin", "/usr/local/bin"];
 
 /// What experiments from standard input are called in messages.
-const STANDARD_INPUT: &str = "standard input";
+pub const STANDARD_INPUT: &str = "standard input";
 
 /// Reads an experiment; `-` is standard input. The error is what to tell the user.
 pub fn plan(file: &Path, overrides: &Overrides) -> Result<Plan, String> {

@@ -3,9 +3,10 @@
 
 use super::interrupt::{self, Interrupts};
 use super::limits::{self, Notice};
+use super::origin::Origin;
 use super::ranks;
 use crate::sandbox::{self, Lifetime};
-use crate::simulation::{self, Costs, CpuModel, LogTarget, ProfileKind, Progress, RunOptions, Summary};
+use crate::simulation::{self, Costs, CpuModel, LogTarget, OptionProblem, ProfileKind, Progress, RunOptions, Summary};
 use crate::terminal::Terminal;
 use ::ranks::Link;
 use base::HostId;
@@ -39,6 +40,8 @@ pub struct Launch {
     pub profile: Option<ProfileKind>,
     /// By what the hosts are divided among several processes.
     pub rank_costs: Option<Costs>,
+    /// Where the plan's values were written.
+    pub origin: Origin,
 }
 
 /// How a debugger takes part.
@@ -91,16 +94,16 @@ pub struct Finished {
 }
 
 /// Whether this run can leave a record of its packets.
-fn can_record(has_ranks: bool) -> Result<(), String> {
+fn can_record(has_ranks: bool) -> Result<(), OptionProblem> {
+    let refused = |why: &str| {
+        let message = format!("{why}, or run with '--provenance off'");
+        Err(OptionProblem { option: "experimental.provenance", message })
+    };
     if has_ranks {
-        return Err("experimental.provenance: the processes of a run under MPI keep no common record: run it in one process, or with \
-                    '--provenance off'"
-            .to_owned());
+        return refused("the processes of a run under MPI keep no common record: run it in one process");
     }
     if !probes::ENABLED {
-        return Err("experimental.provenance: this gnomon was built without probes: build it with cargo's feature 'probes', or run with \
-                    '--provenance off'"
-            .to_owned());
+        return refused("this gnomon was built without probes: build it with cargo's feature 'probes'");
     }
     Ok(())
 }
@@ -135,20 +138,22 @@ impl Launch {
             show_outputs: false,
             profile: None,
             rank_costs: None,
+            origin: Origin::new(None, matches),
         })
     }
 
     /// Executes the plan. Call it once, while the process has one thread: the process is not the same afterwards.
     pub fn run(self, plan: &Plan) -> Result<Finished, Failure> {
         let link = ranks::connect()?;
+        let wrong = |problem| Failure::Input(self.origin.tell(&problem));
         if plan.experimental.provenance != probes::Level::Off {
-            can_record(link.is_some()).map_err(Failure::Input)?;
+            can_record(link.is_some()).map_err(wrong)?;
         }
         if self.profile.is_some() && link.is_some() {
             let text = "--profile: the processes of a run under MPI keep no common profile: run it in one process, or without --profile";
             return Err(Failure::Input(text.to_owned()));
         }
-        simulation::check_filter(plan).map_err(Failure::Input)?;
+        simulation::check_filter(plan).map_err(wrong)?;
         let model = CpuModel::load(plan).map_err(Failure::Input)?;
         let checked = match link.as_ref().map(Link::place) {
             // Rank 0 looks for all.

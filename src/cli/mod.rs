@@ -14,6 +14,7 @@ mod lab;
 mod launch;
 mod limits;
 mod options;
+mod origin;
 mod profile;
 mod profiling;
 mod provenance;

@@ -113,7 +113,11 @@ fn answer(result: Result<String, Failure>) -> u8 {
 
 fn open(matches: &ArgMatches) -> Result<Record, Failure> {
     let run = matches.get_one::<PathBuf>("run").expect("it is required");
-    Record::open(run).map_err(bad_input)
+    let record = Record::open(run).map_err(bad_input)?;
+    if let Some(notice) = record.notice() {
+        complain(&notice);
+    }
+    Ok(record)
 }
 
 pub fn packet(matches: &ArgMatches) -> u8 {
@@ -163,12 +167,18 @@ pub fn export(matches: &ArgMatches) -> u8 {
 fn export_text(matches: &ArgMatches) -> Result<String, Failure> {
     let record = open(matches)?;
     let moment = |name: &str, or: u64| matches.get_one::<u64>(name).copied().unwrap_or(or);
+    let made = moment("from", 0)..=moment("until", u64::MAX);
+    if made.is_empty() {
+        let seconds = |ns: &u64| *ns as f64 / 1e9;
+        let (from, until) = (seconds(made.start()), seconds(made.end()));
+        return Err(bad_input(format!("the time to export ends ({until} s) before it begins ({from} s)")));
+    }
     let host = |name: &String| {
         let about = record.hosts.iter().find(|about| about.name == *name);
         about.map(|about| about.host).ok_or_else(|| bad_input(format!("the run has no host '{name}'")))
     };
     let part = Part {
-        made: moment("from", 0)..=moment("until", u64::MAX),
+        made,
         hosts: matches.get_many::<String>("host").into_iter().flatten().map(host).collect::<Result<_, _>>()?,
         most: matches.get_one("most").copied().unwrap_or_default(),
     };

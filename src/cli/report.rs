@@ -49,6 +49,9 @@ pub fn conclude(finished: &Finished, quiet: bool) {
     if let Some(told) = not_recorded(summary) {
         let _ = writeln!(text, "gnomon: {told}");
     }
+    if let Some(told) = summary.none_chosen() {
+        let _ = writeln!(text, "gnomon: {told}");
+    }
     if !quiet {
         write_summary(&mut text, finished);
     }
@@ -104,6 +107,8 @@ fn write_summary(text: &mut String, finished: &Finished) {
     let simulated = summary.simulated.as_nanos() as f64 / 1e9;
     let wall = summary.wall.as_secs_f64();
     let how = match summary.verdict {
+        // Some of what it was to leave is missing, and the exit status says so, too.
+        Verdict::Success if summary.interferences.get(Cause::Recording).is_some() => "failed",
         Verdict::Success => "done",
         Verdict::Failed => "failed",
         Verdict::Interrupted if could_not_record(finished) => "failed",

@@ -1,10 +1,13 @@
 //! `gnomon run FILE`.
 
 use super::launch::{Debugging, Failure, Finished, Launch};
+use super::origin::Origin;
 use super::{gdb, input, options, ranks, report, status};
 use crate::sandbox::Lifetime;
 use crate::simulation::{Costs, ProfileKind, Progress};
 use crate::terminal::Terminal;
+use base::SimDuration;
+use base::quantity::exact_duration;
 use clap::ArgMatches;
 use scenario::Plan;
 use std::path::{Path, PathBuf};
@@ -35,7 +38,9 @@ fn run(matches: &ArgMatches) -> Result<Finished, Failure> {
     refuse_among_several(matches, file)?;
     let plan = input::plan(file, &options::overrides(matches)).map_err(Failure::Input)?;
     let mut launch = Launch::new(matches, &plan, Lifetime::Kept).map_err(Failure::Input)?;
+    launch.origin = Origin::new(Some(file), matches);
     launch.profile = matches.get_one::<ProfileKind>("profile").copied();
+    refuse_late_profile(launch.profile, &plan)?;
     if let (Some(ProfileKind::Instructions(_)), Some(host)) =
         (launch.profile, plan.hosts.iter().find(|host| host.options.cpu_speed.is_some()))
     {
@@ -64,6 +69,20 @@ fn run(matches: &ArgMatches) -> Result<Finished, Failure> {
     let costs = matches.get_one::<PathBuf>("rank-costs").map(|path| Costs::read(path));
     launch.rank_costs = costs.transpose().map_err(|error| Failure::Input(format!("--rank-costs: {error}")))?;
     launch.run(&plan)
+}
+
+/// A profile that begins when the run has ended has nothing in it.
+fn refuse_late_profile(profile: Option<ProfileKind>, plan: &Plan) -> Result<(), Failure> {
+    match profile.and_then(|profile| profile.span()) {
+        Some(span) if span.from >= plan.stop_time() => {
+            let from = exact_duration(SimDuration::from_nanos(span.from.as_nanos()));
+            let stop = exact_duration(plan.general.stop_time);
+            Err(Failure::Input(format!(
+                "--profile: it begins at {from}, and the run ends at {stop}: write an earlier time after 'from=', or a later --stop-time"
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What makes no sense in one of several processes, before it reads its standard input or starts a debugger.

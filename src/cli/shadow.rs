@@ -5,6 +5,7 @@
 
 use super::launch::{self, Debugging, Finished, Launch};
 use super::options::{Style, flags, overrides};
+use super::origin::Origin;
 use super::{command, input, ranks, report, status};
 use crate::sandbox::Lifetime;
 use crate::simulation::{LogTarget, Progress, Verdict};
@@ -101,6 +102,7 @@ fn run(matches: &ArgMatches) -> Result<(), String> {
         show_outputs: false,
         profile: None,
         rank_costs: None,
+        origin: Origin::new(Some(file), matches),
     };
     ranks::refuse("shadow").map_err(|failure| failure.to_string())?;
     let finished = launch.run(&plan).map_err(|failure| failure.to_string())?;

@@ -71,6 +71,7 @@ pub fn query(matches: &ArgMatches) -> u8 {
         }
     }
     let output = output.map_or_else(|| OsString::from("-"), |path| path.clone().into_os_string());
+    tell_what_is_missing(run_of(matches));
     hand_over(&[OsStr::new("query"), run_of(matches).as_os_str(), OsStr::new(format), &output, OsStr::new(&sql)])
 }
 
@@ -98,6 +99,7 @@ pub fn view_command() -> Command {
 
 /// Does `gnomon view`.
 pub fn view(matches: &ArgMatches) -> u8 {
+    tell_what_is_missing(run_of(matches));
     let run = run_of(matches).as_os_str();
     match matches.get_one::<PathBuf>("output") {
         Some(path) => hand_over(&[OsStr::new("page"), run, path.as_os_str()]),
@@ -105,6 +107,13 @@ pub fn view(matches: &ArgMatches) -> u8 {
             let port = matches.get_one::<u16>("port").copied().unwrap_or(0).to_string();
             hand_over(&[OsStr::new("serve"), run, OsStr::new(&port)])
         }
+    }
+}
+
+/// Says in a line that answers may lack something; the companion says what keeps a record from being read at all.
+fn tell_what_is_missing(run: &Path) {
+    if let Some(notice) = provenance::Record::open(run).ok().and_then(|record| record.notice()) {
+        complain(&notice);
     }
 }
 

@@ -24,7 +24,7 @@ pub use accounting::available_memory;
 pub use computing::CpuModel;
 pub use partition::Costs;
 pub use profile::ProfileKind;
-pub use summary::{FinalGuest, GuestState, RunError, Summary, Verdict};
+pub use summary::{FinalGuest, GuestState, OptionProblem, RunError, Summary, Verdict};
 
 use self::ranks::{Others, RankPeers};
 use ::ranks::Link;
@@ -72,14 +72,8 @@ pub enum LogTarget {
 ///
 /// # Errors
 /// Where it is not, and why.
-pub fn check_filter(plan: &Plan) -> Result<(), String> {
-    let is_recorded = record::level(plan).is_some_and(|level| level >= probes::Level::Packets);
-    match record::filter(plan)? {
-        Some(_) if !is_recorded => {
-            Err("experimental.provenance_filter: no packets are recorded that it could choose from: add '--provenance packets'".to_owned())
-        }
-        _ => Ok(()),
-    }
+pub fn check_filter(plan: &Plan) -> Result<(), OptionProblem> {
+    record::filter(plan).map(|_| ())
 }
 
 /// How progress is shown on standard error.
@@ -254,9 +248,11 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     let simulated = summary::simulated_time(plan, &outcome);
     losses.note("tables", monitor.count_rest(simulated));
     losses.all.extend(failures.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
+    let mut none_chosen_of = None;
     if let Some(record) = record.take() {
         let finished = record.finish(&mut hosts, simulated);
-        for error in finished.iter().flatten() {
+        none_chosen_of = finished.as_ref().ok().and_then(record::none_chosen_of);
+        for error in finished.iter().flat_map(|summary| &summary.unmerged) {
             let text =
                 format!("the record of packets is whole, but slower to ask, since its segments stay apart: {error}");
             record!(main_log, Level::Warning, simulated, None::<HostId>, "{text}");
@@ -292,6 +288,10 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
         return Ok(summary);
     }
     summary.stats.gnomon.provenance = provenance;
+    summary.none_chosen_of = none_chosen_of;
+    if let Some(warning) = summary.none_chosen() {
+        record!(main_log, Level::Warning, summary.simulated, None::<HostId>, "{warning}");
+    }
     if let Some(forecast) = forecast {
         summary.foretell(&worker::lock(&forecast));
         for foretold in &summary.stats.gnomon.forecast {

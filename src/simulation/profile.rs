@@ -36,6 +36,16 @@ pub enum ProfileKind {
     Instructions(CountingRules),
 }
 
+impl ProfileKind {
+    /// The simulated time that it is about, where that is not all.
+    pub fn span(&self) -> Option<Span> {
+        match self {
+            ProfileKind::Samples { costs, .. } => *costs,
+            ProfileKind::Instructions(rules) => Some(rules.span),
+        }
+    }
+}
+
 /// Takes the profile of one run.
 pub struct Profiler {
     recorder: Recorder,

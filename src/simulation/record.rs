@@ -1,7 +1,7 @@
 //! The record of packets and bytes (`provenance/` in the data directory): from workers to the store, and what hosts tell at the end.
 
 use super::host::SimHost;
-use super::summary::RunError;
+use super::summary::{OptionProblem, RunError};
 use base::SimTime;
 use probes::tables::HostName;
 use probes::trace::Clock;
@@ -22,10 +22,17 @@ pub fn level(plan: &Plan) -> Option<Level> {
 /// Which packets are to be recorded; None for all.
 ///
 /// # Errors
-/// When the plan's expression is none: where, and what is wrong.
-pub fn filter(plan: &Plan) -> Result<Option<Filter>, String> {
-    let wrong = |error| format!("experimental.provenance_filter: {error}");
-    plan.experimental.provenance_filter.as_ref().map(|text| Filter::new(&text.0)).transpose().map_err(wrong)
+/// When the plan's expression is none, or there are no packets that it could choose from: where, and what is wrong.
+pub fn filter(plan: &Plan) -> Result<Option<Filter>, OptionProblem> {
+    let Some(text) = &plan.experimental.provenance_filter else { return Ok(None) };
+    let wrong = |message| OptionProblem { option: "experimental.provenance_filter", message };
+    let hosts: Vec<&str> = plan.hosts.iter().map(|host| host.name.as_str()).collect();
+    let filter = Filter::new(&text.0, &hosts).map_err(wrong)?;
+    if level(plan).is_none_or(|level| level < Level::Packets) {
+        let message = "no packets are recorded that it could choose from: add '--provenance packets'";
+        return Err(wrong(message.to_owned()));
+    }
+    Ok(Some(filter))
 }
 
 /// What a few packets are measured by.
@@ -110,7 +117,7 @@ impl Record {
             }
         });
         let mut options = Options::new(level, run_id(plan), hosts.collect());
-        options.filter = filter(plan).map_err(RunError::Recording)?;
+        options.filter = filter(plan).map_err(|problem| RunError::Recording(problem.to_string()))?;
         let store = Store::create(&directory.path().join(FOLDER), options)
             .map_err(|error| RunError::Recording(error.to_string()))?;
         Ok(Some(Record { store, windows: 0, told: 0, handed_over: Arc::default() }))
@@ -149,17 +156,22 @@ impl Record {
         self.store.windows_done(complete)
     }
 
-    /// Adds what is under way at the end of the run, and closes the files; why tables stay in segments, which only makes them slower to ask.
+    /// Adds what is under way at the end of the run, and closes the files.
     ///
     /// # Errors
     /// When something could not be written.
-    pub fn finish(self, hosts: &mut [SimHost], now: SimTime) -> provenance::Result<Vec<provenance::Error>> {
+    pub fn finish(self, hosts: &mut [SimHost], now: SimTime) -> provenance::Result<provenance::Summary> {
         let handle = self.store.handle();
         for host in hosts {
             handle.push(self.windows, host.last_rows(now));
         }
-        self.store.finish().map(|summary| summary.unmerged)
+        self.store.finish()
     }
+}
+
+/// How many packets there were, if a filter has chosen none of them.
+pub fn none_chosen_of(summary: &provenance::Summary) -> Option<u64> {
+    summary.chosen.filter(|chosen| chosen.kept == 0 && chosen.packets > 0).map(|chosen| chosen.packets)
 }
 
 /// What names the run in the UUIDs of its packets: the experiment and its seed, whatever is recorded and wherever it runs.

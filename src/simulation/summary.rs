@@ -82,6 +82,8 @@ pub struct Summary {
     pub profile: Option<PathBuf>,
     /// Why the other processes of the run were lost, which interrupted it.
     pub lost: Option<String>,
+    /// How many packets there were of which the filter of the record has chosen none.
+    pub none_chosen_of: Option<u64>,
 }
 
 impl Summary {
@@ -106,6 +108,12 @@ impl Summary {
         self.stats.gnomon.forecast = forecast.results().map(whole).collect();
     }
 
+    /// That the filter of the record has chosen nothing, which is seldom what was meant; None if it has chosen some, or there is none.
+    pub fn none_chosen(&self) -> Option<String> {
+        let packets = self.none_chosen_of?;
+        Some(format!("experimental.provenance_filter: it has chosen none of {packets} packets, so the record has none"))
+    }
+
     /// One sentence per guest in an unexpected final state.
     pub fn unexpected(&self) -> Vec<String> {
         let sentence = |guest: &FinalGuest| {
@@ -113,6 +121,20 @@ impl Summary {
             format!("{}: {}{pid} {}, expected {}", guest.host, guest.path, guest.state, guest.expected)
         };
         self.guests.iter().filter(|guest| !guest.as_expected).map(sentence).collect()
+    }
+}
+
+/// What is wrong with the value of an option that the experiment may have, where only those see it who execute the plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OptionProblem {
+    /// As `experimental.provenance`.
+    pub option: &'static str,
+    pub message: String,
+}
+
+impl std::fmt::Display for OptionProblem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.option, self.message)
     }
 }
 
@@ -209,6 +231,7 @@ pub(super) fn conclude(
         interferences,
         profile: None,
         lost,
+        none_chosen_of: None,
     }
 }
 

@@ -223,7 +223,7 @@ fn what_makes_no_sense_is_refused() {
         (vec!["profile", "--group", "a=plain.data,plain.data"], "'plain.data' is named twice"),
         (
             vec!["run", "--profile=costs,from=30s", "plain.yaml"],
-            "--profile: it begins at 30 s, and the run ends at 30 s",
+            "--profile: it begins at 30 sec, and the run ends at 30 sec",
         ),
         (vec!["profile", "--costs", "c.yaml", "--top", "3", "--rules", "tor", "plain.data"], "cannot be used with"),
         (

@@ -184,6 +184,34 @@ fn an_export_is_bounded_and_of_hosts_that_there_are() {
     assert!(refusal(&["export", "summary", "--otlp", "x"], 2).contains("--provenance packets"));
     let told = answer(&["export", "all", "--otlp", "/dev/null", "--host", "relay3", "--until", "2 s"]);
     assert!(told.contains("packets"), "{told}");
+    let file = runs().path().join("kept.json");
+    std::fs::write(&file, "kept").unwrap();
+    let refused = refusal(&["export", "all", "--otlp", "kept.json", "--from", "5 s", "--until", "1 s"], 2);
+    assert!(refused.contains("ends (1 s) before it begins (5 s)"), "{refused}");
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "kept");
+}
+
+#[test]
+fn what_is_missing_of_a_record_is_told_beside_the_answer() {
+    let folder = TempDir::new().unwrap();
+    let scenario = Scenario { packets: 2_000, hosts: 6, ..Scenario::default() };
+    record(&scenario, &folder.path().join(provenance::FOLDER)).unwrap();
+    let run = folder.path().to_str().unwrap();
+    let written = provenance::Record::open(folder.path()).unwrap();
+    let packet = written.name(written.packets(provenance::read::ANY, 1).unwrap()[0].packet);
+    let asked = |args: &[&str]| {
+        let output = gnomon(args);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let questions = [&["packet", run, &packet][..], &["memory", run], &["export", run, "--otlp", "/dev/null"]];
+    questions.iter().for_each(|question| assert_eq!(asked(question), ""));
+    std::fs::remove_file(folder.path().join("provenance/wakes/00001.parquet")).unwrap();
+    for question in questions {
+        let told = asked(question);
+        assert!(told.contains("is damaged: table 'wakes' has 0 rows in 1 files of the "), "{told}");
+        assert_eq!(told.lines().count(), 1);
+    }
 }
 
 #[test]
@@ -201,6 +229,9 @@ fn a_run_records_what_its_filter_keeps() {
     assert_eq!(status, Some(0), "{said}");
     let sent = provenance::Record::open(&data).unwrap().packets(provenance::read::ANY, usize::MAX).unwrap();
     assert!(!sent.is_empty() && sent.iter().all(|sent| sent.payload > 1000));
+    let (data, status, said) = run("none", "payload > 100000");
+    assert!(status == Some(0) && said.contains("it has chosen none of ") && data.exists(), "{said}");
+    assert_eq!(provenance::Record::open(&data).unwrap().notice(), None);
     let (data, status, said) = run("refused", "payload > to");
     assert!(said.contains("experimental.provenance_filter: line 1, column 9: '>' is not for (int, string)"), "{said}");
     assert!(status == Some(2) && !data.exists());

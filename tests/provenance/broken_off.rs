@@ -29,6 +29,7 @@ hosts:
 /// Whether the record can be read, and has so many whole segments of packets.
 fn has_segments(data: &Path, many: usize) {
     let record = Record::open(data).unwrap();
+    assert!(record.notice().is_some_and(|notice| notice.contains("is not finished")), "{:?}", record.notice());
     let names: Vec<String> =
         record.rows::<HostName>(ANY, &[], usize::MAX).unwrap().into_iter().map(|host| host.name).collect();
     assert_eq!(names, ["client", "server"]);

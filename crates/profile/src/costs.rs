@@ -142,8 +142,9 @@ impl Costs {
     /// Sums up what runs have measured, of each program, or of each program on each host.
     ///
     /// # Errors
-    /// When one has measured nothing, or cannot be read.
+    /// When one is named twice, has measured nothing, or cannot be read, or all together have no interval.
     pub fn of_runs(runs: &[PathBuf], per_host: bool) -> Result<Costs> {
+        report::refuse_repeated(runs.iter().map(PathBuf::as_path))?;
         let mut kinds: BTreeMap<(String, String, String, u64), Vec<(u64, u64)>> = BTreeMap::new();
         for run in runs {
             for row in measured(run)? {
@@ -151,6 +152,14 @@ impl Costs {
                 let times = kinds.entry((program, row.from, row.to, row.bytes)).or_default();
                 times.push((row.count, row.time_ns));
             }
+        }
+        if kinds.is_empty() {
+            let runs: Vec<String> = runs.iter().map(|run| run.display().to_string()).collect();
+            return Err(Error::Input(format!(
+                "{}: no intervals were measured between two system calls: programs made no calls in the time of --profile=costs; measure an \
+                 earlier or a longer one",
+                runs.join(", ")
+            )));
         }
         let mut costs = Costs::default();
         for ((program, from, to, bytes), classes) in kinds {
@@ -351,6 +360,31 @@ mod tests {
         assert_eq!(many.len(), 20);
         assert_eq!((many[0], many[12], many[17], many[18], many[19]), (100, 300, 300, 5_000, 5_000));
         assert_eq!(many.iter().sum::<u64>() / 20, 650);
+    }
+
+    #[test]
+    fn a_run_counts_once_and_one_without_intervals_is_refused() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let run = folder.path().join("run");
+        std::fs::create_dir_all(run.join(crate::FOLDER)).unwrap();
+        record(&run, &[]).unwrap();
+        let told = Costs::of_runs(std::slice::from_ref(&run), false).unwrap_err();
+        assert!(told.is_bad_input() && told.to_string().contains("run: no intervals were measured"), "{told}");
+        let row = MeasuredCost {
+            host: "a".into(),
+            program: "p".into(),
+            from: "read".into(),
+            to: "write".into(),
+            bytes: 0,
+            count: 3,
+            time_ns: 30,
+        };
+        record(&run, &[row]).unwrap();
+        assert_eq!(mean(Costs::of_runs(std::slice::from_ref(&run), false).unwrap().programs["p"].iter()), 10);
+        let other = folder.path().join("other");
+        std::os::unix::fs::symlink(&run, &other).unwrap();
+        let told = Costs::of_runs(&[run, other], false).unwrap_err().to_string();
+        assert!(told.contains("other' is named twice: a run counts once"), "{told}");
     }
 
     #[test]

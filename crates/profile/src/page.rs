@@ -79,6 +79,8 @@ pub fn write(request: &Request) -> Result<Written> {
 }
 
 fn read(request: &Request) -> Result<Vec<Subject>> {
+    let grouped = request.groups.iter().flat_map(|(_, runs)| runs);
+    report::refuse_repeated(request.runs.iter().chain(grouped).map(PathBuf::as_path))?;
     let names: BTreeSet<String> = request.runs.iter().map(|run| short(run)).collect();
     let is_clear = names.len() == request.runs.len();
     let name = |run: &PathBuf| if is_clear { short(run) } else { run.display().to_string() };
@@ -772,4 +774,21 @@ fn in_columns(table: &Table) -> String {
     };
     let rows: String = table.rows.iter().map(|row| line(row)).collect();
     format!("{}{rows}", line(&table.header))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_counts_once() {
+        let run = || PathBuf::from("run");
+        let single = Request { runs: vec![run(), run()], ..Request::default() };
+        let grouped = Request { groups: vec![("a".to_owned(), vec![run(), run()])], ..Request::default() };
+        let both = Request { runs: vec![run()], groups: vec![("a".to_owned(), vec![run()])], ..Request::default() };
+        for request in [single, grouped, both] {
+            let told = write(&request).unwrap_err();
+            assert!(told.is_bad_input() && told.to_string().contains("'run' is named twice"), "{told}");
+        }
+    }
 }

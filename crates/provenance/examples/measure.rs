@@ -19,7 +19,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let scenario = Scenario { packets, level: level.parse()?, ..Scenario::default() };
         let mut generator = Generator::new(&scenario);
         let mut options = Options::new(scenario.level, RunId::default(), generator.hosts());
-        options.filter = words.get(1).map(|text| Filter::new(text)).transpose()?;
+        let names: Vec<&str> = options.hosts.iter().map(|host| host.name.as_str()).collect();
+        options.filter = words.get(1).map(|text| Filter::new(text, &names)).transpose()?;
         let (mut windows, mut rows, mut made) = (Vec::new(), 0, 0);
         while let Some(window) = generator.window() {
             (rows, made) = (rows + window.len(), made + window.sent.len());

@@ -16,7 +16,7 @@ mod schema;
 mod store;
 
 pub use error::{Error, Result};
-pub use filter::Filter;
+pub use filter::{Chosen, Filter};
 pub use identity::{Prefix, RunId, host_of, number, uuid};
 pub use read::Record;
 pub use store::{Handle, Options, Store, Summary, TableSummary};

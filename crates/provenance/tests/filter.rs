@@ -50,7 +50,7 @@ fn received() -> Received {
 }
 
 fn keeps(text: &str) -> bool {
-    let filter = Filter::new(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let filter = Filter::new(text, &["alice", "relay3"]).unwrap_or_else(|error| panic!("{text}: {error}"));
     filter.keeps(&[host(0, "alice"), host(1, "relay3")], &sent(), Some(&received()))
 }
 
@@ -73,6 +73,9 @@ fn expressions_mean_what_the_language_says() {
         "size([payload, bytes].filter(n, n > 1450)) == 1 && size(host) == 6",
         "[1, 2].all(a, [3, 4].all(b, a < b && a + b < bytes))",
         "made_ns + uplink_ns + route_ns == arrived_ns",
+        // No fate at the receiver is that of a packet which did not arrive; parts of names and other texts are not names of hosts.
+        "received_fate in ['read', ''] && 'relay3' in [host, to]",
+        "host.startsWith('rel') && host + '' != 'rel'",
         "(protocol == 6 ? flags % 16 : 0) == 8 && -payload + bytes - 2 * 26 == 0",
         "host + ':' + to == 'relay3:alice'",
         // Without a value it is kept: rather too much than too little.
@@ -107,17 +110,23 @@ fn what_is_no_filter_is_refused_with_its_place() {
         ("[1, 'a'].exists(x, true)", "column 5", "a list has elements of one type"),
         ("bytes.exists(x, true)", "column 1", "of type int, and must be a list"),
         ("[1].exists(x, x)", "column", "'||' is not for (bool, int)"),
+        ("host == 'rely3'", "line 1, column 9", "there is no host 'rely3'; did you mean 'relay3'?"),
+        ("true &&\n 'bob' != to", "line 2, column 2", "there is no host 'bob'; there are alice, relay3"),
+        ("'nobody' in [host, to]", "column 1", "there is no host 'nobody'"),
+        ("fate in ['lost', 'carreid']", "column 18", "'carreid' is no fate; did you mean 'carried'?"),
+        ("received_fate != 'lost'", "column 18", "'lost' is no received_fate; there are waiting, read,"),
+        ("fate == ''", "column 9", "'' is no fate"),
         ("host.matches('re.*')", "column 13", "there is no function 'matches'"),
         ("fate.word == 'lost'", "column", "nothing here has a field 'word'"),
         ("x == 1", "column 1", "there is no 'x'"),
         ("[1].exists(x, true) && x == 1", "column 24", "there is no 'x'"),
         ("", "", ""),
     ] {
-        let error = Filter::new(text).expect_err(text);
+        let error = Filter::new(text, &["alice", "relay3"]).expect_err(text);
         assert!(error.contains(place) && error.contains(says), "{text}: {error}");
     }
     // Deep nesting is an error, too, and no overflow.
-    assert!(Filter::new(&format!("{}true{}", "(".repeat(5000), ")".repeat(5000))).is_err());
+    assert!(Filter::new(&format!("{}true{}", "(".repeat(5000), ")".repeat(5000)), &[]).is_err());
 }
 
 /// A record of generated packets, of which only some are kept, handed over by so many workers.
@@ -126,7 +135,8 @@ fn filtered(folder: &Path, filter: &str, workers: usize) -> Record {
     let mut generator = Generator::new(&scenario);
     let mut options = Options::new(scenario.level, RunId::default(), generator.hosts());
     options.segment_rows = 1000;
-    options.filter = Some(Filter::new(filter).unwrap());
+    let names: Vec<&str> = options.hosts.iter().map(|host| host.name.as_str()).collect();
+    options.filter = Some(Filter::new(filter, &names).unwrap());
     let store = Store::create(&folder.join("provenance"), options).unwrap();
     let mut window = 0;
     while let Some(mut rows) = generator.window() {
@@ -143,8 +153,11 @@ fn filtered(folder: &Path, filter: &str, workers: usize) -> Record {
         window += 1;
         store.windows_done(window).unwrap();
     }
-    store.finish().unwrap();
-    Record::open(folder).unwrap()
+    let chosen = store.finish().unwrap().chosen.unwrap();
+    let record = Record::open(folder).unwrap();
+    assert_eq!((record.notice(), chosen.kept), (None, packets(&record).len() as u64));
+    assert!(chosen.packets > chosen.kept);
+    record
 }
 
 fn packets(record: &Record) -> Vec<Sent> {

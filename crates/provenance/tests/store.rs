@@ -5,7 +5,7 @@ use parquet::record::RowAccessor;
 use probes::tables::TABLES;
 use probes::{Level, Rows};
 use provenance::generate::{Generator, Scenario, record};
-use provenance::{Options, RunId, Store};
+use provenance::{FOLDER, Options, Record, RunId, Store};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -231,4 +231,45 @@ fn a_folder_that_is_there_is_not_written_over() {
     let folder = tempfile::tempdir().unwrap();
     let error = Store::create(folder.path(), Options::new(Level::All, RunId::default(), Vec::new())).unwrap_err();
     assert!(error.to_string().contains("File exists"), "{error}");
+}
+
+#[test]
+fn a_finished_record_says_so_and_what_is_missing_later_is_told() {
+    let run = tempfile::tempdir().unwrap();
+    let folder = run.path().join(FOLDER);
+    let mut generator = Generator::new(&scenario());
+    let store = store(&folder, &generator);
+    let notice = || Record::open(run.path()).unwrap().notice();
+    for window in 0..400 {
+        store.handle().push(window, generator.window().unwrap());
+        store.windows_done(window + 1).unwrap();
+    }
+    assert!(notice().unwrap().contains("is not finished"), "{:?}", notice());
+    store.finish().unwrap();
+    assert_eq!(notice(), None);
+
+    // Without the mark, as earlier records are.
+    let schema = folder.join("schema.json");
+    let text = fs::read_to_string(&schema).unwrap();
+    fs::write(&schema, text.replace("\"finished\": true,", "")).unwrap();
+    assert!(notice().unwrap().contains("does not say whether its run came to an end"), "{:?}", notice());
+    fs::write(&schema, text).unwrap();
+
+    let last = fs::read_dir(folder.join("layers")).unwrap().map(|entry| entry.unwrap().path()).max().unwrap();
+    let whole = fs::read(&last).unwrap();
+    fs::remove_file(&last).unwrap();
+    let told = notice().unwrap();
+    assert!(told.contains("is damaged: table 'layers' has ") && told.contains(" files of the "), "{told}");
+    fs::write(&last, &whole[..whole.len() / 2]).unwrap();
+    assert!(notice().unwrap().contains("cannot read"), "{:?}", notice());
+    fs::write(&last, &whole).unwrap();
+    assert_eq!(notice(), None);
+}
+
+#[test]
+fn a_store_that_is_given_up_is_not_marked_as_finished() {
+    let run = tempfile::tempdir().unwrap();
+    let generator = Generator::new(&scenario());
+    drop(store(&run.path().join(FOLDER), &generator));
+    assert!(Record::open(run.path()).unwrap().notice().unwrap().contains("is not finished"));
 }

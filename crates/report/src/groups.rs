@@ -60,6 +60,7 @@ impl Plan {
             }
         }
         refuse_repeated_groups(&request.groups)?;
+        refuse_repeated_labels(&request.labels)?;
         make_unique(&mut runs, request.labels.is_empty());
         let output = request.output.clone().unwrap_or_else(|| match runs.as_slice() {
             [one] => one.directory.join("report"),
@@ -70,13 +71,7 @@ impl Plan {
 
     /// Reads all runs, in the plan's order.
     pub fn read(&self) -> Result<Vec<Run>> {
-        let mut seen = BTreeSet::new();
-        for named in &self.runs {
-            let place = fs::canonicalize(&named.directory).unwrap_or_else(|_| named.directory.clone());
-            if !seen.insert(place) {
-                return Err(Error::Input(format!("'{}' is named twice: a run counts once", named.directory.display())));
-            }
-        }
+        refuse_repeated(self.runs.iter().map(|named| named.directory.as_path()))?;
         self.runs.iter().map(|named| input::read(&named.directory, &named.label)).collect()
     }
 
@@ -99,6 +94,44 @@ impl Plan {
             }
         }
         subjects
+    }
+}
+
+/// Refuses a run that is there twice, under whatever path: it would count as repetitions that agree.
+///
+/// # Errors
+/// When one is.
+pub fn refuse_repeated<'a>(runs: impl Iterator<Item = &'a Path>) -> Result<()> {
+    let mut seen = BTreeSet::new();
+    for directory in runs {
+        let place = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_path_buf());
+        if !seen.insert(place) {
+            return Err(Error::Input(format!("'{}' is named twice: a run counts once", directory.display())));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses to report on a time that a run does not reach: it would be all of nothing.
+pub fn refuse_time_behind_end(runs: &[Run], from_s: Option<f64>) -> Result<()> {
+    let Some(from) = from_s else { return Ok(()) };
+    match runs.iter().find(|run| run.end_s() <= from) {
+        Some(run) => Err(Error::Input(format!(
+            "the time to report on begins ({from} s) when '{}' has ended ({} s)",
+            run.directory.display(),
+            run.end_s()
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn refuse_repeated_labels(labels: &[String]) -> Result<()> {
+    let mut seen = BTreeSet::new();
+    match labels.iter().find(|label| !seen.insert(*label)) {
+        Some(label) => Err(Error::Input(format!(
+            "the label '{label}' is given twice: give each run one of its own, or put runs of one experiment into a --group"
+        ))),
+        None => Ok(()),
     }
 }
 
@@ -167,7 +200,7 @@ fn settings(run: &Run) -> Vec<(PathBuf, Vec<u8>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::Config;
+    use crate::run::{Config, SimStats};
 
     fn request(runs: &[&str]) -> Request {
         Request { runs: runs.iter().map(PathBuf::from).collect(), ..Request::default() }
@@ -187,6 +220,8 @@ mod tests {
         assert!(Plan::new(&request(&[])).unwrap_err().is_bad_input());
         let labels = Request { labels: vec!["a".into()], ..request(&["x", "y"]) };
         assert!(Plan::new(&labels).unwrap_err().to_string().contains("1 labels for 2 runs"));
+        let labels = Request { labels: vec!["a".into(), "a".into()], ..request(&["x", "y"]) };
+        assert!(Plan::new(&labels).unwrap_err().to_string().contains("the label 'a' is given twice"));
         let span = Request { from_s: Some(10.0), until_s: Some(10.0), ..request(&["x"]) };
         assert!(Plan::new(&span).is_err());
         let group = || Group { label: "a".into(), runs: vec!["x".into()] };
@@ -194,6 +229,19 @@ mod tests {
         assert!(Plan::new(&twice).unwrap_err().to_string().contains("given twice"));
         let same = Plan::new(&request(&["x", "x"])).unwrap();
         assert!(same.read().unwrap_err().to_string().contains("named twice"));
+    }
+
+    #[test]
+    fn a_time_that_a_run_does_not_reach_is_refused() {
+        let stats = |seconds| Some(SimStats { simulated_s: Some(seconds), ..SimStats::default() });
+        let runs = [("long", 500.0), ("short", 180.0)].map(|(name, seconds)| Run {
+            directory: name.into(),
+            stats: stats(seconds),
+            ..Run::default()
+        });
+        assert!(refuse_time_behind_end(&runs, None).is_ok() && refuse_time_behind_end(&runs, Some(179.5)).is_ok());
+        let told = refuse_time_behind_end(&runs, Some(180.0)).unwrap_err().to_string();
+        assert_eq!(told, "the time to report on begins (180 s) when 'short' has ended (180 s)");
     }
 
     fn run(seed: u64, essence: &str) -> Run {

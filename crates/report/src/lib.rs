@@ -23,7 +23,7 @@ mod subject;
 mod tables;
 
 pub use error::{Error, Result};
-pub use groups::Group;
+pub use groups::{Group, refuse_repeated};
 pub use input::read as read_run;
 pub use maths::{CONFIDENCE, Estimate, critical_t};
 pub use output::write_figures;
@@ -70,6 +70,7 @@ pub fn write(request: &Request) -> Result<Written> {
     let plan = groups::Plan::new(request)?;
     let public = public::Public::read(&request.public)?;
     let runs = plan.read()?;
+    groups::refuse_time_behind_end(&runs, request.from_s)?;
     let context = Context {
         subjects: plan.subjects(&runs),
         since: request.since,

@@ -1,6 +1,7 @@
 //! From the text of an expression to code, with all names and types settled.
 
 use super::code::{Code, Fold, Operator, SENT, Value};
+use super::words::Choice;
 use cel::IdedExpr;
 use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, LiteralValue, SourceInfo};
 use cel::parser::Parser;
@@ -46,15 +47,17 @@ impl Type {
 /// Code of a type.
 type Typed = (Code, Type);
 
-struct Compiler {
+struct Compiler<'a> {
     source: SourceInfo,
+    /// The names of all hosts.
+    hosts: &'a [&'a str],
     /// Names of comprehensions, from the outermost on.
     locals: Vec<(String, Type)>,
     needs_received: bool,
 }
 
 /// The code, and whether it needs what receivers know.
-pub fn compile(text: &str) -> Result<(Code, bool), String> {
+pub fn compile(text: &str, hosts: &[&str]) -> Result<(Code, bool), String> {
     let parsed = Parser::new().parse_with_source_info(text).map_err(|errors| {
         let told = errors.errors.iter().map(|error| {
             let (line, column) = (error.pos.0.max(1), error.pos.1.max(1));
@@ -63,7 +66,7 @@ pub fn compile(text: &str) -> Result<(Code, bool), String> {
         told.collect::<Vec<_>>().join("; ")
     })?;
     let (expression, source) = parsed;
-    let mut compiler = Compiler { source, locals: Vec::new(), needs_received: false };
+    let mut compiler = Compiler { source, hosts, locals: Vec::new(), needs_received: false };
     let (code, of) = compiler.code(&expression)?;
     if of != Type::Truth {
         return Err(
@@ -73,7 +76,7 @@ pub fn compile(text: &str) -> Result<(Code, bool), String> {
     Ok((code, compiler.needs_received))
 }
 
-impl Compiler {
+impl Compiler<'_> {
     /// An error, with its place.
     fn wrong(&self, at: &IdedExpr, what: &str) -> String {
         let Some((start, _)) = self.source.offset_for(at.id) else { return what.to_owned() };
@@ -156,7 +159,8 @@ impl Compiler {
     fn call(&mut self, at: &IdedExpr, call: &CallExpr) -> Result<Typed, String> {
         let mut parts = Vec::new();
         let mut types = Vec::new();
-        for part in call.target.as_deref().into_iter().chain(&call.args) {
+        let given: Vec<&IdedExpr> = call.target.as_deref().into_iter().chain(&call.args).collect();
+        for part in &given {
             let (code, of) = self.code(part)?;
             parts.push(code);
             types.push(of);
@@ -215,12 +219,33 @@ impl Compiler {
                 return Err(self.wrong(at, &format!("there is no function '{name}'; there are {known}")));
             }
         };
+        if matches!(operator, Operator::Equal | Operator::Unequal | Operator::In) {
+            self.check_literals(given[0], &parts[1])?;
+            self.check_literals(given[1], &parts[0])?;
+        }
         let of = match operator {
             Operator::Size | Operator::Subtract | Operator::Multiply | Operator::Divide => Type::Whole,
             Operator::Modulo | Operator::Negate => Type::Whole,
             _ => Type::Truth,
         };
         Ok((Code::Call(operator, parts), of))
+    }
+
+    /// Refuses texts that nothing they are compared with can be.
+    fn check_literals(&self, side: &IdedExpr, other: &Code) -> Result<(), String> {
+        let Some(choice) = Choice::of(other) else { return Ok(()) };
+        let literals = match &side.expr {
+            Expr::List(list) => &list.elements[..],
+            _ => std::slice::from_ref(side),
+        };
+        for literal in literals {
+            if let Expr::Literal(LiteralValue::String(text)) = &literal.expr
+                && let Some(refusal) = choice.refusal(text.inner(), self.hosts)
+            {
+                return Err(self.wrong(literal, &refusal));
+            }
+        }
+        Ok(())
     }
 
     /// `exists`, `all` and their relatives, which the parser has taken apart.

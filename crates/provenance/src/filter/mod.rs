@@ -7,8 +7,9 @@
 mod code;
 mod compile;
 mod sift;
+mod words;
 
-pub use sift::Sift;
+pub use sift::{Chosen, Sift};
 
 use code::{Code, Row, Value};
 use probes::tables::{HostName, Received, Sent};
@@ -23,12 +24,13 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Reads an expression.
+    /// Reads an expression about packets between `hosts`.
     ///
     /// # Errors
-    /// When it is none, has a name that is unknown, a wrong type, or is neither true nor false: where, and what is wrong.
-    pub fn new(text: &str) -> Result<Filter, String> {
-        let (code, needs_received) = compile::compile(text)?;
+    /// When it is none, has a name that is unknown, a wrong type, or is neither true nor false, or compares hosts and fates with what none of them
+    /// is: where, and what is wrong.
+    pub fn new(text: &str, hosts: &[&str]) -> Result<Filter, String> {
+        let (code, needs_received) = compile::compile(text, hosts)?;
         Ok(Filter { code, needs_received, text: text.to_owned() })
     }
 

@@ -56,6 +56,14 @@ pub struct Sift {
     /// Rows that are about streams, with the time by which they came.
     held: VecDeque<(u64, Rows)>,
     now: u64,
+    chosen: Chosen,
+}
+
+/// Packets that a filter has decided about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Chosen {
+    pub packets: u64,
+    pub kept: u64,
 }
 
 impl Sift {
@@ -70,6 +78,7 @@ impl Sift {
             received: FastMap::default(),
             held: VecDeque::new(),
             now: 0,
+            chosen: Chosen::default(),
         }
     }
 
@@ -110,6 +119,11 @@ impl Sift {
         kept
     }
 
+    /// What it has come to so far.
+    pub fn chosen(&self) -> Chosen {
+        self.chosen
+    }
+
     fn sent(&mut self, sent: Sent, kept: &mut Rows) {
         let arrives = sent.fate == u64::from(SentFate::Carried) || sent.fate == u64::from(SentFate::Looped);
         if self.filter.needs_received() && arrives {
@@ -142,6 +156,8 @@ impl Sift {
     fn decide(&mut self, sent: Sent, received: Option<&Received>, kept: &mut Rows) {
         let keeps = self.filter.keeps(&self.hosts, &sent, received);
         self.verdicts.set(sent.packet, keeps);
+        self.chosen.packets += 1;
+        self.chosen.kept += u64::from(keeps);
         let waiting = self.received.remove(&sent.packet);
         if keeps {
             self.streams.insert(sent.stream);

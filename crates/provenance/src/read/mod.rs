@@ -4,10 +4,12 @@ mod json;
 pub mod memory;
 pub mod text;
 pub mod tree;
+mod whole;
 
 use crate::columns::{Column, Columns, Source};
 use crate::error::{Error, Result};
 use crate::identity::{Prefix, RunId, host_of, number};
+use crate::schema::End;
 use crate::store::segments;
 use crate::{FOLDER, schema};
 use probes::tables::{HostName, TABLES};
@@ -23,6 +25,7 @@ pub struct Record {
     pub run: RunId,
     pub level: Level,
     pub hosts: Vec<HostName>,
+    end: End,
 }
 
 /// What a column must have: a number within bounds.
@@ -49,7 +52,7 @@ impl Record {
         let path = folder.join(schema::FILE);
         let text = fs::read(&path).map_err(|cause| Error::io("read", &path, &cause))?;
         let about = schema::read(&text).map_err(|cause| Error::new("read", &path, cause))?;
-        let mut record = Record { folder, run: about.0, level: about.1, hosts: Vec::new() };
+        let mut record = Record { folder, run: about.run, level: about.level, hosts: Vec::new(), end: about.end };
         record.hosts = record.rows::<HostName>(ANY, &[], usize::MAX)?;
         Ok(record)
     }

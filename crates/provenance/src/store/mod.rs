@@ -14,7 +14,7 @@ pub use merge::segments;
 pub use tables::TableSummary;
 
 use crate::error::{Error, Result};
-use crate::filter::{Filter, Sift};
+use crate::filter::{Chosen, Filter, Sift};
 use crate::identity::RunId;
 use crate::schema;
 use probes::tables::HostName;
@@ -51,6 +51,8 @@ pub struct Summary {
     pub tables: Vec<TableSummary>,
     /// Why segments could not be merged: the record is whole, and slower to look things up in.
     pub unmerged: Vec<Error>,
+    /// What a filter has chosen, if there was one.
+    pub chosen: Option<Chosen>,
 }
 
 /// A record that is being written.
@@ -58,6 +60,8 @@ pub struct Summary {
 pub struct Store {
     queue: Arc<Queue>,
     folder: PathBuf,
+    /// What `schema.json` says until the record is finished.
+    schema: schema::Open,
     thread: Option<JoinHandle<Option<Summary>>>,
 }
 
@@ -90,7 +94,7 @@ impl Store {
     /// When something cannot be written.
     pub fn create(folder: &Path, options: Options) -> Result<Store> {
         fs::create_dir(folder).map_err(|cause| Error::io("create", folder, &cause))?;
-        schema::write(folder, &options)?;
+        let schema = schema::Open::write(folder, &options)?;
         let notes = schema::notes(&options);
         let sift = options.filter.map(|filter| Sift::new(filter, options.hosts.clone()));
         let tables = tables::Tables::create(folder, notes, options.hosts)?;
@@ -98,7 +102,7 @@ impl Store {
         let writer = writer::Writer::new(tables, options.segment_rows, sift, queue.clone());
         let thread = std::thread::Builder::new().name("provenance".to_owned()).spawn(move || writer.run());
         let thread = thread.map_err(|cause| Error::io("start the thread that writes", folder, &cause))?;
-        Ok(Store { queue, folder: folder.to_path_buf(), thread: Some(thread) })
+        Ok(Store { queue, folder: folder.to_path_buf(), schema, thread: Some(thread) })
     }
 
     pub fn handle(&self) -> Handle {
@@ -115,7 +119,7 @@ impl Store {
         Ok(())
     }
 
-    /// Writes all that was handed over, and waits for it.
+    /// Writes all that was handed over, waits for it, and marks the record as finished.
     ///
     /// # Errors
     /// When something could not be written.
@@ -124,7 +128,9 @@ impl Store {
         let ended = self.thread.take().map(JoinHandle::join);
         self.queue.check()?;
         let lost = || Error::new("write", &self.folder, "the thread that writes it has panicked");
-        ended.and_then(|ended| ended.ok().flatten()).ok_or_else(lost)
+        let summary = ended.and_then(|ended| ended.ok().flatten()).ok_or_else(lost)?;
+        self.schema.finish(&self.folder, &summary.tables)?;
+        Ok(summary)
     }
 }
 

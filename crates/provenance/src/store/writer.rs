@@ -59,7 +59,8 @@ impl Writer {
                     }
                     self.tables.close_rest()?;
                     let unmerged = self.tables.merge();
-                    return Ok(Some(Summary { tables: self.tables.summary(), unmerged }));
+                    let chosen = self.sift.as_ref().map(Sift::chosen);
+                    return Ok(Some(Summary { tables: self.tables.summary(), unmerged, chosen }));
                 }
                 Message::Abandon => return Ok(None),
             }
