@@ -130,7 +130,7 @@ fn programs_at_fixed_addresses_are_the_same_for_any_number_of_ranks() {
     for number in 0..6 {
         let _ = writeln!(
             text,
-            "  gossip{number}: {{ network_node_id: 0, processes: [{{ path: {python}, args: {} {number} 6 8 }}] }}",
+            "  gossip{number}: {{ network_node_id: 0, processes: [{{ path: {python}, args: '\"{}\" {number} 6 8' }}] }}",
             gossip.display()
         );
     }

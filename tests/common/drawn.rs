@@ -70,12 +70,13 @@ pub fn experiment(seed: u64) -> String {
         for number in 0..gossips {
             let python = pick(draw, &pythons);
             let shell = draw.below(3) == 0;
-            let command = format!("{} {number} {gossips} {stop}", root().join("tests/workers/gossip.py").display());
+            let script = root().join("tests/workers/gossip.py");
+            let command = format!("\"{}\" {number} {gossips} {stop}", script.display());
             // By way of a shell, the program is replaced in the midst of its turn.
             let process = if shell {
                 format!("path: bash, args: ['-c', 'exec {python} {command}']")
             } else {
-                format!("path: {python}, args: {command}")
+                format!("path: {python}, args: '{command}'")
             };
             host(draw, &format!("gossip{number}"), &[process]);
         }
