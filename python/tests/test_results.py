@@ -65,9 +65,11 @@ class Opened(unittest.TestCase):
     def test_groups_labels_and_spans(self):
         groups = gnomon_results.open(groups={"a": RUNS[:2], "b": RUNS[2:]})
         self.assertEqual(groups.runs["group"].to_list(), ["a", "a", "b"])
-        span = gnomon_results.open(RUNS[0], labels=["first"], window=("10 min", None))
+        span = gnomon_results.open(RUNS[0], labels=["first"], window=(None, "1 ms"))
         self.assertEqual(span.runs["run"].to_list(), ["first"])
         self.assertFalse(span.transfers["in_window"].any())
+        with self.assertRaisesRegex(gnomon_results.Error, "has ended"):
+            gnomon_results.open(RUNS[0], window=("10 min", None))
 
     def test_reports_are_written_and_opened(self):
         with tempfile.TemporaryDirectory() as folder:

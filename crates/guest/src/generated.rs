@@ -331,14 +331,13 @@ impl AddressSpace {
         }
         let longest: Copied = *copies.iter().max_by_key(|copied| copied.length())?;
         let mut rivals = copies.iter().filter(|copied| copied.length() == longest.length());
-        let is_own = candidate.target(begin).is_some_and(|target| self.is_made_code(target));
-        (longest.is_likely(is_own) && rivals.all(|copied| copied.is_as_good_as(&longest))).then_some(longest)
+        let leads_to_code = candidate.target(begin).is_some_and(|target| self.is_code(target));
+        (longest.is_likely(leads_to_code) && rivals.all(|copied| copied.is_as_good_as(&longest))).then_some(longest)
     }
 
-    /// Whether the program may execute what it has at an address, and made that itself.
-    fn is_made_code(&self, address: u64) -> bool {
-        let vma = self.mappings().find(|vma| (vma.start..vma.end).contains(&address));
-        vma.is_some_and(|vma| MadeCode::Any.includes(vma) && !matches!(vma.kind, VmaKind::Image(_)))
+    /// Whether the program may execute what it has at an address.
+    fn is_code(&self, address: u64) -> bool {
+        self.mappings().any(|vma| (vma.start..vma.end).contains(&address) && vma.prot & PROT_EXEC != 0)
     }
 
     /// Writes what lay in an image to a copy of it, where that is the program's own code.

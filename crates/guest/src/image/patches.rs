@@ -9,9 +9,9 @@ const JUMP: u8 = 0xe9;
 const HOP: u8 = 0xeb;
 /// So many equal bytes beside a patch are no accident.
 const CERTAIN: usize = 8;
-/// As many beside a jump that leads to no code of the program's making, and beside one that may be of its making itself.
+/// As many beside a jump that leads to no code, and beside one that does, so that it may be the program's own.
 const LIKELY: usize = 2;
-const LIKELY_OF_OWN: usize = 3;
+const LIKELY_TO_CODE: usize = 3;
 
 /// All patches of an image.
 #[derive(Debug, Default)]
@@ -144,9 +144,9 @@ impl<'a> Copied<'a> {
         self.to - self.from
     }
 
-    /// Whether it is no accident. `is_own`: whether the jump that was found leads to code of the program's making from where it lies, so that it
-    /// may be one itself.
-    pub(crate) fn is_likely(&self, is_own: bool) -> bool {
+    /// Whether it is no accident. `leads_to_code`: whether the jump that was found does, from where it lies, so that it may be the
+    /// program's own.
+    pub(crate) fn is_likely(&self, leads_to_code: bool) -> bool {
         let length = usize::from(self.patch.length);
         let is_whole = self.to - self.at >= length;
         if !self.is_jump {
@@ -154,7 +154,7 @@ impl<'a> Copied<'a> {
             return is_whole && self.length() - length >= CERTAIN;
         }
         let beside = self.length() - JUMP_BYTES;
-        beside >= CERTAIN || (is_whole && beside >= if is_own { LIKELY_OF_OWN } else { LIKELY })
+        beside >= CERTAIN || (is_whole && beside >= if leads_to_code { LIKELY_TO_CODE } else { LIKELY })
     }
 
     /// What lay at its patches, with their offsets in the code. Of a jump at the end of which a part was not copied, as much as was.
