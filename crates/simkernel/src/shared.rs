@@ -7,7 +7,6 @@
 use crate::fd_table::FdTable;
 use crate::ids::{FileId, SpaceId};
 use crate::process::Process;
-use crate::program_files::PROGRAM;
 use crate::signal::{Disposition, IGNORED_BY_DEFAULT, SIGNALS, SigSet};
 use crate::vfs::settings::Settings;
 use guest::AddressSpace;
@@ -231,9 +230,6 @@ impl Shared {
 
     /// The open file behind a descriptor of any process.
     pub fn file(&self, process: &Process, fd: u32) -> Option<FileId> {
-        if fd == PROGRAM {
-            return process.program;
-        }
         self.fds.get(process.fds)?.get(fd.into()).ok()
     }
 }

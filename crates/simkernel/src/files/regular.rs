@@ -263,21 +263,19 @@ impl Kernel {
         Ok(())
     }
 
-    /// A name is about to vanish: open files at this real path keep their descriptor from now on. Whether any keeps the inode, by this name or by
-    /// one that has vanished before.
+    /// A name is about to vanish: open files at this real path keep their descriptor from now on. Whether there are any.
     pub(crate) fn pin_open_files(&mut self, node: &RealNode, last_name: bool) -> Result<bool, Errno> {
-        let number = self.vfs.identities.of(&node.stat);
+        let real = &node.path;
         let mut found = self.vfs.fifo(&node.stat).is_some();
         for (_, file) in self.files.iter_mut() {
             let FileKind::Regular(file) = &mut file.kind else { continue };
-            if file.pinned.is_none() && file.real == node.path {
-                self.vfs.descriptors.get(file.serial, &file.real, file.writes)?;
-                file.pinned = self.vfs.descriptors.take(file.serial);
-            } else if file.pinned.is_none() || file.number != number {
+            if file.pinned.is_some() || file.real != *real {
                 continue;
             }
             found = true;
-            file.unlinked |= last_name;
+            self.vfs.descriptors.get(file.serial, &file.real, file.writes)?;
+            file.pinned = self.vfs.descriptors.take(file.serial);
+            file.unlinked = last_name;
         }
         Ok(found)
     }
@@ -320,12 +318,9 @@ impl Kernel {
         }
     }
 
-    /// The last reference to an open regular file is gone, and its inode with it, if it has neither a name nor another open file.
+    /// The last reference to an open regular file is gone.
     pub(crate) fn close_regular(&mut self, file: &RegularFile) {
-        let number = file.number;
-        let same = |other: &super::OpenFile| matches!(&other.kind, FileKind::Regular(other) if other.number == number);
-        let is_last = file.unlinked && !self.files.iter().any(|(_, other)| same(other));
-        let gone = file.pinned.as_ref().filter(|_| is_last);
+        let gone = file.pinned.as_ref().filter(|_| file.unlinked);
         if let Some(Ok(stat)) = gone.map(rustix::fs::fstat) {
             self.vfs.forget(stat.st_dev, stat.st_ino);
         }
