@@ -10,6 +10,7 @@ use crate::registers::Registers;
 use crate::switch::{EXIT_SAMPLED, SAMPLED, WorkerState, clock_call_at};
 use crate::traps::{leave_guest, raw_syscall, worker_of_handler};
 use crate::worker::Worker;
+use std::ffi::CStr;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -72,7 +73,7 @@ impl Schedule {
     fn advance(&mut self, now_ns: u64) -> u64 {
         /// `_IOW('$', 4, __u64)` of linux/perf_event.h.
         const PERF_EVENT_IOC_PERIOD: u64 = 0x4008_2404;
-        /// More than the handler takes, in which the next signal would else come again and again until its stack is full.
+        /// More than the handler takes: the next signal would else be there when it ends, and the thread get no further.
         const LEAST_NS: u64 = 25_000;
         let late_ns = now_ns.saturating_sub(self.since_ns) % self.period_ns;
         let was_due_ns = now_ns - late_ns;
@@ -219,12 +220,12 @@ fn take(worker: &mut WorkerState, ring: &mut SampleRing, saved: &mut [i64; 23]) 
     if place == IN_GUEST {
         leave_guest(worker, saved, EXIT_SAMPLED);
     }
-    let selector = std::mem::replace(&mut worker.selector, 0);
+    let selector = worker.selector.swap(0, Ordering::Relaxed);
     let mut at_ns = thread_time_ns();
     if let Some(schedule) = &mut ring.schedule {
         at_ns = schedule.advance(at_ns);
     }
-    worker.selector = selector;
+    worker.selector.store(selector, Ordering::Relaxed);
     worker.notices.fetch_or(SAMPLED, Ordering::Relaxed);
     let is_full = ring.used >= RING;
     let index = if is_full { RING - 1 } else { ring.used };
@@ -278,7 +279,8 @@ impl Sampler {
     }
 }
 
-/// An event whose signal is delivered where the thread returns from the interrupt, without another one: Linux 5.13 has it.
+/// An event whose signal is delivered where the thread returns from the interrupt, without another one. While the handler of one executes,
+/// the next waits; kernels before 5.19 would end the process instead.
 fn perf_event(period: Duration, kernel: bool) -> io::Result<OwnedFd> {
     const PERF_TYPE_SOFTWARE: u32 = 1;
     const PERF_COUNT_SW_TASK_CLOCK: u64 = 1;
@@ -287,6 +289,9 @@ fn perf_event(period: Duration, kernel: bool) -> io::Result<OwnedFd> {
     const REMOVE_ON_EXEC: u64 = 1 << 36;
     const SIGTRAP: u64 = 1 << 37;
     const PERF_FLAG_FD_CLOEXEC: u64 = 8;
+    if kernel_version() < (5, 19) {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
     let attributes = PerfEvent {
         kind: PERF_TYPE_SOFTWARE,
         bytes: size_of::<PerfEvent>() as u32,
@@ -301,6 +306,18 @@ fn perf_event(period: Duration, kernel: bool) -> io::Result<OwnedFd> {
             libc::syscall(libc::SYS_perf_event_open, &raw const attributes, 0, -1i32, -1i32, PERF_FLAG_FD_CLOEXEC);
         if opened < 0 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(opened as i32)) }
     }
+}
+
+/// The machine's kernel, as `(6, 1)`.
+fn kernel_version() -> (u32, u32) {
+    // SAFETY: all zeros are a valid `utsname`, which the call fills with strings that end within it.
+    let release = unsafe {
+        let mut name: libc::utsname = std::mem::zeroed();
+        libc::uname(&mut name);
+        CStr::from_ptr(name.release.as_ptr()).to_string_lossy().into_owned()
+    };
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
 /// Where the calling thread's stack lies.

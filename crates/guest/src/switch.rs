@@ -55,8 +55,9 @@ pub(crate) struct WorkerState {
     pub(crate) scratch_gs: u64,
     pub(crate) exit_kind: u32,
     pub(crate) emulate_info: u32,
-    /// Syscall user dispatch: 0 allows the simulator's own system calls, 1 sends a guest's to SIGSYS.
-    pub(crate) selector: u8,
+    /// Syscall user dispatch: 0 allows the simulator's own system calls, 1 sends a guest's to SIGSYS. The kernel reads it, which the compiler
+    /// cannot know: a plain store that is soon followed by another would be left out.
+    pub(crate) selector: AtomicU8,
     pub(crate) in_guest: u8,
     /// What is trapped in guests, and the simulator has done itself since: trapping is off (see `traps`).
     pub(crate) open: u8,

@@ -68,8 +68,10 @@ pub(crate) fn install() {
         let bit = |signal: i32| 1u64 << (signal - 1);
         let mask = bit(preempt::TICK_SIGNAL) | bit(sampling::SAMPLE_SIGNAL);
         for signal in SIGNALS {
+            // The next sample waits for the handler of the one before: on a busy machine handlers would pile up until their stack is full.
+            let nested = if signal == libc::SIGTRAP { 0 } else { libc::SA_NODEFER };
             // Calls that a sample interrupts go on.
-            set_handler(signal, handler, (libc::SA_NODEFER | libc::SA_RESTART) as u64, mask);
+            set_handler(signal, handler, (nested | libc::SA_RESTART) as u64, mask);
         }
         // Calls of the simulator that a tick interrupts go on.
         set_handler(preempt::TICK_SIGNAL, preempt::tick, libc::SA_RESTART as u64, mask);
@@ -241,7 +243,7 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
         }
         return;
     }
-    worker.selector = 0;
+    worker.selector.store(0, Ordering::Relaxed);
     if in_guest {
         guest_trap(worker, signal, info, context);
     } else if !host_trap(worker, signal, context) {
@@ -354,7 +356,7 @@ pub(crate) fn leave_guest(worker: &mut WorkerState, saved: &mut [i64; 23], kind:
         worker.fault = general_protection(0);
         worker.exit_kind = EXIT_FAULT;
     }
-    worker.selector = 0;
+    worker.selector.store(0, Ordering::Relaxed);
     redirect(worker, saved);
 }
 

@@ -12,7 +12,7 @@ use crate::traps;
 use crate::vsyscall;
 use base::map::FastMap;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
@@ -89,7 +89,7 @@ impl Worker {
             scratch_gs: 0,
             exit_kind: 0,
             emulate_info: 0,
-            selector: 0,
+            selector: AtomicU8::new(0),
             in_guest: 0,
             open: traps::OPEN_TSC | traps::OPEN_CPUID,
             has_xgetbv1: u8::from(has_xgetbv1()),

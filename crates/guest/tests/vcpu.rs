@@ -649,3 +649,27 @@ fn a_guest_goes_on_after_samples_and_keeps_its_patience() {
     assert!(weight > rest && weight < std::time::Duration::from_secs(10), "{weight:?}, {rest:?}");
     m.space.release(&mut m.region);
 }
+
+/// Signals come before the handler of the one before is through, here because they are due as often as the kernel lets them be; elsewhere
+/// because the machine is busy.
+#[test]
+fn a_guest_goes_on_where_samples_come_faster_than_they_can_be_taken() {
+    // 1: mov ecx, 20000; 2: dec ecx; jnz 2b; mov eax, 39; syscall; inc r12; jmp 1b
+    let code =
+        [0xb9, 0x20, 0x4e, 0, 0, 0xff, 0xc9, 0x75, 0xfc, 0xb8, 39, 0, 0, 0, 0x0f, 0x05, 0x49, 0xff, 0xc4, 0xeb, 0xeb];
+    let mut m = machine(&code);
+    m.worker.start_sampling(std::time::Duration::from_micros(1)).unwrap();
+    let mut samples = 0;
+    for call in 0..5_000 {
+        let mut exit = m.vcpu.run(&mut m.worker);
+        while exit == Exit::Sampled {
+            exit = m.vcpu.go_on(&mut m.worker);
+            samples += m.worker.take_samples().len();
+        }
+        assert_eq!((exit, m.vcpu.registers().rip), (Exit::Syscall, m.code + 16));
+        assert_eq!((m.vcpu.registers().rax, m.vcpu.registers().r12), (39, call));
+    }
+    m.worker.end_sampling();
+    assert!(samples > 100, "{samples}");
+    m.space.release(&mut m.region);
+}
