@@ -43,6 +43,7 @@ impl Loader for BareHost {
         let open = |path: &[u8]| File::open(OsStr::from_bytes(path));
         let program = Program::open(&file, name, open).expect("a program that can be loaded");
         let arguments = StartArguments {
+            name: b"/guest",
             arguments: &[name.to_vec()],
             environment: &[],
             random: [7; 16],

@@ -5,6 +5,7 @@
 #include "process.h"
 
 #include <spawn.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 
 extern char **environ;
@@ -68,6 +69,24 @@ __attribute__((constructor)) static void helper(int argc, char **argv)
         while (readdir(tasks))
             count++;
         printf("threads: %d\n", count - 2);
+    } else if (!strcmp(what, "own file")) {
+        struct stat status;
+        char name[PATH_LIMIT];
+        long length = readlink("/proc/self/exe", name, sizeof name - 1);
+        int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+        name[length > 0 ? length : 0] = 0;
+        printf("is called %s\n", strrchr(name, '/') ? strrchr(name, '/') : name);
+        int found = stat("/proc/self/exe", &status);
+        printf("stat: %d, size %s, open: %d\n", found, status.st_size > 10000 ? "large" : "small", fd >= 0);
+        fflush(stdout);
+        if (atoi(argv[2]) > 0)
+            execv("/proc/self/exe", (char *[]){ "helper", "own file", argv[2][0] == '2' ? "1" : "0", NULL });
+    } else if (!strcmp(what, "name")) {
+        printf("called %s\n", (const char *)getauxval(AT_EXECFN));
+    } else if (!strcmp(what, "wait")) {
+        char byte;
+        if (write(1, "x", 1) != 1 || read(0, &byte, 1) < 0)
+            exit(2);
     } else if (!strcmp(what, "copy")) {
         char data[256];
         long length;
@@ -716,4 +735,298 @@ CASE(pipelines_of_children)
     bytes("read", data, length);
     child_end("writer", writer);
     child_end("middle", middle);
+}
+
+/* A copy of this program. */
+static void copy_self(const char *path)
+{
+    char data[65536];
+    long length;
+    int from = MUST(open("/proc/self/exe", O_RDONLY)), to = MUST(open(path, O_CREAT | O_TRUNC | O_WRONLY, 0755));
+
+    while ((length = read(from, data, sizeof data)) > 0)
+        MUST(write(to, data, length));
+    close(from);
+    close(to);
+}
+
+static int executes_own_file(void *argument)
+{
+    execl(argument, "helper", "own file", "2", NULL);
+    return 99;
+}
+
+/* Starts the copy with pipes; it has begun when this returns. */
+static pid_t start_waiting(const char *path, int *give)
+{
+    int in[2], out[2];
+    char byte;
+
+    MUST(pipe(in));
+    MUST(pipe(out));
+    pid_t child = MUST(fork());
+    if (child == 0) {
+        dup2(in[0], 0);
+        dup2(out[1], 1);
+        close(in[1]);
+        close(out[0]);
+        execl(path, "helper", "wait", NULL);
+        _exit(99);
+    }
+    close(in[0]);
+    close(out[1]);
+    MUST(read(out[0], &byte, 1));
+    close(out[0]);
+    *give = in[1];
+    return child;
+}
+
+static void show_exe_of(const char *what, pid_t child)
+{
+    char link[64], text[PATH_LIMIT];
+    struct stat status;
+
+    snprintf(link, sizeof link, "/proc/%d/exe", child);
+    long length = readlink(link, text, sizeof text - 1);
+    text[length > 0 ? length : 0] = 0;
+    int found = stat(link, &status);
+    printf("%s: %s, stat %d, large: %d\n", what, strrchr(text, '/') ? strrchr(text, '/') : text, found, status.st_size > 10000);
+    lstat(link, &status);
+    printf("the link: %o, %ld bytes\n", status.st_mode, (long)status.st_size);
+}
+
+CASE(a_program_keeps_its_file)
+{
+    int give;
+
+    scratch();
+    copy_self("p");
+    in_child("as it is", executes_own_file, "./p");
+    pid_t child = start_waiting("./p", &give);
+    show_exe_of("started", child);
+    MUST(rename("p", "q"));
+    show_exe_of("renamed", child);
+    copy_self("r");
+    MUST(rename("r", "q"));
+    show_exe_of("replaced", child);
+    close(give);
+    child_end("the first", child);
+    child = start_waiting("./q", &give);
+    MUST(unlink("q"));
+    show_exe_of("removed", child);
+    close(give);
+    child_end("the second", child);
+}
+
+static int executes_memory(void *argument)
+{
+    (void)argument;
+    char data[65536];
+    long length;
+    int from = open("/proc/self/exe", O_RDONLY), memory = memfd_create("program", MFD_CLOEXEC);
+    while ((length = read(from, data, sizeof data)) > 0)
+        if (write(memory, data, length) != length)
+            return 98;
+    fexecve(memory, (char *[]){ "helper", "own file", "2", NULL }, environ);
+    return 99;
+}
+
+CASE(a_program_of_memory_executes_itself)
+{
+    in_child("memory", executes_memory, NULL);
+}
+
+static int executes_a_name(void *argument)
+{
+    int fd = open(argument, O_PATH | O_CLOEXEC);
+    char path[64];
+
+    fexecve(fd, (char *[]){ "helper", "status", "7", NULL }, environ);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    execl(path, "helper", "status", "8", NULL);
+    show("execl", -1);
+    return 99;
+}
+
+CASE(names_are_executed)
+{
+    in_child("O_PATH", executes_a_name, (void *)self());
+    scratch();
+    close(MUST(open("plain", O_CREAT | O_WRONLY, 0644)));
+    in_child("no program", executes_a_name, "plain");
+}
+
+static int executes_path(void *argument)
+{
+    execl(argument, "helper", "status", "5", NULL);
+    show("execl", -1);
+    return 99;
+}
+
+CASE(nobody_writes_to_what_is_executed)
+{
+    int give, fd;
+
+    scratch();
+    copy_self("p");
+    pid_t child = start_waiting("./p", &give);
+    show("open to write", open("p", O_WRONLY));
+    show("open to read and write", open("p", O_RDWR));
+    show("cut off", open("p", O_RDONLY | O_TRUNC));
+    show("truncate", truncate("p", 100));
+    fd = MUST(open("p", O_RDONLY));
+    close(fd);
+    MUST(link("p", "q"));
+    show("by another name", open("q", O_WRONLY));
+    show("chmod", chmod("p", 0700));
+    close(give);
+    child_end("child", child);
+    fd = MUST(open("p", O_RDWR));
+    in_child("written", executes_path, "./p");
+    in_child("by another name", executes_path, "./q");
+    int script = MUST(open("s", O_CREAT | O_WRONLY, 0755));
+    MUST(write(script, "#!/bin/true\n", 12));
+    in_child("a script that is written", executes_path, "./s");
+    close(script);
+    in_child("a script", executes_path, "./s");
+    close(fd);
+    in_child("no more", executes_path, "./p");
+}
+
+static void write_script(const char *path, const char *text)
+{
+    int fd = MUST(open(path, O_CREAT | O_TRUNC | O_WRONLY, 0755));
+
+    MUST(write(fd, text, strlen(text)));
+    close(fd);
+}
+
+CASE(first_lines_of_scripts)
+{
+    static const char *lines[] = { "#!/bin/echo\n", "#!/bin/echo\r\n", "#! \t /bin/echo \t a b \t \n", "#!/bin/echo", "#!/bin/echo x",
+        "#!\n", "#! \t \n", "#!", "#!/bin/echo  two  words\r\n", "#!/bin/echo \f x\n", "#!\n/bin/echo\n" };
+    char text[600], name[32];
+
+    scratch();
+    for (size_t i = 0; i < COUNT_OF(lines); i++) {
+        write_script("./s", lines[i]);
+        snprintf(name, sizeof name, "line %zu", i);
+        in_child(name, executes_path, "./s");
+    }
+    for (int i = 245; i < 262; i++) {
+        snprintf(text, sizeof text, "#!/bin/%.*s", i, "/////////////////////////////////////////////////////////////////////////"
+            "////////////////////////////////////////////////////////////////////////////////////////////////////////////////"
+            "////////////////////////////////////////////////////////////////////////////////////////////////////////////////");
+        memcpy(text + strlen(text) - 5, "/true", 5);
+        size_t length = strlen(text);
+        snprintf(name, sizeof name, "%zu", length);
+        write_script("./s", text);
+        in_child(name, executes_path, "./s");
+        snprintf(text + length, 10, " x y\n");
+        write_script("./s", text);
+        in_child("with an argument", executes_path, "./s");
+    }
+    write_script("./s0", "#!/bin/echo\n");
+    for (int i = 1; i < 7; i++) {
+        snprintf(text, sizeof text, "#!./s%d\n", i - 1);
+        snprintf(name, sizeof name, "./s%d", i);
+        write_script(name, text);
+        in_child(name, executes_path, name);
+    }
+}
+
+static int executes_script_at(void *argument)
+{
+    const int *how = argument;
+    int fd = open(how[0] & 1 ? "." : "s", O_RDONLY | (how[0] & 2 ? O_CLOEXEC : 0));
+
+    MUST(dup3(fd, 20, how[0] & 2 ? O_CLOEXEC : 0));
+    syscall(SYS_execveat, 20, how[0] & 1 ? "s" : "", (char *[]){ "s", NULL }, environ, how[0] & 1 ? 0 : AT_EMPTY_PATH);
+    show("execveat", -1);
+    return 99;
+}
+
+CASE(scripts_by_their_descriptors)
+{
+    scratch();
+    write_script("s", "#!/bin/echo\n");
+    for (int how = 0; how < 4; how++)
+        in_child(how & 2 ? "closed" : "open", executes_script_at, &how);
+}
+
+static int executes_link(void *argument)
+{
+    const int *flags = argument;
+    syscall(SYS_execveat, AT_FDCWD, "./link", (char *[]){ "helper", "name", NULL }, environ, *flags);
+    show("execveat", -1);
+    return 99;
+}
+
+CASE(links_are_followed_unless)
+{
+    int flags = AT_SYMLINK_NOFOLLOW, none = 0;
+
+    scratch();
+    MUST(symlink(self(), "link"));
+    in_child("not followed", executes_link, &flags);
+    in_child("followed", executes_link, &none);
+    MUST(symlink("nowhere", "link2"));
+    MUST(rename("link2", "link"));
+    in_child("to nothing, not followed", executes_link, &flags);
+    in_child("to nothing", executes_link, &none);
+}
+
+static int executes_bad_interpreter(void *argument)
+{
+    execl(argument, argument, NULL);
+    show("execl", -1);
+    return 99;
+}
+
+/* Writes a program whose interpreter has this name, in place of the one of /bin/true. */
+static void write_with_interpreter(const char *path, const char *interpreter)
+{
+    static const char usual[] = "/lib64/ld-linux-x86-64.so.2";
+    static char data[1 << 20];
+    int from = MUST(open("/bin/true", O_RDONLY)), to = MUST(open(path, O_CREAT | O_TRUNC | O_WRONLY, 0755));
+    long length = MUST(read(from, data, sizeof data));
+    char *at = memmem(data, length, usual, sizeof usual);
+
+    if (at) {
+        memset(at, 0, sizeof usual);
+        strcpy(at, interpreter);
+    }
+    MUST(write(to, data, length));
+    close(from);
+    close(to);
+}
+
+CASE(interpreters_of_programs)
+{
+    scratch();
+    write_with_interpreter("p", "/lib64/ld-linux-x86-99.so.2");
+    in_child("none", executes_bad_interpreter, "./p");
+    write_with_interpreter("p", "/etc/passwd");
+    in_child("not executable", executes_bad_interpreter, "./p");
+    write_with_interpreter("p", "/tmp");
+    in_child("a folder", executes_bad_interpreter, "./p");
+    write_with_interpreter("p", "/usr/bin/ldd");
+    in_child("a script", executes_bad_interpreter, "./p");
+}
+
+CASE(texts_of_links_take_no_blocks)
+{
+    struct stat status;
+    char text[200];
+
+    scratch();
+    for (int length = 1; length < 200; length += 29) {
+        memset(text, 'x', length);
+        text[length] = 0;
+        MUST(symlink(text, "l"));
+        MUST(lstat("l", &status));
+        if (length < 60)
+            printf("%d: %ld blocks\n", length, (long)status.st_blocks);
+        MUST(unlink("l"));
+    }
 }

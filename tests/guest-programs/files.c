@@ -644,6 +644,78 @@ CASE(holes_take_no_blocks)
     truth("no hole", status.st_blocks * 512 >= status.st_size);
 }
 
+static struct stat stat_of(int fd)
+{
+    struct stat status;
+    MUST(fstat(fd, &status));
+    return status;
+}
+
+static int is_later(struct timespec time, struct timespec than)
+{
+    return time.tv_sec > than.tv_sec || (time.tv_sec == than.tv_sec && time.tv_nsec > than.tv_nsec);
+}
+
+CASE(an_open_file_outlives_names_that_go_in_their_order)
+{
+    char value[4];
+    scratch();
+    int fd = MUST(open("first", O_CREAT | O_RDWR, 0644));
+    int attributes = fsetxattr(fd, "user.kept", "1", 1, 0) == 0;
+    MUST(link("first", "second"));
+    struct timespec times[2] = { { 1000, 0 }, { 2000, 0 } };
+    MUST(futimens(fd, times));
+    struct stat before = stat_of(fd);
+    MUST(unlink("first"));
+    MUST(unlink("second"));
+    struct stat after = stat_of(fd);
+    truth("same inode", before.st_ino == after.st_ino);
+    number("names", after.st_nlink);
+    number("modified", after.st_mtime);
+    truth("attribute", !attributes || fgetxattr(fd, "user.kept", value, sizeof value) == 1);
+    int other = MUST(open("third", O_CREAT | O_RDWR, 0644));
+    truth("another file is another", stat_of(other).st_ino != after.st_ino);
+}
+
+CASE(two_open_files_of_a_file_without_a_name)
+{
+    scratch();
+    int one = MUST(open("f", O_CREAT | O_RDWR, 0640));
+    int two = MUST(open("f", O_RDONLY));
+    struct stat before = stat_of(two);
+    MUST(unlink("f"));
+    MUST(close(one));
+    struct stat after = stat_of(two);
+    truth("same inode", before.st_ino == after.st_ino);
+    number("mode", after.st_mode & 0777);
+}
+
+CASE(a_lost_name_is_a_change)
+{
+    scratch();
+    MUST(close(MUST(open("a", O_CREAT | O_RDWR, 0644))));
+    MUST(link("a", "b"));
+    int fd = MUST(open("a", O_RDONLY));
+    struct stat before, unlinked, middle, replaced;
+    MUST(stat("a", &before));
+    sleep_ms(20);
+    MUST(unlink("b"));
+    MUST(stat("a", &unlinked));
+    truth("by unlink", is_later(unlinked.st_ctim, before.st_ctim));
+    MUST(link("a", "c"));
+    MUST(close(MUST(open("x", O_CREAT | O_RDWR, 0644))));
+    MUST(stat("a", &middle));
+    sleep_ms(20);
+    MUST(rename("x", "c"));
+    MUST(stat("a", &replaced));
+    truth("by rename over it", is_later(replaced.st_ctim, middle.st_ctim));
+    truth("contents did not change", replaced.st_mtim.tv_sec == before.st_mtim.tv_sec && replaced.st_mtim.tv_nsec == before.st_mtim.tv_nsec);
+    sleep_ms(20);
+    MUST(unlink("a"));
+    truth("the last one", is_later(stat_of(fd).st_ctim, replaced.st_ctim));
+    number("names", stat_of(fd).st_nlink);
+}
+
 CASE(device_full)
 {
     char data[16];

@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 
 CASE(process_ids)
 {
@@ -292,4 +293,83 @@ CASE(environment)
     text("getenv", getenv("CASE_VARIABLE"));
     show("unsetenv", unsetenv("CASE_VARIABLE"));
     truth("gone", getenv("CASE_VARIABLE") == NULL);
+}
+
+static void show_policy(const char *what)
+{
+    struct sched_param parameters;
+    int policy = MUST(sched_getscheduler(0));
+    MUST(sched_getparam(0, &parameters));
+    printf("%s: policy %d%s priority %d\n", what, policy & 0xff, policy & SCHED_RESET_ON_FORK ? " reset" : "", parameters.sched_priority);
+}
+
+static long set_policy(int policy, int priority)
+{
+    struct sched_param parameters = { .sched_priority = priority };
+    return sched_setscheduler(0, policy, &parameters);
+}
+
+static void policies(void)
+{
+    struct sched_param parameters = { 0 };
+    struct timespec slice;
+    int root = geteuid() == 0;
+    show("unknown policy", set_policy(4, 0));
+    show("negative policy", syscall(SYS_sched_setscheduler, 0, -1, &parameters));
+    show("FIFO without a priority", set_policy(SCHED_FIFO, 0));
+    show("OTHER with a priority", set_policy(SCHED_OTHER, 1));
+    show("priority 100", set_policy(SCHED_RR, 100));
+    show("DEADLINE without lengths", set_policy(6, 0));
+    show("no parameters", syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, NULL));
+    show("bad parameters", syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, (void *)8));
+    show("negative id", sched_setparam(-1, &parameters));
+    show("nobody", sched_setparam(0x3ffffff, &parameters));
+    show("get of a negative id", sched_getscheduler(-1));
+    show("get of nobody", sched_getscheduler(0x3ffffff));
+    show("get without room", syscall(SYS_sched_getparam, 0, NULL));
+    show("interval of a negative id", sched_rr_get_interval(-1, &slice));
+    show("BATCH", set_policy(SCHED_BATCH, 0));
+    show_policy("now");
+    show("priority for BATCH", (parameters.sched_priority = 1, sched_setparam(0, &parameters)));
+    show("OTHER", set_policy(SCHED_OTHER | SCHED_RESET_ON_FORK, 0));
+    show_policy("now");
+    fflush(stdout);
+    pid_t child = MUST(fork());
+    if (child == 0) {
+        show_policy("in a child");
+        fflush(stdout);
+        _exit(0);
+    }
+    MUST(waitpid(child, NULL, 0));
+    long back = set_policy(SCHED_OTHER, 0);
+    truth("only the privileged take that back", root ? back == 0 : back == -1 && errno == EPERM);
+}
+
+CASE(policies_are_checked_and_kept)
+{
+    /* A process of its own, since not everybody can take it back. */
+    fflush(stdout);
+    pid_t child = MUST(fork());
+    if (child == 0) {
+        policies();
+        fflush(stdout);
+        _exit(0);
+    }
+    MUST(waitpid(child, NULL, 0));
+}
+
+CASE(urgent_policies_need_a_limit_or_privilege)
+{
+    struct rlimit limit;
+    MUST(getrlimit(RLIMIT_RTPRIO, &limit));
+    long set = set_policy(SCHED_RR, 5);
+    int may = geteuid() == 0 || limit.rlim_cur >= 5;
+    /* Where control groups give no time to such threads, root may not either. */
+    truth("as allowed", set == 0 ? may : errno == EPERM);
+    struct timespec slice = { 0, 1 };
+    int is_kept = set == -1
+        || (sched_getscheduler(0) == SCHED_RR && sched_rr_get_interval(0, &slice) == 0 && slice.tv_nsec > 0
+            && set_policy(SCHED_FIFO, 5) == 0 && sched_rr_get_interval(0, &slice) == 0 && slice.tv_nsec == 0);
+    truth("kept, with a slice for who takes turns", is_kept);
+    show("back", set_policy(SCHED_OTHER, 0));
 }

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define UNLESS(value, skip) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value), 0, (skip))
@@ -146,4 +147,26 @@ static void *bad_filters(void *unused)
 CASE(bad_filters_are_refused)
 {
     in_a_thread(bad_filters);
+}
+
+static int lock_in(int how)
+{
+    MUST(how ? prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT, 0, 0, 0) : syscall(SYS_seccomp, SECCOMP_SET_MODE_STRICT, 0, NULL));
+    MUST(write(1, "still writes\n", 13));
+    syscall(SYS_getppid);
+    syscall(SYS_exit, 3);
+    return 0;
+}
+
+CASE(strict_mode_kills_without_a_core)
+{
+    for (int how = 0; how < 2; how++) {
+        int status;
+        fflush(stdout);
+        pid_t child = MUST(fork());
+        if (child == 0)
+            lock_in(how);
+        MUST(waitpid(child, &status, 0));
+        printf("%s %d core %d\n", WIFSIGNALED(status) ? "signal" : "exit", WTERMSIG(status), !!WCOREDUMP(status));
+    }
 }

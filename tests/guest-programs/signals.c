@@ -765,3 +765,13 @@ CASE(frames_that_the_processor_refuses)
         printf("%d: %s %d\n", spoiled, WIFSIGNALED(status) ? "signal" : "exit", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     }
 }
+
+CASE(signals_to_process_1)
+{
+    union sigval value = { 0 };
+    int root = geteuid() == 0;
+    /* Signal 0 only looks, and an ordinary user may not even do that. */
+    truth("kill", kill(1, 0) == (root ? 0 : -1) && (root || errno == EPERM));
+    truth("sigqueue", sigqueue(1, 0, value) == (root ? 0 : -1) && (root || errno == EPERM));
+    truth("tgkill", syscall(SYS_tgkill, 1, 1, 0) == (root ? 0 : -1) && (root || errno == EPERM));
+}

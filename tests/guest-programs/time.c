@@ -9,6 +9,7 @@
 
 #include <sys/timerfd.h>
 #include <sys/times.h>
+#include <sys/wait.h>
 
 static const struct {
     clockid_t id;
@@ -402,4 +403,63 @@ CASE(intervals_of_stopped_posix_timers)
     number("interval before", seen.it_interval.tv_sec);
     MUST(timerfd_gettime(fd, &seen));
     number("interval", seen.it_interval.tv_sec);
+}
+
+static clockid_t clock_of(pid_t pid, int kind)
+{
+    return ~pid << 3 | kind;
+}
+
+CASE(clocks_of_other_processes)
+{
+    struct timespec now;
+    clockid_t clock;
+    int ends[2];
+    MUST(pipe(ends));
+    fflush(stdout);
+    pid_t child = MUST(fork());
+    if (child == 0) {
+        char byte;
+        close(ends[1]);
+        _exit(read(ends[0], &byte, 1) != 0);
+    }
+    show_error("clock_getcpuclockid of oneself", clock_getcpuclockid(getpid(), &clock));
+    show("clock_gettime", clock_gettime(clock, &now));
+    show_error("of a child", clock_getcpuclockid(child, &clock));
+    show("clock_gettime", clock_gettime(clock, &now));
+    truth("sane", now.tv_sec >= 0 && now.tv_sec < 100);
+    show("clock_getres", clock_getres(clock, &now));
+    show("its main thread's", clock_gettime(clock_of(child, 6), &now));
+    show("one's own thread's", clock_gettime(clock_of(gettid(), 6), &now));
+    show("of a thread 0", clock_gettime(clock_of(0, 6), &now));
+    show("no kind", clock_gettime(clock_of(child, 7), &now));
+    show("of a descriptor", clock_gettime(clock_of(77, 3), &now));
+    MUST(close(ends[1]));
+    MUST(waitpid(child, NULL, 0));
+    show("once it is over", clock_gettime(clock, &now));
+    show_error("of nobody", clock_getcpuclockid(0x3fffff, &clock));
+    show_error("of process 1", clock_getcpuclockid(1, &clock));
+    show("clock_getres of nobody", clock_getres(clock_of(0x3fffff, 2), &now));
+    show("unknown", clock_gettime(99, &now));
+    show("clock_getres of an unknown one", clock_getres(99, &now));
+}
+
+CASE(posix_timers_that_expire_faster_than_anybody_follows)
+{
+    struct itimerspec often = { { 0, 2 }, { 0, 2 } }, never = { { 0, 0 }, { 0, 0 } };
+    struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1 };
+    siginfo_t info;
+    timer_t timer;
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    MUST(sigprocmask(SIG_BLOCK, &set, NULL));
+    MUST(timer_create(CLOCK_MONOTONIC, &event, &timer));
+    MUST(timer_settime(timer, 0, &often, NULL));
+    sleep_ms(100);
+    show("its signal", sigwaitinfo(&set, &info));
+    truth("all are counted", info.si_overrun >= 50000000 - 50000);
+    show("another", sigwaitinfo(&set, &info));
+    show("stopped", timer_settime(timer, 0, &never, NULL));
+    MUST(timer_delete(timer));
 }

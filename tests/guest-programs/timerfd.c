@@ -195,3 +195,17 @@ CASE(two_timers_in_order)
     truth("early is ready", entries[1].revents == POLLIN);
     show("poll late", poll(entries, 1, 3000));
 }
+
+CASE(more_expirations_than_anybody_follows)
+{
+    struct itimerspec timer = { { 0, 2 }, { 0, 2 } }, seen;
+    fd = MUST(timerfd_create(CLOCK_MONOTONIC, 0));
+    MUST(timerfd_settime(fd, 0, &timer, NULL));
+    sleep_ms(100);
+    truth("all are counted", show_read() >= 50000000 - 50000);
+    truth("more come", show_read() > 0);
+    show("gettime", timerfd_gettime(fd, &seen));
+    number("interval", seen.it_interval.tv_nsec);
+    struct pollfd entry = { .fd = fd, .events = POLLIN };
+    show("poll", poll(&entry, 1, 3000));
+}

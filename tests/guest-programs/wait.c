@@ -5,6 +5,7 @@
 #include "process.h"
 
 #include <poll.h>
+#include <sys/mman.h>
 
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
@@ -810,4 +811,55 @@ CASE(exits_with_threads)
     in_child("exit in a thread", exit_by_thread, NULL);
     in_child("exit while a thread sleeps", exit_before_thread, NULL);
     in_child("the main thread leaves first", leave_by_thread_exit, NULL);
+}
+
+/* What a child of this size adds to the pages that every process has. */
+#define LARGE (12L << 20)
+
+static int touch_much(void *argument)
+{
+    char *memory = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    (void)argument;
+    if (memory == MAP_FAILED)
+        return 1;
+    memset(memory, 1, LARGE);
+    return 0;
+}
+
+CASE(memory_of_children)
+{
+    struct rusage usage, children;
+    pid_t pid = child_start(touch_much, NULL);
+    MUST(wait4(pid, NULL, 0, &usage));
+    truth("of the child", usage.ru_maxrss >= LARGE / 1024 && usage.ru_maxrss < 1 << 20);
+    truth("pages", usage.ru_minflt > 0);
+    MUST(getrusage(RUSAGE_CHILDREN, &children));
+    truth("the most of all", children.ru_maxrss >= usage.ru_maxrss);
+    pid = child_start(exit_with, NULL);
+    MUST(wait4(pid, NULL, 0, &usage));
+    truth("a small one", usage.ru_maxrss > 0 && usage.ru_maxrss < children.ru_maxrss);
+    truth("does not count", getrusage(RUSAGE_CHILDREN, &usage) == 0 && usage.ru_maxrss == children.ru_maxrss);
+}
+
+CASE(the_most_memory_that_there_was)
+{
+    struct rusage before, with, after;
+    MUST(getrusage(RUSAGE_SELF, &before));
+    char *memory = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(memory, 1, LARGE);
+    MUST(getrusage(RUSAGE_SELF, &with));
+    truth("it grows", with.ru_maxrss >= before.ru_maxrss + LARGE / 1024 / 2);
+    MUST(munmap(memory, LARGE));
+    MUST(getrusage(RUSAGE_SELF, &after));
+    truth("it never shrinks", after.ru_maxrss >= with.ru_maxrss);
+}
+
+CASE(process_1_can_be_named)
+{
+    siginfo_t info;
+    struct pollfd entry = { .events = POLLIN };
+    entry.fd = show_ok("pidfd_open", syscall(SYS_pidfd_open, 1, 0));
+    show("poll", poll(&entry, 1, 0));
+    show("waitid", waitid(P_PIDFD, entry.fd, &info, WEXITED | WNOHANG));
 }

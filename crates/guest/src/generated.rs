@@ -3,11 +3,14 @@
 //! `syscall`, `int $0x80`, `rdtsc` and, where the processor can, `cpuid` trap wherever they lie. The others answer as the real
 //! processor does. Where a page is executed for the first time, and where a `cpuid` was trapped, what can be reached from there by direct
 //! branches is code for certain: special instructions in it become traps. What is written to a page later is only looked at.
+//!
+//! Code that a program copies out of a file's image has the jumps that rewriting put there, which lead nowhere from elsewhere. Before a page is
+//! executed for the first time, what they stand for is put back.
 
 use crate::emulate::is_move_by_gs;
 use crate::image::{
-    CONTEXT_BYTES, Certainty, PAGE, Special, all_candidates, candidates, ends_run, instruction_around, is_nonsense,
-    is_relative_to_gs, is_usual, may_be_special, special,
+    CONTEXT_BYTES, Candidate, Certainty, Copied, Image, PAGE, Special, all_candidates, candidates, ends_run,
+    instruction_around, is_nonsense, is_relative_to_gs, is_usual, may_be_special, special,
 };
 use crate::memory::{AddressSpace, PROT_EXEC, PROT_WRITE, Vma, VmaKind};
 use crate::traps::EMULATE_RANDOM;
@@ -145,6 +148,8 @@ pub enum Passed {
     ReadRandom,
 }
 
+/// As much is read before and behind a page that is prepared: what rewriting replaced at once is shorter.
+const AROUND_BYTES: usize = 256;
 /// So many instructions are followed from a `cpuid`.
 const FOLLOWED: usize = 2048;
 /// `int3`.
@@ -214,8 +219,7 @@ impl AddressSpace {
             if is_nonsense(&instruction) || self.image_start(at) != self.image_start(rip) || !self.is_own_code(at) {
                 continue;
             }
-            let shows = matches!(special(&instruction), Some(Special::Emulate(_) | Special::Gs | Special::Invalid));
-            if shows && known.is_none() && !traps(&instruction) {
+            if is_shown(&instruction) && known.is_none() {
                 self.tame(&instruction, bytes);
             }
             if instruction.op0_kind() == OpKind::NearBranch64 {
@@ -237,13 +241,18 @@ impl AddressSpace {
         if !self.is_own_code(page) {
             return;
         }
-        let begin = page - CONTEXT_BYTES as u64;
-        let mut code = vec![0u8; CONTEXT_BYTES + PAGE as usize + BEHIND_BYTES as usize];
+        let around = page - AROUND_BYTES as u64;
+        let mut code = vec![0u8; AROUND_BYTES + PAGE as usize + AROUND_BYTES];
         // What lies before may be somebody else's, and be missing.
-        let before = self.read_code(begin, &mut code[..CONTEXT_BYTES]);
-        code[before..CONTEXT_BYTES].fill(0);
-        let readable = CONTEXT_BYTES + self.read_code(page, &mut code[CONTEXT_BYTES..]);
+        let before = self.read_code(around, &mut code[..AROUND_BYTES]);
+        code[before..AROUND_BYTES].fill(0);
+        let readable = AROUND_BYTES + self.read_code(page, &mut code[AROUND_BYTES..]);
         code.truncate(readable);
+        let first = if before == AROUND_BYTES { 0 } else { AROUND_BYTES };
+        self.restore_copies(page, around + first as u64, &mut code[first..]);
+        let begin = page - CONTEXT_BYTES as u64;
+        code.drain(..AROUND_BYTES - CONTEXT_BYTES);
+        code.truncate(CONTEXT_BYTES + PAGE as usize + BEHIND_BYTES as usize);
         self.hide_tamed(begin, &mut code);
         // Most pages hold none: to follow their code would take longer than all else.
         // Intel's processors execute sysenter in 64-bit programs.
@@ -267,10 +276,86 @@ impl AddressSpace {
         }
     }
 
+    /// Puts back what rewriting replaced before the program copied it out of an image, where that reaches into a page; `code` is what lies
+    /// there and around, from `begin` on.
+    fn restore_copies(&mut self, page: u64, begin: u64, code: &mut [u8]) {
+        if self.image_start(page).is_some() {
+            return;
+        }
+        let images: Vec<&Image> = self.placed_images().map(|(_, image)| image).filter(|one| one.is_patched()).collect();
+        let all = images.iter().filter_map(|image| image.displacements());
+        let bounds = all.fold((u32::MAX, 0), |all, one| (all.0.min(one.0), all.1.max(one.1)));
+        let mut from = 0;
+        let mut restored = Vec::new();
+        for candidate in Candidate::all(code, bounds) {
+            if candidate.at < from {
+                continue;
+            }
+            let Some(copied) = self.copied(&images, begin, code, candidate) else { continue };
+            for (offset, original) in copied.originals() {
+                let (start, end) = (begin + offset as u64, begin + (offset + original.len()) as u64);
+                if end <= page || start >= page + PAGE {
+                    continue;
+                }
+                code[offset..offset + original.len()].copy_from_slice(original);
+                self.write_original(start, original);
+                restored.push((start, original.to_vec()));
+            }
+            from = copied.to;
+        }
+        restored.iter().for_each(|(at, code)| self.tame_restored(*at, code));
+    }
+
+    /// Makes traps of instructions that were put back at an address: that they are instructions is certain, whatever leads there.
+    fn tame_restored(&mut self, at: u64, code: &[u8]) {
+        for instruction in Decoder::with_ip(64, code, at, DecoderOptions::NONE) {
+            let (from, to) = ((instruction.ip() - at) as usize, (instruction.next_ip() - at) as usize);
+            if is_shown(&instruction) && self.is_copy(instruction.ip()) {
+                let mut bytes = [0; LONGEST_INSTRUCTION];
+                bytes[..to - from].copy_from_slice(&code[from..to]);
+                self.tame(&instruction, bytes);
+            }
+        }
+    }
+
+    /// Whether what lies at an address is the program's own code, and no image's.
+    fn is_copy(&self, at: u64) -> bool {
+        self.is_own_code(at) && self.image_start(at).is_none()
+    }
+
+    /// The stretch around a patch of an image, if that is what the program has copied there. Which patch it was has to be certain.
+    fn copied<'a>(&self, images: &[&'a Image], begin: u64, code: &[u8], candidate: Candidate) -> Option<Copied<'a>> {
+        let mut copies = Vec::new();
+        for image in images {
+            copies.append(&mut image.copies_around(code, candidate));
+        }
+        let longest: Copied = *copies.iter().max_by_key(|copied| copied.length())?;
+        let mut rivals = copies.iter().filter(|copied| copied.length() == longest.length());
+        let leads_to_code = candidate.target(begin).is_some_and(|target| self.is_code(target));
+        (longest.is_likely(leads_to_code) && rivals.all(|copied| copied.is_as_good_as(&longest))).then_some(longest)
+    }
+
+    /// Whether the program may execute what it has at an address.
+    fn is_code(&self, address: u64) -> bool {
+        self.mappings().any(|vma| (vma.start..vma.end).contains(&address) && vma.prot & PROT_EXEC != 0)
+    }
+
+    /// Writes what lay in an image to a copy of it, where that is the program's own code.
+    fn write_original(&self, at: u64, original: &[u8]) {
+        let in_page = original.len().min((PAGE - at % PAGE) as usize);
+        let (here, behind) = original.split_at(in_page);
+        if self.is_copy(at) {
+            self.write_code(at, here);
+        }
+        if !behind.is_empty() {
+            self.write_original(at + here.len() as u64, behind);
+        }
+    }
+
     /// Makes a trap of an instruction, of which `bytes` begins.
     fn tame(&mut self, instruction: &Instruction, mut bytes: [u8; LONGEST_INSTRUCTION]) {
         bytes[instruction.len()..].fill(0);
-        if self.write_code(instruction.ip(), TRAP) {
+        if self.write_code(instruction.ip(), &[TRAP]) {
             self.tamed.insert(instruction.ip(), bytes);
         }
     }
@@ -283,6 +368,12 @@ fn is_carried_out(special: Special, instruction: &Instruction) -> bool {
         Special::Gs => instruction.mnemonic() == Mnemonic::Wrgsbase || is_move_by_gs(instruction),
         _ => true,
     }
+}
+
+/// Whether the processor would show itself to an instruction.
+fn is_shown(instruction: &Instruction) -> bool {
+    let is_special = matches!(special(instruction), Some(Special::Emulate(_) | Special::Gs | Special::Invalid));
+    is_special && !traps(instruction)
 }
 
 /// Whether the processor makes an instruction trap wherever it lies.

@@ -21,6 +21,8 @@ pub struct Program {
 /// What a new process is given.
 #[derive(Debug, Clone, Copy)]
 pub struct StartArguments<'a> {
+    /// AT_EXECFN: the name by which the program was called.
+    pub name: &'a [u8],
     pub arguments: &'a [Vec<u8>],
     pub environment: &'a [Vec<u8>],
     /// AT_RANDOM: stack protectors and pointer guards come from here.
@@ -37,6 +39,10 @@ pub struct StartArguments<'a> {
 pub enum StartError {
     /// ENOEXEC: the file is no program that can be loaded.
     NotExecutable(ElfError),
+    /// The interpreter cannot be opened.
+    NoInterpreter { name: Vec<u8>, errno: i32 },
+    /// ELIBBAD: the interpreter is no program that can be loaded.
+    BadInterpreter(ElfError),
     /// ENOEXEC: the program must lie at addresses that guests cannot have.
     FixedAddress,
     /// ENOMEM
@@ -50,7 +56,11 @@ pub enum StartError {
 impl std::fmt::Display for StartError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            StartError::NotExecutable(error) => write!(f, "cannot be loaded: {error}"),
+            StartError::NotExecutable(error) | StartError::BadInterpreter(error) => write!(f, "cannot be loaded: {error}"),
+            StartError::NoInterpreter { name, errno } => {
+                let error = std::io::Error::from_raw_os_error(*errno);
+                write!(f, "cannot be loaded: its interpreter {}: {error}", String::from_utf8_lossy(name))
+            }
             StartError::FixedAddress => {
                 f.write_str("is linked to fixed addresses below 64 KiB or above 1 TiB, where no guest can lie: link it elsewhere or as PIE")
             }
@@ -100,15 +110,18 @@ impl Program {
         let interpreter = match &image.header.interpreter {
             None => None,
             Some(path) => {
-                let file = open_interpreter(path).map_err(|error| {
-                    let reason = format!("its interpreter {}: {error}", String::from_utf8_lossy(path));
-                    StartError::NotExecutable(ElfError { reason })
+                let file = open_interpreter(path).map_err(|error| StartError::NoInterpreter {
+                    name: path.clone(),
+                    errno: error.raw_os_error().unwrap_or(libc::ENOENT),
                 })?;
                 let key = FileKey::of(&file).map_err(no_elf)?;
-                let loader = images().get(key, &file).map_err(StartError::NotExecutable)?;
+                let bad = |reason: String| {
+                    let name = String::from_utf8_lossy(path);
+                    StartError::BadInterpreter(ElfError { reason: format!("its interpreter {name} {reason}") })
+                };
+                let loader = images().get(key, &file).map_err(|error| bad(error.reason))?;
                 if loader.header.fixed {
-                    let reason = format!("its interpreter {} lies at fixed addresses", String::from_utf8_lossy(path));
-                    return Err(StartError::NotExecutable(ElfError { reason }));
+                    return Err(bad("lies at fixed addresses".into()));
                 }
                 Some((loader, path.clone()))
             }
@@ -187,7 +200,7 @@ impl Program {
             with_end.push(0);
             space.write(top, &with_end).map(|()| top).map_err(|_| StartError::no_room())
         };
-        let file_name = push(&self.name)?;
+        let file_name = push(arguments.name)?;
         let mut environment =
             arguments.environment.iter().rev().map(|text| push(text)).collect::<Result<Vec<_>, _>>()?;
         let mut argv = arguments.arguments.iter().rev().map(|text| push(text)).collect::<Result<Vec<_>, _>>()?;

@@ -314,6 +314,7 @@ impl Instance {
     fn start(region: &mut HostRegion, address: u32, data_at: u32, step: u8) -> Instance {
         let program = fixed_program(address, data_at, step);
         let arguments = StartArguments {
+            name: b"/program",
             arguments: &[],
             environment: &[],
             random: [0; 16],
@@ -433,6 +434,7 @@ fn shell(m: &mut Machine) -> AddressSpace {
     let open = |path: &[u8]| std::fs::File::open(std::str::from_utf8(path).unwrap());
     let program = Program::open(&open(b"/bin/bash").unwrap(), b"/bin/bash", open).unwrap();
     let arguments = StartArguments {
+        name: b"/bin/bash",
         arguments: &[],
         environment: &[],
         random: [0; 16],

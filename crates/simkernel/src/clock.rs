@@ -23,6 +23,26 @@ pub(crate) fn advance(expires: &mut Option<SimTime>, interval_ns: u64, now: SimT
     count
 }
 
+/// Timers that expire more often are looked at so often only: more than a program could follow.
+const LEAST_INTERVAL_NS: u64 = 1_000;
+/// The part of the time for which nobody has taken what such a timer counted that may pass until it is looked at again.
+const UNSEEN_PART: u64 = 64;
+
+/// Whether a timer expires more often than it is looked at.
+pub(crate) fn is_hasty(interval_ns: u64) -> bool {
+    (1..LEAST_INTERVAL_NS).contains(&interval_ns)
+}
+
+/// When a timer that expires next at this moment is looked at: then, or, if its interval is tiny, at a later expiry, so that a run does not stand
+/// still over expiries that nobody can tell from each other. It has counted `unseen` ones that nobody has taken.
+pub(crate) fn next_look(expires: SimTime, interval_ns: u64, unseen: u64) -> SimTime {
+    if !is_hasty(interval_ns) {
+        return expires;
+    }
+    let wait = (unseen.saturating_mul(interval_ns) / UNSEEN_PART).max(LEAST_INTERVAL_NS);
+    SimTime::from_nanos(expires.as_nanos().saturating_add(wait / interval_ns * interval_ns))
+}
+
 impl Kernel {
     pub(crate) fn fire_real_itimer(&mut self, pid: Pid, generation: u64, now: SimTime) {
         let Some(process) = self.processes.get_mut(pid.0) else { return };
@@ -44,19 +64,29 @@ impl Kernel {
             return;
         }
         let expiries = advance(&mut timer.expires, timer.interval_ns, now);
+        let copy = *timer;
         if expiries == 0 {
+            // Who took its signal counted them already.
+            if let Some(at) = copy.expires.filter(|_| is_hasty(copy.interval_ns)) {
+                self.timers.add(at, TimerKind::Posix { pid, timer: index, generation });
+            }
             return;
         }
-        let copy = *timer;
         let waits = |pending: &PendingSignals| pending.has_timer(index);
         let thread = copy.thread.and_then(|tid| self.threads.get(tid.0));
         let waits = thread.is_some_and(|thread| waits(&thread.signals.pending)) || waits(&process.pending);
-        if waits && let Some(timer) = posix_timer(process, index) {
-            timer.missed = timer.missed.saturating_add(u32::try_from(expiries).unwrap_or(i32::MAX as u32));
+        let mut missed = 0;
+        let sends = copy.signal != 0;
+        if (waits || !sends)
+            && let Some(timer) = posix_timer(process, index)
+        {
+            timer.miss(expiries);
+            missed = timer.missed;
         }
         let timer = copy;
         if let Some(at) = timer.expires {
-            self.timers.add(at, TimerKind::Posix { pid, timer: index, generation });
+            let look = next_look(at, timer.interval_ns, missed.into());
+            self.timers.add(look, TimerKind::Posix { pid, timer: index, generation });
         }
         if waits {
             return;
@@ -91,6 +121,21 @@ impl PosixTimers {
     }
 }
 
+impl PosixTimer {
+    /// Counts expiries while its signal waits.
+    pub(crate) fn miss(&mut self, expiries: u64) {
+        self.missed = self.missed.saturating_add(u32::try_from(expiries).unwrap_or(i32::MAX as u32));
+    }
+
+    /// Counts those that nobody has looked at, as its signal is taken.
+    pub(crate) fn catch_up(&mut self, now: SimTime) {
+        if is_hasty(self.interval_ns) && !is_cpu_clock(self.clock as i32) {
+            let expiries = advance(&mut self.expires, self.interval_ns, now);
+            self.miss(expiries);
+        }
+    }
+}
+
 /// A process's timer by its id.
 pub(crate) fn posix_timer(process: &mut Process, index: u32) -> Option<&mut PosixTimer> {
     process.posix_timers.by_id.get_mut(&index)
@@ -99,6 +144,22 @@ pub(crate) fn posix_timer(process: &mut Process, index: u32) -> Option<&mut Posi
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hasty_timers_are_looked_at_now_and_then() {
+        let at = SimTime::from_nanos;
+        assert_eq!(next_look(at(50), 0, 9), at(50));
+        assert_eq!(next_look(at(50), 1_000, 1 << 40), at(50));
+        assert_eq!(next_look(at(50), 3, 0), at(50 + 999));
+        assert_eq!(next_look(at(50), 2, 64_000_000), at(50 + 2_000_000));
+        // An hour takes few looks although the timer has expired a trillion times.
+        let (mut now, mut looks) = (2, 0);
+        while now < 3_600_000_000_000 {
+            now = next_look(at(now), 2, now / 2).as_nanos();
+            looks += 1;
+        }
+        assert!(looks < 2_000, "{looks}");
+    }
 
     #[test]
     fn late_timers_count_what_they_missed() {

@@ -100,7 +100,7 @@ impl Ctx<'_> {
             return;
         }
         if pending.iter().any(|pending| pending.has_timer(index)) {
-            timer.missed = timer.missed.saturating_add(u32::try_from(expiries).unwrap_or(i32::MAX as u32));
+            timer.miss(expiries);
             return;
         }
         let timer = *timer;

@@ -8,6 +8,7 @@ use crate::ids::{FileId, Pid};
 use crate::kernel::{Kernel, arm};
 use crate::outcome::{Outcome, Restart};
 use crate::process::Process;
+use crate::program_files::PROGRAM;
 use crate::shared::{Handlers, Key, Place};
 use crate::signal::SigSet;
 use crate::thread::{Thread, ThreadState};
@@ -101,6 +102,11 @@ impl Ctx<'_> {
 
     /// The open file behind a descriptor of any process of the host. ENOENT.
     pub fn file_of(&self, pid: Pid, fd: u32) -> Result<FileId, Errno> {
+        if fd == PROGRAM {
+            let own = pid == self.process.pid;
+            let process = if own { Some(&*self.process) } else { self.kernel.processes.get(pid.0) };
+            return process.and_then(|process| process.program).ok_or(Errno::ENOENT);
+        }
         if pid == self.process.pid {
             return self.fds().get(fd.into()).map_err(|_| Errno::ENOENT);
         }
@@ -149,6 +155,7 @@ impl Ctx<'_> {
         if info.si_code == SI_TIMER
             && let Some(timer) = posix_timer(self.process, info.si_timer())
         {
+            timer.catch_up(self.now);
             let more = std::mem::take(&mut timer.missed);
             timer.overrun = (info.si_overrun() as u32).saturating_add(more).min(i32::MAX as u32);
             info.set_si_overrun(timer.overrun as i32);

@@ -42,16 +42,47 @@ pub struct ProcessSpec {
     pub credentials: Credentials,
 }
 
-/// How often one `#!` line may lead to another, execve(2).
-const SCRIPT_DEPTH_MAX: usize = 4;
-const SCRIPT_LINE_MAX: usize = 255;
+/// How many `#!` lines may lead one to another (`exec_binprm`).
+const SCRIPTS_MAX: usize = 5;
+/// As much of a file is looked at (`BINPRM_BUF_SIZE`).
+const SCRIPT_HEAD_BYTES: usize = 256;
+
+/// An opened program, or a script.
+pub(crate) struct Executable {
+    pub file: File,
+    /// As the host knows it.
+    pub path: Vec<u8>,
+    pub owner: ProgramFile,
+    /// What `/proc/PID/exe` leads to.
+    pub opened: FileId,
+}
+
+/// A program as execve is asked for it.
+pub(crate) struct Asked<'a> {
+    pub path: &'a [u8],
+    /// What the program is told of its name, which a script's interpreter can open.
+    pub name: Vec<u8>,
+    /// A link in the last place counts for what it leads to.
+    pub follow: bool,
+    /// The name means a descriptor that is closed before anybody could open it: a script's interpreter would not find it.
+    pub is_closed: bool,
+}
+
+impl Asked<'_> {
+    pub fn by_path(path: &[u8]) -> Asked<'_> {
+        Asked { path, name: path.to_vec(), follow: true, is_closed: false }
+    }
+}
 
 /// What is to be loaded once `#!` lines are resolved.
 struct Resolved {
     program: Program,
     path: Vec<u8>,
+    /// AT_EXECFN: of a script its own.
+    name: Vec<u8>,
     arguments: Vec<Vec<u8>>,
-    file: ProgramFile,
+    owner: ProgramFile,
+    opened: FileId,
 }
 
 /// The ids that a program is told of at its start.
@@ -85,12 +116,13 @@ impl Kernel {
         if spec.credentials.user.real != 0 {
             self.vfs.open_to_all(&spec.working_directory);
         }
-        let resolved = self.resolve_program(None, &spec.path, spec.arguments.clone())?;
-        let (credentials, secure) = spec.credentials.for_program(resolved.file, false);
+        let resolved = self.resolve_program(None, &Asked::by_path(&spec.path), spec.arguments.clone())?;
+        let (credentials, secure) = spec.credentials.for_program(resolved.owner, false);
         let (memory, vcpu) = self.load(&resolved, &spec.environment, &Start { credentials: &credentials, secure })?;
         let place = Place { cwd: spec.working_directory.clone(), ..Place::default() };
         let mut process = self.new_process(pid, memory, place, now);
         process.exe = resolved.path;
+        self.adopt_program(&mut process, resolved.opened);
         process.has_execed = true;
         process.last_call = spec.kill_at_call.unwrap_or(u64::MAX);
         process.credentials = Arc::new(credentials);
@@ -130,47 +162,60 @@ impl Kernel {
     fn resolve_program(
         &mut self,
         caller: Option<Caller<'_>>,
-        path: &[u8],
+        asked: &Asked<'_>,
         mut arguments: Vec<Vec<u8>>,
     ) -> Result<Resolved, ExecError> {
-        let mut path = path.to_vec();
-        for _ in 0..=SCRIPT_DEPTH_MAX {
-            let (file, name, owner) = self.open_program(caller, &path)?;
-            match script_line(&file) {
-                None => {
-                    let program = Program::open(&file, &name, |interpreter| {
-                        self.open_program(caller, interpreter)
-                            .map(|(file, ..)| file)
-                            .map_err(|error| std::io::Error::from_raw_os_error(error.errno.raw()))
-                    });
-                    let program = program.map_err(|error| ExecError {
-                        errno: errno_of(&error),
-                        message: format!("{} {error}", String::from_utf8_lossy(&path)),
-                    })?;
-                    return Ok(Resolved { program, path: name, arguments, file: owner });
-                }
-                Some((interpreter, argument)) => {
-                    let rest = arguments.into_iter().skip(1);
-                    let script = [path.clone()];
-                    arguments =
-                        std::iter::once(interpreter.clone()).chain(argument).chain(script).chain(rest).collect();
-                    path = interpreter;
-                }
+        let (mut path, mut follow, mut name) = (asked.path.to_vec(), asked.follow, asked.name.clone());
+        for _ in 0..=SCRIPTS_MAX {
+            let found = self.open_program(caller, &path, follow)?;
+            let Some((interpreter, argument)) = script_line(&found.file) else {
+                return self.open_images(caller, found, asked.name.clone(), arguments);
+            };
+            self.release_file(found.opened);
+            if asked.is_closed {
+                return Err(failed(&name, Errno::ENOENT));
             }
+            if interpreter.is_empty() {
+                // It would be the working directory.
+                return Err(failed(&name, Errno::EACCES));
+            }
+            let rest = arguments.into_iter().skip(1);
+            arguments = std::iter::once(interpreter.clone()).chain(argument).chain([name]).chain(rest).collect();
+            (path, follow, name) = (interpreter.clone(), true, interpreter);
         }
         let message = format!("{}: too many levels of #! scripts", String::from_utf8_lossy(&path));
         Err(ExecError { errno: Errno::ELOOP, message })
     }
 
-    fn open_program(
+    /// Reads a program's image and its interpreter's.
+    fn open_images(
         &mut self,
         caller: Option<Caller<'_>>,
-        path: &[u8],
-    ) -> Result<(File, Vec<u8>, ProgramFile), ExecError> {
-        self.open_executable(caller, path).map_err(|errno| {
-            let text = errno.description().unwrap_or("error");
-            ExecError { errno, message: format!("{}: {text}", String::from_utf8_lossy(path)) }
-        })
+        found: Executable,
+        name: Vec<u8>,
+        arguments: Vec<Vec<u8>>,
+    ) -> Result<Resolved, ExecError> {
+        let Executable { file, path, owner, opened } = found;
+        let program = Program::open(&file, &path, |interpreter| {
+            let found = self.open_program(caller, interpreter, true);
+            let found = found.map_err(|error| std::io::Error::from_raw_os_error(error.errno.raw()))?;
+            self.release_file(found.opened);
+            Ok(found.file)
+        });
+        match program {
+            Ok(program) => Ok(Resolved { program, path, name, arguments, owner, opened }),
+            Err(error) => {
+                self.release_file(opened);
+                Err(ExecError {
+                    errno: errno_of(&error),
+                    message: format!("{} {error}", String::from_utf8_lossy(&path)),
+                })
+            }
+        }
+    }
+
+    fn open_program(&mut self, caller: Option<Caller<'_>>, path: &[u8], follow: bool) -> Result<Executable, ExecError> {
+        self.open_executable(caller, path, follow).map_err(|errno| failed(path, errno))
     }
 
     /// Descriptors 0, 1 and 2 of a process of the experiment: /dev/null and its output files; and its log of calls.
@@ -216,6 +261,7 @@ impl Kernel {
         self.random.fill(&mut random);
         let (user, group) = (start.credentials.user, start.credentials.group);
         let start = StartArguments {
+            name: &resolved.name,
             arguments: &resolved.arguments,
             environment,
             random,
@@ -228,6 +274,11 @@ impl Kernel {
             message: format!("{} {error}", String::from_utf8_lossy(&resolved.path)),
         })
     }
+}
+
+fn failed(path: &[u8], errno: Errno) -> ExecError {
+    let text = errno.description().unwrap_or("error");
+    ExecError { errno, message: format!("{}: {text}", String::from_utf8_lossy(path)) }
 }
 
 fn cannot_create(path: &Path, errno: Errno) -> ExecError {
@@ -243,16 +294,21 @@ impl Ctx<'_> {
     /// As execve(2); the old program goes on then.
     pub(crate) fn exec(
         &mut self,
-        path: &[u8],
+        asked: &Asked<'_>,
         arguments: Vec<Vec<u8>>,
         environment: Vec<Vec<u8>>,
     ) -> Result<(), Errno> {
         let caller = Caller { process: self.process, thread: self.thread };
         let no_new_privileges = self.process.no_new_privileges;
-        let result = self.kernel.resolve_program(Some(caller), path, arguments).and_then(|resolved| {
-            let (credentials, secure) = self.thread.credentials.for_program(resolved.file, no_new_privileges);
-            let loaded = self.kernel.load(&resolved, &environment, &Start { credentials: &credentials, secure })?;
-            Ok((resolved, loaded, credentials, secure))
+        let result = self.kernel.resolve_program(Some(caller), asked, arguments).and_then(|resolved| {
+            let (credentials, secure) = self.thread.credentials.for_program(resolved.owner, no_new_privileges);
+            match self.kernel.load(&resolved, &environment, &Start { credentials: &credentials, secure }) {
+                Ok(loaded) => Ok((resolved, loaded, credentials, secure)),
+                Err(error) => {
+                    self.kernel.release_file(resolved.opened);
+                    Err(error)
+                }
+            }
         });
         let (resolved, (memory, vcpu), credentials, secure) = result.map_err(|error| {
             if matches!(error.errno, Errno::ENOEXEC | Errno::ENOMEM) {
@@ -278,15 +334,16 @@ impl Ctx<'_> {
             *disposition = Disposition { handler: kept, ..Disposition::default() };
         }
         self.become_main_thread();
-        self.adopt_program_credentials(credentials, secure, resolved.file);
+        self.adopt_program_credentials(credentials, secure, resolved.owner);
         self.thread.vcpu = vcpu;
         // Place and size of the signal stack go, that it is to be disarmed stays (`setup_new_exec`).
         let ss_flags = SS_DISABLE | self.thread.altstack.ss_flags & SS_AUTODISARM;
         self.thread.altstack = StackT { ss_flags, ..StackT::default() };
         self.thread.rseq = None;
         self.thread.recent.clear();
-        self.thread.name = short_name(path);
+        self.thread.name = short_name(&asked.name);
         self.process.exe = resolved.path;
+        self.kernel.adopt_program(self.process, resolved.opened);
         self.process.exit_signal = Signal::SIGCHLD.raw();
         self.process.posix_timers.by_id.clear();
         self.process.arm_cpu_timers();
@@ -395,13 +452,33 @@ impl Ctx<'_> {
 /// The interpreter and the one argument of a `#!` line.
 fn script_line(file: &File) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     use std::os::unix::fs::FileExt;
-    let mut head = [0u8; SCRIPT_LINE_MAX];
-    let read = file.read_at(&mut head, 0).ok()?;
-    let line = head[..read].strip_prefix(b"#!")?;
-    let line = line.split(|byte| *byte == b'\n').next()?.trim_ascii();
-    let end = line.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(line.len());
-    let argument = line[end..].trim_ascii();
-    (end > 0).then(|| (line[..end].to_vec(), (!argument.is_empty()).then(|| argument.to_vec())))
+    let mut head = [0u8; SCRIPT_HEAD_BYTES];
+    file.read_at(&mut head, 0).ok()?;
+    parse_script_line(&head)
+}
+
+/// As `load_script` reads what a file begins with, which zeroes follow; the last byte only ends a word.
+fn parse_script_line(head: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+    let ends_word = |byte: &u8| is_blank(byte) || *byte == 0;
+    let all = head.strip_prefix(b"#!")?;
+    let whole = all.iter().position(|byte| *byte == b'\n');
+    let line = &all[..whole.unwrap_or(all.len() - 1)];
+    let from = line.iter().position(|byte| !is_blank(byte))?;
+    let end_in = |text: &[u8]| text[from..].iter().position(ends_word).map(|length| from + length);
+    // An interpreter without an end is one that was cut off.
+    let end = if whole.is_some() { end_in(line).unwrap_or(line.len()) } else { end_in(all)? };
+    let text = |bytes: &[u8]| bytes.split(|byte| *byte == 0).next().unwrap_or_default().to_vec();
+    let rest = &line[end..];
+    let argument = match rest.first() {
+        Some(0) | None => Vec::new(),
+        Some(_) => {
+            let rest = &rest[rest.iter().position(|byte| !is_blank(byte)).unwrap_or(rest.len())..];
+            let last = rest.iter().rposition(|byte| !is_blank(byte)).map_or(0, |last| last + 1);
+            text(&rest[..last])
+        }
+    };
+    Some((line[from..end].to_vec(), (!argument.is_empty()).then_some(argument)))
 }
 
 /// What `comm` is after execve: the name by which the program was called, that of a script included; 15 bytes at most.
@@ -413,6 +490,8 @@ fn short_name(path: &[u8]) -> Vec<u8> {
 fn errno_of(error: &StartError) -> Errno {
     match error {
         StartError::NotExecutable(_) | StartError::FixedAddress => Errno::ENOEXEC,
+        StartError::NoInterpreter { errno, .. } => Errno::from_raw(*errno).unwrap_or(Errno::ENOENT),
+        StartError::BadInterpreter(_) => Errno::ELIBBAD,
         StartError::NoMemory => Errno::ENOMEM,
         StartError::NoMappings => crate::machine::no_mappings(),
         StartError::TooBig => Errno::E2BIG,

@@ -304,6 +304,7 @@ impl Kernel {
         self.release_fds(std::mem::replace(&mut process.fds, Key::NONE), process.pid);
         self.shared.places.release(std::mem::replace(&mut process.place, Key::NONE));
         self.release_memory(process);
+        self.release_program(process);
     }
 
     /// Gives up descriptors, which are closed with their last user: the last one first, since what is left to be done at the end of a call is
@@ -318,6 +319,7 @@ impl Kernel {
 
     /// Gives up the calling process's use of its memory, which goes with its last user.
     pub(crate) fn release_memory(&mut self, process: &mut Process) {
+        process.leaves_memory();
         let key = std::mem::replace(&mut process.space, Key::NONE);
         let spaces = &mut self.shared.spaces;
         if let Some(memory) = process.memory.0.take() {

@@ -22,6 +22,7 @@ use crate::locks::Locks;
 use crate::net::Network;
 use crate::process::{ExitRecord, Process};
 use crate::profiling::Profiling;
+use crate::program_files::ProgramFiles;
 use crate::provenance::Waker;
 use crate::shared::Shared;
 use crate::signal::SigSet;
@@ -63,6 +64,7 @@ pub struct Kernel {
     /// Threads that live, and zombies: what RLIMIT_NPROC counts.
     pub(crate) tasks: u64,
     pub files: FileTable,
+    pub(crate) program_files: ProgramFiles,
     pub pipes: Slab<Pipe>,
     pub(crate) spliced: Spliced,
     /// Somebody looks at calls: a debugger, or the record of the run.
@@ -162,6 +164,7 @@ impl Kernel {
             tasks: 0,
             files: FileTable::default(),
             pipes: Slab::new(),
+            program_files: ProgramFiles::default(),
             spliced: Spliced::default(),
             watches_calls,
             records_calls: false,
@@ -265,13 +268,16 @@ impl Kernel {
 
     fn fire_timerfd(&mut self, id: FileId, generation: u64, now: SimTime) {
         let Some(OpenFile { kind: FileKind::Timer(timer), .. }) = self.files.get_mut(id) else { return };
-        if timer.generation != generation || !timer.advance(now) {
+        if timer.generation != generation {
             return;
         }
-        if let Some(at) = timer.expires {
+        let is_due = timer.advance(now);
+        if let Some(at) = timer.next_look().filter(|_| is_due || timer.is_hasty()) {
             self.timers.add(at, TimerKind::TimerFd { file: id, generation });
         }
-        self.notify(id, Events::READABLE);
+        if is_due {
+            self.notify(id, Events::READABLE);
+        }
     }
 
     /// Something happened to a file: threads that wait for one of these events become runnable, interests of epoll ready.

@@ -5,9 +5,10 @@ use crate::cpu_timers::CpuTimers;
 use crate::credentials::Credentials;
 use crate::debug::Debugged;
 use crate::fd_table::FdTable;
-use crate::ids::{Pid, Tid};
+use crate::ids::{FileId, Pid, Tid};
 use crate::limits::Limits;
 use crate::locked::LockedRanges;
+use crate::memory_use::MemoryUse;
 use crate::shared::{Handlers, Key, Memory, Place, Space};
 use crate::signal::PendingSignals;
 use crate::trace::Trace;
@@ -112,6 +113,8 @@ pub struct Process {
     pub subreaper: bool,
     /// The program's file, as the guest sees it.
     pub exe: Vec<u8>,
+    /// The same, open.
+    pub(crate) program: Option<FileId>,
     pub started: SimTime,
     pub real_itimer: RealItimer,
     pub cpu_timers: CpuTimers,
@@ -124,6 +127,7 @@ pub struct Process {
     pub last_call: u64,
     /// Processor time of its children that ended and that it waited for, and of theirs, in microseconds.
     pub children_cpu_us: u64,
+    pub(crate) memory_use: MemoryUse,
     /// Set once the debugger that the run is under has met it.
     pub debugged: Option<Debugged>,
     /// Its strace-like log, if the experiment asks for one.
@@ -202,6 +206,7 @@ impl Process {
             vfork_waiter: None,
             subreaper: false,
             exe: Vec::new(),
+            program: None,
             started,
             real_itimer: RealItimer::default(),
             cpu_timers: CpuTimers::default(),
@@ -211,6 +216,7 @@ impl Process {
             calls: 0,
             last_call: u64::MAX,
             children_cpu_us: 0,
+            memory_use: MemoryUse::default(),
             debugged: None,
             trace: None,
             ending: None,

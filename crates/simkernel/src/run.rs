@@ -2,6 +2,7 @@
 
 use crate::computing::FIRST_TICKS;
 use crate::ctx::Ctx;
+use crate::family::INIT;
 use crate::ids::{Pid, Tid};
 use crate::kernel::{Kernel, Report};
 use crate::outcome::{Outcome, Restart, SysResult};
@@ -671,7 +672,7 @@ impl Kernel {
     pub fn is_alive(&self, pid: Pid) -> bool {
         match self.processes.get(pid.0) {
             Some(process) => process.zombie.is_none(),
-            None => self.executing.is_some_and(|(executing, _)| executing == pid),
+            None => pid == INIT || self.executing.is_some_and(|(executing, _)| executing == pid),
         }
     }
 }

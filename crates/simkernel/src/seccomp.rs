@@ -105,6 +105,8 @@ impl CallData {
 pub struct Filter {
     program: Box<[Instruction]>,
     previous: Option<Arc<Filter>>,
+    /// SECCOMP_MODE_STRICT: whoever makes another call is ended by SIGKILL.
+    pub is_strict: bool,
 }
 
 /// A program that is no filter: EINVAL.
@@ -121,7 +123,7 @@ impl Filter {
         if !fits || !ends || !program.iter().enumerate().all(sound) {
             return Err(BadFilter);
         }
-        Ok(Filter { program: program.into(), previous })
+        Ok(Filter { program: program.into(), previous, is_strict: false })
     }
 
     /// The strongest verdict of all filters.

@@ -7,6 +7,7 @@
 use crate::fd_table::FdTable;
 use crate::ids::{FileId, SpaceId};
 use crate::process::Process;
+use crate::program_files::PROGRAM;
 use crate::signal::{Disposition, IGNORED_BY_DEFAULT, SIGNALS, SigSet};
 use crate::vfs::settings::Settings;
 use guest::AddressSpace;
@@ -230,6 +231,9 @@ impl Shared {
 
     /// The open file behind a descriptor of any process.
     pub fn file(&self, process: &Process, fd: u32) -> Option<FileId> {
+        if fd == PROGRAM {
+            return process.program;
+        }
         self.fds.get(process.fds)?.get(fd.into()).ok()
     }
 }

@@ -12,6 +12,7 @@ use crate::ipc::messages::Message;
 use crate::locks::Lock;
 use crate::outcome::Restart;
 use crate::recent_calls::RecentCalls;
+use crate::schedule::Schedule;
 use crate::seccomp::Filter;
 use crate::shared::{Key, Place};
 use crate::signal::ThreadSignals;
@@ -119,6 +120,7 @@ pub struct Thread {
     pub rseq: Option<Area>,
     /// What `setpriority` set.
     pub nice: i32,
+    pub schedule: Schedule,
     /// prctl(PR_SET_TIMERSLACK): what it is, and what 0 resets it to, in nanoseconds. Without effect.
     pub timer_slack: [u64; 2],
     /// `prctl(PR_SET_PDEATHSIG)`, 0 for none.
@@ -166,6 +168,7 @@ impl Thread {
             robust_list: 0,
             rseq: None,
             nice: 0,
+            schedule: Schedule::default(),
             timer_slack: [TIMER_SLACK; 2],
             parent_death_signal: 0,
             tsc_faults: false,

@@ -14,6 +14,7 @@
 use super::context::{Certainty, instruction_around, is_nonsense};
 use super::elf::{ElfHeader, KnownCode, function_ranges};
 use super::gs::GsAccess;
+use super::patches::Patches;
 use super::sled::{JUMP_BYTES, Sled, SledPages, Stub};
 use super::special::{Special, all_candidates, is_usual, is_usual_opcode, special};
 use super::window::{Rank, Surroundings, Window};
@@ -30,7 +31,7 @@ const AROUND_GS: usize = 12;
 /// Neighbours longer than this are not decoded once more for each site.
 const LONG_FUNCTION: u64 = 64 << 10;
 /// `hlt`, which is no program's to execute. Not `int3`, at which a debugger would stop.
-const TRAP: u8 = 0xf4;
+pub(super) const TRAP: u8 = 0xf4;
 
 /// One replaced instruction; addresses relative to the image's first page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,8 @@ pub(crate) struct Rewritten {
     pub(crate) moved: Vec<(u64, u64)>,
     /// By their places in the sled.
     pub(crate) accesses: Vec<GsAccess>,
+    /// What lay where something else lies now that a copy could not be executed with.
+    pub(crate) patches: Patches,
     /// System calls that stayed.
     pub(crate) left: u64,
 }
@@ -81,12 +84,13 @@ pub(crate) fn rewrite(memory: &mut [u8], data: &[u8], header: &ElfHeader) -> Rew
     for found in crowded {
         rewriting.replace_crowded(found);
     }
-    let Rewriting { sled, mut out, .. } = rewriting;
+    let Rewriting { memory, sled, mut out, .. } = rewriting;
     out.sled = sled.into_pages();
     out.sites.sort_unstable_by_key(|site| site.sled_return);
     out.entries.sort_unstable();
     out.moved.sort_unstable();
     out.accesses.sort_unstable_by_key(|access| access.start);
+    out.patches.finish(memory);
     out
 }
 
@@ -297,11 +301,12 @@ impl Rewriting<'_> {
         true
     }
 
-    /// Notes that `list`, with the special instruction at `special`, is replaced by a stub.
+    /// Notes that `list`, with the special instruction at `special`, is about to be replaced by a stub.
     fn note(&mut self, found: &Found, list: &[Instruction], special: usize, stub: &Stub) {
         let (start, end) = (list[0].ip(), list[list.len() - 1].next_ip());
         let index = self.taken.partition_point(|(other, _)| *other < start);
         self.taken.insert(index, (start, end));
+        self.out.patches.add(start, &self.memory[start as usize..end as usize]);
         let lay_at = list.iter().map(Instruction::ip).chain([end]);
         self.out.moved.extend(stub.places.iter().copied().zip(lay_at));
         self.out.accesses.extend_from_slice(&stub.accesses);

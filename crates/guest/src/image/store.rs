@@ -3,6 +3,7 @@
 use super::composed::Composed;
 use super::elf::{ElfError, ElfHeader};
 use super::gs::GsAccess;
+use super::patches::{Candidate, Copied, Patches};
 use super::rewrite::{Rewritten, Site};
 use super::{IMAGE_BYTES_MAX, PAGE, page_down, page_up, zeroed};
 use crate::counters;
@@ -49,6 +50,7 @@ pub struct Image {
     entries: Vec<(u64, u64)>,
     moved: Vec<(u64, u64)>,
     accesses: Vec<GsAccess>,
+    patches: Patches,
 }
 
 impl Image {
@@ -119,6 +121,21 @@ impl Image {
         let begun = self.moved.partition_point(|(place, _)| *place <= relative);
         let last = self.moved[..begun].last().filter(|_| relative >= self.header.span)?;
         Some(last.1)
+    }
+
+    /// Whether something in it was replaced.
+    pub(crate) fn is_patched(&self) -> bool {
+        !self.patches.is_empty()
+    }
+
+    /// The least and the largest displacement of the jumps that it was given.
+    pub(crate) fn displacements(&self) -> Option<(u32, u32)> {
+        self.patches.displacements()
+    }
+
+    /// Stretches of `code` that may have been copied from around a patch of this image.
+    pub(crate) fn copies_around(&self, code: &[u8], candidate: Candidate) -> Vec<Copied<'_>> {
+        self.patches.copies_around(code, candidate, |from, bytes| images().read(self, from, bytes))
     }
 
     /// For an address behind a rewritten instruction, relative to the image: where the sled goes on.
@@ -249,7 +266,7 @@ impl Images {
         let composed = Composed::of(&data)?;
         let mapped_bytes = composed.mapped_bytes();
         let Composed { header, memory, rewritten } = composed;
-        let Rewritten { sled, sites, entries, moved, accesses, left } = rewritten;
+        let Rewritten { sled, sites, entries, moved, accesses, patches, left } = rewritten;
         counters::count_sites(sites.len() as u64, left);
         let offset = self.reserve(state, mapped_bytes).map_err(unreadable)?;
         self.write_sparse(offset, &memory).map_err(unreadable)?;
@@ -257,7 +274,14 @@ impl Images {
             self.file.write_all_at(&page[..], offset + header.span + at).map_err(unreadable)?;
         }
         let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default();
-        Ok(Image { key, path, header, offset, mapped_bytes, sites, entries, moved, accesses })
+        Ok(Image { key, path, header, offset, mapped_bytes, sites, entries, moved, accesses, patches })
+    }
+
+    /// Reads what an image has from an address on, relative to it, and zeroes behind it. False when that fails.
+    fn read(&self, image: &Image, from: u64, bytes: &mut [u8]) -> bool {
+        let length = image.mapped_bytes.saturating_sub(from).min(bytes.len() as u64) as usize;
+        bytes[length..].fill(0);
+        self.file.read_exact_at(&mut bytes[..length], image.offset + from).is_ok()
     }
 
     fn reserve(&self, state: &mut State, bytes: u64) -> std::io::Result<u64> {

@@ -436,9 +436,9 @@ impl AddressSpace {
         self.vmas.find(address).is_some_and(|(_, vma)| vma.prot & PROT_EXEC != 0 && !vma.shared)
     }
 
-    /// Writes one byte of the guest's code, whatever its rights. Whether it could.
-    pub(crate) fn write_code(&self, at: u64, byte: u8) -> bool {
-        let write = || copy::copy_bytes(at, [byte].as_ptr() as u64, 1) == 0;
+    /// Writes bytes of the guest's code, all in one page, whatever its rights. Whether it could.
+    pub(crate) fn write_code(&self, at: u64, bytes: &[u8]) -> bool {
+        let write = || copy::copy_bytes(at, bytes.as_ptr() as u64, bytes.len() as u64) == 0;
         if write() {
             return true;
         }

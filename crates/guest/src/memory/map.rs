@@ -4,6 +4,7 @@ use super::access::{Opening, PLAIN, real_rights};
 use super::parked::Parked;
 use super::perf;
 use super::real::{self, RealKind, RealMap};
+use super::room;
 use super::turns;
 use super::vma::{Marks, Vma, VmaKind};
 use super::{AddressSpace, Block, HEAP_GUARD_BYTES, PROT_EXEC, PROT_READ, PROT_WRITE, Placement};
@@ -266,7 +267,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Maps a file itself.
+    /// Maps a file itself. NoMemory where this process has too many mappings, Access for what else the kernel may have against it.
     fn show_file(
         &mut self,
         start: u64,
@@ -277,7 +278,8 @@ impl AddressSpace {
     ) -> Result<(), MapError> {
         let prot = real_rights(prot);
         if !real::map_file(start, end - start, prot, shared, file.as_raw_fd(), offset) {
-            return Err(MapError::Access);
+            let has_no_room = room::ran_out() || std::io::Error::last_os_error().raw_os_error() == Some(libc::ENOMEM);
+            return Err(if has_no_room { MapError::NoMemory } else { MapError::Access });
         }
         self.real.set(start, end, RealKind::File { prot });
         Ok(())

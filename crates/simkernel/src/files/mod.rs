@@ -363,7 +363,7 @@ impl Kernel {
             }
             FileKind::Timer(timer) => {
                 check_eight(sink.remaining())?;
-                let ticks = timer.read()?;
+                let ticks = timer.read(self.now)?;
                 put_u64(sink, ticks)
             }
             FileKind::Inet(socket) => {

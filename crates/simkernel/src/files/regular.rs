@@ -263,19 +263,21 @@ impl Kernel {
         Ok(())
     }
 
-    /// A name is about to vanish: open files at this real path keep their descriptor from now on. Whether there are any.
+    /// A name is about to vanish: open files at this real path keep their descriptor from now on. Whether any keeps the inode, by this name or by
+    /// one that has vanished before.
     pub(crate) fn pin_open_files(&mut self, node: &RealNode, last_name: bool) -> Result<bool, Errno> {
-        let real = &node.path;
+        let number = self.vfs.identities.of(&node.stat);
         let mut found = self.vfs.fifo(&node.stat).is_some();
         for (_, file) in self.files.iter_mut() {
             let FileKind::Regular(file) = &mut file.kind else { continue };
-            if file.pinned.is_some() || file.real != *real {
+            if file.pinned.is_none() && file.real == node.path {
+                self.vfs.descriptors.get(file.serial, &file.real, file.writes)?;
+                file.pinned = self.vfs.descriptors.take(file.serial);
+            } else if file.pinned.is_none() || file.number != number {
                 continue;
             }
             found = true;
-            self.vfs.descriptors.get(file.serial, &file.real, file.writes)?;
-            file.pinned = self.vfs.descriptors.take(file.serial);
-            file.unlinked = last_name;
+            file.unlinked |= last_name;
         }
         Ok(found)
     }
@@ -318,9 +320,12 @@ impl Kernel {
         }
     }
 
-    /// The last reference to an open regular file is gone.
+    /// The last reference to an open regular file is gone, and its inode with it, if it has neither a name nor another open file.
     pub(crate) fn close_regular(&mut self, file: &RegularFile) {
-        let gone = file.pinned.as_ref().filter(|_| file.unlinked);
+        let number = file.number;
+        let same = |other: &super::OpenFile| matches!(&other.kind, FileKind::Regular(other) if other.number == number);
+        let is_last = file.unlinked && !self.files.iter().any(|(_, other)| same(other));
+        let gone = file.pinned.as_ref().filter(|_| is_last);
         if let Some(Ok(stat)) = gone.map(rustix::fs::fstat) {
             self.vfs.forget(stat.st_dev, stat.st_ino);
         }

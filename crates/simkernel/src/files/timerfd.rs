@@ -1,5 +1,6 @@
 //! timerfd_create(2): a timer that is read.
 
+use crate::clock::{is_hasty, next_look};
 use crate::wait::Events;
 use base::SimTime;
 use linux_abi::Errno;
@@ -41,8 +42,21 @@ impl TimerFd {
         true
     }
 
+    /// Whether a reader may have counted expiries before the timer was looked at.
+    pub fn is_hasty(&self) -> bool {
+        is_hasty(self.interval_ns)
+    }
+
+    /// When it is to be looked at next.
+    pub fn next_look(&self) -> Option<SimTime> {
+        self.expires.map(|at| next_look(at, self.interval_ns, self.ticks))
+    }
+
     /// The number of expiries since the last read. EAGAIN when there was none.
-    pub fn read(&mut self) -> Result<u64, Errno> {
+    pub fn read(&mut self, now: SimTime) -> Result<u64, Errno> {
+        if self.is_hasty() {
+            self.advance(now);
+        }
         if self.ticks == 0 { Err(Errno::EAGAIN) } else { Ok(std::mem::take(&mut self.ticks)) }
     }
 
@@ -62,16 +76,28 @@ mod tests {
 
     #[test]
     fn missed_expiries_are_counted() {
-        let at = SimTime::from_nanos;
+        let at = |micros: u64| SimTime::from_nanos(micros * 1_000);
         let mut timer = TimerFd::default();
-        timer.set(Some(at(100)), 10);
+        timer.set(Some(at(100)), 10_000);
         assert!(!timer.advance(at(99)));
-        assert_eq!(timer.read(), Err(Errno::EAGAIN));
+        assert_eq!(timer.read(at(99)), Err(Errno::EAGAIN));
         assert!(timer.advance(at(125)));
-        assert_eq!(timer.read(), Ok(3));
+        assert_eq!(timer.next_look(), Some(at(130)));
+        assert_eq!(timer.read(at(125)), Ok(3));
         assert_eq!(timer.expires, Some(at(130)));
-        assert_eq!(timer.remaining_ns(at(125)), 5);
+        assert_eq!(timer.remaining_ns(at(125)), 5_000);
         timer.set(None, 0);
         assert_eq!(timer.remaining_ns(at(125)), 0);
+    }
+
+    #[test]
+    fn a_hasty_timer_counts_as_it_is_read() {
+        let at = SimTime::from_nanos;
+        let mut timer = TimerFd::default();
+        timer.set(Some(at(2)), 2);
+        assert!(timer.advance(at(2)));
+        assert_eq!(timer.next_look(), Some(at(4 + 1_000)));
+        assert_eq!(timer.read(at(2_000_000_000)), Ok(1_000_000_000));
+        assert_eq!(timer.read(at(2_000_000_001)), Err(Errno::EAGAIN));
     }
 }

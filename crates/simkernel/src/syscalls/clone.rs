@@ -182,7 +182,7 @@ fn first_thread(ctx: &Ctx<'_>, args: &CloneArgs, tid: Tid, pid: Pid) -> Thread {
     thread.signals.blocked = ctx.thread.signals.blocked;
     thread.name.clone_from(&ctx.thread.name);
     thread.rseq = ctx.thread.rseq.filter(|_| args.flags & CLONE_VM == 0);
-    thread.nice = ctx.thread.nice;
+    (thread.schedule, thread.nice) = ctx.thread.schedule.inherited(ctx.thread.nice);
     thread.timer_slack = [ctx.thread.timer_slack[0]; 2];
     thread.tsc_faults = ctx.thread.tsc_faults;
     thread.seccomp.clone_from(&ctx.thread.seccomp);
@@ -197,6 +197,7 @@ fn start_process(ctx: &mut Ctx<'_>, args: &CloneArgs) -> SysResult {
     let pid = Pid(ctx.kernel.new_id());
     let parts = copy_parts(ctx, args.flags, space);
     let mut child = ctx.process.child(pid, parts, ctx.now);
+    ctx.kernel.inherit_program(&mut child, ctx.process);
     child.exit_signal = args.exit_signal as i32;
     child.credentials = Arc::clone(&ctx.thread.credentials);
     if args.flags & CLONE_PARENT != 0 {

@@ -205,6 +205,7 @@ fn is_sealed(ctx: &mut Ctx<'_>, file: crate::FileId) -> bool {
 /// munmap(2).
 pub(super) fn munmap(ctx: &mut Ctx<'_>, [address, bytes, ..]: [u64; 6]) -> SysResult {
     ctx.look_at_code(address, bytes);
+    ctx.process.gives_up(bytes);
     ctx.process.memory.munmap(address, bytes).map_err(errno)?;
     ctx.process.locked.remove(address, address.saturating_add(page_align(bytes)));
     Ok(0)

@@ -2,7 +2,7 @@
 
 use crate::credentials::{Credentials, ProgramFile};
 use crate::ctx::Ctx;
-use crate::exec::Caller;
+use crate::exec::{Caller, Executable};
 use crate::files::pipe::PipeEnd;
 use crate::files::regular::RegularFile;
 use crate::files::spliced::Change;
@@ -64,6 +64,11 @@ pub fn openat2(ctx: &mut Ctx<'_>, [dirfd, path, how, size, ..]: [u64; 6]) -> Sys
         return Err(Errno::EINVAL.into());
     }
     check_flags(how.flags as u32)?;
+    // What open(2) leaves out beside O_PATH is a mistake here.
+    const BESIDE_PATH: u32 = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    if how.flags as u32 & O_PATH != 0 && how.flags as u32 & !BESIDE_PATH != 0 {
+        return Err(Errno::EINVAL.into());
+    }
     if how.resolve == 0 {
         return open_path(ctx, dirfd, path, how.flags as u32, how.mode as u32);
     }
@@ -257,6 +262,10 @@ fn open_real(ctx: &mut Ctx<'_>, path: &[u8], node: &RealNode, flags: u32) -> Res
         _ => return Err(Errno::EACCES),
     }
     let writes = wants_write(flags);
+    if writes {
+        let number = ctx.kernel.vfs.identities.of(&node.stat);
+        ctx.kernel.demand_idle_text(number)?;
+    }
     let node = if writes { ctx.kernel.vfs.for_change(path, node)? } else { node.clone() };
     ctx.kernel.flush_output_at(&node.path);
     let access = if writes { OFlags::RDWR } else { OFlags::RDONLY };
@@ -529,19 +538,23 @@ impl Ctx<'_> {
 }
 
 impl crate::kernel::Kernel {
-    /// Finds and opens a program for `execve`: the machine's file, its path as the host knows it, and its owner and mode. Without a caller
-    /// relative paths start at the root. ENOENT, EACCES (no regular file, not executable), ...
+    /// Finds and opens a program for `execve`. Without a caller relative paths start at the root. A link in the last place is followed, or is
+    /// ELOOP. ENOENT, EACCES (no regular file, not executable), ETXTBSY, ...
     pub(crate) fn open_executable(
         &mut self,
         caller: Option<Caller<'_>>,
         path: &[u8],
-    ) -> Result<(std::fs::File, Vec<u8>, ProgramFile), Errno> {
+        follow: bool,
+    ) -> Result<Executable, Errno> {
         let (vfs, view) = self.eyes(caller);
         let cwd = caller.map_or(&b"/"[..], |caller| {
             &view.shared.places[caller.thread.own_place.unwrap_or(caller.process.place)].cwd
         });
-        let target = vfs.walk(&view, cwd, path, true)?;
+        let target = vfs.walk(&view, cwd, path, follow)?;
         let node = target.node.ok_or(Errno::ENOENT)?;
+        if !follow && (node.is_link() || matches!(node, Node::Synthetic(Synthetic::Descriptor { .. }))) {
+            return Err(Errno::ELOOP);
+        }
         if let (Node::Synthetic(Synthetic::Descriptor { pid, fd }), Some(caller)) = (&node, caller) {
             return self.open_executable_descriptor(caller, *pid, *fd);
         }
@@ -554,23 +567,25 @@ impl crate::kernel::Kernel {
         }
         Permissions { mode, user, group }.demand(who, X_OK)?;
         let file = std::fs::File::open(as_path(&real.path)).map_err(|e| crate::machine::io_errno(&e))?;
-        Ok((file, target.path, ProgramFile { mode, user, group }))
+        let opened = self.open_to_execute(&target.path, &real)?;
+        Ok(Executable { file, path: target.path, owner: ProgramFile { mode, user, group }, opened })
     }
 
-    /// As `open_executable`, for the file behind a descriptor (`/proc/PID/fd/N`, fexecve(3)), which may have no name.
-    fn open_executable_descriptor(
-        &mut self,
-        caller: Caller<'_>,
-        pid: Pid,
-        fd: u32,
-    ) -> Result<(std::fs::File, Vec<u8>, ProgramFile), Errno> {
+    /// As `open_executable`, for the file behind a descriptor (`/proc/PID/fd/N`, fexecve(3)) or what a process executes, which may have no name.
+    fn open_executable_descriptor(&mut self, caller: Caller<'_>, pid: Pid, fd: u32) -> Result<Executable, Errno> {
         let own = pid == caller.process.pid;
         let process = if own { Some(caller.process) } else { self.processes.get(pid.0) };
         let id = process.and_then(|process| self.shared.file(process, fd)).ok_or(Errno::ENOENT)?;
+        if let FileKind::Name(Place { gone: None, path, .. }) = &self.files[id].kind {
+            let path = path.clone();
+            return self.open_executable(Some(caller), &path, false);
+        }
         let permissions = Permissions::from(&self.regular_stat(id).map_err(|_| Errno::EACCES)?);
         permissions.demand(&caller.thread.credentials, X_OK)?;
         let Permissions { mode, user, group } = permissions;
         let file = self.real_descriptor(id)?.try_clone_to_owned().map_err(|e| crate::machine::io_errno(&e))?;
-        Ok((file.into(), self.describe_file(id), ProgramFile { mode, user, group }))
+        let opened = self.open_to_execute_again(id)?;
+        let path = self.describe_file(id);
+        Ok(Executable { file: file.into(), path, owner: ProgramFile { mode, user, group }, opened })
     }
 }

@@ -4,6 +4,7 @@
 use super::system::named_process;
 use super::wait::pid_behind;
 use crate::ctx::Ctx;
+use crate::family::INIT;
 use crate::ids::{Pid, Tid};
 use crate::outcome::SysResult;
 use crate::user_io::UserBuffers;
@@ -130,7 +131,9 @@ pub(super) fn pidfd_getfd(ctx: &mut Ctx<'_>, [pidfd, fd, flags, ..]: [u64; 6]) -
         let key = if ctx.thread.tid.0 == pid.0 { ctx.fds_key() } else { main.unwrap_or(ctx.process.fds) };
         ctx.kernel.shared.fds[key].get(fd)?
     } else {
-        let process = ctx.kernel.processes.get(pid.0).ok_or(Errno::ESRCH)?;
+        // Process 1 lets nobody look into it.
+        let unknown = if pid == INIT { Errno::EPERM } else { Errno::ESRCH };
+        let process = ctx.kernel.processes.get(pid.0).ok_or(unknown)?;
         if !ctx.credentials().may_attach_to(&process.credentials, process.dumpable) {
             return Err(Errno::EPERM.into());
         }

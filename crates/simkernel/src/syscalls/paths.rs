@@ -378,6 +378,11 @@ pub fn renameat2(ctx: &mut Ctx<'_>, [from_fd, from, to_fd, to, flags, _]: [u64; 
         }
     }
     let (before, after) = ctx.kernel.vfs.rename(&source, &node, &target.path, exchange, ctx.now)?;
+    if let Some((other, of_directory, last, in_use)) = replaced
+        && (exchange || !of_directory && (in_use || !last))
+    {
+        ctx.kernel.vfs.identities.change_together(other);
+    }
     ctx.kernel.move_open_files([&before, &after], [&source, &target.path], exchange);
     move_places(ctx, &source, &target.path, exchange);
     let number = ctx.kernel.vfs.identities.of(&node.stat);
@@ -492,7 +497,8 @@ pub fn readlinkat(ctx: &mut Ctx<'_>, [dirfd, path, buffer, size, ..]: [u64; 6]) 
         Node::Synthetic(Synthetic::Namespace(namespace)) => namespace.text(),
         Node::Synthetic(Synthetic::Descriptor { pid, fd }) => {
             let id = ctx.file_of(pid, fd)?;
-            ctx.kernel.describe_file(id)
+            let text = ctx.kernel.describe_file(id);
+            ctx.with_vfs(|_, view| crate::vfs::seen(view, &text))
         }
         // Who gives no name means a descriptor of a link.
         _ => return Err(if empty { Errno::ENOENT } else { Errno::EINVAL }.into()),
@@ -896,8 +902,9 @@ pub fn truncate(ctx: &mut Ctx<'_>, [path, size, ..]: [u64; 6]) -> SysResult {
     if node.kind() != S_IFREG {
         return Err(Errno::EINVAL.into());
     }
-    ctx.demand_file_size(size)?;
     let number = ctx.kernel.vfs.identities.of(&node.stat);
+    ctx.kernel.demand_idle_text(number)?;
+    ctx.demand_file_size(size)?;
     ctx.break_leases(number, O_WRONLY)?;
     let old = Permissions::from(&ctx.kernel.vfs.stat(&node));
     let mode = old.after_write(ctx.credentials());

@@ -2,6 +2,7 @@
 
 use super::credentials;
 use crate::ctx::Ctx;
+use crate::exec::Asked;
 use crate::family::INIT;
 use crate::ids::Pid;
 use crate::outcome::{Outcome, SysResult};
@@ -26,7 +27,7 @@ pub(super) fn exit_group(ctx: &mut Ctx<'_>, [status, ..]: [u64; 6]) -> SysResult
 /// execve(2).
 pub(super) fn execve(ctx: &mut Ctx<'_>, [path, argv, envp, ..]: [u64; 6]) -> SysResult {
     let path = ctx.path_argument(path)?;
-    exec(ctx, &path, argv, envp)
+    exec(ctx, &Asked::by_path(&path), argv, envp)
 }
 
 /// execveat(2): relative to a directory, or the open file itself (AT_EMPTY_PATH).
@@ -39,26 +40,30 @@ pub(super) fn execveat(ctx: &mut Ctx<'_>, [dirfd, path, argv, envp, flags, _]: [
     if path.is_empty() && flags & AT_EMPTY_PATH == 0 {
         return Err(Errno::ENOENT.into());
     }
+    let follow = flags & AT_SYMLINK_NOFOLLOW == 0;
     if path.starts_with(b"/") || dirfd as i32 == AT_FDCWD {
-        return exec(ctx, &path, argv, envp);
+        return exec(ctx, &Asked { follow, ..Asked::by_path(&path) }, argv, envp);
     }
-    let path = if path.is_empty() {
+    let is_closed = ctx.fds().cloexec(dirfd)?;
+    let name = format!("/dev/fd/{}", dirfd as u32).into_bytes();
+    if path.is_empty() {
         ctx.file(dirfd)?;
-        format!("/proc/self/fd/{}", dirfd as u32).into_bytes()
-    } else {
-        [&super::paths::start_of(ctx, dirfd)?[..], b"/", &path].concat()
-    };
-    exec(ctx, &path, argv, envp)
+        let path = format!("/proc/self/fd/{}", dirfd as u32).into_bytes();
+        return exec(ctx, &Asked { path: &path, name, follow: true, is_closed }, argv, envp);
+    }
+    let name = [&name[..], b"/", &path].concat();
+    let path = [&super::paths::start_of(ctx, dirfd)?[..], b"/", &path].concat();
+    exec(ctx, &Asked { path: &path, name, follow, is_closed }, argv, envp)
 }
 
-fn exec(ctx: &mut Ctx<'_>, path: &[u8], argv: u64, envp: u64) -> SysResult {
+fn exec(ctx: &mut Ctx<'_>, asked: &Asked<'_>, argv: u64, envp: u64) -> SysResult {
     let mut arguments = string_vector(ctx, argv)?;
     if arguments.is_empty() {
         // As since Linux 5.18: programs rely on a name for themselves.
         arguments.push(Vec::new());
     }
     let environment = string_vector(ctx, envp)?;
-    ctx.exec(path, arguments, environment)?;
+    ctx.exec(asked, arguments, environment)?;
     Err(Outcome::NoReturn)
 }
 

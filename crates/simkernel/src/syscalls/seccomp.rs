@@ -3,6 +3,7 @@
 use crate::crash::Cause;
 use crate::ctx::Ctx;
 use crate::outcome::{Outcome, SysResult};
+use crate::process::ExitStatus;
 use crate::seccomp::{AUDIT_ARCH_X86_64, CallData, FILTER_MAX, Filter, Instruction, Verdict};
 use linux_abi::capability::CAP_SYS_ADMIN;
 use linux_abi::process::*;
@@ -49,7 +50,7 @@ pub(super) fn get_by_prctl(ctx: &Ctx<'_>) -> SysResult {
     Ok(if ctx.thread.seccomp.is_some() { MODE_FILTER } else { MODE_DISABLED })
 }
 
-/// Strict mode is the filter that allows four calls and kills the thread for any other.
+/// Strict mode is the filter that allows four calls and kills the thread for any other, without a core (`__secure_computing_strict`).
 fn set_strict(ctx: &mut Ctx<'_>) -> SysResult {
     if ctx.thread.seccomp.is_some() {
         return Err(Errno::EINVAL.into());
@@ -64,7 +65,9 @@ fn set_strict(ctx: &mut Ctx<'_>) -> SysResult {
     for k in [0, 0x7fff_0000] {
         program.push(Instruction { code: 0x06, jump_true: 0, jump_false: 0, k });
     }
-    ctx.thread.seccomp = Some(Arc::new(Filter::new(program, None).map_err(|_| Errno::EINVAL)?));
+    let mut filter = Filter::new(program, None).map_err(|_| Errno::EINVAL)?;
+    filter.is_strict = true;
+    ctx.thread.seccomp = Some(Arc::new(filter));
     Ok(0)
 }
 
@@ -104,6 +107,7 @@ fn set_filter(ctx: &mut Ctx<'_>, flags: u64, address: u64) -> SysResult {
 pub(super) fn judge(ctx: &mut Ctx<'_>, number: u64, args: [u64; 6]) -> Option<SysResult> {
     let filter = ctx.thread.seccomp.as_ref()?;
     let rip = ctx.process.memory.original_address(ctx.thread.vcpu.registers().rip);
+    let is_strict = filter.is_strict;
     let verdict = filter.judge(&CallData { number: number as u32, instruction_pointer: rip, args });
     match verdict {
         Verdict::Allow => None,
@@ -113,6 +117,11 @@ pub(super) fn judge(ctx: &mut Ctx<'_>, number: u64, args: [u64; 6]) -> Option<Sy
         Verdict::Trap(data) => Some(trap(ctx, number, rip, data)),
         Verdict::KillThread if ctx.process.threads.len() > 1 => {
             ctx.end_thread(0);
+            Some(Err(Outcome::NoReturn))
+        }
+        Verdict::KillThread if is_strict => {
+            report_end(ctx, number);
+            ctx.process.ending = Some(ExitStatus::Signaled(Signal::SIGKILL.raw()));
             Some(Err(Outcome::NoReturn))
         }
         Verdict::KillThread | Verdict::KillProcess => Some(kill(ctx, number, rip)),
@@ -131,9 +140,13 @@ fn trap(ctx: &mut Ctx<'_>, number: u64, rip: u64, data: u16) -> SysResult {
     Err(Outcome::NoReturn)
 }
 
-fn kill(ctx: &mut Ctx<'_>, number: u64, rip: u64) -> SysResult {
+fn report_end(ctx: &mut Ctx<'_>, number: u64) {
     let name = nr::name(number).unwrap_or("an unknown call");
     ctx.report(format!("killed by its own seccomp filter at {name}"));
+}
+
+fn kill(ctx: &mut Ctx<'_>, number: u64, rip: u64) -> SysResult {
+    report_end(ctx, number);
     let info = Siginfo::sys(SYS_SECCOMP, rip, number as i32, AUDIT_ARCH_X86_64);
     ctx.crash(&info, Cause::Seccomp);
     Err(Outcome::NoReturn)

@@ -244,12 +244,8 @@ pub(super) fn kill(ctx: &mut Ctx<'_>, [target, number, ..]: [u64; 6]) -> SysResu
         0 => None,
         number => Some(Signal::from_raw(number).ok_or(Errno::EINVAL)?),
     };
-    // Process 1 is there for those who look, and heeds no signal.
-    if targets.is_empty() && target as i32 != INIT.0 as i32 {
-        return Err(Errno::ESRCH.into());
-    }
     if targets.is_empty() {
-        return ctx.credentials().demand(CAP_KILL).map(|()| 0).map_err(Outcome::from);
+        return Err(Errno::ESRCH.into());
     }
     let (allowed, refused): (Vec<Pid>, Vec<Pid>) =
         targets.into_iter().partition(|pid| demand_signal(ctx, *pid, number).is_ok());
@@ -273,9 +269,12 @@ pub(super) fn kill(ctx: &mut Ctx<'_>, [target, number, ..]: [u64; 6]) -> SysResu
     Ok(0)
 }
 
-/// The process that has a number, or a thread of that number.
+/// The process that has a number, or a thread of that number. Process 1 is there for those who look, and heeds no signal.
 fn process_of(ctx: &Ctx<'_>, number: i32) -> Option<Pid> {
     let number = number as u32;
+    if number == INIT.0 {
+        return Some(INIT);
+    }
     let own = number == ctx.process.pid.0 || number == ctx.thread.tid.0;
     let process = ctx.kernel.processes.get(number).map(|process| process.pid);
     let of_thread = || ctx.kernel.threads.get(number).map(|thread| thread.pid);
@@ -302,7 +301,7 @@ fn send_to_thread(ctx: &mut Ctx<'_>, group: Option<Pid>, tid: Tid, number: u64) 
     let to_self = tid == ctx.thread.tid;
     // A process that has ended stays known by its first thread's number until somebody waits for it.
     let over = ctx.kernel.processes.get(tid.0).is_some_and(|process| process.zombie.is_some());
-    let pid = if over {
+    let pid = if over || tid.0 == INIT.0 {
         Pid(tid.0)
     } else if to_self {
         ctx.process.pid

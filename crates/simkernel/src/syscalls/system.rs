@@ -11,9 +11,8 @@ use crate::process::Process;
 use crate::thread::Thread;
 use linux_abi::Errno;
 use linux_abi::capability::{CAP_SYS_NICE, CAP_SYS_RESOURCE};
-use linux_abi::process::SchedParam;
 use linux_abi::sysinfo::*;
-use linux_abi::time::{Timespec, Timeval};
+use linux_abi::time::Timeval;
 use std::sync::Arc;
 use zerocopy::FromZeros;
 
@@ -138,10 +137,14 @@ pub(super) fn getrusage(ctx: &mut Ctx<'_>, [who, address, ..]: [u64; 6]) -> SysR
         return Err(Errno::EINVAL.into());
     }
     let mut usage = Rusage::new_zeroed();
-    match who as i32 {
-        RUSAGE_CHILDREN if ctx.process.children_cpu_us == 0 => {}
-        RUSAGE_CHILDREN => set_user_time(&mut usage, ctx.process.children_cpu_us),
-        _ => set_user_time(&mut usage, ctx.process.cpu_micros()),
+    let process = &mut *ctx.process;
+    if who as i32 == RUSAGE_CHILDREN {
+        set_user_time(&mut usage, process.children_cpu_us);
+        process.memory_use.of_children().show(&mut usage);
+    } else {
+        process.look_at_memory();
+        set_user_time(&mut usage, process.cpu_micros());
+        process.memory_use.alone().show(&mut usage);
     }
     ctx.process.memory.write_value(address, &usage)?;
     Ok(0)
@@ -150,7 +153,6 @@ pub(super) fn getrusage(ctx: &mut Ctx<'_>, [who, address, ..]: [u64; 6]) -> SysR
 /// What a process used, in microseconds.
 pub(super) fn set_user_time(usage: &mut Rusage, cpu_us: u64) {
     usage.ru_utime = Timeval { tv_sec: (cpu_us / 1_000_000) as i64, tv_usec: (cpu_us % 1_000_000) as i64 };
-    usage.ru_maxrss = 4096;
 }
 
 /// times(2), in ticks of 1/100 s: those of `getrusage`; the result counts from the host's boot.
@@ -194,11 +196,16 @@ pub(super) fn sched_setaffinity(ctx: &mut Ctx<'_>, [pid, bytes, address, ..]: [u
 }
 
 /// Others' threads are scheduled by their users, if those could do whatever these can, and by root. EPERM.
-fn demand_scheduling(ctx: &Ctx<'_>, tid: u64) -> Result<(), Errno> {
-    let Some(thread) = ctx.kernel.threads.get(tid as u32) else { return Ok(()) };
-    let (own, user) = (ctx.credentials().user.effective, thread.credentials.user);
+pub(super) fn demand_scheduling(ctx: &Ctx<'_>, tid: u64) -> Result<(), Errno> {
+    let root = Credentials::default();
+    let target = match ctx.kernel.threads.get(tid as u32) {
+        Some(thread) => &*thread.credentials,
+        None if tid as u32 == INIT.0 => &root,
+        None => return Ok(()),
+    };
+    let (own, user) = (ctx.credentials().user.effective, target.user);
     let same = own == user.effective || own == user.real;
-    if same && ctx.credentials().covers(&thread.credentials) || ctx.credentials().can(CAP_SYS_NICE) {
+    if same && ctx.credentials().covers(target) || ctx.credentials().can(CAP_SYS_NICE) {
         Ok(())
     } else {
         Err(Errno::EPERM)
@@ -212,46 +219,6 @@ pub(super) fn known_thread(ctx: &Ctx<'_>, tid: u64) -> Result<(), Errno> {
     let own = tid == 0 || tid == INIT.0 || tid == ctx.thread.tid.0 || tid == ctx.process.pid.0;
     let known = own || ctx.kernel.threads.get(tid).is_some() || ctx.kernel.processes.get(tid).is_some();
     if known { Ok(()) } else { Err(Errno::ESRCH) }
-}
-
-/// sched_getparam(2).
-pub(super) fn sched_getparam(ctx: &mut Ctx<'_>, [pid, address, ..]: [u64; 6]) -> SysResult {
-    if address == 0 || (pid as i32) < 0 {
-        return Err(Errno::EINVAL.into());
-    }
-    known_thread(ctx, pid)?;
-    ctx.process.memory.write_value(address, &SchedParam { sched_priority: 0 })?;
-    Ok(0)
-}
-
-/// sched_getscheduler(2): SCHED_OTHER. sched_setscheduler(2), sched_setparam(2), setpriority(2): accepted, without effect.
-pub(super) fn sched_other(ctx: &mut Ctx<'_>, [pid, ..]: [u64; 6]) -> SysResult {
-    known_thread(ctx, pid)?;
-    Ok(0)
-}
-
-/// sched_get_priority_max(2), sched_get_priority_min(2).
-pub(super) fn priority_max(_ctx: &mut Ctx<'_>, [policy, ..]: [u64; 6]) -> SysResult {
-    match policy as i32 {
-        1 | 2 => Ok(99),
-        0 | 3 | 5 | 6 => Ok(0),
-        _ => Err(Errno::EINVAL.into()),
-    }
-}
-
-pub(super) fn priority_min(_ctx: &mut Ctx<'_>, [policy, ..]: [u64; 6]) -> SysResult {
-    match policy as i32 {
-        1 | 2 => Ok(1),
-        0 | 3 | 5 | 6 => Ok(0),
-        _ => Err(Errno::EINVAL.into()),
-    }
-}
-
-/// sched_rr_get_interval(2).
-pub(super) fn rr_interval(ctx: &mut Ctx<'_>, [pid, address, ..]: [u64; 6]) -> SysResult {
-    known_thread(ctx, pid)?;
-    ctx.process.memory.write_value(address, &Timespec::from_nanos(4_000_000))?;
-    Ok(0)
 }
 
 /// getpriority(2): the raw call shows 20 less the nice value, of the thread that counts most.

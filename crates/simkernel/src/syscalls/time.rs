@@ -3,11 +3,12 @@
 use crate::clock::posix_timer;
 use crate::cpu_timers::{CpuItimer, is_cpu_clock};
 use crate::ctx::Ctx;
+use crate::family::INIT;
 use crate::files::timerfd::TimerFd;
 use crate::files::{FileKind, OpenFile};
 use crate::ids::Tid;
 use crate::outcome::{Outcome, Restart, SysResult};
-use crate::process::PosixTimer;
+use crate::process::{PosixTimer, Process};
 use crate::timers::TimerKind;
 use crate::wait::Wake;
 use base::{SimDuration, SimTime, StartDate};
@@ -29,10 +30,28 @@ fn clock_nanos(ctx: &Ctx<'_>, clock: i32) -> Result<u64, Errno> {
             Ok(ctx.now.uptime_nanos())
         }
         CLOCK_PROCESS_CPUTIME_ID | CLOCK_THREAD_CPUTIME_ID => Ok(ctx.process.cpu_nanos()),
-        // A process's or thread's own clock, clock_getcpuclockid(3).
-        negative if negative < 0 && negative & 3 != 3 => Ok(ctx.process.cpu_nanos()),
+        clock if clock < 0 => named_clock_nanos(ctx, clock),
         _ => Err(Errno::EINVAL),
     }
+}
+
+/// What the clock of a process or thread shows whose number is in the clock's, clock_getcpuclockid(3). EINVAL for one that there is not, for
+/// threads of other processes, and for clocks behind descriptors (`pid_for_clock`).
+fn named_clock_nanos(ctx: &Ctx<'_>, clock: i32) -> Result<u64, Errno> {
+    const KIND: i32 = 3;
+    const NO_KIND: i32 = 3;
+    const OF_THREAD: i32 = 4;
+    let number = !(clock >> 3) as u32;
+    if clock & KIND == NO_KIND {
+        return Err(Errno::EINVAL);
+    }
+    let own = number == 0 || number == ctx.process.pid.0 || number == ctx.thread.tid.0;
+    if own || clock & OF_THREAD != 0 {
+        let is_known = own || ctx.process.threads.contains(&Tid(number));
+        return if is_known { Ok(ctx.process.cpu_nanos()) } else { Err(Errno::EINVAL) };
+    }
+    let other = ctx.kernel.processes.get(number).map(Process::cpu_nanos);
+    other.or_else(|| (number == INIT.0).then_some(0)).ok_or(Errno::EINVAL)
 }
 
 /// The moment at which a clock shows `nanos`.

@@ -2,9 +2,10 @@
 
 use super::clone::open_pidfd;
 use crate::ctx::Ctx;
-use crate::family::child_info;
+use crate::family::{INIT, child_info};
 use crate::files::FileKind;
 use crate::ids::Pid;
+use crate::memory_use::MemoryUse;
 use crate::outcome::{Outcome, Restart, SysResult};
 use crate::process::{ExitStatus, Process};
 use linux_abi::fs::{O_NONBLOCK, O_RDWR};
@@ -30,6 +31,8 @@ struct News {
     status: i32,
     /// Processor time of a child that ended, and of those of its children that it had waited for, in microseconds.
     cpu_us: u64,
+    /// The most memory of all these.
+    memory_use: MemoryUse,
 }
 
 /// wait4(2).
@@ -51,7 +54,7 @@ pub(super) fn wait4(ctx: &mut Ctx<'_>, [target, status, options, usage, ..]: [u6
         ctx.process.memory.write_value(status, &news.status)?;
     }
     if usage != 0 {
-        ctx.process.memory.write_value(usage, &usage_of(news.cpu_us))?;
+        ctx.process.memory.write_value(usage, &usage_of(&news))?;
     }
     Ok(news.pid.0.into())
 }
@@ -89,7 +92,7 @@ pub(super) fn waitid(ctx: &mut Ctx<'_>, [kind, id, info, options, usage, _]: [u6
     if let Some(news) = &news
         && usage != 0
     {
-        ctx.process.memory.write_value(usage, &usage_of(news.cpu_us))?;
+        ctx.process.memory.write_value(usage, &usage_of(news))?;
     }
     if info != 0 {
         // The kernel stores these fields and leaves the rest as it was.
@@ -104,9 +107,10 @@ pub(super) fn waitid(ctx: &mut Ctx<'_>, [kind, id, info, options, usage, _]: [u6
 /// Where a `siginfo`'s union begins.
 const SIGINFO_FIELDS: u64 = 16;
 
-fn usage_of(cpu_us: u64) -> Rusage {
+fn usage_of(news: &News) -> Rusage {
     let mut usage = Rusage::new_zeroed();
-    super::system::set_user_time(&mut usage, cpu_us);
+    super::system::set_user_time(&mut usage, news.cpu_us);
+    news.memory_use.show(&mut usage);
     usage
 }
 
@@ -168,9 +172,10 @@ fn tells(ctx: &Ctx<'_>, pid: Pid, options: u32) -> bool {
 fn take_news(ctx: &mut Ctx<'_>, pid: Pid, options: u32) -> News {
     let mut child = ctx.kernel.processes.take(pid.0).expect("the child was found");
     let keeps = options & WNOWAIT != 0;
-    let news = news_of(&child, options);
+    let news = news_of(ctx, &child, options);
     if child.zombie.is_some() && !keeps {
         ctx.process.children_cpu_us += news.cpu_us;
+        ctx.process.memory_use.add_child(child.memory_use);
         ctx.kernel.forget_process(child);
         return news;
     }
@@ -187,7 +192,7 @@ fn take_news(ctx: &mut Ctx<'_>, pid: Pid, options: u32) -> News {
     news
 }
 
-fn news_of(child: &Process, options: u32) -> News {
+fn news_of(ctx: &Ctx<'_>, child: &Process, options: u32) -> News {
     let of_job = |code, status| Siginfo::child(code, child.pid.0 as i32, child.credentials.user.real, status, 0, 0);
     let (info, status) = match (child.zombie, child.job.stopped) {
         (Some(ended), _) => {
@@ -202,7 +207,8 @@ fn news_of(child: &Process, options: u32) -> News {
         }
         _ => (of_job(CLD_CONTINUED, Signal::SIGCONT.raw()), WAIT_STATUS_CONTINUED),
     };
-    News { pid: child.pid, info, status, cpu_us: child.cpu_micros() + child.children_cpu_us }
+    let cpu_us = child.cpu_micros() + child.children_cpu_us;
+    News { pid: child.pid, info, status, cpu_us, memory_use: ctx.kernel.memory_use_of(child) }
 }
 
 /// pidfd_open(2).
@@ -212,7 +218,7 @@ pub(super) fn pidfd_open(ctx: &mut Ctx<'_>, [pid, flags, ..]: [u64; 6]) -> SysRe
         return Err(Errno::EINVAL.into());
     }
     let pid = Pid(pid as u32);
-    if pid != ctx.process.pid && ctx.kernel.processes.get(pid.0).is_none() {
+    if pid != INIT && pid != ctx.process.pid && ctx.kernel.processes.get(pid.0).is_none() {
         let of_thread = pid.0 == ctx.thread.tid.0 || ctx.kernel.threads.get(pid.0).is_some();
         // Another thread than the main one is no process (`pidfd_prepare`).
         return Err(if of_thread { Errno::ENOENT } else { Errno::ESRCH }.into());

@@ -7,7 +7,7 @@
 
 use base::map::FastMap;
 use base::{SimTime, StartDate};
-use linux_abi::fs::{S_IFDIR, S_IFMT, Stat};
+use linux_abi::fs::{S_IFDIR, S_IFLNK, S_IFMT, Stat};
 
 /// The device number of all files of writable areas.
 const WRITABLE_DEVICE: u64 = 0x2a;
@@ -17,6 +17,8 @@ const MACHINE_DEVICE: u64 = 0x2b;
 pub const SYNTHETIC_DEVICE: u64 = 0x2c;
 /// Numbers below it are left for the synthetic files.
 const FIRST_NUMBER: u64 = 1 << 20;
+/// Shorter texts of links lie in the inode (ext4).
+const INLINE_LINK_BYTES: i64 = 60;
 
 /// Times of a file in a writable area, in nanoseconds of the Unix epoch, which they may precede.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -137,6 +139,12 @@ impl Identities {
         self.attributes(number).times.get_or_insert(of_start).changed = stamp;
     }
 
+    /// A change of attributes by what was stamped last.
+    pub fn change_together(&mut self, number: u64) {
+        let (stamp, of_start) = (self.last_stamp.into(), self.times_of_start());
+        self.attributes(number).times.get_or_insert(of_start).changed = stamp;
+    }
+
     /// `stat` as a guest sees it.
     pub fn present(&mut self, real: &rustix::fs::Stat, writable: bool) -> Stat {
         let number = self.of(real);
@@ -162,6 +170,9 @@ impl Identities {
         }
         if stat.st_mode & S_IFMT == S_IFDIR {
             (stat.st_size, stat.st_blocks) = (4096, 8);
+        }
+        if stat.st_mode & S_IFMT == S_IFLNK && stat.st_size < INLINE_LINK_BYTES {
+            stat.st_blocks = 0;
         }
         stat
     }

@@ -35,6 +35,7 @@ use linux_abi::Errno;
 use linux_abi::fs::{S_IFDIR, S_IFIFO, S_IFLNK, S_IFMT, S_IFREG, Stat};
 use mounts::{Area, Mounts};
 use permission::Permissions;
+pub(crate) use proc_process::seen;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, SeekFrom};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -296,7 +297,16 @@ impl Vfs {
         }
         self.hide_lower(path)?;
         self.touch_parent(path, now);
+        if !directory && (in_use || node.stat.st_nlink > 1) {
+            self.lost_name(&node.stat);
+        }
         Ok(())
+    }
+
+    /// A file that lives on has lost a name, at the moment at which the directory changed.
+    pub(crate) fn lost_name(&mut self, stat: &rustix::fs::Stat) {
+        let number = self.identities.of(stat);
+        self.identities.change_together(number);
     }
 
     /// A real inode is gone, with what the simulation knows of it.

@@ -98,7 +98,7 @@ pub fn lookup(view: &View<'_>, rest: &[&str]) -> Option<Synthetic> {
         [name] if FIXED.iter().any(|(known, _)| known == name) => {
             FIXED.iter().find(|(known, _)| known == name).map(|(_, text)| Synthetic::File(text.as_bytes().to_vec()))
         }
-        [pid, what @ ..] => proc_process::lookup(view, pid.parse().ok()?, what),
+        [pid, what @ ..] => proc_process::lookup(view, proc_process::number(pid)?, what),
     }
 }
 

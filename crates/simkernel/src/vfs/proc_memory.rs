@@ -1,7 +1,7 @@
 //! A process's memory as `/proc/PID` shows it: maps, smaps, and totals.
 //!
 //! What is resident depends on the machine, so a mapping that can be accessed counts as resident up to 16 MiB: all figures follow from
-//! the mappings alone.
+//! the mappings alone. The most that there has been is in `memory_use`.
 
 use crate::locked::LockedRanges;
 use guest::{AddressSpace, PROT_EXEC, PROT_READ, PROT_WRITE, Vma, VmaKind};
@@ -67,14 +67,14 @@ impl Totals {
         )
     }
 
-    /// The lines of proc_pid_status(5), with so many bytes locked.
-    pub fn status(&self, locked: u64) -> String {
+    /// The lines of proc_pid_status(5), with so many bytes locked, and so many resident when it was looked at before.
+    pub fn status(&self, locked: u64, peak: u64) -> String {
         let lines = [
             ("VmPeak", self.size),
             ("VmSize", self.size),
             ("VmLck", locked),
             ("VmPin", 0),
-            ("VmHWM", self.resident()),
+            ("VmHWM", self.resident().max(peak)),
             ("VmRSS", self.resident()),
             ("RssAnon", self.anonymous),
             ("RssFile", self.files),
@@ -184,6 +184,6 @@ mod tests {
     fn totals_are_shown_in_pages_and_kilobytes() {
         let totals = Totals { size: 8 << 20, anonymous: 1 << 20, files: 1 << 20, text: 4096, ..Totals::default() };
         assert_eq!(totals.statm(), "2048 512 256 1 0 0 0\n");
-        assert!(totals.status(0).contains("VmRSS:\t    2048 kB\n"));
+        assert!(totals.status(0, 0).contains("VmRSS:\t    2048 kB\n"));
     }
 }

@@ -8,6 +8,7 @@ use crate::files::FileKind;
 use crate::ids::Tid;
 use crate::namespaces;
 use crate::process::Process;
+use crate::program_files::PROGRAM;
 use crate::signal::SigSet;
 use crate::thread::ThreadState;
 use crate::tty::TtyId;
@@ -84,6 +85,12 @@ pub fn file_mode(name: &str) -> u32 {
     PROCESS.iter().find(|(known, ..)| *known == name).map_or(0o444, |(.., mode)| *mode)
 }
 
+/// The number that a name of `/proc` is: in decimal, without sign or leading zeros (`name_to_int`).
+pub fn number(name: &str) -> Option<u32> {
+    let is_plain = name.bytes().all(|digit| digit.is_ascii_digit()) && (name == "0" || !name.starts_with('0'));
+    name.parse().ok().filter(|number| is_plain && *number <= i32::MAX as u32)
+}
+
 /// What lies at a path below `/proc/PID`, where PID may be that of any thread.
 pub fn lookup(view: &View<'_>, pid: u32, what: &[&str]) -> Option<Synthetic> {
     if pid == INIT.0 {
@@ -92,7 +99,7 @@ pub fn lookup(view: &View<'_>, pid: u32, what: &[&str]) -> Option<Synthetic> {
     let process = view.process(pid)?;
     match what {
         ["task", tid, what @ ..] if *what != ["task"] => {
-            let tid = tid.parse().ok()?;
+            let tid = number(tid)?;
             threads(process).any(|known| known.0 == tid).then(|| node(view, process, tid, what))?
         }
         _ => node(view, process, process.pid.0, what),
@@ -137,12 +144,13 @@ fn node(view: &View<'_>, process: &Process, tid: u32, what: &[&str]) -> Option<S
     let link = |bytes: &[u8]| Some(Synthetic::Link(bytes.to_vec()));
     match what {
         [] => Some(Synthetic::Directory(PROCESS.map(|(name, kind, _)| (name, kind)).to_vec())),
+        ["exe"] if process.program.is_some() => Some(Synthetic::Descriptor { pid: process.pid, fd: PROGRAM }),
         ["exe"] => process.zombie.is_none().then(|| link(&seen(view, &process.exe)))?,
         ["cwd"] => link(&seen(view, &view.shared.places.get(process.place)?.cwd)),
         ["root"] => link(&seen(view, &view.shared.places.get(process.place)?.root)),
         ["fd"] => Some(Synthetic::Descriptors(process.pid)),
         ["fd", fd] => {
-            let fd = fd.parse().ok()?;
+            let fd = number(fd)?;
             view.shared.file(process, fd)?;
             Some(Synthetic::Descriptor { pid: process.pid, fd })
         }
@@ -153,7 +161,7 @@ fn node(view: &View<'_>, process: &Process, tid: u32, what: &[&str]) -> Option<S
         ["comm"] => file([&thread_name(view, process, tid)[..], b"\n"].concat()),
         ["cgroup"] => file(b"0::/\n".to_vec()),
         ["fdinfo"] => Some(Synthetic::Directory(Vec::new())),
-        ["fdinfo", fd] => file(descriptor_info(view, process, fd.parse().ok()?)?.into_bytes()),
+        ["fdinfo", fd] => file(descriptor_info(view, process, number(fd)?)?.into_bytes()),
         ["ns"] => Some(Synthetic::Directory(namespaces::LINKS.map(|(name, _)| (name, LINK)).to_vec())),
         ["ns", name] => {
             let (_, namespace) = namespaces::LINKS.iter().find(|(known, _)| known == name)?;
@@ -277,7 +285,7 @@ fn status(view: &View<'_>, process: &Process, tid: u32) -> String {
     )
     .expect("a string takes everything");
     if process.zombie.is_none() {
-        text.push_str(&totals(view, process).status(process.locked.bytes()));
+        text.push_str(&totals(view, process).status(process.locked.bytes(), process.memory_use.of_present()));
     }
     let sets = signal_sets(view, process, tid);
     let filtered = thread.is_some_and(|thread| thread.seccomp.is_some());
@@ -345,7 +353,7 @@ fn totals(view: &View<'_>, process: &Process) -> Totals {
 }
 
 /// A path of the host as the viewer sees it.
-fn seen(view: &View<'_>, path: &[u8]) -> Vec<u8> {
+pub(crate) fn seen(view: &View<'_>, path: &[u8]) -> Vec<u8> {
     let path = if path.is_empty() { &b"/"[..] } else { path };
     let root = view.root();
     match path.strip_prefix(root) {

@@ -10,6 +10,7 @@ use crate::ipc::Ipc;
 use crate::namespaces::Namespace;
 use crate::net::{Network, dns};
 use crate::process::Process;
+use crate::program_files::PROGRAM;
 use crate::shared::Shared;
 use crate::thread::Thread;
 use crate::tty::{Pair, Terminals, TtyId};
@@ -91,7 +92,7 @@ pub enum Synthetic {
     /// `/dev/pts/N`.
     Terminal(TtyId, TerminalAttributes),
     Link(Vec<u8>),
-    /// `/proc/PID/fd/N`: opening it opens the file behind the descriptor once more.
+    /// `/proc/PID/fd/N`: opening it opens the file behind the descriptor once more. With [`PROGRAM`] as its number `/proc/PID/exe`.
     Descriptor {
         pid: Pid,
         fd: u32,
@@ -353,6 +354,7 @@ pub fn stat(view: &View<'_>, path: &[u8], node: &Synthetic) -> Stat {
         Synthetic::Device(_) => (S_IFCHR | 0o666, 0),
         Synthetic::Terminal(_, attributes) => (S_IFCHR | attributes.mode, 0),
         Synthetic::Link(text) => (S_IFLNK | 0o777, text.len()),
+        Synthetic::Descriptor { fd: PROGRAM, .. } => (S_IFLNK | 0o777, 0),
         Synthetic::Descriptor { .. } => (S_IFLNK | 0o700, 64),
         Synthetic::Namespace(_) => (S_IFLNK | 0o777, 0),
     };
