@@ -396,7 +396,7 @@ pub const TABLE: &[Entry] = &[
     ),
     partial(io_uring_enter, refused::no_ring, "there are no rings"),
     partial(io_uring_register, refused::no_ring, "there are no rings"),
-    missing_with(io_setup, refused::absent, "programs fall back to threads"),
+    missing_with(io_setup, refused::absent, "not reported: servers fall back to threads; sysbench has no such way"),
     partial(
         ptrace,
         refused::not_permitted,
