@@ -314,7 +314,9 @@ impl Vcpu {
     pub fn restart_syscall(&mut self, number: u64, original_rip: u64) {
         let registers = &mut self.state.registers;
         registers.rax = number;
-        registers.rip -= if original_rip == registers.rip { SYSCALL_BYTES } else { SLED_SYSCALL_BYTES };
+        let bytes = if original_rip == registers.rip { SYSCALL_BYTES } else { SLED_SYSCALL_BYTES };
+        // A guest may have put rip where no call can lie before it.
+        registers.rip = registers.rip.wrapping_sub(bytes);
     }
 
     /// Makes the instruction of [`Exit::ReadTsc`], [`Exit::ReadRandom`] or [`Exit::Emulate`], which has just come back and was not answered,
