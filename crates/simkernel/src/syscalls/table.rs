@@ -353,7 +353,7 @@ pub const TABLE: &[Entry] = &[
     full(sched_rr_get_interval, scheduling::rr_interval),
     full(getpriority, system::getpriority),
     partial(setpriority, system::setpriority, "kept without effect"),
-    full(membarrier, system::membarrier),
+    partial(membarrier, system::membarrier, "not the commands for restartable sequences"),
     partial(sethostname, system::set_name, "names are the plan's: EPERM"),
     partial(setdomainname, system::set_name, "names are the plan's: EPERM"),
     partial(personality, system::personality, "PER_LINUX only"),
