@@ -141,6 +141,62 @@ static void *timed_lock(void *argument)
     return (void *)(long)pthread_mutex_timedlock(argument, &limit);
 }
 
+/* What a thread that holds `mutex` for all but an instant does meanwhile. */
+struct meanwhile {
+    const char *name;
+    void (*act)(void);
+};
+
+static void call_once(void)
+{
+    syscall(SYS_getppid);
+}
+
+static void read_clock(void)
+{
+    clock_ns(CLOCK_MONOTONIC);
+}
+
+static void sleep_with_it(void)
+{
+    sleep_ms(1);
+}
+
+static int wanted;
+
+static void *want_it(void *argument)
+{
+    pthread_mutex_lock(&mutex);
+    wanted = 1;
+    pthread_mutex_unlock(&mutex);
+    return argument;
+}
+
+/* A mutex that is let go and taken again at once, without a call in between. */
+CASE(mutex_free_for_an_instant_passes_on)
+{
+    static const struct meanwhile all[] = {
+        { "a call", call_once },
+        { "a clock", read_clock },
+        { "a sleep", sleep_with_it },
+    };
+    for (size_t i = 0; i < COUNT_OF(all); i++) {
+        wanted = 0;
+        pthread_mutex_lock(&mutex);
+        pthread_t thread = thread_start(want_it, NULL);
+        sleep_ms(1);
+        for (int seen = 0; !seen;) {
+            all[i].act();
+            seen = wanted;
+            pthread_mutex_unlock(&mutex);
+            if (!seen)
+                pthread_mutex_lock(&mutex);
+        }
+        thread_join(thread);
+        text(all[i].name, "passed on");
+    }
+}
+
 CASE(mutex_from_another_thread)
 {
     pthread_mutex_lock(&mutex);

@@ -4,6 +4,9 @@
 //! long as somebody on the host can go on. So calls are free up to a number that programs with a purpose seldom make; after that each
 //! is taken to cost a microsecond, and the thread sleeps off what has gathered, often enough that what it waits for is noticed
 //! soon: within a sixteenth of the time that it has waited.
+//!
+//! Time that passes, or a call that waits, is no help to who needs a mutex if each time the mutex is held: programs take a free one without a call.
+//! So some of the calls that let one go let the woken thread run at once, as a second processor would.
 
 use base::SimDuration;
 
@@ -19,6 +22,10 @@ const COST: SimDuration = SimDuration::from_micros(1);
 const SHORTEST: u64 = 10;
 const LONGEST: u64 = 200;
 const PART: u64 = 16;
+
+/// Of so many wakes, one lets the woken run at once. Natively a waiter gets a mutex that is free for an instant at the 2nd to 25th attempt (a
+/// loop that sleeps with the mutex held, two processors).
+const ONE_WAKE_IN: u64 = 8;
 
 /// Calls in a row.
 #[derive(Clone, Copy, Debug)]
@@ -68,10 +75,27 @@ impl Spree {
 /// Up to an eighth less, as a fixed sequence of `seed` has it: a loop that takes a lock and lets it go would otherwise sleep at the same of
 /// its calls for ever, perhaps with the lock.
 fn varied(calls: u64, seed: u64) -> u64 {
+    calls - scattered(seed) % (calls / 8 + 1)
+}
+
+/// A number of 32 bits that looks like chance.
+fn scattered(seed: u64) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let scattered = seed.wrapping_add(1).wrapping_mul(ODD);
-    let scattered = (scattered ^ scattered >> 29).wrapping_mul(ODD) >> 32;
-    calls - scattered % (calls / 8 + 1)
+    let first = seed.wrapping_add(1).wrapping_mul(ODD);
+    (first ^ first >> 29).wrapping_mul(ODD) >> 32
+}
+
+/// Wakes of a thread that found somebody.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wakes(u32);
+
+impl Wakes {
+    /// Counts one: whether who is woken runs before the thread that wakes goes on. One in eight does, by no pattern: a loop that lets go of
+    /// several mutexes in turn would otherwise give way at one of them for ever.
+    pub(crate) fn lets_run(&mut self) -> bool {
+        self.0 = self.0.wrapping_add(1);
+        scattered(self.0.into()) % ONE_WAKE_IN == 0
+    }
 }
 
 #[cfg(test)]
@@ -112,5 +136,16 @@ mod tests {
         }
         let late: BTreeSet<u64> = pauses(Spree::of_thread(), 60_000).iter().skip(200).map(|pause| pause.1).collect();
         assert!(late.len() > 20 && late.first() > Some(&170) && late.last() <= Some(&LONGEST), "{late:?}");
+    }
+    #[test]
+    fn one_wake_in_eight_lets_the_woken_run_in_no_pattern() {
+        let mut wakes = Wakes::default();
+        let ran: Vec<u32> = (1..=8000).filter(|_| wakes.lets_run()).collect();
+        assert!((800..1200).contains(&ran.len()), "{}", ran.len());
+        for period in 2..=16 {
+            let at: BTreeSet<u32> = ran.iter().map(|wake| wake % period).collect();
+            assert_eq!(at.len(), period as usize, "of a loop of {period} wakes each has its turn");
+        }
+        assert!(ran.windows(2).all(|pair| pair[1] - pair[0] < 100), "nobody waits for long");
     }
 }

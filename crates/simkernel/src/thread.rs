@@ -16,7 +16,7 @@ use crate::schedule::Schedule;
 use crate::seccomp::Filter;
 use crate::shared::{Key, Place};
 use crate::signal::ThreadSignals;
-use crate::spree::Spree;
+use crate::spree::{Spree, Wakes};
 use crate::syscalls::Area;
 use crate::wait::Wake;
 use base::SimTime;
@@ -100,8 +100,10 @@ pub struct Thread {
     pub(crate) yields_in_a_row: Spree,
     /// Calls before its last sleep, when that was for their number.
     pub(crate) spree: Spree,
-    /// The call in progress woke another process that is to run first.
+    /// The call in progress woke somebody who is to run first.
     pub gives_way: bool,
+    /// Its wakes of futexes that found somebody.
+    pub(crate) wakes: Wakes,
     /// Parked between two instructions of its program, not in a call.
     pub sleeping: bool,
     /// The loop in which it rests until what that reads has changed.
@@ -158,6 +160,7 @@ impl Thread {
             yields_in_a_row: Spree::of_yields(),
             spree: Spree::of_thread(),
             gives_way: false,
+            wakes: Wakes::default(),
             sleeping: false,
             spin: None,
             computing: Computing::default(),

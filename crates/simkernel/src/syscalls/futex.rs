@@ -378,6 +378,7 @@ impl Ctx<'_> {
             }
             self.kernel.wake(waiter.tid, Wake::Ready);
         }
+        self.thread.gives_way |= !woken.is_empty() && self.thread.wakes.lets_run();
         woken.len() as u64
     }
 
