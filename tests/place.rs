@@ -30,7 +30,7 @@ pwd; pwd -P; realpath .; readlink /proc/self/cwd /proc/self/fd/1; realpath ../..
 mkdir -p d/e/f d/g; echo text > d/file; ln d/file d/second; ln -s "$PWD/d/file" d/link; cat d/link; readlink -f d/link
 stat -c '%n %i %h %s %b %B %o %d %u %g %a %F %X %Y %Z' . .. ../.. d d/e d/file d/link /tmp
 ls -laiR .; find . -printf '%p %i %n %s %y %D\n'; df . /tmp | sed 's/ .*//'; stat -f -c '%t %s %S %l %b %f' . /tmp
-rm -r d/e; stat -c %h d; cd ../..; pwd; ls; cd ..; pwd; readlink /proc/self/cwd; stat -c "%n %i %h %s %a %u %Y" . data; cd data/hosts; pwd
+rm -r d/e; stat -c %h d; cd ../..; pwd; ls; cd ..; pwd; readlink /proc/self/cwd; ls -ai | grep -w data; stat -c "%n %i %h %s %a %u %Y" . data; cd data/hosts; pwd
 cat /proc/self/mounts /proc/self/mountinfo; env | sort; head -c 100 /proc/self/environ | wc -c
 cd /tmp; pwd; mktemp -u x.XXXXXX; python=$(command -v python3); "$python" -c 'import os; print(os.getcwd())'
 "#;
@@ -119,4 +119,48 @@ fn paths_of_the_machine_lead_to_the_same_files() {
     );
     assert_eq!(wrote(&hosts, "a", "stdout"), expected, "{}", wrote(&hosts, "a", "stderr"));
     assert_eq!(read(&folder.join("x.data/shared/new")), "mine\n");
+}
+
+/// Prints the inode numbers of itself and of what it makes and finds.
+const NUMBERS: &str = "import os\nopen('made','w').close()\nprint(sorted(os.listdir('/gnomon-run/data')))\n\
+    for path in (__file__, 'made', '.', '..', '/gnomon-run', os.path.dirname(__file__), '/usr/bin/env', '/etc/passwd', '/tmp'):\n  \
+    print(path[-12:], os.lstat(path).st_ino)\n";
+
+/// Python lists the folder of its script, so guests see what lies there, whoever put it there.
+#[test]
+fn what_lies_beside_a_script_does_not_change_a_run() {
+    let python = find_python().expect("the test needs a python3 that can be a guest");
+    let folder = folder("place/beside");
+    let scripts = folder.join("scripts");
+    fs::create_dir_all(&scripts).expect("a folder");
+    fs::write(scripts.join("numbers.py"), NUMBERS).expect("a file");
+    let text = format!(
+        "general: {{stop_time: 10 s}}\nnetwork: {{graph: {{type: 1_gbit_switch}}}}\nhosts:\n  \
+         a:\n    network_node_id: 0\n    processes:\n    - {{path: {python}, args: [{}]}}\n",
+        serde_json::Value::from(scripts.join("numbers.py").display().to_string())
+    );
+    fs::write(folder.join("x.yaml"), text).expect("a file");
+    let memory = InMemory::new("beside");
+    let in_memory = memory.0.join("o");
+    let places = ["scripts/first", "scripts/a", in_memory.to_str().expect("text"), "scripts/z"];
+    let printed = places.map(|place| {
+        run_well(&folder, "x.yaml", &["-d", place]);
+        fs::write(scripts.join(format!("more-{}", place.len())), "").expect("a file");
+        (digest(&folder.join(place)), wrote(&folder.join(place).join("hosts"), "a", "stdout"))
+    });
+    assert!(printed[0].1.contains("numbers.py "), "{}", printed[0].1);
+    for (place, other) in places.iter().zip(&printed) {
+        assert_eq!(&printed[0], other, "{place}");
+    }
+    // The list of the folder by the machine's path, and by its name for guests.
+    let text = fs::read_to_string(folder.join("x.yaml")).expect("a file");
+    let (head, _) = text.split_once("    - {path").expect("processes");
+    let lists = format!("ls {}; echo; ls /gnomon-run", scripts.display());
+    let text = format!("{head}    - {{path: bash, args: [-c, {}]}}\n", serde_json::Value::from(lists));
+    fs::write(folder.join("y.yaml"), text).expect("a file");
+    run_well(&folder, "y.yaml", &["-d", "scripts/z2"]);
+    let listed = wrote(&scripts.join("z2/hosts"), "a", "stdout");
+    let (machine, ours) = listed.split_once("\n\n").expect("two lists");
+    assert!(!listed.contains("z2") && !machine.contains("data") && ours.contains("data\n"), "{listed}");
+    assert_eq!(ours.replace("data\n", "").trim_end(), machine.trim_end());
 }

@@ -41,7 +41,7 @@ impl Kernel {
             path: path.to_vec(),
             writes: false,
             in_run: node.writable,
-            number: self.vfs.identities.of(&node.stat),
+            number: self.vfs.identities.of_node(node),
             offset: 0,
             pinned: None,
             unlinked: false,

@@ -94,7 +94,7 @@ impl Wakes {
     /// several mutexes in turn would otherwise give way at one of them for ever.
     pub(crate) fn lets_run(&mut self) -> bool {
         self.0 = self.0.wrapping_add(1);
-        scattered(self.0.into()) % ONE_WAKE_IN == 0
+        scattered(self.0.into()).is_multiple_of(ONE_WAKE_IN)
     }
 }
 

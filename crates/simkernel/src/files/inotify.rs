@@ -301,7 +301,7 @@ impl Kernel {
     /// What stands for a directory in watches.
     pub(crate) fn directory_number(&mut self, path: &[u8]) -> u64 {
         match self.vfs.lookup_real(path) {
-            Ok(Some(node)) => self.vfs.identities.of(&node.stat),
+            Ok(Some(node)) => self.vfs.identities.of_node(&node),
             _ => crate::vfs::synthetic::number(path),
         }
     }

@@ -237,7 +237,8 @@ impl Kernel {
     pub(crate) fn regular_stat(&mut self, id: FileId) -> Result<Stat, Errno> {
         let real = rustix::fs::fstat(self.real_descriptor(id)?).map_err(errno)?;
         let in_run = self.regular(id)?.in_run;
-        let mut stat = self.vfs.identities.present(&real, in_run);
+        let number = self.vfs.identities.of(&real);
+        let mut stat = self.vfs.identities.present(&real, number, in_run);
         if has_holes(&real, in_run) {
             // The real descriptor's own position is used for nothing else.
             stat.st_blocks = data_blocks(self.real_descriptor(id)?, stat.st_size as u64);
@@ -266,7 +267,7 @@ impl Kernel {
     /// A name is about to vanish: open files at this real path keep their descriptor from now on. Whether any keeps the inode, by this name or by
     /// one that has vanished before.
     pub(crate) fn pin_open_files(&mut self, node: &RealNode, last_name: bool) -> Result<bool, Errno> {
-        let number = self.vfs.identities.of(&node.stat);
+        let number = self.vfs.identities.of_node(node);
         let mut found = self.vfs.fifo(&node.stat).is_some();
         for (_, file) in self.files.iter_mut() {
             let FileKind::Regular(file) = &mut file.kind else { continue };

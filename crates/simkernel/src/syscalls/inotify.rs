@@ -53,7 +53,7 @@ pub(super) fn inotify_add_watch(ctx: &mut Ctx<'_>, [fd, path, mask, ..]: [u64; 6
     }
     ctx.demand(&target.path, &node, R_OK)?;
     let (number, watched) = match &node {
-        Node::Real(node) => (ctx.kernel.vfs.identities.of(&node.stat), Some(target.path)),
+        Node::Real(node) => (ctx.kernel.vfs.identities.of_node(node), Some(target.path)),
         Node::Synthetic(Synthetic::Descriptor { pid, fd }) if let Some(of) = file_behind(ctx, *pid, *fd) => of,
         Node::Synthetic(_) => (crate::vfs::synthetic::number(&target.path), Some(target.path)),
     };

@@ -183,7 +183,7 @@ fn wait_for_leases(ctx: &mut Ctx<'_>, path: &[u8], node: &Node, flags: u32) -> R
         return Ok(());
     }
     ctx.demand(path, node, wanted(flags))?;
-    let number = ctx.kernel.vfs.identities.of(&real.stat);
+    let number = ctx.kernel.vfs.identities.of_node(real);
     ctx.break_leases(number, flags)
 }
 
@@ -263,7 +263,7 @@ fn open_real(ctx: &mut Ctx<'_>, path: &[u8], node: &RealNode, flags: u32) -> Res
     }
     let writes = wants_write(flags);
     if writes {
-        let number = ctx.kernel.vfs.identities.of(&node.stat);
+        let number = ctx.kernel.vfs.identities.of_node(node);
         ctx.kernel.demand_idle_text(number)?;
     }
     let node = if writes { ctx.kernel.vfs.for_change(path, node)? } else { node.clone() };
@@ -273,7 +273,7 @@ fn open_real(ctx: &mut Ctx<'_>, path: &[u8], node: &RealNode, flags: u32) -> Res
         rustix::fs::open(&node.path[..], access | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty()).map_err(errno)?;
     if flags & O_TRUNC != 0 {
         rustix::fs::ftruncate(&fd, 0).map_err(errno)?;
-        let number = ctx.kernel.vfs.identities.of(&node.stat);
+        let number = ctx.kernel.vfs.identities.of_node(&node);
         ctx.kernel.vfs.identities.touch(number, ctx.now);
         ctx.kernel.file_changed(number, Change::Cleared { from: 0, to: u64::MAX });
     }
@@ -284,7 +284,7 @@ fn regular(ctx: &mut Ctx<'_>, path: &[u8], node: RealNode, fd: OwnedFd, writes: 
     let vfs = &mut ctx.kernel.vfs;
     let serial = vfs.new_serial();
     vfs.descriptors.insert(serial, fd);
-    let number = vfs.identities.of(&node.stat);
+    let number = vfs.identities.of_node(&node);
     FileKind::Regular(Box::new(RegularFile {
         serial,
         real: node.path,
@@ -317,7 +317,7 @@ fn open_unnamed(ctx: &mut Ctx<'_>, dirfd: u64, path: &[u8], flags: u32, mode: u3
     ctx.demand_new(&[&directory.path[..], b"/#"].concat())?;
     let linkable = flags & O_EXCL == 0;
     let (fd, node) = ctx.create_with(mode & 0o7777, |vfs, new| vfs.create_unnamed(&directory.path, new, linkable))?;
-    let number = ctx.kernel.vfs.identities.of(&node.stat);
+    let number = ctx.kernel.vfs.identities.of_node(&node);
     let path = [&directory.path[..], b"/#", number.to_string().as_bytes()].concat();
     let kind = regular(ctx, &path, node, fd, true);
     pin(ctx, kind, visible_status(flags), flags)

@@ -176,7 +176,7 @@ fn link_node(ctx: &mut Ctx<'_>, path: &[u8], node: Node, to: &[u8]) -> SysResult
     }
     let node = ctx.changeable(path, node).map_err(|_| Errno::EXDEV)?;
     ctx.kernel.vfs.link(path, &node, to, ctx.now)?;
-    let number = ctx.kernel.vfs.identities.of(&node.stat);
+    let number = ctx.kernel.vfs.identities.of_node(&node);
     ctx.kernel.self_event(path, number, IN_ATTRIB);
     ctx.kernel.name_event(to, IN_CREATE);
     Ok(0)
@@ -294,7 +294,7 @@ fn remove(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, directory: bool) -> SysResul
     let node = ctx.changeable(&path, node)?;
     let last = node.stat.st_nlink <= 1;
     let in_use = ctx.kernel.pin_open_files(&node, last)?;
-    let number = ctx.kernel.vfs.identities.of(&node.stat);
+    let number = ctx.kernel.vfs.identities.of_node(&node);
     let left = ctx.kernel.vfs.stat(&node);
     ctx.kernel.vfs.remove(&path, &node, in_use, ctx.now)?;
     ctx.kernel.leave_places(&path, left);
@@ -372,7 +372,7 @@ pub fn renameat2(ctx: &mut Ctx<'_>, [from_fd, from, to_fd, to, flags, _]: [u64; 
             if old.path == node.path || (old.stat.st_ino, old.stat.st_dev) == (node.stat.st_ino, node.stat.st_dev) {
                 return Ok(0);
             }
-            let number = ctx.kernel.vfs.identities.of(&old.stat);
+            let number = ctx.kernel.vfs.identities.of_node(&old);
             let in_use = !exchange && replace(ctx, &target.path, &old, directory)?;
             replaced = Some((number, old.kind() == S_IFDIR, old.stat.st_nlink <= 1, in_use));
         }
@@ -385,7 +385,7 @@ pub fn renameat2(ctx: &mut Ctx<'_>, [from_fd, from, to_fd, to, flags, _]: [u64; 
     }
     ctx.kernel.move_open_files([&before, &after], [&source, &target.path], exchange);
     move_places(ctx, &source, &target.path, exchange);
-    let number = ctx.kernel.vfs.identities.of(&node.stat);
+    let number = ctx.kernel.vfs.identities.of_node(&node);
     ctx.kernel.move_event(&source, &target.path, number, directory);
     match replaced {
         Some((other, of_directory, ..)) if exchange => {
@@ -902,7 +902,7 @@ pub fn truncate(ctx: &mut Ctx<'_>, [path, size, ..]: [u64; 6]) -> SysResult {
     if node.kind() != S_IFREG {
         return Err(Errno::EINVAL.into());
     }
-    let number = ctx.kernel.vfs.identities.of(&node.stat);
+    let number = ctx.kernel.vfs.identities.of_node(&node);
     ctx.kernel.demand_idle_text(number)?;
     ctx.demand_file_size(size)?;
     ctx.break_leases(number, O_WRONLY)?;

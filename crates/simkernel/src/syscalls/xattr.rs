@@ -45,7 +45,7 @@ impl Holder {
 
     fn number(&self, ctx: &mut Ctx<'_>) -> u64 {
         match self {
-            Holder::Real(node) => ctx.kernel.vfs.identities.of(&node.stat),
+            Holder::Real(node) => ctx.kernel.vfs.identities.of_node(node),
             Holder::Device(number) => *number,
         }
     }

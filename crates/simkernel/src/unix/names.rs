@@ -133,7 +133,7 @@ fn bind_path(ctx: &mut Ctx<'_>, path: &[u8], place: Target) -> Result<Key, Errno
     ctx.create_with(S_IFSOCK | 0o777, |vfs, new| vfs.mknod(&place.path, new))?;
     ctx.kernel.name_event(&place.path, linux_abi::fs::IN_CREATE);
     match ctx.walk(AT_FDCWD as u64, path, false)?.node {
-        Some(Node::Real(node)) => Ok(Key::Inode(ctx.kernel.vfs.identities.of(&node.stat))),
+        Some(Node::Real(node)) => Ok(Key::Inode(ctx.kernel.vfs.identities.of_node(&node))),
         _ => Err(Errno::EIO),
     }
 }
@@ -157,7 +157,7 @@ pub(super) fn find(ctx: &mut Ctx<'_>, kind: Kind, name: &[u8]) -> Result<UnixId,
             let node = target.node.ok_or(Errno::ENOENT)?;
             ctx.demand(&target.path, &node, W_OK)?;
             match node {
-                Node::Real(node) if node.kind() == S_IFSOCK => Key::Inode(ctx.kernel.vfs.identities.of(&node.stat)),
+                Node::Real(node) if node.kind() == S_IFSOCK => Key::Inode(ctx.kernel.vfs.identities.of_node(&node)),
                 _ => return Err(Errno::ECONNREFUSED),
             }
         }

@@ -1,13 +1,17 @@
 //! What a guest sees of a file's identity and attributes, where the machine's own would differ from run to run: inode numbers
-//! come from a counter by first sight, times of files in writable areas are simulated ones, and owners are root.
+//! follow from the paths of files, of those that guests make from a counter, times of files in writable areas are simulated ones, and owners are root.
 //!
 //! No two events stamp files with the same time, although much can happen on a host while its time stands still: each stamp is a
 //! nanosecond later than the last one, so that `make` sees what was changed after what was built. The real-time clock shows
 //! no earlier time than the last stamp.
 
-use base::map::FastMap;
+use super::RealNode;
+use super::mounts::is_below;
+use crate::host::DATA_DIRECTORY;
+use base::map::{FastHasher, FastMap, FastSet};
 use base::{SimTime, StartDate};
 use linux_abi::fs::{S_IFDIR, S_IFLNK, S_IFMT, Stat};
+use std::hash::Hasher;
 
 /// The device number of all files of writable areas.
 const WRITABLE_DEVICE: u64 = 0x2a;
@@ -15,8 +19,13 @@ const WRITABLE_DEVICE: u64 = 0x2a;
 const MACHINE_DEVICE: u64 = 0x2b;
 /// The device number of what exists nowhere on the machine (`/proc`, pipes, sockets).
 pub const SYNTHETIC_DEVICE: u64 = 0x2c;
-/// Numbers below it are left for the synthetic files.
-const FIRST_NUMBER: u64 = 1 << 20;
+/// Numbers below it are left for the synthetic files; from it on come the files that guests make.
+const FIRST_MADE: u64 = 1 << 20;
+/// Of so many numbers, and from this one on, each file that was there before has one: archives keep 32 bits.
+const FIRST_FOUND: u64 = 1 << 31;
+/// No file of the machine has this one: it stands for the directory in which the run's directory lies, under its name for guests. By the machine's
+/// path that has another number, which must not depend on where the run lies.
+pub const BESIDE_RUN: u64 = u64::MAX;
 /// Shorter texts of links lie in the inode (ext4).
 const INLINE_LINK_BYTES: i64 = 60;
 
@@ -58,18 +67,23 @@ pub struct Attributes {
 #[derive(Debug)]
 pub struct Identities {
     start_date: StartDate,
+    /// The run's directory on the machine.
+    run: Vec<u8>,
     numbers: FastMap<(u64, u64), u64>,
+    /// Those in `numbers` that follow from paths.
+    found: FastSet<u64>,
     attributes: FastMap<u64, Attributes>,
-    given: u64,
+    /// How many files guests have made.
+    made: u64,
     /// The last stamp, in nanoseconds of the Unix epoch.
     last_stamp: u64,
 }
 
 impl Identities {
-    /// For a host whose clock begins at this date.
-    pub fn new(start_date: StartDate) -> Self {
-        let (numbers, attributes) = Default::default();
-        Identities { start_date, numbers, attributes, given: 0, last_stamp: 0 }
+    /// For a host whose clock begins at this date, in a run whose directory lies here on the machine.
+    pub fn new(start_date: StartDate, run: Vec<u8>) -> Self {
+        let (numbers, found, attributes) = Default::default();
+        Identities { start_date, run, numbers, found, attributes, made: 0, last_stamp: 0 }
     }
 
     pub fn start_date(&self) -> StartDate {
@@ -92,11 +106,11 @@ impl Identities {
         self.start_date.unix_nanos(now).max(self.last_stamp)
     }
 
-    /// The number that stands for a real inode.
+    /// The number that stands for a real inode. One that has none yet is a file that a guest has just made.
     pub fn number(&mut self, device: u64, inode: u64) -> u64 {
         *self.numbers.entry((device, inode)).or_insert_with(|| {
-            self.given += 1;
-            FIRST_NUMBER + self.given
+            self.made += 1;
+            FIRST_MADE + self.made
         })
     }
 
@@ -104,9 +118,40 @@ impl Identities {
         self.number(stat.st_dev, stat.st_ino)
     }
 
+    pub fn of_node(&mut self, node: &RealNode) -> u64 {
+        self.found_at(node.stat.st_dev, node.stat.st_ino, &[&node.path])
+    }
+
+    /// The number of a real inode that lies at this path of the machine, given in pieces. What nobody has looked at before was there before guests
+    /// were: what else they have looked at, and what lies beside it, must not change its number.
+    pub fn found_at(&mut self, device: u64, inode: u64, path: &[&[u8]]) -> u64 {
+        if let Some(number) = self.numbers.get(&(device, inode)) {
+            return *number;
+        }
+        let path = if inode == BESIDE_RUN { super::parent(DATA_DIRECTORY.as_bytes()).to_vec() } else { path.concat() };
+        let mut number = FIRST_FOUND + self.scattered(&path) % FIRST_FOUND;
+        while !self.found.insert(number) {
+            number = FIRST_FOUND + (number + 1) % FIRST_FOUND;
+        }
+        self.numbers.insert((device, inode), number);
+        number
+    }
+
+    /// The same for a path in the run's directory, wherever this is.
+    fn scattered(&self, path: &[u8]) -> u64 {
+        let shown = DATA_DIRECTORY.as_bytes();
+        let (prefix, rest) =
+            if is_below(path, &self.run) { (shown, &path[self.run.len()..]) } else { (&path[..0], path) };
+        let mut hasher = FastHasher::default();
+        hasher.write(prefix);
+        hasher.write(rest);
+        hasher.finish()
+    }
+
     /// The real inode is gone: if the machine uses its number again, that is another file.
     pub fn forget(&mut self, device: u64, inode: u64) {
         if let Some(number) = self.numbers.remove(&(device, inode)) {
+            self.found.remove(&number);
             self.attributes.remove(&number);
         }
     }
@@ -122,8 +167,11 @@ impl Identities {
 
     /// Type and number of the device that a real file stands for.
     pub fn device(&self, real: &rustix::fs::Stat) -> Option<(u32, u64)> {
-        let number = self.numbers.get(&(real.st_dev, real.st_ino))?;
-        self.attributes.get(number)?.device
+        self.device_of(*self.numbers.get(&(real.st_dev, real.st_ino))?)
+    }
+
+    pub fn device_of(&self, number: u64) -> Option<(u32, u64)> {
+        self.attributes.get(&number)?.device
     }
 
     /// A write: modification and change time.
@@ -146,8 +194,7 @@ impl Identities {
     }
 
     /// `stat` as a guest sees it.
-    pub fn present(&mut self, real: &rustix::fs::Stat, writable: bool) -> Stat {
-        let number = self.of(real);
+    pub fn present(&self, real: &rustix::fs::Stat, number: u64, writable: bool) -> Stat {
         let mut stat = Stat {
             st_dev: MACHINE_DEVICE,
             st_ino: number,
@@ -177,7 +224,7 @@ impl Identities {
         stat
     }
 
-    fn present_writable(&mut self, stat: &mut Stat) {
+    fn present_writable(&self, stat: &mut Stat) {
         let known = self.attributes.get(&stat.st_ino).copied().unwrap_or_default();
         let times = known.times.unwrap_or(self.times_of_start());
         stat.st_dev = WRITABLE_DEVICE;
@@ -219,9 +266,13 @@ pub fn synthetic_stat(start_date: StartDate, number: u64, mode: u32, size: u64) 
 mod tests {
     use super::*;
 
+    fn identities() -> Identities {
+        Identities::new(StartDate::default(), b"/home/me/o".to_vec())
+    }
+
     #[test]
-    fn numbers_come_by_first_sight_and_are_not_given_twice() {
-        let mut identities = Identities::new(StartDate::default());
+    fn numbers_of_what_guests_make_are_not_given_twice() {
+        let mut identities = identities();
         let first = identities.number(1, 700);
         let second = identities.number(1, 5);
         assert_eq!(second, first + 1);
@@ -239,5 +290,47 @@ mod tests {
         identities.forget(1, 700);
         assert_eq!(identities.number(1, 700), second + 1);
         assert!(identities.attributes(second + 1).times.is_none());
+    }
+
+    #[test]
+    fn numbers_of_what_was_there_follow_from_paths_alone() {
+        let mut first = identities();
+        let script = first.found_at(1, 20, &[b"/home/me", b"/", b"script"]);
+        let log = first.found_at(1, 21, &[b"/home/me/o/hosts/a/log"]);
+        let above = first.found_at(1, BESIDE_RUN, &[b"/home/me"]);
+        let really = first.found_at(1, 22, &[b"/home/me"]);
+        assert!((FIRST_FOUND..2 * FIRST_FOUND).contains(&script));
+        assert_eq!(first.number(1, 20), script, "whoever asks");
+        // Elsewhere, on another disk, with more beside it.
+        let mut second = Identities::new(StartDate::default(), b"/srv/else/run".to_vec());
+        let other = second.found_at(7, 1, &[b"/home/me/other"]);
+        assert_eq!(second.found_at(7, 2, &[b"/home/me/script"]), script);
+        assert_eq!(second.found_at(7, 3, &[b"/srv/else/run/hosts/a/log"]), log);
+        assert_eq!(second.found_at(7, BESIDE_RUN, &[b"/srv/else"]), above);
+        assert_eq!(second.found_at(7, 4, &[b"/home/me"]), really);
+        let all = [script, log, above, really, other];
+        assert!(all.iter().enumerate().all(|(at, number)| !all[..at].contains(number)));
+    }
+
+    #[test]
+    fn two_files_never_have_one_number() {
+        let mut identities = identities();
+        let (one, other) = colliding(&identities);
+        let first = identities.found_at(1, 1, &[&one]);
+        assert_eq!(identities.found_at(1, 2, &[&other]), FIRST_FOUND + (first + 1) % FIRST_FOUND);
+        identities.forget(1, 1);
+        identities.forget(1, 2);
+        assert_eq!(identities.found_at(1, 3, &[&other]), first);
+    }
+
+    fn colliding(identities: &Identities) -> (Vec<u8>, Vec<u8>) {
+        let mut seen: FastMap<u64, Vec<u8>> = FastMap::default();
+        for at in 0u32.. {
+            let path = format!("/usr/share/{at}").into_bytes();
+            if let Some(other) = seen.insert(identities.scattered(&path) % FIRST_FOUND, path.clone()) {
+                return (other, path);
+            }
+        }
+        unreachable!()
     }
 }

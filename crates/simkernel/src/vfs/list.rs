@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fs::FileType;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirEntryExt, FileTypeExt};
+use std::rc::Rc;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
@@ -20,6 +21,8 @@ pub struct Entry {
 
 /// What a real directory says of an entry.
 pub(super) struct Found {
+    /// Where the directory really lies.
+    folder: Rc<[u8]>,
     device: u64,
     inode: u64,
     kind: u8,
@@ -31,7 +34,7 @@ impl Vfs {
         let mut entries = Vec::new();
         for (name, at) in [(&b"."[..], path), (&b".."[..], super::parent(path))] {
             let number = match self.lookup(view, at)? {
-                Some(Node::Real(node)) => self.identities.of(&node.stat),
+                Some(Node::Real(node)) => self.identities.of_node(&node),
                 _ => synthetic::number(at),
             };
             entries.push(Entry { name: name.to_vec(), number, kind: DT_DIR as u8 });
@@ -42,7 +45,8 @@ impl Vfs {
                 entries.extend(self.list_made_beside(path)?);
             }
             Node::Real(node) => {
-                let names = self.list_names(path, node)?;
+                let mut names = self.list_names(path, node)?;
+                self.mounts.show_run(path, &mut names);
                 entries.extend(self.entries(names));
             }
         }
@@ -51,8 +55,9 @@ impl Vfs {
 
     fn entries(&mut self, names: BTreeMap<Vec<u8>, Found>) -> Vec<Entry> {
         let entry = |(name, found): (Vec<u8>, Found)| {
-            let number = self.identities.number(found.device, found.inode);
-            let device = self.identities.attributes(number).device;
+            let slash: &[u8] = if found.folder.ends_with(b"/") { b"" } else { b"/" };
+            let number = self.identities.found_at(found.device, found.inode, &[&found.folder, slash, &name]);
+            let device = self.identities.device_of(number);
             // The types of directory entries are those of modes, shifted.
             let kind = device.map_or(found.kind, |(kind, _)| (kind >> 12) as u8);
             Entry { name, number, kind }
@@ -103,12 +108,13 @@ impl Vfs {
 
 fn read_directory(node: &RealNode, names: &mut BTreeMap<Vec<u8>, Found>) -> Result<(), Errno> {
     let entries = std::fs::read_dir(as_path(&node.path)).map_err(|e| crate::machine::io_errno(&e))?;
+    let folder: Rc<[u8]> = node.path.as_slice().into();
     for entry in entries {
         let entry = entry.map_err(|e| crate::machine::io_errno(&e))?;
         let kind = entry.file_type().map_or(0, dirent_kind);
         names.insert(
             entry.file_name().as_bytes().to_vec(),
-            Found { device: node.stat.st_dev, inode: entry.ino(), kind },
+            Found { folder: Rc::clone(&folder), device: node.stat.st_dev, inode: entry.ino(), kind },
         );
     }
     Ok(())

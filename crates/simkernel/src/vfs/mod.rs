@@ -113,7 +113,7 @@ impl Vfs {
             known_directories: FastMap::default(),
             known_links: FastMap::default(),
             hidden: FastSet::default(),
-            identities: Identities::new(config.start_date),
+            identities: Identities::new(config.start_date, config.data_dir.as_os_str().as_bytes().to_vec()),
             xattrs: FastMap::default(),
             descriptors: Descriptors::new(config.real_descriptors),
             fifos: BTreeMap::new(),
@@ -231,7 +231,7 @@ impl Vfs {
     /// Notes the change of a directory, whose permissions it returns.
     fn touch_parent(&mut self, path: &[u8], now: SimTime) -> Option<Permissions> {
         let node = self.lookup_real(parent(path)).ok().flatten()?;
-        let number = self.identities.of(&node.stat);
+        let number = self.identities.of_node(&node);
         self.identities.touch(number, now);
         Some(Permissions::from(&self.stat(&node)))
     }
@@ -262,7 +262,7 @@ impl Vfs {
         let fifo = New { mode: S_IFIFO | new.mode & !S_IFMT, ..*new };
         let real = self.mknod(path, &fifo)?;
         let node = walk::real_node(&real, true)?.ok_or(Errno::EIO)?;
-        let number = self.identities.of(&node.stat);
+        let number = self.identities.of_node(&node);
         self.identities.attributes(number).device = Some((new.mode & S_IFMT, device));
         Ok(())
     }
@@ -271,7 +271,7 @@ impl Vfs {
         let real = self.place(to)?;
         let source = self.for_change(from, node)?;
         rustix::fs::linkat(CWD, &source.path[..], CWD, &real[..], AtFlags::empty()).map_err(errno_in_run)?;
-        let number = self.identities.of(&source.stat);
+        let number = self.identities.of_node(&source);
         self.identities.change(number, now);
         self.touch_parent(to, now);
         Ok(())
@@ -339,7 +339,7 @@ impl Vfs {
         self.changes(&source.path);
         let flags = if exchange { RenameFlags::EXCHANGE } else { RenameFlags::empty() };
         rustix::fs::renameat_with(CWD, &source.path[..], CWD, &real[..], flags).map_err(errno_in_run)?;
-        let number = self.identities.of(&source.stat);
+        let number = self.identities.of_node(&source);
         self.identities.change(number, now);
         if !exchange {
             self.hide_lower(from)?;
@@ -350,7 +350,8 @@ impl Vfs {
     }
 
     pub fn stat(&mut self, node: &RealNode) -> Stat {
-        let mut stat = self.identities.present(&node.stat, node.writable);
+        let number = self.identities.of_node(node);
+        let mut stat = self.identities.present(&node.stat, number, node.writable);
         if has_holes(&node.stat, node.writable)
             && let Ok(file) = rustix::fs::open(&node.path[..], OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
         {
@@ -385,7 +386,7 @@ impl Vfs {
         if let Ok(Some(node)) = self.lookup_real(path)
             && node.writable
         {
-            let number = self.identities.of(&node.stat);
+            let number = self.identities.of_node(&node);
             self.identities.attributes(number).mode = Some(0o1777);
         }
     }
@@ -399,7 +400,7 @@ impl Vfs {
             group: group.unwrap_or(old.group),
         };
         self.note_permissions(&node.stat, new);
-        let number = self.identities.of(&node.stat);
+        let number = self.identities.of_node(node);
         self.identities.change(number, now);
     }
 
@@ -439,7 +440,7 @@ impl Vfs {
         let fd =
             rustix::fs::open(&node.path[..], OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()).map_err(errno_in_run)?;
         rustix::fs::ftruncate(&fd, size).map_err(errno_in_run)?;
-        let number = self.identities.of(&node.stat);
+        let number = self.identities.of_node(&node);
         self.identities.touch(number, now);
         Ok(())
     }

@@ -2,6 +2,7 @@
 //! they write lies in a part that is private to their host, or in the run's directory, which they see at a fixed place.
 
 use crate::host::{DATA_DIRECTORY, HostConfig};
+use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -149,6 +150,18 @@ impl Mounts {
         at.truncate(at.iter().rposition(|&b| b == b'/').unwrap_or(0));
     }
 
+    /// What a list of a directory has of the run's directory, whose real name must not show: the name that guests know it by, and nothing where
+    /// they look at the machine's own path.
+    pub fn show_run<T>(&self, path: &[u8], names: &mut BTreeMap<Vec<u8>, T>) {
+        let beside = is_beside_run(path);
+        if beside || path == self.beside_run() {
+            let own = names.remove(&self.run[self.beside_run().len() + 1..]);
+            if let Some(own) = own.filter(|_| beside) {
+                names.insert(below_that(DATA_DIRECTORY).to_vec(), own);
+            }
+        }
+    }
+
     /// The machine's directory in which the run's directory lies; empty for the root.
     pub fn beside_run(&self) -> &[u8] {
         super::parent(&self.run)
@@ -220,5 +233,22 @@ mod tests {
             (leave("/gnomon-run/data"), leave("/home/me"), leave("/home")),
             ("/gnomon-run".into(), "/home".into(), String::new())
         );
+    }
+    #[test]
+    fn lists_do_not_show_what_the_run_s_directory_is_called() {
+        let mounts = Mounts::new(&config(std::path::Path::new("/home/me/run.data")));
+        let list = |path: &[u8]| {
+            let mut names: BTreeMap<Vec<u8>, u32> =
+                ["conf", "data", "run.data"].iter().zip(0..).map(|(name, at)| (name.as_bytes().to_vec(), at)).collect();
+            mounts.show_run(path, &mut names);
+            names.into_iter().map(|(name, at)| (String::from_utf8(name).expect("text"), at)).collect::<Vec<_>>()
+        };
+        assert_eq!(list(b"/gnomon-run"), [("conf".into(), 0), ("data".into(), 2)]);
+        assert_eq!(list(b"/home/me"), [("conf".into(), 0), ("data".into(), 1)]);
+        assert_eq!(list(b"/home").len(), 3);
+        let at_root = Mounts::new(&config(std::path::Path::new("/data.d")));
+        let mut names = BTreeMap::from([(b"data.d".to_vec(), ())]);
+        at_root.show_run(b"", &mut names);
+        assert!(names.is_empty());
     }
 }

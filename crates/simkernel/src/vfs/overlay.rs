@@ -78,7 +78,7 @@ impl Vfs {
             (S_IFDIR, Lower::Changing) => self.identities.times_of_start().modified,
             _ => i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec),
         };
-        let number = self.identities.of(&node.stat);
+        let number = self.identities.of_node(node);
         let times = Times { accessed: modified, modified, changed: modified };
         self.identities.attributes(number).times = Some(times);
     }

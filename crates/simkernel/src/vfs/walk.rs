@@ -1,5 +1,6 @@
 //! From a guest's path to the thing it names: component by component, through links, areas and synthetic files.
 
+use super::identity;
 use super::mounts::{self, Area, Lower};
 use super::synthetic::{self, Synthetic, View};
 use super::{RealNode, Vfs, errno};
@@ -303,6 +304,7 @@ impl Vfs {
             let node = real_node(self.mounts.beside_run(), false)?;
             return Ok(node.map(|mut node| {
                 (node.stat.st_mode, node.stat.st_uid, node.stat.st_gid) = (S_IFDIR | 0o755, 0, 0);
+                node.stat.st_ino = identity::BESIDE_RUN;
                 without_history(node, self.identities.start_date())
             }));
         }
