@@ -22,6 +22,7 @@ macro_rules! assert_size {
     };
 }
 
+pub mod aio;
 pub mod capability;
 pub mod diag;
 pub mod errno;

@@ -11,6 +11,7 @@ use crate::locked::LockedRanges;
 use crate::memory_use::MemoryUse;
 use crate::shared::{Handlers, Key, Memory, Place, Space};
 use crate::signal::PendingSignals;
+use crate::syscalls::aio::Contexts;
 use crate::trace::Trace;
 use crate::tty::TtyId;
 use base::map::FastSet;
@@ -93,6 +94,8 @@ pub struct Process {
     pub place: Key<Place>,
     pub handlers: Key<Handlers>,
     pub limits: Limits,
+    /// Contexts of asynchronous input and output. They go with its memory.
+    pub(crate) aio: Contexts,
     pub threads: Vec<Tid>,
     /// Signals to the process as a whole.
     pub pending: PendingSignals,
@@ -234,6 +237,7 @@ impl Process {
             computed: SimDuration::ZERO,
             over_budget: false,
             escapes: BTreeSet::new(),
+            aio: Contexts::new(),
             makes_code: false,
             reported: FastSet::default(),
             refusals: BTreeSet::new(),

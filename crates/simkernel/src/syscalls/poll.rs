@@ -32,7 +32,7 @@ pub(super) fn timespec_at(ctx: &Ctx<'_>, address: u64) -> Result<Option<SimDurat
 }
 
 /// Sets the signal mask for the call's duration.
-fn mask_during(ctx: &mut Ctx<'_>, mask: u64, bytes: u64) -> Result<(), Outcome> {
+pub(super) fn mask_during(ctx: &mut Ctx<'_>, mask: u64, bytes: u64) -> Result<(), Outcome> {
     if mask == 0 || ctx.thread.wake != Wake::First {
         return Ok(());
     }

@@ -114,11 +114,22 @@ pub fn pwritev2(ctx: &mut Ctx<'_>, args: [u64; 6]) -> SysResult {
     if args[5] as u32 & RWF_NOWAIT != 0 && !ctx.kernel.poll_file(file).intersects(Events::WRITABLE) {
         return Err(Errno::EAGAIN.into());
     }
-    let regular = matches!(ctx.kernel.files[file].kind, FileKind::Regular(_));
-    if args[5] as u32 & RWF_APPEND != 0 && regular {
-        return append(ctx, file, args[0], position, &buffers);
+    write_flagged(ctx, args[0], &buffers, position, args[5] as u32)
+}
+
+/// Writes as flags that are known say.
+pub(super) fn write_flagged(
+    ctx: &mut Ctx<'_>,
+    fd: u64,
+    buffers: &UserBuffers,
+    position: Option<u64>,
+    flags: u32,
+) -> SysResult {
+    let file = ctx.file(fd)?;
+    if flags & RWF_APPEND != 0 && matches!(ctx.kernel.files[file].kind, FileKind::Regular(_)) {
+        return append(ctx, file, fd, position, buffers);
     }
-    write_from(ctx, args[0], &buffers, position)
+    write_from(ctx, fd, buffers, position)
 }
 
 /// What `preadv2` and `pwritev2` look at before their flags.
@@ -133,7 +144,7 @@ fn flagged(ctx: &mut Ctx<'_>, args: [u64; 6], writing: bool) -> Result<(FileId, 
 
 /// A vector's buffers, and a place in a file that has room for them behind it, whether it is written there or at the end (`rw_verify_area`).
 /// EFAULT, EINVAL.
-fn demand_place(buffers: &UserBuffers, position: Option<u64>) -> Result<(), Outcome> {
+pub(super) fn demand_place(buffers: &UserBuffers, position: Option<u64>) -> Result<(), Outcome> {
     buffers.check()?;
     match position {
         Some(position) if position.saturating_add(buffers.total() as u64) > i64::MAX as u64 => {
@@ -144,7 +155,7 @@ fn demand_place(buffers: &UserBuffers, position: Option<u64>) -> Result<(), Outc
 }
 
 /// What is looked at before the vector of a call is read (`vfs_readv`, `vfs_writev`). EBADF, EINVAL.
-fn demand_access(ctx: &Ctx<'_>, fd: u64, writing: bool) -> Result<FileId, Errno> {
+pub(super) fn demand_access(ctx: &Ctx<'_>, fd: u64, writing: bool) -> Result<FileId, Errno> {
     let id = ctx.file(fd)?;
     let file = &ctx.kernel.files[id];
     match if writing { file.writable() } else { file.readable() } {
@@ -179,7 +190,7 @@ fn append(ctx: &mut Ctx<'_>, file: FileId, fd: u64, position: Option<u64>, buffe
 }
 
 /// Flags about the disk have no meaning here, and RWF_APPEND none for reading. EOPNOTSUPP for those that are not known.
-fn check_rwf(flags: u64) -> Result<(), Errno> {
+pub(super) fn check_rwf(flags: u64) -> Result<(), Errno> {
     const KNOWN: u32 = RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_NOWAIT | RWF_APPEND;
     if flags as u32 & !KNOWN != 0 { Err(Errno::EOPNOTSUPP) } else { Ok(()) }
 }

@@ -81,7 +81,6 @@ mod tests {
             (nr::perf_event_open, Errno::EACCES),
             (nr::userfaultfd, Errno::EPERM),
             (nr::keyctl, Errno::ENOSYS),
-            (nr::io_setup, Errno::ENOSYS),
             (nr::pkey_alloc, Errno::ENOSPC),
         ];
         for (number, errno) in calls {

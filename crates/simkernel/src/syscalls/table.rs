@@ -3,7 +3,7 @@
 //! `docs/system-calls.md` is generated from this table; a test keeps the two equal.
 
 use super::{
-    Handler, access, clone, credentials, descriptors, futex, futex2, inotify, locks, memory, mqueue, open,
+    Handler, access, aio, clone, credentials, descriptors, futex, futex2, inotify, locks, memory, mqueue, open,
     other_process, paths, poll, process, read_write, refused, rseq, scheduling, seccomp, signals, sockets, splice,
     stat, system, sysv_msg, sysv_sem, sysv_shm, time, unsupported, wait, xattr,
 };
@@ -68,6 +68,12 @@ pub const TABLE: &[Entry] = &[
     full(preadv2, read_write::preadv2),
     partial(pwritev2, read_write::pwritev2, "no RWF_NOAPPEND, no RWF_ATOMIC"),
     partial(lseek, read_write::lseek, "holes of sparse files are those of the machine's file system"),
+    partial(io_setup, aio::io_setup, "files take no time: an operation is over when it is submitted"),
+    full(io_destroy, aio::io_destroy),
+    partial(io_submit, aio::io_submit, "no IOCB_CMD_POLL: EINVAL, as before Linux 4.18"),
+    full(io_getevents, aio::io_getevents),
+    full(io_pgetevents, aio::io_pgetevents),
+    full(io_cancel, aio::io_cancel),
     full(sendfile, read_write::sendfile),
     full(copy_file_range, read_write::copy_file_range),
     full(linux_abi::nr::splice, splice::splice),
@@ -396,7 +402,6 @@ pub const TABLE: &[Entry] = &[
     ),
     partial(io_uring_enter, refused::no_ring, "there are no rings"),
     partial(io_uring_register, refused::no_ring, "there are no rings"),
-    missing_with(io_setup, refused::absent, "not reported: servers fall back to threads; sysbench has no such way"),
     partial(
         ptrace,
         refused::not_permitted,
