@@ -6,6 +6,7 @@
 //! A call that has to wait registers with wait sources and is executed again from its start when one of them notifies; what must
 //! survive (its deadline, partial progress) stands in [`thread::PendingCall`].
 
+mod aio;
 pub mod by_hand;
 pub mod clock;
 pub mod computing;

@@ -1,5 +1,6 @@
 //! A simulated process: what its threads share. It stays in its table after its end until its parent has asked for it.
 
+use crate::aio::Contexts;
 use crate::clock::PosixTimers;
 use crate::cpu_timers::CpuTimers;
 use crate::credentials::Credentials;
@@ -11,7 +12,6 @@ use crate::locked::LockedRanges;
 use crate::memory_use::MemoryUse;
 use crate::shared::{Handlers, Key, Memory, Place, Space};
 use crate::signal::PendingSignals;
-use crate::syscalls::aio::Contexts;
 use crate::trace::Trace;
 use crate::tty::TtyId;
 use base::map::FastSet;

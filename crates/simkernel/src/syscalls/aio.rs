@@ -2,6 +2,7 @@
 //! submitted; events wait in a ring in the program's memory, from which it may take them itself, as `fs/aio.c` has it.
 
 use super::read_write;
+use crate::aio::Context;
 use crate::ctx::Ctx;
 use crate::files::FileKind;
 use crate::futex::FutexWaiter;
@@ -13,7 +14,6 @@ use linux_abi::Errno;
 use linux_abi::aio::*;
 use linux_abi::mm::{MADV_DONTFORK, PROT_READ, PROT_WRITE};
 use linux_abi::process::FUTEX_BITSET_MATCH_ANY;
-use std::collections::BTreeMap;
 
 /// A context has twice the room that was asked for, and at least that for so many (four for each processor, `ioctx_alloc`).
 const LEAST_EVENTS: u32 = 4;
@@ -21,18 +21,6 @@ const LEAST_EVENTS: u32 = 4;
 const MOST_BYTES: u32 = 0x1000_0000;
 /// `/proc/sys/fs/aio-max-nr`, unless a guest has set another.
 const MOST_ASKED: u64 = 65_536;
-
-/// The contexts of a process, by the address of their rings, which is their number for the program.
-pub(crate) type Contexts = BTreeMap<u64, Context>;
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Context {
-    /// How many events the ring has room for; one place stays free.
-    events: u32,
-    /// Where the next event comes. The head is the program's: it lies in the ring alone.
-    tail: u32,
-    bytes: u64,
-}
 
 /// io_setup(2).
 pub(super) fn io_setup(ctx: &mut Ctx<'_>, [count, at, ..]: [u64; 6]) -> SysResult {

@@ -4,7 +4,7 @@
 //! thread is woken, until it ends with something other than `Outcome::Block`.
 
 mod access;
-pub(crate) mod aio;
+mod aio;
 mod clone;
 mod credentials;
 mod descriptors;
