@@ -270,6 +270,22 @@ fn code_is_noticed_wherever_a_program_makes_it() {
 }
 
 #[test]
+fn code_that_is_mapped_twice_is_told_from_what_lies_beside_it() {
+    const LSL: &str = "lsl in generated code";
+    let folder = folder("escape/twice");
+    let program = program("twice", &folder);
+    let quiet = ["data", "moved", "grown", "doubled"].map(|way| (way, None));
+    let noticed = ["later", "table", "called"].map(|way| (way, Some(LSL)));
+    for (way, expected) in quiet.into_iter().chain(noticed) {
+        let native = capture(common::limited(&program).arg(way));
+        let output = exec(&folder, &program, &[way]);
+        assert_eq!((output.code(), &output.stdout), (0, &native.stdout), "{way}: {}", output.stderr);
+        assert_eq!(escapes(&folder), Vec::from_iter(expected), "{way}");
+        assert_eq!(is_reproducible(&folder), expected.is_none(), "{way}");
+    }
+}
+
+#[test]
 fn the_document_tells_of_every_attempt() {
     let document = read(&root().join("docs/instructions.md"));
     let rows = document.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| ---"));

@@ -10,7 +10,7 @@
 use crate::emulate::is_move_by_gs;
 use crate::image::{
     CONTEXT_BYTES, Candidate, Certainty, Copied, Image, PAGE, Special, all_candidates, candidates, ends_run,
-    instruction_around, is_nonsense, is_relative_to_gs, is_usual, may_be_special, special,
+    instruction_around, is_executed_with_sense, is_nonsense, is_relative_to_gs, is_usual, may_be_special, special,
 };
 use crate::memory::{AddressSpace, PROT_EXEC, PROT_WRITE, Vma, VmaKind};
 use crate::traps::EMULATE_RANDOM;
@@ -63,6 +63,9 @@ impl AddressSpace {
                 _ if code.includes(vma) => self.executable_parts(start, end),
                 _ => Vec::new(),
             };
+            if vma.shared {
+                self.follow_shared(&parts, &mut reaches);
+            }
             for (start, end) in parts {
                 self.look_at(start, end, vma, &mut reaches);
             }
@@ -112,6 +115,28 @@ impl AddressSpace {
         }
     }
 
+    /// Looks at what direct branches lead to from where execution of shared pages began: whatever lies around that, it is code.
+    fn follow_shared(&self, parts: &[(u64, u64)], reaches: &mut Vec<&'static str>) {
+        let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return };
+        let mut todo: Vec<u64> = self.entries.range(first.0..last.1).copied().collect();
+        if todo.is_empty() {
+            return;
+        }
+        let mut parts: Vec<Followed> = parts.iter().map(|(start, end)| self.followed(*start, *end)).collect();
+        while let Some(at) = todo.pop() {
+            let index = parts.partition_point(|part| part.start + part.code.len() as u64 <= at);
+            let Some(part) = parts.get_mut(index).filter(|part| part.start <= at) else { continue };
+            part.follow(at, &mut todo, reaches);
+        }
+    }
+
+    fn followed(&self, start: u64, end: u64) -> Followed {
+        let mut code = vec![0u8; (end - start) as usize];
+        let readable = self.read_code(start, &mut code);
+        code.truncate(readable);
+        Followed { start, seen: vec![false; code.len()], code }
+    }
+
     fn look_at(&self, start: u64, end: u64, vma: &Vma, reaches: &mut Vec<&'static str>) {
         // Most of a large reservation was never touched.
         let is_file = matches!(vma.kind, VmaKind::File { .. });
@@ -124,7 +149,40 @@ impl AddressSpace {
                 let readable = self.read_code(begin, &mut code);
                 code.truncate(readable);
                 self.hide_tamed(begin, &mut code);
-                reaches.extend(reaches_of(&code, begin));
+                // What lies behind it shows how code goes on.
+                reaches.extend(reaches_of(&code, begin, (at + PIECE as u64).min(to)));
+            }
+        }
+    }
+}
+
+/// Code that is followed from where it was entered.
+struct Followed {
+    start: u64,
+    code: Vec<u8>,
+    /// Where instructions were found to begin.
+    seen: Vec<bool>,
+}
+
+impl Followed {
+    /// Follows what is executed from an address on up to where it must leave or was followed before; `todo` gets where branches lead.
+    fn follow(&mut self, from: u64, todo: &mut Vec<u64>, reaches: &mut Vec<&'static str>) {
+        let code = &self.code[(from - self.start) as usize..];
+        for instruction in Decoder::with_ip(64, code, from, DecoderOptions::NONE) {
+            let at = (instruction.ip() - self.start) as usize;
+            if std::mem::replace(&mut self.seen[at], true) {
+                return;
+            }
+            if is_nonsense(&instruction) {
+                return;
+            }
+            let reach = reach_of(&instruction);
+            reaches.extend(reach.filter(|_| is_executed_with_sense(&self.code, self.start, &instruction)));
+            if instruction.op0_kind() == OpKind::NearBranch64 {
+                todo.push(instruction.near_branch64());
+            }
+            if ends_run(&instruction) {
+                return;
             }
         }
     }
@@ -238,6 +296,9 @@ impl AddressSpace {
     /// side, and occurs in programs. The address space must have been entered.
     pub fn prepare_code(&mut self, address: u64, rip: u64) {
         let page = address & !(PAGE - 1);
+        if self.is_shared(page) {
+            self.entries.insert(rip);
+        }
         if !self.is_own_code(page) {
             return;
         }
@@ -384,11 +445,13 @@ fn traps(instruction: &Instruction) -> bool {
     }
 }
 
-/// What instructions in `code` can ask the real processor.
-fn reaches_of(code: &[u8], address: u64) -> impl Iterator<Item = &'static str> {
+/// What instructions in `code` that begin before `end` can ask the real processor.
+fn reaches_of(code: &[u8], address: u64, end: u64) -> impl Iterator<Item = &'static str> {
     candidates(code)
         .into_iter()
-        .filter_map(move |at| reach_of(&instruction_around(code, address, at, Certainty::Executable)?))
+        .filter_map(move |at| instruction_around(code, address, at, Certainty::Executable))
+        .filter(move |instruction| instruction.ip() < end)
+        .filter_map(|instruction| reach_of(&instruction))
 }
 
 /// The name of what an instruction shows; None for one that traps, or that shows the same everywhere.
@@ -438,7 +501,7 @@ mod tests {
     use super::*;
 
     fn reaches(code: &[u8]) -> Vec<&'static str> {
-        reaches_of(code, 0x1000).collect()
+        reaches_of(code, 0x1000, u64::MAX).collect()
     }
 
     #[test]
@@ -511,6 +574,54 @@ mod tests {
             let code: Vec<u8> = [before, " ", from].concat().split_whitespace().map(hex).collect();
             assert_eq!(reaches(&code), [""; 0], "{from}");
         }
+    }
+
+    /// What lay among the code of Erlang's compiler: numbers of lines, of 16 bits.
+    #[test]
+    fn numbers_of_lines_are_no_instructions() {
+        let numbers = |list: &[u16]| -> Vec<u8> { list.iter().flat_map(|number| number.to_le_bytes()).collect() };
+        let lsl = numbers(&[
+            0x2d7, 0x2d9, 0x2e3, 0x2e4, 0x2e6, 0x2ed, 0x2ee, 0x2f0, 0x2f7, 0x2fc, 0x2fd, 0x304, 0x30f, 0x310, 0x312,
+            0x315, 0x31f, 0x322, 0x326, 0x324, 0x32e, 0x32a, 0x338, 0x32e,
+        ]);
+        let gs = numbers(&[
+            0x356, 0x357, 0x358, 0x340, 0x334, 0x32b, 0x34e, 0x345, 0x35a, 0x35b, 0x35c, 0x361, 0x365, 0x35c, 0x368,
+            0x36c, 0x36d, 0x376, 0x381, 0x384, 0x385, 0x389, 0x399, 0x39a,
+        ]);
+        let before = [0x48, 0x01, 0xc8, 0x48, 0x89, 0xc3, 0xff, 0xc1].repeat(20);
+        // Of 32 bits, with the number of a file.
+        let files: Vec<u8> = [0x355, 0x356, 0x359, 0x357, 0x365, 0x359, 0x356, 0x2ee, 0x443, 0x443, 0x445, 0x446]
+            .iter()
+            .flat_map(|line: &u32| (line | 1 << 24).to_le_bytes())
+            .collect();
+        for table in [lsl, gs, [vec![0; 8], files].concat()] {
+            assert_eq!(reaches(&table), [""; 0]);
+            assert_eq!(reaches(&[&before[..], &table, &before].concat()), [""; 0]);
+        }
+        // The same instruction among others, and behind a few numbers.
+        let limit = [0x0f, 0x03, 0xc1];
+        assert_eq!(reaches(&[&before[..], &limit, &before].concat()), ["lsl in generated code"]);
+        let few = numbers(&[0x304, 0x312]);
+        assert_eq!(reaches(&[&before[..], &few, &limit, &before].concat()), ["lsl in generated code"]);
+    }
+
+    /// What lay there, too: the last of a table of addresses, before code.
+    #[test]
+    fn addresses_are_no_instructions() {
+        let base: u64 = 0x1000_030f_3000;
+        let code = [0x40, 0xe9, 0x12, 0xa3, 0xf6, 0xff, 0x66, 0x90, 0x40, 0xe9, 0x5a, 0xa7, 0xf6, 0xff, 0x66, 0x90];
+        let addresses = |count| (0..count).flat_map(|index: u64| (base + 0x1029 + 0x100 * index).to_le_bytes());
+        let table: Vec<u8> = addresses(32).chain(code.repeat(4)).collect();
+        let reaches = |code: &[u8], base| reaches_of(code, base, u64::MAX).collect::<Vec<_>>();
+        assert_eq!(reaches(&table, base), [""; 0]);
+        // One alone is an offset.
+        let offset = [0x65, 0x8b, 0x04, 0x25, 0x00, 0x10, 0x00, 0x00];
+        assert_eq!(
+            reaches(&[&code[..8], &offset, &code].concat(), base),
+            ["accesses relative to GS in generated code"]
+        );
+        // Elsewhere the same numbers lead nowhere, and in doubt are code.
+        assert!(!reaches(&table, 0x7f00_0000_0000).is_empty());
     }
 
     /// The same places before what is an instruction.

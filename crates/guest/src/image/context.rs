@@ -42,7 +42,8 @@ pub(crate) fn instruction_around(code: &[u8], address: u64, at: usize, certainty
     // Behind constants, any place may be where code is entered.
     let is_entered = sensible.is_empty() && !is_hardly_first(&last);
     let is_led_to = is_entered || (!sensible.is_empty() && half(&all) && half(&sensible));
-    (is_led_to && is_followed_by_sense(code, address, &last, FOLLOWING)).then_some(last)
+    let is_believed = is_led_to && is_executed_with_sense(code, address, &last);
+    (is_believed && !is_number(code, address, last.ip())).then_some(last)
 }
 
 /// Whether a byte can be part of a special instruction for which `counts`, if that is code at all.
@@ -117,6 +118,58 @@ impl<'code> Ways<'code> {
         }
         way
     }
+}
+
+/// Whether an instruction and those behind it are what programs hold, as far as one need be followed.
+pub(crate) fn is_executed_with_sense(code: &[u8], address: u64, instruction: &Instruction) -> bool {
+    is_followed_by_sense(code, address, instruction, FOLLOWING)
+}
+
+/// Whether the bytes at `ip`, which decode into an instruction, are part of numbers that compilers put among their code.
+fn is_number(code: &[u8], address: u64, ip: u64) -> bool {
+    let at = (ip - address) as usize;
+    is_in_table(code, at) || is_in_address(code, address, at)
+}
+
+/// Whether the opcode of an instruction is part of an aligned address, of two or more on end, in the same 4 GiB or thereabouts. Code would have to go on
+/// with the upper half of where it lies itself, twice.
+fn is_in_address(code: &[u8], address: u64, at: usize) -> bool {
+    const BYTES: usize = 8;
+    const NEAR: u64 = 1 << 32;
+    let phase = (address as usize + at) % BYTES;
+    let is_address = |start: Option<usize>| {
+        let number = start.and_then(|start| code.get(start..)?.first_chunk()).map(|bytes| u64::from_le_bytes(*bytes));
+        // Low addresses are like other numbers.
+        number.is_some_and(|number| number >= NEAR && number.abs_diff(address) < NEAR)
+    };
+    let start = at.checked_sub(phase).filter(|_| phase + 1 < BYTES);
+    let neighbours = [start.and_then(|start| start.checked_sub(BYTES)), start.map(|start| start + BYTES)];
+    is_address(start) && neighbours.into_iter().any(is_address)
+}
+
+/// Whether the opcode of an instruction is part of a table of numbers, as lists of lines are: many in a row, of which the second bytes differ by
+/// no more than one, those above are the same, and the lowest are not. As code it would be half a dozen instructions on end that have
+/// all else in common.
+fn is_in_table(code: &[u8], at: usize) -> bool {
+    const OPCODE: usize = 2;
+    /// Bytes of a number, at which of them an opcode may begin, and how many numbers are a table. Code repeats instructions of four bytes of
+    /// which the last is an offset.
+    const KINDS: [(usize, usize, usize); 2] = [(2, 2, 8), (4, 1, 6)];
+    KINDS.iter().any(|&(bytes, phases, least)| {
+        (0..phases).any(|phase| {
+            let Some(first) = at.checked_sub(phase) else { return false };
+            let Some(number) = code.get(first..first + bytes) else { return false };
+            let is_alike = |start: &usize| {
+                let other = code.get(*start..*start + bytes);
+                other.is_some_and(|other| other[1].abs_diff(number[1]) <= 1 && other[2..] == number[2..])
+            };
+            let before = (1..=least).map_while(|count| first.checked_sub(bytes * count)).take_while(is_alike).count();
+            let behind = (1..=least).map(|count| first + bytes * count).take_while(is_alike).count();
+            let (start, end) = (first - bytes * before, first + bytes * (behind + 1));
+            let differ = code[start..end].chunks(bytes).any(|other| other[0] != number[0]);
+            before + behind + 1 >= least && end >= at + OPCODE && differ
+        })
+    })
 }
 
 /// Whether an instruction, and what is executed behind it for certain, `count` in all at most, is what programs hold.

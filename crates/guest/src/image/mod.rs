@@ -15,7 +15,9 @@ mod store;
 mod window;
 
 pub use composed::Composed;
-pub(crate) use context::{CONTEXT_BYTES, Certainty, ends_run, instruction_around, is_nonsense, may_be_special};
+pub(crate) use context::{
+    CONTEXT_BYTES, Certainty, ends_run, instruction_around, is_executed_with_sense, is_nonsense, may_be_special,
+};
 pub use elf::{ElfError, ElfHeader, Segment};
 pub(crate) use gs::is_relative_to_gs;
 pub(crate) use patches::{Candidate, Copied};

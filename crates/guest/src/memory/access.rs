@@ -7,7 +7,8 @@
 //!
 //! Memory that a program fills with code itself becomes executable page by page, when it is executed for the first time: what leads out of
 //! the simulation is made to trap before (`generated`). What can be written to as well is one or the other for a while, so that this
-//! happens again after changes.
+//! happens again after changes. Memory that is shared becomes executable in the same way, so that what was never executed is known; it can
+//! be written to elsewhere all the time, and nothing in it is made to trap.
 //!
 //! What remains open: a process that maps the same addresses again and again has some calls' time in which what it gave up does not
 //! fault yet (`reuse`); a compiler that changes the rights of its code all the time gets all of them; what the loader protects after
@@ -305,6 +306,9 @@ impl AddressSpace {
                 return Err(MapError::NoMemory);
             }
             self.note_rights(from, to, rights);
+            if rights & PROT_EXEC == 0 {
+                self.forget_entries(from, to);
+            }
         }
         Ok(())
     }
@@ -325,7 +329,7 @@ impl AddressSpace {
             Some(RealKind::Guarded | RealKind::Closed) => 0,
         };
         let wanted = match piece.kind {
-            Some(RealKind::File { .. }) => real_rights(prot),
+            Some(RealKind::File { .. }) if !self.is_shared(piece.start) => real_rights(prot),
             _ => self.until_executed(piece.start, present, real_rights(prot)),
         };
         let wanted = if (was | prot) & PROT_EXEC == 0 {
@@ -364,10 +368,11 @@ impl AddressSpace {
     /// Makes the page around an address executable, if the guest may execute it. Whether it is.
     pub fn allow_execution(&mut self, address: u64) -> bool {
         let Some(rights) = self.rights_of_code(address) else { return false };
-        let Some((_, &Vma { start, end, prot, .. })) = self.vmas.find(address) else { return false };
+        let Some((_, &Vma { start, end, prot, shared, .. })) = self.vmas.find(address) else { return false };
         let page = page_down(address);
         let turns = self.code_turns.borrow().get(&page).is_none_or(|turns| *turns < CODE_TURNS);
-        let rights = if turns { rights & !PROT_WRITE | PROT_EXEC } else { rights | PROT_EXEC };
+        // What is shared can be written to elsewhere in any case.
+        let rights = if turns && !shared { rights & !PROT_WRITE | PROT_EXEC } else { rights | PROT_EXEC };
         // Where the machine has no mapping left for a page alone, its neighbours become executable too.
         for (from, to, rights) in [(page, page + PAGE, rights), (start, end, real_rights(prot))] {
             if real::protect(from, to - from, rights) {
@@ -383,6 +388,19 @@ impl AddressSpace {
         remove_range(self.code_turns.get_mut(), start, end);
         remove_range(&mut self.code_changes, start, end);
         remove_range(&mut self.tamed, start, end);
+        self.forget_entries(start, end);
+    }
+
+    /// What lies there is executed for the first time again, if it is.
+    fn forget_entries(&mut self, start: u64, end: u64) {
+        let entries: Vec<u64> = self.entries.range(start..end).copied().collect();
+        for entry in entries {
+            self.entries.remove(&entry);
+        }
+    }
+
+    pub(crate) fn is_shared(&self, address: u64) -> bool {
+        self.vmas.find(address).is_some_and(|(_, vma)| vma.shared)
     }
 
     /// Whether an address lies in code that was executed, and that the guest may write to.
@@ -556,6 +574,11 @@ fn remove_range<T>(map: &mut BTreeMap<u64, T>, start: u64, end: u64) {
     for at in keys {
         map.remove(&at);
     }
+}
+
+/// The same without the right to execute, which memory that is shared gets page by page.
+pub(super) fn rights_before_execution(prot: u8) -> u8 {
+    real_rights(prot) & !PROT_EXEC
 }
 
 /// The protection by which the processor gives these rights.

@@ -1,6 +1,6 @@
 //! `mmap`, `munmap`, `mprotect`, `brk` and `madvise` of a guest.
 
-use super::access::{Opening, PLAIN, real_rights};
+use super::access::{Opening, PLAIN, real_rights, rights_before_execution};
 use super::parked::Parked;
 use super::perf;
 use super::real::{self, RealKind, RealMap};
@@ -187,7 +187,7 @@ impl AddressSpace {
         let kind = match request.backing {
             Backing::Anonymous | Backing::Stack | Backing::Growing if shared => {
                 self.make_shared(start, end)?;
-                self.apply(start, end, PLAIN, prot)?;
+                self.apply(start, end, PLAIN, rights_before_execution(prot))?;
                 // As Linux names the file that it makes for it.
                 VmaKind::File { name: self.names.number(SHARED_ZEROES), offset: 0 }
             }
@@ -196,14 +196,16 @@ impl AddressSpace {
                 VmaKind::Anonymous
             }
             Backing::Bytes { bytes: content, name } => {
-                if shared {
-                    self.make_shared(start, end)?
+                let rights = if shared {
+                    self.make_shared(start, end)?;
+                    rights_before_execution(prot)
                 } else {
-                    self.make_plain(start, end, Opening::Now)?
+                    self.make_plain(start, end, Opening::Now)?;
+                    prot
                 };
                 let length = content.len().min(bytes as usize);
                 copy::copy_bytes(start, content.as_ptr() as u64, length as u64);
-                self.apply(start, end, PLAIN, prot)?;
+                self.apply(start, end, PLAIN, rights)?;
                 VmaKind::File { name: self.names.number(name), offset: 0 }
             }
             Backing::File { file, offset, name } => {
@@ -246,7 +248,7 @@ impl AddressSpace {
         let end = start + bytes;
         let key = FileKey::of(file).map_err(|_| MapError::Access)?;
         if request.shared {
-            return self.show_file(start, end, request.prot, true, (file, offset));
+            return self.show_file(start, end, rights_before_execution(request.prot), true, (file, offset));
         }
         // What the loader maps is not protected: each of its mappings would cost every guest.
         let rights = if self.loading { PLAIN | request.prot } else { request.prot };

@@ -44,7 +44,7 @@ use parked::Parked;
 use real::{RealKind, RealMaps};
 use reuse::Reuse;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use turns::SharedBlock;
 use vma::{Names, VmaList};
@@ -139,6 +139,8 @@ pub struct AddressSpace {
     code_turns: RefCell<BTreeMap<u64, u8>>,
     strings: Strings,
     pub(crate) tamed: Tamed,
+    /// Where execution of pages of shared memory began.
+    pub(crate) entries: BTreeSet<u64>,
     /// The mappings that the last copies hit: calls alternate between the stack and a buffer.
     recent: Cell<[usize; 2]>,
 }
@@ -188,6 +190,7 @@ impl AddressSpace {
             small_files: 0,
             strings: Strings::default(),
             tamed: Tamed::default(),
+            entries: BTreeSet::new(),
             recent: Cell::new([0; 2]),
         };
         let end = space.stack_end();
@@ -252,6 +255,7 @@ impl AddressSpace {
             small_files: self.small_files,
             strings: self.strings,
             tamed: self.tamed.clone(),
+            entries: self.entries.clone(),
             recent: Cell::new([0; 2]),
         })
     }

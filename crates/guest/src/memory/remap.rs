@@ -1,11 +1,11 @@
 //! `mremap` of a guest: memory without a file moves by copying, files and shared memory by their mappings.
 
-use super::access::{Opening, PLAIN, real_rights};
+use super::access::{Opening, PLAIN, real_rights, rights_before_execution};
 use super::map::{Backing, MapError, MapRequest};
 use super::real::{self, Leaving, Piece, RealKind, RealMap};
 use super::touched;
 use super::vma::{LOCKS, Marks, Vma, VmaKind};
-use super::{AddressSpace, PROT_READ};
+use super::{AddressSpace, PROT_EXEC, PROT_READ};
 use crate::arena::HostRegion;
 use crate::copy;
 use crate::image::{PAGE, page_up};
@@ -147,12 +147,19 @@ impl AddressSpace {
             }
             None => self.find_free(region, new_bytes)?,
         };
+        let rights = if vma.shared { rights_before_execution(vma.prot) } else { real_rights(vma.prot) };
+        let first_bytes = old_bytes.max(PAGE);
+        // The real kernel moves what has the same rights: where some of it was executed, that happens for the first time again.
+        let is_code = vma.shared && vma.prot & PROT_EXEC != 0;
+        if is_code && real::protect(old, first_bytes, rights) {
+            self.real.set(old, old + first_bytes, RealKind::File { prot: rights });
+        }
         let leaving = if keep { Leaving::Mappings } else { Leaving::Hole };
         if !real::remap(old, old_bytes, new, new_bytes, leaving) {
             return Err(MapError::NoMemory);
         }
         let moved = vma.from(old);
-        self.real.set(new, new + new_bytes, RealKind::File { prot: real_rights(moved.prot) });
+        self.real.set(new, new + new_bytes, RealKind::File { prot: rights });
         if old_bytes > 0 && !keep {
             if !real::map_plain(old, old_bytes) {
                 return Err(MapError::NoMemory);
@@ -195,7 +202,12 @@ impl AddressSpace {
         if !real::extend(from, to - from) {
             return Err(MapError::NoMemory);
         }
-        self.real.set(from, to, RealKind::File { prot: real_rights(vma.prot) });
+        let rights = rights_before_execution(vma.prot);
+        if vma.prot & PROT_EXEC != 0 {
+            // The page before may have been executed.
+            real::protect(from, to - from, rights);
+        }
+        self.real.set(from, to, RealKind::File { prot: rights });
         self.vmas.insert(Vma { start: from, end: to, ..vma.from(from) });
         Ok(true)
     }
