@@ -20,6 +20,7 @@ const CASES_FOR_ROOT: &[(&str, &str)] = &[
     ("memory", "sizes_that_wrap_are_none"),
     ("proc_files", "small_files_of_a_process"),
     ("rare_options", "names_and_memory"),
+    ("signal_flags", "little_room_in_the_queue"),
     ("wait", "waitid_without_news"),
 ];
 

@@ -891,3 +891,60 @@ CASE(names_of_threads)
     MUST(read(fd, shown, sizeof shown - 1));
     text("comm", shown);
 }
+
+static void show_room(void)
+{
+    char status[4096], *line;
+    int fd = MUST(open("/proc/self/status", O_RDONLY));
+
+    status[MUST(read(fd, status, sizeof status - 1))] = 0;
+    close(fd);
+    line = strstr(status, "SigQ:");
+    printf("%.*s\n", (int)strcspn(line, "\n"), line);
+}
+
+static int little_room(void *argument)
+{
+    struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN + 5 };
+    struct rlimit little = { 3, 3 };
+    struct timespec now = { 0, 0 };
+    union sigval value = { 0 };
+    siginfo_t info;
+    timer_t timer;
+    sigset_t set;
+    int got;
+
+    (void)argument;
+    /* A user of its own has nothing else that waits. */
+    MUST(syscall(SYS_setresuid, 54321, 54321, 54321));
+    sigfillset(&set);
+    MUST(sigprocmask(SIG_BLOCK, &set, NULL));
+    MUST(setrlimit(RLIMIT_SIGPENDING, &little));
+    show_room();
+    for (value.sival_int = 1; value.sival_int < 5; value.sival_int++)
+        show("sigqueue", sigqueue(getpid(), SIGRTMIN + 1, value));
+    show_room();
+    show("timer", timer_create(CLOCK_MONOTONIC, &event, &timer));
+    for (int i = 0; i < 3; i++)
+        show("kill", kill(getpid(), SIGRTMIN + 2));
+    show("tgkill", syscall(SYS_tgkill, getpid(), gettid(), SIGRTMIN + 3));
+    show_error("pthread_sigqueue", pthread_sigqueue(pthread_self(), SIGRTMIN + 4, value));
+    show("standard, with a value", sigqueue(getpid(), SIGUSR1, value));
+    show("standard", kill(getpid(), SIGUSR2));
+    show_room();
+    while ((got = sigtimedwait(&set, &info, &now)) > 0)
+        printf("%s%d code %d value %d own %d\n", got >= SIGRTMIN ? "real-time " : "", got >= SIGRTMIN ? got - SIGRTMIN : got, info.si_code,
+               info.si_code == SI_QUEUE ? info.si_value.sival_int : 0, info.si_pid == getpid());
+    show("timer", timer_create(CLOCK_MONOTONIC, &event, &timer));
+    show_room();
+    for (value.sival_int = 1; value.sival_int < 4; value.sival_int++)
+        show("sigqueue", sigqueue(getpid(), SIGRTMIN + 1, value));
+    timer_delete(timer);
+    show_room();
+    return 0;
+}
+
+CASE(little_room_in_the_queue)
+{
+    in_child("child", little_room, NULL);
+}

@@ -1,7 +1,8 @@
 //! Signals as data: sets, pending ones, dispositions. Sending stands here; delivery to a thread's registers in `signal_delivery`.
 
-use linux_abi::Signal;
-use linux_abi::signal::{SI_TIMER, Siginfo};
+use linux_abi::signal::{SI_TIMER, SI_USER, Siginfo};
+use linux_abi::{Errno, Signal};
+use std::collections::VecDeque;
 
 /// The highest signal number.
 pub const SIGNALS: usize = 64;
@@ -36,7 +37,50 @@ impl SigSet {
 #[derive(Clone, Debug, Default)]
 pub struct PendingSignals {
     pub set: SigSet,
-    queue: Vec<Siginfo>,
+    queue: VecDeque<Siginfo>,
+    /// Those that found no room in the queue: that they came is known, and nothing else of them.
+    bare: SigSet,
+}
+
+/// What becomes of a signal that is sent, setrlimit(2), RLIMIT_SIGPENDING.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Room {
+    /// It is queued with what it tells.
+    Queued,
+    /// It arrives, and what it tells is lost.
+    Bare,
+    /// EAGAIN: who sends values must know that they are lost.
+    Refused,
+}
+
+/// Stands where nothing stands in a guest's `siginfo_t`, in those that only say that a signal came.
+const BARE: i32 = i32::MIN;
+
+/// A signal of which nothing is known but that it came.
+pub fn bare(signal: i32) -> Siginfo {
+    Siginfo { si_signo: signal, pad0: BARE, ..Siginfo::default() }
+}
+
+impl Room {
+    /// What is sent in the end. EAGAIN.
+    pub fn apply(self, info: Siginfo) -> Result<Siginfo, Errno> {
+        match self {
+            Room::Queued => Ok(Siginfo { pad0: 0, ..info }),
+            Room::Bare => Ok(bare(info.si_signo)),
+            Room::Refused => Err(Errno::EAGAIN),
+        }
+    }
+
+    /// For a signal that comes when the queue is full, or not (`__send_signal_locked`).
+    pub fn of(info: &Siginfo, is_full: bool) -> Room {
+        let is_standard = info.si_signo < Signal::SIGRTMIN;
+        match is_full {
+            true if is_standard && info.si_code < 0 => Room::Bare,
+            true if !is_standard && info.si_code == SI_USER => Room::Bare,
+            true if !is_standard => Room::Refused,
+            _ => Room::Queued,
+        }
+    }
 }
 
 impl PendingSignals {
@@ -44,12 +88,16 @@ impl PendingSignals {
     pub fn add(&mut self, info: Siginfo) {
         let signal = info.si_signo as u32;
         // A timer's is added although one was taken back that still shows.
-        let is_there = |queue: &[Siginfo]| queue.iter().any(|other| other.si_signo == info.si_signo);
+        let is_there = |queue: &VecDeque<Siginfo>| queue.iter().any(|other| other.si_signo == info.si_signo);
         if signal < 32 && self.set.contains(signal) && (info.si_code != SI_TIMER || is_there(&self.queue)) {
             return;
         }
         self.set.insert(signal);
-        self.queue.push(info);
+        if info.pad0 == BARE {
+            self.bare.insert(signal);
+        } else {
+            self.queue.push_back(info);
+        }
     }
 
     /// Takes the lowest-numbered one that `mask` does not hold back.
@@ -61,9 +109,13 @@ impl PendingSignals {
             }
             let signal = open.0.trailing_zeros() + 1;
             let at = self.queue.iter().position(|info| info.si_signo as u32 == signal);
-            let info = at.map(|at| self.queue.remove(at));
+            let queued = at.and_then(|at| self.queue.remove(at));
+            // Where others of it are queued, one that is not queued is no more than they (`collect_signal`).
+            let bare = || self.bare.contains(signal).then(|| Siginfo { si_signo: signal as i32, ..Siginfo::default() });
+            let info = queued.or_else(bare);
             if !self.queue.iter().any(|other| other.si_signo as u32 == signal) {
                 self.set.remove(signal);
+                self.bare.remove(signal);
             }
             if info.is_some() {
                 return info;
@@ -77,13 +129,9 @@ impl PendingSignals {
         self.queue.retain(|info| info.si_code != SI_TIMER || info.si_timer() != timer);
     }
 
-    /// How many wait.
-    pub fn len(&self) -> usize {
-        self.queue.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.queue.is_empty()
+    /// How many are queued, but for those of timers, which bring their own room along.
+    pub fn queued(&self) -> usize {
+        self.queue.iter().filter(|info| info.si_code != SI_TIMER).count()
     }
 
     /// Whether a timer's signal waits.
@@ -94,6 +142,7 @@ impl PendingSignals {
     /// Forgets every pending instance of these signals.
     pub fn discard(&mut self, signals: SigSet) {
         self.set = self.set.without(signals);
+        self.bare = self.bare.without(signals);
         self.queue.retain(|info| !signals.contains(info.si_signo as u32));
     }
 }
@@ -150,10 +199,26 @@ mod tests {
     }
 
     #[test]
+    fn what_finds_no_room_is_known_to_have_come() {
+        let queued = |signal, value| Siginfo { si_signo: signal, ..Siginfo::queue(Signal::SIGUSR1, 7, 0, value) };
+        let user = |signal| Siginfo { si_code: SI_USER, ..queued(signal, 0) };
+        assert_eq!(Room::of(&queued(34, 1), true), Room::Refused);
+        assert_eq!(Room::of(&user(34), true), Room::Bare);
+        assert_eq!(Room::of(&queued(10, 1), true), Room::Bare);
+        assert_eq!((Room::of(&user(10), true), Room::of(&queued(34, 1), false)), (Room::Queued, Room::Queued));
+        let mut pending = PendingSignals::default();
+        [35, 35, 34].into_iter().for_each(|signal| pending.add(bare(signal)));
+        pending.add(queued(34, 5));
+        let taken: Vec<i32> = std::iter::from_fn(|| pending.take(SigSet::EMPTY)).map(|info| info.si_signo).collect();
+        assert_eq!(taken, [34, 35], "each came once, and 34 with the one that is queued");
+        assert!(pending.set.is_empty() && pending.bare.is_empty());
+    }
+
+    #[test]
     fn standard_signals_merge_and_real_time_ones_queue() {
         let mut pending = PendingSignals::default();
         for signal in [34, 10, 34, 10] {
-            pending.add(Siginfo { si_signo: signal, ..Default::default() });
+            pending.add(Siginfo { si_signo: signal, ..Siginfo::queue(Signal::SIGUSR1, 7, 0, 0) });
         }
         let mut held = SigSet::EMPTY;
         held.insert(10);

@@ -6,14 +6,16 @@ use crate::family::INIT;
 use crate::files::signalfd;
 use crate::ids::{Pid, Tid};
 use crate::outcome::{Outcome, Restart, SysResult};
-use crate::signal::{Disposition, SigSet};
+use crate::process::Process;
+use crate::signal::{Disposition, Room, SigSet};
 use crate::signal_delivery;
 use crate::signal_send::ends_at_once;
+use crate::thread::Thread;
 use linux_abi::capability::CAP_KILL;
 use linux_abi::event::{SFD_CLOEXEC, SFD_NONBLOCK};
 use linux_abi::fs::{O_NONBLOCK, O_RDWR};
 use linux_abi::signal::*;
-use linux_abi::sysinfo::RLIMIT_SIGPENDING;
+use linux_abi::sysinfo::{RLIM_INFINITY, RLIMIT_SIGPENDING};
 use linux_abi::{Errno, Signal};
 
 const SIGSET_BYTES: u64 = 8;
@@ -254,16 +256,14 @@ pub(super) fn kill(ctx: &mut Ctx<'_>, [target, number, ..]: [u64; 6]) -> SysResu
         return Err(Errno::EPERM.into());
     }
     let Some(signal) = signal else { return Ok(0) };
-    let mut info = sender(ctx, signal, SI_USER);
-    if signal.is_realtime() && queue_is_full(ctx) {
-        // It arrives, but nothing says from whom.
-        info = Siginfo::kill(signal, SI_USER, 0, 0);
-    }
+    let info = sender(ctx, signal, SI_USER);
     // The caller comes last, so that it does not end before the others have theirs.
     for pid in allowed.iter().filter(|pid| **pid != own) {
+        let info = room_for(ctx, *pid, &info).apply(info)?;
         ctx.signal_process(*pid, info);
     }
     if allowed.contains(&own) {
+        let info = room_for(ctx, own, &info).apply(info)?;
         ctx.signal_process(own, info);
     }
     Ok(0)
@@ -317,30 +317,39 @@ fn send_to_thread(ctx: &mut Ctx<'_>, group: Option<Pid>, tid: Tid, number: u64) 
     }
     let signal = Signal::from_raw(number as i32).ok_or(Errno::EINVAL)?;
     let info = sender(ctx, signal, SI_TKILL);
-    check_queue(ctx, &info)?;
+    let info = room_for(ctx, pid, &info).apply(info)?;
     if !over {
         ctx.signal_thread(tid, info);
     }
     Ok(0)
 }
 
-/// RLIMIT_SIGPENDING: EAGAIN for a real-time signal that would be one too many. It counts what waits anywhere on the host; limits so
-/// high that nothing on a host comes near them are not looked at.
-fn check_queue(ctx: &Ctx<'_>, info: &Siginfo) -> Result<(), Errno> {
-    let queued = info.si_signo >= Signal::SIGRTMIN;
-    if queued && queue_is_full(ctx) { Err(Errno::EAGAIN) } else { Ok(()) }
+/// What becomes of a signal for a process by its RLIMIT_SIGPENDING, which limits what waits for all processes of its user together.
+pub(super) fn room_for(ctx: &Ctx<'_>, pid: Pid, info: &Siginfo) -> Room {
+    // Nothing else asks for the limit.
+    if Room::of(info, true) == Room::Queued {
+        return Room::Queued;
+    }
+    let target = if pid == ctx.process.pid { Some(&*ctx.process) } else { ctx.kernel.processes.get(pid.0) };
+    Room::of(info, target.is_some_and(|target| is_queue_full(ctx, target)))
 }
 
-fn queue_is_full(ctx: &Ctx<'_>) -> bool {
-    const HIGH: u64 = 1 << 16;
-    let limit = ctx.process.limits.soft(RLIMIT_SIGPENDING);
-    if limit >= HIGH {
+/// Whether no signal more can be queued for a process.
+pub(super) fn is_queue_full(ctx: &Ctx<'_>, target: &Process) -> bool {
+    let limit = target.limits.soft(RLIMIT_SIGPENDING);
+    if limit == RLIM_INFINITY {
         return false;
     }
-    let processes: usize = ctx.kernel.processes.iter().map(|process| process.pending.len()).sum();
-    let threads: usize = ctx.kernel.threads.iter().map(|thread| thread.signals.pending.len()).sum();
-    let own = ctx.process.pending.len() + ctx.thread.signals.pending.len();
-    (processes + threads + own) as u64 >= limit
+    let user = target.credentials.user.real;
+    let of_process = |process: &Process| {
+        let own = process.credentials.user.real == user;
+        if own { process.pending.queued() + process.posix_timers.by_id.len() } else { 0 }
+    };
+    let of_thread =
+        |thread: &Thread| if thread.credentials.user.real == user { thread.signals.pending.queued() } else { 0 };
+    let processes: usize = ctx.kernel.processes.iter().map(of_process).sum();
+    let threads: usize = ctx.kernel.threads.iter().map(of_thread).sum();
+    (processes + threads + of_process(ctx.process) + of_thread(ctx.thread)) as u64 >= limit
 }
 
 /// rt_sigqueueinfo(2).
@@ -356,7 +365,7 @@ pub(super) fn rt_sigqueueinfo(ctx: &mut Ctx<'_>, [pid, number, info, ..]: [u64; 
         return Ok(0);
     }
     info.si_signo = signal_argument(number)? as i32;
-    check_queue(ctx, &info)?;
+    let info = room_for(ctx, pid, &info).apply(info)?;
     ctx.signal_process(pid, info);
     Ok(0)
 }
@@ -377,7 +386,7 @@ pub(super) fn rt_tgsigqueueinfo(ctx: &mut Ctx<'_>, [group, tid, number, info, ..
         return Ok(0);
     }
     info.si_signo = signal_argument(number)? as i32;
-    check_queue(ctx, &info)?;
+    let info = room_for(ctx, Pid(group as u32), &info).apply(info)?;
     ctx.signal_thread(Tid(tid as u32), info);
     Ok(0)
 }

@@ -1,5 +1,6 @@
 //! Clocks, sleeps, interval timers, timerfd.
 
+use super::signals::is_queue_full;
 use crate::clock::posix_timer;
 use crate::cpu_timers::{CpuItimer, is_cpu_clock};
 use crate::ctx::Ctx;
@@ -16,7 +17,6 @@ use linux_abi::capability::CAP_WAKE_ALARM;
 use linux_abi::event::{TFD_CLOEXEC, TFD_NONBLOCK};
 use linux_abi::fs::{O_NONBLOCK, O_RDWR};
 use linux_abi::signal::{SIGEV_NONE, SIGEV_SIGNAL, SIGEV_THREAD, SIGEV_THREAD_ID, Sigevent};
-use linux_abi::sysinfo::RLIMIT_SIGPENDING;
 use linux_abi::time::*;
 use linux_abi::{Errno, Signal};
 
@@ -303,7 +303,8 @@ pub(super) fn timer_create(ctx: &mut Ctx<'_>, [clock, event, id, ..]: [u64; 6]) 
         return Err(Errno::EOPNOTSUPP.into());
     }
     demand_alarm(ctx, clock as i32)?;
-    if ctx.process.limits.soft(RLIMIT_SIGPENDING) == 0 {
+    // Each brings room for its signal along, which counts as one that waits.
+    if is_queue_full(ctx, ctx.process) {
         return Err(Errno::EAGAIN.into());
     }
     let event: Option<Sigevent> = if event == 0 { None } else { Some(ctx.process.memory.read_value(event)?) };

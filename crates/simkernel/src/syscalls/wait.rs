@@ -248,6 +248,7 @@ pub(super) fn pidfd_send_signal(ctx: &mut Ctx<'_>, [fd, number, info, flags, ..]
         return Ok(0);
     }
     sent.si_signo = Signal::from_raw(number as i32).ok_or(Errno::EINVAL)?.raw();
+    let sent = super::signals::room_for(ctx, pid, &sent).apply(sent)?;
     ctx.signal_process(pid, sent);
     Ok(0)
 }
