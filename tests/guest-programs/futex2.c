@@ -150,3 +150,192 @@ CASE(locks_that_inherit)
     show("timeout", syscall(SYS_futex, word, FUTEX_LOCK_PI, 0, &past, NULL, 0) == -1 && (errno == ETIMEDOUT || errno == ESRCH) ? -2 : 0);
     munmap(word, 4096);
 }
+
+static uint32_t *shared_word;
+
+static long on_word(int operation)
+{
+    return syscall(SYS_futex, shared_word, operation, 0, NULL, NULL, 0);
+}
+
+/* A call's result, the marks in the word, and whose the lock is. */
+static void show_word(const char *what, long ret)
+{
+    int error = errno;
+    uint32_t word = *(volatile uint32_t *)shared_word, owner = word & FUTEX_TID_MASK;
+
+    printf("%s: %s, %s%s%s\n", what, ret == -1 ? errno_name(error) : "0", word & FUTEX_WAITERS ? "waiters " : "",
+           word & FUTEX_OWNER_DIED ? "died " : "", owner == 0 ? "free" : owner == (uint32_t)gettid() ? "own" : "another's");
+}
+
+static void map_word(void)
+{
+    if (!shared_word)
+        shared_word = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    *shared_word = 0;
+}
+
+static void *note_thread(void *into)
+{
+    *(uint32_t *)into = gettid();
+    return NULL;
+}
+
+CASE(marks_of_locks_that_inherit)
+{
+    static const uint32_t marks[] = { 0, FUTEX_OWNER_DIED, FUTEX_WAITERS, FUTEX_WAITERS | FUTEX_OWNER_DIED };
+    uint32_t dead = 0, owners[3];
+    pthread_t thread = thread_start(note_thread, &dead);
+
+    thread_join(thread);
+    owners[0] = 0;
+    owners[1] = dead;
+    owners[2] = gettid();
+    map_word();
+    for (size_t owner = 0; owner < COUNT_OF(owners); owner++) {
+        for (size_t mark = 0; mark < COUNT_OF(marks); mark++) {
+            printf("%s, mark %zu\n", owner == 0 ? "nobody's" : owner == 1 ? "a dead one's" : "own", mark);
+            *shared_word = owners[owner] | marks[mark];
+            show_word("lock", on_word(FUTEX_LOCK_PI));
+            *shared_word = owners[owner] | marks[mark];
+            show_word("try", on_word(FUTEX_TRYLOCK_PI));
+            if ((*shared_word & FUTEX_TID_MASK) == (uint32_t)gettid())
+                show_word("unlock", on_word(FUTEX_UNLOCK_PI));
+        }
+    }
+    *shared_word = getppid();
+    show_word("try another process's", on_word(FUTEX_TRYLOCK_PI) == -1 && (errno == EAGAIN || errno == ESRCH) ? 0 : -1);
+}
+
+static void *try_lock(void *argument)
+{
+    (void)argument;
+    show_word("another tries", on_word(FUTEX_TRYLOCK_PI));
+    return NULL;
+}
+
+static void *lock_for_a_while(void *argument)
+{
+    (void)argument;
+    show_word("another locks", on_word(FUTEX_LOCK_PI));
+    show_word("another unlocks", on_word(FUTEX_UNLOCK_PI));
+    return NULL;
+}
+
+static int lock_for_a_while_in_child(void *argument)
+{
+    lock_for_a_while(argument);
+    return 0;
+}
+
+static void *lock_and_end(void *argument)
+{
+    show_word("another locks", on_word(FUTEX_LOCK_PI));
+    MUST(write(*(int *)argument, "x", 1));
+    sleep_ms(60);
+    return NULL;
+}
+
+static int lock_and_end_in_child(void *argument)
+{
+    lock_and_end(argument);
+    return 0;
+}
+
+static void until_waited_for(void)
+{
+    while (!(*(volatile uint32_t *)shared_word & FUTEX_WAITERS))
+        sleep_ms(5);
+    sleep_ms(20);
+}
+
+CASE(locks_that_inherit_change_hands)
+{
+    pthread_t thread;
+    pid_t child;
+
+    map_word();
+    show_word("lock", on_word(FUTEX_LOCK_PI));
+    thread = thread_start(try_lock, NULL);
+    thread_join(thread);
+    show_word("unlock", on_word(FUTEX_UNLOCK_PI));
+    for (int processes = 0; processes < 2; processes++) {
+        show_word("lock", on_word(FUTEX_LOCK_PI));
+        if (processes)
+            child = child_start(lock_for_a_while_in_child, NULL);
+        else
+            thread = thread_start(lock_for_a_while, NULL);
+        until_waited_for();
+        truth("unlock", on_word(FUTEX_UNLOCK_PI) == 0);
+        if (processes)
+            child_end("child", child);
+        else
+            thread_join(thread);
+        show_word("end", 0);
+    }
+}
+
+CASE(locks_that_inherit_outlive_their_owners)
+{
+    pthread_t thread;
+    pid_t child;
+    int ends[2];
+    char byte;
+
+    MUST(pipe(ends));
+    for (int processes = 0; processes < 2; processes++) {
+        map_word();
+        if (processes)
+            child = child_start(lock_and_end_in_child, &ends[1]);
+        else
+            thread = thread_start(lock_and_end, &ends[1]);
+        MUST(read(ends[0], &byte, 1));
+        show_word("lock", on_word(FUTEX_LOCK_PI));
+        if (processes)
+            child_end("child", child);
+        else
+            thread_join(thread);
+        show_word("again", on_word(FUTEX_LOCK_PI));
+        show_word("unlock", on_word(FUTEX_UNLOCK_PI));
+    }
+}
+
+static uint32_t condition;
+
+static void *wait_for_condition(void *argument)
+{
+    long ret;
+
+    (void)argument;
+    ret = syscall(SYS_futex, &condition, FUTEX_WAIT_REQUEUE_PI, 0, NULL, shared_word, 0);
+    show_word("waited", ret);
+    show_word("unlock", on_word(FUTEX_UNLOCK_PI));
+    return NULL;
+}
+
+CASE(marks_of_locks_that_are_handed_to_who_waits)
+{
+    static const struct { uint32_t word; long more; } starts[] = { { 0, 0 }, { 0, 5 }, { FUTEX_OWNER_DIED, 5 } };
+
+    map_word();
+    for (size_t i = 0; i < COUNT_OF(starts); i++) {
+        pthread_t thread;
+        long moved;
+
+        *shared_word = starts[i].word;
+        thread = thread_start(wait_for_condition, NULL);
+        while ((moved = syscall(SYS_futex, &condition, FUTEX_CMP_REQUEUE_PI, 1, starts[i].more, shared_word, 0)) == 0)
+            sleep_ms(5);
+        thread_join(thread);
+        number("moved", moved);
+    }
+    *shared_word = 0x3ffffff0;
+    pthread_t thread = thread_start(wait_for_condition, NULL);
+    long ret;
+    while ((ret = syscall(SYS_futex, &condition, FUTEX_CMP_REQUEUE_PI, 1, 5, shared_word, 0)) == 0)
+        sleep_ms(5);
+    show_word("of who does not exist", ret);
+    *shared_word = 0;
+    number("moved", syscall(SYS_futex, &condition, FUTEX_CMP_REQUEUE_PI, 1, 5, shared_word, 0));
+    thread_join(thread);
+}

@@ -223,7 +223,7 @@ impl Kernel {
     /// A thread of `parent` will wait until a child has something to tell.
     pub(crate) fn wait_for_child(&mut self, parent: Pid, tid: Tid) -> FutexKey {
         let key = FutexKey::Other { queue: Queue::Children, number: parent.0.into() };
-        self.futexes.add(key, FutexWaiter { tid, bitset: u32::MAX });
+        self.futexes.add(key, FutexWaiter::new(tid, u32::MAX));
         key
     }
 

@@ -36,22 +36,34 @@ pub enum Queue {
 pub struct FutexWaiter {
     pub tid: Tid,
     pub bitset: u32,
+    /// It waits for a lock with priority inheritance.
+    pub inherits: bool,
+}
+
+impl FutexWaiter {
+    pub fn new(tid: Tid, bitset: u32) -> Self {
+        FutexWaiter { tid, bitset, inherits: false }
+    }
 }
 
 /// The queues of one host. A queue exists while someone waits in it.
 #[derive(Debug, Default)]
 pub struct Futexes {
     queues: FastMap<FutexKey, SmallVec<[FutexWaiter; 4]>>,
+    /// How many wait for locks with priority inheritance.
+    inheriting: usize,
 }
 
 impl Futexes {
     pub fn add(&mut self, key: FutexKey, waiter: FutexWaiter) {
+        self.inheriting += usize::from(waiter.inherits);
         self.queues.entry(key).or_default().push(waiter);
     }
 
     /// Removes a waiter that gives up.
     pub fn remove(&mut self, key: FutexKey, tid: Tid) {
         if let Some(queue) = self.queues.get_mut(&key) {
+            self.inheriting -= queue.iter().filter(|w| w.tid == tid && w.inherits).count();
             queue.retain(|w| w.tid != tid);
             if queue.is_empty() {
                 self.queues.remove(&key);
@@ -62,6 +74,15 @@ impl Futexes {
     /// Whether nobody waits there.
     pub fn is_empty(&self, key: FutexKey) -> bool {
         !self.queues.contains_key(&key)
+    }
+
+    /// The locks with priority inheritance that somebody waits for.
+    pub fn locks(&self) -> Vec<FutexKey> {
+        if self.inheriting == 0 {
+            return Vec::new();
+        }
+        let waits = |queue: &SmallVec<[FutexWaiter; 4]>| queue.iter().any(|w| w.inherits);
+        self.queues.iter().filter(|(_, queue)| waits(queue)).map(|(key, _)| *key).collect()
     }
 
     /// Takes out the first `count` waiters whose bitset meets `bitset`, in order of arrival.
@@ -80,6 +101,7 @@ impl Futexes {
         if queue.is_empty() {
             self.queues.remove(&key);
         }
+        self.inheriting -= taken.iter().filter(|w: &&FutexWaiter| w.inherits).count();
         taken
     }
 }
@@ -93,7 +115,7 @@ mod tests {
         let key = FutexKey::Private { space: SpaceId(1), address: 64 };
         let mut futexes = Futexes::default();
         for (tid, bitset) in [(1, 1), (2, 2), (3, 3), (4, u32::MAX)] {
-            futexes.add(key, FutexWaiter { tid: Tid(tid), bitset });
+            futexes.add(key, FutexWaiter::new(Tid(tid), bitset));
         }
         let tids = |taken: SmallVec<[FutexWaiter; 4]>| taken.iter().map(|w| w.tid.0).collect::<Vec<_>>();
         assert_eq!(tids(futexes.take(key, 1, 2)), [2]);

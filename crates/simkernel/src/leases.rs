@@ -188,7 +188,7 @@ impl Ctx<'_> {
         }
         self.thread.call.deadline = Some(deadline);
         let key = FutexKey::Other { queue: Queue::Lease, number };
-        self.kernel.futexes.add(key, FutexWaiter { tid: self.thread.tid, bitset: u32::MAX });
+        self.kernel.futexes.add(key, FutexWaiter::new(self.thread.tid, u32::MAX));
         self.thread.wait.futex = Some(key);
         Err(self.block(Restart::Sys))
     }

@@ -125,7 +125,7 @@ impl Kernel {
 
     pub(crate) fn wait_for_lock(&mut self, number: u64, tid: Tid) -> FutexKey {
         let key = FutexKey::Other { queue: Queue::Lock, number };
-        self.futexes.add(key, FutexWaiter { tid, bitset: u32::MAX });
+        self.futexes.add(key, FutexWaiter::new(tid, u32::MAX));
         key
     }
 

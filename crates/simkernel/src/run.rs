@@ -636,6 +636,7 @@ impl Ctx<'_> {
     pub(crate) fn leave_memory(&mut self) {
         self.release_own_parts();
         self.release_robust_list();
+        self.release_locks();
         let address = std::mem::take(&mut self.thread.clear_child_tid);
         if address != 0 && self.process.memory.write_value(address, &0u32).is_ok() {
             self.wake_futex(address, 1);

@@ -109,7 +109,7 @@ pub(super) fn wait(
         return Err(Errno::ETIMEDOUT.into());
     }
     let key = ctx.futex_key(address, is_private(op));
-    let waiter = FutexWaiter { tid: ctx.thread.tid, bitset };
+    let waiter = FutexWaiter::new(ctx.thread.tid, bitset);
     ctx.kernel.futexes.add(key, waiter);
     ctx.thread.wait.futex = Some(key);
     let restart = restart_of(ctx);
@@ -159,22 +159,22 @@ pub(super) fn demand_word(ctx: &Ctx<'_>, address: u64, private: bool) -> Result<
     Ok(())
 }
 
-/// Takes a priority-inheriting lock if it is free (or its owner died). Priorities do not exist here, so inheritance has no effect.
+/// Takes a priority-inheriting lock if it is free (or its owner died). Priorities do not exist here, so inheritance has no effect. Who finds it
+/// taken leaves a mark that somebody waits, even if the owner is no more, or nobody waits in the end; who gets it wipes that off
+/// (`futex_lock_pi_atomic`). EDEADLK, ESRCH.
 fn take_pi(ctx: &Ctx<'_>, address: u64) -> Result<bool, Outcome> {
     let word: u32 = ctx.process.memory.read_value(address)?;
     let owner = word & FUTEX_TID_MASK;
     if owner == ctx.thread.tid.0 {
         return Err(Errno::EDEADLK.into());
     }
-    let lives = owner == 0 || ctx.thread_lives(owner);
-    if !lives {
-        return Err(Errno::ESRCH.into());
-    }
     if owner == 0 {
-        let taken = word & (FUTEX_WAITERS | FUTEX_OWNER_DIED) | ctx.thread.tid.0;
+        let taken = word & FUTEX_OWNER_DIED | ctx.thread.tid.0;
         ctx.process.memory.write_value(address, &taken)?;
+        return Ok(true);
     }
-    Ok(owner == 0)
+    ctx.process.memory.update_u32(address, |word| word | FUTEX_WAITERS)?;
+    if ctx.thread_lives(owner) { Ok(false) } else { Err(Errno::ESRCH.into()) }
 }
 
 fn trylock_pi(ctx: &mut Ctx<'_>, address: u64) -> SysResult {
@@ -195,9 +195,9 @@ fn lock_pi(ctx: &mut Ctx<'_>, address: u64, timeout: u64, op: u32) -> SysResult 
     if take_pi(ctx, address)? {
         return Ok(0);
     }
-    ctx.process.memory.update_u32(address, |word| word | FUTEX_WAITERS)?;
     let key = ctx.futex_key(address, is_private(op));
-    ctx.kernel.futexes.add(key, FutexWaiter { tid: ctx.thread.tid, bitset: FUTEX_BITSET_MATCH_ANY });
+    let waiter = FutexWaiter::new(ctx.thread.tid, FUTEX_BITSET_MATCH_ANY);
+    ctx.kernel.futexes.add(key, FutexWaiter { inherits: true, ..waiter });
     ctx.thread.wait.futex = Some(key);
     Err(ctx.block(Restart::NoIntr))
 }
@@ -209,7 +209,7 @@ fn unlock_pi(ctx: &mut Ctx<'_>, address: u64, op: u32) -> SysResult {
         return Err(Errno::EPERM.into());
     }
     let key = ctx.futex_key(address, is_private(op));
-    if !ctx.hand_over_lock(address, key, 0) {
+    if !ctx.hand_over_lock(address, key, FUTEX_WAITERS) {
         ctx.process.memory.write_value(address, &0u32)?;
     }
     Ok(0)
@@ -229,16 +229,25 @@ fn requeue_pi(ctx: &mut Ctx<'_>, from: u64, op: u32, limit: u32, lock: u64) -> S
         return Err(Errno::EINVAL.into());
     }
     let (from, to) = (ctx.futex_key(from, is_private(op)), ctx.futex_key(lock, is_private(op)));
+    if ctx.kernel.futexes.is_empty(from) {
+        return Ok(0);
+    }
+    let owner = ctx.process.memory.read_value::<u32>(lock)? & FUTEX_TID_MASK;
+    if owner != 0 && !ctx.thread_lives(owner) {
+        ctx.process.memory.update_u32(lock, |word| word | FUTEX_WAITERS)?;
+        return Err(Errno::ESRCH.into());
+    }
     let moved = ctx.kernel.futexes.take(from, limit as usize + 1, FUTEX_BITSET_MATCH_ANY);
     for waiter in &moved {
-        ctx.kernel.futexes.add(to, *waiter);
+        ctx.kernel.futexes.add(to, FutexWaiter { inherits: true, ..*waiter });
         if let Some(thread) = ctx.kernel.threads.get_mut(waiter.tid.0) {
             thread.wait.futex = Some(to);
         }
     }
     let word: u32 = ctx.process.memory.read_value(lock)?;
     if word & FUTEX_TID_MASK == 0 {
-        ctx.hand_over_lock(lock, to, word & FUTEX_OWNER_DIED);
+        let more = if limit > 0 { FUTEX_WAITERS } else { 0 };
+        ctx.hand_over_lock(lock, to, word & FUTEX_OWNER_DIED | more);
     } else if !moved.is_empty() {
         ctx.process.memory.update_u32(lock, |word| word | FUTEX_WAITERS)?;
     }
@@ -347,13 +356,12 @@ impl Ctx<'_> {
         self.wake_queue(key, count, FUTEX_BITSET_MATCH_ANY)
     }
 
-    /// Makes the first waiter the owner of a lock with priority inheritance. False when there is none.
+    /// Makes the first waiter the owner of a lock with priority inheritance, with these flags. False when there is none.
     fn hand_over_lock(&mut self, address: u64, key: FutexKey, flags: u32) -> bool {
         let next = self.kernel.futexes.take(key, 1, FUTEX_BITSET_MATCH_ANY);
         let Some(waiter) = next.first().copied() else { return false };
-        let more = if self.kernel.futexes.is_empty(key) { 0 } else { FUTEX_WAITERS };
         // Where the word cannot be written, the waiter finds out by itself.
-        let _ = self.process.memory.write_value(address, &(waiter.tid.0 | more | flags));
+        let _ = self.process.memory.write_value(address, &(waiter.tid.0 | flags));
         if let Some(thread) = self.kernel.threads.get_mut(waiter.tid.0) {
             thread.wait.futex = None;
         }
@@ -408,6 +416,34 @@ impl Ctx<'_> {
         }
     }
 
+    /// The calling thread ends: the locks with priority inheritance that it holds and others wait for go to the first of those
+    /// (`exit_pi_state_list`).
+    pub(crate) fn release_locks(&mut self) {
+        for key in self.kernel.futexes.locks() {
+            let Some(address) = self.futex_address(key) else { continue };
+            let word = self.process.memory.read_value::<u32>(address).unwrap_or(0);
+            if word & FUTEX_TID_MASK == self.thread.tid.0 {
+                self.hand_over_lock(address, key, FUTEX_OWNER_DIED | FUTEX_WAITERS);
+            }
+        }
+    }
+
+    /// Where the calling process has a futex, if it has it at all.
+    fn futex_address(&self, key: FutexKey) -> Option<u64> {
+        match key {
+            FutexKey::Private { space, address } => (space == self.process.space.id()).then_some(address),
+            FutexKey::Shared { object, place } => {
+                let memory = &self.process.memory;
+                memory.mappings().filter(|vma| vma.object() == object).find_map(|vma| {
+                    let (_, first) = memory.shared_identity(vma.start)?;
+                    let address = vma.start.checked_add(place.checked_sub(first)?)?;
+                    (memory.shared_identity(address) == Some((object, place))).then_some(address)
+                })
+            }
+            FutexKey::Other { .. } => None,
+        }
+    }
+
     /// `inherits` says that the lock is one with priority inheritance: it goes to the first that waits.
     fn orphan(&mut self, address: u64, inherits: bool, pending: bool) {
         let own = self.thread.tid.0;
@@ -421,7 +457,7 @@ impl Ctx<'_> {
         }
         if inherits {
             let key = self.futex_key(address, false);
-            if self.hand_over_lock(address, key, FUTEX_OWNER_DIED) {
+            if self.hand_over_lock(address, key, FUTEX_OWNER_DIED | FUTEX_WAITERS) {
                 return;
             }
         }

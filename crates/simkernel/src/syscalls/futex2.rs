@@ -75,7 +75,7 @@ pub(super) fn futex_waitv(ctx: &mut Ctx<'_>, [list, count, flags, timeout, clock
     }
     for (waiter, private) in waiters {
         let key = ctx.futex_key(waiter.address, private);
-        ctx.kernel.futexes.add(key, FutexWaiter { tid: ctx.thread.tid, bitset: FUTEX_BITSET_MATCH_ANY });
+        ctx.kernel.futexes.add(key, FutexWaiter::new(ctx.thread.tid, FUTEX_BITSET_MATCH_ANY));
         ctx.thread.wait.futexes.push(key);
     }
     Err(ctx.block(Restart::Sys))

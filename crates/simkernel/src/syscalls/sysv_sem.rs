@@ -133,7 +133,7 @@ impl Ctx<'_> {
     /// Ends this execution: the thread waits in a line where it was entered, until it is served. `interrupted` is how the call ends when
     /// a signal is there already.
     pub(crate) fn wait_in_line(&mut self, key: FutexKey, interrupted: Outcome) -> Outcome {
-        let waiter = FutexWaiter { tid: self.thread.tid, bitset: u32::MAX };
+        let waiter = FutexWaiter::new(self.thread.tid, u32::MAX);
         self.kernel.futexes.add(key, waiter);
         self.thread.wait.futex = Some(key);
         match self.block(Restart::NoHand) {
