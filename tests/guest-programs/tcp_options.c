@@ -208,3 +208,29 @@ CASE(options_inherited_by_accept)
     number("SO_KEEPALIVE", get_option(session, SOL_SOCKET, SO_KEEPALIVE));
     number("SO_ACCEPTCONN", get_option(session, SOL_SOCKET, SO_ACCEPTCONN));
 }
+
+static void show_clamp(const char *what, int fd, int value)
+{
+    show(what, set_option(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, value));
+}
+
+CASE(windows_of_connections_have_an_end)
+{
+    int fresh = new_socket();
+
+    show_clamp("closed, 0", fresh, 0);
+    establish();
+    show_clamp("listening, 0", server, 0);
+    show_clamp("connected, 0", client, 0);
+    show_clamp("accepted, 0", session, 0);
+    show_clamp("negative", client, -1);
+    number("as the least", get_option(client, IPPROTO_TCP, TCP_WINDOW_CLAMP));
+    show_clamp("1", session, 1);
+    truth("the same", get_option(client, IPPROTO_TCP, TCP_WINDOW_CLAMP) == get_option(session, IPPROTO_TCP, TCP_WINDOW_CLAMP));
+    close(session);
+    await(client, POLLIN);
+    show_clamp("the peer has closed, 0", client, 0);
+    shutdown(client, SHUT_RDWR);
+    sleep_ms(20);
+    show_clamp("closed again, 0", client, 0);
+}

@@ -335,6 +335,8 @@ fn stack_value(form: &Form, level: i32, option: i32, number: i32) -> Result<Sock
         Form::Number(make) if level == SOL_TCP && option == TCP_DEFER_ACCEPT => {
             make(whole_retransmissions(number.max(0) as u32))
         }
+        // A negative one is as good as the smallest.
+        Form::Number(make) if level == SOL_TCP && option == TCP_WINDOW_CLAMP && number < 0 => make(1),
         Form::Number(make) => make(unsigned()?),
         Form::Seconds(make) if option == TCP_LINGER2 => make(match number {
             0 => SimDuration::from_secs(60),

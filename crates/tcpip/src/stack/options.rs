@@ -5,7 +5,7 @@ use crate::addr::Family;
 use crate::error::SocketError;
 use crate::ports::Hold;
 use crate::socket::{OptionName, PMTUDISC_WANT, Settings, SocketId, SocketOption};
-use crate::tcp::connection::Connection;
+use crate::tcp::connection::{Connection, State};
 use crate::tcp::window::CLAMP_MIN;
 use base::{SimDuration, SimTime};
 
@@ -75,6 +75,10 @@ impl Stack {
             return Err(SocketError::InvalidArgument);
         }
         let stream = matches!(slot.kind, Kind::Tcp(_));
+        if matches!(option, SocketOption::WindowClamp(0)) && has_window(&slot.kind) {
+            // Only before there is a connection, or behind it, its window may be anything (`tcp_set_window_clamp`).
+            return Err(SocketError::InvalidArgument);
+        }
         let settings = match &mut slot.kind {
             Kind::Tcp(socket) => &mut socket.settings,
             Kind::Udp(_) if is_tcp_only(&option) => return Err(SocketError::NoSuchOption),
@@ -161,6 +165,18 @@ impl Stack {
             OptionName::MtuDiscover6 => SocketOption::MtuDiscover6(s.mtu_discover[1].into()),
             OptionName::DontFragment6 => SocketOption::DontFragment6(s.dont_fragment6),
         })
+    }
+}
+
+/// Whether it listens, or has a connection that is not over.
+fn has_window(kind: &Kind) -> bool {
+    match kind {
+        Kind::Tcp(socket) => match &socket.role {
+            Role::Idle => false,
+            Role::Listener(_) => true,
+            Role::Connection(conn) => conn.state != State::Closed,
+        },
+        _ => false,
     }
 }
 
