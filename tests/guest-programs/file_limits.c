@@ -4,6 +4,7 @@
 
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/vfs.h>
 
 static volatile sig_atomic_t exceeded;
 
@@ -167,4 +168,77 @@ CASE(locked_memory_counts)
     number("locked", locked_kilobytes());
     show("no such flag", mlockall(64));
     show("no flag", mlockall(0));
+}
+
+/* EFBIG on ext4, which is what guests are told that they have; other file systems have longer files. */
+static int is_comparable;
+
+static void show_length(const char *what, long ret)
+{
+    if (ret == -1 && errno == EFBIG)
+        printf("%s: too long\n", what);
+    else if (is_comparable || ret == -1)
+        show(what, ret);
+    else
+        printf("%s: too long\n", what);
+}
+
+CASE(files_are_not_endless)
+{
+    static const long lengths[] = { 1L << 62, 1L << 44, (1L << 44) - 4095 };
+    long longest = (1L << 44) - 4096;
+    struct statfs about;
+    int fd, memory;
+
+    scratch();
+    MUST(statfs(".", &about));
+    is_comparable = about.f_type == 0xef53;
+    MUST(fd = open("file", O_RDWR | O_CREAT, 0600));
+    MUST(write(fd, "text", 4));
+    for (size_t i = 0; i < COUNT_OF(lengths); i++) {
+        show_length("ftruncate", ftruncate(fd, lengths[i]));
+        show_length("truncate", truncate("file", lengths[i]));
+        show_length("fallocate", fallocate(fd, 0, lengths[i] - 4096, 4096));
+        show_length("pwrite", pwrite(fd, "xy", 2, lengths[i]));
+        show("pwrite of nothing", pwrite(fd, "xy", 0, lengths[i]));
+        show("pread", pread(fd, &(char){ 0 }, 1, lengths[i]));
+        show("size", lseek(fd, 0, SEEK_END));
+    }
+    if (is_comparable) {
+        show("as long as can be", ftruncate(fd, longest));
+        show("the last byte", pwrite(fd, "xy", 2, longest - 1));
+        show("none behind it", pwrite(fd, "xy", 2, longest));
+        show("cut again", ftruncate(fd, 4));
+        show("seek", lseek(fd, longest, SEEK_SET));
+        show("seek behind", lseek(fd, longest + 1, SEEK_SET));
+    } else {
+        printf("as long as can be = 0\nthe last byte = 1\nnone behind it = -1 EFBIG\ncut again = 0\n");
+        printf("seek = %ld\nseek behind = -1 EINVAL\n", longest);
+    }
+    MUST(memory = memfd_create("memory", 0));
+    show("memory", ftruncate(memory, 1L << 62));
+    show("written there", pwrite(memory, "xy", 2, (1L << 62) - 4096));
+}
+
+/* A file that is longer than its limit can be cut to a length that is longer too. */
+CASE(limits_are_for_growing)
+{
+    struct sigaction action = { .sa_handler = on_excess }, old;
+    int fd;
+
+    scratch();
+    exceeded = 0;
+    sigaction(SIGXFSZ, &action, &old);
+    MUST(fd = open("file", O_RDWR | O_CREAT, 0600));
+    MUST(ftruncate(fd, 1000));
+    fflush(stdout);
+    limit_files(100);
+    long cut = ftruncate(fd, 500), by_name = truncate("file", 400), kept = ftruncate(fd, 400), grown = ftruncate(fd, 401);
+    limit_files(RLIM_INFINITY);
+    number("cut", cut);
+    number("by name", by_name);
+    number("kept", kept);
+    number("grown", grown);
+    number("signals", exceeded);
+    sigaction(SIGXFSZ, &old, NULL);
 }

@@ -12,6 +12,7 @@ use linux_abi::Errno;
 use linux_abi::fs::{
     F_SEAL_FUTURE_WRITE, F_SEAL_GROW, F_SEAL_WRITE, IN_ACCESS, IN_MODIFY, O_APPEND, S_IFDIR, S_IFMT, Stat,
 };
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::FileKind;
@@ -19,6 +20,10 @@ use super::spliced::Change;
 
 /// Bytes moved by one real read or write.
 const CHUNK: usize = 256 << 10;
+
+/// The longest file of ext4 with blocks of 4 KiB, which guests are told that they have: longer ones are refused before the machine is asked,
+/// whose file system may take more or less.
+pub(crate) const LONGEST_ON_DISK: u64 = ((1 << 32) - 1) << 12;
 
 /// What Linux writes at once into a file of memory.
 const PAGE_BYTES: u64 = 4096;
@@ -48,6 +53,11 @@ impl RegularFile {
     /// A file of memfd_create(2): on no disk.
     pub fn is_memory(&self) -> bool {
         self.path.starts_with(b"/memfd:")
+    }
+
+    /// How long it may become (`s_maxbytes`).
+    pub fn longest(&self) -> u64 {
+        if self.is_memory() { i64::MAX as u64 } else { LONGEST_ON_DISK }
     }
 }
 
@@ -158,11 +168,12 @@ impl Kernel {
             Some(position) => position,
             None => self.regular(id)?.offset,
         };
-        if start > i64::MAX as u64 {
+        let longest = self.regular(id)?.longest();
+        if start >= longest {
             return Err(Errno::EFBIG);
         }
         let mut scratch = std::mem::take(&mut self.scratch);
-        let result = self.write_chunks(id, source, start, &mut scratch);
+        let result = self.write_chunks(id, source, start..longest, &mut scratch);
         self.scratch = scratch;
         let done = result?;
         let file = self.regular(id)?;
@@ -179,12 +190,12 @@ impl Kernel {
         &mut self,
         id: FileId,
         source: &mut dyn ByteSource,
-        start: u64,
+        Range { start, end }: Range<u64>,
         scratch: &mut Vec<u8>,
     ) -> Result<usize, Errno> {
         let mut done = 0;
-        while source.remaining() > 0 {
-            let want = source.remaining().min(CHUNK);
+        while source.remaining() > 0 && start + (done as u64) < end {
+            let want = source.remaining().min(CHUNK).min((end - start - done as u64) as usize);
             if scratch.len() < want {
                 scratch.resize(want, 0);
             }

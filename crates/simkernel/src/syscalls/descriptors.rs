@@ -29,8 +29,8 @@ const TERMINAL_BLOCK_BYTES: i32 = 1024;
 /// What the random generator has, `/proc/sys/kernel/random/entropy_avail`.
 const ENTROPY_BITS: i32 = 256;
 
-/// How long a file can be on ext4, in blocks of 4 KiB: only `fallocate` has to be told, where it does not ask the machine.
-const LONGEST_FILE_BYTES: u64 = 0xffff_ffff * 4096;
+/// Seals of Linux 6.1; the one on execution came later.
+const KNOWN_SEALS: u32 = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;
 
 /// A way of `fallocate` since Linux 6.17, which no file system here has.
 const FALLOC_FL_WRITE_ZEROES: u32 = 0x80;
@@ -236,12 +236,12 @@ fn seals(ctx: &mut Ctx<'_>, id: FileId, command: i32, add: u32) -> SysResult {
     if command == F_ADD_SEALS && !ctx.kernel.files[id].writable() {
         return Err(Errno::EPERM.into());
     }
-    let add = SealFlags::from_bits(add).ok_or(Errno::EINVAL)?;
+    let add = SealFlags::from_bits(add).filter(|_| add & !KNOWN_SEALS == 0).ok_or(Errno::EINVAL)?;
     if !matches!(&ctx.kernel.files[id].kind, FileKind::Regular(file) if file.is_memory()) {
         return Err(Errno::EINVAL.into());
     }
     if command == F_GET_SEALS {
-        return Ok(ctx.kernel.seals(id)?.into());
+        return Ok((ctx.kernel.seals(id)? & KNOWN_SEALS).into());
     }
     let real = ctx.kernel.real_descriptor(id)?;
     rustix::fs::fcntl_add_seals(real, add).map(|()| 0).map_err(|error| crate::vfs::errno(error).into())
@@ -458,9 +458,10 @@ pub fn ftruncate(ctx: &mut Ctx<'_>, [fd, size, ..]: [u64; 6]) -> SysResult {
     if ctx.kernel.files[id].status & O_PATH != 0 {
         return Err(Errno::EBADF.into());
     }
+    let longest;
     match &ctx.kernel.files[id].kind {
         _ if !ctx.kernel.files[id].writable() => return Err(Errno::EINVAL.into()),
-        FileKind::Regular(_) => {}
+        FileKind::Regular(file) => longest = file.longest(),
         // It says how long the queue's file is, and nothing else.
         FileKind::Queue(open) => {
             let queue = open.queue;
@@ -477,7 +478,12 @@ pub fn ftruncate(ctx: &mut Ctx<'_>, [fd, size, ..]: [u64; 6]) -> SysResult {
         FileKind::Process(_) => return Err(Errno::EOPNOTSUPP.into()),
         _ => return Err(Errno::EINVAL.into()),
     }
-    ctx.demand_file_size(size)?;
+    if size > ctx.kernel.regular_size(id)? {
+        ctx.demand_file_size(size)?;
+        if size > longest {
+            return Err(Errno::EFBIG.into());
+        }
+    }
     ctx.drop_lent_rights(id)?;
     ctx.kernel.regular_truncate(id, size, ctx.now)?;
     Ok(0)
@@ -498,13 +504,12 @@ pub fn fallocate(ctx: &mut Ctx<'_>, [fd, mode, offset, len, ..]: [u64; 6]) -> Sy
     if !ctx.kernel.files[id].writable() {
         return Err(Errno::EBADF.into());
     }
-    match ctx.kernel.files[id].kind {
-        FileKind::Regular(_) => {}
+    let longest = match &ctx.kernel.files[id].kind {
+        FileKind::Regular(file) => file.longest(),
         FileKind::Pipe(_) => return Err(Errno::ESPIPE.into()),
         FileKind::Queue(_) | FileKind::Process(_) => return Err(Errno::EOPNOTSUPP.into()),
         _ => return Err(Errno::ENODEV.into()),
-    }
-    let longest = if ctx.kernel.is_memory(id) { i64::MAX as u64 } else { LONGEST_FILE_BYTES };
+    };
     let end = offset.checked_add(len).filter(|end| *end <= longest).ok_or(Errno::EFBIG)?;
     if ctx.kernel.is_memory(id) {
         demand_memory_mode(ctx, id, mode, end)?;

@@ -1,6 +1,7 @@
 //! Calls on names: making, removing, moving and linking files and directories, and their attributes.
 
 use crate::ctx::Ctx;
+use crate::files::regular::LONGEST_ON_DISK;
 use crate::files::spliced::Change;
 use crate::files::{FileKind, Place};
 use crate::ids::FileId;
@@ -904,7 +905,12 @@ pub fn truncate(ctx: &mut Ctx<'_>, [path, size, ..]: [u64; 6]) -> SysResult {
     }
     let number = ctx.kernel.vfs.identities.of_node(&node);
     ctx.kernel.demand_idle_text(number)?;
-    ctx.demand_file_size(size)?;
+    if size > node.stat.st_size as u64 {
+        ctx.demand_file_size(size)?;
+        if size > LONGEST_ON_DISK {
+            return Err(Errno::EFBIG.into());
+        }
+    }
     ctx.break_leases(number, O_WRONLY)?;
     let old = Permissions::from(&ctx.kernel.vfs.stat(&node));
     let mode = old.after_write(ctx.credentials());
