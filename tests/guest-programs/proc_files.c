@@ -6,8 +6,11 @@
 
 #include <net/if.h>
 #include <poll.h>
+#include <sched.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
@@ -617,4 +620,149 @@ CASE(memory_of_another_process_is_a_file)
     show("of nobody", pread(fd, &value, sizeof value, (off_t)(uintptr_t)&watched));
     close(fd);
     show("open", open(path, O_RDWR));
+}
+
+CASE(the_auxiliary_vector_is_a_file)
+{
+    unsigned long vector[128];
+    int fd = MUST(open("/proc/self/auxv", O_RDONLY));
+    long length = MUST(read(fd, vector, sizeof vector)), pairs = length / 16, wrong = 0;
+
+    truth("whole pairs", length % 16 == 0);
+    truth("an end", vector[2 * pairs - 2] == AT_NULL && vector[2 * pairs - 1] == 0);
+    for (long i = 0; i < pairs - 1; i++)
+        wrong += vector[2 * i] != AT_HWCAP && getauxval(vector[2 * i]) != vector[2 * i + 1];
+    number("other than getauxval has them", wrong);
+    show("more", read(fd, vector, sizeof vector));
+    pid_t child = MUST(fork());
+    if (child == 0) {
+        unsigned long again[128];
+
+        fd = open("/proc/self/auxv", O_RDONLY);
+        _exit(read(fd, again, sizeof again) == length && again[3] == vector[3]);
+    }
+    int status;
+    MUST(waitpid(child, &status, 0));
+    number("a child has it too", WEXITSTATUS(status));
+}
+
+CASE(mounts_are_told_in_several_ways)
+{
+    char *stats = content("/proc/self/mountstats"), *line = stats;
+    int root = 0, odd = 0, proc = 0;
+
+    for (; *line; line = strchr(line, '\n') + 1) {
+        char device[256], at[256], kind[64];
+        int parts = sscanf(line, "device %255s mounted on %255s with fstype %63s", device, at, kind);
+
+        odd += parts != 3;
+        root += parts == 3 && !strcmp(at, "/");
+        proc += parts == 3 && !strcmp(at, "/proc") && !strcmp(kind, "proc");
+    }
+    number("odd lines", odd);
+    truth("the root", root > 0);
+    truth("/proc", proc > 0);
+}
+
+static uint64_t page_word(int fd, const void *at)
+{
+    uint64_t word = 77;
+
+    show("read", pread(fd, &word, sizeof word, (uintptr_t)at / 4096 * 8));
+    return word;
+}
+
+CASE(pages_are_a_file)
+{
+    uint64_t words[4];
+    char *pages = map_pages(4 * 4096, PROT_READ | PROT_WRITE);
+    int fd = MUST(open("/proc/self/pagemap", O_RDONLY));
+    off_t start = (uintptr_t)pages / 4096 * 8;
+
+    pages[0] = pages[4096] = 1;
+    mprotect(pages + 3 * 4096, 4096, PROT_NONE);
+    truth("present", page_word(fd, pages) >> 63);
+    truth("anonymous", !(page_word(fd, pages) >> 61 & 1));
+    truth("nothing allowed", page_word(fd, pages + 3 * 4096) >> 63);
+    truth("this function is of a file", page_word(fd, (void *)(uintptr_t)content) >> 61 == 5);
+    truth("own stack", page_word(fd, words) >> 63);
+    munmap(pages, 4096);
+    truth("unmapped", page_word(fd, pages) >> 63);
+    show("several", pread(fd, words, sizeof words, start));
+    truth("the second", words[1] >> 63);
+    show("crooked place", pread(fd, words, 8, start + 1));
+    show("crooked length", pread(fd, words, 7, start));
+    show("nothing", pread(fd, words, 0, start));
+    show("behind all addresses", pread(fd, words, 8, (1L << 47) / 4096 * 8));
+    show("bad pointer", pread(fd, (void *)8, 8, start));
+    show("end", lseek(fd, 0, SEEK_END));
+    show("seek", lseek(fd, 64, SEEK_SET));
+    show("read", read(fd, words, 16));
+    show("position", lseek(fd, 0, SEEK_CUR));
+    close(fd);
+    fd = open("/proc/self/pagemap", O_WRONLY);
+    truth("not written", fd == -1 || write(fd, words, 8) == -1);
+}
+
+CASE(nodes_of_mappings)
+{
+    char start[32], *pages = map_pages(2 * 4096, PROT_READ | PROT_WRITE), *nothing = map_pages(4096, PROT_NONE);
+
+    pages[0] = pages[4096] = 1;
+    snprintf(start, sizeof start, "%lx ", (unsigned long)(uintptr_t)nothing);
+    char *maps = content("/proc/self/numa_maps");
+    text("what nobody may touch", field(maps, start));
+    truth("a stack", strstr(maps, " default stack anon=") != NULL);
+    truth("a heap", strstr(maps, " default heap") != NULL);
+    truth("files", strstr(maps, " default file=/") != NULL);
+    truth("small pages", strstr(maps, " kernelpagesize_kB=4\n") != NULL);
+}
+
+/* What they hold depends on the machine's security module, if it has one. */
+CASE(attributes_of_security)
+{
+    static const char *names[] = { "current", "exec", "fscreate", "keycreate", "prev", "sockcreate", "none" };
+
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        char path[64];
+        struct stat about;
+
+        snprintf(path, sizeof path, "/proc/self/attr/%s", names[i]);
+        if (show(names[i], stat(path, &about)) == 0)
+            printf("%o\n", about.st_mode);
+    }
+}
+
+/* Prints the fields of /proc/self/stat from the 18th on that say how a process is scheduled. */
+static void show_scheduling(const char *what)
+{
+    long fields[52] = { 0 };
+    char *part = strrchr(content("/proc/self/stat"), ')') + 2;
+
+    for (int i = 2; i < 52 && part; i++) {
+        fields[i] = strtol(part, NULL, 10);
+        part = strchr(part, ' ');
+        part = part ? part + 1 : NULL;
+    }
+    printf("%s: priority %ld, nice %ld, real-time priority %ld, policy %ld\n", what, fields[17], fields[18], fields[39], fields[40]);
+}
+
+CASE(stat_tells_how_one_is_scheduled)
+{
+    struct sched_param none = { 0 };
+
+    fflush(stdout);
+    pid_t child = MUST(fork());
+    if (child == 0) {
+        show_scheduling("first");
+        show("batch", sched_setscheduler(0, SCHED_BATCH, &none));
+        show_scheduling("batch");
+        MUST(setpriority(PRIO_PROCESS, 0, 5));
+        show_scheduling("nice");
+        show("idle", sched_setscheduler(0, SCHED_IDLE, &none));
+        show_scheduling("idle");
+        fflush(stdout);
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
 }

@@ -170,3 +170,29 @@ CASE(strict_mode_kills_without_a_core)
         printf("%s %d core %d\n", WIFSIGNALED(status) ? "signal" : "exit", WTERMSIG(status), !!WCOREDUMP(status));
     }
 }
+
+CASE(status_tells_strict_mode_from_filters)
+{
+    int told[2], asked[2];
+    char path[64], byte, status[4096];
+
+    MUST(pipe(told));
+    MUST(pipe(asked));
+    fflush(stdout);
+    pid_t child = MUST(fork());
+    if (child == 0) {
+        prctl(PR_SET_SECCOMP, 1);
+        if (write(told[1], "x", 1) == 1 && read(asked[0], &byte, 1) == 1)
+            syscall(SYS_exit, 0);
+        syscall(SYS_exit, 1);
+    }
+    MUST(read(told[0], &byte, 1));
+    snprintf(path, sizeof path, "/proc/%d/status", child);
+    int fd = MUST(open(path, O_RDONLY));
+    status[MUST(read(fd, status, sizeof status - 1))] = 0;
+    for (char *line = strtok(status, "\n"); line; line = strtok(NULL, "\n"))
+        if (!strncmp(line, "Seccomp", 7))
+            puts(line);
+    MUST(write(asked[1], "x", 1));
+    waitpid(child, NULL, 0);
+}

@@ -246,6 +246,7 @@ impl Program {
         space.set_strings(Strings {
             arguments: (first_argument, first_variable),
             environment: (first_variable, file_name),
+            auxiliary: auxiliary.iter().flat_map(|(key, value)| [*key, *value]).flat_map(u64::to_le_bytes).collect(),
         });
         Ok(rsp)
     }

@@ -54,6 +54,15 @@ impl Schedule {
         self.policy == SCHED_DEADLINE
     }
 
+    /// The priority as `/proc/PID/stat` has it (`task_prio`), of a thread that is so nice.
+    pub fn shown_priority(&self, nice: i32) -> i32 {
+        match () {
+            () if self.has_deadlines() => -101,
+            () if self.is_real_time() => -1 - self.priority as i32,
+            () => 20 + nice,
+        }
+    }
+
     /// Whether there is such a policy, and the rest fits it (`__sched_setscheduler`).
     pub fn is_sound(&self) -> bool {
         let known = self.is_fair() || self.is_idle() || self.is_real_time() || self.has_deadlines();
@@ -87,6 +96,13 @@ mod tests {
         assert_eq!(schedule(SCHED_RR, 7, true).inherited(5), (Schedule::default(), 0));
         assert_eq!(schedule(SCHED_BATCH, 0, true).inherited(-3), (schedule(SCHED_BATCH, 0, false), 0));
         assert_eq!(schedule(SCHED_BATCH, 0, true).inherited(3), (schedule(SCHED_BATCH, 0, false), 3));
+    }
+
+    #[test]
+    fn priorities_are_shown_as_linux_counts_them() {
+        let shown = |policy, priority, nice| Schedule { policy, priority, ..Schedule::default() }.shown_priority(nice);
+        assert_eq!([shown(SCHED_FIFO, 10, 5), shown(SCHED_RR, 99, 0), shown(SCHED_DEADLINE, 0, 0)], [-11, -100, -101]);
+        assert_eq!([shown(SCHED_OTHER, 0, 5), shown(SCHED_IDLE, 0, -3)], [25, 17]);
     }
 
     #[test]

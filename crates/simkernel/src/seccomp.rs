@@ -126,6 +126,11 @@ impl Filter {
         Ok(Filter { program: program.into(), previous, is_strict: false })
     }
 
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        std::iter::successors(Some(self), |filter| filter.previous.as_deref()).count()
+    }
+
     /// The strongest verdict of all filters.
     pub fn judge(&self, data: &CallData) -> Verdict {
         let mut verdict = Verdict::Allow;

@@ -253,7 +253,7 @@ impl AddressSpace {
             made_in_images: self.made_in_images.clone(),
             code_turns: self.code_turns.clone(),
             small_files: self.small_files,
-            strings: self.strings,
+            strings: self.strings.clone(),
             tamed: self.tamed.clone(),
             entries: self.entries.clone(),
             recent: Cell::new([0; 2]),

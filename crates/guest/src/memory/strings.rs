@@ -2,15 +2,18 @@
 //! of them since, which is how servers tell what their processes do (setproctitle).
 
 use super::{AddressSpace, PROT_READ};
+use std::sync::Arc;
 
 /// As much of a title is shown, get_mm_proctitle in Linux's fs/proc/base.c.
 const TITLE_BYTES_MAX: u64 = 4096;
 
 /// The first and the last address of each, the environment right behind the arguments.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Strings {
     pub(crate) arguments: (u64, u64),
     pub(crate) environment: (u64, u64),
+    /// The auxiliary vector as the program got it, whatever it has made of it since.
+    pub(crate) auxiliary: Arc<[u8]>,
 }
 
 impl AddressSpace {
@@ -35,6 +38,11 @@ impl AddressSpace {
     /// The variables, each with its NUL, where the program found them. The address space need not have been entered.
     pub fn environment(&self) -> Vec<u8> {
         self.peek(self.strings.environment.0, self.strings.environment.1)
+    }
+
+    /// The auxiliary vector, its end included.
+    pub fn auxiliary(&self) -> &[u8] {
+        &self.strings.auxiliary
     }
 
     /// What is in `[start, end)` of one block, wherever it lies now; only as far as it is readable.

@@ -294,7 +294,7 @@ impl Kernel {
                 let fd = self.real_descriptor(id)?.try_clone_to_owned().map_err(|e| crate::machine::io_errno(&e))?;
                 Ok(MappingSource::Real { file: File::from(fd), name })
             }
-            FileKind::Snapshot(file) if file.memory.is_none() => {
+            FileKind::Snapshot(file) if file.has_content() => {
                 Ok(MappingSource::Bytes { bytes: file.content.clone(), name: file.path.clone() })
             }
             FileKind::Device(Device::Zero) => Ok(MappingSource::Zero),

@@ -20,17 +20,43 @@ pub struct Image {
     pub execs: u32,
 }
 
-/// What a synthetic file held when it was opened.
+/// What the reader of a synthetic file gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// What it held when it was opened.
+    Content,
+    /// `/proc/PID/mem`: the memory of a process, which is also written.
+    Memory(Image),
+    /// `/proc/PID/pagemap`: a word for each of its pages.
+    Pages(Image),
+    /// EINVAL.
+    Nothing,
+}
+
+/// A synthetic file as it was when it was opened.
 #[derive(Debug)]
 pub struct Snapshot {
     pub path: Vec<u8>,
     pub content: Vec<u8>,
     pub offset: u64,
-    /// `/proc/PID/mem`: whose memory is read and written in place of the content.
-    pub memory: Option<Image>,
+    pub shown: Shown,
 }
 
 impl Snapshot {
+    pub fn new(path: Vec<u8>, content: Vec<u8>) -> Self {
+        Snapshot { path, content, offset: 0, shown: Shown::Content }
+    }
+
+    /// Whether there is something to be passed on to other files.
+    pub fn has_content(&self) -> bool {
+        self.shown == Shown::Content
+    }
+
+    /// Whether its offsets are addresses of a process, or follow from them.
+    pub fn is_of_memory(&self) -> bool {
+        matches!(self.shown, Shown::Memory(_) | Shown::Pages(_))
+    }
+
     /// Whether epoll can wait for it: files of the system and its settings can be waited for, those of processes cannot, but for mounts.
     pub fn is_pollable(&self) -> bool {
         let Some(rest) = self.path.strip_prefix(b"/proc/") else { return self.path.starts_with(b"/sys/") };
@@ -44,6 +70,9 @@ impl Snapshot {
     }
 
     pub fn read(&mut self, sink: &mut dyn ByteSink, position: Option<u64>) -> Result<usize, Errno> {
+        if self.shown == Shown::Nothing {
+            return Err(Errno::EINVAL);
+        }
         let start = position.unwrap_or(self.offset);
         let rest = self.content.get(start as usize..).unwrap_or(&[]);
         let want = rest.len().min(sink.remaining());

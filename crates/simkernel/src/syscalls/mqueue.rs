@@ -318,7 +318,7 @@ impl Kernel {
         position: Option<u64>,
     ) -> Result<usize, Errno> {
         let content = self.ipc.queues.get(queue).status().into_bytes();
-        let mut snapshot = Snapshot { path: Vec::new(), content, offset, memory: None };
+        let mut snapshot = Snapshot { offset, ..Snapshot::new(Vec::new(), content) };
         let done = snapshot.read(sink, position)?;
         if let FileKind::Queue(open) = &mut self.files[file].kind {
             open.offset = snapshot.offset;

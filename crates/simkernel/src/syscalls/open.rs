@@ -6,7 +6,7 @@ use crate::exec::{Caller, Executable};
 use crate::files::pipe::PipeEnd;
 use crate::files::regular::RegularFile;
 use crate::files::spliced::Change;
-use crate::files::synthetic::{Directory, Image, Snapshot};
+use crate::files::synthetic::{Directory, Image, Shown, Snapshot};
 use crate::files::{FileKind, OpenFile, Place};
 use crate::ids::{FileId, Pid};
 use crate::namespaces;
@@ -226,13 +226,15 @@ fn open_node(ctx: &mut Ctx<'_>, path: &[u8], node: &Node, flags: u32) -> Result<
             let node = ctx.changeable(path, node.clone())?;
             open_real(ctx, path, &node, flags)
         }
-        Node::Synthetic(_) if let Some(pid) = synthetic::shown_memory(path) => open_memory(ctx, path, pid),
+        Node::Synthetic(_) if let Some((pid, shown)) = synthetic::shown_memory(path) => {
+            open_memory(ctx, path, pid, shown)
+        }
         Node::Synthetic(node) => open_synthetic(path.to_vec(), node.clone(), flags),
     }
 }
 
-/// `/proc/PID/mem`. EACCES for those who might not trace the process (`proc_mem_open`), ESRCH when it is over.
-fn open_memory(ctx: &Ctx<'_>, path: &[u8], pid: u32) -> Result<FileKind, Errno> {
+/// `/proc/PID/mem` and its like. EACCES for those who might not trace the process (`proc_mem_open`), ESRCH when it is over.
+fn open_memory(ctx: &Ctx<'_>, path: &[u8], pid: u32, shown: fn(Image) -> Shown) -> Result<FileKind, Errno> {
     let own = pid == ctx.process.pid.0;
     let process = if own { Some(&*ctx.process) } else { ctx.kernel.processes.get(pid) };
     let process = process.filter(|process| process.zombie.is_none()).ok_or(Errno::ESRCH)?;
@@ -240,8 +242,8 @@ fn open_memory(ctx: &Ctx<'_>, path: &[u8], pid: u32) -> Result<FileKind, Errno> 
     if !is_shared && !ctx.credentials().may_attach_to(&process.credentials, process.dumpable) {
         return Err(Errno::EACCES);
     }
-    let memory = Some(Image { pid: process.pid, execs: process.execs });
-    Ok(FileKind::Snapshot(Box::new(Snapshot { path: path.to_vec(), content: Vec::new(), offset: 0, memory })))
+    let shown = shown(Image { pid: process.pid, execs: process.execs });
+    Ok(FileKind::Snapshot(Box::new(Snapshot { shown, ..Snapshot::new(path.to_vec(), Vec::new()) })))
 }
 
 fn wants_write(flags: u32) -> bool {
@@ -339,13 +341,12 @@ pub fn memfd_create(ctx: &mut Ctx<'_>, [name, flags, ..]: [u64; 6]) -> SysResult
         // No size of huge pages has any.
         return Err(Errno::ENODEV.into());
     }
-    if flags & !(MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL | MFD_EXEC) != 0 {
+    // Those about execution came with Linux 6.3.
+    if flags & !(MFD_CLOEXEC | MFD_ALLOW_SEALING) != 0 {
         return Err(Errno::EINVAL.into());
     }
     let name = ctx.process.memory.read_cstr(name, 250)?.ok_or(Errno::EINVAL)?;
-    // Since Linux 6.3 the seal on execution implies that there may be more.
-    let sealing = flags & (MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL) != 0;
-    let kept = if sealing { MemfdFlags::ALLOW_SEALING } else { MemfdFlags::empty() };
+    let kept = if flags & MFD_ALLOW_SEALING != 0 { MemfdFlags::ALLOW_SEALING } else { MemfdFlags::empty() };
     let fd = rustix::fs::memfd_create(&name[..], MemfdFlags::CLOEXEC | kept).map_err(|e| Outcome::from(errno(e)))?;
     let stat = rustix::fs::fstat(&fd).map_err(|e| Outcome::from(errno(e)))?;
     let path = [b"/memfd:", &name[..], b" (deleted)"].concat();
@@ -374,7 +375,8 @@ fn open_synthetic(path: Vec<u8>, node: Synthetic, flags: u32) -> Result<FileKind
         Synthetic::Terminal(..) => Err(Errno::ENXIO),
         Synthetic::Device(device) => Ok(FileKind::Device(device)),
         Synthetic::File(content) => {
-            Ok(FileKind::Snapshot(Box::new(Snapshot { path, content, offset: 0, memory: None })))
+            let shown = if synthetic::is_of_security(&path) { Shown::Nothing } else { Shown::Content };
+            Ok(FileKind::Snapshot(Box::new(Snapshot { shown, ..Snapshot::new(path, content) })))
         }
         Synthetic::Link(_) | Synthetic::Descriptor { .. } | Synthetic::Namespace(_) => Err(Errno::ELOOP),
     }
@@ -410,10 +412,8 @@ fn reopen(ctx: &mut Ctx<'_>, pid: Pid, fd: u32, flags: u32) -> SysResult {
             FileKind::Directory(Box::new(Directory { gone, ..Directory::new(path) }))
         }
         FileKind::Snapshot(snapshot) => FileKind::Snapshot(Box::new(Snapshot {
-            path: snapshot.path.clone(),
-            content: snapshot.content.clone(),
-            offset: 0,
-            memory: snapshot.memory,
+            shown: snapshot.shown,
+            ..Snapshot::new(snapshot.path.clone(), snapshot.content.clone())
         })),
         // What it names is opened now.
         FileKind::Name(place) if place.gone.is_none() => {

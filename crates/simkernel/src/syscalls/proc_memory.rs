@@ -1,5 +1,5 @@
 //! `/proc/PID/mem`: a process's memory as a file in which addresses are offsets, whatever rights its own process has there
-//! (`mem_rw`, `FOLL_FORCE`).
+//! (`mem_rw`, `FOLL_FORCE`). And `/proc/PID/pagemap`, in which their pages are.
 
 use crate::ctx::Ctx;
 use crate::files::FileKind;
@@ -8,11 +8,14 @@ use crate::ids::FileId;
 use crate::outcome::SysResult;
 use crate::process::Process;
 use crate::user_io::{ByteSink, ByteSource, UserBuffers};
+use crate::vfs::proc_memory::page_words;
 use guest::AddressSpace;
 use linux_abi::Errno;
 use linux_abi::fs::{SEEK_CUR, SEEK_SET};
 
 const CHUNK: usize = 4096;
+/// Behind a process's last address (`TASK_SIZE`).
+const ADDRESSES_END: u64 = (1 << 47) - guest::PAGE;
 
 /// The process that still executes a program.
 fn process_of<'a>(ctx: &'a Ctx<'_>, image: Image) -> Option<&'a Process> {
@@ -59,6 +62,43 @@ pub(super) fn read(
         done += put as u64;
         if put < bytes {
             break if put < read { Err(Errno::EFAULT) } else { Err(Errno::EIO) };
+        }
+    };
+    finish(ctx, id, done, end, position)
+}
+
+/// read(2) of `/proc/PID/pagemap`: whole words, behind the last address none (`pagemap_read`). EINVAL, EFAULT.
+pub(super) fn read_pages(
+    ctx: &mut Ctx<'_>,
+    id: FileId,
+    image: Image,
+    buffers: &UserBuffers,
+    position: Option<u64>,
+) -> SysResult {
+    const WORD: u64 = size_of::<u64>() as u64;
+    const WORDS_AT_ONCE: usize = 8192;
+    let start = position.unwrap_or_else(|| offset(ctx, id));
+    let Some(process) = process_of(ctx, image) else { return Ok(0) };
+    if !start.is_multiple_of(WORD) || !(buffers.total() as u64).is_multiple_of(WORD) {
+        return Err(Errno::EINVAL.into());
+    }
+    let memory = memory_of(ctx, process);
+    let caller: &AddressSpace = &ctx.process.memory;
+    let mut sink = buffers.sink(caller);
+    let mut done = 0;
+    let end = loop {
+        let page = start / WORD + done / WORD;
+        let left = (ADDRESSES_END / guest::PAGE).saturating_sub(page).min(ByteSink::remaining(&sink) as u64 / WORD);
+        if left == 0 {
+            break Ok(0);
+        }
+        let mut words = vec![0; WORDS_AT_ONCE.min(left as usize)];
+        page_words(memory, page * guest::PAGE, &mut words);
+        let bytes: Vec<u8> = words.iter().copied().flat_map(u64::to_le_bytes).collect();
+        let put = sink.put(&bytes);
+        done += put as u64;
+        if put < bytes.len() {
+            break Err(Errno::EFAULT);
         }
     };
     finish(ctx, id, done, end, position)

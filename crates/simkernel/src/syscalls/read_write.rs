@@ -3,6 +3,8 @@
 use super::proc_memory;
 use super::splice::{gives_pages, takes_pages};
 use crate::ctx::Ctx;
+use crate::files::regular::LONGEST_ON_DISK;
+use crate::files::synthetic::Shown;
 use crate::files::{FileKind, signalfd};
 use crate::ids::FileId;
 use crate::net;
@@ -12,9 +14,6 @@ use crate::wait::Events;
 use linux_abi::fs::{IN_ACCESS, MAX_RW_COUNT, O_APPEND, O_PATH, SEEK_CUR, SEEK_DATA, SEEK_END, SEEK_HOLE, SEEK_SET};
 use linux_abi::fs::{RWF_APPEND, RWF_DSYNC, RWF_HIPRI, RWF_NOWAIT, RWF_SYNC};
 use linux_abi::{Errno, Signal};
-
-/// The longest file of ext4 with blocks of 4 KiB, which guests are told that they have.
-const LAST_ON_DISK: u64 = ((1 << 32) - 1) << 12;
 
 /// The longest file of a file system that says nothing of it, as that of queues.
 const LAST_OF_QUEUES: u64 = i32::MAX as u64;
@@ -230,10 +229,12 @@ pub(crate) fn read_into(ctx: &mut Ctx<'_>, fd: u64, buffers: &UserBuffers, posit
     if let FileKind::Signals(set) = file.kind {
         return signalfd::read(ctx, id, set, buffers);
     }
-    if let FileKind::Snapshot(shown) = &file.kind
-        && let Some(image) = shown.memory
-    {
-        return proc_memory::read(ctx, id, image, buffers, position);
+    if let FileKind::Snapshot(snapshot) = &file.kind {
+        match snapshot.shown {
+            Shown::Memory(image) => return proc_memory::read(ctx, id, image, buffers, position),
+            Shown::Pages(image) => return proc_memory::read_pages(ctx, id, image, buffers, position),
+            Shown::Content | Shown::Nothing => {}
+        }
     }
     if matches!(file.kind, FileKind::Inotify(_)) {
         return by_parts(ctx, id, buffers, Events::READABLE, |ctx, part| {
@@ -273,11 +274,12 @@ pub(crate) fn write_from(ctx: &mut Ctx<'_>, fd: u64, buffers: &UserBuffers, posi
     if let FileKind::Terminal(tty) = file.kind {
         return crate::tty::write(ctx, id, tty, buffers);
     }
-    if let FileKind::Snapshot(shown) = &file.kind {
-        if let Some(image) = shown.memory {
-            return proc_memory::write(ctx, id, image, buffers, position);
-        }
-        return super::proc_write::write(ctx, id, buffers);
+    if let FileKind::Snapshot(snapshot) = &file.kind {
+        return match snapshot.shown {
+            Shown::Memory(image) => proc_memory::write(ctx, id, image, buffers, position),
+            Shown::Content => super::proc_write::write(ctx, id, buffers),
+            Shown::Pages(_) | Shown::Nothing => Err(Errno::EINVAL.into()),
+        };
     }
     if matches!(file.kind, FileKind::Event(_)) {
         return by_parts(ctx, id, buffers, Events::WRITABLE, |ctx, part| {
@@ -369,7 +371,7 @@ pub fn lseek(ctx: &mut Ctx<'_>, [fd, offset, whence, ..]: [u64; 6]) -> SysResult
             (current, ctx.kernel.regular_size(id)?)
         }
         // Any address is an offset; there is no end (`mem_lseek`).
-        FileKind::Snapshot(snapshot) if snapshot.memory.is_some() => {
+        FileKind::Snapshot(snapshot) if snapshot.is_of_memory() => {
             return proc_memory::seek(ctx, id, offset as u64, whence as i32);
         }
         FileKind::Snapshot(snapshot) => (snapshot.offset, snapshot.content.len() as u64),
@@ -391,8 +393,7 @@ pub fn lseek(ctx: &mut Ctx<'_>, [fd, offset, whence, ..]: [u64; 6]) -> SysResult
         _ => return Err(Errno::ESPIPE.into()),
     };
     let (real, last) = match &ctx.kernel.files[id].kind {
-        FileKind::Regular(file) if file.is_memory() => (true, i64::MAX as u64),
-        FileKind::Regular(_) => (true, LAST_ON_DISK),
+        FileKind::Regular(file) => (true, file.longest()),
         _ => (false, i64::MAX as u64),
     };
     let target = match whence as i32 {
@@ -474,7 +475,7 @@ pub fn sendfile(ctx: &mut Ctx<'_>, [out, input, offset, count, ..]: [u64; 6]) ->
     }
     let is_regular = |file: FileId| matches!(ctx.kernel.files[file].kind, FileKind::Regular(_));
     let is_on_disk = is_regular(input) && !ctx.kernel.is_memory(input) || is_regular(out) && !ctx.kernel.is_memory(out);
-    if is_on_disk && start >= LAST_ON_DISK && start + count > LAST_ON_DISK {
+    if is_on_disk && start >= LONGEST_ON_DISK && start + count > LONGEST_ON_DISK {
         return Err(Errno::EOVERFLOW.into());
     }
     let to_pipe = matches!(ctx.kernel.files[out].kind, FileKind::Pipe(_));
@@ -654,7 +655,7 @@ pub fn copy_file_range(ctx: &mut Ctx<'_>, [input, from, out, to, count, flags]: 
         let is_queue = matches!(ctx.kernel.files[input].kind, FileKind::Queue(_));
         return if is_queue && count > 0 { Err(Errno::EINVAL.into()) } else { Ok(0) };
     }
-    let most = if ctx.kernel.is_memory(out) { i64::MAX as u64 } else { LAST_ON_DISK };
+    let most = if ctx.kernel.is_memory(out) { i64::MAX as u64 } else { LONGEST_ON_DISK };
     if target.unwrap_or_else(|| file_offset(ctx, out)) >= most {
         return Err(Errno::EFBIG.into());
     }

@@ -41,7 +41,7 @@ pub(super) fn gives_pages(kind: &FileKind) -> bool {
     use FileKind::{Inet, Pipe, Regular, Snapshot, Unix};
     match kind {
         FileKind::Device(device) => *device != Device::Null,
-        Snapshot(shown) => shown.memory.is_none(),
+        Snapshot(shown) => shown.has_content(),
         kind => matches!(kind, Pipe(_) | Regular(_) | Inet(_) | Unix(_)),
     }
 }
@@ -51,7 +51,7 @@ pub(super) fn takes_pages(kind: &FileKind) -> bool {
     use FileKind::{Inet, Output, Pipe, Regular, Snapshot, Unix};
     match kind {
         FileKind::Device(device) => *device != Device::Full,
-        Snapshot(shown) => shown.memory.is_none(),
+        Snapshot(shown) => shown.has_content(),
         kind => matches!(kind, Pipe(_) | Regular(_) | Output(_) | Inet(_) | Unix(_)),
     }
 }

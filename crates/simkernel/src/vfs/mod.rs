@@ -35,7 +35,7 @@ use linux_abi::Errno;
 use linux_abi::fs::{S_IFDIR, S_IFIFO, S_IFLNK, S_IFMT, S_IFREG, Stat};
 use mounts::{Area, Mounts};
 use permission::Permissions;
-pub(crate) use proc_process::seen;
+pub(crate) use proc_process::{mount_around, seen};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, SeekFrom};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

@@ -95,6 +95,64 @@ fn resident(vma: &Vma) -> u64 {
     if accessible { (vma.end - vma.start).min(RESIDENT_MAX) } else { 0 }
 }
 
+/// The words of proc_pid_pagemap(5) from a page on: which pages are there, and that they are of files or shared. Where they lie is not told,
+/// as to readers without CAP_SYS_ADMIN.
+pub fn page_words(memory: &AddressSpace, from: u64, words: &mut [u64]) {
+    const PRESENT: u64 = 1 << 63;
+    const OF_FILE_OR_SHARED: u64 = 1 << 61;
+    const MAPPED_ONCE: u64 = 1 << 56;
+    let end = from + words.len() as u64 * PAGE;
+    for vma in memory.mappings().filter(|vma| vma.start < end && vma.end > from) {
+        let word = if vma.shared || is_of_file(vma) { OF_FILE_OR_SHARED } else { MAPPED_ONCE };
+        let (first, last) = (vma.start.max(from), (vma.start + resident(vma)).clamp(from, end));
+        for address in (first..last).step_by(PAGE as usize) {
+            words[((address - from) / PAGE) as usize] = PRESENT | word;
+        }
+    }
+}
+
+/// Whether a mapping's pages are a file's, and none of them has been written to.
+fn is_of_file(vma: &Vma) -> bool {
+    matches!(vma.kind, VmaKind::Image(_) | VmaKind::File { .. }) && vma.prot & PROT_WRITE == 0
+}
+
+/// What of each mapping lies on the one node, numa(7).
+pub fn numa_maps(memory: &AddressSpace) -> Vec<u8> {
+    let mut text = Vec::new();
+    for vma in memory.mappings() {
+        text.extend(format!("{:08x} default", vma.start).into_bytes());
+        match memory.mapping_name(vma) {
+            b"" => {}
+            b"[heap]" => text.extend(b" heap"),
+            b"[stack]" => text.extend(b" stack"),
+            name => {
+                text.extend(b" file=");
+                text.extend(escaped(name));
+            }
+        }
+        let pages = resident(vma) / PAGE;
+        let what = if vma.shared || is_of_file(vma) {
+            format!("mapped={pages}")
+        } else {
+            format!("anon={pages} dirty={pages}")
+        };
+        if pages > 0 {
+            text.extend(format!(" {what} N0={pages} kernelpagesize_kB=4").into_bytes());
+        }
+        text.push(b'\n');
+    }
+    text
+}
+
+/// A path in a line of words (`seq_file_path`).
+fn escaped(path: &[u8]) -> Vec<u8> {
+    let escape = |byte: &u8| match byte {
+        b'\n' | b'\t' | b'=' | b' ' | b'\\' => format!("\\{byte:03o}").into_bytes(),
+        byte => vec![*byte],
+    };
+    path.iter().flat_map(escape).collect()
+}
+
 /// The memory map, in the form of proc_pid_maps(5).
 pub fn maps(memory: &AddressSpace) -> Vec<u8> {
     memory.mappings().flat_map(|vma| line(memory, vma)).collect()

@@ -1,5 +1,6 @@
 //! `/proc/PID`: the processes and threads of the calling host, proc(5).
 
+use super::mounts::is_below;
 use super::proc_memory::{self, Totals};
 use super::synthetic::{Synthetic, View};
 use crate::credentials::{Credentials, Ids};
@@ -9,11 +10,13 @@ use crate::ids::Tid;
 use crate::namespaces;
 use crate::process::Process;
 use crate::program_files::PROGRAM;
+use crate::schedule::Schedule;
 use crate::signal::SigSet;
-use crate::thread::ThreadState;
+use crate::thread::{Thread, ThreadState};
 use crate::tty::TtyId;
 use guest::AddressSpace;
 use linux_abi::fs::{DT_DIR, DT_LNK, DT_REG};
+use linux_abi::sysinfo::RLIMIT_SIGPENDING;
 use linux_abi::time::CLK_TCK;
 use linux_abi::tty::PTS_MAJOR;
 use std::fmt::Write;
@@ -23,8 +26,10 @@ const LINK: u8 = DT_LNK as u8;
 const FILE: u8 = DT_REG as u8;
 
 /// What lies in `/proc/PID`, with the permission bits of files.
-const PROCESS: [(&str, u8, u32); 44] = [
+const PROCESS: [(&str, u8, u32); 49] = [
+    ("attr", DIR, 0o555),
     ("autogroup", FILE, 0o644),
+    ("auxv", FILE, 0o400),
     ("cgroup", FILE, 0o444),
     ("children", FILE, 0o444),
     ("clear_refs", FILE, 0o200),
@@ -45,11 +50,14 @@ const PROCESS: [(&str, u8, u32); 44] = [
     ("mem", FILE, 0o600),
     ("mountinfo", FILE, 0o444),
     ("mounts", FILE, 0o444),
+    ("mountstats", FILE, 0o400),
     ("net", DIR, 0o555),
     ("ns", DIR, 0o555),
+    ("numa_maps", FILE, 0o444),
     ("oom_adj", FILE, 0o644),
     ("oom_score", FILE, 0o444),
     ("oom_score_adj", FILE, 0o644),
+    ("pagemap", FILE, 0o400),
     ("personality", FILE, 0o400),
     ("root", LINK, 0o555),
     ("sched", FILE, 0o644),
@@ -70,11 +78,22 @@ const PROCESS: [(&str, u8, u32); 44] = [
     ("wchan", FILE, 0o444),
 ];
 
-const MOUNTS: [(&str, &str, &str, &str); 7] = [
+/// What security modules say of a process, with the permission bits.
+const ATTRIBUTES: [(&str, u32); 6] = [
+    ("current", 0o666),
+    ("exec", 0o666),
+    ("fscreate", 0o666),
+    ("keycreate", 0o666),
+    ("prev", 0o444),
+    ("sockcreate", 0o666),
+];
+
+const MOUNTS: [(&str, &str, &str, &str); 8] = [
     ("/dev/root", "/", "ext4", "rw,relatime"),
     ("proc", "/proc", "proc", "rw,nosuid,nodev,noexec,relatime"),
     ("sysfs", "/sys", "sysfs", "rw,nosuid,nodev,noexec,relatime"),
     ("udev", "/dev", "devtmpfs", "rw,nosuid,relatime"),
+    ("devpts", "/dev/pts", "devpts", "rw,nosuid,noexec,relatime,gid=5,mode=620,ptmxmode=000"),
     ("tmpfs", "/run", "tmpfs", "rw,nosuid,nodev,relatime"),
     ("tmpfs", "/dev/shm", "tmpfs", "rw,nosuid,nodev,relatime"),
     ("mqueue", "/dev/mqueue", "mqueue", "rw,nosuid,nodev,noexec,relatime"),
@@ -82,7 +101,8 @@ const MOUNTS: [(&str, &str, &str, &str); 7] = [
 
 /// Permission bits of a file in `/proc/PID`.
 pub fn file_mode(name: &str) -> u32 {
-    PROCESS.iter().find(|(known, ..)| *known == name).map_or(0o444, |(.., mode)| *mode)
+    let mut known = PROCESS.iter().map(|(known, _, mode)| (*known, *mode)).chain(ATTRIBUTES);
+    known.find(|(known, _)| *known == name).map_or(0o444, |(_, mode)| mode)
 }
 
 /// The number that a name of `/proc` is: in decimal, without sign or leading zeros (`name_to_int`).
@@ -157,6 +177,11 @@ fn node(view: &View<'_>, process: &Process, tid: u32, what: &[&str]) -> Option<S
         ["task"] => Some(Synthetic::Threads(process.pid)),
         ["net", what @ ..] => super::proc_net::lookup(view, what),
         ["cmdline"] => file(memory(view, process).map(AddressSpace::command_line).unwrap_or_default()),
+        // No security module is there to say anything: reading them is EINVAL, as with none compiled in. With AppArmor, as Debian has it, `current`
+        // would hold "unconfined", and programs would ask for its other files.
+        ["attr"] => Some(Synthetic::Directory(ATTRIBUTES.map(|(name, _)| (name, FILE)).to_vec())),
+        ["attr", name] => ATTRIBUTES.iter().any(|(known, _)| known == name).then(|| file(Vec::new()))?,
+        ["auxv"] => file(memory(view, process).map(|memory| memory.auxiliary().to_vec()).unwrap_or_default()),
         ["environ"] => file(memory(view, process).map(AddressSpace::environment).unwrap_or_default()),
         ["comm"] => file([&thread_name(view, process, tid)[..], b"\n"].concat()),
         ["cgroup"] => file(b"0::/\n".to_vec()),
@@ -170,7 +195,7 @@ fn node(view: &View<'_>, process: &Process, tid: u32, what: &[&str]) -> Option<S
         ["children"] => file(children(view, process, tid).into_bytes()),
         ["limits"] => file(limits(process).into_bytes()),
         // What it holds is asked for by whoever has opened it.
-        ["mem"] => file(Vec::new()),
+        ["mem" | "pagemap"] => file(Vec::new()),
         ["maps"] => file(memory(view, process).map(proc_memory::maps).unwrap_or_default()),
         ["smaps"] => {
             file(memory(view, process).map(|memory| proc_memory::smaps(memory, &process.locked)).unwrap_or_default())
@@ -182,6 +207,8 @@ fn node(view: &View<'_>, process: &Process, tid: u32, what: &[&str]) -> Option<S
         ),
         ["mountinfo"] => file(mount_info().into_bytes()),
         ["mounts"] => file(mounts().into_bytes()),
+        ["mountstats"] => file(mount_statistics().into_bytes()),
+        ["numa_maps"] => file(memory(view, process).map(proc_memory::numa_maps).unwrap_or_default()),
         ["oom_score"] => file(format!("{}\n", (666 + process.oom_score_adj * 2 / 3).max(0)).into_bytes()),
         ["oom_score_adj"] => file(format!("{}\n", process.oom_score_adj).into_bytes()),
         ["oom_adj"] => file(format!("{}\n", process.oom_score_adj * 17 / 1000).into_bytes()),
@@ -231,13 +258,14 @@ fn stat_line(view: &View<'_>, process: &Process, tid: u32) -> String {
     let totals = totals(view, process);
     let start_ticks = process.started.uptime_nanos() / (1_000_000_000 / CLK_TCK);
     let nice = view.thread(tid).map_or(0, |thread| thread.nice);
+    let schedule = view.thread(tid).map_or_else(Schedule::default, |thread| thread.schedule);
     let terminal = process.terminal;
     let foreground = terminal
         .and_then(|tty| view.terminals.get(tty))
         .map_or(-1, |pair| pair.foreground.map_or(0, |group| i64::from(group.0)));
     format!(
         "{tid} ({}) {} {} {} {} {} {} 4194304 0 0 0 0 {} 0 {} 0 {} {} {} 0 {start_ticks} {} {} 18446744073709551615 \
-         0 0 0 0 0 0 0 0 0 0 0 0 {} 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n",
+         0 0 0 0 0 0 0 0 0 0 0 0 {} 0 {} {} 0 0 0 0 0 0 0 0 0 0 0\n",
         String::from_utf8_lossy(&thread_name(view, process, tid)),
         state(view, process, tid),
         process.parent,
@@ -247,12 +275,14 @@ fn stat_line(view: &View<'_>, process: &Process, tid: u32) -> String {
         foreground,
         process.ticks(),
         process.children_cpu_us / 10_000,
-        20 + nice,
+        schedule.shown_priority(nice),
         nice,
         process.threads.len().max(1),
         totals.size,
         totals.resident() / 4096,
         process.exit_signal,
+        schedule.priority,
+        schedule.policy,
     )
 }
 
@@ -288,14 +318,22 @@ fn status(view: &View<'_>, process: &Process, tid: u32) -> String {
         text.push_str(&totals(view, process).status(process.locked.bytes(), process.memory_use.of_present()));
     }
     let sets = signal_sets(view, process, tid);
-    let filtered = thread.is_some_and(|thread| thread.seccomp.is_some());
+    // Strict mode counts as no filter.
+    let (mode, filters) = match thread.and_then(|thread| thread.seccomp.as_ref()) {
+        None => (0, 0),
+        Some(filter) if filter.is_strict => (1, 0),
+        Some(filter) => (2, filter.count()),
+    };
+    let target = thread.map_or(&process.credentials, |thread| &thread.credentials).user.real;
     write!(
         text,
-        "Threads:\t{}\nSigQ:\t0/127000\nSigPnd:\t{:016x}\nShdPnd:\t{:016x}\nSigBlk:\t{:016x}\nSigIgn:\t{:016x}\n\
+        "Threads:\t{}\nSigQ:\t{}/{}\nSigPnd:\t{:016x}\nShdPnd:\t{:016x}\nSigBlk:\t{:016x}\nSigIgn:\t{:016x}\n\
          SigCgt:\t{:016x}\n{}NoNewPrivs:\t{}\nSeccomp:\t{}\nSeccomp_filters:\t{}\nSpeculation_Store_Bypass:\tnot vulnerable\n\
          Cpus_allowed:\t1\nCpus_allowed_list:\t0\nMems_allowed:\t1\nMems_allowed_list:\t0\nvoluntary_ctxt_switches:\t{}\n\
          nonvoluntary_ctxt_switches:\t0\n",
         process.threads.len().max(1),
+        queued_signals(view, target),
+        process.limits.soft(RLIMIT_SIGPENDING),
         sets[0].0,
         process.pending.set.0,
         sets[1].0,
@@ -303,8 +341,8 @@ fn status(view: &View<'_>, process: &Process, tid: u32) -> String {
         sets[3].0,
         capability_lines(who),
         u32::from(process.no_new_privileges),
-        if filtered { 2 } else { 0 },
-        u32::from(filtered),
+        mode,
+        filters,
         process.calls,
     )
     .expect("a string takes everything");
@@ -322,6 +360,18 @@ fn capability_lines(who: &Credentials) -> String {
         "CapInh:\t{:016x}\nCapPrm:\t{:016x}\nCapEff:\t{:016x}\nCapBnd:\t{:016x}\nCapAmb:\t{:016x}\n",
         set.inheritable, set.permitted, set.effective, set.bounding, set.ambient
     )
+}
+
+/// How many signals are queued for a user, timers' included.
+fn queued_signals(view: &View<'_>, user: u32) -> usize {
+    let of_process = |process: &Process| {
+        let own = process.credentials.user.real == user;
+        if own { process.pending.queued() + process.posix_timers.by_id.len() } else { 0 }
+    };
+    let of_thread =
+        |thread: &Thread| if thread.credentials.user.real == user { thread.signals.pending.queued() } else { 0 };
+    let processes: usize = view.processes.iter().chain(view.process).map(of_process).sum();
+    processes + view.threads.iter().chain(view.thread).map(of_thread).sum::<usize>()
 }
 
 /// A thread's pending and blocked signals, and those that its process ignores and handles.
@@ -389,6 +439,18 @@ fn mounts() -> String {
     MOUNTS.iter().map(|(device, at, kind, options)| format!("{device} {at} {kind} {options} 0 0\n")).collect()
 }
 
+/// Kind and options of the file system that a path lies on.
+pub(crate) fn mount_around(path: &[u8]) -> (&'static str, &'static str) {
+    let around = |(_, at, ..): &&(&str, &str, &str, &str)| is_below(path, at.trim_end_matches('/').as_bytes());
+    let (_, _, kind, options) =
+        MOUNTS.iter().filter(around).max_by_key(|(_, at, ..)| at.len()).expect("all lies below the root");
+    (kind, options)
+}
+
+fn mount_statistics() -> String {
+    MOUNTS.iter().map(|(device, at, kind, _)| format!("device {device} mounted on {at} with fstype {kind}\n")).collect()
+}
+
 fn mount_info() -> String {
     let line = |(i, (device, at, kind, options)): (usize, &(&str, &str, &str, &str))| {
         let parent = if i == 0 { 1 } else { 20 };
@@ -435,6 +497,7 @@ fn kind_info(kind: &FileKind) -> String {
 fn scheduling(view: &View<'_>, process: &Process, tid: u32) -> String {
     let name = String::from_utf8_lossy(&thread_name(view, process, tid)).into_owned();
     let ms = process.cpu_nanos() as f64 / 1e6;
+    let schedule = view.thread(tid).map_or_else(Schedule::default, |thread| thread.schedule);
     format!(
         "{name} ({tid}, #threads: {})\n{}\nse.sum_exec_runtime                          : {ms:>21.6}\n\
          nr_switches                                  : {:>14}\npolicy                                       : {:>14}\n\
@@ -442,8 +505,8 @@ fn scheduling(view: &View<'_>, process: &Process, tid: u32) -> String {
         process.threads.len().max(1),
         "-".repeat(67),
         process.calls,
-        0,
-        120 + view.thread(tid).map_or(0, |thread| thread.nice)
+        schedule.policy,
+        100 + schedule.shown_priority(view.thread(tid).map_or(0, |thread| thread.nice))
     )
 }
 

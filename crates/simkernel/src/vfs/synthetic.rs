@@ -4,6 +4,7 @@ use super::list::Entry;
 use super::{proc, proc_process};
 use crate::credentials::Credentials;
 use crate::files::FileTable;
+use crate::files::synthetic::{Image, Shown};
 use crate::host::HostConfig;
 use crate::ids::{IdTable, Pid};
 use crate::ipc::Ipc;
@@ -324,13 +325,24 @@ pub fn is_magic_link(path: &[u8]) -> bool {
     rest.first().is_some_and(u8::is_ascii_digit) && NAMES.iter().any(|name| rest.ends_with(name))
 }
 
-/// The number in `/proc/PID/mem` and `/proc/PID/task/TID/mem`.
-pub fn shown_memory(path: &[u8]) -> Option<u32> {
+/// The number in `/proc/PID/mem`, `/proc/PID/pagemap` and the same of threads, and what is read there.
+pub fn shown_memory(path: &[u8]) -> Option<(u32, fn(Image) -> Shown)> {
     let rest = std::str::from_utf8(path.strip_prefix(b"/proc/")?).ok()?;
-    match rest.split('/').collect::<Vec<_>>()[..] {
-        [pid, "mem"] | [pid, "task", _, "mem"] => pid.parse().ok(),
-        _ => None,
-    }
+    let (pid, name) = match rest.split('/').collect::<Vec<_>>()[..] {
+        [pid, name] | [pid, "task", _, name] => (pid, name),
+        _ => return None,
+    };
+    let shown = match name {
+        "mem" => Shown::Memory,
+        "pagemap" => Shown::Pages,
+        _ => return None,
+    };
+    Some((pid.parse().ok()?, shown))
+}
+
+/// Whether it is one of `/proc/PID/attr`, which a security module would fill.
+pub fn is_of_security(path: &[u8]) -> bool {
+    path.starts_with(b"/proc/") && super::parent(path).ends_with(b"/attr")
 }
 
 /// The inode number of a synthetic file: a function of its path, below the numbers of real files.
