@@ -373,3 +373,57 @@ CASE(frames_that_do_not_fit_are_a_fault_that_can_be_handled)
     sigaltstack(&none, NULL);
     signal(SIGSEGV, SIG_DFL);
 }
+
+CASE(freshness_is_asked_for_in_one_way)
+{
+    int both = AT_STATX_FORCE_SYNC | AT_STATX_DONT_SYNC;
+    struct statx about;
+    struct stat plain;
+
+    show("always fresh", statx(AT_FDCWD, "/", AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &about));
+    show("as it is", statx(AT_FDCWD, "/", AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &about));
+    show("both", statx(AT_FDCWD, "/", both, STATX_BASIC_STATS, &about));
+    show("both of what is not there", statx(AT_FDCWD, "/none", both, STATX_BASIC_STATS, &about));
+    show("both with fstatat", syscall(SYS_newfstatat, AT_FDCWD, "/", &plain, both));
+    show("reserved bit", statx(AT_FDCWD, "/", 0, 0x80000000u, &about));
+    show("reserved bit of a bad path", statx(AT_FDCWD, (char *)8, 0, 0x80000000u, &about));
+    show("all other bits", statx(AT_FDCWD, "/", 0, 0x7fffffffu, &about));
+    show("flag", statx(AT_FDCWD, "/", 0x20000, 0, &about));
+}
+
+CASE(files_wait_for_nothing)
+{
+    int fds[2], on = 1, off = 0;
+
+    scratch();
+    MUST(fds[0] = open("file", O_RDWR | O_CREAT, 0600));
+    MUST(fds[1] = open(".", O_RDONLY | O_DIRECTORY));
+    for (int i = 0; i < 2; i++) {
+        puts(i == 0 ? "file" : "directory");
+        show("FIOASYNC", ioctl(fds[i], FIOASYNC, &on));
+        show("FIOASYNC off", ioctl(fds[i], FIOASYNC, &off));
+        show("FIOASYNC of nothing", ioctl(fds[i], FIOASYNC, (void *)8));
+        show("FIONBIO", ioctl(fds[i], FIONBIO, &on));
+        truth("shown", (fcntl(fds[i], F_GETFL) & O_NONBLOCK) != 0);
+        show("FIONBIO off", ioctl(fds[i], FIONBIO, &off));
+        truth("shown", (fcntl(fds[i], F_GETFL) & O_NONBLOCK) != 0);
+        show("O_ASYNC", fcntl(fds[i], F_SETFL, O_ASYNC));
+        truth("shown", (fcntl(fds[i], F_GETFL) & O_ASYNC) != 0);
+    }
+}
+
+/* What kernels newer than 6.1 have beside these is not asked for. */
+CASE(barriers_for_restartable_sequences)
+{
+    printf("all: %lx\n", syscall(SYS_membarrier, 0, 0, 0) & 0x1ff);
+    show("flag for the question", syscall(SYS_membarrier, 0, 1, 0));
+    show("unregistered", syscall(SYS_membarrier, 128, 0, 0));
+    show("unregistered, on a processor", syscall(SYS_membarrier, 128, 1, 0));
+    show("register with a flag", syscall(SYS_membarrier, 256, 1, 0));
+    show("register", syscall(SYS_membarrier, 256, 0, 0));
+    show("registered", syscall(SYS_membarrier, 128, 0, 0));
+    show("on a processor", syscall(SYS_membarrier, 128, 1, 0));
+    show("on none", syscall(SYS_membarrier, 128, 1, 99999));
+    show("another flag", syscall(SYS_membarrier, 128, 2, 0));
+    show("flag for another barrier", syscall(SYS_membarrier, 32, 1, 0));
+}

@@ -1,9 +1,17 @@
 /* Files with holes, without names, with attributes; restricted walks; packets; flags of single reads and writes. */
 #include "process.h"
 
+#include <mqueue.h>
 #include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <sys/xattr.h>
 
 #ifndef SYS_openat2
@@ -352,4 +360,58 @@ CASE(limits_of_memory)
 {
     in_child("address space", fill_address_space, NULL);
     in_child("data", fill_data, NULL);
+}
+
+static void show_file_system(const char *what, int fd)
+{
+    struct statfs about = { 0 };
+
+    if (fd == -1 || fstatfs(fd, &about) == -1)
+        show(what, -1);
+    else
+        printf("%s: %lx, %s, names of %ld\n", what, (long)about.f_type, about.f_flags & 0x20 ? "with flags" : "without flags", (long)about.f_namelen);
+    if (fd != -1)
+        close(fd);
+}
+
+/* Those of descriptors of processes depend on the kernel. */
+CASE(file_systems_of_descriptors)
+{
+    struct mq_attr small = { .mq_maxmsg = 1, .mq_msgsize = 8 };
+    struct statfs about = { 0 };
+    sigset_t none;
+    int ends[2], master;
+    char path[64];
+
+    sigemptyset(&none);
+    MUST(pipe(ends));
+    show_file_system("pipe", dup(ends[0]));
+    snprintf(path, sizeof path, "/proc/self/fd/%d", ends[0]);
+    show_file_system("place of a pipe", open(path, O_PATH));
+    show("statfs by that name", statfs(path, &about));
+    printf("%lx\n", (long)about.f_type);
+    show_file_system("TCP socket", socket(AF_INET, SOCK_STREAM, 0));
+    show_file_system("Unix socket", socket(AF_UNIX, SOCK_DGRAM, 0));
+    show_file_system("netlink socket", socket(AF_NETLINK, SOCK_RAW, 0));
+    show_file_system("memory", memfd_create("memory", 0));
+    show_file_system("epoll", epoll_create1(0));
+    show_file_system("eventfd", eventfd(0, 0));
+    show_file_system("signalfd", signalfd(-1, &none, 0));
+    show_file_system("timerfd", timerfd_create(CLOCK_MONOTONIC, 0));
+    show_file_system("inotify", inotify_init1(0));
+    show_file_system("file of a process", open("/proc/self/status", O_RDONLY));
+    show_file_system("its descriptors", open("/proc/self/fd", O_RDONLY));
+    show_file_system("/sys", open("/sys/class/net", O_RDONLY));
+    show_file_system("/dev/null", open("/dev/null", O_RDONLY));
+    show_file_system("/dev/shm", open("/dev/shm", O_RDONLY));
+    show_file_system("/dev/pts", open("/dev/pts", O_RDONLY));
+    MUST(master = posix_openpt(O_RDWR | O_NOCTTY));
+    MUST(unlockpt(master));
+    show_file_system("terminal", open(ptsname(master), O_RDWR | O_NOCTTY));
+    show_file_system("queue", mq_open("/gnomon-unusual", O_CREAT | O_RDWR, 0600, &small));
+    mq_unlink("/gnomon-unusual");
+    show_file_system("namespace", open("/proc/self/ns/net", O_RDONLY));
+    show_file_system("place of a namespace", open("/proc/self/ns/net", O_PATH));
+    show("bad pointer", fstatfs(ends[0], (void *)8));
+    show("bad descriptor", fstatfs(60, &about));
 }

@@ -268,6 +268,8 @@ constants! {
 
 /// All that stat(2) returns.
 pub const STATX_BASIC_STATS: u32 = 0x7ff;
+/// For a longer structure one day (`STATX__RESERVED`).
+pub const STATX_RESERVED: u32 = 0x8000_0000;
 
 constants! {
     /// statx(2) masks.
@@ -296,6 +298,17 @@ pub const PROC_SUPER_MAGIC: i64 = 0x9fa0;
 pub const PIPEFS_MAGIC: i64 = 0x5049_5045;
 pub const SOCKFS_MAGIC: i64 = 0x534f_434b;
 pub const ANON_INODE_FS_MAGIC: i64 = 0x0904_1934;
+pub const SYSFS_MAGIC: i64 = 0x6265_6572;
+pub const DEVPTS_SUPER_MAGIC: i64 = 0x1cd1;
+pub const MQUEUE_MAGIC: i64 = 0x1980_0202;
+pub const NSFS_MAGIC: i64 = 0x6e73_6673;
+
+/// Flags of file systems, statfs(2). `ST_VALID` says that there are some.
+pub const ST_NOSUID: i64 = 2;
+pub const ST_NODEV: i64 = 4;
+pub const ST_NOEXEC: i64 = 8;
+pub const ST_VALID: i64 = 0x20;
+pub const ST_RELATIME: i64 = 0x1000;
 
 pub const NAME_MAX: usize = 255;
 /// The longest path, its NUL included.

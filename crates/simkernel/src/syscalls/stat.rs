@@ -11,6 +11,7 @@ use crate::net::listing::{ANONYMOUS_NUMBERS, inode};
 use crate::outcome::{Outcome, SysResult};
 use crate::vfs::identity::synthetic_stat;
 use crate::vfs::list::Entry;
+use crate::vfs::mount_around;
 use crate::vfs::permission::Permissions;
 use crate::vfs::synthetic;
 use crate::vfs::walk::Node;
@@ -58,7 +59,8 @@ pub fn newfstatat(ctx: &mut Ctx<'_>, [dirfd, path, out, flags, ..]: [u64; 6]) ->
 pub fn statx(ctx: &mut Ctx<'_>, [dirfd, path, flags, mask, out, _]: [u64; 6]) -> SysResult {
     let flags = flags as u32;
     let known = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_NO_AUTOMOUNT | AT_STATX_FORCE_SYNC | AT_STATX_DONT_SYNC;
-    if flags & !known != 0 || mask as u32 & 0x8000_0000 != 0 {
+    let both = AT_STATX_FORCE_SYNC | AT_STATX_DONT_SYNC;
+    if flags & !known != 0 || flags & both == both || mask as u32 & STATX_RESERVED != 0 {
         return Err(Errno::EINVAL.into());
     }
     let stat = stat_at(ctx, dirfd, path, flags)?;
@@ -224,46 +226,95 @@ impl Kernel {
 pub fn statfs(ctx: &mut Ctx<'_>, [path, out, ..]: [u64; 6]) -> SysResult {
     let path = ctx.path_argument(path)?;
     let target = ctx.walk(HERE, &path, true)?;
-    target.node.ok_or(Errno::ENOENT)?;
-    write_statfs(ctx, &target.path, out)
+    let statfs = match target.node.ok_or(Errno::ENOENT)? {
+        Node::Synthetic(synthetic::Synthetic::Descriptor { pid, fd }) => {
+            let id = ctx.file_of(pid, fd)?;
+            statfs_of_open(ctx, id)?
+        }
+        Node::Synthetic(synthetic::Synthetic::Namespace(_)) => unmounted(NSFS_MAGIC),
+        _ => mounted_at(&target.path),
+    };
+    ctx.process.memory.write_value(out, &statfs)?;
+    Ok(0)
 }
 
 /// fstatfs(2).
 pub fn fstatfs(ctx: &mut Ctx<'_>, [fd, out, ..]: [u64; 6]) -> SysResult {
     let id = ctx.file(fd)?;
+    let statfs = statfs_of_open(ctx, id)?;
+    ctx.process.memory.write_value(out, &statfs)?;
+    Ok(0)
+}
+
+fn statfs_of_open(ctx: &mut Ctx<'_>, id: FileId) -> Result<Statfs, Errno> {
     let path = match &ctx.kernel.files[id].kind {
+        FileKind::Regular(file) if file.is_memory() => return Ok(unmounted(TMPFS_MAGIC)),
         FileKind::Regular(file) => file.path.clone(),
         FileKind::Directory(directory) => directory.path.clone(),
         FileKind::Snapshot(snapshot) => snapshot.path.clone(),
-        _ => Vec::new(),
+        FileKind::Name(place) => {
+            let path = place.path.clone();
+            match ctx.lookup(&path) {
+                // What is behind a descriptor or a namespace, where the name is of a link to it.
+                Ok(Node::Synthetic(synthetic::Synthetic::Descriptor { pid, fd })) => {
+                    let behind = ctx.file_of(pid, fd)?;
+                    return statfs_of_open(ctx, behind);
+                }
+                Ok(Node::Synthetic(synthetic::Synthetic::Namespace(_))) => return Ok(unmounted(NSFS_MAGIC)),
+                _ => path,
+            }
+        }
+        FileKind::Device(_) | FileKind::Terminal(_) | FileKind::Output(_) => ctx.kernel.describe_file(id),
+        FileKind::Pipe(end) => match ctx.kernel.fifo_of(*end)? {
+            Some((path, _)) => path,
+            None => return Ok(unmounted(PIPEFS_MAGIC)),
+        },
+        FileKind::Inet(_) | FileKind::Netlink(_) | FileKind::Unix(_) => return Ok(unmounted(SOCKFS_MAGIC)),
+        FileKind::Queue(_) => return Ok(unmounted(MQUEUE_MAGIC)),
+        FileKind::Namespace(_) => return Ok(unmounted(NSFS_MAGIC)),
+        // Descriptors of processes have a file system of their own since Linux 6.9.
+        FileKind::Process(_)
+        | FileKind::Event(_)
+        | FileKind::Timer(_)
+        | FileKind::Signals(_)
+        | FileKind::Epoll(_)
+        | FileKind::Inotify(_) => return Ok(unmounted(ANON_INODE_FS_MAGIC)),
     };
-    write_statfs(ctx, &path, out)
+    Ok(mounted_at(&path))
 }
 
-/// A file system of 64 GiB, half full, whatever the machine has.
-fn write_statfs(ctx: &mut Ctx<'_>, path: &[u8], out: u64) -> SysResult {
-    let below = |prefix: &[u8]| crate::vfs::mounts::is_below(path, prefix);
-    let kind = if below(b"/proc") {
-        PROC_SUPER_MAGIC
-    } else if below(b"/dev") || below(b"/run") {
-        TMPFS_MAGIC
-    } else {
-        EXT4_SUPER_MAGIC
-    };
-    let statfs = Statfs {
-        f_type: kind,
+/// A file system of the kernel's own that nothing is mounted of, and that counts nothing.
+fn unmounted(magic: i64) -> Statfs {
+    Statfs {
+        f_type: magic,
         f_bsize: 4096,
-        f_blocks: 16 << 20,
-        f_bfree: 8 << 20,
-        f_bavail: 8 << 20,
-        f_files: 4 << 20,
-        f_ffree: 2 << 20,
         f_namelen: NAME_MAX as i64,
         f_frsize: 4096,
+        f_flags: ST_VALID,
         ..Statfs::default()
+    }
+}
+
+/// The file system around a path, as `/proc/mounts` has them: those that hold files have 64 GiB, half full, whatever the machine has.
+fn mounted_at(path: &[u8]) -> Statfs {
+    let (kind, options) = mount_around(path);
+    let magic = match kind {
+        "proc" => PROC_SUPER_MAGIC,
+        "sysfs" => SYSFS_MAGIC,
+        "devpts" => DEVPTS_SUPER_MAGIC,
+        "mqueue" => MQUEUE_MAGIC,
+        "tmpfs" | "devtmpfs" => TMPFS_MAGIC,
+        _ => EXT4_SUPER_MAGIC,
     };
-    ctx.process.memory.write_value(out, &statfs)?;
-    Ok(0)
+    const FLAGS: [(&str, i64); 4] =
+        [("nosuid", ST_NOSUID), ("nodev", ST_NODEV), ("noexec", ST_NOEXEC), ("relatime", ST_RELATIME)];
+    let is_set = |name: &str| options.split(',').any(|option| option == name);
+    let flags = FLAGS.iter().filter(|(name, _)| is_set(name)).fold(ST_VALID, |flags, (_, flag)| flags | flag);
+    let statfs = Statfs { f_flags: flags, ..unmounted(magic) };
+    if !matches!(magic, TMPFS_MAGIC | EXT4_SUPER_MAGIC) {
+        return statfs;
+    }
+    Statfs { f_blocks: 16 << 20, f_bfree: 8 << 20, f_bavail: 8 << 20, f_files: 4 << 20, f_ffree: 2 << 20, ..statfs }
 }
 
 /// Writes one entry into a buffer with a limit, as `push_dirent64` does.

@@ -323,23 +323,31 @@ fn each_of_priority(ctx: &mut Ctx<'_>, which: u64, who: u64, mut visit: impl FnM
     Ok(())
 }
 
-/// membarrier(2): one guest thread of a host runs at a time, so every barrier is there already.
+/// membarrier(2): one guest thread of a host runs at a time, so every barrier is there already, and who was in a restartable sequence
+/// when it was taken off the processor goes on at its abort handler anyway.
 /// EPERM for the private ones before their registration.
 pub(super) fn membarrier(ctx: &mut Ctx<'_>, [command, flags, ..]: [u64; 6]) -> SysResult {
     const QUERY: u32 = 0;
     const PRIVATE: u32 = 1 << 3;
     const PRIVATE_SYNC_CORE: u32 = 1 << 5;
-    const REGISTRATIONS: u32 = 1 << 2 | 1 << 4 | 1 << 6;
-    const SUPPORTED: u32 = 0x7f;
+    const PRIVATE_RSEQ: u32 = 1 << 7;
+    const REGISTRATIONS: u32 = 1 << 2 | 1 << 4 | 1 << 6 | 1 << 8;
+    /// What Linux 6.1 has; later ones tell registrations too.
+    const SUPPORTED: u32 = 0x1ff;
+    /// MEMBARRIER_CMD_FLAG_CPU: on a processor alone. One that is not there has nothing to wait for.
+    const ON_PROCESSOR: u32 = 1;
     let command = command as u32;
     let known = command == QUERY || (command & !SUPPORTED == 0 && command.is_power_of_two());
-    if flags as u32 != 0 || !known {
+    let flags_known = if command == PRIVATE_RSEQ { ON_PROCESSOR } else { 0 };
+    if flags as u32 & !flags_known != 0 || !known {
         return Err(Errno::EINVAL.into());
     }
     let registered = &mut ctx.process.barriers;
     match command {
         QUERY => return Ok(SUPPORTED.into()),
-        PRIVATE | PRIVATE_SYNC_CORE if *registered & command << 1 == 0 => return Err(Errno::EPERM.into()),
+        PRIVATE | PRIVATE_SYNC_CORE | PRIVATE_RSEQ if *registered & command << 1 == 0 => {
+            return Err(Errno::EPERM.into());
+        }
         command => *registered |= command & REGISTRATIONS,
     }
     Ok(0)
@@ -353,4 +361,51 @@ pub(super) fn set_name(_ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
 /// personality(2): PER_LINUX.
 pub(super) fn personality(_ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
     Ok(0)
+}
+
+/// What is not compared with the machine's kernel, since it is a newer one.
+#[cfg(test)]
+mod tests {
+    use crate::test_machine::{A, Machine};
+    use linux_abi::fs::{ANON_INODE_FS_MAGIC, F_ADD_SEALS, F_GET_SEALS, MFD_ALLOW_SEALING, MFD_EXEC, MFD_NOEXEC_SEAL};
+    use linux_abi::fs::{F_SEAL_EXEC, F_SEAL_GROW, Statfs};
+    use linux_abi::{Errno, nr};
+
+    #[test]
+    fn barriers_are_those_of_linux_6_1() {
+        const RSEQ: u64 = 128;
+        let mut m = Machine::new(A);
+        assert_eq!(m.call(nr::membarrier, &[0]), Ok(0x1ff));
+        assert_eq!(m.call(nr::membarrier, &[512]), Err(Errno::EINVAL), "registrations are told since 6.3");
+        assert_eq!(m.call(nr::membarrier, &[RSEQ, 1, 0]), Err(Errno::EPERM));
+        assert_eq!(m.call(nr::membarrier, &[RSEQ << 1, 1, 0]), Err(Errno::EINVAL));
+        assert_eq!(m.call(nr::membarrier, &[RSEQ << 1]), Ok(0));
+        for processor in [0, 7, u64::MAX] {
+            assert_eq!(m.call(nr::membarrier, &[RSEQ, 1, processor]), Ok(0));
+        }
+        assert_eq!(m.call(nr::membarrier, &[RSEQ, 2]), Err(Errno::EINVAL));
+    }
+
+    #[test]
+    fn files_of_memory_know_nothing_of_execution() {
+        let mut m = Machine::new(A);
+        let name = m.put(b"name\0");
+        for flags in [MFD_NOEXEC_SEAL, MFD_EXEC, MFD_EXEC | MFD_ALLOW_SEALING] {
+            assert_eq!(m.call(nr::memfd_create, &[name, flags.into()]), Err(Errno::EINVAL));
+        }
+        let fd = m.call(nr::memfd_create, &[name, MFD_ALLOW_SEALING.into()]).unwrap();
+        assert_eq!(m.call(nr::fcntl, &[fd, F_ADD_SEALS as u64, F_SEAL_EXEC.into()]), Err(Errno::EINVAL));
+        assert_eq!(m.call(nr::fcntl, &[fd, F_ADD_SEALS as u64, F_SEAL_GROW.into()]), Ok(0));
+        assert_eq!(m.call(nr::fcntl, &[fd, F_GET_SEALS as u64]), Ok(F_SEAL_GROW.into()));
+    }
+
+    #[test]
+    fn descriptors_of_processes_have_no_file_system_of_their_own() {
+        let mut m = Machine::new(A);
+        let own = m.process.as_ref().unwrap().pid.0;
+        let fd = m.call(nr::pidfd_open, &[own.into()]).unwrap();
+        let out = m.room(size_of::<Statfs>());
+        assert_eq!(m.call(nr::fstatfs, &[fd, out]), Ok(0));
+        assert_eq!(m.value::<Statfs>(out).f_type, ANON_INODE_FS_MAGIC);
+    }
 }
