@@ -236,7 +236,9 @@ fn seals(ctx: &mut Ctx<'_>, id: FileId, command: i32, add: u32) -> SysResult {
     if command == F_ADD_SEALS && !ctx.kernel.files[id].writable() {
         return Err(Errno::EPERM.into());
     }
-    let add = SealFlags::from_bits(add).filter(|_| add & !KNOWN_SEALS == 0).ok_or(Errno::EINVAL)?;
+    if command == F_ADD_SEALS && add & !KNOWN_SEALS != 0 {
+        return Err(Errno::EINVAL.into());
+    }
     if !matches!(&ctx.kernel.files[id].kind, FileKind::Regular(file) if file.is_memory()) {
         return Err(Errno::EINVAL.into());
     }
@@ -244,7 +246,9 @@ fn seals(ctx: &mut Ctx<'_>, id: FileId, command: i32, add: u32) -> SysResult {
         return Ok((ctx.kernel.seals(id)? & KNOWN_SEALS).into());
     }
     let real = ctx.kernel.real_descriptor(id)?;
-    rustix::fs::fcntl_add_seals(real, add).map(|()| 0).map_err(|error| crate::vfs::errno(error).into())
+    rustix::fs::fcntl_add_seals(real, SealFlags::from_bits_retain(add))
+        .map(|()| 0)
+        .map_err(|error| crate::vfs::errno(error).into())
 }
 
 /// ioctl(2): what every descriptor has, and requests on pipes and files; those on sockets are in `net::ioctl`.
