@@ -462,10 +462,9 @@ pub fn ftruncate(ctx: &mut Ctx<'_>, [fd, size, ..]: [u64; 6]) -> SysResult {
     if ctx.kernel.files[id].status & O_PATH != 0 {
         return Err(Errno::EBADF.into());
     }
-    let longest;
-    match &ctx.kernel.files[id].kind {
+    let longest = match &ctx.kernel.files[id].kind {
         _ if !ctx.kernel.files[id].writable() => return Err(Errno::EINVAL.into()),
-        FileKind::Regular(file) => longest = file.longest(),
+        FileKind::Regular(file) => file.longest(),
         // It says how long the queue's file is, and nothing else.
         FileKind::Queue(open) => {
             let queue = open.queue;
@@ -481,7 +480,7 @@ pub fn ftruncate(ctx: &mut Ctx<'_>, [fd, size, ..]: [u64; 6]) -> SysResult {
         FileKind::Snapshot(_) => return Ok(0),
         FileKind::Process(_) => return Err(Errno::EOPNOTSUPP.into()),
         _ => return Err(Errno::EINVAL.into()),
-    }
+    };
     if size > ctx.kernel.regular_size(id)? {
         ctx.demand_file_size(size)?;
         if size > longest {
