@@ -257,7 +257,7 @@ fn get_events(ctx: &mut Ctx<'_>, number: u64, least: i64, most: i64, to: u64) ->
         return read_write::finish_partial(taken as usize, Err(Errno::EINTR.into()));
     }
     let key = ctx.futex_key(number + AIO_RING_TAIL, false);
-    let waiter = FutexWaiter { tid: ctx.thread.tid, bitset: FUTEX_BITSET_MATCH_ANY };
+    let waiter = FutexWaiter::new(ctx.thread.tid, FUTEX_BITSET_MATCH_ANY);
     ctx.kernel.futexes.add(key, waiter);
     ctx.thread.wait.futex = Some(key);
     match ctx.block(crate::outcome::Restart::NoHand) {
