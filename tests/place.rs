@@ -2,10 +2,11 @@
 
 mod common;
 
-use common::{digest, find_python, folder, read, run_well, tree, wrote};
+use common::{capture, digest, find_python, folder, read, run_well, tree, wrote};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// A directory in memory, which is another file system than that of the tests.
 struct InMemory(PathBuf);
@@ -163,4 +164,59 @@ fn what_lies_beside_a_script_does_not_change_a_run() {
     let (machine, ours) = listed.split_once("\n\n").expect("two lists");
     assert!(!listed.contains("z2") && !machine.contains("data") && ours.contains("data\n"), "{listed}");
     assert_eq!(ours.replace("data\n", "").trim_end(), machine.trim_end());
+}
+
+/// Changes what was there before the run, and looks at it by descriptors that were opened before.
+const CHANGES: &str = r#"
+import fcntl, os, sys
+os.chdir(sys.argv[1])
+def same(what, one, other): print(what, os.path.samestat(one, other))
+def number(path): return os.lstat(path).st_ino
+read = os.open('log', os.O_RDONLY); print(os.read(read, 99)); before = os.fstat(read)
+with open('log', 'a') as log: log.write('new\n')
+print(os.read(read, 99), os.fstat(read).st_size); same('written', before, os.stat('log')); same('read', os.fstat(read), os.stat('log'))
+os.chmod('log', 0o600); print(oct(os.fstat(read).st_mode)); os.truncate('log', 2); print(os.fstat(read).st_size)
+held = os.open('lock', os.O_RDONLY); fcntl.flock(held, fcntl.LOCK_EX)
+other = os.open('lock', os.O_RDWR)
+try: fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB); print('two holders')
+except BlockingIOError: print('held')
+for path, change in (('mode', lambda p: os.chmod(p, 0o640)), ('times', os.utime), ('linked', lambda p: os.link(p, 'more')),
+                     ('folder', lambda p: open(p + '/made', 'w').close()), ('folder/below', lambda p: os.chmod(p, 0o700))):
+    fd = os.open(path, os.O_RDONLY); old = number(path); change(path)
+    same(path, os.fstat(fd), os.stat(path)); print(old == number(path))
+fd = os.open('moved', os.O_RDONLY); old = number('moved'); os.rename('moved', 'folder/elsewhere')
+with open('folder/elsewhere', 'w') as file: file.write('elsewhere')
+print(old == number('folder/elsewhere'), os.read(fd, 99))
+fd = os.open('removed', os.O_RDONLY); os.unlink('removed')
+with open('removed', 'w') as file: file.write('another')
+print(os.read(fd, 99), os.fstat(fd).st_nlink); print(os.fstat(fd).st_ino != number('removed'))
+print(sorted({os.lstat(os.path.join(at, name)).st_dev == os.lstat('.').st_dev for at, below, names in os.walk('.') for name in below + names}))
+"#;
+
+/// A file of the machine that a guest changes is copied; for guests it stays the one that it was.
+#[test]
+fn files_of_the_machine_stay_the_same_ones_when_they_are_changed() {
+    let python = find_python().expect("the test needs a python3 that can be a guest");
+    let folder = folder("place/changes");
+    fs::write(folder.join("changes.py"), CHANGES).expect("a file");
+    let make = |name: &str| {
+        let place = folder.join(name);
+        fs::create_dir_all(place.join("folder/below")).expect("a folder");
+        for file in ["log", "lock", "mode", "times", "linked", "moved", "removed"] {
+            fs::write(place.join(file), format!("{file} as it was\n")).expect("a file");
+        }
+        [folder.join("changes.py"), place].map(|path| path.display().to_string())
+    };
+    let native = capture(Command::new(&python).args(make("native")));
+    assert!(native.status.success() && !native.stdout.contains("two holders"), "{}{}", native.stdout, native.stderr);
+    let text = format!(
+        "general: {{stop_time: 10 s}}\nnetwork: {{graph: {{type: 1_gbit_switch}}}}\nhosts:\n  \
+         a:\n    network_node_id: 0\n    processes:\n    - {{path: {python}, args: {}}}\n",
+        serde_json::to_string(&make("guest")).expect("text")
+    );
+    fs::write(folder.join("x.yaml"), text).expect("a file");
+    run_well(&folder, "x.yaml", &["-d", "o"]);
+    let hosts = folder.join("o/hosts");
+    assert_eq!(wrote(&hosts, "a", "stdout"), native.stdout, "{}", wrote(&hosts, "a", "stderr"));
+    assert_eq!(read(&folder.join("guest/log")), "log as it was\n", "the machine's own");
 }

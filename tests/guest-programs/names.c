@@ -464,3 +464,61 @@ CASE(links_by_descriptor)
     show("no link", readlink("file", target, sizeof target));
     show("below a file", readlinkat(file, "x", target, sizeof target));
 }
+
+/* What a directory that is gone still answers to who works there. */
+CASE(working_directories_that_were_removed)
+{
+    char text_of[64];
+    struct stat stat_of;
+    struct dirent *entry;
+
+    scratch();
+    MUST(mkdir("a", 0755));
+    MUST(chdir("a"));
+    MUST(rmdir("../a"));
+    show("getcwd", getcwd(text_of, sizeof text_of) ? 0 : -1);
+    show("stat", stat(".", &stat_of));
+    printf("mode %o, links %lu\n", stat_of.st_mode, (unsigned long)stat_of.st_nlink);
+    show("stat with dots", stat("./.", &stat_of));
+    show("access", access(".", R_OK | X_OK));
+    show("stat a name", stat("x", &stat_of));
+    show("stat a name behind a dot", stat("./x", &stat_of));
+    show("create", open("x", O_CREAT | O_WRONLY, 0644));
+    show("make", mkdir("x", 0755));
+    show("link", symlink("x", "y"));
+    show("write it", open(".", O_WRONLY));
+    show("create it", open(".", O_CREAT | O_RDONLY, 0644));
+    show("create it anew", open(".", O_CREAT | O_EXCL | O_RDONLY, 0644));
+    DIR *directory = opendir(".");
+    truth("opened", directory != NULL);
+    while ((entry = readdir(directory)) != NULL)
+        text("entry", entry->d_name);
+    closedir(directory);
+    long length = readlink("/proc/self/cwd", text_of, sizeof text_of);
+    truth("deleted", length > 0 && (length == (long)sizeof text_of || memmem(text_of, length, "a (deleted)", 11)));
+    show("chdir", chdir("."));
+    show("execute", execl("./x", "x", NULL));
+    /* Another one of its name is another one. */
+    MUST(mkdir("../a", 0755));
+    close(MUST(open("../a/x", O_CREAT | O_WRONLY, 0644)));
+    show("stat a name", stat("x", &stat_of));
+    show("getcwd", getcwd(text_of, sizeof text_of) ? 0 : -1);
+    int fd = MUST(open(".", O_RDONLY | O_DIRECTORY));
+    show("chdir to the other", chdir("../a"));
+    show("stat its name", stat("x", &stat_of));
+    show("back", fchdir(fd));
+    show("stat a name", stat("x", &stat_of));
+    show("stat", fstatat(fd, ".", &stat_of, 0));
+    show("above", chdir(".."));
+    show("below", stat("a/x", &stat_of));
+    /* One that is moved goes with it. */
+    MUST(mkdir("b", 0755));
+    MUST(mkdir("b/c", 0755));
+    MUST(chdir("b/c"));
+    MUST(rename("../../b", "../../d"));
+    MUST(rmdir("../../d/c"));
+    show("stat", stat(".", &stat_of));
+    show("getcwd", getcwd(text_of, sizeof text_of) ? 0 : -1);
+    show("above", stat("..", &stat_of));
+    MUST(chdir("../.."));
+}

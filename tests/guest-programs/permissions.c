@@ -10,6 +10,7 @@
 #include <sys/sysmacros.h>
 #include <sys/un.h>
 #include <utime.h>
+#include <sys/xattr.h>
 
 static const struct user owner = { "owner", 1000, 1000, 0 };
 static const struct user member = { "member", 1001, 1000, 0 };
@@ -998,4 +999,48 @@ CASE(devices_that_are_made)
     in_child(devices_of_others, NULL);
     show("unlink", unlink("zero"));
     show("gone", stat("zero", &about));
+}
+
+/* Descriptors are of what they were opened on, wherever the root is. */
+static void look_from_another_root(void)
+{
+    struct stat stat_of;
+    struct dirent *entry;
+
+    MUST(chroot("r"));
+    show("directory", fstat(MUST(open("/", O_RDONLY | O_DIRECTORY)), &stat_of));
+    int below = MUST(open("/d", O_RDONLY | O_DIRECTORY));
+    show("directory below", fstat(below, &stat_of));
+    show("by an empty name", fstatat(below, "", &stat_of, AT_EMPTY_PATH));
+    show("place", fstat(MUST(open("/d", O_PATH)), &stat_of));
+    DIR *directory = opendir("/");
+    for (int count = 0; directory && (entry = readdir(directory)) != NULL;)
+        if (entry->d_name[0] != '.')
+            printf("entry %d: %s\n", count++, entry->d_name);
+    show("attributes", flistxattr(below, NULL, 0));
+    show("mode", fchmod(below, 0700));
+    show("nested", chroot("/d"));
+    show("directory", fstat(MUST(open("/", O_RDONLY | O_DIRECTORY)), &stat_of));
+    printf("mode %o\n", stat_of.st_mode & 07777);
+    show("not in it any more", stat("/d", &stat_of));
+    show("descriptors stay", fstat(below, &stat_of));
+    show("working directory", stat("r/d", &stat_of));
+}
+
+CASE(descriptors_in_another_root)
+{
+    int status;
+
+    scratch();
+    MUST(mkdir("r", 0755));
+    MUST(mkdir("r/d", 0755));
+    fflush(stdout);
+    pid_t child = MUST(fork());
+    if (child == 0) {
+        look_from_another_root();
+        fflush(stdout);
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    number("status", status);
 }

@@ -396,8 +396,13 @@ impl AddressSpace {
         (longest.is_likely(leads_to_code) && rivals.all(|copied| copied.is_as_good_as(&longest))).then_some(longest)
     }
 
-    /// Whether the program may execute what it has at an address.
+    /// Whether the program may execute what it has at an address. Images are mapped in one piece, headers and constants too.
     fn is_code(&self, address: u64) -> bool {
+        let mut images = self.placed_images();
+        let inside = |(start, image): &(u64, &Image)| address >= *start && address - *start < image.header.span;
+        if let Some((start, image)) = images.find(inside) {
+            return image.header.is_code(address - start);
+        }
         self.mappings().any(|vma| (vma.start..vma.end).contains(&address) && vma.prot & PROT_EXEC != 0)
     }
 

@@ -11,6 +11,7 @@ use crate::program_files::PROGRAM;
 use crate::signal::{Disposition, IGNORED_BY_DEFAULT, SIGNALS, SigSet};
 use crate::vfs::settings::Settings;
 use guest::AddressSpace;
+use linux_abi::fs::Stat;
 use slab::Slab;
 use std::fmt;
 use std::marker::PhantomData;
@@ -158,6 +159,8 @@ impl DerefMut for Memory {
 pub struct Place {
     /// Absolute, as the guest sees it, without `.`, `..` and symbolic links.
     pub cwd: Vec<u8>,
+    /// The working directory was removed: what it was like. Something else may be at its path.
+    pub gone: Option<Box<Stat>>,
     /// What the process sees as `/`, chroot(2), in the same form; empty for the root itself.
     pub root: Vec<u8>,
     pub umask: u32,
@@ -165,7 +168,7 @@ pub struct Place {
 
 impl Default for Place {
     fn default() -> Self {
-        Place { cwd: b"/".to_vec(), root: Vec::new(), umask: 0o022 }
+        Place { cwd: b"/".to_vec(), gone: None, root: Vec::new(), umask: 0o022 }
     }
 }
 

@@ -250,6 +250,10 @@ impl Kernel {
         let in_run = self.regular(id)?.in_run;
         let number = self.vfs.identities.of(&real);
         let mut stat = self.vfs.identities.present(&real, number, in_run);
+        if !in_run && self.regular(id)?.unlinked {
+            // The machine's own file keeps its name.
+            stat.st_nlink = 0;
+        }
         if has_holes(&real, in_run) {
             // The real descriptor's own position is used for nothing else.
             stat.st_blocks = data_blocks(self.real_descriptor(id)?, stat.st_size as u64);
@@ -273,6 +277,22 @@ impl Kernel {
         self.file_changed(number, Change::Cleared { from: size, to: u64::MAX });
         self.vfs.identities.touch(number, now);
         Ok(())
+    }
+
+    /// As [`Vfs::for_change`](crate::vfs::Vfs::for_change). Who has the machine's file open has the private copy from now on.
+    pub(crate) fn for_change(&mut self, path: &[u8], node: &RealNode) -> Result<RealNode, Errno> {
+        let copy = self.vfs.for_change(path, node)?;
+        if copy.path != node.path {
+            for (_, file) in self.files.iter_mut() {
+                let FileKind::Regular(file) = &mut file.kind else { continue };
+                if file.pinned.is_none() && file.real == node.path {
+                    file.real.clone_from(&copy.path);
+                    file.in_run = true;
+                    drop(self.vfs.descriptors.take(file.serial));
+                }
+            }
+        }
+        Ok(copy)
     }
 
     /// A name is about to vanish: open files at this real path keep their descriptor from now on. Whether any keeps the inode, by this name or by
@@ -330,6 +350,9 @@ impl Kernel {
                 *gone = Some(Box::new(Stat { st_nlink, ..stat }));
             }
         }
+        let left =
+            self.shared.places.iter_mut().filter(|place| is_directory && place.gone.is_none() && place.cwd == path);
+        left.for_each(|place| place.gone = Some(Box::new(Stat { st_nlink, ..stat })));
     }
 
     /// The last reference to an open regular file is gone, and its inode with it, if it has neither a name nor another open file.

@@ -54,9 +54,11 @@ impl Ctx<'_> {
     /// As `walk`, but a last name that is too long is no error yet.
     pub(crate) fn walk_to_name(&mut self, dirfd: u64, path: &[u8], follow: bool) -> Result<Target, Errno> {
         check_text(path)?;
-        if let (Some(above), Some(rest)) = (self.above_gone(dirfd), path.strip_prefix(b"..").filter(starts_over)) {
+        if let Some((place, _)) = self.removed_start(dirfd, path) {
+            // From a folder that is removed only the one above it can be found.
+            let rest = without_dots(path).strip_prefix(b"..").filter(starts_over).ok_or(Errno::ENOENT)?;
             let rest = [b".", rest].concat();
-            return self.with_vfs(|vfs, view| vfs.walk_to_name(view, &above, &rest, follow));
+            return self.with_vfs(|vfs, view| vfs.walk_to_name(view, parent(&place), &rest, follow));
         }
         let start = if path.starts_with(b"/") { Vec::new() } else { start_of(self, dirfd)? };
         if self.is_place(dirfd) && !path.starts_with(b"/") && self.lookup(&start).is_ok_and(|node| !node.is_directory())
@@ -66,12 +68,25 @@ impl Ctx<'_> {
         self.with_vfs(|vfs, view| vfs.walk_to_name(view, &start, path, follow))
     }
 
-    /// The folder in which an open folder was that is removed: it is found by `..` alone.
-    fn above_gone(&self, fd: u64) -> Option<Vec<u8>> {
-        match &self.kernel.files[self.file(fd).ok()?].kind {
-            FileKind::Directory(directory) => directory.gone.as_ref().map(|_| parent(&directory.path).to_vec()),
+    /// The folder from which a relative path begins, if that was removed: where it was, and what it was like.
+    fn removed_start(&self, dirfd: u64, path: &[u8]) -> Option<(Vec<u8>, Stat)> {
+        if path.starts_with(b"/") {
+            return None;
+        }
+        if dirfd as i32 == AT_FDCWD {
+            let place = self.place();
+            return place.gone.as_ref().map(|stat| (place.cwd.clone(), **stat));
+        }
+        match &self.kernel.files[self.file(dirfd).ok()?].kind {
+            FileKind::Directory(directory) => directory.gone.as_ref().map(|stat| (directory.path.clone(), **stat)),
             _ => None,
         }
+    }
+
+    /// The same for a path that leads nowhere else (`.`).
+    pub(super) fn removed_itself(&self, dirfd: u64, path: &[u8]) -> Option<(Vec<u8>, Stat)> {
+        let start = self.removed_start(dirfd, path)?;
+        (!path.is_empty() && without_dots(path).is_empty()).then_some(start)
     }
 
     /// Whether a descriptor is one of O_PATH, which may be of anything.
@@ -171,6 +186,14 @@ impl Ctx<'_> {
     }
 }
 
+/// A relative path without the `.` that it begins with.
+fn without_dots(mut path: &[u8]) -> &[u8] {
+    while let Some(rest) = path.strip_prefix(b".").filter(starts_over) {
+        path = rest.iter().position(|&b| b != b'/').map_or(&[], |at| &rest[at..]);
+    }
+    path
+}
+
 /// Whether what follows a component of a path begins another one.
 fn starts_over(rest: &&[u8]) -> bool {
     rest.is_empty() || rest.starts_with(b"/")
@@ -221,6 +244,9 @@ fn check_access(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, mode: u32, flags: u32)
         };
         let node = ctx.lookup(&path)?;
         (path, node)
+    } else if let Some((_, stat)) = ctx.removed_itself(dirfd, &path) {
+        Permissions::from(&stat).demand(ctx.credentials(), mode)?;
+        return Ok(0);
     } else {
         existing(ctx, dirfd, &path, flags & AT_SYMLINK_NOFOLLOW == 0)?
     };

@@ -115,8 +115,18 @@ fn open_at(ctx: &mut Ctx<'_>, dirfd: u64, path: Vec<u8>, flags: u32, mode: u32, 
         }
     }
     let exclusive = flags & O_CREAT != 0 && flags & O_EXCL != 0;
-    let target = ctx.walk(dirfd, &path, flags & O_NOFOLLOW == 0 && !exclusive)?;
     let status = visible_status(shown);
+    if let Some((path, stat)) = ctx.removed_itself(dirfd, &path) {
+        let gone = Some(Box::new(stat));
+        let kind = match flags {
+            _ if flags & O_PATH != 0 => FileKind::Name(Place { gone, ..Place::new(path) }),
+            _ if exclusive => return Err(Errno::EEXIST.into()),
+            _ if wants_write(flags) || flags & O_CREAT != 0 => return Err(Errno::EISDIR.into()),
+            _ => FileKind::Directory(Box::new(Directory { gone, ..Directory::new(path) })),
+        };
+        return install(ctx, kind, status, flags);
+    }
+    let target = ctx.walk(dirfd, &path, flags & O_NOFOLLOW == 0 && !exclusive)?;
     let file = match &target.node {
         Some(_) if exclusive && flags & O_PATH == 0 => return Err(Errno::EEXIST.into()),
         Some(_) if flags & O_PATH != 0 => {
@@ -268,7 +278,7 @@ fn open_real(ctx: &mut Ctx<'_>, path: &[u8], node: &RealNode, flags: u32) -> Res
         let number = ctx.kernel.vfs.identities.of_node(node);
         ctx.kernel.demand_idle_text(number)?;
     }
-    let node = if writes { ctx.kernel.vfs.for_change(path, node)? } else { node.clone() };
+    let node = if writes { ctx.kernel.for_change(path, node)? } else { node.clone() };
     ctx.kernel.flush_output_at(&node.path);
     let access = if writes { OFlags::RDWR } else { OFlags::RDONLY };
     let fd =
@@ -547,9 +557,11 @@ impl crate::kernel::Kernel {
         follow: bool,
     ) -> Result<Executable, Errno> {
         let (vfs, view) = self.eyes(caller);
-        let cwd = caller.map_or(&b"/"[..], |caller| {
-            &view.shared.places[caller.thread.own_place.unwrap_or(caller.process.place)].cwd
-        });
+        let place = caller.map(|caller| &view.shared.places[caller.thread.own_place.unwrap_or(caller.process.place)]);
+        if place.is_some_and(|place| place.gone.is_some()) && !path.starts_with(b"/") {
+            return Err(Errno::ENOENT);
+        }
+        let cwd = place.map_or(&b"/"[..], |place| &place.cwd);
         let target = vfs.walk(&view, cwd, path, follow)?;
         let node = target.node.ok_or(Errno::ENOENT)?;
         if !follow && (node.is_link() || matches!(node, Node::Synthetic(Synthetic::Descriptor { .. }))) {

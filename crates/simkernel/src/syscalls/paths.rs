@@ -23,7 +23,8 @@ const HERE: u64 = AT_FDCWD as u64;
 /// The directory from which a relative path is walked. EBADF, ENOTDIR.
 pub(super) fn start_of(ctx: &Ctx<'_>, dirfd: u64) -> Result<Vec<u8>, Errno> {
     if dirfd as i32 == AT_FDCWD {
-        return Ok(ctx.place().cwd.clone());
+        let place = ctx.place();
+        return if place.gone.is_some() { Err(Errno::ENOENT) } else { Ok(place.cwd.clone()) };
     }
     match &ctx.kernel.files[ctx.file(dirfd)?].kind {
         FileKind::Directory(directory) if directory.gone.is_some() => Err(Errno::ENOENT),
@@ -176,6 +177,7 @@ fn link_node(ctx: &mut Ctx<'_>, path: &[u8], node: Node, to: &[u8]) -> SysResult
         return Err(Errno::EPERM.into());
     }
     let node = ctx.changeable(path, node).map_err(|_| Errno::EXDEV)?;
+    let node = ctx.kernel.for_change(path, &node)?;
     ctx.kernel.vfs.link(path, &node, to, ctx.now)?;
     let number = ctx.kernel.vfs.identities.of_node(&node);
     ctx.kernel.self_event(path, number, IN_ATTRIB);
@@ -378,6 +380,7 @@ pub fn renameat2(ctx: &mut Ctx<'_>, [from_fd, from, to_fd, to, flags, _]: [u64; 
             replaced = Some((number, old.kind() == S_IFDIR, old.stat.st_nlink <= 1, in_use));
         }
     }
+    let node = if directory { node } else { ctx.kernel.for_change(&source, &node)? };
     let (before, after) = ctx.kernel.vfs.rename(&source, &node, &target.path, exchange, ctx.now)?;
     if let Some((other, of_directory, last, in_use)) = replaced
         && (exchange || !of_directory && (in_use || !last))
@@ -456,7 +459,8 @@ fn move_places(ctx: &mut Ctx<'_>, from: &[u8], to: &[u8], exchange: bool) {
             *path = [from, &path[to.len()..]].concat();
         }
     };
-    ctx.kernel.shared.places.iter_mut().for_each(|place| moved(&mut place.cwd));
+    let places = ctx.kernel.shared.places.iter_mut().filter(|place| place.gone.is_none());
+    places.for_each(|place| moved(&mut place.cwd));
     ctx.kernel.pipes.iter_mut().filter_map(|(_, pipe)| pipe.fifo.as_mut()).for_each(|fifo| moved(&mut fifo.path));
     for (_, file) in ctx.kernel.files.iter_mut() {
         match &mut file.kind {
@@ -512,12 +516,21 @@ pub fn readlinkat(ctx: &mut Ctx<'_>, [dirfd, path, buffer, size, ..]: [u64; 6]) 
 /// chdir(2).
 pub fn chdir(ctx: &mut Ctx<'_>, [path, ..]: [u64; 6]) -> SysResult {
     let path = ctx.path_argument(path)?;
+    if ctx.removed_itself(HERE, &path).is_some() {
+        return Ok(0);
+    }
     let (path, node) = existing(ctx, HERE, &path, true)?;
     enter(ctx, path, &node)
 }
 
 /// fchdir(2).
 pub fn fchdir(ctx: &mut Ctx<'_>, [fd, ..]: [u64; 6]) -> SysResult {
+    if let Some((path, stat)) = ctx.removed_itself(fd, b".") {
+        Permissions::from(&stat).demand(ctx.credentials(), X_OK)?;
+        let place = ctx.place_mut();
+        (place.cwd, place.gone) = (path, Some(Box::new(stat)));
+        return Ok(0);
+    }
     let path = start_of(ctx, fd)?;
     let node = ctx.lookup(&path)?;
     enter(ctx, path, &node)
@@ -528,13 +541,17 @@ fn enter(ctx: &mut Ctx<'_>, path: Vec<u8>, node: &Node) -> SysResult {
         return Err(Errno::ENOTDIR.into());
     }
     ctx.demand(&path, node, X_OK)?;
-    ctx.place_mut().cwd = if path.is_empty() { b"/".to_vec() } else { path };
+    let place = ctx.place_mut();
+    (place.cwd, place.gone) = (if path.is_empty() { b"/".to_vec() } else { path }, None);
     Ok(0)
 }
 
-/// getcwd(2): a directory outside the root begins with "(unreachable)".
+/// getcwd(2): a directory outside the root begins with "(unreachable)". ENOENT for one that was removed.
 pub fn getcwd(ctx: &mut Ctx<'_>, [buffer, size, ..]: [u64; 6]) -> SysResult {
     let place = ctx.place();
+    if place.gone.is_some() {
+        return Err(Errno::ENOENT.into());
+    }
     let path = place.shown(if place.cwd == b"/" { b"" } else { &place.cwd });
     let mut text = path.unwrap_or_else(|| [b"(unreachable)", &place.cwd[..]].concat());
     text.push(0);
@@ -589,7 +606,7 @@ impl Subject {
     fn for_change(self, ctx: &mut Ctx<'_>) -> Result<Option<(Vec<u8>, RealNode)>, Errno> {
         match self {
             Subject::Path(path, node) => {
-                let node = ctx.kernel.vfs.for_change(&path, &node)?;
+                let node = ctx.kernel.for_change(&path, &node)?;
                 Ok(Some((path, node)))
             }
             Subject::Open(path, node) => Ok(Some((path, node))),
@@ -723,6 +740,7 @@ fn set_mode(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, mode: u64, flags: 
     match subject {
         Subject::Path(_, node) if node.kind() == S_IFLNK => return Err(Errno::EOPNOTSUPP.into()),
         Subject::Path(path, node) => {
+            let node = ctx.kernel.for_change(&path, &node)?;
             ctx.kernel.vfs.chmod(&path, &node, mode, ctx.now)?;
             tell(ctx, &path, &node.stat, IN_ATTRIB);
         }
@@ -912,6 +930,7 @@ pub fn truncate(ctx: &mut Ctx<'_>, [path, size, ..]: [u64; 6]) -> SysResult {
         }
     }
     ctx.break_leases(number, O_WRONLY)?;
+    let node = ctx.kernel.for_change(&path, &node)?;
     let old = Permissions::from(&ctx.kernel.vfs.stat(&node));
     let mode = old.after_write(ctx.credentials());
     if mode != old.mode {

@@ -85,8 +85,17 @@ fn stat_at(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, flags: u32) -> Result<Stat,
 }
 
 fn stat_path(ctx: &mut Ctx<'_>, dirfd: u64, path: &[u8], follow: bool) -> Result<Stat, Errno> {
+    if let Some((_, stat)) = ctx.removed_itself(dirfd, path) {
+        return Ok(stat);
+    }
     let target = ctx.walk(dirfd, path, follow)?;
-    match target.node.ok_or(Errno::ENOENT)? {
+    let node = target.node.ok_or(Errno::ENOENT)?;
+    stat_found(ctx, &target.path, node, follow)
+}
+
+/// `stat` of what is at an absolute path of the host.
+fn stat_found(ctx: &mut Ctx<'_>, path: &[u8], node: Node, follow: bool) -> Result<Stat, Errno> {
+    match node {
         Node::Real(mut node) => {
             if ctx.kernel.flush_output_at(&node.path) {
                 let fresh = rustix::fs::statat(rustix::fs::CWD, &node.path[..], rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
@@ -99,7 +108,7 @@ fn stat_path(ctx: &mut Ctx<'_>, dirfd: u64, path: &[u8], follow: bool) -> Result
             stat_open(ctx, id)
         }
         Node::Synthetic(synthetic::Synthetic::Namespace(namespace)) if follow => Ok(namespace_stat(ctx, namespace)),
-        Node::Synthetic(node) => Ok(ctx.with_vfs(|_, view| synthetic::stat(view, &target.path, &node))),
+        Node::Synthetic(node) => Ok(ctx.with_vfs(|_, view| synthetic::stat(view, path, &node))),
     }
 }
 
@@ -149,8 +158,9 @@ pub(super) fn stat_open(ctx: &mut Ctx<'_>, id: FileId) -> Result<Stat, Errno> {
             return Ok(synthetic_stat(start, number, 0o600, 0));
         }
     };
-    let path = if path.is_empty() { b"/".to_vec() } else { path };
-    stat_path(ctx, HERE, &path, false)
+    // Whatever the caller's root is now, and whether it could walk there.
+    let node = ctx.lookup(&path)?;
+    stat_found(ctx, &path, node, false)
 }
 
 impl Kernel {

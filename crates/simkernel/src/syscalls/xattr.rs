@@ -71,7 +71,7 @@ fn by_descriptor(ctx: &mut Ctx<'_>, fd: u64) -> Result<Subject, Outcome> {
                 FileKind::Device(device) => synthetic::device_path(*device),
                 _ => start_of(ctx, fd)?,
             };
-            let node = ctx.walk(HERE, if path.is_empty() { b"/" } else { &path }, false)?.node;
+            let node = ctx.lookup(&path).ok();
             let holder = node.and_then(|node| Holder::of(ctx, &path, node));
             Ok(Subject { path, holder })
         }
@@ -191,7 +191,7 @@ fn writable(ctx: &mut Ctx<'_>, path: &[u8], holder: &Holder) -> Result<Holder, E
     match holder {
         Holder::Device(number) => Ok(Holder::Device(*number)),
         Holder::Real(node) if node.writable => Ok(Holder::Real(node.clone())),
-        Holder::Real(node) => ctx.kernel.vfs.for_change(path, node).map(Holder::Real),
+        Holder::Real(node) => ctx.kernel.for_change(path, node).map(Holder::Real),
     }
 }
 

@@ -62,6 +62,8 @@ pub struct Attributes {
     pub born: Option<u64>,
     /// It stands for a device that a guest has made (mknod): its type, and its number. The real file is a FIFO.
     pub device: Option<(u32, u64)>,
+    /// It lies over the machine's files, and is on their device for guests.
+    pub overlaid: bool,
 }
 
 #[derive(Debug)]
@@ -70,7 +72,7 @@ pub struct Identities {
     /// The run's directory on the machine.
     run: Vec<u8>,
     numbers: FastMap<(u64, u64), u64>,
-    /// Those in `numbers` that follow from paths.
+    /// Those that follow from paths, of files that are gone too.
     found: FastSet<u64>,
     attributes: FastMap<u64, Attributes>,
     /// How many files guests have made.
@@ -148,10 +150,16 @@ impl Identities {
         hasher.finish()
     }
 
-    /// The real inode is gone: if the machine uses its number again, that is another file.
+    /// A private copy stands for a file of the machine from now on: for guests it is the same one.
+    pub fn copied(&mut self, from: &RealNode, to: &RealNode) {
+        let number = self.of_node(from);
+        self.numbers.insert((to.stat.st_dev, to.stat.st_ino), number);
+        self.attributes(number).overlaid = true;
+    }
+
+    /// The real inode is gone: if the machine uses its number again, that is another file. Another file at its path gets another number.
     pub fn forget(&mut self, device: u64, inode: u64) {
         if let Some(number) = self.numbers.remove(&(device, inode)) {
-            self.found.remove(&number);
             self.attributes.remove(&number);
         }
     }
@@ -227,7 +235,7 @@ impl Identities {
     fn present_writable(&self, stat: &mut Stat) {
         let known = self.attributes.get(&stat.st_ino).copied().unwrap_or_default();
         let times = known.times.unwrap_or(self.times_of_start());
-        stat.st_dev = WRITABLE_DEVICE;
+        stat.st_dev = if known.overlaid { MACHINE_DEVICE } else { WRITABLE_DEVICE };
         (stat.st_uid, stat.st_gid) = known.owner.unwrap_or((0, 0));
         if let Some(mode) = known.mode {
             stat.st_mode = stat.st_mode & S_IFMT | mode;
@@ -317,10 +325,11 @@ mod tests {
         let mut identities = identities();
         let (one, other) = colliding(&identities);
         let first = identities.found_at(1, 1, &[&one]);
-        assert_eq!(identities.found_at(1, 2, &[&other]), FIRST_FOUND + (first + 1) % FIRST_FOUND);
+        let next = |number| FIRST_FOUND + (number + 1) % FIRST_FOUND;
+        assert_eq!(identities.found_at(1, 2, &[&other]), next(first));
+        // Nor one after the other.
         identities.forget(1, 1);
-        identities.forget(1, 2);
-        assert_eq!(identities.found_at(1, 3, &[&other]), first);
+        assert_eq!(identities.found_at(1, 3, &[&one]), next(next(first)));
     }
 
     fn colliding(identities: &Identities) -> (Vec<u8>, Vec<u8>) {

@@ -225,6 +225,10 @@ impl Vfs {
         };
         self.note_permissions(&node.stat, permissions);
         self.note_birth(&node.stat, new.now);
+        if matches!(self.mounts.find(path).0, Area::Overlay(overlay) if overlay.shows_machine()) {
+            let number = self.identities.of(&node.stat);
+            self.identities.attributes(number).overlaid = true;
+        }
         Ok(node)
     }
 

@@ -70,6 +70,7 @@ impl Vfs {
 
     /// Gives a file of the private part what the one of the machine had that it covers.
     fn inherit(&mut self, node: &RealNode, covered: &RealNode, lower: Lower) {
+        self.identities.copied(covered, node);
         let stat = &covered.stat;
         let (user, group) = (machine_owner(stat.st_uid), machine_owner(stat.st_gid));
         let permissions = Permissions { mode: stat.st_mode, user, group };

@@ -166,7 +166,11 @@ fn node(view: &View<'_>, process: &Process, tid: u32, what: &[&str]) -> Option<S
         [] => Some(Synthetic::Directory(PROCESS.map(|(name, kind, _)| (name, kind)).to_vec())),
         ["exe"] if process.program.is_some() => Some(Synthetic::Descriptor { pid: process.pid, fd: PROGRAM }),
         ["exe"] => process.zombie.is_none().then(|| link(&seen(view, &process.exe)))?,
-        ["cwd"] => link(&seen(view, &view.shared.places.get(process.place)?.cwd)),
+        ["cwd"] => {
+            let place = view.shared.places.get(process.place)?;
+            let ending: &[u8] = if place.gone.is_some() { b" (deleted)" } else { b"" };
+            link(&[&seen(view, &place.cwd), ending].concat())
+        }
         ["root"] => link(&seen(view, &view.shared.places.get(process.place)?.root)),
         ["fd"] => Some(Synthetic::Descriptors(process.pid)),
         ["fd", fd] => {
