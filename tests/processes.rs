@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{capture, digest, find_program, folder, gnomon, limited, natively, run_well, tree};
+use common::{capture, compile, digest, find_program, folder, gnomon, limited, natively, run_well, tree};
 use std::fs;
 use std::path::Path;
 
@@ -28,6 +28,13 @@ fn compare(test: &str, program: &str, arguments: &[&str]) {
     assert_eq!(guest.stdout, native.stdout, "{test}: {}", guest.stderr);
     assert_eq!(guest.code(), native.code(), "{test}: {}", guest.stderr);
     assert!(!native.stdout.is_empty(), "{test} prints what it finds: {}", native.stderr);
+}
+
+/// Starts after the first get the memory of a program that has been started already.
+#[test]
+fn memory_without_rights_gets_some_in_every_start() {
+    let program = compile("tests/guest-programs/starts/reserve.c", &folder("processes/starts")).display().to_string();
+    compare("starts", "sh", &["-c", "for start in 1 2 3; do \"$0\"; echo $?; done", &program]);
 }
 
 const SHELL: &str = r#"

@@ -315,6 +315,18 @@ impl AddressSpace {
 
     /// The real protection that a piece needs for other rights; None when it needs no change, or has had it.
     fn change_of(&mut self, piece: &Piece, was: u8, prot: u8) -> Result<Option<u8>, MapError> {
+        let mut piece = *piece;
+        if let Some(RealKind::GuardedStore { .. }) = piece.kind
+            && prot != 0
+        {
+            // What was given up of the pack, and was mapped since then without rights: zeroes.
+            if !real::map_plain(piece.start, piece.bytes()) {
+                return Err(MapError::NoMemory);
+            }
+            self.real.remove(piece.start, piece.end);
+            piece.kind = None;
+        }
+        let piece = &piece;
         let present = match piece.kind {
             None | Some(RealKind::Freed { .. }) => PLAIN,
             Some(RealKind::Protected { prot } | RealKind::File { prot }) => prot,
