@@ -168,7 +168,7 @@ fn what_lies_beside_a_script_does_not_change_a_run() {
 
 /// Changes what was there before the run, and looks at it by descriptors that were opened before.
 const CHANGES: &str = r#"
-import fcntl, os, sys
+import ctypes, fcntl, os, sys
 os.chdir(sys.argv[1])
 def same(what, one, other): print(what, os.path.samestat(one, other))
 def number(path): return os.lstat(path).st_ino
@@ -188,8 +188,17 @@ fd = os.open('moved', os.O_RDONLY); old = number('moved'); os.rename('moved', 'f
 with open('folder/elsewhere', 'w') as file: file.write('elsewhere')
 print(old == number('folder/elsewhere'), os.read(fd, 99))
 fd = os.open('removed', os.O_RDONLY); os.unlink('removed')
+os.fchmod(fd, 0o604); print(oct(os.fstat(fd).st_mode)); again = os.open(f'/proc/self/fd/{fd}', os.O_RDWR)
+print(os.write(again, b'still'), os.pread(fd, 5, 0))
 with open('removed', 'w') as file: file.write('another')
 print(os.read(fd, 99), os.fstat(fd).st_nlink); print(os.fstat(fd).st_ino != number('removed'))
+libc = ctypes.CDLL(None)
+print(libc.renameat2(-100, b'mode', -100, b'times', 2), open('mode').read(), open('times').read())
+gone = os.path.abspath('gone/below'); os.makedirs(gone); os.chdir(gone); os.rmdir(gone); os.rmdir(os.path.dirname(gone))
+for make in (lambda: os.mkdir('../x'), lambda: open('../y', 'w'), lambda: os.symlink('x', '../../z/u')):
+    try: print(make())
+    except OSError as error: print(error.strerror)
+os.chdir(sys.argv[1]); print(os.path.exists('gone'))
 print(sorted({os.lstat(os.path.join(at, name)).st_dev == os.lstat('.').st_dev for at, below, names in os.walk('.') for name in below + names}))
 "#;
 

@@ -10,7 +10,7 @@ use crate::vfs::{RealNode, data_blocks, errno, has_holes};
 use base::SimTime;
 use linux_abi::Errno;
 use linux_abi::fs::{
-    F_SEAL_FUTURE_WRITE, F_SEAL_GROW, F_SEAL_WRITE, IN_ACCESS, IN_MODIFY, O_APPEND, S_IFDIR, S_IFMT, Stat,
+    F_SEAL_FUTURE_WRITE, F_SEAL_GROW, F_SEAL_WRITE, IN_ACCESS, IN_MODIFY, O_APPEND, S_IFDIR, S_IFMT, S_IFREG, Stat,
 };
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -293,6 +293,16 @@ impl Kernel {
             }
         }
         Ok(copy)
+    }
+
+    /// A file that is about to lose its name: the machine's own, where somebody has it open, gives way to a private copy, which can still be changed
+    /// by who has it.
+    pub(crate) fn copy_if_open(&mut self, path: &[u8], node: RealNode) -> Result<RealNode, Errno> {
+        let has_it = |file: &super::OpenFile| matches!(&file.kind, FileKind::Regular(file) if file.real == node.path);
+        if node.writable || node.kind() != S_IFREG || !self.files.iter().any(|(_, file)| has_it(file)) {
+            return Ok(node);
+        }
+        self.for_change(path, &node)
     }
 
     /// A name is about to vanish: open files at this real path keep their descriptor from now on. Whether any keeps the inode, by this name or by

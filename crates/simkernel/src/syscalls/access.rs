@@ -57,8 +57,12 @@ impl Ctx<'_> {
         if let Some((place, _)) = self.removed_start(dirfd, path) {
             // From a folder that is removed only the one above it can be found.
             let rest = without_dots(path).strip_prefix(b"..").filter(starts_over).ok_or(Errno::ENOENT)?;
+            let above = parent(&place);
+            if !self.lookup(above)?.is_directory() {
+                return Err(Errno::ENOENT);
+            }
             let rest = [b".", rest].concat();
-            return self.with_vfs(|vfs, view| vfs.walk_to_name(view, parent(&place), &rest, follow));
+            return self.with_vfs(|vfs, view| vfs.walk_to_name(view, above, &rest, follow));
         }
         let start = if path.starts_with(b"/") { Vec::new() } else { start_of(self, dirfd)? };
         if self.is_place(dirfd) && !path.starts_with(b"/") && self.lookup(&start).is_ok_and(|node| !node.is_directory())

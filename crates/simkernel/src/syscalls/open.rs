@@ -21,7 +21,7 @@ use linux_abi::Errno;
 use linux_abi::fs::*;
 use linux_abi::sysinfo::RLIMIT_NOFILE;
 use rustix::fs::{MemfdFlags, Mode, OFlags};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Flags that F_GETFL does not show again.
 const CREATION_FLAGS: u32 = O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_CLOEXEC;
@@ -453,20 +453,31 @@ fn reopen(ctx: &mut Ctx<'_>, pid: Pid, fd: u32, flags: u32) -> SysResult {
 
 /// A second open file on one that has no name.
 fn reopen_pinned(ctx: &mut Ctx<'_>, id: FileId, flags: u32) -> Result<FileKind, Errno> {
+    let FileKind::Regular(file) = &ctx.kernel.files[id].kind else { return Err(Errno::EBADF) };
+    let (real, path) = (file.real.clone(), file.path.clone());
+    let (was_writable, in_run, number) = (file.writes, file.in_run, file.number);
+    let writes = was_writable || (in_run && wants_write(flags));
+    let pinned = ctx.kernel.real_descriptor(id)?;
+    let fd = if writes && !was_writable {
+        let link = format!("/proc/self/fd/{}", pinned.as_raw_fd());
+        rustix::fs::open(link, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(errno)?
+    } else {
+        pinned.try_clone_to_owned().map_err(|e| crate::machine::io_errno(&e))?
+    };
     if flags & O_TRUNC != 0 {
         // `install` tells of it, once it is open.
-        ctx.kernel.truncate_silently(id, 0, ctx.now)?;
+        rustix::fs::ftruncate(&fd, 0).map_err(errno)?;
+        ctx.kernel.file_changed(number, Change::Cleared { from: 0, to: u64::MAX });
+        ctx.kernel.vfs.identities.touch(number, ctx.now);
     }
-    let fd = ctx.kernel.real_descriptor(id)?.try_clone_to_owned().map_err(|e| crate::machine::io_errno(&e))?;
     let serial = ctx.kernel.vfs.new_serial();
-    let FileKind::Regular(file) = &ctx.kernel.files[id].kind else { return Err(Errno::EBADF) };
     Ok(FileKind::Regular(Box::new(RegularFile {
         serial,
-        real: file.real.clone(),
-        path: file.path.clone(),
-        writes: file.writes,
-        in_run: file.in_run,
-        number: file.number,
+        real,
+        path,
+        writes,
+        in_run,
+        number,
         offset: 0,
         pinned: Some(fd),
         unlinked: false,

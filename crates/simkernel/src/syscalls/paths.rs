@@ -295,6 +295,7 @@ fn remove(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, directory: bool) -> SysResul
         return Err(Errno::EROFS.into());
     }
     let node = ctx.changeable(&path, node)?;
+    let node = ctx.kernel.copy_if_open(&path, node)?;
     let last = node.stat.st_nlink <= 1;
     let in_use = ctx.kernel.pin_open_files(&node, last)?;
     let number = ctx.kernel.vfs.identities.of_node(&node);
@@ -375,6 +376,11 @@ pub fn renameat2(ctx: &mut Ctx<'_>, [from_fd, from, to_fd, to, flags, _]: [u64; 
             if old.path == node.path || (old.stat.st_ino, old.stat.st_dev) == (node.stat.st_ino, node.stat.st_dev) {
                 return Ok(0);
             }
+            let old = match exchange {
+                true if old.kind() != S_IFDIR => ctx.kernel.for_change(&target.path, &old)?,
+                true => old,
+                false => ctx.kernel.copy_if_open(&target.path, old)?,
+            };
             let number = ctx.kernel.vfs.identities.of_node(&old);
             let in_use = !exchange && replace(ctx, &target.path, &old, directory)?;
             replaced = Some((number, old.kind() == S_IFDIR, old.stat.st_nlink <= 1, in_use));
