@@ -125,8 +125,13 @@ impl ElfHeader {
 
     /// Whether an address, relative to the first page, lies in what the file has of an executable segment.
     pub(crate) fn is_code(&self, address: u64) -> bool {
-        let inside = |s: &Segment| s.executable && address >= s.address && address - s.address < s.file_bytes;
-        self.segments.iter().any(inside)
+        self.code_end(address).is_some()
+    }
+
+    /// Where that ends.
+    fn code_end(&self, address: u64) -> Option<u64> {
+        let inside = |s: &&Segment| s.executable && address >= s.address && address - s.address < s.file_bytes;
+        self.segments.iter().find(inside).map(|s| s.address + s.file_bytes)
     }
 
     /// The file's pages as the kernel and ld.so would map them, `span` bytes; what lies past the file is zero.
@@ -220,7 +225,12 @@ pub(crate) fn function_ranges(memory: &[u8], data: &[u8], header: &ElfHeader) ->
     seeds.extend(dynamic.starts);
     seeds.extend(ranges.iter().map(|(from, _)| *from));
     seeds.retain(|seed| header.is_code(*seed));
-    ranges.retain(|(from, to)| from < to && *to <= header.span);
+    ranges.retain_mut(|(from, to)| {
+        let is_sane = from < to && *to <= header.span;
+        // What is behind the file's bytes are zeroes, however many.
+        *to = header.code_end(*from).map_or(*from, |end| end.min(*to));
+        is_sane && from < to
+    });
     let sections = file.as_ref().map_or(Vec::new(), |file| code_sections(file, header));
     let (reached, is_sparse) = super::descent::follow(memory, header, &sections, &ranges, seeds);
     ranges.extend(reached);
