@@ -1044,3 +1044,36 @@ CASE(descriptors_in_another_root)
     waitpid(child, &status, 0);
     number("status", status);
 }
+
+/* By the link to a descriptor a file is opened with the rights that its mode gives. */
+CASE(removed_files_are_opened_again_by_their_mode)
+{
+    static const int modes[] = { 0644, 0666 };
+    char link[64];
+
+    scratch();
+    MUST(chmod(".", 0777));
+    for (size_t i = 0; i < COUNT_OF(modes); i++) {
+        file_make("file", "content");
+        MUST(chmod("file", modes[i]));
+        int fd = MUST(open("file", O_RDONLY)), status;
+        MUST(unlink("file"));
+        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        fflush(stdout);
+        pid_t child = MUST(fork());
+        if (child == 0) {
+            MUST(setuid(1000));
+            int again = open(link, O_RDWR);
+            show("opened", again < 0 ? -1 : 0);
+            if (again >= 0)
+                show("written", write(again, "CON", 3));
+            fflush(stdout);
+            _exit(0);
+        }
+        waitpid(child, &status, 0);
+        number("status", status);
+        char bytes_of[8] = { 0 };
+        MUST(pread(fd, bytes_of, 7, 0));
+        text("content", bytes_of);
+    }
+}

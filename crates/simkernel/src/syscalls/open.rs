@@ -457,6 +457,9 @@ fn reopen_pinned(ctx: &mut Ctx<'_>, id: FileId, flags: u32) -> Result<FileKind, 
     let (real, path) = (file.real.clone(), file.path.clone());
     let (was_writable, in_run, number) = (file.writes, file.in_run, file.number);
     let writes = was_writable || (in_run && wants_write(flags));
+    if writes && !was_writable {
+        Permissions::from(&ctx.kernel.regular_stat(id)?).demand(ctx.credentials(), wanted(flags))?;
+    }
     let pinned = ctx.kernel.real_descriptor(id)?;
     let fd = if writes && !was_writable {
         let link = format!("/proc/self/fd/{}", pinned.as_raw_fd());
