@@ -311,3 +311,43 @@ fn torsocks_takes_curl_through_a_proxy() {
     assert_eq!(from("/through"), Some("11.0.0.99"), "{log}");
     assert!(from("/direct").is_some_and(|address| address != "11.0.0.99"), "the other one goes its own way: {log}");
 }
+
+/// Whatever maps code of an ELF file, in whatever order and with whatever alignment: it sees the simulated processor, and no call traps.
+#[test]
+fn code_is_rewritten_however_it_is_mapped() {
+    const WAYS: [&str; 11] = [
+        "dlopen",
+        "in-order",
+        "early",
+        "reverse",
+        "again",
+        "whole-first",
+        "late",
+        "memfd",
+        "flat",
+        "flat-late",
+        "anywhere",
+    ];
+    let folder = folder("binaries/views");
+    let program = build("gcc", "elf_views.c", &folder, "views", &["-ldl"]).expect("gcc");
+    let library = |alignment: &&str| {
+        let page_size = format!("-Wl,-z,max-page-size={alignment}");
+        let options = ["-shared", "-fPIC", "-DLIBRARY", "-Wl,-e,entry", &page_size];
+        build("gcc", "elf_views.c", &folder, &format!("{alignment}.so"), &options).expect("gcc makes libraries")
+    };
+    let libraries: Vec<PathBuf> = ["0x1000", "0x8000", "0x200000"].iter().map(library).collect();
+    let ways = libraries.iter().flat_map(|library| WAYS.map(|way| (way, text(library))));
+    let processes: Vec<String> = ways.map(|(way, library)| process(&[text(&program), way, library], &[])).collect();
+    let outputs = run_twice(&folder, &processes);
+    for ((output, errors), way) in outputs.iter().zip(WAYS.iter().cycle()) {
+        // "Genu" of "GenuineIntel".
+        assert_eq!(*output, format!("{way} 756e6547 1000\n"), "{errors}");
+    }
+    assert_eq!(outputs.len(), WAYS.len() * libraries.len());
+    let stats = common::stats(&folder.join("run.data"));
+    let interception = &stats["gnomon"]["interception"];
+    // ld.so has one that stays.
+    let misses = interception["misses"].as_object().expect("a table");
+    assert!(misses.keys().all(|site| site.contains("/ld-linux")), "{interception}");
+    assert_eq!(stats["gnomon"]["computing"]["reproducible"], true, "{}", stats["gnomon"]["interferences"]);
+}

@@ -398,10 +398,8 @@ impl AddressSpace {
 
     /// Whether the program may execute what it has at an address. Images are mapped in one piece, headers and constants too.
     fn is_code(&self, address: u64) -> bool {
-        let mut images = self.placed_images();
-        let inside = |(start, image): &(u64, &Image)| address >= *start && address - *start < image.header.span;
-        if let Some((start, image)) = images.find(inside) {
-            return image.header.is_code(address - start);
+        if let Some(is_code) = self.is_code_of_image(address) {
+            return is_code;
         }
         self.mappings().any(|vma| (vma.start..vma.end).contains(&address) && vma.prot & PROT_EXEC != 0)
     }

@@ -2,7 +2,7 @@
 
 use crate::arena::HostRegion;
 use crate::cpu;
-use crate::image::{ElfError, FileKey, Image, images};
+use crate::image::{ElfError, FileKey, Image, PAGE, images};
 use crate::memory::{self, AddressSpace, MapError, Strings, ran_out};
 use crate::registers::{FIXED_FLAGS, Registers};
 use crate::vcpu::Vcpu;
@@ -138,7 +138,8 @@ impl Program {
         region: &mut HostRegion,
         arguments: &StartArguments<'_>,
     ) -> Result<(AddressSpace, Vcpu), StartError> {
-        let image_bytes = if self.image.header.fixed { 0 } else { self.image.mapped_bytes() };
+        let image_bytes =
+            if self.image.header.fixed { 0 } else { self.image.mapped_bytes() + (self.alignment() - PAGE) };
         let mut space = AddressSpace::for_program(region, image_bytes).ok_or_else(StartError::no_room)?;
         space.begin_program(self.key, self.interpreter.is_some());
         match self.fill(&mut space, arguments) {
@@ -154,14 +155,21 @@ impl Program {
         }
     }
 
+    /// To what its first address is aligned (`load_elf_binary`), as far as a host's addresses allow it.
+    fn alignment(&self) -> u64 {
+        const GREATEST: u64 = 1 << 30;
+        self.image.header.alignment.min(GREATEST)
+    }
+
     fn fill(&self, space: &mut AddressSpace, arguments: &StartArguments<'_>) -> Result<Registers, StartError> {
         let mut free = space.stack_end();
         let program = if self.image.header.fixed {
             space.place_fixed(self.image.clone(), &self.name)?
         } else {
-            let start = space.place(free, self.image.clone(), &self.name)?;
+            let start = free.next_multiple_of(self.alignment());
+            space.place(start, self.image.clone(), &self.name)?;
             space.enforce_segments(start);
-            free += self.image.mapped_bytes();
+            free = start + self.image.mapped_bytes();
             start
         };
         space.protect_segments(program);
@@ -215,7 +223,7 @@ impl Program {
         let header = &self.image.header;
         let auxiliary = [
             (libc::AT_HWCAP, cpu::HWCAP),
-            (libc::AT_PAGESZ, crate::image::PAGE),
+            (libc::AT_PAGESZ, PAGE),
             (libc::AT_CLKTCK, 100),
             (libc::AT_PHDR, program + header.program_headers),
             (libc::AT_PHENT, 56),

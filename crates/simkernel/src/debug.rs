@@ -134,7 +134,7 @@ impl Ctx<'_> {
                 start.wrapping_sub(header.linked_at),
                 start + code,
                 start + header.span,
-                start + image.mapped_bytes(),
+                start + image.joined_bytes(),
                 image.path().display()
             );
         }

@@ -201,7 +201,7 @@ impl ProfiledProgram {
             .map(|(start, image)| PlacedFile {
                 path: image.path().to_path_buf(),
                 name: files.get(image.path()).name.clone(),
-                range: start..start + image.mapped_bytes(),
+                range: start..start + image.joined_bytes(),
                 bias: start.wrapping_sub(image.header.linked_at),
             })
             .collect();

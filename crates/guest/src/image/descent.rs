@@ -265,6 +265,7 @@ mod tests {
             segments: vec![segment],
             relro: None,
             span: bytes,
+            alignment: 4096,
             executable_stack: false,
         }
     }

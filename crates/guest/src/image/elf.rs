@@ -53,12 +53,21 @@ pub struct ElfHeader {
     pub relro: Option<(u64, u64)>,
     /// Whole pages from the first to the end of the last segment.
     pub span: u64,
+    /// The largest alignment that a segment asks for, in bytes: a power of two, a page at least.
+    pub alignment: u64,
     /// The program asks for a stack that it may execute (PT_GNU_STACK): its compiler puts code there.
     pub(crate) executable_stack: bool,
 }
 
 impl ElfHeader {
+    /// # Errors
+    /// When the file is no image for this machine.
     pub fn parse(data: &[u8]) -> Result<ElfHeader, ElfError> {
+        ElfHeader::parse_head(data, data.len() as u64)
+    }
+
+    /// As [`parse`](Self::parse), of the first bytes of a file of `file_bytes`. Its interpreter is known if its name lies in them.
+    pub(super) fn parse_head(data: &[u8], file_bytes: u64) -> Result<ElfHeader, ElfError> {
         let header = match elf::FileHeader64::<Endianness>::parse(data) {
             Ok(header) => header,
             Err(_) => return refuse("not a 64-bit ELF file"),
@@ -78,12 +87,16 @@ impl ElfHeader {
             return refuse("its program headers lie outside the file");
         };
         let mut loads = Vec::new();
-        let (mut interpreter, mut relro, mut phdr) = (None, None, None);
+        let (mut interpreter, mut relro, mut phdr, mut alignment) = (None, None, None, PAGE);
         let mut executable_stack = false;
         for program in headers {
             let (address, memory) = (program.p_vaddr(endian), program.p_memsz(endian));
             match program.p_type(endian) {
-                elf::PT_LOAD => loads.push(load_segment(program, endian, data.len() as u64)?),
+                elf::PT_LOAD => {
+                    loads.push(load_segment(program, endian, file_bytes)?);
+                    let asked = program.p_align(endian);
+                    alignment = if asked.is_power_of_two() { alignment.max(asked) } else { alignment };
+                }
                 elf::PT_INTERP => {
                     let bytes = program.data(endian, data).unwrap_or(&[]);
                     interpreter = Some(bytes.split(|b| *b == 0).next().unwrap_or(&[]).to_vec());
@@ -119,6 +132,7 @@ impl ElfHeader {
             segments: loads,
             relro: relro.map(|(from, to)| (from.wrapping_sub(linked_at), to.wrapping_sub(linked_at))),
             span: page_up(end),
+            alignment,
             executable_stack,
         })
     }

@@ -23,7 +23,7 @@ pub(crate) use gs::is_relative_to_gs;
 pub(crate) use patches::{Candidate, Copied};
 pub(crate) use special::{Special, all_candidates, candidates, is_usual, special};
 pub use store::{FileKey, Image, images};
-pub(crate) use store::{Pack, PackPart, PackRecording, RecordedPart};
+pub(crate) use store::{Gap, Pack, PackPart, PackRecording, RecordedPart};
 
 use std::alloc::{Layout, alloc_zeroed};
 

@@ -74,12 +74,12 @@ struct Found {
     near: Vec<u64>,
 }
 
-/// Rewrites `memory` in place; `data` is the file it was made of.
-pub(crate) fn rewrite(memory: &mut [u8], data: &[u8], header: &ElfHeader) -> Rewritten {
+/// Rewrites `memory` in place; `data` is the file it was made of. `sled_start` is relative to the image, behind its span.
+pub(crate) fn rewrite(memory: &mut [u8], data: &[u8], header: &ElfHeader, sled_start: u64) -> Rewritten {
     let code = function_ranges(memory, data, header);
     let mut out = Rewritten::default();
     let found = find(memory, header, &code, &mut out);
-    let mut rewriting = Rewriting { memory, sled: Sled::new(header.span), taken: Vec::new(), fillers: Vec::new(), out };
+    let mut rewriting = Rewriting { memory, sled: Sled::new(sled_start), taken: Vec::new(), fillers: Vec::new(), out };
     let crowded: Vec<&Found> = found.iter().filter(|found| !rewriting.replace(found)).collect();
     for found in crowded {
         rewriting.replace_crowded(found);

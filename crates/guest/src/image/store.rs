@@ -34,6 +34,14 @@ impl FileKey {
     }
 }
 
+/// How many addresses lie between an image and its sled, in bytes: whole pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Gap(pub(crate) u64);
+
+impl Gap {
+    pub(crate) const NONE: Gap = Gap(0);
+}
+
 /// A composed image: an ELF file's pages with special instructions rewritten, followed by its sled.
 #[derive(Debug)]
 pub struct Image {
@@ -41,10 +49,13 @@ pub struct Image {
     /// Where the file was when it was composed.
     path: PathBuf,
     pub header: ElfHeader,
-    /// Where it begins in the store.
+    /// Where it begins in the store, and where its sled does.
     pub(crate) offset: u64,
-    /// Image and sled, in whole pages.
-    pub(crate) mapped_bytes: u64,
+    pub(crate) sled_offset: u64,
+    /// Addresses between the image's end and its sled. Those that name places in the sled count them.
+    pub(crate) gap: Gap,
+    /// The sled, in whole pages.
+    pub(crate) sled_bytes: u64,
     sites: Vec<Site>,
     /// As in [`Rewritten`], like the others.
     entries: Vec<(u64, u64)>,
@@ -54,9 +65,19 @@ pub struct Image {
 }
 
 impl Image {
-    /// Bytes of address space that it takes: its span and its sled, in whole pages.
+    /// Bytes of address space from its first page to the end of its sled, in whole pages.
     pub fn mapped_bytes(&self) -> u64 {
-        self.mapped_bytes
+        self.sled_start() + self.sled_bytes
+    }
+
+    /// Bytes that it takes in one piece: with its sled, if that lies right behind it.
+    pub fn joined_bytes(&self) -> u64 {
+        if self.gap == Gap::NONE { self.mapped_bytes() } else { self.header.span }
+    }
+
+    /// Where its sled begins, relative to the image.
+    pub(crate) fn sled_start(&self) -> u64 {
+        self.header.span + self.gap.0
     }
 
     /// The file's path on this machine, for debuggers and reports; it may lie elsewhere by now.
@@ -91,6 +112,16 @@ impl Image {
         })
     }
 
+    /// What it takes of the store.
+    fn store_range(&self) -> std::ops::Range<u64> {
+        self.offset..self.sled_offset + self.sled_bytes
+    }
+
+    /// The address relative to the image that an offset in the store stands for.
+    fn relative_of_store(&self, offset: u64) -> u64 {
+        if offset >= self.sled_offset { offset - self.sled_offset + self.sled_start() } else { offset - self.offset }
+    }
+
     /// For an address in the sled, relative to the image: the address in the original code that it stands for.
     pub(crate) fn original_address(&self, relative: u64) -> Option<u64> {
         let at = self.moved.binary_search_by_key(&relative, |(place, _)| *place).ok()?;
@@ -119,7 +150,7 @@ impl Image {
     /// For any address in the sled, relative to the image: an address of the original code close to what it stands for.
     pub(crate) fn nearby_address(&self, relative: u64) -> Option<u64> {
         let begun = self.moved.partition_point(|(place, _)| *place <= relative);
-        let last = self.moved[..begun].last().filter(|_| relative >= self.header.span)?;
+        let last = self.moved[..begun].last().filter(|_| relative >= self.sled_start())?;
         Some(last.1)
     }
 
@@ -177,7 +208,8 @@ pub struct Images {
 #[derive(Debug, Default)]
 struct State {
     used: u64,
-    images: BTreeMap<FileKey, Result<Arc<Image>, ElfError>>,
+    headers: BTreeMap<FileKey, Option<Arc<ElfHeader>>>,
+    images: BTreeMap<(FileKey, Gap), Result<Arc<Image>, ElfError>>,
     packs: BTreeMap<FileKey, Arc<Pack>>,
     recordings: BTreeMap<FileKey, PackRecording>,
 }
@@ -207,24 +239,54 @@ pub fn images() -> &'static Images {
     })
 }
 
+fn unreadable(error: std::io::Error) -> ElfError {
+    ElfError { reason: format!("cannot be read: {error}") }
+}
+
+/// Reads what a file's shape needs: its first bytes, unless its program headers lie elsewhere.
+fn read_header(key: FileKey, file: &File) -> Result<ElfHeader, ElfError> {
+    const HEAD_BYTES: u64 = 64 << 10;
+    let mut head = vec![0; key.bytes.min(HEAD_BYTES) as usize];
+    file.read_exact_at(&mut head, 0).map_err(unreadable)?;
+    ElfHeader::parse_head(&head, key.bytes).or_else(|_| ElfHeader::parse(&read_whole(key, file)?))
+}
+
+fn read_whole(key: FileKey, file: &File) -> Result<Vec<u8>, ElfError> {
+    let data = Some(key.bytes).filter(|bytes| *bytes <= IMAGE_BYTES_MAX).and_then(zeroed);
+    let mut data = data.ok_or_else(|| ElfError { reason: "the machine has no memory for so large a file".into() })?;
+    file.read_exact_at(&mut data, 0).map_err(unreadable)?;
+    Ok(data)
+}
+
 impl Images {
-    /// The composed image of a file, made on first use.
+    /// The composed image of a file with its sled right behind it, made on first use.
     ///
     /// # Errors
     /// When the file is no ELF image for this machine.
     pub fn get(&self, key: FileKey, file: &File) -> Result<Arc<Image>, ElfError> {
+        self.with_gap(key, file, Gap::NONE)
+    }
+
+    /// As [`get`](Self::get), with a gap between the image and its sled.
+    pub(crate) fn with_gap(&self, key: FileKey, file: &File, gap: Gap) -> Result<Arc<Image>, ElfError> {
         let mut state = self.lock();
-        if let Some(known) = state.images.get(&key) {
+        if let Some(known) = state.images.get(&(key, gap)) {
             return known.clone();
         }
-        let made = self.compose(&mut state, key, file).map(Arc::new);
-        state.images.insert(key, made.clone());
+        let made = self.compose(&mut state, key, file, gap).map(Arc::new);
+        state.images.insert((key, gap), made.clone());
         made
     }
 
-    /// An image that is already composed.
-    pub(crate) fn known(&self, key: FileKey) -> Option<Arc<Image>> {
-        self.lock().images.get(&key).and_then(|image| image.as_ref().ok().cloned())
+    /// The shape of a file, without composing it. None when it is no ELF image for this machine.
+    pub(crate) fn header(&self, key: FileKey, file: &File) -> Option<Arc<ElfHeader>> {
+        let mut magic = [0u8; 4];
+        if file.read_exact_at(&mut magic, 0).is_err() || magic != *b"\x7fELF" {
+            return None;
+        }
+        let mut state = self.lock();
+        let known = state.headers.entry(key).or_insert_with(|| read_header(key, file).ok().map(Arc::new));
+        known.clone()
     }
 
     /// What lies at an offset of the store that is mapped at `address`: the file, what is to be added to the addresses that it was linked at,
@@ -236,12 +298,12 @@ impl Images {
             let pack = state.packs.values().find(|pack| (pack.offset..pack.offset + pack.bytes).contains(&offset))?;
             let at = offset - pack.offset;
             let part = pack.parts.iter().find(|part| (part.at..part.at + part.bytes).contains(&at))?;
-            let image = state.images.get(&part.key)?.as_ref().ok()?;
+            let image = state.images.get(&(part.key, Gap::NONE))?.as_ref().ok()?;
             part.data_offset.is_none().then(|| (image, at - part.at))
         };
         let alone = || {
-            let image = composed().find(|image| (image.offset..image.offset + image.mapped_bytes).contains(&offset))?;
-            Some((image, offset - image.offset))
+            let image = composed().find(|image| image.store_range().contains(&offset))?;
+            Some((image, image.relative_of_store(offset)))
         };
         let (image, relative) = alone().or_else(in_pack)?;
         let start = address - relative;
@@ -257,31 +319,39 @@ impl Images {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn compose(&self, state: &mut State, key: FileKey, file: &File) -> Result<Image, ElfError> {
-        let unreadable = |error: std::io::Error| ElfError { reason: format!("cannot be read: {error}") };
-        let data = Some(key.bytes).filter(|bytes| *bytes <= IMAGE_BYTES_MAX).and_then(zeroed);
-        let mut data =
-            data.ok_or_else(|| ElfError { reason: "the machine has no memory for so large a file".into() })?;
-        file.read_exact_at(&mut data, 0).map_err(unreadable)?;
-        let composed = Composed::of(&data)?;
-        let mapped_bytes = composed.mapped_bytes();
+    fn compose(&self, state: &mut State, key: FileKey, file: &File, gap: Gap) -> Result<Image, ElfError> {
+        let data = read_whole(key, file)?;
+        let composed = Composed::with_gap(&data, gap)?;
+        let sled_bytes = page_up(composed.sled_bytes());
         let Composed { header, memory, rewritten } = composed;
         let Rewritten { sled, sites, entries, moved, accesses, patches, left } = rewritten;
         counters::count_sites(sites.len() as u64, left);
-        let offset = self.reserve(state, mapped_bytes).map_err(unreadable)?;
+        let offset = self.reserve(state, header.span + sled_bytes).map_err(unreadable)?;
+        let sled_offset = offset + header.span;
         self.write_sparse(offset, &memory).map_err(unreadable)?;
         for (at, page) in &sled.pages {
-            self.file.write_all_at(&page[..], offset + header.span + at).map_err(unreadable)?;
+            self.file.write_all_at(&page[..], sled_offset + at).map_err(unreadable)?;
         }
         let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default();
-        Ok(Image { key, path, header, offset, mapped_bytes, sites, entries, moved, accesses, patches })
+        Ok(Image { key, path, header, offset, sled_offset, gap, sled_bytes, sites, entries, moved, accesses, patches })
     }
 
-    /// Reads what an image has from an address on, relative to it, and zeroes behind it. False when that fails.
+    /// Reads what an image has from an address on, relative to it; what is neither image nor sled reads as zero. False when that fails.
     fn read(&self, image: &Image, from: u64, bytes: &mut [u8]) -> bool {
-        let length = image.mapped_bytes.saturating_sub(from).min(bytes.len() as u64) as usize;
-        bytes[length..].fill(0);
-        self.file.read_exact_at(&mut bytes[..length], image.offset + from).is_ok()
+        bytes.fill(0);
+        let (span, end) = (image.header.span, from + bytes.len() as u64);
+        let parts = [(0, span, image.offset), (image.sled_start(), image.mapped_bytes(), image.sled_offset)];
+        parts.into_iter().all(|(start, stop, offset)| {
+            let (first, last) = (from.max(start), end.min(stop));
+            first >= last
+                || self
+                    .file
+                    .read_exact_at(
+                        &mut bytes[(first - from) as usize..(last - from) as usize],
+                        offset + (first - start),
+                    )
+                    .is_ok()
+        })
     }
 
     fn reserve(&self, state: &mut State, bytes: u64) -> std::io::Result<u64> {
@@ -326,10 +396,10 @@ impl Images {
         let PackRecording { bytes, parts, written } = recording;
         let offset = self.reserve(state, bytes)?;
         for (part, data) in &parts {
-            match (data, state.images.get(&part.key)) {
+            match (data, state.images.get(&(part.key, Gap::NONE))) {
                 (Some(data), _) => self.write_sparse(offset + part.at, data)?,
                 (None, Some(Ok(image))) => {
-                    let mut memory = vec![0u8; image.mapped_bytes as usize];
+                    let mut memory = vec![0u8; image.mapped_bytes() as usize];
                     self.file.read_exact_at(&mut memory, image.offset)?;
                     self.write_sparse(offset + part.at, &memory)?;
                 }

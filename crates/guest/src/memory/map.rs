@@ -3,14 +3,15 @@
 use super::access::{Opening, PLAIN, real_rights, rights_before_execution};
 use super::parked::Parked;
 use super::perf;
+use super::placement::Placement;
 use super::real::{self, RealKind, RealMap};
 use super::room;
 use super::turns;
 use super::vma::{Marks, Vma, VmaKind};
-use super::{AddressSpace, Block, HEAP_GUARD_BYTES, PROT_EXEC, PROT_READ, PROT_WRITE, Placement};
+use super::{AddressSpace, Block, HEAP_GUARD_BYTES, PROT_EXEC, PROT_READ, PROT_WRITE};
 use crate::arena::{BLOCK_BYTES, HostRegion};
 use crate::copy;
-use crate::image::{FileKey, Image, PAGE, PackPart, images, page_down, page_up};
+use crate::image::{ElfHeader, FileKey, Gap, Image, PAGE, PackPart, images, page_down, page_up};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
@@ -94,7 +95,7 @@ impl AddressSpace {
             return self.map_fixed(request, bytes, object);
         }
         if let Some((image, name)) = image_request(request, bytes) {
-            let start = self.find_free(region, image.mapped_bytes)?;
+            let start = self.find_free(region, image.mapped_bytes())?;
             return self.place(start, image, name);
         }
         let start = self.choose(region, request.hint, bytes)?;
@@ -116,6 +117,12 @@ impl AddressSpace {
             return Err(MapError::Exists);
         }
         self.demand_unsealed(start, end)?;
+        if let Some((image, name)) = self.fixed_image_request(request, bytes) {
+            self.vmas.remove(start, end);
+            self.remove_placements(start, end);
+            self.forget_views(start, end);
+            return self.place(start, image, name);
+        }
         if self.is_part_of_image(start, end, request) {
             self.set_vmas(start, end, request.prot, None);
             return Ok(start);
@@ -126,6 +133,7 @@ impl AddressSpace {
         }
         if replaces {
             self.vmas.remove(start, end);
+            self.remove_placements(start, end);
             let closes = request.prot == 0 && !request.shared && matches!(request.backing, Backing::Anonymous);
             if !closes && self.real.pieces(start, end).iter().any(|piece| piece.kind.is_none()) {
                 real::discard(start, bytes);
@@ -133,6 +141,12 @@ impl AddressSpace {
         }
         self.fill(start, bytes, request, object)?;
         Ok(start)
+    }
+
+    /// The image that a request for a fixed address places there: its sled has to find room behind.
+    fn fixed_image_request<'a>(&self, request: &MapRequest<'a>, bytes: u64) -> Option<(Arc<Image>, &'a [u8])> {
+        let (key, file, header, name) = whole_file(request, bytes)?;
+        Some((self.image_with_room(request.hint, key, file, &header)?, name))
     }
 
     /// Whether `[start, end)` lies in this process's blocks or in what it has of the fixed addresses.
@@ -183,6 +197,7 @@ impl AddressSpace {
         let &MapRequest { shared, prot, .. } = request;
         self.reuse.mapped(start, end);
         self.forget_code(start, end);
+        self.forget_views(start, end);
         let grows = !shared && matches!(request.backing, Backing::Growing);
         let kind = match request.backing {
             Backing::Anonymous | Backing::Stack | Backing::Growing if shared => {
@@ -214,7 +229,10 @@ impl AddressSpace {
             }
         };
         self.vmas.insert(Vma { start, end, prot, shared, sealed: false, marks: Marks::NONE, grows, object, kind });
-        Ok(())
+        match request.backing {
+            Backing::File { file, offset, .. } if !shared => self.notice_elf(start, end, prot, file, offset),
+            _ => Ok(()),
+        }
     }
 
     fn fill_with_zeroes(&mut self, start: u64, end: u64, request: &MapRequest<'_>) -> Result<(), MapError> {
@@ -315,24 +333,28 @@ impl AddressSpace {
 
     /// Places an image at a free address: mapped whole, with its sled.
     pub(crate) fn place(&mut self, start: u64, image: Arc<Image>, name: &[u8]) -> Result<u64, MapError> {
-        let end = start + image.mapped_bytes;
-        let in_pack = self.pack_has(start, image.mapped_bytes, image.key, None);
+        let bytes = image.joined_bytes();
+        let has_gap = image.gap != Gap::NONE;
+        let in_pack = !has_gap && self.pack_has(start, bytes, image.key, None);
         if !in_pack {
-            if !real::map_file(start, image.mapped_bytes, 7, false, images().fd(), image.offset) {
+            if !real::map_file(start, bytes, 7, false, images().fd(), image.offset) {
                 return Err(MapError::NoMemory);
             }
-            self.real.set(start, end, RealKind::Store { offset: image.offset });
+            self.real.set(start, start + bytes, RealKind::Store { offset: image.offset });
+        }
+        if has_gap {
+            self.map_sled(start, &image, name)?;
         }
         if !in_pack || self.pack.as_ref().is_none_or(|(_, pack)| pack.written.is_empty()) {
             for (from, to) in image.relocated_ranges() {
                 real::populate(start + from, to - from);
             }
         }
-        if let Some(recording) = &mut self.recording
+        // A pack has what is mapped in one piece.
+        if let Some(recording) = self.recording.as_mut().filter(|_| !has_gap)
             && start >= recording.start
         {
-            let part =
-                PackPart { at: start - recording.start, bytes: image.mapped_bytes, key: image.key, data_offset: None };
+            let part = PackPart { at: start - recording.start, bytes, key: image.key, data_offset: None };
             recording.parts.retain(|(other, _)| other.at + other.bytes <= part.at || part.at + part.bytes <= other.at);
             recording.parts.push((part, None));
         }
@@ -343,7 +365,7 @@ impl AddressSpace {
 
     /// Places a program at the addresses that it is linked to: in the parking, until this address space is entered.
     pub(crate) fn place_fixed(&mut self, image: Arc<Image>, name: &[u8]) -> Result<u64, MapError> {
-        let (start, bytes) = (image.header.linked_at, image.mapped_bytes);
+        let (start, bytes) = (image.header.linked_at, image.mapped_bytes());
         let parked = Parked::place_for(start, bytes).ok_or(MapError::NoMemory)?;
         if !real::map_file(parked.start(), bytes, 7, false, images().fd(), image.offset) {
             return Err(MapError::NoMemory);
@@ -361,10 +383,10 @@ impl AddressSpace {
     }
 
     fn add_placement(&mut self, start: u64, image: Arc<Image>, name: &[u8]) {
-        let (name, end) = (self.names.number(name), start + image.mapped_bytes);
+        let (name, end) = (self.names.number(name), start + image.joined_bytes());
         let prot = PROT_READ | PROT_EXEC;
         self.vmas.insert(Vma::private(start, end, prot, VmaKind::Image(name)));
-        self.placements.push(Placement { start, image, fresh: true });
+        self.placements.push(Placement::whole(start, image));
     }
 
     /// Gives the segments of a placed image the protections that `execve` gives them.
@@ -398,38 +420,6 @@ impl AddressSpace {
         self.real.new_layout();
         enforce_segments_at(start, &placement.image);
         perf::show(start, &placement.image);
-    }
-
-    /// Whether a fixed mapping asks for a segment of an image that lies there already.
-    fn is_part_of_image(&self, start: u64, end: u64, request: &MapRequest<'_>) -> bool {
-        let Backing::File { file, offset, .. } = request.backing else { return false };
-        let Some(placement) = self.placement_around(start) else { return false };
-        if request.shared || end > placement.start + placement.image.header.span {
-            return false;
-        }
-        let relative = start - placement.start;
-        let fits = placement.image.header.segments.iter().any(|segment| {
-            let (from, to) = (page_down(segment.address), page_up(segment.address + segment.file_bytes));
-            relative >= from
-                && end - placement.start <= to
-                && page_down(segment.file_offset) + (relative - from) == offset
-        });
-        fits && FileKey::of(file).is_ok_and(|key| key == placement.image.key)
-    }
-
-    /// Whether a range is made of zero pages of an image that nothing has touched yet. Marks the image as touched.
-    fn is_fresh_zero(&mut self, start: u64, end: u64) -> bool {
-        let Some(placement) =
-            self.placements.iter_mut().find(|p| start >= p.start && end <= p.start + p.image.header.span)
-        else {
-            return false;
-        };
-        let (from, to) = (start - placement.start, end - placement.start);
-        let zero =
-            placement.image.header.segments.iter().all(|segment| {
-                page_down(segment.address) >= to || page_up(segment.address + segment.file_bytes) <= from
-            });
-        zero && std::mem::replace(&mut placement.fresh, false)
     }
 
     /// Replaces protection (and kind) of what is mapped in a range.
@@ -470,18 +460,9 @@ impl AddressSpace {
         }
         self.vmas.remove(address, end);
         self.remove_placements(address, end);
+        self.forget_views(address, end);
         self.freed(address);
         Ok(())
-    }
-
-    /// Forgets images that an unmapping covered whole, and their sleds.
-    fn remove_placements(&mut self, address: u64, end: u64) {
-        let covered = |p: &Placement| address <= p.start && end >= p.start + p.image.header.span;
-        for placement in self.placements.iter().filter(|p| covered(p)) {
-            let image = &placement.image;
-            self.vmas.remove(placement.start + image.header.span, placement.start + image.mapped_bytes);
-        }
-        self.placements.retain(|p| !covered(p));
     }
 
     /// `mprotect(2)`.
@@ -528,17 +509,11 @@ impl AddressSpace {
         if matches!(part.kind, VmaKind::Image(_)) {
             self.note_code_in_image(part, prot);
         }
+        if prot & !part.prot & PROT_EXEC != 0 && !part.shared && matches!(part.kind, VmaKind::File { .. }) {
+            self.make_views_executable(part.start, part.end)?;
+        }
         let refused = if part.shared { MapError::Access } else { MapError::NoMemory };
         self.apply(part.start, part.end, part.prot, prot).map_err(|_| refused)
-    }
-
-    /// Whether a range is what ld.so protects after relocation, of an image that lies here.
-    fn is_relro(&self, start: u64, end: u64) -> bool {
-        self.placement_around(start).is_some_and(|placement| {
-            placement.image.header.relro.is_some_and(|(from, to)| {
-                start >= placement.start + page_down(from) && end <= placement.start + page_up(to)
-            })
-        })
     }
 
     /// `brk(2)`: the new end of the heap, or the old one when the request cannot be met. 0 asks.
@@ -710,24 +685,20 @@ fn shared_object(region: &mut HostRegion, request: &MapRequest<'_>) -> Result<u3
 }
 
 /// Whether a request is a loader's first mapping of an ELF file: the file's whole span, read-only, from its start.
-fn image_request<'a>(request: &MapRequest<'a>, bytes: u64) -> Option<(Arc<Image>, &'a [u8])> {
+fn whole_file<'a>(request: &MapRequest<'a>, bytes: u64) -> Option<(FileKey, &'a File, Arc<ElfHeader>, &'a [u8])> {
     let Backing::File { file, offset: 0, name } = request.backing else { return None };
     if request.shared || request.prot & PROT_WRITE != 0 {
         return None;
     }
     let key = FileKey::of(file).ok()?;
-    let image = match images().known(key) {
-        Some(image) => image,
-        None => {
-            let mut magic = [0u8; 4];
-            file.read_exact_at(&mut magic, 0).ok()?;
-            if magic != *b"\x7fELF" {
-                return None;
-            }
-            images().get(key, file).ok()?
-        }
-    };
-    (image.header.span == bytes && !image.header.fixed).then_some((image, name))
+    let header = images().header(key, file)?;
+    (header.span == bytes && !header.fixed).then_some((key, file, header, name))
+}
+
+/// The image that such a request places at an address of our choice.
+fn image_request<'a>(request: &MapRequest<'a>, bytes: u64) -> Option<(Arc<Image>, &'a [u8])> {
+    let (key, file, _, name) = whole_file(request, bytes)?;
+    Some((images().get(key, file).ok()?, name))
 }
 
 fn copy_file(start: u64, bytes: u64, file: &File, offset: u64) -> Result<(), MapError> {

@@ -12,6 +12,7 @@ mod available;
 mod map;
 mod parked;
 mod perf;
+mod placement;
 mod real;
 mod remap;
 mod reuse;
@@ -36,11 +37,11 @@ pub use vma::{Marks, PROT_EXEC, PROT_READ, PROT_WRITE, Vma, VmaKind};
 use crate::arena::{BLOCK_BYTES, HostRegion};
 use crate::copy;
 use crate::generated::Tamed;
-use crate::image::{FileKey, Image, PAGE, Pack, PackPart, PackRecording, RecordedPart, images};
-use crate::vcpu::Vcpu;
+use crate::image::{FileKey, PAGE, Pack, PackPart, PackRecording, RecordedPart, images};
 use crate::worker::Worker;
 use map::SHARED_ZEROES;
 use parked::Parked;
+use placement::{Placement, View};
 use real::{RealKind, RealMaps};
 use reuse::Reuse;
 use std::cell::{Cell, RefCell};
@@ -80,15 +81,6 @@ const MAPPINGS_OF_A_START: usize = 8;
 const STACK_TOP_BYTES: u64 = 64 << 10;
 const BEHIND_IMAGES_BYTES: u64 = 64 << 10;
 
-/// An image as it lies in this address space.
-#[derive(Clone, Debug)]
-pub(crate) struct Placement {
-    pub(crate) start: u64,
-    pub(crate) image: Arc<Image>,
-    /// Nothing has been mapped over its zero pages yet, so they are known to be zero.
-    pub(crate) fresh: bool,
-}
-
 /// Part of the host's region that a process uses.
 #[derive(Debug, Clone)]
 struct Block {
@@ -120,6 +112,8 @@ pub struct AddressSpace {
     real: RealMaps,
     names: Names,
     placements: Vec<Placement>,
+    /// ELF files that are mapped without the right to execute: by their starts.
+    views: BTreeMap<u64, View>,
     heap_end: u64,
     /// No free address for a mapping lies below this one in the first block.
     lowest_free: u64,
@@ -177,6 +171,7 @@ impl AddressSpace {
             real: RealMaps::default(),
             names: Names::default(),
             placements: Vec::new(),
+            views: BTreeMap::new(),
             heap_end: start + bytes - HEAP_BYTES,
             lowest_free: start + STACK_END,
             pack: None,
@@ -242,6 +237,7 @@ impl AddressSpace {
             real: self.real.clone(),
             names: self.names.clone(),
             placements: self.placements.clone(),
+            views: self.views.clone(),
             heap_end: self.heap_end,
             lowest_free: self.lowest_free,
             pack: self.pack.clone(),
@@ -358,6 +354,7 @@ impl AddressSpace {
         self.vmas = VmaList::default();
         self.real = RealMaps::default();
         self.placements.clear();
+        self.views.clear();
         self.pack = None;
         self.recording = None;
     }
@@ -430,85 +427,6 @@ impl AddressSpace {
         self.vmas.find(address).map_or(b"", |(_, vma)| self.mapping_name(vma))
     }
 
-    /// The placed images: (address of the first page, image).
-    pub fn placed_images(&self) -> impl Iterator<Item = (u64, &Image)> {
-        self.placements.iter().map(|placement| (placement.start, &*placement.image))
-    }
-
-    /// Where the image around an address begins.
-    pub fn image_start(&self, address: u64) -> Option<u64> {
-        self.placement_around(address).map(|placement| placement.start)
-    }
-
-    /// The address in the original code for one in a sled, where an instruction begins, or behind one that was rewritten, or at a call that is
-    /// to happen again; any other address as it is.
-    pub fn original_address(&self, address: u64) -> u64 {
-        self.placement_around(address)
-            .and_then(|placement| {
-                let relative = address - placement.start;
-                let image = &placement.image;
-                let behind = image.original_address(relative);
-                let at = || image.original_address(relative + SLED_SYSCALL_BYTES).map(|at| at - SYSCALL_BYTES);
-                Some(placement.start + behind.or_else(at)?)
-            })
-            .unwrap_or(address)
-    }
-
-    /// Leads a vcpu that was interrupted out of the middle of what a sled has for an access relative to GS, while its worker has executed
-    /// nothing else: to its beginning or behind it.
-    pub fn settle(&self, vcpu: &mut Vcpu, worker: &Worker) {
-        let registers = vcpu.registers_mut();
-        let Some(placement) = self.placement_around(registers.rip) else { return };
-        let relative = registers.rip - placement.start;
-        if let Some(access) = placement.image.gs_access(relative) {
-            registers.rip = placement.start + access.settle(relative, worker.state.scratch_gs, registers);
-        }
-    }
-
-    /// An address in the original code for any code address: for one in the middle of a sled's stub, an address close by. For people and
-    /// debuggers; a program is shown [`original_address`](Self::original_address).
-    pub fn code_address(&self, address: u64) -> u64 {
-        let exact = self.original_address(address);
-        if exact != address {
-            return exact;
-        }
-        let nearby = self.placement_around(address).and_then(|placement| {
-            let relative = placement.image.nearby_address(address - placement.start)?;
-            Some(placement.start + relative)
-        });
-        nearby.unwrap_or(address)
-    }
-
-    /// Where the program has the instruction that is executed at an address; None for one that a sled has beside the program's own. A jump
-    /// that leads into a sled, and the one that leads back, stand for the instruction that is executed next.
-    pub fn instruction_address(&self, address: u64) -> Option<u64> {
-        let Some(placement) = self.placement_around(address) else { return Some(address) };
-        let relative = address - placement.start;
-        match placement.image.original_address(relative) {
-            Some(original) => Some(placement.start + original),
-            None => (relative < placement.image.header.span).then_some(address),
-        }
-    }
-
-    /// The inverse of [`original_address`](Self::original_address), for code that a signal interrupted in a system call.
-    pub fn sled_address(&self, address: u64) -> u64 {
-        self.placement_around(address)
-            .and_then(|placement| {
-                let relative = address - placement.start;
-                let image = &placement.image;
-                let behind = image.sled_address(relative);
-                let at = || image.sled_address(relative + SYSCALL_BYTES).map(|at| at - SLED_SYSCALL_BYTES);
-                Some(placement.start + behind.or_else(at)?)
-            })
-            .unwrap_or(address)
-    }
-
-    /// Where the sled of an image has the instruction that lay at an address inside of a patch.
-    pub(crate) fn patched_entry(&self, address: u64) -> Option<u64> {
-        let placement = self.placement_around(address)?;
-        Some(placement.start + placement.image.entry(address - placement.start)?)
-    }
-
     /// The ranges of pages in [start, end) that are not simply what their source shows; None when the kernel does not tell, or when they lie
     /// elsewhere.
     pub(crate) fn private_pages(&self, start: u64, end: u64) -> Option<Vec<(u64, u64)>> {
@@ -517,22 +435,6 @@ impl AddressSpace {
         }
         let ranges = touched::private_ranges(start, end)?;
         Some(ranges.into_iter().map(|(from, to)| (start + from, start + to)).collect())
-    }
-
-    /// The instruction that was replaced and ends, in the sled, at an address: where it lay, and its bytes.
-    pub(crate) fn replaced_instruction(&self, address: u64) -> Option<(u64, [u8; 15])> {
-        let placement = self.placement_around(address)?;
-        let (at, bytes) = placement.image.replaced_instruction(address - placement.start)?;
-        Some((placement.start + at, bytes))
-    }
-
-    /// Whether an address lies in the code that stands for rewritten instructions.
-    pub fn is_in_sled(&self, address: u64) -> bool {
-        self.placement_around(address).is_some_and(|p| address - p.start >= p.image.header.span)
-    }
-
-    fn placement_around(&self, address: u64) -> Option<&Placement> {
-        self.placements.iter().find(|p| address >= p.start && address - p.start < p.image.mapped_bytes)
     }
 
     /// How many bytes from `address` on the guest has mapped for reading, `length` at most; the processor lets it read more.

@@ -22,16 +22,25 @@ pub fn show_to_perf() {
 /// Shows an image that lies at `start`.
 #[inline]
 pub(super) fn show(start: u64, image: &Image) {
+    show_part(start, image, (0, image.header.span));
+}
+
+/// Shows the segments of an image that lie in a part of it, `[from, to)` relative to its first page.
+#[inline]
+pub(super) fn show_part(start: u64, image: &Image, part: (u64, u64)) {
     if SHOWN.load(Ordering::Relaxed) {
-        show_code(start, image);
+        show_code(start, image, part);
     }
 }
 
 #[cold]
-fn show_code(start: u64, image: &Image) {
+fn show_code(start: u64, image: &Image, part: (u64, u64)) {
     let Ok(file) = File::open(image.path()) else { return };
     for segment in image.header.segments.iter().filter(|segment| segment.executable) {
         let (from, to) = (page_down(segment.address), page_up(segment.address + segment.file_bytes));
+        if from < part.0 || to > part.1 {
+            continue;
+        }
         real::show_file_under(start + from, to - from, file.as_raw_fd(), page_down(segment.file_offset));
     }
 }

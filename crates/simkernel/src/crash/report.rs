@@ -44,7 +44,7 @@ impl<'a> Report<'a> {
         let files = memory.placed_images().map(|(start, image)| PlacedFile {
             path: image.path().to_path_buf(),
             name: file_name(memory.name_at(start)),
-            range: start..start + image.mapped_bytes(),
+            range: start..start + image.joined_bytes(),
             bias: start.wrapping_sub(image.header.linked_at),
         });
         let program = Program::new(files.collect());
