@@ -2,8 +2,8 @@
 //!
 //! Each experiment runs in two places: beside the test with one worker, and in memory, in a folder of another length, with two workers and
 //! noise in all registers between turns. Everything that guests see of files lies in the experiment's template, so it does not matter
-//! where the clone is. A digest holds for the versions of the programs that it was recorded with: with others the two runs are still compared
-//! with each other, and what to record is printed.
+//! where the clone is. A digest holds for the machine's files that it was recorded with (`machine-files.tsv`): programs and libraries by their
+//! build ids, others by their content. With others the two runs are still compared with each other, and what to record is printed.
 
 mod common;
 
@@ -66,8 +66,25 @@ fn of_host(folder: &Path, host: &str) -> PathBuf {
     place
 }
 
-/// Runs an experiment in both places; its digest.
-fn run_in_two_places(name: &str, folder: &Path, experiment: &str) -> String {
+/// What is known of an experiment on one kind of machine.
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+struct Record {
+    /// For readers: the main programs' versions.
+    with: String,
+    /// As `sim-stats.json` has them: what identifies programs and libraries, and other files.
+    programs: String,
+    others: String,
+    digest: String,
+}
+
+/// What a run gave, and on which files of the machine it depends.
+struct Run {
+    digest: String,
+    files: serde_json::Value,
+}
+
+/// Runs an experiment in both places.
+fn run_in_two_places(name: &str, folder: &Path, experiment: &str) -> Run {
     let run = |data: &Path, arguments: &[&str]| {
         if data.exists() {
             fs::remove_dir_all(data).unwrap();
@@ -89,22 +106,32 @@ fn run_in_two_places(name: &str, folder: &Path, experiment: &str) -> String {
     let differing: Vec<_> = files.iter().filter(changed).map(|(path, _)| path).collect();
     assert!(differing.is_empty() && files.len() == same.len(), "{name}: not the same elsewhere: {differing:?}");
     assert_eq!(here, there, "{name}: another digest elsewhere");
-    here
+    Run { digest: here, files: stats(&folder.join("o"))["gnomon"]["machine_files"].clone() }
 }
 
-/// Compares with what stands in the repository.
-fn expect(name: &str, with: &str, digest: &str) {
+/// Compares with what stands in the repository for a machine whose programs, libraries and other files are the same. For other machines it
+/// prints what to record: with another library, another trajectory is right.
+fn expect(name: &str, with: &str, run: &Run) {
     let text = common::read(&root().join(EXPECTED));
-    let table: BTreeMap<String, BTreeMap<String, String>> = toml::from_str(&text).expect(EXPECTED);
-    let lines = format!("[{name}]\nwith = \"{with}\"\ndigest = \"{digest}\"");
-    let known = table.get(name).unwrap_or_else(|| panic!("{EXPECTED} has nothing on {name}; it should be\n{lines}"));
-    if known["with"] == with {
-        assert_eq!(
-            known["digest"], digest,
-            "{name}: another digest than on other machines; {EXPECTED} would be\n{lines}"
-        );
-    } else {
-        println!("{name}: recorded with {}; to record what is here, {EXPECTED} would be\n{lines}", known["with"]);
+    let table: BTreeMap<String, Vec<Record>> = toml::from_str(&text).expect(EXPECTED);
+    let here = Record {
+        with: with.to_owned(),
+        programs: run.files["programs_hash"].as_str().expect("a hash").to_owned(),
+        others: run.files["others_hash"].as_str().expect("a hash").to_owned(),
+        digest: run.digest.clone(),
+    };
+    let lines = format!("[[{name}]]\n{}", toml::to_string(&here).expect("TOML"));
+    let records = table.get(name).map(Vec::as_slice).unwrap_or_default();
+    let same_files = |record: &&Record| record.programs == here.programs && record.others == here.others;
+    match records.iter().find(same_files) {
+        Some(known) => assert_eq!(
+            known.digest, here.digest,
+            "{name}: another digest than on other machines with these files; {EXPECTED} would be\n{lines}"
+        ),
+        None if records.iter().any(|known| known.programs == here.programs && known.digest == here.digest) => {}
+        None => {
+            println!("{name}: nothing was recorded with the files of this machine; to add, to {EXPECTED}:\n{lines}")
+        }
     }
 }
 
@@ -118,8 +145,8 @@ fn node_gives_the_bits_that_it_gives_everywhere() {
     let server = host("server", 0, &node, "guest.js serve", ", shutdown_time: 60 s");
     let client = host("client", 1, &node, "guest.js fetch server", ", start_time: 3 s");
     write_experiment(&folder, &(server + &client));
-    let digest = run_in_two_places("node", &folder, "experiment.yaml");
-    expect("node", &version("node", "--version"), &digest);
+    let run = run_in_two_places("node", &folder, "experiment.yaml");
+    expect("node", &version("node", "--version"), &run);
 }
 
 #[test]
@@ -133,8 +160,8 @@ fn java_gives_the_bits_that_it_gives_everywhere() {
     let server = host("server", 0, &java, "-cp . Guest serve", "");
     let client = host("client", 1, &java, "-cp . Guest fetch server", ", start_time: 3 s");
     write_experiment(&folder, &(server + &client));
-    let digest = run_in_two_places("java", &folder, "experiment.yaml");
-    expect("java", &version("java", "--version"), &digest);
+    let run = run_in_two_places("java", &folder, "experiment.yaml");
+    expect("java", &version("java", "--version"), &run);
 }
 
 #[test]
@@ -150,8 +177,8 @@ fn go_gives_the_bits_that_it_gives_everywhere() {
     let server = host("server", 0, &go("server"), "serve", ", shutdown_time: 60 s");
     let client = host("client", 1, &go("client"), "fetch server", ", start_time: 3 s");
     write_experiment(&folder, &(server + &client));
-    let digest = run_in_two_places("go", &folder, "experiment.yaml");
-    expect("go", &version("go", "version"), &digest);
+    let run = run_in_two_places("go", &folder, "experiment.yaml");
+    expect("go", &version("go", "version"), &run);
 }
 
 #[test]
@@ -170,16 +197,16 @@ fn a_program_without_section_headers_gives_the_bits_that_it_gives_everywhere() {
         hosts += &host(name, node as u32, &path.display().to_string(), "''", "");
     }
     write_experiment(&folder, &hosts);
-    let digest = run_in_two_places("stripped", &folder, "experiment.yaml");
-    expect("stripped", &version("cc", "--version"), &digest);
+    let run = run_in_two_places("stripped", &folder, "experiment.yaml");
+    expect("stripped", &version("cc", "--version"), &run);
 }
 
 #[test]
 fn a_tor_network_gives_the_bits_that_it_gives_everywhere() {
     let folder = folder("digests/tor");
     let network = Network::new(&folder, &["--profile", "tiny"]);
-    let digest = run_in_two_places("tor", &network.folder, "gnomon.yaml");
-    expect("tor", &version("tor", "--version"), &digest);
+    let run = run_in_two_places("tor", &network.folder, "gnomon.yaml");
+    expect("tor", &version("tor", "--version"), &run);
 }
 
 /// The example, whose keys and certificates are made by guests: so they are the same everywhere, too.
@@ -194,10 +221,10 @@ fn chromium_gives_the_bits_that_it_gives_everywhere() {
     set_up.arg("exec").arg("-d").arg(&made).arg(root().join("examples/browser/set-up")).arg("out");
     tool(&mut set_up);
     let example = made.join("hosts/host/out");
-    let digest = run_in_two_places("chromium", &example, "browser.yaml");
+    let run = run_in_two_places("chromium", &example, "browser.yaml");
     let page = common::wrote(&example.join("o/hosts"), "visitor", "stdout");
     assert!(page.contains("wasm: 42"), "{page}");
     let with = [version("chromium", "--version"), version("nginx", "-v"), version("openssl", "version")];
     let known = |line: &String| line.split(" built on ").next().unwrap_or_default().trim().to_owned();
-    expect("chromium", &with.iter().map(known).collect::<Vec<_>>().join(", "), &digest);
+    expect("chromium", &with.iter().map(known).collect::<Vec<_>>().join(", "), &run);
 }

@@ -13,7 +13,7 @@ use base::HostId;
 use clap::ArgMatches;
 use recorder::{DataDirectory, Level};
 use scenario::Plan;
-use simkernel::DebugTarget;
+use simkernel::{DebugTarget, MachineFiles};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io::Write;
@@ -222,6 +222,7 @@ impl Launch {
             cpu_model,
             link,
             rank_costs: self.rank_costs,
+            machine_files: MachineFiles::default(),
         }
     }
 }

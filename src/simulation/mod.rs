@@ -46,7 +46,7 @@ use scenario::{FinalState, HostPlan, NetworkModel, Plan, ProcessPlan, QueueDisci
 use simkernel::exec::ProcessSpec;
 use simkernel::host::{Addresses, NetworkSettings};
 use simkernel::profiling::ProfiledFiles;
-use simkernel::{Credentials, DebugTarget, Folders, HostConfig, HostName, HostNames, Kernel};
+use simkernel::{Credentials, DebugTarget, Folders, HostConfig, HostName, HostNames, Kernel, MachineFiles};
 use standstill::Watch;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -125,6 +125,8 @@ pub struct RunOptions {
     pub link: Option<Link>,
     /// By what the hosts are divided among them.
     pub rank_costs: Option<Costs>,
+    /// Where the hosts note which of the machine's files guests read.
+    pub machine_files: MachineFiles,
 }
 
 impl RunOptions {
@@ -317,6 +319,10 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     }
     main_log.hand_over();
     losses.note("the log", writer.finish());
+    let paths: Vec<Vec<u8>> = summary.machine_files.iter().cloned().collect();
+    let (text, stats) = recorder::machine_files::describe(&paths);
+    summary.stats.gnomon.machine_files = stats;
+    losses.note(recorder::machine_files::FILE, directory.write_machine_files(&text));
     summary.lose(&losses);
     losses.note("sim-stats.json", directory.write_sim_stats(&summary.stats));
     summary.lose(&losses);
@@ -548,6 +554,7 @@ fn build_host(
         host_dir: folder.path().to_path_buf(),
         hosts: names.clone(),
         folders: Arc::clone(folders),
+        machine_files: options.machine_files.clone(),
         network: network_settings,
         call_cost: computing::call_cost(plan, host),
         crash_reports: options.crash_reports,

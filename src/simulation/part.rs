@@ -19,6 +19,8 @@ pub struct Part {
     pub stats: SimStats,
     /// What could not be recorded.
     pub losses: Vec<String>,
+    /// The real paths of the machine's files that guests have read.
+    pub machine_files: Vec<Vec<u8>>,
 }
 
 /// One host at the end.
@@ -76,6 +78,8 @@ pub fn gather(
 ) -> Part {
     let mut part = Part::default();
     let mut pool = OutputPool::new(64);
+    // All hosts of the process have one list.
+    part.machine_files = hosts.first().map(|host| host.kernel.config.machine_files.paths()).unwrap_or_default();
     for mut host in hosts {
         host.kernel.flush_outputs();
         host.kernel.look_at_living_code();

@@ -84,6 +84,8 @@ pub struct Summary {
     pub lost: Option<String>,
     /// How many packets there were of which the filter of the record has chosen none.
     pub none_chosen_of: Option<u64>,
+    /// The real paths of the machine's files that guests have read.
+    pub machine_files: BTreeSet<Vec<u8>>,
 }
 
 impl Summary {
@@ -189,6 +191,7 @@ pub(super) fn conclude(
     let mut guests = Vec::new();
     let mut crash_reports = Vec::new();
     let mut hosts = Vec::with_capacity(plan.hosts.len());
+    let mut machine_files = BTreeSet::new();
     for (rank, part) in parts.into_iter().enumerate() {
         if rank == 0 {
             // The machine's memory is that of the first process.
@@ -196,6 +199,7 @@ pub(super) fn conclude(
         }
         stats.add(part.stats);
         losses.all.extend(part.losses);
+        machine_files.extend(part.machine_files);
         hosts.extend(part.hosts);
     }
     // A host of a process that has gone is not there.
@@ -232,6 +236,7 @@ pub(super) fn conclude(
         profile: None,
         lost,
         none_chosen_of: None,
+        machine_files,
     }
 }
 

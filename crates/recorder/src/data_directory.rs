@@ -106,6 +106,11 @@ impl DataDirectory {
         self.write("processed-config.yaml", yaml.as_bytes())
     }
 
+    /// What guests have read of the machine, as [`describe`](crate::machine_files::describe) puts it.
+    pub fn write_machine_files(&self, text: &str) -> Result<()> {
+        self.write(crate::machine_files::FILE, text.as_bytes())
+    }
+
     pub fn write_sim_stats(&self, stats: &SimStats) -> Result<()> {
         self.write("sim-stats.json", stats.to_json().as_bytes())
     }

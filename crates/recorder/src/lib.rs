@@ -9,6 +9,7 @@ pub mod data_directory;
 pub mod digest;
 pub mod error;
 pub mod log;
+pub mod machine_files;
 pub mod output;
 pub mod progress;
 pub mod series;

@@ -1,5 +1,6 @@
 //! `sim-stats.json`: Shadow's counters in its form, and Gnomon's own beside them.
 
+use crate::machine_files::MachineFilesStats;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -46,6 +47,8 @@ pub struct GnomonStats {
     /// In what the run depended on this machine, by cause.
     #[serde(skip_deserializing)]
     pub interferences: BTreeMap<&'static str, InterferenceStats>,
+    /// The machine's files that guests have read: what the digest depends on beside the experiment. `machine-files.tsv` lists them.
+    pub machine_files: MachineFilesStats,
     /// Writes to standard output and error that were refused for `experimental.output_limit`.
     pub outputs_refused: u64,
     /// Calls of the real kernel on behalf of guests' memory.

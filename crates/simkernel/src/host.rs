@@ -3,6 +3,7 @@
 use crate::debug::DebugTarget;
 use crate::net::dns::NameTable;
 use crate::vfs::folders::Folders;
+use crate::vfs::machine_files::MachineFiles;
 use base::map::FastSet;
 use base::{HostId, SeedTree, SimDuration, SimTime, StartDate};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -143,6 +144,7 @@ impl HostConfig {
             host_dir: data_dir.join("hosts").join(&own.name),
             hosts,
             folders,
+            machine_files: MachineFiles::default(),
             network: NetworkSettings::new(names),
             seeds: SeedTree::new(1),
             start_date: StartDate::default(),
@@ -214,6 +216,8 @@ pub struct HostConfig {
     pub strace: Option<linux_abi::strace::Mode>,
     /// What the hosts have in common of the run's directory.
     pub folders: Arc<Folders>,
+    /// What of the machine's files the hosts' guests have read.
+    pub machine_files: MachineFiles,
     /// How many real descriptors this host may keep open between calls.
     pub real_descriptors: usize,
     /// The soft limit of descriptors (RLIMIT_NOFILE) that the experiment's processes begin with.

@@ -74,4 +74,5 @@ pub use outcome::{Outcome, Restart, SysResult};
 pub use process::Process;
 pub use thread::{Thread, ThreadState};
 pub use vfs::folders::Folders;
+pub use vfs::machine_files::MachineFiles;
 pub use wait::{Events, Wake};

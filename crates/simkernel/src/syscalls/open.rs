@@ -296,6 +296,7 @@ fn regular(ctx: &mut Ctx<'_>, path: &[u8], node: RealNode, fd: OwnedFd, writes: 
     let vfs = &mut ctx.kernel.vfs;
     let serial = vfs.new_serial();
     vfs.descriptors.insert(serial, fd);
+    vfs.reads(&node);
     let number = vfs.identities.of_node(&node);
     FileKind::Regular(Box::new(RegularFile {
         serial,
@@ -593,6 +594,7 @@ impl crate::kernel::Kernel {
         }
         Permissions { mode, user, group }.demand(who, X_OK)?;
         let file = std::fs::File::open(as_path(&real.path)).map_err(|e| crate::machine::io_errno(&e))?;
+        self.vfs.reads(&real);
         let opened = self.open_to_execute(&target.path, &real)?;
         Ok(Executable { file, path: target.path, owner: ProgramFile { mode, user, group }, opened })
     }

@@ -93,10 +93,12 @@ impl Vfs {
         {
             // A machine's directory that may not be read shows nothing.
             let _ = read_directory(&below, &mut names);
+            self.reads(&below);
             names.retain(|name, _| !self.is_hidden(&[path, b"/", name].concat()));
         }
         if node.writable || !lower {
             read_directory(node, &mut names)?;
+            self.reads(node);
             if node.writable {
                 self.looks_at(&node.path);
                 names.retain(|name, _| !self.visitor.hides(&[&node.path, &b"/"[..], name].concat()));

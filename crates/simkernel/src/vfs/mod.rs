@@ -7,6 +7,7 @@ pub mod descriptors;
 pub mod folders;
 pub mod identity;
 pub mod list;
+pub mod machine_files;
 pub mod mounts;
 mod overlay;
 pub mod permission;
@@ -33,10 +34,12 @@ use folders::Visitor;
 use identity::{Identities, Times};
 use linux_abi::Errno;
 use linux_abi::fs::{S_IFDIR, S_IFIFO, S_IFLNK, S_IFMT, S_IFREG, Stat};
+use machine_files::Reads;
 use mounts::{Area, Mounts};
 use permission::Permissions;
 pub(crate) use proc_process::{mount_around, seen};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, SeekFrom};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -76,6 +79,7 @@ pub struct Vfs {
     /// FIFOs that are open, by real path.
     fifos: BTreeMap<(u64, u64), PipeId>,
     serials: u64,
+    reads: RefCell<Reads>,
 }
 
 /// One of a file's times as utimensat(2) sets it.
@@ -118,6 +122,14 @@ impl Vfs {
             descriptors: Descriptors::new(config.real_descriptors),
             fifos: BTreeMap::new(),
             serials: 0,
+            reads: RefCell::new(Reads::new(&config.machine_files)),
+        }
+    }
+
+    /// A guest reads a file of the machine, or lists a folder: the run depends on what is there.
+    pub(crate) fn reads(&self, node: &RealNode) {
+        if !node.writable {
+            self.reads.borrow_mut().note(&node.path);
         }
     }
 
