@@ -123,10 +123,12 @@ fn perl_runs_processes_signals_and_sockets() {
 
 #[test]
 fn tokio_programs_serve_and_fetch() {
-    let mut build = Command::new(env!("CARGO"));
-    tool(build.args(["build", "--release", "--example", "tokio-guest"]).current_dir(root()));
+    // `cargo test` without `--test` builds it; to build it here would compile the workspace again with other features.
     let gnomon = Path::new(env!("CARGO_BIN_EXE_gnomon"));
     let guest = gnomon.with_file_name("examples").join("tokio-guest");
+    if !guest.exists() {
+        return common::leave_out("no example tokio-guest: cargo build --release --workspace --example tokio-guest");
+    }
     let guest = guest.to_str().expect("UTF-8");
     compare("tokio-alone", &[guest, "alone"]);
     let (server, client) = serve("tokio", &[guest, "serve"], &[guest, "fetch"], true);
