@@ -122,6 +122,35 @@ fn paths_of_the_machine_lead_to_the_same_files() {
     assert_eq!(read(&folder.join("x.data/shared/new")), "mine\n");
 }
 
+/// What lies beside the run's directory is one tree for guests, in which steps up lead where `getcwd` shows.
+#[test]
+fn relative_paths_walk_the_tree_that_guests_see() {
+    let folder = folder("place/relative");
+    fs::create_dir_all(folder.join("conf/deep")).expect("a folder");
+    fs::write(folder.join("conf/common"), "beside the run\n").expect("a file");
+    let script = "cd ../../../conf/deep; pwd -P; cd -P ..; pwd -P; cat common; find . | sort; cd -P ..; pwd -P; ls -d conf data\n\
+         cat conf/../conf/common data/hosts/a/../../../conf/common; cd -P ..; pwd -P; test -e etc/passwd; echo $?; cd -P ..; pwd -P\n\
+         cd /gnomon-run/conf; stat -c %i .. common > /tmp/one; cd $1/conf; stat -c %i common > /tmp/two; tail -n 1 /tmp/one | cmp - /tmp/two\n\
+         echo mine > new; cat /gnomon-run/conf/new; rm /gnomon-run/conf/common; test -e common; echo $?; ls /gnomon-run/conf\n\
+         echo more > /gnomon-run/top; cat $1/top; ls /gnomon-run; mkdir /gnomon-run/made; rmdir $1/made; ls -d /gnomon-run/made; true";
+    let own = folder.display().to_string();
+    let arguments = serde_json::json!(["-c", script, "sh", own]);
+    let text = format!(
+        "general: {{stop_time: 10 s}}\nnetwork: {{graph: {{type: 1_gbit_switch}}}}\nhosts:\n  \
+         a:\n    network_node_id: 0\n    processes:\n    - {{path: bash, args: {arguments}}}\n"
+    );
+    fs::write(folder.join("x.yaml"), text).expect("a file");
+    run_well(&folder, "x.yaml", &["-d", "x.data"]);
+    let hosts = folder.join("x.data/hosts");
+    let beside = "beside the run\n";
+    let expected = format!(
+        "/gnomon-run/conf/deep\n/gnomon-run/conf\n{beside}.\n./common\n./deep\n/gnomon-run\nconf\ndata\n{beside}{beside}/\n0\n/\n\
+         mine\n1\ndeep\nnew\nmore\nconf\ndata\ntop\nx.yaml\n"
+    );
+    assert_eq!(wrote(&hosts, "a", "stdout"), expected, "{}", wrote(&hosts, "a", "stderr"));
+    assert_eq!(read(&folder.join("conf/common")), beside, "the machine's own");
+}
+
 /// Prints the inode numbers of itself and of what it makes and finds.
 const NUMBERS: &str = "import os\nopen('made','w').close()\nprint(sorted(os.listdir('/gnomon-run/data')))\n\
     for path in (__file__, 'made', '.', '..', '/gnomon-run', os.path.dirname(__file__), '/usr/bin/env', '/etc/passwd', '/tmp'):\n  \

@@ -82,10 +82,9 @@ impl Vfs {
     /// The names in a real directory, overlays merged.
     pub(super) fn list_names(&self, path: &[u8], node: &RealNode) -> Result<BTreeMap<Vec<u8>, Found>, Errno> {
         let mut names = BTreeMap::new();
-        if super::mounts::is_beside_run(path) {
-            read_directory(node, &mut names)?;
-            return Ok(names);
-        }
+        let machine = self.mounts.machine_path(path);
+        let upper = if super::mounts::is_beside_run(path) { self.lookup_upper(&machine)? } else { None };
+        let (path, node) = (&*machine, upper.as_ref().unwrap_or(node));
         let lower = matches!(self.mounts.find(path).0, Area::Overlay(overlay) if overlay.shows_machine());
         if lower
             && !self.is_hidden(path)

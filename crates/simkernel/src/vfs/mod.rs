@@ -155,7 +155,12 @@ impl Vfs {
 
     /// Whether anything could be written at this path.
     pub fn writable(&self, path: &[u8]) -> bool {
-        !matches!(self.mounts.find(path).0, Area::ReadOnly)
+        !matches!(self.mounts.find(&self.mounts.machine_path(path)).0, Area::ReadOnly)
+    }
+
+    /// The one name under which watches know what lies beside the run's directory.
+    pub(crate) fn machine_path<'a>(&self, path: &'a [u8]) -> std::borrow::Cow<'a, [u8]> {
+        self.mounts.machine_path(path)
     }
 
     fn is_hidden(&self, path: &[u8]) -> bool {
@@ -237,7 +242,8 @@ impl Vfs {
         };
         self.note_permissions(&node.stat, permissions);
         self.note_birth(&node.stat, new.now);
-        if matches!(self.mounts.find(path).0, Area::Overlay(overlay) if overlay.shows_machine()) {
+        if matches!(self.mounts.find(&self.mounts.machine_path(path)).0, Area::Overlay(overlay) if overlay.shows_machine())
+        {
             let number = self.identities.of(&node.stat);
             self.identities.attributes(number).overlaid = true;
         }

@@ -2,6 +2,7 @@
 //! they write lies in a part that is private to their host, or in the run's directory, which they see at a fixed place.
 
 use crate::host::{DATA_DIRECTORY, HostConfig};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -129,25 +130,28 @@ impl Mounts {
         [&self.run, &path[DATA_DIRECTORY.len()..]].concat()
     }
 
-    /// Goes from a directory to the name below it. Those who come to the run's directory by the machine's own path are
-    /// then where guests see it; what is beside it lies where the machine has it.
+    /// Goes from a directory to the name below it. The run's directory has one name for guests, by whatever path they come to it.
     pub fn enter(&self, at: &mut Vec<u8>, name: &[u8]) {
-        if is_beside_run(at) && name != below_that(DATA_DIRECTORY) {
+        let is_beside = is_beside_run(at);
+        if is_beside && name != below_that(DATA_DIRECTORY) && matches!(self.beside_run(), b"" | b"/dev" | b"/etc") {
+            // What is made up has one name only.
             *at = self.beside_run().to_vec();
         }
         at.push(b'/');
         at.extend_from_slice(name);
-        if *at == self.run {
+        if *at == self.run || is_beside && self.run.ends_with(&at[at.len() - name.len() - 1..]) {
             *at = DATA_DIRECTORY.into();
         }
     }
 
-    /// Goes from a directory to the one above it.
-    pub fn leave(&self, at: &mut Vec<u8>) {
-        if is_beside_run(at) {
-            *at = self.beside_run().to_vec();
+    /// The machine's name for what guests see at a path: what lies beside the run's directory shows twice, as a folder that is
+    /// mounted in a second place. Other paths stay as they are.
+    pub fn machine_path<'a>(&self, path: &'a [u8]) -> Cow<'a, [u8]> {
+        let above = super::parent(DATA_DIRECTORY.as_bytes());
+        if !is_below(path, above) || is_below(path, DATA_DIRECTORY.as_bytes()) {
+            return Cow::Borrowed(path);
         }
-        at.truncate(at.iter().rposition(|&b| b == b'/').unwrap_or(0));
+        Cow::Owned([self.beside_run(), &path[above.len()..]].concat())
     }
 
     /// What a list of a directory has of the run's directory, whose real name must not show: the name that guests know it by, and nothing where
@@ -208,32 +212,36 @@ mod tests {
     }
 
     #[test]
-    fn walks_come_to_the_run_s_directory_under_its_one_name_and_leave_it_for_the_machine_s() {
+    fn walks_come_to_the_run_s_directory_under_its_one_name() {
         let mounts = Mounts::new(&config(std::path::Path::new("/home/me/run.data")));
-        let enter = |from: &str, name: &str| {
+        let enter = |mounts: &Mounts, from: &str, name: &str| {
             let mut at = from.as_bytes().to_vec();
             mounts.enter(&mut at, name.as_bytes());
             String::from_utf8(at).expect("text")
         };
-        assert_eq!(enter("/home/me", "run.data"), "/gnomon-run/data");
-        assert_eq!(enter("/gnomon-run", "data"), "/gnomon-run/data");
-        assert_eq!(enter("/gnomon-run", "conf"), "/home/me/conf");
-        assert_eq!(enter("/gnomon-run", "run.data"), "/gnomon-run/data");
-        assert_eq!(enter("/gnomon-run/data", "hosts"), "/gnomon-run/data/hosts");
-        let leave = |from: &str| {
-            let mut at = from.as_bytes().to_vec();
-            mounts.leave(&mut at);
-            String::from_utf8(at).expect("text")
-        };
-        assert_eq!(
-            (leave("/gnomon-run/data/hosts"), leave("/gnomon-run")),
-            ("/gnomon-run/data".into(), "/home".into())
-        );
-        assert_eq!(
-            (leave("/gnomon-run/data"), leave("/home/me"), leave("/home")),
-            ("/gnomon-run".into(), "/home".into(), String::new())
-        );
+        assert_eq!(enter(&mounts, "/home/me", "run.data"), "/gnomon-run/data");
+        assert_eq!(enter(&mounts, "/gnomon-run", "data"), "/gnomon-run/data");
+        assert_eq!(enter(&mounts, "/gnomon-run", "conf"), "/gnomon-run/conf");
+        assert_eq!(enter(&mounts, "/gnomon-run", "run.data"), "/gnomon-run/data");
+        assert_eq!(enter(&mounts, "/gnomon-run/data", "hosts"), "/gnomon-run/data/hosts");
+        let at_root = Mounts::new(&config(std::path::Path::new("/run.data")));
+        let entered = ["etc", "data", "run.data"].map(|name| enter(&at_root, "/gnomon-run", name));
+        assert_eq!(entered, ["/etc", "/gnomon-run/data", "/gnomon-run/data"]);
     }
+
+    #[test]
+    fn what_lies_beside_the_run_is_the_machine_s() {
+        let mounts = Mounts::new(&config(std::path::Path::new("/home/me/run.data")));
+        let machine = |path: &str| String::from_utf8(mounts.machine_path(path.as_bytes()).into_owned()).expect("text");
+        assert_eq!(
+            (machine("/gnomon-run"), machine("/gnomon-run/conf/x")),
+            ("/home/me".into(), "/home/me/conf/x".into())
+        );
+        for path in ["/gnomon-run/data", "/gnomon-run/data/hosts", "/home/me/conf", "/gnomon-runs", ""] {
+            assert_eq!(machine(path), path);
+        }
+    }
+
     #[test]
     fn lists_do_not_show_what_the_run_s_directory_is_called() {
         let mounts = Mounts::new(&config(std::path::Path::new("/home/me/run.data")));

@@ -13,6 +13,8 @@ use std::io::Write;
 impl Vfs {
     /// Where a new file at this path is really created. EROFS where everything is made up.
     pub(super) fn place(&mut self, path: &[u8]) -> Result<Vec<u8>, Errno> {
+        let machine = self.mounts.machine_path(path);
+        let path = &*machine;
         match self.mounts.find(path) {
             (Area::ReadOnly, _) => Err(Errno::EROFS),
             (Area::Run, _) => {
@@ -34,6 +36,8 @@ impl Vfs {
     /// Makes a directory of an overlay, and those above it, exist in the private part; each has owner, mode and times of what it
     /// covers. Where it really lies.
     pub(super) fn create_upper(&mut self, path: &[u8]) -> Result<Vec<u8>, Errno> {
+        let machine = self.mounts.machine_path(path);
+        let path = &*machine;
         let (Area::Overlay(overlay), prefix) = self.mounts.find(path) else { return Err(Errno::EROFS) };
         let (upper, lower, mode) = (overlay.upper.clone(), overlay.lower, overlay.mode);
         let real = [&upper[..], &path[prefix..]].concat();
@@ -104,6 +108,8 @@ impl Vfs {
             self.changes(&node.path);
             return Ok(node.clone());
         }
+        let machine = self.mounts.machine_path(path);
+        let path = &*machine;
         let lower = match self.mounts.find(path).0 {
             Area::Overlay(overlay) => overlay.lower,
             _ => return Err(Errno::EROFS),
@@ -157,15 +163,17 @@ impl Vfs {
 
     /// Keeps the machine's file at this path from showing through an overlay.
     pub(super) fn hide_lower(&mut self, path: &[u8]) -> Result<(), Errno> {
-        if self.covers_machine(path) {
-            self.hidden.insert(path.to_vec());
+        let machine = self.mounts.machine_path(path);
+        if self.covers_machine(&machine) {
+            self.hidden.insert(machine.into_owned());
             self.forget_known();
         }
         Ok(())
     }
 
     pub(super) fn shows_lower(&self, path: &[u8]) -> Result<bool, Errno> {
-        Ok(!self.is_hidden(path) && self.covers_machine(path))
+        let machine = self.mounts.machine_path(path);
+        Ok(!self.is_hidden(&machine) && self.covers_machine(&machine))
     }
 
     /// Whether the machine, or what is made up for it, has something at a path in an overlay.

@@ -124,7 +124,7 @@ impl Vfs {
             match &rest[from..to] {
                 b"." => {}
                 b".." if at == root => {}
-                b".." => self.mounts.leave(&mut at),
+                b".." => leave(&mut at),
                 name if name.len() > NAME_MAX && last => {
                     return Ok(Target { path: at, node: None, slash, is_too_long: true });
                 }
@@ -145,7 +145,7 @@ impl Vfs {
                                 if links > MAX_LINKS {
                                     return Err(Errno::ELOOP);
                                 }
-                                self.mounts.leave(&mut at);
+                                leave(&mut at);
                                 if text.starts_with(b"/") {
                                     at = root.to_vec();
                                 }
@@ -253,7 +253,7 @@ impl Vfs {
 
     /// Directories and links of the machine do not change during a run, those of guests do.
     fn is_lasting(&self, path: &[u8], node: &Node) -> bool {
-        let lasts = match self.mounts.find(path).0 {
+        let lasts = match self.mounts.find(&self.mounts.machine_path(path)).0 {
             Area::ReadOnly => true,
             Area::Run => false,
             Area::Overlay(overlay) => overlay.lower == Lower::Lasting,
@@ -308,6 +308,8 @@ impl Vfs {
                 without_history(node, self.identities.start_date())
             }));
         }
+        let machine = self.mounts.machine_path(path);
+        let path = &*machine;
         let (area, prefix) = self.mounts.find(path);
         let overlay = match area {
             Area::ReadOnly => return real_node(path, false),
@@ -354,7 +356,7 @@ impl Vfs {
     }
 
     /// What the host itself has put at a path in an overlay.
-    fn lookup_upper(&self, path: &[u8]) -> Result<Option<RealNode>, Errno> {
+    pub(super) fn lookup_upper(&self, path: &[u8]) -> Result<Option<RealNode>, Errno> {
         match self.mounts.find(path) {
             (Area::Overlay(overlay), prefix) if overlay.used => {
                 let real = [&overlay.upper[..], &path[prefix..]].concat();
@@ -374,6 +376,11 @@ pub fn check_text(path: &[u8]) -> Result<(), Errno> {
         PATH_MAX.. => Err(Errno::ENAMETOOLONG),
         _ => Ok(()),
     }
+}
+
+/// Goes from a directory to the one above it.
+fn leave(at: &mut Vec<u8>) {
+    at.truncate(super::parent(at).len());
 }
 
 /// The bounds of the next component from `position`, and where the search goes on.
