@@ -98,10 +98,11 @@ impl Ctx<'_> {
         fd as i32 != AT_FDCWD && self.file(fd).is_ok_and(|id| matches!(self.kernel.files[id].kind, FileKind::Name(_)))
     }
 
-    /// The caller changes what a file holds: it loses the bits that lend rights.
+    /// The caller changes what an open file holds: it loses what lends rights.
     pub(crate) fn drop_lent_rights(&mut self, id: FileId) -> Result<(), Errno> {
-        let is_regular = matches!(self.kernel.files[id].kind, FileKind::Regular(_));
-        if !is_regular || self.credentials().can(CAP_FSETID) {
+        let FileKind::Regular(file) = &self.kernel.files[id].kind else { return Ok(()) };
+        self.kernel.vfs.drop_capabilities(file.number);
+        if self.credentials().can(CAP_FSETID) {
             return Ok(());
         }
         let stat = self.kernel.regular_stat(id)?;
@@ -111,6 +112,17 @@ impl Ctx<'_> {
             self.kernel.vfs.identities.attributes(stat.st_ino).mode = Some(mode & 0o7777);
         }
         Ok(())
+    }
+
+    /// The same of a file in a writable area that is cut off by its name.
+    pub(crate) fn drop_lent_rights_of(&mut self, node: &RealNode) {
+        let number = self.kernel.vfs.identities.of_node(node);
+        self.kernel.vfs.drop_capabilities(number);
+        let old = Permissions::from(&self.kernel.vfs.stat(node));
+        let mode = old.after_write(self.credentials());
+        if mode != old.mode {
+            self.kernel.vfs.set_mode(&node.stat, mode, self.now);
+        }
     }
 
     /// What is at an absolute path of the host, whatever the caller's root and rights.

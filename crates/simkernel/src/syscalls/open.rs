@@ -285,6 +285,7 @@ fn open_real(ctx: &mut Ctx<'_>, path: &[u8], node: &RealNode, flags: u32) -> Res
         rustix::fs::open(&node.path[..], access | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty()).map_err(errno)?;
     if flags & O_TRUNC != 0 {
         rustix::fs::ftruncate(&fd, 0).map_err(errno)?;
+        ctx.drop_lent_rights_of(&node);
         let number = ctx.kernel.vfs.identities.of_node(&node);
         ctx.kernel.vfs.identities.touch(number, ctx.now);
         ctx.kernel.file_changed(number, Change::Cleared { from: 0, to: u64::MAX });

@@ -937,11 +937,7 @@ pub fn truncate(ctx: &mut Ctx<'_>, [path, size, ..]: [u64; 6]) -> SysResult {
     }
     ctx.break_leases(number, O_WRONLY)?;
     let node = ctx.kernel.for_change(&path, &node)?;
-    let old = Permissions::from(&ctx.kernel.vfs.stat(&node));
-    let mode = old.after_write(ctx.credentials());
-    if mode != old.mode {
-        ctx.kernel.vfs.set_mode(&node.stat, mode, ctx.now);
-    }
+    ctx.drop_lent_rights_of(&node);
     ctx.kernel.vfs.truncate(&path, &node, size, ctx.now)?;
     ctx.kernel.file_changed(number, Change::Cleared { from: size, to: u64::MAX });
     tell(ctx, &path, &node.stat, IN_MODIFY);

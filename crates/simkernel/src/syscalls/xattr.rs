@@ -9,8 +9,11 @@ use crate::vfs::synthetic::{self, Synthetic};
 use crate::vfs::walk::Node;
 use crate::vfs::{RealNode, errno};
 use linux_abi::Errno;
-use linux_abi::capability::CAP_SYS_ADMIN;
+use linux_abi::capability::{CAP_SETFCAP, CAP_SYS_ADMIN};
 use linux_abi::fs::{AT_FDCWD, IN_ATTRIB, IN_ISDIR, R_OK, S_IFDIR, S_IFREG, S_ISVTX, W_OK};
+
+/// The attribute that lends capabilities to who executes the file.
+const CAPABILITIES: &[u8] = b"security.capability";
 
 const HERE: u64 = AT_FDCWD as u64;
 const NAME_MAX: usize = 255;
@@ -93,7 +96,8 @@ fn check_name(ctx: &mut Ctx<'_>, name: &[u8], path: &[u8], holder: &Holder, chan
     let class = [&b"user."[..], b"trusted.", b"security."].into_iter().find(|class| name.starts_with(class));
     match class {
         Some(b"trusted.") if !ctx.credentials().can(CAP_SYS_ADMIN) => return Err(hidden),
-        Some(b"security.") if changes => ctx.credentials().demand(CAP_SYS_ADMIN)?,
+        // Who may not set capabilities of files learns that from their value (`demand_capabilities`).
+        Some(b"security.") if changes && name != CAPABILITIES => ctx.credentials().demand(CAP_SYS_ADMIN)?,
         Some(b"user.") => {
             let Holder::Real(node) = holder else { return Err(hidden) };
             if !matches!(node.kind(), S_IFREG | S_IFDIR) {
@@ -172,6 +176,9 @@ pub(super) fn fsetxattr(ctx: &mut Ctx<'_>, [fd, name, value, bytes, flags, _]: [
 
 fn set(ctx: &mut Ctx<'_>, subject: Subject, Given { name, content, flags }: Given) -> SysResult {
     let holder = subject.holder.ok_or(without_attributes(&name, true))?;
+    if name == CAPABILITIES {
+        demand_capabilities(ctx, &content)?;
+    }
     check_name(ctx, &name, &subject.path, &holder, true)?;
     let holder = writable(ctx, &subject.path, &holder)?;
     let number = holder.number(ctx);
@@ -184,6 +191,19 @@ fn set(ctx: &mut Ctx<'_>, subject: Subject, Given { name, content, flags }: Give
     attributes.insert(name, content);
     changed(ctx, &subject.path, &holder, number);
     Ok(0)
+}
+
+/// Capabilities that a file is to lend must be well formed, and set by who may (`cap_convert_nscap`). EINVAL, EPERM.
+fn demand_capabilities(ctx: &Ctx<'_>, content: &[u8]) -> Result<(), Errno> {
+    const REVISION: u32 = 0xff00_0000;
+    const SECOND: (u32, usize) = (0x0200_0000, 20);
+    const THIRD: (u32, usize) = (0x0300_0000, 24);
+    let magic = content.first_chunk::<4>().map(|bytes| u32::from_le_bytes(*bytes) & REVISION);
+    let form = magic.map(|revision| (revision, content.len()));
+    if !content.is_empty() && form != Some(SECOND) && form != Some(THIRD) {
+        return Err(Errno::EINVAL);
+    }
+    ctx.credentials().demand(CAP_SETFCAP)
 }
 
 /// The file where it can be changed. EROFS.
@@ -297,6 +317,9 @@ pub(super) fn fremovexattr(ctx: &mut Ctx<'_>, [fd, name, ..]: [u64; 6]) -> SysRe
 fn remove(ctx: &mut Ctx<'_>, subject: &Subject, name: Vec<u8>) -> SysResult {
     let holder = subject.holder.as_ref().ok_or(without_attributes(&name, true))?;
     check_name(ctx, &name, &subject.path, holder, true)?;
+    if name == CAPABILITIES {
+        ctx.credentials().demand(CAP_SETFCAP)?;
+    }
     if let Holder::Real(node) = holder
         && !ctx.kernel.vfs.writable(&subject.path)
         && !node.writable

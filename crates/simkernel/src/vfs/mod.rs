@@ -423,7 +423,17 @@ impl Vfs {
         };
         self.note_permissions(&node.stat, new);
         let number = self.identities.of_node(node);
+        self.drop_capabilities(number);
         self.identities.change(number, now);
+    }
+
+    /// A file gets another content or owner: its capabilities go (`cap_inode_killpriv`).
+    pub(crate) fn drop_capabilities(&mut self, number: u64) {
+        if !self.xattrs.is_empty()
+            && let Some(attributes) = self.xattrs.get_mut(&number)
+        {
+            attributes.remove(&b"security.capability"[..]);
+        }
     }
 
     /// What decides who may do what with a file.
