@@ -13,7 +13,7 @@ use std::time::Duration;
 const KNOWN_DIFFERENCES: &[(&str, &str, &str)] = &[];
 
 /// Programs that must be root natively to become somebody else; everybody else leaves them out.
-const FOR_ROOT: &[&str] = &["credentials", "permissions", "privileged_ports"];
+const FOR_ROOT: &[&str] = &["credentials", "permissions", "privileged_ports", "rights"];
 
 /// Cases that look at what only root may do, which guests are: program, case.
 const CASES_FOR_ROOT: &[(&str, &str)] = &[
@@ -50,7 +50,7 @@ programs! {
     aio bad_calls closed_in_use constants cpu_state cpu_timers credentials descriptors dual_stack epoll eventfd exec faults file_limits file_locks
     files fork futex futex2 groups gs_base identity inotify large_program leases made_code memory memory_faults misuse mqueue names namespaces
     peer_processes permissions
-    pipes poll privileged_ports proc_files pty rare_options restarts seccomp shared_memory sharing signal_flags
+    pipes poll privileged_ports proc_files pty rare_options restarts rights seccomp shared_memory sharing signal_flags
     signalfd signals socket_tables spinning splices
     stack_overflow sysv_msg sysv_sem sysv_shm tcp tcp6 tcp_closing tcp_options threads time timerfd
     titles tty_jobs tty_lines twins udp udp6 unix_sockets unusual_files wait

@@ -14,7 +14,7 @@ use crate::vfs::permission::Permissions;
 use crate::wait::{Events, Wake};
 use base::SimDuration;
 use linux_abi::Errno;
-use linux_abi::capability::CAP_NET_BIND_SERVICE;
+use linux_abi::capability::{CAP_NET_BIND_SERVICE, CAP_NET_RAW};
 use linux_abi::fs::O_NONBLOCK;
 use linux_abi::socket::*;
 use std::net::SocketAddr;
@@ -130,9 +130,12 @@ pub fn check_type(family: Family, kind: i32, protocol: i32) -> Result<(), Errno>
     select_protocol(family, kind, protocol).map(|_| ())
 }
 
-/// socket(2) for AF_INET and AF_INET6; `kind` without its flags.
+/// socket(2) for AF_INET and AF_INET6; `kind` without its flags. EPERM for raw sockets without CAP_NET_RAW.
 pub fn socket(ctx: &mut Ctx<'_>, family: Family, kind: i32, protocol: i32, nonblocking: bool) -> Result<FileId, Errno> {
     let kind = select_protocol(family, kind, protocol)?;
+    if matches!(kind, Kind::Raw(_)) {
+        ctx.credentials().demand(CAP_NET_RAW)?;
+    }
     let stack = &mut ctx.kernel.net.stack;
     let id = match kind {
         Kind::Tcp => stack.tcp_socket(family),

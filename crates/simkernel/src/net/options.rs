@@ -211,7 +211,7 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
                 return Err(Errno::ENODEV.into());
             }
             let index = [&b""[..], b"lo", b"eth0"].iter().position(|known| *known == &name[..]).unwrap_or(0);
-            ctx.inet_mut(file)?.kept.set(SOL_SOCKET, SO_BINDTODEVICE, index as i32);
+            bind_to_device(ctx, file, index as i32)?;
         }
         (SOL_SOCKET, SO_PASSCRED | SO_PASSSEC | SO_PASSPIDFD | SO_PASSRIGHTS) => {
             read_number(&ctx.process.memory, level, value, len)?;
@@ -224,10 +224,7 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
         }
         (SOL_SOCKET, SO_BINDTOIFINDEX) => {
             let index = read_number(&ctx.process.memory, level, value, len)?;
-            if !(0..=ETHERNET_INDEX).contains(&index) {
-                return Err(if index < 0 { Errno::EINVAL } else { Errno::ENODEV }.into());
-            }
-            ctx.inet_mut(file)?.kept.set(SOL_SOCKET, SO_BINDTODEVICE, index);
+            bind_to_device(ctx, file, index)?;
         }
         (SOL_TCP, TCP_CONGESTION) => {
             let name = read_name(&ctx.process.memory, value, len.min(NAME_MAX - 1))?;
@@ -259,6 +256,28 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
     Ok(0)
 }
 
+/// Binds a socket to the interface of this index, or to none. EPERM for who may not take it from the one that it is bound to, EINVAL, ENODEV.
+fn bind_to_device(ctx: &mut Ctx<'_>, file: FileId, index: i32) -> Result<(), Errno> {
+    let is_bound = ctx.inet(file)?.kept.get(SOL_SOCKET, SO_BINDTODEVICE).is_some_and(|bound| bound != 0);
+    if is_bound {
+        ctx.credentials().demand(CAP_NET_RAW)?;
+    }
+    match index {
+        ..0 => Err(Errno::EINVAL),
+        0..=ETHERNET_INDEX => {
+            ctx.inet_mut(file)?.kept.set(SOL_SOCKET, SO_BINDTODEVICE, index);
+            Ok(())
+        }
+        _ => Err(Errno::ENODEV),
+    }
+}
+
+/// What only some may ask of a transport's socket: foreign addresses as its own. EPERM.
+fn demand_transparent(who: &Credentials, number: i32) -> Result<(), Errno> {
+    let may = number == 0 || who.can(CAP_NET_RAW) || who.can(CAP_NET_ADMIN);
+    if may { Ok(()) } else { Err(Errno::EPERM) }
+}
+
 /// What only some may ask of any socket (`sk_setsockopt`): priorities beyond the usual, marks, buffers beyond the limits, traces. EPERM,
 /// EACCES.
 pub(crate) fn demand_rights(who: &Credentials, option: i32, number: i32) -> Result<(), Errno> {
@@ -268,6 +287,7 @@ pub(crate) fn demand_rights(who: &Credentials, option: i32, number: i32) -> Resu
         SO_PRIORITY if USUAL_PRIORITIES.contains(&number) => Ok(()),
         SO_PRIORITY | SO_MARK if !administers && !who.can(CAP_NET_RAW) => Err(Errno::EPERM),
         SO_SNDBUFFORCE | SO_RCVBUFFORCE if !administers => Err(Errno::EPERM),
+        SO_PREFER_BUSY_POLL if number != 0 && !administers => Err(Errno::EPERM),
         SO_DEBUG if number != 0 && !administers => Err(Errno::EACCES),
         _ => Ok(()),
     }
@@ -279,6 +299,9 @@ pub(super) fn set_number(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i3
     let id = socket.id;
     if level == SOL_SOCKET {
         demand_rights(ctx.credentials(), option, number)?;
+    }
+    if matches!((level, option), (SOL_IP, IP_TRANSPARENT) | (SOL_IPV6, IPV6_TRANSPARENT)) {
+        demand_transparent(ctx.credentials(), number)?;
     }
     if level == SOL_IP {
         match option {

@@ -9,7 +9,7 @@ use crate::ids::FileId;
 use crate::kernel::Kernel;
 use crate::outcome::SysResult;
 use crate::vfs::permission::Permissions;
-use crate::vfs::synthetic::{Synthetic, View};
+use crate::vfs::synthetic::{self, Synthetic, View};
 use crate::vfs::walk::{Node, Target, check_text};
 use crate::vfs::{New, RealNode, Vfs, parent};
 use linux_abi::Errno;
@@ -137,25 +137,21 @@ impl Ctx<'_> {
 
     /// Demands some of `R_OK`, `W_OK`, `X_OK` of a file. EACCES.
     pub(crate) fn demand(&mut self, path: &[u8], node: &Node, wanted: u32) -> Result<(), Errno> {
+        if synthetic::is_descriptor_info(path) && node.is_directory() {
+            self.demand_look(path)?;
+        }
         if wanted & X_OK == 0 && self.credentials().can(CAP_DAC_OVERRIDE) {
             return Ok(());
         }
-        if self.with_vfs(|_, view| crate::vfs::synthetic::is_own_descriptors(view, path)) {
+        if self.with_vfs(|_, view| synthetic::is_own_descriptors(view, path)) {
             return Ok(());
         }
         self.permissions(path, node).demand(self.credentials(), wanted)
     }
 
     /// Demands that the caller may look into the process that a path below `/proc` belongs to. EACCES.
-    pub(crate) fn demand_look(&self, path: &[u8]) -> Result<(), Errno> {
-        let path = path.strip_prefix(b"/proc/").and_then(|rest| std::str::from_utf8(rest).ok());
-        let Some(Ok(pid)) = path.and_then(|rest| rest.split_once('/')).map(|(pid, _)| pid.parse::<u32>()) else {
-            return Ok(());
-        };
-        // The caller's own process is out of the table.
-        let Some(target) = self.kernel.processes.get(pid) else { return Ok(()) };
-        let allowed = self.credentials().may_look_into(&target.credentials, target.dumpable);
-        if allowed { Ok(()) } else { Err(Errno::EACCES) }
+    pub(crate) fn demand_look(&mut self, path: &[u8]) -> Result<(), Errno> {
+        self.with_vfs(|_, view| synthetic::demand_look(view, path))
     }
 
     /// Demands that the caller may add a name at this path. EROFS, EACCES.
@@ -164,7 +160,7 @@ impl Ctx<'_> {
             return Ok(());
         }
         // As on a file system that is mounted for reading alone: that comes first.
-        if !self.kernel.vfs.writable(path) && !crate::vfs::synthetic::covers(path) {
+        if !self.kernel.vfs.writable(path) && !synthetic::covers(path) {
             return Err(Errno::EROFS);
         }
         let directory = self.lookup(parent(path))?;

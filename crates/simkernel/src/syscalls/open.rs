@@ -239,8 +239,33 @@ fn open_node(ctx: &mut Ctx<'_>, path: &[u8], node: &Node, flags: u32) -> Result<
         Node::Synthetic(_) if let Some((pid, shown)) = synthetic::shown_memory(path) => {
             open_memory(ctx, path, pid, shown)
         }
+        Node::Synthetic(Synthetic::File(_)) if wants_write(flags) && synthetic::is_never_written(path) => {
+            Err(Errno::EACCES)
+        }
+        Node::Synthetic(file @ Synthetic::File(_)) if synthetic::is_of_memory(path) => {
+            demand_memory(ctx, path)?;
+            open_synthetic(path.to_vec(), file.clone(), flags)
+        }
         Node::Synthetic(node) => open_synthetic(path.to_vec(), node.clone(), flags),
     }
+}
+
+/// Files of `/proc` that show a process's memory are for those who may look into it; whoever shares the memory may. EACCES, ESRCH when
+/// it is over (`proc_mem_open`; the lists of mappings are empty then).
+fn demand_memory(ctx: &mut Ctx<'_>, path: &[u8]) -> Result<(), Errno> {
+    let own = ctx.process.space;
+    let is_list = path.ends_with(b"maps");
+    ctx.with_vfs(|_, view| match synthetic::process_of(view, path) {
+        Some(target) if target.zombie.is_some() => {
+            if is_list {
+                Ok(())
+            } else {
+                Err(Errno::ESRCH)
+            }
+        }
+        Some(target) if target.space == own => Ok(()),
+        _ => synthetic::demand_look(view, path),
+    })
 }
 
 /// `/proc/PID/mem` and its like. EACCES for those who might not trace the process (`proc_mem_open`), ESRCH when it is over.
@@ -249,7 +274,7 @@ fn open_memory(ctx: &Ctx<'_>, path: &[u8], pid: u32, shown: fn(Image) -> Shown) 
     let process = if own { Some(&*ctx.process) } else { ctx.kernel.processes.get(pid) };
     let process = process.filter(|process| process.zombie.is_none()).ok_or(Errno::ESRCH)?;
     let is_shared = process.space == ctx.process.space;
-    if !is_shared && !ctx.credentials().may_attach_to(&process.credentials, process.dumpable) {
+    if !is_shared && !ctx.credentials().may_look_into(&process.credentials, process.dumpable) {
         return Err(Errno::EACCES);
     }
     let shown = shown(Image { pid: process.pid, execs: process.execs });

@@ -497,7 +497,9 @@ pub fn readlinkat(ctx: &mut Ctx<'_>, [dirfd, path, buffer, size, ..]: [u64; 6]) 
     } else {
         existing(ctx, dirfd, &path, false)?
     };
-    ctx.demand_look(&path)?;
+    if node.is_link() || matches!(node, Node::Synthetic(Synthetic::Namespace(_) | Synthetic::Descriptor { .. })) {
+        ctx.demand_look(&path)?;
+    }
     let text = match node {
         Node::Real(node) if node.kind() == S_IFLNK => {
             let text = rustix::fs::readlinkat(CWD, &node.path[..], Vec::new())

@@ -7,10 +7,11 @@ use crate::ctx::Ctx;
 use crate::outcome::{Outcome, SysResult};
 use crate::schedule::{MOST_PRIORITY, Reservation, Schedule};
 use linux_abi::Errno;
-use linux_abi::capability::CAP_SYS_NICE;
+use linux_abi::capability::{CAP_SYS_ADMIN, CAP_SYS_NICE};
 use linux_abi::process::{SCHED_FIFO, SCHED_RR, SchedParam};
 use linux_abi::sysinfo::{RLIMIT_NICE, RLIMIT_RTPRIO};
 use linux_abi::time::Timespec;
+use std::sync::Arc;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
 /// `struct sched_attr` of linux/sched/types.h.
@@ -273,19 +274,27 @@ fn read_attributes(ctx: &Ctx<'_>, address: u64) -> Result<SchedAttr, Outcome> {
 const IOPRIO_PROCESS: i32 = 1;
 const IOPRIO_USER: i32 = 3;
 const IOPRIO_CLASS_SHIFT: u32 = 13;
+const IOPRIO_CLASS_RT: u32 = 1;
 
 /// ioprio_get(2): of a process; groups and users are taken for the caller.
 pub(super) fn ioprio_get(ctx: &mut Ctx<'_>, [which, who, ..]: [u64; 6]) -> SysResult {
     Ok(io_subject(ctx, which, who)?.io_priority.into())
 }
 
-/// ioprio_set(2).
+/// ioprio_set(2). EINVAL, ESRCH, and EPERM for the real-time class and for other users' processes.
 pub(super) fn ioprio_set(ctx: &mut Ctx<'_>, [which, who, priority, ..]: [u64; 6]) -> SysResult {
-    let (class, level) = (priority as u32 >> IOPRIO_CLASS_SHIFT, priority as u32 & 7);
-    if class > 3 || (class == 0 && level != 0) {
-        return Err(Errno::EINVAL.into());
+    let own = Arc::clone(&ctx.thread.credentials);
+    match (priority as u32 >> IOPRIO_CLASS_SHIFT & 7, priority as u32 & 7) {
+        (IOPRIO_CLASS_RT, _) if !own.can(CAP_SYS_ADMIN) && !own.can(CAP_SYS_NICE) => return Err(Errno::EPERM.into()),
+        (0, 0) | (1..=3, _) => {}
+        _ => return Err(Errno::EINVAL.into()),
     }
-    io_subject(ctx, which, who)?.io_priority = priority as u16;
+    let subject = io_subject(ctx, which, who)?;
+    let user = subject.credentials.user.real;
+    if user != own.user.effective && user != own.user.real && !own.can(CAP_SYS_NICE) {
+        return Err(Errno::EPERM.into());
+    }
+    subject.io_priority = priority as u16;
     Ok(0)
 }
 

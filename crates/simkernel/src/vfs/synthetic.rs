@@ -18,6 +18,7 @@ use crate::tty::{Pair, Terminals, TtyId};
 use crate::unix::UnixSockets;
 use base::SimTime;
 use base::map::FastHasher;
+use linux_abi::Errno;
 use linux_abi::fs::{DT_CHR, DT_DIR, DT_LNK, DT_REG, S_IFCHR, S_IFDIR, S_IFLNK, S_IFMT, S_IFREG, Stat, makedev};
 use linux_abi::tty::PTS_MAJOR;
 use std::hash::Hasher;
@@ -323,6 +324,38 @@ pub fn is_magic_link(path: &[u8]) -> bool {
     const NAMES: [&[u8]; 3] = [b"/exe", b"/cwd", b"/root"];
     let Some(rest) = path.strip_prefix(b"/proc/") else { return false };
     rest.first().is_some_and(u8::is_ascii_digit) && NAMES.iter().any(|name| rest.ends_with(name))
+}
+
+/// The process that a path below `/proc/PID` belongs to.
+pub fn process_of<'a>(view: &View<'a>, path: &[u8]) -> Option<&'a Process> {
+    let rest = std::str::from_utf8(path.strip_prefix(b"/proc/")?).ok()?;
+    view.process(proc_process::number(rest.split_once('/')?.0)?)
+}
+
+/// Demands that the viewer may look into the process that a path below `/proc/PID` belongs to, ptrace(2), PTRACE_MODE_READ_FSCREDS. EACCES.
+pub fn demand_look(view: &View<'_>, path: &[u8]) -> Result<(), Errno> {
+    let Some(target) = process_of(view, path) else { return Ok(()) };
+    let is_own = view.process.is_some_and(|own| own.pid == target.pid);
+    let may = |who: &Credentials| who.may_look_into(&target.credentials, target.dumpable);
+    if is_own || view.credentials.is_none_or(may) { Ok(()) } else { Err(Errno::EACCES) }
+}
+
+/// Whether a path is the list of a process's descriptors with their state, or in it: only those who may look into the process search it.
+pub fn is_descriptor_info(path: &[u8]) -> bool {
+    path.starts_with(b"/proc/") && (path.ends_with(b"/fdinfo") || super::parent(path).ends_with(b"/fdinfo"))
+}
+
+/// Whether opening a file of a process asks who may look into it: it shows the process's memory, or how that is laid out.
+pub fn is_of_memory(path: &[u8]) -> bool {
+    const NAMES: [&[u8]; 6] = [b"auxv", b"environ", b"maps", b"numa_maps", b"smaps", b"smaps_rollup"];
+    let name = &path[super::parent(path).len()..];
+    path.starts_with(b"/proc/") && name.strip_prefix(b"/").is_some_and(|name| NAMES.contains(&name))
+}
+
+/// Whether nobody opens it for writing, whatever he may: a setting that is fixed, and what `/sys` shows.
+pub fn is_never_written(path: &[u8]) -> bool {
+    let setting = path.strip_prefix(b"/proc/sys/").and_then(|name| std::str::from_utf8(name).ok());
+    path.starts_with(b"/sys/") || setting.is_some_and(|name| !super::settings::is_writable(name))
 }
 
 /// The number in `/proc/PID/mem`, `/proc/PID/pagemap` and the same of threads, and what is read there.

@@ -191,6 +191,13 @@ impl Vfs {
     /// What a walk finds at `path`: a link counts as one if it is to be followed.
     fn step(&mut self, view: &View<'_>, path: &[u8], followed: bool) -> Result<Step, Errno> {
         let Some(node) = self.lookup(view, path)? else { return Ok(Step::Nothing) };
+        if let Node::Synthetic(node) = &node {
+            let leads_elsewhere = matches!(node, Synthetic::Descriptor { .. } | Synthetic::Namespace(_))
+                || synthetic::is_magic_link(path);
+            if followed && leads_elsewhere || synthetic::is_descriptor_info(super::parent(path)) {
+                synthetic::demand_look(view, path)?;
+            }
+        }
         if followed
             && let Node::Synthetic(Synthetic::Descriptor { pid, fd }) = &node
             && let Some(directory) = self.open_directory(view, *pid, *fd)
@@ -207,13 +214,8 @@ impl Vfs {
         Ok(Step::Link(text))
     }
 
-    /// Where the directory lies that a process has open, or named by O_PATH, with this number; None for who may not look into it.
+    /// Where the directory lies that a process has open, or named by O_PATH, with this number.
     fn open_directory(&mut self, view: &View<'_>, pid: Pid, fd: u32) -> Option<Vec<u8>> {
-        let process = view.process(pid.0)?;
-        let is_own = view.process.is_some_and(|own| own.pid == pid);
-        if !is_own && view.credentials.is_some_and(|who| !who.may_look_into(&process.credentials, process.dumpable)) {
-            return None;
-        }
         let path = match open_file(view, pid, fd)? {
             FileKind::Directory(directory) if directory.gone.is_none() => &directory.path,
             FileKind::Name(Place { gone: None, path }) => path,
