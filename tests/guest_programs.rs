@@ -47,7 +47,7 @@ macro_rules! programs {
 }
 
 programs! {
-    aio bad_calls closed_in_use constants cpu_state cpu_timers credentials descriptors dual_stack epoll eventfd exec faults file_limits file_locks
+    access_times aio bad_calls closed_in_use constants cpu_state cpu_timers credentials descriptors dual_stack epoll eventfd exec faults file_limits file_locks
     files fork futex futex2 groups gs_base identity inotify large_program leases made_code memory memory_faults misuse mqueue names namespaces
     peer_processes permissions
     pipes poll privileged_ports proc_files pty rare_options restarts rights seccomp shared_memory sharing signal_flags

@@ -75,6 +75,7 @@ impl Kernel {
         let id = self.files.insert(OpenFile::new(FileKind::Regular(Box::new(file)), O_RDONLY));
         self.open_file_event(id, IN_OPEN);
         self.open_file_event(id, IN_ACCESS);
+        self.note_access(id, 1);
         Ok(id)
     }
 

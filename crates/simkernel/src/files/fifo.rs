@@ -13,6 +13,8 @@ pub struct Fifo {
     fd: OwnedFd,
     /// Where the real file lay when it was opened.
     real: Vec<u8>,
+    /// The guest-visible inode number.
+    number: u64,
     /// It lies in a writable area.
     in_run: bool,
     /// The path by which the guest opened it, moved since where it was.
@@ -33,7 +35,8 @@ impl Kernel {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::open(&node.path[..], flags, Mode::empty()).map_err(errno)?;
         let pipe = self.new_pipe();
-        let fifo = Fifo { fd, real: node.path.clone(), in_run: node.writable, path };
+        let number = self.vfs.identities.of_node(node);
+        let fifo = Fifo { fd, real: node.path.clone(), number, in_run: node.writable, path };
         self.pipes[pipe.0 as usize].fifo = Some(Box::new(fifo));
         self.vfs.remember_fifo(&node.stat, pipe);
         Ok(pipe)
@@ -44,6 +47,16 @@ impl Kernel {
         let Some(fifo) = &self.pipes[end.pipe.0 as usize].fifo else { return Ok(None) };
         let stat = rustix::fs::fstat(&fifo.fd).map_err(errno)?;
         Ok(Some((fifo.path.clone(), RealNode { path: fifo.real.clone(), stat, writable: fifo.in_run })))
+    }
+
+    /// Bytes were read from a pipe, or written to it: a file in front of it shows when.
+    pub(super) fn note_fifo_use(&mut self, pipe: PipeId, writes: bool) {
+        let Some(fifo) = &self.pipes[pipe.0 as usize].fifo else { return };
+        match writes {
+            true if fifo.in_run => self.vfs.identities.touch(fifo.number, self.now),
+            true => {}
+            false => self.vfs.identities.access(fifo.number, fifo.in_run, self.now),
+        }
     }
 
     /// The last end of `pipe` was closed; `fifo` is the file in front of it.

@@ -309,8 +309,12 @@ impl Kernel {
         }
         let was_full = pipe.is_full();
         let done = pipe.read(sink)?;
+        let has_file = pipe.fifo.is_some();
         if was_full && !pipe.is_full() {
             self.notify_pipe_writers(end.pipe, Events::WRITABLE);
+        }
+        if has_file {
+            self.note_fifo_use(end.pipe, false);
         }
         Ok(done)
     }
@@ -381,7 +385,11 @@ impl Kernel {
         if done == 0 {
             return Err(Errno::EAGAIN);
         }
+        let has_file = pipe.fifo.is_some();
         self.notify_pipe_readers(end.pipe, Events::READABLE);
+        if has_file {
+            self.note_fifo_use(end.pipe, true);
+        }
         Ok(done)
     }
 

@@ -10,7 +10,8 @@ use crate::vfs::{RealNode, data_blocks, errno, has_holes};
 use base::SimTime;
 use linux_abi::Errno;
 use linux_abi::fs::{
-    F_SEAL_FUTURE_WRITE, F_SEAL_GROW, F_SEAL_WRITE, IN_ACCESS, IN_MODIFY, O_APPEND, S_IFDIR, S_IFMT, S_IFREG, Stat,
+    F_SEAL_FUTURE_WRITE, F_SEAL_GROW, F_SEAL_WRITE, IN_ACCESS, IN_MODIFY, O_APPEND, O_NOATIME, S_IFDIR, S_IFMT,
+    S_IFREG, Stat,
 };
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -104,9 +105,11 @@ impl Kernel {
             Some(position) => position,
             None => self.regular(id)?.offset,
         };
+        let wanted = sink.remaining();
         let mut scratch = std::mem::take(&mut self.scratch);
         let result = self.read_chunks(id, sink, start, &mut scratch);
         self.scratch = scratch;
+        self.note_access(id, wanted);
         let done = result?;
         if position.is_none() {
             self.regular(id)?.offset = start + done as u64;
@@ -115,6 +118,17 @@ impl Kernel {
             self.open_file_event(id, IN_ACCESS);
         }
         Ok(done)
+    }
+
+    /// Somebody reads `wanted` bytes of an open file, or as much as there is, or maps it (`file_accessed`).
+    pub(crate) fn note_access(&mut self, id: FileId, wanted: usize) {
+        let open = &self.files[id];
+        let FileKind::Regular(file) = &open.kind else { return };
+        if file.is_memory() {
+            self.vfs.identities.access_always(file.number, self.now);
+        } else if wanted > 0 && open.status & O_NOATIME == 0 {
+            self.vfs.identities.access(file.number, file.in_run, self.now);
+        }
     }
 
     fn read_chunks(

@@ -176,6 +176,7 @@ fn map_file(ctx: &mut Ctx<'_>, file: crate::FileId, request: MapRequest<'_>, off
         crate::files::MappingSource::Zero => memory.mmap(region, &request),
     };
     let start = result.map_err(errno)?;
+    ctx.kernel.note_access(file, request.bytes as usize);
     if never_written {
         // The real file may be open for more than the guest's is.
         memory.mark(start, request.bytes, Marks::NONE, Marks::NEVER_WRITTEN);

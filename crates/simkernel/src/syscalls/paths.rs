@@ -502,6 +502,7 @@ pub fn readlinkat(ctx: &mut Ctx<'_>, [dirfd, path, buffer, size, ..]: [u64; 6]) 
     }
     let text = match node {
         Node::Real(node) if node.kind() == S_IFLNK => {
+            ctx.kernel.vfs.note_access(&node, ctx.now);
             let text = rustix::fs::readlinkat(CWD, &node.path[..], Vec::new())
                 .map_err(|e| Outcome::from(crate::vfs::errno(e)))?;
             text.into_bytes()

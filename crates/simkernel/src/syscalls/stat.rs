@@ -350,7 +350,7 @@ fn list_directory(ctx: &mut Ctx<'_>, [fd, out, size, ..]: [u64; 6], push: PushEn
         return Err(Errno::ENOENT.into());
     }
     if directory.entries.is_none() {
-        let entries = read_entries(ctx, fd)?;
+        let entries = read_entries(ctx, fd, id)?;
         let FileKind::Directory(directory) = &mut ctx.kernel.files[id].kind else { return Err(Errno::ENOTDIR.into()) };
         directory.entries = Some(entries);
     }
@@ -374,8 +374,13 @@ fn list_directory(ctx: &mut Ctx<'_>, [fd, out, size, ..]: [u64; 6], push: PushEn
     Ok(bytes.len() as u64)
 }
 
-fn read_entries(ctx: &mut Ctx<'_>, fd: u64) -> Result<Vec<Entry>, Errno> {
+fn read_entries(ctx: &mut Ctx<'_>, fd: u64, id: FileId) -> Result<Vec<Entry>, Errno> {
     let path = start_of(ctx, fd)?;
     let node = ctx.lookup(&path)?;
+    if let Node::Real(node) = &node
+        && ctx.kernel.files[id].status & O_NOATIME == 0
+    {
+        ctx.kernel.vfs.note_access(node, ctx.now);
+    }
     ctx.with_vfs(|vfs, view| vfs.list(view, &path, &node))
 }

@@ -55,6 +55,8 @@ impl Times {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Attributes {
     pub times: Option<Times>,
+    /// When a file of the machine was read last, in nanoseconds of the Unix epoch.
+    pub accessed: Option<i128>,
     /// Permission bits.
     pub mode: Option<u32>,
     pub owner: Option<(u32, u32)>,
@@ -189,6 +191,31 @@ impl Identities {
         (times.modified, times.changed) = (stamp, stamp);
     }
 
+    /// A read: the access time moves if it is not later than the two others, or a day old (`relatime_needs_update`). No stamp of its own, so
+    /// that reading a file does not change when the next one is written.
+    pub fn access(&mut self, number: u64, writable: bool, now: SimTime) {
+        const DAY: i128 = 24 * 3600 * 1_000_000_000;
+        let (time, of_start) = (i128::from(self.real_time(now)), self.times_of_start());
+        let attributes = self.attributes(number);
+        if !writable {
+            let accessed = attributes.accessed.get_or_insert(time);
+            if time - *accessed >= DAY {
+                *accessed = time;
+            }
+            return;
+        }
+        let times = attributes.times.get_or_insert(of_start);
+        if times.accessed <= times.modified.max(times.changed) || time - times.accessed >= DAY {
+            times.accessed = time;
+        }
+    }
+
+    /// A read of a file on a mount without `relatime`, as files of memory have.
+    pub fn access_always(&mut self, number: u64, now: SimTime) {
+        let (time, of_start) = (i128::from(self.real_time(now)), self.times_of_start());
+        self.attributes(number).times.get_or_insert(of_start).accessed = time;
+    }
+
     /// A change of attributes: change time.
     pub fn change(&mut self, number: u64, now: SimTime) {
         let (stamp, of_start) = (self.stamp(now).into(), self.times_of_start());
@@ -222,6 +249,9 @@ impl Identities {
             (stat.st_atime, stat.st_atime_nsec) = (real.st_mtime, real.st_mtime_nsec as i64);
             (stat.st_mtime, stat.st_mtime_nsec) = (real.st_mtime, real.st_mtime_nsec as i64);
             (stat.st_ctime, stat.st_ctime_nsec) = (real.st_mtime, real.st_mtime_nsec as i64);
+            if let Some(accessed) = self.attributes.get(&number).and_then(|known| known.accessed) {
+                (stat.st_atime, stat.st_atime_nsec) = split(accessed);
+            }
         }
         if stat.st_mode & S_IFMT == S_IFDIR {
             (stat.st_size, stat.st_blocks) = (4096, 8);

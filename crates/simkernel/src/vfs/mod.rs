@@ -371,6 +371,12 @@ impl Vfs {
         Ok((source.path, real))
     }
 
+    /// Somebody reads a directory or a link.
+    pub fn note_access(&mut self, node: &RealNode, now: SimTime) {
+        let number = self.identities.of_node(node);
+        self.identities.access(number, node.writable, now);
+    }
+
     pub fn stat(&mut self, node: &RealNode) -> Stat {
         let number = self.identities.of_node(node);
         let mut stat = self.identities.present(&node.stat, number, node.writable);

@@ -84,8 +84,9 @@ impl Vfs {
             _ => i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec),
         };
         let number = self.identities.of_node(node);
-        let times = Times { accessed: modified, modified, changed: modified };
-        self.identities.attributes(number).times = Some(times);
+        let attributes = self.identities.attributes(number);
+        let accessed = attributes.accessed.unwrap_or(modified);
+        attributes.times = Some(Times { accessed, modified, changed: modified });
     }
 
     /// Notes owner and permission bits of a file in a writable area.

@@ -205,6 +205,9 @@ impl Vfs {
             return Ok(Step::Jump(directory));
         }
         let Some(text) = (if followed { self.link_text(&node)? } else { None }) else { return Ok(Step::Node(node)) };
+        if let Node::Real(link) = &node {
+            self.note_access(link, view.now);
+        }
         if synthetic::is_magic_link(path) && text.starts_with(b"/") {
             return Ok(Step::Jump([view.root(), text.strip_suffix(b"/").unwrap_or(&text)].concat()));
         }
