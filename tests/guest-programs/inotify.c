@@ -551,3 +551,76 @@ CASE(files_of_memory)
     show_events("a watch of the root", fd);
     close(fd);
 }
+
+/* What is done by way of an open file whose name is gone is kept from those that ask for that; what becomes of the file is not. */
+CASE(excl_unlink_of_the_file_itself)
+{
+    int fd = watcher(), file;
+
+    scratch();
+    file = MUST(open("file", O_RDWR | O_CREAT, 0644));
+    inotify_add_watch(fd, ".", IN_ALL_EVENTS | IN_EXCL_UNLINK);
+    inotify_add_watch(fd, "file", IN_ALL_EVENTS | IN_EXCL_UNLINK);
+    MUST(unlink("file"));
+    show_events("removed", fd);
+    MUST(write(file, "x", 1));
+    show_events("written", fd);
+    MUST(posix_fallocate(file, 0, 10));
+    show_events("allocated", fd);
+    MUST(ftruncate(file, 5));
+    show_events("cut", fd);
+    MUST(fchmod(file, 0600));
+    show_events("mode", fd);
+    MUST(futimens(file, NULL));
+    show_events("times", fd);
+    write_file("file", "another");
+    show_events("another of its name", fd);
+    MUST(fchmod(file, 0640));
+    show_events("mode of the first", fd);
+    MUST(close(file));
+    show_events("closed", fd);
+}
+
+/* A folder that somebody has open lives on without its name. */
+CASE(an_open_folder_that_is_removed)
+{
+    int fd = watcher(), folder, again, place;
+
+    scratch();
+    MUST(mkdir("folder", 0755));
+    folder = MUST(open("folder", O_RDONLY | O_DIRECTORY));
+    again = MUST(open("folder", O_RDONLY | O_DIRECTORY));
+    place = MUST(open("folder", O_PATH));
+    inotify_add_watch(fd, ".", IN_ALL_EVENTS);
+    inotify_add_watch(fd, "folder", IN_ALL_EVENTS);
+    MUST(rmdir("folder"));
+    show_events("removed", fd);
+    MUST(mkdir("folder", 0755));
+    show_events("another of its name", fd);
+    MUST(close(folder));
+    show_events("closed once", fd);
+    MUST(close(again));
+    show_events("closed twice", fd);
+    MUST(close(place));
+    show_events("not even named", fd);
+}
+
+CASE(files_that_are_made_up)
+{
+    int fd = watcher(), file;
+    char byte;
+
+    inotify_add_watch(fd, "/proc/filesystems", IN_ALL_EVENTS);
+    inotify_add_watch(fd, "/dev/zero", IN_ALL_EVENTS);
+    file = MUST(open("/proc/filesystems", O_RDONLY));
+    show_events("opened", fd);
+    MUST(read(file, &byte, 1));
+    show_events("read", fd);
+    MUST(close(file));
+    show_events("closed", fd);
+    file = MUST(open("/dev/zero", O_RDWR));
+    MUST(read(file, &byte, 1));
+    MUST(write(file, &byte, 1));
+    MUST(close(file));
+    show_events("a device", fd);
+}

@@ -1,7 +1,7 @@
 //! inotify(7): instances, their watches, and what is told to them. Changes of files are reported by those that make them
 //! (`Kernel::file_event` and its relatives); a host without instances does nothing for it.
 //!
-//! A watch knows its file by number and by path: by number, since the file may have several names, by path, since a directory of the
+//! A watch knows its file by number and by path (the machine's): by number, since the file may have several names, by path, since a directory of the
 //! machine gets another inode when the host's private part of it comes into being.
 
 use crate::ids::FileId;
@@ -94,6 +94,20 @@ struct Change<'a> {
     to_parent: bool,
     /// The name is gone already.
     unlinked: bool,
+    /// By way of an open file: those that asked for IN_EXCL_UNLINK do not learn what is done so with a file whose name is gone.
+    by_file: bool,
+}
+
+impl<'a> Change<'a> {
+    /// Of a file with a name, which the directory learns too.
+    fn of_file(path: &'a [u8], number: u64, mask: u32) -> Change<'a> {
+        Change { number: Some(number), path, mask, cookie: 0, to_parent: true, unlinked: false, by_file: false }
+    }
+
+    /// Of a name in a directory.
+    fn of_name(path: &'a [u8], mask: u32, cookie: u32) -> Change<'a> {
+        Change { number: None, path, mask, cookie, to_parent: true, unlinked: false, by_file: false }
+    }
 }
 
 impl Inotify {
@@ -176,18 +190,18 @@ impl Inotify {
     /// Tells a change to the watches that it concerns: the directory's first, then the file's own. Whether any was.
     fn tell(&mut self, change: &Change<'_>) -> bool {
         let before = self.queue.len();
+        let is_kept = |watch: &Watch| change.unlinked && change.by_file && watch.mask & IN_EXCL_UNLINK != 0;
         if change.to_parent
             && let Some(slash) = change.path.iter().rposition(|&byte| byte == b'/')
         {
             let (parent, name) = (&change.path[..slash], &change.path[slash + 1..]);
-            let concerned = |watch: &Watch| {
-                watch.path.as_deref() == Some(parent) && !(change.unlinked && watch.mask & IN_EXCL_UNLINK != 0)
-            };
+            let concerned = |watch: &Watch| watch.path.as_deref() == Some(parent) && !is_kept(watch);
             self.tell_those(concerned, change.mask, change.cookie, name);
         }
         if let Some(number) = change.number {
             let path = (!change.unlinked).then_some(change.path);
-            let concerned = |watch: &Watch| watch.number == number || (path.is_some() && watch.path.as_deref() == path);
+            let is_own = |watch: &Watch| watch.number == number || (path.is_some() && watch.path.as_deref() == path);
+            let concerned = |watch: &Watch| is_own(watch) && !is_kept(watch);
             // Nobody is told that a directory moved or went that it is one.
             let own = change.mask & (IN_DELETE_SELF | IN_MOVE_SELF) != 0;
             let mask = if own { change.mask & !IN_ISDIR } else { change.mask };
@@ -265,81 +279,75 @@ impl Kernel {
         }
     }
 
-    /// Something was done with a file (`mask`), which the directory that it lies in learns too.
-    pub(crate) fn file_event(&mut self, path: &[u8], number: u64, mask: u32) {
+    /// Something was done with a file (`mask`), which the directory that it lies in learns too; `unlinked` when its name is gone.
+    pub(crate) fn file_event(&mut self, path: &[u8], number: u64, mask: u32, unlinked: bool) {
+        self.tell(Change { unlinked, ..Change::of_file(path, number, mask) });
+    }
+
+    fn tell(&mut self, change: Change<'_>) {
         if !self.watchers.is_empty() {
-            self.tell(path, number, mask, true, false);
+            let path = &*self.vfs.machine_path(change.path);
+            self.each_instance(|instance| instance.tell(&Change { path, ..change }));
         }
     }
 
-    fn tell(&mut self, path: &[u8], number: u64, mask: u32, to_parent: bool, unlinked: bool) {
-        let change = Change { number: Some(number), path, mask, cookie: 0, to_parent, unlinked };
-        self.each_instance(|instance| instance.tell(&change));
-    }
-
-    /// Something was done with an open file.
+    /// Something was done by way of an open file.
     pub(crate) fn open_file_event(&mut self, id: FileId, mask: u32) {
-        if self.watchers.is_empty() {
-            return;
+        self.event_of_open_file(id, mask, true);
+    }
+
+    /// The size of an open file was set: that is told of the file, not of who has it open.
+    pub(crate) fn size_event(&mut self, id: FileId) {
+        self.event_of_open_file(id, IN_MODIFY, false);
+    }
+
+    fn event_of_open_file(&mut self, id: FileId, mask: u32, by_file: bool) {
+        if !self.watchers.is_empty()
+            && let Some(watched) = Watched::of(&self.files[id])
+        {
+            let number = self.watched_number(&watched);
+            self.tell(Change { by_file, ..watched.change(number, mask) });
         }
-        match &self.files[id].kind {
-            super::FileKind::Regular(file) => {
-                let (path, number, unlinked) = (file.path.clone(), file.number, file.unlinked);
-                // Files of memory lie in no folder.
-                let to_parent = !file.is_memory();
-                self.tell(&path, number, mask, to_parent, unlinked);
-            }
-            super::FileKind::Directory(directory) => {
-                let path = directory.path.clone();
-                let number = self.directory_number(&path);
-                self.tell(&path, number, mask | IN_ISDIR, true, false);
-            }
-            _ => {}
-        }
+    }
+
+    /// The number by which watches know an open file.
+    fn watched_number(&mut self, watched: &Watched) -> u64 {
+        watched.number.unwrap_or_else(|| self.directory_number(&watched.path))
     }
 
     /// What stands for a directory in watches.
-    pub(crate) fn directory_number(&mut self, path: &[u8]) -> u64 {
+    fn directory_number(&mut self, path: &[u8]) -> u64 {
         match self.vfs.lookup_real(path) {
             Ok(Some(node)) => self.vfs.identities.of_node(&node),
             _ => crate::vfs::synthetic::number(path),
         }
     }
 
-    /// An open file is closed for good. It may have been the last user of a file without a name.
+    /// An open file is closed for good. It may have been the last user of a file or folder without a name.
     pub(crate) fn closed_file_event(&mut self, file: &super::OpenFile) {
         if self.watchers.is_empty() {
             return;
         }
         let mask = if file.writable() { IN_CLOSE_WRITE } else { IN_CLOSE_NOWRITE };
-        match &file.kind {
-            super::FileKind::Regular(regular) => {
-                self.tell(&regular.path, regular.number, mask, !regular.is_memory(), regular.unlinked);
-                let number = regular.number;
-                let same = |other: &super::OpenFile| matches!(&other.kind, super::FileKind::Regular(other) if other.number == number);
-                if regular.unlinked && !self.files.iter_mut().any(|(_, other)| same(other)) {
-                    self.file_is_gone(number);
-                }
-            }
-            super::FileKind::Directory(directory) => {
-                let number = self.directory_number(&directory.path);
-                self.tell(&directory.path, number, mask | IN_ISDIR, true, false);
-            }
-            _ => {}
+        if let Some(watched) = Watched::of(file) {
+            let number = self.watched_number(&watched);
+            self.tell(watched.change(number, mask));
+        }
+        if let Some(number) = removed_number(&file.kind)
+            && !self.files.iter().any(|(_, other)| removed_number(&other.kind) == Some(number))
+        {
+            self.file_is_gone(number);
         }
     }
 
     fn file_is_gone(&mut self, number: u64) {
-        self.tell(b"", number, IN_DELETE_SELF, false, true);
+        self.tell(Change { to_parent: false, unlinked: true, ..Change::of_file(b"", number, IN_DELETE_SELF) });
         self.each_instance(|instance| instance.forget(number));
     }
 
     /// A name appeared in its directory.
     pub(crate) fn name_event(&mut self, path: &[u8], mask: u32) {
-        if !self.watchers.is_empty() {
-            let change = Change { number: None, path, mask, cookie: 0, to_parent: true, unlinked: false };
-            self.each_instance(|instance| instance.tell(&change));
-        }
+        self.tell(Change::of_name(path, mask, 0));
     }
 
     /// A name was removed: `last` when its file has no other, `in_use` when an open file keeps it.
@@ -348,7 +356,7 @@ impl Kernel {
             return;
         }
         if !directory {
-            self.tell(path, number, IN_ATTRIB, false, false);
+            self.self_event(path, number, IN_ATTRIB);
         }
         self.forget_name(path, number, last && !in_use);
         self.name_event(path, IN_DELETE | if directory { IN_ISDIR } else { 0 });
@@ -360,12 +368,13 @@ impl Kernel {
             return;
         }
         if !directory {
-            self.tell(path, number, IN_ATTRIB, false, true);
+            self.tell(Change { to_parent: false, unlinked: true, ..Change::of_file(path, number, IN_ATTRIB) });
         }
         self.forget_name(path, number, last && !in_use);
     }
 
     fn forget_name(&mut self, path: &[u8], number: u64, gone: bool) {
+        let path = &*self.vfs.machine_path(path);
         self.each_instance(|instance| {
             for watch in instance.watches.values_mut() {
                 if watch.number == number && watch.path.as_deref() == Some(path) {
@@ -384,12 +393,12 @@ impl Kernel {
         if self.watchers.is_empty() {
             return;
         }
+        let (from, to) = (&*self.vfs.machine_path(from), &*self.vfs.machine_path(to));
         let kind = if directory { IN_ISDIR } else { 0 };
         self.watchers.cookies += 1;
         let cookie = self.watchers.cookies;
         for (path, mask) in [(from, IN_MOVED_FROM), (to, IN_MOVED_TO)] {
-            let change = Change { number: None, path, mask: mask | kind, cookie, to_parent: true, unlinked: false };
-            self.each_instance(|instance| instance.tell(&change));
+            self.tell(Change::of_name(path, mask | kind, cookie));
         }
         self.each_instance(|instance| {
             for watch in instance.watches.values_mut() {
@@ -409,9 +418,64 @@ impl Kernel {
 
     /// Something was done with a file that only its own watches learn.
     pub(crate) fn self_event(&mut self, path: &[u8], number: u64, mask: u32) {
-        if !self.watchers.is_empty() {
-            self.tell(path, number, mask, false, false);
-        }
+        self.tell(Change { to_parent: false, ..Change::of_file(path, number, mask) });
+    }
+}
+
+/// An open file as watches know it.
+struct Watched {
+    path: Vec<u8>,
+    /// None for a directory, which is known by what is at its path.
+    number: Option<u64>,
+    is_directory: bool,
+    to_parent: bool,
+    unlinked: bool,
+}
+
+impl Watched {
+    /// None for what cannot be watched.
+    fn of(file: &super::OpenFile) -> Option<Watched> {
+        use super::FileKind::{Device, Directory, Regular, Snapshot};
+        let made_up = |path: Vec<u8>| {
+            let number = Some(crate::vfs::synthetic::number(&path));
+            Watched { path, number, is_directory: false, to_parent: true, unlinked: false }
+        };
+        Some(match &file.kind {
+            Regular(file) => Watched {
+                path: file.path.clone(),
+                number: Some(file.number),
+                is_directory: false,
+                // Files of memory lie in no folder.
+                to_parent: !file.is_memory(),
+                unlinked: file.unlinked,
+            },
+            Directory(directory) => Watched {
+                path: directory.path.clone(),
+                number: directory.gone.as_ref().map(|stat| stat.st_ino),
+                is_directory: true,
+                to_parent: true,
+                unlinked: directory.gone.is_some(),
+            },
+            Snapshot(snapshot) => made_up(snapshot.path.clone()),
+            Device(device) => made_up(crate::vfs::synthetic::device_path(*device)),
+            _ => return None,
+        })
+    }
+
+    fn change(&self, number: u64, mask: u32) -> Change<'_> {
+        let kind = if self.is_directory { IN_ISDIR } else { 0 };
+        let change = Change::of_file(&self.path, number, mask | kind);
+        Change { to_parent: self.to_parent, unlinked: self.unlinked, by_file: true, ..change }
+    }
+}
+
+/// The number of a file or folder without a name that something open keeps.
+fn removed_number(kind: &super::FileKind) -> Option<u64> {
+    match kind {
+        super::FileKind::Regular(file) => file.unlinked.then_some(file.number),
+        super::FileKind::Directory(directory) => directory.gone.as_ref().map(|stat| stat.st_ino),
+        super::FileKind::Name(place) => place.gone.as_ref().map(|stat| stat.st_ino),
+        _ => None,
     }
 }
 
@@ -419,10 +483,6 @@ impl Kernel {
 mod tests {
     use super::*;
     use crate::user_io::VecSink;
-
-    fn change(path: &'static [u8], number: u64, mask: u32) -> Change<'static> {
-        Change { number: Some(number), path, mask, cookie: 0, to_parent: true, unlinked: false }
-    }
 
     fn words(instance: &mut Inotify) -> Vec<(i32, u32)> {
         let mut sink = VecSink::new(4096);
@@ -442,8 +502,8 @@ mod tests {
         let mut instance = Inotify::default();
         assert_eq!(instance.add(Some(b"/d"), 5, IN_OPEN), Ok(1));
         assert_eq!(instance.add(Some(b"/d/f"), 6, IN_OPEN | IN_MODIFY), Ok(2));
-        assert!(instance.tell(&change(b"/d/f", 6, IN_OPEN)));
-        assert!(!instance.tell(&change(b"/e/f", 7, IN_OPEN)));
+        assert!(instance.tell(&Change::of_file(b"/d/f", 6, IN_OPEN)));
+        assert!(!instance.tell(&Change::of_file(b"/e/f", 7, IN_OPEN)));
         assert_eq!(instance.available(), 32 + 16);
         assert_eq!(words(&mut instance), [(1, IN_OPEN), (2, IN_OPEN)]);
         assert_eq!(instance.read(&mut VecSink::new(99)), Err(Errno::EAGAIN));
@@ -454,11 +514,11 @@ mod tests {
         let mut instance = Inotify::default();
         instance.add(Some(b"/f"), 6, IN_MODIFY | IN_ACCESS).unwrap();
         for _ in 0..3 {
-            instance.tell(&change(b"/f", 6, IN_MODIFY));
+            instance.tell(&Change::of_file(b"/f", 6, IN_MODIFY));
         }
         assert_eq!(words(&mut instance), [(1, IN_MODIFY)]);
         for i in 0..QUEUE_MAX + 9 {
-            instance.tell(&change(b"/f", 6, if i % 2 == 0 { IN_MODIFY } else { IN_ACCESS }));
+            instance.tell(&Change::of_file(b"/f", 6, if i % 2 == 0 { IN_MODIFY } else { IN_ACCESS }));
         }
         assert_eq!(instance.queue.len(), QUEUE_MAX + 1);
         assert_eq!(instance.queue.back().map(|event| (event.wd, event.mask)), Some((-1, IN_Q_OVERFLOW)));
@@ -470,9 +530,9 @@ mod tests {
         assert_eq!(instance.add(Some(b"/f"), 6, IN_MODIFY), Ok(1));
         assert_eq!(instance.add(Some(b"/f"), 6, IN_OPEN | IN_MASK_ADD), Ok(1));
         assert_eq!(instance.add(Some(b"/f"), 6, IN_OPEN | IN_MASK_CREATE), Err(Errno::EEXIST));
-        instance.tell(&change(b"/f", 6, IN_MODIFY));
+        instance.tell(&Change::of_file(b"/f", 6, IN_MODIFY));
         assert_eq!(instance.add(Some(b"/f"), 6, IN_OPEN | IN_ONESHOT), Ok(1));
-        instance.tell(&change(b"/f", 6, IN_OPEN));
+        instance.tell(&Change::of_file(b"/f", 6, IN_OPEN));
         assert_eq!(words(&mut instance), [(1, IN_MODIFY), (1, IN_OPEN), (1, IN_IGNORED)]);
         assert_eq!((instance.remove(1), instance.add(Some(b"/f"), 6, IN_OPEN)), (Err(Errno::EINVAL), Ok(2)));
         assert_eq!(

@@ -29,7 +29,7 @@ use crate::vfs::synthetic::Device;
 use crate::wait::{Events, WaitQueue};
 use base::SimTime;
 use linux_abi::Errno;
-use linux_abi::fs::{O_ACCMODE, O_DIRECT, O_NONBLOCK, O_PATH, O_RDONLY, O_RDWR, O_WRONLY, Stat};
+use linux_abi::fs::{IN_ACCESS, IN_MODIFY, O_ACCMODE, O_DIRECT, O_NONBLOCK, O_PATH, O_RDONLY, O_RDWR, O_WRONLY, Stat};
 use slab::Slab;
 use std::fs::File;
 use std::ops::{Index, IndexMut};
@@ -349,10 +349,14 @@ impl Kernel {
                 self.pipe_read(end, sink)
             }
             FileKind::Regular(_) => self.regular_read(id, sink, position),
-            FileKind::Snapshot(snapshot) => snapshot.read(sink, position),
+            FileKind::Snapshot(snapshot) => {
+                let done = snapshot.read(sink, position)?;
+                self.accessed(id, done, IN_ACCESS)
+            }
             FileKind::Device(device) => {
                 let device = *device;
-                self.device_read(device, sink)
+                let done = self.device_read(device, sink)?;
+                self.accessed(id, done, IN_ACCESS)
             }
             FileKind::Event(event) => {
                 check_eight(sink.remaining())?;
@@ -410,7 +414,10 @@ impl Kernel {
             }
             FileKind::Regular(_) => self.regular_write(id, source, position, now),
             FileKind::Device(Device::Mark) => self.mark_write(source),
-            FileKind::Device(device) => synthetic::device_write(*device, source),
+            FileKind::Device(device) => {
+                let done = synthetic::device_write(*device, source)?;
+                self.accessed(id, done, IN_MODIFY)
+            }
             FileKind::Snapshot(_) => synthetic::device_write(Device::Null, source),
             FileKind::Event(event) => {
                 // Neither less nor more (`eventfd_write`).
@@ -443,6 +450,14 @@ impl Kernel {
             | FileKind::Signals(_)
             | FileKind::Terminal(_) => Err(Errno::EINVAL),
         }
+    }
+
+    /// So many bytes of what is made up were read or written: watches learn of it.
+    fn accessed(&mut self, id: FileId, done: usize, mask: u32) -> Result<usize, Errno> {
+        if done > 0 {
+            self.open_file_event(id, mask);
+        }
+        Ok(done)
     }
 
     /// What a kind does when its last reference is gone. The file is no longer in the table.

@@ -277,7 +277,7 @@ impl Kernel {
 
     pub(crate) fn regular_truncate(&mut self, id: FileId, size: u64, now: SimTime) -> Result<(), Errno> {
         self.truncate_silently(id, size, now)?;
-        self.open_file_event(id, IN_MODIFY);
+        self.size_event(id);
         Ok(())
     }
 
@@ -360,8 +360,10 @@ impl Kernel {
         }
     }
 
-    /// A name was removed: places and folders that were opened by it keep what was there, as it was (`stat`, still with that name).
-    pub(crate) fn leave_places(&mut self, path: &[u8], stat: Stat) {
+    /// A name was removed: places and folders that were opened by it keep what was there, as it was (`stat`, still with that name). Whether
+    /// there are any.
+    pub(crate) fn leave_places(&mut self, path: &[u8], stat: Stat) -> bool {
+        let mut is_kept = false;
         let is_directory = stat.st_mode & S_IFMT == S_IFDIR;
         let st_nlink = if is_directory { 0 } else { stat.st_nlink.saturating_sub(1) };
         for (_, file) in self.files.iter_mut() {
@@ -371,12 +373,14 @@ impl Kernel {
                 _ => continue,
             };
             if gone.is_none() && of == path {
+                is_kept = true;
                 *gone = Some(Box::new(Stat { st_nlink, ..stat }));
             }
         }
         let left =
             self.shared.places.iter_mut().filter(|place| is_directory && place.gone.is_none() && place.cwd == path);
         left.for_each(|place| place.gone = Some(Box::new(Stat { st_nlink, ..stat })));
+        is_kept
     }
 
     /// The last reference to an open regular file is gone, and its inode with it, if it has neither a name nor another open file.

@@ -533,7 +533,7 @@ pub fn fallocate(ctx: &mut Ctx<'_>, [fd, mode, offset, len, ..]: [u64; 6]) -> Sy
         ctx.kernel.file_changed(number, Change::Cleared { from: offset, to: end });
     }
     if mode & FALLOC_FL_KEEP_SIZE == 0 && ctx.kernel.regular_size(id)? < end {
-        ctx.kernel.regular_truncate(id, end, ctx.now)?;
+        ctx.kernel.truncate_silently(id, end, ctx.now)?;
     }
     ctx.kernel.open_file_event(id, IN_MODIFY);
     Ok(0)

@@ -57,6 +57,7 @@ pub(super) fn inotify_add_watch(ctx: &mut Ctx<'_>, [fd, path, mask, ..]: [u64; 6
         Node::Synthetic(Synthetic::Descriptor { pid, fd }) if let Some(of) = file_behind(ctx, *pid, *fd) => of,
         Node::Synthetic(_) => (crate::vfs::synthetic::number(&target.path), Some(target.path)),
     };
+    let watched = watched.map(|path| ctx.kernel.vfs.machine_path(&path).into_owned());
     Ok(instance(ctx, fd)?.add(watched.as_deref(), number, mask)? as u64)
 }
 

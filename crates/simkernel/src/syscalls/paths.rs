@@ -301,7 +301,7 @@ fn remove(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, directory: bool) -> SysResul
     let number = ctx.kernel.vfs.identities.of_node(&node);
     let left = ctx.kernel.vfs.stat(&node);
     ctx.kernel.vfs.remove(&path, &node, in_use, ctx.now)?;
-    ctx.kernel.leave_places(&path, left);
+    let in_use = ctx.kernel.leave_places(&path, left) || in_use;
     ctx.kernel.removal_event(&path, number, directory, last || directory, in_use);
     Ok(0)
 }
@@ -717,7 +717,8 @@ fn file_subject(ctx: &mut Ctx<'_>, id: FileId) -> Result<Subject, Outcome> {
 fn tell(ctx: &mut Ctx<'_>, path: &[u8], stat: &rustix::fs::Stat, mask: u32) {
     let number = ctx.kernel.vfs.identities.of(stat);
     let kind = if stat.st_mode & S_IFMT == S_IFDIR { IN_ISDIR } else { 0 };
-    ctx.kernel.file_event(path, number, mask | kind);
+    // What an open file alone keeps is no more what its path names.
+    ctx.kernel.file_event(path, number, mask | kind, stat.st_nlink == 0);
 }
 
 /// chmod(2).

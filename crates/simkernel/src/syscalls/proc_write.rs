@@ -10,6 +10,7 @@ use crate::user_io::{ByteSource, UserBuffers};
 use crate::vfs::settings::Settings;
 use linux_abi::Errno;
 use linux_abi::capability::CAP_SYS_RESOURCE;
+use linux_abi::fs::IN_MODIFY;
 use tcpip::sysctl::SysctlError;
 
 /// No more than a page is taken at once, as Linux does here.
@@ -27,6 +28,7 @@ pub(super) fn write(ctx: &mut Ctx<'_>, id: FileId, buffers: &UserBuffers) -> Sys
         return Err(Errno::EFAULT.into());
     }
     set(ctx, &String::from_utf8_lossy(&path), &bytes)?;
+    ctx.kernel.open_file_event(id, IN_MODIFY);
     Ok(buffers.total() as u64)
 }
 
@@ -35,6 +37,7 @@ pub(super) fn write_bytes(ctx: &mut Ctx<'_>, id: FileId, bytes: &[u8]) -> Result
     let FileKind::Snapshot(file) = &ctx.kernel.files[id].kind else { return Err(Errno::EBADF) };
     let path = file.path.clone();
     set(ctx, &String::from_utf8_lossy(&path), &bytes[..bytes.len().min(WRITE_MAX)])?;
+    ctx.kernel.open_file_event(id, IN_MODIFY);
     Ok(bytes.len())
 }
 

@@ -216,12 +216,13 @@ fn writable(ctx: &mut Ctx<'_>, path: &[u8], holder: &Holder) -> Result<Holder, E
 }
 
 fn changed(ctx: &mut Ctx<'_>, path: &[u8], holder: &Holder, number: u64) {
-    let mut kind = 0;
+    let (mut kind, mut unlinked) = (0, false);
     if let Holder::Real(node) = holder {
+        unlinked = node.stat.st_nlink == 0;
         ctx.kernel.vfs.identities.change(number, ctx.now);
         kind = if node.kind() == S_IFDIR { IN_ISDIR } else { 0 };
     }
-    ctx.kernel.file_event(path, number, IN_ATTRIB | kind);
+    ctx.kernel.file_event(path, number, IN_ATTRIB | kind, unlinked);
 }
 
 /// getxattr(2).
