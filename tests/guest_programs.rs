@@ -18,6 +18,7 @@ const FOR_ROOT: &[&str] = &["credentials", "permissions", "privileged_ports", "r
 /// Cases that look at what only root may do, which guests are: program, case.
 const CASES_FOR_ROOT: &[(&str, &str)] = &[
     ("memory", "sizes_that_wrap_are_none"),
+    ("proc_files", "files_that_nobody_writes"),
     ("proc_files", "small_files_of_a_process"),
     ("rare_options", "names_and_memory"),
     ("signal_flags", "little_room_in_the_queue"),

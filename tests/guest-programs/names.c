@@ -522,3 +522,75 @@ CASE(working_directories_that_were_removed)
     show("above", stat("..", &stat_of));
     MUST(chdir("../.."));
 }
+
+/* A relative path walks the tree that getcwd shows: as many steps up as it has names lead to the root. */
+CASE(paths_lead_up_as_getcwd_shows)
+{
+    static char shown[PATH_LIMIT], path[2 * PATH_LIMIT], above[PATH_LIMIT];
+    struct stat root, here;
+
+    scratch();
+    MUST(mkdir("a", 0755));
+    MUST(chdir("a"));
+    if (!getcwd(shown, sizeof shown))
+        case_give_up("getcwd", errno);
+    for (char *slash = shown; *slash; slash++)
+        if (*slash == '/')
+            strcat(above, "../");
+    snprintf(path, sizeof path, "%setc/passwd", above);
+    show("a file below the root", access(path, F_OK));
+    snprintf(path, sizeof path, "%s.", above);
+    MUST(stat("/", &root));
+    MUST(stat(path, &here));
+    truth("the root", root.st_ino == here.st_ino && root.st_dev == here.st_dev);
+    strcpy(path, shown);
+    int is_shorter = 1, is_same = 1;
+    while (strcmp(path, "/") != 0) {
+        char *last = strrchr(path, '/');
+
+        last[last == path] = 0;
+        MUST(chdir(".."));
+        if (!getcwd(shown, sizeof shown))
+            case_give_up("getcwd", errno);
+        is_shorter &= strcmp(shown, path) == 0;
+        MUST(stat(path, &root));
+        MUST(stat(".", &here));
+        is_same &= root.st_ino == here.st_ino;
+    }
+    truth("each step takes a name away", is_shorter);
+    truth("and leads to the directory of that name", is_same);
+    MUST(chdir("/"));
+    MUST(chdir(".."));
+    text("above the root", getcwd(shown, sizeof shown) ? shown : "?");
+}
+
+CASE(small_matters_of_folders)
+{
+    struct stat stat_of;
+    char bytes[4096], path[64];
+
+    scratch();
+    show("remove the root", rmdir("/"));
+    show("unlink the root", unlink("/"));
+    MUST(stat("/proc", &stat_of));
+    number("number of /proc", stat_of.st_ino);
+    int fd = MUST(open(".", O_RDONLY | O_DIRECTORY));
+    show("more room than there can be", syscall(SYS_getdents64, fd, bytes, 0x80000000u));
+    show("direct", open(".", O_RDONLY | O_DIRECT));
+    show("direct to nothing", open("/dev/null", O_RDONLY | O_DIRECT));
+    MUST(mkfifo("fifo", 0600));
+    show("a pipe as a folder", open("fifo", O_RDONLY | O_DIRECTORY | O_NONBLOCK));
+    int place = MUST(open(".", O_PATH | O_RDWR | O_NONBLOCK | O_APPEND | O_DIRECTORY));
+    printf("flags of a place %o\n", fcntl(place, F_GETFL));
+    MUST(mkdir("a", 0755));
+    MUST(mkdir("a/b", 0755));
+    place = MUST(open("a/b", O_PATH | O_DIRECTORY));
+    MUST(rmdir("a/b"));
+    MUST(rmdir("a"));
+    snprintf(path, sizeof path, "/proc/self/fd/%d", place);
+    show("enter a removed folder", chdir(path));
+    show("where", getcwd(bytes, sizeof bytes) ? 0 : -1);
+    show("make", mkdir("x", 0755));
+    show("enter it by descriptor", fchdir(place));
+    show("leave", chdir("/"));
+}

@@ -765,3 +765,67 @@ CASE(stat_tells_how_one_is_scheduled)
     }
     waitpid(child, NULL, 0);
 }
+
+CASE(ends_of_files_that_are_made_up)
+{
+    static const char *const paths[] = {
+        "/proc/cpuinfo", "/proc/stat", "/proc/meminfo", "/proc/self/maps", "/proc/self/stat", "/proc/self/status",
+        "/proc/self/limits", "/proc/self/mounts", "/proc/self/comm", "/proc/self/cmdline", "/proc/self/environ",
+        "/proc/self/auxv", "/proc/self/oom_score_adj", "/proc/self/coredump_filter", "/proc/self/net/tcp",
+        "/proc/self/fdinfo/0", "/proc/sys/kernel/ostype", "/sys/class/net/lo/address",
+    };
+
+    for (size_t i = 0; i < COUNT_OF(paths); i++) {
+        int fd = MUST(open(paths[i], O_RDONLY));
+
+        printf("%s: ", paths[i]);
+        printf("end %s, ", errno_name(lseek(fd, 0, SEEK_END) == -1 ? errno : 0));
+        printf("before it %s, ", errno_name(lseek(fd, -1, SEEK_END) == -1 ? errno : 0));
+        printf("here %s, ", errno_name(lseek(fd, 0, SEEK_CUR) == -1 ? errno : 0));
+        printf("there %s\n", errno_name(lseek(fd, 7, SEEK_SET) == -1 ? errno : 0));
+        close(fd);
+    }
+}
+
+CASE(files_that_nobody_writes)
+{
+    static const char *const paths[] = {
+        "/proc/cpuinfo", "/proc/stat", "/proc/uptime", "/proc/filesystems", "/proc/self/stat", "/proc/self/maps",
+        "/proc/self/limits", "/proc/self/cmdline", "/proc/self/mounts", "/proc/self/fdinfo/0", "/proc/self/cgroup",
+        "/proc/sys/kernel/ostype", "/proc/sys/kernel/random/uuid", "/sys/class/net/lo/address",
+    };
+    int is_root = geteuid() == 0;
+
+    for (size_t i = 0; i < COUNT_OF(paths); i++) {
+        int fd = open(paths[i], O_WRONLY);
+
+        printf("%s: ", paths[i]);
+        if (fd != -1 && is_root)
+            show("write", write(fd, "x", 1));
+        else if (fd == -1)
+            printf("%s\n", errno_name(errno));
+        if (fd != -1)
+            close(fd);
+    }
+}
+
+CASE(what_dumps_hold_can_be_chosen)
+{
+    static const char *const values[] = { "5", "0x7", "0777", "-1", "1000", "99999999999", "many", "0x33" };
+    int fd = MUST(open("/proc/self/coredump_filter", O_RDWR));
+
+    for (size_t i = 0; i < COUNT_OF(values); i++) {
+        printf("%s ", values[i]);
+        show("written", write(fd, values[i], strlen(values[i])));
+        text("read", content("/proc/self/coredump_filter"));
+    }
+    show("with a NUL", write(fd, "7", 2));
+    text("read", content("/proc/self/coredump_filter"));
+    pid_t child = MUST(fork());
+    if (child == 0) {
+        text("a child's", content("/proc/self/coredump_filter"));
+        fflush(stdout);
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+}

@@ -3,7 +3,7 @@
 
 use crate::ctx::Ctx;
 use crate::files::{FileKind, OpenFile};
-use crate::ids::FileId;
+use crate::ids::{FileId, Pid};
 use crate::outcome::SysResult;
 use linux_abi::Errno;
 use linux_abi::capability::CAP_SYS_ADMIN;
@@ -83,7 +83,13 @@ pub fn enter(ctx: &mut Ctx<'_>, file: FileId, kinds: u64) -> SysResult {
     let kinds = kinds & 0xffff_ffff;
     let entered = match ctx.kernel.files[file].kind {
         FileKind::Namespace(namespace) if kinds == 0 || kinds == namespace.flag => namespace.flag,
-        FileKind::Process(_) if kinds != 0 && kinds & !all == 0 => kinds,
+        FileKind::Process(pid) if kinds != 0 && kinds & !all == 0 => {
+            let lives = |pid: Pid| ctx.kernel.processes.get(pid.0).is_some_and(|process| process.zombie.is_none());
+            if pid != ctx.process.pid && !lives(pid) {
+                return Err(Errno::ESRCH.into());
+            }
+            kinds
+        }
         _ => return Err(Errno::EINVAL.into()),
     };
     if entered & CLONE_NEWUSER != 0 {

@@ -21,6 +21,9 @@ use linux_abi::time::CLK_TCK;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+/// What a core dump holds unless somebody says otherwise, core(5).
+const USUAL_DUMP_FILTER: u32 = 0x33;
+
 /// `setitimer(ITIMER_REAL)`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealItimer {
@@ -151,6 +154,8 @@ pub struct Process {
     pub credentials: Arc<Credentials>,
     /// What `/proc/PID/oom_score_adj` and `/proc/PID/loginuid` were set to.
     pub oom_score_adj: i32,
+    /// What `/proc/PID/coredump_filter` was set to.
+    pub dump_filter: u32,
     pub login_uid: u32,
     pub no_new_privileges: bool,
     /// What it has registered for by membarrier(2).
@@ -229,6 +234,7 @@ impl Process {
             dumpable: true,
             credentials: Arc::default(),
             oom_score_adj: 0,
+            dump_filter: USUAL_DUMP_FILTER,
             login_uid: u32::MAX,
             no_new_privileges: false,
             barriers: 0,
@@ -255,6 +261,7 @@ impl Process {
             io_priority: self.io_priority,
             dumpable: self.dumpable,
             oom_score_adj: self.oom_score_adj,
+            dump_filter: self.dump_filter,
             login_uid: self.login_uid,
             no_new_privileges: self.no_new_privileges,
             barriers: self.barriers,

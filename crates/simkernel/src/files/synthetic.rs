@@ -69,6 +69,33 @@ impl Snapshot {
         self.path.starts_with(b"/proc/") || self.path.starts_with(b"/sys/")
     }
 
+    /// Whether it is made line by line as it is read, so that nobody knows its end (`seq_lseek`).
+    pub fn has_no_end(&self) -> bool {
+        const PLAIN: [&[u8]; 8] = [
+            b"auxv",
+            b"cmdline",
+            b"coredump_filter",
+            b"environ",
+            b"loginuid",
+            b"oom_adj",
+            b"oom_score_adj",
+            b"sessionid",
+        ];
+        let (folder, name) = self.path.split_at(self.path.iter().rposition(|&byte| byte == b'/').unwrap_or(0));
+        let of_process = self.path.get(6).is_some_and(u8::is_ascii_digit);
+        let is_plain = of_process && (folder.ends_with(b"/attr") || PLAIN.contains(&name.get(1..).unwrap_or(b"")));
+        self.path.starts_with(b"/proc/") && !self.path.starts_with(b"/proc/sys/") && !is_plain
+    }
+
+    /// What `stat` says of its size: files of `/proc` have none, those of `/sys` a page.
+    pub fn shown_size(&self) -> u64 {
+        match () {
+            () if self.path.starts_with(b"/proc/") => 0,
+            () if self.path.starts_with(b"/sys/") => 4096,
+            () => self.content.len() as u64,
+        }
+    }
+
     pub fn read(&mut self, sink: &mut dyn ByteSink, position: Option<u64>) -> Result<usize, Errno> {
         if self.shown == Shown::Nothing {
             return Err(Errno::EINVAL);

@@ -320,7 +320,11 @@ pub(super) fn set_number(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i3
         }
     }
     if let Some((.., form)) = STACK_OPTIONS.iter().find(|entry| (entry.0, entry.1) == (level, option)) {
-        return set_in_stack(ctx, id, stack_value(form, level, option, number)?);
+        let value = stack_value(form, level, option, number)?;
+        if level == SOL_SOCKET && matches!(option, SO_SNDBUFFORCE | SO_RCVBUFFORCE) {
+            return ctx.kernel.net.stack.force_buffer(ctx.now, id, value).map_err(errno);
+        }
+        return set_in_stack(ctx, id, value);
     }
     let entry = kept_option(level, option).ok_or(Errno::ENOPROTOOPT)?;
     if option == TCP_INQ && level == SOL_TCP && !(0..=1).contains(&number) {
@@ -669,6 +673,7 @@ fn socket_answer(ctx: &mut Ctx<'_>, socket: &InetSocket, option: i32, len: usize
         SO_BINDTOIFINDEX => number(socket.kept.get(SOL_SOCKET, SO_BINDTODEVICE).unwrap_or(0)),
         SO_BINDTODEVICE => match socket.kept.get(SOL_SOCKET, SO_BINDTODEVICE).unwrap_or(0) {
             0 => Answer::new(),
+            _ if len < linux_abi::ioctl::IFNAMSIZ => return Err(Errno::EINVAL),
             index => Answer::from_slice(if index == 1 { b"lo\0" } else { b"eth0\0" }),
         },
         _ => return common_answer(ctx, socket, SOL_SOCKET, option),

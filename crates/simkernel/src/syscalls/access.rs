@@ -4,7 +4,7 @@ use super::paths::{existing, start_of};
 use super::stat::stat_open;
 use crate::ctx::Ctx;
 use crate::exec::Caller;
-use crate::files::FileKind;
+use crate::files::{FileKind, Place};
 use crate::ids::FileId;
 use crate::kernel::Kernel;
 use crate::outcome::SysResult;
@@ -81,8 +81,16 @@ impl Ctx<'_> {
             let place = self.place();
             return place.gone.as_ref().map(|stat| (place.cwd.clone(), **stat));
         }
-        match &self.kernel.files[self.file(dirfd).ok()?].kind {
+        self.removed_folder(self.file(dirfd).ok()?)
+    }
+
+    /// The removed folder that a file has open, or names: where it was, and what it was like.
+    pub(super) fn removed_folder(&self, id: FileId) -> Option<(Vec<u8>, Stat)> {
+        match &self.kernel.files[id].kind {
             FileKind::Directory(directory) => directory.gone.as_ref().map(|stat| (directory.path.clone(), **stat)),
+            FileKind::Name(Place { path, gone: Some(stat) }) if stat.st_mode & S_IFMT == S_IFDIR => {
+                Some((path.clone(), **stat))
+            }
             _ => None,
         }
     }

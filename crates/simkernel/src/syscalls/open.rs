@@ -199,11 +199,17 @@ fn wait_for_leases(ctx: &mut Ctx<'_>, path: &[u8], node: &Node, flags: u32) -> R
 
 /// What F_GETFL shows of `open`'s flags.
 fn visible_status(flags: u32) -> u32 {
-    let large = if flags & O_PATH == 0 { O_LARGEFILE } else { 0 };
-    flags & !CREATION_FLAGS | large
+    // `do_dentry_open` and `build_open_flags` leave nothing else of what beside O_PATH has no meaning.
+    const OF_PLACES: u32 = O_PATH | O_DIRECTORY | O_NOFOLLOW;
+    if flags & O_PATH == 0 { flags & !CREATION_FLAGS | O_LARGEFILE } else { flags & OF_PLACES }
 }
 
 fn install(ctx: &mut Ctx<'_>, kind: FileKind, status: u32, flags: u32) -> SysResult {
+    let is_made_up = matches!(kind, FileKind::Directory(_) | FileKind::Snapshot(_) | FileKind::Device(_));
+    if is_made_up && flags & (O_DIRECT | O_PATH) == O_DIRECT {
+        // Only files on disk pass by the cache (`do_dentry_open`).
+        return Err(Errno::EINVAL.into());
+    }
     let file = ctx.kernel.files.insert(OpenFile::new(kind, status));
     let fd = ctx.install(file, flags & O_CLOEXEC != 0)?;
     ctx.kernel.open_file_event(file, IN_OPEN);

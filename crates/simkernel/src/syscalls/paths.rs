@@ -273,7 +273,8 @@ fn remove(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, directory: bool) -> SysResul
     let special = match last_name(&path) {
         b"." if directory => Some(Errno::EINVAL),
         b".." if directory => Some(Errno::ENOTEMPTY),
-        b"." | b".." => Some(Errno::EISDIR),
+        b"" if directory => Some(Errno::EBUSY),
+        b"." | b".." | b"" => Some(Errno::EISDIR),
         _ => None,
     };
     let (path, node) = existing(ctx, dirfd, trimmed, false)?;
@@ -529,20 +530,31 @@ pub fn chdir(ctx: &mut Ctx<'_>, [path, ..]: [u64; 6]) -> SysResult {
         return Ok(0);
     }
     let (path, node) = existing(ctx, HERE, &path, true)?;
+    if let Node::Synthetic(Synthetic::Descriptor { pid, fd }) = node {
+        let id = ctx.file_of(pid, fd)?;
+        if let Some((path, stat)) = ctx.removed_folder(id) {
+            return enter_removed(ctx, path, stat);
+        }
+    }
     enter(ctx, path, &node)
 }
 
 /// fchdir(2).
 pub fn fchdir(ctx: &mut Ctx<'_>, [fd, ..]: [u64; 6]) -> SysResult {
     if let Some((path, stat)) = ctx.removed_itself(fd, b".") {
-        Permissions::from(&stat).demand(ctx.credentials(), X_OK)?;
-        let place = ctx.place_mut();
-        (place.cwd, place.gone) = (path, Some(Box::new(stat)));
-        return Ok(0);
+        return enter_removed(ctx, path, stat);
     }
     let path = start_of(ctx, fd)?;
     let node = ctx.lookup(&path)?;
     enter(ctx, path, &node)
+}
+
+/// Enters a folder that was removed, by what is open of it.
+fn enter_removed(ctx: &mut Ctx<'_>, path: Vec<u8>, stat: Stat) -> SysResult {
+    Permissions::from(&stat).demand(ctx.credentials(), X_OK)?;
+    let place = ctx.place_mut();
+    (place.cwd, place.gone) = (path, Some(Box::new(stat)));
+    Ok(0)
 }
 
 fn enter(ctx: &mut Ctx<'_>, path: Vec<u8>, node: &Node) -> SysResult {

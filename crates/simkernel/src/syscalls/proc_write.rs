@@ -1,5 +1,5 @@
-//! Writes to what can be set in `/proc`: settings of the host, names and ratings of processes. Anything else takes what is written
-//! without effect.
+//! Writes to what can be set in `/proc`: settings of the host, names and ratings of processes. Of anything else only what Linux lets a process
+//! write is taken, without effect.
 
 use crate::ctx::Ctx;
 use crate::files::FileKind;
@@ -60,12 +60,15 @@ fn set(ctx: &mut Ctx<'_>, path: &str, bytes: &[u8]) -> Result<(), Errno> {
     if let Some(name) = path.strip_prefix("/proc/sys/") {
         return set_setting(ctx, name, bytes);
     }
-    let Some((pid, what)) = path.strip_prefix("/proc/").and_then(|rest| rest.split_once('/')) else { return Ok(()) };
-    let Ok(pid) = pid.parse::<u32>() else { return Ok(()) };
+    let Some(rest) = path.strip_prefix("/proc/") else { return Ok(()) };
+    let of_process = rest.split_once('/').and_then(|(pid, what)| Some((pid.parse::<u32>().ok()?, what)));
+    // Nothing else of the system's own is written (`proc_reg_write`).
+    let Some((pid, what)) = of_process else { return Err(Errno::EIO) };
     match what.split('/').next_back().unwrap_or(what) {
         "comm" => set_name(ctx, pid, what, bytes),
         "oom_score_adj" => {
-            let value = number(bytes, -1000, 1000)?;
+            let value = i32::try_from(number(bytes)?).ok().filter(|value| (-1000..=1000).contains(value));
+            let value = value.ok_or(Errno::EINVAL)?;
             let raises = ctx.credentials().can(CAP_SYS_RESOURCE);
             let process = named(ctx, pid)?;
             if value < process.oom_score_adj && !raises {
@@ -74,19 +77,43 @@ fn set(ctx: &mut Ctx<'_>, path: &str, bytes: &[u8]) -> Result<(), Errno> {
             process.oom_score_adj = value;
             Ok(())
         }
+        "coredump_filter" => {
+            const KNOWN: u32 = 0x1ff;
+            let value = number(bytes)?;
+            let value = u32::try_from(value).map_err(|_| if value < 0 { Errno::EINVAL } else { Errno::ERANGE })?;
+            named(ctx, pid)?.dump_filter = value & KNOWN;
+            Ok(())
+        }
         "loginuid" => {
             let value = std::str::from_utf8(bytes.trim_ascii()).ok().and_then(|text| text.parse().ok());
             named(ctx, pid)?.login_uid = value.ok_or(Errno::EINVAL)?;
             Ok(())
         }
-        _ => Ok(()),
+        "autogroup" | "clear_refs" | "gid_map" | "oom_adj" | "sched" | "setgroups" | "timerslack_ns" | "uid_map" => {
+            Ok(())
+        }
+        _ if what.starts_with("attr/") => Ok(()),
+        _ => Err(Errno::EINVAL),
     }
 }
 
-fn number(bytes: &[u8], least: i32, most: i32) -> Result<i32, Errno> {
-    let text = std::str::from_utf8(bytes.trim_ascii()).map_err(|_| Errno::EINVAL)?;
-    let value = text.parse().map_err(|_| Errno::EINVAL)?;
-    if (least..=most).contains(&value) { Ok(value) } else { Err(Errno::EINVAL) }
+/// A number up to the first NUL, in C's notations, with space around it (`kstrtol` of what `strstrip` leaves). EINVAL.
+fn number(bytes: &[u8]) -> Result<i64, Errno> {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    let text = std::str::from_utf8(bytes[..end].trim_ascii()).map_err(|_| Errno::EINVAL)?;
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => (-1, digits),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let (digits, radix) = match digits.strip_prefix("0x").or(digits.strip_prefix("0X")) {
+        Some(digits) => (digits, 16),
+        None if digits.len() > 1 && digits.starts_with('0') => (digits, 8),
+        None => (digits, 10),
+    };
+    if !digits.starts_with(|first: char| first.is_digit(radix)) {
+        return Err(Errno::EINVAL);
+    }
+    i64::from_str_radix(digits, radix).map(|value| sign * value).map_err(|_| Errno::EINVAL)
 }
 
 /// The process of a number. ESRCH when it is over.

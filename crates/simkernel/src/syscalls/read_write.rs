@@ -374,7 +374,10 @@ pub fn lseek(ctx: &mut Ctx<'_>, [fd, offset, whence, ..]: [u64; 6]) -> SysResult
         FileKind::Snapshot(snapshot) if snapshot.is_of_memory() => {
             return proc_memory::seek(ctx, id, offset as u64, whence as i32);
         }
-        FileKind::Snapshot(snapshot) => (snapshot.offset, snapshot.content.len() as u64),
+        FileKind::Snapshot(snapshot) if snapshot.has_no_end() && !matches!(whence as i32, SEEK_SET | SEEK_CUR) => {
+            return Err(Errno::EINVAL.into());
+        }
+        FileKind::Snapshot(snapshot) => (snapshot.offset, snapshot.shown_size()),
         FileKind::Directory(directory) => (directory.position as u64, 0),
         FileKind::Queue(open) => (open.offset, ctx.kernel.ipc.queues.get(open.queue).file_bytes),
         FileKind::Device(_)

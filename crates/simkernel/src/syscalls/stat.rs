@@ -358,7 +358,8 @@ fn list_directory(ctx: &mut Ctx<'_>, [fd, out, size, ..]: [u64; 6], push: PushEn
     let entries = directory.entries.as_deref().unwrap_or(&[]);
     let mut bytes = Vec::new();
     let mut position = directory.position;
-    let limit = (size as u32 as usize).min(1 << 20);
+    // A size is signed here: what is more than that leaves no room for any entry.
+    let limit = (size as i32).clamp(0, 1 << 20) as usize;
     while let Some(entry) = entries.get(position) {
         if !push(&mut bytes, limit, entry.number, position as i64 + 1, entry.kind, &entry.name) {
             break;

@@ -9,6 +9,7 @@ pub mod identity;
 pub mod list;
 pub mod machine_files;
 pub mod mounts;
+mod network_settings;
 mod overlay;
 pub mod permission;
 pub mod proc;

@@ -215,6 +215,7 @@ fn node(view: &View<'_>, process: &Process, tid: u32, what: &[&str]) -> Option<S
         ["numa_maps"] => file(memory(view, process).map(proc_memory::numa_maps).unwrap_or_default()),
         ["oom_score"] => file(format!("{}\n", (666 + process.oom_score_adj * 2 / 3).max(0)).into_bytes()),
         ["oom_score_adj"] => file(format!("{}\n", process.oom_score_adj).into_bytes()),
+        ["coredump_filter"] => file(format!("{:08x}\n", process.dump_filter).into_bytes()),
         ["oom_adj"] => file(format!("{}\n", process.oom_score_adj * 17 / 1000).into_bytes()),
         ["loginuid"] => file(process.login_uid.to_string().into_bytes()),
         ["timerslack_ns"] => {
@@ -422,7 +423,6 @@ fn fixed(name: &str) -> Option<&'static str> {
     Some(match name {
         "autogroup" => "/autogroup-1 nice 0\n",
         "clear_refs" | "stack" | "timers" => "",
-        "coredump_filter" => "00000033\n",
         "cpuset" => "/\n",
         "gid_map" | "uid_map" => "         0          0 4294967295\n",
         "io" => IO,

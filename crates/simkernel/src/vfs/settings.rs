@@ -2,6 +2,7 @@
 //! `net.ipv4.ip_unprivileged_port_start`; the others of the network can not be changed (EROFS), so that nobody believes that they were.
 //! What a guest writes elsewhere is kept and shown.
 
+use super::network_settings;
 use super::synthetic::{Synthetic, View};
 use crate::syscalls::system;
 use linux_abi::Errno;
@@ -87,36 +88,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("kernel/threads-max", "254000"),
     ("kernel/unprivileged_bpf_disabled", "2"),
     ("kernel/unprivileged_userns_clone", "0"),
-    ("net/core/default_qdisc", "pfifo_fast"),
-    ("net/core/netdev_max_backlog", "1000"),
-    ("net/core/optmem_max", "131072"),
-    ("net/ipv4/conf/all/accept_redirects", "1"),
-    ("net/ipv4/conf/all/forwarding", "0"),
-    ("net/ipv4/conf/all/rp_filter", "0"),
-    ("net/ipv4/conf/default/rp_filter", "0"),
-    ("net/ipv4/conf/eth0/rp_filter", "0"),
-    ("net/ipv4/conf/lo/rp_filter", "0"),
-    ("net/ipv4/icmp_echo_ignore_all", "0"),
-    ("net/ipv4/ip_forward", "0"),
-    ("net/ipv4/ip_local_reserved_ports", ""),
-    ("net/ipv4/ip_nonlocal_bind", "0"),
     ("net/ipv4/ip_unprivileged_port_start", "1024"),
-    ("net/ipv4/ping_group_range", "0\t2147483647"),
-    ("net/ipv4/tcp_ecn", "2"),
-    ("net/ipv4/tcp_fastopen", "0"),
-    ("net/ipv4/tcp_max_tw_buckets", "262144"),
-    ("net/ipv4/tcp_mem", "383706\t511608\t767412"),
-    ("net/ipv4/tcp_mtu_probing", "0"),
-    ("net/ipv4/tcp_no_metrics_save", "0"),
-    ("net/ipv4/tcp_retries1", "3"),
-    ("net/ipv4/tcp_rfc1337", "0"),
-    ("net/ipv4/udp_mem", "767415\t1023220\t1534830"),
-    ("net/ipv4/udp_rmem_min", "4096"),
-    ("net/ipv4/udp_wmem_min", "4096"),
-    ("net/ipv6/bindv6only", "0"),
-    ("net/ipv6/conf/all/disable_ipv6", "0"),
-    ("net/ipv6/conf/default/disable_ipv6", "0"),
-    ("net/unix/max_dgram_qlen", "512"),
     ("vm/dirty_background_ratio", "10"),
     ("vm/dirty_expire_centisecs", "3000"),
     ("vm/dirty_ratio", "20"),
@@ -182,8 +154,7 @@ impl Settings {
             return Err(Errno::EINVAL);
         }
         let value = value.trim_ascii_end();
-        let unheeded = name.starts_with("net/") && name != PORT_START && !Settings::is_of_stack(name);
-        if unheeded && SETTINGS.iter().all(|(known, shown)| *known != name || !is_same(shown.as_bytes(), value)) {
+        if network_settings::value(name).is_some_and(|shown| !is_same(shown.as_bytes(), value)) {
             return Err(Errno::EROFS);
         }
         self.0.insert(name.to_owned(), value.to_vec());
@@ -206,7 +177,8 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
 
 /// Whether guests may write a setting.
 pub fn is_writable(name: &str) -> bool {
-    SETTINGS.iter().any(|(known, _)| *known == name) || Settings::is_of_stack(name)
+    let is_of_network = Settings::is_of_stack(name) || network_settings::value(name).is_some();
+    is_of_network || SETTINGS.iter().any(|(known, _)| *known == name)
 }
 
 /// What lies at a path below `/proc/sys`.
@@ -229,6 +201,9 @@ fn value(view: &View<'_>, name: &str) -> Option<Vec<u8>> {
     if let Some((_, value)) = known {
         return Some(value.as_bytes().to_vec());
     }
+    if let Some(value) = network_settings::value(name) {
+        return Some(value.as_bytes().to_vec());
+    }
     let text = match name {
         "kernel/hostname" => view.config.name.clone(),
         "kernel/random/boot_id" => uuid(view.config.seeds.stream(&view.config.name, "boot_id")),
@@ -246,7 +221,8 @@ fn value(view: &View<'_>, name: &str) -> Option<Vec<u8>> {
 fn directory(name: &str) -> Option<Vec<(&'static str, u8)>> {
     let prefix = if name.is_empty() { String::new() } else { format!("{name}/") };
     let mut names = Vec::new();
-    for known in FIXED.iter().chain(SETTINGS).map(|(known, _)| *known).chain(DYNAMIC).chain(tcpip::sysctl::names()) {
+    let of_network = tcpip::sysctl::names().chain(network_settings::names());
+    for known in FIXED.iter().chain(SETTINGS).map(|(known, _)| *known).chain(DYNAMIC).chain(of_network) {
         let Some(rest) = known.strip_prefix(&prefix) else { continue };
         let entry = match rest.split_once('/') {
             Some((directory, _)) => (directory, DIR),

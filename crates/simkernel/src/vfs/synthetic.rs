@@ -378,8 +378,11 @@ pub fn is_of_security(path: &[u8]) -> bool {
     path.starts_with(b"/proc/") && super::parent(path).ends_with(b"/attr")
 }
 
-/// The inode number of a synthetic file: a function of its path, below the numbers of real files.
+/// The inode number of a synthetic file: a function of its path, below the numbers of real files. Where a file system begins it is 1.
 pub fn number(path: &[u8]) -> u64 {
+    if matches!(path, b"/proc" | b"/sys" | b"/dev/pts") {
+        return 1;
+    }
     let mut hasher = FastHasher::default();
     hasher.write(path);
     1 + hasher.finish() % ((1 << 20) - 1)
@@ -390,6 +393,7 @@ pub fn stat(view: &View<'_>, path: &[u8], node: &Synthetic) -> Stat {
         Synthetic::File(content) if path.starts_with(b"/etc/") => {
             (S_IFREG | if path.ends_with(b"shadow") { 0o640 } else { 0o644 }, content.len())
         }
+        Synthetic::File(_) if path.starts_with(b"/sys/") => (S_IFREG | proc::file_mode(path), 4096),
         Synthetic::File(_) => (S_IFREG | proc::file_mode(path), 0),
         Synthetic::Directory(_) if path == b"/dev/mqueue" => (S_IFDIR | 0o1777, 0),
         // Programs make their own files beside what is made up.

@@ -64,6 +64,23 @@ impl Stack {
     /// setsockopt(2). Errors: `InvalidArgument` for values that Linux refuses, `NoSuchOption` for TCP options of UDP sockets.
     pub fn set_option(&mut self, now: SimTime, id: SocketId, option: SocketOption) -> Result<(), SocketError> {
         let most = (self.config.send_argument_max, self.config.recv_argument_max);
+        self.set_option_within(now, id, option, most)
+    }
+
+    /// SO_SNDBUFFORCE and SO_RCVBUFFORCE: a size of a buffer beyond what the system allows.
+    pub fn force_buffer(&mut self, now: SimTime, id: SocketId, option: SocketOption) -> Result<(), SocketError> {
+        const MOST: u32 = i32::MAX as u32 / 2;
+        self.set_option_within(now, id, option, (MOST, MOST))
+    }
+
+    /// Buffers take no more than `most`, for sending and receiving, before it is doubled.
+    fn set_option_within(
+        &mut self,
+        now: SimTime,
+        id: SocketId,
+        option: SocketOption,
+        most: (u32, u32),
+    ) -> Result<(), SocketError> {
         let largest = self.config.recv_buffer_max;
         if matches!(option, SocketOption::V6Only(_)) {
             self.give_up_chosen_port(id);

@@ -9,6 +9,12 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// The title of `rt_cache`, which is empty on all newer kernels.
 pub const ROUTE_CACHE: &str = "Iface\tDestination\tGateway \tFlags\t\tRefCnt\tUse\tMetric\tSource\t\tMTU\tWindow\tIRTT\tTOS\tHHRef\tHHUptod\tSpecDst                          \n";
 
+/// The titles of tables that stay empty: labels of flows, and filters of groups.
+pub const FLOW_LABELS: &str = "Label S Owner  Users  Linger Expires  Dst                              Opt\n";
+pub const GROUP_FILTERS: &str = "Idx Device        MCA        SRC    INC    EXC\n";
+pub const GROUP_FILTERS6: &str =
+    "Idx Device                Multicast Address                   Source Address    INC    EXC\n";
+
 /// Lines of `route` are filled up to this.
 const ROUTE_WIDTH: usize = 127;
 /// RTF_UP of route(8).
@@ -84,6 +90,12 @@ pub fn routes6(own: Addresses) -> String {
         }
     }
     text
+}
+
+/// Nodes of the table, routes, allocated entries, routes in use, the rest without a meaning here (`rt6_stats_seq_show`).
+pub fn route_statistics6(own: Addresses) -> String {
+    let routes = routes6(own).lines().count();
+    format!("{routes:04x} {routes:04x} 0000 {routes:04x} 0000 0000 0000\n")
 }
 
 #[cfg(test)]

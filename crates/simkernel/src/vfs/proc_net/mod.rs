@@ -8,7 +8,8 @@ use super::synthetic::{Synthetic, View};
 use linux_abi::fs::DT_REG;
 use tcpip::{Family, Protocol};
 
-const FILES: [&str; 31] = [
+const FILES: [&str; 36] = [
+    "anycast6",
     "arp",
     "dev",
     "dev_mcast",
@@ -17,7 +18,10 @@ const FILES: [&str; 31] = [
     "if_inet6",
     "igmp",
     "igmp6",
+    "ip6_flowlabel",
     "ipv6_route",
+    "mcfilter",
+    "mcfilter6",
     "netlink",
     "netstat",
     "packet",
@@ -27,6 +31,7 @@ const FILES: [&str; 31] = [
     "raw",
     "raw6",
     "route",
+    "rt6_stats",
     "rt_cache",
     "snmp",
     "snmp6",
@@ -80,7 +85,11 @@ fn text(view: &View<'_>, name: &str) -> Option<String> {
         "rt_cache" => interfaces::ROUTE_CACHE.to_owned(),
         // No multicast, no packet sockets, no queues of packets.
         "igmp" => "Idx\tDevice    : Count Querier\tGroup    Users Timer\tReporter\n".to_owned(),
-        "igmp6" | "dev_mcast" => String::new(),
+        "anycast6" | "igmp6" | "dev_mcast" => String::new(),
+        "ip6_flowlabel" => interfaces::FLOW_LABELS.to_owned(),
+        "mcfilter" => interfaces::GROUP_FILTERS.to_owned(),
+        "mcfilter6" => interfaces::GROUP_FILTERS6.to_owned(),
+        "rt6_stats" => interfaces::route_statistics6(view.config.addresses),
         "ptype" => "Type Device      Function\n0800          ip_rcv\n86dd          ipv6_rcv\n".to_owned(),
         "psched" => "000003e8 00000040 000f4240 3b9aca00\n".to_owned(),
         "softnet_stat" => counters::softnet(view),
