@@ -13,6 +13,7 @@ mod pipes;
 mod processes;
 mod signals;
 mod terminals;
+mod traces;
 mod unix;
 
 pub use garbage::generate as generate_garbage;
@@ -37,6 +38,7 @@ const FAMILIES: &[(Family, usize)] = &[
     (identity::write, 6),
     (ipc::write, 8),
     (terminals::write, 4),
+    (traces::write, 10),
 ];
 
 /// The runner takes no more lines.
