@@ -551,6 +551,111 @@ CASE(peer_credentials)
     number("length", length);
 }
 
+static void show_credentials(const char *what, int fd)
+{
+    struct ucred peer = { -5, -5, -5 };
+    socklen_t length = sizeof peer;
+
+    show(what, getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length));
+    truth("this process", peer.pid == getpid() && peer.uid == getuid() && peer.gid == getgid());
+    truth("nobody", peer.pid == 0 && peer.uid == (uid_t)-1 && peer.gid == (gid_t)-1);
+}
+
+CASE(listeners_are_their_own_peers)
+{
+    int fd = MUST(socket(AF_UNIX, SOCK_STREAM, 0)), client = MUST(socket(AF_UNIX, SOCK_STREAM, 0)), accepted;
+    struct sockaddr_un address;
+    socklen_t length = address_of(&address, "@gnomon-listeners-peer");
+
+    show_credentials("new", fd);
+    MUST(bind(fd, (struct sockaddr *)&address, length));
+    show_credentials("bound", fd);
+    MUST(listen(fd, 1));
+    show_credentials("listening", fd);
+    MUST(try_connect(client, "@gnomon-listeners-peer"));
+    accepted = MUST(accept(fd, NULL, NULL));
+    show_credentials("client", client);
+    show_credentials("accepted", accepted);
+}
+
+CASE(connections_inherit_whether_senders_are_told)
+{
+    int fd = bound(SOCK_STREAM, "@gnomon-inherited"), client = MUST(socket(AF_UNIX, SOCK_STREAM, 0)), accepted, on = 1;
+    char data[4], control[CMSG_SPACE(sizeof(struct ucred))];
+    struct iovec part = { data, sizeof data };
+    struct msghdr message = { NULL, 0, &part, 1, control, sizeof control, 0 };
+
+    MUST(setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on));
+    MUST(setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on));
+    MUST(listen(fd, 1));
+    MUST(try_connect(client, "@gnomon-inherited"));
+    accepted = MUST(accept(fd, NULL, NULL));
+    number("SO_PASSCRED", option_of(accepted, SO_PASSCRED));
+    number("SO_KEEPALIVE", option_of(accepted, SO_KEEPALIVE));
+    number("the client's", option_of(client, SO_PASSCRED));
+    MUST(send(client, "hi", 2, 0));
+    show("receive", recvmsg(accepted, &message, 0));
+    truth("with the sender", message.msg_controllen > 0 &&
+                             ((struct ucred *)CMSG_DATA(CMSG_FIRSTHDR(&message)))->pid == getpid());
+}
+
+static long send_as(int fd, pid_t pid, uid_t uid, gid_t gid)
+{
+    char control[CMSG_SPACE(sizeof(struct ucred))] = { 0 };
+    struct iovec part = { "x", 1 };
+    struct msghdr message = { NULL, 0, &part, 1, control, sizeof control, 0 };
+    struct ucred who = { pid, uid, gid };
+    struct cmsghdr *at = CMSG_FIRSTHDR(&message);
+
+    at->cmsg_level = SOL_SOCKET;
+    at->cmsg_type = SCM_CREDENTIALS;
+    at->cmsg_len = CMSG_LEN(sizeof who);
+    memcpy(CMSG_DATA(at), &who, sizeof who);
+    return sendmsg(fd, &message, 0);
+}
+
+CASE(credentials_that_a_sender_names_are_looked_at)
+{
+    int type;
+
+    for (type = SOCK_STREAM; type <= SOCK_DGRAM; type++) {
+        make_pair(type);
+        show("own", send_as(pair[0], getpid(), getuid(), getgid()));
+        show("no user", send_as(pair[0], getpid(), -1, getgid()));
+        show("no group", send_as(pair[0], getpid(), getuid(), -1));
+        /* Who may name others' processes learns that there is none, everybody else that it may not. */
+        truth("no process", send_as(pair[0], 0x3ffffff, getuid(), getgid()) == -1 &&
+                            errno == (getuid() == 0 ? ESRCH : EPERM));
+        truth("process 0", send_as(pair[0], 0, getuid(), getgid()) == -1 &&
+                           errno == (getuid() == 0 ? ESRCH : EPERM));
+    }
+}
+
+CASE(a_socket_file_has_the_mode_of_its_socket)
+{
+    int fd = MUST(socket(AF_UNIX, SOCK_STREAM, 0));
+    struct sockaddr_un address;
+    socklen_t length = address_of(&address, "narrow");
+    struct stat status;
+
+    scratch();
+    umask(022);
+    MUST(fchmod(fd, 0640));
+    MUST(bind(fd, (struct sockaddr *)&address, length));
+    MUST(stat("narrow", &status));
+    printf("file %o\n", status.st_mode & 07777);
+    MUST(fstat(fd, &status));
+    printf("socket %o\n", status.st_mode & 07777);
+    MUST(fchmod(fd, 0600));
+    MUST(stat("narrow", &status));
+    printf("file %o\n", status.st_mode & 07777);
+    fd = MUST(socket(AF_UNIX, SOCK_DGRAM, 0));
+    length = address_of(&address, "usual");
+    MUST(bind(fd, (struct sockaddr *)&address, length));
+    MUST(stat("usual", &status));
+    printf("file %o\n", status.st_mode & 07777);
+}
+
 CASE(unread_counts)
 {
     int unread = -1;

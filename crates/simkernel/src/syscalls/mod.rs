@@ -20,7 +20,7 @@ mod paths;
 mod poll;
 mod proc_memory;
 mod proc_write;
-mod process;
+pub(crate) mod process;
 mod read_write;
 mod refused;
 mod resolve;

@@ -130,7 +130,7 @@ fn of_process(ctx: &Ctx<'_>, pid: u64, read: impl Fn(&crate::Process) -> u32) ->
 }
 
 /// The process that a thread belongs to, zombies included: ids of threads name their processes where those do (`find_task_by_vpid`).
-pub(super) fn process_of_thread(ctx: &Ctx<'_>, tid: u32) -> Option<Pid> {
+pub(crate) fn process_of_thread(ctx: &Ctx<'_>, tid: u32) -> Option<Pid> {
     let is_own = tid == ctx.process.pid.0 || ctx.process.threads.iter().any(|own| own.0 == tid);
     let known = ctx.kernel.processes.get(tid).map(|process| process.pid);
     let known = known.or_else(|| ctx.kernel.threads.get(tid).map(|thread| thread.pid));

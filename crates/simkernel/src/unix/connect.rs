@@ -85,6 +85,8 @@ pub fn listen(ctx: &mut Ctx<'_>, file: FileId, backlog: i32) -> SysResult {
         Phase::Listening { backlog, .. } => *backlog = limit,
         phase @ Phase::Unconnected => *phase = Phase::Listening { backlog: limit, waiting: VecDeque::new() },
     }
+    // Who asks a listener for its peer learns of the listener itself (`init_peercred`).
+    (socket.peer_credentials, socket.peer_groups) = (own.0, Some(own.1.clone()));
     (socket.credentials, socket.groups) = own;
     Ok(0)
 }
@@ -118,6 +120,7 @@ pub fn connect(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
     let (server_name, server) = (listener.name.clone(), (listener.credentials, listener.groups.clone()));
     let mut accepted = UnixSocket::new(kind, server.clone(), listener.permissions);
     accepted.name = server_name;
+    listener.hand_down(&mut accepted);
     accepted.phase = Phase::Connected;
     accepted.peer = Some(id);
     (accepted.peer_credentials, accepted.peer_groups) = (own.0, Some(own.1.clone()));

@@ -21,7 +21,7 @@ use base::{SimDuration, SimTime};
 use linux_abi::Errno;
 use linux_abi::fs::O_RDWR;
 use linux_abi::ioctl::{SIOCATMARK, SIOCINQ, SIOCOUTQ};
-use linux_abi::socket::{Linger, SO_PASSCRED, SO_PASSPIDFD, SOL_SOCKET, Ucred};
+use linux_abi::socket::{Linger, SO_PASSCRED, SO_PASSPIDFD, SO_PASSSEC, SOL_SOCKET, Ucred};
 use slab::Slab;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
@@ -135,6 +135,15 @@ impl UnixSocket {
     /// Whether messages are to tell who sent them (`unix_may_passcred`).
     fn wants_senders(&self) -> bool {
         self.passes(SO_PASSCRED) || self.passes(SO_PASSPIDFD)
+    }
+
+    /// Gives a connection that a listener has not handed out yet what it inherits: whether messages tell of their senders.
+    fn hand_down(&self, accepted: &mut UnixSocket) {
+        for option in [SO_PASSCRED, SO_PASSPIDFD, SO_PASSSEC] {
+            if self.passes(option) {
+                accepted.kept.set(SOL_SOCKET, option, 1);
+            }
+        }
     }
 
     fn new(kind: Kind, (credentials, groups): (Ucred, Arc<[u32]>), permissions: Permissions) -> Self {

@@ -71,7 +71,8 @@ pub fn bind(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
                 ctx.kernel.name_event(&place.path, linux_abi::fs::IN_DELETE);
                 return Err(Errno::EINVAL.into());
             }
-            (bind_path(ctx, path, place)?, address_of(path, true))
+            let mode = ctx.kernel.unix_socket(id)?.permissions.mode & 0o7777;
+            (bind_path(ctx, path, place, mode)?, address_of(path, true))
         }
         Parsed::Abstract(_) if is_bound => return Err(Errno::EINVAL.into()),
         Parsed::Abstract(name) => (Key::Abstract(kind, name.to_vec()), address_of(&[&[0], name].concat(), false)),
@@ -128,9 +129,9 @@ fn new_place(ctx: &mut Ctx<'_>, path: &[u8]) -> Result<Target, Errno> {
     Ok(target)
 }
 
-/// Creates the socket's file.
-fn bind_path(ctx: &mut Ctx<'_>, path: &[u8], place: Target) -> Result<Key, Errno> {
-    ctx.create_with(S_IFSOCK | 0o777, |vfs, new| vfs.mknod(&place.path, new))?;
+/// Creates the socket's file, with the mode that the socket has had so far (`unix_bind_bsd`).
+fn bind_path(ctx: &mut Ctx<'_>, path: &[u8], place: Target, mode: u32) -> Result<Key, Errno> {
+    ctx.create_with(S_IFSOCK | mode, |vfs, new| vfs.mknod(&place.path, new))?;
     ctx.kernel.name_event(&place.path, linux_abi::fs::IN_CREATE);
     match ctx.walk(AT_FDCWD as u64, path, false)?.node {
         Some(Node::Real(node)) => Ok(Key::Inode(ctx.kernel.vfs.identities.of_node(&node))),

@@ -5,12 +5,14 @@ use super::options::open_pidfd_of;
 use super::{DATAGRAM_QUEUE, Kind, Packet, Phase, UnixId, charge};
 use crate::credentials::Ids;
 use crate::ctx::Ctx;
+use crate::family::INIT;
 use crate::ids::FileId;
 use crate::kernel::Kernel;
 use crate::net::address::RawAddress;
 use crate::net::message::{Incoming, Message, Outgoing, controls, push_control};
 use crate::net::{Blocking, progress, set_progress, stamp, wait};
 use crate::outcome::{Outcome, Restart, SysResult};
+use crate::syscalls::process::process_of_thread;
 use crate::user_io::{ByteSink, ByteSource};
 use crate::wait::{Events, Wake};
 use linux_abi::capability::{CAP_SETGID, CAP_SETUID, CAP_SYS_ADMIN};
@@ -104,7 +106,8 @@ fn attached(ctx: &mut Ctx<'_>, control: &[u8]) -> Result<Attached, Errno> {
     Ok(attached)
 }
 
-/// Credentials that a sender names: its own, or others with the capabilities for them, unix(7), SCM_CREDENTIALS. EPERM.
+/// Credentials that a sender names: its own, or others with the capabilities for them, of a process that there is; unix(7),
+/// SCM_CREDENTIALS. EINVAL, EPERM, ESRCH (`scm_check_creds`, `__scm_send`).
 fn claimed(ctx: &Ctx<'_>, data: &[u8]) -> Result<Ucred, Errno> {
     let claimed: Ucred = zerocopy::FromBytes::read_from_bytes(data).map_err(|_| Errno::EINVAL)?;
     let who = ctx.credentials();
@@ -112,7 +115,14 @@ fn claimed(ctx: &Ctx<'_>, data: &[u8]) -> Result<Ucred, Errno> {
     let pid = claimed.pid == ctx.process.pid.0 as i32 || who.can(CAP_SYS_ADMIN);
     let user = among(who.user, claimed.uid) || who.can(CAP_SETUID);
     let group = among(who.group, claimed.gid) || who.can(CAP_SETGID);
-    if pid && user && group { Ok(claimed) } else { Err(Errno::EPERM) }
+    if [claimed.uid, claimed.gid].contains(&u32::MAX) {
+        return Err(Errno::EINVAL);
+    }
+    if !(pid && user && group) {
+        return Err(Errno::EPERM);
+    }
+    let exists = claimed.pid == INIT.0 as i32 || process_of_thread(ctx, claimed.pid as u32).is_some();
+    if exists { Ok(claimed) } else { Err(Errno::ESRCH) }
 }
 
 fn send_stream(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, message: &Outgoing<'_>) -> SysResult {
