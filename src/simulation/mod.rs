@@ -569,6 +569,7 @@ fn build_host(
         start_date: plan.general.start_date,
         real_descriptors: (GUEST_DESCRIPTORS / plan.hosts.len()).max(1),
         open_files: host.options.open_files.0.into(),
+        queue_discipline: name_of(discipline(plan, host)),
     };
     let working_directory = config.shown(folder.path());
     let run = config.shown(options.directory.path());
@@ -622,6 +623,17 @@ fn discipline(plan: &Plan, host: &HostPlan) -> Discipline {
         QueueDiscipline::PfifoFast => Discipline::PfifoFast,
         QueueDiscipline::FqCodel => Discipline::FqCodel,
         QueueDiscipline::Fq => Discipline::Fq,
+    }
+}
+
+/// What tc(8) calls a queue discipline; of Shadow's own the one that comes closest.
+fn name_of(discipline: Discipline) -> &'static str {
+    match discipline {
+        Discipline::Fifo => "pfifo",
+        Discipline::RoundRobin => "sfq",
+        Discipline::PfifoFast => "pfifo_fast",
+        Discipline::FqCodel => "fq_codel",
+        Discipline::Fq => "fq",
     }
 }
 

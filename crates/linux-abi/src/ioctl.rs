@@ -100,9 +100,11 @@ constants! {
         IFF_DEBUG = 0x4,
         IFF_LOOPBACK = 0x8,
         IFF_POINTOPOINT = 0x10,
+        IFF_NOTRAILERS = 0x20,
         IFF_RUNNING = 0x40,
         IFF_NOARP = 0x80,
         IFF_PROMISC = 0x100,
+        IFF_ALLMULTI = 0x200,
         IFF_MULTICAST = 0x1000,
         IFF_LOWER_UP = 0x1_0000,
     }

@@ -164,27 +164,61 @@ pub struct Rtattr {
 assert_size! { TcpInfo = 280, Nlmsghdr = 16, Ifinfomsg = 16, Ifaddrmsg = 8, Rtattr = 4 }
 
 pub const NETLINK_ROUTE: i32 = 0;
+pub const NETLINK_USERSOCK: i32 = 2;
 pub const NETLINK_SOCK_DIAG: i32 = 4;
+pub const NETLINK_KOBJECT_UEVENT: i32 = 15;
+pub const NETLINK_GENERIC: i32 = 16;
+
+constants! {
+    /// Options of SOL_NETLINK.
+    NETLINK_OPTIONS: i32 {
+        NETLINK_ADD_MEMBERSHIP = 1,
+        NETLINK_DROP_MEMBERSHIP = 2,
+        NETLINK_PKTINFO = 3,
+        NETLINK_BROADCAST_ERROR = 4,
+        NETLINK_NO_ENOBUFS = 5,
+        NETLINK_LISTEN_ALL_NSID = 8,
+        NETLINK_LIST_MEMBERSHIPS = 9,
+        NETLINK_CAP_ACK = 10,
+        NETLINK_EXT_ACK = 11,
+        NETLINK_GET_STRICT_CHK = 12,
+    }
+}
 
 pub const NLMSG_NOOP: u16 = 1;
 pub const NLMSG_ERROR: u16 = 2;
 pub const NLMSG_DONE: u16 = 3;
+pub const NLMSG_MIN_TYPE: u16 = 16;
 
 pub const RTM_NEWLINK: u16 = 16;
+pub const RTM_DELLINK: u16 = 17;
 pub const RTM_GETLINK: u16 = 18;
+pub const RTM_SETLINK: u16 = 19;
 pub const RTM_NEWADDR: u16 = 20;
 pub const RTM_GETADDR: u16 = 22;
 pub const RTM_NEWROUTE: u16 = 24;
 pub const RTM_GETROUTE: u16 = 26;
 pub const RTM_GETNEIGH: u16 = 30;
+pub const RTM_NEWRULE: u16 = 32;
 pub const RTM_GETRULE: u16 = 34;
+pub const RTM_NEWQDISC: u16 = 36;
 pub const RTM_GETQDISC: u16 = 38;
+pub const RTM_GETTCLASS: u16 = 42;
+pub const RTM_GETTFILTER: u16 = 46;
+pub const RTM_GETCHAIN: u16 = 102;
+pub const RTM_GETNEXTHOP: u16 = 106;
+/// The largest number of a message of rtnetlink.
+pub const RTM_MAX: u16 = 123;
 
 pub const NLM_F_REQUEST: u16 = 0x1;
 pub const NLM_F_MULTI: u16 = 0x2;
 pub const NLM_F_ACK: u16 = 0x4;
 pub const NLM_F_ROOT: u16 = 0x100;
 pub const NLM_F_MATCH: u16 = 0x200;
+/// Of requests to make something: where it is not there.
+pub const NLM_F_CREATE: u16 = 0x400;
+/// Of answers: the request is not quoted.
+pub const NLM_F_CAPPED: u16 = 0x100;
 pub const NLM_F_DUMP: u16 = NLM_F_ROOT | NLM_F_MATCH;
 
 pub const IFLA_ADDRESS: u16 = 1;

@@ -450,6 +450,7 @@ fn constants_of_the_kernel_headers() {
         "linux/auxvec.h",
         "asm/signal.h",
         "linux/seccomp.h",
+        "linux/netlink.h",
         "linux/sockios.h",
         "linux/fcntl.h",
         "linux/tcp.h",
@@ -482,6 +483,7 @@ fn constants_of_the_kernel_headers() {
         tty::FLUSH_QUEUES,
         tty::FLOW_ACTIONS,
         tty::SPECIAL_CHARACTERS,
+        net::NETLINK_OPTIONS,
         net::TCPI_OPTIONS,
         socket::TCP_OPTIONS,
     ];

@@ -158,6 +158,7 @@ impl HostConfig {
             strace: None,
             real_descriptors: 4,
             open_files: 1024,
+            queue_discipline: "pfifo",
         }
     }
 
@@ -222,4 +223,6 @@ pub struct HostConfig {
     pub real_descriptors: usize,
     /// The soft limit of descriptors (RLIMIT_NOFILE) that the experiment's processes begin with.
     pub open_files: u64,
+    /// The kind of `eth0`'s queue discipline, as tc(8) calls it.
+    pub queue_discipline: &'static str,
 }

@@ -7,6 +7,7 @@
 pub mod address;
 pub mod datagram;
 pub mod dns;
+mod genetlink;
 pub mod inet;
 pub mod interfaces;
 pub mod ioctl;
@@ -14,6 +15,8 @@ pub mod ipv6_options;
 pub mod listing;
 pub mod message;
 pub mod netlink;
+pub mod netlink_frame;
+pub mod netlink_options;
 pub mod options;
 pub mod raw_options;
 pub mod rtnetlink;
@@ -36,7 +39,7 @@ use inet::InetSocket;
 use linux_abi::Errno;
 use linux_abi::fs::{O_RDWR, S_IFSOCK};
 use message::{Incoming, Message, Outgoing};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt;
 use tcpip::{Packet, Readiness, SendFlags, SocketError, SocketId, Stack, StackCounters};
 
@@ -57,8 +60,8 @@ pub struct Network {
     files: Vec<Option<(SocketId, FileId)>>,
     resolver: dns::Resolver,
     arena: BytesMut,
-    /// Netlink ports in use.
-    netlink_ports: BTreeSet<u32>,
+    /// Netlink ports in use, by protocol, and who has them.
+    netlink_ports: BTreeMap<(i32, u32), FileId>,
 }
 
 impl fmt::Debug for Network {
@@ -81,7 +84,7 @@ impl Network {
             stack,
             files: Vec::new(),
             arena: BytesMut::new(),
-            netlink_ports: BTreeSet::new(),
+            netlink_ports: BTreeMap::new(),
         }
     }
 

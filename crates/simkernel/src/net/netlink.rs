@@ -1,11 +1,14 @@
-//! AF_NETLINK sockets (netlink(7)) of NETLINK_ROUTE and NETLINK_SOCK_DIAG: descriptors, ports, and the frame of requests and answers. What
-//! is answered stands in `rtnetlink` and `sock_diag`. Nothing can be changed, and nothing is told without a request.
+//! AF_NETLINK sockets (netlink(7)): descriptors, ports, groups, queues and options. What the kernel answers stands in `rtnetlink`,
+//! `sock_diag` and `genetlink`, in the frame of `netlink_frame`. Nothing of a host's network changes, so its groups stay silent; so does
+//! NETLINK_KOBJECT_UEVENT, since no device comes or goes. By NETLINK_USERSOCK programs send to each other.
 
 use super::address::RawAddress;
 use super::interfaces::{ETHERNET_INDEX, LOOPBACK_INDEX};
-use super::message::{Incoming, Message, Outgoing};
-use super::options::{Kept, write_answer};
-use super::{Blocking, SOCKET_MODE, address, rtnetlink, sock_diag, wait};
+use super::message::{Incoming, Message, Outgoing, controls, push_control};
+use super::netlink_frame::{Answer, Style, answer, has_dump_flag};
+use super::netlink_options::Options;
+use super::{Blocking, SOCKET_MODE, address, genetlink, rtnetlink, sock_diag, wait};
+use crate::credentials::Credentials;
 use crate::ctx::Ctx;
 use crate::files::{FileKind, OpenFile};
 use crate::ids::FileId;
@@ -15,6 +18,7 @@ use crate::user_io::{ByteSink, ByteSource};
 use crate::vfs::permission::Permissions;
 use crate::wait::Events;
 use linux_abi::Errno;
+use linux_abi::capability::CAP_NET_ADMIN;
 use linux_abi::fs::{O_NONBLOCK, O_RDWR};
 use linux_abi::net::*;
 use linux_abi::sockaddr::SockaddrNl;
@@ -22,54 +26,151 @@ use linux_abi::socket::*;
 use std::collections::VecDeque;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// The longest request that is looked at.
-const REQUEST_MAX: usize = 64 << 10;
-/// The longest datagram of an answer of several messages.
-const DATAGRAM_MAX: usize = 16 << 10;
 /// The interfaces, in order.
 const LINKS: [i32; 2] = [LOOPBACK_INDEX, ETHERNET_INDEX];
-/// What a socket's buffers count as.
-const BUFFER_BYTES: i32 = 212_992;
+/// Groups of a protocol that has asked for fewer (`netlink_kernel_create`).
+const LEAST_GROUPS: u32 = 32;
+/// RTNLGRP_MAX.
+const ROUTE_GROUPS: u32 = 39;
+/// Who sends what the kernel sends.
+const KERNEL: Ucred = Ucred { pid: 0, uid: 0, gid: 0 };
+
+/// A message that waits to be read.
+#[derive(Debug)]
+struct Queued {
+    bytes: Vec<u8>,
+    /// The sender's port; 0 is the kernel's.
+    from: u32,
+    /// The group that it was sent to, 0 for none.
+    group: u32,
+    sender: Ucred,
+}
+
+impl Queued {
+    fn of_kernel(bytes: Vec<u8>) -> Self {
+        Queued { bytes, from: 0, group: 0, sender: KERNEL }
+    }
+
+    /// What it counts against the receive buffer (`SKB_TRUESIZE`).
+    fn charge(&self) -> usize {
+        const HEADER: usize = 256;
+        const SHARED_INFO: usize = 320;
+        HEADER + (self.bytes.len() + SHARED_INFO).next_power_of_two()
+    }
+}
 
 #[derive(Debug)]
 pub struct NetlinkSocket {
     /// SOCK_RAW or SOCK_DGRAM, which do the same.
     pub kind: i32,
-    /// NETLINK_ROUTE or NETLINK_SOCK_DIAG.
+    /// NETLINK_ROUTE and others.
     pub protocol: i32,
     /// Its address; 0 before bind.
     pub port: u32,
-    queue: VecDeque<Vec<u8>>,
+    /// Where what names no destination goes: a port and groups.
+    peer: (u32, u32),
+    /// A bit for each group that it listens to, from group 1 on.
+    pub groups: u64,
+    queue: VecDeque<Queued>,
+    /// What the queue counts against the receive buffer, in bytes.
+    held: usize,
+    /// The rest of a list, which waits until there is room.
+    later: VecDeque<Queued>,
+    /// Something did not fit: nothing more comes until all is read.
+    congested: bool,
+    pub(super) error: Option<Errno>,
+    /// Messages that did not fit.
+    pub drops: u64,
     pub permissions: Permissions,
-    /// Flags of the socket level and of SOL_NETLINK, without effect.
-    kept: Kept,
+    /// Who opened it, and whether with CAP_NET_ADMIN.
+    opener: Ucred,
+    administers: bool,
+    pub(super) options: Options,
 }
 
 impl NetlinkSocket {
     pub fn poll(&self) -> Events {
-        Events::WRITABLE | Events::READABLE.when(!self.queue.is_empty())
+        let ready = Events::READABLE.when(!self.queue.is_empty()) | Events::ERR.when(self.error.is_some());
+        Events::WRITABLE | ready
     }
 
-    /// Bytes of answers that nobody has read.
+    /// Bytes of memory that messages take which nobody has read.
     pub fn waiting_bytes(&self) -> usize {
-        self.queue.iter().map(Vec::len).sum()
+        self.held
     }
 
-    /// The next datagram into a sink, cut to its room: (bytes moved, its length). EAGAIN, EFAULT.
-    fn take(&mut self, sink: &mut dyn ByteSink, peek: bool) -> Result<(usize, usize), Errno> {
-        let front = self.queue.front().ok_or(Errno::EAGAIN)?;
-        let want = front.len().min(sink.remaining());
-        let moved = sink.put(&front[..want]);
-        let full = front.len();
-        if !peek {
-            self.queue.pop_front();
+    /// How many groups the protocol has.
+    pub(super) fn group_count(&self) -> u32 {
+        if self.protocol == NETLINK_ROUTE { ROUTE_GROUPS } else { LEAST_GROUPS }
+    }
+
+    fn fits(&self, message: &Queued) -> bool {
+        self.held == 0 || (self.held + message.charge() <= self.options.recv_buffer && !self.congested)
+    }
+
+    fn push(&mut self, message: Queued) {
+        self.held += message.charge();
+        self.queue.push_back(message);
+    }
+
+    /// Queues an answer of the kernel's, or notes that it is lost (`netlink_attachskb`, `netlink_overrun`).
+    fn push_answer(&mut self, answer: Answer) {
+        let message = Queued::of_kernel(answer.bytes);
+        let waits = answer.listed && (!self.later.is_empty() || !self.fits(&message));
+        if waits {
+            self.later.push_back(message);
+        } else if self.fits(&message) {
+            self.push(message);
+        } else {
+            self.overrun();
         }
-        if moved < want { Err(Errno::EFAULT) } else { Ok((moved, full)) }
+    }
+
+    fn overrun(&mut self) {
+        self.drops += 1;
+        if !self.options.hides_overruns() && !std::mem::replace(&mut self.congested, true) {
+            self.error = Some(Errno::ENOBUFS);
+        }
+    }
+
+    /// Goes on with a list once half of the buffer is free.
+    fn go_on(&mut self) {
+        while self.held <= self.options.recv_buffer / 2
+            && let Some(next) = self.later.pop_front()
+        {
+            self.push(next);
+        }
+    }
+
+    /// The next message into a sink, cut to its room: (bytes moved, the message). A pending error, EAGAIN, EFAULT.
+    fn take(&mut self, sink: &mut dyn ByteSink, peek: bool) -> Result<(usize, Taken), Errno> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        let front = self.queue.front().ok_or(Errno::EAGAIN)?;
+        let want = front.bytes.len().min(sink.remaining());
+        let moved = sink.put(&front.bytes[..want]);
+        let taken = Taken { full: front.bytes.len(), from: front.from, group: front.group, sender: front.sender };
+        if !peek {
+            self.held -= front.charge();
+            self.queue.pop_front();
+            self.congested &= !self.queue.is_empty();
+            self.go_on();
+        }
+        if moved < want { Err(Errno::EFAULT) } else { Ok((moved, taken)) }
     }
 }
 
+/// What is known of a message that was read.
+struct Taken {
+    full: usize,
+    from: u32,
+    group: u32,
+    sender: Ucred,
+}
+
 impl Kernel {
-    fn netlink(&mut self, file: FileId) -> Result<&mut NetlinkSocket, Errno> {
+    pub(super) fn netlink(&mut self, file: FileId) -> Result<&mut NetlinkSocket, Errno> {
         match &mut self.files[file].kind {
             FileKind::Netlink(socket) => Ok(socket),
             _ => Err(Errno::ENOTSOCK),
@@ -77,7 +178,7 @@ impl Kernel {
     }
 
     pub(crate) fn close_netlink(&mut self, socket: &NetlinkSocket) {
-        self.net.netlink_ports.remove(&socket.port);
+        self.net.netlink_ports.remove(&(socket.protocol, socket.port));
     }
 
     /// `try_read` of a netlink socket.
@@ -88,38 +189,128 @@ impl Kernel {
     /// A message of the kernel's own to a socket, if it is still one.
     pub(crate) fn netlink_push(&mut self, file: FileId, message: Vec<u8>) {
         if let Ok(socket) = self.netlink(file) {
-            socket.queue.push_back(message);
+            socket.push(Queued::of_kernel(message));
             self.notify(file, Events::READABLE);
         }
     }
 
-    /// `try_write` of a netlink socket: a request, whose answer is queued at once.
+    /// `try_write` of a netlink socket: a message to where it is connected.
     pub(crate) fn netlink_write(&mut self, file: FileId, source: &mut dyn ByteSource) -> Result<usize, Errno> {
+        let socket = self.netlink(file)?;
+        let (to, sender, administers) = (socket.peer, socket.opener, socket.administers);
+        self.netlink_send(file, source, to, sender, administers)
+    }
+
+    /// Sends a message: to the kernel, whose answers are queued at once, or to other sockets. EMSGSIZE, EFAULT, ECONNREFUSED.
+    fn netlink_send(
+        &mut self,
+        file: FileId,
+        source: &mut dyn ByteSource,
+        (to, groups): (u32, u32),
+        sender: Ucred,
+        administers: bool,
+    ) -> Result<usize, Errno> {
+        /// What the buffer of a message needs beside its bytes.
+        const OVERHEAD: usize = 32;
+        let socket = self.netlink(file)?;
+        let (protocol, from) = (socket.protocol, socket.port);
         let len = source.remaining();
-        if len > REQUEST_MAX {
+        if len > socket.options.send_buffer.saturating_sub(OVERHEAD) {
             return Err(Errno::EMSGSIZE);
         }
-        let mut request = vec![0; len];
-        if source.take(&mut request) < len {
+        let mut bytes = vec![0; len];
+        if source.take(&mut bytes) < len {
             return Err(Errno::EFAULT);
         }
-        let (protocol, port) = (self.netlink(file)?.protocol, self.netlink(file)?.port);
-        let replies = self.answer_netlink(protocol, &request, port);
-        self.netlink(file)?.queue.extend(replies);
-        self.notify(file, Events::READABLE);
+        if groups != 0 {
+            // A message goes to one group, the lowest of those that are named.
+            self.netlink_broadcast(file, groups.trailing_zeros() + 1, &bytes, sender);
+        }
+        match to {
+            0 if protocol == NETLINK_USERSOCK => return Err(Errno::ECONNREFUSED),
+            0 => self.netlink_ask(file, &bytes, administers)?,
+            port => {
+                let to = *self.net.netlink_ports.get(&(protocol, port)).ok_or(Errno::ECONNREFUSED)?;
+                let message = Queued { bytes, from, group: 0, sender };
+                let receiver = self.netlink(to)?;
+                if !receiver.fits(&message) {
+                    return Err(Errno::EAGAIN);
+                }
+                receiver.push(message);
+                self.notify(to, Events::READABLE);
+            }
+        }
         Ok(len)
+    }
+
+    fn netlink_broadcast(&mut self, file: FileId, group: u32, bytes: &[u8], sender: Ucred) {
+        let Ok(NetlinkSocket { protocol, port, .. }) = self.netlink(file) else { return };
+        let (protocol, from) = (*protocol, *port);
+        let others: Vec<FileId> = self
+            .net
+            .netlink_ports
+            .range((protocol, 0)..=(protocol, u32::MAX))
+            .map(|(_, other)| *other)
+            .filter(|other| *other != file)
+            .collect();
+        for other in others {
+            let Ok(socket) = self.netlink(other) else { continue };
+            if socket.groups >> (group - 1) & 1 == 0 {
+                continue;
+            }
+            let message = Queued { bytes: bytes.to_vec(), from, group, sender };
+            if socket.fits(&message) {
+                socket.push(message);
+            } else {
+                socket.overrun();
+            }
+            self.notify(other, Events::READABLE);
+        }
+    }
+
+    /// A datagram of requests to the kernel.
+    fn netlink_ask(&mut self, file: FileId, request: &[u8], administers: bool) -> Result<(), Errno> {
+        let socket = self.netlink(file)?;
+        let style = Style {
+            port: socket.port,
+            short_errors: socket.options.caps_errors(),
+            busy: !socket.later.is_empty(),
+            is_list: if socket.protocol == NETLINK_ROUTE { rtnetlink::is_list } else { has_dump_flag },
+        };
+        let protocol = socket.protocol;
+        let answers = self.answer_netlink(protocol, request, style, administers);
+        if answers.is_empty() {
+            return Ok(());
+        }
+        let socket = self.netlink(file)?;
+        answers.into_iter().for_each(|answer| socket.push_answer(answer));
+        let ready = socket.poll();
+        self.notify(file, ready);
+        Ok(())
+    }
+
+    /// The answers to a datagram of requests.
+    fn answer_netlink(&self, protocol: i32, request: &[u8], style: Style, administers: bool) -> Vec<Answer> {
+        let host = rtnetlink::Host {
+            own: self.config.addresses,
+            counted: LINKS.map(|index| self.net.counted(index)),
+            queue_discipline: self.config.queue_discipline,
+            administers,
+        };
+        answer(request, style, |reply, header, body| match protocol {
+            NETLINK_SOCK_DIAG => sock_diag::answer(self, reply, header, body),
+            NETLINK_GENERIC => genetlink::answer(reply, header, body),
+            // No message of a program's changes devices.
+            NETLINK_KOBJECT_UEVENT => Ok(Vec::new()),
+            _ => rtnetlink::answer(reply, header, body, &host),
+        })
     }
 }
 
-impl Kernel {
-    /// The answers to a datagram of requests.
-    fn answer_netlink(&self, protocol: i32, request: &[u8], port: u32) -> Vec<Vec<u8>> {
-        let (own, counted) = (self.config.addresses, LINKS.map(|index| self.net.counted(index)));
-        answer(request, port, |reply, header, body| match protocol {
-            NETLINK_SOCK_DIAG => sock_diag::answer(self, reply, header, body),
-            _ => rtnetlink::answer(reply, header, body, own, &counted),
-        })
-    }
+/// What a process says of itself beside a message.
+fn identity(ctx: &Ctx<'_>) -> Ucred {
+    let who = ctx.credentials();
+    Ucred { pid: ctx.process.pid.0 as i32, uid: who.user.real, gid: who.group.real }
 }
 
 /// socket(2) for AF_NETLINK; `kind` without its flags.
@@ -127,22 +318,47 @@ pub fn socket(ctx: &mut Ctx<'_>, kind: i32, protocol: i32, nonblocking: bool) ->
     if !matches!(kind, SOCK_RAW | SOCK_DGRAM) {
         return Err(Errno::ESOCKTNOSUPPORT);
     }
-    if !matches!(protocol, NETLINK_ROUTE | NETLINK_SOCK_DIAG) {
+    let known = [NETLINK_ROUTE, NETLINK_USERSOCK, NETLINK_SOCK_DIAG, NETLINK_KOBJECT_UEVENT, NETLINK_GENERIC];
+    if !known.contains(&protocol) {
         return Err(Errno::EPROTONOSUPPORT);
     }
     let status = O_RDWR | if nonblocking { O_NONBLOCK } else { 0 };
-    let permissions = Permissions::nameless(SOCKET_MODE, ctx.credentials());
-    let socket = NetlinkSocket { kind, protocol, port: 0, queue: VecDeque::new(), permissions, kept: Kept::default() };
+    let socket = NetlinkSocket {
+        kind,
+        protocol,
+        port: 0,
+        peer: (0, 0),
+        groups: 0,
+        queue: VecDeque::new(),
+        held: 0,
+        later: VecDeque::new(),
+        congested: false,
+        error: None,
+        drops: 0,
+        permissions: Permissions::nameless(SOCKET_MODE, ctx.credentials()),
+        opener: identity(ctx),
+        administers: ctx.credentials().can(CAP_NET_ADMIN),
+        options: Options::default(),
+    };
     Ok(ctx.kernel.files.insert(OpenFile::new(FileKind::Netlink(Box::new(socket)), status)))
+}
+
+/// An address argument. EINVAL.
+fn read_name(name: &[u8]) -> Result<SockaddrNl, Errno> {
+    let (address, _) = SockaddrNl::read_from_prefix(name).map_err(|_| Errno::EINVAL)?;
+    if i32::from(address.nl_family) == AF_NETLINK { Ok(address) } else { Err(Errno::EINVAL) }
 }
 
 /// bind(2). Port 0 takes the process's number, or one that is free. EADDRINUSE; EINVAL when bound to another port.
 pub fn bind(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
-    let (wanted, _) = SockaddrNl::read_from_prefix(name).map_err(|_| Errno::EINVAL)?;
-    if i32::from(wanted.nl_family) != AF_NETLINK {
-        return Err(Errno::EINVAL.into());
+    let wanted = read_name(name)?;
+    let bound = ctx.kernel.netlink(file)?.port;
+    if bound == 0 || wanted.nl_pid != bound {
+        bind_port(ctx, file, wanted.nl_pid)?;
     }
-    bind_port(ctx, file, wanted.nl_pid)?;
+    let socket = ctx.kernel.netlink(file)?;
+    // The first 32 groups; membership of others stays (`netlink_update_subscriptions`).
+    socket.groups = socket.groups & !u64::from(u32::MAX) | u64::from(wanted.nl_groups);
     Ok(0)
 }
 
@@ -152,247 +368,118 @@ fn autobind(ctx: &mut Ctx<'_>, file: FileId) -> Result<(), Errno> {
 }
 
 fn bind_port(ctx: &mut Ctx<'_>, file: FileId, wanted: u32) -> Result<(), Errno> {
-    let bound = ctx.kernel.netlink(file)?.port;
+    let NetlinkSocket { port: bound, protocol, .. } = *ctx.kernel.netlink(file)?;
     if bound != 0 {
-        return if wanted == bound { Ok(()) } else { Err(Errno::EINVAL) };
+        return if wanted == bound || wanted == 0 { Ok(()) } else { Err(Errno::EINVAL) };
     }
     let ports = &mut ctx.kernel.net.netlink_ports;
+    let is_free = |port: &u32| !ports.contains_key(&(protocol, *port));
     let port = match wanted {
         0 => {
             // As `netlink_autobind`: the process's number, then downward from -4097.
             let others = (0..u32::MAX - 4096).rev();
-            std::iter::once(ctx.process.pid.0)
-                .chain(others)
-                .find(|port| !ports.contains(port))
-                .ok_or(Errno::EADDRINUSE)?
+            std::iter::once(ctx.process.pid.0).chain(others).find(is_free).ok_or(Errno::EADDRINUSE)?
         }
-        port if ports.contains(&port) => return Err(Errno::EADDRINUSE),
+        port if !is_free(&port) => return Err(Errno::EADDRINUSE),
         port => port,
     };
-    ports.insert(port);
+    ports.insert((protocol, port), file);
     ctx.kernel.netlink(file)?.port = port;
     Ok(())
 }
 
-fn raw(port: u32) -> RawAddress {
-    let address = SockaddrNl { nl_family: AF_NETLINK as u16, nl_pid: port, ..SockaddrNl::default() };
+fn raw(port: u32, groups: u32) -> RawAddress {
+    let address = SockaddrNl { nl_family: AF_NETLINK as u16, nl_pid: port, nl_groups: groups, ..SockaddrNl::default() };
     RawAddress::from_slice(address.as_bytes())
 }
 
-/// connect(2): the kernel is the one peer there is; AF_UNSPEC forgets it.
+/// Whether a process may send to somebody else than the kernel. EPERM (`netlink_allowed`).
+fn demand_sending(who: &Credentials, protocol: i32, (port, groups): (u32, u32)) -> Result<(), Errno> {
+    let allowed = (port, groups) == (0, 0) || protocol == NETLINK_USERSOCK || who.can(CAP_NET_ADMIN);
+    if allowed { Ok(()) } else { Err(Errno::EPERM) }
+}
+
+/// connect(2): where messages go that name no destination; AF_UNSPEC forgets it. EINVAL, EPERM.
 pub fn connect(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
     if address::family(name) == Some(AF_UNSPEC) {
+        ctx.kernel.netlink(file)?.peer = (0, 0);
         return Ok(0);
     }
-    let (peer, _) = SockaddrNl::read_from_prefix(name).map_err(|_| Errno::EINVAL)?;
-    if i32::from(peer.nl_family) != AF_NETLINK {
-        return Err(Errno::EINVAL.into());
-    }
-    if peer.nl_pid != 0 {
-        return Err(Errno::ECONNREFUSED.into());
-    }
+    let peer = read_name(name)?;
+    let protocol = ctx.kernel.netlink(file)?.protocol;
+    demand_sending(ctx.credentials(), protocol, (peer.nl_pid, peer.nl_groups))?;
     autobind(ctx, file)?;
+    ctx.kernel.netlink(file)?.peer = (peer.nl_pid, peer.nl_groups);
     Ok(0)
 }
 
 /// getsockname(2).
 pub fn local_name(ctx: &mut Ctx<'_>, file: FileId) -> Result<RawAddress, Errno> {
-    Ok(raw(ctx.kernel.netlink(file)?.port))
+    let socket = ctx.kernel.netlink(file)?;
+    Ok(raw(socket.port, socket.groups as u32))
 }
 
-/// getpeername(2): the kernel.
-pub fn peer_name() -> RawAddress {
-    raw(0)
+/// getpeername(2).
+pub fn peer_name(ctx: &mut Ctx<'_>, file: FileId) -> Result<RawAddress, Errno> {
+    let (port, groups) = ctx.kernel.netlink(file)?.peer;
+    Ok(raw(port, groups))
 }
 
-/// send(2) and its relatives. ECONNREFUSED for a peer other than the kernel.
+/// send(2) and its relatives. EPERM and ECONNREFUSED for others than the kernel.
 pub(super) fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> SysResult {
     if message.flags & MSG_OOB != 0 {
         return Err(Errno::EOPNOTSUPP.into());
     }
-    if !message.name.is_empty() {
-        let (peer, _) = SockaddrNl::read_from_prefix(message.name).map_err(|_| Errno::EINVAL)?;
-        if i32::from(peer.nl_family) != AF_NETLINK {
-            return Err(Errno::EINVAL.into());
+    let socket = ctx.kernel.netlink(file)?;
+    let (protocol, administers) = (socket.protocol, socket.administers);
+    let to = match message.name {
+        [] => socket.peer,
+        name => {
+            let named = read_name(name)?;
+            let to = (named.nl_pid, named.nl_groups);
+            demand_sending(ctx.credentials(), protocol, to)?;
+            to
         }
-        if peer.nl_pid != 0 {
-            return Err(Errno::ECONNREFUSED.into());
-        }
+    };
+    for part in controls(message.control) {
+        part?;
     }
     autobind(ctx, file)?;
+    let sender = identity(ctx);
+    // Both who opened it and who sends must have the right (`netlink_ns_capable`).
+    let administers = administers && ctx.credentials().can(CAP_NET_ADMIN);
     let mut source = message.data.source(&ctx.process.memory);
-    Ok(ctx.kernel.netlink_write(file, &mut source)? as u64)
+    Ok(ctx.kernel.netlink_send(file, &mut source, to, sender, administers)? as u64)
 }
 
-/// recv(2) and its relatives: one answer.
+/// recv(2) and its relatives: one message.
 pub(super) fn recv(ctx: &mut Ctx<'_>, file: FileId, wanted: &Incoming<'_>) -> Result<Message, Outcome> {
+    if wanted.flags & MSG_OOB != 0 {
+        return Err(Errno::EOPNOTSUPP.into());
+    }
     let mut sink = wanted.data.sink(&ctx.process.memory);
-    match ctx.kernel.netlink(file)?.take(&mut sink, wanted.flags & MSG_PEEK != 0) {
+    let socket = ctx.kernel.netlink(file)?;
+    let (moved, taken) = match socket.take(&mut sink, wanted.flags & MSG_PEEK != 0) {
         Err(Errno::EAGAIN) => {
-            let blocking = ctx.blocking(file, wanted.flags, None);
-            debug_assert!(matches!(blocking, Blocking::No | Blocking::Until(None)));
-            wait(ctx, file, Events::READABLE, blocking, 0).map(|_| Message::default())
+            let timeout = socket.options.recv_timeout;
+            let blocking: Blocking = ctx.blocking(file, wanted.flags, timeout);
+            return wait(ctx, file, Events::READABLE, blocking, 0).map(|_| Message::default());
         }
-        Err(error) => Err(error.into()),
-        Ok((moved, full)) => Ok(Message {
-            count: if wanted.flags & MSG_TRUNC != 0 { full } else { moved },
-            name: raw(0),
-            control: Vec::new(),
-            flags: if full > moved { MSG_TRUNC } else { 0 },
-        }),
+        result => result?,
+    };
+    let (tells_group, tells_sender) = (socket.options.tells_group(), socket.options.tells_sender());
+    let groups = if taken.group == 0 { 0 } else { 1u32.checked_shl(taken.group - 1).unwrap_or(0) };
+    let mut message = Message {
+        count: if wanted.flags & MSG_TRUNC != 0 { taken.full } else { moved },
+        name: raw(taken.from, groups),
+        control: Vec::new(),
+        flags: if taken.full > moved { MSG_TRUNC } else { 0 },
+    };
+    if tells_group {
+        push_control(&mut message, wanted.control_space, SOL_NETLINK, NETLINK_PKTINFO, &taken.group.to_ne_bytes());
     }
-}
-
-/// The number that getsockopt gives for an option.
-fn option(socket: &NetlinkSocket, level: i32, option: i32) -> Result<i32, Errno> {
-    match (level, option) {
-        (SOL_SOCKET, SO_TYPE) => Ok(socket.kind),
-        (SOL_SOCKET, SO_DOMAIN) => Ok(AF_NETLINK),
-        (SOL_SOCKET, SO_PROTOCOL) => Ok(socket.protocol),
-        (SOL_SOCKET, SO_SNDBUF | SO_RCVBUF) => Ok(BUFFER_BYTES),
-        (SOL_SOCKET, SO_ERROR | SO_ACCEPTCONN) => Ok(0),
-        _ if is_flag(level, option) => Ok(socket.kept.get(level, option).unwrap_or(0)),
-        _ => Err(Errno::ENOPROTOOPT),
+    if tells_sender {
+        push_control(&mut message, wanted.control_space, SOL_SOCKET, SCM_CREDENTIALS, taken.sender.as_bytes());
     }
-}
-
-/// NETLINK_PKTINFO, BROADCAST_ERROR, NO_ENOBUFS, LISTEN_ALL_NSID, CAP_ACK, EXT_ACK, GET_STRICT_CHK; and flags of all sockets.
-fn is_flag(level: i32, option: i32) -> bool {
-    match level {
-        SOL_NETLINK => matches!(option, 3 | 4 | 5 | 8 | 10 | 11 | 12),
-        SOL_SOCKET => {
-            matches!(
-                option,
-                SO_DEBUG | SO_REUSEADDR | SO_DONTROUTE | SO_BROADCAST | SO_KEEPALIVE | SO_OOBINLINE | SO_PASSCRED
-            )
-        }
-        _ => false,
-    }
-}
-
-/// setsockopt(2). Nothing that can be set has an effect.
-pub fn set_option(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64, len: i32) -> SysResult {
-    const ADD_MEMBERSHIP: i32 = 1;
-    const DROP_MEMBERSHIP: i32 = 2;
-    if len < 0 || (level == SOL_SOCKET && len < 4) {
-        return Err(Errno::EINVAL.into());
-    }
-    if is_flag(level, option) {
-        // `netlink_setsockopt` takes less than a number as 0.
-        let number: i32 = if len < 4 { 0 } else { ctx.process.memory.read_value(value)? };
-        ctx.kernel.netlink(file)?.kept.set(level, option, i32::from(number != 0));
-    } else if level == SOL_NETLINK && !matches!(option, ADD_MEMBERSHIP | DROP_MEMBERSHIP) {
-        return Err(Errno::ENOPROTOOPT.into());
-    }
-    Ok(0)
-}
-
-/// getsockopt(2).
-pub fn get_option(ctx: &mut Ctx<'_>, file: FileId, level: i32, name: i32, value: u64, len_address: u64) -> SysResult {
-    let len: i32 = ctx.process.memory.read_value(len_address)?;
-    let len = usize::try_from(len).map_err(|_| Errno::EINVAL)?;
-    let number = option(ctx.kernel.netlink(file)?, level, name)?;
-    write_answer(&ctx.process.memory, level, value, len_address, len, &number.to_ne_bytes())
-}
-
-/// The kernel's answers to a datagram of requests, as they are to be read. `each` gives the messages that answer one request.
-pub(super) fn answer(
-    mut request: &[u8],
-    port: u32,
-    each: impl Fn(Reply, &Nlmsghdr, &[u8]) -> Result<Vec<u8>, Errno>,
-) -> Vec<Vec<u8>> {
-    let mut replies = Vec::new();
-    while let Ok((header, rest)) = Nlmsghdr::read_from_prefix(request) {
-        let len = header.nlmsg_len as usize;
-        if len < size_of::<Nlmsghdr>() || len > request.len() {
-            break;
-        }
-        let body = &rest[..len - size_of::<Nlmsghdr>()];
-        if header.nlmsg_flags & NLM_F_REQUEST != 0 && header.nlmsg_type > NLMSG_DONE {
-            let reply = Reply { seq: header.nlmsg_seq, port };
-            match each(reply, &header, body) {
-                Ok(messages) => reply.finish(&header, &messages, &mut replies),
-                Err(errno) => replies.push(reply.error(&header, Some(errno))),
-            }
-        }
-        request = request.get(len.next_multiple_of(4)..).unwrap_or_default();
-    }
-    replies
-}
-
-/// What every message of an answer has in its header.
-#[derive(Clone, Copy)]
-pub(super) struct Reply {
-    pub seq: u32,
-    pub port: u32,
-}
-
-impl Reply {
-    /// Cuts the messages of an answer into datagrams, and ends a list.
-    fn finish(self, header: &Nlmsghdr, messages: &[u8], replies: &mut Vec<Vec<u8>>) {
-        let mut datagram = Vec::new();
-        let mut rest = messages;
-        while let Ok((next, _)) = Nlmsghdr::read_from_prefix(rest) {
-            let (message, others) = rest.split_at(next.nlmsg_len as usize);
-            if !datagram.is_empty() && datagram.len() + message.len() > DATAGRAM_MAX {
-                replies.push(std::mem::take(&mut datagram));
-            }
-            datagram.extend_from_slice(message);
-            rest = others;
-        }
-        if !datagram.is_empty() {
-            replies.push(datagram);
-        }
-        if header.nlmsg_flags & NLM_F_DUMP != 0 {
-            let mut done = Vec::new();
-            self.message(&mut done, NLMSG_DONE, NLM_F_MULTI, &0i32.to_ne_bytes());
-            replies.push(done);
-        } else if header.nlmsg_flags & NLM_F_ACK != 0 {
-            replies.push(self.error(header, None));
-        }
-    }
-
-    /// NLMSG_ERROR: the errno, 0 for an acknowledgement, and the header of the request.
-    fn error(self, header: &Nlmsghdr, error: Option<Errno>) -> Vec<u8> {
-        let number = error.map_or(0, |errno| -errno.raw());
-        let mut out = Vec::new();
-        self.message(&mut out, NLMSG_ERROR, 0, &[&number.to_ne_bytes()[..], header.as_bytes()].concat());
-        out
-    }
-
-    /// Appends a message with this fixed part, and returns where it begins.
-    pub fn message(self, out: &mut Vec<u8>, kind: u16, flags: u16, fixed: &[u8]) -> usize {
-        let start = out.len();
-        let header = Nlmsghdr {
-            nlmsg_len: (size_of::<Nlmsghdr>() + fixed.len()) as u32,
-            nlmsg_type: kind,
-            nlmsg_flags: flags,
-            nlmsg_seq: self.seq,
-            nlmsg_pid: self.port,
-        };
-        out.extend_from_slice(header.as_bytes());
-        out.extend_from_slice(fixed);
-        start
-    }
-}
-
-/// Appends an attribute to the message that begins at `start`.
-pub(super) fn attribute(out: &mut Vec<u8>, start: usize, kind: u16, data: &[u8]) {
-    let header = Rtattr { rta_len: (size_of::<Rtattr>() + data.len()) as u16, rta_type: kind };
-    out.extend_from_slice(header.as_bytes());
-    out.extend_from_slice(data);
-    out.resize(out.len().next_multiple_of(4), 0);
-    let len = (out.len() - start) as u32;
-    out[start..start + 4].copy_from_slice(&len.to_ne_bytes());
-}
-
-/// The attributes of a request: kind and data.
-pub(super) fn attributes(mut buffer: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    std::iter::from_fn(move || {
-        let (header, _) = Rtattr::read_from_prefix(buffer).ok()?;
-        let len = usize::from(header.rta_len);
-        let data = buffer.get(size_of::<Rtattr>()..len)?;
-        buffer = buffer.get(len.next_multiple_of(4)..).unwrap_or_default();
-        Some((header.rta_type, data))
-    })
+    Ok(message)
 }

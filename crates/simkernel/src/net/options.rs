@@ -560,7 +560,7 @@ pub(super) fn number(value: i32) -> Answer {
     Answer::from_slice(&value.to_ne_bytes())
 }
 
-fn timeval(timeout: Option<SimDuration>) -> Answer {
+pub(super) fn timeval(timeout: Option<SimDuration>) -> Answer {
     let micros = timeout.map_or(0, SimDuration::as_micros);
     let time = Timeval { tv_sec: (micros / 1_000_000) as i64, tv_usec: (micros % 1_000_000) as i64 };
     Answer::from_slice(time.as_bytes())

@@ -2,9 +2,10 @@
 //! `if_nameindex`, `getaddrinfo` and the like ask for them. Nothing can be changed.
 
 use super::interfaces::{Counted, Interface, interfaces};
-use super::netlink::{Reply, attribute, attributes};
+use super::netlink_frame::{Reply, attribute, attributes, has_dump_flag};
 use crate::host::Addresses;
 use linux_abi::Errno;
+use linux_abi::ioctl::*;
 use linux_abi::net::*;
 use linux_abi::socket::{AF_INET, AF_INET6, AF_UNSPEC};
 use std::net::{IpAddr, Ipv6Addr};
@@ -31,6 +32,7 @@ const RTA_TABLE: u16 = 15;
 const RTA_UID: u16 = 25;
 /// `struct rta_cacheinfo`.
 const CACHE_INFO_BYTES: usize = 32;
+const RT_TABLE_DEFAULT: u8 = 253;
 const RT_TABLE_MAIN: u8 = 254;
 const RT_TABLE_LOCAL: u8 = 255;
 /// The answer is a route to one address, no entry of a table.
@@ -39,6 +41,19 @@ const RTCF_LOCAL: u32 = 0x8000_0000;
 const RTPROT_KERNEL: u8 = 2;
 const RTPROT_BOOT: u8 = 3;
 const RT_SCOPE_LINK: u8 = 253;
+const RTNL_FAMILY_IPMR: i32 = 128;
+const RTNL_FAMILY_IP6MR: i32 = 129;
+const IFLA_EXT_MASK: u16 = 29;
+/// Of rules: look into a table; attributes.
+const FR_ACT_TO_TBL: u8 = 1;
+const FRA_PRIORITY: u16 = 6;
+const FRA_SUPPRESS_PREFIXLEN: u16 = 14;
+const FRA_TABLE: u16 = 15;
+const FRA_PROTOCOL: u16 = 21;
+/// Of queue disciplines: the place at an interface's root; attributes.
+const TC_H_ROOT: u32 = u32::MAX;
+const TCA_KIND: u16 = 1;
+const TCA_HW_OFFLOAD: u16 = 12;
 const RTN_UNICAST: u8 = 1;
 const RTN_LOCAL: u8 = 2;
 
@@ -57,6 +72,18 @@ struct Rtmsg {
     flags: u32,
 }
 
+/// `struct tcmsg`: a queue discipline.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Tcmsg {
+    family: u8,
+    pad: [u8; 3],
+    index: i32,
+    handle: u32,
+    parent: u32,
+    info: u32,
+}
+
 /// `struct rtnl_link_stats64`: packets, bytes, errors and drops, received and sent of each.
 fn statistics(counted: &Counted) -> [u64; STATISTICS_64] {
     let mut fields = [0; STATISTICS_64];
@@ -70,36 +97,69 @@ fn statistics(counted: &Counted) -> [u64; STATISTICS_64] {
     fields
 }
 
-/// The messages that answer a request. ENODEV, EOPNOTSUPP.
-pub(super) fn answer(
-    reply: Reply,
-    header: &Nlmsghdr,
-    body: &[u8],
-    own: Addresses,
-    counted: &[Counted; 2],
-) -> Result<Vec<u8>, Errno> {
-    let family = i32::from(body.first().copied().unwrap_or(0));
-    let wants = |of: i32| family == AF_UNSPEC || family == of;
-    let all = interfaces(own);
-    let dump = header.nlmsg_flags & NLM_F_DUMP == NLM_F_DUMP;
+/// What a host's answers are about, and who asks.
+pub(super) struct Host {
+    pub own: Addresses,
+    /// Of each interface, in order.
+    pub counted: [Counted; 2],
+    /// The kind of `eth0`'s queue discipline, as tc(8) calls it.
+    pub queue_discipline: &'static str,
+    /// With CAP_NET_ADMIN.
+    pub administers: bool,
+}
+
+/// Messages come in fours: new, gone, asked for, set.
+fn asks(header: &Nlmsghdr) -> bool {
+    header.nlmsg_type & 3 == RTM_GETLINK & 3
+}
+
+/// Whether a request asks for a list: to those that make something the flags say something else.
+pub(super) fn is_list(header: &Nlmsghdr) -> bool {
+    asks(header) && header.nlmsg_type >= RTM_NEWLINK && has_dump_flag(header)
+}
+
+/// The messages that answer a request. ENODEV, EOPNOTSUPP, EPERM (`rtnetlink_rcv_msg`).
+pub(super) fn answer(reply: Reply, header: &Nlmsghdr, body: &[u8], host: &Host) -> Result<Vec<u8>, Errno> {
+    if header.nlmsg_type > RTM_MAX {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let Some(family) = body.first().map(|family| i32::from(*family)) else { return Ok(Vec::new()) };
+    if !asks(header) && !host.administers {
+        return Err(Errno::EPERM);
+    }
+    let all = interfaces(host.own);
+    if is_list(header) {
+        return list(reply, header.nlmsg_type, family, &all, host);
+    }
     let mut out = Vec::new();
     match header.nlmsg_type {
-        RTM_GETLINK if dump => {
-            all.iter().zip(counted).for_each(|(interface, counted)| {
-                reply.link(&mut out, interface, counted, NLM_F_MULTI);
-            });
-        }
         RTM_GETLINK => {
             let interface = find(&all, body).ok_or(Errno::ENODEV)?;
-            reply.link(&mut out, interface, &counted[interface.index as usize - 1], 0);
+            reply.link(&mut out, interface, host, 0);
         }
-        // Other families have no addresses and no routes.
-        RTM_GETADDR if dump => {
+        RTM_GETROUTE if matches!(family, AF_INET | AF_INET6) => reply.route_to(&mut out, &all, body)?,
+        RTM_DELLINK if find(&all, body).is_none() => return Err(Errno::ENODEV),
+        // What changes nothing is done.
+        RTM_NEWLINK | RTM_SETLINK if leaves_as_is(&all, header, body)? => {}
+        _ => return Err(Errno::EOPNOTSUPP),
+    }
+    Ok(out)
+}
+
+/// The messages of a list. What has no lists for a family of its own is asked for all (`rtnetlink_rcv_msg`, `rtnl_dump_all`).
+fn list(reply: Reply, kind: u16, family: i32, all: &[Interface; 2], host: &Host) -> Result<Vec<u8>, Errno> {
+    let wants = |of: i32| family == of || !matches!(family, AF_INET | AF_INET6);
+    let mut out = Vec::new();
+    match kind {
+        RTM_GETLINK => all.iter().for_each(|interface| reply.link(&mut out, interface, host, NLM_F_MULTI)),
+        RTM_GETADDR => {
             let of = |family| all.iter().filter(move |_| wants(family));
             of(AF_INET).for_each(|interface| reply.address(&mut out, interface));
             of(AF_INET6).for_each(|interface| reply.address6(&mut out, interface));
         }
-        RTM_GETROUTE if dump => {
+        // Routes of multicast are there, and none.
+        RTM_GETROUTE if matches!(family, RTNL_FAMILY_IPMR | RTNL_FAMILY_IP6MR) => {}
+        RTM_GETROUTE => {
             if wants(AF_INET) {
                 reply.routes(&mut out, &all[1]);
             }
@@ -107,16 +167,45 @@ pub(super) fn answer(
                 all.iter().for_each(|interface| reply.routes6(&mut out, interface));
             }
         }
-        RTM_GETROUTE => reply.route_to(&mut out, &all, body)?,
-        // Nobody has a link-layer neighbour, rules or queueing disciplines of its own.
-        RTM_GETNEIGH | RTM_GETRULE | RTM_GETQDISC if dump => {}
+        RTM_GETRULE => match family {
+            AF_UNSPEC => [AF_INET, AF_INET6].iter().for_each(|family| reply.rules(&mut out, *family)),
+            AF_INET | AF_INET6 => reply.rules(&mut out, family),
+            // Here alone the family has to have some (`fib_nl_dumprule`).
+            _ => reply.done(&mut out, Some(Errno::EAFNOSUPPORT)),
+        },
+        RTM_GETQDISC => all.iter().for_each(|interface| reply.queue_discipline(&mut out, interface, host)),
+        // Nobody has a link-layer neighbour, a class or filter of queues, or a chain of them.
+        RTM_GETNEIGH | RTM_GETTCLASS | RTM_GETTFILTER | RTM_GETCHAIN | RTM_GETNEXTHOP => {}
         _ => return Err(Errno::EOPNOTSUPP),
     }
     Ok(out)
 }
 
+/// Whether a request to change an interface names only what is so already. ENODEV.
+fn leaves_as_is(all: &[Interface], header: &Nlmsghdr, body: &[u8]) -> Result<bool, Errno> {
+    let (fixed, rest) = Ifinfomsg::read_from_prefix(body).map_err(|_| Errno::EINVAL)?;
+    let makes_one = header.nlmsg_type == RTM_NEWLINK && header.nlmsg_flags & NLM_F_CREATE != 0;
+    let Some(interface) = find(all, body) else {
+        return if makes_one { Ok(false) } else { Err(Errno::ENODEV) };
+    };
+    // No mask of changes stands for all (`rtnl_dev_combine_flags`).
+    let changed = if fixed.ifi_change == 0 && fixed.ifi_flags != 0 { u32::MAX } else { fixed.ifi_change };
+    let wanted = interface.flags & !changed | fixed.ifi_flags & changed;
+    let settable = IFF_UP | IFF_DEBUG | IFF_NOTRAILERS | IFF_NOARP | IFF_PROMISC | IFF_ALLMULTI | IFF_MULTICAST;
+    let same_flags = (wanted ^ interface.flags) & settable == 0;
+    let same_attributes = attributes(rest).all(|(kind, data)| match kind {
+        IFLA_IFNAME => data.split(|&byte| byte == 0).next() == Some(interface.name.as_bytes()),
+        IFLA_MTU => data == interface.mtu.to_ne_bytes(),
+        IFLA_TXQLEN => data == interface.queue_len.to_ne_bytes(),
+        IFLA_ADDRESS => data == interface.mac,
+        IFLA_EXT_MASK => true,
+        _ => false,
+    });
+    Ok(same_flags && same_attributes)
+}
+
 impl Reply {
-    fn link(self, out: &mut Vec<u8>, interface: &Interface, counted: &Counted, flags: u16) {
+    fn link(self, out: &mut Vec<u8>, interface: &Interface, host: &Host, flags: u16) {
         let fixed = Ifinfomsg {
             ifi_type: interface.hardware,
             ifi_index: interface.index,
@@ -131,12 +220,36 @@ impl Reply {
         attribute(out, start, IFLA_MTU, &interface.mtu.to_ne_bytes());
         attribute(out, start, IFLA_ADDRESS, &interface.mac);
         attribute(out, start, IFLA_BROADCAST, &interface.mac_broadcast);
-        attribute(out, start, IFLA_QDISC, b"noqueue\0");
+        attribute(out, start, IFLA_QDISC, &[discipline_of(interface, host).as_bytes(), &[0]].concat());
         attribute(out, start, IFLA_CARRIER, &[1]);
         attribute(out, start, IFLA_GROUP, &0u32.to_ne_bytes());
-        let statistics = statistics(counted);
+        let statistics = statistics(&host.counted[interface.index as usize - 1]);
         attribute(out, start, IFLA_STATS64, statistics.as_bytes());
         attribute(out, start, IFLA_STATS, statistics.map(|value| value as u32)[..STATISTICS_32].as_bytes());
+    }
+
+    /// The rules of a host that has made none: which tables are looked into, in order (`fib_nl_fill_rule`).
+    fn rules(self, out: &mut Vec<u8>, family: i32) {
+        let default = (32_767, RT_TABLE_DEFAULT);
+        let tables = [(0, RT_TABLE_LOCAL), (32_766, RT_TABLE_MAIN)];
+        for (priority, table) in tables.into_iter().chain((family == AF_INET).then_some(default)) {
+            let fixed = Rtmsg { family: family as u8, table, kind: FR_ACT_TO_TBL, ..Rtmsg::default() };
+            let start = self.message(out, RTM_NEWRULE, NLM_F_MULTI, fixed.as_bytes());
+            attribute(out, start, FRA_TABLE, &u32::from(table).to_ne_bytes());
+            attribute(out, start, FRA_SUPPRESS_PREFIXLEN, &u32::MAX.to_ne_bytes());
+            attribute(out, start, FRA_PROTOCOL, &[RTPROT_KERNEL]);
+            if priority > 0 {
+                attribute(out, start, FRA_PRIORITY, &(priority as u32).to_ne_bytes());
+            }
+        }
+    }
+
+    /// The discipline at an interface's root (`tc_fill_qdisc`).
+    fn queue_discipline(self, out: &mut Vec<u8>, interface: &Interface, host: &Host) {
+        let fixed = Tcmsg { index: interface.index, parent: TC_H_ROOT, info: 2, ..Tcmsg::default() };
+        let start = self.message(out, RTM_NEWQDISC, NLM_F_MULTI, fixed.as_bytes());
+        attribute(out, start, TCA_KIND, &[discipline_of(interface, host).as_bytes(), &[0]].concat());
+        attribute(out, start, TCA_HW_OFFLOAD, &[0]);
     }
 
     fn address(self, out: &mut Vec<u8>, interface: &Interface) {
@@ -261,6 +374,10 @@ impl Reply {
     }
 }
 
+fn discipline_of(interface: &Interface, host: &Host) -> &'static str {
+    if interface.broadcast.is_none() { "noqueue" } else { host.queue_discipline }
+}
+
 /// The address in a request of a route, of the family that it names.
 fn destination(body: &[u8]) -> Option<IpAddr> {
     let (fixed, rest) = Rtmsg::read_from_prefix(body).ok()?;
@@ -285,7 +402,7 @@ fn find<'a>(all: &'a [Interface], body: &[u8]) -> Option<&'a Interface> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::netlink;
+    use super::super::netlink_frame::{self, Style};
     use super::*;
     use linux_abi::socket::AF_NETLINK;
     use std::net::{Ipv4Addr, Ipv6Addr};
@@ -297,7 +414,11 @@ mod tests {
     fn answer(request: &[u8], port: u32, own: Addresses) -> Vec<Vec<u8>> {
         let received = Traffic { packets: 3, bytes: 200 };
         let counted = [Counted::default(), Counted { received, ..Counted::default() }];
-        netlink::answer(request, port, |reply, header, body| super::answer(reply, header, body, own, &counted))
+        let host = Host { own, counted, queue_discipline: "fq", administers: true };
+        let style = Style { port, short_errors: false, busy: false, is_list };
+        let answers =
+            netlink_frame::answer(request, style, |reply, header, body| super::answer(reply, header, body, &host));
+        answers.into_iter().map(|answer| answer.bytes).collect()
     }
 
     fn request(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
@@ -348,12 +469,47 @@ mod tests {
     }
 
     #[test]
-    fn there_are_no_addresses_of_other_families() {
+    fn what_has_no_list_of_its_own_is_listed_for_all_families() {
         for kind in [RTM_GETADDR, RTM_GETROUTE] {
-            let replies = answer(&request(kind, NLM_F_DUMP, &[AF_NETLINK as u8]), 1000, HOST);
-            assert_eq!(replies.len(), 1);
-            assert_eq!(messages(&replies[0])[0].0, NLMSG_DONE);
+            let list = |family: i32| messages(&answer(&request(kind, NLM_F_DUMP, &[family as u8]), 1000, HOST)[0]);
+            assert_eq!(list(AF_NETLINK), list(AF_UNSPEC));
+            assert_ne!(list(AF_INET), list(AF_UNSPEC));
         }
+        let rules = answer(&request(RTM_GETRULE, NLM_F_DUMP, &[AF_NETLINK as u8]), 1000, HOST);
+        assert_eq!(messages(&rules[0]), [(NLMSG_DONE, (-Errno::EAFNOSUPPORT.raw()).to_ne_bytes().to_vec())]);
+    }
+
+    #[test]
+    fn either_flag_of_a_list_asks_for_it() {
+        for flag in [NLM_F_ROOT, NLM_F_MATCH] {
+            let replies = answer(&request(RTM_GETADDR, flag, &[AF_INET as u8]), 1000, HOST);
+            assert_eq!(messages(&replies[0]).len(), 2);
+            assert_eq!(messages(&replies[1])[0].0, NLMSG_DONE);
+        }
+    }
+
+    #[test]
+    fn rules_and_queue_disciplines_are_listed() {
+        let list =
+            |kind, family: i32| messages(&answer(&request(kind, NLM_F_DUMP, &[family as u8; 20]), 1000, HOST)[0]);
+        let lens = |all: Vec<(u16, Vec<u8>)>| all.iter().map(|(_, body)| body.len() + 16).collect::<Vec<_>>();
+        assert_eq!(lens(list(RTM_GETRULE, AF_INET)), [52, 60, 60]);
+        assert_eq!(lens(list(RTM_GETRULE, AF_INET6)), [52, 60]);
+        let disciplines = list(RTM_GETQDISC, AF_UNSPEC);
+        let kinds: Vec<_> = disciplines.iter().map(|(_, body)| attribute_of(body, 20, TCA_KIND).unwrap()).collect();
+        assert_eq!(kinds, [b"noqueue\0".to_vec(), b"fq\0".to_vec()]);
+    }
+
+    #[test]
+    fn what_is_so_already_can_be_set() {
+        let up = |index, flags| {
+            let fixed = Ifinfomsg { ifi_index: index, ifi_flags: flags, ifi_change: IFF_UP, ..Ifinfomsg::default() };
+            let reply = messages(&answer(&request(RTM_NEWLINK, NLM_F_ACK, fixed.as_bytes()), 1000, HOST)[0]).remove(0);
+            i32::from_ne_bytes(*reply.1.first_chunk().unwrap())
+        };
+        assert_eq!(up(1, IFF_UP), 0);
+        assert_eq!(up(1, 0), -Errno::EOPNOTSUPP.raw());
+        assert_eq!(up(9, IFF_UP), -Errno::ENODEV.raw());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! list has all sockets of the wanted states, and who asked chooses among them, as `ss` does in any case.
 
 use super::listing::{Entry, cookie, internet, memory_of};
-use super::netlink::{Reply, attribute};
+use super::netlink_frame::{Reply, attribute};
 use super::options::tcp_info;
 use crate::kernel::Kernel;
 use crate::unix::listing::Listed as UnixListed;
@@ -22,7 +22,7 @@ pub(super) fn answer(kernel: &Kernel, reply: Reply, header: &Nlmsghdr, body: &[u
     if header.nlmsg_type != SOCK_DIAG_BY_FAMILY {
         return Err(if header.nlmsg_type == SOCK_DESTROY { Errno::EOPNOTSUPP } else { Errno::EINVAL });
     }
-    let dump = header.nlmsg_flags & NLM_F_DUMP == NLM_F_DUMP;
+    let dump = header.nlmsg_flags & NLM_F_DUMP != 0;
     match i32::from(*body.first().ok_or(Errno::EINVAL)?) {
         AF_INET | AF_INET6 => {
             let (request, _) = InetDiagReqV2::read_from_prefix(body).map_err(|_| Errno::EINVAL)?;

@@ -9,7 +9,7 @@ use crate::files::FileKind;
 use crate::ids::FileId;
 use crate::net::address::{self, RawAddress};
 use crate::net::message::{Incoming, Outgoing, UserMessage};
-use crate::net::{self, inet, netlink, options};
+use crate::net::{self, inet, netlink, netlink_options, options};
 use crate::outcome::{Outcome, SysResult};
 use crate::unix::connect as unix;
 use crate::user_io::UserBuffers;
@@ -196,7 +196,7 @@ pub fn getpeername(ctx: &mut Ctx<'_>, [fd, name, len, ..]: [u64; 6]) -> SysResul
     let (file, family) = socket_of(ctx, fd)?;
     let peer = match family {
         Family::Inet => inet::peer_name(ctx, file)?,
-        Family::Netlink => netlink::peer_name(),
+        Family::Netlink => netlink::peer_name(ctx, file)?,
         Family::Unix => unix::peer_name(ctx, file)?,
     };
     address::write(&ctx.process.memory, name, len, &peer)?;
@@ -210,7 +210,7 @@ pub fn setsockopt(ctx: &mut Ctx<'_>, [fd, level, option, value, len, ..]: [u64; 
     match family {
         Family::Inet => options::set(ctx, file, level, option, value, len),
         Family::Unix => crate::unix::options::set(ctx, file, level, option, value, len),
-        Family::Netlink => netlink::set_option(ctx, file, level, option, value, len),
+        Family::Netlink => netlink_options::set(ctx, file, level, option, value, len),
     }
 }
 
@@ -221,7 +221,7 @@ pub fn getsockopt(ctx: &mut Ctx<'_>, [fd, level, option, value, len, ..]: [u64; 
     match family {
         Family::Inet => options::get(ctx, file, level, option, value, len),
         Family::Unix => crate::unix::options::get(ctx, file, level, option, value, len),
-        Family::Netlink => netlink::get_option(ctx, file, level, option, value, len),
+        Family::Netlink => netlink_options::get(ctx, file, level, option, value, len),
     }
 }
 

@@ -291,7 +291,7 @@ pub const TABLE: &[Entry] = &[
     partial(
         socket,
         sockets::socket,
-        "Unix sockets, TCP, UDP, echo and raw sockets over IPv4 and IPv6, and netlink for interfaces, routes and lists of sockets; no AF_PACKET",
+        "Unix sockets, TCP, UDP, echo and raw sockets over IPv4 and IPv6, and netlink for interfaces, routes, lists of sockets and messages between programs; no AF_PACKET",
     ),
     full(socketpair, sockets::socketpair),
     full(bind, sockets::bind),

@@ -185,12 +185,12 @@ pub fn netlink(view: &View<'_>) -> String {
             pointer(number),
             socket.protocol,
             socket.port,
-            0,
+            socket.groups as u32,
             socket.waiting_bytes(),
             0,
             0,
             2,
-            0
+            socket.drops
         );
     }
     text
