@@ -455,7 +455,7 @@ impl SimHost {
         let dst = departure.packet.ip.dst;
         if let Some(to) = self.network.host_at.get(&dst).copied() {
             self.carry(to, departure, outbox, worker);
-        } else if self.kernel.net.stack.config().is_broadcast(dst) {
+        } else if self.kernel.net.stack.config().is_for_many(dst) {
             let network = self.network.clone();
             for to in network.topology.neighbours(self.id) {
                 self.carry(to, departure.clone(), outbox, worker);

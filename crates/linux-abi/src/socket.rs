@@ -241,6 +241,14 @@ constants! {
         IP_BLOCK_SOURCE = 38,
         IP_ADD_SOURCE_MEMBERSHIP = 39,
         IP_DROP_SOURCE_MEMBERSHIP = 40,
+        IP_MSFILTER = 41,
+        MCAST_JOIN_GROUP = 42,
+        MCAST_BLOCK_SOURCE = 43,
+        MCAST_UNBLOCK_SOURCE = 44,
+        MCAST_LEAVE_GROUP = 45,
+        MCAST_JOIN_SOURCE_GROUP = 46,
+        MCAST_LEAVE_SOURCE_GROUP = 47,
+        MCAST_MSFILTER = 48,
         IP_MULTICAST_ALL = 49,
         IP_UNICAST_IF = 50,
         IP_LOCAL_PORT_RANGE = 51,
@@ -421,6 +429,59 @@ pub struct IpMreqn {
     pub imr_ifindex: i32,
 }
 
+/// IP_ADD_SOURCE_MEMBERSHIP and its relatives: addresses in network order.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct IpMreqSource {
+    pub imr_multiaddr: [u8; 4],
+    pub imr_interface: [u8; 4],
+    pub imr_sourceaddr: [u8; 4],
+}
+
+/// IP_MSFILTER, ahead of the sources.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct IpMsfilter {
+    pub imsf_multiaddr: [u8; 4],
+    pub imsf_interface: [u8; 4],
+    pub imsf_fmode: u32,
+    pub imsf_numsrc: u32,
+}
+
+/// MCAST_MSFILTER, ahead of the sources, each of them a `struct sockaddr_storage`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct GroupFilter {
+    pub gf_interface: u32,
+    pub pad: u32,
+    pub gf_group: [u8; 128],
+    pub gf_fmode: u32,
+    pub gf_numsrc: u32,
+}
+
+/// MCAST_JOIN_GROUP and MCAST_LEAVE_GROUP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct GroupReq {
+    pub gr_interface: u32,
+    pub pad: u32,
+    pub gr_group: [u8; 128],
+}
+
+/// MCAST_JOIN_SOURCE_GROUP and its relatives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct GroupSourceReq {
+    pub gsr_interface: u32,
+    pub pad: u32,
+    pub gsr_group: [u8; 128],
+    pub gsr_source: [u8; 128],
+}
+
+/// The modes of source filters.
+pub const MCAST_EXCLUDE: u32 = 0;
+pub const MCAST_INCLUDE: u32 = 1;
+
 /// IPV6_ADD_MEMBERSHIP.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -467,4 +528,5 @@ pub const SO_EE_ORIGIN_ICMP6: u8 = 3;
 assert_size! {
     Msghdr = 56, Mmsghdr = 64, Cmsghdr = 16, Ucred = 12, Linger = 8, IpMreq = 8, IpMreqn = 12, Ipv6Mreq = 20,
     InPktinfo = 12, In6Pktinfo = 20, SockExtendedErr = 16,
+    IpMreqSource = 12, IpMsfilter = 16, GroupFilter = 144, GroupReq = 136, GroupSourceReq = 264,
 }

@@ -109,11 +109,30 @@ impl Hash for FourTuple {
     }
 }
 
-/// Source and destination addresses of one route.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Interface {
+/// One of a host's two interfaces.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Interface {
     Loopback,
     Ethernet,
+}
+
+impl Interface {
+    /// Its number, as programs know it.
+    pub const fn index(self) -> u32 {
+        match self {
+            Interface::Loopback => 1,
+            Interface::Ethernet => 2,
+        }
+    }
+
+    /// The interface of this number, if there is one.
+    pub const fn of_index(index: u32) -> Option<Interface> {
+        match index {
+            1 => Some(Interface::Loopback),
+            2 => Some(Interface::Ethernet),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -218,6 +218,11 @@ impl Config {
         addr == LOOPBACK_BROADCAST || self.is_link_broadcast(addr)
     }
 
+    /// Whether packets to this address are for everybody on a link, or for a group.
+    pub fn is_for_many(&self, addr: IpAddr) -> bool {
+        addr.is_multicast() || self.is_broadcast(addr)
+    }
+
     /// Whether packets to this address are for everybody on the link of `eth0`.
     pub fn is_link_broadcast(&self, addr: IpAddr) -> bool {
         match addr {

@@ -9,6 +9,7 @@ mod addr;
 mod config;
 mod error;
 mod fragment;
+pub mod multicast;
 mod packet;
 mod ports;
 mod socket;
@@ -20,7 +21,7 @@ mod transfer;
 mod udp;
 pub mod wire;
 
-pub use addr::Family;
+pub use addr::{Family, Interface};
 pub use config::{Config, CongestionControl, NETWORK_PREFIX};
 pub use error::SocketError;
 pub use packet::{Packet, Transport};

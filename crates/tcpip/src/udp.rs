@@ -1,8 +1,9 @@
 //! A datagram socket: a queue of datagrams each way, bounded like Linux's. It carries UDP (RFC 768, udp(7)), echoes (icmp(7)), or
 //! packets of one protocol as they are (raw(7)).
 
-use crate::addr::{Endpoint, Family};
+use crate::addr::{Endpoint, Family, Interface};
 use crate::error::SocketError;
+use crate::multicast::{self, Multicast};
 use crate::ports::Hold;
 use crate::socket::{Readiness, Settings};
 use crate::tcp::footprint::Footprint;
@@ -58,6 +59,8 @@ pub(crate) struct Datagram {
     /// Hop limit and traffic class.
     pub ttl: u8,
     pub tos: u8,
+    /// The interface that it came by.
+    pub by: Interface,
     /// The number of the packet, and what is recorded of it, or of its fragments.
     pub number: u64,
     pub pieces: Vec<Piece>,
@@ -86,6 +89,8 @@ pub(crate) struct UdpSocket {
     pub blocked_types: [u32; 8],
     /// A raw socket's program writes IP headers itself (IP_HDRINCL).
     pub header_included: bool,
+    /// Groups, and how it sends to them; None for who has asked for nothing of that.
+    pub multicast: Option<Box<Multicast>>,
     pub read_shut: bool,
     pub write_shut: bool,
     pub no_space: bool,
@@ -117,6 +122,7 @@ impl UdpSocket {
             reports: VecDeque::new(),
             blocked_types: [0; 8],
             header_included: false,
+            multicast: None,
             read_shut: false,
             write_shut: false,
             no_space: false,
@@ -139,6 +145,20 @@ impl UdpSocket {
                 + u32::from(!self.local.addr.is_unspecified()) * 2
                 + u32::from(own_family),
         )
+    }
+
+    /// How it sends to groups and hears them, to be changed.
+    pub fn multicast_mut(&mut self) -> &mut Multicast {
+        let family = self.settings.family;
+        self.multicast.get_or_insert_with(|| Box::new(Multicast::new(family)))
+    }
+
+    /// Whether datagrams to a group are for this socket, from this source and by this interface; those to other addresses may be.
+    pub fn hears(&self, group: IpAddr, source: IpAddr, by: Interface) -> bool {
+        match &self.multicast {
+            None => multicast::is_heard(group, self.settings.family),
+            Some(own) => own.hears(group, source, by),
+        }
     }
 
     /// Whether the receive buffer has room for a datagram. An empty one takes any.

@@ -7,7 +7,7 @@ use linux_abi::Errno;
 use linux_abi::sockaddr::{SOCKADDR_STORAGE_SIZE, SockAddr, SockaddrIn};
 use linux_abi::socket::{AF_INET, AF_INET6, AF_UNSPEC};
 use smallvec::SmallVec;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use tcpip::Family;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -67,7 +67,8 @@ pub fn internet(bytes: &[u8], of: Family) -> Result<SocketAddr, Errno> {
             if address.ip().is_unicast_link_local() && address.scope_id() == 0 {
                 return Err(Errno::EINVAL);
             }
-            Ok(SocketAddr::new(IpAddr::V6(*address.ip()), address.port()))
+            let scope = if address.ip().is_multicast() { address.scope_id() } else { 0 };
+            Ok(SocketAddrV6::new(*address.ip(), address.port(), 0, scope).into())
         }
     }
 }

@@ -4,7 +4,7 @@ use super::address::RawAddress;
 use super::inet::Kind;
 use super::message::{Incoming, Message, Outgoing, controls, push_control};
 use super::options::Kept;
-use super::{Blocking, Network, address, errno, interfaces, stamp, wait};
+use super::{Blocking, Network, address, errno, stamp, wait};
 use crate::ctx::Ctx;
 use crate::ids::FileId;
 use crate::outcome::{Outcome, SysResult};
@@ -13,7 +13,7 @@ use crate::wait::Events;
 use linux_abi::Errno;
 use linux_abi::sockaddr::{SockaddrIn, SockaddrIn6};
 use linux_abi::socket::*;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use tcpip::{ErrorReport, Family, OptionName, Readiness, Received, SocketId, SocketOption};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -271,13 +271,12 @@ pub(super) fn recv(ctx: &mut Ctx<'_>, file: FileId, wanted: &Incoming<'_>) -> Re
         control: Vec::new(),
         flags: if cut { MSG_TRUNC } else { 0 },
     };
-    let local = ctx.kernel.net.stack.is_local(received.from.ip().to_canonical());
-    let index = if local { interfaces::LOOPBACK_INDEX } else { interfaces::ETHERNET_INDEX };
     let start = ctx.kernel.config.start_date;
+    let own = if ctx.inet(file)?.kept.is_empty() { Ipv4Addr::UNSPECIFIED } else { own_address(ctx, &received) };
     let socket = ctx.inet_mut(file)?;
     socket.stamp.received(&socket.kept, received.at);
     stamp::tell(&socket.kept, start.unix_nanos(received.at), wanted.control_space, &mut message);
-    describe(socket.family, &socket.kept, index, &received, wanted.control_space, &mut message);
+    describe(socket.family, &socket.kept, own, &received, wanted.control_space, &mut message);
     Ok(message)
 }
 
@@ -339,14 +338,25 @@ fn recv_now(ctx: &mut Ctx<'_>, id: SocketId, wanted: &Incoming<'_>) -> Result<Re
     if faulted { Err(Errno::EFAULT) } else { Ok(received) }
 }
 
+/// The address that a datagram of IPv4 was sent to, or of one to many that from which its sender would be answered
+/// (`fib_compute_spec_dst`).
+fn own_address(ctx: &Ctx<'_>, received: &Received) -> Ipv4Addr {
+    match received.to.ip().to_canonical() {
+        IpAddr::V4(to) if !ctx.kernel.net.stack.config().is_for_many(to.into()) => to,
+        _ if received.from.ip().to_canonical().is_loopback() => Ipv4Addr::LOCALHOST,
+        _ => ctx.kernel.config.addresses.v4,
+    }
+}
+
 /// Appends the control messages that the socket's options ask for: on a socket of IPv6 those of the datagram's own version, and
-/// IPV6_PKTINFO for both (`udpv6_recvmsg`). `index` is the interface that it came in by; what a host sends to itself goes round the
-/// loopback interface, whatever its address.
-fn describe(family: Family, kept: &Kept, index: i32, received: &Received, space: usize, message: &mut Message) {
+/// IPV6_PKTINFO for both (`udpv6_recvmsg`). `own` is the address from which an answer to a datagram of IPv4 would be sent. What a host
+/// sends to itself comes in by the loopback interface, whatever its address.
+fn describe(family: Family, kept: &Kept, own: Ipv4Addr, received: &Received, space: usize, message: &mut Message) {
     if kept.is_empty() {
         return;
     }
     let on = |level, option| kept.get(level, option) == Some(1);
+    let index = received.by.index() as i32;
     let to = received.to.ip().to_canonical();
     if family == Family::V6 && on(SOL_IPV6, IPV6_RECVPKTINFO) {
         let IpAddr::V6(address) = received.to.ip() else { return };
@@ -356,7 +366,7 @@ fn describe(family: Family, kept: &Kept, index: i32, received: &Received, space:
     match to {
         IpAddr::V4(to) => {
             if on(SOL_IP, IP_PKTINFO) {
-                let info = InPktinfo { ipi_ifindex: index, ipi_spec_dst: to.octets(), ipi_addr: to.octets() };
+                let info = InPktinfo { ipi_ifindex: index, ipi_spec_dst: own.octets(), ipi_addr: to.octets() };
                 push_control(message, space, SOL_IP, IP_PKTINFO, info.as_bytes());
             }
             if on(SOL_IP, IP_RECVTTL) {
@@ -388,6 +398,7 @@ fn describe(family: Family, kept: &Kept, index: i32, received: &Received, space:
 mod tests {
     use super::*;
     use base::SimTime;
+    use tcpip::Interface;
 
     fn control(level: i32, kind: i32, data: &[u8]) -> Vec<u8> {
         let mut message = Message::default();
@@ -409,11 +420,12 @@ mod tests {
     /// The control messages of a datagram to a socket with these options.
     fn described(family: Family, options: &[(i32, i32)], from: &str, to: &str) -> Vec<(i32, i32, Vec<u8>)> {
         let (from, to) = (from.parse().unwrap(), to.parse().unwrap());
-        let received = Received { copied: 1, full: 1, from, to, at: SimTime::ZERO, ttl: 63, tos: 8 };
+        let received =
+            Received { copied: 1, full: 1, from, to, at: SimTime::ZERO, ttl: 63, tos: 8, by: Interface::Ethernet };
         let mut kept = Kept::default();
         options.iter().for_each(|(level, option)| kept.set(*level, *option, 1));
         let mut message = Message::default();
-        describe(family, &kept, 2, &received, 256, &mut message);
+        describe(family, &kept, Ipv4Addr::new(11, 0, 0, 1), &received, 256, &mut message);
         let all = controls(&message.control).map(Result::unwrap);
         all.map(|(level, kind, data)| (level, kind, data.to_vec())).collect()
     }

@@ -4,13 +4,12 @@
 use super::inet::{self, InetSocket};
 use super::interfaces::{ETHERNET_INDEX, LOOPBACK_INDEX};
 use super::options::{Answer, as_number, common_answer, number, set_in_stack, set_number};
-use super::{errno, options};
+use super::{errno, multicast, options};
 use crate::ctx::Ctx;
 use crate::ids::FileId;
 use crate::outcome::SysResult;
 use linux_abi::Errno;
 use linux_abi::socket::*;
-use std::net::Ipv6Addr;
 use tcpip::{Family, OptionName, SocketOption};
 
 /// IPV6_ADDR_PREFERENCES (RFC 5014): flags of which each line excludes the others, and what a socket has that was never asked.
@@ -25,7 +24,9 @@ const PREFER_NONCGA: i32 = 0x800;
 /// setsockopt(2) of this level; the option's value is `len` bytes long.
 pub(super) fn set(ctx: &mut Ctx<'_>, file: FileId, option: i32, value: u64, len: usize) -> SysResult {
     match option {
-        IPV6_ADD_MEMBERSHIP | IPV6_DROP_MEMBERSHIP => return membership(ctx, file, option, value, len),
+        IPV6_ADD_MEMBERSHIP | IPV6_DROP_MEMBERSHIP | MCAST_JOIN_GROUP..=MCAST_MSFILTER => {
+            return multicast::set6(ctx, file, option, value, len);
+        }
         // A source that stays: only none can be chosen.
         IPV6_PKTINFO if len == 0 => return Ok(0),
         IPV6_PKTINFO if len < size_of::<In6Pktinfo>() => return Err(Errno::EINVAL.into()),
@@ -59,16 +60,16 @@ fn set_int(ctx: &mut Ctx<'_>, file: FileId, option: i32, value: i32) -> Result<(
             let hops = i32::from(byte(1)?);
             set_number(ctx, file, SOL_IPV6, option, hops)
         }
-        IPV6_MULTICAST_LOOP | IPV6_MULTICAST_ALL if !matches!(value, 0 | 1) => Err(Errno::EINVAL),
+        IPV6_MULTICAST_LOOP if !matches!(value, 0 | 1) => Err(Errno::EINVAL),
         IPV6_MULTICAST_LOOP | IPV6_MULTICAST_ALL => {
-            ctx.inet_mut(file)?.kept.set(SOL_IPV6, option, value);
-            Ok(())
+            ctx.inet_mut(file)?.kept.set(SOL_IPV6, option, i32::from(value != 0));
+            multicast::tell(ctx, file)
         }
         IPV6_MULTICAST_IF if is_stream => Err(Errno::ENOPROTOOPT),
         IPV6_MULTICAST_IF if !matches!(value, 0 | LOOPBACK_INDEX | ETHERNET_INDEX) => Err(Errno::ENODEV),
         IPV6_MULTICAST_IF => {
             ctx.inet_mut(file)?.kept.set(SOL_IPV6, option, value);
-            Ok(())
+            multicast::tell(ctx, file)
         }
         IPV6_MTU if value != 0 && value < MIN_MTU => Err(Errno::EINVAL),
         // The links' MTU is what it is; a smaller one of a socket's own is not simulated.
@@ -124,21 +125,6 @@ fn preferences(value: i32) -> Result<i32, Errno> {
         0 | PREFER_CGA | PREFER_NONCGA => Ok(public | home),
         _ => Err(Errno::EINVAL),
     }
-}
-
-/// IPV6_ADD_MEMBERSHIP and its opposite: as of IPv4, no interface takes part in multicast.
-fn membership(ctx: &mut Ctx<'_>, file: FileId, option: i32, value: u64, len: usize) -> SysResult {
-    if len < size_of::<Ipv6Mreq>() {
-        return Err(Errno::EINVAL.into());
-    }
-    if ctx.inet(file)?.is_stream {
-        return Err(Errno::EPROTO.into());
-    }
-    let request: Ipv6Mreq = ctx.process.memory.read_value(value)?;
-    if !Ipv6Addr::from(request.ipv6mr_multiaddr).is_multicast() {
-        return Err(Errno::EINVAL.into());
-    }
-    Err(if option == IPV6_ADD_MEMBERSHIP { Errno::ENODEV } else { Errno::EADDRNOTAVAIL }.into())
 }
 
 /// getsockopt(2) of this level.

@@ -14,6 +14,7 @@ pub mod ioctl;
 pub mod ipv6_options;
 pub mod listing;
 pub mod message;
+pub mod multicast;
 pub mod netlink;
 pub mod netlink_frame;
 pub mod netlink_options;

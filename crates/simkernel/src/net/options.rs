@@ -2,9 +2,9 @@
 //! bounds. Options that change traffic are the stack's; the rest is kept here, per socket.
 
 use super::inet::{InetSocket, Kind};
-use super::interfaces::{ETHERNET_INDEX, LOOPBACK_INDEX};
+use super::interfaces::ETHERNET_INDEX;
 use super::listing::{cookie, memory_of};
-use super::{address, errno, inet, ipv6_options, raw_options, stamp};
+use super::{address, errno, inet, ipv6_options, multicast, raw_options, stamp};
 use crate::credentials::Credentials;
 use crate::ctx::Ctx;
 use crate::ids::FileId;
@@ -17,7 +17,6 @@ use linux_abi::net::TcpInfo;
 use linux_abi::socket::*;
 use linux_abi::time::Timeval;
 use smallvec::SmallVec;
-use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 use tcpip::{CongestionControl, Family, OptionName, SocketId, SocketOption, TcpState};
 use zerocopy::IntoBytes;
@@ -212,6 +211,7 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
             }
             let index = [&b""[..], b"lo", b"eth0"].iter().position(|known| *known == &name[..]).unwrap_or(0);
             bind_to_device(ctx, file, index as i32)?;
+            multicast::tell(ctx, file)?;
         }
         (SOL_SOCKET, SO_PASSCRED | SO_PASSSEC | SO_PASSPIDFD | SO_PASSRIGHTS) => {
             read_number(&ctx.process.memory, level, value, len)?;
@@ -225,6 +225,7 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
         (SOL_SOCKET, SO_BINDTOIFINDEX) => {
             let index = read_number(&ctx.process.memory, level, value, len)?;
             bind_to_device(ctx, file, index)?;
+            multicast::tell(ctx, file)?;
         }
         (SOL_TCP, TCP_CONGESTION) => {
             let name = read_name(&ctx.process.memory, value, len.min(NAME_MAX - 1))?;
@@ -235,14 +236,14 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
         (SOL_TCP, TCP_FASTOPEN) if !is_idle(ctx, id)? => return Err(Errno::EINVAL.into()),
         (SOL_TCP, TCP_FASTOPEN_CONNECT) => return Err(Errno::EOPNOTSUPP.into()),
         (SOL_IP, IP_OPTIONS_OPTION) if len == 0 => {}
-        (SOL_IP, IP_ADD_MEMBERSHIP | IP_DROP_MEMBERSHIP) => return refuse_membership(ctx, file, option, value, len),
-        (SOL_IP, IP_UNBLOCK_SOURCE..=IP_DROP_SOURCE_MEMBERSHIP | IP_ROUTER_ALERT) => return Err(Errno::EINVAL.into()),
+        (SOL_IP, IP_ADD_MEMBERSHIP..=MCAST_MSFILTER) => return multicast::set4(ctx, file, option, value, len),
+        (SOL_IP, IP_ROUTER_ALERT) => return Err(Errno::EINVAL.into()),
         (SOL_IP, IP_MULTICAST_TTL | IP_RECVFRAGSIZE) if ctx.inet(file)?.is_stream => return Err(Errno::EINVAL.into()),
         (
             SOL_IP,
             IP_FREEBIND | IP_TRANSPARENT | IP_MINTTL | IP_MULTICAST_TTL | IP_MULTICAST_LOOP | IP_MULTICAST_ALL,
         ) if len == 0 => return Err(Errno::EINVAL.into()),
-        (SOL_IP, IP_MULTICAST_IF) => set_multicast_interface(ctx, file, value, len)?,
+        (SOL_IP, IP_MULTICAST_IF) => multicast::set_interface(ctx, file, value, len)?,
         (SOL_RAW | SOL_ICMPV6, _) | (SOL_IP, IP_HDRINCL) => {
             return raw_options::set(ctx, file, level, option, value, len);
         }
@@ -314,7 +315,7 @@ pub(super) fn set_number(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i3
             IP_MULTICAST_ALL | IP_RECVERR_RFC4884 if !(0..=1).contains(&number) => return Err(Errno::EINVAL),
             IP_MULTICAST_TTL if number == -1 => {
                 ctx.inet_mut(file)?.kept.set(level, option, 1);
-                return Ok(());
+                return multicast::tell(ctx, file);
             }
             _ => {}
         }
@@ -341,10 +342,13 @@ pub(super) fn set_number(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i3
     } else {
         kept.set(level, option, accepted);
     }
-    if level == SOL_UDP && option == UDP_CORK && accepted == 0 {
-        super::datagram::uncork(ctx, file)?;
+    match (level, option) {
+        (SOL_UDP, UDP_CORK) if accepted == 0 => super::datagram::uncork(ctx, file),
+        (SOL_IP, IP_MULTICAST_TTL | IP_MULTICAST_LOOP | IP_MULTICAST_ALL) | (SOL_IPV6, IPV6_MULTICAST_HOPS) => {
+            multicast::tell(ctx, file)
+        }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// A number as the stack's option. EINVAL for negative values where Linux refuses them.
@@ -429,47 +433,6 @@ fn set_pacing(ctx: &mut Ctx<'_>, id: SocketId, value: u64, len: usize) -> Result
     };
     set_in_stack(ctx, id, SocketOption::MaxPacingRate(rate))?;
     Ok(())
-}
-
-/// IP_MULTICAST_IF, ip(7): by one of the host's addresses, or by an interface's index. Nothing that is sent to a group arrives anywhere.
-/// EINVAL, EADDRNOTAVAIL.
-fn set_multicast_interface(ctx: &mut Ctx<'_>, file: FileId, value: u64, len: usize) -> Result<(), Outcome> {
-    let memory = &ctx.process.memory;
-    let request = match len {
-        _ if ctx.inet(file)?.is_stream => return Err(Errno::EINVAL.into()),
-        0..4 => return Err(Errno::EINVAL.into()),
-        4..8 => IpMreqn { imr_address: memory.read_value(value)?, ..IpMreqn::default() },
-        8..12 => IpMreqn { imr_address: memory.read_value::<IpMreq>(value)?.imr_interface, ..IpMreqn::default() },
-        _ => memory.read_value(value)?,
-    };
-    let address = Ipv4Addr::from(request.imr_address);
-    let known = match request.imr_ifindex {
-        0 => address.is_unspecified() || ctx.kernel.net.stack.is_local(address.into()),
-        index => matches!(index, LOOPBACK_INDEX | ETHERNET_INDEX),
-    };
-    if !known {
-        return Err(Errno::EADDRNOTAVAIL.into());
-    }
-    ctx.inet_mut(file)?.kept.set(SOL_IP, IP_MULTICAST_IF, i32::from_ne_bytes(request.imr_address));
-    Ok(())
-}
-
-/// IP_ADD_MEMBERSHIP and its opposite, ip(7): no interface takes part in multicast. EPROTO for streams, EINVAL, ENODEV,
-/// EADDRNOTAVAIL.
-fn refuse_membership(ctx: &mut Ctx<'_>, file: FileId, option: i32, value: u64, len: usize) -> SysResult {
-    if ctx.inet(file)?.is_stream {
-        return Err(Errno::EPROTO.into());
-    }
-    if len < size_of::<IpMreq>() {
-        return Err(Errno::EINVAL.into());
-    }
-    let group: [u8; 4] = ctx.process.memory.read_value(value)?;
-    Err(match option {
-        IP_DROP_MEMBERSHIP => Errno::EADDRNOTAVAIL,
-        _ if Ipv4Addr::from(group).is_multicast() => Errno::ENODEV,
-        _ => Errno::EINVAL,
-    }
-    .into())
 }
 
 /// SO_RCVTIMEO and SO_SNDTIMEO (`sock_set_timeout`): zero is no limit, a negative one has passed already. EDOM for microseconds
@@ -731,11 +694,7 @@ fn ip_answer(ctx: &mut Ctx<'_>, socket: &InetSocket, option: i32) -> Result<Answ
         IP_PKTOPTIONS if socket.is_stream => return Ok(Answer::new()),
         IP_ROUTER_ALERT | IP_NODEFRAG => return Ok(number(0)),
         IP_HDRINCL if !matches!(socket.kind, Kind::Raw(_)) => return Ok(number(0)),
-        // `inet_create` asks for all groups, `inet6_create` does not.
-        IP_MULTICAST_ALL => {
-            let default = i32::from(socket.family == Family::V4);
-            return Ok(number(socket.kept.get(SOL_IP, option).unwrap_or(default)));
-        }
+        IP_MULTICAST_ALL => return Ok(number(multicast::hears_all(&socket.kept, socket.family).into())),
         // What `inet_num` holds: of others than raw sockets the port.
         IP_PROTOCOL if !matches!(socket.kind, Kind::Raw(_)) => {
             let local = ctx.kernel.net.stack.local_name(socket.id).map_err(errno)?;

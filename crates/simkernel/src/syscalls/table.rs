@@ -308,8 +308,8 @@ pub const TABLE: &[Entry] = &[
     full(shutdown, sockets::shutdown),
     full(getsockname, sockets::getsockname),
     full(getpeername, sockets::getpeername),
-    partial(setsockopt, sockets::setsockopt, "no filters, no multicast; options about hardware have no effect"),
-    partial(getsockopt, sockets::getsockopt, "no filters, no multicast"),
+    partial(setsockopt, sockets::setsockopt, "no filters; options about hardware have no effect"),
+    partial(getsockopt, sockets::getsockopt, "no filters"),
     // System V communication between processes.
     full(shmget, sysv_shm::shmget),
     partial(shmat, sysv_shm::shmat, "a chosen address must lie in the process's arena"),

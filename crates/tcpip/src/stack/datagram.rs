@@ -1,5 +1,6 @@
 //! The socket calls of UDP, and those that all datagram sockets have.
 
+use super::multicast::scope_of;
 use super::transmit::Owner;
 use super::{Kind, Stack, raw};
 use crate::addr::{Endpoint, Family, Interface};
@@ -30,6 +31,8 @@ pub struct Received {
     /// Hop limit and traffic class of the packet.
     pub ttl: u8,
     pub tos: u8,
+    /// The interface that it came by.
+    pub by: Interface,
 }
 
 /// Since when a datagram is in the making.
@@ -47,9 +50,7 @@ impl Stack {
     }
 
     pub(super) fn connect_udp(&mut self, id: SocketId, remote: Endpoint) -> Result<Connected, SocketError> {
-        self.check_broadcast(id, remote.addr)?;
-        let bound = self.udp(id)?.local.addr;
-        let (_, addr) = self.route_from(bound, remote.addr)?;
+        let (_, addr) = self.look_up(id, remote, None)?;
         let socket = self.udp(id)?;
         if socket.local.addr.is_unspecified() {
             socket.local.addr = addr;
@@ -92,15 +93,17 @@ impl Stack {
         if bytes.len() > max_payload(Family::of(remote.addr)) {
             return Err(SocketError::MessageTooLong);
         }
+        let many = self.config.is_for_many(remote.addr);
         let (interface, source) = match begun {
-            Begun::Now => self.way_to(id, remote)?,
-            Begun::Before => {
-                let bound = self.udp(id)?.local.addr;
-                self.route_from(bound, remote.addr)?
-            }
+            Begun::Now => self.way_to(id, remote, to)?,
+            Begun::Before => self.look_up(id, remote, to)?,
         };
         let socket = self.udp(id)?;
-        let ip = socket.settings.header(source, remote.addr);
+        let mut ip = socket.settings.header(source, remote.addr);
+        if many && remote.addr.is_multicast() {
+            let own = socket.multicast.as_deref();
+            ip.ttl = own.map_or(1, |own| own.hops[Family::of(remote.addr) as usize]);
+        }
         let len = bytes.len();
         let packet = match carries {
             Carries::Udp => {
@@ -112,6 +115,9 @@ impl Stack {
         };
         self.check_size(id, interface, remote, &packet)?;
         self.count_datagram(&packet);
+        if many && interface == Interface::Ethernet && !self.loop_back(id, &packet) {
+            return Ok(len);
+        }
         self.push_datagram(id, interface, packet);
         Ok(len)
     }
@@ -124,14 +130,14 @@ impl Stack {
     /// What `send_to` looks at before the bytes are there: its errors but `MessageTooLong`.
     pub fn check_sending(&mut self, id: SocketId, to: Option<SocketAddr>) -> Result<(), SocketError> {
         let remote = self.receiver(id, to)?;
-        self.way_to(id, remote).map(|_| ())
+        self.way_to(id, remote, to).map(|_| ())
     }
 
     /// Whether there is a way for a datagram, of which nothing is to be sent (MSG_PROBE): the errors of `send_to` that are about
     /// addresses.
     pub fn check_way(&mut self, id: SocketId, to: Option<SocketAddr>) -> Result<(), SocketError> {
         let remote = self.receiver(id, to)?;
-        self.look_up(id, remote).map(|_| ())
+        self.look_up(id, remote, to).map(|_| ())
     }
 
     /// Who a datagram is for. Port 0 is refused where the call names it, not where connect(2) did.
@@ -151,8 +157,13 @@ impl Stack {
     }
 
     /// Interface and source address of a datagram that may be sent now (`sock_alloc_send_pskb`).
-    fn way_to(&mut self, id: SocketId, remote: Endpoint) -> Result<(Interface, IpAddr), SocketError> {
-        let (interface, source) = self.look_up(id, remote)?;
+    fn way_to(
+        &mut self,
+        id: SocketId,
+        remote: Endpoint,
+        to: Option<SocketAddr>,
+    ) -> Result<(Interface, IpAddr), SocketError> {
+        let (interface, source) = self.look_up(id, remote, to)?;
         let socket = self.udp(id)?;
         if let Some(error) = socket.error.take() {
             return Err(error);
@@ -167,17 +178,23 @@ impl Stack {
         Ok((interface, source))
     }
 
-    /// Interface and source address of a datagram.
-    fn look_up(&mut self, id: SocketId, remote: Endpoint) -> Result<(Interface, IpAddr), SocketError> {
-        self.check_broadcast(id, remote.addr)?;
-        let bound = self.udp(id)?.local.addr;
-        self.route_from(bound, remote.addr)
-    }
-
-    /// `PermissionDenied` for a broadcast by a socket that was not set to send any (SO_BROADCAST).
-    fn check_broadcast(&mut self, id: SocketId, to: IpAddr) -> Result<(), SocketError> {
-        let forbidden = self.config.is_broadcast(to) && !self.udp(id)?.settings.broadcast;
-        if forbidden { Err(SocketError::PermissionDenied) } else { Ok(()) }
+    /// Interface and source address of a datagram. `PermissionDenied` for a broadcast by a socket that was not set to send any
+    /// (SO_BROADCAST).
+    fn look_up(
+        &mut self,
+        id: SocketId,
+        remote: Endpoint,
+        to: Option<SocketAddr>,
+    ) -> Result<(Interface, IpAddr), SocketError> {
+        let socket = self.udp(id)?;
+        let (bound, may_broadcast) = (socket.local.addr, socket.settings.broadcast);
+        if !self.config.is_for_many(remote.addr) {
+            return self.route_from(bound, remote.addr);
+        }
+        if !may_broadcast && !remote.addr.is_multicast() {
+            return Err(SocketError::PermissionDenied);
+        }
+        self.route_to_many(id, remote.addr, scope_of(to))
     }
 
     fn count_datagram(&mut self, packet: &Packet) {
@@ -229,10 +246,6 @@ impl Stack {
         if interface == Interface::Loopback {
             return self.push_packet(interface, packet, None);
         }
-        if self.config.is_broadcast(packet.ip.dst) {
-            // The host is on the link, too (ip_mc_output).
-            self.push_packet(Interface::Loopback, packet.clone(), None);
-        }
         let mtu = usize::from(self.config.mtu);
         if packet.wire_len() <= mtu {
             return self.push_charged(id, packet);
@@ -277,7 +290,7 @@ impl Stack {
         let copied = sink(&front.bytes[..full.min(max)]);
         let family = socket.settings.family;
         let (from, to) = (front.from.to_socket_addr(family), front.to.to_socket_addr(family));
-        let (at, ttl, tos) = (front.at, front.ttl, front.tos);
+        let (at, ttl, tos, by) = (front.at, front.ttl, front.tos, front.by);
         if !peek {
             let (over, is_udp) = (Family::of(front.to.addr), socket.carries == Carries::Udp);
             let (carries, taken) = (socket.carries, socket.take());
@@ -285,6 +298,6 @@ impl Stack {
             self.end_work(work, Layer::ReceiveQueue, 1);
             self.counters.udp[over as usize].received += u64::from(is_udp);
         }
-        Ok(Received { copied, full, from, to, at, ttl, tos })
+        Ok(Received { copied, full, from, to, at, ttl, tos, by })
     }
 }

@@ -26,7 +26,7 @@ fn segments(len: usize, train_mss: u16) -> u64 {
 impl Stack {
     /// A packet has arrived on `eth0`.
     pub fn receive(&mut self, now: SimTime, packet: Packet) {
-        if !self.config.owns(packet.ip.dst) && !self.config.is_link_broadcast(packet.ip.dst) {
+        if !self.config.owns(packet.ip.dst) && !self.is_for_this_host_too(&packet) {
             self.counters.not_ours += 1;
             self.note_arrival(now, &packet);
             if let Some(trace) = &mut self.trace {
@@ -35,7 +35,7 @@ impl Stack {
             return;
         }
         self.count_received(Interface::Ethernet, &packet);
-        self.deliver(now, packet);
+        self.deliver(now, packet, Interface::Ethernet);
         if let Some(trace) = &mut self.trace {
             trace.is_taken();
         }
@@ -50,21 +50,21 @@ impl Stack {
         self.raw.is_empty() && self.connection_at(index).is_some_and(|conn| conn.parent.is_none())
     }
 
-    pub(super) fn deliver(&mut self, now: SimTime, mut packet: Packet) {
+    pub(super) fn deliver(&mut self, now: SimTime, mut packet: Packet, by: Interface) {
         if packet.train_mss > 0 && !self.takes_train(&packet) {
             while let Some(first) = packet.split_first() {
-                self.deliver(now, first);
+                self.deliver(now, first, by);
             }
         }
         self.counters.packets_in += packet.segments() as u64;
         self.note_arrival(now, &packet);
-        self.deliver_one(now, packet);
+        self.deliver_one(now, packet, by);
         if let Some(trace) = &mut self.trace {
             trace.came(now, ReceivedFate::Handled);
         }
     }
 
-    fn deliver_one(&mut self, now: SimTime, packet: Packet) {
+    fn deliver_one(&mut self, now: SimTime, packet: Packet, by: Interface) {
         let packet = if packet.ip.is_fragment() {
             let family = Family::of(packet.ip.dst) as usize;
             self.counters.fragments[family].received += 1;
@@ -74,16 +74,16 @@ impl Stack {
         } else {
             packet
         };
-        let heard = !self.raw.is_empty() && self.deliver_raw(now, &packet);
-        if self.config.is_broadcast(packet.ip.dst) {
-            return self.deliver_broadcast(now, packet);
+        let heard = !self.raw.is_empty() && self.deliver_raw(now, &packet, by);
+        if !self.config.owns(packet.ip.dst) && self.config.is_for_many(packet.ip.dst) {
+            return self.deliver_to_many(now, packet, by);
         }
         match packet.transport {
             Transport::Tcp(header) => self.deliver_tcp(now, &packet.ip, &header, packet.payload, packet.train_mss),
             Transport::Udp(header) => {
                 let from = Endpoint::new(packet.ip.src, header.src_port);
                 let to = Endpoint::new(packet.ip.dst, header.dst_port);
-                self.deliver_udp(now, packet, from, to);
+                self.deliver_udp(now, packet, from, to, by);
             }
             Transport::Icmp(header) => self.deliver_icmp(now, &packet, header),
             Transport::Icmp6(header) => self.deliver_icmp6(now, &packet, header),
@@ -324,31 +324,15 @@ impl Stack {
         Draw { iss, ts_offset: if self.config.timestamps_from_zero { 0 } else { offset }, ip_id }
     }
 
-    fn deliver_udp(&mut self, now: SimTime, packet: Packet, from: Endpoint, to: Endpoint) {
+    fn deliver_udp(&mut self, now: SimTime, packet: Packet, from: Endpoint, to: Endpoint, by: Interface) {
         if self.service.is_at(to) {
-            return self.service.push(datagram(now, packet, from, to));
+            return self.service.push(datagram(now, packet, from, to, by));
         }
         let Some(index) = self.find_udp(to, from) else {
             self.counters.udp[Family::of(to.addr) as usize].no_port += 1;
             return self.refuse(&packet, Refusal::Port);
         };
-        self.hand_over(index, datagram(now, packet, from, to));
-    }
-
-    /// A datagram to everybody: each socket that it fits has a copy (__udp4_lib_mcast_deliver). Nothing else is heard, and nothing
-    /// is answered.
-    fn deliver_broadcast(&mut self, now: SimTime, packet: Packet) {
-        let Transport::Udp(header) = packet.transport else { return };
-        let from = Endpoint::new(packet.ip.src, header.src_port);
-        let to = Endpoint::new(packet.ip.dst, header.dst_port);
-        let fits = |index: &u32| match &self.slots[*index as usize].kind {
-            Kind::Udp(socket) => socket.score(to, from).is_some(),
-            _ => false,
-        };
-        let all: Vec<u32> = self.udp_ports.bound(to.port, to.addr).filter(fits).collect();
-        for index in all {
-            self.hand_over(index, datagram(now, packet.clone(), from, to));
-        }
+        self.hand_over(index, datagram(now, packet, from, to, by));
     }
 
     pub(super) fn hold_of(&self, index: u32) -> Hold {
@@ -360,9 +344,9 @@ impl Stack {
     }
 }
 
-fn datagram(at: SimTime, packet: Packet, from: Endpoint, to: Endpoint) -> Datagram {
-    let number = packet.number;
-    Datagram { from, to, bytes: packet.payload, at, ttl: packet.ip.ttl, tos: packet.ip.tos, number, pieces: Vec::new() }
+pub(super) fn datagram(at: SimTime, packet: Packet, from: Endpoint, to: Endpoint, by: Interface) -> Datagram {
+    let (number, ttl, tos) = (packet.number, packet.ip.ttl, packet.ip.tos);
+    Datagram { from, to, bytes: packet.payload, at, ttl, tos, by, number, pieces: Vec::new() }
 }
 
 /// A number of the peer's, by which listeners of one group share the load.

@@ -131,6 +131,9 @@ impl Stack {
         self.throttled -= usize::from(slot.throttled);
         if let Kind::Udp(socket) = &slot.kind {
             self.datagrams_in_host -= socket.in_transit;
+            if let Some(multicast) = &socket.multicast {
+                self.leave_all_groups(multicast);
+            }
         }
     }
 

@@ -14,6 +14,7 @@ mod deliver;
 mod icmp;
 mod lifecycle;
 mod listing;
+mod multicast;
 mod options;
 mod provenance;
 mod raw;
@@ -29,6 +30,7 @@ use crate::addr::{Endpoint, Family, FourTuple, Interface};
 use crate::config::Config;
 use crate::error::SocketError;
 use crate::fragment::Reassembly;
+use crate::multicast::Groups;
 use crate::packet::Packet;
 use crate::ports::{Hold, PortTable};
 use crate::socket::{Readiness, Settings, Shutdown, SocketId};
@@ -71,6 +73,11 @@ pub struct Stack {
     /// What datagrams count in the interface's queues, in bytes.
     datagrams_in_host: usize,
     loopback: VecDeque<Packet>,
+    /// The numbers of packets in `loopback` that went to many by `eth0`, and which this host hears as well.
+    copies: VecDeque<u64>,
+    /// Such a copy is being queued.
+    copying: bool,
+    groups: Groups,
     /// Copies of what went round the loopback interface, when somebody watches it.
     loopback_seen: Option<Vec<(SimTime, Packet)>>,
     events: VecDeque<SocketId>,
@@ -186,6 +193,9 @@ impl Stack {
             throttled: 0,
             datagrams_in_host: 0,
             loopback: VecDeque::new(),
+            copies: VecDeque::new(),
+            copying: false,
+            groups: Groups::default(),
             loopback_seen: None,
             events: VecDeque::new(),
             reassembly: Reassembly::default(),
@@ -378,8 +388,8 @@ impl Stack {
         if local == IpAddr::V6(Ipv6Addr::UNSPECIFIED) || (local.is_unspecified() && dst.is_ipv4()) {
             return Ok((interface, default));
         }
-        if self.config.is_broadcast(local) && dst.is_ipv4() {
-            // Who hears broadcasts alone speaks as the host (inet_bind leaves inet_saddr empty).
+        if self.config.is_for_many(local) && dst.is_ipv4() == local.is_ipv4() {
+            // Who hears broadcasts or a group alone speaks as the host (inet_bind leaves inet_saddr empty).
             return Ok((interface, default));
         }
         match (local, dst) {

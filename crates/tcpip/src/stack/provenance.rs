@@ -167,7 +167,7 @@ impl Stack {
     }
 
     fn note_made(&mut self, interface: Interface, packet: &Packet) {
-        let is_copy = interface == Interface::Loopback && self.config.is_link_broadcast(packet.dst());
+        let is_copy = self.copying;
         let Some(trace) = &mut self.trace else { return };
         let now = trace.now();
         let (parent, stream) = trace.parent().unwrap_or_else(|| (0, stream_of(packet)));

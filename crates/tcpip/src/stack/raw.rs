@@ -2,7 +2,7 @@
 //! which packets they hear. All else they share with UDP.
 
 use super::{Kind, Stack};
-use crate::addr::{Endpoint, Family};
+use crate::addr::{Endpoint, Family, Interface};
 use crate::error::SocketError;
 use crate::packet::{Packet, Transport};
 use crate::socket::{Readiness, SocketId};
@@ -99,9 +99,10 @@ impl Stack {
     }
 
     /// Gives raw sockets their copies of a packet: with its IP header over IPv4, without over IPv6. Whether any took it.
-    pub(super) fn deliver_raw(&mut self, at: SimTime, packet: &Packet) -> bool {
+    pub(super) fn deliver_raw(&mut self, at: SimTime, packet: &Packet, by: Interface) -> bool {
         let (from, to) = (Endpoint::new(packet.ip.src, 0), Endpoint::new(packet.ip.dst, 0));
-        let wanting: Vec<u32> = self.raw.iter().copied().filter(|index| self.hears(*index, packet, from, to)).collect();
+        let wanting: Vec<u32> =
+            self.raw.iter().copied().filter(|index| self.hears(*index, packet, from, to, by)).collect();
         if wanting.is_empty() {
             return false;
         }
@@ -111,13 +112,13 @@ impl Stack {
         let bytes = Bytes::from(bytes).slice(skip..);
         for index in wanting {
             let (bytes, ttl, tos) = (bytes.clone(), packet.ip.ttl, packet.ip.tos);
-            let datagram = Datagram { from, to, bytes, at, ttl, tos, number: packet.number, pieces: Vec::new() };
+            let datagram = Datagram { from, to, bytes, at, ttl, tos, by, number: packet.number, pieces: Vec::new() };
             self.hand_over(index, datagram);
         }
         true
     }
 
-    fn hears(&self, index: u32, packet: &Packet, from: Endpoint, to: Endpoint) -> bool {
+    fn hears(&self, index: u32, packet: &Packet, from: Endpoint, to: Endpoint, by: Interface) -> bool {
         let Kind::Udp(socket) = &self.slots[index as usize].kind else { return false };
         let peer = socket.peer.is_none_or(|peer| peer.addr == from.addr);
         let local = socket.local.addr.is_unspecified() || socket.local.addr == to.addr;
@@ -131,10 +132,12 @@ impl Stack {
             && peer
             && local
             && !blocked
+            && socket.hears(to.addr, from.addr, by)
     }
 
     /// An echo reply: for the socket whose identifier it has (ping_rcv).
     pub(super) fn deliver_echo(&mut self, at: SimTime, packet: &Packet, header: IcmpHeader) {
+        let by = self.came_by(packet.ip.src);
         let ident = (header.rest >> 16) as u16;
         let (from, to) = (Endpoint::new(packet.ip.src, 0), Endpoint::new(packet.ip.dst, ident));
         let found = self.echo_ports.bound(ident, to.addr).find(|index| {
@@ -147,7 +150,12 @@ impl Stack {
         packet.emit(&mut bytes);
         let bytes = Bytes::from(bytes).slice(packet.ip.header_len()..);
         let (ttl, tos, number) = (packet.ip.ttl, packet.ip.tos, packet.number);
-        self.hand_over(index, Datagram { from, to, bytes, at, ttl, tos, number, pieces: Vec::new() });
+        self.hand_over(index, Datagram { from, to, bytes, at, ttl, tos, by, number, pieces: Vec::new() });
+    }
+
+    /// The interface that packets to one of the host's own addresses come by from this address.
+    fn came_by(&self, src: IpAddr) -> Interface {
+        if self.is_local(src) { Interface::Loopback } else { Interface::Ethernet }
     }
 
     /// Puts a datagram into a socket's queue, or drops it there.

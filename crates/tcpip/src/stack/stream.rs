@@ -107,8 +107,7 @@ impl Stack {
             SocketError::NetworkUnreachable => SocketError::InvalidArgument,
             other => other,
         })?;
-        if !endpoint.addr.is_unspecified() && !self.is_local(endpoint.addr) && !self.config.is_broadcast(endpoint.addr)
-        {
+        if !endpoint.addr.is_unspecified() && !self.is_local(endpoint.addr) && !self.config.is_for_many(endpoint.addr) {
             return Err(SocketError::AddressNotAvailable);
         }
         Ok(endpoint)
@@ -236,7 +235,7 @@ impl Stack {
             },
             Role::Idle => {}
         }
-        if self.config.is_broadcast(remote.addr) {
+        if self.config.is_for_many(remote.addr) {
             return Err(SocketError::NetworkUnreachable);
         }
         let tuple = self.choose_tuple(now, id, remote)?;

@@ -166,12 +166,17 @@ impl Stack {
     /// Carries packets round the loopback interface until none is left.
     pub fn run_loopback(&mut self, now: SimTime) {
         while let Some(packet) = self.loopback.pop_front() {
-            // A broadcast was seen on `eth0`; this copy passes no interface.
-            if let Some(seen) = self.loopback_seen.as_mut().filter(|_| !self.config.is_link_broadcast(packet.ip.dst)) {
+            if !self.copies.is_empty() && self.copies.front() == Some(&packet.number) {
+                // What goes to many was seen on `eth0`; this copy passes no interface (`dev_loopback_xmit`).
+                self.copies.pop_front();
+                self.deliver(now, packet, Interface::Ethernet);
+                continue;
+            }
+            if let Some(seen) = self.loopback_seen.as_mut() {
                 seen.push((now, packet.clone()));
             }
             self.count_received(Interface::Loopback, &packet);
-            self.deliver(now, packet);
+            self.deliver(now, packet, Interface::Loopback);
         }
     }
 

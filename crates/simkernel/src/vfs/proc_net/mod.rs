@@ -1,6 +1,7 @@
 //! `/proc/PID/net`: sockets, interfaces, routes and counters of a host, as programs without netlink read them (proc_pid_net(5)).
 
 mod counters;
+mod groups;
 mod interfaces;
 mod sockets;
 
@@ -83,9 +84,10 @@ fn text(view: &View<'_>, name: &str) -> Option<String> {
         "ipv6_route" => interfaces::routes6(view.config.addresses),
         "arp" => "IP address       HW type     Flags       HW address            Mask     Device\n".to_owned(),
         "rt_cache" => interfaces::ROUTE_CACHE.to_owned(),
-        // No multicast, no packet sockets, no queues of packets.
-        "igmp" => "Idx\tDevice    : Count Querier\tGroup    Users Timer\tReporter\n".to_owned(),
-        "anycast6" | "igmp6" | "dev_mcast" => String::new(),
+        "igmp" => groups::igmp(view),
+        "igmp6" => groups::igmp6(view),
+        "dev_mcast" => groups::of_ethernet(view),
+        "anycast6" => String::new(),
         "ip6_flowlabel" => interfaces::FLOW_LABELS.to_owned(),
         "mcfilter" => interfaces::GROUP_FILTERS.to_owned(),
         "mcfilter6" => interfaces::GROUP_FILTERS6.to_owned(),
