@@ -6,6 +6,7 @@ mod common;
 use common::{digest, find_program, folder, read, root, run_well, tree};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// Runs `tests/servers/NAME.yaml` twice; returns the hosts' directories.
 fn run_twice(name: &str, programs: &[&str]) -> PathBuf {
@@ -252,6 +253,40 @@ fn clients_of_postgres_feel_their_distance() {
     };
     let rates = [rate("rack"), rate("city"), rate("overseas")];
     assert!(rates[0] > rates[1] && rates[1] > rates[2] && rates[2] > 0.5, "{rates:?}");
+}
+
+#[test]
+fn a_swarm_of_libtorrent_completes() {
+    let debian = Command::new("/usr/bin/python3").args(["-c", "import libtorrent"]).stderr(Stdio::null()).status();
+    if !debian.is_ok_and(|status| status.success()) {
+        return common::leave_out("there is no python3-libtorrent");
+    }
+    let folder = folder("servers/example-bittorrent");
+    for name in ["bittorrent.yaml", "swarm.py"] {
+        fs::copy(root().join("examples/bittorrent").join(name), folder.join(name)).unwrap();
+    }
+    let data = folder.join("bittorrent.data");
+    let run = |workers: &str| {
+        if data.exists() {
+            fs::remove_dir_all(&data).unwrap();
+        }
+        run_well(&folder, "bittorrent.yaml", &["--parallelism", workers]);
+        digest(&data)
+    };
+    assert_eq!(run("1"), run("2"), "digests");
+    // Named after what the link leads to, as python3.11.
+    let said = |host: &str| {
+        let files = fs::read_dir(data.join("hosts").join(host)).unwrap().flatten();
+        let mut printed =
+            files.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "stdout"));
+        read(&printed.next().expect("standard output"))
+    };
+    let made = said("seed").strip_prefix("seed ").expect("what the seed has").trim_end().to_owned();
+    for (number, transports) in [(1, "tcp"), (2, "tcp"), (3, "utp"), (4, "utp"), (5, "")] {
+        let text = said(&format!("leecher{number}"));
+        assert!(text.starts_with(&format!("complete {made} in ")), "leecher {number}: {text}");
+        assert!(text.contains(&format!(" over {transports}")), "leecher {number}: {text}");
+    }
 }
 
 #[test]
