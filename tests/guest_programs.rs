@@ -52,7 +52,8 @@ programs! {
     eventfd exec faults file_limits file_locks files fork futex futex2 groups gs_base identity inotify large_program
     leases made_code memory memory_faults misuse mqueue multicast names namespaces netlink
     peer_processes permissions
-    pipes poll privileged_ports proc_files pty rare_options restarts rights seccomp shared_memory sharing signal_flags
+    pipes poll privileged_ports proc_files pty rare_options registers restarts rights seccomp shared_memory sharing
+    signal_flags
     signalfd signals socket_tables spinning splices
     stack_overflow sysv_msg sysv_sem sysv_shm tcp tcp6 tcp_closing tcp_options threads time timerfd
     titles tty_jobs tty_lines twins udp udp6 unix_sockets unusual_files wait

@@ -7,7 +7,7 @@
 use crate::cpu;
 use crate::image::is_relative_to_gs;
 use crate::memory::AddressSpace;
-use crate::registers::Registers;
+use crate::registers::{Registers, is_canonical};
 use crate::spin::value_of;
 use crate::vcpu::{FaultInfo, Vcpu};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
@@ -66,7 +66,13 @@ impl AddressSpace {
             Mnemonic::Xgetbv => cpu::xgetbv(registers),
             Mnemonic::Rdpid => set(registers, operand, 0),
             Mnemonic::Rdgsbase => set(registers, operand, registers.gs_base),
-            Mnemonic::Wrgsbase => registers.gs_base = value_of(operand, registers).unwrap_or(0),
+            Mnemonic::Wrgsbase => {
+                let base = value_of(operand, registers).unwrap_or(0);
+                if !is_canonical(base) {
+                    return Err(Trouble::GeneralProtection { error_code: 0 });
+                }
+                registers.gs_base = base;
+            }
             Mnemonic::Lsl => {
                 let selector = self.read_operand(instruction, 1, registers)?;
                 let limit = limit_of(selector);

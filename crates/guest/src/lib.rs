@@ -48,7 +48,7 @@ pub use memory::{
     Vma, VmaKind, are_fixed_programs, for_growth, limit_memory, mappings_ran_out, shortage,
 };
 pub use preempt::{Stopwatch, end_computing, is_ending};
-pub use registers::{Registers, SIGNAL_XSAVE_BYTES};
+pub use registers::{NoUserAddress, Registers, SIGNAL_XSAVE_BYTES, USER_END};
 pub use sampling::{OwnStack, Sample, SampledAt, Sampling, thread_time};
 pub use spin::{Effort, Proof, Spin, prove_spin};
 pub use stepping::StepKind;

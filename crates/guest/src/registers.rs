@@ -22,12 +22,53 @@ pub struct Registers {
     pub r15: u64,
     pub rip: u64,
     pub rflags: u64,
-    pub fs_base: u64,
+    /// The switch loads it without a way back, so it is a user's address or what the processor
+    /// itself has taken.
+    pub(crate) fs_base: u64,
     /// What accesses relative to GS add in a program's files (`image/gs.rs`); the processor's is the simulator's.
-    pub gs_base: u64,
+    pub(crate) gs_base: u64,
+}
+
+/// One past the highest address of a program (TASK_SIZE_MAX).
+pub const USER_END: u64 = (1 << 47) - 4096;
+
+/// A segment cannot begin at this address: the simulated kernel answers EPERM.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoUserAddress;
+
+/// A base that programs may ask the kernel for (`do_arch_prctl_64`).
+fn user_base(address: u64) -> Result<u64, NoUserAddress> {
+    if address < USER_END { Ok(address) } else { Err(NoUserAddress) }
+}
+
+/// Whether the processor takes an address at all: bits 47 to 63 are alike.
+pub(crate) fn is_canonical(address: u64) -> bool {
+    ((address << 16) as i64 >> 16) as u64 == address
 }
 
 impl Registers {
+    pub fn fs_base(&self) -> u64 {
+        self.fs_base
+    }
+
+    pub fn gs_base(&self) -> u64 {
+        self.gs_base
+    }
+
+    /// # Errors
+    /// Behind [`USER_END`].
+    pub fn set_fs_base(&mut self, address: u64) -> Result<(), NoUserAddress> {
+        self.fs_base = user_base(address)?;
+        Ok(())
+    }
+
+    /// # Errors
+    /// Behind [`USER_END`].
+    pub fn set_gs_base(&mut self, address: u64) -> Result<(), NoUserAddress> {
+        self.gs_base = user_base(address)?;
+        Ok(())
+    }
+
     /// Some order of all values, by rip first.
     pub(crate) fn order(&self, other: &Registers) -> std::cmp::Ordering {
         self.words().cmp(&other.words())
@@ -116,5 +157,28 @@ pub(crate) struct VectorRegisters(pub(crate) [[u8; 32]; 16]);
 impl std::fmt::Debug for VectorRegisters {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("VectorRegisters")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_begin_at_addresses_of_users() {
+        let mut registers = Registers::default();
+        for address in [USER_END, 1 << 47, 1 << 63, u64::MAX] {
+            assert_eq!(registers.set_fs_base(address), Err(NoUserAddress), "{address:#x}");
+            assert_eq!(registers.set_gs_base(address), Err(NoUserAddress), "{address:#x}");
+        }
+        assert_eq!((registers.fs_base(), registers.gs_base()), (0, 0));
+        assert_eq!(registers.set_fs_base(USER_END - 1), Ok(()));
+        assert_eq!(registers.fs_base(), USER_END - 1);
+    }
+
+    #[test]
+    fn the_processor_takes_addresses_of_both_halves() {
+        assert!([0, USER_END, (1 << 47) - 1, u64::MAX, 0xffff_8000_0000_0000].into_iter().all(is_canonical));
+        assert!(![1 << 47, 1 << 63, 0xffff_7fff_ffff_ffff].into_iter().any(is_canonical));
     }
 }

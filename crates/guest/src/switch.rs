@@ -295,6 +295,8 @@ unsafe extern "C" fn enter_by_jump(vcpu: *mut SwitchState) {
         "mov r14, [rdi + {r14}]",
         "mov r15, [rdi + {r15}]",
         "mov rdi, [rdi + {rdi}]",
+        ".globl gnomon_enter_jump",
+        "gnomon_enter_jump:",
         "jmp qword ptr gs:[{resume_rip}]",
         host_rsp = const offset_of!(WorkerState, host_rsp),
         vcpu = const offset_of!(WorkerState, vcpu),
@@ -590,6 +592,8 @@ global_asm!(
     ".globl gnomon_step_entry",
     "gnomon_step_entry:",
     "mov rsp, gs:[{step_frame_at}]",
+    ".globl gnomon_step_jump",
+    "gnomon_step_jump:",
     "iretq",
     step_frame_at = const offset_of!(WorkerState, step_frame_at),
     vcpu = const offset_of!(WorkerState, vcpu),
@@ -684,6 +688,8 @@ unsafe extern "C" {
     fn gnomon_emulate_entry();
     fn gnomon_fault_exit();
     fn gnomon_step_entry();
+    fn gnomon_enter_jump();
+    fn gnomon_step_jump();
 }
 
 /// The addresses of the three doors.
@@ -693,6 +699,11 @@ pub(crate) fn door_addresses() -> (u64, u64, u64) {
         gnomon_emulate_entry as *const () as u64,
         gnomon_fault_exit as *const () as u64,
     )
+}
+
+/// The instructions that lead into a guest, in `enter` and where it is to execute one instruction.
+pub(crate) fn last_instructions() -> (u64, u64) {
+    (gnomon_enter_jump as *const () as u64, gnomon_step_jump as *const () as u64)
 }
 
 /// Where `enter` has to jump for one instruction.

@@ -13,7 +13,7 @@ use crate::sampling;
 use crate::signal_stack;
 use crate::switch::{
     EXIT_EMULATE, EXIT_FAULT, EXIT_LOST_GS, EXIT_STEPPED, EXIT_SYSCALL, EXIT_VSYSCALL, FaultRecord, TICKED,
-    WorkerState, clock_call_at, door_addresses,
+    WorkerState, clock_call_at, door_addresses, last_instructions,
 };
 use crate::vsyscall;
 use std::arch::{asm, global_asm};
@@ -267,7 +267,10 @@ fn is_step(worker: &WorkerState, info: &libc::siginfo_t, saved: &[i64; 23]) -> b
 
 /// A trap while the guest ran: store its registers and leave by `fault_exit`.
 fn guest_trap(worker: &mut WorkerState, signal: i32, info: &libc::siginfo_t, context: &mut libc::ucontext_t) {
+    // What traps from here on is the handler, where it reads the guest's instructions.
+    worker.in_guest = 0;
     let saved = &mut context.uc_mcontext.gregs;
+    undo_entry(worker, saved);
     // SAFETY: while `in_guest` is set, `vcpu` is the one that `enter` was given, and `enter` has not returned.
     let registers = unsafe { &mut (*worker.vcpu).registers };
     load_registers(registers, saved);
@@ -313,6 +316,21 @@ fn guest_trap(worker: &mut WorkerState, signal: i32, info: &libc::siginfo_t, con
         EXIT_FAULT
     };
     redirect(worker, saved);
+}
+
+/// Where the guest was to begin at an address that the processor does not take, it traps at the
+/// last instruction of the switch: it is brought to where Linux finds it, at that address.
+fn undo_entry(worker: &WorkerState, saved: &mut [i64; 23]) {
+    let rip = saved[libc::REG_RIP as usize] as u64;
+    let (jump, step) = last_instructions();
+    if rip == jump {
+        saved[libc::REG_RIP as usize] = worker.resume_rip as i64;
+    } else if rip == step {
+        let [rip, _, flags, rsp, _] = worker.step_frame;
+        saved[libc::REG_RIP as usize] = rip as i64;
+        saved[libc::REG_RSP as usize] = rsp as i64;
+        saved[libc::REG_EFL as usize] = (flags & !TRAP_FLAG) as i64;
+    }
 }
 
 /// Whether the guest executes 32-bit code, by a far jump.

@@ -40,6 +40,9 @@ pub enum Exit {
     Sampled,
 }
 
+/// The bits of MXCSR that processors know; `ldmxcsr` faults at others.
+const MXCSR_WRITABLE: u32 = 0xffff;
+
 /// A step that has become a run ends with this tick, and no other step with the first.
 const STEP_TICKS: u32 = 3;
 
@@ -280,7 +283,6 @@ impl Vcpu {
     /// Takes the extended state from a signal frame, as `rt_sigreturn` does. AVX-512 state, which guests are not promised, goes
     /// back to initial.
     pub fn set_extended_state(&mut self, area: &[u8; SIGNAL_XSAVE_BYTES]) {
-        const MXCSR_WRITABLE: u32 = 0xffff;
         let mxcsr = u32::from_le_bytes([area[24], area[25], area[26], area[27]]) & MXCSR_WRITABLE;
         let in_use = u64::from_le_bytes(area[512..520].try_into().unwrap_or_default()) & 0b111;
         self.state.mxcsr = mxcsr;
@@ -297,6 +299,23 @@ impl Vcpu {
         full.0[512..520].copy_from_slice(&in_use.to_le_bytes());
         full.0[520..576].fill(0);
         self.state.extended = EXTENDED_FULL;
+    }
+
+    /// Whether the switch can load it all: what it loads for the guest before the guest's first
+    /// instruction may not fault. True whatever a guest has asked for; the fuzzer asks.
+    pub fn can_be_loaded(&self) -> bool {
+        let area = match (self.state.extended, &self.state.xsave) {
+            (EXTENDED_FULL, None) => return false,
+            (EXTENDED_FULL, area) => area.as_ref(),
+            _ => None,
+        };
+        let is_loadable = |area: &XsaveArea| {
+            let mxcsr = u32::from_le_bytes([area.0[24], area.0[25], area.0[26], area.0[27]]);
+            mxcsr & !MXCSR_WRITABLE == 0 && area.0[520..576] == [0; 56]
+        };
+        is_canonical(self.state.registers.fs_base)
+            && self.state.mxcsr & !MXCSR_WRITABLE == 0
+            && area.is_none_or(|area| is_loadable(area))
     }
 
     /// Back to initial extended state, as `execve` leaves it.

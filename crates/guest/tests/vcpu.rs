@@ -673,3 +673,41 @@ fn a_guest_goes_on_where_samples_come_faster_than_they_can_be_taken() {
     assert!(samples > 100, "{samples}");
     m.space.release(&mut m.region);
 }
+
+#[test]
+fn addresses_that_the_processor_does_not_take_are_faults_there() {
+    for (rip, steps) in
+        [(1 << 63, false), (1 << 63, true), (0xfeff_ffff_ffff_ffff, false), (0xfeff_ffff_ffff_ffff, true)]
+    {
+        let mut m = machine(&[0x90]);
+        let registers = m.vcpu.registers_mut();
+        (registers.rip, registers.rbx) = (rip, 0x77);
+        let before = *registers;
+        let exit = if steps { m.vcpu.step(&mut m.worker) } else { Some(m.vcpu.run(&mut m.worker)) };
+        let Some(Exit::Fault(fault)) = exit else { panic!("{exit:?}") };
+        assert_eq!((fault.signal, fault.trap_number, fault.address), (libc::SIGSEGV, 13, 0), "{rip:#x}");
+        let after = m.vcpu.registers();
+        assert_eq!((after.rip, after.rbx, after.rsp), (rip, 0x77, before.rsp), "{rip:#x}");
+        m.space.release(&mut m.region);
+    }
+}
+
+#[test]
+fn whatever_a_frame_holds_can_be_loaded() {
+    let mut m = machine(&[0x0f, 0x05]);
+    // MXCSR, the components in use, the rest of the header, the control word of x87.
+    for (mxcsr, in_use, header, control) in
+        [(u32::MAX, 3, u64::MAX, 0), (0xffff, u64::MAX, 0, 0x1234), (0, 1, 1 << 63, 0xffff)]
+    {
+        let mut area = [0u8; SIGNAL_XSAVE_BYTES];
+        area[0..2].copy_from_slice(&u16::to_le_bytes(control));
+        area[24..28].copy_from_slice(&u32::to_le_bytes(mxcsr));
+        area[512..520].copy_from_slice(&u64::to_le_bytes(in_use));
+        area[520..528].copy_from_slice(&header.to_le_bytes());
+        m.vcpu.set_extended_state(&area);
+        assert!(m.vcpu.can_be_loaded());
+        m.vcpu.registers_mut().rip = m.code;
+        assert_eq!(m.vcpu.run(&mut m.worker), Exit::Syscall);
+    }
+    m.space.release(&mut m.region);
+}

@@ -435,7 +435,7 @@ impl Stepping<'_> {
         self.progress.is_whole &= is_whole;
         let callers = frames.into_iter().skip(1).rev();
         self.progress.callers = callers.map(|frame| Caller { frame, slot: None, stack: 0, evaluated: None }).collect();
-        let fs_base = self.vcpu.registers().fs_base;
+        let fs_base = self.vcpu.registers().fs_base();
         let bytes = |address: u64, bytes: &mut [u8]| memory.read(address, bytes).is_ok();
         self.progress.python = self.program.python.as_mut().and_then(|python| python.current_frame(&bytes, fs_base));
         let rip = self.vcpu.registers().rip;
@@ -446,7 +446,7 @@ impl Stepping<'_> {
     /// Python has called one of its functions, or has returned from one: the stack is another.
     fn follow_python(&mut self, evaluates: bool) {
         let Some(before) = self.progress.python else { return };
-        let fs_base = self.vcpu.registers().fs_base;
+        let fs_base = self.vcpu.registers().fs_base();
         let memory = self.memory;
         let bytes = |address: u64, bytes: &mut [u8]| memory.read(address, bytes).is_ok();
         let now = self.program.python.as_mut().and_then(|python| python.current_frame(&bytes, fs_base)).unwrap_or(0);
@@ -459,7 +459,7 @@ impl Stepping<'_> {
     /// The stacks of all callers, with what Python evaluates in place of the functions of C that do it: from the outside in, since what has just
     /// been called may not be linked yet.
     fn assemble(&mut self, evaluates: bool) {
-        let fs_base = self.vcpu.registers().fs_base;
+        let fs_base = self.vcpu.registers().fs_base();
         let memory = self.memory;
         let bytes = |address: u64, bytes: &mut [u8]| memory.read(address, bytes).is_ok();
         let python = self.program.python.as_mut();

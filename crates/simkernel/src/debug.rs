@@ -6,7 +6,7 @@
 use crate::ctx::Ctx;
 use crate::process::{ExitStatus, Process};
 use crate::thread::{Thread, ThreadState};
-use guest::{Registers, ShownThread};
+use guest::ShownThread;
 use linux_abi::nr;
 use std::fmt::Write;
 
@@ -147,8 +147,8 @@ impl Ctx<'_> {
 }
 
 fn show(thread: &Thread, process: &Process, runs: bool) {
-    let registers = *thread.vcpu.registers();
-    let registers = Registers { rip: process.memory.code_address(registers.rip), ..registers };
+    let mut registers = *thread.vcpu.registers();
+    registers.rip = process.memory.code_address(registers.rip);
     let waits = thread.state == ThreadState::Blocked || thread.wake != crate::wait::Wake::First;
     let call = waits.then_some(thread.call.number).filter(|_| !runs);
     guest::show_thread(&ShownThread { tid: thread.tid.0, name: &thread.name, runs, call, registers });

@@ -354,7 +354,7 @@ impl Ctx<'_> {
         profiling.frames.clear();
         let is_whole = program.walker.walk(&mut profiling.cache, start, FRAMES_MAX, &word, &mut profiling.frames);
         let read = |address: u64, bytes: &mut [u8]| memory.read(address, bytes).is_ok();
-        let fs_base = self.thread.vcpu.registers().fs_base;
+        let fs_base = self.thread.vcpu.registers().fs_base();
         let evaluations = program.python.as_mut().map_or_else(Vec::new, |python| python.evaluations(&read, fs_base));
         let stack = (program.name.clone(), program.merged(&profiling.frames, evaluations), is_whole);
         profiling.return_program(memory, program);

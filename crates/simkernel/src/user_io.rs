@@ -2,7 +2,7 @@
 //! and where the kernel moves bytes between files itself.
 
 use crate::outcome::Outcome;
-use guest::AddressSpace;
+use guest::{AddressSpace, USER_END};
 use linux_abi::Errno;
 use linux_abi::fs::{IOV_MAX, Iovec, MAX_RW_COUNT};
 use smallvec::SmallVec;
@@ -32,9 +32,6 @@ pub struct UserBuffers {
     impossible: bool,
     is_vector: bool,
 }
-
-/// One past the highest address of a program (TASK_SIZE_MAX).
-pub(crate) const USER_END: u64 = (1 << 47) - 4096;
 
 fn is_impossible(address: u64, len: u64) -> bool {
     address.checked_add(len).is_none_or(|end| end > USER_END)

@@ -6,14 +6,18 @@
 use super::machine::{AREA_BYTES, Machine};
 use crate::input::Input;
 use base::SimDuration;
+use linux_abi::signal::{RtSigframe, StackT};
 use simkernel::Ctx;
 use tcpip::Packet;
+use zerocopy::IntoBytes;
 
 /// Calls of one input, those that go on after a wait counted again.
 const TURNS: usize = 96;
-/// Numbers from here on are no calls.
+/// Numbers from here on are no calls: time passes, a packet comes, the thread's stack pointer
+/// becomes an argument.
 const TIME: u16 = 0xff00;
 const PACKET: u16 = 0xff01;
+const STACK: u16 = 0xff02;
 
 pub fn run(data: &[u8]) {
     execute(data);
@@ -60,9 +64,14 @@ fn execute(data: &[u8]) -> Vec<u64> {
         let mut made = false;
         machine.with(tid, |ctx| {
             made = true;
+            if number == STACK {
+                ctx.thread.vcpu.registers_mut().rsp = memory.argument(&mut input, ctx, 0);
+                return (linux_abi::nr::sched_yield.into(), [0; 6]);
+            }
             let args = [(); 6].map(|()| memory.argument(&mut input, ctx, 0));
             (u64::from(number % (linux_abi::nr::COUNT as u16 + 1)), args)
         });
+        machine.check_threads();
         if made {
             memory.results.push(machine.result(tid));
         } else {
@@ -103,6 +112,7 @@ impl Memory {
             134 => 1 << (input.byte() % 64),
             135 => u64::from(ctx.process.pid.0),
             136 => u64::from(ctx.thread.tid.0),
+            137 => self.frame(input, ctx, depth),
             negative => i64::from(negative as i8) as u64,
         }
     }
@@ -119,12 +129,33 @@ impl Memory {
                 bytes[at..end].copy_from_slice(&value[..end - at]);
             }
         }
+        let at = self.room(length as u64);
+        self.put(ctx, at, &bytes)
+    }
+
+    /// A signal's frame, as a handler might leave it: where the stack pointer is behind the
+    /// handler's return address.
+    fn frame(&mut self, input: &mut Input<'_>, ctx: &mut Ctx<'_>, depth: u32) -> u64 {
+        let mut frame = RtSigframe::default();
+        let [flags, rsp, rip, rflags, segments, fpstate, mask, stack, stack_flags, stack_size] =
+            [(); 10].map(|()| if depth < 2 { self.argument(input, ctx, depth + 1) } else { 0 });
+        let context = &mut frame.uc.uc_mcontext;
+        (context.rsp, context.rip, context.eflags, context.fpstate) = (rsp, rip, rflags, fpstate);
+        (context.cs, context.ss) = (0x33 ^ segments as u16, 0x2b ^ (segments >> 16) as u16);
+        (frame.uc.uc_flags, frame.uc.uc_sigmask) = (flags, mask);
+        frame.uc.uc_stack = StackT { ss_sp: stack, ss_flags: stack_flags as u32, ss_size: stack_size, pad0: 0 };
+        let at = self.room(size_of::<RtSigframe>() as u64);
+        self.put(ctx, at, frame.as_bytes()) + 8
+    }
+
+    /// Where so many bytes go.
+    fn room(&mut self, length: u64) -> u64 {
         let at = self.next;
-        self.next += (length as u64).next_multiple_of(16) + 16;
+        self.next += length.next_multiple_of(16) + 16;
         if self.next > self.area + AREA_BYTES / 2 {
             self.next = self.area;
         }
-        self.put(ctx, at, &bytes)
+        at
     }
 
     fn put(&self, ctx: &Ctx<'_>, at: u64, bytes: &[u8]) -> u64 {

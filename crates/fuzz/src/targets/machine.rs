@@ -59,6 +59,13 @@ impl Machine {
         }
     }
 
+    /// All threads could execute: nothing that they were given ends the simulator.
+    pub fn check_threads(&self) {
+        for thread in self.kernel.threads.iter() {
+            assert!(thread.vcpu.can_be_loaded(), "thread {}: {:?}", thread.tid, thread.vcpu.registers());
+        }
+    }
+
     /// A call of the first thread: what it returned. A call that waits goes on as long as time brings something.
     pub fn call(&mut self, number: u32, args: &[u64]) -> u64 {
         let mut all = [0; 6];

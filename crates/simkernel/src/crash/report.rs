@@ -161,7 +161,7 @@ impl<'a> Report<'a> {
             [("rsi", r.rsi), ("rdi", r.rdi), ("rbp", r.rbp), ("rsp", r.rsp)],
             [("r8", r.r8), ("r9", r.r9), ("r10", r.r10), ("r11", r.r11)],
             [("r12", r.r12), ("r13", r.r13), ("r14", r.r14), ("r15", r.r15)],
-            [("rip", rip), ("flags", r.rflags), ("fs", r.fs_base), ("gs", r.gs_base)],
+            [("rip", rip), ("flags", r.rflags), ("fs", r.fs_base()), ("gs", r.gs_base())],
         ];
         for row in rows {
             let cells: Vec<String> = row.iter().map(|(name, value)| format!("{name:<5} {value:016x}")).collect();

@@ -13,6 +13,7 @@ use crate::shared::{Handlers, Key, Space};
 use crate::thread::Thread;
 use crate::wait::Wake;
 use base::Cause;
+use guest::Registers;
 use linux_abi::fs::O_RDWR;
 use linux_abi::process::*;
 use linux_abi::signal::{SIG_IGN, StackT};
@@ -98,7 +99,26 @@ fn start(ctx: &mut Ctx<'_>, args: &CloneArgs) -> SysResult {
     if ctx.kernel.tasks >= ctx.process.limits.soft(RLIMIT_NPROC) {
         return Err(Errno::EAGAIN.into());
     }
-    if args.flags & CLONE_THREAD != 0 { start_thread(ctx, args) } else { start_process(ctx, args) }
+    let registers = child_registers(ctx, args)?;
+    if args.flags & CLONE_THREAD != 0 {
+        start_thread(ctx, args, registers)
+    } else {
+        start_process(ctx, args, registers)
+    }
+}
+
+/// Where the new thread begins: where the calling one is, on its own stack and with its own
+/// thread-local memory. EPERM for memory that no program can have.
+fn child_registers(ctx: &Ctx<'_>, args: &CloneArgs) -> Result<Registers, Errno> {
+    let mut registers = *ctx.thread.vcpu.registers();
+    registers.rax = 0;
+    if args.stack != 0 {
+        registers.rsp = args.stack;
+    }
+    if args.flags & CLONE_SETTLS != 0 {
+        registers.set_fs_base(args.tls).map_err(|_| Errno::EPERM)?;
+    }
+    Ok(registers)
 }
 
 /// Which flags go together, clone(2), "ERRORS".
@@ -119,14 +139,14 @@ fn check(ctx: &mut Ctx<'_>, flags: u64) -> Result<(), Errno> {
 }
 
 /// A thread of the calling process. Its registers are the caller's, extended state included, but for rax, rsp and FS.
-fn start_thread(ctx: &mut Ctx<'_>, args: &CloneArgs) -> SysResult {
+fn start_thread(ctx: &mut Ctx<'_>, args: &CloneArgs, registers: Registers) -> SysResult {
     let tid = Tid(ctx.kernel.new_id());
     store_parent_number(ctx, args, tid)?;
     if args.flags & CLONE_CHILD_SETTID != 0 {
         ctx.process.memory.write_value(args.child_tid, &tid.0)?;
     }
     ctx.process.memory.seal_startup();
-    let mut thread = first_thread(ctx, args, tid, ctx.process.pid);
+    let mut thread = first_thread(ctx, args, registers, tid, ctx.process.pid);
     give_own_parts(ctx, args.flags, &mut thread);
     ctx.process.threads.push(tid);
     ctx.kernel.tasks += 1;
@@ -161,18 +181,11 @@ fn store_parent_number(ctx: &Ctx<'_>, args: &CloneArgs, tid: Tid) -> Result<(), 
     Ok(())
 }
 
-/// A thread that begins where the calling one is.
-fn first_thread(ctx: &Ctx<'_>, args: &CloneArgs, tid: Tid, pid: Pid) -> Thread {
+/// A thread that has of the calling one what threads inherit.
+fn first_thread(ctx: &Ctx<'_>, args: &CloneArgs, registers: Registers, tid: Tid, pid: Pid) -> Thread {
     let mut thread = Thread::new(tid, pid);
     thread.vcpu = ctx.thread.vcpu.duplicate();
-    let registers = thread.vcpu.registers_mut();
-    registers.rax = 0;
-    if args.stack != 0 {
-        registers.rsp = args.stack;
-    }
-    if args.flags & CLONE_SETTLS != 0 {
-        registers.fs_base = args.tls;
-    }
+    *thread.vcpu.registers_mut() = registers;
     if args.flags & CLONE_CHILD_CLEARTID != 0 {
         thread.clear_child_tid = args.child_tid;
     }
@@ -191,7 +204,7 @@ fn first_thread(ctx: &Ctx<'_>, args: &CloneArgs, tid: Tid, pid: Pid) -> Thread {
 }
 
 /// A new process with one thread, the caller's copy.
-fn start_process(ctx: &mut Ctx<'_>, args: &CloneArgs) -> SysResult {
+fn start_process(ctx: &mut Ctx<'_>, args: &CloneArgs, registers: Registers) -> SysResult {
     ctx.process.memory.seal_startup();
     let space = copy_memory(ctx, args)?;
     let pid = Pid(ctx.kernel.new_id());
@@ -205,7 +218,7 @@ fn start_process(ctx: &mut Ctx<'_>, args: &CloneArgs) -> SysResult {
         child.exit_signal = ctx.process.exit_signal;
         child.execs_of_parent = ctx.process.execs_of_parent;
     }
-    let mut thread = first_thread(ctx, args, pid.main_thread(), pid);
+    let mut thread = first_thread(ctx, args, registers, pid.main_thread(), pid);
     if args.flags & CLONE_CHILD_SETTID != 0 {
         thread.set_child_tid = args.child_tid;
     }

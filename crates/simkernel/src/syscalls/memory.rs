@@ -3,8 +3,7 @@
 use crate::ctx::Ctx;
 use crate::files::FileKind;
 use crate::outcome::SysResult;
-use crate::user_io::USER_END;
-use guest::{Backing, MapError, MapRequest, Marks, MoveRequest, PAGE, VmaKind};
+use guest::{Backing, MapError, MapRequest, Marks, MoveRequest, PAGE, USER_END, VmaKind};
 use linux_abi::Errno;
 use linux_abi::capability::CAP_IPC_LOCK;
 use linux_abi::fs::{F_SEAL_FUTURE_WRITE, F_SEAL_WRITE, O_PATH};

@@ -204,23 +204,16 @@ pub(super) fn set_tid_address(ctx: &mut Ctx<'_>, [address, ..]: [u64; 6]) -> Sys
 
 /// arch_prctl(2).
 pub(super) fn arch_prctl(ctx: &mut Ctx<'_>, [code, address, ..]: [u64; 6]) -> SysResult {
-    const USER_END: u64 = 1 << 47;
+    let registers = ctx.thread.vcpu.registers_mut();
     match code as i32 {
-        ARCH_SET_FS | ARCH_SET_GS if address >= USER_END => Err(Errno::EPERM.into()),
-        ARCH_SET_FS => {
-            ctx.thread.vcpu.registers_mut().fs_base = address;
-            Ok(0)
-        }
+        ARCH_SET_FS => Ok(registers.set_fs_base(address).map(|()| 0).map_err(|_| Errno::EPERM)?),
+        ARCH_SET_GS => Ok(registers.set_gs_base(address).map(|()| 0).map_err(|_| Errno::EPERM)?),
         ARCH_GET_FS => {
-            ctx.process.memory.write_value(address, &ctx.thread.vcpu.registers().fs_base)?;
+            ctx.process.memory.write_value(address, &registers.fs_base())?;
             Ok(0)
         }
         ARCH_GET_GS => {
-            ctx.process.memory.write_value(address, &ctx.thread.vcpu.registers().gs_base)?;
-            Ok(0)
-        }
-        ARCH_SET_GS => {
-            ctx.thread.vcpu.registers_mut().gs_base = address;
+            ctx.process.memory.write_value(address, &registers.gs_base())?;
             Ok(0)
         }
         // A processor whose CPUID instruction cannot be made to fault.
