@@ -5,6 +5,7 @@
 #include "case.h"
 
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/select.h>
@@ -290,6 +291,76 @@ CASE(pselect_with_mask)
     int64_t start = now_ns();
     show("pselect timeout", pselect(0, NULL, NULL, NULL, &limit, NULL));
     show_elapsed(start, 10);
+}
+
+static long wait_by_ppoll(const sigset_t *mask, struct timespec *limit)
+{
+    struct pollfd entry = { .fd = ends[0], .events = POLLIN };
+    return ppoll(&entry, 1, limit, mask);
+}
+
+static long wait_by_pselect(const sigset_t *mask, struct timespec *limit)
+{
+    fd_set readers;
+    FD_ZERO(&readers);
+    FD_SET(ends[0], &readers);
+    return pselect(ends[0] + 1, &readers, NULL, NULL, limit, mask);
+}
+
+static long wait_by_epoll(const sigset_t *mask, struct timespec *limit)
+{
+    struct epoll_event event = { .events = EPOLLIN };
+    int fd = MUST(epoll_create1(0));
+    MUST(epoll_ctl(fd, EPOLL_CTL_ADD, ends[0], &event));
+    long result = epoll_pwait(fd, &event, 1, limit->tv_sec * 1000 + limit->tv_nsec / 1000000, mask);
+    int error = errno;
+    close(fd);
+    errno = error;
+    return result;
+}
+
+static long (*const waits_with_mask[])(const sigset_t *, struct timespec *) = { wait_by_ppoll, wait_by_pselect, wait_by_epoll };
+
+/* What a call's mask held back comes as soon as the call is over, and not with the next one. */
+CASE(signals_that_a_mask_held_back)
+{
+    sigset_t block;
+    main_thread = pthread_self();
+    MUST(pipe(ends));
+    sigemptyset(&block);
+    sigaddset(&block, SIGUSR1);
+    for (size_t i = 0; i < COUNT_OF(waits_with_mask); i++) {
+        struct timespec limit = timespec_of_ms(80);
+        handle(SIGUSR1, 0);
+        pthread_t sender = thread_start(signal_late, (void *)SIGUSR1);
+        long result = waits_with_mask[i](&block, &limit);
+        int seen = signals_seen;
+        show("times out", result);
+        number("signals at its end", seen);
+        thread_join(sender);
+    }
+}
+
+/* A call that has something to report leaves signals that only its own mask lets through. */
+CASE(signals_that_only_a_mask_lets_through)
+{
+    sigset_t block, none, pending;
+    MUST(pipe(ends));
+    MUST(write(ends[1], "x", 1));
+    sigemptyset(&none);
+    sigemptyset(&block);
+    sigaddset(&block, SIGUSR1);
+    MUST(sigprocmask(SIG_BLOCK, &block, NULL));
+    MUST(raise(SIGUSR1));
+    for (size_t i = 0; i < COUNT_OF(waits_with_mask); i++) {
+        struct timespec limit = timespec_of_ms(1000);
+        handle(SIGUSR1, 0);
+        show("ready", waits_with_mask[i](&none, &limit));
+        number("signals", signals_seen);
+        MUST(sigpending(&pending));
+        truth("it still waits", sigismember(&pending, SIGUSR1));
+    }
+    signal(SIGUSR1, SIG_IGN);
 }
 
 CASE(two_threads_poll_one_pipe)

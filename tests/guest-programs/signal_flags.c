@@ -629,6 +629,25 @@ CASE(two_timers_with_one_real_time_signal)
     MUST(timer_delete(second));
 }
 
+CASE(timers_beside_a_signal_that_waits)
+{
+    timer_t first = timer_for(SIGEV_SIGNAL, SIGUSR1), second = timer_for(SIGEV_SIGNAL, SIGUSR1);
+    siginfo_t info;
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    MUST(sigprocmask(SIG_BLOCK, &set, NULL));
+    MUST(kill(getpid(), SIGUSR1));
+    arm(first, 5, 0);
+    arm(second, 10, 0);
+    sleep_ms(30);
+    while (sigtimedwait(&set, &info, &(struct timespec){ 0, 0 }) > 0)
+        number("code", info.si_code);
+    MUST(timer_delete(first));
+    MUST(timer_delete(second));
+}
+
 CASE(a_timer_without_a_signal)
 {
     timer_t timer = timer_for(SIGEV_NONE, 0);

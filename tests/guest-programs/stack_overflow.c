@@ -122,6 +122,54 @@ CASE(an_alternate_stack_overflows_too)
     in_child("dives", handler_dives_too, NULL);
 }
 
+static volatile sig_atomic_t handlers_run;
+
+static void signal_again(int number, siginfo_t *info, void *context)
+{
+    (void)info, (void)context;
+    /* Far more than the stack has room for: then it began anew, over frames that are still in use. */
+    if (++handlers_run > 1000)
+        _exit(3);
+    if (number == SIGSEGV)
+        *(volatile int *)8 = 0;
+    else
+        raise(number);
+}
+
+/* Memory below the stack is there, so that nothing but the kernel's own look at its bounds ends it. */
+static int frames_overflow(void *number)
+{
+    static char memory[256 * 1024];
+    stack_t alternate = { .ss_sp = memory + 128 * 1024, .ss_size = 128 * 1024 };
+    struct sigaction action = { .sa_sigaction = signal_again, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER };
+
+    sigaltstack(&alternate, NULL);
+    sigaction((int)(long)number, &action, NULL);
+    signal_again((int)(long)number, NULL, NULL);
+    return 1;
+}
+
+CASE(frames_overflow_an_alternate_stack)
+{
+    in_child("of a fault", frames_overflow, (void *)SIGSEGV);
+    in_child("of a signal", frames_overflow, (void *)SIGUSR1);
+}
+
+static int frames_overflow_twice(void *unused)
+{
+    struct sigaction action = { .sa_sigaction = signal_again, .sa_flags = SA_SIGINFO };
+
+    (void)unused;
+    sigaction(SIGSEGV, &action, NULL);
+    return frames_overflow((void *)SIGUSR1);
+}
+
+/* The handler of what an overflow raises would have to run on the same stack. */
+CASE(an_overflow_cannot_be_handled)
+{
+    in_child("of a signal", frames_overflow_twice, NULL);
+}
+
 CASE(far_below_the_stack_pointer)
 {
     volatile char here = 1;

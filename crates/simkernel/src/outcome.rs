@@ -29,6 +29,9 @@ pub enum Restart {
     NoIntr,
     /// ERESTARTNOHAND: EINTR after any handler, executed again when none ran.
     NoHand,
+    /// EINTR in any case. Unlike an error, it leaves the mask that a call has for its own duration
+    /// until signals are delivered.
+    Never,
     /// ERESTART_RESTARTBLOCK: as `NoHand`, and goes on with the deadline that it had.
     Block,
 }

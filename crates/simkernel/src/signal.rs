@@ -84,12 +84,12 @@ impl Room {
 }
 
 impl PendingSignals {
-    /// Adds one. Standard signals (1 to 31) are held once; real-time ones queue.
+    /// Adds one. Standard signals (1 to 31) are held once, real-time ones queue. So do those of
+    /// timers, whatever they are: a timer has a place of its own in the queue
+    /// (`posixtimer_send_sigqueue`).
     pub fn add(&mut self, info: Siginfo) {
         let signal = info.si_signo as u32;
-        // A timer's is added although one was taken back that still shows.
-        let is_there = |queue: &VecDeque<Siginfo>| queue.iter().any(|other| other.si_signo == info.si_signo);
-        if signal < 32 && self.set.contains(signal) && (info.si_code != SI_TIMER || is_there(&self.queue)) {
+        if signal < 32 && self.set.contains(signal) && info.si_code != SI_TIMER {
             return;
         }
         self.set.insert(signal);
@@ -196,6 +196,16 @@ mod tests {
         pending.forget_timer(3);
         assert_eq!(pending.take(SigSet::EMPTY).map(|info| info.si_signo), None);
         assert!(pending.set.is_empty());
+    }
+
+    #[test]
+    fn each_timer_has_its_place_beside_other_signals() {
+        let mut pending = PendingSignals::default();
+        pending.add(Siginfo::kill(Signal::SIGUSR1, SI_USER, 7, 0));
+        [3, 4].into_iter().for_each(|timer| pending.add(Siginfo::timer(Signal::SIGUSR1, timer, 0, 0)));
+        pending.add(Siginfo::kill(Signal::SIGUSR1, SI_USER, 8, 0));
+        let codes: Vec<i32> = std::iter::from_fn(|| pending.take(SigSet::EMPTY)).map(|info| info.si_code).collect();
+        assert_eq!(codes, [SI_USER, SI_TIMER, SI_TIMER]);
     }
 
     #[test]

@@ -23,14 +23,69 @@ const USER_STACK_SEGMENT: u16 = 0x2b;
 /// The features in a frame: x87, SSE, AVX.
 const FRAME_FEATURES: u64 = 0b111;
 
-/// Whether `rsp` lies on an alternate stack.
+/// Whether `rsp` lies on an alternate stack, which it cannot while that is disarmed
+/// (`on_sig_stack`).
 pub(crate) fn is_on(stack: &StackT, rsp: u64) -> bool {
-    stack.ss_flags & SS_AUTODISARM == 0 && rsp > stack.ss_sp && rsp - stack.ss_sp <= stack.ss_size
+    stack.ss_flags & SS_AUTODISARM == 0 && is_within(stack, rsp)
+}
+
+fn is_within(stack: &StackT, rsp: u64) -> bool {
+    rsp > stack.ss_sp && rsp - stack.ss_sp <= stack.ss_size
+}
+
+/// Where a frame begins from the top down. With the alternate stack that it is to stay within: the
+/// one that it is on, or comes to (`get_sigframe`).
+fn frame_top(stack: &StackT, rsp: u64, flags: u64) -> (u64, Option<StackT>) {
+    let top = rsp.wrapping_sub(RED_ZONE_BYTES);
+    if flags & SA_ONSTACK != 0 && stack.ss_size != 0 && !is_on(stack, top) {
+        return (stack.ss_sp.wrapping_add(stack.ss_size), Some(*stack));
+    }
+    (top, is_on(stack, rsp).then_some(*stack))
+}
+
+/// Gives a thread another alternate stack. EPERM while `rsp` is on the present one; EINVAL, ENOMEM
+/// (`do_sigaltstack`).
+pub(crate) fn set_altstack(present: &mut StackT, stack: StackT, rsp: u64) -> Result<(), Errno> {
+    if is_on(present, rsp) {
+        return Err(Errno::EPERM);
+    }
+    *present = match stack.ss_flags & !SS_AUTODISARM {
+        SS_DISABLE => StackT { ss_flags: stack.ss_flags, ..StackT::default() },
+        0 | SS_ONSTACK if stack.ss_size < MINSIGSTKSZ => return Err(Errno::ENOMEM),
+        0 | SS_ONSTACK => StackT { pad0: 0, ..stack },
+        _ => return Err(Errno::EINVAL),
+    };
+    Ok(())
 }
 
 /// Gives the thread's pending signals their effect, before it runs on. `interrupted` is the restart kind of a call that a signal
 /// ended; rax then still has to be decided.
 pub(crate) fn deliver(ctx: &mut Ctx<'_>, mut interrupted: Option<Restart>) {
+    if interrupted.is_none() {
+        // The mask of a call that was not interrupted ends with it
+        // (`restore_saved_sigmask_unless`).
+        restore_mask(ctx);
+    }
+    while deliver_pending(ctx, &mut interrupted) {
+        finish_interrupted(ctx, interrupted.take(), None);
+        if !restore_mask(ctx) || !ctx.signal_pending() {
+            return;
+        }
+    }
+}
+
+/// Ends the mask that a call had for its own duration. Whether there was one.
+fn restore_mask(ctx: &mut Ctx<'_>) -> bool {
+    let saved = ctx.thread.signals.saved_mask.take();
+    if let Some(mask) = saved {
+        ctx.thread.signals.blocked = mask;
+    }
+    saved.is_some()
+}
+
+/// Gives all signals their effect that the thread does not hold back. False when it does not run
+/// on.
+fn deliver_pending(ctx: &mut Ctx<'_>, interrupted: &mut Option<Restart>) -> bool {
     loop {
         let left = SigSet(ctx.left_to_another());
         let next = ctx.take_signal(ctx.thread.signals.blocked, left);
@@ -46,24 +101,22 @@ pub(crate) fn deliver(ctx: &mut Ctx<'_>, mut interrupted: Option<Restart>) {
             }
         }
         if ctx.process.ending.is_some() {
-            return;
+            return false;
         }
         if ctx.process.job.stopped.is_some() {
             // Goes on here when the process does.
-            ctx.thread.interrupted = interrupted;
-            return;
+            ctx.thread.interrupted = interrupted.take();
+            return false;
         }
     }
-    finish_interrupted(ctx, interrupted, None);
-    if let Some(mask) = ctx.thread.signals.saved_mask.take() {
-        ctx.thread.signals.blocked = mask;
-    }
+    true
 }
 
 /// Decides between EINTR and executing the call again, signal(7), "Interruption of system calls".
 fn finish_interrupted(ctx: &mut Ctx<'_>, interrupted: Option<Restart>, handled_by: Option<&Disposition>) {
     let Some(restart) = interrupted else { return };
     let again = match (restart, handled_by) {
+        (Restart::Never, _) => false,
         (Restart::NoIntr, _) | (_, None) => true,
         (Restart::Sys, Some(disposition)) => disposition.flags & SA_RESTART != 0,
         (Restart::NoHand | Restart::Block, Some(_)) => false,
@@ -176,13 +229,13 @@ fn push_frame(ctx: &mut Ctx<'_>, info: &Siginfo, disposition: &Disposition, trap
     let memory = &ctx.process.memory;
     let registers = *thread.vcpu.registers();
     let stack = thread.altstack;
-    let mut top = registers.rsp.wrapping_sub(RED_ZONE_BYTES);
-    if disposition.flags & SA_ONSTACK != 0 && stack.ss_size != 0 && !is_on(&stack, registers.rsp) {
-        top = stack.ss_sp + stack.ss_size;
-    }
+    let (top, bounds) = frame_top(&stack, registers.rsp, disposition.flags);
     let area_bytes = SIGNAL_XSAVE_BYTES as u64 + 4;
     let area_at = top.wrapping_sub(area_bytes) & !63;
     let frame_at = (area_at.wrapping_sub(size_of::<RtSigframe>() as u64) & !15).wrapping_sub(8);
+    if bounds.is_some_and(|stack| !is_within(&stack, frame_at)) {
+        return None;
+    }
 
     let mut area = thread.vcpu.extended_state();
     let software = FpxSwBytes {
@@ -280,8 +333,8 @@ fn check_extended_state(area: &mut [u8; SIGNAL_XSAVE_BYTES]) -> Option<()> {
 
 fn restore_frame(ctx: &mut Ctx<'_>) -> Option<()> {
     let memory = &ctx.process.memory;
-    let frame_at = ctx.thread.vcpu.registers().rsp.wrapping_sub(8);
-    let on_stack = ctx.thread.altstack.ss_size != 0 && is_on(&ctx.thread.altstack, frame_at);
+    let rsp = ctx.thread.vcpu.registers().rsp;
+    let frame_at = rsp.wrapping_sub(8);
     let frame: RtSigframe = memory.read_value(frame_at).ok()?;
     let c = &frame.uc.uc_mcontext;
     let mut area = None;
@@ -308,11 +361,8 @@ fn restore_frame(ctx: &mut Ctx<'_>) -> Option<()> {
     }
     ctx.thread.signals.blocked = SigSet(frame.uc.uc_sigmask).without(SigSet::UNBLOCKABLE);
     ctx.thread.signals.saved_mask = None;
-    let stack = frame.uc.uc_stack;
-    // A stack in use cannot be replaced: one that the handler has set stays.
-    if !on_stack {
-        ctx.thread.altstack =
-            if stack.ss_flags & SS_DISABLE != 0 { StackT::new_zeroed() } else { StackT { pad0: 0, ..stack } };
-    }
+    // A stack that cannot be had is left out: one in use, which the handler itself has set, or one
+    // that it made up (`restore_altstack`).
+    let _ = set_altstack(&mut ctx.thread.altstack, frame.uc.uc_stack, rsp);
     Some(())
 }

@@ -310,13 +310,10 @@ fn epoll_until(ctx: &mut Ctx<'_>, epoll: u64, events: u64, max: u64, timeout: Op
     if ctx.expired() {
         return Ok(0);
     }
+    // epoll_wait is never executed again after a signal, signal(7).
     if ctx.thread.wake == Wake::Interrupted {
-        return Err(Errno::EINTR.into());
+        return Err(Outcome::Restart(Restart::Never));
     }
     ctx.watch(instance, Events::READABLE);
-    match ctx.block(Restart::NoHand) {
-        // epoll_wait is never executed again after a signal, signal(7).
-        Outcome::Restart(_) => Err(Errno::EINTR.into()),
-        outcome => Err(outcome),
-    }
+    Err(ctx.block(Restart::Never))
 }

@@ -191,20 +191,7 @@ pub(super) fn sigaltstack(ctx: &mut Ctx<'_>, [new, old, ..]: [u64; 6]) -> SysRes
     let on_it = signal_delivery::is_on(&present, rsp);
     let request = if new == 0 { None } else { Some(ctx.process.memory.read_value::<StackT>(new)?) };
     if let Some(stack) = request {
-        if on_it {
-            return Err(Errno::EPERM.into());
-        }
-        let mode = stack.ss_flags & !SS_AUTODISARM;
-        if mode != 0 && mode != SS_DISABLE && mode != SS_ONSTACK {
-            return Err(Errno::EINVAL.into());
-        }
-        ctx.thread.altstack = if mode == SS_DISABLE {
-            StackT { ss_flags: stack.ss_flags, ..StackT::default() }
-        } else if stack.ss_size < MINSIGSTKSZ {
-            return Err(Errno::ENOMEM.into());
-        } else {
-            stack
-        };
+        signal_delivery::set_altstack(&mut ctx.thread.altstack, stack, rsp)?;
     }
     if old != 0 {
         let state = if present.ss_size == 0 { SS_DISABLE } else { u32::from(on_it) };
