@@ -119,6 +119,25 @@ CASE(map_with_an_offset)
     munmap(at, 2 * PAGE);
 }
 
+CASE(map_behind_the_last_byte)
+{
+    static const off_t offsets[] = { 0x7ffffffffffff000, 0x7fffffffffffe000, -4096, INT64_MIN, -8192 };
+    int files[3], ends[2];
+
+    scratch();
+    files[0] = MUST(open("file", O_RDWR | O_CREAT, 0644));
+    files[1] = MUST(open("file", O_WRONLY));
+    MUST(pipe(ends));
+    files[2] = ends[0];
+    for (size_t file = 0; file < COUNT_OF(files); file++) {
+        for (size_t i = 0; i < COUNT_OF(offsets); i++) {
+            printf("file %zu offset %zu: ", file, i);
+            show_ok("mmap", (long)mmap(NULL, 4096, PROT_READ, MAP_SHARED, files[file], offsets[i]));
+        }
+    }
+    show_ok("of nothing", (long)mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, -4096));
+}
+
 CASE(map_permissions_of_files)
 {
     scratch();

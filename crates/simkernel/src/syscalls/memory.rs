@@ -4,11 +4,11 @@ use crate::ctx::Ctx;
 use crate::files::FileKind;
 use crate::outcome::SysResult;
 use guest::{Backing, MapError, MapRequest, Marks, MoveRequest, PAGE, USER_END, VmaKind};
-use linux_abi::Errno;
 use linux_abi::capability::CAP_IPC_LOCK;
 use linux_abi::fs::{F_SEAL_FUTURE_WRITE, F_SEAL_WRITE, O_PATH};
 use linux_abi::mm::*;
 use linux_abi::sysinfo::{RLIM_INFINITY, RLIMIT_AS, RLIMIT_DATA, RLIMIT_MEMLOCK};
+use linux_abi::{Errno, nr};
 
 pub(super) fn errno(error: MapError) -> Errno {
     match error {
@@ -37,15 +37,9 @@ pub(super) fn mmap(ctx: &mut Ctx<'_>, [address, bytes, prot, flags, fd, offset]:
         return Err(Errno::EINVAL.into());
     }
     // The place is looked at before the kind (`do_mmap`).
-    if flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) != 0 {
-        if !address.is_multiple_of(PAGE) {
-            return Err(Errno::EINVAL.into());
-        }
-        let end = address.checked_add(bytes).and_then(|end| end.checked_next_multiple_of(PAGE)).ok_or(Errno::ENOMEM)?;
-        let is_taken = ctx.process.memory.mappings().any(|vma| vma.start < end && address < vma.end);
-        if flags & MAP_FIXED_NOREPLACE != 0 && is_taken {
-            return Err(Errno::EEXIST.into());
-        }
+    demand_place(ctx, address, bytes, flags)?;
+    if let Some(file) = file {
+        demand_place_in_file(ctx, file, bytes, offset)?;
     }
     let known = matches!(kind, MAP_SHARED | MAP_PRIVATE) || (kind == MAP_SHARED_VALIDATE && file.is_some());
     if !known {
@@ -102,6 +96,19 @@ pub(super) fn mmap(ctx: &mut Ctx<'_>, [address, bytes, prot, flags, fd, offset]:
     Ok(start)
 }
 
+/// The place that a mapping asks for. EINVAL, EEXIST, ENOMEM.
+fn demand_place(ctx: &mut Ctx<'_>, address: u64, bytes: u64, flags: u32) -> Result<(), Errno> {
+    if flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) == 0 {
+        return if flags & MAP_32BIT != 0 { Err(refuse_low_memory(ctx)) } else { Ok(()) };
+    }
+    if !address.is_multiple_of(PAGE) {
+        return Err(Errno::EINVAL);
+    }
+    let end = address.checked_add(bytes).and_then(|end| end.checked_next_multiple_of(PAGE)).ok_or(Errno::ENOMEM)?;
+    let is_taken = ctx.process.memory.mappings().any(|vma| vma.start < end && address < vma.end);
+    if flags & MAP_FIXED_NOREPLACE != 0 && is_taken { Err(Errno::EEXIST) } else { Ok(()) }
+}
+
 /// Whether the process may map so many bytes more; `data` if they are private and writable. ENOMEM past RLIMIT_AS or RLIMIT_DATA.
 pub(super) fn check_room(ctx: &Ctx<'_>, bytes: u64, data: bool) -> Result<(), Errno> {
     let within = |limit: u64, counts: fn(&guest::Vma) -> bool| {
@@ -135,6 +142,29 @@ pub(super) fn mseal(ctx: &mut Ctx<'_>, [address, bytes, flags, ..]: [u64; 6]) ->
     let bytes = bytes.checked_next_multiple_of(PAGE).filter(|bytes| address.checked_add(*bytes).is_some());
     let bytes = bytes.ok_or(Errno::EINVAL)?;
     ctx.process.memory.seal(address, bytes).map(|()| 0).map_err(|e| errno(e).into())
+}
+
+/// MAP_32BIT: no memory is free below 2 GiB, where nothing but programs at fixed addresses lies.
+#[cold]
+fn refuse_low_memory(ctx: &mut Ctx<'_>) -> Errno {
+    const LOW: u64 = 1 << 32;
+    if ctx.process.reported.insert(u64::from(nr::mmap) | LOW) {
+        ctx.report(
+            "mmap with MAP_32BIT answered ENOMEM: no guest has memory below 2 GiB but what its program is linked to"
+                .to_owned(),
+        );
+    }
+    Errno::ENOMEM
+}
+
+/// What is mapped of a file ends where a file can end (`file_mmap_ok`). ENOMEM, EOVERFLOW.
+fn demand_place_in_file(ctx: &Ctx<'_>, file: crate::FileId, bytes: u64, offset: u64) -> Result<(), Errno> {
+    let kind = &ctx.kernel.files[file].kind;
+    let is_regular = matches!(kind, FileKind::Regular(_) | FileKind::Output(_) | FileKind::Snapshot(_));
+    let longest = if is_regular { i64::MAX as u64 } else { u64::MAX };
+    let bytes = bytes.checked_next_multiple_of(PAGE).ok_or(Errno::ENOMEM)?;
+    let last = longest.checked_sub(bytes).ok_or(Errno::EOVERFLOW)?;
+    if offset / PAGE > last / PAGE { Err(Errno::EOVERFLOW) } else { Ok(()) }
 }
 
 /// Maps an open file, after what `do_mmap` looks at. EACCES, EPERM, ENODEV, EINVAL.

@@ -168,7 +168,7 @@ pub const TABLE: &[Entry] = &[
     full(readahead, descriptors::readahead),
     partial(cachestat, descriptors::cachestat, "all of a file counts as cached"),
     // Memory.
-    partial(mmap, memory::mmap, "MAP_HUGETLB and fixed addresses outside the process's arena are refused"),
+    partial(mmap, memory::mmap, "MAP_HUGETLB, MAP_32BIT and fixed addresses outside the process's arena are refused"),
     partial(munmap, memory::munmap, "addresses that a process maps again and again fault some calls later"),
     full(mprotect, memory::mprotect),
     partial(mremap, memory::mremap, "shared mappings do not grow in place"),
