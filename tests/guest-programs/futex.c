@@ -6,6 +6,7 @@
 
 #include <limits.h>
 #include <linux/futex.h>
+#include <sys/mman.h>
 
 static uint32_t word, other_word;
 
@@ -276,6 +277,43 @@ static void *ping(void *argument)
         wake(&word, 1);
     }
     return NULL;
+}
+
+static int wait_operation;
+
+static void *wait_a_little(void *argument)
+{
+    struct timespec limit = timespec_of_ms(150);
+    long result = futex(argument, wait_operation, 0, &limit, NULL, 0);
+
+    return (void *)(long)(result == -1 ? errno : 0);
+}
+
+/* Who waits for a word as a private one is not seen by who wakes it as a shared one, and the other way round. */
+static void wake_otherwise(uint32_t *at, int waits, int wakes)
+{
+    wait_operation = waits;
+    pthread_t thread = thread_start(wait_a_little, at);
+    sleep_ms(50);
+    show("wake", futex(at, wakes, 1, NULL, NULL, 0));
+    show_error("wait", (int)(long)thread_join(thread));
+}
+
+CASE(kinds_of_one_word)
+{
+    uint32_t *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    truth("mapped", shared != MAP_FAILED);
+    word = 0;
+    for (int i = 0; i < 2; i++) {
+        uint32_t *at = i ? shared : &word;
+
+        wake_otherwise(at, FUTEX_WAIT_PRIVATE, FUTEX_WAKE);
+        wake_otherwise(at, FUTEX_WAIT, FUTEX_WAKE_PRIVATE);
+        wake_otherwise(at, FUTEX_WAIT, FUTEX_WAKE);
+        wake_otherwise(at, FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE);
+    }
+    munmap(shared, 4096);
 }
 
 CASE(ping_pong)

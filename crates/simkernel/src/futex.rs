@@ -7,8 +7,11 @@ use smallvec::SmallVec;
 /// Where a futex lies.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FutexKey {
-    /// In memory that belongs to one address space.
+    /// Said to be private to one address space (FUTEX_PRIVATE_FLAG), whatever memory is there.
     Private { space: SpaceId, address: u64 },
+    /// Not said to be private, in memory of one address space. Waiters here and at the private
+    /// futex of the same word do not see each other (`get_futex_key`).
+    Own { space: SpaceId, address: u64 },
     /// In memory that processes share: the object, and the place in it.
     Shared { object: u32, place: u64 },
     /// No futex: threads that wait for something else with a number stand in these queues too.

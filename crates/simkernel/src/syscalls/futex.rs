@@ -43,13 +43,13 @@ pub(super) fn futex(ctx: &mut Ctx<'_>, [address, op, value, timeout, address2, v
         FUTEX_WAIT_BITSET => wait(ctx, address, value, timeout, op, value3 as u32, true),
         FUTEX_WAKE => wake(ctx, address, op, value, FUTEX_BITSET_MATCH_ANY),
         FUTEX_WAKE_BITSET => wake(ctx, address, op, value, value3 as u32),
-        FUTEX_REQUEUE => requeue(ctx, address, op, [value, timeout as u32], address2),
+        FUTEX_REQUEUE => requeue(ctx, (address, is_private(op)), [value, timeout as u32], (address2, is_private(op))),
         FUTEX_CMP_REQUEUE => {
             let present: u32 = ctx.process.memory.read_value(address)?;
             if present != value3 as u32 {
                 return Err(Errno::EAGAIN.into());
             }
-            requeue(ctx, address, op, [value, timeout as u32], address2)
+            requeue(ctx, (address, is_private(op)), [value, timeout as u32], (address2, is_private(op)))
         }
         FUTEX_WAKE_OP => wake_op(ctx, address, op, [value, timeout as u32], address2, value3 as u32),
         // FUTEX_LOCK_PI measures its timeout on the real-time clock.
@@ -254,13 +254,20 @@ fn requeue_pi(ctx: &mut Ctx<'_>, from: u64, op: u32, limit: u32, lock: u64) -> S
     Ok(moved.len() as u64)
 }
 
-pub(super) fn requeue(ctx: &mut Ctx<'_>, from: u64, op: u32, [wake, limit]: [u32; 2], to: u64) -> SysResult {
+/// Wakes some that wait at one word and lets others wait at another one. Of each word: whether it
+/// is said to be private.
+pub(super) fn requeue(
+    ctx: &mut Ctx<'_>,
+    (from, from_private): (u64, bool),
+    [wake, limit]: [u32; 2],
+    (to, to_private): (u64, bool),
+) -> SysResult {
     if (wake as i32) < 0 || (limit as i32) < 0 || !to.is_multiple_of(4) {
         return Err(Errno::EINVAL.into());
     }
-    demand_word(ctx, from, is_private(op))?;
-    demand_word(ctx, to, is_private(op))?;
-    let (from, to) = (ctx.futex_key(from, is_private(op)), ctx.futex_key(to, is_private(op)));
+    demand_word(ctx, from, from_private)?;
+    demand_word(ctx, to, to_private)?;
+    let (from, to) = (ctx.futex_key(from, from_private), ctx.futex_key(to, to_private));
     let woken = ctx.wake_queue(from, wake as usize, FUTEX_BITSET_MATCH_ANY);
     let moved = ctx.kernel.futexes.take(from, limit as usize, FUTEX_BITSET_MATCH_ANY);
     for waiter in &moved {
@@ -343,10 +350,13 @@ pub(super) fn get_robust_list(ctx: &mut Ctx<'_>, [tid, head, bytes, ..]: [u64; 6
 impl Ctx<'_> {
     /// The queue of an address of the calling process. Private futexes, which say so, need no look at what lies there.
     pub(super) fn futex_key(&self, address: u64, private: bool) -> FutexKey {
-        let shared = if private { None } else { self.process.memory.shared_identity(address) };
-        match shared {
+        let space = self.process.space.id();
+        if private {
+            return FutexKey::Private { space, address };
+        }
+        match self.process.memory.shared_identity(address) {
             Some((object, place)) => FutexKey::Shared { object, place },
-            None => FutexKey::Private { space: self.process.space.id(), address },
+            None => FutexKey::Own { space, address },
         }
     }
 
@@ -431,7 +441,9 @@ impl Ctx<'_> {
     /// Where the calling process has a futex, if it has it at all.
     fn futex_address(&self, key: FutexKey) -> Option<u64> {
         match key {
-            FutexKey::Private { space, address } => (space == self.process.space.id()).then_some(address),
+            FutexKey::Private { space, address } | FutexKey::Own { space, address } => {
+                (space == self.process.space.id()).then_some(address)
+            }
             FutexKey::Shared { object, place } => {
                 let memory = &self.process.memory;
                 memory.mappings().filter(|vma| vma.object() == object).find_map(|vma| {
@@ -456,9 +468,11 @@ impl Ctx<'_> {
             return;
         }
         if inherits {
-            let key = self.futex_key(address, false);
-            if self.hand_over_lock(address, key, FUTEX_OWNER_DIED | FUTEX_WAITERS) {
-                return;
+            for private in [false, true] {
+                let key = self.futex_key(address, private);
+                if self.hand_over_lock(address, key, FUTEX_OWNER_DIED | FUTEX_WAITERS) {
+                    return;
+                }
             }
         }
         let orphaned = (word & FUTEX_WAITERS) | FUTEX_OWNER_DIED;

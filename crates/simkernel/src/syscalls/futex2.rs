@@ -112,11 +112,10 @@ pub(super) fn futex_requeue(ctx: &mut Ctx<'_>, [list, flags, wake, limit, ..]: [
     if flags != 0 || list == 0 {
         return Err(Errno::EINVAL.into());
     }
-    let ((from, private), (to, _)) = (waiter_at(ctx, list, 0)?, waiter_at(ctx, list, 1)?);
+    let ((from, from_private), (to, to_private)) = (waiter_at(ctx, list, 0)?, waiter_at(ctx, list, 1)?);
     let present: u32 = ctx.process.memory.read_value(from.address)?;
     if u64::from(present) != from.value {
         return Err(Errno::EAGAIN.into());
     }
-    let op = if private { FUTEX_PRIVATE_FLAG } else { 0 };
-    requeue(ctx, from.address, op, [wake as u32, limit as u32], to.address)
+    requeue(ctx, (from.address, from_private), [wake as u32, limit as u32], (to.address, to_private))
 }
