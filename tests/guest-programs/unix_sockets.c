@@ -726,6 +726,32 @@ CASE(receive_timeout)
     show_elapsed(start, 28);
 }
 
+/* A timeout counts from one message to the next: what is so short is over when the first one has come. */
+CASE(receiving_many_in_no_time)
+{
+    static const struct timespec times[] = { { 0, 0 }, { 0, 1 }, { 0, 50000000 } };
+    int pair[2];
+
+    MUST(socketpair(AF_UNIX, SOCK_DGRAM, 0, pair));
+    for (size_t i = 0; i < COUNT_OF(times); i++) {
+        char data[3][4];
+        struct iovec parts[3];
+        struct mmsghdr messages[3] = { 0 };
+        struct timespec limit = times[i];
+        int count = i == 2 ? 3 : 1;
+
+        for (int part = 0; part < 3; part++) {
+            parts[part] = (struct iovec){ data[part], sizeof data[part] };
+            messages[part].msg_hdr = (struct msghdr){ .msg_iov = &parts[part], .msg_iovlen = 1 };
+        }
+        for (int sent = 0; sent < count; sent++)
+            MUST(send(pair[0], "x", 1, 0));
+        show("recvmmsg", recvmmsg(pair[1], messages, 3, 0, &limit));
+        truth("less is left", limit.tv_sec == 0 && limit.tv_nsec <= times[i].tv_nsec);
+        truth("something", limit.tv_nsec > 0 || i < 2);
+    }
+}
+
 CASE(lseek_on_a_socket)
 {
     char byte;

@@ -13,6 +13,7 @@ use crate::net::{self, inet, netlink, netlink_options, options};
 use crate::outcome::{Outcome, SysResult};
 use crate::unix::connect as unix;
 use crate::user_io::UserBuffers;
+use base::SimDuration;
 use linux_abi::Errno;
 use linux_abi::fs::{IOV_MAX, O_PATH};
 use linux_abi::socket::*;
@@ -312,9 +313,14 @@ pub fn sendmmsg(ctx: &mut Ctx<'_>, [fd, vector, count, flags, ..]: [u64; 6]) -> 
     Ok(messages_done(ctx))
 }
 
-/// recvmmsg(2). As on Linux the timeout is looked at only when a message has come.
+/// The time that a message takes, as far as a timeout tells: what clocks of processor time count
+/// for a call.
+const MESSAGE_TIME: SimDuration = SimDuration::from_micros(1);
+
+/// recvmmsg(2). As on Linux the timeout is looked at only when a message has come. What is left of
+/// it then stands in the program's memory, and counts from then on.
 pub fn recvmmsg(ctx: &mut Ctx<'_>, [fd, vector, count, flags, timeout_address, ..]: [u64; 6]) -> SysResult {
-    let timeout = timespec_at(ctx, timeout_address)?;
+    let mut timeout = timespec_at(ctx, timeout_address)?;
     let (file, _) = socket_of(ctx, fd)?;
     let count = u64::from(count as u32).min(IOV_MAX as u64);
     let mut flags = flags as u32;
@@ -329,11 +335,11 @@ pub fn recvmmsg(ctx: &mut Ctx<'_>, [fd, vector, count, flags, timeout_address, .
         }
         // The next message waits afresh.
         ctx.thread.call.deadline = None;
-        if let Some(timeout) = timeout {
-            let left = timeout.saturating_sub(ctx.now - ctx.thread.call.started).as_nanos();
-            let left_time = Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as i64 };
-            ctx.process.memory.write_value(timeout_address, &left_time)?;
-            if left == 0 {
+        if let Some(time) = &mut timeout {
+            *time = time.saturating_sub(ctx.now - ctx.thread.call.started + MESSAGE_TIME);
+            ctx.thread.call.started = ctx.now;
+            ctx.process.memory.write_value(timeout_address, &Timespec::from(*time))?;
+            if *time == SimDuration::ZERO {
                 break;
             }
         }
