@@ -55,7 +55,7 @@ programs! {
     pipes poll privileged_ports proc_files pty rare_options registers restarts rights seccomp shared_memory sharing
     signal_flags
     signalfd signals socket_tables spinning splices
-    stack_overflow sysv_msg sysv_sem sysv_shm tcp tcp6 tcp_closing tcp_options threads time timerfd
+    stack_overflow sysv_msg sysv_sem sysv_shm tcp tcp6 tcp_closing tcp_options thread_numbers threads time timerfd
     titles tty_jobs tty_lines twins udp udp6 unix_sockets unusual_files wait
 }
 

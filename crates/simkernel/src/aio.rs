@@ -1,8 +1,10 @@
-//! Contexts of asynchronous input and output: what the kernel keeps of them. The calls are in `syscalls/aio.rs`.
+//! Contexts of asynchronous input and output: what the kernel keeps of them, for all processes that
+//! have the same memory. The calls are in `syscalls/aio.rs`.
 
 use std::collections::BTreeMap;
 
-/// The contexts of a process, by the address of their rings, which is their number for the program.
+/// The contexts of an address space, by the address of their rings, which is their number for the
+/// program.
 pub(crate) type Contexts = BTreeMap<u64, Context>;
 
 #[derive(Clone, Copy, Debug)]

@@ -299,7 +299,7 @@ impl Ctx<'_> {
         environment: Vec<Vec<u8>>,
     ) -> Result<(), Errno> {
         let caller = Caller { process: self.process, thread: self.thread };
-        let no_new_privileges = self.process.no_new_privileges;
+        let no_new_privileges = self.thread.no_new_privileges;
         let result = self.kernel.resolve_program(Some(caller), asked, arguments).and_then(|resolved| {
             let (credentials, secure) = self.thread.credentials.for_program(resolved.owner, no_new_privileges);
             match self.kernel.load(&resolved, &environment, &Start { credentials: &credentials, secure }) {
@@ -321,7 +321,6 @@ impl Ctx<'_> {
         self.leave_memory();
         self.kernel.release_memory(self.process);
         self.process.makes_code = false;
-        self.process.aio.clear();
         self.process.space = self.kernel.shared.spaces.insert(None);
         self.process.memory = Memory(Some(Box::new(memory)));
         self.kernel.release_vfork_waiter(self.process);

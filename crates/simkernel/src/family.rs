@@ -326,6 +326,7 @@ impl Kernel {
             spaces[key] = Some(memory);
         }
         if let Some(Some(mut memory)) = spaces.release(key) {
+            self.shared.aio.remove(&key.id());
             memory.seal_startup();
             self.look_at_all_code(process, &memory);
             self.ipc.segments.detach_all(&memory, process.pid.0 as i32, self.config.real_seconds(self.now));

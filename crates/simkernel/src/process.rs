@@ -1,6 +1,5 @@
 //! A simulated process: what its threads share. It stays in its table after its end until its parent has asked for it.
 
-use crate::aio::Contexts;
 use crate::clock::PosixTimers;
 use crate::cpu_timers::CpuTimers;
 use crate::credentials::Credentials;
@@ -97,8 +96,6 @@ pub struct Process {
     pub place: Key<Place>,
     pub handlers: Key<Handlers>,
     pub limits: Limits,
-    /// Contexts of asynchronous input and output. They go with its memory.
-    pub(crate) aio: Contexts,
     pub threads: Vec<Tid>,
     /// Signals to the process as a whole.
     pub pending: PendingSignals,
@@ -157,7 +154,6 @@ pub struct Process {
     /// What `/proc/PID/coredump_filter` was set to.
     pub dump_filter: u32,
     pub login_uid: u32,
-    pub no_new_privileges: bool,
     /// What it has registered for by membarrier(2).
     pub barriers: u32,
     /// prctl(PR_SET_THP_DISABLE). Without effect.
@@ -236,14 +232,12 @@ impl Process {
             oom_score_adj: 0,
             dump_filter: USUAL_DUMP_FILTER,
             login_uid: u32::MAX,
-            no_new_privileges: false,
             barriers: 0,
             no_huge_pages: false,
             spins_expected: 0,
             computed: SimDuration::ZERO,
             over_budget: false,
             escapes: BTreeSet::new(),
-            aio: Contexts::new(),
             makes_code: false,
             reported: FastSet::default(),
             refusals: BTreeSet::new(),
@@ -263,7 +257,6 @@ impl Process {
             oom_score_adj: self.oom_score_adj,
             dump_filter: self.dump_filter,
             login_uid: self.login_uid,
-            no_new_privileges: self.no_new_privileges,
             barriers: self.barriers,
             no_huge_pages: self.no_huge_pages,
             spins_expected: self.spins_expected,

@@ -634,6 +634,9 @@ impl Ctx<'_> {
 
     /// What a thread that ends leaves in its memory: robust mutexes as orphaned, 0 where CLONE_CHILD_CLEARTID said.
     pub(crate) fn leave_memory(&mut self) {
+        if let Some(tid) = self.thread.vfork_waiter.take() {
+            self.kernel.wake(tid, Wake::Ready);
+        }
         self.release_own_parts();
         self.release_robust_list();
         self.release_locks();

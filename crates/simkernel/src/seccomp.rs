@@ -126,6 +126,11 @@ impl Filter {
         Ok(Filter { program: program.into(), previous, is_strict: false })
     }
 
+    /// Whether it is another one, or was added to it.
+    pub fn includes(&self, other: &Filter) -> bool {
+        std::iter::successors(Some(self), |filter| filter.previous.as_deref()).any(|filter| std::ptr::eq(filter, other))
+    }
+
     /// How many there are.
     pub fn count(&self) -> usize {
         std::iter::successors(Some(self), |filter| filter.previous.as_deref()).count()

@@ -4,12 +4,14 @@
 //! A process that executes has its memory with it ([`Memory`]), because nearly every call uses it together with the rest of the
 //! kernel; at all other times it lies in the pool.
 
+use crate::aio::Contexts;
 use crate::fd_table::FdTable;
 use crate::ids::{FileId, SpaceId};
 use crate::process::Process;
 use crate::program_files::PROGRAM;
 use crate::signal::{Disposition, IGNORED_BY_DEFAULT, SIGNALS, SigSet};
 use crate::vfs::settings::Settings;
+use base::map::FastMap;
 use guest::AddressSpace;
 use linux_abi::fs::Stat;
 use slab::Slab;
@@ -222,6 +224,8 @@ pub struct Shared {
     pub fds: Pool<FdTable>,
     pub places: Pool<Place>,
     pub handlers: Pool<Handlers>,
+    /// Contexts of asynchronous input and output. They go with the memory in which they are.
+    pub(crate) aio: FastMap<SpaceId, Contexts>,
     /// What stands below `/proc/sys`.
     pub settings: Settings,
 }

@@ -88,6 +88,8 @@ pub struct Thread {
     pub clear_child_tid: u64,
     /// Where a forked thread writes its number before it runs (CLONE_CHILD_SETTID); 0 for nowhere.
     pub set_child_tid: u64,
+    /// A thread of its process that waits until this one ends (CLONE_VFORK with CLONE_THREAD).
+    pub vfork_waiter: Option<Tid>,
     /// `sigaltstack`; size 0 for none.
     pub altstack: StackT,
     /// Descriptors, and working directory and umask, that it has for itself since it gave up sharing those of its process (unshare).
@@ -129,6 +131,8 @@ pub struct Thread {
     pub parent_death_signal: i32,
     /// prctl(PR_SET_TSC): reading the time-stamp counter is SIGSEGV.
     pub tsc_faults: bool,
+    /// prctl(PR_SET_NO_NEW_PRIVS).
+    pub no_new_privileges: bool,
     /// What judges its calls, once it has asked for that.
     pub seccomp: Option<Arc<Filter>>,
     /// Its last calls, for a report of its crash.
@@ -152,6 +156,7 @@ impl Thread {
             name: Vec::new(),
             clear_child_tid: 0,
             set_child_tid: 0,
+            vfork_waiter: None,
             altstack: StackT::default(),
             own_fds: None,
             own_place: None,
@@ -175,6 +180,7 @@ impl Thread {
             timer_slack: [TIMER_SLACK; 2],
             parent_death_signal: 0,
             tsc_faults: false,
+            no_new_privileges: false,
             seccomp: None,
             recent: RecentCalls::default(),
         }

@@ -17,6 +17,8 @@ pub enum Recipient {
     Nobody,
     Thread(Tid),
     Process(Pid),
+    /// The process of a thread that was named in its stead, which nobody is told (`f_getown`).
+    ProcessOf(Tid),
     Group(Pid),
 }
 
@@ -34,7 +36,7 @@ impl Recipient {
     /// F_GETOWN: a group is negative.
     pub fn number(self) -> i32 {
         match self {
-            Recipient::Nobody => 0,
+            Recipient::Nobody | Recipient::ProcessOf(_) => 0,
             Recipient::Thread(tid) => tid.0 as i32,
             Recipient::Process(pid) => pid.0 as i32,
             Recipient::Group(pid) => -(pid.0 as i32),
@@ -47,6 +49,7 @@ impl Recipient {
             Recipient::Nobody => (F_OWNER_TID, 0),
             Recipient::Thread(tid) => (F_OWNER_TID, tid.0),
             Recipient::Process(pid) => (F_OWNER_PID, pid.0),
+            Recipient::ProcessOf(_) => (F_OWNER_PID, 0),
             Recipient::Group(pid) => (F_OWNER_PGRP, pid.0),
         };
         FOwnerEx { kind, pid: pid as i32 }
@@ -65,11 +68,10 @@ impl Ctx<'_> {
     pub(crate) fn recipient_of(&self, owner: FOwnerEx) -> Result<Recipient, Errno> {
         let id = owner.pid as u32;
         let lives = |pid: u32| pid == self.process.pid.0 || self.kernel.processes.get(pid).is_some();
+        let is_thread = id == self.thread.tid.0 || self.kernel.threads.get(id).is_some();
         let (recipient, exists) = match owner.kind {
-            F_OWNER_TID => {
-                let exists = id == self.thread.tid.0 || self.kernel.threads.get(id).is_some();
-                (Recipient::Thread(Tid(id)), exists)
-            }
+            F_OWNER_TID => (Recipient::Thread(Tid(id)), is_thread),
+            F_OWNER_PID if is_thread && !lives(id) => (Recipient::ProcessOf(Tid(id)), true),
             F_OWNER_PID => (Recipient::Process(Pid(id)), lives(id)),
             F_OWNER_PGRP => (Recipient::Group(Pid(id)), self.kernel.family.members(Pid(id)).next().is_some()),
             _ => return Err(Errno::EINVAL),
@@ -143,6 +145,13 @@ impl Kernel {
             Recipient::Thread(tid) if self.executing.is_some_and(|(_, own)| own == tid) => self.own_signals.push(info),
             Recipient::Thread(_) => {}
             Recipient::Process(pid) => self.signal_wherever(pid, info),
+            Recipient::ProcessOf(tid) => {
+                let own = self.executing.filter(|(_, own)| *own == tid).map(|(pid, _)| pid);
+                let of_thread = || self.threads.get(tid.0).map(|thread| thread.pid);
+                if let Some(pid) = own.or_else(of_thread) {
+                    self.signal_wherever(pid, info);
+                }
+            }
             Recipient::Group(group) => {
                 let members: Vec<Pid> = self.family.members(group).collect();
                 members.into_iter().for_each(|pid| self.signal_wherever(pid, info));

@@ -40,11 +40,21 @@ pub struct Snapshot {
     pub content: Vec<u8>,
     pub offset: u64,
     pub shown: Shown,
+    /// When the content was made: at a turn of the host, before a call of a process. Until the next
+    /// one nothing changes.
+    pub made: (u64, u64),
 }
 
 impl Snapshot {
     pub fn new(path: Vec<u8>, content: Vec<u8>) -> Self {
-        Snapshot { path, content, offset: 0, shown: Shown::Content }
+        Snapshot { path, content, offset: 0, shown: Shown::Content, made: (0, 0) }
+    }
+
+    /// Whether it belongs to a process and can be read when that is over: then it is empty, or not
+    /// the process's own.
+    pub fn outlives_process(&self) -> bool {
+        const NAMES: [&[u8]; 5] = [b"/auxv", b"/environ", b"/mountinfo", b"/mounts", b"/mountstats"];
+        NAMES.iter().any(|name| self.path.ends_with(name)) || self.path.windows(5).any(|part| part == b"/net/")
     }
 
     /// Whether there is something to be passed on to other files.

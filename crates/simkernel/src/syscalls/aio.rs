@@ -2,11 +2,11 @@
 //! submitted; events wait in a ring in the program's memory, from which it may take them itself, as `fs/aio.c` has it.
 
 use super::read_write;
-use crate::aio::Context;
+use crate::aio::{Context, Contexts};
 use crate::ctx::Ctx;
 use crate::files::FileKind;
 use crate::futex::FutexWaiter;
-use crate::outcome::{Outcome, SysResult};
+use crate::outcome::{Outcome, Restart, SysResult};
 use crate::user_io::UserBuffers;
 use crate::wait::{Events, Wake};
 use guest::{Backing, MapRequest, PAGE};
@@ -50,8 +50,9 @@ pub(super) fn io_setup(ctx: &mut Ctx<'_>, [count, at, ..]: [u64; 6]) -> SysResul
     super::memory::check_room(ctx, bytes, true)?;
     let address = ctx.process.memory.mmap(&mut ctx.kernel.region, &request).map_err(super::memory::errno)?;
     super::memory::madvise(ctx, [address, bytes, MADV_DONTFORK as u64, 0, 0, 0])?;
+    let id = contexts(ctx).len() as u32;
     let ring = AioRing {
-        id: ctx.process.aio.len() as u32,
+        id,
         events,
         magic: AIO_RING_MAGIC,
         compatible: 1,
@@ -63,17 +64,23 @@ pub(super) fn io_setup(ctx: &mut Ctx<'_>, [count, at, ..]: [u64; 6]) -> SysResul
         super::memory::munmap(ctx, [address, bytes, 0, 0, 0, 0])?;
         return Err(fault.into());
     }
-    ctx.process.aio.insert(address, Context { events, tail: 0, bytes });
+    contexts(ctx).insert(address, Context { events, tail: 0, bytes });
     Ok(0)
 }
 
+/// The contexts of the calling process's memory.
+fn contexts<'a>(ctx: &'a mut Ctx<'_>) -> &'a mut Contexts {
+    ctx.kernel.shared.aio.entry(ctx.process.space.id()).or_default()
+}
+
 fn context(ctx: &Ctx<'_>, number: u64) -> Result<Context, Errno> {
-    ctx.process.aio.get(&number).copied().ok_or(Errno::EINVAL)
+    let contexts = ctx.kernel.shared.aio.get(&ctx.process.space.id());
+    contexts.and_then(|contexts| contexts.get(&number)).copied().ok_or(Errno::EINVAL)
 }
 
 /// io_destroy(2).
 pub(super) fn io_destroy(ctx: &mut Ctx<'_>, [number, ..]: [u64; 6]) -> SysResult {
-    let context = ctx.process.aio.remove(&number).ok_or(Errno::EINVAL)?;
+    let context = contexts(ctx).remove(&number).ok_or(Errno::EINVAL)?;
     // Who waits for events finds that there is no such context.
     ctx.wake_futex(number + AIO_RING_TAIL, usize::MAX);
     super::memory::munmap(ctx, [number, context.bytes, 0, 0, 0, 0])
@@ -204,7 +211,7 @@ fn finish(ctx: &mut Ctx<'_>, number: u64, event: &IoEvent) -> Result<(), Outcome
     ctx.process.memory.write_value(place_of(number, tail), event)?;
     let next = (tail + 1) % events;
     ctx.process.memory.write_value(number + AIO_RING_TAIL, &next)?;
-    if let Some(context) = ctx.process.aio.get_mut(&number) {
+    if let Some(context) = contexts(ctx).get_mut(&number) {
         context.tail = next;
     }
     ctx.wake_futex(number + AIO_RING_TAIL, usize::MAX);
@@ -226,7 +233,11 @@ pub(super) fn io_pgetevents(ctx: &mut Ctx<'_>, [number, least, most, to, timeout
         super::poll::mask_during(ctx, set, bytes)?;
     }
     ctx.deadline_after(timeout);
-    get_events(ctx, number, least as i64, most as i64, to)
+    match get_events(ctx, number, least as i64, most as i64, to) {
+        // Unlike io_getevents, it goes on where no handler ran.
+        Err(Outcome::Restart(_)) => Err(Outcome::Restart(Restart::NoHand)),
+        result => result,
+    }
 }
 
 /// Takes up to `most` events, and waits until there were `least`; an earlier execution of the call may have taken some (`progress`).
@@ -254,15 +265,15 @@ fn get_events(ctx: &mut Ctx<'_>, number: u64, least: i64, most: i64, to: u64) ->
     }
     ctx.thread.call.progress = taken;
     if ctx.thread.wake == Wake::Interrupted {
-        return read_write::finish_partial(taken as usize, Err(Errno::EINTR.into()));
+        return read_write::finish_partial(taken as usize, Err(Outcome::Restart(Restart::Never)));
     }
     let key = ctx.futex_key(number + AIO_RING_TAIL, false);
     let waiter = FutexWaiter::new(ctx.thread.tid, FUTEX_BITSET_MATCH_ANY);
     ctx.kernel.futexes.add(key, waiter);
     ctx.thread.wait.futex = Some(key);
-    match ctx.block(crate::outcome::Restart::NoHand) {
-        Outcome::Restart(_) => read_write::finish_partial(taken as usize, Err(Errno::EINTR.into())),
-        outcome => Err(outcome),
+    match ctx.block(Restart::Never) {
+        Outcome::Block => Err(Outcome::Block),
+        outcome => read_write::finish_partial(taken as usize, Err(outcome)),
     }
 }
 

@@ -148,10 +148,16 @@ fn start_thread(ctx: &mut Ctx<'_>, args: &CloneArgs, registers: Registers) -> Sy
     ctx.process.memory.seal_startup();
     let mut thread = first_thread(ctx, args, registers, tid, ctx.process.pid);
     give_own_parts(ctx, args.flags, &mut thread);
+    let waits = args.flags & CLONE_VFORK != 0;
+    thread.vfork_waiter = waits.then_some(ctx.thread.tid);
     ctx.process.threads.push(tid);
     ctx.kernel.tasks += 1;
     ctx.kernel.threads.put(tid.0, Box::new(thread));
     ctx.kernel.runnable.push_back(tid);
+    if waits {
+        ctx.thread.call.progress = tid.0.into();
+        return wait_for_vfork(ctx);
+    }
     Ok(tid.0.into())
 }
 
@@ -199,6 +205,7 @@ fn first_thread(ctx: &Ctx<'_>, args: &CloneArgs, registers: Registers, tid: Tid,
     thread.timer_slack = [ctx.thread.timer_slack[0]; 2];
     thread.tsc_faults = ctx.thread.tsc_faults;
     thread.seccomp.clone_from(&ctx.thread.seccomp);
+    thread.no_new_privileges = ctx.thread.no_new_privileges;
     thread.credentials = Arc::clone(&ctx.thread.credentials);
     thread
 }
@@ -328,11 +335,14 @@ pub(crate) fn open_pidfd(ctx: &mut Ctx<'_>, pid: Pid, status: u32) -> Result<u64
     ctx.install(file, true)
 }
 
-/// The caller of CLONE_VFORK goes on when its child has executed a program or ended; nothing but death interrupts it.
+/// The caller of CLONE_VFORK goes on when its child has executed a program or ended, or its new
+/// thread has; nothing but death interrupts it.
 fn wait_for_vfork(ctx: &mut Ctx<'_>) -> SysResult {
     let child = ctx.thread.call.progress as u32;
     let own = ctx.thread.tid;
-    let waits = ctx.kernel.processes.get(child).is_some_and(|child| child.vfork_waiter == Some(own));
+    let of_process = ctx.kernel.processes.get(child).and_then(|child| child.vfork_waiter);
+    let of_thread = ctx.kernel.threads.get(child).and_then(|child| child.vfork_waiter);
+    let waits = of_process.or(of_thread) == Some(own);
     if !waits {
         return Ok(child.into());
     }

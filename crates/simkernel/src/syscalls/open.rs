@@ -248,12 +248,23 @@ fn open_node(ctx: &mut Ctx<'_>, path: &[u8], node: &Node, flags: u32) -> Result<
         Node::Synthetic(Synthetic::File(_)) if wants_write(flags) && synthetic::is_never_written(path) => {
             Err(Errno::EACCES)
         }
-        Node::Synthetic(file @ Synthetic::File(_)) if synthetic::is_of_memory(path) => {
-            demand_memory(ctx, path)?;
-            open_synthetic(path.to_vec(), file.clone(), flags)
-        }
-        Node::Synthetic(node) => open_synthetic(path.to_vec(), node.clone(), flags),
+        Node::Synthetic(node) => open_made_up(ctx, path, node, flags),
     }
+}
+
+/// A file or folder that does not exist on the machine.
+fn open_made_up(ctx: &mut Ctx<'_>, path: &[u8], node: &Synthetic, flags: u32) -> Result<FileKind, Errno> {
+    if let Some(errno) = ctx.with_vfs(|_, view| synthetic::refusal(view, path)) {
+        return Err(errno);
+    }
+    if matches!(node, Synthetic::File(_)) && synthetic::is_of_memory(path) {
+        demand_memory(ctx, path)?;
+    }
+    let mut kind = open_synthetic(path.to_vec(), node.clone(), flags)?;
+    if let FileKind::Snapshot(snapshot) = &mut kind {
+        snapshot.made = (ctx.kernel.turns, ctx.process.calls);
+    }
+    Ok(kind)
 }
 
 /// Files of `/proc` that show a process's memory are for those who may look into it; whoever shares the memory may. EACCES, ESRCH when
@@ -276,8 +287,8 @@ fn demand_memory(ctx: &mut Ctx<'_>, path: &[u8]) -> Result<(), Errno> {
 
 /// `/proc/PID/mem` and its like. EACCES for those who might not trace the process (`proc_mem_open`), ESRCH when it is over.
 fn open_memory(ctx: &Ctx<'_>, path: &[u8], pid: u32, shown: fn(Image) -> Shown) -> Result<FileKind, Errno> {
-    let own = pid == ctx.process.pid.0;
-    let process = if own { Some(&*ctx.process) } else { ctx.kernel.processes.get(pid) };
+    let pid = super::process::process_of_thread(ctx, pid).ok_or(Errno::ESRCH)?;
+    let process = if pid == ctx.process.pid { Some(&*ctx.process) } else { ctx.kernel.processes.get(pid.0) };
     let process = process.filter(|process| process.zombie.is_none()).ok_or(Errno::ESRCH)?;
     let is_shared = process.space == ctx.process.space;
     if !is_shared && !ctx.credentials().may_look_into(&process.credentials, process.dumpable) {

@@ -1,7 +1,7 @@
 //! Calls on other processes of the host: their memory (process_vm_readv and its relatives), their descriptors (pidfd_getfd), and whether
 //! two of them share something (kcmp). And unshare: what a process or thread shares no more.
 
-use super::system::named_process;
+use super::system::{named_credentials, named_process};
 use super::wait::pid_behind;
 use crate::ctx::Ctx;
 use crate::family::INIT;
@@ -51,12 +51,14 @@ fn copy_memory(ctx: &mut Ctx<'_>, [pid, own, own_count, other, count, flags]: [u
     if own.iter().all(|iovec| iovec.iov_len == 0) || other.iter().all(|iovec| iovec.iov_len == 0) {
         return Ok(0);
     }
-    let is_own = pid as u32 == ctx.process.pid.0;
-    let target = if is_own { Some(&*ctx.process) } else { ctx.kernel.processes.get(pid as u32) };
+    let pid_of = super::process::process_of_thread(ctx, pid as u32).ok_or(Errno::ESRCH)?;
+    let is_own = pid_of == ctx.process.pid;
+    let rights = named_credentials(ctx, pid)?;
+    let target = if is_own { Some(&*ctx.process) } else { ctx.kernel.processes.get(pid_of.0) };
     let target = target.filter(|process| process.zombie.is_none()).ok_or(Errno::ESRCH)?;
     let space = target.space;
     // One's own memory may be had whoever else has it (`mm_access`).
-    if space != ctx.process.space && !ctx.credentials().may_attach_to(&target.credentials, target.dumpable) {
+    if space != ctx.process.space && !ctx.credentials().may_attach_to(&rights, target.dumpable) {
         return Err(Errno::EPERM.into());
     }
     let caller: &AddressSpace = &ctx.process.memory;

@@ -3,7 +3,7 @@
 
 use crate::ctx::Ctx;
 use crate::files::FileKind;
-use crate::ids::{FileId, Pid};
+use crate::ids::FileId;
 use crate::outcome::SysResult;
 use crate::process::Process;
 use crate::user_io::{ByteSource, UserBuffers};
@@ -116,15 +116,16 @@ fn number(bytes: &[u8]) -> Result<i64, Errno> {
     i64::from_str_radix(digits, radix).map(|value| sign * value).map_err(|_| Errno::EINVAL)
 }
 
-/// The process of a number. ESRCH when it is over.
-fn named<'a>(ctx: &'a mut Ctx<'_>, pid: u32) -> Result<&'a mut Process, Errno> {
-    if pid == ctx.process.pid.0 { Ok(ctx.process) } else { ctx.kernel.processes.get_mut(pid).ok_or(Errno::ESRCH) }
+/// The process that has a thread of a number. ESRCH when it is over.
+fn named<'a>(ctx: &'a mut Ctx<'_>, tid: u32) -> Result<&'a mut Process, Errno> {
+    super::system::named_process(ctx, tid.into())
 }
 
 /// The name of a thread: that in the path (`task/TID/comm`), or the main one. EINVAL for a thread of another process.
 fn set_name(ctx: &mut Ctx<'_>, pid: u32, what: &str, bytes: &[u8]) -> Result<(), Errno> {
     let tid = what.strip_prefix("task/").and_then(|rest| rest.split('/').next()?.parse().ok()).unwrap_or(pid);
-    if Pid(pid) != ctx.process.pid {
+    let own = ctx.process.pid;
+    if named(ctx, pid)?.pid != own {
         return Err(Errno::EINVAL);
     }
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len()).min(NAME_MAX);

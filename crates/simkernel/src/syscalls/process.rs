@@ -264,10 +264,10 @@ pub(super) fn prctl(ctx: &mut Ctx<'_>, [option, a, b, c, d, _]: [u64; 6]) -> Sys
         PR_CAPBSET_DROP => credentials::drop_bounding(ctx, a),
         PR_CAP_AMBIENT => credentials::ambient(ctx, [a, b, c, d]),
         PR_SET_NO_NEW_PRIVS if a == 1 && b == 0 && c == 0 && d == 0 => {
-            ctx.process.no_new_privileges = true;
+            ctx.thread.no_new_privileges = true;
             Ok(0)
         }
-        PR_GET_NO_NEW_PRIVS if a == 0 && b == 0 && c == 0 && d == 0 => Ok(ctx.process.no_new_privileges.into()),
+        PR_GET_NO_NEW_PRIVS if a == 0 && b == 0 && c == 0 && d == 0 => Ok(ctx.thread.no_new_privileges.into()),
         PR_SET_CHILD_SUBREAPER => {
             ctx.process.subreaper = a != 0;
             Ok(0)

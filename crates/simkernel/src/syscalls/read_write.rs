@@ -10,6 +10,7 @@ use crate::ids::FileId;
 use crate::net;
 use crate::outcome::{Outcome, SysResult};
 use crate::user_io::{ByteSource, UserBuffers, VecSink};
+use crate::vfs::synthetic::{self, Synthetic};
 use crate::wait::Events;
 use linux_abi::fs::{IN_ACCESS, MAX_RW_COUNT, O_APPEND, O_PATH, SEEK_CUR, SEEK_DATA, SEEK_END, SEEK_HOLE, SEEK_SET};
 use linux_abi::fs::{RWF_APPEND, RWF_DSYNC, RWF_HIPRI, RWF_NOWAIT, RWF_SYNC};
@@ -233,9 +234,11 @@ pub(crate) fn read_into(ctx: &mut Ctx<'_>, fd: u64, buffers: &UserBuffers, posit
         match snapshot.shown {
             Shown::Memory(image) => return proc_memory::read(ctx, id, image, buffers, position),
             Shown::Pages(image) => return proc_memory::read_pages(ctx, id, image, buffers, position),
+            Shown::Content if snapshot.is_of_kernel() && position.unwrap_or(snapshot.offset) == 0 => renew(ctx, id)?,
             Shown::Content | Shown::Nothing => {}
         }
     }
+    let file = &ctx.kernel.files[id];
     if matches!(file.kind, FileKind::Inotify(_)) {
         return by_parts(ctx, id, buffers, Events::READABLE, |ctx, part| {
             ctx.kernel.try_read(id, &mut part.sink(&ctx.process.memory), None)
@@ -247,6 +250,26 @@ pub(crate) fn read_into(ctx: &mut Ctx<'_>, fd: u64, buffers: &UserBuffers, posit
         Err(Errno::EAGAIN) if !nonblocking => Err(wait_for(ctx, id, Events::READABLE)),
         Err(errno) => Err(errno.into()),
     }
+}
+
+/// What is read from the beginning of a file of `/proc` or `/sys` is what holds then. ESRCH for a
+/// process that is over (`proc_single_show`).
+fn renew(ctx: &mut Ctx<'_>, id: FileId) -> Result<(), Errno> {
+    let made = (ctx.kernel.turns, ctx.process.calls);
+    let FileKind::Snapshot(snapshot) = &ctx.kernel.files[id].kind else { return Ok(()) };
+    if (snapshot.made.0, snapshot.made.1 + 1) == made {
+        return Ok(());
+    }
+    let (path, outlives) = (snapshot.path.clone(), snapshot.outlives_process());
+    let content = match ctx.with_vfs(|_, view| synthetic::lookup(view, &path)) {
+        Some(Synthetic::File(content)) => content,
+        _ if outlives => return Ok(()),
+        _ => return Err(Errno::ESRCH),
+    };
+    if let FileKind::Snapshot(snapshot) = &mut ctx.kernel.files[id].kind {
+        (snapshot.content, snapshot.made) = (content, made);
+    }
+    Ok(())
 }
 
 /// Waits for a file's events, for as long as a timeout of the file (a socket's) allows. EAGAIN when that is over.

@@ -4,6 +4,7 @@
 
 use crate::ctx::Ctx;
 use crate::outcome::SysResult;
+use crate::thread::Thread;
 use linux_abi::{Errno, Signal};
 
 /// Bytes of `struct rseq` in its first version, and what it is aligned to.
@@ -54,6 +55,21 @@ pub(super) fn rseq(ctx: &mut Ctx<'_>, [address, bytes, flags, signature, ..]: [u
     Ok(0)
 }
 
+/// Every thread that has the caller's memory is interrupted, as far as it can tell: programs put
+/// something of their own into `cpu_id_start`, and know by its being gone (TCMalloc).
+pub(super) fn interrupt_all(ctx: &Ctx<'_>) {
+    let space = ctx.process.space;
+    let has_memory = |thread: &&Thread| {
+        let of_other = || ctx.kernel.processes.get(thread.pid.0).is_some_and(|process| process.space == space);
+        thread.pid == ctx.process.pid || of_other()
+    };
+    let others = ctx.kernel.threads.iter().filter(has_memory);
+    for area in others.chain([&*ctx.thread]).filter_map(|thread| thread.rseq) {
+        // An area that is gone is its thread's own loss.
+        let _ = ctx.process.memory.write_value(area.address, &[0u32, 0]);
+    }
+}
+
 /// Writes `cpu_id_start` (0 in any case) and `cpu_id`, and leaves no sequence.
 fn write_processor(ctx: &Ctx<'_>, address: u64, number: u32) -> Result<(), crate::Outcome> {
     ctx.process.memory.write_value(address, &[0u32, number])?;
@@ -65,6 +81,7 @@ impl Ctx<'_> {
     /// The calling thread is interrupted between two instructions: if it is in a sequence, it goes on at that one's abort handler.
     pub(crate) fn abort_sequence(&mut self) {
         let Some(area) = self.thread.rseq else { return };
+        let _ = self.process.memory.write_value(area.address, &[0u32, 0]);
         let sequence: u64 = self.process.memory.read_value(area.address + SEQUENCE_AT).unwrap_or(0);
         if sequence == 0 {
             return;

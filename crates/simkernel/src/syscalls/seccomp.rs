@@ -2,9 +2,11 @@
 
 use crate::crash::Cause;
 use crate::ctx::Ctx;
+use crate::ids::Tid;
 use crate::outcome::{Outcome, SysResult};
 use crate::process::ExitStatus;
 use crate::seccomp::{AUDIT_ARCH_X86_64, CallData, FILTER_MAX, Filter, Instruction, Verdict};
+use crate::thread::Thread;
 use linux_abi::capability::CAP_SYS_ADMIN;
 use linux_abi::process::*;
 use linux_abi::signal::{SYS_SECCOMP, Siginfo};
@@ -14,6 +16,7 @@ use std::sync::Arc;
 const SECCOMP_FILTER_FLAG_TSYNC: u64 = 1;
 const SECCOMP_FILTER_FLAG_LOG: u64 = 2;
 const SECCOMP_FILTER_FLAG_SPEC_ALLOW: u64 = 4;
+const SECCOMP_FILTER_FLAG_TSYNC_ESRCH: u64 = 16;
 /// PR_GET_SECCOMP's answers.
 const MODE_DISABLED: u64 = 0;
 const MODE_FILTER: u64 = 2;
@@ -72,7 +75,10 @@ fn set_strict(ctx: &mut Ctx<'_>) -> SysResult {
 }
 
 fn set_filter(ctx: &mut Ctx<'_>, flags: u64, address: u64) -> SysResult {
-    const KNOWN: u64 = SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_LOG | SECCOMP_FILTER_FLAG_SPEC_ALLOW;
+    const KNOWN: u64 = SECCOMP_FILTER_FLAG_TSYNC
+        | SECCOMP_FILTER_FLAG_LOG
+        | SECCOMP_FILTER_FLAG_SPEC_ALLOW
+        | SECCOMP_FILTER_FLAG_TSYNC_ESRCH;
     if flags & !KNOWN != 0 {
         return Err(Errno::EINVAL.into());
     }
@@ -83,7 +89,7 @@ fn set_filter(ctx: &mut Ctx<'_>, flags: u64, address: u64) -> SysResult {
     if !(1..=FILTER_MAX).contains(&length) {
         return Err(Errno::EINVAL.into());
     }
-    if !ctx.process.no_new_privileges && !ctx.credentials().can(CAP_SYS_ADMIN) {
+    if !ctx.thread.no_new_privileges && !ctx.credentials().can(CAP_SYS_ADMIN) {
         return Err(Errno::EACCES.into());
     }
     let mut bytes = vec![0; length * Instruction::BYTES];
@@ -93,14 +99,33 @@ fn set_filter(ctx: &mut Ctx<'_>, flags: u64, address: u64) -> SysResult {
     let filter = Filter::new(program, ctx.thread.seccomp.clone()).map_err(|_| Errno::EINVAL)?;
     let filter = Arc::new(filter);
     if flags & SECCOMP_FILTER_FLAG_TSYNC != 0 {
+        if let Some(tid) = first_apart(ctx) {
+            let explains = flags & SECCOMP_FILTER_FLAG_TSYNC_ESRCH == 0;
+            return if explains { Ok(tid.0.into()) } else { Err(Errno::ESRCH.into()) };
+        }
+        let no_new_privileges = ctx.thread.no_new_privileges;
         for tid in &ctx.process.threads {
             if let Some(thread) = ctx.kernel.threads.get_mut(tid.0) {
                 thread.seccomp = Some(filter.clone());
+                thread.no_new_privileges |= no_new_privileges;
             }
         }
     }
     ctx.thread.seccomp = Some(filter);
     Ok(0)
+}
+
+/// The first thread whose filters the calling one does not have: it cannot be given the caller's in
+/// place of its own (`seccomp_can_sync_threads`).
+fn first_apart(ctx: &Ctx<'_>) -> Option<Tid> {
+    let own = ctx.thread.seccomp.as_deref();
+    let follows = |thread: &Thread| match &thread.seccomp {
+        None => true,
+        Some(filter) if filter.is_strict => false,
+        Some(filter) => own.is_some_and(|own| own.includes(filter)),
+    };
+    let others = ctx.process.threads.iter().filter_map(|tid| ctx.kernel.threads.get(tid.0));
+    others.filter(|thread| !follows(thread)).map(|thread| thread.tid).next()
 }
 
 /// What the calling thread's filters make of a call; None when it is allowed.

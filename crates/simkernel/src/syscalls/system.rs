@@ -1,6 +1,7 @@
 //! What the system says about itself: uname, sysinfo, limits, usage, scheduling; and getrandom. Values are fixed and documented
 //! here, so that a run does not depend on the machine.
 
+use super::process::process_of_thread;
 use crate::credentials::{Credentials, Ids};
 use crate::ctx::Ctx;
 use crate::family::INIT;
@@ -63,12 +64,22 @@ pub(super) fn getrandom(ctx: &mut Ctx<'_>, [address, bytes, flags, ..]: [u64; 6]
     if done == 0 && total > 0 { Err(Errno::EFAULT.into()) } else { Ok(done) }
 }
 
-/// The process that a call names by its number, 0 for the calling one. ESRCH.
+/// The process that a call names by the number of any of its threads, 0 for the calling one. ESRCH.
 pub(super) fn named_process<'a>(ctx: &'a mut Ctx<'_>, pid: u64) -> Result<&'a mut Process, Errno> {
-    match pid as u32 {
-        0 => Ok(ctx.process),
-        pid if pid == ctx.process.pid.0 => Ok(ctx.process),
-        pid => ctx.kernel.processes.get_mut(pid).ok_or(Errno::ESRCH),
+    let pid = match pid as u32 {
+        0 => ctx.process.pid,
+        number => process_of_thread(ctx, number).ok_or(Errno::ESRCH)?,
+    };
+    if pid == ctx.process.pid { Ok(ctx.process) } else { ctx.kernel.processes.get_mut(pid.0).ok_or(Errno::ESRCH) }
+}
+
+/// Whose rights a call asks for that names a thread: its own, those of a process that has ended
+/// where it has none any more. ESRCH.
+pub(super) fn named_credentials(ctx: &mut Ctx<'_>, tid: u64) -> Result<Arc<Credentials>, Errno> {
+    match ctx.kernel.threads.get(tid as u32) {
+        _ if tid as u32 == ctx.thread.tid.0 || tid as u32 == 0 => Ok(Arc::clone(&ctx.thread.credentials)),
+        Some(thread) => Ok(Arc::clone(&thread.credentials)),
+        None => Ok(Arc::clone(&named_process(ctx, tid)?.credentials)),
     }
 }
 
@@ -79,7 +90,7 @@ fn demand_limits(ctx: &mut Ctx<'_>, pid: u64) -> Result<(), Errno> {
         return Ok(());
     }
     // Credentials are a thread's own: another thread of the caller's process is somebody else, too (`check_prlimit_permission`).
-    let target = Arc::clone(&named_process(ctx, pid)?.credentials);
+    let target = named_credentials(ctx, pid)?;
     let same = |ids: Ids, id: u32| id == ids.real && id == ids.effective && id == ids.saved;
     let equal = same(target.user, own.user.real) && same(target.group, own.group.real);
     if equal || own.can(CAP_SYS_RESOURCE) { Ok(()) } else { Err(Errno::EPERM) }
@@ -324,9 +335,10 @@ fn each_of_priority(ctx: &mut Ctx<'_>, which: u64, who: u64, mut visit: impl FnM
 }
 
 /// membarrier(2): one guest thread of a host runs at a time, so every barrier is there already, and who was in a restartable sequence
-/// when it was taken off the processor goes on at its abort handler anyway.
+/// when it was taken off the processor goes on at its abort handler anyway. What is left of the
+/// barrier for such sequences: each thread sees that it was interrupted.
 /// EPERM for the private ones before their registration.
-pub(super) fn membarrier(ctx: &mut Ctx<'_>, [command, flags, ..]: [u64; 6]) -> SysResult {
+pub(super) fn membarrier(ctx: &mut Ctx<'_>, [command, flags, processor, ..]: [u64; 6]) -> SysResult {
     const QUERY: u32 = 0;
     const PRIVATE: u32 = 1 << 3;
     const PRIVATE_SYNC_CORE: u32 = 1 << 5;
@@ -348,6 +360,7 @@ pub(super) fn membarrier(ctx: &mut Ctx<'_>, [command, flags, ..]: [u64; 6]) -> S
         PRIVATE | PRIVATE_SYNC_CORE | PRIVATE_RSEQ if *registered & command << 1 == 0 => {
             return Err(Errno::EPERM.into());
         }
+        PRIVATE_RSEQ if flags as u32 & ON_PROCESSOR == 0 || processor as u32 == 0 => super::rseq::interrupt_all(ctx),
         command => *registered |= command & REGISTRATIONS,
     }
     Ok(0)

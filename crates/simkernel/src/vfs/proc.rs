@@ -133,7 +133,7 @@ fn process_file(path: &str) -> Option<&str> {
 /// Who owns a file of a process: its effective user and group; root where it is closed to others, but for directories that all may list.
 pub fn owner(view: &View<'_>, path: &[u8], mode: u32) -> Option<(u32, u32)> {
     let rest = std::str::from_utf8(path).ok()?.strip_prefix("/proc/")?;
-    let process = view.process(rest.split('/').next()?.parse().ok()?)?;
+    let process = view.process_of_thread(rest.split('/').next()?.parse().ok()?)?;
     if process.dumpable || mode == S_IFDIR | 0o555 {
         Some((process.credentials.user.effective, process.credentials.group.effective))
     } else {

@@ -15,6 +15,7 @@ use crate::signal::SigSet;
 use crate::thread::{Thread, ThreadState};
 use crate::tty::TtyId;
 use guest::AddressSpace;
+use linux_abi::Errno;
 use linux_abi::fs::{DT_DIR, DT_LNK, DT_REG};
 use linux_abi::sysinfo::RLIMIT_SIGPENDING;
 use linux_abi::time::CLK_TCK;
@@ -116,13 +117,26 @@ pub fn lookup(view: &View<'_>, pid: u32, what: &[&str]) -> Option<Synthetic> {
     if pid == INIT.0 {
         return super::proc_init::lookup(what);
     }
-    let process = view.process(pid)?;
+    let process = view.process_of_thread(pid)?;
     match what {
         ["task", tid, what @ ..] if *what != ["task"] => {
             let tid = number(tid)?;
             threads(process).any(|known| known.0 == tid).then(|| node(view, process, tid, what))?
         }
-        _ => node(view, process, process.pid.0, what),
+        _ => node(view, process, pid, what),
+    }
+}
+
+/// Files of a process that has ended and that cannot be opened any more: what they show is gone
+/// (`proc_mem_open`, `mounts_open_common`).
+pub fn refusal(view: &View<'_>, path: &[u8]) -> Option<Errno> {
+    let rest = std::str::from_utf8(path.strip_prefix(b"/proc/")?).ok()?;
+    let (pid, name) = rest.split_once('/')?;
+    view.process(number(pid)?)?.zombie?;
+    match name {
+        "auxv" | "environ" => Some(Errno::ESRCH),
+        "mountinfo" | "mounts" | "mountstats" => Some(Errno::EINVAL),
+        _ => None,
     }
 }
 
@@ -143,7 +157,7 @@ pub fn descriptor_names(view: &View<'_>, process: &Process) -> Vec<(String, u8)>
 /// The entries of `/proc/PID/fdinfo`.
 pub fn info_names(view: &View<'_>, path: &[u8]) -> Vec<(String, u8)> {
     let pid = std::str::from_utf8(path).ok().and_then(|path| path.split('/').nth(2)?.parse().ok());
-    let process = pid.and_then(|pid| view.process(pid));
+    let process = pid.and_then(|pid| view.process_of_thread(pid));
     let names = process.map_or_else(Vec::new, |process| descriptor_names(view, process));
     names.into_iter().map(|(name, _)| (name, FILE)).collect()
 }
@@ -192,7 +206,7 @@ fn node(view: &View<'_>, process: &Process, tid: u32, what: &[&str]) -> Option<S
         ["fdinfo"] => Some(Synthetic::Directory(Vec::new())),
         ["fdinfo", fd] => file(descriptor_info(view, process, number(fd)?)?.into_bytes()),
         ["ns"] => Some(Synthetic::Directory(namespaces::LINKS.map(|(name, _)| (name, LINK)).to_vec())),
-        ["ns", name] => {
+        ["ns", name] if process.zombie.is_none() => {
             let (_, namespace) = namespaces::LINKS.iter().find(|(known, _)| known == name)?;
             Some(Synthetic::Namespace(*namespace))
         }
@@ -345,7 +359,7 @@ fn status(view: &View<'_>, process: &Process, tid: u32) -> String {
         sets[2].0,
         sets[3].0,
         capability_lines(who),
-        u32::from(process.no_new_privileges),
+        u32::from(thread.is_some_and(|thread| thread.no_new_privileges)),
         mode,
         filters,
         process.calls,

@@ -56,6 +56,11 @@ impl<'a> View<'a> {
         self.process.filter(|process| process.pid.0 == pid).or_else(|| self.processes.get(pid))
     }
 
+    /// The process that a number names: its own, or that of any of its threads.
+    pub fn process_of_thread(&self, tid: u32) -> Option<&'a Process> {
+        self.process(tid).or_else(|| self.process(self.thread(tid)?.pid.0))
+    }
+
     pub fn thread(&self, tid: u32) -> Option<&'a Thread> {
         self.thread.filter(|thread| thread.tid.0 == tid).or_else(|| self.threads.get(tid))
     }
@@ -371,6 +376,11 @@ pub fn shown_memory(path: &[u8]) -> Option<(u32, fn(Image) -> Shown)> {
         _ => return None,
     };
     Some((pid.parse().ok()?, shown))
+}
+
+/// Why a file that is listed cannot be opened.
+pub fn refusal(view: &View<'_>, path: &[u8]) -> Option<Errno> {
+    proc_process::refusal(view, path)
 }
 
 /// Whether it is one of `/proc/PID/attr`, which a security module would fill.
