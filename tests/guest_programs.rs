@@ -48,9 +48,9 @@ macro_rules! programs {
 }
 
 programs! {
-    access_times aio bad_calls closed_in_use constants cpu_state cpu_timers credentials descriptors dual_stack epoll
-    eventfd exec faults file_limits file_locks files fork futex futex2 groups gs_base identity inotify large_program
-    leases made_code memory memory_faults misuse mqueue multicast names namespaces netlink
+    access_times aio bad_calls closed_in_use constants cpu_state cpu_timers credentials descriptors dual_stack
+    elf_files epoll eventfd exec faults file_limits file_locks files fork futex futex2 groups gs_base identity inotify
+    large_program leases made_code memory memory_faults misuse mqueue multicast names namespaces netlink
     peer_processes permissions
     pipes poll privileged_ports proc_files pty rare_options registers restarts rights seccomp shared_memory sharing
     signal_flags

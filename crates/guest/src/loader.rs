@@ -82,6 +82,11 @@ impl From<MapError> for StartError {
 }
 
 impl StartError {
+    /// Whether Linux comes upon it only when the program that executes this one is gone.
+    pub fn is_late(&self) -> bool {
+        matches!(self, StartError::NotExecutable(error) | StartError::BadInterpreter(error) if error.is_late)
+    }
+
     /// Why a program finds no room.
     fn no_room() -> StartError {
         if ran_out() { StartError::NoMappings } else { StartError::NoMemory }
@@ -101,7 +106,8 @@ impl Program {
         name: &[u8],
         open_interpreter: impl FnOnce(&[u8]) -> std::io::Result<File>,
     ) -> Result<Program, StartError> {
-        let no_elf = |error: std::io::Error| StartError::NotExecutable(ElfError { reason: error.to_string() });
+        let no_elf =
+            |error: std::io::Error| StartError::NotExecutable(ElfError { reason: error.to_string(), is_late: false });
         let key = FileKey::of(file).map_err(no_elf)?;
         let image = images().get(key, file).map_err(StartError::NotExecutable)?;
         if image.header.fixed && !memory::is_fixed_range(image.header.linked_at, image.mapped_bytes()) {
@@ -115,13 +121,13 @@ impl Program {
                     errno: error.raw_os_error().unwrap_or(libc::ENOENT),
                 })?;
                 let key = FileKey::of(&file).map_err(no_elf)?;
-                let bad = |reason: String| {
+                let bad = |reason: String, is_late| {
                     let name = String::from_utf8_lossy(path);
-                    StartError::BadInterpreter(ElfError { reason: format!("its interpreter {name} {reason}") })
+                    StartError::BadInterpreter(ElfError { reason: format!("its interpreter {name} {reason}"), is_late })
                 };
-                let loader = images().get(key, &file).map_err(|error| bad(error.reason))?;
+                let loader = images().get(key, &file).map_err(|error| bad(error.reason, error.is_late))?;
                 if loader.header.fixed {
-                    return Err(bad("lies at fixed addresses".into()));
+                    return Err(bad("lies at fixed addresses".into(), false));
                 }
                 Some((loader, path.clone()))
             }

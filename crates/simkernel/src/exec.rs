@@ -8,7 +8,7 @@ use crate::files::output::Shown;
 use crate::files::{FileKind, OpenFile};
 use crate::ids::{FileId, Pid};
 use crate::kernel::Kernel;
-use crate::process::{Parts, Process};
+use crate::process::{ExitStatus, Parts, Process};
 use crate::shared::{Handlers, Memory, Place};
 use crate::signal::Disposition;
 use crate::thread::Thread;
@@ -103,6 +103,8 @@ pub(crate) struct Caller<'a> {
 pub struct ExecError {
     pub errno: Errno,
     pub message: String,
+    /// It is found out only when there is no way back to the old program, which ends by SIGSEGV.
+    pub is_late: bool,
 }
 
 impl Kernel {
@@ -184,7 +186,7 @@ impl Kernel {
             (path, follow, name) = (interpreter.clone(), true, interpreter);
         }
         let message = format!("{}: too many levels of #! scripts", String::from_utf8_lossy(&path));
-        Err(ExecError { errno: Errno::ELOOP, message })
+        Err(ExecError { errno: Errno::ELOOP, message, is_late: false })
     }
 
     /// Reads a program's image and its interpreter's.
@@ -209,6 +211,7 @@ impl Kernel {
                 Err(ExecError {
                     errno: errno_of(&error),
                     message: format!("{} {error}", String::from_utf8_lossy(&path)),
+                    is_late: error.is_late(),
                 })
             }
         }
@@ -272,18 +275,19 @@ impl Kernel {
         resolved.program.start(&mut self.region, &start).map_err(|error| ExecError {
             errno: errno_of(&error),
             message: format!("{} {error}", String::from_utf8_lossy(&resolved.path)),
+            is_late: error.is_late(),
         })
     }
 }
 
 fn failed(path: &[u8], errno: Errno) -> ExecError {
     let text = errno.description().unwrap_or("error");
-    ExecError { errno, message: format!("{}: {text}", String::from_utf8_lossy(path)) }
+    ExecError { errno, message: format!("{}: {text}", String::from_utf8_lossy(path)), is_late: false }
 }
 
 fn cannot_create(path: &Path, errno: Errno) -> ExecError {
     let text = errno.description().unwrap_or("error");
-    ExecError { errno, message: format!("cannot create {}: {text}", path.display()) }
+    ExecError { errno, message: format!("cannot create {}: {text}", path.display()), is_late: false }
 }
 
 impl Ctx<'_> {
@@ -313,6 +317,9 @@ impl Ctx<'_> {
         let (resolved, (memory, vcpu), credentials, secure) = result.map_err(|error| {
             if matches!(error.errno, Errno::ENOEXEC | Errno::ENOMEM) {
                 self.report(format!("execve: {}", error.message));
+            }
+            if error.is_late {
+                self.process.ending = Some(ExitStatus::Signaled(Signal::SIGSEGV.raw()));
             }
             error.errno
         })?;

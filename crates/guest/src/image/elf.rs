@@ -6,10 +6,13 @@ use object::elf;
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
 use object::{Endianness, Object, ObjectSection, ObjectSymbol, SectionKind};
 
-/// Why a file cannot be an image. `errno` is what `execve` answers on Linux.
+/// Why a file cannot be an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ElfError {
     pub reason: String,
+    /// Linux comes upon it when the old program is gone already: what executes the file ends by
+    /// SIGSEGV.
+    pub is_late: bool,
 }
 
 impl std::fmt::Display for ElfError {
@@ -21,8 +24,16 @@ impl std::fmt::Display for ElfError {
 impl std::error::Error for ElfError {}
 
 fn refuse<T>(reason: impl Into<String>) -> Result<T, ElfError> {
-    Err(ElfError { reason: reason.into() })
+    Err(ElfError { reason: reason.into(), is_late: false })
 }
+
+/// As Linux refuses segments (`elf_load`).
+fn refuse_late<T>(reason: impl Into<String>) -> Result<T, ElfError> {
+    Err(ElfError { reason: reason.into(), is_late: true })
+}
+
+/// The longest name of an interpreter, with its end (PATH_MAX).
+const PATH_BYTES_MAX: usize = 4096;
 
 /// One PT_LOAD segment; addresses relative to the image's first page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,8 +108,11 @@ impl ElfHeader {
                     let asked = program.p_align(endian);
                     alignment = if asked.is_power_of_two() { alignment.max(asked) } else { alignment };
                 }
-                elf::PT_INTERP => {
+                elf::PT_INTERP if interpreter.is_none() => {
                     let bytes = program.data(endian, data).unwrap_or(&[]);
+                    if !(2..=PATH_BYTES_MAX).contains(&bytes.len()) || bytes.last() != Some(&0) {
+                        return refuse("the name of its interpreter has no end, or is none");
+                    }
                     interpreter = Some(bytes.split(|b| *b == 0).next().unwrap_or(&[]).to_vec());
                 }
                 elf::PT_GNU_RELRO => relro = Some((address, address.saturating_add(memory))),
@@ -107,18 +121,13 @@ impl ElfHeader {
                 _ => {}
             }
         }
-        let Some(first) = loads.first().copied() else { return refuse("has nothing to load") };
+        // Of two at one address the later one counts, in whatever order the file has the others.
+        loads.sort_by_key(|segment| segment.address);
+        let Some(first) = loads.first().copied() else { return refuse_late("has nothing to load") };
         let linked_at = page_down(first.address);
         let phdr = phdr.unwrap_or_else(|| first.address + header.e_phoff(endian).saturating_sub(first.file_offset));
-        let mut previous_end = linked_at;
-        for segment in &mut loads {
-            if segment.address < previous_end {
-                return refuse("its segments overlap or are not in order");
-            }
-            previous_end = segment.address + segment.memory_bytes;
-            segment.address -= linked_at;
-        }
-        let end = loads.last().map_or(0, |last| last.address + last.memory_bytes);
+        loads.iter_mut().for_each(|segment| segment.address -= linked_at);
+        let end = loads.iter().map(|segment| segment.address + segment.memory_bytes).max().unwrap_or(0);
         if end > IMAGE_BYTES_MAX {
             return refuse("takes more than 16 GiB of addresses");
         }
@@ -161,7 +170,11 @@ impl ElfHeader {
             let room = self.span - at;
             let bytes = (to.saturating_sub(from)).min(room);
             memory[at as usize..(at + bytes) as usize].copy_from_slice(&data[from as usize..(from + bytes) as usize]);
-            if segment.writable && segment.memory_bytes > segment.file_bytes {
+            if segment.file_bytes == 0 {
+                // Nothing of the file: zeroes, whatever lay there before (`elf_load`).
+                let end = page_up(segment.address + segment.memory_bytes).min(self.span);
+                memory[page_up(segment.address).min(end) as usize..end as usize].fill(0);
+            } else if segment.writable && segment.memory_bytes > segment.file_bytes {
                 let tail = segment.address + segment.file_bytes;
                 memory[tail as usize..page_up(tail).min(self.span) as usize].fill(0);
             }
@@ -187,11 +200,11 @@ fn load_segment(
     };
     let file_end = segment.file_offset.checked_add(segment.file_bytes);
     let memory_end = segment.address.checked_add(segment.memory_bytes);
-    let sane = file_end.is_some_and(|end| end <= file_len)
-        && memory_end.is_some_and(|end| end < 1 << 46)
-        && segment.memory_bytes >= segment.file_bytes
-        && segment.address % PAGE == segment.file_offset % PAGE;
-    if sane { Ok(segment) } else { refuse("a segment lies outside the file or is misaligned (is it truncated?)") }
+    if segment.memory_bytes < segment.file_bytes || segment.address % PAGE != segment.file_offset % PAGE {
+        return refuse_late("a segment has more bytes than memory, or is misaligned");
+    }
+    let is_inside = file_end.is_some_and(|end| end <= file_len) && memory_end.is_some_and(|end| end < 1 << 46);
+    if is_inside { Ok(segment) } else { refuse("a segment lies outside the file (is it truncated?)") }
 }
 
 /// What is known of a file's code.
