@@ -188,6 +188,12 @@ impl Writer {
         }
     }
 
+    /// The number of an actor's thread or process.
+    pub fn thread(&mut self) -> String {
+        let actor = self.below(self.actors.len() + 1);
+        if self.chance(50) { format!("#{actor}.t") } else { format!("#{actor}") }
+    }
+
     /// What a program passes where the kernel reads or writes: mostly `good`.
     pub fn or_bad(&mut self, good: String) -> String {
         match self.below(40) {

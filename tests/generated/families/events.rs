@@ -125,7 +125,12 @@ fn epoll(w: &mut Writer) {
         _ => {
             let most = w.pick(&[8, 8, 1, 2]);
             let time = if w.may_wait && w.chance(30) { -1 } else { 0 };
-            w.line(&format!("epoll_wait {fd} &96:*uQ {most} {time}"));
+            if w.chance(70) {
+                w.line(&format!("epoll_wait {fd} &96:*uQ {most} {time}"));
+            } else {
+                let mask = mask_argument(w);
+                w.line(&format!("epoll_pwait {fd} &96:*uQ {most} {time} {mask}"));
+            }
         }
     }
 }
@@ -139,8 +144,20 @@ fn poll(w: &mut Writer) {
         fds += &format!("d{fd} w{events} w0 ");
     }
     let format = ".6w".repeat(count);
-    let time = if w.may_wait && w.chance(20) { -1 } else { 0 };
-    w.line(&format!("poll &{{{}}}:{format} {count} {time}", fds.trim_end()));
+    let waits = w.may_wait && w.chance(20);
+    if w.chance(60) {
+        let time = if waits { -1 } else { 0 };
+        w.line(&format!("poll &{{{}}}:{format} {count} {time}", fds.trim_end()));
+    } else {
+        let (time, mask) = (if waits { "0" } else { "{q0 q0}" }, mask_argument(w));
+        w.line(&format!("ppoll &{{{}}}:{format} {count} {time} {mask}", fds.trim_end()));
+    }
+}
+
+/// A mask of signals for the duration of a call, with its size.
+fn mask_argument(w: &mut Writer) -> String {
+    let (mask, size) = (super::signals::mask(w), if w.chance(96) { 8 } else { w.pick(&[4, 16, 0]) });
+    if w.chance(10) { format!("0 {size}") } else { format!("{{q{mask:#x}}} {size}") }
 }
 
 fn select(w: &mut Writer) {
@@ -151,7 +168,14 @@ fn select(w: &mut Writer) {
     };
     let (read, write, except) = (set(w), set(w), set(w));
     let most = w.pick(&[4, 6, 10, 64, 0, -1]);
-    w.line(&format!("select {most} {read} {write} {except} {{q0 q0}}"));
+    if w.chance(60) {
+        w.line(&format!("select {most} {read} {write} {except} {{q0 q0}}"));
+    } else {
+        let mask = super::signals::mask(w);
+        let both = w.pick(&["p{q", "p{q", "p{q", "q0 q"]);
+        let both = if both == "q0 q" { "{q0 q8}".to_owned() } else { format!("{{{both}{mask:#x}}} q8}}") };
+        w.line(&format!("pselect6 {most} {read} {write} {except} {{q0 q0}} {both}"));
+    }
 }
 
 fn inotify(w: &mut Writer) {

@@ -18,7 +18,7 @@ pub fn spawn_process(w: &mut Writer) {
 }
 
 pub fn write(w: &mut Writer) {
-    match w.below(26) {
+    match w.below(28) {
         0..=1 => spawn_process(w),
         2 => spawn_thread(w),
         3..=5 => wait(w),
@@ -85,14 +85,43 @@ pub fn write(w: &mut Writer) {
             w.line(&format!("unshare {flags}"));
         }
         21 => {
-            let actor = w.below(w.actors.len() + 1);
-            let (pid, length) = (format!("#{actor}"), w.pick(&[4, 8, 5000]));
+            let (pid, length) = (w.thread(), w.pick(&[4, 8, 5000]));
             let call = w.word("process_vm_readv process_vm_writev");
             w.line(&format!("{call} {pid} {{p&{length} q{length}}} 1 {{q%0x1000 q{length}}} 1 0"));
         }
         22 => super::signals::handle(w),
+        23 => bases(w),
+        24 => of_thread(w),
         _ => super::descriptors::write(w),
     }
+}
+
+/// Segments that would begin where no program has memory.
+fn bases(w: &mut Writer) {
+    let base = w.pick(&["0x8000000000000000", "0xffff800000000000", "-1", "0x100000000000000"]);
+    match w.below(4) {
+        0 => w.line(&format!("clone 0x80011 0 0 0 {base}")),
+        1 => w.line(&format!("clone 0xd0f00 %0x8000 0 0 {base}")),
+        2 => w.line(&format!("clone3 {{q0x80000 q0 q0 q0 q17 q0 q0 q{base}}} 64")),
+        _ => {
+            let which = w.pick(&["0x1001", "0x1002"]);
+            w.line(&format!("arch_prctl {which} {base}"))
+        }
+    };
+}
+
+/// What is asked of a thread by its number.
+fn of_thread(w: &mut Writer) {
+    let tid = w.thread();
+    match w.below(7) {
+        0 => w.line(&format!("prlimit64 {tid} 7 0 &16:qq")),
+        1 => w.line(&format!("prlimit64 {tid} 4 {{q0 q0}} &16:qq")),
+        2 => w.line(&format!("getpriority 0 {tid}")),
+        3 => w.line(&format!("sched_getscheduler {tid}")),
+        4 => w.line(&format!("capget {{d0x20080522 d{tid}}} &24:n")),
+        5 => w.line(&format!("kcmp {tid} #0 1 0 0")),
+        _ => w.line(&format!("getsid:p {tid}")),
+    };
 }
 
 fn wait(w: &mut Writer) {

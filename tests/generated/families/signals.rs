@@ -5,7 +5,7 @@ use crate::writer::{Actor, Kind, Writer};
 /// Signals that programs handle or send, those of job control among them.
 const SIGNALS: &[u32] = &[10, 12, 10, 12, 1, 2, 15, 13, 14, 17, 23, 28, 34, 35, 40, 64];
 
-fn mask(w: &mut Writer) -> u64 {
+pub fn mask(w: &mut Writer) -> u64 {
     match w.below(5) {
         0 => 0,
         1 => u64::MAX,
@@ -113,7 +113,10 @@ fn timer(w: &mut Writer) {
 fn owner(w: &mut Writer) {
     let fd = w.fd(&[Kind::UnixStream, Kind::PipeReader, Kind::Tcp, Kind::Terminal]);
     match w.below(5) {
-        0 => w.line(&format!("fcntl {fd} 8 #0")),
+        0 => {
+            let owner = w.thread();
+            w.line(&format!("fcntl {fd} 8 {owner}"))
+        }
         1 => w.line(&format!("fcntl:p {fd} 9")),
         2 => {
             let number = w.pick(&["0", "10", "34", "65"]);
