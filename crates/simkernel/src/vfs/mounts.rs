@@ -99,7 +99,23 @@ impl Mounts {
         table.extend(MADE_UP.map(|prefix| (prefix.as_bytes().to_vec(), Area::ReadOnly)));
         table.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
         let bytes = |path: &Path| path.as_os_str().as_bytes().to_vec();
-        Mounts { table, run: bytes(&config.data_dir), host: bytes(&config.shown(&config.host_dir)) }
+        let (run, host) = (bytes(&config.data_dir), bytes(&config.shown(&config.host_dir)));
+        let mut mounts = Mounts { table, run, host };
+        mounts.show_beside_run(&private);
+        mounts
+    }
+
+    /// What lies beside the run's directory shows also where nothing else of the machine does: below `/dev/shm` and `/run`.
+    fn show_beside_run(&mut self, private: &Path) {
+        let beside = self.beside_run().to_vec();
+        let (area, prefix) = self.find(&beside);
+        if prefix < beside.len() && matches!(area, Area::Overlay(overlay) if !overlay.shows_machine()) {
+            let upper = [private.as_os_str().as_bytes(), &beside].concat();
+            let used = super::as_path(&upper).exists();
+            let overlay = Overlay { upper, lower: Lower::Changing, mode: 0o755, used };
+            self.table.push((beside, Area::Overlay(overlay)));
+            self.table.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
+        }
     }
 
     /// The area of an absolute path without `.`, `..` and links, and the length of the prefix that put it there.
@@ -240,6 +256,15 @@ mod tests {
         for path in ["/gnomon-run/data", "/gnomon-run/data/hosts", "/home/me/conf", "/gnomon-runs", ""] {
             assert_eq!(machine(path), path);
         }
+    }
+
+    #[test]
+    fn what_lies_beside_a_run_in_memory_shows() {
+        let mounts = Mounts::new(&config(std::path::Path::new("/dev/shm/x/run.data")));
+        let path = mounts.machine_path(b"/gnomon-run/conf");
+        assert_eq!(&*path, b"/dev/shm/x/conf");
+        assert!(matches!(mounts.find(&path).0, Area::Overlay(overlay) if overlay.shows_machine()));
+        assert!(matches!(mounts.find(b"/dev/shm/y").0, Area::Overlay(Overlay { lower: Lower::Nothing, .. })));
     }
 
     #[test]
