@@ -3,6 +3,7 @@
 use crate::ids::{SpaceId, Tid};
 use base::map::FastMap;
 use smallvec::SmallVec;
+use std::collections::VecDeque;
 
 /// Where a futex lies.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -52,7 +53,9 @@ impl FutexWaiter {
 /// The queues of one host. A queue exists while someone waits in it.
 #[derive(Debug, Default)]
 pub struct Futexes {
-    queues: FastMap<FutexKey, SmallVec<[FutexWaiter; 4]>>,
+    queues: FastMap<FutexKey, VecDeque<FutexWaiter>>,
+    /// Queues in which nobody waits any more, kept for their memory.
+    spare: Vec<VecDeque<FutexWaiter>>,
     /// How many wait for locks with priority inheritance.
     inheriting: usize,
 }
@@ -60,17 +63,27 @@ pub struct Futexes {
 impl Futexes {
     pub fn add(&mut self, key: FutexKey, waiter: FutexWaiter) {
         self.inheriting += usize::from(waiter.inherits);
-        self.queues.entry(key).or_default().push(waiter);
+        let spare = &mut self.spare;
+        self.queues.entry(key).or_insert_with(|| spare.pop().unwrap_or_default()).push_back(waiter);
     }
 
     /// Removes a waiter that gives up.
     pub fn remove(&mut self, key: FutexKey, tid: Tid) {
         if let Some(queue) = self.queues.get_mut(&key) {
-            self.inheriting -= queue.iter().filter(|w| w.tid == tid && w.inherits).count();
-            queue.retain(|w| w.tid != tid);
-            if queue.is_empty() {
-                self.queues.remove(&key);
-            }
+            // Of thousands that wait, those that came first give up first.
+            let found = queue.iter().position(|w| w.tid == tid).and_then(|index| queue.remove(index));
+            self.inheriting -= usize::from(found.is_some_and(|w| w.inherits));
+            self.drop_if_empty(key);
+        }
+    }
+
+    fn drop_if_empty(&mut self, key: FutexKey) {
+        const SPARES: usize = 16;
+        if self.queues.get(&key).is_some_and(VecDeque::is_empty)
+            && let Some(queue) = self.queues.remove(&key)
+            && self.spare.len() < SPARES
+        {
+            self.spare.push(queue);
         }
     }
 
@@ -84,27 +97,26 @@ impl Futexes {
         if self.inheriting == 0 {
             return Vec::new();
         }
-        let waits = |queue: &SmallVec<[FutexWaiter; 4]>| queue.iter().any(|w| w.inherits);
+        let waits = |queue: &VecDeque<FutexWaiter>| queue.iter().any(|w| w.inherits);
         self.queues.iter().filter(|(_, queue)| waits(queue)).map(|(key, _)| *key).collect()
     }
 
     /// Takes out the first `count` waiters whose bitset meets `bitset`, in order of arrival.
     pub fn take(&mut self, key: FutexKey, count: usize, bitset: u32) -> SmallVec<[FutexWaiter; 4]> {
-        let mut taken = SmallVec::new();
+        let mut taken: SmallVec<[FutexWaiter; 4]> = SmallVec::new();
         let Some(queue) = self.queues.get_mut(&key) else {
             return taken;
         };
-        queue.retain(|w| {
-            let matches = taken.len() < count && w.bitset & bitset != 0;
-            if matches {
-                taken.push(*w);
+        let mut passed = 0;
+        while taken.len() < count && passed < queue.len() {
+            if queue[passed].bitset & bitset == 0 {
+                passed += 1;
+            } else {
+                taken.extend(queue.remove(passed));
             }
-            !matches
-        });
-        if queue.is_empty() {
-            self.queues.remove(&key);
         }
-        self.inheriting -= taken.iter().filter(|w: &&FutexWaiter| w.inherits).count();
+        self.drop_if_empty(key);
+        self.inheriting -= taken.iter().filter(|w| w.inherits).count();
         taken
     }
 }

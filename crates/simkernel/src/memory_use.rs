@@ -9,6 +9,8 @@ use linux_abi::sysinfo::Rusage;
 
 /// What is unmapped without a look.
 const LITTLE_BYTES: u64 = 1 << 20;
+/// After a look, one call in so many mappings unmaps without another one.
+const MAPPINGS_PER_CALL: u32 = 1024;
 const PAGE: u64 = 4096;
 
 /// The most resident memory, in bytes.
@@ -22,6 +24,8 @@ pub struct MemoryUse {
     children_peak: u64,
     /// What those had in all: so much of memory was touched for the first time.
     children_sum: u64,
+    /// As many times more something is unmapped without a look.
+    unseen: u32,
 }
 
 impl MemoryUse {
@@ -84,8 +88,19 @@ impl Process {
     #[inline]
     pub(crate) fn gives_up(&mut self, bytes: u64) {
         if bytes > LITTLE_BYTES {
-            self.look_at_memory();
+            self.look_before_unmapping();
         }
+    }
+
+    /// Of thousands of mappings that go one after the other, each has little of the whole.
+    fn look_before_unmapping(&mut self) {
+        let used = &mut self.process.memory_use;
+        if used.unseen > 0 {
+            used.unseen -= 1;
+            return;
+        }
+        used.unseen = self.process.memory.mappings().size_hint().0 as u32 / MAPPINGS_PER_CALL;
+        self.look_at_memory();
     }
 }
 

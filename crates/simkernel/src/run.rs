@@ -617,7 +617,10 @@ impl Ctx<'_> {
         self.thread.state = ThreadState::Dead;
         let tid = self.thread.tid;
         self.note_end_of_main();
-        self.process.threads.retain(|other| *other != tid);
+        // Those that began first mostly end first.
+        if let Some(index) = self.process.threads.iter().position(|other| *other == tid) {
+            self.process.threads.remove(index);
+        }
         if self.process.threads.is_empty() {
             self.process.ending = Some(ExitStatus::Exited(status & 0xff));
         } else {

@@ -565,6 +565,11 @@ impl AddressSpace {
         above.prot == PLAIN || self.apply(start, above.start, PLAIN, above.prot).is_ok()
     }
 
+    /// The parts of mappings in `[start, end)`, by address.
+    pub fn mappings_in(&self, start: u64, end: u64) -> impl Iterator<Item = Vma> + '_ {
+        self.vmas.parts(start, end)
+    }
+
     /// Something at this address was given up: mappings may be put there again.
     pub(super) fn freed(&mut self, address: u64) {
         if self.blocks.first().is_some_and(|block| address >= block.start && address < block.end()) {

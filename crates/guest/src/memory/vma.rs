@@ -139,6 +139,22 @@ impl Vma {
 #[derive(Debug, Default, Clone)]
 pub(crate) struct VmaList {
     list: Vec<Vma>,
+    /// The last first.
+    searched: Vec<Searched>,
+}
+
+/// What a search for free addresses came to, so that the next one need not begin anew: a process has two mappings for each of its threads.
+#[derive(Debug, Clone, Copy)]
+struct Searched {
+    from: u64,
+    bytes: u64,
+    /// No free range of `bytes` begins in `[from, end)`.
+    end: u64,
+}
+
+impl Searched {
+    /// As many searches are known: those of other sizes come in between.
+    const MOST: usize = 8;
 }
 
 impl VmaList {
@@ -184,6 +200,7 @@ impl VmaList {
         if first == last {
             return;
         }
+        self.forget_searches(first, start);
         let mut keep: [Option<Vma>; 2] = [None, None];
         let (head, tail) = (self.list[first], self.list[last - 1]);
         if head.start < start {
@@ -193,6 +210,15 @@ impl VmaList {
             keep[1] = Some(tail.cut(end, tail.end));
         }
         self.list.splice(first..last, keep.into_iter().flatten());
+    }
+
+    /// What begins at `start`, with the mapping of this index, is about to become free.
+    fn forget_searches(&mut self, index: usize, start: u64) {
+        let before = index.checked_sub(1).and_then(|before| self.list.get(before)).map_or(0, |vma| vma.end);
+        let begins = if self.list[index].start < start { start } else { before };
+        for known in &mut self.searched {
+            known.end = known.end.min(begins.max(known.from));
+        }
     }
 
     /// Adds a mapping where nothing is, joined with its neighbours where they are alike.
@@ -212,6 +238,7 @@ impl VmaList {
     /// Replaces the protection in `[start, end)`. False when part of it is not mapped (what is mapped before is changed).
     pub(crate) fn protect(&mut self, start: u64, end: u64, prot: u8) -> bool {
         let parts: Vec<Vma> = self.parts(start, end).collect();
+        let searched = self.searched.clone();
         let mut at = start;
         let mut whole = true;
         for part in parts {
@@ -225,6 +252,7 @@ impl VmaList {
                 self.insert(Vma { prot, ..part });
             }
         }
+        self.searched = searched;
         whole && at >= end
     }
 
@@ -259,8 +287,24 @@ impl VmaList {
         }
     }
 
-    /// The lowest free range of `bytes` in `[from, to)`, and the lowest free address seen on the way.
-    pub(crate) fn first_fit(&self, from: u64, to: u64, bytes: u64) -> (Option<u64>, u64) {
+    /// The lowest free range of `bytes` in `[from, to)`, and an address below which none of `[from, to)` is free.
+    pub(crate) fn first_fit(&mut self, from: u64, to: u64, bytes: u64) -> (Option<u64>, u64) {
+        let is_of_use = |known: &&Searched| known.from <= from && from <= known.end && known.bytes <= bytes;
+        let begin = self.searched.iter().filter(is_of_use).map(|known| known.end).max().unwrap_or(from).min(to);
+        let (found, lowest) = self.scan(begin, to, bytes);
+        let end = found.unwrap_or(to);
+        let is_same = |known: &Searched| known.from <= from && from <= known.end && known.bytes == bytes;
+        match self.searched.iter().position(is_same) {
+            Some(index) => self.searched[index].end = self.searched[index].end.max(end),
+            None => {
+                self.searched.insert(0, Searched { from, bytes, end });
+                self.searched.truncate(Searched::MOST);
+            }
+        }
+        (found, if begin > from { from } else { lowest })
+    }
+
+    fn scan(&self, from: u64, to: u64, bytes: u64) -> (Option<u64>, u64) {
         let mut at = from;
         let mut lowest = None;
         for vma in &self.list[self.first_ending_after(from)..] {
@@ -356,6 +400,31 @@ mod tests {
         assert_eq!(list.first_fit(10, 100, 3), (Some(30), 20));
         assert_eq!(list.first_fit(10, 31, 3), (None, 20));
         assert_eq!(list.first_fit(0, 100, 10), (Some(0), 0));
+    }
+
+    #[test]
+    fn searches_that_are_remembered_find_what_others_find() {
+        let mut random = 1u64;
+        let mut draw = |below: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) % below
+        };
+        let mut list = VmaList::default();
+        for round in 0..20_000 {
+            let (bytes, from) = (1 + draw(9), [0, 0, 0, 40, 100][draw(5) as usize]);
+            let expected = list.scan(from, 400, bytes).0;
+            let (found, lowest) = list.first_fit(from, 400, bytes);
+            assert_eq!(found, expected, "round {round}");
+            assert!(lowest <= found.unwrap_or(400) && lowest >= from);
+            match found {
+                Some(start) if draw(3) > 0 => list.insert(anonymous(start, start + bytes, draw(3) as u8)),
+                _ => {
+                    let start = draw(400);
+                    list.remove(start, start + draw(30));
+                }
+            }
+            list.protect(draw(400), draw(400), draw(3) as u8);
+        }
     }
 
     #[test]

@@ -358,8 +358,7 @@ pub(super) fn madvise(ctx: &mut Ctx<'_>, [address, bytes, advice, ..]: [u64; 6])
 /// are fetched it is told at once.
 fn advise(ctx: &mut Ctx<'_>, address: u64, end: u64, advice: i32) -> Result<(), Errno> {
     let fetches = matches!(advice, MADV_POPULATE_READ | MADV_POPULATE_WRITE);
-    let covers = |vma: &&guest::Vma| vma.start < end && address < vma.end;
-    let parts: Vec<guest::Vma> = ctx.process.memory.mappings().filter(covers).copied().collect();
+    let parts: Vec<guest::Vma> = ctx.process.memory.mappings_in(address, end).collect();
     let (mut at, mut gap) = (address, false);
     for vma in parts {
         gap |= vma.start > at;
