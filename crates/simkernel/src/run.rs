@@ -469,8 +469,10 @@ impl Ctx<'_> {
         }
         if std::mem::take(&mut self.thread.yields) {
             self.thread.yields_in_a_row.calls += 1;
-            if self.thread.yields_in_a_row.left() == 0 {
-                let time = self.thread.yields_in_a_row.charge();
+            // Where nobody else can run, more of them would find nothing new until time passes.
+            let yields = &mut self.thread.yields_in_a_row;
+            if yields.left() == 0 || (yields.owes() && self.kernel.runnable.is_empty()) {
+                let time = yields.charge_ahead();
                 return Some(self.nap(time));
             }
             return Some(Turn::Again);

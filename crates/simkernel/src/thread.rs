@@ -162,7 +162,7 @@ impl Thread {
             own_place: None,
             delivered: None,
             yields: false,
-            yields_in_a_row: Spree::of_yields(),
+            yields_in_a_row: Spree::of_yields(tid),
             spree: Spree::of_thread(),
             gives_way: false,
             wakes: Wakes::default(),
