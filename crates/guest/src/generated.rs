@@ -19,6 +19,9 @@ use crate::worker::traps_cpuid;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What [`AddressSpace::reaches_of_generated_code`] calls an access relative to GS.
+pub const ACCESS_BY_GS: &str = "accesses relative to GS in generated code";
+
 /// Which of the memory that a process fills with code itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MadeCode {
@@ -474,7 +477,7 @@ fn reach_of(instruction: &Instruction) -> Option<&'static str> {
         Umwait | Tpause | Mwaitx => "timed waiting (umwait, tpause, mwaitx) in generated code",
         Xbegin if has_transactions() => "transactions (xbegin) in generated code",
         Vmcall | Vmmcall => "calls of the hypervisor in generated code",
-        _ if is_relative_to_gs(instruction) => "accesses relative to GS in generated code",
+        _ if is_relative_to_gs(instruction) => ACCESS_BY_GS,
         Sgdt | Sidt | Sldt | Str | Smsw if !has_umip() => "descriptor tables (sgdt and others) in generated code",
         _ => return None,
     })

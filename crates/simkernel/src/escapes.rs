@@ -2,6 +2,7 @@
 //! A run in which something was counted here may differ from the next one of the same plan, and says so.
 
 use crate::ctx::Ctx;
+use crate::ids::Tid;
 use crate::kernel::{Kernel, Report};
 use crate::process::Process;
 use crate::run::Turn;
@@ -14,6 +15,10 @@ impl Kernel {
     /// A process has reached something of the real machine, or may have: counted, and named in the log, once.
     #[cold]
     fn note_escape(&mut self, process: &mut Process, what: &'static str) {
+        // Without a base of its own for GS no program makes such accesses: what looks like one is data beside its code.
+        if what == guest::ACCESS_BY_GS && !self.uses_gs(process) {
+            return;
+        }
         if process.escapes.insert(what) {
             *self.escapes.entry(what).or_default() += 1;
             let program = process.program_name();
@@ -22,6 +27,12 @@ impl Kernel {
             let message = format!("{what}: it may have seen this machine, and the run is not reproducible to the bit");
             self.reports.push(Report { pid: process.pid, program, message });
         }
+    }
+
+    /// Whether a process has set a base of GS in any of its threads.
+    fn uses_gs(&self, process: &Process) -> bool {
+        let sets = |tid: &Tid| self.threads.get(tid.0).is_some_and(|thread| thread.vcpu.registers().gs_base() != 0);
+        process.uses_gs || process.threads.iter().any(sets)
     }
 
     /// Looks at the code that a process has made itself, before its memory goes.
@@ -51,7 +62,15 @@ impl Kernel {
 impl Ctx<'_> {
     #[cold]
     pub(crate) fn note_escape(&mut self, what: &'static str) {
+        self.note_gs();
         self.kernel.note_escape(self.process, what);
+    }
+
+    /// The base of GS is the program's from now on: what looked like an access by it before may be one.
+    pub(crate) fn begin_to_use_gs(&mut self) {
+        if !std::mem::replace(&mut self.process.uses_gs, true) && self.process.makes_code {
+            self.look_at_range(0, u64::MAX, MadeCode::Any);
+        }
     }
 
     /// Memory in [from, from + bytes) is given up, or loses rights: what it held may have been executed.
@@ -80,6 +99,11 @@ impl Ctx<'_> {
         for what in self.process.memory.reaches_of_generated_code(from, from.saturating_add(bytes), code) {
             self.note_escape(what);
         }
+    }
+
+    /// The thread may have set the base of GS by an instruction.
+    pub(crate) fn note_gs(&mut self) {
+        self.process.uses_gs |= self.thread.vcpu.registers().gs_base() != 0;
     }
 
     /// A fault that is none where a trap was put in the program's way; otherwise the guest's own.

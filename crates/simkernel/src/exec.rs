@@ -328,6 +328,7 @@ impl Ctx<'_> {
         self.leave_memory();
         self.kernel.release_memory(self.process);
         self.process.makes_code = false;
+        self.process.uses_gs = false;
         self.process.space = self.kernel.shared.spaces.insert(None);
         self.process.memory = Memory(Some(Box::new(memory)));
         self.kernel.release_vfork_waiter(self.process);

@@ -168,6 +168,8 @@ pub struct Process {
     pub(crate) escapes: BTreeSet<&'static str>,
     /// It has had memory made executable that is no image.
     pub(crate) makes_code: bool,
+    /// It has set the base of GS.
+    pub(crate) uses_gs: bool,
     /// Calls of this program that were reported already: unsupported, or refused for want of the machine's memory.
     pub reported: FastSet<u64>,
     /// Why the machine has refused something to this process: each is reported once.
@@ -239,6 +241,7 @@ impl Process {
             over_budget: false,
             escapes: BTreeSet::new(),
             makes_code: false,
+            uses_gs: false,
             reported: FastSet::default(),
             refusals: BTreeSet::new(),
         }
@@ -261,6 +264,7 @@ impl Process {
             no_huge_pages: self.no_huge_pages,
             spins_expected: self.spins_expected,
             makes_code: self.makes_code,
+            uses_gs: self.uses_gs,
             reported: self.reported.clone(),
             execs: self.execs,
             execs_of_parent: self.execs,

@@ -642,6 +642,7 @@ impl Ctx<'_> {
         if let Some(tid) = self.thread.vfork_waiter.take() {
             self.kernel.wake(tid, Wake::Ready);
         }
+        self.note_gs();
         self.release_own_parts();
         self.release_robust_list();
         self.release_locks();

@@ -42,7 +42,7 @@ pub(crate) fn instruction_around(code: &[u8], address: u64, at: usize, certainty
     // Behind constants, any place may be where code is entered.
     let is_entered = sensible.is_empty() && !is_hardly_first(&last);
     let is_led_to = is_entered || (!sensible.is_empty() && half(&all) && half(&sensible));
-    let is_believed = is_led_to && is_executed_with_sense(code, address, &last);
+    let is_believed = is_led_to && is_prepared(code, address, &last) && is_executed_with_sense(code, address, &last);
     (is_believed && !is_number(code, address, last.ip())).then_some(last)
 }
 
@@ -226,6 +226,27 @@ fn is_odd(code: &[u8], start: usize, instruction: &Instruction) -> bool {
     let touches_memory = instruction.op_kinds().any(|kind| kind == OpKind::Memory);
     let is_idle_rex = bytes.get(prefixes) == Some(&REX_ALONE) && !registers().any(needs_rex);
     prefixes > 0 && (is_idle_rex || (touches_memory && registers().any(is_stack)))
+}
+
+/// Whether something before a `cpuid` sets which leaf it answers. No program enters its code at one: EAX says the leaf, and EBX, which belongs to
+/// the caller, is lost. What a compiler keeps about its code (HotSpot's scopes) has the same two bytes now and then.
+fn is_prepared(code: &[u8], address: u64, instruction: &Instruction) -> bool {
+    use Mnemonic::*;
+    if instruction.mnemonic() != Cpuid {
+        return true;
+    }
+    let at = (instruction.ip() - address) as usize;
+    let sets_leaf = |one: &Instruction| {
+        let is_whole = matches!(one.op0_register(), Register::EAX | Register::RAX);
+        is_whole && matches!(one.mnemonic(), Mov | Movzx | Xor | Sub | Lea | Pop | Inc | Dec | Add | And | Or | Xchg)
+    };
+    (at.saturating_sub(RUN_UP)..at).any(|start| {
+        let decoder = Decoder::with_ip(64, &code[start..], address + start as u64, DecoderOptions::NONE);
+        let way = decoder.into_iter().take_while(|one| one.ip() < instruction.ip() && !is_unlikely(code, address, one));
+        let (leads, sets) =
+            way.fold((false, false), |(_, sets), one| (one.next_ip() == instruction.ip(), sets || sets_leaf(&one)));
+        leads && sets
+    })
 }
 
 /// Whether no program enters its code at such an instruction: one that first takes a selector for `lsl` from memory, or calls or jumps by

@@ -207,7 +207,11 @@ pub(super) fn arch_prctl(ctx: &mut Ctx<'_>, [code, address, ..]: [u64; 6]) -> Sy
     let registers = ctx.thread.vcpu.registers_mut();
     match code as i32 {
         ARCH_SET_FS => Ok(registers.set_fs_base(address).map(|()| 0).map_err(|_| Errno::EPERM)?),
-        ARCH_SET_GS => Ok(registers.set_gs_base(address).map(|()| 0).map_err(|_| Errno::EPERM)?),
+        ARCH_SET_GS => {
+            registers.set_gs_base(address).map_err(|_| Errno::EPERM)?;
+            ctx.begin_to_use_gs();
+            Ok(0)
+        }
         ARCH_GET_FS => {
             ctx.process.memory.write_value(address, &registers.fs_base())?;
             Ok(0)
