@@ -8,6 +8,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// Runs `tests/servers/NAME.yaml` with these options; returns the hosts' directories.
+fn run_once(name: &str, programs: &[&str], options: &[&str]) -> PathBuf {
+    for program in programs {
+        assert!(find_program(program).is_some(), "{program} is missing: tools/install-packages test");
+    }
+    let folder = folder(&format!("servers/{name}"));
+    let file = format!("{name}.yaml");
+    fs::copy(root().join("tests/servers").join(&file), folder.join(&file)).unwrap();
+    run_well(&folder, &file, options);
+    folder.join("run.data/hosts")
+}
+
 /// Runs `tests/servers/NAME.yaml` twice; returns the hosts' directories.
 fn run_twice(name: &str, programs: &[&str]) -> PathBuf {
     for program in programs {
@@ -46,6 +58,31 @@ fn counted(text: &str) -> std::collections::BTreeMap<&str, usize> {
         *counts.entry(line).or_default() += 1;
     }
     counts
+}
+
+#[test]
+fn etcds_that_start_together_elect_within_two_seconds() {
+    for seed in ["1", "2", "3"] {
+        let hosts = run_once("etcd", &["etcd", "etcdctl"], &["--seed", seed]);
+        assert_eq!(said(&hosts, "client"), "OK\nkey\nvalue\n", "seed {seed}");
+        let log = read(&hosts.join("e1/etcd.1000.stderr"));
+        // Until then etcd has asked the others for two seconds whether there is a cluster.
+        let second = |words: &str| -> u32 {
+            let line = log.lines().find(|line| line.contains(words)).expect("the line of these words");
+            let time = line.split("00:00:").nth(1).and_then(|time| time.get(..2)).expect("a time");
+            time.parse().expect("seconds")
+        };
+        assert!(second("elected leader") - second("starting server") <= 2, "seed {seed}: {log}");
+    }
+}
+
+#[test]
+fn murmurd_listens_once_it_has_measured_the_processor() {
+    let hosts = run_twice("murmurd", &["murmurd"]);
+    assert_eq!(said(&hosts, "client"), "listens\n");
+    let stats = common::stats(hosts.parent().expect("the run's folder"));
+    let computing = &stats["gnomon"]["computing"];
+    assert_eq!((&computing["reproducible"], &computing["clock_loops"]), (&true.into(), &1.into()));
 }
 
 #[test]

@@ -252,7 +252,15 @@ impl SimHost {
             Ok(pid) => {
                 guest.pid = Some(pid);
                 self.live.started();
-                record!(worker.log, Level::Info, now, self.id, "started process {} ({})", pid.0, guest.path);
+                record!(
+                    worker.log,
+                    Level::Info,
+                    now,
+                    self.id,
+                    "started process {} ({}), which has the number {pid} there",
+                    self.kernel.outer_id(pid.0),
+                    guest.path
+                );
             }
             Err(error) => {
                 record!(worker.log, Level::Error, now, self.id, "cannot start {}: {}", guest.path, error.message);
@@ -268,7 +276,15 @@ impl SimHost {
         let guest = &self.guests[index];
         let Some(pid) = guest.pid.filter(|_| guest.ended.is_none()) else { return };
         let Some(signal) = linux_abi::Signal::from_raw(guest.shutdown_signal) else { return };
-        record!(worker.log, Level::Info, now, self.id, "sending {signal} to process {} ({})", pid.0, guest.path);
+        record!(
+            worker.log,
+            Level::Info,
+            now,
+            self.id,
+            "sending {signal} to process {} ({})",
+            self.kernel.outer_id(pid.0),
+            guest.path
+        );
         self.kernel.signal_process(pid, linux_abi::signal::Siginfo::kill(signal, linux_abi::signal::SI_USER, 0, 0));
     }
 
@@ -313,17 +329,9 @@ impl SimHost {
         for exit in self.kernel.take_exits() {
             self.note_exit(&exit, worker);
         }
-        for report in self.kernel.reports.drain(..) {
-            record!(
-                worker.log,
-                Level::Warning,
-                now,
-                self.id,
-                "{} ({}): {}",
-                report.program,
-                report.pid.0,
-                report.message
-            );
+        for report in std::mem::take(&mut self.kernel.reports) {
+            let number = self.kernel.outer_id(report.pid.0);
+            record!(worker.log, Level::Warning, now, self.id, "{} ({}): {}", report.program, number, report.message);
         }
         true
     }
@@ -392,10 +400,11 @@ impl SimHost {
                 (format!("was killed by {name}"), 256 + signal)
             }
         };
-        self.tap.digest.exit(exit.at, exit.pid.0, status);
+        let number = self.kernel.outer_id(exit.pid.0);
+        self.tap.digest.exit(exit.at, number, status);
         let guest = self.guests.iter_mut().find(|guest| guest.pid == Some(exit.pid));
         let path = guest.as_ref().map_or("a child process", |guest| guest.path.as_str());
-        record!(worker.log, Level::Info, exit.at, self.id, "process {} ({path}) {text}", exit.pid.0);
+        record!(worker.log, Level::Info, exit.at, self.id, "process {number} ({path}) {text}");
         if let Some(guest) = guest {
             guest.ended = Some(exit.status);
             self.live.ended();

@@ -45,6 +45,7 @@ use recorder::{
 use scenario::{FinalState, HostPlan, NetworkModel, Plan, ProcessPlan, QueueDiscipline, UserPlan};
 use simkernel::exec::ProcessSpec;
 use simkernel::host::{Addresses, NetworkSettings};
+use simkernel::host_clock::HostClock;
 use simkernel::profiling::ProfiledFiles;
 use simkernel::{Credentials, DebugTarget, Folders, HostConfig, HostName, HostNames, Kernel, MachineFiles};
 use standstill::Watch;
@@ -545,6 +546,7 @@ fn build_host(
     if let Some(sysctls) = &host.options.sysctl {
         sysctls.apply(&mut network_settings.stack);
     }
+    let offset = host.options.clock_offset.map(|offset| offset.0);
     network_settings.stack.departures_wait = discipline(plan, host) == Discipline::Fq;
     let config = HostConfig {
         id: host.id,
@@ -566,7 +568,8 @@ fn build_host(
         strace: strace_mode(plan.experimental.strace_logging_mode)
             .or(options.strace_live.then_some(linux_abi::strace::Mode::Standard)),
         seeds,
-        start_date: plan.general.start_date,
+        clock: HostClock::drawn(plan.general.start_date, offset, &seeds, &host.name),
+        first_id: simkernel::ids::first_id(&seeds, &host.name),
         real_descriptors: (GUEST_DESCRIPTORS / plan.hosts.len()).max(1),
         open_files: host.options.open_files.0.into(),
         queue_discipline: name_of(discipline(plan, host)),

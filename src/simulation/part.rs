@@ -141,7 +141,7 @@ fn guest_part(host: &SimHost, guest: &Guest) -> GuestPart {
     let is_expected = super::is_expected(guest.expected, &state);
     let crash = host.kernel.crashes.iter().find(|crash| Some(crash.pid) == guest.pid);
     GuestPart {
-        pid: guest.pid.map(|pid| pid.0),
+        pid: guest.pid.map(|pid| host.kernel.outer_id(pid.0)),
         doing: guest.pid.filter(|_| !is_expected).and_then(|pid| host.kernel.doing(pid)),
         state,
         crash_report: crash.and_then(|crash| crash.report.clone()),

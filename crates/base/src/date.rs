@@ -1,7 +1,6 @@
 //! Dates of the Gregorian calendar in UTC, and the date at which an experiment's clocks begin.
 
 use crate::SimTime;
-use crate::time::UPTIME_AT_START_NS;
 use std::fmt;
 
 const NS_PER_SEC: u64 = 1_000_000_000;
@@ -66,7 +65,7 @@ pub fn seconds_of_day(text: &str) -> Option<f64> {
         .then_some(hours * 3600.0 + minutes * 60.0 + seconds)
 }
 
-/// The date at which guests' real-time clocks begin: a whole second of the Unix epoch.
+/// The experiment's date at its start: a whole second of the Unix epoch. Hosts' clocks are a little fast.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StartDate {
     unix_s: u64,
@@ -117,12 +116,12 @@ impl StartDate {
         self.unix_s
     }
 
-    /// What a guest's real-time clock shows at `time`, in nanoseconds of the Unix epoch.
+    /// What a clock that is right shows at `time`, in nanoseconds of the Unix epoch.
     pub const fn unix_nanos(self, time: SimTime) -> u64 {
         (self.unix_s * NS_PER_SEC).saturating_add(time.as_nanos())
     }
 
-    /// The moment at which a guest's real-time clock shows `ns`; the experiment's start for anything earlier.
+    /// The moment at which it shows `ns`; the experiment's start for anything earlier.
     pub const fn moment(self, ns: u64) -> SimTime {
         SimTime::from_nanos(ns.saturating_sub(self.unix_s * NS_PER_SEC))
     }
@@ -143,11 +142,6 @@ impl StartDate {
             Some((midnight - self.unix_s as i64) as f64 + time)
         });
         moments.find(|since| *since >= 0.0)
-    }
-
-    /// When hosts were booted, in seconds of the Unix epoch.
-    pub const fn boot_seconds(self) -> u64 {
-        self.unix_s - UPTIME_AT_START_NS / NS_PER_SEC
     }
 }
 
@@ -259,6 +253,5 @@ mod tests {
         assert_eq!(start.unix_nanos(later), start.unix_seconds() * NS_PER_SEC + 5);
         assert_eq!(start.moment(start.unix_nanos(later)), later);
         assert_eq!(start.moment(0), SimTime::ZERO);
-        assert_eq!(start.unix_seconds() - start.boot_seconds(), 1000);
     }
 }

@@ -3,10 +3,6 @@
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 
-/// How long hosts have been up when the experiment starts: clocks that count from the boot never show 0, which some runtimes take
-/// for a broken clock.
-pub const UPTIME_AT_START_NS: u64 = 1_000_000_000_000;
-
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct SimTime(u64);
 
@@ -23,14 +19,6 @@ impl SimTime {
     }
     pub const fn as_nanos(self) -> u64 {
         self.0
-    }
-    /// What a guest's monotonic clock shows at this moment.
-    pub const fn uptime_nanos(self) -> u64 {
-        UPTIME_AT_START_NS + self.0
-    }
-    /// The moment at which a guest's monotonic clock shows `ns`; the experiment's start for anything earlier.
-    pub const fn from_uptime_nanos(ns: u64) -> Self {
-        SimTime(ns.saturating_sub(UPTIME_AT_START_NS))
     }
     pub const fn saturating_since(self, earlier: SimTime) -> SimDuration {
         SimDuration(self.0.saturating_sub(earlier.0))

@@ -3,8 +3,8 @@
 //! `processed-config.yaml` all follow from it.
 
 use crate::setting::{
-    CheapCrypto, CpuSpeed, Expression, Kind, LogLevel, OpenFiles, QueueDiscipline, Scalar, Scheduler, Setting,
-    StraceMode, Sysctls,
+    CheapCrypto, ClockOffset, CpuSpeed, Expression, Kind, LogLevel, OpenFiles, QueueDiscipline, Scalar, Scheduler,
+    Setting, StraceMode, Sysctls,
 };
 use base::{ByteSize, SimDuration, StartDate};
 use probes::Level;
@@ -157,6 +157,8 @@ section! {
             "How many addresses a host's processes have together, of 64 TiB for all hosts; a browser with all its processes takes 8 TiB; null: as many as other hosts";
         call_latency: Option<SimDuration> = "null", Works, None,
             "How long a system call takes on a host whose processor is slow or busy (a read of a clock a hundredth of it), which two runs repeat; null: as general.model_unblocked_syscall_latency says";
+        clock_offset: Option<ClockOffset> = "null", Works, None,
+            "How far a host's real-time clock is fast (5 ms) or slow (-5 ms), up to a year; 0: it shows simulated time; null: up to 10 ms fast, drawn by the seed for each host (docs/time.md)";
         cpu_speed: Option<CpuSpeed> = "null", Works, None,
             "How fast a host's processor is: against this machine's (0.5), or its clock rate (1.2 GHz). Guests' computing then takes simulated time as measured, and two runs differ; null: it takes none";
         log_level: Option<LogLevel> = "null", Works, None,
@@ -291,6 +293,7 @@ mod tests {
             ("network.use_shortest_path", "true"),
             ("host_option_defaults.address_space", "null"),
             ("host_option_defaults.call_latency", "null"),
+            ("host_option_defaults.clock_offset", "null"),
             ("host_option_defaults.cpu_speed", "null"),
             ("host_option_defaults.log_level", "null"),
             ("host_option_defaults.open_files", "1024"),

@@ -221,6 +221,38 @@ impl Setting for CpuSpeed {
     }
 }
 
+/// How far a host's real-time clock is fast, in nanoseconds; slow where it is negative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockOffset(pub i64);
+
+impl ClockOffset {
+    /// A year: no clock leaves the range of dates by much.
+    const MOST: SimDuration = SimDuration::from_secs(31_536_000);
+}
+
+impl NotNull for ClockOffset {}
+
+/// "0", "5 ms", "-1.5 s".
+impl Setting for ClockOffset {
+    const KIND: Kind = Kind::Time;
+    fn read(scalar: Scalar<'_>) -> Result<Self, String> {
+        let text = scalar.text.trim();
+        let (size, sign) = match text.strip_prefix('-') {
+            Some(size) => (size.trim(), -1),
+            None => (text.strip_prefix('+').unwrap_or(text).trim(), 1),
+        };
+        let size = parse_duration(size).map_err(|e| e.to_string())?;
+        if size > Self::MOST {
+            return Err(format!("'{text}' is more than a year"));
+        }
+        Ok(ClockOffset(size.as_nanos() as i64 * sign))
+    }
+    fn write(&self) -> String {
+        let size = exact_duration(SimDuration::from_nanos(self.0.unsigned_abs()));
+        if self.0 < 0 { format!("-{size}") } else { size }
+    }
+}
+
 /// A soft limit of descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenFiles(pub u32);
@@ -443,6 +475,22 @@ mod tests {
         assert!(read("net.ipv4.tcp_sack").unwrap_err().contains("name = value"));
         assert!(read("net.ipv4.tcp_sack = maybe").unwrap_err().contains("which is '1'"));
         assert!(read("net.ipv4.tcp_sac = 1").unwrap_err().contains("net.ipv4.tcp_sack"));
+    }
+
+    #[test]
+    fn offsets_of_clocks_have_a_sign() {
+        let read = |text: &str| ClockOffset::read(Scalar { text, plain: true });
+        assert_eq!(read("0"), Ok(ClockOffset(0)));
+        assert_eq!(read("5 ms"), Ok(ClockOffset(5_000_000)));
+        assert_eq!(read("-1500 ms"), Ok(ClockOffset(-1_500_000_000)));
+        assert_eq!(read("+2"), Ok(ClockOffset(2_000_000_000)));
+        for text in ["", "-", "--1 s", "soon", "400 days", "-9000 h"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+        for text in ["0", "-1 ns", "17 us", "-1500 ms"] {
+            let offset = read(text).unwrap();
+            assert_eq!(read(&offset.write()), Ok(offset), "{text}: {}", offset.write());
+        }
     }
 
     #[test]

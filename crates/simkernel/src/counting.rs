@@ -269,6 +269,8 @@ impl Ctx<'_> {
             return None;
         };
         let mut counting = profiling.counting.take()?;
+        let number = |id| self.kernel.outer_id(id);
+        let (pid, tid) = (Pid(number(self.process.pid.0)), Tid(number(self.thread.tid.0)));
         let memory = &*self.process.memory;
         let mut program = profiling.lend_program(memory, &self.process.exe);
         let mut stepping = Stepping {
@@ -277,11 +279,11 @@ impl Ctx<'_> {
             cache: &mut profiling.cache,
             memory,
             vcpu: &mut self.thread.vcpu,
-            pid: self.process.pid,
+            pid,
             progress: &mut progress,
         };
         let exit = stepping.run(worker);
-        stepping.finish(self.thread.tid);
+        stepping.finish(tid);
         profiling.return_program(memory, program);
         profiling.counting = Some(counting);
         self.thread.interval = match &exit {

@@ -198,6 +198,12 @@ impl Ctx<'_> {
         self.kernel.vfs.identities.real_time(self.now)
     }
 
+    /// What the clocks show that count from the host's boot.
+    #[inline]
+    pub(crate) fn uptime_nanos(&self) -> u64 {
+        self.kernel.config.clock.uptime_nanos(self.now)
+    }
+
     /// The same in seconds, as System V objects note it.
     pub(crate) fn real_seconds(&self) -> i64 {
         self.kernel.config.real_seconds(self.now)

@@ -18,9 +18,10 @@ pub struct DebugTarget {
 }
 
 impl DebugTarget {
-    fn is(&self, process: &Process) -> bool {
+    /// Whether it wants this process, which has this number outside of the simulation.
+    fn is(&self, process: &Process, number: u32) -> bool {
         let has_name = self.program.as_ref().is_none_or(|name| *name == process.program_name());
-        has_name && self.pid.is_none_or(|pid| pid == process.pid.0)
+        has_name && self.pid.is_none_or(|pid| pid == number)
     }
 }
 
@@ -50,15 +51,15 @@ impl Ctx<'_> {
             return;
         }
         if let Some(status) = self.process.ending {
-            self.process.threads.iter().for_each(|tid| guest::forget_thread(tid.0));
-            let (name, pid) = (self.process.program_name(), self.process.pid);
+            self.process.threads.iter().for_each(|tid| guest::forget_thread(self.kernel.outer_id(tid.0)));
+            let (name, pid) = (self.process.program_name(), self.number());
             let end = match status {
                 ExitStatus::Exited(code) => format!("exited with status {code}"),
                 ExitStatus::Signaled(signal) => format!("was killed by signal {signal}"),
             };
             guest::tell_debugger(&format!("end {name} (process {pid}) {end}\n"));
         } else if self.thread.state == ThreadState::Dead {
-            guest::forget_thread(self.thread.tid.0);
+            guest::forget_thread(self.kernel.outer_id(self.thread.tid.0));
         } else {
             self.show_thread(false);
         }
@@ -80,8 +81,13 @@ impl Ctx<'_> {
         }
     }
 
+    /// The process's number outside of the simulation.
+    fn number(&self) -> u32 {
+        self.kernel.outer_id(self.process.pid.0)
+    }
+
     fn meet_debugger(&mut self) {
-        let wanted = self.kernel.config.debug.as_ref().is_some_and(|target| target.is(self.process));
+        let wanted = self.kernel.config.debug.as_ref().is_some_and(|target| target.is(self.process, self.number()));
         if !wanted || std::mem::replace(&mut self.kernel.debugger_has_met, true) {
             return;
         }
@@ -121,7 +127,7 @@ impl Ctx<'_> {
     fn message(&self, head: &str) -> String {
         let memory = &self.process.memory;
         let host = &self.kernel.config.name;
-        let mut text = format!("{head}\nprocess {} {} {host}\n", self.process.pid, self.process.program_name());
+        let mut text = format!("{head}\nprocess {} {} {host}\n", self.number(), self.process.program_name());
         for (start, end) in memory.ranges() {
             let _ = writeln!(text, "range {start:#x} {end:#x}");
         }
@@ -142,14 +148,14 @@ impl Ctx<'_> {
     }
 
     fn show_thread(&self, runs: bool) {
-        show(self.thread, self.process, runs);
+        show(self.thread, self.kernel.outer_id(self.thread.tid.0), self.process, runs);
     }
 }
 
-fn show(thread: &Thread, process: &Process, runs: bool) {
+fn show(thread: &Thread, number: u32, process: &Process, runs: bool) {
     let mut registers = *thread.vcpu.registers();
     registers.rip = process.memory.code_address(registers.rip);
     let waits = thread.state == ThreadState::Blocked || thread.wake != crate::wait::Wake::First;
     let call = waits.then_some(thread.call.number).filter(|_| !runs);
-    guest::show_thread(&ShownThread { tid: thread.tid.0, name: &thread.name, runs, call, registers });
+    guest::show_thread(&ShownThread { tid: number, name: &thread.name, runs, call, registers });
 }

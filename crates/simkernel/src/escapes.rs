@@ -22,7 +22,8 @@ impl Kernel {
         if process.escapes.insert(what) {
             *self.escapes.entry(what).or_default() += 1;
             let program = process.program_name();
-            let whole = || format!("{}: {program} ({}): {what}", self.config.name, process.pid.0);
+            let number = self.outer_id(process.pid.0);
+            let whole = || format!("{}: {program} ({number}): {what}", self.config.name);
             self.interferences.note(Cause::Escape, whole);
             let message = format!("{what}: it may have seen this machine, and the run is not reproducible to the bit");
             self.reports.push(Report { pid: process.pid, program, message });

@@ -225,8 +225,9 @@ impl Kernel {
     /// They are named after the file that the experiment names, even if that is a script.
     fn open_standard_files(&mut self, process: &mut Process, name: &str) -> Result<(), ExecError> {
         let null = self.files.insert(OpenFile::new(FileKind::Device(Device::Null), O_RDONLY));
+        let number = self.outer_id(process.pid.0);
         let mut create = |kind, stream| {
-            let path = self.config.host_dir.join(format!("{name}.{}.{kind}", process.pid.0));
+            let path = self.config.host_dir.join(format!("{name}.{number}.{kind}"));
             self.open_standard_output(path.clone(), stream).map_err(|errno| cannot_create(&path, errno))
         };
         let files = [null, create("stdout", Shown::Stdout)?, create("stderr", Shown::Stderr)?];
@@ -241,7 +242,7 @@ impl Kernel {
         if let Some(mode) = self.config.strace {
             let file = match self.config.strace_live {
                 true => self.open_standard_error(),
-                false => self.create_output(&format!("{name}.{}.strace", process.pid.0))?,
+                false => self.create_output(&format!("{name}.{}.strace", self.outer_id(process.pid.0)))?,
             };
             process.trace = Some(Trace { mode, file });
         }

@@ -1,6 +1,8 @@
 //! What a simulated host is told about itself.
 
 use crate::debug::DebugTarget;
+use crate::host_clock::HostClock;
+use crate::ids::FIRST_ID;
 use crate::net::dns::NameTable;
 use crate::vfs::folders::Folders;
 use crate::vfs::machine_files::MachineFiles;
@@ -147,7 +149,8 @@ impl HostConfig {
             machine_files: MachineFiles::default(),
             network: NetworkSettings::new(names),
             seeds: SeedTree::new(1),
-            start_date: StartDate::default(),
+            clock: HostClock::exact(StartDate::default()),
+            first_id: FIRST_ID,
             call_cost: None,
             computing: ComputingRules::default(),
             crash_reports: false,
@@ -180,7 +183,7 @@ impl HostConfig {
 
     /// What the host's real-time clock shows, in seconds of the Unix epoch.
     pub fn real_seconds(&self, now: SimTime) -> i64 {
-        (self.start_date.unix_nanos(now) / 1_000_000_000) as i64
+        (self.clock.unix_nanos(now) / 1_000_000_000) as i64
     }
 }
 
@@ -198,8 +201,10 @@ pub struct HostConfig {
     pub hosts: HostNames,
     pub network: NetworkSettings,
     pub seeds: SeedTree,
-    /// When the real-time clock begins.
-    pub start_date: StartDate,
+    /// What its clocks show.
+    pub clock: HostClock,
+    /// The number of its first process.
+    pub first_id: u32,
     /// System calls that do not wait take simulated time.
     pub call_cost: Option<CallCost>,
     pub computing: ComputingRules,

@@ -1,9 +1,19 @@
 //! Names of things inside one simulated host: plain numbers, so that everything can be `Send` and nothing points at anything.
 
+use base::SeedTree;
 use std::fmt;
 
-/// The first process id that a host gives out.
+/// The number of a host's first process outside of the simulation: in names of files, in logs and in statistics, as in Shadow's.
 pub const FIRST_ID: u32 = 1000;
+
+/// How many numbers the first one that a host gives out is drawn from. Linux gives out up to 4,194,304 (`kernel.pid_max`).
+const FIRST_IDS: u32 = 1_000_000;
+
+/// The first number that a host gives out where the experiment has this seed. Programs seed random numbers from theirs, so two hosts must not
+/// begin with the same one.
+pub fn first_id(seeds: &SeedTree, host: &str) -> u32 {
+    FIRST_ID + seeds.stream(host, "process numbers").below(FIRST_IDS.into()) as u32
+}
 
 /// A thread's id. A process's first thread has the process's number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -41,39 +51,42 @@ impl fmt::Display for Pid {
 
 /// Things by id, boxed, so that the one that executes can be taken out for the price of a pointer and put back.
 ///
-/// Ids rise from [`FIRST_ID`] and are not used twice.
+/// Ids rise from the first one and are not used twice.
 #[derive(Debug)]
 pub struct IdTable<T> {
+    first: u32,
     slots: Vec<Option<Box<T>>>,
 }
 
-impl<T> Default for IdTable<T> {
-    fn default() -> Self {
-        IdTable { slots: Vec::new() }
-    }
-}
-
 impl<T> IdTable<T> {
-    fn index(id: u32) -> Option<usize> {
-        id.checked_sub(FIRST_ID).map(|i| i as usize)
+    /// A table of a host that gives out numbers from `first` on.
+    pub const fn from(first: u32) -> Self {
+        IdTable { first, slots: Vec::new() }
+    }
+
+    #[inline]
+    fn index(&self, id: u32) -> Option<usize> {
+        id.checked_sub(self.first).map(|i| i as usize)
     }
 
     /// The thing with this id; None when there is none, or when it is taken out at the moment.
     pub fn get(&self, id: u32) -> Option<&T> {
-        self.slots.get(Self::index(id)?)?.as_deref()
+        self.slots.get(self.index(id)?)?.as_deref()
     }
 
     pub fn get_mut(&mut self, id: u32) -> Option<&mut T> {
-        self.slots.get_mut(Self::index(id)?)?.as_deref_mut()
+        let index = self.index(id)?;
+        self.slots.get_mut(index)?.as_deref_mut()
     }
 
     pub fn take(&mut self, id: u32) -> Option<Box<T>> {
-        self.slots.get_mut(Self::index(id)?)?.take()
+        let index = self.index(id)?;
+        self.slots.get_mut(index)?.take()
     }
 
     /// Puts a thing in its place, new or after `take`.
     pub fn put(&mut self, id: u32, thing: Box<T>) {
-        let index = Self::index(id).expect("ids begin at FIRST_ID");
+        let index = self.index(id).expect("no id lies below the first");
         if index >= self.slots.len() {
             self.slots.resize_with(index + 1, || None);
         }

@@ -153,12 +153,13 @@ impl Kernel {
         let vfs = Vfs::new(&config);
         let net = Network::new(&config);
         let region = HostRegion::new(config.id.0, config.hosts.len() as u32);
+        let first_id = config.first_id;
         let watches_calls = config.debug.is_some();
         let watches_intervals = config.computing.speed.is_some();
         Kernel {
             config,
-            processes: IdTable::default(),
-            threads: IdTable::default(),
+            processes: IdTable::from(first_id),
+            threads: IdTable::from(first_id),
             shared: Shared { settings: Settings::new(net.stack.config()), ..Shared::default() },
             family: Family::default(),
             tasks: 0,
@@ -211,9 +212,15 @@ impl Kernel {
             missed_sites: FastMap::default(),
             escapes: BTreeMap::new(),
             exits: Vec::new(),
-            next_id: FIRST_ID,
+            next_id: first_id,
             time_stamp,
         }
+    }
+
+    /// A number of a process or thread as names of files, logs and statistics have it: as if the host's first one were [`FIRST_ID`], so that
+    /// they are the same whatever the seed. Other numbers (init's) stay.
+    pub fn outer_id(&self, id: u32) -> u32 {
+        id.checked_sub(self.config.first_id).map_or(id, |index| index + FIRST_ID)
     }
 
     /// An unused process or thread number.

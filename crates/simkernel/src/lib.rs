@@ -24,6 +24,7 @@ pub mod files;
 pub mod futex;
 mod held;
 pub mod host;
+pub mod host_clock;
 pub mod ids;
 pub mod intervals;
 pub mod ipc;

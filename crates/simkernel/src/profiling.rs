@@ -334,7 +334,8 @@ impl Ctx<'_> {
         (program, stack, is_whole): (Arc<str>, Vec<StackFrame>, bool),
         own: Option<Box<OwnStack>>,
     ) -> ThreadSample {
-        let (pid, tid) = (self.process.pid, self.thread.tid);
+        let number = |id| self.kernel.outer_id(id);
+        let (pid, tid) = (Pid(number(self.process.pid.0)), Tid(number(self.thread.tid.0)));
         ThreadSample { pid, tid, program, at: self.now, weight, doing, stack, is_whole, own }
     }
 

@@ -42,7 +42,8 @@ fn call_of(number: u32) -> Option<Call> {
 impl Ctx<'_> {
     /// A call begins, or is executed again.
     pub(crate) fn note_call(&mut self, number: u64, args: [u64; 6]) {
-        let (pid, tid) = (u64::from(self.process.pid.0), u64::from(self.thread.tid.0));
+        let outer_id = |id| u64::from(self.kernel.outer_id(id));
+        let (pid, tid) = (outer_id(self.process.pid.0), outer_id(self.thread.tid.0));
         let number = number as u32;
         let by = match number {
             nr::futex => WokenBy::Futex,
@@ -108,10 +109,11 @@ impl Kernel {
         if !self.records_calls {
             return;
         }
+        let (pid, tid) = (self.outer_id(pid.0), tid.map(|tid| self.outer_id(tid.0)));
         if let Some(trace) = self.net.stack.trace() {
             match tid {
-                Some(tid) => trace.thread_ended(tid.0.into()),
-                None => trace.process_ended(pid.0.into()),
+                Some(tid) => trace.thread_ended(tid.into()),
+                None => trace.process_ended(pid.into()),
             }
         }
     }
@@ -133,8 +135,9 @@ impl Kernel {
     /// A thread that waited goes on.
     pub(crate) fn note_wake(&mut self, tid: Tid) {
         let (now, Waker { by, source }) = (self.now, self.waker);
+        let tid = self.outer_id(tid.0);
         if let Some(trace) = self.net.stack.trace() {
-            trace.woken(now, tid.0.into(), by, source);
+            trace.woken(now, tid.into(), by, source);
         }
     }
 

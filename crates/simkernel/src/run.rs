@@ -120,7 +120,7 @@ impl Kernel {
             return None;
         }
         let space = process.space;
-        worker.set_serving(self.config.id.0, pid.0, tid.0);
+        worker.set_serving(self.config.id.0, self.outer_id(pid.0), self.outer_id(tid.0));
         self.executing = Some((pid, tid));
         process.memory = Memory(self.shared.spaces[process.space].take());
         process.memory.enter(worker);
@@ -294,7 +294,7 @@ impl Ctx<'_> {
                 }
                 Exit::ReadTsc => {
                     self.kernel.moment.spree.calls += 1;
-                    let stamp = self.kernel.time_stamp.read(self.now);
+                    let stamp = self.kernel.time_stamp.read(self.uptime_nanos());
                     self.thread.vcpu.complete_tsc(stamp);
                     if let Some(turn) = self.charge_call(nr::clock_gettime.into(), began) {
                         return turn;
@@ -396,7 +396,7 @@ impl Ctx<'_> {
 
     /// Lets the door answer reads of clocks, as far as nothing else happens meanwhile: until the host has made `limit` calls.
     fn show_clocks(&mut self, worker: &mut Worker, limit: u64) {
-        worker.set_clocks(self.real_time(), self.now.uptime_nanos());
+        worker.set_clocks(self.real_time(), self.uptime_nanos());
         // Logs of calls name every one.
         let logged = self.process.trace.is_some();
         let (looks, cost) = match self.kernel.config.call_cost {
@@ -446,7 +446,7 @@ impl Ctx<'_> {
             Err(Outcome::Block) => {
                 self.process.memory.seal_startup();
                 self.process.memory.rest();
-                self.thread.yields_in_a_row = Spree::of_yields();
+                self.thread.yields_in_a_row = Spree::of_yields(self.thread.tid);
                 if self.is_interrupted_by_itself() {
                     return Some(Turn::Again);
                 }
@@ -603,7 +603,8 @@ impl Ctx<'_> {
     /// The machine had a say in what the calling program gets: the run cannot be called reproducible.
     pub(crate) fn interfered(&mut self, cause: base::Cause, what: &str) {
         let (process, host) = (&*self.process, &self.kernel.config.name);
-        let whole = || format!("{host}: {} ({}): {what}", process.program_name(), process.pid.0);
+        let number = self.kernel.outer_id(process.pid.0);
+        let whole = || format!("{host}: {} ({number}): {what}", process.program_name());
         self.kernel.interferences.note(cause, whole);
     }
 

@@ -1,6 +1,6 @@
 //! What the time-stamp counter shows.
 
-use base::{Rng, SimTime};
+use base::Rng;
 
 /// What a reading adds, in nanoseconds: at least, and less than so much more.
 const LEAST_STEP: u64 = 16;
@@ -23,9 +23,8 @@ impl TimeStamp {
         TimeStamp { last: 0, steps }
     }
 
-    /// A reading: more than any before.
-    pub fn read(&mut self, now: SimTime) -> u64 {
-        let now = now.uptime_nanos();
+    /// A reading, where the host has been up for `now` nanoseconds: more than any before.
+    pub fn read(&mut self, now: u64) -> u64 {
         let is_ahead = self.last >= now.saturating_add(MOST_AHEAD);
         let step = if is_ahead { 1 } else { LEAST_STEP + self.steps.below(STEPS) };
         self.last = now.max(self.last) + step;
@@ -36,7 +35,7 @@ impl TimeStamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::{SeedTree, SimDuration};
+    use base::SeedTree;
 
     fn time_stamp() -> TimeStamp {
         TimeStamp::new(SeedTree::new(1).stream("host", "time stamps"))
@@ -46,10 +45,10 @@ mod tests {
     fn readings_show_the_time_and_vary_whatever_lies_between_them() {
         for between in [0_u64, 10, 1000, 1_000_000] {
             let mut stamp = time_stamp();
-            let time = |round: u64| SimTime::from_nanos(5_000_000_000) + SimDuration::from_nanos(between * round);
+            let time = |round: u64| 5_000_000_000 + between * round;
             let readings: Vec<u64> = (0..1000).map(|round| stamp.read(time(round))).collect();
             for (round, reading) in (0..).zip(&readings) {
-                let now = time(round).uptime_nanos();
+                let now = time(round);
                 assert!((now..now + MOST_AHEAD).contains(reading), "{between}: {reading} at {now}");
             }
             assert!(readings.windows(2).all(|pair| pair[1] > pair[0]));
@@ -61,10 +60,10 @@ mod tests {
     #[test]
     fn whoever_reads_without_end_is_little_ahead() {
         let mut stamp = time_stamp();
-        let at = SimTime::from_nanos(5_000_000_000);
+        let at = 5_000_000_000;
         let readings: Vec<u64> = (0..200_000).map(|_| stamp.read(at)).collect();
         assert!(readings.is_sorted_by(|one, next| one < next));
-        assert!(readings[199_999] < at.uptime_nanos() + MOST_AHEAD + 200_000 + LEAST_STEP + STEPS);
-        assert!(stamp.read(at + SimDuration::from_secs(1)) < at.uptime_nanos() + 1_000_000_000 + LEAST_STEP + STEPS);
+        assert!(readings[199_999] < at + MOST_AHEAD + 200_000 + LEAST_STEP + STEPS);
+        assert!(stamp.read(at + 1_000_000_000) < at + 1_000_000_000 + LEAST_STEP + STEPS);
     }
 }

@@ -96,14 +96,18 @@ impl Ctx<'_> {
         let text = catch_unwind(AssertUnwindSafe(|| {
             let report = Report::new(self.kernel, self.process, self.thread, self.now);
             let calls = report.last_calls(CALLS_IN_MESSAGE);
-            let name = format!("{}.{}.crash", self.process.program_name(), self.process.pid);
+            let name = self.report_name();
             self.write_report(&name, &report.of_failure(&message));
             format!(", last calls: {calls}; see {name}")
         }));
         let host = &self.kernel.config.name;
-        let (program, pid) = (self.process.program_name(), self.process.pid);
+        let (program, pid) = (self.process.program_name(), self.kernel.outer_id(self.process.pid.0));
         let text = text.unwrap_or_default();
         resume_unwind(Box::new(format!("{message} (serving {program}, process {pid} of host '{host}'{text})")))
+    }
+
+    fn report_name(&self) -> String {
+        format!("{}.{}.crash", self.process.program_name(), self.kernel.outer_id(self.process.pid.0))
     }
 
     /// The report's name, if one is wanted and can be written.
@@ -114,7 +118,7 @@ impl Ctx<'_> {
         }
         let report = Report::new(self.kernel, self.process, self.thread, self.now);
         let text = report.of_crash(info, cause);
-        let name = format!("{}.{}.crash", self.process.program_name(), self.process.pid);
+        let name = self.report_name();
         self.write_report(&name, &text).then_some(name)
     }
 

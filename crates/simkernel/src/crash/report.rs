@@ -93,6 +93,11 @@ impl<'a> Report<'a> {
         let _ = writeln!(self.text, "\n{text}:");
     }
 
+    /// A number of a process or thread as names of files have it.
+    fn number(&self, id: u32) -> u32 {
+        self.kernel.outer_id(id)
+    }
+
     fn identity(&mut self) {
         let (process, thread) = (self.process, self.thread);
         self.line(format_args!(""));
@@ -102,10 +107,14 @@ impl<'a> Report<'a> {
         let arguments: Vec<String> = words.map(|word| format!("{:?}", String::from_utf8_lossy(word))).collect();
         self.line(format_args!("arguments    [{}]", arguments.join(", ")));
         self.line(format_args!("host         {}", self.kernel.config.name));
-        self.line(format_args!("process      {}, child of {}", process.pid, process.parent));
+        self.line(format_args!(
+            "process      {}, child of {}",
+            self.number(process.pid.0),
+            self.number(process.parent.0)
+        ));
         self.line(format_args!(
             "thread       {} ({}), one of {}",
-            thread.tid,
+            self.number(thread.tid.0),
             String::from_utf8_lossy(&thread.name),
             process.threads.len()
         ));
@@ -121,7 +130,7 @@ impl<'a> Report<'a> {
         self.line(format_args!("signal       {name} {{{details}}}"));
         let why = match cause {
             Cause::Fault(fault) => fault_words(&fault),
-            Cause::Signal => sender_words(info, self.process),
+            Cause::Signal => sender_words(info, self.kernel, self.process),
             Cause::NoRoomForFrame(number) => {
                 format!("the stack has no room for the handler of {}: see sigaltstack(2)", signal_name(number))
             }
@@ -155,7 +164,7 @@ impl<'a> Report<'a> {
     fn registers(&mut self) {
         let r = *self.thread.vcpu.registers();
         let rip = self.process.memory.code_address(r.rip);
-        self.heading(format_args!("registers of thread {}", self.thread.tid));
+        self.heading(format_args!("registers of thread {}", self.number(self.thread.tid.0)));
         let rows = [
             [("rax", r.rax), ("rbx", r.rbx), ("rcx", r.rcx), ("rdx", r.rdx)],
             [("rsi", r.rsi), ("rdi", r.rdi), ("rbp", r.rbp), ("rsp", r.rsp)],
@@ -172,7 +181,11 @@ impl<'a> Report<'a> {
     /// The backtraces: the crashed thread's first, then the others' by number.
     fn threads(&mut self) {
         let (kernel, process, own) = (self.kernel, self.process, self.thread);
-        self.heading(format_args!("backtrace of thread {} ({})", own.tid, String::from_utf8_lossy(&own.name)));
+        self.heading(format_args!(
+            "backtrace of thread {} ({})",
+            self.number(own.tid.0),
+            String::from_utf8_lossy(&own.name)
+        ));
         self.backtrace(own);
         let mut others: Vec<_> = process.threads.iter().copied().filter(|tid| *tid != own.tid).collect();
         others.sort_unstable();
@@ -180,7 +193,8 @@ impl<'a> Report<'a> {
             let Some(thread) = kernel.threads.get(tid.0) else { continue };
             let doing = doing(thread);
             self.heading(format_args!(
-                "backtrace of thread {tid} ({}), which {doing}",
+                "backtrace of thread {} ({}), which {doing}",
+                self.number(tid.0),
                 String::from_utf8_lossy(&thread.name)
             ));
             self.backtrace(thread);
@@ -251,7 +265,7 @@ impl<'a> Report<'a> {
         let made = thread.recent.iter().count();
         self.heading(format_args!(
             "last {made} system calls of thread {} (what pointers lead to is shown as it is now)",
-            thread.tid
+            self.number(thread.tid.0)
         ));
         for call in thread.recent.iter() {
             let text = self.call(call);
@@ -330,14 +344,14 @@ fn fault_words(fault: &guest::FaultInfo) -> String {
 }
 
 /// Who sent a signal.
-fn sender_words(info: &Siginfo, process: &Process) -> String {
+fn sender_words(info: &Siginfo, kernel: &Kernel, process: &Process) -> String {
     use linux_abi::signal::{SI_QUEUE, SI_TKILL, SI_USER};
     match info.si_code {
         SI_USER | SI_TKILL | SI_QUEUE if info.si_pid() == process.pid.0 as i32 => {
             "sent by the process itself (abort, raise, kill)".to_owned()
         }
         SI_USER if info.si_pid() == 0 => "sent by the experiment".to_owned(),
-        SI_USER | SI_TKILL | SI_QUEUE => format!("sent by process {}", info.si_pid()),
+        SI_USER | SI_TKILL | SI_QUEUE => format!("sent by process {}", kernel.outer_id(info.si_pid() as u32)),
         _ => "sent by the kernel".to_owned(),
     }
 }

@@ -271,7 +271,7 @@ pub(super) fn recv(ctx: &mut Ctx<'_>, file: FileId, wanted: &Incoming<'_>) -> Re
         control: Vec::new(),
         flags: if cut { MSG_TRUNC } else { 0 },
     };
-    let start = ctx.kernel.config.start_date;
+    let start = ctx.kernel.config.clock;
     let own = if ctx.inet(file)?.kept.is_empty() { Ipv4Addr::UNSPECIFIED } else { own_address(ctx, &received) };
     let socket = ctx.inet_mut(file)?;
     socket.stamp.received(&socket.kept, received.at);

@@ -22,7 +22,7 @@ pub fn ioctl(ctx: &mut Ctx<'_>, file: FileId, request: u32, argument: u64) -> Sy
             Ok(0)
         }
         SIOCGSTAMP | SIOCGSTAMPNS if matches!(ctx.kernel.files[file].kind, FileKind::Inet(_)) => {
-            let (now, start) = (ctx.now, ctx.kernel.config.start_date);
+            let (now, start) = (ctx.now, ctx.kernel.config.clock);
             let nanos = start.unix_nanos(ctx.inet_mut(file)?.stamp.get(now)?);
             let (secs, rest) = ((nanos / 1_000_000_000) as i64, (nanos % 1_000_000_000) as i64);
             let rest = if request == SIOCGSTAMP { rest / 1000 } else { rest };

@@ -156,7 +156,7 @@ pub(super) fn recv(ctx: &mut Ctx<'_>, file: FileId, wanted: &Incoming<'_>) -> Re
     if count > 0 && stamp::is_wanted(&ctx.inet(file)?.kept) {
         // Segments are joined as they come, and have the time of the last one (`tcp_try_coalesce`).
         let since = ctx.kernel.net.stack.tcp_info(ctx.now, id).map_err(errno)?.last_data_recv;
-        let nanos = ctx.kernel.config.start_date.unix_nanos(ctx.now) - since.as_nanos();
+        let nanos = ctx.kernel.config.clock.unix_nanos(ctx.now) - since.as_nanos();
         stamp::tell(&ctx.inet(file)?.kept, nanos, wanted.control_space, &mut message);
     }
     if tells_inq {

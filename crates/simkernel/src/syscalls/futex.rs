@@ -132,8 +132,8 @@ fn read_deadline(ctx: &Ctx<'_>, timeout: u64, op: u32, absolute: bool) -> Result
     let nanos = time.to_nanos().ok_or(Errno::EINVAL)?;
     Ok(match (absolute, op & FUTEX_CLOCK_REALTIME != 0) {
         (false, _) => SimTime::from_nanos(ctx.now.as_nanos().saturating_add(nanos)),
-        (true, true) => ctx.kernel.config.start_date.moment(nanos),
-        (true, false) => SimTime::from_uptime_nanos(nanos),
+        (true, true) => ctx.kernel.config.clock.moment(nanos),
+        (true, false) => ctx.kernel.config.clock.moment_of_uptime(nanos),
     })
 }
 

@@ -5,7 +5,6 @@ use crate::ctx::Ctx;
 use crate::futex::FutexWaiter;
 use crate::outcome::{Outcome, Restart, SysResult};
 use crate::wait::Wake;
-use base::SimTime;
 use linux_abi::Errno;
 use linux_abi::process::{FUTEX_BITSET_MATCH_ANY, FUTEX_CLOCK_REALTIME, FUTEX_PRIVATE_FLAG};
 use linux_abi::time::Timespec;
@@ -58,8 +57,8 @@ pub(super) fn futex_waitv(ctx: &mut Ctx<'_>, [list, count, flags, timeout, clock
         let time: Timespec = ctx.process.memory.read_value(timeout)?;
         let nanos = time.to_nanos().ok_or(Errno::EINVAL)?;
         ctx.deadline_at(match clock {
-            CLOCK_REALTIME => ctx.kernel.config.start_date.moment(nanos),
-            CLOCK_MONOTONIC => SimTime::from_uptime_nanos(nanos),
+            CLOCK_REALTIME => ctx.kernel.config.clock.moment(nanos),
+            CLOCK_MONOTONIC => ctx.kernel.config.clock.moment_of_uptime(nanos),
             _ => return Err(Errno::EINVAL.into()),
         });
     }

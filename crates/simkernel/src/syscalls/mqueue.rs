@@ -118,7 +118,7 @@ fn set_deadline(ctx: &mut Ctx<'_>, timeout: u64) -> Result<(), Outcome> {
     if timeout != 0 && ctx.thread.wake == Wake::First {
         let time: Timespec = ctx.process.memory.read_value(timeout)?;
         let nanos = time.to_nanos().ok_or(Errno::EINVAL)?;
-        ctx.deadline_at(ctx.kernel.config.start_date.moment(nanos));
+        ctx.deadline_at(ctx.kernel.config.clock.moment(nanos));
     }
     Ok(())
 }

@@ -113,12 +113,12 @@ fn stat_found(ctx: &mut Ctx<'_>, path: &[u8], node: Node, follow: bool) -> Resul
 }
 
 fn namespace_stat(ctx: &Ctx<'_>, namespace: Namespace) -> Stat {
-    synthetic_stat(ctx.kernel.config.start_date, namespace.number, S_IFREG | 0o444, 0)
+    synthetic_stat(ctx.kernel.config.clock, namespace.number, S_IFREG | 0o444, 0)
 }
 
 /// `stat` of an open file.
 pub(super) fn stat_open(ctx: &mut Ctx<'_>, id: FileId) -> Result<Stat, Errno> {
-    let (number, start) = (ANONYMOUS_NUMBERS + u64::from(id.0), ctx.kernel.config.start_date);
+    let (number, start) = (ANONYMOUS_NUMBERS + u64::from(id.0), ctx.kernel.config.clock);
     let path = match &ctx.kernel.files[id].kind {
         FileKind::Regular(_) => return ctx.kernel.regular_stat(id),
         FileKind::Directory(directory) if let Some(stat) = &directory.gone => return Ok(**stat),

@@ -33,7 +33,7 @@ pub(super) fn uname(ctx: &mut Ctx<'_>, [address, ..]: [u64; 6]) -> SysResult {
 /// sysinfo(2).
 pub(super) fn sysinfo(ctx: &mut Ctx<'_>, [address, ..]: [u64; 6]) -> SysResult {
     let mut info = Sysinfo::new_zeroed();
-    info.uptime = (ctx.now.uptime_nanos() / 1_000_000_000) as i64;
+    info.uptime = (ctx.uptime_nanos() / 1_000_000_000) as i64;
     info.totalram = TOTAL_MEMORY;
     info.freeram = FREE_MEMORY;
     info.procs = ctx.kernel.tasks as u16;
@@ -173,7 +173,7 @@ pub(super) fn times(ctx: &mut Ctx<'_>, [address, ..]: [u64; 6]) -> SysResult {
         let (own, children) = (ctx.process.cpu_micros() / TICK_US, ctx.process.children_cpu_us / TICK_US);
         ctx.process.memory.write_value(address, &[own, 0, children, 0])?;
     }
-    Ok(ctx.now.uptime_nanos() / 10_000_000)
+    Ok(ctx.uptime_nanos() / 10_000_000)
 }
 
 /// getcpu(2).

@@ -7,12 +7,13 @@ use crate::ctx::Ctx;
 use crate::family::INIT;
 use crate::files::timerfd::TimerFd;
 use crate::files::{FileKind, OpenFile};
+use crate::host_clock::HostClock;
 use crate::ids::Tid;
 use crate::outcome::{Outcome, Restart, SysResult};
 use crate::process::{PosixTimer, Process};
 use crate::timers::TimerKind;
 use crate::wait::Wake;
-use base::{SimDuration, SimTime, StartDate};
+use base::{SimDuration, SimTime};
 use linux_abi::capability::CAP_WAKE_ALARM;
 use linux_abi::event::{TFD_CLOEXEC, TFD_NONBLOCK};
 use linux_abi::fs::{O_NONBLOCK, O_RDWR};
@@ -21,13 +22,13 @@ use linux_abi::time::*;
 use linux_abi::{Errno, Signal};
 
 /// What a clock shows, in nanoseconds. All clocks but the real-time ones count from
-/// the host's boot, 1,000 s before the experiment; CPU clocks count the
+/// the host's boot, some time before the experiment; CPU clocks count the
 /// process's system calls, a microsecond each, since guests take no simulated time.
 fn clock_nanos(ctx: &Ctx<'_>, clock: i32) -> Result<u64, Errno> {
     match clock {
         CLOCK_REALTIME | CLOCK_REALTIME_COARSE | CLOCK_REALTIME_ALARM | CLOCK_TAI => Ok(ctx.real_time()),
         CLOCK_MONOTONIC | CLOCK_MONOTONIC_RAW | CLOCK_MONOTONIC_COARSE | CLOCK_BOOTTIME | CLOCK_BOOTTIME_ALARM => {
-            Ok(ctx.now.uptime_nanos())
+            Ok(ctx.uptime_nanos())
         }
         CLOCK_PROCESS_CPUTIME_ID | CLOCK_THREAD_CPUTIME_ID => Ok(ctx.process.cpu_nanos()),
         clock if clock < 0 => named_clock_nanos(ctx, clock),
@@ -55,10 +56,10 @@ fn named_clock_nanos(ctx: &Ctx<'_>, clock: i32) -> Result<u64, Errno> {
 }
 
 /// The moment at which a clock shows `nanos`.
-fn moment_of(start: StartDate, clock: i32, nanos: u64) -> SimTime {
+fn moment_of(of_host: HostClock, clock: i32, nanos: u64) -> SimTime {
     match clock {
-        CLOCK_REALTIME | CLOCK_REALTIME_ALARM | CLOCK_TAI => start.moment(nanos),
-        _ => SimTime::from_uptime_nanos(nanos),
+        CLOCK_REALTIME | CLOCK_REALTIME_ALARM | CLOCK_TAI => of_host.moment(nanos),
+        _ => of_host.moment_of_uptime(nanos),
     }
 }
 
@@ -149,7 +150,7 @@ pub(super) fn clock_nanosleep(ctx: &mut Ctx<'_>, [clock, flags, request, remaini
     }
     demand_alarm(ctx, clock)?;
     if flags as u32 & TIMER_ABSTIME != 0 {
-        let moment = moment_of(ctx.kernel.config.start_date, clock, nanos);
+        let moment = moment_of(ctx.kernel.config.clock, clock, nanos);
         return sleep(ctx, moment, None);
     }
     sleep(ctx, ctx.now + SimDuration::from_nanos(nanos), Some(remaining))
@@ -374,7 +375,7 @@ pub(super) fn timer_settime(ctx: &mut Ctx<'_>, [id, flags, new, old, ..]: [u64; 
         (0, _) => None,
         (_, true) if measures_computing => Some(SimTime::from_nanos(value)),
         (_, true) if value < clock_now => Some(overdue(timer, clock_now - value, now)),
-        (_, true) => Some(moment_of(ctx.kernel.config.start_date, clock, value)),
+        (_, true) => Some(moment_of(ctx.kernel.config.clock, clock, value)),
         (_, false) => Some(of_timer + SimDuration::from_nanos(value)),
     };
     let (generation, thread) = (timer.generation, timer.thread);
@@ -493,14 +494,14 @@ pub(super) fn timerfd_settime(ctx: &mut Ctx<'_>, [fd, flags, new, old, ..]: [u64
     };
     let late = match clock {
         CLOCK_REALTIME | CLOCK_REALTIME_ALARM | CLOCK_TAI => ctx.real_time(),
-        _ => now.uptime_nanos(),
+        _ => ctx.uptime_nanos(),
     };
     let late = late.checked_sub(value).filter(|_| value != 0 && flags & ABSTIME != 0);
     let expires = match (value, flags & ABSTIME != 0) {
         (0, _) => None,
         _ if late.is_some() && interval == 0 => None,
         _ if late.is_some() => late.map(|late| now + SimDuration::from_nanos(interval - late % interval)),
-        (_, true) => Some(moment_of(ctx.kernel.config.start_date, clock, value).max(now)),
+        (_, true) => Some(moment_of(ctx.kernel.config.clock, clock, value).max(now)),
         (_, false) => Some(now + SimDuration::from_nanos(value)),
     };
     ctx.kernel.set_timerfd(file, expires, interval)?;

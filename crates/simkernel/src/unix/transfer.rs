@@ -543,7 +543,7 @@ impl Kernel {
 
 fn recv_message(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, wanted: &Incoming<'_>) -> Result<Message, Outcome> {
     let peek = wanted.flags & MSG_PEEK != 0;
-    let start = ctx.kernel.config.start_date;
+    let start = ctx.kernel.config.clock;
     let socket = ctx.kernel.unix_socket_mut(id)?;
     if let Some(error) = socket.error.take() {
         // Messages, unlike bytes, come after it (`__skb_try_recv_datagram`).

@@ -8,8 +8,9 @@
 use super::RealNode;
 use super::mounts::is_below;
 use crate::host::DATA_DIRECTORY;
+use crate::host_clock::HostClock;
+use base::SimTime;
 use base::map::{FastHasher, FastMap, FastSet};
-use base::{SimTime, StartDate};
 use linux_abi::fs::{S_IFDIR, S_IFLNK, S_IFMT, Stat};
 use std::hash::Hasher;
 
@@ -70,7 +71,7 @@ pub struct Attributes {
 
 #[derive(Debug)]
 pub struct Identities {
-    start_date: StartDate,
+    clock: HostClock,
     /// The run's directory on the machine.
     run: Vec<u8>,
     numbers: FastMap<(u64, u64), u64>,
@@ -84,30 +85,30 @@ pub struct Identities {
 }
 
 impl Identities {
-    /// For a host whose clock begins at this date, in a run whose directory lies here on the machine.
-    pub fn new(start_date: StartDate, run: Vec<u8>) -> Self {
+    /// For a host with this clock, in a run whose directory lies here on the machine.
+    pub fn new(clock: HostClock, run: Vec<u8>) -> Self {
         let (numbers, found, attributes) = Default::default();
-        Identities { start_date, run, numbers, found, attributes, made: 0, last_stamp: 0 }
+        Identities { clock, run, numbers, found, attributes, made: 0, last_stamp: 0 }
     }
 
-    pub fn start_date(&self) -> StartDate {
-        self.start_date
+    pub fn clock(&self) -> HostClock {
+        self.clock
     }
 
     /// The times of what was there before the run.
     pub fn times_of_start(&self) -> Times {
-        Times::at(self.start_date.unix_nanos(SimTime::ZERO))
+        Times::at(self.clock.unix_nanos(SimTime::ZERO))
     }
 
     /// The time for what happens to files now, in nanoseconds of the Unix epoch: later than any before.
     pub fn stamp(&mut self, now: SimTime) -> u64 {
-        self.last_stamp = self.start_date.unix_nanos(now).max(self.last_stamp + 1);
+        self.last_stamp = self.clock.unix_nanos(now).max(self.last_stamp + 1);
         self.last_stamp
     }
 
     /// What the real-time clock shows, in nanoseconds of the Unix epoch.
     pub fn real_time(&self, now: SimTime) -> u64 {
-        self.start_date.unix_nanos(now).max(self.last_stamp)
+        self.clock.unix_nanos(now).max(self.last_stamp)
     }
 
     /// The number that stands for a real inode. One that has none yet is a file that a guest has just made.
@@ -286,7 +287,7 @@ fn split(ns: i128) -> (i64, i64) {
 }
 
 /// `stat` of something that is no file of the machine, and as old as the host.
-pub fn synthetic_stat(start_date: StartDate, number: u64, mode: u32, size: u64) -> Stat {
+pub fn synthetic_stat(clock: HostClock, number: u64, mode: u32, size: u64) -> Stat {
     let mut stat = Stat {
         st_dev: SYNTHETIC_DEVICE,
         st_ino: number,
@@ -296,16 +297,17 @@ pub fn synthetic_stat(start_date: StartDate, number: u64, mode: u32, size: u64) 
         st_blksize: 4096,
         ..Stat::default()
     };
-    Times::at(start_date.unix_nanos(SimTime::ZERO)).show(&mut stat);
+    Times::at(clock.unix_nanos(SimTime::ZERO)).show(&mut stat);
     stat
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::StartDate;
 
     fn identities() -> Identities {
-        Identities::new(StartDate::default(), b"/home/me/o".to_vec())
+        Identities::new(HostClock::exact(StartDate::default()), b"/home/me/o".to_vec())
     }
 
     #[test]
@@ -323,7 +325,7 @@ mod tests {
         assert_eq!((earlier.map(|time| time + 1), later), (later, Some(identities.real_time(SimTime::ZERO).into())));
         assert_eq!(
             identities.real_time(SimTime::from_nanos(9)),
-            StartDate::default().unix_nanos(SimTime::from_nanos(9))
+            HostClock::exact(StartDate::default()).unix_nanos(SimTime::from_nanos(9))
         );
         identities.forget(1, 700);
         assert_eq!(identities.number(1, 700), second + 1);
@@ -340,7 +342,7 @@ mod tests {
         assert!((FIRST_FOUND..2 * FIRST_FOUND).contains(&script));
         assert_eq!(first.number(1, 20), script, "whoever asks");
         // Elsewhere, on another disk, with more beside it.
-        let mut second = Identities::new(StartDate::default(), b"/srv/else/run".to_vec());
+        let mut second = Identities::new(HostClock::exact(StartDate::default()), b"/srv/else/run".to_vec());
         let other = second.found_at(7, 1, &[b"/home/me/other"]);
         assert_eq!(second.found_at(7, 2, &[b"/home/me/script"]), script);
         assert_eq!(second.found_at(7, 3, &[b"/srv/else/run/hosts/a/log"]), log);

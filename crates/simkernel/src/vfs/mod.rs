@@ -118,7 +118,7 @@ impl Vfs {
             known_directories: FastMap::default(),
             known_links: FastMap::default(),
             hidden: FastSet::default(),
-            identities: Identities::new(config.start_date, config.data_dir.as_os_str().as_bytes().to_vec()),
+            identities: Identities::new(config.clock, config.data_dir.as_os_str().as_bytes().to_vec()),
             xattrs: FastMap::default(),
             descriptors: Descriptors::new(config.real_descriptors),
             fifos: BTreeMap::new(),

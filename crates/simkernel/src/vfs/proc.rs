@@ -83,8 +83,8 @@ pub fn lookup(view: &View<'_>, rest: &[&str]) -> Option<Synthetic> {
         ["tty"] => Some(Synthetic::Directory(vec![("drivers", FILE)])),
         ["tty", "drivers"] => file(TTY_DRIVERS.to_owned()),
         ["uptime"] => {
-            let (secs, hundredths) =
-                (view.now.uptime_nanos() / 1_000_000_000, view.now.uptime_nanos() / 10_000_000 % 100);
+            let hundredths = view.config.clock.uptime_nanos(view.now) / 10_000_000;
+            let (secs, hundredths) = (hundredths / 100, hundredths % 100);
             file(format!("{secs}.{hundredths:02} {secs}.{hundredths:02}\n"))
         }
         ["version"] => file(format!("Linux version {} (gnomon) {}\n", system::RELEASE, system::VERSION)),
@@ -209,8 +209,8 @@ fn meminfo() -> String {
 
 /// proc_stat(5): the processor idles, since guests take no simulated time.
 fn machine_stat(view: &View<'_>) -> String {
-    let boot = view.config.start_date.boot_seconds();
-    let idle = view.now.uptime_nanos() / 10_000_000;
+    let boot = view.config.clock.boot_seconds();
+    let idle = view.config.clock.uptime_nanos(view.now) / 10_000_000;
     let processes = view.processes.iter().count() + 1;
     format!(
         "cpu  0 0 0 {idle} 0 0 0 0 0 0\ncpu0 0 0 0 {idle} 0 0 0 0 0 0\nintr 0\nctxt 0\nbtime {boot}\nprocesses {processes}\n\

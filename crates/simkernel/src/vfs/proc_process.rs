@@ -275,7 +275,7 @@ fn device_number(tty: TtyId) -> u32 {
 /// proc_pid_stat(5).
 fn stat_line(view: &View<'_>, process: &Process, tid: u32) -> String {
     let totals = totals(view, process);
-    let start_ticks = process.started.uptime_nanos() / (1_000_000_000 / CLK_TCK);
+    let start_ticks = view.config.clock.uptime_nanos(process.started) / (1_000_000_000 / CLK_TCK);
     let nice = view.thread(tid).map_or(0, |thread| thread.nice);
     let schedule = view.thread(tid).map_or_else(Schedule::default, |thread| thread.schedule);
     let terminal = process.terminal;

@@ -209,7 +209,7 @@ fn value(view: &View<'_>, name: &str) -> Option<Vec<u8>> {
         "kernel/random/boot_id" => uuid(view.config.seeds.stream(&view.config.name, "boot_id")),
         "kernel/random/uuid" => {
             let process = view.process?;
-            let purpose = format!("uuid {} {} {}", view.now.uptime_nanos(), process.pid, process.calls);
+            let purpose = format!("uuid {} {} {}", view.now.as_nanos(), process.pid, process.calls);
             uuid(view.config.seeds.stream(&view.config.name, &purpose))
         }
         _ => return None,

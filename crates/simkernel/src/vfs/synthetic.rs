@@ -417,7 +417,7 @@ pub fn stat(view: &View<'_>, path: &[u8], node: &Synthetic) -> Stat {
         Synthetic::Descriptor { .. } => (S_IFLNK | 0o700, 64),
         Synthetic::Namespace(_) => (S_IFLNK | 0o777, 0),
     };
-    let mut stat = super::identity::synthetic_stat(view.config.start_date, number(path), mode, size as u64);
+    let mut stat = super::identity::synthetic_stat(view.config.clock, number(path), mode, size as u64);
     if let Synthetic::Device(device) = node {
         let (.., major, minor) = DEVICES.iter().find(|(_, known, ..)| known == device).expect("every device is listed");
         stat.st_rdev = makedev(*major, *minor);
@@ -425,7 +425,7 @@ pub fn stat(view: &View<'_>, path: &[u8], node: &Synthetic) -> Stat {
     if let Synthetic::Terminal(number, attributes) = node {
         stat.st_rdev = makedev(PTS_MAJOR, *number);
         (stat.st_uid, stat.st_gid) = attributes.owner;
-        super::identity::Times::at(view.config.start_date.unix_nanos(attributes.opened)).show(&mut stat);
+        super::identity::Times::at(view.config.clock.unix_nanos(attributes.opened)).show(&mut stat);
     }
     if mode & S_IFMT == S_IFDIR {
         // Each directory in it has a link to it. Programs that fork count their threads by this.

@@ -49,9 +49,9 @@ impl Run {
         Run {
             root,
             config,
-            processes: IdTable::default(),
+            processes: IdTable::from(1000),
             shared: Shared::default(),
-            threads: IdTable::default(),
+            threads: IdTable::from(1000),
             ipc: crate::ipc::Ipc::default(),
             terminals: Terminals::default(),
             files: FileTable::default(),

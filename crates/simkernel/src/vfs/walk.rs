@@ -6,8 +6,8 @@ use super::synthetic::{self, Synthetic, View};
 use super::{RealNode, Vfs, errno};
 use crate::credentials::Credentials;
 use crate::files::{FileKind, Place};
+use crate::host_clock::HostClock;
 use crate::ids::Pid;
-use base::StartDate;
 use linux_abi::Errno;
 use linux_abi::capability::{CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH};
 use linux_abi::fs::{NAME_MAX, PATH_MAX, S_IFDIR, S_IFIFO, S_IFLNK, S_IFMT, X_OK};
@@ -310,7 +310,7 @@ impl Vfs {
             return Ok(node.map(|mut node| {
                 (node.stat.st_mode, node.stat.st_uid, node.stat.st_gid) = (S_IFDIR | 0o755, 0, 0);
                 node.stat.st_ino = identity::BESIDE_RUN;
-                without_history(node, self.identities.start_date())
+                without_history(node, self.identities.clock())
             }));
         }
         let machine = self.mounts.machine_path(path);
@@ -337,7 +337,7 @@ impl Vfs {
             && let Some(node) = real_node(path, false)?
         {
             return Ok(Some(if lower == Lower::Changing {
-                without_history(node, self.identities.start_date())
+                without_history(node, self.identities.clock())
             } else {
                 node
             }));
@@ -403,10 +403,10 @@ fn join_link(mut text: Vec<u8>, rest: &[u8]) -> Vec<u8> {
 
 /// A directory of the machine that shows through an overlay: everyone else on the machine writes there too, and what that does to
 /// its times and links must not show.
-fn without_history(mut node: RealNode, start_date: StartDate) -> RealNode {
+fn without_history(mut node: RealNode, clock: HostClock) -> RealNode {
     if node.kind() == S_IFDIR {
         node.stat.st_nlink = 2;
-        node.stat.st_mtime = start_date.unix_seconds() as _;
+        node.stat.st_mtime = clock.unix_seconds() as _;
         node.stat.st_mtime_nsec = 0;
     }
     node

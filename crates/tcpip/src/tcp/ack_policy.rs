@@ -76,9 +76,10 @@ impl AckPolicy {
         }
     }
 
-    /// How long ago data came; where that is unknown, when the host was started.
+    /// How long ago data came; where none has come, longer than any delay, as on a host that has been up for a while.
     pub fn since_data(&self, now: SimTime) -> SimDuration {
-        self.last_data_at.map_or(SimDuration::from_nanos(now.uptime_nanos()), |at| now.saturating_since(at))
+        const UP_BEFORE: SimDuration = SimDuration::from_secs(1_000);
+        self.last_data_at.map_or(UP_BEFORE + SimDuration::from_nanos(now.as_nanos()), |at| now.saturating_since(at))
     }
 
     pub fn established(&mut self, now: SimTime) {
