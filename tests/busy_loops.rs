@@ -117,6 +117,44 @@ fn computing_past_the_budget_takes_time_and_is_named() {
     }
 }
 
+/// What `measure` prints, on a host of its own for each way to call it.
+fn measured(name: &str, ways: &[&str]) -> Vec<String> {
+    let folder = folder(&format!("busy-loops/{name}"));
+    compile("tests/guest-programs/busy/measure.c", &folder);
+    let mut text =
+        "general: { stop_time: 60 s, data_directory: run.data }\nnetwork: { graph: { type: 1_gbit_switch } }\n\
+                    hosts:\n"
+            .to_owned();
+    for (index, way) in ways.iter().enumerate() {
+        let program = folder.join("measure").display().to_string();
+        text += &format!("  h{index}: {{ network_node_id: 0, processes: [ {{ path: {program}, args: {way} }} ] }}\n");
+    }
+    fs::write(folder.join("experiment.yaml"), text).unwrap();
+    run(&folder, &["--parallelism", "1"]);
+    assert_eq!(computing(&folder, "reproducible"), true);
+    let hosts = folder.join("run.data/hosts");
+    (0..ways.len()).map(|index| read(&hosts.join(format!("h{index}/measure.1000.stdout")))).collect()
+}
+
+#[test]
+fn loops_that_read_clocks_until_time_passes_end_and_repeat_to_the_bit() {
+    let ways = ["double 20", "processor", "until 200"];
+    let first = measured("clock-loops", &ways);
+    for (text, bounds) in first.iter().zip([(160.0, 1_600.0), (100.0, 2_000.0), (200.0, 250.0)]) {
+        let took: f64 = text.split_whitespace().last().and_then(|word| word.parse().ok()).expect("a time");
+        assert!((bounds.0..bounds.1).contains(&took), "{text}");
+    }
+    assert_eq!(measured("clock-loops", &ways), first, "what they measure is no machine's");
+}
+
+#[test]
+fn programs_that_stamp_what_they_do_take_no_time_for_it() {
+    let texts = measured("stamps", &["stamps 3", "stamps 15000"]);
+    for text in texts {
+        assert!(text.ends_with(" 0.000\n"), "{text}");
+    }
+}
+
 #[test]
 fn finite_computing_takes_no_time_without_a_budget() {
     let lab = lab(

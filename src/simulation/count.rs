@@ -16,6 +16,7 @@ pub fn count(stats: &mut SimStats, host: &SimHost) {
     stats.gnomon.events += host.events_handled;
     let (computing, sum) = (host.kernel.computing, &mut stats.gnomon.computing);
     sum.spins += computing.spins;
+    sum.clock_loops += computing.clock_loops;
     sum.over_budget += computing.over_budget;
     sum.preemptions += computing.preemptions;
     sum.preempted_ns += computing.preempted.as_nanos();

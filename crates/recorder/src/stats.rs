@@ -174,6 +174,9 @@ pub struct ComputingStats {
     pub reproducible: bool,
     /// Loops without calls that rested until something changed.
     pub spins: u64,
+    /// Loops that read clocks, and computed in between, until time passed.
+    #[serde(default)]
+    pub clock_loops: u64,
     /// Guests that exceeded their budget of processor time.
     pub over_budget: u64,
     /// How often those were interrupted, and the simulated time that it took.
@@ -220,6 +223,7 @@ impl NetworkStats {
 impl ComputingStats {
     fn add(&mut self, other: &ComputingStats) {
         self.spins += other.spins;
+        self.clock_loops += other.clock_loops;
         self.over_budget += other.over_budget;
         self.preemptions += other.preemptions;
         self.preempted_ns += other.preempted_ns;

@@ -51,8 +51,8 @@ pub struct Computing {
     /// How often its time was moved, and by how much.
     naps: u32,
     napped: SimDuration,
-    /// Since when its time moves for its last pre-emption.
-    napping: Option<SimTime>,
+    /// Since when its time moves for its last pre-emption, or for a read of a clock.
+    pub(crate) napping: Option<SimTime>,
     /// Time that it has computed and that has not passed yet, where processors are modelled.
     owed: SimDuration,
 }
@@ -62,6 +62,8 @@ pub struct Computing {
 pub struct ComputingCounts {
     /// Loops without calls that came to rest until something changed. The same in every run.
     pub spins: u64,
+    /// Loops that read clocks until time passed. The same in every run.
+    pub clock_loops: u64,
     /// Guests that were interrupted past their budget, each time.
     pub preemptions: u64,
     /// The simulated time that this took.
@@ -254,6 +256,11 @@ impl Ctx<'_> {
     /// The guest has computed through `ticks` ticks and did not come back. Some when it does not go on.
     #[cold]
     pub(crate) fn preempted(&mut self, worker: &mut Worker, ticks: u32, began: SimTime) -> Option<Turn> {
+        if self.thread.clock_reads.is_kept()
+            && let Some(turn) = self.compute_in_loop(worker, ticks)
+        {
+            return Some(turn);
+        }
         let computing = &mut self.thread.computing;
         let expected = ticks < worker.patience();
         computing.ticks = computing.ticks.saturating_add(ticks);

@@ -9,6 +9,7 @@
 mod aio;
 pub mod by_hand;
 pub mod clock;
+mod clock_loops;
 pub mod computing;
 pub mod counting;
 mod cpu_timers;

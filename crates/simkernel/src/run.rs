@@ -27,6 +27,11 @@ const LOOPBACK_SEEN_MAX: usize = 1024;
 /// How long what a thread sends may wait for it to go on calling, when calls take time.
 pub(crate) const SENDING_DELAY: SimDuration = SimDuration::from_micros(10);
 
+/// Whether a guest has come back for something else than to compute on, or a call.
+fn ends_row(exit: &Exit) -> bool {
+    !matches!(exit, Exit::Syscall | Exit::Fault(_) | Exit::Preempted { .. } | Exit::Sampled)
+}
+
 /// What a thread does after its turn.
 pub(crate) enum Turn {
     /// Blocked, or to sleep until the moment that its call's deadline says.
@@ -208,6 +213,12 @@ impl Kernel {
 impl Ctx<'_> {
     /// Runs the calling thread until it waits, yields or ends.
     fn turn(&mut self, worker: &mut Worker) -> Turn {
+        let turn = self.run_on(worker);
+        self.end_slice();
+        turn
+    }
+
+    fn run_on(&mut self, worker: &mut Worker) -> Turn {
         let spree = std::mem::replace(&mut self.thread.spree, Spree::of_thread());
         let before = self.kernel.moment.spree.calls;
         // The number of calls on the host at which time has to pass.
@@ -231,6 +242,9 @@ impl Ctx<'_> {
             {
                 return turn;
             }
+            if self.thread.clock_reads.is_row() && ends_row(&exit) {
+                self.end_row();
+            }
             match exit {
                 Exit::Syscall => {
                     self.kernel.moment.spree.calls += 1;
@@ -240,6 +254,9 @@ impl Ctx<'_> {
                     let r = self.thread.vcpu.registers();
                     // Linux looks at no more of it.
                     let (number, args) = (u64::from(r.rax as u32), [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9]);
+                    if let Some(turn) = self.note_reads(number) {
+                        return turn;
+                    }
                     if let Some(turn) = self.system_call(number, args).or_else(|| self.charge_call(number, began)) {
                         return turn;
                     }
@@ -253,6 +270,7 @@ impl Ctx<'_> {
                 Exit::Fault(fault) => {
                     self.kernel.moment.spree.calls += 1;
                     self.process.memory.met_fault();
+                    self.end_row();
                     self.fault(&fault);
                     if self.process.ending.is_some() {
                         return Turn::Over;
@@ -410,7 +428,7 @@ impl Ctx<'_> {
                 (u32::try_from(looks).unwrap_or(u32::MAX), cost.look.as_nanos())
             }
         };
-        worker.set_looks(looks, cost);
+        worker.set_looks(looks.min(self.thread.clock_reads.free()), cost);
     }
 
     /// Counts reads of clocks that the door answered.
@@ -421,6 +439,7 @@ impl Ctx<'_> {
             sum += times;
         }
         self.process.calls += sum;
+        self.thread.clock_reads.answered(sum);
         self.kernel.moment.spree.calls += sum;
         if let Some(cost) = self.kernel.config.call_cost {
             self.now += cost.look.saturating_mul(sum);

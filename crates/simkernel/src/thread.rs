@@ -1,5 +1,6 @@
 //! A guest thread: its call in progress, what it waits for, its signals. Its machine state is the vcpu.
 
+use crate::clock_loops::ClockReads;
 use crate::computing::Computing;
 use crate::counting::Interval;
 use crate::credentials::Credentials;
@@ -102,6 +103,7 @@ pub struct Thread {
     pub(crate) yields_in_a_row: Spree,
     /// Calls before its last sleep, when that was for their number.
     pub(crate) spree: Spree,
+    pub(crate) clock_reads: ClockReads,
     /// The call in progress woke somebody who is to run first.
     pub gives_way: bool,
     /// Its wakes of futexes that found somebody.
@@ -166,6 +168,7 @@ impl Thread {
             spree: Spree::of_thread(),
             gives_way: false,
             wakes: Wakes::default(),
+            clock_reads: ClockReads::new(),
             sleeping: false,
             spin: None,
             computing: Computing::default(),

@@ -9,6 +9,7 @@
 
 mod access;
 mod available;
+mod checkpoint;
 mod map;
 mod parked;
 mod perf;

@@ -65,6 +65,17 @@ impl Seats {
         }
     }
 
+    /// Gives the one that lies at home what a parked one has, and the other way round.
+    fn exchange(&mut self, resident: u64, parked: u64) {
+        self.bring_home(parked);
+        let seat = |seats: &mut Seats, number| seats.seats.get_mut(&number).and_then(|seat| seat.parked.take());
+        let left = seat(self, resident);
+        if let Some(other) = self.seats.get_mut(&parked) {
+            other.parked = left;
+        }
+        self.resident = resident;
+    }
+
     /// Where the memory of an address space lies that waits for its turn; None when it is at home.
     fn parked_at(&self, number: u64) -> Option<u64> {
         self.seats.get(&number)?.parked.as_ref().map(Parked::start)
@@ -146,6 +157,11 @@ impl SharedBlock {
 
     pub(super) fn add(&self, number: u64, parked: Parked) {
         lock(&self.twins).seats.add(number, self.start, self.bytes, Some(parked));
+    }
+
+    /// Gives the twin that lies at home, which stays there, the memory of one that is parked, and the other way round.
+    pub(super) fn exchange(&self, resident: u64, parked: u64) {
+        lock(&self.twins).seats.exchange(resident, parked);
     }
 
     pub(super) fn is_resident(&self, number: u64) -> bool {
