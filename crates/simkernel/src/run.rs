@@ -463,6 +463,7 @@ impl Ctx<'_> {
             Ok(value) => self.thread.vcpu.registers_mut().rax = value,
             Err(Outcome::Errno(errno)) => self.thread.vcpu.registers_mut().rax = errno.to_return(),
             Err(Outcome::Block) => {
+                self.thread.undisturbed_until = 0;
                 self.process.memory.seal_startup();
                 self.process.memory.rest();
                 self.thread.yields_in_a_row = Spree::of_yields(self.thread.tid);

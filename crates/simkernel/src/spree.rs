@@ -28,6 +28,9 @@ const PART: u64 = 16;
 /// loop that sleeps with the mutex held, two processors).
 const ONE_WAKE_IN: u64 = 8;
 
+/// The same of a thread that was let run by such a wake, and has work of its own until it waits.
+const ONE_SELDOM_WAKE_IN: u64 = 64;
+
 /// Calls in a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spree {
@@ -110,8 +113,17 @@ impl Wakes {
     /// Counts one: whether who is woken runs before the thread that wakes goes on. One in eight does, by no pattern: a loop that lets go of
     /// several mutexes in turn would otherwise give way at one of them for ever.
     pub(crate) fn lets_run(&mut self) -> bool {
+        self.is_one_in(ONE_WAKE_IN)
+    }
+
+    /// The same for one wake in 64.
+    pub(crate) fn seldom_lets_run(&mut self) -> bool {
+        self.is_one_in(ONE_SELDOM_WAKE_IN)
+    }
+
+    fn is_one_in(&mut self, wakes: u64) -> bool {
         self.0 = self.0.wrapping_add(1);
-        scattered(self.0.into()).is_multiple_of(ONE_WAKE_IN)
+        scattered(self.0.into()).is_multiple_of(wakes)
     }
 }
 

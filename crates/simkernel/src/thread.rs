@@ -106,6 +106,8 @@ pub struct Thread {
     pub(crate) clock_reads: ClockReads,
     /// The call in progress woke somebody who is to run first.
     pub gives_way: bool,
+    /// It was let run by the thread that woke it, and lets nobody else run before it waits or its process has made so many calls.
+    pub(crate) undisturbed_until: u64,
     /// Its wakes of futexes that found somebody.
     pub(crate) wakes: Wakes,
     /// Parked between two instructions of its program, not in a call.
@@ -167,6 +169,7 @@ impl Thread {
             yields_in_a_row: Spree::of_yields(tid),
             spree: Spree::of_thread(),
             gives_way: false,
+            undisturbed_until: 0,
             wakes: Wakes::default(),
             clock_reads: ClockReads::new(),
             sleeping: false,

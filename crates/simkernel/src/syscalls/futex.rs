@@ -396,8 +396,28 @@ impl Ctx<'_> {
             }
             self.kernel.wake(waiter.tid, Wake::Ready);
         }
-        self.thread.gives_way |= !woken.is_empty() && self.thread.wakes.lets_run();
+        self.thread.gives_way |= !woken.is_empty() && self.lets_run(&woken);
         woken.len() as u64
+    }
+
+    /// Whether the woken threads run before the calling one goes on. A compiler at run time has work when it is woken, and who woke it runs on without
+    /// a call in the slow code that is to be replaced. So in a process that makes code they do, and do not give way themselves in their first calls:
+    /// two compilers that share a mutex would let who woke them run before they have begun.
+    fn lets_run(&mut self, woken: &[FutexWaiter]) -> bool {
+        if !self.process.makes_code {
+            return self.thread.wakes.lets_run();
+        }
+        const FIRST_CALLS: u64 = 64;
+        let calls = self.process.calls;
+        if calls < self.thread.undisturbed_until {
+            return self.thread.wakes.seldom_lets_run();
+        }
+        for waiter in woken {
+            if let Some(thread) = self.kernel.threads.get_mut(waiter.tid.0) {
+                thread.undisturbed_until = calls + FIRST_CALLS;
+            }
+        }
+        true
     }
 
     /// The calling thread ends: marks the robust mutexes that it holds as orphaned and wakes one waiter of each, as Linux's
