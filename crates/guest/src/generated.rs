@@ -21,6 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What [`AddressSpace::reaches_of_generated_code`] calls an access relative to GS.
 pub const ACCESS_BY_GS: &str = "accesses relative to GS in generated code";
+/// The same among bytes of which nobody knows that they are executed: data, if the program has no base for GS.
+pub const SEEMING_ACCESS_BY_GS: &str = "what looks like an access relative to GS in generated code";
 
 /// Which of the memory that a process fills with code itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,7 +155,8 @@ impl AddressSpace {
                 code.truncate(readable);
                 self.hide_tamed(begin, &mut code);
                 // What lies behind it shows how code goes on.
-                reaches.extend(reaches_of(&code, begin, (at + PIECE as u64).min(to)));
+                let seems = |what| if what == ACCESS_BY_GS { SEEMING_ACCESS_BY_GS } else { what };
+                reaches.extend(reaches_of(&code, begin, (at + PIECE as u64).min(to)).map(seems));
             }
         }
     }

@@ -39,7 +39,7 @@ pub use arena::{ARENAS_END, ARENAS_START, ArenaError, BLOCK_BYTES, HostRegion, m
 pub use counters::{Counters, counters};
 pub use cpu::{TSC_HZ, time_stamp};
 pub use debugger::{ShownThread, forget_thread, meet_debugger, show_thread, tell_debugger};
-pub use generated::{ACCESS_BY_GS, MadeCode, Passed};
+pub use generated::{ACCESS_BY_GS, MadeCode, Passed, SEEMING_ACCESS_BY_GS};
 pub use image::{Composed, ElfError, ElfHeader, FileKey, Image, PAGE, Segment};
 pub use loader::{Program, StartArguments, StartError};
 pub use memory::show_to_perf;

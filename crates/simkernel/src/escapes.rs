@@ -16,9 +16,11 @@ impl Kernel {
     #[cold]
     fn note_escape(&mut self, process: &mut Process, what: &'static str) {
         // Without a base of its own for GS no program makes such accesses: what looks like one is data beside its code.
-        if what == guest::ACCESS_BY_GS && !self.uses_gs(process) {
-            return;
-        }
+        let what = match what {
+            guest::SEEMING_ACCESS_BY_GS if !self.uses_gs(process) => return,
+            guest::SEEMING_ACCESS_BY_GS => guest::ACCESS_BY_GS,
+            what => what,
+        };
         if process.escapes.insert(what) {
             *self.escapes.entry(what).or_default() += 1;
             let program = process.program_name();

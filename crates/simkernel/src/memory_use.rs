@@ -94,12 +94,12 @@ impl Process {
 
     /// Of thousands of mappings that go one after the other, each has little of the whole.
     fn look_before_unmapping(&mut self) {
-        let used = &mut self.process.memory_use;
+        let used = &mut self.memory_use;
         if used.unseen > 0 {
             used.unseen -= 1;
             return;
         }
-        used.unseen = self.process.memory.mappings().size_hint().0 as u32 / MAPPINGS_PER_CALL;
+        used.unseen = self.memory.mappings().size_hint().0 as u32 / MAPPINGS_PER_CALL;
         self.look_at_memory();
     }
 }
