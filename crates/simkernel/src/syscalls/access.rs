@@ -270,6 +270,11 @@ fn check_access(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, mode: u32, flags: u32)
     } else {
         existing(ctx, dirfd, &path, flags & AT_SYMLINK_NOFOLLOW == 0)?
     };
+    if mode & X_OK != 0 && flags & AT_SYMLINK_NOFOLLOW == 0 && matches!(node, Node::Synthetic(Synthetic::Namespace(_)))
+    {
+        // What the link leads to is no program.
+        return Err(Errno::EACCES.into());
+    }
     ctx.demand(&path, &node, mode)?;
     let kept = match &node {
         Node::Real(node) => matches!(node.kind(), S_IFREG | S_IFDIR | S_IFLNK) && !ctx.kernel.vfs.writable(&path),

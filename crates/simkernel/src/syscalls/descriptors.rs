@@ -510,7 +510,7 @@ pub fn fallocate(ctx: &mut Ctx<'_>, [fd, mode, offset, len, ..]: [u64; 6]) -> Sy
     let longest = match &ctx.kernel.files[id].kind {
         FileKind::Regular(file) => file.longest(),
         FileKind::Pipe(_) => return Err(Errno::ESPIPE.into()),
-        FileKind::Queue(_) | FileKind::Process(_) => return Err(Errno::EOPNOTSUPP.into()),
+        FileKind::Queue(_) | FileKind::Process(_) | FileKind::Snapshot(_) => return Err(Errno::EOPNOTSUPP.into()),
         _ => return Err(Errno::ENODEV.into()),
     };
     let end = offset.checked_add(len).filter(|end| *end <= longest).ok_or(Errno::EFBIG)?;

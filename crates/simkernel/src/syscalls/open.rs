@@ -242,6 +242,7 @@ fn open_node(ctx: &mut Ctx<'_>, path: &[u8], node: &Node, flags: u32) -> Result<
             let node = ctx.changeable(path, node.clone())?;
             open_real(ctx, path, &node, flags)
         }
+        Node::Synthetic(_) if flags & O_DIRECTORY != 0 && !node.is_directory() => Err(Errno::ENOTDIR),
         Node::Synthetic(_) if let Some((pid, shown)) = synthetic::shown_memory(path) => {
             open_memory(ctx, path, pid, shown)
         }

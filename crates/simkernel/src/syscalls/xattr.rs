@@ -175,10 +175,10 @@ pub(super) fn fsetxattr(ctx: &mut Ctx<'_>, [fd, name, value, bytes, flags, _]: [
 }
 
 fn set(ctx: &mut Ctx<'_>, subject: Subject, Given { name, content, flags }: Given) -> SysResult {
-    let holder = subject.holder.ok_or(without_attributes(&name, true))?;
     if name == CAPABILITIES {
         demand_capabilities(ctx, &content)?;
     }
+    let holder = subject.holder.ok_or(without_attributes(&name, true))?;
     check_name(ctx, &name, &subject.path, &holder, true)?;
     let holder = writable(ctx, &subject.path, &holder)?;
     let number = holder.number(ctx);
