@@ -5,6 +5,7 @@
 #include "case.h"
 
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/timerfd.h>
 
 static int fd;
@@ -208,4 +209,28 @@ CASE(more_expirations_than_anybody_follows)
     number("interval", seen.it_interval.tv_nsec);
     struct pollfd entry = { .fd = fd, .events = POLLIN };
     show("poll", poll(&entry, 1, 3000));
+}
+
+CASE(a_timer_that_nobody_reads_is_told_once)
+{
+    struct itimerspec timer = timer_of(10, 10), seen;
+    struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+    int ep = MUST(epoll_create1(0)), told = 0;
+    uint64_t count = 0;
+
+    fd = MUST(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK));
+    MUST(timerfd_settime(fd, 0, &timer, NULL));
+    MUST(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &event));
+    while (epoll_wait(ep, &event, 1, 60) > 0)
+        told++;
+    number("told", told);
+    MUST(read(fd, &count, sizeof count));
+    truth("all were counted", count >= 5);
+    show("told again after the read", epoll_wait(ep, &event, 1, 1000));
+    /* Asking for the time lets it go on, too. */
+    sleep_ms(20);
+    show("told no more", epoll_wait(ep, &event, 1, 30));
+    MUST(timerfd_gettime(fd, &seen));
+    truth("time is left", seen.it_value.tv_nsec > 0 && seen.it_value.tv_nsec <= 10000000);
+    show("told again after the question", epoll_wait(ep, &event, 1, 1000));
 }

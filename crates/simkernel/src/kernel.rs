@@ -278,12 +278,21 @@ impl Kernel {
         if timer.generation != generation {
             return;
         }
-        let is_due = timer.advance(now);
-        if let Some(at) = timer.next_look().filter(|_| is_due || timer.is_hasty()) {
+        if timer.fire(now) {
+            self.notify(id, Events::READABLE);
+        } else if let Some(at) = timer.next_look().filter(|_| timer.is_hasty() && !timer.rests) {
             self.timers.add(at, TimerKind::TimerFd { file: id, generation });
         }
-        if is_due {
-            self.notify(id, Events::READABLE);
+    }
+
+    /// Somebody looks at a timer that has expired: it goes on.
+    pub(crate) fn resume_timerfd(&mut self, id: FileId) {
+        let FileKind::Timer(timer) = &mut self.files[id].kind else { return };
+        if timer.resume(self.now)
+            && let Some(at) = timer.next_look()
+        {
+            let generation = timer.generation;
+            self.timers.add(at, TimerKind::TimerFd { file: id, generation });
         }
     }
 
@@ -300,7 +309,7 @@ impl Kernel {
         }
     }
 
-    fn notify_watchers(&mut self, file: FileId, events: Events) {
+    pub(crate) fn notify_watchers(&mut self, file: FileId, events: Events) {
         if self.files[file].queue.watchers.is_empty() {
             return;
         }
@@ -418,6 +427,7 @@ impl Kernel {
     pub(crate) fn expire_timerfd(&mut self, id: FileId, times: u64) {
         if let FileKind::Timer(timer) = &mut self.files[id].kind {
             timer.ticks += times;
+            timer.rests = true;
             self.notify(id, Events::READABLE);
         }
     }

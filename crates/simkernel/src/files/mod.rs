@@ -365,8 +365,10 @@ impl Kernel {
                 self.notify(id, Events::WRITABLE);
                 Ok(8)
             }
-            FileKind::Timer(timer) => {
+            FileKind::Timer(_) => {
                 check_eight(sink.remaining())?;
+                self.resume_timerfd(id);
+                let FileKind::Timer(timer) = &mut self.files[id].kind else { return Err(Errno::EINVAL) };
                 let ticks = timer.read(self.now)?;
                 put_u64(sink, ticks)
             }

@@ -17,6 +17,9 @@ pub struct TimerFd {
     pub generation: u64,
     /// Expiries that were not read.
     pub ticks: u64,
+    /// It has expired, and goes on when somebody looks at it: nobody is told of a second expiry
+    /// before (timerfd_tmrproc).
+    pub rests: bool,
 }
 
 impl TimerFd {
@@ -26,6 +29,24 @@ impl TimerFd {
         self.interval_ns = interval_ns;
         self.generation += 1;
         self.ticks = 0;
+        self.rests = false;
+    }
+
+    /// The timer is due. Whether it has expired, which is to be told; it rests until it is looked
+    /// at.
+    pub fn fire(&mut self, now: SimTime) -> bool {
+        let is_due = !self.rests && self.advance(now);
+        self.rests |= is_due;
+        is_due
+    }
+
+    /// Counts what has expired while it rested, and goes on. Whether it did rest: its next expiry
+    /// is to be looked for.
+    pub fn resume(&mut self, now: SimTime) -> bool {
+        if self.rests {
+            self.advance(now);
+        }
+        std::mem::take(&mut self.rests) && self.expires.is_some()
     }
 
     /// Counts what has expired by `now` and moves on to the next expiry. Whether anything had.
@@ -49,7 +70,7 @@ impl TimerFd {
 
     /// When it is to be looked at next.
     pub fn next_look(&self) -> Option<SimTime> {
-        self.expires.map(|at| next_look(at, self.interval_ns, self.ticks))
+        self.expires.map(|at| next_look(at, self.interval_ns, 0))
     }
 
     /// The number of expiries since the last read. EAGAIN when there was none.
@@ -66,7 +87,11 @@ impl TimerFd {
 
     /// Time to the next expiry, in nanoseconds; 0 when disarmed.
     pub fn remaining_ns(&self, now: SimTime) -> u64 {
-        self.expires.map_or(0, |at| at.saturating_since(now).as_nanos().max(1))
+        let mut copy = *self;
+        if copy.rests {
+            copy.advance(now);
+        }
+        copy.expires.map_or(0, |at| at.saturating_since(now).as_nanos().max(1))
     }
 }
 
@@ -95,9 +120,22 @@ mod tests {
         let at = SimTime::from_nanos;
         let mut timer = TimerFd::default();
         timer.set(Some(at(2)), 2);
-        assert!(timer.advance(at(2)));
-        assert_eq!(timer.next_look(), Some(at(4 + 1_000)));
+        assert!(timer.fire(at(2)));
+        assert!(timer.resume(at(2_000_000_000)));
+        assert_eq!(timer.next_look(), Some(at(2_000_000_002 + 1_000)));
         assert_eq!(timer.read(at(2_000_000_000)), Ok(1_000_000_000));
         assert_eq!(timer.read(at(2_000_000_001)), Err(Errno::EAGAIN));
+    }
+
+    #[test]
+    fn a_timer_that_nobody_reads_expires_once() {
+        let at = |micros: u64| SimTime::from_nanos(micros * 1_000);
+        let mut timer = TimerFd::default();
+        timer.set(Some(at(10)), 10_000);
+        assert!(timer.fire(at(10)));
+        assert!(!timer.fire(at(20)));
+        assert_eq!(timer.remaining_ns(at(35)), 5_000);
+        assert!(timer.resume(at(35)));
+        assert_eq!((timer.read(at(35)), timer.expires), (Ok(3), Some(at(40))));
     }
 }

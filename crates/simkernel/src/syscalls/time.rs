@@ -518,6 +518,9 @@ pub(super) fn timerfd_settime(ctx: &mut Ctx<'_>, [fd, flags, new, old, ..]: [u64
 /// timerfd_gettime(2).
 pub(super) fn timerfd_gettime(ctx: &mut Ctx<'_>, [fd, address, ..]: [u64; 6]) -> SysResult {
     let now = ctx.now;
+    timerfd(ctx, fd)?;
+    let file = ctx.opened(fd)?;
+    ctx.kernel.resume_timerfd(file);
     let value = timerfd_spec(timerfd(ctx, fd)?, now);
     ctx.process.memory.write_value(address, &value)?;
     Ok(0)
