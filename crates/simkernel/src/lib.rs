@@ -7,6 +7,7 @@
 //! survive (its deadline, partial progress) stands in [`thread::PendingCall`].
 
 mod aio;
+pub mod bpf;
 pub mod by_hand;
 pub mod clock;
 mod clock_loops;

@@ -1,11 +1,12 @@
 //! seccomp(2), its older form in prctl(2), and what a verdict does to a call.
 
+use crate::bpf::{Instruction, PROGRAM_MAX};
 use crate::crash::Cause;
 use crate::ctx::Ctx;
 use crate::ids::Tid;
 use crate::outcome::{Outcome, SysResult};
 use crate::process::ExitStatus;
-use crate::seccomp::{AUDIT_ARCH_X86_64, CallData, FILTER_MAX, Filter, Instruction, Verdict};
+use crate::seccomp::{AUDIT_ARCH_X86_64, CallData, Filter, Verdict};
 use crate::thread::Thread;
 use linux_abi::capability::CAP_SYS_ADMIN;
 use linux_abi::process::*;
@@ -86,7 +87,7 @@ fn set_filter(ctx: &mut Ctx<'_>, flags: u64, address: u64) -> SysResult {
     // struct sock_fprog: a 16-bit length, padding, a pointer.
     let [length, instructions]: [u64; 2] = memory.read_value(address)?;
     let length = length as u16 as usize;
-    if !(1..=FILTER_MAX).contains(&length) {
+    if !(1..=PROGRAM_MAX).contains(&length) {
         return Err(Errno::EINVAL.into());
     }
     if !ctx.thread.no_new_privileges && !ctx.credentials().can(CAP_SYS_ADMIN) {
