@@ -17,6 +17,8 @@ const FOR_ROOT: &[&str] = &["credentials", "permissions", "privileged_ports", "r
 
 /// Cases that look at what only root may do, which guests are: program, case.
 const CASES_FOR_ROOT: &[(&str, &str)] = &[
+    ("ancillary", "raw_packets"),
+    ("ancillary", "raw_packets_of_ipv6"),
     ("memory", "sizes_that_wrap_are_none"),
     ("proc_files", "files_that_nobody_writes"),
     ("proc_files", "small_files_of_a_process"),
@@ -48,13 +50,13 @@ macro_rules! programs {
 }
 
 programs! {
-    access_times aio bad_calls closed_in_use constants cpu_state cpu_timers credentials descriptors dual_stack
+    access_times aio ancillary bad_calls closed_in_use constants cpu_state cpu_timers credentials descriptors dual_stack
     elf_files epoll eventfd exec faults file_limits file_locks files fork futex futex2 groups gs_base identity inotify
     large_program leases made_code memory memory_faults misuse mqueue multicast names namespaces netlink
     peer_processes permissions
-    pipes poll privileged_ports proc_files pty rare_options registers restarts rights seccomp shared_memory sharing
-    signal_flags
-    signalfd signals socket_tables spinning splices
+    pipes poll ports privileged_ports proc_files pty rare_options registers restarts rights seccomp shared_memory
+    sharing signal_flags
+    signalfd signals socket_filters socket_tables spinning splices
     stack_overflow sysv_msg sysv_sem sysv_shm tcp tcp6 tcp_closing tcp_options thread_numbers threads time timerfd
     titles tty_jobs tty_lines twins udp udp6 unix_sockets unusual_files wait
 }

@@ -234,3 +234,94 @@ CASE(windows_of_connections_have_an_end)
     sleep_ms(20);
     show_clamp("closed again, 0", client, 0);
 }
+
+CASE(listeners_wait_for_the_first_byte)
+{
+    int seconds[] = { 0, 1, 2, 3, 4, 100, -1 };
+    struct pollfd entry = { .events = POLLIN };
+
+    for (size_t i = 0; i < COUNT_OF(seconds); i++) {
+        int fd = new_listener(4);
+
+        show("set", set_option(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, seconds[i]));
+        number("get", get_option(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT));
+        client = new_socket();
+        entry.fd = fd;
+        show("connect", try_connect(client, port_of(fd)));
+        show("before data", poll(&entry, 1, 30));
+        MUST(write(client, "x", 1));
+        show("after data", poll(&entry, 1, 1000));
+        MUST(close(client));
+        MUST(close(fd));
+    }
+}
+
+CASE(a_silent_client_is_accepted_in_the_end)
+{
+    int fd = new_listener(4);
+    struct pollfd entry = { .fd = fd, .events = POLLIN };
+
+    MUST(set_option(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, 1));
+    client = new_socket();
+    MUST(try_connect(client, port_of(fd)));
+    show("at first", poll(&entry, 1, 100));
+    show("then", poll(&entry, 1, 5000));
+    show_ok("accept", accept(fd, NULL, NULL));
+}
+
+CASE(a_connection_that_was_reset_has_a_name)
+{
+    int fd = new_listener(4), error = 0;
+    struct linger now = { 1, 0 };
+    struct sockaddr_in name = { .sin_port = 0 };
+    socklen_t length = sizeof name;
+
+    client = new_socket();
+    MUST(try_connect(client, port_of(fd)));
+    int port = port_of(client);
+    MUST(setsockopt(client, SOL_SOCKET, SO_LINGER, &now, sizeof now));
+    MUST(close(client));
+    sleep_ms(20);
+    int taken = MUST(accept(fd, (struct sockaddr *)&name, &length));
+    number("length", length);
+    number("family", name.sin_family);
+    truth("port", ntohs(name.sin_port) == port);
+    length = sizeof error;
+    MUST(getsockopt(taken, SOL_SOCKET, SO_ERROR, &error, &length));
+    show_error("SO_ERROR", error);
+    length = sizeof name;
+    show("getpeername", getpeername(taken, (struct sockaddr *)&name, &length));
+}
+
+CASE(packets_with_too_few_hops_are_nobodys)
+{
+    int fd = new_listener(4), hops = 65;
+    struct pollfd entry = { .fd = fd, .events = POLLIN };
+
+    show("set", setsockopt(fd, IPPROTO_IP, IP_MINTTL, &hops, sizeof hops));
+    client = new_socket();
+    set_nonblocking(client);
+    show("connect", try_connect(client, port_of(fd)));
+    show("nobody comes", poll(&entry, 1, 50));
+    hops = 256;
+    show("too many", setsockopt(fd, IPPROTO_IP, IP_MINTTL, &hops, sizeof hops));
+    hops = 64;
+    show("fewer", setsockopt(fd, IPPROTO_IP, IP_MINTTL, &hops, sizeof hops));
+    number("get", get_option(fd, IPPROTO_IP, IP_MINTTL));
+    show("it is tried again", poll(&entry, 1, 5000));
+}
+
+CASE(addresses_of_others_can_be_bound)
+{
+    int fd = new_socket(), udp = MUST(socket(AF_INET, SOCK_DGRAM, 0)), on = 1;
+    struct sockaddr_in other = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0xc0000209) };
+    struct sockaddr_in to = loopback(9);
+
+    show("bind", bind(fd, (struct sockaddr *)&other, sizeof other));
+    show("set", setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &on, sizeof on));
+    show("bind", bind(fd, (struct sockaddr *)&other, sizeof other));
+    show("listen", listen(fd, 1));
+    MUST(setsockopt(udp, IPPROTO_IP, IP_FREEBIND, &on, sizeof on));
+    show("bind", bind(udp, (struct sockaddr *)&other, sizeof other));
+    show("send", sendto(udp, "x", 1, 0, (struct sockaddr *)&to, sizeof to));
+}

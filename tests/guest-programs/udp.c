@@ -10,6 +10,7 @@
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -662,5 +663,49 @@ CASE(ports_that_sending_takes)
         truth("from that port", ntohs(from.sin_port) == port_of(fd));
         show("connect to nothing", connect(fd, (struct sockaddr *)&none, sizeof none));
         show_own_address(fd);
+    }
+}
+
+CASE(each_datagram_that_leaves_is_room_again)
+{
+    int ep = MUST(epoll_create1(0)), receiver = bound_socket(), fd = new_socket(), told = 0;
+    struct epoll_event event = { .events = EPOLLOUT | EPOLLET };
+
+    MUST(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &event));
+    told += epoll_wait(ep, &event, 1, 50) > 0;
+    show("no news", epoll_wait(ep, &event, 1, 10));
+    for (int i = 0; i < 10; i++) {
+        MUST(send_to(fd, port_of(receiver), "x", 1));
+        told += epoll_wait(ep, &event, 1, 50) > 0;
+    }
+    number("told", told);
+    show("no news", epoll_wait(ep, &event, 1, 10));
+}
+
+CASE(what_was_dropped_is_told)
+{
+    int receiver = bound_socket(), fd = new_socket(), on = 1, small = 1, dropped = 0;
+    char data[2000], room[64];
+    struct iovec vector = { data, sizeof data };
+
+    memset(data, 'x', sizeof data);
+    MUST(setsockopt(receiver, SOL_SOCKET, SO_RCVBUF, &small, sizeof small));
+    MUST(setsockopt(receiver, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof on));
+    for (int i = 0; i < 5; i++)
+        MUST(send_to(fd, port_of(receiver), data, sizeof data));
+    await(receiver);
+    for (int turn = 0; turn < 2; turn++) {
+        struct msghdr message = { .msg_iov = &vector, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room };
+
+        show("recvmsg", recvmsg(receiver, &message, 0));
+        for (struct cmsghdr *at = CMSG_FIRSTHDR(&message); at; at = CMSG_NXTHDR(&message, at)) {
+            truth("its own message", at->cmsg_level == SOL_SOCKET && at->cmsg_type == SO_RXQ_OVFL);
+            memcpy(&dropped, CMSG_DATA(at), sizeof dropped);
+        }
+        truth("some were dropped", dropped > 0);
+        while (recv(receiver, data, sizeof data, MSG_DONTWAIT) > 0)
+            ;
+        MUST(send_to(fd, port_of(receiver), data, sizeof data));
+        await(receiver);
     }
 }

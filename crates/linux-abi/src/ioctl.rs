@@ -84,6 +84,9 @@ constants! {
         SIOCGIFINDEX = 0x8933,
         SIOCGIFTXQLEN = 0x8942,
         SIOCETHTOOL = 0x8946,
+        SIOCDARP = 0x8953,
+        SIOCGARP = 0x8954,
+        SIOCSARP = 0x8955,
         /// Bytes not yet sent at all, tcp(7).
         SIOCOUTQNSD = 0x894b,
     }

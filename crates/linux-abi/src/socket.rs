@@ -260,7 +260,10 @@ constants! {
     /// Options of IPPROTO_IPV6, ipv6(7).
     IPV6_OPTIONS: i32 {
         IPV6_ADDRFORM = 1,
+        IPV6_2292PKTINFO = 2,
         IPV6_CHECKSUM = 7,
+        IPV6_2292HOPLIMIT = 8,
+        IPV6_FLOWINFO = 11,
         IPV6_UNICAST_HOPS = 16,
         IPV6_MULTICAST_IF = 17,
         IPV6_MULTICAST_HOPS = 18,

@@ -80,6 +80,9 @@ pub struct Config {
     pub hz: u32,
     /// net.ipv4.ip_local_port_range, both ends included.
     pub ephemeral_ports: (u16, u16),
+    /// net.ipv4.ip_autobind_reuse: when no port is left, bind(2) chooses one that others with
+    /// SO_REUSEADDR have.
+    pub autobind_reuse: bool,
     /// net.core.somaxconn.
     pub somaxconn: u32,
     /// net.ipv4.tcp_syncookies: 0 never, 1 when a listener has as many handshakes under way as its backlog, 2 always.
@@ -170,6 +173,7 @@ impl Config {
             pacing_avoidance: 120,
             limit_output_bytes: 4_194_304,
             ephemeral_ports: (32_768, 60_999),
+            autobind_reuse: false,
             somaxconn: 4096,
             syn_cookies: 1,
             max_syn_backlog: 4096,

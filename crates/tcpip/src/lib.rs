@@ -8,6 +8,7 @@
 mod addr;
 mod config;
 mod error;
+mod filter;
 mod fragment;
 pub mod multicast;
 mod packet;
@@ -24,11 +25,12 @@ pub mod wire;
 pub use addr::{Family, Interface};
 pub use config::{Config, CongestionControl, NETWORK_PREFIX};
 pub use error::SocketError;
+pub use filter::{FilteredPacket, PacketFilter};
 pub use packet::{Packet, Transport};
 pub use socket::{Connected, OptionName, Readiness, SendFlags, Shutdown, SocketId, SocketOption};
 pub use stack::{
-    Departing, FragmentCounters, Listed, ListedOptions, Protocol, Received, Stack, StackCounters, TcpCounters, Timer,
-    Traffic, UdpCounters,
+    Ancillary, Departing, FragmentCounters, Listed, ListedOptions, Protocol, Received, Stack, StackCounters,
+    TcpCounters, Timer, Traffic, UdpCounters,
 };
 pub use tcp::info::{TcpInfo, TcpState};
 pub use udp::ErrorReport;

@@ -60,8 +60,6 @@ pub struct Multicast {
     pub via: [Option<Interface>; 2],
     /// The source that IP_MULTICAST_IF has named with the interface.
     pub source: Option<Ipv4Addr>,
-    /// SO_BINDTODEVICE.
-    pub device: Option<Interface>,
     pub(crate) memberships: Vec<Membership>,
 }
 
@@ -83,16 +81,12 @@ impl Multicast {
             all: hears_all(family),
             via: [None; 2],
             source: None,
-            device: None,
             memberships: Vec::new(),
         }
     }
 
     /// Whether a datagram to `group` from `source` that came by `interface` is for this socket (`ip_mc_sf_allow`, `inet6_mc_check`).
     pub(crate) fn hears(&self, group: IpAddr, source: IpAddr, interface: Interface) -> bool {
-        if self.device.is_some_and(|device| device != interface) {
-            return false;
-        }
         if !group.is_multicast() {
             return true;
         }
@@ -164,7 +158,7 @@ impl Multicast {
     }
 
     /// Replaces mode and sources of a membership (IP_MSFILTER, MCAST_MSFILTER). `InvalidArgument`, `NoBufferSpace`.
-    pub(crate) fn set_filter(
+    pub(crate) fn set_source_filter(
         &mut self,
         (group, interface): (IpAddr, Option<Interface>),
         mode: FilterMode,

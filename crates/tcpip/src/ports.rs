@@ -1,6 +1,8 @@
-//! Who holds which local port: the rules of bind(2) with SO_REUSEADDR and SO_REUSEPORT, and ephemeral ports.
+//! Who holds which local port: the rules of bind(2), listen(2) and connect(2), after Linux's bind
+//! buckets (`inet_csk_get_port`, `__inet_hash_connect`, `udp_lib_get_port`, `ping_get_port`), and
+//! the choice of ephemeral ports.
 
-use crate::addr::Endpoint;
+use crate::addr::{Endpoint, Interface};
 use crate::socket::Settings;
 use base::Rng;
 use base::map::FastMap;
@@ -13,69 +15,138 @@ pub(crate) enum Hold {
     None,
     /// By bind(2): listed by the socket's index.
     Bound(u16),
-    /// By a connection that shares the port of its listener or outlives its socket.
-    Shared {
+    /// By a connection that has its port from connect(2), shares it with its listener, or outlives
+    /// its socket: only counted.
+    Counted {
         port: u16,
-        place: u16,
-        reuse: bool,
-    },
-    /// By connect(2) without bind: only the four-tuple must be unique.
-    Connected {
-        port: u16,
-        place: u16,
+        /// A place in [`PortTable::kinds`].
+        kind: u16,
     },
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Binding {
-    index: u32,
+impl Hold {
+    pub fn is_bound(self) -> bool {
+        matches!(self, Hold::Bound(_))
+    }
+}
+
+/// Which protocol's rules hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rules {
+    Tcp,
+    Udp,
+    /// Identifiers of echoes (icmp(7)): the address does not matter.
+    Echo,
+}
+
+/// What the rules look at in a socket that holds a port, or wants one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Holder {
     addr: IpAddr,
     /// IPv4 addresses are not meant by `::`.
     v6_only: bool,
     reuse_address: bool,
     reuse_port: bool,
+    /// SO_BINDTODEVICE.
+    device: Option<Interface>,
+    user: u32,
+}
+
+impl Holder {
+    fn new(addr: IpAddr, settings: &Settings) -> Self {
+        Holder {
+            addr,
+            v6_only: settings.v6_only,
+            reuse_address: settings.reuse_address,
+            reuse_port: settings.reuse_port,
+            device: settings.device,
+            user: settings.user,
+        }
+    }
+
+    /// Whether two have an address and a device in common (`ipv6_rcv_saddr_equal`).
+    fn meets(&self, other: &Holder) -> bool {
+        let devices = self.device.is_none() || other.device.is_none() || self.device == other.device;
+        devices && overlaps((self.addr, self.v6_only), (other.addr, other.v6_only))
+    }
+
+    /// Whether two may share a port by SO_REUSEPORT.
+    fn is_of_group(&self, other: &Holder) -> bool {
+        self.reuse_port && other.reuse_port && self.user == other.user
+    }
+
+    fn reuses_with(&self, other: &Holder) -> bool {
+        self.reuse_address && other.reuse_address
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Binding {
+    index: u32,
+    holder: Holder,
     listening: bool,
 }
 
-#[derive(Default, Debug)]
-struct PortUse {
-    bindings: Box<[Binding]>,
-    /// By local address.
-    connections: SmallVec<[Connections; 1]>,
-}
-
-/// How many connections hold a port at one address, a place in [`PortTable::addresses`].
+/// How many connections of one kind hold a port.
 #[derive(Clone, Copy, Debug)]
-struct Connections {
-    place: u16,
-    shared: u32,
-    shared_without_reuse: u32,
-    connected: u32,
+struct Count {
+    kind: u16,
+    count: u32,
 }
 
-impl PortUse {
-    fn at(&mut self, place: u16) -> &mut Connections {
-        let known = self.connections.iter().position(|connections| connections.place == place);
-        let index = known.unwrap_or_else(|| {
-            self.connections.push(Connections { place, shared: 0, shared_without_reuse: 0, connected: 0 });
-            self.connections.len() - 1
-        });
-        &mut self.connections[index]
+/// What connections that are counted have in common.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct ConnectionKind {
+    holder: Holder,
+    /// The port came from connect(2): other connections may have it, too (SOCK_CONNECT_BIND).
+    by_connect: bool,
+}
+
+/// A port that is held: a bind bucket.
+#[derive(Default, Debug)]
+struct Bucket {
+    bindings: Box<[Binding]>,
+    connections: SmallVec<[Count; 1]>,
+}
+
+impl Bucket {
+    fn add(&mut self, kind: u16) {
+        match self.connections.iter_mut().find(|held| held.kind == kind) {
+            Some(held) => held.count += 1,
+            None => self.connections.push(Count { kind, count: 1 }),
+        }
     }
 
-    fn is_shared(&self) -> bool {
-        self.connections.iter().any(|connections| connections.shared > 0)
+    fn remove(&mut self, kind: u16) {
+        if let Some(place) = self.connections.iter().position(|held| held.kind == kind) {
+            self.connections[place].count -= 1;
+            if self.connections[place].count == 0 {
+                self.connections.remove(place);
+            }
+        }
     }
 }
 
-/// TCP's and UDP's rules differ in one thing: two UDP sockets with SO_REUSEADDR may always share.
+/// How strict a search for a conflict is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Search {
+    /// For a port that the program names.
+    Named,
+    /// For one that the stack chooses: what others have is left alone, whatever they would share.
+    Chosen,
+    /// The same with net.ipv4.ip_autobind_reuse, when no other port is left.
+    Exhausted,
+}
+
+/// The ports of one protocol on one host.
 #[derive(Debug)]
 pub(crate) struct PortTable {
-    ports: FastMap<u16, PortUse>,
-    /// Local addresses that connections ever had, and the place of each: a connection is one of very many, an address of few.
-    addresses: Vec<IpAddr>,
-    places: FastMap<IpAddr, u16>,
-    stream: bool,
+    rules: Rules,
+    ports: FastMap<u16, Bucket>,
+    /// The kinds of connections that ever were, and the place of each: a connection is one of very
+    /// many, and of few kinds.
+    kinds: Vec<ConnectionKind>,
+    places: FastMap<ConnectionKind, u16>,
     /// Taken at this address alone, and by no socket.
     reserved: Option<Endpoint>,
 }
@@ -93,22 +164,21 @@ fn overlaps(a: (IpAddr, bool), b: (IpAddr, bool)) -> bool {
 const ANY: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
 
 impl PortTable {
-    pub fn new(stream: bool) -> Self {
-        PortTable {
-            ports: FastMap::default(),
-            addresses: Vec::new(),
-            places: FastMap::default(),
-            stream,
-            reserved: None,
-        }
+    pub fn new(rules: Rules) -> Self {
+        PortTable { rules, ports: FastMap::default(), kinds: Vec::new(), places: FastMap::default(), reserved: None }
     }
 
-    /// The place of an address; of all that are too many, one that stands for any.
-    fn place_of(&mut self, addr: IpAddr) -> u16 {
-        *self.places.entry(addr).or_insert_with(|| {
-            let place = u16::try_from(self.addresses.len()).unwrap_or(u16::MAX);
+    /// The place of a kind; of those that are too many, the last one, which is made to meet every
+    /// address.
+    fn place_of(&mut self, kind: ConnectionKind) -> u16 {
+        *self.places.entry(kind).or_insert_with(|| {
+            let place = u16::try_from(self.kinds.len()).unwrap_or(u16::MAX);
             if place < u16::MAX {
-                self.addresses.push(addr);
+                self.kinds.push(kind);
+            } else if self.kinds.len() == usize::from(u16::MAX) {
+                let holder =
+                    Holder { addr: ANY, v6_only: false, reuse_address: false, reuse_port: false, ..kind.holder };
+                self.kinds.push(ConnectionKind { holder, by_connect: false });
             }
             place
         })
@@ -119,114 +189,160 @@ impl PortTable {
         self.reserved = Some(endpoint);
     }
 
-    /// May a socket with these settings take `port` at `addr`? (inet_csk_bind_conflict, inet_rcv_saddr_equal)
-    fn conflicts(&self, addr: IpAddr, port: u16, settings: &Settings) -> bool {
-        if self.reserved == Some(Endpoint::new(addr, port)) {
+    /// Whether somebody is in the way of a socket that wants this port; `own` is its own place in
+    /// the table, if it has one.
+    fn conflicts(&self, new: &Holder, own: Option<u32>, port: u16, search: Search) -> bool {
+        if self.reserved == Some(Endpoint::new(new.addr, port)) {
             return true;
         }
-        let Some(used) = self.ports.get(&port) else { return false };
-        let by_connection = |used: &Connections| {
-            let local = self.addresses.get(used.place as usize).copied().unwrap_or(ANY);
-            overlaps((addr, settings.v6_only), (local, false))
-                && (!settings.reuse_address || used.shared_without_reuse + used.connected > 0)
-        };
-        if !settings.reuse_port && used.connections.iter().any(by_connection) {
-            return true;
+        let Some(bucket) = self.ports.get(&port) else { return false };
+        let mut others = bucket.bindings.iter().filter(|other| Some(other.index) != own);
+        match self.rules {
+            Rules::Tcp => {
+                let connections =
+                    bucket.connections.iter().map(|held| (self.kinds[usize::from(held.kind)].holder, false));
+                let bindings = others.map(|other| (other.holder, other.listening));
+                bindings.chain(connections).any(|(other, listening)| blocks(new, &other, listening, search))
+            }
+            Rules::Udp if search == Search::Named => {
+                // The youngest that is met decides (udp_lib_lport_inuse).
+                let met = others.rfind(|other| !new.reuses_with(&other.holder) && new.meets(&other.holder));
+                met.is_some_and(|other| !new.is_of_group(&other.holder))
+            }
+            Rules::Udp => others.any(|Binding { holder, .. }| {
+                !new.reuses_with(holder) && new.meets(holder) && !new.is_of_group(holder)
+            }),
+            Rules::Echo => others.any(|other| !new.reuses_with(&other.holder)),
         }
-        used.bindings.iter().any(|other| {
-            let by_address = settings.reuse_address && other.reuse_address && !(self.stream && other.listening);
-            let by_port = settings.reuse_port && other.reuse_port;
-            overlaps((addr, settings.v6_only), (other.addr, other.v6_only)) && !by_address && !by_port
-        })
     }
 
-    /// Takes `port`, or an ephemeral one if it is 0. `None` when it is in use (or all are).
+    /// Takes `port`, or an ephemeral one if it is 0. `None` when it is in use (or all are). With
+    /// `shares`, a chosen port may be one that others with SO_REUSEADDR have
+    /// (net.ipv4.ip_autobind_reuse).
     pub fn bind(
         &mut self,
         index: u32,
-        addr: IpAddr,
-        port: u16,
+        at: Endpoint,
         settings: &Settings,
-        range: (u16, u16),
+        (range, shares): ((u16, u16), bool),
         rng: &mut Rng,
     ) -> Option<u16> {
-        let port = if port == 0 {
-            // bind(2) prefers the ports that connect(2) does not (odd offsets).
-            candidates(range, rng, 1)
-                .find(|port| !self.ports.contains_key(port))
-                .or_else(|| candidates(range, rng, 1).find(|port| !self.conflicts(addr, *port, settings)))?
-        } else if self.conflicts(addr, port, settings) {
+        let holder = Holder::new(at.addr, settings);
+        let port = if at.port == 0 {
+            self.choose(&holder, range, shares, rng)?
+        } else if self.conflicts(&holder, None, at.port, Search::Named) {
             return None;
         } else {
-            port
+            at.port
         };
-        let binding = Binding {
-            index,
-            addr,
-            v6_only: settings.v6_only,
-            reuse_address: settings.reuse_address,
-            reuse_port: settings.reuse_port,
-            listening: false,
-        };
-        let used = self.ports.entry(port).or_default();
-        used.bindings = used.bindings.iter().copied().chain([binding]).collect();
+        let bucket = self.ports.entry(port).or_default();
+        let binding = Binding { index, holder, listening: false };
+        bucket.bindings = bucket.bindings.iter().copied().chain([binding]).collect();
         Some(port)
     }
 
-    /// Takes an ephemeral port for a connection from `addr`; `unique` says whether its four-tuple is free.
+    /// An ephemeral port that nobody else is met at (inet_csk_find_open_port). bind(2) prefers the
+    /// ports that connect(2) does not, those an odd number above the first.
+    fn choose(&self, holder: &Holder, range: (u16, u16), shares: bool, rng: &mut Rng) -> Option<u16> {
+        let (low, high) = (u32::from(range.0), u32::from(range.1) + 1);
+        let half = low + (((high - low) >> 2) << 1);
+        let halves = match self.rules {
+            // Who can share leaves the upper half to others.
+            Rules::Tcp if holder.reuse_address && high - low >= 4 => [Some((low, half)), Some((half, high))],
+            _ => [Some((low, high)), None],
+        };
+        let exhausted = (shares && self.rules == Rules::Tcp).then_some(Search::Exhausted);
+        for search in [Some(Search::Chosen), exhausted].into_iter().flatten() {
+            for part in halves.into_iter().flatten() {
+                let free = candidates(part, rng, 1).find(|port| !self.conflicts(holder, None, *port, search));
+                if free.is_some() {
+                    return free;
+                }
+            }
+        }
+        None
+    }
+
+    /// Takes an ephemeral port for a connection from `addr`; `unique` says whether its four-tuple
+    /// is free. Nobody else may have the port but by connect(2).
     pub fn connect(
         &mut self,
         addr: IpAddr,
+        settings: &Settings,
         range: (u16, u16),
         rng: &mut Rng,
         mut unique: impl FnMut(u16) -> bool,
     ) -> Option<(u16, Hold)> {
-        let free = |used: &PortUse| used.bindings.is_empty() && !used.is_shared();
-        let port = candidates(range, rng, 0).find(|port| self.ports.get(port).is_none_or(free) && unique(*port))?;
-        let place = self.place_of(addr);
-        self.ports.entry(port).or_default().at(place).connected += 1;
-        Some((port, Hold::Connected { port, place }))
+        let kinds = &self.kinds;
+        let is_connected = |bucket: &Bucket| {
+            bucket.bindings.is_empty() && bucket.connections.iter().all(|held| kinds[usize::from(held.kind)].by_connect)
+        };
+        let whole = (u32::from(range.0), u32::from(range.1) + 1);
+        let port =
+            candidates(whole, rng, 0).find(|port| self.ports.get(port).is_none_or(is_connected) && unique(*port))?;
+        Some((port, self.count(Endpoint::new(addr, port), settings, true)))
     }
 
-    pub fn share(&mut self, local: Endpoint, reuse: bool) -> Hold {
-        let place = self.place_of(local.addr);
-        let used = self.ports.entry(local.port).or_default().at(place);
-        used.shared += 1;
-        used.shared_without_reuse += u32::from(!reuse);
-        Hold::Shared { port: local.port, place, reuse }
+    /// Counts a connection at a port that its listener has, or had. Its TIME_WAIT record takes over
+    /// what it holds.
+    pub fn share(&mut self, local: Endpoint, settings: &Settings) -> Hold {
+        self.count(local, settings, false)
+    }
+
+    fn count(&mut self, local: Endpoint, settings: &Settings, by_connect: bool) -> Hold {
+        // A connection is at one address, for which IPV6_V6ONLY means nothing.
+        let holder = Holder { v6_only: false, ..Holder::new(local.addr, settings) };
+        let kind = self.place_of(ConnectionKind { holder, by_connect });
+        self.ports.entry(local.port).or_default().add(kind);
+        Hold::Counted { port: local.port, kind }
+    }
+
+    fn binding(&mut self, index: u32, port: u16) -> Option<&mut Binding> {
+        self.ports.get_mut(&port)?.bindings.iter_mut().find(|binding| binding.index == index)
     }
 
     /// Notes that a bound socket listens no more.
     pub fn unlisten(&mut self, index: u32, port: u16) {
-        let bindings = self.ports.get_mut(&port).map(|used| &mut used.bindings);
-        if let Some(own) = bindings.and_then(|all| all.iter_mut().find(|binding| binding.index == index)) {
+        if let Some(own) = self.binding(index, port) {
             own.listening = false;
         }
     }
 
-    /// Notes that a bound socket listens; fails when another listener is in the way (inet_csk_get_port in listen).
+    /// Notes that a bound socket listens; fails when somebody else is in the way (inet_csk_get_port
+    /// in listen).
     pub fn listen(&mut self, index: u32, port: u16) -> bool {
-        let Some(used) = self.ports.get_mut(&port) else { return false };
-        let Some(own) = used.bindings.iter().position(|binding| binding.index == index) else { return false };
-        let mine = used.bindings[own];
-        let blocked = used.bindings.iter().any(|other| {
-            other.index != index
-                && other.listening
-                && overlaps((other.addr, other.v6_only), (mine.addr, mine.v6_only))
-                && !(other.reuse_port && mine.reuse_port)
-        });
-        used.bindings[own].listening = !blocked;
+        let Some(own) = self.binding(index, port) else { return false };
+        let holder = own.holder;
+        let blocked = self.conflicts(&holder, Some(index), port, Search::Named);
+        if let Some(own) = self.binding(index, port) {
+            own.listening = !blocked;
+        }
         !blocked
     }
 
-    /// The reuse flags of a bound socket changed.
-    pub fn update(&mut self, hold: Hold, index: u32, settings: &Settings) {
-        if let Hold::Bound(port) = hold
-            && let Some(used) = self.ports.get_mut(&port)
-        {
-            for binding in used.bindings.iter_mut().filter(|binding| binding.index == index) {
-                binding.reuse_address = settings.reuse_address;
-                binding.reuse_port = settings.reuse_port;
+    /// A bound socket's address has become another one, by connect(2) or its opposite
+    /// (inet_bhash2_update_saddr, udp_lib_rehash).
+    pub fn rehash(&mut self, index: u32, local: Endpoint) {
+        if let Some(own) = self.binding(index, local.port) {
+            own.holder.addr = local.addr;
+        }
+    }
+
+    /// What the rules look at has changed in a socket that has a port. What it holds now.
+    pub fn update(&mut self, hold: Hold, index: u32, settings: &Settings) -> Hold {
+        match hold {
+            Hold::None => hold,
+            Hold::Bound(port) => {
+                if let Some(own) = self.binding(index, port) {
+                    own.holder = Holder { v6_only: own.holder.v6_only, ..Holder::new(own.holder.addr, settings) };
+                }
+                hold
+            }
+            Hold::Counted { port, kind } => {
+                let ConnectionKind { holder, by_connect } = self.kinds[usize::from(kind)];
+                let other = self.count(Endpoint::new(holder.addr, port), settings, by_connect);
+                self.release(hold, index);
+                other
             }
         }
     }
@@ -234,43 +350,77 @@ impl PortTable {
     pub fn release(&mut self, hold: Hold, index: u32) {
         let port = match hold {
             Hold::None => return,
-            Hold::Bound(port) | Hold::Connected { port, .. } | Hold::Shared { port, .. } => port,
+            Hold::Bound(port) | Hold::Counted { port, .. } => port,
         };
-        let Some(used) = self.ports.get_mut(&port) else { return };
+        let Some(bucket) = self.ports.get_mut(&port) else { return };
         match hold {
-            Hold::None => {}
-            Hold::Bound(_) => {
-                used.bindings = used.bindings.iter().filter(|binding| binding.index != index).copied().collect();
-            }
-            Hold::Connected { place, .. } => used.at(place).connected -= 1,
-            Hold::Shared { place, reuse, .. } => {
-                let at = used.at(place);
-                at.shared -= 1;
-                at.shared_without_reuse -= u32::from(!reuse);
-            }
+            Hold::Counted { kind, .. } => bucket.remove(kind),
+            _ => bucket.bindings = bucket.bindings.iter().filter(|binding| binding.index != index).copied().collect(),
         }
-        used.connections.retain(|at| at.shared + at.connected > 0);
-        if used.bindings.is_empty() && used.connections.is_empty() {
+        if bucket.bindings.is_empty() && bucket.connections.is_empty() {
             self.ports.remove(&port);
         }
     }
 
     /// The sockets bound to `port` at `addr` or at any address, in order of binding.
     pub fn bound(&self, port: u16, addr: IpAddr) -> impl Iterator<Item = u32> {
-        let bindings = self.ports.get(&port).map_or(&[][..], |used| &used.bindings);
+        let bindings = self.ports.get(&port).map_or(&[][..], |bucket| &bucket.bindings);
         bindings
             .iter()
-            .filter(move |binding| overlaps((binding.addr, binding.v6_only), (addr, true)))
+            .filter(move |binding| overlaps((binding.holder.addr, binding.holder.v6_only), (addr, true)))
             .map(|binding| binding.index)
     }
 }
 
-/// All ports of the range once, from a random start, those of the given parity first.
-fn candidates(range: (u16, u16), rng: &mut Rng, parity: u32) -> impl Iterator<Item = u16> + use<> {
-    let (low, high) = (u32::from(range.0), u32::from(range.1));
-    let count = (high - low + 1) & !1;
+/// Whether a holder of a port is in the way of another TCP socket that wants it
+/// (inet_bind_conflict).
+fn blocks(new: &Holder, other: &Holder, listening: bool, search: Search) -> bool {
+    let conflict = if new.reuses_with(other) && !listening {
+        match search {
+            Search::Named => false,
+            Search::Chosen => true,
+            Search::Exhausted => new.is_of_group(other),
+        }
+    } else {
+        search != Search::Named || !new.is_of_group(other)
+    };
+    conflict && new.meets(other)
+}
+
+/// All ports from `low` up to `high` once, from a random start, those of the given parity first. Of
+/// a range of odd length one is left out, as by Linux.
+fn candidates((low, high): (u32, u32), rng: &mut Rng, parity: u32) -> impl Iterator<Item = u16> + use<> {
+    let count = if high - low > 1 { (high - low) & !1 } else { high - low };
     let start = (rng.below(u64::from(count.max(1))) as u32) & !1;
-    let of =
-        move |parity: u32| (0..count / 2).map(move |step| (low + (start + 2 * step) % count.max(1) + parity) as u16);
+    let of = move |parity: u32| {
+        (0..count).step_by(2).map(move |step| {
+            let port = low + start + parity + step;
+            (if port >= high { port - count } else { port }) as u16
+        })
+    };
     of(parity).chain(of(1 - parity))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::SeedTree;
+    use std::collections::BTreeSet;
+
+    fn all_of(low: u32, high: u32, parity: u32) -> Vec<u16> {
+        candidates((low, high), &mut SeedTree::new(1).stream("host", "ports"), parity).collect()
+    }
+
+    #[test]
+    fn a_range_is_tried_once_each_parity_first() {
+        let ports = all_of(100, 110, 1);
+        assert_eq!(ports.iter().copied().collect::<BTreeSet<u16>>(), (100..110).collect());
+        assert!(ports[..5].iter().all(|port| port % 2 == 1));
+        assert!(all_of(100, 110, 0)[..5].iter().all(|port| port % 2 == 0));
+    }
+
+    #[test]
+    fn a_range_of_one_port_has_that_port() {
+        assert!(all_of(100, 101, 0).contains(&100) && all_of(100, 101, 1).contains(&100));
+    }
 }

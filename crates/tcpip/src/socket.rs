@@ -1,6 +1,6 @@
 //! What sockets of all kinds share: ids, readiness, options.
 
-use crate::addr::Family;
+use crate::addr::{Family, Interface};
 use crate::config::CongestionControl;
 use crate::error::SocketError;
 use crate::wire::ip::IpHeader;
@@ -118,7 +118,8 @@ pub enum SocketOption {
     /// TCP_USER_TIMEOUT; zero is off.
     UserTimeout(SimDuration),
     SynCount(u32),
-    /// TCP_DEFER_ACCEPT is accepted and has no effect, as with a client that speaks at once.
+    /// TCP_DEFER_ACCEPT: the handshake waits so many seconds, up to the end of a timeout, for the
+    /// client's first byte.
     DeferAccept(u32),
     /// TCP_MAXSEG: an upper bound for both directions; 0 is none.
     MaxSegment(u32),
@@ -150,6 +151,14 @@ pub enum SocketOption {
     MtuDiscover6(u32),
     /// IPV6_DONTFRAG.
     DontFragment6(bool),
+    /// SO_BINDTODEVICE.
+    Device(Option<Interface>),
+    /// IP_MINTTL.
+    LeastHops(u32),
+    /// IPV6_MINHOPCOUNT.
+    LeastHops6(u32),
+    /// IP_FREEBIND, IP_TRANSPARENT and their like of IPv6: any of them.
+    FreeBind(bool),
 }
 
 /// Names an option, for [`crate::Stack::option`].
@@ -188,12 +197,20 @@ pub enum OptionName {
     MtuDiscover,
     MtuDiscover6,
     DontFragment6,
+    Device,
+    LeastHops,
+    LeastHops6,
+    FreeBind,
 }
 
 /// The options of one socket. Inherited by accepted connections from their listener.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub family: Family,
+    /// The user that made it, which SO_REUSEPORT shares ports with.
+    pub user: u32,
+    /// SO_BINDTODEVICE.
+    pub device: Option<Interface>,
     pub reuse_address: bool,
     pub reuse_port: bool,
     pub keepalive: bool,
@@ -210,13 +227,14 @@ pub(crate) struct Settings {
     /// In seconds.
     pub keep_idle: u32,
     pub keep_interval: u32,
-    pub keep_count: u32,
+    pub keep_count: u8,
     /// In milliseconds; 0 is none.
     pub user_timeout: u32,
     /// 0 is the system's value.
     pub syn_count: u8,
-    pub defer_accept: u32,
-    pub max_segment: u32,
+    /// TCP_DEFER_ACCEPT as a number of timeouts, each twice as long as the one before; 0 is none.
+    pub deferred_timeouts: u8,
+    pub max_segment: u16,
     /// 0 is the system's value.
     pub not_sent_low_water: u32,
     /// In seconds.
@@ -234,15 +252,41 @@ pub(crate) struct Settings {
     pub recv_errors: [bool; 2],
     pub mtu_discover: [u8; 2],
     pub dont_fragment6: bool,
+    /// By family: packets with fewer hops left are none of this stream's.
+    pub least_hops: [u8; 2],
+    /// bind(2) takes addresses that are not the host's.
+    pub free_bind: bool,
     /// TCP_QUICKACK was turned off before there was a connection.
     pub interactive: bool,
 }
 
-/// IP_PMTUDISC_DONT, IP_PMTUDISC_WANT (the default), IP_PMTUDISC_DO, IP_PMTUDISC_PROBE.
-const PMTUDISC_DONT: u8 = 0;
+/// IP_PMTUDISC_WANT (the default), IP_PMTUDISC_DO, IP_PMTUDISC_PROBE: the values by which a packet
+/// must not be cut on its way.
 pub(crate) const PMTUDISC_WANT: u8 = 1;
 const PMTUDISC_DO: u8 = 2;
 const PMTUDISC_PROBE: u8 = 3;
+
+/// After how many seconds each timeout of TCP_DEFER_ACCEPT ends (secs_to_retrans).
+fn deferral_ends() -> impl Iterator<Item = u32> {
+    /// TCP_RTO_MAX_SEC.
+    const LONGEST: u32 = 120;
+    let next = |&(timeout, end): &(u32, u32)| {
+        let timeout = (timeout * 2).min(LONGEST);
+        Some((timeout, end + timeout))
+    };
+    std::iter::successors(Some((1, 1)), next).map(|(_, end)| end).take(u8::MAX.into())
+}
+
+/// How many timeouts of TCP_DEFER_ACCEPT last so many seconds.
+pub(crate) fn deferred_timeouts(seconds: u32) -> u8 {
+    let shorter = deferral_ends().take_while(|end| *end < seconds).count();
+    if seconds == 0 { 0 } else { (shorter + 1).min(u8::MAX.into()) as u8 }
+}
+
+/// How many seconds so many timeouts of TCP_DEFER_ACCEPT last (retrans_to_secs).
+pub(crate) fn deferred_seconds(timeouts: u8) -> u32 {
+    deferral_ends().take(timeouts.into()).last().unwrap_or(0)
+}
 
 impl Settings {
     /// TCP_USER_TIMEOUT; zero is none.
@@ -256,14 +300,21 @@ impl Settings {
             IpAddr::V4(_) => (self.tos, self.ttl),
             IpAddr::V6(_) => (self.traffic_class, self.hop_limit),
         };
-        let dont_fragment = dst.is_ipv6() || self.mtu_discover[0] != PMTUDISC_DONT;
+        let whole = matches!(self.mtu_discover[0], PMTUDISC_WANT | PMTUDISC_DO | PMTUDISC_PROBE);
+        let dont_fragment = dst.is_ipv6() || whole;
         IpHeader { tos, ttl, dont_fragment, ..IpHeader::new(src, dst) }
     }
 
     /// Whether datagrams of this family that are larger than the MTU are refused rather than cut.
-    pub fn keeps_whole(&self, over: Family) -> bool {
+    /// What a control message says goes before IPV6_DONTFRAG.
+    pub fn keeps_whole(&self, over: Family, asked: Option<bool>) -> bool {
         matches!(self.mtu_discover[over as usize], PMTUDISC_DO | PMTUDISC_PROBE)
-            || (over == Family::V6 && self.dont_fragment6)
+            || (over == Family::V6 && asked.unwrap_or(self.dont_fragment6))
+    }
+
+    /// What IP_MINTTL or IPV6_MINHOPCOUNT demands of this packet.
+    pub fn least_hops(&self, ip: &IpHeader) -> u8 {
+        self.least_hops[usize::from(ip.is_v6())]
     }
 
     /// Whether packets to this address can be this socket's. Errors: `AddressFamilyNotSupported`; `NetworkUnreachable` for an
@@ -274,5 +325,19 @@ impl Settings {
             (Family::V6, IpAddr::V4(_)) if self.v6_only => Err(SocketError::NetworkUnreachable),
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deferrals_are_sums_of_whole_timeouts() {
+        for (seconds, timeouts, kept) in [(0, 0, 0), (1, 1, 1), (2, 2, 3), (3, 2, 3), (4, 3, 7), (200, 8, 247)] {
+            assert_eq!(deferred_timeouts(seconds), timeouts, "{seconds} s");
+            assert_eq!(deferred_seconds(timeouts), kept, "{seconds} s");
+        }
+        assert_eq!(deferred_timeouts(u32::MAX), u8::MAX);
     }
 }

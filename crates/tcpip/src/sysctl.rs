@@ -34,6 +34,7 @@ const SYSCTLS: &[(&str, Form)] = &[
     ("net/core/somaxconn", Form::Count(0, INT_MAX, |c| &mut c.somaxconn)),
     ("net/core/wmem_default", Form::Count(4608, INT_MAX, |c| &mut c.udp_send_buffer)),
     ("net/core/wmem_max", Form::Count(4608, INT_MAX, |c| &mut c.send_argument_max)),
+    ("net/ipv4/ip_autobind_reuse", Form::Flag(1, |c| &mut c.autobind_reuse)),
     ("net/ipv4/ip_default_ttl", Form::Count(1, 255, |c| &mut c.ttl)),
     ("net/ipv4/ip_local_port_range", Form::Ports),
     ("net/ipv4/tcp_abort_on_overflow", Form::Flag(255, |c| &mut c.abort_on_overflow)),

@@ -3,6 +3,7 @@
 
 use crate::addr::{Endpoint, Family, Interface};
 use crate::error::SocketError;
+use crate::filter::Filter;
 use crate::multicast::{self, Multicast};
 use crate::ports::Hold;
 use crate::socket::{Readiness, Settings};
@@ -64,6 +65,8 @@ pub(crate) struct Datagram {
     /// The number of the packet, and what is recorded of it, or of its fragments.
     pub number: u64,
     pub pieces: Vec<Piece>,
+    /// How many its socket had dropped when it came (SO_RXQ_OVFL).
+    pub drops: u32,
 }
 
 #[derive(Debug)]
@@ -89,6 +92,9 @@ pub(crate) struct UdpSocket {
     pub blocked_types: [u32; 8],
     /// A raw socket's program writes IP headers itself (IP_HDRINCL).
     pub header_included: bool,
+    /// Where the checksum lies in what a raw socket of IPv6 sends and hears (IPV6_CHECKSUM).
+    pub checksum_at: Option<u16>,
+    pub filter: Filter,
     /// Groups, and how it sends to them; None for who has asked for nothing of that.
     pub multicast: Option<Box<Multicast>>,
     pub read_shut: bool,
@@ -122,6 +128,8 @@ impl UdpSocket {
             reports: VecDeque::new(),
             blocked_types: [0; 8],
             header_included: false,
+            checksum_at: None,
+            filter: None,
             multicast: None,
             read_shut: false,
             write_shut: false,
@@ -130,7 +138,8 @@ impl UdpSocket {
         }
     }
 
-    /// How well this socket fits a datagram: `None` if not at all, more for a connected socket (compute_score).
+    /// How well this socket fits a datagram that its device lets it hear: `None` if not at all,
+    /// more for a connected socket (compute_score).
     pub fn score(&self, local: Endpoint, from: Endpoint) -> Option<u32> {
         // Connected to port 0 means any of the peer's.
         if self.peer.is_some_and(|peer| peer.addr != from.addr || (peer.port != 0 && peer.port != from.port)) {
@@ -141,8 +150,9 @@ impl UdpSocket {
         }
         let own_family = self.settings.family == Family::of(local.addr);
         Some(
-            u32::from(self.peer.is_some()) * 4
-                + u32::from(!self.local.addr.is_unspecified()) * 2
+            u32::from(self.peer.is_some()) * 8
+                + u32::from(!self.local.addr.is_unspecified()) * 4
+                + u32::from(self.settings.device.is_some()) * 2
                 + u32::from(own_family),
         )
     }
@@ -155,10 +165,11 @@ impl UdpSocket {
 
     /// Whether datagrams to a group are for this socket, from this source and by this interface; those to other addresses may be.
     pub fn hears(&self, group: IpAddr, source: IpAddr, by: Interface) -> bool {
-        match &self.multicast {
+        let heard = match &self.multicast {
             None => multicast::is_heard(group, self.settings.family),
             Some(own) => own.hears(group, source, by),
-        }
+        };
+        heard && self.settings.device.is_none_or(|device| device == by)
     }
 
     /// Whether the receive buffer has room for a datagram. An empty one takes any.
@@ -167,13 +178,14 @@ impl UdpSocket {
     }
 
     /// Queues a datagram; says whether there was room.
-    pub fn deliver(&mut self, datagram: Datagram) -> bool {
+    pub fn deliver(&mut self, mut datagram: Datagram) -> bool {
         if !self.has_space_for(&datagram) {
             self.dropped += 1;
             return false;
         }
         self.queued += cost(datagram.bytes.len());
         self.waiting_payload += datagram.bytes.len();
+        datagram.drops = self.dropped as u32;
         self.queue.push_back(datagram);
         true
     }
@@ -214,6 +226,12 @@ impl UdpSocket {
         let report = self.reports.pop_front()?;
         self.error = self.reports.front().map(|next| next.error);
         Some(report)
+    }
+
+    /// Whether it writes packets as they are, without looking at the buffer, at errors, or whether
+    /// writing was shut (`ip_append_data` of what has no header of the kernel's).
+    pub fn is_careless(&self) -> bool {
+        matches!(self.carries, Carries::Raw(_)) && !self.header_included
     }
 
     pub fn has_room(&self) -> bool {

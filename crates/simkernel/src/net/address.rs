@@ -81,6 +81,17 @@ pub fn for_bind(bytes: &[u8], of: Family) -> Result<SocketAddr, Errno> {
     }
 }
 
+/// As `internet`, for bind(2) of a raw socket: that of IPv4 does not look at the family (raw_bind).
+pub fn for_raw_bind(bytes: &[u8], of: Family) -> Result<SocketAddr, Errno> {
+    match of {
+        Family::V4 => {
+            let (raw, _) = SockaddrIn::read_from_prefix(bytes).map_err(|_| Errno::EINVAL)?;
+            Ok(SocketAddrV4::new(raw.sin_addr.into(), 0).into())
+        }
+        Family::V6 => internet(bytes, of),
+    }
+}
+
 /// As `internet`, for connect(2) of a datagram socket: one of IPv6 takes an address of IPv4 as it is.
 pub fn for_datagram_connect(bytes: &[u8], of: Family) -> Result<SocketAddr, Errno> {
     internet(bytes, if family(bytes) == Some(AF_INET) { Family::V4 } else { of })

@@ -1,21 +1,22 @@
 //! Sending and receiving on UDP sockets (net/ipv4/udp.c, net/ipv6/udp.c).
 
 use super::address::RawAddress;
+use super::ancillary::{Asked, Sender};
 use super::inet::Kind;
-use super::message::{Incoming, Message, Outgoing, controls, push_control};
+use super::message::{Incoming, Message, Outgoing, push_control};
 use super::options::Kept;
 use super::{Blocking, Network, address, errno, stamp, wait};
 use crate::ctx::Ctx;
 use crate::ids::FileId;
 use crate::outcome::{Outcome, SysResult};
 use crate::user_io::{ByteSink, ByteSource};
-use crate::wait::Events;
+use crate::wait::{Events, Watcher};
 use linux_abi::Errno;
 use linux_abi::sockaddr::{SockaddrIn, SockaddrIn6};
 use linux_abi::socket::*;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use tcpip::{ErrorReport, Family, OptionName, Readiness, Received, SocketId, SocketOption};
-use zerocopy::{FromBytes, IntoBytes};
+use tcpip::{Ancillary, ErrorReport, Family, OptionName, Readiness, Received, SocketId, SocketOption};
+use zerocopy::IntoBytes;
 
 /// The largest payload of a datagram, over IPv6; the stack knows what IPv4 has room for.
 const MAX_PAYLOAD: usize = 65_527;
@@ -28,6 +29,7 @@ pub(super) fn push(
     id: SocketId,
     source: &mut dyn ByteSource,
     to: Option<SocketAddr>,
+    ancillary: &Ancillary,
 ) -> Result<usize, Errno> {
     let len = source.remaining();
     if len > MAX_PAYLOAD {
@@ -36,10 +38,10 @@ pub(super) fn push(
     let bytes = net.chunk(source, len);
     if bytes.len() < len {
         // Whether the socket can send at all is found before the bytes are fetched.
-        net.stack.check_sending(id, to).map_err(errno)?;
+        net.stack.check_sending(id, to, ancillary).map_err(errno)?;
         return Err(Errno::EFAULT);
     }
-    net.stack.send_to(id, bytes, to).map_err(errno)
+    net.stack.send_with(id, bytes, to, ancillary).map_err(errno)
 }
 
 /// send(2) and its relatives: one datagram, or with UDP_SEGMENT several of that size.
@@ -68,21 +70,24 @@ pub(super) fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> S
     let socket = ctx.inet(file)?;
     let (id, timeout) = (socket.id, socket.send_timeout);
     let own = socket.kept.get(SOL_UDP, UDP_SEGMENT).filter(|size| *size > 0);
-    let segment = parse_control(message.control)?.or(own.map(|size| size as usize));
+    let own = own.map(|size| size as usize);
+    let asked =
+        if message.control.is_empty() { Asked::default() } else { read_control(ctx, file, to, message.control)? };
+    let (segment, ancillary) = (asked.segment.or(own), &asked.ancillary);
     if message.flags & MSG_PROBE != 0 {
         // The way is looked up, nothing is sent (`ip_make_skb`).
-        ctx.kernel.net.stack.check_way(id, to).map_err(errno)?;
+        ctx.kernel.net.stack.check_way(id, to, ancillary).map_err(errno)?;
         return Ok(message.data.total() as u64);
     }
     let sent = if corks(ctx, file, message.flags)? {
-        let may = ctx.kernel.net.stack.check_sending(id, to).map_err(errno);
+        let may = ctx.kernel.net.stack.check_sending(id, to, ancillary).map_err(errno);
         if may.is_ok() {
-            ctx.inet_mut(file)?.corked = Some(Box::new(Corked { bytes: Vec::new(), to }));
+            ctx.inet_mut(file)?.corked = Some(Box::new(Corked { bytes: Vec::new(), to, ancillary: asked.ancillary }));
             return append(ctx, file, message);
         }
         may.map(|()| 0)
     } else {
-        send_segments(ctx, id, message, to, segment)
+        send_segments(ctx, id, message, to, &Asked { segment, ..asked })
     };
     match sent {
         Err(Errno::EAGAIN) => {
@@ -90,9 +95,23 @@ pub(super) fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> S
             wait(ctx, file, Events::WRITABLE, blocking, 0)
         }
         result => {
+            if result.is_ok() {
+                tell_of_room(ctx, file, id);
+            }
             ctx.kernel.settle_sockets();
             Ok(result? as u64)
         }
+    }
+}
+
+/// A datagram has left: interests of EPOLLET hear of room again, though there was some
+/// (sock_wfree).
+fn tell_of_room(ctx: &mut Ctx<'_>, file: FileId, id: SocketId) {
+    let awaits_room =
+        |watcher: &Watcher| matches!(watcher, Watcher::Epoll { events, .. } if events.intersects(Events::WRITABLE));
+    let is_awaited = ctx.kernel.files[file].queue.watchers.iter().any(awaits_room);
+    if is_awaited && ctx.kernel.net.stack.readiness(id).contains(Readiness::WRITABLE) {
+        ctx.kernel.notify_watchers(file, Events::WRITABLE);
     }
 }
 
@@ -102,6 +121,7 @@ pub struct Corked {
     bytes: Vec<u8>,
     /// As the first of them said, or connect(2) since.
     pub(super) to: Option<SocketAddr>,
+    ancillary: Ancillary,
 }
 
 fn corks(ctx: &Ctx<'_>, file: FileId, flags: u32) -> Result<bool, Errno> {
@@ -137,7 +157,7 @@ pub(super) fn uncork(ctx: &mut Ctx<'_>, file: FileId) -> Result<(), Errno> {
     let socket = ctx.inet_mut(file)?;
     let id = socket.id;
     let Some(corked) = socket.corked.take() else { return Ok(()) };
-    let sent = ctx.kernel.net.stack.send_begun(id, corked.bytes.into(), corked.to);
+    let sent = ctx.kernel.net.stack.send_begun(id, corked.bytes.into(), corked.to, &corked.ancillary);
     ctx.kernel.settle_sockets();
     match sent {
         // The queue was looked at when it was begun.
@@ -167,17 +187,31 @@ fn destination(
     Ok(Some(to))
 }
 
+/// What the control messages beside a datagram ask for.
+fn read_control(ctx: &mut Ctx<'_>, file: FileId, to: Option<SocketAddr>, control: &[u8]) -> Result<Asked, Errno> {
+    let socket = ctx.inet(file)?;
+    let (id, family, kind) = (socket.id, socket.family, socket.kind);
+    let to = match to {
+        Some(to) => Some(to.ip().to_canonical()),
+        None => ctx.kernel.net.stack.datagram_peer(id).map_err(errno)?,
+    };
+    let over = if to.map_or(family == Family::V4, |to| to.is_ipv4()) { Family::V4 } else { Family::V6 };
+    let stack = &ctx.kernel.net.stack;
+    let who = ctx.credentials();
+    Sender { family, kind, over, who, is_local: &|addr| stack.is_local(addr) }.read(control)
+}
+
 fn send_segments(
     ctx: &mut Ctx<'_>,
     id: SocketId,
     message: &Outgoing<'_>,
     to: Option<SocketAddr>,
-    segment: Option<usize>,
+    asked: &Asked,
 ) -> Result<usize, Errno> {
     let mut source = message.data.source(&ctx.process.memory);
     let total = message.data.total();
-    let Some(size) = segment.filter(|size| *size < total) else {
-        return push(&mut ctx.kernel.net, id, &mut source, to);
+    let Some(size) = asked.segment.filter(|size| *size < total) else {
+        return push(&mut ctx.kernel.net, id, &mut source, to, &asked.ancillary);
     };
     if total > MAX_PAYLOAD {
         return Err(Errno::EMSGSIZE);
@@ -192,7 +226,7 @@ fn send_segments(
     let mut sent = 0;
     while !whole.is_empty() {
         let part = whole.split_to(size.min(whole.len()));
-        match ctx.kernel.net.stack.send_to(id, part, to) {
+        match ctx.kernel.net.stack.send_with(id, part, to, &asked.ancillary) {
             Ok(count) => sent += count,
             // On Linux the buffer holds the whole or nothing; what does not fit behind the first part is lost like any datagram.
             Err(_) if sent > 0 => break,
@@ -200,45 +234,6 @@ fn send_segments(
         }
     }
     Ok(total)
-}
-
-/// Checks the control messages of a datagram (`ip_cmsg_send`, `udp_cmsg_send`). The segment size, if one says it. A source address
-/// (IP_PKTINFO) is the host's own or refused; which one is used follows from the route. IP_TOS and IP_TTL change nothing, nor do those of
-/// IPv6.
-fn parse_control(control: &[u8]) -> Result<Option<usize>, Errno> {
-    let mut segment = None;
-    for entry in controls(control) {
-        match entry? {
-            (SOL_UDP, UDP_SEGMENT, data) => {
-                let (size, _) = u16::read_from_prefix(data).map_err(|_| Errno::EINVAL)?;
-                segment = Some(usize::from(size)).filter(|size| *size > 0);
-            }
-            (SOL_IP, IP_PKTINFO, data) => {
-                InPktinfo::read_from_bytes(data).map_err(|_| Errno::EINVAL)?;
-            }
-            (SOL_IP, IP_TTL, data) => {
-                let ttl = i32::read_from_bytes(data).map_err(|_| Errno::EINVAL)?;
-                if !(1..=255).contains(&ttl) {
-                    return Err(Errno::EINVAL);
-                }
-            }
-            (SOL_IP, IP_TOS, data) if matches!(data.len(), 1 | 4) => {}
-            (SOL_IPV6, IPV6_PKTINFO, data) => {
-                In6Pktinfo::read_from_bytes(data).map_err(|_| Errno::EINVAL)?;
-            }
-            (SOL_IPV6, IPV6_HOPLIMIT | IPV6_TCLASS, data) => {
-                let value = i32::read_from_bytes(data).map_err(|_| Errno::EINVAL)?;
-                if !(-1..=255).contains(&value) {
-                    return Err(Errno::EINVAL);
-                }
-            }
-            (SOL_IPV6, IPV6_DONTFRAG, data) if data.len() == 4 => {}
-            (SOL_SOCKET, SO_MARK | SO_TIMESTAMPING | SO_TXTIME, _) => {}
-            (SOL_IP | SOL_IPV6 | SOL_UDP | SOL_SOCKET, ..) => return Err(Errno::EINVAL),
-            _ => {}
-        }
-    }
-    Ok(segment)
 }
 
 /// recv(2) and its relatives: one datagram, cut to the room there is.
@@ -272,10 +267,16 @@ pub(super) fn recv(ctx: &mut Ctx<'_>, file: FileId, wanted: &Incoming<'_>) -> Re
         flags: if cut { MSG_TRUNC } else { 0 },
     };
     let start = ctx.kernel.config.clock;
-    let own = if ctx.inet(file)?.kept.is_empty() { Ipv4Addr::UNSPECIFIED } else { own_address(ctx, &received) };
+    let socket = ctx.inet(file)?;
+    // Echo sockets are not told by which address to answer (ping_queue_rcv_skb).
+    let is_told = !socket.kept.is_empty() && socket.kind != Kind::Echo;
+    let own = if is_told { own_address(ctx, &received) } else { Ipv4Addr::UNSPECIFIED };
     let socket = ctx.inet_mut(file)?;
     socket.stamp.received(&socket.kept, received.at);
     stamp::tell(&socket.kept, start.unix_nanos(received.at), wanted.control_space, &mut message);
+    if received.drops > 0 && socket.kept.get(SOL_SOCKET, SO_RXQ_OVFL) == Some(1) {
+        push_control(&mut message, wanted.control_space, SOL_SOCKET, SO_RXQ_OVFL, &received.drops.to_ne_bytes());
+    }
     describe(socket.family, &socket.kept, own, &received, wanted.control_space, &mut message);
     Ok(message)
 }
@@ -396,32 +397,25 @@ fn describe(family: Family, kept: &Kept, own: Ipv4Addr, received: &Received, spa
 
 #[cfg(test)]
 mod tests {
+    use super::super::message::controls;
     use super::*;
     use base::SimTime;
     use tcpip::Interface;
 
-    fn control(level: i32, kind: i32, data: &[u8]) -> Vec<u8> {
-        let mut message = Message::default();
-        push_control(&mut message, 256, level, kind, data);
-        message.control
-    }
-
-    #[test]
-    fn control_messages_of_datagrams_are_checked() {
-        assert_eq!(parse_control(&[]), Ok(None));
-        assert_eq!(parse_control(&control(SOL_UDP, UDP_SEGMENT, &1200u16.to_ne_bytes())), Ok(Some(1200)));
-        assert_eq!(parse_control(&control(SOL_IP, IP_PKTINFO, &[0; 12])), Ok(None));
-        assert_eq!(parse_control(&control(SOL_IP, IP_PKTINFO, &[0; 11])), Err(Errno::EINVAL));
-        assert_eq!(parse_control(&control(SOL_IP, IP_TTL, &0i32.to_ne_bytes())), Err(Errno::EINVAL));
-        assert_eq!(parse_control(&control(SOL_IP, 99, &[])), Err(Errno::EINVAL));
-        assert_eq!(parse_control(&control(999, 1, &[])), Ok(None));
-    }
-
     /// The control messages of a datagram to a socket with these options.
     fn described(family: Family, options: &[(i32, i32)], from: &str, to: &str) -> Vec<(i32, i32, Vec<u8>)> {
         let (from, to) = (from.parse().unwrap(), to.parse().unwrap());
-        let received =
-            Received { copied: 1, full: 1, from, to, at: SimTime::ZERO, ttl: 63, tos: 8, by: Interface::Ethernet };
+        let received = Received {
+            copied: 1,
+            full: 1,
+            from,
+            to,
+            at: SimTime::ZERO,
+            ttl: 63,
+            tos: 8,
+            by: Interface::Ethernet,
+            drops: 0,
+        };
         let mut kept = Kept::default();
         options.iter().for_each(|(level, option)| kept.set(*level, *option, 1));
         let mut message = Message::default();

@@ -2,6 +2,7 @@
 
 use super::address::{self, RawAddress};
 use super::datagram::Corked;
+use super::filter::SocketFilter;
 use super::options::Kept;
 use super::stamp::Stamp;
 use super::{Blocking, SOCKET_MODE, errno};
@@ -18,6 +19,7 @@ use linux_abi::capability::{CAP_NET_BIND_SERVICE, CAP_NET_RAW};
 use linux_abi::fs::O_NONBLOCK;
 use linux_abi::socket::*;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use tcpip::{Family, OptionName, Shutdown, SocketId, SocketOption, TcpState};
 
 /// How far connect(2) has come: Linux's `socket_state`, which is not the connection's own.
@@ -62,6 +64,8 @@ pub struct InetSocket {
     pub stamp: Stamp,
     /// UDP: a datagram that is not complete yet.
     pub corked: Option<Box<Corked>>,
+    /// SO_ATTACH_FILTER.
+    pub filter: Option<Arc<SocketFilter>>,
 }
 
 impl InetSocket {
@@ -78,6 +82,7 @@ impl InetSocket {
             kept: Kept::default(),
             stamp: Stamp::default(),
             corked: None,
+            filter: None,
         }
     }
 }
@@ -144,7 +149,9 @@ pub fn socket(ctx: &mut Ctx<'_>, family: Family, kind: i32, protocol: i32, nonbl
         Kind::Raw(protocol) => stack.raw_socket(family, protocol),
     };
     let status = if nonblocking { O_NONBLOCK } else { 0 };
-    let socket = InetSocket::new(id, family, kind, ctx.credentials());
+    let who = ctx.credentials();
+    let (socket, user) = (InetSocket::new(id, family, kind, who), who.user.fs);
+    ctx.kernel.net.stack.set_user(id, user);
     Ok(ctx.kernel.open_inet(socket, status))
 }
 
@@ -153,7 +160,8 @@ pub fn bind(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
     let socket = ctx.inet(file)?;
     let (id, family, is_stream, kind) = (socket.id, socket.family, socket.is_stream, socket.kind);
     let takes_port_later = socket.kept.get(SOL_IP, IP_BIND_ADDRESS_NO_PORT) == Some(1);
-    let address = address::for_bind(name, family)?;
+    let is_raw = matches!(kind, Kind::Raw(_));
+    let address = if is_raw { address::for_raw_bind(name, family)? } else { address::for_bind(name, family)? };
     if matches!(kind, Kind::Tcp | Kind::Udp) {
         demand_port(ctx, family, address)?;
     }
@@ -295,8 +303,8 @@ pub fn accept(ctx: &mut Ctx<'_>, file: FileId, flags: i32) -> Result<(u64, RawAd
     let status = if flags & SOCK_NONBLOCK != 0 { O_NONBLOCK } else { 0 };
     let opened = ctx.kernel.open_inet(socket, status);
     ctx.fds_mut().replace(fd, opened, flags & SOCK_CLOEXEC != 0);
-    let peer = ctx.kernel.net.stack.peer_name(child).map(address::raw);
-    // A connection that was reset in the queue is handed out too, without a peer.
+    // That of a connection that was reset in the queue, too.
+    let peer = ctx.kernel.net.stack.name_of_accepted(child).map(address::raw);
     Ok((u64::from(fd), peer.unwrap_or_default()))
 }
 

@@ -10,6 +10,7 @@ use guest::AddressSpace;
 use linux_abi::Errno;
 use linux_abi::ioctl::*;
 use linux_abi::sockaddr::SockaddrIn;
+use linux_abi::socket::AF_INET;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use zerocopy::IntoBytes;
 
@@ -41,6 +42,7 @@ pub fn ioctl(ctx: &mut Ctx<'_>, file: FileId, request: u32, argument: u64) -> Sy
         }
         SIOCGIFCONF => list(&ctx.process.memory, argument, &interfaces(ctx.kernel.config.addresses)),
         SIOCSIFFLAGS | SIOCSIFADDR | SIOCSIFMTU | SIOCADDRT | SIOCDELRT => Err(Errno::EPERM.into()),
+        SIOCGARP | SIOCSARP | SIOCDARP if is_of_ipv4(ctx, file) => find_neighbour(ctx, request, argument),
         SIOCETHTOOL => Err(Errno::EOPNOTSUPP.into()),
         _ => {
             let Some(query) = query(request) else { return Err(Errno::ENOTTY.into()) };
@@ -50,6 +52,28 @@ pub fn ioctl(ctx: &mut Ctx<'_>, file: FileId, request: u32, argument: u64) -> Sy
             Ok(0)
         }
     }
+}
+
+fn is_of_ipv4(ctx: &Ctx<'_>, file: FileId) -> bool {
+    matches!(&ctx.kernel.files[file].kind, FileKind::Inet(socket) if socket.family == tcpip::Family::V4)
+}
+
+/// arp(7): nobody has neighbours, as no link has addresses of its own to be asked for.
+/// EPFNOSUPPORT, ENODEV, ENXIO; EPERM for changes.
+fn find_neighbour(ctx: &Ctx<'_>, request: u32, argument: u64) -> SysResult {
+    /// Where the interface's name lies in `struct arpreq`.
+    const NAME: usize = 52;
+    if request != SIOCGARP {
+        return Err(Errno::EPERM.into());
+    }
+    let asked: [u8; NAME + IFNAMSIZ] = ctx.process.memory.read_value(argument)?;
+    if i32::from(u16::from_ne_bytes([asked[0], asked[1]])) != AF_INET {
+        return Err(Errno::EPFNOSUPPORT.into());
+    }
+    let name = asked[NAME..].split(|byte| *byte == 0).next().unwrap_or_default();
+    let all = interfaces(ctx.kernel.config.addresses);
+    let is_known = all.iter().any(|interface| interface.name.as_bytes() == name);
+    Err(if is_known { Errno::ENXIO } else { Errno::ENODEV }.into())
 }
 
 fn queue_length(ctx: &mut Ctx<'_>, file: FileId, request: u32) -> Result<i32, Errno> {

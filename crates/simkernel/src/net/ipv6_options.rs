@@ -4,7 +4,7 @@
 use super::inet::{self, InetSocket};
 use super::interfaces::{ETHERNET_INDEX, LOOPBACK_INDEX};
 use super::options::{Answer, as_number, common_answer, number, set_in_stack, set_number};
-use super::{errno, multicast, options};
+use super::{errno, multicast, options, raw_options, without_effect};
 use crate::ctx::Ctx;
 use crate::ids::FileId;
 use crate::outcome::SysResult;
@@ -72,8 +72,10 @@ fn set_int(ctx: &mut Ctx<'_>, file: FileId, option: i32, value: i32) -> Result<(
             multicast::tell(ctx, file)
         }
         IPV6_MTU if value != 0 && value < MIN_MTU => Err(Errno::EINVAL),
-        // The links' MTU is what it is; a smaller one of a socket's own is not simulated.
-        IPV6_MTU => Ok(()),
+        IPV6_MTU => {
+            without_effect::note(ctx, SOL_IPV6, IPV6_MTU);
+            Ok(())
+        }
         IPV6_ADDR_PREFERENCES => {
             let flags = preferences(value)?;
             ctx.inet_mut(file)?.kept.set(SOL_IPV6, option, flags);
@@ -145,6 +147,7 @@ pub(super) fn answer(ctx: &mut Ctx<'_>, socket: &InetSocket, option: i32) -> Res
                 (false, _) => stack.config().mtu.into(),
             }));
         }
+        IPV6_CHECKSUM => return raw_options::answer(ctx, socket, SOL_IPV6, option),
         _ => return common_answer(ctx, socket, SOL_IPV6, option),
     };
     let value = ctx.kernel.net.stack.option(socket.id, of_stack).map_err(errno)?;

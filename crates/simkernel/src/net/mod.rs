@@ -5,8 +5,11 @@
 //! caused it, as on Linux; packets for `eth0` wait for the worker.
 
 pub mod address;
+mod ancillary;
 pub mod datagram;
+mod device;
 pub mod dns;
+pub mod filter;
 mod genetlink;
 pub mod inet;
 pub mod interfaces;
@@ -24,6 +27,7 @@ pub mod rtnetlink;
 pub mod sock_diag;
 pub mod stamp;
 pub mod stream;
+mod without_effect;
 
 use crate::ctx::Ctx;
 use crate::files::{FileKind, OpenFile};
@@ -42,7 +46,7 @@ use linux_abi::fs::{O_RDWR, S_IFSOCK};
 use message::{Incoming, Message, Outgoing};
 use std::collections::BTreeMap;
 use std::fmt;
-use tcpip::{Packet, Readiness, SendFlags, SocketError, SocketId, Stack, StackCounters};
+use tcpip::{Ancillary, Packet, Readiness, SendFlags, SocketError, SocketId, Stack, StackCounters};
 
 /// Of a new socket, as fstat(2) shows it.
 pub(crate) const SOCKET_MODE: u32 = S_IFSOCK | 0o777;
@@ -297,7 +301,7 @@ impl Kernel {
         let result = if is_stream {
             stream::push(&mut self.net, self.now, id, source, SendFlags::empty()).map(|pushed| pushed.count)
         } else {
-            datagram::push(&mut self.net, id, source, None)
+            datagram::push(&mut self.net, id, source, None, &Ancillary::NONE)
         };
         self.settle_sockets();
         match result {

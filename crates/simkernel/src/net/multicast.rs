@@ -11,7 +11,7 @@ use linux_abi::sockaddr::SockAddr;
 use linux_abi::socket::*;
 use std::net::{IpAddr, Ipv4Addr};
 use tcpip::multicast::{FilterMode, Membership, Which};
-use tcpip::{Family, Interface};
+use tcpip::{Family, Interface, OptionName, SocketOption};
 use zerocopy::FromBytes;
 
 /// Bytes of a `struct sockaddr_storage`.
@@ -66,10 +66,9 @@ pub(super) fn tell(ctx: &mut Ctx<'_>, file: FileId) -> Result<(), Errno> {
     let hops = [kept(SOL_IP, IP_MULTICAST_TTL, 1) as u8, kept(SOL_IPV6, IPV6_MULTICAST_HOPS, 1) as u8];
     let loops = [kept(SOL_IP, IP_MULTICAST_LOOP, 1) != 0, kept(SOL_IPV6, IPV6_MULTICAST_LOOP, 1) != 0];
     let all = [hears_all(&socket.kept, socket.family), kept(SOL_IPV6, IPV6_MULTICAST_ALL, 1) != 0];
-    let device = Interface::of_index(kept(SOL_SOCKET, SO_BINDTODEVICE, 0) as u32);
     let via6 = Interface::of_index(kept(SOL_IPV6, IPV6_MULTICAST_IF, 0) as u32);
     let changed = ctx.kernel.net.stack.set_multicast(id, |own| {
-        (own.hops, own.loops, own.all, own.device) = (hops, loops, all, device);
+        (own.hops, own.loops, own.all) = (hops, loops, all);
         own.via[Family::V6 as usize] = via6;
     });
     changed.map_err(errno)
@@ -100,13 +99,13 @@ pub(super) fn set_interface(ctx: &mut Ctx<'_>, file: FileId, value: u64, len: us
     if interface.is_none() && !clears {
         return Err(Errno::EADDRNOTAVAIL.into());
     }
-    let socket = ctx.inet_mut(file)?;
-    let device = socket.kept.get(SOL_SOCKET, SO_BINDTODEVICE).filter(|device| *device != 0);
-    if interface.is_some_and(|interface| device.is_some_and(|device| device as u32 != interface.index())) {
+    let id = ctx.inet(file)?.id;
+    let device = ctx.kernel.net.stack.option(id, OptionName::Device).map_err(errno)?;
+    if interface.is_some() && device != SocketOption::Device(None) && device != SocketOption::Device(interface) {
         return Err(Errno::EINVAL.into());
     }
+    let socket = ctx.inet_mut(file)?;
     socket.kept.set(SOL_IP, IP_MULTICAST_IF, i32::from_ne_bytes(request.imr_address));
-    let id = socket.id;
     let changed = ctx.kernel.net.stack.set_multicast(id, |own| {
         own.via[Family::V4 as usize] = interface;
         own.source = Some(address).filter(|address| !address.is_unspecified());
@@ -369,7 +368,7 @@ fn set_filter(ctx: &mut Ctx<'_>, file: FileId, request: &Request, mode: u32, sou
         return if request.group.is_ipv4() { leave4(ctx, file, request) } else { leave6(ctx, file, request) };
     }
     let id = ctx.inet(file)?.id;
-    ctx.kernel.net.stack.set_filter(id, of, mode, sources).map_err(errno)?;
+    ctx.kernel.net.stack.set_source_filter(id, of, mode, sources).map_err(errno)?;
     Ok(0)
 }
 

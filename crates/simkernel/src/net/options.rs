@@ -2,9 +2,9 @@
 //! bounds. Options that change traffic are the stack's; the rest is kept here, per socket.
 
 use super::inet::{InetSocket, Kind};
-use super::interfaces::ETHERNET_INDEX;
+use super::interfaces::LOOPBACK_INDEX;
 use super::listing::{cookie, memory_of};
-use super::{address, errno, inet, ipv6_options, multicast, raw_options, stamp};
+use super::{address, device, errno, filter, inet, ipv6_options, multicast, raw_options, stamp, without_effect};
 use crate::credentials::Credentials;
 use crate::ctx::Ctx;
 use crate::ids::FileId;
@@ -69,6 +69,8 @@ const STACK_OPTIONS: &[(i32, i32, OptionName, Form)] = &[
     (SOL_SOCKET, SO_RCVBUFFORCE, OptionName::RecvBuffer, Form::Number(SocketOption::RecvBuffer)),
     (SOL_SOCKET, SO_RCVLOWAT, OptionName::RecvLowWater, Form::Number(SocketOption::RecvLowWater)),
     (SOL_IP, IP_RECVERR, OptionName::RecvErrors, Form::Flag(SocketOption::RecvErrors)),
+    (SOL_IP, IP_MINTTL, OptionName::LeastHops, Form::Number(SocketOption::LeastHops)),
+    (SOL_IPV6, IPV6_MINHOPCOUNT, OptionName::LeastHops6, Form::Number(SocketOption::LeastHops6)),
     (SOL_IP, IP_MTU_DISCOVER, OptionName::MtuDiscover, Form::Number(SocketOption::MtuDiscover)),
     (SOL_IPV6, IPV6_V6ONLY, OptionName::V6Only, Form::Flag(SocketOption::V6Only)),
     (SOL_IPV6, IPV6_RECVERR, OptionName::RecvErrors6, Form::Flag(SocketOption::RecvErrors6)),
@@ -89,7 +91,9 @@ const STACK_OPTIONS: &[(i32, i32, OptionName, Form)] = &[
     (SOL_TCP, TCP_NOTSENT_LOWAT, OptionName::NotSentLowWater, Form::Number(SocketOption::NotSentLowWater)),
 ];
 
-/// An option without effect on what is simulated: (level, option, default, least, greatest). Flags are 0 to 1 and take any number.
+/// An option that the stack knows nothing of: (level, option, default, least, greatest). Flags are
+/// 0 to 1 and take any number. Some act here, some mean nothing on a simulated network, and those
+/// of `without_effect` are missed.
 type KeptOption = (i32, i32, i32, i32, i32);
 
 const KEPT_OPTIONS: &[KeptOption] = &[
@@ -110,7 +114,6 @@ const KEPT_OPTIONS: &[KeptOption] = &[
     (SOL_SOCKET, SO_WIFI_STATUS, 0, 0, 1),
     (SOL_SOCKET, SO_NOFCS, 0, 0, 1),
     (SOL_SOCKET, SO_SELECT_ERR_QUEUE, 0, 0, 1),
-    (SOL_SOCKET, SO_LOCK_FILTER, 0, 0, 1),
     (SOL_SOCKET, SO_PREFER_BUSY_POLL, 0, 0, 1),
     (SOL_SOCKET, SO_RCVMARK, 0, 0, 1),
     (SOL_IP, IP_PASSSEC, 0, 0, 1),
@@ -132,7 +135,6 @@ const KEPT_OPTIONS: &[KeptOption] = &[
     (SOL_IP, IP_FREEBIND, 0, 0, 1),
     (SOL_IP, IP_TRANSPARENT, 0, 0, 1),
     (SOL_IP, IP_BIND_ADDRESS_NO_PORT, 0, 0, 1),
-    (SOL_IP, IP_MINTTL, 0, 0, 255),
     (SOL_IP, IP_MULTICAST_TTL, 1, -1, 255),
     (SOL_IP, IP_MULTICAST_LOOP, 1, 0, 1),
     (SOL_IP, IP_MULTICAST_ALL, 1, 0, 1),
@@ -145,7 +147,6 @@ const KEPT_OPTIONS: &[KeptOption] = &[
     (SOL_IPV6, IPV6_AUTOFLOWLABEL, 1, 0, 1),
     (SOL_IPV6, IPV6_FREEBIND, 0, 0, 1),
     (SOL_IPV6, IPV6_TRANSPARENT, 0, 0, 1),
-    (SOL_IPV6, IPV6_MINHOPCOUNT, 0, 0, 255),
     (SOL_IPV6, IPV6_MULTICAST_HOPS, 1, -1, 255),
     (SOL_UDP, UDP_CORK, 0, 0, 1),
     (SOL_UDP, UDP_GRO, 0, 0, 1),
@@ -206,26 +207,23 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
         }
         (SOL_SOCKET, SO_BINDTODEVICE) => {
             let name = read_name(&ctx.process.memory, value, len.min(linux_abi::ioctl::IFNAMSIZ - 1))?;
-            if !matches!(&name[..], b"" | b"lo" | b"eth0") {
-                return Err(Errno::ENODEV.into());
-            }
-            let index = [&b""[..], b"lo", b"eth0"].iter().position(|known| *known == &name[..]).unwrap_or(0);
-            bind_to_device(ctx, file, index as i32)?;
-            multicast::tell(ctx, file)?;
+            let index = [&b""[..], b"lo", b"eth0"].iter().position(|known| *known == &name[..]);
+            device::bind(ctx, id, index.ok_or(Errno::ENODEV)? as i32)?;
         }
         (SOL_SOCKET, SO_PASSCRED | SO_PASSSEC | SO_PASSPIDFD | SO_PASSRIGHTS) => {
             read_number(&ctx.process.memory, level, value, len)?;
             return Err(NO_SENDER.into());
         }
-        (SOL_SOCKET, SO_DETACH_FILTER) => return Err(Errno::ENOENT.into()),
+        (SOL_SOCKET, SO_ATTACH_FILTER | SO_DETACH_FILTER | SO_LOCK_FILTER) => {
+            filter::set(ctx, file, option, value, len)?;
+        }
         // Advice, and what has had no effect since Linux 2.4.
         (SOL_SOCKET, SO_BSDCOMPAT | SO_CNX_ADVICE) => {
             read_number(&ctx.process.memory, level, value, len)?;
         }
         (SOL_SOCKET, SO_BINDTOIFINDEX) => {
             let index = read_number(&ctx.process.memory, level, value, len)?;
-            bind_to_device(ctx, file, index)?;
-            multicast::tell(ctx, file)?;
+            device::bind(ctx, id, index)?;
         }
         (SOL_TCP, TCP_CONGESTION) => {
             let name = read_name(&ctx.process.memory, value, len.min(NAME_MAX - 1))?;
@@ -244,7 +242,7 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
             IP_FREEBIND | IP_TRANSPARENT | IP_MINTTL | IP_MULTICAST_TTL | IP_MULTICAST_LOOP | IP_MULTICAST_ALL,
         ) if len == 0 => return Err(Errno::EINVAL.into()),
         (SOL_IP, IP_MULTICAST_IF) => multicast::set_interface(ctx, file, value, len)?,
-        (SOL_RAW | SOL_ICMPV6, _) | (SOL_IP, IP_HDRINCL) => {
+        (SOL_RAW | SOL_ICMPV6, _) | (SOL_IP, IP_HDRINCL) | (SOL_IPV6, IPV6_CHECKSUM) => {
             return raw_options::set(ctx, file, level, option, value, len);
         }
         (SOL_IPV6, _) => return ipv6_options::set(ctx, file, option, value, len),
@@ -255,22 +253,6 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
     }
     ctx.kernel.settle_sockets();
     Ok(0)
-}
-
-/// Binds a socket to the interface of this index, or to none. EPERM for who may not take it from the one that it is bound to, EINVAL, ENODEV.
-fn bind_to_device(ctx: &mut Ctx<'_>, file: FileId, index: i32) -> Result<(), Errno> {
-    let is_bound = ctx.inet(file)?.kept.get(SOL_SOCKET, SO_BINDTODEVICE).is_some_and(|bound| bound != 0);
-    if is_bound {
-        ctx.credentials().demand(CAP_NET_RAW)?;
-    }
-    match index {
-        ..0 => Err(Errno::EINVAL),
-        0..=ETHERNET_INDEX => {
-            ctx.inet_mut(file)?.kept.set(SOL_SOCKET, SO_BINDTODEVICE, index);
-            Ok(())
-        }
-        _ => Err(Errno::ENODEV),
-    }
 }
 
 /// What only some may ask of a transport's socket: foreign addresses as its own. EPERM.
@@ -336,11 +318,20 @@ pub(super) fn set_number(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i3
         // A queue of connections, whose length the system bounds (`fastopen_queue_tune`).
         accepted = accepted.min(ctx.kernel.net.stack.config().somaxconn as i32);
     }
+    if accepted != entry.2 {
+        without_effect::note(ctx, level, option);
+    }
     let kept = &mut ctx.inet_mut(file)?.kept;
     if level == SOL_SOCKET && stamp::is_option(option) {
         stamp::set(kept, option, accepted != 0);
     } else {
         kept.set(level, option, accepted);
+    }
+    const FREE: [(i32, i32); 4] =
+        [(SOL_IP, IP_FREEBIND), (SOL_IP, IP_TRANSPARENT), (SOL_IPV6, IPV6_FREEBIND), (SOL_IPV6, IPV6_TRANSPARENT)];
+    if FREE.contains(&(level, option)) {
+        let is_free = FREE.iter().any(|(level, option)| kept.get(*level, *option) == Some(1));
+        set_in_stack(ctx, id, SocketOption::FreeBind(is_free))?;
     }
     match (level, option) {
         (SOL_UDP, UDP_CORK) if accepted == 0 => super::datagram::uncork(ctx, file),
@@ -363,9 +354,7 @@ fn stack_value(form: &Form, level: i32, option: i32, number: i32) -> Result<Sock
             _ => make(number as u32),
         },
         Form::Number(make) if level == SOL_TCP && option == TCP_NOTSENT_LOWAT => make(number as u32),
-        Form::Number(make) if level == SOL_TCP && option == TCP_DEFER_ACCEPT => {
-            make(whole_retransmissions(number.max(0) as u32))
-        }
+        Form::Number(make) if level == SOL_TCP && option == TCP_DEFER_ACCEPT => make(number.max(0) as u32),
         // A negative one is as good as the smallest.
         Form::Number(make) if level == SOL_TCP && option == TCP_WINDOW_CLAMP && number < 0 => make(1),
         Form::Number(make) => make(unsigned()?),
@@ -386,25 +375,6 @@ fn is_idle(ctx: &mut Ctx<'_>, id: SocketId) -> Result<bool, Errno> {
 
 /// TCP_FIN_TIMEOUT_MAX, in seconds.
 const FIN_TIMEOUT_MAX: i32 = 120;
-
-/// A time in seconds as TCP_DEFER_ACCEPT keeps it: so many retransmissions of a SYN, each after twice the time of the one before
-/// (`secs_to_retrans`, `retrans_to_secs`).
-fn whole_retransmissions(seconds: u32) -> u32 {
-    const LONGEST: u32 = 120;
-    const MOST: usize = 255;
-    if seconds == 0 {
-        return 0;
-    }
-    let timeouts = std::iter::successors(Some(1u32), |timeout| Some((timeout * 2).min(LONGEST)));
-    let mut period = 0;
-    for timeout in timeouts.take(MOST) {
-        period += timeout;
-        if period >= seconds {
-            break;
-        }
-    }
-    period
-}
 
 pub(super) fn set_in_stack(ctx: &mut Ctx<'_>, id: SocketId, option: SocketOption) -> Result<(), Errno> {
     ctx.kernel.net.stack.set_option(ctx.now, id, option).map_err(errno)
@@ -452,7 +422,7 @@ pub(crate) fn read_timeout(memory: &AddressSpace, value: u64, len: usize) -> Res
     Ok((nanos > 0).then_some(SimDuration::from_nanos(nanos)))
 }
 
-fn read_number(memory: &AddressSpace, level: i32, value: u64, len: usize) -> Result<i32, Outcome> {
+pub(super) fn read_number(memory: &AddressSpace, level: i32, value: u64, len: usize) -> Result<i32, Outcome> {
     match len {
         4.. => Ok(memory.read_value(value)?),
         // ip(7) takes a byte too, and nothing as 0.
@@ -492,6 +462,10 @@ pub fn get(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
         Err(_) if level == SOL_IPV6 => usize::MAX,
         Err(_) => return Err(Errno::EINVAL.into()),
     };
+    if (level, option) == (SOL_SOCKET, SO_ATTACH_FILTER) {
+        let filter = ctx.inet(file)?.filter.clone();
+        return filter::get(&ctx.process.memory, filter.as_deref(), value, len_address, len);
+    }
     let answer = answer(ctx, file, level, option, len)?;
     write_answer(&ctx.process.memory, level, value, len_address, len, &answer)
 }
@@ -536,6 +510,7 @@ fn answer(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, len: usize) 
         SOL_TCP => tcp_answer(ctx, &socket, option),
         SOL_IP => ip_answer(ctx, &socket, option),
         SOL_IPV6 => ipv6_options::answer(ctx, &socket, option),
+        SOL_RAW | SOL_ICMPV6 => raw_options::answer(ctx, &socket, level, option),
         _ => common_answer(ctx, &socket, level, option),
     }
 }
@@ -564,6 +539,7 @@ pub(super) fn as_number(value: SocketOption) -> i32 {
         | SocketOption::RecvErrors(on)
         | SocketOption::RecvErrors6(on)
         | SocketOption::DontFragment6(on)
+        | SocketOption::FreeBind(on)
         | SocketOption::QuickAck(on) => on.into(),
         SocketOption::SendBuffer(value)
         | SocketOption::RecvBuffer(value)
@@ -575,6 +551,8 @@ pub(super) fn as_number(value: SocketOption) -> i32 {
         | SocketOption::MaxSegment(value)
         | SocketOption::MtuDiscover(value)
         | SocketOption::MtuDiscover6(value)
+        | SocketOption::LeastHops(value)
+        | SocketOption::LeastHops6(value)
         | SocketOption::WindowClamp(value) => value as i32,
         // Not at all was asked for by any negative number.
         SocketOption::Linger2(SimDuration::ZERO) => -1,
@@ -582,7 +560,7 @@ pub(super) fn as_number(value: SocketOption) -> i32 {
         SocketOption::UserTimeout(time) => i32::try_from(time.as_millis()).unwrap_or(i32::MAX),
         SocketOption::Linger(linger) => linger.is_some().into(),
         SocketOption::MaxPacingRate(rate) => rate.min(u32::MAX.into()) as i32,
-        SocketOption::Congestion(_) => 0,
+        SocketOption::Congestion(_) | SocketOption::Device(_) => 0,
         SocketOption::TypeOfService(value)
         | SocketOption::TimeToLive(value)
         | SocketOption::TrafficClass(value)
@@ -628,16 +606,15 @@ fn socket_answer(ctx: &mut Ctx<'_>, socket: &InetSocket, option: i32, len: usize
         SO_PEERNAME => stack.peer_name(socket.id).map(address::raw).map_err(errno)?.into_iter().collect(),
         SO_BSDCOMPAT | SO_INCOMING_NAPI_ID => number(0),
         SO_BPF_EXTENSIONS => number(BPF_EXTENSIONS),
-        // There is no filter.
-        SO_ATTACH_FILTER => Answer::new(),
+        SO_LOCK_FILTER => number(socket.kept.get(SOL_SOCKET, SO_LOCK_FILTER).unwrap_or(0)),
         SO_PASSCRED | SO_PASSSEC | SO_PASSPIDFD | SO_PASSRIGHTS => return Err(NO_SENDER),
         SO_PEERGROUPS | SO_PEERPIDFD => return Err(Errno::ENODATA),
         SO_SNDBUFFORCE | SO_RCVBUFFORCE => return Err(Errno::ENOPROTOOPT),
-        SO_BINDTOIFINDEX => number(socket.kept.get(SOL_SOCKET, SO_BINDTODEVICE).unwrap_or(0)),
-        SO_BINDTODEVICE => match socket.kept.get(SOL_SOCKET, SO_BINDTODEVICE).unwrap_or(0) {
+        SO_BINDTOIFINDEX => number(device::index_of(stack.option(socket.id, OptionName::Device).map_err(errno)?)),
+        SO_BINDTODEVICE => match device::index_of(stack.option(socket.id, OptionName::Device).map_err(errno)?) {
             0 => Answer::new(),
             _ if len < linux_abi::ioctl::IFNAMSIZ => return Err(Errno::EINVAL),
-            index => Answer::from_slice(if index == 1 { b"lo\0" } else { b"eth0\0" }),
+            index => Answer::from_slice(if index == LOOPBACK_INDEX { b"lo\0" } else { b"eth0\0" }),
         },
         _ => return common_answer(ctx, socket, SOL_SOCKET, option),
     })
@@ -694,6 +671,7 @@ fn ip_answer(ctx: &mut Ctx<'_>, socket: &InetSocket, option: i32) -> Result<Answ
         IP_PKTOPTIONS if socket.is_stream => return Ok(Answer::new()),
         IP_ROUTER_ALERT | IP_NODEFRAG => return Ok(number(0)),
         IP_HDRINCL if !matches!(socket.kind, Kind::Raw(_)) => return Ok(number(0)),
+        IP_HDRINCL => return raw_options::answer(ctx, socket, SOL_IP, option),
         IP_MULTICAST_ALL => return Ok(number(multicast::hears_all(&socket.kept, socket.family).into())),
         // What `inet_num` holds: of others than raw sockets the port.
         IP_PROTOCOL if !matches!(socket.kind, Kind::Raw(_)) => {
@@ -805,8 +783,8 @@ mod tests {
     fn flags_take_any_number_and_bounds_hold() {
         let set = |option, value| accept_kept(kept_option(SOL_IP, option).unwrap(), value);
         assert_eq!(set(IP_RECVTTL, 7), Ok(1));
-        assert_eq!(set(IP_MINTTL, 3), Ok(3));
-        assert_eq!(set(IP_MINTTL, 256), Err(Errno::EINVAL));
+        assert_eq!(set(IP_MULTICAST_TTL, 3), Ok(3));
+        assert_eq!(set(IP_MULTICAST_TTL, 256), Err(Errno::EINVAL));
         assert_eq!(set(IP_MULTICAST_TTL, -2), Err(Errno::EINVAL));
     }
 

@@ -1,5 +1,6 @@
 //! Sending and receiving on TCP sockets (net/ipv4/tcp.c, `tcp_sendmsg` and `tcp_recvmsg`).
 
+use super::ancillary::check_socket_level;
 use super::inet::Phase;
 use super::message::{Incoming, Message, Outgoing, controls, push_control};
 use super::{Blocking, CHUNK, Network, errno, progress, set_progress, stamp, wait};
@@ -84,7 +85,7 @@ pub(super) fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> S
     if !message.control.is_empty() {
         let state = ctx.kernel.net.stack.tcp_info(ctx.now, id).map_err(errno)?.state;
         if matches!(state, TcpState::Established | TcpState::CloseWait) {
-            check_control(message.control)?;
+            check_control(ctx, message.control)?;
         }
     }
     let total = message.data.total();
@@ -125,13 +126,12 @@ pub(super) fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> S
     }
 }
 
-/// What may stand beside the bytes of a stream, where it has no effect (`sock_cmsg_send`). EINVAL.
-fn check_control(control: &[u8]) -> Result<(), Errno> {
+/// What may stand beside the bytes of a stream (`sock_cmsg_send`). EINVAL, EPERM.
+fn check_control(ctx: &Ctx<'_>, control: &[u8]) -> Result<(), Errno> {
     for entry in controls(control) {
-        let (level, kind, _) = entry?;
-        let known = matches!(kind, SCM_RIGHTS | SCM_CREDENTIALS | SO_MARK | SO_PRIORITY | SO_TIMESTAMPING);
-        if level == SOL_SOCKET && !known {
-            return Err(Errno::EINVAL);
+        let (level, kind, data) = entry?;
+        if level == SOL_SOCKET {
+            check_socket_level(ctx.credentials(), kind, data)?;
         }
     }
     Ok(())

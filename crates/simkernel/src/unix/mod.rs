@@ -14,6 +14,7 @@ use crate::files::{FileKind, OpenFile};
 use crate::ids::FileId;
 use crate::kernel::Kernel;
 use crate::net::address::RawAddress;
+use crate::net::filter::SocketFilter;
 use crate::net::options::Kept;
 use crate::vfs::permission::Permissions;
 use crate::wait::Events;
@@ -124,6 +125,8 @@ pub struct UnixSocket {
     kept: Kept,
     /// SO_LINGER, without effect.
     linger: Linger,
+    /// SO_ATTACH_FILTER.
+    filter: Option<Arc<SocketFilter>>,
 }
 
 impl UnixSocket {
@@ -172,6 +175,7 @@ impl UnixSocket {
             send_timeout: None,
             kept: Kept::default(),
             linger: Linger::default(),
+            filter: None,
         }
     }
 

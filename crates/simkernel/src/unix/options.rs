@@ -1,8 +1,9 @@
 //! getsockopt and setsockopt of Unix sockets: all of them at the socket level.
 
-use super::{Kind, Phase};
+use super::{Kind, Phase, UnixId};
 use crate::ctx::Ctx;
 use crate::ids::{FileId, Pid};
+use crate::net::filter::{self, SocketFilter};
 use crate::net::options::{demand_rights, read_timeout, write_answer};
 use crate::net::stamp;
 use crate::outcome::SysResult;
@@ -20,7 +21,7 @@ const MIN_SEND: usize = 4608;
 const MIN_RECV: usize = 2304;
 
 /// Flags that are kept and have no effect, but for SO_PASSCRED, SO_PASSPIDFD and those of times.
-const FLAGS: [i32; 21] = [
+const FLAGS: [i32; 20] = [
     SO_PASSCRED,
     SO_REUSEADDR,
     SO_REUSEPORT,
@@ -38,7 +39,6 @@ const FLAGS: [i32; 21] = [
     SO_RXQ_OVFL,
     SO_WIFI_STATUS,
     SO_NOFCS,
-    SO_LOCK_FILTER,
     SO_SELECT_ERR_QUEUE,
     SO_RCVMARK,
     SO_PASSPIDFD,
@@ -74,6 +74,9 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
     let forced = matches!(option, SO_SNDBUFFORCE | SO_RCVBUFFORCE);
     let most = if forced { i32::MAX as u32 / 2 } else { most };
     let doubled = (number as u32).min(most) as usize * 2;
+    if matches!(option, SO_ATTACH_FILTER | SO_DETACH_FILTER | SO_LOCK_FILTER) {
+        return set_filter(ctx, id, option, number, (value, len));
+    }
     let socket = ctx.kernel.unix_socket_mut(id)?;
     match option {
         SO_SNDBUF | SO_SNDBUFFORCE => socket.send_buffer = doubled.max(MIN_SEND),
@@ -103,6 +106,27 @@ pub fn set(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
     Ok(0)
 }
 
+/// SO_ATTACH_FILTER, SO_DETACH_FILTER and SO_LOCK_FILTER. EPERM when it is locked, ENOENT, EINVAL.
+fn set_filter(ctx: &mut Ctx<'_>, id: UnixId, option: i32, number: i32, (value, len): (u64, usize)) -> SysResult {
+    let is_locked = ctx.kernel.unix_socket(id)?.kept.get(SOL_SOCKET, SO_LOCK_FILTER) == Some(1);
+    if is_locked && !(option == SO_LOCK_FILTER && number != 0) {
+        return Err(Errno::EPERM.into());
+    }
+    match option {
+        SO_LOCK_FILTER => {
+            ctx.kernel.unix_socket_mut(id)?.kept.set(SOL_SOCKET, option, i32::from(number != 0));
+        }
+        SO_ATTACH_FILTER => {
+            let filter = SocketFilter::read(&ctx.process.memory, value, len)?;
+            ctx.kernel.unix_socket_mut(id)?.filter = Some(filter);
+        }
+        _ => {
+            ctx.kernel.unix_socket_mut(id)?.filter.take().ok_or(Errno::ENOENT)?;
+        }
+    }
+    Ok(0)
+}
+
 /// getsockopt(2).
 pub fn get(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64, len_address: u64) -> SysResult {
     let len: i32 = ctx.process.memory.read_value(len_address)?;
@@ -110,6 +134,11 @@ pub fn get(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
         return Err(Errno::EOPNOTSUPP.into());
     }
     let len = usize::try_from(len).map_err(|_| Errno::EINVAL)?;
+    if option == SO_ATTACH_FILTER {
+        let id = ctx.kernel.unix_id(file)?;
+        let filter = ctx.kernel.unix_socket(id)?.filter.clone();
+        return filter::get(&ctx.process.memory, filter.as_deref(), value, len_address, len);
+    }
     if option == SO_PEERPIDFD {
         let fd = peer_process(ctx, file)?;
         return write_answer(&ctx.process.memory, level, value, len_address, len, &(fd as i32).to_ne_bytes());
@@ -149,7 +178,7 @@ fn answer(ctx: &mut Ctx<'_>, file: FileId, option: i32) -> Result<SmallVec<[u8; 
         SO_LINGER => return Ok(SmallVec::from_slice(socket.linger.as_bytes())),
         SO_RCVLOWAT => socket.kept.get(SOL_SOCKET, SO_RCVLOWAT).unwrap_or(1),
         SO_SNDLOWAT => 1,
-        SO_PRIORITY | SO_MARK => socket.kept.get(SOL_SOCKET, option).unwrap_or(0),
+        SO_PRIORITY | SO_MARK | SO_LOCK_FILTER => socket.kept.get(SOL_SOCKET, option).unwrap_or(0),
         SO_BSDCOMPAT => 0,
         SO_COOKIE => return Ok(SmallVec::from_slice(&id.serial.to_ne_bytes())),
         flag if FLAGS.contains(&flag) => socket.kept.get(SOL_SOCKET, flag).unwrap_or(0),

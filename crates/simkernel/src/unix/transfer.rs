@@ -262,8 +262,18 @@ impl Kernel {
         if got < data.len() {
             return Err(Errno::EFAULT);
         }
-        self.push_message(id, to, &data, &[], by)?;
+        if let Some(left) = self.filter_message(to, &data) {
+            self.push_message(id, to, &data[..left], &[], by)?;
+        }
         Ok(got)
+    }
+
+    /// How much of a message the receiver's filter leaves; None if it drops it (sk_filter).
+    fn filter_message(&self, to: UnixId, data: &[u8]) -> Option<usize> {
+        let Some(filter) = self.unix.get(to).and_then(|receiver| receiver.filter.as_ref()) else {
+            return Some(data.len());
+        };
+        Some(filter.judge_message(data).min(data.len())).filter(|left| *left > 0)
     }
 
     /// Delivers one message. EAGAIN when the receiver or the sender's buffer is full.
@@ -348,7 +358,9 @@ fn send_message(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, message: &Outgoing<
         [] => ctx.kernel.unix_socket(id)?.peer.ok_or(Errno::ENOTCONN)?,
         name => names::find(ctx, kind, name)?,
     };
-    match ctx.kernel.push_message(id, to, &data, &attached.rights, attached.from) {
+    // What a filter drops is sent for all that the sender knows.
+    let Some(left) = ctx.kernel.filter_message(to, &data) else { return Ok(total as u64) };
+    match ctx.kernel.push_message(id, to, &data[..left], &attached.rights, attached.from) {
         Ok(()) => Ok(total as u64),
         Err(Errno::EAGAIN) => wait_for_receiver(ctx, file, Some(to), blocking),
         Err(errno) => Err(errno.into()),

@@ -201,10 +201,13 @@ impl Stack {
         // The SYN-ACK has left long ago.
         let _ = conn.poll(now, Nagle::Usual, Amount::All);
         let reply = conn.on_segment(now, header, payload.clone(), 0);
-        conn.parent = None;
+        conn.parent = Some(parent);
         conn.guess_rtt(now, header.options.timestamps.map(|stamps| stamps.echo));
-        let hold = self.share_port(tuple.local, conn.settings.reuse_address);
+        let hold = self.share_port(tuple.local, &conn.settings);
         let index = self.insert_connection(conn, tuple.local, hold);
+        if let Some(conn) = self.connection_at(index) {
+            conn.parent = None;
+        }
         self.slots[index as usize].unaccepted = true;
         let id = self.id_of(index);
         if let Ok(queue) = self.listener(parent) {

@@ -33,6 +33,36 @@ pub struct Received {
     pub tos: u8,
     /// The interface that it came by.
     pub by: Interface,
+    /// Datagrams that the socket had thrown away when this one came (SO_RXQ_OVFL).
+    pub drops: u32,
+}
+
+/// What a datagram's control messages ask for, in place of what the socket is set to (`struct
+/// ipcm_cookie`, `struct ipcm6_cookie`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Ancillary {
+    /// IP_TOS; IPV6_TCLASS.
+    pub tos: Option<u8>,
+    /// IP_TTL; IPV6_HOPLIMIT.
+    pub hops: Option<u8>,
+    /// The source of IP_PKTINFO or IPV6_PKTINFO, of the destination's version; the unspecified one
+    /// for what the route says.
+    pub source: Option<IpAddr>,
+    /// Their interface.
+    pub device: Option<Interface>,
+    /// IPV6_DONTFRAG.
+    pub dont_fragment: Option<bool>,
+}
+
+impl Ancillary {
+    /// Nothing but what the socket is set to.
+    pub const NONE: Ancillary = Ancillary { tos: None, hops: None, source: None, device: None, dont_fragment: None };
+
+    /// The source and, if it names one, the interface that IP_PKTINFO says.
+    pub fn set_route(&mut self, source: IpAddr, device: Option<Interface>) {
+        self.source = Some(source);
+        self.device = device.or(self.device);
+    }
 }
 
 /// Since when a datagram is in the making.
@@ -50,12 +80,14 @@ impl Stack {
     }
 
     pub(super) fn connect_udp(&mut self, id: SocketId, remote: Endpoint) -> Result<Connected, SocketError> {
-        let (_, addr) = self.look_up(id, remote, None)?;
+        let (_, addr) = self.look_up(id, remote, None, &Ancillary::NONE)?;
         let socket = self.udp(id)?;
+        socket.peer = Some(remote);
         if socket.local.addr.is_unspecified() {
             socket.local.addr = addr;
+            let local = socket.local;
+            self.ports_of(id.index).rehash(id.index, local);
         }
-        socket.peer = Some(remote);
         Ok(Connected::Done)
     }
 
@@ -72,13 +104,31 @@ impl Stack {
     /// sendto(2): one datagram, to `to` or to the peer. Errors: `DestinationRequired`, `MessageTooLong` above 65,507 bytes (IPv6:
     /// 65,527), routing errors; then a pending one (e.g. `ConnectionRefused`), `BrokenPipe`, `WouldBlock` when the send buffer is full.
     pub fn send_to(&mut self, id: SocketId, bytes: Bytes, to: Option<SocketAddr>) -> Result<usize, SocketError> {
-        self.send_datagram(id, bytes, to, Begun::Now)
+        self.send_datagram(id, bytes, to, &Ancillary::NONE, Begun::Now)
+    }
+
+    /// The same by the rules of control messages. Errors too: `NetworkUnreachable` for a source
+    /// that is not this host's.
+    pub fn send_with(
+        &mut self,
+        id: SocketId,
+        bytes: Bytes,
+        to: Option<SocketAddr>,
+        ancillary: &Ancillary,
+    ) -> Result<usize, SocketError> {
+        self.send_datagram(id, bytes, to, ancillary, Begun::Now)
     }
 
     /// The same for a datagram that was begun by an earlier call, when `check_sending` was: whatever has happened since, it goes
     /// (`ip_append_data` asks only with the first part).
-    pub fn send_begun(&mut self, id: SocketId, bytes: Bytes, to: Option<SocketAddr>) -> Result<usize, SocketError> {
-        self.send_datagram(id, bytes, to, Begun::Before)
+    pub fn send_begun(
+        &mut self,
+        id: SocketId,
+        bytes: Bytes,
+        to: Option<SocketAddr>,
+        ancillary: &Ancillary,
+    ) -> Result<usize, SocketError> {
+        self.send_datagram(id, bytes, to, ancillary, Begun::Before)
     }
 
     fn send_datagram(
@@ -86,6 +136,7 @@ impl Stack {
         id: SocketId,
         bytes: Bytes,
         to: Option<SocketAddr>,
+        ancillary: &Ancillary,
         begun: Begun,
     ) -> Result<usize, SocketError> {
         let remote = self.receiver(id, to)?;
@@ -95,8 +146,8 @@ impl Stack {
         }
         let many = self.config.is_for_many(remote.addr);
         let (interface, source) = match begun {
-            Begun::Now => self.way_to(id, remote, to)?,
-            Begun::Before => self.look_up(id, remote, to)?,
+            Begun::Now => self.way_to(id, remote, to, ancillary)?,
+            Begun::Before => self.route_of(id, remote, to, ancillary)?,
         };
         let socket = self.udp(id)?;
         let mut ip = socket.settings.header(source, remote.addr);
@@ -104,6 +155,8 @@ impl Stack {
             let own = socket.multicast.as_deref();
             ip.ttl = own.map_or(1, |own| own.hops[Family::of(remote.addr) as usize]);
         }
+        ip.tos = ancillary.tos.unwrap_or(ip.tos);
+        ip.ttl = ancillary.hops.unwrap_or(ip.ttl);
         let len = bytes.len();
         let packet = match carries {
             Carries::Udp => {
@@ -111,9 +164,12 @@ impl Stack {
                 Packet::new(ip, Transport::Udp(header), bytes)
             }
             Carries::Echo => raw::echo_request(ip, socket.local.port, bytes)?,
-            Carries::Raw(protocol) => raw::packet(ip, protocol, socket.header_included, bytes)?,
+            Carries::Raw(protocol) => {
+                let checksum_at = socket.checksum_at;
+                raw::packet(ip, protocol, (socket.header_included, checksum_at), bytes)?
+            }
         };
-        self.check_size(id, interface, remote, &packet)?;
+        self.check_size(id, interface, remote, &packet, ancillary)?;
         self.count_datagram(&packet);
         if many && interface == Interface::Ethernet && !self.loop_back(id, &packet) {
             return Ok(len);
@@ -128,16 +184,26 @@ impl Stack {
     }
 
     /// What `send_to` looks at before the bytes are there: its errors but `MessageTooLong`.
-    pub fn check_sending(&mut self, id: SocketId, to: Option<SocketAddr>) -> Result<(), SocketError> {
+    pub fn check_sending(
+        &mut self,
+        id: SocketId,
+        to: Option<SocketAddr>,
+        ancillary: &Ancillary,
+    ) -> Result<(), SocketError> {
         let remote = self.receiver(id, to)?;
-        self.way_to(id, remote, to).map(|_| ())
+        self.way_to(id, remote, to, ancillary).map(|_| ())
     }
 
     /// Whether there is a way for a datagram, of which nothing is to be sent (MSG_PROBE): the errors of `send_to` that are about
     /// addresses.
-    pub fn check_way(&mut self, id: SocketId, to: Option<SocketAddr>) -> Result<(), SocketError> {
+    pub fn check_way(
+        &mut self,
+        id: SocketId,
+        to: Option<SocketAddr>,
+        ancillary: &Ancillary,
+    ) -> Result<(), SocketError> {
         let remote = self.receiver(id, to)?;
-        self.look_up(id, remote, to).map(|_| ())
+        self.look_up(id, remote, to, ancillary).map(|_| ())
     }
 
     /// Who a datagram is for. Port 0 is refused where the call names it, not where connect(2) did.
@@ -147,6 +213,8 @@ impl Stack {
         let (peer, carries, is_new) = (socket.peer, socket.carries, socket.settings.family == Family::V6);
         match to {
             Some(addr) if addr.port() == 0 && carries == Carries::Udp => Err(SocketError::InvalidArgument),
+            // Where others have a port, raw sockets of IPv6 have their protocol (rawv6_sendmsg).
+            Some(addr) if is_new && !raw::names_protocol(carries, addr.port()) => Err(SocketError::InvalidArgument),
             Some(addr) => self.destination(id, addr),
             // By way of IPv4 a socket of IPv6 names its peer with every datagram (`udpv6_sendmsg`).
             None if peer.is_some_and(|peer| is_new && peer.port == 0 && peer.addr.is_ipv4()) => {
@@ -162,9 +230,14 @@ impl Stack {
         id: SocketId,
         remote: Endpoint,
         to: Option<SocketAddr>,
+        ancillary: &Ancillary,
     ) -> Result<(Interface, IpAddr), SocketError> {
-        let (interface, source) = self.look_up(id, remote, to)?;
+        let (interface, source) = self.look_up(id, remote, to, ancillary)?;
         let socket = self.udp(id)?;
+        if socket.is_careless() {
+            let full = socket.in_transit > 2 * socket.settings.send_buffer as usize;
+            return if full { Err(SocketError::NoBufferSpace) } else { Ok((interface, source)) };
+        }
         if let Some(error) = socket.error.take() {
             return Err(error);
         }
@@ -185,16 +258,39 @@ impl Stack {
         id: SocketId,
         remote: Endpoint,
         to: Option<SocketAddr>,
+        ancillary: &Ancillary,
     ) -> Result<(Interface, IpAddr), SocketError> {
-        let socket = self.udp(id)?;
-        let (bound, may_broadcast) = (socket.local.addr, socket.settings.broadcast);
-        if !self.config.is_for_many(remote.addr) {
-            return self.route_from(bound, remote.addr);
-        }
-        if !may_broadcast && !remote.addr.is_multicast() {
+        if self.config.is_broadcast(remote.addr) && !self.udp(id)?.settings.broadcast {
             return Err(SocketError::PermissionDenied);
         }
-        self.route_to_many(id, remote.addr, scope_of(to))
+        self.route_of(id, remote, to, ancillary)
+    }
+
+    fn route_of(
+        &mut self,
+        id: SocketId,
+        remote: Endpoint,
+        to: Option<SocketAddr>,
+        ancillary: &Ancillary,
+    ) -> Result<(Interface, IpAddr), SocketError> {
+        let socket = self.udp(id)?;
+        let (bound, device) = (socket.local.addr, socket.settings.device);
+        match ancillary.source {
+            // ip_route_output_key_hash_rcu.
+            Some(IpAddr::V4(v4)) if v4.is_broadcast() || v4.is_multicast() => {
+                return Err(SocketError::InvalidArgument);
+            }
+            Some(source) if !source.is_unspecified() && !self.is_local(source) => {
+                return Err(SocketError::NetworkUnreachable);
+            }
+            _ => {}
+        }
+        let local = ancillary.source.unwrap_or(bound);
+        if self.config.is_for_many(remote.addr) {
+            let device = ancillary.device.or(scope_of(to)).or(device);
+            return self.route_to_many(id, local, remote.addr, device);
+        }
+        self.route_from(local, remote.addr, ancillary.device.or(device))
     }
 
     fn count_datagram(&mut self, packet: &Packet) {
@@ -213,6 +309,7 @@ impl Stack {
         interface: Interface,
         to: Endpoint,
         packet: &Packet,
+        ancillary: &Ancillary,
     ) -> Result<(), SocketError> {
         let mtu = match interface {
             Interface::Loopback => 65_536,
@@ -220,7 +317,7 @@ impl Stack {
         };
         let over = Family::of(to.addr);
         let socket = self.udp(id)?;
-        if packet.wire_len() <= mtu || !socket.settings.keeps_whole(over) {
+        if packet.wire_len() <= mtu || !socket.settings.keeps_whole(over, ancillary.dont_fragment) {
             return Ok(());
         }
         if socket.settings.recv_errors[over as usize] {
@@ -290,7 +387,7 @@ impl Stack {
         let copied = sink(&front.bytes[..full.min(max)]);
         let family = socket.settings.family;
         let (from, to) = (front.from.to_socket_addr(family), front.to.to_socket_addr(family));
-        let (at, ttl, tos, by) = (front.at, front.ttl, front.tos, front.by);
+        let (at, ttl, tos, by, drops) = (front.at, front.ttl, front.tos, front.by, front.drops);
         if !peek {
             let (over, is_udp) = (Family::of(front.to.addr), socket.carries == Carries::Udp);
             let (carries, taken) = (socket.carries, socket.take());
@@ -298,6 +395,6 @@ impl Stack {
             self.end_work(work, Layer::ReceiveQueue, 1);
             self.counters.udp[over as usize].received += u64::from(is_udp);
         }
-        Ok(Received { copied, full, from, to, at, ttl, tos, by })
+        Ok(Received { copied, full, from, to, at, ttl, tos, by, drops })
     }
 }

@@ -4,12 +4,13 @@ use super::icmp::Refusal;
 use super::{Kind, Role, Stack};
 use crate::addr::{Endpoint, Family, FourTuple, Interface};
 use crate::error::SocketError;
+use crate::filter::{PacketFilter, payload_left};
 use crate::packet::{Packet, Transport};
 use crate::ports::Hold;
 use crate::socket::{Readiness, SocketId};
 use crate::tcp::connection::{Connection, Draw, Reply};
 use crate::tcp::time_wait::Verdict;
-use crate::udp::Datagram;
+use crate::udp::{Carries, Datagram};
 use crate::wire::ip::IpHeader;
 use crate::wire::ipv4;
 use crate::wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
@@ -47,7 +48,8 @@ impl Stack {
         let local = Endpoint::new(packet.ip.dst, header.dst_port);
         let tuple = FourTuple { local, remote: Endpoint::new(packet.ip.src, header.src_port) };
         let Some(&index) = self.connections.get(&tuple) else { return false };
-        self.raw.is_empty() && self.connection_at(index).is_some_and(|conn| conn.parent.is_none())
+        let is_plain = matches!(&self.slots[index as usize].kind, Kind::Tcp(socket) if socket.filter.is_none());
+        self.raw.is_empty() && is_plain && self.connection_at(index).is_some_and(|conn| conn.parent.is_none())
     }
 
     pub(super) fn deliver(&mut self, now: SimTime, mut packet: Packet, by: Interface) {
@@ -93,16 +95,27 @@ impl Stack {
         }
     }
 
-    fn deliver_tcp(&mut self, now: SimTime, ip: &IpHeader, header: &TcpHeader, payload: Bytes, train_mss: u16) {
+    fn deliver_tcp(&mut self, now: SimTime, ip: &IpHeader, header: &TcpHeader, mut payload: Bytes, train_mss: u16) {
         self.counters.segments_in += segments(payload.len(), train_mss);
         let tuple =
             FourTuple { local: Endpoint::new(ip.dst, header.dst_port), remote: Endpoint::new(ip.src, header.src_port) };
         let Some(&index) = self.connections.get(&tuple) else {
-            return self.deliver_to_listener(now, tuple, header, &payload, None);
+            return self.deliver_to_listener(now, ip, tuple, header, &payload, None);
         };
+        if let Kind::Tcp(socket) = &self.slots[index as usize].kind
+            && let Some(filter) = &socket.filter
+        {
+            match self.stream_left(&***filter, ip, header, &payload) {
+                Some(left) => payload.truncate(left),
+                None => return,
+            }
+        }
         match &mut self.slots[index as usize].kind {
             Kind::Tcp(socket) => {
                 let Role::Connection(conn) = &mut socket.role else { return };
+                if ip.ttl < conn.settings.least_hops(ip) {
+                    return;
+                }
                 if let Some(parent) = conn.parent {
                     return self.deliver_to_half_open(now, index, parent, tuple, header, payload);
                 }
@@ -115,9 +128,29 @@ impl Stack {
                     self.send_reset(tuple, header, len);
                 }
             }
-            Kind::TimeWait(..) => self.deliver_to_time_wait(now, index, tuple, header, &payload),
+            Kind::TimeWait(..) => self.deliver_to_time_wait(now, index, (ip, tuple), header, &payload),
             Kind::Udp(_) => {}
         }
+    }
+
+    /// Whether a listener does not hear a segment: by its filter, or by IP_MINTTL.
+    fn is_unheard(&self, listener: u32, ip: &IpHeader, header: &TcpHeader, payload: &Bytes) -> bool {
+        let Kind::Tcp(socket) = &self.slots[listener as usize].kind else { return false };
+        let dropped = |filter: &Box<dyn PacketFilter>| self.stream_left(&**filter, ip, header, payload).is_none();
+        ip.ttl < socket.settings.least_hops(ip) || socket.filter.as_deref().is_some_and(dropped)
+    }
+
+    /// What a stream's filter leaves of a segment's payload; `None` if it drops the segment
+    /// (tcp_filter).
+    fn stream_left(
+        &self,
+        filter: &dyn PacketFilter,
+        ip: &IpHeader,
+        header: &TcpHeader,
+        payload: &Bytes,
+    ) -> Option<usize> {
+        let packet = Packet::new(*ip, Transport::Tcp(header.clone()), payload.clone());
+        payload_left(filter, &packet, self.arrival(ip.src))
     }
 
     /// A segment for a connection that no listener has handed out yet.
@@ -131,6 +164,9 @@ impl Stack {
         payload: Bytes,
     ) {
         let completes = header.flags.contains(TcpFlags::ACK) && !header.flags.intersects(TcpFlags::RST | TcpFlags::SYN);
+        if completes && self.defers(index, header, &payload) {
+            return;
+        }
         let Ok(listener) = self.listener(parent) else { return };
         if completes && listener.is_full() {
             // The client believes that it is connected; the SYN-ACK is sent again later (tcp_check_req).
@@ -167,10 +203,23 @@ impl Stack {
         }
     }
 
+    /// Whether a segment that completes a handshake is left out of account, since TCP_DEFER_ACCEPT
+    /// waits for a byte (tcp_check_req).
+    fn defers(&mut self, index: u32, header: &TcpHeader, payload: &Bytes) -> bool {
+        let Some(conn) = self.connection_at(index).filter(|conn| conn.settings.deferred_timeouts > 0) else {
+            return false;
+        };
+        let bare = payload.is_empty() && !header.flags.contains(TcpFlags::FIN);
+        let waits = bare && conn.timers.timeouts < conn.settings.deferred_timeouts.into();
+        conn.awaits_data |= waits;
+        waits
+    }
+
     /// RFC 9293 section 3.10.7.1 and 3.10.7.2. `iss` is the lowest initial number allowed after a TIME_WAIT record.
     fn deliver_to_listener(
         &mut self,
         now: SimTime,
+        ip: &IpHeader,
         tuple: FourTuple,
         header: &TcpHeader,
         payload: &Bytes,
@@ -181,6 +230,9 @@ impl Stack {
             return;
         }
         let mut listener = self.listener_for(&tuple);
+        if listener.is_some_and(|index| self.is_unheard(index, ip, header, payload)) {
+            return;
+        }
         if flags.contains(TcpFlags::ACK) {
             let completes = listener.filter(|_| !flags.contains(TcpFlags::SYN)).map(|index| self.id_of(index));
             if completes.is_some_and(|parent| self.take_cookie(now, tuple, header, payload, parent)) {
@@ -218,7 +270,7 @@ impl Stack {
         draw.iss = iss.unwrap_or(draw.iss);
         let interface = self.interface_of(&tuple);
         let config = self.config.clone();
-        let hold = self.share_port(tuple.local, settings.reuse_address);
+        let hold = self.share_port(tuple.local, &settings);
         let mut conn = Connection::accept(now, tuple, interface, config, settings, draw, header);
         conn.parent = Some(parent);
         let index = self.insert_connection(conn, tuple.local, hold);
@@ -241,7 +293,12 @@ impl Stack {
             Kind::Tcp(socket) => socket.local.addr,
             _ => Family::V4.unspecified(),
         };
-        let matching = |wanted: IpAddr| at_port.iter().copied().filter(move |index| addr_of(*index) == wanted);
+        let hears = |index: &u32| match &self.slots[*index as usize].kind {
+            Kind::Tcp(socket) => self.hears_from(&socket.settings, tuple.remote.addr),
+            _ => false,
+        };
+        let matching =
+            |wanted: IpAddr| at_port.iter().copied().filter(move |index| addr_of(*index) == wanted).filter(hears);
         let own = [tuple.local.addr, tuple.family().unspecified()].into_iter().find(|addr| matching(*addr).count() > 0);
         if let Some(wanted) = own {
             return matching(wanted).nth(spread(tuple) % matching(wanted).count());
@@ -258,7 +315,7 @@ impl Stack {
         &mut self,
         now: SimTime,
         index: u32,
-        tuple: FourTuple,
+        (ip, tuple): (&IpHeader, FourTuple),
         header: &TcpHeader,
         payload: &Bytes,
     ) {
@@ -276,7 +333,7 @@ impl Stack {
             Verdict::Reopen(iss) => {
                 if self.listener_for(&tuple).is_some() {
                     self.forget_time_wait(index);
-                    self.deliver_to_listener(now, tuple, header, payload, Some(iss));
+                    self.deliver_to_listener(now, ip, tuple, header, payload, Some(iss));
                 }
             }
         }
@@ -332,7 +389,34 @@ impl Stack {
             self.counters.udp[Family::of(to.addr) as usize].no_port += 1;
             return self.refuse(&packet, Refusal::Port);
         };
+        let packet = if self.is_filtered(index) { self.filtered(index, packet, by) } else { Some(packet) };
+        let Some(packet) = packet else { return };
         self.hand_over(index, datagram(now, packet, from, to, by));
+    }
+
+    /// Whether a datagram socket has a filter.
+    pub(super) fn is_filtered(&self, index: u32) -> bool {
+        matches!(&self.slots[index as usize].kind, Kind::Udp(socket) if socket.filter.is_some())
+    }
+
+    /// What the filter of a datagram socket leaves of a packet; `None` if it drops it.
+    pub(super) fn filtered(&mut self, index: u32, mut packet: Packet, by: Interface) -> Option<Packet> {
+        let Kind::Udp(socket) = &self.slots[index as usize].kind else { return Some(packet) };
+        let Some(filter) = socket.filter.clone() else { return Some(packet) };
+        let Some(left) = payload_left(&**filter, &packet, by) else {
+            self.note_filtered(index, Family::of(packet.ip.dst));
+            return None;
+        };
+        packet.payload.truncate(left);
+        Some(packet)
+    }
+
+    /// A filter has dropped a packet of this datagram socket.
+    pub(super) fn note_filtered(&mut self, index: u32, over: Family) {
+        let Kind::Udp(socket) = &mut self.slots[index as usize].kind else { return };
+        socket.dropped += 1;
+        self.counters.udp[over as usize].dropped += u64::from(socket.carries == Carries::Udp);
+        self.counters.datagram_drops += 1;
     }
 
     pub(super) fn hold_of(&self, index: u32) -> Hold {
@@ -346,7 +430,7 @@ impl Stack {
 
 pub(super) fn datagram(at: SimTime, packet: Packet, from: Endpoint, to: Endpoint, by: Interface) -> Datagram {
     let (number, ttl, tos) = (packet.number, packet.ip.ttl, packet.ip.tos);
-    Datagram { from, to, bytes: packet.payload, at, ttl, tos, by, number, pieces: Vec::new() }
+    Datagram { from, to, bytes: packet.payload, at, ttl, tos, by, number, pieces: Vec::new(), drops: 0 }
 }
 
 /// A number of the peer's, by which listeners of one group share the load.

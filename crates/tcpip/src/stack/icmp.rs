@@ -82,7 +82,8 @@ impl Stack {
     }
 
     fn echo(&mut self, packet: &Packet, transport: Transport) {
-        let mut ip = IpHeader::new(packet.ip.dst, packet.ip.src);
+        // With the type of service of the request (icmp_reply, icmpv6_echo_reply).
+        let mut ip = IpHeader { tos: packet.ip.tos, ..IpHeader::new(packet.ip.dst, packet.ip.src) };
         ip.dont_fragment = ip.is_v6();
         self.answer(Packet::new(ip, transport, packet.payload.clone()));
     }
@@ -173,7 +174,10 @@ impl Stack {
             Kind::Udp(socket) => Some(socket),
             _ => None,
         };
-        let score = |index: u32| socket_at(index)?.score(local, remote);
+        let score = |index: u32| {
+            let socket = socket_at(index)?;
+            socket.score(local, remote).filter(|_| self.hears_from(&socket.settings, remote.addr))
+        };
         let bound = || self.udp_ports.bound(local.port, local.addr);
         // The last of those that fit best.
         let (most, last) = bound().filter_map(|index| Some((score(index)?, index))).max_by_key(|(score, _)| *score)?;

@@ -54,11 +54,12 @@ impl Stack {
     }
 
     pub(super) fn insert_connection(&mut self, conn: Connection, local: Endpoint, hold: Hold) -> u32 {
+        let filter = conn.parent.and_then(|parent| self.tcp(parent).ok()?.filter.clone());
         let tuple = conn.tuple;
         let settings = conn.settings.clone();
         let asked = Endpoint::any(settings.family);
         let role = Role::Connection(Box::new(conn));
-        let socket = TcpSocket { role, ..TcpSocket::new(settings, local, asked, hold) };
+        let socket = TcpSocket { role, filter, ..TcpSocket::new(settings, local, asked, hold) };
         let id = self.insert(Kind::Tcp(Box::new(socket)));
         self.connections.insert(tuple, id.index);
         id.index
@@ -69,17 +70,20 @@ impl Stack {
         let hold = self.hold_of(index);
         let Some(conn) = self.connection_at(index) else { return };
         let record = TimeWait::of(conn, now);
-        let (tuple, reuse, until) = (record.tuple, conn.settings.reuse_address, record.until);
+        let (tuple, until) = (record.tuple, record.until);
         conn.finish();
         let hold = match hold {
             // The record takes over what the connection held; a bound socket keeps its own.
-            Hold::Shared { .. } | Hold::Connected { .. } => {
+            Hold::Counted { .. } => {
                 if let Kind::Tcp(socket) = &mut self.slots[index as usize].kind {
                     socket.hold = Hold::None;
                 }
                 hold
             }
-            Hold::None | Hold::Bound(_) => self.share_port(tuple.local, reuse),
+            Hold::None | Hold::Bound(_) => {
+                let settings = conn.settings.clone();
+                self.share_port(tuple.local, &settings)
+            }
         };
         let id = self.insert(Kind::TimeWait(Box::new(record), hold));
         self.connections.insert(tuple, id.index);

@@ -23,16 +23,17 @@ mod stream;
 mod transmit;
 
 pub use counters::{FragmentCounters, StackCounters, TcpCounters, Traffic, UdpCounters};
-pub use datagram::Received;
+pub use datagram::{Ancillary, Received};
 pub use listing::{Listed, ListedOptions, Protocol, Timer};
 
 use crate::addr::{Endpoint, Family, FourTuple, Interface};
 use crate::config::Config;
 use crate::error::SocketError;
+use crate::filter::Filter;
 use crate::fragment::Reassembly;
 use crate::multicast::Groups;
 use crate::packet::Packet;
-use crate::ports::{Hold, PortTable};
+use crate::ports::{Hold, PortTable, Rules};
 use crate::socket::{Readiness, Settings, Shutdown, SocketId};
 use crate::sysctl::SysctlError;
 use crate::tcp::connection::{Connection, State};
@@ -138,6 +139,7 @@ struct TcpSocket {
     /// What was shut while there was no connection: an error for who did it, but reads find the end from then on, and a connection that is made
     /// later cannot be written to.
     shut: Option<Shutdown>,
+    filter: Filter,
 }
 
 enum Role {
@@ -148,7 +150,7 @@ enum Role {
 
 impl TcpSocket {
     fn new(settings: Settings, local: Endpoint, asked: Endpoint, hold: Hold) -> Self {
-        TcpSocket { settings, local, asked, hold, role: Role::Idle, error: None, shut: None }
+        TcpSocket { settings, local, asked, hold, role: Role::Idle, error: None, shut: None, filter: None }
     }
 
     /// Whether reading and whether writing was shut while there was no connection.
@@ -184,9 +186,9 @@ impl Stack {
             next_generation: 0,
             connections: FastMap::default(),
             listeners: FastMap::default(),
-            tcp_ports: PortTable::new(true),
-            udp_ports: PortTable::new(false),
-            echo_ports: PortTable::new(false),
+            tcp_ports: PortTable::new(Rules::Tcp),
+            udp_ports: PortTable::new(Rules::Udp),
+            echo_ports: PortTable::new(Rules::Echo),
             raw: Vec::new(),
             timers: TimerHeap::default(),
             outgoing: VecDeque::new(),
@@ -352,6 +354,27 @@ impl Stack {
         }
     }
 
+    /// Whether a device has a way to `dst`, to which packets go by `interface`. The host's own
+    /// addresses are at `eth0`, and of IPv4 packets to them get there round the loopback interface,
+    /// too.
+    fn leads(&self, device: Interface, interface: Interface, dst: IpAddr) -> bool {
+        match device {
+            Interface::Loopback => interface == Interface::Loopback && (dst.is_ipv4() || dst.is_loopback()),
+            Interface::Ethernet => !dst.is_loopback(),
+        }
+    }
+
+    /// The interface by which a packet from `src` has come: what a host sends to itself goes round
+    /// the loopback interface.
+    fn arrival(&self, src: IpAddr) -> Interface {
+        if self.is_local(src) { Interface::Loopback } else { Interface::Ethernet }
+    }
+
+    /// Whether a socket with these settings hears packets from `src` (sk_bound_dev_if).
+    fn hears_from(&self, settings: &Settings, src: IpAddr) -> bool {
+        settings.device.is_none_or(|device| device == self.arrival(src))
+    }
+
     /// 127.0.0.0/8, ::1 and the host's own addresses.
     pub fn is_local(&self, addr: IpAddr) -> bool {
         addr.is_loopback() || self.config.owns(addr)
@@ -381,10 +404,19 @@ impl Stack {
         }
     }
 
-    /// The route of a socket bound to `local`; a loopback source cannot leave the host, and IPv4 has no way to IPv6
-    /// (ip6_dst_lookup_tail).
-    fn route_from(&self, local: IpAddr, dst: IpAddr) -> Result<(Interface, IpAddr), SocketError> {
+    /// The route of a socket bound to `local` and, by SO_BINDTODEVICE, to a device; a loopback
+    /// source cannot leave the host, and IPv4 has no way to IPv6 (ip6_dst_lookup_tail). What a
+    /// device has no way to is `NetworkUnreachable`.
+    fn route_from(
+        &self,
+        local: IpAddr,
+        dst: IpAddr,
+        device: Option<Interface>,
+    ) -> Result<(Interface, IpAddr), SocketError> {
         let (interface, default) = self.route(dst)?;
+        if device.is_some_and(|device| !self.leads(device, interface, dst)) {
+            return Err(SocketError::NetworkUnreachable);
+        }
         if local == IpAddr::V6(Ipv6Addr::UNSPECIFIED) || (local.is_unspecified() && dst.is_ipv4()) {
             return Ok((interface, default));
         }
@@ -403,6 +435,10 @@ impl Stack {
         }
         if local.is_loopback() && interface == Interface::Ethernet {
             return Err(SocketError::InvalidArgument);
+        }
+        if !self.is_local(local) {
+            // By IP_FREEBIND: it may hear, and say nothing.
+            return Err(SocketError::NetworkUnreachable);
         }
         Ok((interface, local))
     }

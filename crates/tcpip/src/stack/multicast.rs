@@ -51,14 +51,14 @@ impl Stack {
     }
 
     /// Replaces mode and sources of a membership. `InvalidArgument`, `NoBufferSpace`.
-    pub fn set_filter(
+    pub fn set_source_filter(
         &mut self,
         id: SocketId,
         of: (IpAddr, Option<Interface>),
         mode: FilterMode,
         sources: Vec<IpAddr>,
     ) -> Result<(), SocketError> {
-        self.udp(id)?.multicast_mut().set_filter(of, mode, sources)
+        self.udp(id)?.multicast_mut().set_source_filter(of, mode, sources)
     }
 
     /// A socket's memberships, in the order in which it has joined.
@@ -84,27 +84,26 @@ impl Stack {
         self.config.address_of(family).map(|_| Interface::Ethernet)
     }
 
-    /// Interface and source address of a datagram to everybody, or to a group (`udp_sendmsg`, `ip_route_output_key_hash_rcu`): as the
-    /// socket was told, else the interface that has its address, else that of the default route. `NetworkUnreachable`;
-    /// `InvalidArgument` for a loopback source that would leave the host.
+    /// Interface and source address of a datagram to everybody, or to a group (`udp_sendmsg`, `ip_route_output_key_hash_rcu`) from
+    /// `local`, where it is an address of the host: by `device`, else as the socket was told, else by the interface that has the source,
+    /// else by that of the default route. `NetworkUnreachable`; `InvalidArgument` for a loopback source that would leave the host.
     pub(super) fn route_to_many(
         &mut self,
         id: SocketId,
+        local: IpAddr,
         to: IpAddr,
-        scope: Option<Interface>,
+        device: Option<Interface>,
     ) -> Result<(Interface, IpAddr), SocketError> {
-        let socket = self.udp(id)?;
-        let (bound, family) = (socket.local.addr, Family::of(to));
-        let own = socket.multicast.as_deref();
-        let told = own.filter(|_| to.is_multicast());
-        let device = scope.or(own.and_then(|own| own.device)).or(told.and_then(|own| own.via[family as usize]));
-        let named = told.and_then(|own| own.source).map(IpAddr::V4).filter(|_| to.is_ipv4());
+        let family = Family::of(to);
         let is_limited = matches!(to, IpAddr::V4(v4) if v4.is_broadcast());
         if !to.is_multicast() && !is_limited {
-            return self.route_from(bound, to);
+            return self.route_from(local, to, device);
         }
-        let has_source = !bound.is_unspecified() && !self.config.is_for_many(bound) && Family::of(bound) == family;
-        let source = if has_source { Some(bound) } else { named };
+        let told = self.udp(id)?.multicast.as_deref().filter(|_| to.is_multicast());
+        let named = told.and_then(|own| own.source).map(IpAddr::V4).filter(|_| to.is_ipv4());
+        let device = device.or(told.and_then(|own| own.via[family as usize]));
+        let has_source = !local.is_unspecified() && !self.config.is_for_many(local) && Family::of(local) == family;
+        let source = if has_source { Some(local) } else { named };
         let of_source = source.filter(|_| to.is_ipv4()).map(|source| match source.is_loopback() {
             true => Interface::Loopback,
             false => Interface::Ethernet,
@@ -180,7 +179,8 @@ impl Stack {
         };
         let all: Vec<u32> = self.udp_ports.bound(to.port, to.addr).filter(fits).collect();
         for index in all {
-            self.hand_over(index, super::deliver::datagram(now, packet.clone(), from, to, by));
+            let Some(packet) = self.filtered(index, packet.clone(), by) else { continue };
+            self.hand_over(index, super::deliver::datagram(now, packet, from, to, by));
         }
     }
 

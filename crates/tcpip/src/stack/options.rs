@@ -3,11 +3,13 @@
 use super::{Kind, Role, Stack};
 use crate::addr::Family;
 use crate::error::SocketError;
+use crate::filter::PacketFilter;
 use crate::ports::Hold;
-use crate::socket::{OptionName, PMTUDISC_WANT, Settings, SocketId, SocketOption};
+use crate::socket::{OptionName, PMTUDISC_WANT, Settings, SocketId, SocketOption, deferred_seconds, deferred_timeouts};
 use crate::tcp::connection::{Connection, State};
 use crate::tcp::window::CLAMP_MIN;
 use base::{SimDuration, SimTime};
+use std::sync::Arc;
 
 /// The longest that TCP_LINGER2 keeps an orphan (TCP_FIN_TIMEOUT_MAX), in seconds.
 const FIN_TIMEOUT_MAX: u32 = 120;
@@ -20,6 +22,8 @@ impl Stack {
     pub(super) fn tcp_settings(&self, family: Family) -> Settings {
         Settings {
             family,
+            user: 0,
+            device: None,
             reuse_address: false,
             reuse_port: false,
             keepalive: false,
@@ -34,10 +38,10 @@ impl Stack {
             cork: false,
             keep_idle: whole_seconds(self.config.keep_idle),
             keep_interval: whole_seconds(self.config.keep_interval),
-            keep_count: self.config.keep_count,
+            keep_count: self.config.keep_count as u8,
             user_timeout: 0,
             syn_count: 0,
-            defer_accept: 0,
+            deferred_timeouts: 0,
             max_segment: 0,
             not_sent_low_water: 0,
             linger2: whole_seconds(self.config.fin_timeout),
@@ -53,6 +57,8 @@ impl Stack {
             mtu_discover: [PMTUDISC_WANT; 2],
             interactive: false,
             dont_fragment6: false,
+            least_hops: [0; 2],
+            free_bind: false,
         }
     }
 
@@ -115,16 +121,41 @@ impl Stack {
             settings.traffic_class &= !3;
         }
         let (settings, hold) = (settings.clone(), self.hold_of(id.index));
-        if matches!(option, SocketOption::ReuseAddress(_) | SocketOption::ReusePort(_))
-            && matches!(hold, Hold::Bound(_))
-        {
-            self.ports_of(id.index).update(hold, id.index, &settings);
+        if matches!(option, SocketOption::ReuseAddress(_) | SocketOption::ReusePort(_) | SocketOption::Device(_)) {
+            self.hold_as(id.index, hold, &settings);
         }
         if let Some(conn) = self.connection_at(id.index) {
             apply(conn, now, option, settings);
             self.sync(now, id.index);
         }
         Ok(())
+    }
+
+    /// Brings what a socket holds of its port in line with its settings.
+    fn hold_as(&mut self, index: u32, hold: Hold, settings: &Settings) {
+        let hold = self.ports_of(index).update(hold, index, settings);
+        match &mut self.slots[index as usize].kind {
+            Kind::Tcp(socket) => socket.hold = hold,
+            Kind::Udp(socket) => socket.hold = hold,
+            Kind::TimeWait(..) => {}
+        }
+    }
+
+    /// SO_ATTACH_FILTER, and SO_DETACH_FILTER for `None`. Whether there was one before.
+    pub fn set_filter(&mut self, id: SocketId, filter: Option<Box<dyn PacketFilter>>) -> Result<bool, SocketError> {
+        let place = match self.slot_mut(id).map(|slot| &mut slot.kind) {
+            Some(Kind::Tcp(socket)) => &mut socket.filter,
+            Some(Kind::Udp(socket)) => &mut socket.filter,
+            _ => return Err(SocketError::BadSocket),
+        };
+        Ok(std::mem::replace(place, filter.map(Arc::new)).is_some())
+    }
+
+    /// Whose socket it is: the user that SO_REUSEPORT shares ports with.
+    pub fn set_user(&mut self, id: SocketId, user: u32) {
+        if let Ok(settings) = self.settings_mut(id) {
+            settings.user = user;
+        }
     }
 
     /// getsockopt(2); buffer sizes as Linux shows them: doubled if they were set, as grown if they are tuned.
@@ -157,12 +188,12 @@ impl Stack {
             OptionName::QuickAck => SocketOption::QuickAck(conn.map_or(!s.interactive, |conn| !conn.acks.interactive)),
             OptionName::KeepIdle => SocketOption::KeepIdle(SimDuration::from_secs(s.keep_idle.into())),
             OptionName::KeepInterval => SocketOption::KeepInterval(SimDuration::from_secs(s.keep_interval.into())),
-            OptionName::KeepCount => SocketOption::KeepCount(s.keep_count),
+            OptionName::KeepCount => SocketOption::KeepCount(s.keep_count.into()),
             OptionName::UserTimeout => SocketOption::UserTimeout(s.user_timeout()),
             OptionName::SynCount => SocketOption::SynCount(s.syn_count.into()),
-            OptionName::DeferAccept => SocketOption::DeferAccept(s.defer_accept),
+            OptionName::DeferAccept => SocketOption::DeferAccept(deferred_seconds(s.deferred_timeouts)),
             OptionName::MaxSegment => {
-                let unconnected = if s.max_segment > 0 { s.max_segment } else { 536 };
+                let unconnected = if s.max_segment > 0 { s.max_segment.into() } else { 536 };
                 let stamps = |conn: &Connection| if conn.timestamps_enabled { 12 } else { 0 };
                 SocketOption::MaxSegment(conn.map_or(unconnected, |conn| conn.snd.mss - stamps(conn)))
             }
@@ -181,6 +212,10 @@ impl Stack {
             OptionName::MtuDiscover => SocketOption::MtuDiscover(s.mtu_discover[0].into()),
             OptionName::MtuDiscover6 => SocketOption::MtuDiscover6(s.mtu_discover[1].into()),
             OptionName::DontFragment6 => SocketOption::DontFragment6(s.dont_fragment6),
+            OptionName::Device => SocketOption::Device(s.device),
+            OptionName::LeastHops => SocketOption::LeastHops(s.least_hops[0].into()),
+            OptionName::LeastHops6 => SocketOption::LeastHops6(s.least_hops[1].into()),
+            OptionName::FreeBind => SocketOption::FreeBind(s.free_bind),
         })
     }
 }
@@ -219,6 +254,10 @@ fn is_tcp_only(option: &SocketOption) -> bool {
             | SocketOption::MtuDiscover(_)
             | SocketOption::MtuDiscover6(_)
             | SocketOption::DontFragment6(_)
+            | SocketOption::Device(_)
+            | SocketOption::LeastHops(_)
+            | SocketOption::LeastHops6(_)
+            | SocketOption::FreeBind(_)
     )
 }
 
@@ -261,7 +300,7 @@ fn store(s: &mut Settings, option: SocketOption, most: (u32, u32)) -> Result<(),
         }
         SocketOption::KeepCount(count) => {
             in_range(u64::from(count), 1, 127)?;
-            s.keep_count = count;
+            s.keep_count = count as u8;
         }
         SocketOption::UserTimeout(timeout) => {
             s.user_timeout = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
@@ -270,12 +309,12 @@ fn store(s: &mut Settings, option: SocketOption, most: (u32, u32)) -> Result<(),
             in_range(u64::from(count), 1, 127)?;
             s.syn_count = u8::try_from(count).unwrap_or(u8::MAX);
         }
-        SocketOption::DeferAccept(seconds) => s.defer_accept = seconds,
+        SocketOption::DeferAccept(seconds) => s.deferred_timeouts = deferred_timeouts(seconds),
         SocketOption::MaxSegment(mss) => {
             if mss != 0 {
                 in_range(u64::from(mss), 88, 32_767)?;
             }
-            s.max_segment = mss;
+            s.max_segment = mss as u16;
         }
         SocketOption::NotSentLowWater(bytes) => s.not_sent_low_water = bytes,
         SocketOption::Linger2(timeout) => s.linger2 = whole_seconds(timeout).min(FIN_TIMEOUT_MAX),
@@ -297,6 +336,12 @@ fn store(s: &mut Settings, option: SocketOption, most: (u32, u32)) -> Result<(),
             s.mtu_discover[usize::from(matches!(option, SocketOption::MtuDiscover6(_)))] = how as u8;
         }
         SocketOption::DontFragment6(on) => s.dont_fragment6 = on,
+        SocketOption::Device(device) => s.device = device,
+        SocketOption::LeastHops(hops) | SocketOption::LeastHops6(hops) => {
+            let hops = u8::try_from(hops).map_err(|_| SocketError::InvalidArgument)?;
+            s.least_hops[usize::from(matches!(option, SocketOption::LeastHops6(_)))] = hops;
+        }
+        SocketOption::FreeBind(on) => s.free_bind = on,
     }
     Ok(())
 }

@@ -4,9 +4,11 @@
 use super::{Kind, Stack};
 use crate::addr::{Endpoint, Family, Interface};
 use crate::error::SocketError;
+use crate::filter::FilteredPacket;
 use crate::packet::{Packet, Transport};
 use crate::socket::{Readiness, SocketId};
 use crate::udp::{Carries, Datagram, UdpSocket};
+use crate::wire::checksum::Checksum;
 use crate::wire::icmp::{self, IcmpHeader};
 use crate::wire::ip::IpHeader;
 use crate::wire::{be16, ipv4, ipv6};
@@ -32,12 +34,14 @@ pub(super) fn echo_request(ip: IpHeader, ident: u16, bytes: Bytes) -> Result<Pac
 pub(super) fn packet(
     mut ip: IpHeader,
     mut protocol: u8,
-    header_included: bool,
+    (header_included, checksum_at): (bool, Option<u16>),
     bytes: Bytes,
 ) -> Result<Packet, SocketError> {
     let mut body = bytes;
-    if header_included && !ip.is_v6() {
-        (ip, protocol, body) = included(ip, &body)?;
+    if header_included {
+        (ip, protocol, body) = if ip.is_v6() { included_v6(&body)? } else { included(ip, &body)? };
+    } else if let Some(at) = checksum_at.filter(|_| protocol != ipv6::PROTOCOL_ICMP) {
+        body = with_checksum(&ip, protocol, &body, at.into())?;
     }
     if ip.is_v6() && protocol == ipv6::PROTOCOL_ICMP {
         let (header, _) = IcmpHeader::parse(&body).map_err(|_| SocketError::InvalidArgument)?;
@@ -68,6 +72,53 @@ fn included(route: IpHeader, bytes: &Bytes) -> Result<(IpHeader, u8, Bytes), Soc
     Ok((ip, bytes[9], bytes.slice(length..)))
 }
 
+/// As `included`: the kernel changes nothing (rawv6_send_hdrinc).
+fn included_v6(bytes: &Bytes) -> Result<(IpHeader, u8, Bytes), SocketError> {
+    let header = bytes.first_chunk::<{ ipv6::HEADER_LEN }>().ok_or(SocketError::InvalidArgument)?;
+    let address = |at: usize| {
+        let octets: [u8; 16] = std::array::from_fn(|index| header[at + index]);
+        IpAddr::V6(octets.into())
+    };
+    let (tos, ttl) = (header[0] << 4 | header[1] >> 4, header[7]);
+    let ip = IpHeader { tos, ttl, ..IpHeader::new(address(8), address(24)) };
+    Ok((ip, header[6], bytes.slice(ipv6::HEADER_LEN..)))
+}
+
+/// What a raw socket with IPV6_CHECKSUM sends: the kernel fills in the checksum
+/// (rawv6_push_pending_frames).
+fn with_checksum(ip: &IpHeader, protocol: u8, body: &Bytes, at: usize) -> Result<Bytes, SocketError> {
+    let mut bytes = body.to_vec();
+    let pseudo = Checksum::pseudo_header(ip.src, ip.dst, protocol, bytes.len());
+    bytes.get_mut(at..at + 2).ok_or(SocketError::InvalidArgument)?.fill(0);
+    let sum = match pseudo.with(&bytes).finish() {
+        0 if protocol == ipv4::PROTOCOL_UDP => u16::MAX,
+        sum => sum,
+    };
+    bytes[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+    Ok(bytes.into())
+}
+
+/// Whether the checksum of a packet is right, as far as its protocol has one: what was understood
+/// had a right one.
+fn has_sound_checksum(packet: &Packet) -> bool {
+    let Transport::Raw { protocol } = packet.transport else { return true };
+    let sum = Checksum::pseudo_header(packet.ip.src, packet.ip.dst, protocol, packet.payload.len());
+    sum.with(&packet.payload).finish() == 0
+}
+
+/// Whether a destination's port is what a socket of IPv6 takes there: of raw sockets the protocol,
+/// or nothing.
+pub(super) fn names_protocol(carries: Carries, port: u16) -> bool {
+    match carries {
+        Carries::Raw(RAW) => port <= u8::MAX.into(),
+        Carries::Raw(protocol) => port == 0 || port == protocol.into(),
+        _ => true,
+    }
+}
+
+/// IPPROTO_RAW, whose sockets hear nothing and write their headers themselves.
+const RAW: u8 = 255;
+
 impl Stack {
     /// socket(2) with SOCK_DGRAM and IPPROTO_ICMP or IPPROTO_ICMPV6.
     pub fn echo_socket(&mut self, family: Family) -> SocketId {
@@ -77,7 +128,6 @@ impl Stack {
 
     /// socket(2) with SOCK_RAW. IPPROTO_RAW (255) hears nothing and writes its headers itself.
     pub fn raw_socket(&mut self, family: Family, protocol: u8) -> SocketId {
-        const RAW: u8 = 255;
         let settings = self.udp_settings(family);
         let mut socket = UdpSocket::new(Carries::Raw(protocol), settings);
         socket.header_included = protocol == RAW;
@@ -98,6 +148,26 @@ impl Stack {
         Ok(())
     }
 
+    /// What `block_types` was told last.
+    pub fn blocked_types(&mut self, id: SocketId) -> Result<[u32; 8], SocketError> {
+        Ok(self.udp(id)?.blocked_types)
+    }
+
+    /// IP_HDRINCL of a raw socket.
+    pub fn header_included(&mut self, id: SocketId) -> Result<bool, SocketError> {
+        Ok(self.udp(id)?.header_included)
+    }
+
+    /// IPV6_CHECKSUM of a raw socket.
+    pub fn set_checksum_at(&mut self, id: SocketId, at: Option<u16>) -> Result<(), SocketError> {
+        self.udp(id)?.checksum_at = at;
+        Ok(())
+    }
+
+    pub fn checksum_at(&mut self, id: SocketId) -> Result<Option<u16>, SocketError> {
+        Ok(self.udp(id)?.checksum_at)
+    }
+
     /// Gives raw sockets their copies of a packet: with its IP header over IPv4, without over IPv6. Whether any took it.
     pub(super) fn deliver_raw(&mut self, at: SimTime, packet: &Packet, by: Interface) -> bool {
         let (from, to) = (Endpoint::new(packet.ip.src, 0), Endpoint::new(packet.ip.dst, 0));
@@ -111,11 +181,29 @@ impl Stack {
         let skip = if packet.ip.is_v6() { packet.ip.header_len() } else { 0 };
         let bytes = Bytes::from(bytes).slice(skip..);
         for index in wanting {
-            let (bytes, ttl, tos) = (bytes.clone(), packet.ip.ttl, packet.ip.tos);
-            let datagram = Datagram { from, to, bytes, at, ttl, tos, by, number: packet.number, pieces: Vec::new() };
+            let Some(left) = self.raw_left(index, packet, by) else { continue };
+            let (bytes, ttl, tos) = (bytes.slice(..left.min(bytes.len())), packet.ip.ttl, packet.ip.tos);
+            let number = packet.number;
+            let datagram = Datagram { from, to, bytes, at, ttl, tos, by, number, pieces: Vec::new(), drops: 0 };
             self.hand_over(index, datagram);
         }
         true
+    }
+
+    /// How many bytes of a packet the filter of a raw socket leaves; `None` if it drops it.
+    fn raw_left(&mut self, index: u32, packet: &Packet, interface: Interface) -> Option<usize> {
+        let Kind::Udp(socket) = &self.slots[index as usize].kind else { return Some(usize::MAX) };
+        let Some(filter) = socket.filter.clone() else { return Some(usize::MAX) };
+        let mut bytes = Vec::with_capacity(packet.wire_len());
+        packet.emit(&mut bytes);
+        let data = if packet.ip.is_v6() { packet.ip.header_len() } else { 0 };
+        match filter.judge(&FilteredPacket { bytes: &bytes, data, interface }) {
+            0 => {
+                self.note_filtered(index, Family::of(packet.ip.dst));
+                None
+            }
+            left => Some(left),
+        }
     }
 
     fn hears(&self, index: u32, packet: &Packet, from: Endpoint, to: Endpoint, by: Interface) -> bool {
@@ -131,31 +219,33 @@ impl Stack {
             && socket.settings.family == Family::of(to.addr)
             && peer
             && local
+            && socket.checksum_at.is_none_or(|_| has_sound_checksum(packet))
             && !blocked
             && socket.hears(to.addr, from.addr, by)
     }
 
     /// An echo reply: for the socket whose identifier it has (ping_rcv).
     pub(super) fn deliver_echo(&mut self, at: SimTime, packet: &Packet, header: IcmpHeader) {
-        let by = self.came_by(packet.ip.src);
+        let by = self.arrival(packet.ip.src);
         let ident = (header.rest >> 16) as u16;
         let (from, to) = (Endpoint::new(packet.ip.src, 0), Endpoint::new(packet.ip.dst, ident));
         let found = self.echo_ports.bound(ident, to.addr).find(|index| {
             matches!(&self.slots[*index as usize].kind, Kind::Udp(socket)
                 if socket.settings.family == Family::of(to.addr)
-                    && socket.peer.is_none_or(|peer| peer.addr == from.addr))
+                    && socket.peer.is_none_or(|peer| peer.addr == from.addr)
+                    && self.hears_from(&socket.settings, from.addr))
         });
         let Some(index) = found else { return };
+        let left = if self.is_filtered(index) { self.filtered(index, packet.clone(), by) } else { None };
+        if left.is_none() && self.is_filtered(index) {
+            return;
+        }
+        let packet = left.as_ref().unwrap_or(packet);
         let mut bytes = Vec::with_capacity(packet.wire_len());
         packet.emit(&mut bytes);
         let bytes = Bytes::from(bytes).slice(packet.ip.header_len()..);
         let (ttl, tos, number) = (packet.ip.ttl, packet.ip.tos, packet.number);
-        self.hand_over(index, Datagram { from, to, bytes, at, ttl, tos, by, number, pieces: Vec::new() });
-    }
-
-    /// The interface that packets to one of the host's own addresses come by from this address.
-    fn came_by(&self, src: IpAddr) -> Interface {
-        if self.is_local(src) { Interface::Loopback } else { Interface::Ethernet }
+        self.hand_over(index, Datagram { from, to, bytes, at, ttl, tos, by, number, pieces: Vec::new(), drops: 0 });
     }
 
     /// Puts a datagram into a socket's queue, or drops it there.

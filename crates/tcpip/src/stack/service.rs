@@ -81,7 +81,7 @@ impl Stack {
     }
 
     /// What a connection, or its TIME_WAIT record, holds of the port that it shares with its listener.
-    pub(super) fn share_port(&mut self, local: Endpoint, reuse: bool) -> Hold {
-        if self.service.is_at(local) { Hold::None } else { self.tcp_ports.share(local, reuse) }
+    pub(super) fn share_port(&mut self, local: Endpoint, settings: &Settings) -> Hold {
+        if self.service.is_at(local) { Hold::None } else { self.tcp_ports.share(local, settings) }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Kind, Role, Stack, TcpSocket};
 use crate::addr::{Endpoint, Family, FourTuple};
+use crate::config::Config;
 use crate::error::SocketError;
 use crate::ports::Hold;
 use crate::socket::{Connected, Readiness, SendFlags, Shutdown, SocketId};
@@ -26,7 +27,7 @@ impl Stack {
     /// bound already or for an IPv4 address and IPV6_V6ONLY.
     pub fn bind(&mut self, id: SocketId, addr: SocketAddr) -> Result<(), SocketError> {
         let endpoint = self.check_bind(id, addr)?;
-        let range = self.config.ephemeral_ports;
+        let choice = (self.config.ephemeral_ports, self.config.autobind_reuse);
         let slot = self.slots.get_mut(id.index as usize).filter(|slot| slot.generation == id.generation);
         let (local, hold) = match slot.map(|slot| &mut slot.kind) {
             Some(Kind::Tcp(socket)) => {
@@ -34,7 +35,7 @@ impl Stack {
                     return Err(SocketError::InvalidArgument);
                 }
                 let (table, rng) = (&mut self.tcp_ports, &mut self.rng);
-                let port = table.bind(id.index, endpoint.addr, endpoint.port, &socket.settings, range, rng);
+                let port = table.bind(id.index, endpoint, &socket.settings, choice, rng);
                 (port, (&mut socket.local, &mut socket.asked, &mut socket.hold))
             }
             Some(Kind::Udp(socket)) => {
@@ -52,7 +53,7 @@ impl Stack {
                     }
                 };
                 let rng = &mut self.rng;
-                let port = table.bind(id.index, endpoint.addr, endpoint.port, &socket.settings, range, rng);
+                let port = table.bind(id.index, endpoint, &socket.settings, choice, rng);
                 (port, (&mut socket.local, &mut socket.asked, &mut socket.hold))
             }
             _ => return Err(SocketError::BadSocket),
@@ -103,14 +104,23 @@ impl Stack {
             return Err(SocketError::InvalidArgument);
         }
         let settings = self.settings_mut(id)?;
+        let any = settings.free_bind;
         settings.admits(endpoint.addr).map_err(|error| match error {
             SocketError::NetworkUnreachable => SocketError::InvalidArgument,
             other => other,
         })?;
-        if !endpoint.addr.is_unspecified() && !self.is_local(endpoint.addr) && !self.config.is_for_many(endpoint.addr) {
+        let is_for_many = self.config.is_for_many(endpoint.addr);
+        let exists = endpoint.addr.is_unspecified() || self.is_local(endpoint.addr) || any;
+        // What is for many is no address of an echo socket (ping_check_bind_addr).
+        let is_allowed = if is_for_many { !self.is_echo(id) } else { exists };
+        if !is_allowed {
             return Err(SocketError::AddressNotAvailable);
         }
         Ok(endpoint)
+    }
+
+    fn is_echo(&mut self, id: SocketId) -> bool {
+        self.udp(id).is_ok_and(|socket| socket.carries == Carries::Echo)
     }
 
     /// A connection that has ended keeps no port that it did not ask for, and leaves a socket that can be bound (`tcp_set_state`). What it has
@@ -238,9 +248,10 @@ impl Stack {
         if self.config.is_for_many(remote.addr) {
             return Err(SocketError::NetworkUnreachable);
         }
-        let tuple = self.choose_tuple(now, id, remote)?;
+        let (tuple, iss) = self.choose_tuple(now, id, remote)?;
         let interface = self.interface_of(&tuple);
-        let draw = self.draw();
+        let mut draw = self.draw();
+        draw.iss = iss.unwrap_or(draw.iss);
         let config = self.config.clone();
         self.counters.active_opens += 1;
         // A connection that has ended gives way.
@@ -255,41 +266,51 @@ impl Stack {
         Ok(Connected::Started)
     }
 
-    /// Source address and port of a new connection; its four-tuple must be free.
-    fn choose_tuple(&mut self, now: SimTime, id: SocketId, remote: Endpoint) -> Result<FourTuple, SocketError> {
+    /// Source address and port of a new connection, and the lowest initial sequence number where a
+    /// TIME_WAIT record gives way to it.
+    fn choose_tuple(
+        &mut self,
+        now: SimTime,
+        id: SocketId,
+        remote: Endpoint,
+    ) -> Result<(FourTuple, Option<u32>), SocketError> {
         let socket = self.tcp(id)?;
-        let (hold, bound, asked) = (socket.hold, socket.local, socket.asked);
-        let bound_addr = if matches!(hold, Hold::Bound(_)) { bound.addr } else { asked.addr };
-        let (_, addr) = self.route_from(bound_addr, remote.addr)?;
+        let (hold, bound, asked, device) = (socket.hold, socket.local, socket.asked, socket.settings.device);
+        let bound_addr = if hold.is_bound() { bound.addr } else { asked.addr };
+        let (_, addr) = self.route_from(bound_addr, remote.addr, device)?;
         if let Hold::Bound(port) = hold {
             let tuple = FourTuple { local: Endpoint::new(addr, port), remote };
-            return if self.tuple_is_free(now, &tuple) { Ok(tuple) } else { Err(SocketError::AddressNotAvailable) };
+            let taken = self.connections.get(&tuple).copied();
+            if taken.is_some_and(|index| !gives_way(&self.slots[index as usize].kind, None)) {
+                return Err(SocketError::AddressNotAvailable);
+            }
+            self.tcp_ports.rehash(id.index, tuple.local);
+            return Ok((tuple, taken.and_then(|index| self.replace_time_wait(index))));
         }
         self.tcp_ports.release(hold, id.index);
         self.tcp(id)?.hold = Hold::None;
-        let (table, rng, connections) = (&mut self.tcp_ports, &mut self.rng, &self.connections);
-        let port = table.connect(addr, self.config.ephemeral_ports, rng, |port| {
-            !connections.contains_key(&FourTuple { local: Endpoint::new(addr, port), remote })
+        let settings = self.tcp(id)?.settings.clone();
+        let (table, rng, connections, slots) = (&mut self.tcp_ports, &mut self.rng, &self.connections, &self.slots);
+        let reuse = (now, &*self.config);
+        let tuple_at = |port| FourTuple { local: Endpoint::new(addr, port), remote };
+        let port = table.connect(addr, &settings, self.config.ephemeral_ports, rng, |port| {
+            let taken = connections.get(&tuple_at(port));
+            taken.is_none_or(|index| gives_way(&slots[*index as usize].kind, Some(reuse)))
         });
         let (port, hold) = port.ok_or(SocketError::AddressNotAvailable)?;
         self.tcp(id)?.hold = hold;
-        Ok(FourTuple { local: Endpoint::new(addr, port), remote })
+        let tuple = tuple_at(port);
+        let taken = self.connections.get(&tuple).copied();
+        Ok((tuple, taken.and_then(|index| self.replace_time_wait(index))))
     }
 
-    /// A TIME_WAIT record of some age gives way where net.ipv4.tcp_tw_reuse says so.
-    fn tuple_is_free(&mut self, now: SimTime, tuple: &FourTuple) -> bool {
-        let Some(&index) = self.connections.get(tuple) else { return true };
-        let Kind::TimeWait(record, _) = &self.slots[index as usize].kind else { return false };
-        let may = match self.config.time_wait_reuse {
-            0 => false,
-            1 => record.has_stamps(),
-            _ => record.interface == crate::addr::Interface::Loopback && record.has_stamps(),
-        };
-        let free = may && now.saturating_since(record.entered) >= self.config.time_wait_reuse_delay;
-        if free {
-            self.forget_time_wait(index);
-        }
-        free
+    /// Ends a TIME_WAIT record for a new connection, whose sequence numbers begin beyond all that
+    /// the old one had (tcp_twsk_unique).
+    fn replace_time_wait(&mut self, index: u32) -> Option<u32> {
+        let Kind::TimeWait(record, _) = &self.slots[index as usize].kind else { return None };
+        let first = record.successor_seq();
+        self.forget_time_wait(index);
+        Some(first)
     }
 
     /// connect(2) with AF_UNSPEC: UDP forgets its peer, TCP is reset. Address and port that bind(2) did not ask for are given up
@@ -299,10 +320,13 @@ impl Stack {
         if let Kind::Udp(socket) = &mut slot.kind {
             socket.peer = None;
             socket.local.addr = socket.asked.addr;
+            let local = socket.local;
             if socket.asked.port == 0 {
                 socket.local.port = 0;
                 let hold = std::mem::replace(&mut socket.hold, Hold::None);
                 self.ports_of(id.index).release(hold, id.index);
+            } else {
+                self.ports_of(id.index).rehash(id.index, local);
             }
             return Ok(());
         }
@@ -335,6 +359,9 @@ impl Stack {
             // getsockname(2) goes on to tell it.
             let hold = std::mem::replace(&mut socket.hold, Hold::None);
             self.tcp_ports.release(hold, id.index);
+        } else {
+            let local = socket.local;
+            self.tcp_ports.rehash(id.index, local);
         }
         if error.is_some() {
             self.post(id.index, Readiness::ERROR | Readiness::HANGUP);
@@ -603,7 +630,14 @@ impl Stack {
     pub fn local_name(&mut self, id: SocketId) -> Result<SocketAddr, SocketError> {
         match self.slot_mut(id).map(|slot| &slot.kind) {
             Some(Kind::Tcp(socket)) => Ok(socket.local.to_socket_addr(socket.settings.family)),
-            Some(Kind::Udp(socket)) => Ok(socket.local.to_socket_addr(socket.settings.family)),
+            Some(Kind::Udp(socket)) => {
+                let mut local = socket.local;
+                if let Carries::Raw(protocol) = socket.carries {
+                    // Where others have their port (inet_create).
+                    local.port = protocol.into();
+                }
+                Ok(local.to_socket_addr(socket.settings.family))
+            }
             _ => Err(SocketError::BadSocket),
         }
     }
@@ -623,6 +657,13 @@ impl Stack {
         peer.map(|peer| peer.to_socket_addr(family)).ok_or(SocketError::NotConnected)
     }
 
+    /// The peer of a connection that was accepted, even if it has ended since.
+    pub fn name_of_accepted(&mut self, id: SocketId) -> Option<SocketAddr> {
+        let remote = self.tcp(id).ok()?.connection()?.tuple.remote;
+        let family = self.settings_mut(id).ok()?.family;
+        Some(remote.to_socket_addr(family))
+    }
+
     /// SO_ACCEPTCONN.
     pub fn is_listening(&mut self, id: SocketId) -> bool {
         self.listener(id).is_ok()
@@ -636,6 +677,22 @@ impl Stack {
             Role::Connection(conn) => conn.info(now),
         })
     }
+}
+
+/// Whether what has a four-tuple makes place for a new connection: a TIME_WAIT record whose peer
+/// sent timestamps, which tell the two apart (tcp_twsk_unique). Where the port is chosen by the
+/// stack, at a time and by the settings given, net.ipv4.tcp_tw_reuse must say so.
+fn gives_way(kind: &Kind, chosen: Option<(SimTime, &Config)>) -> bool {
+    let Kind::TimeWait(record, _) = kind else { return false };
+    let allowed = chosen.is_none_or(|(now, config)| {
+        let old = now.saturating_since(record.entered) > config.time_wait_reuse_delay;
+        match config.time_wait_reuse {
+            0 => false,
+            1 => old,
+            _ => old && (record.tuple.local.addr.is_loopback() || record.tuple.remote.addr.is_loopback()),
+        }
+    });
+    allowed && record.has_stamps()
 }
 
 fn shut_connection(conn: &mut Connection, how: Shutdown) -> Result<(), SocketError> {

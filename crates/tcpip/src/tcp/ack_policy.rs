@@ -274,6 +274,14 @@ impl Connection {
         }
     }
 
+    /// The acknowledgement of the peer's SYN leaves with the first data, or after the longest delay
+    /// (tcp_rcv_synsent_state_process).
+    pub fn delay_first_ack(&mut self, now: SimTime) {
+        self.enter_quick();
+        self.acks.scheduled = true;
+        self.timers.delayed_ack = now + DELAY_MAX;
+    }
+
     /// The delay is over (tcp_delack_timer_handler).
     pub fn delayed_ack_due(&mut self) {
         if !self.acks.scheduled {

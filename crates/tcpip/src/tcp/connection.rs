@@ -217,6 +217,8 @@ pub(crate) struct Connection {
     pub gave_up_port: bool,
     /// connect(2) has told the program that it is connected.
     pub connect_reported: bool,
+    /// The handshake is complete but for the first byte, for which TCP_DEFER_ACCEPT waits.
+    pub awaits_data: bool,
     /// The listener that will be given this connection.
     pub parent: Option<SocketId>,
     /// `poll` may have something to send. Where only an acknowledgement is owed (`acks.now`), nothing else leaves.
@@ -350,6 +352,7 @@ impl Connection {
             orphan: false,
             gave_up_port: false,
             connect_reported: true,
+            awaits_data: false,
             parent: None,
             wants_transmit: true,
             events: Readiness::empty(),
@@ -563,5 +566,5 @@ fn interface_mss(family: Family, interface: Interface, config: &Config, settings
         (Interface::Ethernet, Family::V4) => u32::from(config.mtu).saturating_sub(40),
         (Interface::Ethernet, Family::V6) => u32::from(config.mtu).saturating_sub(60),
     };
-    if settings.max_segment > 0 { mss.min(settings.max_segment) } else { mss }
+    if settings.max_segment > 0 { mss.min(settings.max_segment.into()) } else { mss }
 }

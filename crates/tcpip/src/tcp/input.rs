@@ -62,7 +62,12 @@ impl Connection {
             // The window of this segment is not scaled, that of the next one may be (tcp_finish_connect).
             self.rcv.predicts = self.snd.scale == 0;
             self.on_ack(now, header, seq, 0);
-            self.ack_now();
+            if self.settings.deferred_timeouts > 0 {
+                // The acknowledgement waits for data to go with it.
+                self.delay_first_ack(now);
+            } else {
+                self.ack_now();
+            }
         } else {
             // Simultaneous open: our SYN goes out again, now as SYN-ACK (figure 8).
             self.state = State::SynReceived;

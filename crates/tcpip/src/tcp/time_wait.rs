@@ -56,6 +56,11 @@ impl TimeWait {
         }
     }
 
+    /// The first sequence number of a connection that follows this one.
+    pub fn successor_seq(&self) -> u32 {
+        (self.next_seq as u32).wrapping_add(65_535 + 2)
+    }
+
     /// tcp_timewait_state_process; RFC 6191 for a SYN with a newer timestamp, RFC 1337 for resets.
     pub fn judge(&self, header: &TcpHeader, payload_len: usize) -> Verdict {
         let seq = extend(self.expected, header.seq);
@@ -72,7 +77,7 @@ impl TimeWait {
         }
         let fresh_syn = header.flags.contains(TcpFlags::SYN) && !header.flags.contains(TcpFlags::ACK);
         if fresh_syn && !older && (seq > self.expected || newer) {
-            return Verdict::Reopen((self.next_seq as u32).wrapping_add(65_535 + 2));
+            return Verdict::Reopen(self.successor_seq());
         }
         let bare = payload_len == 0 && !header.flags.intersects(TcpFlags::SYN | TcpFlags::FIN);
         if bare && seq == self.expected { Verdict::Ignore } else { Verdict::Acknowledge }

@@ -275,9 +275,11 @@ impl Connection {
             return self.fail(SocketError::TimedOut);
         }
         self.timers.tail_probe_due = false;
+        // The last timeout for which TCP_DEFER_ACCEPT waits asks the client once more.
+        let silent = self.awaits_data && self.timers.timeouts + 1 < self.settings.deferred_timeouts.into();
         if self.state.synchronised() {
             self.enter_loss(now);
-        } else {
+        } else if !silent {
             self.board.mark_timed_out(now);
         }
         (self.timers.since, self.timers.timed_out_at) = (now, now);
@@ -286,7 +288,7 @@ impl Connection {
         if self.state != State::SynSent || self.timers.timeouts > self.config.syn_linear_timeouts {
             self.rtt.backoff += 1;
         }
-        self.wants_transmit = true;
+        self.wants_transmit |= !silent;
     }
 
     /// tcp_syn_retries, tcp_synack_retries, tcp_retries2 or TCP_USER_TIMEOUT are used up.
@@ -301,7 +303,11 @@ impl Connection {
                     if self.settings.syn_count > 0 { self.settings.syn_count.into() } else { config.syn_retries };
                 self.timers.timeouts >= limit + config.syn_linear_timeouts
             }
-            State::SynReceived => self.timers.timeouts >= config.synack_retries,
+            // syn_ack_recalc.
+            State::SynReceived => {
+                let deferred = self.awaits_data && self.timers.timeouts < self.settings.deferred_timeouts.into();
+                self.timers.timeouts >= config.synack_retries && !deferred
+            }
             _ if !user.is_zero() => false,
             _ => elapsed >= patience(self.retries(), self.rtt.most()),
         }
@@ -362,7 +368,7 @@ impl Connection {
         }
         let user = self.settings.user_timeout();
         let dead = if user.is_zero() {
-            self.timers.keepalive_probes >= self.settings.keep_count
+            self.timers.keepalive_probes >= self.settings.keep_count.into()
         } else {
             silent >= user && self.timers.keepalive_probes > 0
         };
