@@ -179,6 +179,28 @@ fn go_programs_serve_and_fetch() {
     compare("go-alone", &[&plain, "alone"]);
 }
 
+/// Builds the example in Go that needs modules; None where Go is too old for them, or they cannot
+/// be had.
+fn quic(folder: &Path) -> Option<String> {
+    let result = folder.join("quic").to_str().expect("UTF-8").to_owned();
+    let mut build = Command::new(program("go"));
+    build.args(["build", "-mod=readonly", "-o", &result, "."]).current_dir(root().join("examples/quic"));
+    let output = capture(build.env("CGO_ENABLED", "0").env("GOTOOLCHAIN", "local").env("GOFLAGS", ""));
+    if !output.status.success() {
+        println!("left out: quic-go is not to be had: {}", output.stderr);
+    }
+    output.status.success().then_some(result)
+}
+
+#[test]
+fn quic_go_finds_ecn_on_the_way_there_and_back() {
+    let Some(quic) = quic(&folder("languages/quic-go")) else { return };
+    let (server, client) = serve("quic", &[&quic, "serve"], &[&quic, "fetch"], true);
+    let found = |who: &str| ["testing", "unknown", "capable"].map(|state| format!("{who}: ECN {state}\n")).concat();
+    assert_eq!(server, found("server"));
+    assert_eq!(client, found("client") + "echoed: true\n");
+}
+
 #[test]
 fn go_programs_of_each_build_mode_run() {
     let folder = folder("languages/go-modes");
