@@ -6,7 +6,7 @@
 //! is linked together with this crate calls these instead; `realloc` and its like inside the C library do not, and the switch clears up after
 //! them (`switch::enter`).
 //!
-//! Up to 128 bytes are loaded as a whole before anything is stored, by accesses that overlap in the middle; more go by a loop, and from
+//! Up to 256 bytes are loaded as a whole before anything is stored, by accesses that overlap in the middle; more go by a loop, and from
 //! `STRING_BYTES` on by the string instructions, which every processor with AVX2 does well at that length.
 
 use std::arch::global_asm;
@@ -61,8 +61,30 @@ global_asm!(
     "movups [rdi + 48], xmm6",
     "movups [rdi + rdx - 64], xmm7",
     "ret",
-    // More than 128: backwards when the destination begins within the source.
+    // Up to 256, as packets on their way are moved: as a whole, too, in halves of cache lines.
     "12:",
+    "cmp rdx, 256",
+    "ja 18f",
+    "vmovdqu ymm0, [rsi]",
+    "vmovdqu ymm1, [rsi + 32]",
+    "vmovdqu ymm2, [rsi + 64]",
+    "vmovdqu ymm3, [rsi + 96]",
+    "vmovdqu ymm4, [rsi + rdx - 128]",
+    "vmovdqu ymm5, [rsi + rdx - 96]",
+    "vmovdqu ymm6, [rsi + rdx - 64]",
+    "vmovdqu ymm7, [rsi + rdx - 32]",
+    "vmovdqu [rdi], ymm0",
+    "vmovdqu [rdi + 32], ymm1",
+    "vmovdqu [rdi + 64], ymm2",
+    "vmovdqu [rdi + 96], ymm3",
+    "vmovdqu [rdi + rdx - 128], ymm4",
+    "vmovdqu [rdi + rdx - 96], ymm5",
+    "vmovdqu [rdi + rdx - 64], ymm6",
+    "vmovdqu [rdi + rdx - 32], ymm7",
+    "vzeroupper",
+    "ret",
+    // More than 256: backwards when the destination begins within the source.
+    "18:",
     "mov rcx, rdi",
     "sub rcx, rsi",
     "cmp rcx, rdx",
