@@ -136,8 +136,6 @@ pub struct AddressSpace {
     pub(crate) tamed: Tamed,
     /// Where execution of pages of shared memory began.
     pub(crate) entries: BTreeSet<u64>,
-    /// The mappings that the last copies hit: calls alternate between the stack and a buffer.
-    recent: Cell<[usize; 2]>,
 }
 
 /// What the first guest of a program maps while it starts, from which the program's pack is made.
@@ -187,7 +185,6 @@ impl AddressSpace {
             strings: Strings::default(),
             tamed: Tamed::default(),
             entries: BTreeSet::new(),
-            recent: Cell::new([0; 2]),
         };
         let end = space.stack_end();
         let bottom = end - STACK_BYTES;
@@ -253,7 +250,6 @@ impl AddressSpace {
             strings: self.strings.clone(),
             tamed: self.tamed.clone(),
             entries: self.entries.clone(),
-            recent: Cell::new([0; 2]),
         })
     }
 
@@ -454,23 +450,22 @@ impl AddressSpace {
     /// How many bytes from `address` on may be accessed with all rights in `prot`, `length` at most.
     fn accessible(&self, address: u64, length: u64, prot: u8) -> u64 {
         let Some(end) = address.checked_add(length) else { return 0 };
-        let recent = self.recent.get();
-        for index in recent {
-            if let Some(vma) = self.vmas.get(index)
-                && vma.start <= address
-                && end <= vma.end
-                && access::real_rights(vma.prot) & prot == prot
-            {
-                return length;
-            }
+        if self.vmas.remembers(address, end, prot) {
+            return length;
         }
-        let Some((mut index, mut vma)) = self.vmas.find(address) else { return 0 };
-        self.recent.set([index, recent[0]]);
+        let Some((index, vma)) = self.vmas.find(address) else { return 0 };
+        self.vmas.remember(vma, access::real_rights(vma.prot));
+        self.accessible_from(index, address, end, prot)
+    }
+
+    /// The same for an address that lies in the mapping of this index, up to `end`.
+    fn accessible_from(&self, mut index: usize, address: u64, end: u64, prot: u8) -> u64 {
+        let Some(mut vma) = self.vmas.get(index) else { return 0 };
         let mut at = address;
         while access::real_rights(vma.prot) & prot == prot {
             at = vma.end;
             if at >= end {
-                return length;
+                return end - address;
             }
             index += 1;
             match self.vmas.get(index) {

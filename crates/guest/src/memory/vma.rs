@@ -1,6 +1,7 @@
 //! The book of mappings: what the guest believes of its address space, sorted, without overlaps.
 
 use base::map::FastMap;
+use std::cell::Cell;
 
 /// Protection bits as in `mmap(2)`.
 pub const PROT_READ: u8 = 1;
@@ -135,12 +136,27 @@ impl Vma {
     }
 }
 
+/// Ranges of which a list remembers that one mapping covers them: a thread's stack, the heap, a buffer, a constant.
+const REMEMBERED: usize = 4;
+
+/// A mapping's range and what a guest may do there, apart from the mapping: most calls then read no more of the list.
+#[derive(Clone, Copy, Debug, Default)]
+struct Remembered {
+    start: u64,
+    end: u64,
+    rights: u8,
+}
+
 /// Sorted mappings.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct VmaList {
     list: Vec<Vma>,
     /// The last first.
     searched: Vec<Searched>,
+    /// Empty ranges after each change of the list.
+    remembered: [Cell<Remembered>; REMEMBERED],
+    /// Which of them the next one replaces.
+    oldest: Cell<u8>,
 }
 
 /// What a search for free addresses came to, so that the next one need not begin anew: a process has two mappings for each of its threads.
@@ -158,6 +174,26 @@ impl Searched {
 }
 
 impl VmaList {
+    /// Whether `[start, end)` lies in a remembered mapping that has these rights.
+    #[inline]
+    pub(crate) fn remembers(&self, start: u64, end: u64, rights: u8) -> bool {
+        self.remembered.iter().any(|range| {
+            let range = range.get();
+            range.start <= start && end <= range.end && range.rights & rights == rights
+        })
+    }
+
+    /// Remembers a mapping of the list, with what a guest may do there.
+    pub(crate) fn remember(&self, vma: &Vma, rights: u8) {
+        let place = self.oldest.get();
+        self.remembered[usize::from(place)].set(Remembered { start: vma.start, end: vma.end, rights });
+        self.oldest.set((place + 1) % REMEMBERED as u8);
+    }
+
+    fn forget(&mut self) {
+        self.remembered = Default::default();
+    }
+
     pub(crate) fn iter(&self) -> std::slice::Iter<'_, Vma> {
         self.list.iter()
     }
@@ -201,6 +237,7 @@ impl VmaList {
             return;
         }
         self.forget_searches(first, start);
+        self.forget();
         let mut keep: [Option<Vma>; 2] = [None, None];
         let (head, tail) = (self.list[first], self.list[last - 1]);
         if head.start < start {
@@ -223,6 +260,7 @@ impl VmaList {
 
     /// Adds a mapping where nothing is, joined with its neighbours where they are alike.
     pub(crate) fn insert(&mut self, mut vma: Vma) {
+        self.forget();
         let mut at = self.list.partition_point(|other| other.start < vma.start);
         if at > 0 && self.list[at - 1].joins(&vma) {
             at -= 1;
@@ -374,6 +412,21 @@ mod tests {
         assert!(!list.protect(25, 35, 1));
         list.remove(0, 100);
         assert!(shape(&list).is_empty());
+    }
+
+    #[test]
+    fn no_change_leaves_a_remembered_mapping() {
+        let mut list = VmaList::default();
+        list.insert(anonymous(10, 20, 3));
+        assert!(!list.remembers(12, 14, 1));
+        list.remember(&anonymous(10, 20, 3), 3);
+        assert!(list.remembers(10, 20, 3) && list.remembers(12, 14, 1));
+        assert!(!list.remembers(12, 14, 4) && !list.remembers(12, 21, 1) && !list.remembers(9, 11, 1));
+        assert!(list.protect(10, 12, 1));
+        assert!(!list.remembers(12, 14, 3));
+        list.remember(&anonymous(12, 20, 3), 3);
+        list.remove(15, 16);
+        assert!(!list.remembers(12, 14, 3));
     }
 
     #[test]
