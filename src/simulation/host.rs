@@ -24,7 +24,7 @@ use topology::{Fate, Topology};
 /// A packet between two hosts' interfaces.
 #[derive(Debug)]
 pub struct InFlight {
-    pub packet: Packet,
+    pub packet: Box<Packet>,
     /// How long its sender's line took for it.
     pub serialized: SimDuration,
 }
@@ -75,6 +75,12 @@ pub struct Gone {
     pub lost: u64,
     /// To addresses that no host has.
     pub unroutable: u64,
+}
+
+/// The first of `latest` and the times that there are, without a branch for each.
+#[inline]
+fn earliest<const N: usize>(latest: SimTime, times: [Option<SimTime>; N]) -> SimTime {
+    times.iter().fold(latest, |first, time| first.min(time.unwrap_or(SimTime::MAX)))
 }
 
 /// The numbers of a packet, or of a train's.
@@ -181,7 +187,7 @@ impl SimHost {
             self.interface.next_deadline(),
             self.next_completion(),
         ];
-        candidates.into_iter().flatten().min()
+        Some(earliest(SimTime::MAX, candidates)).filter(|time| *time != SimTime::MAX)
     }
 
     /// When the stack must hear of what has left. If nobody waits for that, it hears of it with whatever happens next.
@@ -236,7 +242,7 @@ impl SimHost {
                 trace.passed_router(now, number, segments);
             }
             let work = self.begin_work(number);
-            self.kernel.receive_packet(now, packet);
+            self.kernel.receive_packet(now, *packet);
             self.end_work(work, Layer::Reassembly, segments);
         }
     }
@@ -299,9 +305,8 @@ impl SimHost {
         let mut now = moment.now;
         loop {
             worker.turn_to(Doing::Kernel, self.id, now);
-            let until =
-                [Some(horizon), self.events.next_time(), self.interface.next_deadline(), self.next_completion()];
-            let until = until.into_iter().flatten().min().unwrap_or(horizon);
+            let others = [self.events.next_time(), self.interface.next_deadline(), self.next_completion()];
+            let until = earliest(horizon, others);
             let Some(came_to) = self.kernel.run_threads(&mut worker.guest, now, until) else {
                 self.interrupted = Some(Interrupted { now, ..moment });
                 self.exchange_samples(worker);
@@ -387,6 +392,9 @@ impl SimHost {
     }
 
     fn record_loopback(&mut self, worker: &mut SimWorker) {
+        if self.kernel.net.stack.loopback_seen() == 0 {
+            return;
+        }
         for (time, packet) in self.kernel.net.stack.take_loopback_seen() {
             self.tap.loopback(time, &packet, worker);
         }

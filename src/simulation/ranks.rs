@@ -277,7 +277,7 @@ fn take_packet(bytes: &mut &[u8]) -> Option<Envelope<InFlight>> {
     let to = HostId(u32::from_le_bytes(take_array(bytes)?));
     let sequence = u64::from_le_bytes(take_array(bytes)?);
     let serialized = base::SimDuration::from_nanos(u64::from_le_bytes(take_array(bytes)?));
-    let packet = Packet::unpack(bytes).ok()?;
+    let packet = Box::new(Packet::unpack(bytes).ok()?);
     Some(Envelope { arrival, from, to, sequence, message: InFlight { packet, serialized } })
 }
 

@@ -13,7 +13,8 @@ const SKB_OVERHEAD: u32 = 768;
 /// A packet on its way out, or a train of them, which stays together while it waits (as with segmentation offload on Linux).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    pub packet: Packet,
+    /// Apart, for it goes through many queues: each would move all of it.
+    pub packet: Box<Packet>,
     /// The socket that it comes from; None for what no socket sends.
     pub flow: Option<SocketId>,
     /// What its socket is told when it has left ([`crate::Interface::poll_completion`]), in bytes of memory; 0 if it need not know.
@@ -34,14 +35,15 @@ impl From<Departing> for Frame {
 
 impl Frame {
     /// A frame of nobody in particular, which may leave at once.
-    pub fn new(packet: Packet) -> Frame {
+    pub fn new(packet: impl Into<Box<Packet>>) -> Frame {
+        let packet = packet.into();
         let priority = if packet.ip.is_v6() { 0 } else { priority_of(packet.ip.tos) };
         Frame { packet, flow: None, charge: 0, not_before: SimTime::ZERO, priority }
     }
 
     /// Cuts so many packets off a train; None for what has no more. The charge stays with the last one.
     pub(crate) fn split(&mut self, segments: usize) -> Option<Frame> {
-        let packet = self.packet.split(segments)?;
+        let packet = self.packet.split(segments)?.into();
         let Frame { flow, not_before, priority, .. } = *self;
         Some(Frame { packet, flow, charge: 0, not_before, priority })
     }

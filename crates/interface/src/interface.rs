@@ -38,7 +38,7 @@ pub struct Config {
 pub struct Departure {
     /// When its last bit has left.
     pub at: SimTime,
-    pub packet: Packet,
+    pub packet: Box<Packet>,
     /// How long the line takes for it: what the other side's [`Interface::receive`] wants to know.
     pub serialized: SimDuration,
 }
@@ -47,7 +47,7 @@ impl Departure {
     /// Cuts the first segments off a train; None if it has no more, and stays as it is.
     pub fn split(&mut self, segments: usize) -> Option<Departure> {
         let whole = self.packet.wire_len();
-        let packet = self.packet.split(segments)?;
+        let packet = Box::new(self.packet.split(segments)?);
         let (first, behind) = (packet.wire_len(), self.packet.wire_len());
         let (serialized, rest) = (share(self.serialized, first, whole), share(self.serialized, behind, whole));
         self.serialized = rest;
@@ -96,6 +96,7 @@ impl Interface {
     }
 
     /// Takes a packet from the stack. The queue discipline decides what becomes of it, and tells at once.
+    #[inline]
     pub fn send(&mut self, now: SimTime, frame: Frame) -> Verdict {
         self.uplink.send(now, frame)
     }
@@ -123,7 +124,8 @@ impl Interface {
     }
 
     /// Takes a packet whose last bit has come to the router before the downlink, having taken `serialized` on its sender's line.
-    pub fn receive(&mut self, now: SimTime, packet: Packet, serialized: SimDuration) {
+    #[inline]
+    pub fn receive(&mut self, now: SimTime, packet: Box<Packet>, serialized: SimDuration) {
         self.downlink.receive(now, packet, serialized);
     }
 
@@ -150,7 +152,7 @@ impl Interface {
 
     /// The next packet that the host has by now.
     #[inline]
-    pub fn poll_delivery(&mut self, now: SimTime) -> Option<Packet> {
+    pub fn poll_delivery(&mut self, now: SimTime) -> Option<Box<Packet>> {
         let packet = self.downlink.poll(now)?;
         self.counters.delivered += packet.segments() as u64;
         self.counters.delivered_bytes += packet.wire_len() as u64;

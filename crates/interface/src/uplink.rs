@@ -62,7 +62,7 @@ pub(crate) struct Uplink {
     bootstrap_end: SimTime,
     coalescing: SimDuration,
     /// On the line, and not reported yet.
-    departing: VecDeque<(SimTime, Packet)>,
+    departing: VecDeque<(SimTime, Box<Packet>)>,
     /// When their last bit leaves, in that order.
     completions: VecDeque<(SimTime, Completion)>,
     dropped: Vec<Frame>,
@@ -117,7 +117,7 @@ impl Uplink {
     }
 
     /// The next packet that goes onto the line, with the moment at which its last bit has left.
-    pub(crate) fn poll(&mut self, now: SimTime) -> Option<(SimTime, Packet)> {
+    pub(crate) fn poll(&mut self, now: SimTime) -> Option<(SimTime, Box<Packet>)> {
         if self.departing.is_empty() {
             if self.is_idle() {
                 self.refill_at = None;
@@ -136,6 +136,7 @@ impl Uplink {
     }
 
     /// Whether nothing waits to be put on the line.
+    #[inline]
     fn is_idle(&self) -> bool {
         self.queue.len() == 0 && !matches!(&self.line, Line::Relay { held, .. } if !held.is_empty())
     }
@@ -145,6 +146,7 @@ impl Uplink {
         self.drops
     }
 
+    #[inline]
     pub(crate) fn next_deadline(&self) -> Option<SimTime> {
         self.refill_at
     }
@@ -161,6 +163,7 @@ impl Uplink {
     }
 
     /// Whether the line takes another packet.
+    #[inline]
     fn takes(&self, now: SimTime) -> bool {
         match &self.line {
             Line::Exact { wire, ring } => wire.wait(now) <= *ring,
@@ -225,6 +228,7 @@ impl Uplink {
         self.depart(at, frame);
     }
 
+    #[inline]
     fn depart(&mut self, at: SimTime, frame: Frame) {
         self.completions.extend(Completion::of(&frame).map(|done| (at, done)));
         self.departing.push_back((at, frame.packet));
@@ -244,12 +248,14 @@ impl Uplink {
     }
 
     /// When whoever waits for completions is to hear of them.
+    #[inline]
     pub(crate) fn next_completion(&self) -> Option<SimTime> {
         let (first, last) = (self.completions.front()?.0, self.completions.back()?.0);
         Some(last.min(first + COALESCING))
     }
 
     /// A frame that has left, or that was dropped, by now.
+    #[inline]
     pub(crate) fn poll_completion(&mut self, now: SimTime) -> Option<Completion> {
         self.completions.front().filter(|(at, _)| *at <= now)?;
         self.completions.pop_front().map(|(_, completion)| completion)
@@ -265,6 +271,7 @@ impl Uplink {
     }
 
     /// How long `bytes` take on this line: what the receiving side wants to know of the sender's.
+    #[inline]
     pub(crate) fn serialization(&self, now: SimTime, bytes: u64) -> SimDuration {
         match &self.line {
             Line::Exact { wire, .. } if now >= self.bootstrap_end => wire.rate().transmission_time(bytes),

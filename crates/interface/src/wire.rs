@@ -17,6 +17,7 @@ impl Wire {
         Wire { rate, free: SimTime::ZERO, carry: 0 }
     }
 
+    #[inline]
     pub(crate) fn rate(&self) -> Bandwidth {
         self.rate
     }
@@ -27,16 +28,19 @@ impl Wire {
     }
 
     /// When a packet that is ready at `ready` can start.
+    #[inline]
     pub(crate) fn start(&self, ready: SimTime) -> SimTime {
         ready.max(self.free)
     }
 
     /// How long a packet that is ready at `ready` has to wait.
+    #[inline]
     pub(crate) fn wait(&self, ready: SimTime) -> SimDuration {
         self.free.saturating_since(ready)
     }
 
     /// Sends a packet that is ready at `ready`; returns when its last bit has left, rounded up to a nanosecond.
+    #[inline]
     pub(crate) fn occupy(&mut self, ready: SimTime, bytes: u64) -> SimTime {
         if ready > self.free {
             (self.free, self.carry) = (ready, 0);

@@ -113,7 +113,8 @@ impl Ctx<'_> {
 impl Kernel {
     /// Gives up what a thread's call has held.
     pub(crate) fn release_held(&mut self, thread: &mut Thread) {
-        for held in std::mem::take(&mut thread.held) {
+        // What was allocated for the list stays: a thread that waits again will need it.
+        for held in thread.held.drain(..) {
             match held {
                 Held::File { file, .. } => self.release_file(file),
                 Held::Number { table, fd } => self.shared.fds[table].cancel(fd),

@@ -22,7 +22,7 @@ pub(crate) struct Line {
     /// A train that takes the line no longer may pass as one.
     coalescing: SimDuration,
     /// Behind the router, in the order in which the host gets them.
-    arriving: VecDeque<(SimTime, Packet)>,
+    arriving: VecDeque<(SimTime, Box<Packet>)>,
     drops: u64,
 }
 
@@ -37,7 +37,7 @@ impl Line {
 
     /// What waits here, or is sent more slowly than it came, is no train any more: its segments stand in the queue one by one, each from
     /// the moment at which its own last bit came.
-    pub(crate) fn receive(&mut self, now: SimTime, mut packet: Packet, serialized: SimDuration) {
+    pub(crate) fn receive(&mut self, now: SimTime, mut packet: Box<Packet>, serialized: SimDuration) {
         if packet.segments() == 1 || self.passes_whole(now, &packet, serialized) {
             return self.receive_one(now, now, packet, serialized);
         }
@@ -46,13 +46,14 @@ impl Line {
             let behind = share(serialized, packet.wire_len(), whole);
             let came = SimTime::from_nanos(now.as_nanos().saturating_sub(behind.as_nanos()));
             let serialized = share(serialized, first.wire_len(), whole);
-            self.receive_one(now, came, first, serialized);
+            self.receive_one(now, came, first.into(), serialized);
         }
         let serialized = share(serialized, packet.wire_len(), whole);
         self.receive_one(now, now, packet, serialized);
     }
 
-    fn receive_one(&mut self, now: SimTime, came: SimTime, packet: Packet, serialized: SimDuration) {
+    #[inline]
+    fn receive_one(&mut self, now: SimTime, came: SimTime, packet: Box<Packet>, serialized: SimDuration) {
         match self.arrival(came, packet.wire_len() as u64, serialized) {
             Ok(at) => self.arriving.push_back((at.max(now), packet)),
             Err(Dropped) => self.drops += 1,
@@ -67,17 +68,19 @@ impl Line {
         now < self.bootstrap_end || (idle && time_on_wire <= self.coalescing)
     }
 
+    #[inline]
     pub(crate) fn next_delivery(&self) -> Option<SimTime> {
         self.arriving.front().map(|(at, _)| *at)
     }
 
-    pub(crate) fn poll(&mut self, now: SimTime) -> Option<Packet> {
+    #[inline]
+    pub(crate) fn poll(&mut self, now: SimTime) -> Option<Box<Packet>> {
         self.next_delivery().filter(|at| *at <= now)?;
         self.arriving.pop_front().map(|(_, packet)| packet)
     }
 
     pub(crate) fn incoming(&self) -> impl Iterator<Item = &Packet> {
-        self.arriving.iter().map(|(_, packet)| packet)
+        self.arriving.iter().map(|(_, packet)| &**packet)
     }
 
     pub(crate) fn drops(&self) -> u64 {

@@ -28,7 +28,8 @@ impl Downlink {
 
     /// Takes a packet, or a train of them, whose last bit has come to the router, having taken `serialized` on its sender's line. Calls
     /// must come in the order of time.
-    pub(crate) fn receive(&mut self, now: SimTime, packet: Packet, serialized: SimDuration) {
+    #[inline]
+    pub(crate) fn receive(&mut self, now: SimTime, packet: Box<Packet>, serialized: SimDuration) {
         match self {
             Downlink::Line(line) => line.receive(now, packet, serialized),
             Downlink::Relay(relay) => relay.receive(now, packet),
@@ -36,6 +37,7 @@ impl Downlink {
     }
 
     /// When `poll` has something to give.
+    #[inline]
     pub(crate) fn next_delivery(&self) -> Option<SimTime> {
         match self {
             Downlink::Line(line) => line.next_delivery(),
@@ -44,7 +46,8 @@ impl Downlink {
     }
 
     /// The next packet that the host has by now.
-    pub(crate) fn poll(&mut self, now: SimTime) -> Option<Packet> {
+    #[inline]
+    pub(crate) fn poll(&mut self, now: SimTime) -> Option<Box<Packet>> {
         match self {
             Downlink::Line(line) => line.poll(now),
             Downlink::Relay(relay) => relay.poll(now),

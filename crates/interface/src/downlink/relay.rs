@@ -16,8 +16,8 @@ pub(crate) struct Relay {
     bucket: TokenBucket,
     bootstrap_end: SimTime,
     /// Out of the queue, and without tokens until then.
-    held: Option<(SimTime, Packet)>,
-    delivered: VecDeque<(SimTime, Packet)>,
+    held: Option<(SimTime, Box<Packet>)>,
+    delivered: VecDeque<(SimTime, Box<Packet>)>,
 }
 
 impl Relay {
@@ -31,9 +31,9 @@ impl Relay {
         }
     }
 
-    pub(crate) fn receive(&mut self, now: SimTime, mut packet: Packet) {
+    pub(crate) fn receive(&mut self, now: SimTime, mut packet: Box<Packet>) {
         while let Some(first) = packet.split_first() {
-            self.queue.push(now, first);
+            self.queue.push(now, first.into());
         }
         self.queue.push(now, packet);
         self.forward(now);
@@ -56,7 +56,7 @@ impl Relay {
         self.delivered.front().or(self.held.as_ref()).map(|(at, _)| *at)
     }
 
-    pub(crate) fn poll(&mut self, now: SimTime) -> Option<Packet> {
+    pub(crate) fn poll(&mut self, now: SimTime) -> Option<Box<Packet>> {
         if self.delivered.is_empty() {
             self.forward(now);
         }
@@ -64,7 +64,7 @@ impl Relay {
     }
 
     pub(crate) fn incoming(&self) -> impl Iterator<Item = &Packet> {
-        self.delivered.iter().chain(&self.held).chain(&self.queue.packets).map(|(_, packet)| packet)
+        self.delivered.iter().chain(&self.held).chain(&self.queue.packets).map(|(_, packet)| &**packet)
     }
 
     pub(crate) fn drops(&self) -> u64 {
@@ -75,7 +75,7 @@ impl Relay {
 /// CoDel by RFC 8289, section 5, in nanoseconds and exact square roots.
 #[derive(Clone, Debug, Default)]
 struct CodelQueue {
-    packets: VecDeque<(SimTime, Packet)>,
+    packets: VecDeque<(SimTime, Box<Packet>)>,
     bytes: u64,
     dropping: bool,
     /// While the delay is above the target: the end of the interval in which it must have fallen.
@@ -87,13 +87,13 @@ struct CodelQueue {
 }
 
 impl CodelQueue {
-    fn push(&mut self, now: SimTime, packet: Packet) {
+    fn push(&mut self, now: SimTime, packet: Box<Packet>) {
         self.bytes += packet.wire_len() as u64;
         self.packets.push_back((now, packet));
     }
 
     /// The next packet that is not dropped.
-    fn pop(&mut self, now: SimTime) -> Option<Packet> {
+    fn pop(&mut self, now: SimTime) -> Option<Box<Packet>> {
         let first = self.take(now);
         let Some((packet, true)) = first else {
             self.dropping = false;
@@ -102,7 +102,7 @@ impl CodelQueue {
         if self.dropping { self.go_on_dropping(now, packet) } else { self.begin_dropping(now) }
     }
 
-    fn begin_dropping(&mut self, now: SimTime) -> Option<Packet> {
+    fn begin_dropping(&mut self, now: SimTime) -> Option<Box<Packet>> {
         self.drops += 1;
         let next = self.take(now);
         self.dropping = true;
@@ -114,7 +114,7 @@ impl CodelQueue {
         next.map(|(packet, _)| packet)
     }
 
-    fn go_on_dropping(&mut self, now: SimTime, packet: Packet) -> Option<Packet> {
+    fn go_on_dropping(&mut self, now: SimTime, packet: Box<Packet>) -> Option<Box<Packet>> {
         let mut item = Some(packet);
         while self.dropping
             && item.is_some()
@@ -134,7 +134,7 @@ impl CodelQueue {
     }
 
     /// The packet at the head, and whether the delay has been above the target for an interval.
-    fn take(&mut self, now: SimTime) -> Option<(Packet, bool)> {
+    fn take(&mut self, now: SimTime) -> Option<(Box<Packet>, bool)> {
         let Some((since, packet)) = self.packets.pop_front() else {
             self.interval_end = None;
             return None;
@@ -162,7 +162,7 @@ mod tests {
 
     const MBIT: Bandwidth = Bandwidth::from_bits_per_sec(1_000_000);
 
-    fn packet(bytes: usize, number: u32) -> Packet {
+    fn packet(bytes: usize, number: u32) -> Box<Packet> {
         frame(1, bytes, number).packet
     }
 

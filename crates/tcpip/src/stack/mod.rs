@@ -98,7 +98,8 @@ pub struct Stack {
 /// A packet or a train on its way to the wire.
 #[derive(Debug)]
 pub struct Departing {
-    pub packet: Packet,
+    /// Apart, for it goes through many queues: each would move all of it.
+    pub packet: Box<Packet>,
     /// The socket that sent it; None for what no socket of a program sends.
     pub flow: Option<SocketId>,
     /// What it counts against that socket while it waits in the host (skb->truesize), in bytes; 0 for bare acknowledgements.

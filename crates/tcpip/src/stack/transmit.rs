@@ -117,7 +117,7 @@ impl Stack {
                 if let Some(flow) = flow {
                     self.transmitted(now, flow, truesize);
                 }
-                packet
+                *packet
             }
         };
         self.count_sent(&packet);
@@ -244,7 +244,7 @@ impl Stack {
             Interface::Loopback => self.loopback.push_back(packet),
             Interface::Ethernet => {
                 let Owner { flow, truesize, not_before } = owner.unwrap_or_default();
-                self.outgoing.push_back(Departing { packet, flow, truesize, not_before });
+                self.outgoing.push_back(Departing { packet: Box::new(packet), flow, truesize, not_before });
             }
         }
     }
