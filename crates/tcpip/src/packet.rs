@@ -34,6 +34,7 @@ impl Transport {
         }
     }
 
+    #[inline]
     fn header_len(&self) -> usize {
         match self {
             Transport::Tcp(tcp) => tcp.len(),
@@ -86,11 +87,13 @@ impl Packet {
     }
 
     /// The total length of the IP packet, in bytes; of a train, of all its packets.
+    #[inline]
     pub fn wire_len(&self) -> usize {
         self.segments() * (self.ip.header_len() + self.transport.header_len()) + self.payload.len()
     }
 
     /// How many packets of the wire this is.
+    #[inline]
     pub fn segments(&self) -> usize {
         if self.train_mss == 0 { 1 } else { self.payload.len().div_ceil(self.train_mss.into()).max(1) }
     }

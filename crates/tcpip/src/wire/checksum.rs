@@ -7,6 +7,7 @@ use std::net::IpAddr;
 pub struct Checksum(u64);
 
 impl Checksum {
+    #[inline]
     pub fn with(mut self, bytes: &[u8]) -> Self {
         let mut words = bytes.chunks_exact(2);
         for word in &mut words {

@@ -36,15 +36,18 @@ impl IpHeader {
         }
     }
 
+    #[inline]
     pub fn is_v6(&self) -> bool {
         self.dst.is_ipv6()
     }
 
+    #[inline]
     pub fn is_fragment(&self) -> bool {
         self.more_fragments || self.fragment_offset != 0
     }
 
     /// Bytes on the wire, an IPv6 fragment's extension header included.
+    #[inline]
     pub fn header_len(&self) -> usize {
         match (self.is_v6(), self.is_fragment()) {
             (false, _) => ipv4::HEADER_LEN,

@@ -13,17 +13,19 @@ pub const PROTOCOL_UDP: u8 = 17;
 
 /// Appends 20 bytes, with the checksum.
 pub(super) fn emit(ip: &IpHeader, src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, total_len: u16, out: &mut Vec<u8>) {
-    let start = out.len();
+    // In one piece of known length: the digest of a run takes each packet's.
+    let mut header = [0; HEADER_LEN];
     let flags = (u16::from(ip.dont_fragment) << 14) | (u16::from(ip.more_fragments) << 13);
-    out.extend_from_slice(&[0x45, ip.tos]);
-    out.extend_from_slice(&total_len.to_be_bytes());
-    out.extend_from_slice(&(ip.id as u16).to_be_bytes());
-    out.extend_from_slice(&(flags | ip.fragment_offset).to_be_bytes());
-    out.extend_from_slice(&[ip.ttl, protocol, 0, 0]);
-    out.extend_from_slice(&src.octets());
-    out.extend_from_slice(&dst.octets());
-    let sum = Checksum::default().with(&out[start..]).finish();
-    out[start + 10..start + 12].copy_from_slice(&sum.to_be_bytes());
+    (header[0], header[1]) = (0x45, ip.tos);
+    header[2..4].copy_from_slice(&total_len.to_be_bytes());
+    header[4..6].copy_from_slice(&(ip.id as u16).to_be_bytes());
+    header[6..8].copy_from_slice(&(flags | ip.fragment_offset).to_be_bytes());
+    (header[8], header[9]) = (ip.ttl, protocol);
+    header[12..16].copy_from_slice(&src.octets());
+    header[16..20].copy_from_slice(&dst.octets());
+    let sum = Checksum::default().with(&header).finish();
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
+    out.extend_from_slice(&header);
 }
 
 pub(super) fn parse(bytes: &[u8]) -> Result<(IpHeader, u8, &[u8]), WireError> {

@@ -89,6 +89,7 @@ pub struct TcpOptions {
 
 impl TcpOptions {
     /// Bytes on the wire, padding included.
+    #[inline]
     pub fn len(&self) -> usize {
         let mut len = 0;
         if self.mss.is_some() {
@@ -119,9 +120,13 @@ impl TcpOptions {
         }
         match (self.timestamps, self.sack_permitted) {
             (Some(stamps), permitted) => {
-                out.extend_from_slice(if permitted { &[4, 2, 8, 10] } else { &[1, 1, 8, 10] });
-                out.extend_from_slice(&stamps.value.to_be_bytes());
-                out.extend_from_slice(&stamps.echo.to_be_bytes());
+                let mut option = [1, 1, 8, 10, 0, 0, 0, 0, 0, 0, 0, 0];
+                if permitted {
+                    (option[0], option[1]) = (4, 2);
+                }
+                option[4..8].copy_from_slice(&stamps.value.to_be_bytes());
+                option[8..].copy_from_slice(&stamps.echo.to_be_bytes());
+                out.extend_from_slice(&option);
             }
             (None, true) => out.extend_from_slice(&[1, 1, 4, 2]),
             (None, false) => {}
@@ -188,6 +193,7 @@ pub struct TcpHeader {
 
 impl TcpHeader {
     /// Bytes on the wire, options included.
+    #[inline]
     pub fn len(&self) -> usize {
         HEADER_LEN + self.options.len()
     }
@@ -198,13 +204,15 @@ impl TcpHeader {
 
     /// Appends the header with a zero checksum.
     pub fn emit(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.src_port.to_be_bytes());
-        out.extend_from_slice(&self.dst_port.to_be_bytes());
-        out.extend_from_slice(&self.seq.to_be_bytes());
-        out.extend_from_slice(&self.ack.to_be_bytes());
-        out.extend_from_slice(&[((self.len() / 4) as u8) << 4, self.flags.bits()]);
-        out.extend_from_slice(&self.window.to_be_bytes());
-        out.extend_from_slice(&[0, 0, 0, 0]);
+        // In one piece of known length: the digest of a run takes each segment's.
+        let mut header = [0; HEADER_LEN];
+        header[..2].copy_from_slice(&self.src_port.to_be_bytes());
+        header[2..4].copy_from_slice(&self.dst_port.to_be_bytes());
+        header[4..8].copy_from_slice(&self.seq.to_be_bytes());
+        header[8..12].copy_from_slice(&self.ack.to_be_bytes());
+        (header[12], header[13]) = (((self.len() / 4) as u8) << 4, self.flags.bits());
+        header[14..16].copy_from_slice(&self.window.to_be_bytes());
+        out.extend_from_slice(&header);
         self.options.emit(out);
     }
 

@@ -13,10 +13,11 @@ pub struct UdpHeader {
 impl UdpHeader {
     /// Appends 8 bytes, with a zero checksum.
     pub fn emit(&self, payload_len: usize, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.src_port.to_be_bytes());
-        out.extend_from_slice(&self.dst_port.to_be_bytes());
-        out.extend_from_slice(&((HEADER_LEN + payload_len) as u16).to_be_bytes());
-        out.extend_from_slice(&[0, 0]);
+        let mut header = [0; HEADER_LEN];
+        header[..2].copy_from_slice(&self.src_port.to_be_bytes());
+        header[2..4].copy_from_slice(&self.dst_port.to_be_bytes());
+        header[4..6].copy_from_slice(&((HEADER_LEN + payload_len) as u16).to_be_bytes());
+        out.extend_from_slice(&header);
     }
 
     pub fn parse(bytes: &[u8]) -> Result<(UdpHeader, &[u8]), WireError> {
