@@ -61,10 +61,10 @@ packetdrill: ## run the scripts of PACKETDRILL, a checkout of it that is built, 
 	cargo build --release -p packetdrill $(CARGO_FLAGS)
 	@tools/packetdrill "$(PACKETDRILL)" "$(CARGO_TARGET_DIR)/release/libpacketdrill.so" $(PACKETDRILL_FLAGS)
 
-bench: ## measure, with the native figures of this machine beside each
+bench: ## measure, with the native figures of this machine beside each; with AGAINST=REVISION: compare with that
 	@tools/install-packages build bench
 	@$(MAKE) --no-print-directory build
-	@tools/bench
+	@if [ -n "$(AGAINST)" ]; then tools/bench-against "$(AGAINST)" "$(cache)/against"; else tools/bench; fi
 
 lab: ## repeat published experiments, and judge their claims: lab.data/index.html
 	@tools/install-packages build demo

@@ -5,8 +5,9 @@
 //! and does not fail the run. Results also go to a JSON file, whose path is printed last.
 //!
 //! `suite --bench [--quick] [SUBJECT...]`: `--quick` measures less and leaves out 100,000 guests. Without `--bench`, as `cargo test` calls it, it
-//! measures nothing and tries whether guests start.
+//! measures nothing and tries whether guests start. `suite --bench [--quick] --against=GNOMON` compares with another build (`against`).
 
+mod against;
 mod bare;
 mod bulk;
 mod calls;
@@ -59,11 +60,19 @@ fn main() {
         namespaces::try_out(&Programs::build());
         return;
     }
-    if let Some(unknown) = arguments.iter().find(|argument| argument.starts_with('-') && *argument != "--quick") {
-        eprintln!("no option '{unknown}': there is --quick, which measures less and leaves out 100,000 guests");
+    let other = arguments.iter().find_map(|argument| argument.strip_prefix("--against="));
+    let is_known = |option: &str| option == "--quick" || option.starts_with("--against=");
+    if let Some(unknown) = arguments.iter().find(|argument| argument.starts_with('-') && !is_known(argument)) {
+        eprintln!(
+            "no option '{unknown}': there is --quick, which measures less and leaves out 100,000 guests, and --against=GNOMON"
+        );
         std::process::exit(2);
     }
     let extent = Extent { quick: arguments.iter().any(|argument| argument == "--quick") };
+    if let Some(other) = other {
+        println!("{}\n", machine::headline(&machine::describe()));
+        return against::compare(&Programs::build(), extent, std::path::Path::new(other));
+    }
     let chosen: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with("--")).collect();
     if let Some(unknown) = chosen.iter().find(|name| SUBJECTS.iter().all(|(subject, _)| subject != **name)) {
         let names = SUBJECTS.map(|(subject, _)| subject).join(", ");
