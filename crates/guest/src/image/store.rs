@@ -253,10 +253,8 @@ fn read_header(key: FileKey, file: &File) -> Result<ElfHeader, ElfError> {
 
 fn read_whole(key: FileKey, file: &File) -> Result<Vec<u8>, ElfError> {
     let data = Some(key.bytes).filter(|bytes| *bytes <= IMAGE_BYTES_MAX).and_then(zeroed);
-    let mut data = data.ok_or_else(|| ElfError {
-        reason: "the machine has no memory for so large a file".into(),
-        is_late: false,
-    })?;
+    let mut data = data
+        .ok_or_else(|| ElfError { reason: "the machine has no memory for so large a file".into(), is_late: false })?;
     file.read_exact_at(&mut data, 0).map_err(unreadable)?;
     Ok(data)
 }

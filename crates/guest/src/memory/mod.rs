@@ -45,7 +45,7 @@ use parked::Parked;
 use placement::{Placement, View};
 use real::{RealKind, RealMaps};
 use reuse::Reuse;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use turns::SharedBlock;
