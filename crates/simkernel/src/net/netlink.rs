@@ -352,10 +352,7 @@ fn read_name(name: &[u8]) -> Result<SockaddrNl, Errno> {
 /// bind(2). Port 0 takes the process's number, or one that is free. EADDRINUSE; EINVAL when bound to another port.
 pub fn bind(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
     let wanted = read_name(name)?;
-    let bound = ctx.kernel.netlink(file)?.port;
-    if bound == 0 || wanted.nl_pid != bound {
-        bind_port(ctx, file, wanted.nl_pid)?;
-    }
+    bind_port(ctx, file, wanted.nl_pid)?;
     let socket = ctx.kernel.netlink(file)?;
     // The first 32 groups; membership of others stays (`netlink_update_subscriptions`).
     socket.groups = socket.groups & !u64::from(u32::MAX) | u64::from(wanted.nl_groups);
@@ -370,7 +367,7 @@ fn autobind(ctx: &mut Ctx<'_>, file: FileId) -> Result<(), Errno> {
 fn bind_port(ctx: &mut Ctx<'_>, file: FileId, wanted: u32) -> Result<(), Errno> {
     let NetlinkSocket { port: bound, protocol, .. } = *ctx.kernel.netlink(file)?;
     if bound != 0 {
-        return if wanted == bound || wanted == 0 { Ok(()) } else { Err(Errno::EINVAL) };
+        return if wanted == bound { Ok(()) } else { Err(Errno::EINVAL) };
     }
     let ports = &mut ctx.kernel.net.netlink_ports;
     let is_free = |port: &u32| !ports.contains_key(&(protocol, *port));
