@@ -8,6 +8,7 @@
 #include "case.h"
 
 #include <arpa/inet.h>
+#include <linux/filter.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -266,6 +267,43 @@ CASE(packet_info_names_group_and_own_address)
             }
         }
     }
+}
+
+/* What a datagram's own control messages say goes before what the socket is set to; a filter is asked for each receiver. */
+CASE(control_messages_and_filters_act_for_groups)
+{
+    int port = 0, on = 1, ttl = 3;
+    int receiver = new_receiver(INADDR_ANY, &port), picky = new_receiver(INADDR_ANY, &port);
+    int sender = MUST(socket(AF_INET, SOCK_DGRAM, 0));
+    struct sock_filter none[] = { { BPF_RET | BPF_K, 0, 0, 0 } };
+    struct sock_fprog filter = { 1, none };
+    struct in_pktinfo way = { .ipi_ifindex = LO, .ipi_spec_dst.s_addr = htonl(0x7f000002) };
+    struct sockaddr_in to = address(GROUP, port), from = { 0 };
+    char room[128] = { 0 }, data[8];
+    struct iovec vector = { "x", 1 };
+    struct msghdr message = { &to, sizeof to, &vector, 1, room, CMSG_SPACE(sizeof way) + CMSG_SPACE(sizeof ttl), 0 };
+    struct cmsghdr *control = CMSG_FIRSTHDR(&message);
+    struct pollfd ready = { receiver, POLLIN, 0 };
+
+    MUST(join(receiver, GROUP));
+    MUST(join(picky, GROUP));
+    MUST(setsockopt(receiver, IPPROTO_IP, IP_RECVTTL, &on, sizeof on));
+    MUST(setsockopt(picky, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter));
+    *control = (struct cmsghdr){ CMSG_LEN(sizeof way), IPPROTO_IP, IP_PKTINFO };
+    memcpy(CMSG_DATA(control), &way, sizeof way);
+    control = CMSG_NXTHDR(&message, control);
+    *control = (struct cmsghdr){ CMSG_LEN(sizeof ttl), IPPROTO_IP, IP_TTL };
+    memcpy(CMSG_DATA(control), &ttl, sizeof ttl);
+    show("send", sendmsg(sender, &message, 0));
+
+    vector = (struct iovec){ data, sizeof data };
+    message = (struct msghdr){ &from, sizeof from, &vector, 1, room, sizeof room, 0 };
+    poll(&ready, 1, 20);
+    show("receive", recvmsg(receiver, &message, MSG_DONTWAIT));
+    printf("from %s\n", inet_ntoa(from.sin_addr));
+    for (control = CMSG_FIRSTHDR(&message); control; control = CMSG_NXTHDR(&message, control))
+        printf("level %d, type %d: %d\n", control->cmsg_level, control->cmsg_type, *(int *)CMSG_DATA(control));
+    heard("behind a filter", picky);
 }
 
 CASE(sources_are_chosen_or_blocked)

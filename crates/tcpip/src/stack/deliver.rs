@@ -136,8 +136,11 @@ impl Stack {
     /// Whether a listener does not hear a segment: by its filter, or by IP_MINTTL.
     fn is_unheard(&self, listener: u32, ip: &IpHeader, header: &TcpHeader, payload: &Bytes) -> bool {
         let Kind::Tcp(socket) = &self.slots[listener as usize].kind else { return false };
-        let dropped = |filter: &Box<dyn PacketFilter>| self.stream_left(&**filter, ip, header, payload).is_none();
-        ip.ttl < socket.settings.least_hops(ip) || socket.filter.as_deref().is_some_and(dropped)
+        let is_dropped = || {
+            let filter = socket.filter.as_ref();
+            filter.is_some_and(|filter| self.stream_left(&***filter, ip, header, payload).is_none())
+        };
+        ip.ttl < socket.settings.least_hops(ip) || is_dropped()
     }
 
     /// What a stream's filter leaves of a segment's payload; `None` if it drops the segment
