@@ -99,8 +99,7 @@ impl BareGuest {
             nr::munmap => self.space.munmap(a, b).map(|()| 0).map_err(|_| Errno::EINVAL),
             nr::brk => Ok(self.space.brk(a)),
             nr::arch_prctl if a == ARCH_SET_FS => {
-                self.vcpu.registers_mut().fs_base = b;
-                Ok(0)
+                self.vcpu.registers_mut().set_fs_base(b).map(|()| 0).map_err(|_| Errno::EPERM)
             }
             nr::set_tid_address => Ok(1000),
             nr::set_robust_list => Ok(0),
