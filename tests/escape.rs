@@ -246,8 +246,9 @@ fn what_escapes_in_shared_code_is_reported() {
         let output = exec(&folder, &program, &["shared", name]);
         assert!(output.stdout.starts_with(name) || *name == "wrgsbase", "{name}: {}{}", output.stdout, output.stderr);
         if *name == "xbegin" && output.stdout.contains("SIGILL") {
-            // As everywhere where the processor knows no transactions.
-            assert!(is_reproducible(&folder), "{:?}", escapes(&folder));
+            // As everywhere where the processor knows no transactions. Intel's may hide that they do.
+            let is_intel = read(Path::new("/proc/cpuinfo")).contains("GenuineIntel");
+            assert!(is_intel || is_reproducible(&folder), "{:?}", escapes(&folder));
             continue;
         }
         assert_eq!(escapes(&folder), [*expected], "{name}: {}{}", output.stdout, output.stderr);

@@ -486,15 +486,19 @@ fn reach_of(instruction: &Instruction) -> Option<&'static str> {
     })
 }
 
-/// Whether the processor begins transactions, if only to end them at once; `xbegin` is an invalid instruction otherwise.
+/// Whether the processor may begin transactions, if only to end them at once; `xbegin` is an invalid instruction otherwise. On
+/// Intel's processors hypervisors hide the bits of transactions, and the instruction works nevertheless.
 fn has_transactions() -> bool {
     use std::sync::OnceLock;
+    // "Genu", "ineI", "ntel" in ebx, edx and ecx.
+    const INTEL: [u32; 3] = [0x756e_6547, 0x4965_6e69, 0x6c65_746e];
     const RTM: u32 = 1 << 11;
     const RTM_ALWAYS_ABORT: u32 = 1 << 11;
     static TRANSACTIONS: OnceLock<bool> = OnceLock::new();
     *TRANSACTIONS.get_or_init(|| {
+        let vendor = std::arch::x86_64::__cpuid(0);
         let leaf = std::arch::x86_64::__cpuid_count(7, 0);
-        leaf.ebx & RTM != 0 || leaf.edx & RTM_ALWAYS_ABORT != 0
+        [vendor.ebx, vendor.edx, vendor.ecx] == INTEL || leaf.ebx & RTM != 0 || leaf.edx & RTM_ALWAYS_ABORT != 0
     })
 }
 
