@@ -9,6 +9,8 @@ use std::fs;
 const EXPERIMENT: &str = r#"
 general: { stop_time: 5 s, data_directory: run.data }
 experimental: { OPTIONS }
+# One host reads on its clock when another's datagrams come.
+host_option_defaults: { clock_offset: 0 }
 network:
   graph:
     type: gml
