@@ -231,6 +231,11 @@ fn calls_are_shown_as_they_happen() {
     let output =
         capture(gnomon().args(["exec", "--strace", "sh", "-c", "echo one; sleep 1 & wait"]).current_dir(&folder));
     assert_eq!((output.code(), output.stdout.as_str()), (0, "one\n"), "{}", output.stderr);
-    assert_order(&output.stderr, &["[tid 1000] write(1, \"one\\n\", 4) = 4"]);
-    assert_order(&output.stderr, &["[tid 1001] ", "clock_nanosleep", "00:00:01.000000000 [tid 1001] exit_group(0)"]);
+    // The first number of a host's processes is drawn.
+    let number = output.stderr.split("[tid ").nth(1).and_then(|text| text.split(']').next());
+    let shell: u32 = number.and_then(|text| text.parse().ok()).expect("a number");
+    let sleeper = shell + 1;
+    assert_order(&output.stderr, &[&format!("[tid {shell}] write(1, \"one\\n\", 4) = 4")]);
+    let ends = format!("00:00:01.000000000 [tid {sleeper}] exit_group(0)");
+    assert_order(&output.stderr, &[&format!("[tid {sleeper}] "), "clock_nanosleep", &ends]);
 }

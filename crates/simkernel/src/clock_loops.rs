@@ -139,7 +139,8 @@ impl Ctx<'_> {
                 }
             }
             Stage::Passing { paid, .. } => {
-                if !std::mem::take(paid) {
+                let is_paid = std::mem::take(paid);
+                if !is_paid {
                     return Some(self.pass_by_read(number));
                 }
             }
