@@ -366,7 +366,7 @@ fn families_types_and_descriptors_are_checked() {
     assert!(socket(AF_INET6, SOCK_STREAM, 0).is_ok());
     assert_eq!(socket(AF_INET, 77, 0), Err(Errno::EINVAL));
     assert_eq!(socket(AF_INET, SOCK_STREAM, IPPROTO_UDP), Err(Errno::EPROTONOSUPPORT));
-    assert_eq!(socket(AF_NETLINK, SOCK_RAW, 15), Err(Errno::EPROTONOSUPPORT));
+    assert_eq!(socket(AF_NETLINK, SOCK_RAW, 12), Err(Errno::EPROTONOSUPPORT));
     assert_eq!(m.call(nr::listen, &[99, 1]), Err(Errno::EBADF));
     let event = m.call(nr::eventfd2, &[0, 0]).unwrap();
     assert_eq!(m.call(nr::listen, &[event, 1]), Err(Errno::ENOTSOCK));
