@@ -143,7 +143,7 @@ impl Net {
             while let Some(first) = packet.split_first() {
                 self.transmit(side, first);
             }
-            self.transmit(side, packet);
+            self.transmit(side, *packet);
             if let Some(flow) = flow {
                 self.stacks[side].transmitted(self.now, flow, truesize);
             }
