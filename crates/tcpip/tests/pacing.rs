@@ -88,7 +88,7 @@ fn departures_are_spaced_for_a_queue_that_keeps_them() {
         while queue.front().is_some_and(|front| front.0 <= now) {
             let (at, departing) = queue.pop_front().unwrap();
             net.stacks[0].transmitted(now, client, departing.truesize);
-            line.push_back((at + ms(20), departing.packet));
+            line.push_back((at + ms(20), *departing.packet));
         }
         while line.front().is_some_and(|front| front.0 <= now) {
             net.stacks[1].receive(now, line.pop_front().unwrap().1);
