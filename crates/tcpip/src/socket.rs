@@ -215,8 +215,8 @@ pub(crate) struct Settings {
     pub reuse_port: bool,
     pub keepalive: bool,
     pub broadcast: bool,
-    /// SO_LINGER, in seconds.
-    pub linger: Option<u32>,
+    /// SO_LINGER, in seconds; all ones is none.
+    pub linger: u32,
     pub send_buffer: u32,
     pub recv_buffer: u32,
     pub send_buffer_locked: bool,
@@ -289,6 +289,9 @@ pub(crate) fn deferred_seconds(timeouts: u8) -> u32 {
 }
 
 impl Settings {
+    /// No SO_LINGER.
+    pub const NO_LINGER: u32 = u32::MAX;
+
     /// TCP_USER_TIMEOUT; zero is none.
     pub fn user_timeout(&self) -> SimDuration {
         SimDuration::from_millis(self.user_timeout.into())

@@ -178,7 +178,7 @@ impl Stack {
         let Some(conn) = self.connection_at(index) else { return };
         conn.orphan = true;
         let unread = conn.rcv.queue.ready_bytes() > 0;
-        let hard = unread || conn.settings.linger == Some(0);
+        let hard = unread || conn.settings.linger == 0;
         match conn.state {
             State::SynSent => conn.finish(),
             State::Closed | State::TimeWait => {}

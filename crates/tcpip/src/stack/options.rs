@@ -28,7 +28,7 @@ impl Stack {
             reuse_port: false,
             keepalive: false,
             broadcast: false,
-            linger: None,
+            linger: Settings::NO_LINGER,
             send_buffer: self.config.send_buffer,
             recv_buffer: self.config.recv_buffer,
             send_buffer_locked: false,
@@ -175,7 +175,10 @@ impl Stack {
             OptionName::ReusePort => SocketOption::ReusePort(s.reuse_port),
             OptionName::KeepAlive => SocketOption::KeepAlive(s.keepalive),
             OptionName::Broadcast => SocketOption::Broadcast(s.broadcast),
-            OptionName::Linger => SocketOption::Linger(s.linger.map(|time| SimDuration::from_secs(time.into()))),
+            OptionName::Linger => {
+                let is_set = s.linger != Settings::NO_LINGER;
+                SocketOption::Linger(is_set.then(|| SimDuration::from_secs(s.linger.into())))
+            }
             OptionName::SendBuffer => {
                 SocketOption::SendBuffer(conn.map_or(s.send_buffer, |conn| conn.sizing.send_buffer))
             }
@@ -277,7 +280,9 @@ fn store(s: &mut Settings, option: SocketOption, most: (u32, u32)) -> Result<(),
         SocketOption::ReusePort(on) => s.reuse_port = on,
         SocketOption::KeepAlive(on) => s.keepalive = on,
         SocketOption::Broadcast(on) => s.broadcast = on,
-        SocketOption::Linger(time) => s.linger = time.map(whole_seconds),
+        SocketOption::Linger(time) => {
+            s.linger = time.map_or(Settings::NO_LINGER, |time| whole_seconds(time).min(Settings::NO_LINGER - 1))
+        }
         SocketOption::SendBuffer(size) => {
             s.send_buffer = size.min(most.0).saturating_mul(2).max(MIN_SEND_BUFFER);
             s.send_buffer_locked = true;
