@@ -237,8 +237,8 @@ pub(crate) struct Settings {
     pub max_segment: u16,
     /// 0 is the system's value.
     pub not_sent_low_water: u32,
-    /// In seconds.
-    pub linger2: u32,
+    /// In seconds. What `tcp_fin_timeout` has beyond 18 hours is 18 hours.
+    pub linger2: u16,
     pub window_clamp: u32,
     /// In bytes per second; all ones is no limit.
     pub max_pacing_rate: u64,

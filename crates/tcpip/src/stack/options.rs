@@ -44,7 +44,7 @@ impl Stack {
             deferred_timeouts: 0,
             max_segment: 0,
             not_sent_low_water: 0,
-            linger2: whole_seconds(self.config.fin_timeout),
+            linger2: whole_seconds(self.config.fin_timeout).min(u16::MAX.into()) as u16,
             window_clamp: 0,
             max_pacing_rate: u64::MAX,
             congestion: self.config.congestion_control,
@@ -322,7 +322,7 @@ fn store(s: &mut Settings, option: SocketOption, most: (u32, u32)) -> Result<(),
             s.max_segment = mss as u16;
         }
         SocketOption::NotSentLowWater(bytes) => s.not_sent_low_water = bytes,
-        SocketOption::Linger2(timeout) => s.linger2 = whole_seconds(timeout).min(FIN_TIMEOUT_MAX),
+        SocketOption::Linger2(timeout) => s.linger2 = whole_seconds(timeout).min(FIN_TIMEOUT_MAX) as u16,
         SocketOption::WindowClamp(bytes) => s.window_clamp = if bytes > 0 { bytes.max(CLAMP_MIN) } else { 0 },
         SocketOption::MaxPacingRate(rate) => s.max_pacing_rate = rate,
         SocketOption::Congestion(kind) => s.congestion = kind,
