@@ -77,6 +77,32 @@ CASE(open_files_of_them)
     show("no such one", open("/proc/self/ns/nothing", O_RDONLY));
 }
 
+CASE(nobody_changes_their_files)
+{
+    static const char name[] = "/proc/self/ns/net";
+    char path[64];
+    int fd, again;
+
+    show("opened to write", open(name, O_RDWR));
+    show("truncated", truncate(name, 0));
+    show("may write", access(name, W_OK));
+    show("may execute", access(name, X_OK | W_OK));
+    show("may read", access(name, R_OK));
+    show("the link may be written", faccessat(AT_FDCWD, name, W_OK, AT_SYMLINK_NOFOLLOW));
+    show("given a mode", chmod(name, 0777));
+    show("given an owner", chown(name, 0, 0));
+    show("given times", utimensat(AT_FDCWD, name, NULL, 0));
+    MUST(fd = open(name, O_RDONLY));
+    show("given a mode by descriptor", fchmod(fd, 0777));
+    show("may write the descriptor", syscall(SYS_faccessat2, fd, "", W_OK, AT_EMPTY_PATH));
+    show("may execute the descriptor", syscall(SYS_faccessat2, fd, "", X_OK, AT_EMPTY_PATH));
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    show("may write behind the descriptor", access(path, W_OK));
+    show("opened again to write", open(path, O_RDWR));
+    show_ok("opened again to read", again = open(path, O_RDONLY));
+    truth("of the same kind", ioctl(again, NS_GET_NSTYPE) == CLONE_NEWNET);
+}
+
 CASE(entering_them_wrongly)
 {
     int uts, user, own;

@@ -119,7 +119,7 @@ fn of_thread(w: &mut Writer) {
         2 => w.line(&format!("getpriority 0 {tid}")),
         3 => w.line(&format!("sched_getscheduler {tid}")),
         4 => w.line(&format!("capget {{d0x20080522 d{tid}}} &24:n")),
-        5 => w.line(&format!("kcmp {tid} #0 1 0 0")),
+        5 => w.line(&format!("kcmp:n {tid} #0 1 0 0")),
         _ => w.line(&format!("getsid:p {tid}")),
     };
 }

@@ -157,6 +157,17 @@ impl Ctx<'_> {
         self.permissions(path, node).demand(self.credentials(), wanted)
     }
 
+    /// Whether following a node leads to a namespace's file, which nobody changes.
+    pub(crate) fn leads_to_namespace(&self, node: &Node) -> Result<bool, Errno> {
+        Ok(match node {
+            Node::Synthetic(Synthetic::Namespace(_)) => true,
+            Node::Synthetic(Synthetic::Descriptor { pid, fd }) => {
+                matches!(self.kernel.files[self.file_of(*pid, *fd)?].kind, FileKind::Namespace(_))
+            }
+            _ => false,
+        })
+    }
+
     /// Demands that the caller may look into the process that a path below `/proc` belongs to. EACCES.
     pub(crate) fn demand_look(&mut self, path: &[u8]) -> Result<(), Errno> {
         self.with_vfs(|_, view| synthetic::demand_look(view, path))
@@ -245,14 +256,26 @@ pub fn faccessat2(ctx: &mut Ctx<'_>, [dirfd, path, mode, flags, ..]: [u64; 6]) -
     result
 }
 
+/// What may be asked of a namespace's file: EACCES for execution, since their file system is mounted without it, and EPERM for
+/// writing, which nobody may.
+fn demand_namespace(mode: u32) -> Result<(), Errno> {
+    match mode {
+        _ if mode & X_OK != 0 => Err(Errno::EACCES),
+        _ if mode & W_OK != 0 => Err(Errno::EPERM),
+        _ => Ok(()),
+    }
+}
+
 fn check_access(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, mode: u32, flags: u32) -> SysResult {
     let path = ctx.path_argument(path)?;
     let (path, node) = if path.is_empty() && flags & AT_EMPTY_PATH != 0 {
         let open = if dirfd as i32 == AT_FDCWD { None } else { Some(ctx.file(dirfd)?) };
         let Ok(path) = start_of(ctx, dirfd) else {
-            if mode & X_OK != 0 && open.is_some_and(|id| matches!(ctx.kernel.files[id].kind, FileKind::Process(_))) {
+            match open.map(|id| &ctx.kernel.files[id].kind) {
                 // Their file system is mounted without execution.
-                return Err(Errno::EACCES.into());
+                Some(FileKind::Process(_)) if mode & X_OK != 0 => return Err(Errno::EACCES.into()),
+                Some(FileKind::Namespace(_)) => demand_namespace(mode)?,
+                _ => {}
             }
             // What has no name has a mode all the same.
             let stat = open.map(|id| stat_open(ctx, id)).transpose()?;
@@ -270,10 +293,8 @@ fn check_access(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, mode: u32, flags: u32)
     } else {
         existing(ctx, dirfd, &path, flags & AT_SYMLINK_NOFOLLOW == 0)?
     };
-    if mode & X_OK != 0 && flags & AT_SYMLINK_NOFOLLOW == 0 && matches!(node, Node::Synthetic(Synthetic::Namespace(_)))
-    {
-        // What the link leads to is no program.
-        return Err(Errno::EACCES.into());
+    if flags & AT_SYMLINK_NOFOLLOW == 0 && ctx.leads_to_namespace(&node)? {
+        demand_namespace(mode)?;
     }
     ctx.demand(&path, &node, mode)?;
     let kept = match &node {

@@ -475,6 +475,11 @@ fn reopen(ctx: &mut Ctx<'_>, pid: Pid, fd: u32, flags: u32) -> SysResult {
             let (path, flags) = (place.path.clone(), flags & !(O_CREAT | O_EXCL));
             return open_at(ctx, AT_FDCWD as u64, path, flags | O_NOFOLLOW, 0, flags);
         }
+        FileKind::Namespace(_) if wants_write(flags) => return Err(Errno::EPERM.into()),
+        FileKind::Namespace(namespace) => {
+            let namespace = *namespace;
+            return Ok(namespaces::open(ctx, namespace, flags & O_CLOEXEC != 0)?);
+        }
         FileKind::Device(device) => FileKind::Device(*device),
         FileKind::Output(output) => FileKind::Output(*output),
         FileKind::Terminal(file) => {

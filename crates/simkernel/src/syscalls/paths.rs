@@ -659,6 +659,7 @@ fn subject(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, flags: u32) -> Resu
             let id = ctx.file_of(pid, fd)?;
             file_subject(ctx, id)
         }
+        (_, Node::Synthetic(Synthetic::Namespace(_))) if follow => Err(Errno::EPERM.into()),
         (path, node) => path_subject(ctx, path, node),
     }
 }
@@ -937,6 +938,9 @@ pub fn truncate(ctx: &mut Ctx<'_>, [path, size, ..]: [u64; 6]) -> SysResult {
     let (path, node) = behind(ctx, HERE, &path, true)?;
     if node.is_directory() {
         return Err(Errno::EISDIR.into());
+    }
+    if ctx.leads_to_namespace(&node)? {
+        return Err(Errno::EPERM.into());
     }
     ctx.demand(&path, &node, W_OK)?;
     let node = ctx.changeable(&path, node).map_err(|_| Errno::EINVAL)?;
