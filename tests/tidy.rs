@@ -100,8 +100,9 @@ const OTHER_PROGRAMS: &[&str] = &[
 ];
 
 /// Where unsafe code may be: guests' memory and machine state, interfaces in C that tools of others load, and guests, and what a relay
-/// asks the kernel about its connections.
-const UNSAFE_PLACES: [&str; 5] = [
+/// asks the kernel about its connections; a call and a hint of the lowest crate.
+const UNSAFE_PLACES: [&str; 6] = [
+    "crates/base/src/prefetch.rs",
     "crates/base/src/wall.rs",
     "crates/guest/",
     "crates/packetdrill/",

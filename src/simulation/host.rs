@@ -4,6 +4,7 @@ use super::accounting::{Doing, LiveProcesses};
 use super::tap::Tap;
 use super::worker::{SimWorker, lock};
 use base::map::FastMap;
+use base::prefetch::prefetch;
 use base::{HostId, Rng, SimDuration, SimTime};
 use engine::{EventKey, EventQueue, Outbox, Progress};
 use interface::{Counters, Departure, Frame, Interface, Verdict};
@@ -215,10 +216,18 @@ impl SimHost {
                 && let Some(event) = self.events.pop()
             {
                 self.events_handled += 1;
+                self.expect_next();
                 self.handle(event.event, now, worker);
             } else {
                 return;
             }
+        }
+    }
+
+    /// Brings near what the next event is about: another host made it, long enough ago for caches to have lost it.
+    fn expect_next(&self) {
+        if let Some((_, HostEvent::Arrival(next))) = self.events.peek() {
+            prefetch(&*next.packet);
         }
     }
 

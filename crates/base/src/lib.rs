@@ -1,11 +1,12 @@
 //! What every other crate may use and what knows none of them: simulated time, dates, ids, quantities with units, the seed tree,
-//! deterministic hash maps, what of a run the machine decided, bounded reading, and the one door to the wall clock.
+//! deterministic hash maps, hints to the caches, what of a run the machine decided, bounded reading, and the one door to the wall clock.
 
 pub mod date;
 pub mod ids;
 pub mod input;
 pub mod interference;
 pub mod map;
+pub mod prefetch;
 pub mod quantity;
 pub mod seed;
 pub mod time;
