@@ -223,12 +223,18 @@ fn copies_stop_at_the_first_bad_byte() {
     let m = machine(&[]);
     let data: Vec<u8> = (0..200u8).collect();
     let end = m.code + 8192;
-    for length in [1usize, 7, 8, 9, 63, 64, 65, 200] {
-        assert_eq!(m.space.write_partial(end - length as u64, &data[..length]), length);
-        assert_eq!(m.space.write_partial(end - length as u64 + 1, &data[..length]), length - 1);
+    for length in 1..=200usize {
+        let start = end - length as u64;
+        assert_eq!(m.space.write_partial(start, &data[..length]), length);
         let mut back = vec![0; length];
-        assert_eq!(m.space.read_partial(end - length as u64, &mut back), length);
-        assert_eq!(back[1..], data[..length - 1]);
+        assert_eq!(m.space.read_partial(start, &mut back), length);
+        assert_eq!(back, data[..length]);
+        for missing in [1, length / 2, length - 1] {
+            let there = length - missing;
+            assert_eq!(m.space.write_partial(start + missing as u64, &data[..length]), there);
+            assert_eq!(m.space.read_partial(start + missing as u64, &mut back), there);
+            assert_eq!(back[..there], data[..there]);
+        }
     }
     assert!(m.space.read(0, &mut [0; 4]).is_err());
     assert!(m.space.read(u64::MAX - 1, &mut [0; 4]).is_err());
