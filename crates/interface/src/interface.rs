@@ -92,7 +92,9 @@ impl Interface {
     /// When something happens here without anybody's doing: a departure or a delivery.
     #[inline]
     pub fn next_deadline(&self) -> Option<SimTime> {
-        [self.uplink.next_deadline(), self.next_delivery()].into_iter().flatten().min()
+        let [refill, delivery] =
+            [self.uplink.next_deadline(), self.next_delivery()].map(|time| time.unwrap_or(SimTime::MAX));
+        Some(refill.min(delivery)).filter(|time| *time != SimTime::MAX)
     }
 
     /// Takes a packet from the stack. The queue discipline decides what becomes of it, and tells at once.

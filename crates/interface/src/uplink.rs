@@ -184,9 +184,9 @@ impl Uplink {
     }
 
     /// How many segments of a train go as one.
-    fn together(&self, packet: &Packet) -> usize {
-        let Line::Exact { wire, .. } = &self.line else { return 1 };
-        let each = wire.rate().transmission_time((packet.wire_len() / packet.segments()) as u64);
+    fn together(&mut self, packet: &Packet) -> usize {
+        let Line::Exact { wire, .. } = &mut self.line else { return 1 };
+        let each = wire.transmission_time((packet.wire_len() / packet.segments()) as u64);
         (self.coalescing.as_nanos() / each.as_nanos().max(1)).max(1) as usize
     }
 
@@ -272,9 +272,9 @@ impl Uplink {
 
     /// How long `bytes` take on this line: what the receiving side wants to know of the sender's.
     #[inline]
-    pub(crate) fn serialization(&self, now: SimTime, bytes: u64) -> SimDuration {
-        match &self.line {
-            Line::Exact { wire, .. } if now >= self.bootstrap_end => wire.rate().transmission_time(bytes),
+    pub(crate) fn serialization(&mut self, now: SimTime, bytes: u64) -> SimDuration {
+        match &mut self.line {
+            Line::Exact { wire, .. } if now >= self.bootstrap_end => wire.transmission_time(bytes),
             _ => SimDuration::ZERO,
         }
     }

@@ -9,17 +9,26 @@ pub(crate) struct Wire {
     /// The line is free from here on, plus `carry` / rate nanoseconds.
     free: SimTime,
     carry: u64,
+    /// What packets of some lengths took when they were last asked about: most are as long as one before, and each answer is a
+    /// division of 64 bits, which takes as long as a hundred other instructions.
+    known: [OnWire; KNOWN],
+}
+
+/// How many lengths a line remembers.
+const KNOWN: usize = 4;
+
+/// How long so many bytes take: `ns` whole nanoseconds, and `rest` / rate of another.
+#[derive(Clone, Copy, Debug, Default)]
+struct OnWire {
+    bytes: u64,
+    ns: u64,
+    rest: u64,
 }
 
 impl Wire {
     pub(crate) fn new(rate: Bandwidth) -> Self {
         assert!(rate.bits_per_sec() > 0, "a line without bandwidth: the plan must reject it");
-        Wire { rate, free: SimTime::ZERO, carry: 0 }
-    }
-
-    #[inline]
-    pub(crate) fn rate(&self) -> Bandwidth {
-        self.rate
+        Wire { rate, free: SimTime::ZERO, carry: 0, known: [OnWire::default(); KNOWN] }
     }
 
     /// The first whole nanosecond at which the line is free.
@@ -45,11 +54,30 @@ impl Wire {
         if ready > self.free {
             (self.free, self.carry) = (ready, 0);
         }
+        let OnWire { ns, rest, .. } = self.on_wire(bytes);
         let rate = self.rate.bits_per_sec();
-        let bit_ns = bytes * 8_000_000_000 + self.carry;
-        self.carry = bit_ns % rate;
-        self.free += SimDuration::from_nanos(bit_ns / rate);
+        let carry = self.carry + rest;
+        let whole = carry >= rate;
+        self.carry = if whole { carry - rate } else { carry };
+        self.free += SimDuration::from_nanos(ns + u64::from(whole));
         self.free_at()
+    }
+
+    /// How long `bytes` take, rounded up to a nanosecond.
+    #[inline]
+    pub(crate) fn transmission_time(&mut self, bytes: u64) -> SimDuration {
+        let OnWire { ns, rest, .. } = self.on_wire(bytes);
+        SimDuration::from_nanos(ns + u64::from(rest > 0))
+    }
+
+    #[inline]
+    fn on_wire(&mut self, bytes: u64) -> OnWire {
+        let known = &mut self.known[bytes as usize / 64 % KNOWN];
+        if known.bytes != bytes {
+            let (bit_ns, rate) = (bytes * 8_000_000_000, self.rate.bits_per_sec());
+            *known = OnWire { bytes, ns: bit_ns / rate, rest: bit_ns % rate };
+        }
+        *known
     }
 }
 

@@ -61,8 +61,8 @@ impl Line {
     }
 
     /// Whether a train finds the line idle, no slower than its sender's, and is short.
-    fn passes_whole(&self, now: SimTime, packet: &Packet, serialized: SimDuration) -> bool {
-        let time_on_wire = self.wire.rate().transmission_time(packet.wire_len() as u64);
+    fn passes_whole(&mut self, now: SimTime, packet: &Packet, serialized: SimDuration) -> bool {
+        let time_on_wire = self.wire.transmission_time(packet.wire_len() as u64);
         let ready = SimTime::from_nanos(now.as_nanos().saturating_sub(serialized.as_nanos()));
         let idle = self.wire.wait(ready) <= ROUNDING && time_on_wire.saturating_sub(serialized) <= ROUNDING;
         now < self.bootstrap_end || (idle && time_on_wire <= self.coalescing)
@@ -94,7 +94,7 @@ impl Line {
         if now < self.bootstrap_end {
             return Ok(now);
         }
-        let time_on_wire = self.wire.rate().transmission_time(bytes);
+        let time_on_wire = self.wire.transmission_time(bytes);
         let if_idle = now + time_on_wire.saturating_sub(serialized);
         let ready = SimTime::from_nanos(if_idle.as_nanos().saturating_sub(time_on_wire.as_nanos()));
         let wait = self.wire.wait(ready);
