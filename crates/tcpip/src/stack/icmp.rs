@@ -179,6 +179,11 @@ impl Stack {
             socket.score(local, remote).filter(|_| self.hears_from(&socket.settings, remote.addr))
         };
         let bound = || self.udp_ports.bound(local.port, local.addr);
+        let mut candidates = bound();
+        let first = candidates.next()?;
+        if candidates.next().is_none() {
+            return score(first).map(|_| first);
+        }
         // The last of those that fit best.
         let (most, last) = bound().filter_map(|index| Some((score(index)?, index))).max_by_key(|(score, _)| *score)?;
         let shares = |index: u32| socket_at(index).is_some_and(|socket| socket.settings.reuse_port);
