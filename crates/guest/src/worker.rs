@@ -222,14 +222,20 @@ impl Worker {
         clocks.monotonic = [monotonic_ns / SECOND, monotonic_ns % SECOND];
     }
 
-    /// How many times guests may look at clocks before one of their looks is an exit, and what each look takes, in nanoseconds; with
-    /// 0 times every look is an exit.
+    /// How many times guests may look at clocks before one of their looks is an exit, what each look takes, in nanoseconds, and what all
+    /// of them may take; with 0 times every look is an exit.
     #[inline]
-    pub fn set_looks(&mut self, looks: u32, cost_ns: u64) {
+    pub fn set_looks(&mut self, looks: u32, cost_ns: u64, spare_ns: u64) {
         const LAST: u64 = 999_999_999;
         let clocks = &mut self.state.clocks;
-        let room = LAST - clocks.real[1].max(clocks.monotonic[1]);
-        clocks.left = room.checked_div(cost_ns).unwrap_or(u64::MAX).min(looks.into());
+        let by_time = if cost_ns == 0 {
+            u64::MAX
+        } else {
+            let room = LAST - clocks.real[1].max(clocks.monotonic[1]);
+            // A division would take as long as half of an entry. By the next power of two some looks less are answered without an exit.
+            room.min(spare_ns) >> (u64::BITS - cost_ns.leading_zeros())
+        };
+        clocks.left = by_time.min(looks.into());
         clocks.cost = cost_ns;
     }
 
@@ -249,12 +255,17 @@ impl Worker {
         self.state.serving = [host, process, thread];
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn note_miss(&mut self) {
         if self.state.missed_site != 0 {
-            *self.misses.entry(self.state.missed_site).or_default() += 1;
-            counters::count_miss();
+            self.count_miss();
         }
+    }
+
+    #[cold]
+    fn count_miss(&mut self) {
+        *self.misses.entry(self.state.missed_site).or_default() += 1;
+        counters::count_miss();
     }
 
     /// When the last system call came through the net because no rewriting covered it: the address behind its instruction.

@@ -36,6 +36,8 @@ const LONGEST_STEP: SimDuration = SimDuration::from_secs(1);
 pub(crate) struct ClockReads {
     /// How many there were in a row, as far as that matters.
     row: u32,
+    /// How many the entry may answer by itself before one has to come to the kernel.
+    free: u32,
     rows_left: u8,
     stage: Stage,
 }
@@ -70,23 +72,38 @@ struct Kept {
 
 impl ClockReads {
     pub(crate) const fn new() -> ClockReads {
-        ClockReads { row: 0, rows_left: MEASURED_ROWS, stage: Stage::Counting }
+        ClockReads { row: 0, free: FIRST_READS - 1, rows_left: MEASURED_ROWS, stage: Stage::Counting }
     }
 
-    /// How many reads the entry may answer by itself before one has to come to the kernel.
+    /// How many reads the entry may answer by itself before one has to come to the kernel. Asked before each entry.
     #[inline]
     pub(crate) fn free(&self) -> u32 {
-        match self.stage {
-            Stage::Counting if self.rows_left > 0 => FIRST_READS.saturating_sub(self.row + 1),
-            Stage::Measuring(_) | Stage::Passing { .. } => 0,
-            _ => u32::MAX,
-        }
+        self.free
     }
 
     /// The entry has answered some.
     #[inline]
     pub(crate) fn answered(&mut self, reads: u64) {
-        self.row = self.row.saturating_add(reads as u32);
+        self.set_row(self.row.saturating_add(reads as u32));
+    }
+
+    fn set_row(&mut self, row: u32) {
+        self.row = row;
+        self.count_free();
+    }
+
+    fn set_stage(&mut self, stage: Stage) -> Stage {
+        let before = std::mem::replace(&mut self.stage, stage);
+        self.count_free();
+        before
+    }
+
+    fn count_free(&mut self) {
+        self.free = match self.stage {
+            Stage::Counting if self.rows_left > 0 => FIRST_READS.saturating_sub(self.row.saturating_add(1)),
+            Stage::Measuring(_) | Stage::Passing { .. } => 0,
+            _ => u32::MAX,
+        };
     }
 
     /// Whether a row has begun.
@@ -114,9 +131,19 @@ impl Ctx<'_> {
             return self.note_read(number);
         }
         if self.thread.clock_reads.is_row() {
-            self.end_row();
+            self.note_other(number);
         }
         None
+    }
+
+    /// Another call ends a row. A signal's handler may come back in one in which reads take time: that such a loop was found does not change
+    /// by it, and each has to be found only once.
+    #[cold]
+    fn note_other(&mut self, number: u64) {
+        let comes_back = number as u32 == nr::rt_sigreturn;
+        if !(comes_back && matches!(self.thread.clock_reads.stage, Stage::Passing { .. })) {
+            self.end_row();
+        }
     }
 
     #[cold]
@@ -125,15 +152,15 @@ impl Ctx<'_> {
             return None;
         }
         let reads = &mut self.thread.clock_reads;
-        reads.row = reads.row.saturating_add(1);
+        reads.set_row(reads.row.saturating_add(1));
         match &mut reads.stage {
             Stage::Counting if reads.rows_left > 0 && reads.row >= FIRST_READS => {
-                reads.stage = Stage::Measuring(Stopwatch::start());
+                reads.set_stage(Stage::Measuring(Stopwatch::start()));
             }
             Stage::Measuring(stopwatch) => {
                 let computes = stopwatch.read() >= COMPUTES;
                 reads.rows_left -= 1;
-                reads.stage = Stage::Other;
+                reads.set_stage(Stage::Other);
                 if computes {
                     self.keep_for_loop();
                 }
@@ -151,14 +178,14 @@ impl Ctx<'_> {
 
     fn keep_for_loop(&mut self) {
         let Some(memory) = self.process.memory.keep(&mut self.kernel.region) else { return };
-        self.thread.clock_reads.stage = Stage::Kept(Box::new(Kept {
+        self.thread.clock_reads.set_stage(Stage::Kept(Box::new(Kept {
             memory,
             vcpu: self.thread.vcpu.duplicate(),
             calls: self.process.calls,
             calls_of_moment: self.kernel.moment.spree.calls,
             call_counts: self.kernel.call_counts.clone(),
             computed: Duration::ZERO,
-        }));
+        })));
     }
 
     /// Another call, a signal, or the end of the thread's time slice: it does something else than read clocks.
@@ -166,7 +193,7 @@ impl Ctx<'_> {
     pub(crate) fn end_row(&mut self) {
         let reads = &mut self.thread.clock_reads;
         reads.row = 0;
-        if let Stage::Kept(kept) = std::mem::replace(&mut reads.stage, Stage::Counting) {
+        if let Stage::Kept(kept) = reads.set_stage(Stage::Counting) {
             self.forget_kept(*kept);
         }
     }
@@ -195,7 +222,7 @@ impl Ctx<'_> {
             return None;
         }
         let passing = Stage::Passing { reads: 0, paid: false };
-        let Stage::Kept(kept) = std::mem::replace(&mut self.thread.clock_reads.stage, passing) else { return None };
+        let Stage::Kept(kept) = self.thread.clock_reads.set_stage(passing) else { return None };
         let Kept { memory, vcpu, calls, calls_of_moment, call_counts, .. } = *kept;
         self.process.memory.go_back(memory, &mut self.kernel.region);
         self.thread.vcpu = vcpu;
@@ -203,6 +230,8 @@ impl Ctx<'_> {
         self.kernel.moment.spree.calls = calls_of_moment;
         self.kernel.call_counts = call_counts;
         self.thread.computing = Computing::default();
+        // Who has such loops may have more of them.
+        self.thread.clock_reads.rows_left += 1;
         self.kernel.computing.clock_loops += 1;
         let number = u64::from(self.thread.vcpu.registers().rax as u32);
         Some(self.pass_by_read(number))

@@ -164,6 +164,7 @@ impl Ctx<'_> {
     }
 
     /// Whether a signal waits that this thread does not hold back.
+    #[inline(always)]
     pub fn signal_pending(&self) -> bool {
         let shared = self.process.pending.set.0;
         let shared = if shared == 0 { 0 } else { shared & !self.left_to_another() };
@@ -171,6 +172,7 @@ impl Ctx<'_> {
     }
 
     /// Signals of the process that another thread was woken to take, and can.
+    #[cold]
     pub(crate) fn left_to_another(&self) -> u64 {
         let Some(taker) = self.process.signal_taker.filter(|taker| *taker != self.thread.tid) else { return 0 };
         let Some(thread) = self.kernel.threads.get(taker.0).filter(|thread| thread.state != ThreadState::Dead) else {

@@ -3,6 +3,7 @@
 use crate::computing::FIRST_TICKS;
 use crate::ctx::Ctx;
 use crate::family::INIT;
+use crate::host::CallCost;
 use crate::ids::{Pid, Tid};
 use crate::kernel::{Kernel, Report};
 use crate::outcome::{Outcome, Restart, SysResult};
@@ -242,7 +243,7 @@ impl Ctx<'_> {
             {
                 return turn;
             }
-            if self.thread.clock_reads.is_row() && ends_row(&exit) {
+            if ends_row(&exit) && self.thread.clock_reads.is_row() {
                 self.end_row();
             }
             match exit {
@@ -417,18 +418,21 @@ impl Ctx<'_> {
         worker.set_clocks(self.real_time(), self.uptime_nanos());
         // Logs of calls name every one.
         let logged = self.process.trace.is_some();
-        let (looks, cost) = match self.kernel.config.call_cost {
+        let (looks, cost, spare) = match self.kernel.config.call_cost {
             // Where computing takes time, each look sees another one; where intervals between calls are looked at, each ends one.
-            _ if logged || self.kernel.watches_intervals => (0, 0),
+            _ if logged || self.kernel.watches_intervals => (0, 0, 0),
             // The turn's last call is an exit in any case, after which the turn can end.
-            None => (limit.saturating_sub(self.kernel.moment.spree.calls + 1) as u32, 0),
+            None => {
+                let calls = limit.saturating_sub(self.kernel.moment.spree.calls + 1) as u32;
+                (calls.min(self.thread.clock_reads.free()), 0, 0)
+            }
+            // No loop is looked for: time passes in it.
             Some(cost) => {
                 let free = self.kernel.next_interruption().saturating_since(self.now).as_nanos().saturating_sub(1);
-                let looks = free.checked_div(cost.look.as_nanos()).unwrap_or(u64::MAX);
-                (u32::try_from(looks).unwrap_or(u32::MAX), cost.look.as_nanos())
+                (u32::MAX, cost.look.as_nanos(), free)
             }
         };
-        worker.set_looks(looks.min(self.thread.clock_reads.free()), cost);
+        worker.set_looks(looks, cost, spare);
     }
 
     /// Counts reads of clocks that the door answered.
@@ -439,11 +443,12 @@ impl Ctx<'_> {
             sum += times;
         }
         self.process.calls += sum;
-        self.thread.clock_reads.answered(sum);
         self.kernel.moment.spree.calls += sum;
         if let Some(cost) = self.kernel.config.call_cost {
             self.now += cost.look.saturating_mul(sum);
             self.kernel.set_now(self.now);
+        } else {
+            self.thread.clock_reads.answered(sum);
         }
     }
 
@@ -545,7 +550,7 @@ impl Ctx<'_> {
     }
 
     /// Gives signals their effect. Some when the thread does not go on.
-    #[inline]
+    #[inline(always)]
     fn deliver_if_any(&mut self, interrupted: Option<Restart>) -> Option<Turn> {
         if interrupted.is_some() || self.thread.signals.saved_mask.is_some() || self.signal_pending() {
             signal_delivery::deliver(self, interrupted);
@@ -596,8 +601,14 @@ impl Ctx<'_> {
 
     /// The time that a call takes, when the experiment models it (`model_unblocked_syscall_latency`), in a turn that began at `began`.
     /// The clock moves on; the thread gives way when something else happens on the host before, and lets what it has sent leave.
+    #[inline(always)]
     fn charge_call(&mut self, number: u64, began: SimTime) -> Option<Turn> {
         let cost = self.kernel.config.call_cost?;
+        self.charge_cost(cost, number, began)
+    }
+
+    #[inline(never)]
+    fn charge_cost(&mut self, cost: CallCost, number: u64, began: SimTime) -> Option<Turn> {
         let is_look = CLOCK_CALLS.contains(&number);
         let time = if is_look { cost.look } else { cost.each };
         let waits_to_leave =
