@@ -146,7 +146,7 @@ const GUEST_DESCRIPTORS: usize = 12_000;
 /// When the machine cannot run guests, the data directory cannot be written, or the simulator fails. Guests that end in an
 /// unexpected state are no error but the summary's verdict.
 pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summary, RunError> {
-    let clock = WallClock::start();
+    let (clock, began) = (WallClock::start(), base::wall::unix_seconds());
     let mut accounting = Accounting::begin();
     let watch = Watch::start(plan, accounting.workers(), options.abandon);
     if let Some(limit) = plan.experimental.memory_limit {
@@ -313,6 +313,10 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
         summary.profile = Some(path.join(::profile::FOLDER));
         losses.note("the profile", profiler.finish(plan, path, process_ns, &taken, &summary.digest));
     }
+    let paths: Vec<Vec<u8>> = summary.machine_files.iter().cloned().collect();
+    let files = recorder::machine_files::describe(&paths, began);
+    losses.note(recorder::machine_files::FILE, directory.write_machine_files(&files.text));
+    summary.note_machine_files(files);
     log_unexpected(&summary, options.log, &mut main_log);
     for (cause, seen) in summary.interferences.iter() {
         let sentence = cause.sentence(seen);
@@ -320,10 +324,6 @@ pub fn run(plan: &Plan, options: RunOptions, stop: &AtomicBool) -> Result<Summar
     }
     main_log.hand_over();
     losses.note("the log", writer.finish());
-    let paths: Vec<Vec<u8>> = summary.machine_files.iter().cloned().collect();
-    let (text, stats) = recorder::machine_files::describe(&paths);
-    summary.stats.gnomon.machine_files = stats;
-    losses.note(recorder::machine_files::FILE, directory.write_machine_files(&text));
     summary.lose(&losses);
     losses.note("sim-stats.json", directory.write_sim_stats(&summary.stats));
     summary.lose(&losses);

@@ -6,6 +6,7 @@ use super::{Losses, is_expected};
 use base::interference::Interference;
 use base::{Cause, Interferences, SimTime};
 use recorder::RunDigest;
+use recorder::machine_files::MachineFiles;
 use recorder::stats::{ComputingStats, ForecastStats, InterferenceStats, MemoryStats, SimStats};
 use scenario::{HostPlan, Plan, ProcessPlan};
 use serde::{Deserialize, Serialize};
@@ -96,6 +97,13 @@ impl Summary {
         let distinct: BTreeSet<&String> = losses.all.iter().collect();
         let new = (distinct.len() as u64).saturating_sub(known);
         self.interferences.note_many(Cause::Recording, new, || losses.all[0].clone());
+        fill_interferences(&mut self.stats, &self.interferences);
+    }
+
+    /// What of the machine guests have read, and whether it stayed as it was.
+    pub(super) fn note_machine_files(&mut self, files: MachineFiles) {
+        self.stats.gnomon.machine_files = files.stats;
+        self.interferences.note_many(Cause::ChangedFiles, files.changed, || files.first_changed.unwrap_or_default());
         fill_interferences(&mut self.stats, &self.interferences);
     }
 

@@ -22,6 +22,8 @@ pub enum Cause {
     Descriptors,
     /// The machine refused a file that it has: no permission for the simulator, an error of the device.
     Files,
+    /// A file of the machine changed, or went away, while guests read it.
+    ChangedFiles,
     /// A guest looked into another host's folder while that changed, or changed it while it was looked at.
     Sharing,
     /// A guest reached the real machine by instructions that nothing keeps from it, or may have.
@@ -50,6 +52,7 @@ impl Cause {
             Cause::Space => "space",
             Cause::Descriptors => "descriptors",
             Cause::Files => "files",
+            Cause::ChangedFiles => "changed_files",
             Cause::Sharing => "sharing",
             Cause::Escape => "escapes",
             Cause::Recording => "recording",
@@ -58,8 +61,11 @@ impl Cause {
 
     /// The cause of this name.
     pub fn from_name(name: &str) -> Option<Cause> {
-        use Cause::{Budget, CpuSpeed, Descriptors, Escape, Files, Mappings, Memory, Recording, Sharing, Space};
-        let all = [Budget, CpuSpeed, Memory, Mappings, Space, Descriptors, Files, Sharing, Escape, Recording];
+        use Cause::{
+            Budget, ChangedFiles, CpuSpeed, Descriptors, Escape, Files, Mappings, Memory, Recording, Sharing, Space,
+        };
+        let all =
+            [Budget, CpuSpeed, Memory, Mappings, Space, Descriptors, Files, ChangedFiles, Sharing, Escape, Recording];
         all.into_iter().find(|cause| cause.name() == name)
     }
 
@@ -85,6 +91,9 @@ impl Cause {
                     "the machine refused files ({times} times, first {first}); look at the device, or at its permissions"
                 )
             }
+            Cause::ChangedFiles => format!(
+                "files of the machine that guests read changed during the run ({times}, first {first}); run without what changes them"
+            ),
             Cause::Sharing => format!(
                 "hosts met in each other's files within one window, in an order that workers decide ({times} times, first {first}); let them meet at other times, or by the network"
             ),

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 /// The file's name in the data directory.
@@ -43,13 +43,33 @@ impl Kind {
     }
 }
 
-/// Looks at all of these files. Returns the text of `machine-files.tsv`, and the same in brief.
-pub fn describe(paths: &[Vec<u8>]) -> (String, MachineFilesStats) {
+/// What became of the machine's files that guests have read.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct MachineFiles {
+    /// The text of `machine-files.tsv`.
+    pub text: String,
+    pub stats: MachineFilesStats,
+    /// How many files changed, or went away, since the run began: guests may have read something else. Folders do not count, since
+    /// `/tmp` and its like change all the time.
+    pub changed: u64,
+    /// The first of them.
+    pub first_changed: Option<String>,
+}
+
+/// Looks at all of these files. `began` is when the run did, in whole seconds since 1970.
+pub fn describe(paths: &[Vec<u8>], began: u64) -> MachineFiles {
     let mut text = "kind\tidentity\tpath\n".to_owned();
     let (mut programs, mut others) = (Identities::default(), Identities::default());
+    let (mut changed, mut first_changed) = (0, None);
     for path in paths {
-        let (kind, identity) = identify(Path::new(OsStr::from_bytes(path)));
-        text.push_str(&format!("{}\t{identity}\t{}\n", kind.name(), String::from_utf8_lossy(path).escape_default()));
+        let shown = String::from_utf8_lossy(path).escape_default().to_string();
+        let path = Path::new(OsStr::from_bytes(path));
+        let (kind, identity) = identify(path);
+        text.push_str(&format!("{}\t{identity}\t{shown}\n", kind.name()));
+        if kind != Kind::Folder && changed_after(path, began) {
+            changed += 1;
+            first_changed.get_or_insert(shown);
+        }
         if kind == Kind::Program { &mut programs } else { &mut others }.add(identity);
     }
     let stats = MachineFilesStats {
@@ -58,7 +78,15 @@ pub fn describe(paths: &[Vec<u8>]) -> (String, MachineFilesStats) {
         others: others.count,
         others_hash: others.hash(),
     };
-    (text, stats)
+    MachineFiles { text, stats, changed, first_changed }
+}
+
+/// Whether a file is gone, or its content was written in a later second than this one.
+fn changed_after(path: &Path, second: u64) -> bool {
+    match fs::metadata(path) {
+        Ok(meta) => meta.is_file() && meta.mtime() > second.cast_signed(),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    }
 }
 
 #[derive(Default)]
@@ -168,7 +196,9 @@ mod tests {
             fs::write(folder.path().join(name), "the same").unwrap();
         }
         let program = std::env::current_exe().unwrap().as_os_str().as_bytes().to_vec();
-        let (text, stats) = describe(&[path("a"), path("sub"), path("sub/b"), path("none"), program]);
+        let began = u64::MAX >> 1;
+        let MachineFiles { text, stats, changed, first_changed } =
+            describe(&[path("a"), path("sub"), path("sub/b"), path("none"), program], began);
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split('\t').collect()).collect();
         let kinds: Vec<&str> = lines.iter().map(|line| line[0]).collect();
         assert_eq!(kinds, ["kind", "file", "folder", "file", "gone", "program"]);
@@ -176,8 +206,11 @@ mod tests {
         assert!(lines[5][1].starts_with("build-id:") || lines[5][1].starts_with("blake3:"), "{text}");
         assert_eq!((stats.programs, stats.others), (1, 4));
         fs::write(folder.path().join("a"), "another").unwrap();
-        let (_, other) = describe(&[path("a"), path("sub"), path("sub/b"), path("none")]);
-        assert!(other.others_hash != stats.others_hash);
+        assert_eq!(changed, 1);
+        assert!(first_changed.is_some_and(|first| first.ends_with("/none")));
+        let other = describe(&[path("a"), path("sub"), path("sub/b"), path("none")], 0);
+        assert!(other.stats.others_hash != stats.others_hash);
+        assert_eq!(other.changed, 3, "all but the folder");
     }
 
     #[test]
