@@ -165,6 +165,9 @@ impl Vfs {
     }
 
     fn is_hidden(&self, path: &[u8]) -> bool {
+        if mounts::is_of_running_programs(path) {
+            return true;
+        }
         if self.hidden.is_empty() {
             return false;
         }

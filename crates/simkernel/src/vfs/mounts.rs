@@ -49,6 +49,15 @@ const OVERLAYS: [(&str, Lower, u32); 18] = [
     ("/dev/shm", Lower::Nothing, 0o1777),
 ];
 
+/// What Java's machines leave in `/tmp` for as long as they run, and clear away after others: of programs outside, it would make a
+/// difference which of them happen to run.
+const OF_RUNNING_PROGRAMS: [&[u8]; 3] = [b"/tmp/hsperfdata_", b"/tmp/.java_pid", b"/tmp/.attach_pid"];
+
+/// Whether something below `/tmp` belongs to programs outside that run at the moment.
+pub fn is_of_running_programs(path: &[u8]) -> bool {
+    path.starts_with(b"/tmp/") && OF_RUNNING_PROGRAMS.iter().any(|prefix| path.starts_with(prefix))
+}
+
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Area {
     /// What is made up: `/proc` and its like.
