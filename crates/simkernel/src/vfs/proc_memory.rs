@@ -167,10 +167,9 @@ fn line(memory: &AddressSpace, vma: &Vma) -> Vec<u8> {
     };
     let shared = if vma.shared { 's' } else { 'p' };
     let name = memory.mapping_name(vma);
-    let mut line = format!("{:08x}-{:08x} {r}{w}{x}{shared} {offset:08x} 00:00 0", vma.start, vma.end).into_bytes();
+    let mut line = format!("{:08x}-{:08x} {r}{w}{x}{shared} {offset:08x} 00:00 0 ", vma.start, vma.end).into_bytes();
     if !name.is_empty() {
-        line.resize(line.len().max(72), b' ');
-        line.push(b' ');
+        line.resize(line.len().max(73), b' ');
         line.extend_from_slice(name);
     }
     line.push(b'\n');
