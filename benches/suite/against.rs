@@ -6,8 +6,8 @@
 use crate::Extent;
 use crate::measure::Programs;
 use crate::report::Samples;
+use lab::experiment::Phold;
 use nix::sys::resource::{UsageWho, getrusage};
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -18,33 +18,10 @@ struct Subject {
     folder: PathBuf,
 }
 
-/// PHOLD between hosts that are 50 ms apart.
+/// PHOLD between 100 hosts, with this build's generator of messages.
 fn phold(traffic: &Path, seconds: u32) -> String {
-    const HOSTS: u32 = 100;
-    let (stop, end) = (seconds + 2, seconds + 1);
-    let mut text = format!(
-        "general: {{ stop_time: {stop} s, heartbeat_interval: null }}
-network:
-  graph:
-    type: gml
-    inline: |
-      graph [
-        node [ id 0 host_bandwidth_down \"1 Gbit\" host_bandwidth_up \"1 Gbit\" ]
-        edge [ source 0 target 0 latency \"50 ms\" ]
-      ]
-hosts:
-"
-    );
-    for number in 1..=HOSTS {
-        let address = std::net::Ipv4Addr::from(0x0a01_0000 + number);
-        let _ = writeln!(
-            text,
-            "  node{number}: {{ network_node_id: 0, ip_addr: {address}, processes: [{{ path: {}, args: 'phold --peers 10.1.0.1 \
-             --hosts {HOSTS} --number {number} --messages 10 --delay 1s --duration {end}s' }}] }}",
-            traffic.display()
-        );
-    }
-    text
+    let text = Phold { hosts: 100, messages: 10, seconds }.text();
+    text.replace("path: gnomon-traffic", &format!("path: {}", traffic.display()))
 }
 
 fn subjects(programs: &Programs, extent: Extent) -> Vec<Subject> {

@@ -8,7 +8,7 @@
 mod case;
 mod claim;
 mod error;
-mod experiment;
+pub mod experiment;
 mod labs;
 mod measurements;
 mod page;
