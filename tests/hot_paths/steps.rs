@@ -215,10 +215,9 @@ impl Tracer {
             return None;
         }
         let mut bytes = [0; 256];
-        // What lies behind the name may not be there.
-        let length = bytes.len().min(4096 - registers.rsi as usize % 4096);
-        self.memory.read_exact_at(&mut bytes[..length], registers.rsi).ok()?;
-        let name = bytes.split(|byte| *byte == 0).next()?;
+        // Less is read where what lies behind the name is not there.
+        let length = self.memory.read_at(&mut bytes, registers.rsi).ok()?;
+        let name = bytes[..length].split(|byte| *byte == 0).next()?;
         let start = name.windows(PREFIX.len()).position(|part| part == PREFIX)?;
         let name = std::str::from_utf8(&name[start + PREFIX.len()..]).ok()?;
         let (edge, path) = name.split_once('-')?;
