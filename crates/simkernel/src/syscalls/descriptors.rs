@@ -534,6 +534,10 @@ pub fn fallocate(ctx: &mut Ctx<'_>, [fd, mode, offset, len, ..]: [u64; 6]) -> Sy
     }
     if mode & FALLOC_FL_KEEP_SIZE == 0 && ctx.kernel.regular_size(id)? < end {
         ctx.kernel.truncate_silently(id, end, ctx.now)?;
+    } else if !ctx.kernel.is_memory(id) {
+        // Room that nobody sees counts as a change (`file_modified`).
+        let number = ctx.kernel.lock_number(id);
+        ctx.kernel.vfs.identities.touch(number, ctx.now);
     }
     ctx.kernel.open_file_event(id, IN_MODIFY);
     Ok(0)
