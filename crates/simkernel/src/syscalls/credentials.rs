@@ -190,7 +190,11 @@ pub(super) fn capget(ctx: &mut Ctx<'_>, [address, data, ..]: [u64; 6]) -> SysRes
         true => ctx.credentials().capabilities,
         // Who started the host, and is no program.
         false if tid == 1 => Capabilities::ROOT,
-        false => ctx.kernel.threads.get(tid as u32).ok_or(Errno::ESRCH)?.credentials.capabilities,
+        false => match ctx.kernel.threads.get(tid as u32) {
+            Some(thread) => thread.credentials.capabilities,
+            // A process that has ended and is not waited for yet.
+            None => ctx.kernel.processes.get(tid as u32).ok_or(Errno::ESRCH)?.credentials.capabilities,
+        },
     };
     for word in 0..words {
         let part = |bits: u64| (bits >> (32 * word)) as u32;
