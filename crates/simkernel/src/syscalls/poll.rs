@@ -97,7 +97,7 @@ fn poll_until(ctx: &mut Ctx<'_>, fds: u64, count: u64, timeout: Option<SimDurati
         ready += u64::from(entry.revents != 0);
     }
     ctx.deadline_after(timeout);
-    if ready == 0 && !ctx.expired() {
+    if ready == 0 && (!ctx.expired() || unmasked_signal(ctx)) {
         return wait_for(ctx, &watched, restart);
     }
     for (index, entry) in list.iter().enumerate() {
@@ -105,6 +105,11 @@ fn poll_until(ctx: &mut Ctx<'_>, fds: u64, count: u64, timeout: Option<SimDurati
         ctx.process.memory.write_value(at, &entry.revents)?;
     }
     Ok(ready)
+}
+
+/// Whether the call's own mask lets a signal in that was held back before: that ends the call even where it does not wait (`do_poll`).
+fn unmasked_signal(ctx: &Ctx<'_>) -> bool {
+    ctx.thread.signals.saved_mask.is_some() && ctx.signal_pending()
 }
 
 /// Nothing is ready: an interruption ends the call, otherwise it waits for the files.
@@ -161,11 +166,10 @@ pub(super) fn select(ctx: &mut Ctx<'_>, [count, read, write, except, timeout, _]
 
 /// pselect6(2).
 pub(super) fn pselect6(ctx: &mut Ctx<'_>, [count, read, write, except, timeout, mask]: [u64; 6]) -> SysResult {
+    // Where the mask is comes before the time, what it is behind that (`do_pselect`).
+    let [set, bytes]: [u64; 2] = if mask == 0 { [0; 2] } else { ctx.process.memory.read_value(mask)? };
     let duration = timespec_at(ctx, timeout)?;
-    if mask != 0 {
-        let [set, bytes]: [u64; 2] = ctx.process.memory.read_value(mask)?;
-        mask_during(ctx, set, bytes)?;
-    }
+    mask_during(ctx, set, bytes)?;
     let result = select_until(ctx, count, [read, write, except], duration);
     write_time_left(ctx, timeout, &result);
     result
@@ -215,7 +219,7 @@ fn select_until(ctx: &mut Ctx<'_>, count: u64, sets: [u64; 3], timeout: Option<S
         }
     }
     ctx.deadline_after(timeout);
-    if ready == 0 && !ctx.expired() {
+    if ready == 0 && (!ctx.expired() || unmasked_signal(ctx)) {
         return wait_for(ctx, &watched, Restart::NoHand);
     }
     for (set, address) in found.iter().zip(sets) {
