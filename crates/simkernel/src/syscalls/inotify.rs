@@ -1,14 +1,14 @@
 //! inotify_init, inotify_add_watch, inotify_rm_watch. What is told to watches is in `files/inotify.rs`.
 
 use crate::ctx::Ctx;
-use crate::files::inotify::{INSTANCES_MAX, Inotify, check_mask};
+use crate::files::inotify::{IN_MASK_CREATE, INSTANCES_MAX, Inotify, check_mask};
 use crate::files::{FileKind, OpenFile};
 use crate::ids::Pid;
 use crate::outcome::SysResult;
 use crate::vfs::synthetic::Synthetic;
 use crate::vfs::walk::Node;
 use linux_abi::Errno;
-use linux_abi::fs::{AT_FDCWD, IN_DONT_FOLLOW, IN_ONLYDIR, O_CLOEXEC, O_NONBLOCK, O_RDONLY, R_OK};
+use linux_abi::fs::{AT_FDCWD, IN_DONT_FOLLOW, IN_MASK_ADD, IN_ONLYDIR, O_CLOEXEC, O_NONBLOCK, O_RDONLY, R_OK};
 
 /// inotify_init(2).
 pub(super) fn inotify_init(ctx: &mut Ctx<'_>, _args: [u64; 6]) -> SysResult {
@@ -44,6 +44,10 @@ fn instance<'a>(ctx: &'a mut Ctx<'_>, fd: u64) -> Result<&'a mut Inotify, Errno>
 pub(super) fn inotify_add_watch(ctx: &mut Ctx<'_>, [fd, path, mask, ..]: [u64; 6]) -> SysResult {
     let mask = mask as u32;
     check_mask(mask)?;
+    ctx.opened(fd)?;
+    if mask & (IN_MASK_ADD | IN_MASK_CREATE) == IN_MASK_ADD | IN_MASK_CREATE {
+        return Err(Errno::EINVAL.into());
+    }
     instance(ctx, fd)?;
     let path = ctx.path_argument(path)?;
     let target = ctx.walk(AT_FDCWD as u64, &path, mask & IN_DONT_FOLLOW == 0)?;
