@@ -62,6 +62,15 @@ impl Snapshot {
         self.shown == Shown::Content
     }
 
+    /// Whether splice can read it: what belongs to a process is had by read(2) alone, except what tells of mounts and of the network.
+    pub fn gives_pages(&self) -> bool {
+        const SPLICED: [&[u8]; 3] = [b"/mountinfo", b"/mounts", b"/mountstats"];
+        let rest = self.path.strip_prefix(b"/proc/");
+        let of_process = rest.is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit));
+        let is_spliced = self.is_of_system() || SPLICED.iter().any(|name| self.path.ends_with(name));
+        self.has_content() && (!of_process || is_spliced)
+    }
+
     /// Whether its offsets are addresses of a process, or follow from them.
     pub fn is_of_memory(&self) -> bool {
         matches!(self.shown, Shown::Memory(_) | Shown::Pages(_))
@@ -77,6 +86,13 @@ impl Snapshot {
     /// Whether it is made as it is read: a file of `/proc` or `/sys`.
     pub fn is_of_kernel(&self) -> bool {
         self.path.starts_with(b"/proc/") || self.path.starts_with(b"/sys/")
+    }
+
+    /// Whether it is one of `/proc` that belongs to no process and is no setting, or one of the network (`proc_reg_file_ops`).
+    pub fn is_of_system(&self) -> bool {
+        let Some(rest) = self.path.strip_prefix(b"/proc/") else { return false };
+        let of_process = rest.first().is_some_and(u8::is_ascii_digit);
+        if of_process { self.path.windows(5).any(|part| part == b"/net/") } else { !rest.starts_with(b"sys/") }
     }
 
     /// Whether it is made line by line as it is read, so that nobody knows its end (`seq_lseek`).

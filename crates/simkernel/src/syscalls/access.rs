@@ -13,7 +13,7 @@ use crate::vfs::synthetic::{self, Synthetic, View};
 use crate::vfs::walk::{Node, Target, check_text};
 use crate::vfs::{New, RealNode, Vfs, parent};
 use linux_abi::Errno;
-use linux_abi::capability::{CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID};
+use linux_abi::capability::{CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID, CAP_NET_ADMIN};
 use linux_abi::fs::*;
 use std::sync::Arc;
 
@@ -148,6 +148,9 @@ impl Ctx<'_> {
         if synthetic::is_descriptor_info(path) && node.is_directory() {
             self.demand_look(path)?;
         }
+        if synthetic::keeps_owner(path) {
+            return self.demand_setting(path, node, wanted);
+        }
         if wanted & X_OK == 0 && self.credentials().can(CAP_DAC_OVERRIDE) {
             return Ok(());
         }
@@ -155,6 +158,21 @@ impl Ctx<'_> {
             return Ok(());
         }
         self.permissions(path, node).demand(self.credentials(), wanted)
+    }
+
+    /// The same of a setting of the system, whose mode no capability for files overrides; those of the network are as root's to whoever
+    /// may set it up (`proc_sys_permission`, `net_ctl_permissions`). EACCES.
+    fn demand_setting(&mut self, path: &[u8], node: &Node, wanted: u32) -> Result<(), Errno> {
+        let mode = self.permissions(path, node).mode;
+        let who = self.credentials();
+        let of_network = path.starts_with(b"/proc/sys/net/") && who.can(CAP_NET_ADMIN);
+        let granted = match () {
+            () if of_network || who.user.effective == 0 => mode >> 6,
+            () if who.group.effective == 0 || who.groups.contains(&0) => mode >> 3,
+            () => mode,
+        };
+        let granted = if node.is_directory() { granted } else { granted & !X_OK };
+        if wanted & !granted == 0 { Ok(()) } else { Err(Errno::EACCES) }
     }
 
     /// Whether following a node leads to a namespace's file, which nobody changes.
@@ -293,8 +311,16 @@ fn check_access(ctx: &mut Ctx<'_>, dirfd: u64, path: u64, mode: u32, flags: u32)
     } else {
         existing(ctx, dirfd, &path, flags & AT_SYMLINK_NOFOLLOW == 0)?
     };
-    if flags & AT_SYMLINK_NOFOLLOW == 0 && ctx.leads_to_namespace(&node)? {
+    let follows = flags & AT_SYMLINK_NOFOLLOW == 0;
+    if follows && ctx.leads_to_namespace(&node)? {
         demand_namespace(mode)?;
+    }
+    if let (true, Node::Synthetic(Synthetic::Descriptor { pid, fd })) = (follows, &node) {
+        // What a process has open, and has no name by which it could be found.
+        let id = ctx.file_of(*pid, *fd)?;
+        let permissions = Permissions::from(&stat_open(ctx, id)?);
+        permissions.demand(ctx.credentials(), mode)?;
+        return Ok(0);
     }
     ctx.demand(&path, &node, mode)?;
     let kept = match &node {

@@ -309,6 +309,12 @@ pub fn ioctl(ctx: &mut Ctx<'_>, [fd, request, arg, ..]: [u64; 6]) -> SysResult {
                     ctx.process.memory.write_value(arg, &(left as i32))?;
                     return Ok(0);
                 }
+                FileKind::Snapshot(shown) => {
+                    // As of any regular file, whose size is 0 where nobody knows it.
+                    let left = shown.shown_size().wrapping_sub(shown.offset);
+                    ctx.process.memory.write_value(arg, &(left as i32))?;
+                    return Ok(0);
+                }
                 FileKind::Queue(open) => {
                     let left = ctx.kernel.ipc.queues.get(open.queue).file_bytes.wrapping_sub(open.offset);
                     ctx.process.memory.write_value(arg, &(left as i32))?;

@@ -179,7 +179,8 @@ fn map_file(ctx: &mut Ctx<'_>, file: crate::FileId, request: MapRequest<'_>, off
     }
     let is_socket = crate::net::is_socket(&open.kind);
     if !is_socket && !open.kind.is_mappable() {
-        return Err(Errno::ENODEV.into());
+        let is_of_system = matches!(&open.kind, FileKind::Snapshot(shown) if shown.is_of_system());
+        return Err(if is_of_system { Errno::EIO } else { Errno::ENODEV }.into());
     }
     if matches!(request.backing, Backing::Growing) {
         return Err(Errno::EINVAL.into());

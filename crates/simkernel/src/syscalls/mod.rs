@@ -23,6 +23,7 @@ mod proc_write;
 pub(crate) mod process;
 mod read_write;
 mod refused;
+mod removed;
 mod resolve;
 mod rseq;
 mod scheduling;

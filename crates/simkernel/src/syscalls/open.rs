@@ -162,6 +162,9 @@ fn open_at(ctx: &mut Ctx<'_>, dirfd: u64, path: Vec<u8>, flags: u32, mode: u32, 
             if wants_write(flags) {
                 return Err(Errno::EPERM.into());
             }
+            if flags & O_DIRECT != 0 {
+                return Err(Errno::EINVAL.into());
+            }
             return Ok(namespaces::open(ctx, *namespace, flags & O_CLOEXEC != 0)?);
         }
         Some(node @ Node::Synthetic(terminal)) if flags & O_DIRECTORY == 0 && terminal.is_terminal() => {
@@ -207,7 +210,9 @@ fn visible_status(flags: u32) -> u32 {
 fn install(ctx: &mut Ctx<'_>, kind: FileKind, status: u32, flags: u32) -> SysResult {
     let is_made_up = matches!(kind, FileKind::Directory(_) | FileKind::Snapshot(_) | FileKind::Device(_));
     if is_made_up && flags & (O_DIRECT | O_PATH) == O_DIRECT {
-        // Only files on disk pass by the cache (`do_dentry_open`).
+        // Only files on disk pass by the cache, which is found once the file is open (`do_dentry_open`): watches learn that it is closed.
+        let file = ctx.kernel.files.insert(OpenFile::new(kind, status));
+        ctx.kernel.release_file(file);
         return Err(Errno::EINVAL.into());
     }
     let file = ctx.kernel.files.insert(OpenFile::new(kind, status));
@@ -450,6 +455,12 @@ fn open_terminal(ctx: &mut Ctx<'_>, node: &Synthetic, flags: u32) -> SysResult {
 fn reopen(ctx: &mut Ctx<'_>, pid: Pid, fd: u32, flags: u32) -> SysResult {
     let id = ctx.file_of(pid, fd)?;
     let status = visible_status(flags);
+    match &ctx.kernel.files[id].kind {
+        FileKind::Directory(_) if wants_write(flags) => return Err(Errno::EISDIR.into()),
+        FileKind::Directory(_) | FileKind::Name(_) => {}
+        _ if flags & O_DIRECTORY != 0 => return Err(Errno::ENOTDIR.into()),
+        _ => {}
+    }
     let kind = match &ctx.kernel.files[id].kind {
         FileKind::Regular(file) => {
             let (path, pinned) = (file.path.clone(), file.pinned.is_some());

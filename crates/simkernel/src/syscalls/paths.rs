@@ -1,5 +1,6 @@
 //! Calls on names: making, removing, moving and linking files and directories, and their attributes.
 
+use super::removed;
 use crate::ctx::Ctx;
 use crate::files::regular::LONGEST_ON_DISK;
 use crate::files::spliced::Change;
@@ -9,7 +10,7 @@ use crate::outcome::{Outcome, SysResult};
 use crate::tty::TtyId;
 use crate::vfs::mounts::is_below;
 use crate::vfs::permission::Permissions;
-use crate::vfs::synthetic::Synthetic;
+use crate::vfs::synthetic::{self, Synthetic};
 use crate::vfs::walk::{Node, Target};
 use crate::vfs::{NewTime, RealNode, parent};
 use linux_abi::Errno;
@@ -606,18 +607,21 @@ pub fn chroot(ctx: &mut Ctx<'_>, [path, ..]: [u64; 6]) -> SysResult {
 enum Subject {
     Path(Vec<u8>, RealNode),
     Open(Vec<u8>, RealNode),
+    /// A folder that was removed, by what is open of it.
+    Removed(Vec<u8>, Box<Stat>),
     Terminal(TtyId, Permissions),
     /// A pipe, a socket, a queue.
     Nameless(FileId, Permissions),
-    /// Something whose attributes nobody keeps.
-    Other(Permissions),
+    /// Something whose attributes nobody keeps, by its path; empty where it has none.
+    Other(Vec<u8>, Permissions),
 }
 
 impl Subject {
     fn permissions(&self, ctx: &mut Ctx<'_>) -> Permissions {
         match self {
             Subject::Path(_, node) | Subject::Open(_, node) => Permissions::from(&ctx.kernel.vfs.stat(node)),
-            Subject::Terminal(_, permissions) | Subject::Nameless(_, permissions) | Subject::Other(permissions) => {
+            Subject::Removed(_, stat) => Permissions::from(&**stat),
+            Subject::Terminal(_, permissions) | Subject::Nameless(_, permissions) | Subject::Other(_, permissions) => {
                 *permissions
             }
         }
@@ -631,7 +635,7 @@ impl Subject {
                 Ok(Some((path, node)))
             }
             Subject::Open(path, node) => Ok(Some((path, node))),
-            Subject::Terminal(..) | Subject::Nameless(..) | Subject::Other(_) => Ok(None),
+            Subject::Removed(..) | Subject::Terminal(..) | Subject::Nameless(..) | Subject::Other(..) => Ok(None),
         }
     }
 }
@@ -672,7 +676,10 @@ fn path_subject(ctx: &mut Ctx<'_>, path: Vec<u8>, node: Node) -> Result<Subject,
             Ok(Subject::Path(path, node))
         }
         Node::Synthetic(Synthetic::Terminal(tty, _)) => Ok(Subject::Terminal(tty, ctx.permissions(&path, &node))),
-        Node::Synthetic(_) => Ok(Subject::Other(ctx.permissions(&path, &node))),
+        Node::Synthetic(_) => {
+            let permissions = ctx.permissions(&path, &node);
+            Ok(Subject::Other(path, permissions))
+        }
         Node::Real(_) if !writable => Err(Errno::EROFS.into()),
         Node::Real(node) => Ok(Subject::Path(path, node)),
     }
@@ -693,7 +700,9 @@ fn file_subject(ctx: &mut Ctx<'_>, id: FileId) -> Result<Subject, Outcome> {
             let stat = rustix::fs::fstat(fd).map_err(|e| Outcome::from(crate::vfs::errno(e)))?;
             return Ok(Subject::Open(path, RealNode { path: real, stat, writable: true }));
         }
-        FileKind::Directory(directory) if directory.gone.is_some() => return Err(Errno::ENOENT.into()),
+        FileKind::Directory(directory) if let Some(stat) = &directory.gone => {
+            return Ok(Subject::Removed(directory.path.clone(), stat.clone()));
+        }
         FileKind::Directory(directory) => directory.path.clone(),
         FileKind::Name(_) => return Err(Errno::EBADF.into()),
         FileKind::Pipe(end) if let Some((path, node)) = ctx.kernel.fifo_of(*end)? => {
@@ -715,11 +724,15 @@ fn file_subject(ctx: &mut Ctx<'_>, id: FileId) -> Result<Subject, Outcome> {
         | FileKind::Inotify(_)
         | FileKind::Process(_) => return Err(Errno::EOPNOTSUPP.into()),
         FileKind::Namespace(_) => return Err(Errno::EPERM.into()),
+        FileKind::Snapshot(file) if synthetic::keeps_mode(&file.path) => {
+            let path = file.path.clone();
+            return Ok(Subject::Other(path, Permissions::nameless(S_IFREG, ctx.credentials())));
+        }
         _ => {
             if let Some(permissions) = ctx.kernel.nameless(id) {
                 return Ok(Subject::Nameless(id, permissions));
             }
-            return Ok(Subject::Other(Permissions::nameless(S_IFREG, ctx.credentials())));
+            return Ok(Subject::Other(Vec::new(), Permissions::nameless(S_IFREG, ctx.credentials())));
         }
     };
     let node = ctx.lookup(&path)?;
@@ -759,6 +772,9 @@ pub fn fchmodat2(ctx: &mut Ctx<'_>, [dirfd, path, mode, flags, ..]: [u64; 6]) ->
 
 fn set_mode(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, mode: u64, flags: u32) -> SysResult {
     let subject = subject(ctx, dirfd, path, flags)?;
+    if matches!(&subject, Subject::Other(path, _) if synthetic::keeps_mode(path)) {
+        return Err(Errno::EPERM.into());
+    }
     let mode = subject.permissions(ctx).demand_mode(ctx.credentials(), mode as u32)?;
     match subject {
         Subject::Path(_, node) if node.kind() == S_IFLNK => return Err(Errno::EOPNOTSUPP.into()),
@@ -771,12 +787,16 @@ fn set_mode(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, mode: u64, flags: 
             ctx.kernel.vfs.set_mode(&node.stat, mode, ctx.now);
             tell(ctx, &path, &node.stat, IN_ATTRIB);
         }
+        Subject::Removed(path, stat) => {
+            let change = removed::Change { mode: Some(mode), ..removed::Change::default() };
+            removed::change(ctx, &path, &stat, change, IN_ATTRIB);
+        }
         Subject::Terminal(tty, _) => ctx.kernel.terminals.set_mode(tty, mode),
         Subject::Nameless(id, permissions) => {
             let mode = permissions.mode & S_IFMT | mode & 0o7777;
             ctx.kernel.change_nameless(id, Permissions { mode, ..permissions });
         }
-        Subject::Other(_) => {}
+        Subject::Other(..) => {}
     }
     Ok(0)
 }
@@ -807,9 +827,17 @@ pub fn fchownat(ctx: &mut Ctx<'_>, [dirfd, path, uid, gid, flags, _]: [u64; 6]) 
 fn set_owner(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, uid: u64, gid: u64, flags: u32) -> SysResult {
     let [user, group] = [uid as u32, gid as u32].map(|id| (id != u32::MAX).then_some(id));
     let subject = subject(ctx, dirfd, path, flags)?;
+    if matches!(&subject, Subject::Other(path, _) if synthetic::keeps_owner(path)) {
+        return if (user, group) == (None, None) { Ok(0) } else { Err(Errno::EPERM.into()) };
+    }
     subject.permissions(ctx).demand_owner(ctx.credentials(), user, group)?;
     if let Subject::Terminal(tty, _) = subject {
         ctx.kernel.terminals.set_owner(tty, uid as u32, gid as u32);
+        return Ok(0);
+    }
+    if let Subject::Removed(path, stat) = &subject {
+        let change = removed::Change { user, group, ..removed::Change::default() };
+        removed::change(ctx, path, stat, change, IN_ATTRIB);
         return Ok(0);
     }
     if let Subject::Nameless(id, before) = subject {
@@ -887,13 +915,18 @@ fn set_times(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, times: [Timespec;
     };
     let parsed = [parsed[0]?, parsed[1]?];
     demand_times(ctx, &subject, times)?;
+    let mask = match parsed {
+        [_, NewTime::Same] => IN_ACCESS,
+        [NewTime::Same, _] => IN_MODIFY,
+        _ => IN_ATTRIB,
+    };
+    if let Subject::Removed(path, stat) = &subject {
+        let change = removed::Change { times: parsed.map(Some), ..removed::Change::default() };
+        removed::change(ctx, path, stat, change, mask);
+        return Ok(0);
+    }
     if let Some((path, node)) = subject.for_change(ctx)? {
         ctx.kernel.vfs.set_times(&node.stat, parsed[0], parsed[1], ctx.now);
-        let mask = match parsed {
-            [_, NewTime::Same] => IN_ACCESS,
-            [NewTime::Same, _] => IN_MODIFY,
-            _ => IN_ATTRIB,
-        };
         tell(ctx, &path, &node.stat, mask);
     }
     Ok(0)

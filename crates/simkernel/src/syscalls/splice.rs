@@ -38,21 +38,21 @@ fn both(ctx: &Ctx<'_>, input: u64, output: u64) -> Result<(FileId, FileId), Errn
 
 /// Kinds that splice reads. Whoever reads nothing from `/dev/null` has nothing to pass on.
 pub(super) fn gives_pages(kind: &FileKind) -> bool {
-    use FileKind::{Inet, Pipe, Regular, Snapshot, Unix};
+    use FileKind::{Inet, Netlink, Pipe, Regular, Snapshot, Unix};
     match kind {
         FileKind::Device(device) => *device != Device::Null,
-        Snapshot(shown) => shown.has_content(),
-        kind => matches!(kind, Pipe(_) | Regular(_) | Inet(_) | Unix(_)),
+        Snapshot(shown) => shown.gives_pages(),
+        kind => matches!(kind, Pipe(_) | Regular(_) | Inet(_) | Netlink(_) | Unix(_)),
     }
 }
 
 /// Kinds that splice writes.
 pub(super) fn takes_pages(kind: &FileKind) -> bool {
-    use FileKind::{Inet, Output, Pipe, Regular, Snapshot, Unix};
+    use FileKind::{Inet, Netlink, Output, Pipe, Regular, Snapshot, Unix};
     match kind {
         FileKind::Device(device) => *device != Device::Full,
         Snapshot(shown) => shown.has_content(),
-        kind => matches!(kind, Pipe(_) | Regular(_) | Output(_) | Inet(_) | Unix(_)),
+        kind => matches!(kind, Pipe(_) | Regular(_) | Output(_) | Inet(_) | Netlink(_) | Unix(_)),
     }
 }
 

@@ -363,6 +363,16 @@ pub fn is_never_written(path: &[u8]) -> bool {
     path.starts_with(b"/sys/") || setting.is_some_and(|name| !super::settings::is_writable(name))
 }
 
+/// Whether nobody gives it another mode: a setting of the system (`proc_sys_setattr`), and what a process has (`proc_setattr`).
+pub fn keeps_mode(path: &[u8]) -> bool {
+    keeps_owner(path) || path.strip_prefix(b"/proc/").is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit))
+}
+
+/// Whether nobody gives it another owner: a setting of the system.
+pub fn keeps_owner(path: &[u8]) -> bool {
+    super::mounts::is_below(path, b"/proc/sys")
+}
+
 /// The number in `/proc/PID/mem`, `/proc/PID/pagemap` and the same of threads, and what is read there.
 pub fn shown_memory(path: &[u8]) -> Option<(u32, fn(Image) -> Shown)> {
     let rest = std::str::from_utf8(path.strip_prefix(b"/proc/")?).ok()?;
