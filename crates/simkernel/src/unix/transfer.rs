@@ -23,6 +23,9 @@ use smallvec::SmallVec;
 /// The most descriptors of one message (SCM_MAX_FD).
 const MAX_RIGHTS: usize = 253;
 
+/// Who "sends" the end of a stream: the cookie of a message that there was not (`unix_stream_read_generic`).
+const NOBODY: Ucred = Ucred { pid: 0, uid: 0, gid: 0 };
+
 type Rights = SmallVec<[FileId; 1]>;
 
 /// What goes with a message.
@@ -108,7 +111,7 @@ fn attached(ctx: &mut Ctx<'_>, control: &[u8]) -> Result<Attached, Errno> {
 
 /// Credentials that a sender names: its own, or others with the capabilities for them, of a process that there is; unix(7),
 /// SCM_CREDENTIALS. EINVAL, EPERM, ESRCH (`scm_check_creds`, `__scm_send`).
-fn claimed(ctx: &Ctx<'_>, data: &[u8]) -> Result<Ucred, Errno> {
+pub(crate) fn claimed(ctx: &Ctx<'_>, data: &[u8]) -> Result<Ucred, Errno> {
     let claimed: Ucred = zerocopy::FromBytes::read_from_bytes(data).map_err(|_| Errno::EINVAL)?;
     let who = ctx.credentials();
     let among = |ids: Ids, id: u32| id == ids.real || id == ids.effective || id == ids.saved;
@@ -230,8 +233,10 @@ impl Kernel {
         let sender_tells = socket.wants_senders();
         let now = self.now;
         let receiver = self.unix_socket_mut(to)?;
+        // What nobody has accepted yet may want to know later.
+        let is_asked = sender_tells || receiver.wants_senders() || receiver.file.is_none();
         let credentials = match by {
-            Sender::Silent(own) if sender_tells || receiver.wants_senders() => own,
+            Sender::Silent(own) if is_asked => own,
             Sender::Silent(_) => UNKNOWN,
             Sender::Named(named) => named,
         };
@@ -432,7 +437,7 @@ fn recv_stream(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, wanted: &Incoming<'_
     }
     message.count = done;
     message.name = taken.from;
-    finish_control(ctx, id, wanted, &mut message, taken.rights, taken.credentials);
+    finish_control(ctx, id, wanted, &mut message, taken.rights, taken.credentials.unwrap_or(NOBODY));
     Ok(message)
 }
 
@@ -603,7 +608,7 @@ fn recv_message(ctx: &mut Ctx<'_>, file: FileId, id: UnixId, wanted: &Incoming<'
         rights.iter().for_each(|file| ctx.kernel.release_file(*file));
         return Err(Errno::EFAULT.into());
     }
-    finish_control(ctx, id, wanted, &mut message, rights, Some(credentials));
+    finish_control(ctx, id, wanted, &mut message, rights, credentials);
     Ok(message)
 }
 
@@ -639,7 +644,7 @@ fn give_process(ctx: &mut Ctx<'_>, id: UnixId, wanted: &Incoming<'_>, message: &
         message.flags |= MSG_CTRUNC;
         return;
     }
-    if sender == UNKNOWN {
+    if sender.pid == 0 {
         return;
     }
     let fd = open_pidfd_of(ctx, sender.pid).map_or_else(|errno| -errno.raw(), |fd| fd as i32);
@@ -653,10 +658,9 @@ fn finish_control(
     wanted: &Incoming<'_>,
     message: &mut Message,
     rights: Rights,
-    credentials: Option<Ucred>,
+    credentials: Ucred,
 ) {
-    let passes = ctx.kernel.unix.get(id).is_some_and(|socket| socket.passes(SO_PASSCRED));
-    if let Some(credentials) = credentials.filter(|_| passes) {
+    if ctx.kernel.unix.get(id).is_some_and(|socket| socket.passes(SO_PASSCRED)) {
         push_control(
             message,
             wanted.control_space,
@@ -665,9 +669,7 @@ fn finish_control(
             zerocopy::IntoBytes::as_bytes(&credentials),
         );
     }
-    if let Some(credentials) = credentials {
-        give_process(ctx, id, wanted, message, credentials);
-    }
+    give_process(ctx, id, wanted, message, credentials);
     if rights.is_empty() {
         return;
     }
