@@ -373,6 +373,12 @@ static void say_sockaddr(struct writing *w, const unsigned char *at, size_t size
         say_port(w, port);
         say_bytes(w, at + 4, 4);
         say_bytes(w, at + 24, 4);
+    } else if (family == 16 && size >= 12) {
+        unsigned part[2];
+        memcpy(part, at + 4, 8);
+        say(w, "netlink ");
+        say_pid(w, part[0]);
+        say(w, " groups %x", part[1]);
     } else if (family == 1 && size > 7 && !at[2] && at[3] != 0xaa && at[8] == 0xaa) {
         /* What the kernel chose, if it has that form: five digits. */
         say(w, "unix automatic");
@@ -510,6 +516,8 @@ static void say_control(struct writing *w, const unsigned char *at, const unsign
     }
 }
 
+#include "netlink.h"
+
 /* One letter of a format; the table stands in README.md. Returns what follows it. */
 static const char *say_field(struct writing *w, const char *format, const unsigned char **at, const unsigned char *end)
 {
@@ -543,6 +551,7 @@ static const char *say_field(struct writing *w, const char *format, const unsign
     case 'N': say_attributes(w, *at, left); *at = end; break;
     case 'I': say_watched(w, *at, end); *at = end; break;
     case 'M': say_control(w, *at, end); *at = end; break;
+    case 'R': say_netlink(w, *at, end); *at = end; break;
     default: say(w, "?%c", kind); *at = end;
     }
     return format;
