@@ -43,6 +43,11 @@ impl Interface {
         Ipv4Addr::from_bits(self.address.to_bits() & self.netmask().to_bits())
     }
 
+    /// The last address of the network, by which all of it is reached.
+    pub fn last_address(&self) -> Ipv4Addr {
+        Ipv4Addr::from_bits(self.address.to_bits() | !self.netmask().to_bits())
+    }
+
     /// The network of an IPv6 address of this interface.
     pub fn network6(&self, address: Ipv6Addr) -> Ipv6Addr {
         Ipv6Addr::from_bits(address.to_bits() & u128::MAX << (128 - u32::from(self.prefix6)))

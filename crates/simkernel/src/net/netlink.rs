@@ -67,10 +67,14 @@ pub struct NetlinkSocket {
     pub protocol: i32,
     /// Its address; 0 before bind.
     pub port: u32,
-    /// Where what names no destination goes: a port and groups.
+    /// Where what names no destination goes: a port and a group's bit.
     peer: (u32, u32),
+    /// It takes messages of that port only.
+    connected: bool,
     /// A bit for each group that it listens to, from group 1 on.
     pub groups: u64,
+    /// It has named groups, or tried to: until then it has no list of them (`netlink_realloc_groups`).
+    pub(super) lists_groups: bool,
     queue: VecDeque<Queued>,
     /// What the queue counts against the receive buffer, in bytes.
     held: usize,
@@ -196,6 +200,9 @@ impl Kernel {
 
     /// `try_write` of a netlink socket: a message to where it is connected.
     pub(crate) fn netlink_write(&mut self, file: FileId, source: &mut dyn ByteSource) -> Result<usize, Errno> {
+        if source.remaining() == 0 {
+            return Err(Errno::ENODATA);
+        }
         let socket = self.netlink(file)?;
         let (to, sender, administers) = (socket.peer, socket.opener, socket.administers);
         self.netlink_send(file, source, to, sender, administers)
@@ -224,15 +231,19 @@ impl Kernel {
         }
         if groups != 0 {
             // A message goes to one group, the lowest of those that are named.
-            self.netlink_broadcast(file, groups.trailing_zeros() + 1, &bytes, sender);
+            self.netlink_broadcast(file, groups.trailing_zeros() + 1, to, &bytes, sender);
         }
         match to {
             0 if protocol == NETLINK_USERSOCK => return Err(Errno::ECONNREFUSED),
             0 => self.netlink_ask(file, &bytes, administers)?,
             port => {
                 let to = *self.net.netlink_ports.get(&(protocol, port)).ok_or(Errno::ECONNREFUSED)?;
-                let message = Queued { bytes, from, group: 0, sender };
+                let group = if groups == 0 { 0 } else { groups.trailing_zeros() + 1 };
+                let message = Queued { bytes, from, group, sender };
                 let receiver = self.netlink(to)?;
+                if receiver.connected && receiver.peer.0 != from {
+                    return Err(Errno::ECONNREFUSED);
+                }
                 if !receiver.fits(&message) {
                     return Err(Errno::EAGAIN);
                 }
@@ -243,15 +254,16 @@ impl Kernel {
         Ok(len)
     }
 
-    fn netlink_broadcast(&mut self, file: FileId, group: u32, bytes: &[u8], sender: Ucred) {
+    /// Sends a message to the members of a group, except its sender and the port that gets it anyway (`do_one_broadcast`).
+    fn netlink_broadcast(&mut self, file: FileId, group: u32, to: u32, bytes: &[u8], sender: Ucred) {
         let Ok(NetlinkSocket { protocol, port, .. }) = self.netlink(file) else { return };
         let (protocol, from) = (*protocol, *port);
         let others: Vec<FileId> = self
             .net
             .netlink_ports
             .range((protocol, 0)..=(protocol, u32::MAX))
+            .filter(|((_, port), other)| *port != to && **other != file)
             .map(|(_, other)| *other)
-            .filter(|other| *other != file)
             .collect();
         for other in others {
             let Ok(socket) = self.netlink(other) else { continue };
@@ -275,7 +287,11 @@ impl Kernel {
             port: socket.port,
             short_errors: socket.options.caps_errors(),
             busy: !socket.later.is_empty(),
-            is_list: if socket.protocol == NETLINK_ROUTE { rtnetlink::is_list } else { has_dump_flag },
+            is_list: match socket.protocol {
+                NETLINK_ROUTE => rtnetlink::is_list,
+                NETLINK_KOBJECT_UEVENT => |_| false,
+                _ => has_dump_flag,
+            },
         };
         let protocol = socket.protocol;
         let answers = self.answer_netlink(protocol, request, style, administers);
@@ -328,7 +344,9 @@ pub fn socket(ctx: &mut Ctx<'_>, kind: i32, protocol: i32, nonblocking: bool) ->
         protocol,
         port: 0,
         peer: (0, 0),
+        connected: false,
         groups: 0,
+        lists_groups: false,
         queue: VecDeque::new(),
         held: 0,
         later: VecDeque::new(),
@@ -349,9 +367,22 @@ fn read_name(name: &[u8]) -> Result<SockaddrNl, Errno> {
     if i32::from(address.nl_family) == AF_NETLINK { Ok(address) } else { Err(Errno::EINVAL) }
 }
 
-/// bind(2). Port 0 takes the process's number, or one that is free. EADDRINUSE; EINVAL when bound to another port.
+/// Whether a process may listen to groups. EPERM (`netlink_allowed`, `rtnetlink_bind`).
+pub(super) fn demand_listening(who: &Credentials, protocol: i32, groups: u64) -> Result<(), Errno> {
+    /// RTNLGRP_IPV4_MROUTE_R and RTNLGRP_IPV6_MROUTE_R, whose messages are for those that route.
+    const GUARDED: u64 = 1 << 29 | 1 << 30;
+    let is_guarded = protocol == NETLINK_USERSOCK || (protocol == NETLINK_ROUTE && groups & GUARDED != 0);
+    if is_guarded { who.demand(CAP_NET_ADMIN) } else { Ok(()) }
+}
+
+/// bind(2). Port 0 takes the process's number, or one that is free. EADDRINUSE; EPERM; EINVAL when bound to another port.
 pub fn bind(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
     let wanted = read_name(name)?;
+    if wanted.nl_groups != 0 {
+        let protocol = ctx.kernel.netlink(file)?.protocol;
+        demand_listening(ctx.credentials(), protocol, wanted.nl_groups.into())?;
+        ctx.kernel.netlink(file)?.lists_groups = true;
+    }
     bind_port(ctx, file, wanted.nl_pid)?;
     let socket = ctx.kernel.netlink(file)?;
     // The first 32 groups; membership of others stays (`netlink_update_subscriptions`).
@@ -399,14 +430,17 @@ fn demand_sending(who: &Credentials, protocol: i32, (port, groups): (u32, u32)) 
 /// connect(2): where messages go that name no destination; AF_UNSPEC forgets it. EINVAL, EPERM.
 pub fn connect(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
     if address::family(name) == Some(AF_UNSPEC) {
-        ctx.kernel.netlink(file)?.peer = (0, 0);
+        let socket = ctx.kernel.netlink(file)?;
+        (socket.peer, socket.connected) = ((0, 0), false);
         return Ok(0);
     }
     let peer = read_name(name)?;
     let protocol = ctx.kernel.netlink(file)?.protocol;
     demand_sending(ctx.credentials(), protocol, (peer.nl_pid, peer.nl_groups))?;
     autobind(ctx, file)?;
-    ctx.kernel.netlink(file)?.peer = (peer.nl_pid, peer.nl_groups);
+    let socket = ctx.kernel.netlink(file)?;
+    // Of several groups, the lowest.
+    (socket.peer, socket.connected) = ((peer.nl_pid, peer.nl_groups & peer.nl_groups.wrapping_neg()), true);
     Ok(0)
 }
 
@@ -422,11 +456,15 @@ pub fn peer_name(ctx: &mut Ctx<'_>, file: FileId) -> Result<RawAddress, Errno> {
     Ok(raw(port, groups))
 }
 
-/// send(2) and its relatives. EPERM and ECONNREFUSED for others than the kernel.
+/// send(2) and its relatives, in the order of `netlink_sendmsg`. ENODATA for nothing; EPERM and ECONNREFUSED for others than the kernel.
 pub(super) fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> SysResult {
     if message.flags & MSG_OOB != 0 {
         return Err(Errno::EOPNOTSUPP.into());
     }
+    if message.data.total() == 0 {
+        return Err(Errno::ENODATA.into());
+    }
+    let sender = sender(ctx, message.control)?;
     let socket = ctx.kernel.netlink(file)?;
     let (protocol, administers) = (socket.protocol, socket.administers);
     let to = match message.name {
@@ -438,15 +476,24 @@ pub(super) fn send(ctx: &mut Ctx<'_>, file: FileId, message: &Outgoing<'_>) -> S
             to
         }
     };
-    for part in controls(message.control) {
-        part?;
-    }
     autobind(ctx, file)?;
-    let sender = identity(ctx);
     // Both who opened it and who sends must have the right (`netlink_ns_capable`).
     let administers = administers && ctx.credentials().can(CAP_NET_ADMIN);
     let mut source = message.data.source(&ctx.process.memory);
     Ok(ctx.kernel.netlink_send(file, &mut source, to, sender, administers)? as u64)
+}
+
+/// Who sends a message, as its control part says or as it is. EINVAL, EPERM, ESRCH (`__scm_send`).
+fn sender(ctx: &Ctx<'_>, control: &[u8]) -> Result<Ucred, Errno> {
+    let mut sender = identity(ctx);
+    for part in controls(control) {
+        match part? {
+            (SOL_SOCKET, SCM_CREDENTIALS, data) => sender = crate::unix::transfer::claimed(ctx, data)?,
+            (SOL_SOCKET, ..) => return Err(Errno::EINVAL),
+            _ => {}
+        }
+    }
+    Ok(sender)
 }
 
 /// recv(2) and its relatives: one message.

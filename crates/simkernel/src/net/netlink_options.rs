@@ -1,5 +1,6 @@
 //! getsockopt and setsockopt of netlink sockets: those of all sockets, and of level SOL_NETLINK.
 
+use super::netlink::demand_listening;
 use super::options::{Kept, demand_rights, read_timeout, timeval, write_answer};
 use crate::ctx::Ctx;
 use crate::ids::FileId;
@@ -19,10 +20,11 @@ const MIN_SEND: usize = 4608;
 const MIN_RECV: usize = 2304;
 
 /// Flags of the socket level that are kept and have no effect, but for SO_PASSCRED.
-const FLAGS: [i32; 17] = [
+const FLAGS: [i32; 18] = [
     SO_PASSCRED,
     SO_PASSSEC,
     SO_REUSEADDR,
+    SO_REUSEPORT,
     SO_KEEPALIVE,
     SO_BROADCAST,
     SO_OOBINLINE,
@@ -117,12 +119,16 @@ fn set_of_netlink(ctx: &mut Ctx<'_>, file: FileId, option: i32, number: i32) -> 
     if option == NETLINK_LISTEN_ALL_NSID && !ctx.credentials().can(CAP_NET_BROADCAST) {
         return Err(Errno::EPERM.into());
     }
+    let who = ctx.thread.credentials.clone();
     let socket = ctx.kernel.netlink(file)?;
     match option {
         NETLINK_ADD_MEMBERSHIP | NETLINK_DROP_MEMBERSHIP => {
+            demand_listening(&who, socket.protocol, 0)?;
+            socket.lists_groups = true;
             let group = u32::try_from(number).ok().filter(|group| (1..=socket.group_count()).contains(group));
             let bit = 1 << (group.ok_or(Errno::EINVAL)? - 1);
             if option == NETLINK_ADD_MEMBERSHIP {
+                demand_listening(&who, socket.protocol, bit)?;
                 socket.groups |= bit;
             } else {
                 socket.groups &= !bit;
@@ -165,6 +171,7 @@ fn set_of_socket(ctx: &mut Ctx<'_>, file: FileId, option: i32, value: u64, len: 
         SO_SNDBUF | SO_SNDBUFFORCE => options.send_buffer = doubled.max(MIN_SEND),
         SO_RCVBUF | SO_RCVBUFFORCE => options.recv_buffer = doubled.max(MIN_RECV),
         SO_BSDCOMPAT | SO_CNX_ADVICE => {}
+        SO_REUSEPORT if number != 0 => return Err(Errno::EOPNOTSUPP.into()),
         SO_PRIORITY | SO_MARK => options.kept.set(SOL_SOCKET, option, number),
         flag if FLAGS.contains(&flag) => options.kept.set(SOL_SOCKET, flag, i32::from(number != 0)),
         _ => return Err(Errno::ENOPROTOOPT.into()),
@@ -174,6 +181,9 @@ fn set_of_socket(ctx: &mut Ctx<'_>, file: FileId, option: i32, value: u64, len: 
 
 /// getsockopt(2).
 pub fn get(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64, len_address: u64) -> SysResult {
+    if !matches!(level, SOL_SOCKET | SOL_NETLINK) {
+        return Err(Errno::ENOPROTOOPT.into());
+    }
     let len: i32 = ctx.process.memory.read_value(len_address)?;
     let len = usize::try_from(len).map_err(|_| Errno::EINVAL)?;
     let socket = ctx.kernel.netlink(file)?;
@@ -181,7 +191,8 @@ pub fn get(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
     let answer: Vec<u8> = match (level, option) {
         (SOL_NETLINK, NETLINK_LIST_MEMBERSHIPS) => {
             // As many words as there are, and how long all of them are.
-            let words = socket.group_count().div_ceil(u32::BITS) as usize;
+            let count = if socket.lists_groups { socket.group_count() } else { 0 };
+            let words = count.div_ceil(u32::BITS) as usize;
             let (groups, whole) = (socket.groups.to_ne_bytes(), words * 4);
             ctx.process.memory.write(value, &groups[..whole.min(len / 4 * 4)])?;
             ctx.process.memory.write_value(len_address, &(whole as i32))?;

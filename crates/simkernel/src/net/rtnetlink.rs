@@ -8,7 +8,7 @@ use linux_abi::Errno;
 use linux_abi::ioctl::*;
 use linux_abi::net::*;
 use linux_abi::socket::{AF_INET, AF_INET6, AF_UNSPEC};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 const IFLA_QDISC: u16 = 6;
@@ -56,6 +56,7 @@ const TCA_KIND: u16 = 1;
 const TCA_HW_OFFLOAD: u16 = 12;
 const RTN_UNICAST: u8 = 1;
 const RTN_LOCAL: u8 = 2;
+const RTN_BROADCAST: u8 = 3;
 
 /// rtnetlink(7): a route.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -115,7 +116,9 @@ fn asks(header: &Nlmsghdr) -> bool {
 
 /// Whether a request asks for a list: to those that make something the flags say something else.
 pub(super) fn is_list(header: &Nlmsghdr) -> bool {
-    asks(header) && header.nlmsg_type >= RTM_NEWLINK && has_dump_flag(header)
+    // Whoever does not even name a family asks for nothing.
+    let is_empty = header.nlmsg_len as usize <= size_of::<Nlmsghdr>();
+    asks(header) && !is_empty && header.nlmsg_type >= RTM_NEWLINK && has_dump_flag(header)
 }
 
 /// The messages that answer a request. ENODEV, EOPNOTSUPP, EPERM (`rtnetlink_rcv_msg`).
@@ -138,6 +141,12 @@ pub(super) fn answer(reply: Reply, header: &Nlmsghdr, body: &[u8], host: &Host) 
             reply.link(&mut out, interface, host, 0);
         }
         RTM_GETROUTE if matches!(family, AF_INET | AF_INET6) => reply.route_to(&mut out, &all, body)?,
+        // There are no handles of disciplines and no classes to name (`tc_get_qdisc`, `tc_ctl_tclass`).
+        RTM_GETQDISC | RTM_GETTCLASS => {
+            let (fixed, _) = Tcmsg::read_from_prefix(body).map_err(|_| Errno::EINVAL)?;
+            let exists = all.iter().any(|interface| interface.index == fixed.index);
+            return Err(if exists { Errno::ENOENT } else { Errno::ENODEV });
+        }
         RTM_DELLINK if find(&all, body).is_none() => return Err(Errno::ENODEV),
         // What changes nothing is done.
         RTM_NEWLINK | RTM_SETLINK if leaves_as_is(&all, header, body)? => {}
@@ -161,10 +170,10 @@ fn list(reply: Reply, kind: u16, family: i32, all: &[Interface; 2], host: &Host)
         RTM_GETROUTE if matches!(family, RTNL_FAMILY_IPMR | RTNL_FAMILY_IP6MR) => {}
         RTM_GETROUTE => {
             if wants(AF_INET) {
-                reply.routes(&mut out, &all[1]);
+                reply.routes(&mut out, all);
             }
             if wants(AF_INET6) {
-                all.iter().for_each(|interface| reply.routes6(&mut out, interface));
+                reply.routes6(&mut out, all);
             }
         }
         RTM_GETRULE => match family {
@@ -290,29 +299,30 @@ impl Reply {
         attribute(out, start, IFA_FLAGS, &u32::from(IFA_F_PERMANENT).to_ne_bytes());
     }
 
-    /// The main table of IPv6: the interface's own network, and a default route by `eth0`.
-    fn routes6(self, out: &mut Vec<u8>, interface: &Interface) {
-        let Some(address) = interface.address6 else { return };
-        let mut route = |destination: Option<Ipv6Addr>, protocol, metric: u32| {
-            let fixed = Rtmsg {
-                family: AF_INET6 as u8,
-                dst_len: if destination.is_some() { interface.prefix6 } else { 0 },
-                table: RT_TABLE_MAIN,
-                protocol,
-                kind: RTN_UNICAST,
-                ..Rtmsg::default()
-            };
+    /// The main table of IPv6, which is `eth0`'s network and a default route, then the local one: each interface's own address.
+    fn routes6(self, out: &mut Vec<u8>, all: &[Interface; 2]) {
+        let mut route = |(table, kind): (u8, u8), to: Option<(Ipv6Addr, u8)>, protocol, metric: u32, index: i32| {
+            let dst_len = to.map_or(0, |(_, len)| len);
+            let fixed = Rtmsg { family: AF_INET6 as u8, dst_len, table, protocol, kind, ..Rtmsg::default() };
             let start = self.message(out, RTM_NEWROUTE, NLM_F_MULTI, fixed.as_bytes());
-            attribute(out, start, RTA_TABLE, &u32::from(RT_TABLE_MAIN).to_ne_bytes());
-            if let Some(network) = destination {
-                attribute(out, start, RTA_DST, &network.octets());
+            attribute(out, start, RTA_TABLE, &u32::from(table).to_ne_bytes());
+            if let Some((destination, _)) = to {
+                attribute(out, start, RTA_DST, &destination.octets());
             }
             attribute(out, start, RTA_PRIORITY, &metric.to_ne_bytes());
-            attribute(out, start, RTA_OIF, &interface.index.to_ne_bytes());
+            attribute(out, start, RTA_OIF, &index.to_ne_bytes());
         };
-        route(Some(interface.network6(address)), RTPROT_KERNEL, 256);
-        if interface.broadcast.is_some() {
-            route(None, RTPROT_BOOT, 1024);
+        let main = (RT_TABLE_MAIN, RTN_UNICAST);
+        let ethernet = &all[1];
+        if let Some(address) = ethernet.address6 {
+            let network = (ethernet.network6(address), ethernet.prefix6);
+            route(main, Some(network), RTPROT_KERNEL, 256, ethernet.index);
+            route(main, None, RTPROT_BOOT, 1024, ethernet.index);
+        }
+        for interface in all {
+            if let Some(address) = interface.address6 {
+                route((RT_TABLE_LOCAL, RTN_LOCAL), Some((address, 128)), RTPROT_KERNEL, 0, interface.index);
+            }
         }
     }
 
@@ -352,25 +362,35 @@ impl Reply {
         Ok(())
     }
 
-    /// The main table: a default route, and the interface's own network.
-    fn routes(self, out: &mut Vec<u8>, interface: &Interface) {
-        let route = |dst_len, protocol| Rtmsg {
-            family: AF_INET as u8,
-            dst_len,
-            table: RT_TABLE_MAIN,
-            protocol,
-            scope: RT_SCOPE_LINK,
-            kind: RTN_UNICAST,
-            ..Rtmsg::default()
+    /// The main table: a default route and `eth0`'s own network; then the local one, in the order of its addresses.
+    fn routes(self, out: &mut Vec<u8>, all: &[Interface; 2]) {
+        let mut route = |fixed: Rtmsg, to: Option<Ipv4Addr>, interface: &Interface| {
+            let start = self.message(out, RTM_NEWROUTE, NLM_F_MULTI, fixed.as_bytes());
+            attribute(out, start, RTA_TABLE, &u32::from(fixed.table).to_ne_bytes());
+            if let Some(destination) = to {
+                attribute(out, start, RTA_DST, &destination.octets());
+                attribute(out, start, RTA_PREFSRC, &interface.address.octets());
+            }
+            attribute(out, start, RTA_OIF, &interface.index.to_ne_bytes());
         };
-        let start = self.message(out, RTM_NEWROUTE, NLM_F_MULTI, route(0, RTPROT_BOOT).as_bytes());
-        attribute(out, start, RTA_TABLE, &u32::from(RT_TABLE_MAIN).to_ne_bytes());
-        attribute(out, start, RTA_OIF, &interface.index.to_ne_bytes());
-        let start = self.message(out, RTM_NEWROUTE, NLM_F_MULTI, route(interface.prefix, RTPROT_KERNEL).as_bytes());
-        attribute(out, start, RTA_TABLE, &u32::from(RT_TABLE_MAIN).to_ne_bytes());
-        attribute(out, start, RTA_DST, &interface.network().octets());
-        attribute(out, start, RTA_PREFSRC, &interface.address.octets());
-        attribute(out, start, RTA_OIF, &interface.index.to_ne_bytes());
+        let family = AF_INET as u8;
+        let linked = Rtmsg { family, scope: RT_SCOPE_LINK, protocol: RTPROT_KERNEL, ..Rtmsg::default() };
+        let main = Rtmsg { table: RT_TABLE_MAIN, kind: RTN_UNICAST, ..linked };
+        let ethernet = &all[1];
+        route(Rtmsg { protocol: RTPROT_BOOT, ..main }, None, ethernet);
+        route(Rtmsg { dst_len: ethernet.prefix, ..main }, Some(ethernet.network()), ethernet);
+        let local = Rtmsg { table: RT_TABLE_LOCAL, kind: RTN_LOCAL, scope: RT_SCOPE_HOST, dst_len: 32, ..linked };
+        let broadcast = Rtmsg { kind: RTN_BROADCAST, scope: RT_SCOPE_LINK, ..local };
+        let [loopback, _] = all;
+        let mut own = vec![
+            (loopback.network(), Rtmsg { dst_len: loopback.prefix, ..local }, loopback),
+            (loopback.address, local, loopback),
+            (loopback.last_address(), broadcast, loopback),
+            (ethernet.address, local, ethernet),
+            (ethernet.last_address(), broadcast, ethernet),
+        ];
+        own.sort_by_key(|(to, ..)| *to);
+        own.into_iter().for_each(|(to, fixed, interface)| route(fixed, Some(to), interface));
     }
 }
 
@@ -405,7 +425,6 @@ mod tests {
     use super::super::netlink_frame::{self, Style};
     use super::*;
     use linux_abi::socket::AF_NETLINK;
-    use std::net::{Ipv4Addr, Ipv6Addr};
     use tcpip::Traffic;
 
     const HOST: Addresses =
@@ -521,7 +540,7 @@ mod tests {
         assert_eq!(families(RTM_GETADDR, AF_UNSPEC, HOST), [AF_INET, AF_INET, AF_INET6, AF_INET6]);
         assert_eq!(families(RTM_GETADDR, AF_INET6, HOST), [AF_INET6; 2]);
         assert_eq!(families(RTM_GETADDR, AF_INET6, Addresses { v6: None, ..HOST }), [AF_INET6]);
-        assert_eq!(families(RTM_GETROUTE, AF_INET6, HOST), [AF_INET6; 3]);
+        assert_eq!(families(RTM_GETROUTE, AF_INET6, HOST), [AF_INET6; 4]);
         assert_eq!(families(RTM_GETROUTE, AF_INET6, Addresses { v6: None, ..HOST }), [AF_INET6]);
         let replies = answer(&request(RTM_GETADDR, NLM_F_DUMP, &[AF_INET6 as u8]), 1000, HOST);
         let (_, eth0) = &messages(&replies[0])[1];
