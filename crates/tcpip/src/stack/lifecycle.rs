@@ -57,7 +57,9 @@ impl Stack {
         let filter = conn.parent.and_then(|parent| self.tcp(parent).ok()?.filter.clone());
         let tuple = conn.tuple;
         let settings = conn.settings.clone();
-        let asked = Endpoint::any(settings.family);
+        // The address that its listener asked for stays its own, the port does not (`sk_clone`).
+        let asked = conn.parent.and_then(|parent| Some(self.tcp(parent).ok()?.asked.addr));
+        let asked = asked.map_or(Endpoint::any(settings.family), |addr| Endpoint::new(addr, 0));
         let role = Role::Connection(Box::new(conn));
         let socket = TcpSocket { role, filter, ..TcpSocket::new(settings, local, asked, hold) };
         let id = self.insert(Kind::Tcp(Box::new(socket)));

@@ -191,7 +191,7 @@ impl Stack {
     }
 
     /// An address that a program gave as a destination. The unspecified one means this host, as on Linux: of IPv4 by the address that the
-    /// socket is bound to (`ip_route_output_key_hash_rcu`), else by the loopback interface's.
+    /// socket is bound to (`ip_route_output_key_hash_rcu`) unless that stands for many, else by the loopback interface's.
     pub(super) fn destination(&mut self, id: SocketId, addr: SocketAddr) -> Result<Endpoint, SocketError> {
         let mut remote = Endpoint::from(addr);
         if remote.addr.is_ipv6() && remote.addr.is_unspecified() && self.speaks_old(id) {
@@ -201,7 +201,7 @@ impl Stack {
         self.settings_mut(id)?.admits(remote.addr)?;
         if remote.addr.is_unspecified() {
             let bound = self.bound_to(id).filter(|own| own.is_ipv4() && remote.addr.is_ipv4());
-            let own = bound.filter(|own| self.is_local(*own));
+            let own = bound.filter(|own| self.is_local(*own) && !self.config.is_for_many(*own));
             remote.addr = own.unwrap_or(Family::of(remote.addr).localhost());
         }
         Ok(remote)
