@@ -18,7 +18,7 @@ use linux_abi::Errno;
 use linux_abi::capability::{CAP_NET_BIND_SERVICE, CAP_NET_RAW};
 use linux_abi::fs::O_NONBLOCK;
 use linux_abi::socket::*;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tcpip::{Family, OptionName, Shutdown, SocketId, SocketOption, TcpState};
 
@@ -169,12 +169,30 @@ pub fn bind(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
         return Err(Errno::EINVAL.into());
     }
     let stack = &mut ctx.kernel.net.stack;
+    let names_device = matches!(address, SocketAddr::V6(v6) if v6.scope_id() != 0);
+    if needs_device(address.ip())
+        && !names_device
+        && stack.option(id, OptionName::Device) == Ok(SocketOption::Device(None))
+    {
+        return Err(Errno::EINVAL.into());
+    }
     if takes_port_later && address.port() == 0 && matches!(kind, Kind::Tcp | Kind::Udp) {
         stack.bind_address(id, address.ip()).map_err(errno)?;
     } else {
         stack.bind(id, address).map_err(errno)?;
     }
     Ok(0)
+}
+
+/// Whether an address means something on one link or interface only (`__ipv6_addr_needs_scope_id`).
+fn needs_device(address: IpAddr) -> bool {
+    /// Of groups: the interface, and the link.
+    const NARROW: [u16; 2] = [1, 2];
+    match address {
+        IpAddr::V6(v6) if v6.is_multicast() => NARROW.contains(&(v6.segments()[0] & 0xf)),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+        IpAddr::V4(_) => false,
+    }
 }
 
 /// Ports below net.ipv4.ip_unprivileged_port_start want CAP_NET_BIND_SERVICE: EACCES. IPv4 looks at the address before (`__inet_bind`),
