@@ -171,6 +171,7 @@ fn set_of_socket(ctx: &mut Ctx<'_>, file: FileId, option: i32, value: u64, len: 
         SO_SNDBUF | SO_SNDBUFFORCE => options.send_buffer = doubled.max(MIN_SEND),
         SO_RCVBUF | SO_RCVBUFFORCE => options.recv_buffer = doubled.max(MIN_RECV),
         SO_BSDCOMPAT | SO_CNX_ADVICE => {}
+        SO_PASSPIDFD => return Err(Errno::EOPNOTSUPP.into()),
         SO_REUSEPORT if number != 0 => return Err(Errno::EOPNOTSUPP.into()),
         SO_PRIORITY | SO_MARK => options.kept.set(SOL_SOCKET, option, number),
         flag if FLAGS.contains(&flag) => options.kept.set(SOL_SOCKET, flag, i32::from(number != 0)),
@@ -208,6 +209,9 @@ pub fn get(ctx: &mut Ctx<'_>, file: FileId, level: i32, option: i32, value: u64,
         (SOL_SOCKET, SO_SNDTIMEO | SO_SNDTIMEO_NEW) => timeval(options.send_timeout).to_vec(),
         (SOL_SOCKET, SO_LINGER) => Linger::default().as_bytes().to_vec(),
         (SOL_SOCKET, SO_PEERCRED) => Ucred { pid: 0, uid: u32::MAX, gid: u32::MAX }.as_bytes().to_vec(),
+        // Nobody sends a process along.
+        (SOL_SOCKET, SO_PASSPIDFD) => return Err(Errno::EOPNOTSUPP.into()),
+        (SOL_SOCKET, SO_PEERGROUPS | SO_PEERPIDFD) => return Err(Errno::ENODATA.into()),
         (SOL_SOCKET, SO_COOKIE) => inode(file).to_ne_bytes().to_vec(),
         (SOL_SOCKET, SO_ERROR) => number(ctx.kernel.netlink(file)?.error.take().map_or(0, Errno::raw)),
         (SOL_SOCKET, _) => number(match option {

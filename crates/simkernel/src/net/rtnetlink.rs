@@ -137,6 +137,7 @@ pub(super) fn answer(reply: Reply, header: &Nlmsghdr, body: &[u8], host: &Host) 
     let mut out = Vec::new();
     match header.nlmsg_type {
         RTM_GETLINK => {
+            demand_name(body)?;
             let interface = find(&all, body).ok_or(Errno::ENODEV)?;
             reply.link(&mut out, interface, host, 0);
         }
@@ -326,16 +327,27 @@ impl Reply {
         }
     }
 
-    /// The way to one address (`inet_rtm_getroute`). EINVAL without one, ENETUNREACH.
+    /// The way to one address (`inet_rtm_getroute`), of IPv4 to this host without one. EINVAL, ERANGE, ENETUNREACH.
     fn route_to(self, out: &mut Vec<u8>, all: &[Interface; 2], body: &[u8]) -> Result<(), Errno> {
-        let to = destination(body).ok_or(Errno::EINVAL)?;
+        let this_host = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        let to = match destination(body) {
+            Some(to) => to,
+            None if !names_destination(body) && body.starts_with(&[AF_INET as u8]) => this_host,
+            // What is too short is no address (`rtm_ipv4_policy`).
+            None if names_destination(body) => return Err(Errno::ERANGE),
+            None => return Err(Errno::EINVAL),
+        };
         let own = |interface: &Interface| match to {
             IpAddr::V4(_) => Some(IpAddr::V4(interface.address)),
             IpAddr::V6(_) => interface.address6.map(IpAddr::V6),
         };
-        let is_local = to.is_loopback() || all.iter().any(|interface| own(interface) == Some(to));
+        let is_local = to.is_loopback() || to == this_host || all.iter().any(|interface| own(interface) == Some(to));
         let interface = &all[usize::from(!is_local)];
-        let source = if is_local { to } else { own(interface).ok_or(Errno::ENETUNREACH)? };
+        let source = match is_local {
+            true if to == this_host => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            true => to,
+            false => own(interface).ok_or(Errno::ENETUNREACH)?,
+        };
         let octets = |address: IpAddr| match address {
             IpAddr::V4(v4) => v4.octets().to_vec(),
             IpAddr::V6(v6) => v6.octets().to_vec(),
@@ -409,6 +421,11 @@ fn destination(body: &[u8]) -> Option<IpAddr> {
     }
 }
 
+/// Whether a request of a route names a destination, whatever it is.
+fn names_destination(body: &[u8]) -> bool {
+    Rtmsg::read_from_prefix(body).is_ok_and(|(_, rest)| attributes(rest).any(|(kind, _)| kind == RTA_DST))
+}
+
 /// The interface that a request for one link means: by its index, or by its name.
 fn find<'a>(all: &'a [Interface], body: &[u8]) -> Option<&'a Interface> {
     let (fixed, rest) = Ifinfomsg::read_from_prefix(body).ok()?;
@@ -418,6 +435,14 @@ fn find<'a>(all: &'a [Interface], body: &[u8]) -> Option<&'a Interface> {
     let name = attributes(rest).find(|(kind, _)| *kind == IFLA_IFNAME)?.1;
     let name = name.split(|&byte| byte == 0).next()?;
     all.iter().find(|interface| interface.name.as_bytes() == name)
+}
+
+/// Demands that a name, where one is given, has a length that names have. ERANGE (`ifla_policy`).
+fn demand_name(body: &[u8]) -> Result<(), Errno> {
+    let Ok((_, rest)) = Ifinfomsg::read_from_prefix(body) else { return Ok(()) };
+    let name = attributes(rest).find(|(kind, _)| *kind == IFLA_IFNAME).map(|(_, name)| name);
+    let len = name.map_or(1, |name| name.strip_suffix(&[0]).unwrap_or(name).len());
+    if name.is_some_and(<[u8]>::is_empty) || len >= IFNAMSIZ { Err(Errno::ERANGE) } else { Ok(()) }
 }
 
 #[cfg(test)]
