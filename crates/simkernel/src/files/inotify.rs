@@ -366,9 +366,8 @@ impl Kernel {
         if self.watchers.is_empty() {
             return;
         }
-        if !directory {
-            self.tell(Change { to_parent: false, unlinked: true, ..Change::of_file(path, number, IN_ATTRIB) });
-        }
+        let mask = IN_ATTRIB | if directory { IN_ISDIR } else { 0 };
+        self.tell(Change { to_parent: false, unlinked: true, ..Change::of_file(path, number, mask) });
         self.forget_name(path, number, last && !in_use);
     }
 
