@@ -33,6 +33,10 @@ const DATE: &str =
     "how often a timer of the real-time clock has expired since 1970 is a matter of the date, which is simulated";
 const NO_SPLICE: &str = "terminals are not spliced; programs read and write them instead";
 const NO_RIGHT: &str = "AT_EMPTY_PATH asks who opened a descriptor, whatever the path";
+const OTHERS_SLACK: &str =
+    "threads of a process may have their own rights; here its files ask the main thread about all of them";
+const LIVES: &str =
+    "a removed folder lives on, and its watches, while something is open that had a name in it; here it does not";
 const READS: &[&str] = &["read", "readv", "pread64", "preadv", "preadv2", "splice"];
 
 const LISTED: &str = "ext4: the position of a folder that was listed is a hash, to which reading and seeking add";
@@ -49,6 +53,8 @@ const KNOWN: &[Known] = &[
     known(&["lseek"], ["9223372036854775807", ""], " 2", "ext4: positions in folders are hashes"),
     after("openat -100 \".", known(&["lseek"], ["-EINVAL", ""], " 2", "ext4: positions in folders are hashes")),
     after("openat2 -100 \".", known(&["lseek"], ["-EINVAL", ""], " 2", "ext4: positions in folders are hashes")),
+    after(" 0x10000 0", known(&["lseek"], ["-EINVAL", ""], " 2", "ext4: positions in folders are hashes")),
+    after("timerslack_ns", known(&["read", "pread64"], ["-EPERM", ""], "", OTHERS_SLACK)),
     known(
         &["recvmsg", "readv"],
         ["-EFAULT", ""],
@@ -64,6 +70,7 @@ const KNOWN: &[Known] = &[
     ),
     known(&["ioctl"], ["0 [", "0 [ 0 ]"], " 0x5411 ", "a connection that failed or was reset has nothing left to send"),
     known(READS, ["-EINVAL", "-EISDIR"], "", LISTED),
+    after(" 0x200", known(&["read"], ["-EAGAIN", ""], ":I", LIVES)),
     known(&["lseek"], ["", ""], " 3", "what fallocate made is data to ext4, a hole here"),
     known(&["lseek"], ["", ""], " 4", "what fallocate made is data to ext4, a hole here"),
     after(" getdents64 ", known(&["lseek"], ["", ""], " 1", LISTED)),

@@ -4,17 +4,23 @@ mod descriptors;
 mod events;
 mod files;
 mod garbage;
+mod groups;
 mod identity;
 mod inet;
 mod ipc;
+mod masks;
 mod memory;
 mod names;
+mod netlink;
 mod pipes;
+mod ports;
 mod processes;
+mod senders;
 mod signals;
 mod terminals;
 mod traces;
 mod unix;
+mod watches;
 
 pub use garbage::generate as generate_garbage;
 
@@ -39,6 +45,12 @@ const FAMILIES: &[(Family, usize)] = &[
     (ipc::write, 8),
     (terminals::write, 4),
     (traces::write, 10),
+    (groups::write, 6),
+    (masks::write, 6),
+    (netlink::write, 8),
+    (ports::write, 8),
+    (senders::write, 8),
+    (watches::write, 8),
 ];
 
 /// The runner takes no more lines.

@@ -310,8 +310,9 @@ static void end_actors(int root)
     int status, ended = waitpid(root, &status, WNOHANG | __WALL) == root;
     if (ended)
         printf("    ended: %s %d\n", WIFSIGNALED(status) ? "signal" : "exit", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    /* Also those that seem gone: a thread that executes a program has another number from then on. */
     for (int a = 0; a < MOST_ACTORS; a++)
-        if (board->actors[a].pid && !(ended && board->actors[a].pid == root) && !board->actors[a].gone)
+        if (board->actors[a].pid && !(ended && board->actors[a].pid == root))
             kill(board->actors[a].pid, SIGKILL);
     while (waitpid(-1, &status, __WALL) > 0)
         ;

@@ -3,6 +3,7 @@
 use crate::common::{Output, capture, compile_with, folder, gnomon, limited};
 use crate::explained;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::RwLock;
 
@@ -143,8 +144,15 @@ impl Sides {
         printed
     }
 
-    fn run_natively(&self, programs: &[Vec<String>]) -> (String, Output) {
+    /// A folder for a run, open to all: who has become another user executes programs too.
+    fn place(&self) -> tempfile::TempDir {
         let place = tempfile::tempdir_in(&self.folder).expect("a folder");
+        fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).expect("its mode");
+        place
+    }
+
+    fn run_natively(&self, programs: &[Vec<String>]) -> (String, Output) {
+        let place = self.place();
         let file = write(place.path(), programs);
         let work = place.path().join("work");
         fs::create_dir(&work).expect("a folder");
@@ -155,7 +163,7 @@ impl Sides {
     }
 
     fn run_as_guests(&self, programs: &[Vec<String>]) -> (String, Output) {
-        let place = tempfile::tempdir_in(&self.folder).expect("a folder");
+        let place = self.place();
         let file = write(place.path(), programs);
         let mut command = gnomon();
         command.args(["exec", "--quiet", "--stop-time", "2 h"]).arg(&self.runner).arg(&file);

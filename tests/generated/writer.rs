@@ -23,6 +23,7 @@ pub enum Kind {
     Udp,
     Tcp6,
     Udp6,
+    Netlink,
     Queue,
     Terminal,
     Process,
