@@ -35,7 +35,7 @@ pub(super) fn push(
     if len > MAX_PAYLOAD {
         return Err(Errno::EMSGSIZE);
     }
-    let bytes = net.chunk(source, len);
+    let bytes = net.datagram(source, len);
     if bytes.len() < len {
         // Whether the socket can send at all is found before the bytes are fetched.
         net.stack.check_sending(id, to, ancillary).map_err(errno)?;

@@ -55,6 +55,8 @@ pub(crate) const SOCKET_MODE: u32 = S_IFSOCK | 0o777;
 const CHUNK: usize = 64 << 10;
 /// Small writes share allocations of this size.
 const ARENA: usize = 16 << 10;
+/// Datagrams up to this size have an allocation each.
+const SHORT_DATAGRAM: usize = 256;
 /// Bytes that large writes are copied by.
 const PIECE: usize = 8192;
 
@@ -125,6 +127,17 @@ impl Network {
     pub(crate) fn file(&self, id: SocketId) -> Option<FileId> {
         let (owner, file) = (*self.files.get(id.place())?)?;
         (owner == id).then_some(file)
+    }
+
+    /// The next `want` bytes of a source, fewer when it faults, for a datagram. A short one has memory of its own, which the allocator takes
+    /// from what was freed last: it is in the cache, and nobody counts who else refers to it.
+    fn datagram(&mut self, source: &mut dyn ByteSource, want: usize) -> Bytes {
+        if want > SHORT_DATAGRAM {
+            return self.chunk(source, want);
+        }
+        let mut bytes = [0; SHORT_DATAGRAM];
+        let got = source.take(&mut bytes[..want]);
+        Bytes::copy_from_slice(&bytes[..got])
     }
 
     /// The next `want` bytes of a source, fewer when it faults, copied once.
