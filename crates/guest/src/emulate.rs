@@ -1,7 +1,7 @@
 //! Instructions that would show the real processor, carried out as the simulated one answers them.
 //!
 //! Descriptor tables, the task register and the machine status word read as Linux shows them to programs on processors with UMIP
-//! (`arch/x86/kernel/umip.c`); the processor's number is 0; segments are those that Linux gives every 64-bit process, and GS base
+//! (`arch/x86/kernel/umip.c`); the processor's number is the simulated one's; segments are those that Linux gives every 64-bit process, and GS base
 //! is the guest's own, whatever the processor's is.
 
 use crate::cpu;
@@ -36,16 +36,18 @@ impl AddressSpace {
     /// # Errors
     /// The fault that the instruction causes; rip is then at it.
     pub fn emulate(&self, vcpu: &mut Vcpu) -> Result<(), FaultInfo> {
-        let registers = vcpu.registers_mut();
-        let Some((at, bytes)) = self.replaced_instruction(registers.rip) else { return Ok(()) };
+        let rip = vcpu.registers().rip;
+        let Some((at, bytes)) = self.replaced_instruction(rip) else { return Ok(()) };
         let instruction = Decoder::with_ip(64, &bytes, at, DecoderOptions::NONE).decode();
-        self.emulate_at(&instruction, registers)
+        self.emulate_at(&instruction, vcpu)
     }
 
     /// Carries out an instruction; rip is left to the caller unless it faults.
-    pub(crate) fn emulate_at(&self, instruction: &Instruction, registers: &mut Registers) -> Result<(), FaultInfo> {
+    pub(crate) fn emulate_at(&self, instruction: &Instruction, vcpu: &mut Vcpu) -> Result<(), FaultInfo> {
+        let processor = vcpu.processor().into();
+        let registers = vcpu.registers_mut();
         let before = *registers;
-        self.carry_out(instruction, registers).map_err(|trouble| {
+        self.carry_out(instruction, registers, processor).map_err(|trouble| {
             *registers = Registers { rip: instruction.ip(), ..before };
             match trouble {
                 Trouble::GeneralProtection { error_code } => {
@@ -59,12 +61,12 @@ impl AddressSpace {
         })
     }
 
-    fn carry_out(&self, instruction: &Instruction, registers: &mut Registers) -> Result<(), Trouble> {
+    fn carry_out(&self, instruction: &Instruction, registers: &mut Registers, processor: u64) -> Result<(), Trouble> {
         let operand = instruction.op0_register();
         match instruction.mnemonic() {
             Mnemonic::Cpuid => cpu::answer_cpuid(registers),
             Mnemonic::Xgetbv => cpu::xgetbv(registers),
-            Mnemonic::Rdpid => set(registers, operand, 0),
+            Mnemonic::Rdpid => set(registers, operand, processor),
             Mnemonic::Rdgsbase => set(registers, operand, registers.gs_base),
             Mnemonic::Wrgsbase => {
                 let base = value_of(operand, registers).unwrap_or(0);
@@ -75,7 +77,7 @@ impl AddressSpace {
             }
             Mnemonic::Lsl => {
                 let selector = self.read_operand(instruction, 1, registers)?;
-                let limit = limit_of(selector);
+                let limit = limit_of(selector, processor);
                 registers.rflags = registers.rflags & !ZERO_FLAG | if limit.is_some() { ZERO_FLAG } else { 0 };
                 if let Some(limit) = limit {
                     set(registers, operand, limit);
@@ -186,10 +188,10 @@ fn address_of(instruction: &Instruction, index: u32, registers: &Registers) -> u
     instruction.virtual_address(index, 0, |register, _, _| value(register)).unwrap_or(0)
 }
 
-/// What `lsl` says of a selector that programs may use.
-fn limit_of(selector: u64) -> Option<u64> {
+/// What `lsl` says on a processor of a selector that programs may use.
+fn limit_of(selector: u64, processor: u64) -> Option<u64> {
     let flat = |known: &u64| *known & !PRIVILEGE == selector & !PRIVILEGE;
-    if FLAT_SEGMENTS.iter().any(flat) { Some(0xffff_ffff) } else { flat(&CPU_NUMBER_SEGMENT).then_some(0) }
+    if FLAT_SEGMENTS.iter().any(flat) { Some(0xffff_ffff) } else { flat(&CPU_NUMBER_SEGMENT).then_some(processor) }
 }
 
 /// Loads FS or GS, whose base becomes 0.
@@ -220,10 +222,10 @@ mod tests {
     #[test]
     fn segments_are_those_of_every_process() {
         assert_eq!(
-            [0x33, 0x2b, 0x28, 0x7b].map(limit_of),
-            [Some(0xffff_ffff), Some(0xffff_ffff), Some(0xffff_ffff), Some(0)]
+            [0x33, 0x2b, 0x28, 0x7b].map(|selector| limit_of(selector, 3)),
+            [Some(0xffff_ffff), Some(0xffff_ffff), Some(0xffff_ffff), Some(3)]
         );
-        assert_eq!([0, 0x10, 0x40, 0x63, 0x1234].map(limit_of), [None; 5]);
+        assert_eq!([0, 0x10, 0x40, 0x63, 0x1234].map(|selector| limit_of(selector, 0)), [None; 5]);
         let mut registers = Registers { fs_base: 7, gs_base: 8, ..Registers::default() };
         assert!(load_segment(&mut registers, Register::GS, 0x1234).is_err() && registers.gs_base == 8);
         assert!(load_segment(&mut registers, Register::GS, 0).is_ok() && registers.gs_base == 0);

@@ -251,7 +251,7 @@ impl AddressSpace {
             // What was written since then.
             self.tame_code(instruction.next_ip());
         }
-        match self.emulate_at(&instruction, vcpu.registers_mut()) {
+        match self.emulate_at(&instruction, vcpu) {
             Ok(()) => Passed::Emulated,
             Err(fault) => Passed::Faulted(fault),
         }

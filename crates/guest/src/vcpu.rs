@@ -84,6 +84,8 @@ impl From<FaultRecord> for FaultInfo {
 pub struct Vcpu {
     state: SwitchState,
     emulate_info: u32,
+    /// The number of the processor that the guest is told to be on.
+    processor: u32,
 }
 
 impl Default for Vcpu {
@@ -98,7 +100,7 @@ impl Vcpu {
         let registers = Registers { rflags: FIXED_FLAGS, ..Registers::default() };
         let vectors = VectorRegisters([[0; 32]; 16]);
         let state = SwitchState { registers, mxcsr: MXCSR_DEFAULT, extended: EXTENDED_SSE, vectors, xsave: None };
-        Vcpu { state, emulate_info: 0 }
+        Vcpu { state, emulate_info: 0, processor: 0 }
     }
 
     /// A copy, as `clone` gives a new thread: all registers, extended state included.
@@ -115,7 +117,16 @@ impl Vcpu {
             vectors: self.state.vectors,
             xsave,
         };
-        Vcpu { state, emulate_info: 0 }
+        Vcpu { state, emulate_info: 0, processor: self.processor }
+    }
+
+    /// The processor that instructions show which tell its number: 0 at first, in a copy that of the original.
+    pub fn processor(&self) -> u32 {
+        self.processor
+    }
+
+    pub fn set_processor(&mut self, number: u32) {
+        self.processor = number;
     }
 
     pub fn registers(&self) -> &Registers {
@@ -370,13 +381,13 @@ impl Vcpu {
         self.emulate_info = info;
     }
 
-    /// Answers [`Exit::ReadTsc`]; `rdtscp` also reports CPU 0.
+    /// Answers [`Exit::ReadTsc`]; `rdtscp` also reports the processor.
     pub fn complete_tsc(&mut self, ticks: u64) {
         let registers = &mut self.state.registers;
         registers.rax = ticks & 0xffff_ffff;
         registers.rdx = ticks >> 32;
         if self.emulate_info & 0xff == traps::EMULATE_RDTSCP {
-            registers.rcx = 0;
+            registers.rcx = self.processor.into();
         }
     }
 

@@ -90,7 +90,9 @@ fn the_time_stamp_counter_is_the_simulators() {
     let clock = base::wall::WallClock::start();
     assert!(clock.elapsed().as_secs() < 60);
     assert_eq!(m.vcpu.run(&mut m.worker), Exit::ReadTsc);
+    m.vcpu.set_processor(3);
     m.vcpu.complete_tsc(9);
+    assert_eq!(m.vcpu.registers().rcx, 3, "the processor");
     assert_eq!(m.vcpu.run(&mut m.worker), Exit::Syscall);
     assert_eq!(m.vcpu.registers().rax, 9);
 }
