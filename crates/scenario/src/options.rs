@@ -3,8 +3,8 @@
 //! `processed-config.yaml` all follow from it.
 
 use crate::setting::{
-    CheapCrypto, ClockOffset, CpuSpeed, Expression, Kind, LogLevel, OpenFiles, QueueDiscipline, Scalar, Scheduler,
-    Setting, StraceMode, Sysctls,
+    CheapCrypto, ClockOffset, CpuSpeed, Cpus, Expression, Kind, LogLevel, OpenFiles, QueueDiscipline, Scalar,
+    Scheduler, Setting, StraceMode, Sysctls,
 };
 use base::{ByteSize, SimDuration, StartDate};
 use probes::Level;
@@ -161,6 +161,8 @@ section! {
             "How far a host's real-time clock is fast (5 ms) or slow (-5 ms), up to a year; 0: it shows simulated time; null: up to 10 ms fast, drawn by the seed for each host (docs/time.md)";
         cpu_speed: Option<CpuSpeed> = "null", Works, None,
             "How fast a host's processor is: against this machine's (0.5), or its clock rate (1.2 GHz). Guests' computing then takes simulated time as measured, and two runs differ; null: it takes none";
+        cpus: Cpus = "1", Works, None,
+            "How many processors a host has, up to 256. Where computing takes time (cpu_speed, call_latency), so many of its threads compute at once; elsewhere programs only see them (docs/time.md)";
         log_level: Option<LogLevel> = "null", Works, None,
             "How much is logged about hosts; null means as much as about everything else";
         open_files: OpenFiles = "1024", Works, None,
@@ -295,6 +297,7 @@ mod tests {
             ("host_option_defaults.call_latency", "null"),
             ("host_option_defaults.clock_offset", "null"),
             ("host_option_defaults.cpu_speed", "null"),
+            ("host_option_defaults.cpus", "1"),
             ("host_option_defaults.log_level", "null"),
             ("host_option_defaults.open_files", "1024"),
             ("host_option_defaults.pcap_capture_size", "65535 B"),

@@ -253,6 +253,27 @@ impl Setting for ClockOffset {
     }
 }
 
+/// How many processors a host has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cpus(pub u16);
+
+impl Cpus {
+    const MOST: u32 = 256;
+}
+
+impl Setting for Cpus {
+    const KIND: Kind = Kind::Number;
+    fn read(scalar: Scalar<'_>) -> Result<Self, String> {
+        match u32::read(scalar) {
+            Ok(number @ 1..=Cpus::MOST) => Ok(Cpus(number as u16)),
+            _ => Err(format!("'{}' is not a whole number from 1 to {}", scalar.text, Cpus::MOST)),
+        }
+    }
+    fn write(&self) -> String {
+        self.0.to_string()
+    }
+}
+
 /// A soft limit of descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenFiles(pub u32);
@@ -499,6 +520,15 @@ mod tests {
         assert_eq!(read("1048576"), Ok(OpenFiles(1 << 20)));
         for text in ["2", "1048577", "-1", "many", "null"] {
             assert_eq!(read(text), Err(format!("'{text}' is not a whole number from 3 to 1048576")));
+        }
+    }
+
+    #[test]
+    fn a_host_has_1_to_256_processors() {
+        let read = |text: &str| Cpus::read(Scalar { text, plain: true });
+        assert_eq!([read("1"), read("256")], [Ok(Cpus(1)), Ok(Cpus(256))]);
+        for text in ["0", "257", "65537", "-1", "2.5", "all", "null"] {
+            assert_eq!(read(text), Err(format!("'{text}' is not a whole number from 1 to 256")));
         }
     }
 

@@ -108,6 +108,11 @@ fn wrong_units_and_values_name_what_is_right() {
             "host_option_defaults: { qdisc: cake }\nnetwork:",
             "exp.yaml:3:32: host_option_defaults.qdisc: 'cake' is not allowed here; use one of fifo, round-robin, pfifo_fast, fq_codel, fq",
         ),
+        (
+            "network:",
+            "host_option_defaults: { cpus: 257 }\nnetwork:",
+            "exp.yaml:3:31: host_option_defaults.cpus: '257' is not a whole number from 1 to 256",
+        ),
         ("network:", "  progress: yes\nnetwork:", "exp.yaml:3:13: general.progress: 'yes' is neither true nor false"),
         (
             "network:",

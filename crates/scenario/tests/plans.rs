@@ -5,7 +5,7 @@ mod common;
 use base::{Bandwidth, ByteSize, HostId, SimDuration, SimTime};
 use common::{environment, read, read_with, scratch};
 use scenario::{
-    Environment, FinalState, GraphSource, LogLevel, NetworkModel, OpenFiles, Overrides, Plan, QueueDiscipline,
+    Cpus, Environment, FinalState, GraphSource, LogLevel, NetworkModel, OpenFiles, Overrides, Plan, QueueDiscipline,
     StraceMode, load,
 };
 use std::io::Write;
@@ -70,7 +70,7 @@ hosts:
       expected_final_state: { signaled: 9 }
   relay2:
     <<: *relay
-    host_options: { pcap_enabled: true, log_level: null, open_files: 64, qdisc: fq }
+    host_options: { pcap_enabled: true, log_level: null, open_files: 64, qdisc: fq, cpus: 8 }
     processes:
     - *process
   relay10:
@@ -113,6 +113,7 @@ fn a_real_experiment_means_what_it_says() {
     assert_eq!((relay2.options.log_level, web.options.log_level), (None, Some(LogLevel::Trace)));
     assert_eq!((relay2.options.qdisc, web.options.qdisc), (Some(QueueDiscipline::Fq), None));
     assert_eq!(web.options.pcap_capture_size, ByteSize(100));
+    assert_eq!((relay2.options.cpus, web.options.cpus), (Cpus(8), Cpus(1)));
     assert_eq!((relay2.options.open_files, web.options.open_files), (OpenFiles(64), OpenFiles(4096)));
 
     let path = plan.topology.path(HostId(0), HostId(2));
