@@ -46,6 +46,7 @@ use scenario::{FinalState, HostPlan, NetworkModel, Plan, ProcessPlan, QueueDisci
 use simkernel::exec::ProcessSpec;
 use simkernel::host::{Addresses, NetworkSettings};
 use simkernel::host_clock::HostClock;
+use simkernel::processors::ProcessorCount;
 use simkernel::profiling::ProfiledFiles;
 use simkernel::{Credentials, DebugTarget, Folders, HostConfig, HostName, HostNames, Kernel, MachineFiles};
 use standstill::Watch;
@@ -561,6 +562,7 @@ fn build_host(
         call_cost: computing::call_cost(plan, host),
         crash_reports: options.crash_reports,
         computing: computing::rules(plan, host),
+        processors: ProcessorCount::new(host.options.cpus.0).expect("as many as the option allows"),
         debug: options.debug.as_ref().filter(|(id, _)| *id == host.id).map(|(_, target)| target.clone()),
         strace_live: options.strace_live,
         show_outputs: options.show_outputs,

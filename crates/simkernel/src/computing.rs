@@ -280,7 +280,7 @@ impl Ctx<'_> {
         if rules.speed.is_some() {
             let owed = std::mem::take(&mut self.thread.computing.owed);
             // Time moves: others of the host have their turns in between.
-            let others = !self.kernel.runnable.is_empty();
+            let others = self.kernel.others_can_run();
             let turn = self.let_pass(owed, began).or(others.then_some(Turn::Again));
             if turn.is_some() {
                 self.abort_sequence();
@@ -350,15 +350,17 @@ impl Ctx<'_> {
         Turn::StillSpins
     }
 
-    /// Moves the clock on within the turn, unless something else happens on the host before, or what was sent has to leave.
+    /// Moves the clock on within the turn, unless something else happens on the host before, others compute
+    /// at the same time, or what was sent has to leave.
     fn let_pass(&mut self, time: SimDuration, began: SimTime) -> Option<Turn> {
         if time == SimDuration::ZERO {
             return None;
         }
         let then = self.now + time;
         let leaves = then.saturating_since(began) >= SENDING_DELAY && self.kernel.net.stack.wants_transmit();
-        if leaves || then >= self.kernel.next_interruption() {
-            return Some(self.nap(time));
+        let shares = self.kernel.shares_time(&self.thread.placement, self.now);
+        if leaves || shares || then >= self.kernel.next_interruption() {
+            return Some(self.compute_for(time));
         }
         self.now = then;
         self.kernel.set_now(then);

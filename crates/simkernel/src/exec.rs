@@ -151,8 +151,9 @@ impl Kernel {
     }
 
     /// Enters a new process with its one thread, which becomes runnable behind all that are.
-    pub(crate) fn start_process(&mut self, process: Process, thread: Thread) {
+    pub(crate) fn start_process(&mut self, process: Process, mut thread: Thread) {
         let tid = thread.tid;
+        self.processors.start(&mut thread.placement);
         self.family.add(&process);
         self.tasks += 1;
         self.processes.put(process.pid.0, Box::new(process));
@@ -349,6 +350,7 @@ impl Ctx<'_> {
         let ss_flags = SS_DISABLE | self.thread.altstack.ss_flags & SS_AUTODISARM;
         self.thread.altstack = StackT { ss_flags, ..StackT::default() };
         self.thread.rseq = None;
+        self.show_processor();
         self.thread.recent.clear();
         self.thread.name = short_name(&asked.name);
         self.process.exe = resolved.path;

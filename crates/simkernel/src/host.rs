@@ -4,6 +4,7 @@ use crate::debug::DebugTarget;
 use crate::host_clock::HostClock;
 use crate::ids::FIRST_ID;
 use crate::net::dns::NameTable;
+use crate::processors::ProcessorCount;
 use crate::vfs::folders::Folders;
 use crate::vfs::machine_files::MachineFiles;
 use base::map::FastSet;
@@ -153,6 +154,7 @@ impl HostConfig {
             first_id: FIRST_ID,
             call_cost: None,
             computing: ComputingRules::default(),
+            processors: ProcessorCount::ONE,
             crash_reports: false,
             debug: None,
             strace_live: false,
@@ -208,6 +210,7 @@ pub struct HostConfig {
     /// System calls that do not wait take simulated time.
     pub call_cost: Option<CallCost>,
     pub computing: ComputingRules,
+    pub processors: ProcessorCount,
     /// Leave a report of every guest that crashes.
     pub crash_reports: bool,
     /// The process that a debugger is to stop at.

@@ -21,6 +21,7 @@ use crate::leases::Leases;
 use crate::locks::Locks;
 use crate::net::Network;
 use crate::process::{ExitRecord, Process};
+use crate::processors::Processors;
 use crate::profiling::Profiling;
 use crate::program_files::ProgramFiles;
 use crate::provenance::Waker;
@@ -107,6 +108,7 @@ pub struct Kernel {
     pub(crate) scratch: Vec<u8>,
     /// Threads that can go on, in the order in which they became able to.
     pub runnable: VecDeque<Tid>,
+    pub(crate) processors: Processors,
     /// The first of `runnable` waits for the fixed addresses: see [`Kernel::run_threads`].
     pub(crate) waits_for_fixed: bool,
     /// How often threads were given the processor.
@@ -154,6 +156,7 @@ impl Kernel {
         let net = Network::new(&config);
         let region = HostRegion::new(config.id.0, config.hosts.len() as u32);
         let first_id = config.first_id;
+        let processors = Processors::new(config.processors);
         let watches_calls = config.debug.is_some();
         let watches_intervals = config.computing.speed.is_some();
         Kernel {
@@ -193,6 +196,7 @@ impl Kernel {
             outputs_refused: 0,
             scratch: Vec::new(),
             runnable: VecDeque::new(),
+            processors,
             waits_for_fixed: false,
             used_fixed: false,
             turns: 0,

@@ -41,6 +41,7 @@ mod namespaces;
 pub mod net;
 pub mod outcome;
 pub mod process;
+pub mod processors;
 pub mod profiling;
 mod program_files;
 mod provenance;

@@ -52,14 +52,17 @@ impl Kernel {
     /// None when the next thread needs the fixed addresses that another worker holds: the same is to be called again, before anything else
     /// happens on the host, by a worker that has them ([`Worker::take_fixed`]).
     pub fn run_threads(&mut self, worker: &mut Worker, now: SimTime, until: SimTime) -> Option<SimTime> {
-        if !std::mem::take(&mut self.waits_for_fixed) {
+        let mut next = if std::mem::take(&mut self.waits_for_fixed) {
+            self.runnable.pop_front()
+        } else {
             self.set_now(now);
             self.until = until;
             if self.moment.at != now {
                 self.moment.move_to(now);
             }
-        }
-        while let Some(tid) = self.runnable.pop_front() {
+            self.next_thread()
+        };
+        while let Some(tid) = next {
             if are_fixed_programs() && self.needs_fixed(tid) {
                 self.used_fixed = true;
                 if !worker.take_fixed() {
@@ -73,7 +76,9 @@ impl Kernel {
             if let Some(space) = ran.filter(|_| !self.spinners.is_empty()) {
                 self.rouse_spinners(tid, space);
             }
+            next = self.next_thread();
             if self.net.stack.loopback_seen() >= LOOPBACK_SEEN_MAX {
+                next.into_iter().for_each(|tid| self.runnable.push_front(tid));
                 break;
             }
         }
@@ -121,6 +126,7 @@ impl Kernel {
         let mut process = self.processes.take(pid.0)?;
         if process.job.stopped.is_some() {
             process.job.held.push(tid);
+            self.processors.release(&mut thread.placement);
             self.threads.put(tid.0, thread);
             self.processes.put(pid.0, process);
             return None;
@@ -128,6 +134,7 @@ impl Kernel {
         let space = process.space;
         worker.set_serving(self.config.id.0, self.outer_id(pid.0), self.outer_id(tid.0));
         self.executing = Some((pid, tid));
+        thread.placement.computes = false;
         process.memory = Memory(self.shared.spaces[process.space].take());
         process.memory.enter(worker);
         if process.job.tells_continuation {
@@ -155,11 +162,20 @@ impl Kernel {
             ctx.note_samples(worker, doing);
         }
         let now = ctx.now;
+        let stood_still = matches!(turn, Turn::StillSpins);
+        self.finish_turn(process, thread, turn, now);
+        (!stood_still).then_some(space)
+    }
+
+    /// What becomes of a thread after its turn, and of its process.
+    fn finish_turn(&mut self, mut process: Box<Process>, mut thread: Box<Thread>, turn: Turn, now: SimTime) {
+        self.executing = None;
         if let Some(status) = process.ending {
-            self.executing = None;
+            self.processors.release(&mut thread.placement);
             self.end_process(process, thread, status, now);
-            return Some(space);
+            return;
         }
+        self.processors.end_turn(&mut thread.placement);
         match turn {
             Turn::Parked | Turn::StillSpins => thread.state = ThreadState::Blocked,
             Turn::Again => {
@@ -172,9 +188,7 @@ impl Kernel {
             self.threads.put(thread.tid.0, thread);
         }
         self.shared.spaces[process.space] = process.memory.0.take();
-        self.processes.put(pid.0, process);
-        self.executing = None;
-        (!matches!(turn, Turn::StillSpins)).then_some(space)
+        self.processes.put(process.pid.0, process);
     }
 
     /// The last thread is gone, `exit_group` was called, or a signal was fatal.
@@ -361,6 +375,7 @@ impl Ctx<'_> {
             self.thread.wake = Wake::First;
             self.end_nap();
         }
+        self.show_processor();
         if self.thread.spin.is_some()
             && let Some(turn) = self.look_again()
         {
@@ -426,6 +441,8 @@ impl Ctx<'_> {
                 let calls = limit.saturating_sub(self.kernel.moment.spree.calls + 1) as u32;
                 (calls.min(self.thread.clock_reads.free()), 0, 0)
             }
+            // Each takes its time while others execute.
+            Some(_) if self.kernel.shares_time(&self.thread.placement, self.now) => (0, 0, 0),
             // No loop is looked for: time passes in it.
             Some(cost) => {
                 let free = self.kernel.next_interruption().saturating_since(self.now).as_nanos().saturating_sub(1);
@@ -496,7 +513,7 @@ impl Ctx<'_> {
             self.thread.yields_in_a_row.calls += 1;
             // Where nobody else can run, more of them would find nothing new until time passes.
             let yields = &mut self.thread.yields_in_a_row;
-            if yields.left() == 0 || (yields.owes() && self.kernel.runnable.is_empty()) {
+            if yields.left() == 0 || (yields.owes() && !self.kernel.others_can_run()) {
                 let time = yields.charge_ahead();
                 return Some(self.nap(time));
             }
@@ -613,8 +630,9 @@ impl Ctx<'_> {
         let time = if is_look { cost.look } else { cost.each };
         let waits_to_leave =
             !is_look && self.now.saturating_since(began) >= SENDING_DELAY && self.kernel.net.stack.wants_transmit();
-        if waits_to_leave || self.now + time >= self.kernel.next_interruption() {
-            return Some(self.nap(time));
+        let shares = self.kernel.shares_time(&self.thread.placement, self.now);
+        if waits_to_leave || shares || self.now + time >= self.kernel.next_interruption() {
+            return Some(self.compute_for(time));
         }
         self.now += time;
         self.kernel.set_now(self.now);
@@ -693,6 +711,7 @@ impl Ctx<'_> {
             {
                 self.kernel.forget_waits(&mut thread);
                 self.kernel.release_held(&mut thread);
+                self.kernel.processors.release(&mut thread.placement);
                 self.kernel.tasks -= 1;
                 let mut ended = Ctx { kernel: self.kernel, process: self.process, thread: &mut thread, now: self.now };
                 ended.note_end_of_main();

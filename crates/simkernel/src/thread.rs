@@ -12,6 +12,7 @@ use crate::intervals::Between;
 use crate::ipc::messages::Message;
 use crate::locks::Lock;
 use crate::outcome::Restart;
+use crate::processors::Placement;
 use crate::recent_calls::RecentCalls;
 use crate::schedule::Schedule;
 use crate::seccomp::Filter;
@@ -29,7 +30,7 @@ use std::sync::Arc;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ThreadState {
-    /// In `Kernel::runnable`, or executing.
+    /// In `Kernel::runnable`, among those that wait for a processor, or executing.
     Runnable,
     /// Inside a call that waits.
     Blocked,
@@ -129,6 +130,7 @@ pub struct Thread {
     /// What `setpriority` set.
     pub nice: i32,
     pub schedule: Schedule,
+    pub placement: Placement,
     /// prctl(PR_SET_TIMERSLACK): what it is, and what 0 resets it to, in nanoseconds. Without effect.
     pub timer_slack: [u64; 2],
     /// `prctl(PR_SET_PDEATHSIG)`, 0 for none.
@@ -183,6 +185,7 @@ impl Thread {
             rseq: None,
             nice: 0,
             schedule: Schedule::default(),
+            placement: Placement::default(),
             timer_slack: [TIMER_SLACK; 2],
             parent_death_signal: 0,
             tsc_faults: false,

@@ -152,6 +152,7 @@ fn start_thread(ctx: &mut Ctx<'_>, args: &CloneArgs, registers: Registers) -> Sy
     thread.vfork_waiter = waits.then_some(ctx.thread.tid);
     ctx.process.threads.push(tid);
     ctx.kernel.tasks += 1;
+    ctx.kernel.processors.start(&mut thread.placement);
     ctx.kernel.threads.put(tid.0, Box::new(thread));
     ctx.kernel.runnable.push_back(tid);
     if waits {
@@ -202,6 +203,7 @@ fn first_thread(ctx: &Ctx<'_>, args: &CloneArgs, registers: Registers, tid: Tid,
     thread.name.clone_from(&ctx.thread.name);
     thread.rseq = ctx.thread.rseq.filter(|_| args.flags & CLONE_VM == 0);
     (thread.schedule, thread.nice) = ctx.thread.schedule.inherited(ctx.thread.nice);
+    thread.placement = ctx.thread.placement.inherited();
     thread.timer_slack = [ctx.thread.timer_slack[0]; 2];
     thread.tsc_faults = ctx.thread.tsc_faults;
     thread.seccomp.clone_from(&ctx.thread.seccomp);

@@ -1,6 +1,6 @@
-//! Restartable sequences, rseq(2): a thread's area says on which processor it runs, which is always number 0, and names the sequence that
-//! it is in. A thread that is taken off the processor, or gets a signal, within one goes on at its abort handler
-//! (linux/rseq.h, kernel/rseq.c).
+//! Restartable sequences, rseq(2): a thread's area says on which processor it runs, and names the
+//! sequence that it is in. A thread that is taken off the processor, moves to another, or gets a signal
+//! within one goes on at its abort handler (linux/rseq.h, kernel/rseq.c).
 
 use crate::ctx::Ctx;
 use crate::outcome::SysResult;
@@ -32,7 +32,7 @@ pub(super) fn rseq(ctx: &mut Ctx<'_>, [address, bytes, flags, signature, ..]: [u
             return Err(Errno::EPERM.into());
         }
         ctx.thread.rseq = None;
-        write_processor(ctx, address, u32::MAX)?;
+        write_processor(ctx, address, [0, u32::MAX])?;
         return Ok(0);
     }
     if flags as i32 != 0 {
@@ -50,7 +50,7 @@ pub(super) fn rseq(ctx: &mut Ctx<'_>, [address, bytes, flags, signature, ..]: [u
     if wanted.bytes < AREA_BYTES || !address.is_multiple_of(AREA_BYTES.into()) {
         return Err(Errno::EINVAL.into());
     }
-    write_processor(ctx, address, 0)?;
+    write_processor(ctx, address, [ctx.thread.vcpu.processor(); 2])?;
     ctx.thread.rseq = Some(wanted);
     Ok(0)
 }
@@ -64,24 +64,27 @@ pub(super) fn interrupt_all(ctx: &Ctx<'_>) {
         thread.pid == ctx.process.pid || of_other()
     };
     let others = ctx.kernel.threads.iter().filter(has_memory);
-    for area in others.chain([&*ctx.thread]).filter_map(|thread| thread.rseq) {
-        // An area that is gone is its thread's own loss.
-        let _ = ctx.process.memory.write_value(area.address, &[0u32, 0]);
+    for thread in others.chain([&*ctx.thread]) {
+        if let Some(area) = thread.rseq {
+            // An area that is gone is its thread's own loss.
+            let _ = ctx.process.memory.write_value(area.address, &[thread.vcpu.processor(); 2]);
+        }
     }
 }
 
-/// Writes `cpu_id_start` (0 in any case) and `cpu_id`, and leaves no sequence.
-fn write_processor(ctx: &Ctx<'_>, address: u64, number: u32) -> Result<(), crate::Outcome> {
-    ctx.process.memory.write_value(address, &[0u32, number])?;
+/// Writes `cpu_id_start` and `cpu_id`, and leaves no sequence.
+fn write_processor(ctx: &Ctx<'_>, address: u64, numbers: [u32; 2]) -> Result<(), crate::Outcome> {
+    ctx.process.memory.write_value(address, &numbers)?;
     ctx.process.memory.write_value(address + SEQUENCE_AT, &0u64)?;
     Ok(())
 }
 
 impl Ctx<'_> {
-    /// The calling thread is interrupted between two instructions: if it is in a sequence, it goes on at that one's abort handler.
+    /// The calling thread is interrupted between two instructions: its area names its processor, and if it
+    /// is in a sequence, it goes on at that one's abort handler.
     pub(crate) fn abort_sequence(&mut self) {
         let Some(area) = self.thread.rseq else { return };
-        let _ = self.process.memory.write_value(area.address, &[0u32, 0]);
+        let _ = self.process.memory.write_value(area.address, &[self.thread.vcpu.processor(); 2]);
         let sequence: u64 = self.process.memory.read_value(area.address + SEQUENCE_AT).unwrap_or(0);
         if sequence == 0 {
             return;

@@ -2,7 +2,7 @@
 //! or checked, none has an effect.
 
 use super::process::process_of_thread;
-use super::system::{demand_scheduling, known_thread, named_process};
+use super::system::{demand_scheduling, known_thread, named_process, thread_named};
 use crate::ctx::Ctx;
 use crate::outcome::{Outcome, SysResult};
 use crate::schedule::{MOST_PRIORITY, Reservation, Schedule};
@@ -50,12 +50,6 @@ struct Wanted {
     priority: u32,
     nice: i32,
     reservation: Reservation,
-}
-
-/// A thread by its id; 0 for the caller, which is not in the table.
-fn thread_named<'a>(ctx: &'a mut Ctx<'_>, tid: u64) -> Option<&'a mut crate::Thread> {
-    let tid = tid as u32;
-    if tid == 0 || tid == ctx.thread.tid.0 { Some(ctx.thread) } else { ctx.kernel.threads.get_mut(tid) }
 }
 
 /// How a thread is scheduled, and its nice value. EINVAL for negative ids, ESRCH. Process 1 is as ordinary as what has ended.

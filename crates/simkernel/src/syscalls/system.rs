@@ -9,6 +9,7 @@ use crate::ids::Pid;
 use crate::limits::{Limit, RESOURCES};
 use crate::outcome::SysResult;
 use crate::process::Process;
+use crate::processors::ProcessorSet;
 use crate::thread::Thread;
 use linux_abi::Errno;
 use linux_abi::capability::{CAP_SYS_NICE, CAP_SYS_RESOURCE};
@@ -178,32 +179,59 @@ pub(super) fn times(ctx: &mut Ctx<'_>, [address, ..]: [u64; 6]) -> SysResult {
 
 /// getcpu(2).
 pub(super) fn getcpu(ctx: &mut Ctx<'_>, [cpu, node, ..]: [u64; 6]) -> SysResult {
-    for address in [cpu, node] {
+    for (address, number) in [(cpu, u32::from(ctx.thread.placement.processor.0)), (node, 0)] {
         if address != 0 {
-            ctx.process.memory.write_value(address, &0u32)?;
+            ctx.process.memory.write_value(address, &number)?;
         }
     }
     Ok(0)
 }
 
-/// sched_getaffinity(2): CPU 0. The result is the size of the kernel's mask.
+/// sched_getaffinity(2). The result is the size of the kernel's mask. EINVAL for less room than the
+/// host's processors take, or no whole words.
 pub(super) fn sched_getaffinity(ctx: &mut Ctx<'_>, [pid, bytes, address, ..]: [u64; 6]) -> SysResult {
-    const MASK_BYTES: u64 = 8;
-    if bytes < MASK_BYTES || bytes % 8 != 0 {
+    let count = ctx.kernel.config.processors;
+    let bytes = bytes as u32 as usize;
+    if bytes.saturating_mul(8) < usize::from(count.get()) || !bytes.is_multiple_of(8) {
         return Err(Errno::EINVAL.into());
     }
     known_thread(ctx, pid)?;
-    ctx.process.memory.write_value(address, &1u64)?;
-    Ok(MASK_BYTES)
+    let allowed = thread_named(ctx, pid).map_or(ProcessorSet::ANY, |thread| thread.placement.allowed);
+    let mask = ctx.kernel.processors.existing(allowed).to_mask();
+    let length = bytes.min(count.mask_bytes());
+    ctx.process.memory.write(address, &mask[..length])?;
+    Ok(length as u64)
 }
 
-/// sched_setaffinity(2): accepted as long as it leaves CPU 0.
+/// sched_setaffinity(2): the thread may be on these processors only, and moves at once if it is
+/// elsewhere. EINVAL where there is none of them.
 pub(super) fn sched_setaffinity(ctx: &mut Ctx<'_>, [pid, bytes, address, ..]: [u64; 6]) -> SysResult {
+    let mut mask = ProcessorSet::default().to_mask();
+    let length = (bytes as u32 as usize).min(mask.len()).min(ctx.kernel.config.processors.mask_bytes());
+    ctx.process.memory.read(address, &mut mask[..length])?;
     known_thread(ctx, pid)?;
-    let mut first = [0u8];
-    ctx.process.memory.read(address, &mut first[..(bytes as usize).min(1)])?;
     demand_scheduling(ctx, pid)?;
-    if first[0] & 1 == 0 { Err(Errno::EINVAL.into()) } else { Ok(0) }
+    let allowed = ctx.kernel.processors.existing(ProcessorSet::from_mask(&mask));
+    if allowed.is_empty() {
+        return Err(Errno::EINVAL.into());
+    }
+    if is_caller(ctx, pid) {
+        let has_moved = ctx.kernel.processors.confine(&mut ctx.thread.placement, allowed);
+        ctx.thread.gives_way |= !has_moved;
+        ctx.show_processor();
+    } else if let Some(thread) = ctx.kernel.threads.get_mut(pid as u32) {
+        ctx.kernel.processors.confine(&mut thread.placement, allowed);
+    }
+    Ok(0)
+}
+
+fn is_caller(ctx: &Ctx<'_>, tid: u64) -> bool {
+    tid as u32 == 0 || tid as u32 == ctx.thread.tid.0
+}
+
+/// A thread by its number; 0 for the caller, which is not in the table.
+pub(super) fn thread_named<'a>(ctx: &'a mut Ctx<'_>, tid: u64) -> Option<&'a mut Thread> {
+    if is_caller(ctx, tid) { Some(ctx.thread) } else { ctx.kernel.threads.get_mut(tid as u32) }
 }
 
 /// Others' threads are scheduled by their users, if those could do whatever these can, and by root. EPERM.

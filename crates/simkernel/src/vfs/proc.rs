@@ -1,7 +1,8 @@
-//! `/proc` but for its processes: a machine that is the same everywhere (one processor, fixed memory).
+//! `/proc` but for its processes: a machine that is the same everywhere (processors as the experiment says, fixed memory).
 
 use super::synthetic::{Synthetic, View};
 use super::{proc_ipc, proc_process, settings};
+use crate::processors::{Processor, ProcessorCount};
 use crate::syscalls::system;
 use linux_abi::fs::{DT_DIR, DT_LNK, DT_REG, S_IFDIR};
 
@@ -43,7 +44,7 @@ const ROOT: [(&str, u8); 30] = [
 ];
 
 /// Files that say the same on every host.
-const FIXED: [(&str, &str); 13] = [
+const FIXED: [(&str, &str); 12] = [
     (
         "buddyinfo",
         "Node 0, zone   Normal      1      1      1      1      1      1      1      1      1      1   2047 \n",
@@ -58,7 +59,6 @@ const FIXED: [(&str, &str); 13] = [
     ("devices", "Character devices:\n  1 mem\n  5 /dev/tty\n  5 /dev/ptmx\n136 pts\n\nBlock devices:\n"),
     ("diskstats", ""),
     ("filesystems", "nodev\tsysfs\nnodev\ttmpfs\nnodev\tproc\nnodev\tcgroup2\nnodev\tdevpts\nnodev\tmqueue\n\text4\n"),
-    ("interrupts", "           CPU0       \n"),
     ("locks", ""),
     ("misc", ""),
     ("modules", ""),
@@ -74,18 +74,20 @@ pub fn lookup(view: &View<'_>, rest: &[&str]) -> Option<Synthetic> {
         ["thread-self"] => link(format!("{}/task/{}", view.process?.pid, view.thread?.tid)),
         ["mounts"] => link("self/mounts".to_owned()),
         ["net"] => link("self/net".to_owned()),
-        ["cpuinfo"] => file(cpuinfo()),
+        ["cpuinfo"] => file(cpuinfo(view.config.processors)),
+        ["interrupts"] => file(format!("{:11}{}", "", processor_columns(view.config.processors))),
         ["loadavg"] => file(load(view)),
         ["meminfo"] => file(meminfo()),
-        ["softirqs"] => file("                    CPU0       \n".to_owned()),
+        ["softirqs"] => file(format!("{:20}{}", "", processor_columns(view.config.processors))),
         ["stat"] => file(machine_stat(view)),
         ["swaps"] => file("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n".to_owned()),
         ["tty"] => Some(Synthetic::Directory(vec![("drivers", FILE)])),
         ["tty", "drivers"] => file(TTY_DRIVERS.to_owned()),
         ["uptime"] => {
             let hundredths = view.config.clock.uptime_nanos(view.now) / 10_000_000;
-            let (secs, hundredths) = (hundredths / 100, hundredths % 100);
-            file(format!("{secs}.{hundredths:02} {secs}.{hundredths:02}\n"))
+            let text = |hundredths: u64| format!("{}.{:02}", hundredths / 100, hundredths % 100);
+            let idle = hundredths * u64::from(view.config.processors.get());
+            file(format!("{} {}\n", text(hundredths), text(idle)))
         }
         ["version"] => file(format!("Linux version {} (gnomon) {}\n", system::RELEASE, system::VERSION)),
         ["vmstat"] => file(vmstat()),
@@ -152,12 +154,23 @@ fn load(view: &View<'_>) -> String {
     format!("0.00 0.00 0.00 1/{threads} {}\n", last.unwrap_or(1))
 }
 
-fn cpuinfo() -> String {
-    "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 60\nmodel name\t: Gnomon simulated processor\n\
-     stepping\t: 3\ncpu MHz\t\t: 1000.000\ncache size\t: 8192 KB\nphysical id\t: 0\nsiblings\t: 1\ncore id\t\t: 0\n\
-     cpu cores\t: 1\nfpu\t\t: yes\nflags\t\t: fpu tsc msr pae cx8 sep cmov clflush mmx fxsr sse sse2 syscall nx rdtscp lm pni pclmulqdq ssse3 fma cx16 \
+/// The head of a table with a column for each processor.
+fn processor_columns(count: ProcessorCount) -> String {
+    count.numbers().map(|Processor(number)| format!("CPU{number:<8}")).collect::<String>() + "\n"
+}
+
+/// Processors of one package, each a core of its own.
+fn cpuinfo(count: ProcessorCount) -> String {
+    count.numbers().map(|processor| core_info(processor, count.get())).collect()
+}
+
+fn core_info(Processor(number): Processor, cores: u16) -> String {
+    format!(
+        "processor\t: {number}\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 60\nmodel name\t: Gnomon simulated processor\n\
+     stepping\t: 3\ncpu MHz\t\t: 1000.000\ncache size\t: 8192 KB\nphysical id\t: 0\nsiblings\t: {cores}\ncore id\t\t: {number}\n\
+     cpu cores\t: {cores}\nfpu\t\t: yes\nflags\t\t: fpu tsc msr pae cx8 sep cmov clflush mmx fxsr sse sse2 syscall nx rdtscp lm pni pclmulqdq ssse3 fma cx16 \
      sse4_1 sse4_2 movbe popcnt aes xsave avx f16c lahf_lm abm fsgsbase bmi1 avx2 bmi2 erms adx xsaveopt\nbogomips\t: 2000.00\nclflush size\t: 64\naddress sizes\t: 46 bits physical, 48 bits virtual\n\n"
-        .to_owned()
+    )
 }
 
 /// proc_meminfo(5): a host has fixed memory, half of it free.
@@ -207,13 +220,17 @@ fn meminfo() -> String {
     text
 }
 
-/// proc_stat(5): the processor idles, since guests take no simulated time.
+/// proc_stat(5): processors idle, since guests take no simulated time.
 fn machine_stat(view: &View<'_>) -> String {
     let boot = view.config.clock.boot_seconds();
     let idle = view.config.clock.uptime_nanos(view.now) / 10_000_000;
     let processes = view.processes.iter().count() + 1;
+    let count = view.config.processors;
+    let each = |Processor(number)| format!("cpu{number} 0 0 0 {idle} 0 0 0 0 0 0\n");
+    let lines: String = count.numbers().map(each).collect();
+    let all_idle = idle * u64::from(count.get());
     format!(
-        "cpu  0 0 0 {idle} 0 0 0 0 0 0\ncpu0 0 0 0 {idle} 0 0 0 0 0 0\nintr 0\nctxt 0\nbtime {boot}\nprocesses {processes}\n\
+        "cpu  0 0 0 {all_idle} 0 0 0 0 0 0\n{lines}intr 0\nctxt 0\nbtime {boot}\nprocesses {processes}\n\
          procs_running 1\nprocs_blocked 0\nsoftirq 0 0 0 0 0 0 0 0 0 0 0\n"
     )
 }

@@ -9,6 +9,7 @@ use crate::files::FileKind;
 use crate::ids::Tid;
 use crate::namespaces;
 use crate::process::Process;
+use crate::processors::ProcessorSet;
 use crate::program_files::PROGRAM;
 use crate::schedule::Schedule;
 use crate::signal::SigSet;
@@ -284,7 +285,7 @@ fn stat_line(view: &View<'_>, process: &Process, tid: u32) -> String {
         .map_or(-1, |pair| pair.foreground.map_or(0, |group| i64::from(group.0)));
     format!(
         "{tid} ({}) {} {} {} {} {} {} 4194304 0 0 0 0 {} 0 {} 0 {} {} {} 0 {start_ticks} {} {} 18446744073709551615 \
-         0 0 0 0 0 0 0 0 0 0 0 0 {} 0 {} {} 0 0 0 0 0 0 0 0 0 0 0\n",
+         0 0 0 0 0 0 0 0 0 0 0 0 {} {} {} {} 0 0 0 0 0 0 0 0 0 0 0\n",
         String::from_utf8_lossy(&thread_name(view, process, tid)),
         state(view, process, tid),
         process.parent,
@@ -300,6 +301,7 @@ fn stat_line(view: &View<'_>, process: &Process, tid: u32) -> String {
         totals.size,
         totals.resident() / 4096,
         process.exit_signal,
+        view.thread(tid).map_or(0, |thread| thread.placement.processor.0),
         schedule.priority,
         schedule.policy,
     )
@@ -344,11 +346,12 @@ fn status(view: &View<'_>, process: &Process, tid: u32) -> String {
         Some(filter) => (2, filter.count()),
     };
     let target = thread.map_or(&process.credentials, |thread| &thread.credentials).user.real;
+    let allowed = thread.map_or(ProcessorSet::ANY, |thread| thread.placement.allowed).and(view.config.processors.all());
     write!(
         text,
         "Threads:\t{}\nSigQ:\t{}/{}\nSigPnd:\t{:016x}\nShdPnd:\t{:016x}\nSigBlk:\t{:016x}\nSigIgn:\t{:016x}\n\
          SigCgt:\t{:016x}\n{}NoNewPrivs:\t{}\nSeccomp:\t{}\nSeccomp_filters:\t{}\nSpeculation_Store_Bypass:\tnot vulnerable\n\
-         Cpus_allowed:\t1\nCpus_allowed_list:\t0\nMems_allowed:\t1\nMems_allowed_list:\t0\nvoluntary_ctxt_switches:\t{}\n\
+         Cpus_allowed:\t{}\nCpus_allowed_list:\t{}\nMems_allowed:\t1\nMems_allowed_list:\t0\nvoluntary_ctxt_switches:\t{}\n\
          nonvoluntary_ctxt_switches:\t0\n",
         process.threads.len().max(1),
         queued_signals(view, target),
@@ -362,6 +365,8 @@ fn status(view: &View<'_>, process: &Process, tid: u32) -> String {
         u32::from(thread.is_some_and(|thread| thread.no_new_privileges)),
         mode,
         filters,
+        view.config.processors.mask_text(allowed),
+        allowed.list_text(),
         process.calls,
     )
     .expect("a string takes everything");

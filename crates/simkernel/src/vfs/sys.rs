@@ -1,64 +1,86 @@
-//! `/sys`: one processor, one memory node, two network interfaces, the same on every machine, sysfs(5).
+//! `/sys`: the host's processors, one memory node, two network interfaces, the same on every machine, sysfs(5).
 
 use super::synthetic::{Synthetic, View};
 use crate::net::interfaces::{Counted, Interface, interfaces};
+use crate::processors::{Processor, ProcessorCount};
 use crate::syscalls::system;
 use linux_abi::fs::{DT_DIR, DT_REG};
+use std::sync::LazyLock;
 
 const DIR: u8 = DT_DIR as u8;
 const FILE: u8 = DT_REG as u8;
 
-/// Files whose content is the same for every host.
-const FILES: &[(&str, &str)] = &[
-    ("devices/system/cpu/cpu0/cache/index0/coherency_line_size", "64"),
-    ("devices/system/cpu/cpu0/cache/index0/level", "1"),
-    ("devices/system/cpu/cpu0/cache/index0/shared_cpu_list", "0"),
-    ("devices/system/cpu/cpu0/cache/index0/shared_cpu_map", "1"),
-    ("devices/system/cpu/cpu0/cache/index0/size", "32K"),
-    ("devices/system/cpu/cpu0/cache/index0/type", "Data"),
-    ("devices/system/cpu/cpu0/cache/index1/coherency_line_size", "64"),
-    ("devices/system/cpu/cpu0/cache/index1/level", "2"),
-    ("devices/system/cpu/cpu0/cache/index1/shared_cpu_list", "0"),
-    ("devices/system/cpu/cpu0/cache/index1/shared_cpu_map", "1"),
-    ("devices/system/cpu/cpu0/cache/index1/size", "8192K"),
-    ("devices/system/cpu/cpu0/cache/index1/type", "Unified"),
-    ("devices/system/cpu/cpu0/topology/core_cpus", "1"),
-    ("devices/system/cpu/cpu0/topology/core_cpus_list", "0"),
-    ("devices/system/cpu/cpu0/topology/core_id", "0"),
-    ("devices/system/cpu/cpu0/topology/core_siblings", "1"),
-    ("devices/system/cpu/cpu0/topology/core_siblings_list", "0"),
-    ("devices/system/cpu/cpu0/topology/die_id", "0"),
-    ("devices/system/cpu/cpu0/topology/package_cpus", "1"),
-    ("devices/system/cpu/cpu0/topology/package_cpus_list", "0"),
-    ("devices/system/cpu/cpu0/topology/physical_package_id", "0"),
-    ("devices/system/cpu/cpu0/topology/thread_siblings", "1"),
-    ("devices/system/cpu/cpu0/topology/thread_siblings_list", "0"),
-    ("devices/system/cpu/isolated", ""),
-    ("devices/system/cpu/kernel_max", "8191"),
-    ("devices/system/cpu/offline", ""),
-    ("devices/system/cpu/online", "0"),
-    ("devices/system/cpu/possible", "0"),
-    ("devices/system/cpu/present", "0"),
-    ("devices/system/cpu/smt/active", "0"),
-    ("devices/system/cpu/smt/control", "notsupported"),
-    ("devices/system/node/has_cpu", "0"),
-    ("devices/system/node/has_memory", "0"),
-    ("devices/system/node/has_normal_memory", "0"),
-    ("devices/system/node/node0/cpulist", "0"),
-    ("devices/system/node/node0/cpumap", "1"),
-    ("devices/system/node/node0/distance", "10"),
-    ("devices/system/node/online", "0"),
-    ("devices/system/node/possible", "0"),
-    ("fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids"),
-    ("fs/cgroup/cgroup.subtree_control", ""),
-    ("kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "0"),
-    ("kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "0"),
-    ("kernel/mm/hugepages/hugepages-2048kB/resv_hugepages", "0"),
-    ("kernel/mm/hugepages/hugepages-2048kB/surplus_hugepages", "0"),
-    ("kernel/mm/transparent_hugepage/defrag", "always defer defer+madvise madvise [never]"),
-    ("kernel/mm/transparent_hugepage/enabled", "always madvise [never]"),
-    ("kernel/mm/transparent_hugepage/hpage_pmd_size", "2097152"),
-    ("kernel/mm/transparent_hugepage/shmem_enabled", "always within_size advise [never] deny force"),
+/// What a file says. Each processor is a core of its own, all of them one package with a cache of the second level.
+enum Text {
+    /// The same on every host.
+    Fixed(&'static str),
+    /// The number of the processor in whose folder it is.
+    Number,
+    /// That one as a list, and as a mask.
+    OwnList,
+    OwnMask,
+    /// All of the host's.
+    AllList,
+    AllMask,
+}
+
+use Text::{AllList, AllMask, Fixed, Number, OwnList, OwnMask};
+
+/// Folders of processors.
+const CPU_FOLDER: &str = "devices/system/cpu";
+/// The first processor's, which stands for those of all.
+const FIRST_CPU: &str = "devices/system/cpu/cpu0";
+
+const FILES: &[(&str, Text)] = &[
+    ("devices/system/cpu/cpu0/cache/index0/coherency_line_size", Fixed("64")),
+    ("devices/system/cpu/cpu0/cache/index0/level", Fixed("1")),
+    ("devices/system/cpu/cpu0/cache/index0/shared_cpu_list", OwnList),
+    ("devices/system/cpu/cpu0/cache/index0/shared_cpu_map", OwnMask),
+    ("devices/system/cpu/cpu0/cache/index0/size", Fixed("32K")),
+    ("devices/system/cpu/cpu0/cache/index0/type", Fixed("Data")),
+    ("devices/system/cpu/cpu0/cache/index1/coherency_line_size", Fixed("64")),
+    ("devices/system/cpu/cpu0/cache/index1/level", Fixed("2")),
+    ("devices/system/cpu/cpu0/cache/index1/shared_cpu_list", AllList),
+    ("devices/system/cpu/cpu0/cache/index1/shared_cpu_map", AllMask),
+    ("devices/system/cpu/cpu0/cache/index1/size", Fixed("8192K")),
+    ("devices/system/cpu/cpu0/cache/index1/type", Fixed("Unified")),
+    ("devices/system/cpu/cpu0/topology/core_cpus", OwnMask),
+    ("devices/system/cpu/cpu0/topology/core_cpus_list", OwnList),
+    ("devices/system/cpu/cpu0/topology/core_id", Number),
+    ("devices/system/cpu/cpu0/topology/core_siblings", AllMask),
+    ("devices/system/cpu/cpu0/topology/core_siblings_list", AllList),
+    ("devices/system/cpu/cpu0/topology/die_id", Fixed("0")),
+    ("devices/system/cpu/cpu0/topology/package_cpus", AllMask),
+    ("devices/system/cpu/cpu0/topology/package_cpus_list", AllList),
+    ("devices/system/cpu/cpu0/topology/physical_package_id", Fixed("0")),
+    ("devices/system/cpu/cpu0/topology/thread_siblings", OwnMask),
+    ("devices/system/cpu/cpu0/topology/thread_siblings_list", OwnList),
+    ("devices/system/cpu/isolated", Fixed("")),
+    ("devices/system/cpu/kernel_max", Fixed("8191")),
+    ("devices/system/cpu/offline", Fixed("")),
+    ("devices/system/cpu/online", AllList),
+    ("devices/system/cpu/possible", AllList),
+    ("devices/system/cpu/present", AllList),
+    ("devices/system/cpu/smt/active", Fixed("0")),
+    ("devices/system/cpu/smt/control", Fixed("notsupported")),
+    ("devices/system/node/has_cpu", Fixed("0")),
+    ("devices/system/node/has_memory", Fixed("0")),
+    ("devices/system/node/has_normal_memory", Fixed("0")),
+    ("devices/system/node/node0/cpulist", AllList),
+    ("devices/system/node/node0/cpumap", AllMask),
+    ("devices/system/node/node0/distance", Fixed("10")),
+    ("devices/system/node/online", Fixed("0")),
+    ("devices/system/node/possible", Fixed("0")),
+    ("fs/cgroup/cgroup.controllers", Fixed("cpuset cpu io memory pids")),
+    ("fs/cgroup/cgroup.subtree_control", Fixed("")),
+    ("kernel/mm/hugepages/hugepages-2048kB/free_hugepages", Fixed("0")),
+    ("kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", Fixed("0")),
+    ("kernel/mm/hugepages/hugepages-2048kB/resv_hugepages", Fixed("0")),
+    ("kernel/mm/hugepages/hugepages-2048kB/surplus_hugepages", Fixed("0")),
+    ("kernel/mm/transparent_hugepage/defrag", Fixed("always defer defer+madvise madvise [never]")),
+    ("kernel/mm/transparent_hugepage/enabled", Fixed("always madvise [never]")),
+    ("kernel/mm/transparent_hugepage/hpage_pmd_size", Fixed("2097152")),
+    ("kernel/mm/transparent_hugepage/shmem_enabled", Fixed("always within_size advise [never] deny force")),
 ];
 
 /// Directories with nothing in them.
@@ -130,14 +152,48 @@ pub fn lookup(view: &View<'_>, path: &[&str]) -> Option<Synthetic> {
     if let ["class", "net", rest @ ..] = path {
         return network(view, rest);
     }
+    let count = view.config.processors;
     let name = path.join("/");
+    // Every processor's folder is like the first one's.
+    let (processor, name) = match processor_folder(&name, count) {
+        Some((processor, rest)) => (processor, format!("{FIRST_CPU}{rest}")),
+        None => (Processor(0), name),
+    };
     if name == MEMORY_INFO {
         return file(memory_of_node());
     }
     if let Some((_, text)) = FILES.iter().find(|(known, _)| *known == name) {
-        return file(format!("{text}\n"));
+        return file(content(text, processor, count) + "\n");
     }
-    directory(&name).map(Synthetic::Directory)
+    let mut names = directory(&name)?;
+    if name == CPU_FOLDER {
+        names.retain(|(name, _)| *name != "cpu0");
+        names.extend(count.numbers().map(|Processor(number)| (CPU_NAMES[usize::from(number)].as_str(), DIR)));
+    }
+    Some(Synthetic::Directory(names))
+}
+
+/// Names of processors' folders.
+static CPU_NAMES: LazyLock<Vec<String>> =
+    LazyLock::new(|| ProcessorCount::MOST.numbers().map(|Processor(number)| format!("cpu{number}")).collect());
+
+/// The processor that a path below `/sys` belongs to, and the rest of the path with its slash.
+fn processor_folder(name: &str, count: ProcessorCount) -> Option<(Processor, &str)> {
+    let rest = name.strip_prefix(CPU_FOLDER)?.strip_prefix('/')?;
+    let (folder, rest) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let processor = count.numbers().find(|Processor(number)| CPU_NAMES[usize::from(*number)] == folder)?;
+    Some((processor, rest))
+}
+
+fn content(text: &Text, processor: Processor, count: ProcessorCount) -> String {
+    let own = || [processor].into_iter().collect();
+    match text {
+        Fixed(text) => (*text).to_owned(),
+        Number | OwnList => processor.0.to_string(),
+        OwnMask => count.mask_text(own()),
+        AllList => count.all().list_text(),
+        AllMask => count.mask_text(count.all()),
+    }
 }
 
 fn directory(name: &str) -> Option<Vec<(&'static str, u8)>> {
@@ -221,5 +277,18 @@ mod tests {
         assert!(names("class").contains(&"net"));
         assert_eq!(directory("class/tty"), Some(Vec::new()));
         assert_eq!(directory("devices/none"), None);
+    }
+
+    #[test]
+    fn each_processor_has_a_folder_like_the_first_one_s() {
+        let four = ProcessorCount::new(4).unwrap();
+        let found = |name: &'static str| processor_folder(name, four);
+        assert_eq!(found("devices/system/cpu/cpu3/topology/core_id"), Some((Processor(3), "/topology/core_id")));
+        assert_eq!(found("devices/system/cpu/cpu1"), Some((Processor(1), "")));
+        for name in ["devices/system/cpu/cpu4", "devices/system/cpu/cpu01", "devices/system/cpu/online", "devices"] {
+            assert_eq!(found(name), None, "{name}");
+        }
+        let texts = [Number, OwnList, OwnMask, AllList, AllMask].map(|text| content(&text, Processor(3), four));
+        assert_eq!(texts, ["3", "3", "8", "0-3", "f"]);
     }
 }

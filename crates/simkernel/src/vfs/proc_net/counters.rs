@@ -1,6 +1,7 @@
 //! Counters: `snmp`, `snmp6`, `netstat`, `softnet_stat`. What the stack does not count, or what cannot happen, is 0.
 
 use super::{V4, V6};
+use crate::processors::Processor;
 use crate::vfs::synthetic::View;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -273,8 +274,13 @@ pub fn extended(view: &View<'_>) -> String {
     table("TcpExt", &fill(TCP_EXTENDED, &known)) + &table("IpExt", &fill(IP_EXTENDED, &octets))
 }
 
-/// One processor, which has taken all packets.
+/// A line for each processor, the first of which has taken all packets.
 pub fn softnet(view: &View<'_>) -> String {
-    let packets = view.net.stack.counters().packets_in as u32;
-    format!("{packets:08x}{}\n", " 00000000".repeat(14))
+    let all = view.net.stack.counters().packets_in as u32;
+    let line = |Processor(number)| {
+        let packets = if number == 0 { all } else { 0 };
+        let zeros = |columns| " 00000000".repeat(columns);
+        format!("{packets:08x}{} {number:08x}{}\n", zeros(11), zeros(2))
+    };
+    view.config.processors.numbers().map(line).collect()
 }
