@@ -15,7 +15,7 @@ pub(crate) struct Wire {
 }
 
 /// How many lengths a line remembers.
-const KNOWN: usize = 4;
+const KNOWN: usize = 2;
 
 /// How long so many bytes take: `ns` whole nanoseconds, and `rest` / rate of another.
 #[derive(Clone, Copy, Debug, Default)]
