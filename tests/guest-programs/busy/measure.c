@@ -4,14 +4,17 @@
  *   measure double ROUNDS    doubles its work until one piece takes 10 ms, so many times over
  *   measure processor        doubles it until one piece takes 100 ms of processor time
  *   measure until MS         pieces of the same size until so much time has passed
+ *   measure interrupted MS   the same, with a signal every 10 ms
  *   measure stamps N         N pieces of little work, a time stamp for each
  *
  * All print what they found, and the milliseconds of simulated time since they began.
  */
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <time.h>
 
 /* Larger than a cache, so that what a copy of memory lacks would show. */
@@ -49,6 +52,20 @@ static long doubled(clockid_t clock, double least_ms, long rounds)
     return rounds;
 }
 
+static void ignore(int number)
+{
+    (void)number;
+}
+
+/* As the runtime of Go does. */
+static void interrupt_each_10_ms(void)
+{
+    struct itimerval often = {{0, 10000}, {0, 10000}};
+
+    signal(SIGALRM, ignore);
+    setitimer(ITIMER_REAL, &often, NULL);
+}
+
 int main(int argc, char **argv)
 {
     double began = ms_of(CLOCK_MONOTONIC);
@@ -63,7 +80,9 @@ int main(int argc, char **argv)
         }
     } else if (!strcmp(what, "processor")) {
         most = doubled(CLOCK_PROCESS_CPUTIME_ID, 100, 100000);
-    } else if (!strcmp(what, "until")) {
+    } else if (!strcmp(what, "until") || !strcmp(what, "interrupted")) {
+        if (what[0] == 'i')
+            interrupt_each_10_ms();
         for (; ms_of(CLOCK_MONOTONIC) - began < count; pieces++)
             work(500000);
     } else {
