@@ -445,7 +445,8 @@ impl Watched {
                 is_directory: false,
                 // Files of memory lie in no folder.
                 to_parent: !file.is_memory(),
-                unlinked: file.unlinked,
+                // It may have other names still.
+                unlinked: file.unlinked || file.pinned.is_some(),
             },
             Directory(directory) => Watched {
                 path: directory.path.clone(),
