@@ -322,7 +322,8 @@ impl Kernel {
         }
     }
 
-    /// An open file is closed for good. It may have been the last user of a file or folder without a name.
+    /// An open file is closed for good. It may have been the last one by that name of a file or folder that has lost
+    /// all names: its watches go then, whoever else has it open by another (`dentry_unlink_inode`).
     pub(crate) fn closed_file_event(&mut self, file: &super::OpenFile) {
         if self.watchers.is_empty() {
             return;
@@ -332,11 +333,19 @@ impl Kernel {
             let number = self.watched_number(&watched);
             self.tell(watched.change(number, mask));
         }
-        if let Some(number) = removed_number(&file.kind)
-            && !self.files.iter().any(|(_, other)| removed_number(&other.kind) == Some(number))
+        if let Some((number, path)) = removed_name(&file.kind)
+            && !self.files.iter().any(|(_, other)| removed_name(&other.kind) == Some((number, path)))
         {
             self.file_is_gone(number);
         }
+    }
+
+    /// Whether something that was opened by a name keeps it, now that its file has lost that name and all others. What
+    /// a FIFO has open knows no name.
+    fn is_open_by_name(&self, path: &[u8], number: u64) -> bool {
+        let names = self.files.iter().filter_map(|(_, file)| removed_name(&file.kind));
+        let mut names = names.filter(|(of, _)| *of == number).map(|(_, name)| name).peekable();
+        names.peek().is_none() || names.any(|name| *self.vfs.machine_path(name) == *path)
     }
 
     fn file_is_gone(&mut self, number: u64) {
@@ -357,7 +366,7 @@ impl Kernel {
         if !directory {
             self.self_event(path, number, IN_ATTRIB);
         }
-        self.forget_name(path, number, last && !in_use);
+        self.forget_name(path, number, last, in_use);
         self.name_event(path, IN_DELETE | if directory { IN_ISDIR } else { 0 });
     }
 
@@ -368,10 +377,10 @@ impl Kernel {
         }
         let mask = IN_ATTRIB | if directory { IN_ISDIR } else { 0 };
         self.tell(Change { to_parent: false, unlinked: true, ..Change::of_file(path, number, mask) });
-        self.forget_name(path, number, last && !in_use);
+        self.forget_name(path, number, last, in_use);
     }
 
-    fn forget_name(&mut self, path: &[u8], number: u64, gone: bool) {
+    fn forget_name(&mut self, path: &[u8], number: u64, last: bool, in_use: bool) {
         let path = &*self.vfs.machine_path(path);
         self.each_instance(|instance| {
             for watch in instance.watches.values_mut() {
@@ -381,7 +390,7 @@ impl Kernel {
             }
             false
         });
-        if gone {
+        if last && !(in_use && self.is_open_by_name(path, number)) {
             self.file_is_gone(number);
         }
     }
@@ -468,14 +477,16 @@ impl Watched {
     }
 }
 
-/// The number of a file or folder without a name that something open keeps.
-fn removed_number(kind: &super::FileKind) -> Option<u64> {
-    match kind {
-        super::FileKind::Regular(file) => file.unlinked.then_some(file.number),
-        super::FileKind::Directory(directory) => directory.gone.as_ref().map(|stat| stat.st_ino),
-        super::FileKind::Name(place) => place.gone.as_ref().map(|stat| stat.st_ino),
-        _ => None,
-    }
+/// What has something open of a file or folder that has no name any more: its number, and the name by which it was
+/// opened.
+fn removed_name(kind: &super::FileKind) -> Option<(u64, &[u8])> {
+    let (path, gone) = match kind {
+        super::FileKind::Regular(file) => return file.unlinked.then_some((file.number, &*file.path)),
+        super::FileKind::Directory(directory) => (&directory.path, &directory.gone),
+        super::FileKind::Name(place) => (&place.path, &place.gone),
+        _ => return None,
+    };
+    gone.as_ref().filter(|stat| stat.st_nlink == 0).map(|stat| (stat.st_ino, &**path))
 }
 
 #[cfg(test)]

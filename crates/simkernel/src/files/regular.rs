@@ -372,9 +372,14 @@ impl Kernel {
                 FileKind::Directory(directory) => (&directory.path, &mut directory.gone),
                 _ => continue,
             };
-            if gone.is_none() && of == path {
-                is_kept = true;
-                *gone = Some(Box::new(Stat { st_nlink, ..stat }));
+            match gone {
+                None if of == path => {
+                    is_kept = true;
+                    *gone = Some(Box::new(Stat { st_nlink, ..stat }));
+                }
+                // It was opened by a name that went before.
+                Some(gone) if gone.st_ino == stat.st_ino => gone.st_nlink = st_nlink,
+                _ => {}
             }
         }
         let left =

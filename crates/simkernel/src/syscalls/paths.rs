@@ -446,12 +446,11 @@ fn replace(ctx: &mut Ctx<'_>, path: &[u8], old: &RealNode, by_directory: bool) -
     let left = ctx.kernel.vfs.stat(old);
     if by_directory {
         ctx.kernel.vfs.remove(path, old, false, ctx.now)?;
-        ctx.kernel.leave_places(path, left);
-        return Ok(false);
+        return Ok(ctx.kernel.leave_places(path, left));
     }
     let last = old.stat.st_nlink <= 1;
     let in_use = ctx.kernel.pin_open_files(old, last)?;
-    ctx.kernel.leave_places(path, left);
+    let is_kept = ctx.kernel.leave_places(path, left);
     if old.writable && last && !in_use {
         ctx.kernel.vfs.forget(old.stat.st_dev, old.stat.st_ino);
     }
