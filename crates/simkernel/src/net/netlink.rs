@@ -5,7 +5,7 @@
 use super::address::RawAddress;
 use super::interfaces::{ETHERNET_INDEX, LOOPBACK_INDEX};
 use super::message::{Incoming, Message, Outgoing, controls, push_control};
-use super::netlink_frame::{Answer, Style, answer, has_dump_flag};
+use super::netlink_frame::{Answer, Part, Style, answer, has_dump_flag};
 use super::netlink_options::Options;
 use super::{Blocking, SOCKET_MODE, address, genetlink, rtnetlink, sock_diag, wait};
 use crate::credentials::Credentials;
@@ -78,7 +78,7 @@ pub struct NetlinkSocket {
     queue: VecDeque<Queued>,
     /// What the queue counts against the receive buffer, in bytes.
     held: usize,
-    /// The rest of a list, which waits until there is room.
+    /// The rest of a list, which comes as the datagrams before it are read.
     later: VecDeque<Queued>,
     /// Something did not fit: nothing more comes until all is read.
     congested: bool,
@@ -120,7 +120,11 @@ impl NetlinkSocket {
     /// Queues an answer of the kernel's, or notes that it is lost (`netlink_attachskb`, `netlink_overrun`).
     fn push_answer(&mut self, answer: Answer) {
         let message = Queued::of_kernel(answer.bytes);
-        let waits = answer.listed && (!self.later.is_empty() || !self.fits(&message));
+        let waits = match answer.part {
+            Part::Alone => false,
+            Part::ListBegin => !self.fits(&message),
+            Part::ListRest => true,
+        };
         if waits {
             self.later.push_back(message);
         } else if self.fits(&message) {
@@ -137,9 +141,9 @@ impl NetlinkSocket {
         }
     }
 
-    /// Goes on with a list once half of the buffer is free.
+    /// Goes on with a list by one datagram, if half of the buffer is free.
     fn go_on(&mut self) {
-        while self.held <= self.options.recv_buffer / 2
+        if self.held <= self.options.recv_buffer / 2
             && let Some(next) = self.later.pop_front()
         {
             self.push(next);
@@ -159,8 +163,8 @@ impl NetlinkSocket {
             self.held -= front.charge();
             self.queue.pop_front();
             self.congested &= !self.queue.is_empty();
-            self.go_on();
         }
+        self.go_on();
         if moved < want { Err(Errno::EFAULT) } else { Ok((moved, taken)) }
     }
 }

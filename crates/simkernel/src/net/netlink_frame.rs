@@ -11,8 +11,19 @@ const DATAGRAM_MAX: usize = 16 << 10;
 #[derive(Debug)]
 pub struct Answer {
     pub bytes: Vec<u8>,
-    /// It is part of a list, the rest of which waits until there is room.
-    pub listed: bool,
+    pub part: Part,
+}
+
+/// What part of an answer a datagram is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The whole answer, or one that no list follows.
+    Alone,
+    /// The first datagram of a list, which waits until there is room.
+    ListBegin,
+    /// A later one. It is made when one before it is read (`netlink_recvmsg`), so answers to other requests may come
+    /// before it.
+    ListRest,
 }
 
 /// How a socket wants its answers.
@@ -21,7 +32,7 @@ pub(super) struct Style {
     pub port: u32,
     /// NETLINK_CAP_ACK: errors do not quote the request.
     pub short_errors: bool,
-    /// The rest of a list still waits: another one is refused (`__netlink_dump_start`).
+    /// The rest of a list still waits: another list is refused (`__netlink_dump_start`).
     pub busy: bool,
     /// Whether a request asks for a list.
     pub is_list: fn(&Nlmsghdr) -> bool,
@@ -36,7 +47,7 @@ pub(super) fn has_dump_flag(header: &Nlmsghdr) -> bool {
 /// (`netlink_rcv_skb`).
 pub(super) fn answer(
     mut request: &[u8],
-    style: Style,
+    mut style: Style,
     each: impl Fn(Reply, &Nlmsghdr, &[u8]) -> Result<Vec<u8>, Errno>,
 ) -> Vec<Answer> {
     let mut replies = Vec::new();
@@ -50,11 +61,15 @@ pub(super) fn answer(
         let quoted = if style.short_errors { &[] } else { body };
         if header.nlmsg_flags & NLM_F_REQUEST == 0 || header.nlmsg_type < NLMSG_MIN_TYPE {
             reply.acknowledge(&header, &mut replies);
-        } else if style.busy && (style.is_list)(&header) {
-            replies.push(reply.error(&header, Errno::EBUSY, quoted));
         } else {
             match each(reply, &header, body) {
-                Ok(messages) if (style.is_list)(&header) => reply.finish_list(&messages, &mut replies),
+                Ok(_) if style.busy && (style.is_list)(&header) => {
+                    replies.push(reply.error(&header, Errno::EBUSY, quoted));
+                }
+                Ok(messages) if (style.is_list)(&header) => {
+                    reply.finish_list(&messages, &mut replies);
+                    style.busy = replies.last().is_some_and(|last| last.part == Part::ListRest);
+                }
                 Ok(messages) => reply.finish(&header, messages, &mut replies),
                 Err(errno) => replies.push(reply.error(&header, errno, quoted)),
             }
@@ -75,31 +90,32 @@ impl Reply {
     /// The messages of an answer, and an acknowledgement if one is wanted.
     fn finish(self, header: &Nlmsghdr, messages: Vec<u8>, replies: &mut Vec<Answer>) {
         if !messages.is_empty() {
-            replies.push(Answer { bytes: messages, listed: false });
+            replies.push(Answer { bytes: messages, part: Part::Alone });
         }
         self.acknowledge(header, replies);
     }
 
     /// Cuts the messages of a list into datagrams, and ends it.
     fn finish_list(self, messages: &[u8], replies: &mut Vec<Answer>) {
-        let listed = true;
+        let mut part = Part::ListBegin;
+        let mut push = |bytes| replies.push(Answer { bytes, part: std::mem::replace(&mut part, Part::ListRest) });
         let mut datagram = Vec::new();
         let mut rest = messages;
         while let Ok((next, _)) = Nlmsghdr::read_from_prefix(rest) {
             let (message, others) = rest.split_at(next.nlmsg_len as usize);
             if !datagram.is_empty() && datagram.len() + message.len() > DATAGRAM_MAX {
-                replies.push(Answer { bytes: std::mem::take(&mut datagram), listed });
+                push(std::mem::take(&mut datagram));
             }
             datagram.extend_from_slice(message);
             rest = others;
         }
         if !datagram.is_empty() {
-            replies.push(Answer { bytes: datagram, listed });
+            push(datagram);
         }
         if !ends_itself(messages) {
             let mut bytes = Vec::new();
             self.done(&mut bytes, None);
-            replies.push(Answer { bytes, listed });
+            push(bytes);
         }
     }
 
@@ -115,7 +131,7 @@ impl Reply {
             let mut bytes = Vec::new();
             let body = [&0i32.to_ne_bytes()[..], header.as_bytes()].concat();
             self.message(&mut bytes, NLMSG_ERROR, NLM_F_CAPPED, &body);
-            replies.push(Answer { bytes, listed: false });
+            replies.push(Answer { bytes, part: Part::Alone });
         }
     }
 
@@ -128,7 +144,7 @@ impl Reply {
         bytes.resize(bytes.len().next_multiple_of(4), 0);
         let len = (bytes.len() - start) as u32;
         bytes[start..start + 4].copy_from_slice(&len.to_ne_bytes());
-        Answer { bytes, listed: false }
+        Answer { bytes, part: Part::Alone }
     }
 
     /// Appends a message with this fixed part, and returns where it begins.
