@@ -43,7 +43,18 @@ const RTPROT_BOOT: u8 = 3;
 const RT_SCOPE_LINK: u8 = 253;
 const RTNL_FAMILY_IPMR: i32 = 128;
 const RTNL_FAMILY_IP6MR: i32 = 129;
+const IFLA_AF_SPEC: u16 = 26;
 const IFLA_EXT_MASK: u16 = 29;
+const IFLA_ALT_IFNAME: u16 = 53;
+/// Of a table of multicast routes: its number, packets that wait for a route, the interface that registers, three
+/// settings, interfaces.
+const IPMRA_TABLE_ID: u16 = 1;
+const IPMRA_TABLE_CACHE_RES_QUEUE_LEN: u16 = 2;
+const IPMRA_TABLE_MROUTE_REG_VIF_NUM: u16 = 3;
+const IPMRA_TABLE_MROUTE_DO_ASSERT: u16 = 4;
+const IPMRA_TABLE_MROUTE_DO_PIM: u16 = 5;
+const IPMRA_TABLE_VIFS: u16 = 6;
+const IPMRA_TABLE_MROUTE_DO_WRVIFWHOLE: u16 = 7;
 /// Of rules: look into a table; attributes.
 const FR_ACT_TO_TBL: u8 = 1;
 const FRA_PRIORITY: u16 = 6;
@@ -54,6 +65,13 @@ const FRA_PROTOCOL: u16 = 21;
 const TC_H_ROOT: u32 = u32::MAX;
 const TCA_KIND: u16 = 1;
 const TCA_HW_OFFLOAD: u16 = 12;
+/// Of neighbours: a bridge's, of which there is none; proxies; the address.
+const AF_BRIDGE: i32 = 7;
+const NTF_PROXY: u8 = 8;
+const NDA_DST: u16 = 1;
+const NDA_LLADDR: u16 = 2;
+/// The longest link-layer address (MAX_ADDR_LEN), in bytes.
+const ADDRESS_BYTES_MAX: usize = 32;
 const RTN_UNICAST: u8 = 1;
 const RTN_LOCAL: u8 = 2;
 const RTN_BROADCAST: u8 = 3;
@@ -83,6 +101,19 @@ struct Tcmsg {
     handle: u32,
     parent: u32,
     info: u32,
+}
+
+/// `struct ndmsg`: a neighbour.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Ndmsg {
+    family: u8,
+    pad1: u8,
+    pad2: u16,
+    index: i32,
+    state: u16,
+    flags: u8,
+    kind: u8,
 }
 
 /// `struct rtnl_link_stats64`: packets, bytes, errors and drops, received and sent of each.
@@ -132,12 +163,13 @@ pub(super) fn answer(reply: Reply, header: &Nlmsghdr, body: &[u8], host: &Host) 
     }
     let all = interfaces(host.own);
     if is_list(header) {
-        return list(reply, header.nlmsg_type, family, &all, host);
+        return list(reply, header.nlmsg_type, body, &all, host);
     }
     let mut out = Vec::new();
     match header.nlmsg_type {
         RTM_GETLINK => {
             demand_name(body)?;
+            demand_one(body)?;
             let interface = find(&all, body).ok_or(Errno::ENODEV)?;
             reply.link(&mut out, interface, host, 0);
         }
@@ -148,7 +180,13 @@ pub(super) fn answer(reply: Reply, header: &Nlmsghdr, body: &[u8], host: &Host) 
             let exists = all.iter().any(|interface| interface.index == fixed.index);
             return Err(if exists { Errno::ENOENT } else { Errno::ENODEV });
         }
-        RTM_DELLINK if find(&all, body).is_none() => return Err(Errno::ENODEV),
+        RTM_GETNEIGH => return Err(no_neighbour(&all, body)),
+        RTM_GETTFILTER => return Err(no_filter(body)),
+        RTM_GETNEXTHOP => return Err(no_hop(body)),
+        RTM_DELLINK if find(&all, body).is_none() => {
+            demand_one(body)?;
+            return Err(Errno::ENODEV);
+        }
         // What changes nothing is done.
         RTM_NEWLINK | RTM_SETLINK if leaves_as_is(&all, header, body)? => {}
         _ => return Err(Errno::EOPNOTSUPP),
@@ -157,10 +195,14 @@ pub(super) fn answer(reply: Reply, header: &Nlmsghdr, body: &[u8], host: &Host) 
 }
 
 /// The messages of a list. What has no lists for a family of its own is asked for all (`rtnetlink_rcv_msg`, `rtnl_dump_all`).
-fn list(reply: Reply, kind: u16, family: i32, all: &[Interface; 2], host: &Host) -> Result<Vec<u8>, Errno> {
+fn list(reply: Reply, kind: u16, body: &[u8], all: &[Interface; 2], host: &Host) -> Result<Vec<u8>, Errno> {
+    let family = body.first().map_or(AF_UNSPEC, |family| i32::from(*family));
     let wants = |of: i32| family == of || !matches!(family, AF_INET | AF_INET6);
     let mut out = Vec::new();
     match kind {
+        // There are no bridges, and one table of multicast routes, which is empty.
+        RTM_GETLINK if family == AF_BRIDGE => {}
+        RTM_GETLINK if family == RTNL_FAMILY_IPMR => reply.multicast_table(&mut out),
         RTM_GETLINK => all.iter().for_each(|interface| reply.link(&mut out, interface, host, NLM_F_MULTI)),
         RTM_GETADDR => {
             let of = |family| all.iter().filter(move |_| wants(family));
@@ -185,15 +227,83 @@ fn list(reply: Reply, kind: u16, family: i32, all: &[Interface; 2], host: &Host)
         },
         RTM_GETQDISC => all.iter().for_each(|interface| reply.queue_discipline(&mut out, interface, host)),
         // Nobody has a link-layer neighbour, a class or filter of queues, or a chain of them.
-        RTM_GETNEIGH | RTM_GETTCLASS | RTM_GETTFILTER | RTM_GETCHAIN | RTM_GETNEXTHOP => {}
+        RTM_GETNEIGH | RTM_GETTCLASS | RTM_GETTFILTER | RTM_GETCHAIN => {}
+        RTM_GETNEXTHOP => reply.done(&mut out, (!asks_for_hops(body)).then_some(Errno::EINVAL)),
         _ => return Err(Errno::EOPNOTSUPP),
     }
     Ok(out)
 }
 
+/// Why one neighbour is not found: nobody has any, but a request may be wrong before (`neigh_valid_get_req`,
+/// `neigh_get`).
+fn no_neighbour(all: &[Interface], body: &[u8]) -> Errno {
+    /// Attributes have two bits that say how they are built.
+    const KIND: u16 = 0x3fff;
+    let Ok((fixed, rest)) = Ndmsg::read_from_prefix(body) else { return Errno::EINVAL };
+    if i32::from(fixed.family) == AF_BRIDGE {
+        // A bridge's are known by their link-layer address (`rtnl_fdb_get`).
+        let is_named = attributes(rest).any(|(kind, _)| kind & KIND == NDA_LLADDR);
+        return if is_named { Errno::EOPNOTSUPP } else { Errno::EINVAL };
+    }
+    let is_proxy = fixed.flags == NTF_PROXY;
+    let is_plain = (fixed.pad1, fixed.pad2, fixed.state, fixed.kind) == (0, 0, 0, 0);
+    if !is_plain || (fixed.flags != 0 && !is_proxy) {
+        return Errno::EINVAL;
+    }
+    if attributes(rest).any(|(kind, data)| kind & KIND == NDA_DST && data.len() > ADDRESS_BYTES_MAX) {
+        return Errno::ERANGE;
+    }
+    let has_others = attributes(rest).any(|(kind, _)| kind & KIND != NDA_DST) || !is_whole(rest);
+    let Some((_, address)) = attributes(rest).last().filter(|_| !has_others) else { return Errno::EINVAL };
+    let exists = all.iter().any(|interface| interface.index == fixed.index);
+    let key_bytes = match i32::from(fixed.family) {
+        _ if fixed.index == 0 && !is_proxy => return Errno::EINVAL,
+        AF_INET => 4,
+        AF_INET6 => 16,
+        _ => return Errno::EAFNOSUPPORT,
+    };
+    match () {
+        () if address.len() != key_bytes => Errno::EINVAL,
+        () if fixed.index != 0 && !exists => Errno::ENODEV,
+        () => Errno::ENOENT,
+    }
+}
+
+/// Why one filter of a queue is not found: those of priority 0 are none (`tc_get_tfilter`).
+fn no_filter(body: &[u8]) -> Errno {
+    match Tcmsg::read_from_prefix(body) {
+        Ok((fixed, _)) if fixed.info >> 16 == 0 => Errno::ENOENT,
+        Ok(_) => Errno::EOPNOTSUPP,
+        Err(_) => Errno::EINVAL,
+    }
+}
+
+/// Why one next hop is not found: it is named by its number alone (`nh_valid_get_del_req`).
+fn no_hop(body: &[u8]) -> Errno {
+    const NHA_ID: u16 = 1;
+    let rest = body.get(8..).unwrap_or_default();
+    let is_named = attributes(rest).any(|(kind, data)| kind == NHA_ID && data.len() == 4 && data != [0; 4]);
+    if asks_for_hops(body) && is_named { Errno::ENOENT } else { Errno::EINVAL }
+}
+
+/// Whether a request for a list of next hops is one: `struct nhmsg` with nothing but a family, then attributes
+/// (`nh_valid_dump_req`).
+fn asks_for_hops(body: &[u8]) -> bool {
+    body.split_first_chunk::<8>().is_some_and(|(fixed, rest)| fixed[1..] == [0; 7] && is_whole(rest))
+}
+
+/// Whether there is nothing in a request behind its attributes.
+fn is_whole(attributes_of: &[u8]) -> bool {
+    let bytes = attributes(attributes_of).map(|(_, data)| (size_of::<Rtattr>() + data.len()).next_multiple_of(4));
+    bytes.sum::<usize>() >= attributes_of.len()
+}
+
 /// Whether a request to change an interface names only what is so already. ENODEV.
 fn leaves_as_is(all: &[Interface], header: &Nlmsghdr, body: &[u8]) -> Result<bool, Errno> {
     let (fixed, rest) = Ifinfomsg::read_from_prefix(body).map_err(|_| Errno::EINVAL)?;
+    if header.nlmsg_type == RTM_SETLINK {
+        demand_one(body)?;
+    }
     let makes_one = header.nlmsg_type == RTM_NEWLINK && header.nlmsg_flags & NLM_F_CREATE != 0;
     let Some(interface) = find(all, body) else {
         return if makes_one { Ok(false) } else { Err(Errno::ENODEV) };
@@ -236,6 +346,21 @@ impl Reply {
         let statistics = statistics(&host.counted[interface.index as usize - 1]);
         attribute(out, start, IFLA_STATS64, statistics.as_bytes());
         attribute(out, start, IFLA_STATS, statistics.map(|value| value as u32)[..STATISTICS_32].as_bytes());
+    }
+
+    /// The table of IPv4's multicast routes, which stands for an interface (`ipmr_rtm_dumplink`).
+    fn multicast_table(self, out: &mut Vec<u8>) {
+        let fixed = Ifinfomsg { ifi_family: RTNL_FAMILY_IPMR as u8, ..Ifinfomsg::default() };
+        let start = self.message(out, RTM_NEWLINK, NLM_F_MULTI, fixed.as_bytes());
+        let mut table = vec![0; size_of::<u32>()];
+        attribute(&mut table, 0, IPMRA_TABLE_ID, &u32::from(RT_TABLE_DEFAULT).to_ne_bytes());
+        attribute(&mut table, 0, IPMRA_TABLE_CACHE_RES_QUEUE_LEN, &0_u32.to_ne_bytes());
+        attribute(&mut table, 0, IPMRA_TABLE_MROUTE_REG_VIF_NUM, &(-1_i32).to_ne_bytes());
+        for setting in [IPMRA_TABLE_MROUTE_DO_ASSERT, IPMRA_TABLE_MROUTE_DO_PIM, IPMRA_TABLE_MROUTE_DO_WRVIFWHOLE] {
+            attribute(&mut table, 0, setting, &[0]);
+        }
+        attribute(&mut table, 0, IPMRA_TABLE_VIFS, &[]);
+        attribute(out, start, IFLA_AF_SPEC, &table[size_of::<u32>()..]);
     }
 
     /// The rules of a host that has made none: which tables are looked into, in order (`fib_nl_fill_rule`).
@@ -429,7 +554,7 @@ fn names_destination(body: &[u8]) -> bool {
 /// The interface that a request for one link means: by its index, or by its name.
 fn find<'a>(all: &'a [Interface], body: &[u8]) -> Option<&'a Interface> {
     let (fixed, rest) = Ifinfomsg::read_from_prefix(body).ok()?;
-    if fixed.ifi_index != 0 {
+    if fixed.ifi_index > 0 {
         return all.iter().find(|interface| interface.index == fixed.ifi_index);
     }
     let name = attributes(rest).find(|(kind, _)| *kind == IFLA_IFNAME)?.1;
@@ -443,6 +568,13 @@ fn demand_name(body: &[u8]) -> Result<(), Errno> {
     let name = attributes(rest).find(|(kind, _)| *kind == IFLA_IFNAME).map(|(_, name)| name);
     let len = name.map_or(1, |name| name.strip_suffix(&[0]).unwrap_or(name).len());
     if name.is_some_and(<[u8]>::is_empty) || len >= IFNAMSIZ { Err(Errno::ERANGE) } else { Ok(()) }
+}
+
+/// Demands that a request names an interface, by number or name. EINVAL (`rtnl_getlink`).
+fn demand_one(body: &[u8]) -> Result<(), Errno> {
+    let (fixed, rest) = Ifinfomsg::read_from_prefix(body).map_err(|_| Errno::EINVAL)?;
+    let is_named = attributes(rest).any(|(kind, _)| matches!(kind, IFLA_IFNAME | IFLA_ALT_IFNAME));
+    if fixed.ifi_index > 0 || is_named { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
 #[cfg(test)]
