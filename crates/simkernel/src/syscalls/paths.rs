@@ -454,7 +454,7 @@ fn replace(ctx: &mut Ctx<'_>, path: &[u8], old: &RealNode, by_directory: bool) -
     if old.writable && last && !in_use {
         ctx.kernel.vfs.forget(old.stat.st_dev, old.stat.st_ino);
     }
-    Ok(in_use)
+    Ok(in_use || is_kept)
 }
 
 /// What is known by its path and lies at or below what moved goes with it: working directories, open directories and places.
@@ -829,24 +829,29 @@ fn set_owner(ctx: &mut Ctx<'_>, dirfd: u64, path: Option<u64>, uid: u64, gid: u6
     if matches!(&subject, Subject::Other(path, _) if synthetic::keeps_owner(path)) {
         return if (user, group) == (None, None) { Ok(0) } else { Err(Errno::EPERM.into()) };
     }
-    subject.permissions(ctx).demand_owner(ctx.credentials(), user, group)?;
+    let before = subject.permissions(ctx);
+    before.demand_owner(ctx.credentials(), user, group)?;
+    let mode = before.after_chown(ctx.credentials());
+    // Watches are told what was changed, and nothing was where only its time was (`fsnotify_change`).
+    let is_told = (user, group) != (None, None) || mode != before.mode;
+    let told = if is_told { IN_ATTRIB } else { 0 };
     if let Subject::Terminal(tty, _) = subject {
         ctx.kernel.terminals.set_owner(tty, uid as u32, gid as u32);
         return Ok(0);
     }
     if let Subject::Removed(path, stat) = &subject {
         let change = removed::Change { user, group, ..removed::Change::default() };
-        removed::change(ctx, path, stat, change, IN_ATTRIB);
+        removed::change(ctx, path, stat, change, told);
         return Ok(0);
     }
-    if let Subject::Nameless(id, before) = subject {
-        let (user, group) = (user.unwrap_or(before.user), group.unwrap_or(before.group));
-        ctx.kernel.change_nameless(id, Permissions { mode: before.without_privileges(), user, group });
+    let after = Permissions { mode, user: user.unwrap_or(before.user), group: group.unwrap_or(before.group) };
+    if let Subject::Nameless(id, _) = subject {
+        ctx.kernel.change_nameless(id, after);
         return Ok(0);
     }
     if let Some((path, node)) = subject.for_change(ctx)? {
-        ctx.kernel.vfs.set_owner(&node, user, group, ctx.now);
-        tell(ctx, &path, &node.stat, IN_ATTRIB);
+        ctx.kernel.vfs.set_owner(&node, after, ctx.now);
+        tell(ctx, &path, &node.stat, told);
     }
     Ok(0)
 }

@@ -423,14 +423,8 @@ impl Vfs {
         }
     }
 
-    /// Notes an owner; None leaves one part as it is. The real file's owner never changes.
-    pub fn set_owner(&mut self, node: &RealNode, user: Option<u32>, group: Option<u32>, now: SimTime) {
-        let old = Permissions::from(&self.stat(node));
-        let new = Permissions {
-            mode: old.without_privileges(),
-            user: user.unwrap_or(old.user),
-            group: group.unwrap_or(old.group),
-        };
+    /// Notes an owner, and the mode with it. The real file's owner never changes.
+    pub fn set_owner(&mut self, node: &RealNode, new: Permissions, now: SimTime) {
         self.note_permissions(&node.stat, new);
         let number = self.identities.of_node(node);
         self.drop_capabilities(number);

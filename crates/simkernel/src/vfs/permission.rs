@@ -73,12 +73,22 @@ impl Permissions {
         Ok(if keeps_group { mode } else { mode & !S_ISGID })
     }
 
-    /// Whether chown(2) may set this owner. EPERM.
+    /// Whether chown(2) may set this owner, which may take bits from the mode: that is for the owner, even where
+    /// nothing else changes (`setattr_prepare`). EPERM.
     pub fn demand_owner(&self, who: &Credentials, user: Option<u32>, group: Option<u32>) -> Result<(), Errno> {
         let own = who.user.fs == self.user;
         let user_stays = user.is_none_or(|user| own && user == self.user);
         let group_is_own = group.is_none_or(|group| own && (group == self.group || who.is_member(group)));
-        if who.can(CAP_CHOWN) || (user_stays && group_is_own) { Ok(()) } else { Err(Errno::EPERM) }
+        let may_give = who.can(CAP_CHOWN) || (user_stays && group_is_own);
+        let keeps_mode = self.after_chown(who) == self.mode;
+        if may_give && (keeps_mode || self.is_owned_by(who)) { Ok(()) } else { Err(Errno::EPERM) }
+    }
+
+    /// The mode once somebody has set the owner: as `without_privileges`, and without the set-group-id bit of another's
+    /// group (`setattr_should_drop_sgid`).
+    pub fn after_chown(&self, who: &Credentials) -> u32 {
+        let keeps_group = self.is_directory() || who.is_member(self.group) || who.can(CAP_FSETID);
+        self.without_privileges() & if keeps_group { u32::MAX } else { !S_ISGID }
     }
 
     /// The mode without what a change of owner or content takes away: the set-user-id bit, and the set-group-id bit of what a group
@@ -141,6 +151,18 @@ mod tests {
         assert_eq!(file(0o001).demand(&root, X_OK), Ok(()));
         let directory = Permissions { mode: S_IFDIR, user: 5, group: 5 };
         assert_eq!(directory.demand(&root, R_OK | W_OK | X_OK), Ok(()));
+    }
+
+    #[test]
+    fn giving_nothing_away_still_takes_bits_from_the_mode() {
+        let (owner, other) = (Credentials::of_user(5, 6, &[]), Credentials::of_user(6, 6, &[]));
+        assert_eq!(file(0o644).demand_owner(&other, None, None), Ok(()));
+        assert_eq!(file(0o4644).demand_owner(&other, None, None), Err(Errno::EPERM));
+        assert_eq!(file(0o2644).demand_owner(&other, None, None), Err(Errno::EPERM));
+        assert_eq!(file(0o2644).demand_owner(&Credentials::of_user(6, 6, &[7]), None, None), Ok(()));
+        assert_eq!(file(0o2644).demand_owner(&owner, None, None), Ok(()));
+        assert_eq!(file(0o2644).after_chown(&owner), S_IFREG | 0o644);
+        assert_eq!(file(0o6654).after_chown(&Credentials::default()), S_IFREG | 0o654);
     }
 
     #[test]

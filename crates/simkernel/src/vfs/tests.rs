@@ -280,7 +280,8 @@ fn attributes_are_simulated_and_the_run_can_always_read() {
     assert_eq!(run.vfs.stat(&node).st_mode & 0o7777, 0o4711);
     let real = std::fs::metadata(run.config.host_dir.join("file")).unwrap().permissions().mode();
     assert_eq!(real & 0o7777, 0o711, "no set-user-id bit reaches the machine");
-    run.vfs.set_owner(&node, Some(33), None, NOW);
+    let before = Permissions::from(&run.vfs.stat(&node));
+    run.vfs.set_owner(&node, Permissions { user: 33, ..before }, NOW);
     run.vfs.set_times(&node.stat, NewTime::At(7_000_000_001), NewTime::Same, NOW);
     let stat = run.vfs.stat(&node);
     assert_eq!((stat.st_uid, stat.st_gid), (33, 0));
