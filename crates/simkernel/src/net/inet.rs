@@ -20,7 +20,7 @@ use linux_abi::fs::O_NONBLOCK;
 use linux_abi::socket::*;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use tcpip::{Family, OptionName, Shutdown, SocketId, SocketOption, TcpState};
+use tcpip::{Family, Interface, OptionName, Shutdown, SocketId, SocketOption, TcpState};
 
 /// How far connect(2) has come: Linux's `socket_state`, which is not the connection's own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -184,6 +184,33 @@ pub fn bind(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
     Ok(0)
 }
 
+/// A datagram socket is connected to a group of one link only where something says which: the address, what the socket
+/// is bound to, or where it sends to groups. It is bound to that link from then on (`__ip6_datagram_connect`). EINVAL.
+fn bind_to_link(ctx: &mut Ctx<'_>, file: FileId, to: SocketAddr) -> Result<(), Errno> {
+    let SocketAddr::V6(v6) = to else { return Ok(()) };
+    if !v6.ip().is_multicast() || !needs_device(to.ip()) {
+        return Ok(());
+    }
+    let socket = ctx.inet(file)?;
+    let (id, sends_by) = (socket.id, socket.kept.get(SOL_IPV6, IPV6_MULTICAST_IF).unwrap_or(0) as u32);
+    let stack = &mut ctx.kernel.net.stack;
+    let bound = match stack.option(id, OptionName::Device).map_err(errno)? {
+        SocketOption::Device(bound) => bound,
+        _ => None,
+    };
+    let link = match (v6.scope_id(), bound) {
+        (0, Some(_)) => return Ok(()),
+        (0, None) => sends_by,
+        (scope, Some(bound)) if scope != bound.index() => return Err(Errno::EINVAL),
+        (scope, _) => scope,
+    };
+    match Interface::of_index(link) {
+        Some(link) => stack.set_option(ctx.now, id, SocketOption::Device(Some(link))).map_err(errno),
+        None if link == 0 => Err(Errno::EINVAL),
+        None => Ok(()),
+    }
+}
+
 /// Whether an address means something on one link or interface only (`__ipv6_addr_needs_scope_id`).
 fn needs_device(address: IpAddr) -> bool {
     /// Of groups: the interface, and the link.
@@ -239,6 +266,7 @@ pub fn connect(ctx: &mut Ctx<'_>, file: FileId, name: &[u8]) -> SysResult {
             return Err(Errno::EAFNOSUPPORT.into());
         }
         let to = address::for_datagram_connect(name, of)?;
+        bind_to_link(ctx, file, to)?;
         address::check_reachable(&ctx.kernel.config, to.ip())?;
         ctx.kernel.net.stack.connect(ctx.now, id, to).map_err(errno)?;
         if let (Some(corked), Family::V4) = (&mut ctx.inet_mut(file)?.corked, of) {
