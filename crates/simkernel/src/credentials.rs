@@ -338,7 +338,8 @@ impl Credentials {
         let user = self.user.effective;
         let is_root = !self.has_secure_bit(SECBIT_NOROOT);
         let whole = is_root && user == ROOT;
-        let changed = user != old.user.real || self.group.effective != old.group.real;
+        // Linux 6.18 compares with the effective ids of before, 6.1 with the real ones (`cap_bprm_creds_from_file`).
+        let changed = user != old.user.effective || !old.is_member(self.group.effective);
         let mut permitted = 0;
         if is_root && (user == ROOT || old.user.real == ROOT) {
             permitted = before.bounding | before.inheritable;
@@ -355,7 +356,8 @@ impl Credentials {
         set.permitted = permitted | set.ambient;
         set.effective = if whole { set.permitted } else { set.ambient };
         let grew = set.permitted & !set.ambient != 0;
-        changed || (old.user.real != ROOT && (whole || grew))
+        let acts_for_another = self.user.effective != old.user.real || self.group.effective != old.group.real;
+        changed || acts_for_another || (old.user.real != ROOT && (whole || grew))
     }
 
     /// Whether a change leaves the process less trustworthy to those who could look into it before: it loses "dumpable" then.
@@ -455,6 +457,13 @@ mod tests {
         let (same, secure) = user.for_program(file, true);
         assert_eq!((same.user, secure), (ids(5, 5, 5), false));
         assert!(!same.can(CAP_CHOWN));
+    }
+
+    #[test]
+    fn who_takes_no_new_privileges_keeps_the_effective_user() {
+        let other = Credentials { user: ids(0, 1000, 0), ..Credentials::default() };
+        let (new, secure) = other.for_program(ProgramFile::default(), true);
+        assert_eq!((new.user, secure), (ids(0, 1000, 1000), true));
     }
 
     #[test]
