@@ -82,9 +82,13 @@ impl From<MapError> for StartError {
 }
 
 impl StartError {
-    /// Whether Linux comes upon it only when the program that executes this one is gone.
-    pub fn is_late(&self) -> bool {
-        matches!(self, StartError::NotExecutable(error) | StartError::BadInterpreter(error) if error.is_late)
+    /// The signal that ends the process, where Linux comes upon the error only when the program that executes this one
+    /// is gone.
+    pub fn signal(&self) -> Option<i32> {
+        match self {
+            StartError::NotExecutable(error) | StartError::BadInterpreter(error) => error.signal,
+            _ => None,
+        }
     }
 
     /// Why a program finds no room.
@@ -107,7 +111,7 @@ impl Program {
         open_interpreter: impl FnOnce(&[u8]) -> std::io::Result<File>,
     ) -> Result<Program, StartError> {
         let no_elf =
-            |error: std::io::Error| StartError::NotExecutable(ElfError { reason: error.to_string(), is_late: false });
+            |error: std::io::Error| StartError::NotExecutable(ElfError { reason: error.to_string(), signal: None });
         let key = FileKey::of(file).map_err(no_elf)?;
         let image = images().get(key, file).map_err(StartError::NotExecutable)?;
         if image.header.fixed && !memory::is_fixed_range(image.header.linked_at, image.mapped_bytes()) {
@@ -121,13 +125,13 @@ impl Program {
                     errno: error.raw_os_error().unwrap_or(libc::ENOENT),
                 })?;
                 let key = FileKey::of(&file).map_err(no_elf)?;
-                let bad = |reason: String, is_late| {
+                let bad = |reason: String, signal| {
                     let name = String::from_utf8_lossy(path);
-                    StartError::BadInterpreter(ElfError { reason: format!("its interpreter {name} {reason}"), is_late })
+                    StartError::BadInterpreter(ElfError { reason: format!("its interpreter {name} {reason}"), signal })
                 };
-                let loader = images().get(key, &file).map_err(|error| bad(error.reason, error.is_late))?;
+                let loader = images().get(key, &file).map_err(|error| bad(error.reason, error.signal))?;
                 if loader.header.fixed {
-                    return Err(bad("lies at fixed addresses".into(), false));
+                    return Err(bad("lies at fixed addresses".into(), None));
                 }
                 Some((loader, path.clone()))
             }

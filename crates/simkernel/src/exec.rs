@@ -103,8 +103,8 @@ pub(crate) struct Caller<'a> {
 pub struct ExecError {
     pub errno: Errno,
     pub message: String,
-    /// It is found out only when there is no way back to the old program, which ends by SIGSEGV.
-    pub is_late: bool,
+    /// It is found out only when there is no way back to the old program, which ends by this signal.
+    pub signal: Option<i32>,
 }
 
 impl Kernel {
@@ -187,7 +187,7 @@ impl Kernel {
             (path, follow, name) = (interpreter.clone(), true, interpreter);
         }
         let message = format!("{}: too many levels of #! scripts", String::from_utf8_lossy(&path));
-        Err(ExecError { errno: Errno::ELOOP, message, is_late: false })
+        Err(ExecError { errno: Errno::ELOOP, message, signal: None })
     }
 
     /// Reads a program's image and its interpreter's.
@@ -212,7 +212,7 @@ impl Kernel {
                 Err(ExecError {
                     errno: errno_of(&error),
                     message: format!("{} {error}", String::from_utf8_lossy(&path)),
-                    is_late: error.is_late(),
+                    signal: error.signal(),
                 })
             }
         }
@@ -277,19 +277,19 @@ impl Kernel {
         resolved.program.start(&mut self.region, &start).map_err(|error| ExecError {
             errno: errno_of(&error),
             message: format!("{} {error}", String::from_utf8_lossy(&resolved.path)),
-            is_late: error.is_late(),
+            signal: error.signal(),
         })
     }
 }
 
 fn failed(path: &[u8], errno: Errno) -> ExecError {
     let text = errno.description().unwrap_or("error");
-    ExecError { errno, message: format!("{}: {text}", String::from_utf8_lossy(path)), is_late: false }
+    ExecError { errno, message: format!("{}: {text}", String::from_utf8_lossy(path)), signal: None }
 }
 
 fn cannot_create(path: &Path, errno: Errno) -> ExecError {
     let text = errno.description().unwrap_or("error");
-    ExecError { errno, message: format!("cannot create {}: {text}", path.display()), is_late: false }
+    ExecError { errno, message: format!("cannot create {}: {text}", path.display()), signal: None }
 }
 
 impl Ctx<'_> {
@@ -320,8 +320,8 @@ impl Ctx<'_> {
             if matches!(error.errno, Errno::ENOEXEC | Errno::ENOMEM) {
                 self.report(format!("execve: {}", error.message));
             }
-            if error.is_late {
-                self.process.ending = Some(ExitStatus::Signaled(Signal::SIGSEGV.raw()));
+            if let Some(signal) = error.signal {
+                self.process.ending = Some(ExitStatus::Signaled(signal));
             }
             error.errno
         })?;

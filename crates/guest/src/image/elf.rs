@@ -10,9 +10,9 @@ use object::{Endianness, Object, ObjectSection, ObjectSymbol, SectionKind};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ElfError {
     pub reason: String,
-    /// Linux comes upon it when the old program is gone already: what executes the file ends by
-    /// SIGSEGV.
-    pub is_late: bool,
+    /// Linux comes upon it when the old program is gone already: what executes the file ends by this
+    /// signal.
+    pub signal: Option<i32>,
 }
 
 impl std::fmt::Display for ElfError {
@@ -24,12 +24,12 @@ impl std::fmt::Display for ElfError {
 impl std::error::Error for ElfError {}
 
 fn refuse<T>(reason: impl Into<String>) -> Result<T, ElfError> {
-    Err(ElfError { reason: reason.into(), is_late: false })
+    Err(ElfError { reason: reason.into(), signal: None })
 }
 
 /// As Linux refuses segments (`elf_load`).
 fn refuse_late<T>(reason: impl Into<String>) -> Result<T, ElfError> {
-    Err(ElfError { reason: reason.into(), is_late: true })
+    Err(ElfError { reason: reason.into(), signal: Some(libc::SIGSEGV) })
 }
 
 /// The longest name of an interpreter, with its end (PATH_MAX).
@@ -100,11 +100,13 @@ impl ElfHeader {
         let mut loads = Vec::new();
         let (mut interpreter, mut relro, mut phdr, mut alignment) = (None, None, None, PAGE);
         let mut executable_stack = false;
+        let is_interpreted = headers.iter().any(|program| program.p_type(endian) == elf::PT_INTERP);
+        let first_instruction = (!is_interpreted).then(|| header.e_entry(endian));
         for program in headers {
             let (address, memory) = (program.p_vaddr(endian), program.p_memsz(endian));
             match program.p_type(endian) {
                 elf::PT_LOAD => {
-                    loads.push(load_segment(program, endian, file_bytes)?);
+                    loads.push(load_segment(program, endian, file_bytes, first_instruction)?);
                     let asked = program.p_align(endian);
                     alignment = if asked.is_power_of_two() { alignment.max(asked) } else { alignment };
                 }
@@ -187,6 +189,7 @@ fn load_segment(
     program: &elf::ProgramHeader64<Endianness>,
     endian: Endianness,
     file_len: u64,
+    first_instruction: Option<u64>,
 ) -> Result<Segment, ElfError> {
     let flags = program.p_flags(endian);
     let segment = Segment {
@@ -203,8 +206,22 @@ fn load_segment(
     if segment.memory_bytes < segment.file_bytes || segment.address % PAGE != segment.file_offset % PAGE {
         return refuse_late("a segment has more bytes than memory, or is misaligned");
     }
-    let is_inside = file_end.is_some_and(|end| end <= file_len) && memory_end.is_some_and(|end| end < 1 << 46);
-    if is_inside { Ok(segment) } else { refuse("a segment lies outside the file (is it truncated?)") }
+    let (Some(file_end), Some(_)) = (file_end, memory_end.filter(|end| *end < 1 << 46)) else {
+        return refuse("a segment lies outside of what can be addressed");
+    };
+    if file_end <= file_len {
+        return Ok(segment);
+    }
+    let reason = "a segment lies outside the file (is it truncated?)";
+    // Linux maps what the file lacks, and the program faults where it touches that: here only its very first
+    // instruction is looked at.
+    let place = first_instruction.and_then(|at| at.checked_sub(segment.address)).filter(|at| *at < segment.file_bytes);
+    match place {
+        Some(at) if segment.executable && segment.file_offset + at >= page_up(file_len) => {
+            Err(ElfError { reason: reason.into(), signal: Some(libc::SIGBUS) })
+        }
+        _ => refuse(reason),
+    }
 }
 
 /// What is known of a file's code.

@@ -240,7 +240,7 @@ pub fn images() -> &'static Images {
 }
 
 fn unreadable(error: std::io::Error) -> ElfError {
-    ElfError { reason: format!("cannot be read: {error}"), is_late: false }
+    ElfError { reason: format!("cannot be read: {error}"), signal: None }
 }
 
 /// Reads what a file's shape needs: its first bytes, unless its program headers lie elsewhere.
@@ -253,8 +253,8 @@ fn read_header(key: FileKey, file: &File) -> Result<ElfHeader, ElfError> {
 
 fn read_whole(key: FileKey, file: &File) -> Result<Vec<u8>, ElfError> {
     let data = Some(key.bytes).filter(|bytes| *bytes <= IMAGE_BYTES_MAX).and_then(zeroed);
-    let mut data = data
-        .ok_or_else(|| ElfError { reason: "the machine has no memory for so large a file".into(), is_late: false })?;
+    let mut data =
+        data.ok_or_else(|| ElfError { reason: "the machine has no memory for so large a file".into(), signal: None })?;
     file.read_exact_at(&mut data, 0).map_err(unreadable)?;
     Ok(data)
 }
