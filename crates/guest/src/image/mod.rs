@@ -12,6 +12,7 @@ mod rewrite;
 mod sled;
 mod special;
 mod store;
+mod walk;
 mod window;
 
 pub use composed::Composed;

@@ -17,8 +17,10 @@ use super::gs::GsAccess;
 use super::patches::Patches;
 use super::sled::{JUMP_BYTES, Sled, SledPages, Stub};
 use super::special::{Special, all_candidates, is_usual, is_usual_opcode, special};
+use super::walk::Walk;
 use super::window::{Rank, Surroundings, Window};
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
+use base::map::FastMap;
+use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind};
 
 /// A jump of one byte.
 const HOP_BYTES: u64 = 2;
@@ -98,7 +100,8 @@ pub(crate) fn rewrite(memory: &mut [u8], data: &[u8], header: &ElfHeader, sled_s
 fn find(memory: &[u8], header: &ElfHeader, code: &KnownCode, out: &mut Rewritten) -> Vec<Found> {
     let functions = &code.ranges;
     let mut all: Vec<Found> = Vec::new();
-    let mut last: Option<Function> = None;
+    let mut neighbours = Neighbours { memory, functions, targets: FastMap::default() };
+    let mut last: Option<Scan> = None;
     for segment in header.segments.iter().filter(|s| s.executable) {
         let (from, to) = (segment.address, segment.address + segment.file_bytes);
         let bytes = &memory[from as usize..to as usize];
@@ -114,18 +117,21 @@ fn find(memory: &[u8], header: &ElfHeader, code: &KnownCode, out: &mut Rewritten
                 all.extend(alone);
                 continue;
             };
-            if last.as_ref().is_none_or(|function| function.range != range) {
-                last = Some(Function::decode(memory, range));
+            if last.as_ref().is_none_or(|scan| scan.range != range) {
+                last = Some(Scan::of(memory, range));
             }
-            let Some(function) = &last else { continue };
-            // Inside another instruction there is no special one at all.
+            let Some(scan) = &mut last else { continue };
+            if !scan.has_special(at) {
+                continue;
+            }
+            let function = scan.function.get_or_insert_with(|| Function::decode(memory, range));
             let Some(index) = function.index_of(at) else { continue };
             let kind = special(&function.instructions[index]);
             if let Some(kind) = kind.filter(|kind| function.is_sound || !kind.is_rare()) {
                 if function.is_linkage || function.is_constant(index) {
                     continue;
                 }
-                let mut near = near_targets(memory, functions, function, at);
+                let mut near = neighbours.near_targets(function, at);
                 if kind == Special::Gs {
                     near.extend(function.table_targets.iter().filter(|target| target.abs_diff(at) < NEAR));
                     near.sort_unstable();
@@ -149,20 +155,36 @@ fn likely(code: &[u8], address: u64, offset: usize) -> Option<Found> {
     is_usual(&instruction).then(|| Found { instructions: vec![instruction], index: 0, kind, near: Vec::new() })
 }
 
-/// What the function's branches lead to, and those of its neighbours that could reach as far with one byte.
-fn near_targets(memory: &[u8], functions: &[(u64, u64)], function: &Function, at: u64) -> Vec<u64> {
-    let (from, to) = (at.saturating_sub(NEAR), at + NEAR);
-    let (first, last) = [from, to].map(|bound| function.targets.partition_point(|target| *target < bound)).into();
-    let mut targets = function.targets[first..last].to_vec();
-    let begun = functions.partition_point(|(start, _)| *start < to);
-    let reach = |(start, end): &&(u64, u64)| *end > from && end - start <= LONG_FUNCTION;
-    let neighbours = functions[..begun].iter().rev().take(NEAR as usize).filter(reach);
-    for range in neighbours.filter(|range| **range != function.range) {
-        targets.extend(Function::decode(memory, *range).targets);
+/// The branch targets of functions that lie beside special instructions. A function can be beside many.
+struct Neighbours<'a> {
+    memory: &'a [u8],
+    functions: &'a [(u64, u64)],
+    /// By function; each list is sorted.
+    targets: FastMap<(u64, u64), Vec<u64>>,
+}
+
+impl Neighbours<'_> {
+    /// The targets near an address of the function's branches, and of its neighbours' that could reach as far with one byte.
+    fn near_targets(&mut self, function: &Function, at: u64) -> Vec<u64> {
+        let (from, to) = (at.saturating_sub(NEAR), at + NEAR);
+        let mut targets = within(&function.targets, from, to).to_vec();
+        let begun = self.functions.partition_point(|(start, _)| *start < to);
+        let reach = |(start, end): &&(u64, u64)| *end > from && end - start <= LONG_FUNCTION;
+        let neighbours = self.functions[..begun].iter().rev().take(NEAR as usize).filter(reach);
+        for range in neighbours.filter(|range| **range != function.range) {
+            let targets_of = || Walk::through(code_of(self.memory, *range), range.0).targets();
+            let known = self.targets.entry(*range).or_insert_with(targets_of);
+            targets.extend_from_slice(within(known, from, to));
+        }
+        targets.sort_unstable();
+        targets
     }
-    targets.retain(|target| *target >= from && *target < to);
-    targets.sort_unstable();
-    targets
+}
+
+/// The targets in [from, to) of a sorted list.
+fn within(targets: &[u64], from: u64, to: u64) -> &[u64] {
+    let [first, last] = [from, to].map(|bound| targets.partition_point(|target| *target < bound));
+    &targets[first..last]
 }
 
 /// What a jump in place of an instruction fits into, best first.
@@ -371,41 +393,45 @@ const LINKAGE_BYTES: usize = 16;
 /// `jmp *x(%rip)`.
 const JUMP_BY_POINTER: [u8; 2] = [0xff, 0x25];
 
-/// Of so many branches it is remembered where they lead while a function is decoded.
-const BRANCHES: usize = 8;
+/// The code of a function, as far as the image has it.
+fn code_of(memory: &[u8], range: (u64, u64)) -> &[u8] {
+    memory.get(range.0 as usize..range.1 as usize).unwrap_or(&[])
+}
 
-/// The first place inside of an instruction to which code before it jumps.
-fn inner_target(instruction: &Instruction, targets: &[u64]) -> Option<u64> {
-    let inside = instruction.ip() + 1..instruction.next_ip();
-    targets.iter().filter(|target| inside.contains(target)).min().copied()
+/// A search for special instructions in a function, in the order of their addresses.
+struct Scan<'a> {
+    range: (u64, u64),
+    walk: Walk<'a>,
+    /// The start and the end of the instruction that the walk has reached, and whether it is special.
+    last: Option<(u64, u64, bool)>,
+    /// The decoded function, as soon as a special instruction was found.
+    function: Option<Function>,
+}
+
+impl Scan<'_> {
+    fn of(memory: &[u8], range: (u64, u64)) -> Scan<'_> {
+        Scan { range, walk: Walk::through(code_of(memory, range), range.0), last: None, function: None }
+    }
+
+    /// Whether the instruction that a byte belongs to is special. Inside of another one there is none at all.
+    fn has_special(&mut self, at: u64) -> bool {
+        if self.last.is_none_or(|(_, end, _)| end <= at) {
+            let place = |one: &Instruction| (one.ip(), one.next_ip(), special(one).is_some());
+            self.last = self.walk.reach(at).map(place);
+        }
+        self.last.is_some_and(|(start, end, is_special)| is_special && (start..end).contains(&at))
+    }
 }
 
 impl Function {
     fn decode(memory: &[u8], range: (u64, u64)) -> Function {
-        let code = memory.get(range.0 as usize..range.1 as usize).unwrap_or(&[]);
+        let code = code_of(memory, range);
         let mut instructions = Vec::new();
         let mut targets = Vec::new();
         let mut tables = Vec::new();
         let mut jumps_by_register = false;
-        // Behind a jump or a return may lie data, up to where code before it has jumped.
-        let mut is_reached = true;
-        let mut decoder = Decoder::with_ip(64, code, range.0, DecoderOptions::NONE);
-        while decoder.can_decode() {
-            let instruction = decoder.decode();
-            if !is_reached {
-                let latest = &targets[targets.len().saturating_sub(BRANCHES)..];
-                is_reached = latest.contains(&instruction.ip());
-                if !is_reached
-                    && let Some(target) = inner_target(&instruction, latest)
-                    && decoder.set_position((target - range.0) as usize).is_ok()
-                {
-                    decoder.set_ip(target);
-                    continue;
-                }
-            }
-            if matches!(instruction.flow_control(), FlowControl::UnconditionalBranch | FlowControl::Return) {
-                is_reached = false;
-            }
+        let mut walk = Walk::through(code, range.0);
+        while let Some(instruction) = walk.next() {
             if matches!(instruction.op0_kind(), OpKind::NearBranch64) {
                 targets.push(instruction.near_branch64());
             }
@@ -413,7 +439,7 @@ impl Function {
                 tables.push(instruction.ip_rel_memory_address());
             }
             jumps_by_register |= instruction.flow_control() == FlowControl::IndirectBranch;
-            instructions.push(instruction);
+            instructions.push(*instruction);
         }
         targets.sort_unstable();
         let is_sound = !instructions.iter().any(is_nonsense);
