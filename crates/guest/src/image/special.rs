@@ -96,23 +96,47 @@ fn begins_access_by_gs(code: &[u8]) -> bool {
 }
 
 fn candidates_with(code: &[u8], follows_gs: impl Fn(u8) -> bool) -> Vec<usize> {
+    const CHUNK: usize = 16;
     let mut found = Vec::new();
-    for (at, pair) in code.windows(2).enumerate() {
-        let third = || code.get(at + 2).copied().unwrap_or(0);
-        let is_candidate = match pair[0] {
-            0x0f => is_candidate(pair[1], third()),
-            // mov to FS or GS.
-            0x8e => matches!(pair[1] & 0x38, 0x20 | 0x28),
-            GS_PREFIX => follows_gs(pair[1]),
-            // xbegin, xabort.
-            0xc6 | 0xc7 => pair[1] == 0xf8,
-            _ => false,
-        };
-        if is_candidate {
-            found.push(at);
+    let seconds = code.get(1..).unwrap_or(&[]);
+    for (index, (chunk, behind)) in code.chunks(CHUNK).zip(seconds.chunks(CHUNK)).enumerate() {
+        // Most chunks have none, and testing a whole chunk takes no longer than testing a few of its bytes.
+        let mut may_begin_at = [0; CHUNK];
+        for (may, (first, second)) in may_begin_at.iter_mut().zip(chunk.iter().zip(behind)) {
+            *may = u8::from(may_begin(*first, *second));
+        }
+        let mut left = u128::from_le_bytes(may_begin_at);
+        while left != 0 {
+            let at = index * CHUNK + left.trailing_zeros() as usize / 8;
+            left &= left - 1;
+            let third = || code.get(at + 2).copied().unwrap_or(0);
+            let is_candidate = match code[at] {
+                0x0f => is_candidate(code[at + 1], third()),
+                // mov to FS or GS.
+                0x8e => matches!(code[at + 1] & 0x38, 0x20 | 0x28),
+                GS_PREFIX => follows_gs(code[at + 1]),
+                // xbegin, xabort.
+                0xc6 | 0xc7 => code[at + 1] == 0xf8,
+                _ => false,
+            };
+            if is_candidate {
+                found.push(at);
+            }
         }
     }
     found
+}
+
+/// Whether two bytes can begin a candidate. It has no branches, so that the compiler tests many places at once.
+#[inline(always)]
+fn may_begin(first: u8, second: u8) -> bool {
+    let is_one_of = |bytes: &[u8]| bytes.iter().fold(false, |any, byte| any | (second == *byte));
+    let is_even_of = |bytes: &[u8]| bytes.iter().fold(false, |any, byte| any | (second & 0xfe == *byte));
+    let follows = is_even_of(&[0x00, 0x34, 0xb4]) | is_one_of(&[0x03, 0x05, 0x31, 0xa1, 0xa2, 0xa9, 0xae, 0xc7]);
+    (first == GS_PREFIX)
+        | ((first == 0x0f) & follows)
+        | ((first == 0x8e) & (second & 0x30 == 0x20))
+        | ((first & 0xfe == 0xc6) & (second == 0xf8))
 }
 
 /// Of two-byte opcodes, by the second byte and the one behind it.
@@ -210,5 +234,19 @@ mod tests {
         ] {
             assert_eq!(of(code).0, None, "{name}");
         }
+    }
+
+    #[test]
+    fn candidates_are_found_wherever_they_lie() {
+        for (code, name) in [(&[0x0f, 0x05][..], "syscall"), (&[0x65, 0x89, 0x07], "mov gs:[rdi], eax")] {
+            for before in 0..40 {
+                for behind in [0, 1, 20] {
+                    let all = [&vec![0x90; before][..], code, &vec![0x90; behind]].concat();
+                    assert_eq!((all_candidates(&all), candidates(&all)), (vec![before], vec![before]), "{name}");
+                }
+            }
+        }
+        assert_eq!(all_candidates(&[0x90; 40]), [0; 0]);
+        assert_eq!(all_candidates(&[0x0f]), [0; 0]);
     }
 }
