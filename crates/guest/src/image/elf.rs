@@ -267,14 +267,17 @@ pub(crate) fn function_ranges(memory: &[u8], data: &[u8], header: &ElfHeader) ->
     let dynamic = super::dynamic::read(memory, data, header);
     ranges.extend(dynamic.functions);
     seeds.extend(dynamic.starts);
-    seeds.extend(ranges.iter().map(|(from, _)| *from));
-    seeds.retain(|seed| header.is_code(*seed));
     ranges.retain_mut(|(from, to)| {
         let is_sane = from < to && *to <= header.span;
         // What is behind the file's bytes are zeroes, however many.
         *to = header.code_end(*from).map_or(*from, |end| end.min(*to));
-        is_sane && from < to
+        let is_kept = is_sane && from < to;
+        if !is_kept {
+            seeds.push(*from);
+        }
+        is_kept
     });
+    seeds.retain(|seed| header.is_code(*seed));
     let sections = file.as_ref().map_or(Vec::new(), |file| code_sections(file, header));
     let (reached, is_sparse) = super::descent::follow(memory, header, &sections, &ranges, seeds);
     ranges.extend(reached);

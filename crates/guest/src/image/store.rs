@@ -364,10 +364,12 @@ impl Images {
 
     /// Writes pages that hold something; the others stay holes.
     fn write_sparse(&self, offset: u64, memory: &[u8]) -> std::io::Result<()> {
-        for (index, page) in memory.chunks(PAGE as usize).enumerate() {
-            if page.iter().any(|byte| *byte != 0) {
-                self.file.write_all_at(page, offset + index as u64 * PAGE)?;
-            }
+        let holds_something = |page: &&[u8]| page.iter().any(|byte| *byte != 0);
+        let mut at = 0;
+        while at < memory.len() {
+            let filled: usize = memory[at..].chunks(PAGE as usize).take_while(holds_something).map(<[u8]>::len).sum();
+            self.file.write_all_at(&memory[at..at + filled], offset + at as u64)?;
+            at += filled.max(PAGE as usize);
         }
         Ok(())
     }
