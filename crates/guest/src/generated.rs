@@ -16,8 +16,9 @@ use crate::memory::{AddressSpace, PROT_EXEC, PROT_WRITE, Vma, VmaKind};
 use crate::traps::EMULATE_RANDOM;
 use crate::vcpu::{FaultInfo, Vcpu};
 use crate::worker::traps_cpuid;
+use base::map::FastSet;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// What [`AddressSpace::reaches_of_generated_code`] calls an access relative to GS.
 pub const ACCESS_BY_GS: &str = "accesses relative to GS in generated code";
@@ -270,21 +271,24 @@ impl AddressSpace {
     /// Makes traps of instructions that would show the real processor, in private memory of a guest that executes it now: what direct
     /// branches lead to from `rip`. The address space must have been entered.
     pub fn tame_code(&mut self, rip: u64) {
-        let (mut todo, mut seen) = (vec![rip], BTreeSet::new());
+        let mut page = CodePage::default();
+        let (mut todo, mut seen) = (vec![rip], FastSet::with_capacity_and_hasher(FOLLOWED, Default::default()));
         while let Some(at) = todo.pop() {
             if seen.len() == FOLLOWED || !seen.insert(at) {
                 continue;
             }
+            page.turn_to(self, at, rip);
             let mut bytes = [0; LONGEST_INSTRUCTION];
-            let readable = self.read_code(at, &mut bytes);
-            let known = self.tamed_instruction(at).filter(|_| bytes[0] == TRAP);
+            let readable = page.read(self, at, &mut bytes);
+            let known = Some(at).filter(|_| bytes[0] == TRAP).and_then(|at| self.tamed_instruction(at));
             let decode = || Decoder::with_ip(64, &bytes[..readable], at, DecoderOptions::NONE).decode();
             let instruction = known.unwrap_or_else(decode);
-            if is_nonsense(&instruction) || self.image_start(at) != self.image_start(rip) || !self.is_own_code(at) {
+            if is_nonsense(&instruction) || !page.is_followed {
                 continue;
             }
             if is_shown(&instruction) && known.is_none() {
                 self.tame(&instruction, bytes);
+                page = CodePage::default();
             }
             if instruction.op0_kind() == OpKind::NearBranch64 {
                 todo.push(instruction.near_branch64());
@@ -292,6 +296,47 @@ impl AddressSpace {
             if !ends_run(&instruction) {
                 todo.push(instruction.next_ip());
             }
+        }
+    }
+}
+
+/// A copy of the page of code that is being followed. Most instructions lie on the same page as the one before.
+struct CodePage {
+    /// The page's first address. `u64::MAX` before a page was read.
+    start: u64,
+    bytes: Box<[u8; PAGE as usize]>,
+    /// How many of the bytes could be read.
+    readable: usize,
+    /// The page is the process's own code, in the same image as where following began, or outside of images as that was.
+    is_followed: bool,
+}
+
+impl Default for CodePage {
+    fn default() -> CodePage {
+        CodePage { start: u64::MAX, bytes: Box::new([0; PAGE as usize]), readable: 0, is_followed: false }
+    }
+}
+
+impl CodePage {
+    /// Reads the page of an address, unless it is there already. Following began at `rip`.
+    fn turn_to(&mut self, space: &AddressSpace, at: u64, rip: u64) {
+        let start = at & !(PAGE - 1);
+        if self.start != start {
+            self.start = start;
+            self.readable = space.read_code(start, &mut self.bytes[..]);
+            self.is_followed = space.image_start(at) == space.image_start(rip) && space.is_own_code(at);
+        }
+    }
+
+    /// Copies the bytes from an address of the page on, which may lie on the next page too. Returns how many could be read.
+    fn read(&self, space: &AddressSpace, at: u64, bytes: &mut [u8; LONGEST_INSTRUCTION]) -> usize {
+        let offset = (at - self.start) as usize;
+        match self.bytes[..self.readable].get(offset..offset + LONGEST_INSTRUCTION) {
+            Some(whole) => {
+                bytes.copy_from_slice(whole);
+                LONGEST_INSTRUCTION
+            }
+            None => space.read_code(at, bytes),
         }
     }
 }
